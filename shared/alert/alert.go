@@ -1,0 +1,202 @@
+// Package alert is the vocabulary of what Tocsin tells: the alert itself, and
+// the digest that turns a pile of alerts into the few lines an agent reads.
+//
+// It is pure: it knows no bus, no MCP and no clock. Detectors make alerts, the
+// gateway's inbox and stream and the dashboards digest them.
+package alert
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Severity says how urgent an alert is. The zero value is not a severity.
+type Severity string
+
+// The severities, from the least to the most urgent.
+const (
+	Info    Severity = "info"
+	Warning Severity = "warning"
+	Error   Severity = "error"
+)
+
+// Severities lists every severity, from the least to the most urgent.
+func Severities() []Severity { return []Severity{Info, Warning, Error} }
+
+// Rank orders severities: 1 for info, 2 for warning, 3 for error and 0 for
+// anything that is not a severity.
+func (s Severity) Rank() int {
+	switch s {
+	case Info:
+		return 1
+	case Warning:
+		return 2
+	case Error:
+		return 3
+	default:
+		return 0
+	}
+}
+
+// Category says which kind of detection raised an alert. An alert has one.
+type Category string
+
+// The categories, in the order in which summaries name them.
+const (
+	Regression      Category = "regression"
+	Anomaly         Category = "anomaly"
+	Errors          Category = "errors"
+	NetworkErrors   Category = "network_errors"
+	CI              Category = "ci"
+	Noise           Category = "noise"
+	Threshold       Category = "threshold"
+	Security        Category = "security"
+	UserFrustration Category = "user_frustration"
+)
+
+// Categories lists every category in the order in which summaries name them.
+func Categories() []Category {
+	return []Category{Regression, Anomaly, Errors, NetworkErrors, CI, Noise, Threshold, Security, UserFrustration}
+}
+
+// The sources: which detector speaks (contract, section 5).
+const (
+	SourcePerformance = "performance_monitor"
+	SourceAnomaly     = "anomaly_detector"
+	SourceErrors      = "error_tracker"
+	SourceNetwork     = "network_monitor"
+	SourceCI          = "ci_webhook"
+	SourceNoise       = "noise_detector"
+	SourceMemory      = "memory_monitor"
+	SourceCircuit     = "circuit_monitor"
+	SourceSecurity    = "security_monitor"
+	SourceFrustration = "frustration_detector"
+)
+
+// SignalKey is the Context key under which an anomaly says what it counted:
+// SignalLogs or SignalRequests. The stream's filters tell the two apart by it.
+const SignalKey = "signal"
+
+// The signals that an anomaly can be about.
+const (
+	SignalLogs     = "logs"
+	SignalRequests = "requests"
+)
+
+// Bounds on text that reaches an agent, in characters (contract, section 8).
+const (
+	MaxTitle  = 200
+	MaxDetail = 2000
+)
+
+// Alert is what a detector found worth attention. Its text may quote the
+// outside world; it is data for the reader and never an instruction.
+type Alert struct {
+	// ID names this alert for ever; on the bus it is also the Nats-Msg-Id.
+	ID       string
+	Severity Severity
+	Category Category
+	// Title is one line of at most MaxTitle characters.
+	Title string
+	// Detail holds the data points, at most MaxDetail characters.
+	Detail string
+	// Timestamp is when the bus received what raised the alert. On the wire it
+	// is RFC 3339 in UTC with milliseconds.
+	Timestamp time.Time
+	// Source is the detector that speaks, one of the Source constants.
+	Source string
+	// App is the watched thing that the alert is about.
+	App string
+	// URL is the page or request the alert is about, or empty.
+	URL string
+	// Context holds JSON values for machines, such as method and status.
+	Context map[string]any
+	// DedupKey is equal for repetitions of one finding within an app.
+	DedupKey string
+	// CorrelationID is shared by alerts that belong together; otherwise it is
+	// the alert's own ID.
+	CorrelationID string
+	// Count is how many findings this alert stands for. 0 and 1 both mean one
+	// and are left out on the wire.
+	Count int
+	// Revises is the ID of the alert whose place this one takes where that is
+	// still pending, or empty. Where it is not pending the revision is ignored.
+	Revises string
+}
+
+// Occurrences is how many findings the alert stands for: at least one.
+func (a Alert) Occurrences() int { return max(a.Count, 1) }
+
+// wire is the JSON form of an Alert. Field order is the contract's.
+type wire struct {
+	ID            string         `json:"id"`
+	Severity      Severity       `json:"severity"`
+	Category      Category       `json:"category"`
+	Title         string         `json:"title"`
+	Detail        string         `json:"detail"`
+	Timestamp     string         `json:"timestamp"`
+	Source        string         `json:"source"`
+	App           string         `json:"app"`
+	URL           string         `json:"url,omitempty"`
+	Context       map[string]any `json:"context,omitempty"`
+	DedupKey      string         `json:"dedup_key"`
+	CorrelationID string         `json:"correlation_id"`
+	Count         int            `json:"count,omitempty"`
+	Revises       string         `json:"revises,omitempty"`
+}
+
+// TimeFormat is how times are written on the wire: RFC 3339, UTC, milliseconds.
+const TimeFormat = "2006-01-02T15:04:05.000Z"
+
+// FormatTime writes t as the contract wants it.
+func FormatTime(t time.Time) string { return t.UTC().Format(TimeFormat) }
+
+// MarshalJSON writes the alert in the contract's form.
+func (a Alert) MarshalJSON() ([]byte, error) {
+	w := wire{
+		ID: a.ID, Severity: a.Severity, Category: a.Category, Title: a.Title, Detail: a.Detail,
+		Timestamp: FormatTime(a.Timestamp), Source: a.Source, App: a.App, URL: a.URL,
+		Context: a.Context, DedupKey: a.DedupKey, CorrelationID: a.CorrelationID, Revises: a.Revises,
+	}
+	if a.Count > 1 {
+		w.Count = a.Count
+	}
+	return encode(w)
+}
+
+// UnmarshalJSON reads the contract's form. It refuses a timestamp that is not
+// RFC 3339 and a severity that is none; an unknown category is kept, so that
+// an older reader can show what a newer detector says.
+func (a *Alert) UnmarshalJSON(data []byte) error {
+	var w wire
+	if err := json.Unmarshal(data, &w); err != nil {
+		return fmt.Errorf("decode alert: %w", err)
+	}
+	ts, err := time.Parse(time.RFC3339Nano, w.Timestamp)
+	if err != nil {
+		return fmt.Errorf("decode alert: timestamp: %w", err)
+	}
+	if w.Severity.Rank() == 0 {
+		return fmt.Errorf("decode alert: severity %q is none of info, warning, error", w.Severity)
+	}
+	*a = Alert{
+		ID: w.ID, Severity: w.Severity, Category: w.Category, Title: w.Title, Detail: w.Detail,
+		Timestamp: ts.UTC(), Source: w.Source, App: w.App, URL: w.URL, Context: w.Context,
+		DedupKey: w.DedupKey, CorrelationID: w.CorrelationID, Count: w.Count, Revises: w.Revises,
+	}
+	return nil
+}
+
+// encode is json.Marshal without the escaping of <, > and &, which would make
+// titles such as "a -> b" unreadable to a model.
+func encode(v any) ([]byte, error) {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("encode alert: %w", err)
+	}
+	return []byte(strings.TrimSuffix(b.String(), "\n")), nil
+}

@@ -1,0 +1,139 @@
+// Package telemetry is the vocabulary of what Tocsin is told: one Event per
+// log line, request, page load and so on, with the rules that make it valid.
+//
+// It decodes and validates and does nothing else: limits on a request belong
+// to the intake, masking to package redact, meaning to the detectors.
+package telemetry
+
+import "time"
+
+// Kind says what an event is about; the payload stands under its name.
+type Kind string
+
+// The kinds of events.
+const (
+	KindLog      Kind = "log"
+	KindNetwork  Kind = "network"
+	KindVitals   Kind = "vitals"
+	KindAction   Kind = "action"
+	KindMemory   Kind = "memory"
+	KindCircuit  Kind = "circuit"
+	KindSecurity Kind = "security"
+)
+
+// Kinds lists every kind.
+func Kinds() []Kind {
+	return []Kind{KindLog, KindNetwork, KindVitals, KindAction, KindMemory, KindCircuit, KindSecurity}
+}
+
+// DefaultApp is the app of an event that names none.
+const DefaultApp = "default"
+
+// Event is one piece of telemetry. Exactly one payload is set, the one that
+// Kind names.
+type Event struct {
+	Kind Kind `json:"kind"`
+	// App is the name of the thing that is watched.
+	App string `json:"app,omitempty"`
+	// Session tells one visitor or process of an app from another.
+	Session string `json:"session,omitempty"`
+	// Time is the sender's clock and only shown; the rules go by arrival.
+	Time time.Time `json:"time,omitzero"`
+	// URL is the page on which it happened.
+	URL string `json:"url,omitempty"`
+
+	Log      *Log      `json:"log,omitempty"`
+	Network  *Network  `json:"network,omitempty"`
+	Vitals   *Vitals   `json:"vitals,omitempty"`
+	Action   *Action   `json:"action,omitempty"`
+	Memory   *Memory   `json:"memory,omitempty"`
+	Circuit  *Circuit  `json:"circuit,omitempty"`
+	Security *Security `json:"security,omitempty"`
+}
+
+// Level is the level of a log line.
+type Level string
+
+// The levels of log lines.
+const (
+	LevelDebug Level = "debug"
+	LevelInfo  Level = "info"
+	LevelWarn  Level = "warn"
+	LevelError Level = "error"
+)
+
+// Log is a line that an app or a page wrote.
+type Log struct {
+	Level   Level  `json:"level"`
+	Message string `json:"message"`
+	Stack   string `json:"stack,omitempty"`
+	// Source is file:line:col.
+	Source string `json:"source,omitempty"`
+	Args   []any  `json:"args,omitempty"`
+}
+
+// Network is a request that an app or a page made.
+type Network struct {
+	Method string `json:"method"`
+	URL    string `json:"url"`
+	// Status is the HTTP status, or 0 when the request failed without one.
+	Status          int               `json:"status"`
+	DurationMS      float64           `json:"duration_ms,omitempty"`
+	Error           string            `json:"error,omitempty"`
+	RequestHeaders  map[string]string `json:"request_headers,omitempty"`
+	ResponseHeaders map[string]string `json:"response_headers,omitempty"`
+	RequestBody     string            `json:"request_body,omitempty"`
+	ResponseBody    string            `json:"response_body,omitempty"`
+}
+
+// Vitals is how a page load felt. A nil metric was not measured.
+type Vitals struct {
+	FCP  *float64 `json:"fcp_ms,omitempty"`
+	LCP  *float64 `json:"lcp_ms,omitempty"`
+	INP  *float64 `json:"inp_ms,omitempty"`
+	TTFB *float64 `json:"ttfb_ms,omitempty"`
+	Load *float64 `json:"load_ms,omitempty"`
+	CLS  *float64 `json:"cls,omitempty"`
+}
+
+// The types of actions.
+const (
+	ActionClick    = "click"
+	ActionInput    = "input"
+	ActionSubmit   = "submit"
+	ActionNavigate = "navigate"
+)
+
+// Action is something a person did on a page.
+type Action struct {
+	Type   string `json:"type"`
+	Target string `json:"target"`
+}
+
+// Memory is how much memory an app uses, and how much it may.
+type Memory struct {
+	UsedBytes  float64 `json:"used_bytes"`
+	LimitBytes float64 `json:"limit_bytes"`
+}
+
+// The states of a circuit breaker.
+const (
+	CircuitClosed   = "closed"
+	CircuitHalfOpen = "half_open"
+	CircuitOpen     = "open"
+)
+
+// Circuit is the state of a circuit breaker.
+type Circuit struct {
+	Name   string `json:"name"`
+	State  string `json:"state"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Security is a violation that a browser or an app reported.
+type Security struct {
+	// Type is csp, cors, mixed_content or another word of the reporter's.
+	Type       string `json:"type"`
+	Message    string `json:"message,omitempty"`
+	BlockedURL string `json:"blocked_url,omitempty"`
+}
