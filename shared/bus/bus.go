@@ -1,0 +1,28 @@
+// Package bus is Tocsin's side of NATS: the subjects, streams and buckets as
+// tables, the embedded server, connections of each role, acknowledged
+// publishing and following a stream through every kind of interruption.
+//
+// It decides nothing about events or alerts. Use Connect for a service that
+// talks to a bus, StartServer for the one process that embeds it, Publisher
+// where an answer depends on the write, and Follow to read a stream in order.
+package bus
+
+import (
+	"errors"
+	"time"
+)
+
+var (
+	// ErrAway says that the bus can't be reached right now. It may come back;
+	// the connection keeps trying.
+	ErrAway = errors.New("the bus is away")
+	// ErrBusy says that the bound of unacknowledged messages is reached. It
+	// passes as soon as acknowledgements arrive.
+	ErrBusy = errors.New("the bus is busy: too many messages wait for their acknowledgement")
+	// ErrRefused says that the bus answered and would not store the message: a
+	// full disk, a stream at its limit, a missing stream, a missing permission.
+	ErrRefused = errors.New("the bus refused the message")
+)
+
+// queryTimeout is how long the detector may take to answer a request.
+const queryTimeout = 2 * time.Second

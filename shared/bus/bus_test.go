@@ -1,0 +1,154 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/goleak"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/statedir"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func openDir(t *testing.T) statedir.Dir {
+	t.Helper()
+	dir, err := statedir.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// serve starts a server on dir and writes runtime.json, as tocsin up does.
+// The returned function stops it.
+func serve(t *testing.T, dir statedir.Dir) (*bus.Server, func()) {
+	t.Helper()
+	lock, err := dir.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := bus.StartServer(t.Context(), bus.ServerConfig{
+		Dir: dir, Addr: "127.0.0.1:0", WSAddr: "127.0.0.1:0", Logger: quiet(),
+		WSGuard: func(r *http.Request) error {
+			if r.Header.Get("Origin") == "http://evil.example" {
+				return errors.New("origin refused")
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Announce(statedir.Runtime{PID: os.Getpid(), NATSURL: s.URL(), NATSWSURL: s.WSURL()}); err != nil {
+		t.Fatal(err)
+	}
+	stopped := false
+	stop := func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		s.Close()
+		if err := lock.Release(); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(stop)
+	return s, stop
+}
+
+func connect(t *testing.T, cfg bus.ConnConfig) *bus.Conn {
+	t.Helper()
+	cfg.Logger = quiet()
+	c, err := bus.Connect(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("no %s within 10 s", what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func TestFollowSurvivesARestartAtAnotherAddress(t *testing.T) {
+	dir := openDir(t)
+	c := connect(t, bus.ConnConfig{Name: "early", Role: bus.RoleDetector, Dir: dir}) // before the bus
+	if c.Connected() {
+		t.Fatal("connected to nothing")
+	}
+	s, stop := serve(t, dir)
+	first := s.URL()
+	eventually(t, "connection", c.Connected)
+
+	got := make(chan string, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- bus.Follow(ctx, c, bus.FollowConfig{Stream: bus.StreamTelemetry, Logger: quiet()}, func(m bus.Message) error {
+			got <- string(m.Data)
+			return nil
+		})
+	}()
+	publish := func(s *bus.Server, from, to int) {
+		in := connect(t, bus.ConnConfig{Name: "in", Role: bus.RoleIngest, Server: s})
+		defer in.Close()
+		p, err := bus.NewPublisher(in, 16)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := from; i < to; i++ {
+			if err := p.Publish(t.Context(), &nats.Msg{Subject: "telemetry.web.log", Data: []byte(fmt.Sprint(i))}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	publish(s, 0, 10)
+	stop()
+	eventually(t, "disconnection", func() bool { return !c.Connected() })
+	s, _ = serve(t, dir)
+	if s.URL() == first {
+		t.Skip("the kernel gave the same port twice")
+	}
+	publish(s, 10, 20)
+	for i := range 20 {
+		select {
+		case m := <-got:
+			if m != fmt.Sprint(i) {
+				t.Fatalf("message %d is %s", i, m)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("message %d is missing", i)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	str, err := connect(t, bus.ConnConfig{Name: "look", Role: bus.RoleDetector, Server: s}).JS.Stream(t.Context(), bus.StreamTelemetry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := str.CachedInfo().State.Consumers; n != 0 {
+		t.Fatalf("%d consumers left behind", n)
+	}
+}

@@ -1,0 +1,205 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+
+	"github.com/tocsin-bus/tocsin/shared/statedir"
+)
+
+// Bounds of a connection.
+const (
+	dialTimeout = 2 * time.Second
+	// requestTimeout bounds one JetStream request that has no deadline.
+	requestTimeout = 5 * time.Second
+	// pingInterval finds a peer that vanished without a word.
+	pingInterval = 10 * time.Second
+	// minReconnectDelay and maxReconnectDelay bound the pause between attempts.
+	minReconnectDelay = 50 * time.Millisecond
+	maxReconnectDelay = 2 * time.Second
+)
+
+// ConnConfig says which bus to join and as whom. Exactly one of Server, Dir
+// and URL names the bus.
+type ConnConfig struct {
+	// Name is shown by the server's monitoring.
+	Name string
+	Role Role
+	// Server is an embedded server in this process.
+	Server *Server
+	// Dir finds the bus that runs on a state directory. It is looked up again
+	// for every attempt, so a bus that came back at another address is found.
+	Dir statedir.Dir
+	// URL is an external server or cluster, comma-separated; Creds is the file
+	// with its credentials (a .creds file or an NKEY seed), or empty.
+	URL, Creds string
+	Logger     *slog.Logger
+}
+
+// Conn is a connection that reconnects for ever. It exists before the bus does
+// and outlives its restarts; use Connected or the errors to tell.
+type Conn struct {
+	NC *nats.Conn
+	JS jetstream.JetStream
+
+	changes chan struct{}
+}
+
+// Connect makes a connection. With Dir or URL it returns at once, whether or
+// not the bus is there. Its error says what is wrong with the settings, or
+// that the server in this process could not be reached.
+func Connect(_ context.Context, cfg ConnConfig) (*Conn, error) {
+	c := &Conn{changes: make(chan struct{}, 1)}
+	opts, url, err := c.options(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect %s to the bus: %w", cfg.Role, err)
+	}
+	if c.NC, err = nats.Connect(url, opts...); err != nil {
+		return nil, fmt.Errorf("connect %s to the bus: %w", cfg.Role, err)
+	}
+	c.JS, err = jetstream.New(c.NC, jetstream.WithDefaultTimeout(requestTimeout))
+	if err != nil {
+		c.NC.Close()
+		return nil, fmt.Errorf("connect %s to the bus: %w", cfg.Role, err)
+	}
+	return c, nil
+}
+
+func (c *Conn) options(cfg ConnConfig) ([]nats.Option, string, error) {
+	log := cfg.Logger.With("component", "bus", "role", string(cfg.Role))
+	opts := []nats.Option{
+		nats.Name(cfg.Name),
+		nats.CustomInboxPrefix(cfg.Role.inboxPrefix()),
+		nats.MaxReconnects(-1),
+		nats.RetryOnFailedConnect(cfg.Server == nil),
+		nats.CustomReconnectDelay(reconnectDelay),
+		// A small buffer: what could not be sent is told to the caller instead
+		// of being kept for a bus that may never come back.
+		nats.ReconnectBufSize(-1),
+		nats.Timeout(dialTimeout),
+		nats.PingInterval(pingInterval),
+		nats.MaxPingsOutstanding(2),
+		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
+			subject := ""
+			if s != nil {
+				subject = s.Subject
+			}
+			log.Warn("bus error", "error", err, "subject", subject)
+		}),
+		nats.ConnectHandler(func(nc *nats.Conn) { log.Debug("bus connected", "url", nc.ConnectedUrlRedacted()); c.changed() }),
+		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("bus reconnected", "url", nc.ConnectedUrlRedacted()); c.changed() }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				log.Warn("bus disconnected", "error", err)
+			}
+			c.changed()
+		}),
+		nats.ClosedHandler(func(*nats.Conn) { c.changed() }),
+	}
+	switch {
+	case cfg.Server != nil:
+		key, err := cfg.Server.key(cfg.Role)
+		if err != nil {
+			return nil, "", err
+		}
+		auth, err := keyOption(key)
+		return append(opts, nats.InProcessServer(cfg.Server.ns), auth), "", err
+	case cfg.URL != "":
+		if cfg.Creds == "" {
+			return opts, cfg.URL, nil
+		}
+		auth, err := credsFile(cfg.Creds)
+		return append(opts, auth), cfg.URL, err
+	default:
+		key, err := credential(cfg.Dir, cfg.Role)
+		if err != nil {
+			return nil, "", err
+		}
+		auth, err := keyOption(key)
+		dialer := &stateDirDialer{dir: cfg.Dir}
+		return append(opts, auth, nats.SetCustomDialer(dialer), nats.SkipHostLookup(), nats.IgnoreDiscoveredServers()),
+			"nats://" + runtimeHost, err
+	}
+}
+
+// reconnectDelay backs off from 50 ms to 2 s: a restart of the bus is noticed
+// at once, and a bus that stays away costs next to nothing.
+func reconnectDelay(attempts int) time.Duration {
+	return min(minReconnectDelay<<min(attempts, 6), maxReconnectDelay)
+}
+
+// runtimeHost stands for the address that runtime.json has.
+const runtimeHost = "runtime.json.invalid:4222"
+
+// stateDirDialer dials the bus that runs on a state directory now.
+type stateDirDialer struct{ dir statedir.Dir }
+
+func (d *stateDirDialer) Dial(network, _ string) (net.Conn, error) {
+	r, err := d.dir.Running()
+	if err != nil {
+		return nil, err
+	}
+	addr, err := hostPort(r.NATSURL)
+	if err != nil {
+		return nil, fmt.Errorf("dial the bus of runtime.json: %w", err)
+	}
+	return net.DialTimeout(network, addr, dialTimeout)
+}
+
+// changed tells Changes, which remembers one signal.
+func (c *Conn) changed() {
+	select {
+	case c.changes <- struct{}{}:
+	default:
+	}
+}
+
+// Changes signals after the connection was made, lost or closed. Signals that
+// nobody has taken are merged into one.
+func (c *Conn) Changes() <-chan struct{} { return c.changes }
+
+// Connected says whether the bus can be reached right now.
+func (c *Conn) Connected() bool { return c.NC.IsConnected() }
+
+// Close ends the connection. What was published and not acknowledged is lost
+// to the caller, who has been told so.
+func (c *Conn) Close() { c.NC.Close() }
+
+// Check says whether the streams can be used: nil, or why not, with the cause.
+func (c *Conn) Check(ctx context.Context, stream string) error {
+	if !c.Connected() {
+		return ErrAway
+	}
+	if _, err := c.JS.Stream(ctx, stream); err != nil {
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return fmt.Errorf("stream %s does not exist: start tocsin up or tocsin detector once", stream)
+		}
+		return fmt.Errorf("look at stream %s: %w", stream, err)
+	}
+	return nil
+}
+
+// credsFile reads a .creds file (JWT and seed) or a bare NKEY seed.
+func credsFile(path string) (nats.Option, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read TOCSIN_NATS_CREDS: %w", err)
+	}
+	if strings.Contains(string(data), "-----BEGIN NATS USER JWT-----") {
+		return nats.UserCredentials(path), nil
+	}
+	if _, err := nkeys.ParseDecoratedNKey(data); err != nil {
+		return nil, fmt.Errorf("read TOCSIN_NATS_CREDS: %s is neither a .creds file nor an NKEY seed", path)
+	}
+	return nats.NkeyOptionFromSeed(path)
+}

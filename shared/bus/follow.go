@@ -1,0 +1,193 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+)
+
+// Bounds of following.
+const (
+	// fetchMessages and fetchBytes bound what is under way to a follower.
+	fetchMessages = 512
+	fetchBytes    = 8 * mib
+	// consumerIdle is when the server forgets a consumer whose process died.
+	consumerIdle = 30 * time.Second
+	// minRetry and maxRetry bound the pause before following anew.
+	minRetry = 50 * time.Millisecond
+	maxRetry = 2 * time.Second
+	// deleteTimeout bounds the clean-up of a consumer at the end.
+	deleteTimeout = 500 * time.Millisecond
+)
+
+// FollowConfig says what to follow and from where.
+type FollowConfig struct {
+	Stream string
+	// Subjects limits what is delivered; empty means all.
+	Subjects []string
+	// Start is the first sequence wanted. With 0, Since is the earliest arrival
+	// wanted; without either, everything that the stream holds.
+	Start uint64
+	Since time.Time
+	// Created is when the stream that Start belongs to was made. Where the
+	// stream has been made anew, its sequences mean something else, and Renewed
+	// says from where to go on. Zero turns the check off.
+	Created time.Time
+	// Renewed is called before the first message of a stream that was made anew.
+	// It may be nil: then such a stream is followed from its beginning.
+	Renewed func(created time.Time) (start uint64, since time.Time)
+	// HeadersOnly leaves the payloads out.
+	HeadersOnly bool
+	Logger      *slog.Logger
+}
+
+// Message is one message of a stream.
+type Message struct {
+	Subject string
+	Header  nats.Header
+	Data    []byte
+	// Seq is its place in the stream, Time the bus's stamp of its arrival.
+	Seq  uint64
+	Time time.Time
+	// Pending is how many messages of the stream come after it.
+	Pending uint64
+}
+
+// Follow hands every message of a stream to handle, in order and each once,
+// and goes on after whatever interrupts it: lost connections, restarted
+// servers, deleted consumers. It returns when ctx ends, with nil, or when
+// handle fails, with its error. It leaves no consumer behind.
+func Follow(ctx context.Context, c *Conn, cfg FollowConfig, handle func(Message) error) error {
+	f := &follower{c: c, cfg: cfg, handle: handle, name: "follow-" + nuid.Next()}
+	delay := minRetry
+	for {
+		err := f.run(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		var failed *handleError
+		if errors.As(err, &failed) {
+			return failed.err
+		}
+		if f.progressed {
+			f.progressed, delay = false, minRetry
+		}
+		cfg.Logger.Debug("follow again", "stream", cfg.Stream, "error", err, "in", delay)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(delay):
+		}
+		delay = min(2*delay, maxRetry)
+	}
+}
+
+type follower struct {
+	c      *Conn
+	cfg    FollowConfig
+	handle func(Message) error
+	name   string
+	// progressed says that a message came since the last interruption.
+	progressed bool
+}
+
+// handleError keeps a failure of the caller apart from those of the bus.
+type handleError struct{ err error }
+
+func (e *handleError) Error() string { return e.err.Error() }
+
+// run follows until something interrupts it, and leaves cfg where to go on.
+func (f *follower) run(ctx context.Context) error {
+	if !f.c.Connected() {
+		return ErrAway
+	}
+	if err := f.checkRenewed(ctx); err != nil {
+		return err
+	}
+	oc, err := f.c.JS.OrderedConsumer(ctx, f.cfg.Stream, f.consumer())
+	if err != nil {
+		return fmt.Errorf("follow %s: %w", f.cfg.Stream, err)
+	}
+	it, err := oc.Messages(jetstream.PullMaxMessagesWithBytesLimit(fetchMessages, fetchBytes))
+	if err != nil {
+		return fmt.Errorf("follow %s: %w", f.cfg.Stream, err)
+	}
+	defer f.forget(oc)
+	defer it.Stop()
+	for {
+		m, err := it.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return fmt.Errorf("follow %s: %w", f.cfg.Stream, err)
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return fmt.Errorf("follow %s: %w", f.cfg.Stream, err)
+		}
+		err = f.handle(Message{
+			Subject: m.Subject(), Header: m.Headers(), Data: m.Data(),
+			Seq: meta.Sequence.Stream, Time: meta.Timestamp, Pending: meta.NumPending,
+		})
+		if err != nil {
+			return &handleError{err}
+		}
+		f.progressed = true
+		f.cfg.Start, f.cfg.Since = meta.Sequence.Stream+1, time.Time{}
+	}
+}
+
+func (f *follower) consumer() jetstream.OrderedConsumerConfig {
+	cfg := jetstream.OrderedConsumerConfig{
+		FilterSubjects: f.cfg.Subjects, HeadersOnly: f.cfg.HeadersOnly,
+		NamePrefix: f.name, InactiveThreshold: consumerIdle,
+		// One try: the pauses between tries are Follow's, and shorter.
+		MaxResetAttempts: 1,
+		DeliverPolicy:    jetstream.DeliverAllPolicy,
+	}
+	switch {
+	case f.cfg.Start > 0:
+		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, f.cfg.Start
+	case !f.cfg.Since.IsZero():
+		cfg.DeliverPolicy, cfg.OptStartTime = jetstream.DeliverByStartTimePolicy, &f.cfg.Since
+	}
+	return cfg
+}
+
+// checkRenewed finds a stream that was deleted and made anew while we were
+// away: waiting for a sequence that it will reach one day would lose alerts.
+func (f *follower) checkRenewed(ctx context.Context) error {
+	s, err := f.c.JS.Stream(ctx, f.cfg.Stream)
+	if err != nil {
+		return fmt.Errorf("follow %s: %w", f.cfg.Stream, err)
+	}
+	info := s.CachedInfo()
+	if f.cfg.Created.IsZero() {
+		f.cfg.Created = info.Created
+	}
+	if info.Created.Equal(f.cfg.Created) {
+		return nil
+	}
+	f.cfg.Logger.Warn("the stream was made anew", "stream", f.cfg.Stream, "created", info.Created)
+	f.cfg.Created, f.cfg.Start, f.cfg.Since = info.Created, 0, time.Time{}
+	if f.cfg.Renewed != nil {
+		f.cfg.Start, f.cfg.Since = f.cfg.Renewed(info.Created)
+	}
+	return nil
+}
+
+// forget deletes the consumer: the server would keep it for consumerIdle.
+func (f *follower) forget(oc jetstream.Consumer) {
+	info := oc.CachedInfo()
+	if info == nil || !f.c.Connected() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), deleteTimeout)
+	defer cancel()
+	// Best effort: it is forgotten anyway once it has been idle.
+	_ = f.c.JS.DeleteConsumer(ctx, f.cfg.Stream, info.Name)
+}

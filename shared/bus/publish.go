@@ -1,0 +1,105 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Bounds of publishing.
+const (
+	// stallWait is how long a publish waits for room in the window.
+	stallWait = 100 * time.Millisecond
+	// ackTimeout is how long an acknowledgement may take before the message
+	// counts as not stored. It may be stored all the same.
+	ackTimeout = 4 * time.Second
+)
+
+// Publisher writes messages and waits for JetStream's acknowledgements. All its
+// callers share one bounded window of messages under way. It is safe for
+// concurrent use.
+type Publisher struct {
+	c  *Conn
+	js jetstream.JetStream
+}
+
+// NewPublisher makes a publisher with at most window messages under way.
+func NewPublisher(c *Conn, window int) (*Publisher, error) {
+	js, err := jetstream.New(c.NC,
+		jetstream.WithPublishAsyncMaxPending(window),
+		jetstream.WithPublishAsyncTimeout(ackTimeout))
+	if err != nil {
+		return nil, fmt.Errorf("make a publisher: %w", err)
+	}
+	return &Publisher{c: c, js: js}, nil
+}
+
+// Publish writes the messages in order and returns when all are stored.
+//
+// Its error wraps ErrAway, ErrBusy or ErrRefused, or is the context's. After an
+// error any of the messages may be stored: whoever tries again must give them
+// a Nats-Msg-Id or accept to write them twice.
+func (p *Publisher) Publish(ctx context.Context, msgs ...*nats.Msg) error {
+	if !p.c.Connected() {
+		return ErrAway
+	}
+	if len(msgs) == 1 {
+		f, err := p.send(msgs[0])
+		if err != nil {
+			return err
+		}
+		return wait(ctx, f)
+	}
+	acks := make([]jetstream.PubAckFuture, 0, len(msgs))
+	var failed error
+	for _, m := range msgs {
+		f, err := p.send(m)
+		if err != nil {
+			failed = err
+			break
+		}
+		acks = append(acks, f)
+	}
+	for _, f := range acks {
+		if err := wait(ctx, f); err != nil && failed == nil {
+			failed = err
+		}
+	}
+	return failed
+}
+
+func (p *Publisher) send(m *nats.Msg) (jetstream.PubAckFuture, error) {
+	f, err := p.js.PublishMsgAsync(m, jetstream.WithStallWait(stallWait))
+	if err != nil {
+		return nil, publishError(m.Subject, err)
+	}
+	return f, nil
+}
+
+func wait(ctx context.Context, f jetstream.PubAckFuture) error {
+	select {
+	case <-f.Ok():
+		return nil
+	case err := <-f.Err():
+		return publishError(f.Msg().Subject, err)
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the acknowledgement of %s: %w", f.Msg().Subject, context.Cause(ctx))
+	}
+}
+
+// publishError sorts the client's errors into the three that callers tell apart.
+func publishError(subject string, err error) error {
+	kind := ErrAway // time-outs, disconnects, no responders
+	var api *jetstream.APIError
+	switch {
+	case errors.Is(err, jetstream.ErrTooManyStalledMsgs):
+		kind = ErrBusy
+	case errors.As(err, &api), errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrBadSubject):
+		kind = ErrRefused
+	}
+	return fmt.Errorf("publish to %s: %w: %w", subject, kind, err)
+}

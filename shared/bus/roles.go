@@ -1,0 +1,151 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/tocsin-bus/tocsin/shared/query"
+	"github.com/tocsin-bus/tocsin/shared/statedir"
+)
+
+// Role is who a connection is on the bus, and so what it may do there.
+type Role string
+
+// The roles. The provisioner is the process that embeds the server; its key
+// never leaves its memory.
+const (
+	RoleIngest    Role = "ingest"
+	RoleDetector  Role = "detector"
+	RoleGateway   Role = "gateway"
+	RoleDashboard Role = "dashboard"
+	provisioner   Role = "provisioner"
+)
+
+// Roles lists the roles that get a credential file.
+func Roles() []Role { return []Role{RoleIngest, RoleDetector, RoleGateway, RoleDashboard} }
+
+// inboxPrefix is where a role receives replies. Each service has its own, so
+// that the plain _INBOX of the read-only dashboards shows them nothing of what
+// the others read.
+func (r Role) inboxPrefix() string {
+	if r == RoleDashboard {
+		return "_INBOX"
+	}
+	return "_INBOX_" + string(r)
+}
+
+// permissions is the table of what each role may publish and subscribe to.
+// A role that may create consumers could make the server deliver anywhere, so
+// the dashboard may not; it reads ALERTS by direct get alone.
+func (r Role) permissions() *server.Permissions {
+	var pub, sub []string
+	switch r {
+	case RoleIngest:
+		pub = []string{AllTelemetry, SubjectIntakeCI, allCIResults, "$JS.API.STREAM.INFO.*"}
+	case RoleDetector:
+		pub = []string{
+			AllAlerts, SubjectIntakeNoise,
+			"$JS.API.INFO", "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.NAMES", "$JS.FC.>", "$JS.ACK.>",
+			"$JS.API.CONSUMER.*." + StreamTelemetry + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamTelemetry + ".>",
+			"$JS.API.CONSUMER.*." + StreamAlerts + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamAlerts + ".>",
+			"$O." + BucketDetector + ".>", "$JS.API.DIRECT.GET.OBJ_" + BucketDetector + ".>",
+			"$JS.API.CONSUMER.*.OBJ_" + BucketDetector + ".>", "$JS.API.CONSUMER.MSG.NEXT.OBJ_" + BucketDetector + ".>",
+			"$JS.API.STREAM.PURGE.OBJ_" + BucketDetector, "$JS.API.STREAM.MSG.GET.OBJ_" + BucketDetector,
+		}
+		sub = []string{"$SRV.>", query.SubjectEvents, query.SubjectStatus, query.SubjectNoise}
+	case RoleGateway:
+		pub = []string{
+			AllNotices, query.SubjectEvents, query.SubjectStatus, query.SubjectNoise, "$SRV.>",
+			"$JS.API.INFO", "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.NAMES", "$JS.FC.>", "$JS.ACK.>",
+			"$JS.API.CONSUMER.*." + StreamAlerts + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamAlerts + ".>",
+			"$JS.API.CONSUMER.*." + StreamCI + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamCI + ".>",
+			"$JS.API.CONSUMER.*." + StreamNotices + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamNotices + ".>",
+			"$JS.API.DIRECT.GET." + StreamAlerts, "$JS.API.DIRECT.GET." + StreamAlerts + ".>",
+			"$KV." + BucketGateways + ".>", "$JS.API.DIRECT.GET.KV_" + BucketGateways + ".>",
+		}
+	case RoleDashboard:
+		pub = []string{"$JS.API.DIRECT.GET." + StreamAlerts}
+		sub = []string{AllLiveAlerts}
+	default:
+		return nil // the provisioner may do everything
+	}
+	sub = append(sub, r.inboxPrefix()+".>")
+	p := &server.Permissions{
+		Publish:   &server.SubjectPermission{Allow: pub},
+		Subscribe: &server.SubjectPermission{Allow: sub},
+	}
+	if r == RoleDetector { // it answers queries, to whatever inbox asks
+		p.Response = &server.ResponsePermission{MaxMsgs: 1, Expires: queryTimeout}
+	}
+	return p
+}
+
+// credentials makes the roles' NKEYs where they are missing and returns the
+// users that the embedded server lets in. The seeds stay in the state
+// directory; the server and the wire only ever see public keys and signatures.
+func credentials(dir statedir.Dir) ([]*server.NkeyUser, error) {
+	users := make([]*server.NkeyUser, 0, len(Roles()))
+	for _, role := range Roles() {
+		key, err := credential(dir, role)
+		if err != nil {
+			return nil, err
+		}
+		public, err := key.PublicKey()
+		if err != nil {
+			return nil, fmt.Errorf("read the public key of %s: %w", role, err)
+		}
+		users = append(users, &server.NkeyUser{Nkey: public, Permissions: role.permissions()})
+	}
+	return users, nil
+}
+
+// credential reads a role's key, or makes it. Services may ask before the bus
+// has ever run; whoever comes first makes the key.
+func credential(dir statedir.Dir, role Role) (nkeys.KeyPair, error) {
+	file := dir.Credential(string(role))
+	seed, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = makeCredential(dir, role); err == nil {
+			seed, err = os.ReadFile(file)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read credential of %s: %w", role, err)
+	}
+	key, err := nkeys.ParseDecoratedNKey(seed)
+	if err != nil {
+		return nil, fmt.Errorf("read credential of %s: %w: remove %s and start again", role, err, file)
+	}
+	return key, nil
+}
+
+func makeCredential(dir statedir.Dir, role Role) error {
+	key, err := nkeys.CreateUser()
+	if err != nil {
+		return fmt.Errorf("make a key: %w", err)
+	}
+	seed, err := key.Seed()
+	if err != nil {
+		return fmt.Errorf("make a key: %w", err)
+	}
+	err = dir.CreateCredential(string(role), append(seed, '\n'))
+	if errors.Is(err, fs.ErrExist) {
+		return nil // another process was faster
+	}
+	return err
+}
+
+// keyOption proves a role to the server by its key.
+func keyOption(key nkeys.KeyPair) (nats.Option, error) {
+	public, err := key.PublicKey()
+	if err != nil {
+		return nil, fmt.Errorf("read the public key: %w", err)
+	}
+	return nats.Nkey(public, key.Sign), nil
+}

@@ -1,0 +1,100 @@
+package bus
+
+import (
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// The subjects of section 4 of the contract, and two of our own.
+const (
+	telemetryPrefix = "telemetry."
+	ciResultPrefix  = "ci.result."
+	alertsPrefix    = "alerts."
+	livePrefix      = "live."
+	noticesPrefix   = "notices."
+
+	// SubjectIntakeCI carries every accepted CI result to the detector. The CI
+	// stream itself replaces and drops results, so a detector that was away
+	// would miss some.
+	SubjectIntakeCI = "intake.ci"
+	// SubjectIntakeNoise carries commands to the noise rules, in the same log
+	// as the events they act on, so that a replay gives the same alerts.
+	SubjectIntakeNoise = "intake.noise"
+
+	// AllTelemetry, AllAlerts, AllLiveAlerts and AllNotices are the subjects to
+	// subscribe to for everything of a kind.
+	AllTelemetry  = telemetryPrefix + ">"
+	AllAlerts     = alertsPrefix + ">"
+	AllLiveAlerts = livePrefix + AllAlerts
+	AllNotices    = noticesPrefix + ">"
+	allCIResults  = ciResultPrefix + ">"
+)
+
+// HeaderSender names the product that sent a telemetry message.
+const HeaderSender = "Tocsin-Sender"
+
+// maxToken is the longest subject token, in characters.
+const maxToken = 64
+
+// Token makes text fit for one token of a subject: lower case, [a-z0-9_-],
+// anything else becomes _, at most 64 characters. Empty text becomes _.
+// Different texts can give the same token: identity is in the payload.
+func Token(text string) string {
+	if isToken(text) {
+		return text
+	}
+	out := make([]byte, 0, maxToken)
+	for _, r := range text {
+		if len(out) == maxToken {
+			break
+		}
+		switch {
+		case r >= 'A' && r <= 'Z':
+			out = append(out, byte(r-'A'+'a'))
+		case r < 0x80 && isTokenByte(byte(r)):
+			out = append(out, byte(r))
+		default:
+			out = append(out, '_')
+		}
+	}
+	if len(out) == 0 {
+		return "_"
+	}
+	return string(out)
+}
+
+func isToken(s string) bool {
+	if s == "" || len(s) > maxToken {
+		return false
+	}
+	for i := range len(s) {
+		if !isTokenByte(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func isTokenByte(b byte) bool {
+	return b >= 'a' && b <= 'z' || b >= '0' && b <= '9' || b == '_' || b == '-'
+}
+
+// TelemetrySubject is where events of one app and kind are published, as one
+// JSON array a message.
+func TelemetrySubject(app string, kind telemetry.Kind) string {
+	return telemetryPrefix + Token(app) + "." + Token(string(kind))
+}
+
+// CIResultSubject is where the newest result of one pipeline, commit and status
+// is stored.
+func CIResultSubject(source, commit, name, status string) string {
+	return ciResultPrefix + Token(source) + "." + Token(commit) + "." + Token(name) + "." + Token(status)
+}
+
+// AlertSubject is where an alert is published.
+func AlertSubject(a alert.Alert) string {
+	return alertsPrefix + Token(a.App) + "." + Token(string(a.Category)) + "." + Token(string(a.Severity))
+}
+
+// NoticeSubject is where an agent's message to its user is published.
+func NoticeSubject(context string) string { return noticesPrefix + Token(context) }

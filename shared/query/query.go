@@ -1,0 +1,138 @@
+// Package query is what the detector answers on the bus: it sees every event
+// anyway and remembers the newest, so whoever wants to look at telemetry asks
+// it instead of following the stream.
+//
+// Requests and replies are JSON over NATS request-reply, served by nats.go's
+// micro package under the service name Service. A refusal carries the micro
+// error headers; its text is for people.
+package query
+
+import (
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// Service is the name under which the detector registers.
+const Service = "tocsin-detector"
+
+// The subjects of the detector's endpoints.
+const (
+	SubjectEvents = "query.events"
+	SubjectStatus = "query.status"
+	SubjectNoise  = "query.noise"
+)
+
+// MaxReply bounds a reply in bytes, below the 1 MB payload that NATS servers
+// allow by default. Events past it are left out and Truncated says so.
+const MaxReply = 900_000
+
+// Bounds on EventsRequest.Limit.
+const (
+	DefaultLimit = 50
+	MaxLimit     = 200
+)
+
+// EventsRequest asks for remembered events, newest first.
+type EventsRequest struct {
+	// Kinds to look through; empty means all.
+	Kinds []telemetry.Kind `json:"kinds,omitempty"`
+	// App is exact; empty means all.
+	App string `json:"app,omitempty"`
+	// URL is a substring of the event's page or request URL.
+	URL string `json:"url,omitempty"`
+	// MinRank is the lowest severity rank (alert.Severity.Rank) an event must
+	// have; 0 means all.
+	MinRank int `json:"min_rank,omitempty"`
+	// Since leaves out what arrived earlier; zero means no bound.
+	Since time.Time `json:"since,omitzero"`
+	// Limit is how many events at most: DefaultLimit for 0, never over MaxLimit.
+	Limit int `json:"limit,omitempty"`
+}
+
+// StoredEvent is an event as stored, with the bus's stamp of its arrival.
+type StoredEvent struct {
+	telemetry.Event
+	Received time.Time `json:"received"`
+}
+
+// EventsReply answers an EventsRequest.
+type EventsReply struct {
+	Events []StoredEvent `json:"events"`
+	// Truncated says that MaxReply left events out.
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// StatusReply tells data from silence.
+type StatusReply struct {
+	Apps     []AppStatus    `json:"apps"`
+	Detector DetectorStatus `json:"detector"`
+}
+
+// AppStatus is what is known of one app.
+type AppStatus struct {
+	App string `json:"app"`
+	// Senders are the products that sent for it, at most 8.
+	Senders []string `json:"senders"`
+	// LastEventSeconds is the age of the newest event, in seconds.
+	LastEventSeconds float64 `json:"last_event_seconds"`
+	// LastMinute is how many events arrived in the last 60 s.
+	LastMinute int `json:"events_last_minute"`
+}
+
+// DetectorStatus is how the detector itself is.
+type DetectorStatus struct {
+	// Ready says that it has caught up with the stream.
+	Ready bool `json:"ready"`
+	// Behind is how many messages it has still to read.
+	Behind uint64 `json:"behind"`
+	// Lost counts messages that the stream dropped before it read them.
+	Lost uint64 `json:"lost"`
+}
+
+// NoiseAction is what a NoiseRequest wants.
+type NoiseAction string
+
+// The noise actions.
+const (
+	NoiseList       NoiseAction = "list"
+	NoiseAdd        NoiseAction = "add"
+	NoiseRemove     NoiseAction = "remove"
+	NoiseAutoDetect NoiseAction = "auto_detect"
+)
+
+// NoiseRequest lists or changes the noise rules.
+type NoiseRequest struct {
+	Action NoiseAction `json:"action"`
+	// App limits list, add and auto_detect to one app; empty means all.
+	App string `json:"app,omitempty"`
+	// Kind limits an added rule to log or network; empty means both.
+	Kind telemetry.Kind `json:"kind,omitempty"`
+	// Pattern is the plain substring that an added rule looks for.
+	Pattern string `json:"pattern,omitempty"`
+	// RuleID names the rule to remove.
+	RuleID string `json:"rule_id,omitempty"`
+}
+
+// NoiseReply answers a NoiseRequest with the rules as they are after it.
+type NoiseReply struct {
+	Rules []NoiseRule `json:"rules"`
+	// Added is the ID of the rule that add made.
+	Added string `json:"added,omitempty"`
+	// Found is how many new patterns auto_detect found.
+	Found int `json:"found,omitempty"`
+}
+
+// NoiseRule is one rule, applied or only proposed.
+type NoiseRule struct {
+	ID  string `json:"rule_id"`
+	App string `json:"app,omitempty"`
+	// State is applied, proposed or manual.
+	State      string         `json:"state"`
+	Kind       telemetry.Kind `json:"kind,omitempty"`
+	Pattern    string         `json:"pattern"`
+	Confidence float64        `json:"confidence,omitempty"`
+	// Hidden is how many events the rule has kept from raising an alert.
+	Hidden  uint64 `json:"hidden"`
+	Example string `json:"example,omitempty"`
+}

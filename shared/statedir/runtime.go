@@ -1,0 +1,146 @@
+package statedir
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// Runtime says what runs on a state directory, and where: the content of
+// runtime.json. A URL of something that doesn't run is empty.
+type Runtime struct {
+	PID          int    `json:"pid"`
+	Version      string `json:"version"`
+	NATSURL      string `json:"nats_url"`
+	NATSWSURL    string `json:"nats_ws_url"`
+	IngestURL    string `json:"ingest_url"`
+	DashboardURL string `json:"dashboard_url"`
+}
+
+// ErrNotRunning says that nothing runs on this directory.
+var ErrNotRunning = errors.New("no bus is running on this state directory")
+
+// RunningError says which process holds the directory already.
+type RunningError struct {
+	// PID is the process, or 0 where it has not said so yet.
+	PID  int
+	Path string
+}
+
+func (e *RunningError) Error() string {
+	if e.PID == 0 {
+		return fmt.Sprintf("tocsin is starting already on %s: wait for it, or set another TOCSIN_STATE_DIR", e.Path)
+	}
+	return fmt.Sprintf("tocsin runs already on %s with pid %d: stop it first, or set another TOCSIN_STATE_DIR", e.Path, e.PID)
+}
+
+// Lock is the exclusive right to run a bus on a directory. The kernel frees it
+// when the process ends, however it ends.
+type Lock struct {
+	dir  Dir
+	file *flock.Flock
+}
+
+// lockPatience is how long Lock tries: whoever only looks (Running) holds the
+// lock for microseconds and must not be taken for a bus.
+const lockPatience = 250 * time.Millisecond
+
+// Lock takes the directory, or returns a *RunningError after lockPatience.
+func (d Dir) Lock() (*Lock, error) {
+	f := flock.New(filepath.Join(d.path, lockFile), flock.SetPermissions(ownerOnlySecret))
+	ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
+	defer cancel()
+	ok, err := f.TryLockContext(ctx, lockPatience/25)
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return nil, fmt.Errorf("lock state directory: %w", err)
+	}
+	if !ok {
+		running, _ := d.readRuntime() // it may still be starting: then the pid is 0
+		return nil, &RunningError{PID: running.PID, Path: d.path}
+	}
+	// What a killed process left behind would send gateways to a dead port.
+	if err := os.Remove(filepath.Join(d.path, runtimeFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.Join(fmt.Errorf("remove stale runtime.json: %w", err), f.Unlock())
+	}
+	return &Lock{dir: d, file: f}, nil
+}
+
+// Announce writes runtime.json (mode 0600): from now on others can find us.
+func (l *Lock) Announce(r Runtime) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode runtime.json: %w", err)
+	}
+	if err := writeAtomic(filepath.Join(l.dir.path, runtimeFile), append(data, '\n')); err != nil {
+		return fmt.Errorf("write runtime.json: %w", err)
+	}
+	return nil
+}
+
+// Release removes runtime.json and gives the directory free.
+func (l *Lock) Release() error {
+	err := os.Remove(filepath.Join(l.dir.path, runtimeFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, l.file.Unlock())
+}
+
+// Running says what runs on the directory. Its error is ErrNotRunning when
+// nobody holds the lock, whatever a dead process left in runtime.json, and also
+// while a bus is still starting.
+func (d Dir) Running() (Runtime, error) {
+	r, err := d.readRuntime()
+	if err != nil {
+		return Runtime{}, err
+	}
+	held, err := d.held()
+	if err != nil {
+		return Runtime{}, err
+	}
+	if !held {
+		return Runtime{}, ErrNotRunning
+	}
+	return r, nil
+}
+
+func (d Dir) readRuntime() (Runtime, error) {
+	var r Runtime
+	data, err := os.ReadFile(filepath.Join(d.path, runtimeFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, ErrNotRunning
+	}
+	if err != nil {
+		return r, fmt.Errorf("read runtime.json: %w", err)
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		return r, fmt.Errorf("read runtime.json: %w: remove it and start tocsin up again", err)
+	}
+	return r, nil
+}
+
+// held asks the kernel whether somebody has the lock, by a shared try that is
+// given back at once. Lock's patience covers a bus that starts in that moment.
+func (d Dir) held() (bool, error) {
+	f := flock.New(filepath.Join(d.path, lockFile), flock.SetFlag(os.O_RDONLY))
+	free, err := f.TryRLock()
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look at the lock of the state directory: %w", err)
+	}
+	if free {
+		if err := f.Unlock(); err != nil {
+			return false, fmt.Errorf("give the lock of the state directory back: %w", err)
+		}
+	}
+	return !free, nil
+}
