@@ -117,7 +117,7 @@ func TestFollowSurvivesARestartAtAnotherAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := from; i < to; i++ {
-			if err := p.Publish(t.Context(), &nats.Msg{Subject: "telemetry.web.log", Data: []byte(fmt.Sprint(i))}); err != nil {
+			if _, err := p.Publish(t.Context(), &nats.Msg{Subject: "telemetry.web.log", Data: []byte(fmt.Sprint(i))}); err != nil {
 				t.Fatal(err)
 			}
 		}

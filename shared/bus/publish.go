@@ -38,38 +38,33 @@ func NewPublisher(c *Conn, window int) (*Publisher, error) {
 	return &Publisher{c: c, js: js}, nil
 }
 
-// Publish writes the messages in order and returns when all are stored.
+// Publish writes the messages in order and returns when all are stored, with
+// the highest sequence that any of them has.
 //
 // Its error wraps ErrAway, ErrBusy or ErrRefused, or is the context's. After an
 // error any of the messages may be stored: whoever tries again must give them
 // a Nats-Msg-Id or accept to write them twice.
-func (p *Publisher) Publish(ctx context.Context, msgs ...*nats.Msg) error {
+func (p *Publisher) Publish(ctx context.Context, msgs ...*nats.Msg) (last uint64, err error) {
 	if !p.c.Connected() {
-		return ErrAway
-	}
-	if len(msgs) == 1 {
-		f, err := p.send(msgs[0])
-		if err != nil {
-			return err
-		}
-		return wait(ctx, f)
+		return 0, ErrAway
 	}
 	acks := make([]jetstream.PubAckFuture, 0, len(msgs))
-	var failed error
 	for _, m := range msgs {
-		f, err := p.send(m)
-		if err != nil {
-			failed = err
+		f, sendErr := p.send(m)
+		if sendErr != nil {
+			err = sendErr
 			break
 		}
 		acks = append(acks, f)
 	}
 	for _, f := range acks {
-		if err := wait(ctx, f); err != nil && failed == nil {
-			failed = err
+		seq, waitErr := wait(ctx, f)
+		if waitErr != nil && err == nil {
+			err = waitErr
 		}
+		last = max(last, seq)
 	}
-	return failed
+	return last, err
 }
 
 func (p *Publisher) send(m *nats.Msg) (jetstream.PubAckFuture, error) {
@@ -80,14 +75,14 @@ func (p *Publisher) send(m *nats.Msg) (jetstream.PubAckFuture, error) {
 	return f, nil
 }
 
-func wait(ctx context.Context, f jetstream.PubAckFuture) error {
+func wait(ctx context.Context, f jetstream.PubAckFuture) (uint64, error) {
 	select {
-	case <-f.Ok():
-		return nil
+	case ack := <-f.Ok():
+		return ack.Sequence, nil
 	case err := <-f.Err():
-		return publishError(f.Msg().Subject, err)
+		return 0, publishError(f.Msg().Subject, err)
 	case <-ctx.Done():
-		return fmt.Errorf("wait for the acknowledgement of %s: %w", f.Msg().Subject, context.Cause(ctx))
+		return 0, fmt.Errorf("wait for the acknowledgement of %s: %w", f.Msg().Subject, context.Cause(ctx))
 	}
 }
 
