@@ -1,0 +1,49 @@
+# The front door: `make help` lists every target.
+
+SHELL := /bin/sh
+GO ?= go
+GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+FUZZTIME ?= 10s
+
+# Every module of the workspace, from go.work.
+MODULES := $(shell $(GO) list -f '{{.Dir}}' -m)
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+SERVICE := github.com/tocsin-bus/tocsin/shared/service
+LDFLAGS := -s -w -X $(SERVICE).version=$(VERSION) -X $(SERVICE).commit=$(COMMIT)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: test
+test: ## all tests, with the race detector
+	$(GO) test -race -timeout 15m work
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (10s)
+	@set -e; for pkg in $$($(GO) list work); do \
+		dir=$$($(GO) list -f '{{.Dir}}' $$pkg); \
+		for target in $$(grep -ho 'func Fuzz[A-Za-z0-9_]*' $$dir/*_test.go 2>/dev/null | sed 's/func //'); do \
+			echo "$$pkg $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; \
+	done
+
+.PHONY: lint
+lint: ## gofmt, go vet, golangci-lint and, where its database can be reached, govulncheck
+	@out=$$(gofmt -l $(MODULES)); test -z "$$out" || { echo "not gofmt-ed:"; echo "$$out"; exit 1; }
+	$(GO) vet work
+	@set -e; for dir in $(MODULES); do \
+		echo "golangci-lint $$dir"; \
+		(cd $$dir && $(GO) run $(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./...); \
+	done
+	@if curl -fsS -m 10 -o /dev/null https://vuln.go.dev/index/db.json 2>/dev/null; then \
+		for dir in $(MODULES); do (cd $$dir && $(GO) run $(GOVULNCHECK) ./...) || exit 1; done; \
+	else echo "govulncheck: skipped, its database can't be reached from here"; fi
+
+.PHONY: clean
+clean: ## remove what build made
+	rm -rf bin

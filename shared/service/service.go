@@ -1,0 +1,137 @@
+// Package service is what every command of Tocsin needs before it can do its
+// own work: settings from flags, environment and file, a logger, signals, exit
+// codes, and HTTP servers that stop.
+//
+// It knows nothing of events, alerts or the bus's subjects.
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/statedir"
+)
+
+// Exit codes (contract, section 2).
+const (
+	ExitOK     = 0
+	ExitFailed = 1
+	ExitUsage  = 2
+)
+
+// ErrUsage marks errors that mean the command was used wrongly.
+var ErrUsage = errors.New("used wrongly")
+
+// Usagef makes an error that ends the process with ExitUsage.
+func Usagef(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}
+
+type usageError struct{ text string }
+
+func (e *usageError) Error() string        { return e.text }
+func (e *usageError) Is(target error) bool { return target == ErrUsage }
+
+// Settings are the flags that every command has.
+type Settings struct {
+	Config    kong.ConfigFlag `help:"Settings file; a flag or an environment variable wins over it. Default: tocsin.yaml in the working directory, if there." placeholder:"FILE"`
+	StateDir  string          `help:"Where streams, credentials and runtime.json live. Default: $$XDG_STATE_HOME/tocsin, else ~/.local/state/tocsin." env:"TOCSIN_STATE_DIR" placeholder:"DIR"`
+	LogFormat string          `help:"How to log to stderr: ${enum}." enum:"text,json" default:"text" env:"TOCSIN_LOG_FORMAT"`
+	LogLevel  string          `help:"What to log: ${enum}." enum:"debug,info,warn,error" default:"info" env:"TOCSIN_LOG_LEVEL"`
+}
+
+// Env is what a command gets to work with.
+type Env struct {
+	// StateDir is an absolute path; it need not exist.
+	StateDir       string
+	Logger         *slog.Logger
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Version        Version
+}
+
+// BusFlags say which bus a command joins.
+type BusFlags struct {
+	NATSURL   string `name:"nats-url" help:"External NATS server or cluster, comma-separated. Default: the bus that runs on the state directory." env:"TOCSIN_NATS_URL" placeholder:"URL"`
+	NATSCreds string `name:"nats-creds" help:"Its credentials: a .creds file or an NKEY seed." env:"TOCSIN_NATS_CREDS" placeholder:"FILE"`
+}
+
+// External says whether the bus is somebody else's server.
+func (f BusFlags) External() bool { return f.NATSURL != "" }
+
+// Bus is how a service in a process of its own joins the bus. Role and Name
+// are the service's to fill in.
+func (e Env) Bus(f BusFlags) bus.ConnConfig {
+	return bus.ConnConfig{Dir: statedir.At(e.StateDir), URL: f.NATSURL, Creds: f.NATSCreds, Logger: e.Logger}
+}
+
+// Command is a command line: a struct of kong flags and subcommands whose
+// chosen command has the method Run(context.Context, Env) error.
+type Command interface{ Common() Settings }
+
+// Common makes Settings, embedded in a command line, complete a Command.
+func (s Settings) Common() Settings { return s }
+
+// Main parses the command line into cli, runs what it asks for until it is
+// done or the process gets SIGINT or SIGTERM, and returns the exit code.
+func Main(name, description string, cli Command) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return run(ctx, os.Args[1:], name, description, cli, Env{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Version: BuildVersion(),
+	})
+}
+
+func run(ctx context.Context, args []string, name, description string, cli Command, env Env) int {
+	exited, code := false, ExitOK
+	k, err := kong.New(cli,
+		kong.Name(name), kong.Description(description),
+		kong.Writers(env.Stdout, env.Stderr),
+		kong.Configuration(loadYAML, "tocsin.yaml"),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Exit(func(c int) { exited, code = true, c }), // --help
+	)
+	if err != nil {
+		return fail(env.Stderr, name, fmt.Errorf("%w: %w", ErrUsage, err))
+	}
+	chosen, err := k.Parse(args)
+	switch {
+	case exited:
+		return code
+	case err != nil:
+		return fail(env.Stderr, name, fmt.Errorf("%w: %w", ErrUsage, err))
+	}
+	settings := cli.Common()
+	if env.StateDir, err = settings.stateDir(); err != nil {
+		return fail(env.Stderr, name, err)
+	}
+	env.Logger = newLogger(settings, env.Stderr)
+	return fail(env.Stderr, name, chosen.Run(env))
+}
+
+// fail prints an error as one line that ends with what to do, and gives the
+// exit code for it.
+func fail(w io.Writer, name string, err error) int {
+	if err == nil {
+		return ExitOK
+	}
+	text := strings.ReplaceAll(err.Error(), "\n", "; ")
+	text = strings.TrimPrefix(text, ErrUsage.Error()+": ")
+	if !errors.Is(err, ErrUsage) {
+		_, _ = fmt.Fprintf(w, "%s: %s\n", name, text) // nowhere left to say that stderr is closed
+		return ExitFailed
+	}
+	_, _ = fmt.Fprintf(w, "%s: %s (see %s --help)\n", name, text, name)
+	return ExitUsage
+}
