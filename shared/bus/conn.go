@@ -153,7 +153,11 @@ func (d *stateDirDialer) Dial(network, _ string) (net.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial the bus of runtime.json: %w", err)
 	}
-	return net.DialTimeout(network, addr, dialTimeout)
+	// The client asks for a connection without a context; this is its time-out.
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	defer cancel()
+	var dialer net.Dialer
+	return dialer.DialContext(ctx, network, addr)
 }
 
 // changed tells Changes, which remembers one signal.

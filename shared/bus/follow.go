@@ -68,9 +68,6 @@ func Follow(ctx context.Context, c *Conn, cfg FollowConfig, handle func(Message)
 	delay := minRetry
 	for {
 		err := f.run(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
 		var failed *handleError
 		if errors.As(err, &failed) {
 			return failed.err

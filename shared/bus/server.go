@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,7 +66,7 @@ type Server struct {
 // StartServer starts the server, waits until its store is recovered, and
 // creates the streams and buckets. Its errors say what to do.
 func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
-	opts, err := serverOptions(cfg)
+	opts, err := serverOptions(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +82,7 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the credential of the provisioner: %w", err)
 	}
-	opts.Nkeys = append(users, &server.NkeyUser{Nkey: public})
+	opts.Nkeys = slices.Concat(users, []*server.NkeyUser{{Nkey: public}})
 
 	ns, err := server.NewServer(opts)
 	if err != nil {
@@ -100,7 +101,7 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 		return nil, err
 	}
 	if cfg.WSAddr != "" {
-		if s.ws, err = startWebsocket(cfg, ns.WebsocketURL()); err != nil {
+		if s.ws, err = startWebsocket(ctx, cfg, ns.WebsocketURL()); err != nil {
 			s.Close()
 			return nil, err
 		}
@@ -108,13 +109,14 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	return s, nil
 }
 
-func serverOptions(cfg ServerConfig) (*server.Options, error) {
+func serverOptions(ctx context.Context, cfg ServerConfig) (*server.Options, error) {
 	host, port, err := splitAddr(cfg.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("TOCSIN_NATS_ADDR: %w", err)
 	}
 	// A busy port would only be logged by the server, and late.
-	l, err := net.Listen("tcp", cfg.Addr)
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", cfg.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen for NATS: %w: free the port or set TOCSIN_NATS_ADDR", err)
 	}

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -18,7 +19,7 @@ type websocketProxy struct {
 	done chan struct{}
 }
 
-func startWebsocket(cfg ServerConfig, inner string) (*websocketProxy, error) {
+func startWebsocket(ctx context.Context, cfg ServerConfig, inner string) (*websocketProxy, error) {
 	if cfg.WSGuard == nil {
 		return nil, errors.New("start the websocket: no guard for its origins")
 	}
@@ -26,7 +27,8 @@ func startWebsocket(cfg ServerConfig, inner string) (*websocketProxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the websocket: %w", err)
 	}
-	l, err := net.Listen("tcp", cfg.WSAddr)
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", cfg.WSAddr)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the NATS websocket: %w: free the port or set TOCSIN_NATS_WS_ADDR", err)
 	}

@@ -28,6 +28,8 @@ func ServeHTTP(ctx context.Context, l net.Listener, s *http.Server) error {
 	if err != nil {
 		err = errors.Join(fmt.Errorf("stop HTTP on %s: %w", l.Addr(), err), s.Close())
 	}
-	<-served
+	if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) {
+		err = errors.Join(err, fmt.Errorf("serve HTTP on %s: %w", l.Addr(), serveErr))
+	}
 	return err
 }

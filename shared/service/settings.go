@@ -44,7 +44,7 @@ func newLogger(s Settings, w io.Writer) *slog.Logger {
 	case s.LogFormat == "json":
 		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
 	case isTerminal(w):
-		return slog.New(tint.NewHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly}))
+		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly}))
 	default:
 		return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 	}
