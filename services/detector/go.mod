@@ -2,8 +2,9 @@ module github.com/tocsin-bus/tocsin/services/detector
 
 go 1.26.0
 
-require github.com/tocsin-bus/tocsin/shared v0.0.0
-
-require pgregory.net/rapid v1.3.0 // indirect
+require (
+	github.com/tocsin-bus/tocsin/shared v0.0.0
+	pgregory.net/rapid v1.3.0
+)
 
 replace github.com/tocsin-bus/tocsin/shared => ../../shared
