@@ -1,0 +1,201 @@
+package bus_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+)
+
+// TestDashboardMayOnlyLookAtAlerts tries on the wire what a read-only
+// credential must not do.
+func TestDashboardMayOnlyLookAtAlerts(t *testing.T) {
+	dir := openDir(t)
+	s, _ := serve(t, dir)
+	refused := make(chan error, 10)
+	auth, err := nats.NkeyOptionFromSeed(dir.Credential(string(bus.RoleDashboard)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := nats.Connect(s.URL(), auth, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	forbidden := func(what string, do func() error) {
+		t.Helper()
+		if err := do(); err != nil {
+			t.Logf("%s: %v", what, err)
+		}
+		if err := nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-refused:
+			if !strings.Contains(strings.ToLower(err.Error()), "permissions violation") {
+				t.Fatalf("%s: %v", what, err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatalf("%s: was not refused", what)
+		}
+	}
+	for _, subject := range []string{"telemetry.web.log", "alerts.web.ci.error", "live.alerts.web.ci.error", "intake.ci", "notices.llm", "query.events"} {
+		forbidden("publish to "+subject, func() error { return nc.Publish(subject, []byte("x")) })
+	}
+	for _, subject := range []string{"telemetry.>", "alerts.>", "intake.>", "_INBOX_detector.>", "_INBOX_gateway.>", ">", "$JS.>"} {
+		forbidden("subscribe to "+subject, func() error { _, err := nc.SubscribeSync(subject); return err })
+	}
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(500*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stream := range []string{bus.StreamAlerts, bus.StreamTelemetry} {
+		forbidden("create a consumer on "+stream, func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			defer cancel()
+			_, err := js.CreateOrUpdateConsumer(ctx, stream, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
+			return err
+		})
+	}
+	forbidden("read telemetry directly", func() error {
+		return nc.PublishRequest("$JS.API.DIRECT.GET."+bus.StreamTelemetry, nc.NewInbox(), []byte(`{"seq":1}`))
+	})
+
+	live, err := nc.SubscribeSync(bus.AllLiveAlerts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	d := connect(t, bus.ConnConfig{Name: "d", Role: bus.RoleDetector, Server: s})
+	p, err := bus.NewPublisher(d, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seq, err := p.Publish(t.Context(), &nats.Msg{Subject: "alerts.web.ci.error", Data: []byte(`{"id":"a"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := live.NextMsg(5 * time.Second)
+	if err != nil || m.Subject != "live.alerts.web.ci.error" {
+		t.Fatalf("live alert: %v, %v", m, err)
+	}
+	ask, err := json.Marshal(map[string]uint64{"seq": seq})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err = nc.Request("$JS.API.DIRECT.GET."+bus.StreamAlerts, ask, 5*time.Second)
+	if err != nil || string(m.Data) != `{"id":"a"}` {
+		t.Fatalf("direct get: %v, %v", m, err)
+	}
+}
+
+// TestEveryServiceCanDoItsWork walks through what the services ask of the bus,
+// with their own credentials.
+func TestEveryServiceCanDoItsWork(t *testing.T) {
+	s, _ := serve(t, openDir(t))
+	gateway := connect(t, bus.ConnConfig{Name: "g", Role: bus.RoleGateway, Server: s})
+	kv, err := gateway.JS.KeyValue(t.Context(), bus.BucketGateways)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.Put(t.Context(), "client", []byte("7")); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := kv.Get(t.Context(), "client"); err != nil || string(v.Value()) != "7" {
+		t.Fatalf("cursor: %v, %v", v, err)
+	}
+	if err := gateway.Check(t.Context(), bus.StreamAlerts); err != nil {
+		t.Fatal(err)
+	}
+	detector := connect(t, bus.ConnConfig{Name: "d", Role: bus.RoleDetector, Server: s})
+	store, err := detector.JS.ObjectStore(t.Context(), bus.BucketDetector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	big := make([]byte, 3<<20)
+	for range 2 { // the second replaces the first
+		if _, err := store.PutBytes(t.Context(), "fold", big); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := store.GetBytes(t.Context(), "fold"); err != nil || len(got) != len(big) {
+		t.Fatalf("snapshot: %d bytes, %v", len(got), err)
+	}
+	ingest := connect(t, bus.ConnConfig{Name: "i", Role: bus.RoleIngest, Server: s})
+	p, err := bus.NewPublisher(ingest, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{"telemetry.web.log", bus.SubjectIntakeCI, "ci.result.custom.abc.build.failure"} {
+		if _, err := p.Publish(t.Context(), &nats.Msg{Subject: subject, Data: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := ingest.Check(t.Context(), bus.StreamTelemetry); err != nil {
+		t.Fatal(err)
+	}
+	// A query, asked by a gateway and answered by the detector.
+	sub, err := detector.NC.Subscribe("query.status", func(m *nats.Msg) {
+		if err := m.Respond([]byte("fine")); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := detector.NC.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	m, err := gateway.NC.Request("query.status", nil, 5*time.Second)
+	if err != nil || string(m.Data) != "fine" {
+		t.Fatalf("query: %v, %v", m, err)
+	}
+}
+
+func TestWebsocketAsksTheGuard(t *testing.T) {
+	dir := openDir(t)
+	s, _ := serve(t, dir)
+	seed, err := os.ReadFile(dir.Credential(string(bus.RoleDashboard)))
+	if err != nil || !strings.HasPrefix(string(seed), "SU") {
+		t.Fatalf("seed: %v", err)
+	}
+	auth, err := nats.NkeyOptionFromSeed(dir.Credential(string(bus.RoleDashboard)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := nats.Connect(s.WSURL(), auth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc.Close()
+	for origin, want := range map[string]int{"http://evil.example": http.StatusForbidden, "http://localhost:3000": http.StatusSwitchingProtocols} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.Replace(s.WSURL(), "ws://", "http://", 1), http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, v := range map[string]string{"Origin": origin, "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
+			req.Header.Set(k, v)
+		}
+		tr := &http.Transport{DisableKeepAlives: true}
+		resp, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		tr.CloseIdleConnections()
+		if resp.StatusCode != want {
+			t.Errorf("origin %s: %s", origin, resp.Status)
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package bus
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+func TestReconcile(t *testing.T) {
+	want := completed(jetstream.StreamConfig{
+		Name: "S", Subjects: []string{"a.>", "b"}, MaxAge: time.Hour, MaxBytes: 100,
+		RePublish: &jetstream.RePublish{Source: "a.>", Destination: "live.a.>"},
+	})
+	for name, c := range map[string]struct {
+		change  func(*jetstream.StreamConfig)
+		changed bool
+		check   func(jetstream.StreamConfig) bool
+		err     error
+	}{
+		"the same":                    {change: func(*jetstream.StreamConfig) {}},
+		"more room is kept":           {change: func(c *jetstream.StreamConfig) { c.MaxBytes = 1000 }, check: func(c jetstream.StreamConfig) bool { return c.MaxBytes == 1000 }},
+		"no limit is kept":            {change: func(c *jetstream.StreamConfig) { c.MaxBytes = -1 }, check: func(c jetstream.StreamConfig) bool { return c.MaxBytes == -1 }},
+		"less room is widened":        {change: func(c *jetstream.StreamConfig) { c.MaxBytes = 10 }, changed: true, check: func(c jetstream.StreamConfig) bool { return c.MaxBytes == 100 }},
+		"a limit we don't have":       {change: func(c *jetstream.StreamConfig) { c.MaxMsgs = 5 }, changed: true, check: func(c jetstream.StreamConfig) bool { return c.MaxMsgs == 0 }},
+		"a shorter age is widened":    {change: func(c *jetstream.StreamConfig) { c.MaxAge = time.Minute }, changed: true, check: func(c jetstream.StreamConfig) bool { return c.MaxAge == time.Hour }},
+		"a missing subject is added":  {change: func(c *jetstream.StreamConfig) { c.Subjects = []string{"a.>", "x"} }, changed: true, check: func(c jetstream.StreamConfig) bool { return len(c.Subjects) == 3 }},
+		"republishing is set":         {change: func(c *jetstream.StreamConfig) { c.RePublish = nil }, changed: true, check: func(c jetstream.StreamConfig) bool { return c.RePublish != nil }},
+		"replicas are the operator's": {change: func(c *jetstream.StreamConfig) { c.Replicas = 3 }, check: func(c jetstream.StreamConfig) bool { return c.Replicas == 3 }},
+		"memory storage is refused":   {change: func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }, err: ErrIncompatible},
+		"a work queue is refused":     {change: func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy }, err: ErrIncompatible},
+	} {
+		t.Run(name, func(t *testing.T) {
+			have := want
+			c.change(&have)
+			next, changed, err := reconcile(have, want)
+			if !errors.Is(err, c.err) || changed != c.changed {
+				t.Fatalf("changed %v, error %v", changed, err)
+			}
+			if c.check != nil && !c.check(next) {
+				t.Fatalf("becomes %+v", next)
+			}
+		})
+	}
+}

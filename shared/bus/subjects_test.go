@@ -1,0 +1,60 @@
+package bus
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+func TestToken(t *testing.T) {
+	for in, want := range map[string]string{
+		"web":                         "web",
+		"github-actions":              "github-actions",
+		"My App":                      "my_app",
+		"a.b>c*d":                     "a_b_c_d",
+		"":                            "_",
+		"ünï":                         "_n_",
+		strings.Repeat("x", 65):       strings.Repeat("x", 64),
+		"A" + strings.Repeat("é", 80): "a" + strings.Repeat("_", 63),
+	} {
+		if got := Token(in); got != want {
+			t.Errorf("Token(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestSubjects(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{TelemetrySubject("Shop Web", "network"), "telemetry.shop_web.network"},
+		{CIResultSubject("github-actions", "ABC123", "", "failure"), "ci.result.github-actions.abc123._.failure"},
+		{AlertSubject(alert.Alert{App: "web", Category: alert.NetworkErrors, Severity: alert.Error}), "alerts.web.network_errors.error"},
+		{NoticeSubject("llm"), "notices.llm"},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %s, want %s", c.got, c.want)
+		}
+	}
+}
+
+func FuzzToken(f *testing.F) {
+	f.Add("web")
+	f.Add("")
+	f.Add("a.b *>\x00\xff")
+	f.Fuzz(func(t *testing.T, in string) {
+		got := Token(in)
+		if !isToken(got) {
+			t.Fatalf("Token(%q) = %q is no token", in, got)
+		}
+		if again := Token(got); again != got {
+			t.Fatalf("Token(%q) = %q, again %q", in, got, again)
+		}
+	})
+}
+
+func BenchmarkToken(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		Token("checkout-service")
+	}
+}

@@ -1,0 +1,120 @@
+package statedir_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/shared/statedir"
+)
+
+func open(t *testing.T) statedir.Dir {
+	t.Helper()
+	d, err := statedir.Open(filepath.Join(t.TempDir(), "new", "state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestLockIsExclusiveAndSaysWhoHasIt(t *testing.T) {
+	d := open(t)
+	lock, err := d.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Running(); !errors.Is(err, statedir.ErrNotRunning) {
+		t.Fatalf("before it is announced: %v", err)
+	}
+	want := statedir.Runtime{PID: 4711, Version: "v1", NATSURL: "nats://127.0.0.1:1", IngestURL: "http://127.0.0.1:2"}
+	if err := lock.Announce(want); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(d.Path(), "runtime.json"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("runtime.json: %v, %v", info.Mode(), err)
+	}
+	got, err := d.Running()
+	if err != nil || got != want {
+		t.Fatalf("running: %+v, %v", got, err)
+	}
+	_, err = d.Lock()
+	var running *statedir.RunningError
+	if !errors.As(err, &running) || running.PID != 4711 || !strings.Contains(err.Error(), "4711") {
+		t.Fatalf("second lock: %v", err)
+	}
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Running(); !errors.Is(err, statedir.ErrNotRunning) {
+		t.Fatalf("after the release: %v", err)
+	}
+	again, err := d.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatADeadProcessLeftIsNoBus(t *testing.T) {
+	d := open(t)
+	left := `{"pid":1,"nats_url":"nats://127.0.0.1:1"}`
+	if err := os.WriteFile(filepath.Join(d.Path(), "runtime.json"), []byte(left), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Running(); !errors.Is(err, statedir.ErrNotRunning) {
+		t.Fatalf("running: %v", err)
+	}
+	lock, err := d.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAnotherVersionIsRefused(t *testing.T) {
+	d := open(t)
+	if err := os.WriteFile(filepath.Join(d.Path(), "VERSION"), []byte("99\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := statedir.Open(d.Path())
+	if !errors.Is(err, statedir.ErrVersion) || !strings.Contains(err.Error(), "TOCSIN_STATE_DIR") {
+		t.Fatalf("open: %v", err)
+	}
+}
+
+func TestAFileInTheWayIsAClearError(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := statedir.Open(path)
+	if err == nil || !strings.Contains(err.Error(), "TOCSIN_STATE_DIR") {
+		t.Fatalf("open: %v", err)
+	}
+}
+
+func TestTheFirstCredentialStays(t *testing.T) {
+	d := open(t)
+	if err := d.CreateCredential("gateway", []byte("first")); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.CreateCredential("gateway", []byte("second")); !errors.Is(err, fs.ErrExist) {
+		t.Fatalf("second: %v", err)
+	}
+	got, err := os.ReadFile(d.Credential("gateway"))
+	if err != nil || string(got) != "first" {
+		t.Fatalf("%s, %v", got, err)
+	}
+	entries, err := os.ReadDir(filepath.Dir(d.Credential("gateway")))
+	if err != nil || len(entries) != 1 {
+		t.Fatalf("left behind: %v, %v", entries, err)
+	}
+}
