@@ -1,0 +1,133 @@
+// Package ci is the outcome of one pipeline or job run for one commit: its
+// form, and which outcomes are valid.
+//
+// It knows no HTTP and no foreign format; what GitHub or GitLab send is turned
+// into a Result elsewhere.
+package ci
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// The statuses of a Result.
+const (
+	StatusSuccess = "success"
+	StatusFailure = "failure"
+	StatusError   = "error"
+)
+
+// The sources of a Result.
+const (
+	SourceGitHub = "github-actions"
+	SourceGitLab = "gitlab-ci"
+	SourceCustom = "custom"
+)
+
+// MaxFailures is how many failed cases a Result holds; more are refused.
+const MaxFailures = 10_000
+
+// Result is one CI result (contract, section 3).
+type Result struct {
+	Status string `json:"status"`
+	// Source is who ran it; empty means custom.
+	Source string `json:"source"`
+	Ref    string `json:"ref,omitempty"`
+	Commit string `json:"commit,omitempty"`
+	// Name is the pipeline or job.
+	Name     string    `json:"name,omitempty"`
+	Summary  string    `json:"summary,omitempty"`
+	Failures []Failure `json:"failures,omitempty"`
+	URL      string    `json:"url,omitempty"`
+	// DurationMS is how long the run took, in milliseconds.
+	DurationMS float64 `json:"duration_ms,omitempty"`
+}
+
+// Failure is one failed case of a run.
+type Failure struct {
+	Name    string `json:"name"`
+	Message string `json:"message,omitempty"`
+}
+
+// FieldError says which field is wrong and what is allowed.
+type FieldError struct{ Field, Reason string }
+
+func (e *FieldError) Error() string { return e.Field + " " + e.Reason }
+
+// Decode reads one result. Unknown fields are ignored, and a missing source is
+// custom. Its error is a *FieldError where a field is wrong.
+func Decode(data []byte) (Result, error) {
+	var r Result
+	if err := json.Unmarshal(data, &r, jsontext.AllowInvalidUTF8(true)); err != nil {
+		return Result{}, decodeError(err)
+	}
+	if r.Source == "" {
+		r.Source = SourceCustom
+	}
+	return r, r.Validate()
+}
+
+// decodeError names the field where the decoder tells it.
+func decodeError(err error) error {
+	var typed *json.SemanticError
+	if errors.As(err, &typed) && typed.JSONPointer != "" {
+		field := strings.ReplaceAll(strings.TrimPrefix(string(typed.JSONPointer), "/"), "/", ".")
+		return &FieldError{Field: field, Reason: "must be " + wanted(field)}
+	}
+	if errors.As(err, &typed) {
+		return errors.New("a CI result must be a JSON object")
+	}
+	return fmt.Errorf("malformed JSON: %w", err)
+}
+
+func wanted(field string) string {
+	switch {
+	case field == "duration_ms":
+		return "a number of milliseconds"
+	case field == "failures":
+		return "an array of objects with name and message"
+	case strings.HasPrefix(field, "failures.") && strings.Count(field, ".") == 1:
+		return "an object with name and message"
+	default:
+		return "a string"
+	}
+}
+
+// Validate says what of a result is not allowed, as a *FieldError.
+func (r Result) Validate() error {
+	if err := oneOf("status", r.Status, StatusSuccess, StatusFailure, StatusError); err != nil {
+		return err
+	}
+	if err := oneOf("source", r.Source, SourceGitHub, SourceGitLab, SourceCustom); err != nil {
+		return err
+	}
+	if r.DurationMS < 0 {
+		return &FieldError{Field: "duration_ms", Reason: "must not be negative"}
+	}
+	if len(r.Failures) > MaxFailures {
+		return &FieldError{Field: "failures", Reason: fmt.Sprintf("must be at most %d", MaxFailures)}
+	}
+	return nil
+}
+
+func oneOf(field, value string, allowed ...string) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return &FieldError{Field: field, Reason: "must be one of " + strings.Join(allowed, ", ")}
+}
+
+// Key is what makes two results results of the same thing: source, commit and
+// name. Without a commit, ref and URL stand in for it.
+func (r Result) Key() string {
+	commit := r.Commit
+	if commit == "" {
+		commit = "ref " + r.Ref + " url " + r.URL
+	}
+	return r.Source + "\x00" + commit + "\x00" + r.Name
+}

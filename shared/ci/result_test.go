@@ -1,0 +1,95 @@
+package ci_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/shared/ci"
+)
+
+func TestDecode(t *testing.T) {
+	for name, c := range map[string]struct{ in, field, text string }{
+		"the contract's example": {in: `{"status":"failure","source":"github-actions","ref":"main","commit":"abc123",
+			"summary":"12 tests passed, 2 failed","failures":[{"name":"test_login","message":"Expected 200, got 401"}],
+			"url":"https://ci.example/run/123","duration_ms":45000}`},
+		"only the status":          {in: `{"status":"success"}`},
+		"empty failures":           {in: `{"status":"success","failures":[]}`},
+		"null failures":            {in: `{"status":"success","failures":null}`},
+		"unknown fields":           {in: `{"status":"error","runner":{"os":"linux"}}`},
+		"a lone surrogate":         {in: `{"status":"error","summary":"\ud83d"}`},
+		"no status":                {in: `{}`, field: "status", text: "success, failure, error"},
+		"another status":           {in: `{"status":"cancelled"}`, field: "status", text: "success, failure, error"},
+		"another source":           {in: `{"status":"error","source":"jenkins"}`, field: "source", text: "github-actions, gitlab-ci, custom"},
+		"a status of another type": {in: `{"status":1}`, field: "status", text: "a string"},
+		"a duration in words":      {in: `{"status":"error","duration_ms":"45s"}`, field: "duration_ms", text: "a number"},
+		"a negative duration":      {in: `{"status":"error","duration_ms":-1}`, field: "duration_ms", text: "negative"},
+		"failures as a text":       {in: `{"status":"error","failures":"two"}`, field: "failures", text: "array"},
+		"a failure as a text":      {in: `{"status":"error","failures":["a"]}`, field: "failures.0", text: "object"},
+		"a failure's name":         {in: `{"status":"error","failures":[{"name":7}]}`, field: "failures.0.name", text: "a string"},
+		"an array":                 {in: `[]`, text: "JSON object"},
+		"half an object":           {in: `{"status":`, text: "malformed"},
+		"nothing":                  {in: ``, text: "malformed"},
+		"two objects":              {in: `{"status":"error"}{}`, text: "malformed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := ci.Decode([]byte(c.in))
+			if c.text == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Source == "" {
+					t.Fatal("no source")
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), c.text) {
+				t.Fatalf("error %v, want one that says %q", err, c.text)
+			}
+			var f *ci.FieldError
+			if errors.As(err, &f) != (c.field != "") || f != nil && f.Field != c.field {
+				t.Fatalf("error %v, want field %q", err, c.field)
+			}
+		})
+	}
+}
+
+func TestKey(t *testing.T) {
+	base := ci.Result{Source: "custom", Commit: "abc", Name: "build", Ref: "main", URL: "https://ci/1"}
+	same := base
+	same.Ref, same.URL, same.Status = "other", "https://ci/2", "failure"
+	if base.Key() != same.Key() {
+		t.Error("ref, url and status must not matter beside a commit")
+	}
+	for name, change := range map[string]func(*ci.Result){
+		"source": func(r *ci.Result) { r.Source = "gitlab-ci" },
+		"commit": func(r *ci.Result) { r.Commit = "abd" },
+		"name":   func(r *ci.Result) { r.Name = "test" },
+	} {
+		other := base
+		change(&other)
+		if base.Key() == other.Key() {
+			t.Errorf("another %s must be another key", name)
+		}
+	}
+	base.Commit = ""
+	other := base
+	other.URL = "https://ci/2"
+	if base.Key() == other.Key() {
+		t.Error("without a commit, another url must be another key")
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"status":"failure","failures":[{"name":"a","message":"b"}],"duration_ms":1e3}`))
+	f.Add([]byte(`{"status":[[[[`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := ci.Decode(data)
+		if err != nil {
+			return
+		}
+		if err := r.Validate(); err != nil {
+			t.Fatalf("decoded, but %v", err)
+		}
+	})
+}
