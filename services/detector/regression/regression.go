@@ -1,0 +1,169 @@
+// Package regression decides when a page has become slower than it was.
+//
+// The baseline of a metric on a page is the median of its last 20 loads, from
+// the first load on. A load is over it when a timing is more than 20% and at
+// least 50 ms worse, or CLS more than 0.1; from 5 loads on it must also lie
+// outside the median + 3 MAD, so that a page that always varies is left alone.
+// A load is compared first and joins the baseline then.
+//
+// A page is a URL's path template. The package knows no clock and nothing of
+// how often it says the same.
+package regression
+
+import (
+	"iter"
+
+	"github.com/tocsin-bus/tocsin/services/detector/lru"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/template"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// MaxPages is how many pages of one app have baselines. Past it, the page that
+// was not loaded for the longest is forgotten.
+const MaxPages = 2000
+
+// Pages holds the baselines of one app.
+type Pages struct {
+	pages   *lru.Map[string, *page]
+	scratch []byte
+	size    int
+	evicted uint64
+}
+
+// page holds a window for each metric that was seen on it.
+type page [len(metrics)]*window
+
+// New returns an app without baselines.
+func New() *Pages { return &Pages{pages: lru.New[string, *page](MaxPages)} }
+
+// Len is the number of pages with baselines, Evicted how many were forgotten
+// for want of room since New, Size about how many bytes are held.
+func (p *Pages) Len() int        { return p.pages.Len() }
+func (p *Pages) Evicted() uint64 { return p.evicted }
+func (p *Pages) Size() int       { return p.size }
+
+// Load compares one page load with the baselines of its page, then adds it to
+// them. There is an alert for each metric that is over, in the order of the
+// metrics; usually none.
+func (p *Pages) Load(app, url string, vitals *telemetry.Vitals) []alert.Alert {
+	p.scratch = template.AppendPage(p.scratch[:0], url)
+	var alerts []alert.Alert
+	var windows *page
+	for i := range metrics {
+		m := &metrics[i]
+		value := m.of(vitals)
+		if value == nil {
+			continue
+		}
+		if windows == nil {
+			windows = p.page()
+		}
+		if windows[i] == nil {
+			windows[i] = &window{}
+			p.size += windowSize
+		}
+		units := m.units(*value)
+		if b := windows[i].baseline(); m.over(units, b) {
+			alerts = append(alerts, m.alert(units, b, app, string(p.scratch), url))
+		}
+		windows[i].add(units)
+	}
+	return alerts
+}
+
+// page finds or makes the windows of the page in scratch.
+func (p *Pages) page() *page {
+	if found := lru.GetBytes(p.pages, p.scratch); found != nil {
+		return *found
+	}
+	return p.add(string(p.scratch), &page{})
+}
+
+// About what a window and a page take, in bytes.
+const (
+	windowSize = 8*Loads + 16
+	pageSize   = 8*len(metrics) + 128
+)
+
+func (p *Pages) add(name string, windows *page) *page {
+	stored, gone := p.pages.Add(name, windows)
+	p.size += windows.size(name)
+	if gone != nil {
+		p.size -= gone.Value.size(gone.Key)
+		p.evicted++
+	}
+	return *stored
+}
+
+func (w *page) size(name string) int {
+	n := pageSize + len(name)
+	for _, m := range w {
+		if m != nil {
+			n += windowSize
+		}
+	}
+	return n
+}
+
+// Baseline is what a metric usually is on a page.
+type Baseline struct {
+	// Page is the path template, Metric the name of the field, as lcp_ms.
+	Page, Metric string
+	// Median is in milliseconds, for cls in its own unit.
+	Median float64
+	// Loads is how many loads it is the median of, at most 20.
+	Loads int
+}
+
+// Baselines lists all baselines, those of the page loaded last at the end.
+func (p *Pages) Baselines() []Baseline {
+	var all []Baseline
+	for name, windows := range p.pages.All() {
+		for i, w := range (*windows).all() {
+			b := w.baseline()
+			all = append(all, Baseline{Page: name, Metric: metrics[i].key, Median: metrics[i].value(b.double) / 2, Loads: b.loads})
+		}
+	}
+	return all
+}
+
+// all walks the metrics that were seen.
+func (w *page) all() iter.Seq2[int, *window] {
+	return func(yield func(int, *window) bool) {
+		for i, m := range w {
+			if m != nil && !yield(i, m) {
+				return
+			}
+		}
+	}
+}
+
+// Save writes the baselines.
+func (p *Pages) Save(w *snapshot.Writer) {
+	w.Len(p.pages.Len())
+	for name, windows := range p.pages.All() {
+		w.String(name)
+		for _, m := range *windows {
+			m.save(w)
+		}
+	}
+}
+
+// Restore reads what Save wrote. Errors are in r.
+func Restore(r *snapshot.Reader) *Pages {
+	p := New()
+	for range r.Len(MaxPages) {
+		name := r.String(template.MaxLen)
+		windows := &page{}
+		for i := range windows {
+			windows[i] = restoreWindow(r)
+		}
+		if r.Err() != nil {
+			break
+		}
+		p.add(name, windows)
+	}
+	return p
+}

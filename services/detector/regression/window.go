@@ -1,0 +1,90 @@
+package regression
+
+import (
+	"slices"
+
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+)
+
+const (
+	// Loads is how many loads a baseline is the median of.
+	Loads = 20
+	// minSpread is from how many loads on the spread counts.
+	minSpread = 5
+)
+
+// window holds the last loads of one metric on one page, in whole units.
+type window struct {
+	values [Loads]int64
+	n      int // how many are there
+	next   int // where the next goes: the oldest, once the window is full
+}
+
+func (w *window) add(v int64) {
+	w.values[w.next] = v
+	w.next = (w.next + 1) % Loads
+	w.n = min(w.n+1, Loads)
+}
+
+// baseline is a median and what it was taken of.
+type baseline struct {
+	sorted [Loads]int64
+	loads  int
+	double int64 // twice the median, which may be a half
+}
+
+func (w *window) baseline() baseline {
+	b := baseline{sorted: w.values, loads: w.n}
+	if w.n > 0 {
+		slices.Sort(b.sorted[:w.n])
+		b.double = double(b.sorted[:w.n])
+	}
+	return b
+}
+
+// spread is four times the median absolute deviation, which may be a quarter.
+func (b *baseline) spread() int64 {
+	deviations := b.sorted
+	for i, v := range deviations[:b.loads] {
+		deviations[i] = max(2*v-b.double, b.double-2*v)
+	}
+	slices.Sort(deviations[:b.loads])
+	return double(deviations[:b.loads])
+}
+
+// double is twice the median of sorted values.
+func double(sorted []int64) int64 {
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return 2 * sorted[middle]
+	}
+	return sorted[middle-1] + sorted[middle]
+}
+
+// save writes the loads, the oldest first, and none for a metric never seen.
+func (w *window) save(to *snapshot.Writer) {
+	if w == nil {
+		to.Len(0)
+		return
+	}
+	to.Len(w.n)
+	for i := range w.n {
+		to.Int(w.values[(w.next-w.n+i+Loads)%Loads])
+	}
+}
+
+func restoreWindow(r *snapshot.Reader) *window {
+	n := r.Len(Loads)
+	if n == 0 {
+		return nil
+	}
+	w := &window{}
+	for range n {
+		v := r.Int()
+		if v < 0 || v > maxValue*shift {
+			r.Fail("a load of %d units", v)
+		}
+		w.add(v)
+	}
+	return w
+}
