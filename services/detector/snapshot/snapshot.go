@@ -123,6 +123,17 @@ func (r *Reader) Len(most int) int {
 	return int(n)
 }
 
+// UpTo reads a count that says nothing of what follows. It refuses more than
+// most.
+func (r *Reader) UpTo(most int) int {
+	n := r.Uint()
+	if n > uint64(max(most, 0)) {
+		r.Fail("%d where %d are allowed", n, most)
+		return 0
+	}
+	return int(n)
+}
+
 // Float reads a floating point number.
 func (r *Reader) Float() float64 {
 	if len(r.rest) < 8 {

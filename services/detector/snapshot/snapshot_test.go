@@ -66,6 +66,7 @@ func TestReaderRefuses(t *testing.T) {
 		{"a truth value of 2", "\x02", func(r *snapshot.Reader) { r.Bool() }},
 		{"more values than allowed", "\x05.....", func(r *snapshot.Reader) { r.Len(4) }},
 		{"more values than bytes", "\x05....", func(r *snapshot.Reader) { r.Len(1 << 40) }},
+		{"a count over its bound", "\x05", func(r *snapshot.Reader) { r.UpTo(4) }},
 		{"a negative bound", "\x01.", func(r *snapshot.Reader) { r.Len(-1) }},
 		{"text cut off", "\x05abc", func(r *snapshot.Reader) { r.String(100) }},
 		{"something left over", "\x00\x00", func(r *snapshot.Reader) { r.Uint() }},
@@ -83,7 +84,7 @@ func TestReaderRefuses(t *testing.T) {
 			if r.Err() != err {
 				t.Errorf("the first error was replaced by %v", r.Err())
 			}
-			if r.Uint() != 0 || r.Int() != 0 || r.Float() != 0 || r.Bool() || r.String(9) != "" || r.Len(9) != 0 {
+			if r.Uint() != 0 || r.Int() != 0 || r.Float() != 0 || r.Bool() || r.String(9) != "" || r.Len(9) != 0 || r.UpTo(9) != 0 {
 				t.Error("a reader that failed must give zero values")
 			}
 		})

@@ -1,0 +1,240 @@
+package anomaly_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tocsin-bus/tocsin/services/detector/anomaly"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+func at(ms int) time.Time { return time.UnixMilli(1_770_000_000_000 + int64(ms)) }
+
+// every makes times from first to last, both in, step apart, in milliseconds.
+func every(first, last, step int) []int {
+	var out []int
+	for t := first; t <= last; t += step {
+		out = append(out, t)
+	}
+	return out
+}
+
+// Each row is when errors come and when a spike is found, in milliseconds.
+func TestSpikes(t *testing.T) {
+	tests := []struct {
+		name   string
+		errors []int
+		want   []int
+	}{
+		{"four errors are none", every(0, 300, 100), nil},
+		{"the fifth in 10 s is one", every(0, 400, 100), []int{400}},
+		{"five in exactly 10 s are four in the window", []int{0, 1, 2, 3, 10_000}, nil},
+		{"five in just under 10 s", []int{0, 1, 2, 3, 9_999}, []int{9_999}},
+		{"one alert per spike", every(0, 9_000, 100), []int{400}},
+		{"a steady rate is no spike, its beginning is", every(0, 200_000, 1000), []int{4_000}},
+		// 60 s at 1/s: 60 in the history, an average of 10, so more than 30 in
+		// 10 s. The beginning was found at 4 s.
+		{"30 where 10 are usual", slices.Concat(every(0, 59_000, 1000), every(69_001, 69_030, 1)), []int{4_000}},
+		{"31 where 10 are usual", slices.Concat(every(0, 59_000, 1000), every(69_001, 69_031, 1)), []int{4_000, 69_031}},
+		{"errors 70 s old are forgotten", slices.Concat(every(1, 100, 1), every(70_100, 70_104, 1)), []int{5, 70_104}},
+		{"errors just under 70 s old are not: 98 of them mean over 49", slices.Concat(every(1, 100, 1), every(70_002, 70_006, 1)), []int{5}},
+		{"it ends when the window has emptied, seen at the next error", slices.Concat(every(0, 4, 1), every(10_005, 10_009, 1)), []int{4, 10_009}},
+		{"the next spike after it ended", slices.Concat(every(0, 4, 1), every(75_000, 75_010, 1)), []int{4, 75_004}},
+		{"it has not ended while errors stay over 1.5x, for 30 s", every(0, 29_999, 100), []int{400}},
+		{"an avalanche is told again after 30 s", growing(45_000), []int{50, 30_050}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var c anomaly.Counter
+			var got []int
+			for _, ms := range tt.errors {
+				if _, spike := c.Add(at(ms)); spike {
+					got = append(got, ms)
+				}
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("spikes at %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// growing makes errors whose rate doubles every 3 s, so that the last 10 s
+// always hold far more than 3 times the average.
+func growing(until int) []int {
+	var out []int
+	for t, step := 10, 10; t <= until; t += step {
+		n := 1 << (t / 3000)
+		for range n / 50 {
+			out = append(out, t)
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+func TestSpikeCounts(t *testing.T) {
+	var c anomaly.Counter
+	for _, ms := range every(0, 59_000, 1000) {
+		c.Add(at(ms))
+	}
+	var last anomaly.Spike
+	for i := range 40 {
+		if s, spike := c.Add(at(69_001 + i)); spike {
+			last = s
+		}
+	}
+	if last != (anomaly.Spike{Count: 31, Average: 10}) {
+		t.Errorf("got %+v", last)
+	}
+}
+
+func TestAlert(t *testing.T) {
+	a := anomaly.Spike{Count: 31, Average: 10}.Alert("web", alert.SignalRequests)
+	if a.Title != "Error spike in requests: more than 3x the rolling average" ||
+		a.Detail != "31 errors in the last 10 s, rolling average 10.0 (of the 60 s before)" ||
+		a.DedupKey != "anomaly:web:requests" || a.Context[alert.SignalKey] != "requests" ||
+		a.Severity != alert.Error || a.Category != alert.Anomaly || a.Source != alert.SourceAnomaly {
+		t.Errorf("got %+v", a)
+	}
+}
+
+// The rule, written as the contract has it, over all errors there ever were.
+// Whether a spike has become calm between two errors is looked at in every
+// millisecond at which anything changes.
+type model struct {
+	errors    []int
+	silent    bool
+	lastAlert int
+	looked    int
+}
+
+func (m *model) count(from, to int) (n int) {
+	for _, e := range m.errors {
+		if e > from && e <= to {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *model) calm(t int) {
+	c, before := m.count(t-10_000, t), m.count(t-70_000, t-10_000)
+	if float64(c) <= 1.5*float64(before)/6 {
+		m.silent = false
+	}
+}
+
+func (m *model) add(t int) bool {
+	var moments []int
+	for _, e := range m.errors {
+		for _, moment := range []int{e + 10_000, e + 70_000} {
+			if moment > m.looked && moment <= t {
+				moments = append(moments, moment)
+			}
+		}
+	}
+	slices.Sort(moments)
+	for _, moment := range moments {
+		m.calm(moment)
+	}
+	m.looked = t
+	m.errors = append(m.errors, t)
+	if t-m.lastAlert >= 30_000 {
+		m.silent = false
+	}
+	c, before := m.count(t-10_000, t), m.count(t-70_000, t-10_000)
+	if m.silent || c < 5 || float64(c) <= 3*float64(before)/6 {
+		return false
+	}
+	m.silent, m.lastAlert = true, t
+	return true
+}
+
+func TestAgainstModel(t *testing.T) {
+	gaps := []int{0, 0, 1, 10, 100, 500, 1000, 2500, 9_999, 10_000, 10_001, 29_999, 30_000, 60_000, 69_999, 70_000}
+	rapid.Check(t, func(t *rapid.T) {
+		c, m := &anomaly.Counter{}, &model{looked: -1, lastAlert: -1 << 40}
+		now := 0
+		for range rapid.IntRange(1, 25).Draw(t, "bursts") {
+			now += rapid.SampledFrom(gaps).Draw(t, "gap")
+			step := rapid.SampledFrom([]int{0, 1, 50, 400, 1100}).Draw(t, "step")
+			for range rapid.IntRange(1, 12).Draw(t, "errors") {
+				_, got := c.Add(at(now))
+				if want := m.add(now); got != want {
+					t.Fatalf("at %d after %v: got %v, want %v", now, m.errors, got, want)
+				}
+				now += step
+			}
+			if rapid.Bool().Draw(t, "restart") {
+				c = restored(t, c)
+			}
+		}
+	})
+}
+
+type fataler interface{ Fatal(...any) }
+
+func restored(t fataler, c *anomaly.Counter) *anomaly.Counter {
+	var w snapshot.Writer
+	c.Save(&w)
+	r := snapshot.NewReader(w.Bytes())
+	again := anomaly.Restore(r)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if again.Size() != c.Size() {
+		t.Fatal("size", again.Size(), "was", c.Size())
+	}
+	return again
+}
+
+// An error in every millisecond is the most cells there can be; they are given
+// back when the rate falls.
+func TestBounded(t *testing.T) {
+	var c anomaly.Counter
+	for ms := range 100_000 {
+		c.Add(at(ms))
+		c.Add(at(ms))
+	}
+	if want := 16 * 70_000; c.Size() != want {
+		t.Errorf("%d bytes, want %d", c.Size(), want)
+	}
+	restored(t, &c)
+	c.Add(at(300_000))
+	if c.Size() != 16 {
+		t.Errorf("%d bytes after silence", c.Size())
+	}
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	for name, write := range map[string]func(*snapshot.Writer){
+		"times that run backwards": func(w *snapshot.Writer) { w.Len(2); w.Int(5); w.Int(1); w.Int(-1); w.Int(1) },
+		"no error in a cell":       func(w *snapshot.Writer) { w.Len(1); w.Int(5); w.Int(0) },
+		"a time beyond all":        func(w *snapshot.Writer) { w.Len(1); w.Int(1 << 62); w.Int(1) },
+		"more recent than there":   func(w *snapshot.Writer) { w.Len(1); w.Int(5); w.Int(1); w.Len(2) },
+	} {
+		var w snapshot.Writer
+		write(&w)
+		w.Raw([]byte("enough bytes to go on with"))
+		r := snapshot.NewReader(w.Bytes())
+		anomaly.Restore(r)
+		if r.Err() == nil {
+			t.Error(name)
+		}
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	b.ReportAllocs()
+	var c anomaly.Counter
+	now := at(0)
+	for b.Loop() {
+		now = now.Add(100 * time.Microsecond)
+		c.Add(now)
+	}
+}

@@ -1,0 +1,43 @@
+package anomaly
+
+// cells is a queue in one block of memory, which doubles when it is full and
+// halves when three quarters of it are free.
+type cells struct {
+	ring  []cell // its length is zero or a power of two
+	first int
+	n     int
+}
+
+// minRing is the smallest ring, in cells.
+const minRing = 16
+
+func (q *cells) len() int { return q.n }
+
+// at is the i-th cell, from the oldest.
+func (q *cells) at(i int) *cell { return &q.ring[(q.first+i)&(len(q.ring)-1)] }
+
+// push adds the newest cell.
+func (q *cells) push(c cell) {
+	if q.n == len(q.ring) {
+		q.resize(max(2*len(q.ring), minRing))
+	}
+	q.n++
+	*q.at(q.n - 1) = c
+}
+
+// pop removes the oldest cell.
+func (q *cells) pop() {
+	q.first = (q.first + 1) & (len(q.ring) - 1)
+	q.n--
+	if len(q.ring) > minRing && q.n <= len(q.ring)/4 {
+		q.resize(len(q.ring) / 2)
+	}
+}
+
+func (q *cells) resize(to int) {
+	ring := make([]cell, to)
+	for i := range q.n {
+		ring[i] = *q.at(i)
+	}
+	q.ring, q.first = ring, 0
+}
