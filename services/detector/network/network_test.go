@@ -1,0 +1,69 @@
+package network_test
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/services/detector/network"
+	"github.com/tocsin-bus/tocsin/services/detector/template"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+func TestSeverity(t *testing.T) {
+	const none = alert.Severity("")
+	for status, want := range map[int]alert.Severity{
+		0: alert.Error, 100: none, 200: none, 304: none, 400: none, 401: alert.Warning, 402: none, 403: alert.Warning,
+		404: none, 418: none, 429: alert.Warning, 499: none, 500: alert.Error, 503: alert.Error, 599: alert.Error, 600: none,
+	} {
+		got, ok := network.Severity(status)
+		if got != want || ok != (want != none) {
+			t.Errorf("%d: %q, %v", status, got, ok)
+		}
+		if network.Failed(status) != (want == alert.Error) {
+			t.Errorf("%d: failed %v", status, network.Failed(status))
+		}
+	}
+}
+
+func TestAlert(t *testing.T) {
+	tests := []struct {
+		name               string
+		request            telemetry.Network
+		title, detail, key string
+		url                string // as the context has it
+	}{
+		{"as in the contract", telemetry.Network{Method: "POST", URL: "http://localhost:3000/api/users", Status: 500, DurationMS: 234},
+			"Server error: POST /api/users → 500", "Request failed with Internal Server Error", "POST:/api/users:500", "/api/users"},
+		{"no answer", telemetry.Network{Method: "GET", URL: "/x", Error: "net::ERR_CONNECTION_REFUSED"},
+			"Request failed: GET /x", "Request failed: net::ERR_CONNECTION_REFUSED", "GET:/x:0", "/x"},
+		{"no answer and no word", telemetry.Network{Method: "GET", URL: "/x"},
+			"Request failed: GET /x", "Request failed without an answer", "GET:/x:0", "/x"},
+		{"ids and query", telemetry.Network{Method: "put", URL: "https://api.example/users/42?token=[REDACTED]#a", Status: 403, Error: "not yours"},
+			"Server error: PUT /users/:id → 403", "Request failed with Forbidden: not yours", "PUT:/users/:id:403", "/users/42?token=[REDACTED]"},
+		{"a status without a name", telemetry.Network{Method: "GET", URL: "/x", Status: 599},
+			"Server error: GET /x → 599", "Request failed with status 599", "GET:/x:599", "/x"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			page := template.Page(tt.request.URL)
+			key := string(network.AppendKey(nil, &tt.request, []byte(page)))
+			a := network.Alert(&tt.request, page, key)
+			if a.Title != tt.title || a.Detail != tt.detail || a.DedupKey != tt.key || a.URL != tt.request.URL {
+				t.Errorf("got %q\n%q\n%q\n%q", a.Title, a.Detail, a.DedupKey, a.URL)
+			}
+			want := map[string]any{"url": tt.url, "status": tt.request.Status, "duration_ms": tt.request.DurationMS, "method": a.Context["method"]}
+			if !maps.Equal(a.Context, want) || a.Category != alert.NetworkErrors || a.Source != alert.SourceNetwork {
+				t.Errorf("got %+v", a)
+			}
+		})
+	}
+}
+
+func BenchmarkAlert(b *testing.B) {
+	b.ReportAllocs()
+	request := &telemetry.Network{Method: "POST", URL: "http://localhost:3000/api/users", Status: 500, DurationMS: 234}
+	for b.Loop() {
+		network.Alert(request, "/api/users", "POST:/api/users:500")
+	}
+}
