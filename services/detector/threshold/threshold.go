@@ -1,0 +1,157 @@
+// Package threshold notices when an app's memory or one of its circuit
+// breakers changes state.
+//
+// Memory is soft from 75% of its limit on and hard from 90%. A circuit starts
+// closed. Every change is an alert whose key names the new state. The package
+// needs no clock.
+package threshold
+
+import (
+	"fmt"
+
+	"github.com/tocsin-bus/tocsin/services/detector/lru"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// MaxCircuits is how many circuits of one app are known. Past it, the one not
+// heard of for the longest is forgotten, and counts as closed again.
+const MaxCircuits = 200
+
+// maxName is the longest name of a circuit that is told from a longer one, in
+// bytes.
+const maxName = 512
+
+// States holds the state of one app's memory and circuits.
+type States struct {
+	memory   int // an index of memoryStates
+	circuits *lru.Map[string, int]
+	size     int
+	evicted  uint64
+}
+
+// New returns an app whose memory is normal and whose circuits are closed.
+func New() *States { return &States{circuits: lru.New[string, int](MaxCircuits)} }
+
+// Evicted is how many circuits were forgotten for want of room since New, Size
+// about how many bytes are held.
+func (s *States) Evicted() uint64 { return s.evicted }
+func (s *States) Size() int       { return s.size }
+
+type state struct {
+	name     string
+	severity alert.Severity
+	title    string
+}
+
+// memoryStates and circuitStates: the first is where everything starts.
+var (
+	memoryStates = [...]state{
+		{"normal", alert.Info, "Memory is back to normal"},
+		{"soft", alert.Warning, "Memory is over 75% of its limit"},
+		{"hard", alert.Error, "Memory is over 90% of its limit"},
+	}
+	circuitStates = [...]state{
+		{telemetry.CircuitClosed, alert.Info, "is closed again"},
+		{telemetry.CircuitHalfOpen, alert.Warning, "is half open"},
+		{telemetry.CircuitOpen, alert.Error, "is open"},
+	}
+)
+
+// Memory takes a reading. There is an alert when the state has changed.
+func (s *States) Memory(app string, m *telemetry.Memory) (alert.Alert, bool) {
+	before, now := memoryStates[s.memory], 0
+	switch {
+	case m.UsedBytes*10 >= m.LimitBytes*9:
+		now = 2
+	case m.UsedBytes*4 >= m.LimitBytes*3:
+		now = 1
+	}
+	if now == s.memory {
+		return alert.Alert{}, false
+	}
+	s.memory = now
+	is := memoryStates[now]
+	return alert.Alert{
+		Severity: is.severity, Category: alert.Threshold, Source: alert.SourceMemory, Title: is.title,
+		Detail: fmt.Sprintf("%.0f MiB of %.0f MiB used (%.0f%%), was %s",
+			m.UsedBytes/mib, m.LimitBytes/mib, 100*m.UsedBytes/m.LimitBytes, before.name),
+		Context: map[string]any{
+			"state": is.name, "before": before.name, "used_bytes": m.UsedBytes, "limit_bytes": m.LimitBytes,
+		},
+		DedupKey: "threshold:" + app + ":memory:" + is.name,
+	}, true
+}
+
+const mib = 1 << 20
+
+// Circuit takes the state of a circuit. There is an alert when it has changed.
+// A state that is none of the contract's is ignored.
+func (s *States) Circuit(app string, c *telemetry.Circuit) (alert.Alert, bool) {
+	now := -1
+	for i, known := range circuitStates {
+		if known.name == c.State {
+			now = i
+		}
+	}
+	if now < 0 {
+		return alert.Alert{}, false
+	}
+	name := c.Name[:min(len(c.Name), maxName)]
+	last := s.circuits.Get(name)
+	if last == nil {
+		last = s.add(name, 0)
+	}
+	if *last == now {
+		return alert.Alert{}, false
+	}
+	before, is := circuitStates[*last], circuitStates[now]
+	*last = now
+	a := alert.Alert{
+		Severity: is.severity, Category: alert.Threshold, Source: alert.SourceCircuit,
+		Title:    "Circuit " + name + " " + is.title,
+		Detail:   "was " + before.name,
+		Context:  map[string]any{"circuit": name, "state": is.name, "before": before.name},
+		DedupKey: "threshold:" + app + ":circuit:" + name + ":" + is.name,
+	}
+	if c.Reason != "" {
+		a.Detail += ": " + c.Reason
+		a.Context["reason"] = c.Reason
+	}
+	return a, true
+}
+
+func (s *States) add(name string, state int) *int {
+	stored, gone := s.circuits.Add(name, state)
+	s.size += len(name) + circuitSize
+	if gone != nil {
+		s.size -= len(gone.Key) + circuitSize
+		s.evicted++
+	}
+	return stored
+}
+
+// circuitSize is about what a circuit takes beside its name, in bytes.
+const circuitSize = 96
+
+// Save writes the states.
+func (s *States) Save(w *snapshot.Writer) {
+	w.Len(s.memory)
+	w.Len(s.circuits.Len())
+	for name, state := range s.circuits.All() {
+		w.String(name)
+		w.Len(*state)
+	}
+}
+
+// Restore reads what Save wrote. Errors are in r.
+func Restore(r *snapshot.Reader) *States {
+	s := New()
+	s.memory = r.UpTo(len(memoryStates) - 1)
+	for range r.Len(MaxCircuits) {
+		name := r.String(maxName)
+		s.add(name, r.UpTo(len(circuitStates)-1))
+	}
+	return s
+}

@@ -1,0 +1,104 @@
+package threshold_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/threshold"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+func TestMemory(t *testing.T) {
+	steps := []struct {
+		used     float64 // of 1000
+		severity alert.Severity
+		key      string
+	}{
+		{500, "", ""},
+		{749.9, "", ""},
+		{750, alert.Warning, "threshold:web:memory:soft"},
+		{899.9, "", ""},
+		{900, alert.Error, "threshold:web:memory:hard"},
+		{1200, "", ""},
+		{800, alert.Warning, "threshold:web:memory:soft"},
+		{700, alert.Info, "threshold:web:memory:normal"},
+		{0, "", ""},
+		{950, alert.Error, "threshold:web:memory:hard"},
+		{0, alert.Info, "threshold:web:memory:normal"},
+	}
+	states := threshold.New()
+	for i, s := range steps {
+		a, changed := states.Memory("web", &telemetry.Memory{UsedBytes: s.used, LimitBytes: 1000})
+		if a.Severity != s.severity || a.DedupKey != s.key || changed != (s.key != "") {
+			t.Errorf("step %d, %v of 1000: %q %q", i, s.used, a.Severity, a.DedupKey)
+		}
+		states = restored(t, states)
+	}
+}
+
+func TestCircuit(t *testing.T) {
+	steps := []struct {
+		name, state, reason string
+		severity            alert.Severity
+		title, detail, key  string
+	}{
+		{"db", "closed", "", "", "", "", ""},
+		{"db", "open", "5 failures", alert.Error, "Circuit db is open", "was closed: 5 failures", "threshold:web:circuit:db:open"},
+		{"db", "open", "", "", "", "", ""},
+		{"db", "ajar", "", "", "", "", ""},
+		{"db", "half_open", "", alert.Warning, "Circuit db is half open", "was open", "threshold:web:circuit:db:half_open"},
+		{"mail", "half_open", "", alert.Warning, "Circuit mail is half open", "was closed", "threshold:web:circuit:mail:half_open"},
+		{"db", "closed", "", alert.Info, "Circuit db is closed again", "was half_open", "threshold:web:circuit:db:closed"},
+	}
+	states := threshold.New()
+	for i, s := range steps {
+		a, changed := states.Circuit("web", &telemetry.Circuit{Name: s.name, State: s.state, Reason: s.reason})
+		if a.Severity != s.severity || a.Title != s.title || a.Detail != s.detail || a.DedupKey != s.key || changed != (s.key != "") {
+			t.Errorf("step %d: %q %q %q %q", i, a.Severity, a.Title, a.Detail, a.DedupKey)
+		}
+		states = restored(t, states)
+	}
+}
+
+func TestAlert(t *testing.T) {
+	a, _ := threshold.New().Memory("web", &telemetry.Memory{UsedBytes: 800 << 20, LimitBytes: 1000 << 20})
+	if a.Title != "Memory is over 75% of its limit" || a.Detail != "800 MiB of 1000 MiB used (80%), was normal" ||
+		a.Category != alert.Threshold || a.Source != alert.SourceMemory || a.Context["state"] != "soft" {
+		t.Errorf("got %+v", a)
+	}
+	a, _ = threshold.New().Circuit("web", &telemetry.Circuit{Name: "db", State: "open"})
+	if a.Category != alert.Threshold || a.Source != alert.SourceCircuit || a.Context["circuit"] != "db" {
+		t.Errorf("got %+v", a)
+	}
+}
+
+func TestCircuitsAreBounded(t *testing.T) {
+	states := threshold.New()
+	for i := range threshold.MaxCircuits + 1 {
+		states.Circuit("web", &telemetry.Circuit{Name: fmt.Sprint("c", i), State: "open"})
+	}
+	states = restored(t, states)
+	if _, changed := states.Circuit("web", &telemetry.Circuit{Name: "c1", State: "open"}); changed {
+		t.Error("c1 was known to be open")
+	}
+	if _, changed := states.Circuit("web", &telemetry.Circuit{Name: "c0", State: "open"}); !changed || states.Evicted() != 1 {
+		t.Errorf("c0 was forgotten, so it opens again; %d evicted", states.Evicted())
+	}
+}
+
+func restored(t *testing.T, s *threshold.States) *threshold.States {
+	t.Helper()
+	var w snapshot.Writer
+	s.Save(&w)
+	r := snapshot.NewReader(w.Bytes())
+	again := threshold.Restore(r)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if again.Size() != s.Size() {
+		t.Errorf("size %d was %d", again.Size(), s.Size())
+	}
+	return again
+}
