@@ -1,0 +1,191 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// Notification is one notifications/message as the agent received it.
+type Notification struct {
+	At     time.Time
+	Level  string
+	Logger string
+	Data   NotificationData
+	// Raw is the data as JSON.
+	Raw string
+}
+
+// NotificationData is the data of a notification, of one alert or of a batch.
+type NotificationData struct {
+	Category      string           `json:"category"`
+	Severity      string           `json:"severity"`
+	Title         string           `json:"title"`
+	Detail        string           `json:"detail"`
+	Source        string           `json:"source"`
+	DedupKey      string           `json:"dedup_key"`
+	CorrelationID string           `json:"correlation_id"`
+	Count         int              `json:"count"`
+	Context       map[string]any   `json:"context"`
+	Alerts        []map[string]any `json:"alerts"`
+}
+
+// Agent is go-sdk's client over a real gateway process.
+type Agent struct {
+	Session *mcp.ClientSession
+	// Notes are the notifications, in order. Past 1,000 unread ones more are
+	// dropped.
+	Notes chan Notification
+	Log   *Log
+	cmd   *exec.Cmd
+}
+
+// StartAgent runs tocsin gateway on a state directory and initializes it.
+func StartAgent(ctx context.Context, bin, stateDir, name string, args ...string) (*Agent, error) {
+	a := &Agent{Notes: make(chan Notification, 1000), Log: &Log{}}
+	a.cmd = exec.Command(bin, append([]string{"gateway", "--autostart=false"}, args...)...) //nolint:noctx // ended by Close
+	a.cmd.Env = Env(stateDir)
+	a.cmd.Dir = stateDir
+	a.cmd.Stderr = a.Log
+	c := mcp.NewClient(&mcp.Implementation{Name: name, Version: "1"}, &mcp.ClientOptions{
+		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) { a.note(r.Params) },
+	})
+	var err error
+	a.Session, err = c.Connect(ctx, &mcp.CommandTransport{Command: a.cmd, TerminateDuration: stopWithin}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("initialize the gateway: %w\n%s", err, a.Log)
+	}
+	return a, nil
+}
+
+func (a *Agent) note(p *mcp.LoggingMessageParams) {
+	n := Notification{At: time.Now(), Level: string(p.Level), Logger: p.Logger}
+	raw, err := json.Marshal(p.Data)
+	if err == nil {
+		n.Raw = string(raw)
+		err = json.Unmarshal(raw, &n.Data)
+	}
+	if err != nil {
+		n.Raw = "not decodable: " + err.Error()
+	}
+	select {
+	case a.Notes <- n:
+	default:
+	}
+}
+
+// Close closes the gateway's stdin and waits for its end.
+func (a *Agent) Close() error { return a.Session.Close() }
+
+// ExitCode is the gateway's, after Close.
+func (a *Agent) ExitCode() int { return a.cmd.ProcessState.ExitCode() }
+
+// PID is the gateway's process id.
+func (a *Agent) PID() int { return a.cmd.Process.Pid }
+
+// Call calls a tool and returns its text blocks. A tool error is a *ToolError.
+func (a *Agent) Call(ctx context.Context, tool string, args map[string]any) ([]string, error) {
+	if args == nil {
+		args = map[string]any{}
+	}
+	r, err := a.Session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: args})
+	if err != nil {
+		return nil, fmt.Errorf("call %s: %w", tool, err)
+	}
+	var blocks []string
+	for _, c := range r.Content {
+		t, ok := c.(*mcp.TextContent)
+		if !ok {
+			return nil, fmt.Errorf("call %s: a block of type %T", tool, c)
+		}
+		blocks = append(blocks, t.Text)
+	}
+	if r.IsError {
+		return blocks, &ToolError{Tool: tool, Text: strings.Join(blocks, "\n")}
+	}
+	return blocks, nil
+}
+
+// ToolError is a tool's own error.
+type ToolError struct{ Tool, Text string }
+
+func (e *ToolError) Error() string { return e.Tool + ": " + e.Text }
+
+// Observed is the answer of observe.
+type Observed struct {
+	// First is the tool's own output, Block the alerts block, or empty.
+	First, Block string
+	// Summary is the block's summary line, or empty.
+	Summary string
+	Alerts  []alert.Alert
+}
+
+// Observe calls observe and takes the alerts block apart.
+func (a *Agent) Observe(ctx context.Context, args map[string]any) (Observed, error) {
+	blocks, err := a.Call(ctx, "observe", args)
+	if err != nil {
+		return Observed{}, err
+	}
+	switch len(blocks) {
+	case 1:
+		return Observed{First: blocks[0]}, nil
+	case 2:
+		return parseBlock(blocks[0], blocks[1])
+	default:
+		return Observed{}, fmt.Errorf("observe answered with %d blocks", len(blocks))
+	}
+}
+
+func parseBlock(first, block string) (Observed, error) {
+	o := Observed{First: first, Block: block}
+	lines := strings.Split(block, "\n")
+	if len(lines) == 3 {
+		o.Summary, lines = lines[1], []string{lines[0], lines[2]}
+	}
+	if len(lines) != 2 {
+		return o, fmt.Errorf("an alerts block of %d lines: %q", len(lines), block)
+	}
+	if err := json.Unmarshal([]byte(lines[1]), &o.Alerts); err != nil {
+		return o, fmt.Errorf("the alerts block: %w", err)
+	}
+	if want := fmt.Sprintf("--- ALERTS (%d) ---", len(o.Alerts)); lines[0] != want {
+		return o, fmt.Errorf("the alerts block begins with %q, not %q", lines[0], want)
+	}
+	return o, nil
+}
+
+// Wait observes until n alerts have come, in one block or several.
+func (a *Agent) Wait(ctx context.Context, n int, within time.Duration) ([]alert.Alert, error) {
+	var all []alert.Alert
+	var failed error
+	Poll(ctx, within, func() bool {
+		o, err := a.Observe(ctx, map[string]any{"what": "status"})
+		failed = err
+		all = append(all, o.Alerts...)
+		return err != nil || len(all) >= n
+	})
+	if failed == nil && len(all) < n {
+		failed = fmt.Errorf("%d of %d alerts within %s", len(all), n, within)
+	}
+	return all, failed
+}
+
+// Next is the next notification.
+func (a *Agent) Next(ctx context.Context, within time.Duration) (Notification, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	select {
+	case n := <-a.Notes:
+		return n, nil
+	case <-ctx.Done():
+		return Notification{}, errors.New("no notification within " + within.String())
+	}
+}
