@@ -1,0 +1,133 @@
+// Package frustration notices when a person clicks or submits again and again:
+// 3 or more clicks on one target within a second, the same form submitted 3
+// times within 10 seconds. Sessions are told apart.
+//
+// There is one alert per burst; a burst is over when a click comes after a
+// window without any. The package knows no clock; times must not run backwards.
+package frustration
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/lru"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/template"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// MaxTargets is how many targets of one app are watched, counted for each
+// session. Past it, the one not touched for the longest is forgotten.
+const MaxTargets = 1000
+
+// rule is what counts as a burst of one type of action: 3 within the window.
+type rule struct {
+	action        string
+	window        time.Duration
+	title, detail string
+}
+
+var rules = [...]rule{
+	{telemetry.ActionClick, time.Second, "Repeated clicks on ", "3 clicks within 1 s on "},
+	{telemetry.ActionSubmit, 10 * time.Second, "Form submitted repeatedly: ", "submitted 3 times within 10 s: "},
+}
+
+// target is what is known of one target: when it was touched last and before
+// that, in milliseconds since 1970, and whether the burst was told.
+type target struct {
+	last, before int64
+	told         bool
+}
+
+// never is earlier than any window reaches.
+const never = -1 << 60
+
+// Targets watches the targets of one app.
+type Targets struct {
+	known   *lru.Map[uint64, target]
+	scratch []byte
+	evicted uint64
+}
+
+// New returns an app without targets.
+func New() *Targets { return &Targets{known: lru.New[uint64, target](MaxTargets)} }
+
+// Evicted is how many targets were forgotten for want of room since New, Size
+// about how many bytes are held.
+func (t *Targets) Evicted() uint64 { return t.evicted }
+func (t *Targets) Size() int       { return 96 * t.known.Len() }
+
+// Action takes what a person did. There is an alert when a burst is complete.
+func (t *Targets) Action(app string, event *telemetry.Event, now time.Time) (alert.Alert, bool) {
+	for i := range rules {
+		if rules[i].action == event.Action.Type {
+			return t.touch(&rules[i], app, event, now.UnixMilli())
+		}
+	}
+	return alert.Alert{}, false
+}
+
+func (t *Targets) touch(r *rule, app string, event *telemetry.Event, now int64) (alert.Alert, bool) {
+	key := t.key(r, event)
+	known := t.known.Get(key)
+	if known == nil {
+		known = t.add(key, target{last: never, before: never})
+	}
+	start := now - r.window.Milliseconds()
+	if known.last <= start {
+		known.told = false
+	}
+	burst := known.before > start && !known.told
+	known.before, known.last = known.last, now
+	if !burst {
+		return alert.Alert{}, false
+	}
+	known.told = true
+	name := template.Message(event.Action.Target)
+	return alert.Alert{
+		Severity: alert.Warning, Category: alert.UserFrustration, Source: alert.SourceFrustration, URL: event.URL,
+		Title: r.title + name, Detail: r.detail + event.Action.Target,
+		Context:  map[string]any{"type": r.action, "target": event.Action.Target},
+		DedupKey: fmt.Sprintf("user_frustration:%s:%s:%s", app, r.action, name),
+	}, true
+}
+
+func (t *Targets) add(key uint64, value target) *target {
+	stored, gone := t.known.Add(key, value)
+	if gone != nil {
+		t.evicted++
+	}
+	return stored
+}
+
+// key tells targets apart by a hash: selectors can be long.
+func (t *Targets) key(r *rule, event *telemetry.Event) uint64 {
+	t.scratch = append(append(t.scratch[:0], r.action...), 0)
+	t.scratch = append(append(t.scratch, event.Session...), 0)
+	t.scratch = append(t.scratch, event.Action.Target...)
+	sum := sha256.Sum256(t.scratch)
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// Save writes the targets.
+func (t *Targets) Save(w *snapshot.Writer) {
+	w.Len(t.known.Len())
+	for key, known := range t.known.All() {
+		w.Uint(key)
+		w.Int(known.last)
+		w.Int(known.before)
+		w.Bool(known.told)
+	}
+}
+
+// Restore reads what Save wrote. Errors are in r.
+func Restore(r *snapshot.Reader) *Targets {
+	t := New()
+	for range r.Len(MaxTargets) {
+		t.add(r.Uint(), target{last: r.Int(), before: r.Int(), told: r.Bool()})
+	}
+	return t
+}

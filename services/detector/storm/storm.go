@@ -1,0 +1,103 @@
+// Package storm bounds how often the detector says the same: of one key at
+// most 10 alerts leave in 10 seconds. Those held back are added to the count
+// of the next that leaves.
+//
+// It knows no clock and nothing of alerts but their keys; times must not run
+// backwards.
+package storm
+
+import (
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/lru"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+)
+
+const (
+	// MaxKeys is how many keys are watched. Past it, the one not offered for the
+	// longest is forgotten, with what it held back.
+	MaxKeys = 10_000
+	// Burst is how many alerts of one key leave within Window.
+	Burst  = 10
+	Window = 10 * time.Second
+	// maxKey is the longest key in a snapshot, in bytes.
+	maxKey = 1 << 16
+)
+
+// Limiter decides for each alert whether it leaves.
+type Limiter struct {
+	keys          *lru.Map[string, passage]
+	evicted, lost uint64
+}
+
+// passage is what left under one key, in milliseconds since 1970, the oldest
+// first, and how many were held back since.
+type passage struct {
+	left []int64
+	held int
+}
+
+// New returns a limiter that has seen nothing.
+func New() *Limiter { return &Limiter{keys: lru.New[string, passage](MaxKeys)} }
+
+// Evicted is how many keys were forgotten for want of room since New, and Lost
+// how many held back alerts were forgotten with them.
+func (l *Limiter) Evicted() uint64 { return l.evicted }
+func (l *Limiter) Lost() uint64    { return l.lost }
+
+// Offer asks to let an alert with that key leave. When it may, held is how many
+// were held back before it, which its count has to include.
+func (l *Limiter) Offer(key []byte, now time.Time) (held int, leaves bool) {
+	p := lru.GetBytes(l.keys, key)
+	if p == nil {
+		p = l.add(string(key), passage{})
+	}
+	t := now.UnixMilli()
+	gone := 0
+	for gone < len(p.left) && p.left[gone] <= t-Window.Milliseconds() {
+		gone++
+	}
+	p.left = append(p.left[:0], p.left[gone:]...)
+	if len(p.left) == Burst {
+		p.held++
+		return 0, false
+	}
+	p.left = append(p.left, t)
+	held, p.held = p.held, 0
+	return held, true
+}
+
+func (l *Limiter) add(key string, p passage) *passage {
+	stored, gone := l.keys.Add(key, p)
+	if gone != nil {
+		l.evicted++
+		l.lost += uint64(gone.Value.held)
+	}
+	return stored
+}
+
+// Save writes what is watched.
+func (l *Limiter) Save(w *snapshot.Writer) {
+	w.Len(l.keys.Len())
+	for key, p := range l.keys.All() {
+		w.String(key)
+		w.Len(p.held)
+		w.Len(len(p.left))
+		for _, t := range p.left {
+			w.Int(t)
+		}
+	}
+}
+
+// Restore reads what Save wrote. Errors are in r.
+func Restore(r *snapshot.Reader) *Limiter {
+	l := New()
+	for range r.Len(MaxKeys) {
+		key, p := r.String(maxKey), passage{held: r.UpTo(1 << 40)}
+		for range r.Len(Burst) {
+			p.left = append(p.left, r.Int())
+		}
+		l.add(key, p)
+	}
+	return l
+}
