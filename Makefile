@@ -6,8 +6,8 @@ GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 FUZZTIME ?= 10s
 
-# Every module of the workspace, from go.work.
-MODULES := $(shell $(GO) list -f '{{.Dir}}' -m)
+# Every module of the workspace that holds Go code.
+MODULES := $(shell $(GO) list -f '{{.Module.Dir}}' work | sort -u)
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)

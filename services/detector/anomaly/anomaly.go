@@ -10,8 +10,8 @@
 // cell is touched three times in its life: when it comes, when it leaves the
 // last 10 s, and when it leaves the 60 s before them.
 //
-// The package has no clock and knows nothing of what an error is. Times must
-// not run backwards.
+// The package has no clock and knows nothing of what an error is. A time before
+// the last one means that a clock was set back, and counting starts anew.
 package anomaly
 
 import (
@@ -61,6 +61,9 @@ func (c *Counter) Size() int { return 16 * c.cells.len() }
 // Add counts an error at now and says whether a spike begins with it.
 func (c *Counter) Add(now time.Time) (Spike, bool) {
 	t := now.UnixMilli()
+	if n := c.cells.len(); n > 0 && c.cells.at(n-1).at > t {
+		*c = Counter{}
+	}
 	c.advance(t)
 	if n := c.cells.len(); c.recent > 0 && c.cells.at(n-1).at == t {
 		c.cells.at(n-1).count++

@@ -45,6 +45,7 @@ func TestSpikes(t *testing.T) {
 		{"it ends when the window has emptied, seen at the next error", slices.Concat(every(0, 4, 1), every(10_005, 10_009, 1)), []int{4, 10_009}},
 		{"the next spike after it ended", slices.Concat(every(0, 4, 1), every(75_000, 75_010, 1)), []int{4, 75_004}},
 		{"it has not ended while errors stay over 1.5x, for 30 s", every(0, 29_999, 100), []int{400}},
+		{"a clock that is set back starts anew", []int{90_000, 90_001, 90_002, 90_003, 0, 1, 2, 3, 4}, []int{4}},
 		{"an avalanche is told again after 30 s", growing(45_000), []int{50, 30_050}},
 	}
 	for _, tt := range tests {

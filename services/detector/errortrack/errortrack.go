@@ -38,9 +38,13 @@ func New() *Errors { return &Errors{lastSeen: lru.New[uint64, int64](MaxErrors)}
 
 // Len is the number of errors remembered, Evicted how many were forgotten for
 // want of room since New, Size about how many bytes are held.
-func (e *Errors) Len() int        { return e.lastSeen.Len() }
+func (e *Errors) Len() int { return e.lastSeen.Len() }
+
+// Evicted is how many were forgotten for want of room since New.
 func (e *Errors) Evicted() uint64 { return e.evicted }
-func (e *Errors) Size() int       { return 80 * e.lastSeen.Len() }
+
+// Size is about how many bytes are held.
+func (e *Errors) Size() int { return 80 * e.lastSeen.Len() }
 
 // Log takes a line of level error with the template of its message. There is
 // an alert when it is news.

@@ -3,7 +3,8 @@
 // times within 10 seconds. Sessions are told apart.
 //
 // There is one alert per burst; a burst is over when a click comes after a
-// window without any. The package knows no clock; times must not run backwards.
+// window without any. The package knows no clock. A time before the last one of
+// a target means that a clock was set back, and its window starts anew.
 package frustration
 
 import (
@@ -58,7 +59,9 @@ func New() *Targets { return &Targets{known: lru.New[uint64, target](MaxTargets)
 // Evicted is how many targets were forgotten for want of room since New, Size
 // about how many bytes are held.
 func (t *Targets) Evicted() uint64 { return t.evicted }
-func (t *Targets) Size() int       { return 96 * t.known.Len() }
+
+// Size is about how many bytes are held.
+func (t *Targets) Size() int { return 96 * t.known.Len() }
 
 // Action takes what a person did. There is an alert when a burst is complete.
 func (t *Targets) Action(app string, event *telemetry.Event, now time.Time) (alert.Alert, bool) {
@@ -75,6 +78,9 @@ func (t *Targets) touch(r *rule, app string, event *telemetry.Event, now int64) 
 	known := t.known.Get(key)
 	if known == nil {
 		known = t.add(key, target{last: never, before: never})
+	}
+	if known.last > now {
+		*known = target{last: never, before: never}
 	}
 	start := now - r.window.Milliseconds()
 	if known.last <= start {

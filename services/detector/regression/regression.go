@@ -40,9 +40,13 @@ func New() *Pages { return &Pages{pages: lru.New[string, *page](MaxPages)} }
 
 // Len is the number of pages with baselines, Evicted how many were forgotten
 // for want of room since New, Size about how many bytes are held.
-func (p *Pages) Len() int        { return p.pages.Len() }
+func (p *Pages) Len() int { return p.pages.Len() }
+
+// Evicted is how many were forgotten for want of room since New.
 func (p *Pages) Evicted() uint64 { return p.evicted }
-func (p *Pages) Size() int       { return p.size }
+
+// Size is about how many bytes are held.
+func (p *Pages) Size() int { return p.size }
 
 // Load compares one page load with the baselines of its page, then adds it to
 // them. There is an alert for each metric that is over, in the order of the

@@ -81,7 +81,7 @@ func TestReaderRefuses(t *testing.T) {
 				t.Fatalf("got %v", err)
 			}
 			r.Fail("another")
-			if r.Err() != err {
+			if !errors.Is(r.Err(), err) {
 				t.Errorf("the first error was replaced by %v", r.Err())
 			}
 			if r.Uint() != 0 || r.Int() != 0 || r.Float() != 0 || r.Bool() || r.String(9) != "" || r.Len(9) != 0 || r.UpTo(9) != 0 {

@@ -2,8 +2,8 @@
 // most 10 alerts leave in 10 seconds. Those held back are added to the count
 // of the next that leaves.
 //
-// It knows no clock and nothing of alerts but their keys; times must not run
-// backwards.
+// It knows no clock and nothing of alerts but their keys. A time before the last
+// one of a key means that a clock was set back, and its window starts anew.
 package storm
 
 import (
@@ -18,7 +18,8 @@ const (
 	// longest is forgotten, with what it held back.
 	MaxKeys = 10_000
 	// Burst is how many alerts of one key leave within Window.
-	Burst  = 10
+	Burst = 10
+	// Window is how far back alerts of one key count.
 	Window = 10 * time.Second
 	// maxKey is the longest key in a snapshot, in bytes.
 	maxKey = 1 << 16
@@ -43,7 +44,9 @@ func New() *Limiter { return &Limiter{keys: lru.New[string, passage](MaxKeys)} }
 // Evicted is how many keys were forgotten for want of room since New, and Lost
 // how many held back alerts were forgotten with them.
 func (l *Limiter) Evicted() uint64 { return l.evicted }
-func (l *Limiter) Lost() uint64    { return l.lost }
+
+// Lost is how many held back alerts were forgotten with their keys.
+func (l *Limiter) Lost() uint64 { return l.lost }
 
 // Offer asks to let an alert with that key leave. When it may, held is how many
 // were held back before it, which its count has to include.
@@ -53,6 +56,9 @@ func (l *Limiter) Offer(key []byte, now time.Time) (held int, leaves bool) {
 		p = l.add(string(key), passage{})
 	}
 	t := now.UnixMilli()
+	if n := len(p.left); n > 0 && p.left[n-1] > t {
+		p.left = p.left[:0]
+	}
 	gone := 0
 	for gone < len(p.left) && p.left[gone] <= t-Window.Milliseconds() {
 		gone++

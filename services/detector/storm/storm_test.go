@@ -29,9 +29,12 @@ func TestOffer(t *testing.T) {
 		{"a", 10_001, 0, false}, // and takes its place in it
 		{"a", 10_100, 1, true},  // the second has left
 		{"a", 100_000, 0, true}, // calm again
-		{"b", 100_000, 0, true}, //
+		{"b", 100_000, 0, true},
 		{"a", 100_000, 0, true}, // at one instant
-		{"a", 100_001, 0, true}, //
+		{"a", 100_001, 0, true}, {"a", 100_001, 0, true}, {"a", 100_001, 0, true}, {"a", 100_001, 0, true},
+		{"a", 100_001, 0, true}, {"a", 100_001, 0, true}, {"a", 100_001, 0, true}, {"a", 100_001, 0, true},
+		{"a", 100_001, 0, false},
+		{"a", 50_000, 1, true}, // the clock was set back
 	}
 	l := storm.New()
 	for i, s := range steps {

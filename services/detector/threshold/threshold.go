@@ -37,7 +37,9 @@ func New() *States { return &States{circuits: lru.New[string, int](MaxCircuits)}
 // Evicted is how many circuits were forgotten for want of room since New, Size
 // about how many bytes are held.
 func (s *States) Evicted() uint64 { return s.evicted }
-func (s *States) Size() int       { return s.size }
+
+// Size is about how many bytes are held.
+func (s *States) Size() int { return s.size }
 
 type state struct {
 	name     string
