@@ -45,7 +45,7 @@ type Result struct {
 	Failures []Failure `json:"failures,omitempty"`
 	URL      string    `json:"url,omitempty"`
 	// DurationMS is how long the run took, in milliseconds.
-	DurationMS float64 `json:"duration_ms,omitempty"`
+	DurationMS float64 `json:"duration_ms,omitzero"`
 }
 
 // Failure is one failed case of a run.

@@ -78,7 +78,7 @@ type Network struct {
 	URL    string `json:"url"`
 	// Status is the HTTP status, or 0 when the request failed without one.
 	Status          int               `json:"status"`
-	DurationMS      float64           `json:"duration_ms,omitempty"`
+	DurationMS      float64           `json:"duration_ms,omitzero"`
 	Error           string            `json:"error,omitempty"`
 	RequestHeaders  map[string]string `json:"request_headers,omitempty"`
 	ResponseHeaders map[string]string `json:"response_headers,omitempty"`

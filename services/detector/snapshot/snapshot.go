@@ -24,6 +24,9 @@ var ErrDamaged = errors.New("damaged snapshot")
 // Writer appends values to a buffer. The zero value is ready to use.
 type Writer struct{ buf []byte }
 
+// NewWriter appends to what buf holds, in its memory as far as that goes.
+func NewWriter(buf []byte) *Writer { return &Writer{buf: buf} }
+
 // Bytes is what was written so far.
 func (w *Writer) Bytes() []byte { return w.buf }
 

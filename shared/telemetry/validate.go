@@ -1,0 +1,175 @@
+package telemetry
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Bounds on names, in bytes. Longer texts are cut by the intake; a name that
+// long is a mistake and refused.
+const (
+	MaxApp     = 128
+	MaxSession = 256
+)
+
+// maxStatus is the highest HTTP status.
+const maxStatus = 599
+
+// Validate says what of an event is not allowed. It returns a *FieldError of
+// index 0, or nil.
+func (e *Event) Validate() *FieldError {
+	if !slices.Contains(Kinds(), e.Kind) {
+		return wrong("kind", "must be one of "+list(Kinds()))
+	}
+	if len(e.App) > MaxApp {
+		return wrong("app", fmt.Sprintf("must be at most %d bytes", MaxApp))
+	}
+	if len(e.Session) > MaxSession {
+		return wrong("session", fmt.Sprintf("must be at most %d bytes", MaxSession))
+	}
+	switch e.Kind {
+	case KindLog:
+		return e.Log.validate()
+	case KindNetwork:
+		return e.Network.validate()
+	case KindVitals:
+		return e.Vitals.validate()
+	case KindAction:
+		return e.Action.validate()
+	case KindMemory:
+		return e.Memory.validate()
+	case KindCircuit:
+		return e.Circuit.validate()
+	default:
+		return e.Security.validate()
+	}
+}
+
+func wrong(field, reason string) *FieldError { return &FieldError{Field: field, Reason: reason} }
+
+func missing(k Kind) *FieldError {
+	return wrong(string(k), "is required for an event of kind "+string(k))
+}
+
+func required(field, value string) *FieldError {
+	if value == "" {
+		return wrong(field, "is required")
+	}
+	return nil
+}
+
+func oneOf[T ~string](field string, value T, allowed ...T) *FieldError {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return wrong(field, "must be one of "+list(allowed))
+}
+
+func list[T ~string](values []T) string {
+	words := make([]string, len(values))
+	for i, v := range values {
+		words[i] = string(v)
+	}
+	return strings.Join(words, ", ")
+}
+
+// first is the first error.
+func first(errs ...*FieldError) *FieldError {
+	for _, e := range errs {
+		if e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+func (l *Log) validate() *FieldError {
+	if l == nil {
+		return missing(KindLog)
+	}
+	return first(
+		oneOf("log.level", l.Level, LevelDebug, LevelInfo, LevelWarn, LevelError),
+		required("log.message", l.Message),
+	)
+}
+
+func (n *Network) validate() *FieldError {
+	if n == nil {
+		return missing(KindNetwork)
+	}
+	if e := first(required("network.method", n.Method), required("network.url", n.URL)); e != nil {
+		return e
+	}
+	switch {
+	case n.Status == statusMissing:
+		return wrong("network.status", "is required: "+types["network.status"]+", 0 for a request that failed")
+	case n.Status < 0 || n.Status > maxStatus:
+		return wrong("network.status", "must be "+types["network.status"])
+	case n.DurationMS < 0:
+		return wrong("network.duration_ms", "must not be negative")
+	}
+	return nil
+}
+
+func (v *Vitals) validate() *FieldError {
+	if v == nil {
+		return missing(KindVitals)
+	}
+	measured := false
+	for _, m := range []struct {
+		name  string
+		value *float64
+	}{{"fcp_ms", v.FCP}, {"lcp_ms", v.LCP}, {"inp_ms", v.INP}, {"ttfb_ms", v.TTFB}, {"load_ms", v.Load}, {"cls", v.CLS}} {
+		if m.value == nil {
+			continue
+		}
+		measured = true
+		if *m.value < 0 {
+			return wrong("vitals."+m.name, "must not be negative")
+		}
+	}
+	if !measured {
+		return wrong("vitals", "must have at least one of fcp_ms, lcp_ms, inp_ms, ttfb_ms, load_ms, cls")
+	}
+	return nil
+}
+
+func (a *Action) validate() *FieldError {
+	if a == nil {
+		return missing(KindAction)
+	}
+	return first(
+		oneOf("action.type", a.Type, ActionClick, ActionInput, ActionSubmit, ActionNavigate),
+		required("action.target", a.Target),
+	)
+}
+
+func (m *Memory) validate() *FieldError {
+	switch {
+	case m == nil:
+		return missing(KindMemory)
+	case !(m.UsedBytes > 0):
+		return wrong("memory.used_bytes", "must be a positive number of bytes")
+	case !(m.LimitBytes > 0):
+		return wrong("memory.limit_bytes", "must be a positive number of bytes")
+	}
+	return nil
+}
+
+func (c *Circuit) validate() *FieldError {
+	if c == nil {
+		return missing(KindCircuit)
+	}
+	return first(
+		required("circuit.name", c.Name),
+		oneOf("circuit.state", c.State, CircuitClosed, CircuitHalfOpen, CircuitOpen),
+	)
+}
+
+func (s *Security) validate() *FieldError {
+	if s == nil {
+		return missing(KindSecurity)
+	}
+	return required("security.type", s.Type)
+}
