@@ -1,0 +1,131 @@
+package noise
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tocsin-bus/tocsin/shared/query"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+const (
+	// MaxManual is how many rules can be added by hand, for all apps together.
+	MaxManual = 200
+	// MaxPattern is the longest pattern of such a rule, in bytes.
+	MaxPattern = 500
+)
+
+// What is wrong with a command. The texts name the argument and what is
+// allowed.
+var (
+	ErrAction  = errors.New("action must be one of list, add, remove, auto_detect")
+	ErrPattern = fmt.Errorf("pattern must be 1 to %d bytes that are not all white space", MaxPattern)
+	ErrKind    = errors.New("kind must be log or network, or empty for both")
+	ErrFull    = fmt.Errorf("there are %d rules added by hand: remove one first", MaxManual)
+	ErrNoRule  = errors.New("rule_id names no rule: noise list shows them")
+)
+
+// Report is what became of a command.
+type Report struct {
+	// Added is the id of the rule that add made or found.
+	Added string
+	// Found is how many new patterns auto_detect found, in all apps it was about.
+	Found int
+	// Err is one of the errors above when the command was refused, and then it
+	// changed nothing.
+	Err error
+}
+
+// Check says what is wrong with a command as far as that doesn't depend on the
+// rules there are.
+func Check(c query.NoiseRequest) error {
+	switch c.Action {
+	case query.NoiseList, query.NoiseAutoDetect:
+		return nil
+	case query.NoiseRemove:
+		if c.RuleID == "" {
+			return ErrNoRule
+		}
+		return nil
+	case query.NoiseAdd:
+		if strings.TrimSpace(c.Pattern) == "" || len(c.Pattern) > MaxPattern {
+			return ErrPattern
+		}
+		if c.Kind != "" && c.Kind != telemetry.KindLog && c.Kind != telemetry.KindNetwork {
+			return ErrKind
+		}
+		return nil
+	default:
+		return ErrAction
+	}
+}
+
+// Manual holds the rules that were added by hand. They hide what holds their
+// pattern, of whatever level. The zero value holds none.
+type Manual struct{ rules []manualRule }
+
+type manualRule struct {
+	id, app, pattern string
+	kind             telemetry.Kind
+	hidden           uint64
+}
+
+// Add adds a rule for a command that Check has passed and returns its id. A
+// rule that is there already is not doubled. It fails with ErrFull.
+func (m *Manual) Add(c query.NoiseRequest) (id string, err error) {
+	id = ruleID("manual", c.App, string(c.Kind), c.Pattern)
+	if m.index(id) >= 0 {
+		return id, nil
+	}
+	if len(m.rules) == MaxManual {
+		return "", ErrFull
+	}
+	m.rules = append(m.rules, manualRule{id: id, app: c.App, pattern: c.Pattern, kind: c.Kind})
+	return id, nil
+}
+
+// Remove removes a rule and says whether there was one.
+func (m *Manual) Remove(id string) bool {
+	i := m.index(id)
+	if i >= 0 {
+		m.rules = slices.Delete(m.rules, i, i+1)
+	}
+	return i >= 0
+}
+
+func (m *Manual) index(id string) int {
+	return slices.IndexFunc(m.rules, func(r manualRule) bool { return r.id == id })
+}
+
+// Hides says whether a rule is about an event of an app, of kind log or
+// network, with the given message or URL, and counts what it hides.
+func (m *Manual) Hides(app string, kind telemetry.Kind, text string) bool {
+	if len(m.rules) == 0 {
+		return false
+	}
+	text = head(text)
+	for i := range m.rules {
+		r := &m.rules[i]
+		if (r.app == "" || r.app == app) && (r.kind == "" || r.kind == kind) && strings.Contains(text, r.pattern) {
+			r.hidden++
+			return true
+		}
+	}
+	return false
+}
+
+// Rules lists the rules that are about an app, or all for the empty name, in
+// the order in which they were added.
+func (m *Manual) Rules(app string) []query.NoiseRule {
+	var all []query.NoiseRule
+	for _, r := range m.rules {
+		if app == "" || r.app == "" || r.app == app {
+			all = append(all, query.NoiseRule{
+				ID: r.id, App: r.app, State: stateManual, Kind: r.kind, Pattern: r.pattern, Hidden: r.hidden,
+			})
+		}
+	}
+	return all
+}

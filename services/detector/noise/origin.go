@@ -1,0 +1,135 @@
+package noise
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// maxLook is how much of a text is searched, in bytes.
+const maxLook = 4096
+
+// fromTool says whether a line comes from a browser extension or a development
+// tool. Of a stack only the innermost frame counts: an extension that wraps
+// fetch stands somewhere in the stack of many an error of the app's own.
+func fromTool(log *telemetry.Log) bool {
+	return toolText(log.Message) || log.Source != "" && toolText(log.Source) ||
+		log.Stack != "" && toolText(innermost(log.Stack))
+}
+
+// innermost is the first line of a stack that names a place.
+func innermost(stack string) string {
+	stack = head(stack)
+	at := strings.Index(stack, "://")
+	if at < 0 {
+		return ""
+	}
+	begin := strings.LastIndexByte(stack[:at], '\n') + 1
+	line, _, _ := strings.Cut(stack[begin:], "\n")
+	return line
+}
+
+// toolMarks: an extension's address in any browser, and what the tools of
+// development servers put in front of their lines.
+var toolMarks = [...]string{"-extension://", "[HMR]", "[vite]"}
+
+func toolText(text string) bool {
+	text = head(text)
+	for _, mark := range toolMarks {
+		if strings.Contains(text, mark) {
+			return true
+		}
+	}
+	return aboutSourceMaps(text)
+}
+
+// aboutSourceMaps finds the words source map, in the ways they are written,
+// and not those of "data source mapping".
+func aboutSourceMaps(text string) bool {
+	for {
+		at := strings.Index(text, "ource")
+		if at < 0 {
+			return false
+		}
+		before, after := text[:at], text[at+len("ource"):]
+		text = after
+		if n := len(before); n == 0 || before[n-1]|0x20 != 's' || n > 1 && isLetter(before[n-2]) {
+			continue
+		}
+		if strings.HasPrefix(after, "MappingURL") {
+			return true
+		}
+		if after != "" && (after[0] == ' ' || after[0] == '-') {
+			after = after[1:]
+		}
+		if len(after) < 3 || !strings.EqualFold(after[:3], "map") {
+			continue
+		}
+		if after = strings.TrimPrefix(after[3:], "s"); after == "" || !isLetter(after[0]) {
+			return true
+		}
+	}
+}
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+func head(text string) string { return text[:min(len(text), maxLook)] }
+
+// probes are the last segments of paths that only ask whether somebody is
+// there; underHealth are such after a segment called health.
+var (
+	probes = map[string]bool{
+		"health": true, "healthz": true, "healthcheck": true, "health-check": true, "_health": true,
+		"ping": true, "ready": true, "readyz": true, "readiness": true, "livez": true, "liveness": true,
+	}
+	underHealth = map[string]bool{"live": true, "started": true, "startup": true}
+)
+
+// sockets are segments of the paths by which pages talk to development servers.
+var sockets = map[string]bool{
+	"sockjs-node": true, "webpack-hmr": true, "__webpack_hmr": true, "__vite_ping": true, "__vite_hmr": true, "@vite": true,
+}
+
+// maxSegment is at least as long as every segment in the tables.
+const maxSegment = 16
+
+// infrastructure returns the part of a path template that makes it one of the
+// infrastructure, or nil. Whole segments count, not parts of words.
+func infrastructure(page []byte) []byte {
+	page = bytes.TrimSuffix(page, []byte("/"))
+	if string(page) == "/ws" { // where webpack's server listens; deeper it is the app's own
+		return page
+	}
+	var before, segment []byte
+	for begin := 0; begin <= len(page); {
+		end := len(page)
+		if i := bytes.IndexByte(page[begin:], '/'); i >= 0 {
+			end = begin + i
+		}
+		before, segment = segment, page[begin:end]
+		if sockets[string(segment)] {
+			return page[:end]
+		}
+		begin = end + 1
+	}
+	if is(probes, segment) || is(underHealth, segment) && is(probes, before) {
+		return page
+	}
+	return nil
+}
+
+// is looks a segment up without regard to case.
+func is(table map[string]bool, segment []byte) bool {
+	if len(segment) > maxSegment {
+		return false
+	}
+	var lower [maxSegment]byte
+	for i, c := range segment {
+		if c >= 'A' && c <= 'Z' {
+			c |= 0x20
+		}
+		lower[i] = c
+	}
+	return table[string(lower[:len(segment)])]
+}

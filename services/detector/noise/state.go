@@ -1,0 +1,131 @@
+package noise
+
+import (
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/template"
+	"github.com/tocsin-bus/tocsin/shared/query"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// Bounds on what a snapshot holds.
+const (
+	maxKey     = 1 + template.MaxLen
+	maxExcerpt = 4 * maxExample // bytes of that many characters
+	maxID      = 64
+	maxName    = 1 << 16 // of an app
+	maxHidden  = 1 << 60
+)
+
+// Save writes the patterns and rules of an app.
+func (a *App) Save(w *snapshot.Writer) {
+	w.Bool(a.started)
+	w.Int(a.lastRun)
+	w.Len(a.patterns.Len())
+	for key, p := range a.patterns.All() {
+		w.String(key)
+		(*p).save(w)
+	}
+	w.Len(a.rules.Len())
+	for key, r := range a.rules.All() {
+		w.String(key)
+		(*r).save(w)
+	}
+	w.Len(a.removed.Len())
+	for id := range a.removed.All() {
+		w.String(id)
+	}
+}
+
+// save writes the times, the oldest first.
+func (p *pattern) save(w *snapshot.Writer) {
+	w.String(p.example)
+	w.Len(len(p.at))
+	last := int64(0)
+	for i := range p.at {
+		t := p.at[(p.next+i)%len(p.at)]
+		w.Int(t - last)
+		last = t
+	}
+}
+
+func (r *rule) save(w *snapshot.Writer) {
+	w.Len(r.percent)
+	w.Bool(r.applied)
+	w.Uint(r.hidden)
+	w.Int(r.lastSeen)
+	w.String(r.example)
+}
+
+// Restore reads what Save wrote of the app of that name. Errors are in r.
+func Restore(app string, r *snapshot.Reader) *App {
+	a := New(app)
+	a.started, a.lastRun = r.Bool(), r.Int()
+	for range r.Len(MaxPatterns) {
+		a.addPattern(restoreKey(r), restorePattern(r))
+	}
+	for range r.Len(MaxRules) {
+		key := restoreKey(r)
+		a.addRule(key, restoreRule(r, ruleID(app, key)))
+	}
+	for range r.Len(MaxRemoved) {
+		a.addRemoved(r.String(maxID))
+	}
+	return a
+}
+
+func restoreKey(r *snapshot.Reader) string {
+	key := r.String(maxKey)
+	if key == "" {
+		r.Fail("a pattern without a key")
+		return string(rune(ofLogs))
+	}
+	return key
+}
+
+func restorePattern(r *snapshot.Reader) *pattern {
+	p := &pattern{example: r.String(maxExcerpt)}
+	last := int64(0)
+	for range r.Len(arrivals) {
+		last += r.Int()
+		p.at = append(p.at, last)
+	}
+	return p
+}
+
+func restoreRule(r *snapshot.Reader, id string) *rule {
+	return &rule{
+		id: id, percent: r.UpTo(maxConfidence), applied: r.Bool(), hidden: uint64(r.UpTo(maxHidden)),
+		lastSeen: r.Int(), example: r.String(maxExcerpt),
+	}
+}
+
+// Save writes the rules that were added by hand.
+func (m *Manual) Save(w *snapshot.Writer) {
+	w.Len(len(m.rules))
+	for _, r := range m.rules {
+		w.String(r.app)
+		w.String(string(r.kind))
+		w.String(r.pattern)
+		w.Uint(r.hidden)
+	}
+}
+
+// RestoreManual reads what Save wrote. Errors are in r.
+func RestoreManual(r *snapshot.Reader) *Manual {
+	m := &Manual{}
+	for range r.Len(MaxManual) {
+		c := query.NoiseRequest{Action: query.NoiseAdd, App: r.String(maxName)}
+		c.Kind, c.Pattern = telemetry.Kind(r.String(maxID)), r.String(MaxPattern)
+		hidden := uint64(r.UpTo(maxHidden))
+		if err := Check(c); err != nil {
+			r.Fail("a rule added by hand: %v", err)
+			return m
+		}
+		if _, err := m.Add(c); err != nil {
+			r.Fail("a rule added by hand: %v", err)
+			return m
+		}
+		m.rules[len(m.rules)-1].hidden = hidden
+	}
+	return m
+}
