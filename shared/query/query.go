@@ -121,6 +121,8 @@ type NoiseReply struct {
 	Added string `json:"added,omitempty"`
 	// Found is how many new patterns auto_detect found.
 	Found int `json:"found,omitempty"`
+	// Truncated says that MaxReply left rules out.
+	Truncated bool `json:"truncated,omitempty"`
 }
 
 // NoiseRule is one rule, applied or only proposed.

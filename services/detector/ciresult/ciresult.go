@@ -57,9 +57,10 @@ type episode struct {
 // New returns a memory without results.
 func New() *Results { return &Results{latest: lru.New[key, episode](MaxResults)} }
 
-// Len is the number of jobs remembered, Evicted how many were forgotten for
-// want of room since New.
-func (r *Results) Len() int        { return r.latest.Len() }
+// Len is the number of jobs remembered.
+func (r *Results) Len() int { return r.latest.Len() }
+
+// Evicted is how many were forgotten for want of room since New.
 func (r *Results) Evicted() uint64 { return r.evicted }
 
 // Take makes the alert about a result; id is the one the alert will have.

@@ -34,9 +34,9 @@ const (
 	// they don't come back by themselves.
 	MaxRemoved = 400
 
-	// Period is how often auto-detection runs by itself, Window how far back it
-	// looks.
+	// Period is how often auto-detection runs by itself.
 	Period = 60 * time.Second
+	// Window is how far back it looks.
 	Window = 10 * time.Minute
 
 	// minLogs and minRequests are from how many occurrences on something is
@@ -95,13 +95,17 @@ func New(app string) *App {
 	}
 }
 
-// Patterns is the number of templates that are counted, Evicted how many were
-// forgotten for want of room since New, LeftOut how many patterns found no room
-// as a rule, Size about how many bytes are held.
-func (a *App) Patterns() int   { return a.patterns.Len() }
+// Patterns is the number of templates that are counted.
+func (a *App) Patterns() int { return a.patterns.Len() }
+
+// Evicted is how many templates were forgotten for want of room since New.
 func (a *App) Evicted() uint64 { return a.evicted }
+
+// LeftOut is how many patterns found no room as a rule since New.
 func (a *App) LeftOut() uint64 { return a.leftOut }
-func (a *App) Size() int       { return a.size }
+
+// Size is about how many bytes are held.
+func (a *App) Size() int { return a.size }
 
 // Log counts a line with the template of its message, runs auto-detection when
 // it is time, and says whether the line is under a rule that applies. Found is

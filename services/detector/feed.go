@@ -1,0 +1,97 @@
+package detector
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/tocsin-bus/tocsin/services/detector/fold"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/query"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// historyMessages is how far before the snapshot a start reads, to remember
+// recent events that are folded in already.
+const historyMessages = 4096
+
+// input is one message of TELEMETRY, decoded.
+type input struct {
+	message fold.Message
+	// commandID names a noise command to whoever waits for its result.
+	commandID string
+	sender    string
+	bytes     int
+	// behind is how many messages come after it.
+	behind uint64
+	// damaged says that the message could not be decoded and holds nothing.
+	damaged error
+	// renewed is set on an input without a message: the stream was made anew.
+	renewed time.Time
+}
+
+// feed reads TELEMETRY in order, decodes it and hands it to the loop. It is
+// ahead of the loop by at most the capacity of inputs.
+func (d *detector) feed(ctx context.Context, at position, inputs chan<- input) error {
+	send := func(in input) {
+		select {
+		case inputs <- in:
+		case <-ctx.Done(): // Follow sees the end itself
+		}
+	}
+	start := uint64(1)
+	if at.Telemetry+1 > historyMessages {
+		start = at.Telemetry + 1 - historyMessages
+	}
+	return bus.Follow(ctx, d.in, bus.FollowConfig{
+		Stream: bus.StreamTelemetry, Start: start, Created: at.Created, Logger: d.log,
+		Renewed: func(created time.Time) (uint64, time.Time) {
+			send(input{renewed: created})
+			return 0, time.Time{}
+		},
+	}, func(m bus.Message) error {
+		send(decode(m))
+		return nil
+	})
+}
+
+// decode turns a message of the bus into what the fold understands.
+func decode(m bus.Message) input {
+	in := input{
+		message: fold.Message{Seq: m.Seq, Time: m.Time},
+		sender:  m.Header.Get(bus.HeaderSender),
+		bytes:   len(m.Data), behind: m.Pending,
+	}
+	switch m.Subject {
+	case bus.SubjectIntakeCI:
+		result, err := ci.Decode(m.Data)
+		if in.damaged = err; err == nil {
+			in.message.CI = &result
+		}
+	case bus.SubjectIntakeNoise:
+		var c noiseCommand
+		if in.damaged = json.Unmarshal(m.Data, &c); in.damaged == nil {
+			in.message.Noise, in.commandID = &c.NoiseRequest, c.ID
+		}
+	default:
+		if !strings.HasPrefix(m.Subject, "telemetry.") {
+			in.damaged = fmt.Errorf("unknown subject %s", m.Subject)
+			break
+		}
+		in.message.Events, in.damaged = telemetry.DecodeMessage(m.Data)
+	}
+	if in.damaged != nil {
+		in.damaged = fmt.Errorf("decode message %d of %s: %w", m.Seq, m.Subject, in.damaged)
+	}
+	return in
+}
+
+// noiseCommand is a change of the noise rules, as it stands in the log.
+type noiseCommand struct {
+	ID string `json:"id"`
+	query.NoiseRequest
+}

@@ -1,0 +1,110 @@
+package fold
+
+import (
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/anomaly"
+	"github.com/tocsin-bus/tocsin/services/detector/errortrack"
+	"github.com/tocsin-bus/tocsin/services/detector/frustration"
+	"github.com/tocsin-bus/tocsin/services/detector/noise"
+	"github.com/tocsin-bus/tocsin/services/detector/regression"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/threshold"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// app is what the rules remember of one app.
+type app struct {
+	name           string
+	pages          *regression.Pages
+	errors         *errortrack.Errors
+	logs, requests *anomaly.Counter
+	noise          *noise.App
+	states         *threshold.States
+	targets        *frustration.Targets
+	links          links
+
+	// size is about how many bytes the app takes, as the fold has counted it.
+	size int
+	// encoded is the app in a snapshot, nil when it has changed since.
+	encoded []byte
+}
+
+func newApp(name string) *app {
+	return &app{
+		name: name, pages: regression.New(), errors: errortrack.New(), logs: &anomaly.Counter{}, requests: &anomaly.Counter{},
+		noise: noise.New(name), states: threshold.New(), targets: frustration.New(),
+	}
+}
+
+// appSize is about what an app takes that remembers nothing, in bytes.
+const appSize = 2048
+
+func (a *app) measure() int {
+	return appSize + len(a.name) + a.pages.Size() + a.errors.Size() + a.logs.Size() + a.requests.Size() +
+		a.noise.Size() + a.states.Size() + a.targets.Size()
+}
+
+func (a *app) save(w *snapshot.Writer) {
+	a.pages.Save(w)
+	a.errors.Save(w)
+	a.logs.Save(w)
+	a.requests.Save(w)
+	a.noise.Save(w)
+	a.states.Save(w)
+	a.targets.Save(w)
+	a.links.regression.save(w)
+	a.links.anomaly.save(w)
+}
+
+// restoreApp reads what save wrote. Errors are in r.
+func restoreApp(name string, r *snapshot.Reader) *app {
+	return &app{
+		name:  name,
+		pages: regression.Restore(r), errors: errortrack.Restore(r), logs: anomaly.Restore(r), requests: anomaly.Restore(r),
+		noise: noise.Restore(name, r), states: threshold.Restore(r), targets: frustration.Restore(r),
+		links: links{regression: restoreLink(r), anomaly: restoreLink(r)},
+	}
+}
+
+// links are the newest alerts of an app that others can belong to.
+type links struct{ regression, anomaly link }
+
+// link is when such an alert came, and its correlation id.
+type link struct {
+	at time.Time
+	id string
+}
+
+// correlationWindow is how far a regression and an anomaly may be apart to
+// belong together, in both directions and inclusive.
+const correlationWindow = 5 * time.Second
+
+// correlate gives an alert the correlation id of the one it belongs to.
+func (l *links) correlate(a *alert.Alert) {
+	own, other := &l.regression, &l.anomaly
+	switch a.Category {
+	case alert.Regression:
+	case alert.Anomaly:
+		own, other = other, own
+	default:
+		return
+	}
+	if gap := a.Timestamp.Sub(other.at); other.id != "" && gap >= 0 && gap <= correlationWindow {
+		a.CorrelationID = other.id
+	}
+	*own = link{at: a.Timestamp, id: a.CorrelationID}
+}
+
+func (l link) save(w *snapshot.Writer) {
+	w.String(l.id)
+	w.Int(l.at.UnixMilli())
+}
+
+func restoreLink(r *snapshot.Reader) link {
+	id, at := r.String(idLen), r.Int()
+	if id == "" {
+		return link{}
+	}
+	return link{id: id, at: time.UnixMilli(at).UTC()}
+}

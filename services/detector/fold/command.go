@@ -1,0 +1,49 @@
+package fold
+
+import (
+	"github.com/tocsin-bus/tocsin/services/detector/noise"
+	"github.com/tocsin-bus/tocsin/shared/query"
+)
+
+// command does what a noise command wants.
+func (t *turn) command(c *query.NoiseRequest) (report noise.Report) {
+	f := t.fold
+	if report.Err = noise.Check(*c); report.Err != nil {
+		return report
+	}
+	switch c.Action {
+	case query.NoiseAdd:
+		rule := *c
+		if rule.App != "" {
+			rule.App = appName(rule.App)
+		}
+		report.Added, report.Err = f.manual.Add(rule)
+	case query.NoiseRemove:
+		if !f.manual.Remove(c.RuleID) && !f.removeRule(c.RuleID) {
+			report.Err = noise.ErrNoRule
+		}
+	case query.NoiseList: // changes nothing
+	case query.NoiseAutoDetect:
+		for name, known := range f.apps.All() {
+			if c.App != "" && appName(c.App) != name {
+				continue
+			}
+			found := (*known).noise.Detect(t.now)
+			report.Found += found.Len()
+			t.found(*known, found)
+			f.changed(*known)
+		}
+	}
+	f.shrink()
+	return report
+}
+
+func (f *Fold) removeRule(id string) bool {
+	for _, known := range f.apps.All() {
+		if (*known).noise.Remove(id) {
+			f.changed(*known)
+			return true
+		}
+	}
+	return false
+}

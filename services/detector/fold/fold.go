@@ -1,0 +1,176 @@
+// Package fold is the detector without its transports: a fold over the log of
+// telemetry, CI results and noise commands that gives alerts.
+//
+// It holds the state of every app, asks each rule about each event, hides what
+// is noise, bounds storms, and gives alerts their ids. The rules go by the
+// bus's stamp of arrival in whole milliseconds, and nothing here has a clock,
+// draws lots or depends on an order that is not the log's: the same messages
+// give the same alerts, with the same ids, also when the state was written down
+// and read back in between (Snapshot, Restore).
+//
+// A Fold is not safe for concurrent use. It changes no message it is given.
+package fold
+
+import (
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/ciresult"
+	"github.com/tocsin-bus/tocsin/services/detector/lru"
+	"github.com/tocsin-bus/tocsin/services/detector/noise"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/storm"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/query"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+const (
+	// DefaultApps is the default of Config.MaxApps.
+	DefaultApps = 1000
+	// DefaultBytes is the default of Config.MaxBytes.
+	DefaultBytes = 128 << 20
+
+	// maxSkew is how far stamps may run backwards, as they do when a cluster's
+	// leader changes, and count as the newest one. Further back a clock was set
+	// back: what is counted over time starts anew.
+	maxSkew = time.Minute
+)
+
+// Config bounds a Fold. Whoever writes the events chooses the names of the apps
+// and how much there is to remember of each. Past a bound the app that was
+// silent for the longest is forgotten; it starts anew when it speaks again.
+type Config struct {
+	// MaxApps is how many apps are known; 0 means DefaultApps.
+	MaxApps int
+	// MaxBytes is about how much memory the apps take, of which one alone takes
+	// 12 MB at most; 0 means DefaultBytes. Snapshots take as much again.
+	MaxBytes int
+}
+
+// Message is one message of the log. One of Events, CI and Noise is set, or
+// none for a message that could not be read.
+type Message struct {
+	// Seq is the message's sequence in its stream and Time the bus's stamp of
+	// its arrival.
+	Seq  uint64
+	Time time.Time
+
+	// Events are valid events.
+	Events []telemetry.Event
+	// CI is a valid result.
+	CI *ci.Result
+	// Noise is a command to the noise rules.
+	Noise *query.NoiseRequest
+}
+
+// Outcome is what a message led to.
+type Outcome struct {
+	Alerts []alert.Alert
+	// Noise is what became of a noise command, nil for other messages.
+	Noise *noise.Report
+}
+
+// Fold is the state of the detector.
+type Fold struct {
+	cfg    Config
+	apps   *lru.Map[string, *app]
+	bytes  int // of all apps
+	manual *noise.Manual
+	ci     *ciresult.Results
+	storm  *storm.Limiter
+	newest time.Time
+
+	count counters
+	// Buffers that are used again: a template, a key, an app's state.
+	template, key []byte
+	writer        snapshot.Writer
+	// written is how long the last snapshot was, in bytes.
+	written int
+}
+
+// New returns a detector that has seen nothing.
+func New(cfg Config) *Fold {
+	if cfg.MaxApps == 0 {
+		cfg.MaxApps = DefaultApps
+	}
+	if cfg.MaxBytes == 0 {
+		cfg.MaxBytes = DefaultBytes
+	}
+	return &Fold{
+		cfg: cfg, apps: lru.New[string, *app](cfg.MaxApps),
+		manual: &noise.Manual{}, ci: ciresult.New(), storm: storm.New(),
+	}
+}
+
+// Apply folds in the next message of the log.
+func (f *Fold) Apply(m Message) Outcome {
+	t := turn{fold: f, seq: m.Seq, stamp: m.Time, now: f.clock(m.Time)}
+	switch {
+	case m.CI != nil:
+		t.result(m.CI)
+	case m.Noise != nil:
+		report := t.command(m.Noise)
+		return Outcome{Alerts: t.alerts, Noise: &report}
+	default:
+		t.events(m.Events)
+	}
+	return Outcome{Alerts: t.alerts}
+}
+
+// clock makes of a stamp the time that the rules go by.
+func (f *Fold) clock(stamp time.Time) time.Time {
+	t := time.UnixMilli(stamp.UnixMilli()).UTC()
+	if skew := f.newest.Sub(t); skew > 0 && skew <= maxSkew {
+		return f.newest
+	}
+	f.newest = t
+	return t
+}
+
+// app finds or begins an app.
+func (f *Fold) app(name string) *app {
+	if known := f.apps.Get(name); known != nil {
+		return *known
+	}
+	a := newApp(name)
+	f.addApp(a)
+	return a
+}
+
+func (f *Fold) addApp(a *app) {
+	_, gone := f.apps.Add(a.name, a)
+	a.size = a.measure()
+	f.bytes += a.size
+	if gone != nil {
+		f.forget(gone.Value)
+	}
+}
+
+// changed is called when an app, if there is one, has taken its events of a
+// message.
+func (f *Fold) changed(a *app) {
+	if a == nil {
+		return
+	}
+	a.encoded = nil
+	size := a.measure()
+	f.bytes += size - a.size
+	a.size = size
+}
+
+// shrink makes room by forgetting apps, but not the one used last.
+func (f *Fold) shrink() {
+	for f.bytes > f.cfg.MaxBytes && f.apps.Len() > 1 {
+		oldest := f.apps.Oldest().Value
+		f.apps.Delete(oldest.name)
+		f.forget(oldest)
+	}
+}
+
+// forget counts an app out that is no longer in apps.
+func (f *Fold) forget(a *app) {
+	f.bytes -= a.size
+	f.count.apps++
+	f.count.gone.add(a)
+}

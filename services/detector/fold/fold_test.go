@@ -1,0 +1,361 @@
+package fold_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tocsin-bus/tocsin/services/detector/fold"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/query"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+var start = time.UnixMilli(1_770_000_000_000).UTC()
+
+// script folds messages in at given times and collects what is said.
+type script struct {
+	fold   *fold.Fold
+	seq    uint64
+	alerts []alert.Alert
+}
+
+func newScript() *script { return &script{fold: fold.New(fold.Config{})} }
+
+func (s *script) at(d time.Duration, m fold.Message) fold.Outcome {
+	s.seq++
+	m.Seq, m.Time = s.seq, start.Add(d)
+	out := s.fold.Apply(m)
+	s.alerts = append(s.alerts, out.Alerts...)
+	return out
+}
+
+func (s *script) titles() string {
+	var all []string
+	for _, a := range s.alerts {
+		all = append(all, fmt.Sprintf("%s %s: %s", a.Severity, a.Category, a.Title))
+	}
+	return strings.Join(all, "\n")
+}
+
+func events(all ...telemetry.Event) fold.Message { return fold.Message{Events: all} }
+
+func logged(level telemetry.Level, message string) telemetry.Event {
+	return telemetry.Event{Kind: telemetry.KindLog, App: "web", Log: &telemetry.Log{Level: level, Message: message}}
+}
+
+func requested(method, url string, status int) telemetry.Event {
+	return telemetry.Event{Kind: telemetry.KindNetwork, App: "web", Network: &telemetry.Network{Method: method, URL: url, Status: status}}
+}
+
+func loaded(page string, lcp float64) telemetry.Event {
+	return telemetry.Event{Kind: telemetry.KindVitals, App: "web", URL: "http://localhost:3000" + page, Vitals: &telemetry.Vitals{LCP: &lcp}}
+}
+
+func clicked(target string) telemetry.Event {
+	return telemetry.Event{Kind: telemetry.KindAction, App: "web", Session: "s", Action: &telemetry.Action{Type: telemetry.ActionClick, Target: target}}
+}
+
+func TestEachCategory(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		play func(s *script)
+		want string
+	}{
+		{"regression", func(s *script) {
+			for i := range 5 {
+				s.at(time.Duration(i)*time.Second, events(loaded("/cart", 2500)))
+			}
+			s.at(10*time.Second, events(loaded("/cart", 3350)))
+		}, "warning regression: LCP regressed 34% on /cart"},
+		{"an error's first time", func(s *script) {
+			s.at(0, events(logged(telemetry.LevelError, "boom 1"), logged(telemetry.LevelError, "boom 2")))
+		}, "error errors: New error: boom <n>"},
+		{"network", func(s *script) {
+			s.at(0, events(requested("POST", "/api/users", 500)))
+		}, "error network_errors: Server error: POST /api/users → 500"},
+		{"no alert for a good request", func(s *script) { s.at(0, events(requested("GET", "/", 200))) }, ""},
+		{"CI", func(s *script) {
+			s.at(0, fold.Message{CI: &ci.Result{Status: ci.StatusFailure, Source: ci.SourceCustom, Name: "build", Ref: "main"}})
+		}, "error ci: CI failure: build on main"},
+		{"memory", func(s *script) {
+			s.at(0, events(telemetry.Event{Kind: telemetry.KindMemory, App: "web", Memory: &telemetry.Memory{UsedBytes: 80, LimitBytes: 100}}))
+		}, "warning threshold: "},
+		{"circuit", func(s *script) {
+			s.at(0, events(telemetry.Event{Kind: telemetry.KindCircuit, App: "web", Circuit: &telemetry.Circuit{Name: "db", State: telemetry.CircuitOpen}}))
+		}, "error threshold: "},
+		{"security", func(s *script) {
+			s.at(0, events(telemetry.Event{Kind: telemetry.KindSecurity, App: "web", Security: &telemetry.Security{Type: "csp"}}))
+		}, "warning security: "},
+		{"frustration", func(s *script) {
+			for i := range 3 {
+				s.at(time.Duration(i)*300*time.Millisecond, events(clicked("#pay")))
+			}
+		}, "warning user_frustration: "},
+		{"noise", func(s *script) {
+			for i := range 12 {
+				s.at(time.Duration(i)*time.Second, events(logged(telemetry.LevelInfo, fmt.Sprintf("tick %d", i))))
+			}
+			s.at(2*time.Minute, events(logged(telemetry.LevelInfo, "something else")))
+		}, "info noise: "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newScript()
+			tt.play(s)
+			if tt.want == "" && len(s.alerts) > 0 || !strings.HasPrefix(s.titles(), tt.want) || len(s.alerts) > 1 {
+				t.Fatalf("got\n%s\nwant\n%s", s.titles(), tt.want)
+			}
+			for _, a := range s.alerts {
+				if len(a.ID) != 26 || a.CorrelationID != a.ID || a.DedupKey == "" || a.Source == "" || a.App == "" || a.Timestamp.IsZero() {
+					t.Errorf("%+v", a)
+				}
+			}
+		})
+	}
+}
+
+func TestAnomalyAndRegressionCorrelate(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		gap  time.Duration
+		same bool
+	}{{"5 s apart", 5 * time.Second, true}, {"5.001 s apart", 5001 * time.Millisecond, false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newScript()
+			s.at(0, events(loaded("/cart", 1000)))
+			s.at(100*time.Second, events(loaded("/cart", 2000)))
+			for range 6 {
+				s.at(100*time.Second+tt.gap, events(logged(telemetry.LevelError, "boom")))
+			}
+			ids := map[alert.Category]string{}
+			for _, a := range s.alerts {
+				ids[a.Category] = a.CorrelationID
+			}
+			if ids[alert.Regression] == "" || ids[alert.Anomaly] == "" || (ids[alert.Regression] == ids[alert.Anomaly]) != tt.same {
+				t.Errorf("%v\n%s", ids, s.titles())
+			}
+		})
+	}
+}
+
+func TestNoiseRaisesNothing(t *testing.T) {
+	s := newScript()
+	out := s.at(0, fold.Message{Noise: &query.NoiseRequest{Action: query.NoiseAdd, Pattern: "/legacy", Kind: telemetry.KindNetwork}})
+	if out.Noise == nil || out.Noise.Err != nil || out.Noise.Added == "" {
+		t.Fatalf("%+v", out.Noise)
+	}
+	for range 10 {
+		s.at(time.Second, events(requested("GET", "/legacy/x", 500)))
+	}
+	if len(s.alerts) != 0 || s.fold.Stats().Hidden != 10 {
+		t.Errorf("%s\n%+v", s.titles(), s.fold.Stats())
+	}
+	if out := s.at(2*time.Second, fold.Message{Noise: &query.NoiseRequest{Action: query.NoiseRemove, RuleID: out.Noise.Added}}); out.Noise.Err != nil {
+		t.Fatal(out.Noise.Err)
+	}
+	if s.at(3*time.Second, events(requested("GET", "/legacy/x", 500))); len(s.alerts) != 1 {
+		t.Errorf("%s", s.titles())
+	}
+}
+
+// TestStorm: at most 10 alerts of a key in 10 s; what is held back is counted
+// in the next that leaves.
+func TestStorm(t *testing.T) {
+	s := newScript()
+	for i := range 25 {
+		s.at(time.Duration(i)*100*time.Millisecond, events(requested("GET", "/down", 503)))
+	}
+	s.at(20*time.Second, events(requested("GET", "/down", 503)))
+	network, total := 0, 0
+	for _, a := range s.alerts {
+		if a.Category == alert.NetworkErrors {
+			network++
+			total += a.Occurrences()
+		}
+	}
+	if network != 11 || total != 26 {
+		t.Errorf("%d alerts for %d requests\n%s", network, total, s.titles())
+	}
+}
+
+func TestCIEpisodes(t *testing.T) {
+	s := newScript()
+	result := func(status string) fold.Message {
+		return fold.Message{CI: &ci.Result{Status: status, Source: ci.SourceCustom, Commit: "abc", Name: "build"}}
+	}
+	for i, status := range []string{"failure", "failure", "success", "failure", "failure"} {
+		s.at(time.Duration(i)*time.Second, result(status))
+	}
+	a := s.alerts
+	if len(a) != 5 || a[1].Revises != a[0].ID || a[2].Revises != "" || a[3].Revises != "" || a[4].Revises != a[3].ID || a[0].DedupKey == a[3].DedupKey {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestOutsideTextIsMadeVisible: neither controls nor more text than the bounds
+// reach an alert.
+func TestOutsideTextIsMadeVisible(t *testing.T) {
+	s := newScript()
+	e := logged(telemetry.LevelError, "\x1b[31mred\u202e\n"+strings.Repeat("x ", 5000))
+	e.App = "w\teb"
+	s.at(0, events(e))
+	a := s.alerts[0]
+	if strings.ContainsAny(a.Title+a.Detail+a.App, "\x1b\n\t\u202e") || len([]rune(a.Title)) > alert.MaxTitle || len([]rune(a.Detail)) > alert.MaxDetail {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestBounds(t *testing.T) {
+	f := fold.New(fold.Config{MaxApps: 3})
+	for i := range 10 {
+		e := logged(telemetry.LevelError, "boom")
+		e.App = fmt.Sprint("app", i)
+		if out := f.Apply(fold.Message{Seq: uint64(i + 1), Time: start, Events: []telemetry.Event{e}}); len(out.Alerts) != 1 {
+			t.Errorf("app %d: %d alerts", i, len(out.Alerts))
+		}
+	}
+	if s := f.Stats(); s.Apps != 3 || s.Evicted.Apps != 7 {
+		t.Errorf("%+v", s)
+	}
+	small := fold.New(fold.Config{MaxBytes: 64 << 10})
+	for i := range 2000 {
+		e := logged(telemetry.LevelError, fmt.Sprintf("boom %c%c%c", 'a'+i%26, 'a'+i/26%26, 'a'+i/676))
+		e.App = fmt.Sprint("app", i%100)
+		small.Apply(fold.Message{Seq: uint64(i + 1), Time: start, Events: []telemetry.Event{e}})
+	}
+	if s := small.Stats(); s.Bytes > 64<<10+64<<10 || s.Evicted.Apps == 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// message draws one message of the log.
+func message(t *rapid.T) fold.Message {
+	switch rapid.IntRange(0, 11).Draw(t, "what") {
+	case 0:
+		return fold.Message{CI: &ci.Result{
+			Status: rapid.SampledFrom([]string{"success", "failure", "error"}).Draw(t, "status"), Source: ci.SourceCustom,
+			Commit: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "commit"),
+		}}
+	case 1:
+		return fold.Message{Noise: &query.NoiseRequest{
+			Action:  rapid.SampledFrom([]query.NoiseAction{query.NoiseAdd, query.NoiseAutoDetect, query.NoiseRemove}).Draw(t, "action"),
+			Pattern: rapid.SampledFrom([]string{"boom 1", "/a"}).Draw(t, "pattern"), RuleID: "none",
+		}}
+	}
+	var all []telemetry.Event
+	for range rapid.IntRange(0, 4).Draw(t, "events") {
+		var e telemetry.Event
+		switch rapid.IntRange(0, 5).Draw(t, "kind") {
+		case 0:
+			e = logged(rapid.SampledFrom([]telemetry.Level{"info", "error", "warn"}).Draw(t, "level"), rapid.SampledFrom([]string{"boom 1", "tick", "[HMR] x"}).Draw(t, "message"))
+		case 1:
+			e = requested("GET", rapid.SampledFrom([]string{"/a", "/b?x=1", "/health"}).Draw(t, "url"), rapid.SampledFrom([]int{0, 200, 401, 500}).Draw(t, "status"))
+		case 2:
+			e = loaded(rapid.SampledFrom([]string{"/a", "/b"}).Draw(t, "page"), rapid.Float64Range(0, 5000).Draw(t, "lcp"))
+		case 3:
+			e = clicked("#a")
+		case 4:
+			e = telemetry.Event{Kind: telemetry.KindMemory, Memory: &telemetry.Memory{UsedBytes: rapid.Float64Range(1, 100).Draw(t, "used"), LimitBytes: 100}}
+		default:
+			e = telemetry.Event{Kind: telemetry.KindCircuit, Circuit: &telemetry.Circuit{Name: "db", State: rapid.SampledFrom([]string{"open", "closed"}).Draw(t, "state")}}
+		}
+		e.App = rapid.SampledFrom([]string{"", "web", "shop"}).Draw(t, "app")
+		all = append(all, e)
+	}
+	return events(all...)
+}
+
+// TestReplayTellsTheSame: whether the state was written down and read back in
+// between or not, the same log gives the same alerts.
+func TestReplayTellsTheSame(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		one, other := newScript(), newScript()
+		now := time.Duration(0)
+		for range rapid.IntRange(1, 120).Draw(t, "messages") {
+			now += time.Duration(rapid.SampledFrom([]int{0, 1, 100, 900, 5000, 61_000}).Draw(t, "ms")) * time.Millisecond
+			m := message(t)
+			one.at(now, m)
+			if rapid.Bool().Draw(t, "restart") {
+				state, err := other.fold.Snapshot()
+				if err != nil {
+					t.Fatal(err)
+				}
+				other.fold = fold.New(fold.Config{})
+				if err := other.fold.Restore(state); err != nil {
+					t.Fatal(err)
+				}
+			}
+			other.at(now, m)
+		}
+		if !reflect.DeepEqual(one.alerts, other.alerts) {
+			t.Fatalf("undisturbed\n%s\nrestarted\n%s", one.titles(), other.titles())
+		}
+		ids := map[string]bool{}
+		for _, a := range one.alerts {
+			if ids[a.ID] {
+				t.Fatalf("id %s twice", a.ID)
+			}
+			ids[a.ID] = true
+		}
+	})
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	s := newScript()
+	s.at(0, events(logged(telemetry.LevelError, "boom"), loaded("/a", 1), requested("GET", "/x", 500)))
+	state, err := s.fold.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, bad := range map[string][]byte{"nothing": nil, "cut": state[:len(state)-1], "something else": []byte(strings.Repeat("x", 100))} {
+		if err := fold.New(fold.Config{}).Restore(bad); !errors.Is(err, fold.ErrDamaged) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	flipped := append([]byte{}, state...)
+	flipped[len(flipped)-3] ^= 1
+	if err := fold.New(fold.Config{}).Restore(flipped); !errors.Is(err, fold.ErrDamaged) {
+		t.Errorf("flipped: %v", err)
+	}
+	newer := append([]byte{}, state...)
+	newer[len("tocsin fold\n")+3]++
+	if err := fold.New(fold.Config{}).Restore(newer); !errors.Is(err, fold.ErrVersion) {
+		t.Errorf("newer: %v", err)
+	}
+}
+
+func FuzzRestore(f *testing.F) {
+	s := newScript()
+	s.at(0, events(logged(telemetry.LevelError, "boom"), loaded("/a", 1), requested("GET", "/x", 500), clicked("#a")))
+	state, err := s.fold.Snapshot()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(state)
+	f.Fuzz(func(t *testing.T, state []byte) {
+		if err := fold.New(fold.Config{}).Restore(state); err != nil && !errors.Is(err, fold.ErrDamaged) && !errors.Is(err, fold.ErrVersion) {
+			t.Fatal(err)
+		}
+	})
+}
+
+func BenchmarkApply(b *testing.B) {
+	batch := make([]telemetry.Event, 0, 100)
+	for i := range 50 {
+		batch = append(batch, logged(telemetry.LevelInfo, fmt.Sprintf("user %d took %d ms for /orders/%d", i, i*7, i)), requested("GET", fmt.Sprintf("/api/orders/%d", i), 200))
+	}
+	f := fold.New(fold.Config{})
+	b.ReportAllocs()
+	seq, now := uint64(0), start
+	for b.Loop() {
+		seq++
+		now = now.Add(10 * time.Millisecond)
+		f.Apply(fold.Message{Seq: seq, Time: now, Events: batch})
+	}
+}

@@ -1,0 +1,88 @@
+package fold
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tocsin-bus/tocsin/services/detector/regression"
+	"github.com/tocsin-bus/tocsin/shared/query"
+)
+
+// NoiseRules lists the noise rules about an app, or all for the empty name:
+// those added by hand first, then those found, by app and pattern.
+func (f *Fold) NoiseRules(app string) []query.NoiseRule {
+	rules := []query.NoiseRule{}
+	for name, known := range f.apps.All() {
+		if app == "" || appName(app) == name {
+			rules = append(rules, (*known).noise.Rules()...)
+		}
+	}
+	slices.SortFunc(rules, func(a, b query.NoiseRule) int {
+		if byApp := strings.Compare(a.App, b.App); byApp != 0 {
+			return byApp
+		}
+		return strings.Compare(a.Pattern+a.ID, b.Pattern+b.ID)
+	})
+	return append(f.manual.Rules(app), rules...)
+}
+
+// Baselines lists what is usual on the pages of an app, the page loaded last
+// at the end; nothing for an app that is not known.
+func (f *Fold) Baselines(app string) []regression.Baseline {
+	if known := f.apps.Peek(appName(app)); known != nil {
+		return (*known).pages.Baselines()
+	}
+	return nil
+}
+
+// Stats is how much is remembered, and what was counted since New or Restore.
+type Stats struct {
+	// Apps, Pages, Templates and Errors are remembered now; Bytes is about what
+	// they take.
+	Apps, Pages, Templates, Errors, Bytes int
+	// Hidden counts events under a noise rule, Held alerts held back in a storm,
+	// HeldLost those of them that no count will ever tell.
+	Hidden, Held, HeldLost uint64
+	// Evicted counts what was forgotten for want of room, by what it was.
+	Evicted Evicted
+}
+
+// Evicted counts what was forgotten for want of room. What went with its app
+// counts as one app. NoiseLeftOut are patterns that found no room as a rule,
+// counted in each run of auto-detection.
+type Evicted struct {
+	Apps, Pages, Templates, Errors, Circuits, Targets, CIResults, StormKeys, NoiseLeftOut uint64
+}
+
+// counters are what the fold itself counts.
+type counters struct {
+	hidden, held, apps uint64
+	// gone is what apps had evicted that were themselves evicted since.
+	gone Evicted
+}
+
+func (e *Evicted) add(a *app) {
+	e.Pages += a.pages.Evicted()
+	e.Templates += a.noise.Evicted()
+	e.NoiseLeftOut += a.noise.LeftOut()
+	e.Errors += a.errors.Evicted()
+	e.Circuits += a.states.Evicted()
+	e.Targets += a.targets.Evicted()
+}
+
+// Stats counts. It looks at every app, so it is for now and then.
+func (f *Fold) Stats() Stats {
+	s := Stats{
+		Apps: f.apps.Len(), Bytes: f.bytes,
+		Hidden: f.count.hidden, Held: f.count.held, HeldLost: f.storm.Lost(), Evicted: f.count.gone,
+	}
+	for _, known := range f.apps.All() {
+		a := *known
+		s.Pages += a.pages.Len()
+		s.Templates += a.noise.Patterns()
+		s.Errors += a.errors.Len()
+		s.Evicted.add(a)
+	}
+	s.Evicted.Apps, s.Evicted.CIResults, s.Evicted.StormKeys = f.count.apps, f.ci.Evicted(), f.storm.Evicted()
+	return s
+}

@@ -1,0 +1,121 @@
+package fold
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/ciresult"
+	"github.com/tocsin-bus/tocsin/services/detector/noise"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/storm"
+)
+
+// Version is that of the snapshots: it changes with their form, and with the
+// rules where a state would mean something else.
+const Version = 1
+
+// Errors of Restore. In both cases the state is unchanged, and what it would
+// have been is to be had by folding the log from its start.
+var (
+	// ErrVersion says that a snapshot is of another version.
+	ErrVersion = errors.New("snapshot of another version")
+	// ErrDamaged says that a snapshot is not what Snapshot returned.
+	ErrDamaged = snapshot.ErrDamaged
+)
+
+// A snapshot begins with a mark, its version and the checksum of the rest.
+const (
+	mark       = "tocsin fold\n"
+	headerSize = len(mark) + 4 + 4
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Snapshot is the state, for Restore. Of apps that did not change since the
+// last one it only copies the bytes.
+func (f *Fold) Snapshot() ([]byte, error) {
+	w := snapshot.NewWriter(make([]byte, headerSize, headerSize+f.written+f.written/8))
+	w.Int(f.newest.UnixMilli())
+	f.manual.Save(w)
+	f.ci.Save(w)
+	f.storm.Save(w)
+	w.Len(f.apps.Len())
+	for name, known := range f.apps.All() {
+		a := *known
+		if a.encoded == nil {
+			f.writer.Reset()
+			a.save(&f.writer)
+			a.encoded = bytes.Clone(f.writer.Bytes())
+		}
+		w.String(name)
+		w.Raw(a.encoded)
+	}
+	data := w.Bytes()
+	f.written = len(data)
+	seal(data)
+	return data, nil
+}
+
+// seal fills in the header of a snapshot.
+func seal(data []byte) {
+	copy(data, mark)
+	binary.BigEndian.PutUint32(data[len(mark):], Version)
+	binary.BigEndian.PutUint32(data[len(mark)+4:], crc32.Checksum(data[headerSize:], castagnoli))
+}
+
+// Restore replaces the state by a snapshot. What follows is the same as if the
+// Fold had folded in itself what the snapshot had. On an error, which is
+// ErrVersion or ErrDamaged, the state is unchanged.
+func (f *Fold) Restore(data []byte) error {
+	state, err := unseal(data)
+	if err != nil {
+		return fmt.Errorf("restore the detector's state: %w", err)
+	}
+	r := snapshot.NewReader(state)
+	next := New(f.cfg)
+	next.newest = time.UnixMilli(r.Int()).UTC()
+	next.manual = noise.RestoreManual(r)
+	next.ci = ciresult.Restore(r)
+	next.storm = storm.Restore(r)
+	for range r.Len(maxApps) {
+		name := r.String(maxApp)
+		encoded := r.Raw(len(state))
+		if r.Err() != nil {
+			break
+		}
+		of := snapshot.NewReader(encoded)
+		a := restoreApp(name, of)
+		if err := of.Close(); err != nil {
+			return fmt.Errorf("restore the detector's state of app %q: %w", name, err)
+		}
+		a.encoded = bytes.Clone(encoded)
+		next.addApp(a)
+	}
+	if err := r.Close(); err != nil {
+		return fmt.Errorf("restore the detector's state: %w", err)
+	}
+	next.shrink()
+	*f = *next
+	return nil
+}
+
+// maxApps is more apps than any configuration has.
+const maxApps = 1 << 20
+
+func unseal(data []byte) ([]byte, error) {
+	if len(data) < headerSize || string(data[:len(mark)]) != mark {
+		return nil, fmt.Errorf("%w: it begins with something else", ErrDamaged)
+	}
+	header, state := data[len(mark):headerSize], data[headerSize:]
+	if v := binary.BigEndian.Uint32(header); v != Version {
+		return nil, fmt.Errorf("%w: %d, and this is %d", ErrVersion, v, Version)
+	}
+	if binary.BigEndian.Uint32(header[4:]) != crc32.Checksum(state, castagnoli) {
+		return nil, fmt.Errorf("%w: the checksum is wrong", ErrDamaged)
+	}
+	return state, nil
+}

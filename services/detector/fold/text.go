@@ -1,0 +1,94 @@
+package fold
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+	"encoding/hex"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
+)
+
+const (
+	// idLen is the length of an alert's id, in characters of 5 bits.
+	idLen = 26
+	// maxKey and maxApp bound a dedup key and an app's name, in bytes.
+	maxKey = 400
+	maxApp = maxKey
+	// maxText bounds every other text of an alert, in characters.
+	maxText = alert.MaxDetail
+)
+
+var idEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// id is that of the next alert: it follows from where in the log it was raised,
+// so that a replay gives the same.
+func (t *turn) id() string {
+	var place [32]byte
+	binary.BigEndian.PutUint64(place[0:], t.seq)
+	binary.BigEndian.PutUint64(place[8:], uint64(t.stamp.UnixNano()))
+	binary.BigEndian.PutUint64(place[16:], uint64(t.index))
+	binary.BigEndian.PutUint64(place[24:], uint64(t.ordinal))
+	sum := sha256.Sum256(place[:])
+	return idEncoding.EncodeToString(sum[:])[:idLen]
+}
+
+// bounded makes a key that is too long shorter, and keeps it apart from others
+// that begin alike.
+func bounded(key []byte) []byte {
+	if len(key) <= maxKey {
+		return key
+	}
+	sum := sha256.Sum256(key)
+	const hash = 8
+	end := maxKey - 1 - 2*hash
+	for end > 0 && !utf8.RuneStart(key[end]) {
+		end--
+	}
+	return hex.AppendEncode(append(key[:end], '~'), sum[:hash])
+}
+
+// appName is the name of an event's app, which may be missing or too long.
+func appName(name string) string {
+	switch {
+	case name == "":
+		return telemetry.DefaultApp
+	case len(name) > maxApp:
+		return strings.ToValidUTF8(string(bounded([]byte(name))), "")
+	default:
+		return name
+	}
+}
+
+// clean makes every text of an alert, most of which quotes the outside, fit to
+// be shown.
+func clean(a *alert.Alert) {
+	a.Title = untrusted.Cut(untrusted.Visible(a.Title), alert.MaxTitle)
+	a.Detail = untrusted.Cut(untrusted.Visible(a.Detail), alert.MaxDetail)
+	a.App = untrusted.Visible(a.App)
+	a.URL = untrusted.Cut(untrusted.Visible(a.URL), maxText)
+	a.DedupKey = untrusted.Visible(a.DedupKey)
+	for name, value := range a.Context {
+		a.Context[name] = cleanValue(value)
+	}
+}
+
+func cleanValue(value any) any {
+	switch v := value.(type) {
+	case string:
+		return untrusted.Cut(untrusted.Visible(v), maxText)
+	case []any:
+		for i := range v {
+			v[i] = cleanValue(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = cleanValue(v[name])
+		}
+	}
+	return value
+}

@@ -1,0 +1,149 @@
+package fold
+
+import (
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/network"
+	"github.com/tocsin-bus/tocsin/services/detector/noise"
+	"github.com/tocsin-bus/tocsin/services/detector/security"
+	"github.com/tocsin-bus/tocsin/services/detector/template"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// turn is the folding in of one message.
+type turn struct {
+	fold  *Fold
+	seq   uint64
+	stamp time.Time
+	now   time.Time
+	// index is that of the event in the message, ordinal that of the next alert
+	// within the event.
+	index, ordinal int
+	alerts         []alert.Alert
+}
+
+// events folds in the events of a message, which are mostly of one app.
+func (t *turn) events(events []telemetry.Event) {
+	var a *app
+	for i := range events {
+		e := &events[i]
+		if name := appName(e.App); a == nil || a.name != name {
+			t.fold.changed(a)
+			a = t.fold.app(name)
+		}
+		t.index, t.ordinal = i, 0
+		t.event(a, e)
+	}
+	t.fold.changed(a)
+	t.fold.shrink()
+}
+
+// event asks the rules about one event. Exactly one payload is set.
+func (t *turn) event(a *app, e *telemetry.Event) {
+	switch {
+	case e.Log != nil:
+		t.log(a, e)
+		return
+	case e.Network != nil:
+		t.request(a, e)
+		return
+	}
+	t.found(a, a.noise.Tick(t.now))
+	switch {
+	case e.Vitals != nil:
+		for _, found := range a.pages.Load(a.name, e.URL, e.Vitals) {
+			t.offer(a, found)
+		}
+	case e.Action != nil:
+		if found, ok := a.targets.Action(a.name, e, t.now); ok {
+			t.offer(a, found)
+		}
+	case e.Memory != nil:
+		if found, ok := a.states.Memory(a.name, e.Memory); ok {
+			t.offer(a, found)
+		}
+	case e.Circuit != nil:
+		if found, ok := a.states.Circuit(a.name, e.Circuit); ok {
+			t.offer(a, found)
+		}
+	case e.Security != nil:
+		t.fold.key = security.AppendKey(t.fold.key[:0], a.name, e.Security)
+		if key, held, leaves := t.leave(a.name); leaves {
+			t.say(a, security.Alert(e, key), held)
+		}
+	}
+}
+
+func (t *turn) log(a *app, e *telemetry.Event) {
+	f := t.fold
+	f.template = template.Append(f.template[:0], e.Log.Message)
+	hidden, found := a.noise.Log(e.Log, f.template, t.now)
+	t.found(a, found)
+	if t.hidden(a, hidden, telemetry.KindLog, e.Log.Message) || e.Log.Level != telemetry.LevelError {
+		return
+	}
+	if news, ok := a.errors.Log(a.name, e, f.template, t.now); ok {
+		t.offer(a, news)
+	}
+	if spike, ok := a.logs.Add(t.now); ok {
+		t.offer(a, spike.Alert(a.name, alert.SignalLogs))
+	}
+}
+
+func (t *turn) request(a *app, e *telemetry.Event) {
+	f := t.fold
+	f.template = template.AppendPage(f.template[:0], e.Network.URL)
+	hidden, found := a.noise.Request(f.template, t.now)
+	t.found(a, found)
+	if t.hidden(a, hidden, telemetry.KindNetwork, e.Network.URL) {
+		return
+	}
+	if _, bad := network.Severity(e.Network.Status); !bad {
+		return
+	}
+	f.key = network.AppendKey(f.key[:0], e.Network, f.template)
+	if key, held, leaves := t.leave(a.name); leaves {
+		t.say(a, network.Alert(e.Network, string(f.template), key), held)
+	}
+	if !network.Failed(e.Network.Status) {
+		return
+	}
+	if spike, ok := a.requests.Add(t.now); ok {
+		t.offer(a, spike.Alert(a.name, alert.SignalRequests))
+	}
+}
+
+// hidden says whether a found rule or one added by hand hides an event.
+func (t *turn) hidden(a *app, found bool, kind telemetry.Kind, text string) bool {
+	if found || t.fold.manual.Hides(a.name, kind, text) {
+		t.fold.count.hidden++
+		return true
+	}
+	return false
+}
+
+// found announces what auto-detection found.
+func (t *turn) found(a *app, found *noise.Found) {
+	if found != nil {
+		t.offer(a, found.Alert())
+	}
+}
+
+// result folds in a CI result. A revision takes the place of an alert and is
+// no further one, so it is never held back.
+func (t *turn) result(result *ci.Result) {
+	a := t.fold.ci.Take(result, t.id())
+	t.fold.key = append(t.fold.key[:0], a.DedupKey...)
+	if a.Revises != "" {
+		t.fold.key = bounded(t.fold.key)
+		a.DedupKey = string(t.fold.key)
+		t.publish(telemetry.DefaultApp, a, 0)
+		return
+	}
+	if key, held, leaves := t.leave(telemetry.DefaultApp); leaves {
+		a.DedupKey = key
+		t.publish(telemetry.DefaultApp, a, held)
+	}
+}
