@@ -66,10 +66,12 @@ func (s *speaker) run(ctx context.Context) error {
 // unlessEnded is err while ctx lives. After its end what was not said is no
 // failure: a replay will raise it again.
 func unlessEnded(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 // take waits for an alert and takes those that are waiting behind it.
