@@ -1,0 +1,140 @@
+package httpguard
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Origin says where the page that made a request comes from.
+type Origin int
+
+// The origins.
+const (
+	// None: the request names no page. It comes from a program, or from a
+	// person who followed a link.
+	None Origin = iota
+	// Own: a page of this very listener.
+	Own
+	// LoopbackOrigin: another page of this machine.
+	LoopbackOrigin
+	// Configured: a page of an allowed origin.
+	Configured
+	// Foreign: any other page, among them sandboxed frames and files, whose
+	// origin is null.
+	Foreign
+)
+
+// Trusted says whether the origin is no foreign one.
+func (o Origin) Trusted() bool { return o != Foreign }
+
+// SameSite says whether no page but the listener's own has a part in it.
+func (o Origin) SameSite() bool { return o == None || o == Own }
+
+// Origin classifies the page behind a request. Its Host must have been checked
+// before: Own compares with it.
+//
+// Where there is no Origin, Sec-Fetch-Site tells of requests that a foreign
+// page makes without one (an image, a script). A link that a person follows is
+// not one of these.
+func (p Policy) Origin(r *http.Request) Origin {
+	values := r.Header.Values("Origin")
+	switch {
+	case len(values) == 0:
+		if r.Header.Get("Sec-Fetch-Site") == "cross-site" && !followedLink(r) {
+			return Foreign
+		}
+		return None
+	case len(values) > 1:
+		return Foreign
+	}
+	o, ok := parseOrigin(values[0])
+	switch {
+	case !ok:
+		return Foreign
+	case o == ownOrigin(r):
+		return Own
+	case (o.scheme == "http" || o.scheme == "https") && Loopback(o.name):
+		return LoopbackOrigin
+	}
+	for _, text := range p.AllowedOrigins {
+		if want, ok := parseOrigin(text); ok && want == o {
+			return Configured
+		}
+	}
+	return Foreign
+}
+
+// CheckSameSite says why a request may not, or nil: its Host, or a page of
+// another origin, even of this machine.
+func (p Policy) CheckSameSite(r *http.Request) error {
+	if err := p.CheckHost(r); err != nil {
+		return err
+	}
+	if !p.Origin(r).SameSite() {
+		return fmt.Errorf("%s: only pages of this address may", refusedOrigin(r))
+	}
+	return nil
+}
+
+// Websocket says why a request to open a websocket may not, or nil. Pages of
+// this machine and configured ones may beside the listener's own.
+func (p Policy) Websocket(r *http.Request) error {
+	if err := p.CheckHost(r); err != nil {
+		return err
+	}
+	if !p.Origin(r).Trusted() {
+		return fmt.Errorf("%s: allowed are pages of this machine and the configured origins", refusedOrigin(r))
+	}
+	return nil
+}
+
+func refusedOrigin(r *http.Request) string {
+	values := r.Header.Values("Origin")
+	if len(values) == 0 {
+		return "a cross-site request is not allowed"
+	}
+	return fmt.Sprintf("origin %q is not allowed", shown(strings.Join(values, ", ")))
+}
+
+func followedLink(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
+		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+}
+
+// origin is an Origin taken apart, with the port always there.
+type origin struct {
+	scheme string
+	host
+}
+
+func parseOrigin(text string) (origin, bool) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.Opaque != "" ||
+		u.Path != "" || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(text, "?#") {
+		return origin{}, false
+	}
+	h, ok := parseHost(u.Host)
+	return origin{u.Scheme, h.withPort(u.Scheme)}, ok
+}
+
+func ownOrigin(r *http.Request) origin {
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	h, _ := parseHost(r.Host)
+	return origin{scheme, h.withPort(scheme)}
+}
+
+func (h host) withPort(scheme string) host {
+	switch {
+	case h.port != "":
+	case scheme == "http":
+		h.port = "80"
+	case scheme == "https":
+		h.port = "443"
+	}
+	return h
+}
