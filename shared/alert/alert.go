@@ -178,6 +178,10 @@ func (a *Alert) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		return fmt.Errorf("decode alert: timestamp: %w", err)
 	}
+	// The zone can push a time out of the years that RFC 3339 can write.
+	if y := ts.UTC().Year(); y < 0 || y > 9999 {
+		return fmt.Errorf("decode alert: timestamp: year %d is not in 0 to 9999", y)
+	}
 	if w.Severity.Rank() == 0 {
 		return fmt.Errorf("decode alert: severity %q is none of info, warning, error", w.Severity)
 	}

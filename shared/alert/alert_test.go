@@ -1,0 +1,134 @@
+package alert_test
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// start is the time that the contract's example has.
+var start = time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC)
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got+"\n" != string(want) {
+		t.Errorf("%s:\n got %s\nwant %s", name, got, want)
+	}
+}
+
+func full() alert.Alert {
+	return alert.Alert{
+		ID: "a1", Severity: alert.Error, Category: alert.Regression,
+		Title:  "LCP regressed 34% on /cart",
+		Detail: "LCP 3350 ms, baseline 2500 ms (20 loads) <b>&</b> →",
+		// A time of another zone and of finer grain than the wire has.
+		Timestamp: start.Add(123456 * time.Microsecond).In(time.FixedZone("", 3600)),
+		Source:    alert.SourcePerformance, App: "web", URL: "http://localhost:3000/cart?a=1&b=2",
+		Context: map[string]any{"metric": "lcp_ms"}, DedupKey: "regression:web:/cart:lcp_ms",
+		CorrelationID: "a0", Count: 3, Revises: "a-1",
+	}
+}
+
+func TestWireForm(t *testing.T) {
+	one := alert.Alert{ID: "a2", Severity: alert.Info, Category: alert.CI, Timestamp: start, Count: 1}
+	for name, a := range map[string]alert.Alert{"full.json": full(), "least.json": one} {
+		wire, err := a.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name, string(wire))
+
+		var back alert.Alert
+		if err := json.Unmarshal(wire, &back); err != nil {
+			t.Fatal(err)
+		}
+		want := a
+		want.Timestamp = a.Timestamp.UTC().Truncate(time.Millisecond)
+		if want.Count == 1 {
+			want.Count = 0
+		}
+		if !reflect.DeepEqual(back, want) {
+			t.Errorf("%s: read back\n got %+v\nwant %+v", name, back, want)
+		}
+	}
+}
+
+func TestUnmarshalRefuses(t *testing.T) {
+	for input, want := range map[string]string{
+		`[]`:                            "decode alert",
+		`{}`:                            "timestamp",
+		`{"timestamp":"yesterday"}`:     "timestamp",
+		`{"timestamp":"` + at(0) + `"}`: "severity",
+		`{"timestamp":"` + at(0) + `","severity":"fatal"}`:                 `"fatal" is none of info, warning, error`,
+		`{"timestamp":"9999-12-31T23:59:59-01:00","severity":"info"}`:      "timestamp",
+		`{"timestamp":"` + at(0) + `","severity":"info","count":"twelve"}`: "count",
+	} {
+		var a alert.Alert
+		err := json.Unmarshal([]byte(input), &a)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one about %s", input, err, want)
+		}
+	}
+}
+
+func at(after time.Duration) string { return alert.FormatTime(start.Add(after)) }
+
+func TestRankOrdersSeverities(t *testing.T) {
+	for i, s := range alert.Severities() {
+		if s.Rank() != i+1 {
+			t.Errorf("%s has rank %d, want %d", s, s.Rank(), i+1)
+		}
+	}
+	if r := alert.Severity("fatal").Rank(); r != 0 {
+		t.Errorf("what is no severity has rank %d", r)
+	}
+}
+
+// FuzzUnmarshalJSON checks that whatever is read can be written, and that the
+// written form is read as the same.
+func FuzzUnmarshalJSON(f *testing.F) {
+	wire, err := full().MarshalJSON()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(wire)
+	f.Add([]byte(`{"severity":"info","timestamp":"2026-01-28T14:30:00+01:00","context":{"a":[1,null,{}]},"count":-1}`))
+	f.Add([]byte(`{"severity":"info","timestamp":"0000-01-01T00:00:00+01:00"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var first alert.Alert
+		if first.UnmarshalJSON(data) != nil {
+			return
+		}
+		once, err := first.MarshalJSON()
+		if err != nil {
+			t.Fatalf("what was read can't be written: %v", err)
+		}
+		var second alert.Alert
+		if err := second.UnmarshalJSON(once); err != nil {
+			t.Fatalf("what was written can't be read: %v\n%s", err, once)
+		}
+		twice, err := second.MarshalJSON()
+		if err != nil || string(once) != string(twice) {
+			t.Fatalf("%v: written twice\n%s\n%s", err, once, twice)
+		}
+	})
+}

@@ -1,0 +1,148 @@
+package alert
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
+)
+
+// CorrelationWindow is how far apart in time a regression and an anomaly of one
+// app may be, inclusive, to be told as one.
+const CorrelationWindow = 5 * time.Second
+
+// MergeKey is what repetitions of one finding have in common. It is comparable.
+type MergeKey struct{ App, DedupKey string }
+
+// MergeKey returns the key under which the alert is merged with others.
+func (a Alert) MergeKey() MergeKey { return MergeKey{App: a.App, DedupKey: a.DedupKey} }
+
+// Merge makes one alert of two with the same MergeKey. Everything is as in the
+// one with the newer timestamp (in the later arrival when they are equal), but
+// the severity is the higher one and Count the sum of what both stand for.
+func Merge(earlier, later Alert) Alert {
+	merged := later
+	if earlier.Timestamp.After(later.Timestamp) {
+		merged = earlier
+	}
+	merged.Severity = higher(earlier.Severity, later.Severity)
+	merged.Count = earlier.Occurrences() + later.Occurrences()
+	return merged
+}
+
+// Digest prepares alerts for a reader: a regression and an anomaly of one app
+// within CorrelationWindow become one alert, and then it is Sorted. An alert is
+// joined at most once; the pair closest in time goes first, among equals the
+// one that came first. The input stays as it is.
+func Digest(alerts []Alert) []Alert {
+	return Sorted(correlate(alerts))
+}
+
+// Sorted returns the alerts as they are shown: error, warning, info, within
+// that the newest first, and otherwise in the order given. Titles and details
+// are cut to MaxTitle and MaxDetail. The input stays as it is.
+func Sorted(alerts []Alert) []Alert {
+	sorted := slices.Clone(alerts)
+	for i := range sorted {
+		sorted[i].Title = untrusted.Cut(sorted[i].Title, MaxTitle)
+		sorted[i].Detail = untrusted.Cut(sorted[i].Detail, MaxDetail)
+	}
+	slices.SortStableFunc(sorted, func(a, b Alert) int {
+		return cmp.Or(
+			cmp.Compare(b.Severity.Rank(), a.Severity.Rank()),
+			b.Timestamp.Compare(a.Timestamp),
+		)
+	})
+	return sorted
+}
+
+// pair is a regression and an anomaly, by their places, that belong together.
+type pair struct {
+	regression, anomaly int
+	apart               time.Duration
+}
+
+// correlate returns the alerts with pairs joined, each in the place of its
+// regression. It takes time in the product of regressions and anomalies, which
+// are at most as many as an inbox holds.
+func correlate(alerts []Alert) []Alert {
+	pairs := pairsOf(alerts)
+	if len(pairs) == 0 {
+		return alerts
+	}
+	// A stable sort: among equally close pairs the order of arrival decides.
+	slices.SortStableFunc(pairs, func(a, b pair) int { return cmp.Compare(a.apart, b.apart) })
+	partner := make(map[int]int, len(pairs))
+	gone := make(map[int]bool, len(pairs))
+	for _, p := range pairs {
+		if _, taken := partner[p.regression]; taken || gone[p.anomaly] {
+			continue
+		}
+		partner[p.regression], gone[p.anomaly] = p.anomaly, true
+	}
+	joined := make([]Alert, 0, len(alerts)-len(gone))
+	for i, a := range alerts {
+		if gone[i] {
+			continue
+		}
+		if other, ok := partner[i]; ok {
+			a = join(a, alerts[other])
+		}
+		joined = append(joined, a)
+	}
+	return joined
+}
+
+func pairsOf(alerts []Alert) []pair {
+	var pairs []pair
+	for i, r := range alerts {
+		if r.Category != Regression {
+			continue
+		}
+		for j, a := range alerts {
+			if a.Category != Anomaly || a.App != r.App {
+				continue
+			}
+			if apart := r.Timestamp.Sub(a.Timestamp).Abs(); apart <= CorrelationWindow {
+				pairs = append(pairs, pair{i, j, apart})
+			}
+		}
+	}
+	return pairs
+}
+
+// join tells a regression and an anomaly as one alert. It is the regression in
+// all that the contract doesn't name, with the context of both. The correlation
+// id is the earlier one's, which the later one was given when it was made. A
+// joined alert is one finding, so it has a Count only where a part had one.
+func join(regression, anomaly Alert) Alert {
+	joined := regression
+	joined.Title = "Correlated: " + regression.Title + " + " + anomaly.Title
+	joined.Detail = regression.Detail + " | " + anomaly.Detail
+	joined.Severity = higher(regression.Severity, anomaly.Severity)
+	joined.URL = cmp.Or(regression.URL, anomaly.URL)
+	if anomaly.Timestamp.After(regression.Timestamp) {
+		joined.Timestamp = anomaly.Timestamp
+	}
+	if anomaly.Timestamp.Before(regression.Timestamp) {
+		joined.CorrelationID = anomaly.CorrelationID
+	}
+	joined.Count = 0
+	if regression.Occurrences() > 1 || anomaly.Occurrences() > 1 {
+		joined.Count = regression.Occurrences() + anomaly.Occurrences()
+	}
+	if len(anomaly.Context) > 0 {
+		joined.Context = maps.Clone(anomaly.Context)
+		maps.Copy(joined.Context, regression.Context)
+	}
+	return joined
+}
+
+func higher(a, b Severity) Severity {
+	if a.Rank() > b.Rank() {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,65 @@
+package alert
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// summaryOver is the number of alerts over which a block has a summary line.
+const summaryOver = 3
+
+// Summary counts the alerts by category in one line, such as
+// "4 alerts: 1 regression, 1 anomaly, 2 ci". It counts alerts and not what they
+// stand for. Categories are named in the order of Categories, ones that it
+// doesn't know after them by name.
+func Summary(alerts []Alert) string {
+	counts := make(map[Category]int)
+	for _, a := range alerts {
+		counts[a.Category]++
+	}
+	order := Categories()
+	var unknown []Category
+	for c := range counts {
+		if !slices.Contains(order, c) {
+			unknown = append(unknown, c)
+		}
+	}
+	slices.Sort(unknown)
+
+	var parts []string
+	for _, c := range slices.Concat(order, unknown) {
+		if n := counts[c]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, c))
+		}
+	}
+	switch len(alerts) {
+	case 0:
+		return "0 alerts"
+	case 1:
+		return "1 alert: " + parts[0]
+	default:
+		return fmt.Sprintf("%d alerts: %s", len(alerts), strings.Join(parts, ", "))
+	}
+}
+
+// Block is the text under which a tool's answer carries alerts: a heading, a
+// summary line where there are more than three, and the alerts as a JSON array
+// in the order given. Without alerts it is empty. It fails only when a context
+// holds what JSON can't say.
+func Block(alerts []Alert) (string, error) {
+	if len(alerts) == 0 {
+		return "", nil
+	}
+	list, err := encode(alerts)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "--- ALERTS (%d) ---\n", len(alerts))
+	if len(alerts) > summaryOver {
+		b.WriteString(Summary(alerts) + "\n")
+	}
+	b.Write(list)
+	return b.String(), nil
+}
