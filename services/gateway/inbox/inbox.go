@@ -1,0 +1,88 @@
+// Package inbox is the gateway's passive buffer: the alerts that its client has
+// not been shown yet.
+//
+// It decides which alerts are kept, merged and evicted, and hands them out as a
+// digest. It knows no bus, no MCP and no clock; whoever owns it serialises the
+// calls.
+package inbox
+
+import (
+	"github.com/tocsin-bus/tocsin/services/gateway/pending"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// Capacity is how many alerts an inbox holds. Past it, the alert that arrived
+// first is evicted and counted; a repetition does not make an alert younger.
+const Capacity = 50
+
+// Inbox holds alerts until they are drained.
+type Inbox struct {
+	list  pending.List
+	stats Stats
+}
+
+// Stats counts alerts since New.
+type Stats struct {
+	// Offered is every alert. Each one is in the inbox by itself or merged,
+	// was drained, cleared or evicted, or is one of Revised and Ignored.
+	Offered uint64
+	// Revised alerts took the place of a pending one, Ignored ones would have
+	// but found it gone.
+	Revised, Ignored uint64
+	// Evicted is how many alerts had to go for want of room, merged ones
+	// counted once.
+	Evicted uint64
+}
+
+// New returns an empty inbox.
+func New() *Inbox { return &Inbox{} }
+
+// Offer takes an alert in: into the pending one of the same app and dedup key,
+// in the place of the one that it revises, or at the end. A revision of what is
+// no longer pending is ignored.
+func (b *Inbox) Offer(a alert.Alert) {
+	b.stats.Offered++
+	switch {
+	case a.Revises != "":
+		if b.list.Revise(a) {
+			b.stats.Revised++
+		} else {
+			b.stats.Ignored++
+		}
+	case b.list.Merge(a):
+	default:
+		if b.list.Len() == Capacity {
+			b.list.DropFirst()
+			b.stats.Evicted++
+		}
+		b.list.Add(a)
+	}
+}
+
+// Len is the number of pending alerts.
+func (b *Inbox) Len() int { return b.list.Len() }
+
+// Pending returns the pending alerts in the order of first arrival, as they
+// are, and keeps them.
+func (b *Inbox) Pending() []alert.Alert { return b.list.Alerts() }
+
+// Drain empties the inbox and returns what was in it as a digest: a regression
+// and an anomaly that belong together joined, the most urgent and newest first.
+func (b *Inbox) Drain() []alert.Alert {
+	alerts := alert.Digest(b.list.Alerts())
+	b.list.Clear()
+	return alerts
+}
+
+// Clear empties the inbox and returns how many alerts were in it.
+func (b *Inbox) Clear() int {
+	n := b.list.Len()
+	b.list.Clear()
+	return n
+}
+
+// Evicted is how many alerts had to go for want of room since New.
+func (b *Inbox) Evicted() uint64 { return b.stats.Evicted }
+
+// Stats returns the counts since New.
+func (b *Inbox) Stats() Stats { return b.stats }

@@ -1,0 +1,214 @@
+package inbox_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+var start = time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC)
+
+// made is the n-th alert of a key, n seconds after the start.
+func made(key string, n int) alert.Alert {
+	return alert.Alert{
+		ID: fmt.Sprintf("%s%d", key, n), Severity: alert.Error, Category: alert.Errors, App: "web",
+		Title: "title of " + key, Detail: fmt.Sprintf("detail %d", n), DedupKey: key,
+		Timestamp: start.Add(time.Duration(n) * time.Second), CorrelationID: key,
+	}
+}
+
+func revising(a alert.Alert, id string) alert.Alert {
+	a.Revises = id
+	return a
+}
+
+func TestMergesOnArrival(t *testing.T) {
+	b := inbox.New()
+	first := made("a", 1)
+	first.Count = 3
+	b.Offer(first)
+	b.Offer(made("b", 2))
+	b.Offer(made("a", 9))
+	elsewhere := made("a", 3)
+	elsewhere.App = "checkout"
+	b.Offer(elsewhere)
+
+	got := b.Drain()
+	if len(got) != 3 || b.Len() != 0 {
+		t.Fatalf("%d drained and %d left, want 3 and 0: %v", len(got), b.Len(), got)
+	}
+	if a := got[0]; a.DedupKey != "a" || a.Count != 4 || a.Detail != "detail 9" || !a.Timestamp.Equal(start.Add(9*time.Second)) {
+		t.Errorf("merged into %+v", a)
+	}
+	if got[1].App != "checkout" || got[1].Count != 0 {
+		t.Errorf("the other app's: %+v", got[1])
+	}
+	if again := b.Drain(); len(again) != 0 {
+		t.Errorf("drained twice: %v", again)
+	}
+}
+
+func TestEvictsByFirstArrival(t *testing.T) {
+	b := inbox.New()
+	for i := range inbox.Capacity {
+		b.Offer(made(fmt.Sprint("key", i), i))
+	}
+	for range 100 {
+		b.Offer(made("key0", 200))
+	}
+	if b.Len() != inbox.Capacity || b.Evicted() != 0 {
+		t.Fatalf("a repetition pushed others out: %d left, %d evicted", b.Len(), b.Evicted())
+	}
+	b.Offer(made("new", 100))
+	pending := b.Pending()
+	if b.Evicted() != 1 || len(pending) != inbox.Capacity || pending[0].DedupKey != "key1" || pending[49].DedupKey != "new" {
+		t.Errorf("%d evicted, %d left from %s to %s", b.Evicted(), len(pending), pending[0].DedupKey, pending[len(pending)-1].DedupKey)
+	}
+}
+
+func TestRevisions(t *testing.T) {
+	b := inbox.New()
+	b.Offer(made("a", 1))
+	b.Offer(made("b", 2))
+	b.Offer(revising(made("a", 3), "a1"))
+	b.Offer(revising(made("a", 4), "a1")) // a revision names the first alert
+	got := b.Pending()
+	if len(got) != 2 || got[0].ID != "a4" || got[0].Count != 0 || got[0].Revises != "" {
+		t.Errorf("place and count are kept: %+v", got)
+	}
+	b.Offer(made("a", 5))
+	b.Offer(revising(made("a", 6), "a1"))
+	if got := b.Pending()[0]; got.ID != "a6" || got.Count != 2 {
+		t.Errorf("after a repetition: %+v", got)
+	}
+	b.Drain()
+	b.Offer(revising(made("a", 7), "a1"))
+	if b.Len() != 0 {
+		t.Error("a revision of a drained alert came in")
+	}
+	b.Offer(made("old", 1))
+	for i := range inbox.Capacity {
+		b.Offer(made(fmt.Sprint("key", i), i))
+	}
+	b.Offer(revising(made("old", 2), "old1"))
+	if slices.ContainsFunc(b.Pending(), func(a alert.Alert) bool { return a.DedupKey == "old" }) {
+		t.Error("a revision of an evicted alert came in")
+	}
+	want := inbox.Stats{Offered: 59, Revised: 3, Ignored: 2, Evicted: 1}
+	if b.Stats() != want {
+		t.Errorf("%+v, want %+v", b.Stats(), want)
+	}
+}
+
+func TestDrainIsADigest(t *testing.T) {
+	b := inbox.New()
+	regression, anomaly, info := made("r", 1), made("a", 6), made("i", 9)
+	regression.Category, anomaly.Category, info.Severity = alert.Regression, alert.Anomaly, alert.Info
+	for _, a := range []alert.Alert{info, regression, anomaly} {
+		b.Offer(a)
+	}
+	got := b.Drain()
+	if len(got) != 2 || got[0].Title != "Correlated: title of r + title of a" || got[1].ID != "i9" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestClear(t *testing.T) {
+	b := inbox.New()
+	b.Offer(made("a", 1))
+	b.Offer(made("b", 1))
+	if n := b.Clear(); n != 2 || b.Len() != 0 || b.Clear() != 0 {
+		t.Errorf("cleared %d, left %d", n, b.Len())
+	}
+}
+
+// TestProperties offers and drains at random and compares with a plain model.
+func TestProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		type kept struct {
+			key   string
+			count int
+		}
+		var model []kept
+		var evicted uint64
+		b := inbox.New()
+		keys := rapid.IntRange(1, 80).Draw(t, "keys")
+		for i := range rapid.IntRange(0, 300).Draw(t, "alerts") {
+			if rapid.IntRange(0, 60).Draw(t, "drain") == 0 {
+				sum, want := 0, 0
+				for _, a := range b.Drain() {
+					sum += a.Occurrences()
+				}
+				for _, k := range model {
+					want += k.count
+				}
+				if sum != want {
+					t.Fatalf("drained %d occurrences, want %d", sum, want)
+				}
+				model = nil
+			}
+			a := made(fmt.Sprint(rapid.IntRange(1, keys).Draw(t, "key")), i)
+			a.Count = rapid.IntRange(0, 3).Draw(t, "count")
+			b.Offer(a)
+			at := slices.IndexFunc(model, func(k kept) bool { return k.key == a.DedupKey })
+			if at < 0 {
+				at, model = len(model), append(model, kept{key: a.DedupKey})
+			}
+			model[at].count += a.Occurrences()
+			if len(model) > inbox.Capacity {
+				model = model[1:]
+				evicted++
+			}
+			got := b.Pending()
+			if len(got) != len(model) || len(got) > inbox.Capacity || b.Evicted() != evicted {
+				t.Fatalf("%d pending and %d evicted, want %d and %d", len(got), b.Evicted(), len(model), evicted)
+			}
+			for i, a := range got {
+				if (kept{a.DedupKey, a.Occurrences()}) != model[i] {
+					t.Fatalf("place %d has %s of count %d, want %v", i, a.DedupKey, a.Occurrences(), model[i])
+				}
+			}
+		}
+	})
+}
+
+// BenchmarkOffer measures the dearest offer: a new alert to a full inbox.
+func BenchmarkOffer(b *testing.B) {
+	alerts := make([]alert.Alert, 2*inbox.Capacity)
+	for i := range alerts {
+		alerts[i] = made(fmt.Sprintf("POST:/api/users/%02d:500", i), i)
+	}
+	box := inbox.New()
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		box.Offer(alerts[i%len(alerts)])
+	}
+}
+
+// BenchmarkDrain50 measures a drain of a full inbox in which every alert is one
+// of a pair.
+func BenchmarkDrain50(b *testing.B) {
+	alerts := make([]alert.Alert, inbox.Capacity)
+	for i := range alerts {
+		alerts[i] = made(fmt.Sprintf("key %02d", i), i/4)
+		alerts[i].Category = []alert.Category{alert.Regression, alert.Anomaly}[i%2]
+	}
+	box := inbox.New()
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		for _, a := range alerts {
+			box.Offer(a)
+		}
+		b.StartTimer()
+		if got := box.Drain(); len(got) != inbox.Capacity/2 {
+			b.Fatalf("drained %d", len(got))
+		}
+	}
+}

@@ -1,0 +1,113 @@
+// Package pending is the list of alerts that wait for their reader: merged
+// when one repeats, replaced when one is revised. The inbox and the stream's
+// batch are both such a list.
+//
+// A List has no bound of its own, it does not know what its owner does when it
+// is full. It is not safe for concurrent use.
+package pending
+
+import (
+	"slices"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// maxIDs is how many ids of alerts an entry answers to: the first one's, which
+// revisions name, and the newest others. Past it the oldest of the others is
+// forgotten, and a revision of that alert is ignored.
+const maxIDs = 4
+
+// List holds alerts in the order in which they first arrived. Its zero value is
+// empty. Its lists are short, so every call looks at every entry.
+type List struct {
+	// entries are pointers so that forgetting the first one moves little.
+	entries []*entry
+}
+
+// entry is one alert and what it stands for.
+type entry struct {
+	alert alert.Alert
+	// ids are those of the alerts merged into this one, the first one in front.
+	ids []string
+	// offers is how many alerts were added or merged, revisions left out.
+	offers int
+}
+
+// Len is the number of alerts, merged ones counted once.
+func (l *List) Len() int { return len(l.entries) }
+
+// Merge merges the alert into the one with its MergeKey and says whether there
+// was one.
+func (l *List) Merge(a alert.Alert) bool {
+	key := a.MergeKey()
+	i := slices.IndexFunc(l.entries, func(e *entry) bool { return e.alert.MergeKey() == key })
+	if i < 0 {
+		return false
+	}
+	e := l.entries[i]
+	e.alert = alert.Merge(e.alert, a)
+	e.offers++
+	if !slices.Contains(e.ids, a.ID) {
+		if len(e.ids) == maxIDs {
+			e.ids = slices.Delete(e.ids, 1, 2)
+		}
+		e.ids = append(e.ids, a.ID)
+	}
+	return true
+}
+
+// Add puts the alert at the end.
+func (l *List) Add(a alert.Alert) {
+	l.entries = append(l.entries, &entry{alert: a, ids: []string{a.ID}, offers: 1})
+}
+
+// Revise puts the alert in the place of the one that it revises and says
+// whether that was there. The place, the count and the ids that the entry
+// answers to stay, so later revisions that name the same first alert find it.
+// The reader never saw what was replaced, so Revises does not stay.
+func (l *List) Revise(a alert.Alert) bool {
+	i := slices.IndexFunc(l.entries, func(e *entry) bool { return slices.Contains(e.ids, a.Revises) })
+	if i < 0 {
+		return false
+	}
+	a.Count, a.Revises = l.entries[i].alert.Count, ""
+	l.entries[i].alert = a
+	return true
+}
+
+// DropFirst forgets the alert that arrived first, if there is one.
+func (l *List) DropFirst() {
+	if len(l.entries) > 0 {
+		l.entries = slices.Delete(l.entries, 0, 1)
+	}
+}
+
+// DropBelow forgets alerts of a severity rank below rank and returns how many
+// were added or merged to make them.
+func (l *List) DropBelow(rank int) int {
+	before := l.Offers()
+	l.entries = slices.DeleteFunc(l.entries, func(e *entry) bool { return e.alert.Severity.Rank() < rank })
+	return before - l.Offers()
+}
+
+// Offers is how many alerts were added or merged to make those in the list.
+func (l *List) Offers() int {
+	n := 0
+	for _, e := range l.entries {
+		n += e.offers
+	}
+	return n
+}
+
+// Alerts returns a copy of the alerts in the order of first arrival. What their
+// contexts hold is shared.
+func (l *List) Alerts() []alert.Alert {
+	alerts := make([]alert.Alert, len(l.entries))
+	for i, e := range l.entries {
+		alerts[i] = e.alert
+	}
+	return alerts
+}
+
+// Clear forgets every alert.
+func (l *List) Clear() { l.entries = nil }

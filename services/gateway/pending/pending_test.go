@@ -1,0 +1,70 @@
+package pending_test
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/pending"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+var start = time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC)
+
+func made(id, key string, severity alert.Severity) alert.Alert {
+	return alert.Alert{ID: id, Severity: severity, Category: alert.CI, Timestamp: start, App: "web", DedupKey: key}
+}
+
+func ids(l *pending.List) (list []string) {
+	for _, a := range l.Alerts() {
+		list = append(list, fmt.Sprintf("%s*%d", a.ID, a.Count))
+	}
+	return list
+}
+
+func TestList(t *testing.T) {
+	var l pending.List
+	add := func(a alert.Alert) {
+		if !l.Merge(a) {
+			l.Add(a)
+		}
+	}
+	revise := func(id, of string) bool {
+		a := made(id, "revised", alert.Error)
+		a.Revises, a.Count = of, 9
+		return l.Revise(a)
+	}
+	step := func(name string, offers int, want ...string) {
+		t.Helper()
+		if got := ids(&l); !reflect.DeepEqual(got, want) || l.Len() != len(want) || l.Offers() != offers {
+			t.Fatalf("%s: %v of %d offers (%d), want %v of %d", name, got, l.Offers(), l.Len(), want, offers)
+		}
+	}
+	if l.DropFirst(); revise("r", "a1") {
+		t.Error("a revision found something in an empty list")
+	}
+	add(made("a1", "a", alert.Warning))
+	add(made("b1", "b", alert.Error))
+	add(made("a2", "a", alert.Info))
+	step("merged", 3, "a2*2", "b1*0")
+	if !revise("r1", "a1") || !revise("r2", "a1") || !revise("r3", "a2") || revise("r4", "r1") || revise("r5", "") {
+		t.Error("revisions go by the ids of the alerts merged")
+	}
+	step("revised", 3, "r3*2", "b1*0")
+	for i := range 9 {
+		add(made(fmt.Sprint("b", i+2), "b", alert.Error))
+	}
+	if !revise("r6", "b1") || !revise("r7", "b10") || revise("r8", "b5") {
+		t.Error("the first id and the newest are kept")
+	}
+	step("many", 12, "r3*2", "r7*10")
+	add(made("c1", "c", alert.Info))
+	if n := l.DropBelow(alert.Warning.Rank()); n != 1 {
+		t.Errorf("%d offers dropped, want 1", n)
+	}
+	l.DropFirst()
+	step("dropped", 10, "r7*10")
+	l.Clear()
+	step("cleared", 0)
+}
