@@ -64,14 +64,19 @@ func (l *List) Add(a alert.Alert) {
 // Revise puts the alert in the place of the one that it revises and says
 // whether that was there. The place, the count and the ids that the entry
 // answers to stay, so later revisions that name the same first alert find it.
+// Where others were merged with the one it revises, the severity doesn't fall.
 // The reader never saw what was replaced, so Revises does not stay.
 func (l *List) Revise(a alert.Alert) bool {
 	i := slices.IndexFunc(l.entries, func(e *entry) bool { return slices.Contains(e.ids, a.Revises) })
 	if i < 0 {
 		return false
 	}
-	a.Count, a.Revises = l.entries[i].alert.Count, ""
-	l.entries[i].alert = a
+	e := l.entries[i]
+	a.Count, a.Revises = e.alert.Count, ""
+	if e.offers > 1 && e.alert.Severity.Rank() > a.Severity.Rank() {
+		a.Severity = e.alert.Severity
+	}
+	e.alert = a
 	return true
 }
 

@@ -67,4 +67,15 @@ func TestList(t *testing.T) {
 	step("dropped", 10, "r7*10")
 	l.Clear()
 	step("cleared", 0)
+
+	info := made("d2", "d", alert.Info)
+	info.Revises = "d1"
+	add(made("d1", "d", alert.Warning))
+	if l.Revise(info); l.Alerts()[0].Severity != alert.Info {
+		t.Error("a revision takes the place of a lone alert with its own severity")
+	}
+	add(made("d3", "d", alert.Error))
+	if l.Revise(info); l.Alerts()[0].Severity != alert.Error {
+		t.Error("a revision hid the severity of another alert")
+	}
 }

@@ -1,0 +1,119 @@
+package stream
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// Logger is the name under which the notifications are logged at the client.
+const Logger = "tocsin"
+
+// batchCategory is the category of a notification of several alerts.
+const batchCategory = "batch"
+
+// Notification is one message to the client: an alert, or a batch of several.
+type Notification struct {
+	// At is when it was sent.
+	At time.Time
+	// Alerts is not empty and sorted: error, warning, info; newest first.
+	Alerts []alert.Alert
+}
+
+// data is what the contract puts into params.data. The order is the contract's.
+// The text is short and for a model to read: no id, no app, no URL of its own.
+type data struct {
+	Category      alert.Category `json:"category"`
+	Severity      alert.Severity `json:"severity"`
+	Title         string         `json:"title"`
+	Detail        string         `json:"detail"`
+	Timestamp     string         `json:"timestamp"`
+	Source        string         `json:"source"`
+	Context       map[string]any `json:"context"`
+	CorrelationID string         `json:"correlation_id"`
+	DedupKey      string         `json:"dedup_key"`
+	// Count is how many findings an alert stands for, where that is over one,
+	// and in a batch how many alerts are in it.
+	Count  int    `json:"count,omitempty"`
+	Alerts []data `json:"alerts,omitempty"`
+}
+
+type message struct {
+	Version string `json:"jsonrpc"`
+	Method  string `json:"method"`
+	Params  params `json:"params"`
+}
+
+type params struct {
+	Level  alert.Severity `json:"level"`
+	Logger string         `json:"logger"`
+	Data   data           `json:"data"`
+}
+
+// Level is the severity of the alert, in a batch the highest one.
+func (n Notification) Level() alert.Severity { return n.Alerts[0].Severity }
+
+// Data returns the JSON of params.data, for a transport that writes the rest.
+func (n Notification) Data() (json.RawMessage, error) { return encode(n.data()) }
+
+// Line returns the whole JSON-RPC notification as one line without a line feed.
+// <, > and & stand as they are; json.Marshal would escape them. It fails only
+// when a context holds what JSON can't say.
+func (n Notification) Line() ([]byte, error) {
+	return encode(message{
+		Version: "2.0", Method: "notifications/message",
+		Params: params{Level: n.Level(), Logger: Logger, Data: n.data()},
+	})
+}
+
+// MarshalJSON is Line.
+func (n Notification) MarshalJSON() ([]byte, error) { return n.Line() }
+
+// data describes a lone alert as itself. A batch has every field that an alert
+// has, so that one reader does for both; those that mean nothing are empty.
+func (n Notification) data() data {
+	if len(n.Alerts) == 1 {
+		return dataOf(n.Alerts[0])
+	}
+	batch := data{
+		Category: batchCategory, Severity: n.Level(), Title: alert.Summary(n.Alerts),
+		Source: Logger, Context: map[string]any{}, Count: len(n.Alerts),
+	}
+	var newest time.Time
+	for _, a := range n.Alerts {
+		batch.Alerts = append(batch.Alerts, dataOf(a))
+		if a.Timestamp.After(newest) {
+			newest = a.Timestamp
+		}
+	}
+	batch.Timestamp = alert.FormatTime(newest)
+	return batch
+}
+
+func dataOf(a alert.Alert) data {
+	d := data{
+		Category: a.Category, Severity: a.Severity, Title: a.Title, Detail: a.Detail,
+		Timestamp: alert.FormatTime(a.Timestamp), Source: a.Source, Context: a.Context,
+		CorrelationID: a.CorrelationID, DedupKey: a.DedupKey,
+	}
+	if d.Context == nil {
+		d.Context = map[string]any{}
+	}
+	if a.Count > 1 {
+		d.Count = a.Count
+	}
+	return d
+}
+
+func encode(v any) ([]byte, error) {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("encode notification: %w", err)
+	}
+	return []byte(strings.TrimSuffix(b.String(), "\n")), nil
+}

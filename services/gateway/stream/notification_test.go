@@ -1,0 +1,101 @@
+package stream_test
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/stream"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func networkError() alert.Alert {
+	return alert.Alert{
+		ID: "n1", Severity: alert.Error, Category: alert.NetworkErrors,
+		Title: "Server error: POST /api/users → 500", Detail: "<b>boom</b> & \"more\"",
+		Timestamp: start.Add(1234 * time.Microsecond), Source: alert.SourceNetwork, App: "web", URL: "http://localhost/",
+		Context:  map[string]any{"method": "POST", "url": "/api/users?a=1&b=2", "status": 500, "duration_ms": 12},
+		DedupKey: "POST:/api/users:500", CorrelationID: "n1",
+	}
+}
+
+func TestLines(t *testing.T) {
+	ci := alert.Alert{
+		ID: "c1", Severity: alert.Info, Category: alert.CI, Title: "CI success: build on main", App: "default",
+		Timestamp: start, Source: alert.SourceCI, DedupKey: "ci:custom:abc:build:success:1", CorrelationID: "c1",
+	}
+	for name, in := range map[string][]alert.Alert{
+		"plain.json":        {networkError()},
+		"no_context.json":   {ci},
+		"batch_of_one.json": {networkError(), networkError(), networkError()},
+		"batch.json":        {ci, networkError(), networkError()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := enabled(5)
+			if len(in) > 1 {
+				s.Offer(made("occupies the throttle"), at(0))
+			}
+			var out []stream.Notification
+			for _, a := range in {
+				out = append(out, s.Offer(a, at(1))...)
+			}
+			out = append(out, s.Due(at(10))...)
+			if len(out) != 1 {
+				t.Fatalf("%d notifications", len(out))
+			}
+			line, err := out[0].Line()
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name, string(line))
+
+			var whole struct {
+				Params struct {
+					Level string          `json:"level"`
+					Data  json.RawMessage `json:"data"`
+				} `json:"params"`
+			}
+			if err := json.Unmarshal(line, &whole); err != nil {
+				t.Fatal(err)
+			}
+			data, err := out[0].Data()
+			if err != nil || string(data) != string(whole.Params.Data) || whole.Params.Level != string(out[0].Level()) {
+				t.Errorf("the parts are not those of the line: %v\n%s", err, data)
+			}
+			if _, err := json.Marshal(out[0]); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got+"\n" != string(want) || strings.Contains(got, "\n") {
+		t.Errorf("%s:\n got %s\nwant %s", name, got, want)
+	}
+}
+
+func TestLineRefusesWhatIsNoJSON(t *testing.T) {
+	a := networkError()
+	a.Context["f"] = func() {}
+	if _, err := (stream.Notification{Alerts: []alert.Alert{a}}).Line(); err == nil {
+		t.Error("a function was written")
+	}
+}

@@ -1,0 +1,102 @@
+package stream_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/stream"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// TestProperties plays any alerts at any times, with a timer that may be late,
+// and checks what holds always.
+func TestProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		throttle := rapid.SampledFrom([]int{1, 2, 5, 60}).Draw(t, "throttle")
+		keys := rapid.SampledFrom([]int{3, 20, 300}).Draw(t, "keys")
+		pauses := rapid.SampledFrom([]int{50, 1000, 6000, 40000}).Draw(t, "pauses")
+		p := &player{Stream: stream.New()}
+		p.Enable(stream.Config{Events: []string{"errors"}, ThrottleSeconds: throttle, SeverityMin: alert.Warning})
+
+		now := start
+		var before []alert.Alert
+		offered := rapid.IntRange(0, 400).Draw(t, "alerts")
+		for i := range offered {
+			now = now.Add(time.Duration(rapid.IntRange(0, pauses).Draw(t, "pause")) * time.Millisecond)
+			a := made(fmt.Sprint(rapid.IntRange(1, keys).Draw(t, "key")))
+			a.Severity = rapid.SampledFrom(alert.Severities()).Draw(t, "severity")
+			a.Category = rapid.SampledFrom([]alert.Category{alert.Errors, alert.Errors, alert.Errors, alert.CI}).Draw(t, "category")
+			if i > 0 && rapid.IntRange(0, 9).Draw(t, "revises") == 0 {
+				// A revision has the key and the severity of what it revises.
+				a = before[i-1-rapid.IntRange(0, i-1).Draw(t, "of")]
+				a.Revises = a.ID
+			}
+			a.ID = fmt.Sprint("id", i)
+			before = append(before, a)
+			if rapid.IntRange(0, 9).Draw(t, "late") > 0 {
+				p.until(now)
+			}
+			p.out = append(p.out, p.Offer(a, now)...)
+			checkCounts(t, p, i+1)
+			if due, ok := p.Next(); ok && due.Sub(now) > time.Minute {
+				t.Fatalf("a batch at %v waits %v", now.Sub(start), due.Sub(now))
+			}
+		}
+		p.until(now.Add(time.Hour))
+		if p.Stats().Pending != 0 {
+			t.Fatalf("alerts pend for ever: %+v", p.Stats())
+		}
+		checkPace(t, p.out, time.Duration(throttle)*time.Second)
+		checkDuplicates(t, p.out)
+	})
+}
+
+// checkCounts: every alert is accounted for, and a merged one is in a count.
+func checkCounts(t *rapid.T, p *player, offered int) {
+	s := p.Stats()
+	if sum := s.Emitted + s.PendingOffers + s.Suppressed + s.Dropped + s.Filtered + s.Revised + s.Ignored; sum != offered {
+		t.Fatalf("%d of %d accounted for: %+v", sum, offered, s)
+	}
+	occurrences := 0
+	for _, n := range p.out {
+		for _, a := range n.Alerts {
+			occurrences += a.Occurrences()
+		}
+	}
+	if s.Pending > 100 || s.NotifyCount != len(p.out) || occurrences != s.Emitted {
+		t.Fatalf("%d notifications of %d alerts went out: %+v", len(p.out), occurrences, s)
+	}
+}
+
+// checkPace: never closer than the throttle, never 13 in 60 s.
+func checkPace(t *rapid.T, out []stream.Notification, throttle time.Duration) {
+	for i, n := range out {
+		if i > 0 && n.At.Sub(out[i-1].At) < throttle {
+			t.Fatalf("%v after %v", n.At.Sub(start), out[i-1].At.Sub(start))
+		}
+		if i >= 12 && n.At.Sub(out[i-12].At) < time.Minute {
+			t.Fatalf("13 from %v to %v", out[i-12].At.Sub(start), n.At.Sub(start))
+		}
+	}
+}
+
+// checkDuplicates: within 30 s a key goes out again only when it got worse.
+func checkDuplicates(t *rapid.T, out []stream.Notification) {
+	type sending struct {
+		at   time.Time
+		rank int
+	}
+	last := make(map[string]sending)
+	for _, n := range out {
+		for _, a := range n.Alerts {
+			rank := a.Severity.Rank()
+			if before, ok := last[a.DedupKey]; ok && n.At.Sub(before.at) < 30*time.Second && rank <= before.rank {
+				t.Fatalf("%s twice within %v", a.DedupKey, n.At.Sub(before.at))
+			}
+			last[a.DedupKey] = sending{n.At, rank}
+		}
+	}
+}

@@ -1,0 +1,176 @@
+// Package stream is the gateway's active mode: it decides which alerts become
+// notifications, and when.
+//
+// For each alert it asks: enabled? severe enough? of a category asked for?
+// about the URL asked for? sent a moment ago already? and then lets it go or
+// keeps it for a batch. It is a plain state machine that is told the time. It
+// knows no bus and no MCP and owns no timer: its owner asks Next when to call
+// Due, serialises the calls and never lets the time go backwards.
+package stream
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/pending"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+const (
+	// maxPending is how many alerts wait for a batch, merged ones counted once.
+	// Past it a new one is dropped and counted.
+	maxPending = 100
+	// settle is how long the first alert of a batch waits for others.
+	settle = 2 * time.Second
+)
+
+// Stream turns alerts into notifications. It is off until it is enabled.
+type Stream struct {
+	config Config
+	// floor is the least severity rank that the client itself asked for.
+	floor int
+
+	pending pending.List
+	// since is when the first pending alert came.
+	since time.Time
+	sent  sent
+	pace  pace
+	stats Stats
+}
+
+// Stats counts since the stream was enabled. Every alert offered meanwhile is
+// one of Emitted, Suppressed, Dropped, Filtered, Revised, Ignored and Cleared,
+// or was merged into one of those pending.
+type Stats struct {
+	// NotifyCount is how many notifications went out, Emitted how many alerts
+	// they held, merged ones counted each.
+	NotifyCount, Emitted int
+	// Pending is how many alerts wait now, merged ones counted once;
+	// PendingOffers counts them each.
+	Pending, PendingOffers int
+	// Suppressed alerts were duplicates, Dropped ones found the batch full,
+	// Filtered ones were not asked for.
+	Suppressed, Dropped, Filtered int
+	// Revised alerts took the place of a pending one, Ignored ones would have
+	// but found it gone.
+	Revised, Ignored int
+	// Cleared alerts were pending when the stream was disabled.
+	Cleared int
+}
+
+// New returns a stream that is off.
+func New() *Stream { return &Stream{config: DefaultConfig()} }
+
+// Enable switches the stream on with a valid configuration in place of the one
+// it had. It starts afresh: what was pending, the memory of what was sent, the
+// throttle, the window of 60 s and the counts are forgotten. The client's floor
+// stays.
+func (s *Stream) Enable(c Config) {
+	c.Enabled = true
+	c.Events = slices.Clone(c.Events)
+	*s = Stream{config: c, floor: s.floor}
+}
+
+// Disable switches the stream off and returns how many alerts were pending.
+// They are forgotten; the rest of the configuration stays to be looked at.
+func (s *Stream) Disable() (pendingCleared int) {
+	s.config.Enabled = false
+	s.stats.Cleared += s.pending.Offers()
+	pendingCleared = s.pending.Len()
+	s.pending.Clear()
+	return pendingCleared
+}
+
+// Config returns the configuration.
+func (s *Stream) Config() Config {
+	c := s.config
+	c.Events = slices.Clone(c.Events)
+	return c
+}
+
+// SetFloor sets the least severity rank that the client wants, beside the
+// configuration's SeverityMin; 0 is no floor. Pending alerts under it go.
+func (s *Stream) SetFloor(rank int) {
+	s.floor = rank
+	s.stats.Filtered += s.pending.DropBelow(rank)
+}
+
+// Stats returns the counts.
+func (s *Stream) Stats() Stats {
+	stats := s.stats
+	stats.Pending, stats.PendingOffers = s.pending.Len(), s.pending.Offers()
+	return stats
+}
+
+// Offer takes an alert and returns the notification that has to go out now, if
+// one has to. An alert that revises another takes its place where that is
+// pending and is ignored otherwise. The alert's context must not change later.
+func (s *Stream) Offer(a alert.Alert, now time.Time) []Notification {
+	if !s.config.Enabled {
+		return nil
+	}
+	if !s.config.passesFilters(a, s.floor) {
+		s.stats.Filtered++
+		return nil
+	}
+	open := !now.Before(s.pace.free(s.throttle()))
+	switch {
+	case a.Revises != "":
+		if !s.pending.Revise(a) {
+			s.stats.Ignored++
+			return nil
+		}
+		s.stats.Revised++
+	case s.pending.Merge(a):
+		// It rides along with what waits, so it is no duplicate of what was
+		// sent before that.
+	case s.sent.has(a, now):
+		s.stats.Suppressed++
+		return nil
+	case s.pending.Len() >= maxPending && !open:
+		s.stats.Dropped++
+		return nil
+	default:
+		if s.pending.Len() == 0 {
+			s.since = now
+		}
+		s.pending.Add(a)
+	}
+	if open {
+		return s.emit(now)
+	}
+	return nil
+}
+
+// Next returns when Due has a batch to send, or false when nothing is pending.
+func (s *Stream) Next() (at time.Time, ok bool) {
+	if s.pending.Len() == 0 {
+		return time.Time{}, false
+	}
+	return later(s.since.Add(settle), s.pace.free(s.throttle())), true
+}
+
+// Due returns the batch if its time has come.
+func (s *Stream) Due(now time.Time) []Notification {
+	if at, ok := s.Next(); !ok || now.Before(at) {
+		return nil
+	}
+	return s.emit(now)
+}
+
+func (s *Stream) throttle() time.Duration {
+	return time.Duration(s.config.ThrottleSeconds) * time.Second
+}
+
+// emit sends all that is pending as one notification.
+func (s *Stream) emit(now time.Time) []Notification {
+	alerts := alert.Sorted(s.pending.Alerts())
+	for _, a := range alerts {
+		s.sent.add(a, now)
+	}
+	s.pace.add(now)
+	s.stats.NotifyCount++
+	s.stats.Emitted += s.pending.Offers()
+	s.pending.Clear()
+	return []Notification{{At: now, Alerts: alerts}}
+}
