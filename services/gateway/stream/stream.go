@@ -121,12 +121,10 @@ func (s *Stream) Offer(a alert.Alert, now time.Time) []Notification {
 			return nil
 		}
 		s.stats.Revised++
-	case s.pending.Merge(a):
-		// It rides along with what waits, so it is no duplicate of what was
-		// sent before that.
 	case s.sent.has(a, now):
 		s.stats.Suppressed++
 		return nil
+	case s.pending.Merge(a):
 	case s.pending.Len() >= maxPending && !open:
 		s.stats.Dropped++
 		return nil

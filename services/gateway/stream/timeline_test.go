@@ -131,7 +131,7 @@ func TestTimelines(t *testing.T) {
 		{"a repetition takes its batch along", 5, "0 A, 4 B, 5.5 B", "0: A; 5.5: B*2"},
 		{"a duplicate takes nothing along", 5, "0 A, 4 B, 5.5 A", "0: A; 6: B"},
 		{"the severity has risen", 5, "0 A-, 1 A, 6 A, 7 A-", "0: A; 5: A"},
-		{"what pends is merged, risen or not", 5, "0 A-, 1 A, 2 A-, 3 A", "0: A; 5: A*3"},
+		{"a duplicate is one whatever pends", 5, "0 A-, 1 A, 2 A-, 3 A", "0: A; 5: A*2"},
 		{"sorted by severity", 5, "0 A, 1 B-, 2 C", "0: A; 5: C B"},
 		{"the window has room at 60 s", 5, every(12, 5) + ", 56 L, 59.9 M, 60 N", strings.TrimSuffix(twelve(5), "k12 k13 k14") + "L M N"},
 	} {
