@@ -242,10 +242,17 @@ type serverLog struct {
 }
 
 func (l *serverLog) Noticef(f string, v ...any) { l.log.Debug(fmt.Sprintf(f, v...)) }
-func (l *serverLog) Warnf(f string, v ...any)   { l.log.Warn(fmt.Sprintf(f, v...)) }
 func (l *serverLog) Errorf(f string, v ...any)  { l.log.Error(fmt.Sprintf(f, v...)) }
 func (l *serverLog) Debugf(string, ...any)      {}
 func (l *serverLog) Tracef(string, ...any)      {}
+
+func (l *serverLog) Warnf(f string, v ...any) {
+	level := slog.LevelWarn
+	if strings.HasPrefix(f, "Websocket not configured with TLS") {
+		level = slog.LevelDebug // it is reached through our guard only, on loopback
+	}
+	l.log.Log(context.Background(), level, fmt.Sprintf(f, v...))
+}
 
 func (l *serverLog) Fatalf(f string, v ...any) {
 	msg := fmt.Sprintf(f, v...)

@@ -91,7 +91,7 @@ func TestCheckHost(t *testing.T) {
 
 func TestCheckHostNamesWhatIsAllowed(t *testing.T) {
 	err := httpguard.Policy{}.CheckHost(request("GET", "evil\x1b[2J.example"))
-	const want = "host \"evil\u241b[2J.example\" is not allowed: allowed are loopback names, such as localhost and 127.0.0.1, and the configured hosts"
+	const want = "host \"evil\u241b[2J.example\" is not allowed: allowed are loopback names, such as localhost and 127.0.0.1, and those in TOCSIN_ALLOWED_HOSTS"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

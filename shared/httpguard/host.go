@@ -39,7 +39,7 @@ func (p Policy) CheckHost(r *http.Request) error {
 	if ok && (Loopback(got.name) || p.allowsHost(got)) {
 		return nil
 	}
-	return fmt.Errorf("host %q is not allowed: allowed are loopback names, such as localhost and 127.0.0.1, and the configured hosts", shown(r.Host))
+	return fmt.Errorf("host %q is not allowed: allowed are loopback names, such as localhost and 127.0.0.1, and those in TOCSIN_ALLOWED_HOSTS", shown(r.Host))
 }
 
 func (p Policy) allowsHost(got host) bool {

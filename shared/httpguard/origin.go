@@ -85,7 +85,7 @@ func (p Policy) Websocket(r *http.Request) error {
 		return err
 	}
 	if !p.Origin(r).Trusted() {
-		return fmt.Errorf("%s: allowed are pages of this machine and the configured origins", refusedOrigin(r))
+		return fmt.Errorf("%s: allowed are pages of this machine and those in TOCSIN_ALLOWED_ORIGINS", refusedOrigin(r))
 	}
 	return nil
 }
