@@ -103,7 +103,9 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	}
-	if _, err := telemetry.Decode(telemetry.FormNDJSON, []byte(good+"\n"+`{"kind":"x"}`)); err == nil || err.(*telemetry.FieldError).Index != 1 {
+	_, err := telemetry.Decode(telemetry.FormNDJSON, []byte(good+"\n"+`{"kind":"x"}`))
+	var field *telemetry.FieldError
+	if !errors.As(err, &field) || field.Index != 1 {
 		t.Errorf("NDJSON: %v", err)
 	}
 	for _, body := range []string{"", " \n", "\ufeff"} {
