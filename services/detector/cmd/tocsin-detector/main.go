@@ -1,0 +1,18 @@
+// Command tocsin-detector is the detector alone, for an image of its own.
+package main
+
+import (
+	"os"
+
+	"github.com/tocsin-bus/tocsin/services/detector"
+	"github.com/tocsin-bus/tocsin/shared/service"
+)
+
+type cli struct {
+	service.Settings
+	detector.Command
+}
+
+func main() {
+	os.Exit(service.Main("tocsin-detector", "The detector of Tocsin, the alert bus for AI agents.", &cli{}))
+}

@@ -1,0 +1,87 @@
+package detector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tocsin-bus/tocsin/shared/httpguard"
+	"github.com/tocsin-bus/tocsin/shared/service"
+)
+
+// Command runs the detector alone.
+type Command struct {
+	service.BusFlags
+	HealthAddr string `help:"Where /healthz, /readyz and /metrics are served; empty turns them off." env:"TOCSIN_DETECTOR_HEALTH_ADDR" placeholder:"ADDR"`
+}
+
+// Run detects until ctx ends.
+func (c *Command) Run(ctx context.Context, env service.Env) error {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	var ready atomic.Bool
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return Run(ctx, Config{
+			Bus: env.Bus(c.BusFlags), Provision: c.External(), Registry: registry, Logger: env.Logger,
+			Ready: func() { ready.Store(true) },
+		})
+	})
+	if c.HealthAddr != "" {
+		group.Go(func() error { return serveHealth(ctx, c.HealthAddr, registry, &ready) })
+	}
+	return group.Wait()
+}
+
+// serveHealth serves what an orchestrator asks for.
+func serveHealth(ctx context.Context, addr string, registry *prometheus.Registry, ready *atomic.Bool) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answerHealth(w, nil) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if ready.Load() {
+			answerHealth(w, nil)
+			return
+		}
+		answerHealth(w, errors.New("reading what was missed, or waiting for the bus"))
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return service.Usagef("--health-addr: %s", err)
+	}
+	policy := httpguard.Policy{AllowedHosts: []string{host}}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("listen for health checks: %w: free the port or set TOCSIN_DETECTOR_HEALTH_ADDR", err)
+	}
+	return service.ServeHTTP(ctx, l, &http.Server{
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if err := errors.Join(policy.CheckHost(r), policy.CheckSameSite(r)); err != nil {
+				http.Error(w, err.Error(), http.StatusForbidden)
+				return
+			}
+			mux.ServeHTTP(w, r)
+		}),
+	})
+}
+
+func answerHealth(w http.ResponseWriter, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	if err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = fmt.Fprintf(w, `{"ok":false,"error":%q}`, err.Error())
+		return
+	}
+	_, _ = fmt.Fprint(w, `{"ok":true}`)
+}
