@@ -1,0 +1,137 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
+)
+
+// arguments reads the arguments of a tool call. The first that is wrong makes
+// done fail, with a text that names it and says what is allowed. An argument
+// that is missing, null or an empty text has its default.
+type arguments struct {
+	raw map[string]json.RawMessage
+	// known are the arguments that were asked for, in order.
+	known []string
+	err   error
+}
+
+func readArguments(data json.RawMessage) *arguments {
+	a := &arguments{}
+	if len(data) == 0 || string(data) == "null" {
+		return a
+	}
+	if err := json.Unmarshal(data, &a.raw); err != nil {
+		a.err = fmt.Errorf("the arguments must be a JSON object")
+	}
+	return a
+}
+
+// done says what is wrong, or that an argument is none of those asked for.
+func (a *arguments) done() error {
+	if a.err != nil {
+		return a.err
+	}
+	var unknown []string
+	for name := range a.raw {
+		if !slices.Contains(a.known, name) {
+			unknown = append(unknown, name)
+		}
+	}
+	if len(unknown) > 0 {
+		slices.Sort(unknown)
+		return fmt.Errorf("%s is no argument: allowed are %s", untrusted.Cut(visible(unknown[0]), 64), strings.Join(a.known, ", "))
+	}
+	return nil
+}
+
+func (a *arguments) fail(name, must string) {
+	if a.err == nil {
+		a.err = fmt.Errorf("%s must be %s", name, must)
+	}
+}
+
+// take returns an argument's value, and nil where it has its default.
+func (a *arguments) take(name string) json.RawMessage {
+	a.known = append(a.known, name)
+	value := a.raw[name]
+	if s := string(value); s == "null" || s == `""` {
+		return nil
+	}
+	return value
+}
+
+// text is a plain text of at most limit bytes.
+func (a *arguments) text(name string, limit int) string {
+	value := a.take(name)
+	if value == nil {
+		return ""
+	}
+	var text string
+	if err := json.Unmarshal(value, &text); err != nil || len(text) > limit {
+		a.fail(name, fmt.Sprintf("a text of at most %d bytes", limit))
+	}
+	return text
+}
+
+// word is one of a few allowed words. Without a fallback it is required.
+func (a *arguments) word(name, fallback string, allowed ...string) string {
+	value := a.take(name)
+	if value == nil && fallback != "" {
+		return fallback
+	}
+	var word string
+	if value == nil || json.Unmarshal(value, &word) != nil || !slices.Contains(allowed, word) {
+		a.fail(name, "one of "+strings.Join(allowed, ", "))
+	}
+	return word
+}
+
+// words is a list of allowed words.
+func (a *arguments) words(name string, fallback []string, allowed ...string) []string {
+	value := a.take(name)
+	if value == nil {
+		return fallback
+	}
+	var words []string
+	bad := json.Unmarshal(value, &words) != nil || len(words) == 0 || len(words) > len(allowed)
+	for _, w := range words {
+		bad = bad || !slices.Contains(allowed, w)
+	}
+	if bad {
+		a.fail(name, "a list with at least one of "+strings.Join(allowed, ", "))
+		return nil
+	}
+	return words
+}
+
+// whole is a whole number within bounds.
+func (a *arguments) whole(name string, fallback, low, high int) int {
+	value := a.take(name)
+	if value == nil {
+		return fallback
+	}
+	var n float64
+	if err := json.Unmarshal(value, &n); err != nil || n < float64(low) || n > float64(high) {
+		a.fail(name, fmt.Sprintf("between %d and %d", low, high))
+		return 0
+	}
+	if n != math.Trunc(n) {
+		a.fail(name, fmt.Sprintf("between %d and %d, in whole numbers", low, high))
+		return 0
+	}
+	return int(n)
+}
+
+// optional is one of a few allowed words, or empty.
+func (a *arguments) optional(name string, allowed ...string) string {
+	if value := a.raw[name]; value == nil || string(value) == "null" || string(value) == `""` {
+		a.known = append(a.known, name)
+		return ""
+	}
+	return a.word(name, "", allowed...)
+}

@@ -1,0 +1,19 @@
+// Command tocsin-gateway is the MCP gateway alone, for an image of its own. It
+// starts no bus.
+package main
+
+import (
+	"os"
+
+	"github.com/tocsin-bus/tocsin/services/gateway"
+	"github.com/tocsin-bus/tocsin/shared/service"
+)
+
+type cli struct {
+	service.Settings
+	gateway.Command
+}
+
+func main() {
+	os.Exit(service.Main("tocsin-gateway", "The MCP gateway of Tocsin, the alert bus for AI agents.", &cli{}))
+}

@@ -1,0 +1,178 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/ci"
+)
+
+// queryTimeout bounds what a call asks of the bus and the detector.
+const queryTimeout = 3 * time.Second
+
+// What a call says when it can't look.
+var (
+	errAway       = errors.New("the bus is away: alerts that come meanwhile are told once it is back; tocsin doctor says what is wrong")
+	errNoDetector = errors.New("the detector does not answer: tocsin doctor says what is wrong")
+)
+
+// connected is nil, or says that the bus is away.
+func (g *gateway) connected() error {
+	if c := g.link.conn.Load(); c == nil || !c.Connected() {
+		return errAway
+	}
+	return nil
+}
+
+// ask asks the detector.
+func ask[T any](ctx context.Context, g *gateway, subject string, request any) (reply T, err error) {
+	if err := g.connected(); err != nil {
+		return reply, err
+	}
+	data, err := json.Marshal(request)
+	if err != nil {
+		return reply, fmt.Errorf("encode the query: %w", err)
+	}
+	m, err := g.link.conn.Load().NC.RequestWithContext(ctx, subject, data)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded):
+		if away := g.connected(); away != nil {
+			return reply, away
+		}
+		return reply, errNoDetector
+	case err != nil:
+		return reply, fmt.Errorf("ask the detector: %w", err)
+	}
+	if text := m.Header.Get("Nats-Service-Error"); text != "" {
+		return reply, &refusedError{code: m.Header.Get("Nats-Service-Error-Code"), text: text}
+	}
+	if err := json.Unmarshal(m.Data, &reply); err != nil {
+		return reply, fmt.Errorf("decode the detector's answer: %w", err)
+	}
+	return reply, nil
+}
+
+// refusedError is what the detector has against a request.
+type refusedError struct{ code, text string }
+
+func (e *refusedError) Error() string { return e.text }
+
+// history reads the alerts as they were published, newest first.
+func (g *gateway) history(ctx context.Context, l look) (list any, truncated bool, err error) {
+	newest := ring[alert.Alert]{limit: l.limit}
+	err = g.read(ctx, bus.StreamAlerts, time.Now().Add(-l.since), func(m bus.Message) {
+		var a alert.Alert
+		if json.Unmarshal(m.Data, &a) != nil { // said when the inbox met it
+			return
+		}
+		if (l.app == "" || a.App == l.app) && strings.Contains(a.URL, l.url) && a.Severity.Rank() >= l.minRank {
+			newest.add(g.link.clean(a))
+		}
+	})
+	return newest.newestFirst(), false, err
+}
+
+// storedResult is a CI result with the bus's stamp of its arrival.
+type storedResult struct {
+	ci.Result
+	Received time.Time `json:"received"`
+}
+
+// results reads the newest CI results, newest first.
+func (g *gateway) results(ctx context.Context, l look) (list any, truncated bool, err error) {
+	newest := ring[storedResult]{limit: l.limit}
+	err = g.read(ctx, bus.StreamCI, time.Now().Add(-l.since), func(m bus.Message) {
+		r, err := ci.Decode(m.Data)
+		if err != nil {
+			g.log.Warn("skipped what is no CI result", "subject", m.Subject, "error", err)
+			return
+		}
+		rank := alert.Error.Rank()
+		if r.Status == ci.StatusSuccess {
+			rank = alert.Info.Rank()
+		}
+		if strings.Contains(r.URL, l.url) && rank >= l.minRank {
+			g.mask.Result(&r)
+			newest.add(storedResult{Result: r, Received: m.Time})
+		}
+	})
+	return newest.newestFirst(), false, err
+}
+
+// read hands over what a stream holds that arrived since a time.
+func (g *gateway) read(ctx context.Context, name string, since time.Time, handle func(bus.Message)) error {
+	if err := g.connected(); err != nil {
+		return err
+	}
+	c := g.link.conn.Load()
+	s, err := c.JS.Stream(ctx, name)
+	if err != nil {
+		return fmt.Errorf("look at stream %s: %w", name, err)
+	}
+	state := s.CachedInfo().State
+	if state.Msgs == 0 || state.LastTime.Before(since) {
+		return nil
+	}
+	reading, cancel := context.WithCancel(ctx)
+	defer cancel()
+	err = bus.Follow(reading, c, bus.FollowConfig{Stream: name, Since: since, Logger: g.log}, func(m bus.Message) error {
+		handle(m)
+		if m.Pending == 0 {
+			cancel()
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("read stream %s: no end within %s: ask for less with since_seconds", name, queryTimeout)
+	}
+	return nil
+}
+
+// ring keeps the newest of what is added.
+type ring[T any] struct {
+	limit int
+	items []T
+	next  int
+}
+
+func (r *ring[T]) add(item T) {
+	if len(r.items) < r.limit {
+		r.items = append(r.items, item)
+		return
+	}
+	r.items[r.next] = item
+	r.next = (r.next + 1) % r.limit
+}
+
+func (r *ring[T]) newestFirst() []T {
+	all := append(slices.Clone(r.items[r.next:]), r.items[:r.next]...)
+	slices.Reverse(all)
+	if all == nil {
+		return []T{} // [] and not null on the wire
+	}
+	return all
+}
+
+// encode is json.Marshal without the escaping of <, > and &, which a model
+// would have to read.
+func encode(v any) (string, error) {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return "", fmt.Errorf("encode the answer: %w", err)
+	}
+	return strings.TrimSuffix(b.String(), "\n"), nil
+}

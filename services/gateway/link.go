@@ -1,0 +1,261 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/redact"
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
+)
+
+const (
+	// unseenSince is how far back the inbox of a new client begins.
+	unseenSince = 10 * time.Minute
+	// linkRetry is the pause between tries to get to the alerts.
+	linkRetry = 200 * time.Millisecond
+	// linkTimeout bounds one try.
+	linkTimeout = 5 * time.Second
+)
+
+// link is the way to the bus: it connects for ever and follows the alerts,
+// from where the client was.
+type link struct {
+	cfg bus.ConnConfig
+	// key is the client's name; it is sent once it is known.
+	key  chan string
+	name atomic.Pointer[string]
+	conn atomic.Pointer[bus.Conn]
+	// caughtUp is closed once all alerts of the past were handed on.
+	caughtUp chan struct{}
+	mask     *redact.Engine
+	hand     func(arrival)
+	log      *slog.Logger
+
+	// at is the newest alert handed on; known says that there is such a place.
+	at    position
+	known bool
+	ready bool
+}
+
+func newLink(cfg bus.ConnConfig, hand func(arrival), mask *redact.Engine, log *slog.Logger) *link {
+	return &link{cfg: cfg, key: make(chan string, 1), caughtUp: make(chan struct{}), mask: mask, hand: hand, log: log}
+}
+
+// identify says which client this is. Only the first time counts.
+func (l *link) identify(client string) {
+	if l.name.CompareAndSwap(nil, &client) {
+		l.key <- client
+	}
+}
+
+// client is the name given to identify.
+func (l *link) client() string {
+	if name := l.name.Load(); name != nil {
+		return *name
+	}
+	return ""
+}
+
+// errGone says that a connection was closed for good, as it is when the bus no
+// longer knows our credentials.
+var errGone = errors.New("the bus has closed the connection")
+
+// run connects and follows until ctx ends.
+func (l *link) run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := l.runOnce(ctx); err != nil {
+			l.log.Warn("connect to the bus again", "because", err)
+		}
+		pause(ctx, linkRetry)
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+func (l *link) runOnce(ctx context.Context) error {
+	c, err := bus.Connect(ctx, l.cfg)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	l.conn.Store(c)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		for {
+			if c.NC.IsClosed() {
+				return errGone
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-c.Changes():
+			}
+		}
+	})
+	group.Go(func() error { return l.follow(ctx, c) })
+	return group.Wait()
+}
+
+// follow hands every alert on, in order.
+func (l *link) follow(ctx context.Context, c *bus.Conn) error {
+	if l.client() == "" {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.key:
+		}
+	}
+	since, begun := l.await(ctx, c)
+	if !begun {
+		return nil
+	}
+	follow := bus.FollowConfig{Stream: bus.StreamAlerts, Since: since, Created: l.at.Created, Logger: l.log}
+	if since.IsZero() {
+		follow.Start = l.at.Seq + 1
+	}
+	follow.Renewed = func(created time.Time) (uint64, time.Time) {
+		l.at = position{Created: created}
+		return 0, time.Time{}
+	}
+	return bus.Follow(ctx, c, follow, func(m bus.Message) error {
+		l.take(ctx, c, m)
+		return nil
+	})
+}
+
+// await tries to begin until it can, or until the connection ends.
+func (l *link) await(ctx context.Context, c *bus.Conn) (since time.Time, begun bool) {
+	for !l.known {
+		var err error
+		if since, err = l.begin(ctx, c); err == nil {
+			break
+		}
+		l.log.Debug("the alerts can't be read yet", "error", err)
+		pause(ctx, linkRetry)
+		if ctx.Err() != nil || c.NC.IsClosed() {
+			return time.Time{}, false
+		}
+	}
+	return since, true
+}
+
+// begin finds where to begin. A time means: with the first alert after it.
+func (l *link) begin(ctx context.Context, c *bus.Conn) (since time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
+	defer cancel()
+	if !c.Connected() {
+		return time.Time{}, bus.ErrAway
+	}
+	s, err := c.JS.Stream(ctx, bus.StreamAlerts)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("look at the alerts: %w", err)
+	}
+	info := s.CachedInfo()
+	at, found, err := loadCursor(ctx, c, l.client())
+	if err != nil {
+		return time.Time{}, err
+	}
+	end := position{Seq: info.State.LastSeq, Created: info.Created}
+	switch {
+	case found && at.Created.Equal(info.Created):
+		l.at = at
+	case found: // the stream was made anew: all of it is news
+		l.at = position{Created: info.Created}
+	default:
+		since = time.Now().Add(-unseenSince)
+		l.at = position{Created: info.Created}
+		if info.State.Msgs > 0 && info.State.LastTime.After(since) {
+			return since, nil // the place is that of the first alert, not known yet
+		}
+		since, l.at = time.Time{}, end
+		if err := saveCursor(ctx, c, l.client(), l.at); err != nil {
+			return time.Time{}, err
+		}
+	}
+	l.known = true
+	l.hand(arrival{at: l.at, past: true})
+	if l.at.Seq >= end.Seq || info.State.Msgs == 0 {
+		l.isReady()
+	}
+	return since, nil
+}
+
+func (l *link) isReady() {
+	if !l.ready {
+		l.ready = true
+		close(l.caughtUp)
+	}
+}
+
+// take hands one alert on.
+func (l *link) take(ctx context.Context, c *bus.Conn, m bus.Message) {
+	if !l.known {
+		// The first alert of a client that was never seen: what comes from here
+		// on is kept for it, also when it ends before it asks.
+		l.known = true
+		saving, cancel := context.WithTimeout(ctx, saveTimeout)
+		if err := saveCursor(saving, c, l.client(), position{Seq: m.Seq - 1, Created: l.at.Created}); err != nil {
+			l.log.Warn("the cursor is not saved yet", "error", err)
+		}
+		cancel()
+	}
+	l.at.Seq = m.Seq
+	var a alert.Alert
+	if err := json.Unmarshal(m.Data, &a); err != nil {
+		l.log.Warn("skipped what is no alert", "subject", m.Subject, "sequence", m.Seq, "error", err)
+		l.hand(arrival{at: l.at, past: true})
+	} else {
+		l.hand(arrival{alert: l.clean(a), at: l.at})
+	}
+	if m.Pending == 0 {
+		l.isReady()
+	}
+}
+
+// clean masks secrets and makes outside text visible, once more: what stands on
+// the bus may come from a detector of another version, or from somebody else.
+func (l *link) clean(a alert.Alert) alert.Alert {
+	l.mask.Alert(&a)
+	a.Title = untrusted.Cut(visible(a.Title), alert.MaxTitle)
+	a.Detail = untrusted.Cut(visible(a.Detail), alert.MaxDetail)
+	a.App, a.URL, a.DedupKey, a.Source = visible(a.App), visible(a.URL), visible(a.DedupKey), visible(a.Source)
+	a.ID, a.CorrelationID, a.Category = visible(a.ID), visible(a.CorrelationID), alert.Category(visible(string(a.Category)))
+	for name, value := range a.Context {
+		a.Context[name] = visibleValue(value)
+	}
+	return a
+}
+
+func visible(text string) string { return untrusted.Visible(text) }
+
+// visibleValue makes every text in a decoded JSON value visible.
+func visibleValue(value any) any {
+	switch v := value.(type) {
+	case string:
+		return visible(v)
+	case []any:
+		for i := range v {
+			v[i] = visibleValue(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = visibleValue(v[name])
+		}
+	}
+	return value
+}

@@ -1,0 +1,211 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/stream"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/query"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+const (
+	// maxText is the longest text argument, in bytes.
+	maxText = 2048
+	// maxSince is how far back observe looks: as far as alerts are kept.
+	maxSince     = 7 * 24 * 60 * 60
+	defaultSince = 600
+	maxWait      = 50
+)
+
+// What can be observed.
+const (
+	whatAlerts = "alerts"
+	whatCI     = "ci"
+	whatNoise  = "noise"
+	whatStatus = "status"
+)
+
+// look is what an observe call wants to see.
+type look struct {
+	what, app, url string
+	minRank        int
+	since          time.Duration
+	limit          int
+	wait           time.Duration
+}
+
+// kinds says which events each word stands for.
+var kinds = map[string]telemetry.Kind{
+	"errors": telemetry.KindLog, "logs": telemetry.KindLog, "network": telemetry.KindNetwork, "vitals": telemetry.KindVitals,
+	"actions": telemetry.KindAction, "security": telemetry.KindSecurity,
+}
+
+func readLook(data json.RawMessage) (look, error) {
+	a := readArguments(data)
+	l := look{
+		what: a.word("what", whatStatus, "alerts", "errors", "logs", "network", "vitals", "actions", "ci", "noise", "security", "status"),
+		app:  a.text("app", maxText), url: a.text("url", maxText),
+		minRank: alert.Severity(a.optional("severity_min", "info", "warning", "error")).Rank(),
+		since:   time.Duration(a.whole("since_seconds", defaultSince, 1, maxSince)) * time.Second,
+		limit:   a.whole("limit", query.DefaultLimit, 1, query.MaxLimit),
+		wait:    time.Duration(a.whole("wait_seconds", 0, 0, maxWait)) * time.Second,
+	}
+	if l.what == "errors" {
+		l.minRank = alert.Error.Rank()
+	}
+	return l, a.done()
+}
+
+// observe answers with what was asked for, and hands the pending alerts over.
+// An error that the bus or the detector has stands in the first block: alerts
+// that are here already are told all the same.
+func (g *gateway) observe(ctx context.Context, data json.RawMessage) (answer, error) {
+	l, err := readLook(data)
+	if err != nil {
+		return nil, err
+	}
+	g.settle(ctx)
+	if l.wait > 0 {
+		if err := g.session.wait(g.life, ctx, g.closing, l.wait); err != nil {
+			return nil, err
+		}
+	}
+	looking, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	first, err := g.see(looking, l)
+	if err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err() // cancelled: nobody would read the alerts
+	}
+	block, err := g.drain()
+	if err != nil {
+		return nil, err
+	}
+	if block == "" {
+		return answer{first}, nil
+	}
+	return answer{first, block}, nil
+}
+
+// see makes the first block.
+func (g *gateway) see(ctx context.Context, l look) (string, error) {
+	switch l.what {
+	case whatStatus:
+		return g.status(ctx)
+	case whatAlerts:
+		return g.list(l.what, func() (any, bool, error) { return g.history(ctx, l) })
+	case whatCI:
+		return g.list(l.what, func() (any, bool, error) { return g.results(ctx, l) })
+	case whatNoise:
+		return g.list(l.what, func() (any, bool, error) {
+			reply, err := ask[query.NoiseReply](ctx, g, query.SubjectNoise, query.NoiseRequest{Action: query.NoiseList, App: l.app})
+			return reply.Rules, reply.Truncated, err
+		})
+	default:
+		return g.list(l.what, func() (any, bool, error) { return g.events(ctx, l) })
+	}
+}
+
+// list is a first block with a list in it, or with the reason why there is none.
+func (g *gateway) list(what string, get func() (list any, truncated bool, err error)) (string, error) {
+	list, truncated, err := get()
+	if err != nil {
+		return encode(struct {
+			What  string `json:"what"`
+			Error string `json:"error"`
+		}{what, visible(err.Error())})
+	}
+	items, err := encode(list)
+	if err != nil {
+		return "", err
+	}
+	name, err := encode(what)
+	if err != nil {
+		return "", err
+	}
+	end := "}"
+	if truncated {
+		end = `,"truncated":true}`
+	}
+	return `{"what":` + name + `,` + name + `:` + items + end, nil
+}
+
+func (g *gateway) events(ctx context.Context, l look) (list any, truncated bool, err error) {
+	reply, err := ask[query.EventsReply](ctx, g, query.SubjectEvents, query.EventsRequest{
+		Kinds: []telemetry.Kind{kinds[l.what]}, App: l.app, URL: l.url, MinRank: l.minRank,
+		Since: time.Now().Add(-l.since), Limit: l.limit,
+	})
+	for i := range reply.Events {
+		g.mask.Event(&reply.Events[i].Event)
+	}
+	return reply.Events, reply.Truncated, err
+}
+
+// drain empties the inbox into the second block, and remembers that it was told
+// before it is: what is told twice is a lesser evil than what is never told, but
+// a client that reads must not be told again.
+func (g *gateway) drain() (string, error) {
+	var alerts []alert.Alert
+	var at position
+	err := g.session.do(g.life, func(s *session, _ time.Time) { alerts, at = s.inbox.Drain(), s.at })
+	if err != nil || len(alerts) == 0 {
+		return "", err
+	}
+	if err := g.saver.save(g.life, at); err != nil {
+		g.log.Warn("the inbox was emptied and can't be marked so yet: a restart now would tell its alerts again", "error", err)
+	}
+	return alert.Block(alerts)
+}
+
+// statusReply tells data from silence.
+type statusReply struct {
+	What string `json:"what"`
+	// Error says why a part is missing.
+	Error         string                `json:"error,omitempty"`
+	Apps          []query.AppStatus     `json:"apps"`
+	AlertsPending int                   `json:"alerts_pending"`
+	Streaming     bool                  `json:"streaming"`
+	Bus           busHealth             `json:"bus"`
+	Detector      *query.DetectorStatus `json:"detector"`
+	Client        string                `json:"client"`
+}
+
+type busHealth struct {
+	Connected bool `json:"connected"`
+}
+
+func (g *gateway) status(ctx context.Context) (string, error) {
+	s := statusReply{What: whatStatus, Apps: []query.AppStatus{}, Client: visible(g.link.client())}
+	s.Bus.Connected = g.connected() == nil
+	detector, err := ask[query.StatusReply](ctx, g, query.SubjectStatus, struct{}{})
+	if err != nil {
+		s.Error = visible(err.Error())
+	} else {
+		s.Detector = &detector.Detector
+		s.Apps = append(s.Apps, detector.Apps...)
+	}
+	err = g.session.do(g.life, func(own *session, _ time.Time) {
+		s.AlertsPending, s.Streaming = own.inbox.Len(), own.stream.Config().Enabled
+	})
+	if err != nil {
+		return "", err
+	}
+	for i := range s.Apps {
+		s.Apps[i].App = visible(s.Apps[i].App)
+	}
+	return encode(s)
+}
+
+// streamReply is the answer to streaming's status.
+type streamReply struct {
+	Config      stream.Config `json:"config"`
+	NotifyCount int           `json:"notify_count"`
+	Pending     int           `json:"pending"`
+	Suppressed  int           `json:"suppressed"`
+	Dropped     int           `json:"dropped"`
+}

@@ -1,0 +1,37 @@
+package gateway
+
+import (
+	"context"
+	"io"
+	"sync"
+)
+
+// lineWriter lets the SDK and the notifier share stdout: each of them writes
+// whole lines, newline included, in one Write.
+type lineWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lineWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
+
+// Close does nothing: stdout is not ours to close.
+func (*lineWriter) Close() error { return nil }
+
+// notify writes notifications until ctx ends.
+func notify(ctx context.Context, w io.Writer, lines <-chan string) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case line := <-lines:
+			if _, err := io.WriteString(w, line+"\n"); err != nil {
+				return nil //nolint:nilerr // nobody reads any more: stdin ends as well, and says so
+			}
+		}
+	}
+}

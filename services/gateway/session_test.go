@@ -1,0 +1,162 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/stream"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// runSession runs a session loop whose lines the test reads from out.
+func runSession(t *testing.T) (s *session, out chan string) {
+	t.Helper()
+	out = make(chan string)
+	s = newSession(out, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return s, out
+}
+
+func (s *session) give(n int) {
+	s.arrivals <- arrival{at: position{Seq: uint64(n)}, alert: alert.Alert{
+		ID: fmt.Sprint("id", n), Severity: alert.Error, Category: alert.CI, Title: fmt.Sprint("alert ", n), DedupKey: fmt.Sprint("key", n), App: "web", Timestamp: time.Now(),
+	}}
+}
+
+func enable(t *testing.T, s *session, throttle int) {
+	t.Helper()
+	err := s.do(t.Context(), func(s *session, _ time.Time) {
+		c := stream.DefaultConfig()
+		c.Enabled, c.ThrottleSeconds = true, throttle
+		s.stream.Enable(c)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSessionTimer: the loop's own timer sends the batch when it is due.
+func TestSessionTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, out := runSession(t)
+		enable(t, s, 5)
+		begun := time.Now()
+		var got []string
+		for i := range 3 { // at 0, 0.2 and 0.4 s
+			s.give(i)
+			if i == 0 {
+				got = append(got, fmt.Sprint(time.Since(begun), " ", strings.Contains(<-out, `"category":"ci"`)))
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+		line := <-out
+		got = append(got, fmt.Sprint(time.Since(begun), " ", strings.Contains(line, `"category":"batch"`) && strings.Contains(line, `"count":2`)))
+		if want := "[0s true 5s true]"; fmt.Sprint(got) != want {
+			t.Errorf("got %v, want %s", got, want)
+		}
+	})
+}
+
+// TestSessionOfAClientThatDoesNotRead: what waits is bounded and counted, and
+// the loop goes on.
+func TestSessionOfAClientThatDoesNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := runSession(t)
+		enable(t, s, 1)
+		for i := range 100 {
+			s.give(i)
+			time.Sleep(6 * time.Second)
+		}
+		err := s.do(t.Context(), func(s *session, _ time.Time) {
+			if len(s.lines) != maxLines || s.lost != 100-maxLines || s.inbox.Len() != 50 {
+				t.Errorf("%d lines, %d lost, %d in the inbox", len(s.lines), s.lost, s.inbox.Len())
+			}
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestSessionWait(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		end  func(s *session, closing chan struct{}, cancel func())
+		want time.Duration
+	}{
+		{"until an alert", func(s *session, _ chan struct{}, _ func()) { s.give(1) }, 3 * time.Second},
+		{"until the time is up", func(*session, chan struct{}, func()) {}, 10 * time.Second},
+		{"until stdin ends", func(_ *session, closing chan struct{}, _ func()) { close(closing) }, 3 * time.Second},
+		{"until the call is cancelled", func(_ *session, _ chan struct{}, cancel func()) { cancel() }, 3 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, _ := runSession(t)
+				closing := make(chan struct{})
+				call, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				begun := time.Now()
+				go func() {
+					time.Sleep(3 * time.Second)
+					tt.end(s, closing, cancel)
+				}()
+				if err := s.wait(t.Context(), call, closing, 10*time.Second); err != nil {
+					t.Fatal(err)
+				}
+				if got := time.Since(begun); got != tt.want {
+					t.Errorf("waited %s, want %s", got, tt.want)
+				}
+				err := s.do(t.Context(), func(s *session, _ time.Time) {
+					if len(s.waiters) != 0 {
+						t.Errorf("%d waiters are left", len(s.waiters))
+					}
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestPositionBeyond(t *testing.T) {
+	then, now := time.Unix(1, 0), time.Unix(2, 0)
+	for _, tt := range []struct {
+		p, q position
+		want bool
+	}{
+		{position{5, then}, position{4, then}, true},
+		{position{5, then}, position{5, then}, false},
+		{position{5, then}, position{6, then}, false},
+		{position{1, now}, position{6, then}, true},
+	} {
+		if got := tt.p.beyond(tt.q); got != tt.want {
+			t.Errorf("%v beyond %v: %v", tt.p, tt.q, got)
+		}
+	}
+}
+
+func TestRing(t *testing.T) {
+	for n, want := range map[int]string{0: "[]", 2: "[1 0]", 3: "[2 1 0]", 7: "[6 5 4]"} {
+		r := ring[int]{limit: 3}
+		for i := range n {
+			r.add(i)
+		}
+		if got := fmt.Sprint(r.newestFirst()); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+}
