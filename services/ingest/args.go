@@ -1,0 +1,127 @@
+package ingest
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
+)
+
+// beyond stands for what was cut.
+const beyond = "…"
+
+// stripArgs takes hidden characters out of every text in the arguments of a
+// log line, the names of fields too.
+func stripArgs(args []any) []any {
+	for i := range args {
+		args[i] = stripValue(args[i])
+	}
+	return args
+}
+
+// stripValue recurses as deep as the decoder lets JSON nest.
+func stripValue(v any) any {
+	switch v := v.(type) {
+	case string:
+		return untrusted.Strip(v)
+	case []any:
+		for i := range v {
+			v[i] = stripValue(v[i])
+		}
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, value := range v { // of two names that become the same one stays
+			out[untrusted.Strip(name)] = stripValue(value)
+		}
+		return out
+	}
+	return v
+}
+
+// allowance is what the arguments of one log line may still take.
+type allowance struct{ text, values int }
+
+func cutArgs(args []any) []any {
+	a := allowance{text: maxArgs, values: maxValues}
+	return a.array(args, 1)
+}
+
+func (a *allowance) value(v any, depth int) any {
+	a.values--
+	switch v := v.(type) {
+	case string:
+		return a.cut(v)
+	case []any:
+		if depth == maxDepth {
+			return beyond
+		}
+		return a.array(v, depth+1)
+	case map[string]any:
+		if depth == maxDepth {
+			return beyond
+		}
+		out := make(map[string]any, min(len(v), max(a.values, 0)))
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if a.values <= 0 {
+				break
+			}
+			out[a.cut(name)] = a.value(v[name], depth+1)
+		}
+		return out
+	}
+	return v
+}
+
+func (a *allowance) array(values []any, depth int) []any {
+	for i := range values {
+		if a.values <= 0 {
+			return append(values[:i], beyond)
+		}
+		values[i] = a.value(values[i], depth)
+	}
+	return values
+}
+
+// cut takes a text out of the allowance; bytes stand for characters here, so
+// that the allowance is never passed.
+func (a *allowance) cut(text string) string {
+	text = untrusted.Cut(text, max(a.text, 1))
+	a.text -= len(text)
+	return text
+}
+
+// stripHeaders takes hidden characters out of names and values.
+func stripHeaders(headers map[string]string) map[string]string {
+	if len(headers) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(headers))
+	for name, value := range headers {
+		out[untrusted.Strip(name)] = untrusted.Strip(value)
+	}
+	return out
+}
+
+// cutHeaders bounds headers in number and size; in the order of their names,
+// the last ones go.
+func cutHeaders(headers map[string]string) map[string]string {
+	total, fits := 0, len(headers) <= maxHeaders
+	for name, value := range headers {
+		total += len(name) + len(value)
+		fits = fits && len(name) <= maxName && len(value) <= maxHeader
+	}
+	if fits && total <= headerRoom {
+		return headers
+	}
+	out := make(map[string]string, min(len(headers), maxHeaders))
+	room := headerRoom
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		value := untrusted.Cut(headers[name], maxHeader)
+		name = untrusted.Cut(name, maxName)
+		if room -= len(name) + len(value); room < 0 || len(out) == maxHeaders {
+			break
+		}
+		out[name] = value
+	}
+	return out
+}

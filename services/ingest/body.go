@@ -1,0 +1,151 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+)
+
+const (
+	// maxBody is the largest body, in bytes.
+	maxBody = 1 << 20
+	// firstRead is how much room a body gets at first. Room grows with what has
+	// arrived and not with what was announced: else a few slow senders could
+	// hold all of it with empty hands.
+	firstRead = 16 << 10
+	// drainLimit is how much of a body that is too large is read and thrown
+	// away: most clients look for an answer only once they have sent all.
+	drainLimit = 8 << 20
+)
+
+// body is the bytes of one request, and its share of the load.
+type body struct {
+	data  []byte
+	room  *[]byte
+	taken int64
+	load  *load
+}
+
+// rooms holds the memory of bodies that were answered. Nothing decoded points
+// into it: decoding copies.
+var rooms = sync.Pool{New: func() any { room := make([]byte, firstRead); return &room }}
+
+// read reads a whole body. The reply says why not, where ok is false.
+func (h *handler) read(r *http.Request) (b *body, refusal reply, ok bool) {
+	if r.ContentLength > maxBody {
+		return nil, tooLarge(r), false
+	}
+	if h.load.full() {
+		return nil, h.shed(), false
+	}
+	b = &body{load: h.load, room: rooms.Get().(*[]byte)}
+	if refusal, ok = h.fill(b, r); !ok {
+		b.release()
+		return nil, refusal, false
+	}
+	return b, reply{}, true
+}
+
+func (h *handler) fill(b *body, r *http.Request) (reply, bool) {
+	n := 0
+	for {
+		if int64(n) >= b.taken { // before reading more, have it counted
+			share := min(max(b.taken, firstRead), maxBody+1-b.taken)
+			if r.ContentLength >= 0 {
+				share = min(share, r.ContentLength+1-b.taken) // one more to see the end
+			}
+			share = max(share, 1)
+			if !h.load.take(share) {
+				return h.shed(), false
+			}
+			b.taken += share
+			b.grow(n)
+		}
+		m, err := r.Body.Read((*b.room)[n:b.taken])
+		n += m
+		switch {
+		case n > maxBody:
+			return tooLarge(r), false
+		case errors.Is(err, io.EOF):
+			b.data = (*b.room)[:n]
+			return reply{}, true
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return refuse(http.StatusRequestTimeout, fmt.Sprintf("the request did not arrive within %s", readTimeout)).with("Connection", "close"), false
+		case err != nil:
+			return refuse(http.StatusBadRequest, "the body broke off: "+err.Error()).with("Connection", "close"), false
+		}
+	}
+}
+
+// grow makes room for what was taken, and keeps the first n bytes.
+func (b *body) grow(n int) {
+	if int64(len(*b.room)) >= b.taken {
+		return
+	}
+	room := make([]byte, b.taken)
+	copy(room, (*b.room)[:n])
+	rooms.Put(b.room)
+	b.room = &room
+}
+
+func (b *body) release() {
+	b.load.give(b.taken)
+	rooms.Put(b.room)
+	b.data, b.room = nil, nil
+}
+
+func (h *handler) shed() reply {
+	h.metrics.shed.Inc()
+	return refuse(http.StatusTooManyRequests, "too many bytes are under way: try again later").with("Retry-After", retryAfter)
+}
+
+func tooLarge(r *http.Request) reply {
+	if r.Header.Get("Expect") == "" {
+		_, _ = io.CopyN(io.Discard, r.Body, drainLimit) // it is refused either way
+	}
+	return refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is over %d bytes: send smaller batches", maxBody)).with("Connection", "close")
+}
+
+// contentType says which of the allowed media types a body has.
+func contentType(r *http.Request, allowed ...string) (string, reply, bool) {
+	refusal := func(what string) (string, reply, bool) {
+		return "", refuse(http.StatusUnsupportedMediaType, what), false
+	}
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return refusal("Content-Encoding must be identity: send the body uncompressed")
+	}
+	must := "Content-Type must be one of " + strings.Join(allowed, ", ")
+	values := r.Header.Values("Content-Type")
+	if len(values) != 1 {
+		return refusal(must)
+	}
+	got, params, err := mime.ParseMediaType(values[0])
+	if err != nil {
+		return refusal(must)
+	}
+	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
+		return refusal("the charset of Content-Type must be utf-8")
+	}
+	for _, want := range allowed {
+		if got == want {
+			return got, reply{}, true
+		}
+	}
+	return refusal(must)
+}
+
+// work waits for a place to decode and clean in; the function gives it back.
+func (h *handler) work(ctx context.Context) (func(), error) {
+	select {
+	case h.working <- struct{}{}:
+		return func() { <-h.working }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}

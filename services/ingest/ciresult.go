@@ -1,0 +1,137 @@
+package ingest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
+)
+
+const (
+	// maxResult is the largest message of a CI result, in bytes: below the
+	// largest that a NATS server takes by default. Above it failures lose their
+	// messages, then the last ones go.
+	maxResult = 900 << 10
+	// shortFailure is what such a message keeps, in characters.
+	shortFailure = 80
+)
+
+// ciResult takes one CI result.
+func (h *handler) ciResult(r *http.Request) reply {
+	if _, refusal, ok := contentType(r, typeJSON, typeText); !ok {
+		return refusal
+	}
+	b, refusal, ok := h.read(r)
+	if !ok {
+		return refusal
+	}
+	defer b.release()
+	result, msgs, refusal, ok := h.prepareResult(r, b.data)
+	if !ok {
+		return refusal
+	}
+	if err := h.publish(r.Context(), msgs...); err != nil {
+		return refusePublish(err)
+	}
+	h.metrics.ciResults.WithLabelValues(result.Status).Inc()
+	h.accepted()
+	return okReply()
+}
+
+func (h *handler) prepareResult(r *http.Request, data []byte) (ci.Result, []*nats.Msg, reply, bool) {
+	done, err := h.work(r.Context())
+	if err != nil {
+		return ci.Result{}, nil, refusePublish(err), false
+	}
+	defer done()
+	result, err := ci.Decode(data)
+	if err != nil {
+		return ci.Result{}, nil, refuseBody(err), false
+	}
+	cleanResult(&result, h.masker)
+	msgs, err := resultMessages(result)
+	if err != nil {
+		return ci.Result{}, nil, refuse(http.StatusInternalServerError, err.Error()), false
+	}
+	return result, msgs, reply{}, true
+}
+
+// resultMessages are the writes of one result: first the detector's log, then
+// the view of the newest, where a result takes the place of the one before it
+// with the same subject.
+func resultMessages(result ci.Result) ([]*nats.Msg, error) {
+	data, err := encodeResult(result)
+	if err != nil {
+		return nil, err
+	}
+	return []*nats.Msg{
+		{Subject: bus.SubjectIntakeCI, Data: data},
+		{Subject: bus.CIResultSubject(result.Source, commitToken(result), result.Name, result.Status), Data: data},
+	}, nil
+}
+
+// commitToken is the commit, or what stands in for it: the ref, and a digest of
+// ref and URL, because URLs of runs differ only at their end, which a subject
+// token would lose.
+func commitToken(r ci.Result) string {
+	if r.Commit != "" {
+		return r.Commit
+	}
+	sum := sha256.Sum256([]byte(r.Ref + "\x00" + r.URL))
+	ref := bus.Token(r.Ref)
+	return ref[:min(len(ref), 40)] + "-" + hex.EncodeToString(sum[:8])
+}
+
+func encodeResult(result ci.Result) ([]byte, error) {
+	for short := false; ; {
+		data, err := json.Marshal(result)
+		if err != nil {
+			return nil, fmt.Errorf("encode the CI result: %w", err)
+		}
+		switch {
+		case len(data) <= maxResult:
+			return data, nil
+		case !short:
+			short = true
+			for i := range result.Failures {
+				f := &result.Failures[i]
+				f.Name, f.Message = untrusted.Cut(f.Name, shortFailure), untrusted.Cut(f.Message, shortFailure)
+			}
+		default:
+			result.Failures = result.Failures[:len(result.Failures)/2]
+		}
+	}
+}
+
+// Bounds of a result's texts, in characters.
+const (
+	maxSummary     = 8 << 10
+	maxFailureName = 1 << 10
+	maxFailureText = 8 << 10
+)
+
+// cleanResult makes a result fit to be stored: visible, masked, bounded.
+func cleanResult(r *ci.Result, m Masker) {
+	eachResultText(r, func(s *string, _ int) { *s = untrusted.Strip(*s) })
+	m.Result(r)
+	eachResultText(r, func(s *string, limit int) { *s = untrusted.Cut(*s, limit) })
+}
+
+func eachResultText(r *ci.Result, visit func(text *string, limit int)) {
+	visit(&r.Ref, maxName)
+	visit(&r.Commit, maxName)
+	visit(&r.Name, maxName)
+	visit(&r.Summary, maxSummary)
+	visit(&r.URL, maxURL)
+	for i := range r.Failures {
+		visit(&r.Failures[i].Name, maxFailureName)
+		visit(&r.Failures[i].Message, maxFailureText)
+	}
+}

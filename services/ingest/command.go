@@ -1,0 +1,46 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/tocsin-bus/tocsin/shared/redact"
+	"github.com/tocsin-bus/tocsin/shared/service"
+)
+
+// Flags are the settings of the intake, alone or within tocsin up.
+type Flags struct {
+	IngestAddr     string   `help:"Where the HTTP intake listens; port 0 picks a free one." default:"127.0.0.1:7400" env:"TOCSIN_INGEST_ADDR" placeholder:"ADDR"`
+	Token          string   `help:"When set, every HTTP write needs it as Authorization: Bearer. Required to listen on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
+	AllowedHosts   []string `name:"allowed-host" help:"Host that requests may name beside loopback; may be repeated." env:"TOCSIN_ALLOWED_HOSTS" placeholder:"HOST"`
+	AllowedOrigins []string `name:"allowed-origin" help:"Origin whose pages may read answers, beside loopback; may be repeated." env:"TOCSIN_ALLOWED_ORIGINS" placeholder:"ORIGIN"`
+}
+
+// Config is what the flags say; Bus, Logger, Ready and Accepted are left out.
+func (f Flags) Config(registry *prometheus.Registry) Config {
+	return Config{
+		Addr: f.IngestAddr, Token: f.Token, AllowedHosts: f.AllowedHosts, AllowedOrigins: f.AllowedOrigins,
+		Masker: redact.New(), Registry: registry,
+	}
+}
+
+// Command runs the intake alone.
+type Command struct {
+	service.BusFlags
+	Flags
+}
+
+// Run serves until ctx ends.
+func (c *Command) Run(ctx context.Context, env service.Env) error {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	cfg := c.Config(registry)
+	cfg.Bus, cfg.Provision, cfg.Logger = env.Bus(c.BusFlags), c.External(), env.Logger
+	cfg.Ready = func(url string) {
+		_, _ = fmt.Fprintf(env.Stdout, "intake  %s\n", url) // a closed stdout is no reason to end
+	}
+	return Run(ctx, cfg)
+}

@@ -1,0 +1,166 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+const (
+	// maxBatch is how many events a request may hold.
+	maxBatch = 10_000
+	// maxMessage is the size above which a message is split, in bytes. It is
+	// below what any NATS server takes by default, with room for headers.
+	maxMessage = 512 << 10
+)
+
+const (
+	typeJSON   = "application/json"
+	typeNDJSON = "application/x-ndjson"
+	typeText   = "text/plain"
+)
+
+// events takes one event, an array of events, or one event a line. Of a batch
+// with a wrong event nothing is taken.
+func (h *handler) events(r *http.Request) reply {
+	media, refusal, ok := contentType(r, typeJSON, typeNDJSON, typeText)
+	if !ok {
+		return refusal
+	}
+	b, refusal, ok := h.read(r)
+	if !ok {
+		return refusal
+	}
+	defer b.release()
+	batch, refusal, ok := h.prepare(r, media, b.data)
+	if !ok {
+		return refusal
+	}
+	if len(batch.messages) == 0 {
+		return acceptedReply(0)
+	}
+	if err := h.publish(r.Context(), batch.messages...); err != nil {
+		return refusePublish(err)
+	}
+	for kind, n := range batch.kinds {
+		h.metrics.events.WithLabelValues(string(kind)).Add(float64(n))
+	}
+	h.accepted()
+	return acceptedReply(batch.size)
+}
+
+// batch is what one request becomes on the bus.
+type batch struct {
+	messages []*nats.Msg
+	size     int
+	kinds    map[telemetry.Kind]int
+}
+
+// prepare decodes, cleans and encodes: all that needs the processor.
+func (h *handler) prepare(r *http.Request, media string, data []byte) (batch, reply, bool) {
+	done, err := h.work(r.Context())
+	if err != nil {
+		return batch{}, refusePublish(err), false
+	}
+	defer done()
+	events, err := telemetry.Decode(form(media), data)
+	if err != nil {
+		return batch{}, refuseBody(err), false
+	}
+	if len(events) > maxBatch {
+		return batch{}, refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("a batch must be at most %d events, not %d", maxBatch, len(events))), false
+	}
+	now := stamp(h.now())
+	kinds := make(map[telemetry.Kind]int, len(telemetry.Kinds()))
+	for i := range events {
+		cleanEvent(&events[i], h.masker, now)
+		kinds[events[i].Kind]++
+	}
+	msgs, err := messages(events, sender(r.UserAgent()))
+	if err != nil {
+		// Unreachable for what Decode gives, as the fuzzer says; not a panic all the same.
+		return batch{}, refuse(http.StatusInternalServerError, err.Error()), false
+	}
+	return batch{msgs, len(events), kinds}, reply{}, true
+}
+
+func form(media string) telemetry.Form {
+	switch media {
+	case typeJSON:
+		return telemetry.FormJSON
+	case typeNDJSON:
+		return telemetry.FormNDJSON
+	default:
+		return telemetry.FormAny
+	}
+}
+
+// stamp is a time as events carry it: UTC, milliseconds.
+func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+func (h *handler) publish(ctx context.Context, msgs ...*nats.Msg) error {
+	start := time.Now()
+	err := h.sink.Publish(ctx, msgs...)
+	if err == nil {
+		h.metrics.publishSeconds.Observe(time.Since(start).Seconds())
+	}
+	return err
+}
+
+// topic is what the events of one message have in common.
+type topic struct {
+	app  string
+	kind telemetry.Kind
+}
+
+// messages splits events by app and kind, in the order in which these first
+// came. Events of one app and kind keep their order.
+func messages(events []telemetry.Event, from string) ([]*nats.Msg, error) {
+	places := map[topic]int{}
+	var groups [][]telemetry.Event
+	for _, e := range events {
+		t := topic{e.App, e.Kind}
+		at, ok := places[t]
+		if !ok {
+			at = len(groups)
+			places[t] = at
+			groups = append(groups, nil)
+		}
+		groups[at] = append(groups[at], e)
+	}
+	msgs := make([]*nats.Msg, 0, len(groups))
+	var err error
+	for _, g := range groups {
+		if msgs, err = appendMessages(msgs, g, from); err != nil {
+			return nil, err
+		}
+	}
+	return msgs, nil
+}
+
+// appendMessages encodes events of one app and kind, halved until they fit. One
+// event always fits: its texts have been cut.
+func appendMessages(msgs []*nats.Msg, events []telemetry.Event, from string) ([]*nats.Msg, error) {
+	data, err := telemetry.Encode(events)
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxMessage && len(events) > 1 {
+		half := len(events) / 2
+		if msgs, err = appendMessages(msgs, events[:half], from); err != nil {
+			return nil, err
+		}
+		return appendMessages(msgs, events[half:], from)
+	}
+	m := &nats.Msg{Subject: bus.TelemetrySubject(events[0].App, events[0].Kind), Data: data}
+	if from != "" {
+		m.Header = nats.Header{bus.HeaderSender: {from}}
+	}
+	return append(msgs, m), nil
+}

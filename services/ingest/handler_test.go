@@ -1,0 +1,305 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeSink keeps what it is given, or fails.
+type fakeSink struct {
+	mu            sync.Mutex
+	msgs          []*nats.Msg
+	err, notReady error
+	// during is called while a write is under way.
+	during func()
+}
+
+func (f *fakeSink) Publish(_ context.Context, msgs ...*nats.Msg) error {
+	if f.during != nil {
+		f.during()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil {
+		f.msgs = append(f.msgs, msgs...)
+	}
+	return f.err
+}
+
+func (f *fakeSink) Ready(context.Context) error { return f.notReady }
+
+// fakeMasker masks one word in a few places.
+type fakeMasker struct{}
+
+func mask(s string) string { return strings.ReplaceAll(s, "hunter2", "[REDACTED]") }
+
+func (fakeMasker) Event(e *telemetry.Event) {
+	if e.Log == nil {
+		return
+	}
+	if e.Log.Message == "panic" {
+		panic("a bug in a rule")
+	}
+	e.Log.Message = mask(e.Log.Message)
+}
+
+func (fakeMasker) Result(r *ci.Result) { r.Summary = mask(r.Summary) }
+
+var arrival = time.Date(2026, 1, 28, 14, 30, 0, 123_456_789, time.UTC)
+
+func testHandler(s sink, change ...func(*Config)) *handler {
+	cfg := Config{
+		Masker: fakeMasker{}, Registry: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+		MaxInFlight: DefaultMaxInFlight, AllowedOrigins: []string{"https://app.example"},
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	h := newHandler(cfg, s)
+	h.now = func() time.Time { return arrival }
+	return h
+}
+
+// ask makes a request; headers are names and values in turn.
+func ask(method, path string, body io.Reader, header ...string) *http.Request {
+	r := httptest.NewRequest(method, "http://127.0.0.1:7400"+path, body)
+	for i := 0; i < len(header); i += 2 {
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+			continue
+		}
+		r.Header.Add(header[i], header[i+1])
+	}
+	return r
+}
+
+func render(w *http.Response) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d %s\n", w.StatusCode, http.StatusText(w.StatusCode))
+	names := make([]string, 0, len(w.Header))
+	for name := range w.Header {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		fmt.Fprintf(&b, "%s: %s\n", name, strings.Join(w.Header[name], " | "))
+	}
+	body, _ := io.ReadAll(w.Body)
+	fmt.Fprintf(&b, "%s\n", body)
+	return b.String()
+}
+
+const (
+	logEvent = `{"kind":"log","log":{"level":"error","message":"boom"}}`
+	failure  = `{"status":"failure","source":"github-actions","commit":"abc123","name":"build"}`
+)
+
+// lateBody is a body that does not arrive in time.
+type lateBody struct{}
+
+func (lateBody) Read([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
+
+// brokenBody is a body whose sender went away.
+type brokenBody struct{}
+
+func (brokenBody) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// unsized hides the length of a body.
+type unsized struct{ io.Reader }
+
+func withToken(c *Config) { c.Token = "s3cret" }
+
+func TestAnswers(t *testing.T) {
+	j := []string{"Content-Type", "application/json"}
+	with := func(header ...string) []string { return append(slices.Clone(j), header...) }
+	large := func() io.Reader { return strings.NewReader(strings.Repeat(" ", maxBody+1)) }
+	type answerCase struct {
+		name         string
+		status       int
+		method, path string
+		body         io.Reader
+		header       []string
+		sink         *fakeSink
+		change       func(*Config)
+	}
+	text := func(s string) io.Reader { return strings.NewReader(s) }
+	var golden bytes.Buffer
+	for _, c := range []answerCase{
+		{name: "one event", status: 200, method: "POST", path: "/v1/events", body: text(logEvent), header: j},
+		{name: "an array", status: 200, method: "POST", path: "/v1/events", body: text("[" + logEvent + "," + logEvent + "]"), header: j},
+		{name: "an empty array", status: 200, method: "POST", path: "/v1/events", body: text("[]"), header: j},
+		{name: "NDJSON", status: 200, method: "POST", path: "/v1/events", body: text(logEvent + "\n\n" + logEvent + "\n"), header: []string{"Content-Type", "application/x-ndjson"}},
+		{name: "sendBeacon", status: 200, method: "POST", path: "/v1/events", body: text(logEvent), header: []string{"Content-Type", "text/plain;charset=UTF-8", "Origin", "http://localhost:3000"}},
+		{name: "a CI result", status: 200, method: "POST", path: "/ci-result", body: text(failure), header: j},
+		{name: "a CI result as text", status: 200, method: "POST", path: "/ci-result", body: text(failure), header: []string{"Content-Type", "text/plain"}},
+		{name: "a body without a length", status: 200, method: "POST", path: "/v1/events", body: unsized{text(logEvent)}, header: j},
+		{name: "alive", status: 200, method: "GET", path: "/healthz"},
+		{name: "alive, without a body", status: 200, method: "HEAD", path: "/healthz"},
+		{name: "ready", status: 200, method: "GET", path: "/readyz"},
+
+		{name: "a wrong event", status: 400, method: "POST", path: "/v1/events", body: text(`{"kind":"log","log":{"level":"fatal","message":"x"}}`), header: j},
+		{name: "a wrong event in a batch", status: 400, method: "POST", path: "/v1/events", body: text("[" + logEvent + "," + logEvent + `,{"kind":"trace"}]`), header: j},
+		{name: "a wrong type in a batch", status: 400, method: "POST", path: "/v1/events", body: text("[" + logEvent + `,{"kind":"log","log":{"level":"info","message":7}}]`), header: j},
+		{name: "a wrong line", status: 400, method: "POST", path: "/v1/events", body: text(logEvent + "\n{"), header: []string{"Content-Type", "application/x-ndjson"}},
+		{name: "no JSON", status: 400, method: "POST", path: "/v1/events", body: text("hello"), header: j},
+		{name: "no event", status: 400, method: "POST", path: "/v1/events", body: text(" "), header: j},
+		{name: "a wrong status of CI", status: 400, method: "POST", path: "/ci-result", body: text(`{"status":"passed"}`), header: j},
+		{name: "no status of CI", status: 400, method: "POST", path: "/ci-result", body: text(`{}`), header: j},
+		{name: "a wrong source of CI", status: 400, method: "POST", path: "/ci-result", body: text(`{"status":"success","source":"jenkins"}`), header: j},
+		{name: "a broken body", status: 400, method: "POST", path: "/v1/events", body: brokenBody{}, header: j},
+		{name: "no token", status: 401, method: "POST", path: "/v1/events", body: text(logEvent), header: j, change: withToken},
+		{name: "a wrong token", status: 401, method: "POST", path: "/ci-result", body: text(failure), header: with("Authorization", "Bearer s3cre"), change: withToken},
+		{name: "another scheme", status: 401, method: "POST", path: "/ci-result", body: text(failure), header: with("Authorization", "Basic s3cret"), change: withToken},
+		{name: "the token", status: 200, method: "POST", path: "/ci-result", body: text(failure), header: with("Authorization", "bearer s3cret"), change: withToken},
+		{name: "reading needs no token", status: 200, method: "GET", path: "/readyz", change: withToken},
+		{name: "a rebound host", status: 403, method: "POST", path: "/v1/events", body: text(logEvent), header: with("Host", "evil.example:7400")},
+		{name: "a rebound host reads", status: 403, method: "GET", path: "/metrics", header: []string{"Host", "evil.example"}},
+		{name: "a foreign page sends telemetry", status: 200, method: "POST", path: "/v1/events", body: text(logEvent), header: []string{"Content-Type", "text/plain", "Origin", "https://evil.example"}},
+		{name: "a sandboxed page sends telemetry", status: 200, method: "POST", path: "/v1/events", body: text(logEvent), header: []string{"Content-Type", "text/plain", "Origin", "null"}},
+		{name: "a configured page sends telemetry", status: 200, method: "POST", path: "/v1/events", body: text(logEvent), header: with("Origin", "https://app.example")},
+		{name: "a page learns what is wrong", status: 400, method: "POST", path: "/v1/events", body: text("{}"), header: with("Origin", "http://localhost:3000")},
+		{name: "a foreign page sends a CI result", status: 403, method: "POST", path: "/ci-result", body: text(failure), header: []string{"Content-Type", "text/plain", "Origin", "https://evil.example"}},
+		{name: "a local page sends a CI result", status: 403, method: "POST", path: "/ci-result", body: text(failure), header: with("Origin", "http://localhost:3000")},
+		{name: "a configured page sends a CI result", status: 403, method: "POST", path: "/ci-result", body: text(failure), header: with("Origin", "https://app.example")},
+		{name: "the own origin sends a CI result", status: 200, method: "POST", path: "/ci-result", body: text(failure), header: with("Origin", "http://127.0.0.1:7400")},
+		{name: "a foreign page reads", status: 403, method: "GET", path: "/metrics", header: []string{"Origin", "https://evil.example"}},
+		{name: "a foreign page embeds", status: 403, method: "GET", path: "/readyz", header: []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"}},
+		{name: "preflight of a local page", status: 204, method: "OPTIONS", path: "/v1/events", header: []string{"Origin", "http://localhost:3000", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "content-type"}},
+		{name: "preflight with a private network", status: 204, method: "OPTIONS", path: "/v1/events", header: []string{"Origin", "https://app.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Private-Network", "true"}},
+		{name: "preflight of a foreign page", status: 403, method: "OPTIONS", path: "/v1/events", header: []string{"Origin", "https://evil.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Private-Network", "true"}},
+		{name: "preflight of null", status: 403, method: "OPTIONS", path: "/v1/events", header: []string{"Origin", "null", "Access-Control-Request-Method", "POST"}},
+		{name: "preflight for CI results", status: 403, method: "OPTIONS", path: "/ci-result", header: []string{"Origin", "http://localhost:3000", "Access-Control-Request-Method", "POST"}},
+		{name: "another path", status: 404, method: "GET", path: "/"},
+		{name: "another path, posted", status: 404, method: "POST", path: "/v1/event", body: text(logEvent), header: j},
+		{name: "GET of events", status: 405, method: "GET", path: "/v1/events"},
+		{name: "OPTIONS of events", status: 405, method: "OPTIONS", path: "/v1/events"},
+		{name: "PUT of a CI result", status: 405, method: "PUT", path: "/ci-result", body: text(failure), header: j},
+		{name: "POST of health", status: 405, method: "POST", path: "/healthz"},
+		{name: "late", status: 408, method: "POST", path: "/v1/events", body: lateBody{}, header: j},
+		{name: "too large", status: 413, method: "POST", path: "/v1/events", body: large(), header: j},
+		{name: "too large without a length", status: 413, method: "POST", path: "/ci-result", body: unsized{large()}, header: j},
+		{name: "too many events", status: 413, method: "POST", path: "/v1/events", body: text(strings.Repeat(logEvent, maxBatch+1)), header: []string{"Content-Type", "text/plain"}},
+		{name: "no content type", status: 415, method: "POST", path: "/v1/events", body: text(logEvent)},
+		{name: "a form", status: 415, method: "POST", path: "/v1/events", body: text(logEvent), header: []string{"Content-Type", "application/x-www-form-urlencoded"}},
+		{name: "NDJSON of CI", status: 415, method: "POST", path: "/ci-result", body: text(failure), header: []string{"Content-Type", "application/x-ndjson"}},
+		{name: "two content types", status: 415, method: "POST", path: "/ci-result", body: text(failure), header: with("Content-Type", "text/plain")},
+		{name: "another charset", status: 415, method: "POST", path: "/v1/events", body: text(logEvent), header: []string{"Content-Type", "text/plain; charset=latin1"}},
+		{name: "compressed", status: 415, method: "POST", path: "/v1/events", body: text(logEvent), header: with("Content-Encoding", "gzip")},
+		{name: "too much under way", status: 429, method: "POST", path: "/v1/events", body: text(logEvent), header: j, change: func(c *Config) { c.MaxInFlight = 10 }},
+		{name: "the bus is busy", status: 429, method: "POST", path: "/v1/events", body: text(logEvent), header: j, sink: &fakeSink{err: fmt.Errorf("publish to telemetry.default.log: %w", bus.ErrBusy)}},
+		{name: "a bug", status: 500, method: "POST", path: "/v1/events", body: text(`{"kind":"log","log":{"level":"info","message":"panic"}}`), header: j},
+		{name: "the bus is away", status: 503, method: "POST", path: "/v1/events", body: text(logEvent), header: j, sink: &fakeSink{err: bus.ErrAway}},
+		{name: "the bus refuses", status: 503, method: "POST", path: "/ci-result", body: text(failure), header: j, sink: &fakeSink{err: fmt.Errorf("publish to intake.ci: %w: insufficient storage", bus.ErrRefused)}},
+		{name: "not ready", status: 503, method: "GET", path: "/readyz", sink: &fakeSink{notReady: errors.New("stream TELEMETRY does not exist: start tocsin up or tocsin detector once")}},
+		{name: "alive though not ready", status: 200, method: "GET", path: "/healthz", sink: &fakeSink{notReady: bus.ErrAway}},
+	} {
+		if c.sink == nil {
+			c.sink = &fakeSink{}
+		}
+		accepted := 0
+		h := testHandler(c.sink, func(cfg *Config) {
+			cfg.Accepted = func() { accepted++ }
+			if c.change != nil {
+				c.change(cfg)
+			}
+		})
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, ask(c.method, c.path, c.body, c.header...))
+		if w.Code != c.status {
+			t.Errorf("%s: status %d, want %d: %s", c.name, w.Code, c.status, w.Body)
+		}
+		if stored := len(c.sink.msgs) > 0; stored != (accepted == 1) || stored && w.Code != 200 {
+			t.Errorf("%s: %d messages stored, %d times told, status %d", c.name, len(c.sink.msgs), accepted, w.Code)
+		}
+		if h.load.used.Load() != 0 {
+			t.Errorf("%s: %d bytes are still under way", c.name, h.load.used.Load())
+		}
+		fmt.Fprintf(&golden, "=== %s\n%s %s\n%s\n", c.name, c.method, c.path, render(w.Result()))
+	}
+	compare(t, "testdata/answers.golden", golden.Bytes())
+}
+
+func compare(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Equal(got, want) {
+		return
+	}
+	g, w := strings.Split(string(got), "\n"), strings.Split(string(want), "\n")
+	for i := range min(len(g), len(w)) {
+		if g[i] != w[i] {
+			t.Fatalf("%s differs in line %d:\ngot  %s\nwant %s", file, i+1, g[i], w[i])
+		}
+	}
+	t.Fatalf("%s has %d lines, not %d", file, len(w), len(g))
+}
+
+func TestMetricsPage(t *testing.T) {
+	h := testHandler(&fakeSink{})
+	h.ServeHTTP(httptest.NewRecorder(), ask("POST", "/v1/events", strings.NewReader(logEvent), "Content-Type", "application/json"))
+	h.ServeHTTP(httptest.NewRecorder(), ask("GET", "/etc/passwd", nil))
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, ask("GET", "/metrics", nil))
+	if w.Code != 200 || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
+		t.Errorf("%d %s", w.Code, w.Header())
+	}
+	for _, want := range []string{
+		`tocsin_ingest_requests_total{code="200",path="/v1/events"} 1`,
+		`tocsin_ingest_requests_total{code="404",path="other"} 1`,
+		`tocsin_ingest_events_total{kind="log"} 1`,
+		"go_goroutines", "process_start_time_seconds",
+	} {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("no %s", want)
+		}
+	}
+}
+
+func TestLoadIsSharedByRequestsUnderWay(t *testing.T) {
+	s := &fakeSink{}
+	h := testHandler(s, func(c *Config) { c.MaxInFlight = int64(len(logEvent)) + 10 })
+	var inner *httptest.ResponseRecorder
+	s.during = func() {
+		s.during = nil
+		inner = httptest.NewRecorder()
+		h.ServeHTTP(inner, ask("POST", "/v1/events", strings.NewReader(logEvent), "Content-Type", "application/json"))
+	}
+	outer := httptest.NewRecorder()
+	h.ServeHTTP(outer, ask("POST", "/v1/events", strings.NewReader(logEvent), "Content-Type", "application/json"))
+	if outer.Code != 200 || inner.Code != 429 || inner.Header().Get("Retry-After") != "1" {
+		t.Errorf("outer %d, inner %d %v", outer.Code, inner.Code, inner.Header())
+	}
+}

@@ -1,0 +1,336 @@
+package ingest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/service"
+	"github.com/tocsin-bus/tocsin/shared/statedir"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-deadline:
+			t.Fatalf("no %s within 20 s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+func openDir(t *testing.T, path string) statedir.Dir {
+	t.Helper()
+	dir, err := statedir.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// serveBus runs a bus on dir until the returned function is called.
+func serveBus(t *testing.T, dir statedir.Dir) (stop func()) {
+	t.Helper()
+	lock, err := dir.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := bus.StartServer(t.Context(), bus.ServerConfig{Dir: dir, Addr: "127.0.0.1:0", Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Announce(statedir.Runtime{PID: os.Getpid(), NATSURL: s.URL()}); err != nil {
+		t.Fatal(err)
+	}
+	var stopped atomic.Bool
+	stop = func() {
+		if stopped.Swap(true) {
+			return
+		}
+		s.Close()
+		if err := lock.Release(); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// start runs an intake; stop ends it and checks how.
+func start(t *testing.T, cfg Config) (url string, stop func()) {
+	t.Helper()
+	cfg.Addr, cfg.Masker, cfg.Logger = "127.0.0.1:0", fakeMasker{}, quiet()
+	ready := make(chan string, 1)
+	cfg.Ready = func(url string) { ready <- url }
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, cfg) }()
+	stop = func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the intake ended with %v", err)
+		}
+		done <- nil
+		http.DefaultClient.CloseIdleConnections()
+	}
+	t.Cleanup(stop)
+	select {
+	case url = <-ready:
+	case err := <-done:
+		t.Fatal(err)
+	}
+	return url, stop
+}
+
+// send makes a request and returns status, header and body.
+func send(t *testing.T, method, url, body string) (int, http.Header, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, string(text)
+}
+
+// stored reads a stream until enough says so.
+func stored(t *testing.T, dir statedir.Dir, role bus.Role, stream string, enough func([]bus.Message) bool) []bus.Message {
+	t.Helper()
+	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: "test", Role: role, Dir: dir, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var msgs []bus.Message
+	err = bus.Follow(ctx, c, bus.FollowConfig{Stream: stream, Start: 1, Logger: quiet()}, func(m bus.Message) error {
+		msgs = append(msgs, m)
+		if enough(msgs) {
+			cancel()
+		}
+		return nil
+	})
+	if err != nil || !enough(msgs) {
+		t.Fatalf("%d messages in %s: %v", len(msgs), stream, err)
+	}
+	return msgs
+}
+
+func TestWhatWasAcceptedIsOnTheBus(t *testing.T) {
+	dir := openDir(t, t.TempDir())
+	serveBus(t, dir)
+	var accepted atomic.Int64
+	url, _ := start(t, Config{Bus: bus.ConnConfig{Dir: dir}, Accepted: func() { accepted.Add(1) }})
+	eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
+
+	if status, _, body := send(t, "POST", url+"/v1/events", "["+logEvent+","+logEvent+"]"); status != 200 || body != `{"ok":true,"accepted":2}` {
+		t.Fatalf("%d %s", status, body)
+	}
+	for _, summary := range []string{"first", "second"} {
+		body := strings.Replace(failure, "{", `{"summary":"`+summary+`",`, 1)
+		if status, _, answer := send(t, "POST", url+"/ci-result", body); status != 200 || answer != `{"ok":true}` {
+			t.Fatalf("%d %s", status, answer)
+		}
+	}
+	if accepted.Load() != 3 {
+		t.Errorf("told of %d writes", accepted.Load())
+	}
+
+	log := stored(t, dir, bus.RoleDetector, bus.StreamTelemetry, func(m []bus.Message) bool { return len(m) == 3 })
+	if log[0].Subject != "telemetry.default.log" || log[1].Subject != bus.SubjectIntakeCI || log[2].Subject != bus.SubjectIntakeCI {
+		t.Errorf("%v", log)
+	}
+	if events, err := telemetry.DecodeMessage(log[0].Data); err != nil || len(events) != 2 || events[0].Time.IsZero() {
+		t.Errorf("%v %v", events, err)
+	}
+	view := stored(t, dir, bus.RoleGateway, bus.StreamCI, func(m []bus.Message) bool { return len(m) == 1 })
+	if view[0].Subject != "ci.result.github-actions.abc123.build.failure" || !strings.Contains(string(view[0].Data), "second") {
+		t.Errorf("%s %s", view[0].Subject, view[0].Data)
+	}
+}
+
+func TestABusThatGoesAwayAndComesBack(t *testing.T) {
+	dir := openDir(t, t.TempDir())
+	url, _ := start(t, Config{Bus: bus.ConnConfig{Dir: dir}}) // before the bus
+	if status, _, body := send(t, "GET", url+"/readyz", ""); status != 503 || body != `{"ok":false,"error":"the bus is away"}` {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, _, _ := send(t, "GET", url+"/healthz", ""); status != 200 {
+		t.Errorf("not alive: %d", status)
+	}
+	stop := serveBus(t, dir)
+	taken := func() bool { status, _, _ := send(t, "POST", url+"/v1/events", logEvent); return status == 200 }
+	eventually(t, "write", taken)
+	stop()
+	for range breakAfter + 3 {
+		status, header, body := send(t, "POST", url+"/v1/events", logEvent)
+		if status != 503 || header.Get("Retry-After") != "1" || !strings.HasPrefix(body, `{"ok":false,"error":"`) {
+			t.Errorf("%d %v %s", status, header, body)
+		}
+	}
+	serveBus(t, dir)
+	eventually(t, "write after the return", taken)
+
+	// The intake has told of its circuit breaker by itself.
+	var states []string
+	stored(t, dir, bus.RoleDetector, bus.StreamTelemetry, func(msgs []bus.Message) bool {
+		states = states[:0]
+		for _, m := range msgs {
+			if m.Subject != "telemetry.tocsin.circuit" {
+				continue
+			}
+			var events []telemetry.Event
+			if err := json.Unmarshal(m.Data, &events); err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range events {
+				states = append(states, e.Circuit.State)
+			}
+		}
+		return len(states) > 0 && states[len(states)-1] == telemetry.CircuitClosed
+	})
+	if !slices.Equal(states[:1], []string{telemetry.CircuitOpen}) {
+		t.Errorf("%v", states)
+	}
+}
+
+func TestAStateDirectoryThatWasWiped(t *testing.T) {
+	path := t.TempDir()
+	dir := openDir(t, path)
+	stop := serveBus(t, dir)
+	url, _ := start(t, Config{Bus: bus.ConnConfig{Dir: dir}})
+	taken := func() bool { status, _, _ := send(t, "POST", url+"/v1/events", logEvent); return status == 200 }
+	eventually(t, "write", taken)
+	stop()
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if err := os.RemoveAll(path + "/" + e.Name()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	serveBus(t, openDir(t, path))
+	eventually(t, "write with new credentials", taken)
+}
+
+func TestAnExternalBusIsPrepared(t *testing.T) {
+	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	if !ns.ReadyForConnections(10 * time.Second) {
+		t.Fatal("no server")
+	}
+	url, _ := start(t, Config{Bus: bus.ConnConfig{URL: ns.ClientURL()}, Provision: true})
+	eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
+	if status, _, body := send(t, "POST", url+"/ci-result", failure); status != 200 {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+func TestARequestUnderWayIsFinished(t *testing.T) {
+	dir := openDir(t, t.TempDir())
+	serveBus(t, dir)
+	url, stop := start(t, Config{Bus: bus.ConnConfig{Dir: dir}})
+	eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
+
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(logEvent), logEvent[:10])
+	eventually(t, "request under way", func() bool {
+		_, _, body := send(t, "GET", url+"/metrics", "")
+		return !strings.Contains(body, "tocsin_ingest_in_flight_bytes 0\n")
+	})
+	http.DefaultClient.CloseIdleConnections()
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); stop() }()
+	eventually(t, "closed listener", func() bool {
+		c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	})
+	fmt.Fprint(conn, logEvent[10:])
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != 200 {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+	<-stopped
+}
+
+func TestWhereItMayListen(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	for _, c := range []struct {
+		addr, want string
+		usage      bool
+	}{
+		{"0.0.0.0:0", "TOCSIN_INGEST_ADDR 0.0.0.0:0 can be reached from other machines: set TOCSIN_TOKEN, or listen on 127.0.0.1", true},
+		{":0", "can be reached from other machines", true},
+		{"ingest:7400", "can be reached from other machines", true},
+		{"7400", `TOCSIN_INGEST_ADDR "7400" must be host:port, such as 127.0.0.1:7400`, true},
+		{busy.Addr().String(), "free the port or set TOCSIN_INGEST_ADDR", false},
+	} {
+		err := Run(t.Context(), Config{Addr: c.addr, Masker: fakeMasker{}, Logger: quiet(), Bus: bus.ConnConfig{Dir: statedir.At(t.TempDir())}})
+		if err == nil || !strings.Contains(err.Error(), c.want) || errors.Is(err, service.ErrUsage) != c.usage {
+			t.Errorf("%s: %v", c.addr, err)
+		}
+	}
+	cfg, err := Config{Addr: "[fd00::1]:7400", Token: "t", Masker: fakeMasker{}, Logger: quiet()}.complete()
+	if err != nil || !slices.Equal(cfg.AllowedHosts, []string{"[fd00::1]"}) {
+		t.Errorf("%v %v", cfg.AllowedHosts, err)
+	}
+	if cfg, err = (Config{Addr: "0.0.0.0:7400", Token: "t", Masker: fakeMasker{}, Logger: quiet()}).complete(); err != nil || cfg.AllowedHosts != nil {
+		t.Errorf("%v %v", cfg.AllowedHosts, err)
+	}
+	if got := listenURL(&net.TCPAddr{IP: net.IPv6unspecified, Port: 7400}); got != "http://127.0.0.1:7400" {
+		t.Error(got)
+	}
+}

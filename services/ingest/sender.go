@@ -1,0 +1,42 @@
+package ingest
+
+import "strings"
+
+// maxSender is the longest name of a sender, in bytes.
+const maxSender = 64
+
+// browsers are the marks by which browsers tell themselves apart; the first
+// that is found counts, because each claims to be those below it.
+var browsers = []struct{ mark, name string }{
+	{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"FxiOS/", "Firefox"},
+	{"HeadlessChrome/", "Chrome"}, {"Chrome/", "Chrome"}, {"CriOS/", "Chrome"}, {"Safari/", "Safari"},
+}
+
+// sender is the name of the product in a User-Agent, such as curl or Firefox,
+// or nothing.
+func sender(userAgent string) string {
+	if strings.HasPrefix(userAgent, "Mozilla/") {
+		for _, b := range browsers {
+			if strings.Contains(userAgent, b.mark) {
+				return b.name
+			}
+		}
+	}
+	name := strings.TrimSpace(userAgent)
+	if end := strings.IndexAny(name, "/ \t(;,"); end >= 0 {
+		name = name[:end]
+	}
+	out := make([]byte, 0, min(len(name), maxSender))
+	for i := range len(name) {
+		if len(out) == maxSender {
+			break
+		}
+		c := name[i]
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-' {
+			out = append(out, c)
+		} else {
+			out = append(out, '_')
+		}
+	}
+	return string(out)
+}

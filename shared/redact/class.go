@@ -1,0 +1,83 @@
+package redact
+
+// class is a set of byte classes.
+type class uint8
+
+const (
+	classLetter class = 1 << iota
+	classDigit
+	classUpperDigit // A-Z and 0-9
+	classHex        // 0-9, a-f and A-F
+	classToken      // base64url: letters, digits, _ and -
+	classBase64     // both base64 alphabets, with padding, and . and ~
+	className       // what an unquoted field name is made of
+	classSpace
+)
+
+var classes = classify()
+
+func classify() (table [256]class) {
+	for b := range table {
+		c := byte(b)
+		upper, lower := c >= 'A' && c <= 'Z', c >= 'a' && c <= 'z'
+		digit := c >= '0' && c <= '9'
+		if upper || lower {
+			table[b] |= classLetter
+		}
+		if digit {
+			table[b] |= classDigit
+		}
+		if upper || digit {
+			table[b] |= classUpperDigit
+		}
+		if digit || c|0x20 >= 'a' && c|0x20 <= 'f' {
+			table[b] |= classHex
+		}
+		if upper || lower || digit {
+			table[b] |= classToken | classBase64 | className
+		}
+	}
+	add := func(chars string, c class) {
+		for i := range len(chars) {
+			table[chars[i]] |= c
+		}
+	}
+	add("_-", classToken)
+	add("_-+/=.~", classBase64)
+	add(`_-.[]%$\`, className)
+	add(" \t\r\n", classSpace)
+	return table
+}
+
+func is(b byte, c class) bool  { return classes[b]&c != 0 }
+func isLetter(b byte) bool     { return is(b, classLetter) }
+func isAlnum(b byte) bool      { return is(b, classLetter|classDigit) }
+func isQuote(b byte) bool      { return b == '"' || b == '\'' || b == '`' }
+func isUpper(b byte) bool      { return b >= 'A' && b <= 'Z' }
+func digitOrUpper(b byte) bool { return is(b, classUpperDigit) }
+func byteAt(s string, i int) byte {
+	if i < 0 || i >= len(s) {
+		return 0
+	}
+	return s[i]
+}
+
+// runEnd is where the run of bytes of class c that begins at i ends.
+func runEnd(s string, i int, c class) int {
+	for i < len(s) && is(s[i], c) {
+		i++
+	}
+	return i
+}
+
+// wordStart says that what begins at i is not the rest of a longer word. The
+// letters of an escape (%20, \n) are no word.
+func wordStart(s string, i int) bool {
+	if i == 0 || !isAlnum(s[i-1]) {
+		return true
+	}
+	if i >= 2 && s[i-2] == '\\' {
+		return true
+	}
+	return i >= 3 && s[i-3] == '%' && is(s[i-2], classHex) && is(s[i-1], classHex)
+}

@@ -1,0 +1,170 @@
+package redact
+
+import (
+	"math/bits"
+	"strings"
+)
+
+// Engine masks secrets. It never changes after New, and any number of
+// goroutines may use it.
+type Engine struct {
+	names names
+	rules []rule
+	// Bit r of lead[k][b] says that byte b may stand at position k of the
+	// prefix of rule r. What passes all three is tried.
+	lead [3][256]uint64
+}
+
+// rule is one thing to look for.
+type rule struct {
+	// prefix is what a match begins with, and fold that its case is of no
+	// account.
+	prefix string
+	fold   bool
+	// mask is what takes the place of a match.
+	mask  string
+	match func(cursor) hit
+}
+
+// cursor is what a rule sees: a text, and where in it the prefix was found. A
+// rule may look back to floor, where the last mask ended.
+type cursor struct {
+	names     *names
+	engine    *Engine
+	text      string
+	at, floor int
+	mode      mode
+	nesting   int
+	mask      string
+}
+
+// hit says to put text in place of the bytes from..to. Nothing was found where
+// to is zero; retry is then where the rule is worth trying again.
+type hit struct {
+	from, to int
+	text     string
+	retry    int
+}
+
+// New returns an engine with all rules.
+func New() *Engine { return newEngine(allRules()) }
+
+func newEngine(rules []rule) *Engine {
+	if len(rules) > maxRules {
+		panic("redact: more rules than bits")
+	}
+	e := &Engine{names: sensitiveNames(), rules: rules}
+	for r, rule := range rules {
+		for k := range e.lead {
+			e.admit(k, r, rule)
+		}
+	}
+	return e
+}
+
+// admit enters which bytes rule r allows at position k of its prefix.
+func (e *Engine) admit(k, r int, rule rule) {
+	bit := uint64(1) << r
+	if k >= len(rule.prefix) {
+		for b := range e.lead[k] {
+			e.lead[k][b] |= bit
+		}
+		return
+	}
+	b := rule.prefix[k]
+	e.lead[k][b] |= bit
+	if rule.fold && isLetter(b) {
+		e.lead[k][b^0x20] |= bit
+	}
+}
+
+// String masks the secrets in text of any kind.
+func (e *Engine) String(s string) string { return e.clean(s, modeText) }
+
+// URL masks the secrets in a URL: user and password, query parameters,
+// parameters in the fragment, and tokens in the path.
+func (e *Engine) URL(s string) string { return e.clean(s, modeURL) }
+
+// clean masks until nothing changes, which makes masking idempotent whatever
+// the rules do to each other. A rule that panics costs the whole value.
+func (e *Engine) clean(s string, m mode) (out string) {
+	defer func() {
+		if recover() != nil {
+			out = Mask
+		}
+	}()
+	for range maxRounds {
+		out = e.scan(s, m, 0)
+		if out == s {
+			return out
+		}
+		s = out
+	}
+	return Mask
+}
+
+// scan is one pass over a text. It returns s itself when it finds nothing.
+func (e *Engine) scan(s string, m mode, nesting int) string {
+	var (
+		retry  [maxRules]int
+		out    strings.Builder
+		copied int
+		floor  int
+	)
+	for i := 0; i < len(s); {
+		set := e.lead[0][s[i]]
+		if set == 0 {
+			i++
+			continue
+		}
+		h := hit{}
+		for set &= e.follow(s, i); set != 0 && h.to == 0; set &= set - 1 {
+			r := bits.TrailingZeros64(set)
+			if i < retry[r] || !e.rules[r].begins(s[i:]) {
+				continue
+			}
+			h = e.rules[r].match(cursor{
+				names: &e.names, engine: e, text: s, at: i, floor: floor,
+				mode: m, nesting: nesting, mask: e.rules[r].mask,
+			})
+			retry[r] = h.retry
+		}
+		if h.to == 0 {
+			i++
+			continue
+		}
+		if s[h.from:h.to] != h.text {
+			out.WriteString(s[copied:h.from])
+			out.WriteString(h.text)
+			copied = h.to
+		}
+		i, floor = h.to, h.to
+	}
+	if copied == 0 {
+		return s
+	}
+	out.WriteString(s[copied:])
+	return out.String()
+}
+
+// follow returns the rules that allow the two bytes after i.
+func (e *Engine) follow(s string, i int) uint64 {
+	set := ^uint64(0)
+	for k := 1; k < len(e.lead); k++ {
+		if i+k < len(s) {
+			set &= e.lead[k][s[i+k]]
+		}
+	}
+	return set
+}
+
+func (r rule) begins(s string) bool {
+	n := len(r.prefix)
+	if len(s) < n {
+		return false
+	}
+	if r.fold {
+		return strings.EqualFold(s[:n], r.prefix)
+	}
+	return s[:n] == r.prefix
+}

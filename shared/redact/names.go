@@ -1,0 +1,146 @@
+package redact
+
+import "strings"
+
+// grade says how much a name tells about its value.
+type grade uint8
+
+const (
+	// harmless names tell nothing.
+	harmless grade = iota
+	// counted names are those of secrets and of counts of tokens alike; only
+	// text under them is masked.
+	counted
+	// weak names are also plain words: after "auth: " in a log line the value
+	// must look like a secret.
+	weak
+	// strong names are always of secrets.
+	strong
+)
+
+// names holds the sensitive words, in lower case.
+type names struct {
+	// words are matched by one whole word of a name.
+	words map[string]grade
+	// pairs are matched by two neighbouring words, written together.
+	pairs map[string]bool
+}
+
+func sensitiveNames() names {
+	n := names{words: map[string]grade{}, pairs: map[string]bool{}}
+	enter := func(g grade, list string) {
+		for w := range strings.FieldsSeq(list) {
+			n.words[w] = g
+		}
+	}
+	enter(strong, `password passwords passwd pwd passphrase passcode secret secrets token apikeys
+		authorization credential credentials creds cookie cookies csrf xsrf jwt ssn cvv cvc sid
+		sessid phpsessid jsessionid aspsessionid accesstoken refreshtoken idtoken csrftoken
+		xsrftoken csrfmiddlewaretoken sessiontoken bearertoken usertoken totp dpop`)
+	enter(weak, `auth authentication bearer pin otp sig signature`)
+	enter(counted, `tokens`)
+	pairs := `password passphrase passcode apikey accesskey privatekey secretkey encryptionkey
+		signingkey masterkey sessionkey subscriptionkey functionskey functionkey deploykey
+		licensekey storagekey sessionid cardnumber cardnum cardno ccnumber ccnum creditcard
+		securitycode onetimecode verificationcode clientsecret authtoken dbpass userpass
+		rootpass socialsecurity`
+	enter(strong, pairs)
+	for p := range strings.FieldsSeq(pairs) {
+		n.pairs[p] = true
+	}
+	return n
+}
+
+// grade grades a name as it stands in a text: percent-encoding and JSON
+// escapes are undone first. last says that the name ends in the sensitive word.
+func (n *names) grade(name string) (g grade, last bool) {
+	if len(name) > maxName {
+		name = name[len(name)-maxName:]
+	}
+	if strings.IndexByte(name, '%') >= 0 {
+		for range maxNesting {
+			name = percentDecode(name)
+		}
+		name = name[strings.LastIndexAny(name, "&?#;=/")+1:]
+	}
+	if strings.IndexByte(name, '\\') < 0 {
+		return n.gradeWords(name)
+	}
+	if g, last = n.gradeWords(name); g == strong {
+		return g, last
+	}
+	plain := jsonDecode(name)
+	if h, end := n.gradeWords(plain[strings.LastIndexAny(plain, "&?#;=")+1:]); h > g {
+		return h, end
+	}
+	return g, last
+}
+
+// splitter walks the words of a name: parts between anything that is no
+// letter, and within them the humps of camelCase.
+type splitter struct {
+	names *names
+	// letters holds the letters so far, in lower case, without what is between.
+	letters [maxName]byte
+	n       int
+	// Where the word before, the present one and the present part begin.
+	before, word, part int
+	best               grade
+	last               bool
+}
+
+func (n *names) gradeWords(name string) (grade, bool) {
+	if len(name) < len("pin") {
+		return harmless, false
+	}
+	sp := splitter{names: n}
+	for i := range len(name) {
+		c := name[i]
+		if !isLetter(c) {
+			sp.endPart()
+			continue
+		}
+		if i > 0 && isUpper(c) && isLetter(name[i-1]) &&
+			(!isUpper(name[i-1]) || i+1 < len(name) && isLetter(name[i+1]) && !isUpper(name[i+1])) {
+			sp.endWord()
+		}
+		sp.letters[sp.n] = c | 0x20
+		sp.n++
+	}
+	sp.endPart()
+	return sp.best, sp.last
+}
+
+func (sp *splitter) endWord() {
+	if sp.word == sp.n {
+		return
+	}
+	g := sp.names.words[string(sp.letters[sp.word:sp.n])]
+	if sp.before < sp.word && sp.names.pairs[string(sp.letters[sp.before:sp.n])] {
+		g = strong
+	}
+	sp.note(g)
+	sp.before, sp.word = sp.word, sp.n
+}
+
+// endPart ends the word, and looks at the part as one word: PassWord, dbpassword.
+func (sp *splitter) endPart() {
+	if sp.part == sp.n {
+		return
+	}
+	sp.endWord()
+	part := sp.letters[sp.part:sp.n]
+	g := sp.names.words[string(part)]
+	if strings.HasSuffix(string(part), "password") || strings.HasSuffix(string(part), "passwd") {
+		g = strong
+	}
+	if g > harmless {
+		sp.note(g)
+	}
+	sp.part = sp.n
+}
+
+func (sp *splitter) note(g grade) {
+	sp.last = g > harmless
+	sp.best = max(sp.best, g)
+}

@@ -1,0 +1,65 @@
+package redact
+
+import (
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// Event masks every string of an event in place, also those in its Args and
+// its headers. Kinds, levels and states are words of ours and stay.
+func (e *Engine) Event(ev *telemetry.Event) {
+	e.text(&ev.App, &ev.Session)
+	e.link(&ev.URL)
+	if l := ev.Log; l != nil {
+		e.text(&l.Message, &l.Stack, &l.Source)
+		e.list(l.Args, 0)
+	}
+	if n := ev.Network; n != nil {
+		e.network(n)
+	}
+	if a := ev.Action; a != nil {
+		e.text(&a.Type, &a.Target)
+	}
+	if c := ev.Circuit; c != nil {
+		e.text(&c.Name, &c.Reason)
+	}
+	if s := ev.Security; s != nil {
+		e.text(&s.Type, &s.Message)
+		e.link(&s.BlockedURL)
+	}
+}
+
+func (e *Engine) network(n *telemetry.Network) {
+	e.text(&n.Method, &n.Error)
+	e.link(&n.URL)
+	e.headers(n.RequestHeaders)
+	e.headers(n.ResponseHeaders)
+	n.RequestBody = e.Body(n.RequestBody)
+	n.ResponseBody = e.Body(n.ResponseBody)
+}
+
+// Result masks every string of a CI result in place.
+func (e *Engine) Result(r *ci.Result) {
+	e.text(&r.Ref, &r.Commit, &r.Name, &r.Summary)
+	e.link(&r.URL)
+	for i := range r.Failures {
+		e.text(&r.Failures[i].Name, &r.Failures[i].Message)
+	}
+}
+
+// Alert masks every text of an alert in place, also those in its Context. Its
+// identifiers, which Tocsin makes, stay.
+func (e *Engine) Alert(a *alert.Alert) {
+	e.text(&a.Title, &a.Detail, &a.App, &a.DedupKey)
+	e.link(&a.URL)
+	e.object(a.Context, 0)
+}
+
+func (e *Engine) text(fields ...*string) {
+	for _, s := range fields {
+		*s = e.String(*s)
+	}
+}
+
+func (e *Engine) link(s *string) { *s = e.URL(*s) }

@@ -1,0 +1,179 @@
+package redact
+
+import "strings"
+
+// value is the value of a sensitive field, and what to put in its place. An
+// empty value is none.
+func value(c cursor, f field) hit {
+	s, from := c.text, f.value
+	plainOnly := f.quote == "" && c.mode != modeText
+	if !plainOnly {
+		from = skipSpace(s, from, f.quote != "")
+	}
+	if from >= len(s) {
+		return hit{}
+	}
+	escapes := from
+	for byteAt(s, escapes) == '\\' {
+		escapes++
+	}
+	quoted := isQuote(byteAt(s, escapes)) && !plainOnly
+	if f.grade == counted && !quoted && !listOfText(s[from:]) {
+		return hit{}
+	}
+	if quoted {
+		return hit{from: escapes + 1, to: quotedEnd(s, escapes+1, escapes-from), text: Mask}
+	}
+	to := from
+	if b := s[from]; (b == '{' || b == '[') && !plainOnly {
+		to = nestedEnd(s, from)
+	}
+	if f.quote != "" {
+		return hit{from: from, to: scalarEnd(s, to), text: f.quote + Mask + f.quote}
+	}
+	to = plainEnd(s, to, c.mode)
+	if c.mode == modeText && wholeLine(s[from:to], f) {
+		to = lineEnd(s, to, byteAt(s, f.start-1))
+	}
+	return hit{from: from, to: to, text: Mask}
+}
+
+func skipSpace(s string, i int, lines bool) int {
+	for i < len(s) && (s[i] == ' ' || s[i] == '\t' || lines && (s[i] == '\n' || s[i] == '\r')) {
+		i++
+	}
+	return i
+}
+
+// listOfText says that an array begins with a string.
+func listOfText(s string) bool {
+	rest, ok := strings.CutPrefix(s, "[")
+	return ok && isQuote(byteAt(strings.TrimLeft(rest, " \t\r\n\\"), 0))
+}
+
+// quotedEnd is where the text ends that begins at i, behind a quote with depth
+// backslashes before it. A quote with fewer ends an outer text and so this one.
+func quotedEnd(s string, i, depth int) int {
+	quote := s[i-1]
+	run := 0
+	for ; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			run++
+			continue
+		case quote:
+			if run < depth || run%(2*(depth+1)) == depth {
+				return i - min(run, depth)
+			}
+		}
+		run = 0
+	}
+	return len(s)
+}
+
+// nestedEnd is where the object or array ends that begins at i: at the end of
+// the text if it was cut off.
+func nestedEnd(s string, i int) int {
+	open := 0
+	for i < len(s) {
+		switch s[i] {
+		case '{', '[':
+			open++
+		case '}', ']':
+			if open--; open == 0 {
+				return i + 1
+			}
+		case '"':
+			depth := 0
+			for s[i-1-depth] == '\\' {
+				depth++
+			}
+			if i = quotedEnd(s, i+1, depth); i >= len(s) {
+				return len(s)
+			}
+			i += depth
+		}
+		i++
+	}
+	return len(s)
+}
+
+// scalarEnd is where a JSON number or word ends.
+func scalarEnd(s string, i int) int {
+	for i < len(s) && !is(s[i], classSpace) && strings.IndexByte(",}]\"\\", s[i]) < 0 {
+		i++
+	}
+	return i
+}
+
+// plainEnd is where a value without quotes ends.
+func plainEnd(s string, i int, m mode) int {
+	for ; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case c == '&', c == '#' && m == modeURL:
+			return i
+		case m != modeText:
+		case is(c, classSpace), c == '"', c == '<', c == '>', c == '`':
+			return i
+		case c == '\\' && isQuote(byteAt(s, runEndOf(s, i, '\\'))):
+			return i
+		case strings.IndexByte("',;)}]|", c) >= 0 && closes(s, i+1):
+			return i
+		}
+	}
+	return i
+}
+
+// closes says that the punctuation before i is none within a value: nothing of
+// a value comes after it.
+func closes(s string, i int) bool {
+	next := byteAt(s, i)
+	return i >= len(s) || is(next, classSpace) || isQuote(next) || strings.IndexByte(",;)}]\\", next) >= 0
+}
+
+func runEndOf(s string, i int, b byte) int {
+	for i < len(s) && s[i] == b {
+		i++
+	}
+	return i
+}
+
+// wholeLine says that the value goes on behind its first word: that is an
+// authentication scheme, or the first of several cookies.
+func wholeLine(first string, f field) bool {
+	switch strings.ToLower(first) {
+	case "basic", "bearer", "digest", "token", "negotiate", "ntlm", "apikey", "hawk", "oauth", "hoba",
+		"mutual", "dpop", "aws4-hmac-sha256", "signature":
+		return true
+	}
+	name := strings.ToLower(f.name)
+	return f.colon && (strings.HasSuffix(name, "cookie") || strings.HasSuffix(name, "cookies")) &&
+		strings.IndexByte(first, '=') > 0
+}
+
+// lineEnd is where a header in a text ends: with the line, real or escaped, or
+// with the quotation that it stands in. Quotes after = are a parameter's.
+func lineEnd(s string, i int, before byte) int {
+	for ; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '\n', c == '\r':
+			return i
+		case c == '\\' && (byteAt(s, i+1) == 'n' || byteAt(s, i+1) == 'r'):
+			return i
+		case c == '\'' && before == c:
+			return i
+		case c == '"' || c == '\\' && byteAt(s, i+1) == '"':
+			if s[i-1] != '=' {
+				return i
+			}
+			i = runEndOf(s, i, '\\') + 1
+			end := strings.IndexByte(s[min(i, len(s)):], '"')
+			if end < 0 {
+				return len(s)
+			}
+			i += end
+		}
+	}
+	return i
+}

@@ -1,0 +1,133 @@
+package redact
+
+import (
+	"encoding/json"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// maxDepth is how deep open JSON is walked. What lies deeper is masked whole.
+const maxDepth = 32
+
+// any masks a JSON value and returns what to put in its place. Maps and slices
+// are changed in place.
+func (e *Engine) any(v any, depth int) any {
+	switch v := v.(type) {
+	case nil, bool:
+		return v
+	case string:
+		if clean := e.String(v); clean != v {
+			return clean
+		}
+		return v
+	case float64:
+		return e.number(v)
+	case map[string]any:
+		if depth >= maxDepth {
+			return Mask
+		}
+		e.object(v, depth)
+		return v
+	case []any:
+		if depth >= maxDepth {
+			return Mask
+		}
+		e.list(v, depth)
+		return v
+	default:
+		return e.foreign(v)
+	}
+}
+
+// object masks the members of an object in place, and what is secret in their
+// names.
+func (e *Engine) object(m map[string]any, depth int) {
+	for name, v := range m {
+		clean := e.member(name, v, depth)
+		if key := e.String(name); key != name {
+			delete(m, name)
+			name = key
+		}
+		m[name] = clean
+	}
+}
+
+func (e *Engine) member(name string, v any, depth int) any {
+	switch g, _ := e.names.grade(name); {
+	case v == nil || v == "":
+		return v
+	case g >= weak:
+		return Mask
+	case g == counted:
+		switch v := v.(type) {
+		case string:
+			return Mask
+		case []any:
+			if len(v) > 0 && reflect.TypeOf(v[0]) == reflect.TypeFor[string]() {
+				return Mask
+			}
+		}
+	}
+	return e.any(v, depth+1)
+}
+
+// list masks the elements of an array in place. A console call passes a name
+// and its value side by side: "token:", "abc".
+func (e *Engine) list(values []any, depth int) {
+	for i, v := range values {
+		if i > 0 && v != nil && v != "" && e.announces(values[i-1]) {
+			values[i] = Mask
+			continue
+		}
+		values[i] = e.any(v, depth+1)
+	}
+}
+
+func (e *Engine) announces(v any) bool {
+	s, ok := v.(string)
+	if !ok {
+		return false
+	}
+	s = strings.TrimRight(s, " \t")
+	if !strings.HasSuffix(s, ":") && !strings.HasSuffix(s, "=") {
+		return false
+	}
+	g, last := e.names.grade(s[strings.LastIndexAny(s[:len(s)-1], " \t\n,;/")+1:])
+	return g >= weak && last
+}
+
+// number masks a card number that was sent as a number.
+func (e *Engine) number(f float64) any {
+	if f < 1e12 || f > 1e19 {
+		return f
+	}
+	s := strconv.FormatFloat(f, 'f', -1, 64)
+	if clean := e.String(s); clean != s {
+		return clean
+	}
+	return f
+}
+
+// foreign masks a value of a type that no JSON decoder makes, by way of its
+// JSON. One without secrets stays what it is; one that has no JSON is masked.
+func (e *Engine) foreign(v any) any {
+	switch reflect.TypeOf(v).Kind() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Uint, reflect.Uint8, reflect.Uint16,
+		reflect.Uint32, reflect.Float32:
+		return v
+	default:
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return Mask
+	}
+	if s := string(data); e.String(s) == s {
+		return v
+	}
+	var open any
+	if err := json.Unmarshal(data, &open); err != nil {
+		return Mask
+	}
+	return e.any(open, 0)
+}
