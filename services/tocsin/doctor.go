@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/query"
+	"github.com/tocsin-bus/tocsin/shared/service"
+	"github.com/tocsin-bus/tocsin/shared/statedir"
+)
+
+const (
+	// doctorTimeout bounds one look.
+	doctorTimeout = 3 * time.Second
+	// lowDisk is where the streams' limits may no longer fit.
+	lowDisk = 1 << 30
+)
+
+type doctorCommand struct{ service.BusFlags }
+
+// finding is one line of the doctor's: what was looked at, what is, and where
+// something is wrong, the mend.
+type finding struct{ what, is, mend string }
+
+// Run prints what runs and what is wrong. Its error counts what is wrong.
+func (c *doctorCommand) Run(ctx context.Context, env service.Env) error {
+	d := doctor{env: env, flags: c.BusFlags}
+	for _, look := range []func(context.Context) []finding{d.stateDir, d.process, d.intake, d.bus, d.disk} {
+		looked, cancel := context.WithTimeout(ctx, doctorTimeout)
+		d.findings = append(d.findings, look(looked)...)
+		cancel()
+	}
+	wrong := 0
+	for _, f := range d.findings {
+		mark := "ok  "
+		if f.mend != "" {
+			mark = "BAD "
+			wrong++
+		}
+		if _, err := fmt.Fprintf(env.Stdout, "%s %-16s %s\n", mark, f.what, f.is); err != nil {
+			return err
+		}
+		if f.mend == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(env.Stdout, "     mend: %s\n", f.mend); err != nil {
+			return err
+		}
+	}
+	if wrong > 0 {
+		return fmt.Errorf("%d of %d things are wrong: see the mends above", wrong, len(d.findings))
+	}
+	return nil
+}
+
+type doctor struct {
+	env      service.Env
+	flags    service.BusFlags
+	runtime  statedir.Runtime
+	running  bool
+	findings []finding
+}
+
+func (d *doctor) stateDir(context.Context) []finding {
+	if d.flags.External() {
+		return nil
+	}
+	if _, err := statedir.Open(d.env.StateDir); err != nil {
+		return []finding{{"state directory", err.Error(), "give it to this user, or set TOCSIN_STATE_DIR to another"}}
+	}
+	return []finding{{what: "state directory", is: d.env.StateDir}}
+}
+
+func (d *doctor) process(context.Context) []finding {
+	if d.flags.External() {
+		return []finding{{what: "bus", is: "external, " + d.flags.NATSURL}}
+	}
+	r, err := statedir.At(d.env.StateDir).Running()
+	if err != nil {
+		return []finding{{"tocsin up", err.Error(), "start it: tocsin up (an MCP client's gateway also starts it)"}}
+	}
+	d.runtime, d.running = r, true
+	out := []finding{{what: "tocsin up", is: fmt.Sprintf("pid %d, version %s", r.PID, r.Version)}}
+	if r.Version != d.env.Version.Version {
+		out = append(out, finding{"version", fmt.Sprintf("up is %s, this is %s", r.Version, d.env.Version.Version), "restart tocsin up with this binary"})
+	}
+	return out
+}
+
+func (d *doctor) intake(ctx context.Context) []finding {
+	if !d.running {
+		return nil
+	}
+	if d.runtime.IngestURL == "" {
+		return []finding{{"intake", "tocsin up runs without one", "restart tocsin up"}}
+	}
+	status, body, err := get(ctx, d.runtime.IngestURL+"/readyz")
+	switch {
+	case err != nil:
+		return []finding{{"intake", err.Error(), "restart tocsin up; its log is " + statedir.At(d.env.StateDir).Log() + " where a gateway started it"}}
+	case status != http.StatusOK:
+		return []finding{{"intake", fmt.Sprintf("not ready: %s", body), "wait a moment; if it stays, restart tocsin up"}}
+	}
+	return []finding{{what: "intake", is: d.runtime.IngestURL + " is ready"}}
+}
+
+func get(ctx context.Context, url string) (int, string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return 0, "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	body, readErr := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+	return resp.StatusCode, string(body), errors.Join(readErr, resp.Body.Close())
+}
+
+func (d *doctor) bus(ctx context.Context) []finding {
+	if !d.running && !d.flags.External() {
+		return nil
+	}
+	cfg := d.env.Bus(d.flags)
+	cfg.Name, cfg.Role = "tocsin doctor", bus.RoleGateway
+	c, err := bus.Connect(ctx, cfg)
+	if err != nil {
+		return []finding{{"bus", err.Error(), "check TOCSIN_NATS_URL and TOCSIN_NATS_CREDS"}}
+	}
+	defer c.Close()
+	for !c.Connected() {
+		select {
+		case <-ctx.Done():
+			return []finding{{"bus", "no connection within " + doctorTimeout.String(), "is something else on its port? restart tocsin up, or check TOCSIN_NATS_URL"}}
+		case <-c.Changes():
+		}
+	}
+	at := d.runtime.NATSURL
+	if d.flags.External() {
+		at = c.NC.ConnectedUrlRedacted()
+	}
+	out := []finding{{what: "bus", is: at + " answers"}}
+	for _, stream := range bus.Streams() {
+		if err := c.Check(ctx, stream.Name); err != nil {
+			out = append(out, finding{"stream " + stream.Name, err.Error(), "restart tocsin up or tocsin detector: they create what is missing"})
+		}
+	}
+	return append(out, d.detector(ctx, c))
+}
+
+func (d *doctor) detector(ctx context.Context, c *bus.Conn) finding {
+	m, err := c.NC.RequestWithContext(ctx, query.SubjectStatus, nil)
+	if err != nil {
+		return finding{"detector", "does not answer: " + err.Error(), "restart tocsin up, or start tocsin detector"}
+	}
+	var s query.StatusReply
+	if err := json.Unmarshal(m.Data, &s); err != nil {
+		return finding{"detector", "answers in a form of another version", "restart tocsin up with this binary"}
+	}
+	if !s.Detector.Ready {
+		return finding{"detector", fmt.Sprintf("is reading what it missed, %d messages behind", s.Detector.Behind), "wait a moment"}
+	}
+	return finding{what: "detector", is: fmt.Sprintf("ready, %d apps", len(s.Apps))}
+}
+
+func (d *doctor) disk(context.Context) []finding {
+	if d.flags.External() {
+		return nil
+	}
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(d.env.StateDir, &fs); err != nil {
+		return nil // said by stateDir
+	}
+	free := fs.Bavail * uint64(fs.Bsize)
+	is := fmt.Sprintf("%d MiB free", free>>20)
+	if free < lowDisk {
+		return []finding{{"disk", is, "free some space: the streams may take about 1 GiB"}}
+	}
+	return []finding{{what: "disk", is: is}}
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tocsin-bus/tocsin/services/gateway"
+	"github.com/tocsin-bus/tocsin/shared/service"
+	"github.com/tocsin-bus/tocsin/shared/statedir"
+)
+
+type gatewayCommand struct {
+	gateway.Command
+	Autostart bool `help:"Start tocsin up in the background when no bus runs." default:"true" negatable:"" env:"TOCSIN_AUTOSTART"`
+}
+
+// Run serves MCP, and sees to it that there is a bus.
+func (c *gatewayCommand) Run(ctx context.Context, env service.Env) error {
+	if !c.Autostart || c.External() {
+		return c.Command.Run(ctx, env)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var group errgroup.Group
+	group.Go(func() error {
+		k := keeper{
+			dir: statedir.At(env.StateDir), log: env.Logger.With("component", "keeper"),
+			args: []string{"up", "--idle-exit", backgroundIdleExit, "--state-dir", env.StateDir},
+		}
+		return k.run(ctx)
+	})
+	group.Go(func() error {
+		defer cancel()
+		return c.Command.Run(ctx, env)
+	})
+	return group.Wait()
+}

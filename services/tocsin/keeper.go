@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/statedir"
+)
+
+const (
+	// keeperTick is how often the keeper looks whether the bus still runs.
+	keeperTick = 250 * time.Millisecond
+	// startPatience is how long a started bus may take to announce itself
+	// before it is started once more.
+	startPatience = 30 * time.Second
+	// backgroundIdleExit ends a bus that a gateway started, once it is alone.
+	backgroundIdleExit = "4h"
+	// maxLog is where the log of a background bus is begun anew.
+	maxLog = 8 << 20
+)
+
+// keeper sees to it that a bus runs: it starts one in the background when none
+// does, and again when one that it started has gone. A bus that somebody else
+// ran and stopped stays stopped: that was their wish.
+type keeper struct {
+	dir statedir.Dir
+	// args are the arguments of tocsin that start the bus.
+	args []string
+	log  *slog.Logger
+
+	started bool
+	pid     int
+	since   time.Time
+}
+
+// run keeps until ctx ends. It leaves the bus running: other gateways and the
+// next session use it, and it ends by itself when it is idle.
+func (k *keeper) run(ctx context.Context) error {
+	tick := time.NewTicker(keeperTick)
+	defer tick.Stop()
+	for first := true; ; first = false {
+		k.reap()
+		_, err := k.dir.Running()
+		if errors.Is(err, statedir.ErrNotRunning) && k.due(first, time.Now()) {
+			if err := k.start(); err != nil {
+				k.log.Error("the bus can't be started in the background", "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// due says whether a bus that does not run is ours to start now.
+func (k *keeper) due(first bool, now time.Time) bool {
+	if first {
+		return true
+	}
+	return k.started && (k.pid == 0 || now.Sub(k.since) > startPatience) && now.Sub(k.since) > time.Second
+}
+
+// start runs tocsin up, detached: it must outlive this process and not get the
+// signals of its terminal.
+func (k *keeper) start() error {
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	dir, err := statedir.Open(k.dir.Path())
+	if err != nil {
+		return err
+	}
+	out, err := openLog(dir.Log())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = out.Close() }()  // the child has its own
+	cmd := exec.Command(exe, k.args...) //nolint:noctx,gosec // it must outlive us; it is this very program
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	k.started, k.since = true, time.Now()
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", exe, err)
+	}
+	k.pid = cmd.Process.Pid
+	k.log.Info("started the bus in the background", "pid", k.pid, "log", dir.Log())
+	return nil
+}
+
+// reap takes the end of a bus that we started, so that no zombie stays.
+func (k *keeper) reap() {
+	if k.pid == 0 {
+		return
+	}
+	pid, err := syscall.Wait4(k.pid, nil, syscall.WNOHANG, nil)
+	if pid == k.pid || errors.Is(err, syscall.ECHILD) {
+		k.log.Warn("the bus in the background has ended", "pid", k.pid, "log", k.dir.Log())
+		k.pid = 0
+	}
+}
+
+func openLog(path string) (*os.File, error) {
+	flags := os.O_CREATE | os.O_WRONLY | os.O_APPEND
+	if info, err := os.Stat(path); err == nil && info.Size() > maxLog {
+		flags |= os.O_TRUNC
+	}
+	f, err := os.OpenFile(path, flags, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the log of the bus: %w", err)
+	}
+	return f, nil
+}

@@ -1,0 +1,30 @@
+// Command tocsin is an alert bus for AI agents: it takes in what browsers, apps
+// and CI send, finds the few alerts that matter, and puts them in front of a
+// coding agent through MCP.
+package main
+
+import (
+	"os"
+
+	"github.com/tocsin-bus/tocsin/services/detector"
+	"github.com/tocsin-bus/tocsin/services/ingest"
+	"github.com/tocsin-bus/tocsin/shared/service"
+)
+
+// cli is the command line: one field a command.
+type cli struct {
+	service.Settings
+
+	Up       upCommand        `cmd:"" help:"Run bus, intake and detector in the foreground."`
+	Gateway  gatewayCommand   `cmd:"" help:"Serve MCP on stdin and stdout; starts the bus when none runs."`
+	Ingest   ingest.Command   `cmd:"" help:"Run the HTTP intake alone."`
+	Detector detector.Command `cmd:"" help:"Run the detector alone."`
+	Tail     tailCommand      `cmd:"" help:"Show the last alerts, then each new one."`
+	CI       ciCommand        `cmd:"" name:"ci" help:"Post a CI result, from a pipeline."`
+	Doctor   doctorCommand    `cmd:"" help:"Say what runs, where, and what is wrong."`
+	Version  versionCommand   `cmd:"" help:"Print version, commit and Go version."`
+}
+
+func main() {
+	os.Exit(service.Main("tocsin", "An alert bus for AI agents.", &cli{}))
+}
