@@ -85,6 +85,15 @@ func (a *Agent) note(p *mcp.LoggingMessageParams) {
 // Close closes the gateway's stdin and waits for its end.
 func (a *Agent) Close() error { return a.Session.Close() }
 
+// Kill ends the gateway at once, as kill -9 does, and waits until it has.
+func (a *Agent) Kill() error {
+	if err := a.cmd.Process.Kill(); err != nil {
+		return fmt.Errorf("kill the gateway: %w", err)
+	}
+	_ = a.Session.Close() // says that it was killed
+	return nil
+}
+
 // ExitCode is the gateway's, after Close.
 func (a *Agent) ExitCode() int { return a.cmd.ProcessState.ExitCode() }
 

@@ -1,0 +1,133 @@
+package e2e
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+	"github.com/testcontainers/testcontainers-go"
+	"github.com/testcontainers/testcontainers-go/wait"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// TestExternalNATSInAContainer runs ingest, detector and gateway as processes
+// of their own against a NATS server in a container, restarts the server in
+// the middle, and expects every alert once.
+func TestExternalNATSInAContainer(t *testing.T) {
+	testcontainers.SkipIfProviderIsNotHealthy(t)
+	ctx := t.Context()
+	nats := natsContainer(t)
+	url, err := nats.PortEndpoint(ctx, "4222/tcp", "nats")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	dir := t.TempDir()
+	detector := run(t, dir, "detector", "--nats-url="+url)
+	addr := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	intake := run(t, dir, "ingest", "--nats-url="+url, "--ingest-addr="+addr)
+	w := &world{bus: &harness.Bus{Process: intake, StateDir: dir}}
+	w.bus.IngestURL = "http://" + addr
+	w.agent, err = harness.StartAgent(ctx, binary, dir, "container", "--nats-url="+url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.agent.Close(); err != nil {
+			t.Errorf("gateway: %v\n%s", err, w.agent.Log)
+		}
+	})
+	w.ready(t)
+	w.ci(t, map[string]any{"status": "failure", "commit": "before"})
+	if got := w.alerts(t, 1); got[0].Category != alert.CI {
+		t.Fatalf("%+v", got)
+	}
+
+	stopWithin := 5 * time.Second
+	if err := nats.Stop(ctx, &stopWithin); err != nil {
+		t.Fatal(err)
+	}
+	if a := w.post(t, "/ci-result", map[string]any{"status": "failure", "commit": "away"}); a.Status != 503 || a.Header.Get("Retry-After") == "" {
+		t.Fatalf("with the bus away: %d %s", a.Status, a.Body)
+	}
+	if o := w.observe(t, nil); o.Block != "" {
+		t.Fatalf("with the bus away: %s", o.Block)
+	}
+	if err := nats.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.ready(t)
+	w.ci(t, map[string]any{"status": "failure", "commit": "after"})
+	got := w.alerts(t, 1)
+	if len(got) != 1 || got[0].Context["commit"] != "after" {
+		t.Fatalf("%+v\n%s", got, detector.Log)
+	}
+}
+
+// natsContainer builds a NATS server from its module into an image FROM
+// scratch and runs it with JetStream on a fixed port, so that a restart keeps
+// its address.
+func natsContainer(t *testing.T) testcontainers.Container {
+	t.Helper()
+	dir := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "nats-server"), "github.com/nats-io/nats-server/v2")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build nats-server: %v\n%s", err, out)
+	}
+	dockerfile := "FROM scratch\nCOPY nats-server /nats-server\nENTRYPOINT [\"/nats-server\"]\n"
+	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte(dockerfile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	port, natsPort := freePort(t), network.MustParsePort("4222/tcp")
+	c, err := testcontainers.GenericContainer(t.Context(), testcontainers.GenericContainerRequest{
+		ContainerRequest: testcontainers.ContainerRequest{
+			FromDockerfile: testcontainers.FromDockerfile{Context: dir, KeepImage: false},
+			Cmd:            []string{"-js", "-sd", "/data"},
+			ExposedPorts:   []string{natsPort.String()},
+			HostConfigModifier: func(h *container.HostConfig) {
+				h.PortBindings = network.PortMap{natsPort: {{HostIP: netip.MustParseAddr("127.0.0.1"), HostPort: strconv.Itoa(port)}}}
+			},
+			WaitingFor: wait.ForLog("Server is ready").WithStartupTimeout(30 * time.Second),
+		},
+		Started: true,
+	})
+	testcontainers.CleanupContainer(t, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// ready waits until the intake can write again.
+func (w *world) ready(t *testing.T) {
+	t.Helper()
+	if !harness.Poll(t.Context(), 30*time.Second, func() bool { return get(t, w.bus.IngestURL+"/readyz").Status == 200 }) {
+		t.Fatalf("the intake is not ready: %s", get(t, w.bus.IngestURL+"/readyz").Body)
+	}
+}
+
+// run starts a service and stops it at the end.
+func run(t *testing.T, dir string, args ...string) *harness.Process {
+	t.Helper()
+	p, err := harness.Start(binary, dir, nil, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Stop(); err != nil {
+			t.Errorf("tocsin %v: %v\n%s", args, err, p.Log)
+		}
+		noRace(t, p.Log)
+	})
+	return p
+}

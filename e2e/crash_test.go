@@ -1,0 +1,149 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+)
+
+// crashPosts is how many posts a crash test makes, crashKills how many times
+// it kills the bus meanwhile.
+const (
+	crashPosts = 200
+	crashKills = 8
+)
+
+// TestKillLosesAndDoublesNothing posts a stream of events, kills the whole bus
+// again and again in the middle of it, and compares the alerts with what the
+// accepted posts must have raised: each exactly once.
+func TestKillLosesAndDoublesNothing(t *testing.T) {
+	dir := t.TempDir()
+	b, err := harness.Up(t.Context(), binary, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := map[string]bool{}
+	maybe := map[string]bool{} // no answer came: it may be stored or not
+	for i := range crashPosts {
+		commit := fmt.Sprintf("c%03d", i)
+		killed := make(chan error, 1)
+		if i%(crashPosts/crashKills) == crashPosts/crashKills/2 {
+			go func() { killed <- b.Kill() }() // while the post is under way
+		} else {
+			killed <- nil
+		}
+		a, err := b.Post(t.Context(), "/ci-result", map[string]any{"status": "failure", "commit": commit})
+		if err == nil && a.Status == 200 {
+			accepted[commit] = true
+		} else {
+			maybe[commit] = true
+		}
+		if err := <-killed; err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-b.Done():
+			noRace(t, b.Log)
+			if b, err = harness.Up(t.Context(), binary, dir); err != nil {
+				t.Fatal(err)
+			}
+		default:
+		}
+	}
+	t.Cleanup(func() {
+		if err := b.Stop(); err != nil {
+			t.Errorf("%v\n%s", err, b.Log)
+		}
+		noRace(t, b.Log)
+	})
+	if len(accepted) < crashPosts*3/4 {
+		t.Fatalf("only %d of %d posts were accepted", len(accepted), crashPosts)
+	}
+	agent := join(t, b, "after")
+	var told map[string]int
+	ok := harness.Poll(t.Context(), 30*time.Second, func() bool {
+		told = history(t, agent)
+		for c := range accepted {
+			if told[c] == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	for _, c := range slices.Sorted(maps.Keys(told)) {
+		if told[c] > 1 {
+			t.Errorf("%s was told %d times", c, told[c])
+		}
+		if !accepted[c] && !maybe[c] {
+			t.Errorf("%s was told and never posted", c)
+		}
+	}
+	if !ok {
+		for c := range accepted {
+			if told[c] == 0 {
+				t.Errorf("%s was accepted and never told", c)
+			}
+		}
+		t.Fatalf("%s", b.Log)
+	}
+}
+
+// history counts the published CI alerts by commit: the newest 200.
+func history(t *testing.T, agent *harness.Agent) map[string]int {
+	t.Helper()
+	o, err := agent.Observe(context.WithoutCancel(t.Context()), map[string]any{"what": "alerts", "limit": 200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first struct {
+		Alerts []struct {
+			Category string `json:"category"`
+			Context  struct {
+				Commit string `json:"commit"`
+			} `json:"context"`
+		} `json:"alerts"`
+	}
+	if err := json.Unmarshal([]byte(o.First), &first); err != nil {
+		t.Fatalf("observe alerts: %v: %.200s", err, o.First)
+	}
+	counts := map[string]int{}
+	for _, a := range first.Alerts {
+		if a.Category == "ci" {
+			counts[a.Context.Commit]++
+		}
+	}
+	return counts
+}
+
+// TestTheInboxGoesOnAfterAKill kills the gateway: what it had told stays told,
+// and what it had not is told by the next one.
+func TestTheInboxGoesOnAfterAKill(t *testing.T) {
+	w := &world{bus: up(t)}
+	var err error
+	if w.agent, err = harness.StartAgent(t.Context(), binary, w.bus.StateDir, "e2e"); err != nil {
+		t.Fatal(err)
+	}
+	w.ci(t, map[string]any{"status": "failure", "commit": "first"})
+	w.alerts(t, 1)
+	w.ci(t, map[string]any{"status": "failure", "commit": "second"})
+	if err := w.agent.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	w.ci(t, map[string]any{"status": "failure", "commit": "third"})
+	w.agent = join(t, w.bus, "e2e")
+	var commits []string
+	for _, a := range w.alerts(t, 2) {
+		commits = append(commits, fmt.Sprint(a.Context["commit"]))
+	}
+	slices.Sort(commits)
+	if got := strings.Join(commits, " "); got != "second third" {
+		t.Fatalf("the next gateway tells %s", got)
+	}
+}
