@@ -100,3 +100,25 @@ func TestToolsAreSmall(t *testing.T) {
 		t.Errorf("tools of %d bytes", size)
 	}
 }
+
+// FuzzArguments: whatever a client sends is read within the bounds or refused,
+// and a refusal is one line of text that can be shown.
+func FuzzArguments(f *testing.F) {
+	f.Add([]byte(`{"what":"logs","limit":5,"wait_seconds":1}`))
+	f.Add([]byte(`{"events":["ci"],"throttle_seconds":60,"url_filter":"/api"}`))
+	f.Add([]byte(`{"\u001b":{}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		l, err := readLook(data)
+		if err == nil && (l.limit < 1 || l.limit > 200 || l.wait < 0 || l.wait > 50*time.Second || l.since < time.Second) {
+			t.Errorf("%+v", l)
+		}
+		a := readArguments(data)
+		config := readStream(a)
+		if streamErr := a.done(); streamErr == nil && (config.ThrottleSeconds < 1 || config.ThrottleSeconds > 60 || len(config.Events) == 0) {
+			t.Errorf("%+v", config)
+		}
+		if err != nil && strings.ContainsAny(err.Error(), "\x1b\n") {
+			t.Errorf("%q", err)
+		}
+	})
+}

@@ -27,7 +27,7 @@ func (g *gateway) configure(ctx context.Context, data json.RawMessage) (answer, 
 		if switching == "" {
 			return nil, errors.New("streaming_action must be one of enable, disable, status")
 		}
-		return g.switchStream(switching, config)
+		return g.switchStream(ctx, switching, config)
 	case "noise":
 		if noise.Action == "" {
 			return nil, errors.New("noise_action must be one of list, add, remove, auto_detect")
@@ -42,14 +42,14 @@ func (g *gateway) configure(ctx context.Context, data json.RawMessage) (answer, 
 }
 
 // configureStreaming is configure's streaming as a tool of its own.
-func (g *gateway) configureStreaming(_ context.Context, data json.RawMessage) (answer, error) {
+func (g *gateway) configureStreaming(ctx context.Context, data json.RawMessage) (answer, error) {
 	a := readArguments(data)
 	action := a.word("action", "", "enable", "disable", "status")
 	config := readStream(a)
 	if err := a.done(); err != nil {
 		return nil, err
 	}
-	return g.switchStream(action, config)
+	return g.switchStream(ctx, action, config)
 }
 
 func readStream(a *arguments) stream.Config {
@@ -72,7 +72,8 @@ func readNoise(a *arguments) query.NoiseRequest {
 }
 
 // switchStream enables, disables or describes the stream of notifications.
-func (g *gateway) switchStream(action string, config stream.Config) (answer, error) {
+func (g *gateway) switchStream(ctx context.Context, action string, config stream.Config) (answer, error) {
+	g.settle(ctx) // what was raised before stays in the inbox and is no news for the stream
 	var reply any
 	err := g.session.do(g.life, func(s *session, _ time.Time) {
 		switch action {
@@ -105,6 +106,7 @@ func (s *session) describeStream() streamReply {
 
 // noise lists or changes the noise rules, which the detector has.
 func (g *gateway) noise(ctx context.Context, r query.NoiseRequest) (answer, error) {
+	g.settle(ctx)
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	reply, err := ask[query.NoiseReply](ctx, g, query.SubjectNoise, r)

@@ -35,7 +35,7 @@ type notice struct {
 
 // notify logs and publishes what the agent says. Neither can fail the call: the
 // agent could do nothing about it.
-func (g *gateway) notify(_ context.Context, data json.RawMessage) (answer, error) {
+func (g *gateway) notify(ctx context.Context, data json.RawMessage) (answer, error) {
 	a := readArguments(data)
 	message := a.text("message", 64<<10)
 	level := a.text("level", maxText)
@@ -63,6 +63,7 @@ func (g *gateway) notify(_ context.Context, data json.RawMessage) (answer, error
 		n.Level = "info"
 	}
 	g.log.Log(g.life, severity, "llm_notify", "message", n.Message, "context", n.Context, "client", n.Client)
+	g.settle(ctx) // right after the start there is no connection yet
 	if err := g.publishNotice(n); err != nil {
 		g.log.Warn("the notice did not get to the bus", "error", err)
 	}
