@@ -49,10 +49,16 @@ type Agent struct {
 }
 
 // StartAgent runs tocsin gateway on a state directory and initializes it.
+// The bus must be there: it is not started in the background.
 func StartAgent(ctx context.Context, bin, stateDir, name string, args ...string) (*Agent, error) {
+	return StartAgentWith(ctx, bin, stateDir, name, nil, append([]string{"--autostart=false"}, args...)...)
+}
+
+// StartAgentWith is StartAgent with more environment, and with autostart.
+func StartAgentWith(ctx context.Context, bin, stateDir, name string, env []string, args ...string) (*Agent, error) {
 	a := &Agent{Notes: make(chan Notification, 1000), Log: &Log{}}
-	a.cmd = exec.Command(bin, append([]string{"gateway", "--autostart=false"}, args...)...) //nolint:noctx // ended by Close
-	a.cmd.Env = Env(stateDir)
+	a.cmd = exec.Command(bin, append([]string{"gateway"}, args...)...) //nolint:noctx // ended by Close
+	a.cmd.Env = Env(stateDir, env...)
 	a.cmd.Dir = stateDir
 	a.cmd.Stderr = a.Log
 	c := mcp.NewClient(&mcp.Implementation{Name: name, Version: "1"}, &mcp.ClientOptions{

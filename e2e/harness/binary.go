@@ -33,13 +33,14 @@ func Build(ctx context.Context, dir string, race bool) (string, error) {
 // Env is the environment of a process on a state directory: this process's
 // own, without the settings of Tocsin that it may hold.
 func Env(stateDir string, more ...string) []string {
-	env := make([]string, 0, len(os.Environ())+1+len(more))
+	env := make([]string, 0, len(os.Environ())+2+len(more))
 	for _, kv := range os.Environ() {
 		if len(kv) < 7 || kv[:7] != "TOCSIN_" {
 			env = append(env, kv)
 		}
 	}
-	return append(append(env, "TOCSIN_STATE_DIR="+stateDir), more...)
+	// A binary with the race detector would sleep for a second before it ends.
+	return append(append(env, "TOCSIN_STATE_DIR="+stateDir, "GORACE=atexit_sleep_ms=0"), more...)
 }
 
 // Log keeps what a process writes to stderr, for whoever looks into a failure.
