@@ -1,19 +1,22 @@
 package redact
 
+import "strings"
+
 const (
 	shortestCard = 13
 	longestCard  = 19
 )
 
-// card matches a payment card number: 13 to 19 digits, alone or in groups with
-// single spaces or dashes, of a length that its issuer has, that pass Luhn.
+// card matches a payment card number: 13 to 19 digits, in one piece or in the
+// groups that are printed on cards, of a length that its issuer has, that pass
+// Luhn.
 func card(c cursor) hit {
 	if !cardStart(c.text, c.at) {
 		return hit{}
 	}
 	var digits [longestCard]byte
 	var sep byte
-	n, to := 0, 0
+	n, group, to := 0, 0, 0
 	for i := c.at; i < len(c.text); i++ {
 		b := c.text[i]
 		if is(b, classDigit) {
@@ -22,26 +25,37 @@ func card(c cursor) hit {
 			}
 			digits[n] = b - '0'
 			n++
+			group++
 			if cardEnd(c.text, i+1) && plausibleCard(digits[:n]) {
 				to = i + 1
 			}
 			continue
 		}
-		if b != ' ' && b != '-' || sep != 0 && b != sep || !is(byteAt(c.text, i-1), classDigit) {
+		if b != ' ' && b != '-' || sep != 0 && b != sep || !printed(group, n) {
 			break
 		}
-		sep = b
+		sep, group = b, 0
 	}
 	if to == 0 {
 		return hit{}
 	}
-	return hit{from: c.at, to: to, text: c.mask}
+	quote := ""
+	if sep == 0 {
+		quote = jsonNumberQuote(c.text, c.at, to)
+	}
+	return hit{from: c.at, to: to, text: quote + c.mask + quote}
+}
+
+// printed says that cards have a gap behind a group of that many digits, with
+// which there are n: 4 4 4 4, 4 6 5 and 4 6 4.
+func printed(group, n int) bool {
+	return group == 4 && n%4 == 0 || group == 6 && n == 10
 }
 
 // cardStart says that a number may begin at i: not within a word, a longer
-// number or a fraction.
+// number, a fraction or a telephone number.
 func cardStart(s string, i int) bool {
-	if !wordStart(s, i) {
+	if !wordStart(s, i) || byteAt(s, i-1) == '+' {
 		return false
 	}
 	return byteAt(s, i-1) != '.' || !is(byteAt(s, i-2), classDigit)
@@ -50,6 +64,39 @@ func cardStart(s string, i int) bool {
 func cardEnd(s string, i int) bool {
 	next := byteAt(s, i)
 	return !isAlnum(next) && (next != '.' || !is(byteAt(s, i+1), classDigit))
+}
+
+// jsonNumberQuote is the quote that a mask needs where a JSON number stood at
+// from..to, so that the JSON stays valid, and else nothing.
+func jsonNumberQuote(s string, from, to int) string {
+	from = lastNotSpace(s, from)
+	switch before := byteAt(s, from-1); before {
+	case ':':
+		end := lastNotSpace(s, from-1)
+		if byteAt(s, end-1) != '"' {
+			return ""
+		}
+		start := end - 1
+		for start > 0 && end-start < maxQuote && s[start-1] == '\\' {
+			start--
+		}
+		return s[start:end]
+	case '[', ',':
+		to = skipSpace(s, to, true)
+		if after := byteAt(s, to); (after == ',' || after == ']') && strings.IndexByte("{[", s[0]) >= 0 {
+			return `"`
+		}
+	}
+	return ""
+}
+
+// lastNotSpace is where the white space before i begins, at most 64 bytes back.
+func lastNotSpace(s string, i int) int {
+	const far = 64
+	for from := i - far; i > 0 && i > from && is(s[i-1], classSpace); {
+		i--
+	}
+	return i
 }
 
 func plausibleCard(d []byte) bool {

@@ -49,7 +49,7 @@ func fieldBefore(c cursor) (field, bool) {
 	}
 	if q := s[i-1]; isQuote(q) {
 		end := i - 1
-		for end > c.floor && s[end-1] == '\\' {
+		for end > max(c.floor, i-1-maxQuote) && s[end-1] == '\\' {
 			end--
 		}
 		f.quote = s[end:i]
@@ -110,10 +110,10 @@ func onlyLooksNamed(c cursor, f field, last bool) bool {
 	if n := f.start - len(unexpected); n >= 0 && strings.EqualFold(s[n:f.start], unexpected) {
 		return true
 	}
-	if !last && is(byteAt(s, f.value), classDigit) {
+	if !last && (is(byteAt(s, f.value), classDigit) || isErrorType(f.name)) {
 		return true
 	}
-	if f.grade != weak {
+	if f.grade != weak && (last || !isTypeName(f.name)) {
 		return false
 	}
 	from := f.value
@@ -121,7 +121,25 @@ func onlyLooksNamed(c cursor, f field, last bool) bool {
 		from++
 	}
 	to := runEnd(s, from, classBase64)
-	return !last || to > from && !looksSecret(s[from:to])
+	return f.grade == weak && !last || to > from && !looksSecret(s[from:to])
+}
+
+// isErrorType says that a name is that of an error type, such as
+// TokenExpiredError; its message comes next.
+func isErrorType(name string) bool {
+	return strings.HasSuffix(name, "Error") || strings.HasSuffix(name, "Exception") || strings.HasSuffix(name, "Warning")
+}
+
+// isTypeName says that a name is written like that of a type: PasswordService.
+func isTypeName(name string) bool {
+	small := false
+	for i := range len(name) {
+		if !isAlnum(name[i]) {
+			return false
+		}
+		small = small || !digitOrUpper(name[i])
+	}
+	return small && isUpper(name[0])
 }
 
 // multipart matches the value of a form field in a multipart body: after

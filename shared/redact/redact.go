@@ -24,6 +24,9 @@ const (
 	// maxName is the longest name that is looked at, in bytes; of a longer one
 	// the end counts.
 	maxName = 256
+	// maxQuote is how many backslashes before a quote count: those of JSON six
+	// deep within JSON.
+	maxQuote = 63
 )
 
 // mode says what ends an unquoted value.

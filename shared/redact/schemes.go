@@ -26,8 +26,11 @@ func afterSpace(s string, i int) (int, bool) {
 // tokens too: a plain small word after it is not a token.
 func bearer(c cursor) hit {
 	from, ok := afterSpace(c.text, c.at+len("bearer"))
+	if !ok {
+		return hit{}
+	}
 	to := runEnd(c.text, from, classBase64)
-	if !ok || to == from || isQuote(byteAt(c.text, to)) && c.text[to-1] == '=' {
+	if to == from || isQuote(byteAt(c.text, to)) && c.text[to-1] == '=' {
 		return hit{retry: to} // realm="..." is a challenge
 	}
 	value := strings.TrimRight(c.text[from:to], ".")
@@ -37,7 +40,6 @@ func bearer(c cursor) hit {
 	return hit{from: from, to: to, text: c.mask}
 }
 
-// aboutBearer says that a word after Bearer only speaks of it.
 func aboutBearer(word string) bool {
 	if len(word) < 4 {
 		return true
@@ -73,8 +75,11 @@ func looksSecret(word string) bool {
 func basic(c cursor) hit {
 	const shortest, looked = 8, 1024
 	from, ok := afterSpace(c.text, c.at+len("basic"))
+	if !ok {
+		return hit{}
+	}
 	to := runEnd(c.text, from, classBase64)
-	if !ok || to-from < shortest {
+	if to-from < shortest {
 		return hit{retry: to}
 	}
 	value := strings.TrimRight(c.text[from:min(to, from+looked)], "=")

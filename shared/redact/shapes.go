@@ -17,7 +17,8 @@ func allRules() []rule {
 		add("aws", p, token(p, classUpperDigit, 16))
 	}
 	add("google", "AIza", token("AIza", classToken, 30))
-	add("google", "ya29.", token("ya29.", classBase64, 20))
+	add("google", "ya29.c.", token("ya29.c.", classToken, 20))
+	add("google", "ya29.", token("ya29.", classToken, 20))
 	add("google", "GOCSPX-", token("GOCSPX-", classToken, 20))
 	add("azure", "AccountKey=", after("AccountKey=", classBase64, 20))
 	for _, p := range []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"} {
@@ -76,6 +77,9 @@ func after(prefix string, c class, least int) func(cursor) hit {
 	return func(cur cursor) hit {
 		from := cur.at + len(prefix)
 		to := runEnd(cur.text, from, c)
+		for to > from && cur.text[to-1] == '.' { // it ends a sentence
+			to--
+		}
 		if to-from < least {
 			return hit{}
 		}

@@ -29,7 +29,11 @@ func value(c cursor, f field) hit {
 		to = nestedEnd(s, from)
 	}
 	if f.quote != "" {
-		return hit{from: from, to: scalarEnd(s, to), text: f.quote + Mask + f.quote}
+		to = scalarEnd(s, to)
+		if isJSONWord(s[from:to]) {
+			return hit{}
+		}
+		return hit{from: from, to: to, text: f.quote + Mask + f.quote}
 	}
 	to = plainEnd(s, to, c.mode)
 	if c.mode == modeText && wholeLine(s[from:to], f) {
@@ -98,6 +102,10 @@ func nestedEnd(s string, i int) int {
 	return len(s)
 }
 
+// isJSONWord says that a JSON value without quotes is no secret: that there is
+// none, or whether there is one, is often just what the reader looks for.
+func isJSONWord(s string) bool { return s == "null" || s == "true" || s == "false" }
+
 // scalarEnd is where a JSON number or word ends.
 func scalarEnd(s string, i int) int {
 	for i < len(s) && !is(s[i], classSpace) && strings.IndexByte(",}]\"\\", s[i]) < 0 {
@@ -116,8 +124,12 @@ func plainEnd(s string, i int, m mode) int {
 		case m != modeText:
 		case is(c, classSpace), c == '"', c == '<', c == '>', c == '`':
 			return i
-		case c == '\\' && isQuote(byteAt(s, runEndOf(s, i, '\\'))):
-			return i
+		case c == '\\':
+			end := runEndOf(s, i, '\\')
+			if isQuote(byteAt(s, end)) {
+				return i
+			}
+			i = end - 1
 		case strings.IndexByte("',;)}]|", c) >= 0 && closes(s, i+1):
 			return i
 		}

@@ -54,9 +54,10 @@ func (e *Engine) object(m map[string]any, depth int) {
 }
 
 func (e *Engine) member(name string, v any, depth int) any {
-	switch g, _ := e.names.grade(name); {
-	case v == nil || v == "":
+	if _, boolean := v.(bool); v == nil || v == "" || boolean {
 		return v
+	}
+	switch g, _ := e.names.grade(name); {
 	case g >= weak:
 		return Mask
 	case g == counted:

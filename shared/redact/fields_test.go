@@ -1,0 +1,144 @@
+package redact_test
+
+import (
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/shared/redact"
+)
+
+// Names are matched by whole words: authToken is one, author isn't.
+func TestFieldNames(t *testing.T) {
+	t.Parallel()
+	e := redact.New()
+	for _, name := range []string{
+		"password", "Password", "PASSWORD", "passwd", "pwd", "userPassword", "user_password", "user-password", "newPassword2",
+		"password_confirmation", "dbpassword", "PGPASSWORD", "MYSQL_PWD", "passphrase",
+		"secret", "client_secret", "clientSecret", "SECRET_KEY", "secret_key_base", "aws_secret_access_key", "AWSSecretAccessKey",
+		"token", "authToken", "auth_token", "auth-token", "AUTH_TOKEN", "accessToken", "access_token", "accesstoken",
+		"refresh_token", "id_token", "csrfToken", "_csrf", "csrf_token", "xsrfToken", "csrfmiddlewaretoken", "__RequestVerificationToken",
+		"GITHUB_TOKEN", "npm_config__authToken", "sessionToken", "deviceToken", "fcm_token",
+		"apiKey", "api_key", "apikey", "APIKey", "api-key", "X-API-Key", "private_key", "privateKey", "accessKey", "access_key_id",
+		"session_id", "sessionId", "JSESSIONID", "PHPSESSID", "connect.sid", "authorization", "Authorization",
+		"credential", "credentials", "cookie", "jwt", "ssn", "cvv", "cvc", "card_number", "cardNumber", "otp_code", "pin",
+		"user[password]", "user%5Bpassword%5D", "signature", "X-Amz-Signature", "sig", "encryption_key", "signingKey",
+	} {
+		check(t, "URL", e.URL, "/p?a=1&"+name+"=hunter2&b=2", "/p?a=1&"+name+"=[REDACTED]&b=2")
+		check(t, "Body", e.Body, "a=1&"+name+"=hunter2&b=2", "a=1&"+name+"=[REDACTED]&b=2")
+		check(t, "Body", e.Body, `{"a":1,"`+name+`":"hunter2"}`, `{"a":1,"`+name+`":"[REDACTED]"}`)
+		check(t, "String", e.String, "with "+name+"=hunter2 set", "with "+name+"=[REDACTED] set")
+	}
+}
+
+func TestHarmlessNames(t *testing.T) {
+	t.Parallel()
+	e := redact.New()
+	for _, name := range []string{
+		"author", "authors", "authored_by", "coauthor", "authority", "authorId", "tokenizer", "tokenize",
+		"passwordless", "secretary", "keyboard", "monkey", "key", "keys", "primaryKey", "foreign_key", "keyword", "cookbook",
+		"session", "passenger", "passed", "bypass", "compass", "pinned", "spinner", "shipping", "opinion",
+		"design", "signal", "sidebar", "side", "card", "cardinality", "cvs", "max_items", "page", "state", "status",
+		"name", "email", "id", "user", "username", "code", "hash", "nonce", "version", "cache_key", "sort_key", "oauth_version", "otpion",
+	} {
+		for _, text := range []string{
+			"/p?a=1&" + name + "=hunter2&b=2", `{"a":1,"` + name + `":"hunter2"}`, "with " + name + "=hunter2 set", name + ": hunter2",
+		} {
+			check(t, "URL", e.URL, text, text)
+			check(t, "Body", e.Body, text, text)
+			check(t, "String", e.String, text, text)
+		}
+	}
+}
+
+func TestQueries(t *testing.T) {
+	t.Parallel()
+	table(t, redact.New().URL, [][2]string{
+		{"", ""},
+		{"/", "/"},
+		{"https://example.com/a?page=2&sort=name#top", "https://example.com/a?page=2&sort=name#top"},
+		{"https://example.com/?token=abc", "https://example.com/?token=[REDACTED]"},
+		{"https://example.com/?token=abc#top", "https://example.com/?token=[REDACTED]#top"},
+		{"https://example.com/?token=", "https://example.com/?token="},
+		{"https://example.com/?token", "https://example.com/?token"},
+		{"https://example.com/?a=1;token=abc", "https://example.com/?a=1;token=[REDACTED]"},
+		{"https://example.com/?token=a=b&c=1", "https://example.com/?token=[REDACTED]&c=1"},
+		{"https://example.com/?password=a%20b+c", "https://example.com/?password=[REDACTED]"},
+		{"https://example.com/?pass%77ord=abc&b=1", "https://example.com/?pass%77ord=[REDACTED]&b=1"},
+		{"https://example.com/?filter[token]=abc", "https://example.com/?filter[token]=[REDACTED]"},
+		{"https://example.com/cb#access_token=abc&state=1", "https://example.com/cb#access_token=[REDACTED]&state=1"},
+		{"https://u:p@example.com:8443/", "https://[REDACTED:url_credentials]@example.com:8443/"},
+		{"https://example.com/?next=%2Fx%3Ftoken%3Dabc", "https://example.com/?next=%2Fx%3Ftoken%3D[REDACTED]"},
+		{"https://example.com/r?to=https%3A%2F%2Fu%3Ap%40h%2F", "https://example.com/r?to=https:%2F%2F[REDACTED:url_credentials]%40h%2F"},
+		{"https://example.com/u/" + github + "/x", "https://example.com/u/[REDACTED:github]/x"},
+		{"/a?mail=ada@example.com", "/a?mail=ada@example.com"},
+		{"http://localhost:3000/auth/login?author=ada", "http://localhost:3000/auth/login?author=ada"},
+		{"http://localhost:3000/token:exchange", "http://localhost:3000/token:exchange"},
+		{"data:image/png;base64,iVBORw0KGgo=", "data:image/png;base64,iVBORw0KGgo="},
+	})
+}
+
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	table(t, redact.New().Body, [][2]string{
+		{`{"password":"hunter2","a":1}`, `{"password":"[REDACTED]","a":1}`},
+		{`{ "password" : "hunter2" , "a" : 1 }`, `{ "password" : "[REDACTED]" , "a" : 1 }`},
+		{"{\n  \"password\":\n    \"hunter2\"\n}", "{\n  \"password\":\n    \"[REDACTED]\"\n}"},
+		{`{"user":{"auth":{"token":"abc"}}}`, `{"user":{"auth":"[REDACTED]"}}`},
+		{`{"user":{"x":{"token":"abc"}}}`, `{"user":{"x":{"token":"[REDACTED]"}}}`},
+		{`{"password":"a\"b\\","c":"d"}`, `{"password":"[REDACTED]","c":"d"}`},
+		{`{"password":123456,"a":1}`, `{"password":"[REDACTED]","a":1}`},
+		{`{"secret":["a","b"],"a":1}`, `{"secret":"[REDACTED]","a":1}`},
+		{`{"credentials":{"user":"a","pass":"}b"},"a":1}`, `{"credentials":"[REDACTED]","a":1}`},
+		{`{"pa\u0073sword":"hunter2"}`, `{"pa\u0073sword":"[REDACTED]"}`},
+		{`{"token":"hunter`, `{"token":"[REDACTED]`},
+		{`{"credentials":{"user":"ada","pas`, `{"credentials":"[REDACTED]"`},
+		{`{"body":"{\"password\":\"hunter2\",\"a\":1}"}`, `{"body":"{\"password\":\"[REDACTED]\",\"a\":1}"}`},
+		{`{"b":"{\"c\":\"{\\\"token\\\":\\\"abc\\\",\\\"n\\\":1}\"}"}`, `{"b":"{\"c\":\"{\\\"token\\\":\\\"[REDACTED]\\\",\\\"n\\\":1}\"}"}`},
+		{`{"b":"{\"password\":123}"}`, `{"b":"{\"password\":\"[REDACTED]\"}"}`},
+		{`[{"name":"a","token":"abc"},{"token":"def"}]`, `[{"name":"a","token":"[REDACTED]"},{"token":"[REDACTED]"}]`},
+		{`{"token":""}`, `{"token":""}`},
+		{`{"max_tokens":4096,"usage":{"total_tokens":17}}`, `{"max_tokens":4096,"usage":{"total_tokens":17}}`},
+		{`{"tokens":["abc","def"]}`, `{"tokens":"[REDACTED]"}`},
+		{`{"url":"https://example.com/?token=abc&x=1","n":1}`, `{"url":"https://example.com/?token=[REDACTED]&x=1","n":1}`},
+		{`{'password': 'hunter2', 'a': 1}`, `{'password': '[REDACTED]', 'a': 1}`},
+		{`{password: "hunter2", a: 1}`, `{password: "[REDACTED]", a: 1}`},
+		{"{\"token\":\"abc\"}\n{\"token\":\"def\"}", "{\"token\":\"[REDACTED]\"}\n{\"token\":\"[REDACTED]\"}"},
+	})
+}
+
+func TestForms(t *testing.T) {
+	t.Parallel()
+	table(t, redact.New().Body, [][2]string{
+		{"user=ada&password=hunter2&go=1", "user=ada&password=[REDACTED]&go=1"},
+		{"user=ada&password=hunter2,}'x)&go=1", "user=ada&password=[REDACTED]&go=1"},
+		{"password=a%26b&x=1", "password=[REDACTED]&x=1"},
+		{"user%5Bpassword%5D=hunter2", "user%5Bpassword%5D=[REDACTED]"},
+		{"data=%7B%22token%22%3A%22abc%22%7D", "data=%7B%22token%22:%22[REDACTED]%22%7D"},
+		{"--b\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\nhunter2\r\n--b--",
+			"--b\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\n[REDACTED]\r\n--b--"},
+		{"<login><user>ada</user><password>hunter2</password></login>", "<login><user>ada</user><password>[REDACTED]</password></login>"},
+	})
+}
+
+func TestLogLines(t *testing.T) {
+	t.Parallel()
+	table(t, redact.New().String, [][2]string{
+		{"login failed password=hunter2 user=ada", "login failed password=[REDACTED] user=ada"},
+		{"login failed: password: hunter2", "login failed: password: [REDACTED]"},
+		{`level=info token="a b" n=1`, `level=info token="[REDACTED]" n=1`},
+		{"DB_PASSWORD=hunter2\nPORT=80", "DB_PASSWORD=[REDACTED]\nPORT=80"},
+		{"(token=abc)", "(token=[REDACTED])"},
+		{"token=abc, user=ada", "token=[REDACTED], user=ada"},
+		{"GET /x?token=abc&b=1 500", "GET /x?token=[REDACTED]&b=1 500"},
+		{"password => 'hunter2'", "password => '[REDACTED]'"},
+		{"mysql --password=hunter2 -u ada", "mysql --password=[REDACTED] -u ada"},
+		{"X-Auth-Token: abc", "X-Auth-Token: [REDACTED]"},
+		{"Set-Cookie: sid=abc; Path=/; HttpOnly", "Set-Cookie: [REDACTED]"},
+	})
+}
+
+func check(t *testing.T, call string, mask func(string) string, text, want string) {
+	t.Helper()
+	if got := mask(text); got != want {
+		t.Errorf("%s(%q)\n got %q\nwant %q", call, text, got, want)
+	}
+}
