@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,8 @@ type body struct {
 	load  *load
 }
 
+var byteOrderMark = []byte("\ufeff")
+
 // rooms holds the memory of bodies that were answered. Nothing decoded points
 // into it: decoding copies.
 var rooms = sync.Pool{New: func() any { room := make([]byte, firstRead); return &room }}
@@ -41,8 +44,8 @@ func (h *handler) read(r *http.Request) (b *body, refusal reply, ok bool) {
 	if r.ContentLength > maxBody {
 		return nil, tooLarge(r), false
 	}
-	if h.load.full() {
-		return nil, h.shed(), false
+	if !h.load.enter() {
+		return nil, h.shed("too many requests are under way: try again later"), false
 	}
 	b = &body{load: h.load, room: rooms.Get().(*[]byte)}
 	if refusal, ok = h.fill(b, r); !ok {
@@ -62,7 +65,7 @@ func (h *handler) fill(b *body, r *http.Request) (reply, bool) {
 			}
 			share = max(share, 1)
 			if !h.load.take(share) {
-				return h.shed(), false
+				return h.shed("too many bytes are under way: try again later"), false
 			}
 			b.taken += share
 			b.grow(n)
@@ -73,7 +76,8 @@ func (h *handler) fill(b *body, r *http.Request) (reply, bool) {
 		case n > maxBody:
 			return tooLarge(r), false
 		case errors.Is(err, io.EOF):
-			b.data = (*b.room)[:n]
+			// Some editors and shells put a mark before what they write.
+			b.data = bytes.TrimPrefix((*b.room)[:n], byteOrderMark)
 			return reply{}, true
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return refuse(http.StatusRequestTimeout, fmt.Sprintf("the request did not arrive within %s", readTimeout)).with("Connection", "close"), false
@@ -96,13 +100,14 @@ func (b *body) grow(n int) {
 
 func (b *body) release() {
 	b.load.give(b.taken)
+	b.load.leave()
 	rooms.Put(b.room)
 	b.data, b.room = nil, nil
 }
 
-func (h *handler) shed() reply {
+func (h *handler) shed(why string) reply {
 	h.metrics.shed.Inc()
-	return refuse(http.StatusTooManyRequests, "too many bytes are under way: try again later").with("Retry-After", retryAfter)
+	return refuse(http.StatusTooManyRequests, why).with("Retry-After", retryAfter)
 }
 
 func tooLarge(r *http.Request) reply {
@@ -129,7 +134,7 @@ func contentType(r *http.Request, allowed ...string) (string, reply, bool) {
 	if err != nil {
 		return refusal(must)
 	}
-	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
+	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") && !strings.EqualFold(charset, "utf8") {
 		return refusal("the charset of Content-Type must be utf-8")
 	}
 	for _, want := range allowed {

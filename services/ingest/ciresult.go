@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -51,9 +52,12 @@ func (h *handler) prepareResult(r *http.Request, data []byte) (ci.Result, []*nat
 		return ci.Result{}, nil, refusePublish(err), false
 	}
 	defer done()
+	if len(bytes.TrimSpace(data)) == 0 {
+		return ci.Result{}, nil, refuse(http.StatusBadRequest, "the body is empty: send one CI result, a JSON object with status"), false
+	}
 	result, err := ci.Decode(data)
 	if err != nil {
-		return ci.Result{}, nil, refuseBody(err), false
+		return ci.Result{}, nil, refuse(http.StatusBadRequest, err.Error()), false
 	}
 	cleanResult(&result, h.masker)
 	msgs, err := resultMessages(result)

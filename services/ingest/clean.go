@@ -33,8 +33,10 @@ const (
 )
 
 // cleanEvent makes an event fit to be stored: visible, masked, bounded, and
-// with a time.
+// with a time. A payload that its kind doesn't name is an unknown field: it
+// goes, and is neither validated nor cleaned.
 func cleanEvent(e *telemetry.Event, m Masker, now time.Time) {
+	keepPayload(e)
 	eachText(e, func(s *string, _ int) { *s = untrusted.Strip(*s) })
 	if l := e.Log; l != nil {
 		l.Args = stripArgs(l.Args)
@@ -57,6 +59,28 @@ func cleanEvent(e *telemetry.Event, m Masker, now time.Time) {
 	e.Time = e.Time.UTC()
 	if y := e.Time.Year(); e.Time.IsZero() || y < 1 || y > 9999 {
 		e.Time = now
+	}
+}
+
+// keepPayload drops what stands beside the payload that the kind names.
+func keepPayload(e *telemetry.Event) {
+	had := *e
+	e.Log, e.Network, e.Vitals, e.Action, e.Memory, e.Circuit, e.Security = nil, nil, nil, nil, nil, nil, nil
+	switch e.Kind {
+	case telemetry.KindLog:
+		e.Log = had.Log
+	case telemetry.KindNetwork:
+		e.Network = had.Network
+	case telemetry.KindVitals:
+		e.Vitals = had.Vitals
+	case telemetry.KindAction:
+		e.Action = had.Action
+	case telemetry.KindMemory:
+		e.Memory = had.Memory
+	case telemetry.KindCircuit:
+		e.Circuit = had.Circuit
+	case telemetry.KindSecurity:
+		e.Security = had.Security
 	}
 }
 

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -71,7 +72,7 @@ func (h *handler) prepare(r *http.Request, media string, data []byte) (batch, re
 	defer done()
 	events, err := telemetry.Decode(form(media), data)
 	if err != nil {
-		return batch{}, refuseBody(err), false
+		return batch{}, refuseEvents(err, isBatch(media, data)), false
 	}
 	if len(events) > maxBatch {
 		return batch{}, refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("a batch must be at most %d events, not %d", maxBatch, len(events))), false
@@ -88,6 +89,12 @@ func (h *handler) prepare(r *http.Request, media string, data []byte) (batch, re
 		return batch{}, refuse(http.StatusInternalServerError, err.Error()), false
 	}
 	return batch{msgs, len(events), kinds}, reply{}, true
+}
+
+// isBatch says whether a body is meant to hold more than one event: all are but
+// a JSON object.
+func isBatch(media string, data []byte) bool {
+	return media != typeJSON || bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("["))
 }
 
 func form(media string) telemetry.Form {

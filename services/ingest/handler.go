@@ -124,7 +124,7 @@ func (h *handler) admit(r *http.Request, target route, found bool) (answer reply
 		if allow == http.MethodGet {
 			allow = "GET, HEAD"
 		}
-		return refuse(http.StatusMethodNotAllowed, "method not allowed: "+allow+" is").with("Allow", allow), true
+		return refuse(http.StatusMethodNotAllowed, "method not allowed: allowed is "+allow).with("Allow", allow), true
 	case target.method == http.MethodPost && !h.authorized(r):
 		return refuse(http.StatusUnauthorized, "a token is required: send Authorization: Bearer with the value of TOCSIN_TOKEN").
 			with("WWW-Authenticate", "Bearer"), true

@@ -146,6 +146,7 @@ func TestAnswers(t *testing.T) {
 		header       []string
 		sink         *fakeSink
 		change       func(*Config)
+		crowd        int64 // requests under way already
 	}
 	text := func(s string) io.Reader { return strings.NewReader(s) }
 	var golden bytes.Buffer
@@ -154,6 +155,12 @@ func TestAnswers(t *testing.T) {
 		{name: "an array", status: 200, method: "POST", path: "/v1/events", body: text("[" + logEvent + "," + logEvent + "]"), header: j},
 		{name: "an empty array", status: 200, method: "POST", path: "/v1/events", body: text("[]"), header: j},
 		{name: "NDJSON", status: 200, method: "POST", path: "/v1/events", body: text(logEvent + "\n\n" + logEvent + "\n"), header: []string{"Content-Type", "application/x-ndjson"}},
+		{name: "NDJSON of Windows, no end of line", status: 200, method: "POST", path: "/v1/events", body: text(logEvent + "\r\n\r\n" + logEvent), header: []string{"Content-Type", "application/x-ndjson; charset=UTF-8"}},
+		{name: "NDJSON as text", status: 200, method: "POST", path: "/v1/events", body: text(logEvent + "\n" + logEvent), header: []string{"Content-Type", "text/plain"}},
+		{name: "a byte order mark", status: 200, method: "POST", path: "/v1/events", body: text("\ufeff" + logEvent), header: j},
+		{name: "a charset", status: 200, method: "POST", path: "/v1/events", body: text(logEvent), header: []string{"Content-Type", "Application/JSON; charset=utf8"}},
+		{name: "a CI result with a byte order mark", status: 200, method: "POST", path: "/ci-result", body: text("\ufeff" + failure), header: j},
+		{name: "a CI result without failures", status: 200, method: "POST", path: "/ci-result", body: text(`{"status":"success","failures":[],"color":"green"}`), header: j},
 		{name: "sendBeacon", status: 200, method: "POST", path: "/v1/events", body: text(logEvent), header: []string{"Content-Type", "text/plain;charset=UTF-8", "Origin", "http://localhost:3000"}},
 		{name: "a CI result", status: 200, method: "POST", path: "/ci-result", body: text(failure), header: j},
 		{name: "a CI result as text", status: 200, method: "POST", path: "/ci-result", body: text(failure), header: []string{"Content-Type", "text/plain"}},
@@ -166,8 +173,18 @@ func TestAnswers(t *testing.T) {
 		{name: "a wrong event in a batch", status: 400, method: "POST", path: "/v1/events", body: text("[" + logEvent + "," + logEvent + `,{"kind":"trace"}]`), header: j},
 		{name: "a wrong type in a batch", status: 400, method: "POST", path: "/v1/events", body: text("[" + logEvent + `,{"kind":"log","log":{"level":"info","message":7}}]`), header: j},
 		{name: "a wrong line", status: 400, method: "POST", path: "/v1/events", body: text(logEvent + "\n{"), header: []string{"Content-Type", "application/x-ndjson"}},
+		{name: "a wrong first line", status: 400, method: "POST", path: "/v1/events", body: text(`{"kind":"log"}` + "\n" + logEvent), header: []string{"Content-Type", "text/plain"}},
+		{name: "an array that breaks off", status: 400, method: "POST", path: "/v1/events", body: text("[" + logEvent + `,{"kind":`), header: j},
+		{name: "no object", status: 400, method: "POST", path: "/v1/events", body: text("7"), header: j},
+		{name: "no object in a batch", status: 400, method: "POST", path: "/v1/events", body: text("[" + logEvent + ",null]"), header: j},
 		{name: "no JSON", status: 400, method: "POST", path: "/v1/events", body: text("hello"), header: j},
 		{name: "no event", status: 400, method: "POST", path: "/v1/events", body: text(" "), header: j},
+		{name: "no body", status: 400, method: "POST", path: "/v1/events", header: j},
+		{name: "no line", status: 400, method: "POST", path: "/v1/events", body: text("\n\r\n"), header: []string{"Content-Type", "application/x-ndjson"}},
+		{name: "no CI result", status: 400, method: "POST", path: "/ci-result", header: j},
+		{name: "a list of CI results", status: 400, method: "POST", path: "/ci-result", body: text("[" + failure + "]"), header: j},
+		{name: "a CI result that breaks off", status: 400, method: "POST", path: "/ci-result", body: text(failure[:20]), header: j},
+		{name: "failures of CI that are none", status: 400, method: "POST", path: "/ci-result", body: text(`{"status":"failure","failures":["test_login"]}`), header: j},
 		{name: "a wrong status of CI", status: 400, method: "POST", path: "/ci-result", body: text(`{"status":"passed"}`), header: j},
 		{name: "no status of CI", status: 400, method: "POST", path: "/ci-result", body: text(`{}`), header: j},
 		{name: "a wrong source of CI", status: 400, method: "POST", path: "/ci-result", body: text(`{"status":"success","source":"jenkins"}`), header: j},
@@ -194,12 +211,21 @@ func TestAnswers(t *testing.T) {
 		{name: "preflight of a foreign page", status: 403, method: "OPTIONS", path: "/v1/events", header: []string{"Origin", "https://evil.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Private-Network", "true"}},
 		{name: "preflight of null", status: 403, method: "OPTIONS", path: "/v1/events", header: []string{"Origin", "null", "Access-Control-Request-Method", "POST"}},
 		{name: "preflight for CI results", status: 403, method: "OPTIONS", path: "/ci-result", header: []string{"Origin", "http://localhost:3000", "Access-Control-Request-Method", "POST"}},
+		{name: "preflight needs no token", status: 204, method: "OPTIONS", path: "/v1/events", header: []string{"Origin", "http://localhost:3000", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization"}, change: withToken},
+		{name: "a page without the token learns it", status: 401, method: "POST", path: "/v1/events", body: text(logEvent), header: with("Origin", "http://localhost:3000"), change: withToken},
+		{name: "a foreign page reads events", status: 403, method: "GET", path: "/v1/events", header: []string{"Origin", "https://evil.example"}},
+		{name: "a foreign page asks for health", status: 403, method: "GET", path: "/healthz", header: []string{"Origin", "https://evil.example"}},
+		{name: "a sandboxed page sends a CI result", status: 403, method: "POST", path: "/ci-result", body: text(failure), header: []string{"Content-Type", "text/plain", "Origin", "null"}},
+		{name: "a foreign page asks for nothing that is there", status: 403, method: "GET", path: "/", header: []string{"Origin", "https://evil.example"}},
+		{name: "a rebound host sends a preflight", status: 403, method: "OPTIONS", path: "/v1/events", header: []string{"Host", "evil.example", "Origin", "http://evil.example", "Access-Control-Request-Method", "POST"}},
 		{name: "another path", status: 404, method: "GET", path: "/"},
 		{name: "another path, posted", status: 404, method: "POST", path: "/v1/event", body: text(logEvent), header: j},
 		{name: "GET of events", status: 405, method: "GET", path: "/v1/events"},
 		{name: "OPTIONS of events", status: 405, method: "OPTIONS", path: "/v1/events"},
 		{name: "PUT of a CI result", status: 405, method: "PUT", path: "/ci-result", body: text(failure), header: j},
 		{name: "POST of health", status: 405, method: "POST", path: "/healthz"},
+		{name: "HEAD of events", status: 405, method: "HEAD", path: "/v1/events"},
+		{name: "DELETE of metrics", status: 405, method: "DELETE", path: "/metrics"},
 		{name: "late", status: 408, method: "POST", path: "/v1/events", body: lateBody{}, header: j},
 		{name: "too large", status: 413, method: "POST", path: "/v1/events", body: large(), header: j},
 		{name: "too large without a length", status: 413, method: "POST", path: "/ci-result", body: unsized{large()}, header: j},
@@ -211,6 +237,7 @@ func TestAnswers(t *testing.T) {
 		{name: "another charset", status: 415, method: "POST", path: "/v1/events", body: text(logEvent), header: []string{"Content-Type", "text/plain; charset=latin1"}},
 		{name: "compressed", status: 415, method: "POST", path: "/v1/events", body: text(logEvent), header: with("Content-Encoding", "gzip")},
 		{name: "too much under way", status: 429, method: "POST", path: "/v1/events", body: text(logEvent), header: j, change: func(c *Config) { c.MaxInFlight = 10 }},
+		{name: "too many under way", status: 429, method: "POST", path: "/ci-result", body: text(failure), header: j, crowd: maxRequests},
 		{name: "the bus is busy", status: 429, method: "POST", path: "/v1/events", body: text(logEvent), header: j, sink: &fakeSink{err: fmt.Errorf("publish to telemetry.default.log: %w", bus.ErrBusy)}},
 		{name: "a bug", status: 500, method: "POST", path: "/v1/events", body: text(`{"kind":"log","log":{"level":"info","message":"panic"}}`), header: j},
 		{name: "the bus is away", status: 503, method: "POST", path: "/v1/events", body: text(logEvent), header: j, sink: &fakeSink{err: bus.ErrAway}},
@@ -228,6 +255,7 @@ func TestAnswers(t *testing.T) {
 				c.change(cfg)
 			}
 		})
+		h.load.requests.Store(c.crowd)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, ask(c.method, c.path, c.body, c.header...))
 		if w.Code != c.status {
@@ -236,8 +264,8 @@ func TestAnswers(t *testing.T) {
 		if stored := len(c.sink.msgs) > 0; stored != (accepted == 1) || stored && w.Code != 200 {
 			t.Errorf("%s: %d messages stored, %d times told, status %d", c.name, len(c.sink.msgs), accepted, w.Code)
 		}
-		if h.load.used.Load() != 0 {
-			t.Errorf("%s: %d bytes are still under way", c.name, h.load.used.Load())
+		if h.load.used.Load() != 0 || h.load.requests.Load() != c.crowd {
+			t.Errorf("%s: %d bytes and %d requests are still under way", c.name, h.load.used.Load(), h.load.requests.Load())
 		}
 		fmt.Fprintf(&golden, "=== %s\n%s %s\n%s\n", c.name, c.method, c.path, render(w.Result()))
 	}

@@ -37,10 +37,17 @@ type reading struct {
 	used     int64
 }
 
-// load counts the bytes of bodies under way against their bound.
+// maxRequests is how many requests may be under way at once, whatever their
+// size. It is below maxConns, so that those past it get an answer, and so do
+// those who ask whether the intake is alive.
+const maxRequests = 512
+
+// load counts the requests under way and the bytes of their bodies against
+// their bounds.
 type load struct {
 	limit    int64
 	used     atomic.Int64
+	requests atomic.Int64
 	pressure atomic.Int32
 	// changes tells the reporter. Where it is full, the reporter has enough to
 	// do and compares with the pressure itself afterwards.
@@ -62,8 +69,17 @@ func (l *load) take(n int64) bool {
 
 func (l *load) give(n int64) { l.note(l.used.Add(-n)) }
 
-// full says whether nothing more can be taken.
-func (l *load) full() bool { return l.used.Load() >= l.limit }
+// enter counts a request, or reports false where it would pass a bound.
+func (l *load) enter() bool {
+	if l.requests.Add(1) > maxRequests {
+		l.requests.Add(-1)
+		return false
+	}
+	return true
+}
+
+// leave ends what enter began.
+func (l *load) leave() { l.requests.Add(-1) }
 
 func (l *load) note(used int64) {
 	for {

@@ -17,6 +17,7 @@ type metrics struct {
 	events         *prometheus.CounterVec
 	ciResults      *prometheus.CounterVec
 	shed, panics   prometheus.Counter
+	reportsDropped prometheus.Counter
 	publishSeconds prometheus.Histogram
 	page           http.Handler
 }
@@ -37,8 +38,10 @@ func newMetrics(r *prometheus.Registry) *metrics {
 		requests:  counters("requests_total", "Requests answered, by path and status.", "path", "code"),
 		events:    counters("events_total", "Events accepted, by kind.", "kind"),
 		ciResults: counters("ci_results_total", "CI results accepted, by status.", "status"),
-		shed:      counter("shed_total", "Requests refused because too many bytes were under way."),
+		shed:      counter("shed_total", "Requests refused because too many requests or bytes were under way."),
 		panics:    counter("panics_total", "Requests that ended in a bug."),
+		reportsDropped: counter("reports_dropped_total",
+			"Reports of the intake about itself that were dropped because too many waited for the bus."),
 		publishSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "tocsin", Subsystem: "ingest", Name: "publish_seconds",
 			Help:    "Time from the first message of a request to its last acknowledgement.",
@@ -66,6 +69,7 @@ func (m *metrics) watch(l *load, s *busSink) {
 			prometheus.GaugeOpts{Namespace: "tocsin", Subsystem: "ingest", Name: name, Help: help}, value))
 	}
 	gauge("in_flight_bytes", "Bytes of bodies under way.", func() float64 { return float64(l.used.Load()) })
+	gauge("in_flight_requests", "Requests with a body under way.", func() float64 { return float64(l.requests.Load()) })
 	gauge("in_flight_limit_bytes", "How many bytes of bodies may be under way.", func() float64 { return float64(l.limit) })
 	gauge("breaker_state", "The circuit breaker to the bus: 0 closed, 1 half open, 2 open.",
 		func() float64 { return float64(s.breaker.State()) })

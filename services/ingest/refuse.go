@@ -68,10 +68,11 @@ func refuseAt(status int, text string, index int) reply {
 	return reply{status: status, body: append(body, '}')}
 }
 
-// refuseBody says what is wrong with a body.
-func refuseBody(err error) reply {
+// refuseEvents says what is wrong with a body of events, and in a batch with
+// which of them.
+func refuseEvents(err error, batch bool) reply {
 	var field *telemetry.FieldError
-	if errors.As(err, &field) {
+	if batch && errors.As(err, &field) {
 		return refuseAt(http.StatusBadRequest, err.Error(), field.Index)
 	}
 	return refuse(http.StatusBadRequest, err.Error())

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
@@ -20,6 +21,9 @@ const (
 	maxPending = 16
 	// reportRetry is the pause after a report that the bus did not take.
 	reportRetry = 500 * time.Millisecond
+	// reportPause is the shortest time between two reports that were taken: a
+	// state that flaps is told in bundles.
+	reportPause = time.Second
 )
 
 // turn is a change of the circuit breaker.
@@ -36,6 +40,8 @@ type reporter struct {
 	sink *busSink
 	load *load
 	log  *slog.Logger
+	// dropped counts reports that went because too many were waiting.
+	dropped prometheus.Counter
 
 	pending []telemetry.Event
 	// pressure and circuit are the states told last or waiting to be.
@@ -57,27 +63,24 @@ func (r *reporter) run(ctx context.Context) {
 			r.addCircuit(turn{state: r.sink.breaker.State()})
 		case <-due:
 			due = nil
-			if !r.publish(ctx) {
-				due = time.After(reportRetry)
-			}
-			continue
 		}
-		if due == nil && len(r.pending) > 0 && !r.publish(ctx) {
-			due = time.After(reportRetry)
+		if due == nil && len(r.pending) > 0 {
+			due = time.After(r.publish(ctx))
 		}
 	}
 }
 
-// publish tells what is pending, and says whether nothing is left to tell.
-func (r *reporter) publish(ctx context.Context) bool {
+// publish tells what is pending, and says how long to wait with the next.
+func (r *reporter) publish(ctx context.Context) time.Duration {
 	msgs, err := messages(r.pending, ownApp)
 	if err != nil {
+		r.dropped.Add(float64(len(r.pending)))
 		r.log.Error("a report about the intake itself is lost", "error", err)
 	} else if err := r.sink.Publish(ctx, msgs...); err != nil {
-		return false
+		return reportRetry
 	}
 	r.pending = nil
-	return true
+	return reportPause
 }
 
 func (r *reporter) addPressure(got reading) {
@@ -123,6 +126,7 @@ func (r *reporter) add(e telemetry.Event) {
 	}
 	if len(r.pending) == maxPending {
 		r.pending = r.pending[1:]
+		r.dropped.Inc()
 	}
 	r.pending = append(r.pending, e)
 }

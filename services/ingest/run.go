@@ -31,7 +31,7 @@ const DefaultAddr = "127.0.0.1:7400"
 // Bounds of the listener. At maxConns, further connections wait in the kernel's
 // queue until one of those ends.
 const (
-	maxConns      = 1024
+	maxConns      = 2048
 	headerTimeout = 5 * time.Second
 	// readTimeout is for the whole request; what comes later is dropped.
 	readTimeout = 10 * time.Second
@@ -85,6 +85,10 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("listen for the intake: %w: free the port or set TOCSIN_INGEST_ADDR", err)
 	}
+	if t, ok := l.Addr().(*net.TCPAddr); ok && cfg.Token == "" && !t.IP.IsLoopback() {
+		// A name below localhost is whatever the resolver makes of it.
+		return errors.Join(needsToken(cfg.Addr), l.Close())
+	}
 	sink, err := openSink(ctx, cfg)
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -92,7 +96,7 @@ func Run(ctx context.Context, cfg Config) error {
 	defer sink.close()
 	h := newHandler(cfg, sink)
 	h.metrics.watch(h.load, sink)
-	reporter := &reporter{sink: sink, load: h.load, log: cfg.Logger}
+	reporter := &reporter{sink: sink, load: h.load, log: cfg.Logger, dropped: h.metrics.reportsDropped}
 
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return sink.run(ctx) })
@@ -107,7 +111,16 @@ func Run(ctx context.Context, cfg Config) error {
 }
 
 func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
-	err := service.ServeHTTP(ctx, l, &http.Server{
+	err := service.ServeHTTP(ctx, l, newServer(h, log))
+	if errors.Is(err, context.DeadlineExceeded) {
+		log.Warn("requests that took too long were cut off", "error", err)
+		return nil
+	}
+	return err
+}
+
+func newServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
@@ -115,12 +128,9 @@ func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	})
-	if errors.Is(err, context.DeadlineExceeded) {
-		log.Warn("requests that took too long were cut off", "error", err)
-		return nil
+		// OPTIONS * is answered by the handler, which looks at Host and Origin.
+		DisableGeneralOptionsHandler: true,
 	}
-	return err
 }
 
 // complete fills in the defaults and says what can't be.
@@ -147,13 +157,17 @@ func (c Config) complete() (Config, error) {
 		return c, nil
 	}
 	if c.Token == "" {
-		return c, service.Usagef("TOCSIN_INGEST_ADDR %s can be reached from other machines: set TOCSIN_TOKEN, or listen on 127.0.0.1", c.Addr)
+		return c, needsToken(c.Addr)
 	}
 	ip := net.ParseIP(host)
 	if host != "" && (ip == nil || !ip.IsUnspecified()) {
 		c.AllowedHosts = append(slices.Clone(c.AllowedHosts), bracketed(host))
 	}
 	return c, nil
+}
+
+func needsToken(addr string) error {
+	return service.Usagef("TOCSIN_INGEST_ADDR %s can be reached from other machines: set TOCSIN_TOKEN, or listen on 127.0.0.1", addr)
 }
 
 func bracketed(host string) string {

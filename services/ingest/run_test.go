@@ -81,7 +81,10 @@ func serveBus(t *testing.T, dir statedir.Dir) (stop func()) {
 // start runs an intake; stop ends it and checks how.
 func start(t *testing.T, cfg Config) (url string, stop func()) {
 	t.Helper()
-	cfg.Addr, cfg.Masker, cfg.Logger = "127.0.0.1:0", fakeMasker{}, quiet()
+	cfg.Addr, cfg.Logger = "127.0.0.1:0", quiet()
+	if cfg.Masker == nil {
+		cfg.Masker = fakeMasker{}
+	}
 	ready := make(chan string, 1)
 	cfg.Ready = func(url string) { ready <- url }
 	ctx, cancel := context.WithCancel(t.Context())
