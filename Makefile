@@ -18,9 +18,25 @@ LDFLAGS := -s -w -X $(SERVICE).version=$(VERSION) -X $(SERVICE).commit=$(COMMIT)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+.PHONY: build
+build: ## build bin/tocsin
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tocsin ./services/tocsin
+
+.PHONY: run
+run: build ## build, then run bus, intake and detector until Ctrl-C
+	bin/tocsin up
+
+.PHONY: demo
+demo: build ## a story of 15 s: what an agent sees, on free ports and a scratch directory
+	$(GO) run ./e2e/cmd/demo -tocsin bin/tocsin
+
 .PHONY: test
 test: ## all tests, with the race detector
 	$(GO) test -race -timeout 15m work
+
+.PHONY: bench
+bench: build ## measure the figures of the contract: p50 and p99, beside what was asked
+	$(GO) run ./e2e/cmd/bench -tocsin bin/tocsin
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (10s)

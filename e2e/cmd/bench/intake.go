@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tocsin-bus/tocsin/services/ingest"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/statedir"
+)
+
+const (
+	// rounds of raw and intake follow one another, so that both meet the same
+	// moods of the machine.
+	rounds = 5
+	// batches of batchEvents each go through in a round, from senders at once,
+	// and singles as messages of their own.
+	batches     = 5000
+	batchEvents = 100
+	senders     = 16
+	singles     = 100_000
+)
+
+// intakeRatio compares the intake over HTTP with what the same process
+// publishes raw to the same stream asynchronously, every message acknowledged,
+// on file storage: the events as messages of their own, and the very messages
+// that the intake wrote, which nobody has to decode, check or mask any more.
+func intakeRatio(ctx context.Context) (figures []figure, err error) {
+	path, err := os.MkdirTemp("", "tocsin-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(path)) }()
+	dir, err := statedir.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	server, err := bus.StartServer(ctx, bus.ServerConfig{Dir: dir, Addr: "127.0.0.1:0", Logger: quiet})
+	if err != nil {
+		return nil, err
+	}
+	defer server.Close()
+	conn, err := bus.Connect(ctx, bus.ConnConfig{Name: "bench", Role: bus.RoleIngest, Server: server, Logger: quiet})
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+
+	serving, stop := context.WithCancel(ctx)
+	cfg := ingest.Flags{IngestAddr: "127.0.0.1:0"}.Config(prometheus.NewRegistry())
+	url := make(chan string, 1)
+	cfg.Bus, cfg.Logger, cfg.Ready = bus.ConnConfig{Server: server}, quiet, func(at string) { url <- at }
+	var group errgroup.Group
+	group.Go(func() error { return ingest.Run(serving, cfg) })
+	defer func() { stop(); err = errors.Join(err, group.Wait()) }()
+
+	return compare(ctx, server, conn.JS, <-url+"/v1/events")
+}
+
+func compare(ctx context.Context, server *bus.Server, js jetstream.JetStream, url string) ([]figure, error) {
+	body := smallEvents()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: senders}}
+	defer client.CloseIdleConnections()
+	if err := postBatch(ctx, client, url, body); err != nil {
+		return nil, err
+	}
+	message, err := stored(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	single := *message
+	single.Data = []byte(`[{"kind":"log","app":"web","session":"s1","log":{"level":"info","message":"loaded 42 items of the cart"}}]`)
+	var intake, each, whole []float64
+	for range rounds {
+		i, err := rate(batches*batchEvents, func() error { return postAll(ctx, client, url, body) })
+		if err != nil {
+			return nil, fmt.Errorf("post: %w", err)
+		}
+		e, err := rate(singles, func() error { return publishRaw(js, single, singles) })
+		if err != nil {
+			return nil, fmt.Errorf("publish raw events: %w", err)
+		}
+		w, err := rate(batches*batchEvents, func() error { return publishRaw(js, *message, batches) })
+		if err != nil {
+			return nil, fmt.Errorf("publish raw batches: %w", err)
+		}
+		intake, each, whole = append(intake, i), append(each, e), append(whole, w)
+	}
+	what := fmt.Sprintf("intake, batches of %d small events, file storage, acknowledged", batchEvents)
+	return []figure{
+		{what, "at least 0.5x of raw", fmt.Sprintf("%.2fx: %.0f events/s, raw %.0f as one message each", median(ratios(intake, each)), median(intake), median(each))},
+		{"  the same, raw in messages of 100 encoded beforehand", "", fmt.Sprintf("%.2fx: raw %.0f events/s", median(ratios(intake, whole)), median(whole))},
+	}, nil
+}
+
+// ratios divides what was measured in the same round.
+func ratios(over, under []float64) []float64 {
+	all := make([]float64, len(over))
+	for i := range over {
+		all[i] = over[i] / under[i]
+	}
+	return all
+}
+
+func median(all []float64) float64 {
+	all = slices.Sorted(slices.Values(all))
+	return all[len(all)/2]
+}
+
+// rate is how many of n events a second went through.
+func rate(n int, f func() error) (float64, error) {
+	begun := time.Now()
+	err := f()
+	return float64(n) / time.Since(begun).Seconds(), err
+}
+
+// stored is the message that the intake wrote of one batch.
+func stored(ctx context.Context, server *bus.Server) (*nats.Msg, error) {
+	quiet := slog.New(slog.DiscardHandler)
+	conn, err := bus.Connect(ctx, bus.ConnConfig{Name: "bench reader", Role: bus.RoleDetector, Server: server, Logger: quiet})
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var first *nats.Msg
+	err = bus.Follow(ctx, conn, bus.FollowConfig{Stream: bus.StreamTelemetry, Logger: quiet}, func(m bus.Message) error {
+		first = &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}
+		cancel()
+		return nil
+	})
+	if err == nil && first == nil {
+		err = errors.New("the intake has written nothing")
+	}
+	return first, err
+}
+
+// publishRaw publishes m n times, with at most window acknowledgements awaited.
+func publishRaw(js jetstream.JetStream, m nats.Msg, n int) error {
+	const window = 1000
+	acks := make([]jetstream.PubAckFuture, 0, n)
+	acked := func(f jetstream.PubAckFuture) error {
+		select {
+		case <-f.Ok():
+			return nil
+		case err := <-f.Err():
+			return err
+		}
+	}
+	for i := range n {
+		f, err := js.PublishMsgAsync(&nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data})
+		if err != nil {
+			return err
+		}
+		acks = append(acks, f)
+		if i >= window {
+			if err := acked(acks[i-window]); err != nil {
+				return err
+			}
+		}
+	}
+	for _, f := range acks[max(0, n-window):] {
+		if err := acked(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func postAll(ctx context.Context, client *http.Client, url string, body []byte) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(senders)
+	for range batches {
+		group.Go(func() error { return postBatch(ctx, client, url, body) })
+	}
+	return group.Wait()
+}
+
+func postBatch(ctx context.Context, client *http.Client, url string, body []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	answer, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%d %s", resp.StatusCode, answer)
+	}
+	return nil
+}
+
+func smallEvents() []byte {
+	var b bytes.Buffer
+	sep := byte('[')
+	for i := range batchEvents {
+		b.WriteByte(sep)
+		_, _ = fmt.Fprintf(&b, `{"kind":"log","app":"web","session":"s1","log":{"level":"info","message":"loaded %d items of the cart"}}`, i)
+		sep = ','
+	}
+	b.WriteByte(']')
+	return b.Bytes()
+}

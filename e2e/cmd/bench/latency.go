@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+)
+
+const (
+	// backgroundEvents a second go in while latencies are measured, in batches
+	// of backgroundBatch.
+	backgroundEvents = 1000
+	backgroundBatch  = 50
+	// patience bounds the wait for one notification.
+	patience = 10 * time.Second
+)
+
+// meter measures latencies on a running bus and gateway.
+type meter struct {
+	bus     *harness.Bus
+	agent   *harness.Agent
+	samples int
+	// commits makes every CI result another one.
+	commits int
+}
+
+// poster keeps its connection, as a sender does that posts more than once.
+var poster = &http.Client{Timeout: patience}
+
+func (m *meter) post(ctx context.Context, path string, body []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.bus.IngestURL+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := poster.Do(req)
+	if err != nil {
+		return err
+	}
+	answer, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %d %s", path, resp.StatusCode, answer)
+	}
+	return nil
+}
+
+func (m *meter) failure() []byte {
+	m.commits++
+	return fmt.Appendf(nil, `{"status":"failure","source":"custom","name":"bench","ref":"main","commit":"c%06d","summary":"1 failed","failures":[{"name":"t","message":"m"}]}`, m.commits)
+}
+
+// notification measures from a POST to its notification in the client, with
+// other events going in all the while. Streaming is enabled anew for each, so
+// that throttle and rate limit don't hold it back.
+func (m *meter) notification(ctx context.Context) ([]figure, error) {
+	var fromSent, fromAccepted []time.Duration
+	measure := func(ctx context.Context) error {
+		for range m.samples {
+			if _, err := m.agent.Call(ctx, "configure_streaming", map[string]any{"action": "enable", "events": []string{"ci"}}); err != nil {
+				return err
+			}
+			sent := time.Now()
+			if err := m.post(ctx, "/ci-result", m.failure()); err != nil {
+				return err
+			}
+			accepted := time.Now()
+			n, err := m.agent.Next(ctx, patience)
+			if err != nil {
+				return err
+			}
+			fromSent = append(fromSent, n.At.Sub(sent))
+			fromAccepted = append(fromAccepted, max(0, n.At.Sub(accepted)))
+		}
+		return nil
+	}
+	rate, err := m.underLoad(ctx, measure)
+	if err != nil {
+		return nil, err
+	}
+	what := fmt.Sprintf("to the notification, %.0f events/s background", rate)
+	return []figure{
+		{"POST accepted " + what, "p99 < 5 ms", quantiles(fromAccepted)},
+		{"POST sent " + what, "", quantiles(fromSent)},
+	}, nil
+}
+
+// underLoad runs f while background events go in, and says how many a second.
+func (m *meter) underLoad(ctx context.Context, f func(context.Context) error) (rate float64, err error) {
+	batch := background()
+	loading, stop := context.WithCancel(ctx)
+	defer stop()
+	group, ctx := errgroup.WithContext(ctx)
+	var sent atomic.Int64
+	begun := time.Now()
+	group.Go(func() error {
+		tick := time.NewTicker(time.Second * backgroundBatch / backgroundEvents)
+		defer tick.Stop()
+		for {
+			select {
+			case <-loading.Done():
+				return nil
+			case <-tick.C:
+			}
+			if err := m.post(ctx, "/v1/events", batch); err != nil {
+				return err
+			}
+			sent.Add(backgroundBatch)
+		}
+	})
+	group.Go(func() error { defer stop(); return f(ctx) })
+	err = group.Wait()
+	return float64(sent.Load()) / time.Since(begun).Seconds(), err
+}
+
+// background is a batch of what apps usually send.
+func background() []byte {
+	events := make([]map[string]any, backgroundBatch)
+	for i := range events {
+		switch i % 3 {
+		case 0:
+			events[i] = map[string]any{"kind": "log", "app": "web", "session": "s1", "log": map[string]any{"level": "info", "message": fmt.Sprintf("rendered %d items of the cart", i)}}
+		case 1:
+			events[i] = map[string]any{"kind": "network", "app": "web", "session": "s1", "network": map[string]any{"method": "GET", "url": fmt.Sprintf("http://localhost:3000/api/items/%d?page=2", i), "status": 200, "duration_ms": 12}}
+		default:
+			events[i] = map[string]any{"kind": "action", "app": "web", "session": "s1", "action": map[string]any{"type": "click", "target": fmt.Sprintf("li.item-%d", i)}}
+		}
+	}
+	data, err := json.Marshal(events)
+	if err != nil {
+		panic(err) // maps of texts and numbers always encode
+	}
+	return data
+}
+
+func (m *meter) ciResult(ctx context.Context) ([]figure, error) {
+	times := make([]time.Duration, m.samples)
+	for i := range times {
+		body := m.failure()
+		begun := time.Now()
+		if err := m.post(ctx, "/ci-result", body); err != nil {
+			return nil, err
+		}
+		times[i] = time.Since(begun)
+	}
+	return []figure{{"/ci-result response", "p99 < 5 ms", quantiles(times)}}, nil
+}
+
+func (m *meter) configure(ctx context.Context) ([]figure, error) {
+	times := make([]time.Duration, m.samples)
+	for i := range times {
+		begun := time.Now()
+		if _, err := m.agent.Call(ctx, "configure", map[string]any{"action": "streaming", "streaming_action": "status"}); err != nil {
+			return nil, err
+		}
+		times[i] = time.Since(begun)
+	}
+	return []figure{{"configure answer", "< 10 ms", quantiles(times)}}, nil
+}
+
+func (m *meter) toolsList(ctx context.Context) ([]figure, error) {
+	list, err := m.agent.Session.ListTools(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(list)
+	if err != nil {
+		return nil, err
+	}
+	return []figure{{"tools/list", "< 8 KB", fmt.Sprintf("%d bytes", len(data))}}, nil
+}

@@ -1,0 +1,74 @@
+// Command demo plays a short story over real HTTP and prints what a coding
+// agent sees of it: a shop page that loads well, a deploy, slower loads, a
+// burst of failing requests, noise, and a failed CI run.
+//
+// The bus and the agent's gateway are real processes on free ports and a
+// scratch state directory, the agent is go-sdk's MCP client. It ends by itself
+// and leaves nothing behind.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+)
+
+// limit bounds the whole demo.
+const limit = 30 * time.Second
+
+func main() {
+	bin := flag.String("tocsin", "bin/tocsin", "the binary to play with")
+	pace := flag.Duration("pace", time.Second, "the pause between chapters, for those who read along; at most 3s")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := demo(ctx, *bin, min(max(*pace, 0), 3*time.Second)); err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1) //nolint:gocritic // nothing is left to be stopped
+	}
+}
+
+func demo(ctx context.Context, bin string, pace time.Duration) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	bin, err = filepath.Abs(bin)
+	if err != nil {
+		return fmt.Errorf("find the binary: %w", err)
+	}
+	if _, err := os.Stat(bin); err != nil {
+		return fmt.Errorf("%w: build it with make build", err)
+	}
+	dir, err := os.MkdirTemp("", "tocsin-demo-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+
+	begun := time.Now()
+	bus, err := harness.Up(ctx, bin, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, bus.Stop()) }()
+	agent, err := harness.StartAgent(ctx, bin, dir, "demo-agent")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, agent.Close()) }()
+
+	s := &stage{begun: begun, pace: pace, bus: bus, agent: agent, out: os.Stdout}
+	s.say("tocsin up and an agent's gateway are ready, intake at %s", bus.IngestURL)
+	if err := s.play(ctx); err != nil {
+		return fmt.Errorf("%w\n%s%s", err, bus.Log, agent.Log)
+	}
+	s.say("the end: %d events and CI results posted, %d notifications; everything is taken down again", s.posted, s.notified)
+	return nil
+}

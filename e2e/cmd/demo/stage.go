@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// patience is how long the demo waits for one thing to happen.
+const patience = 10 * time.Second
+
+// stage is where the story is played: it posts for the world's part, calls for
+// the agent's, and prints both.
+type stage struct {
+	begun            time.Time
+	pace             time.Duration
+	bus              *harness.Bus
+	agent            *harness.Agent
+	out              io.Writer
+	posted, notified int
+}
+
+// say prints a line of the narrator's, with the time since the start.
+func (s *stage) say(format string, args ...any) {
+	s.print("", fmt.Sprintf(format, args...))
+}
+
+func (s *stage) print(who, text string) {
+	at := fmt.Sprintf("%6.2f s", time.Since(s.begun).Seconds())
+	for line := range strings.SplitSeq(text, "\n") {
+		_, _ = fmt.Fprintf(s.out, "%8s  %-6s %s\n", at, who, line) // a closed terminal ends the demo by its signal
+		at, who = "", ""
+	}
+}
+
+// chapter announces what happens next, and leaves the time to read what did.
+func (s *stage) chapter(ctx context.Context, title string) {
+	select {
+	case <-time.After(s.pace):
+	case <-ctx.Done():
+	}
+	_, _ = fmt.Fprintln(s.out)
+	s.say("== %s", title)
+}
+
+type event = map[string]any
+
+// send posts a batch of events as a page or an app does.
+func (s *stage) send(ctx context.Context, events ...event) error {
+	for _, e := range events {
+		e["app"] = "shop"
+	}
+	s.posted += len(events)
+	return s.post(ctx, "/v1/events", events)
+}
+
+func (s *stage) post(ctx context.Context, path string, body any) error {
+	a, err := s.bus.Post(ctx, path, body)
+	if err != nil {
+		return err
+	}
+	if a.Status != 200 {
+		return fmt.Errorf("post %s: %d %s", path, a.Status, a.Body)
+	}
+	return nil
+}
+
+// observe calls the tool and prints both blocks.
+func (s *stage) observe(ctx context.Context, args map[string]any) ([]alert.Alert, error) {
+	encoded, err := json.Marshal(args)
+	if err != nil {
+		return nil, err
+	}
+	begun := time.Now()
+	o, err := s.agent.Observe(ctx, args)
+	took := time.Since(begun)
+	if err != nil {
+		return nil, err
+	}
+	s.print("agent", fmt.Sprintf("observe %s, answered in %.1f ms", encoded, ms(took)))
+	s.print("", "  | "+short(o.First, 300))
+	if o.Block == "" {
+		return nil, nil
+	}
+	head, _, _ := strings.Cut(o.Block, "\n")
+	s.print("", "  | "+head)
+	if o.Summary != "" {
+		s.print("", "  | "+o.Summary)
+	}
+	for _, a := range o.Alerts {
+		s.print("", "  |   "+describe(a))
+	}
+	return o.Alerts, nil
+}
+
+// pending waits until the agent's inbox holds n alerts: so that the story does
+// not outrun the detector.
+func (s *stage) pending(ctx context.Context, n int) error {
+	ok := harness.Poll(ctx, patience, func() bool {
+		blocks, err := s.agent.Call(ctx, "configure", map[string]any{"action": "health"})
+		return err == nil && strings.Contains(blocks[0], fmt.Sprintf(`"inbox":{"pending":%d,`, n))
+	})
+	if !ok {
+		return fmt.Errorf("there are not %d alerts in the inbox", n)
+	}
+	return nil
+}
+
+// notification waits for the next one and prints it, with the time since.
+func (s *stage) notification(ctx context.Context, since time.Time, what string) error {
+	n, err := s.agent.Next(ctx, patience)
+	if err != nil {
+		return err
+	}
+	s.notified++
+	s.print("agent", fmt.Sprintf("notifications/message, level %s, %.1f ms after %s", n.Level, ms(n.At.Sub(since)), what))
+	s.print("", "  | "+n.Data.Category+": "+n.Data.Title)
+	for _, a := range n.Data.Alerts {
+		s.print("", fmt.Sprintf("  |   %v %v", a["severity"], a["title"]))
+	}
+	return nil
+}
+
+func describe(a alert.Alert) string {
+	times := ""
+	if a.Count > 1 {
+		times = fmt.Sprintf(" (x%d)", a.Count)
+	}
+	return fmt.Sprintf("%-7s %-16s %s%s\n  |           %s", a.Severity, a.Category, a.Title, times, short(a.Detail, 160))
+}
+
+func short(text string, limit int) string {
+	text = strings.ReplaceAll(text, "\n", " / ")
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + "..."
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// errStory says that what the story promises did not happen.
+var errStory = errors.New("the story went another way")
