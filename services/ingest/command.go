@@ -13,7 +13,7 @@ import (
 
 // Flags are the settings of the intake, alone or within tocsin up.
 type Flags struct {
-	IngestAddr     string   `help:"Where the HTTP intake listens; port 0 picks a free one." default:"127.0.0.1:7400" env:"TOCSIN_INGEST_ADDR" placeholder:"ADDR"`
+	IngestAddr     string   `help:"Where the HTTP intake listens; port 0 picks a free one. Default: ${default}." default:"127.0.0.1:7400" env:"TOCSIN_INGEST_ADDR" placeholder:"ADDR"`
 	Token          string   `help:"When set, every HTTP write needs it as Authorization: Bearer. Required to listen on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
 	AllowedHosts   []string `name:"allowed-host" help:"Host that requests may name beside loopback; may be repeated." env:"TOCSIN_ALLOWED_HOSTS" placeholder:"HOST"`
 	AllowedOrigins []string `name:"allowed-origin" help:"Origin whose pages may read answers, beside loopback; may be repeated." env:"TOCSIN_ALLOWED_ORIGINS" placeholder:"ORIGIN"`

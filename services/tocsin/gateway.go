@@ -28,6 +28,9 @@ func (c *gatewayCommand) Run(ctx context.Context, env service.Env) error {
 			dir: statedir.At(env.StateDir), log: env.Logger.With("component", "keeper"),
 			args: []string{"up", "--idle-exit", backgroundIdleExit, "--state-dir", env.StateDir},
 		}
+		if env.Config != "" {
+			k.args = append(k.args, "--config", env.Config)
+		}
 		return k.run(ctx)
 	})
 	group.Go(func() error {

@@ -53,7 +53,9 @@ type Settings struct {
 // Env is what a command gets to work with.
 type Env struct {
 	// StateDir is an absolute path; it need not exist.
-	StateDir       string
+	StateDir string
+	// Config is the settings file that was named, or empty.
+	Config         string
 	Logger         *slog.Logger
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -116,6 +118,7 @@ func run(ctx context.Context, args []string, name, description string, cli Comma
 	if env.StateDir, err = settings.stateDir(); err != nil {
 		return fail(env.Stderr, name, err)
 	}
+	env.Config = string(settings.Config)
 	env.Logger = newLogger(settings, env.Stderr)
 	return fail(env.Stderr, name, chosen.Run(env))
 }
