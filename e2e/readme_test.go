@@ -34,7 +34,7 @@ func TestReadme(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
 		cmd.Env = harness.Env(b.StateDir)
 		out, err := cmd.CombinedOutput()
-		if err != nil || !strings.HasPrefix(string(out), `{"ok":true`) && !strings.HasPrefix(string(out), "posted failure of test") {
+		if err != nil || !strings.HasPrefix(string(out), `{"ok":true`) && !strings.HasPrefix(string(out), "posted failure of lint") {
 			t.Errorf("%v: %s\n%s", err, out, block)
 		}
 		posted++
@@ -66,10 +66,10 @@ func TestReadme(t *testing.T) {
 	}()
 	w := &world{bus: b, agent: agent}
 	titles := map[string]alert.Severity{}
-	for _, a := range w.alerts(t, 3) {
+	for _, a := range w.alerts(t, 4) {
 		titles[a.Title] = a.Severity
 	}
-	for _, want := range []string{"CI failure: test on main", "New error: TypeError: x is undefined", "Server error: POST /api/users → 500"} {
+	for _, want := range []string{"CI failure: test on main", "CI failure: lint", "New error: TypeError: x is undefined", "Server error: POST /api/users → 500"} {
 		if titles[want] != alert.Error {
 			t.Errorf("%q is not among %v", want, titles)
 		}
