@@ -9,17 +9,11 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-const (
-	// maxBatch is how many events a request may hold.
-	maxBatch = 10_000
-	// maxMessage is the size above which a message is split, in bytes. It is
-	// below what any NATS server takes by default, with room for headers.
-	maxMessage = 512 << 10
-)
+// maxBatch is how many events a request may hold.
+const maxBatch = 10_000
 
 const (
 	typeJSON   = "application/json"
@@ -118,56 +112,4 @@ func (h *handler) publish(ctx context.Context, msgs ...*nats.Msg) error {
 		h.metrics.publishSeconds.Observe(time.Since(start).Seconds())
 	}
 	return err
-}
-
-// topic is what the events of one message have in common.
-type topic struct {
-	app  string
-	kind telemetry.Kind
-}
-
-// messages splits events by app and kind, in the order in which these first
-// came. Events of one app and kind keep their order.
-func messages(events []telemetry.Event, from string) ([]*nats.Msg, error) {
-	places := map[topic]int{}
-	var groups [][]telemetry.Event
-	for _, e := range events {
-		t := topic{e.App, e.Kind}
-		at, ok := places[t]
-		if !ok {
-			at = len(groups)
-			places[t] = at
-			groups = append(groups, nil)
-		}
-		groups[at] = append(groups[at], e)
-	}
-	msgs := make([]*nats.Msg, 0, len(groups))
-	var err error
-	for _, g := range groups {
-		if msgs, err = appendMessages(msgs, g, from); err != nil {
-			return nil, err
-		}
-	}
-	return msgs, nil
-}
-
-// appendMessages encodes events of one app and kind, halved until they fit. One
-// event always fits: its texts have been cut.
-func appendMessages(msgs []*nats.Msg, events []telemetry.Event, from string) ([]*nats.Msg, error) {
-	data, err := telemetry.Encode(events)
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > maxMessage && len(events) > 1 {
-		half := len(events) / 2
-		if msgs, err = appendMessages(msgs, events[:half], from); err != nil {
-			return nil, err
-		}
-		return appendMessages(msgs, events[half:], from)
-	}
-	m := &nats.Msg{Subject: bus.TelemetrySubject(events[0].App, events[0].Kind), Data: data}
-	if from != "" {
-		m.Header = nats.Header{bus.HeaderSender: {from}}
-	}
-	return append(msgs, m), nil
 }

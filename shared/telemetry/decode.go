@@ -85,8 +85,15 @@ func Decode(form Form, data []byte) ([]Event, error) {
 	return events, nil
 }
 
+// Room for events before the first is decoded: what fits of small ones, and
+// never more than a bound, whatever a body claims to be.
+const (
+	smallEvent = 128
+	maxRoom    = 128
+)
+
 func decodeArray(data []byte) ([]Event, error) {
-	var events []Event
+	events := make([]Event, 0, min(len(data)/smallEvent+1, maxRoom))
 	err := json.Unmarshal(data, &events, lenient)
 	return events, located(0, err, 1)
 }
