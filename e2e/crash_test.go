@@ -11,14 +11,30 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// crashPosts is how many posts a crash test makes, crashKills how many times
-// it kills the bus meanwhile.
+// crashPosts is how many posts a crash test makes: of each kind as many as
+// observe shows. crashKills is how many times it kills the bus meanwhile.
 const (
-	crashPosts = 200
-	crashKills = 8
+	crashPosts = 400
+	crashKills = 40
 )
+
+// subject names what post i is about, in letters: figures are no part of an
+// error's fingerprint.
+func subject(i int) string {
+	return "subject" + string([]byte{byte('a' + i/26/26%26), byte('a' + i/26%26), byte('a' + i%26)})
+}
+
+// crashPost is the i-th post: CI results and new errors in turn, each of which
+// raises an alert of its own.
+func crashPost(i int) (path string, body any) {
+	if i%2 == 0 {
+		return "/ci-result", map[string]any{"status": "failure", "commit": subject(i)}
+	}
+	return "/v1/events", map[string]any{"kind": "log", "app": "web", "log": map[string]any{"level": "error", "message": "no answer from " + subject(i)}}
+}
 
 // TestKillLosesAndDoublesNothing posts a stream of events, kills the whole bus
 // again and again in the middle of it, and compares the alerts with what the
@@ -32,18 +48,18 @@ func TestKillLosesAndDoublesNothing(t *testing.T) {
 	accepted := map[string]bool{}
 	maybe := map[string]bool{} // no answer came: it may be stored or not
 	for i := range crashPosts {
-		commit := fmt.Sprintf("c%03d", i)
 		killed := make(chan error, 1)
 		if i%(crashPosts/crashKills) == crashPosts/crashKills/2 {
 			go func() { killed <- b.Kill() }() // while the post is under way
 		} else {
 			killed <- nil
 		}
-		a, err := b.Post(t.Context(), "/ci-result", map[string]any{"status": "failure", "commit": commit})
+		path, body := crashPost(i)
+		a, err := b.Post(t.Context(), path, body)
 		if err == nil && a.Status == 200 {
-			accepted[commit] = true
+			accepted[subject(i)] = true
 		} else {
-			maybe[commit] = true
+			maybe[subject(i)] = true
 		}
 		if err := <-killed; err != nil {
 			t.Fatal(err)
@@ -70,12 +86,7 @@ func TestKillLosesAndDoublesNothing(t *testing.T) {
 	var told map[string]int
 	ok := harness.Poll(t.Context(), 30*time.Second, func() bool {
 		told = history(t, agent)
-		for c := range accepted {
-			if told[c] == 0 {
-				return false
-			}
-		}
-		return true
+		return len(missing(accepted, told)) == 0
 	})
 	for _, c := range slices.Sorted(maps.Keys(told)) {
 		if told[c] > 1 {
@@ -86,37 +97,43 @@ func TestKillLosesAndDoublesNothing(t *testing.T) {
 		}
 	}
 	if !ok {
-		for c := range accepted {
-			if told[c] == 0 {
-				t.Errorf("%s was accepted and never told", c)
-			}
-		}
-		t.Fatalf("%s", b.Log)
+		t.Fatalf("accepted and never told: %v\n%s", missing(accepted, told), b.Log)
 	}
 }
 
-// history counts the published CI alerts by commit: the newest 200.
+func missing(accepted map[string]bool, told map[string]int) []string {
+	var all []string
+	for c := range accepted {
+		if told[c] == 0 {
+			all = append(all, c)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// history counts the published alerts by subject.
 func history(t *testing.T, agent *harness.Agent) map[string]int {
 	t.Helper()
-	o, err := agent.Observe(context.WithoutCancel(t.Context()), map[string]any{"what": "alerts", "limit": 200})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var first struct {
-		Alerts []struct {
-			Category string `json:"category"`
-			Context  struct {
-				Commit string `json:"commit"`
-			} `json:"context"`
-		} `json:"alerts"`
-	}
-	if err := json.Unmarshal([]byte(o.First), &first); err != nil {
-		t.Fatalf("observe alerts: %v: %.200s", err, o.First)
-	}
 	counts := map[string]int{}
-	for _, a := range first.Alerts {
-		if a.Category == "ci" {
-			counts[a.Context.Commit]++
+	for _, app := range []string{"web", "default"} {
+		o, err := agent.Observe(context.WithoutCancel(t.Context()), map[string]any{"what": "alerts", "app": app, "limit": 200})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var first struct {
+			Alerts []alert.Alert `json:"alerts"`
+		}
+		if err := json.Unmarshal([]byte(o.First), &first); err != nil {
+			t.Fatalf("observe alerts: %v: %.200s", err, o.First)
+		}
+		for _, a := range first.Alerts {
+			switch a.Category {
+			case alert.CI:
+				counts[fmt.Sprint(a.Context["commit"])]++
+			case alert.Errors:
+				counts[a.Title[strings.LastIndex(a.Title, " ")+1:]]++
+			}
 		}
 	}
 	return counts
