@@ -128,10 +128,9 @@ func history(t *testing.T, agent *harness.Agent) map[string]int {
 			t.Fatalf("observe alerts: %v: %.200s", err, o.First)
 		}
 		for _, a := range first.Alerts {
-			switch a.Category {
-			case alert.CI:
+			if a.Category == alert.CI {
 				counts[fmt.Sprint(a.Context["commit"])]++
-			case alert.Errors:
+			} else if a.Category == alert.Errors {
 				counts[a.Title[strings.LastIndex(a.Title, " ")+1:]]++
 			}
 		}
