@@ -16,19 +16,24 @@ const (
 // other text. Then it cuts it to at most MaxBody bytes at a rune boundary, not
 // within a mask; what was cut ends in " ... [cut]".
 func (e *Engine) Body(s string) string {
-	m := modeText
-	if isForm(s) {
-		m = modeForm
-	}
+	s, marked := strings.CutSuffix(s, cutMark) // the mark is ours, and no value
 	for range maxRounds {
-		out := cut(e.clean(s, m))
-		if out == s {
-			return out
+		m := modeText
+		if isForm(s) {
+			m = modeForm
 		}
-		s = out
-		if m == modeForm && !isForm(s) {
-			m = modeText
+		kept := e.clean(s, m)
+		if room := MaxBody - len(cutMark); len(kept) > MaxBody || marked && len(kept) > room {
+			kept, marked = cut(kept, room), true
 		}
+		if kept != s {
+			s = kept
+			continue
+		}
+		if marked {
+			s += cutMark
+		}
+		return s
 	}
 	return Mask
 }
@@ -36,7 +41,6 @@ func (e *Engine) Body(s string) string {
 // isForm says that a body is application/x-www-form-urlencoded, by its looks:
 // no white space, no quotes and a name before the first =.
 func isForm(s string) bool {
-	s = strings.TrimSuffix(s, cutMark)
 	first := strings.IndexByte(s, '=')
 	if first <= 0 || strings.IndexByte(`{["<`, s[0]) >= 0 {
 		return false
@@ -49,20 +53,17 @@ func isForm(s string) bool {
 	return true
 }
 
-func cut(s string) string {
-	if len(s) <= MaxBody {
-		return s
-	}
-	end := MaxBody - len(cutMark)
-	for end > 0 && !utf8.RuneStart(s[end]) && end > MaxBody-len(cutMark)-utf8.UTFMax {
+// cut leaves at most the first end bytes of a longer text: less where a rune or
+// a mask goes on beyond.
+func cut(s string, end int) string {
+	const longestMask, opening = 32, "[REDACTED"
+	for least := end - utf8.UTFMax; end > least && !utf8.RuneStart(s[end]); {
 		end--
 	}
-	const longestMask = 32
-	near := max(0, end-longestMask)
-	if open := strings.LastIndex(s[near:min(len(s), end+len(Mask))], Mask[:len(Mask)-1]); open >= 0 {
-		if to := strings.IndexByte(s[near+open:], ']'); near+open < end && near+open+to >= end {
-			end = near + open
-		}
+	near := end - longestMask
+	open := strings.LastIndex(s[near:min(len(s), end+len(opening)-1)], opening)
+	if open >= 0 && near+open+strings.IndexByte(s[near+open:], ']') >= end {
+		end = near + open
 	}
-	return s[:end] + cutMark
+	return s[:end]
 }

@@ -41,7 +41,7 @@ func card(c cursor) hit {
 	}
 	quote := ""
 	if sep == 0 {
-		quote = jsonNumberQuote(c.text, c.at, to)
+		quote = jsonNumberQuote(c.text, c.at)
 	}
 	return hit{from: c.at, to: to, text: quote + c.mask + quote}
 }
@@ -66,28 +66,33 @@ func cardEnd(s string, i int) bool {
 	return !isAlnum(next) && (next != '.' || !is(byteAt(s, i+1), classDigit))
 }
 
-// jsonNumberQuote is the quote that a mask needs where a JSON number stood at
-// from..to, so that the JSON stays valid, and else nothing.
-func jsonNumberQuote(s string, from, to int) string {
-	from = lastNotSpace(s, from)
-	switch before := byteAt(s, from-1); before {
-	case ':':
-		end := lastNotSpace(s, from-1)
-		if byteAt(s, end-1) != '"' {
-			return ""
-		}
-		start := end - 1
-		for start > 0 && end-start < maxQuote && s[start-1] == '\\' {
-			start--
-		}
-		return s[start:end]
-	case '[', ',':
-		to = skipSpace(s, to, true)
-		if after := byteAt(s, to); (after == ',' || after == ']') && strings.IndexByte("{[", s[0]) >= 0 {
-			return `"`
-		}
+// jsonNumberQuote is the quote that a mask needs where a JSON number began at
+// i, so that the JSON stays valid: that of the member's name. There is none for
+// a number in prose, nor in an array with text in it, which may be either.
+func jsonNumberQuote(s string, i int) string {
+	const far = 256
+	from := max(0, i-far)
+	if i = lastNotSpace(s, i); strings.IndexByte(":[,", byteAt(s, i-1)) < 0 {
+		return ""
 	}
-	return ""
+	for i > from && (is(s[i-1], classDigit|classSpace) || strings.IndexByte(",.[]-+eE", s[i-1]) >= 0) {
+		i--
+	}
+	if i == 0 && s[0] == '[' {
+		return `"`
+	}
+	if byteAt(s, i-1) != ':' {
+		return ""
+	}
+	end := lastNotSpace(s, i-1)
+	if byteAt(s, end-1) != '"' {
+		return ""
+	}
+	start := end - 1
+	for start > 0 && end-start <= maxQuote && s[start-1] == '\\' {
+		start--
+	}
+	return s[start:end]
 }
 
 // lastNotSpace is where the white space before i begins, at most 64 bytes back.

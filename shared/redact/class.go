@@ -71,12 +71,15 @@ func runEnd(s string, i int, c class) int {
 }
 
 // wordStart says that what begins at i is not the rest of a longer word. The
-// letters of an escape (%20, \n) are no word.
+// letters of an escape (%20, \n, \u0026) are no word.
 func wordStart(s string, i int) bool {
 	if i == 0 || !isAlnum(s[i-1]) {
 		return true
 	}
-	if i >= 2 && s[i-2] == '\\' {
+	if i >= 2 && s[i-2] == '\\' && s[i-1] != 'u' {
+		return true
+	}
+	if i >= 6 && s[i-6] == '\\' && s[i-5] == 'u' && runEnd(s[i-4:i], 0, classHex) == 4 {
 		return true
 	}
 	return i >= 3 && s[i-3] == '%' && is(s[i-2], classHex) && is(s[i-1], classHex)

@@ -13,6 +13,8 @@ type Engine struct {
 	// Bit r of lead[k][b] says that byte b may stand at position k of the
 	// prefix of rule r. What passes all three is tried.
 	lead [3][256]uint64
+	// Bit r of shapes says that rule r goes by the shape of a token alone.
+	shapes uint64
 }
 
 // rule is one thing to look for.
@@ -21,6 +23,8 @@ type rule struct {
 	// account.
 	prefix string
 	fold   bool
+	// named says that it goes by a name or an encoding, not by a shape.
+	named bool
 	// mask is what takes the place of a match.
 	mask  string
 	match func(cursor) hit
@@ -55,6 +59,9 @@ func newEngine(rules []rule) *Engine {
 	}
 	e := &Engine{names: sensitiveNames(), rules: rules}
 	for r, rule := range rules {
+		if !rule.named {
+			e.shapes |= 1 << r
+		}
 		for k := range e.lead {
 			e.admit(k, r, rule)
 		}
@@ -106,45 +113,69 @@ func (e *Engine) clean(s string, m mode) (out string) {
 // scan is one pass over a text. It returns s itself when it finds nothing.
 func (e *Engine) scan(s string, m mode, nesting int) string {
 	var (
-		retry  [maxRules]int
+		retry  retries
 		out    strings.Builder
 		copied int
-		floor  int
 	)
-	for i := 0; i < len(s); {
-		set := e.lead[0][s[i]]
-		if set == 0 {
-			i++
-			continue
-		}
-		h := hit{}
-		for set &= e.follow(s, i); set != 0 && h.to == 0; set &= set - 1 {
-			r := bits.TrailingZeros64(set)
-			if i < retry[r] || !e.rules[r].begins(s[i:]) {
-				continue
-			}
-			h = e.rules[r].match(cursor{
-				names: &e.names, engine: e, text: s, at: i, floor: floor,
-				mode: m, nesting: nesting, mask: e.rules[r].mask,
-			})
-			retry[r] = h.retry
-		}
+	c := cursor{names: &e.names, engine: e, text: s, mode: m, nesting: nesting}
+	for c.at < len(s) {
+		h, shape := e.try(c, ^uint64(0), &retry)
 		if h.to == 0 {
-			i++
+			c.at++
 			continue
+		}
+		if shape {
+			h.to = e.tokensEnd(c, max(h.from, c.at+1), h.to)
 		}
 		if s[h.from:h.to] != h.text {
 			out.WriteString(s[copied:h.from])
 			out.WriteString(h.text)
 			copied = h.to
 		}
-		i, floor = h.to, h.to
+		c.at, c.floor = h.to, h.to
 	}
 	if copied == 0 {
 		return s
 	}
 	out.WriteString(s[copied:])
 	return out.String()
+}
+
+// retries is where in a text each rule is worth trying again.
+type retries [maxRules]int
+
+// try tries the rules of a set at the cursor, until one matches. shape says
+// that this one goes by the shape of a token.
+func (e *Engine) try(c cursor, set uint64, retry *retries) (h hit, shape bool) {
+	if set &= e.lead[0][c.text[c.at]]; set == 0 {
+		return hit{}, false
+	}
+	for set &= e.follow(c.text, c.at); set != 0; set &= set - 1 {
+		r := bits.TrailingZeros64(set)
+		if c.at < retry[r] || !e.rules[r].begins(c.text[c.at:]) {
+			continue
+		}
+		c.mask = e.rules[r].mask
+		if h = e.rules[r].match(c); h.to != 0 {
+			return h, !e.rules[r].named
+		}
+		retry[r] = h.retry
+	}
+	return hit{}, false
+}
+
+// tokensEnd is where a secret at from..to ends: a token that begins within it,
+// such as a private key with spaces, belongs to it as a whole.
+func (e *Engine) tokensEnd(c cursor, from, to int) int {
+	var retry retries
+	c.floor = from
+	for c.at = from; c.at < to; c.at++ {
+		if h, _ := e.try(c, e.shapes, &retry); h.to > 0 {
+			to = max(to, h.to)
+			c.at = max(c.at, h.to-1)
+		}
+	}
+	return to
 }
 
 // follow returns the rules that allow the two bytes after i.

@@ -44,7 +44,7 @@ func fieldBefore(c cursor) (field, bool) {
 	for i > c.floor && is(s[i-1], classSpace) {
 		i--
 	}
-	if i == c.floor {
+	if i == c.floor || inMask(s, i) {
 		return f, false
 	}
 	if q := s[i-1]; isQuote(q) {
@@ -71,6 +71,21 @@ func fieldBefore(c cursor) (field, bool) {
 		f.name = s[f.start:i]
 	}
 	return f, len(f.name) > 2 && f.separated(s)
+}
+
+// inMask says that what stands before i is a mask or the beginning of one, the
+// words of which name nothing.
+func inMask(s string, i int) bool {
+	const opening, longest = "[REDACTED", 32
+	if strings.HasSuffix(s[:i], opening) {
+		return true
+	}
+	if s[i-1] != ']' {
+		return false
+	}
+	s = s[max(0, i-longest) : i-1]
+	open := strings.LastIndexByte(s, '[')
+	return open >= 0 && strings.HasPrefix(s[open:], opening)
 }
 
 // separated says that what follows the name separates it from a value, and

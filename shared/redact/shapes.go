@@ -5,10 +5,10 @@ import "strings"
 // allRules lists the rules. Where two match at one place the first one counts.
 func allRules() []rule {
 	rules := []rule{
-		{prefix: "=", mask: Mask, match: pair},
-		{prefix: ":", mask: Mask, match: pair},
-		{prefix: "%", mask: Mask, match: encoded},
-		{prefix: "<", mask: Mask, match: element},
+		{prefix: "=", named: true, mask: Mask, match: pair},
+		{prefix: ":", named: true, mask: Mask, match: pair},
+		{prefix: "%", named: true, mask: Mask, match: encoded},
+		{prefix: "<", named: true, mask: Mask, match: element},
 	}
 	add := func(name, prefix string, match func(cursor) hit) {
 		rules = append(rules, rule{prefix: prefix, mask: maskOf(name), match: match})

@@ -117,6 +117,8 @@ func TestCards(t *testing.T) {
 		{"6011" + "1111" + "1111" + "1117", mask},
 		{`{"pan":` + visa + `}`, `{"pan":"` + mask + `"}`},
 		{`{"a":[1,` + visa + `, ` + visa + `],"b":"{\"pan\": ` + visa + `}"}`, `{"a":[1,"` + mask + `", "` + mask + `"],"b":"{\"pan\": \"` + mask + `\"}"}`},
+		{"[error] order " + visa, "[error] order " + mask},
+		{"[1] " + visa, "[1] " + mask},
 		{"cc:" + visa + ",x", "cc:" + mask + ",x"},
 		{"4111 1111 1111 1112", "4111 1111 1111 1112"}, // fails Luhn
 		{visa + "0", visa + "0"},                       // too long for its issuer

@@ -18,6 +18,9 @@ func value(c cursor, f field) hit {
 		escapes++
 	}
 	quoted := isQuote(byteAt(s, escapes)) && !plainOnly
+	if quoted && (f.quote == "" || len(f.quote)-1 > escapes-from) && endsOuter(s, escapes+1) {
+		return hit{}
+	}
 	if f.grade == counted && !quoted && !listOfText(s[from:]) {
 		return hit{}
 	}
@@ -36,10 +39,31 @@ func value(c cursor, f field) hit {
 		return hit{from: from, to: to, text: f.quote + Mask + f.quote}
 	}
 	to = plainEnd(s, to, c.mode)
-	if c.mode == modeText && wholeLine(s[from:to], f) {
-		to = lineEnd(s, to, byteAt(s, f.start-1))
+	if c.mode == modeText {
+		if wholeLine(s[from:to], f) {
+			to = lineEnd(s, to, byteAt(s, f.start-1))
+		}
+		to = c.engine.tokensEnd(c, from, to)
 	}
 	return hit{from: from, to: to, text: Mask}
+}
+
+// endsOuter says that the quote before i does not begin a value but ends the
+// JSON text that a name without a value stands in: {"log":"token: ","n":1}.
+func endsOuter(s string, i int) bool {
+	if c := byteAt(s, i); c == '\n' || c == '\r' {
+		i = skipSpace(s, i, true)
+	}
+	next := byteAt(s, i)
+	after := byteAt(s, skipSpace(s, i+1, true))
+	switch next {
+	case ',', ':':
+		return is(after, classDigit) || strings.IndexByte("\"\\{[-", after) >= 0
+	case '}', ']':
+		return after == 0 || strings.IndexByte(",}]\"\\", after) >= 0
+	default:
+		return false
+	}
 }
 
 func skipSpace(s string, i int, lines bool) int {
@@ -126,7 +150,7 @@ func plainEnd(s string, i int, m mode) int {
 			return i
 		case c == '\\':
 			end := runEndOf(s, i, '\\')
-			if isQuote(byteAt(s, end)) {
+			if isQuote(byteAt(s, end)) || strings.HasPrefix(s[end-1:], `\u0026`) {
 				return i
 			}
 			i = end - 1
@@ -176,10 +200,11 @@ func lineEnd(s string, i int, before byte) int {
 		case c == '\'' && before == c:
 			return i
 		case c == '"' || c == '\\' && byteAt(s, i+1) == '"':
-			if s[i-1] != '=' {
+			opening := runEndOf(s, i, '\\')
+			if s[i-1] != '=' || !isAlnum(byteAt(s, i-2)) || closes(s, opening+1) || byteAt(s, opening+1) == ':' {
 				return i
 			}
-			i = runEndOf(s, i, '\\') + 1
+			i = opening + 1
 			end := strings.IndexByte(s[min(i, len(s)):], '"')
 			if end < 0 {
 				return len(s)

@@ -90,11 +90,11 @@ func (e *Engine) announces(v any) bool {
 	if !ok {
 		return false
 	}
-	s = strings.TrimRight(s, " \t")
-	if !strings.HasSuffix(s, ":") && !strings.HasSuffix(s, "=") {
+	name := strings.TrimRight(s, ":= \t")
+	if !strings.ContainsAny(s[len(name):], ":=") {
 		return false
 	}
-	g, last := e.names.grade(s[strings.LastIndexAny(s[:len(s)-1], " \t\n,;/")+1:])
+	g, last := e.names.grade(name[strings.LastIndexAny(name, " \t\n,;/")+1:])
 	return g >= weak && last
 }
 

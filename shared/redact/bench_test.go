@@ -1,0 +1,93 @@
+package redact_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/redact"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+func BenchmarkCleanLogLine(b *testing.B) {
+	e := redact.New()
+	const line = "TypeError: Cannot read properties of undefined (reading 'map') at UserList (http://localhost:3000/static/js/main.3f2a1b9c.chunk.js:42:17)"
+	b.SetBytes(int64(len(line)))
+	b.ReportAllocs()
+	for b.Loop() {
+		e.String(line)
+	}
+}
+
+func BenchmarkNetworkEvent(b *testing.B) {
+	e := redact.New()
+	body := `{"error":"boom","items":[` + strings.Repeat(`{"id":12,"name":"Ada Lovelace","email":"ada@example.com","created":"2026-01-28T14:30:00.000Z"},`, 20) + `{}]}`
+	b.ReportAllocs()
+	for b.Loop() {
+		e.Event(&telemetry.Event{Kind: telemetry.KindNetwork, App: "shop", URL: "http://localhost:3000/users?page=2", Network: &telemetry.Network{
+			Method: "POST", URL: "http://localhost:8080/api/users?page=2&access_token=abc", Status: 500,
+			RequestHeaders:  map[string]string{"authorization": "Bearer abc.def.ghi", "content-type": "application/json", "accept": "*/*"},
+			ResponseHeaders: map[string]string{"content-type": "application/json", "set-cookie": "sid=abc; Path=/", "date": "Wed, 28 Jan 2026 14:30:00 GMT"},
+			RequestBody:     `{"user":"ada","password":"hunter2"}`, ResponseBody: body,
+		}})
+	}
+}
+
+func BenchmarkResult(b *testing.B) {
+	e := redact.New()
+	r := ci.Result{Status: ci.StatusFailure, Source: ci.SourceGitHub, Ref: "refs/heads/main", Commit: "1f0b2d84bf92f3577b34da6a3ce929d0e0e47367", Name: "test", Summary: "3 of 120 tests failed", URL: "https://github.com/tocsin-bus/tocsin/actions/runs/1"}
+	for i := range 3 {
+		r.Failures = append(r.Failures, ci.Failure{Name: fmt.Sprintf("src/auth.test.ts > login > case %d", i), Message: "AssertionError: expected 500 to equal 200\n    at src/auth.test.ts:42:17"})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		e.Result(&r)
+	}
+}
+
+// hostile are texts that invite a rule to look far ahead or back from every byte.
+var hostile = []string{
+	"=", ":", `"a":`, `"token":`, `token:"`, `"token":[`, `"token":{"`, "%25", "%25%", "%41", "%3Dtoken", "eyJ", "eyJaaaaaa.", "eyJaaaaaaaa.eyJ.", "sk-", "sk-a", `\`, `\\"`, `token=\`, `"\":`, "4", "4 ", "4111-",
+	"a", "A", "token", "token=", "token: ", "tokens:", "tokens: ", "tokens:[ ", "auth: ", "auth:a=", "Bearer ", "bearer+", "bearer", "Basic ", "basic aaaaaaaaa ", "Basic+aaaa", "-----BEGIN ", "-----BEGIN PUBLIC", "//", "//a:", "//a:@", "/", `/\/`, "/a@:",
+	"<token>", "<token ", "<", "name=\"pin\"", "name=\"pin\"\n\r\n", "SG.", "SG.aaaaaaaaaaaaaaaaa.", "SK", "SK0", "ghp_", "gl", "glpat-", "xoxb-", "AKIA", "AIza", "npm_", "&", "&sid=", "a=&", " ", " =", " \n=", "\n:", "'", "token='", "|,", "token=)", "token=,a",
+	"cookie: a=\"", "Cookie: a=1;", "\xff", "€", "[", "[4111111111111111,", "\"a\" : 4111111111111111", "hooks.slack.com/services/",
+}
+
+// The time that a text costs must grow with its length only: the bytes come
+// from pages that nobody trusts. Compare the ns/B of one name.
+func BenchmarkHostile(b *testing.B) {
+	e := redact.New()
+	for _, piece := range hostile {
+		for _, size := range []int{1 << 10, 64 << 10} {
+			s := strings.Repeat(piece, size/len(piece))
+			b.Run(fmt.Sprintf("%.20q/%dK", piece, size>>10), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					e.Body(s)
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(s)), "ns/B")
+			})
+		}
+	}
+}
+
+// What is linear takes milliseconds here, what is quadratic many seconds; the
+// bound leaves room for a slow machine and the race detector.
+func TestHostileTextTakesLinearTime(t *testing.T) {
+	t.Parallel()
+	const size, most = 128 << 10, 3 * time.Second
+	e := redact.New()
+	for _, piece := range hostile {
+		long := strings.Repeat(piece, size/len(piece))
+		for _, before := range []string{"", "token=", `{"x":"`} {
+			began := time.Now()
+			e.Body(before + long)
+			e.URL(before + long)
+			if took := time.Since(began); took > most {
+				t.Errorf("%d bytes of %q behind %q took %v", size, piece, before, took)
+			}
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package redact
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// A rule that fails masks the whole value: only that value, but all of it.
+func TestARuleThatPanics(t *testing.T) {
+	t.Parallel()
+	e := newEngine(append(allRules(), rule{prefix: "boom", match: func(cursor) hit { panic("a bug") }}))
+	for name, mask := range map[string]func(string) string{
+		"String": e.String, "URL": e.URL, "Body": e.Body,
+		"Header":  func(s string) string { return e.Header("accept", s) },
+		"encoded": func(s string) string { return e.URL(strings.ReplaceAll(s, "boom", "%62oom")) },
+	} {
+		if got := mask("/before?boom=1"); got != Mask {
+			t.Errorf("%s left %q", name, got)
+		}
+	}
+	ev := telemetry.Event{Log: &telemetry.Log{Message: "a boom", Stack: "fine", Args: []any{"boom", "fine", map[string]any{"boom": "x"}}}}
+	e.Event(&ev)
+	if l := ev.Log; l.Message != Mask || l.Stack != "fine" || l.Args[0] != any(Mask) || l.Args[1] != any("fine") {
+		t.Errorf("masked to %+v", l)
+	}
+}
+
+// A rule whose hit makes no sense costs the value too, and never ends the
+// process or the scan.
+func TestARuleThatIsWrong(t *testing.T) {
+	t.Parallel()
+	for name, h := range map[string]hit{
+		"beyond the end": {from: 0, to: 1 << 20}, "backwards": {from: 5, to: 1}, "before the text": {from: -1, to: 3},
+		"never done": {from: 0, to: 1, text: "xx"},
+	} {
+		e := newEngine([]rule{{prefix: "x", match: func(cursor) hit { return h }}})
+		if got := e.String("x y z"); got != Mask {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+func TestNoMoreRulesThanBits(t *testing.T) {
+	t.Parallel()
+	if n := len(allRules()); n > maxRules {
+		t.Fatalf("%d rules", n)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("an engine with too many rules was made")
+		}
+	}()
+	newEngine(make([]rule, maxRules+1))
+}

@@ -1,0 +1,41 @@
+package redact_test
+
+import (
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/shared/redact"
+)
+
+func FuzzString(f *testing.F) { fuzz(f, redact.New().String, growth) }
+
+func FuzzURL(f *testing.F) { fuzz(f, redact.New().URL, growth) }
+
+func FuzzBody(f *testing.F) {
+	fuzz(f, redact.New().Body, func(n int) int { return min(growth(n), redact.MaxBody) })
+}
+
+// growth bounds a masked text: at worst a name and one byte become a name and a
+// mask of both quotes and their backslashes, over and over.
+func growth(n int) int { return 16*n + 64 }
+
+func fuzz(f *testing.F, mask func(string) string, most func(int) int) {
+	f.Helper()
+	for _, shape := range shapes() {
+		f.Add(shape.secret)
+	}
+	for _, s := range []string{
+		`{"a":"{\"token\":\"x\"}","password":12}`, "a=1&pass%77ord=%7B%22%", "https://u:p@h/?token=a#sid=b", "Authorization: Digest a=\"b\", c", "<secret>x</secret>",
+		"password => 'x', tokens: [\"a", `\\\\"sid\\\\": [{]}`, "name=\"pin\"\r\n\r\nx\r\n--b", "4111 1111-1111 1111", "%25%32%35=jwt:eyJ.",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		once := mask(s)
+		if twice := mask(once); twice != once {
+			t.Errorf("%q becomes %q, and then %q", s, once, twice)
+		}
+		if len(once) > most(len(s)) {
+			t.Errorf("%d bytes become %d: %q becomes %q", len(s), len(once), s, once)
+		}
+	})
+}

@@ -1,0 +1,204 @@
+package redact_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/redact"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+const mask = redact.Mask
+
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name      string
+		ev, clean telemetry.Event
+	}{
+		{
+			"of every kind",
+			telemetry.Event{App: "a " + github, Session: github, URL: "http://u:p@h/?token=abc"},
+			telemetry.Event{App: "a [REDACTED:github]", Session: "[REDACTED:github]", URL: "http://[REDACTED:url_credentials]@h/?token=" + mask},
+		},
+		{
+			"log",
+			telemetry.Event{Kind: telemetry.KindLog, Log: &telemetry.Log{
+				Level: telemetry.LevelError, Message: "password=hunter2", Stack: "at f(" + github + ")", Source: "http://h/a.js?token=abc:1:2",
+				Args: []any{
+					"plain", github, 1.5, true, nil, "token:", "abc", "my password =", 7.0, 4111111111111111.0,
+					map[string]any{"password": "hunter2", "n": 1.0, "gone": nil, "tokens": 12.0, "deep": []any{map[string]any{"apiKey": map[string]any{"a": 1.0}}}, github: "x"},
+				},
+			}},
+			telemetry.Event{Kind: telemetry.KindLog, Log: &telemetry.Log{
+				Level: telemetry.LevelError, Message: "password=" + mask, Stack: "at f([REDACTED:github])", Source: "http://h/a.js?token=" + mask,
+				Args: []any{
+					"plain", "[REDACTED:github]", 1.5, true, nil, "token:", mask, "my password =", mask, "[REDACTED:card]",
+					map[string]any{"password": mask, "n": 1.0, "gone": nil, "tokens": 12.0, "deep": []any{map[string]any{"apiKey": mask}}, "[REDACTED:github]": "x"},
+				},
+			}},
+		},
+		{
+			"network",
+			telemetry.Event{Kind: telemetry.KindNetwork, Network: &telemetry.Network{
+				Method: "POST", URL: "/login?api_key=abc", Status: 500, Error: "token=abc",
+				RequestHeaders:  map[string]string{"Authorization": "Bearer x", "Accept": "*/*", "Referer": "/?token=abc"},
+				ResponseHeaders: map[string]string{"set-cookie": "a=b", "x-note": github},
+				RequestBody:     "user=ada&password=a b", ResponseBody: `{"token":"abc"}`,
+			}},
+			telemetry.Event{Kind: telemetry.KindNetwork, Network: &telemetry.Network{
+				Method: "POST", URL: "/login?api_key=" + mask, Status: 500, Error: "token=" + mask,
+				RequestHeaders:  map[string]string{"Authorization": mask, "Accept": "*/*", "Referer": "/?token=" + mask},
+				ResponseHeaders: map[string]string{"set-cookie": mask, "x-note": "[REDACTED:github]"},
+				RequestBody:     "user=ada&password=" + mask + " b", ResponseBody: `{"token":"` + mask + `"}`,
+			}},
+		},
+		{
+			"action",
+			telemetry.Event{Kind: telemetry.KindAction, Action: &telemetry.Action{Type: telemetry.ActionClick, Target: "a[href='/?token=abc']"}},
+			telemetry.Event{Kind: telemetry.KindAction, Action: &telemetry.Action{Type: telemetry.ActionClick, Target: "a[href='/?token=" + mask + "']"}},
+		},
+		{
+			"circuit",
+			telemetry.Event{Kind: telemetry.KindCircuit, Circuit: &telemetry.Circuit{Name: "db", State: telemetry.CircuitOpen, Reason: "postgres://u:p@h/ refused"}},
+			telemetry.Event{Kind: telemetry.KindCircuit, Circuit: &telemetry.Circuit{Name: "db", State: telemetry.CircuitOpen, Reason: "postgres://[REDACTED:url_credentials]@h/ refused"}},
+		},
+		{
+			"security",
+			telemetry.Event{Kind: telemetry.KindSecurity, Security: &telemetry.Security{Type: "csp", Message: "blocked " + github, BlockedURL: "https://h/x?sig=abc"}},
+			telemetry.Event{Kind: telemetry.KindSecurity, Security: &telemetry.Security{Type: "csp", Message: "blocked [REDACTED:github]", BlockedURL: "https://h/x?sig=" + mask}},
+		},
+		{
+			"memory",
+			telemetry.Event{Kind: telemetry.KindMemory, Memory: &telemetry.Memory{UsedBytes: 4111111111111111, LimitBytes: 2}},
+			telemetry.Event{Kind: telemetry.KindMemory, Memory: &telemetry.Memory{UsedBytes: 4111111111111111, LimitBytes: 2}},
+		},
+		{
+			"vitals",
+			telemetry.Event{Kind: telemetry.KindVitals, Vitals: &telemetry.Vitals{}},
+			telemetry.Event{Kind: telemetry.KindVitals, Vitals: &telemetry.Vitals{}},
+		},
+	} {
+		e := redact.New()
+		for range 2 { // masking what is masked changes nothing
+			e.Event(&c.ev)
+			same(t, c.name, c.ev, c.clean)
+		}
+	}
+}
+
+func TestResults(t *testing.T) {
+	t.Parallel()
+	r := ci.Result{
+		Status: ci.StatusFailure, Source: ci.SourceGitHub, Ref: "main", Commit: "1f0b2d84bf92f3577b34da6a3ce929d0e0e47367", Name: "test " + github,
+		Summary: "npm token: abc", URL: "https://ci/run/1?token=abc",
+		Failures: []ci.Failure{{Name: "login", Message: `want "a", got password=hunter2`}, {Name: github}},
+	}
+	redact.New().Result(&r)
+	same(t, "result", r, ci.Result{
+		Status: ci.StatusFailure, Source: ci.SourceGitHub, Ref: "main", Commit: "1f0b2d84bf92f3577b34da6a3ce929d0e0e47367", Name: "test [REDACTED:github]",
+		Summary: "npm token: " + mask, URL: "https://ci/run/1?token=" + mask,
+		Failures: []ci.Failure{{Name: "login", Message: `want "a", got password=` + mask}, {Name: "[REDACTED:github]"}},
+	})
+}
+
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC)
+	a := alert.Alert{
+		ID: "id", Severity: alert.Error, Category: alert.NetworkErrors, Title: "Server error: GET /x?token=abc → 500", Detail: "with " + github,
+		Timestamp: now, Source: alert.SourceNetwork, App: "shop", URL: "/x?token=abc", DedupKey: "GET /x?token=abc", CorrelationID: "id",
+		Context: map[string]any{
+			"method": "GET", "status": 500, "url": "/x?token=abc", "password": "x", "cookie": []any{"a"},
+			"typed": []string{"a", github}, "plain": []string{"a"}, "raw": json.RawMessage(`{"token":"abc"}`), "bad": func() {},
+		},
+	}
+	e := redact.New()
+	e.Alert(&a)
+	if _, ok := a.Context["bad"].(string); !ok {
+		t.Errorf("what has no JSON stayed: %T", a.Context["bad"])
+	}
+	same(t, "alert", a, alert.Alert{
+		ID: "id", Severity: alert.Error, Category: alert.NetworkErrors, Title: "Server error: GET /x?token=" + mask + " → 500", Detail: "with [REDACTED:github]",
+		Timestamp: now, Source: alert.SourceNetwork, App: "shop", URL: "/x?token=" + mask, DedupKey: "GET /x?token=" + mask, CorrelationID: "id",
+		Context: map[string]any{
+			"method": "GET", "status": 500, "url": "/x?token=" + mask, "password": mask, "cookie": mask,
+			"typed": []any{"a", "[REDACTED:github]"}, "plain": []string{"a"}, "raw": map[string]any{"token": mask}, "bad": mask,
+		},
+	})
+	e.Alert(&alert.Alert{}) // no Context
+}
+
+// JSON deeper than the walk goes is masked, not passed on and not followed.
+func TestDeepArgs(t *testing.T) {
+	t.Parallel()
+	var deep any = "plain"
+	for range 10_000 {
+		deep = []any{deep}
+	}
+	ev := telemetry.Event{Log: &telemetry.Log{Args: []any{deep}}}
+	redact.New().Event(&ev)
+	levels := 0
+	for {
+		list, ok := ev.Log.Args[0].([]any)
+		if !ok {
+			break
+		}
+		ev.Log.Args = list
+		levels++
+	}
+	if ev.Log.Args[0] != any(mask) || levels > 64 {
+		t.Errorf("%d levels stayed, then %v", levels, ev.Log.Args[0])
+	}
+}
+
+func TestBodiesAreCutAfterMasking(t *testing.T) {
+	t.Parallel()
+	const end = " ... [cut]"
+	e := redact.New()
+	if s := strings.Repeat("x", redact.MaxBody); e.Body(s) != s {
+		t.Error("a body of just MaxBody bytes was changed")
+	}
+	secret := `{"password":"` + strings.Repeat("p", 2*redact.MaxBody) + `","a":1}`
+	if got, want := e.Body(secret), `{"password":"[REDACTED]","a":1}`; got != want {
+		t.Errorf("a long secret was cut before it was masked: %q", got)
+	}
+	// The cut falls on every byte of a rune, and of a mask.
+	for shift := range 64 {
+		for _, around := range []string{"€", "𝄞", "ab " + github + " ", "token=abc ", pem, "?password=x&y=" + visa + "&"} {
+			s := strings.Repeat(" ", shift) + strings.Repeat(around, 12*redact.MaxBody/len(around))
+			got := e.Body(s)
+			kept, wasCut := strings.CutSuffix(got, end)
+			if !wasCut || len(got) > redact.MaxBody || len(got) < redact.MaxBody-64 || !utf8.ValidString(got) {
+				t.Fatalf("%q shifted by %d: %d bytes, valid %v, ends in %q", around, shift, len(got), utf8.ValidString(got), got[len(got)-40:])
+			}
+			if strings.Count(kept, "[REDACTED") != strings.Count(kept, "]") {
+				t.Fatalf("%q shifted by %d: a mask was split: %q", around, shift, got[len(got)-40:])
+			}
+			if again := e.Body(got); again != got {
+				t.Fatalf("%q shifted by %d: masked again it ends in %q", around, shift, again[len(again)-40:])
+			}
+		}
+	}
+	if got := e.Body(strings.Repeat("\x80", 2*redact.MaxBody)); len(got) > redact.MaxBody {
+		t.Errorf("invalid UTF-8: %d bytes stayed", len(got))
+	}
+}
+
+// same compares by JSON, which shows both and knows no pointers.
+func same(t *testing.T, name string, got, want any) {
+	t.Helper()
+	g, errGot := json.MarshalIndent(got, "", " ")
+	w, errWant := json.MarshalIndent(want, "", " ")
+	if errGot != nil || errWant != nil {
+		t.Fatal(errGot, errWant)
+	}
+	if string(g) != string(w) {
+		t.Errorf("%s:\n got %s\nwant %s", name, g, w)
+	}
+}
