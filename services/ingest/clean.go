@@ -32,6 +32,30 @@ const (
 	headerRoom = 16 << 10 // all names and values together
 )
 
+// envelope is what the events of a batch mostly have in common.
+type envelope struct{ app, session, url string }
+
+// cleanEvents cleans a batch. An envelope like that of the event before is not
+// looked through again: in a batch of small events that would be most of the
+// work.
+func cleanEvents(events []telemetry.Event, m Masker, now time.Time) {
+	var raw, clean envelope
+	for i := range events {
+		e := &events[i]
+		came := envelope{e.App, e.Session, e.URL}
+		same := i > 0 && came == raw
+		if same {
+			e.App, e.Session, e.URL = "", "", ""
+		}
+		cleanEvent(e, m, now)
+		if same {
+			e.App, e.Session, e.URL = clean.app, clean.session, clean.url
+			continue
+		}
+		raw, clean = came, envelope{e.App, e.Session, e.URL}
+	}
+}
+
 // cleanEvent makes an event fit to be stored: visible, masked, bounded, and
 // with a time. A payload that its kind doesn't name is an unknown field: it
 // goes, and is neither validated nor cleaned.

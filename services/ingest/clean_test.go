@@ -3,9 +3,39 @@ package ingest
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tocsin-bus/tocsin/shared/redact"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
+
+// TestABatchIsCleanedLikeItsEvents: what is remembered from one event to the
+// next makes no difference.
+func TestABatchIsCleanedLikeItsEvents(t *testing.T) {
+	m := redact.New()
+	word := rapid.SampledFrom([]string{"", "a", "\u200b", "a\u202e", "http://u:p@x/?token=abc", "Bearer abcdefghijklmnop", strings.Repeat("x", 2*maxURL)})
+	rapid.Check(t, func(t *rapid.T) {
+		batch := make([]telemetry.Event, rapid.IntRange(0, 8).Draw(t, "n"))
+		for i := range batch {
+			batch[i] = telemetry.Event{
+				Kind: telemetry.KindAction, App: word.Draw(t, "app"), Session: word.Draw(t, "session"), URL: word.Draw(t, "url"),
+				Action: &telemetry.Action{Type: telemetry.ActionClick, Target: "#a"},
+			}
+		}
+		single := slices.Clone(batch)
+		for i := range single {
+			cleanEvent(&single[i], m, arrival)
+		}
+		cleanEvents(batch, m, arrival)
+		if !reflect.DeepEqual(batch, single) {
+			t.Errorf("got  %v\nwant %v", batch, single)
+		}
+	})
+}
 
 func TestArgumentsAreCleanAndBounded(t *testing.T) {
 	got := stripArgs([]any{"a\u200bb", 1.5, true, nil, map[string]any{"k\u202e": []any{"x\x1b"}}})

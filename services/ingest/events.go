@@ -73,8 +73,8 @@ func (h *handler) prepare(r *http.Request, media string, data []byte) (batch, re
 	}
 	now := stamp(h.now())
 	kinds := make(map[telemetry.Kind]int, len(telemetry.Kinds()))
+	cleanEvents(events, h.masker, now)
 	for i := range events {
-		cleanEvent(&events[i], h.masker, now)
 		kinds[events[i].Kind]++
 	}
 	msgs, err := messages(events, sender(r.UserAgent()))
