@@ -184,6 +184,25 @@ func TestWhatWasAcceptedIsOnTheBus(t *testing.T) {
 	}
 }
 
+// TestABatchOfAsManyAppsAsEvents has more messages than may be under way.
+func TestABatchOfAsManyAppsAsEvents(t *testing.T) {
+	dir := openDir(t, t.TempDir())
+	serveBus(t, dir)
+	url, _ := start(t, Config{Bus: bus.ConnConfig{Dir: dir}})
+	eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
+	events := make([]string, maxBatch)
+	for i := range events {
+		events[i] = fmt.Sprintf(`{"kind":"log","app":"a%d","log":{"level":"info","message":"x"}}`, i)
+	}
+	want := fmt.Sprintf(`{"ok":true,"accepted":%d}`, maxBatch)
+	if status, _, body := send(t, "POST", url+"/v1/events", strings.Join(events, "\n")); status != 400 {
+		t.Errorf("lines as application/json: %d %s", status, body)
+	}
+	if status, _, body := send(t, "POST", url+"/v1/events", "["+strings.Join(events, ",")+"]"); status != 200 || body != want {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
 func TestABusThatGoesAwayAndComesBack(t *testing.T) {
 	dir := openDir(t, t.TempDir())
 	url, _ := start(t, Config{Bus: bus.ConnConfig{Dir: dir}}) // before the bus

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,10 @@ type sink interface {
 const (
 	// publishWindow is how many messages may wait for their acknowledgement.
 	publishWindow = 4096
+	// publishAtOnce is how many of them one request may have under way: a batch
+	// of thousands of apps must not fill the window by itself, and then be
+	// turned away with half of it stored.
+	publishAtOnce = 256
 	// breakAfter failures in a row, writes are answered without trying.
 	breakAfter = 5
 	// breakFor is how long that lasts until one write is let through.
@@ -108,12 +113,15 @@ func (s *busSink) turned(_ string, from, to gobreaker.State) {
 // Publish writes the messages and waits for their acknowledgements.
 func (s *busSink) Publish(ctx context.Context, msgs ...*nats.Msg) error {
 	_, err := s.breaker.Execute(func() (struct{}, error) {
-		_, err := s.link.Load().publisher.Publish(ctx, msgs...)
-		if err != nil {
-			text := untrusted.Cut(err.Error(), maxReason)
-			s.failure.Store(&text)
+		publisher := s.link.Load().publisher
+		for part := range slices.Chunk(msgs, publishAtOnce) {
+			if _, err := publisher.Publish(ctx, part...); err != nil {
+				text := untrusted.Cut(err.Error(), maxReason)
+				s.failure.Store(&text)
+				return struct{}{}, err
+			}
 		}
-		return struct{}{}, err
+		return struct{}{}, nil
 	})
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
 		return fmt.Errorf("%w: %s", bus.ErrAway, s.whyBroken())
