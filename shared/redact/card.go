@@ -31,7 +31,7 @@ func card(c cursor) hit {
 			}
 			continue
 		}
-		if b != ' ' && b != '-' || sep != 0 && b != sep || !printed(group, n) {
+		if strings.IndexByte(" -+", b) < 0 || sep != 0 && b != sep || !printed(group, n) {
 			break
 		}
 		sep, group = b, 0

@@ -91,6 +91,7 @@ func encoded(c cursor) hit {
 	for to < len(c.text) && strings.IndexByte(ends, c.text[to]) < 0 {
 		to++
 	}
+	to = c.engine.tokensEnd(c, from, to)
 	inside := percentDecode(c.text[from:to])
 	clean := c.engine.scan(inside, modeText, c.nesting+1)
 	if clean == inside {

@@ -8,8 +8,8 @@ type grade uint8
 const (
 	// harmless names tell nothing.
 	harmless grade = iota
-	// counted names are those of secrets and of counts of tokens alike; only
-	// text under them is masked.
+	// counted names are those of secrets and of counts alike (tokens, pass);
+	// only text under them is masked.
 	counted
 	// weak names are also plain words: after "auth: " in a log line the value
 	// must look like a secret.
@@ -38,7 +38,7 @@ func sensitiveNames() names {
 		sessid phpsessid jsessionid aspsessionid accesstoken refreshtoken idtoken csrftoken
 		xsrftoken csrfmiddlewaretoken sessiontoken bearertoken usertoken totp dpop`)
 	enter(weak, `auth authentication bearer pin otp sig signature`)
-	enter(counted, `tokens`)
+	enter(counted, `tokens pass`)
 	pairs := `password passphrase passcode apikey accesskey privatekey secretkey encryptionkey
 		signingkey masterkey sessionkey subscriptionkey functionskey functionkey deploykey
 		licensekey storagekey sessionid cardnumber cardnum cardno ccnumber ccnum creditcard
@@ -108,6 +108,9 @@ func (n *names) gradeWords(name string) (grade, bool) {
 		sp.n++
 	}
 	sp.endPart()
+	if sp.best == counted && !sp.last {
+		return harmless, false // passRate
+	}
 	return sp.best, sp.last
 }
 

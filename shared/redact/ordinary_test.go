@@ -26,6 +26,8 @@ func TestOrdinaryTextStays(t *testing.T) {
 		"TokenExpiredError: jwt expired at 2026-01-28", "Warning: cookie “theme” will be soon rejected",
 		"authentication: not configured", "[auth] started", "auth.go:42: refused", "/src/auth.ts:10:5", "token.go:17:3: undefined: x",
 		"GET /api/token -> 200", "POST /auth/login 401 12ms", "/auth:8080", "auth-service:8080 refused", "http://auth:8080/health",
+		"TypeError: token: expected string", "invalid token: unexpected end of input", "secret: not found", "cookie: not set", "jwt: malformed",
+		"token: null", "/x?token=undefined&a=1", "token=undefined", "pass: 12, fail: 3", "PASS src/a.test.ts", "pass=12", "password: required",
 		"tokens: 512", "max_tokens: 4096", "max_tokens=4096", `{"max_tokens":4096}`, "tokens used: 12/4096", "prompt_tokens=12 completion_tokens=3",
 		"keyboard: qwerty", "monkey=1", "author=Ada", "author: Ada Lovelace", "hotkey: ctrl+k", "primary key: id", "key: value",
 		// places, traces, errors

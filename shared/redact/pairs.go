@@ -207,7 +207,19 @@ func element(c cursor) hit {
 		return hit{}
 	}
 	from = end + stop + 1
+	if data := "<![CDATA["; strings.HasPrefix(s[from:], data) {
+		from += len(data)
+		if length := strings.Index(s[from:], "]]>"); length > 0 {
+			return hit{from: from, to: from + length, text: Mask}
+		}
+		return hit{}
+	}
 	length := strings.IndexByte(s[from:], '<')
+	for i := from; i < from+length; i++ {
+		if s[i] == '"' && endsOuter(s, i+1) {
+			return hit{}
+		}
+	}
 	if length <= 0 || byteAt(s, from+length+1) != '/' || strings.TrimSpace(s[from:from+length]) == "" {
 		return hit{}
 	}

@@ -171,7 +171,7 @@ func jwt(c cursor) hit {
 	}
 	second := runEnd(c.text, first+1, classToken)
 	claims := strings.HasPrefix(c.text[first+1:second], "eyJ")
-	if second == first+1 || !claims && byteAt(c.text, second) != '.' {
+	if !claims && byteAt(c.text, second) != '.' {
 		return hit{retry: first}
 	}
 	to := second

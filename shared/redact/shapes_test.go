@@ -92,6 +92,8 @@ func TestSchemes(t *testing.T) {
 		{`{"db":"mysql:\/\/root:x@db\/a"}`, `{"db":"mysql:\/\/[REDACTED:url_credentials]@db\/a"}`},
 		{"//u:p@host/x", "//[REDACTED:url_credentials]@host/x"},
 		{"see whsec" + "_" + strings.Repeat("aB3/", 8) + "==.", "see [REDACTED:stripe]."},
+		{"got " + jwtHead + ".." + strings.Repeat("iv", 8) + ".ct.tag", "got [REDACTED:jwt]"}, // encrypted, without a key
+		{"got " + jwtHead + "...", "got " + jwtHead + "..."},
 		{"a\n" + pem + "\nb", "a\n[REDACTED:private_key]\nb"},
 		{strings.ReplaceAll(pem, "RSA ", ""), "[REDACTED:private_key]"},
 		{strings.ReplaceAll(pem, "\n", `\n`), "[REDACTED:private_key]"},

@@ -21,7 +21,7 @@ func value(c cursor, f field) hit {
 	if quoted && (f.quote == "" || len(f.quote)-1 > escapes-from) && endsOuter(s, escapes+1) {
 		return hit{}
 	}
-	if f.grade == counted && !quoted && !listOfText(s[from:]) {
+	if f.grade == counted && !quoted && !listOfText(s[from:]) && (c.mode == modeText || is(s[from], classDigit)) {
 		return hit{}
 	}
 	if quoted {
@@ -33,12 +33,19 @@ func value(c cursor, f field) hit {
 	}
 	if f.quote != "" {
 		to = scalarEnd(s, to)
-		if isJSONWord(s[from:to]) {
+		if saysNone(s[from:to]) {
 			return hit{}
 		}
+		to = c.engine.tokensEnd(c, from, to)
 		return hit{from: from, to: to, text: f.quote + Mask + f.quote}
 	}
+	if strings.HasPrefix(s[from:], Mask+`\`) {
+		return hit{} // done, and an escaped line end comes next
+	}
 	to = plainEnd(s, to, c.mode)
+	if word := s[from:to]; saysNone(word) || f.colon && from > f.value && saysWrong(word) {
+		return hit{}
+	}
 	if c.mode == modeText {
 		if wholeLine(s[from:to], f) {
 			to = lineEnd(s, to, byteAt(s, f.start-1))
@@ -85,14 +92,14 @@ func quotedEnd(s string, i, depth int) int {
 	quote := s[i-1]
 	run := 0
 	for ; i < len(s); i++ {
-		switch s[i] {
-		case '\\':
+		switch c := s[i]; {
+		case c == '\\':
 			run++
 			continue
-		case quote:
-			if run < depth || run%(2*(depth+1)) == depth {
-				return i - min(run, depth)
-			}
+		case c == quote && (run < depth || run%(2*(depth+1)) == depth):
+			return i - min(run, depth)
+		case c == '"' && c != quote && endsOuter(s, i+1): // an apostrophe in JSON
+			return i - run
 		}
 		run = 0
 	}
@@ -126,9 +133,28 @@ func nestedEnd(s string, i int) int {
 	return len(s)
 }
 
-// isJSONWord says that a JSON value without quotes is no secret: that there is
-// none, or whether there is one, is often just what the reader looks for.
-func isJSONWord(s string) bool { return s == "null" || s == "true" || s == "false" }
+// saysNone says that a value is no secret: that there is none, or whether there
+// is one, is often just what the reader looks for.
+func saysNone(s string) bool {
+	switch s {
+	case "null", "true", "false", "undefined", "None", "nil":
+		return true
+	default:
+		return false
+	}
+}
+
+// saysWrong says that a word behind a name and a colon goes on in prose:
+// "invalid token: unexpected end".
+func saysWrong(s string) bool {
+	switch strings.ToLower(s) {
+	case "not", "no", "is", "must", "missing", "invalid", "expired", "malformed", "required", "unexpected", "expected",
+		"failed", "empty", "string", "enabled", "disabled", "cannot", "could":
+		return true
+	default:
+		return false
+	}
+}
 
 // scalarEnd is where a JSON number or word ends.
 func scalarEnd(s string, i int) int {
@@ -199,8 +225,14 @@ func lineEnd(s string, i int, before byte) int {
 			return i
 		case c == '\'' && before == c:
 			return i
-		case c == '"' || c == '\\' && byteAt(s, i+1) == '"':
+		case c == '"' || c == '\\':
 			opening := runEndOf(s, i, '\\')
+			if byteAt(s, opening) != '"' {
+				continue
+			}
+			if (opening-i)%2 == 0 && opening > i {
+				return opening // the backslashes are the value's own
+			}
 			if s[i-1] != '=' || !isAlnum(byteAt(s, i-2)) || closes(s, opening+1) || byteAt(s, opening+1) == ':' {
 				return i
 			}
