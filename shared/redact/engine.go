@@ -119,7 +119,12 @@ func (e *Engine) scan(s string, m mode, nesting int) string {
 	)
 	c := cursor{names: &e.names, engine: e, text: s, mode: m, nesting: nesting}
 	for c.at < len(s) {
-		h, shape := e.try(c, ^uint64(0), &retry)
+		set := e.candidates(s, c.at)
+		if set == 0 { // most bytes
+			c.at++
+			continue
+		}
+		h, shape := e.try(&c, set, &retry)
 		if h.to == 0 {
 			c.at++
 			continue
@@ -144,19 +149,16 @@ func (e *Engine) scan(s string, m mode, nesting int) string {
 // retries is where in a text each rule is worth trying again.
 type retries [maxRules]int
 
-// try tries the rules of a set at the cursor, until one matches. shape says
+// try tries the candidates in set at the cursor, until one matches. shape says
 // that this one goes by the shape of a token.
-func (e *Engine) try(c cursor, set uint64, retry *retries) (h hit, shape bool) {
-	if set &= e.lead[0][c.text[c.at]]; set == 0 {
-		return hit{}, false
-	}
-	for set &= e.follow(c.text, c.at); set != 0; set &= set - 1 {
+func (e *Engine) try(c *cursor, set uint64, retry *retries) (h hit, shape bool) {
+	for ; set != 0; set &= set - 1 {
 		r := bits.TrailingZeros64(set)
 		if c.at < retry[r] || !e.rules[r].begins(c.text[c.at:]) {
 			continue
 		}
 		c.mask = e.rules[r].mask
-		if h = e.rules[r].match(c); h.to != 0 {
+		if h = e.rules[r].match(*c); h.to != 0 {
 			return h, !e.rules[r].named
 		}
 		retry[r] = h.retry
@@ -170,7 +172,7 @@ func (e *Engine) tokensEnd(c cursor, from, to int) int {
 	var retry retries
 	c.floor = from
 	for c.at = from; c.at < to; c.at++ {
-		if h, _ := e.try(c, e.shapes, &retry); h.to > 0 {
+		if h, _ := e.try(&c, e.shapes&e.candidates(c.text, c.at), &retry); h.to > 0 {
 			to = max(to, h.to)
 			c.at = max(c.at, h.to-1)
 		}
@@ -178,15 +180,13 @@ func (e *Engine) tokensEnd(c cursor, from, to int) int {
 	return to
 }
 
-// follow returns the rules that allow the two bytes after i.
-func (e *Engine) follow(s string, i int) uint64 {
-	set := ^uint64(0)
-	for k := 1; k < len(e.lead); k++ {
-		if i+k < len(s) {
-			set &= e.lead[k][s[i+k]]
-		}
+// candidates returns the rules that allow the three bytes at i.
+func (e *Engine) candidates(s string, i int) uint64 {
+	set := e.lead[0][s[i]]
+	if set == 0 || i+2 >= len(s) {
+		return set
 	}
-	return set
+	return set & e.lead[1][s[i+1]] & e.lead[2][s[i+2]]
 }
 
 func (r rule) begins(s string) bool {

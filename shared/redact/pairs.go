@@ -209,10 +209,14 @@ func element(c cursor) hit {
 	from = end + stop + 1
 	if data := "<![CDATA["; strings.HasPrefix(s[from:], data) {
 		from += len(data)
-		if length := strings.Index(s[from:], "]]>"); length > 0 {
-			return hit{from: from, to: from + length, text: Mask}
+		to := len(s)
+		if length := strings.Index(s[from:], "]]>"); length >= 0 {
+			to = from + length
 		}
-		return hit{}
+		if to == from {
+			return hit{}
+		}
+		return hit{from: from, to: to, text: Mask}
 	}
 	length := strings.IndexByte(s[from:], '<')
 	for i := from; i < from+length; i++ {
