@@ -18,7 +18,7 @@ const (
 	readyTimeout = 2 * time.Second
 )
 
-var errBroken = errors.New("the circuit to the bus is open")
+var errBroken = errors.New("the circuit to the bus is open, the last writes failed")
 
 // readiness remembers what the last look at the streams gave, so that being
 // asked often costs the bus nothing. The lock makes those who ask at the same
@@ -37,7 +37,7 @@ func (s *busSink) Ready(ctx context.Context) error {
 		return bus.ErrAway
 	}
 	if s.breaker.State() == gobreaker.StateOpen {
-		return errBroken
+		return s.broken()
 	}
 	return s.ready.check(ctx, l)
 }

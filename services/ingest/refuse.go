@@ -85,7 +85,7 @@ func refusePublish(err error) reply {
 		return refuse(http.StatusTooManyRequests, err.Error()).with("Retry-After", retryAfter)
 	case errors.Is(err, context.Canceled):
 		return refuse(http.StatusServiceUnavailable, "the request ended before the bus had stored it").with("Retry-After", retryAfter)
-	default: // ErrAway, ErrRefused
+	default: // ErrAway, ErrUnacknowledged, ErrStore, ErrRefused
 		return refuse(http.StatusServiceUnavailable, err.Error()).with("Retry-After", retryAfter)
 	}
 }

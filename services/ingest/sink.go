@@ -124,16 +124,17 @@ func (s *busSink) Publish(ctx context.Context, msgs ...*nats.Msg) error {
 		return struct{}{}, nil
 	})
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
-		return fmt.Errorf("%w: %s", bus.ErrAway, s.whyBroken())
+		return s.broken()
 	}
 	return err
 }
 
-func (s *busSink) whyBroken() string {
+// broken says why writes are not even tried.
+func (s *busSink) broken() error {
 	if reason := s.failure.Load(); reason != nil {
-		return "the last writes failed: " + *reason
+		return fmt.Errorf("%w: %s", errBroken, *reason)
 	}
-	return "the last writes failed"
+	return errBroken
 }
 
 // run keeps the connection usable until ctx ends: the client gives up for good

@@ -106,7 +106,7 @@ func (d *doctor) intake(ctx context.Context) []finding {
 	case err != nil:
 		return []finding{{"intake", err.Error(), "restart tocsin up; its log is " + statedir.At(d.env.StateDir).Log() + " where a gateway started it"}}
 	case status != http.StatusOK:
-		return []finding{{"intake", fmt.Sprintf("not ready: %s", body), "wait a moment; if it stays, restart tocsin up"}}
+		return []finding{{"intake", fmt.Sprintf("not ready: %s", body), "wait a moment; if it stays, do what the reason says, or restart tocsin up"}}
 	}
 	return []finding{{what: "intake", is: d.runtime.IngestURL + " is ready"}}
 }
@@ -174,14 +174,22 @@ func (d *doctor) disk(context.Context) []finding {
 	if d.flags.External() {
 		return nil
 	}
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(d.env.StateDir, &fs); err != nil {
+	free, err := freeBytes(d.env.StateDir)
+	if err != nil {
 		return nil // said by stateDir
 	}
-	free := fs.Bavail * uint64(fs.Bsize)
 	is := fmt.Sprintf("%d MiB free", free>>20)
 	if free < lowDisk {
 		return []finding{{"disk", is, "free some space: the streams may take about 1 GiB"}}
 	}
 	return []finding{{what: "disk", is: is}}
+}
+
+// freeBytes is how much room there is for us on the disk that holds path.
+func freeBytes(path string) (uint64, error) {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(path, &fs); err != nil {
+		return 0, fmt.Errorf("look at the disk of %s: %w", path, err)
+	}
+	return fs.Bavail * uint64(fs.Bsize), nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,8 +44,22 @@ func (c *upCommand) Validate() error {
 	return nil
 }
 
-// Run runs bus, intake and detector until ctx ends.
-func (c *upCommand) Run(ctx context.Context, env service.Env) (err error) {
+// Run runs bus, intake and detector until ctx ends. When the store could not be
+// written for a while, the process begins anew in its place.
+func (c *upCommand) Run(ctx context.Context, env service.Env) error {
+	err := c.serve(ctx, env)
+	if !errors.Is(err, errWritable) || ctx.Err() != nil {
+		return err
+	}
+	exe, exeErr := os.Executable()
+	if exeErr != nil {
+		return errors.Join(err, exeErr)
+	}
+	env.Logger.Warn("starting anew", "because", err)
+	return fmt.Errorf("start anew: %w", syscall.Exec(exe, os.Args, os.Environ())) //nolint:gosec // this very program
+}
+
+func (c *upCommand) serve(ctx context.Context, env service.Env) (err error) {
 	dir, err := statedir.Open(env.StateDir)
 	if err != nil {
 		return err
@@ -139,6 +154,9 @@ func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
 			return nil
 		})
 	}
+	if u.server != nil {
+		group.Go(func() error { return u.untilWritable(taking) })
+	}
 	err := group.Wait()
 	stopDetecting()
 	return errors.Join(err, <-detection)
@@ -182,6 +200,39 @@ func (u *up) idle(ctx context.Context) bool {
 				u.env.Logger.Info("nobody uses the bus: it ends", "idle", u.cmd.IdleExit)
 				return true
 			}
+		}
+	}
+}
+
+const (
+	// faultTick is how often is looked whether the store failed and could be
+	// written again.
+	faultTick = 5 * time.Second
+	// roomAgain is how much disk must be free for that, in bytes.
+	roomAgain = 64 << 20
+)
+
+// errWritable says that a store which could not be written has room again. The
+// server itself does not try again.
+var errWritable = errors.New("there is room for the store again")
+
+// untilWritable returns errWritable for a server whose store failed, as soon as
+// a new one could write it, and nil when ctx ends.
+func (u *up) untilWritable(ctx context.Context) error {
+	tick := time.NewTicker(faultTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		fault := u.server.Fault()
+		if fault == nil {
+			continue
+		}
+		if free, err := freeBytes(u.env.StateDir); err == nil && free >= roomAgain {
+			return fmt.Errorf("%w: it had failed: %w", errWritable, fault)
 		}
 	}
 }

@@ -16,6 +16,12 @@ var (
 	// ErrAway says that the bus can't be reached right now. It may come back;
 	// the connection keeps trying.
 	ErrAway = errors.New("the bus is away")
+	// ErrUnacknowledged says that the bus is there and did not say in time that
+	// it has stored a message: it may have.
+	ErrUnacknowledged = errors.New("the bus does not acknowledge: its disk may be full or failing")
+	// ErrStore says that the embedded server can't write its store. It has to be
+	// started anew, once the cause is gone.
+	ErrStore = errors.New("the bus can't write its store")
 	// ErrBusy says that the bound of unacknowledged messages is reached. It
 	// passes as soon as acknowledgements arrive.
 	ErrBusy = errors.New("the bus is busy: too many messages wait for their acknowledgement")

@@ -53,13 +53,14 @@ type Conn struct {
 	JS jetstream.JetStream
 
 	changes chan struct{}
+	server  *Server // nil unless it is in this process
 }
 
 // Connect makes a connection. With Dir or URL it returns at once, whether or
 // not the bus is there. Its error says what is wrong with the settings, or
 // that the server in this process could not be reached.
 func Connect(_ context.Context, cfg ConnConfig) (*Conn, error) {
-	c := &Conn{changes: make(chan struct{}, 1)}
+	c := &Conn{changes: make(chan struct{}, 1), server: cfg.Server}
 	opts, url, err := c.options(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connect %s to the bus: %w", cfg.Role, err)
@@ -175,14 +176,25 @@ func (c *Conn) Changes() <-chan struct{} { return c.changes }
 // Connected says whether the bus can be reached right now.
 func (c *Conn) Connected() bool { return c.NC.IsConnected() }
 
+// usable is nil, or says what is known to be wrong without asking the bus.
+func (c *Conn) usable() error {
+	if !c.Connected() {
+		return ErrAway
+	}
+	if c.server != nil {
+		return c.server.Fault()
+	}
+	return nil
+}
+
 // Close ends the connection. What was published and not acknowledged is lost
 // to the caller, who has been told so.
 func (c *Conn) Close() { c.NC.Close() }
 
 // Check says whether the streams can be used: nil, or why not, with the cause.
 func (c *Conn) Check(ctx context.Context, stream string) error {
-	if !c.Connected() {
-		return ErrAway
+	if err := c.usable(); err != nil {
+		return err
 	}
 	if _, err := c.JS.Stream(ctx, stream); err != nil {
 		if errors.Is(err, jetstream.ErrStreamNotFound) {

@@ -41,12 +41,12 @@ func NewPublisher(c *Conn, window int) (*Publisher, error) {
 // Publish writes the messages in order and returns when all are stored, with
 // the highest sequence that any of them has.
 //
-// Its error wraps ErrAway, ErrBusy or ErrRefused, or is the context's. After an
-// error any of the messages may be stored: whoever tries again must give them
+// Its error wraps ErrAway, ErrUnacknowledged, ErrStore, ErrBusy or ErrRefused,
+// or is the context's. After an error any of the messages may be stored: whoever tries again must give them
 // a Nats-Msg-Id or accept to write them twice.
 func (p *Publisher) Publish(ctx context.Context, msgs ...*nats.Msg) (last uint64, err error) {
-	if !p.c.Connected() {
-		return 0, ErrAway
+	if err := p.c.usable(); err != nil {
+		return 0, err
 	}
 	acks := make([]jetstream.PubAckFuture, 0, len(msgs))
 	for _, m := range msgs {
@@ -86,11 +86,13 @@ func wait(ctx context.Context, f jetstream.PubAckFuture) (uint64, error) {
 	}
 }
 
-// publishError sorts the client's errors into the three that callers tell apart.
+// publishError sorts the client's errors into those that callers tell apart.
 func publishError(subject string, err error) error {
-	kind := ErrAway // time-outs, disconnects, no responders
+	kind := ErrAway // disconnects, no responders
 	var api *jetstream.APIError
 	switch {
+	case errors.Is(err, jetstream.ErrAsyncPublishTimeout):
+		kind = ErrUnacknowledged
 	case errors.Is(err, jetstream.ErrTooManyStalledMsgs):
 		kind = ErrBusy
 	case errors.As(err, &api), errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrBadSubject):

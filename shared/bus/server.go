@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -61,6 +62,7 @@ type Server struct {
 	admin nkeys.KeyPair
 	ws    *websocketProxy
 	log   *slog.Logger
+	fault *atomic.Pointer[string]
 }
 
 // StartServer starts the server, waits until its store is recovered, and
@@ -89,8 +91,8 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 		return nil, fmt.Errorf("prepare the embedded NATS server: %w", err)
 	}
 	fatal := make(chan string, 1)
-	ns.SetLoggerV2(&serverLog{log: cfg.Logger.With("component", "nats"), fatal: fatal}, false, false, false)
-	s := &Server{ns: ns, dir: cfg.Dir, admin: admin, log: cfg.Logger}
+	s := &Server{ns: ns, dir: cfg.Dir, admin: admin, log: cfg.Logger, fault: &atomic.Pointer[string]{}}
+	ns.SetLoggerV2(&serverLog{log: cfg.Logger.With("component", "nats"), fatal: fatal, fault: s.fault}, false, false, false)
 	ns.Start()
 	if err := s.ready(ctx, fatal); err != nil {
 		s.Close()
@@ -201,6 +203,15 @@ func (s *Server) WSURL() string {
 	return s.ws.url
 }
 
+// Fault is nil, or wraps ErrStore and says why the store can't be written. It
+// stays: the server does not try again before it is started anew.
+func (s *Server) Fault() error {
+	if text := s.fault.Load(); text != nil {
+		return fmt.Errorf("%w: %s", ErrStore, *text)
+	}
+	return nil
+}
+
 // Connections counts the connections whose name begins with prefix.
 func (s *Server) Connections(prefix string) int {
 	list, err := s.ns.Connz(&server.ConnzOptions{Limit: 10_000})
@@ -234,17 +245,27 @@ func (s *Server) key(role Role) (nkeys.KeyPair, error) {
 	return credential(s.dir, role)
 }
 
-// serverLog writes the server's log lines to slog and keeps the first fatal
-// one: Start itself returns no error.
+// serverLog writes the server's log lines to slog. It keeps the first fatal one,
+// because Start itself returns no error, and the first that says that the store
+// can't be written, because publishers then only see that nobody answers.
 type serverLog struct {
 	log   *slog.Logger
 	fatal chan<- string
+	fault *atomic.Pointer[string]
 }
 
 func (l *serverLog) Noticef(f string, v ...any) { l.log.Debug(fmt.Sprintf(f, v...)) }
-func (l *serverLog) Errorf(f string, v ...any)  { l.log.Error(fmt.Sprintf(f, v...)) }
 func (l *serverLog) Debugf(string, ...any)      {}
 func (l *serverLog) Tracef(string, ...any)      {}
+
+func (l *serverLog) Errorf(f string, v ...any) {
+	l.log.Error(fmt.Sprintf(f, v...))
+	if len(v) == 0 || !strings.Contains(strings.ToLower(f), "critical write error") {
+		return
+	}
+	text := fmt.Sprint(v[len(v)-1])
+	l.fault.CompareAndSwap(nil, &text)
+}
 
 func (l *serverLog) Warnf(f string, v ...any) {
 	level := slog.LevelWarn
