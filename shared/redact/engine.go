@@ -159,6 +159,7 @@ func (e *Engine) try(c *cursor, set uint64, retry *retries) (h hit, shape bool) 
 		}
 		c.mask = e.rules[r].mask
 		if h = e.rules[r].match(*c); h.to != 0 {
+			retry[r] = h.to
 			return h, !e.rules[r].named
 		}
 		retry[r] = h.retry
@@ -174,7 +175,6 @@ func (e *Engine) tokensEnd(c cursor, from, to int) int {
 	for c.at = from; c.at < to; c.at++ {
 		if h, _ := e.try(&c, e.shapes&e.candidates(c.text, c.at), &retry); h.to > 0 {
 			to = max(to, h.to)
-			c.at = max(c.at, h.to-1)
 		}
 	}
 	return to

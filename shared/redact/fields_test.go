@@ -139,6 +139,7 @@ func TestLogLines(t *testing.T) {
 		{`{"h":"Cookie: a=","password":"b"}`, `{"h":"Cookie: [REDACTED]","password":"[REDACTED]"}`},
 		{`{"h":"Authorization: Digest a=\"b c\", d","e":"f"}`, `{"h":"Authorization: [REDACTED]","e":"f"}`},
 		{"PRIVATE_KEY=" + pem + " set", "PRIVATE_KEY=[REDACTED] set"},
+		{"a=%2CBearer " + pem + " b", "a=%2CBearer%20[REDACTED:bearer] b"},
 		{"Bearer " + pem + " set", "Bearer [REDACTED:bearer] set"},
 		{"private_key: x" + pem, "private_key: [REDACTED]"},
 		{"card_number: 4111" + " 1111 1111 1111 declined", "card_number: [REDACTED] declined"},
