@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -75,7 +74,7 @@ func compare(ctx context.Context, server *bus.Server, js jetstream.JetStream, ur
 	body := smallEvents()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: senders}}
 	defer client.CloseIdleConnections()
-	if err := postBatch(ctx, client, url, body); err != nil {
+	if err := post(ctx, client, url, body); err != nil {
 		return nil, err
 	}
 	message, err := stored(ctx, server)
@@ -186,29 +185,9 @@ func postAll(ctx context.Context, client *http.Client, url string, body []byte) 
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(senders)
 	for range batches {
-		group.Go(func() error { return postBatch(ctx, client, url, body) })
+		group.Go(func() error { return post(ctx, client, url, body) })
 	}
 	return group.Wait()
-}
-
-func postBatch(ctx context.Context, client *http.Client, url string, body []byte) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	answer, err := io.ReadAll(resp.Body)
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%d %s", resp.StatusCode, answer)
-	}
-	return nil
 }
 
 func smallEvents() []byte {

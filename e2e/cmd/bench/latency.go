@@ -38,12 +38,17 @@ type meter struct {
 var poster = &http.Client{Timeout: patience}
 
 func (m *meter) post(ctx context.Context, path string, body []byte) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.bus.IngestURL+path, bytes.NewReader(body))
+	return post(ctx, poster, m.bus.IngestURL+path, body)
+}
+
+// post sends JSON and wants 200.
+func post(ctx context.Context, client *http.Client, url string, body []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := poster.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return err
 	}
@@ -52,7 +57,7 @@ func (m *meter) post(ctx context.Context, path string, body []byte) error {
 		return err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %d %s", path, resp.StatusCode, answer)
+		return fmt.Errorf("%s: %d %s", url, resp.StatusCode, answer)
 	}
 	return nil
 }
