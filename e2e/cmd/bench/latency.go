@@ -21,6 +21,8 @@ const (
 	// of backgroundBatch.
 	backgroundEvents = 1000
 	backgroundBatch  = 50
+	// samplePause lets the background go on between two samples.
+	samplePause = 20 * time.Millisecond
 	// patience bounds the wait for one notification.
 	patience = 10 * time.Second
 )
@@ -73,7 +75,10 @@ func (m *meter) failure() []byte {
 func (m *meter) notification(ctx context.Context) ([]figure, error) {
 	var fromSent, fromAccepted []time.Duration
 	measure := func(ctx context.Context) error {
+		tick := time.NewTicker(samplePause)
+		defer tick.Stop()
 		for range m.samples {
+			<-tick.C
 			if _, err := m.agent.Call(ctx, "configure_streaming", map[string]any{"action": "enable", "events": []string{"ci"}}); err != nil {
 				return err
 			}
