@@ -184,6 +184,11 @@ func TestTellsAndAnswers(t *testing.T) {
 	if len(status.Apps) != 1 || status.Apps[0].Senders[0] != "test" || status.Apps[0].LastMinute != 2 || !status.Detector.Ready {
 		t.Errorf("%+v", status)
 	}
+	for _, action := range []query.NoiseAction{query.NoiseList, query.NoiseAutoDetect} {
+		if reply := ask[json.RawMessage](t, r, query.SubjectNoise, query.NoiseRequest{Action: action}); string(reply) != `{"rules":[],"found":0}` {
+			t.Errorf("%s without a rule: %s", action, reply)
+		}
+	}
 	added := ask[query.NoiseReply](t, r, query.SubjectNoise, query.NoiseRequest{Action: query.NoiseAdd, Pattern: "quiet"})
 	if added.Added == "" || len(added.Rules) != 1 {
 		t.Fatalf("%+v", added)

@@ -119,8 +119,8 @@ type NoiseReply struct {
 	Rules []NoiseRule `json:"rules"`
 	// Added is the ID of the rule that add made.
 	Added string `json:"added,omitempty"`
-	// Found is how many new patterns auto_detect found.
-	Found int `json:"found,omitempty"`
+	// Found is how many new patterns auto_detect found, 0 for other actions.
+	Found int `json:"found"`
 	// Truncated says that MaxReply left rules out.
 	Truncated bool `json:"truncated,omitempty"`
 }

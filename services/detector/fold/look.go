@@ -9,7 +9,8 @@ import (
 )
 
 // NoiseRules lists the noise rules about an app, or all for the empty name:
-// those added by hand first, then those found, by app and pattern.
+// those added by hand first, then those found, by app and pattern. It is never
+// nil: an empty list is [] on the wire.
 func (f *Fold) NoiseRules(app string) []query.NoiseRule {
 	rules := []query.NoiseRule{}
 	for name, known := range f.apps.All() {
@@ -23,7 +24,7 @@ func (f *Fold) NoiseRules(app string) []query.NoiseRule {
 		}
 		return strings.Compare(a.Pattern+a.ID, b.Pattern+b.ID)
 	})
-	return append(f.manual.Rules(app), rules...)
+	return slices.Insert(rules, 0, f.manual.Rules(app)...)
 }
 
 // Baselines lists what is usual on the pages of an app, the page loaded last
