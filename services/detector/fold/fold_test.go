@@ -198,6 +198,33 @@ func TestCIEpisodes(t *testing.T) {
 	}
 }
 
+// TestCIStorm: the same result over and over is bounded like every alert, and
+// as it updates one alert, no count grows by it.
+func TestCIStorm(t *testing.T) {
+	s := newScript()
+	result := func(summary string) fold.Message {
+		return fold.Message{CI: &ci.Result{Status: "failure", Source: ci.SourceCustom, Commit: "abc", Name: "build", Summary: summary}}
+	}
+	for i := range 25 {
+		s.at(time.Duration(i)*10*time.Millisecond, result(fmt.Sprint("run ", i)))
+	}
+	if len(s.alerts) != 10 || s.fold.Stats().Held != 15 {
+		t.Errorf("%d alerts, %+v", len(s.alerts), s.fold.Stats())
+	}
+	s.at(10*time.Second, result("the last run"))
+	if len(s.alerts) != 11 {
+		t.Fatalf("%d alerts", len(s.alerts))
+	}
+	for i, a := range s.alerts {
+		if a.Count != 0 || i > 0 && a.Revises != s.alerts[0].ID || a.DedupKey != s.alerts[0].DedupKey {
+			t.Errorf("%d: %+v", i, a)
+		}
+	}
+	if last := s.alerts[10]; !strings.Contains(last.Detail, "the last run") {
+		t.Errorf("%+v", last)
+	}
+}
+
 // TestOutsideTextIsMadeVisible: neither controls nor more text than the bounds
 // reach an alert.
 func TestOutsideTextIsMadeVisible(t *testing.T) {

@@ -14,16 +14,36 @@ func (t *turn) offer(a *app, found alert.Alert) {
 // leave asks whether an alert with the dedup key in the fold's buffer may leave.
 // When it may, key is the key for it.
 func (t *turn) leave(app string) (key string, held int, leaves bool) {
+	n := t.stormKey(app)
+	held, leaves = t.fold.storm.Offer(t.fold.key, t.now)
+	return t.passed(n, leaves), held, leaves
+}
+
+// leaveRevised is leave for an alert that takes the place of an earlier one,
+// which is in no count.
+func (t *turn) leaveRevised(app string) (key string, held int, leaves bool) {
+	n := t.stormKey(app)
+	leaves = t.fold.storm.OfferRevision(t.fold.key, t.now)
+	return t.passed(n, leaves), 0, leaves
+}
+
+// stormKey makes of the dedup key in the fold's buffer the key for the storm
+// limiter, which begins with the dedup key of the length that it returns.
+func (t *turn) stormKey(app string) int {
 	f := t.fold
 	f.key = bounded(f.key)
 	n := len(f.key)
 	f.key = append(append(f.key, 0), app...)
-	held, leaves = f.storm.Offer(f.key, t.now)
+	return n
+}
+
+// passed is the dedup key for an alert that leaves, and counts others as held.
+func (t *turn) passed(n int, leaves bool) string {
 	if !leaves {
-		f.count.held++
-		return "", 0, false
+		t.fold.count.held++
+		return ""
 	}
-	return string(f.key[:n]), held, true
+	return string(t.fold.key[:n])
 }
 
 // say publishes an alert of an app and links it to those it belongs to.

@@ -131,18 +131,18 @@ func (t *turn) found(a *app, found *noise.Found) {
 	}
 }
 
-// result folds in a CI result. A revision takes the place of an alert and is
-// no further one, so it is never held back.
+// result folds in a CI result. A revision takes the place of an alert: it is
+// bounded as every alert is, but held back it raises no count, because what it
+// tells is the same alert updated and not one more. Until the next revision
+// leaves, its content is to be seen among the CI results only.
 func (t *turn) result(result *ci.Result) {
 	a := t.fold.ci.Take(result, t.id())
 	t.fold.key = append(t.fold.key[:0], a.DedupKey...)
+	leave := t.leave
 	if a.Revises != "" {
-		t.fold.key = bounded(t.fold.key)
-		a.DedupKey = string(t.fold.key)
-		t.publish(telemetry.DefaultApp, a, 0)
-		return
+		leave = t.leaveRevised
 	}
-	if key, held, leaves := t.leave(telemetry.DefaultApp); leaves {
+	if key, held, leaves := leave(telemetry.DefaultApp); leaves {
 		a.DedupKey = key
 		t.publish(telemetry.DefaultApp, a, held)
 	}

@@ -1,6 +1,6 @@
 // Package storm bounds how often the detector says the same: of one key at
 // most 10 alerts leave in 10 seconds. Those held back are added to the count
-// of the next that leaves.
+// of the next that leaves, but for revisions: they tell nothing twice.
 //
 // It knows no clock and nothing of alerts but their keys. A time before the last
 // one of a key means that a clock was set back, and its window starts anew.
@@ -51,11 +51,32 @@ func (l *Limiter) Lost() uint64 { return l.lost }
 // Offer asks to let an alert with that key leave. When it may, held is how many
 // were held back before it, which its count has to include.
 func (l *Limiter) Offer(key []byte, now time.Time) (held int, leaves bool) {
-	p := lru.GetBytes(l.keys, key)
-	if p == nil {
-		p = l.add(string(key), passage{})
+	p := l.passage(key)
+	if !p.leave(now.UnixMilli()) {
+		p.held++
+		return 0, false
 	}
-	t := now.UnixMilli()
+	held, p.held = p.held, 0
+	return held, true
+}
+
+// OfferRevision is Offer for an alert that takes the place of an earlier one:
+// it counts towards the bound, but held back it is in no count, and it tells
+// none.
+func (l *Limiter) OfferRevision(key []byte, now time.Time) (leaves bool) {
+	return l.passage(key).leave(now.UnixMilli())
+}
+
+// passage finds or begins that of a key.
+func (l *Limiter) passage(key []byte) *passage {
+	if p := lru.GetBytes(l.keys, key); p != nil {
+		return p
+	}
+	return l.add(string(key), passage{})
+}
+
+// leave notes that an alert leaves at time t, if it may.
+func (p *passage) leave(t int64) bool {
 	if n := len(p.left); n > 0 && p.left[n-1] > t {
 		p.left = p.left[:0]
 	}
@@ -65,12 +86,10 @@ func (l *Limiter) Offer(key []byte, now time.Time) (held int, leaves bool) {
 	}
 	p.left = append(p.left[:0], p.left[gone:]...)
 	if len(p.left) == Burst {
-		p.held++
-		return 0, false
+		return false
 	}
 	p.left = append(p.left, t)
-	held, p.held = p.held, 0
-	return held, true
+	return true
 }
 
 func (l *Limiter) add(key string, p passage) *passage {

@@ -46,6 +46,26 @@ func TestOffer(t *testing.T) {
 	}
 }
 
+// A revision has its place among the 10, and neither raises nor takes a count.
+func TestOfferRevision(t *testing.T) {
+	l := storm.New()
+	for i := range 12 {
+		if leaves := l.OfferRevision([]byte("a"), at(i)); leaves != (i < 10) {
+			t.Errorf("revision %d: %v", i, leaves)
+		}
+	}
+	if _, leaves := l.Offer([]byte("a"), at(100)); leaves {
+		t.Error("revisions take no place")
+	}
+	l = restored(t, l)
+	if !l.OfferRevision([]byte("a"), at(10_000)) {
+		t.Error("the first has left the window")
+	}
+	if held, leaves := l.Offer([]byte("a"), at(10_001)); held != 1 || !leaves {
+		t.Errorf("got %d, %v; what was held back counts, two revisions don't", held, leaves)
+	}
+}
+
 // However alerts are offered: never 11 of a key in 10 s, never one held back
 // while there was room, and the counts add up.
 func TestProperties(t *testing.T) {
