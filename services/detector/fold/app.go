@@ -67,7 +67,8 @@ func restoreApp(name string, r *snapshot.Reader) *app {
 	}
 }
 
-// links are the newest alerts of an app that others can belong to.
+// links are the newest alerts of an app that others can belong to; of several
+// at one time, the first.
 type links struct{ regression, anomaly link }
 
 // link is when such an alert came, and its correlation id.
@@ -80,7 +81,9 @@ type link struct {
 // belong together, in both directions and inclusive.
 const correlationWindow = 5 * time.Second
 
-// correlate gives an alert the correlation id of the one it belongs to.
+// correlate gives an alert the correlation id of the one it belongs to: the
+// newest, and of several at one time, such as the regressions of one load, the
+// first. That is the one with which alert.Digest joins it.
 func (l *links) correlate(a *alert.Alert) {
 	own, other := &l.regression, &l.anomaly
 	switch a.Category {
@@ -93,7 +96,9 @@ func (l *links) correlate(a *alert.Alert) {
 	if gap := a.Timestamp.Sub(other.at); other.id != "" && gap >= 0 && gap <= correlationWindow {
 		a.CorrelationID = other.id
 	}
-	*own = link{at: a.Timestamp, id: a.CorrelationID}
+	if own.id == "" || !own.at.Equal(a.Timestamp) {
+		*own = link{at: a.Timestamp, id: a.CorrelationID}
+	}
 }
 
 func (l link) save(w *snapshot.Writer) {

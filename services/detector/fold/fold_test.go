@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -139,6 +140,48 @@ func TestAnomalyAndRegressionCorrelate(t *testing.T) {
 			}
 			if ids[alert.Regression] == "" || ids[alert.Anomaly] == "" || (ids[alert.Regression] == ids[alert.Anomaly]) != tt.same {
 				t.Errorf("%v\n%s", ids, s.titles())
+			}
+		})
+	}
+}
+
+// TestCorrelationAgreesWithTheDigest: what the gateway joins has one correlation
+// id, also when several could be joined because they came at one time.
+func TestCorrelationAgreesWithTheDigest(t *testing.T) {
+	slow := func(fcp, lcp float64) telemetry.Event {
+		e := loaded("/cart", lcp)
+		e.Vitals.FCP = &fcp
+		return e
+	}
+	logs, requests := slices.Repeat([]telemetry.Event{logged(telemetry.LevelError, "boom")}, 6), slices.Repeat([]telemetry.Event{requested("GET", "/x", 500)}, 6)
+	for _, tt := range []struct {
+		name     string
+		messages []fold.Message // a second apart
+	}{
+		{"two regressions of one load, then a spike", []fold.Message{events(slow(2000, 2000)), events(logs...)}},
+		{"all in one message", []fold.Message{events(slices.Concat([]telemetry.Event{slow(2000, 2000)}, logs)...)}},
+		{"a spike, then two regressions", []fold.Message{events(logs...), events(slow(2000, 2000))}},
+		{"two spikes, then a regression", []fold.Message{events(slices.Concat(logs, requests)...), events(slow(1000, 2000))}},
+		{"two loads: the later is nearer", []fold.Message{events(slow(2000, 1000)), events(slow(1000, 2000)), events(logs...)}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newScript()
+			s.at(0, events(slow(1000, 1000)))
+			for i, m := range tt.messages {
+				s.at(100*time.Second+time.Duration(i)*time.Second, m)
+			}
+			said := map[string]string{}
+			for _, a := range s.alerts {
+				said[a.Title] = a.CorrelationID
+			}
+			joined := slices.DeleteFunc(alert.Digest(s.alerts), func(a alert.Alert) bool { return !strings.HasPrefix(a.Title, "Correlated: ") })
+			if len(joined) != 1 {
+				t.Fatalf("%d joined\n%s", len(joined), s.titles())
+			}
+			for _, part := range strings.Split(strings.TrimPrefix(joined[0].Title, "Correlated: "), " + ") {
+				if said[part] != joined[0].CorrelationID {
+					t.Errorf("joined as %s, said with %s: %s", joined[0].CorrelationID, said[part], part)
+				}
 			}
 		})
 	}
