@@ -100,11 +100,20 @@ func TestEachCategory(t *testing.T) {
 			}
 		}, "warning user_frustration: "},
 		{"noise", func(s *script) {
-			for i := range 12 {
+			for i := range 20 {
 				s.at(time.Duration(i)*time.Second, events(logged(telemetry.LevelInfo, fmt.Sprintf("tick %d", i))))
 			}
 			s.at(2*time.Minute, events(logged(telemetry.LevelInfo, "something else")))
-		}, "info noise: "},
+		}, "info noise: Noise found and hidden"},
+		{"no alert for noise that is only proposed", func(s *script) {
+			for i := range 19 {
+				s.at(time.Duration(i)*time.Second, events(logged(telemetry.LevelInfo, fmt.Sprintf("tick %d", i))))
+			}
+			out := s.at(2*time.Minute, fold.Message{Noise: &query.NoiseRequest{Action: query.NoiseAutoDetect}})
+			if out.Noise.Found != 1 || len(s.fold.NoiseRules("web")) != 1 {
+				s.alerts = append(s.alerts, alert.Alert{Title: fmt.Sprintf("%+v", out.Noise)})
+			}
+		}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScript()

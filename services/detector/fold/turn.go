@@ -124,10 +124,10 @@ func (t *turn) hidden(a *app, found bool, kind telemetry.Kind, text string) bool
 	return false
 }
 
-// found announces what auto-detection found.
+// found announces what auto-detection found, when it hides something.
 func (t *turn) found(a *app, found *noise.Found) {
-	if found != nil {
-		t.offer(a, found.Alert())
+	if news, ok := found.Alert(); ok {
+		t.offer(a, news)
 	}
 }
 

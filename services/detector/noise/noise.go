@@ -4,8 +4,8 @@
 //
 // It counts message templates and infrastructure requests over 10 minutes.
 // Auto-detection, every 60 s of event time and on command, makes rules of what
-// is frequent: with enough confidence a rule applies by itself, with less it is
-// proposed. An error is never noise for being frequent: a line of level error
+// is frequent: with enough confidence a rule applies by itself and is announced,
+// with less it is proposed, which only the list of rules shows. An error is never noise for being frequent: a line of level error
 // is counted and hidden only when it comes from an extension or a tool.
 // Beside the found rules stand those that somebody added by hand (Manual).
 //

@@ -238,20 +238,25 @@ func TestAlert(t *testing.T) {
 		}
 	}
 	found := a.Detect(at(0))
-	got := found.Alert()
-	if got.Title != "Noise found and hidden" || got.Detail != "Hidden from now on: slow <str> | /health. Proposed: retry <n>" ||
+	got, ok := found.Alert()
+	if !ok || got.Title != "Noise found and hidden" || got.Detail != "Hidden from now on: slow <str> | /health" || got.Context["proposed"] != 1 ||
 		got.Severity != alert.Info || got.Category != alert.Noise || got.Source != alert.SourceNoise || found.Len() != 3 {
 		t.Errorf("got %+v", got)
 	}
-	if again := found.Alert(); again.DedupKey != got.DedupKey || !strings.HasPrefix(got.DedupKey, "noise:web:noise_") {
+	if again, _ := found.Alert(); again.DedupKey != got.DedupKey || !strings.HasPrefix(got.DedupKey, "noise:web:noise_") {
 		t.Errorf("keys %q, %q", got.DedupKey, again.DedupKey)
 	}
 	only := noise.New("web")
 	for range 10 {
 		log(only, warn("retry 5"), 0)
 	}
-	if got := only.Detect(at(0)).Alert(); got.Title != "Noise found, nothing hidden yet" || got.Detail != "Proposed: retry <n>" {
-		t.Errorf("got %+v", got)
+	proposed := only.Detect(at(0))
+	if _, ok := proposed.Alert(); ok || proposed.Len() != 1 || len(only.Rules()) != 1 {
+		t.Errorf("a proposal is found and listed, but not announced: %+v", proposed)
+	}
+	var none *noise.Found
+	if _, ok := none.Alert(); ok {
+		t.Error("nothing was found")
 	}
 }
 

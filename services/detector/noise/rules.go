@@ -44,7 +44,7 @@ func ruleID(parts ...string) string {
 type Found struct {
 	Applied, Proposed []string
 	app               string
-	ids               []string // of the rules, with their states
+	ids               []string // of the rules that apply, with their state
 }
 
 // Len is how many patterns were found.
@@ -104,7 +104,6 @@ func (a *App) judge(key string, p *pattern, n int, t int64, found *Found) {
 		found.ids = append(found.ids, r.id+stateApplied)
 	} else {
 		found.Proposed = append(found.Proposed, key[1:])
-		found.ids = append(found.ids, r.id+stateProposed)
 	}
 }
 
@@ -185,24 +184,18 @@ func (r *rule) describe(app, key string) query.NoiseRule {
 	return d
 }
 
-// Alert announces what was found.
-func (f *Found) Alert() alert.Alert {
+// Alert announces the rules that apply from now on, and there is none when
+// there are none. Those that are only proposed wait in the list of rules until
+// somebody looks; the alert says in its context how many.
+func (f *Found) Alert() (alert.Alert, bool) {
+	if f == nil || len(f.Applied) == 0 {
+		return alert.Alert{}, false
+	}
 	slices.Sort(f.ids)
-	title, detail := "Noise found and hidden", ""
-	if len(f.Applied) > 0 {
-		detail = "Hidden from now on: " + strings.Join(f.Applied, " | ")
-	} else {
-		title = "Noise found, nothing hidden yet"
-	}
-	if len(f.Proposed) > 0 {
-		if detail != "" {
-			detail += ". "
-		}
-		detail += "Proposed: " + strings.Join(f.Proposed, " | ")
-	}
 	return alert.Alert{
-		Severity: alert.Info, Category: alert.Noise, Source: alert.SourceNoise, Title: title, Detail: detail,
+		Severity: alert.Info, Category: alert.Noise, Source: alert.SourceNoise, Title: "Noise found and hidden",
+		Detail:   "Hidden from now on: " + strings.Join(f.Applied, " | "),
 		Context:  map[string]any{stateApplied: len(f.Applied), stateProposed: len(f.Proposed)},
 		DedupKey: "noise:" + f.app + ":" + ruleID(f.ids...),
-	}
+	}, true
 }
