@@ -12,7 +12,8 @@ import (
 
 // arguments reads the arguments of a tool call. The first that is wrong makes
 // done fail, with a text that names it and says what is allowed. An argument
-// that is missing, null or an empty text has its default.
+// that is missing or null has its default, and one that is a text or a word
+// also where it is empty: models fill in what they don't mean.
 type arguments struct {
 	raw map[string]json.RawMessage
 	// known are the arguments that were asked for, in order.
@@ -58,16 +59,23 @@ func (a *arguments) fail(name, must string) {
 // take returns an argument's value, and nil where it has its default.
 func (a *arguments) take(name string) json.RawMessage {
 	a.known = append(a.known, name)
-	value := a.raw[name]
-	if s := string(value); s == "null" || s == `""` {
-		return nil
+	if value := a.raw[name]; string(value) != "null" {
+		return value
 	}
-	return value
+	return nil
+}
+
+// takeText is take for arguments that are texts.
+func (a *arguments) takeText(name string) json.RawMessage {
+	if value := a.take(name); string(value) != `""` {
+		return value
+	}
+	return nil
 }
 
 // text is a plain text of at most limit bytes.
 func (a *arguments) text(name string, limit int) string {
-	value := a.take(name)
+	value := a.takeText(name)
 	if value == nil {
 		return ""
 	}
@@ -78,9 +86,18 @@ func (a *arguments) text(name string, limit int) string {
 	return text
 }
 
+// any is a text where it is one; anything else is as good as none.
+func (a *arguments) any(name string) string {
+	var text string
+	if json.Unmarshal(a.take(name), &text) != nil {
+		return ""
+	}
+	return text
+}
+
 // word is one of a few allowed words. Without a fallback it is required.
 func (a *arguments) word(name, fallback string, allowed ...string) string {
-	value := a.take(name)
+	value := a.takeText(name)
 	if value == nil && fallback != "" {
 		return fallback
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
@@ -16,9 +18,11 @@ type Command struct {
 
 // Run serves until stdin or ctx ends.
 func (c *Command) Run(ctx context.Context, env service.Env) error {
+	// A client that closed our stdout is told apart by the failing write.
+	signal.Ignore(syscall.SIGPIPE)
 	dir, err := os.Getwd()
-	if err != nil {
-		return fmt.Errorf("find the working directory: %w", err)
+	if err != nil && c.Client == "" {
+		return fmt.Errorf("find the working directory, by which the client is known without --client: %w", err)
 	}
 	return Run(ctx, Config{
 		Bus: env.Bus(c.BusFlags), Client: c.Client, Dir: dir, Stdin: env.Stdin, Stdout: env.Stdout,

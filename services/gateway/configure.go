@@ -34,6 +34,7 @@ func (g *gateway) configure(ctx context.Context, data json.RawMessage) (answer, 
 		}
 		return g.noise(ctx, noise)
 	case "clear":
+		g.settle(ctx)
 		return g.clear()
 	default:
 		g.settle(ctx)
@@ -73,7 +74,9 @@ func readNoise(a *arguments) query.NoiseRequest {
 
 // switchStream enables, disables or describes the stream of notifications.
 func (g *gateway) switchStream(ctx context.Context, action string, config stream.Config) (answer, error) {
-	g.settle(ctx) // what was raised before stays in the inbox and is no news for the stream
+	if action == "enable" {
+		g.settle(ctx) // what was raised before stays in the inbox and is no news for the stream
+	}
 	var reply any
 	err := g.session.do(g.life, func(s *session, _ time.Time) {
 		switch action {

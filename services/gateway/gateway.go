@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -30,15 +31,13 @@ import (
 const (
 	// name is the server's name, and the logger's of its notifications.
 	name = "tocsin"
-	// maxLine is the longest message of a client, in bytes.
-	maxLine = 4 << 20
 	// patience is how long after the start a call waits for the bus and for the
 	// alerts that came before, so that the first observe has them.
 	patience = 3 * time.Second
 	// answerWithin is how long calls under way may take once stdin has ended,
-	// and endWithin how long the rest may.
-	answerWithin = 500 * time.Millisecond
-	endWithin    = 300 * time.Millisecond
+	// and endWithin how long each part of the rest may: together under a second.
+	answerWithin = 400 * time.Millisecond
+	endWithin    = 150 * time.Millisecond
 )
 
 // Config says who the client is and where the bus is.
@@ -83,14 +82,13 @@ func Run(ctx context.Context, cfg Config) error {
 	if cfg.Client != "" {
 		g.link.identify("client " + cfg.Client)
 	}
-	stdout := &lineWriter{w: cfg.Stdout}
+	g.stdout = &lineWriter{w: cfg.Stdout}
 	var parts errgroup.Group
 	parts.Go(func() error { return g.session.run(life) })
 	parts.Go(func() error { return g.link.run(life) })
 	parts.Go(func() error { return g.saver.run(life) })
-	parts.Go(func() error { return notify(life, stdout, lines) })
-	err := g.serve(ctx, stdout)
-	end()
+	parts.Go(func() error { return notify(life, g.stdout, lines) })
+	err := g.serve(ctx, end)
 	return errors.Join(err, within(endWithin, parts.Wait))
 }
 
@@ -115,6 +113,7 @@ type gateway struct {
 	session *session
 	link    *link
 	saver   *saver
+	stdout  *lineWriter
 	mask    *redact.Engine
 	log     *slog.Logger
 	begun   time.Time
@@ -126,10 +125,14 @@ type gateway struct {
 
 	initialized sync.Once
 	greeting    *mcp.InitializeResult
+	// protocol is the version that was agreed on last.
+	protocol atomic.Pointer[string]
 }
 
-// serve speaks MCP until stdin or ctx ends.
-func (g *gateway) serve(ctx context.Context, stdout *lineWriter) error {
+// serve speaks MCP until stdin or ctx ends. Then it gives the calls under way
+// some time, calls end, and waits no longer than endWithin for the SDK.
+func (g *gateway) serve(ctx context.Context, end func()) error {
+	defer end()
 	s := mcp.NewServer(&mcp.Implementation{Name: name, Title: "Tocsin", Version: g.cfg.Version}, &mcp.ServerOptions{
 		Instructions: instructions, Logger: slog.New(slog.DiscardHandler),
 		// 2026-07-28 forbids messages that nobody asked for: not for us yet.
@@ -138,8 +141,9 @@ func (g *gateway) serve(ctx context.Context, stdout *lineWriter) error {
 	})
 	g.register(s)
 	s.AddReceivingMiddleware(g.watch)
+	under := newCalls()
 	session, err := s.Connect(context.WithoutCancel(ctx), &transport{
-		IOTransport: mcp.IOTransport{Reader: closer(g.cfg.Stdin), Writer: stdout, MaxLineLength: maxLine}, ending: g.close,
+		in: closer(g.cfg.Stdin), out: g.stdout, batches: g.batches, ending: g.close, calls: under,
 	}, nil)
 	if err != nil {
 		return fmt.Errorf("serve MCP: %w", err)
@@ -149,10 +153,21 @@ func (g *gateway) serve(ctx context.Context, stdout *lineWriter) error {
 	select {
 	case err := <-done:
 		return unlessClosed(err)
+	case <-g.closing: // the connection itself waits for the answers
+		select {
+		case err := <-done:
+			return unlessClosed(err)
+		case <-time.After(answerWithin + endWithin):
+		}
 	case <-ctx.Done():
+		g.close()
+		under.finish(answerWithin)
 	}
-	g.close()
-	return within(answerWithin, func() error { return unlessClosed(session.Close()) })
+	end()
+	return within(endWithin, func() error {
+		_ = session.Close() // Wait has the reason
+		return unlessClosed(<-done)
+	})
 }
 
 // unlessClosed is err, unless it only says that the client has gone.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/services/gateway"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
@@ -211,6 +213,11 @@ func TestSetLevel(t *testing.T) {
 	c := r.open(t, "")
 	c.call(t, "configure_streaming", `{"action":"enable","throttle_seconds":1,"severity_min":"info"}`)
 	c.ask(t, "logging/setLevel", `{"level":"error"}`)
+	for _, level := range []string{"loud", ""} {
+		if m := c.ask(t, "logging/setLevel", `{"level":"`+level+`"}`); m.Error == nil || m.Error.Code != -32602 {
+			t.Errorf("%q: %s", level, m.raw)
+		}
+	}
 	r.publish(t, r.alert(alert.Warning))
 	r.publish(t, r.alert(alert.Error))
 	if m := c.next(t); !strings.Contains(m.raw, "alert02") || strings.Contains(m.raw, "alert01") {
@@ -236,6 +243,114 @@ func TestEnd(t *testing.T) {
 		t.Errorf("ended after %s: %v", took, err)
 	}
 	c.in = nil
+}
+
+// TestEndOfAClientThatDoesNotRead: nor does a client hold up the end that asks
+// and never reads. It has a bounded number of calls under way.
+func TestEndOfAClientThatDoesNotRead(t *testing.T) {
+	r := newRig(t)
+	stdin, in := io.Pipe()
+	_, stdout := io.Pipe() // nobody reads
+	done := make(chan error, 1)
+	go func() {
+		done <- gateway.Run(context.WithoutCancel(t.Context()), gateway.Config{
+			Bus: bus.ConnConfig{Dir: r.dir}, Client: "deaf", Stdin: stdin, Stdout: stdout, Logger: quiet(),
+		})
+	}()
+	defer func() { _ = stdout.Close() }() // lets go what is still stuck in a write
+	for _, line := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"deaf","version":"1"}}}`,
+		`{"jsonrpc":"2.0","id":2,"method":"ping"}`,
+	} {
+		if _, err := io.WriteString(in, line+"\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begun := time.Now()
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-done:
+		if took := time.Since(begun); err != nil || took > time.Second {
+			t.Errorf("ended after %s: %v", took, err)
+		}
+	case <-time.After(patience):
+		t.Fatal("it does not end")
+	}
+}
+
+// TestManyCalls: past the bound a call is refused, and the others go on.
+func TestManyCalls(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "")
+	const held = 64
+	for range held {
+		c.send(t, "tools/call", `{"name":"observe","arguments":{"wait_seconds":50}}`)
+	}
+	if m := c.ask(t, "ping", `{}`); m.Error == nil || m.Error.Code != -32000 {
+		t.Fatal(m.raw)
+	}
+	r.publish(t, r.alert(alert.Error))
+	told := 0
+	for range held {
+		told += strings.Count(c.next(t).raw, "--- ALERTS")
+	}
+	if told != 1 {
+		t.Errorf("told %d times", told)
+	}
+	if m := c.ask(t, "ping", `{}`); m.Error != nil {
+		t.Fatal(m.raw)
+	}
+}
+
+// TestBadLines: what is no message is refused, and the session goes on.
+func TestBadLines(t *testing.T) {
+	r := newRig(t)
+	c := r.dial(t, "")
+	c.write(t, "hello")
+	if m := c.next(t); m.Error == nil || m.Error.Code != -32700 {
+		t.Fatal(m.raw)
+	}
+	c.initialize(t, "2025-03-26")
+	c.write(t, `[{"jsonrpc":"2.0","id":8,"method":"ping"},{"jsonrpc":"2.0","id":9,"method":"ping"}]`)
+	if line := <-c.lines; line != `[{"jsonrpc":"2.0","id":8,"result":{}},{"jsonrpc":"2.0","id":9,"result":{}}]` {
+		t.Errorf("a batch in a protocol that has it: %s", line)
+	}
+	if m := c.ask(t, "no/such", `{}`); m.Error == nil || m.Error.Code != -32601 {
+		t.Error(m.raw)
+	}
+}
+
+// TestSignal: the end of the context ends the session as well, and answers what
+// is held.
+func TestSignal(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "")
+	held := c.send(t, "tools/call", `{"name":"observe","arguments":{"wait_seconds":50}}`)
+	c.health(t)
+	begun := time.Now()
+	c.stop()
+	if m := c.next(t); m.ID != held {
+		t.Fatal(m.raw)
+	}
+	if err := <-c.done; err != nil || time.Since(begun) > time.Second {
+		t.Errorf("ended after %s: %v", time.Since(begun), err)
+	}
+	c.in = nil
+}
+
+// TestClearFirst: clear empties what came before this process, too.
+func TestClearFirst(t *testing.T) {
+	r := newRig(t)
+	r.publish(t, r.alert(alert.Error))
+	c := r.open(t, "")
+	if got := c.call(t, "configure", `{"action":"clear"}`).blocks[0]; got != `{"status":"cleared","alerts_cleared":1}` {
+		t.Error(got)
+	}
+	if got := c.told(t); got != "" {
+		t.Error(got)
+	}
 }
 
 // TestEndWithoutABus: nothing holds up the end when there is no bus either.

@@ -14,6 +14,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
 // queryTimeout bounds what a call asks of the bus and the detector.
@@ -22,6 +23,7 @@ const queryTimeout = 3 * time.Second
 // What a call says when it can't look.
 var (
 	errAway       = errors.New("the bus is away: alerts that come meanwhile are told once it is back; tocsin doctor says what is wrong")
+	errSilent     = errors.New("the bus does not answer: alerts that come meanwhile are told once it does; tocsin doctor says what is wrong")
 	errNoDetector = errors.New("the detector does not answer: tocsin doctor says what is wrong")
 )
 
@@ -100,7 +102,7 @@ func (g *gateway) results(ctx context.Context, l look) (list any, truncated bool
 		if r.Status == ci.StatusSuccess {
 			rank = alert.Info.Rank()
 		}
-		if strings.Contains(r.URL, l.url) && rank >= l.minRank {
+		if (l.app == "" || l.app == telemetry.DefaultApp) && strings.Contains(r.URL, l.url) && rank >= l.minRank {
 			g.mask.Result(&r)
 			newest.add(storedResult{Result: r, Received: m.Time})
 		}
@@ -115,6 +117,9 @@ func (g *gateway) read(ctx context.Context, name string, since time.Time, handle
 	}
 	c := g.link.conn.Load()
 	s, err := c.JS.Stream(ctx, name)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errSilent
+	}
 	if err != nil {
 		return fmt.Errorf("look at stream %s: %w", name, err)
 	}

@@ -235,9 +235,7 @@ func (l *link) clean(a alert.Alert) alert.Alert {
 	a.Detail = untrusted.Cut(visible(a.Detail), alert.MaxDetail)
 	a.App, a.URL, a.DedupKey, a.Source = visible(a.App), visible(a.URL), visible(a.DedupKey), visible(a.Source)
 	a.ID, a.CorrelationID, a.Category = visible(a.ID), visible(a.CorrelationID), alert.Category(visible(string(a.Category)))
-	for name, value := range a.Context {
-		a.Context[name] = visibleValue(value)
-	}
+	visibleMembers(a.Context)
 	return a
 }
 
@@ -253,9 +251,18 @@ func visibleValue(value any) any {
 			v[i] = visibleValue(v[i])
 		}
 	case map[string]any:
-		for name := range v {
-			v[name] = visibleValue(v[name])
-		}
+		visibleMembers(v)
 	}
 	return value
+}
+
+// visibleMembers makes names and values visible, in place.
+func visibleMembers(m map[string]any) {
+	for name, value := range m {
+		shown := visible(name)
+		if shown != name {
+			delete(m, name)
+		}
+		m[shown] = visibleValue(value)
+	}
 }

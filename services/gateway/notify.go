@@ -38,7 +38,7 @@ type notice struct {
 func (g *gateway) notify(ctx context.Context, data json.RawMessage) (answer, error) {
 	a := readArguments(data)
 	message := a.text("message", 64<<10)
-	level := a.text("level", maxText)
+	level := a.any("level")
 	topic := a.text("context", maxText)
 	if err := a.done(); err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (g *gateway) notify(ctx context.Context, data json.RawMessage) (answer, err
 	}
 	n := notice{
 		Message: untrusted.Cut(visible(g.mask.String(message)), maxMessage), Level: level,
-		Context: visible(topic), Client: visible(g.link.client()), Timestamp: alert.FormatTime(time.Now()),
+		Context: visible(g.mask.String(topic)), Client: visible(g.link.client()), Timestamp: alert.FormatTime(time.Now()),
 	}
 	severity := slog.LevelInfo
 	switch level {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/stream"
@@ -82,6 +83,9 @@ func (g *gateway) observe(ctx context.Context, data json.RawMessage) (answer, er
 	if ctx.Err() != nil {
 		return nil, ctx.Err() // cancelled: nobody would read the alerts
 	}
+	if g.stdout.gone.Load() {
+		return nil, errors.New("stdout is closed")
+	}
 	block, err := g.drain()
 	if err != nil {
 		return nil, err
@@ -147,8 +151,8 @@ func (g *gateway) events(ctx context.Context, l look) (list any, truncated bool,
 }
 
 // drain empties the inbox into the second block, and remembers that it was told
-// before it is: what is told twice is a lesser evil than what is never told, but
-// a client that reads must not be told again.
+// before it is. A client that ends between the two has missed an alert, which
+// stays in the history; a client that goes on is never told one twice.
 func (g *gateway) drain() (string, error) {
 	var alerts []alert.Alert
 	var at position

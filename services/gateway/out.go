@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"sync/atomic"
 )
 
 // lineWriter lets the SDK and the notifier share stdout: each of them writes
@@ -11,12 +12,18 @@ import (
 type lineWriter struct {
 	mu sync.Mutex
 	w  io.Writer
+	// gone says that a write has failed: nobody reads any more.
+	gone atomic.Bool
 }
 
 func (l *lineWriter) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.w.Write(p)
+	n, err := l.w.Write(p)
+	if err != nil {
+		l.gone.Store(true)
+	}
+	return n, err
 }
 
 // Close does nothing: stdout is not ours to close.

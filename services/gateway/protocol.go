@@ -3,10 +3,13 @@ package gateway
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/stream"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -14,6 +17,12 @@ import (
 // newest first.
 func protocolVersions() []string {
 	return []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
+}
+
+// batches says whether the protocol that was agreed on knows batches.
+func (g *gateway) batches() bool {
+	version := g.protocol.Load()
+	return version != nil && *version < "2025-06-18"
 }
 
 // watch sees what the client asks of the protocol itself: who it is, and which
@@ -24,11 +33,15 @@ func (g *gateway) watch(next mcp.MethodHandler) mcp.MethodHandler {
 		case *mcp.InitializeParams:
 			return g.initialize(ctx, method, r, params, next)
 		case *mcp.SetLoggingLevelParams:
+			rank, ok := floor(params.Level)
+			if !ok {
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "level must be one of " + strings.Join(levels(), ", ")}
+			}
 			result, err := next(ctx, method, r)
 			if err != nil {
 				return nil, err
 			}
-			return result, g.session.do(g.life, func(s *session, _ time.Time) { s.stream.SetFloor(floor(params.Level)) })
+			return result, g.session.do(g.life, func(s *session, _ time.Time) { s.stream.SetFloor(rank) })
 		default:
 			return next(ctx, method, r)
 		}
@@ -47,6 +60,9 @@ func (g *gateway) initialize(ctx context.Context, method string, r mcp.Request, 
 			return
 		}
 		g.greeting, _ = result.(*mcp.InitializeResult)
+		if g.greeting != nil {
+			g.protocol.Store(&g.greeting.ProtocolVersion)
+		}
 		client := "unknown"
 		if params.ClientInfo != nil && params.ClientInfo.Name != "" {
 			client = params.ClientInfo.Name
@@ -64,23 +80,30 @@ func (g *gateway) initialize(ctx context.Context, method string, r mcp.Request, 
 	if slices.Contains(protocolVersions(), params.ProtocolVersion) {
 		again.ProtocolVersion = params.ProtocolVersion
 	}
+	g.protocol.Store(&again.ProtocolVersion)
 	return &again, g.session.do(g.life, func(s *session, _ time.Time) {
-		s.stream.Disable()
-		s.stream.SetFloor(0)
+		s.stream = stream.New()
 	})
+}
+
+// levels are those of MCP, which has them from syslog.
+func levels() []string {
+	return []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 }
 
 // floor is the least severity rank that a level of MCP lets through. Above error
 // nothing of ours passes.
-func floor(level mcp.LoggingLevel) int {
+func floor(level mcp.LoggingLevel) (rank int, ok bool) {
 	switch level {
 	case "debug", "info":
-		return alert.Info.Rank()
+		return alert.Info.Rank(), true
 	case "notice", "warning":
-		return alert.Warning.Rank()
+		return alert.Warning.Rank(), true
 	case "error":
-		return alert.Error.Rank()
+		return alert.Error.Rank(), true
+	case "critical", "alert", "emergency":
+		return alert.Error.Rank() + 1, true
 	default:
-		return alert.Error.Rank() + 1
+		return 0, false
 	}
 }

@@ -113,6 +113,7 @@ type client struct {
 	in    *io.PipeWriter
 	lines chan string
 	done  chan error
+	stop  context.CancelFunc
 	ids   int
 }
 
@@ -134,11 +135,13 @@ func (r *rig) dial(t *testing.T, name string) *client {
 	t.Helper()
 	stdin, in := io.Pipe()
 	out, stdout := io.Pipe()
-	c := &client{in: in, lines: make(chan string, 1000), done: make(chan error, 1)}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	c := &client{in: in, lines: make(chan string, 1000), done: make(chan error, 1), stop: stop}
 	go func() {
-		err := gateway.Run(context.WithoutCancel(t.Context()), gateway.Config{
+		err := gateway.Run(ctx, gateway.Config{
 			Bus: bus.ConnConfig{Dir: r.dir}, Client: name, Dir: "/work", Stdin: stdin, Stdout: stdout, Version: "1.2.3", Logger: quiet(),
 		})
+		stop()
 		_ = stdout.Close()
 		c.done <- err
 	}()

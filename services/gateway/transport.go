@@ -10,82 +10,122 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
+// maxCalls is how many calls of a client may be under way. Past it a call is
+// refused: a client that asks and never reads would otherwise fill the memory.
+const maxCalls = 64
+
+// codeBusy is JSON-RPC's first code for errors of a server.
+const codeBusy = -32000
+
 // transport is the SDK's on stdin and stdout, with a better end: what was asked
 // before stdin ended is still answered, for at most answerWithin. Without it
 // the SDK drops what is under way, and whoever pipes requests in gets nothing.
 type transport struct {
-	mcp.IOTransport
+	in  io.ReadCloser
+	out io.WriteCloser
+	// batches says whether the protocol that was agreed on knows batches.
+	batches func() bool
 	// ending is called once stdin has ended, before the wait.
 	ending func()
+	calls  *calls
 }
 
 // Connect implements mcp.Transport.
 func (t *transport) Connect(ctx context.Context) (mcp.Connection, error) {
-	c, err := t.IOTransport.Connect(ctx)
+	in := struct {
+		io.Reader
+		io.Closer
+	}{newLines(t.in, t.out, t.batches), t.in}
+	sdk := &mcp.IOTransport{Reader: in, Writer: t.out, MaxLineLength: -1} // lines has the bound
+	c, err := sdk.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &connection{Connection: c, ending: t.ending, idle: make(chan struct{}, 1)}, nil
+	return &connection{Connection: c, ending: t.ending, calls: t.calls}, nil
 }
 
 // connection counts the calls that wait for their answers.
 type connection struct {
 	mcp.Connection
 	ending func()
-
-	mu      sync.Mutex
-	waiting map[jsonrpc.ID]struct{}
-	// idle is signalled when no call waits any more.
-	idle chan struct{}
+	calls  *calls
 }
 
 // Read implements mcp.Connection.
 func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
-	m, err := c.Connection.Read(ctx)
-	if err != nil {
-		c.ending()
-		c.finish()
-		return nil, err
-	}
-	if r, ok := m.(*jsonrpc.Request); ok && r.IsCall() {
-		c.mu.Lock()
-		if c.waiting == nil {
-			c.waiting = map[jsonrpc.ID]struct{}{}
+	for {
+		m, err := c.Connection.Read(ctx)
+		if err != nil {
+			c.ending()
+			c.calls.finish(answerWithin)
+			return nil, err
 		}
-		c.waiting[r.ID] = struct{}{}
-		c.mu.Unlock()
+		r, ok := m.(*jsonrpc.Request)
+		if !ok || !r.IsCall() || c.calls.begin(r.ID) {
+			return m, nil
+		}
+		refusal := &jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: codeBusy, Message: "too many calls are under way: wait for their answers"}}
+		if err := c.Connection.Write(ctx, refusal); err != nil {
+			return nil, err
+		}
 	}
-	return m, nil
 }
 
 // Write implements mcp.Connection.
 func (c *connection) Write(ctx context.Context, m jsonrpc.Message) error {
 	err := c.Connection.Write(ctx, m)
 	if r, ok := m.(*jsonrpc.Response); ok {
-		c.mu.Lock()
-		delete(c.waiting, r.ID)
-		c.mu.Unlock()
-		select {
-		case c.idle <- struct{}{}:
-		default:
-		}
+		c.calls.end(r.ID)
 	}
 	return err
 }
 
-// finish waits until every call has its answer, or answerWithin is over.
-func (c *connection) finish() {
-	timer := time.NewTimer(answerWithin)
+// calls are those that wait for their answers, at most maxCalls.
+type calls struct {
+	mu      sync.Mutex
+	waiting map[jsonrpc.ID]struct{}
+	// ended is signalled when a call got its answer.
+	ended chan struct{}
+}
+
+func newCalls() *calls {
+	return &calls{waiting: map[jsonrpc.ID]struct{}{}, ended: make(chan struct{}, 1)}
+}
+
+// begin says whether there is room for a call.
+func (c *calls) begin(id jsonrpc.ID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.waiting) == maxCalls {
+		return false
+	}
+	c.waiting[id] = struct{}{}
+	return true
+}
+
+func (c *calls) end(id jsonrpc.ID) {
+	c.mu.Lock()
+	delete(c.waiting, id)
+	c.mu.Unlock()
+	select {
+	case c.ended <- struct{}{}:
+	default:
+	}
+}
+
+func (c *calls) none() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.waiting) == 0
+}
+
+// finish waits until every call has its answer, or limit is over.
+func (c *calls) finish(limit time.Duration) {
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	for {
-		c.mu.Lock()
-		n := len(c.waiting)
-		c.mu.Unlock()
-		if n == 0 {
-			return
-		}
+	for !c.none() {
 		select {
-		case <-c.idle:
+		case <-c.ended:
 		case <-timer.C:
 			return
 		}

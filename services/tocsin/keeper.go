@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/statedir"
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 const (
@@ -19,6 +22,10 @@ const (
 	// startPatience is how long a started bus may take to announce itself
 	// before it is started once more.
 	startPatience = 30 * time.Second
+	// minRestart and maxRestart bound the pause before a bus that has ended is
+	// started again; it doubles while that does not help.
+	minRestart = time.Second
+	maxRestart = 30 * time.Second
 	// backgroundIdleExit ends a bus that a gateway started, once it is alone.
 	backgroundIdleExit = "4h"
 	// maxLog is where the log of a background bus is begun anew.
@@ -37,6 +44,8 @@ type keeper struct {
 	started bool
 	pid     int
 	since   time.Time
+	// pause is the time from one start to the next.
+	pause time.Duration
 }
 
 // run keeps until ctx ends. It leaves the bus running: other gateways and the
@@ -47,6 +56,9 @@ func (k *keeper) run(ctx context.Context) error {
 	for first := true; ; first = false {
 		k.reap()
 		_, err := k.dir.Running()
+		if err == nil {
+			k.pause = minRestart
+		}
 		if errors.Is(err, statedir.ErrNotRunning) && k.due(first, time.Now()) {
 			if err := k.start(); err != nil {
 				k.log.Error("the bus can't be started in the background", "error", err)
@@ -65,7 +77,7 @@ func (k *keeper) due(first bool, now time.Time) bool {
 	if first {
 		return true
 	}
-	return k.started && (k.pid == 0 || now.Sub(k.since) > startPatience) && now.Sub(k.since) > time.Second
+	return k.started && (k.pid == 0 || now.Sub(k.since) > startPatience) && now.Sub(k.since) > k.pause
 }
 
 // start runs tocsin up, detached: it must outlive this process and not get the
@@ -87,7 +99,7 @@ func (k *keeper) start() error {
 	cmd := exec.Command(exe, k.args...) //nolint:noctx,gosec // it must outlive us; it is this very program
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	k.started, k.since = true, time.Now()
+	k.started, k.since, k.pause = true, time.Now(), min(max(2*k.pause, minRestart), maxRestart)
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", exe, err)
 	}
@@ -103,9 +115,30 @@ func (k *keeper) reap() {
 	}
 	pid, err := syscall.Wait4(k.pid, nil, syscall.WNOHANG, nil)
 	if pid == k.pid || errors.Is(err, syscall.ECHILD) {
-		k.log.Warn("the bus in the background has ended", "pid", k.pid, "log", k.dir.Log())
+		k.log.Warn("the bus in the background has ended", "pid", k.pid, "its last word", lastLine(k.dir.Log()), "log", k.dir.Log())
 		k.pid = 0
 	}
+}
+
+// lastLine is the last line of a file, or of its last few KiB.
+func lastLine(path string) string {
+	const looked = 4 << 10
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	if info, err := f.Stat(); err == nil && info.Size() > looked {
+		if _, err := f.Seek(-looked, io.SeekEnd); err != nil {
+			return ""
+		}
+	}
+	text, err := io.ReadAll(io.LimitReader(f, looked))
+	if err != nil {
+		return ""
+	}
+	line := strings.TrimSpace(string(text))
+	return untrusted.Visible(line[strings.LastIndexByte(line, '\n')+1:])
 }
 
 func openLog(path string) (*os.File, error) {

@@ -111,7 +111,8 @@ type Alert struct {
 	App string
 	// URL is the page or request the alert is about, or empty.
 	URL string
-	// Context holds JSON values for machines, such as method and status.
+	// Context holds JSON values for machines, such as method and status. Nil is
+	// an empty object on the wire.
 	Context map[string]any
 	// DedupKey is equal for repetitions of one finding within an app.
 	DedupKey string
@@ -139,8 +140,8 @@ type wire struct {
 	Timestamp     string         `json:"timestamp"`
 	Source        string         `json:"source"`
 	App           string         `json:"app"`
-	URL           string         `json:"url,omitempty"`
-	Context       map[string]any `json:"context,omitempty"`
+	URL           string         `json:"url"`
+	Context       map[string]any `json:"context"`
 	DedupKey      string         `json:"dedup_key"`
 	CorrelationID string         `json:"correlation_id"`
 	Count         int            `json:"count,omitempty"`
@@ -163,6 +164,9 @@ func (a Alert) MarshalJSON() ([]byte, error) {
 	if a.Count > 1 {
 		w.Count = a.Count
 	}
+	if w.Context == nil {
+		w.Context = map[string]any{}
+	}
 	return encode(w)
 }
 
@@ -184,6 +188,9 @@ func (a *Alert) UnmarshalJSON(data []byte) error {
 	}
 	if w.Severity.Rank() == 0 {
 		return fmt.Errorf("decode alert: severity %q is none of info, warning, error", w.Severity)
+	}
+	if len(w.Context) == 0 {
+		w.Context = nil
 	}
 	*a = Alert{
 		ID: w.ID, Severity: w.Severity, Category: w.Category, Title: w.Title, Detail: w.Detail,

@@ -62,13 +62,14 @@ func (c Config) passesCategory(a alert.Alert) bool {
 	return false
 }
 
-// passesURL looks at the URL of the alert and at the one in its context: a
-// failed request has the page's in one and its own in the other.
+// passesURL looks at the URL of the alert and at those in its context: a failed
+// request and what a policy blocked have URLs beside the page's.
 func (c Config) passesURL(a alert.Alert) bool {
 	switch a.Category {
 	case alert.NetworkErrors, alert.Regression, alert.Security:
 		request, _ := a.Context["url"].(string)
-		return strings.Contains(a.URL, c.URL) || strings.Contains(request, c.URL)
+		blocked, _ := a.Context["blocked_url"].(string)
+		return strings.Contains(a.URL, c.URL) || strings.Contains(request, c.URL) || strings.Contains(blocked, c.URL)
 	default:
 		return true
 	}

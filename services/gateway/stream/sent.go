@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// duplicateWindow is how long after its sending an alert is a duplicate.
-	// Exactly that long after, it is none.
-	duplicateWindow = 30 * time.Second
+	// duplicateWindow is how long after its sending an alert is a duplicate: 30 s,
+	// less what it may come too early.
+	duplicateWindow = 30*time.Second - jitter
 	// maxKeys is how many sent alerts are remembered. Past it, the one sent
 	// first is forgotten, and its next repetition is sent.
 	maxKeys = 500

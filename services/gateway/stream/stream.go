@@ -22,6 +22,12 @@ const (
 	maxPending = 100
 	// settle is how long the first alert of a batch waits for others.
 	settle = 2 * time.Second
+	// jitter is how far off its time an alert may come on its way here. Who sends
+	// one a second and has a throttle of 1 s means one notification each: an
+	// alert that comes this little before the throttle ends waits for that end
+	// and no longer, and one this little before the end of the duplicate window
+	// is no duplicate.
+	jitter = 50 * time.Millisecond
 )
 
 // Stream turns alerts into notifications. It is off until it is enabled.
@@ -125,7 +131,12 @@ func (s *Stream) Offer(a alert.Alert, now time.Time) []Notification {
 		s.stats.Suppressed++
 		return nil
 	case s.pending.Merge(a):
-	case s.pending.Len() >= maxPending && !open:
+	case s.pending.Len() >= maxPending && open:
+		out := s.emit(now) // a full batch goes out as it is
+		s.since = now
+		s.pending.Add(a)
+		return out
+	case s.pending.Len() >= maxPending:
 		s.stats.Dropped++
 		return nil
 	default:
@@ -145,7 +156,11 @@ func (s *Stream) Next() (at time.Time, ok bool) {
 	if s.pending.Len() == 0 {
 		return time.Time{}, false
 	}
-	return later(s.since.Add(settle), s.pace.free(s.throttle())), true
+	free := s.pace.free(s.throttle())
+	if s.since.Before(free) && !s.since.Before(free.Add(-jitter)) {
+		return free, true
+	}
+	return later(s.since.Add(settle), free), true
 }
 
 // Due returns the batch if its time has come.

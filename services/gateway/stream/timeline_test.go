@@ -125,7 +125,10 @@ func TestTimelines(t *testing.T) {
 
 		// What follows from its rules.
 		{"exactly at the throttle's end", 5, "0 A, 5 B", "0: A; 5: B"},
-		{"just before the throttle's end", 5, "0 A, 4.999 B", "0: A; 6.999: B"},
+		{"before the throttle's end", 5, "0 A, 4.949 B", "0: A; 6.949: B"},
+		{"just before the throttle's end", 5, "0 A, 4.95 B", "0: A; 5: B"},
+		{"one a second, unevenly", 1, "0 A, 0.998 B, 2.003 C, 2.99 D, 4 E", "0: A; 1: B; 2.003: C; 3.003: D; 4.003: E"},
+		{"just before the duplicate window's end", 5, "0 A, 29.949 A, 29.95 A", "0: A; 29.95: A"},
 		{"the throttle counts from batches too", 5, "0 A, 1 B, 6 C", "0: A; 5: B; 10: C"},
 		{"taken along at the moment the throttle ends", 5, "0 A, 1 B, 5 C", "0: A; 5: B C"},
 		{"a repetition takes its batch along", 5, "0 A, 4 B, 5.5 B", "0: A; 5.5: B*2"},
@@ -158,10 +161,11 @@ func TestFullBatch(t *testing.T) {
 	for i := range 100 {
 		p.offer(made(fmt.Sprint("k", i)), at(4.9))
 	}
-	p.offer(made("k7"), at(4.95)) // merged: a full batch has room for it
-	p.offer(made("last"), at(5.5))
-	if len(p.out) != 2 || len(p.out[1].Alerts) != 101 || p.Stats().Dropped != 0 {
-		t.Errorf("101 leave together after the throttle: %v, %+v", p, p.Stats())
+	p.offer(made("k7"), at(4.95))  // merged: a full batch has room for it
+	p.offer(made("last"), at(5.5)) // takes the full batch along, and is the first of the next
+	p.until(at(60))
+	if len(p.out) != 3 || len(p.out[1].Alerts) != 100 || p.out[2].At != at(10.5) || len(p.out[2].Alerts) != 1 || p.Stats().Dropped != 0 {
+		t.Errorf("a full batch after the throttle: %v, %+v", p, p.Stats())
 	}
 }
 
