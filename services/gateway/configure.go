@@ -127,7 +127,7 @@ func (g *gateway) clear() (answer, error) {
 		reply.Status, reply.Cleared, at = "cleared", s.inbox.Clear(), s.at
 	})
 	if err == nil && reply.Cleared > 0 {
-		if saveErr := g.saver.save(g.life, at); saveErr != nil {
+		if _, saveErr := g.saver.save(g.life, at); saveErr != nil {
 			g.log.Warn("the inbox was emptied and can't be marked so yet", "error", saveErr)
 		}
 	}

@@ -69,43 +69,44 @@ func loadCursor(ctx context.Context, c *bus.Conn, client string) (at position, f
 	return stored.position, true, nil
 }
 
-// saveCursor moves a client's cursor on, never back: another gateway of the
-// same client may be further.
-func saveCursor(ctx context.Context, c *bus.Conn, client string, at position) error {
+// claim moves a client's cursor on to at, never back, and returns where it was
+// before: who moved it there has told all up to it. Two gateways of one client
+// never get the same stretch.
+func claim(ctx context.Context, c *bus.Conn, client string, at position) (before position, err error) {
 	kv, err := c.JS.KeyValue(ctx, bus.BucketGateways)
 	if err != nil {
-		return fmt.Errorf("open the cursors: %w", err)
+		return position{}, fmt.Errorf("open the cursors: %w", err)
 	}
 	value, err := json.Marshal(cursor{Client: client, position: at})
 	if err != nil {
-		return fmt.Errorf("encode the cursor: %w", err)
+		return position{}, fmt.Errorf("encode the cursor: %w", err)
 	}
 	key := cursorKey(client)
 	for {
-		err := tryCursor(ctx, kv, key, value, at)
+		before, err := tryClaim(ctx, kv, key, value, at)
 		if err == nil || ctx.Err() != nil || !errors.Is(err, jetstream.ErrKeyExists) {
-			return err
+			return before, err
 		}
 	}
 }
 
-// tryCursor writes the cursor unless the stored one is as far. Its error is
+// tryClaim writes the cursor unless the stored one is as far. Its error is
 // ErrKeyExists when somebody else wrote in between.
-func tryCursor(ctx context.Context, kv jetstream.KeyValue, key string, value []byte, at position) error {
+func tryClaim(ctx context.Context, kv jetstream.KeyValue, key string, value []byte, at position) (before position, err error) {
 	entry, err := kv.Get(ctx, key)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		_, err = kv.Create(ctx, key, value)
-		return wrapSave(err)
+		return position{}, wrapSave(err)
 	}
 	if err != nil {
-		return wrapSave(err)
+		return position{}, wrapSave(err)
 	}
 	var stored cursor
 	if err := json.Unmarshal(entry.Value(), &stored); err == nil && !at.beyond(stored.position) {
-		return nil
+		return stored.position, nil
 	}
 	_, err = kv.Update(ctx, key, value, entry.Revision())
-	return wrapSave(err)
+	return stored.position, wrapSave(err)
 }
 
 func wrapSave(err error) error {
@@ -124,26 +125,33 @@ type saver struct {
 
 type saveJob struct {
 	at   position
-	done chan<- error
+	done chan<- saved
+}
+
+// saved is what came of a try to save, and where the cursor was before.
+type saved struct {
+	before position
+	err    error
 }
 
 func newSaver(l *link, log *slog.Logger) *saver {
 	return &saver{link: l, jobs: make(chan saveJob), log: log}
 }
 
-// save returns once a try to save was made. Where it failed, more are made.
-func (s *saver) save(ctx context.Context, at position) error {
-	done := make(chan error, 1)
+// save returns once a try to save was made, with where the cursor was before.
+// Where it failed, more are made.
+func (s *saver) save(ctx context.Context, at position) (before position, err error) {
+	done := make(chan saved, 1)
 	select {
 	case s.jobs <- saveJob{at: at, done: done}:
 	case <-ctx.Done():
-		return errEnded
+		return position{}, errEnded
 	}
 	select {
-	case err := <-done:
-		return err
+	case got := <-done:
+		return got.before, got.err
 	case <-ctx.Done():
-		return errEnded
+		return position{}, errEnded
 	}
 }
 
@@ -153,7 +161,7 @@ func (s *saver) run(ctx context.Context) error {
 	retry := time.NewTicker(saveRetry)
 	defer retry.Stop()
 	for {
-		var done chan<- error
+		var done chan<- saved
 		select {
 		case <-ctx.Done():
 			return nil
@@ -164,26 +172,26 @@ func (s *saver) run(ctx context.Context) error {
 		if unsaved == nil {
 			continue
 		}
-		err := s.try(ctx, *unsaved)
+		before, err := s.try(ctx, *unsaved)
 		if err == nil {
 			unsaved = nil
 		}
 		if done != nil {
-			done <- err // has room for one
+			done <- saved{before, err} // has room for one
 		}
 	}
 }
 
-func (s *saver) try(ctx context.Context, at position) error {
+func (s *saver) try(ctx context.Context, at position) (before position, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
 	c := s.link.conn.Load()
 	if c == nil || !c.Connected() {
-		return bus.ErrAway
+		return position{}, bus.ErrAway
 	}
-	err := saveCursor(ctx, c, s.link.client(), at)
+	before, err = claim(ctx, c, s.link.client(), at)
 	if err != nil {
 		s.log.Warn("the cursor is not saved yet", "error", err)
 	}
-	return err
+	return before, err
 }

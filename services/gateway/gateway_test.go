@@ -124,6 +124,29 @@ func TestInboxOverRestarts(t *testing.T) {
 	}
 }
 
+// TestTwoGatewaysOfOneClient: the client is told once, by whichever is asked
+// first.
+func TestTwoGatewaysOfOneClient(t *testing.T) {
+	r := newRig(t)
+	one, two := r.open(t, "same"), r.open(t, "same")
+	r.publish(t, r.alert(alert.Error))
+	one.pending(t, 1)
+	two.pending(t, 1)
+	if got := one.told(t); got != "alert01" {
+		t.Fatal(got)
+	}
+	r.publish(t, r.alert(alert.Error))
+	two.pending(t, 2)
+	if got := two.told(t); got != "alert02" {
+		t.Fatal(got)
+	}
+	one.pending(t, 1)
+	if got := one.told(t); got != "" {
+		t.Fatal(got)
+	}
+	one.pending(t, 0)
+}
+
 // TestClientByName: without a name of its own a client is its MCP name and its
 // directory.
 func TestClientByName(t *testing.T) {

@@ -183,7 +183,7 @@ func (l *link) begin(ctx context.Context, c *bus.Conn) (since time.Time, err err
 			return since, nil // the place is that of the first alert, not known yet
 		}
 		since, l.at = time.Time{}, end
-		if err := saveCursor(ctx, c, l.client(), l.at); err != nil {
+		if _, err := claim(ctx, c, l.client(), l.at); err != nil {
 			return time.Time{}, err
 		}
 	}
@@ -209,7 +209,7 @@ func (l *link) take(ctx context.Context, c *bus.Conn, m bus.Message) {
 		// on is kept for it, also when it ends before it asks.
 		l.known = true
 		saving, cancel := context.WithTimeout(ctx, saveTimeout)
-		if err := saveCursor(saving, c, l.client(), position{Seq: m.Seq - 1, Created: l.at.Created}); err != nil {
+		if _, err := claim(saving, c, l.client(), position{Seq: m.Seq - 1, Created: l.at.Created}); err != nil {
 			l.log.Warn("the cursor is not saved yet", "error", err)
 		}
 		cancel()
@@ -220,6 +220,7 @@ func (l *link) take(ctx context.Context, c *bus.Conn, m bus.Message) {
 		l.log.Warn("skipped what is no alert", "subject", m.Subject, "sequence", m.Seq, "error", err)
 		l.hand(arrival{at: l.at, past: true})
 	} else {
+		a.Seq = m.Seq
 		l.hand(arrival{alert: l.clean(a), at: l.at})
 	}
 	if m.Pending == 0 {

@@ -152,16 +152,32 @@ func (g *gateway) events(ctx context.Context, l look) (list any, truncated bool,
 
 // drain empties the inbox into the second block, and remembers that it was told
 // before it is. A client that ends between the two has missed an alert, which
-// stays in the history; a client that goes on is never told one twice.
+// stays in the history; a client that goes on is never told one twice, also
+// when two gateways serve it.
 func (g *gateway) drain() (string, error) {
-	var alerts []alert.Alert
+	var pending int
 	var at position
-	err := g.session.do(g.life, func(s *session, _ time.Time) { alerts, at = s.inbox.Drain(), s.at })
+	err := g.session.do(g.life, func(s *session, _ time.Time) { pending, at = s.inbox.Len(), s.at })
+	if err != nil || pending == 0 {
+		return "", err
+	}
+	told, err := g.saver.save(g.life, at)
+	if err != nil {
+		g.log.Warn("the alerts can't be marked as told yet: a restart now would tell them again", "error", err)
+	}
+	var alerts []alert.Alert
+	var now position
+	err = g.session.do(g.life, func(s *session, _ time.Time) {
+		if told.Created.Equal(at.Created) {
+			s.inbox.DropTold(told.Seq)
+		}
+		alerts, now = s.inbox.Drain(), s.at
+	})
 	if err != nil || len(alerts) == 0 {
 		return "", err
 	}
-	if err := g.saver.save(g.life, at); err != nil {
-		g.log.Warn("the inbox was emptied and can't be marked so yet: a restart now would tell its alerts again", "error", err)
+	if now != at { // some came in between
+		_, _ = g.saver.save(g.life, now) // has said what is wrong, and tries again
 	}
 	return alert.Block(alerts)
 }

@@ -125,6 +125,10 @@ type Alert struct {
 	// Revises is the ID of the alert whose place this one takes where that is
 	// still pending, or empty. Where it is not pending the revision is ignored.
 	Revises string
+	// Seq is the alert's place in the stream that it was read from, and of
+	// merged ones the newest's; 0 when it was not read from one. It is not on the
+	// wire.
+	Seq uint64
 }
 
 // Occurrences is how many findings the alert stands for: at least one.

@@ -29,6 +29,7 @@ func Merge(earlier, later Alert) Alert {
 	}
 	merged.Severity = higher(earlier.Severity, later.Severity)
 	merged.Count = earlier.Occurrences() + later.Occurrences()
+	merged.Seq = max(earlier.Seq, later.Seq)
 	return merged
 }
 

@@ -23,12 +23,16 @@ type Inbox struct {
 
 // Stats counts alerts since New.
 type Stats struct {
-	// Offered is every alert. Each one is in the inbox by itself or merged,
-	// was drained, cleared or evicted, or is one of Revised and Ignored.
+	// Offered is every alert. Each one is in the inbox by itself or merged, was
+	// drained, cleared, told elsewhere or evicted, or is one of Revised and
+	// Ignored.
 	Offered uint64
 	// Revised alerts took the place of a pending one, Ignored ones would have
 	// but found it gone.
 	Revised, Ignored uint64
+	// ToldElsewhere is how many another reader of the same client was shown
+	// first, merged ones counted once.
+	ToldElsewhere uint64
 	// Evicted is how many alerts had to go for want of room, merged ones
 	// counted once.
 	Evicted uint64
@@ -72,6 +76,14 @@ func (b *Inbox) Drain() []alert.Alert {
 	alerts := alert.Digest(b.list.Alerts())
 	b.list.Clear()
 	return alerts
+}
+
+// DropTold forgets the alerts that another reader of the same client was shown
+// already: those whose newest place in the stream is at most seq.
+func (b *Inbox) DropTold(seq uint64) {
+	before := b.list.Len()
+	b.list.DropUpTo(seq)
+	b.stats.ToldElsewhere += uint64(before - b.list.Len())
 }
 
 // Clear empties the inbox and returns how many alerts were in it.

@@ -178,6 +178,25 @@ func TestProperties(t *testing.T) {
 	})
 }
 
+// TestDropTold: what another reader was shown goes, by the newest of those
+// merged.
+func TestDropTold(t *testing.T) {
+	b := inbox.New()
+	for i, key := range []string{"a", "b", "a", "c"} {
+		a := made(key, i)
+		a.Seq = uint64(i + 1)
+		b.Offer(a)
+	}
+	b.DropTold(2)
+	var left []string
+	for _, a := range b.Pending() {
+		left = append(left, fmt.Sprint(a.DedupKey, a.Occurrences()))
+	}
+	if got := fmt.Sprint(left); got != "[a2 c1]" || b.Stats().ToldElsewhere != 1 {
+		t.Errorf("%s, %+v", got, b.Stats())
+	}
+}
+
 // BenchmarkOffer measures the dearest offer: a new alert to a full inbox.
 func BenchmarkOffer(b *testing.B) {
 	alerts := make([]alert.Alert, 2*inbox.Capacity)

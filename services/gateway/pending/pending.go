@@ -95,6 +95,11 @@ func (l *List) DropBelow(rank int) int {
 	return before - l.Offers()
 }
 
+// DropUpTo forgets alerts whose newest place in the stream is at most seq.
+func (l *List) DropUpTo(seq uint64) {
+	l.entries = slices.DeleteFunc(l.entries, func(e *entry) bool { return e.alert.Seq <= seq })
+}
+
 // Offers is how many alerts were added or merged to make those in the list.
 func (l *List) Offers() int {
 	n := 0
