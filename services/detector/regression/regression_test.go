@@ -143,7 +143,7 @@ func TestPagesAreApartAndBounded(t *testing.T) {
 		t.Error("a page was compared with another")
 	}
 	for i := range regression.MaxPages {
-		pages.Load("web", fmt.Sprintf("/page-%d", i), lcp(100))
+		pages.Load("web", fmt.Sprintf("/page%d", i), lcp(100))
 	}
 	if pages.Len() != regression.MaxPages || pages.Evicted() != 2 {
 		t.Errorf("%d pages, %d evicted", pages.Len(), pages.Evicted())
@@ -213,15 +213,15 @@ func restored(t fataler, pages *regression.Pages) *regression.Pages {
 func TestRestoreKeepsTheOrderOfUse(t *testing.T) {
 	pages := regression.New()
 	for i := range regression.MaxPages {
-		pages.Load("web", fmt.Sprintf("/page-%d", i), lcp(100))
+		pages.Load("web", fmt.Sprintf("/page%d", i), lcp(100))
 	}
-	pages.Load("web", "/page-0", cls(0.1))
+	pages.Load("web", "/page0", cls(0.1))
 	pages = restored(t, pages)
 	pages.Load("web", "/new", lcp(100))
-	if alerts := pages.Load("web", "/page-0", lcp(900)); len(alerts) != 1 {
+	if alerts := pages.Load("web", "/page0", lcp(900)); len(alerts) != 1 {
 		t.Error("the page used last was forgotten")
 	}
-	if alerts := pages.Load("web", "/page-1", lcp(900)); len(alerts) != 0 {
+	if alerts := pages.Load("web", "/page1", lcp(900)); len(alerts) != 0 {
 		t.Error("the page used least recently was kept")
 	}
 }

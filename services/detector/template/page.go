@@ -2,16 +2,18 @@ package template
 
 import "strings"
 
-// anID stands for a segment of a path that is an id.
-const anID = ":id"
-
 // Page is AppendPage for callers that want a string.
 func Page(rawURL string) string { return string(AppendPage(nil, rawURL)) }
 
 // AppendPage appends the path template of a URL to dst: without scheme, host,
-// query and fragment, and with :id for each segment that is a number, a UUID or
-// another id; at most MaxLen bytes. A URL that has no path gives /, an opaque
-// one such as data: its scheme, and an empty one nothing.
+// query and fragment, and with :id for each id in its segments; at most MaxLen
+// bytes. A URL that has no path gives /, an opaque one such as data: its scheme,
+// and an empty one nothing.
+//
+// Only the part of a segment that is an id is replaced: user-42 is user-:id, and
+// app-8f3c2a1b.js is app-:id.js. Ids that are joined are one, so 2026-01-28 is
+// :id and INV-2024-0001 is INV-:id. A segment that begins with a number and
+// goes on with words, as 123-red-shoes, names one thing twice and is one id.
 func AppendPage(dst []byte, rawURL string) []byte {
 	_, path := split(rawURL)
 	return appendPath(dst, path)
@@ -35,7 +37,11 @@ func PathQuery(rawURL string) string {
 
 // split takes a URL apart into its host and its path.
 func split(rawURL string) (host, path string) {
-	return splitHost(cutAt(rawURL[:min(len(rawURL), maxScan)], "?#"))
+	u := cutAt(rawURL[:min(len(rawURL), maxScan)], "?#")
+	if u == "" && rawURL != "" {
+		return "", "/" // nothing but a query or a fragment
+	}
+	return splitHost(u)
 }
 
 func splitHost(u string) (host, rest string) {
@@ -69,15 +75,7 @@ func appendPath(dst []byte, path string) []byte {
 	start := len(dst)
 	for len(dst)-start < MaxLen {
 		segment, rest, more := strings.Cut(path, "/")
-		stem, extension := segment, ""
-		if dot := strings.IndexByte(segment, '.'); dot > 0 {
-			stem, extension = segment[:dot], segment[dot:]
-		}
-		if isID(stem) && leading(extension[min(1, len(extension)):], isLetter) == max(len(extension)-1, 0) {
-			dst = append(append(dst, anID...), extension...)
-		} else {
-			dst = append(dst, segment...)
-		}
+		dst = appendSegment(dst, segment)
 		if !more {
 			break
 		}
@@ -85,47 +83,6 @@ func appendPath(dst []byte, path string) []byte {
 		path = rest
 	}
 	return cut(dst, start, MaxLen)
-}
-
-// From these lengths on, a segment of letters and digits is an id when it
-// changes between the two often, and when it changes at all.
-const (
-	mixedID    = 12
-	mixedTimes = 4
-	opaqueID   = 20
-)
-
-// isID says whether a segment of a path is an id rather than a name.
-func isID(segment string) bool {
-	w := measure(segment)
-	if w.len == len(segment) {
-		return w.digits && (!w.letters || w.hex && w.len >= minHex || w.len >= opaqueID ||
-			w.len >= mixedID && w.changes >= mixedTimes)
-	}
-	if w.len == 8 && w.hex && uuid(segment) == len(segment) {
-		return true
-	}
-	return len(segment) >= mixedID && mixed(segment) >= mixedTimes
-}
-
-// mixed counts the changes between letters and digits in a segment in which -
-// and _ may stand too; any other character makes it none.
-func mixed(segment string) int {
-	changes, last := 0, byte(0)
-	for i := range len(segment) {
-		c := segment[i]
-		k := kinds[c] & isWord
-		switch {
-		case c == '-' || c == '_':
-			continue
-		case k == 0:
-			return 0
-		case last != 0 && k != last:
-			changes++
-		}
-		last = k
-	}
-	return changes
 }
 
 // cutAt is the part of u before the first of the stops.

@@ -154,7 +154,9 @@ func ipv6(in string) int {
 		for _, c := range []byte(in[n : n+g]) {
 			digits = digits || kinds[c]&isDigit != 0
 		}
-		groups++
+		if groups++; groups > 8 {
+			return 0 // also so that a long row of groups is not walked from each of them
+		}
 		n += g
 	}
 	if !digits || gaps > 1 || gaps == 0 && groups != 8 || gaps == 1 && groups > 7 {
