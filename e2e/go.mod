@@ -3,6 +3,7 @@ module github.com/tocsin-bus/tocsin/e2e
 go 1.26.0
 
 require (
+	github.com/chromedp/chromedp v0.22.1
 	github.com/nats-io/nats.go v1.55.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/tocsin-bus/tocsin/shared v0.0.0
@@ -12,6 +13,7 @@ require (
 require (
 	github.com/alecthomas/kong v1.17.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
+	github.com/chromedp/cdproto v0.159.0 // indirect
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
 	github.com/gofrs/flock v0.13.1 // indirect
 	github.com/google/jsonschema-go v0.4.3 // indirect

@@ -1,0 +1,133 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+)
+
+// TestPagesInABrowser lets a real browser try what pages may (contract,
+// section 8): one of this machine, and one of a foreign site.
+func TestPagesInABrowser(t *testing.T) {
+	browser := startBrowser(t)
+	w := start(t)
+	page := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/html")
+		_, _ = rw.Write([]byte("<!doctype html><title>a page</title>")) // the browser tells
+	}))
+	defer page.Close()
+	_, port, err := net.SplitHostPort(page.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	const event = `{kind: "log", app: "page", log: {level: "error", message: "%s"}}`
+	posting := func(message, path, contentType string) string {
+		return fmt.Sprintf(`fetch("%s%s", {method: "POST", headers: {"Content-Type": "%s"}, body: JSON.stringify(`+event+`)})
+			.then(r => r.text()).catch(() => "blocked")`, w.bus.IngestURL, path, contentType, message)
+	}
+	beacon := func(message string) string {
+		return fmt.Sprintf(`String(navigator.sendBeacon("%s/v1/events", JSON.stringify(`+event+`)))`, w.bus.IngestURL, message)
+	}
+	reading := func(path string) string {
+		return fmt.Sprintf(`fetch("%s%s").then(r => r.text()).catch(() => "blocked")`, w.bus.IngestURL, path)
+	}
+	rebound := fmt.Sprintf(`fetch("http://rebound.example:%s/healthz").then(r => String(r.status)).catch(() => "blocked")`, portOf(t, w.bus.IngestURL))
+	accepted := `{"ok":true,"accepted":1}`
+
+	for _, tt := range []struct {
+		name, host, script, want string
+	}{
+		{"a local page posts JSON and reads the answer", "localhost", posting("local fetch", "/v1/events", "application/json"), accepted},
+		{"a local page sends a beacon", "localhost", beacon("local beacon"), "true"},
+		{"a local page posts no CI result", "localhost", posting("x", "/ci-result", "text/plain"), "blocked"},
+		{"a foreign page sends a beacon", "foreign.example", beacon("foreign beacon"), "true"},
+		{"a foreign page reads no answer", "foreign.example", posting("foreign text", "/v1/events", "text/plain"), "blocked"},
+		{"a foreign page posts no JSON, which asks first", "foreign.example", posting("foreign json", "/v1/events", "application/json"), "blocked"},
+		{"a foreign page posts no CI result", "foreign.example", posting("x", "/ci-result", "text/plain"), "blocked"},
+		{"a foreign page reads no metrics", "foreign.example", reading("/metrics"), "blocked"},
+		{"a name rebound to this machine is refused", "rebound.example", rebound, "blocked"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(browser, 20*time.Second)
+			defer cancel()
+			if err := chromedp.Do(ctx, chromedp.Navigate("http://"+net.JoinHostPort(tt.host, port)+"/")); err != nil {
+				t.Fatal(err)
+			}
+			got, err := chromedp.Run(ctx, chromedp.Evaluate[string](tt.script, chromedp.EvalAwaitPromise))
+			if err != nil || got != tt.want {
+				t.Errorf("got %q (%v), want %q", got, err, tt.want)
+			}
+		})
+	}
+
+	// What was sent is there, and nothing else.
+	want := []string{"local fetch", "local beacon", "foreign beacon", "foreign text"}
+	var text string
+	ok := harness.Poll(t.Context(), 20*time.Second, func() bool {
+		text = w.observe(t, map[string]any{"what": "logs", "app": "page"}).First
+		for _, message := range want {
+			if !strings.Contains(text, `"`+message+`"`) {
+				return false
+			}
+		}
+		return true
+	})
+	if !ok || strings.Contains(text, "foreign json") {
+		t.Errorf("%s", text)
+	}
+	if text := w.observe(t, map[string]any{"what": "ci"}).First; text != `{"what":"ci","ci":[]}` {
+		t.Errorf("a page posted a CI result: %s", text)
+	}
+}
+
+func portOf(t *testing.T, raw string) string {
+	t.Helper()
+	u, err := url.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Port()
+}
+
+// startBrowser runs a headless Chromium to which every name is this machine.
+func startBrowser(t *testing.T) context.Context {
+	t.Helper()
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		t.Skip("there is no Chromium here")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()),
+		chromedp.Flag("host-resolver-rules", "MAP * 127.0.0.1"),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
+	if os.Getuid() == 0 {
+		options = append(options, chromedp.NoSandbox)
+	}
+	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(stop)
+	ctx, cancel := chromedp.NewContext(allocator)
+	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("start %s: %v", path, err)
+	}
+	return ctx
+}
