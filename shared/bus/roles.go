@@ -47,7 +47,11 @@ func (r Role) permissions() *server.Permissions {
 	var pub, sub []string
 	switch r {
 	case RoleIngest:
-		pub = []string{AllTelemetry, SubjectIntakeCI, allCIResults, "$JS.API.STREAM.INFO.*"}
+		pub = []string{
+			AllTelemetry, SubjectIntakeCI, allCIResults, "$JS.API.STREAM.INFO.*",
+			// It deletes what a newer result updates, see Conn.Stored and Delete.
+			apiDirectGet + StreamCI, apiDelete + StreamCI,
+		}
 	case RoleDetector:
 		pub = []string{
 			AllAlerts, SubjectIntakeNoise,

@@ -13,24 +13,24 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// TestDashboardMayOnlyLookAtAlerts tries on the wire what a read-only
-// credential must not do.
-func TestDashboardMayOnlyLookAtAlerts(t *testing.T) {
-	dir := openDir(t)
-	s, _ := serve(t, dir)
+// connectBare connects as a role without what bus.Connect adds. forbidden does
+// what the server must refuse.
+func connectBare(t *testing.T, s *bus.Server, dir statedir.Dir, role bus.Role) (nc *nats.Conn, forbidden func(what string, do func() error)) {
+	t.Helper()
 	refused := make(chan error, 10)
-	auth, err := nats.NkeyOptionFromSeed(dir.Credential(string(bus.RoleDashboard)))
+	auth, err := nats.NkeyOptionFromSeed(dir.Credential(string(role)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	nc, err := nats.Connect(s.URL(), auth, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
+	nc, err = nats.Connect(s.URL(), auth, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer nc.Close()
-	forbidden := func(what string, do func() error) {
+	t.Cleanup(nc.Close)
+	return nc, func(what string, do func() error) {
 		t.Helper()
 		if err := do(); err != nil {
 			t.Logf("%s: %v", what, err)
@@ -47,6 +47,50 @@ func TestDashboardMayOnlyLookAtAlerts(t *testing.T) {
 			t.Fatalf("%s: was not refused", what)
 		}
 	}
+}
+
+// TestIngestMayDeleteResultsAlone tries on the wire what the intake may not do
+// with the means that it has for CI results.
+func TestIngestMayDeleteResultsAlone(t *testing.T) {
+	dir := openDir(t)
+	s, _ := serve(t, dir)
+	nc, forbidden := connectBare(t, s, dir, bus.RoleIngest)
+	for _, subject := range []string{
+		"$JS.API.STREAM.MSG.DELETE." + bus.StreamTelemetry, "$JS.API.STREAM.MSG.DELETE." + bus.StreamAlerts,
+		"$JS.API.DIRECT.GET." + bus.StreamTelemetry, "$JS.API.DIRECT.GET." + bus.StreamAlerts,
+		"$JS.API.STREAM.PURGE." + bus.StreamCI, "$JS.API.STREAM.DELETE." + bus.StreamCI, "$JS.API.STREAM.UPDATE." + bus.StreamCI,
+		"$JS.API.STREAM.MSG.GET." + bus.StreamCI, "$JS.API.CONSUMER.CREATE." + bus.StreamCI + ".x",
+	} {
+		forbidden("publish to "+subject, func() error { return nc.Publish(subject, []byte(`{"seq":1}`)) })
+	}
+	forbidden("subscribe to results", func() error { _, err := nc.SubscribeSync("ci.>"); return err })
+
+	c := connect(t, bus.ConnConfig{Name: "i", Role: bus.RoleIngest, Server: s})
+	p, err := bus.NewPublisher(c, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seq, err := p.Publish(t.Context(), &nats.Msg{Subject: bus.CIResultSubject("custom", "abc", "build", "failure"), Data: []byte("x")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if msgs, err := c.Stored(t.Context(), bus.StreamCI, 10); err != nil || len(msgs) != 1 || msgs[0].Seq != seq {
+		t.Fatalf("%v %v", msgs, err)
+	}
+	if err := c.Delete(t.Context(), bus.StreamCI, seq); err != nil {
+		t.Fatal(err)
+	}
+	if msgs, err := c.Stored(t.Context(), bus.StreamCI, 10); err != nil || len(msgs) != 0 {
+		t.Fatalf("%v %v", msgs, err)
+	}
+}
+
+// TestDashboardMayOnlyLookAtAlerts tries on the wire what a read-only
+// credential must not do.
+func TestDashboardMayOnlyLookAtAlerts(t *testing.T) {
+	dir := openDir(t)
+	s, _ := serve(t, dir)
+	nc, forbidden := connectBare(t, s, dir, bus.RoleDashboard)
 	for _, subject := range []string{"telemetry.web.log", "alerts.web.ci.error", "live.alerts.web.ci.error", "intake.ci", "notices.llm", "query.events"} {
 		forbidden("publish to "+subject, func() error { return nc.Publish(subject, []byte("x")) })
 	}

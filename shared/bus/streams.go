@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tocsin-bus/tocsin/shared/ci"
 )
 
 // The streams and buckets.
@@ -41,9 +43,14 @@ func Streams() []jetstream.StreamConfig {
 		},
 		{
 			Name:        StreamCI,
-			Description: "the newest CI results, one for each pipeline, commit and status",
+			Description: "the newest CI results",
 			Subjects:    []string{allCIResults},
-			MaxMsgs:     10, MaxMsgsPerSubject: 1, MaxBytes: 16 * mib,
+			// The intake deletes down to ci.Kept. A new result is written before
+			// what it updates is deleted: at a limit of just as many, every such
+			// update would push out another pipeline's result.
+			// No limit for each subject: failure, success, failure are three
+			// results, and different names can have one subject.
+			MaxMsgs: 2 * ci.Kept, MaxBytes: 16 * mib,
 		},
 		{
 			Name:        StreamAlerts,
@@ -132,9 +139,6 @@ func reconcile(have, want jetstream.StreamConfig) (next jetstream.StreamConfig, 
 	if have.Storage != want.Storage || have.Retention != want.Retention || have.Discard != want.Discard {
 		return have, false, fmt.Errorf("%w: %s has other storage, retention or discard rules: move it away or use another NATS account", ErrIncompatible, want.Name)
 	}
-	if have.MaxMsgsPerSubject != want.MaxMsgsPerSubject && want.MaxMsgsPerSubject > 0 {
-		return have, false, fmt.Errorf("%w: %s keeps %d messages a subject, not %d: move it away or use another NATS account", ErrIncompatible, want.Name, have.MaxMsgsPerSubject, want.MaxMsgsPerSubject)
-	}
 	next = have
 	for _, subject := range want.Subjects {
 		if !slices.Contains(next.Subjects, subject) {
@@ -145,6 +149,7 @@ func reconcile(have, want jetstream.StreamConfig) (next jetstream.StreamConfig, 
 	changed = widen(&next.MaxAge, want.MaxAge) || changed
 	changed = widen(&next.MaxBytes, want.MaxBytes) || changed
 	changed = widen(&next.MaxMsgs, want.MaxMsgs) || changed
+	changed = widen(&next.MaxMsgsPerSubject, want.MaxMsgsPerSubject) || changed
 	if !next.AllowDirect {
 		next.AllowDirect, changed = true, true
 	}

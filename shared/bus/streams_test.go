@@ -24,6 +24,8 @@ func TestReconcile(t *testing.T) {
 		"no limit is kept":            {change: func(c *jetstream.StreamConfig) { c.MaxBytes = -1 }, check: func(c jetstream.StreamConfig) bool { return c.MaxBytes == -1 }},
 		"less room is widened":        {change: func(c *jetstream.StreamConfig) { c.MaxBytes = 10 }, changed: true, check: func(c jetstream.StreamConfig) bool { return c.MaxBytes == 100 }},
 		"a limit we don't have":       {change: func(c *jetstream.StreamConfig) { c.MaxMsgs = 5 }, changed: true, check: func(c jetstream.StreamConfig) bool { return c.MaxMsgs == 0 }},
+		"a limit a subject goes":      {change: func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 1 }, changed: true, check: func(c jetstream.StreamConfig) bool { return c.MaxMsgsPerSubject == 0 }},
+		"no limit a subject is kept":  {change: func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = -1 }, check: func(c jetstream.StreamConfig) bool { return c.MaxMsgsPerSubject == -1 }},
 		"a shorter age is widened":    {change: func(c *jetstream.StreamConfig) { c.MaxAge = time.Minute }, changed: true, check: func(c jetstream.StreamConfig) bool { return c.MaxAge == time.Hour }},
 		"a missing subject is added":  {change: func(c *jetstream.StreamConfig) { c.Subjects = []string{"a.>", "x"} }, changed: true, check: func(c jetstream.StreamConfig) bool { return len(c.Subjects) == 3 }},
 		"republishing is set":         {change: func(c *jetstream.StreamConfig) { c.RePublish = nil }, changed: true, check: func(c jetstream.StreamConfig) bool { return c.RePublish != nil }},

@@ -14,7 +14,7 @@ const (
 	noticesPrefix   = "notices."
 
 	// SubjectIntakeCI carries every accepted CI result to the detector. The CI
-	// stream itself replaces and drops results, so a detector that was away
+	// stream itself updates and drops results, so a detector that was away
 	// would miss some.
 	SubjectIntakeCI = "intake.ci"
 	// SubjectIntakeNoise carries commands to the noise rules, in the same log
@@ -85,8 +85,8 @@ func TelemetrySubject(app string, kind telemetry.Kind) string {
 	return telemetryPrefix + Token(app) + "." + Token(string(kind))
 }
 
-// CIResultSubject is where the newest result of one pipeline, commit and status
-// is stored.
+// CIResultSubject is where a result of one pipeline, commit and status is
+// stored. Different pipelines can have one subject, see Token.
 func CIResultSubject(source, commit, name, status string) string {
 	return ciResultPrefix + Token(source) + "." + Token(commit) + "." + Token(name) + "." + Token(status)
 }

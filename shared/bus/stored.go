@@ -1,0 +1,140 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// The parts of JetStream's own interface that Stored and Delete use. A role
+// may use them on a stream whose subjects its permissions list.
+const (
+	apiDirectGet = "$JS.API.DIRECT.GET."
+	apiDelete    = "$JS.API.STREAM.MSG.DELETE."
+)
+
+// maxStoredBytes bounds what one Stored returns, but for its last message.
+const maxStoredBytes = 16 * mib
+
+// The statuses of an answer without a message.
+const (
+	statusEnd   = "204"
+	statusEmpty = "404"
+)
+
+// Stored reads what a small stream holds now, oldest first: at most the oldest
+// limit messages, and no more than 16 MiB of them. It takes one round trip and
+// makes no consumer. In a cluster a replica may answer, which may not have the
+// newest messages yet; it never lacks an older one. It returns ErrAway, or says
+// what the bus answered; a bus that does not answer is waited for until ctx ends.
+func (c *Conn) Stored(ctx context.Context, stream string, limit int) ([]Message, error) {
+	if err := c.usable(); err != nil {
+		return nil, err
+	}
+	ask, err := json.Marshal(server.JSApiMsgGetRequest{Seq: 1, Batch: limit, MaxBytes: maxStoredBytes})
+	if err != nil {
+		return nil, fmt.Errorf("read stream %s: %w", stream, err)
+	}
+	answers := make(chan *nats.Msg, limit+1) // the end is a message too
+	inbox := c.NC.NewInbox()
+	sub, err := c.NC.ChanSubscribe(inbox, answers)
+	if err != nil {
+		return nil, fmt.Errorf("read stream %s: %w", stream, err)
+	}
+	// A failure says that the connection is gone, and the subscription with it.
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := c.NC.PublishRequest(apiDirectGet+stream, inbox, ask); err != nil {
+		return nil, fmt.Errorf("read stream %s: %w", stream, err)
+	}
+	msgs, err := collect(ctx, answers)
+	if err != nil {
+		return nil, fmt.Errorf("read stream %s: %w", stream, err)
+	}
+	return msgs, nil
+}
+
+// collect takes messages up to the one that says that there are no more.
+func collect(ctx context.Context, answers <-chan *nats.Msg) ([]Message, error) {
+	var msgs []Message
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case m := <-answers:
+			switch status := m.Header.Get("Status"); status {
+			case "":
+			case statusEnd, statusEmpty:
+				return msgs, nil
+			default: // 503: the stream is missing or allows no direct reads
+				return nil, fmt.Errorf("the bus answered %s %s", status, m.Header.Get("Description"))
+			}
+			stored, err := direct(m)
+			if err != nil {
+				return nil, err
+			}
+			msgs = append(msgs, stored)
+		}
+	}
+}
+
+// direct is the message within an answer.
+func direct(m *nats.Msg) (Message, error) {
+	pending, err := strconv.ParseUint(m.Header.Get(server.JSNumPending), 10, 64)
+	if err != nil { // servers before 2.11 answer with one message and no end
+		return Message{}, errors.New("the NATS server is too old to read many messages at once: 2.11 does")
+	}
+	seq, err := strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64)
+	if err != nil {
+		return Message{}, fmt.Errorf("an answer without a sequence: %w", err)
+	}
+	at, err := time.Parse(time.RFC3339Nano, m.Header.Get(jetstream.TimeStampHeaer))
+	if err != nil {
+		return Message{}, fmt.Errorf("an answer without a time: %w", err)
+	}
+	return Message{
+		Subject: m.Header.Get(jetstream.SubjectHeader), Header: m.Header, Data: m.Data,
+		Seq: seq, Time: at, Pending: pending,
+	}, nil
+}
+
+// Delete removes one message of a stream. One that is not there any more is
+// fine: another process may have been faster.
+func (c *Conn) Delete(ctx context.Context, stream string, seq uint64) error {
+	if err := c.usable(); err != nil {
+		return err
+	}
+	// Overwriting its bytes on the disk would cost more and is not what is wanted.
+	ask, err := json.Marshal(server.JSApiMsgDeleteRequest{Seq: seq, NoErase: true})
+	if err != nil {
+		return fmt.Errorf("delete message %d of stream %s: %w", seq, stream, err)
+	}
+	m, err := c.NC.RequestWithContext(ctx, apiDelete+stream, ask)
+	if err != nil {
+		return fmt.Errorf("delete message %d of stream %s: %w", seq, stream, err)
+	}
+	var answer server.JSApiMsgDeleteResponse
+	if err := json.Unmarshal(m.Data, &answer); err != nil {
+		return fmt.Errorf("delete message %d of stream %s: %w", seq, stream, err)
+	}
+	if answer.Error != nil && !gone(answer.Error) {
+		return fmt.Errorf("delete message %d of stream %s: %w", seq, stream, answer.Error)
+	}
+	return nil
+}
+
+// gone says whether a message could not be deleted because it isn't there. The
+// store says so in words only, and otherwise below the oldest message than
+// between two.
+func gone(e *server.ApiError) bool {
+	return e.ErrCode == uint16(server.JSSequenceNotFoundErrF) ||
+		strings.Contains(e.Description, server.ErrStoreMsgNotFound.Error()) ||
+		strings.Contains(e.Description, server.ErrStoreEOF.Error())
+}

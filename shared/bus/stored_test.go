@@ -1,0 +1,144 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+)
+
+// serveForeign runs a server that Tocsin has not prepared.
+func serveForeign(t *testing.T) string {
+	t.Helper()
+	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	if !ns.ReadyForConnections(10 * time.Second) {
+		t.Fatal("no server")
+	}
+	return ns.ClientURL()
+}
+
+func TestStoredAndDelete(t *testing.T) {
+	dir := openDir(t)
+	s, _ := serve(t, dir)
+	c := connect(t, bus.ConnConfig{Name: "i", Role: bus.RoleIngest, Server: s})
+	p, err := bus.NewPublisher(c, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for i := 1; i <= 6; i++ {
+		if _, err := p.Publish(t.Context(), &nats.Msg{
+			Subject: "ci.result.custom.abc.build.failure", Data: fmt.Append(nil, i), Header: nats.Header{"X": {"y"}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(limit int) string {
+		t.Helper()
+		msgs, err := c.Stored(t.Context(), bus.StreamCI, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, m := range msgs {
+			if m.Subject != "ci.result.custom.abc.build.failure" || m.Header.Get("X") != "y" || fmt.Sprint(m.Seq) != string(m.Data) || m.Time.Before(began.Add(-time.Second)) {
+				t.Errorf("%+v", m)
+			}
+			got = append(got, fmt.Sprintf("%s+%d", m.Data, m.Pending))
+		}
+		return strings.Join(got, " ")
+	}
+	if got := read(10); got != "1+5 2+4 3+3 4+2 5+1 6+0" {
+		t.Error(got)
+	}
+	if got := read(2); got != "1+5 2+4" {
+		t.Errorf("at the limit: %s", got)
+	}
+	// Twice each: between others, the first of all, and one that never was.
+	for _, seq := range []uint64{4, 4, 1, 1, 2, 1, 99} {
+		if err := c.Delete(t.Context(), bus.StreamCI, seq); err != nil {
+			t.Errorf("delete %d: %v", seq, err)
+		}
+	}
+	if got := read(10); got != "3+2 5+1 6+0" {
+		t.Error(got)
+	}
+}
+
+func TestStoredSaysWhatIsWrong(t *testing.T) {
+	c := connect(t, bus.ConnConfig{Name: "i", Role: bus.RoleIngest, URL: serveForeign(t)})
+	eventually(t, "connection", c.Connected)
+	if _, err := c.Stored(t.Context(), bus.StreamCI, 10); err == nil || !strings.Contains(err.Error(), "read stream CI: the bus answered 503") {
+		t.Errorf("without a stream: %v", err)
+	}
+	if err := c.Delete(t.Context(), bus.StreamCI, 1); err == nil || !strings.Contains(err.Error(), "stream not found") {
+		t.Errorf("without a stream: %v", err)
+	}
+	dir := openDir(t)
+	s, _ := serve(t, dir)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	denied := connect(t, bus.ConnConfig{Name: "i", Role: bus.RoleIngest, Server: s})
+	if _, err := denied.Stored(ctx, bus.StreamAlerts, 10); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("without permission: %v", err)
+	}
+	denied.Close()
+	if _, err := denied.Stored(t.Context(), bus.StreamCI, 10); !errors.Is(err, bus.ErrAway) {
+		t.Errorf("without a connection: %v", err)
+	}
+	if err := denied.Delete(t.Context(), bus.StreamCI, 1); !errors.Is(err, bus.ErrAway) {
+		t.Errorf("without a connection: %v", err)
+	}
+}
+
+// TestProvisionWidensTheStreamOfResults has a stream with one message a
+// subject, which is how CI was once made, and in use.
+func TestProvisionWidensTheStreamOfResults(t *testing.T) {
+	c := connect(t, bus.ConnConfig{Name: "p", Role: bus.RoleIngest, URL: serveForeign(t)})
+	eventually(t, "connection", c.Connected)
+	publish := func(data string) {
+		t.Helper()
+		if _, err := c.JS.Publish(t.Context(), "ci.result.custom.abc.build.failure", []byte(data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old, err := c.JS.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: bus.StreamCI, Subjects: []string{"ci.result.>"}, MaxMsgs: 10, MaxMsgsPerSubject: 1,
+		MaxBytes: 16 << 20, AllowDirect: true, Duplicates: 2 * time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish("1")
+	publish("2")
+	for range 2 { // the second finds nothing to do
+		if err := bus.Provision(t.Context(), c.JS, quiet()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish("3")
+	info, err := old.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Config.MaxMsgsPerSubject != -1 || info.Config.MaxMsgs != 20 || info.State.Msgs != 2 {
+		t.Errorf("%d a subject, %d in all, %d stored", info.Config.MaxMsgsPerSubject, info.Config.MaxMsgs, info.State.Msgs)
+	}
+	msgs, err := c.Stored(t.Context(), bus.StreamCI, 10)
+	if err != nil || len(msgs) != 2 || string(msgs[0].Data) != "2" || string(msgs[1].Data) != "3" {
+		t.Errorf("%v %v", msgs, err)
+	}
+}

@@ -1,0 +1,32 @@
+package ci
+
+import "slices"
+
+// Kept is how many results readers see; older ones are dropped.
+const Kept = 10
+
+// Newest parts stored results into those that readers see and those that no
+// longer count. A result is outdated when the next one of its key has the same
+// status, which updates it, or when Kept newer ones are seen. Stored results
+// come oldest first, and both parts are returned in that order.
+//
+// Cutting off the newest or the oldest of what is stored makes no result
+// outdated that would not be so with them: readers may look at a part, and a
+// writer that sees the stream as it was a moment ago deletes nothing too much.
+func Newest[S any](stored []S, result func(S) Result) (newest, outdated []S) {
+	next := make(map[string]string, len(stored)) // status of the next result of a key
+	for _, s := range slices.Backward(stored) {
+		r := result(s)
+		key := r.Key()
+		updated := next[key] == r.Status
+		next[key] = r.Status
+		if updated || len(newest) == Kept {
+			outdated = append(outdated, s)
+			continue
+		}
+		newest = append(newest, s)
+	}
+	slices.Reverse(newest)
+	slices.Reverse(outdated)
+	return newest, outdated
+}
