@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/ci"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
@@ -68,8 +69,39 @@ func BenchmarkIntake(b *testing.B) {
 func BenchmarkIntakeOneSender(b *testing.B) {
 	overHTTP(b, benchBus(b), pathEvents, hundred(), 100, 1)
 }
+
+// BenchmarkCIResultOverHTTP updates one of ten results: each answer waits for
+// two writes, a look at the ten, and a deletion. By the size of the others.
 func BenchmarkCIResultOverHTTP(b *testing.B) {
-	overHTTP(b, benchBus(b), pathCIResult, failure, 1, 1)
+	for _, cases := range []int{0, 100, 1000} {
+		b.Run(fmt.Sprintf("failures=%d", cases), func(b *testing.B) {
+			server := benchBus(b)
+			fillView(b, server, ci.Kept-1, cases)
+			overHTTP(b, server, pathCIResult, failure, 1, 1)
+		})
+	}
+}
+
+// fillView stores n results of other commits with that many failures.
+func fillView(b *testing.B, server *bus.Server, n, cases int) {
+	c, err := bus.Connect(b.Context(), bus.ConnConfig{Name: "fill", Role: bus.RoleIngest, Server: server, Logger: quiet()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	for i := range n {
+		result := ci.Result{Status: ci.StatusFailure, Source: ci.SourceCustom, Commit: fmt.Sprint(i)}
+		for range cases {
+			result.Failures = append(result.Failures, ci.Failure{Name: "test_login", Message: "Expected 200, got 401"})
+		}
+		msgs, err := resultMessages(result)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := c.JS.PublishMsg(b.Context(), msgs[1]); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 // raw publishes n messages and says how long that took until the last one was

@@ -41,6 +41,7 @@ func (h *handler) ciResult(r *http.Request) reply {
 	if err := h.publish(r.Context(), msgs...); err != nil {
 		return refusePublish(err)
 	}
+	h.sink.Tidy(r.Context())
 	h.metrics.ciResults.WithLabelValues(result.Status).Inc()
 	h.accepted()
 	return okReply()
@@ -68,8 +69,7 @@ func (h *handler) prepareResult(r *http.Request, data []byte) (ci.Result, []*nat
 }
 
 // resultMessages are the writes of one result: first the detector's log, then
-// the view of the newest, where a result takes the place of the one before it
-// with the same subject.
+// the view of the newest.
 func resultMessages(result ci.Result) ([]*nats.Msg, error) {
 	data, err := encodeResult(result)
 	if err != nil {

@@ -35,6 +35,7 @@ type fakeSink struct {
 	mu            sync.Mutex
 	msgs          []*nats.Msg
 	err, notReady error
+	tidied        int
 	// during is called while a write is under way.
 	during func()
 }
@@ -49,6 +50,12 @@ func (f *fakeSink) Publish(_ context.Context, msgs ...*nats.Msg) error {
 		f.msgs = append(f.msgs, msgs...)
 	}
 	return f.err
+}
+
+func (f *fakeSink) Tidy(context.Context) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tidied++
 }
 
 func (f *fakeSink) Ready(context.Context) error { return f.notReady }
@@ -263,6 +270,9 @@ func TestAnswers(t *testing.T) {
 		}
 		if stored := len(c.sink.msgs) > 0; stored != (accepted == 1) || stored && w.Code != 200 {
 			t.Errorf("%s: %d messages stored, %d times told, status %d", c.name, len(c.sink.msgs), accepted, w.Code)
+		}
+		if result := len(c.sink.msgs) > 0 && c.path == "/ci-result"; result != (c.sink.tidied == 1) {
+			t.Errorf("%s: tidied %d times", c.name, c.sink.tidied)
 		}
 		if h.load.used.Load() != 0 || h.load.requests.Load() != c.crowd {
 			t.Errorf("%s: %d bytes and %d requests are still under way", c.name, h.load.used.Load(), h.load.requests.Load())

@@ -21,6 +21,9 @@ type sink interface {
 	// Publish returns when all messages are stored. Its errors are those of
 	// bus.Publisher.
 	Publish(ctx context.Context, msgs ...*nats.Msg) error
+	// Tidy deletes from the view of CI results what the newest update. It is
+	// called once they are stored, and can only fail to tidy.
+	Tidy(ctx context.Context)
 	// Ready says why a write would not succeed now, or nil.
 	Ready(ctx context.Context) error
 }
@@ -57,6 +60,7 @@ type busSink struct {
 	// turns tells the reporter when the breaker changes its state.
 	turns chan turn
 	ready readiness
+	view  *view
 }
 
 type link struct {
@@ -67,7 +71,7 @@ type link struct {
 func openSink(ctx context.Context, cfg Config) (*busSink, error) {
 	s := &busSink{
 		cfg: cfg.Bus, provision: cfg.Provision, log: cfg.Logger,
-		turns: make(chan turn, maxPending),
+		turns: make(chan turn, maxPending), view: newView(cfg.Logger),
 	}
 	s.breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Name: circuitName, MaxRequests: 1, Timeout: breakFor,
@@ -128,6 +132,9 @@ func (s *busSink) Publish(ctx context.Context, msgs ...*nats.Msg) error {
 	}
 	return err
 }
+
+// Tidy brings the view of CI results up to date.
+func (s *busSink) Tidy(ctx context.Context) { s.view.tidy(ctx, s.link.Load().conn) }
 
 // broken says why writes are not even tried.
 func (s *busSink) broken() error {

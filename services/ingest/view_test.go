@@ -1,0 +1,332 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/ci"
+)
+
+// fakeResults is a stream of results that fails from some deletion on.
+type fakeResults struct {
+	stored []bus.Message
+	// left is how many deletions succeed; below 0 means all.
+	left  int
+	looks int
+	err   error
+	// during is called amid a look.
+	during func()
+}
+
+func (f *fakeResults) Stored(ctx context.Context, _ string, limit int) ([]bus.Message, error) {
+	f.looks++
+	if f.during != nil {
+		f.during()
+	}
+	if f.err != nil {
+		return nil, f.err
+	}
+	return f.stored[:min(limit, len(f.stored))], ctx.Err()
+}
+
+func (f *fakeResults) Delete(_ context.Context, _ string, seq uint64) error {
+	if f.left == 0 {
+		return errors.New("killed")
+	}
+	f.left--
+	f.stored = slices.DeleteFunc(slices.Clone(f.stored), func(m bus.Message) bool { return m.Seq == seq })
+	return nil
+}
+
+// write stores results such as a:failure, where a is the name.
+func (f *fakeResults) write(text string) {
+	for _, word := range strings.Fields(text) {
+		name, status, _ := strings.Cut(word, ":")
+		f.stored = append(f.stored, bus.Message{
+			Seq:  uint64(100 + len(f.stored)),
+			Data: fmt.Appendf(nil, `{"status":%q,"commit":"c1","name":%q}`, status, name),
+		})
+	}
+}
+
+// names are the results of a stream, or those of them that readers see.
+func names(t *testing.T, msgs []bus.Message, seen bool) string {
+	t.Helper()
+	result := func(m bus.Message) ci.Result {
+		r, err := ci.Decode(m.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if seen {
+		msgs, _ = ci.Newest(msgs, result)
+	}
+	var got []string
+	for _, m := range msgs {
+		r := result(m)
+		got = append(got, r.Name+":"+r.Status)
+	}
+	return strings.Join(got, " ")
+}
+
+// TestAKillLosesNothing ends the process after each of the deletions: readers
+// see the same all the time, and the next result leaves it as it should be.
+func TestAKillLosesNothing(t *testing.T) {
+	for _, c := range []struct{ written, want string }{
+		{"a:failure", "a:failure"},
+		{"a:failure a:failure", "a:failure"},
+		{"a:failure b:error a:failure b:error b:error", "a:failure b:error"},
+		{"a:failure a:success a:success a:failure a:failure", "a:failure a:success a:failure"},
+		{"a:error b:error c:error d:error e:error f:error g:error h:error i:error j:error j:error k:error l:error", "c:error d:error e:error f:error g:error h:error i:error j:error k:error l:error"},
+	} {
+		for kill := -1; kill < len(strings.Fields(c.written)); kill++ {
+			f := &fakeResults{left: kill}
+			f.write(c.written)
+			newView(quiet()).tidy(t.Context(), f)
+			if got := names(t, f.stored, true); got != c.want {
+				t.Errorf("%s, killed at %d: %s, want %s", c.written, kill, got, c.want)
+			}
+			f.left = -1
+			newView(quiet()).tidy(t.Context(), f)
+			if got := names(t, f.stored, false); got != c.want {
+				t.Errorf("%s, after the kill at %d: %s, want %s", c.written, kill, got, c.want)
+			}
+		}
+	}
+}
+
+func TestTidyLeavesAloneWhatIsNoResult(t *testing.T) {
+	f := &fakeResults{left: -1}
+	f.write("a:failure a:failure")
+	f.stored = slices.Insert(f.stored, 1, bus.Message{Seq: 7, Data: []byte("hello")})
+	newView(quiet()).tidy(t.Context(), f)
+	if len(f.stored) != 2 || f.stored[0].Seq != 7 {
+		t.Errorf("%v", f.stored)
+	}
+}
+
+func TestTidyRestsAfterAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, f := newView(quiet()), &fakeResults{left: -1, err: bus.ErrAway}
+		f.write("a:failure a:failure")
+		v.tidy(t.Context(), f)
+		f.err = nil
+		v.tidy(t.Context(), f)
+		time.Sleep(tidyRest - time.Nanosecond) // the bubble's clock
+		v.tidy(t.Context(), f)
+		if f.looks != 1 || len(f.stored) != 2 {
+			t.Errorf("%d looks, %d stored", f.looks, len(f.stored))
+		}
+		time.Sleep(time.Nanosecond)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // the sender has gone
+		v.tidy(ctx, f)
+		if f.looks != 2 || len(f.stored) != 1 {
+			t.Errorf("%d looks, %d stored", f.looks, len(f.stored))
+		}
+	})
+}
+
+// TestManyShareALook: those who wait while one looks need one more look between
+// them, because the first may have begun before their results were stored.
+func TestManyShareALook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, f := newView(quiet()), &fakeResults{left: -1}
+		var waiting sync.WaitGroup
+		f.during = func() {
+			f.during = nil
+			for range 20 {
+				waiting.Go(func() { v.tidy(t.Context(), f) })
+			}
+			time.Sleep(time.Millisecond)
+		}
+		v.tidy(t.Context(), f)
+		waiting.Wait()
+		if f.looks != 2 {
+			t.Errorf("%d looks", f.looks)
+		}
+		f.during = func() {
+			f.during = nil
+			began := time.Now()
+			v.tidy(t.Context(), f)
+			if took := time.Since(began); took != tidyTimeout {
+				t.Errorf("waited for %s", took)
+			}
+		}
+		v.tidy(t.Context(), f)
+	})
+}
+
+// ready starts an intake on dir, or joins the bus of cfg, and waits for it.
+func ready(t *testing.T, cfg Config) (url string) {
+	t.Helper()
+	url, _ = start(t, cfg)
+	eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
+	return url
+}
+
+// postResult posts a result such as a:failure.
+func postResult(t *testing.T, url, commit, text string) {
+	t.Helper()
+	name, status, _ := strings.Cut(text, ":")
+	body := fmt.Sprintf(`{"status":%q,"commit":%q,"name":%q}`, status, commit, name)
+	if code, _, answer := send(t, "POST", url+pathCIResult, body); code != http.StatusOK {
+		t.Errorf("%s: %d %s", text, code, answer)
+	}
+}
+
+// inStream is what the stream holds now.
+func inStream(t *testing.T, cfg bus.ConnConfig) []bus.Message {
+	t.Helper()
+	cfg.Name, cfg.Role, cfg.Logger = "test", bus.RoleIngest, quiet()
+	c, err := bus.Connect(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	eventually(t, "connection", c.Connected)
+	msgs, err := c.Stored(t.Context(), bus.StreamCI, tidyLimit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return msgs
+}
+
+func TestResultsOfOnePipeline(t *testing.T) {
+	long := strings.Repeat("x", 64)
+	for _, c := range []struct{ name, posted, want string }{
+		{"failure, success, failure", "a:failure a:success a:failure", "a:failure a:success a:failure"},
+		{"the same again", "a:failure a:failure a:success a:success a:success", "a:failure a:success"},
+		{"amid others", "a:failure b:success a:failure", "b:success a:failure"},
+		{"names that differ in case", "Build:failure build:failure Build:failure", "build:failure Build:failure"},
+		{"names in Japanese", "ビルド:failure テスト:failure", "ビルド:failure テスト:failure"},
+		{"names that differ at their end", long + "1:failure " + long + "2:failure", long + "1:failure " + long + "2:failure"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := openDir(t, t.TempDir())
+			serveBus(t, dir)
+			url := ready(t, Config{Bus: bus.ConnConfig{Dir: dir}})
+			for _, text := range strings.Fields(c.posted) {
+				postResult(t, url, "abc", text)
+			}
+			if got := names(t, inStream(t, bus.ConnConfig{Dir: dir}), false); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestAResultIsUpdatedAfterARestart(t *testing.T) {
+	dir := openDir(t, t.TempDir())
+	stop := serveBus(t, dir)
+	url := ready(t, Config{Bus: bus.ConnConfig{Dir: dir}})
+	postResult(t, url, "abc", "a:failure")
+	stop()
+	serveBus(t, dir)
+	eventually(t, "write", func() bool { status, _, _ := send(t, "POST", url+"/v1/events", logEvent); return status == 200 })
+	postResult(t, url, "abc", "a:failure")
+	if got := names(t, inStream(t, bus.ConnConfig{Dir: dir}), false); got != "a:failure" {
+		t.Error(got)
+	}
+}
+
+// TestUpdatesPushNobodyOut: ten pipelines, one of which reports again and again.
+func TestUpdatesPushNobodyOut(t *testing.T) {
+	dir := openDir(t, t.TempDir())
+	serveBus(t, dir)
+	url := ready(t, Config{Bus: bus.ConnConfig{Dir: dir}})
+	for _, name := range strings.Fields("a b c d e f g h i j") {
+		postResult(t, url, "abc", name+":error")
+	}
+	for range 12 {
+		postResult(t, url, "abc", "j:error")
+	}
+	if got := names(t, inStream(t, bus.ConnConfig{Dir: dir}), false); got != "a:error b:error c:error d:error e:error f:error g:error h:error i:error j:error" {
+		t.Error(got)
+	}
+}
+
+// TestTwoIntakesAtOnce: whatever the order, two statuses of one key are two
+// results, and the same status three times is one.
+func TestTwoIntakesAtOnce(t *testing.T) {
+	for name, texts := range map[string][]string{
+		"two statuses":    {"a:failure", "a:success"},
+		"the same status": {"a:failure", "a:failure", "a:failure"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := openDir(t, t.TempDir())
+			serveBus(t, dir)
+			urls := []string{ready(t, Config{Bus: bus.ConnConfig{Dir: dir}}), ready(t, Config{Bus: bus.ConnConfig{Dir: dir}})}
+			different := slices.Compact(slices.Clone(texts))
+			for round := range ci.Kept / len(different) {
+				var posting sync.WaitGroup
+				for i, text := range texts {
+					posting.Go(func() { postResult(t, urls[i%2], fmt.Sprint("c", round), text) })
+				}
+				posting.Wait()
+				count := map[string]int{}
+				for _, m := range inStream(t, bus.ConnConfig{Dir: dir}) {
+					count[m.Subject]++
+				}
+				for _, text := range different {
+					_, status, _ := strings.Cut(text, ":")
+					subject := bus.CIResultSubject(ci.SourceCustom, fmt.Sprint("c", round), "a", status)
+					if count[subject] != 1 {
+						t.Errorf("%s: %d times", subject, count[subject])
+					}
+				}
+			}
+			if n := len(inStream(t, bus.ConnConfig{Dir: dir})); n != ci.Kept {
+				t.Errorf("%d are stored", n)
+			}
+		})
+	}
+}
+
+// TestABusThatDoesNotLetTidy: an operator's server may know nothing of the
+// permissions that tidying needs.
+func TestABusThatDoesNotLetTidy(t *testing.T) {
+	ns, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
+		NoAuthUser: "owner",
+		Users: []*server.User{
+			{Username: "owner", Password: "o"},
+			{Username: "ingest", Password: "i", Permissions: &server.Permissions{
+				Publish:   &server.SubjectPermission{Deny: []string{"$JS.API.DIRECT.>", "$JS.API.STREAM.MSG.>"}},
+				Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX_ingest.>"}},
+			}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	if !ns.ReadyForConnections(10 * time.Second) {
+		t.Fatal("no server")
+	}
+	url := ready(t, Config{Bus: bus.ConnConfig{URL: strings.Replace(ns.ClientURL(), "nats://", "nats://ingest:i@", 1)}, Provision: true})
+	began := time.Now()
+	for range 5 {
+		postResult(t, url, "abc", "a:failure")
+	}
+	if took := time.Since(began); took > tidyRest/2 {
+		t.Errorf("the answers took %s", took)
+	}
+	msgs := inStream(t, bus.ConnConfig{URL: ns.ClientURL()})
+	if len(msgs) != 5 || names(t, msgs, true) != "a:failure" {
+		t.Errorf("%s", names(t, msgs, false))
+	}
+}
