@@ -29,10 +29,12 @@ const (
 
 // longID is from how many letters and digits on a word with a digit in it is
 // an id for sure; minHex is from how many hex digits on it is one rather than
-// a number with a unit.
+// a number with a unit, and letterHex from how many on they need no digit among
+// them: deadbeef is as likely an id as any other, and words are hardly that long.
 const (
-	longID = 16
-	minHex = 6
+	longID    = 16
+	minHex    = 6
+	letterHex = 8
 )
 
 // Message is Append for callers that want a string.

@@ -22,6 +22,8 @@ func TestMessage(t *testing.T) {
 		{"0x", "at 0xdeadBEEF", "at <n>"},
 		{"mixed id", "req_x7Kp2Lm9 failed", "req_<n> failed"},
 		{"long id", "trace 4bf92f3577b34da6a3ce929d0e0e4736", "trace <id>"},
+		{"hex, also when it is all letters", "commit deadbeef, cafebabe: feed-facefeed ABCDEFAB abcdefabcdefabcdefab", "commit <n>, <n>: feed-<n> <n> <id>"},
+		{"up to 7 such letters are a word, and so is one with other letters", "defaced deadbeefy décadence beefdeadé", "defaced deadbeefy décadence beefdeadé"},
 		{"words that look like hex", "facade added a decade", "facade added a decade"},
 		{"quoted", `Module "./a.js" and 'b' and ` + "`c`" + ` not found`, "Module <str> and <str> and <str> not found"},
 		{"apostrophes", "can't won't: it's 'this one'", "can't won't: it's <str>"},
@@ -58,8 +60,8 @@ func TestMessage(t *testing.T) {
 func TestOneTemplateForEveryID(t *testing.T) {
 	forms := map[string]*rapid.Generator[string]{
 		"user <n>":     rapid.StringMatching(`user [1-9][0-9]{0,9}`),
-		"commit <n>":   rapid.StringMatching(`commit [0-9][0-9a-f]{6}[0-9]`),
-		"trace <id>":   rapid.StringMatching(`trace [0-9a-f]{31}[0-9]`),
+		"commit <n>":   rapid.StringMatching(`commit [0-9a-f]{8}`),
+		"trace <id>":   rapid.StringMatching(`trace [0-9a-f]{32}`),
 		"order <id>":   rapid.StringMatching(`order [0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`),
 		"took <n>ms":   rapid.StringMatching(`took (0|[1-9][0-9]{0,5})(\.[0-9]{1,3})?ms`),
 		"from <ip>":    rapid.StringMatching(`from [1-9][0-9]?\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}`),

@@ -8,9 +8,8 @@ const anID = ":id"
 // What tells ids from names such as oauth2, i18n, utf8 and es2015. A run of
 // letters and digits is an id with so many
 const (
-	pathHex     = 6  // hex digits, of which one is a number; half as many letters would be words
+	pathHex     = 6  // hex digits, of which one is a number; letterHex when none is
 	shortHex    = 4  // hex digits that begin with a number, as 1a2b
-	letterHex   = 8  // hex digits that are all letters, as deadbeef
 	manyDigits  = 5  // digits in a row
 	manyChanges = 3  // changes from letter to digit or back, when at least every fourth place is one
 	opaqueID    = 20 // letters and digits at all

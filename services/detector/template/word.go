@@ -4,7 +4,8 @@ package template
 // address with it.
 func (s *scanner) word() {
 	rest := s.in[s.pos:]
-	if n := leading(rest, isLetter); n == len(rest) || n > 0 && kinds[rest[n]]&isDigit == 0 && !joins(rest[n]) {
+	if n := leading(rest, isLetter); (n < letterHex || kinds[rest[0]]&isHex == 0) &&
+		(n == len(rest) || n > 0 && kinds[rest[n]]&isDigit == 0 && !joins(rest[n])) {
 		s.put(rest[:n], n) // most words
 		return
 	}
@@ -15,7 +16,7 @@ func (s *scanner) word() {
 	}
 	run := rest[:w.len]
 	switch {
-	case !w.digits:
+	case !w.digits && !(w.hex && w.len >= letterHex):
 		s.put(run, w.len)
 	case w.len >= longID:
 		s.put(id, w.len)
