@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/stream"
@@ -187,7 +189,7 @@ type statusReply struct {
 	What string `json:"what"`
 	// Error says why a part is missing.
 	Error         string                `json:"error,omitempty"`
-	Apps          []query.AppStatus     `json:"apps"`
+	Apps          []appStatus           `json:"apps"`
 	AlertsPending int                   `json:"alerts_pending"`
 	Streaming     bool                  `json:"streaming"`
 	Bus           busHealth             `json:"bus"`
@@ -195,22 +197,36 @@ type statusReply struct {
 	Client        string                `json:"client"`
 }
 
+// appStatus is what the detector knows of an app, and what pends about it.
+type appStatus struct {
+	query.AppStatus
+	AlertsPending int `json:"alerts_pending"`
+}
+
 type busHealth struct {
 	Connected bool `json:"connected"`
 }
 
 func (g *gateway) status(ctx context.Context) (string, error) {
-	s := statusReply{What: whatStatus, Apps: []query.AppStatus{}, Client: visible(g.link.client())}
+	s := statusReply{What: whatStatus, Apps: []appStatus{}, Client: visible(g.link.client())}
 	s.Bus.Connected = g.connected() == nil
 	detector, err := ask[query.StatusReply](ctx, g, query.SubjectStatus, struct{}{})
 	if err != nil {
 		s.Error = visible(err.Error())
 	} else {
 		s.Detector = &detector.Detector
-		s.Apps = append(s.Apps, detector.Apps...)
+		for _, app := range detector.Apps {
+			app.LastEventSeconds = math.Round(app.LastEventSeconds*1000) / 1000
+			s.Apps = append(s.Apps, appStatus{AppStatus: app})
+		}
 	}
 	err = g.session.do(g.life, func(own *session, _ time.Time) {
 		s.AlertsPending, s.Streaming = own.inbox.Len(), own.stream.Config().Enabled
+		for _, a := range own.inbox.Pending() {
+			if i := slices.IndexFunc(s.Apps, func(app appStatus) bool { return app.App == a.App }); i >= 0 {
+				s.Apps[i].AlertsPending++
+			}
+		}
 	})
 	if err != nil {
 		return "", err

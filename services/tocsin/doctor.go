@@ -167,7 +167,7 @@ func (d *doctor) detector(ctx context.Context, c *bus.Conn) finding {
 	if !s.Detector.Ready {
 		return finding{"detector", fmt.Sprintf("is reading what it missed, %d messages behind", s.Detector.Behind), "wait a moment"}
 	}
-	return finding{what: "detector", is: fmt.Sprintf("ready, %d apps", len(s.Apps))}
+	return finding{what: "detector", is: fmt.Sprintf("ready, apps seen: %d", len(s.Apps))}
 }
 
 func (d *doctor) disk(context.Context) []finding {
