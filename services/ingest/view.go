@@ -42,8 +42,18 @@ type view struct {
 	turn chan struct{}
 	// begun counts the looks at the stream.
 	begun atomic.Uint64
-	// rest is when to try again after a failure; it belongs to the turn.
+	// rest is when to try again after a failure. It and known belong to the turn.
 	rest time.Time
+	// known is what the last look found, because decoding took most of the time
+	// of a look: at most tidyLimit results without their texts.
+	known map[place]ci.Result
+}
+
+// place is where a message is. The time tells it from one of a stream that has
+// been made anew.
+type place struct {
+	seq uint64
+	at  int64 // in nanoseconds since 1970
 }
 
 func newView(log *slog.Logger) *view { return &view{log: log, turn: make(chan struct{}, 1)} }
@@ -68,7 +78,7 @@ func (v *view) tidy(ctx context.Context, r results) {
 		return
 	}
 	v.begun.Add(1)
-	if err := deleteOutdated(ctx, r); err != nil {
+	if err := v.deleteOutdated(ctx, r); err != nil {
 		v.rest = time.Now().Add(tidyRest)
 		v.log.Warn("outdated CI results stay in the stream until a later one is stored", "error", err, "pause", tidyRest)
 	}
@@ -77,21 +87,15 @@ func (v *view) tidy(ctx context.Context, r results) {
 // storedResult is a result and its place in the stream.
 type storedResult struct {
 	ci.Result
-	seq uint64
+	place
 }
 
-func deleteOutdated(ctx context.Context, r results) error {
+func (v *view) deleteOutdated(ctx context.Context, r results) error {
 	msgs, err := r.Stored(ctx, bus.StreamCI, tidyLimit)
 	if err != nil {
 		return err
 	}
-	stored := make([]storedResult, 0, len(msgs))
-	for _, m := range msgs {
-		// What is no result is not ours to delete; the stream's limit drops it.
-		if result, err := ci.Decode(m.Data); err == nil {
-			stored = append(stored, storedResult{result, m.Seq})
-		}
-	}
+	stored := v.identify(msgs)
 	_, outdated := ci.Newest(stored, func(s storedResult) ci.Result { return s.Result })
 	for _, s := range outdated { // oldest first: what is left is always the newest
 		if err := r.Delete(ctx, bus.StreamCI, s.seq); err != nil {
@@ -99,4 +103,27 @@ func deleteOutdated(ctx context.Context, r results) error {
 		}
 	}
 	return nil
+}
+
+// identify says of what each result is one. What is no result is left out: it
+// is not ours to delete, and the stream's limit drops it.
+func (v *view) identify(msgs []bus.Message) []storedResult {
+	stored := make([]storedResult, 0, len(msgs))
+	known := make(map[place]ci.Result, len(msgs))
+	for _, m := range msgs {
+		at := place{m.Seq, m.Time.UnixNano()}
+		result, ok := v.known[at]
+		if !ok {
+			decoded, err := ci.Decode(m.Data)
+			if err != nil {
+				continue
+			}
+			result = decoded
+			result.Summary, result.Failures = "", nil
+		}
+		known[at] = result
+		stored = append(stored, storedResult{result, at})
+	}
+	v.known = known
+	return stored
 }

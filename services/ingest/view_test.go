@@ -117,6 +117,22 @@ func TestTidyLeavesAloneWhatIsNoResult(t *testing.T) {
 	}
 }
 
+// TestAStreamMadeAnew has another result where one was that is remembered.
+func TestAStreamMadeAnew(t *testing.T) {
+	v, f := newView(quiet()), &fakeResults{left: -1}
+	f.write("a:failure")
+	v.tidy(t.Context(), f)
+	f.stored = nil
+	f.write("b:failure a:failure")
+	for i := range f.stored {
+		f.stored[i].Time = arrival
+	}
+	v.tidy(t.Context(), f)
+	if got := names(t, f.stored, false); got != "b:failure a:failure" {
+		t.Error(got)
+	}
+}
+
 func TestTidyRestsAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, f := newView(quiet()), &fakeResults{left: -1, err: bus.ErrAway}
