@@ -79,7 +79,8 @@ func (t *turn) event(a *app, e *telemetry.Event) {
 func (t *turn) log(a *app, e *telemetry.Event) {
 	f := t.fold
 	f.template = template.Append(f.template[:0], e.Log.Message)
-	hidden, found := a.noise.Log(e.Log, f.template, t.now)
+	tool := noise.FromTool(e)
+	hidden, found := a.noise.Log(e.Log, tool, f.template, t.now)
 	t.found(a, found)
 	if t.hidden(a, hidden, telemetry.KindLog, e.Log.Message) || e.Log.Level != telemetry.LevelError {
 		return

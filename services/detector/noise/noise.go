@@ -108,12 +108,13 @@ func (a *App) LeftOut() uint64 { return a.leftOut }
 func (a *App) Size() int { return a.size }
 
 // Log counts a line with the template of its message, runs auto-detection when
-// it is time, and says whether the line is under a rule that applies. Found is
-// nil unless auto-detection found something new.
-func (a *App) Log(log *telemetry.Log, template []byte, now time.Time) (hidden bool, found *Found) {
+// it is time, and says whether the line is under a rule that applies. Tool is
+// what FromTool says of its event. Found is nil unless auto-detection found
+// something new.
+func (a *App) Log(log *telemetry.Log, tool bool, template []byte, now time.Time) (hidden bool, found *Found) {
 	of := byte(ofLogs)
 	switch {
-	case fromTool(log):
+	case tool:
 		of = ofTools
 	case log.Level == telemetry.LevelError:
 		return false, a.Tick(now)

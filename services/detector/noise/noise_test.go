@@ -29,7 +29,7 @@ func fail(message string) *telemetry.Log {
 }
 
 func log(a *noise.App, l *telemetry.Log, d time.Duration) (bool, *noise.Found) {
-	return a.Log(l, template.Append(nil, l.Message), at(d))
+	return a.Log(l, noise.FromTool(&telemetry.Event{Log: l}), template.Append(nil, l.Message), at(d))
 }
 
 func request(a *noise.App, url string, d time.Duration) (bool, *noise.Found) {
@@ -96,6 +96,20 @@ func TestDetect(t *testing.T) {
 				t.Errorf("got %+v", r)
 			}
 		})
+	}
+}
+
+func TestFromTool(t *testing.T) {
+	for url, want := range map[string]bool{
+		"chrome-extension://abcdef/popup.html":                        true,
+		"moz-extension://abcdef/background.html":                      true,
+		"http://localhost:3000/cart":                                  false,
+		"http://localhost:3000/open?page=chrome-extension://abcdef/a": false,
+		"": false,
+	} {
+		if got := noise.FromTool(&telemetry.Event{URL: url, Log: fail("boom")}); got != want {
+			t.Errorf("a line on %q: %v", url, got)
+		}
 	}
 }
 
@@ -453,6 +467,6 @@ func BenchmarkLog(b *testing.B) {
 	now := at(0)
 	for b.Loop() {
 		now = now.Add(time.Millisecond)
-		a.Log(l, known, now)
+		a.Log(l, false, known, now)
 	}
 }

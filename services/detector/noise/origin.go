@@ -10,12 +10,20 @@ import (
 // maxLook is how much of a text is searched, in bytes.
 const maxLook = 4096
 
-// fromTool says whether a line comes from a browser extension or a development
-// tool. Of a stack only the innermost frame counts: an extension that wraps
-// fetch stands somewhere in the stack of many an error of the app's own.
-func fromTool(log *telemetry.Log) bool {
-	return toolText(log.Message) || log.Source != "" && toolText(log.Source) ||
+// FromTool says whether an event that holds a log comes from a browser extension
+// or a development tool. Of a stack only the innermost frame counts: an
+// extension that wraps fetch stands somewhere in the stack of many an error of
+// the app's own.
+func FromTool(e *telemetry.Event) bool {
+	log := e.Log
+	return ofExtension(e.URL) || toolText(log.Message) || log.Source != "" && toolText(log.Source) ||
 		log.Stack != "" && toolText(innermost(log.Stack))
+}
+
+// ofExtension says whether a page is one of an extension, in any browser.
+func ofExtension(url string) bool {
+	scheme, _, ok := strings.Cut(head(url), "://")
+	return ok && strings.HasSuffix(scheme, "-extension")
 }
 
 // innermost is the first line of a stack that names a place.
