@@ -1,8 +1,8 @@
 // Package errortrack decides which errors in the logs are news: those seen for
 // the first time, and those that come back after 30 minutes of silence.
 //
-// Errors are told apart by a fingerprint of their message's template. The
-// package knows no clock, and nothing of noise: what is hidden is not given to
+// Errors are told apart by a fingerprint of their message's template, and by
+// whether they come from a tool. The package knows no clock, and nothing of noise: what is hidden is not given to
 // it, so that it is news once it is no longer hidden.
 package errortrack
 
@@ -46,10 +46,14 @@ func (e *Errors) Evicted() uint64 { return e.evicted }
 // Size is about how many bytes are held.
 func (e *Errors) Size() int { return 80 * e.lastSeen.Len() }
 
-// Log takes a line of level error with the template of its message. There is
-// an alert when it is news.
-func (e *Errors) Log(app string, event *telemetry.Event, template []byte, now time.Time) (alert.Alert, bool) {
+// Log takes a line of level error with the template of its message. Tool says
+// that it comes from a browser extension or a development tool: the same words
+// of the app's own are another error. There is an alert when it is news.
+func (e *Errors) Log(app string, event *telemetry.Event, tool bool, template []byte, now time.Time) (alert.Alert, bool) {
 	fingerprint := fingerprint(template)
+	if tool {
+		fingerprint = ^fingerprint // as hard to meet by choice as the other
+	}
 	t := now.UnixMilli()
 	last := e.lastSeen.Get(fingerprint)
 	switch {

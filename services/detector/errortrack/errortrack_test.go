@@ -17,7 +17,7 @@ var start = time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC)
 
 func log(e *errortrack.Errors, message string, after time.Duration) (alert.Alert, bool) {
 	event := &telemetry.Event{URL: "http://localhost:3000/cart", Log: &telemetry.Log{Level: telemetry.LevelError, Message: message, Source: "cart.js:10:5"}}
-	return e.Log("web", event, template.Append(nil, message), start.Add(after))
+	return e.Log("web", event, false, template.Append(nil, message), start.Add(after))
 }
 
 func TestLog(t *testing.T) {
@@ -50,6 +50,25 @@ func TestAlert(t *testing.T) {
 		a.Severity != alert.Error || a.Category != alert.Errors || a.Source != alert.SourceErrors ||
 		a.Context["source"] != "cart.js:10:5" || a.Context["fingerprint"] != "4e22d7a571a1e799" {
 		t.Errorf("got %+v", a)
+	}
+}
+
+// An extension that says the same words must not take the app's error away.
+func TestToolsAreApart(t *testing.T) {
+	errors := errortrack.New()
+	event := &telemetry.Event{Log: &telemetry.Log{Level: telemetry.LevelError, Message: "boom"}}
+	keys := map[string]bool{}
+	for i, tool := range []bool{true, false, true, false} {
+		a, news := errors.Log("web", event, tool, []byte("boom"), start)
+		if news != (i < 2) {
+			t.Errorf("line %d: news %v", i, news)
+		}
+		if news {
+			keys[a.DedupKey] = true
+		}
+	}
+	if len(keys) != 2 {
+		t.Errorf("keys %v", keys)
 	}
 }
 
@@ -98,6 +117,6 @@ func BenchmarkKnown(b *testing.B) {
 	event := &telemetry.Event{Log: &telemetry.Log{Level: telemetry.LevelError, Message: "Order 17 not found"}}
 	known := template.Append(nil, event.Log.Message)
 	for b.Loop() {
-		errors.Log("web", event, known, start)
+		errors.Log("web", event, false, known, start)
 	}
 }

@@ -85,7 +85,7 @@ func (t *turn) log(a *app, e *telemetry.Event) {
 	if t.hidden(a, hidden, telemetry.KindLog, e.Log.Message) || e.Log.Level != telemetry.LevelError {
 		return
 	}
-	if news, ok := a.errors.Log(a.name, e, f.template, t.now); ok {
+	if news, ok := a.errors.Log(a.name, e, tool, f.template, t.now); ok {
 		t.offer(a, news)
 	}
 	if spike, ok := a.logs.Add(t.now); ok {
