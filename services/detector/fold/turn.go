@@ -96,7 +96,7 @@ func (t *turn) log(a *app, e *telemetry.Event) {
 func (t *turn) request(a *app, e *telemetry.Event) {
 	f := t.fold
 	f.template = template.AppendPage(f.template[:0], e.Network.URL)
-	hidden, found := a.noise.Request(f.template, t.now)
+	hidden, found := a.noise.Request(e.Network.URL, f.template, t.now)
 	t.found(a, found)
 	if t.hidden(a, hidden, telemetry.KindNetwork, e.Network.URL) {
 		return

@@ -123,10 +123,10 @@ func (a *App) Log(log *telemetry.Log, tool bool, template []byte, now time.Time)
 	return a.take(log.Message, now)
 }
 
-// Request counts a request, of which page is the path template, when it is of
-// the infrastructure. Otherwise it is like Log.
-func (a *App) Request(page []byte, now time.Time) (hidden bool, found *Found) {
-	probe := infrastructure(page)
+// Request counts a request to a URL, of which page is the path template, when it
+// is of the infrastructure. Otherwise it is like Log.
+func (a *App) Request(url string, page []byte, now time.Time) (hidden bool, found *Found) {
+	probe := infrastructure(page, url)
 	if probe == nil {
 		return false, a.Tick(now)
 	}

@@ -33,7 +33,7 @@ func log(a *noise.App, l *telemetry.Log, d time.Duration) (bool, *noise.Found) {
 }
 
 func request(a *noise.App, url string, d time.Duration) (bool, *noise.Found) {
-	return a.Request(template.AppendPage(nil, url), at(d))
+	return a.Request(url, template.AppendPage(nil, url), at(d))
 }
 
 // seen feeds n lines in one instant and runs auto-detection.
@@ -128,7 +128,17 @@ func TestInfrastructure(t *testing.T) {
 		{"/_next/webpack-hmr?page=/", "/_next/webpack-hmr"},
 		{"/__vite_ping", "/__vite_ping"},
 		{"/@vite/client", "/@vite"},
+		{"http://localhost:4200/ng-cli-ws", "/ng-cli-ws"},
+		{"ws://localhost:3000/_nuxt/hmr/", "/_nuxt/hmr"},
+		{"/vite-hmr", "/vite-hmr"},
+		{"ws://localhost:35729/livereload", "/livereload"},
+		{"http://localhost:3000/browser-sync/socket.io/?EIO=4", "/browser-sync/socket.io"},
+		{"ws://localhost:5173/?token=[REDACTED]", "ws://localhost/"},
+		{"wss://app.localhost", "ws://localhost/"},
+		{"ws://127.0.0.1:5173/", "ws://localhost/"},
+		{"ws://[::1]:5173/", "ws://localhost/"},
 		{"health", "health"},
+		{"/socket.io/", ""}, {"wss://shop.example/", ""}, {"ws://localhost.example/", ""}, {"http://localhost/", ""}, {"ws://localhost:3000/chat", ""}, {"ws://[::1/", ""},
 		{"/healthcare", ""}, {"/pingpong", ""}, {"/health/records", ""}, {"/api/ws", ""}, {"/live", ""}, {"/", ""}, {"", ""}, {"//", ""},
 		{"/a-segment-that-is-longer-than-any/x", ""},
 	}

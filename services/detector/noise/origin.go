@@ -2,6 +2,8 @@ package noise
 
 import (
 	"bytes"
+	"net/netip"
+	"net/url"
 	"strings"
 
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
@@ -21,8 +23,8 @@ func FromTool(e *telemetry.Event) bool {
 }
 
 // ofExtension says whether a page is one of an extension, in any browser.
-func ofExtension(url string) bool {
-	scheme, _, ok := strings.Cut(head(url), "://")
+func ofExtension(page string) bool {
+	scheme, _, ok := strings.Cut(head(page), "://")
 	return ok && strings.HasSuffix(scheme, "-extension")
 }
 
@@ -97,14 +99,19 @@ var (
 // sockets are segments of the paths by which pages talk to development servers.
 var sockets = map[string]bool{
 	"sockjs-node": true, "webpack-hmr": true, "__webpack_hmr": true, "__vite_ping": true, "__vite_hmr": true, "@vite": true,
+	"ng-cli-ws": true, "hmr": true, "vite-hmr": true, "livereload": true,
 }
 
 // maxSegment is at least as long as every segment in the tables.
 const maxSegment = 16
 
-// infrastructure returns the part of a path template that makes it one of the
-// infrastructure, or nil. Whole segments count, not parts of words.
-func infrastructure(page []byte) []byte {
+// infrastructure returns what makes a request one of the infrastructure, or
+// nil: the part of its path template, or localSocket. Whole segments count, not
+// parts of words.
+func infrastructure(page []byte, rawURL string) []byte {
+	if string(page) == "/" && toLocalSocket(rawURL) {
+		return localSocket
+	}
 	page = bytes.TrimSuffix(page, []byte("/"))
 	if string(page) == "/ws" { // where webpack's server listens; deeper it is the app's own
 		return page
@@ -116,7 +123,7 @@ func infrastructure(page []byte) []byte {
 			end = begin + i
 		}
 		before, segment = segment, page[begin:end]
-		if sockets[string(segment)] {
+		if sockets[string(segment)] || string(segment) == "socket.io" && string(before) == "browser-sync" {
 			return page[:end]
 		}
 		begin = end + 1
@@ -125,6 +132,24 @@ func infrastructure(page []byte) []byte {
 		return page
 	}
 	return nil
+}
+
+// localSocket stands for the sockets without a path of servers on this machine,
+// where Vite's listens, whatever their ports.
+var localSocket = []byte("ws://localhost/")
+
+// toLocalSocket says whether a URL is that of a WebSocket on a loopback host.
+func toLocalSocket(rawURL string) bool {
+	if !strings.HasPrefix(rawURL, "ws://") && !strings.HasPrefix(rawURL, "wss://") {
+		return false
+	}
+	u, err := url.Parse(head(rawURL))
+	if err != nil {
+		return false
+	}
+	host := u.Hostname()
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
 // is looks a segment up without regard to case.
