@@ -118,8 +118,12 @@ func TestScenario07SameCommitTwice(t *testing.T) {
 	w.ci(t, map[string]any{"status": "success", "commit": "abc", "name": "build"})
 	w.ci(t, map[string]any{"status": "failure", "commit": "abc", "name": "build"})
 	w.settle(t, 5)
-	if o := w.observe(t, nil); len(o.Alerts) != 2 {
+	o = w.observe(t, map[string]any{"what": "ci"})
+	if len(o.Alerts) != 2 {
 		t.Fatalf("success, failure: %s", o.Block)
+	}
+	if n := strings.Count(o.First, `"commit":"abc"`); n != 3 || !strings.Contains(o.First, "2 failed") || strings.Contains(o.First, "1 failed") {
+		t.Fatalf("failure, success, failure are three stored results, and the first was updated: %s", o.First)
 	}
 }
 

@@ -91,23 +91,34 @@ type storedResult struct {
 
 // results reads the newest CI results, newest first.
 func (g *gateway) results(ctx context.Context, l look) (list any, truncated bool, err error) {
-	newest := ring[storedResult]{limit: l.limit}
+	var stored []storedResult
 	err = g.read(ctx, bus.StreamCI, time.Now().Add(-l.since), func(m bus.Message) {
 		r, err := ci.Decode(m.Data)
 		if err != nil {
 			g.log.Warn("skipped what is no CI result", "subject", m.Subject, "error", err)
 			return
 		}
-		rank := alert.Error.Rank()
-		if r.Status == ci.StatusSuccess {
-			rank = alert.Info.Rank()
-		}
-		if (l.app == "" || l.app == telemetry.DefaultApp) && strings.Contains(r.URL, l.url) && rank >= l.minRank {
-			g.mask.Result(&r)
-			newest.add(storedResult{Result: r, Received: m.Time})
-		}
+		stored = append(stored, storedResult{Result: r, Received: m.Time})
 	})
+	kept, _ := ci.Newest(stored, func(s storedResult) ci.Result { return s.Result })
+	newest := ring[storedResult]{limit: l.limit}
+	for _, s := range kept {
+		if l.wantsResult(s.Result) {
+			g.mask.Result(&s.Result)
+			newest.add(s)
+		}
+	}
 	return newest.newestFirst(), false, err
+}
+
+// wantsResult says whether a CI result was asked for. Its app is the default
+// one, as that of its alert is.
+func (l look) wantsResult(r ci.Result) bool {
+	rank := alert.Error.Rank()
+	if r.Status == ci.StatusSuccess {
+		rank = alert.Info.Rank()
+	}
+	return (l.app == "" || l.app == telemetry.DefaultApp) && strings.Contains(r.URL, l.url) && rank >= l.minRank
 }
 
 // read hands over what a stream holds that arrived since a time.
