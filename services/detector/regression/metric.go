@@ -82,14 +82,16 @@ func (m *metric) alert(v int64, b baseline, app, page, url string) alert.Alert {
 	return a
 }
 
+// title tells by how much it is worse, rounded down: it never claims what the
+// rule didn't find.
 func (m *metric) title(v int64, b baseline, page string) string {
 	worse := 2*v - b.double
 	by := ""
 	switch {
 	case m.scale == shift:
-		by = " by " + m.text(float64(worse)/2)
+		by = " by " + m.text(float64(worse/2))
 	case b.double > 0:
-		by = fmt.Sprintf(" %.0f%%", 100*float64(worse)/float64(b.double))
+		by = fmt.Sprintf(" %d%%", 100*worse/b.double)
 	}
 	on := ""
 	if page != "" {

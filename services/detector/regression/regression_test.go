@@ -87,7 +87,7 @@ func TestAlert(t *testing.T) {
 		title, detail, dedup string
 	}{
 		{"timing", cart + "?id=7", lcp(2500), lcp(3350), 20, "LCP regressed 34% on /cart", "LCP 3350 ms, baseline 2500 ms (20 loads)", "regression:web:/cart:lcp_ms"},
-		{"one load, decimals", "/users/42", lcp(100.04), lcp(200.06), 1, "LCP regressed 100% on /users/:id", "LCP 200.1 ms, baseline 100 ms (1 load)", "regression:web:/users/:id:lcp_ms"},
+		{"one load, decimals", "/users/42", lcp(100.04), lcp(200.06), 1, "LCP regressed 99% on /users/:id", "LCP 200.1 ms, baseline 100 ms (1 load)", "regression:web:/users/:id:lcp_ms"},
 		{"CLS", cart, cls(0.05), cls(0.21), 3, "CLS regressed by 0.16 on /cart", "CLS 0.21, baseline 0.05 (3 loads)", "regression:web:/cart:cls"},
 		{"from nothing", cart, lcp(0), lcp(80), 1, "LCP regressed on /cart", "LCP 80 ms, baseline 0 ms (1 load)", "regression:web:/cart:lcp_ms"},
 		{"no page", "", lcp(100), lcp(200), 1, "LCP regressed 100%", "LCP 200 ms, baseline 100 ms (1 load)", "regression:web::lcp_ms"},
@@ -110,6 +110,36 @@ func TestAlert(t *testing.T) {
 				t.Errorf("got %+v", a)
 			}
 		})
+	}
+}
+
+// What a title says is rounded down, so that no warning claims what would be an
+// error, and nothing that is over by a whole percent says less.
+func TestTitleNeverClaimsMore(t *testing.T) {
+	for _, tt := range []struct {
+		vital   func(float64) *telemetry.Vitals
+		history []float64
+		load    float64
+		want    string
+	}{
+		{lcp, []float64{2500}, 3350, "LCP regressed 34% on /cart"},
+		{lcp, []float64{1000}, 1499, "LCP regressed 49% on /cart"},
+		{lcp, []float64{1000}, 1499.999, "LCP regressed 49% on /cart"},
+		{lcp, []float64{1000}, 1500, "LCP regressed 50% on /cart"},
+		{lcp, []float64{1000}, 1200.001, "LCP regressed 20% on /cart"},
+		{lcp, []float64{999.9}, 1289.871, "LCP regressed 29% on /cart"}, // exactly
+		{lcp, []float64{1000, 1001}, 1500.75, "LCP regressed 50% on /cart"},
+		{cls, []float64{0.05, 0.0501}, 0.3, "CLS regressed by 0.2499 on /cart"},
+		{cls, []float64{0.05}, 0.1501, "CLS regressed by 0.1001 on /cart"},
+	} {
+		pages := regression.New()
+		for _, v := range tt.history {
+			pages.Load("web", cart, tt.vital(v))
+		}
+		alerts := pages.Load("web", cart, tt.vital(tt.load))
+		if len(alerts) != 1 || alerts[0].Title != tt.want {
+			t.Errorf("%v after %v: %+v, want %s", tt.load, tt.history, alerts, tt.want)
+		}
 	}
 }
 
