@@ -8,6 +8,8 @@ package threshold
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
@@ -51,8 +53,8 @@ type state struct {
 var (
 	memoryStates = [...]state{
 		{"normal", alert.Info, "Memory is back to normal"},
-		{"soft", alert.Warning, "Memory is over 75% of its limit"},
-		{"hard", alert.Error, "Memory is over 90% of its limit"},
+		{"soft", alert.Warning, "Memory reached 75% of its limit"},
+		{"hard", alert.Error, "Memory reached 90% of its limit"},
 	}
 	circuitStates = [...]state{
 		{telemetry.CircuitClosed, alert.Info, "is closed again"},
@@ -77,8 +79,8 @@ func (s *States) Memory(app string, m *telemetry.Memory) (alert.Alert, bool) {
 	is := memoryStates[now]
 	return alert.Alert{
 		Severity: is.severity, Category: alert.Threshold, Source: alert.SourceMemory, Title: is.title,
-		Detail: fmt.Sprintf("%.0f MiB of %.0f MiB used (%.0f%%), was %s",
-			m.UsedBytes/mib, m.LimitBytes/mib, 100*m.UsedBytes/m.LimitBytes, before.name),
+		Detail: fmt.Sprintf("%s of %s used (%s%%), was %s",
+			size(m.UsedBytes), size(m.LimitBytes), tenths(1000*m.UsedBytes/m.LimitBytes), before.name),
 		Context: map[string]any{
 			"state": is.name, "before": before.name, "used_bytes": m.UsedBytes, "limit_bytes": m.LimitBytes,
 		},
@@ -86,7 +88,21 @@ func (s *States) Memory(app string, m *telemetry.Memory) (alert.Alert, bool) {
 	}, true
 }
 
-const mib = 1 << 20
+// size shows a number of bytes in the largest unit of which it is at least one.
+func size(bytes float64) string {
+	units := [...]string{"B", "KiB", "MiB", "GiB"}
+	i := 0
+	for ; i+1 < len(units) && bytes >= 1024; i++ {
+		bytes /= 1024
+	}
+	return tenths(10*bytes) + " " + units[i]
+}
+
+// tenths shows a number of tenths with at most one decimal, rounded down: 89.96%
+// is soft and must not be told as 90%.
+func tenths(n float64) string {
+	return strconv.FormatFloat(math.Floor(n)/10, 'f', -1, 64)
+}
 
 // Circuit takes the state of a circuit. There is an alert when it has changed.
 // A state that is none of the contract's is ignored.

@@ -64,13 +64,35 @@ func TestCircuit(t *testing.T) {
 
 func TestAlert(t *testing.T) {
 	a, _ := threshold.New().Memory("web", &telemetry.Memory{UsedBytes: 800 << 20, LimitBytes: 1000 << 20})
-	if a.Title != "Memory is over 75% of its limit" || a.Detail != "800 MiB of 1000 MiB used (80%), was normal" ||
+	if a.Title != "Memory reached 75% of its limit" || a.Detail != "800 MiB of 1000 MiB used (80%), was normal" ||
 		a.Category != alert.Threshold || a.Source != alert.SourceMemory || a.Context["state"] != "soft" {
 		t.Errorf("got %+v", a)
 	}
 	a, _ = threshold.New().Circuit("web", &telemetry.Circuit{Name: "db", State: "open"})
 	if a.Category != alert.Threshold || a.Source != alert.SourceCircuit || a.Context["circuit"] != "db" {
 		t.Errorf("got %+v", a)
+	}
+}
+
+func TestMemoryDetail(t *testing.T) {
+	const gib = 1 << 30
+	for _, tt := range []struct {
+		used, limit   float64
+		title, detail string
+	}{
+		{80, 100, "Memory reached 75% of its limit", "80 B of 100 B used (80%), was normal"},
+		{0.9, 1, "Memory reached 90% of its limit", "0.9 B of 1 B used (90%), was normal"},
+		{1536, 2048, "Memory reached 75% of its limit", "1.5 KiB of 2 KiB used (75%), was normal"},
+		{899.99, 1000, "Memory reached 75% of its limit", "899.9 B of 1000 B used (89.9%), was normal"},
+		{803, 1000, "Memory reached 75% of its limit", "803 B of 1000 B used (80.3%), was normal"},
+		{115, 100, "Memory reached 90% of its limit", "115 B of 100 B used (115%), was normal"},
+		{1.9 * gib, 2 * gib, "Memory reached 90% of its limit", "1.9 GiB of 2 GiB used (95%), was normal"},
+		{4096 * gib, 4000 * gib, "Memory reached 90% of its limit", "4096 GiB of 4000 GiB used (102.4%), was normal"},
+	} {
+		a, _ := threshold.New().Memory("web", &telemetry.Memory{UsedBytes: tt.used, LimitBytes: tt.limit})
+		if a.Title != tt.title || a.Detail != tt.detail {
+			t.Errorf("%v of %v: %q, %q", tt.used, tt.limit, a.Title, a.Detail)
+		}
 	}
 }
 
