@@ -161,6 +161,8 @@ type beginning struct {
 	at   position
 	// spoken are the ids of alerts that a replay raises again.
 	spoken map[string]struct{}
+	// newest is the last sequence of TELEMETRY there was.
+	newest uint64
 	// lost counts messages that were dropped from the stream unread.
 	lost uint64
 	// caughtUp says that nothing is to be folded in yet.
@@ -235,7 +237,7 @@ func (d *detector) tryPrepare(ctx context.Context) (*beginning, error) {
 		b.lost = telemetry.first - at.Telemetry - 1
 		d.log.Error("telemetry was dropped before it was read", "messages", b.lost)
 	}
-	b.at, b.caughtUp = at, telemetry.first > telemetry.last || at.Telemetry >= telemetry.last
+	b.at, b.newest, b.caughtUp = at, telemetry.last, telemetry.first > telemetry.last || at.Telemetry >= telemetry.last
 	if b.spoken, err = alreadySpoken(ctx, d.out, at.Alerts, alerts, d.log); err != nil {
 		return nil, err
 	}

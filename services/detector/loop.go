@@ -24,9 +24,12 @@ type loop struct {
 	d      *detector
 	fold   *fold.Fold
 	recent *recent.Store
-	// at is what has been folded in; told are the ids that a replay raises again.
-	at   position
-	told map[string]struct{}
+	// at is what has been folded in; but for its Alerts, which stay as they were
+	// at the start. told are the ids that the replay raises again, nil once it
+	// has passed replayEnd, the newest sequence of TELEMETRY at the start.
+	at        position
+	told      map[string]struct{}
+	replayEnd uint64
 
 	inputs    chan input
 	questions chan question
@@ -64,6 +67,7 @@ type question func(l *loop)
 func newLoop(d *detector, b *beginning) *loop {
 	return &loop{
 		d: d, fold: b.fold, recent: recent.New(recent.Config{}), at: b.at, told: b.spoken, lost: b.lost,
+		replayEnd:  b.newest,
 		lastStored: b.at.Alerts,
 		caughtUp:   b.caughtUp,
 		inputs:     make(chan input, readAhead),
@@ -95,8 +99,9 @@ func (l *loop) run(feeding, working context.Context) error {
 	}
 }
 
-// step does one thing. While alerts wait for the speaker or a snapshot for its
-// turn, the cases that would make more of them are off.
+// step does one thing. While alerts wait for the speaker no telemetry is taken,
+// which would make more of them. A snapshot waits until its alerts are stored
+// and the one before it is written; a newer one may take its place meanwhile.
 func (l *loop) step(done <-chan struct{}, tick <-chan time.Time) {
 	inputs := l.inputs
 	var alerts chan alert.Alert
@@ -115,8 +120,7 @@ func (l *loop) step(done <-chan struct{}, tick <-chan time.Time) {
 	case alerts <- next:
 		l.waiting = l.waiting[1:]
 	case s := <-l.spoken:
-		l.stored += s.count
-		l.lastStored = max(l.lastStored, s.last)
+		l.heard(s)
 	case snapshots <- job:
 		l.job, l.saving = nil, true
 	case err := <-l.saved:
@@ -138,6 +142,7 @@ func (l *loop) step(done <-chan struct{}, tick <-chan time.Time) {
 func (l *loop) take(in input) {
 	if !in.renewed.IsZero() {
 		l.at.Telemetry, l.at.Created, l.lastSeq = 0, in.renewed, 0
+		l.replayEnd, l.told = 0, nil // what they were about is gone
 		return
 	}
 	m := in.message
@@ -161,6 +166,9 @@ func (l *loop) take(in input) {
 	l.changed = true
 	l.bytes += in.bytes
 	l.raise(out.Alerts)
+	if l.replayed() {
+		l.told = nil
+	}
 	if reply, ok := l.commands[in.commandID]; ok {
 		delete(l.commands, in.commandID)
 		reply <- out // has room for one
@@ -172,6 +180,16 @@ func (l *loop) take(in input) {
 		l.caughtUp = true
 		l.ready()
 	}
+}
+
+// replayed says that what is folded in from now on came after the start, so that
+// no alert about it was told before.
+func (l *loop) replayed() bool { return l.at.Telemetry >= l.replayEnd }
+
+// heard notes what the bus has stored.
+func (l *loop) heard(s spoken) {
+	l.stored += s.count
+	l.lastStored = max(l.lastStored, s.last)
 }
 
 func (l *loop) ready() {
@@ -219,7 +237,11 @@ func (l *loop) snapshot() {
 		return
 	}
 	at := l.at
-	at.Alerts = l.lastStored
+	// Before, an alert about telemetry still to be replayed may lie below one
+	// that was stored just now.
+	if l.replayed() {
+		at.Alerts = l.lastStored
+	}
 	l.job = &snapshotJob{at: at, state: state, raised: l.raised}
 	l.changed, l.bytes = false, 0
 	l.d.metrics.snapshotBytes.Set(float64(len(state)))
