@@ -56,7 +56,7 @@ type Counter struct {
 type cell struct{ at, count int64 }
 
 // Size is about how many bytes are held.
-func (c *Counter) Size() int { return 16 * c.cells.len() }
+func (c *Counter) Size() int { return 16 * c.cells.cap() }
 
 // Add counts an error at now and says whether a spike begins with it.
 func (c *Counter) Add(now time.Time) (Spike, bool) {
@@ -118,6 +118,7 @@ func (c *Counter) calm() {
 
 // Save writes what is counted.
 func (c *Counter) Save(w *snapshot.Writer) {
+	w.Len(c.cells.cap())
 	w.Len(c.cells.len())
 	last := int64(0)
 	for i := range c.cells.len() {
@@ -133,8 +134,14 @@ func (c *Counter) Save(w *snapshot.Writer) {
 // Restore reads what Save wrote. Errors are in r.
 func Restore(r *snapshot.Reader) *Counter {
 	c := &Counter{}
+	room, n := r.UpTo(maxRing), r.Len(maxCells)
+	if !validRing(room, n) {
+		r.Fail("a ring of %d for %d errors", room, n)
+		return c
+	}
+	c.cells.resize(room)
 	last := int64(0)
-	for i := range r.Len(maxCells) {
+	for i := range n {
 		step, count := r.Int(), r.Int()
 		if i > 0 && step < 1 || count < 1 || count > maxCount {
 			r.Fail("%d errors after %d ms", count, step)

@@ -202,22 +202,32 @@ func TestBounded(t *testing.T) {
 		c.Add(at(ms))
 		c.Add(at(ms))
 	}
-	if want := 16 * 70_000; c.Size() != want {
+	if want := 16 << 17; c.Size() != want { // the power of two above 70,000
 		t.Errorf("%d bytes, want %d", c.Size(), want)
 	}
 	restored(t, &c)
 	c.Add(at(300_000))
-	if c.Size() != 16 {
+	if c.Size() != 16*16 {
 		t.Errorf("%d bytes after silence", c.Size())
 	}
 }
 
 func TestRestoreRefuses(t *testing.T) {
 	for name, write := range map[string]func(*snapshot.Writer){
-		"times that run backwards": func(w *snapshot.Writer) { w.Len(2); w.Int(5); w.Int(1); w.Int(-1); w.Int(1) },
-		"no error in a cell":       func(w *snapshot.Writer) { w.Len(1); w.Int(5); w.Int(0) },
-		"a time beyond all":        func(w *snapshot.Writer) { w.Len(1); w.Int(1 << 62); w.Int(1) },
-		"more recent than there":   func(w *snapshot.Writer) { w.Len(1); w.Int(5); w.Int(1); w.Len(2) },
+		"times that run backwards": func(w *snapshot.Writer) {
+			w.Len(16)
+			w.Len(2)
+			w.Int(5)
+			w.Int(1)
+			w.Int(-1)
+			w.Int(1)
+		},
+		"no error in a cell":       func(w *snapshot.Writer) { w.Len(16); w.Len(1); w.Int(5); w.Int(0) },
+		"a time beyond all":        func(w *snapshot.Writer) { w.Len(16); w.Len(1); w.Int(1 << 62); w.Int(1) },
+		"more recent than there":   func(w *snapshot.Writer) { w.Len(16); w.Len(1); w.Int(5); w.Int(1); w.Len(2) },
+		"a ring that is too small": func(w *snapshot.Writer) { w.Len(0); w.Len(1); w.Int(5); w.Int(1); w.Len(0) },
+		"a ring that is too large": func(w *snapshot.Writer) { w.Len(32); w.Len(1); w.Int(5); w.Int(1); w.Len(0) },
+		"a ring of an odd length":  func(w *snapshot.Writer) { w.Len(17); w.Len(17); w.Int(5); w.Int(1) },
 	} {
 		var w snapshot.Writer
 		write(&w)

@@ -8,10 +8,27 @@ type cells struct {
 	n     int
 }
 
-// minRing is the smallest ring, in cells.
-const minRing = 16
+// minRing is the smallest ring, in cells, and maxRing the largest: the power of
+// two that holds maxCells.
+const (
+	minRing = 16
+	maxRing = 1 << 17
+)
 
 func (q *cells) len() int { return q.n }
+
+// cap is how many cells there is memory for. It depends on how many there were
+// before, so a snapshot holds it: what is forgotten for want of memory must be
+// the same after a restart.
+func (q *cells) cap() int { return len(q.ring) }
+
+// validRing says whether a ring of a length can hold n cells and would.
+func validRing(length, n int) bool {
+	if length == 0 {
+		return n == 0
+	}
+	return length >= minRing && length&(length-1) == 0 && n <= length && (length == minRing || n > length/4)
+}
 
 // at is the i-th cell, from the oldest.
 func (q *cells) at(i int) *cell { return &q.ring[(q.first+i)&(len(q.ring)-1)] }

@@ -44,7 +44,7 @@ type Config struct {
 	// MaxApps is how many apps are known; 0 means DefaultApps.
 	MaxApps int
 	// MaxBytes is about how much memory the apps take, of which one alone takes
-	// 12 MB at most; 0 means DefaultBytes. Snapshots take as much again.
+	// 13 MB at most; 0 means DefaultBytes. Snapshots take as much again.
 	MaxBytes int
 }
 

@@ -351,10 +351,12 @@ func message(t *rapid.T) fold.Message {
 }
 
 // TestReplayTellsTheSame: whether the state was written down and read back in
-// between or not, the same log gives the same alerts.
+// between or not, the same log gives the same alerts, also where memory is so
+// short that apps are forgotten.
 func TestReplayTellsTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		one, other := newScript(), newScript()
+		cfg := fold.Config{MaxBytes: rapid.SampledFrom([]int{0, 5 << 10, 8 << 10}).Draw(t, "bytes")}
+		one, other := &script{fold: fold.New(cfg)}, &script{fold: fold.New(cfg)}
 		now := time.Duration(0)
 		for range rapid.IntRange(1, 120).Draw(t, "messages") {
 			now += time.Duration(rapid.SampledFrom([]int{0, 1, 100, 900, 5000, 61_000}).Draw(t, "ms")) * time.Millisecond
@@ -365,7 +367,7 @@ func TestReplayTellsTheSame(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				other.fold = fold.New(fold.Config{})
+				other.fold = fold.New(cfg)
 				if err := other.fold.Restore(state); err != nil {
 					t.Fatal(err)
 				}

@@ -16,7 +16,7 @@ import (
 
 // Version is that of the snapshots: it changes with their form, and with the
 // rules where a state would mean something else.
-const Version = 2
+const Version = 3
 
 // Errors of Restore. In both cases the state is unchanged, and what it would
 // have been is to be had by folding the log from its start.
