@@ -217,6 +217,9 @@ func (g *gateway) status(ctx context.Context) (string, error) {
 		s.Detector = &detector.Detector
 		for _, app := range detector.Apps {
 			app.LastEventSeconds = math.Round(app.LastEventSeconds*1000) / 1000
+			for i := range app.Senders {
+				app.Senders[i] = visible(g.mask.String(app.Senders[i]))
+			}
 			s.Apps = append(s.Apps, appStatus{AppStatus: app})
 		}
 	}
