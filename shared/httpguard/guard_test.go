@@ -27,6 +27,9 @@ func TestCheckHost(t *testing.T) {
 	for host, allowed := range map[string]bool{
 		"localhost":             true,
 		"localhost:7400":        true,
+		"localhost:":            true, // an empty port is none
+		"127.0.0.1:":            true,
+		"[::1]:":                true,
 		"LOCALHOST:7400":        true,
 		"localhost.:7400":       true,
 		"web.localhost:7400":    true,
@@ -40,6 +43,11 @@ func TestCheckHost(t *testing.T) {
 
 		"ingest":                                true, // configured without a port: any port
 		"ingest:7400":                           true,
+		"ingest:":                               true,
+		"intake.example:":                       false, // configured with a port
+		"evil.example:":                         false,
+		":":                                     false,
+		"localhost::":                           false,
 		"INGEST.:80":                            true,
 		"intake.example:7400":                   true,
 		"192.168.1.5:9":                         true,
@@ -70,7 +78,6 @@ func TestCheckHost(t *testing.T) {
 		"[127.0.0.1]":                           false,
 		"[localhost]":                           false,
 		"[localhost]:1":                         false,
-		"localhost:":                            false,
 		"localhost:0":                           false,
 		"localhost:x":                           false,
 		"localhost:70000":                       false,

@@ -79,7 +79,8 @@ func parseHost(text string) (host, bool) {
 		name = text[1 : len(text)-1]
 	case strings.HasPrefix(text, "[") || strings.Contains(text, ":"):
 		var err error
-		if name, port, err = net.SplitHostPort(text); err != nil || !isPort(port) {
+		// A port may be empty, which is as if it were not there.
+		if name, port, err = net.SplitHostPort(text); err != nil || port != "" && !isPort(port) {
 			return host{}, false
 		}
 	}
