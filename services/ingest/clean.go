@@ -14,6 +14,7 @@ import (
 type Masker interface {
 	Event(*telemetry.Event)
 	Result(*ci.Result)
+	String(string) string
 }
 
 // Bounds of texts, in characters; the bodies of requests are cut by the Masker.

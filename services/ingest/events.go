@@ -77,7 +77,7 @@ func (h *handler) prepare(r *http.Request, media string, data []byte) (batch, re
 	for i := range events {
 		kinds[events[i].Kind]++
 	}
-	msgs, err := messages(events, sender(r.UserAgent()))
+	msgs, err := messages(events, sender(r.UserAgent(), h.masker))
 	if err != nil {
 		// Unreachable for what Decode gives, as the fuzzer says; not a panic all the same.
 		return batch{}, refuse(http.StatusInternalServerError, err.Error()), false

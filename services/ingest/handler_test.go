@@ -75,6 +75,8 @@ func (fakeMasker) Event(e *telemetry.Event) {
 	e.Log.Message = mask(e.Log.Message)
 }
 
+func (fakeMasker) String(s string) string { return mask(s) }
+
 func (fakeMasker) Result(r *ci.Result) { r.Summary = mask(r.Summary) }
 
 var arrival = time.Date(2026, 1, 28, 14, 30, 0, 123_456_789, time.UTC)

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -70,6 +71,41 @@ func TestNoSecretAndNothingHiddenReachesTheBus(t *testing.T) {
 		}
 		if !strings.Contains(raw, "REDACTED") {
 			t.Errorf("nothing was masked in %s", raw)
+		}
+	}
+}
+
+// TestNoSecretStandsInTheSender: a User-Agent is text from outside like any
+// other, and its first word goes into a header and to the agent.
+func TestNoSecretStandsInTheSender(t *testing.T) {
+	masked := func(c *Config) { c.Masker = redact.New() }
+	for agent, want := range map[string]string{
+		"{token}": "_REDACTED_github_",
+		secrets["token"][:12] + "\u200b" + secrets["token"][12:]: "_REDACTED_github_",
+		"{token}/1.0 (linux)": "_REDACTED_github_",
+		"{key}":               "_REDACTED_aws_",
+		"{jwt}":               "_REDACTED_jwt_",
+		"Bearer {jwt}":        "",
+		"app-{token}":         "",
+		"curl/8.5.0":          "curl",
+		"Mozilla/5.0 {token}": "Mozilla",
+		"check {token}":       "check",
+	} {
+		s := &fakeSink{}
+		w := httptest.NewRecorder()
+		agent = plant(agent)
+		testHandler(s, masked).ServeHTTP(w, ask("POST", pathEvents, strings.NewReader(logEvent), "Content-Type", typeJSON, "User-Agent", agent))
+		if w.Code != 200 {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		got := s.msgs[0].Header.Get(bus.HeaderSender)
+		if want != "" && got != want {
+			t.Errorf("%q gives %q, want %q", agent, got, want)
+		}
+		for name, secret := range secrets {
+			if strings.Contains(strings.ToLower(got), strings.ToLower(secret[:min(len(secret), 16)])) {
+				t.Errorf("the %s stands in %q", name, got)
+			}
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package ingest
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
+)
 
 // maxSender is the longest name of a sender, in bytes.
 const maxSender = 64
@@ -13,8 +17,10 @@ var browsers = []struct{ mark, name string }{
 }
 
 // sender is the name of the product in a User-Agent, such as curl or Firefox,
-// or nothing.
-func sender(userAgent string) string {
+// or nothing. The whole is masked before it is taken apart: part of a secret
+// would not be known for one.
+func sender(userAgent string, m Masker) string {
+	userAgent = m.String(untrusted.Strip(userAgent))
 	if strings.HasPrefix(userAgent, "Mozilla/") {
 		for _, b := range browsers {
 			if strings.Contains(userAgent, b.mark) {
