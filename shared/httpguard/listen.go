@@ -1,0 +1,82 @@
+package httpguard
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// lookupTimeout bounds the look-up of a name that is to be listened on.
+const lookupTimeout = 2 * time.Second
+
+// CheckListen says why nothing may listen on addr, or nil. The address must be
+// host:port with a port from 0 to 65535, and what other machines can reach
+// needs a token; one of white space is none. Errors begin with setting, the
+// name under which a person knows the address.
+//
+// Names below localhost are whatever the resolver makes of them, so they are
+// looked up; one that can't be is left to the listener to fail on.
+func CheckListen(ctx context.Context, setting, addr, token string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("%s %q must be host:port, such as 127.0.0.1:0", setting, shown(addr))
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("%s %q must have a port between 0 and 65535", setting, shown(addr))
+	}
+	if strings.TrimSpace(token) != "" || onlyHere(ctx, host) {
+		return nil
+	}
+	return fmt.Errorf("%s %s can be reached from other machines: set TOCSIN_TOKEN, or listen on 127.0.0.1", setting, shown(addr))
+}
+
+func onlyHere(ctx context.Context, host string) bool {
+	if !Loopback(host) {
+		return false
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return true
+	}
+	return !slices.ContainsFunc(found, func(a netip.Addr) bool { return !a.Unmap().IsLoopback() })
+}
+
+// Reachable is host:port by which this machine reaches a listener: a wildcard
+// is no address that one can connect to.
+func Reachable(a net.Addr) string {
+	t, ok := a.(*net.TCPAddr)
+	if !ok || !t.IP.IsUnspecified() {
+		return a.String()
+	}
+	// A wildcard listener takes IPv4 too, also where it is shown as [::].
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(t.Port))
+}
+
+// ListeningOn is p with the host of a listener's own address allowed as well,
+// unless that is a wildcard, which stands for no name.
+func (p Policy) ListeningOn(addr string) Policy {
+	name, _, err := net.SplitHostPort(addr)
+	if err != nil || name == "" {
+		return p
+	}
+	if ip, err := netip.ParseAddr(name); err == nil {
+		if ip.IsUnspecified() {
+			return p
+		}
+		if ip.Is6() {
+			name = "[" + name + "]"
+		}
+	}
+	p.AllowedHosts = append(slices.Clone(p.AllowedHosts), name)
+	return p
+}
