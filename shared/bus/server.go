@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
 
+	"github.com/tocsin-bus/tocsin/shared/httpguard"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
@@ -68,7 +69,8 @@ type Server struct {
 // StartServer starts the server, waits until its store is recovered, and
 // creates the streams and buckets. Its errors say what to do.
 func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
-	opts, err := serverOptions(ctx, cfg)
+	origin := secretOrigin()
+	opts, err := serverOptions(ctx, cfg, origin)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +105,7 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 		return nil, err
 	}
 	if cfg.WSAddr != "" {
-		if s.ws, err = startWebsocket(ctx, cfg, ns.WebsocketURL()); err != nil {
+		if s.ws, err = startWebsocket(ctx, cfg, ns.WebsocketURL(), origin, defaultWebsocketBounds()); err != nil {
 			s.Close()
 			return nil, err
 		}
@@ -111,7 +113,7 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	return s, nil
 }
 
-func serverOptions(ctx context.Context, cfg ServerConfig) (*server.Options, error) {
+func serverOptions(ctx context.Context, cfg ServerConfig, origin string) (*server.Options, error) {
 	host, port, err := splitAddr(cfg.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("TOCSIN_NATS_ADDR: %w", err)
@@ -140,12 +142,11 @@ func serverOptions(ctx context.Context, cfg ServerConfig) (*server.Options, erro
 	}
 	if cfg.WSAddr != "" {
 		// Reached through websocketProxy alone. The server can't compare ports
-		// by wildcard nor look at Host, so the proxy does, and passes no Origin
-		// on; this one origin, which nobody has, refuses every browser that
-		// finds the inner port.
+		// by wildcard nor look at Host, so the proxy does, and then speaks with
+		// an origin that nobody else knows.
 		opts.Websocket = server.WebsocketOpts{
 			Host: "127.0.0.1", Port: server.RANDOM_PORT, NoTLS: true,
-			AllowedOrigins: []string{"https://nobody.invalid:1"},
+			AllowedOrigins: []string{origin},
 		}
 	}
 	return opts, nil
@@ -192,10 +193,10 @@ func (s *Server) provision(ctx context.Context) error {
 	return Provision(ctx, c.JS, s.log)
 }
 
-// URL is where clients connect, with the real port.
-func (s *Server) URL() string { return s.ns.ClientURL() }
+// URL is where clients on this machine connect, with the real port.
+func (s *Server) URL() string { return "nats://" + httpguard.Reachable(s.ns.Addr()) }
 
-// WSURL is where browsers connect, or empty.
+// WSURL is where browsers on this machine connect, or empty.
 func (s *Server) WSURL() string {
 	if s.ws == nil {
 		return ""

@@ -2,14 +2,31 @@ package bus
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"sync"
 	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/httpguard"
 )
+
+// websocketBounds bound the websocket's listener. Those of time hold until a
+// connection is a websocket: from then on the server's pings find dead ones.
+type websocketBounds struct {
+	header, read, idle time.Duration
+	// headerBytes is the largest header, conns how many connections there may
+	// be, websockets among them; those beyond are closed at once.
+	headerBytes, conns int
+}
+
+func defaultWebsocketBounds() websocketBounds {
+	return websocketBounds{header: 5 * time.Second, read: 10 * time.Second, idle: 30 * time.Second, headerBytes: 16 << 10, conns: 1024}
+}
 
 // websocketProxy stands in front of the server's own websocket listener and
 // lets nobody through whose Host or Origin may not (contract, section 8).
@@ -17,9 +34,23 @@ type websocketProxy struct {
 	url  string
 	http *http.Server
 	done chan struct{}
+	// inner ends connections to the server's listener that are kept.
+	inner *http.Transport
 }
 
-func startWebsocket(ctx context.Context, cfg ServerConfig, inner string) (*websocketProxy, error) {
+// secretOrigin is an origin that only this process knows. The server's own
+// websocket listener allows it alone, so that every page which finds that
+// listener's port is refused, whatever it claims to be.
+//
+// The server lets requests without any Origin pass, and can't be told not to.
+// A browser never sends these for a websocket. Any other program could as well
+// connect to the NATS port itself, and needs a role's key on either; so the
+// inner listener stays on loopback, and gives nothing away.
+func secretOrigin() string { return "https://" + rand.Text() + ".invalid" }
+
+// startWebsocket serves cfg.WSAddr in front of the listener at inner, to which
+// every request that the guard lets through comes from origin.
+func startWebsocket(ctx context.Context, cfg ServerConfig, inner, origin string, bounds websocketBounds) (*websocketProxy, error) {
 	if cfg.WSGuard == nil {
 		return nil, errors.New("start the websocket: no guard for its origins")
 	}
@@ -33,33 +64,37 @@ func startWebsocket(ctx context.Context, cfg ServerConfig, inner string) (*webso
 		return nil, fmt.Errorf("listen for the NATS websocket: %w: free the port or set TOCSIN_NATS_WS_ADDR", err)
 	}
 	target := &url.URL{Scheme: "http", Host: addr}
+	p := &websocketProxy{
+		url: "ws://" + httpguard.Reachable(l.Addr()), done: make(chan struct{}),
+		// No proxy of the environment: the listener is in this process.
+		inner: &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: bounds.read},
+	}
 	proxy := &httputil.ReverseProxy{
+		Transport: p.inner,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
-			r.Out.Header.Del("Origin")
+			r.Out.Header.Set("Origin", origin)
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
 			http.Error(w, "the bus is away", http.StatusServiceUnavailable)
 		},
 	}
-	p := &websocketProxy{
-		url:  "ws://" + l.Addr().String(),
-		done: make(chan struct{}),
-		http: &http.Server{
-			ReadHeaderTimeout: 5 * time.Second,
-			MaxHeaderBytes:    16 << 10,
-			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if err := cfg.WSGuard(r); err != nil {
-					http.Error(w, err.Error(), http.StatusForbidden)
-					return
-				}
-				proxy.ServeHTTP(w, r)
-			}),
-		},
+	p.http = &http.Server{
+		ReadHeaderTimeout: bounds.header,
+		ReadTimeout:       bounds.read,
+		IdleTimeout:       bounds.idle,
+		MaxHeaderBytes:    bounds.headerBytes,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if err := cfg.WSGuard(r); err != nil {
+				http.Error(w, err.Error(), http.StatusForbidden)
+				return
+			}
+			proxy.ServeHTTP(w, r)
+		}),
 	}
 	go func() {
 		defer close(p.done)
-		if err := p.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := p.http.Serve(&boundedListener{Listener: l, slots: make(chan struct{}, bounds.conns)}); !errors.Is(err, http.ErrServerClosed) {
 			cfg.Logger.Error("the NATS websocket stopped", "error", err)
 		}
 	}()
@@ -70,4 +105,41 @@ func startWebsocket(ctx context.Context, cfg ServerConfig, inner string) (*webso
 func (p *websocketProxy) close() {
 	_ = p.http.Close() // nothing of it is worth waiting for
 	<-p.done
+	p.inner.CloseIdleConnections()
+}
+
+// boundedListener closes connections for which there is no slot. Unlike one
+// that lets them wait it tells a page at once that it can't have a websocket:
+// those that are open may stay so for days.
+type boundedListener struct {
+	net.Listener
+	slots chan struct{}
+}
+
+// Accept returns the next connection that has a slot.
+func (l *boundedListener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case l.slots <- struct{}{}:
+			return &boundedConn{Conn: c, release: sync.OnceFunc(func() { <-l.slots })}, nil
+		default:
+			_ = c.Close() // it was never used
+		}
+	}
+}
+
+// boundedConn gives its slot back when it is closed, also as a websocket.
+type boundedConn struct {
+	net.Conn
+	release func()
+}
+
+// Close ends the connection.
+func (c *boundedConn) Close() error {
+	defer c.release()
+	return c.Conn.Close()
 }

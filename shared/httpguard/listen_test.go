@@ -2,6 +2,7 @@ package httpguard_test
 
 import (
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -66,7 +67,7 @@ func TestListeningOn(t *testing.T) {
 		{":7443", "tocsin.example:7443", false},
 		{"nonsense", "nonsense", false},
 	} {
-		r := httptest.NewRequest("GET", "http://localhost/", nil)
+		r := httptest.NewRequest(http.MethodGet, "http://localhost/", nil)
 		r.Host = c.host
 		if err := (httpguard.Policy{}).ListeningOn(c.addr).CheckHost(r); (err == nil) != c.want {
 			t.Errorf("listening on %s, Host %s: %v", c.addr, c.host, err)

@@ -1,0 +1,40 @@
+package bus_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+)
+
+// TestWildcardAddressesAreAnnouncedAsLoopback: what is announced is for
+// connecting to.
+func TestWildcardAddressesAreAnnouncedAsLoopback(t *testing.T) {
+	for _, addr := range []string{"0.0.0.0:0", ":0", "[::]:0"} {
+		dir := openDir(t)
+		s, err := bus.StartServer(t.Context(), bus.ServerConfig{
+			Dir: dir, Addr: addr, WSAddr: addr, Logger: quiet(), WSGuard: func(*http.Request) error { return nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		for _, url := range []string{s.URL(), s.WSURL()} {
+			if !strings.Contains(url, "://127.0.0.1:") && !strings.Contains(url, "://[::1]:") {
+				t.Errorf("%s: announced as %s", addr, url)
+			}
+			auth, err := nats.NkeyOptionFromSeed(dir.Credential(string(bus.RoleDashboard)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			nc, err := nats.Connect(url, auth)
+			if err != nil {
+				t.Fatalf("%s: %s: %v", addr, url, err)
+			}
+			nc.Close()
+		}
+	}
+}
