@@ -22,10 +22,16 @@ import (
 type Command struct {
 	service.BusFlags
 	HealthAddr string `help:"Where /healthz, /readyz and /metrics are served; empty turns them off." env:"TOCSIN_DETECTOR_HEALTH_ADDR" placeholder:"ADDR"`
+	Token      string `help:"Has to be set to serve them on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
 }
 
 // Run detects until ctx ends.
 func (c *Command) Run(ctx context.Context, env service.Env) error {
+	if c.HealthAddr != "" {
+		if err := httpguard.CheckListen(ctx, "TOCSIN_DETECTOR_HEALTH_ADDR", c.HealthAddr, c.Token); err != nil {
+			return service.Usagef("%s", err)
+		}
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	var ready atomic.Bool
@@ -54,11 +60,7 @@ func serveHealth(ctx context.Context, addr string, registry *prometheus.Registry
 		answerHealth(w, errors.New("reading what was missed, or waiting for the bus"))
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return service.Usagef("--health-addr: %s", err)
-	}
-	policy := httpguard.Policy{AllowedHosts: []string{host}}
+	policy := httpguard.Policy{}.ListeningOn(addr)
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {

@@ -67,8 +67,8 @@ func (c *ciCommand) post(ctx context.Context, url string, body []byte) error {
 		return service.Usagef("--ingest-url: %s", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	if c.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.Token)
+	if token := strings.TrimSpace(c.Token); token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

@@ -44,9 +44,30 @@ func (c *upCommand) Validate() error {
 	return nil
 }
 
+// checkAddrs says which address can't be listened on, or may not be.
+func (c *upCommand) checkAddrs(ctx context.Context) error {
+	addrs := []struct{ setting, addr string }{{"TOCSIN_INGEST_ADDR", c.IngestAddr}}
+	if !c.External() {
+		addrs = append(addrs, struct{ setting, addr string }{"TOCSIN_NATS_ADDR", c.NATSAddr})
+		if c.NATSWSAddr != "" {
+			addrs = append(addrs, struct{ setting, addr string }{"TOCSIN_NATS_WS_ADDR", c.NATSWSAddr})
+		}
+	}
+	for _, a := range addrs {
+		if err := httpguard.CheckListen(ctx, a.setting, a.addr, c.Token); err != nil {
+			return service.Usagef("%s", err)
+		}
+	}
+	return nil
+}
+
 // Run runs bus, intake and detector until ctx ends. When the store could not be
 // written for a while, the process begins anew in its place.
 func (c *upCommand) Run(ctx context.Context, env service.Env) error {
+	c.Token = strings.TrimSpace(c.Token)
+	if err := c.checkAddrs(ctx); err != nil {
+		return err
+	}
 	err := c.serve(ctx, env)
 	if !errors.Is(err, errWritable) || ctx.Err() != nil {
 		return err
@@ -75,7 +96,7 @@ func (c *upCommand) serve(ctx context.Context, env service.Env) (err error) {
 	if !c.External() {
 		server, err := bus.StartServer(ctx, bus.ServerConfig{
 			Dir: dir, Addr: c.NATSAddr, WSAddr: c.NATSWSAddr, SyncAlways: c.SyncAlways, Logger: env.Logger,
-			WSGuard: httpguard.Policy{AllowedHosts: c.AllowedHosts, AllowedOrigins: c.AllowedOrigins}.Websocket,
+			WSGuard: httpguard.Policy{AllowedHosts: c.AllowedHosts, AllowedOrigins: c.AllowedOrigins}.ListeningOn(c.NATSWSAddr).Websocket,
 		})
 		if err != nil {
 			return err

@@ -1,0 +1,100 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/shared/statedir"
+)
+
+// usedWrongly runs tocsin and expects exit status 2 and one line that has want.
+func usedWrongly(t *testing.T, env []string, want string, args ...string) {
+	t.Helper()
+	p, err := harness.Start(binary, t.TempDir(), env, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-p.Done():
+	case <-time.After(30 * time.Second):
+		t.Error("it does not end")
+		if err := p.Kill(); err != nil {
+			t.Error(err)
+		}
+	}
+	if text := p.Log.String(); p.ExitCode() != 2 || p.Stdout.String() != "" || strings.Count(text, "\n") != 1 || !strings.Contains(text, want) {
+		t.Errorf("%v %v: exit %d\nstdout: %s\nstderr: %s", env, args, p.ExitCode(), p.Stdout, text)
+	}
+}
+
+// TestListeningForOthersNeedsAToken: whatever the listener.
+func TestListeningForOthersNeedsAToken(t *testing.T) {
+	for _, args := range [][]string{
+		{"up", "--nats-addr=0.0.0.0:0"},
+		{"up", "--nats-addr=:0"},
+		{"up", "--nats-addr=[::]:0"},
+		{"up", "--nats-addr=tocsin.example:0"},
+		{"up", "--nats-ws-addr=0.0.0.0:0"},
+		{"up", "--nats-ws-addr=:0"},
+		{"up", "--ingest-addr=:0"},
+		{"detector", "--health-addr=0.0.0.0:0"},
+		{"detector", "--health-addr=:0"},
+	} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			usedWrongly(t, nil, "TOCSIN_TOKEN", args...)
+			usedWrongly(t, []string{"TOCSIN_TOKEN= \t"}, "TOCSIN_TOKEN", args...)
+			usedWrongly(t, nil, "TOCSIN_TOKEN", append(args, "--token=  ")...)
+		})
+	}
+}
+
+// TestWrongAddresses are found before anything is started.
+func TestWrongAddresses(t *testing.T) {
+	for _, tt := range []struct{ want, command, flag string }{
+		{"TOCSIN_NATS_ADDR", "up", "--nats-addr=foo"},
+		{"TOCSIN_NATS_ADDR", "up", "--nats-addr=127.0.0.1:99999"},
+		{"TOCSIN_NATS_WS_ADDR", "up", "--nats-ws-addr=foo"},
+		{"TOCSIN_INGEST_ADDR", "up", "--ingest-addr=127.0.0.1:99999"},
+		{"TOCSIN_DETECTOR_HEALTH_ADDR", "detector", "--health-addr=foo"},
+	} {
+		usedWrongly(t, nil, tt.want, tt.command, tt.flag)
+	}
+}
+
+// TestListeningForOthers: with a token it may, and what is announced can be
+// connected to from here.
+func TestListeningForOthers(t *testing.T) {
+	p, err := harness.Start(binary, t.TempDir(), []string{"TOCSIN_TOKEN= secret "}, "up",
+		"--nats-addr=0.0.0.0:0", "--nats-ws-addr=[::]:0", "--ingest-addr=127.0.0.1:0", "--state-dir="+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Stop(); err != nil {
+			t.Errorf("%v\n%s", err, p.Log)
+		}
+	})
+	if !harness.Poll(t.Context(), 30*time.Second, func() bool { return strings.Contains(p.Stdout.String(), "websocket") }) {
+		t.Fatalf("%s%s", p.Stdout, p.Log)
+	}
+	if out := p.Stdout.String(); strings.Contains(out, "0.0.0.0") || strings.Contains(out, "[::]") {
+		t.Errorf("%s", out)
+	}
+	_, dir, _ := strings.Cut(p.Stdout.String(), "  state      ")
+	r, err := statedir.At(strings.TrimSpace(dir)).Running()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(r.NATSURL, "nats://127.0.0.1:") || !strings.HasPrefix(r.NATSWSURL, "ws://127.0.0.1:") {
+		t.Errorf("%+v", r)
+	}
+	if code, stdout, stderr := tocsin(t, strings.TrimSpace(dir), "tail", "--nats-url="+r.NATSURL, "--last=0"); code != 1 {
+		t.Errorf("a bus without a key must not be open: exit %d: %s%s", code, stdout, stderr)
+	}
+	code, stdout, stderr := tocsin(t, strings.TrimSpace(dir), "ci", "--status=success", "--token=secret")
+	if code != 0 {
+		t.Errorf("exit %d: %s%s", code, stdout, stderr)
+	}
+}
