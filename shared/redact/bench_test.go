@@ -53,6 +53,7 @@ var hostile = []string{
 	"a", "A", "token", "token=", "token: ", "tokens:", "tokens: ", "tokens:[ ", "auth: ", "auth:a=", "Bearer ", "bearer+", "bearer", "Basic ", "basic aaaaaaaaa ", "Basic+aaaa", "-----BEGIN ", "-----BEGIN PUBLIC", "//", "//a:", "//a:@", "/", `/\/`, "/a@:",
 	"<token>", "<token ", "<", "name=\"pin\"", "name=\"pin\"\n\r\n", "SG.", "SG.aaaaaaaaaaaaaaaaa.", "SK", "SK0", "ghp_", "gl", "glpat-", "xoxb-", "AKIA", "AIza", "npm_", "&", "&sid=", "a=&", " ", " =", " \n=", "\n:", "'", "token='", "|,", "token=)", "token=,a",
 	"cookie: a=\"", "Cookie: a=1;", "\xff", "€", "[", "[4111111111111111,", "<token><![CDATA[", "\"a\" : 4111111111111111", "hooks.slack.com/services/",
+	"\u200d", "a\u200d", "ghp_\u200d", "to\u200dken=", "%E2%80%8D", "pass%E2%80%8D=", "\"a\u200d\":", "4\ufe0f", "4111.", "+4111", "//a1", "https://a1b@", "hf_", "shpat_", "tokenCount=", "\"tokenCount\":5", "tokenCount:5.", "bearer abcdefghijkl",
 }
 
 // The time that a text costs must grow with its length only: the bytes come

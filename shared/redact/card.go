@@ -5,6 +5,8 @@ import "strings"
 const (
 	shortestCard = 13
 	longestCard  = 19
+	// longestPhone is how many digits a telephone number has at most (E.164).
+	longestPhone = 15
 )
 
 // card matches a payment card number: 13 to 19 digits, in one piece or in the
@@ -16,6 +18,10 @@ func card(c cursor) hit {
 	}
 	var digits [longestCard]byte
 	var sep byte
+	least := shortestCard
+	if byteAt(c.text, c.at-1) == '+' {
+		least = longestPhone + 1
+	}
 	n, group, to := 0, 0, 0
 	for i := c.at; i < len(c.text); i++ {
 		b := c.text[i]
@@ -26,12 +32,12 @@ func card(c cursor) hit {
 			digits[n] = b - '0'
 			n++
 			group++
-			if cardEnd(c.text, i+1) && plausibleCard(digits[:n]) {
+			if n >= least && cardEnd(c.text, i+1) && plausibleCard(digits[:n]) {
 				to = i + 1
 			}
 			continue
 		}
-		if strings.IndexByte(" -+", b) < 0 || sep != 0 && b != sep || !printed(group, n) {
+		if strings.IndexByte(" -+.", b) < 0 || sep != 0 && b != sep || !printed(group, n) {
 			break
 		}
 		sep, group = b, 0
@@ -53,9 +59,9 @@ func printed(group, n int) bool {
 }
 
 // cardStart says that a number may begin at i: not within a word, a longer
-// number, a fraction or a telephone number.
+// number or a fraction.
 func cardStart(s string, i int) bool {
-	if !wordStart(s, i) || byteAt(s, i-1) == '+' {
+	if !wordStart(s, i) {
 		return false
 	}
 	return byteAt(s, i-1) != '.' || !is(byteAt(s, i-2), classDigit)
@@ -105,7 +111,7 @@ func lastNotSpace(s string, i int) int {
 }
 
 func plausibleCard(d []byte) bool {
-	return len(d) >= shortestCard && issued(d) && luhn(d)
+	return issued(d) && luhn(d)
 }
 
 // issued says that an issuer makes cards of this length with these digits.
@@ -116,7 +122,7 @@ func issued(d []byte) bool {
 	switch {
 	case d[0] == 4:
 		return n == 13 || n == 16 || n == 19
-	case two >= 51 && two <= 55, four >= 2221 && four <= 2720:
+	case two >= 51 && two <= 55, four >= 2221 && four <= 2720, four >= 2200 && four <= 2204:
 		return n == 16
 	case two == 34, two == 37:
 		return n == 15

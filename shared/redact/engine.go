@@ -88,10 +88,6 @@ func (e *Engine) admit(k, r int, rule rule) {
 // String masks the secrets in text of any kind.
 func (e *Engine) String(s string) string { return e.clean(s, modeText) }
 
-// URL masks the secrets in a URL: user and password, query parameters,
-// parameters in the fragment, and tokens in the path.
-func (e *Engine) URL(s string) string { return e.clean(s, modeURL) }
-
 // clean masks until nothing changes, which makes masking idempotent whatever
 // the rules do to each other. A rule that panics costs the whole value.
 func (e *Engine) clean(s string, m mode) (out string) {
@@ -110,13 +106,22 @@ func (e *Engine) clean(s string, m mode) (out string) {
 	return Mask
 }
 
-// scan is one pass over a text. It returns s itself when it finds nothing.
+// scan is one pass over a text, and before it one over what is visible of it. It
+// returns s itself when it finds nothing.
 func (e *Engine) scan(s string, m mode, nesting int) string {
-	var (
-		retry  retries
-		out    strings.Builder
-		copied int
-	)
+	if seen, gaps := visible(s); gaps != nil {
+		ed := editor{text: s, gaps: gaps}
+		e.pass(seen, m, nesting, &ed)
+		s = ed.String()
+	}
+	ed := editor{text: s}
+	e.pass(s, m, nesting, &ed)
+	return ed.String()
+}
+
+// pass hands everything that is to be masked in s to the editor.
+func (e *Engine) pass(s string, m mode, nesting int, ed *editor) {
+	var retry retries
 	c := cursor{names: &e.names, engine: e, text: s, mode: m, nesting: nesting}
 	for c.at < len(s) {
 		set := e.candidates(s, c.at)
@@ -132,18 +137,9 @@ func (e *Engine) scan(s string, m mode, nesting int) string {
 		if shape {
 			h.to = e.tokensEnd(c, max(h.from, c.at+1), h.to)
 		}
-		if s[h.from:h.to] != h.text {
-			out.WriteString(s[copied:h.from])
-			out.WriteString(h.text)
-			copied = h.to
-		}
+		ed.replace(h)
 		c.at, c.floor = h.to, h.to
 	}
-	if copied == 0 {
-		return s
-	}
-	out.WriteString(s[copied:])
-	return out.String()
 }
 
 // retries is where in a text each rule is worth trying again.

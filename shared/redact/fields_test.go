@@ -1,6 +1,8 @@
 package redact_test
 
 import (
+	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/tocsin-bus/tocsin/shared/redact"
@@ -74,6 +76,97 @@ func TestQueries(t *testing.T) {
 		{"http://localhost:3000/token:exchange", "http://localhost:3000/token:exchange"},
 		{"data:image/png;base64,iVBORw0KGgo=", "data:image/png;base64,iVBORw0KGgo="},
 	})
+}
+
+// What is no URL hides nothing by standing where one belongs.
+func TestNoURLs(t *testing.T) {
+	t.Parallel()
+	table(t, redact.New().URL, [][2]string{
+		{"password: supersecretvalue", "password: [REDACTED]"},
+		{"x-api-key: supersecretvalue", "x-api-key: [REDACTED]"},
+		{"x-api-key:supersecretvalue", "x-api-key:[REDACTED]"},
+		{"password:12345", "password:[REDACTED]"},
+		{"Cookie: a=b; session=supersecretvalue", "Cookie: [REDACTED]"},
+		{"{password: supersecretvalue}", "{password: [REDACTED]}"},
+		{" password: supersecretvalue", " password: [REDACTED]"},
+		{"https://example.com/ password: supersecretvalue", "https://example.com/ password: [REDACTED]"},
+		{"/x\nCookie: a=supersecretvalue; b=c", "/x\nCookie: [REDACTED]"},
+		{"//example.com/x\tpassword:supersecretvalue", "//example.com/x\tpassword:[REDACTED]"},
+		{"https://example.com/?password=a b&n=1", "https://example.com/?password=[REDACTED]&n=1"},
+		{"login?password=a b&n=1", "login?password=[REDACTED]&n=1"},
+		{"example.com:8080/?token=a#b", "example.com:8080/?token=[REDACTED]#b"},
+		{"?token=a\"b#c", "?token=[REDACTED]#c"},
+		{"#access_token=a#b", "#access_token=[REDACTED]#b"},
+		{"blob:http://localhost:3000/?token=abc", "blob:http://localhost:3000/?token=[REDACTED]"},
+		{"auth:8080", "auth:8080"},
+		{"localhost:3000", "localhost:3000"},
+		{"auth-service:8080/token:exchange", "auth-service:8080/token:exchange"},
+		{"bücher.example/token:exchange", "bücher.example/token:exchange"},
+		{"inline", "inline"},
+		{"about:blank", "about:blank"},
+		{"file:///home/ada/my token.txt", "file:///home/ada/my token.txt"},
+		{"strict-origin-when-cross-origin", "strict-origin-when-cross-origin"},
+	})
+}
+
+// How many secrets there are is none; a word under such a name may be one.
+func TestCountsOfSecrets(t *testing.T) {
+	t.Parallel()
+	e := redact.New()
+	for _, name := range []string{
+		"tokenCount", "token_count", "maxTokens", "max_tokens", "total_tokens", "prompt_tokens", "completionTokens", "tokensUsed",
+		"tokens_used", "TokenCount", "inputTokenCount", "tokencount", "token_limit", "tokensRemaining",
+	} {
+		for _, text := range []string{`{"%":120}`, `{"%" : 5,"a":1}`, `{"b":"{\"%\":12.5}"}`, `{"%":null}`, "with %=5 set", "{ %: 5, a: 1 }", "%=12/4096", "/p?%=5&a=1", "%=5"} {
+			text = strings.ReplaceAll(text, "%", name)
+			check(t, "String", e.String, text, text)
+			check(t, "Body", e.Body, text, text)
+			check(t, "URL", e.URL, text, text)
+		}
+		check(t, "Body", e.Body, `{"`+name+`":"hunter2"}`, `{"`+name+`":"[REDACTED]"}`)
+		check(t, "URL", e.URL, "/p?"+name+"=hunter2&a=1", "/p?"+name+"=[REDACTED]&a=1")
+	}
+	table(t, e.String, [][2]string{
+		{"tokenCount=5f0a", "tokenCount=[REDACTED]"},
+		{`{"tokenCount":["a"],"secretTokenCount":5}`, `{"tokenCount":"[REDACTED]","secretTokenCount":"[REDACTED]"}`},
+		{"tokenCounter=5", "tokenCounter=[REDACTED]"},
+	})
+	if got := e.Header("x-token-count", "5"); got != "5" {
+		t.Errorf("a header with a count became %q", got)
+	}
+	if got := e.Header("x-token-count", "hunter2"); got != mask {
+		t.Errorf("a header with a secret became %q", got)
+	}
+}
+
+// A character that nobody sees doesn't hide a token nor a name, and stays where
+// it is part of a word or an emoji.
+func TestInvisibleCharacters(t *testing.T) {
+	t.Parallel()
+	e := redact.New()
+	for _, unseen := range []string{"\u200d", "\u200c", "\ufe0f", "\u200b", "\u00ad", "\u2060", "\ufeff", "\u200d\ufe0f\u200d", "\U000e0101"} {
+		for _, shape := range shapes() {
+			for at := range shape.secret {
+				text := "a" + unseen + " " + shape.secret[:at] + unseen + shape.secret[at:] + " b" + unseen
+				want := "a" + unseen + " [REDACTED:" + shape.rule + "] b" + unseen
+				if at == 0 {
+					want = "a" + unseen + " " + unseen + "[REDACTED:" + shape.rule + "] b" + unseen
+				}
+				check(t, "String", e.String, text, want)
+			}
+		}
+		check(t, "Body", e.Body, `{"pass`+unseen+`word":"hunter2","a":1}`, `{"pass`+unseen+`word":"[REDACTED]","a":1}`)
+		check(t, "Body", e.Body, `{"my`+unseen+`Token":"hunter2","a":1}`, `{"my`+unseen+`Token":"[REDACTED]","a":1}`)
+		check(t, "String", e.String, "pass"+unseen+"word: hunter2 x", "pass"+unseen+"word: [REDACTED] x")
+		check(t, "URL", e.URL, "/x?to"+unseen+"ken=hunter2&a=1", "/x?to"+unseen+"ken=[REDACTED]&a=1")
+		check(t, "URL", e.URL, "/x?a="+github[:9]+url.PathEscape(unseen)+github[9:], "/x?a=[REDACTED:github]")
+		check(t, "URL", e.URL, "/x?to"+url.PathEscape(unseen)+"ken=hunter2", "/x?to"+url.PathEscape(unseen)+"ken=[REDACTED]")
+		if got := e.Header("Author"+unseen+"ization", "hunter2"); got != mask {
+			t.Errorf("a header became %q", got)
+		}
+		text := "می" + unseen + "خواهم 👩" + unseen + "💻 author" + unseen + "=ada"
+		check(t, "String", e.String, text, text)
+	}
 }
 
 func TestJSON(t *testing.T) {

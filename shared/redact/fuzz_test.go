@@ -26,6 +26,7 @@ func fuzz(f *testing.F, mask func(string) string, most func(int) int) {
 	for _, s := range []string{
 		`{"a":"{\"token\":\"x\"}","password":12}`, "a=1&pass%77ord=%7B%22%", "https://u:p@h/?token=a#sid=b", "Authorization: Digest a=\"b\", c", "<secret>x</secret>",
 		"password => 'x', tokens: [\"a", `\\\\"sid\\\\": [{]}`, "name=\"pin\"\r\n\r\nx\r\n--b", "4111 1111-1111 1111", "%25%32%35=jwt:eyJ.",
+		"pass\u200dword=a\ufe0fb", "x: Bearer a", "Cookie: a=b; c", "host:80 token:1", "https://a1b2c3d4e5f6g7h8i9j0@h", `{"tokenCount":5}`, "+4111.1111.1111.1111",
 	} {
 		f.Add(s)
 	}

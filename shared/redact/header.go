@@ -5,7 +5,7 @@ import "strings"
 // Header masks the value of a header: all of it when the name is sensitive,
 // else what is secret in it.
 func (e *Engine) Header(name, value string) string {
-	if g, _ := e.names.grade(name); g >= weak {
+	if g, _ := e.names.grade(name); g >= weak || g == count && !isCount(value) {
 		return Mask
 	}
 	switch strings.ToLower(name) {

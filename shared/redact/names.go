@@ -11,6 +11,9 @@ const (
 	// counted names are those of secrets and of counts alike (tokens, pass);
 	// only text under them is masked.
 	counted
+	// count names are those of how many secrets there are (tokenCount): all but
+	// a number under them is masked.
+	count
 	// weak names are also plain words: after "auth: " in a log line the value
 	// must look like a secret.
 	weak
@@ -22,12 +25,13 @@ const (
 type names struct {
 	// words are matched by one whole word of a name.
 	words map[string]grade
-	// pairs are matched by two neighbouring words, written together.
-	pairs map[string]bool
+	// pairs are matched by two neighbouring words, written together. They are
+	// strong or counts.
+	pairs map[string]grade
 }
 
 func sensitiveNames() names {
-	n := names{words: map[string]grade{}, pairs: map[string]bool{}}
+	n := names{words: map[string]grade{}, pairs: map[string]grade{}}
 	enter := func(g grade, list string) {
 		for w := range strings.FieldsSeq(list) {
 			n.words[w] = g
@@ -44,9 +48,12 @@ func sensitiveNames() names {
 		licensekey storagekey sessionid cardnumber cardnum cardno ccnumber ccnum creditcard
 		securitycode onetimecode verificationcode clientsecret authtoken dbpass userpass
 		rootpass socialsecurity`
-	enter(strong, pairs)
-	for p := range strings.FieldsSeq(pairs) {
-		n.pairs[p] = true
+	counts := `tokencount tokensused tokenslimit tokenlimit tokensleft tokensremaining tokentotal`
+	for g, list := range map[grade]string{strong: pairs, count: counts} {
+		enter(g, list)
+		for p := range strings.FieldsSeq(list) {
+			n.pairs[p] = g
+		}
 	}
 	return n
 }
@@ -54,6 +61,7 @@ func sensitiveNames() names {
 // grade grades a name as it stands in a text: percent-encoding and JSON
 // escapes are undone first. last says that the name ends in the sensitive word.
 func (n *names) grade(name string) (g grade, last bool) {
+	name, _ = visible(name)
 	if len(name) > maxName {
 		name = name[len(name)-maxName:]
 	}
@@ -61,7 +69,7 @@ func (n *names) grade(name string) (g grade, last bool) {
 		for range maxNesting {
 			name = percentDecode(name)
 		}
-		name = name[strings.LastIndexAny(name, "&?#;=/")+1:]
+		name, _ = visible(name[strings.LastIndexAny(name, "&?#;=/")+1:])
 	}
 	if strings.IndexByte(name, '\\') < 0 {
 		return n.gradeWords(name)
@@ -69,7 +77,7 @@ func (n *names) grade(name string) (g grade, last bool) {
 	if g, last = n.gradeWords(name); g == strong {
 		return g, last
 	}
-	plain := jsonDecode(name)
+	plain, _ := visible(jsonDecode(name))
 	if h, end := n.gradeWords(plain[strings.LastIndexAny(plain, "&?#;=")+1:]); h > g {
 		return h, end
 	}
@@ -87,6 +95,10 @@ type splitter struct {
 	before, word, part int
 	best               grade
 	last               bool
+	// What best was before the present word and before the one before it, and
+	// that these two are a count.
+	old, older grade
+	counts     bool
 }
 
 func (n *names) gradeWords(name string) (grade, bool) {
@@ -108,7 +120,10 @@ func (n *names) gradeWords(name string) (grade, bool) {
 		sp.n++
 	}
 	sp.endPart()
-	if sp.best == counted && !sp.last {
+	if sp.counts {
+		return max(sp.older, count), true
+	}
+	if sp.best <= count && !sp.last {
 		return harmless, false // passRate
 	}
 	return sp.best, sp.last
@@ -119,9 +134,12 @@ func (sp *splitter) endWord() {
 		return
 	}
 	g := sp.names.words[string(sp.letters[sp.word:sp.n])]
-	if sp.before < sp.word && sp.names.pairs[string(sp.letters[sp.before:sp.n])] {
-		g = strong
+	sp.counts = false
+	if sp.before < sp.word {
+		pair := sp.names.pairs[string(sp.letters[sp.before:sp.n])]
+		g, sp.counts = max(g, pair), pair == count
 	}
+	sp.old, sp.older = sp.best, sp.old
 	sp.note(g)
 	sp.before, sp.word = sp.word, sp.n
 }

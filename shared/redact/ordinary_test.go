@@ -30,6 +30,8 @@ func TestOrdinaryTextStays(t *testing.T) {
 		"token: null", "/x?token=undefined&a=1", "token=undefined", "pass: 12, fail: 3", "PASS src/a.test.ts", "pass=12", "password: required",
 		"tokens: 512", "max_tokens: 4096", "max_tokens=4096", `{"max_tokens":4096}`, "tokens used: 12/4096", "prompt_tokens=12 completion_tokens=3",
 		"keyboard: qwerty", "monkey=1", "author=Ada", "author: Ada Lovelace", "hotkey: ctrl+k", "primary key: id", "key: value",
+		"a bearer of bad news", "Bearer of bad news", "bearer tokens are sent", "Bearer is not set", "Bearer or Basic", "Bearer - none", "a bearer access-token", "bearer certificates expire", "bearer capabilities",
+		`{"tokenCount":5,"token_count":7,"maxTokens":9}`, "hf_tokenizer_of_the_large_language_model_v2", "shpat_ and sq0atp- are prefixes", "shape shops", "gsk_build_all", "hvs.vault.local", "dop_v1_",
 		// places, traces, errors
 		"TypeError: Cannot read properties of undefined (reading 'map')",
 		"    at Object.<anonymous> (/app/src/index.js:10:15)", "    at async Promise.all (index 0)",
@@ -45,7 +47,7 @@ func TestOrdinaryTextStays(t *testing.T) {
 		"Access to fetch at 'http://localhost:8080/' from origin 'http://localhost:3000' has been blocked by CORS policy",
 		// numbers and names
 		"0e5c0b7a-4a52-4b64-9f0c-3d1f3f0a2c11", "2026-01-28T14:30:00.000Z", "2026-01-28 14:30:00,123 INFO ready", "1769610600000", "1769610600123456789",
-		"order 4000123412341235 shipped", "order #100000000000001", "+49 151 12345678", "+4915112345678", "49 151 12345678", "41234567-4123-4123-8abc-0123456789ab", "192.168.178.1", "3.14159265358979", "0.4111111111111111",
+		"order 4000123412341235 shipped", "order #100000000000001", "+49 151 12345678", "+411234567890123", "4111.1111.1111.1112", "5105.1051", "2.2000000000000053", "10.4111.1111", "+4915112345678", "49 151 12345678", "41234567-4123-4123-8abc-0123456789ab", "192.168.178.1", "3.14159265358979", "0.4111111111111111",
 		"commit 1f0b2d84bf92f3577b34da6a3ce929d0e0e47367", "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
 		"md5 d41d8cd98f00b204e9800998ecf8427e", "index-BqT8s3kZ.js", "main.3f2a1b9c.chunk.css", "v1.26.0-rc.1+build.5",
 		"sk-circle sk-fading-circle sk-cube-grid", "sk-loading-spinner-container-large", "task-force-one-two-three-four-five", "css-1a2b3c-MuiButton-root", "ask-me-anything-about-this-topic",

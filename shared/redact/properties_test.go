@@ -20,7 +20,7 @@ const marker = "hunter" + "Zwo"
 var pieces = []string{
 	"a", "B", "7", "é", "\xff", " ", "\n", "\t", `\n`, `\`, `\\`, `"`, `\"`, "'", "`", "=", ":", "::", "==", "=>", "&", "?", "#", ";", ",", "/", "//", "@", "<", ">", "{", "}", "[", "]",
 	"(", ")", "|", "%", "%20", "%22", "%3D", "%253D", `\u0026`, `\u0022`, "+", "-", ".", "token", "tokens", "password", "auth", "name", "Bearer", "Basic", "eyJ", "sk-", "Cookie: ", "<secret>", "name=\"pin\"", "4111", "[REDACTED]",
-	"[REDACTED:jwt]", " ... [cut]", "-----BEGIN ", "word", "unexpected ",
+	"[REDACTED:jwt]", " ... [cut]", "-----BEGIN ", "word", "unexpected ", "\u200d", "\ufe0f", "%E2%80%8D", "tokenCount", "https://", "@",
 }
 
 func text() *rapid.Generator[string] {

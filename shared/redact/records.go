@@ -48,10 +48,12 @@ func (e *Engine) Result(r *ci.Result) {
 	}
 }
 
-// Alert masks every text of an alert in place, also those in its Context. Its
-// identifiers, which Tocsin makes, stay.
+// Alert masks every text of an alert in place, also those in its Context and
+// its identifiers: whoever may write to the bus chooses them all. Those that
+// Tocsin makes have no secrets in them and stay, and equal ones stay equal.
 func (e *Engine) Alert(a *alert.Alert) {
-	e.text(&a.Title, &a.Detail, &a.App, &a.DedupKey)
+	e.text(&a.Title, &a.Detail, &a.App, &a.DedupKey, &a.Source, &a.ID, &a.CorrelationID, &a.Revises)
+	a.Category = alert.Category(e.String(string(a.Category)))
 	e.link(&a.URL)
 	e.object(a.Context, 0)
 }

@@ -31,15 +31,15 @@ func TestEvents(t *testing.T) {
 			telemetry.Event{Kind: telemetry.KindLog, Log: &telemetry.Log{
 				Level: telemetry.LevelError, Message: "password=hunter2", Stack: "at f(" + github + ")", Source: "http://h/a.js?token=abc:1:2",
 				Args: []any{
-					"plain", github, 1.5, true, nil, "token:", "abc", "my password =", 7.0, 4111111111111111.0,
-					map[string]any{"password": "hunter2", "n": 1.0, "gone": nil, "tokens": 12.0, "deep": []any{map[string]any{"apiKey": map[string]any{"a": 1.0}}}, github: "x"},
+					"plain", github, 1.5, true, nil, "token:", "abc", "my password =", 7.0, 4111111111111111.0, "tokenCount:", 5.0, "tokenCount:", "abc",
+					map[string]any{"password": "hunter2", "n": 1.0, "gone": nil, "tokens": 12.0, "tokenCount": 5.0, "token_count": "abc", "to\u200dken": "abc", "deep": []any{map[string]any{"apiKey": map[string]any{"a": 1.0}}}, github: "x"},
 				},
 			}},
 			telemetry.Event{Kind: telemetry.KindLog, Log: &telemetry.Log{
 				Level: telemetry.LevelError, Message: "password=" + mask, Stack: "at f([REDACTED:github])", Source: "http://h/a.js?token=" + mask,
 				Args: []any{
-					"plain", "[REDACTED:github]", 1.5, true, nil, "token:", mask, "my password =", mask, "[REDACTED:card]",
-					map[string]any{"password": mask, "n": 1.0, "gone": nil, "tokens": 12.0, "deep": []any{map[string]any{"apiKey": mask}}, "[REDACTED:github]": "x"},
+					"plain", "[REDACTED:github]", 1.5, true, nil, "token:", mask, "my password =", mask, "[REDACTED:card]", "tokenCount:", 5.0, "tokenCount:", mask,
+					map[string]any{"password": mask, "n": 1.0, "gone": nil, "tokens": 12.0, "tokenCount": 5.0, "token_count": mask, "to\u200dken": mask, "deep": []any{map[string]any{"apiKey": mask}}, "[REDACTED:github]": "x"},
 				},
 			}},
 		},
@@ -132,6 +132,29 @@ func TestAlerts(t *testing.T) {
 		},
 	})
 	e.Alert(&alert.Alert{}) // no Context
+}
+
+// The identifiers of an alert come from the bus as well.
+func TestIdentifiersOfAlerts(t *testing.T) {
+	t.Parallel()
+	const id = "mfrggzdfmztwq2lknnwg23tpob"
+	e := redact.New()
+	for _, a := range []alert.Alert{
+		{ID: id, CorrelationID: id, Revises: id, Source: "ci_webhook", Category: alert.CI},
+		{ID: "27" + id[2:], CorrelationID: "4111111111111111" + id[16:], Source: alert.SourcePerformance, Category: alert.UserFrustration},
+	} {
+		clean := a
+		e.Alert(&clean)
+		same(t, "ordinary", clean, a)
+	}
+	a := alert.Alert{ID: github, CorrelationID: "a-" + github, Revises: github, Source: "ci " + jwt, Category: alert.Category(github)}
+	e.Alert(&a)
+	const hidden = "[REDACTED:github]"
+	want := alert.Alert{ID: hidden, CorrelationID: "a-" + hidden, Revises: hidden, Source: "ci [REDACTED:jwt]", Category: hidden}
+	if a.Revises != want.Revises {
+		t.Errorf("revises %q", a.Revises)
+	}
+	same(t, "with tokens", a, want)
 }
 
 // JSON deeper than the walk goes is masked, not passed on and not followed.

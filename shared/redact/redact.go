@@ -6,6 +6,8 @@
 // number). A secret that has neither a telling name nor a known shape is not
 // recognised. It doesn't parse: JSON, forms, XML and prose are all read by one
 // pass over the text, so that what is cut off or malformed is masked as well.
+// Where a text has characters that nobody sees, a pass over it without them comes
+// first; escapes such as \u200d within a token are not seen through.
 // Where it must choose, it masks too much and not too little.
 package redact
 

@@ -34,17 +34,22 @@ func bearer(c cursor) hit {
 		return hit{retry: to} // realm="..." is a challenge
 	}
 	value := strings.TrimRight(c.text[from:to], ".")
-	if aboutBearer(value) || !isUpper(c.text[c.at]) && !looksSecret(value) {
+	if aboutBearer(value) || !isUpper(c.text[c.at]) && !looksSecret(value) && !looksRandom(value) {
 		return hit{retry: to}
 	}
 	return hit{from: from, to: to, text: c.mask}
 }
 
+// aboutBearer says that a word belongs to the sentence that "bearer" is in.
 func aboutBearer(word string) bool {
-	if len(word) < 4 {
+	if strings.IndexFunc(word, func(r rune) bool { return isAlnum(byte(r)) }) < 0 {
 		return true
 	}
 	switch strings.ToLower(word) {
+	case "a", "an", "and", "api", "are", "as", "at", "but", "by", "can", "did", "for", "got", "had", "has", "i", "if", "in",
+		"is", "it", "its", "jwt", "key", "may", "no", "nor", "not", "of", "off", "on", "or", "out", "set", "so", "the",
+		"to", "too", "url", "use", "via", "was", "we", "you":
+		return true
 	case "token", "tokens", "auth", "authentication", "authorization", "scheme", "realm", "error", "header",
 		"headers", "missing", "format", "from", "with", "invalid", "expired", "required", "must", "credentials",
 		"prefix", "type", "value", "only", "string", "token-based", "undefined", "null", "none", "found":
@@ -68,6 +73,24 @@ func looksSecret(word string) bool {
 		}
 	}
 	return false
+}
+
+// looksRandom says that a word of letters alone is long, and does not end like
+// the long words of English: bearer certificates.
+func looksRandom(word string) bool {
+	const long = 12
+	if len(word) < long || runEnd(word, 0, classLetter) < len(word) {
+		return false
+	}
+	for _, end := range []string{
+		"able", "ally", "ated", "ates", "ator", "ators", "ents", "ible", "icate", "ified", "ifier", "ing", "ings", "ised",
+		"ities", "ity", "ized", "izer", "ment", "ness", "ship", "tion", "tions", "tional", "ware",
+	} {
+		if strings.HasSuffix(word, end) {
+			return false
+		}
+	}
+	return true
 }
 
 // basic matches the word and base64 after it, which holds a colon or at least
@@ -111,7 +134,8 @@ func privateKey(c cursor) hit {
 	return hit{from: c.at, to: to, text: c.mask}
 }
 
-// urlCredentials matches user:password before the last @ of an authority.
+// urlCredentials matches user:password before the last @ of an authority, and a
+// user alone that looks like a token.
 func urlCredentials(c cursor) hit {
 	from := c.at + 2
 	if c.text[c.at+1] == '\\' {
@@ -131,8 +155,14 @@ loop:
 			break loop
 		}
 	}
-	if colon < 0 || at < colon {
+	if at < 0 {
 		return hit{}
+	}
+	if colon < 0 || at < colon {
+		const shortest = 20
+		if at-from < shortest || !strings.ContainsAny(c.text[from:at], "0123456789") {
+			return hit{}
+		}
 	}
 	return hit{from: from, to: at, text: c.mask}
 }

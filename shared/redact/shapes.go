@@ -41,6 +41,16 @@ func allRules() []rule {
 		add("stripe", p, token(p, classToken, 10))
 	}
 	add("stripe", "whsec_", token("whsec_", classBase64, 16))
+	for _, p := range []string{"dop_v1_", "doo_v1_", "dor_v1_"} {
+		add("digitalocean", p, token(p, classHex, 40))
+	}
+	add("shopify", "shp", oneOf(classHex, 32, "shpat_", "shpca_", "shppa_", "shpss_"))
+	add("square", "sq0", oneOf(classToken, 20, "sq0atp-", "sq0csp-", "sq0idp-"))
+	add("docker", "dckr_", oneOf(classToken, 20, "dckr_pat_", "dckr_oat_"))
+	add("huggingface", "hf_", atWord(token("hf_", classLetter|classDigit, 30)))
+	add("groq", "gsk_", atWord(token("gsk_", classLetter|classDigit, 40)))
+	add("vault", "hvs.", atWord(token("hvs.", classToken, 24)))
+	add("age", "AGE-SECRET-KEY-1", token("AGE-SECRET-KEY-1", classUpperDigit, 40))
 	add("npm", "npm_", atWord(token("npm_", classToken, 30)))
 	add("pypi", "pypi-", atWord(token("pypi-", classToken, 40)))
 	add("twilio", "SK", twilio)
@@ -121,6 +131,18 @@ func slack(c cursor) hit {
 		return hit{}
 	}
 	return token(c.text[c.at:c.at+5], classToken, 10)(c)
+}
+
+// oneOf matches whichever of the prefixes there is, as token does.
+func oneOf(c class, least int, prefixes ...string) func(cursor) hit {
+	return func(cur cursor) hit {
+		for _, p := range prefixes {
+			if strings.HasPrefix(cur.text[cur.at:], p) {
+				return token(p, c, least)(cur)
+			}
+		}
+		return hit{}
+	}
 }
 
 // openai matches sk- and a key. Names of style classes begin like that too,

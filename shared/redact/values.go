@@ -24,6 +24,9 @@ func value(c cursor, f field) hit {
 	if f.grade == counted && !quoted && !listOfText(s[from:]) && (c.mode == modeText || is(s[from], classDigit)) {
 		return hit{}
 	}
+	if f.grade == count && !quoted && isCount(s[from:]) {
+		return hit{}
+	}
 	if quoted {
 		return hit{from: escapes + 1, to: quotedEnd(s, escapes+1, escapes-from), text: Mask}
 	}
@@ -78,6 +81,17 @@ func skipSpace(s string, i int, lines bool) int {
 		i++
 	}
 	return i
+}
+
+// isCount says that a text begins with a number, or one of another as in
+// 12/4096, and that nothing of a longer value follows.
+func isCount(s string) bool {
+	s = strings.TrimPrefix(s, "-")
+	end := 0
+	for end < len(s) && (is(s[end], classDigit) || end > 0 && strings.IndexByte("./", s[end]) >= 0) {
+		end++
+	}
+	return end > 0 && (end == len(s) || strings.IndexByte(" \t\r\n,;&#|)}]<\\\"'`", s[end]) >= 0)
 }
 
 // listOfText says that an array begins with a string.

@@ -60,6 +60,8 @@ func (e *Engine) member(name string, v any, depth int) any {
 	switch g, _ := e.names.grade(name); {
 	case g >= weak:
 		return Mask
+	case g == count && !isNumber(v):
+		return Mask
 	case g == counted:
 		switch v := v.(type) {
 		case string:
@@ -77,7 +79,7 @@ func (e *Engine) member(name string, v any, depth int) any {
 // and its value side by side: "token:", "abc".
 func (e *Engine) list(values []any, depth int) {
 	for i, v := range values {
-		if i > 0 && v != nil && v != "" && e.announces(values[i-1]) {
+		if g := e.announced(values, i); v != nil && v != "" && (g >= weak || g == count && !isNumber(v)) {
 			values[i] = Mask
 			continue
 		}
@@ -85,17 +87,30 @@ func (e *Engine) list(values []any, depth int) {
 	}
 }
 
-func (e *Engine) announces(v any) bool {
-	s, ok := v.(string)
+// announced grades the name that stands before element i.
+func (e *Engine) announced(values []any, i int) grade {
+	if i == 0 {
+		return harmless
+	}
+	s, ok := values[i-1].(string)
 	if !ok {
-		return false
+		return harmless
 	}
 	name := strings.TrimRight(s, ":= \t")
 	if !strings.ContainsAny(s[len(name):], ":=") {
-		return false
+		return harmless
 	}
 	g, last := e.names.grade(name[strings.LastIndexAny(name, " \t\n,;/")+1:])
-	return g >= weak && last
+	if !last {
+		return harmless
+	}
+	return g
+}
+
+func isNumber(v any) bool {
+	_, number := v.(json.Number)
+	kind := reflect.ValueOf(v).Kind()
+	return number || kind >= reflect.Int && kind <= reflect.Float64
 }
 
 // number masks a card number that was sent as a number.

@@ -1,0 +1,121 @@
+package redact
+
+import (
+	"sort"
+	"strings"
+	"unicode/utf8"
+)
+
+// invisible says that a character takes no room, so that a reader doesn't see
+// that it splits a word: joiners and variation selectors, which are parts of
+// words and of emoji and therefore stay in texts, and those that are taken out
+// of texts elsewhere, be it before masking or after it.
+func invisible(r rune) bool {
+	switch {
+	case r < 0xad:
+		return false
+	case r == 0xad, r == 0x034f, r == 0x061c, // soft hyphen, grapheme joiner, Arabic mark
+		r >= 0x180b && r <= 0x180f,                               // Mongolian selectors and separator
+		r >= 0x200b && r <= 0x200f,                               // zero-width space, joiners, marks
+		r >= 0x202a && r <= 0x202e,                               // embeddings, overrides
+		r >= 0x2060 && r <= 0x206f,                               // word joiner, isolates, deprecated ones
+		r >= 0xfe00 && r <= 0xfe0f, r >= 0xe0100 && r <= 0xe01ef, // variation selectors
+		r == 0xfeff, r >= 0xfff9 && r <= 0xfffb, // byte order mark, annotations
+		r >= 0xe0000 && r <= 0xe007f: // tags
+		return true
+	default:
+		return false
+	}
+}
+
+// firstInvisible is where the first invisible character of s begins: -1 if
+// there is none.
+func firstInvisible(s string) int {
+	for i := 0; i < len(s); {
+		if i+8 <= len(s) && s[i]|s[i+1]|s[i+2]|s[i+3]|s[i+4]|s[i+5]|s[i+6]|s[i+7] < utf8.RuneSelf {
+			i += 8
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if invisible(r) {
+			return i
+		}
+		i += size
+	}
+	return -1
+}
+
+// gap is where invisible characters were taken out of a text: before which of
+// the bytes that stayed, and how many bytes so far.
+type gap struct{ at, bytes int }
+
+// visible returns s without its invisible characters, and where they were.
+func visible(s string) (string, []gap) {
+	from := firstInvisible(s)
+	if from < 0 {
+		return s, nil
+	}
+	var (
+		out   strings.Builder
+		gaps  []gap
+		taken int
+	)
+	out.WriteString(s[:from])
+	for i := from; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if invisible(r) {
+			taken += size
+			if n := len(gaps); n > 0 && gaps[n-1].at == out.Len() {
+				gaps[n-1].bytes = taken
+			} else {
+				gaps = append(gaps, gap{out.Len(), taken})
+			}
+		} else {
+			out.WriteString(s[i : i+size])
+		}
+		i += size
+	}
+	return out.String(), gaps
+}
+
+// takenBefore is how many bytes were taken out before byte i of what stayed,
+// those directly before it included.
+func takenBefore(gaps []gap, i int) int {
+	n := sort.Search(len(gaps), func(n int) bool { return gaps[n].at > i })
+	if n == 0 {
+		return 0
+	}
+	return gaps[n-1].bytes
+}
+
+// editor puts masks into a text, from its beginning to its end.
+type editor struct {
+	text string
+	// gaps are there when the places of hits are those of the text without
+	// its invisible characters.
+	gaps   []gap
+	out    strings.Builder
+	copied int
+}
+
+func (ed *editor) replace(h hit) {
+	from, to := h.from, h.to
+	if ed.gaps != nil {
+		from += takenBefore(ed.gaps, from)
+		to += takenBefore(ed.gaps, to-1)
+	}
+	if ed.text[from:to] != h.text {
+		ed.out.WriteString(ed.text[ed.copied:from])
+		ed.out.WriteString(h.text)
+		ed.copied = to
+	}
+}
+
+// String is the text with its masks: itself if there are none.
+func (ed *editor) String() string {
+	if ed.copied == 0 {
+		return ed.text
+	}
+	ed.out.WriteString(ed.text[ed.copied:])
+	return ed.out.String()
+}
