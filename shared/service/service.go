@@ -17,9 +17,6 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
-
-	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
 // Exit codes (contract, section 2).
@@ -44,7 +41,7 @@ func (e *usageError) Is(target error) bool { return target == ErrUsage }
 
 // Settings are the flags that every command has.
 type Settings struct {
-	Config    kong.ConfigFlag `help:"Settings file; a flag or an environment variable wins over it. Default: tocsin.yaml in the working directory, if there." placeholder:"FILE"`
+	Config    kong.ConfigFlag `help:"Settings file; a flag or an environment variable wins over it. Default, and not read beside another: tocsin.yaml in the working directory, if there." placeholder:"FILE"`
 	StateDir  string          `help:"Where streams, credentials and runtime.json live. Default: $$XDG_STATE_HOME/tocsin, else ~/.local/state/tocsin." env:"TOCSIN_STATE_DIR" placeholder:"DIR"`
 	LogFormat string          `help:"How to log to stderr: ${enum}." enum:"text,json" default:"text" env:"TOCSIN_LOG_FORMAT"`
 	LogLevel  string          `help:"What to log: ${enum}." enum:"debug,info,warn,error" default:"info" env:"TOCSIN_LOG_LEVEL"`
@@ -60,21 +57,6 @@ type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Version        Version
-}
-
-// BusFlags say which bus a command joins.
-type BusFlags struct {
-	NATSURL   string `name:"nats-url" help:"External NATS server or cluster, comma-separated. Default: the bus that runs on the state directory." env:"TOCSIN_NATS_URL" placeholder:"URL"`
-	NATSCreds string `name:"nats-creds" help:"Its credentials: a .creds file or an NKEY seed." env:"TOCSIN_NATS_CREDS" placeholder:"FILE"`
-}
-
-// External says whether the bus is somebody else's server.
-func (f BusFlags) External() bool { return f.NATSURL != "" }
-
-// Bus is how a service in a process of its own joins the bus. Role and Name
-// are the service's to fill in.
-func (e Env) Bus(f BusFlags) bus.ConnConfig {
-	return bus.ConnConfig{Dir: statedir.At(e.StateDir), URL: f.NATSURL, Creds: f.NATSCreds, Logger: e.Logger}
 }
 
 // Command is a command line: a struct of kong flags and subcommands whose
@@ -99,7 +81,8 @@ func run(ctx context.Context, args []string, name, description string, cli Comma
 	k, err := kong.New(cli,
 		kong.Name(name), kong.Description(description),
 		kong.Writers(env.Stdout, env.Stderr),
-		kong.Configuration(loadYAML, "tocsin.yaml"),
+		kong.Configuration(loadYAML),
+		kong.WithBeforeResolve(loadDefaultFile),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.Exit(func(c int) { exited, code = true, c }), // --help
@@ -107,6 +90,7 @@ func run(ctx context.Context, args []string, name, description string, cli Comma
 	if err != nil {
 		return fail(env.Stderr, name, fmt.Errorf("%w: %w", ErrUsage, err))
 	}
+	forgetEmpty(k.Model.Node)
 	chosen, err := k.Parse(args)
 	switch {
 	case exited:

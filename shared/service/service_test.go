@@ -19,7 +19,9 @@ type greetCommand struct {
 	Name  string   `env:"TEST_GREET_NAME" default:"nobody"`
 	Tags  []string `env:"TEST_GREET_TAGS"`
 	Times int      `default:"1"`
+	Off   string   `env:"TEST_GREET_OFF" default:"on" empty:"off"`
 	Break bool
+	BusFlags
 }
 
 func (c *greetCommand) Run(ctx context.Context, env Env) error {
@@ -31,6 +33,9 @@ func (c *greetCommand) Run(ctx context.Context, env Env) error {
 	}
 	env.Logger.InfoContext(ctx, "greeting")
 	_, err := fmt.Fprintf(env.Stdout, "%s %d %v", c.Name, c.Times, c.Tags)
+	if c.Off != "on" {
+		_, err = fmt.Fprintf(env.Stdout, " off=%q", c.Off)
+	}
 	return err
 }
 
@@ -38,7 +43,8 @@ func TestSettingsAndExitCodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		args     []string
 		env      map[string]string
-		file     string
+		file     string // tocsin.yaml
+		other    string // other.yaml
 		code     int
 		out, err string
 	}{
@@ -55,6 +61,25 @@ func TestSettingsAndExitCodes(t *testing.T) {
 		"no command":                  {code: ExitUsage, err: "expected"},
 		"a failure is one line":       {args: []string{"greet", "--break"}, code: ExitFailed, err: "test: greet nobody: the door is shut; knock\n"},
 		"wrong use found by the code": {args: []string{"greet", "--times=-1"}, code: ExitUsage, err: "--times must not be negative"},
+		"a named file stands alone":   {args: []string{"greet", "--config=other.yaml"}, file: "name: file\n", other: "times: 2\n", out: "nobody 2 []"},
+		"and hides a broken default":  {args: []string{"--config", "other.yaml", "greet"}, file: "a: [", other: "name: other\n", out: "other 1 []"},
+		"a named file must be there":  {args: []string{"greet", "--config=none.yaml"}, code: ExitUsage, err: "none.yaml"},
+		"a wrong key in a named file": {args: []string{"greet", "--config=other.yaml"}, other: "colour: x\n", code: ExitUsage, err: `"colour" is no setting`},
+		"empty is not set":            {args: []string{"greet"}, env: map[string]string{"TEST_GREET_NAME": ""}, out: "nobody 1 []"},
+		"blank is not set":            {args: []string{"greet"}, env: map[string]string{"TEST_GREET_NAME": " \t"}, out: "nobody 1 []"},
+		"the file wins over empty":    {args: []string{"greet"}, file: "name: file\n", env: map[string]string{"TEST_GREET_NAME": ""}, out: "file 1 []"},
+		"empty log settings":          {args: []string{"greet"}, env: map[string]string{"TOCSIN_LOG_LEVEL": "", "TOCSIN_LOG_FORMAT": "", "TOCSIN_STATE_DIR": "", "TOCSIN_NATS_URL": ""}, out: "nobody 1 []", err: "level=INFO"},
+		"empty where that means off":  {args: []string{"greet"}, env: map[string]string{"TEST_GREET_OFF": ""}, out: `nobody 1 [] off=""`},
+		"a cluster":                   {args: []string{"greet", "--nats-url=nats://u:p@a:1,tls://b, c:3"}, out: "nobody"},
+		"websockets":                  {args: []string{"greet", "--nats-url=wss://a:1,ws://[::1]:80"}, out: "nobody"},
+		"colons are no URL":           {args: []string{"greet", "--nats-url=::::"}, code: ExitUsage, err: "--nats-url"},
+		"a broken host":               {args: []string{"greet", "--nats-url=http://[bad"}, code: ExitUsage, err: "--nats-url"},
+		"another scheme":              {args: []string{"greet", "--nats-url=http://a"}, code: ExitUsage, err: "must be one of nats, tls, ws, wss"},
+		"a port too many":             {args: []string{"greet", "--nats-url=nats://a:99999"}, code: ExitUsage, err: "65535"},
+		"no host":                     {args: []string{"greet", "--nats-url=nats://"}, code: ExitUsage, err: "no host"},
+		"one of two is wrong":         {args: []string{"greet", "--nats-url=nats://a,"}, code: ExitUsage, err: "no host"},
+		"two kinds":                   {args: []string{"greet", "--nats-url=nats://a,ws://b"}, code: ExitUsage, err: "mixed"},
+		"wrong in the environment":    {args: []string{"greet"}, env: map[string]string{"TOCSIN_NATS_URL": "::::"}, code: ExitUsage, err: "--nats-url"},
 		"help":                        {args: []string{"greet", "--help"}, out: "Usage: test greet"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -63,8 +88,11 @@ func TestSettingsAndExitCodes(t *testing.T) {
 			for k, v := range c.env {
 				t.Setenv(k, v)
 			}
-			if c.file != "" {
-				if err := os.WriteFile(filepath.Join(dir, "tocsin.yaml"), []byte(c.file), 0o600); err != nil {
+			for name, text := range map[string]string{"tocsin.yaml": c.file, "other.yaml": c.other} {
+				if text == "" {
+					continue
+				}
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,6 +59,49 @@ func isTerminal(w io.Writer) bool {
 	}
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// forgetEmpty makes environment variables that are set to nothing, or to white
+// space, count as not set, as a compose file or a shell leaves them where a
+// value is missing. A flag with the tag "empty" takes that for a value.
+func forgetEmpty(n *kong.Node) {
+	for _, f := range n.Flags {
+		if f.Tag.Has("empty") {
+			continue
+		}
+		f.Tag.Envs = slices.DeleteFunc(f.Tag.Envs, func(name string) bool {
+			return strings.TrimSpace(os.Getenv(name)) == ""
+		})
+		f.Envs = f.Tag.Envs
+	}
+	for _, child := range n.Children {
+		forgetEmpty(child)
+	}
+}
+
+// defaultFile is the settings file where none is named.
+const defaultFile = "tocsin.yaml"
+
+// loadDefaultFile reads defaultFile, if there, unless another file is named:
+// one that is named stands alone.
+func loadDefaultFile(k *kong.Kong, ctx *kong.Context, at *kong.Path) error {
+	if at.App == nil { // kong asks for each word of the command line
+		return nil
+	}
+	for _, word := range ctx.Path {
+		if word.Flag != nil && word.Flag.Name == "config" {
+			return nil
+		}
+	}
+	resolver, err := k.LoadConfig(defaultFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("%s: %w", defaultFile, err)
+	}
+	ctx.AddResolver(resolver)
+	return nil
 }
 
 // yamlSettings is a settings file: the long flag names of any command, with
