@@ -98,3 +98,13 @@ func TestListeningForOthers(t *testing.T) {
 		t.Errorf("exit %d: %s%s", code, stdout, stderr)
 	}
 }
+
+// TestNATSURLThatIsNone: every command that takes one says so.
+func TestNATSURLThatIsNone(t *testing.T) {
+	for _, command := range []string{"up", "ingest", "detector", "gateway", "tail", "doctor"} {
+		for _, url := range []string{"::::", "http://[bad"} {
+			usedWrongly(t, nil, "--nats-url", command, "--nats-url="+url)
+			usedWrongly(t, []string{"TOCSIN_NATS_URL=" + url}, "--nats-url", command)
+		}
+	}
+}

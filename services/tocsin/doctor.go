@@ -80,7 +80,7 @@ func (d *doctor) stateDir(context.Context) []finding {
 
 func (d *doctor) process(context.Context) []finding {
 	if d.flags.External() {
-		return []finding{{what: "bus", is: "external, " + d.flags.NATSURL}}
+		return []finding{{what: "bus", is: "external, " + withoutUsers(d.flags.NATSURL)}}
 	}
 	r, err := statedir.At(d.env.StateDir).Running()
 	if err != nil {

@@ -28,7 +28,7 @@ type upCommand struct {
 	service.BusFlags
 	ingest.Flags
 	NATSAddr   string        `name:"nats-addr" help:"Where the embedded NATS listens; port 0 picks a free one. Default: ${default}." default:"127.0.0.1:7422" env:"TOCSIN_NATS_ADDR" placeholder:"ADDR"`
-	NATSWSAddr string        `name:"nats-ws-addr" help:"Its websocket, for dashboards in a browser; empty turns it off. Default: ${default}." default:"127.0.0.1:7443" env:"TOCSIN_NATS_WS_ADDR" placeholder:"ADDR"`
+	NATSWSAddr string        `name:"nats-ws-addr" help:"Its websocket, for dashboards in a browser; empty, also in the environment, turns it off. Default: ${default}." default:"127.0.0.1:7443" env:"TOCSIN_NATS_WS_ADDR" empty:"off" placeholder:"ADDR"`
 	SyncAlways bool          `help:"Write each event through to the disk before it is acknowledged: survives a power cut, about 30 times slower." env:"TOCSIN_SYNC_ALWAYS"`
 	IdleExit   time.Duration `help:"End after this long without a gateway and without intake, such as 4h. Default: never." placeholder:"D"`
 }
