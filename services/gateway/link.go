@@ -235,7 +235,8 @@ func (l *link) clean(a alert.Alert) alert.Alert {
 	a.Title = untrusted.Cut(visible(a.Title), alert.MaxTitle)
 	a.Detail = untrusted.Cut(visible(a.Detail), alert.MaxDetail)
 	a.App, a.URL, a.DedupKey, a.Source = visible(a.App), visible(a.URL), visible(a.DedupKey), visible(a.Source)
-	a.ID, a.CorrelationID, a.Category = visible(a.ID), visible(a.CorrelationID), alert.Category(visible(string(a.Category)))
+	a.ID, a.CorrelationID, a.Revises = visible(a.ID), visible(a.CorrelationID), visible(a.Revises)
+	a.Category = alert.Category(visible(string(a.Category)))
 	visibleMembers(a.Context)
 	return a
 }
