@@ -26,7 +26,8 @@ const (
 
 // ciResult takes one CI result.
 func (h *handler) ciResult(r *http.Request) reply {
-	if _, refusal, ok := contentType(r, typeJSON, typeText); !ok {
+	media, refusal, ok := contentType(r, typeJSON, typeNDJSON, typeText)
+	if !ok {
 		return refusal
 	}
 	b, refusal, ok := h.read(r)
@@ -34,7 +35,7 @@ func (h *handler) ciResult(r *http.Request) reply {
 		return refusal
 	}
 	defer b.release()
-	result, msgs, refusal, ok := h.prepareResult(r, b.data)
+	result, msgs, refusal, ok := h.prepareResult(r, media, b.data)
 	if !ok {
 		return refusal
 	}
@@ -47,14 +48,17 @@ func (h *handler) ciResult(r *http.Request) reply {
 	return okReply()
 }
 
-func (h *handler) prepareResult(r *http.Request, data []byte) (ci.Result, []*nats.Msg, reply, bool) {
+func (h *handler) prepareResult(r *http.Request, media string, data []byte) (ci.Result, []*nats.Msg, reply, bool) {
 	done, err := h.work(r.Context())
 	if err != nil {
 		return ci.Result{}, nil, refusePublish(err), false
 	}
 	defer done()
-	if len(bytes.TrimSpace(data)) == 0 {
+	if data = bytes.TrimSpace(data); len(data) == 0 {
 		return ci.Result{}, nil, refuse(http.StatusBadRequest, "the body is empty: send one CI result, a JSON object with status"), false
+	}
+	if media == typeNDJSON && bytes.ContainsRune(data, '\n') {
+		return ci.Result{}, nil, refuse(http.StatusBadRequest, "send one CI result, on one line"), false
 	}
 	result, err := ci.Decode(data)
 	if err != nil {

@@ -17,14 +17,15 @@ type Masker interface {
 	String(string) string
 }
 
-// Bounds of texts, in characters; the bodies of requests are cut by the Masker.
+// Bounds of texts, in characters: longer ones are taken, and cut. The bodies of
+// requests are cut by the Masker.
 // With them one event fits into maxMessage whatever its characters are.
 const (
 	maxText    = 16 << 10 // message, error, reason
 	maxStack   = 32 << 10
 	maxURL     = 4 << 10
 	maxTarget  = 2 << 10
-	maxName    = 256
+	maxName    = 256      // app, session, method and the like
 	maxArgs    = 16 << 10 // all texts in args together
 	maxValues  = 500      // values in args together
 	maxDepth   = 16       // of values in args
@@ -58,10 +59,8 @@ func cleanEvents(events []telemetry.Event, m Masker, now time.Time) {
 }
 
 // cleanEvent makes an event fit to be stored: visible, masked, bounded, and
-// with a time. A payload that its kind doesn't name is an unknown field: it
-// goes, and is neither validated nor cleaned.
+// with a time.
 func cleanEvent(e *telemetry.Event, m Masker, now time.Time) {
-	keepPayload(e)
 	eachText(e, func(s *string, _ int) { *s = untrusted.Strip(*s) })
 	if l := e.Log; l != nil {
 		l.Args = stripArgs(l.Args)
@@ -84,28 +83,6 @@ func cleanEvent(e *telemetry.Event, m Masker, now time.Time) {
 	e.Time = e.Time.UTC()
 	if y := e.Time.Year(); e.Time.IsZero() || y < 1 || y > 9999 {
 		e.Time = now
-	}
-}
-
-// keepPayload drops what stands beside the payload that the kind names.
-func keepPayload(e *telemetry.Event) {
-	had := *e
-	e.Log, e.Network, e.Vitals, e.Action, e.Memory, e.Circuit, e.Security = nil, nil, nil, nil, nil, nil, nil
-	switch e.Kind {
-	case telemetry.KindLog:
-		e.Log = had.Log
-	case telemetry.KindNetwork:
-		e.Network = had.Network
-	case telemetry.KindVitals:
-		e.Vitals = had.Vitals
-	case telemetry.KindAction:
-		e.Action = had.Action
-	case telemetry.KindMemory:
-		e.Memory = had.Memory
-	case telemetry.KindCircuit:
-		e.Circuit = had.Circuit
-	case telemetry.KindSecurity:
-		e.Security = had.Security
 	}
 }
 

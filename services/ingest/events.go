@@ -3,7 +3,6 @@ package ingest
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -12,17 +11,15 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// maxBatch is how many events a request may hold.
-const maxBatch = 10_000
-
 const (
 	typeJSON   = "application/json"
 	typeNDJSON = "application/x-ndjson"
 	typeText   = "text/plain"
 )
 
-// events takes one event, an array of events, or one event a line. Of a batch
-// with a wrong event nothing is taken.
+// events takes one event, an array of events, or one event a line: as many as
+// maxBody has room for, which is some 28,000 of the smallest. Of a batch with a
+// wrong event nothing is taken.
 func (h *handler) events(r *http.Request) reply {
 	media, refusal, ok := contentType(r, typeJSON, typeNDJSON, typeText)
 	if !ok {
@@ -67,9 +64,6 @@ func (h *handler) prepare(r *http.Request, media string, data []byte) (batch, re
 	events, err := telemetry.Decode(form(media), data)
 	if err != nil {
 		return batch{}, refuseEvents(err, isBatch(media, data)), false
-	}
-	if len(events) > maxBatch {
-		return batch{}, refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("a batch must be at most %d events, not %d", maxBatch, len(events))), false
 	}
 	now := stamp(h.now())
 	kinds := make(map[telemetry.Kind]int, len(telemetry.Kinds()))

@@ -144,7 +144,7 @@ type unsized struct{ io.Reader }
 func withToken(c *Config) { c.Token = "s3cret" }
 
 func TestAnswers(t *testing.T) {
-	j := []string{"Content-Type", "application/json"}
+	j, nd := []string{"Content-Type", "application/json"}, []string{"Content-Type", "application/x-ndjson"}
 	with := func(header ...string) []string { return append(slices.Clone(j), header...) }
 	large := func() io.Reader { return strings.NewReader(strings.Repeat(" ", maxBody+1)) }
 	type answerCase struct {
@@ -173,6 +173,9 @@ func TestAnswers(t *testing.T) {
 		{name: "sendBeacon", status: 200, method: "POST", path: "/v1/events", body: text(logEvent), header: []string{"Content-Type", "text/plain;charset=UTF-8", "Origin", "http://localhost:3000"}},
 		{name: "a CI result", status: 200, method: "POST", path: "/ci-result", body: text(failure), header: j},
 		{name: "a CI result as text", status: 200, method: "POST", path: "/ci-result", body: text(failure), header: []string{"Content-Type", "text/plain"}},
+		{name: "a CI result as a line", status: 200, method: "POST", path: "/ci-result", body: text("\r\n" + failure + "\r\n"), header: nd},
+		{name: "a CI result on several lines", status: 200, method: "POST", path: "/ci-result", body: text("{\n" + failure[1:] + "\n"), header: j},
+		{name: "a beacon on several lines", status: 200, method: "POST", path: "/v1/events", body: text("{\n" + logEvent[1:] + "\n"), header: []string{"Content-Type", "text/plain"}},
 		{name: "a body without a length", status: 200, method: "POST", path: "/v1/events", body: unsized{text(logEvent)}, header: j},
 		{name: "alive", status: 200, method: "GET", path: "/healthz"},
 		{name: "alive, without a body", status: 200, method: "HEAD", path: "/healthz"},
@@ -184,6 +187,18 @@ func TestAnswers(t *testing.T) {
 		{name: "a wrong line", status: 400, method: "POST", path: "/v1/events", body: text(logEvent + "\n{"), header: []string{"Content-Type", "application/x-ndjson"}},
 		{name: "a wrong first line", status: 400, method: "POST", path: "/v1/events", body: text(`{"kind":"log"}` + "\n" + logEvent), header: []string{"Content-Type", "text/plain"}},
 		{name: "an array that breaks off", status: 400, method: "POST", path: "/v1/events", body: text("[" + logEvent + `,{"kind":`), header: j},
+		{name: "an array with a comma too many", status: 400, method: "POST", path: "/v1/events", body: text("[" + logEvent + ",]"), header: j},
+		{name: "an array that is not closed", status: 400, method: "POST", path: "/v1/events", body: text("[" + logEvent + "," + logEvent), header: j},
+		{name: "something behind an array", status: 400, method: "POST", path: "/v1/events", body: text("[" + logEvent + "]x"), header: j},
+		{name: "two objects on a line", status: 400, method: "POST", path: "/v1/events", body: text(logEvent + "\n" + logEvent + " " + logEvent), header: nd},
+		{name: "one object on two lines", status: 400, method: "POST", path: "/v1/events", body: text(logEvent + "\n{\n" + logEvent[1:]), header: nd},
+		{name: "two objects as JSON", status: 400, method: "POST", path: "/v1/events", body: text(logEvent + logEvent), header: j},
+		{name: "a number in args that no program can hold", status: 400, method: "POST", path: "/v1/events", body: text(`{"kind":"log","log":{"level":"info","message":"x","args":[1e999]}}`), header: j},
+		{name: "a header that is an object", status: 400, method: "POST", path: "/v1/events", body: text(`{"kind":"network","network":{"method":"GET","url":"/","status":200,"request_headers":{"a":{}}}}`), header: j},
+		{name: "two CI results on two lines", status: 400, method: "POST", path: "/ci-result", body: text(failure + "\n" + failure), header: nd},
+		{name: "two CI results on a line", status: 400, method: "POST", path: "/ci-result", body: text(failure + failure), header: nd},
+		{name: "one CI result on two lines", status: 400, method: "POST", path: "/ci-result", body: text("{\n" + failure[1:]), header: nd},
+		{name: "no line of CI", status: 400, method: "POST", path: "/ci-result", body: text("\n\n"), header: nd},
 		{name: "no object", status: 400, method: "POST", path: "/v1/events", body: text("7"), header: j},
 		{name: "no object in a batch", status: 400, method: "POST", path: "/v1/events", body: text("[" + logEvent + ",null]"), header: j},
 		{name: "no JSON", status: 400, method: "POST", path: "/v1/events", body: text("hello"), header: j},
@@ -238,10 +253,8 @@ func TestAnswers(t *testing.T) {
 		{name: "late", status: 408, method: "POST", path: "/v1/events", body: lateBody{}, header: j},
 		{name: "too large", status: 413, method: "POST", path: "/v1/events", body: large(), header: j},
 		{name: "too large without a length", status: 413, method: "POST", path: "/ci-result", body: unsized{large()}, header: j},
-		{name: "too many events", status: 413, method: "POST", path: "/v1/events", body: text(strings.Repeat(logEvent, maxBatch+1)), header: []string{"Content-Type", "text/plain"}},
 		{name: "no content type", status: 415, method: "POST", path: "/v1/events", body: text(logEvent)},
 		{name: "a form", status: 415, method: "POST", path: "/v1/events", body: text(logEvent), header: []string{"Content-Type", "application/x-www-form-urlencoded"}},
-		{name: "NDJSON of CI", status: 415, method: "POST", path: "/ci-result", body: text(failure), header: []string{"Content-Type", "application/x-ndjson"}},
 		{name: "two content types", status: 415, method: "POST", path: "/ci-result", body: text(failure), header: with("Content-Type", "text/plain")},
 		{name: "another charset", status: 415, method: "POST", path: "/v1/events", body: text(logEvent), header: []string{"Content-Type", "text/plain; charset=latin1"}},
 		{name: "compressed", status: 415, method: "POST", path: "/v1/events", body: text(logEvent), header: with("Content-Encoding", "gzip")},

@@ -54,15 +54,15 @@ func messages(events []telemetry.Event, from string) ([]*nats.Msg, error) {
 			g.open = slices.Grow(g.open, min(len(g.open)*len(events)*9/8, maxMessage))
 		}
 	}
+	var header nats.Header // one for all: a batch can be of thousands of apps
+	if from != "" {
+		header = nats.Header{bus.HeaderSender: {from}}
+	}
 	msgs := make([]*nats.Msg, 0, len(groups))
 	for _, g := range groups {
 		subject := bus.TelemetrySubject(g.app, g.kind)
 		for _, data := range append(g.full, append(g.open, ']')) {
-			m := &nats.Msg{Subject: subject, Data: data}
-			if from != "" {
-				m.Header = nats.Header{bus.HeaderSender: {from}}
-			}
-			msgs = append(msgs, m)
+			msgs = append(msgs, &nats.Msg{Subject: subject, Header: header, Data: data})
 		}
 	}
 	return msgs, nil

@@ -190,11 +190,12 @@ func TestABatchOfAsManyAppsAsEvents(t *testing.T) {
 	serveBus(t, dir)
 	url, _ := start(t, Config{Bus: bus.ConnConfig{Dir: dir}})
 	eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
-	events := make([]string, maxBatch)
+	const most = 20_000 // in a body of maxBody
+	events := make([]string, most)
 	for i := range events {
-		events[i] = fmt.Sprintf(`{"kind":"log","app":"a%d","log":{"level":"info","message":"x"}}`, i)
+		events[i] = fmt.Sprintf(`{"kind":"vitals","app":"a%d","vitals":{"cls":0}}`, i)
 	}
-	want := fmt.Sprintf(`{"ok":true,"accepted":%d}`, maxBatch)
+	want := fmt.Sprintf(`{"ok":true,"accepted":%d}`, most)
 	if status, _, body := send(t, "POST", url+"/v1/events", strings.Join(events, "\n")); status != 400 {
 		t.Errorf("lines as application/json: %d %s", status, body)
 	}

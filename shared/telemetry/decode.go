@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"math"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -52,35 +50,38 @@ func (e *FieldError) Error() string {
 // all: then the error is a *FieldError where it is about an event, and another
 // error where the body is not JSON of that form.
 //
-// Unknown fields are ignored, a missing app is DefaultApp. Limits on the size
-// of the body are the caller's.
+// Unknown fields are ignored, and so is a payload that the kind doesn't name: it
+// must be JSON and nothing more. A missing app is DefaultApp. Limits on the size
+// of the body are the caller's, and bound what the events take.
 func Decode(form Form, data []byte) ([]Event, error) {
-	data = bytes.TrimLeft(data, " \t\r\n")
-	if len(data) == 0 {
-		return nil, errors.New("the body is empty: send an event, an array of events, or one event a line")
-	}
-	var events []Event
-	var err error
+	data = bytes.Trim(data, space)
 	switch {
-	case data[0] == '[' && form != FormNDJSON:
-		events, err = decodeArray(data)
-	case form == FormJSON:
-		events = make([]Event, 1)
-		err = located(0, json.Unmarshal(data, &events[0], lenient), 0)
+	case len(data) == 0:
+		return nil, errors.New("the body is empty: send an event, an array of events, or one event a line")
+	case form == FormNDJSON:
+		return decodeLines(data)
+	case data[0] == '[':
+		return decodeArray(data, (*Event).Validate)
+	case form == FormAny && isLines(data):
+		return decodeLines(data)
 	default:
-		events, err = decodeSequence(data)
+		return decodeOne(data)
 	}
-	if err != nil {
-		return nil, err
-	}
-	for i := range events {
-		if events[i].App == "" {
-			events[i].App = DefaultApp
-		}
-		if err := events[i].Validate(); err != nil {
-			err.Index = i
-			return nil, err
-		}
+}
+
+// space is what JSON allows between values.
+const space = " \t\r\n"
+
+// isLines says whether a body is NDJSON and not one object on several lines.
+func isLines(data []byte) bool {
+	line, _, more := bytes.Cut(data, []byte("\n"))
+	return more && jsontext.Value(line).IsValid(lenient)
+}
+
+func decodeOne(data []byte) ([]Event, error) {
+	r, events := newReader(data), make([]Event, 1)
+	if err := r.whole(&events[0], nil); err != nil {
+		return nil, located(err, 0, 0)
 	}
 	return events, nil
 }
@@ -92,59 +93,80 @@ const (
 	maxRoom    = 128
 )
 
-func decodeArray(data []byte) ([]Event, error) {
-	events := make([]Event, 0, min(len(data)/smallEvent+1, maxRoom))
-	err := json.Unmarshal(data, &events, lenient)
-	return events, located(0, err, 1)
+func room(data []byte) []Event { return make([]Event, 0, min(len(data)/smallEvent+1, maxRoom)) }
+
+// next adds a zero event, and gives it with the one before it, if any.
+func next(events []Event) (all []Event, e, before *Event) {
+	n := len(events)
+	events = append(events, Event{})
+	if n > 0 {
+		before = &events[n-1]
+	}
+	return events, &events[n], before
 }
 
-func decodeSequence(data []byte) ([]Event, error) {
-	var events []Event
-	dec := jsontext.NewDecoder(bytes.NewReader(data), lenient)
-	for i := 0; ; i++ {
-		var e Event
-		err := json.UnmarshalDecode(dec, &e)
-		if errors.Is(err, io.EOF) {
-			return events, nil
+// decodeLines reads one event a line. An object on two lines is wrong, and so
+// are two objects on one line.
+func decodeLines(data []byte) ([]Event, error) {
+	events, r := room(data), newReader(nil)
+	for line := range bytes.Lines(data) {
+		if line = bytes.Trim(line, space); len(line) == 0 {
+			continue
+		}
+		r.reset(line)
+		var e, before *Event
+		events, e, before = next(events)
+		if err := r.whole(e, before); err != nil {
+			return nil, located(err, len(events)-1, 0)
+		}
+	}
+	return events, nil
+}
+
+// decodeArray reads an array of events and checks each.
+func decodeArray(data []byte, check func(*Event) *FieldError) ([]Event, error) {
+	events, r := room(data), newReader(data)
+	if err := r.begin('[', ""); err != nil {
+		return nil, located(err, 0, 1)
+	}
+	for r.dec.PeekKind() != ']' {
+		var e, before *Event
+		events, e, before = next(events)
+		err := r.event(e, before)
+		if err == nil {
+			err = failed(check(e))
 		}
 		if err != nil {
-			return nil, located(i, err, 0)
+			return nil, located(err, len(events)-1, 1)
 		}
-		events = append(events, e)
 	}
+	if _, err := r.dec.ReadToken(); err != nil {
+		return nil, located(err, len(events), 1)
+	}
+	if !r.ended() {
+		return nil, errors.New("malformed JSON: something stands behind the array")
+	}
+	return events, nil
 }
 
-// located turns a decoder's error into one that names the event and the field.
-// The first depth tokens of the decoder's pointer are the event's place.
-func located(index int, err error, depth int) error {
-	if err == nil {
-		return nil
+// located says which event of a body an error is about. The first depth tokens
+// of the decoder's pointer are the event's place.
+func located(err error, index, depth int) error {
+	var field *FieldError
+	if errors.As(err, &field) {
+		field.Index = index
+		return field
 	}
-	var typed *json.SemanticError
 	var broken *jsontext.SyntacticError
-	var pointer jsontext.Pointer
-	switch {
-	case errors.As(err, &typed):
-		pointer = typed.JSONPointer
-	case errors.As(err, &broken):
-		pointer = broken.JSONPointer
-	default:
+	if !errors.As(err, &broken) {
 		return fmt.Errorf("malformed JSON: %w", err)
 	}
-	tokens := strings.Split(strings.TrimPrefix(string(pointer), "/"), "/")
-	if pointer == "" {
-		tokens = nil
+	tokens := slices.Collect(broken.JSONPointer.Tokens())
+	return &FieldError{
+		Index:  index,
+		Field:  strings.Join(tokens[min(depth, len(tokens)):], "."),
+		Reason: "is malformed JSON: " + withoutPointer(broken),
 	}
-	if depth == 1 && len(tokens) > 0 {
-		if i, err := strconv.Atoi(tokens[0]); err == nil {
-			index, tokens = i, tokens[1:]
-		}
-	}
-	field := strings.Join(tokens, ".")
-	if typed == nil {
-		return &FieldError{Index: index, Field: field, Reason: "is malformed JSON: " + withoutPointer(broken)}
-	}
-	return &FieldError{Index: index, Field: field, Reason: "must be " + wanted(tokens)}
 }
 
 // withoutPointer is the decoder's own words; the pointer is said before them.
@@ -153,67 +175,6 @@ func withoutPointer(err *jsontext.SyntacticError) string {
 		return strings.TrimPrefix(err.Err.Error(), "jsontext: ")
 	}
 	return "syntax error"
-}
-
-// wanted says which type a field has.
-func wanted(tokens []string) string {
-	if len(tokens) == 0 {
-		return "a JSON object"
-	}
-	if w, ok := types[strings.Join(tokens, ".")]; ok {
-		return w
-	}
-	if len(tokens) > 2 { // headers and args
-		return "a string, a number or a boolean"
-	}
-	return "a string"
-}
-
-// types names the types of the fields that are no strings.
-var types = map[string]string{
-	"time":                     "an RFC 3339 time such as 2026-01-28T14:30:00.000Z",
-	"log":                      "an object",
-	"network":                  "an object",
-	"vitals":                   "an object",
-	"action":                   "an object",
-	"memory":                   "an object",
-	"circuit":                  "an object",
-	"security":                 "an object",
-	"log.args":                 "an array",
-	"network.status":           "a whole number from 0 to 599",
-	"network.duration_ms":      "a number of milliseconds",
-	"network.request_headers":  "an object of strings",
-	"network.response_headers": "an object of strings",
-	"vitals.fcp_ms":            "a number of milliseconds",
-	"vitals.lcp_ms":            "a number of milliseconds",
-	"vitals.inp_ms":            "a number of milliseconds",
-	"vitals.ttfb_ms":           "a number of milliseconds",
-	"vitals.load_ms":           "a number of milliseconds",
-	"vitals.cls":               "a number",
-	"memory.used_bytes":        "a number of bytes",
-	"memory.limit_bytes":       "a number of bytes",
-}
-
-// statusMissing marks a request without a status while it is validated: a
-// missing one is an error, and 0 is not.
-const statusMissing = math.MinInt
-
-// UnmarshalJSONFrom tells a missing status from 0.
-func (n *Network) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	type plain Network
-	var p struct {
-		plain
-		Status *int `json:"status"`
-	}
-	if err := json.UnmarshalDecode(dec, &p); err != nil {
-		return err
-	}
-	*n = Network(p.plain)
-	n.Status = statusMissing
-	if p.Status != nil {
-		n.Status = *p.Status
-	}
-	return nil
 }
 
 // Encode writes events as one message of the bus: a JSON array.
@@ -228,14 +189,9 @@ func Encode(events []Event) ([]byte, error) {
 // DecodeMessage reads a message of the bus. It doesn't validate: what stands
 // on the bus was accepted.
 func DecodeMessage(data []byte) ([]Event, error) {
-	var events []Event
-	if err := json.Unmarshal(data, &events, lenient); err != nil {
+	events, err := decodeArray(data, func(*Event) *FieldError { return nil })
+	if err != nil {
 		return nil, fmt.Errorf("decode events: %w", err)
-	}
-	for i := range events {
-		if events[i].App == "" {
-			events[i].App = DefaultApp
-		}
 	}
 	return events, nil
 }

@@ -64,12 +64,16 @@ const (
 
 // Log is a line that an app or a page wrote.
 type Log struct {
-	Level   Level  `json:"level"`
+	Level Level `json:"level"`
+	// Message may be empty, as console.log("") has it.
 	Message string `json:"message"`
 	Stack   string `json:"stack,omitempty"`
 	// Source is file:line:col.
 	Source string `json:"source,omitempty"`
 	Args   []any  `json:"args,omitempty"`
+
+	// noMessage tells a missing message from an empty one for Validate.
+	noMessage bool
 }
 
 // Network is a request that an app or a page made.

@@ -1,32 +1,19 @@
 package telemetry
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
 
-// Bounds on names, in bytes. Longer texts are cut by the intake; a name that
-// long is a mistake and refused.
-const (
-	MaxApp     = 128
-	MaxSession = 256
-)
-
-// maxStatus is the highest HTTP status.
-const maxStatus = 599
+// maxStatus is the highest status: three digits, as HTTP has them (RFC 9110,
+// section 15). Some servers use those above 599.
+const maxStatus = 999
 
 // Validate says what of an event is not allowed. It returns a *FieldError of
 // index 0, or nil.
 func (e *Event) Validate() *FieldError {
-	if !slices.Contains(Kinds(), e.Kind) {
-		return wrong("kind", "must be one of "+list(Kinds()))
-	}
-	if len(e.App) > MaxApp {
-		return wrong("app", fmt.Sprintf("must be at most %d bytes", MaxApp))
-	}
-	if len(e.Session) > MaxSession {
-		return wrong("session", fmt.Sprintf("must be at most %d bytes", MaxSession))
+	if !slices.Contains(kinds, e.Kind) {
+		return wrong("kind", "must be one of "+list(kinds))
 	}
 	switch e.Kind {
 	case KindLog:
@@ -52,6 +39,15 @@ func missing(k Kind) *FieldError {
 	return wrong(string(k), "is required for an event of kind "+string(k))
 }
 
+// failed is e as an error: a nil *FieldError is not a nil error.
+func failed(e *FieldError) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
+
+// required refuses an empty text too: a name that is empty names nothing.
 func required(field, value string) *FieldError {
 	if value == "" {
 		return wrong(field, "is required")
@@ -88,10 +84,13 @@ func (l *Log) validate() *FieldError {
 	if l == nil {
 		return missing(KindLog)
 	}
-	return first(
-		oneOf("log.level", l.Level, LevelDebug, LevelInfo, LevelWarn, LevelError),
-		required("log.message", l.Message),
-	)
+	if e := oneOf("log.level", l.Level, LevelDebug, LevelInfo, LevelWarn, LevelError); e != nil {
+		return e
+	}
+	if l.noMessage {
+		return required("log.message", "")
+	}
+	return nil
 }
 
 func (n *Network) validate() *FieldError {
