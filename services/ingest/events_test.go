@@ -188,3 +188,15 @@ func TestSplittingKeepsEveryEventInOrder(t *testing.T) {
 		}
 	})
 }
+
+// TestManyFailures: as many as a body has room for are taken, and of them as
+// many kept as a message has room for.
+func TestManyFailures(t *testing.T) {
+	body := `{"status":"failure","failures":[` + strings.Repeat(`{},`, 300_000) + `{}]}`
+	for _, m := range post(t, pathCIResult, body) {
+		r, err := ci.Decode(m.Data)
+		if err != nil || len(m.Data) > maxResult || len(r.Failures) < 10_000 {
+			t.Errorf("%d bytes with %d failures: %v", len(m.Data), len(r.Failures), err)
+		}
+	}
+}

@@ -18,6 +18,7 @@ func TestDecode(t *testing.T) {
 		"null failures":            {in: `{"status":"success","failures":null}`},
 		"unknown fields":           {in: `{"status":"error","runner":{"os":"linux"}}`},
 		"a lone surrogate":         {in: `{"status":"error","summary":"\ud83d"}`},
+		"many failures":            {in: `{"status":"failure","failures":[` + strings.Repeat(`{},`, 20_000) + `{}]}`},
 		"no status":                {in: `{}`, field: "status", text: "success, failure, error"},
 		"another status":           {in: `{"status":"cancelled"}`, field: "status", text: "success, failure, error"},
 		"another source":           {in: `{"status":"error","source":"jenkins"}`, field: "source", text: "github-actions, gitlab-ci, custom"},
