@@ -82,6 +82,14 @@ func BenchmarkCIResultOverHTTP(b *testing.B) {
 	}
 }
 
+// BenchmarkCIResultsAtOnce is the same with many senders, who wait for each
+// other's turns.
+func BenchmarkCIResultsAtOnce(b *testing.B) {
+	server := benchBus(b)
+	fillView(b, server, ci.Kept-1, 0)
+	overHTTP(b, server, pathCIResult, failure, 1, senders)
+}
+
 // fillView stores n results of other commits with that many failures.
 func fillView(b *testing.B, server *bus.Server, n, cases int) {
 	c, err := bus.Connect(b.Context(), bus.ConnConfig{Name: "fill", Role: bus.RoleIngest, Server: server, Logger: quiet()})
@@ -94,11 +102,11 @@ func fillView(b *testing.B, server *bus.Server, n, cases int) {
 		for range cases {
 			result.Failures = append(result.Failures, ci.Failure{Name: "test_login", Message: "Expected 200, got 401"})
 		}
-		msgs, err := resultMessages(result)
+		writes, err := writesOf(result)
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := c.JS.PublishMsg(b.Context(), msgs[1]); err != nil {
+		if _, err := c.JS.PublishMsg(b.Context(), writes.view); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -35,53 +35,58 @@ func (h *handler) ciResult(r *http.Request) reply {
 		return refusal
 	}
 	defer b.release()
-	result, msgs, refusal, ok := h.prepareResult(r, media, b.data)
+	result, writes, refusal, ok := h.prepareResult(r, media, b.data)
 	if !ok {
 		return refusal
 	}
-	if err := h.publish(r.Context(), msgs...); err != nil {
+	if err := h.publish(r.Context(), writes.log); err != nil {
 		return refusePublish(err)
 	}
-	h.sink.Tidy(r.Context())
+	if err := h.sink.Show(r.Context(), writes.view); err != nil {
+		return refusePublish(err)
+	}
 	h.metrics.ciResults.WithLabelValues(result.Status).Inc()
 	h.accepted()
 	return okReply()
 }
 
-func (h *handler) prepareResult(r *http.Request, media string, data []byte) (ci.Result, []*nats.Msg, reply, bool) {
+func (h *handler) prepareResult(r *http.Request, media string, data []byte) (ci.Result, resultWrites, reply, bool) {
 	done, err := h.work(r.Context())
 	if err != nil {
-		return ci.Result{}, nil, refusePublish(err), false
+		return ci.Result{}, resultWrites{}, refusePublish(err), false
 	}
 	defer done()
 	if data = bytes.TrimSpace(data); len(data) == 0 {
-		return ci.Result{}, nil, refuse(http.StatusBadRequest, "the body is empty: send one CI result, a JSON object with status"), false
+		return ci.Result{}, resultWrites{}, refuse(http.StatusBadRequest, "the body is empty: send one CI result, a JSON object with status"), false
 	}
 	if media == typeNDJSON && bytes.ContainsRune(data, '\n') {
-		return ci.Result{}, nil, refuse(http.StatusBadRequest, "send one CI result, on one line"), false
+		return ci.Result{}, resultWrites{}, refuse(http.StatusBadRequest, "send one CI result, on one line"), false
 	}
 	result, err := ci.Decode(data)
 	if err != nil {
-		return ci.Result{}, nil, refuse(http.StatusBadRequest, err.Error()), false
+		return ci.Result{}, resultWrites{}, refuse(http.StatusBadRequest, err.Error()), false
 	}
 	cleanResult(&result, h.masker)
-	msgs, err := resultMessages(result)
+	writes, err := writesOf(result)
 	if err != nil {
-		return ci.Result{}, nil, refuse(http.StatusInternalServerError, err.Error()), false
+		return ci.Result{}, resultWrites{}, refuse(http.StatusInternalServerError, err.Error()), false
 	}
-	return result, msgs, reply{}, true
+	return result, writes, reply{}, true
 }
 
-// resultMessages are the writes of one result: first the detector's log, then
-// the view of the newest.
-func resultMessages(result ci.Result) ([]*nats.Msg, error) {
+// resultWrites are the writes of one result: first the detector's log, then the
+// view of the newest.
+type resultWrites struct{ log, view *nats.Msg }
+
+func writesOf(result ci.Result) (resultWrites, error) {
 	data, err := encodeResult(result)
 	if err != nil {
-		return nil, err
+		return resultWrites{}, err
 	}
-	return []*nats.Msg{
-		{Subject: bus.SubjectIntakeCI, Data: data},
-		{Subject: bus.CIResultSubject(result.Source, commitToken(result), result.Name, result.Status), Data: data},
+	subject := bus.CIResultSubject(result.Source, commitToken(result), result.Name, result.Status)
+	return resultWrites{
+		log:  &nats.Msg{Subject: bus.SubjectIntakeCI, Data: data},
+		view: &nats.Msg{Subject: subject, Data: data},
 	}, nil
 }
 

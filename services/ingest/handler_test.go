@@ -35,7 +35,9 @@ type fakeSink struct {
 	mu            sync.Mutex
 	msgs          []*nats.Msg
 	err, notReady error
-	tidied        int
+	// showErr is what the view answers.
+	showErr error
+	shown   int
 	// during is called while a write is under way.
 	during func()
 }
@@ -52,10 +54,14 @@ func (f *fakeSink) Publish(_ context.Context, msgs ...*nats.Msg) error {
 	return f.err
 }
 
-func (f *fakeSink) Tidy(context.Context) {
+func (f *fakeSink) Show(_ context.Context, result *nats.Msg) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.tidied++
+	if f.showErr == nil {
+		f.msgs = append(f.msgs, result)
+		f.shown++
+	}
+	return f.showErr
 }
 
 func (f *fakeSink) Ready(context.Context) error { return f.notReady }
@@ -286,8 +292,8 @@ func TestAnswers(t *testing.T) {
 		if stored := len(c.sink.msgs) > 0; stored != (accepted == 1) || stored && w.Code != 200 {
 			t.Errorf("%s: %d messages stored, %d times told, status %d", c.name, len(c.sink.msgs), accepted, w.Code)
 		}
-		if result := len(c.sink.msgs) > 0 && c.path == "/ci-result"; result != (c.sink.tidied == 1) {
-			t.Errorf("%s: tidied %d times", c.name, c.sink.tidied)
+		if result := len(c.sink.msgs) > 0 && c.path == "/ci-result"; result != (c.sink.shown == 1) {
+			t.Errorf("%s: shown %d times", c.name, c.sink.shown)
 		}
 		if h.load.used.Load() != 0 || h.load.requests.Load() != c.crowd {
 			t.Errorf("%s: %d bytes and %d requests are still under way", c.name, h.load.used.Load(), h.load.requests.Load())
@@ -295,6 +301,23 @@ func TestAnswers(t *testing.T) {
 		fmt.Fprintf(&golden, "=== %s\n%s %s\n%s\n", c.name, c.method, c.path, render(w.Result()))
 	}
 	compare(t, "testdata/answers.golden", golden.Bytes())
+}
+
+// TestAResultThatTheViewLacks is in the detector's log, and refused all the
+// same: what is answered with 2xx is wholly there.
+func TestAResultThatTheViewLacks(t *testing.T) {
+	for err, want := range map[error]int{errCrowded: 503, bus.ErrAway: 503, bus.ErrBusy: 429} {
+		s := &fakeSink{showErr: err}
+		h := testHandler(s, func(c *Config) { c.Accepted = func() { t.Error("told as accepted") } })
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, ask("POST", pathCIResult, strings.NewReader(failure), "Content-Type", typeJSON))
+		if w.Code != want || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), err.Error()) {
+			t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+		}
+		if len(s.msgs) != 1 || s.msgs[0].Subject != bus.SubjectIntakeCI {
+			t.Errorf("%d messages are stored", len(s.msgs))
+		}
+	}
 }
 
 func compare(t *testing.T, file string, got []byte) {

@@ -44,7 +44,7 @@ func newMetrics(r *prometheus.Registry) *metrics {
 			"Reports of the intake about itself that were dropped because too many waited for the bus."),
 		publishSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "tocsin", Subsystem: "ingest", Name: "publish_seconds",
-			Help:    "Time from the first message of a request to its last acknowledgement.",
+			Help:    "Time from the first message of a request to the last acknowledgement of the stream TELEMETRY.",
 			Buckets: []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}),
 		page: promhttp.HandlerFor(r, promhttp.HandlerOpts{}),

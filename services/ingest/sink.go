@@ -21,9 +21,9 @@ type sink interface {
 	// Publish returns when all messages are stored. Its errors are those of
 	// bus.Publisher.
 	Publish(ctx context.Context, msgs ...*nats.Msg) error
-	// Tidy deletes from the view of CI results what the newest update. It is
-	// called once they are stored, and can only fail to tidy.
-	Tidy(ctx context.Context)
+	// Show writes a result to the view of CI results, and deletes from it what
+	// that makes outdated. Its errors are those of Publish, or errCrowded.
+	Show(ctx context.Context, result *nats.Msg) error
 	// Ready says why a write would not succeed now, or nil.
 	Ready(ctx context.Context) error
 }
@@ -133,8 +133,10 @@ func (s *busSink) Publish(ctx context.Context, msgs ...*nats.Msg) error {
 	return err
 }
 
-// Tidy brings the view of CI results up to date.
-func (s *busSink) Tidy(ctx context.Context) { s.view.tidy(ctx, s.link.Load().conn) }
+// Show brings the view of CI results up to date.
+func (s *busSink) Show(ctx context.Context, result *nats.Msg) error {
+	return s.view.put(ctx, s.link.Load().conn, func(ctx context.Context) error { return s.Publish(ctx, result) })
+}
 
 // broken says why writes are not even tried.
 func (s *busSink) broken() error {

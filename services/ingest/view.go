@@ -2,8 +2,8 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -20,6 +20,10 @@ const (
 	// tidyRest is the pause after a failure: a bus that does not allow it, or
 	// is slow, holds up one answer in that time and not each.
 	tidyRest = 10 * time.Second
+	// turnTimeout bounds how long a result waits for those before it. A turn
+	// takes less than a millisecond, so it is reached by a bus that hangs: then
+	// as many answers as may be under way end at this bound, and not one by one.
+	turnTimeout = 5 * time.Second
 )
 
 // results is the stream of the newest results, as a bus.Conn gives it.
@@ -34,20 +38,26 @@ type results interface {
 // A result is written first and what it updates is deleted after that, so the
 // end of the process at any moment loses nothing. It can leave a double, which
 // readers leave out by ci.Newest, and which the next result takes away. What is
-// outdated follows from the order in the stream alone. Whoever writes at the
-// same time, here or in another process, comes to the same decisions.
+// outdated follows from the order in the stream alone. Another process that
+// writes at the same time comes to the same decisions.
+//
+// Within this process one result at a time is written and tidied up after: the
+// stream has little room, and many updates of one result at once would push the
+// others out of it before anything is deleted.
 type view struct {
 	log *slog.Logger
-	// turn has room for the one who is tidying.
+	// turn has room for the one who is writing.
 	turn chan struct{}
-	// begun counts the looks at the stream.
-	begun atomic.Uint64
 	// rest is when to try again after a failure. It and known belong to the turn.
 	rest time.Time
 	// known is what the last look found, because decoding took most of the time
 	// of a look: at most tidyLimit results without their texts.
 	known map[place]ci.Result
 }
+
+// errCrowded says that a result is in the log and not in the view. Whoever
+// sends it again does no harm: it updates itself.
+var errCrowded = errors.New("too many CI results wait to be stored: try again later")
 
 // place is where a message is. The time tells it from one of a stream that has
 // been made anew.
@@ -58,26 +68,41 @@ type place struct {
 
 func newView(log *slog.Logger) *view { return &view{log: log, turn: make(chan struct{}, 1)} }
 
-// tidy deletes what is outdated. It is called after a result was stored, and
-// takes at most tidyTimeout. What it can't do is left for the next.
-func (v *view) tidy(ctx context.Context, r results) {
-	before := v.begun.Load()
-	// Who sent the result may have gone: it is stored all the same.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTimeout)
+// put waits for its turn, writes a result and deletes what it makes outdated.
+// Its error is that of write, or errCrowded after turnTimeout. The result is in
+// the detector's log by now, so whether its sender has gone makes no difference.
+func (v *view) put(ctx context.Context, r results, write func(context.Context) error) error {
+	ctx = context.WithoutCancel(ctx)
+	if !v.enter(ctx) {
+		return errCrowded
+	}
+	defer func() { <-v.turn }()
+	if err := write(ctx); err != nil {
+		return err
+	}
+	v.tidy(ctx, r)
+	return nil
+}
+
+func (v *view) enter(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
 	defer cancel()
 	select {
 	case v.turn <- struct{}{}:
-		defer func() { <-v.turn }()
+		return true
 	case <-ctx.Done():
-		return // those before are not through: it is they who say why
+		return false
 	}
-	if v.begun.Load() != before {
-		return // someone has looked after our result was stored, and is through
-	}
+}
+
+// tidy deletes what is outdated. It takes at most tidyTimeout; what it can't do
+// is left for the next.
+func (v *view) tidy(ctx context.Context, r results) {
 	if time.Now().Before(v.rest) {
 		return
 	}
-	v.begun.Add(1)
+	ctx, cancel := context.WithTimeout(ctx, tidyTimeout)
+	defer cancel()
 	if err := v.deleteOutdated(ctx, r); err != nil {
 		v.rest = time.Now().Add(tidyRest)
 		v.log.Warn("outdated CI results stay in the stream until a later one is stored", "error", err, "pause", tidyRest)

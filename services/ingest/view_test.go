@@ -21,6 +21,7 @@ import (
 // fakeResults is a stream of results that fails from some deletion on.
 type fakeResults struct {
 	stored []bus.Message
+	last   uint64 // sequence
 	// left is how many deletions succeed; below 0 means all.
 	left  int
 	looks int
@@ -53,8 +54,9 @@ func (f *fakeResults) Delete(_ context.Context, _ string, seq uint64) error {
 func (f *fakeResults) write(text string) {
 	for _, word := range strings.Fields(text) {
 		name, status, _ := strings.Cut(word, ":")
+		f.last++
 		f.stored = append(f.stored, bus.Message{
-			Seq:  uint64(100 + len(f.stored)),
+			Seq:  f.last,
 			Data: fmt.Appendf(nil, `{"status":%q,"commit":"c1","name":%q}`, status, name),
 		})
 	}
@@ -122,7 +124,7 @@ func TestAStreamMadeAnew(t *testing.T) {
 	v, f := newView(quiet()), &fakeResults{left: -1}
 	f.write("a:failure")
 	v.tidy(t.Context(), f)
-	f.stored = nil
+	f.stored, f.last = nil, 0
 	f.write("b:failure a:failure")
 	for i := range f.stored {
 		f.stored[i].Time = arrival
@@ -146,43 +148,76 @@ func TestTidyRestsAfterAFailure(t *testing.T) {
 			t.Errorf("%d looks, %d stored", f.looks, len(f.stored))
 		}
 		time.Sleep(time.Nanosecond)
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel() // the sender has gone
-		v.tidy(ctx, f)
+		v.tidy(t.Context(), f)
 		if f.looks != 2 || len(f.stored) != 1 {
 			t.Errorf("%d looks, %d stored", f.looks, len(f.stored))
 		}
 	})
 }
 
-// TestManyShareALook: those who wait while one looks need one more look between
-// them, because the first may have begun before their results were stored.
-func TestManyShareALook(t *testing.T) {
+// TestOneResultAtATime: however many come at once, the stream never holds more
+// than one result that is not tidied up after.
+func TestOneResultAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, f := newView(quiet()), &fakeResults{left: -1}
-		var waiting sync.WaitGroup
+		f.write("a:error b:error")
+		most := 0
 		f.during = func() {
-			f.during = nil
-			for range 20 {
-				waiting.Go(func() { v.tidy(t.Context(), f) })
-			}
+			most = max(most, len(f.stored))
 			time.Sleep(time.Millisecond)
 		}
-		v.tidy(t.Context(), f)
-		waiting.Wait()
-		if f.looks != 2 {
-			t.Errorf("%d looks", f.looks)
+		var writing sync.WaitGroup
+		for range 20 {
+			writing.Go(func() {
+				if err := v.put(t.Context(), f, func(context.Context) error { f.write("b:error"); return nil }); err != nil {
+					t.Error(err)
+				}
+			})
 		}
-		f.during = func() {
-			f.during = nil
-			began := time.Now()
-			v.tidy(t.Context(), f)
-			if took := time.Since(began); took != tidyTimeout {
-				t.Errorf("waited for %s", took)
-			}
+		writing.Wait()
+		if got := names(t, f.stored, false); got != "a:error b:error" || most != 3 || f.looks != 20 {
+			t.Errorf("%s are stored, %d at most, %d looks", got, most, f.looks)
 		}
-		v.tidy(t.Context(), f)
 	})
+}
+
+// TestATurnIsWaitedForSoLong: a bus that hangs holds up nobody for longer.
+func TestATurnIsWaitedForSoLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, f := newView(quiet()), &fakeResults{left: -1}
+		hanging, release := make(chan struct{}), make(chan struct{})
+		var first sync.WaitGroup
+		first.Go(func() {
+			err := v.put(t.Context(), f, func(context.Context) error { close(hanging); <-release; return bus.ErrUnacknowledged })
+			if !errors.Is(err, bus.ErrUnacknowledged) || f.looks != 0 {
+				t.Errorf("%v, %d looks", err, f.looks)
+			}
+		})
+		<-hanging
+		began := time.Now()
+		err := v.put(t.Context(), f, func(context.Context) error { t.Error("two at once"); return nil })
+		if took := time.Since(began); !errors.Is(err, errCrowded) || took != turnTimeout {
+			t.Errorf("%v after %s", err, took)
+		}
+		close(release)
+		first.Wait()
+		f.write("a:error")
+		if err := v.put(t.Context(), f, func(context.Context) error { return nil }); err != nil || f.looks != 1 {
+			t.Errorf("%v, %d looks", err, f.looks)
+		}
+	})
+}
+
+// TestASenderThatHasGone: its result is in the log, so the view gets it too.
+func TestASenderThatHasGone(t *testing.T) {
+	v, f := newView(quiet()), &fakeResults{left: -1}
+	f.write("a:failure")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := v.put(ctx, f, func(ctx context.Context) error { f.write("a:failure"); return ctx.Err() })
+	if err != nil || len(f.stored) != 1 {
+		t.Errorf("%v, %d are stored", err, len(f.stored))
+	}
 }
 
 // ready starts an intake on dir, or joins the bus of cfg, and waits for it.
@@ -271,6 +306,39 @@ func TestUpdatesPushNobodyOut(t *testing.T) {
 	}
 	if got := names(t, inStream(t, bus.ConnConfig{Dir: dir}), false); got != "a:error b:error c:error d:error e:error f:error g:error h:error i:error j:error" {
 		t.Error(got)
+	}
+}
+
+// TestUpdatesAtOncePushNobodyOut: as above, but many report the same result at
+// the same time.
+func TestUpdatesAtOncePushNobodyOut(t *testing.T) {
+	const clients, posts = 32, 64
+	dir := openDir(t, t.TempDir())
+	serveBus(t, dir)
+	url := ready(t, Config{Bus: bus.ConnConfig{Dir: dir}})
+	for _, name := range strings.Fields("a b c d e f g h i j") {
+		postResult(t, url, "abc", name+":error")
+	}
+	work := make(chan struct{}, posts)
+	for range posts {
+		work <- struct{}{}
+	}
+	close(work)
+	var posting sync.WaitGroup
+	for range clients {
+		posting.Go(func() {
+			for range work {
+				postResult(t, url, "abc", "k:error")
+			}
+		})
+	}
+	posting.Wait()
+	if got := names(t, inStream(t, bus.ConnConfig{Dir: dir}), false); got != "b:error c:error d:error e:error f:error g:error h:error i:error j:error k:error" {
+		t.Error(got)
+	}
+	log := stored(t, dir, bus.RoleDetector, bus.StreamTelemetry, func(m []bus.Message) bool { return len(m) == 10+posts })
+	if last := log[len(log)-1]; last.Subject != bus.SubjectIntakeCI {
+		t.Errorf("the detector's log ends in %s", last.Subject)
 	}
 }
 
