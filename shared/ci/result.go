@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -74,7 +75,11 @@ func decodeError(err error) error {
 	var typed *json.SemanticError
 	if errors.As(err, &typed) && typed.JSONPointer != "" {
 		field := strings.ReplaceAll(strings.TrimPrefix(string(typed.JSONPointer), "/"), "/", ".")
-		return &FieldError{Field: field, Reason: "must be " + wanted(field)}
+		reason := "must be " + wanted(field)
+		if errors.Is(err, strconv.ErrRange) {
+			reason += ", no larger than 1.8e308"
+		}
+		return &FieldError{Field: field, Reason: reason}
 	}
 	if errors.As(err, &typed) {
 		return errors.New("a CI result must be a JSON object")

@@ -24,6 +24,7 @@ func TestDecode(t *testing.T) {
 		"another source":           {in: `{"status":"error","source":"jenkins"}`, field: "source", text: "github-actions, gitlab-ci, custom"},
 		"a status of another type": {in: `{"status":1}`, field: "status", text: "a string"},
 		"a duration in words":      {in: `{"status":"error","duration_ms":"45s"}`, field: "duration_ms", text: "a number"},
+		"a duration too large":     {in: `{"status":"error","duration_ms":1e999}`, field: "duration_ms", text: "milliseconds, no larger than 1.8e308"},
 		"a negative duration":      {in: `{"status":"error","duration_ms":-1}`, field: "duration_ms", text: "negative"},
 		"failures as a text":       {in: `{"status":"error","failures":"two"}`, field: "failures", text: "array"},
 		"a failure as a text":      {in: `{"status":"error","failures":["a"]}`, field: "failures.0", text: "object"},
