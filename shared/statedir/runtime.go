@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -62,8 +64,12 @@ func (d Dir) Lock() (*Lock, error) {
 		return nil, fmt.Errorf("lock state directory: %w", err)
 	}
 	if !ok {
-		running, _ := d.readRuntime() // it may still be starting: then the pid is 0
-		return nil, &RunningError{PID: running.PID, Path: d.path}
+		return nil, &RunningError{PID: d.holder(), Path: d.path}
+	}
+	// Whoever can't read runtime.json, or comes before it, finds the pid here.
+	pid := fmt.Appendln(nil, os.Getpid())
+	if err := os.WriteFile(filepath.Join(d.path, lockFile), pid, ownerOnlySecret); err != nil {
+		return nil, errors.Join(fmt.Errorf("write the pid into the lock: %w", err), f.Unlock())
 	}
 	// What a killed process left behind would send gateways to a dead port.
 	if err := os.Remove(filepath.Join(d.path, runtimeFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -90,38 +96,60 @@ func (l *Lock) Release() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	return errors.Join(err, l.file.Unlock())
+	return errors.Join(err, os.Truncate(filepath.Join(l.dir.path, lockFile), 0), l.file.Unlock())
+}
+
+// holder is the process that has the lock, as far as it has said so, else 0.
+func (d Dir) holder() int {
+	if r, err := d.readRuntime(); err == nil {
+		return r.PID
+	}
+	data, err := os.ReadFile(filepath.Join(d.path, lockFile))
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil {
+		return 0 // not written yet
+	}
+	return pid
 }
 
 // Running says what runs on the directory. Its error is ErrNotRunning when
 // nobody holds the lock, whatever a dead process left in runtime.json, and also
-// while a bus is still starting.
+// while a bus is still starting. Other errors say what to do.
 func (d Dir) Running() (Runtime, error) {
-	r, err := d.readRuntime()
-	if err != nil {
-		return Runtime{}, err
+	r, readErr := d.readRuntime()
+	if errors.Is(readErr, ErrNotRunning) {
+		return Runtime{}, readErr
 	}
 	held, err := d.held()
-	if err != nil {
+	switch {
+	case err != nil:
 		return Runtime{}, err
-	}
-	if !held {
+	case !held:
 		return Runtime{}, ErrNotRunning
+	case readErr != nil:
+		return Runtime{}, fmt.Errorf("%w: stop tocsin up (pid %d) and start it again: it writes the file anew", readErr, d.holder())
 	}
 	return r, nil
 }
 
 func (d Dir) readRuntime() (Runtime, error) {
 	var r Runtime
-	data, err := os.ReadFile(filepath.Join(d.path, runtimeFile))
+	file := filepath.Join(d.path, runtimeFile)
+	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, ErrNotRunning
 	}
 	if err != nil {
-		return r, fmt.Errorf("read runtime.json: %w", err)
+		return r, fmt.Errorf("read %s: %w", file, err)
 	}
 	if err := json.Unmarshal(data, &r); err != nil {
-		return r, fmt.Errorf("read runtime.json: %w: remove it and start tocsin up again", err)
+		return Runtime{}, fmt.Errorf("read %s: %w", file, err)
+	}
+	if r.PID <= 0 {
+		return Runtime{}, fmt.Errorf("read %s: there is no pid in it", file)
 	}
 	return r, nil
 }

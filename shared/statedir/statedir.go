@@ -65,10 +65,31 @@ func Open(path string) (Dir, error) {
 	if err := d.checkWritable(); err != nil {
 		return Dir{}, err
 	}
-	if err := d.checkVersion(); err != nil {
+	marked, err := d.checkVersion()
+	if err == nil && !marked {
+		err = d.mark()
+	}
+	if err != nil {
 		return Dir{}, err
 	}
 	return d, nil
+}
+
+// Inspect says what is wrong with a state directory, as Open does, and makes
+// nothing. Its error wraps fs.ErrNotExist where there is none yet.
+func Inspect(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("look at state directory: %w", err)
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s is no directory: choose another with TOCSIN_STATE_DIR", path)
+	}
+	d := Dir{path: path}
+	if _, err := d.checkVersion(); err != nil {
+		return err
+	}
+	return d.checkWritable()
 }
 
 func (d Dir) checkWritable() error {
@@ -84,20 +105,24 @@ func (d Dir) checkWritable() error {
 	return nil
 }
 
-func (d Dir) checkVersion() error {
-	file := filepath.Join(d.path, versionFile)
-	got, err := os.ReadFile(file)
+// checkVersion says whether the directory is marked with this version.
+func (d Dir) checkVersion() (marked bool, err error) {
+	got, err := os.ReadFile(filepath.Join(d.path, versionFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := writeAtomic(file, []byte(Version+"\n")); err != nil {
-			return fmt.Errorf("mark state directory: %w", err)
-		}
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return fmt.Errorf("read the version of the state directory: %w", err)
+		return false, fmt.Errorf("read the version of the state directory: %w", err)
 	}
 	if v := strings.TrimSpace(string(got)); v != Version {
-		return fmt.Errorf("%w: %s is of version %.20q, this tocsin wants %q: use the tocsin that made it, or another TOCSIN_STATE_DIR", ErrVersion, d.path, v, Version)
+		return false, fmt.Errorf("%w: %s is of version %.20q, this tocsin wants %q: use the tocsin that made it, or another TOCSIN_STATE_DIR", ErrVersion, d.path, v, Version)
+	}
+	return true, nil
+}
+
+func (d Dir) mark() error {
+	if err := writeAtomic(filepath.Join(d.path, versionFile), []byte(Version+"\n")); err != nil {
+		return fmt.Errorf("mark state directory: %w", err)
 	}
 	return nil
 }
@@ -110,30 +135,6 @@ func (d Dir) JetStream() string { return filepath.Join(d.path, jetStreamDir) }
 
 // Log is the file into which a bus that was started in the background logs.
 func (d Dir) Log() string { return filepath.Join(d.path, logFile) }
-
-// Credential is the file that holds the secret of a role on the bus.
-func (d Dir) Credential(role string) string {
-	return filepath.Join(d.path, credentialsDir, role+".nk")
-}
-
-// CreateCredential stores the secret of a role, readable by the owner alone.
-// Where the role has one already it changes nothing and its error wraps
-// fs.ErrExist: two processes that start at once agree on the first.
-func (d Dir) CreateCredential(role string, secret []byte) error {
-	file := d.Credential(role)
-	if err := os.MkdirAll(filepath.Dir(file), ownerOnly); err != nil {
-		return fmt.Errorf("create credentials directory: %w", err)
-	}
-	tmp, err := writeTemp(file, secret)
-	if err != nil {
-		return fmt.Errorf("write credential of %s: %w", role, err)
-	}
-	defer func() { _ = os.Remove(tmp) }() // the link, if any, stays
-	if err := os.Link(tmp, file); err != nil {
-		return fmt.Errorf("write credential of %s: %w", role, err)
-	}
-	return nil
-}
 
 // writeAtomic replaces a file as a whole, so that a reader or a crash never
 // sees half of it.

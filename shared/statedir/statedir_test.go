@@ -2,6 +2,7 @@ package statedir_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -116,5 +117,94 @@ func TestTheFirstCredentialStays(t *testing.T) {
 	entries, err := os.ReadDir(filepath.Dir(d.Credential("gateway")))
 	if err != nil || len(entries) != 1 {
 		t.Fatalf("left behind: %v, %v", entries, err)
+	}
+}
+
+// TestWithoutRuntimeJSONTheLockSaysWho: while it starts, and when the file is
+// damaged under it.
+func TestWithoutRuntimeJSONTheLockSaysWho(t *testing.T) {
+	d := open(t)
+	lock, err := d.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(d.Path(), "runtime.json")
+	for _, content := range []string{"", "garbage", `{"pid":`, "null", "{}"} {
+		if content != "" {
+			if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := d.Running()
+			if err == nil || errors.Is(err, statedir.ErrNotRunning) || !strings.Contains(err.Error(), fmt.Sprintf("pid %d", os.Getpid())) || !strings.Contains(err.Error(), file) {
+				t.Errorf("%s: running: %v", content, err)
+			}
+		}
+		_, err := d.Lock()
+		var running *statedir.RunningError
+		if !errors.As(err, &running) || running.PID != os.Getpid() {
+			t.Errorf("%q: second lock: %v", content, err)
+		}
+	}
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("garbage"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Running(); !errors.Is(err, statedir.ErrNotRunning) {
+		t.Errorf("garbage of a dead process: %v", err)
+	}
+}
+
+func TestInspectMakesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "none")
+	if err := statedir.Inspect(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("nothing there: %v", err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it was made: %v", err)
+	}
+	empty := t.TempDir()
+	if err := statedir.Inspect(empty); err != nil {
+		t.Errorf("empty: %v", err)
+	}
+	if entries, err := os.ReadDir(empty); err != nil || len(entries) != 0 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+	d := open(t)
+	if err := statedir.Inspect(d.Path()); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(d.Path(), "VERSION"), []byte("99\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := statedir.Inspect(d.Path()); !errors.Is(err, statedir.ErrVersion) {
+		t.Errorf("another version: %v", err)
+	}
+	if err := statedir.Inspect(filepath.Join(d.Path(), "VERSION")); err == nil || !strings.Contains(err.Error(), "no directory") {
+		t.Errorf("a file: %v", err)
+	}
+}
+
+func TestExposedCredentialsAreMended(t *testing.T) {
+	d := open(t)
+	if _, _, err := d.ReadCredential("gateway"); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("none yet: %v", err)
+	}
+	if err := d.CreateCredential("gateway", []byte("secret")); err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []fs.FileMode{0o600, 0o640, 0o604, 0o602, 0o400, 0o777} {
+		if err := os.Chmod(d.Credential("gateway"), mode); err != nil {
+			t.Fatal(err)
+		}
+		secret, exposed, err := d.ReadCredential("gateway")
+		if err != nil || string(secret) != "secret" || exposed != (mode&0o077 != 0) {
+			t.Errorf("%o: %s, %t, %v", mode, secret, exposed, err)
+		}
+		info, err := os.Stat(d.Credential("gateway"))
+		if err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%o: left at %o, %v", mode, info.Mode().Perm(), err)
+		}
 	}
 }
