@@ -22,6 +22,9 @@ var (
 	// ErrStore says that the embedded server can't write its store. It has to be
 	// started anew, once the cause is gone.
 	ErrStore = errors.New("the bus can't write its store")
+	// ErrKey says that a role's key on the bus can't be used: its file is missing
+	// or damaged, or the bus does not know it.
+	ErrKey = errors.New("the key for the bus can't be used")
 	// ErrBusy says that the bound of unacknowledged messages is reached. It
 	// passes as soon as acknowledgements arrive.
 	ErrBusy = errors.New("the bus is busy: too many messages wait for their acknowledgement")

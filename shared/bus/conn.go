@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"strings"
 	"time"
@@ -53,7 +52,8 @@ type Conn struct {
 	JS jetstream.JetStream
 
 	changes chan struct{}
-	server  *Server // nil unless it is in this process
+	server  *Server         // nil unless it is in this process
+	dialer  *stateDirDialer // nil unless it is found by its state directory
 }
 
 // Connect makes a connection. With Dir or URL it returns at once, whether or
@@ -67,6 +67,9 @@ func Connect(_ context.Context, cfg ConnConfig) (*Conn, error) {
 	}
 	if c.NC, err = nats.Connect(url, opts...); err != nil {
 		return nil, fmt.Errorf("connect %s to the bus: %w", cfg.Role, err)
+	}
+	if c.dialer != nil {
+		c.dialer.conn.Store(c.NC)
 	}
 	c.JS, err = jetstream.New(c.NC, jetstream.WithDefaultTimeout(requestTimeout))
 	if err != nil {
@@ -109,11 +112,7 @@ func (c *Conn) options(cfg ConnConfig) ([]nats.Option, string, error) {
 	}
 	switch {
 	case cfg.Server != nil:
-		key, err := cfg.Server.key(cfg.Role)
-		if err != nil {
-			return nil, "", err
-		}
-		auth, err := keyOption(key)
+		auth, err := keyOption(cfg.Server.keys[cfg.Role])
 		return append(opts, nats.InProcessServer(cfg.Server.ns), auth), "", err
 	case cfg.URL != "":
 		if cfg.Creds == "" {
@@ -122,14 +121,9 @@ func (c *Conn) options(cfg ConnConfig) ([]nats.Option, string, error) {
 		auth, err := credsFile(cfg.Creds)
 		return append(opts, auth), cfg.URL, err
 	default:
-		key, err := credential(cfg.Dir, cfg.Role)
-		if err != nil {
-			return nil, "", err
-		}
-		auth, err := keyOption(key)
-		dialer := &stateDirDialer{dir: cfg.Dir}
-		return append(opts, auth, nats.SetCustomDialer(dialer), nats.SkipHostLookup(), nats.IgnoreDiscoveredServers()),
-			"nats://" + runtimeHost, err
+		c.dialer = newStateDirDialer(cfg.Dir, cfg.Role, log)
+		return append(opts, c.dialer.key.option(), nats.SetCustomDialer(c.dialer), nats.SkipHostLookup(), nats.IgnoreDiscoveredServers(),
+			nats.ReconnectErrHandler(c.dialer.warn)), "nats://" + runtimeHost, nil
 	}
 }
 
@@ -137,28 +131,6 @@ func (c *Conn) options(cfg ConnConfig) ([]nats.Option, string, error) {
 // at once, and a bus that stays away costs next to nothing.
 func reconnectDelay(attempts int) time.Duration {
 	return min(minReconnectDelay<<min(attempts, 6), maxReconnectDelay)
-}
-
-// runtimeHost stands for the address that runtime.json has.
-const runtimeHost = "runtime.json.invalid:4222"
-
-// stateDirDialer dials the bus that runs on a state directory now.
-type stateDirDialer struct{ dir statedir.Dir }
-
-func (d *stateDirDialer) Dial(network, _ string) (net.Conn, error) {
-	r, err := d.dir.Running()
-	if err != nil {
-		return nil, err
-	}
-	addr, err := hostPort(r.NATSURL)
-	if err != nil {
-		return nil, fmt.Errorf("dial the bus of runtime.json: %w", err)
-	}
-	// The client asks for a connection without a context; this is its time-out.
-	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
-	defer cancel()
-	var dialer net.Dialer
-	return dialer.DialContext(ctx, network, addr)
 }
 
 // changed tells Changes, which remembers one signal.
@@ -179,10 +151,29 @@ func (c *Conn) Connected() bool { return c.NC.IsConnected() }
 // usable is nil, or says what is known to be wrong without asking the bus.
 func (c *Conn) usable() error {
 	if !c.Connected() {
+		if why := c.Why(); why != nil {
+			return fmt.Errorf("%w: %w", ErrAway, why)
+		}
 		return ErrAway
 	}
 	if c.server != nil {
 		return c.server.Fault()
+	}
+	return nil
+}
+
+// Why is nil, or wraps ErrKey and says why the bus does not let us in, and what
+// to do. A bus that is only away has no such reason.
+func (c *Conn) Why() error {
+	switch {
+	case c.Connected():
+		return nil
+	case errors.Is(c.NC.LastError(), nats.ErrAuthorization) && c.dialer != nil:
+		return fmt.Errorf("%w: the bus does not know the one in %s: restart tocsin up", ErrKey, c.dialer.file())
+	case errors.Is(c.NC.LastError(), nats.ErrAuthorization):
+		return fmt.Errorf("%w: the bus does not know it: check TOCSIN_NATS_CREDS", ErrKey)
+	case c.dialer != nil:
+		return c.dialer.refused()
 	}
 	return nil
 }

@@ -1,17 +1,9 @@
 package bus
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nkeys"
 
 	"github.com/tocsin-bus/tocsin/shared/query"
-	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
 // Role is who a connection is on the bus, and so what it may do there.
@@ -88,68 +80,4 @@ func (r Role) permissions() *server.Permissions {
 		p.Response = &server.ResponsePermission{MaxMsgs: 1, Expires: queryTimeout}
 	}
 	return p
-}
-
-// credentials makes the roles' NKEYs where they are missing and returns the
-// users that the embedded server lets in. The seeds stay in the state
-// directory; the server and the wire only ever see public keys and signatures.
-func credentials(dir statedir.Dir) ([]*server.NkeyUser, error) {
-	users := make([]*server.NkeyUser, 0, len(Roles()))
-	for _, role := range Roles() {
-		key, err := credential(dir, role)
-		if err != nil {
-			return nil, err
-		}
-		public, err := key.PublicKey()
-		if err != nil {
-			return nil, fmt.Errorf("read the public key of %s: %w", role, err)
-		}
-		users = append(users, &server.NkeyUser{Nkey: public, Permissions: role.permissions()})
-	}
-	return users, nil
-}
-
-// credential reads a role's key, or makes it. Services may ask before the bus
-// has ever run; whoever comes first makes the key.
-func credential(dir statedir.Dir, role Role) (nkeys.KeyPair, error) {
-	file := dir.Credential(string(role))
-	seed, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = makeCredential(dir, role); err == nil {
-			seed, err = os.ReadFile(file)
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read credential of %s: %w", role, err)
-	}
-	key, err := nkeys.ParseDecoratedNKey(seed)
-	if err != nil {
-		return nil, fmt.Errorf("read credential of %s: %w: remove %s and start again", role, err, file)
-	}
-	return key, nil
-}
-
-func makeCredential(dir statedir.Dir, role Role) error {
-	key, err := nkeys.CreateUser()
-	if err != nil {
-		return fmt.Errorf("make a key: %w", err)
-	}
-	seed, err := key.Seed()
-	if err != nil {
-		return fmt.Errorf("make a key: %w", err)
-	}
-	err = dir.CreateCredential(string(role), append(seed, '\n'))
-	if errors.Is(err, fs.ErrExist) {
-		return nil // another process was faster
-	}
-	return err
-}
-
-// keyOption proves a role to the server by its key.
-func keyOption(key nkeys.KeyPair) (nats.Option, error) {
-	public, err := key.PublicKey()
-	if err != nil {
-		return nil, fmt.Errorf("read the public key: %w", err)
-	}
-	return nats.Nkey(public, key.Sign), nil
 }

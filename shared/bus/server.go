@@ -2,13 +2,10 @@ package bus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -34,8 +31,6 @@ const (
 	// syncInterval is how much acknowledged data a power cut may cost. The end
 	// of the process, even by kill -9, costs nothing.
 	syncInterval = 5 * time.Second
-	// startTimeout is how long the server may take to recover its store.
-	startTimeout = 30 * time.Second
 )
 
 // ServerConfig says how to embed a server.
@@ -59,8 +54,7 @@ type ServerConfig struct {
 // Server is an embedded NATS server with JetStream, provisioned and ready.
 type Server struct {
 	ns    *server.Server
-	dir   statedir.Dir
-	admin nkeys.KeyPair
+	keys  map[Role]nkeys.KeyPair
 	ws    *websocketProxy
 	log   *slog.Logger
 	fault *atomic.Pointer[string]
@@ -74,7 +68,11 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	users, err := credentials(cfg.Dir)
+	keys, err := makeKeys(cfg.Dir, cfg.Logger)
+	if err != nil {
+		return nil, err
+	}
+	known, err := users(keys)
 	if err != nil {
 		return nil, err
 	}
@@ -82,21 +80,26 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the credential of the provisioner: %w", err)
 	}
+	keys[provisioner] = admin
 	public, err := admin.PublicKey()
 	if err != nil {
 		return nil, fmt.Errorf("make the credential of the provisioner: %w", err)
 	}
-	opts.Nkeys = slices.Concat(users, []*server.NkeyUser{{Nkey: public}})
+	known = append(known, &server.NkeyUser{Nkey: public})
+	opts.Nkeys = known
 
 	ns, err := server.NewServer(opts)
 	if err != nil {
 		return nil, fmt.Errorf("prepare the embedded NATS server: %w", err)
 	}
-	fatal := make(chan string, 1)
-	s := &Server{ns: ns, dir: cfg.Dir, admin: admin, log: cfg.Logger, fault: &atomic.Pointer[string]{}}
-	ns.SetLoggerV2(&serverLog{log: cfg.Logger.With("component", "nats"), fatal: fatal, fault: s.fault}, false, false, false)
-	ns.Start()
-	if err := s.ready(ctx, fatal); err != nil {
+	says := &serverLog{
+		log: cfg.Logger.With("component", "nats"), store: opts.StoreDir,
+		fatal: make(chan string, 1), damage: make(chan damage, maxDamage), fault: &atomic.Pointer[string]{},
+	}
+	s := &Server{ns: ns, keys: keys, log: cfg.Logger, fault: says.fault}
+	ns.SetLoggerV2(says, false, false, false)
+	ns.Start() // returns when the store is read
+	if err := s.ready(ctx, says); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("start the embedded NATS server on %s: %w", cfg.Addr, err)
 	}
@@ -164,26 +167,6 @@ func splitAddr(addr string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// ready waits until clients can connect and the store is recovered.
-func (s *Server) ready(ctx context.Context, fatal <-chan string) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case msg := <-fatal:
-			return errors.New(msg)
-		case <-ctx.Done():
-			return fmt.Errorf("wait for it to be ready: %w", context.Cause(ctx))
-		case <-tick.C:
-		}
-		if s.ns.ReadyForConnections(time.Millisecond) && s.ns.Healthz(nil).StatusCode == http.StatusOK {
-			return nil
-		}
-	}
-}
-
 func (s *Server) provision(ctx context.Context) error {
 	c, err := Connect(ctx, ConnConfig{Name: "tocsin provisioner", Server: s, Role: provisioner, Logger: s.log})
 	if err != nil {
@@ -236,60 +219,4 @@ func (s *Server) Close() {
 	}
 	s.ns.Shutdown()
 	s.ns.WaitForShutdown()
-}
-
-// key is the key of a role on this server.
-func (s *Server) key(role Role) (nkeys.KeyPair, error) {
-	if role == provisioner {
-		return s.admin, nil
-	}
-	return credential(s.dir, role)
-}
-
-// serverLog writes the server's log lines to slog. It keeps the first fatal one,
-// because Start itself returns no error, and the first that says that the store
-// can't be written, because publishers then only see that nobody answers.
-type serverLog struct {
-	log   *slog.Logger
-	fatal chan<- string
-	fault *atomic.Pointer[string]
-}
-
-func (l *serverLog) Noticef(f string, v ...any) { l.log.Debug(fmt.Sprintf(f, v...)) }
-func (l *serverLog) Debugf(string, ...any)      {}
-func (l *serverLog) Tracef(string, ...any)      {}
-
-func (l *serverLog) Errorf(f string, v ...any) {
-	l.log.Error(fmt.Sprintf(f, v...))
-	if len(v) == 0 || !strings.Contains(strings.ToLower(f), "critical write error") {
-		return
-	}
-	text := fmt.Sprint(v[len(v)-1])
-	l.fault.CompareAndSwap(nil, &text)
-}
-
-func (l *serverLog) Warnf(f string, v ...any) {
-	level := slog.LevelWarn
-	if strings.HasPrefix(f, "Websocket not configured with TLS") {
-		level = slog.LevelDebug // it is reached through our guard only, on loopback
-	}
-	l.log.Log(context.Background(), level, fmt.Sprintf(f, v...))
-}
-
-func (l *serverLog) Fatalf(f string, v ...any) {
-	msg := fmt.Sprintf(f, v...)
-	l.log.Error(msg)
-	select {
-	case l.fatal <- msg:
-	default:
-	}
-}
-
-// hostPort is the address inside a URL.
-func hostPort(raw string) (string, error) {
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" {
-		return "", fmt.Errorf("%q is not a URL with a host", raw)
-	}
-	return u.Host, nil
 }

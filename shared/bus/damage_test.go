@@ -1,0 +1,97 @@
+package bus_test
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+)
+
+// TestADamagedStoreIsToldAtOnce, with the file and what to do, and is left as
+// it is.
+func TestADamagedStoreIsToldAtOnce(t *testing.T) {
+	for name, damage := range map[string]func(t *testing.T, stream string) (file string){
+		"the description is cut off": func(t *testing.T, stream string) string {
+			file := filepath.Join(stream, "meta.inf")
+			if err := os.Truncate(file, 20); err != nil {
+				t.Fatal(err)
+			}
+			return file
+		},
+		"the description is empty": func(t *testing.T, stream string) string {
+			file := filepath.Join(stream, "meta.inf")
+			if err := os.Truncate(file, 0); err != nil {
+				t.Fatal(err)
+			}
+			return file
+		},
+		"the checksum is wrong": func(t *testing.T, stream string) string {
+			if err := os.WriteFile(filepath.Join(stream, "meta.sum"), []byte("0123456789abcdef"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return filepath.Join(stream, "meta.inf")
+		},
+		"the checksum is missing": func(t *testing.T, stream string) string {
+			file := filepath.Join(stream, "meta.sum")
+			if err := os.Remove(file); err != nil {
+				t.Fatal(err)
+			}
+			return file
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := openDir(t)
+			_, stop := serve(t, dir)
+			stop()
+			stream := filepath.Join(dir.JetStream(), "jetstream", "$G", "streams", bus.StreamAlerts)
+			file := damage(t, stream)
+			before, err := os.ReadDir(stream)
+			if err != nil {
+				t.Fatal(err)
+			}
+			begun := time.Now()
+			s, err := bus.StartServer(t.Context(), bus.ServerConfig{Dir: dir, Addr: "127.0.0.1:0", Logger: quiet()})
+			if err == nil {
+				s.Close()
+				t.Fatal("it started")
+			}
+			if took := time.Since(begun); took > 5*time.Second {
+				t.Errorf("it took %s", took)
+			}
+			for _, want := range []string{file, "move it away", "restore " + stream + " "} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%v: no %q", err, want)
+				}
+			}
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("not one line: %v", err)
+			}
+			after, err := os.ReadDir(stream)
+			if err != nil || len(after) != len(before) {
+				t.Errorf("%d files became %d, %v", len(before), len(after), err)
+			}
+			// What the message advises helps.
+			if err := os.Rename(stream, filepath.Join(t.TempDir(), "kept")); err != nil {
+				t.Fatal(err)
+			}
+			serve(t, dir)
+		})
+	}
+}
+
+func TestAStartThatIsCalledOffEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s, err := bus.StartServer(ctx, bus.ServerConfig{
+		Dir: openDir(t), Addr: "127.0.0.1:0", Logger: quiet(), WSGuard: func(*http.Request) error { return nil },
+	})
+	if err == nil {
+		s.Close()
+		t.Fatal("it started")
+	}
+}

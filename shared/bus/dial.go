@@ -1,0 +1,146 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"sync/atomic"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/tocsin-bus/tocsin/shared/statedir"
+)
+
+// runtimeHost stands for the address that runtime.json has.
+const runtimeHost = "runtime.json.invalid:4222"
+
+// stateDirDialer dials the bus that runs on a state directory now, with the key
+// that lies there now. Both may be there only after a connection was asked for,
+// and be others when it is made again.
+type stateDirDialer struct {
+	dir  statedir.Dir
+	role Role
+	log  *slog.Logger
+	// conn is set once the client has made its connection.
+	conn atomic.Pointer[nats.Conn]
+	key  *lateKey
+	// why is the last reason why the key can't be used, or nil.
+	why atomic.Pointer[error]
+	// told is the reason that was logged last; the client's callbacks own it.
+	told string
+}
+
+func newStateDirDialer(dir statedir.Dir, role Role, log *slog.Logger) *stateDirDialer {
+	d := &stateDirDialer{dir: dir, role: role, log: log, key: &lateKey{}}
+	if pair, err := readKey(dir, role, log); err == nil {
+		_ = d.key.set(pair) // Dial says what is wrong with it
+	}
+	return d
+}
+
+// Dial connects to the bus. The client calls it under its own lock.
+func (d *stateDirDialer) Dial(network, _ string) (net.Conn, error) {
+	r, err := d.dir.Running()
+	if err != nil {
+		d.why.Store(nil)
+		return nil, err
+	}
+	err = d.renewKey()
+	d.why.Store(&err)
+	if err != nil {
+		return nil, err
+	}
+	addr, err := hostPort(r.NATSURL)
+	if err != nil {
+		return nil, fmt.Errorf("dial the bus of runtime.json: %w", err)
+	}
+	// The client asks for a connection without a context; this is its time-out.
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	defer cancel()
+	var dialer net.Dialer
+	return dialer.DialContext(ctx, network, addr)
+}
+
+// errEarly says that the client is still being made: it tries again.
+var errEarly = errors.New("the connection is not made yet")
+
+// renewKey takes the key that lies in the state directory.
+func (d *stateDirDialer) renewKey() error {
+	pair, err := readKey(d.dir, d.role, d.log)
+	if err != nil {
+		return err
+	}
+	before := d.key.public
+	if err := d.key.set(pair); err != nil || d.key.public == before {
+		return err
+	}
+	nc := d.conn.Load()
+	if nc == nil {
+		d.key.public = before
+		return errEarly
+	}
+	// The client has no call for a key that changes. It dials and then proves
+	// its key under one lock, which is held here.
+	nc.Opts.Nkey = d.key.public
+	return nil
+}
+
+// refused is nil, or why the key could not be used when last dialled.
+func (d *stateDirDialer) refused() error {
+	if err := d.why.Load(); err != nil && errors.Is(*err, ErrKey) {
+		return *err
+	}
+	return nil
+}
+
+func (d *stateDirDialer) file() string { return d.dir.Credential(string(d.role)) }
+
+// warn logs why the key can't be used, each reason once.
+func (d *stateDirDialer) warn(_ *nats.Conn, err error) {
+	text := ""
+	if errors.Is(err, ErrKey) {
+		text = err.Error()
+	}
+	if text != d.told && text != "" {
+		d.log.Warn("no way to the bus", "error", text)
+	}
+	d.told = text
+}
+
+// lateKey is a key that may change from one connection to the next. The
+// client's lock guards it.
+type lateKey struct {
+	pair   nkeys.KeyPair
+	public string
+}
+
+func (k *lateKey) set(pair nkeys.KeyPair) error {
+	public, err := pair.PublicKey()
+	if err != nil {
+		return fmt.Errorf("%w: read its public part: %w", ErrKey, err)
+	}
+	k.pair, k.public = pair, public
+	return nil
+}
+
+func (k *lateKey) option() nats.Option {
+	return nats.Nkey(k.public, func(nonce []byte) ([]byte, error) {
+		if k.pair == nil {
+			return nil, ErrKey
+		}
+		return k.pair.Sign(nonce)
+	})
+}
+
+// hostPort is the address inside a URL.
+func hostPort(raw string) (string, error) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return "", fmt.Errorf("%q is not a URL with a host", raw)
+	}
+	return u.Host, nil
+}

@@ -1,0 +1,90 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/tocsin-bus/tocsin/shared/statedir"
+)
+
+// makeKeys reads the roles' keys, and makes those that are missing. Only the
+// process that embeds the server does: a key that it does not know opens
+// nothing.
+func makeKeys(dir statedir.Dir, log *slog.Logger) (map[Role]nkeys.KeyPair, error) {
+	keys := make(map[Role]nkeys.KeyPair, len(Roles()))
+	for _, role := range Roles() {
+		key, err := readKey(dir, role, log)
+		if errors.Is(err, fs.ErrNotExist) {
+			if err = makeKey(dir, role); err == nil {
+				key, err = readKey(dir, role, log)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		keys[role] = key
+	}
+	return keys, nil
+}
+
+// users are whom the embedded server lets in. The seeds stay in the state
+// directory; the server and the wire only ever see public keys and signatures.
+func users(keys map[Role]nkeys.KeyPair) ([]*server.NkeyUser, error) {
+	list := make([]*server.NkeyUser, 0, len(keys))
+	for role, key := range keys {
+		public, err := key.PublicKey()
+		if err != nil {
+			return nil, fmt.Errorf("read the public key of %s: %w", role, err)
+		}
+		list = append(list, &server.NkeyUser{Nkey: public, Permissions: role.permissions()})
+	}
+	return list, nil
+}
+
+// readKey reads a role's key. Its error wraps ErrKey, and fs.ErrNotExist where
+// there is none.
+func readKey(dir statedir.Dir, role Role, log *slog.Logger) (nkeys.KeyPair, error) {
+	file := dir.Credential(string(role))
+	seed, exposed, err := dir.ReadCredential(string(role))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %w: restart tocsin up, which makes it, or name the bus with --nats-url where it is an external one", ErrKey, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrKey, file, err)
+	}
+	if exposed {
+		log.Warn("others could read a key of the bus; now they can't: remove it and restart tocsin up if they may have", "file", file)
+	}
+	key, err := nkeys.ParseDecoratedNKey(seed)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w: remove it and restart tocsin up", ErrKey, file, err)
+	}
+	return key, nil
+}
+
+func makeKey(dir statedir.Dir, role Role) error {
+	key, err := nkeys.CreateUser()
+	if err != nil {
+		return fmt.Errorf("make the key of %s: %w", role, err)
+	}
+	seed, err := key.Seed()
+	if err != nil {
+		return fmt.Errorf("make the key of %s: %w", role, err)
+	}
+	return dir.CreateCredential(string(role), append(seed, '\n'))
+}
+
+// keyOption proves a role to the server by its key.
+func keyOption(key nkeys.KeyPair) (nats.Option, error) {
+	public, err := key.PublicKey()
+	if err != nil {
+		return nil, fmt.Errorf("read the public key: %w", err)
+	}
+	return nats.Nkey(public, key.Sign), nil
+}

@@ -1,0 +1,97 @@
+package bus_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nkeys"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+)
+
+func TestOnlyTheServerMakesKeys(t *testing.T) {
+	dir := openDir(t)
+	c := connect(t, bus.ConnConfig{Name: "early", Role: bus.RoleGateway, Dir: dir})
+	file := dir.Credential(string(bus.RoleGateway))
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("a reader made %s: %v", file, err)
+	}
+	if why := c.Why(); why != nil {
+		t.Errorf("nothing runs: %v", why)
+	}
+	_, stop := serve(t, dir)
+	eventually(t, "connection with a key made later", c.Connected)
+	if why := c.Why(); why != nil {
+		t.Errorf("connected: %v", why)
+	}
+
+	// A key that was removed under the bus: whoever is in stays in, whoever
+	// comes is told, and a restart of the bus mends it.
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	late := connect(t, bus.ConnConfig{Name: "late", Role: bus.RoleGateway, Dir: dir})
+	eventually(t, "reason", func() bool { return late.Why() != nil })
+	for _, want := range []string{file, "restart tocsin up"} {
+		if why := late.Why(); !errors.Is(why, bus.ErrKey) || !strings.Contains(why.Error(), want) {
+			t.Errorf("%v, want %s", why, want)
+		}
+	}
+	if err := late.Check(t.Context(), bus.StreamAlerts); !errors.Is(err, bus.ErrAway) || !errors.Is(err, bus.ErrKey) {
+		t.Errorf("check: %v", err)
+	}
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a reader made %s: %v", file, err)
+	}
+	if !c.Connected() {
+		t.Error("the first connection was lost")
+	}
+	stop()
+	serve(t, dir)
+	eventually(t, "connection after the restart", late.Connected)
+	eventually(t, "connection with another key", c.Connected)
+}
+
+func TestAKeyThatTheBusDoesNotKnow(t *testing.T) {
+	dir := openDir(t)
+	serve(t, dir)
+	other, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed, err := other.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := dir.Credential(string(bus.RoleGateway))
+	for what, content := range map[string][]byte{"another key": seed, "garbage": []byte("garbage"), "nothing": nil} {
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c := connect(t, bus.ConnConfig{Name: what, Role: bus.RoleGateway, Dir: dir})
+		eventually(t, "reason for "+what, func() bool { return c.Why() != nil })
+		if why := c.Why(); !errors.Is(why, bus.ErrKey) || !strings.Contains(why.Error(), file) || !strings.Contains(why.Error(), "restart tocsin up") {
+			t.Errorf("%s: %v", what, why)
+		}
+		if strings.Contains(c.Why().Error(), string(seed)) {
+			t.Errorf("%s: the secret is told", what)
+		}
+	}
+}
+
+// TestTheServerDoesNotNeedTheFiles: what it has read it keeps, for the
+// services of its own process.
+func TestTheServerDoesNotNeedTheFiles(t *testing.T) {
+	dir := openDir(t)
+	s, _ := serve(t, dir)
+	if err := os.Remove(dir.Credential(string(bus.RoleDetector))); err != nil {
+		t.Fatal(err)
+	}
+	c := connect(t, bus.ConnConfig{Name: "inside", Role: bus.RoleDetector, Server: s})
+	if err := c.Check(t.Context(), bus.StreamTelemetry); err != nil {
+		t.Error(err)
+	}
+}
