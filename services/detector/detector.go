@@ -123,7 +123,8 @@ func (d *detector) run(ctx context.Context) error {
 	speaking, stopSpeaking := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSpeaking()
 	feeding, feedCtx := errgroup.WithContext(ctx)
-	feeding.Go(func() error { return d.feed(feedCtx, start.at, l.inputs) })
+	inputs := l.inputs // the loop lets go of it when it ends, maybe before the feed begins
+	feeding.Go(func() error { return d.feed(feedCtx, start.at, inputs) })
 	feeding.Go(func() error { return d.answer(feedCtx, l) })
 	feeding.Go(func() error { return d.watch(feedCtx) })
 
