@@ -30,9 +30,15 @@ type stateDirDialer struct {
 	key  *lateKey
 	// why is the last reason why the key can't be used, or nil.
 	why atomic.Pointer[error]
-	// told is the reason that was logged last; the client's callbacks own it.
-	told string
+	// last is the reason that was met last, times how often in a row; the
+	// client's callbacks own them.
+	last  string
+	times int
 }
+
+// warnAfter is how often in a row a reason is met until it is logged. Whoever
+// gives up before tells it otherwise.
+const warnAfter = 3
 
 func newStateDirDialer(dir statedir.Dir, role Role, log *slog.Logger) *stateDirDialer {
 	d := &stateDirDialer{dir: dir, role: role, log: log, key: &lateKey{}}
@@ -105,10 +111,12 @@ func (d *stateDirDialer) warn(_ *nats.Conn, err error) {
 	if errors.Is(err, ErrKey) {
 		text = err.Error()
 	}
-	if text != d.told && text != "" {
+	if text != d.last {
+		d.last, d.times = text, 0
+	}
+	if d.times++; d.times == warnAfter && text != "" {
 		d.log.Warn("no way to the bus", "error", text)
 	}
-	d.told = text
 }
 
 // lateKey is a key that may change from one connection to the next. The
