@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/redact"
 	"github.com/tocsin-bus/tocsin/shared/service"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 	"github.com/tocsin-bus/tocsin/shared/untrusted"
@@ -51,8 +53,12 @@ func (c *tailCommand) Validate() error {
 // Run shows the last few alerts that match, then each new one, until ctx ends.
 func (c *tailCommand) Run(ctx context.Context, env service.Env) error {
 	if !c.External() {
-		if _, err := statedir.At(env.StateDir).Running(); err != nil {
+		_, err := statedir.At(env.StateDir).Running()
+		if errors.Is(err, statedir.ErrNotRunning) {
 			return fmt.Errorf("%w: start it with: tocsin up", err)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	cfg := env.Bus(c.BusFlags)
@@ -63,9 +69,13 @@ func (c *tailCommand) Run(ctx context.Context, env service.Env) error {
 	}
 	defer conn.Close()
 	first, last, err := alertRange(ctx, conn)
+	if ctx.Err() != nil {
+		return nil // asked to end while it waited
+	}
 	if err != nil {
 		return err
 	}
+	mask := redact.New()
 	start := first
 	if last >= first+tailPast {
 		start = last - tailPast + 1
@@ -81,6 +91,9 @@ func (c *tailCommand) Run(ctx context.Context, env service.Env) error {
 			env.Logger.Warn("not an alert", "subject", m.Subject, "error", err)
 			return nil
 		}
+		// What stands on the bus may come from a detector of another version, or
+		// from somebody else.
+		mask.Alert(&a)
 		if m.Seq > last {
 			return c.show(env, a)
 		}
@@ -105,12 +118,8 @@ func (c *tailCommand) Run(ctx context.Context, env service.Env) error {
 func alertRange(ctx context.Context, conn *bus.Conn) (first, last uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tailWait)
 	defer cancel()
-	for !conn.Connected() {
-		select {
-		case <-ctx.Done():
-			return 0, 0, fmt.Errorf("%w: look at tocsin doctor", bus.ErrAway)
-		case <-conn.Changes():
-		}
+	if err := awaitBus(ctx, conn); err != nil {
+		return 0, 0, err
 	}
 	var s jetstream.Stream
 	if s, err = conn.JS.Stream(ctx, bus.StreamAlerts); err != nil {
@@ -118,6 +127,27 @@ func alertRange(ctx context.Context, conn *bus.Conn) (first, last uint64, err er
 	}
 	state := s.CachedInfo().State
 	return state.FirstSeq, state.LastSeq, nil
+}
+
+// awaitTick is how often is looked why there is no connection yet.
+const awaitTick = 20 * time.Millisecond
+
+// awaitBus waits for the connection until ctx ends, or until it is known why
+// there will be none. Its error says what to do.
+func awaitBus(ctx context.Context, conn *bus.Conn) error {
+	tick := time.NewTicker(awaitTick)
+	defer tick.Stop()
+	for !conn.Connected() {
+		if why := conn.Why(); why != nil {
+			return why
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: look at tocsin doctor", bus.ErrAway)
+		case <-tick.C:
+		}
+	}
+	return nil
 }
 
 func (c *tailCommand) matches(a alert.Alert) bool {
@@ -135,7 +165,9 @@ func (c *tailCommand) show(env service.Env, a alert.Alert) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(env.Stdout, "%s\n", line)
+		// JSON escapes some control characters; the others become visible text
+		// of the same strings.
+		_, err = fmt.Fprintf(env.Stdout, "%s\n", untrusted.Visible(string(line)))
 		return err
 	}
 	times := ""
@@ -144,7 +176,7 @@ func (c *tailCommand) show(env service.Env, a alert.Alert) error {
 	}
 	// A terminal obeys control characters: never print outside text as it is.
 	_, err := fmt.Fprintf(env.Stdout, "%s  %-7s  %-16s  %-10s  %s%s\n", a.Timestamp.Local().Format(time.TimeOnly),
-		a.Severity, a.Category, untrusted.Visible(a.App), untrusted.Visible(a.Title), times)
+		a.Severity, untrusted.Visible(string(a.Category)), untrusted.Visible(a.App), untrusted.Visible(a.Title), times)
 	if err == nil && a.Detail != "" {
 		_, err = fmt.Fprintf(env.Stdout, "          %s\n", untrusted.Visible(a.Detail))
 	}
