@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -32,7 +35,7 @@ type finding struct{ what, is, mend string }
 // Run prints what runs and what is wrong. Its error counts what is wrong.
 func (c *doctorCommand) Run(ctx context.Context, env service.Env) error {
 	d := doctor{env: env, flags: c.BusFlags}
-	for _, look := range []func(context.Context) []finding{d.stateDir, d.process, d.intake, d.bus, d.disk} {
+	for _, look := range []func(context.Context) []finding{d.stateDir, d.process, d.keys, d.intake, d.bus, d.disk} {
 		looked, cancel := context.WithTimeout(ctx, doctorTimeout)
 		d.findings = append(d.findings, look(looked)...)
 		cancel()
@@ -63,6 +66,7 @@ func (c *doctorCommand) Run(ctx context.Context, env service.Env) error {
 type doctor struct {
 	env      service.Env
 	flags    service.BusFlags
+	unusable bool // the state directory
 	runtime  statedir.Runtime
 	running  bool
 	findings []finding
@@ -72,7 +76,15 @@ func (d *doctor) stateDir(context.Context) []finding {
 	if d.flags.External() {
 		return nil
 	}
-	if _, err := statedir.Open(d.env.StateDir); err != nil {
+	err := statedir.Inspect(d.env.StateDir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return []finding{{what: "state directory", is: d.env.StateDir + ", which tocsin up will make"}}
+	case errors.Is(err, statedir.ErrVersion):
+		d.unusable = true
+		return []finding{{"state directory", err.Error(), "use the tocsin that made it, or set TOCSIN_STATE_DIR to another"}}
+	case err != nil:
+		d.unusable = true
 		return []finding{{"state directory", err.Error(), "give it to this user, or set TOCSIN_STATE_DIR to another"}}
 	}
 	return []finding{{what: "state directory", is: d.env.StateDir}}
@@ -83,13 +95,40 @@ func (d *doctor) process(context.Context) []finding {
 		return []finding{{what: "bus", is: "external, " + withoutUsers(d.flags.NATSURL)}}
 	}
 	r, err := statedir.At(d.env.StateDir).Running()
-	if err != nil {
+	switch {
+	case err != nil && d.unusable:
+		return []finding{{"tocsin up", err.Error(), "mend the state directory first"}}
+	case err != nil && !errors.Is(err, statedir.ErrNotRunning):
+		return []finding{{"tocsin up", err.Error(), "restart tocsin up"}}
+	case err != nil:
 		return []finding{{"tocsin up", err.Error(), "start it: tocsin up (an MCP client's gateway also starts it)"}}
 	}
 	d.runtime, d.running = r, true
 	out := []finding{{what: "tocsin up", is: fmt.Sprintf("pid %d, version %s", r.PID, r.Version)}}
 	if r.Version != d.env.Version.Version {
 		out = append(out, finding{"version", fmt.Sprintf("up is %s, this is %s", r.Version, d.env.Version.Version), "restart tocsin up with this binary"})
+	}
+	return out
+}
+
+// keys looks for the keys that the running bus had when it started.
+func (d *doctor) keys(context.Context) []finding {
+	dir := statedir.At(d.env.StateDir)
+	if _, err := os.Stat(filepath.Dir(dir.Credential(""))); !d.running || err != nil {
+		return nil // nothing runs, or what runs uses an external bus
+	}
+	var out []finding
+	for _, role := range bus.Roles() {
+		file := dir.Credential(string(role))
+		info, err := os.Stat(file)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			out = append(out, finding{"key of " + string(role), file + " is missing", "restart tocsin up: it makes what is missing"})
+		case err != nil:
+			out = append(out, finding{"key of " + string(role), err.Error(), "give it to this user, and restart tocsin up"})
+		case info.Mode().Perm()&0o077 != 0:
+			out = append(out, finding{"key of " + string(role), fmt.Sprintf("others can read %s (mode %04o)", file, info.Mode().Perm()), "remove it and restart tocsin up, which makes a new one"})
+		}
 	}
 	return out
 }
@@ -135,12 +174,13 @@ func (d *doctor) bus(ctx context.Context) []finding {
 		return []finding{{"bus", err.Error(), "check TOCSIN_NATS_URL and TOCSIN_NATS_CREDS"}}
 	}
 	defer c.Close()
-	for !c.Connected() {
-		select {
-		case <-ctx.Done():
-			return []finding{{"bus", "no connection within " + doctorTimeout.String(), "is something else on its port? restart tocsin up, or check TOCSIN_NATS_URL"}}
-		case <-c.Changes():
-		}
+	switch err := awaitBus(ctx, c); {
+	case errors.Is(err, bus.ErrKey) && d.flags.External():
+		return []finding{{"bus", err.Error(), "check TOCSIN_NATS_CREDS"}}
+	case errors.Is(err, bus.ErrKey):
+		return []finding{{"bus", err.Error(), "restart tocsin up"}}
+	case err != nil:
+		return []finding{{"bus", "no connection within " + doctorTimeout.String(), "is something else on its port? restart tocsin up, or check TOCSIN_NATS_URL"}}
 	}
 	at := d.runtime.NATSURL
 	if d.flags.External() {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -16,7 +17,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/services/detector"
-	"github.com/tocsin-bus/tocsin/services/gateway"
 	"github.com/tocsin-bus/tocsin/services/ingest"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
@@ -98,6 +98,10 @@ func (c *upCommand) serve(ctx context.Context, env service.Env) (err error) {
 			Dir: dir, Addr: c.NATSAddr, WSAddr: c.NATSWSAddr, SyncAlways: c.SyncAlways, Logger: env.Logger,
 			WSGuard: httpguard.Policy{AllowedHosts: c.AllowedHosts, AllowedOrigins: c.AllowedOrigins}.ListeningOn(c.NATSWSAddr).Websocket,
 		})
+		if err != nil && ctx.Err() != nil {
+			env.Logger.Info("asked to end during the start", "error", err)
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -127,6 +131,8 @@ type up struct {
 	lock    *statedir.Lock
 	server  *bus.Server // nil when the bus is somebody else's
 	runtime statedir.Runtime
+	// announced says that runtime.json is written.
+	announced bool
 	// lastUse is when something was last taken in, as Unix nanoseconds.
 	lastUse atomic.Int64
 }
@@ -143,11 +149,13 @@ func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
 	detecting, stopDetecting := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDetecting()
 
+	reached := make(chan struct{})
 	detection := make(chan error, 1)
 	go func() {
 		defer stopTaking() // without a detector, nobody would look at what is taken in
 		detection <- detector.Run(detecting, detector.Config{
 			Bus: join, Provision: u.server == nil, Registry: registry, Logger: u.env.Logger,
+			Ready: sync.OnceFunc(func() { close(reached) }),
 		})
 	}()
 
@@ -162,6 +170,9 @@ func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
 	group.Go(func() error {
 		select {
 		case err := <-announced:
+			if err == nil && u.reachedBus(taking, reached) {
+				u.printURLs()
+			}
 			return err
 		case <-taking.Done():
 			return nil
@@ -180,15 +191,46 @@ func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
 	}
 	err := group.Wait()
 	stopDetecting()
-	return errors.Join(err, <-detection)
+	err = errors.Join(err, <-detection)
+	if err != nil && ctx.Err() != nil && !u.announced {
+		u.env.Logger.Info("asked to end during the start", "error", err)
+		return nil
+	}
+	return err
 }
 
-// announce writes runtime.json and prints the URLs.
+// announce writes runtime.json: gateways wait for the bus by themselves.
 func (u *up) announce(ingestURL string) error {
 	u.runtime.IngestURL = ingestURL
-	if err := u.lock.Announce(u.runtime); err != nil {
-		return err
+	err := u.lock.Announce(u.runtime)
+	u.announced = err == nil
+	return err
+}
+
+// quietWait is how long a bus may take until its absence is told.
+const quietWait = 500 * time.Millisecond
+
+// reachedBus waits for somebody else's bus, and says so, until ctx ends.
+func (u *up) reachedBus(ctx context.Context, reached <-chan struct{}) bool {
+	if u.server != nil {
+		return true
 	}
+	quiet := time.NewTimer(quietWait)
+	defer quiet.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-reached:
+			return true
+		case <-quiet.C:
+			u.env.Logger.Warn("waiting for the bus", "nats", u.runtime.NATSURL)
+		}
+	}
+}
+
+// printURLs says that the services can be used.
+func (u *up) printURLs() {
 	websocket := ""
 	if u.runtime.NATSWSURL != "" {
 		websocket = "  websocket  " + u.runtime.NATSWSURL + "\n"
@@ -197,63 +239,5 @@ func (u *up) announce(ingestURL string) error {
 		u.runtime.PID, u.runtime.IngestURL, u.runtime.NATSURL, websocket, u.env.StateDir)
 	if err != nil {
 		u.env.Logger.Warn("the URLs could not be printed", "error", err) // a closed stdout is no reason to end
-	}
-	return nil
-}
-
-// idleLooks is how many times in the idle time is looked for gateways.
-const idleLooks = 20
-
-// idle returns true once nothing was taken in and no gateway was there for the
-// idle time, and false when ctx ends first.
-func (u *up) idle(ctx context.Context) bool {
-	tick := time.NewTicker(max(u.cmd.IdleExit/idleLooks, 10*time.Millisecond))
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case now := <-tick.C:
-			if u.server.Connections(gateway.ConnName) > 0 {
-				u.lastUse.Store(now.UnixNano())
-			}
-			if now.Sub(time.Unix(0, u.lastUse.Load())) >= u.cmd.IdleExit {
-				u.env.Logger.Info("nobody uses the bus: it ends", "idle", u.cmd.IdleExit)
-				return true
-			}
-		}
-	}
-}
-
-const (
-	// faultTick is how often is looked whether the store failed and could be
-	// written again.
-	faultTick = 5 * time.Second
-	// roomAgain is how much disk must be free for that, in bytes.
-	roomAgain = 64 << 20
-)
-
-// errWritable says that a store which could not be written has room again. The
-// server itself does not try again.
-var errWritable = errors.New("there is room for the store again")
-
-// untilWritable returns errWritable for a server whose store failed, as soon as
-// a new one could write it, and nil when ctx ends.
-func (u *up) untilWritable(ctx context.Context) error {
-	tick := time.NewTicker(faultTick)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		fault := u.server.Fault()
-		if fault == nil {
-			continue
-		}
-		if free, err := freeBytes(u.env.StateDir); err == nil && free >= roomAgain {
-			return fmt.Errorf("%w: it had failed: %w", errWritable, fault)
-		}
 	}
 }

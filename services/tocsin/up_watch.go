@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/gateway"
+)
+
+// idleLooks is how many times in the idle time is looked for gateways.
+const idleLooks = 20
+
+// idle returns true once nothing was taken in and no gateway was there for the
+// idle time, and false when ctx ends first.
+func (u *up) idle(ctx context.Context) bool {
+	tick := time.NewTicker(max(u.cmd.IdleExit/idleLooks, 10*time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case now := <-tick.C:
+			if u.server.Connections(gateway.ConnName) > 0 {
+				u.lastUse.Store(now.UnixNano())
+			}
+			if now.Sub(time.Unix(0, u.lastUse.Load())) >= u.cmd.IdleExit {
+				u.env.Logger.Info("nobody uses the bus: it ends", "idle", u.cmd.IdleExit)
+				return true
+			}
+		}
+	}
+}
+
+const (
+	// faultTick is how often is looked whether the store failed and could be
+	// written again.
+	faultTick = 5 * time.Second
+	// roomAgain is how much disk must be free for that, in bytes.
+	roomAgain = 64 << 20
+)
+
+// errWritable says that a store which could not be written has room again. The
+// server itself does not try again.
+var errWritable = errors.New("there is room for the store again")
+
+// untilWritable returns errWritable for a server whose store failed, as soon as
+// a new one could write it, and nil when ctx ends.
+func (u *up) untilWritable(ctx context.Context) error {
+	tick := time.NewTicker(faultTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		fault := u.server.Fault()
+		if fault == nil {
+			continue
+		}
+		if free, err := freeBytes(u.env.StateDir); err == nil && free >= roomAgain {
+			return fmt.Errorf("%w: it had failed: %w", errWritable, fault)
+		}
+	}
+}
