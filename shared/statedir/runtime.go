@@ -90,13 +90,20 @@ func (l *Lock) Announce(r Runtime) error {
 	return nil
 }
 
-// Release removes runtime.json and gives the directory free.
+// Release removes runtime.json and gives the directory free. A directory that
+// somebody has removed is free already.
 func (l *Lock) Release() error {
-	err := os.Remove(filepath.Join(l.dir.path, runtimeFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+	gone := func(err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
 	}
-	return errors.Join(err, os.Truncate(filepath.Join(l.dir.path, lockFile), 0), l.file.Unlock())
+	return errors.Join(
+		gone(os.Remove(filepath.Join(l.dir.path, runtimeFile))),
+		gone(os.Truncate(filepath.Join(l.dir.path, lockFile), 0)),
+		l.file.Unlock(),
+	)
 }
 
 // holder is the process that has the lock, as far as it has said so, else 0.

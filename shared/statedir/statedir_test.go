@@ -208,3 +208,17 @@ func TestExposedCredentialsAreMended(t *testing.T) {
 		}
 	}
 }
+
+func TestADirectoryThatWasRemovedIsReleased(t *testing.T) {
+	d := open(t)
+	lock, err := d.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(d.Path()); err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Release(); err != nil {
+		t.Error(err)
+	}
+}
