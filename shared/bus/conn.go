@@ -163,7 +163,8 @@ func (c *Conn) usable() error {
 }
 
 // Why is nil, or wraps ErrKey and says why the bus does not let us in, and what
-// to do. A bus that is only away has no such reason.
+// to do. A bus that is only away has no such reason, nor is there one while it
+// is tried again.
 func (c *Conn) Why() error {
 	switch {
 	case c.Connected():
