@@ -127,6 +127,22 @@ func TestScenario07SameCommitTwice(t *testing.T) {
 	}
 }
 
+// TestTellingNames: a pipeline and a circuit may be named after secrets. Their
+// alerts stay apart.
+func TestTellingNames(t *testing.T) {
+	w := start(t)
+	for _, status := range []string{"failure", "success", "failure"} {
+		w.ci(t, map[string]any{"status": status, "commit": "abc", "name": "refresh-token"})
+	}
+	for _, state := range []string{"open", "half_open", "closed"} {
+		w.events(t, map[string]any{"kind": "circuit", "app": "web", "circuit": map[string]any{"name": "token", "state": state}})
+	}
+	w.settle(t, 6)
+	if o := w.observe(t, nil); len(o.Alerts) != 6 {
+		t.Fatalf("%s", o.Block)
+	}
+}
+
 // TestScenario08Correlated: a regression and an error spike within 5 s are one.
 func TestScenario08Correlated(t *testing.T) {
 	w := start(t)

@@ -29,6 +29,10 @@ type position struct {
 	AlertsCreated time.Time `json:"alerts_created"`
 }
 
+// loadTimeout bounds the reading of a snapshot, and with that how long the end
+// of the process can wait for it. One of 32 MiB takes a fraction of a second.
+const loadTimeout = 5 * time.Second
+
 // errUnusable says that the snapshot is not what saveSnapshot wrote.
 var errUnusable = errors.New("the snapshot is damaged")
 
@@ -39,7 +43,11 @@ func loadSnapshot(ctx context.Context, c *bus.Conn) (position, []byte, error) {
 	if err != nil {
 		return position{}, nil, fmt.Errorf("open the snapshots: %w", err)
 	}
-	data, err := store.GetBytes(ctx, snapshotName)
+	// Cancelled, the client would go on to wait until the deadline: so reading is
+	// not cancelled, and has a deadline of its own.
+	reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
+	defer cancel()
+	data, err := store.GetBytes(reading, snapshotName)
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
 		return position{}, nil, nil
 	}

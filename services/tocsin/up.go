@@ -46,6 +46,7 @@ func (c *upCommand) Validate() error {
 
 // checkAddrs says which address can't be listened on, or may not be.
 func (c *upCommand) checkAddrs(ctx context.Context) error {
+	c.NATSWSAddr = strings.TrimSpace(c.NATSWSAddr)
 	addrs := []struct{ setting, addr string }{{"TOCSIN_INGEST_ADDR", c.IngestAddr}}
 	if !c.External() {
 		addrs = append(addrs, struct{ setting, addr string }{"TOCSIN_NATS_ADDR", c.NATSAddr})

@@ -122,7 +122,8 @@ func (c *Conn) options(cfg ConnConfig) ([]nats.Option, string, error) {
 		return append(opts, auth), cfg.URL, err
 	default:
 		c.dialer = newStateDirDialer(cfg.Dir, cfg.Role, log)
-		return append(opts, c.dialer.key.option(), nats.SetCustomDialer(c.dialer), nats.SkipHostLookup(), nats.IgnoreDiscoveredServers(),
+		// A key that the bus does not know may be known after its restart.
+		return append(opts, nats.IgnoreAuthErrorAbort(), c.dialer.key.option(), nats.SetCustomDialer(c.dialer), nats.SkipHostLookup(), nats.IgnoreDiscoveredServers(),
 			nats.ReconnectErrHandler(c.dialer.warn)), "nats://" + runtimeHost, nil
 	}
 }
@@ -170,7 +171,7 @@ func (c *Conn) Why() error {
 	case c.Connected():
 		return nil
 	case errors.Is(c.NC.LastError(), nats.ErrAuthorization) && c.dialer != nil:
-		return fmt.Errorf("%w: the bus does not know the one in %s: restart tocsin up", ErrKey, c.dialer.file())
+		return c.dialer.unknown()
 	case errors.Is(c.NC.LastError(), nats.ErrAuthorization):
 		return fmt.Errorf("%w: the bus does not know it: check TOCSIN_NATS_CREDS", ErrKey)
 	case c.dialer != nil:

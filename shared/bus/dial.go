@@ -103,13 +103,21 @@ func (d *stateDirDialer) refused() error {
 	return nil
 }
 
+// unknown says that the bus has refused the key.
+func (d *stateDirDialer) unknown() error {
+	return fmt.Errorf("%w: the bus does not know the one in %s: restart tocsin up", ErrKey, d.file())
+}
+
 func (d *stateDirDialer) file() string { return d.dir.Credential(string(d.role)) }
 
 // warn logs why the key can't be used, each reason once.
 func (d *stateDirDialer) warn(_ *nats.Conn, err error) {
 	text := ""
-	if errors.Is(err, ErrKey) {
+	switch {
+	case errors.Is(err, ErrKey):
 		text = err.Error()
+	case errors.Is(err, nats.ErrAuthorization):
+		text = d.unknown().Error()
 	}
 	if text != d.last {
 		d.last, d.times = text, 0

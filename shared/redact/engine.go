@@ -2,6 +2,7 @@ package redact
 
 import (
 	"math/bits"
+	"slices"
 	"strings"
 )
 
@@ -15,6 +16,9 @@ type Engine struct {
 	lead [3][256]uint64
 	// Bit r of shapes says that rule r goes by the shape of a token alone.
 	shapes uint64
+	// identifiers has no rule for a name and a colon: it is what the parts of an
+	// identifier are joined by.
+	identifiers *Engine
 }
 
 // rule is one thing to look for.
@@ -51,13 +55,18 @@ type hit struct {
 }
 
 // New returns an engine with all rules.
-func New() *Engine { return newEngine(allRules()) }
+func New() *Engine {
+	rules := allRules()
+	e := newEngine(rules)
+	e.identifiers = newEngine(slices.DeleteFunc(rules, func(r rule) bool { return r.prefix == ":" }))
+	return e
+}
 
 func newEngine(rules []rule) *Engine {
 	if len(rules) > maxRules {
 		panic("redact: more rules than bits")
 	}
-	e := &Engine{names: sensitiveNames(), rules: rules}
+	e := &Engine{names: sensitiveNames(), rules: slices.Clone(rules)}
 	for r, rule := range rules {
 		if !rule.named {
 			e.shapes |= 1 << r

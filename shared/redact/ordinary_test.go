@@ -12,6 +12,13 @@ func TestOrdinaryTextStays(t *testing.T) {
 	e := redact.New()
 	for _, s := range []string{
 		"", " ", "ok",
+		// words and codes beside bearer
+		"Bearer 401", "got Bearer 200 OK", "Bearer v1", "Bearer be", "bearer misconfigured", "the bearer microservice", "bearer dependencies",
+		// counts, and users that are no secrets
+		"tokens_used: 12.5%", "tokens_used=1.2e6", "total_tokens=12_345", "tokens_used=~12", "tokens_used=+12", "tokensUsed: 12ms", "tokens_used=unlimited",
+		`{"tokens_used":"120/4096"}`,
+		"ssh://aws-codecommit-user-apka1234567890@host/x", "postgresql://app_service_account_1@db/shop", "sip://alice.longusername.2024@host",
+		"hf_AutoModelForSequenceClassificationTest", "hvs.this-is-a-module-name-with-long-words",
 		// prose about tokens and passwords
 		"Unexpected token < in JSON at position 0",
 		"Uncaught SyntaxError: Unexpected token '<', \"<!DOCTYPE \"... is not valid JSON",

@@ -48,12 +48,14 @@ func (e *Engine) Result(r *ci.Result) {
 	}
 }
 
-// Alert masks every text of an alert in place, also those in its Context and
-// its identifiers: whoever may write to the bus chooses them all. Those that
-// Tocsin makes have no secrets in them and stay, and equal ones stay equal.
+// Alert masks every text of an alert in place, also those in its Context. What
+// identifies it is masked as well, because whoever may write to the bus chooses
+// it, but not behind a name and a colon: ci:custom:abc:refresh-token:failure:1
+// would lose what keeps two alerts apart.
 func (e *Engine) Alert(a *alert.Alert) {
-	e.text(&a.Title, &a.Detail, &a.App, &a.DedupKey, &a.Source, &a.ID, &a.CorrelationID, &a.Revises)
-	a.Category = alert.Category(e.String(string(a.Category)))
+	e.text(&a.Title, &a.Detail, &a.App)
+	e.identifiers.text(&a.DedupKey, &a.Source, &a.ID, &a.CorrelationID, &a.Revises)
+	a.Category = alert.Category(e.identifiers.String(string(a.Category)))
 	e.link(&a.URL)
 	e.object(a.Context, 0)
 }

@@ -132,6 +132,12 @@ func TestAlerts(t *testing.T) {
 		},
 	})
 	e.Alert(&alert.Alert{}) // no Context
+	for _, key := range []string{"ci:custom:abc:refresh-token:failure:1", "threshold:web:circuit:token:open", "POST:/api/password:500"} {
+		a := alert.Alert{DedupKey: key}
+		if e.Alert(&a); a.DedupKey != key {
+			t.Errorf("%s became %s, and may be equal to another", key, a.DedupKey)
+		}
+	}
 }
 
 // The identifiers of an alert come from the bus as well.

@@ -47,9 +47,9 @@ func allRules() []rule {
 	add("shopify", "shp", oneOf(classHex, 32, "shpat_", "shpca_", "shppa_", "shpss_"))
 	add("square", "sq0", oneOf(classToken, 20, "sq0atp-", "sq0csp-", "sq0idp-"))
 	add("docker", "dckr_", oneOf(classToken, 20, "dckr_pat_", "dckr_oat_"))
-	add("huggingface", "hf_", atWord(token("hf_", classLetter|classDigit, 30)))
+	add("huggingface", "hf_", atWord(withDigit(token("hf_", classLetter|classDigit, 30))))
 	add("groq", "gsk_", atWord(token("gsk_", classLetter|classDigit, 40)))
-	add("vault", "hvs.", atWord(token("hvs.", classToken, 24)))
+	add("vault", "hvs.", atWord(withDigit(token("hvs.", classToken, 24))))
 	add("age", "AGE-SECRET-KEY-1", token("AGE-SECRET-KEY-1", classUpperDigit, 40))
 	add("npm", "npm_", atWord(token("npm_", classToken, 30)))
 	add("pypi", "pypi-", atWord(token("pypi-", classToken, 40)))
@@ -104,6 +104,16 @@ func atWord(match func(cursor) hit) func(cursor) hit {
 			return hit{}
 		}
 		return match(c)
+	}
+}
+
+// withDigit lets a rule match only what holds a digit, as words seldom do.
+func withDigit(match func(cursor) hit) func(cursor) hit {
+	return func(c cursor) hit {
+		if h := match(c); h.to == 0 || strings.ContainsAny(c.text[h.from:h.to], "0123456789") {
+			return h
+		}
+		return hit{}
 	}
 }
 

@@ -24,7 +24,7 @@ func value(c cursor, f field) hit {
 	if f.grade == counted && !quoted && !listOfText(s[from:]) && (c.mode == modeText || is(s[from], classDigit)) {
 		return hit{}
 	}
-	if f.grade == count && !quoted && isCount(s[from:]) {
+	if f.grade == count && (!quoted && isCount(s[from:]) || quoted && isCount(s[escapes+1:])) {
 		return hit{}
 	}
 	if quoted {
@@ -83,15 +83,36 @@ func skipSpace(s string, i int, lines bool) int {
 	return i
 }
 
-// isCount says that a text begins with a number, or one of another as in
-// 12/4096, and that nothing of a longer value follows.
+// isCount says that a text begins with a number, of whatever form and with a
+// short unit, or one of another as in 12/4096, or with a word for one, and that
+// nothing of a longer value follows.
 func isCount(s string) bool {
-	s = strings.TrimPrefix(s, "-")
+	s = strings.TrimLeft(s, "+-~")
 	end := 0
-	for end < len(s) && (is(s[end], classDigit) || end > 0 && strings.IndexByte("./", s[end]) >= 0) {
+	for end < len(s) && (is(s[end], classDigit) || end > 0 && strings.IndexByte("./_:", s[end]) >= 0) {
 		end++
 	}
-	return end > 0 && (end == len(s) || strings.IndexByte(" \t\r\n,;&#|)}]<\\\"'`", s[end]) >= 0)
+	if number := end; number > 0 {
+		if exponent := runEnd(s, end+1, classDigit); byteAt(s, end)|0x20 == 'e' && exponent > end+1 {
+			return endsValue(s, exponent)
+		}
+		const unit = 3 // ms, GB, %
+		for end < len(s) && end < number+unit && (isLetter(s[end]) || s[end] == '%') {
+			end++
+		}
+	} else {
+		end = runEnd(s, 0, classLetter)
+		switch strings.ToLower(s[:end]) {
+		case "nan", "infinity", "inf", "unlimited", "none", "null", "unknown":
+		default:
+			return false
+		}
+	}
+	return endsValue(s, end)
+}
+
+func endsValue(s string, i int) bool {
+	return i >= len(s) || strings.IndexByte(" \t\r\n,;&#|)}]<\\\"'`", s[i]) >= 0
 }
 
 // listOfText says that an array begins with a string.

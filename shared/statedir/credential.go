@@ -36,9 +36,9 @@ func (d Dir) CreateCredential(role string, secret []byte) error {
 const othersMay fs.FileMode = 0o077
 
 // ReadCredential reads the secret of a role. Where others could read or change
-// the file, that is mended (mode 0600) and told by exposed; where it can't be
-// mended the secret is not used. The error wraps fs.ErrNotExist where the role
-// has none yet.
+// the file, that is told by exposed, and mended (mode 0600) where we may: who
+// was given the file of somebody else, or a read-only one, may not. The error
+// wraps fs.ErrNotExist where the role has none yet.
 func (d Dir) ReadCredential(role string) (secret []byte, exposed bool, err error) {
 	f, err := os.Open(d.Credential(role))
 	if err != nil {
@@ -50,9 +50,7 @@ func (d Dir) ReadCredential(role string) (secret []byte, exposed bool, err error
 		return nil, false, err
 	}
 	if exposed = info.Mode().Perm()&othersMay != 0; exposed {
-		if err := f.Chmod(ownerOnlySecret); err != nil {
-			return nil, true, fmt.Errorf("others can read it, and that can't be mended: %w: give it to this user, with mode 0600", err)
-		}
+		_ = f.Chmod(ownerOnlySecret)
 	}
 	secret, err = io.ReadAll(io.LimitReader(f, maxCredential))
 	return secret, exposed, err
