@@ -51,14 +51,14 @@ func users(keys map[Role]nkeys.KeyPair) ([]*server.NkeyUser, error) {
 // there is none.
 func readKey(dir statedir.Dir, role Role, log *slog.Logger) (nkeys.KeyPair, error) {
 	file := dir.Credential(string(role))
-	seed, exposed, err := dir.ReadCredential(string(role))
+	seed, mended, err := dir.ReadCredential(string(role))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %w: restart tocsin up, which makes it, or name the bus with --nats-url where it is an external one", ErrKey, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrKey, file, err)
 	}
-	if exposed {
+	if mended {
 		log.Warn("others could read a key of the bus; now they can't: remove it and restart tocsin up if they may have", "file", file)
 	}
 	key, err := nkeys.ParseDecoratedNKey(seed)

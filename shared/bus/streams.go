@@ -57,7 +57,10 @@ func Streams() []jetstream.StreamConfig {
 			Description: "alerts; Nats-Msg-Id is the alert's id",
 			Subjects:    []string{AllAlerts},
 			MaxAge:      7 * day, MaxBytes: 64 * mib,
-			RePublish: &jetstream.RePublish{Source: AllAlerts, Destination: AllLiveAlerts},
+			// A detector that lost the answer says an alert again, once the bus is
+			// back: that may be later than the 2 min that a server remembers ids.
+			Duplicates: time.Hour,
+			RePublish:  &jetstream.RePublish{Source: AllAlerts, Destination: AllLiveAlerts},
 		},
 		{
 			Name:        StreamNotices,
@@ -73,7 +76,7 @@ func completed(cfg jetstream.StreamConfig) jetstream.StreamConfig {
 	cfg.Retention = jetstream.LimitsPolicy
 	cfg.Discard = jetstream.DiscardOld
 	cfg.AllowDirect = true
-	cfg.Duplicates = 2 * time.Minute
+	cfg.Duplicates = max(cfg.Duplicates, 2*time.Minute)
 	return cfg
 }
 
@@ -150,6 +153,9 @@ func reconcile(have, want jetstream.StreamConfig) (next jetstream.StreamConfig, 
 	changed = widen(&next.MaxBytes, want.MaxBytes) || changed
 	changed = widen(&next.MaxMsgs, want.MaxMsgs) || changed
 	changed = widen(&next.MaxMsgsPerSubject, want.MaxMsgsPerSubject) || changed
+	if next.Duplicates < want.Duplicates {
+		next.Duplicates, changed = want.Duplicates, true
+	}
 	if !next.AllowDirect {
 		next.AllowDirect, changed = true, true
 	}

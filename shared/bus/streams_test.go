@@ -10,7 +10,7 @@ import (
 
 func TestReconcile(t *testing.T) {
 	want := completed(jetstream.StreamConfig{
-		Name: "S", Subjects: []string{"a.>", "b"}, MaxAge: time.Hour, MaxBytes: 100,
+		Name: "S", Subjects: []string{"a.>", "b"}, MaxAge: time.Hour, MaxBytes: 100, Duplicates: 30 * time.Minute,
 		RePublish: &jetstream.RePublish{Source: "a.>", Destination: "live.a.>"},
 	})
 	for name, c := range map[string]struct {
@@ -27,6 +27,8 @@ func TestReconcile(t *testing.T) {
 		"a limit a subject goes":      {change: func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 1 }, changed: true, check: func(c jetstream.StreamConfig) bool { return c.MaxMsgsPerSubject == 0 }},
 		"no limit a subject is kept":  {change: func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = -1 }, check: func(c jetstream.StreamConfig) bool { return c.MaxMsgsPerSubject == -1 }},
 		"a shorter age is widened":    {change: func(c *jetstream.StreamConfig) { c.MaxAge = time.Minute }, changed: true, check: func(c jetstream.StreamConfig) bool { return c.MaxAge == time.Hour }},
+		"a shorter memory of ids":     {change: func(c *jetstream.StreamConfig) { c.Duplicates = 2 * time.Minute }, changed: true, check: func(c jetstream.StreamConfig) bool { return c.Duplicates == 30*time.Minute }},
+		"a longer memory is kept":     {change: func(c *jetstream.StreamConfig) { c.Duplicates = time.Hour }, check: func(c jetstream.StreamConfig) bool { return c.Duplicates == time.Hour }},
 		"a missing subject is added":  {change: func(c *jetstream.StreamConfig) { c.Subjects = []string{"a.>", "x"} }, changed: true, check: func(c jetstream.StreamConfig) bool { return len(c.Subjects) == 3 }},
 		"republishing is set":         {change: func(c *jetstream.StreamConfig) { c.RePublish = nil }, changed: true, check: func(c jetstream.StreamConfig) bool { return c.RePublish != nil }},
 		"replicas are the operator's": {change: func(c *jetstream.StreamConfig) { c.Replicas = 3 }, check: func(c jetstream.StreamConfig) bool { return c.Replicas == 3 }},
@@ -44,5 +46,17 @@ func TestReconcile(t *testing.T) {
 				t.Fatalf("becomes %+v", next)
 			}
 		})
+	}
+}
+
+// TestAlertsAreKnownAsLongAsTheyCanBeRaisedAgain: by the ids that the bus
+// remembers, for as long as the telemetry is kept that a replay reads.
+func TestAlertsAreKnownAsLongAsTheyCanBeRaisedAgain(t *testing.T) {
+	table := map[string]jetstream.StreamConfig{}
+	for _, s := range Streams() {
+		table[s.Name] = completed(s)
+	}
+	if remembered, kept := table[StreamAlerts].Duplicates, table[StreamTelemetry].MaxAge; remembered < kept {
+		t.Errorf("ids are remembered for %s, telemetry is kept for %s", remembered, kept)
 	}
 }
