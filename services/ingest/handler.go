@@ -50,7 +50,7 @@ type route struct {
 
 func newHandler(cfg Config, s sink) *handler {
 	h := &handler{
-		policy:   httpguard.Policy{AllowedHosts: cfg.AllowedHosts, AllowedOrigins: cfg.AllowedOrigins},
+		policy:   httpguard.Policy{AllowedHosts: cfg.AllowedHosts, AllowedOrigins: cfg.AllowedOrigins}.ListeningOn(cfg.Addr),
 		token:    cfg.Token,
 		sink:     s,
 		masker:   cfg.Masker,

@@ -13,7 +13,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -52,7 +52,8 @@ type Config struct {
 	// Addr is host:port to listen on; port 0 picks a free one. Empty means
 	// DefaultAddr. Anything but loopback needs a Token.
 	Addr string
-	// Token, when set, must come with every write as Authorization: Bearer.
+	// Token, when set, must come with every write as Authorization: Bearer. One
+	// of white space is none.
 	Token string
 	// AllowedHosts and AllowedOrigins may beside loopback; a concrete host in
 	// Addr is added by itself. See httpguard.Policy.
@@ -76,7 +77,7 @@ type Config struct {
 // under way finish with their acknowledgements, closes its connection and
 // returns nil. A bus that is away is waited for, and told to senders meanwhile.
 func Run(ctx context.Context, cfg Config) error {
-	cfg, err := cfg.complete()
+	cfg, err := cfg.complete(ctx)
 	if err != nil {
 		return err
 	}
@@ -85,9 +86,9 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("listen for the intake: %w: free the port or set TOCSIN_INGEST_ADDR", err)
 	}
-	if t, ok := l.Addr().(*net.TCPAddr); ok && cfg.Token == "" && !t.IP.IsLoopback() {
-		// A name below localhost is whatever the resolver makes of it.
-		return errors.Join(needsToken(cfg.Addr), l.Close())
+	// A name is whatever the resolver makes of it: what counts is what it was now.
+	if err := mayListen(ctx, l.Addr().String(), cfg.Token); err != nil {
+		return errors.Join(err, l.Close())
 	}
 	sink, err := openSink(ctx, cfg)
 	if err != nil {
@@ -102,7 +103,7 @@ func Run(ctx context.Context, cfg Config) error {
 	g.Go(func() error { return sink.run(ctx) })
 	g.Go(func() error { reporter.run(ctx); return nil })
 	g.Go(func() error { return serve(ctx, netutil.LimitListener(l, maxConns), h, cfg.Logger) })
-	url := listenURL(l.Addr())
+	url := "http://" + httpguard.Reachable(l.Addr())
 	cfg.Logger.Info("the intake listens", "url", url)
 	if cfg.Ready != nil {
 		cfg.Ready(url)
@@ -134,7 +135,7 @@ func newServer(h http.Handler, log *slog.Logger) *http.Server {
 }
 
 // complete fills in the defaults and says what can't be.
-func (c Config) complete() (Config, error) {
+func (c Config) complete(ctx context.Context) (Config, error) {
 	if c.Addr == "" {
 		c.Addr = DefaultAddr
 	}
@@ -149,38 +150,13 @@ func (c Config) complete() (Config, error) {
 	}
 	c.Logger = c.Logger.With("component", "ingest")
 	c.Bus.Name, c.Bus.Role, c.Bus.Logger = "tocsin ingest", bus.RoleIngest, c.Logger
-	host, _, err := net.SplitHostPort(c.Addr)
-	if err != nil {
-		return c, service.Usagef("TOCSIN_INGEST_ADDR %q must be host:port, such as %s", c.Addr, DefaultAddr)
-	}
-	if httpguard.Loopback(host) {
-		return c, nil
-	}
-	if c.Token == "" {
-		return c, needsToken(c.Addr)
-	}
-	ip := net.ParseIP(host)
-	if host != "" && (ip == nil || !ip.IsUnspecified()) {
-		c.AllowedHosts = append(slices.Clone(c.AllowedHosts), bracketed(host))
-	}
-	return c, nil
+	c.Token = strings.TrimSpace(c.Token)
+	return c, mayListen(ctx, c.Addr, c.Token)
 }
 
-func needsToken(addr string) error {
-	return service.Usagef("TOCSIN_INGEST_ADDR %s can be reached from other machines: set TOCSIN_TOKEN, or listen on 127.0.0.1", addr)
-}
-
-func bracketed(host string) string {
-	if ip := net.ParseIP(host); ip != nil && ip.To4() == nil {
-		return "[" + host + "]"
+func mayListen(ctx context.Context, addr, token string) error {
+	if err := httpguard.CheckListen(ctx, "TOCSIN_INGEST_ADDR", addr, token); err != nil {
+		return service.Usagef("%s", err)
 	}
-	return host
-}
-
-// listenURL is how to reach a listener from this machine.
-func listenURL(a net.Addr) string {
-	if t, ok := a.(*net.TCPAddr); ok && t.IP.IsUnspecified() {
-		return fmt.Sprintf("http://127.0.0.1:%d", t.Port)
-	}
-	return "http://" + a.String()
+	return nil
 }

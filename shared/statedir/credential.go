@@ -36,10 +36,10 @@ func (d Dir) CreateCredential(role string, secret []byte) error {
 const othersMay fs.FileMode = 0o077
 
 // ReadCredential reads the secret of a role. Where others could read or change
-// the file, that is told by exposed, and mended (mode 0600) where we may: who
-// was given the file of somebody else, or a read-only one, may not. The error
-// wraps fs.ErrNotExist where the role has none yet.
-func (d Dir) ReadCredential(role string) (secret []byte, exposed bool, err error) {
+// the file, that is mended (mode 0600), and told by mended. Who was given the
+// file of somebody else, or a read-only one, may not mend it, and uses it as it
+// is. The error wraps fs.ErrNotExist where the role has none yet.
+func (d Dir) ReadCredential(role string) (secret []byte, mended bool, err error) {
 	f, err := os.Open(d.Credential(role))
 	if err != nil {
 		return nil, false, err
@@ -49,11 +49,11 @@ func (d Dir) ReadCredential(role string) (secret []byte, exposed bool, err error
 	if err != nil {
 		return nil, false, err
 	}
-	if exposed = info.Mode().Perm()&othersMay != 0; exposed {
-		_ = f.Chmod(ownerOnlySecret)
+	if info.Mode().Perm()&othersMay != 0 {
+		mended = f.Chmod(ownerOnlySecret) == nil
 	}
 	secret, err = io.ReadAll(io.LimitReader(f, maxCredential))
-	return secret, exposed, err
+	return secret, mended, err
 }
 
 // maxCredential is the largest secret that is read, in bytes.

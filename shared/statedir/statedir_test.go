@@ -198,9 +198,9 @@ func TestExposedCredentialsAreMended(t *testing.T) {
 		if err := os.Chmod(d.Credential("gateway"), mode); err != nil {
 			t.Fatal(err)
 		}
-		secret, exposed, err := d.ReadCredential("gateway")
-		if err != nil || string(secret) != "secret" || exposed != (mode&0o077 != 0) {
-			t.Errorf("%o: %s, %t, %v", mode, secret, exposed, err)
+		secret, mended, err := d.ReadCredential("gateway")
+		if err != nil || string(secret) != "secret" || mended != (mode&0o077 != 0) {
+			t.Errorf("%o: %s, %t, %v", mode, secret, mended, err)
 		}
 		info, err := os.Stat(d.Credential("gateway"))
 		if err != nil || info.Mode().Perm()&0o077 != 0 {
