@@ -19,7 +19,9 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness"
 )
 
-func main() {
+func main() { os.Exit(run()) }
+
+func run() int {
 	bin := flag.String("tocsin", "bin/tocsin", "the binary to measure")
 	samples := flag.Int("samples", 500, "how often each latency is measured")
 	flag.Parse()
@@ -27,8 +29,9 @@ func main() {
 	defer stop()
 	if err := bench(ctx, *bin, *samples); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1) //nolint:gocritic // nothing is left to be stopped
+		return 1
 	}
+	return 0
 }
 
 // figure is one line of the table.

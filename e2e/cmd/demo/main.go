@@ -24,7 +24,9 @@ import (
 // limit bounds the whole demo.
 const limit = 30 * time.Second
 
-func main() {
+func main() { os.Exit(run()) }
+
+func run() int {
 	bin := flag.String("tocsin", "bin/tocsin", "the binary to play with")
 	pace := flag.Duration("pace", time.Second, "the pause between chapters, for those who read along; at most 3s")
 	flag.Parse()
@@ -32,8 +34,9 @@ func main() {
 	defer stop()
 	if err := demo(ctx, *bin, min(max(*pace, 0), 3*time.Second)); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
-		os.Exit(1) //nolint:gocritic // nothing is left to be stopped
+		return 1
 	}
+	return 0
 }
 
 func demo(ctx context.Context, bin string, pace time.Duration) (err error) {
