@@ -40,9 +40,11 @@ func (r Role) permissions() *server.Permissions {
 	switch r {
 	case RoleIngest:
 		pub = []string{
-			AllTelemetry, SubjectIntakeCI, allCIResults, "$JS.API.STREAM.INFO.*",
+			AllTelemetry, SubjectIntakeCI, SubjectIntakeAlerts, allCIResults, allDeliveries, "$JS.API.STREAM.INFO.*",
 			// It deletes what a newer result updates, see Conn.Stored and Delete.
 			apiDirectGet + StreamCI, apiDelete + StreamCI,
+			// Of a delivery it asks whether it was taken, see Conn.Has.
+			apiDirectGet + StreamDeliveries + "." + allDeliveries,
 		}
 	case RoleDetector:
 		pub = []string{

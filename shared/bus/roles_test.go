@@ -57,6 +57,8 @@ func TestIngestMayDeleteResultsAlone(t *testing.T) {
 	nc, forbidden := connectBare(t, s, dir, bus.RoleIngest)
 	for _, subject := range []string{
 		"$JS.API.STREAM.MSG.DELETE." + bus.StreamTelemetry, "$JS.API.STREAM.MSG.DELETE." + bus.StreamAlerts,
+		"$JS.API.DIRECT.GET." + bus.StreamTelemetry + "." + bus.SubjectIntakeCI, "$JS.API.DIRECT.GET." + bus.StreamDeliveries,
+		"$JS.API.STREAM.MSG.DELETE." + bus.StreamDeliveries, "$JS.API.STREAM.PURGE." + bus.StreamDeliveries,
 		"$JS.API.DIRECT.GET." + bus.StreamTelemetry, "$JS.API.DIRECT.GET." + bus.StreamAlerts,
 		"$JS.API.STREAM.PURGE." + bus.StreamCI, "$JS.API.STREAM.DELETE." + bus.StreamCI, "$JS.API.STREAM.UPDATE." + bus.StreamCI,
 		"$JS.API.STREAM.MSG.GET." + bus.StreamCI, "$JS.API.CONSUMER.CREATE." + bus.StreamCI + ".x",

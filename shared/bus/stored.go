@@ -105,6 +105,29 @@ func direct(m *nats.Msg) (Message, error) {
 	}, nil
 }
 
+// Has says whether a stream holds a message of a subject. In a cluster a replica
+// may answer, which may not have the newest messages yet. Its errors are those
+// of Stored.
+func (c *Conn) Has(ctx context.Context, stream, subject string) (bool, error) {
+	if err := c.usable(); err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	m, err := c.NC.RequestWithContext(ctx, apiDirectGet+stream+"."+subject, nil)
+	if err != nil {
+		return false, fmt.Errorf("look for %s in stream %s: %w", subject, stream, err)
+	}
+	switch status := m.Header.Get("Status"); status {
+	case "":
+		return true, nil
+	case statusEmpty:
+		return false, nil
+	default:
+		return false, fmt.Errorf("look for %s in stream %s: the bus answered %s %s", subject, stream, status, m.Header.Get("Description"))
+	}
+}
+
 // Delete removes one message of a stream. One that is not there any more is
 // fine: another process may have been faster.
 func (c *Conn) Delete(ctx context.Context, stream string, seq uint64) error {

@@ -30,6 +30,32 @@ func serveForeign(t *testing.T) string {
 	return ns.ClientURL()
 }
 
+func TestHas(t *testing.T) {
+	dir := openDir(t)
+	s, _ := serve(t, dir)
+	c := connect(t, bus.ConnConfig{Name: "i", Role: bus.RoleIngest, Server: s})
+	p, err := bus.NewPublisher(c, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken, other := bus.DeliverySubject("github", "1"), bus.DeliverySubject("github", "2")
+	for range 2 { // noted twice is noted
+		if _, err := p.Publish(t.Context(), &nats.Msg{Subject: taken}); err != nil {
+			t.Fatal(err)
+		}
+		for subject, want := range map[string]bool{taken: true, other: false} {
+			if has, err := c.Has(t.Context(), bus.StreamDeliveries, subject); err != nil || has != want {
+				t.Errorf("%s: %v %v", subject, has, err)
+			}
+		}
+	}
+	foreign := connect(t, bus.ConnConfig{Name: "i", Role: bus.RoleIngest, URL: serveForeign(t)})
+	eventually(t, "connection", foreign.Connected)
+	if has, err := foreign.Has(t.Context(), bus.StreamDeliveries, taken); err == nil || has {
+		t.Errorf("without the stream: %v %v", has, err)
+	}
+}
+
 func TestStoredAndDelete(t *testing.T) {
 	dir := openDir(t)
 	s, _ := serve(t, dir)

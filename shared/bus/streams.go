@@ -19,6 +19,9 @@ const (
 	StreamCI        = "CI"
 	StreamAlerts    = "ALERTS"
 	StreamNotices   = "NOTICES"
+	// StreamDeliveries holds which deliveries of webhooks were taken: a message
+	// each, without content.
+	StreamDeliveries = "DELIVERIES"
 
 	// BucketGateways holds, for each client, up to where its inbox was drained.
 	BucketGateways = "gateways"
@@ -37,8 +40,8 @@ func Streams() []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{
 		{
 			Name:        StreamTelemetry,
-			Description: "accepted events, CI results and noise commands, as the detector folds them",
-			Subjects:    []string{AllTelemetry, SubjectIntakeCI, SubjectIntakeNoise},
+			Description: "accepted events, CI results, alerts of others and noise commands, as the detector folds them",
+			Subjects:    []string{AllTelemetry, SubjectIntakeCI, SubjectIntakeAlerts, SubjectIntakeNoise},
 			MaxAge:      time.Hour, MaxBytes: 256 * mib,
 		},
 		{
@@ -67,6 +70,13 @@ func Streams() []jetstream.StreamConfig {
 			Description: "what agents tell their users",
 			Subjects:    []string{AllNotices},
 			MaxAge:      7 * day, MaxBytes: 16 * mib,
+		},
+		{
+			Name:        StreamDeliveries,
+			Description: "which deliveries of webhooks were taken",
+			Subjects:    []string{allDeliveries},
+			// GitHub sends again what is up to 3 days old.
+			MaxAge: 4 * day, MaxMsgs: 20_000, MaxMsgsPerSubject: 1,
 		},
 	}
 }

@@ -1,17 +1,21 @@
 package bus
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// The subjects of section 4 of the contract, and two of our own.
+// The subjects of section 4 of the contract, and those of our own.
 const (
 	telemetryPrefix = "telemetry."
 	ciResultPrefix  = "ci.result."
 	alertsPrefix    = "alerts."
 	livePrefix      = "live."
 	noticesPrefix   = "notices."
+	deliveryPrefix  = "delivery."
 
 	// SubjectIntakeCI carries every accepted CI result to the detector. The CI
 	// stream itself updates and drops results, so a detector that was away
@@ -20,6 +24,9 @@ const (
 	// SubjectIntakeNoise carries commands to the noise rules, in the same log
 	// as the events they act on, so that a replay gives the same alerts.
 	SubjectIntakeNoise = "intake.noise"
+	// SubjectIntakeAlerts carries what other monitoring systems raised. The
+	// detector tells it: nobody else publishes alerts.
+	SubjectIntakeAlerts = "intake.alerts"
 
 	// AllTelemetry, AllAlerts, AllLiveAlerts and AllNotices are the subjects to
 	// subscribe to for everything of a kind.
@@ -28,6 +35,7 @@ const (
 	AllLiveAlerts = livePrefix + AllAlerts
 	AllNotices    = noticesPrefix + ">"
 	allCIResults  = ciResultPrefix + ">"
+	allDeliveries = deliveryPrefix + ">"
 )
 
 // HeaderSender names the product that sent a telemetry message.
@@ -98,3 +106,10 @@ func AlertSubject(a alert.Alert) string {
 
 // NoticeSubject is where an agent's message to its user is published.
 func NoticeSubject(context string) string { return noticesPrefix + Token(context) }
+
+// DeliverySubject is where it is noted that a webhook's delivery was taken. The
+// id is its sender's, of whatever length and characters.
+func DeliverySubject(sender, id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return deliveryPrefix + Token(sender) + "." + hex.EncodeToString(sum[:16])
+}

@@ -30,6 +30,7 @@ func TestSubjects(t *testing.T) {
 		{CIResultSubject("github-actions", "ABC123", "", "failure"), "ci.result.github-actions.abc123._.failure"},
 		{AlertSubject(alert.Alert{App: "web", Category: alert.NetworkErrors, Severity: alert.Error}), "alerts.web.network_errors.error"},
 		{NoticeSubject("llm"), "notices.llm"},
+		{DeliverySubject("GitHub", "72d3162e-cc78-11e3-81ab-4c9367dc0958"), "delivery.github.9514e6751b793abb198c32e333740b61"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %s, want %s", c.got, c.want)
