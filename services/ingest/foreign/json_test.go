@@ -1,0 +1,34 @@
+package foreign_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+)
+
+func TestCheckJSON(t *testing.T) {
+	const parts = 100
+	for name, c := range map[string]struct {
+		in  string
+		too bool
+	}{
+		"nothing":                {``, false},
+		"an object":              {`{"a":[1,{"b":null}]}`, false},
+		"brackets in a text":     {`{"a":"` + strings.Repeat(`[{\"`, 500) + `"}`, false},
+		"a text that ends in \\": {`{"a":"\\","b":[` + strings.Repeat(`{},`, 98) + `{}]}`, true},
+		"as deep as allowed":     {strings.Repeat("[", foreign.MaxDepth) + strings.Repeat("]", foreign.MaxDepth), false},
+		"deeper":                 {strings.Repeat("[", foreign.MaxDepth+1), true},
+		"as many as allowed":     {`[` + strings.Repeat(`{},`, parts-2) + `{}]`, false},
+		"one more":               {`[` + strings.Repeat(`{},`, parts-1) + `{}]`, true},
+		"numbers alone":          {`[` + strings.Repeat(`1,`, 5000) + `1]`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := foreign.CheckJSON([]byte(c.in), parts)
+			if errors.Is(err, foreign.ErrTooMany) != c.too || (err != nil) != c.too {
+				t.Fatalf("%v", err)
+			}
+		})
+	}
+}

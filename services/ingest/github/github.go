@@ -1,0 +1,123 @@
+// Package github reads what the webhooks of GitHub say of CI: which deliveries
+// are the outcome of a run, and what that outcome is.
+//
+// A run is told by several events, as one chooses in the webhook's settings:
+// workflow_run and workflow_job of GitHub Actions, check_run and check_suite of
+// every app. Each that is completed is a result under a name of its own; what
+// has no outcome (cancelled, skipped, not yet completed) is ignored. It knows no
+// HTTP, and not whether a delivery came before.
+package github
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/go-github/v92/github"
+
+	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/shared/ci"
+)
+
+// The headers of a delivery.
+const (
+	HeaderEvent     = github.EventTypeHeader
+	HeaderDelivery  = github.DeliveryIDHeader
+	HeaderSignature = github.SHA256SignatureHeader
+	// HeaderSHA1 is the older signature, which is not trusted.
+	HeaderSHA1 = github.SHA1SignatureHeader
+)
+
+// maxParts is how many objects and lists a payload may hold. Real ones have a
+// few hundred; a struct of the library takes up to 1 KB for each.
+const maxParts = 20_000
+
+const completed = "completed"
+
+// Decode reads the payload of an event. Where it is no result, ignored says why
+// not. An error says what is wrong with the payload, or wraps
+// foreign.ErrTooMany.
+func Decode(event string, payload []byte) (result ci.Result, ignored string, err error) {
+	switch event {
+	case "":
+		return ci.Result{}, "", fmt.Errorf("%s is missing: it names the event, such as workflow_run", HeaderEvent)
+	case "ping":
+		return ci.Result{}, "ping: the webhook is set up", nil
+	case "workflow_run", "workflow_job", "check_run", "check_suite":
+	default:
+		return ci.Result{}, fmt.Sprintf("event %s: results are workflow_run, workflow_job, check_run and check_suite", event), nil
+	}
+	if err := foreign.CheckJSON(payload, maxParts); err != nil {
+		return ci.Result{}, "", err
+	}
+	parsed, err := github.ParseWebHook(event, payload)
+	if err != nil {
+		return ci.Result{}, "", fmt.Errorf("the payload of %s: %w", event, parseError(err))
+	}
+	return decode(event, parsed)
+}
+
+// parseError names the field and not the structs of the library.
+func parseError(err error) error {
+	var typed *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &typed) && typed.Field == "":
+		return errors.New("must be a JSON object")
+	case errors.As(err, &typed):
+		return fmt.Errorf("%s must not be a JSON %s", typed.Field, typed.Value)
+	case errors.As(err, &syntax):
+		return fmt.Errorf("malformed JSON: %w", err)
+	default: // a time that is none
+		return err
+	}
+}
+
+func decode(event string, parsed any) (ci.Result, string, error) {
+	var action, conclusion string
+	var present bool
+	var result func() ci.Result
+	switch e := parsed.(type) {
+	case *github.WorkflowRunEvent:
+		action, conclusion, present = e.GetAction(), e.GetWorkflowRun().GetConclusion(), e.WorkflowRun != nil
+		result = func() ci.Result { return workflowRun(e) }
+	case *github.WorkflowJobEvent:
+		action, conclusion, present = e.GetAction(), e.GetWorkflowJob().GetConclusion(), e.WorkflowJob != nil
+		result = func() ci.Result { return workflowJob(e) }
+	case *github.CheckRunEvent:
+		action, conclusion, present = e.GetAction(), e.GetCheckRun().GetConclusion(), e.CheckRun != nil
+		result = func() ci.Result { return checkRun(e) }
+	case *github.CheckSuiteEvent:
+		action, conclusion, present = e.GetAction(), e.GetCheckSuite().GetConclusion(), e.CheckSuite != nil
+		result = func() ci.Result { return checkSuite(e) }
+	default:
+		return ci.Result{}, "", fmt.Errorf("event %s: the payload is that of another event", event)
+	}
+	switch {
+	case action == "":
+		return ci.Result{}, "", fmt.Errorf("action is missing from the payload of %s: results have %s", event, completed)
+	case action != completed:
+		return ci.Result{}, fmt.Sprintf("%s %s: only %s has an outcome", event, action, completed), nil
+	case !present:
+		return ci.Result{}, "", fmt.Errorf("%s is missing: it must be an object", event)
+	case conclusion == "": // GitHub documents such a payload
+		return ci.Result{}, event + " without a conclusion: neither success nor failure", nil
+	}
+	status := outcomes[conclusion].status
+	if status == "" {
+		return ci.Result{}, fmt.Sprintf("%s with conclusion %s: neither success nor failure", event, conclusion), nil
+	}
+	r := result()
+	r.Status, r.Source = status, ci.SourceGitHub
+	return r, "", nil
+}
+
+// outcomes are the conclusions that say how it went; the others (cancelled,
+// skipped, stale, action_required) don't.
+var outcomes = map[string]struct{ status, words string }{
+	"success":         {ci.StatusSuccess, "passed"},
+	"neutral":         {ci.StatusSuccess, "ended neutral"},
+	"failure":         {ci.StatusFailure, "failed"},
+	"timed_out":       {ci.StatusError, "timed out"},
+	"startup_failure": {ci.StatusError, "did not start"},
+}

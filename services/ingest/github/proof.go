@@ -1,0 +1,60 @@
+package github
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/google/go-github/v92/github"
+)
+
+// The media types of a delivery, as chosen in the webhook's settings.
+const (
+	TypeJSON = "application/json"
+	TypeForm = "application/x-www-form-urlencoded"
+)
+
+// Why a signature proves nothing.
+var (
+	ErrUnsigned = errors.New(HeaderSignature + " is missing: set the webhook's secret to the value of TOCSIN_GITHUB_WEBHOOK_SECRET")
+	ErrSHA1     = errors.New(HeaderSHA1 + " alone is not enough: " + HeaderSignature + " is needed")
+	ErrForged   = errors.New(HeaderSignature + " does not fit the body: the webhook's secret must be the value of TOCSIN_GITHUB_WEBHOOK_SECRET")
+)
+
+// Verify says why body does not come from someone who knows the secret. The
+// signatures are those of HeaderSignature and HeaderSHA1; body is all of what
+// was sent, as it was sent. An empty secret proves nothing.
+func Verify(signature, sha1 string, body, secret []byte) error {
+	switch {
+	case signature == "" && sha1 != "":
+		return ErrSHA1
+	case signature == "":
+		return ErrUnsigned
+	case len(secret) == 0, !strings.HasPrefix(signature, "sha256="): // the library takes others, too
+		return ErrForged
+	}
+	if err := github.ValidateSignature(signature, body, secret); err != nil {
+		return ErrForged // the library's text would quote the header
+	}
+	return nil
+}
+
+// Payload is the JSON in a body: all of it, or the form's field payload.
+func Payload(media string, body []byte) ([]byte, error) {
+	if media != TypeForm {
+		return body, nil
+	}
+	for field := range strings.SplitSeq(string(body), "&") {
+		value, ok := strings.CutPrefix(field, "payload=")
+		if !ok {
+			continue
+		}
+		payload, err := url.QueryUnescape(value)
+		if err != nil {
+			return nil, fmt.Errorf("the form's field payload: %w", err)
+		}
+		return []byte(payload), nil
+	}
+	return nil, errors.New("the form has no field payload")
+}

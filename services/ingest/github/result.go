@@ -1,0 +1,118 @@
+package github
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/go-github/v92/github"
+
+	"github.com/tocsin-bus/tocsin/shared/ci"
+)
+
+func workflowRun(e *github.WorkflowRunEvent) ci.Result {
+	run := e.GetWorkflowRun()
+	name := firstOf(e.GetWorkflow().GetName(), run.GetName(), run.GetPath())
+	var s strings.Builder
+	fmt.Fprintf(&s, "%s #%d %s", name, run.GetRunNumber(), words(run.GetConclusion()))
+	if run.GetEvent() != "" {
+		s.WriteString(" on " + run.GetEvent())
+	}
+	attempt(&s, run.GetRunAttempt())
+	if title := run.GetDisplayTitle(); title != "" {
+		s.WriteString(": " + title)
+	}
+	return ci.Result{
+		Name: name, Ref: run.GetHeadBranch(), Commit: run.GetHeadSHA(), URL: run.GetHTMLURL(),
+		Summary: s.String(), DurationMS: between(run.GetRunStartedAt(), run.GetUpdatedAt()),
+	}
+}
+
+func workflowJob(e *github.WorkflowJobEvent) ci.Result {
+	job := e.GetWorkflowJob()
+	name := job.GetName()
+	if w := job.GetWorkflowName(); w != "" {
+		name = w + " / " + name
+	}
+	var failures []ci.Failure
+	for _, step := range job.Steps {
+		if conclusion := step.GetConclusion(); conclusion == "failure" || conclusion == "timed_out" {
+			failures = append(failures, ci.Failure{
+				Name:    firstOf(step.GetName(), fmt.Sprintf("step %d", step.GetNumber())),
+				Message: fmt.Sprintf("step %d %s", step.GetNumber(), words(conclusion)),
+			})
+		}
+	}
+	var s strings.Builder
+	s.WriteString(name + " " + words(job.GetConclusion()))
+	attempt(&s, int(job.GetRunAttempt()))
+	if len(failures) > 0 {
+		s.WriteString(", at step " + failures[0].Name)
+	}
+	return ci.Result{
+		Name: name, Ref: job.GetHeadBranch(), Commit: job.GetHeadSHA(), URL: job.GetHTMLURL(),
+		Summary: s.String(), Failures: failures, DurationMS: between(job.GetStartedAt(), job.GetCompletedAt()),
+	}
+}
+
+func checkRun(e *github.CheckRunEvent) ci.Result {
+	run := e.GetCheckRun()
+	title, summary := run.GetOutput().GetTitle(), run.GetOutput().GetSummary()
+	r := ci.Result{
+		Name: run.GetName(), Ref: run.GetCheckSuite().GetHeadBranch(), Commit: run.GetHeadSHA(),
+		URL:     firstOf(run.GetHTMLURL(), run.GetDetailsURL()),
+		Summary: run.GetName() + " " + words(run.GetConclusion()), DurationMS: between(run.GetStartedAt(), run.GetCompletedAt()),
+	}
+	if title != "" {
+		r.Summary += ": " + title
+	}
+	if outcomes[run.GetConclusion()].status != ci.StatusSuccess && title+summary != "" {
+		r.Failures = []ci.Failure{{Name: firstOf(title, run.GetName()), Message: summary}}
+	}
+	return r
+}
+
+func checkSuite(e *github.CheckSuiteEvent) ci.Result {
+	suite := e.GetCheckSuite()
+	name := firstOf(suite.GetApp().GetName(), suite.GetApp().GetSlug(), "check suite")
+	summary := name + " " + words(suite.GetConclusion())
+	switch n := suite.GetLatestCheckRunsCount(); {
+	case n == 1:
+		summary += ", 1 check run"
+	case n > 1:
+		summary += fmt.Sprintf(", %d check runs", n)
+	}
+	r := ci.Result{
+		Name: name, Ref: suite.GetHeadBranch(), Commit: suite.GetHeadSHA(),
+		Summary: summary, DurationMS: between(suite.GetCreatedAt(), suite.GetUpdatedAt()),
+	}
+	// A suite has no page of its own, and its url is that of the API.
+	if repo := e.GetRepo().GetHTMLURL(); repo != "" && r.Commit != "" {
+		r.URL = repo + "/commit/" + r.Commit + "/checks"
+	}
+	return r
+}
+
+func words(conclusion string) string { return firstOf(outcomes[conclusion].words, conclusion) }
+
+func attempt(s *strings.Builder, n int) {
+	if n > 1 {
+		fmt.Fprintf(s, ", attempt %d", n)
+	}
+}
+
+// between is a duration in milliseconds; 0 where it is not known.
+func between(from, to github.Timestamp) float64 {
+	if from.IsZero() || to.IsZero() {
+		return 0
+	}
+	return max(0, float64(to.Sub(from.Time).Milliseconds()))
+}
+
+func firstOf(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}

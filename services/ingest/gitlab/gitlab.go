@@ -1,0 +1,82 @@
+// Package gitlab reads what the webhooks of GitLab say of CI: which deliveries
+// are the outcome of a pipeline or a job, and what that outcome is.
+//
+// A job is named "stage / job", as it is among the failures of its pipeline.
+// That is not the name under which tocsin ci posts from within the job: its
+// report holds more than the webhook, which must not take its place. It knows no
+// HTTP, and not whether a delivery came before.
+package gitlab
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	gitlab "gitlab.com/gitlab-org/api/client-go/v2"
+
+	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/shared/ci"
+)
+
+// The headers of a delivery.
+const (
+	HeaderEvent = "X-Gitlab-Event"
+	HeaderToken = "X-Gitlab-Token" //nolint:gosec // the name of a header
+	// HeaderKey is one value for all tries of a delivery, since GitLab 17.4.
+	// X-Gitlab-Event-UUID is not: webhooks that set off each other share it.
+	HeaderKey = "Idempotency-Key"
+)
+
+// maxParts is how many objects and lists a payload may hold: a pipeline has
+// about six a job, and a struct of the library takes up to 1 KB for each.
+const maxParts = 50_000
+
+// Decode reads the payload of an event. Where it is no result, ignored says why
+// not. An error says what is wrong with the payload, or wraps
+// foreign.ErrTooMany.
+func Decode(event string, payload []byte) (result ci.Result, ignored string, err error) {
+	kind := gitlab.EventType(event)
+	switch kind {
+	case "":
+		return ci.Result{}, "", fmt.Errorf("%s is missing: it names the event, such as %s", HeaderEvent, gitlab.EventTypePipeline)
+	case gitlab.EventTypePipeline, gitlab.EventTypeJob:
+	default:
+		return ci.Result{}, fmt.Sprintf("event %s: results are %s and %s", event, gitlab.EventTypePipeline, gitlab.EventTypeJob), nil
+	}
+	if err := foreign.CheckJSON(payload, maxParts); err != nil {
+		return ci.Result{}, "", err
+	}
+	parsed, err := gitlab.ParseWebhook(kind, payload)
+	if err != nil {
+		return ci.Result{}, "", fmt.Errorf("the payload of %s: %w", event, parseError(err))
+	}
+	switch e := parsed.(type) {
+	case *gitlab.PipelineEvent:
+		result, ignored, err = pipeline(e)
+	case *gitlab.JobEvent:
+		result, ignored, err = job(e)
+	default:
+		err = fmt.Errorf("%s: the payload is that of another event", event)
+	}
+	if err != nil || ignored != "" {
+		return ci.Result{}, ignored, err
+	}
+	result.Source = ci.SourceGitLab
+	return result, "", nil
+}
+
+// parseError names the field and not the structs of the library.
+func parseError(err error) error {
+	var typed *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &typed) && typed.Field == "":
+		return errors.New("must be a JSON object")
+	case errors.As(err, &typed):
+		return fmt.Errorf("%s must not be a JSON %s", typed.Field, typed.Value)
+	case errors.As(err, &syntax):
+		return fmt.Errorf("malformed JSON: %w", err)
+	default: // a time that is none
+		return err
+	}
+}
