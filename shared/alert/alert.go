@@ -73,6 +73,8 @@ const (
 	SourceCircuit     = "circuit_monitor"
 	SourceSecurity    = "security_monitor"
 	SourceFrustration = "frustration_detector"
+	// SourceAlertmanager is another monitoring system, whose alerts are passed on.
+	SourceAlertmanager = "alertmanager"
 )
 
 // SignalKey is the Context key under which an anomaly says what it counted:

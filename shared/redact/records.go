@@ -3,6 +3,7 @@ package redact
 import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/external"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -45,6 +46,27 @@ func (e *Engine) Result(r *ci.Result) {
 	e.link(&r.URL)
 	for i := range r.Failures {
 		e.text(&r.Failures[i].Name, &r.Failures[i].Message)
+	}
+}
+
+// External masks every text of an alert of another system in place, also those
+// of its labels, whose names tell what they hold. Its Key and Episode have no
+// room for a secret, and stay.
+func (e *Engine) External(a *external.Alert) {
+	a.EachText(func(s *string, _ int) { e.text(s) })
+	a.EachLink(func(s *string, _ int) { e.link(s) })
+	for name, value := range a.Labels {
+		clean, _ := e.member(name, value, 0).(string)
+		if key := e.String(name); key != name {
+			delete(a.Labels, name)
+			name = key
+		} else if clean == value {
+			continue
+		}
+		a.Labels[name] = clean
+	}
+	for i := range a.GroupBy {
+		e.text(&a.GroupBy[i])
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/external"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -104,6 +105,24 @@ func TestResults(t *testing.T) {
 		Status: ci.StatusFailure, Source: ci.SourceGitHub, Ref: "main", Commit: "1f0b2d84bf92f3577b34da6a3ce929d0e0e47367", Name: "test [REDACTED:github]",
 		Summary: "npm token: " + mask, URL: "https://ci/run/1?token=" + mask,
 		Failures: []ci.Failure{{Name: "login", Message: `want "a", got password=` + mask}, {Name: "[REDACTED:github]"}},
+	})
+}
+
+func TestAlertsOfOthers(t *testing.T) {
+	t.Parallel()
+	a := external.Alert{
+		Source: alert.SourceAlertmanager, Key: "a1b2", Episode: "2026-01-28T14:30:00Z", Level: github, App: github, Name: github, Place: github,
+		Summary: "password=hunter2", Detail: "by " + github, URL: "/graph?token=abc", Dashboard: "http://u:p@h/", Runbook: "/?api_key=abc",
+		Labels:  map[string]string{"alertname": "Up", "token": "abc", "team": github, github: "x", "empty": ""},
+		GroupBy: []string{"alertname", github}, Receiver: github,
+	}
+	redact.New().External(&a)
+	const masked = "[REDACTED:github]"
+	same(t, "alert of another", a, external.Alert{
+		Source: alert.SourceAlertmanager, Key: "a1b2", Episode: "2026-01-28T14:30:00Z", Level: masked, App: masked, Name: masked, Place: masked,
+		Summary: "password=" + mask, Detail: "by " + masked, URL: "/graph?token=" + mask, Dashboard: "http://[REDACTED:url_credentials]@h/", Runbook: "/?api_key=" + mask,
+		Labels:  map[string]string{"alertname": "Up", "token": mask, "team": masked, masked: "x", "empty": ""},
+		GroupBy: []string{"alertname", masked}, Receiver: masked,
 	})
 }
 

@@ -1,0 +1,154 @@
+// Package external is an alert that another monitoring system raised: its form,
+// and which are valid.
+//
+// It knows no sender's format and decides nothing: a decoder of the intake makes
+// these, the log keeps them, and the detector says what is news.
+package external
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// Sources lists who can raise such alerts.
+func Sources() []string { return []string{alert.SourceAlertmanager} }
+
+// The states of an Alert.
+const (
+	StateFiring   = "firing"
+	StateResolved = "resolved"
+)
+
+// Bounds of an Alert. Texts are in characters: longer ones are cut before they
+// are stored. Key and Episode are identity and never cut.
+const (
+	// MaxKey bounds Key and Episode, in bytes.
+	MaxKey = 64
+	// MaxName bounds the texts that name something, and names of labels.
+	MaxName = 200
+	// MaxText bounds Summary and Detail.
+	MaxText = alert.MaxDetail
+	// MaxURL bounds the links.
+	MaxURL = 2000
+	// MaxLabels is how many labels are kept, the first by name.
+	MaxLabels = 32
+	// MaxLabel bounds the value of a label.
+	MaxLabel = 300
+)
+
+// Alert is one alert as it stood when its sender told of it.
+type Alert struct {
+	// Source is who raised it, one of Sources.
+	Source string `json:"source"`
+	// Key tells the alerts of a source apart, whatever their state. It is 1 to
+	// MaxKey of letters, digits and . _ : + -, so that it needs no masking.
+	Key string `json:"key"`
+	// Episode tells one firing of the alert from the next, in the characters of
+	// Key. It may be empty.
+	Episode string `json:"episode,omitempty"`
+	// State is firing or resolved.
+	State string `json:"state"`
+	// Severity is how urgent it is while it fires. Level is its sender's word
+	// for that.
+	Severity alert.Severity `json:"severity"`
+	Level    string         `json:"level,omitempty"`
+	// App is the watched thing; empty means the default one.
+	App string `json:"app,omitempty"`
+	// Name is the rule that raised it, and Place the pod, host or service that
+	// it was raised for.
+	Name  string `json:"name,omitempty"`
+	Place string `json:"place,omitempty"`
+	// Summary is one sentence, Detail more of them.
+	Summary string `json:"summary,omitempty"`
+	Detail  string `json:"detail,omitempty"`
+	// URL shows what raised it, Dashboard and Runbook what to look at.
+	URL       string `json:"url,omitempty"`
+	Dashboard string `json:"dashboard,omitempty"`
+	Runbook   string `json:"runbook,omitempty"`
+	// Labels are at most MaxLabels. GroupBy are names of those by which the
+	// sender groups its alerts.
+	Labels  map[string]string `json:"labels,omitempty"`
+	GroupBy []string          `json:"group_by,omitempty"`
+	// Receiver is the sender's name for whom it tells.
+	Receiver string `json:"receiver,omitempty"`
+	// StartsAt and EndsAt are zero where they are not known.
+	StartsAt time.Time `json:"starts_at,omitzero"`
+	EndsAt   time.Time `json:"ends_at,omitzero"`
+	// Omitted is how many more alerts of the group the sender left out.
+	Omitted int `json:"omitted,omitempty"`
+}
+
+// FieldError says which field is wrong and what is allowed.
+type FieldError struct{ Field, Reason string }
+
+func (e *FieldError) Error() string { return e.Field + " " + e.Reason }
+
+// Validate says what of an alert is not allowed, as a *FieldError.
+func (a *Alert) Validate() error {
+	switch {
+	case !slices.Contains(Sources(), a.Source):
+		return &FieldError{"source", "must be one of " + strings.Join(Sources(), ", ")}
+	case a.Key == "" || !IsKey(a.Key):
+		return &FieldError{"key", fmt.Sprintf("must be 1 to %d of letters, digits and . _ : + -", MaxKey)}
+	case !IsKey(a.Episode):
+		return &FieldError{"episode", fmt.Sprintf("must be at most %d of letters, digits and . _ : + -", MaxKey)}
+	case a.State != StateFiring && a.State != StateResolved:
+		return &FieldError{"state", "must be one of firing, resolved"}
+	case a.Severity.Rank() == 0:
+		return &FieldError{"severity", "must be one of info, warning, error"}
+	case len(a.Labels) > MaxLabels:
+		return &FieldError{"labels", fmt.Sprintf("must be at most %d", MaxLabels)}
+	case len(a.GroupBy) > MaxLabels:
+		return &FieldError{"group_by", fmt.Sprintf("must be at most %d", MaxLabels)}
+	case !writable(a.StartsAt):
+		return &FieldError{"starts_at", "must be in the years 1 to 9999"}
+	case !writable(a.EndsAt):
+		return &FieldError{"ends_at", "must be in the years 1 to 9999"}
+	case a.Omitted < 0:
+		return &FieldError{"omitted", "must not be negative"}
+	}
+	return nil
+}
+
+// IsKey says whether a text is fit for Key or Episode, or empty.
+func IsKey(s string) bool {
+	if len(s) > MaxKey {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && strings.IndexByte("._:+-", c) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// writable says whether RFC 3339 can write a time, in UTC.
+func writable(t time.Time) bool {
+	y := t.UTC().Year()
+	return y >= 1 && y <= 9999
+}
+
+// EachText visits the plain texts but the links, with their bounds in
+// characters. Labels and GroupBy are left to the caller.
+func (a *Alert) EachText(visit func(text *string, limit int)) {
+	visit(&a.Level, MaxName)
+	visit(&a.App, MaxName)
+	visit(&a.Name, MaxName)
+	visit(&a.Place, MaxName)
+	visit(&a.Summary, MaxText)
+	visit(&a.Detail, MaxText)
+	visit(&a.Receiver, MaxName)
+}
+
+// EachLink visits the links.
+func (a *Alert) EachLink(visit func(link *string, limit int)) {
+	visit(&a.URL, MaxURL)
+	visit(&a.Dashboard, MaxURL)
+	visit(&a.Runbook, MaxURL)
+}
