@@ -149,7 +149,7 @@ func overHTTP(b *testing.B, server *bus.Server, path, body string, events, sende
 	done := make(chan error, 1)
 	cfg := Config{
 		Bus: bus.ConnConfig{Server: server}, Addr: "127.0.0.1:0", Masker: redact.New(), Logger: quiet(),
-		Ready: func(url string) { ready <- url },
+		Ready: func(at Listening) { ready <- at.Intake },
 	}
 	go func() { done <- Run(ctx, cfg) }()
 	url := <-ready + path

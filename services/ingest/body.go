@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -27,6 +29,10 @@ const (
 
 // body is the bytes of one request, and its share of the load.
 type body struct {
+	// media is its content type, encoding how it is packed; both in lower case,
+	// and empty where nothing is said.
+	media, encoding string
+
 	data  []byte
 	room  *[]byte
 	taken int64
@@ -39,8 +45,24 @@ var byteOrderMark = []byte("\ufeff")
 // into it: decoding copies.
 var rooms = sync.Pool{New: func() any { room := make([]byte, firstRead); return &room }}
 
-// read reads a whole body. The reply says why not, where ok is false.
-func (h *handler) read(r *http.Request) (b *body, refusal reply, ok bool) {
+// open reads the whole body of a request. The reply says why not, where ok is
+// false. It has to be released, and is still packed.
+func (h *handler) open(r *http.Request, d dialect) (b *body, refused reply, ok bool) {
+	media, refused, ok := d.contentType(r)
+	if !ok {
+		return nil, refused, false
+	}
+	encoding, refused, ok := d.contentEncoding(r)
+	if !ok {
+		return nil, refused, false
+	}
+	if b, refused, ok = h.read(r); ok {
+		b.media, b.encoding = media, encoding
+	}
+	return b, refused, ok
+}
+
+func (h *handler) read(r *http.Request) (b *body, refused reply, ok bool) {
 	if r.ContentLength > maxBody {
 		return nil, tooLarge(r), false
 	}
@@ -48,9 +70,9 @@ func (h *handler) read(r *http.Request) (b *body, refusal reply, ok bool) {
 		return nil, h.shed("too many requests are under way: try again later"), false
 	}
 	b = &body{load: h.load, room: rooms.Get().(*[]byte)}
-	if refusal, ok = h.fill(b, r); !ok {
+	if refused, ok = h.fill(b, r); !ok {
 		b.release()
-		return nil, refusal, false
+		return nil, refused, false
 	}
 	return b, reply{}, true
 }
@@ -117,32 +139,49 @@ func tooLarge(r *http.Request) reply {
 	return refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is over %d bytes: send smaller batches", maxBody)).with("Connection", "close")
 }
 
-// contentType says which of the allowed media types a body has.
-func contentType(r *http.Request, allowed ...string) (string, reply, bool) {
-	refusal := func(what string) (string, reply, bool) {
+// contentType says which of the media types a body has. Where every one is
+// taken, it is whatever is said, or nothing.
+func (d dialect) contentType(r *http.Request) (string, reply, bool) {
+	refused := func(what string) (string, reply, bool) {
 		return "", refuse(http.StatusUnsupportedMediaType, what), false
 	}
-	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return refusal("Content-Encoding must be identity: send the body uncompressed")
-	}
-	must := "Content-Type must be one of " + strings.Join(allowed, ", ")
 	values := r.Header.Values("Content-Type")
+	if len(d.media) == 0 {
+		media, _, err := mime.ParseMediaType(strings.Join(values, ""))
+		if err != nil {
+			media = ""
+		}
+		return media, reply{}, true
+	}
+	must := "Content-Type must be one of " + strings.Join(d.media, ", ")
 	if len(values) != 1 {
-		return refusal(must)
+		return refused(must)
 	}
 	got, params, err := mime.ParseMediaType(values[0])
 	if err != nil {
-		return refusal(must)
+		return refused(must)
 	}
 	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") && !strings.EqualFold(charset, "utf8") {
-		return refusal("the charset of Content-Type must be utf-8")
+		return refused("the charset of Content-Type must be utf-8")
 	}
-	for _, want := range allowed {
-		if got == want {
-			return got, reply{}, true
-		}
+	if !slices.Contains(d.media, got) {
+		return refused(must)
 	}
-	return refusal(must)
+	return got, reply{}, true
+}
+
+// contentEncoding says how a body is packed, in lower case, or nothing.
+func (d dialect) contentEncoding(r *http.Request) (string, reply, bool) {
+	got := strings.ToLower(strings.TrimSpace(strings.Join(r.Header.Values("Content-Encoding"), ", ")))
+	switch {
+	case got == "" || got == "identity":
+		return "", reply{}, true
+	case !d.packed:
+		return "", refuse(http.StatusUnsupportedMediaType, "Content-Encoding must be identity: send the body uncompressed"), false
+	case packings[got] == nil:
+		return "", refuse(http.StatusUnsupportedMediaType, "Content-Encoding must be one of "+strings.Join(slices.Sorted(maps.Keys(packings)), ", ")), false
+	}
+	return got, reply{}, true
 }
 
 // work waits for a place to decode and clean in; the function gives it back.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -24,20 +25,54 @@ const (
 	shortFailure = 80
 )
 
+// outcome is what a body says of a run.
+type outcome struct {
+	result ci.Result
+	// delivery is the subject that tells this sending from all others of its
+	// sender, see bus.DeliverySubject, or empty.
+	delivery string
+	// ignored says why there is no result, and is told to the sender.
+	ignored string
+	// answer is what the sender is told once the result is stored, or nil.
+	answer *reply
+}
+
 // ciResult takes one CI result.
 func (h *handler) ciResult(r *http.Request) reply {
-	media, refusal, ok := contentType(r, typeJSON, typeNDJSON, typeText)
+	return h.takeResult(r, ours, func(media string, data []byte) (outcome, error) {
+		if data = bytes.TrimSpace(data); len(data) == 0 {
+			return outcome{}, errors.New("the body is empty: send one CI result, a JSON object with status")
+		}
+		if media == typeNDJSON && bytes.ContainsRune(data, '\n') {
+			return outcome{}, errors.New("send one CI result, on one line")
+		}
+		result, err := ci.Decode(data)
+		return outcome{result: result}, err
+	})
+}
+
+// takeResult serves a sender of CI results: it reads the body, has it decoded,
+// and answers once the result is stored.
+func (h *handler) takeResult(r *http.Request, d dialect, decode func(media string, data []byte) (outcome, error)) reply {
+	b, refused, ok := h.open(r, d)
 	if !ok {
-		return refusal
-	}
-	b, refusal, ok := h.read(r)
-	if !ok {
-		return refusal
+		return refused
 	}
 	defer b.release()
-	result, writes, refusal, ok := h.prepareResult(r, media, b.data)
-	if !ok {
-		return refusal
+	said, writes, refused, ok := h.prepareResult(r, b, decode)
+	switch {
+	case !ok:
+		return refused
+	case said.ignored != "":
+		return ignoredReply(said.ignored)
+	}
+	if said.delivery != "" {
+		switch taken, err := h.sink.Delivered(r.Context(), said.delivery); {
+		case err != nil:
+			return refusePublish(err)
+		case taken:
+			return reply{status: http.StatusOK, body: []byte(`{"ok":true,"duplicate":true}`)}
+		}
 	}
 	if err := h.publish(r.Context(), writes.log); err != nil {
 		return refusePublish(err)
@@ -45,33 +80,46 @@ func (h *handler) ciResult(r *http.Request) reply {
 	if err := h.sink.Show(r.Context(), writes.view); err != nil {
 		return refusePublish(err)
 	}
-	h.metrics.ciResults.WithLabelValues(result.Status).Inc()
+	// It is noted last: a delivery that was noted and not stored would be lost.
+	// One that is stored and not noted only updates itself when it comes again.
+	if said.delivery != "" {
+		if err := h.publish(r.Context(), &nats.Msg{Subject: said.delivery}); err != nil {
+			return refusePublish(err)
+		}
+	}
+	h.metrics.ciResults.WithLabelValues(said.result.Status).Inc()
 	h.accepted()
+	if said.answer != nil {
+		return *said.answer
+	}
 	return okReply()
 }
 
-func (h *handler) prepareResult(r *http.Request, media string, data []byte) (ci.Result, resultWrites, reply, bool) {
+func (h *handler) prepareResult(r *http.Request, b *body, decode func(string, []byte) (outcome, error)) (outcome, resultWrites, reply, bool) {
 	done, err := h.work(r.Context())
 	if err != nil {
-		return ci.Result{}, resultWrites{}, refusePublish(err), false
+		return outcome{}, resultWrites{}, refusePublish(err), false
 	}
 	defer done()
-	if data = bytes.TrimSpace(data); len(data) == 0 {
-		return ci.Result{}, resultWrites{}, refuse(http.StatusBadRequest, "the body is empty: send one CI result, a JSON object with status"), false
+	if refused, ok := h.unpack(b); !ok {
+		return outcome{}, resultWrites{}, refused, false
 	}
-	if media == typeNDJSON && bytes.ContainsRune(data, '\n') {
-		return ci.Result{}, resultWrites{}, refuse(http.StatusBadRequest, "send one CI result, on one line"), false
+	said, err := decode(b.media, b.data)
+	if err == nil && said.ignored == "" {
+		err = said.result.Validate()
 	}
-	result, err := ci.Decode(data)
 	if err != nil {
-		return ci.Result{}, resultWrites{}, refuse(http.StatusBadRequest, err.Error()), false
+		return outcome{}, resultWrites{}, refuseBody(err), false
 	}
-	cleanResult(&result, h.masker)
-	writes, err := writesOf(result)
+	if said.ignored != "" {
+		return said, resultWrites{}, reply{}, true
+	}
+	cleanResult(&said.result, h.masker)
+	writes, err := writesOf(said.result)
 	if err != nil {
-		return ci.Result{}, resultWrites{}, refuse(http.StatusInternalServerError, err.Error()), false
+		return outcome{}, resultWrites{}, refuse(http.StatusInternalServerError, err.Error()), false
 	}
-	return result, writes, reply{}, true
+	return said, writes, reply{}, true
 }
 
 // resultWrites are the writes of one result: first the detector's log, then the

@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -14,16 +15,24 @@ import (
 // Flags are the settings of the intake, alone or within tocsin up.
 type Flags struct {
 	IngestAddr     string   `help:"Where the HTTP intake listens; port 0 picks a free one. Default: ${default}." default:"127.0.0.1:7400" env:"TOCSIN_INGEST_ADDR" placeholder:"ADDR"`
+	OTLPAddr       string   `name:"otlp-addr" help:"Where OpenTelemetry's senders look by default, beside the intake; empty, also in the environment, turns it off. Default: ${default}." default:"127.0.0.1:4318" env:"TOCSIN_OTLP_ADDR" empty:"off" placeholder:"ADDR"`
 	Token          string   `help:"When set, every HTTP write needs it as Authorization: Bearer. Required to listen on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
 	AllowedHosts   []string `name:"allowed-host" help:"Host that requests may name beside loopback; may be repeated." env:"TOCSIN_ALLOWED_HOSTS" placeholder:"HOST"`
 	AllowedOrigins []string `name:"allowed-origin" help:"Origin whose pages may read answers, beside loopback; may be repeated." env:"TOCSIN_ALLOWED_ORIGINS" placeholder:"ORIGIN"`
+
+	GitHubWebhookSecret string `name:"github-webhook-secret" help:"Secret of GitHub's webhooks; signed ones need no token." env:"TOCSIN_GITHUB_WEBHOOK_SECRET" placeholder:"SECRET"`
+	GitLabSecretToken   string `name:"gitlab-secret-token" help:"Secret token of GitLab's webhooks, as they send it in X-Gitlab-Token." env:"TOCSIN_GITLAB_SECRET_TOKEN" placeholder:"TOKEN"`
+	GitLabSigningToken  string `name:"gitlab-signing-token" help:"Signing token of GitLab's webhooks (whsec_...), for those that are signed." env:"TOCSIN_GITLAB_SIGNING_TOKEN" placeholder:"TOKEN"`
 }
 
 // Config is what the flags say; Bus, Logger, Ready and Accepted are left out.
 func (f Flags) Config(registry *prometheus.Registry) Config {
 	return Config{
-		Addr: f.IngestAddr, Token: f.Token, AllowedHosts: f.AllowedHosts, AllowedOrigins: f.AllowedOrigins,
-		Masker: redact.New(), Registry: registry,
+		Addr: f.IngestAddr, OTLPAddr: strings.TrimSpace(f.OTLPAddr), Token: f.Token, AllowedHosts: f.AllowedHosts, AllowedOrigins: f.AllowedOrigins,
+		GitHubWebhookSecret: strings.TrimSpace(f.GitHubWebhookSecret),
+		GitLabSecretToken:   strings.TrimSpace(f.GitLabSecretToken),
+		GitLabSigningToken:  strings.TrimSpace(f.GitLabSigningToken),
+		Masker:              redact.New(), Registry: registry,
 	}
 }
 
@@ -39,8 +48,12 @@ func (c *Command) Run(ctx context.Context, env service.Env) error {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg := c.Config(registry)
 	cfg.Bus, cfg.Provision, cfg.Logger = env.Bus(c.BusFlags), c.External(), env.Logger
-	cfg.Ready = func(url string) {
-		_, _ = fmt.Fprintf(env.Stdout, "intake  %s\n", url) // a closed stdout is no reason to end
+	cfg.Ready = func(at Listening) {
+		text := "intake  " + at.Intake + "\n"
+		if at.OTLP != "" {
+			text += "otlp    " + at.OTLP + "\n"
+		}
+		_, _ = fmt.Fprint(env.Stdout, text) // a closed stdout is no reason to end
 	}
 	return Run(ctx, cfg)
 }

@@ -35,6 +35,7 @@ type fakeSink struct {
 	mu            sync.Mutex
 	msgs          []*nats.Msg
 	err, notReady error
+	deliveredErr  error
 	// showErr is what the view answers.
 	showErr error
 	shown   int
@@ -62,6 +63,12 @@ func (f *fakeSink) Show(_ context.Context, result *nats.Msg) error {
 		f.shown++
 	}
 	return f.showErr
+}
+
+func (f *fakeSink) Delivered(_ context.Context, subject string) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.ContainsFunc(f.msgs, func(m *nats.Msg) bool { return m.Subject == subject }), f.deliveredErr
 }
 
 func (f *fakeSink) Ready(context.Context) error { return f.notReady }

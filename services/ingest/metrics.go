@@ -16,6 +16,7 @@ type metrics struct {
 	requests       *prometheus.CounterVec
 	events         *prometheus.CounterVec
 	ciResults      *prometheus.CounterVec
+	leftOut        *prometheus.CounterVec
 	shed, panics   prometheus.Counter
 	reportsDropped prometheus.Counter
 	publishSeconds prometheus.Histogram
@@ -38,8 +39,10 @@ func newMetrics(r *prometheus.Registry) *metrics {
 		requests:  counters("requests_total", "Requests answered, by path and status.", "path", "code"),
 		events:    counters("events_total", "Events accepted, by kind.", "kind"),
 		ciResults: counters("ci_results_total", "CI results accepted, by status.", "status"),
-		shed:      counter("shed_total", "Requests refused because too many requests or bytes were under way."),
-		panics:    counter("panics_total", "Requests that ended in a bug."),
+		leftOut: counters("left_out_total",
+			"Items of accepted requests in a foreign format that could not be made events, by path.", "path"),
+		shed:   counter("shed_total", "Requests refused because too many requests or bytes were under way."),
+		panics: counter("panics_total", "Requests that ended in a bug."),
 		reportsDropped: counter("reports_dropped_total",
 			"Reports of the intake about itself that were dropped because too many waited for the bus."),
 		publishSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{

@@ -54,6 +54,12 @@ func acceptedReply(n int) reply {
 	return reply{status: http.StatusOK, body: append(strconv.AppendInt([]byte(`{"ok":true,"accepted":`), int64(n), 10), '}')}
 }
 
+// ignoredReply says that a request was understood and nothing is to be done.
+func ignoredReply(why string) reply {
+	body, _ := jsontext.AppendQuote([]byte(`{"ok":true,"ignored":`), untrusted.Cut(untrusted.Visible(why), maxRefusal))
+	return reply{status: http.StatusAccepted, body: append(body, '}')}
+}
+
 // refuse makes a refusal: its text names the field and what is allowed.
 func refuse(status int, text string) reply { return refuseAt(status, text, -1) }
 

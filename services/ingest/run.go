@@ -9,7 +9,6 @@ package ingest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -17,11 +16,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/httpguard"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
@@ -55,6 +52,14 @@ type Config struct {
 	// Token, when set, must come with every write as Authorization: Bearer. One
 	// of white space is none.
 	Token string
+	// OTLPAddr is host:port of a second listener, where OpenTelemetry's senders
+	// look by default. It takes OTLP alone. Empty means none; where the port is
+	// taken there is none either, and the log says so.
+	OTLPAddr string
+	// GitHubWebhookSecret signs GitHub's webhooks. GitLabSigningToken signs
+	// GitLab's, and GitLabSecretToken comes with them. What proves itself by one
+	// of these needs no Token; without any, webhooks are as other writes.
+	GitHubWebhookSecret, GitLabSecretToken, GitLabSigningToken string
 	// AllowedHosts and AllowedOrigins may beside loopback; a concrete host in
 	// Addr is added by itself. See httpguard.Policy.
 	AllowedHosts, AllowedOrigins []string
@@ -66,33 +71,31 @@ type Config struct {
 	// Registry gets the metrics and is what /metrics shows. It may be nil.
 	Registry *prometheus.Registry
 	Logger   *slog.Logger
-	// Ready is called once with the URL, when requests are taken. It may be nil.
-	Ready func(url string)
+	// Ready is called once, when requests are taken. It may be nil.
+	Ready func(Listening)
 	// Accepted is called after every accepted write, from many goroutines at
 	// once. It may be nil.
 	Accepted func()
 }
 
+// Listening is the URLs of what listens; that of something that doesn't is empty.
+type Listening struct{ Intake, OTLP string }
+
 // Run serves until ctx ends. Then it takes no more connections, lets requests
 // under way finish with their acknowledgements, closes its connection and
 // returns nil. A bus that is away is waited for, and told to senders meanwhile.
 func Run(ctx context.Context, cfg Config) error {
-	cfg, err := cfg.complete(ctx)
+	cfg, err := cfg.complete()
 	if err != nil {
 		return err
 	}
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", cfg.Addr)
+	intake, otlp, err := cfg.listen(ctx)
 	if err != nil {
-		return fmt.Errorf("listen for the intake: %w: free the port or set TOCSIN_INGEST_ADDR", err)
-	}
-	// A name is whatever the resolver makes of it: what counts is what it was now.
-	if err := mayListen(ctx, l.Addr().String(), cfg.Token); err != nil {
-		return errors.Join(err, l.Close())
+		return err
 	}
 	sink, err := openSink(ctx, cfg)
 	if err != nil {
-		return errors.Join(err, l.Close())
+		return errors.Join(err, intake.Close(), otlp.Close())
 	}
 	defer sink.close()
 	h := newHandler(cfg, sink)
@@ -102,11 +105,14 @@ func Run(ctx context.Context, cfg Config) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return sink.run(ctx) })
 	g.Go(func() error { reporter.run(ctx); return nil })
-	g.Go(func() error { return serve(ctx, netutil.LimitListener(l, maxConns), h, cfg.Logger) })
-	url := "http://" + httpguard.Reachable(l.Addr())
-	cfg.Logger.Info("the intake listens", "url", url)
+	g.Go(func() error { return serve(ctx, intake.Listener, h, cfg.Logger) })
+	if otlp.Listener != nil {
+		g.Go(func() error { return serve(ctx, otlp.Listener, h.otlpAlone(), cfg.Logger) })
+	}
+	at := Listening{Intake: intake.url(), OTLP: otlp.url()}
+	cfg.Logger.Info("the intake listens", "url", at.Intake, "otlp", at.OTLP)
 	if cfg.Ready != nil {
-		cfg.Ready(url)
+		cfg.Ready(at)
 	}
 	return g.Wait()
 }
@@ -135,7 +141,7 @@ func newServer(h http.Handler, log *slog.Logger) *http.Server {
 }
 
 // complete fills in the defaults and says what can't be.
-func (c Config) complete(ctx context.Context) (Config, error) {
+func (c Config) complete() (Config, error) {
 	if c.Addr == "" {
 		c.Addr = DefaultAddr
 	}
@@ -151,12 +157,5 @@ func (c Config) complete(ctx context.Context) (Config, error) {
 	c.Logger = c.Logger.With("component", "ingest")
 	c.Bus.Name, c.Bus.Role, c.Bus.Logger = "tocsin ingest", bus.RoleIngest, c.Logger
 	c.Token = strings.TrimSpace(c.Token)
-	return c, mayListen(ctx, c.Addr, c.Token)
-}
-
-func mayListen(ctx context.Context, addr, token string) error {
-	if err := httpguard.CheckListen(ctx, "TOCSIN_INGEST_ADDR", addr, token); err != nil {
-		return service.Usagef("%s", err)
-	}
-	return nil
+	return c, nil
 }

@@ -86,7 +86,7 @@ func start(t *testing.T, cfg Config) (url string, stop func()) {
 		cfg.Masker = fakeMasker{}
 	}
 	ready := make(chan string, 1)
-	cfg.Ready = func(url string) { ready <- url }
+	cfg.Ready = func(at Listening) { ready <- at.Intake }
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- Run(ctx, cfg) }()

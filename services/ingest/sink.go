@@ -24,6 +24,8 @@ type sink interface {
 	// Show writes a result to the view of CI results, and deletes from it what
 	// that makes outdated. Its errors are those of Publish, or errCrowded.
 	Show(ctx context.Context, result *nats.Msg) error
+	// Delivered says whether a delivery, by its subject, was noted to be taken.
+	Delivered(ctx context.Context, subject string) (bool, error)
 	// Ready says why a write would not succeed now, or nil.
 	Ready(ctx context.Context) error
 }
@@ -136,6 +138,11 @@ func (s *busSink) Publish(ctx context.Context, msgs ...*nats.Msg) error {
 // Show brings the view of CI results up to date.
 func (s *busSink) Show(ctx context.Context, result *nats.Msg) error {
 	return s.view.put(ctx, s.link.Load().conn, func(ctx context.Context) error { return s.Publish(ctx, result) })
+}
+
+// Delivered asks the bus.
+func (s *busSink) Delivered(ctx context.Context, subject string) (bool, error) {
+	return s.link.Load().conn.Has(ctx, bus.StreamDeliveries, subject)
 }
 
 // broken says why writes are not even tried.

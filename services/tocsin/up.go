@@ -48,6 +48,9 @@ func (c *upCommand) Validate() error {
 func (c *upCommand) checkAddrs(ctx context.Context) error {
 	c.NATSWSAddr = strings.TrimSpace(c.NATSWSAddr)
 	addrs := []struct{ setting, addr string }{{"TOCSIN_INGEST_ADDR", c.IngestAddr}}
+	if otlp := strings.TrimSpace(c.OTLPAddr); otlp != "" {
+		addrs = append(addrs, struct{ setting, addr string }{"TOCSIN_OTLP_ADDR", otlp})
+	}
 	if !c.External() {
 		addrs = append(addrs, struct{ setting, addr string }{"TOCSIN_NATS_ADDR", c.NATSAddr})
 		if c.NATSWSAddr != "" {
@@ -97,7 +100,7 @@ func (c *upCommand) serve(ctx context.Context, env service.Env) (err error) {
 	if !c.External() {
 		server, err := bus.StartServer(ctx, bus.ServerConfig{
 			Dir: dir, Addr: c.NATSAddr, WSAddr: c.NATSWSAddr, SyncAlways: c.SyncAlways, Logger: env.Logger,
-			WSGuard: httpguard.Policy{AllowedHosts: c.AllowedHosts, AllowedOrigins: c.AllowedOrigins}.ListeningOn(c.NATSWSAddr).Websocket,
+			WSGuard: httpguard.Policy{AllowedHosts: c.AllowedHosts, AllowedOrigins: c.AllowedOrigins}.ListeningOn(c.NATSWSAddr).CheckTrusted,
 		})
 		if err != nil && ctx.Err() != nil {
 			env.Logger.Info("asked to end during the start", "error", err)
@@ -164,7 +167,7 @@ func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
 	intake.Bus, intake.Provision, intake.Logger = join, u.server == nil, u.env.Logger
 	intake.Accepted = func() { u.lastUse.Store(time.Now().UnixNano()) }
 	announced := make(chan error, 1)
-	intake.Ready = func(at string) { announced <- u.announce(at) }
+	intake.Ready = func(at ingest.Listening) { announced <- u.announce(at) }
 
 	group, taking := errgroup.WithContext(taking)
 	group.Go(func() error { return ingest.Run(taking, intake) })
@@ -201,8 +204,8 @@ func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
 }
 
 // announce writes runtime.json: gateways wait for the bus by themselves.
-func (u *up) announce(ingestURL string) error {
-	u.runtime.IngestURL = ingestURL
+func (u *up) announce(at ingest.Listening) error {
+	u.runtime.IngestURL, u.runtime.OTLPURL = at.Intake, at.OTLP
 	err := u.lock.Announce(u.runtime)
 	u.announced = err == nil
 	return err
@@ -232,12 +235,16 @@ func (u *up) reachedBus(ctx context.Context, reached <-chan struct{}) bool {
 
 // printURLs says that the services can be used.
 func (u *up) printURLs() {
-	websocket := ""
-	if u.runtime.NATSWSURL != "" {
-		websocket = "  websocket  " + u.runtime.NATSWSURL + "\n"
+	text := fmt.Sprintf("tocsin is up, pid %d\n", u.runtime.PID)
+	for _, line := range []struct{ what, at string }{
+		{"intake", u.runtime.IngestURL}, {"otlp", u.runtime.OTLPURL}, {"nats", u.runtime.NATSURL},
+		{"websocket", u.runtime.NATSWSURL}, {"state", u.env.StateDir},
+	} {
+		if line.at != "" {
+			text += fmt.Sprintf("  %-10s %s\n", line.what, line.at)
+		}
 	}
-	_, err := fmt.Fprintf(u.env.Stdout, "tocsin is up, pid %d\n  intake     %s\n  nats       %s\n%s  state      %s\n",
-		u.runtime.PID, u.runtime.IngestURL, u.runtime.NATSURL, websocket, u.env.StateDir)
+	_, err := fmt.Fprint(u.env.Stdout, text)
 	if err != nil {
 		u.env.Logger.Warn("the URLs could not be printed", "error", err) // a closed stdout is no reason to end
 	}

@@ -182,7 +182,7 @@ func TestWhoMayOpenAWebsocketAndWhoMayRead(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := request("GET", c.host, c.header...)
-			if err := policy.Websocket(r); (err == nil) != c.websocket {
+			if err := policy.CheckTrusted(r); (err == nil) != c.websocket {
 				t.Errorf("websocket: %v", err)
 			}
 			if err := policy.CheckSameSite(r); (err == nil) != c.sameSite {
@@ -197,7 +197,7 @@ func FuzzGuard(f *testing.F) {
 	f.Add("[::1]:80", "null")
 	f.Fuzz(func(t *testing.T, host, origin string) {
 		r := request("POST", host, "Origin", origin)
-		if policy.Websocket(r) == nil && !policy.Origin(r).Trusted() {
+		if policy.CheckTrusted(r) == nil && !policy.Origin(r).Trusted() {
 			t.Error("a foreign page got through")
 		}
 		if (httpguard.Policy{}).CheckHost(r) == nil && !strings.Contains(strings.ToLower(host), "localhost") &&
@@ -211,7 +211,7 @@ func BenchmarkGuard(b *testing.B) {
 	r := request("POST", "127.0.0.1:7400", "Origin", "http://localhost:3000")
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := policy.Websocket(r); err != nil {
+		if err := policy.CheckTrusted(r); err != nil {
 			b.Fatal(err)
 		}
 	}

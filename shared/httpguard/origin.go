@@ -78,9 +78,9 @@ func (p Policy) CheckSameSite(r *http.Request) error {
 	return nil
 }
 
-// Websocket says why a request to open a websocket may not, or nil. Pages of
-// this machine and configured ones may beside the listener's own.
-func (p Policy) Websocket(r *http.Request) error {
+// CheckTrusted says why a request may not, or nil: its Host, or a foreign page.
+// Pages of this machine and configured ones may beside the listener's own.
+func (p Policy) CheckTrusted(r *http.Request) error {
 	if err := p.CheckHost(r); err != nil {
 		return err
 	}

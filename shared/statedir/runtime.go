@@ -23,6 +23,7 @@ type Runtime struct {
 	NATSURL      string `json:"nats_url"`
 	NATSWSURL    string `json:"nats_ws_url"`
 	IngestURL    string `json:"ingest_url"`
+	OTLPURL      string `json:"otlp_url,omitempty"`
 	DashboardURL string `json:"dashboard_url"`
 }
 

@@ -62,7 +62,7 @@ func intakeRatio(ctx context.Context) (figures []figure, err error) {
 	serving, stop := context.WithCancel(ctx)
 	cfg := ingest.Flags{IngestAddr: "127.0.0.1:0"}.Config(prometheus.NewRegistry())
 	url := make(chan string, 1)
-	cfg.Bus, cfg.Logger, cfg.Ready = bus.ConnConfig{Server: server}, quiet, func(at string) { url <- at }
+	cfg.Bus, cfg.Logger, cfg.Ready = bus.ConnConfig{Server: server}, quiet, func(at ingest.Listening) { url <- at.Intake }
 	var group errgroup.Group
 	group.Go(func() error { return ingest.Run(serving, cfg) })
 	defer func() { stop(); err = errors.Join(err, group.Wait()) }()

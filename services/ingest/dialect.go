@@ -1,0 +1,155 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// dialect is which bodies one kind of sender sends.
+type dialect struct {
+	// media are the content types that are taken. Without any, every one is: the
+	// body alone says what it is.
+	media []string
+	// packed says that bodies may come compressed.
+	packed bool
+}
+
+// found is what a body holds.
+type found struct {
+	events []telemetry.Event
+	// checked says that the events are known to be valid.
+	checked bool
+	// leftOut is how many items of the body could not be made events.
+	leftOut int
+	// answer is what the sender is told once the events are stored, or nil for
+	// how many were accepted.
+	answer *reply
+}
+
+// refusal is an answer as an error, for decoders that say more than a text.
+type refusal struct{ reply }
+
+func (r refusal) Error() string { return string(r.body) }
+
+// refuseBody says what is wrong with a body that could not be decoded.
+func refuseBody(err error) reply {
+	var said refusal
+	switch {
+	case errors.As(err, &said):
+		return said.reply
+	case errors.Is(err, foreign.ErrTooMany):
+		return refuse(http.StatusRequestEntityTooLarge, err.Error())
+	default:
+		return refuse(http.StatusBadRequest, err.Error())
+	}
+}
+
+// takeEvents serves a sender of telemetry: it reads the body, has it decoded,
+// and answers once the events are stored. Events that are not valid are left out
+// and counted, unless decode says that it has checked them.
+func (h *handler) takeEvents(r *http.Request, d dialect, decode func(media string, data []byte) (found, error)) reply {
+	b, refused, ok := h.open(r, d)
+	if !ok {
+		return refused
+	}
+	defer b.release()
+	batch, refused, ok := h.prepare(r, b, decode)
+	if !ok {
+		return refused
+	}
+	if len(batch.messages) > 0 {
+		if err := h.publish(r.Context(), batch.messages...); err != nil {
+			return refusePublish(err)
+		}
+		h.accepted()
+	}
+	for kind, n := range batch.kinds {
+		h.metrics.events.WithLabelValues(string(kind)).Add(float64(n))
+	}
+	h.leftOut(r, batch.leftOut)
+	if batch.answer != nil {
+		return *batch.answer
+	}
+	return acceptedReply(batch.size)
+}
+
+// leftOut counts items of a body that became nothing.
+func (h *handler) leftOut(r *http.Request, n int) {
+	if n > 0 {
+		h.metrics.leftOut.WithLabelValues(h.routes.find(r).path).Add(float64(n))
+	}
+}
+
+// batch is what one request becomes on the bus.
+type batch struct {
+	found
+	messages []*nats.Msg
+	size     int
+	kinds    map[telemetry.Kind]int
+}
+
+// prepare unpacks, decodes, cleans and encodes: all that needs the processor.
+func (h *handler) prepare(r *http.Request, b *body, decode func(string, []byte) (found, error)) (batch, reply, bool) {
+	done, err := h.work(r.Context())
+	if err != nil {
+		return batch{}, refusePublish(err), false
+	}
+	defer done()
+	if refused, ok := h.unpack(b); !ok {
+		return batch{}, refused, false
+	}
+	in, err := decode(b.media, b.data)
+	if err != nil {
+		return batch{}, refuseBody(err), false
+	}
+	if !in.checked {
+		in.dropInvalid()
+	}
+	now := stamp(h.now())
+	kinds := make(map[telemetry.Kind]int, len(telemetry.Kinds()))
+	cleanEvents(in.events, h.masker, now)
+	for i := range in.events {
+		kinds[in.events[i].Kind]++
+	}
+	msgs, err := messages(in.events, sender(r.UserAgent(), h.masker))
+	if err != nil {
+		// Unreachable for valid events, as the fuzzer says; not a panic all the same.
+		return batch{}, refuse(http.StatusInternalServerError, err.Error()), false
+	}
+	size := len(in.events)
+	in.events = nil // they are encoded
+	return batch{in, msgs, size, kinds}, reply{}, true
+}
+
+// dropInvalid leaves out what the contract does not allow.
+func (f *found) dropInvalid() {
+	kept := f.events[:0]
+	for i := range f.events {
+		e := &f.events[i]
+		if e.App == "" {
+			e.App = telemetry.DefaultApp
+		}
+		if e.Validate() != nil {
+			f.leftOut++
+			continue
+		}
+		kept = append(kept, *e)
+	}
+	f.events = kept
+}
+
+func (h *handler) publish(ctx context.Context, msgs ...*nats.Msg) error {
+	start := time.Now()
+	err := h.sink.Publish(ctx, msgs...)
+	if err == nil {
+		h.metrics.publishSeconds.Observe(time.Since(start).Seconds())
+	}
+	return err
+}

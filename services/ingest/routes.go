@@ -1,0 +1,132 @@
+package ingest
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/tocsin-bus/tocsin/shared/httpguard"
+)
+
+// The paths of the intake.
+const (
+	pathEvents   = "/v1/events"
+	pathCIResult = "/ci-result"
+	pathHealth   = "/healthz"
+	pathReady    = "/readyz"
+	pathMetrics  = "/metrics"
+
+	pathOTLPLogs    = "/v1/logs"
+	pathOTLPTraces  = "/v1/traces"
+	pathOTLPMetrics = "/v1/metrics"
+
+	pathOther = "other" // for the metrics alone
+)
+
+// pages says which pages may have a part in a request. Programs, which send no
+// Origin, may always.
+type pages int
+
+const (
+	// ownPages: none but the intake's own.
+	ownPages pages = iota
+	// localPages: those of this machine and of configured origins.
+	localPages
+	// allPages: those of any site. They may read the answer where localPages may.
+	allPages
+)
+
+// route is what is at a path.
+type route struct {
+	// path may have {project} as its second part, which then stands for any.
+	path   string
+	method string // GET stands for HEAD as well
+	// serve answers, or page does by itself.
+	serve func(*http.Request) reply
+	page  http.Handler
+	// pages may send here with POST, and read the answer. What is read with GET
+	// by all pages is public.
+	pages pages
+	// proven says whether a sender may write, in place of the bearer token: for
+	// those who can't send one. Those who prove themselves by the body are let in
+	// by it, and looked at later.
+	proven func(*http.Request) bool
+	// phrase turns our refusal into the form that senders expect.
+	phrase func(*http.Request, reply) reply
+}
+
+// table is every route, in the order in which they are told.
+func (h *handler) table() []route {
+	return []route{
+		{path: pathEvents, method: http.MethodPost, serve: h.events, pages: allPages},
+		{path: pathCIResult, method: http.MethodPost, serve: h.ciResult},
+		{path: pathHealth, method: http.MethodGet, serve: func(*http.Request) reply { return okReply() }},
+		{path: pathReady, method: http.MethodGet, serve: h.ready},
+		{path: pathMetrics, method: http.MethodGet, page: h.metrics.page},
+	}
+}
+
+// routes finds the route of a path.
+type routes struct {
+	byPath map[string]*route
+	// listed names them all.
+	listed string
+}
+
+func newRoutes(table []route) routes {
+	rs := routes{byPath: make(map[string]*route, len(table))}
+	named := make([]string, 0, len(table))
+	for i := range table {
+		rs.byPath[table[i].path] = &table[i]
+		named = append(named, table[i].method+" "+table[i].path)
+	}
+	rs.listed = strings.Join(named, ", ")
+	return rs
+}
+
+// projectMark stands in a route's path for the name of a project.
+const projectMark = "{project}"
+
+// find returns the route of a request, or nil. A slash at the end of a project's
+// path may be missing.
+func (rs routes) find(r *http.Request) *route {
+	if known := rs.byPath[r.URL.Path]; known != nil && !strings.Contains(known.path, projectMark) {
+		return known
+	}
+	rest, ok := strings.CutPrefix(r.URL.Path, "/api/")
+	if !ok {
+		return nil
+	}
+	project, rest, ok := strings.Cut(rest, "/")
+	if !ok || project == "" {
+		return nil
+	}
+	known := rs.byPath["/api/"+projectMark+"/"+strings.TrimSuffix(rest, "/")+"/"]
+	if known != nil {
+		r.SetPathValue("project", project)
+	}
+	return known
+}
+
+// mayJoin says why the pages behind a request may have no part in it, or nil.
+// The Host has been checked.
+func (rt *route) mayJoin(policy httpguard.Policy, r *http.Request) error {
+	switch {
+	case rt == nil || rt.method != r.Method && (rt.method != http.MethodGet || r.Method != http.MethodHead):
+	case rt.pages == allPages:
+		// Pages of any site may send telemetry: a server can't tell them from a
+		// program that claims to be one.
+		return nil
+	case rt.pages == localPages:
+		return policy.CheckTrusted(r)
+	}
+	return policy.CheckSameSite(r)
+}
+
+// allows says whether a method is the route's, and which are.
+func (rt *route) allows(method string) (string, bool) {
+	if rt.method == http.MethodGet {
+		return "GET, HEAD", slices.Contains([]string{http.MethodGet, http.MethodHead}, method)
+	}
+	return rt.method, method == rt.method
+}

@@ -1,0 +1,129 @@
+package ingest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/andybalholm/brotli"
+
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+func packed(t testing.TB, encoding string, data []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	var w io.WriteCloser
+	switch encoding {
+	case "gzip":
+		w = gzip.NewWriter(&out)
+	case "deflate":
+		w = zlib.NewWriter(&out)
+	case "br":
+		w = brotli.NewWriter(&out)
+	}
+	if _, err := w.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// foreignRoute is a handler with one more route, of a sender that packs its
+// lines: each is the message of a log.
+func foreignRoute(s sink, change ...func(*Config)) *handler {
+	h := testHandler(s, change...)
+	h.routes = newRoutes(append(h.table(), route{
+		path: "/lines", method: http.MethodPost, pages: localPages,
+		serve: func(r *http.Request) reply {
+			return h.takeEvents(r, dialect{packed: true}, func(_ string, data []byte) (found, error) {
+				var f found
+				for line := range strings.Lines(string(data)) {
+					f.events = append(f.events, telemetry.Event{Kind: telemetry.KindLog, Log: &telemetry.Log{Level: telemetry.Level(strings.TrimSpace(line))}})
+				}
+				return f, nil
+			})
+		},
+	}))
+	return h
+}
+
+func TestUnpack(t *testing.T) {
+	text := []byte(strings.Repeat("info\n", 50_000)) // more than there is room for at first
+	bomb := bytes.Repeat([]byte("info\n"), maxUnpacked/5+1)
+	for _, encoding := range []string{"gzip", "deflate", "br"} {
+		whole := packed(t, encoding, text)
+		for _, c := range []struct {
+			name, encoding string
+			body           []byte
+			limit          int64
+			status         int
+			says           string
+		}{
+			{"whole", encoding, whole, 0, 200, `"accepted":50000`},
+			{"in capitals", strings.ToUpper(encoding), whole, 0, 200, `"accepted":50000`},
+			{"nothing in it", encoding, packed(t, encoding, nil), 0, 200, `"accepted":0`},
+			{"broken off", encoding, whole[:len(whole)-3], 0, 400, "not " + encoding},
+			{"only begun", encoding, whole[:1], 0, 400, "not " + encoding},
+			{"garbage", encoding, []byte("\xff\xffhello, this is something else altogether"), 0, 400, "not " + encoding},
+			{"a bomb", encoding, packed(t, encoding, bomb), 0, 413, "over 8388608 bytes once it is unpacked"},
+			{"more than may be under way", encoding, whole, 100_000, 429, "bytes are under way"},
+			{"packed twice", encoding + ", " + encoding, whole, 0, 415, "one of br, deflate, gzip"},
+		} {
+			h := foreignRoute(&fakeSink{}, func(cfg *Config) {
+				if c.limit > 0 {
+					cfg.MaxInFlight = c.limit
+				}
+			})
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, ask("POST", "/lines", bytes.NewReader(c.body), "Content-Encoding", c.encoding))
+			if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) {
+				t.Errorf("%s, %s: %d %s", encoding, c.name, w.Code, w.Body)
+			}
+			if h.load.used.Load() != 0 || h.load.requests.Load() != 0 {
+				t.Errorf("%s, %s: %d bytes and %d requests are still under way", encoding, c.name, h.load.used.Load(), h.load.requests.Load())
+			}
+		}
+	}
+}
+
+// TestUnpackedBytesAreUnderWay counts what a body has become, not what came.
+func TestUnpackedBytesAreUnderWay(t *testing.T) {
+	s := &fakeSink{}
+	h := foreignRoute(s)
+	text := bytes.Repeat([]byte("info\n"), 100_000)
+	s.during = func() {
+		if used := h.load.used.Load(); used < int64(len(text)) {
+			t.Errorf("%d bytes are under way", used)
+		}
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, ask("POST", "/lines", bytes.NewReader(packed(t, "gzip", text)), "Content-Encoding", "gzip"))
+	if w.Code != 200 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func FuzzUnpack(f *testing.F) {
+	for _, encoding := range []string{"gzip", "deflate", "br"} {
+		f.Add(encoding, packed(f, encoding, []byte("info\nwarn\n")))
+	}
+	f.Fuzz(func(t *testing.T, encoding string, data []byte) {
+		h := testHandler(&fakeSink{})
+		b := &body{data: data, encoding: encoding}
+		refused, ok := h.unpack(b)
+		if ok != (refused.status == 0) || len(b.data) > max(maxUnpacked, len(data)) {
+			t.Errorf("%v %d, %d bytes", ok, refused.status, len(b.data))
+		}
+		if used := h.load.used.Load(); used != b.taken {
+			t.Errorf("%d bytes are under way, %d were taken", used, b.taken)
+		}
+	})
+}
