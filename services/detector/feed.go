@@ -11,6 +11,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/external"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -72,6 +73,8 @@ func decode(m bus.Message) input {
 		if in.damaged = err; err == nil {
 			in.message.CI = &result
 		}
+	case bus.SubjectIntakeAlerts:
+		in.message.External, in.damaged = external.DecodeMessage(m.Data)
 	case bus.SubjectIntakeNoise:
 		var c noiseCommand
 		if in.damaged = json.Unmarshal(m.Data, &c); in.damaged == nil {

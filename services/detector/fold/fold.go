@@ -1,5 +1,5 @@
 // Package fold is the detector without its transports: a fold over the log of
-// telemetry, CI results and noise commands that gives alerts.
+// telemetry, CI results, alerts of others and noise commands that gives alerts.
 //
 // It holds the state of every app, asks each rule about each event, hides what
 // is noise, bounds storms, and gives alerts their ids. The rules go by the
@@ -15,12 +15,14 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/ciresult"
+	others "github.com/tocsin-bus/tocsin/services/detector/external"
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/services/detector/storm"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/external"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -48,8 +50,8 @@ type Config struct {
 	MaxBytes int
 }
 
-// Message is one message of the log. One of Events, CI and Noise is set, or
-// none for a message that could not be read.
+// Message is one message of the log. One of Events, CI, External and
+// Noise is set, or none for a message that could not be read.
 type Message struct {
 	// Seq is the message's sequence in its stream and Time the bus's stamp of
 	// its arrival.
@@ -60,6 +62,8 @@ type Message struct {
 	Events []telemetry.Event
 	// CI is a valid result.
 	CI *ci.Result
+	// External are valid alerts of other monitoring systems.
+	External []external.Alert
 	// Noise is a command to the noise rules.
 	Noise *query.NoiseRequest
 }
@@ -78,6 +82,7 @@ type Fold struct {
 	bytes  int // of all apps
 	manual *noise.Manual
 	ci     *ciresult.Results
+	others *others.Alerts
 	storm  *storm.Limiter
 	newest time.Time
 
@@ -99,7 +104,7 @@ func New(cfg Config) *Fold {
 	}
 	return &Fold{
 		cfg: cfg, apps: lru.New[string, *app](cfg.MaxApps),
-		manual: &noise.Manual{}, ci: ciresult.New(), storm: storm.New(),
+		manual: &noise.Manual{}, ci: ciresult.New(), others: others.New(), storm: storm.New(),
 	}
 }
 
@@ -109,6 +114,8 @@ func (f *Fold) Apply(m Message) Outcome {
 	switch {
 	case m.CI != nil:
 		t.result(m.CI)
+	case m.External != nil:
+		t.external(m.External)
 	case m.Noise != nil:
 		report := t.command(m.Noise)
 		return Outcome{Alerts: t.alerts, Noise: &report}

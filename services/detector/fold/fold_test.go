@@ -14,6 +14,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/external"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -85,6 +86,12 @@ func TestEachCategory(t *testing.T) {
 		{"CI", func(s *script) {
 			s.at(0, fold.Message{CI: &ci.Result{Status: ci.StatusFailure, Source: ci.SourceCustom, Name: "build", Ref: "main"}})
 		}, "error ci: CI failure: build on main"},
+		{"an alert of others", func(s *script) {
+			s.at(0, raised(external.StateFiring, "1"))
+		}, "error threshold: Alert firing: Down on shop"},
+		{"the end of an alert of others", func(s *script) {
+			s.at(0, raised(external.StateResolved, "1"))
+		}, "info threshold: Alert resolved: Down on shop"},
 		{"memory", func(s *script) {
 			s.at(0, events(telemetry.Event{Kind: telemetry.KindMemory, App: "web", Memory: &telemetry.Memory{UsedBytes: 80, LimitBytes: 100}}))
 		}, "warning threshold: "},
@@ -315,12 +322,16 @@ func TestBounds(t *testing.T) {
 
 // message draws one message of the log.
 func message(t *rapid.T) fold.Message {
-	switch rapid.IntRange(0, 11).Draw(t, "what") {
+	switch rapid.IntRange(0, 12).Draw(t, "what") {
 	case 0:
 		return fold.Message{CI: &ci.Result{
 			Status: rapid.SampledFrom([]string{"success", "failure", "error"}).Draw(t, "status"), Source: ci.SourceCustom,
 			Commit: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "commit"),
 		}}
+	case 2:
+		m := raised(rapid.SampledFrom([]string{"firing", "resolved"}).Draw(t, "state"), rapid.SampledFrom([]string{"1", "2"}).Draw(t, "episode"))
+		m.External[0].Key = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key")
+		return fold.Message{External: slices.Repeat(m.External, rapid.IntRange(0, 12).Draw(t, "times"))}
 	case 1:
 		return fold.Message{Noise: &query.NoiseRequest{
 			Action:  rapid.SampledFrom([]query.NoiseAction{query.NoiseAdd, query.NoiseAutoDetect, query.NoiseRemove}).Draw(t, "action"),
@@ -414,6 +425,7 @@ func TestRestoreRefuses(t *testing.T) {
 func FuzzRestore(f *testing.F) {
 	s := newScript()
 	s.at(0, events(logged(telemetry.LevelError, "boom"), loaded("/a", 1), requested("GET", "/x", 500), clicked("#a")))
+	s.at(0, raised("firing", "1"))
 	state, err := s.fold.Snapshot()
 	if err != nil {
 		f.Fatal(err)

@@ -52,7 +52,7 @@ type Stats struct {
 // counts as one app. NoiseLeftOut are patterns that found no room as a rule,
 // counted in each run of auto-detection.
 type Evicted struct {
-	Apps, Pages, Templates, Errors, Circuits, Targets, CIResults, StormKeys, NoiseLeftOut uint64
+	Apps, Pages, Templates, Errors, Circuits, Targets, CIResults, ExternalAlerts, StormKeys, NoiseLeftOut uint64
 }
 
 // counters are what the fold itself counts.
@@ -85,5 +85,6 @@ func (f *Fold) Stats() Stats {
 		s.Evicted.add(a)
 	}
 	s.Evicted.Apps, s.Evicted.CIResults, s.Evicted.StormKeys = f.count.apps, f.ci.Evicted(), f.storm.Evicted()
+	s.Evicted.ExternalAlerts = f.others.Evicted()
 	return s
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/ciresult"
+	others "github.com/tocsin-bus/tocsin/services/detector/external"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/services/detector/storm"
@@ -16,7 +17,7 @@ import (
 
 // Version is that of the snapshots: it changes with their form, and with the
 // rules where a state would mean something else.
-const Version = 3
+const Version = 4
 
 // Errors of Restore. In both cases the state is unchanged, and what it would
 // have been is to be had by folding the log from its start.
@@ -42,6 +43,7 @@ func (f *Fold) Snapshot() ([]byte, error) {
 	w.Int(f.newest.UnixMilli())
 	f.manual.Save(w)
 	f.ci.Save(w)
+	f.others.Save(w)
 	f.storm.Save(w)
 	w.Len(f.apps.Len())
 	for name, known := range f.apps.All() {
@@ -80,6 +82,7 @@ func (f *Fold) Restore(data []byte) error {
 	next.newest = time.UnixMilli(r.Int()).UTC()
 	next.manual = noise.RestoreManual(r)
 	next.ci = ciresult.Restore(r)
+	next.others = others.Restore(r)
 	next.storm = storm.Restore(r)
 	for range r.Len(maxApps) {
 		name := r.String(maxApp)

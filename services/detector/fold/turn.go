@@ -9,6 +9,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/template"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/external"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -132,19 +133,39 @@ func (t *turn) found(a *app, found *noise.Found) {
 	}
 }
 
-// result folds in a CI result. A revision takes the place of an alert: it is
-// bounded as every alert is, but held back it raises no count, because what it
-// tells is the same alert updated and not one more. Until the next revision
-// leaves, its content is to be seen among the CI results only.
+// result folds in a CI result. One that is held back is to be seen among the CI
+// results only, until the next revision leaves.
 func (t *turn) result(result *ci.Result) {
-	a := t.fold.ci.Take(result, t.id())
+	t.tell(telemetry.DefaultApp, t.fold.ci.Take(result, t.id()))
+}
+
+// external folds in the alerts of other systems that came in one message. No
+// rule is asked about them but whether they are news.
+func (t *turn) external(alerts []external.Alert) {
+	for i := range alerts {
+		e := &alerts[i]
+		t.index, t.ordinal = i, 0
+		a := t.fold.others.Take(e, t.id())
+		if !t.tell(appName(e.App), a) && a.Revises == "" {
+			t.fold.others.Unsaid(e)
+		}
+	}
+}
+
+// tell publishes an alert that belongs to no other, and says whether it left. A
+// revision takes the place of an alert: it is bounded as every alert is, but held
+// back it raises no count, because what it tells is the same alert updated and
+// not one more.
+func (t *turn) tell(app string, a alert.Alert) bool {
 	t.fold.key = append(t.fold.key[:0], a.DedupKey...)
 	leave := t.leave
 	if a.Revises != "" {
 		leave = t.leaveRevised
 	}
-	if key, held, leaves := leave(telemetry.DefaultApp); leaves {
+	key, held, leaves := leave(app)
+	if leaves {
 		a.DedupKey = key
-		t.publish(telemetry.DefaultApp, a, held)
+		t.publish(app, a, held)
 	}
+	return leaves
 }

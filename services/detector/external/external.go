@@ -1,0 +1,193 @@
+// Package external decides what an alert of another monitoring system is: news,
+// or the same again.
+//
+// Such systems tell of an alert again and again while it lasts. What differs
+// from the latest of the same alert in its state, or belongs to another firing
+// of it, is a new alert here; anything else revises the first one of that
+// firing. Whether something should have fired is not asked: a person chose the
+// rule. The package remembers nothing else of an alert and knows no clock.
+package external
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tocsin-bus/tocsin/services/detector/lru"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/external"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
+)
+
+const (
+	// MaxAlerts is how many alerts are remembered: as many as one request of a
+	// sender may hold, so that the largest group is no news when it is told
+	// again. Past it, the one not heard of for the longest is forgotten; what is
+	// told of it next is new.
+	MaxAlerts = 10_000
+
+	// maxID is the longest alert id in a snapshot, in bytes.
+	maxID = 64
+)
+
+// Alerts remembers how each alert was told last.
+type Alerts struct {
+	latest  *lru.Map[key, told]
+	evicted uint64
+}
+
+// key is a hash of an alert's source and key.
+type key [16]byte
+
+// told is what was said of an alert: all that is not told apart from it is the
+// same again.
+type told struct {
+	resolved bool
+	episode  string
+	// first is the id of the first alert that said so.
+	first string
+}
+
+// New returns a memory without alerts.
+func New() *Alerts { return &Alerts{latest: lru.New[key, told](MaxAlerts)} }
+
+// Len is the number of alerts remembered.
+func (s *Alerts) Len() int { return s.latest.Len() }
+
+// Evicted is how many were forgotten for want of room since New.
+func (s *Alerts) Evicted() uint64 { return s.evicted }
+
+// Take makes the alert about one of another system; id is the one that it will
+// have. The end of an alert that was never seen firing is told once, too: its
+// beginning may have been before ours.
+func (s *Alerts) Take(e *external.Alert, id string) alert.Alert {
+	a := describe(e)
+	k, now := keyOf(e), told{resolved: e.State == external.StateResolved, episode: e.Episode, first: id}
+	last := s.latest.Get(k)
+	if last != nil && last.resolved == now.resolved && last.episode == now.episode {
+		a.Revises = last.first
+		return a
+	}
+	if _, gone := s.latest.Add(k, now); gone != nil {
+		s.evicted++
+	}
+	return a
+}
+
+// Unsaid takes back what Take noted of an alert that was not told after all:
+// else what follows would revise something that nobody has seen.
+func (s *Alerts) Unsaid(e *external.Alert) { s.latest.Delete(keyOf(e)) }
+
+func keyOf(e *external.Alert) key {
+	sum := sha256.Sum256([]byte(e.Source + "\x00" + e.Key))
+	return key(sum[:len(key{})])
+}
+
+func describe(e *external.Alert) alert.Alert {
+	severity := e.Severity
+	if e.State == external.StateResolved {
+		severity = alert.Info
+	}
+	title := "Alert " + e.State
+	if e.Name != "" {
+		title += ": " + e.Name
+	}
+	if place := place(e); place != "" {
+		title += " on " + place
+	}
+	return alert.Alert{
+		Severity: severity, Category: alert.Threshold, Source: e.Source, URL: e.URL,
+		Title: title, Detail: detail(e), Context: context(e),
+		DedupKey: e.Source + ":" + e.Key + ":" + e.State,
+	}
+}
+
+// place is where it fires: not every reader is shown the app.
+func place(e *external.Alert) string {
+	if e.Place == "" && e.App != telemetry.DefaultApp {
+		return e.App
+	}
+	return e.Place
+}
+
+// detail is what the sender says of the alert. Its words are about the firing,
+// also when that has ended.
+func detail(e *external.Alert) string {
+	text := e.Summary
+	switch {
+	case text == "":
+		text = e.Detail
+	case e.Detail != "" && e.Detail != text:
+		text += "; " + e.Detail
+	}
+	if text != "" && e.State == external.StateResolved {
+		text = "was: " + text
+	}
+	if e.Omitted == 0 {
+		return text
+	}
+	note := fmt.Sprintf("%s left out more alerts of this group: %d", e.Source, e.Omitted)
+	if text == "" {
+		return note
+	}
+	const between = "; "
+	return untrusted.Cut(text, alert.MaxDetail-len(between)-len(note)) + between + note
+}
+
+func context(e *external.Alert) map[string]any {
+	labels, group := map[string]any{}, map[string]any{}
+	// Names that look the same become one: in order, so that it is always the same.
+	for _, name := range slices.Sorted(maps.Keys(e.Labels)) {
+		labels[untrusted.Visible(name)] = e.Labels[name]
+	}
+	for _, name := range e.GroupBy {
+		if value, ok := e.Labels[name]; ok {
+			group[untrusted.Visible(name)] = value
+		}
+	}
+	c := map[string]any{"state": e.State, "labels": labels, "group": group}
+	for name, value := range map[string]string{
+		"severity": e.Level, "receiver": e.Receiver, "dashboard_url": e.Dashboard, "runbook_url": e.Runbook,
+	} {
+		if value != "" {
+			c[name] = value
+		}
+	}
+	if !e.StartsAt.IsZero() {
+		c["starts_at"] = alert.FormatTime(e.StartsAt)
+	}
+	if !e.EndsAt.IsZero() && e.State == external.StateResolved {
+		c["ends_at"] = alert.FormatTime(e.EndsAt)
+	}
+	if e.Omitted > 0 {
+		c["omitted"] = e.Omitted
+	}
+	return c
+}
+
+// Save writes how each alert was told last.
+func (s *Alerts) Save(w *snapshot.Writer) {
+	w.Len(s.latest.Len())
+	for k, t := range s.latest.All() {
+		w.Raw(k[:])
+		w.Bool(t.resolved)
+		w.String(t.episode)
+		w.String(t.first)
+	}
+}
+
+// Restore reads what Save wrote. Errors are in the reader.
+func Restore(r *snapshot.Reader) *Alerts {
+	s := New()
+	for range r.Len(MaxAlerts) {
+		var k key
+		if raw := r.Raw(len(k)); copy(k[:], raw) != len(k) {
+			r.Fail("a key of %d bytes", len(raw))
+		}
+		s.latest.Add(k, told{resolved: r.Bool(), episode: r.String(external.MaxKey), first: r.String(maxID)})
+	}
+	return s
+}
