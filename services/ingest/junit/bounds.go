@@ -1,0 +1,92 @@
+package junit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+)
+
+// maxAttrs is how many attributes one element may have: the XML decoder takes
+// all of them into memory at once.
+const maxAttrs = 200
+
+var errDoctype = errors.New("a DOCTYPE is not taken: a test report has none")
+
+// check counts the elements of a document and looks at their depth and
+// attributes before the XML decoder does: that would take what it finds into
+// memory. It says nothing about whether the rest is XML. parts is how many
+// elements may still come, and what is left of them is returned.
+func check(data []byte, parts int) (int, error) {
+	depth := 0
+	for {
+		at := bytes.IndexByte(data, '<')
+		if at < 0 {
+			return parts, nil
+		}
+		data = data[at:]
+		switch {
+		case bytes.HasPrefix(data, []byte("<!--")):
+			data = after(data[4:], "-->")
+			continue
+		case bytes.HasPrefix(data, []byte("<![CDATA[")):
+			data = after(data, "]]>")
+			continue
+		case bytes.HasPrefix(data, []byte("<!")):
+			return parts, errDoctype
+		case bytes.HasPrefix(data, []byte("<?")):
+			data = after(data, "?>")
+			continue
+		}
+		length, attrs := tag(data)
+		if attrs > maxAttrs {
+			return parts, fmt.Errorf("an element has more than %d attributes: %w", maxAttrs, foreign.ErrTooMany)
+		}
+		element := data[:length]
+		data = data[length:]
+		if bytes.HasPrefix(element, []byte("</")) {
+			depth--
+			continue
+		}
+		if parts--; parts < 0 {
+			return parts, fmt.Errorf("the report has more than %d elements: %w", foreign.MaxParts, foreign.ErrTooMany)
+		}
+		if bytes.HasSuffix(element, []byte("/>")) {
+			continue
+		}
+		if depth++; depth > foreign.MaxDepth {
+			return parts, fmt.Errorf("elements are nested deeper than %d: %w", foreign.MaxDepth, foreign.ErrTooMany)
+		}
+	}
+}
+
+// after is what follows end, or nothing.
+func after(data []byte, end string) []byte {
+	at := bytes.Index(data, []byte(end))
+	if at < 0 {
+		return nil
+	}
+	return data[at+len(end):]
+}
+
+// tag is the length of the tag that data begins with, and how many attributes
+// it has.
+func tag(data []byte) (length, attrs int) {
+	quote := byte(0)
+	for i, c := range data {
+		switch {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"', c == '\'':
+			quote = c
+		case c == '=':
+			attrs++
+		case c == '>':
+			return i + 1, attrs
+		}
+	}
+	return len(data), attrs
+}

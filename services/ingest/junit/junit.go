@@ -1,0 +1,114 @@
+// Package junit reads JUnit XML, as the test runners of most languages write
+// it, and says what the run came to. There is no standard of it: what counts
+// here is what all dialects have in common, testcase elements with failure,
+// error or skipped in them; the counts in attributes of suites are not believed.
+//
+// It reads with the standard library's XML decoder and keeps the failures alone.
+// Of the packages for the format, joshdk/go-junit keeps the text of each element
+// once for every level above it, and leaves out cases that stand outside of a
+// testsuite, as those of Node's own reporter do.
+package junit
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/services/ingest/testrun"
+)
+
+// Decode reads the files of one run. An error says what is wrong with which of
+// them, or wraps foreign.ErrTooMany: all of them together may have
+// foreign.MaxParts elements.
+func Decode(files ...[]byte) (testrun.Outcome, error) {
+	var all testrun.Outcome
+	parts := foreign.MaxParts
+	for i, data := range files {
+		o, err := decode(data, &parts)
+		if err != nil && len(files) > 1 {
+			return testrun.Outcome{}, fmt.Errorf("file %d: %w", i+1, err)
+		}
+		if err != nil {
+			return testrun.Outcome{}, err
+		}
+		all.Add(o)
+	}
+	return all, nil
+}
+
+func decode(data []byte, parts *int) (testrun.Outcome, error) {
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+		return testrun.Outcome{}, encodingError("UTF-16")
+	}
+	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))
+	if len(data) == 0 {
+		return testrun.Outcome{}, errors.New("the report is empty: send JUnit XML")
+	}
+	left, err := check(data, *parts)
+	if err != nil {
+		return testrun.Outcome{}, err
+	}
+	*parts = left
+	return read(data)
+}
+
+func encodingError(encoding string) error {
+	return fmt.Errorf("the encoding %s is not taken: write the report as UTF-8", encoding)
+}
+
+func read(data []byte) (testrun.Outcome, error) {
+	encoding := declared(data)
+	switch strings.ToLower(encoding) {
+	case "", "utf-8", "utf8", "us-ascii", "ascii":
+	default:
+		return testrun.Outcome{}, encodingError(encoding)
+	}
+	d := xml.NewDecoder(bytes.NewReader(clean(data)))
+	d.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil } // looked at above
+	var r reader
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return testrun.Outcome{}, fmt.Errorf("malformed XML: %w", err)
+		}
+		switch t := token.(type) {
+		case xml.StartElement:
+			if err := r.start(t); err != nil {
+				return testrun.Outcome{}, err
+			}
+		case xml.CharData:
+			r.text(t)
+		case xml.EndElement:
+			r.end(t.Name.Local)
+		}
+	}
+	if !r.rooted {
+		return testrun.Outcome{}, errors.New("malformed XML: there is no element testsuites or testsuite")
+	}
+	return r.out, nil
+}
+
+// declared is the encoding in the XML declaration.
+func declared(data []byte) string {
+	if !bytes.HasPrefix(data, []byte("<?xml")) {
+		return ""
+	}
+	head, _, _ := bytes.Cut(data[:min(len(data), 1000)], []byte("?>"))
+	_, value, ok := strings.Cut(string(head), "encoding")
+	if !ok {
+		return ""
+	}
+	value = strings.TrimLeft(value, " \t\r\n=")
+	if value == "" {
+		return ""
+	}
+	value, _, _ = strings.Cut(value[1:], value[:1])
+	return value
+}

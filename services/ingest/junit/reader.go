@@ -1,0 +1,225 @@
+package junit
+
+import (
+	"encoding/xml"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/tocsin-bus/tocsin/services/ingest/testrun"
+)
+
+const (
+	// maxText is how much of a failure's text is looked at, in bytes.
+	maxText = 64 << 10
+	// maxLines is how many lines of it make a message.
+	maxLines = 20
+)
+
+// reader is where in a document the decoder is.
+type reader struct {
+	out    testrun.Outcome
+	rooted bool
+	// suites are the open testsuite elements, from the outside.
+	suites []suite
+	kase   *testcase
+	// in is the element of kase that is open: failure, error or another.
+	in string
+}
+
+type suite struct {
+	name string
+	// own is the suite's time, if it tells one; inner that of what is in it.
+	own, inner time.Duration
+	told       bool
+}
+
+type testcase struct {
+	name, class           string
+	time                  time.Duration
+	failed, errs, skipped bool
+	message               string // the first that says something
+	typ                   string
+	text                  []byte
+	depth                 int // of elements within
+}
+
+func (r *reader) start(e xml.StartElement) error {
+	name := e.Name.Local
+	if !r.rooted {
+		if name != "testsuites" && name != "testsuite" {
+			return fmt.Errorf("the root element is %.40q: in JUnit XML it is testsuites or testsuite", name)
+		}
+		r.rooted = true
+	}
+	if r.kase != nil {
+		if r.kase.depth++; r.kase.depth == 1 {
+			r.in = name
+			r.kase.found(name, e.Attr)
+		}
+		return nil
+	}
+	switch name {
+	case "testsuite":
+		s := suite{name: attr(e.Attr, "name")}
+		s.own, s.told = seconds(attr(e.Attr, "time"))
+		r.suites = append(r.suites, s)
+	case "testcase":
+		r.kase = &testcase{name: attr(e.Attr, "name"), class: attr(e.Attr, "classname")}
+		r.kase.time, _ = seconds(attr(e.Attr, "time"))
+		r.kase.skipped = attr(e.Attr, "status") == "notrun" // GoogleTest's disabled ones
+	}
+	return nil
+}
+
+func (r *reader) text(text []byte) {
+	if k := r.kase; k != nil && k.depth == 1 && (r.in == "failure" || r.in == "error") {
+		k.text = append(k.text, text[:min(len(text), maxText-len(k.text))]...)
+	}
+}
+
+func (r *reader) end(name string) {
+	switch {
+	case r.kase != nil && r.kase.depth > 0:
+		if r.kase.depth--; r.kase.depth == 0 {
+			r.kase.close()
+		}
+	case r.kase != nil:
+		r.add(r.kase)
+		r.kase = nil
+	case name == "testsuite" && len(r.suites) > 0:
+		s := r.suites[len(r.suites)-1]
+		r.suites = r.suites[:len(r.suites)-1]
+		if !s.told {
+			s.own = s.inner
+		}
+		r.took(s.own)
+	}
+}
+
+// took adds a duration to the suite around it, or to the whole.
+func (r *reader) took(d time.Duration) {
+	if n := len(r.suites); n > 0 {
+		r.suites[n-1].inner = min(r.suites[n-1].inner+d, testrun.MaxDuration)
+		return
+	}
+	r.out.Duration = min(r.out.Duration+d, testrun.MaxDuration)
+}
+
+func (r *reader) add(k *testcase) {
+	r.took(k.time)
+	switch {
+	case k.failed:
+		r.out.Failed++
+	case k.errs:
+		r.out.Errors++
+	case k.skipped:
+		r.out.Skipped++
+		return
+	default:
+		r.out.Passed++
+		return
+	}
+	r.out.Fail(r.nameOf(k), k.message)
+}
+
+// nameOf is the name of a case with its class; without one, with the suites
+// around it. Node's reporter calls every class "test".
+func (r *reader) nameOf(k *testcase) string {
+	name := k.name
+	if k.class != "" && k.class != "test" {
+		switch {
+		case name == "":
+			return k.class
+		case within(name, k.class):
+			return name
+		default:
+			return k.class + "." + name
+		}
+	}
+	for i := len(r.suites) - 1; i >= 0 && len(name) < maxText; i-- {
+		if s := r.suites[i].name; s != "" && !within(name, s) {
+			name = s + "/" + name
+		}
+	}
+	return name
+}
+
+// within says whether a name begins with another and says more, or is the same.
+func within(name, outer string) bool {
+	rest, ok := strings.CutPrefix(name, outer)
+	next, _ := utf8.DecodeRuneInString(rest)
+	return ok && (rest == "" || !unicode.IsLetter(next) && !unicode.IsDigit(next) && next != '_')
+}
+
+// found takes note of an element in a case.
+func (k *testcase) found(name string, attrs []xml.Attr) {
+	switch name {
+	case "failure":
+		k.failed = true
+	case "error":
+		k.errs = true
+	case "skipped":
+		k.skipped = true
+		return
+	default:
+		return
+	}
+	k.text = k.text[:0]
+	k.typ = attr(attrs, "type")
+	if k.message == "" {
+		k.message = strings.TrimSpace(attr(attrs, "message"))
+	}
+}
+
+// close ends an element in a case: where it has no message, or one of a single
+// word such as Failed, the first lines of its text are it.
+func (k *testcase) close() {
+	text := firstLines(string(k.text))
+	k.text = k.text[:0]
+	switch {
+	case text != "" && !strings.ContainsAny(k.message, " \t\n"):
+		k.message = text
+	case k.message == "":
+		k.message = k.typ
+	}
+}
+
+// firstLines are the first lines of a text, without the blank ones before and
+// after them, and without the marks that go test puts between outputs.
+func firstLines(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, " \t\r\n")
+		if line == "" && len(lines) == 0 || strings.HasPrefix(line, "=== ") {
+			continue
+		}
+		if len(lines) == maxLines {
+			break
+		}
+		lines = append(lines, line)
+	}
+	return strings.TrimSpace(strings.Join(lines, "\n"))
+}
+
+func attr(attrs []xml.Attr, name string) string {
+	for _, a := range attrs {
+		if a.Name.Local == name {
+			return a.Value
+		}
+	}
+	return ""
+}
+
+// seconds reads a duration as reports have it: 0.342, or 1,234.56.
+func seconds(text string) (time.Duration, bool) {
+	v, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(text), ",", ""), 64)
+	if err != nil || math.IsNaN(v) || v < 0 {
+		return 0, false
+	}
+	return time.Duration(min(v, testrun.MaxDuration.Seconds()) * float64(time.Second)), true
+}
