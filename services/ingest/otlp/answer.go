@@ -1,0 +1,82 @@
+package otlp
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// rejectedNames are the fields of the partial success of each signal. In
+// protobuf they all are field 1, and the message is field 2.
+var rejectedNames = map[Signal]string{
+	Logs: "rejectedLogRecords", Traces: "rejectedSpans", Metrics: "rejectedDataPoints",
+}
+
+// Answer is the response to an export request that was taken: empty when
+// all of it was, else with how much was rejected and why. The sender must not
+// send that again.
+func Answer(signal Signal, enc Encoding, d Decoded) []byte {
+	switch {
+	case d.Rejected == 0 && enc == JSON:
+		return []byte("{}")
+	case d.Rejected == 0:
+		return []byte{}
+	case enc == JSON: // 64-bit integers are text in protobuf's JSON
+		body := append([]byte(`{"partialSuccess":{"`), rejectedNames[signal]...)
+		body = append(strconv.AppendInt(append(body, `":"`...), int64(d.Rejected), 10), `","errorMessage":`...)
+		return append(quote(body, d.Reason), "}}"...)
+	}
+	partial := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), uint64(d.Rejected))
+	partial = appendText(partial, 2, d.Reason)
+	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), partial)
+}
+
+// Status is the body of a refusal: a google.rpc.Status, in JSON together with
+// the fields that all refusals of the intake have.
+func Status(enc Encoding, httpStatus int, text string) []byte {
+	code := rpcCode(httpStatus)
+	if enc == JSON {
+		body := quote([]byte(`{"ok":false,"error":`), text)
+		body = strconv.AppendUint(append(body, `,"code":`...), code, 10)
+		return append(quote(append(body, `,"message":`...), text), '}')
+	}
+	body := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), code)
+	return appendText(body, 2, text)
+}
+
+func appendText(body []byte, number protowire.Number, text string) []byte {
+	return protowire.AppendString(protowire.AppendTag(body, number, protowire.BytesType), strings.ToValidUTF8(text, "\ufffd"))
+}
+
+func quote(body []byte, text string) []byte {
+	// The one thing that can't be quoted is gone.
+	body, _ = jsontext.AppendQuote(body, strings.ToValidUTF8(text, "\ufffd"))
+	return body
+}
+
+// rpcCode is the code of google.rpc.Code that stands for an HTTP status.
+func rpcCode(httpStatus int) uint64 {
+	switch httpStatus {
+	case http.StatusUnauthorized:
+		return 16 // UNAUTHENTICATED
+	case http.StatusForbidden:
+		return 7 // PERMISSION_DENIED
+	case http.StatusNotFound:
+		return 5 // NOT_FOUND
+	case http.StatusMethodNotAllowed:
+		return 12 // UNIMPLEMENTED
+	case http.StatusRequestTimeout:
+		return 4 // DEADLINE_EXCEEDED
+	case http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
+		return 8 // RESOURCE_EXHAUSTED
+	case http.StatusInternalServerError:
+		return 13 // INTERNAL
+	case http.StatusServiceUnavailable:
+		return 14 // UNAVAILABLE
+	default:
+		return 3 // INVALID_ARGUMENT
+	}
+}

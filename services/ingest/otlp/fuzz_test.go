@@ -1,0 +1,77 @@
+package otlp_test
+
+import (
+	"testing"
+
+	"go.opentelemetry.io/collector/pdata/plog"
+
+	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/services/ingest/otlp"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
+)
+
+// fuzz holds of every body: no panic, valid events that can be written, within
+// bounds, and an answer.
+func fuzz(f *testing.F, signal otlp.Signal, seeds ...request) {
+	for _, seed := range seeds {
+		for enc, data := range write(f, seed) {
+			f.Add(int(enc), data)
+		}
+	}
+	f.Add(int(otlp.JSON), []byte(`{"resourceLogs":[null,{"scopeLogs":[{"logRecords":[{"body":{"kvlistValue":{"values":[{"":null}]}}}]}]}]}`))
+	f.Add(int(otlp.JSON), deepJSON(3))
+	f.Add(int(otlp.Protobuf), in(nestedValue(5), 5, 2, 2, 1))
+	f.Fuzz(func(t *testing.T, enc int, data []byte) {
+		encoding := otlp.Encoding(enc & 1)
+		d, err := otlp.Decode(signal, encoding, data)
+		if err != nil {
+			if len(d.Events) != 0 || d.Rejected != 0 {
+				t.Fatalf("%+v with %v", d, err)
+			}
+			_ = otlp.Status(encoding, 400, err.Error())
+			return
+		}
+		if len(d.Events) > foreign.MaxItems || d.Rejected > foreign.MaxItems || (d.Rejected == 0) != (d.Reason == "") {
+			t.Fatalf("%d events, %d rejected: %q", len(d.Events), d.Rejected, d.Reason)
+		}
+		for i := range d.Events {
+			if err := d.Events[i].Validate(); err != nil {
+				t.Fatalf("%v: %+v", err, d.Events[i])
+			}
+			if l := d.Events[i].Log; l != nil {
+				l.Args = nil // the intake cleans them, and so the texts
+				l.Message, l.Stack, l.Source = untrusted.Strip(l.Message), untrusted.Strip(l.Stack), untrusted.Strip(l.Source)
+			}
+			d.Events[i].App, d.Events[i].Session, d.Events[i].URL = "", "", untrusted.Strip(d.Events[i].URL)
+			if n := d.Events[i].Network; n != nil {
+				n.Method, n.URL, n.Error = untrusted.Strip(n.Method), untrusted.Strip(n.URL), untrusted.Strip(n.Error)
+				n.RequestHeaders, n.ResponseHeaders = nil, nil
+			}
+		}
+		if _, err := telemetry.Encode(d.Events); err != nil {
+			t.Fatal(err)
+		}
+		_ = otlp.Answer(signal, encoding, d)
+	})
+}
+
+func FuzzLogs(f *testing.F) {
+	fuzz(f, otlp.Logs, logRequest(f, resource, func(r plog.LogRecord) {
+		r.Body().SetStr("hi")
+		r.SetTimestamp(1)
+		put(f, r.Attributes(), attrs{"exception.type": "E", "exception.stacktrace": "at", "code.file.path": "a.go", "x": []any{attrs{"y": 1.5}, []byte("b")}})
+	}))
+}
+
+func FuzzTraces(f *testing.F) {
+	fuzz(f, otlp.Traces,
+		traceRequest(f, resource, sample(f)),
+		traceRequest(f, resource, sample(f), sample(f)))
+}
+
+func FuzzMetrics(f *testing.F) {
+	fuzz(f, otlp.Metrics, metricRequest(f, resource, gauges(f,
+		point{"+jvm.memory.used", 5, attrs{"jvm.memory.pool.name": "old"}, 1}, point{"+jvm.memory.limit", 9, attrs{"jvm.memory.pool.name": "old"}, 1},
+		point{"system.memory.usage", 5.5, attrs{"state": "used"}, 1})))
+}

@@ -1,0 +1,62 @@
+package otlp
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+)
+
+const (
+	// maxMessages is how many messages, or objects of JSON, one request may
+	// hold. An attribute takes two: the pair and its value.
+	maxMessages = 2 * foreign.MaxParts
+	// maxDepth is how deep values of attributes and bodies may be nested.
+	maxDepth = foreign.MaxDepth
+	// numbersPerMessage is how many numbers of a list weigh as much as a message:
+	// a byte of a list can become eight bytes of memory.
+	numbersPerMessage = 16
+)
+
+// guard counts what a request holds before a decoder makes room for it. It
+// allocates nothing that grows with the request.
+type guard struct {
+	signal                   Signal
+	items, messages, numbers int
+}
+
+// check refuses what is too large, and most of what is malformed.
+func check(signal Signal, enc Encoding, data []byte) error {
+	g := guard{signal: signal}
+	walk := g.protobuf
+	if enc == JSON {
+		walk = g.json
+	}
+	err := walk(data)
+	if err != nil && !errors.Is(err, foreign.ErrTooMany) {
+		return malformed(enc, err)
+	}
+	return err
+}
+
+func (g *guard) item() error {
+	if g.items++; g.items > foreign.MaxItems {
+		return fmt.Errorf("more than %d %s: %w", foreign.MaxItems, g.signal.items(), foreign.ErrTooMany)
+	}
+	return nil
+}
+
+func (g *guard) message() error { g.messages++; return g.weigh() }
+
+func (g *guard) list(numbers int) error { g.numbers += numbers; return g.weigh() }
+
+func (g *guard) weigh() error {
+	if g.messages+g.numbers/numbersPerMessage > maxMessages {
+		return fmt.Errorf("more than %d messages, two for each attribute: %w", maxMessages, foreign.ErrTooMany)
+	}
+	return nil
+}
+
+func tooDeep() error {
+	return fmt.Errorf("values are nested more than %d deep: nest them less, or %w", maxDepth, foreign.ErrTooMany)
+}

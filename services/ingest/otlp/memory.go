@@ -1,0 +1,134 @@
+package otlp
+
+import (
+	"maps"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// pair says which two metrics tell of one memory.
+type pair struct {
+	used, other string
+	rule        rule
+}
+
+// rule says what the other metric of a pair is.
+type rule int
+
+const (
+	// isLimit: the other is the limit. Where it has several series, such as one
+	// for each pool, those with the same attributes in both are added up; where
+	// it has but one without attributes, it is the limit of all.
+	isLimit rule = iota
+	// isAvailable: the other is how much is left.
+	isAvailable
+	// ofStates: the used is that of state "used", and the limit is the other, or
+	// where there is none the sum of all states.
+	ofStates
+)
+
+// pairs are in order of preference: of one resource only the first that is
+// there counts, for an app has one memory pressure and not several.
+//
+// Of the V8 engine there is none. What Node tells as v8js.memory.heap.limit,
+// now v8js.memory.heap.space.size, is what the heap has at present and not how
+// far it may grow: an idle process has 86% of it in use.
+var pairs = []pair{
+	{"jvm.memory.used", "jvm.memory.limit", isLimit},
+	{"process.runtime.jvm.memory.usage", "process.runtime.jvm.memory.limit", isLimit},
+	{"go.memory.used", "go.memory.limit", isLimit},
+	// The kubelet tells no limit, but what is left of it, and the working set is
+	// what a container is killed for. Usage has the page cache in it.
+	{"container.memory.working_set", "container.memory.available", isAvailable},
+	{"container.memory.working_set", "k8s.container.memory_limit", isLimit},
+	{"container.memory.working_set", "k8s.container.memory.limit.current", isLimit},
+	{"container.memory.working_set", "k8s.container.memory.limit.desired", isLimit},
+	{"container.memory.usage", "container.memory.limit", isLimit},
+	{"container.memory.usage", "k8s.container.memory_limit", isLimit},
+	{"container.memory.usage", "k8s.container.memory.limit.current", isLimit},
+	{"container.memory.usage", "k8s.container.memory.limit.desired", isLimit},
+	{"container.memory.usage.total", "container.memory.usage.limit", isLimit}, // Docker
+	{"k8s.pod.memory.working_set", "k8s.pod.memory.available", isAvailable},
+	{"k8s.pod.memory.usage", "k8s.pod.memory.limit", isLimit},
+	{"process.memory.usage", "system.memory.limit", isLimit},
+	{"system.memory.usage", "system.memory.limit", ofStates},
+	{"k8s.node.memory.working_set", "k8s.node.memory.available", isAvailable},
+}
+
+// wanted are the names in pairs.
+var wanted = func() map[string]bool {
+	names := map[string]bool{}
+	for _, p := range pairs {
+		names[p.used], names[p.other] = true, true
+	}
+	return names
+}()
+
+// unlimited is more than any memory: runtimes and control groups say "no limit"
+// by the largest number that they have, or one close to it.
+const unlimited = 1 << 60
+
+// memory is the first pair that is there.
+func (r readings) memory() (telemetry.Memory, pcommon.Timestamp, bool) {
+	for _, p := range pairs {
+		used, limit := r.match(p)
+		if used.value > 0 && limit > 0 && limit < unlimited {
+			return telemetry.Memory{UsedBytes: used.value, LimitBytes: limit}, used.time, true
+		}
+	}
+	return telemetry.Memory{}, 0, false
+}
+
+func (r readings) match(p pair) (used series, limit float64) {
+	switch p.rule {
+	case isAvailable:
+		if len(r[p.other]) == 0 {
+			return series{}, 0
+		}
+		used = total(r[p.used])
+		return used, used.value + total(r[p.other]).value
+	case ofStates:
+		all := r[p.used]
+		states := maps.Clone(all)
+		maps.DeleteFunc(states, func(_ string, s series) bool { return s.state != "used" })
+		if limit := total(r[p.other]).value; limit > 0 {
+			return total(states), limit
+		}
+		return total(states), total(all).value
+	default:
+		return joinLimits(r[p.used], r[p.other])
+	}
+}
+
+// joinLimits adds up what has a limit.
+func joinLimits(used, limits map[string]series) (series, float64) {
+	if one, ok := limits[""]; ok && len(limits) == 1 {
+		return total(used), one.value
+	}
+	var (
+		sum   series
+		limit float64
+	)
+	for set, l := range limits {
+		if u, ok := used[set]; ok && l.value > 0 && l.value < unlimited {
+			sum = sum.plus(u)
+			limit += l.value
+		}
+	}
+	return sum, limit
+}
+
+func total(all map[string]series) series {
+	var sum series
+	for _, s := range all {
+		sum = sum.plus(s)
+	}
+	return sum
+}
+
+// plus adds values; the time is the newer.
+func (s series) plus(more series) series {
+	return series{value: s.value + more.value, time: max(s.time, more.time)}
+}

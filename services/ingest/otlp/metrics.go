@@ -1,0 +1,100 @@
+package otlp
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// series is one line of a metric: the newest value of one set of attributes.
+type series struct {
+	value float64
+	time  pcommon.Timestamp
+	state string
+}
+
+// readings are the series of the metrics of a resource, by the metric's name
+// and then by their attributes.
+type readings map[string]map[string]series
+
+// metrics adds one memory event for each resource that tells how much it uses
+// and how much it may.
+func (d *Decoded) metrics(all pmetric.Metrics) error {
+	for _, from := range all.ResourceMetrics().All() {
+		r := readings{}
+		for _, scope := range from.ScopeMetrics().All() {
+			for _, m := range scope.Metrics().All() {
+				if wanted[m.Name()] {
+					d.read(r, m)
+				}
+			}
+		}
+		memory, time, ok := r.memory()
+		if !ok {
+			continue
+		}
+		sender := originOf(from.Resource())
+		if err := d.add(telemetry.Event{
+			Kind: telemetry.KindMemory, App: sender.app, Session: sender.session(from.Resource().Attributes()), Time: at(time), Memory: &memory,
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read takes what a metric says at a moment: gauges, and sums that go up and
+// down. The changes of such a sum say nothing without what was before.
+func (d *Decoded) read(r readings, m pmetric.Metric) {
+	var points pmetric.NumberDataPointSlice
+	switch m.Type() {
+	case pmetric.MetricTypeGauge:
+		points = m.Gauge().DataPoints()
+	case pmetric.MetricTypeSum:
+		if m.Sum().IsMonotonic() || m.Sum().AggregationTemporality() == pmetric.AggregationTemporalityDelta {
+			return
+		}
+		points = m.Sum().DataPoints()
+	default:
+		return
+	}
+	for _, p := range points.All() {
+		if p.Flags().NoRecordedValue() {
+			continue
+		}
+		value := p.DoubleValue()
+		if p.ValueType() == pmetric.NumberDataPointValueTypeInt {
+			value = float64(p.IntValue())
+		}
+		if !(value >= 0) || math.IsInf(value, 1) {
+			d.reject(fmt.Sprintf("%s must be a number of bytes, not %s", m.Name(), spellDouble(value)))
+			continue
+		}
+		if r[m.Name()] == nil {
+			r[m.Name()] = map[string]series{}
+		}
+		set := key(p.Attributes())
+		if before, ok := r[m.Name()][set]; !ok || before.time <= p.Timestamp() {
+			r[m.Name()][set] = series{value, p.Timestamp(), text(p.Attributes(), "system.memory.state", "state")}
+		}
+	}
+}
+
+// key is the same for the same attributes, and empty for none.
+func key(attributes pcommon.Map) string {
+	if attributes.Len() == 0 {
+		return ""
+	}
+	parts := make([]string, 0, attributes.Len())
+	for name, value := range attributes.All() {
+		parts = append(parts, fmt.Sprintf("%q=%q", name, spell(value)))
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, " ")
+}

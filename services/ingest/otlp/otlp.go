@@ -1,0 +1,138 @@
+// Package otlp turns the export requests of OTLP/HTTP, in protobuf and in JSON,
+// into events: log records into logs, spans with an HTTP status or an error into
+// requests, recorded exceptions into error logs, memory gauges into memory.
+// Everything else is taken and makes no event.
+//
+// Names of attributes and metrics are those of OpenTelemetry's semantic
+// conventions, the present and the former stable ones. Nothing is decoded
+// before its size is known: see guard.
+package otlp
+
+import (
+	"fmt"
+
+	"go.opentelemetry.io/collector/pdata/plog/plogotlp"
+	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
+	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
+
+	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// Signal says what a request exports.
+type Signal int
+
+// The signals, each with a path of its own.
+const (
+	Logs Signal = iota
+	Traces
+	Metrics
+)
+
+// items is what a request of the signal holds, in the words of a refusal.
+func (s Signal) items() string {
+	switch s {
+	case Logs:
+		return "log records"
+	case Traces:
+		return "spans"
+	default:
+		return "data points"
+	}
+}
+
+// Encoding is how a request is written. Its answer is written the same way.
+type Encoding int
+
+// The encodings of OTLP/HTTP.
+const (
+	Protobuf Encoding = iota
+	JSON
+)
+
+func (e Encoding) String() string {
+	if e == JSON {
+		return "JSON"
+	}
+	return "protobuf"
+}
+
+// Decoded is what became of a request.
+type Decoded struct {
+	// Events are valid. Their Time is zero where the sender told none.
+	Events []telemetry.Event
+	// Rejected counts the log records, spans or data points that can't be what
+	// they claim to be. What merely is no event of ours is not among them.
+	Rejected int
+	// Reason says what is wrong with the first of the rejected.
+	Reason string
+}
+
+func (d *Decoded) reject(reason string) {
+	if d.Rejected == 0 {
+		d.Reason = reason
+	}
+	d.Rejected++
+}
+
+func (d *Decoded) add(e telemetry.Event) error {
+	if len(d.Events) == foreign.MaxItems {
+		return fmt.Errorf("the request makes more than %d events: %w", foreign.MaxItems, foreign.ErrTooMany)
+	}
+	d.Events = append(d.Events, e)
+	return nil
+}
+
+// Decode reads one export request. Nothing of it points into data. An error
+// wraps foreign.ErrTooMany where the request is too large, and is otherwise
+// about a request that is malformed.
+func Decode(signal Signal, enc Encoding, data []byte) (Decoded, error) {
+	if err := check(signal, enc, data); err != nil {
+		return Decoded{}, err
+	}
+	var (
+		d   Decoded
+		err error
+	)
+	switch signal {
+	case Logs:
+		r := plogotlp.NewExportRequest()
+		if err = unmarshal(r, enc, data); err == nil {
+			err = d.logs(r.Logs())
+		}
+	case Traces:
+		r := ptraceotlp.NewExportRequest()
+		if err = unmarshal(r, enc, data); err == nil {
+			err = d.traces(r.Traces())
+		}
+	default:
+		r := pmetricotlp.NewExportRequest()
+		if err = unmarshal(r, enc, data); err == nil {
+			err = d.metrics(r.Metrics())
+		}
+	}
+	if err != nil {
+		return Decoded{}, err
+	}
+	return d, nil
+}
+
+type request interface {
+	UnmarshalProto([]byte) error
+	UnmarshalJSON([]byte) error
+}
+
+func unmarshal(r request, enc Encoding, data []byte) error {
+	read := r.UnmarshalProto
+	if enc == JSON {
+		read = r.UnmarshalJSON
+	}
+	if err := read(data); err != nil {
+		return malformed(enc, err)
+	}
+	return nil
+}
+
+func malformed(enc Encoding, err error) error {
+	return fmt.Errorf("the body is not an OTLP export request in %s: %w", enc, err)
+}

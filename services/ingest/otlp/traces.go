@@ -1,0 +1,228 @@
+package otlp
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// maxStatus is the highest status that an event may have.
+const maxStatus = 999
+
+func (d *Decoded) traces(all ptrace.Traces) error {
+	for _, from := range all.ResourceSpans().All() {
+		sender := originOf(from.Resource())
+		for _, scope := range from.ScopeSpans().All() {
+			for _, s := range scope.Spans().All() {
+				if err := d.span(sender, s); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// span adds a request for a span that had an HTTP status or failed, and an error
+// log for every exception.
+func (d *Decoded) span(sender origin, s ptrace.Span) error {
+	session := sender.session(s.Attributes())
+	call := callOf(s)
+	status, ok := call.status()
+	if !ok {
+		d.reject(fmt.Sprintf("%s must be a whole number from 0 to %d", call.statusName, maxStatus))
+		return nil
+	}
+	page := ""
+	if call.http {
+		page = call.url
+	}
+	exceptions := 0
+	for _, e := range s.Events().All() {
+		if e.Name() != "exception" {
+			continue
+		}
+		exceptions++
+		thrown := exceptionOf(e.Attributes())
+		if err := d.add(telemetry.Event{
+			Kind: telemetry.KindLog, App: sender.app, Session: session, URL: page, Time: at(e.Timestamp(), s.EndTimestamp()),
+			Log: &telemetry.Log{Level: telemetry.LevelError, Message: thrown.String(), Stack: thrown.stack},
+		}); err != nil {
+			return err
+		}
+	}
+	failed := s.Status().Code() == ptrace.StatusCodeError
+	if !call.answered && !failed {
+		return nil
+	}
+	// The exception of a function within an app has told of it already.
+	if exceptions > 0 && !call.http && within(s.Kind()) {
+		return nil
+	}
+	return d.add(telemetry.Event{
+		Kind: telemetry.KindNetwork, App: sender.app, Session: session, Time: at(s.EndTimestamp(), s.StartTimestamp()),
+		Network: &telemetry.Network{
+			Method: call.method, URL: call.url, Status: status,
+			DurationMS: duration(s), Error: failure(s, failed, status),
+			RequestHeaders:  headers(s.Attributes(), "http.request.header."),
+			ResponseHeaders: headers(s.Attributes(), "http.response.header."),
+		},
+	})
+}
+
+func within(kind ptrace.SpanKind) bool {
+	return kind == ptrace.SpanKindInternal || kind == ptrace.SpanKindUnspecified
+}
+
+func duration(s ptrace.Span) float64 {
+	start, end := s.StartTimestamp(), s.EndTimestamp()
+	if start == 0 || end < start {
+		return 0
+	}
+	return float64(end-start) / 1e6
+}
+
+// failure is why a span failed: its message, or else the class of the error.
+func failure(s ptrace.Span, failed bool, status int) string {
+	if message := s.Status().Message(); message != "" || !failed {
+		return message
+	}
+	if class := text(s.Attributes(), "error.type"); class != strconv.Itoa(status) {
+		return class
+	}
+	return ""
+}
+
+// headers are the attributes that stand for headers. A header that was sent
+// several times is a list there.
+func headers(attributes pcommon.Map, prefix string) map[string]string {
+	var found map[string]string
+	for name, value := range attributes.All() {
+		header, ok := strings.CutPrefix(name, prefix)
+		if !ok || header == "" {
+			continue
+		}
+		if found == nil {
+			found = map[string]string{}
+		}
+		found[header] = joined(value)
+	}
+	return found
+}
+
+func joined(v pcommon.Value) string {
+	if v.Type() != pcommon.ValueTypeSlice {
+		return spell(v)
+	}
+	lines := make([]string, 0, v.Slice().Len())
+	for _, line := range v.Slice().All() {
+		lines = append(lines, spell(line))
+	}
+	return strings.Join(lines, ", ")
+}
+
+// call is what a span says of a request, in the words of an event.
+type call struct {
+	method, url string
+	// http says that it is one of HTTP, and answered that it has a status.
+	http, answered bool
+	statusName     string
+	statusValue    pcommon.Value
+}
+
+// The attributes of HTTP, by their present and their former names.
+var (
+	httpMethod = []string{"http.request.method", "http.method"}
+	httpStatus = []string{"http.response.status_code", "http.status_code"}
+)
+
+func callOf(s ptrace.Span) call {
+	var (
+		a = s.Attributes()
+		c call
+	)
+	for _, name := range httpStatus {
+		if v, ok := a.Get(name); ok {
+			c.answered, c.statusName, c.statusValue = true, name, v
+			break
+		}
+	}
+	c.method = text(a, httpMethod...)
+	c.http = c.answered || c.method != "" || text(a, fullURL...) != ""
+	c.url = address(a)
+	if !c.http {
+		c.method, c.url = protocol(s.Kind(), a), operation(a)
+	}
+	if c.method == "" {
+		c.method = "GET"
+	}
+	if c.url == "" {
+		c.url = s.Name()
+	}
+	if c.url == "" {
+		c.url = "/"
+	}
+	return c
+}
+
+// status is that of HTTP, 0 where there is none, and not ok where it can't be
+// one.
+func (c call) status() (code int, ok bool) {
+	if !c.answered {
+		return 0, true
+	}
+	n := int64(-1)
+	switch v := c.statusValue; v.Type() {
+	case pcommon.ValueTypeInt:
+		n = v.Int()
+	case pcommon.ValueTypeDouble:
+		if f := v.Double(); f == math.Trunc(f) && math.Abs(f) <= maxStatus {
+			n = int64(f)
+		}
+	case pcommon.ValueTypeStr: // some senders have all attributes as text
+		if i, err := strconv.ParseInt(v.Str(), 10, 32); err == nil {
+			n = i
+		}
+	default: // no number
+	}
+	return int(n), n >= 0 && n <= maxStatus
+}
+
+// protocol stands for the method of a call that is not HTTP.
+func protocol(kind ptrace.SpanKind, a pcommon.Map) string {
+	if system := text(a, "rpc.system", "rpc.system.name", "db.system", "db.system.name", "messaging.system"); system != "" {
+		return strings.ToUpper(system)
+	}
+	switch kind {
+	case ptrace.SpanKindServer:
+		return "SERVER"
+	case ptrace.SpanKindClient:
+		return "CLIENT"
+	case ptrace.SpanKindProducer:
+		return "PRODUCER"
+	case ptrace.SpanKindConsumer:
+		return "CONSUMER"
+	default: // what is unspecified may be taken for internal
+		return "INTERNAL"
+	}
+}
+
+// operation is the path of a remote procedure, as gRPC has it. Newer senders
+// have it whole in rpc.method.
+func operation(a pcommon.Map) string {
+	service, method := text(a, "rpc.service"), text(a, "rpc.method")
+	switch {
+	case service != "":
+		return "/" + service + "/" + method
+	case strings.Contains(method, "/"):
+		return "/" + strings.TrimPrefix(method, "/")
+	default:
+		return ""
+	}
+}

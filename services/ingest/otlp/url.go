@@ -1,0 +1,61 @@
+package otlp
+
+import (
+	"net"
+	"strings"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+)
+
+// fullURL is the whole URL, which clients tell.
+var fullURL = []string{"url.full", "http.url"}
+
+// address is the URL of a request over HTTP, as much of it as is told: servers
+// tell it in pieces, and some only the route.
+func address(a pcommon.Map) string {
+	if whole := text(a, fullURL...); whole != "" {
+		return whole
+	}
+	path := text(a, "url.path")
+	if path != "" {
+		if query := text(a, "url.query"); query != "" {
+			path += "?" + strings.TrimPrefix(query, "?")
+		}
+	} else {
+		path = text(a, "http.target")
+	}
+	switch {
+	case path == "":
+		return text(a, "http.route")
+	case !strings.HasPrefix(path, "/"): // http.target may be whole, or *
+		return path
+	}
+	return base(a) + path
+}
+
+// base is scheme://host:port, or empty where the host isn't told.
+func base(a pcommon.Map) string {
+	scheme := text(a, "url.scheme", "http.scheme")
+	if scheme == "" {
+		scheme = "http"
+	}
+	if host := text(a, "server.address", "net.host.name"); host != "" {
+		return scheme + "://" + withPort(scheme, host, text(a, "server.port", "net.host.port"))
+	}
+	if host := text(a, "http.host"); host != "" { // has the port in it
+		return scheme + "://" + host
+	}
+	return ""
+}
+
+// withPort leaves out the port that goes without saying.
+func withPort(scheme, host, port string) string {
+	bare := strings.Trim(host, "[]")
+	if port == "" || port == "0" || scheme == "http" && port == "80" || scheme == "https" && port == "443" {
+		if strings.Contains(bare, ":") && net.ParseIP(bare) != nil {
+			return "[" + bare + "]"
+		}
+		return host
+	}
+	return net.JoinHostPort(bare, port)
+}
