@@ -1,0 +1,150 @@
+package alertmanager
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+)
+
+// version is that of the messages: Alertmanager sends no other since 2016.
+const version = "4"
+
+// message is what a webhook sends, as far as it is used. What all alerts have in
+// common stands in each of them as well.
+type message struct {
+	Version         string `json:"version"`
+	TruncatedAlerts uint64 `json:"truncatedAlerts"`
+	Receiver        string `json:"receiver"`
+	GroupLabels     labels `json:"groupLabels"`
+	Alerts          group  `json:"alerts"`
+}
+
+type group []raised
+
+type labels map[string]string
+
+type raised struct {
+	Status      string `json:"status"`
+	Labels      labels `json:"labels"`
+	Annotations labels `json:"annotations"`
+	// Times are read as texts: one that is none doesn't spoil the alert.
+	StartsAt     string `json:"startsAt"`
+	EndsAt       string `json:"endsAt"`
+	GeneratorURL string `json:"generatorURL"`
+	Fingerprint  string `json:"fingerprint"`
+}
+
+// read decodes a message within the bounds of package foreign: a small body must
+// not become many alerts or labels in memory first and be refused then.
+func read(data []byte) (*message, error) {
+	if err := foreign.CheckJSON(data, foreign.MaxParts); err != nil {
+		return nil, err
+	}
+	var m message
+	b := &bounds{labels: foreign.MaxParts}
+	err := json.Unmarshal(data, &m,
+		json.WithUnmarshalers(json.JoinUnmarshalers(json.UnmarshalFromFunc(b.readGroup), json.UnmarshalFromFunc(b.readLabels))),
+		jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+	switch {
+	case err != nil:
+		return nil, decodeError(err)
+	case m.Version != version:
+		return nil, fmt.Errorf("version must be %q: send what Alertmanager's webhook sends, without a payload of your own", version)
+	case m.Alerts == nil:
+		return nil, errors.New("alerts must be an array of alerts")
+	}
+	return &m, nil
+}
+
+// bounds counts down what a message may still hold.
+type bounds struct{ labels int }
+
+func (b *bounds) readGroup(dec *jsontext.Decoder, g *group) error {
+	if dec.PeekKind() != '[' {
+		return errors.ErrUnsupported // the ordinary way says what is wrong
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	all := group{}
+	for dec.PeekKind() != ']' {
+		if len(all) == foreign.MaxItems {
+			return fmt.Errorf("more than %d alerts: set max_alerts or %w", foreign.MaxItems, foreign.ErrTooMany)
+		}
+		var a raised
+		if err := json.UnmarshalDecode(dec, &a); err != nil {
+			return err
+		}
+		all = append(all, a)
+	}
+	*g = all
+	_, err := dec.ReadToken()
+	return err
+}
+
+func (b *bounds) readLabels(dec *jsontext.Decoder, l *labels) error {
+	if dec.PeekKind() != '{' {
+		return errors.ErrUnsupported
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	all := labels{}
+	for dec.PeekKind() != '}' {
+		if b.labels--; b.labels < 0 {
+			return fmt.Errorf("more than %d labels and annotations: set max_alerts or %w", foreign.MaxParts, foreign.ErrTooMany)
+		}
+		name, err := dec.ReadToken()
+		if err != nil {
+			return err
+		}
+		key := name.String() // before it is read over
+		var value string
+		if err := json.UnmarshalDecode(dec, &value); err != nil {
+			return err
+		}
+		all[key] = value
+	}
+	*l = all
+	_, err := dec.ReadToken()
+	return err
+}
+
+// decodeError names the field and not our structs.
+func decodeError(err error) error {
+	var typed *json.SemanticError
+	switch {
+	case errors.Is(err, foreign.ErrTooMany):
+		for errors.As(err, &typed) && typed.Err != nil {
+			err = typed.Err
+		}
+		return err
+	case errors.As(err, &typed) && typed.JSONPointer != "":
+		field := strings.ReplaceAll(strings.TrimPrefix(string(typed.JSONPointer), "/"), "/", ".")
+		return fmt.Errorf("%s must be %s", field, wanted(field))
+	case errors.As(err, &typed):
+		return errors.New("a message of Alertmanager must be a JSON object")
+	default:
+		return fmt.Errorf("malformed JSON: %w", err)
+	}
+}
+
+func wanted(field string) string {
+	switch last := field[strings.LastIndexByte(field, '.')+1:]; {
+	case field == "truncatedAlerts":
+		return "a number of alerts"
+	case field == "alerts":
+		return "an array of alerts"
+	case strings.HasPrefix(field, "alerts.") && strings.Count(field, ".") == 1:
+		return "an object with status, labels and annotations"
+	case last == "labels" || last == "annotations" || last == "groupLabels":
+		return "an object of strings"
+	default:
+		return "a string"
+	}
+}
