@@ -18,8 +18,12 @@ LDFLAGS := -s -w -X $(SERVICE).version=$(VERSION) -X $(SERVICE).commit=$(COMMIT)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+.PHONY: script
+script: ## build the page script, tocsin.js, where there is Node
+	@services/ingest/script/build.sh
+
 .PHONY: build
-build: ## build bin/tocsin
+build: script ## build bin/tocsin
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tocsin ./services/tocsin
 
 .PHONY: run
@@ -31,7 +35,7 @@ demo: build ## a story of 15 s: what an agent sees, on free ports and a scratch 
 	$(GO) run ./e2e/cmd/demo -tocsin bin/tocsin
 
 .PHONY: test
-test: ## all tests, with the race detector
+test: script ## all tests, with the race detector
 	$(GO) test -race -timeout 15m work
 
 .PHONY: bench
@@ -49,9 +53,10 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 	done
 
 .PHONY: lint
-lint: ## gofmt, go vet, golangci-lint and, where its database can be reached, govulncheck
+lint: ## gofmt, go vet, tsc, golangci-lint and, where its database can be reached, govulncheck
 	@out=$$(gofmt -l $(MODULES)); test -z "$$out" || { echo "not gofmt-ed:"; echo "$$out"; exit 1; }
 	$(GO) vet work
+	@services/ingest/script/check.sh
 	@set -e; for dir in $(MODULES); do \
 		echo "golangci-lint $$dir"; \
 		(cd $$dir && $(GO) run $(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./...); \
@@ -62,4 +67,4 @@ lint: ## gofmt, go vet, golangci-lint and, where its database can be reached, go
 
 .PHONY: clean
 clean: ## remove what build made
-	rm -rf bin
+	rm -rf bin services/ingest/script/dist/tocsin.js

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tocsin-bus/tocsin/services/ingest/script"
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
 )
 
@@ -15,6 +16,7 @@ const (
 	pathHealth   = "/healthz"
 	pathReady    = "/readyz"
 	pathMetrics  = "/metrics"
+	pathScript   = "/tocsin.js"
 
 	pathOTLPLogs    = "/v1/logs"
 	pathOTLPTraces  = "/v1/traces"
@@ -57,13 +59,15 @@ type route struct {
 
 // table is every route, in the order in which they are told.
 func (h *handler) table() []route {
-	return []route{
+	table := []route{
 		{path: pathEvents, method: http.MethodPost, serve: h.events, pages: allPages},
 		{path: pathCIResult, method: http.MethodPost, serve: h.ciResult},
 		{path: pathHealth, method: http.MethodGet, serve: func(*http.Request) reply { return okReply() }},
 		{path: pathReady, method: http.MethodGet, serve: h.ready},
 		{path: pathMetrics, method: http.MethodGet, page: h.metrics.page},
+		{path: pathScript, method: http.MethodGet, page: script.Handler(), pages: allPages},
 	}
+	return append(table, h.otlpRoutes()...)
 }
 
 // routes finds the route of a path.

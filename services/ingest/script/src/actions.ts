@@ -1,0 +1,51 @@
+// What a person does: clicks, submits, and moves within an app of one page.
+
+import { MAX_NAME, type Action } from './event.ts';
+import { dom } from './dom.ts';
+import { listen, run } from './guard.ts';
+import type { Reporter } from './report.ts';
+import { selector } from './selector.ts';
+import { clip } from './text.ts';
+import { call, wrap } from './wrap.ts';
+
+/** What a click is meant for, when it hits something within: the icon of a button. */
+const CONTROLS = 'a,button,input,select,textarea,label,summary,option,[role],[onclick],[data-testid]';
+
+export function watchActions(reporter: Reporter): void {
+  const tell = (type: Action['type'], element: unknown): void => {
+    if (!(element instanceof Element)) return;
+    reporter.tell('action', () => ({ type, target: clip(selector(element, dom), MAX_NAME) || 'unknown' }));
+  };
+  listen(document, 'click', (e) => {
+    const hit = e.composedPath()[0] ?? e.target;
+    tell('click', hit instanceof Element ? (hit.closest(CONTROLS) ?? hit) : undefined);
+  });
+  listen(document, 'submit', (e) => tell('submit', e.target));
+  watchNavigation(reporter);
+}
+
+function watchNavigation(reporter: Reporter): void {
+  let last = location.href;
+  const moved = (): void => {
+    if (location.href === last) return;
+    last = location.href;
+    reporter.tell('action', () => ({ type: 'navigate', target: clip(route(location), MAX_NAME) }));
+  };
+  listen(window, 'popstate', moved);
+  listen(window, 'hashchange', moved);
+  wrap(History.prototype, 'pushState', (original) => {
+    const { method } = {
+      method(this: unknown, ...args: unknown[]): unknown {
+        const answer = call(original, this, args);
+        run(moved);
+        return answer;
+      },
+    };
+    return method;
+  });
+}
+
+/** The path, and where an app keeps its path behind a #, that. No queries: the event's URL has them. */
+function route({ pathname, hash }: Location): string {
+  return pathname + (/^#!?\//.test(hash) ? hash.split('?', 1)[0] : '');
+}

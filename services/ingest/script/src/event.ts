@@ -1,0 +1,87 @@
+// The events of POST /v1/events that a page can tell of, and their bounds. The
+// intake refuses a whole batch for one wrong event, so what is not surely valid
+// is not made into one.
+
+import type { Json, JsonObject } from './json.ts';
+
+/** Bounds of texts, in bytes as JSON. Together they keep an event well below MAX_BATCH. */
+export const MAX_MESSAGE = 4 << 10;
+export const MAX_STACK = 16 << 10;
+export const MAX_ARGS = 2 << 10;
+export const MAX_URL = 2 << 10;
+export const MAX_NAME = 256;
+
+export interface Log {
+  level: 'warn' | 'error';
+  message: string;
+  stack?: string | undefined;
+  source?: string | undefined;
+  args?: Json[] | undefined;
+}
+
+export interface Network {
+  method: string;
+  url: string;
+  status: number;
+  duration_ms: number;
+  error?: string | undefined;
+}
+
+export interface Vitals {
+  fcp_ms?: number;
+  lcp_ms?: number;
+  inp_ms?: number;
+  ttfb_ms?: number;
+  load_ms?: number;
+  cls?: number;
+}
+
+export interface Action {
+  type: 'click' | 'submit' | 'navigate';
+  target: string;
+}
+
+export interface Memory {
+  used_bytes: number;
+  limit_bytes: number;
+}
+
+export interface Security {
+  type: string;
+  message: string;
+  blocked_url?: string | undefined;
+}
+
+export interface Payloads {
+  log: Log;
+  network: Network;
+  vitals: Vitals;
+  action: Action;
+  memory: Memory;
+  security: Security;
+}
+
+export type Kind = keyof Payloads;
+
+/** What all events of a page share. */
+export interface Origin {
+  app?: string | undefined;
+  session?: string | undefined;
+}
+
+/** One event as the intake takes it. */
+export function toEvent<K extends Kind>(kind: K, payload: Payloads[K], origin: Origin, time: number, url: string): JsonObject {
+  return {
+    kind,
+    app: origin.app,
+    session: origin.session,
+    time: new Date(time).toISOString(),
+    url: url || undefined,
+    [kind]: { ...payload } as unknown as JsonObject,
+  };
+}
+
+/** A duration as the intake takes it: not negative, finite, to a tenth of a millisecond. */
+export function milliseconds(value: number): number {
+  return value > 0 && isFinite(value) ? Math.round(value * 10) / 10 : 0;
+}

@@ -1,0 +1,35 @@
+// JSON written by hand: JSON.stringify would ask the page's toJSON methods,
+// which a page may have put on every object and array.
+
+export type Json = string | number | boolean | null | Json[] | JsonObject;
+
+export interface JsonObject {
+  [name: string]: Json | undefined;
+}
+
+const quote: (text: string) => string = JSON.stringify;
+
+/** Writes a value. Members that are undefined are left out. */
+export function encode(value: Json): string {
+  switch (typeof value) {
+    case 'string':
+      return quote(value);
+    case 'number':
+      return isFinite(value) ? String(value) : 'null';
+    case 'boolean':
+      return value ? 'true' : 'false';
+  }
+  if (value === null) return 'null';
+  let text = '';
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i++) text += (i ? ',' : '') + encode(value[i] as Json);
+    return '[' + text + ']';
+  }
+  const names = Object.keys(value);
+  for (let i = 0; i < names.length; i++) {
+    const name = names[i] as string;
+    const member = value[name];
+    if (member !== undefined) text += (text ? ',' : '') + quote(name) + ':' + encode(member);
+  }
+  return '{' + text + '}';
+}

@@ -1,0 +1,50 @@
+// How a batch leaves the page.
+
+import type { Config } from './config.ts';
+import { read } from './guard.ts';
+import type { Line, Outcome } from './send.ts';
+
+/** Statuses that are worth another try. Other refusals would only come again. */
+const RETRY: readonly number[] = [408, 425, 429, 500, 502, 503, 504];
+const LOOPBACK = /^https?:\/\/(localhost|[^/]*\.localhost|127(\.\d+){3}|\[::1\])(:\d+)?$/;
+
+/**
+ * The line to the intake. A page of this machine may read its answers, and so
+ * may one with a token; all that others learn is whether there was one. warn
+ * tells the page's author that the intake refuses, once.
+ */
+export function openLine(config: Config, warn: (text: string) => void): Line {
+  const send = fetch;
+  const nav = navigator;
+  const readable = config.token !== undefined || LOOPBACK.test(self.origin);
+  const headers: Record<string, string> = { 'Content-Type': 'text/plain' };
+  if (config.token) headers['Authorization'] = 'Bearer ' + config.token;
+  let warned = false;
+
+  async function outcome(answer: Response): Promise<Outcome> {
+    if (answer.ok || answer.type === 'opaque') return 'done';
+    if (RETRY.indexOf(answer.status) >= 0) return 1000 * (Number(answer.headers.get('Retry-After')) || 0);
+    if (!warned) {
+      warned = true;
+      warn(`tocsin.js: ${config.endpoint} answers ${answer.status}: ${(await answer.text()).slice(0, 500)}`);
+    }
+    return 'done';
+  }
+
+  return {
+    post: async (body) =>
+      outcome(
+        await send.call(window, config.endpoint, {
+          method: 'POST',
+          body,
+          headers,
+          keepalive: true,
+          mode: readable ? 'cors' : 'no-cors',
+          credentials: 'omit',
+          cache: 'no-store',
+        }),
+      ),
+    // A beacon can't carry a token.
+    beacon: (body) => config.token === undefined && read(() => nav.sendBeacon(config.endpoint, body)) === true,
+  };
+}

@@ -1,0 +1,21 @@
+// How much of its memory the page's scripts use, where the browser tells.
+
+import { run } from './guard.ts';
+import type { Reporter } from './report.ts';
+
+const EVERY = 30_000; // milliseconds
+const CHANGE = 0.01;
+
+export function watchMemory(reporter: Reporter): void {
+  const { memory } = performance as { memory?: { usedJSHeapSize: number; jsHeapSizeLimit: number } };
+  if (!memory) return;
+  let last = 0;
+  const look = (): void => {
+    const { usedJSHeapSize: used_bytes, jsHeapSizeLimit: limit_bytes } = memory;
+    if (!(used_bytes > 0 && limit_bytes > 0) || Math.abs(used_bytes - last) <= last * CHANGE) return;
+    last = used_bytes;
+    reporter.tell('memory', () => ({ used_bytes, limit_bytes }));
+  };
+  look();
+  setInterval(() => run(look), EVERY);
+}

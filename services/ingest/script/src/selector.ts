@@ -1,0 +1,64 @@
+// A short name for an element that is the same at the next load: its id, its
+// test id, its name, or else its place. Never what it says or holds.
+
+/** What is read of an element. The page may have hidden the properties of a form behind its fields, so it is not asked itself. */
+export interface Reader<E> {
+  tag(element: E): string;
+  attribute(element: E, name: string): string | null;
+  parent(element: E): E | null;
+  /** Place among the siblings of the same tag, from 1 on, and their number. */
+  place(element: E): [number, number];
+}
+
+const MAX_LEVELS = 4;
+const MAX_NAME = 64;
+const TEST_IDS = ['data-testid', 'data-test-id', 'data-test', 'data-cy'];
+
+export function selector<E>(element: E, reader: Reader<E>): string {
+  const own = byName(element, reader);
+  if (own) return own;
+  const steps = [step(element, reader)];
+  let at = reader.parent(element);
+  for (let i = 1; at && i < MAX_LEVELS; i++, at = reader.parent(at)) {
+    const tag = reader.tag(at);
+    if (tag === 'body' || tag === 'html') break;
+    const name = byName(at, reader);
+    steps.unshift(name ?? step(at, reader));
+    if (name) break;
+  }
+  return steps.join(' > ');
+}
+
+function byName<E>(element: E, reader: Reader<E>): string | undefined {
+  const id = stable(reader.attribute(element, 'id'));
+  if (id) return /^[a-z_][\w-]*$/i.test(id) ? '#' + id : attribute('id', id);
+  for (let i = 0; i < TEST_IDS.length; i++) {
+    const name = TEST_IDS[i] as string;
+    const value = reader.attribute(element, name);
+    if (value && value.length <= MAX_NAME) return attribute(name, value);
+  }
+  const name = stable(reader.attribute(element, 'name'));
+  return name ? reader.tag(element) + attribute('name', name) : undefined;
+}
+
+function attribute(name: string, value: string): string {
+  return `[${name}="${value.replace(/["\\]/g, '\\$&')}"]`;
+}
+
+/** The tag with at most two classes, and its place among its like where there are some. */
+function step<E>(element: E, reader: Reader<E>): string {
+  let text = reader.tag(element);
+  const classes = (reader.attribute(element, 'class') ?? '').slice(0, 1000).split(/\s+/);
+  for (let i = 0, n = 0; i < classes.length && n < 2; i++) {
+    const name = stable(classes[i] as string);
+    if (name && /^[a-z][\w-]*$/i.test(name) && ++n) text += '.' + name;
+  }
+  const [place, of] = reader.place(element);
+  return of > 1 ? `${text}:nth-of-type(${place})` : text;
+}
+
+/** A name that a person gave, not one that a tool made anew for this load or build. */
+function stable(name: string | null): string | undefined {
+  if (!name || name.length > MAX_NAME || /\d{4}|[:\u00ab\u00bb]/.test(name)) return undefined;
+  return /(^|[-_])(?=[a-z]*\d)[a-z0-9]{5,}$/i.test(name) && /\d[a-z]+\d|[a-z]\d[a-z]/i.test(name) ? undefined : name;
+}

@@ -1,0 +1,150 @@
+// When what goes out. As long as the page is there, a batch goes by fetch,
+// which tells whether it arrived; when the page may end at any moment, by
+// beacon, which doesn't, and outlives the page.
+
+import { Queue, total, type Entry } from './queue.ts';
+
+/** A batch: at most so many events and bytes. */
+export const MAX_BATCH = 50;
+export const MAX_BATCH_BYTES = 48 << 10;
+/** Browsers take 64 KiB of beacons and kept-alive requests at once, all of a page together. */
+const MAX_IN_FLIGHT = 60 << 10;
+
+/** How long the first event of a batch waits for more, in milliseconds. */
+export const DELAY = 1000;
+/** How long to wait after a failure, at first and at most. */
+export const RETRY_FIRST = 1000;
+export const RETRY_MOST = 30_000;
+
+/** What became of a batch: done with, or worth another try after so many milliseconds (0: the sender's own choice). */
+export type Outcome = 'done' | number;
+
+/** The ways out of the page. */
+export interface Line {
+  post(body: string): Promise<Outcome>;
+  /** Reports false when the browser doesn't take it. */
+  beacon(body: string): boolean;
+}
+
+export interface Clock {
+  /** Calls f after so many milliseconds; the answer cancels. */
+  after(ms: number, f: () => void): () => void;
+  random(): number;
+}
+
+export class Sender {
+  private readonly queue = new Queue();
+  private cancel: (() => void) | undefined;
+  private soon = false; // a flush is due as soon as the page's own code has returned
+  private posts = 0;
+  private postBytes = 0;
+  private failures = 0;
+  private stopped = false;
+  private lost = 0;
+
+  /** notice makes the event that tells how many were lost. */
+  constructor(
+    private readonly line: Line,
+    private readonly clock: Clock,
+    private readonly notice: (lost: number) => string,
+  ) {}
+
+  add(json: string): void {
+    if (this.stopped) return;
+    this.lose(this.queue.push(json));
+  }
+
+  /** Counts events that were not kept. They are told of with the next batch. */
+  lose(n: number): void {
+    this.lost += n;
+    this.plan();
+  }
+
+  /** Nothing can be sent from this page. */
+  stop(): void {
+    this.stopped = true;
+    this.wait();
+    this.queue.clear();
+  }
+
+  /** The page is hidden, and with last it is about to end. */
+  leave(last: boolean): void {
+    if (this.stopped) return;
+    this.wait();
+    if (this.failures > 0 && !last) {
+      this.flush(); // a beacon would not tell that it was lost again
+      return;
+    }
+    let room = MAX_IN_FLIGHT - this.postBytes;
+    for (;;) {
+      const batch = this.batch(room);
+      if (batch.length === 0) break;
+      room -= total(batch);
+      if (!this.line.beacon(body(batch))) this.post(batch);
+    }
+    this.plan();
+  }
+
+  private flush(): void {
+    this.wait();
+    if (this.stopped || this.posts > 0) return;
+    const batch = this.batch(MAX_BATCH_BYTES);
+    if (batch.length > 0) this.post(batch);
+  }
+
+  private batch(room: number): Entry[] {
+    if (this.lost > 0) {
+      const lost = this.lost;
+      this.lost = this.queue.push(this.notice(lost));
+    }
+    return this.queue.take(MAX_BATCH, Math.min(room, MAX_BATCH_BYTES));
+  }
+
+  private post(batch: Entry[]): void {
+    const size = total(batch);
+    this.posts++;
+    this.postBytes += size;
+    this.line.post(body(batch)).then(
+      (outcome) => this.done(batch, size, outcome),
+      () => this.done(batch, size, 0),
+    );
+  }
+
+  private done(batch: Entry[], size: number, outcome: Outcome): void {
+    this.posts--;
+    this.postBytes -= size;
+    if (this.stopped) return;
+    if (typeof outcome === 'number') {
+      this.lost += this.queue.putBack(batch);
+      const most = Math.min(RETRY_MOST, RETRY_FIRST * 2 ** this.failures++);
+      this.wait();
+      this.cancel = this.clock.after(Math.max(outcome, most * (0.5 + this.clock.random() / 2)), () => this.flush());
+      return;
+    }
+    this.failures = 0;
+    this.plan();
+  }
+
+  /** Sees to it that what waits is sent in time. After a failure that is when its time has come. */
+  private plan(): void {
+    if (this.stopped || this.posts > 0 || this.failures > 0 || this.queue.length + this.lost === 0) return;
+    const full = this.queue.length >= MAX_BATCH || this.queue.bytes >= MAX_BATCH_BYTES;
+    if (this.cancel && (this.soon || !full)) return;
+    this.wait();
+    this.soon = full;
+    this.cancel = this.clock.after(full ? 0 : DELAY, () => this.flush());
+  }
+
+  /** Forgets when the next flush is due. */
+  private wait(): void {
+    this.cancel?.();
+    this.cancel = undefined;
+    this.soon = false;
+  }
+}
+
+function body(batch: readonly Entry[]): string {
+  let text = '';
+  for (let i = 0; i < batch.length; i++) text += (i ? ',' : '[') + (batch[i] as Entry).json;
+  return text + ']';
+}
