@@ -41,7 +41,9 @@ func (a reply) write(w http.ResponseWriter) {
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
 	if a.body != nil {
-		header.Set("Content-Type", "application/json")
+		if header.Get("Content-Type") == "" {
+			header.Set("Content-Type", "application/json")
+		}
 		header.Set("Content-Length", strconv.Itoa(len(a.body)))
 	}
 	w.WriteHeader(a.status)

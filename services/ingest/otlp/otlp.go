@@ -9,7 +9,9 @@
 package otlp
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
 	"go.opentelemetry.io/collector/pdata/plog/plogotlp"
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
@@ -128,7 +130,9 @@ func unmarshal(r request, enc Encoding, data []byte) error {
 		read = r.UnmarshalJSON
 	}
 	if err := read(data); err != nil {
-		return malformed(enc, err)
+		// The decoder of JSON goes on with what stands around the mistake.
+		text, _, _ := strings.Cut(err.Error(), " of ...|")
+		return malformed(enc, errors.New(text))
 	}
 	return nil
 }
