@@ -17,6 +17,7 @@ import (
 type handler struct {
 	policy   httpguard.Policy
 	token    string
+	hooks    hooks
 	sink     sink
 	masker   Masker
 	load     *load
@@ -35,6 +36,7 @@ func newHandler(cfg Config, s sink) *handler {
 	h := &handler{
 		policy:   policy.ListeningOn(cfg.Addr).ListeningOn(cfg.OTLPAddr),
 		token:    cfg.Token,
+		hooks:    hooks{cfg.GitHubWebhookSecret, cfg.GitLabSecretToken, cfg.GitLabSigningToken},
 		sink:     s,
 		masker:   cfg.Masker,
 		load:     newLoad(cfg.MaxInFlight),

@@ -62,6 +62,9 @@ func (h *handler) table() []route {
 	table := []route{
 		{path: pathEvents, method: http.MethodPost, serve: h.events, pages: allPages},
 		{path: pathCIResult, method: http.MethodPost, serve: h.ciResult},
+		{path: pathJUnit, method: http.MethodPost, serve: h.junit},
+		{path: pathGitHub, method: http.MethodPost, serve: h.github, proven: h.githubMay},
+		{path: pathGitLab, method: http.MethodPost, serve: h.gitlab, proven: h.gitlabMay},
 		{path: pathHealth, method: http.MethodGet, serve: func(*http.Request) reply { return okReply() }},
 		{path: pathReady, method: http.MethodGet, serve: h.ready},
 		{path: pathMetrics, method: http.MethodGet, page: h.metrics.page},

@@ -9,6 +9,7 @@ package ingest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tocsin-bus/tocsin/services/ingest/gitlab"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
@@ -153,6 +155,11 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.Masker == nil {
 		return c, errors.New("start the intake: no masker")
+	}
+	if c.GitLabSigningToken != "" {
+		if _, err := gitlab.NewSigning(c.GitLabSigningToken); err != nil {
+			return c, fmt.Errorf("TOCSIN_GITLAB_SIGNING_TOKEN %w", err)
+		}
 	}
 	c.Logger = c.Logger.With("component", "ingest")
 	c.Bus.Name, c.Bus.Role, c.Bus.Logger = "tocsin ingest", bus.RoleIngest, c.Logger

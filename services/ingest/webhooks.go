@@ -1,0 +1,105 @@
+package ingest
+
+import (
+	"net/http"
+
+	"github.com/tocsin-bus/tocsin/services/ingest/github"
+	"github.com/tocsin-bus/tocsin/services/ingest/gitlab"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+)
+
+const (
+	pathGitHub = "/webhooks/github"
+	pathGitLab = "/webhooks/gitlab"
+)
+
+// hooks are the secrets of webhooks; those that are empty are not set.
+type hooks struct{ github, gitlabToken, gitlabSigning string }
+
+var (
+	githubBodies = dialect{media: []string{github.TypeJSON, github.TypeForm}}
+	gitlabBodies = dialect{media: []string{typeJSON}}
+)
+
+func signedByGitHub(r *http.Request) bool {
+	return r.Header.Get(github.HeaderSignature) != "" || r.Header.Get(github.HeaderSHA1) != ""
+}
+
+// githubMay lets in what has the token, and what is looked at by its body.
+func (h *handler) githubMay(r *http.Request) bool {
+	return h.hooks.github != "" || signedByGitHub(r) || h.authorized(r)
+}
+
+// github takes a delivery of GitHub. With a secret, the signature is the proof;
+// a signature that can't be looked at is none.
+func (h *handler) github(r *http.Request) reply {
+	if h.hooks.github == "" && signedByGitHub(r) {
+		return unproven("the delivery is signed, but TOCSIN_GITHUB_WEBHOOK_SECRET is not set: set it to the webhook's secret")
+	}
+	return h.takeResult(r, githubBodies, func(media string, data []byte) (outcome, error) {
+		if secret := h.hooks.github; secret != "" {
+			if err := github.Verify(r.Header.Get(github.HeaderSignature), r.Header.Get(github.HeaderSHA1), data, []byte(secret)); err != nil {
+				return outcome{}, refusal{unproven(err.Error())}
+			}
+		}
+		payload, err := github.Payload(media, data)
+		if err != nil {
+			return outcome{}, err
+		}
+		result, ignored, err := github.Decode(r.Header.Get(github.HeaderEvent), payload)
+		return outcome{result: result, ignored: ignored, delivery: delivery("github", r.Header.Get(github.HeaderDelivery))}, err
+	})
+}
+
+func provenByGitLab(r *http.Request) bool {
+	return r.Header.Get(gitlab.HeaderToken) != "" || r.Header.Get(gitlab.HeaderSignature) != ""
+}
+
+// gitlabMay lets in what has the token, and what is looked at by gitlab.
+func (h *handler) gitlabMay(r *http.Request) bool {
+	return h.hooks.gitlabSigning+h.hooks.gitlabToken != "" || provenByGitLab(r) || h.authorized(r)
+}
+
+// gitlab takes a delivery of GitLab. With a signing token, the signature is the
+// proof, else with a secret token that is.
+func (h *handler) gitlab(r *http.Request) reply {
+	switch {
+	case h.hooks.gitlabSigning != "":
+		return h.takeResult(r, gitlabBodies, func(_ string, data []byte) (outcome, error) {
+			signing, err := gitlab.NewSigning(h.hooks.gitlabSigning)
+			if err == nil {
+				err = signing.Verify(r.Header, data)
+			}
+			if err != nil {
+				return outcome{}, refusal{unproven(err.Error())}
+			}
+			return fromGitLab(r, data, gitlab.HeaderID) // what was signed tells deliveries apart
+		})
+	case h.hooks.gitlabToken != "":
+		if err := gitlab.VerifyToken(r.Header.Get(gitlab.HeaderToken), h.hooks.gitlabToken); err != nil {
+			return unproven(err.Error())
+		}
+	case provenByGitLab(r):
+		return unproven("the delivery has a token or a signature, but neither TOCSIN_GITLAB_SIGNING_TOKEN nor TOCSIN_GITLAB_SECRET_TOKEN is set: set the one that the webhook has")
+	}
+	return h.takeResult(r, gitlabBodies, func(_ string, data []byte) (outcome, error) {
+		return fromGitLab(r, data, gitlab.HeaderKey)
+	})
+}
+
+func fromGitLab(r *http.Request, data []byte, key string) (outcome, error) {
+	result, ignored, err := gitlab.Decode(r.Header.Get(gitlab.HeaderEvent), data)
+	return outcome{result: result, ignored: ignored, delivery: delivery("gitlab", r.Header.Get(key))}, err
+}
+
+// delivery is the subject of a delivery; without an id, it can't be told from
+// others.
+func delivery(sender, id string) string {
+	if id == "" {
+		return ""
+	}
+	return bus.DeliverySubject(sender, id)
+}
+
+// unproven refuses what does not prove where it comes from.
+func unproven(why string) reply { return refuse(http.StatusUnauthorized, why) }
