@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/external"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
@@ -14,6 +15,7 @@ import (
 type Masker interface {
 	Event(*telemetry.Event)
 	Result(*ci.Result)
+	External(*external.Alert)
 	String(string) string
 }
 

@@ -16,6 +16,7 @@ type metrics struct {
 	requests       *prometheus.CounterVec
 	events         *prometheus.CounterVec
 	ciResults      *prometheus.CounterVec
+	alerts         *prometheus.CounterVec
 	leftOut        *prometheus.CounterVec
 	shed, panics   prometheus.Counter
 	reportsDropped prometheus.Counter
@@ -39,8 +40,9 @@ func newMetrics(r *prometheus.Registry) *metrics {
 		requests:  counters("requests_total", "Requests answered, by path and status.", "path", "code"),
 		events:    counters("events_total", "Events accepted, by kind.", "kind"),
 		ciResults: counters("ci_results_total", "CI results accepted, by status.", "status"),
+		alerts:    counters("alerts_total", "Alerts of other monitoring systems accepted, by state.", "state"),
 		leftOut: counters("left_out_total",
-			"Items of accepted requests in a foreign format that could not be made events, by path.", "path"),
+			"Items of accepted requests in a foreign format that could not be made ours, by path.", "path"),
 		shed:   counter("shed_total", "Requests refused because too many requests or bytes were under way."),
 		panics: counter("panics_total", "Requests that ended in a bug."),
 		reportsDropped: counter("reports_dropped_total",

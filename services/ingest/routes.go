@@ -65,6 +65,7 @@ func (h *handler) table() []route {
 		{path: pathJUnit, method: http.MethodPost, serve: h.junit},
 		{path: pathGitHub, method: http.MethodPost, serve: h.github, proven: h.githubMay},
 		{path: pathGitLab, method: http.MethodPost, serve: h.gitlab, proven: h.gitlabMay},
+		h.alertmanagerRoute(),
 		{path: pathHealth, method: http.MethodGet, serve: func(*http.Request) reply { return okReply() }},
 		{path: pathReady, method: http.MethodGet, serve: h.ready},
 		{path: pathMetrics, method: http.MethodGet, page: h.metrics.page},

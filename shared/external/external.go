@@ -79,7 +79,7 @@ type Alert struct {
 	StartsAt time.Time `json:"starts_at,omitzero"`
 	EndsAt   time.Time `json:"ends_at,omitzero"`
 	// Omitted is how many more alerts of the group the sender left out.
-	Omitted int `json:"omitted,omitempty"`
+	Omitted int `json:"omitted,omitzero"`
 }
 
 // FieldError says which field is wrong and what is allowed.
