@@ -39,6 +39,8 @@ func TestListeningForOthersNeedsAToken(t *testing.T) {
 		{"up", "--nats-ws-addr=0.0.0.0:0"},
 		{"up", "--nats-ws-addr=:0"},
 		{"up", "--ingest-addr=:0"},
+		{"up", "--otlp-addr=:0"},
+		{"ingest", "--otlp-addr=0.0.0.0:0"},
 		{"detector", "--health-addr=0.0.0.0:0"},
 		{"detector", "--health-addr=:0"},
 	} {
@@ -57,6 +59,8 @@ func TestWrongAddresses(t *testing.T) {
 		{"TOCSIN_NATS_ADDR", "up", "--nats-addr=127.0.0.1:99999"},
 		{"TOCSIN_NATS_WS_ADDR", "up", "--nats-ws-addr=foo"},
 		{"TOCSIN_INGEST_ADDR", "up", "--ingest-addr=127.0.0.1:99999"},
+		{"TOCSIN_OTLP_ADDR", "up", "--otlp-addr=foo"},
+		{"TOCSIN_OTLP_ADDR", "ingest", "--otlp-addr=127.0.0.1:99999"},
 		{"TOCSIN_DETECTOR_HEALTH_ADDR", "detector", "--health-addr=foo"},
 	} {
 		usedWrongly(t, nil, tt.want, tt.command, tt.flag)

@@ -63,8 +63,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case done:
 	case target.page != nil:
-		target.page.ServeHTTP(w, r)
-		h.metrics.answered(path, http.StatusOK)
+		page := &pageWriter{ResponseWriter: w, status: http.StatusOK}
+		target.page.ServeHTTP(page, r)
+		h.metrics.answered(path, page.status)
 		return
 	default:
 		answer = h.safely(target, r)
@@ -77,6 +78,17 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	answer.write(w)
 	h.metrics.answered(path, answer.status)
+}
+
+// pageWriter notes the status that a page answers with.
+type pageWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *pageWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
 }
 
 // admit decides all that doesn't need the body. It reports false where the

@@ -147,7 +147,11 @@ func (d *doctor) intake(ctx context.Context) []finding {
 	case status != http.StatusOK:
 		return []finding{{"intake", fmt.Sprintf("not ready: %s", body), "wait a moment; if it stays, do what the reason says, or restart tocsin up"}}
 	}
-	return []finding{{what: "intake", is: d.runtime.IngestURL + " is ready"}}
+	otlp := "nothing listens at the usual port: it was taken, or is turned off; " + d.runtime.IngestURL + " takes OTLP too"
+	if d.runtime.OTLPURL != "" {
+		otlp = d.runtime.OTLPURL + " takes OTLP"
+	}
+	return []finding{{what: "intake", is: d.runtime.IngestURL + " is ready"}, {what: "otlp", is: otlp}}
 }
 
 func get(ctx context.Context, url string) (int, string, error) {

@@ -1,0 +1,76 @@
+package ingest
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+)
+
+// listening runs an intake and says where it listens.
+func listening(t *testing.T, cfg Config) Listening {
+	t.Helper()
+	ready := make(chan Listening, 1)
+	cfg.Addr, cfg.Logger, cfg.Masker = "127.0.0.1:0", quiet(), fakeMasker{}
+	cfg.Ready = func(at Listening) { ready <- at }
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, cfg) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("the intake ended with %v", err)
+		}
+	})
+	select {
+	case at := <-ready:
+		return at
+	case err := <-done:
+		done <- nil
+		t.Fatal(err)
+		return Listening{}
+	}
+}
+
+// TestOTLPPort is beside the intake, takes nothing else, and is let go where
+// somebody has it.
+func TestOTLPPort(t *testing.T) {
+	dir := openDir(t, t.TempDir())
+	serveBus(t, dir)
+	at := listening(t, Config{Bus: bus.ConnConfig{Dir: dir}, OTLPAddr: "127.0.0.1:0"})
+	if at.OTLP == "" || at.OTLP == at.Intake {
+		t.Fatalf("%+v", at)
+	}
+	for path, want := range map[string]int{pathHealth: 200, pathEvents: 404, pathCIResult: 404, pathMetrics: 404, "/": 404} {
+		if status, _, body := send(t, "GET", at.OTLP+path, ""); status != want {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	for _, path := range []string{pathOTLPLogs, pathOTLPTraces, pathOTLPMetrics} {
+		for _, base := range []string{at.OTLP, at.Intake} {
+			if status, _, body := send(t, "POST", base+path, "{}"); status != 200 {
+				t.Errorf("%s%s: %d %s", base, path, status, body)
+			}
+		}
+	}
+
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	if at := listening(t, Config{Bus: bus.ConnConfig{Dir: dir}, OTLPAddr: taken.Addr().String()}); at.OTLP != "" || at.Intake == "" {
+		t.Errorf("%+v", at)
+	}
+	if at := listening(t, Config{Bus: bus.ConnConfig{Dir: dir}}); at.OTLP != "" {
+		t.Errorf("%+v", at)
+	}
+	for _, addr := range []string{"foo", "0.0.0.0:0", "127.0.0.1:99999"} {
+		err := Run(t.Context(), Config{Bus: bus.ConnConfig{Dir: dir}, Addr: "127.0.0.1:0", OTLPAddr: addr, Logger: quiet(), Masker: fakeMasker{}})
+		if err == nil || !strings.Contains(err.Error(), "TOCSIN_OTLP_ADDR") {
+			t.Errorf("%s: %v", addr, err)
+		}
+	}
+}
