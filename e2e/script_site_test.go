@@ -1,0 +1,208 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// shop is the body of a page with things to click and to submit.
+const shop = `<h1>A shop</h1>
+<button id="buy"><b>Buy</b></button>
+<form id="order" action="/ordered" target="sink"><input name="parentElement" value="secret words"><input name="getAttribute"><button class="send">Order</button></form>
+<iframe name="sink" hidden></iframe>`
+
+// site is a web site of another port than the intake's, and of another name.
+type site struct {
+	*httptest.Server
+	// url names it localhost: to its pages, 127.0.0.1 is a foreign site.
+	url string
+	// pages are the HTML, policies the Content-Security-Policy, by path.
+	pages, policies map[string]string
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{pages: map[string]string{}, policies: map[string]string{}}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	s.url = "http://localhost:" + portOf(t, s.URL)
+	return s
+}
+
+func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/api/good":
+		_, _ = w.Write([]byte(`{"good":true}`)) // the browser tells
+		return
+	case "/api/broken":
+		http.Error(w, "broken", http.StatusInternalServerError)
+		return
+	case "/api/slow":
+		<-r.Context().Done() // until the page gives up
+		return
+	}
+	page, ok := s.pages[r.URL.Path]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	if policy := s.policies[r.URL.Path]; policy != "" {
+		w.Header().Set("Content-Security-Policy", policy)
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write([]byte("<!doctype html><title>a page</title>" + page)) // the browser tells
+}
+
+// tag is the line that a page's author writes.
+func tag(intake, app string) string {
+	return fmt.Sprintf(`<script src="%s/tocsin.js" data-app="%s"></script>`, intake, app)
+}
+
+// upWith runs a bus on a fresh state directory.
+func upWith(t *testing.T, args ...string) (*harness.Bus, error) {
+	t.Helper()
+	return upIn(t, t.TempDir(), args...)
+}
+
+// upIn runs a bus, which the test may stop.
+func upIn(t *testing.T, dir string, args ...string) (*harness.Bus, error) {
+	t.Helper()
+	b, err := harness.Up(t.Context(), binary, dir, args...)
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() {
+		if err := b.Stop(); err != nil {
+			t.Errorf("tocsin up: %v\n%s", err, b.Log)
+		}
+		noRace(t, b.Log)
+	})
+	return b, nil
+}
+
+// needsScript skips the test when the binary has no page script.
+func needsScript(t *testing.T, intake string) {
+	t.Helper()
+	if a := get(t, intake+"/tocsin.js"); a.Status == http.StatusServiceUnavailable {
+		t.Skip(strings.TrimSpace(a.Body))
+	}
+}
+
+// open opens a page in a tab of its own and waits for its load event. What
+// close does is what a person does who closes the tab.
+func open(t *testing.T, browser context.Context, url string) (tab context.Context, closeTab func()) {
+	t.Helper()
+	tab, cancel := chromedp.NewContext(browser)
+	t.Cleanup(cancel)
+	if err := chromedp.Do(tab, chromedp.Navigate(url)); err != nil {
+		t.Fatalf("open %s: %v", url, err)
+	}
+	return tab, cancel
+}
+
+// eval runs JavaScript in the page, waits for what it promises, and decodes it.
+func eval[T any](t *testing.T, tab context.Context, script string) T {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(tab, 30*time.Second)
+	defer cancel()
+	got, err := chromedp.Run(ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, script)
+	}
+	return got
+}
+
+// witness is a world that keeps the alerts that come while it looks.
+type witness struct {
+	*world
+	raised []alert.Alert
+}
+
+// stored waits until what was stored of an app pleases.
+func (w *witness) stored(t *testing.T, what, app string, ok func([]telemetry.Event) bool) []telemetry.Event {
+	t.Helper()
+	var events []telemetry.Event
+	if !harness.Poll(t.Context(), 20*time.Second, func() bool {
+		events = w.look(t, what, app)
+		return ok(events)
+	}) {
+		t.Fatalf("%s of %s: %s\n%s", what, app, inJSON(events), w.bus.Log)
+	}
+	return events
+}
+
+// look is what is stored of an app now.
+func (w *witness) look(t *testing.T, what, app string) []telemetry.Event {
+	t.Helper()
+	o := w.observe(t, map[string]any{"what": what, "app": app, "limit": 200})
+	var answer map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(o.First), &answer); err != nil {
+		t.Fatalf("%v: %s", err, o.First)
+	}
+	var events []telemetry.Event
+	if err := json.Unmarshal(answer[what], &events); err != nil {
+		t.Fatalf("%v: %s", err, o.First)
+	}
+	w.raised = append(w.raised, o.Alerts...)
+	return events
+}
+
+// all waits until there are alerts of all these categories.
+func (w *witness) all(t *testing.T, categories ...alert.Category) {
+	t.Helper()
+	missing := func() (left []alert.Category) {
+		for _, c := range categories {
+			if !slices.ContainsFunc(w.raised, func(a alert.Alert) bool { return a.Category == c }) {
+				left = append(left, c)
+			}
+		}
+		return left
+	}
+	if !harness.Poll(t.Context(), 20*time.Second, func() bool {
+		w.raised = append(w.raised, w.observe(t, nil).Alerts...)
+		return len(missing()) == 0
+	}) {
+		t.Errorf("no alerts of %v among %s", missing(), inJSON(w.raised))
+	}
+}
+
+func inJSON(v any) string {
+	text, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// logged finds the first log line whose message holds a text.
+func logged(events []telemetry.Event, text string) *telemetry.Event {
+	for i := range events {
+		if events[i].Log != nil && strings.Contains(events[i].Log.Message, text) {
+			return &events[i]
+		}
+	}
+	return nil
+}
+
+// asked finds the first request whose URL ends with a text.
+func asked(events []telemetry.Event, end string) *telemetry.Event {
+	for i := range events {
+		if events[i].Network != nil && strings.HasSuffix(events[i].Network.URL, end) {
+			return &events[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,294 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// TestScriptTellsOfAPage: all that goes on in a page comes to an agent, from a
+// page that is closed as soon as it has happened.
+func TestScriptTellsOfAPage(t *testing.T) {
+	browser := startBrowser(t)
+	w := &witness{world: start(t)}
+	needsScript(t, w.bus.IngestURL)
+	s := newSite(t)
+	s.pages["/cart"] = tag(w.bus.IngestURL, "web") + shop + `<script>function pay() { throw new TypeError("the card is gone") }</script>`
+	s.policies["/cart"] = "img-src 'self'"
+	closedPort := fmt.Sprintf("http://127.0.0.1:%d/nobody", freePort(t))
+
+	tab, closeTab := open(t, browser, s.url+"/cart?token=abc123secret")
+	eval[bool](t, tab, `new Promise(done => {
+		const box = document.createElement("p");
+		box.style.height = "300px";
+		requestAnimationFrame(() => setTimeout(() => {
+			document.body.prepend(box);
+			setTimeout(() => done(true), 200);
+		}, 100));
+	})`)
+	for range 3 {
+		if err := chromedp.Do(tab, chromedp.Click(chromedp.CSS("#buy b"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := chromedp.Do(tab, chromedp.Click(chromedp.CSS("#order .send"))); err != nil {
+		t.Fatal(err)
+	}
+	eval[bool](t, tab, `(async () => {
+		history.pushState({}, "", "/checkout?step=2");
+		setTimeout(pay);
+		Promise.reject(new RangeError("nobody cares"));
+		console.error("cart %s has", "c1", {items: 2}, new Error("no stock"));
+		console.warn("low on paper");
+		await fetch("/api/good", {method: "post"});
+		await fetch("/api/broken?api_key=sk_live_hidden");
+		await fetch("`+closedPort+`").catch(() => {});
+		const leaving = new AbortController();
+		setTimeout(() => leaving.abort(), 20);
+		await fetch("/api/slow?given-up", {signal: leaving.signal}).catch(() => {});
+		await fetch("/api/slow?late", {signal: AbortSignal.timeout(20)}).catch(() => {});
+		const xhr = (method, url) => new Promise(done => {
+			const x = new XMLHttpRequest();
+			x.onloadend = done;
+			x.open(method, url);
+			x.send();
+		});
+		await xhr("PUT", "/api/broken?xhr");
+		await xhr("GET", "`+closedPort+`?xhr");
+		const img = new Image();
+		const gone = new Promise(done => img.onerror = done);
+		img.src = "http://127.0.0.1:9/pixel.png";
+		await gone;
+		return true;
+	})()`)
+	closeTab()
+
+	requests := w.stored(t, "network", "web", func(all []telemetry.Event) bool { return asked(all, "/nobody?xhr") != nil })
+	for _, tt := range []struct {
+		method, end string
+		status      int
+	}{
+		{"POST", "/api/good", 200}, {"GET", "/api/broken?api_key=[REDACTED]", 500}, {"GET", "/nobody", 0},
+		{"GET", "/api/slow?late", 0}, {"PUT", "/api/broken?xhr", 500}, {"GET", "/nobody?xhr", 0},
+	} {
+		e := asked(requests, tt.end)
+		if e == nil || e.Network.Method != tt.method || e.Network.Status != tt.status || e.Network.DurationMS < 0 ||
+			(tt.status == 0) != (e.Network.Error != "") {
+			t.Errorf("%s %s: %s", tt.method, tt.end, inJSON(e))
+		}
+	}
+	if asked(requests, "given-up") != nil || asked(requests, "/v1/events") != nil {
+		t.Errorf("a request that the page gave up, or one of our own: %s", inJSON(requests))
+	}
+
+	logs := w.look(t, "logs", "web")
+	session := requests[0].Session
+	for _, tt := range []struct{ message, level, stack, source string }{
+		{"Uncaught TypeError: the card is gone", "error", "at pay", "/cart"},
+		{"Unhandled rejection: RangeError: nobody cares", "error", "RangeError", ""},
+		{`cart c1 has {"items":2} Error: no stock`, "error", "no stock", ""},
+		{"low on paper", "warn", "", ""},
+	} {
+		e := logged(logs, tt.message)
+		if e == nil || string(e.Log.Level) != tt.level || !strings.Contains(e.Log.Stack, tt.stack) || !strings.Contains(e.Log.Source, tt.source) ||
+			strings.Contains(e.Log.Stack, "tocsin.js") || e.Session != session || session == "" {
+			t.Errorf("%s: %s", tt.message, inJSON(e))
+		} else if e.URL != s.url+"/checkout?step=2" {
+			t.Errorf("%s: it happened on %s", tt.message, e.URL)
+		}
+	}
+	if e := logged(logs, "cart c1"); e != nil && len(e.Log.Args) != 4 {
+		t.Errorf("the arguments are %v", e.Log.Args)
+	}
+
+	actions := map[string]int{}
+	for _, e := range w.look(t, "actions", "web") {
+		actions[e.Action.Type+" "+e.Action.Target]++
+	}
+	if actions["click #buy"] != 3 || actions["submit #order"] != 1 || actions["navigate /checkout"] != 1 || strings.Contains(inJSON(actions), "secret") {
+		t.Errorf("actions: %v", actions)
+	}
+
+	loads := w.stored(t, "vitals", "web", func(all []telemetry.Event) bool { return len(all) > 0 })
+	v := loads[0].Vitals
+	if len(loads) != 1 || v.FCP == nil || v.LCP == nil || v.TTFB == nil || v.Load == nil || v.CLS == nil || *v.CLS == 0 {
+		t.Errorf("vitals: %s", inJSON(loads))
+	} else if loads[0].URL != s.url+"/cart?token=[REDACTED]" {
+		t.Errorf("the load is of %s", loads[0].URL)
+	}
+	if violations := w.look(t, "security", "web"); len(violations) != 1 || violations[0].Security.Type != "csp" ||
+		violations[0].Security.BlockedURL != "http://127.0.0.1:9/pixel.png" {
+		t.Errorf("violations: %s", inJSON(violations))
+	}
+	w.all(t, alert.Errors, alert.NetworkErrors, alert.UserFrustration, alert.Security)
+}
+
+// TestScriptOfAPageThatEndsAtOnce: what happened last is told, whether a person
+// closes the tab or the page goes elsewhere by itself.
+func TestScriptOfAPageThatEndsAtOnce(t *testing.T) {
+	browser := startBrowser(t)
+	w := &witness{world: start(t)}
+	needsScript(t, w.bus.IngestURL)
+	s := newSite(t)
+	s.pages["/short"] = tag(w.bus.IngestURL, "short") + `<p>hi</p><script>throw new Error("closed at once")</script>`
+	s.pages["/leaving"] = tag(w.bus.IngestURL, "leaving") + `<p>hi</p><script>
+		onload = () => setTimeout(() => { location.href = "/elsewhere"; throw new Error("left at once") })</script>`
+	s.pages["/elsewhere"] = "elsewhere"
+
+	_, closeTab := open(t, browser, s.url+"/short")
+	closeTab()
+	open(t, browser, s.url+"/leaving")
+	for app, message := range map[string]string{"short": "closed at once", "leaving": "left at once"} {
+		w.stored(t, "logs", app, func(all []telemetry.Event) bool { return logged(all, message) != nil })
+		w.stored(t, "vitals", app, func(all []telemetry.Event) bool { return len(all) == 1 })
+	}
+}
+
+// TestScriptTags: the script finds itself however it was loaded, and is there
+// once.
+func TestScriptTags(t *testing.T) {
+	browser := startBrowser(t)
+	w := &witness{world: start(t)}
+	needsScript(t, w.bus.IngestURL)
+	s := newSite(t)
+	src := w.bus.IngestURL + "/tocsin.js"
+	for app, page := range map[string]string{
+		"async":    `<script async src="%s" data-app="async"></script>`,
+		"defer":    `<script defer src="%s" data-app="defer"></script>`,
+		"module":   `<script type="module" src="%s" data-app="module"></script>`,
+		"injected": `<script>{const s = document.createElement("script"); s.src = "%s"; s.dataset.app = "injected"; document.head.append(s)}</script>`,
+		"twice":    `<script src="%[1]s" data-app="twice"></script><script src="%[1]s?again" data-app="twice"></script>`,
+		"endpoint": `<script src="%s" data-app="endpoint" data-endpoint="` + strings.Replace(w.bus.IngestURL, "127.0.0.1", "localhost", 1) + `"></script>`,
+	} {
+		s.pages["/"+app] = fmt.Sprintf(page, src)
+		tab, _ := open(t, browser, s.url+"/"+app)
+		eval[bool](t, tab, `new Promise(done => { console.error("hello"); setTimeout(() => done(true)) })`)
+		w.stored(t, "logs", app, func(all []telemetry.Event) bool { return logged(all, "hello") != nil })
+		if all := w.look(t, "logs", app); len(all) != 1 {
+			t.Errorf("%s: %s", app, inJSON(all))
+		}
+	}
+}
+
+// TestScriptWithAToken: the token goes along, also from a page that ends; and a
+// page without it says so, once.
+func TestScriptWithAToken(t *testing.T) {
+	browser := startBrowser(t)
+	b, err := upWith(t, "--token=open sesame")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &witness{world: &world{bus: b, agent: join(t, b, "e2e")}}
+	needsScript(t, b.IngestURL)
+	s := newSite(t)
+	s.pages["/with"] = fmt.Sprintf(`<script src="%s/tocsin.js" data-app="with" data-token="open sesame"></script>`, b.IngestURL)
+	s.pages["/without"] = tag(b.IngestURL, "without")
+
+	tab, closeTab := open(t, browser, s.url+"/with")
+	eval[bool](t, tab, `console.error("first"), true`)
+	w.stored(t, "logs", "with", func(all []telemetry.Event) bool { return logged(all, "first") != nil })
+	eval[bool](t, tab, `console.error("last"), true`)
+	closeTab()
+	w.stored(t, "logs", "with", func(all []telemetry.Event) bool { return logged(all, "last") != nil })
+
+	tab, _ = open(t, browser, "about:blank")
+	messages := chromedp.Console(tab)
+	if err := chromedp.Do(tab, chromedp.Navigate(s.url+"/without")); err != nil {
+		t.Fatal(err)
+	}
+	eval[bool](t, tab, `console.error("unheard"), true`)
+	for m, err := range messages {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(m.Text, "answers 401") && strings.Contains(m.Text, "TOCSIN_TOKEN") {
+			break
+		}
+	}
+	if all := w.look(t, "logs", "without"); len(all) != 0 {
+		t.Errorf("%s", inJSON(all))
+	}
+}
+
+// TestScriptWhileTheIntakeIsAway: what a page has to tell waits until the
+// intake is back, and comes once.
+func TestScriptWhileTheIntakeIsAway(t *testing.T) {
+	browser := startBrowser(t)
+	dir, addr := t.TempDir(), fmt.Sprintf("--ingest-addr=127.0.0.1:%d", freePort(t))
+	first, err := upIn(t, dir, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	needsScript(t, first.IngestURL)
+	s := newSite(t)
+	s.pages["/"] = tag(first.IngestURL, "patient") + shop
+	tab, closeTab := open(t, browser, s.url+"/")
+	if err := first.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := eval[string](t, tab, `(async () => {
+		for (let i = 0; i < 1000; i++) console.error("away " + i);
+		await new Promise(done => setTimeout(done, 1500)); // a try that fails
+		return (await fetch("/api/good")).text();
+	})()`); got != `{"good":true}` {
+		t.Errorf("the page got %s", got)
+	}
+	again, err := upIn(t, dir, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &witness{world: &world{bus: again, agent: join(t, again, "e2e")}}
+	logs := w.stored(t, "logs", "patient", func(all []telemetry.Event) bool { return logged(all, "tocsin.js dropped") != nil })
+	count := map[string]int{}
+	for i := range logs {
+		count[logs[i].Log.Message]++
+	}
+	if count["away 0"] != 1 || count["away 49"] != 1 || count["away 999"] != 0 || len(count) != len(logs) {
+		t.Errorf("%v", count)
+	}
+	closeTab()
+}
+
+// TestScriptIsServed: to pages of every site, but not to a name that was bound
+// to this machine.
+func TestScriptIsServed(t *testing.T) {
+	b := up(t)
+	needsScript(t, b.IngestURL)
+	for _, tt := range []struct {
+		name   string
+		status int
+		change func(*http.Request)
+	}{
+		{"a foreign page", 200, func(r *http.Request) {
+			r.Header.Set("Sec-Fetch-Site", "cross-site")
+			r.Header.Set("Sec-Fetch-Dest", "script")
+		}},
+		{"a module of a foreign page", 200, func(r *http.Request) { r.Header.Set("Origin", "https://shop.example") }},
+		{"a rebound name", 403, func(r *http.Request) { r.Host = "rebound.example" }},
+		{"a post", 405, func(r *http.Request) { r.Method = http.MethodPost }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.IngestURL+"/tocsin.js", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tt.change(r)
+			client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+			resp, err := client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if resp.StatusCode != tt.status {
+				t.Errorf("%d %v", resp.StatusCode, resp.Header)
+			}
+		})
+	}
+}
