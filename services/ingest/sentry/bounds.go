@@ -1,0 +1,52 @@
+package sentry
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+)
+
+// spend counts what a payload would grow to, before anything is made of it: the
+// values and how deep they stand. It reads bytes and not JSON, so that it is
+// quick and takes no memory; whether it is JSON is found out afterwards.
+func (d *decoding) spend(payload []byte) error {
+	depth := 0
+	for i := 0; i < len(payload); i++ {
+		switch payload[i] {
+		case '"':
+			i = closing(payload, i+1)
+		case '{', '[':
+			d.parts++
+			if depth++; depth > foreign.MaxDepth {
+				return fmt.Errorf("a payload is nested over %d deep: %w", foreign.MaxDepth, foreign.ErrTooMany)
+			}
+		case '}', ']':
+			depth--
+		case ',':
+			d.parts++
+		}
+	}
+	if d.parts > foreign.MaxParts {
+		return fmt.Errorf("the envelope has over %d values: %w", foreign.MaxParts, foreign.ErrTooMany)
+	}
+	return nil
+}
+
+// closing finds the quote that ends a string which begins at i, or the end.
+func closing(data []byte, i int) int {
+	for begin := i; ; i++ {
+		n := bytes.IndexByte(data[min(i, len(data)):], '"')
+		if n < 0 {
+			return len(data)
+		}
+		i += n
+		escapes := 0
+		for j := i - 1; j >= begin && data[j] == '\\'; j-- {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return i
+		}
+	}
+}

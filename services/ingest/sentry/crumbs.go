@@ -1,0 +1,175 @@
+package sentry
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// crumb is a breadcrumb: one of the last things that happened before an event.
+type crumb struct {
+	Timestamp text `json:"timestamp"`
+	Type      text `json:"type"`
+	Category  text `json:"category"`
+	Level     text `json:"level"`
+	Message   text `json:"message"`
+	Data      open `json:"data"`
+}
+
+// crumbData is what is used of a breadcrumb's data.
+type crumbData struct {
+	attrs
+	To         text `json:"to"`
+	StatusCode text `json:"status_code"`
+	Reason     text `json:"reason"`
+}
+
+// shown is a breadcrumb as it goes along with an error.
+func (c *crumb) shown() map[string]any {
+	shown := map[string]any{}
+	if at := c.Timestamp.time(); !at.IsZero() {
+		shown["time"] = at.Format("2006-01-02T15:04:05.000Z07:00")
+	}
+	for name, value := range map[string]text{"category": c.Category, "type": c.Type, "level": c.Level, "message": c.Message} {
+		if value != "" {
+			shown[name] = short(string(value), maxCrumbWords)
+		}
+	}
+	if data := c.Data.value(maxCrumbData); data != nil {
+		shown["data"] = data
+	}
+	return shown
+}
+
+// freshFor is how old a breadcrumb may be, measured by the sender's clock at its
+// event, to become an event of its own. The rules of the detectors go by
+// arrival: older history that arrives in one lump would look like a storm.
+const freshFor = 10 * time.Second
+
+// breadcrumbs makes events of those breadcrumbs of e that are new.
+func (d *decoding) breadcrumbs(e *event, o origin) error {
+	at := e.Timestamp.time()
+	if at.IsZero() {
+		at = d.header.SentAt.time()
+	}
+	var events []telemetry.Event
+	for i := range e.Breadcrumbs {
+		c := &e.Breadcrumbs[i]
+		when := c.Timestamp.time()
+		if when.IsZero() || at.IsZero() || when.Before(at.Add(-freshFor)) || when.After(at.Add(freshFor)) {
+			continue
+		}
+		ev, ok := d.crumb(c, o, when)
+		// Only what would be told is remembered.
+		if ok && d.fresh("crumb", o.app, string(c.Timestamp), string(c.Category), string(c.Message), string(c.Data)) {
+			events = append(events, ev)
+		}
+	}
+	for _, ev := range calm(events) {
+		if err := d.add(ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// crumb makes an event of a breadcrumb that is one of those which have a kind.
+func (d *decoding) crumb(c *crumb, o origin, at time.Time) (telemetry.Event, bool) {
+	switch c.Category {
+	case "ui.click":
+		return o.action(at, telemetry.ActionClick, string(c.Message)), c.Message != "" && !d.twin(byCrumb, o.app, "click", string(c.Message), at)
+	case "ui.input":
+		return o.action(at, telemetry.ActionInput, string(c.Message)), c.Message != ""
+	case "console":
+		l := level(c.Level)
+		return o.log(at, telemetry.Log{Level: l, Message: string(c.Message)}),
+			c.Message != "" && c.Level != "" && (l == telemetry.LevelWarn || l == telemetry.LevelError)
+	}
+	isRequest := c.Category == "http" || c.Category == "fetch" || c.Category == "xhr" || c.Type == "http"
+	if !isRequest && c.Category != "navigation" {
+		return telemetry.Event{}, false
+	}
+	var data crumbData
+	if json.Unmarshal(c.Data, object(&data), lenient) != nil {
+		return telemetry.Event{}, false
+	}
+	if !isRequest {
+		to := string(data.To)
+		return o.action(at, telemetry.ActionNavigate, to), to != "" && !d.twin(byCrumb, o.app, "navigate", pathOf(to), at)
+	}
+	n, ok := c.request(&data, o.page)
+	if !ok || d.twin(byCrumb, o.app, "request", called(n), at) {
+		return telemetry.Event{}, false
+	}
+	e := o.event(telemetry.KindNetwork, at)
+	e.Network = n
+	return e, true
+}
+
+// request is the request of a breadcrumb. One without a status failed where its
+// level says so, and is else of unknown end.
+func (c *crumb) request(data *crumbData, page string) (*telemetry.Network, bool) {
+	n := &telemetry.Network{
+		Method: strings.ToUpper(first(data.method(), "GET")),
+		URL:    resolve(page, data.url()),
+	}
+	status, known := statusOf(text(first(data.StatusCode, data.status())))
+	if !known && c.Level != "error" {
+		return nil, false
+	}
+	n.Status = status
+	if !known {
+		n.Error = first(data.Reason, c.Message)
+	}
+	start, ok1 := data.Start.number()
+	end, ok2 := data.End.number()
+	if ok1 && ok2 && end >= start {
+		n.DurationMS = end - start
+	}
+	return n, n.URL != ""
+}
+
+const (
+	// fewClicks is how many clicks on one target are told of those that did not
+	// come in one go.
+	fewClicks = 2
+	// manyClicks within clickSpan are all told: the person was impatient.
+	manyClicks = 3
+	clickSpan  = time.Second
+)
+
+// calm leaves out clicks that only look like a storm because they arrive at
+// once.
+func calm(events []telemetry.Event) []telemetry.Event {
+	byTarget := map[string][]int{}
+	for i, e := range events {
+		if e.Action != nil && e.Action.Type == telemetry.ActionClick {
+			byTarget[e.Action.Target] = append(byTarget[e.Action.Target], i)
+		}
+	}
+	drop := map[int]bool{}
+	for _, clicks := range byTarget {
+		slices.SortFunc(clicks, func(a, b int) int { return events[a].Time.Compare(events[b].Time) })
+		impatient := false
+		for i := manyClicks - 1; i < len(clicks); i++ {
+			impatient = impatient || events[clicks[i]].Time.Sub(events[clicks[i-manyClicks+1]].Time) <= clickSpan
+		}
+		if impatient {
+			continue
+		}
+		for _, i := range clicks[:max(0, len(clicks)-fewClicks)] {
+			drop[i] = true
+		}
+	}
+	kept := events[:0]
+	for i, e := range events {
+		if !drop[i] {
+			kept = append(kept, e)
+		}
+	}
+	return kept
+}

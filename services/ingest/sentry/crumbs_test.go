@@ -1,0 +1,105 @@
+package sentry
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// trail makes an event at second 1000 with these breadcrumbs, and gives what
+// they became.
+func trail(t *testing.T, memory Memory, crumbs ...string) []string {
+	t.Helper()
+	events := decoded(t, memory, `{"message":"m","timestamp":1000,"request":{"url":"http://a/cart"},"breadcrumbs":[`+strings.Join(crumbs, ",")+`]}`)
+	var got []string
+	for _, e := range events[1:] {
+		if err := e.Validate(); err != nil {
+			t.Error(err)
+		}
+		got = append(got, strings.TrimSpace(line(e)))
+	}
+	return got
+}
+
+func click(at float64, target string) string {
+	return fmt.Sprintf(`{"timestamp":%g,"category":"ui.click","message":%q}`, at, target)
+}
+
+func TestBreadcrumbs(t *testing.T) {
+	failed := `{"timestamp":999,"category":"fetch","type":"http","level":"error","data":{"method":"POST","url":"/api/pay","status_code":500}}`
+	for _, tt := range []struct {
+		name   string
+		crumbs []string
+		want   []string
+	}{
+		{"a click", []string{click(999, "button")}, []string{"click button"}},
+		{"an input", []string{`{"timestamp":999,"category":"ui.input","message":"input#q"}`}, []string{"input input#q"}},
+		{"a way to another page", []string{`{"timestamp":999,"category":"navigation","data":{"from":"/a","to":"/b"}}`}, []string{"navigate /b"}},
+		{"a request", []string{failed}, []string{"POST http://a/api/pay 500 0ms"}},
+		{"with a duration", []string{`{"timestamp":999,"category":"http","data":{"http.request.method":"GET","url":"http://b/","status_code":"200","http.start_timestamp":5000,"http.end_timestamp":5120}}`},
+			[]string{"GET http://b/ 200 120ms"}},
+		{"that got no answer", []string{`{"timestamp":999,"category":"xhr","level":"error","data":{"method":"get","url":"//b/","reason":"offline"}}`}, []string{"GET http://b/ 0 0ms offline"}},
+		{"of unknown end", []string{`{"timestamp":999,"category":"xhr","data":{"method":"GET","url":"http://b/"}}`}, nil},
+		{"of nothing", []string{`{"timestamp":999,"category":"fetch","level":"error"}`, `{"timestamp":999,"category":"fetch","level":"error","data":[1]}`}, nil},
+		{"the console", []string{
+			`{"timestamp":999,"category":"console","level":"warning","message":"w"}`, `{"timestamp":999,"category":"console","level":"error","message":"e"}`,
+			`{"timestamp":999,"category":"console","level":"log","message":"l"}`, `{"timestamp":999,"category":"console","message":"x"}`}, []string{"warn w", "error e"}},
+		{"anything else", []string{`{"timestamp":999,"category":"query","message":"SELECT"}`}, nil},
+
+		{"at most 10 s old", []string{click(990, "a"), click(989.9, "b"), click(1011, "c"), `{"category":"ui.click","message":"d"}`}, []string{"click a"}},
+		{"twice the same", []string{click(999, "a"), click(999, "a")}, []string{"click a"}},
+		{"two clicks of many", []string{click(992, "a"), click(994, "a"), click(996, "a"), click(998, "a"), click(995, "b")}, []string{"click a", "click a", "click b"}},
+		{"clicks in one go", []string{click(992, "a"), click(998, "a"), click(998.5, "a"), click(999, "a")}, []string{"click a", "click a", "click a", "click a"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := trail(t, book{}, tt.crumbs...); strings.Join(got, "|") != strings.Join(tt.want, "|") {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestToldOnce: an SDK sends the breadcrumbs again with every error, and tells of
+// a request as a span as well.
+func TestToldOnce(t *testing.T) {
+	const crumb = `{"timestamp":999.1,"category":"fetch","data":{"method":"POST","url":"/api/pay","status_code":500}}`
+	pay := func(end, status string) string {
+		return container([4]string{"http.client", "POST a", `,"end_timestamp":` + end, `"url.full":"http://a/api/pay?card=1","http.request.method":"POST","http.response.status_code":` + status})
+	}
+	t.Run("again with the next error", func(t *testing.T) {
+		memory := book{}
+		if first, again := trail(t, memory, crumb, click(999, "a")), trail(t, memory, crumb, click(999, "a"), click(999.2, "b")); len(first) != 2 || len(again) != 1 {
+			t.Errorf("%q and %q", first, again)
+		}
+	})
+	for _, tt := range []struct {
+		name, end, status string
+		want              int
+	}{
+		{"the same request", "999.1", "500", 0},
+		{"a little later", "999.6", "500", 0},
+		{"another status", "999.1", "200", 1},
+		{"much later", "1001.9", "500", 1},
+	} {
+		t.Run("a breadcrumb and a span: "+tt.name, func(t *testing.T) {
+			memory := book{}
+			trail(t, memory, crumb)
+			if got := itemOf(t, memory, containerHeader, pay(tt.end, tt.status)); len(got) != tt.want {
+				t.Errorf("%d events", len(got))
+			}
+			memory = book{}
+			itemOf(t, memory, containerHeader, pay(tt.end, tt.status))
+			if got := trail(t, memory, crumb); len(got) != tt.want {
+				t.Errorf("the other way: %q", got)
+			}
+		})
+	}
+	t.Run("two alike spans are two requests", func(t *testing.T) {
+		memory := book{}
+		for range 2 {
+			if got := itemOf(t, memory, containerHeader, pay("999.1", "500")); len(got) != 1 {
+				t.Errorf("%d events", len(got))
+			}
+		}
+	})
+}

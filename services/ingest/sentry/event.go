@@ -1,0 +1,182 @@
+package sentry
+
+import (
+	"strings"
+
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// event is the payload of an event or transaction, with what is used of it.
+type event struct {
+	EventID     text `json:"event_id"`
+	Type        text `json:"type"`
+	Timestamp   text `json:"timestamp"`
+	Level       text `json:"level"`
+	Platform    text `json:"platform"`
+	Release     text `json:"release"`
+	Environment text `json:"environment"`
+	ServerName  text `json:"server_name"`
+	Logger      text `json:"logger"`
+
+	Message    message           `json:"message"`
+	LogEntry   message           `json:"logentry"`
+	Exception  list[exception]   `json:"exception"`
+	Threads    list[thread]      `json:"threads"`
+	Stacktrace maybe[stacktrace] `json:"stacktrace"`
+
+	Breadcrumbs list[crumb]     `json:"breadcrumbs"`
+	Tags        tags            `json:"tags"`
+	Extra       open            `json:"extra"`
+	User        maybe[user]     `json:"user"`
+	Request     maybe[request]  `json:"request"`
+	Contexts    maybe[contexts] `json:"contexts"`
+
+	// These are there for a transaction alone.
+	Transaction    text                `json:"transaction"`
+	StartTimestamp text                `json:"start_timestamp"`
+	Measurements   maybe[measurements] `json:"measurements"`
+	Spans          list[span]          `json:"spans"`
+}
+
+type user struct {
+	ID text `json:"id"`
+}
+
+type request struct {
+	URL    text `json:"url"`
+	Method text `json:"method"`
+}
+
+type contexts struct {
+	App      maybe[appContext]    `json:"app"`
+	Trace    maybe[traceContext]  `json:"trace"`
+	Response maybe[response]      `json:"response"`
+	Feedback maybe[feedbackWords] `json:"feedback"`
+}
+
+type appContext struct {
+	Name text `json:"app_name"`
+}
+
+type traceContext struct {
+	TraceID text         `json:"trace_id"`
+	SpanID  text         `json:"span_id"`
+	Op      text         `json:"op"`
+	Status  text         `json:"status"`
+	Data    maybe[attrs] `json:"data"`
+}
+
+type response struct {
+	StatusCode text `json:"status_code"`
+}
+
+// event decodes an event or a transaction.
+func (d *decoding) event(payload []byte) error {
+	var e event
+	if err := d.decode(payload, object(&e)); err != nil {
+		return err
+	}
+	d.named(e.EventID)
+	o := d.from(text(e.Tags["app"]), e.Contexts.v.App.v.Name, e.Release, e.Contexts.v.Trace.v.TraceID).
+		on(first(string(e.Request.v.URL), e.Tags["url"]))
+	if e.Type == "transaction" {
+		return d.transaction(&e, o)
+	}
+	if err := d.add(o.log(e.Timestamp.time(), telemetry.Log{
+		Level:   level(e.Level),
+		Message: e.title(),
+		Stack:   e.stack(),
+		Source:  e.source(),
+		Args:    []any{e.details()},
+	})); err != nil {
+		return err
+	}
+	return d.breadcrumbs(&e, o)
+}
+
+// level is the level of an event; a missing one means an error.
+func level(l text) telemetry.Level {
+	switch l {
+	case "fatal", "error", "":
+		return telemetry.LevelError
+	case "warning", "warn":
+		return telemetry.LevelWarn
+	case "debug", "trace":
+		return telemetry.LevelDebug
+	default: // log, info
+		return telemetry.LevelInfo
+	}
+}
+
+// message is a text, or an object that has it with its parameters filled in.
+type message struct{ formatted, template text }
+
+// title is what happened, in a line: the exception that was thrown, which is the
+// last of its chain, or the message.
+func (e *event) title() string {
+	if n := len(e.Exception); n > 0 {
+		if t := e.Exception[n-1].title(); t != "" {
+			return t
+		}
+	}
+	return first(e.LogEntry.formatted, e.Message.formatted, e.LogEntry.template, e.Message.template, e.Transaction)
+}
+
+// Bounds of what goes along with an error. The intake cuts by all it has; these
+// keep one large value from displacing the others.
+const (
+	maxCrumbs     = 30
+	maxCrumbData  = 2 << 10 // bytes of JSON
+	maxExtra      = 8 << 10 // bytes of JSON
+	maxCrumbWords = 500     // bytes
+)
+
+// details is what an SDK knew besides. Of the user only the id is taken.
+func (e *event) details() map[string]any {
+	details := map[string]any{}
+	put := func(name string, value text) {
+		if value != "" {
+			details[name] = string(value)
+		}
+	}
+	put("release", e.Release)
+	put("environment", e.Environment)
+	put("server_name", e.ServerName)
+	put("logger", e.Logger)
+	put("transaction", e.Transaction)
+	put("user_id", e.User.v.ID)
+	put("event_id", e.EventID)
+	if len(e.Tags) > 0 {
+		kept := make(map[string]any, len(e.Tags))
+		for name, value := range e.Tags {
+			kept[name] = value
+		}
+		details["tags"] = kept
+	}
+	if extra := e.Extra.value(maxExtra); extra != nil {
+		details["extra"] = extra
+	}
+	if crumbs := e.trail(); len(crumbs) > 0 {
+		details["breadcrumbs"] = crumbs
+	}
+	return details
+}
+
+// trail is the last breadcrumbs as they stand with the error.
+func (e *event) trail() []any {
+	crumbs := e.Breadcrumbs
+	crumbs = crumbs[max(0, len(crumbs)-maxCrumbs):]
+	trail := make([]any, 0, len(crumbs))
+	for i := range crumbs {
+		trail = append(trail, crumbs[i].shown())
+	}
+	return trail
+}
+
+// short cuts at a bound of bytes, and not within a character.
+func short(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "..."
+}

@@ -1,0 +1,88 @@
+package sentry
+
+import (
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// origin is what the events of an item have in common.
+type origin struct{ app, session, page string }
+
+// from names the app and session of an item: by its tag app, the app's own name,
+// the name in its release, the project where that is a name, else by the
+// project's number. The session is the trace, for want of a better one: only
+// items of sessions know theirs.
+func (d *decoding) from(app, appName, release, traceID text) origin {
+	name := first(app, appName, released(release), released(d.header.Trace.v.Release))
+	switch {
+	case name != "":
+	case strings.Trim(d.sender.Project, "0123456789") != "":
+		name = d.sender.Project
+	default:
+		name = "sentry-" + d.sender.Project
+	}
+	return origin{app: name, session: first(traceID, d.header.Trace.v.TraceID)}
+}
+
+// released is the name in a release such as web@1.2.3.
+func released(release text) text {
+	name, _, named := strings.Cut(string(release), "@")
+	if !named {
+		return ""
+	}
+	return text(name)
+}
+
+// event begins an event of this origin. Times have milliseconds, as everywhere.
+func (o origin) event(kind telemetry.Kind, at time.Time) telemetry.Event {
+	return telemetry.Event{Kind: kind, App: o.app, Session: o.session, URL: o.page, Time: at.Truncate(time.Millisecond)}
+}
+
+func (o origin) log(at time.Time, l telemetry.Log) telemetry.Event {
+	e := o.event(telemetry.KindLog, at)
+	e.Log = &l
+	return e
+}
+
+func (o origin) action(at time.Time, kind, target string) telemetry.Event {
+	e := o.event(telemetry.KindAction, at)
+	e.Action = &telemetry.Action{Type: kind, Target: target}
+	return e
+}
+
+// on is the origin on another page, where that is known.
+func (o origin) on(page string) origin {
+	if page != "" {
+		o.page = page
+	}
+	return o
+}
+
+// resolve makes a page's relative URL absolute.
+func resolve(page, ref string) string {
+	if page == "" || !strings.HasPrefix(ref, "/") {
+		return ref
+	}
+	base, err := url.Parse(page)
+	if err != nil || base.Host == "" {
+		return ref
+	}
+	if strings.HasPrefix(ref, "//") {
+		return base.Scheme + ":" + ref
+	}
+	return base.Scheme + "://" + base.Host + ref
+}
+
+// pathOf is the path of a URL, absolute or not, without query.
+func pathOf(raw string) string {
+	raw, _, _ = strings.Cut(raw, "#")
+	raw, _, _ = strings.Cut(raw, "?")
+	if _, rest, ok := strings.Cut(raw, "://"); ok {
+		_, path, _ := strings.Cut(rest, "/")
+		return "/" + path
+	}
+	return raw
+}

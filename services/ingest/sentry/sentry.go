@@ -1,0 +1,185 @@
+// Package sentry decodes what the SDKs of Sentry send: envelopes, and the single
+// events of older ones (develop.sentry.dev/sdk/foundations/transport/envelopes).
+//
+// It decides what of an envelope becomes which event. Errors and messages become
+// log lines with stack and breadcrumbs, transactions and spans become requests,
+// vitals and navigations, structured logs become log lines. It knows nothing of
+// HTTP or keys, and reads no clock: times are the sender's own.
+//
+// An SDK tells many things twice: the last 100 breadcrumbs go along with every
+// error, and a request is both a breadcrumb and a span. What was told before,
+// also in an earlier envelope, is known by a Memory.
+package sentry
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// Sender is where an envelope came in.
+type Sender struct {
+	// Project is the project of the DSN, as the path has it.
+	Project string
+	// Memory knows what was sent before; without one nothing is known.
+	Memory Memory
+}
+
+// Key names a thing that a Memory keeps.
+type Key [16]byte
+
+// Memory remembers texts over envelopes, for a while and not more than a bound.
+// A forgotten one costs a doubled event, or a page's URL.
+type Memory interface {
+	// Keep remembers a text of at most maxKept bytes, and reports whether its
+	// key was new. It doesn't replace.
+	Keep(key Key, text string) bool
+	// Recall gives the text of a key.
+	Recall(key Key) (string, bool)
+}
+
+// Decoded is what became of an envelope.
+type Decoded struct {
+	Events []telemetry.Event
+	// ID is the event's id that the SDK wants to hear again, or empty.
+	ID string
+	// DSNKey is the public key of the DSN in the envelope's header, which is
+	// there where the SDK sends through a tunnel.
+	DSNKey string
+	// Ignored counts the items that nothing was made of, by their type.
+	// Its keys are few: what is no known type is counted as other.
+	Ignored map[string]int
+}
+
+// Reasons in Ignored that are no types of items.
+const (
+	ignoredOther     = "other"
+	ignoredMalformed = "malformed"
+	ignoredInvalid   = "invalid"
+)
+
+// Envelope decodes an envelope. Malformed framing is an error; an item with a
+// malformed payload is one where nothing else is usable, and counted as ignored
+// where something is.
+func (s Sender) Envelope(data []byte) (Decoded, error) {
+	d := newDecoding(s)
+	items, err := d.open(data)
+	if err != nil {
+		return Decoded{}, err
+	}
+	var broken error
+	usable := 0
+	for n := 0; ; n++ {
+		it, more, err := items.next()
+		switch {
+		case err != nil:
+			return Decoded{}, err
+		case !more && usable == 0 && broken != nil:
+			return Decoded{}, broken
+		case !more:
+			return d.done(), nil
+		case n >= foreign.MaxItems:
+			return Decoded{}, fmt.Errorf("the envelope has over %d items: %w", foreign.MaxItems, foreign.ErrTooMany)
+		}
+		err = d.item(it)
+		switch {
+		case errors.Is(err, foreign.ErrTooMany):
+			return Decoded{}, err
+		case err != nil:
+			d.ignore(ignoredMalformed)
+			broken = fmt.Errorf("item %d (%s): %w", n, it.header.Type, err)
+		default:
+			usable++
+		}
+	}
+}
+
+// Store decodes one event, the body of the older endpoint.
+func (s Sender) Store(data []byte) (Decoded, error) {
+	d := newDecoding(s)
+	if len(bytes.TrimSpace(data)) == 0 {
+		return Decoded{}, errors.New("the body is empty: send one event, a JSON object")
+	}
+	if err := d.event(data); err != nil {
+		return Decoded{}, err
+	}
+	return d.done(), nil
+}
+
+// decoding is the state of one envelope.
+type decoding struct {
+	sender Sender
+	memory Memory
+	header header
+	out    Decoded
+	parts  int // spent of foreign.MaxParts
+}
+
+func newDecoding(s Sender) *decoding {
+	d := &decoding{sender: s, memory: s.Memory}
+	if d.memory == nil {
+		d.memory = forgetful{}
+	}
+	return d
+}
+
+func (d *decoding) done() Decoded {
+	if d.out.ID == "" {
+		d.named(d.header.EventID)
+	}
+	return d.out
+}
+
+// named takes an id for the answer: 32 hexadecimal digits, or a UUID.
+func (d *decoding) named(id text) {
+	if d.out.ID != "" || len(id) < 32 || len(id) > 36 || strings.Trim(string(id), "0123456789abcdefABCDEF-") != "" {
+		return
+	}
+	d.out.ID = string(id)
+}
+
+func (d *decoding) ignore(why string) {
+	if d.out.Ignored == nil {
+		d.out.Ignored = map[string]int{}
+	}
+	d.out.Ignored[why]++
+}
+
+// add takes an event that is valid.
+func (d *decoding) add(e telemetry.Event) error {
+	if wrong := e.Validate(); wrong != nil {
+		d.ignore(ignoredInvalid)
+		return nil //nolint:nilerr // an event that can't be made valid is left out, the others stay
+	}
+	if len(d.out.Events) >= foreign.MaxItems {
+		return fmt.Errorf("the envelope makes over %d events: %w", foreign.MaxItems, foreign.ErrTooMany)
+	}
+	d.out.Events = append(d.out.Events, e)
+	return nil
+}
+
+// decode reads the JSON of a payload, once it is known to be of bounded effect.
+func (d *decoding) decode(payload []byte, into any) error {
+	if err := d.spend(payload); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(payload, into, lenient); err != nil {
+		if errors.Is(err, foreign.ErrTooMany) {
+			return err
+		}
+		return fmt.Errorf("malformed JSON: %w", err)
+	}
+	return nil
+}
+
+// forgetful remembers nothing.
+type forgetful struct{}
+
+func (forgetful) Keep(Key, string) bool     { return true }
+func (forgetful) Recall(Key) (string, bool) { return "", false }

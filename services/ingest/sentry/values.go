@@ -1,0 +1,258 @@
+package sentry
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+)
+
+// lenient is how payloads are read: texts that JavaScript cut hold lone
+// surrogates, and some SDKs write a name twice.
+var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+
+// text is a string, or a number or boolean as it is written. Anything else is
+// no text: SDKs in many languages differ in such things, and an error with an
+// odd tag is an error all the same.
+type text string
+
+// UnmarshalJSONFrom reads any value.
+func (t *text) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	v, err := dec.ReadValue()
+	if err != nil {
+		return err
+	}
+	*t = textOf(v)
+	return nil
+}
+
+func textOf(v jsontext.Value) text {
+	switch v.Kind() {
+	case '"':
+		if inner := v[1 : len(v)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
+			return text(inner)
+		}
+		s, _ := jsontext.AppendUnquote(nil, v) // the decoder has checked it, but for bytes that are no text
+		return text(s)
+	case '0', 't', 'f':
+		return text(v)
+	default:
+		return ""
+	}
+}
+
+// number is a text as a number.
+func (t text) number() (float64, bool) {
+	if t == "" {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(string(t), 64)
+	return f, err == nil && !math.IsNaN(f) && !math.IsInf(f, 0)
+}
+
+// lastSecond is the end of the year 9999, in seconds.
+const lastSecond = 253402300800
+
+// time is a text as a time: seconds since 1970, or RFC 3339, where a missing zone
+// is UTC. What is neither is the zero time.
+func (t text) time() time.Time {
+	if t == "" {
+		return time.Time{}
+	}
+	if s, ok := t.number(); ok {
+		if s <= 0 || s >= lastSecond {
+			return time.Time{}
+		}
+		whole, part := math.Modf(s)
+		return time.Unix(int64(whole), int64(part*1e9)).UTC().Round(time.Microsecond)
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05"} {
+		if at, err := time.Parse(layout, string(t)); err == nil {
+			return at.UTC()
+		}
+	}
+	return time.Time{}
+}
+
+// attr is a text that may stand as {"value":...,"type":...}, as the newer items
+// write their attributes.
+type attr struct{ text }
+
+// UnmarshalJSONFrom reads any value.
+func (a *attr) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	if dec.PeekKind() != '{' {
+		return a.text.UnmarshalJSONFrom(dec)
+	}
+	var typed struct {
+		Value text `json:"value"`
+	}
+	err := json.UnmarshalDecode(dec, &typed)
+	a.text = typed.Value
+	return err
+}
+
+// first is the first text that is not empty.
+func first[T ~string](texts ...T) string {
+	for _, t := range texts {
+		if t != "" {
+			return string(t)
+		}
+	}
+	return ""
+}
+
+// maybe is an object, or nothing where something else stands in its place: PHP
+// writes an empty object as [].
+type maybe[T any] struct{ v T }
+
+// UnmarshalJSONFrom reads any value.
+func (m *maybe[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	if dec.PeekKind() != '{' {
+		return dec.SkipValue()
+	}
+	return json.UnmarshalDecode(dec, &m.v)
+}
+
+// needed is an object that must be one.
+type needed[T any] struct{ v *T }
+
+func object[T any](v *T) *needed[T] { return &needed[T]{v} }
+
+// UnmarshalJSONFrom reads an object.
+func (n *needed[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	if dec.PeekKind() != '{' {
+		if err := dec.SkipValue(); err != nil {
+			return err
+		}
+		return errors.New("it must be a JSON object")
+	}
+	return json.UnmarshalDecode(dec, n.v)
+}
+
+// list is the objects of an array, or of {"values":[...]} as the older form has
+// it. It holds at most foreign.MaxItems.
+type list[T any] []T
+
+// UnmarshalJSONFrom reads any value.
+func (l *list[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	switch dec.PeekKind() {
+	case '{':
+		var old struct {
+			Values list[T] `json:"values"`
+		}
+		err := json.UnmarshalDecode(dec, &old)
+		*l = old.Values
+		return err
+	case '[':
+	default:
+		return dec.SkipValue()
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	for dec.PeekKind() != ']' {
+		if dec.PeekKind() != '{' {
+			if err := dec.SkipValue(); err != nil {
+				return err
+			}
+			continue
+		}
+		if len(*l) >= foreign.MaxItems {
+			return fmt.Errorf("a list has over %d entries: %w", foreign.MaxItems, foreign.ErrTooMany)
+		}
+		var v T
+		if err := json.UnmarshalDecode(dec, &v); err != nil {
+			return err
+		}
+		*l = append(*l, v)
+	}
+	_, err := dec.ReadToken()
+	return err
+}
+
+// open is a value of any form, kept as it stands.
+type open []byte
+
+// UnmarshalJSONFrom reads any value.
+func (o *open) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	v, err := dec.ReadValue()
+	*o = bytes.Clone(v)
+	return err
+}
+
+// value is the value, or a word for it where it is longer than limit bytes, or nil
+// where there is nothing in it.
+func (o open) value(limit int) any {
+	switch string(o) {
+	case "", "null", "{}", "[]", `""`:
+		return nil
+	}
+	if len(o) > limit {
+		return fmt.Sprintf("(%d bytes are left out)", len(o))
+	}
+	var v any
+	if json.Unmarshal(o, &v, lenient) != nil { // unreachable: the decoder has checked it
+		return nil
+	}
+	return v
+}
+
+// tags are names and values, written as an object or as a list of pairs. At most
+// maxTags are kept.
+type tags map[string]string
+
+const maxTags = 50
+
+// UnmarshalJSONFrom reads any value.
+func (t *tags) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	kept := tags{}
+	*t = kept
+	keep := func(name, value text) {
+		if len(kept) < maxTags && name != "" && value != "" {
+			kept[string(name)] = string(value)
+		}
+	}
+	kind := dec.PeekKind()
+	if kind != '{' && kind != '[' {
+		return dec.SkipValue()
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	for dec.PeekKind() != kind+2 { // } is two after {, and ] after [
+		var name, value text
+		if kind == '{' {
+			if err := name.UnmarshalJSONFrom(dec); err != nil {
+				return err
+			}
+			if err := value.UnmarshalJSONFrom(dec); err != nil {
+				return err
+			}
+			keep(name, value)
+			continue
+		}
+		if dec.PeekKind() != '[' {
+			if err := dec.SkipValue(); err != nil {
+				return err
+			}
+			continue
+		}
+		var pair []text
+		if err := json.UnmarshalDecode(dec, &pair); err != nil {
+			return err
+		}
+		if len(pair) == 2 {
+			keep(pair[0], pair[1])
+		}
+	}
+	_, err := dec.ReadToken()
+	return err
+}

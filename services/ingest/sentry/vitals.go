@@ -1,0 +1,106 @@
+package sentry
+
+import (
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// measurements are the vitals of a page as transactions and single spans have
+// them.
+type measurements struct {
+	LCP  maybe[measurement] `json:"lcp"`
+	FCP  maybe[measurement] `json:"fcp"`
+	CLS  maybe[measurement] `json:"cls"`
+	INP  maybe[measurement] `json:"inp"`
+	TTFB maybe[measurement] `json:"ttfb"`
+}
+
+type measurement struct {
+	Value text `json:"value"`
+	// Unit is millisecond where it is not told.
+	Unit text `json:"unit"`
+}
+
+// ms is a measured time in milliseconds, or nil.
+func (m measurement) ms() *float64 {
+	v := positive(m.Value)
+	if v == nil {
+		return nil
+	}
+	switch m.Unit {
+	case "second":
+		*v *= 1e3
+	case "microsecond":
+		*v /= 1e3
+	case "nanosecond":
+		*v /= 1e6
+	}
+	return v
+}
+
+// positive is a number that is not negative, or nil.
+func positive(t text) *float64 {
+	if v, ok := t.number(); ok && v >= 0 {
+		return &v
+	}
+	return nil
+}
+
+// either is the first that was measured.
+func either(a, b *float64) *float64 {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+func vitalsOf(m *measurements, a *attrs) telemetry.Vitals {
+	return telemetry.Vitals{
+		LCP:  either(m.LCP.v.ms(), positive(a.LCP.text)),
+		FCP:  either(m.FCP.v.ms(), positive(a.FCP.text)),
+		CLS:  either(positive(m.CLS.v.Value), positive(a.CLS.text)),
+		INP:  either(m.INP.v.ms(), positive(a.INP.text)),
+		TTFB: either(m.TTFB.v.ms(), positive(a.TTFB.text)),
+	}
+}
+
+// loads gathers the vitals of an item: an SDK tells each by a span of its own,
+// and together they are one load of a page.
+type loads []telemetry.Event
+
+// measured adds vitals to the load of their page. A metric that it has already
+// is another load's.
+func (l *loads) measured(o origin, at time.Time, v telemetry.Vitals) {
+	if v == (telemetry.Vitals{}) {
+		return
+	}
+	for i := range *l {
+		e := &(*l)[i]
+		if e.App == o.app && e.URL == o.page && e.Session == o.session && join(e.Vitals, &v) {
+			return
+		}
+	}
+	e := o.event(telemetry.KindVitals, at)
+	e.Vitals = &v
+	*l = append(*l, e)
+}
+
+// join adds the metrics of v to those of into, if none is in both.
+func join(into, v *telemetry.Vitals) bool {
+	pairs := [...][2]**float64{
+		{&into.FCP, &v.FCP}, {&into.LCP, &v.LCP}, {&into.INP, &v.INP},
+		{&into.TTFB, &v.TTFB}, {&into.Load, &v.Load}, {&into.CLS, &v.CLS},
+	}
+	for _, p := range pairs {
+		if *p[0] != nil && *p[1] != nil {
+			return false
+		}
+	}
+	for _, p := range pairs {
+		if *p[1] != nil {
+			*p[0] = *p[1]
+		}
+	}
+	return true
+}
