@@ -87,6 +87,28 @@ func TestIngestMayDeleteResultsAlone(t *testing.T) {
 	}
 }
 
+// TestAlertsOfOthersComeByTheIntake: it writes them into the log, nobody else
+// does, and to make alerts of them it may not.
+func TestAlertsOfOthersComeByTheIntake(t *testing.T) {
+	dir := openDir(t)
+	s, _ := serve(t, dir)
+	p, err := bus.NewPublisher(connect(t, bus.ConnConfig{Name: "i", Role: bus.RoleIngest, Server: s}), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seq, err := p.Publish(t.Context(), &nats.Msg{Subject: bus.SubjectIntakeAlerts, Data: []byte("[]")})
+	if err != nil || seq != 1 {
+		t.Fatalf("stored at %d: %v", seq, err)
+	}
+	for role, subject := range map[bus.Role]string{
+		bus.RoleIngest: "alerts.web.threshold.error", bus.RoleDetector: bus.SubjectIntakeAlerts,
+		bus.RoleGateway: bus.SubjectIntakeAlerts, bus.RoleDashboard: bus.SubjectIntakeAlerts,
+	} {
+		nc, forbidden := connectBare(t, s, dir, role)
+		forbidden(string(role)+" publishes to "+subject, func() error { return nc.Publish(subject, []byte("[]")) })
+	}
+}
+
 // TestDashboardMayOnlyLookAtAlerts tries on the wire what a read-only
 // credential must not do.
 func TestDashboardMayOnlyLookAtAlerts(t *testing.T) {
