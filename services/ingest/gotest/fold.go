@@ -1,0 +1,237 @@
+package gotest
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"gotest.tools/gotestsum/testjson"
+
+	"github.com/tocsin-bus/tocsin/services/ingest/testrun"
+)
+
+// maxKept is how many packages, tests under way and builds are known at once.
+// Of those beyond, events are counted and output is not kept.
+const maxKept = 5000
+
+// Lines of these beginnings say nothing about why something failed.
+var (
+	testMarks    = []string{"=== RUN", "=== PAUSE", "=== CONT", "=== NAME", "--- PASS", "--- FAIL", "--- SKIP"}
+	packageMarks = []string{"PASS\n", "FAIL\n", "FAIL\t", "ok  \t", "coverage: ", "exit status "}
+)
+
+func begins(line string, marks []string) bool {
+	line = strings.TrimLeft(line, " ")
+	return slices.ContainsFunc(marks, func(mark string) bool { return strings.HasPrefix(line, mark) })
+}
+
+// fold is what a run has come to so far.
+type fold struct {
+	out         testrun.Outcome
+	events      bool
+	first, last time.Time
+	// packages are those that have not ended.
+	packages map[string]*pkg
+	// tests is how many tests are under way in all of them.
+	tests  int
+	builds map[string]*build
+	// other is the text that stood among the events.
+	other tail
+}
+
+type pkg struct {
+	tail
+	tests map[string]*tail
+	// parents are tests of which a subtest failed.
+	parents map[string]bool
+	failed  bool // one of its tests
+}
+
+type build struct {
+	tail
+	failed bool
+	// told says that a package that it belongs to has been told.
+	told bool
+}
+
+func newFold() *fold {
+	return &fold{packages: make(map[string]*pkg), builds: make(map[string]*build)}
+}
+
+func (f *fold) at(t time.Time) {
+	if t.IsZero() {
+		return
+	}
+	if f.first.IsZero() || t.Before(f.first) {
+		f.first = t
+	}
+	if t.After(f.last) {
+		f.last = t
+	}
+}
+
+// of is the state of a package. Beyond maxKept it is of no use after the event.
+func (f *fold) of(name string) *pkg {
+	p := f.packages[name]
+	if p == nil {
+		p = &pkg{tests: make(map[string]*tail), parents: make(map[string]bool)}
+		if len(f.packages) < maxKept {
+			f.packages[name] = p
+		}
+	}
+	return p
+}
+
+// test takes an event of a test.
+func (f *fold) test(e event) {
+	p := f.of(e.Package)
+	t := p.tests[e.Test]
+	if t == nil {
+		t = &tail{}
+		if f.tests < maxKept && !e.Action.IsTerminal() {
+			p.tests[e.Test] = t
+			f.tests++
+		}
+	}
+	if e.Action == testjson.ActionOutput && !begins(e.Output, testMarks) {
+		t.add(e.Output)
+	}
+	if !e.Action.IsTerminal() {
+		return
+	}
+	if p.tests[e.Test] != nil {
+		delete(p.tests, e.Test)
+		f.tests--
+	}
+	switch e.Action {
+	case testjson.ActionPass:
+		f.out.Passed++
+	case testjson.ActionSkip:
+		f.out.Skipped++
+	default:
+		f.testFailed(p, e.Package, e.Test, t)
+	}
+	delete(p.parents, e.Test)
+}
+
+func (f *fold) testFailed(p *pkg, name, test string, t *tail) {
+	p.failed = true
+	for parent := testjson.TestName(test).Parent(); parent != "" && len(p.parents) < maxKept; parent = testjson.TestName(parent).Parent() {
+		p.parents[parent] = true
+	}
+	if p.parents[test] {
+		return
+	}
+	f.out.Failed++
+	f.out.Fail(name+"."+test, t.text())
+}
+
+// packageEvent takes an event of a package as a whole.
+func (f *fold) packageEvent(e event) {
+	p := f.of(e.Package)
+	if e.Action == testjson.ActionOutput && !begins(e.Output, packageMarks) {
+		p.add(e.Output)
+	}
+	if !e.Action.IsTerminal() {
+		return
+	}
+	if e.Action == testjson.ActionFail {
+		f.packageFailed(p, e)
+	}
+	f.forget(e.Package, p)
+}
+
+func (f *fold) forget(name string, p *pkg) {
+	f.tests -= len(p.tests)
+	delete(f.packages, name)
+}
+
+// packageFailed tells the tests that were under way, as they are after a panic
+// or a timeout, and the package itself where no test has failed.
+func (f *fold) packageFailed(p *pkg, e event) {
+	said := p.text()
+	// Subtests come before their parents, which then are not told.
+	names := slices.SortedFunc(maps.Keys(p.tests), func(a, b string) int { return strings.Compare(b, a) })
+	for _, name := range names {
+		t := p.tests[name]
+		if t.text() == "" && said != "" {
+			t.add(said)
+		}
+		if t.text() == "" {
+			t.add("did not finish")
+		}
+		f.testFailed(p, e.Package, name, t)
+	}
+	if p.failed {
+		return
+	}
+	if b := f.builds[e.FailedBuild]; b != nil {
+		b.told = true
+		f.fails(e.Package, "build failed", &b.tail)
+		return
+	}
+	reason := "failed outside of its tests"
+	if e.FailedBuild != "" {
+		reason = "build failed"
+	}
+	f.fails(e.Package, reason, &p.tail)
+}
+
+func (f *fold) fails(name, reason string, t *tail) {
+	f.out.Errors++
+	text := t.text()
+	if text == "" {
+		text = reason
+	}
+	f.out.Fail(name, text)
+}
+
+// brokenOff tells a package of which the end never came.
+func (f *fold) brokenOff(name string) {
+	p := f.packages[name]
+	text := "did not finish"
+	if running := slices.Sorted(maps.Keys(p.tests)); len(running) > 0 {
+		text += ", at " + strings.Join(running[:min(len(running), 5)], ", ")
+		for _, test := range running {
+			if said := p.tests[test].text(); said != "" {
+				text += "\n" + said
+				break
+			}
+		}
+	}
+	if said := p.text(); said != "" {
+		text += "\n" + said
+	}
+	f.out.Errors++
+	f.out.Fail(name, text)
+}
+
+func (f *fold) build(path string) *build {
+	b := f.builds[path]
+	if b == nil {
+		b = &build{}
+		if len(f.builds) < maxKept {
+			f.builds[path] = b
+		}
+	}
+	return b
+}
+
+// buildMarks begin the lines that name what is built.
+var buildMarks = []string{"# "}
+
+func (f *fold) buildOutput(path, output string) {
+	if !begins(output, buildMarks) {
+		f.build(path).add(output)
+	}
+}
+
+func (f *fold) buildFailed(path string) { f.build(path).failed = true }
+
+// packageOf is the package that a build is of: import paths of builds for tests
+// end in [package.test].
+func packageOf(path string) string {
+	name, _, _ := strings.Cut(path, " ")
+	return name
+}

@@ -1,0 +1,123 @@
+// Package gotest reads the stream of go test -json while the tests run, and says
+// what they came to. It keeps only what is still running and what has failed, so
+// that a run of any length takes bounded memory.
+//
+// A test that failed only because one of its subtests did is not counted beside
+// it. What fails outside of a test (a package that doesn't build, TestMain, a
+// run that broke off) is an error under the package's name.
+package gotest
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"gotest.tools/gotestsum/testjson"
+
+	"github.com/tocsin-bus/tocsin/services/ingest/testrun"
+)
+
+// maxLine is the longest line that is read as an event, in bytes: go test cuts
+// output into pieces of 4 KiB. Longer ones are text.
+const maxLine = 1 << 20
+
+// event is one line of the stream.
+type event struct {
+	testjson.TestEvent
+	// FailedBuild is the import path of the build that a package failed for.
+	FailedBuild string
+}
+
+// Read reads events from in until it ends, and writes the text of the tests to
+// out while it does. Lines that are no events are text as well. Its error is
+// that of in; out may fail, and nothing more is written to it then.
+func Read(in io.Reader, out io.Writer) (testrun.Outcome, error) {
+	f := newFold()
+	say := func(text []byte) {
+		if out == nil {
+			return
+		}
+		if _, err := out.Write(text); err != nil {
+			out = nil
+		}
+	}
+	lines := bufio.NewReaderSize(in, 64<<10)
+	var line []byte
+	whole := true // the line's end is still to come where it is not
+	for {
+		part, err := lines.ReadSlice('\n')
+		if whole {
+			line = append(line, part...)
+		} else {
+			say(part)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull) && len(line) <= maxLine:
+			continue
+		case errors.Is(err, bufio.ErrBufferFull):
+			say(line)
+			line, whole = line[:0], false
+			continue
+		case whole && len(line) > 0:
+			say(f.line(line))
+		}
+		line, whole = line[:0], true
+		if errors.Is(err, io.EOF) {
+			return f.end(), nil
+		}
+		if err != nil {
+			return testrun.Outcome{}, fmt.Errorf("read the events of go test: %w", err)
+		}
+	}
+}
+
+// line takes one line, and returns the text in it.
+func (f *fold) line(line []byte) []byte {
+	var e event
+	if !bytes.HasPrefix(line, []byte("{")) || json.Unmarshal(line, &e) != nil || e.Action == "" {
+		f.other.add(string(line))
+		return line
+	}
+	f.events = true
+	f.at(e.Time)
+	switch {
+	case e.Action == testjson.ActionBuild:
+		f.buildOutput(e.ImportPath, e.Output)
+	case e.Action == "build-fail":
+		f.buildFailed(e.ImportPath)
+	case e.Package != "" && e.Test != "":
+		f.test(e)
+	case e.Package != "":
+		f.packageEvent(e)
+	}
+	return []byte(e.Output)
+}
+
+// end tells the whole, once nothing more will come.
+func (f *fold) end() testrun.Outcome {
+	if !f.events {
+		f.out.Errors++
+		text := "no event of go test -json came: it did not start, or ran without -json"
+		if said := f.other.text(); said != "" {
+			text += "\n" + said
+		}
+		f.out.Fail("go test", text)
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.packages)) {
+		f.brokenOff(name)
+	}
+	for _, path := range slices.Sorted(maps.Keys(f.builds)) {
+		if b := f.builds[path]; b.failed && !b.told {
+			f.fails(packageOf(path), "build failed", &b.tail)
+		}
+	}
+	if d := f.last.Sub(f.first); d > 0 {
+		f.out.Duration = min(d, testrun.MaxDuration)
+	}
+	return f.out
+}
