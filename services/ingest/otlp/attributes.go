@@ -112,7 +112,11 @@ func open(v pcommon.Value) any {
 }
 
 // exception is what the conventions call one, of a log record or a span.
-type exception struct{ kind, message, stack string }
+type exception struct {
+	kind, message, stack string
+	// recorded says that a span has one, whatever is known of it.
+	recorded bool
+}
 
 const (
 	exceptionType       = "exception.type"

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
@@ -32,48 +33,50 @@ func (d *Decoded) traces(all ptrace.Traces) error {
 // span adds a request for a span that had an HTTP status or failed, and an error
 // log for every exception.
 func (d *Decoded) span(sender origin, s ptrace.Span) error {
-	session := sender.session(s.Attributes())
 	call := callOf(s)
 	status, ok := call.status()
 	if !ok {
 		d.reject(fmt.Sprintf("%s must be a whole number from 0 to %d", call.statusName, maxStatus))
 		return nil
 	}
-	page := ""
-	if call.http {
-		page = call.url
-	}
-	exceptions := 0
+	failed := s.Status().Code() == ptrace.StatusCodeError
+	base := telemetry.Event{App: sender.app, Session: sender.session(s.Attributes())}
+	// What a client of HTTP records when it gets no answer is why the request
+	// failed, and told with it.
+	unanswered := failed && call.http && !call.answered && s.Kind() == ptrace.SpanKindClient
+	var last exception
 	for _, e := range s.Events().All() {
 		if e.Name() != "exception" {
 			continue
 		}
-		exceptions++
-		thrown := exceptionOf(e.Attributes())
-		if err := d.add(telemetry.Event{
-			Kind: telemetry.KindLog, App: sender.app, Session: session, URL: page, Time: at(e.Timestamp(), s.EndTimestamp()),
-			Log: &telemetry.Log{Level: telemetry.LevelError, Message: thrown.String(), Stack: thrown.stack},
-		}); err != nil {
+		last = exceptionOf(e.Attributes())
+		last.recorded = true
+		if unanswered {
+			continue
+		}
+		if err := d.add(logOf(base, call, last, at(e.Timestamp(), s.EndTimestamp()))); err != nil {
 			return err
 		}
 	}
-	failed := s.Status().Code() == ptrace.StatusCodeError
-	if !call.answered && !failed {
-		return nil
-	}
 	// The exception of a function within an app has told of it already.
-	if exceptions > 0 && !call.http && within(s.Kind()) {
+	told := last.recorded && !call.http && within(s.Kind())
+	if !call.answered && (!failed || told) {
 		return nil
 	}
-	return d.add(telemetry.Event{
-		Kind: telemetry.KindNetwork, App: sender.app, Session: session, Time: at(s.EndTimestamp(), s.StartTimestamp()),
-		Network: &telemetry.Network{
-			Method: call.method, URL: call.url, Status: status,
-			DurationMS: duration(s), Error: failure(s, failed, status),
-			RequestHeaders:  headers(s.Attributes(), "http.request.header."),
-			ResponseHeaders: headers(s.Attributes(), "http.response.header."),
-		},
-	})
+	base.Kind, base.Time = telemetry.KindNetwork, at(s.EndTimestamp(), s.StartTimestamp())
+	base.Network = &telemetry.Network{
+		Method: call.method, URL: call.url, Status: status,
+		DurationMS: duration(s), Error: failure(s, last, status),
+		RequestHeaders:  headers(s.Attributes(), "http.request.header."),
+		ResponseHeaders: headers(s.Attributes(), "http.response.header."),
+	}
+	return d.add(base)
+}
+
+func logOf(base telemetry.Event, c call, x exception, at time.Time) telemetry.Event {
+	base.Kind, base.Time, base.URL = telemetry.KindLog, at, c.page
+	base.Log = &telemetry.Log{Level: telemetry.LevelError, Message: x.String(), Stack: x.stack}
+	return base
 }
 
 func within(kind ptrace.SpanKind) bool {
@@ -88,9 +91,13 @@ func duration(s ptrace.Span) float64 {
 	return float64(end-start) / 1e6
 }
 
-// failure is why a span failed: its message, or else the class of the error.
-func failure(s ptrace.Span, failed bool, status int) string {
-	if message := s.Status().Message(); message != "" || !failed {
+// failure is why a span failed: its message, or else its exception, or else the
+// class of the error. A span that went well may have a message, too.
+func failure(s ptrace.Span, thrown exception, status int) string {
+	if message := s.Status().Message(); message != "" || s.Status().Code() != ptrace.StatusCodeError {
+		return message
+	}
+	if message := thrown.String(); message != "" {
 		return message
 	}
 	if class := text(s.Attributes(), "error.type"); class != strconv.Itoa(status) {
@@ -130,6 +137,8 @@ func joined(v pcommon.Value) string {
 // call is what a span says of a request, in the words of an event.
 type call struct {
 	method, url string
+	// page is the URL where it is one of HTTP.
+	page string
 	// http says that it is one of HTTP, and answered that it has a status.
 	http, answered bool
 	statusName     string
@@ -155,8 +164,10 @@ func callOf(s ptrace.Span) call {
 	}
 	c.method = text(a, httpMethod...)
 	c.http = c.answered || c.method != "" || text(a, fullURL...) != ""
-	c.url = address(a)
-	if !c.http {
+	if c.http {
+		c.page = address(a)
+		c.url = c.page
+	} else {
 		c.method, c.url = protocol(s.Kind(), a), operation(a)
 	}
 	if c.method == "" {

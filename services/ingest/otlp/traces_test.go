@@ -87,6 +87,9 @@ func TestTraces(t *testing.T) {
 		{"a request without an answer", span(t, "GET", client, attrs{
 			"http.request.method": "GET", "url.full": "http://gone/", "error.type": "ECONNREFUSED",
 		}, failed("")), []string{networkEvent(`"method":"GET","url":"http://gone/","status":0,"error":"ECONNREFUSED"`)}},
+		{"a request without an answer is told once", span(t, "GET", client, attrs{"http.request.method": "GET", "url.full": "http://gone/"}, failed(""),
+			thrown(t, attrs{"exception.type": "ECONNREFUSED", "exception.message": "connect ECONNREFUSED"})),
+			[]string{networkEvent(`"method":"GET","url":"http://gone/","status":0,"error":"ECONNREFUSED: connect ECONNREFUSED"`)}},
 		{"a remote procedure", span(t, "shop.Cart/Add", client, attrs{
 			"rpc.system": "grpc", "rpc.service": "shop.Cart", "rpc.method": "Add", "rpc.grpc.status_code": int64(14),
 		}, failed("unavailable")), []string{networkEvent(`"method":"GRPC","url":"/shop.Cart/Add","status":0,"error":"unavailable"`)}},
@@ -111,7 +114,7 @@ func TestTraces(t *testing.T) {
 		{"a request that threw", span(t, "GET", server, attrs{"http.response.status_code": int64(500), "url.path": "/p"}, failed(""), thrown(t, attrs{"exception.type": "TypeError"})),
 			[]string{
 				`{"kind":"log",` + failHead + `,"url":"/p","log":{"level":"error","message":"TypeError"}}`,
-				networkEvent(`"method":"GET","url":"/p","status":500`),
+				networkEvent(`"method":"GET","url":"/p","status":500,"error":"TypeError"`),
 			}},
 		{"an exception with a stack alone", span(t, "f", internal, attrs{}, thrown(t, attrs{"exception.stacktrace": "Error: a\n at b"})),
 			[]string{`{"kind":"log",` + failHead + `,"log":{"level":"error","message":"Error: a","stack":"Error: a\n at b"}}`}},
