@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/tocsin-bus/tocsin/services/ingest/loose"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -94,7 +95,7 @@ func (d *decoding) crumb(c *crumb, o origin, at time.Time) (telemetry.Event, boo
 		return telemetry.Event{}, false
 	}
 	var data crumbData
-	if json.Unmarshal(c.Data, object(&data), lenient) != nil {
+	if json.Unmarshal(c.Data, loose.NewObject(&data), lenient) != nil {
 		return telemetry.Event{}, false
 	}
 	if !isRequest {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+
+	"github.com/tocsin-bus/tocsin/services/ingest/loose"
 )
 
 // header is the first line of an envelope.
@@ -49,7 +51,7 @@ func (d *decoding) open(data []byte) (*items, error) {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return nil, errors.New("the envelope is empty: its first line must be its header, a JSON object")
 	}
-	if err := d.decode(line, object(&d.header)); err != nil {
+	if err := d.decode(line, loose.NewObject(&d.header)); err != nil {
 		return nil, fmt.Errorf("the envelope's header: %w", err)
 	}
 	if u, err := url.Parse(string(d.header.DSN)); err == nil && u.User != nil {
@@ -68,7 +70,7 @@ func (i *items) next() (item, bool, error) {
 	}
 	line, rest, _ := bytes.Cut(i.rest, []byte("\n"))
 	var it item
-	if err := i.d.decode(line, object(&it.header)); err != nil {
+	if err := i.d.decode(line, loose.NewObject(&it.header)); err != nil {
 		return item{}, false, fmt.Errorf("an item's header: %w", err)
 	}
 	if it.header.Length == "" {

@@ -3,6 +3,7 @@ package sentry
 import (
 	"strings"
 
+	"github.com/tocsin-bus/tocsin/services/ingest/loose"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -73,7 +74,7 @@ type response struct {
 // event decodes an event or a transaction.
 func (d *decoding) event(payload []byte) error {
 	var e event
-	if err := d.decode(payload, object(&e)); err != nil {
+	if err := d.decode(payload, loose.NewObject(&e)); err != nil {
 		return err
 	}
 	d.named(e.EventID)

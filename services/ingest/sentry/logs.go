@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/tocsin-bus/tocsin/services/ingest/loose"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -35,7 +36,7 @@ func (d *decoding) logs(payload []byte) error {
 	var container struct {
 		Items list[logLine] `json:"items"`
 	}
-	if err := d.decode(payload, object(&container)); err != nil {
+	if err := d.decode(payload, loose.NewObject(&container)); err != nil {
 		return err
 	}
 	for i := range container.Items {

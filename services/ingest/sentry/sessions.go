@@ -1,6 +1,9 @@
 package sentry
 
-import "github.com/tocsin-bus/tocsin/shared/telemetry"
+import (
+	"github.com/tocsin-bus/tocsin/services/ingest/loose"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
 
 // session is the update of one session.
 type session struct {
@@ -21,7 +24,7 @@ type sessionAttributes struct {
 // error: its error came on its own.
 func (d *decoding) session(payload []byte) error {
 	var s session
-	if err := d.decode(payload, object(&s)); err != nil {
+	if err := d.decode(payload, loose.NewObject(&s)); err != nil {
 		return err
 	}
 	o := d.from("", "", s.Attrs.v.Release, s.ID)
@@ -51,7 +54,7 @@ func (d *decoding) sessions(payload []byte) error {
 		}] `json:"aggregates"`
 		Attrs maybe[sessionAttributes] `json:"attrs"`
 	}
-	if err := d.decode(payload, object(&counted)); err != nil {
+	if err := d.decode(payload, loose.NewObject(&counted)); err != nil {
 		return err
 	}
 	o := d.from("", "", counted.Attrs.v.Release, "")

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/services/ingest/loose"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -67,13 +68,13 @@ func (d *decoding) spanItem(it item) error {
 		var container struct {
 			Items list[span] `json:"items"`
 		}
-		if err := d.decode(it.payload, object(&container)); err != nil {
+		if err := d.decode(it.payload, loose.NewObject(&container)); err != nil {
 			return err
 		}
 		spans = container.Items
 	} else {
 		spans = make(list[span], 1)
-		if err := d.decode(it.payload, object(&spans[0])); err != nil {
+		if err := d.decode(it.payload, loose.NewObject(&spans[0])); err != nil {
 			return err
 		}
 	}

@@ -2,22 +2,20 @@ package sentry
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/services/ingest/loose"
 )
 
-// lenient is how payloads are read: texts that JavaScript cut hold lone
-// surrogates, and some SDKs write a name twice.
-var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+// lenient is how payloads are read.
+var lenient = loose.Options()
 
 // text is a string, or a number or boolean as it is written. Anything else is
 // no text: SDKs in many languages differ in such things, and an error with an
@@ -26,27 +24,9 @@ type text string
 
 // UnmarshalJSONFrom reads any value.
 func (t *text) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	v, err := dec.ReadValue()
-	if err != nil {
-		return err
-	}
-	*t = textOf(v)
-	return nil
-}
-
-func textOf(v jsontext.Value) text {
-	switch v.Kind() {
-	case '"':
-		if inner := v[1 : len(v)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
-			return text(inner)
-		}
-		s, _ := jsontext.AppendUnquote(nil, v) // the decoder has checked it, but for bytes that are no text
-		return text(s)
-	case '0', 't', 'f':
-		return text(v)
-	default:
-		return ""
-	}
+	s, err := loose.Read(dec)
+	*t = text(s)
+	return err
 }
 
 // number is a text as a number.
@@ -119,22 +99,6 @@ func (m *maybe[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 		return dec.SkipValue()
 	}
 	return json.UnmarshalDecode(dec, &m.v)
-}
-
-// needed is an object that must be one.
-type needed[T any] struct{ v *T }
-
-func object[T any](v *T) *needed[T] { return &needed[T]{v} }
-
-// UnmarshalJSONFrom reads an object.
-func (n *needed[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	if dec.PeekKind() != '{' {
-		if err := dec.SkipValue(); err != nil {
-			return err
-		}
-		return errors.New("it must be a JSON object")
-	}
-	return json.UnmarshalDecode(dec, n.v)
 }
 
 // list is the objects of an array, or of {"values":[...]} as the older form has

@@ -1,6 +1,9 @@
 package sentry
 
-import "github.com/tocsin-bus/tocsin/shared/telemetry"
+import (
+	"github.com/tocsin-bus/tocsin/services/ingest/loose"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
 
 // feedbackWords is what a person wrote into a form. Who it was is not taken.
 type feedbackWords struct {
@@ -11,7 +14,7 @@ type feedbackWords struct {
 // feedback tells what a person said of an app, by its newer form.
 func (d *decoding) feedback(payload []byte) error {
 	var e event
-	if err := d.decode(payload, object(&e)); err != nil {
+	if err := d.decode(payload, loose.NewObject(&e)); err != nil {
 		return err
 	}
 	d.named(e.EventID)
@@ -27,7 +30,7 @@ func (d *decoding) userReport(payload []byte) error {
 		EventID  text `json:"event_id"`
 		Comments text `json:"comments"`
 	}
-	if err := d.decode(payload, object(&r)); err != nil {
+	if err := d.decode(payload, loose.NewObject(&r)); err != nil {
 		return err
 	}
 	return d.said(d.from("", "", "", ""), "", r.Comments, r.EventID)
@@ -52,7 +55,7 @@ func (d *decoding) checkIn(payload []byte) error {
 		Environment text            `json:"environment"`
 		Contexts    maybe[contexts] `json:"contexts"`
 	}
-	if err := d.decode(payload, object(&c)); err != nil {
+	if err := d.decode(payload, loose.NewObject(&c)); err != nil {
 		return err
 	}
 	switch c.Status {

@@ -1,0 +1,32 @@
+package loose
+
+import (
+	"testing"
+
+	"github.com/go-json-experiment/json"
+)
+
+func TestText(t *testing.T) {
+	for given, want := range map[string]string{
+		`"a"`: "a", `"a\n\u0041"`: "a\nA", `"\ud800"`: "\ufffd", "\"\xff\"": "\ufffd", `7`: "7", `1e3`: "1e3", `true`: "true",
+		`null`: "", `{"a":1}`: "", `[1]`: "",
+	} {
+		var got Text
+		if err := json.Unmarshal([]byte(given), &got, Options()); err != nil || string(got) != want {
+			t.Errorf("%s is %q, not %q: %v", given, got, want, err)
+		}
+	}
+}
+
+func TestObject(t *testing.T) {
+	for given, ok := range map[string]bool{
+		`{"a":"x"}`: true, `{"a":"y","a":"x"}`: true, `{"a":"x","b":[]}`: true, `[]`: false, `null`: false, `"x"`: false, `{"a":"x"`: false, ``: false, `{"a":"x"} 1`: false,
+	} {
+		var got struct {
+			A Text `json:"a"`
+		}
+		if err := json.Unmarshal([]byte(given), NewObject(&got), Options()); (err == nil) != ok || ok && got.A != "x" {
+			t.Errorf("%s: %q, %v", given, got.A, err)
+		}
+	}
+}

@@ -1,0 +1,210 @@
+package reports
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tocsin-bus/tocsin/services/ingest/loose"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// report is one report.
+type report struct {
+	Type loose.Text `json:"type"`
+	Age  loose.Text `json:"age"` // milliseconds
+	URL  loose.Text `json:"url"`
+	Body body       `json:"body"`
+}
+
+// body is what is used of the bodies of all types.
+type body struct {
+	place
+	Message     loose.Text `json:"message"`
+	ID          loose.Text `json:"id"`
+	PolicyID    loose.Text `json:"policyId"`
+	Disposition loose.Text `json:"disposition"`
+	Reason      loose.Text `json:"reason"`
+
+	EffectiveDirective loose.Text `json:"effectiveDirective"`
+	ViolatedDirective  loose.Text `json:"violatedDirective"`
+	BlockedURL         loose.Text `json:"blockedURL"`
+	DocumentURL        loose.Text `json:"documentURL"`
+	Sample             loose.Text `json:"sample"`
+	Destination        loose.Text `json:"destination"`
+
+	// These are a network error's.
+	Type     loose.Text `json:"type"` // of others as well
+	Phase    loose.Text `json:"phase"`
+	Referrer loose.Text `json:"referrer"`
+	Method   loose.Text `json:"method"`
+	Status   loose.Text `json:"status_code"`
+	Elapsed  loose.Text `json:"elapsed_time"` // milliseconds
+
+	raw []byte
+}
+
+// place is where in the code it happened.
+type place struct {
+	File   loose.Text `json:"sourceFile"`
+	Line   loose.Text `json:"lineNumber"`
+	Column loose.Text `json:"columnNumber"`
+}
+
+// UnmarshalJSONFrom reads any value; what is no object has no members.
+func (b *body) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	v, err := dec.ReadValue()
+	if err != nil || v.Kind() != '{' {
+		return err
+	}
+	type members body // without this method
+	err = json.Unmarshal(v, (*members)(b), lenient)
+	b.raw = bytes.Clone(v)
+	return err
+}
+
+// maxBody is the longest body that is shown as it came, in bytes.
+const maxBody = 8 << 10
+
+// report makes an event of a report.
+func (d *decoding) report(r *report) {
+	e := telemetry.Event{Time: d.happened(r.Age), URL: string(r.URL)}
+	b := &r.Body
+	switch r.Type {
+	case "":
+		d.out.LeftOut++
+		return
+	case "csp-violation":
+		d.violated(e, violation{
+			directive: first(b.EffectiveDirective, b.ViolatedDirective), blocked: b.BlockedURL, disposition: b.Disposition, sample: b.Sample, place: b.place,
+		})
+		return
+	case "network-error":
+		e.Kind, e.Network = telemetry.KindNetwork, b.request(string(r.URL))
+		e.URL = string(b.Referrer) // the report's own is that of the request
+	case "deprecation", "intervention":
+		e.Kind, e.Log = telemetry.KindLog, &telemetry.Log{
+			Level: telemetry.LevelWarn, Message: first(b.Message, b.ID, r.Type), Source: b.place.String(),
+			Args: []any{map[string]any{"report": string(r.Type), "id": string(b.ID)}},
+		}
+	case "crash":
+		e.Kind, e.Log = telemetry.KindLog, &telemetry.Log{
+			Level: telemetry.LevelError, Message: "Page crashed: " + first(b.Reason, "for no known reason"), Args: b.args(),
+		}
+	default:
+		if !isViolation(string(r.Type)) {
+			e.Kind, e.Log = telemetry.KindLog, &telemetry.Log{Level: telemetry.LevelInfo, Message: "Report " + string(r.Type), Args: b.args()}
+			break
+		}
+		e.Kind, e.Security = telemetry.KindSecurity, &telemetry.Security{Type: string(r.Type), Message: b.broken(), BlockedURL: urlOf(b.BlockedURL)}
+	}
+	d.add(e)
+}
+
+// isViolation says whether a type of reports is about a policy that was violated.
+func isViolation(kind string) bool {
+	switch kind {
+	case "coep", "coop", "corp":
+		return true
+	}
+	return strings.HasSuffix(kind, "-violation")
+}
+
+// request is the request of a network error. All types but those of HTTP itself,
+// and ok, are ways to get no answer.
+func (b *body) request(url string) *telemetry.Network {
+	n := &telemetry.Network{Method: first(b.Method, "GET"), URL: url}
+	answered := b.Type == "ok" || strings.HasPrefix(string(b.Type), "http.")
+	if status, ok := number(b.Status); answered && ok && status >= 100 && status <= 999 {
+		n.Status = int(status)
+	}
+	if ms, ok := number(b.Elapsed); ok && ms >= 0 {
+		n.DurationMS = ms
+	}
+	if b.Type == "ok" {
+		return n
+	}
+	n.Error = string(b.Type)
+	if b.Phase != "" {
+		n.Error = strings.TrimSpace(n.Error + " (" + string(b.Phase) + ")")
+	}
+	return n
+}
+
+// broken says which policy was violated and by what.
+func (b *body) broken() string {
+	text := first(b.Message, b.PolicyID, b.Type, b.Destination)
+	if b.PolicyID != "" && b.Message != "" {
+		text = string(b.PolicyID) + ": " + text
+	}
+	if b.BlockedURL != "" && urlOf(b.BlockedURL) == "" {
+		text = strings.TrimPrefix(text+": "+string(b.BlockedURL), ": ")
+	}
+	return text + where(b.place) + reportOnly(b.Disposition)
+}
+
+// args is a body as it came.
+func (b *body) args() []any {
+	if len(b.raw) == 0 || len(b.raw) > maxBody {
+		return nil
+	}
+	var v map[string]any
+	if json.Unmarshal(b.raw, &v, lenient) != nil || len(v) == 0 {
+		return nil
+	}
+	return []any{v}
+}
+
+// String is file:line:col, as far as it is known.
+func (p place) String() string {
+	s := string(p.File)
+	for _, n := range [...]loose.Text{p.Line, p.Column} {
+		if i, ok := number(n); s == "" || !ok || i <= 0 {
+			break
+		}
+		s += ":" + string(n)
+	}
+	return s
+}
+
+func where(p place) string {
+	if p.File == "" {
+		return ""
+	}
+	return " at " + p.String()
+}
+
+// reportOnly says of a policy that it only reports, and blocked nothing.
+func reportOnly(disposition loose.Text) string {
+	if disposition == "report" || disposition == "reporting" {
+		return " (report only)"
+	}
+	return ""
+}
+
+// urlOf is a blocked URL; words such as inline and eval are none.
+func urlOf(blocked loose.Text) string {
+	if !strings.Contains(string(blocked), "://") {
+		return ""
+	}
+	return string(blocked)
+}
+
+func number(t loose.Text) (float64, bool) {
+	f, err := strconv.ParseFloat(string(t), 64)
+	return f, err == nil && !math.IsNaN(f) && !math.IsInf(f, 0)
+}
+
+// first is the first text that is not empty.
+func first(texts ...loose.Text) string {
+	for _, t := range texts {
+		if t != "" {
+			return string(t)
+		}
+	}
+	return ""
+}

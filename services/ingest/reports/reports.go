@@ -1,0 +1,128 @@
+// Package reports decodes what browsers report by themselves: the reports of the
+// Reporting API (w3.org/TR/reporting-1), among them those of Network Error
+// Logging, and the older CSP reports of report-uri.
+//
+// It decides what a report becomes: violations of a policy are security events,
+// failed requests are requests, all else is a log line. It reads no clock: the
+// caller says when the reports arrived, and a report says how long it waited.
+package reports
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/services/ingest/loose"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// Decoded is what became of a body of reports.
+type Decoded struct {
+	Events []telemetry.Event
+	// LeftOut is how many reports no valid event could be made of.
+	LeftOut int
+}
+
+var lenient = loose.Options()
+
+// Decode reads a body: an array of reports, one report, or {"csp-report":{...}}.
+// Which it is, the body says: pages can't always choose a content type. It takes
+// at most foreign.MaxItems reports.
+func Decode(app string, data []byte, now time.Time) (Decoded, error) {
+	d := decoding{app: app, now: now}
+	data = bytes.Trim(data, " \t\r\n")
+	switch {
+	case len(data) == 0:
+		return Decoded{}, errors.New("the body is empty: send an array of reports, or a CSP report")
+	case data[0] == '[':
+		return d.array(data)
+	}
+	var one struct {
+		report
+		Old *cspReport `json:"csp-report"`
+	}
+	if err := json.Unmarshal(data, loose.NewObject(&one), lenient); err != nil {
+		return Decoded{}, malformed(err)
+	}
+	switch {
+	case one.Old != nil:
+		d.csp(one.Old)
+	case one.Type != "":
+		d.report(&one.report)
+	default:
+		return Decoded{}, errors.New("type is required: send an array of reports, or a CSP report below csp-report")
+	}
+	return d.out, nil
+}
+
+// decoding is the state of one body.
+type decoding struct {
+	app string
+	now time.Time
+	out Decoded
+}
+
+// array reads reports one by one, so that only one is in memory beside its
+// events.
+func (d *decoding) array(data []byte) (Decoded, error) {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(data), lenient)
+	if _, err := dec.ReadToken(); err != nil {
+		return Decoded{}, malformed(err)
+	}
+	for n := 0; dec.PeekKind() != ']'; n++ {
+		if n >= foreign.MaxItems {
+			return Decoded{}, fmt.Errorf("there are over %d reports: %w", foreign.MaxItems, foreign.ErrTooMany)
+		}
+		if kind := dec.PeekKind(); kind != '{' && kind != 0 {
+			if err := dec.SkipValue(); err != nil {
+				return Decoded{}, malformed(err)
+			}
+			d.out.LeftOut++
+			continue
+		}
+		var r report
+		if err := json.UnmarshalDecode(dec, &r); err != nil {
+			return Decoded{}, fmt.Errorf("report %d: %w", n, malformed(err))
+		}
+		d.report(&r)
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return Decoded{}, malformed(err)
+	}
+	if rest := data[dec.InputOffset():]; len(rest) > 0 {
+		return Decoded{}, errors.New("malformed JSON: something stands behind the array")
+	}
+	return d.out, nil
+}
+
+func malformed(err error) error { return fmt.Errorf("malformed JSON: %w", err) }
+
+func (d *decoding) add(e telemetry.Event) {
+	e.App = d.app
+	if e.App == "" {
+		e.App = telemetry.DefaultApp
+	}
+	if e.Validate() == nil {
+		d.out.Events = append(d.out.Events, e)
+	} else {
+		d.out.LeftOut++
+	}
+}
+
+// maxAge is the longest that a report is believed to have waited: browsers give
+// them up long before.
+const maxAge = 7 * 24 * time.Hour
+
+// happened is when a report's cause was, to the millisecond.
+func (d *decoding) happened(age loose.Text) time.Time {
+	ms, ok := number(age)
+	if !ok || ms < 0 || ms > float64(maxAge/time.Millisecond) {
+		ms = 0
+	}
+	return d.now.Add(-time.Duration(ms) * time.Millisecond).UTC().Truncate(time.Millisecond)
+}
