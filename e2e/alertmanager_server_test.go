@@ -82,7 +82,7 @@ func startAlertmanager(t *testing.T, config string) string {
 		t.Fatal(err)
 	}
 	addr, log := fmt.Sprintf("127.0.0.1:%d", freePort(t)), &harness.Log{}
-	cmd := exec.Command(bin, "--config.file="+file, "--storage.path="+dir, "--web.listen-address="+addr, "--cluster.listen-address=") //nolint:noctx // ended below
+	cmd := exec.Command(bin, "--config.file="+file, "--storage.path="+dir, "--web.listen-address="+addr, "--cluster.listen-address=")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
+	raised "github.com/prometheus/alertmanager/alert"
 	amcommon "github.com/prometheus/alertmanager/config/common"
 	"github.com/prometheus/alertmanager/notify"
 	"github.com/prometheus/alertmanager/notify/webhook"
 	"github.com/prometheus/alertmanager/template"
-	"github.com/prometheus/alertmanager/types"
 	"github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 
@@ -43,7 +43,7 @@ func newNotifier(t *testing.T, ingest string, maxAlerts uint64) notifier {
 }
 
 // tell sends a group and says whether Alertmanager would try again.
-func (n notifier) tell(t *testing.T, alerts ...*types.Alert) (retry bool, err error) {
+func (n notifier) tell(t *testing.T, alerts ...*raised.Alert) (retry bool, err error) {
 	t.Helper()
 	ctx := notify.WithGroupKey(t.Context(), `{}:{alertname="HighErrorRate"}`)
 	ctx = notify.WithGroupLabels(ctx, model.LabelSet{"alertname": "HighErrorRate"})
@@ -51,7 +51,7 @@ func (n notifier) tell(t *testing.T, alerts ...*types.Alert) (retry bool, err er
 	return n.Notify(ctx, alerts...)
 }
 
-func (n notifier) must(t *testing.T, alerts ...*types.Alert) {
+func (n notifier) must(t *testing.T, alerts ...*raised.Alert) {
 	t.Helper()
 	if retry, err := n.tell(t, alerts...); err != nil || retry {
 		t.Fatalf("retry %v: %v", retry, err)
@@ -59,8 +59,8 @@ func (n notifier) must(t *testing.T, alerts ...*types.Alert) {
 }
 
 // firing is an alert of the app that fires since a time.
-func firing(app, severity string, since time.Time) *types.Alert {
-	return &types.Alert{Alert: model.Alert{
+func firing(app, severity string, since time.Time) *raised.Alert {
+	return &raised.Alert{Alert: model.Alert{
 		Labels:      model.LabelSet{"alertname": "HighErrorRate", "severity": model.LabelValue(severity), "app": model.LabelValue(app)},
 		Annotations: model.LabelSet{"summary": "too many errors", "description": model.LabelValue("of " + app)},
 		StartsAt:    since, EndsAt: since.Add(time.Hour), GeneratorURL: "http://prometheus.example/graph?g0.expr=up",
