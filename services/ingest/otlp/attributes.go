@@ -14,7 +14,21 @@ import (
 type origin struct{ app, instance string }
 
 func originOf(resource pcommon.Resource) origin {
-	return origin{app: text(resource.Attributes(), "service.name"), instance: text(resource.Attributes(), "service.instance.id")}
+	a := resource.Attributes()
+	return origin{app: shared(text(a, "service.name")), instance: shared(text(a, "service.instance.id"))}
+}
+
+// maxShared is how long a text may be that many events have in common, in bytes.
+// The intake looks through it for each of them.
+const maxShared = 8 << 10
+
+// shared leaves out a text that is too long. It isn't cut: half a secret would
+// not be known for one.
+func shared(text string) string {
+	if len(text) > maxShared {
+		return ""
+	}
+	return text
 }
 
 // session is the visitor's where the record names one, else the process's.

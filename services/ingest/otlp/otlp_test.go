@@ -185,6 +185,20 @@ func TestEmptyRequests(t *testing.T) {
 	}
 }
 
+// TestLongNames: what a resource says stands in each event of it, and is looked
+// through for secrets there. A name that is too long is none.
+func TestLongNames(t *testing.T) {
+	long := strings.Repeat("x", 8<<10)
+	same(t, otlp.Logs, logRequest(t, attrs{"service.name": long}, func(r plog.LogRecord) { r.Body().SetStr("hi") }),
+		`{"kind":"log","app":"`+long+`","log":{"level":"info","message":"hi"}}`)
+	same(t, otlp.Logs, logRequest(t, attrs{"service.name": long + "x", "service.instance.id": long + "x"}, func(r plog.LogRecord) { r.Body().SetStr("hi") }),
+		`{"kind":"log","log":{"level":"info","message":"hi"}}`)
+	same(t, otlp.Traces, traceRequest(t, attrs{}, func(s ptrace.Span) {
+		put(t, s.Attributes(), attrs{"url.full": long + "x", "http.response.status_code": int64(200)})
+		s.Events().AppendEmpty().SetName("exception")
+	}), `{"kind":"log","log":{"level":"error","message":"exception"}}`, `{"kind":"network","network":{"method":"GET","url":"`+long+`x","status":200}}`)
+}
+
 // TestNothingPointsIntoTheBody: bodies are read into memory that is used again.
 func TestNothingPointsIntoTheBody(t *testing.T) {
 	r := logRequest(t, resource, func(r plog.LogRecord) {

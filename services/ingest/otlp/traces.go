@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -75,7 +76,7 @@ func (d *Decoded) span(sender origin, s ptrace.Span) error {
 
 func logOf(base telemetry.Event, c call, x exception, at time.Time) telemetry.Event {
 	base.Kind, base.Time, base.URL = telemetry.KindLog, at, c.page
-	base.Log = &telemetry.Log{Level: telemetry.LevelError, Message: x.String(), Stack: x.stack}
+	base.Log = &telemetry.Log{Level: telemetry.LevelError, Message: cmp.Or(x.String(), "exception"), Stack: x.stack}
 	return base
 }
 
@@ -165,8 +166,8 @@ func callOf(s ptrace.Span) call {
 	c.method = text(a, httpMethod...)
 	c.http = c.answered || c.method != "" || text(a, fullURL...) != ""
 	if c.http {
-		c.page = address(a)
-		c.url = c.page
+		c.url = address(a)
+		c.page = shared(c.url)
 	} else {
 		c.method, c.url = protocol(s.Kind(), a), operation(a)
 	}
