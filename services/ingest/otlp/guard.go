@@ -15,7 +15,7 @@ const (
 	maxDepth = foreign.MaxDepth
 	// numbersPerMessage is how many numbers of a list weigh as much as a message:
 	// a byte of a list can become eight bytes of memory.
-	numbersPerMessage = 16
+	numbersPerMessage = 8
 )
 
 // guard counts what a request holds before a decoder makes room for it. It
