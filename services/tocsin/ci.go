@@ -21,7 +21,10 @@ import (
 const ciTimeout = 15 * time.Second
 
 type ciCommand struct {
-	Status   string        `help:"success, failure or error." required:"" placeholder:"S"`
+	Status   string        `help:"success, failure or error. Needed without --junit and --gotest, and wins over what these say." placeholder:"S"`
+	JUnit    []string      `name:"junit" help:"JUnit XML to read the result from; several files, also as a pattern such as 'reports/*.xml', are one result." sep:"none" placeholder:"FILE"`
+	GoTest   bool          `name:"gotest" help:"Read the result from stdin, as in: go test -json ./... | tocsin ci --gotest. The tests' text goes on to stdout."`
+	ExitCode bool          `name:"exit-code" help:"End with 1 when the result that was posted is not success."`
 	Name     string        `help:"The pipeline or job." placeholder:"NAME"`
 	Source   string        `help:"github-actions, gitlab-ci or custom. Default: told by the pipeline's environment." placeholder:"SOURCE"`
 	Ref      string        `help:"Branch or tag. Default: told by the pipeline's environment." placeholder:"REF"`
@@ -33,17 +36,23 @@ type ciCommand struct {
 
 	IngestURL string `name:"ingest-url" help:"Where to post to. Default: the intake that runs on the state directory, else http://127.0.0.1:7400." env:"TOCSIN_INGEST_URL" placeholder:"URL"`
 	Token     string `help:"Token of the intake." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
+
+	Files []string `arg:"" optional:"" name:"file" help:"More files of --junit: what a shell makes of --junit reports/*.xml."`
 }
 
 // Run posts the result and says so, or why the intake would not have it.
 func (c *ciCommand) Run(ctx context.Context, env service.Env) error {
-	result := c.result(os.Getenv)
-	if err := result.Validate(); err != nil {
-		return service.Usagef("%s", err)
-	}
-	body, err := json.Marshal(result)
+	result, err := c.describe(os.Getenv)
 	if err != nil {
-		return fmt.Errorf("encode the result: %w", err)
+		return err
+	}
+	run, err := c.tests(ctx, env)
+	if err != nil {
+		return err
+	}
+	body, result, err := fit(c.combine(result, run))
+	if err != nil {
+		return err
 	}
 	base := c.IngestURL
 	if base == "" {
@@ -55,8 +64,13 @@ func (c *ciCommand) Run(ctx context.Context, env service.Env) error {
 	if err := c.post(ctx, strings.TrimSuffix(base, "/")+"/ci-result", body); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(env.Stdout, "posted %s of %s to %s\n", result.Status, firstOf(result.Name, result.Commit, result.Ref, "this run"), base)
-	return err
+	if _, err = fmt.Fprintf(env.Stdout, "posted %s of %s to %s\n", result.Status, firstOf(result.Name, result.Commit, result.Ref, "this run"), base); err != nil {
+		return err
+	}
+	if c.ExitCode && result.Status != ci.StatusSuccess {
+		return fmt.Errorf("the result is %s: %s", result.Status, firstOf(result.Summary, "see above"))
+	}
+	return nil
 }
 
 func (c *ciCommand) post(ctx context.Context, url string, body []byte) error {
@@ -88,44 +102,4 @@ func (c *ciCommand) post(ctx context.Context, url string, body []byte) error {
 		refusal.Error = strings.TrimSpace(string(answer))
 	}
 	return fmt.Errorf("post the result: the intake answered %s: %s", resp.Status, refusal.Error)
-}
-
-// result takes what the flags say, and from the environment of the CI system
-// what they leave open.
-func (c *ciCommand) result(getenv func(string) string) ci.Result {
-	r := ci.Result{
-		Status: c.Status, Source: c.Source, Name: c.Name, Ref: c.Ref, Commit: c.Commit,
-		Summary: c.Summary, URL: c.URL, DurationMS: float64(c.Duration.Milliseconds()),
-	}
-	switch {
-	case getenv("GITHUB_ACTIONS") == "true":
-		r.Source = firstOf(r.Source, ci.SourceGitHub)
-		r.Name = firstOf(r.Name, getenv("GITHUB_WORKFLOW"))
-		r.Ref = firstOf(r.Ref, getenv("GITHUB_REF_NAME"))
-		r.Commit = firstOf(r.Commit, getenv("GITHUB_SHA"))
-		if server, repo, run := getenv("GITHUB_SERVER_URL"), getenv("GITHUB_REPOSITORY"), getenv("GITHUB_RUN_ID"); server != "" && repo != "" && run != "" {
-			r.URL = firstOf(r.URL, server+"/"+repo+"/actions/runs/"+run)
-		}
-	case getenv("GITLAB_CI") == "true":
-		r.Source = firstOf(r.Source, ci.SourceGitLab)
-		r.Name = firstOf(r.Name, getenv("CI_JOB_NAME"))
-		r.Ref = firstOf(r.Ref, getenv("CI_COMMIT_REF_NAME"))
-		r.Commit = firstOf(r.Commit, getenv("CI_COMMIT_SHA"))
-		r.URL = firstOf(r.URL, getenv("CI_JOB_URL"))
-	}
-	r.Source = firstOf(r.Source, ci.SourceCustom)
-	for _, f := range c.Failure {
-		name, message, _ := strings.Cut(f, "=")
-		r.Failures = append(r.Failures, ci.Failure{Name: name, Message: message})
-	}
-	return r
-}
-
-func firstOf(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
 }

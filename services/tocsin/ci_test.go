@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/service"
+)
+
+const (
+	passedReport = `<testsuite name="s"><testcase classname="S" name="a" time="1"/><testcase classname="S" name="b" time="1"/></testsuite>`
+	failedReport = `<testsuite name="s"><testcase classname="S" name="c"><failure message="want 3, got 4"/></testcase></testsuite>`
+	goRun        = `{"Action":"output","Package":"a","Test":"TestX","Output":"    x_test.go:3: no\n"}` + "\n" +
+		`{"Action":"fail","Package":"a","Test":"TestX"}` + "\n" + `{"Action":"fail","Package":"a"}` + "\n"
+)
+
+// intake is what was posted, and the URL to post it to.
+func intake(t *testing.T) (url string, posted func() []ci.Result) {
+	t.Helper()
+	var all []ci.Result
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body bytes.Buffer
+		if _, err := body.ReadFrom(r.Body); err != nil {
+			t.Error(err)
+		}
+		result, err := ci.Decode(body.Bytes())
+		if err != nil || r.URL.Path != "/ci-result" {
+			t.Errorf("%s: %v: %s", r.URL, err, body.String())
+		}
+		all = append(all, result)
+		_, _ = w.Write([]byte(`{"ok":true}`))
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, func() []ci.Result { return all }
+}
+
+func TestCI(t *testing.T) {
+	for _, name := range []string{"GITHUB_ACTIONS", "GITLAB_CI"} {
+		t.Setenv(name, "")
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{"a.xml": passedReport, "b.xml": failedReport, "[c].xml": passedReport, "broken.txt": "<html/>"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "d.xml"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for name, c := range map[string]struct {
+		ciCommand
+		stdin   string
+		posted  string // status: summary (failures)
+		fails   string
+		misused bool
+		log     string
+	}{
+		"by flags":               {ciCommand: ciCommand{Status: "success", Summary: "all of them"}, posted: "success: all of them (0)"},
+		"by flags, ends with 1":  {ciCommand: ciCommand{Status: "failure", Summary: "one", ExitCode: true}, posted: "failure: one (0)", fails: "the result is failure: one"},
+		"a report":               {ciCommand: ciCommand{JUnit: []string{at("a.xml")}, ExitCode: true}, posted: "success: 2 tests passed (0)"},
+		"a pattern":              {ciCommand: ciCommand{JUnit: []string{at("*.xml")}}, posted: "failure: 4 tests passed, 1 failed (1)"},
+		"several, one twice":     {ciCommand: ciCommand{JUnit: []string{at("a.xml"), at("a*")}, Files: []string{at("b.xml")}}, posted: "failure: 2 tests passed, 1 failed (1)"},
+		"a name like a pattern":  {ciCommand: ciCommand{JUnit: []string{at("[c].xml")}}, posted: "success: 2 tests passed (0)"},
+		"what the flags say":     {ciCommand: ciCommand{JUnit: []string{at("b.xml")}, Status: "error", Summary: "mine", Failure: []string{"lint=no"}}, posted: "error: mine (2)"},
+		"a run of go test":       {ciCommand: ciCommand{GoTest: true, ExitCode: true}, stdin: goRun, posted: "failure: 1 test failed (1)", fails: "the result is failure: 1 test failed", log: "    x_test.go:3: no\n"},
+		"go test did not start":  {ciCommand: ciCommand{GoTest: true}, posted: "error: 1 error (1)"},
+		"nothing at all":         {fails: "give --status=S, --junit=FILE or --gotest", misused: true},
+		"both":                   {ciCommand: ciCommand{JUnit: []string{at("a.xml")}, GoTest: true}, fails: "--junit and --gotest", misused: true},
+		"files without --junit":  {ciCommand: ciCommand{Status: "success", Files: []string{"x"}}, fails: "unexpected argument x", misused: true},
+		"another status":         {ciCommand: ciCommand{Status: "done"}, fails: "status must be one of success, failure, error", misused: true},
+		"another source":         {ciCommand: ciCommand{GoTest: true, Source: "jenkins"}, fails: "source must be one of", misused: true},
+		"no match":               {ciCommand: ciCommand{JUnit: []string{at("*.json")}}, fails: "*.json: no file matches", misused: true},
+		"a pattern that is none": {ciCommand: ciCommand{JUnit: []string{at("[")}}, fails: "syntax error in pattern", misused: true},
+		"no such file":           {ciCommand: ciCommand{JUnit: []string{at("x.xml")}}, fails: "x.xml: there is no such file", misused: true},
+		"a folder":               {ciCommand: ciCommand{JUnit: []string{at("d.xml")}}, fails: "is a directory"},
+		"another format":         {ciCommand: ciCommand{JUnit: []string{at("broken.txt")}}, fails: "broken.txt: the root element is"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, posted := intake(t)
+			c.IngestURL = url
+			var out bytes.Buffer
+			err := c.Run(t.Context(), service.Env{StateDir: dir, Stdin: strings.NewReader(c.stdin), Stdout: &out})
+			if (err != nil) != (c.fails != "") || err != nil && !strings.Contains(err.Error(), c.fails) || errors.Is(err, service.ErrUsage) != c.misused {
+				t.Fatalf("%v", err)
+			}
+			got := ""
+			if all := posted(); len(all) == 1 {
+				got = fmt.Sprintf("%s: %s (%d)", all[0].Status, all[0].Summary, len(all[0].Failures))
+			}
+			if got != c.posted {
+				t.Errorf("posted %q", got)
+			}
+			status, _, _ := strings.Cut(c.posted, ":")
+			if c.posted != "" && out.String() != c.log+"posted "+status+" of this run to "+url+"\n" {
+				t.Errorf("said %q", out.String())
+			}
+		})
+	}
+}
+
+// TestInterrupted: a run that never ends doesn't hold the command up.
+func TestInterrupted(t *testing.T) {
+	in, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = in.Close(), w.Close() }()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := ciCommand{GoTest: true, IngestURL: "http://127.0.0.1:1"}
+	if err := c.Run(ctx, service.Env{Stdin: in, Stdout: &bytes.Buffer{}}); err == nil || !strings.Contains(err.Error(), "interrupted") {
+		t.Fatal(err)
+	}
+}
+
+func TestFit(t *testing.T) {
+	failures := func(n, size int) (all []ci.Failure) {
+		for i := range n {
+			all = append(all, ci.Failure{Name: fmt.Sprintf("t%d", i), Message: strings.Repeat("é", size)})
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		failures []ci.Failure
+		kept     int // failures
+		message  int // characters of the first one's message
+		summary  string
+	}{
+		"small":          {failures(3, 100), 3, 100, "sum"},
+		"long messages":  {failures(100, 8000), 100, 2000, "sum"},
+		"many":           {failures(1000, 3000), 1000, 80, "sum"},
+		"more than many": {failures(9000, 200), 3796, 80, "sum; 5204 of 9000 failures are left out"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body, r, err := fit(ci.Result{Status: "failure", Summary: "sum", Failures: c.failures})
+			if err != nil || len(body) > maxBody || !json.Valid(body) {
+				t.Fatalf("%d bytes, %v", len(body), err)
+			}
+			if got := len([]rune(r.Failures[0].Message)); len(r.Failures) != c.kept || got != c.message || r.Summary != c.summary {
+				t.Errorf("%d failures, the first of %d characters: %s", len(r.Failures), got, r.Summary)
+			}
+		})
+	}
+	if _, _, err := fit(ci.Result{Summary: strings.Repeat("x", 1<<20)}); !errors.Is(err, service.ErrUsage) {
+		t.Error(err)
+	}
+	// A secret at the place of the cut is masked before.
+	secret := "ghp_" + strings.Repeat("a1B2", 9)
+	f := failures(2000, 2000)
+	f[0].Message = strings.Repeat("x", 480) + " " + secret
+	if body, _, err := fit(ci.Result{Failures: f}); err != nil || bytes.Contains(body, []byte("ghp_")) {
+		t.Error("half a secret is left")
+	}
+}
