@@ -66,11 +66,13 @@ func (h *handler) table() []route {
 		{path: pathGitHub, method: http.MethodPost, serve: h.github, proven: h.githubMay},
 		{path: pathGitLab, method: http.MethodPost, serve: h.gitlab, proven: h.gitlabMay},
 		h.alertmanagerRoute(),
+		h.reportRoute(),
 		{path: pathHealth, method: http.MethodGet, serve: func(*http.Request) reply { return okReply() }},
 		{path: pathReady, method: http.MethodGet, serve: h.ready},
 		{path: pathMetrics, method: http.MethodGet, page: h.metrics.page},
 		{path: pathScript, method: http.MethodGet, page: script.Handler(), pages: allPages},
 	}
+	table = append(table, h.sentryRoutes()...)
 	return append(table, h.otlpRoutes()...)
 }
 

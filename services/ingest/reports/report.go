@@ -88,7 +88,7 @@ func (d *decoding) report(r *report) {
 		e.URL = string(b.Referrer) // the report's own is that of the request
 	case "deprecation", "intervention":
 		e.Kind, e.Log = telemetry.KindLog, &telemetry.Log{
-			Level: telemetry.LevelWarn, Message: first(b.Message, b.ID, r.Type), Source: b.place.String(),
+			Level: telemetry.LevelWarn, Message: first(b.Message, b.ID, r.Type), Source: b.String(),
 			Args: []any{map[string]any{"report": string(r.Type), "id": string(b.ID)}},
 		}
 	case "crash":

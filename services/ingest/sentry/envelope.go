@@ -54,10 +54,21 @@ func (d *decoding) open(data []byte) (*items, error) {
 	if err := d.decode(line, loose.NewObject(&d.header)); err != nil {
 		return nil, fmt.Errorf("the envelope's header: %w", err)
 	}
-	if u, err := url.Parse(string(d.header.DSN)); err == nil && u.User != nil {
-		d.out.DSNKey = u.User.Username()
-	}
 	return &items{d: d, rest: rest}, nil
+}
+
+// KeyOf is the public key of the DSN in an envelope's header, or empty. It is
+// there where the SDK sends through a tunnel, and in what some always send.
+func KeyOf(data []byte) string {
+	d := newDecoding(Sender{})
+	if _, err := d.open(data); err != nil {
+		return ""
+	}
+	u, err := url.Parse(string(d.header.DSN))
+	if err != nil || u.User == nil {
+		return ""
+	}
+	return u.User.Username()
 }
 
 // next reads an item. Empty lines between items are skipped.

@@ -130,9 +130,15 @@ func TestID(t *testing.T) {
 			}
 		})
 	}
-	d, err := Sender{}.Envelope([]byte(`{"dsn":"http://k3y@127.0.0.1:7400/1"}`))
-	if err != nil || d.DSNKey != "k3y" {
-		t.Errorf("key %q, %v", d.DSNKey, err)
+}
+
+func TestKeyOf(t *testing.T) {
+	for envelope, want := range map[string]string{
+		"{\"dsn\":\"http://k3y@127.0.0.1:7400/1\"}\n{}\n": "k3y", `{"dsn":"http://127.0.0.1/1"}`: "", `{"dsn":"%"}`: "", `{}`: "", ``: "", `[]`: "", `{"dsn":7}`: "",
+	} {
+		if got := KeyOf([]byte(envelope)); got != want {
+			t.Errorf("%s: %q", envelope, got)
+		}
 	}
 }
 

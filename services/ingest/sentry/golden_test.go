@@ -56,10 +56,9 @@ func TestSDKs(t *testing.T) {
 				if err := out.Encode(struct {
 					File    string            `json:"file"`
 					ID      string            `json:"id,omitempty"`
-					Key     string            `json:"dsn_key,omitempty"`
 					Events  []telemetry.Event `json:"events,omitempty"`
 					Ignored map[string]int    `json:"ignored,omitempty"`
-				}{filepath.Base(file), d.ID, d.DSNKey, d.Events, d.Ignored}); err != nil {
+				}{filepath.Base(file), d.ID, d.Events, d.Ignored}); err != nil {
 					t.Fatal(err)
 				}
 			}

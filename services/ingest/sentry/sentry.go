@@ -49,9 +49,6 @@ type Decoded struct {
 	Events []telemetry.Event
 	// ID is the event's id that the SDK wants to hear again, or empty.
 	ID string
-	// DSNKey is the public key of the DSN in the envelope's header, which is
-	// there where the SDK sends through a tunnel.
-	DSNKey string
 	// Ignored counts the items that nothing was made of, by their type.
 	// Its keys are few: what is no known type is counted as other.
 	Ignored map[string]int

@@ -1,0 +1,40 @@
+package ingest
+
+import (
+	"encoding/binary"
+	"strings"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/services/ingest/sentry"
+)
+
+func TestRemembered(t *testing.T) {
+	key := func(n int) (k sentry.Key) {
+		binary.LittleEndian.PutUint64(k[:], uint64(n))
+		return k
+	}
+	const room = 100
+	r := newRemembered(room * rememberedEntry)
+	for n := range 1000 {
+		if !r.Keep(key(n), "") || r.Keep(key(n), "other") {
+			t.Fatalf("entry %d", n)
+		}
+		for _, back := range []int{0, 1, room - 1} {
+			if _, known := r.Recall(key(max(n-back, 0))); !known {
+				t.Fatalf("of %d entries, the one %d before the last is forgotten", n+1, back)
+			}
+		}
+		if len(r.younger)+len(r.older) > 2*room {
+			t.Fatalf("%d entries", len(r.younger)+len(r.older))
+		}
+	}
+	if _, known := r.Recall(key(1)); known {
+		t.Error("nothing is forgotten")
+	}
+	for n := range 10 {
+		r.Keep(key(2000+n), strings.Repeat("x", room*rememberedEntry/2))
+	}
+	if text, known := r.Recall(key(2009)); !known || len(r.younger)+len(r.older) > 2 || len(text) != room*rememberedEntry/2 {
+		t.Errorf("%d entries of half the room each", len(r.younger)+len(r.older))
+	}
+}

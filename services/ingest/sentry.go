@@ -1,0 +1,78 @@
+package ingest
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/tocsin-bus/tocsin/services/ingest/sentry"
+)
+
+// Where the SDKs of Sentry send to, with the DSN http://KEY@HOST/PROJECT. A slash
+// at the end may be missing.
+const (
+	pathEnvelope = "/api/" + projectMark + "/envelope/"
+	pathStore    = "/api/" + projectMark + "/store/"
+)
+
+// sentryBodies may be called anything: browsers say text/plain, so that they
+// need not ask first, and the SDK for Node says nothing.
+var sentryBodies = dialect{packed: true}
+
+// sentryRoutes are the paths of the SDKs. The pages of this machine may send
+// there.
+func (h *handler) sentryRoutes() []route {
+	told := newRemembered(rememberedBytes)
+	at := func(path string, decode func(sentry.Sender, []byte) (sentry.Decoded, error)) route {
+		return route{
+			path: path, method: http.MethodPost, pages: localPages, proven: h.sentryMay,
+			serve: func(r *http.Request) reply { return h.sentry(r, told, decode) },
+		}
+	}
+	return []route{at(pathEnvelope, sentry.Sender.Envelope), at(pathStore, sentry.Sender.Store)}
+}
+
+// sentryMay lets in what has the token, as a bearer or as the key of its DSN. One
+// without either may have its DSN in the envelope, and is looked at later.
+func (h *handler) sentryMay(r *http.Request) bool {
+	key := sentryKey(r)
+	return h.authorized(r) || key == "" || same(key, h.token)
+}
+
+// sentryKey is the public key of the DSN that a request names, or empty.
+func sentryKey(r *http.Request) string {
+	for _, header := range []string{"X-Sentry-Auth", "Authorization"} {
+		scheme, fields, _ := strings.Cut(strings.TrimSpace(r.Header.Get(header)), " ")
+		if !strings.EqualFold(scheme, "Sentry") {
+			continue
+		}
+		for field := range strings.SplitSeq(fields, ",") {
+			if name, value, _ := strings.Cut(strings.TrimSpace(field), "="); name == "sentry_key" {
+				return value
+			}
+		}
+	}
+	return r.URL.Query().Get("sentry_key")
+}
+
+// sentry takes what an SDK sends. The answer names the event, as SDKs expect it.
+func (h *handler) sentry(r *http.Request, told sentry.Memory, decode func(sentry.Sender, []byte) (sentry.Decoded, error)) reply {
+	proven := h.authorized(r) || sentryKey(r) != "" // which was looked at
+	return h.takeEvents(r, sentryBodies, func(_ string, data []byte) (found, error) {
+		if !proven && !same(sentry.KeyOf(data), h.token) {
+			return found{}, refusal{unproven("a token is required: its DSN must be http://TOKEN@HOST/PROJECT with the value of TOCSIN_TOKEN")}
+		}
+		in, err := decode(sentry.Sender{Project: r.PathValue("project"), Memory: told}, data)
+		if err != nil {
+			return found{}, err
+		}
+		ignored := 0
+		for _, n := range in.Ignored {
+			ignored += n
+		}
+		answer := reply{status: http.StatusOK, body: []byte(`{}`)}
+		if in.ID != "" { // it is hexadecimal
+			answer.body = []byte(`{"id":"` + in.ID + `"}`)
+		}
+		return found{events: in.Events, checked: true, leftOut: ignored, answer: &answer}, nil
+	})
+}
