@@ -50,11 +50,32 @@ func Decode(event string, payload []byte) (result ci.Result, ignored string, err
 	if err := foreign.CheckJSON(payload, maxParts); err != nil {
 		return ci.Result{}, "", err
 	}
+	if action, err := actionOf(payload); err != nil {
+		return ci.Result{}, "", fmt.Errorf("the payload of %s: %w", event, err)
+	} else if action != completed {
+		return ci.Result{}, fmt.Sprintf("%s %s: only %s has an outcome", event, action, completed), nil
+	}
 	parsed, err := github.ParseWebHook(event, payload)
 	if err != nil {
 		return ci.Result{}, "", fmt.Errorf("the payload of %s: %w", event, parseError(err))
 	}
 	return decode(event, parsed)
+}
+
+// actionOf is what happened to the run. It is looked at before the rest is: the
+// library refuses some payloads that GitHub documents, and none of these are of
+// runs that are completed.
+func actionOf(payload []byte) (string, error) {
+	var e struct {
+		Action string `json:"action"`
+	}
+	switch err := json.Unmarshal(payload, &e); {
+	case err != nil:
+		return "", parseError(err)
+	case e.Action == "":
+		return "", errors.New("action is missing: results have " + completed)
+	}
+	return e.Action, nil
 }
 
 // parseError names the field and not the structs of the library.
@@ -74,30 +95,26 @@ func parseError(err error) error {
 }
 
 func decode(event string, parsed any) (ci.Result, string, error) {
-	var action, conclusion string
+	var conclusion string
 	var present bool
 	var result func() ci.Result
 	switch e := parsed.(type) {
 	case *github.WorkflowRunEvent:
-		action, conclusion, present = e.GetAction(), e.GetWorkflowRun().GetConclusion(), e.WorkflowRun != nil
+		conclusion, present = e.GetWorkflowRun().GetConclusion(), e.WorkflowRun != nil
 		result = func() ci.Result { return workflowRun(e) }
 	case *github.WorkflowJobEvent:
-		action, conclusion, present = e.GetAction(), e.GetWorkflowJob().GetConclusion(), e.WorkflowJob != nil
+		conclusion, present = e.GetWorkflowJob().GetConclusion(), e.WorkflowJob != nil
 		result = func() ci.Result { return workflowJob(e) }
 	case *github.CheckRunEvent:
-		action, conclusion, present = e.GetAction(), e.GetCheckRun().GetConclusion(), e.CheckRun != nil
+		conclusion, present = e.GetCheckRun().GetConclusion(), e.CheckRun != nil
 		result = func() ci.Result { return checkRun(e) }
 	case *github.CheckSuiteEvent:
-		action, conclusion, present = e.GetAction(), e.GetCheckSuite().GetConclusion(), e.CheckSuite != nil
+		conclusion, present = e.GetCheckSuite().GetConclusion(), e.CheckSuite != nil
 		result = func() ci.Result { return checkSuite(e) }
 	default:
 		return ci.Result{}, "", fmt.Errorf("event %s: the payload is that of another event", event)
 	}
 	switch {
-	case action == "":
-		return ci.Result{}, "", fmt.Errorf("action is missing from the payload of %s: results have %s", event, completed)
-	case action != completed:
-		return ci.Result{}, fmt.Sprintf("%s %s: only %s has an outcome", event, action, completed), nil
 	case !present:
 		return ci.Result{}, "", fmt.Errorf("%s is missing: it must be an object", event)
 	case conclusion == "": // GitHub documents such a payload
