@@ -27,9 +27,10 @@ const (
 	HeaderKey = "Idempotency-Key"
 )
 
-// maxParts is how many objects and lists a payload may hold: a pipeline has
-// about six a job, and a struct of the library takes up to 1 KB for each.
-const maxParts = 50_000
+// maxParts is how many objects and lists a payload may hold. A pipeline has
+// about six a job, so a body is too large before that; a list of empty jobs takes
+// 2 KB for each as structs of the library.
+const maxParts = 20_000
 
 // Decode reads the payload of an event. Where it is no result, ignored says why
 // not. An error says what is wrong with the payload, or wraps
