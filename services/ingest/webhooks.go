@@ -21,20 +21,21 @@ var (
 	gitlabBodies = dialect{media: []string{typeJSON}}
 )
 
-func signedByGitHub(r *http.Request) bool {
-	return r.Header.Get(github.HeaderSignature) != "" || r.Header.Get(github.HeaderSHA1) != ""
-}
-
-// githubMay lets in what has the token, and what is looked at by its body.
-func (h *handler) githubMay(r *http.Request) bool {
-	return h.hooks.github != "" || signedByGitHub(r) || h.authorized(r)
-}
+// bySender lets in a sender that is looked at by what serves it.
+func bySender(*http.Request) bool { return true }
 
 // github takes a delivery of GitHub. With a secret, the signature is the proof;
-// a signature that can't be looked at is none.
+// a signature that can't be looked at is none. Without both it is as other
+// writes.
 func (h *handler) github(r *http.Request) reply {
-	if h.hooks.github == "" && signedByGitHub(r) {
+	signed := r.Header.Get(github.HeaderSignature) != "" || r.Header.Get(github.HeaderSHA1) != ""
+	switch {
+	case h.hooks.github != "":
+	case signed:
 		return unproven("the delivery is signed, but TOCSIN_GITHUB_WEBHOOK_SECRET is not set: set it to the webhook's secret")
+	case !h.authorized(r):
+		return unproven("a token is required: set TOCSIN_GITHUB_WEBHOOK_SECRET to the webhook's secret, or send Authorization: Bearer with the value of TOCSIN_TOKEN").
+			with("WWW-Authenticate", "Bearer")
 	}
 	return h.takeResult(r, githubBodies, func(media string, data []byte) (outcome, error) {
 		if secret := h.hooks.github; secret != "" {
@@ -51,17 +52,8 @@ func (h *handler) github(r *http.Request) reply {
 	})
 }
 
-func provenByGitLab(r *http.Request) bool {
-	return r.Header.Get(gitlab.HeaderToken) != "" || r.Header.Get(gitlab.HeaderSignature) != ""
-}
-
-// gitlabMay lets in what has the token, and what is looked at by gitlab.
-func (h *handler) gitlabMay(r *http.Request) bool {
-	return h.hooks.gitlabSigning+h.hooks.gitlabToken != "" || provenByGitLab(r) || h.authorized(r)
-}
-
 // gitlab takes a delivery of GitLab. With a signing token, the signature is the
-// proof, else with a secret token that is.
+// proof, else with a secret token that is; without both it is as other writes.
 func (h *handler) gitlab(r *http.Request) reply {
 	switch {
 	case h.hooks.gitlabSigning != "":
@@ -79,8 +71,11 @@ func (h *handler) gitlab(r *http.Request) reply {
 		if err := gitlab.VerifyToken(r.Header.Get(gitlab.HeaderToken), h.hooks.gitlabToken); err != nil {
 			return unproven(err.Error())
 		}
-	case provenByGitLab(r):
+	case r.Header.Get(gitlab.HeaderToken) != "" || r.Header.Get(gitlab.HeaderSignature) != "":
 		return unproven("the delivery has a token or a signature, but neither TOCSIN_GITLAB_SIGNING_TOKEN nor TOCSIN_GITLAB_SECRET_TOKEN is set: set the one that the webhook has")
+	case !h.authorized(r):
+		return unproven("a token is required: set TOCSIN_GITLAB_SIGNING_TOKEN or TOCSIN_GITLAB_SECRET_TOKEN to what the webhook has, or send Authorization: Bearer with the value of TOCSIN_TOKEN").
+			with("WWW-Authenticate", "Bearer")
 	}
 	return h.takeResult(r, gitlabBodies, func(_ string, data []byte) (outcome, error) {
 		return fromGitLab(r, data, gitlab.HeaderKey)
