@@ -37,7 +37,8 @@ func snippet(t *testing.T, file string, into any) {
 // TestActionSnippet runs the README's steps for GitHub Actions as a runner does,
 // in a project whose tests fail.
 func TestActionSnippet(t *testing.T) {
-	needs(t, "bash", "curl", "go", "node")
+	needs(t, "bash", "curl", "go")
+	needsReporter(t)
 	var wf workflow
 	snippet(t, ".github/workflows/", &wf)
 	w, dir := start(t), newProject(t)
@@ -73,7 +74,8 @@ func TestActionSnippet(t *testing.T) {
 
 // TestGitLabSnippet runs the README's jobs for GitLab CI.
 func TestGitLabSnippet(t *testing.T) {
-	needs(t, "bash", "go", "node")
+	needs(t, "bash", "go")
+	needsReporter(t)
 	var jobs map[string]struct {
 		Script      []string
 		AfterScript []string `yaml:"after_script"`
