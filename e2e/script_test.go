@@ -16,15 +16,14 @@ import (
 // TestScriptTellsOfAPage: all that goes on in a page comes to an agent, from a
 // page that is closed as soon as it has happened.
 func TestScriptTellsOfAPage(t *testing.T) {
-	browser := startBrowser(t)
+	s := newSite(t)
 	w := &witness{world: start(t)}
 	needsScript(t, w.bus.IngestURL)
-	s := newSite(t)
 	s.pages["/cart"] = tag(w.bus.IngestURL, "web") + shop + `<script>function pay() { throw new TypeError("the card is gone") }</script>`
 	s.policies["/cart"] = "img-src 'self'"
 	closedPort := fmt.Sprintf("http://127.0.0.1:%d/nobody", freePort(t))
 
-	tab, closeTab := open(t, browser, s.url+"/cart?token=abc123secret")
+	tab := s.open(t, "/cart?token=abc123secret")
 	eval[bool](t, tab, `new Promise(done => {
 		const box = document.createElement("p");
 		box.style.height = "300px";
@@ -34,13 +33,9 @@ func TestScriptTellsOfAPage(t *testing.T) {
 		}, 100));
 	})`)
 	for range 3 {
-		if err := chromedp.Do(tab, chromedp.Click(chromedp.CSS("#buy b"))); err != nil {
-			t.Fatal(err)
-		}
+		tab.do(t, chromedp.Click(chromedp.CSS("#buy b")))
 	}
-	if err := chromedp.Do(tab, chromedp.Click(chromedp.CSS("#order .send"))); err != nil {
-		t.Fatal(err)
-	}
+	tab.do(t, chromedp.Click(chromedp.CSS("#order .send")))
 	eval[bool](t, tab, `(async () => {
 		history.pushState({}, "", "/checkout?step=2");
 		setTimeout(pay);
@@ -68,7 +63,7 @@ func TestScriptTellsOfAPage(t *testing.T) {
 		await gone;
 		return true;
 	})()`)
-	closeTab()
+	tab.close()
 
 	requests := w.stored(t, "network", "web", func(all []telemetry.Event) bool { return asked(all, "/nobody?xhr") != nil })
 	for _, tt := range []struct {
@@ -133,18 +128,16 @@ func TestScriptTellsOfAPage(t *testing.T) {
 // TestScriptOfAPageThatEndsAtOnce: what happened last is told, whether a person
 // closes the tab or the page goes elsewhere by itself.
 func TestScriptOfAPageThatEndsAtOnce(t *testing.T) {
-	browser := startBrowser(t)
+	s := newSite(t)
 	w := &witness{world: start(t)}
 	needsScript(t, w.bus.IngestURL)
-	s := newSite(t)
 	s.pages["/short"] = tag(w.bus.IngestURL, "short") + `<p>hi</p><script>throw new Error("closed at once")</script>`
 	s.pages["/leaving"] = tag(w.bus.IngestURL, "leaving") + `<p>hi</p><script>
 		onload = () => setTimeout(() => { location.href = "/elsewhere"; throw new Error("left at once") })</script>`
 	s.pages["/elsewhere"] = "elsewhere"
 
-	_, closeTab := open(t, browser, s.url+"/short")
-	closeTab()
-	open(t, browser, s.url+"/leaving")
+	s.open(t, "/short").close()
+	s.open(t, "/leaving")
 	for app, message := range map[string]string{"short": "closed at once", "leaving": "left at once"} {
 		w.stored(t, "logs", app, func(all []telemetry.Event) bool { return logged(all, message) != nil })
 		w.stored(t, "vitals", app, func(all []telemetry.Event) bool { return len(all) == 1 })
@@ -154,22 +147,24 @@ func TestScriptOfAPageThatEndsAtOnce(t *testing.T) {
 // TestScriptTags: the script finds itself however it was loaded, and is there
 // once.
 func TestScriptTags(t *testing.T) {
-	browser := startBrowser(t)
+	s := newSite(t)
 	w := &witness{world: start(t)}
 	needsScript(t, w.bus.IngestURL)
-	s := newSite(t)
 	src := w.bus.IngestURL + "/tocsin.js"
-	for app, page := range map[string]string{
+	pages := map[string]string{
 		"async":    `<script async src="%s" data-app="async"></script>`,
 		"defer":    `<script defer src="%s" data-app="defer"></script>`,
 		"module":   `<script type="module" src="%s" data-app="module"></script>`,
 		"injected": `<script>{const s = document.createElement("script"); s.src = "%s"; s.dataset.app = "injected"; document.head.append(s)}</script>`,
 		"twice":    `<script src="%[1]s" data-app="twice"></script><script src="%[1]s?again" data-app="twice"></script>`,
 		"endpoint": `<script src="%s" data-app="endpoint" data-endpoint="` + strings.Replace(w.bus.IngestURL, "127.0.0.1", "localhost", 1) + `"></script>`,
-	} {
+	}
+	for app, page := range pages {
 		s.pages["/"+app] = fmt.Sprintf(page, src)
-		tab, _ := open(t, browser, s.url+"/"+app)
+		tab := s.open(t, "/"+app)
 		eval[bool](t, tab, `new Promise(done => { console.error("hello"); setTimeout(() => done(true)) })`)
+	}
+	for app := range pages {
 		w.stored(t, "logs", app, func(all []telemetry.Event) bool { return logged(all, "hello") != nil })
 		if all := w.look(t, "logs", app); len(all) != 1 {
 			t.Errorf("%s: %s", app, inJSON(all))
@@ -180,29 +175,26 @@ func TestScriptTags(t *testing.T) {
 // TestScriptWithAToken: the token goes along, also from a page that ends; and a
 // page without it says so, once.
 func TestScriptWithAToken(t *testing.T) {
-	browser := startBrowser(t)
+	s := newSite(t)
 	b, err := upWith(t, "--token=open sesame")
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := &witness{world: &world{bus: b, agent: join(t, b, "e2e")}}
 	needsScript(t, b.IngestURL)
-	s := newSite(t)
 	s.pages["/with"] = fmt.Sprintf(`<script src="%s/tocsin.js" data-app="with" data-token="open sesame"></script>`, b.IngestURL)
 	s.pages["/without"] = tag(b.IngestURL, "without")
 
-	tab, closeTab := open(t, browser, s.url+"/with")
+	tab := s.open(t, "/with")
 	eval[bool](t, tab, `console.error("first"), true`)
 	w.stored(t, "logs", "with", func(all []telemetry.Event) bool { return logged(all, "first") != nil })
 	eval[bool](t, tab, `console.error("last"), true`)
-	closeTab()
+	tab.close()
 	w.stored(t, "logs", "with", func(all []telemetry.Event) bool { return logged(all, "last") != nil })
 
-	tab, _ = open(t, browser, "about:blank")
-	messages := chromedp.Console(tab)
-	if err := chromedp.Do(tab, chromedp.Navigate(s.url+"/without")); err != nil {
-		t.Fatal(err)
-	}
+	tab = s.tab(t)
+	messages := chromedp.Console(tab.ctx)
+	tab.do(t, chromedp.Navigate(s.url+"/without"))
 	eval[bool](t, tab, `console.error("unheard"), true`)
 	for m, err := range messages {
 		if err != nil {
@@ -220,16 +212,15 @@ func TestScriptWithAToken(t *testing.T) {
 // TestScriptWhileTheIntakeIsAway: what a page has to tell waits until the
 // intake is back, and comes once.
 func TestScriptWhileTheIntakeIsAway(t *testing.T) {
-	browser := startBrowser(t)
+	s := newSite(t)
 	dir, addr := t.TempDir(), fmt.Sprintf("--ingest-addr=127.0.0.1:%d", freePort(t))
 	first, err := upIn(t, dir, addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	needsScript(t, first.IngestURL)
-	s := newSite(t)
 	s.pages["/"] = tag(first.IngestURL, "patient") + shop
-	tab, closeTab := open(t, browser, s.url+"/")
+	tab := s.open(t, "/")
 	if err := first.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +244,7 @@ func TestScriptWhileTheIntakeIsAway(t *testing.T) {
 	if count["away 0"] != 1 || count["away 49"] != 1 || count["away 999"] != 0 || len(count) != len(logs) {
 		t.Errorf("%v", count)
 	}
-	closeTab()
+	tab.close()
 }
 
 // TestScriptIsServed: to pages of every site, but not to a name that was bound

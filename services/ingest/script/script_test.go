@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-func ask(t *testing.T, h http.Handler, method string, header ...string) *http.Response {
+func ask(t *testing.T, h http.Handler, method string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequest(method, "/tocsin.js", http.NoBody)
 	for i := 0; i < len(header); i += 2 {
@@ -20,13 +20,13 @@ func ask(t *testing.T, h http.Handler, method string, header ...string) *http.Re
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	return w.Result()
+	return w
 }
 
-func body(t *testing.T, a *http.Response) string {
+func body(t *testing.T, a *httptest.ResponseRecorder) string {
 	t.Helper()
 	var from io.Reader = a.Body
-	if a.Header.Get("Content-Encoding") == "gzip" {
+	if a.Header().Get("Content-Encoding") == "gzip" {
 		var err error
 		if from, err = gzip.NewReader(a.Body); err != nil {
 			t.Fatal(err)
@@ -42,8 +42,8 @@ func body(t *testing.T, a *http.Response) string {
 func TestServe(t *testing.T) {
 	const source = "/* a script */"
 	h := serving([]byte(source))
-	tag := ask(t, h, "GET").Header.Get("Etag")
-	zipped := ask(t, h, "GET", "Accept-Encoding", "gzip").Header.Get("Etag")
+	tag := ask(t, h, "GET").Header().Get("Etag")
+	zipped := ask(t, h, "GET", "Accept-Encoding", "gzip").Header().Get("Etag")
 	if tag == zipped || !strings.HasPrefix(tag, `"`) {
 		t.Fatalf("tags %s and %s", tag, zipped)
 	}
@@ -64,18 +64,18 @@ func TestServe(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := ask(t, h, tt.method, tt.header...)
-			if a.StatusCode != tt.status || a.Header.Get("Content-Encoding") != tt.encoding || body(t, a) != tt.body {
-				t.Errorf("%d %v", a.StatusCode, a.Header)
+			if a.Code != tt.status || a.Header().Get("Content-Encoding") != tt.encoding || body(t, a) != tt.body {
+				t.Errorf("%d %v", a.Code, a.Header())
 			}
 			for name, want := range map[string]string{
 				"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "cross-origin",
 				"Access-Control-Allow-Origin": "*", "Cache-Control": "no-cache", "Vary": "Accept-Encoding",
 			} {
-				if got := a.Header.Get(name); got != want {
+				if got := a.Header().Get(name); got != want {
 					t.Errorf("%s is %q, want %q", name, got, want)
 				}
 			}
-			if got := a.Header.Get("Content-Type"); tt.status == 200 && got != "text/javascript; charset=utf-8" {
+			if got := a.Header().Get("Content-Type"); tt.status == 200 && got != "text/javascript; charset=utf-8" {
 				t.Errorf("Content-Type is %q", got)
 			}
 		})
@@ -85,8 +85,8 @@ func TestServe(t *testing.T) {
 // TestWithout: a binary that was built without Node says how to get the script.
 func TestWithout(t *testing.T) {
 	a := ask(t, serving(nil), "GET")
-	if text := body(t, a); a.StatusCode != 503 || !strings.Contains(text, "make build") || !strings.Contains(text, "Node") {
-		t.Errorf("%d %s", a.StatusCode, text)
+	if text := body(t, a); a.Code != http.StatusServiceUnavailable || !strings.Contains(text, "make build") || !strings.Contains(text, "Node") {
+		t.Errorf("%d %s", a.Code, text)
 	}
 }
 

@@ -26,22 +26,22 @@ export function watchActions(reporter: Reporter): void {
 
 function watchNavigation(reporter: Reporter): void {
   let last = location.href;
-  const moved = (): void => {
+  const moved = (replaced: boolean): void => {
     if (location.href === last) return;
     last = location.href;
-    reporter.tell('action', () => ({ type: 'navigate', target: clip(route(location), MAX_NAME) }));
+    if (!replaced) reporter.tell('action', () => ({ type: 'navigate', target: clip(route(location), MAX_NAME) }));
   };
-  listen(window, 'popstate', moved);
-  listen(window, 'hashchange', moved);
-  wrap(History.prototype, 'pushState', (original) => {
-    const { method } = {
-      method(this: unknown, ...args: unknown[]): unknown {
-        const answer = call(original, this, args);
-        run(moved);
-        return answer;
-      },
-    };
-    return method;
+  const { navigation } = window as { navigation?: EventTarget };
+  if (navigation) {
+    listen(navigation, 'currententrychange', (e) => moved((e as { navigationType?: string }).navigationType === 'replace'));
+    return;
+  }
+  listen(window, 'popstate', () => moved(false));
+  listen(window, 'hashchange', () => moved(false));
+  wrap(History.prototype, 'pushState', (original) => (_, self, args) => {
+    const answer = call(original, self, args);
+    run(() => moved(false));
+    return answer;
   });
 }
 

@@ -14,14 +14,9 @@ export function watchConsole(reporter: Reporter, stacks: Stacks): void {
   watch('warn');
 
   function watch(level: Log['level']): void {
-    wrap(console, level, (original) => {
-      const { method } = {
-        method(this: unknown, ...args: unknown[]): unknown {
-          reporter.tell('log', () => line(level, args, stacks));
-          return call(original, this, args);
-        },
-      };
-      return method;
+    wrap(console, level, (original) => (_, self, args) => {
+      reporter.tell('log', () => line(level, args, stacks));
+      return call(original, self, args);
     });
   }
 }

@@ -2,6 +2,7 @@
 // intake refuses a whole batch for one wrong event, so what is not surely valid
 // is not made into one.
 
+import { read } from './guard.ts';
 import type { Json, JsonObject } from './json.ts';
 
 /** Bounds of texts, in bytes as JSON. Together they keep an event well below MAX_BATCH. */
@@ -75,7 +76,7 @@ export function toEvent<K extends Kind>(kind: K, payload: Payloads[K], origin: O
     kind,
     app: origin.app,
     session: origin.session,
-    time: new Date(time).toISOString(),
+    time: read(() => new Date(time).toISOString()), // else the time of arrival
     url: url || undefined,
     [kind]: { ...payload } as unknown as JsonObject,
   };

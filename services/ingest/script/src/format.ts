@@ -7,6 +7,7 @@ import { clip } from './text.ts';
 import { inline, plain } from './value.ts';
 
 const MAX_SHOWN = 20;
+const MAX_INLINE = 256; // bytes of an object within a message: its arguments say more
 
 /** The arguments as one line, with the directives of the first one filled in: %s %d %i %f %o %O %j, and %c gone. */
 export function message(args: readonly unknown[]): string {
@@ -18,13 +19,17 @@ export function message(args: readonly unknown[]): string {
       if (directive === '%%') return '%';
       if (used >= args.length || used >= MAX_SHOWN) return directive;
       const value = args[used++];
-      return directive === '%c' ? '' : inline(value, MAX_ARGS);
+      return directive === '%c' ? '' : show(value);
     });
   }
   for (; used < args.length && used < MAX_SHOWN; used++) {
-    text += (used ? ' ' : '') + inline(args[used], MAX_ARGS);
+    text += (used ? ' ' : '') + show(args[used]);
   }
   return clip(text, MAX_MESSAGE);
+}
+
+function show(value: unknown): string {
+  return inline(value, typeof value === 'string' ? MAX_MESSAGE : MAX_INLINE);
 }
 
 /** The arguments, unless they say no more than the message. */

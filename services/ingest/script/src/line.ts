@@ -22,11 +22,14 @@ export function openLine(config: Config, warn: (text: string) => void): Line {
   let warned = false;
 
   async function outcome(answer: Response): Promise<Outcome> {
+    // Until all of it has been read, a request counts towards what a browser
+    // keeps alive, and there would be no room for the next.
+    const text = await answer.text();
     if (answer.ok || answer.type === 'opaque') return 'done';
     if (RETRY.indexOf(answer.status) >= 0) return 1000 * (Number(answer.headers.get('Retry-After')) || 0);
     if (!warned) {
       warned = true;
-      warn(`tocsin.js: ${config.endpoint} answers ${answer.status}: ${(await answer.text()).slice(0, 500)}`);
+      warn(`tocsin.js: ${config.endpoint} answers ${answer.status}: ${text.slice(0, 500)}`);
     }
     return 'done';
   }

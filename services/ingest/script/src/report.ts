@@ -26,7 +26,7 @@ export class Reporter {
    * costs most, is not called. It is not called either when the page's code,
    * run by make, comes back here. make returns undefined for what is no event.
    */
-  tell<K extends Kind>(kind: K, make: () => Payloads[K] | undefined, page = location.href): void {
+  tell<K extends Kind>(kind: K, make: () => Payloads[K] | undefined, page?: string): void {
     if (this.reporting) return;
     this.reporting = true;
     try {
@@ -37,7 +37,7 @@ export class Reporter {
           return;
         }
         const payload = make();
-        if (payload) this.sender.add(this.encode(kind, payload, page));
+        if (payload) this.sender.add(this.encode(kind, payload, page ?? location.href));
       });
     } finally {
       this.reporting = false;

@@ -1,41 +1,34 @@
-// Puts a function of ours where one of the browser's is, such that a page that
-// looks doesn't see much of a difference.
+// Puts a function of ours in front of one of the browser's.
 
 import { run } from './guard.ts';
 
-type Callable = (this: never, ...args: never[]) => unknown;
+export type Callable = (...args: never[]) => unknown;
 
-/** Calls a function with the receiver and the arguments that a wrapper got. Taken before a page can replace it. */
-export const call: (f: Callable, receiver: unknown, args: readonly unknown[]) => unknown = Reflect.apply as never;
+/** What gets the calls of a wrapped function. */
+export type Apply = (original: Callable, self: unknown, args: unknown[]) => unknown;
+
+/** Calls a function with the receiver and the arguments that it was meant for. */
+export const call: (f: Callable, self: unknown, args: readonly unknown[]) => unknown = Reflect.apply as never;
+
+const BrowserProxy = Proxy;
 
 /**
- * Replaces a method. What make returns gets what callers pass, and must call
- * the original. Where the page has frozen the owner, nothing is replaced.
+ * Replaces a method by a proxy of itself, so that it looks as before: name,
+ * length and whatever a page or a library has put on it. What make returns gets
+ * each call, and must pass it on to the original. Where the page has frozen the
+ * owner, nothing is replaced.
  */
-export function wrap(owner: object, name: string, make: (original: Callable) => Callable): void {
+export function wrap(owner: object, name: string, make: (original: Callable) => Apply): void {
   run(() => {
     const before = Object.getOwnPropertyDescriptor(owner, name);
     const original = (owner as Record<string, unknown>)[name];
     if (typeof original !== 'function' || (before && !before.configurable && !before.writable)) return;
-    const wrapper = make(original as Callable);
-    disguise(wrapper, original);
+    const apply = make(original as Callable);
     Object.defineProperty(owner, name, {
-      value: wrapper,
+      value: new BrowserProxy(original, { apply }),
       writable: true,
       configurable: before ? before.configurable === true : true,
       enumerable: before ? before.enumerable === true : true,
     });
   });
-}
-
-/** Gives the wrapper the name, length, text and whatever else the original has. */
-function disguise(wrapper: Callable, original: object): void {
-  const text = { value: () => Function.prototype.toString.call(original), writable: true, configurable: true };
-  Object.defineProperty(wrapper, 'toString', text);
-  for (const key of Reflect.ownKeys(original)) {
-    const property = Object.getOwnPropertyDescriptor(original, key);
-    if (key !== 'prototype' && key !== 'arguments' && key !== 'caller' && property) {
-      run(() => Object.defineProperty(wrapper, key, property));
-    }
-  }
 }

@@ -1,60 +1,39 @@
-// Watches XMLHttpRequest.
+// Watches XMLHttpRequest, by its events. Of requests for which a page stands
+// still only those are seen that were answered.
 
 import { run } from './guard.ts';
 import type { Request, Requests } from './request.ts';
 import { call, wrap } from './wrap.ts';
 
-const OPENED = 1;
+const EVENTS = ['loadstart', 'load', 'error', 'timeout', 'abort'];
 
 export function watchXHR(requests: Requests): void {
-  const opened = new WeakMap<object, { method: unknown; url: unknown }>();
+  const watched = new WeakMap<XMLHttpRequest, { method: unknown; url: unknown; begun?: Request | undefined }>();
 
-  wrap(XMLHttpRequest.prototype, 'open', (original) => {
-    const { method } = {
-      method(this: XMLHttpRequest, ...args: unknown[]): unknown {
-        const answer = call(original, this, args);
-        run(() => opened.set(this, { method: args[0], url: args[1] }));
-        return answer;
-      },
-    };
-    return method;
+  wrap(XMLHttpRequest.prototype, 'open', (original) => (_, self, args) => {
+    const answer = call(original, self, args);
+    run(() => {
+      const xhr = self as XMLHttpRequest;
+      const [method, url] = args;
+      const known = watched.get(xhr);
+      watched.set(xhr, { method, url, begun: requests.begin(method, url) });
+      if (known) return; // it is used again, and listened to already
+      for (let i = 0; i < EVENTS.length; i++) xhr.addEventListener(EVENTS[i] as string, ({ type }) => run(() => event(xhr, type)));
+    });
+    return answer;
   });
 
-  wrap(XMLHttpRequest.prototype, 'send', (original) => {
-    const { method } = {
-      method(this: XMLHttpRequest, ...args: unknown[]): unknown {
-        const failed = run(() => {
-          const target = this.readyState === OPENED ? opened.get(this) : undefined;
-          const request = target && requests.begin(target.method, target.url);
-          opened.delete(this); // a second send is a mistake, and no request
-          return request && follow(this, request);
-        });
-        try {
-          return call(original, this, args);
-        } catch (error) {
-          failed?.(error); // only one that waits for its answer throws
-          throw error;
-        }
-      },
-    };
-    return method;
-  });
-
-  /** Waits for the end; what it returns ends it with a failure. */
-  function follow(xhr: XMLHttpRequest, request: Request): (error: unknown) => void {
-    const ends = ['load', 'error', 'timeout', 'abort'];
-    const end = (f: () => void): void => {
-      run(() => {
-        for (let i = 0; i < ends.length; i++) xhr.removeEventListener(ends[i] as string, ended);
-        f();
-      });
-    };
-    const ended = ({ type }: { type: string }): void =>
-      end(() => {
-        if (type === 'load') requests.answered(request, xhr.status);
-        else if (type !== 'abort') requests.failed(request, type === 'timeout' ? 'timeout' : 'network error');
-      });
-    for (let i = 0; i < ends.length; i++) xhr.addEventListener(ends[i] as string, ended);
-    return (error) => end(() => requests.failed(request, error));
+  function event(xhr: XMLHttpRequest, type: string): void {
+    const request = watched.get(xhr);
+    if (!request) return;
+    if (type === 'loadstart') {
+      request.begun = requests.begin(request.method, request.url);
+      return;
+    }
+    const { begun } = request;
+    request.begun = undefined;
+    if (!begun) return;
+    if (type === 'load') requests.answered(begun, xhr.status);
+    else if (type !== 'abort') requests.failed(begun, type === 'timeout' ? 'timeout' : 'network error');
   }
 }
