@@ -43,7 +43,7 @@ func TestActionSnippet(t *testing.T) {
 	snippet(t, ".github/workflows/", &wf)
 	w, dir := start(t), newProject(t)
 	job := wf.Jobs["test"]
-	env := []string{"GITHUB_ACTIONS=true", "GITHUB_WORKFLOW=CI", "GITHUB_SHA=abc123", "GITHUB_REF_NAME=topic/a&b", "GITHUB_SERVER_URL=https://github.com",
+	env := []string{"GITHUB_ACTIONS=true", "GITHUB_WORKFLOW=CI", "GITHUB_JOB=test", "GITHUB_SHA=abc123", "GITHUB_REF_NAME=topic/a&b", "GITHUB_SERVER_URL=https://github.com",
 		"GITHUB_REPOSITORY=o/r", "GITHUB_RUN_ID=7"}
 	for name, value := range job.Env {
 		env = append(env, name+"="+strings.NewReplacer("${{ vars.TOCSIN_INGEST_URL }}", w.bus.IngestURL, "${{ secrets.TOCSIN_TOKEN }}", "").Replace(value))
@@ -64,7 +64,7 @@ func TestActionSnippet(t *testing.T) {
 		t.Errorf("%d steps ran, failed: %v", ran, failed)
 	}
 	got := w.byTitle(t, 2)
-	if a := got["CI failure: CI on topic/a&b"]; !strings.Contains(a.Detail, "1 test passed, 2 failed, 1 error") || a.URL != "https://github.com/o/r/actions/runs/7" {
+	if a := got["CI failure: CI: test on topic/a&b"]; !strings.Contains(a.Detail, "1 test passed, 2 failed, 1 error") || a.URL != "https://github.com/o/r/actions/runs/7" {
 		t.Errorf("%+v", got)
 	}
 	if a := got["CI failure: node on topic/a&b"]; !strings.Contains(a.Detail, "1 test passed, 2 failed") || a.URL != "https://github.com/o/r/actions/runs/7" || a.Context["commit"] != "abc123" {

@@ -32,6 +32,17 @@ func (c *ciCommand) describe(getenv func(string) string) (ci.Result, error) {
 	return r, nil
 }
 
+// githubJob names a job of GitHub Actions: two jobs of one workflow have results
+// of their own. GitHub's webhooks say it with a slash, and know less of it: what
+// they tell must not take this result's place.
+func githubJob(getenv func(string) string) string {
+	workflow, job := getenv("GITHUB_WORKFLOW"), getenv("GITHUB_JOB")
+	if workflow == "" || job == "" {
+		return workflow + job
+	}
+	return workflow + ": " + job
+}
+
 func (c *ciCommand) result(getenv func(string) string) ci.Result {
 	r := ci.Result{
 		Status: c.Status, Source: c.Source, Name: c.Name, Ref: c.Ref, Commit: c.Commit,
@@ -40,7 +51,7 @@ func (c *ciCommand) result(getenv func(string) string) ci.Result {
 	switch {
 	case getenv("GITHUB_ACTIONS") == "true":
 		r.Source = firstOf(r.Source, ci.SourceGitHub)
-		r.Name = firstOf(r.Name, getenv("GITHUB_WORKFLOW"))
+		r.Name = firstOf(r.Name, githubJob(getenv))
 		r.Ref = firstOf(r.Ref, getenv("GITHUB_REF_NAME"))
 		r.Commit = firstOf(r.Commit, getenv("GITHUB_SHA"))
 		if server, repo, run := getenv("GITHUB_SERVER_URL"), getenv("GITHUB_REPOSITORY"), getenv("GITHUB_RUN_ID"); server != "" && repo != "" && run != "" {
