@@ -103,7 +103,7 @@ func portOf(t *testing.T, raw string) string {
 }
 
 // startBrowser runs a headless Chromium to which every name is this machine.
-func startBrowser(t *testing.T) context.Context {
+func startBrowser(t *testing.T, more ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -119,6 +119,7 @@ func startBrowser(t *testing.T) context.Context {
 		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()),
 		chromedp.Flag("host-resolver-rules", "MAP * 127.0.0.1"),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
+	options = append(options, more...)
 	if os.Getuid() == 0 {
 		options = append(options, chromedp.NoSandbox)
 	}

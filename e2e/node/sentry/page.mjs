@@ -13,7 +13,7 @@ Sentry.init({
 });
 
 document.querySelector("#pay").addEventListener("click", async () => {
-  const answer = await fetch("/api/pay?card=1", { method: "POST" });
+  const answer = await fetch("/api/broken?card=1", { method: "POST" });
   console.warn(`the till answered ${answer.status}`);
   Sentry.logger.warn("the till is slow", { till: 3 });
   setTimeout(() => {
