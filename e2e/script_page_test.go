@@ -83,6 +83,20 @@ func TestScriptChangesNothing(t *testing.T) {
 			}
 		})
 	}
+	// All of that was sent, and nothing of it refused.
+	sent := false
+	for line := range strings.Lines(get(t, b.IngestURL+"/metrics").Body) {
+		if !strings.HasPrefix(line, "tocsin_ingest_requests_total") || !strings.Contains(line, `path="/v1/events"`) {
+			continue
+		}
+		sent = true
+		if !strings.Contains(line, `code="200"`) {
+			t.Errorf("%s", line)
+		}
+	}
+	if !sent {
+		t.Error("nothing was sent")
+	}
 }
 
 // difference are the lines that only one of two texts has.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/tocsin-bus/tocsin/e2e/harness"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -133,7 +134,14 @@ func TestScriptOfAPageThatEndsAtOnce(t *testing.T) {
 	needsScript(t, w.bus.IngestURL)
 	s.pages["/short"] = tag(w.bus.IngestURL, "short") + `<p>hi</p><script>throw new Error("closed at once")</script>`
 	s.pages["/leaving"] = tag(w.bus.IngestURL, "leaving") + `<p>hi</p><script>
-		onload = () => setTimeout(() => { location.href = "/elsewhere"; throw new Error("left at once") })</script>`
+		fetch("/api/good");
+		onload = () => setTimeout(() => {
+			fetch("/api/slow?fetched");
+			const x = new XMLHttpRequest();
+			x.open("GET", "/api/slow?xhr");
+			x.send();
+			setTimeout(() => { location.href = "/elsewhere"; throw new Error("left at once") }, 50);
+		})</script>`
 	s.pages["/elsewhere"] = "elsewhere"
 
 	s.open(t, "/short").close()
@@ -142,6 +150,53 @@ func TestScriptOfAPageThatEndsAtOnce(t *testing.T) {
 		w.stored(t, "logs", app, func(all []telemetry.Event) bool { return logged(all, message) != nil })
 		w.stored(t, "vitals", app, func(all []telemetry.Event) bool { return len(all) == 1 })
 	}
+	// What the page cut off by leaving did not fail.
+	if all := w.look(t, "network", "leaving"); len(all) != 1 || asked(all, "/api/good") == nil {
+		t.Errorf("requests: %s", inJSON(all))
+	}
+}
+
+// TestScriptTellsOfALoadOnce: a page that is hidden, shown and hidden again is
+// one load; one that comes back out of the browser's cache is another, of which
+// no timings are told.
+func TestScriptTellsOfALoadOnce(t *testing.T) {
+	s := newSite(t)
+	w := &witness{world: start(t)}
+	needsScript(t, w.bus.IngestURL)
+	s.pages["/load"] = tag(w.bus.IngestURL, "load") + shop + `<script>addEventListener("pageshow", e => window.cached = e.persisted)</script>`
+	s.pages["/next"] = "next"
+
+	tab := s.open(t, "/load")
+	eval[bool](t, tab, `(async () => {
+		const frame = () => new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+		for (const state of ["hidden", "visible", "hidden", "visible"]) {
+			await frame();
+			await frame();
+			Object.defineProperty(document, "visibilityState", {get: () => state, configurable: true});
+			document.dispatchEvent(new Event("visibilitychange", {bubbles: true}));
+		}
+		delete document.visibilityState;
+		return true;
+	})()`)
+	tab.do(t, chromedp.Navigate(s.url+"/next"))
+	// A page out of the cache has no load event to wait for.
+	eval[bool](t, tab, `setTimeout(() => history.back()), true`)
+	if !harness.Poll(t.Context(), 20*time.Second, func() bool { return eval[string](t, tab, "location.pathname") == "/load" }) {
+		t.Fatal("it did not go back")
+	}
+	restored := eval[bool](t, tab, `new Promise(done => setTimeout(() => done(cached), 300))`)
+	tab.close()
+
+	want := 2
+	loads := w.stored(t, "vitals", "load", func(all []telemetry.Event) bool { return len(all) >= want })
+	if len(loads) != want {
+		t.Fatalf("%s", inJSON(loads))
+	}
+	if second, first := loads[0].Vitals, loads[1].Vitals; first.FCP == nil || first.Load == nil || second.CLS == nil ||
+		restored && (second.FCP != nil || second.LCP != nil || second.TTFB != nil || second.Load != nil) {
+		t.Errorf("restored: %t, %s", restored, inJSON(loads))
+	}
+	t.Logf("restored from the browser's cache: %t", restored)
 }
 
 // TestScriptTags: the script finds itself however it was loaded, and is there
