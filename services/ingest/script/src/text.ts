@@ -1,7 +1,7 @@
 // Texts are bounded by the bytes that they take in a request: JSON within
 // UTF-8. Nothing here knows the page.
 
-/** How many bytes one UTF-16 unit takes as JSON. A half of a pair takes 3: together they are 4 bytes, or 6 each when one stands alone. */
+/** How many bytes one UTF-16 unit takes as JSON, at most: half of a pair is escaped when it stands alone. */
 function cost(unit: number): number {
   if (unit < 0x20) return 6;
   if (unit === 0x22 || unit === 0x5c) return 2;
