@@ -11,6 +11,7 @@ import (
 type attrs struct {
 	Op            attr `json:"sentry.op"`
 	Release       attr `json:"sentry.release"`
+	OldRelease    attr `json:"release"`
 	App           attr `json:"app"`
 	StatusMessage attr `json:"sentry.status.message"`
 	SegmentID     attr `json:"sentry.segment.id"`
@@ -40,6 +41,7 @@ type attrs struct {
 	INPTarget attr `json:"browser.web_vital.inp.target"`
 }
 
+func (a *attrs) release() text  { return text(first(a.Release.text, a.OldRelease.text)) }
 func (a *attrs) method() string { return first(a.Method.text, a.OldMethod.text, a.ShortMethod.text) }
 func (a *attrs) url() string    { return first(a.FullURL.text, a.HTTPURL.text, a.ShortURL.text) }
 func (a *attrs) status() text   { return text(first(a.Status.text, a.OldStatus.text)) }

@@ -31,9 +31,9 @@ func (b book) Recall(key Key) (string, bool) {
 
 // TestSDKs decodes what real SDKs sent, in the order in which they sent it:
 // @sentry/node and @sentry/browser 11.12.0 (also with traceLifecycle static),
-// and sentry-go 0.50.0.
+// @sentry/browser 9.47.2, and sentry-go 0.50.0.
 func TestSDKs(t *testing.T) {
-	for _, sdk := range []string{"node", "browser", "browser-static", "go"} {
+	for _, sdk := range []string{"node", "browser", "browser-static", "browser-9", "go"} {
 		t.Run(sdk, func(t *testing.T) {
 			files, err := filepath.Glob(filepath.Join("testdata", sdk, "*.envelope"))
 			if err != nil || len(files) == 0 {

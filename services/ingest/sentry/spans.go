@@ -82,12 +82,12 @@ func (d *decoding) spanItem(it item) error {
 	var l loads
 	for i := range spans {
 		s, a := &spans[i], spans[i].attrs()
-		o := d.from(a.App.text, "", a.Release.text, s.TraceID).on(d.page(s, a, known))
+		o := d.from(a.App.text, "", a.release(), s.TraceID).on(d.page(s, a, known))
 		if err := d.span(s, o, known, &l); err != nil {
 			return err
 		}
 	}
-	return d.addAll(l)
+	return d.addAll(l.events)
 }
 
 // page is the load of a page, or the way to another one.
@@ -111,7 +111,7 @@ func (d *decoding) pages(spans list[span]) map[text]page {
 			p.start = s.Start.time()
 		}
 		known[s.SpanID] = p
-		d.opened(d.from(a.App.text, "", a.Release.text, "").app, s.SpanID, p.url)
+		d.opened(d.from(a.App.text, "", a.release(), "").app, s.SpanID, p.url)
 	}
 	return known
 }
@@ -129,7 +129,7 @@ func (d *decoding) page(s *span, a *attrs, known map[text]page) string {
 			return p.url
 		}
 	}
-	app := d.from(a.App.text, "", a.Release.text, "").app
+	app := d.from(a.App.text, "", a.release(), "").app
 	if u := d.pageOf(app, spans[:]...); u != "" || ownURL {
 		return u
 	}
@@ -143,6 +143,9 @@ func (d *decoding) page(s *span, a *attrs, known map[text]page) string {
 }
 
 func isRequest(op string) bool { return op == "http" || strings.HasPrefix(op, "http.") }
+
+// unknownTarget is what an SDK calls the target of a click that has left the page.
+const unknownTarget = "<unknown>"
 
 // span makes events of a span, and adds its vitals to l.
 func (d *decoding) span(s *span, o origin, known map[text]page, l *loads) error {
@@ -164,7 +167,7 @@ func (d *decoding) span(s *span, o origin, known map[text]page, l *loads) error 
 		return d.visited(o, s.route(), s.Start.time())
 	case op == "ui.interaction.click":
 		target := first(string(a.INPTarget.text), s.name())
-		if at := s.Start.time(); target != "" && !d.twin(bySpan, o.app, "click", target, at) {
+		if at := s.Start.time(); target != "" && target != unknownTarget && !d.twin(bySpan, o.app, "click", target, at) {
 			return d.add(o.action(at, telemetry.ActionClick, target))
 		}
 	}

@@ -36,7 +36,7 @@ func (d *decoding) transaction(e *event, o origin) error {
 			return err
 		}
 	}
-	return d.addAll(l)
+	return d.addAll(l.events)
 }
 
 // answered is what a server was asked for: the request, else the transaction's

@@ -67,23 +67,28 @@ func vitalsOf(m *measurements, a *attrs) telemetry.Vitals {
 
 // loads gathers the vitals of an item: an SDK tells each by a span of its own,
 // and together they are one load of a page.
-type loads []telemetry.Event
+type loads struct {
+	events []telemetry.Event
+	// latest is the place of the latest load from each origin.
+	latest map[origin]int
+}
 
-// measured adds vitals to the load of their page. A metric that it has already
-// is another load's.
+// measured adds vitals to the latest load of their page. A metric that it has
+// already is another load's.
 func (l *loads) measured(o origin, at time.Time, v telemetry.Vitals) {
 	if v == (telemetry.Vitals{}) {
 		return
 	}
-	for i := range *l {
-		e := &(*l)[i]
-		if e.App == o.app && e.URL == o.page && e.Session == o.session && join(e.Vitals, &v) {
-			return
-		}
+	if i, known := l.latest[o]; known && join(l.events[i].Vitals, &v) {
+		return
 	}
+	if l.latest == nil {
+		l.latest = map[origin]int{}
+	}
+	l.latest[o] = len(l.events)
 	e := o.event(telemetry.KindVitals, at)
 	e.Vitals = &v
-	*l = append(*l, e)
+	l.events = append(l.events, e)
 }
 
 // join adds the metrics of v to those of into, if none is in both.
