@@ -33,11 +33,16 @@ const (
 	singles     = 100_000
 )
 
-// intakeRatio compares the intake over HTTP with what the same process
-// publishes raw to the same stream asynchronously, every message acknowledged,
-// on file storage: the events as messages of their own, and the very messages
-// that the intake wrote, which nobody has to decode, check or mask any more.
-func intakeRatio(ctx context.Context) (figures []figure, err error) {
+// measured is an intake in this process, and the bus that it writes to.
+type measured struct {
+	server *bus.Server
+	conn   *bus.Conn
+	url    string
+	client *http.Client
+}
+
+// withIntake runs an intake for as long as f measures it.
+func withIntake(ctx context.Context, f func(context.Context, measured) ([]figure, error)) (figures []figure, err error) {
 	path, err := os.MkdirTemp("", "tocsin-bench-")
 	if err != nil {
 		return nil, err
@@ -67,25 +72,30 @@ func intakeRatio(ctx context.Context) (figures []figure, err error) {
 	group.Go(func() error { return ingest.Run(serving, cfg) })
 	defer func() { stop(); err = errors.Join(err, group.Wait()) }()
 
-	return compare(ctx, server, conn.JS, <-url+"/v1/events")
-}
-
-func compare(ctx context.Context, server *bus.Server, js jetstream.JetStream, url string) ([]figure, error) {
-	body := smallEvents()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: senders}}
 	defer client.CloseIdleConnections()
-	if err := post(ctx, client, url, body); err != nil {
+	return f(ctx, measured{server: server, conn: conn, url: <-url, client: client})
+}
+
+// intakeRatio compares the intake over HTTP with what the same process
+// publishes raw to the same stream asynchronously, every message acknowledged,
+// on file storage: the events as messages of their own, and the very messages
+// that the intake wrote, which nobody has to decode, check or mask any more.
+func intakeRatio(ctx context.Context, m measured) ([]figure, error) {
+	body := payload{path: "/v1/events", media: "application/json", data: smallEvents()}
+	if err := m.post(ctx, body); err != nil {
 		return nil, err
 	}
-	message, err := stored(ctx, server)
+	message, err := stored(ctx, m.server)
 	if err != nil {
 		return nil, err
 	}
+	js := m.conn.JS
 	single := *message
 	single.Data = []byte(`[{"kind":"log","app":"web","session":"s1","log":{"level":"info","message":"loaded 42 items of the cart"}}]`)
 	var intake, each, whole []float64
 	for range rounds {
-		i, err := rate(batches*batchEvents, func() error { return postAll(ctx, client, url, body) })
+		i, err := rate(batches*batchEvents, func() error { return m.postAll(ctx, body, batches) })
 		if err != nil {
 			return nil, fmt.Errorf("post: %w", err)
 		}
@@ -181,13 +191,24 @@ func publishRaw(js jetstream.JetStream, m nats.Msg, n int) error {
 	return nil
 }
 
-func postAll(ctx context.Context, client *http.Client, url string, body []byte) error {
+// payload is a request that a sender makes.
+type payload struct {
+	path, media string
+	data        []byte
+}
+
+// postAll makes a request n times, from many senders at once.
+func (m measured) postAll(ctx context.Context, p payload, n int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(senders)
-	for range batches {
-		group.Go(func() error { return post(ctx, client, url, body) })
+	for range n {
+		group.Go(func() error { return m.post(ctx, p) })
 	}
 	return group.Wait()
+}
+
+func (m measured) post(ctx context.Context, p payload) error {
+	return post(ctx, m.client, m.url+p.path, p.media, p.data)
 }
 
 func smallEvents() []byte {
@@ -195,7 +216,7 @@ func smallEvents() []byte {
 	sep := byte('[')
 	for i := range batchEvents {
 		b.WriteByte(sep)
-		_, _ = fmt.Fprintf(&b, `{"kind":"log","app":"web","session":"s1","log":{"level":"info","message":"loaded %d items of the cart"}}`, i)
+		_, _ = fmt.Fprintf(&b, `{"kind":"log","app":"web","session":"s1","log":{"level":"info","message":"%s"}}`, line(i))
 		sep = ','
 	}
 	b.WriteByte(']')

@@ -40,16 +40,16 @@ type meter struct {
 var poster = &http.Client{Timeout: patience}
 
 func (m *meter) post(ctx context.Context, path string, body []byte) error {
-	return post(ctx, poster, m.bus.IngestURL+path, body)
+	return post(ctx, poster, m.bus.IngestURL+path, "application/json", body)
 }
 
 // post sends JSON and wants 200.
-func post(ctx context.Context, client *http.Client, url string, body []byte) error {
+func post(ctx context.Context, client *http.Client, url, media string, body []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Content-Type", media)
 	resp, err := client.Do(req)
 	if err != nil {
 		return err

@@ -44,11 +44,14 @@ func bench(ctx context.Context, bin string, samples int) error {
 	if err != nil {
 		return err
 	}
-	intake, err := intakeRatio(ctx)
-	if err != nil {
-		return err
+	for _, measure := range []func(context.Context, measured) ([]figure, error){intakeRatio, foreignRatios} {
+		more, err := withIntake(ctx, measure)
+		if err != nil {
+			return err
+		}
+		figures = append(figures, more...)
 	}
-	figures = append(append(figures, intake...), decisions()...)
+	figures = append(figures, decisions()...)
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "WHAT\tASKED\tMEASURED")
 	for _, f := range figures {
