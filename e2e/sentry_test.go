@@ -199,6 +199,27 @@ func TestSentryForGo(t *testing.T) {
 	}
 }
 
+// TestSentryWithAToken: the key of the DSN is the token.
+func TestSentryWithAToken(t *testing.T) {
+	b, err := upWith(t, "--token=s3cret")
+	must(t, err)
+	w := &world{bus: b, agent: join(t, b, "e2e")}
+	for _, key := range []string{"tocsin", "s3cret"} {
+		client, err := sentry.NewClient(sentry.ClientOptions{Dsn: strings.Replace(w.dsn(t), "tocsin", key, 1), Release: "stock@0.9.0"})
+		must(t, err)
+		client.CaptureException(errors.New("with the key "+key), nil, sentry.NewScope())
+		if !client.Flush(10 * time.Second) {
+			t.Errorf("%s: not all was sent", key)
+		}
+	}
+	if a := w.alerts(t, 1); len(a) != 1 || !strings.Contains(a[0].Detail, "with the key s3cret") {
+		t.Errorf("%+v", a)
+	}
+	if all := w.stored(t, "logs"); len(all) != 1 {
+		t.Errorf("%d events are stored", len(all))
+	}
+}
+
 // asks makes a request that the SDK knows of.
 func asks(ctx context.Context, t *testing.T, url string) {
 	t.Helper()

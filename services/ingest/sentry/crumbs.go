@@ -51,11 +51,18 @@ func (c *crumb) shown() map[string]any {
 // arrival: older history that arrives in one lump would look like a storm.
 const freshFor = 10 * time.Second
 
+// lateAfter is how late an event may be sent for its breadcrumbs to be fresh: an
+// SDK that was offline sends all that it kept at once.
+const lateAfter = time.Minute
+
 // breadcrumbs makes events of those breadcrumbs of e that are new.
 func (d *decoding) breadcrumbs(e *event, o origin) error {
-	at := e.Timestamp.time()
+	at, sent := e.Timestamp.time(), d.header.SentAt.time()
 	if at.IsZero() {
-		at = d.header.SentAt.time()
+		at = sent
+	}
+	if sent.Sub(at) > lateAfter { // never where nothing is said of the sending
+		return nil
 	}
 	var events []telemetry.Event
 	for i := range e.Breadcrumbs {

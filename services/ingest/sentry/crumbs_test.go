@@ -59,6 +59,17 @@ func TestBreadcrumbs(t *testing.T) {
 	}
 }
 
+// TestLateEvents: what an SDK kept while it was offline is history.
+func TestLateEvents(t *testing.T) {
+	for sent, want := range map[string]int{`"1970-01-01T00:16:41Z"`: 2, `"1970-01-01T00:18:00Z"`: 1, `"1970-01-01T00:00:00Z"`: 2, `null`: 2} {
+		d, err := Sender{Project: "web"}.Envelope([]byte(`{"sent_at":` + sent + "}\n{\"type\":\"event\"}\n" +
+			`{"message":"m","timestamp":1000,"breadcrumbs":[` + click(999, "a") + `]}`))
+		if err != nil || len(d.Events) != want {
+			t.Errorf("sent at %s: %d events, %v", sent, len(d.Events), err)
+		}
+	}
+}
+
 // TestToldOnce: an SDK sends the breadcrumbs again with every error, and tells of
 // a request as a span as well.
 func TestToldOnce(t *testing.T) {

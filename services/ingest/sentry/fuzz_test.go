@@ -54,8 +54,8 @@ func FuzzEnvelope(f *testing.F) {
 		sound(t, d, err)
 		again, err2 := sender.Envelope(data)
 		sound(t, again, err2)
-		if (err == nil) != (err2 == nil) || len(again.Events) > len(d.Events) {
-			t.Fatalf("first %d events (%v), then %d (%v)", len(d.Events), err, len(again.Events), err2)
+		if (err == nil) != (err2 == nil) {
+			t.Fatalf("first %v, then %v", err, err2)
 		}
 	})
 }
