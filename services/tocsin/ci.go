@@ -25,7 +25,7 @@ type ciCommand struct {
 	JUnit    []string      `name:"junit" help:"JUnit XML to read the result from; several files, also as a pattern such as 'reports/*.xml', are one result." sep:"none" placeholder:"FILE"`
 	GoTest   bool          `name:"gotest" help:"Read the result from stdin, as in: go test -json ./... | tocsin ci --gotest. The tests' text goes on to stdout."`
 	ExitCode bool          `name:"exit-code" help:"End with 1 when the result that was posted is not success."`
-	Name     string        `help:"The pipeline or job." placeholder:"NAME"`
+	Name     string        `help:"The pipeline or job. Default: told by the pipeline's environment." placeholder:"NAME"`
 	Source   string        `help:"github-actions, gitlab-ci or custom. Default: told by the pipeline's environment." placeholder:"SOURCE"`
 	Ref      string        `help:"Branch or tag. Default: told by the pipeline's environment." placeholder:"REF"`
 	Commit   string        `help:"Commit. Default: told by the pipeline's environment." placeholder:"SHA"`

@@ -183,7 +183,7 @@ func TestRefusals(t *testing.T) {
 		"cut off":           {one(`{"status":"firing"`)[:40], "malformed JSON"},
 		"two":               {one("") + one(""), "malformed JSON"},
 		"another version":   {`{"version":"3","alerts":[]}`, `version must be "4"`},
-		"no version":        {`{"alerts":[]}`, `version must be "4"`},
+		"nothing":           {`{}`, "alerts must be an array"},
 		"a number":          {`{"version":4}`, "version must be a string"},
 		"no alerts":         {`{"version":"4"}`, "alerts must be an array"},
 		"alerts of null":    {`{"version":"4","alerts":null}`, "alerts must be an array"},

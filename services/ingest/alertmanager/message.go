@@ -11,7 +11,8 @@ import (
 	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
 )
 
-// version is that of the messages: Alertmanager sends no other since 2016.
+// version is that of the messages: Alertmanager sends no other since 2016. One
+// that is not named, as in a payload of somebody's own, is taken for it.
 const version = "4"
 
 // message is what a webhook sends, as far as it is used. What all alerts have in
@@ -53,8 +54,8 @@ func read(data []byte) (*message, error) {
 	switch {
 	case err != nil:
 		return nil, decodeError(err)
-	case m.Version != version:
-		return nil, fmt.Errorf("version must be %q: send what Alertmanager's webhook sends, without a payload of your own", version)
+	case m.Version != version && m.Version != "":
+		return nil, fmt.Errorf("version must be %q: send what Alertmanager's webhook sends", version)
 	case m.Alerts == nil:
 		return nil, errors.New("alerts must be an array of alerts")
 	}
