@@ -33,10 +33,10 @@ type event struct {
 	Contexts    maybe[contexts] `json:"contexts"`
 
 	// These are there for a transaction alone.
-	Transaction    text                `json:"transaction"`
-	StartTimestamp text                `json:"start_timestamp"`
-	Measurements   maybe[measurements] `json:"measurements"`
-	Spans          list[span]          `json:"spans"`
+	Transaction    text               `json:"transaction"`
+	StartTimestamp text               `json:"start_timestamp"`
+	Measurements   lazy[measurements] `json:"measurements"`
+	Spans          list[span]         `json:"spans"`
 }
 
 type user struct {
@@ -60,11 +60,11 @@ type appContext struct {
 }
 
 type traceContext struct {
-	TraceID text         `json:"trace_id"`
-	SpanID  text         `json:"span_id"`
-	Op      text         `json:"op"`
-	Status  text         `json:"status"`
-	Data    maybe[attrs] `json:"data"`
+	TraceID text        `json:"trace_id"`
+	SpanID  text        `json:"span_id"`
+	Op      text        `json:"op"`
+	Status  text        `json:"status"`
+	Data    lazy[attrs] `json:"data"`
 }
 
 type response struct {

@@ -113,28 +113,22 @@ func (a *attributes) attribute(dec *jsontext.Decoder, name string) error {
 	if strings.HasPrefix(name, "sentry.") || ofUser || len(a.shown) >= maxAttributes {
 		return dec.SkipValue()
 	}
-	v, err := dec.ReadValue()
-	if err != nil {
-		return err
+	var raw open
+	var err error
+	if dec.PeekKind() == '{' { // with its type
+		var typed struct {
+			Value open `json:"value"`
+		}
+		err = json.UnmarshalDecode(dec, &typed)
+		raw = typed.Value
+	} else {
+		err = raw.UnmarshalJSONFrom(dec)
 	}
-	if shown := open(v).attribute(); shown != nil {
+	if shown := raw.value(maxAttribute); err == nil && shown != nil {
 		if a.shown == nil {
 			a.shown = map[string]any{}
 		}
 		a.shown[name] = shown
 	}
-	return nil
-}
-
-// attribute is the value of an attribute, which may stand with its type.
-func (o open) attribute() any {
-	if len(o) > 0 && o[0] == '{' {
-		var typed struct {
-			Value open `json:"value"`
-		}
-		if json.Unmarshal(o, &typed, lenient) == nil && len(typed.Value) > 0 {
-			o = typed.Value
-		}
-	}
-	return o.value(maxAttribute)
+	return err
 }

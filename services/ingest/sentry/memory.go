@@ -70,20 +70,20 @@ func called(n *telemetry.Network) string {
 }
 
 // opened keeps the page on which a span runs: its vitals come later, and don't
-// name it.
-func (d *decoding) opened(app string, span text, page string) {
+// name it. The ids of spans are random, and alone tell them apart.
+func (d *decoding) opened(span text, page string) {
 	if span != "" && page != "" && len(page) <= maxKept {
-		d.memory.Keep(keyOf("page", app, string(span)), page)
+		d.memory.Keep(keyOf("page", string(span)), page)
 	}
 }
 
 // pageOf is the page of the first of the spans of which it is known.
-func (d *decoding) pageOf(app string, spans ...text) string {
+func (d *decoding) pageOf(spans ...text) string {
 	for _, s := range spans {
 		if s == "" {
 			continue
 		}
-		if page, ok := d.memory.Recall(keyOf("page", app, string(s))); ok {
+		if page, ok := d.memory.Recall(keyOf("page", string(s))); ok {
 			return page
 		}
 	}

@@ -11,21 +11,21 @@ import (
 // span is a span in any of its three forms: a child in a transaction, an item of
 // its own, and one of many in a container (span v2).
 type span struct {
-	Op           text                `json:"op"`
-	SpanID       text                `json:"span_id"`
-	ParentID     text                `json:"parent_span_id"`
-	TraceID      text                `json:"trace_id"`
-	Start        text                `json:"start_timestamp"`
-	Status       text                `json:"status"`
-	Description  text                `json:"description"`
-	Timestamp    text                `json:"timestamp"`
-	Data         maybe[attrs]        `json:"data"`
-	Measurements maybe[measurements] `json:"measurements"`
+	Op           text               `json:"op"`
+	SpanID       text               `json:"span_id"`
+	ParentID     text               `json:"parent_span_id"`
+	TraceID      text               `json:"trace_id"`
+	Start        text               `json:"start_timestamp"`
+	Status       text               `json:"status"`
+	Description  text               `json:"description"`
+	Timestamp    text               `json:"timestamp"`
+	Data         lazy[attrs]        `json:"data"`
+	Measurements lazy[measurements] `json:"measurements"`
 
 	// Those in a container have these instead.
-	Name       text         `json:"name"`
-	End        text         `json:"end_timestamp"`
-	Attributes maybe[attrs] `json:"attributes"`
+	Name       text        `json:"name"`
+	End        text        `json:"end_timestamp"`
+	Attributes lazy[attrs] `json:"attributes"`
 }
 
 // inContainer reports which form a span has.
@@ -33,9 +33,9 @@ func (s *span) inContainer() bool { return s.End != "" }
 
 func (s *span) attrs() *attrs {
 	if s.inContainer() {
-		return &s.Attributes.v
+		return s.Attributes.get()
 	}
-	return &s.Data.v
+	return s.Data.get()
 }
 
 func (s *span) op() string { return first(s.Op, s.attrs().Op.text) }
@@ -111,7 +111,7 @@ func (d *decoding) pages(spans list[span]) map[text]page {
 			p.start = s.Start.time()
 		}
 		known[s.SpanID] = p
-		d.opened(d.from(a.App.text, "", a.release(), "").app, s.SpanID, p.url)
+		d.opened(s.SpanID, p.url)
 	}
 	return known
 }
@@ -129,8 +129,7 @@ func (d *decoding) page(s *span, a *attrs, known map[text]page) string {
 			return p.url
 		}
 	}
-	app := d.from(a.App.text, "", a.release(), "").app
-	if u := d.pageOf(app, spans[:]...); u != "" || ownURL {
+	if u := d.pageOf(spans[:]...); u != "" || ownURL {
 		return u
 	}
 	// The name of the route is better than no page: the rules go by paths.
@@ -150,7 +149,7 @@ const unknownTarget = "<unknown>"
 // span makes events of a span, and adds its vitals to l.
 func (d *decoding) span(s *span, o origin, known map[text]page, l *loads) error {
 	a, op := s.attrs(), s.op()
-	l.measured(o, s.end(), vitalsOf(&s.Measurements.v, a))
+	l.measured(o, s.end(), vitalsOf(s.Measurements.get(), a))
 	if v, ok := s.loaded(known); ok {
 		l.measured(o, s.end(), telemetry.Vitals{Load: &v})
 	}

@@ -1,8 +1,6 @@
 package sentry
 
-import (
-	"strings"
-)
+import "strings"
 
 // transaction makes events of a transaction and of the spans in it.
 func (d *decoding) transaction(e *event, o origin) error {
@@ -11,7 +9,7 @@ func (d *decoding) transaction(e *event, o origin) error {
 		Op: t.Op, SpanID: t.SpanID, Start: e.StartTimestamp, Timestamp: e.Timestamp, Status: t.Status,
 		Description: e.Transaction, Data: t.Data, Measurements: e.Measurements,
 	}
-	a := &root.Data.v
+	a := root.Data.get()
 	a.Method.text = text(first(e.Request.v.Method, text(a.method())))
 	a.FullURL.text = text(first(e.Request.v.URL, text(a.url())))
 	if _, ok := statusOf(a.status()); !ok {

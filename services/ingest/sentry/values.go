@@ -101,6 +101,26 @@ func (m *maybe[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return json.UnmarshalDecode(dec, &m.v)
 }
 
+// lazy is a maybe for large objects, of which a span has one of several: what
+// is not there takes no room.
+type lazy[T any] struct{ p *T }
+
+// get is the object, or an empty one in its place.
+func (l *lazy[T]) get() *T {
+	if l.p == nil {
+		l.p = new(T)
+	}
+	return l.p
+}
+
+// UnmarshalJSONFrom reads any value.
+func (l *lazy[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	if dec.PeekKind() != '{' {
+		return dec.SkipValue()
+	}
+	return json.UnmarshalDecode(dec, l.get())
+}
+
 // list is the objects of an array, or of {"values":[...]} as the older form has
 // it. It holds at most foreign.MaxItems.
 type list[T any] []T
@@ -161,6 +181,10 @@ func (o open) value(limit int) any {
 	}
 	if len(o) > limit {
 		return fmt.Sprintf("(%d bytes are left out)", len(o))
+	}
+	if o[0] == '"' {
+		s, _ := jsontext.AppendUnquote(nil, o) // the decoder has checked it
+		return string(s)
 	}
 	var v any
 	if json.Unmarshal(o, &v, lenient) != nil { // unreachable: the decoder has checked it
