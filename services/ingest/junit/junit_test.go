@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -153,6 +154,23 @@ func TestRefused(t *testing.T) {
 			t.Fatalf("%v", err)
 		}
 	})
+}
+
+// TestLongSuiteNames: the name of a suite is told with every failure in it, and
+// is not copied for each.
+func TestLongSuiteNames(t *testing.T) {
+	long := "s" + strings.Repeat("x", 1<<20)
+	report := "<testsuite name='" + long + "'>" + strings.Repeat("<testcase><error/></testcase>", 2000) + "</testsuite>"
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	o, err := junit.Decode([]byte(report))
+	runtime.ReadMemStats(&after)
+	if err != nil || o.Errors != 2000 || len(o.Failures) != testrun.MaxFailures || !strings.HasPrefix(o.Failures[0].Name, "sxx") {
+		t.Fatalf("%s, %v", o.Summary(), err)
+	}
+	if grown := after.TotalAlloc - before.TotalAlloc; grown > 64<<20 {
+		t.Errorf("%d MiB for a report of 1 MiB", grown>>20)
+	}
 }
 
 func FuzzJUnit(f *testing.F) {

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tocsin-bus/tocsin/services/ingest/testrun"
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 const (
@@ -18,6 +19,9 @@ const (
 	maxText = 64 << 10
 	// maxLines is how many lines of it make a message.
 	maxLines = 20
+	// maxSuite is the longest name of a suite, in characters: every failure in it
+	// has the name before its own.
+	maxSuite = 1 << 10
 )
 
 // reader is where in a document the decoder is.
@@ -65,7 +69,7 @@ func (r *reader) start(e xml.StartElement) error {
 	}
 	switch name {
 	case "testsuite":
-		s := suite{name: attr(e.Attr, "name")}
+		s := suite{name: untrusted.Cut(attr(e.Attr, "name"), maxSuite)}
 		s.own, s.told = seconds(attr(e.Attr, "time"))
 		r.suites = append(r.suites, s)
 	case "testcase":
@@ -124,7 +128,9 @@ func (r *reader) add(k *testcase) {
 		r.out.Passed++
 		return
 	}
-	r.out.Fail(r.nameOf(k), k.message)
+	if len(r.out.Failures) < testrun.MaxFailures { // of others the name is of no use
+		r.out.Fail(r.nameOf(k), k.message)
+	}
 }
 
 // nameOf is the name of a case with its class; without one, with the suites
@@ -141,7 +147,7 @@ func (r *reader) nameOf(k *testcase) string {
 			return k.class + "." + name
 		}
 	}
-	for i := len(r.suites) - 1; i >= 0 && len(name) < maxText; i-- {
+	for i := len(r.suites) - 1; i >= 0 && len(name) < 4*maxSuite; i-- {
 		if s := r.suites[i].name; s != "" && !within(name, s) {
 			name = s + "/" + name
 		}
