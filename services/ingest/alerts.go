@@ -14,15 +14,17 @@ import (
 // decoded into valid alerts and how many were left out, and answers once they
 // are stored. Whether they are news is the detector's to say.
 func (h *handler) takeAlerts(r *http.Request, d dialect, decode func(data []byte) ([]external.Alert, int, error)) reply {
-	b, refused, ok := h.open(r, d)
+	batch, release, refused, ok := decoded(h, r, d, func(_ string, data []byte) (alertBatch, error) {
+		alerts, leftOut, err := decode(data)
+		if err != nil {
+			return alertBatch{}, err
+		}
+		return h.prepareAlerts(alerts, leftOut)
+	})
 	if !ok {
 		return refused
 	}
-	defer b.release()
-	batch, refused, ok := h.prepareAlerts(r, b, decode)
-	if !ok {
-		return refused
-	}
+	defer release()
 	if len(batch.messages) > 0 {
 		if err := h.publish(r.Context(), batch.messages...); err != nil {
 			return refusePublish(err)
@@ -43,19 +45,8 @@ type alertBatch struct {
 	states        map[string]int
 }
 
-func (h *handler) prepareAlerts(r *http.Request, b *body, decode func([]byte) ([]external.Alert, int, error)) (alertBatch, reply, bool) {
-	done, err := h.work(r.Context())
-	if err != nil {
-		return alertBatch{}, refusePublish(err), false
-	}
-	defer done()
-	if refused, ok := h.unpack(b); !ok {
-		return alertBatch{}, refused, false
-	}
-	alerts, leftOut, err := decode(b.data)
-	if err != nil {
-		return alertBatch{}, refuseBody(err), false
-	}
+// prepareAlerts cleans and encodes.
+func (h *handler) prepareAlerts(alerts []external.Alert, leftOut int) (alertBatch, error) {
 	states := map[string]int{}
 	for i := range alerts {
 		cleanAlert(&alerts[i], h.masker)
@@ -64,9 +55,9 @@ func (h *handler) prepareAlerts(r *http.Request, b *body, decode func([]byte) ([
 	msgs, err := alertMessages(alerts)
 	if err != nil {
 		// Unreachable for valid alerts, as the fuzzer says; not a panic all the same.
-		return alertBatch{}, refuse(http.StatusInternalServerError, err.Error()), false
+		return alertBatch{}, refusal{refuse(http.StatusInternalServerError, err.Error())}
 	}
-	return alertBatch{msgs, len(alerts), leftOut, states}, reply{}, true
+	return alertBatch{msgs, len(alerts), leftOut, states}, nil
 }
 
 // cleanAlert makes an alert fit to be stored: visible, masked, bounded. It is 140

@@ -54,16 +54,18 @@ func (h *handler) ciResult(r *http.Request) reply {
 // takeResult serves a sender of CI results: it reads the body, has it decoded,
 // and answers once the result is stored.
 func (h *handler) takeResult(r *http.Request, d dialect, decode func(media string, data []byte) (outcome, error)) reply {
-	b, refused, ok := h.open(r, d)
+	said, release, refused, ok := decoded(h, r, d, func(media string, data []byte) (prepared, error) {
+		said, err := decode(media, data)
+		if err != nil || said.ignored != "" {
+			return prepared{outcome: said}, err
+		}
+		return h.prepareResult(said)
+	})
 	if !ok {
 		return refused
 	}
-	defer b.release()
-	said, writes, refused, ok := h.prepareResult(r, b, decode)
-	switch {
-	case !ok:
-		return refused
-	case said.ignored != "":
+	defer release()
+	if said.ignored != "" {
 		return ignoredReply(said.ignored)
 	}
 	if said.delivery != "" {
@@ -74,10 +76,10 @@ func (h *handler) takeResult(r *http.Request, d dialect, decode func(media strin
 			return reply{status: http.StatusOK, body: []byte(`{"ok":true,"duplicate":true}`)}
 		}
 	}
-	if err := h.publish(r.Context(), writes.log); err != nil {
+	if err := h.publish(r.Context(), said.log); err != nil {
 		return refusePublish(err)
 	}
-	if err := h.sink.Show(r.Context(), writes.view); err != nil {
+	if err := h.sink.Show(r.Context(), said.view); err != nil {
 		return refusePublish(err)
 	}
 	// It is noted last: a delivery that was noted and not stored would be lost.
@@ -95,31 +97,22 @@ func (h *handler) takeResult(r *http.Request, d dialect, decode func(media strin
 	return okReply()
 }
 
-func (h *handler) prepareResult(r *http.Request, b *body, decode func(string, []byte) (outcome, error)) (outcome, resultWrites, reply, bool) {
-	done, err := h.work(r.Context())
-	if err != nil {
-		return outcome{}, resultWrites{}, refusePublish(err), false
-	}
-	defer done()
-	if refused, ok := h.unpack(b); !ok {
-		return outcome{}, resultWrites{}, refused, false
-	}
-	said, err := decode(b.media, b.data)
-	if err == nil && said.ignored == "" {
-		err = said.result.Validate()
-	}
-	if err != nil {
-		return outcome{}, resultWrites{}, refuseBody(err), false
-	}
-	if said.ignored != "" {
-		return said, resultWrites{}, reply{}, true
+// prepared is an outcome and what is to be written of it.
+type prepared struct {
+	outcome
+	resultWrites
+}
+
+func (h *handler) prepareResult(said outcome) (prepared, error) {
+	if err := said.result.Validate(); err != nil {
+		return prepared{}, err
 	}
 	cleanResult(&said.result, h.masker)
 	writes, err := writesOf(said.result)
 	if err != nil {
-		return outcome{}, resultWrites{}, refuse(http.StatusInternalServerError, err.Error()), false
+		return prepared{}, refusal{refuse(http.StatusInternalServerError, err.Error())}
 	}
-	return said, writes, reply{}, true
+	return prepared{said, writes}, nil
 }
 
 // resultWrites are the writes of one result: first the detector's log, then the

@@ -51,19 +51,49 @@ func refuseBody(err error) reply {
 	}
 }
 
+// decoded reads the body of a request, unpacks it, and has prepare make of it
+// what is to be stored, which is all that needs the processor. The reply says why
+// not, where ok is false; else release is to be called once it is stored.
+func decoded[T any](h *handler, r *http.Request, d dialect, prepare func(media string, data []byte) (T, error)) (made T, release func(), refused reply, ok bool) {
+	b, refused, ok := h.open(r, d)
+	if !ok {
+		return made, nil, refused, false
+	}
+	ok = false // until all is done, and when prepare ends in a bug
+	defer func() {
+		if !ok {
+			b.release()
+		}
+	}()
+	done, err := h.work(r.Context())
+	if err != nil {
+		return made, nil, refusePublish(err), false
+	}
+	defer done()
+	if refused, ok := h.unpack(b); !ok {
+		return made, nil, refused, false
+	}
+	if made, err = prepare(b.media, b.data); err != nil {
+		return made, nil, refuseBody(err), false
+	}
+	return made, b.release, reply{}, true
+}
+
 // takeEvents serves a sender of telemetry: it reads the body, has it decoded,
 // and answers once the events are stored. Events that are not valid are left out
 // and counted, unless decode says that it has checked them.
 func (h *handler) takeEvents(r *http.Request, d dialect, decode func(media string, data []byte) (found, error)) reply {
-	b, refused, ok := h.open(r, d)
+	batch, release, refused, ok := decoded(h, r, d, func(media string, data []byte) (batch, error) {
+		in, err := decode(media, data)
+		if err != nil {
+			return batch{}, err
+		}
+		return h.prepare(r, in)
+	})
 	if !ok {
 		return refused
 	}
-	defer b.release()
-	batch, refused, ok := h.prepare(r, b, decode)
-	if !ok {
-		return refused
-	}
+	defer release()
 	if len(batch.messages) > 0 {
 		if err := h.publish(r.Context(), batch.messages...); err != nil {
 			return refusePublish(err)
@@ -95,20 +125,8 @@ type batch struct {
 	kinds    map[telemetry.Kind]int
 }
 
-// prepare unpacks, decodes, cleans and encodes: all that needs the processor.
-func (h *handler) prepare(r *http.Request, b *body, decode func(string, []byte) (found, error)) (batch, reply, bool) {
-	done, err := h.work(r.Context())
-	if err != nil {
-		return batch{}, refusePublish(err), false
-	}
-	defer done()
-	if refused, ok := h.unpack(b); !ok {
-		return batch{}, refused, false
-	}
-	in, err := decode(b.media, b.data)
-	if err != nil {
-		return batch{}, refuseBody(err), false
-	}
+// prepare cleans and encodes.
+func (h *handler) prepare(r *http.Request, in found) (batch, error) {
 	if !in.checked {
 		in.dropInvalid()
 	}
@@ -121,11 +139,11 @@ func (h *handler) prepare(r *http.Request, b *body, decode func(string, []byte) 
 	msgs, err := messages(in.events, sender(r.UserAgent(), h.masker))
 	if err != nil {
 		// Unreachable for valid events, as the fuzzer says; not a panic all the same.
-		return batch{}, refuse(http.StatusInternalServerError, err.Error()), false
+		return batch{}, refusal{refuse(http.StatusInternalServerError, err.Error())}
 	}
 	size := len(in.events)
 	in.events = nil // they are encoded
-	return batch{in, msgs, size, kinds}, reply{}, true
+	return batch{in, msgs, size, kinds}, nil
 }
 
 // dropInvalid leaves out what the contract does not allow.
