@@ -1,6 +1,10 @@
 package foreign
 
-import "fmt"
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
 
 // CheckJSON says whether a JSON text is nested deeper than MaxDepth or holds
 // more than parts objects and lists. It is for decoders whose library would
@@ -30,4 +34,21 @@ func CheckJSON(data []byte, parts int) error {
 		}
 	}
 	return nil
+}
+
+// JSONError is an error of encoding/json in words for a sender: it names the field,
+// and not the structs of a library.
+func JSONError(err error) error {
+	var typed *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &typed) && typed.Field == "":
+		return errors.New("must be a JSON object")
+	case errors.As(err, &typed):
+		return fmt.Errorf("%s must not be a JSON %s", typed.Field, typed.Value)
+	case errors.As(err, &syntax):
+		return fmt.Errorf("malformed JSON: %w", err)
+	default: // a time that is none
+		return err
+	}
 }

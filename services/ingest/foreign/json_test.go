@@ -1,6 +1,7 @@
 package foreign_test
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -30,5 +31,23 @@ func TestCheckJSON(t *testing.T) {
 				t.Fatalf("%v", err)
 			}
 		})
+	}
+}
+
+func TestJSONError(t *testing.T) {
+	type inner struct {
+		N int `json:"n"`
+	}
+	for in, want := range map[string]string{
+		`[]`:              "must be a JSON object",
+		`{"a":{"n":"x"}}`: "a.n must not be a JSON string",
+		`{"a":`:           "malformed JSON: unexpected end of JSON input",
+	} {
+		var v struct {
+			A inner `json:"a"`
+		}
+		if got := foreign.JSONError(json.Unmarshal([]byte(in), &v)); got == nil || got.Error() != want {
+			t.Errorf("%s: %v, not %s", in, got, want)
+		}
 	}
 }

@@ -57,7 +57,7 @@ func Decode(event string, payload []byte) (result ci.Result, ignored string, err
 	}
 	parsed, err := github.ParseWebHook(event, payload)
 	if err != nil {
-		return ci.Result{}, "", fmt.Errorf("the payload of %s: %w", event, parseError(err))
+		return ci.Result{}, "", fmt.Errorf("the payload of %s: %w", event, foreign.JSONError(err))
 	}
 	return decode(event, parsed)
 }
@@ -71,27 +71,11 @@ func actionOf(payload []byte) (string, error) {
 	}
 	switch err := json.Unmarshal(payload, &e); {
 	case err != nil:
-		return "", parseError(err)
+		return "", foreign.JSONError(err)
 	case e.Action == "":
 		return "", errors.New("action is missing: results have " + completed)
 	}
 	return e.Action, nil
-}
-
-// parseError names the field and not the structs of the library.
-func parseError(err error) error {
-	var typed *json.UnmarshalTypeError
-	var syntax *json.SyntaxError
-	switch {
-	case errors.As(err, &typed) && typed.Field == "":
-		return errors.New("must be a JSON object")
-	case errors.As(err, &typed):
-		return fmt.Errorf("%s must not be a JSON %s", typed.Field, typed.Value)
-	case errors.As(err, &syntax):
-		return fmt.Errorf("malformed JSON: %w", err)
-	default: // a time that is none
-		return err
-	}
 }
 
 func decode(event string, parsed any) (ci.Result, string, error) {

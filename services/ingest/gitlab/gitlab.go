@@ -8,8 +8,6 @@
 package gitlab
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 
 	gitlab "gitlab.com/gitlab-org/api/client-go/v2"
@@ -49,7 +47,7 @@ func Decode(event string, payload []byte) (result ci.Result, ignored string, err
 	}
 	parsed, err := gitlab.ParseWebhook(kind, payload)
 	if err != nil {
-		return ci.Result{}, "", fmt.Errorf("the payload of %s: %w", event, parseError(err))
+		return ci.Result{}, "", fmt.Errorf("the payload of %s: %w", event, foreign.JSONError(err))
 	}
 	switch e := parsed.(type) {
 	case *gitlab.PipelineEvent:
@@ -64,20 +62,4 @@ func Decode(event string, payload []byte) (result ci.Result, ignored string, err
 	}
 	result.Source = ci.SourceGitLab
 	return result, "", nil
-}
-
-// parseError names the field and not the structs of the library.
-func parseError(err error) error {
-	var typed *json.UnmarshalTypeError
-	var syntax *json.SyntaxError
-	switch {
-	case errors.As(err, &typed) && typed.Field == "":
-		return errors.New("must be a JSON object")
-	case errors.As(err, &typed):
-		return fmt.Errorf("%s must not be a JSON %s", typed.Field, typed.Value)
-	case errors.As(err, &syntax):
-		return fmt.Errorf("malformed JSON: %w", err)
-	default: // a time that is none
-		return err
-	}
 }
