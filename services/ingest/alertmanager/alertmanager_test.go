@@ -158,6 +158,11 @@ func TestBounds(t *testing.T) {
 	if len(a.Labels) != external.MaxLabels || a.Labels["l31"] != "x" || !reflect.DeepEqual(a.GroupBy, []string{"l00"}) || a.Omitted != 3 || a.Receiver != `a.b\c\` {
 		t.Errorf("%+v", a)
 	}
+	// All alerts of a message have the receiver in common.
+	long := fmt.Appendf(nil, `{"version":"4","receiver":"%s","alerts":[{"status":"firing","labels":{"a":"b"}}]}`, strings.Repeat("r", 2000))
+	if got, _, err := alertmanager.Decode(long); err != nil || len(got) != 1 || got[0].Receiver != "" {
+		t.Errorf("a long receiver: %v", err)
+	}
 	most := `{"version":"4","truncatedAlerts":18446744073709551615,"alerts":[{"status":"firing","labels":{"a":"b"}}]}`
 	if got, _, err := alertmanager.Decode([]byte(most)); err != nil || got[0].Omitted < 1 {
 		t.Errorf("%+v, %v", got, err)
