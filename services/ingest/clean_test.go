@@ -37,6 +37,35 @@ func TestABatchIsCleanedLikeItsEvents(t *testing.T) {
 	})
 }
 
+// countingMasker counts how often it looks through an app.
+type countingMasker struct {
+	fakeMasker
+	apps int
+}
+
+func (m *countingMasker) Event(e *telemetry.Event) {
+	if e.App != "" {
+		m.apps++
+	}
+}
+
+// TestOneAppIsLookedThroughOnce: also where the rest of the envelope differs
+// from event to event. A long one would cost as many times its length.
+func TestOneAppIsLookedThroughOnce(t *testing.T) {
+	batch := make([]telemetry.Event, 10)
+	for i := range batch {
+		batch[i] = telemetry.Event{
+			Kind: telemetry.KindLog, App: "web", Session: fmt.Sprint(i), URL: fmt.Sprint("/", i),
+			Log: &telemetry.Log{Level: telemetry.LevelInfo, Message: "x"},
+		}
+	}
+	m := &countingMasker{}
+	cleanEvents(batch, m, arrival)
+	if m.apps != 1 || batch[9].App != "web" || batch[9].Session != "9" || batch[9].URL != "/9" {
+		t.Errorf("%d times, %+v", m.apps, batch[9])
+	}
+}
+
 func TestArgumentsAreCleanAndBounded(t *testing.T) {
 	got := stripArgs([]any{"a\u200bb", 1.5, true, nil, map[string]any{"k\u202e": []any{"x\x1b"}}})
 	want := []any{"ab", 1.5, true, nil, map[string]any{"k": []any{"x\u241b"}}}
