@@ -20,7 +20,7 @@ func originOf(resource pcommon.Resource) origin {
 
 // maxShared is how long a text may be that many events have in common, in bytes.
 // The intake looks through it for each of them.
-const maxShared = 8 << 10
+const maxShared = 2 << 10
 
 // shared leaves out a text that is too long. It isn't cut: half a secret would
 // not be known for one.

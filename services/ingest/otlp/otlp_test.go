@@ -188,7 +188,7 @@ func TestEmptyRequests(t *testing.T) {
 // TestLongNames: what a resource says stands in each event of it, and is looked
 // through for secrets there. A name that is too long is none.
 func TestLongNames(t *testing.T) {
-	long := strings.Repeat("x", 8<<10)
+	long := strings.Repeat("x", 2<<10)
 	same(t, otlp.Logs, logRequest(t, attrs{"service.name": long}, func(r plog.LogRecord) { r.Body().SetStr("hi") }),
 		`{"kind":"log","app":"`+long+`","log":{"level":"info","message":"hi"}}`)
 	same(t, otlp.Logs, logRequest(t, attrs{"service.name": long + "x", "service.instance.id": long + "x"}, func(r plog.LogRecord) { r.Body().SetStr("hi") }),
