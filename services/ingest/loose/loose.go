@@ -6,6 +6,7 @@ package loose
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -64,4 +65,14 @@ func (o *Object[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 		return errors.New("it must be a JSON object")
 	}
 	return json.UnmarshalDecode(dec, o.into)
+}
+
+// Malformed is an error of reading in words for a sender: what is wrong, without
+// the types of ours that it was read into.
+func Malformed(err error) error {
+	var typed *json.SemanticError
+	for errors.As(err, &typed) && typed.Err != nil {
+		err = typed.Err
+	}
+	return fmt.Errorf("malformed JSON: %w", err)
 }

@@ -1,6 +1,7 @@
 package loose
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -27,6 +28,23 @@ func TestObject(t *testing.T) {
 		}
 		if err := json.Unmarshal([]byte(given), NewObject(&got), Options()); (err == nil) != ok || ok && got.A != "x" {
 			t.Errorf("%s: %q, %v", given, got.A, err)
+		}
+	}
+}
+
+// TestMalformed: a sender is told what is wrong, and not what it was read into.
+func TestMalformed(t *testing.T) {
+	for given, want := range map[string]string{
+		`7`:        "malformed JSON: it must be a JSON object",
+		`{"b":[]}`: "malformed JSON: it must be a JSON object",
+		`{"a":`:    "malformed JSON: jsontext: unexpected EOF",
+	} {
+		var got struct {
+			B *Object[struct{}] `json:"b"`
+		}
+		err := json.Unmarshal([]byte(given), NewObject(&got), Options())
+		if err == nil || !strings.HasPrefix(Malformed(err).Error(), want) {
+			t.Errorf("%s: %v", given, Malformed(err))
 		}
 	}
 }

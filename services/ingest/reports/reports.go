@@ -47,7 +47,7 @@ func Decode(app string, data []byte, now time.Time) (Decoded, error) {
 		Old *cspReport `json:"csp-report"`
 	}
 	if err := json.Unmarshal(data, loose.NewObject(&one), lenient); err != nil {
-		return Decoded{}, malformed(err)
+		return Decoded{}, loose.Malformed(err)
 	}
 	switch {
 	case one.Old != nil:
@@ -72,7 +72,7 @@ type decoding struct {
 func (d *decoding) array(data []byte) (Decoded, error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(data), lenient)
 	if _, err := dec.ReadToken(); err != nil {
-		return Decoded{}, malformed(err)
+		return Decoded{}, loose.Malformed(err)
 	}
 	for n := 0; dec.PeekKind() != ']'; n++ {
 		if n >= foreign.MaxItems {
@@ -80,27 +80,25 @@ func (d *decoding) array(data []byte) (Decoded, error) {
 		}
 		if kind := dec.PeekKind(); kind != '{' && kind != 0 {
 			if err := dec.SkipValue(); err != nil {
-				return Decoded{}, malformed(err)
+				return Decoded{}, loose.Malformed(err)
 			}
 			d.out.LeftOut++
 			continue
 		}
 		var r report
 		if err := json.UnmarshalDecode(dec, &r); err != nil {
-			return Decoded{}, fmt.Errorf("report %d: %w", n, malformed(err))
+			return Decoded{}, fmt.Errorf("report %d: %w", n, loose.Malformed(err))
 		}
 		d.report(&r)
 	}
 	if _, err := dec.ReadToken(); err != nil {
-		return Decoded{}, malformed(err)
+		return Decoded{}, loose.Malformed(err)
 	}
 	if rest := data[dec.InputOffset():]; len(rest) > 0 {
 		return Decoded{}, errors.New("malformed JSON: something stands behind the array")
 	}
 	return d.out, nil
 }
-
-func malformed(err error) error { return fmt.Errorf("malformed JSON: %w", err) }
 
 func (d *decoding) add(e telemetry.Event) {
 	e.App = d.app

@@ -143,6 +143,9 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %v", given, err)
 		}
 	}
+	if _, err := Decode("", []byte(`7`), now); err == nil || err.Error() != "malformed JSON: it must be a JSON object" {
+		t.Errorf("our own types are told: %v", err)
+	}
 	if _, err := Decode("", []byte("["+strings.Repeat("{},", foreign.MaxItems)+"{}]"), now); !errors.Is(err, foreign.ErrTooMany) {
 		t.Errorf("got %v", err)
 	}
