@@ -8,6 +8,7 @@ package ci
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,6 +111,9 @@ func (r Result) Validate() error {
 	}
 	if r.DurationMS < 0 {
 		return &FieldError{Field: "duration_ms", Reason: "must not be negative"}
+	}
+	if math.IsInf(r.DurationMS, 0) || math.IsNaN(r.DurationMS) {
+		return &FieldError{Field: "duration_ms", Reason: "must be a finite number"}
 	}
 	return nil
 }

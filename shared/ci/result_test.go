@@ -2,6 +2,7 @@ package ci_test
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -53,6 +54,18 @@ func TestDecode(t *testing.T) {
 				t.Fatalf("error %v, want field %q", err, c.field)
 			}
 		})
+	}
+}
+
+// TestOnlyNumbersOfJSON: results are also made by decoders of other formats, which
+// multiply. What JSON can't say can't be stored.
+func TestOnlyNumbersOfJSON(t *testing.T) {
+	for _, v := range []float64{math.Inf(1), math.NaN()} {
+		var wrong *ci.FieldError
+		err := ci.Result{Status: ci.StatusSuccess, Source: ci.SourceCustom, DurationMS: v}.Validate()
+		if !errors.As(err, &wrong) || wrong.Field != "duration_ms" {
+			t.Errorf("%v: %v", v, err)
+		}
 	}
 }
 

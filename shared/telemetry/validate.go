@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"math"
 	"slices"
 	"strings"
 )
@@ -80,6 +81,9 @@ func first(errs ...*FieldError) *FieldError {
 	return nil
 }
 
+// finite says whether JSON has the number: what decoders reckon may be beyond.
+func finite(v float64) bool { return !math.IsInf(v, 0) && !math.IsNaN(v) }
+
 func (l *Log) validate() *FieldError {
 	if l == nil {
 		return missing(KindLog)
@@ -107,6 +111,8 @@ func (n *Network) validate() *FieldError {
 		return wrong("network.status", "must be "+types["network.status"])
 	case n.DurationMS < 0:
 		return wrong("network.duration_ms", "must not be negative")
+	case !finite(n.DurationMS):
+		return wrong("network.duration_ms", "must be a finite number")
 	}
 	return nil
 }
@@ -126,6 +132,9 @@ func (v *Vitals) validate() *FieldError {
 		measured = true
 		if *m.value < 0 {
 			return wrong("vitals."+m.name, "must not be negative")
+		}
+		if !finite(*m.value) {
+			return wrong("vitals."+m.name, "must be a finite number")
 		}
 	}
 	if !measured {
@@ -148,9 +157,9 @@ func (m *Memory) validate() *FieldError {
 	switch {
 	case m == nil:
 		return missing(KindMemory)
-	case !(m.UsedBytes > 0):
+	case !(m.UsedBytes > 0) || !finite(m.UsedBytes):
 		return wrong("memory.used_bytes", "must be a positive number of bytes")
-	case !(m.LimitBytes > 0):
+	case !(m.LimitBytes > 0) || !finite(m.LimitBytes):
 		return wrong("memory.limit_bytes", "must be a positive number of bytes")
 	}
 	return nil
