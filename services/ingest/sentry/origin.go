@@ -16,20 +16,33 @@ type origin struct{ app, session, page string }
 // project's number. The session is the trace, for want of a better one: only
 // items of sessions know theirs.
 func (d *decoding) from(app, appName, release, traceID text) origin {
-	name := first(app, appName, released(release), released(d.header.Trace.v.Release))
+	name := first(shared(app), shared(appName), released(release), released(d.header.Trace.v.Release))
 	switch {
 	case name != "":
 	case strings.Trim(d.sender.Project, "0123456789") != "":
-		name = d.sender.Project
+		name = shared(d.sender.Project)
 	default:
-		name = "sentry-" + d.sender.Project
+		name = "sentry-" + shared(d.sender.Project)
 	}
-	return origin{app: name, session: first(traceID, d.header.Trace.v.TraceID)}
+	return origin{app: name, session: first(shared(traceID), shared(d.header.Trace.v.TraceID))}
+}
+
+// maxShared is how long a text may be that many events have in common, in bytes:
+// each of them is hashed, resolved and looked through with it.
+const maxShared = 2 << 10
+
+// shared leaves out a text that is too long. It isn't cut: half a secret would
+// not be known for one.
+func shared[T ~string](t T) T {
+	if len(t) > maxShared {
+		return ""
+	}
+	return t
 }
 
 // released is the name in a release such as web@1.2.3.
 func released(release text) text {
-	name, _, named := strings.Cut(string(release), "@")
+	name, _, named := strings.Cut(string(shared(release)), "@")
 	if !named {
 		return ""
 	}
@@ -55,7 +68,7 @@ func (o origin) action(at time.Time, kind, target string) telemetry.Event {
 
 // on is the origin on another page, where that is known.
 func (o origin) on(page string) origin {
-	if page != "" {
+	if page = shared(page); page != "" {
 		o.page = page
 	}
 	return o

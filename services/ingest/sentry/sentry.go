@@ -20,6 +20,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/services/ingest/loose"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -170,7 +171,7 @@ func (d *decoding) decode(payload []byte, into any) error {
 		if errors.Is(err, foreign.ErrTooMany) {
 			return err
 		}
-		return fmt.Errorf("malformed JSON: %w", err)
+		return loose.Malformed(err)
 	}
 	return nil
 }

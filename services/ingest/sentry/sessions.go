@@ -78,6 +78,7 @@ func (d *decoding) sessions(payload []byte) error {
 
 // shown is the attributes as they go along with a log line, added to its own.
 func (a sessionAttributes) shown(own map[string]any) []any {
+	a.Release, a.Environment = shared(a.Release), shared(a.Environment)
 	if a.Release != "" {
 		own["release"] = string(a.Release)
 	}

@@ -106,7 +106,7 @@ func (d *decoding) pages(spans list[span]) map[text]page {
 		if !isPage(op) {
 			continue
 		}
-		p := page{url: a.url()}
+		p := page{url: shared(a.url())}
 		if op == "pageload" {
 			p.start = s.Start.time()
 		}

@@ -29,9 +29,12 @@ func (t *text) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return err
 }
 
+// maxNumber is the longest text that is read as a number or a time, in bytes.
+const maxNumber = 64
+
 // number is a text as a number.
 func (t text) number() (float64, bool) {
-	if t == "" {
+	if t == "" || len(t) > maxNumber {
 		return 0, false
 	}
 	f, err := strconv.ParseFloat(string(t), 64)
@@ -44,7 +47,7 @@ const lastSecond = 253402300800
 // time is a text as a time: seconds since 1970, or RFC 3339, where a missing zone
 // is UTC. What is neither is the zero time.
 func (t text) time() time.Time {
-	if t == "" {
+	if t == "" || len(t) > maxNumber {
 		return time.Time{}
 	}
 	if s, ok := t.number(); ok {

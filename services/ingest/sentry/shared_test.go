@@ -1,0 +1,54 @@
+package sentry
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestSharedTextsAreBounded: what many events have in common is not copied,
+// hashed or read as a number for each of them.
+func TestSharedTextsAreBounded(t *testing.T) {
+	const n = 2000
+	long := strings.Repeat("9", 1<<20)
+	checkIns := strings.Repeat(`{"type":"check_in"}`+"\n"+`{"status":"error"}`+"\n", n)
+	span := `{"op":"http.client","start_timestamp":1,"timestamp":2,"description":"GET /a","data":{"http.response.status_code":500}},`
+	for name, data := range map[string]string{
+		"page":    "{}\n" + `{"type":"transaction"}` + "\n" + `{"type":"transaction","request":{"url":"http://` + long + `/p"},"contexts":{"trace":{"op":"pageload"}},"spans":[` + strings.Repeat(span, n) + `{}]}`,
+		"app":     "{}\n" + `{"type":"transaction"}` + "\n" + `{"type":"transaction","tags":{"app":"` + long + `"},"spans":[` + strings.Repeat(span, n) + `{}]}`,
+		"release": `{"trace":{"release":"` + long + `@1"}}` + "\n" + checkIns,
+		"trace":   `{"trace":{"trace_id":"` + long + `"}}` + "\n" + checkIns,
+		"sent_at": `{"sent_at":"` + long + `"}` + "\n" + checkIns,
+		"attrs":   "{}\n" + `{"type":"sessions"}` + "\n" + `{"attrs":{"release":"` + long + `","environment":"` + long + `"},"aggregates":[` + strings.Repeat(`{"crashed":1},`, n) + `{}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			d, err := Sender{Project: "1"}.Envelope([]byte(data))
+			runtime.ReadMemStats(&after)
+			if err != nil || len(d.Events) < n {
+				t.Fatalf("%d events, %v", len(d.Events), err)
+			}
+			if grown := after.TotalAlloc - before.TotalAlloc; grown > 64<<20 {
+				t.Errorf("%d MiB", grown>>20)
+			}
+			for _, e := range d.Events {
+				if len(e.App)+len(e.Session)+len(e.URL) > 3*maxShared || e.Log != nil && strings.Contains(text0(e.Log.Args), long) {
+					t.Fatal("an event has the long text")
+				}
+			}
+		})
+	}
+}
+
+// text0 is a text of the first argument of a log line, or empty.
+func text0(args []any) string {
+	for _, a := range args {
+		for _, v := range a.(map[string]any) {
+			if s, ok := v.(string); ok && len(s) > maxShared {
+				return s
+			}
+		}
+	}
+	return ""
+}
