@@ -143,8 +143,9 @@ func (c *crumb) request(data *crumbData, page string) (*telemetry.Network, bool)
 
 const (
 	// fewClicks is how many clicks on one target are told of those that did not
-	// come in one go.
-	fewClicks = 2
+	// come in one go: with two, one more before the next error would seem to be
+	// the third within a second.
+	fewClicks = 1
 	// manyClicks within clickSpan are all told: the person was impatient.
 	manyClicks = 3
 	clickSpan  = time.Second

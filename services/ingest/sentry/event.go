@@ -85,7 +85,7 @@ func (d *decoding) event(payload []byte) error {
 	}
 	if err := d.add(o.log(e.Timestamp.time(), telemetry.Log{
 		Level:   level(e.Level),
-		Message: e.title(),
+		Message: first(e.title(), "an event without a message"),
 		Stack:   e.stack(),
 		Source:  e.source(),
 		Args:    []any{e.details()},

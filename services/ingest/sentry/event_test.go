@@ -81,7 +81,7 @@ func TestTitlesAndLevels(t *testing.T) {
 		{"a template alone", `{"logentry":{"message":"m %s"},"level":"debug"}`, "debug m %s"},
 		{"a message as an object", `{"message":{"message":"%s","formatted":"m"}}`, "error m"},
 		{"the words over an odd level", `{"message":"m","level":7}`, "info m"},
-		{"nothing", `{}`, "error"},
+		{"nothing", `{}`, "error an event without a message"},
 	} {
 		t.Run(tt.name, func(t *testing.T) { check(t, decoded(t, nil, tt.event), tt.want) })
 	}
