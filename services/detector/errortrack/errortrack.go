@@ -80,13 +80,17 @@ func fingerprint(template []byte) uint64 {
 
 func news(title, app string, event *telemetry.Event, template []byte, fingerprint uint64) alert.Alert {
 	name := fmt.Sprintf("%016x", fingerprint)
+	words := string(template)
+	if words == "" {
+		words = "(no message)"
+	}
 	context := map[string]any{"fingerprint": name}
 	if event.Log.Source != "" {
 		context["source"] = event.Log.Source
 	}
 	return alert.Alert{
 		Severity: alert.Error, Category: alert.Errors, Source: alert.SourceErrors, URL: event.URL,
-		Title: title + string(template), Detail: event.Log.Message, Context: context,
+		Title: title + words, Detail: event.Log.Message, Context: context,
 		DedupKey: "errors:" + app + ":" + name,
 	}
 }

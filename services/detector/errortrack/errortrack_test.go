@@ -29,6 +29,7 @@ func TestLog(t *testing.T) {
 		{0, "Order 17 not found", "New error: Order <n> not found"},
 		{time.Second, "Order 18 not found", ""},
 		{2 * time.Second, `No "apples"`, "New error: No <str>"},
+		{2 * time.Second, "", "New error: (no message)"},
 		{time.Second + 30*time.Minute - time.Millisecond, "Order 19 not found", ""},
 		{61 * time.Minute, "Order 20 not found", "Error is back: Order <n> not found"},
 		{91*time.Minute - time.Millisecond, "Order 20 not found", ""},
