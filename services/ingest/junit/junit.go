@@ -92,7 +92,7 @@ func read(data []byte) (testrun.Outcome, error) {
 	if !r.rooted {
 		return testrun.Outcome{}, errors.New("malformed XML: there is no element testsuites or testsuite")
 	}
-	return r.out, nil
+	return r.whole(), nil
 }
 
 // declared is the encoding in the XML declaration.

@@ -78,7 +78,9 @@ func TestDecode(t *testing.T) {
 		failures []string
 	}{
 		"nothing":                     {nil, "no tests", "success", 0, nil},
-		"no cases":                    {[]string{`<testsuites failures="3"/>`}, "no tests", "success", 0, nil},
+		"no cases":                    {[]string{`<testsuites failures="0" errors=""/>`}, "no tests", "success", 0, nil},
+		"no cases, but failures":      {[]string{`<testsuites failures="3"/>`}, "1 error", "error", 0, []string{"the report: it counts failures or errors, and holds no cases"}},
+		"a suite that ended early":    {[]string{`<testsuites><testsuite errors="1"></testsuite></testsuites>`}, "1 error", "error", 0, []string{"the report: it counts failures or errors, and holds no cases"}},
 		"two files":                   {[]string{passed, failed}, "2 tests passed, 1 failed", "failure", 2 * time.Second, []string{"S.c: no"}},
 		"an error":                    {[]string{errored}, "1 error", "error", 0, []string{"d: it broke off"}},
 		"two roots":                   {[]string{passed + errored}, "2 tests passed, 1 error", "error", 2 * time.Second, []string{"d: it broke off"}},

@@ -28,6 +28,8 @@ const (
 type reader struct {
 	out    testrun.Outcome
 	rooted bool
+	// announced says that a suite counts failures or errors.
+	announced bool
 	// suites are the open testsuite elements, from the outside.
 	suites []suite
 	kase   *testcase
@@ -68,7 +70,10 @@ func (r *reader) start(e xml.StartElement) error {
 		return nil
 	}
 	switch name {
+	case "testsuites":
+		r.count(e.Attr)
 	case "testsuite":
+		r.count(e.Attr)
 		s := suite{name: untrusted.Cut(attr(e.Attr, "name"), maxSuite)}
 		s.own, s.told = seconds(attr(e.Attr, "time"))
 		r.suites = append(r.suites, s)
@@ -78,6 +83,24 @@ func (r *reader) start(e xml.StartElement) error {
 		r.kase.skipped = attr(e.Attr, "status") == "notrun" // GoogleTest's disabled ones
 	}
 	return nil
+}
+
+// count takes note of what a suite says of its cases.
+func (r *reader) count(attrs []xml.Attr) {
+	for _, name := range []string{"failures", "errors"} {
+		n, err := strconv.Atoi(attr(attrs, name))
+		r.announced = r.announced || err == nil && n > 0
+	}
+}
+
+// whole is the outcome at the end of the report. What is counted and not told
+// is no success: a run that ended early, say.
+func (r *reader) whole() testrun.Outcome {
+	if r.announced && r.out.Tests() == 0 {
+		r.out.Errors = 1
+		r.out.Fail("the report", "it counts failures or errors, and holds no cases")
+	}
+	return r.out
 }
 
 func (r *reader) text(text []byte) {
