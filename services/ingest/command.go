@@ -29,9 +29,9 @@ type Flags struct {
 func (f Flags) Config(registry *prometheus.Registry) Config {
 	return Config{
 		Addr: f.IngestAddr, OTLPAddr: strings.TrimSpace(f.OTLPAddr), Token: f.Token, AllowedHosts: f.AllowedHosts, AllowedOrigins: f.AllowedOrigins,
-		GitHubWebhookSecret: strings.TrimSpace(f.GitHubWebhookSecret),
-		GitLabSecretToken:   strings.TrimSpace(f.GitLabSecretToken),
-		GitLabSigningToken:  strings.TrimSpace(f.GitLabSigningToken),
+		GitHubWebhookSecret: f.GitHubWebhookSecret,
+		GitLabSecretToken:   f.GitLabSecretToken,
+		GitLabSigningToken:  f.GitLabSigningToken,
 		Masker:              redact.New(), Registry: registry,
 	}
 }

@@ -109,18 +109,11 @@ func (h *handler) admit(r *http.Request, target *route) (answer reply, done bool
 	if allow, ok := target.allows(r.Method); !ok {
 		return refuse(http.StatusMethodNotAllowed, "method not allowed: allowed is "+allow).with("Allow", allow), true
 	}
-	if target.method == http.MethodPost && !h.mayWrite(target, r) {
-		return refuse(http.StatusUnauthorized, "a token is required: send Authorization: Bearer with the value of TOCSIN_TOKEN").
+	if target.method == http.MethodPost && !target.ownProof && !h.authorized(r) {
+		return unproven("a token is required: send Authorization: Bearer with the value of TOCSIN_TOKEN").
 			with("WWW-Authenticate", "Bearer"), true
 	}
 	return reply{}, false
-}
-
-func (h *handler) mayWrite(target *route, r *http.Request) bool {
-	if target.proven != nil {
-		return target.proven(r)
-	}
-	return h.authorized(r)
 }
 
 // authorized says whether a request has the token, if there is one.
@@ -138,6 +131,9 @@ func same(got, secret string) bool {
 	have, want := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(secret))
 	return subtle.ConstantTimeCompare(have[:], want[:]) == 1
 }
+
+// unproven refuses what does not prove where it comes from.
+func unproven(why string) reply { return refuse(http.StatusUnauthorized, why) }
 
 // safely turns a bug into an answer. Nothing has been written yet.
 func (h *handler) safely(target *route, r *http.Request) (answer reply) {

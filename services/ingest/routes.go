@@ -49,10 +49,9 @@ type route struct {
 	// pages may send here with POST, and read the answer. What is read with GET
 	// by all pages is public.
 	pages pages
-	// proven says whether a sender may write, in place of the bearer token: for
-	// those who can't send one. Those who prove themselves by the body are let in
-	// by it, and looked at later.
-	proven func(*http.Request) bool
+	// ownProof says that senders prove themselves in another way than by the
+	// bearer token, and that serve looks at it.
+	ownProof bool
 	// phrase turns our refusal into the form that senders expect.
 	phrase func(*http.Request, reply) reply
 }
@@ -63,8 +62,8 @@ func (h *handler) table() []route {
 		{path: pathEvents, method: http.MethodPost, serve: h.events, pages: allPages},
 		{path: pathCIResult, method: http.MethodPost, serve: h.ciResult},
 		{path: pathJUnit, method: http.MethodPost, serve: h.junit},
-		{path: pathGitHub, method: http.MethodPost, serve: h.github, proven: bySender},
-		{path: pathGitLab, method: http.MethodPost, serve: h.gitlab, proven: bySender},
+		{path: pathGitHub, method: http.MethodPost, serve: h.github, ownProof: true},
+		{path: pathGitLab, method: http.MethodPost, serve: h.gitlab, ownProof: true},
 		h.alertmanagerRoute(),
 		h.reportRoute(),
 		{path: pathHealth, method: http.MethodGet, serve: func(*http.Request) reply { return okReply() }},

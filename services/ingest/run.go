@@ -163,6 +163,8 @@ func (c Config) complete() (Config, error) {
 	}
 	c.Logger = c.Logger.With("component", "ingest")
 	c.Bus.Name, c.Bus.Role, c.Bus.Logger = "tocsin ingest", bus.RoleIngest, c.Logger
-	c.Token = strings.TrimSpace(c.Token)
+	for _, secret := range []*string{&c.Token, &c.GitHubWebhookSecret, &c.GitLabSecretToken, &c.GitLabSigningToken} {
+		*secret = strings.TrimSpace(*secret)
+	}
 	return c, nil
 }

@@ -18,24 +18,19 @@ const (
 // need not ask first, and the SDK for Node says nothing.
 var sentryBodies = dialect{packed: true}
 
+const proveSentry = "a token is required: the DSN must be http://TOKEN@HOST/PROJECT with the value of TOCSIN_TOKEN"
+
 // sentryRoutes are the paths of the SDKs. The pages of this machine may send
 // there.
 func (h *handler) sentryRoutes() []route {
 	told := newRemembered(rememberedBytes)
 	at := func(path string, decode func(sentry.Sender, []byte) (sentry.Decoded, error)) route {
 		return route{
-			path: path, method: http.MethodPost, pages: localPages, proven: h.sentryMay,
+			path: path, method: http.MethodPost, pages: localPages, ownProof: true,
 			serve: func(r *http.Request) reply { return h.sentry(r, told, decode) },
 		}
 	}
 	return []route{at(pathEnvelope, sentry.Sender.Envelope), at(pathStore, sentry.Sender.Store)}
-}
-
-// sentryMay lets in what has the token, as a bearer or as the key of its DSN. One
-// without either may have its DSN in the envelope, and is looked at later.
-func (h *handler) sentryMay(r *http.Request) bool {
-	key := sentryKey(r)
-	return h.authorized(r) || key == "" || same(key, h.token)
 }
 
 // sentryKey is the public key of the DSN that a request names, or empty.
@@ -54,12 +49,18 @@ func sentryKey(r *http.Request) string {
 	return r.URL.Query().Get("sentry_key")
 }
 
-// sentry takes what an SDK sends. The answer names the event, as SDKs expect it.
+// sentry takes what an SDK sends that has the token, as a bearer or as the key of
+// its DSN; that is in the request, or else in the envelope. The answer names the
+// event, as SDKs expect it.
 func (h *handler) sentry(r *http.Request, told sentry.Memory, decode func(sentry.Sender, []byte) (sentry.Decoded, error)) reply {
-	proven := h.authorized(r) || sentryKey(r) != "" // which was looked at
+	key := sentryKey(r)
+	proven := h.authorized(r) || key != "" && same(key, h.token)
+	if !proven && key != "" {
+		return unproven(proveSentry)
+	}
 	return h.takeEvents(r, sentryBodies, func(_ string, data []byte) (found, error) {
 		if !proven && !same(sentry.KeyOf(data), h.token) {
-			return found{}, refusal{unproven("a token is required: its DSN must be http://TOKEN@HOST/PROJECT with the value of TOCSIN_TOKEN")}
+			return found{}, refusal{unproven(proveSentry)}
 		}
 		in, err := decode(sentry.Sender{Project: r.PathValue("project"), Memory: told}, data)
 		if err != nil {

@@ -68,9 +68,9 @@ func TestSentry(t *testing.T) {
 		{name: "too many logs", path: sentryPath, body: logs, status: 413, answer: "over 10000 entries: send smaller batches"},
 		{name: "the bus is away", path: sentryPath, body: sentryEnvelope, sink: &fakeSink{err: bus.ErrAway}, status: 503, answer: "error"},
 
-		{name: "without the token", path: sentryPath, body: anonymous, change: withToken, status: 401, answer: "its DSN must be http://TOKEN@HOST/PROJECT"},
+		{name: "without the token", path: sentryPath, body: anonymous, change: withToken, status: 401, answer: "the DSN must be http://TOKEN@HOST/PROJECT"},
 		{name: "an event without the token", path: "/api/7/store/", body: sentryEvent, change: withToken, status: 401, answer: "TOCSIN_TOKEN"},
-		{name: "another key", path: sentryPath + "?sentry_key=other", body: sentryEnvelope, change: withToken, status: 401, answer: "TOCSIN_TOKEN"},
+		{name: "another key", path: sentryPath + "?sentry_key=other", body: sentryEnvelope, change: withToken, status: 401, answer: "the DSN must be"},
 		{name: "an empty key", path: sentryPath + "?sentry_key=", body: anonymous, change: withToken, status: 401, answer: "TOCSIN_TOKEN"},
 		{name: "the key in the envelope", path: sentryPath, body: sentryEnvelope, change: withToken, status: 200, answer: sentryAnswer, stored: 2},
 		{name: "the key in the query", path: sentryPath + "?sentry_version=7&sentry_key=s3cret", body: anonymous, change: withToken, status: 200, answer: sentryAnswer, stored: 2},

@@ -21,9 +21,6 @@ var (
 	gitlabBodies = dialect{media: []string{typeJSON}}
 )
 
-// bySender lets in a sender that is looked at by what serves it.
-func bySender(*http.Request) bool { return true }
-
 // github takes a delivery of GitHub. With a secret, the signature is the proof;
 // a signature that can't be looked at is none. Without both it is as other
 // writes.
@@ -95,6 +92,3 @@ func delivery(sender, id string) string {
 	}
 	return bus.DeliverySubject(sender, id)
 }
-
-// unproven refuses what does not prove where it comes from.
-func unproven(why string) reply { return refuse(http.StatusUnauthorized, why) }

@@ -62,7 +62,7 @@ func TestGitHub(t *testing.T) {
 	}{
 		"open":                       {plain, runFailed, []string{event, "workflow_run"}, 200, `{"ok":true}`},
 		"with the token":             {withBearer, runFailed, []string{event, "workflow_run", "Authorization", "Bearer bearer"}, 200, `{"ok":true}`},
-		"without it":                 {withBearer, runFailed, []string{event, "workflow_run"}, 401, "a token is required"},
+		"without it":                 {withBearer, runFailed, []string{event, "workflow_run"}, 401, "set TOCSIN_GITHUB_WEBHOOK_SECRET to the webhook's secret, or send Authorization"},
 		"signed, and no token":       {func(c *Config) { withSecret(c); withBearer(c) }, runFailed, []string{event, "workflow_run", signature, right}, 200, `{"ok":true}`},
 		"a form":                     {withSecret, form, []string{event, "workflow_run", "Content-Type", "application/x-www-form-urlencoded", signature, hubSignature("s3cret", form)}, 200, `{"ok":true}`},
 		"unsigned":                   {withSecret, runFailed, []string{event, "workflow_run"}, 401, "X-Hub-Signature-256 is missing"},
@@ -150,7 +150,7 @@ func TestGitLab(t *testing.T) {
 		says   string
 	}{
 		"open":                        {plain, jobFailed, []string{event, "Job Hook"}, 200, `{"ok":true}`},
-		"without the bearer":          {withBearer, jobFailed, []string{event, "Job Hook"}, 401, "a token is required"},
+		"without the bearer":          {withBearer, jobFailed, []string{event, "Job Hook"}, 401, "set TOCSIN_GITLAB_SIGNING_TOKEN or TOCSIN_GITLAB_SECRET_TOKEN"},
 		"its token, and no bearer":    {func(c *Config) { withBearer(c); withToken(c) }, jobFailed, []string{event, "Job Hook", token, "t0ken"}, 200, `{"ok":true}`},
 		"another token":               {withToken, jobFailed, []string{event, "Job Hook", token, "t0kem"}, 401, "TOCSIN_GITLAB_SECRET_TOKEN"},
 		"no token":                    {withToken, jobFailed, []string{event, "Job Hook"}, 401, "TOCSIN_GITLAB_SECRET_TOKEN"},
