@@ -185,10 +185,14 @@ func (d dialect) contentEncoding(r *http.Request) (string, reply, bool) {
 }
 
 // work waits for a place to decode and clean in; the function gives it back.
-func (h *handler) work(ctx context.Context) (func(), error) {
+func (h *handler) work(ctx context.Context, d dialect) (func(), error) {
+	places := h.theirs
+	if d.ours {
+		places = h.ours
+	}
 	select {
-	case h.working <- struct{}{}:
-		return func() { <-h.working }, nil
+	case places <- struct{}{}:
+		return func() { <-places }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -19,6 +19,8 @@ type dialect struct {
 	media []string
 	// packed says that bodies may come compressed.
 	packed bool
+	// ours says that the format is our own.
+	ours bool
 }
 
 // found is what a body holds.
@@ -65,7 +67,7 @@ func decoded[T any](h *handler, r *http.Request, d dialect, prepare func(media s
 			b.release()
 		}
 	}()
-	done, err := h.work(r.Context())
+	done, err := h.work(r.Context(), d)
 	if err != nil {
 		return made, nil, refusePublish(err), false
 	}

@@ -15,7 +15,7 @@ const (
 )
 
 // ours is how the contract has it.
-var ours = dialect{media: []string{typeJSON, typeNDJSON, typeText}}
+var ours = dialect{media: []string{typeJSON, typeNDJSON, typeText}, ours: true}
 
 // events takes one event, an array of events, or one event a line: as many as
 // maxBody has room for, which is some 28,000 of the smallest. Of a batch with a

@@ -25,10 +25,12 @@ type handler struct {
 	accepted func()
 	now      func() time.Time
 	log      *slog.Logger
-	// working bounds how many bodies are decoded at once: decoding is work for
+	// ours and theirs bound how many bodies are decoded at once: decoding is work for
 	// the processor, and takes several times the memory of the body.
-	working chan struct{}
-	routes  routes
+	// Foreign formats have places of their own: the heaviest of their bodies must
+	// not hold up ours.
+	ours, theirs chan struct{}
+	routes       routes
 }
 
 func newHandler(cfg Config, s sink) *handler {
@@ -44,7 +46,8 @@ func newHandler(cfg Config, s sink) *handler {
 		accepted: cfg.Accepted,
 		now:      time.Now,
 		log:      cfg.Logger,
-		working:  make(chan struct{}, 2*runtime.GOMAXPROCS(0)),
+		ours:     make(chan struct{}, 2*runtime.GOMAXPROCS(0)),
+		theirs:   make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
 	if h.accepted == nil {
 		h.accepted = func() {}

@@ -2,12 +2,14 @@ package ingest
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -204,4 +206,34 @@ func TestTheNewestTenResultsAreKept(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
+}
+
+// TestForeignBodiesHoldUpTheirOwnAlone: as many as there are places for are
+// decoded for ever, and ours are answered.
+func TestForeignBodiesHoldUpTheirOwnAlone(t *testing.T) {
+	h := testHandler(&fakeSink{})
+	begun, end := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	for range cap(h.theirs) {
+		all.Go(func() {
+			h.takeEvents(ask("POST", "/", strings.NewReader("x")), dialect{}, func(string, []byte) (found, error) {
+				begun <- struct{}{}
+				<-end
+				return found{}, nil
+			})
+		})
+		<-begun
+	}
+	for path, body := range map[string]string{pathEvents: logEvent, pathCIResult: failure} {
+		if w := answerOf(h, ask("POST", path, strings.NewReader(body), "Content-Type", typeJSON)); w.Code != 200 {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	if w := answerOf(h, ask("POST", pathOTLPLogs, strings.NewReader("{}"), "Content-Type", typeJSON).WithContext(late)); w.Code != 503 {
+		t.Errorf("one more foreign body: %d %s", w.Code, w.Body)
+	}
+	close(end)
+	all.Wait()
 }
