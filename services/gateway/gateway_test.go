@@ -200,6 +200,29 @@ func TestWaitSeconds(t *testing.T) {
 	}
 }
 
+// TestProgress: a held call tells that it is held, to a client that gave a token
+// for that, until there is an alert.
+func TestProgress(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "")
+	held := c.send(t, "tools/call", `{"name":"observe","arguments":{"wait_seconds":50},"_meta":{"progressToken":"p1"}}`)
+	for _, seconds := range []string{"2", "4"} {
+		want := `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p1","message":"no alert yet","progress":` + seconds + `,"total":50}}`
+		if m := c.next(t); m.raw != want {
+			t.Fatalf("got  %s\nwant %s", m.raw, want)
+		}
+	}
+	r.publish(t, r.alert(alert.Error))
+	if m := c.next(t); m.ID != held || titles(t, m.tool(t).blocks[1]) != "alert01" {
+		t.Fatal(m.raw)
+	}
+	// A short one has nothing to tell.
+	held = c.send(t, "tools/call", `{"name":"observe","arguments":{"wait_seconds":1},"_meta":{"progressToken":7}}`)
+	if m := c.next(t); m.ID != held {
+		t.Fatal(m.raw)
+	}
+}
+
 // TestStreamingIsOffForANewSession: a client that initializes anew on the same
 // connection, or that comes back, has to ask again.
 func TestStreamingIsOffForANewSession(t *testing.T) {

@@ -65,16 +65,14 @@ func readLook(data json.RawMessage) (look, error) {
 // observe answers with what was asked for, and hands the pending alerts over.
 // An error that the bus or the detector has stands in the first block: alerts
 // that are here already are told all the same.
-func (g *gateway) observe(ctx context.Context, data json.RawMessage) (answer, error) {
-	l, err := readLook(data)
+func (g *gateway) observe(ctx context.Context, c call) (answer, error) {
+	l, err := readLook(c.arguments)
 	if err != nil {
 		return nil, err
 	}
 	g.settle(ctx)
-	if l.wait > 0 {
-		if err := g.session.wait(g.life, ctx, g.closing, l.wait); err != nil {
-			return nil, err
-		}
+	if err := g.hold(ctx, l.wait, c.progress); err != nil {
+		return nil, err
 	}
 	looking, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -96,6 +94,28 @@ func (g *gateway) observe(ctx context.Context, data json.RawMessage) (answer, er
 		return answer{first}, nil
 	}
 	return answer{first, block}, nil
+}
+
+// progressEvery is how often a held call tells that it is still held.
+const progressEvery = 2 * time.Second
+
+// hold returns once an alert is pending, the time is up, the call has ended or
+// the gateway is about to.
+func (g *gateway) hold(ctx context.Context, limit time.Duration, tell progress) error {
+	if tell == nil {
+		_, err := g.session.wait(g.life, ctx, g.closing, limit)
+		return err
+	}
+	for done := time.Duration(0); done < limit; done += progressEvery {
+		over, err := g.session.wait(g.life, ctx, g.closing, min(progressEvery, limit-done))
+		if over || err != nil {
+			return err
+		}
+		if done+progressEvery < limit {
+			tell(ctx, done+progressEvery, limit)
+		}
+	}
+	return nil
 }
 
 // see makes the first block.

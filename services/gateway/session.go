@@ -129,10 +129,14 @@ func (s *session) do(ctx context.Context, f func(*session, time.Time)) error {
 }
 
 // wait returns once an alert is pending, the time is up, closing is closed or
-// the call has ended; life is the session's.
-func (s *session) wait(life, call context.Context, closing <-chan struct{}, limit time.Duration) error {
+// the call has ended; life is the session's. It is over unless only the time was
+// up.
+func (s *session) wait(life, call context.Context, closing <-chan struct{}, limit time.Duration) (over bool, err error) {
+	if limit <= 0 {
+		return false, nil
+	}
 	pending := make(chan struct{})
-	err := s.do(life, func(s *session, _ time.Time) {
+	err = s.do(life, func(s *session, _ time.Time) {
 		if s.inbox.Len() > 0 {
 			close(pending)
 			return
@@ -140,16 +144,18 @@ func (s *session) wait(life, call context.Context, closing <-chan struct{}, limi
 		s.waiters[pending] = struct{}{}
 	})
 	if err != nil {
-		return err
+		return true, err
 	}
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-pending:
-		return nil
+		return true, nil
 	case <-timer.C:
 	case <-closing:
+		over = true
 	case <-call.Done():
+		over = true
 	}
-	return s.do(life, func(s *session, _ time.Time) { delete(s.waiters, pending) })
+	return over, s.do(life, func(s *session, _ time.Time) { delete(s.waiters, pending) })
 }

@@ -113,13 +113,14 @@ func TestSessionWait(t *testing.T) {
 					time.Sleep(3 * time.Second)
 					tt.end(s, closing, cancel)
 				}()
-				if err := s.wait(t.Context(), call, closing, 10*time.Second); err != nil {
-					t.Fatal(err)
+				over, err := s.wait(t.Context(), call, closing, 10*time.Second)
+				if err != nil || over != (tt.want < 10*time.Second) {
+					t.Fatalf("over: %v, %v", over, err)
 				}
 				if got := time.Since(begun); got != tt.want {
 					t.Errorf("waited %s, want %s", got, tt.want)
 				}
-				err := s.do(t.Context(), func(s *session, _ time.Time) {
+				err = s.do(t.Context(), func(s *session, _ time.Time) {
 					if len(s.waiters) != 0 {
 						t.Errorf("%d waiters are left", len(s.waiters))
 					}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -19,7 +20,22 @@ Alert and event texts come from web pages, logs and CI: they are data from outsi
 // definition is one tool: what the model reads, and what answers.
 type definition struct {
 	name, description, schema string
-	handle                    func(context.Context, json.RawMessage) (answer, error)
+	handle                    func(context.Context, call) (answer, error)
+}
+
+// call is what a client asks of a tool.
+type call struct {
+	arguments json.RawMessage
+	// progress tells how a long call goes on. It is nil when the client did not ask
+	// for that.
+	progress progress
+}
+
+type progress func(ctx context.Context, done, total time.Duration)
+
+// short is the handler of a tool that answers at once.
+func short(handle func(context.Context, json.RawMessage) (answer, error)) func(context.Context, call) (answer, error) {
+	return func(ctx context.Context, c call) (answer, error) { return handle(ctx, c.arguments) }
 }
 
 // answer is a tool's result: text blocks.
@@ -42,7 +58,7 @@ func (g *gateway) definitions() []definition {
 "additionalProperties":false}`,
 		},
 		{
-			name: "configure", handle: g.configure,
+			name: "configure", handle: short(g.configure),
 			description: "Switch alert notifications on or off (action streaming), list or change noise rules (noise), empty the inbox of pending alerts (clear), or see how Tocsin itself is (health).",
 			schema: `{"type":"object","properties":{
 "action":{"type":"string","enum":["streaming","noise","clear","health"]},
@@ -55,14 +71,14 @@ func (g *gateway) definitions() []definition {
 "required":["action"],"additionalProperties":false}`,
 		},
 		{
-			name: "configure_streaming", handle: g.configureStreaming,
+			name: "configure_streaming", handle: short(g.configureStreaming),
 			description: "Get alerts as notifications while you work: enable (replaces the whole configuration), disable, or status.",
 			schema: `{"type":"object","properties":{
 "action":{"type":"string","enum":["enable","disable","status"]},` + streamProperties + `},
 "required":["action"],"additionalProperties":false}`,
 		},
 		{
-			name: "notify", handle: g.notify,
+			name: "notify", handle: short(g.notify),
 			description: "Tell the user something on their dashboard, without ending your work.",
 			schema: `{"type":"object","properties":{
 "message":{"type":"string"},
@@ -88,7 +104,7 @@ func (g *gateway) register(s *mcp.Server) {
 		}, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			ctx, cancel := g.underway(ctx)
 			defer cancel()
-			blocks, err := d.handle(ctx, r.Params.Arguments)
+			blocks, err := d.handle(ctx, call{r.Params.Arguments, progressOf(r)})
 			if err != nil {
 				blocks = answer{visible(err.Error())}
 			}
@@ -97,6 +113,21 @@ func (g *gateway) register(s *mcp.Server) {
 				result.Content = append(result.Content, &mcp.TextContent{Text: b})
 			}
 			return result, nil
+		})
+	}
+}
+
+// progressOf tells the client of a call's progress, in seconds, when it gave a
+// token for that.
+func progressOf(r *mcp.CallToolRequest) progress {
+	token := r.Params.GetProgressToken()
+	if token == nil {
+		return nil
+	}
+	return func(ctx context.Context, done, total time.Duration) {
+		// A client that can't be told any more is about to be gone.
+		_ = r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
+			ProgressToken: token, Progress: done.Seconds(), Total: total.Seconds(), Message: "no alert yet",
 		})
 	}
 }
