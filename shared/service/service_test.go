@@ -81,6 +81,7 @@ func TestSettingsAndExitCodes(t *testing.T) {
 		"two kinds":                   {args: []string{"greet", "--nats-url=nats://a,ws://b"}, code: ExitUsage, err: "mixed"},
 		"wrong in the environment":    {args: []string{"greet"}, env: map[string]string{"TOCSIN_NATS_URL": "::::"}, code: ExitUsage, err: "--nats-url"},
 		"help":                        {args: []string{"greet", "--help"}, out: "Usage: test greet"},
+		"help names the environment":  {args: []string{"greet", "--help"}, out: "($TEST_GREET_NAME)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

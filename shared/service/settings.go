@@ -63,14 +63,16 @@ func isTerminal(w io.Writer) bool {
 
 // forgetEmpty makes environment variables that are set to nothing, or to white
 // space, count as not set, as a compose file or a shell leaves them where a
-// value is missing. A flag with the tag "empty" takes that for a value.
+// value is missing. A flag with the tag "empty" takes that for a value. Others
+// that are not set stay: --help names them.
 func forgetEmpty(n *kong.Node) {
 	for _, f := range n.Flags {
 		if f.Tag.Has("empty") {
 			continue
 		}
 		f.Tag.Envs = slices.DeleteFunc(f.Tag.Envs, func(name string) bool {
-			return strings.TrimSpace(os.Getenv(name)) == ""
+			value, set := os.LookupEnv(name)
+			return set && strings.TrimSpace(value) == ""
 		})
 		f.Envs = f.Tag.Envs
 	}
