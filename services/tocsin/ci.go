@@ -64,7 +64,11 @@ func (c *ciCommand) Run(ctx context.Context, env service.Env) error {
 	if err := c.post(ctx, strings.TrimSuffix(base, "/")+"/ci-result", body); err != nil {
 		return err
 	}
-	if _, err = fmt.Fprintf(env.Stdout, "posted %s of %s to %s\n", result.Status, firstOf(result.Name, result.Commit, result.Ref, "this run"), base); err != nil {
+	said := fmt.Sprintf("posted %s of %s to %s", result.Status, firstOf(result.Name, result.Commit, result.Ref, "this run"), base)
+	if why := reason(result); why != "" {
+		said += ": " + why
+	}
+	if _, err = fmt.Fprintln(env.Stdout, said); err != nil {
 		return err
 	}
 	if c.ExitCode && result.Status != ci.StatusSuccess {
@@ -78,7 +82,7 @@ func (c *ciCommand) post(ctx context.Context, url string, body []byte) error {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
-		return service.Usagef("--ingest-url: %s", err)
+		return fmt.Errorf("post the result: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	if token := strings.TrimSpace(c.Token); token != "" {

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"strings"
 
 	"github.com/tocsin-bus/tocsin/services/ingest/testrun"
@@ -22,6 +23,11 @@ func (c *ciCommand) describe(getenv func(string) string) (ci.Result, error) {
 		return ci.Result{}, service.Usagef("unexpected argument %s: files are given with --junit", c.Files[0])
 	case c.Status == "" && len(c.JUnit) == 0 && !c.GoTest:
 		return ci.Result{}, service.Usagef("missing flags: give --status=S, --junit=FILE or --gotest")
+	}
+	if c.IngestURL != "" {
+		if u, err := url.Parse(c.IngestURL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return ci.Result{}, service.Usagef("--ingest-url must be a URL such as http://127.0.0.1:7400")
+		}
 	}
 	r := c.result(getenv)
 	known := r
@@ -121,6 +127,22 @@ func fit(r ci.Result) ([]byte, ci.Result, error) {
 			return nil, r, service.Usagef("the result is over %d bytes even without its failures: shorten the summary", maxBody)
 		}
 	}
+}
+
+// maxReason is the longest reason that is told, in characters.
+const maxReason = 200
+
+// reason is what kept tests from running, on one line, or empty: unlike what a
+// failed test says, it need not stand in the tests' own output.
+func reason(r ci.Result) string {
+	if r.Status != ci.StatusError || len(r.Failures) == 0 {
+		return ""
+	}
+	why := r.Failures[0].Name
+	if line, _, _ := strings.Cut(strings.TrimSpace(r.Failures[0].Message), "\n"); line != "" {
+		why += ": " + line
+	}
+	return untrusted.Cut(untrusted.Visible(why), maxReason)
 }
 
 func firstOf(values ...string) string {

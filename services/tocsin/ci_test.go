@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/tocsin-bus/tocsin/shared/ci"
 	"github.com/tocsin-bus/tocsin/shared/service"
@@ -65,6 +66,7 @@ func TestCI(t *testing.T) {
 		fails   string
 		misused bool
 		log     string
+		reason  string
 	}{
 		"by flags":               {ciCommand: ciCommand{Status: "success", Summary: "all of them"}, posted: "success: all of them (0)"},
 		"by flags, ends with 1":  {ciCommand: ciCommand{Status: "failure", Summary: "one", ExitCode: true}, posted: "failure: one (0)", fails: "the result is failure: one"},
@@ -72,9 +74,9 @@ func TestCI(t *testing.T) {
 		"a pattern":              {ciCommand: ciCommand{JUnit: []string{at("*.xml")}}, posted: "failure: 4 tests passed, 1 failed (1)"},
 		"several, one twice":     {ciCommand: ciCommand{JUnit: []string{at("a.xml"), at("a*")}, Files: []string{at("b.xml")}}, posted: "failure: 2 tests passed, 1 failed (1)"},
 		"a name like a pattern":  {ciCommand: ciCommand{JUnit: []string{at("[c].xml")}}, posted: "success: 2 tests passed (0)"},
-		"what the flags say":     {ciCommand: ciCommand{JUnit: []string{at("b.xml")}, Status: "error", Summary: "mine", Failure: []string{"lint=no"}}, posted: "error: mine (2)"},
+		"what the flags say":     {ciCommand: ciCommand{JUnit: []string{at("b.xml")}, Status: "error", Summary: "mine", Failure: []string{"lint=no"}}, posted: "error: mine (2)", reason: ": lint: no"},
 		"a run of go test":       {ciCommand: ciCommand{GoTest: true, ExitCode: true}, stdin: goRun, posted: "failure: 1 test failed (1)", fails: "the result is failure: 1 test failed", log: "    x_test.go:3: no\n"},
-		"go test did not start":  {ciCommand: ciCommand{GoTest: true}, posted: "error: 1 error (1)"},
+		"go test did not start":  {ciCommand: ciCommand{GoTest: true}, posted: "error: 1 error (1)", reason: ": go test: no event of go test -json came: it did not start, or ran without -json"},
 		"nothing at all":         {fails: "give --status=S, --junit=FILE or --gotest", misused: true},
 		"both":                   {ciCommand: ciCommand{JUnit: []string{at("a.xml")}, GoTest: true}, fails: "--junit and --gotest", misused: true},
 		"files without --junit":  {ciCommand: ciCommand{Status: "success", Files: []string{"x"}}, fails: "unexpected argument x", misused: true},
@@ -102,10 +104,21 @@ func TestCI(t *testing.T) {
 				t.Errorf("posted %q", got)
 			}
 			status, _, _ := strings.Cut(c.posted, ":")
-			if c.posted != "" && out.String() != c.log+"posted "+status+" of this run to "+url+"\n" {
+			if c.posted != "" && out.String() != c.log+"posted "+status+" of this run to "+url+c.reason+"\n" {
 				t.Errorf("said %q", out.String())
 			}
 		})
+	}
+}
+
+// TestIngestURL: what is no URL is told before a run of tests is waited for.
+func TestIngestURL(t *testing.T) {
+	for _, wrong := range []string{"127.0.0.1:7400", "localhost:7400", "tocsin.internal", "nats://127.0.0.1:7422", "http://", "http://[bad"} {
+		c := ciCommand{GoTest: true, IngestURL: wrong}
+		err := c.Run(t.Context(), service.Env{Stdin: iotest.ErrReader(errors.New("it was read")), Stdout: &bytes.Buffer{}})
+		if !errors.Is(err, service.ErrUsage) || !strings.Contains(err.Error(), "--ingest-url must be a URL such as http://127.0.0.1:7400") {
+			t.Errorf("%s: %v", wrong, err)
+		}
 	}
 }
 
