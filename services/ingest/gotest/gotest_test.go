@@ -19,7 +19,7 @@ import (
 
 func briefly(o testrun.Outcome) (all []string) {
 	for _, f := range o.Failures {
-		line, _, _ := strings.Cut(strings.TrimSpace(f.Message), "\n")
+		line, _, _ := strings.Cut(f.Message, "\n")
 		all = append(all, f.Name+": "+line)
 	}
 	return all

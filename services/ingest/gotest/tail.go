@@ -51,6 +51,7 @@ func (t *tail) add(line string) {
 	}
 }
 
+// text is what is kept, without the indent that go test gives to what a test says.
 func (t *tail) text() string {
-	return strings.TrimRight(strings.Join(t.lines, "")+strings.Join(t.pinned, ""), " \t\r\n")
+	return strings.TrimSpace(strings.Join(t.lines, "") + strings.Join(t.pinned, ""))
 }
