@@ -46,6 +46,8 @@ func TestUsedWrongly(t *testing.T) {
 		{[]string{"up", "--log-level=loud"}, "--log-level"},
 		{[]string{"tail", "--severity=fatal"}, "--severity must be one of info, warning, error"},
 		{[]string{"tail", "--category=x"}, "--category must be one of"},
+		{[]string{"wait", "--severity=fatal"}, "--severity must be one of info, warning, error"},
+		{[]string{"wait", "--timeout=-1s"}, "--timeout must not be negative"},
 		{[]string{"ci"}, "--status"},
 		{[]string{"ci", "--status=meh"}, "success, failure, error"},
 		{[]string{"ingest", "--ingest-addr=0.0.0.0:0"}, "TOCSIN_TOKEN"},
@@ -57,6 +59,33 @@ func TestUsedWrongly(t *testing.T) {
 				t.Errorf("exit %d\nstdout: %s\nstderr: %s", code, stdout, stderr)
 			}
 		})
+	}
+}
+
+// TestWaitForAnAlert: status 0 with the block, 3 when the time is up, 1 without
+// a bus; and what it told, the gateway of the same name does not tell again.
+func TestWaitForAnAlert(t *testing.T) {
+	if code, stdout, stderr := tocsin(t, t.TempDir(), "wait"); code != 1 || stdout != "" || !strings.Contains(stderr, "tocsin up") {
+		t.Errorf("no bus: exit %d: %s%s", code, stdout, stderr)
+	}
+	b := up(t)
+	w := &world{bus: b, agent: join(t, b, "e2e", "--client=shell")}
+	code, stdout, stderr := tocsin(t, b.StateDir, "wait", "--client=shell", "--timeout=100ms")
+	if code != 3 || stdout != "" || stderr != "tocsin: the time is up: no alert came\n" {
+		t.Errorf("exit %d: %s%s", code, stdout, stderr)
+	}
+	p, err := harness.Start(binary, b.StateDir, nil, "wait", "--client=shell", "--severity=error", "--timeout=30s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.ci(t, map[string]any{"status": "success", "commit": "a"})
+	w.ci(t, map[string]any{"status": "failure", "commit": "b", "name": "test", "ref": "main"})
+	if code := p.ExitCode(); code != 0 || !strings.HasPrefix(p.Stdout.String(), "--- ALERTS (2) ---\n[{") || !strings.Contains(p.Stdout.String(), "CI failure: test on main") {
+		t.Errorf("exit %d: %s%s", code, p.Stdout, p.Log)
+	}
+	w.settle(t, 2)
+	if o := w.observe(t, nil); len(o.Alerts) != 0 {
+		t.Errorf("told again: %+v", o.Alerts)
 	}
 }
 

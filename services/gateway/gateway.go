@@ -80,7 +80,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}, g.mask, log)
 	g.saver = newSaver(g.link, log)
 	if cfg.Client != "" {
-		g.link.identify("client " + cfg.Client)
+		g.link.identify(named(cfg.Client))
 	}
 	g.stdout = &lineWriter{w: cfg.Stdout}
 	var parts errgroup.Group
@@ -91,6 +91,9 @@ func Run(ctx context.Context, cfg Config) error {
 	err := g.serve(ctx, end)
 	return errors.Join(err, within(endWithin, parts.Wait))
 }
+
+// named is the key of a client that was given a name.
+func named(client string) string { return "client " + client }
 
 // within waits for f, but not for ever: a client that stopped reading can hold
 // up a write to stdout, and the end of the process ends that too.

@@ -103,12 +103,12 @@ const progressEvery = 2 * time.Second
 // the gateway is about to.
 func (g *gateway) hold(ctx context.Context, limit time.Duration, tell progress) error {
 	if tell == nil {
-		_, err := g.session.wait(g.life, ctx, g.closing, limit)
+		_, err := g.session.wait(g.life, ctx, g.closing, 0, limit)
 		return err
 	}
 	for done := time.Duration(0); done < limit; done += progressEvery {
-		over, err := g.session.wait(g.life, ctx, g.closing, min(progressEvery, limit-done))
-		if over || err != nil {
+		why, err := g.session.wait(g.life, ctx, g.closing, 0, min(progressEvery, limit-done))
+		if why != timeUp || err != nil {
 			return err
 		}
 		if done+progressEvery < limit {
@@ -172,10 +172,11 @@ func (g *gateway) events(ctx context.Context, l look) (list any, truncated bool,
 	return reply.Events, reply.Truncated, err
 }
 
-// drain empties the inbox into the second block, and remembers that it was told
-// before it is. A client that ends between the two has missed an alert, which
-// stays in the history; a client that goes on is never told one twice, also
-// when two gateways serve it.
+// drain takes the pending alerts out into the second block, and claims them
+// before it does. A client that ends between the two has missed an alert, which
+// stays in the history; a client that goes on is never told one twice, also when
+// several readers serve it. What comes in while it claims is left for the next:
+// another reader may be claiming that.
 func (g *gateway) drain() (string, error) {
 	var pending int
 	var at position
@@ -188,18 +189,17 @@ func (g *gateway) drain() (string, error) {
 		g.log.Warn("the alerts can't be marked as told yet: a restart now would tell them again", "error", err)
 	}
 	var alerts []alert.Alert
-	var now position
 	err = g.session.do(g.life, func(s *session, _ time.Time) {
-		if told.Created.Equal(at.Created) {
+		switch {
+		case !s.at.Created.Equal(at.Created): // the stream was made anew: what was claimed has no place any more
+			at.Seq = 0
+		case told.Created.Equal(at.Created):
 			s.inbox.DropTold(told.Seq)
 		}
-		alerts, now = s.inbox.Drain(), s.at
+		alerts = s.inbox.Drain(at.Seq)
 	})
 	if err != nil || len(alerts) == 0 {
 		return "", err
-	}
-	if now != at { // some came in between
-		_, _ = g.saver.save(g.life, now) // has said what is wrong, and tries again
 	}
 	return alert.Block(alerts)
 }

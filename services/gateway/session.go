@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
@@ -27,8 +28,8 @@ type session struct {
 	// lines wait to be written, lost were dropped.
 	lines []string
 	lost  uint64
-	// waiters are held until an alert is pending.
-	waiters map[chan struct{}]struct{}
+	// waiters are held until an alert of their rank is pending.
+	waiters map[chan struct{}]int
 
 	arrivals chan arrival
 	calls    chan func(*session, time.Time)
@@ -47,7 +48,7 @@ type arrival struct {
 
 func newSession(out chan<- string, log *slog.Logger) *session {
 	return &session{
-		inbox: inbox.New(), stream: stream.New(), waiters: map[chan struct{}]struct{}{},
+		inbox: inbox.New(), stream: stream.New(), waiters: map[chan struct{}]int{},
 		arrivals: make(chan arrival), calls: make(chan func(*session, time.Time)), out: out, log: log,
 	}
 }
@@ -82,6 +83,9 @@ func (s *session) run(ctx context.Context) error {
 }
 
 func (s *session) take(a arrival, now time.Time) {
+	if !a.at.Created.Equal(s.at.Created) {
+		s.inbox.Unplace()
+	}
 	s.at = a.at
 	if a.past {
 		return
@@ -89,12 +93,17 @@ func (s *session) take(a arrival, now time.Time) {
 	s.received++
 	s.inbox.Offer(a.alert)
 	s.emit(s.stream.Offer(a.alert, now))
-	if s.inbox.Len() > 0 {
-		for w := range s.waiters {
+	for w, rank := range s.waiters {
+		if s.pends(rank) {
 			close(w)
+			delete(s.waiters, w)
 		}
-		clear(s.waiters)
 	}
+}
+
+// pends says whether an alert of that rank or above is pending.
+func (s *session) pends(rank int) bool {
+	return slices.ContainsFunc(s.inbox.Pending(), func(a alert.Alert) bool { return a.Severity.Rank() >= rank })
 }
 
 func (s *session) emit(notes []stream.Notification) {
@@ -128,34 +137,42 @@ func (s *session) do(ctx context.Context, f func(*session, time.Time)) error {
 	}
 }
 
-// wait returns once an alert is pending, the time is up, closing is closed or
-// the call has ended; life is the session's. It is over unless only the time was
-// up.
-func (s *session) wait(life, call context.Context, closing <-chan struct{}, limit time.Duration) (over bool, err error) {
+// waited is why a wait is over.
+type waited int
+
+const (
+	timeUp waited = iota
+	alertPends
+	callEnded
+)
+
+// wait returns once an alert of that rank is pending, the time is up, closing is
+// closed or the call has ended; life is the session's.
+func (s *session) wait(life, call context.Context, closing <-chan struct{}, rank int, limit time.Duration) (waited, error) {
 	if limit <= 0 {
-		return false, nil
+		return timeUp, nil
 	}
 	pending := make(chan struct{})
-	err = s.do(life, func(s *session, _ time.Time) {
-		if s.inbox.Len() > 0 {
+	err := s.do(life, func(s *session, _ time.Time) {
+		if s.pends(rank) {
 			close(pending)
 			return
 		}
-		s.waiters[pending] = struct{}{}
+		s.waiters[pending] = rank
 	})
 	if err != nil {
-		return true, err
+		return callEnded, err
 	}
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
+	why := callEnded
 	select {
 	case <-pending:
-		return true, nil
+		return alertPends, nil
 	case <-timer.C:
+		why = timeUp
 	case <-closing:
-		over = true
 	case <-call.Done():
-		over = true
 	}
-	return over, s.do(life, func(s *session, _ time.Time) { delete(s.waiters, pending) })
+	return why, s.do(life, func(s *session, _ time.Time) { delete(s.waiters, pending) })
 }

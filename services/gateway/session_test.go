@@ -94,13 +94,17 @@ func TestSessionOfAClientThatDoesNotRead(t *testing.T) {
 func TestSessionWait(t *testing.T) {
 	for _, tt := range []struct {
 		name string
+		rank int
 		end  func(s *session, closing chan struct{}, cancel func())
 		want time.Duration
+		why  waited
 	}{
-		{"until an alert", func(s *session, _ chan struct{}, _ func()) { s.give(1) }, 3 * time.Second},
-		{"until the time is up", func(*session, chan struct{}, func()) {}, 10 * time.Second},
-		{"until stdin ends", func(_ *session, closing chan struct{}, _ func()) { close(closing) }, 3 * time.Second},
-		{"until the call is cancelled", func(_ *session, _ chan struct{}, cancel func()) { cancel() }, 3 * time.Second},
+		{"until an alert", 0, func(s *session, _ chan struct{}, _ func()) { s.give(1) }, 3 * time.Second, alertPends},
+		{"until an urgent alert", 3, func(s *session, _ chan struct{}, _ func()) { s.give(1) }, 3 * time.Second, alertPends},
+		{"not for one that is not urgent enough", 4, func(s *session, _ chan struct{}, _ func()) { s.give(1) }, 10 * time.Second, timeUp},
+		{"until the time is up", 0, func(*session, chan struct{}, func()) {}, 10 * time.Second, timeUp},
+		{"until stdin ends", 0, func(_ *session, closing chan struct{}, _ func()) { close(closing) }, 3 * time.Second, callEnded},
+		{"until the call is cancelled", 0, func(_ *session, _ chan struct{}, cancel func()) { cancel() }, 3 * time.Second, callEnded},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -113,9 +117,9 @@ func TestSessionWait(t *testing.T) {
 					time.Sleep(3 * time.Second)
 					tt.end(s, closing, cancel)
 				}()
-				over, err := s.wait(t.Context(), call, closing, 10*time.Second)
-				if err != nil || over != (tt.want < 10*time.Second) {
-					t.Fatalf("over: %v, %v", over, err)
+				why, err := s.wait(t.Context(), call, closing, tt.rank, 10*time.Second)
+				if err != nil || why != tt.why {
+					t.Fatalf("why: %v, %v", why, err)
 				}
 				if got := time.Since(begun); got != tt.want {
 					t.Errorf("waited %s, want %s", got, tt.want)

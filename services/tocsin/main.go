@@ -20,6 +20,7 @@ type cli struct {
 	Ingest   ingest.Command   `cmd:"" help:"Run the HTTP intake alone."`
 	Detector detector.Command `cmd:"" help:"Run the detector alone."`
 	Tail     tailCommand      `cmd:"" help:"Show the last alerts, then each new one."`
+	Wait     waitCommand      `cmd:"" help:"Wait for an alert, print what pends, and end."`
 	CI       ciCommand        `cmd:"" name:"ci" help:"Post a CI result, from a pipeline."`
 	Doctor   doctorCommand    `cmd:"" help:"Say what runs, where, and what is wrong."`
 	Version  versionCommand   `cmd:"" help:"Print version, commit and Go version."`

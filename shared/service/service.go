@@ -19,12 +19,16 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Exit codes (contract, section 2).
+// Exit codes (contract, section 2). ExitTimeUp is that of commands that wait.
 const (
 	ExitOK     = 0
 	ExitFailed = 1
 	ExitUsage  = 2
+	ExitTimeUp = 3
 )
+
+// ErrTimeUp marks errors that mean that what a command waited for did not come.
+var ErrTimeUp = errors.New("the time is up")
 
 // ErrUsage marks errors that mean the command was used wrongly.
 var ErrUsage = errors.New("used wrongly")
@@ -117,6 +121,9 @@ func fail(w io.Writer, name string, err error) int {
 	text = strings.TrimPrefix(text, ErrUsage.Error()+": ")
 	if !errors.Is(err, ErrUsage) {
 		_, _ = fmt.Fprintf(w, "%s: %s\n", name, text) // nowhere left to say that stderr is closed
+		if errors.Is(err, ErrTimeUp) {
+			return ExitTimeUp
+		}
 		return ExitFailed
 	}
 	_, _ = fmt.Fprintf(w, "%s: %s (see %s --help)\n", name, text, name)

@@ -2,6 +2,7 @@ package inbox_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +12,9 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
+
+// all is a place that every alert is before.
+const all = math.MaxUint64
 
 var start = time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC)
 
@@ -39,7 +43,7 @@ func TestMergesOnArrival(t *testing.T) {
 	elsewhere.App = "checkout"
 	b.Offer(elsewhere)
 
-	got := b.Drain()
+	got := b.Drain(all)
 	if len(got) != 3 || b.Len() != 0 {
 		t.Fatalf("%d drained and %d left, want 3 and 0: %v", len(got), b.Len(), got)
 	}
@@ -49,7 +53,7 @@ func TestMergesOnArrival(t *testing.T) {
 	if got[1].App != "checkout" || got[1].Count != 0 {
 		t.Errorf("the other app's: %+v", got[1])
 	}
-	if again := b.Drain(); len(again) != 0 {
+	if again := b.Drain(all); len(again) != 0 {
 		t.Errorf("drained twice: %v", again)
 	}
 }
@@ -87,7 +91,7 @@ func TestRevisions(t *testing.T) {
 	if got := b.Pending()[0]; got.ID != "a6" || got.Count != 2 {
 		t.Errorf("after a repetition: %+v", got)
 	}
-	b.Drain()
+	b.Drain(all)
 	b.Offer(revising(made("a", 7), "a1"))
 	if b.Len() != 0 {
 		t.Error("a revision of a drained alert came in")
@@ -113,7 +117,7 @@ func TestDrainIsADigest(t *testing.T) {
 	for _, a := range []alert.Alert{info, regression, anomaly} {
 		b.Offer(a)
 	}
-	got := b.Drain()
+	got := b.Drain(all)
 	if len(got) != 2 || got[0].Title != "Correlated: title of r + title of a" || got[1].ID != "i9" {
 		t.Errorf("%+v", got)
 	}
@@ -142,7 +146,7 @@ func TestProperties(t *testing.T) {
 		for i := range rapid.IntRange(0, 300).Draw(t, "alerts") {
 			if rapid.IntRange(0, 60).Draw(t, "drain") == 0 {
 				sum, want := 0, 0
-				for _, a := range b.Drain() {
+				for _, a := range b.Drain(all) {
 					sum += a.Occurrences()
 				}
 				for _, k := range model {
@@ -226,8 +230,43 @@ func BenchmarkDrain50(b *testing.B) {
 			box.Offer(a)
 		}
 		b.StartTimer()
-		if got := box.Drain(); len(got) != inbox.Capacity/2 {
+		if got := box.Drain(all); len(got) != inbox.Capacity/2 {
 			b.Fatalf("drained %d", len(got))
 		}
+	}
+}
+
+// TestDrainUpToAPlace: what came after it stays, and so does what was merged with
+// that. A revision has the place of what it revises, and after a new stream all
+// that pends is before it.
+func TestDrainUpToAPlace(t *testing.T) {
+	at := func(a alert.Alert, seq uint64) alert.Alert { a.Seq = seq; return a }
+	b := inbox.New()
+	b.Offer(at(made("a", 1), 1))
+	b.Offer(at(made("b", 2), 2))
+	b.Offer(at(made("a", 3), 3))
+	b.Offer(at(revising(made("b", 4), "b2"), 4))
+	b.Offer(at(made("c", 5), 5))
+	ids := func(alerts []alert.Alert) (got string) {
+		for _, a := range alerts {
+			got += fmt.Sprintf("%s(%d) ", a.ID, a.Occurrences())
+		}
+		return got
+	}
+	for _, c := range []struct {
+		seq  uint64
+		want string
+	}{{1, ""}, {2, "b4(1) "}, {2, ""}, {4, "a3(2) "}} {
+		if got := ids(b.Drain(c.seq)); got != c.want {
+			t.Errorf("up to %d: %s, want %s", c.seq, got, c.want)
+		}
+	}
+	b.Unplace()
+	b.Offer(at(made("d", 6), 1))
+	if got := ids(b.Drain(0)); got != "c5(1) " {
+		t.Errorf("of the stream that is gone: %s", got)
+	}
+	if b.Len() != 1 {
+		t.Errorf("%d are left", b.Len())
 	}
 }

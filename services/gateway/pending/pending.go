@@ -62,8 +62,9 @@ func (l *List) Add(a alert.Alert) {
 }
 
 // Revise puts the alert in the place of the one that it revises and says
-// whether that was there. The place, the count and the ids that the entry
-// answers to stay, so later revisions that name the same first alert find it.
+// whether that was there. The place, also that in the stream, the count and the
+// ids that the entry answers to stay: later revisions that name the same first
+// alert find it, and who was told of it has been told of its revisions.
 // Where others were merged with the one it revises, the severity doesn't fall.
 // The reader never saw what was replaced, so Revises does not stay.
 func (l *List) Revise(a alert.Alert) bool {
@@ -72,7 +73,7 @@ func (l *List) Revise(a alert.Alert) bool {
 		return false
 	}
 	e := l.entries[i]
-	a.Count, a.Revises = e.alert.Count, ""
+	a.Count, a.Seq, a.Revises = e.alert.Count, e.alert.Seq, ""
 	if e.offers > 1 && e.alert.Severity.Rank() > a.Severity.Rank() {
 		a.Severity = e.alert.Severity
 	}
@@ -98,6 +99,14 @@ func (l *List) DropBelow(rank int) int {
 // DropUpTo forgets alerts whose newest place in the stream is at most seq.
 func (l *List) DropUpTo(seq uint64) {
 	l.entries = slices.DeleteFunc(l.entries, func(e *entry) bool { return e.alert.Seq <= seq })
+}
+
+// Unplace makes the place in the stream of each alert unknown, which is before
+// every other.
+func (l *List) Unplace() {
+	for _, e := range l.entries {
+		e.alert.Seq = 0
+	}
 }
 
 // Offers is how many alerts were added or merged to make those in the list.

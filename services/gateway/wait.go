@@ -1,0 +1,89 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/redact"
+)
+
+// WaitConfig says what to wait for, and in whose name.
+type WaitConfig struct {
+	// Bus is how to join; Name and Role are filled in here.
+	Bus bus.ConnConfig
+	// Client names the client whose inbox this is, as Config.Client does.
+	Client string
+	// Severity is the least that an alert must have to end the waiting; empty
+	// means any.
+	Severity alert.Severity
+	// Timeout is how long to wait; 0 means for ever.
+	Timeout time.Duration
+	Logger  *slog.Logger
+}
+
+// ErrNoAlert says that the time was up, or that ctx had ended, before there was
+// an alert. Nothing was told, and all of it still waits.
+var ErrNoAlert = errors.New("no alert came")
+
+// Wait returns what pends for a client once one of it is urgent enough: the
+// block that observe would add, with the less urgent alerts in it. What it
+// returns counts as told, whether a gateway of the client asks next or another
+// Wait. A bus that is away is waited for. Its error is ErrNoAlert.
+func Wait(ctx context.Context, cfg WaitConfig) (block string, err error) {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	if cfg.Timeout > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, cfg.Timeout)
+		defer stop()
+	}
+	log := cfg.Logger.With("component", "wait")
+	cfg.Bus.Name, cfg.Bus.Role, cfg.Bus.Logger = "tocsin wait", bus.RoleGateway, cfg.Logger
+	g := &gateway{life: life, mask: redact.New(), log: log}
+	g.session = newSession(nil, log) // streaming is off: there is nothing to write
+	g.link = newLink(cfg.Bus, func(a arrival) {
+		select {
+		case g.session.arrivals <- a:
+		case <-life.Done():
+		}
+	}, g.mask, log)
+	g.saver = newSaver(g.link, log)
+	g.link.identify(named(cfg.Client))
+
+	var parts errgroup.Group
+	parts.Go(func() error { return g.session.run(life) })
+	parts.Go(func() error { return g.link.run(life) })
+	parts.Go(func() error { return g.saver.run(life) })
+	defer func() { end(); err = errors.Join(err, parts.Wait()) }()
+	return g.await(ctx, cfg.Severity.Rank())
+}
+
+// await holds until an alert of that rank pends, and hands over all that does.
+// Another reader of the same client may be faster; then it waits for the next.
+func (g *gateway) await(ctx context.Context, rank int) (string, error) {
+	select {
+	case <-g.link.caughtUp: // of the past, all is told at once
+	case <-ctx.Done():
+		return "", ErrNoAlert
+	}
+	for {
+		why, err := g.session.wait(g.life, ctx, nil, rank, forever)
+		if err != nil {
+			return "", err
+		}
+		if why != alertPends {
+			return "", ErrNoAlert
+		}
+		if block, err := g.drain(); block != "" || err != nil {
+			return block, err
+		}
+	}
+}
+
+// forever is longer than any process lives.
+const forever = 100 * 365 * 24 * time.Hour

@@ -1,0 +1,120 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/gateway"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+)
+
+// wait waits as a command does, for the client of that name.
+func (r *rig) wait(ctx context.Context, client string, severity alert.Severity, timeout time.Duration) (string, error) {
+	return gateway.Wait(ctx, gateway.WaitConfig{
+		Bus: bus.ConnConfig{Dir: r.dir}, Client: client, Severity: severity, Timeout: timeout, Logger: quiet(),
+	})
+}
+
+func TestWait(t *testing.T) {
+	r := newRig(t)
+	const short = 300 * time.Millisecond
+	if block, err := r.wait(t.Context(), "shell", "", short); !errors.Is(err, gateway.ErrNoAlert) || block != "" {
+		t.Fatalf("nothing pends: %q %v", block, err)
+	}
+	r.publish(t, r.alert(alert.Info))
+	if block, err := r.wait(t.Context(), "shell", alert.Error, short); !errors.Is(err, gateway.ErrNoAlert) || block != "" {
+		t.Fatalf("not urgent enough: %q %v", block, err)
+	}
+	r.publish(t, r.alert(alert.Error))
+	block, err := r.wait(t.Context(), "shell", alert.Error, patience)
+	if err != nil || titles(t, block) != "alert02 alert01" || !strings.HasPrefix(block, "--- ALERTS (2) ---\n[") {
+		t.Fatalf("what pended with it: %q %v", block, err)
+	}
+	if block, err := r.wait(t.Context(), "shell", "", short); !errors.Is(err, gateway.ErrNoAlert) {
+		t.Fatalf("told twice: %q %v", block, err)
+	}
+
+	// One that is interrupted has told nothing.
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if block, err := r.wait(ctx, "shell", "", 0); !errors.Is(err, gateway.ErrNoAlert) {
+		t.Fatalf("interrupted: %q %v", block, err)
+	}
+
+	// An alert that comes while it waits, over the bus's end and return.
+	got := make(chan string, 1)
+	go func() {
+		block, err := r.wait(context.WithoutCancel(t.Context()), "shell", "", patience)
+		got <- fmt.Sprint(block, err)
+	}()
+	r.down()
+	r.up(t)
+	r.publish(t, r.alert(alert.Warning))
+	if text := <-got; !strings.Contains(text, "alert03") || !strings.HasSuffix(text, "<nil>") {
+		t.Fatal(text)
+	}
+}
+
+// TestWaitAndObserveTellEachAlertOnce, when they share an inbox and both are
+// asked all the time.
+func TestWaitAndObserveTellEachAlertOnce(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "agent")
+	const n = 40
+	told := map[string]int{}
+	note := func(block string) {
+		for title := range strings.FieldsSeq(titles(t, block)) {
+			told[title]++
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	blocks := make(chan string)
+	var waiting sync.WaitGroup
+	for range 2 {
+		waiting.Go(func() {
+			for ctx.Err() == nil {
+				if block, err := r.wait(ctx, "agent", "", 0); err == nil {
+					blocks <- block
+				}
+			}
+		})
+	}
+	for i := range n {
+		r.publish(t, r.alert(alert.Error))
+		if i%4 == 0 {
+			if got := c.call(t, "observe", `{}`).blocks; len(got) > 1 {
+				note(got[1])
+			}
+		}
+		select {
+		case block := <-blocks:
+			note(block)
+		default:
+		}
+	}
+	deadline := time.After(patience)
+	for len(told) < n {
+		select {
+		case block := <-blocks:
+			note(block)
+		case <-deadline:
+			t.Fatalf("%d of %d alerts were told", len(told), n)
+		}
+	}
+	cancel()
+	go func() { waiting.Wait(); close(blocks) }()
+	for block := range blocks {
+		note(block)
+	}
+	for title, times := range told {
+		if times != 1 {
+			t.Errorf("%s was told %d times", title, times)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/gateway"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/service"
+	"github.com/tocsin-bus/tocsin/shared/statedir"
+)
+
+type waitCommand struct {
+	service.BusFlags
+	Client   string        `help:"Whose inbox: that of the gateway with the same --client, which then tells no alert again. Default: one for tocsin wait in the working directory." env:"TOCSIN_CLIENT" placeholder:"NAME"`
+	Severity string        `help:"Wait for this severity or above: info, warning or error." placeholder:"S"`
+	Timeout  time.Duration `help:"End with status 3 after this long without such an alert, such as 30s. Default: never." placeholder:"D"`
+}
+
+// Validate refuses what could never end well.
+func (c *waitCommand) Validate() error {
+	if c.Severity != "" && alert.Severity(c.Severity).Rank() == 0 {
+		return errors.New("--severity must be one of info, warning, error")
+	}
+	if c.Timeout < 0 {
+		return errors.New("--timeout must not be negative")
+	}
+	return nil
+}
+
+// Run prints the pending alerts, as observe has them, once there is one of the
+// severity. The end of ctx is the end of the time.
+func (c *waitCommand) Run(ctx context.Context, env service.Env) error {
+	if !c.External() {
+		if _, err := statedir.At(env.StateDir).Running(); errors.Is(err, statedir.ErrNotRunning) {
+			return fmt.Errorf("%w: start it with: tocsin up", err)
+		} else if err != nil {
+			return err
+		}
+	}
+	client := c.Client
+	if client == "" {
+		dir, err := os.Getwd()
+		if err != nil {
+			return fmt.Errorf("find the working directory, by which the inbox is known without --client: %w", err)
+		}
+		client = "tocsin wait in " + dir
+	}
+	block, err := gateway.Wait(ctx, gateway.WaitConfig{
+		Bus: env.Bus(c.BusFlags), Client: client, Severity: alert.Severity(c.Severity), Timeout: c.Timeout, Logger: env.Logger,
+	})
+	if errors.Is(err, gateway.ErrNoAlert) {
+		return fmt.Errorf("%w: %w", service.ErrTimeUp, err)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(env.Stdout, block)
+	return err
+}
