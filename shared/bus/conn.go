@@ -19,6 +19,9 @@ import (
 // Bounds of a connection.
 const (
 	dialTimeout = 2 * time.Second
+	// inProcessTimeout is for the server in this process. It is there, and is not
+	// tried again: on a machine that is busy with other things it is waited for.
+	inProcessTimeout = 10 * time.Second
 	// requestTimeout bounds one JetStream request that has no deadline.
 	requestTimeout = 5 * time.Second
 	// pingInterval finds a peer that vanished without a word.
@@ -113,7 +116,7 @@ func (c *Conn) options(cfg ConnConfig) ([]nats.Option, string, error) {
 	switch {
 	case cfg.Server != nil:
 		auth, err := keyOption(cfg.Server.keys[cfg.Role])
-		return append(opts, nats.InProcessServer(cfg.Server.ns), auth), "", err
+		return append(opts, nats.InProcessServer(cfg.Server.ns), nats.Timeout(inProcessTimeout), auth), "", err
 	case cfg.URL != "":
 		if cfg.Creds == "" {
 			return opts, cfg.URL, nil

@@ -140,6 +140,8 @@ func serverOptions(ctx context.Context, cfg ServerConfig, origin string) (*serve
 		JetStreamMaxStore: maxStore, JetStreamMaxMemory: maxMemory,
 		SyncInterval: syncInterval, SyncAlways: cfg.SyncAlways,
 		MaxPayload: maxPayload,
+		// By default 2 s, which ends the clients in this process before their own time.
+		AuthTimeout: inProcessTimeout.Seconds(),
 		// A slow subscriber must not slow the intake down.
 		NoFastProducerStall: true,
 	}
