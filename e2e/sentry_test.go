@@ -123,6 +123,10 @@ func TestSentryForBrowsers(t *testing.T) {
 			tab := s.open(t, "/cart?item=1")
 			tab.do(t, chromedp.Click(chromedp.CSS("#pay")))
 			alerts := w.told(t, 2)
+			// What is told on leaving the page names it by the span of its load.
+			w.until(t, "actions", func(all []telemetry.Event) bool {
+				return slices.ContainsFunc(all, func(e telemetry.Event) bool { return e.Action.Type == telemetry.ActionNavigate })
+			})
 			tab.close()
 
 			vitals := w.until(t, "vitals", func(all []telemetry.Event) bool {
