@@ -31,7 +31,7 @@ run: build ## build, then run bus, intake and detector until Ctrl-C
 	bin/tocsin up
 
 .PHONY: demo
-demo: build ## a story of 15 s: what an agent sees, on free ports and a scratch directory
+demo: build ## a story of 10 s: what an agent sees, on free ports and a scratch directory
 	$(GO) run ./e2e/cmd/demo -tocsin bin/tocsin
 
 .PHONY: test
