@@ -19,14 +19,16 @@ const (
 	HeaderSignature = webhooks.HeaderWebhookSignature
 )
 
+// signingPrefix begins signing tokens; the key in base64 follows.
+const signingPrefix = "whsec_"
+
 // Why a delivery proves nothing.
 var (
-	ErrNoToken    = errors.New(HeaderToken + " is missing or wrong: the webhook's secret token must be the value of TOCSIN_GITLAB_SECRET_TOKEN")
-	ErrUnsigned   = errors.New(HeaderID + ", " + HeaderTimestamp + " and " + HeaderSignature + " are needed: set the webhook's signing token to the value of TOCSIN_GITLAB_SIGNING_TOKEN")
-	ErrTime       = errors.New(HeaderTimestamp + " is more than 5 minutes away from now: send the event anew, or set the clock")
-	ErrForged     = errors.New(HeaderSignature + " does not fit the body: the webhook's signing token must be the value of TOCSIN_GITLAB_SIGNING_TOKEN")
-	errNoSigning  = errors.New("must be the signing token that GitLab shows: whsec_ and base64")
-	signingPrefix = "whsec_"
+	ErrNoToken   = errors.New(HeaderToken + " is missing or wrong: the webhook's secret token must be the value of TOCSIN_GITLAB_SECRET_TOKEN")
+	ErrUnsigned  = errors.New(HeaderID + ", " + HeaderTimestamp + " and " + HeaderSignature + " are needed: set the webhook's signing token to the value of TOCSIN_GITLAB_SIGNING_TOKEN")
+	ErrTime      = errors.New(HeaderTimestamp + " is more than 5 minutes away from now: send the event anew, or set the clock")
+	ErrForged    = errors.New(HeaderSignature + " does not fit the body: the webhook's signing token must be the value of TOCSIN_GITLAB_SIGNING_TOKEN")
+	errNoSigning = errors.New("must be the signing token that GitLab shows: whsec_ and base64")
 )
 
 // VerifyToken says why a delivery does not come from someone who knows the

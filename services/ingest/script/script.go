@@ -21,8 +21,8 @@ import (
 //go:embed all:dist
 var dist embed.FS
 
-// Bundle is the script, or nil when the binary was built without.
-func Bundle() []byte {
+// built is the script, or nil when the binary was built without.
+func built() []byte {
 	bundle, err := dist.ReadFile("dist/tocsin.js")
 	if err != nil {
 		return nil
@@ -35,7 +35,7 @@ const missing = "this tocsin was built without the page script: install Node.js 
 
 // Handler answers GET and HEAD with the script. Which methods and which pages
 // are let in is decided before.
-func Handler() http.Handler { return serving(Bundle()) }
+func Handler() http.Handler { return serving(built()) }
 
 func serving(bundle []byte) http.Handler {
 	if bundle == nil {

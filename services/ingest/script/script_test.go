@@ -92,7 +92,7 @@ func TestWithout(t *testing.T) {
 
 // TestBundle: what is in the binary is what it should be, and small.
 func TestBundle(t *testing.T) {
-	bundle := Bundle()
+	bundle := built()
 	if bundle == nil {
 		t.Skip("the bundle is not built: make script does it, where there is Node")
 	}
