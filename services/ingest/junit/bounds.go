@@ -16,14 +16,13 @@ var errDoctype = errors.New("a DOCTYPE is not taken: a test report has none")
 
 // check counts the elements of a document and looks at their depth and
 // attributes before the XML decoder does: that would take what it finds into
-// memory. It says nothing about whether the rest is XML. parts is how many
-// elements may still come, and what is left of them is returned.
-func check(data []byte, parts int) (int, error) {
-	depth := 0
+// memory. It says nothing about whether the rest is XML.
+func check(data []byte) error {
+	depth, elements := 0, 0
 	for {
 		at := bytes.IndexByte(data, '<')
 		if at < 0 {
-			return parts, nil
+			return nil
 		}
 		data = data[at:]
 		switch {
@@ -34,14 +33,14 @@ func check(data []byte, parts int) (int, error) {
 			data = after(data, "]]>")
 			continue
 		case bytes.HasPrefix(data, []byte("<!")):
-			return parts, errDoctype
+			return errDoctype
 		case bytes.HasPrefix(data, []byte("<?")):
 			data = after(data, "?>")
 			continue
 		}
 		length, attrs := tag(data)
 		if attrs > maxAttrs {
-			return parts, fmt.Errorf("an element has more than %d attributes: %w", maxAttrs, foreign.ErrTooMany)
+			return fmt.Errorf("an element has more than %d attributes: %w", maxAttrs, foreign.ErrTooMany)
 		}
 		element := data[:length]
 		data = data[length:]
@@ -49,14 +48,14 @@ func check(data []byte, parts int) (int, error) {
 			depth--
 			continue
 		}
-		if parts--; parts < 0 {
-			return parts, fmt.Errorf("the report has more than %d elements: %w", foreign.MaxParts, foreign.ErrTooMany)
+		if elements++; elements > foreign.MaxParts {
+			return fmt.Errorf("the report has more than %d elements: %w", foreign.MaxParts, foreign.ErrTooMany)
 		}
 		if bytes.HasSuffix(element, []byte("/>")) {
 			continue
 		}
 		if depth++; depth > foreign.MaxDepth {
-			return parts, fmt.Errorf("elements are nested deeper than %d: %w", foreign.MaxDepth, foreign.ErrTooMany)
+			return fmt.Errorf("elements are nested deeper than %d: %w", foreign.MaxDepth, foreign.ErrTooMany)
 		}
 	}
 }

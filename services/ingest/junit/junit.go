@@ -17,30 +17,12 @@ import (
 	"io"
 	"strings"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
 	"github.com/tocsin-bus/tocsin/services/ingest/testrun"
 )
 
-// Decode reads the files of one run. An error says what is wrong with which of
-// them, or wraps foreign.ErrTooMany: all of them together may have
-// foreign.MaxParts elements.
-func Decode(files ...[]byte) (testrun.Outcome, error) {
-	var all testrun.Outcome
-	parts := foreign.MaxParts
-	for i, data := range files {
-		o, err := decode(data, &parts)
-		if err != nil && len(files) > 1 {
-			return testrun.Outcome{}, fmt.Errorf("file %d: %w", i+1, err)
-		}
-		if err != nil {
-			return testrun.Outcome{}, err
-		}
-		all.Add(o)
-	}
-	return all, nil
-}
-
-func decode(data []byte, parts *int) (testrun.Outcome, error) {
+// Decode reads one report. An error says what is wrong with it, or wraps
+// foreign.ErrTooMany: it may have foreign.MaxParts elements.
+func Decode(data []byte) (testrun.Outcome, error) {
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
 		return testrun.Outcome{}, encodingError("UTF-16")
 	}
@@ -48,11 +30,9 @@ func decode(data []byte, parts *int) (testrun.Outcome, error) {
 	if len(data) == 0 {
 		return testrun.Outcome{}, errors.New("the report is empty: send JUnit XML")
 	}
-	left, err := check(data, *parts)
-	if err != nil {
+	if err := check(data); err != nil {
 		return testrun.Outcome{}, err
 	}
-	*parts = left
 	return read(data)
 }
 
