@@ -255,7 +255,7 @@ func TestScriptWithAToken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(m.Text, "answers 401") && strings.Contains(m.Text, "TOCSIN_TOKEN") {
+		if strings.Contains(m.Text, "answers 401 (the script tag has data-token for it)") && strings.Contains(m.Text, "TOCSIN_TOKEN") {
 			break
 		}
 	}

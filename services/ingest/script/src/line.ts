@@ -29,7 +29,8 @@ export function openLine(config: Config, warn: (text: string) => void): Line {
     if (RETRY.indexOf(answer.status) >= 0) return 1000 * (Number(answer.headers.get('Retry-After')) || 0);
     if (!warned) {
       warned = true;
-      warn(`tocsin.js: ${config.endpoint} answers ${answer.status}: ${text.slice(0, 500)}`);
+      const how = answer.status === 401 ? ' (the script tag has data-token for it)' : '';
+      warn(`tocsin.js: ${config.endpoint} answers ${answer.status}${how}: ${text.slice(0, 500)}`);
     }
     return 'done';
   }
