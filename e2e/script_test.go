@@ -169,6 +169,9 @@ func TestScriptTellsOfALoadOnce(t *testing.T) {
 	tab := s.open(t, "/load")
 	eval[bool](t, tab, `(async () => {
 		const frame = () => new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+		await new Promise(done => new PerformanceObserver(list => {
+			if (list.getEntriesByName("first-contentful-paint").length) done();
+		}).observe({type: "paint", buffered: true}));
 		for (const state of ["hidden", "visible", "hidden", "visible"]) {
 			await frame();
 			await frame();
