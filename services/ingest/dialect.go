@@ -33,6 +33,8 @@ type found struct {
 	// answer is what the sender is told once the events are stored, or nil for
 	// how many were accepted.
 	answer *reply
+	// undo is called when the events could not be stored, where it is set.
+	undo func()
 }
 
 // refusal is an answer as an error, for decoders that say more than a text.
@@ -98,6 +100,9 @@ func (h *handler) takeEvents(r *http.Request, d dialect, decode func(media strin
 	defer release()
 	if len(batch.messages) > 0 {
 		if err := h.publish(r.Context(), batch.messages...); err != nil {
+			if batch.undo != nil {
+				batch.undo()
+			}
 			return refusePublish(err)
 		}
 		h.accepted()

@@ -50,6 +50,38 @@ func (r *remembered) Recall(key sentry.Key) (string, bool) {
 	return r.recall(key)
 }
 
+// forget makes keys new again.
+func (r *remembered) forget(keys []sentry.Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, key := range keys {
+		if text, known := r.younger[key]; known {
+			r.size -= rememberedEntry + len(text)
+			delete(r.younger, key)
+		}
+		delete(r.older, key)
+	}
+}
+
+// notes are what one request adds to what is remembered. It counts at once, for
+// others that come at the same time, until it turns out that the request is
+// refused: the SDK may send it again then.
+type notes struct {
+	*remembered
+	kept []sentry.Key
+}
+
+// Keep remembers a text, and that it was this request that told it.
+func (n *notes) Keep(key sentry.Key, text string) bool {
+	fresh := n.remembered.Keep(key, text)
+	if fresh {
+		n.kept = append(n.kept, key)
+	}
+	return fresh
+}
+
+func (n *notes) undo() { n.forget(n.kept) }
+
 func (r *remembered) recall(key sentry.Key) (string, bool) {
 	if text, known := r.younger[key]; known {
 		return text, true

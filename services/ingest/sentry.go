@@ -52,7 +52,7 @@ func sentryKey(r *http.Request) string {
 // sentry takes what an SDK sends that has the token, as a bearer or as the key of
 // its DSN; that is in the request, or else in the envelope. The answer names the
 // event, as SDKs expect it.
-func (h *handler) sentry(r *http.Request, told sentry.Memory, decode func(sentry.Sender, []byte) (sentry.Decoded, error)) reply {
+func (h *handler) sentry(r *http.Request, told *remembered, decode func(sentry.Sender, []byte) (sentry.Decoded, error)) reply {
 	key := sentryKey(r)
 	proven := h.authorized(r) || key != "" && same(key, h.token)
 	if !proven && key != "" {
@@ -62,8 +62,10 @@ func (h *handler) sentry(r *http.Request, told sentry.Memory, decode func(sentry
 		if !proven && !same(sentry.KeyOf(data), h.token) {
 			return found{}, refusal{unproven(proveSentry)}
 		}
-		in, err := decode(sentry.Sender{Project: r.PathValue("project"), Memory: told}, data)
+		own := &notes{remembered: told}
+		in, err := decode(sentry.Sender{Project: r.PathValue("project"), Memory: own}, data)
 		if err != nil {
+			own.undo()
 			return found{}, err
 		}
 		ignored := 0
@@ -74,6 +76,6 @@ func (h *handler) sentry(r *http.Request, told sentry.Memory, decode func(sentry
 		if in.ID != "" { // it is hexadecimal
 			answer.body = []byte(`{"id":"` + in.ID + `"}`)
 		}
-		return found{events: in.Events, checked: true, leftOut: ignored, answer: &answer}, nil
+		return found{events: in.Events, checked: true, leftOut: ignored, answer: &answer, undo: own.undo}, nil
 	})
 }

@@ -143,3 +143,21 @@ func BenchmarkSentryError(b *testing.B) {
 	}
 	benchmark(b, sentryPath, string(bytes.TrimSpace(data)))
 }
+
+// TestSentryThatIsRefused may be sent again: its breadcrumbs have not been told.
+func TestSentryThatIsRefused(t *testing.T) {
+	s := &fakeSink{err: bus.ErrAway}
+	h := testHandler(s)
+	send := func() int {
+		return answerOf(h, ask("POST", sentryPath, strings.NewReader(sentryEnvelope))).Code
+	}
+	if got := send(); got != 503 {
+		t.Fatal(got)
+	}
+	s.err = nil
+	for _, want := range []int{2, 3} { // the error and its breadcrumb, then the error alone
+		if got := send(); got != 200 || len(s.msgs) != want {
+			t.Errorf("%d, %d messages", got, len(s.msgs))
+		}
+	}
+}

@@ -60,6 +60,9 @@ const (
 	ignoredOther     = "other"
 	ignoredMalformed = "malformed"
 	ignoredInvalid   = "invalid"
+	// ignoredPageless are vitals of a page that isn't known: told as those of no
+	// page, they would spoil each other's baseline.
+	ignoredPageless = "vitals without a page"
 )
 
 // Envelope decodes an envelope. Malformed framing is an error; an item with a
@@ -154,6 +157,10 @@ func (d *decoding) add(e telemetry.Event) error {
 	if wrong := e.Validate(); wrong != nil {
 		d.ignore(ignoredInvalid)
 		return nil //nolint:nilerr // an event that can't be made valid is left out, the others stay
+	}
+	if e.Kind == telemetry.KindVitals && e.URL == "" {
+		d.ignore(ignoredPageless)
+		return nil
 	}
 	if len(d.out.Events) >= foreign.MaxItems {
 		return fmt.Errorf("the envelope makes over %d events: %w", foreign.MaxItems, foreign.ErrTooMany)
