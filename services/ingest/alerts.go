@@ -1,7 +1,9 @@
 package ingest
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/nats-io/nats.go"
 
@@ -74,7 +76,8 @@ func cleanAlert(a *external.Alert, m Masker) {
 	m.External(a)
 	a.EachText(cut)
 	a.EachLink(cut)
-	for name, value := range a.Labels {
+	for _, name := range slices.Sorted(maps.Keys(a.Labels)) { // of two that are cut to one, always the same stays
+		value := a.Labels[name]
 		short := untrusted.Cut(name, external.MaxName)
 		if short != name {
 			delete(a.Labels, name)

@@ -40,7 +40,7 @@ const completed = "completed"
 func Decode(event string, payload []byte) (result ci.Result, ignored string, err error) {
 	switch event {
 	case "":
-		return ci.Result{}, "", fmt.Errorf("%s is missing: it names the event, such as workflow_run", HeaderEvent)
+		return ci.Result{}, "", errors.New("X-GitHub-Event is missing: it names the event, such as workflow_run")
 	case "ping":
 		return ci.Result{}, "ping: the webhook is set up", nil
 	case "workflow_run", "workflow_job", "check_run", "check_suite":

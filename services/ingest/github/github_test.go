@@ -95,7 +95,7 @@ func TestIgnoredAndRefused(t *testing.T) {
 		"not completed":          {"workflow_run", `{"action":"requested","workflow_run":{}}`, "workflow_run requested: only completed", ""},
 		"without a conclusion":   {"check_run", `{"action":"completed","check_run":{"conclusion":null}}`, "without a conclusion", ""},
 		"a time of another form": {"check_run", `{"action":"rerequested","check_run":{"started_at":"2018-04-25 20:42:10"}}`, "check_run rerequested", ""},
-		"no event":               {"", `{}`, "", "X-Github-Event is missing"},
+		"no event":               {"", `{}`, "", "X-GitHub-Event is missing"},
 		"no action":              {"workflow_job", `{"workflow_job":{}}`, "", "action is missing"},
 		"no run":                 {"workflow_run", `{"action":"completed"}`, "", "workflow_run is missing"},
 		"a run that is a list":   {"workflow_run", `{"action":"completed","workflow_run":[]}`, "", "workflow_run must not be a JSON array"},
