@@ -51,7 +51,7 @@ func TestReadmeSDKs(t *testing.T) {
 func TestReadmePage(t *testing.T) {
 	s, w := newSite(t), start(t)
 	needsScript(t, w.bus.IngestURL)
-	s.pages["/"] = readmeBlock(t, "html", "<script", w.bus.IngestURL) + `<script>throw new Error("the cart is gone")</script>`
+	s.page("/", readmeBlock(t, "html", "<script", w.bus.IngestURL)+`<script>throw new Error("the cart is gone")</script>`)
 	s.open(t, "/").close()
 	if a := w.alerts(t, 1)[0]; a.Category != alert.Errors || a.App != "web" || !strings.Contains(a.Title, "the cart is gone") {
 		t.Errorf("%+v", a)
@@ -65,7 +65,8 @@ func TestReadmeReports(t *testing.T) {
 	if name != "Content-Security-Policy" || !found {
 		t.Fatalf("the README has the header %s", name)
 	}
-	s.pages["/"], s.policies["/"] = `<img src="http://127.0.0.1:9/pixel.png">`, value
+	s.page("/", `<img src="http://127.0.0.1:9/pixel.png">`)
+	s.policy("/", value)
 	s.open(t, "/").close()
 	if a := w.alerts(t, 1)[0]; a.Category != alert.Security || a.App != "web" || !strings.Contains(a.Detail, "127.0.0.1:9/pixel.png") {
 		t.Errorf("%+v", a)

@@ -48,7 +48,7 @@ func TestScriptChangesNothing(t *testing.T) {
 	for name, prelude := range hostile {
 		t.Run(name, func(t *testing.T) {
 			page := func(tag string) (string, []string) {
-				s.pages["/battery"] = "<script>" + prelude + "</script>" + tag + shop + "<script>" + string(battery) + "</script>"
+				s.page("/battery", "<script>"+prelude+"</script>"+tag+shop+"<script>"+string(battery)+"</script>")
 				tab := s.tab(t)
 				messages := chromedp.Console(tab.ctx)
 				tab.do(t, chromedp.Navigate(s.url+"/battery"))
@@ -123,7 +123,7 @@ func TestScriptOfAHostilePage(t *testing.T) {
 	appOf := func(name string) string { return strings.ReplaceAll(name, " ", "-") }
 	for name, prelude := range hostile {
 		app := appOf(name)
-		s.pages["/"+app] = "<script>" + prelude + "</script>" + tag(w.bus.IngestURL, app) + shop
+		s.page("/"+app, "<script>"+prelude+"</script>"+tag(w.bus.IngestURL, app)+shop)
 		tab := s.open(t, "/"+app)
 		eval[bool](t, tab, `setTimeout(() => { throw new RangeError("out of range") }), true`)
 	}
@@ -140,7 +140,7 @@ func TestScriptInAStorm(t *testing.T) {
 	s := newSite(t)
 	w := &witness{world: start(t)}
 	needsScript(t, w.bus.IngestURL)
-	s.pages["/"] = `<script>console.error = () => {}</script>` + tag(w.bus.IngestURL, "storm") + shop
+	s.page("/", `<script>console.error = () => {}</script>`+tag(w.bus.IngestURL, "storm")+shop)
 	tab := s.open(t, "/")
 	took := eval[float64](t, tab, `(() => {
 		const big = {text: "x".repeat(1e6), list: Array(1e5).fill({a: 1})};
@@ -171,10 +171,10 @@ func TestScriptUnderAPolicy(t *testing.T) {
 		</script>`
 	}
 	for _, app := range []string{"strict", "mute"} {
-		s.pages["/"+app] = page(app)
-		s.policies["/"+app] = "default-src 'none'; require-trusted-types-for 'script'; script-src 'nonce-n1' " + w.bus.IngestURL + "; connect-src 'self'"
+		s.page("/"+app, page(app))
+		s.policy("/"+app, "default-src 'none'; require-trusted-types-for 'script'; script-src 'nonce-n1' "+w.bus.IngestURL+"; connect-src 'self'")
 	}
-	s.policies["/strict"] += " " + w.bus.IngestURL
+	s.policy("/strict", s.policies["/strict"]+" "+w.bus.IngestURL)
 
 	tab := s.open(t, "/strict")
 	w.stored(t, "logs", "strict", func(all []telemetry.Event) bool {

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,8 +31,24 @@ type site struct {
 	// url names it localhost: to its pages, 127.0.0.1 is a foreign site.
 	url     string
 	browser context.Context
-	// pages are the HTML, policies the Content-Security-Policy, by path.
+	// pages are the HTML, policies the Content-Security-Policy, by path. The browser
+	// asks for what it likes while a test adds to them.
+	mu              sync.Mutex
 	pages, policies map[string]string
+}
+
+// page puts a page at a path.
+func (s *site) page(path, html string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pages[path] = html
+}
+
+// policy is what the page at a path is served with.
+func (s *site) policy(path, value string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.policies[path] = value
 }
 
 func newSite(t *testing.T) *site {
@@ -55,12 +72,15 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done() // until the page gives up
 		return
 	}
+	s.mu.Lock()
 	page, ok := s.pages[r.URL.Path]
+	policy := s.policies[r.URL.Path]
+	s.mu.Unlock()
 	if !ok {
 		http.NotFound(w, r)
 		return
 	}
-	if policy := s.policies[r.URL.Path]; policy != "" {
+	if policy != "" {
 		w.Header().Set("Content-Security-Policy", policy)
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

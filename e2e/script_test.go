@@ -20,8 +20,8 @@ func TestScriptTellsOfAPage(t *testing.T) {
 	s := newSite(t)
 	w := &witness{world: start(t)}
 	needsScript(t, w.bus.IngestURL)
-	s.pages["/cart"] = tag(w.bus.IngestURL, "web") + shop + `<script>function pay() { throw new TypeError("the card is gone") }</script>`
-	s.policies["/cart"] = "img-src 'self'"
+	s.page("/cart", tag(w.bus.IngestURL, "web")+shop+`<script>function pay() { throw new TypeError("the card is gone") }</script>`)
+	s.policy("/cart", "img-src 'self'")
 	closedPort := fmt.Sprintf("http://127.0.0.1:%d/nobody", freePort(t))
 
 	tab := s.open(t, "/cart?token=abc123secret")
@@ -132,8 +132,8 @@ func TestScriptOfAPageThatEndsAtOnce(t *testing.T) {
 	s := newSite(t)
 	w := &witness{world: start(t)}
 	needsScript(t, w.bus.IngestURL)
-	s.pages["/short"] = tag(w.bus.IngestURL, "short") + `<p>hi</p><script>throw new Error("closed at once")</script>`
-	s.pages["/leaving"] = tag(w.bus.IngestURL, "leaving") + `<p>hi</p><script>
+	s.page("/short", tag(w.bus.IngestURL, "short")+`<p>hi</p><script>throw new Error("closed at once")</script>`)
+	s.page("/leaving", tag(w.bus.IngestURL, "leaving")+`<p>hi</p><script>
 		fetch("/api/good");
 		onload = () => setTimeout(() => {
 			fetch("/api/slow?fetched");
@@ -141,8 +141,8 @@ func TestScriptOfAPageThatEndsAtOnce(t *testing.T) {
 			x.open("GET", "/api/slow?xhr");
 			x.send();
 			setTimeout(() => { location.href = "/elsewhere"; throw new Error("left at once") }, 50);
-		})</script>`
-	s.pages["/elsewhere"] = "elsewhere"
+		})</script>`)
+	s.page("/elsewhere", "elsewhere")
 
 	s.open(t, "/short").close()
 	s.open(t, "/leaving")
@@ -163,8 +163,8 @@ func TestScriptTellsOfALoadOnce(t *testing.T) {
 	s := newSite(t)
 	w := &witness{world: start(t)}
 	needsScript(t, w.bus.IngestURL)
-	s.pages["/load"] = tag(w.bus.IngestURL, "load") + shop + `<script>addEventListener("pageshow", e => window.cached = e.persisted)</script>`
-	s.pages["/next"] = "next"
+	s.page("/load", tag(w.bus.IngestURL, "load")+shop+`<script>addEventListener("pageshow", e => window.cached = e.persisted)</script>`)
+	s.page("/next", "next")
 
 	tab := s.open(t, "/load")
 	eval[bool](t, tab, `(async () => {
@@ -218,7 +218,7 @@ func TestScriptTags(t *testing.T) {
 		"endpoint": `<script src="%s" data-app="endpoint" data-endpoint="` + strings.Replace(w.bus.IngestURL, "127.0.0.1", "localhost", 1) + `"></script>`,
 	}
 	for app, page := range pages {
-		s.pages["/"+app] = fmt.Sprintf(page, src)
+		s.page("/"+app, fmt.Sprintf(page, src))
 		tab := s.open(t, "/"+app)
 		eval[bool](t, tab, `new Promise(done => { console.error("hello"); setTimeout(() => done(true)) })`)
 	}
@@ -240,8 +240,8 @@ func TestScriptWithAToken(t *testing.T) {
 	}
 	w := &witness{world: &world{bus: b, agent: join(t, b, "e2e")}}
 	needsScript(t, b.IngestURL)
-	s.pages["/with"] = fmt.Sprintf(`<script src="%s/tocsin.js" data-app="with" data-token="open sesame"></script>`, b.IngestURL)
-	s.pages["/without"] = tag(b.IngestURL, "without")
+	s.page("/with", fmt.Sprintf(`<script src="%s/tocsin.js" data-app="with" data-token="open sesame"></script>`, b.IngestURL))
+	s.page("/without", tag(b.IngestURL, "without"))
 
 	tab := s.open(t, "/with")
 	eval[bool](t, tab, `console.error("first"), true`)
@@ -277,7 +277,7 @@ func TestScriptWhileTheIntakeIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	needsScript(t, first.IngestURL)
-	s.pages["/"] = tag(first.IngestURL, "patient") + shop
+	s.page("/", tag(first.IngestURL, "patient")+shop)
 	tab := s.open(t, "/")
 	if err := first.Stop(); err != nil {
 		t.Fatal(err)

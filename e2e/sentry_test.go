@@ -118,8 +118,8 @@ func TestSentryForBrowsers(t *testing.T) {
 	for _, lifecycle := range []string{"stream", "static"} {
 		t.Run(lifecycle, func(t *testing.T) {
 			w := start(t)
-			s.pages["/cart"] = fmt.Sprintf(`<h1>A shop</h1><button id="pay">Pay</button><script>SENTRY_DSN = %q; SENTRY_LIFECYCLE = %q</script><script>%s</script>`,
-				w.dsn(t), lifecycle, script)
+			s.page("/cart", fmt.Sprintf(`<h1>A shop</h1><button id="pay">Pay</button><script>SENTRY_DSN = %q; SENTRY_LIFECYCLE = %q</script><script>%s</script>`,
+				w.dsn(t), lifecycle, script))
 			tab := s.open(t, "/cart?item=1")
 			tab.do(t, chromedp.Click(chromedp.CSS("#pay")))
 			alerts := w.told(t, 2)
