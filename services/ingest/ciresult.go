@@ -5,24 +5,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"net/http"
 
-	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/ci"
 	"github.com/tocsin-bus/tocsin/shared/untrusted"
-)
-
-const (
-	// maxResult is the largest message of a CI result, in bytes: below the
-	// largest that a NATS server takes by default. Above it failures lose their
-	// messages, then the last ones go.
-	maxResult = 900 << 10
-	// shortFailure is what such a message keeps, in characters.
-	shortFailure = 80
 )
 
 // outcome is what a body says of a run.
@@ -120,7 +109,7 @@ func (h *handler) prepareResult(said outcome) (prepared, error) {
 type resultWrites struct{ log, view *nats.Msg }
 
 func writesOf(result ci.Result) (resultWrites, error) {
-	data, err := encodeResult(result)
+	data, _, err := ci.Encode(result)
 	if err != nil {
 		return resultWrites{}, err
 	}
@@ -141,27 +130,6 @@ func commitToken(r ci.Result) string {
 	sum := sha256.Sum256([]byte(r.Ref + "\x00" + r.URL))
 	ref := bus.Token(r.Ref)
 	return ref[:min(len(ref), 40)] + "-" + hex.EncodeToString(sum[:8])
-}
-
-func encodeResult(result ci.Result) ([]byte, error) {
-	for short := false; ; {
-		data, err := json.Marshal(result)
-		if err != nil {
-			return nil, fmt.Errorf("encode the CI result: %w", err)
-		}
-		switch {
-		case len(data) <= maxResult:
-			return data, nil
-		case !short:
-			short = true
-			for i := range result.Failures {
-				f := &result.Failures[i]
-				f.Name, f.Message = untrusted.Cut(f.Name, shortFailure), untrusted.Cut(f.Message, shortFailure)
-			}
-		default:
-			result.Failures = result.Failures[:len(result.Failures)/2]
-		}
-	}
 }
 
 // Bounds of a result's texts, in characters.

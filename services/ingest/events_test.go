@@ -115,7 +115,7 @@ func TestTheLargestEventFits(t *testing.T) {
 		failures := strings.TrimSuffix(strings.Repeat(`{"name":"`+fill(40)+`","message":"`+fill(40)+`"},`, 8000), ",")
 		for _, m := range post(t, "/ci-result", `{"status":"failure","failures":[`+failures+`]}`) {
 			var r ci.Result
-			if err := json.Unmarshal(m.Data, &r); err != nil || len(m.Data) > maxResult || len(r.Failures) == 0 {
+			if err := json.Unmarshal(m.Data, &r); err != nil || len(m.Data) > ci.MaxEncoded || len(r.Failures) == 0 {
 				t.Errorf("%q: a message of %d bytes with %d failures: %v", char, len(m.Data), len(r.Failures), err)
 			}
 		}
@@ -195,7 +195,7 @@ func TestManyFailures(t *testing.T) {
 	body := `{"status":"failure","failures":[` + strings.Repeat(`{},`, 300_000) + `{}]}`
 	for _, m := range post(t, pathCIResult, body) {
 		r, err := ci.Decode(m.Data)
-		if err != nil || len(m.Data) > maxResult || len(r.Failures) < 10_000 {
+		if err != nil || len(m.Data) > ci.MaxEncoded || len(r.Failures) < 10_000 || !strings.HasSuffix(r.Summary, " of 300001 failures are left out") {
 			t.Errorf("%d bytes with %d failures: %v", len(m.Data), len(r.Failures), err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tocsin-bus/tocsin/shared/ci"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -42,7 +43,7 @@ func FuzzBody(f *testing.F) {
 		}
 		n := 0
 		for _, m := range s.msgs {
-			if len(m.Data) > maxResult {
+			if len(m.Data) > ci.MaxEncoded {
 				t.Errorf("a message of %d bytes", len(m.Data))
 			}
 			if events {

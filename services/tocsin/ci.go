@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -64,7 +65,7 @@ func (c *ciCommand) Run(ctx context.Context, env service.Env) error {
 	if err := c.post(ctx, strings.TrimSuffix(base, "/")+"/ci-result", body); err != nil {
 		return err
 	}
-	said := fmt.Sprintf("posted %s of %s to %s", result.Status, firstOf(result.Name, result.Commit, result.Ref, "this run"), base)
+	said := fmt.Sprintf("posted %s of %s to %s", result.Status, cmp.Or(result.Name, result.Commit, result.Ref, "this run"), base)
 	if why := reason(result); why != "" {
 		said += ": " + why
 	}
@@ -72,7 +73,7 @@ func (c *ciCommand) Run(ctx context.Context, env service.Env) error {
 		return err
 	}
 	if c.ExitCode && result.Status != ci.StatusSuccess {
-		return fmt.Errorf("the result is %s: %s", result.Status, firstOf(result.Summary, "see above"))
+		return fmt.Errorf("the result is %s: %s", result.Status, cmp.Or(result.Summary, "see above"))
 	}
 	return nil
 }

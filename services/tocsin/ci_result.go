@@ -1,8 +1,8 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
+	"cmp"
+	"errors"
 	"net/url"
 	"strings"
 
@@ -31,7 +31,7 @@ func (c *ciCommand) describe(getenv func(string) string) (ci.Result, error) {
 	}
 	r := c.result(getenv)
 	known := r
-	known.Status = firstOf(r.Status, ci.StatusSuccess)
+	known.Status = cmp.Or(r.Status, ci.StatusSuccess)
 	if err := known.Validate(); err != nil { // before a run of tests is waited for
 		return ci.Result{}, service.Usagef("%s", err)
 	}
@@ -56,21 +56,21 @@ func (c *ciCommand) result(getenv func(string) string) ci.Result {
 	}
 	switch {
 	case getenv("GITHUB_ACTIONS") == "true":
-		r.Source = firstOf(r.Source, ci.SourceGitHub)
-		r.Name = firstOf(r.Name, githubJob(getenv))
-		r.Ref = firstOf(r.Ref, getenv("GITHUB_REF_NAME"))
-		r.Commit = firstOf(r.Commit, getenv("GITHUB_SHA"))
+		r.Source = cmp.Or(r.Source, ci.SourceGitHub)
+		r.Name = cmp.Or(r.Name, githubJob(getenv))
+		r.Ref = cmp.Or(r.Ref, getenv("GITHUB_REF_NAME"))
+		r.Commit = cmp.Or(r.Commit, getenv("GITHUB_SHA"))
 		if server, repo, run := getenv("GITHUB_SERVER_URL"), getenv("GITHUB_REPOSITORY"), getenv("GITHUB_RUN_ID"); server != "" && repo != "" && run != "" {
-			r.URL = firstOf(r.URL, server+"/"+repo+"/actions/runs/"+run)
+			r.URL = cmp.Or(r.URL, server+"/"+repo+"/actions/runs/"+run)
 		}
 	case getenv("GITLAB_CI") == "true":
-		r.Source = firstOf(r.Source, ci.SourceGitLab)
-		r.Name = firstOf(r.Name, getenv("CI_JOB_NAME"))
-		r.Ref = firstOf(r.Ref, getenv("CI_COMMIT_REF_NAME"))
-		r.Commit = firstOf(r.Commit, getenv("CI_COMMIT_SHA"))
-		r.URL = firstOf(r.URL, getenv("CI_JOB_URL"))
+		r.Source = cmp.Or(r.Source, ci.SourceGitLab)
+		r.Name = cmp.Or(r.Name, getenv("CI_JOB_NAME"))
+		r.Ref = cmp.Or(r.Ref, getenv("CI_COMMIT_REF_NAME"))
+		r.Commit = cmp.Or(r.Commit, getenv("CI_COMMIT_SHA"))
+		r.URL = cmp.Or(r.URL, getenv("CI_JOB_URL"))
 	}
-	r.Source = firstOf(r.Source, ci.SourceCustom)
+	r.Source = cmp.Or(r.Source, ci.SourceCustom)
 	for _, f := range c.Failure {
 		name, message, _ := strings.Cut(f, "=")
 		r.Failures = append(r.Failures, ci.Failure{Name: name, Message: message})
@@ -85,8 +85,8 @@ func (c *ciCommand) combine(r ci.Result, run *testrun.Outcome) ci.Result {
 		return r
 	}
 	told := run.Result()
-	r.Status = firstOf(r.Status, told.Status)
-	r.Summary = firstOf(r.Summary, told.Summary)
+	r.Status = cmp.Or(r.Status, told.Status)
+	r.Summary = cmp.Or(r.Summary, told.Summary)
 	r.Failures = append(r.Failures, told.Failures...)
 	if c.Duration == 0 {
 		r.DurationMS = told.DurationMS
@@ -94,39 +94,15 @@ func (c *ciCommand) combine(r ci.Result, run *testrun.Outcome) ci.Result {
 	return r
 }
 
-// maxBody is the largest body that is posted, in bytes: what the intake stores
-// of a result as it is.
-const maxBody = 900 << 10
-
-// fit encodes a result that the intake takes. Of one that is too large the
-// failures first lose text, then the last of them go, which the summary says.
-// Since it may be cut it is masked here already: half a secret is not known for
-// one.
+// fit encodes a result that the intake takes. Since it may be cut it is masked
+// here already.
 func fit(r ci.Result) ([]byte, ci.Result, error) {
 	redact.New().Result(&r)
-	summary, all := r.Summary, len(r.Failures)
-	shorter := []int{2000, 500, 80} // characters of a name and of a message
-	for {
-		body, err := json.Marshal(r)
-		if err != nil {
-			return nil, r, fmt.Errorf("encode the result: %w", err)
-		}
-		switch {
-		case len(body) <= maxBody:
-			return body, r, nil
-		case len(shorter) > 0:
-			for i := range r.Failures {
-				f := &r.Failures[i]
-				f.Name, f.Message = untrusted.Cut(f.Name, shorter[0]), untrusted.Cut(f.Message, shorter[0])
-			}
-			shorter = shorter[1:]
-		case len(r.Failures) > 0:
-			r.Failures = r.Failures[:len(r.Failures)*3/4]
-			r.Summary = strings.TrimPrefix(fmt.Sprintf("%s; %d of %d failures are left out", summary, all-len(r.Failures), all), "; ")
-		default:
-			return nil, r, service.Usagef("the result is over %d bytes even without its failures: shorten the summary", maxBody)
-		}
+	body, r, err := ci.Encode(r)
+	if errors.Is(err, ci.ErrTooLarge) {
+		return nil, r, service.Usagef("%s: shorten the summary", err)
 	}
+	return body, r, err
 }
 
 // maxReason is the longest reason that is told, in characters.
@@ -143,13 +119,4 @@ func reason(r ci.Result) string {
 		why += ": " + line
 	}
 	return untrusted.Cut(untrusted.Visible(why), maxReason)
-}
-
-func firstOf(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
 }

@@ -1,0 +1,53 @@
+package ci
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
+)
+
+// MaxEncoded is how large a result is at most where it is posted and where it is
+// stored, in bytes: below the largest message that a NATS server takes by
+// default.
+const MaxEncoded = 900 << 10
+
+// ErrTooLarge says that a result is over MaxEncoded even without its failures.
+var ErrTooLarge = errors.New("the result is too large")
+
+// shorter is what the names and the messages of failures are cut to, in
+// characters, one after the other until a result fits.
+var shorter = [...]int{2000, 500, 80}
+
+// Encode writes a result as JSON of at most MaxEncoded bytes, and returns it as
+// it was written. Of one that is too large the failures, which it changes in
+// place, first lose text; then the last of them go, and the summary says how
+// many. Who has secrets masked does so before: half a secret is not known for
+// one.
+func Encode(r Result) ([]byte, Result, error) {
+	summary, all := r.Summary, len(r.Failures)
+	for step := 0; ; step++ {
+		data, err := json.Marshal(r, jsontext.AllowInvalidUTF8(true))
+		if err != nil {
+			return nil, r, fmt.Errorf("encode the CI result: %w", err)
+		}
+		switch {
+		case len(data) <= MaxEncoded:
+			return data, r, nil
+		case step < len(shorter):
+			for i := range r.Failures {
+				f := &r.Failures[i]
+				f.Name, f.Message = untrusted.Cut(f.Name, shorter[step]), untrusted.Cut(f.Message, shorter[step])
+			}
+		case len(r.Failures) > 0:
+			r.Failures = r.Failures[:len(r.Failures)*3/4]
+			r.Summary = strings.TrimPrefix(fmt.Sprintf("%s; %d of %d failures are left out", summary, all-len(r.Failures), all), "; ")
+		default:
+			return nil, r, fmt.Errorf("%w: over %d bytes even without its failures", ErrTooLarge, MaxEncoded)
+		}
+	}
+}
