@@ -1,6 +1,7 @@
 package github
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -11,7 +12,7 @@ import (
 
 func workflowRun(e *github.WorkflowRunEvent) ci.Result {
 	run := e.GetWorkflowRun()
-	name := firstOf(e.GetWorkflow().GetName(), run.GetName(), run.GetPath())
+	name := cmp.Or(e.GetWorkflow().GetName(), run.GetName(), run.GetPath())
 	var s strings.Builder
 	fmt.Fprintf(&s, "%s #%d %s", name, run.GetRunNumber(), words(run.GetConclusion()))
 	if run.GetEvent() != "" {
@@ -37,7 +38,7 @@ func workflowJob(e *github.WorkflowJobEvent) ci.Result {
 	for _, step := range job.Steps {
 		if conclusion := step.GetConclusion(); conclusion == "failure" || conclusion == "timed_out" {
 			failures = append(failures, ci.Failure{
-				Name:    firstOf(step.GetName(), fmt.Sprintf("step %d", step.GetNumber())),
+				Name:    cmp.Or(step.GetName(), fmt.Sprintf("step %d", step.GetNumber())),
 				Message: fmt.Sprintf("step %d %s", step.GetNumber(), words(conclusion)),
 			})
 		}
@@ -59,21 +60,21 @@ func checkRun(e *github.CheckRunEvent) ci.Result {
 	title, summary := run.GetOutput().GetTitle(), run.GetOutput().GetSummary()
 	r := ci.Result{
 		Name: run.GetName(), Ref: run.GetCheckSuite().GetHeadBranch(), Commit: run.GetHeadSHA(),
-		URL:     firstOf(run.GetHTMLURL(), run.GetDetailsURL()),
+		URL:     cmp.Or(run.GetHTMLURL(), run.GetDetailsURL()),
 		Summary: run.GetName() + " " + words(run.GetConclusion()), DurationMS: between(run.GetStartedAt(), run.GetCompletedAt()),
 	}
 	if title != "" {
 		r.Summary += ": " + title
 	}
 	if outcomes[run.GetConclusion()].status != ci.StatusSuccess && title+summary != "" {
-		r.Failures = []ci.Failure{{Name: firstOf(title, run.GetName()), Message: summary}}
+		r.Failures = []ci.Failure{{Name: cmp.Or(title, run.GetName()), Message: summary}}
 	}
 	return r
 }
 
 func checkSuite(e *github.CheckSuiteEvent) ci.Result {
 	suite := e.GetCheckSuite()
-	name := firstOf(suite.GetApp().GetName(), suite.GetApp().GetSlug(), "check suite")
+	name := cmp.Or(suite.GetApp().GetName(), suite.GetApp().GetSlug(), "check suite")
 	summary := name + " " + words(suite.GetConclusion())
 	switch n := suite.GetLatestCheckRunsCount(); {
 	case n == 1:
@@ -92,7 +93,7 @@ func checkSuite(e *github.CheckSuiteEvent) ci.Result {
 	return r
 }
 
-func words(conclusion string) string { return firstOf(outcomes[conclusion].words, conclusion) }
+func words(conclusion string) string { return cmp.Or(outcomes[conclusion].words, conclusion) }
 
 func attempt(s *strings.Builder, n int) {
 	if n > 1 {
@@ -106,13 +107,4 @@ func between(from, to github.Timestamp) float64 {
 		return 0
 	}
 	return max(0, float64(to.Sub(from.Time).Milliseconds()))
-}
-
-func firstOf(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
 }

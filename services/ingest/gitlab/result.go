@@ -1,6 +1,7 @@
 package gitlab
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -26,8 +27,8 @@ var byScript = map[string]bool{"script_failure": true, "unknown_failure": true, 
 func pipeline(e *gitlab.PipelineEvent) (ci.Result, string, error) {
 	p := &e.ObjectAttributes
 	r := ci.Result{
-		Name: firstOf(p.Name, "pipeline"), Ref: p.Ref, Commit: p.SHA, DurationMS: max(0, float64(p.Duration)*1000),
-		URL: firstOf(p.URL, page(e.Project.WebURL, "pipelines", p.ID)),
+		Name: cmp.Or(p.Name, "pipeline"), Ref: p.Ref, Commit: p.SHA, DurationMS: max(0, float64(p.Duration)*1000),
+		URL: cmp.Or(p.URL, page(e.Project.WebURL, "pipelines", p.ID)),
 	}
 	summary := fmt.Sprintf("pipeline #%d", p.ID)
 	switch p.Status {
@@ -54,7 +55,7 @@ func pipeline(e *gitlab.PipelineEvent) (ci.Result, string, error) {
 	case n > 1:
 		summary += fmt.Sprintf(", %d of %d jobs failed", n, len(e.Builds))
 	}
-	if title := firstOf(e.Commit.Title, firstLine(e.Commit.Message)); title != "" {
+	if title := cmp.Or(e.Commit.Title, firstLine(e.Commit.Message)); title != "" {
 		summary += ": " + title
 	}
 	r.Summary = summary
@@ -74,7 +75,7 @@ func failedJobs(builds []gitlab.PipelineEventBuild) []ci.Failure {
 func job(e *gitlab.JobEvent) (ci.Result, string, error) {
 	name := jobName(e.BuildStage, e.BuildName)
 	r := ci.Result{
-		Name: name, Ref: e.Ref, Commit: e.SHA, URL: page(firstOf(e.Project.WebURL, homepage(e.Repository)), "jobs", e.BuildID),
+		Name: name, Ref: e.Ref, Commit: e.SHA, URL: page(cmp.Or(e.Project.WebURL, homepage(e.Repository)), "jobs", e.BuildID),
 		DurationMS: max(0, e.BuildDuration*1000),
 	}
 	switch {
@@ -109,7 +110,7 @@ func homepage(r *gitlab.Repository) string {
 	if r == nil {
 		return ""
 	}
-	return firstOf(r.Homepage, r.WebURL)
+	return cmp.Or(r.Homepage, r.WebURL)
 }
 
 // page is where a pipeline or job can be seen, or nothing: older versions name
@@ -124,13 +125,4 @@ func page(project, what string, id int64) string {
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return strings.TrimSpace(line)
-}
-
-func firstOf(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
 }

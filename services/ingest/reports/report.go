@@ -2,6 +2,7 @@ package reports
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -201,10 +202,5 @@ func number(t loose.Text) (float64, bool) {
 
 // first is the first text that is not empty.
 func first(texts ...loose.Text) string {
-	for _, t := range texts {
-		if t != "" {
-			return string(t)
-		}
-	}
-	return ""
+	return string(cmp.Or(texts...))
 }

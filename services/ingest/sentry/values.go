@@ -2,6 +2,7 @@ package sentry
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -84,12 +85,7 @@ func (a *attr) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 
 // first is the first text that is not empty.
 func first[T ~string](texts ...T) string {
-	for _, t := range texts {
-		if t != "" {
-			return string(t)
-		}
-	}
-	return ""
+	return string(cmp.Or(texts...))
 }
 
 // maybe is an object, or nothing where something else stands in its place: PHP
