@@ -120,7 +120,7 @@ func (h *handler) takeEvents(r *http.Request, d dialect, decode func(media strin
 // leftOut counts items of a body that became nothing.
 func (h *handler) leftOut(r *http.Request, n int) {
 	if n > 0 {
-		h.metrics.leftOut.WithLabelValues(h.routes.find(r).path).Add(float64(n))
+		h.metrics.leftOut.WithLabelValues(r.Pattern).Add(float64(n))
 	}
 }
 

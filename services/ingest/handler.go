@@ -62,6 +62,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if target != nil {
 		path = target.path
 	}
+	r.Pattern = path
 	answer, done := h.admit(r, target)
 	switch {
 	case done:

@@ -153,6 +153,8 @@ func TestGitLab(t *testing.T) {
 		"without the bearer":          {withBearer, jobFailed, []string{event, "Job Hook"}, 401, "set TOCSIN_GITLAB_SIGNING_TOKEN or TOCSIN_GITLAB_SECRET_TOKEN"},
 		"its token, and no bearer":    {func(c *Config) { withBearer(c); withToken(c) }, jobFailed, []string{event, "Job Hook", token, "t0ken"}, 200, `{"ok":true}`},
 		"another token":               {withToken, jobFailed, []string{event, "Job Hook", token, "t0kem"}, 401, "TOCSIN_GITLAB_SECRET_TOKEN"},
+		"a part of the token":         {withToken, jobFailed, []string{event, "Job Hook", token, "t0ke"}, 401, "TOCSIN_GITLAB_SECRET_TOKEN"},
+		"an empty token":              {withToken, jobFailed, []string{event, "Job Hook", token, ""}, 401, "TOCSIN_GITLAB_SECRET_TOKEN"},
 		"no token":                    {withToken, jobFailed, []string{event, "Job Hook"}, 401, "TOCSIN_GITLAB_SECRET_TOKEN"},
 		"a token, and nobody looks":   {plain, jobFailed, []string{event, "Job Hook", token, "x"}, 401, "neither TOCSIN_GITLAB_SIGNING_TOKEN nor"},
 		"signed":                      {func(c *Config) { withBearer(c); withSigning(c) }, jobFailed, signed(jobFailed, now), 200, `{"ok":true}`},
