@@ -34,7 +34,8 @@ func (r Role) inboxPrefix() string {
 
 // permissions is the table of what each role may publish and subscribe to.
 // A role that may create consumers could make the server deliver anywhere, so
-// the dashboard may not; it reads ALERTS by direct get alone.
+// the dashboard may not: it hears what is republished, and reads ALERTS by direct
+// get alone.
 func (r Role) permissions() *server.Permissions {
 	var pub, sub []string
 	switch r {
@@ -69,7 +70,7 @@ func (r Role) permissions() *server.Permissions {
 		}
 	case RoleDashboard:
 		pub = []string{"$JS.API.DIRECT.GET." + StreamAlerts}
-		sub = []string{AllLiveAlerts}
+		sub = []string{AllLiveAlerts, AllLiveNotices}
 	default:
 		return nil // the provisioner may do everything
 	}

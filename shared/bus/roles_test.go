@@ -109,23 +109,23 @@ func TestAlertsOfOthersComeByTheIntake(t *testing.T) {
 	}
 }
 
-// TestDashboardMayOnlyLookAtAlerts tries on the wire what a read-only
+// TestDashboardMayOnlyLook tries on the wire what a read-only
 // credential must not do.
-func TestDashboardMayOnlyLookAtAlerts(t *testing.T) {
+func TestDashboardMayOnlyLook(t *testing.T) {
 	dir := openDir(t)
 	s, _ := serve(t, dir)
 	nc, forbidden := connectBare(t, s, dir, bus.RoleDashboard)
-	for _, subject := range []string{"telemetry.web.log", "alerts.web.ci.error", "live.alerts.web.ci.error", "intake.ci", "notices.llm", "query.events"} {
+	for _, subject := range []string{"telemetry.web.log", "alerts.web.ci.error", "live.alerts.web.ci.error", "intake.ci", "notices.llm", "live.notices.llm", "query.events"} {
 		forbidden("publish to "+subject, func() error { return nc.Publish(subject, []byte("x")) })
 	}
-	for _, subject := range []string{"telemetry.>", "alerts.>", "intake.>", "_INBOX_detector.>", "_INBOX_gateway.>", ">", "$JS.>"} {
+	for _, subject := range []string{"telemetry.>", "alerts.>", "intake.>", "notices.>", "live.>", "_INBOX_detector.>", "_INBOX_gateway.>", ">", "$JS.>"} {
 		forbidden("subscribe to "+subject, func() error { _, err := nc.SubscribeSync(subject); return err })
 	}
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(500*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, stream := range []string{bus.StreamAlerts, bus.StreamTelemetry} {
+	for _, stream := range []string{bus.StreamAlerts, bus.StreamTelemetry, bus.StreamNotices} {
 		forbidden("create a consumer on "+stream, func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			defer cancel()
@@ -164,6 +164,34 @@ func TestDashboardMayOnlyLookAtAlerts(t *testing.T) {
 	m, err = nc.Request("$JS.API.DIRECT.GET."+bus.StreamAlerts, ask, 5*time.Second)
 	if err != nil || string(m.Data) != `{"id":"a"}` {
 		t.Fatalf("direct get: %v, %v", m, err)
+	}
+}
+
+// TestDashboardHearsNotices: as they are told, by the live subject alone.
+func TestDashboardHearsNotices(t *testing.T) {
+	dir := openDir(t)
+	s, _ := serve(t, dir)
+	nc, forbidden := connectBare(t, s, dir, bus.RoleDashboard)
+	forbidden("read notices directly", func() error {
+		return nc.PublishRequest("$JS.API.DIRECT.GET."+bus.StreamNotices, nc.NewInbox(), []byte(`{"seq":1}`))
+	})
+	live, err := nc.SubscribeSync(bus.AllLiveNotices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := bus.NewPublisher(connect(t, bus.ConnConfig{Name: "g", Role: bus.RoleGateway, Server: s}), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Publish(t.Context(), &nats.Msg{Subject: bus.NoticeSubject("Deploy 1"), Data: []byte("done")}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := live.NextMsg(5 * time.Second)
+	if err != nil || m.Subject != "live.notices.deploy_1" || string(m.Data) != "done" {
+		t.Fatalf("live notice: %v, %v", m, err)
 	}
 }
 

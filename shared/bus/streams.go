@@ -70,6 +70,7 @@ func Streams() []jetstream.StreamConfig {
 			Description: "what agents tell their users",
 			Subjects:    []string{AllNotices},
 			MaxAge:      7 * day, MaxBytes: 16 * mib,
+			RePublish: &jetstream.RePublish{Source: AllNotices, Destination: AllLiveNotices},
 		},
 		{
 			Name:        StreamDeliveries,

@@ -28,14 +28,16 @@ const (
 	// detector tells it: nobody else publishes alerts.
 	SubjectIntakeAlerts = "intake.alerts"
 
-	// AllTelemetry, AllAlerts, AllLiveAlerts and AllNotices are the subjects to
-	// subscribe to for everything of a kind.
+	// AllTelemetry, AllAlerts, AllLiveAlerts, AllNotices and AllLiveNotices are
+	// the subjects to subscribe to for everything of a kind.
 	AllTelemetry  = telemetryPrefix + ">"
 	AllAlerts     = alertsPrefix + ">"
 	AllLiveAlerts = livePrefix + AllAlerts
 	AllNotices    = noticesPrefix + ">"
-	allCIResults  = ciResultPrefix + ">"
-	allDeliveries = deliveryPrefix + ">"
+	// AllLiveNotices is what NOTICES republishes, for dashboards.
+	AllLiveNotices = livePrefix + AllNotices
+	allCIResults   = ciResultPrefix + ">"
+	allDeliveries  = deliveryPrefix + ">"
 )
 
 // HeaderSender names the product that sent a telemetry message.
