@@ -236,6 +236,7 @@ func (l *link) clean(a alert.Alert) alert.Alert {
 	a.Detail = untrusted.Cut(visible(a.Detail), alert.MaxDetail)
 	a.App, a.URL, a.DedupKey, a.Source = visible(a.App), visible(a.URL), visible(a.DedupKey), visible(a.Source)
 	a.ID, a.CorrelationID, a.Revises = visible(a.ID), visible(a.CorrelationID), visible(a.Revises)
+	a.Resolves = visible(a.Resolves)
 	a.Category = alert.Category(visible(string(a.Category)))
 	visibleMembers(a.Context)
 	return a
