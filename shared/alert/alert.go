@@ -127,6 +127,12 @@ type Alert struct {
 	// Revises is the ID of the alert whose place this one takes where that is
 	// still pending, or empty. Where it is not pending the revision is ignored.
 	Revises string
+	// Resolves is the ID of the alert that is over by what this one tells, or
+	// empty.
+	Resolves string
+	// Resolved says that the alert was over before it was told. Only who holds
+	// alerts for a reader sets it (package pending); no detector does.
+	Resolved bool
 	// Seq is the alert's place in the stream that it was read from, and of
 	// merged ones the newest's; 0 when it was not read from one. It is not on the
 	// wire.
@@ -152,6 +158,8 @@ type wire struct {
 	CorrelationID string         `json:"correlation_id"`
 	Count         int            `json:"count,omitempty"`
 	Revises       string         `json:"revises,omitempty"`
+	Resolves      string         `json:"resolves,omitempty"`
+	Resolved      bool           `json:"resolved,omitempty"`
 }
 
 // TimeFormat is how times are written on the wire: RFC 3339, UTC, milliseconds.
@@ -166,6 +174,7 @@ func (a Alert) MarshalJSON() ([]byte, error) {
 		ID: a.ID, Severity: a.Severity, Category: a.Category, Title: a.Title, Detail: a.Detail,
 		Timestamp: FormatTime(a.Timestamp), Source: a.Source, App: a.App, URL: a.URL,
 		Context: a.Context, DedupKey: a.DedupKey, CorrelationID: a.CorrelationID, Revises: a.Revises,
+		Resolves: a.Resolves, Resolved: a.Resolved,
 	}
 	if a.Count > 1 {
 		w.Count = a.Count
@@ -202,6 +211,7 @@ func (a *Alert) UnmarshalJSON(data []byte) error {
 		ID: w.ID, Severity: w.Severity, Category: w.Category, Title: w.Title, Detail: w.Detail,
 		Timestamp: ts.UTC(), Source: w.Source, App: w.App, URL: w.URL, Context: w.Context,
 		DedupKey: w.DedupKey, CorrelationID: w.CorrelationID, Count: w.Count, Revises: w.Revises,
+		Resolves: w.Resolves, Resolved: w.Resolved,
 	}
 	return nil
 }

@@ -50,7 +50,13 @@ func full() alert.Alert {
 
 func TestWireForm(t *testing.T) {
 	one := alert.Alert{ID: "a2", Severity: alert.Info, Category: alert.CI, Timestamp: start, Count: 1}
-	for name, a := range map[string]alert.Alert{"full.json": full(), "least.json": one} {
+	over := alert.Alert{
+		ID: "a3", Severity: alert.Info, Category: alert.Regression, Timestamp: start, Title: "Resolved: LCP regressed on /cart",
+		DedupKey: "regression:web:/cart:lcp_ms", CorrelationID: "a3", Resolves: "a1",
+	}
+	told := full()
+	told.Title, told.Detail, told.Context, told.Resolved = "Resolved: "+told.Title, "", nil, true
+	for name, a := range map[string]alert.Alert{"full.json": full(), "least.json": one, "resolves.json": over, "resolved.json": told} {
 		wire, err := a.MarshalJSON()
 		if err != nil {
 			t.Fatal(err)

@@ -14,10 +14,21 @@ import (
 const CorrelationWindow = 5 * time.Second
 
 // MergeKey is what repetitions of one finding have in common. It is comparable.
-type MergeKey struct{ App, DedupKey string }
+// Over keeps the end of a finding apart from the finding: that it is over is no
+// repetition of it, though both have one DedupKey.
+type MergeKey struct {
+	App, DedupKey string
+	Over          bool
+}
 
 // MergeKey returns the key under which the alert is merged with others.
-func (a Alert) MergeKey() MergeKey { return MergeKey{App: a.App, DedupKey: a.DedupKey} }
+func (a Alert) MergeKey() MergeKey {
+	return MergeKey{App: a.App, DedupKey: a.DedupKey, Over: a.Over()}
+}
+
+// Over says that the alert tells the end of a finding: by resolving another
+// alert, or because it was over itself before it was told.
+func (a Alert) Over() bool { return a.Resolves != "" || a.Resolved }
 
 // Merge makes one alert of two with the same MergeKey. Everything is as in the
 // one with the newer timestamp (in the later arrival when they are equal), but
@@ -36,7 +47,8 @@ func Merge(earlier, later Alert) Alert {
 // Digest prepares alerts for a reader: a regression and an anomaly of one app
 // within CorrelationWindow become one alert, and then it is Sorted. An alert is
 // joined at most once; the pair closest in time goes first, among equals the
-// one that came first. The input stays as it is.
+// one that came first. What is over is joined with nothing. The input stays as
+// it is.
 func Digest(alerts []Alert) []Alert {
 	return Sorted(correlate(alerts))
 }
@@ -99,11 +111,11 @@ func correlate(alerts []Alert) []Alert {
 func pairsOf(alerts []Alert) []pair {
 	var pairs []pair
 	for i, r := range alerts {
-		if r.Category != Regression {
+		if r.Category != Regression || r.Over() {
 			continue
 		}
 		for j, a := range alerts {
-			if a.Category != Anomaly || a.App != r.App {
+			if a.Category != Anomaly || a.App != r.App || a.Over() {
 				continue
 			}
 			if apart := r.Timestamp.Sub(a.Timestamp).Abs(); apart <= CorrelationWindow {

@@ -76,7 +76,7 @@ func (e *Engine) External(a *external.Alert) {
 // would lose what keeps two alerts apart.
 func (e *Engine) Alert(a *alert.Alert) {
 	e.text(&a.Title, &a.Detail, &a.App)
-	e.identifiers.text(&a.DedupKey, &a.Source, &a.ID, &a.CorrelationID, &a.Revises)
+	e.identifiers.text(&a.DedupKey, &a.Source, &a.ID, &a.CorrelationID, &a.Revises, &a.Resolves)
 	a.Category = alert.Category(e.identifiers.String(string(a.Category)))
 	e.link(&a.URL)
 	e.object(a.Context, 0)
