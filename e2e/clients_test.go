@@ -1,0 +1,159 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness/model"
+)
+
+// clientTimeout bounds one run of a coding agent; the longest takes some 5 s.
+const clientTimeout = time.Minute
+
+// codingAgent is a client as people have it, from npm, told by its own settings
+// to ask a scripted model.
+type codingAgent struct {
+	name string
+	// folder is below node and has its packages.
+	folder string
+	// inbox is how the gateway names a session of it, but for the directory.
+	inbox string
+	// shell is the tool that runs a command, and its arguments.
+	shell model.Turn
+	// command writes the settings into the desk and gives the run for a prompt.
+	command func(t *testing.T, packages string, d *desk) []string
+}
+
+var codingAgents = []codingAgent{geminiCLI, codexCLI, openCode}
+
+// desk is where an agent works: a home and a project of its own, and a model.
+type desk struct {
+	home, project string
+	state         string
+	races         string
+	model         *model.Server
+	// hooks says that the agent is to run tocsin's hooks too.
+	hooks bool
+	// env is more environment for the agent.
+	env []string
+}
+
+// sit prepares a desk with a model that plays turns.
+func sit(t *testing.T, w *world, turns ...model.Turn) *desk {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	d := &desk{home: filepath.Join(dir, "home"), project: filepath.Join(dir, "project"), races: filepath.Join(dir, "races"), state: w.bus.StateDir, model: model.Serve(turns...)}
+	t.Cleanup(d.model.Close)
+	for _, folder := range []string{d.home, d.project, d.races} {
+		must(t, os.Mkdir(folder, 0o700))
+	}
+	t.Cleanup(func() { d.noRaces(t) })
+	return d
+}
+
+// write puts a file into the desk's home.
+func (d *desk) write(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join(d.home, name)
+	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must(t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+// environ is all that an agent gets to know: nothing of the developer's own
+// keys, proxies and settings.
+func (d *desk) environ() []string {
+	return append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + d.home, "LANG=C.UTF-8", "TERM=dumb", "NO_COLOR=1", "CI=true",
+		"TOCSIN_STATE_DIR=" + d.state, "GORACE=" + d.gorace(),
+	}, d.env...)
+}
+
+// gorace has a gateway that an agent starts leave what the race detector finds
+// in a file: the agent keeps its stderr.
+func (d *desk) gorace() string {
+	return "atexit_sleep_ms=0 log_path=" + filepath.Join(d.races, "race")
+}
+
+func (d *desk) noRaces(t *testing.T) {
+	t.Helper()
+	reports, err := filepath.Glob(filepath.Join(d.races, "*"))
+	must(t, err)
+	for _, name := range reports {
+		text, err := os.ReadFile(name)
+		must(t, err)
+		t.Errorf("%s", text)
+	}
+}
+
+// run runs the agent to its end, and whatever it has started.
+func (d *desk) run(t *testing.T, args []string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Dir, cmd.Env = d.project, d.environ()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	if cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left behind
+	}
+	if err != nil {
+		t.Fatalf("%v: %v\n%s\nasked: %s", args, err, &out, summary(d.model.Requests()))
+	}
+	return out.String()
+}
+
+// summary is what a failing test shows of the requests to the model.
+func summary(requests []model.Request) string {
+	var b strings.Builder
+	for _, r := range requests {
+		fmt.Fprintf(&b, "\n%s turn %d of %d tools\n... %s", r.Path, r.Turn, len(r.Tools), r.Body[max(0, len(r.Body)-1500):])
+	}
+	return b.String()
+}
+
+// breaks posts a CI failure and waits until the bus has its alert.
+func (w *world) breaks(t *testing.T, name string) {
+	t.Helper()
+	w.ci(t, map[string]any{"status": "failure", "name": name, "commit": "c0ffee", "repo": "shop/web"})
+	w.alerts(t, 1)
+}
+
+// TestClientsObserve: a coding agent whose model calls observe sends the alert
+// to its model in the next request, as the tool's result.
+func TestClientsObserve(t *testing.T) {
+	for _, agent := range codingAgents {
+		t.Run(agent.name, func(t *testing.T) {
+			packages := nodeModules(t, agent.folder)
+			w := start(t)
+			d := sit(t, w, model.Call("observe"), model.Say("goodbye"))
+			w.breaks(t, "kettle-tests")
+			out := d.run(t, agent.command(t, packages, d))
+			asked := d.model.Asked()
+			if len(asked) != 2 || !strings.Contains(out, "goodbye") {
+				t.Fatalf("%d questions\n%s\n%s", len(asked), out, summary(d.model.Requests()))
+			}
+			if strings.Contains(asked[0].Body, "kettle-tests") {
+				t.Errorf("the model knew it before: %s", asked[0].Body)
+			}
+			for _, want := range []string{"--- ALERTS (1) ---", "CI failure: kettle-tests", agent.inbox + " in " + d.project} {
+				if !strings.Contains(asked[1].Body, want) {
+					t.Errorf("no %q in what the model was sent: %s", want, summary(asked[1:]))
+				}
+			}
+		})
+	}
+}
