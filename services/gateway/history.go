@@ -77,7 +77,7 @@ func (g *gateway) history(ctx context.Context, l look) (list any, truncated bool
 			return
 		}
 		if (l.app == "" || a.App == l.app) && strings.Contains(a.URL, l.url) && a.Severity.Rank() >= l.minRank {
-			newest.add(g.link.clean(a))
+			newest.add(clean(a, g.mask))
 		}
 	})
 	return newest.newestFirst(), false, err
