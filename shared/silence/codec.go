@@ -1,0 +1,66 @@
+package silence
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The two documents, as they are on the bus.
+type (
+	silencesDocument struct {
+		Silences Silences `json:"silences"`
+	}
+	acksDocument struct {
+		Acks Acks `json:"acks"`
+	}
+)
+
+// Encode writes the list as a JSON document.
+func (l Silences) Encode() ([]byte, error) { return encode(silencesDocument{append(Silences{}, l...)}) }
+
+// Encode writes the list as a JSON document.
+func (l Acks) Encode() ([]byte, error) { return encode(acksDocument{append(Acks{}, l...)}) }
+
+// DecodeSilences reads what Encode wrote, also that of another version: members
+// that it doesn't know are left out, and so is a silence that matches nothing in
+// particular. It keeps no more than Add does.
+func DecodeSilences(data []byte) (Silences, error) {
+	var d silencesDocument
+	if err := json.Unmarshal(data, &d); err != nil {
+		return nil, fmt.Errorf("decode the silences: %w", err)
+	}
+	for i := range d.Silences {
+		d.Silences[i] = d.Silences[i].tidy()
+	}
+	return newest(slices.DeleteFunc(d.Silences, func(s Silence) bool { return !s.valid() }), MaxSilences+maxEnded), nil
+}
+
+// DecodeAcks reads what Encode wrote, also that of another version: members that
+// it doesn't know are left out. It keeps no more than MaxAcks.
+func DecodeAcks(data []byte) (Acks, error) {
+	var d acksDocument
+	if err := json.Unmarshal(data, &d); err != nil {
+		return nil, fmt.Errorf("decode the acknowledgements: %w", err)
+	}
+	for i := range d.Acks {
+		d.Acks[i] = d.Acks[i].tidy()
+	}
+	return newest(slices.DeleteFunc(d.Acks, func(k Ack) bool { return !k.valid() }), MaxAcks), nil
+}
+
+// newest are the last n of a list.
+func newest[L ~[]E, E any](list L, n int) L { return list[max(len(list)-n, 0):] }
+
+// encode is json.Marshal without the escaping of <, > and &: it would make more
+// of a text than maxText says.
+func encode(v any) ([]byte, error) {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("encode what is silenced: %w", err)
+	}
+	return []byte(strings.TrimSuffix(b.String(), "\n")), nil
+}

@@ -1,0 +1,263 @@
+package silence_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/silence"
+)
+
+var start = time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC)
+
+// at is a time so many minutes after the start.
+func at(minutes int) time.Time { return start.Add(time.Duration(minutes) * time.Minute) }
+
+// raised is an error of the app web, raised so many minutes after the start.
+func raised(key string, minutes int) alert.Alert {
+	return alert.Alert{
+		ID: fmt.Sprint(key, "@", minutes), App: "web", Category: alert.Errors, Severity: alert.Error,
+		DedupKey: key, Title: "title of " + key, Timestamp: at(minutes),
+	}
+}
+
+func with(a alert.Alert, change func(*alert.Alert)) alert.Alert { change(&a); return a }
+
+// silenced is a set with one silence of an hour.
+func silenced(t *testing.T, s silence.Silence) silence.Set {
+	t.Helper()
+	s.ID, s.Created, s.Until = "s1", start, at(60)
+	list, _, err := silence.Silences(nil).Add(s, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return silence.Set{Silences: list}
+}
+
+func TestWhatASilenceMatches(t *testing.T) {
+	a := raised("k", 1)
+	for _, tt := range []struct {
+		name string
+		s    silence.Silence
+		a    alert.Alert
+		want bool
+	}{
+		{"its key", silence.Silence{DedupKey: "k"}, a, true},
+		{"its key in any app", silence.Silence{DedupKey: "k"}, with(a, func(a *alert.Alert) { a.App = "x" }), true},
+		{"another key", silence.Silence{DedupKey: "k"}, raised("other", 1), false},
+		{"a part of a key", silence.Silence{DedupKey: "k"}, raised("kk", 1), false},
+		{"its category", silence.Silence{Category: alert.Errors}, a, true},
+		{"another category", silence.Silence{Category: alert.CI}, a, false},
+		{"its app", silence.Silence{App: "web"}, a, true},
+		{"another app", silence.Silence{App: "checkout"}, a, false},
+		{"all of several", silence.Silence{App: "web", Category: alert.Errors, DedupKey: "k"}, a, true},
+		{"not all of several", silence.Silence{App: "web", Category: alert.CI}, a, false},
+		{"what it resolves", silence.Silence{App: "web"}, with(a, func(a *alert.Alert) { a.Resolves = "b" }), true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			why, hushed := silenced(t, tt.s).Hushes(tt.a, at(1))
+			if hushed != tt.want || hushed != (why == silence.Why{Silence: "s1"}) {
+				t.Errorf("hushed %v, %+v", hushed, why)
+			}
+		})
+	}
+}
+
+// TestWhenASilenceLasts: an hour from the start. What was raised while it lasted
+// is held back also from a reader that comes later.
+func TestWhenASilenceLasts(t *testing.T) {
+	set := silenced(t, silence.Silence{App: "web"})
+	for _, tt := range []struct {
+		raised, now int
+		want        bool
+	}{
+		{-5, 0, true}, {0, 0, true}, {59, 59, true}, {60, 60, false}, {61, 61, false},
+		{30, 90, true}, {-5, 90, true}, {60, 59, true},
+	} {
+		if _, hushed := set.Hushes(raised("k", tt.raised), at(tt.now)); hushed != tt.want {
+			t.Errorf("raised at %d, looked at at %d: hushed %v", tt.raised, tt.now, hushed)
+		}
+	}
+}
+
+// TestAcknowledge plays timelines: an error is acknowledged at 10.
+func TestAcknowledge(t *testing.T) {
+	warning := func(a *alert.Alert) { a.Severity = alert.Warning }
+	resolving := func(id string) func(*alert.Alert) {
+		return func(a *alert.Alert) { a.Severity, a.Resolves = alert.Info, id }
+	}
+	acked := with(raised("k", 5), warning)
+	for _, tt := range []struct {
+		name string
+		came []alert.Alert
+		want string
+	}{
+		{"repetitions", []alert.Alert{with(raised("k", 11), warning), with(raised("k", 12), warning)}, "hushed hushed"},
+		{"what was there before", []alert.Alert{raised("k", 3), with(raised("k", 5), warning), with(raised("k", 11), warning)}, "hushed hushed hushed"},
+		{"other keys and apps", []alert.Alert{raised("other", 11), with(raised("k", 11), func(a *alert.Alert) { a.App = "x"; a.Severity = alert.Info })}, "told told"},
+		{"worse, and from then on", []alert.Alert{raised("k", 11), with(raised("k", 12), warning), raised("k", 13)}, "told told told"},
+		{"what was raised before the worse one and comes later", []alert.Alert{raised("k", 11), with(raised("k", 10), warning)}, "told hushed"},
+		{"resolved by its id", []alert.Alert{with(raised("other", 11), resolving(acked.ID)), with(raised("k", 12), warning)}, "told told"},
+		{"resolved by its key", []alert.Alert{with(raised("k", 11), resolving("repetition")), with(raised("k", 12), warning)}, "told told"},
+		{"an earlier end", []alert.Alert{with(raised("k", 4), resolving("earlier")), with(raised("k", 12), warning)}, "told hushed"},
+		{"the end of something else", []alert.Alert{with(raised("other", 11), resolving("x")), with(raised("k", 12), warning)}, "told hushed"},
+		{"a day", []alert.Alert{with(raised("k", 10+24*60-1), warning), with(raised("k", 10+24*60), warning)}, "hushed told"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			set := silence.Set{Acks: silence.Acks(nil).Add(silence.Acknowledge(acked, "me", at(10)), at(10))}
+			var got []string
+			for _, a := range tt.came {
+				now := a.Timestamp
+				if now.Before(at(10)) {
+					now = at(10)
+				}
+				after, ended := set.Acks.Over(a)
+				set.Acks = after
+				if again, endedAgain := after.Over(a); endedAgain || len(again) != len(after) {
+					t.Error("the same alert ends it twice")
+				}
+				why, hushed := set.Hushes(a, now)
+				if hushed && (ended || why.Ack != acked.ID) {
+					t.Errorf("hushed by %+v, ended %v", why, ended)
+				}
+				got = append(got, map[bool]string{true: "hushed", false: "told"}[hushed])
+			}
+			if s := strings.Join(got, " "); s != tt.want {
+				t.Errorf("%s, want %s", s, tt.want)
+			}
+		})
+	}
+}
+
+// TestAcknowledgedAgain: the later one covers what the earlier one did.
+func TestAcknowledgedAgain(t *testing.T) {
+	worse := raised("k", 20)
+	first := with(raised("k", 5), func(a *alert.Alert) { a.Severity = alert.Warning })
+	acks := silence.Acks(nil).Add(silence.Acknowledge(first, "me", at(10)), at(10))
+	acks, _ = acks.Over(worse)
+	acks = acks.Add(silence.Acknowledge(worse, "me", at(21)), at(21))
+	if set := (silence.Set{Acks: acks}); len(acks) != 1 || !hushes(set, first, at(22)) || !hushes(set, worse, at(22)) || !hushes(set, raised("k", 22), at(22)) {
+		t.Errorf("%+v", acks)
+	}
+	// One that was seen before does not weaken it.
+	acks = acks.Add(silence.Acknowledge(first, "me", at(30)), at(30))
+	if set := (silence.Set{Acks: acks}); len(acks) != 1 || !hushes(set, raised("k", 31), at(31)) {
+		t.Errorf("%+v", acks)
+	}
+	ended, k, err := acks.End(first.ID, at(40))
+	if err != nil || k.AlertID != first.ID || len(ended.Active(at(40))) != 0 || len(acks.Active(at(40))) != 1 {
+		t.Errorf("%+v, %+v, %v", ended, k, err)
+	}
+	if _, _, err := ended.End(first.ID, at(41)); !errors.Is(err, silence.ErrUnknown) {
+		t.Errorf("ended twice: %v", err)
+	}
+	if set := (silence.Set{Acks: ended}); hushes(set, raised("k", 41), at(41)) || !hushes(set, raised("k", 39), at(41)) {
+		t.Error("what came meanwhile is told, or what comes is not")
+	}
+}
+
+func hushes(s silence.Set, a alert.Alert, now time.Time) bool {
+	_, hushed := s.Hushes(a, now)
+	return hushed
+}
+
+func TestSilencesAreBounded(t *testing.T) {
+	var list silence.Silences
+	add := func(key string, minutes int) error {
+		s := silence.Silence{ID: "id of " + key, DedupKey: key, By: "me", Created: at(minutes), Until: at(minutes + 10)}
+		next, _, err := list.Add(s, at(minutes))
+		list = next
+		return err
+	}
+	for i := range silence.MaxSilences {
+		if err := add(fmt.Sprint("k", i), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := add("more", 1); !errors.Is(err, silence.ErrFull) || len(list) != silence.MaxSilences {
+		t.Fatalf("%v, %d", err, len(list))
+	}
+	if err := add("k7", 1); err != nil || len(list) != silence.MaxSilences {
+		t.Fatalf("the same again: %v, %d", err, len(list))
+	}
+	next, s, err := list.End("id of k9", at(2))
+	if err != nil || s.DedupKey != "k9" || !s.Until.Equal(at(2)) || !list[9].Until.Equal(at(10)) {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	list = next
+	if _, _, err := list.End("id of k9", at(3)); !errors.Is(err, silence.ErrUnknown) {
+		t.Fatalf("ended twice: %v", err)
+	}
+	if err := add("more", 3); err != nil {
+		t.Fatal(err)
+	}
+	// Those that are over stay for those who read later, up to 100 of them.
+	for i := range 2 * silence.MaxSilences {
+		if err := add(fmt.Sprint("later", i), 20+20*i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(list); n != 101 || len(list.Active(at(20+20*199))) != 1 {
+		t.Fatalf("%d are kept", n)
+	}
+	if err := add("after a week", 20+20*200+7*24*60); err != nil || len(list) != 1 {
+		t.Fatalf("%v: %d are kept for longer than alerts", err, len(list))
+	}
+}
+
+func TestASilenceNamesSomething(t *testing.T) {
+	for name, s := range map[string]silence.Silence{
+		"nothing":        {ID: "a", Until: at(1), Created: start},
+		"no id":          {App: "web", Until: at(1), Created: start},
+		"no end":         {ID: "a", App: "web", Created: start},
+		"a key too long": {ID: "a", DedupKey: strings.Repeat("k", silence.MaxKey+1), Until: at(1), Created: start},
+	} {
+		if list, _, err := silence.Silences(nil).Add(s, start); err == nil || len(list) != 0 {
+			t.Errorf("%s: %+v", name, list)
+		}
+	}
+}
+
+func TestAcksAreBounded(t *testing.T) {
+	var list silence.Acks
+	add := func(key string, minutes int) {
+		list = list.Add(silence.Acknowledge(raised(key, minutes), "me", at(minutes)), at(minutes))
+	}
+	for i := range silence.MaxAcks + 1 {
+		add(fmt.Sprint("k", i), 0)
+	}
+	if len(list) != silence.MaxAcks || list[0].DedupKey != "k1" {
+		t.Fatalf("%d, from %s", len(list), list[0].DedupKey)
+	}
+	var err error
+	if list, _, err = list.End("k7@0", at(1)); err != nil {
+		t.Fatal(err)
+	}
+	add("more", 2)
+	if len(list) != silence.MaxAcks || list[0].DedupKey != "k1" || list[6].DedupKey != "k8" {
+		t.Errorf("one that is over goes first: %d, %s, %s", len(list), list[0].DedupKey, list[6].DedupKey)
+	}
+	// Keys are as long as the outside likes: the oldest make room.
+	for i := range 100 {
+		add(strings.Repeat("k", 100_000)+fmt.Sprint(i), 3)
+	}
+	data, err := list.Encode()
+	if err != nil || len(data) > 1<<20 || len(list) == 0 || list[len(list)-1].DedupKey != strings.Repeat("k", 100_000)+"99" {
+		t.Errorf("%d bytes of %d, %v", len(data), len(list), err)
+	}
+	add("after a week", 4+8*24*60)
+	if len(list) != 1 {
+		t.Errorf("%d are kept for longer than alerts", len(list))
+	}
+}
+
+func TestTextsAreFitToBeShown(t *testing.T) {
+	set := silenced(t, silence.Silence{App: "web", Reason: "\x1b[31m" + strings.Repeat("x", 300), By: "me\n"})
+	s := set.Silences[0]
+	if strings.ContainsAny(s.Reason+s.By, "\x1b\n") || len([]rune(s.Reason)) != 200 {
+		t.Errorf("%q %q", s.Reason, s.By)
+	}
+}
