@@ -67,6 +67,9 @@ func (r Role) permissions() *server.Permissions {
 			"$JS.API.CONSUMER.*." + StreamNotices + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamNotices + ".>",
 			"$JS.API.DIRECT.GET." + StreamAlerts, "$JS.API.DIRECT.GET." + StreamAlerts + ".>",
 			"$KV." + BucketGateways + ".>", "$JS.API.DIRECT.GET.KV_" + BucketGateways + ".>",
+			// It changes what is silenced, follows it, and reads all of it at once.
+			"$KV." + BucketSilences + ".>", "$JS.API.DIRECT.GET." + StreamSilences, "$JS.API.DIRECT.GET." + StreamSilences + ".>",
+			"$JS.API.CONSUMER.*." + StreamSilences + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamSilences + ".>",
 		}
 	case RoleDashboard:
 		pub = []string{"$JS.API.DIRECT.GET." + StreamAlerts}

@@ -195,6 +195,59 @@ func TestDashboardHearsNotices(t *testing.T) {
 	}
 }
 
+// TestGatewaysSilence: they write, read and follow what is silenced; nobody else
+// does any of it, and a gateway can't take the bucket away.
+func TestGatewaysSilence(t *testing.T) {
+	dir := openDir(t)
+	s, _ := serve(t, dir)
+	g := connect(t, bus.ConnConfig{Name: "g", Role: bus.RoleGateway, Server: s})
+	kv, err := g.JS.KeyValue(t.Context(), bus.BucketSilences)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{bus.KeySilences, bus.KeyAcks} {
+		rev, err := kv.Create(t.Context(), key, []byte("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := kv.Update(t.Context(), key, []byte("new "+key), rev); err != nil {
+			t.Fatal(err)
+		}
+		if v, err := kv.Get(t.Context(), key); err != nil || string(v.Value()) != "new "+key {
+			t.Fatalf("%v, %v", v, err)
+		}
+	}
+	if msgs, err := g.Stored(t.Context(), bus.StreamSilences, 10); err != nil || len(msgs) != 2 || msgs[0].Subject != "$KV.silences.silences" {
+		t.Fatalf("%v, %v", msgs, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var followed []string
+	err = bus.Follow(ctx, g, bus.FollowConfig{Stream: bus.StreamSilences, Logger: quiet()}, func(m bus.Message) error {
+		if followed = append(followed, string(m.Data)); len(followed) == 2 {
+			cancel()
+		}
+		return nil
+	})
+	if want := "new silences,new acks"; err != nil || strings.Join(followed, ",") != want {
+		t.Errorf("followed %v, %v", followed, err)
+	}
+	cancel()
+	for _, role := range []bus.Role{bus.RoleIngest, bus.RoleDetector, bus.RoleDashboard} {
+		nc, forbidden := connectBare(t, s, dir, role)
+		for _, subject := range []string{
+			"$KV.silences.silences", "$JS.API.DIRECT.GET." + bus.StreamSilences, "$JS.API.DIRECT.GET." + bus.StreamSilences + ".$KV.silences.acks",
+			"$JS.API.CONSUMER.CREATE." + bus.StreamSilences + ".x",
+		} {
+			forbidden(string(role)+" publishes to "+subject, func() error { return nc.Publish(subject, []byte(`{"seq":1}`)) })
+		}
+	}
+	nc, forbidden := connectBare(t, s, dir, bus.RoleGateway)
+	for _, what := range []string{"PURGE", "DELETE", "UPDATE", "MSG.DELETE"} {
+		subject := "$JS.API.STREAM." + what + "." + bus.StreamSilences
+		forbidden("a gateway publishes to "+subject, func() error { return nc.Publish(subject, []byte(`{"seq":1}`)) })
+	}
+}
+
 // TestEveryServiceCanDoItsWork walks through what the services ask of the bus,
 // with their own credentials.
 func TestEveryServiceCanDoItsWork(t *testing.T) {

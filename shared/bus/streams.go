@@ -25,8 +25,18 @@ const (
 
 	// BucketGateways holds, for each client, up to where its inbox was drained.
 	BucketGateways = "gateways"
+	// BucketSilences holds what was silenced and what was acknowledged: a document
+	// each, under the keys below.
+	BucketSilences = "silences"
 	// BucketDetector holds the detector's snapshots.
 	BucketDetector = "detector"
+)
+
+// The keys of BucketSilences, and the stream that it is.
+const (
+	KeySilences    = "silences"
+	KeyAcks        = "acks"
+	StreamSilences = "KV_" + BucketSilences
 )
 
 const (
@@ -110,6 +120,13 @@ func Provision(ctx context.Context, js jetstream.JetStream, log *slog.Logger) er
 	})
 	if err != nil {
 		return fmt.Errorf("create bucket %s: %w", BucketGateways, err)
+	}
+	_, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: BucketSilences, Description: "which alerts are told to nobody for a while",
+		History: 1, MaxBytes: 16 * mib,
+	})
+	if err != nil {
+		return fmt.Errorf("create bucket %s: %w", BucketSilences, err)
 	}
 	_, err = js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
 		Bucket: BucketDetector, Description: "snapshots of the detector's state", MaxBytes: 512 * mib,
