@@ -1,0 +1,73 @@
+package hook
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
+)
+
+// MaxText is the longest text that is added to a model's context, in bytes. The
+// clients take 10,000 characters, and it is paid for with every turn after.
+const MaxText = 4096
+
+// shrinks make alerts smaller, each more than the one before.
+var shrinks = []func(alert.Alert) alert.Alert{
+	func(a alert.Alert) alert.Alert { return a },
+	func(a alert.Alert) alert.Alert { a.Detail = untrusted.Cut(a.Detail, 500); return a },
+	func(a alert.Alert) alert.Alert { a.Detail = untrusted.Cut(a.Detail, 150); return a },
+	bare,
+}
+
+// bare is what an alert can't do without. Its names come from outside, and are
+// cut where they are longer than ours ever are.
+func bare(a alert.Alert) alert.Alert {
+	const maxName = 64
+	a.Detail, a.URL, a.Context = untrusted.Cut(a.Detail, 100), untrusted.Cut(a.URL, 100), nil
+	a.DedupKey = untrusted.Cut(a.DedupKey, 100)
+	for _, name := range []*string{&a.ID, &a.App, &a.Source, &a.CorrelationID, &a.Revises, &a.Resolves, (*string)(&a.Category)} {
+		*name = untrusted.Cut(*name, maxName)
+	}
+	return a
+}
+
+// Block is alert.Block of the alerts, in the order given, in at most room bytes.
+// What would be too long loses detail first; then those at the end are left out
+// and counted in a line, together with the others that can't be shown. Without
+// any of either it is empty.
+func Block(alerts []alert.Alert, others, room int) (string, error) {
+	for _, shrink := range shrinks {
+		smaller := make([]alert.Alert, len(alerts))
+		for i, a := range alerts {
+			smaller[i] = shrink(a)
+		}
+		if block, err := blockOf(smaller, others); err != nil || len(block) <= room {
+			return block, err
+		}
+	}
+	for n := len(alerts) - 1; n > 0; n-- {
+		shown := make([]alert.Alert, n)
+		for i, a := range alerts[:n] {
+			shown[i] = bare(a)
+		}
+		if block, err := blockOf(shown, others+len(alerts)-n); err != nil || len(block) <= room {
+			return block, err
+		}
+	}
+	return blockOf(nil, others+len(alerts))
+}
+
+// blockOf is alert.Block with the line that counts what is left out.
+func blockOf(shown []alert.Alert, others int) (string, error) {
+	block, err := alert.Block(shown)
+	if err != nil || others == 0 {
+		return block, err
+	}
+	more := fmt.Sprintf(`%d more left out here: observe {"what":"alerts"} lists them.`, others)
+	if block == "" {
+		return more, nil
+	}
+	heading, rest, _ := strings.Cut(block, "\n")
+	return heading + "\n" + more + "\n" + rest, nil
+}

@@ -1,0 +1,115 @@
+package hook_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/hook"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+func made(i int, detail string) alert.Alert {
+	id := fmt.Sprintf("%026d", i)
+	return alert.Alert{
+		ID: id, Severity: alert.Error, Category: alert.Errors, Title: fmt.Sprint("alert ", i), Detail: detail, App: "web",
+		Timestamp: time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC), Source: alert.SourceErrors, DedupKey: id, CorrelationID: id,
+	}
+}
+
+// shown reads a block back.
+func shown(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, block string,
+) []alert.Alert {
+	t.Helper()
+	lines := strings.Split(block, "\n")
+	var alerts []alert.Alert
+	if !strings.HasPrefix(block, "--- ALERTS (") {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &alerts); err != nil {
+		t.Fatalf("%v: %s", err, block)
+	}
+	return alerts
+}
+
+func TestBlock(t *testing.T) {
+	long := strings.Repeat("d", alert.MaxDetail)
+	many := func(n int, detail string) []alert.Alert {
+		all := make([]alert.Alert, n)
+		for i := range all {
+			all[i] = made(i, detail)
+		}
+		return all
+	}
+	huge := made(0, long)
+	huge.Context = map[string]any{"x": strings.Repeat("c", 5000)}
+	endless := made(0, "")
+	endless.URL = "http://localhost/" + strings.Repeat("u", 9000)
+	for _, tt := range []struct {
+		name   string
+		alerts []alert.Alert
+		others int
+		shown  int
+		want   string
+		detail int
+	}{
+		{"nothing", nil, 0, 0, "", 0},
+		{"one, whole", many(1, long), 0, 1, "--- ALERTS (1) ---\n[", alert.MaxDetail},
+		{"one with a large context loses it", []alert.Alert{huge}, 0, 1, "--- ALERTS (1) ---\n[", 100},
+		{"one of an endless page", []alert.Alert{endless}, 0, 1, "--- ALERTS (1) ---\n[", 0},
+		{"five lose detail", many(5, long), 0, 5, "--- ALERTS (5) ---\n5 alerts: 5 errors\n[", 500},
+		{"of fifty the first", many(50, long), 0, 10, "--- ALERTS (10) ---\n40 more left out here: observe {\"what\":\"alerts\"} lists them.\n10 alerts: 10 errors\n[", 100},
+		{"and those that were not even read", many(1, ""), 700, 1, "--- ALERTS (1) ---\n700 more left out here: observe {\"what\":\"alerts\"} lists them.\n[", 0},
+		{"only such", nil, 3, 0, `3 more left out here: observe {"what":"alerts"} lists them.`, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			block, err := hook.Block(tt.alerts, tt.others, hook.MaxText)
+			if err != nil || len(block) > hook.MaxText || !strings.HasPrefix(block, tt.want) || tt.want == "" && block != "" {
+				t.Fatalf("%d %v\n%s", len(block), err, block)
+			}
+			alerts := shown(t, block)
+			if len(alerts) != tt.shown {
+				t.Fatalf("%d are shown\n%s", len(alerts), block)
+			}
+			for i, a := range alerts {
+				if a.ID != tt.alerts[i].ID || len([]rune(a.Detail)) != tt.detail {
+					t.Errorf("%d: %+v", i, a)
+				}
+			}
+		})
+	}
+}
+
+// TestBlockProperties: whatever the alerts hold, the block fits, shows the first
+// ones, and counts the others.
+func TestBlockProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringMatching(`[a"\\<é漢😀]{0,300}`)
+		alerts := make([]alert.Alert, rapid.IntRange(0, 50).Draw(t, "alerts"))
+		for i := range alerts {
+			alerts[i] = made(i, text.Draw(t, "detail"))
+			alerts[i].Title, alerts[i].URL, alerts[i].DedupKey = text.Draw(t, "title"), text.Draw(t, "url"), text.Draw(t, "key")
+		}
+		others := rapid.SampledFrom([]int{0, 0, 7}).Draw(t, "others")
+		block, err := hook.Block(alerts, others, hook.MaxText)
+		if err != nil || len(block) > hook.MaxText {
+			t.Fatalf("%d bytes, %v", len(block), err)
+		}
+		told := shown(t, block)
+		for i, a := range told {
+			if a.ID != alerts[i].ID {
+				t.Fatalf("%s in the place of %s", a.ID, alerts[i].ID)
+			}
+		}
+		if left := len(alerts) + others - len(told); left > 0 && !strings.Contains(block, fmt.Sprint(left, " more left out")) {
+			t.Fatalf("%d left out: %s", left, block)
+		}
+	})
+}
