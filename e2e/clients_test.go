@@ -56,7 +56,7 @@ func sit(t *testing.T, w *world, turns ...model.Turn) *desk {
 	for _, folder := range []string{d.home, d.project, d.races} {
 		must(t, os.Mkdir(folder, 0o700))
 	}
-	t.Cleanup(func() { d.noRaces(t) })
+	t.Cleanup(func() { noReports(t, d.races) })
 	return d
 }
 
@@ -83,9 +83,11 @@ func (d *desk) gorace() string {
 	return "atexit_sleep_ms=0 log_path=" + filepath.Join(d.races, "race")
 }
 
-func (d *desk) noRaces(t *testing.T) {
+// noReports fails the test for each file in a folder for what the race detector
+// finds.
+func noReports(t *testing.T, folder string) {
 	t.Helper()
-	reports, err := filepath.Glob(filepath.Join(d.races, "*"))
+	reports, err := filepath.Glob(filepath.Join(folder, "*"))
 	must(t, err)
 	for _, name := range reports {
 		text, err := os.ReadFile(name)

@@ -1,0 +1,102 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// typeScript is one of the TypeScript SDK's clients.
+type typeScript struct {
+	// pkg is what it is imported from.
+	pkg string
+	// version is the protocol version that it asks for.
+	version string
+}
+
+// typeScripts are the SDK as it was when each version was the newest, and as it
+// is now.
+var typeScripts = []typeScript{
+	{"sdk-of-2024-11-05", "2024-11-05"},
+	{"sdk-of-2025-06-18", "2025-06-18"},
+	{"@modelcontextprotocol/sdk", "2025-11-25"},
+	{"@modelcontextprotocol/client", "2024-11-05"},
+	{"@modelcontextprotocol/client", "2025-06-18"},
+	{"@modelcontextprotocol/client", "2025-11-25"},
+}
+
+// sdkSeen is what node/sdk/agent.mjs tells.
+type sdkSeen struct {
+	Agreed   string   `json:"agreed"`
+	Server   string   `json:"server"`
+	Tools    []string `json:"tools"`
+	Observed string   `json:"observed"`
+	Notified string   `json:"notified"`
+	Enabled  string   `json:"enabled"`
+	Message  *struct {
+		Level, Logger, Title string
+	} `json:"message"`
+	Streamed string `json:"streamed"`
+	Pinged   bool   `json:"pinged"`
+	Held     string `json:"held"`
+	After    string `json:"after"`
+}
+
+// TestClientsTypeScriptSDK: the SDK that most clients are built on, old and new,
+// over stdio: it lists, observes, is notified, pings and cancels.
+func TestClientsTypeScriptSDK(t *testing.T) {
+	dir := nodeModules(t, "sdk")
+	skipOldNode(t, 20)
+	for _, ts := range typeScripts {
+		t.Run(strings.TrimPrefix(ts.pkg, "@")+" "+ts.version, func(t *testing.T) {
+			t.Parallel()
+			b := up(t)
+			races := t.TempDir()
+			node := exec.CommandContext(t.Context(), "node", "agent.mjs", ts.pkg, ts.version, binary)
+			node.Dir = dir
+			node.Env = append(node.Environ(), "TOCSIN_STATE_DIR="+b.StateDir, "INTAKE="+b.IngestURL, "GORACE=atexit_sleep_ms=0 log_path="+filepath.Join(races, "race"))
+			var stderr strings.Builder
+			node.Stderr = &stderr
+			out, err := node.Output()
+			if err != nil {
+				t.Fatalf("%v\n%s\n%s", err, &stderr, b.Log)
+			}
+			noReports(t, races)
+			var seen sdkSeen
+			if err := json.Unmarshal(out, &seen); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			checkSDK(t, ts, seen)
+			if t.Failed() {
+				t.Logf("%s\n%s", out, &stderr)
+			}
+		})
+	}
+}
+
+func checkSDK(t *testing.T, ts typeScript, seen sdkSeen) {
+	t.Helper()
+	if seen.Server != "tocsin" || seen.Agreed != ts.version {
+		t.Errorf("%s over %s", seen.Server, seen.Agreed)
+	}
+	if want := []string{"configure", "configure_streaming", "notify", "observe"}; !slices.Equal(seen.Tools, want) {
+		t.Errorf("tools: %q", seen.Tools)
+	}
+	for marker, text := range map[string]string{"first": seen.Observed, "second": seen.Streamed, "third": seen.After} {
+		if !strings.HasPrefix(text, "--- ALERTS (1) ---") || !strings.Contains(text, "CI failure: "+marker) {
+			t.Errorf("%s: %q", marker, text)
+		}
+	}
+	if seen.Message == nil || seen.Message.Level != "error" || seen.Message.Title != "CI failure: second" {
+		t.Errorf("the notification: %+v", seen.Message)
+	}
+	if !seen.Pinged || seen.Notified == "" || seen.Enabled == "" {
+		t.Errorf("%+v", seen)
+	}
+	if !strings.HasPrefix(seen.Held, "ended: ") {
+		t.Errorf("the call that was cancelled: %q", seen.Held)
+	}
+}
