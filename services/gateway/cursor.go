@@ -69,6 +69,18 @@ func loadCursor(ctx context.Context, c *bus.Conn, client string) (at position, f
 	return stored.position, true, nil
 }
 
+// dropCursor forgets where a client was.
+func dropCursor(ctx context.Context, c *bus.Conn, client string) error {
+	kv, err := c.JS.KeyValue(ctx, bus.BucketGateways)
+	if err != nil {
+		return fmt.Errorf("open the cursors: %w", err)
+	}
+	if err := kv.Delete(ctx, cursorKey(client)); err != nil {
+		return fmt.Errorf("drop the cursor: %w", err)
+	}
+	return nil
+}
+
 // claim moves a client's cursor on to at, never back, and returns where it was
 // before: who moved it there has told all up to it. Two gateways of one client
 // never get the same stretch.

@@ -1,22 +1,21 @@
 // Package gateway puts alerts in front of a coding agent: an MCP server on
-// stdin and stdout.
+// stdin and stdout, or on HTTP for several clients.
 //
 // Alerts wait in an inbox (package inbox) until the agent's next observe, and
-// are pushed as notifications (package stream) once it asked for that. One loop
-// owns both (session); around it stand the way to the bus (link), the client's
-// place in the stream of alerts (saver) and the tools.
+// are pushed (package stream) once it asked for that. One loop owns both
+// (session); around it stand the way to the bus (link), the client's place in
+// the stream of alerts (saver) and the tools. Each client has its own.
 //
 // The gateway is never ended by a bus that is away: it says so, and finds the
 // bus again.
 package gateway
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"os"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,13 +41,16 @@ const (
 
 // Config says who the client is and where the bus is.
 type Config struct {
-	// Bus is how to join; Name and Role are filled in here.
+	// Bus is how to join; Role is filled in here, and Name where it is empty.
 	Bus bus.ConnConfig
 	// Client names the client whose inbox this is. Empty means the name that the
 	// MCP client has, and Dir.
 	Client string
 	// Dir is the working directory of the client.
-	Dir     string
+	Dir string
+	// Protocol says which versions of MCP are spoken. Empty means Compatible.
+	Protocol Protocol
+	// Stdin and Stdout are where Run serves; Serve has no need of them.
 	Stdin   io.Reader
 	Stdout  io.Writer
 	Version string
@@ -58,20 +60,56 @@ type Config struct {
 // ConnName is how gateways name their connections: the bus counts them by it.
 const ConnName = "tocsin gateway"
 
-// Run serves until stdin or ctx ends, and returns nil within a second then.
-func Run(ctx context.Context, cfg Config) error {
-	log := cfg.Logger.With("component", "gateway")
-	cfg.Bus.Name, cfg.Bus.Role, cfg.Bus.Logger = ConnName, bus.RoleGateway, cfg.Logger
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
+// gateway serves one client.
+type gateway struct {
+	cfg Config
+	// life ends with the gateway: calls are bounded by it, because their own
+	// contexts already end with stdin, while there is still an answer to give.
+	life  context.Context
+	stop  context.CancelFunc
+	parts errgroup.Group
 
-	lines := make(chan string)
+	session *session
+	link    *link
+	saver   *saver
+	// out is where what nobody asked for goes.
+	out  outlet
+	mask *redact.Engine
+	log  *slog.Logger
+
+	// begun is when the parts were started.
+	begun time.Time
+	// closing is closed when the client or the context has ended: what is held
+	// is let go, and what is under way is answered.
+	closing chan struct{}
+	close   func()
+
+	initialized sync.Once
+	greeting    *mcp.InitializeResult
+	// protocol is the version that was agreed on last.
+	protocol atomic.Pointer[string]
+	// over says how a client without a name is told from others of its kind.
+	over string
+	// reply finds where the answer to a call goes, by the header of its HTTP
+	// request. It is nil where all goes to out.
+	reply func(http.Header) *reply
+	// starts is called when a session begins, and says whether it may. It is nil
+	// where the parts were started before.
+	starts func(*mcp.ServerSession) bool
+}
+
+// newGateway makes what one client needs, and starts none of it yet. ctx gives
+// values alone: the gateway ends by its own end.
+func newGateway(ctx context.Context, cfg Config, out outlet) *gateway {
+	log := cfg.Logger.With("component", "gateway")
+	cfg.Bus.Name, cfg.Bus.Role, cfg.Bus.Logger = cmp.Or(cfg.Bus.Name, ConnName), bus.RoleGateway, cfg.Logger
+	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	closing := make(chan struct{})
 	g := &gateway{
-		cfg: cfg, life: life, mask: redact.New(), log: log, begun: time.Now(),
-		closing: closing, close: sync.OnceFunc(func() { close(closing) }),
+		cfg: cfg, life: life, stop: stop, out: out, mask: redact.New(), log: log, begun: time.Now(),
+		closing: closing, close: sync.OnceFunc(func() { close(closing) }), over: "in " + cfg.Dir,
 	}
-	g.session = newSession(lines, log)
+	g.session = newSession(log)
 	g.link = newLink(cfg.Bus, func(a arrival) {
 		select {
 		case g.session.arrivals <- a:
@@ -82,21 +120,32 @@ func Run(ctx context.Context, cfg Config) error {
 	if cfg.Client != "" {
 		g.link.identify(named(cfg.Client))
 	}
-	g.stdout = &lineWriter{w: cfg.Stdout}
-	var parts errgroup.Group
-	parts.Go(func() error { return g.session.run(life) })
-	parts.Go(func() error { return g.link.run(life) })
-	parts.Go(func() error { return g.saver.run(life) })
-	parts.Go(func() error { return notify(life, g.stdout, lines) })
-	err := g.serve(ctx, end)
-	return errors.Join(err, within(endWithin, parts.Wait))
+	return g
+}
+
+// begin starts the parts.
+func (g *gateway) begin() {
+	g.begun = time.Now()
+	g.parts.Go(func() error { return g.session.run(g.life) })
+	g.parts.Go(func() error { return g.link.run(g.life) })
+	g.parts.Go(func() error { return g.saver.run(g.life) })
+	if g.out != nil {
+		g.parts.Go(func() error { return notify(g.life, g.out, g.session.out) })
+	}
+}
+
+// end lets go what is held, and stops the parts.
+func (g *gateway) end() error {
+	g.close()
+	g.stop()
+	return g.parts.Wait()
 }
 
 // named is the key of a client that was given a name.
 func named(client string) string { return "client " + client }
 
 // within waits for f, but not for ever: a client that stopped reading can hold
-// up a write to stdout, and the end of the process ends that too.
+// up a write to it, and the end of the process ends that too.
 func within(limit time.Duration, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -108,77 +157,15 @@ func within(limit time.Duration, f func() error) error {
 	}
 }
 
-type gateway struct {
-	cfg Config
-	// life ends with the gateway: calls are bounded by it, because their own
-	// contexts already end with stdin, while there is still an answer to give.
-	life    context.Context
-	session *session
-	link    *link
-	saver   *saver
-	stdout  *lineWriter
-	mask    *redact.Engine
-	log     *slog.Logger
-	begun   time.Time
-
-	// closing is closed when stdin or the context has ended: what is held is let
-	// go, and what is under way is answered.
-	closing chan struct{}
-	close   func()
-
-	initialized sync.Once
-	greeting    *mcp.InitializeResult
-	// protocol is the version that was agreed on last.
-	protocol atomic.Pointer[string]
-}
-
-// serve speaks MCP until stdin or ctx ends. Then it gives the calls under way
-// some time, calls end, and waits no longer than endWithin for the SDK.
-func (g *gateway) serve(ctx context.Context, end func()) error {
-	defer end()
-	s := mcp.NewServer(&mcp.Implementation{Name: name, Title: "Tocsin", Version: g.cfg.Version}, &mcp.ServerOptions{
-		Instructions: instructions, Logger: slog.New(slog.DiscardHandler),
-		// 2026-07-28 forbids messages that nobody asked for: not for us yet.
-		SupportedProtocolVersions: protocolVersions(),
-		Capabilities:              &mcp.ServerCapabilities{Logging: &mcp.LoggingCapabilities{}, Tools: &mcp.ToolCapabilities{}},
-	})
+// server makes the MCP server of this client.
+func (g *gateway) server(opts mcp.ServerOptions) *mcp.Server {
+	opts.Instructions, opts.Logger = instructions, slog.New(slog.DiscardHandler)
+	opts.SupportedProtocolVersions = g.cfg.Protocol.versions()
+	opts.Capabilities = &mcp.ServerCapabilities{Logging: &mcp.LoggingCapabilities{}, Tools: &mcp.ToolCapabilities{}}
+	s := mcp.NewServer(&mcp.Implementation{Name: name, Title: "Tocsin", Version: g.cfg.Version}, &opts)
 	g.register(s)
 	s.AddReceivingMiddleware(g.watch)
-	under := newCalls()
-	session, err := s.Connect(context.WithoutCancel(ctx), &transport{
-		in: closer(g.cfg.Stdin), out: g.stdout, batches: g.batches, ending: g.close, calls: under,
-	}, nil)
-	if err != nil {
-		return fmt.Errorf("serve MCP: %w", err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- session.Wait() }()
-	select {
-	case err := <-done:
-		return unlessClosed(err)
-	case <-g.closing: // the connection itself waits for the answers
-		select {
-		case err := <-done:
-			return unlessClosed(err)
-		case <-time.After(answerWithin + endWithin):
-		}
-	case <-ctx.Done():
-		g.close()
-		under.finish(answerWithin)
-	}
-	end()
-	return within(endWithin, func() error {
-		_ = session.Close() // Wait has the reason
-		return unlessClosed(<-done)
-	})
-}
-
-// unlessClosed is err, unless it only says that the client has gone.
-func unlessClosed(err error) error {
-	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed) {
-		return nil
-	}
-	return fmt.Errorf("serve MCP: %w", err)
+	return s
 }
 
 // settle waits, soon after the start, until the alerts of the past are here.

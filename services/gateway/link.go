@@ -64,6 +64,15 @@ func (l *link) client() string {
 	return ""
 }
 
+// forget drops the client's place in the alerts: it will not come back.
+func (l *link) forget(ctx context.Context) error {
+	c := l.conn.Load()
+	if c == nil || !c.Connected() || l.client() == "" {
+		return nil
+	}
+	return dropCursor(ctx, c, l.client())
+}
+
 // errGone says that a connection was closed for good, as it is when the bus no
 // longer knows our credentials.
 var errGone = errors.New("the bus has closed the connection")

@@ -83,8 +83,8 @@ func (g *gateway) observe(ctx context.Context, c call) (answer, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err() // cancelled: nobody would read the alerts
 	}
-	if g.stdout.gone.Load() {
-		return nil, errors.New("stdout is closed")
+	if c.to.gone() {
+		return nil, errors.New("the client has closed the connection")
 	}
 	block, err := g.drain()
 	if err != nil {

@@ -13,16 +13,48 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// protocolVersions are those that allow a server to send messages on its own,
-// newest first.
-func protocolVersions() []string {
+// Protocol says which versions of MCP are spoken.
+type Protocol string
+
+const (
+	// Compatible speaks those versions that let a server send messages on its
+	// own. A client that proposes a newer one is brought down.
+	Compatible Protocol = "compatible"
+	// Latest speaks 2026-07-28 as well, with clients that want it. It forbids
+	// messages that nobody asked for, so of streaming's ways only events work.
+	Latest Protocol = "latest"
+)
+
+// version20260728 has no initialize and no messages that nobody asked for.
+const version20260728 = "2026-07-28"
+
+// versions are the versions that are spoken, newest first.
+func (p Protocol) versions() []string {
+	if p == Latest {
+		return append([]string{version20260728}, handshakes()...)
+	}
+	return handshakes()
+}
+
+// handshakes are the versions that begin with initialize, newest first.
+func handshakes() []string {
 	return []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
 }
+
+// errFull refuses one client more.
+var errFull = &jsonrpc.Error{Code: codeBusy, Message: "too many clients are served already: end one of their sessions"}
 
 // batches says whether the protocol that was agreed on knows batches.
 func (g *gateway) batches() bool {
 	version := g.protocol.Load()
 	return version != nil && *version < "2025-06-18"
+}
+
+// unasked says whether the protocol that was agreed on allows messages that
+// nobody asked for.
+func (g *gateway) unasked() bool {
+	version := g.protocol.Load()
+	return version == nil || *version < version20260728
 }
 
 // watch sees what the client asks of the protocol itself: who it is, and which
@@ -43,9 +75,41 @@ func (g *gateway) watch(next mcp.MethodHandler) mcp.MethodHandler {
 			}
 			return result, g.session.do(g.life, func(s *session, _ time.Time) { s.stream.SetFloor(rank) })
 		default:
+			g.meet(r)
 			return next(ctx, method, r)
 		}
 	}
+}
+
+// introduced is a request that says who asks, as each does since 2026-07-28.
+type introduced interface {
+	ProtocolVersion() string
+	ClientInfo() *mcp.Implementation
+}
+
+// meet takes a client without initialize for who it says it is.
+func (g *gateway) meet(r mcp.Request) {
+	who, ok := r.(introduced)
+	if !ok || who.ProtocolVersion() < version20260728 {
+		return
+	}
+	g.initialized.Do(func() {
+		version := who.ProtocolVersion()
+		g.protocol.Store(&version)
+		g.identify(who.ClientInfo())
+	})
+}
+
+// identify says who the client is, where that was not said by name.
+func (g *gateway) identify(client *mcp.Implementation) {
+	g.link.identify(clientName(client) + " " + g.over)
+}
+
+func clientName(client *mcp.Implementation) string {
+	if client == nil || client.Name == "" {
+		return "unknown"
+	}
+	return client.Name
 }
 
 // initialize begins a session. One that begins anew on the same connection gets
@@ -63,11 +127,10 @@ func (g *gateway) initialize(ctx context.Context, method string, r mcp.Request, 
 		if g.greeting != nil {
 			g.protocol.Store(&g.greeting.ProtocolVersion)
 		}
-		client := "unknown"
-		if params.ClientInfo != nil && params.ClientInfo.Name != "" {
-			client = params.ClientInfo.Name
+		g.identify(params.ClientInfo)
+		if session, ok := r.GetSession().(*mcp.ServerSession); ok && g.starts != nil && !g.starts(session) {
+			result, err = nil, errFull
 		}
-		g.link.identify(client + " in " + g.cfg.Dir)
 	})
 	if first {
 		return result, err
@@ -76,8 +139,8 @@ func (g *gateway) initialize(ctx context.Context, method string, r mcp.Request, 
 		return next(ctx, method, r)
 	}
 	again := *g.greeting
-	again.ProtocolVersion = protocolVersions()[0]
-	if slices.Contains(protocolVersions(), params.ProtocolVersion) {
+	again.ProtocolVersion = handshakes()[0]
+	if slices.Contains(handshakes(), params.ProtocolVersion) {
 		again.ProtocolVersion = params.ProtocolVersion
 	}
 	g.protocol.Store(&again.ProtocolVersion)

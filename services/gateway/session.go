@@ -33,8 +33,9 @@ type session struct {
 
 	arrivals chan arrival
 	calls    chan func(*session, time.Time)
-	out      chan<- string
-	log      *slog.Logger
+	// out hands lines on to who writes them.
+	out chan string
+	log *slog.Logger
 }
 
 // arrival is an alert with its place in ALERTS, or the news that all of the
@@ -46,10 +47,10 @@ type arrival struct {
 	past bool
 }
 
-func newSession(out chan<- string, log *slog.Logger) *session {
+func newSession(log *slog.Logger) *session {
 	return &session{
 		inbox: inbox.New(), stream: stream.New(), waiters: map[chan struct{}]int{},
-		arrivals: make(chan arrival), calls: make(chan func(*session, time.Time)), out: out, log: log,
+		arrivals: make(chan arrival), calls: make(chan func(*session, time.Time)), out: make(chan string), log: log,
 	}
 }
 

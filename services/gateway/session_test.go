@@ -16,8 +16,7 @@ import (
 // runSession runs a session loop whose lines the test reads from out.
 func runSession(t *testing.T) (s *session, out chan string) {
 	t.Helper()
-	out = make(chan string)
-	s = newSession(out, slog.New(slog.DiscardHandler))
+	s = newSession(slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.run(ctx) }()
@@ -27,7 +26,7 @@ func runSession(t *testing.T) (s *session, out chan string) {
 			t.Error(err)
 		}
 	})
-	return s, out
+	return s, s.out
 }
 
 func (s *session) give(n int) {

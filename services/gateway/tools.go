@@ -29,6 +29,8 @@ type call struct {
 	// progress tells how a long call goes on. It is nil when the client did not ask
 	// for that.
 	progress progress
+	// to is where the answer goes.
+	to outlet
 }
 
 type progress func(ctx context.Context, done, total time.Duration)
@@ -104,7 +106,13 @@ func (g *gateway) register(s *mcp.Server) {
 		}, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			ctx, cancel := g.underway(ctx)
 			defer cancel()
-			blocks, err := d.handle(ctx, call{r.Params.Arguments, progressOf(r)})
+			to := g.out
+			if over := g.replyTo(r); over != nil {
+				// Its answer can go nowhere else, so the end of the request ends the call.
+				defer context.AfterFunc(over.ctx, cancel)()
+				to = over
+			}
+			blocks, err := d.handle(ctx, call{r.Params.Arguments, progressOf(r), to})
 			if err != nil {
 				blocks = answer{visible(err.Error())}
 			}
@@ -115,6 +123,14 @@ func (g *gateway) register(s *mcp.Server) {
 			return result, nil
 		})
 	}
+}
+
+// replyTo is the HTTP response that a request is answered on, or nil.
+func (g *gateway) replyTo(r mcp.Request) *reply {
+	if g.reply == nil || r.GetExtra() == nil {
+		return nil
+	}
+	return g.reply(r.GetExtra().Header)
 }
 
 // progressOf tells the client of a call's progress, in seconds, when it gave a

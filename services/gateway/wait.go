@@ -6,11 +6,8 @@ import (
 	"log/slog"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 
 // WaitConfig says what to wait for, and in whose name.
@@ -36,30 +33,16 @@ var ErrNoAlert = errors.New("no alert came")
 // returns counts as told, whether a gateway of the client asks next or another
 // Wait. A bus that is away is waited for. Its error is ErrNoAlert.
 func Wait(ctx context.Context, cfg WaitConfig) (block string, err error) {
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	if cfg.Timeout > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeout(ctx, cfg.Timeout)
 		defer stop()
 	}
-	log := cfg.Logger.With("component", "wait")
-	cfg.Bus.Name, cfg.Bus.Role, cfg.Bus.Logger = "tocsin wait", bus.RoleGateway, cfg.Logger
-	g := &gateway{life: life, mask: redact.New(), log: log}
-	g.session = newSession(nil, log) // streaming is off: there is nothing to write
-	g.link = newLink(cfg.Bus, func(a arrival) {
-		select {
-		case g.session.arrivals <- a:
-		case <-life.Done():
-		}
-	}, g.mask, log)
-	g.saver = newSaver(g.link, log)
-	g.link.identify(named(cfg.Client))
-
-	var parts errgroup.Group
-	parts.Go(func() error { return g.session.run(life) })
-	parts.Go(func() error { return g.link.run(life) })
-	parts.Go(func() error { return g.saver.run(life) })
-	defer func() { end(); err = errors.Join(err, parts.Wait()) }()
+	cfg.Bus.Name = "tocsin wait"
+	// Streaming is off: there is nothing to write.
+	g := newGateway(ctx, Config{Bus: cfg.Bus, Client: cfg.Client, Logger: cfg.Logger}, nil)
+	g.begin()
+	defer func() { err = errors.Join(err, g.end()) }()
 	return g.await(ctx, cfg.Severity.Rank())
 }
 

@@ -1,13 +1,10 @@
 package ingest
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"log/slog"
 	"net/http"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
@@ -121,20 +118,7 @@ func (h *handler) admit(r *http.Request, target *route) (answer reply, done bool
 }
 
 // authorized says whether a request has the token, if there is one.
-func (h *handler) authorized(r *http.Request) bool {
-	if h.token == "" {
-		return true
-	}
-	scheme, got, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	return strings.EqualFold(scheme, "Bearer") && same(strings.TrimSpace(got), h.token)
-}
-
-// same compares hashes, so that neither the time nor the length tells anything
-// of a secret.
-func same(got, secret string) bool {
-	have, want := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(secret))
-	return subtle.ConstantTimeCompare(have[:], want[:]) == 1
-}
+func (h *handler) authorized(r *http.Request) bool { return httpguard.HasToken(r, h.token) }
 
 // unproven refuses what does not prove where it comes from.
 func unproven(why string) reply { return refuse(http.StatusUnauthorized, why) }

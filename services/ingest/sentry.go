@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tocsin-bus/tocsin/services/ingest/sentry"
+	"github.com/tocsin-bus/tocsin/shared/httpguard"
 )
 
 // Where the SDKs of Sentry send to, with the DSN http://KEY@HOST/PROJECT. A slash
@@ -54,12 +55,12 @@ func sentryKey(r *http.Request) string {
 // event, as SDKs expect it.
 func (h *handler) sentry(r *http.Request, told *remembered, decode func(sentry.Sender, []byte) (sentry.Decoded, error)) reply {
 	key := sentryKey(r)
-	proven := h.authorized(r) || key != "" && same(key, h.token)
+	proven := h.authorized(r) || key != "" && httpguard.SameSecret(key, h.token)
 	if !proven && key != "" {
 		return unproven(proveSentry)
 	}
 	return h.takeEvents(r, sentryBodies, func(_ string, data []byte) (found, error) {
-		if !proven && !same(sentry.KeyOf(data), h.token) {
+		if !proven && !httpguard.SameSecret(sentry.KeyOf(data), h.token) {
 			return found{}, refusal{unproven(proveSentry)}
 		}
 		own := &notes{remembered: told}

@@ -6,6 +6,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/ingest/github"
 	"github.com/tocsin-bus/tocsin/services/ingest/gitlab"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/httpguard"
 )
 
 const (
@@ -65,7 +66,7 @@ func (h *handler) gitlab(r *http.Request) reply {
 			return fromGitLab(r, data, gitlab.HeaderID) // what was signed tells deliveries apart
 		})
 	case h.hooks.gitlabToken != "":
-		if !same(r.Header.Get(gitlab.HeaderToken), h.hooks.gitlabToken) {
+		if !httpguard.SameSecret(r.Header.Get(gitlab.HeaderToken), h.hooks.gitlabToken) {
 			return unproven(gitlab.ErrNoToken.Error())
 		}
 	case r.Header.Get(gitlab.HeaderToken) != "" || r.Header.Get(gitlab.HeaderSignature) != "":
