@@ -45,7 +45,11 @@ type ConnConfig struct {
 	// URL is an external server or cluster, comma-separated; Creds is the file
 	// with its credentials (a .creds file or an NKEY seed), or empty.
 	URL, Creds string
-	Logger     *slog.Logger
+	// Once, where it is not 0, is for a process that lives for milliseconds: the
+	// connection is tried once, within this long, and not made again when it is
+	// lost. A bus that can't be reached is Connect's error then.
+	Once   time.Duration
+	Logger *slog.Logger
 }
 
 // Conn is a connection that reconnects for ever. It exists before the bus does
@@ -61,7 +65,8 @@ type Conn struct {
 
 // Connect makes a connection. With Dir or URL it returns at once, whether or
 // not the bus is there. Its error says what is wrong with the settings, or
-// that the server in this process could not be reached.
+// that the server in this process could not be reached, or with Once, as
+// ErrAway, that the bus could not.
 func Connect(_ context.Context, cfg ConnConfig) (*Conn, error) {
 	c := &Conn{changes: make(chan struct{}, 1), server: cfg.Server}
 	opts, url, err := c.options(cfg)
@@ -69,6 +74,9 @@ func Connect(_ context.Context, cfg ConnConfig) (*Conn, error) {
 		return nil, fmt.Errorf("connect %s to the bus: %w", cfg.Role, err)
 	}
 	if c.NC, err = nats.Connect(url, opts...); err != nil {
+		if cfg.Once > 0 {
+			err = fmt.Errorf("%w: %w", ErrAway, err)
+		}
 		return nil, fmt.Errorf("connect %s to the bus: %w", cfg.Role, err)
 	}
 	if c.dialer != nil {
@@ -113,6 +121,11 @@ func (c *Conn) options(cfg ConnConfig) ([]nats.Option, string, error) {
 		}),
 		nats.ClosedHandler(func(*nats.Conn) { c.changed() }),
 	}
+	dial := dialTimeout
+	if cfg.Once > 0 {
+		dial = cfg.Once
+		opts = append(opts, nats.Timeout(dial), nats.RetryOnFailedConnect(false), nats.NoReconnect())
+	}
 	switch {
 	case cfg.Server != nil:
 		auth, err := keyOption(cfg.Server.keys[cfg.Role])
@@ -124,7 +137,7 @@ func (c *Conn) options(cfg ConnConfig) ([]nats.Option, string, error) {
 		auth, err := credsFile(cfg.Creds)
 		return append(opts, auth), cfg.URL, err
 	default:
-		c.dialer = newStateDirDialer(cfg.Dir, cfg.Role, log)
+		c.dialer = newStateDirDialer(cfg.Dir, cfg.Role, dial, log)
 		// A key that the bus does not know may be known after its restart.
 		return append(opts, nats.IgnoreAuthErrorAbort(), c.dialer.key.option(), nats.SetCustomDialer(c.dialer), nats.SkipHostLookup(), nats.IgnoreDiscoveredServers(),
 			nats.ReconnectErrHandler(c.dialer.warn)), "nats://" + runtimeHost, nil

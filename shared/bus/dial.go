@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
@@ -24,7 +25,9 @@ const runtimeHost = "runtime.json.invalid:4222"
 type stateDirDialer struct {
 	dir  statedir.Dir
 	role Role
-	log  *slog.Logger
+	// timeout bounds one dialling.
+	timeout time.Duration
+	log     *slog.Logger
 	// conn is set once the client has made its connection.
 	conn atomic.Pointer[nats.Conn]
 	key  *lateKey
@@ -40,8 +43,8 @@ type stateDirDialer struct {
 // gives up before tells it otherwise.
 const warnAfter = 3
 
-func newStateDirDialer(dir statedir.Dir, role Role, log *slog.Logger) *stateDirDialer {
-	d := &stateDirDialer{dir: dir, role: role, log: log, key: &lateKey{}}
+func newStateDirDialer(dir statedir.Dir, role Role, timeout time.Duration, log *slog.Logger) *stateDirDialer {
+	d := &stateDirDialer{dir: dir, role: role, timeout: timeout, log: log, key: &lateKey{}}
 	if pair, err := readKey(dir, role, log); err == nil {
 		_ = d.key.set(pair) // Dial says what is wrong with it
 	}
@@ -65,7 +68,7 @@ func (d *stateDirDialer) Dial(network, _ string) (net.Conn, error) {
 		return nil, fmt.Errorf("dial the bus of runtime.json: %w", err)
 	}
 	// The client asks for a connection without a context; this is its time-out.
-	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), d.timeout)
 	defer cancel()
 	var dialer net.Dialer
 	return dialer.DialContext(ctx, network, addr)

@@ -30,16 +30,22 @@ const (
 	statusEmpty = "404"
 )
 
-// Stored reads what a small stream holds now, oldest first: at most the oldest
+// Stored reads what a small stream holds now, as StoredFrom does from its first
+// message on.
+func (c *Conn) Stored(ctx context.Context, stream string, limit int) ([]Message, error) {
+	return c.StoredFrom(ctx, stream, 1, limit)
+}
+
+// StoredFrom reads what a stream holds now from a place on, oldest first: at most
 // limit messages, and no more than 16 MiB of them. It takes one round trip and
 // makes no consumer. In a cluster a replica may answer, which may not have the
 // newest messages yet; it never lacks an older one. It returns ErrAway, or says
 // what the bus answered; a bus that does not answer is waited for until ctx ends.
-func (c *Conn) Stored(ctx context.Context, stream string, limit int) ([]Message, error) {
+func (c *Conn) StoredFrom(ctx context.Context, stream string, seq uint64, limit int) ([]Message, error) {
 	if err := c.usable(); err != nil {
 		return nil, err
 	}
-	ask, err := json.Marshal(server.JSApiMsgGetRequest{Seq: 1, Batch: limit, MaxBytes: maxStoredBytes})
+	ask, err := json.Marshal(server.JSApiMsgGetRequest{Seq: max(seq, 1), Batch: limit, MaxBytes: maxStoredBytes})
 	if err != nil {
 		return nil, fmt.Errorf("read stream %s: %w", stream, err)
 	}

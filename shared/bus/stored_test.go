@@ -93,6 +93,12 @@ func TestStoredAndDelete(t *testing.T) {
 	if got := read(2); got != "1+5 2+4" {
 		t.Errorf("at the limit: %s", got)
 	}
+	for from, want := range map[uint64]int{0: 6, 1: 6, 5: 2, 6: 1, 7: 0} {
+		msgs, err := c.StoredFrom(t.Context(), bus.StreamCI, from, 10)
+		if err != nil || len(msgs) != want || want > 0 && msgs[want-1].Seq != 6 {
+			t.Errorf("from %d: %v %v", from, msgs, err)
+		}
+	}
 	// Twice each: between others, the first of all, and one that never was.
 	for _, seq := range []uint64{4, 4, 1, 1, 2, 1, 99} {
 		if err := c.Delete(t.Context(), bus.StreamCI, seq); err != nil {

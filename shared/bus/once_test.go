@@ -1,0 +1,65 @@
+package bus_test
+
+import (
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/statedir"
+)
+
+// TestOnce: a connection that is tried once is there, or known not to be.
+func TestOnce(t *testing.T) {
+	dir := openDir(t)
+	const patience = 100 * time.Millisecond
+	once := func(cfg bus.ConnConfig) (*bus.Conn, error) {
+		cfg.Name, cfg.Role, cfg.Once, cfg.Logger = "once", bus.RoleGateway, patience, quiet()
+		return bus.Connect(t.Context(), cfg)
+	}
+	if _, err := once(bus.ConnConfig{Dir: dir}); !errors.Is(err, bus.ErrAway) {
+		t.Errorf("nothing runs: %v", err)
+	}
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = mute.Close() }()
+	if err := dead.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for what, l := range map[string]net.Listener{"dead": dead, "mute": mute} {
+		begun := time.Now()
+		_, err := once(bus.ConnConfig{URL: "nats://" + l.Addr().String()})
+		if took := time.Since(begun); !errors.Is(err, bus.ErrAway) || took > 10*patience {
+			t.Errorf("%s: %v after %v", what, err, took)
+		}
+	}
+	_, stop := serve(t, dir)
+	var c *bus.Conn
+	eventually(t, "a connection in time", func() bool { c, err = once(bus.ConnConfig{Dir: dir}); return err == nil })
+	defer c.Close()
+	if !c.Connected() {
+		t.Error("it is not there")
+	}
+	stop()
+	eventually(t, "its end", c.NC.IsClosed)
+	lock, err := dir.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Release() }()
+	if err := lock.Announce(statedir.Runtime{PID: 1, NATSURL: "nats://" + mute.Addr().String()}); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	_, err = once(bus.ConnConfig{Dir: dir})
+	if took := time.Since(begun); !errors.Is(err, bus.ErrAway) || took > 10*patience {
+		t.Errorf("the bus is mute: %v after %v", err, took)
+	}
+}
