@@ -1,0 +1,85 @@
+package notice
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/tocsin-bus/tocsin/shared/httpguard"
+)
+
+// Settings say where notices go beside the log and the bus, as flags of a
+// command. The zero value is nowhere.
+type Settings struct {
+	Desktop bool   `name:"notify-desktop" help:"Show what the agent tells you (notify) as desktop notifications." env:"TOCSIN_NOTIFY_DESKTOP"`
+	File    string `name:"notify-file" help:"Write it to this file, a JSON object a line; past 10 MiB a new one is begun and 5 old ones are kept." env:"TOCSIN_NOTIFY_FILE" placeholder:"PATH"`
+	// Webhook may have a secret in it, as Slack does.
+	Webhook      string `name:"notify-webhook" help:"POST it as JSON to this URL: https, or http on this machine." env:"TOCSIN_NOTIFY_WEBHOOK" placeholder:"URL"`
+	WebhookToken string `name:"notify-webhook-token" help:"Sent to the webhook as Authorization: Bearer." env:"TOCSIN_NOTIFY_WEBHOOK_TOKEN" placeholder:"TOKEN"`
+	Slack        string `name:"notify-slack" help:"Post it to this incoming webhook of Slack." env:"TOCSIN_NOTIFY_SLACK" placeholder:"URL"`
+	Level        Level  `name:"notify-level" help:"Only what has this level or above goes to desktop, file, webhook and Slack: ${enum}." enum:"info,warn,error" default:"info" env:"TOCSIN_NOTIFY_LEVEL"`
+}
+
+// Validate says which setting is wrong and what is allowed. It never repeats a
+// URL: there may be a secret in it.
+func (s Settings) Validate() error {
+	if err := checkFile(s.File); err != nil {
+		return fmt.Errorf("--notify-file (TOCSIN_NOTIFY_FILE) %w", err)
+	}
+	if err := checkURL(s.Webhook); err != nil {
+		return fmt.Errorf("--notify-webhook (TOCSIN_NOTIFY_WEBHOOK) %w", err)
+	}
+	if err := checkURL(s.Slack); err != nil {
+		return fmt.Errorf("--notify-slack (TOCSIN_NOTIFY_SLACK) %w", err)
+	}
+	if s.WebhookToken == "" {
+		return nil
+	}
+	if s.Webhook == "" {
+		return errors.New("--notify-webhook-token (TOCSIN_NOTIFY_WEBHOOK_TOKEN) needs --notify-webhook")
+	}
+	if strings.ContainsFunc(s.WebhookToken, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return errors.New("--notify-webhook-token (TOCSIN_NOTIFY_WEBHOOK_TOKEN) must be ASCII without spaces")
+	}
+	return nil
+}
+
+// checkFile says why a file can't be written to, as far as can be seen without
+// doing so. No path is fine.
+func checkFile(path string) error {
+	if path == "" {
+		return nil
+	}
+	switch info, err := os.Stat(path); {
+	case err == nil && info.Mode().IsRegular():
+		return nil
+	case err == nil:
+		return fmt.Errorf("must be a file: %s is something else", path)
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("must be a file that can be written: %w", err)
+	}
+	info, err := os.Stat(filepath.Dir(path))
+	if err != nil || !info.IsDir() {
+		return fmt.Errorf("must be in a directory that is there: make %s first", filepath.Dir(path))
+	}
+	return nil
+}
+
+// checkURL says why notices may not be sent to an address. No address is fine.
+func checkURL(raw string) error {
+	if raw == "" {
+		return nil
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Hostname() == "" || u.Opaque != "" {
+		return errors.New("must be a URL, such as https://hooks.example/x")
+	}
+	if u.Scheme == "https" || u.Scheme == "http" && httpguard.Loopback(u.Hostname()) {
+		return nil
+	}
+	return errors.New("must be an https URL, or an http URL of this machine: what an agent says is not for everybody on the way")
+}
