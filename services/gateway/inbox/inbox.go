@@ -26,8 +26,8 @@ type Inbox struct {
 // Stats counts alerts since New.
 type Stats struct {
 	// Offered is every alert. Each one is in the inbox by itself or merged, was
-	// drained, cleared, told elsewhere or evicted, or is one of Revised and
-	// Ignored.
+	// drained, cleared, told elsewhere or evicted, or is one of Revised, Ignored
+	// and Silenced.
 	Offered uint64
 	// Revised alerts took the place of a pending one, Ignored ones would have
 	// but found it gone.
@@ -38,6 +38,9 @@ type Stats struct {
 	// Evicted is how many alerts had to go for want of room, merged ones
 	// counted once.
 	Evicted uint64
+	// Silenced alerts were held back when they came, or taken out while they
+	// pended; merged ones are counted each.
+	Silenced uint64
 }
 
 // New returns an empty inbox.
@@ -64,6 +67,22 @@ func (b *Inbox) Offer(a alert.Alert) {
 		b.list.Add(a)
 	}
 }
+
+// HoldBack counts an alert that is told to nobody.
+func (b *Inbox) HoldBack() {
+	b.stats.Offered++
+	b.stats.Silenced++
+}
+
+// Silence takes out the pending alerts that hushed says yes to; it hears of how
+// many alerts each was made.
+func (b *Inbox) Silence(hushed func(a alert.Alert, offers int) bool) {
+	b.stats.Silenced += uint64(b.list.DropWhere(hushed))
+}
+
+// Find is the pending alert that answers to an id: its own, or that of one that
+// was merged with it.
+func (b *Inbox) Find(id string) (alert.Alert, bool) { return b.list.Find(id) }
 
 // Len is the number of pending alerts.
 func (b *Inbox) Len() int { return b.list.Len() }

@@ -91,9 +91,25 @@ func (l *List) DropFirst() {
 // DropBelow forgets alerts of a severity rank below rank and returns how many
 // were added or merged to make them.
 func (l *List) DropBelow(rank int) int {
+	return l.DropWhere(func(a alert.Alert, _ int) bool { return a.Severity.Rank() < rank })
+}
+
+// DropWhere forgets the alerts that drop says yes to, and returns how many were
+// added or merged to make them; drop hears that of each. It is asked once for
+// each alert, in order.
+func (l *List) DropWhere(drop func(a alert.Alert, offers int) bool) int {
 	before := l.Offers()
-	l.entries = slices.DeleteFunc(l.entries, func(e *entry) bool { return e.alert.Severity.Rank() < rank })
+	l.entries = slices.DeleteFunc(l.entries, func(e *entry) bool { return drop(e.alert, e.offers) })
 	return before - l.Offers()
+}
+
+// Find is the alert that answers to an id, as it is now.
+func (l *List) Find(id string) (a alert.Alert, found bool) {
+	i := slices.IndexFunc(l.entries, func(e *entry) bool { return slices.Contains(e.ids, id) })
+	if i < 0 {
+		return alert.Alert{}, false
+	}
+	return l.entries[i].alert, true
 }
 
 // DropUpTo forgets alerts whose newest place in the stream is at most seq.

@@ -40,6 +40,9 @@ func TestProperties(t *testing.T) {
 				p.until(now)
 			}
 			p.out = append(p.out, p.Offer(a, now)...)
+			if rapid.IntRange(0, 29).Draw(t, "silence") == 0 {
+				p.Silence(func(pending alert.Alert) bool { return pending.DedupKey == a.DedupKey })
+			}
 			checkCounts(t, p, i+1)
 			if due, ok := p.Next(); ok && due.Sub(now) > time.Minute {
 				t.Fatalf("a batch at %v waits %v", now.Sub(start), due.Sub(now))
@@ -57,7 +60,7 @@ func TestProperties(t *testing.T) {
 // checkCounts: every alert is accounted for, and a merged one is in a count.
 func checkCounts(t *rapid.T, p *player, offered int) {
 	s := p.Stats()
-	if sum := s.Emitted + s.PendingOffers + s.Suppressed + s.Dropped + s.Filtered + s.Revised + s.Ignored; sum != offered {
+	if sum := s.Emitted + s.PendingOffers + s.Suppressed + s.Dropped + s.Filtered + s.Revised + s.Ignored + s.Silenced; sum != offered {
 		t.Fatalf("%d of %d accounted for: %+v", sum, offered, s)
 	}
 	occurrences := 0

@@ -45,8 +45,8 @@ type Stream struct {
 }
 
 // Stats counts since the stream was enabled. Every alert offered meanwhile is
-// one of Emitted, Suppressed, Dropped, Filtered, Revised, Ignored and Cleared,
-// or was merged into one of those pending.
+// one of Emitted, Suppressed, Dropped, Filtered, Revised, Ignored, Cleared and
+// Silenced, or was merged into one of those pending.
 type Stats struct {
 	// NotifyCount is how many notifications went out, Emitted how many alerts
 	// they held, merged ones counted each.
@@ -62,6 +62,8 @@ type Stats struct {
 	Revised, Ignored int
 	// Cleared alerts were pending when the stream was disabled.
 	Cleared int
+	// Silenced alerts were pending when somebody silenced them.
+	Silenced int
 }
 
 // New returns a stream that is off.
@@ -99,6 +101,11 @@ func (s *Stream) Config() Config {
 func (s *Stream) SetFloor(rank int) {
 	s.floor = rank
 	s.stats.Filtered += s.pending.DropBelow(rank)
+}
+
+// Silence takes out the pending alerts that hushed says yes to.
+func (s *Stream) Silence(hushed func(alert.Alert) bool) {
+	s.stats.Silenced += s.pending.DropWhere(func(a alert.Alert, _ int) bool { return hushed(a) })
 }
 
 // Stats returns the counts.

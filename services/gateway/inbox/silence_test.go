@@ -1,0 +1,69 @@
+package inbox_test
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+func TestSilencedWhilePending(t *testing.T) {
+	b := inbox.New()
+	for i, key := range []string{"a", "b", "a", "c"} {
+		b.Offer(made(key, i))
+	}
+	if a, found := b.Find("a0"); !found || a.ID != "a2" || a.Occurrences() != 2 {
+		t.Errorf("by the id of what was merged: %+v", a)
+	}
+	if a, found := b.Find("d1"); found {
+		t.Errorf("found %+v", a)
+	}
+	heard := map[string]int{}
+	b.Silence(func(a alert.Alert, offers int) bool { heard[a.DedupKey] += offers; return a.DedupKey == "a" })
+	if got := fmt.Sprint(heard); got != "map[a:2 b:1 c:1]" {
+		t.Errorf("asked of %s", got)
+	}
+	b.HoldBack()
+	if want := (inbox.Stats{Offered: 5, Silenced: 3}); b.Stats() != want || b.Len() != 2 {
+		t.Errorf("%+v, %d left", b.Stats(), b.Len())
+	}
+	b.Offer(made("a", 5))
+	if a, found := b.Find("a5"); !found || a.Count != 0 {
+		t.Errorf("what comes later begins anew: %+v", a)
+	}
+}
+
+// TestEveryAlertIsAccountedFor: whatever is offered, held back, silenced,
+// drained and cleared.
+func TestEveryAlertIsAccountedFor(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := inbox.New()
+		keys := rapid.SampledFrom([]string{"a", "b", "c", "d"})
+		var handed uint64
+		for i := range rapid.IntRange(0, 60).Draw(t, "steps") {
+			key := keys.Draw(t, "key")
+			switch rapid.IntRange(0, 9).Draw(t, "what") {
+			case 0:
+				b.Silence(func(a alert.Alert, _ int) bool { return a.DedupKey == key })
+			case 1:
+				b.HoldBack()
+			case 2:
+				for _, a := range b.Drain(all) {
+					handed += uint64(a.Occurrences())
+				}
+			default:
+				b.Offer(made(key, i))
+			}
+			var pends uint64
+			for _, a := range b.Pending() {
+				pends += uint64(a.Occurrences())
+			}
+			if s := b.Stats(); s.Offered != handed+pends+s.Silenced {
+				t.Fatalf("%d were handed over and %d pend: %+v", handed, pends, s)
+			}
+		}
+	})
+}
