@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/notice"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
@@ -22,6 +23,8 @@ type Command struct {
 	Token          string   `help:"With --http: every request needs it as Authorization: Bearer. Required to listen on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
 	AllowedHosts   []string `name:"allowed-host" help:"With --http: host that requests may name beside loopback; may be repeated." env:"TOCSIN_ALLOWED_HOSTS" placeholder:"HOST"`
 	AllowedOrigins []string `name:"allowed-origin" help:"With --http: origin whose pages may be clients; may be repeated." env:"TOCSIN_ALLOWED_ORIGINS" placeholder:"ORIGIN"`
+
+	Notify notice.Settings `embed:""`
 }
 
 // Validate refuses what contradicts itself.
@@ -29,14 +32,37 @@ func (c *Command) Validate() error {
 	if c.HTTP != "" && c.Client != "" {
 		return errors.New("--client names one client: with --http each names itself, by ?client=NAME in the URL or the header " + headerClient)
 	}
-	return nil
+	if err := c.Notify.Validate(); err != nil {
+		return err
+	}
+	return c.BusFlags.Validate()
 }
 
 // Run serves until stdin or ctx ends; on HTTP until ctx ends.
 func (c *Command) Run(ctx context.Context, env service.Env) error {
+	notices, err := notice.New(c.Notify, env.Logger.With("component", "notices"))
+	if err != nil {
+		return err
+	}
+	return delivering(ctx, notices, func() error { return c.serve(ctx, env, notices) })
+}
+
+// delivering delivers notices while f runs, and a moment longer.
+func delivering(ctx context.Context, notices *notice.Courier, f func() error) error {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		notices.Run(life)
+	}()
+	defer func() { end(); <-done }()
+	return f()
+}
+
+func (c *Command) serve(ctx context.Context, env service.Env, notices *notice.Courier) error {
 	cfg := Config{
 		Bus: env.Bus(c.BusFlags), Client: c.Client, Protocol: c.Protocol, Stdin: env.Stdin, Stdout: env.Stdout,
-		Version: env.Version.Version, Logger: env.Logger,
+		Version: env.Version.Version, Logger: env.Logger, Notices: notices,
 	}
 	if c.HTTP != "" {
 		return Serve(ctx, cfg, HTTPConfig{

@@ -23,6 +23,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/notice"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
@@ -50,6 +51,9 @@ type Config struct {
 	Dir string
 	// Protocol says which versions of MCP are spoken. Empty means Compatible.
 	Protocol Protocol
+	// Notices carries what the agent tells its user beyond log and bus. It may be
+	// nil; whoever made it runs it.
+	Notices *notice.Courier
 	// Stdin and Stdout are where Run serves; Serve has no need of them.
 	Stdin   io.Reader
 	Stdout  io.Writer

@@ -76,9 +76,9 @@ func (c *Courier) Tell(n Notice) {
 }
 
 // Run delivers until ctx ends; what was told by then has endWithin to arrive.
-func (c *Courier) Run(ctx context.Context) error {
+func (c *Courier) Run(ctx context.Context) {
 	if c == nil {
-		return nil
+		return
 	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
@@ -110,7 +110,6 @@ func (c *Courier) Run(ctx context.Context) error {
 	if n := c.limit.left(); n > 0 {
 		c.log.Info("notices were held back by the rate limit", "count", n)
 	}
-	return nil
 }
 
 // pass gives a notice to every sink, if it is urgent enough and not one too many.
