@@ -28,6 +28,8 @@ const maxStoredBytes = 16 * mib
 const (
 	statusEnd   = "204"
 	statusEmpty = "404"
+	// statusNobody says that the stream is missing or allows no direct reads.
+	statusNobody = "503"
 )
 
 // Stored reads what a small stream holds now, as StoredFrom does from its first
@@ -79,7 +81,9 @@ func collect(ctx context.Context, answers <-chan *nats.Msg) ([]Message, error) {
 			case "":
 			case statusEnd, statusEmpty:
 				return msgs, nil
-			default: // 503: the stream is missing or allows no direct reads
+			case statusNobody:
+				return nil, fmt.Errorf("the bus answered %s: %w", status, nats.ErrNoResponders)
+			default:
 				return nil, fmt.Errorf("the bus answered %s %s", status, m.Header.Get("Description"))
 			}
 			stored, err := direct(m)
