@@ -30,6 +30,13 @@ func (a Alert) MergeKey() MergeKey {
 // alert, or because it was over itself before it was told.
 func (a Alert) Over() bool { return a.Resolves != "" || a.Resolved }
 
+// OnlyResolves says that the alert tells nothing but that another one is over.
+// The end of a CI failure and of a threshold is news by itself as well: that of
+// a success, and of a new state.
+func (a Alert) OnlyResolves() bool {
+	return a.Resolves != "" && a.Category != CI && a.Category != Threshold
+}
+
 // Merge makes one alert of two with the same MergeKey. Everything is as in the
 // one with the newer timestamp (in the later arrival when they are equal), but
 // the severity is the higher one and Count the sum of what both stand for.

@@ -10,10 +10,24 @@ import (
 // Alert says that a spike of an app's signal (alert.SignalLogs or
 // alert.SignalRequests) began.
 func (s Spike) Alert(app, signal string) alert.Alert {
+	a := s.about(app, signal)
+	a.Severity, a.Title = alert.Error, "Error spike in "+signal+": more than 3x the rolling average"
+	return a
+}
+
+// Resolution says that the spike that the alert with an id told of is over, and
+// what was counted then.
+func (s Spike) Resolution(app, signal, id string) alert.Alert {
+	a := s.about(app, signal)
+	a.Severity, a.Title, a.Resolves = alert.Info, "Resolved: Error spike in "+signal, id
+	return a
+}
+
+// about is what the beginning and the end of a spike have in common.
+func (s Spike) about(app, signal string) alert.Alert {
 	average := strconv.FormatFloat(s.Average, 'f', 1, 64)
 	return alert.Alert{
-		Severity: alert.Error, Category: alert.Anomaly, Source: alert.SourceAnomaly,
-		Title:    "Error spike in " + signal + ": more than 3x the rolling average",
+		Category: alert.Anomaly, Source: alert.SourceAnomaly,
 		Detail:   fmt.Sprintf("%d errors in the last 10 s, rolling average %s (of the 60 s before)", s.Count, average),
 		Context:  map[string]any{alert.SignalKey: signal, "count": s.Count, "average": s.Average},
 		DedupKey: "anomaly:" + app + ":" + signal,

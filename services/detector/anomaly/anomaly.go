@@ -4,6 +4,8 @@
 // the count in (t-70 s, t-10 s] divided by 6. A spike is c of at least 5 and
 // more than 3 times the average. There is one finding per spike: the next only
 // after c has been at or under 1.5 times the average, or 30 s after the last.
+// At the former it is over: which may be between two errors, or long after the
+// last, so whoever wants to hear of it asks now and then.
 //
 // The counts are exact on times in whole milliseconds. Equal times share a
 // cell, so a window is never more than 70,000 cells whatever the rate, and each
@@ -47,9 +49,13 @@ type Counter struct {
 	// before are the errors in them and in the others.
 	recent      int
 	now, before int64
-	// silent says that the spike of lastAlert goes on.
+	// silent says that the spike of lastAlert goes on, so that none is found.
 	silent    bool
 	lastAlert int64
+	// spiking says that a spike was found that has not become calm since, moved
+	// is up to when cells were moved on.
+	spiking bool
+	moved   int64
 }
 
 // cell is how many errors came in one millisecond.
@@ -61,10 +67,7 @@ func (c *Counter) Size() int { return 16 * c.cells.cap() }
 // Add counts an error at now and says whether a spike begins with it.
 func (c *Counter) Add(now time.Time) (Spike, bool) {
 	t := now.UnixMilli()
-	if n := c.cells.len(); n > 0 && c.cells.at(n-1).at > t {
-		*c = Counter{}
-	}
-	c.advance(t)
+	c.until(t)
 	if n := c.cells.len(); c.recent > 0 && c.cells.at(n-1).at == t {
 		c.cells.at(n-1).count++
 	} else {
@@ -78,8 +81,30 @@ func (c *Counter) Add(now time.Time) (Spike, bool) {
 	if c.silent || c.now < minSpike || c.now*windows <= 3*c.before {
 		return Spike{}, false
 	}
-	c.silent, c.lastAlert = true, t
-	return Spike{Count: int(c.now), Average: float64(c.before) / windows}, true
+	c.silent, c.spiking, c.lastAlert = true, true, t
+	return c.counted(), true
+}
+
+// Over counts up to now and says whether there is no spike any more. moved says
+// that something was counted anew.
+func (c *Counter) Over(now time.Time) (counted Spike, over, moved bool) {
+	moved = c.until(now.UnixMilli())
+	return c.counted(), !c.spiking, moved
+}
+
+func (c *Counter) counted() Spike {
+	return Spike{Count: int(c.now), Average: float64(c.before) / windows}
+}
+
+// until lets time pass up to t, and says whether that changed anything.
+func (c *Counter) until(t int64) bool {
+	if n := c.cells.len(); c.moved > t || n > 0 && c.cells.at(n-1).at > t {
+		*c = Counter{}
+		return true
+	}
+	before := c.moved
+	c.advance(t)
+	return c.moved != before
 }
 
 // advance lets cells leave the window and the history up to time t, in the
@@ -103,6 +128,7 @@ func (c *Counter) advance(t int64) {
 			c.before -= first.count
 			c.cells.pop()
 		}
+		c.moved = moment
 		c.calm()
 	}
 }
@@ -111,8 +137,8 @@ func (c *Counter) firstRecent() *cell { return c.cells.at(c.cells.len() - c.rece
 
 // calm ends a spike when the count is at or under 1.5 times the average.
 func (c *Counter) calm() {
-	if c.silent && 2*c.now*windows <= 3*c.before {
-		c.silent = false
+	if c.spiking && 2*c.now*windows <= 3*c.before {
+		c.silent, c.spiking = false, false
 	}
 }
 
@@ -129,6 +155,8 @@ func (c *Counter) Save(w *snapshot.Writer) {
 	w.Len(c.recent)
 	w.Bool(c.silent)
 	w.Uint(uint64(c.lastAlert))
+	w.Bool(c.spiking)
+	w.Uint(uint64(c.moved))
 }
 
 // Restore reads what Save wrote. Errors are in r.
@@ -156,6 +184,7 @@ func Restore(r *snapshot.Reader) *Counter {
 	}
 	c.recent = r.UpTo(c.cells.len())
 	c.silent, c.lastAlert = r.Bool(), int64(r.UpTo(maxTime))
+	c.spiking, c.moved = r.Bool(), int64(r.UpTo(maxTime))
 	for i := range c.cells.len() {
 		if n := c.cells.at(i).count; i < c.cells.len()-c.recent {
 			c.before += n

@@ -94,6 +94,41 @@ func TestSpikeCounts(t *testing.T) {
 	}
 }
 
+// Each row is when errors come, and when it is asked whether no spike goes on.
+func TestOver(t *testing.T) {
+	five := every(0, 4, 1)
+	steady := every(0, 99_000, 1000) // a spike at 4 s; from 20 s on 10 in 10 s
+	for _, tt := range []struct {
+		name   string
+		errors []int
+		ask    int
+		want   bool
+	}{
+		{"no error at all", nil, 0, true},
+		{"no spike", every(0, 3, 1), 3, true},
+		{"at once", five, 4, false},
+		{"two left are over 1.5x of 3 in the minute", five, 10_002, false},
+		{"one left is 1.5x of 4 in the minute", five, 10_003, true},
+		{"the last has left the window", five, 10_004, true},
+		{"long after", five, 1_000_000, true},
+		{"6 where 4 are usual are 1.5x", slices.Concat(every(0, 23, 1), every(10_100, 10_105, 1)), 10_105, true},
+		{"a steady rate goes on at first", steady[:40], 39_999, false},
+		{"until the minute has seen enough of it: 40 where 10 come in 10 s", steady[:50], 49_999, true},
+		{"still over 1.5x, though not over 3x", slices.Concat(five, every(8_000, 8_010, 1)), 15_000, false},
+		{"a clock that was set back", five, -1, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var c anomaly.Counter
+			for _, ms := range tt.errors {
+				c.Add(at(ms))
+			}
+			if _, over, _ := c.Over(at(tt.ask)); over != tt.want {
+				t.Errorf("over at %d: %v", tt.ask, over)
+			}
+		})
+	}
+}
+
 func TestAlert(t *testing.T) {
 	a := anomaly.Spike{Count: 31, Average: 10}.Alert("web", alert.SignalRequests)
 	if a.Title != "Error spike in requests: more than 3x the rolling average" ||
@@ -101,6 +136,12 @@ func TestAlert(t *testing.T) {
 		a.DedupKey != "anomaly:web:requests" || a.Context[alert.SignalKey] != "requests" ||
 		a.Severity != alert.Error || a.Category != alert.Anomaly || a.Source != alert.SourceAnomaly {
 		t.Errorf("got %+v", a)
+	}
+	end := anomaly.Spike{Count: 12, Average: 10}.Resolution("web", alert.SignalRequests, "id")
+	if end.Title != "Resolved: Error spike in requests" || end.Resolves != "id" || end.Severity != alert.Info ||
+		end.Detail != "12 errors in the last 10 s, rolling average 10.0 (of the 60 s before)" ||
+		end.DedupKey != a.DedupKey || end.Category != a.Category || end.Source != a.Source || end.Context[alert.SignalKey] != "requests" {
+		t.Errorf("got %+v", end)
 	}
 }
 
@@ -110,6 +151,7 @@ func TestAlert(t *testing.T) {
 type model struct {
 	errors    []int
 	silent    bool
+	spiking   bool
 	lastAlert int
 	looked    int
 }
@@ -126,11 +168,16 @@ func (m *model) count(from, to int) (n int) {
 func (m *model) calm(t int) {
 	c, before := m.count(t-10_000, t), m.count(t-70_000, t-10_000)
 	if float64(c) <= 1.5*float64(before)/6 {
-		m.silent = false
+		m.silent, m.spiking = false, false
 	}
 }
 
-func (m *model) add(t int) bool {
+func (m *model) over(t int) bool {
+	m.look(t)
+	return !m.spiking
+}
+
+func (m *model) look(t int) {
 	var moments []int
 	for _, e := range m.errors {
 		for _, moment := range []int{e + 10_000, e + 70_000} {
@@ -144,6 +191,10 @@ func (m *model) add(t int) bool {
 		m.calm(moment)
 	}
 	m.looked = t
+}
+
+func (m *model) add(t int) bool {
+	m.look(t)
 	m.errors = append(m.errors, t)
 	if t-m.lastAlert >= 30_000 {
 		m.silent = false
@@ -152,7 +203,7 @@ func (m *model) add(t int) bool {
 	if m.silent || c < 5 || float64(c) <= 3*float64(before)/6 {
 		return false
 	}
-	m.silent, m.lastAlert = true, t
+	m.silent, m.spiking, m.lastAlert = true, true, t
 	return true
 }
 
@@ -162,6 +213,13 @@ func TestAgainstModel(t *testing.T) {
 		c, m := &anomaly.Counter{}, &model{looked: -1, lastAlert: -1 << 40}
 		now := 0
 		for range rapid.IntRange(1, 25).Draw(t, "bursts") {
+			for range rapid.IntRange(0, 3).Draw(t, "looks") {
+				now += rapid.SampledFrom(gaps).Draw(t, "look")
+				counted, got, _ := c.Over(at(now))
+				if want := m.over(now); got != want || counted.Count != m.count(now-10_000, now) {
+					t.Fatalf("at %d after %v: over %v of %+v, want %v", now, m.errors, got, counted, want)
+				}
+			}
 			now += rapid.SampledFrom(gaps).Draw(t, "gap")
 			step := rapid.SampledFrom([]int{0, 1, 50, 400, 1100}).Draw(t, "step")
 			for range rapid.IntRange(1, 12).Draw(t, "errors") {

@@ -5,6 +5,10 @@
 // alerts that never merge. The same status again revises the first alert of
 // that run of equal results. The package remembers nothing else of a result
 // and knows no clock.
+//
+// A new success resolves the newest failure or error of its branch, which is the
+// job on that ref whatever the commit, or without a ref the job of that commit.
+// It has the dedup key of what it ends, and so have the successes that revise it.
 package ciresult
 
 import (
@@ -12,8 +16,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tocsin-bus/tocsin/services/detector/finding"
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
-	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/ci"
 	"github.com/tocsin-bus/tocsin/shared/untrusted"
@@ -23,6 +27,10 @@ const (
 	// MaxResults is how many jobs of how many commits are remembered. Past it,
 	// the one not heard of for the longest is forgotten; its next result is new.
 	MaxResults = 1000
+	// MaxFailing is how many failing branches are remembered. Past it, the one
+	// that neither failed nor was mended for the longest is forgotten, and the
+	// success that mends it resolves nothing.
+	MaxFailing = 1000
 
 	// maxFailures is how many failed cases an alert's context names, and
 	// maxNamed how many its detail does.
@@ -31,19 +39,33 @@ const (
 	// maxName and maxMessage bound a failed case in the context, in characters.
 	maxName    = 200
 	maxMessage = 500
-	// maxID is the longest alert id in a snapshot, in bytes.
-	maxID = 64
 )
 
-// Results remembers the latest status of each job of each commit.
+// Results remembers the latest status of each job of each commit, and the newest
+// failure of each branch.
 type Results struct {
 	latest  *lru.Map[key, episode]
-	evicted uint64
+	failing *lru.Map[key, failure]
+	// Of the two, how many were forgotten.
+	evicted, evictedFailing uint64
 }
 
 // key is a hash of what makes two results results of the same thing: its parts
 // are as long as whoever sends them likes.
 type key [16]byte
+
+func keyOf(of ...string) key {
+	sum := sha256.Sum256([]byte(strings.Join(of, "\x00")))
+	return key(sum[:len(key{})])
+}
+
+// branch is what a success mends: the job on its ref, else of its commit.
+func branch(result *ci.Result) key {
+	if result.Ref == "" {
+		return keyOf("job", result.Key())
+	}
+	return keyOf("ref", result.Source, result.Ref, result.Name)
+}
 
 // episode is a run of results with one status.
 type episode struct {
@@ -52,41 +74,91 @@ type episode struct {
 	ordinal int
 	// first is the id of the first alert of the episode.
 	first string
+	// ends is the failure that a success ended, if there was one.
+	ends failure
 }
 
+// failure is an alert about one: its id, and its dedup key as it was told.
+type failure struct{ id, key string }
+
 // New returns a memory without results.
-func New() *Results { return &Results{latest: lru.New[key, episode](MaxResults)} }
+func New() *Results {
+	return &Results{latest: lru.New[key, episode](MaxResults), failing: lru.New[key, failure](MaxFailing)}
+}
 
 // Len is the number of jobs remembered.
 func (r *Results) Len() int { return r.latest.Len() }
 
-// Evicted is how many were forgotten for want of room since New.
+// Evicted is how many jobs were forgotten for want of room since New.
 func (r *Results) Evicted() uint64 { return r.evicted }
 
-// Take makes the alert about a result; id is the one the alert will have.
-func (r *Results) Take(result *ci.Result, id string) alert.Alert {
-	sum := sha256.Sum256([]byte(result.Key()))
-	k := key(sum[:len(key{})])
-	e := r.latest.Get(k)
-	a := describe(result)
-	switch {
-	case e == nil:
-		e = r.add(k, episode{status: result.Status, ordinal: 1, first: id})
-	case e.status != result.Status:
-		*e = episode{status: result.Status, ordinal: e.ordinal + 1, first: id}
-	default:
-		a.Revises = e.first
-	}
-	a.DedupKey = fmt.Sprintf("ci:%s:%s:%s:%s:%d", result.Source, commit(result), result.Name, result.Status, e.ordinal)
-	return a
+// EvictedFailing is how many failures were forgotten so, which never end.
+func (r *Results) EvictedFailing() uint64 { return r.evictedFailing }
+
+// Taken is the alert about a result, with what Told notes.
+type Taken struct {
+	Alert       alert.Alert
+	job, branch key
+	now         episode
 }
 
-func (r *Results) add(k key, e episode) *episode {
-	stored, gone := r.latest.Add(k, e)
-	if gone != nil {
+// Take makes the alert about a result. Nothing is noted before it was told: else
+// what follows would revise or resolve what nobody has seen.
+func (r *Results) Take(result *ci.Result) Taken {
+	t := Taken{Alert: describe(result), job: keyOf(result.Key()), branch: branch(result)}
+	last := r.latest.Get(t.job)
+	switch {
+	case last != nil && last.status == result.Status:
+		t.now, t.Alert.Revises = *last, last.first
+	case last != nil:
+		t.now = r.begin(t.branch, result.Status, last.ordinal+1)
+	default:
+		t.now = r.begin(t.branch, result.Status, 1)
+	}
+	if ends := t.now.ends; ends.id != "" {
+		t.Alert.Resolves, t.Alert.DedupKey = ends.id, ends.key
+		return t
+	}
+	own := fmt.Sprintf("ci:%s:%s:%s:%s:%d", result.Source, commit(result), result.Name, result.Status, t.now.ordinal)
+	t.Alert.DedupKey = string(finding.Bounded([]byte(own)))
+	return t
+}
+
+// begin is a new episode. A success ends the newest failure of the branch,
+// whichever commit that was of.
+func (r *Results) begin(branch key, status string, ordinal int) episode {
+	e := episode{status: status, ordinal: ordinal}
+	if open := r.failing.Get(branch); open != nil && status == ci.StatusSuccess {
+		e.ends = *open
+	}
+	return e
+}
+
+// Told notes that the alert about a result has left, under an id.
+func (r *Results) Told(t Taken, id string) {
+	if t.Alert.Revises != "" {
+		return
+	}
+	t.now.first = id
+	r.add(t.job, t.now)
+	switch {
+	case t.now.status != ci.StatusSuccess:
+		r.addFailing(t.branch, failure{id: id, key: t.Alert.DedupKey})
+	case t.now.ends.id != "":
+		r.failing.Delete(t.branch)
+	}
+}
+
+func (r *Results) add(k key, e episode) {
+	if _, gone := r.latest.Add(k, e); gone != nil {
 		r.evicted++
 	}
-	return stored
+}
+
+func (r *Results) addFailing(k key, f failure) {
+	if _, gone := r.failing.Add(k, f); gone != nil {
+		r.evictedFailing++
+	}
 }
 
 // commit is the commit, or what stands in for it.
@@ -156,28 +228,4 @@ func failures(result *ci.Result) []any {
 		})
 	}
 	return list
-}
-
-// Save writes the latest statuses.
-func (r *Results) Save(w *snapshot.Writer) {
-	w.Len(r.latest.Len())
-	for k, e := range r.latest.All() {
-		w.Raw(k[:])
-		w.String(e.status)
-		w.Len(e.ordinal)
-		w.String(e.first)
-	}
-}
-
-// Restore reads what Save wrote. Errors are in the reader.
-func Restore(from *snapshot.Reader) *Results {
-	r := New()
-	for range from.Len(MaxResults) {
-		var k key
-		if raw := from.Raw(len(k)); copy(k[:], raw) != len(k) {
-			from.Fail("a key of %d bytes", len(raw))
-		}
-		r.add(k, episode{status: from.String(maxID), ordinal: from.UpTo(1 << 40), first: from.String(maxID)})
-	}
-	return r
 }

@@ -1,6 +1,7 @@
 package ciresult_test
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"strings"
@@ -13,34 +14,89 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/ci"
 )
 
+// Every alert leaves, the i-th under the id i.
 func TestTimeline(t *testing.T) {
 	type result = ci.Result
 	steps := []struct {
-		result  result
-		revises string
-		key     string
+		result            result
+		revises, resolves string
+		key               string
 	}{
-		{result{Status: "failure", Source: "custom", Commit: "abc", Name: "build"}, "", "ci:custom:abc:build:failure:1"},
-		{result{Status: "failure", Source: "custom", Commit: "abc", Name: "build"}, "id0", "ci:custom:abc:build:failure:1"},
-		{result{Status: "failure", Source: "custom", Commit: "abc", Name: "build", Summary: "x"}, "id0", "ci:custom:abc:build:failure:1"},
-		{result{Status: "success", Source: "custom", Commit: "abc", Name: "build"}, "", "ci:custom:abc:build:success:2"},
-		{result{Status: "failure", Source: "custom", Commit: "abc", Name: "build"}, "", "ci:custom:abc:build:failure:3"},
-		{result{Status: "failure", Source: "custom", Commit: "abc", Name: "build"}, "id4", "ci:custom:abc:build:failure:3"},
-		{result{Status: "failure", Source: "custom", Commit: "abc", Name: "lint"}, "", "ci:custom:abc:lint:failure:1"},
-		{result{Status: "failure", Source: "gitlab-ci", Commit: "abc", Name: "build"}, "", "ci:gitlab-ci:abc:build:failure:1"},
-		{result{Status: "failure", Source: "custom", Commit: "abd", Name: "build"}, "", "ci:custom:abd:build:failure:1"},
-		{result{Status: "failure", Source: "custom", Ref: "main", URL: "http://ci/1"}, "", "ci:custom:main http://ci/1::failure:1"},
-		{result{Status: "failure", Source: "custom", Ref: "main", URL: "http://ci/2"}, "", "ci:custom:main http://ci/2::failure:1"},
-		{result{Status: "failure", Source: "custom", Ref: "main", URL: "http://ci/1"}, "id9", "ci:custom:main http://ci/1::failure:1"},
-		{result{Status: "error", Source: "custom"}, "", "ci:custom:::error:1"},
+		{result{Status: "failure", Source: "custom", Commit: "abc", Name: "build"}, "", "", "ci:custom:abc:build:failure:1"},
+		{result{Status: "failure", Source: "custom", Commit: "abc", Name: "build"}, "id0", "", "ci:custom:abc:build:failure:1"},
+		{result{Status: "failure", Source: "custom", Commit: "abc", Name: "build", Summary: "x"}, "id0", "", "ci:custom:abc:build:failure:1"},
+		{result{Status: "success", Source: "custom", Commit: "abc", Name: "build"}, "", "id0", "ci:custom:abc:build:failure:1"},
+		{result{Status: "failure", Source: "custom", Commit: "abc", Name: "build"}, "", "", "ci:custom:abc:build:failure:3"},
+		{result{Status: "failure", Source: "custom", Commit: "abc", Name: "build"}, "id4", "", "ci:custom:abc:build:failure:3"},
+		{result{Status: "failure", Source: "custom", Commit: "abc", Name: "lint"}, "", "", "ci:custom:abc:lint:failure:1"},
+		{result{Status: "failure", Source: "gitlab-ci", Commit: "abc", Name: "build"}, "", "", "ci:gitlab-ci:abc:build:failure:1"},
+		{result{Status: "failure", Source: "custom", Commit: "abd", Name: "build"}, "", "", "ci:custom:abd:build:failure:1"},
+		{result{Status: "failure", Source: "custom", Ref: "main", URL: "http://ci/1"}, "", "", "ci:custom:main http://ci/1::failure:1"},
+		{result{Status: "failure", Source: "custom", Ref: "main", URL: "http://ci/2"}, "", "", "ci:custom:main http://ci/2::failure:1"},
+		{result{Status: "failure", Source: "custom", Ref: "main", URL: "http://ci/1"}, "id9", "", "ci:custom:main http://ci/1::failure:1"},
+		{result{Status: "error", Source: "custom"}, "", "", "ci:custom:::error:1"},
+		{result{Status: "success", Source: "custom"}, "", "id12", "ci:custom:::error:1"},
+		{result{Status: "success", Source: "custom", Commit: "new", Name: "build"}, "", "", "ci:custom:new:build:success:1"},
 	}
 	results := ciresult.New()
 	for i, s := range steps {
-		a := results.Take(&s.result, fmt.Sprint("id", i))
-		if a.Revises != s.revises || a.DedupKey != s.key {
-			t.Errorf("step %d: revises %q, key %q", i, a.Revises, a.DedupKey)
+		id := fmt.Sprint("id", i)
+		a := take(results, &s.result, id)
+		if a.Revises != s.revises || a.Resolves != s.resolves || a.DedupKey != s.key {
+			t.Errorf("step %d: revises %q, resolves %q, key %q", i, a.Revises, a.Resolves, a.DedupKey)
 		}
 		results = restored(t, results)
+	}
+}
+
+// take is the alert about a result, which leaves.
+func take(results *ciresult.Results, result *ci.Result, id string) alert.Alert {
+	taken := results.Take(result)
+	results.Told(taken, id)
+	return taken.Alert
+}
+
+// TestBranch: what mends a branch is a success of whichever commit, once.
+func TestBranch(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		// runs are "commit status" or "commit status ref", those in brackets are
+		// held back; want is what each resolves, by its place.
+		runs string
+		want string
+	}{
+		{"the next commit", "a failure main, b success main", "- 0"},
+		{"the same commit", "a failure main, a success main", "- 0"},
+		{"an error is one as well", "a error main, b success main", "- 0"},
+		{"once", "a failure main, b success main, c success main", "- 0 -"},
+		{"the same success again revises it and ends the same", "a failure main, b success main, b success main", "- 0 0"},
+		{"another branch", "a failure main, b success dev", "- -"},
+		{"the newest of several", "a failure main, b failure main, c success main, d success main", "- - 1 -"},
+		{"the first alert of a failure told again", "a failure main, a failure main, b success main", "- - 0"},
+		{"an error after a failure of one commit", "a failure main, a error main, a success main", "- - 1"},
+		{"failing again", "a failure main, b success main, c failure main, d success main", "- 0 - 2"},
+		{"without a branch the commit", "a failure, b success, a success", "- - 0"},
+		{"a branch is no commit", "main failure, x success main", "- -"},
+		{"a success that is held back ends nothing yet", "a failure main, (b success main), b success main", "- 0 0"},
+		{"of a failure that is held back nobody knows", "(a failure main), b success main", "- -"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			results := ciresult.New()
+			var got []string
+			for i, run := range strings.Split(tt.runs, ", ") {
+				held := strings.HasPrefix(run, "(")
+				fields := append(strings.Fields(strings.Trim(run, "()")), "")
+				taken := results.Take(&ci.Result{Source: "custom", Commit: fields[0], Status: fields[1], Ref: fields[2], Name: "build"})
+				if !held {
+					results.Told(taken, fmt.Sprint(i))
+				}
+				got = append(got, cmp.Or(taken.Alert.Resolves, "-"))
+				results = restored(t, results)
+			}
+			if got := strings.Join(got, " "); got != tt.want {
+				t.Errorf("%s\n got %s\nwant %s", tt.runs, got, tt.want)
+			}
+		})
 	}
 }
 
@@ -62,7 +118,7 @@ func TestAlert(t *testing.T) {
 		},
 		DedupKey: "ci:github-actions:abc123:build:failure:1",
 	}
-	if got := ciresult.New().Take(result, "id"); !reflect.DeepEqual(got, want) {
+	if got := take(ciresult.New(), result, "id"); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	for _, tt := range []struct {
@@ -74,7 +130,7 @@ func TestAlert(t *testing.T) {
 		{ci.Result{Status: "error", Source: "custom", Ref: "main"}, "CI error: custom on main", alert.Error},
 		{ci.Result{Status: "failure", Source: "custom", Name: "build"}, "CI failure: build", alert.Error},
 	} {
-		if a := ciresult.New().Take(&tt.result, "id"); a.Title != tt.title || a.Severity != tt.severity {
+		if a := take(ciresult.New(), &tt.result, "id"); a.Title != tt.title || a.Severity != tt.severity {
 			t.Errorf("got %q, %q", a.Title, a.Severity)
 		}
 	}
@@ -86,7 +142,7 @@ func TestBounds(t *testing.T) {
 	for range 15 {
 		result.Failures = append(result.Failures, ci.Failure{Name: long, Message: long})
 	}
-	a := ciresult.New().Take(result, "id")
+	a := take(ciresult.New(), result, "id")
 	list := a.Context["failures"].([]any)
 	first := list[0].(map[string]any)
 	if len(list) != 10 || utf8.RuneCountInString(first["name"].(string)) != 200 || utf8.RuneCountInString(first["message"].(string)) != 500 {
@@ -98,16 +154,20 @@ func TestBounds(t *testing.T) {
 
 	results := ciresult.New()
 	for i := range ciresult.MaxResults + 1 {
-		results.Take(&ci.Result{Status: "failure", Commit: fmt.Sprint(i)}, "id")
+		take(results, &ci.Result{Status: "failure", Commit: fmt.Sprint(i)}, "id")
 	}
-	if results.Len() != ciresult.MaxResults || results.Evicted() != 1 {
-		t.Errorf("%d results, %d evicted", results.Len(), results.Evicted())
+	if results.Len() != ciresult.MaxResults || results.Evicted() != 1 || results.EvictedFailing() != 1 {
+		t.Errorf("%d results, %d and %d evicted", results.Len(), results.Evicted(), results.EvictedFailing())
 	}
 	results = restored(t, results)
-	if a := results.Take(&ci.Result{Status: "failure", Commit: "1"}, "new"); a.Revises != "id" {
+	if results.Take(&ci.Result{Status: "success", Commit: "0"}).Alert.Resolves != "" ||
+		results.Take(&ci.Result{Status: "success", Commit: "1"}).Alert.Resolves != "id" {
+		t.Error("the oldest failure is forgotten, no other is")
+	}
+	if a := take(results, &ci.Result{Status: "failure", Commit: "1"}, "new"); a.Revises != "id" {
 		t.Error("commit 1 is remembered")
 	}
-	if a := results.Take(&ci.Result{Status: "failure", Commit: "0"}, "new"); a.Revises != "" {
+	if a := take(results, &ci.Result{Status: "failure", Commit: "0"}, "new"); a.Revises != "" {
 		t.Error("commit 0 was forgotten")
 	}
 }

@@ -5,7 +5,9 @@
 // from the latest of the same alert in its state, or belongs to another firing
 // of it, is a new alert here; anything else revises the first one of that
 // firing. Whether something should have fired is not asked: a person chose the
-// rule. The package remembers nothing else of an alert and knows no clock.
+// rule. The end of an alert resolves the newest firing that was told and has not
+// ended, and so do those that revise it. The package remembers nothing else of an
+// alert and knows no clock.
 package external
 
 import (
@@ -47,8 +49,9 @@ type key [16]byte
 type told struct {
 	resolved bool
 	episode  string
-	// first is the id of the first alert that said so.
-	first string
+	// first is the id of the first alert that said so, resolves that of the
+	// firing that is over by it.
+	first, resolves string
 }
 
 // New returns a memory without alerts.
@@ -60,26 +63,41 @@ func (s *Alerts) Len() int { return s.latest.Len() }
 // Evicted is how many were forgotten for want of room since New.
 func (s *Alerts) Evicted() uint64 { return s.evicted }
 
-// Take makes the alert about one of another system; id is the one that it will
-// have. The end of an alert that was never seen firing is told once, too: its
-// beginning may have been before ours.
-func (s *Alerts) Take(e *external.Alert, id string) alert.Alert {
-	a := describe(e)
-	k, now := keyOf(e), told{resolved: e.State == external.StateResolved, episode: e.Episode, first: id}
-	last := s.latest.Get(k)
-	if last != nil && last.resolved == now.resolved && last.episode == now.episode {
-		a.Revises = last.first
-		return a
-	}
-	if _, gone := s.latest.Add(k, now); gone != nil {
-		s.evicted++
-	}
-	return a
+// Taken is the alert about one of another system, with what Told notes.
+type Taken struct {
+	Alert alert.Alert
+	of    key
+	now   told
 }
 
-// Unsaid takes back what Take noted of an alert that was not told after all:
-// else what follows would revise something that nobody has seen.
-func (s *Alerts) Unsaid(e *external.Alert) { s.latest.Delete(keyOf(e)) }
+// Take makes the alert about one of another system. Nothing is noted before it
+// was told: else what follows would revise or resolve what nobody has seen. The
+// end of an alert that was never seen firing is told once, too: its beginning
+// may have been before ours.
+func (s *Alerts) Take(e *external.Alert) Taken {
+	t := Taken{Alert: describe(e), of: keyOf(e)}
+	t.now = told{resolved: e.State == external.StateResolved, episode: e.Episode}
+	switch last := s.latest.Get(t.of); {
+	case last == nil:
+	case last.resolved == t.now.resolved && last.episode == t.now.episode:
+		t.now, t.Alert.Revises = *last, last.first
+	case t.now.resolved && !last.resolved:
+		t.now.resolves = last.first
+	}
+	t.Alert.Resolves = t.now.resolves
+	return t
+}
+
+// Told notes that the alert has left, under an id.
+func (s *Alerts) Told(t Taken, id string) {
+	if t.Alert.Revises != "" {
+		return
+	}
+	t.now.first = id
+	if _, gone := s.latest.Add(t.of, t.now); gone != nil {
+		s.evicted++
+	}
+}
 
 func keyOf(e *external.Alert) key {
 	sum := sha256.Sum256([]byte(e.Source + "\x00" + e.Key))
@@ -176,6 +194,7 @@ func (s *Alerts) Save(w *snapshot.Writer) {
 		w.Bool(t.resolved)
 		w.String(t.episode)
 		w.String(t.first)
+		w.String(t.resolves)
 	}
 }
 
@@ -187,7 +206,9 @@ func Restore(r *snapshot.Reader) *Alerts {
 		if raw := r.Raw(len(k)); copy(k[:], raw) != len(k) {
 			r.Fail("a key of %d bytes", len(raw))
 		}
-		s.latest.Add(k, told{resolved: r.Bool(), episode: r.String(external.MaxKey), first: r.String(maxID)})
+		s.latest.Add(k, told{
+			resolved: r.Bool(), episode: r.String(external.MaxKey), first: r.String(maxID), resolves: r.String(maxID),
+		})
 	}
 	return s
 }

@@ -20,38 +20,44 @@ func made(key, episode, state string) *external.Alert {
 
 func TestTimeline(t *testing.T) {
 	alerts := rule.New()
-	for i, s := range []struct{ key, episode, state, revises, why string }{
-		{"a", "1", "firing", "", "the first time"},
-		{"a", "1", "firing", "id0", "told again after the group's interval"},
-		{"b", "1", "firing", "", "another of the group"},
-		{"a", "1", "firing", "id0", "and again"},
-		{"a", "1", "resolved", "", "its end"},
-		{"a", "1", "resolved", "id4", "its end again: only part of the group has ended"},
-		{"a", "1", "firing", "", "it was lost for a while, and never ended"},
-		{"a", "2", "firing", "", "a new firing whose end in between was never told"},
-		{"a", "2", "firing", "id7", "again"},
-		{"a", "2", "resolved", "", "its end"},
-		{"b", "1", "firing", "id2", "the other still fires"},
-		{"c", "7", "resolved", "", "the end of one never seen firing"},
-		{"c", "7", "resolved", "id11", "but once"},
-		{"c", "8", "resolved", "", "the end of the next firing, never seen either"},
-		{"c", "", "firing", "", "without a start"},
-		{"c", "", "firing", "id14", "again"},
+	for i, s := range []struct{ key, episode, state, revises, resolves, why string }{
+		{"a", "1", "firing", "", "", "the first time"},
+		{"a", "1", "firing", "id0", "", "told again after the group's interval"},
+		{"b", "1", "firing", "", "", "another of the group"},
+		{"a", "1", "firing", "id0", "", "and again"},
+		{"a", "1", "resolved", "", "id0", "its end"},
+		{"a", "1", "resolved", "id4", "id0", "its end again: only part of the group has ended"},
+		{"a", "1", "firing", "", "", "it was lost for a while, and never ended"},
+		{"a", "2", "firing", "", "", "a new firing whose end in between was never told"},
+		{"a", "2", "firing", "id7", "", "again"},
+		{"a", "2", "resolved", "", "id7", "its end"},
+		{"b", "1", "firing", "id2", "", "the other still fires"},
+		{"c", "7", "resolved", "", "", "the end of one never seen firing"},
+		{"c", "7", "resolved", "id11", "", "but once"},
+		{"c", "8", "resolved", "", "", "the end of the next firing, never seen either"},
+		{"c", "", "firing", "", "", "without a start"},
+		{"c", "", "firing", "id14", "", "again"},
 	} {
-		a := alerts.Take(made(s.key, s.episode, s.state), fmt.Sprint("id", i))
+		a := take(alerts, made(s.key, s.episode, s.state), fmt.Sprint("id", i))
 		want := alert.Error
 		if s.state == external.StateResolved {
 			want = alert.Info
 		}
-		if a.Revises != s.revises || a.DedupKey != "alertmanager:"+s.key+":"+s.state || a.Severity != want {
-			t.Errorf("%d, %s: revises %q, key %s, %s", i, s.why, a.Revises, a.DedupKey, a.Severity)
+		if a.Revises != s.revises || a.Resolves != s.resolves || a.DedupKey != "alertmanager:"+s.key+":"+s.state || a.Severity != want {
+			t.Errorf("%d, %s: revises %q, resolves %q, key %s, %s", i, s.why, a.Revises, a.Resolves, a.DedupKey, a.Severity)
 		}
 		alerts = restored(t, alerts)
 	}
-	last := made("c", "", external.StateFiring)
-	if alerts.Unsaid(last); alerts.Take(last, "id").Revises != "" {
-		t.Error("what was not said must be news")
+	if end := made("c", "", external.StateResolved); alerts.Take(end).Alert.Resolves != "id14" || alerts.Take(end).Alert.Resolves != "id14" {
+		t.Error("what was not told must be news")
 	}
+}
+
+// take is the alert about another system's, which leaves.
+func take(alerts *rule.Alerts, e *external.Alert, id string) alert.Alert {
+	taken := alerts.Take(e)
+	alerts.Told(taken, id)
+	return taken.Alert
 }
 
 func full(state string) *external.Alert {
@@ -81,7 +87,7 @@ func TestGolden(t *testing.T) {
 			`"receiver":"tocsin","runbook_url":"http://runbooks/errors","severity":"critical","starts_at":"2026-01-28T14:30:00.123Z","state":"resolved"},` +
 			`"dedup_key":"alertmanager:a1b2c3d4e5f60718:resolved","correlation_id":""}`,
 	} {
-		got, err := json.Marshal(rule.New().Take(full(state), "id"))
+		got, err := json.Marshal(rule.New().Take(full(state)).Alert)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +131,7 @@ func TestWords(t *testing.T) {
 	} {
 		e := made("a", "1", external.StateFiring)
 		tt.change(e)
-		a := rule.New().Take(e, "id")
+		a := rule.New().Take(e).Alert
 		if a.Title != tt.title || a.Detail != tt.detail {
 			t.Errorf("%s: %q, %q", tt.name, a.Title, a.Detail)
 		}
@@ -138,16 +144,16 @@ func TestWords(t *testing.T) {
 func TestBounds(t *testing.T) {
 	alerts := rule.New()
 	for i := range rule.MaxAlerts + 1 {
-		alerts.Take(made(fmt.Sprint(i), "1", external.StateFiring), "id")
+		take(alerts, made(fmt.Sprint(i), "1", external.StateFiring), "id")
 	}
 	if alerts.Len() != rule.MaxAlerts || alerts.Evicted() != 1 {
 		t.Errorf("%d alerts, %d evicted", alerts.Len(), alerts.Evicted())
 	}
 	alerts = restored(t, alerts)
-	if a := alerts.Take(made("1", "1", external.StateFiring), "new"); a.Revises != "id" {
+	if a := take(alerts, made("1", "1", external.StateFiring), "new"); a.Revises != "id" {
 		t.Error("1 is remembered")
 	}
-	if a := alerts.Take(made("0", "1", external.StateFiring), "new"); a.Revises != "" {
+	if a := take(alerts, made("0", "1", external.StateFiring), "new"); a.Revises != "" {
 		t.Error("0 was forgotten")
 	}
 }
@@ -173,7 +179,7 @@ func BenchmarkTake(b *testing.B) {
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
-		alerts.Take(all[n%len(all)], "abcdefghijklmnopqrstuvwxyz")
+		take(alerts, all[n%len(all)], "abcdefghijklmnopqrstuvwxyz")
 		n++
 	}
 }
@@ -181,7 +187,7 @@ func BenchmarkTake(b *testing.B) {
 func BenchmarkSave(b *testing.B) {
 	alerts := rule.New()
 	for i := range rule.MaxAlerts {
-		alerts.Take(made(fmt.Sprintf("%016d", i), "2026-01-28T14:30:00.123Z", external.StateFiring), "abcdefghijklmnopqrstuvwxyz")
+		take(alerts, made(fmt.Sprintf("%016d", i), "2026-01-28T14:30:00.123Z", external.StateFiring), "abcdefghijklmnopqrstuvwxyz")
 	}
 	b.ReportAllocs()
 	var w snapshot.Writer

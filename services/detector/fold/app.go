@@ -83,8 +83,12 @@ const correlationWindow = 5 * time.Second
 
 // correlate gives an alert the correlation id of the one it belongs to: the
 // newest, and of several at one time, such as the regressions of one load, the
-// first. That is the one with which alert.Digest joins it.
+// first. That is the one with which alert.Digest joins it. The end of either
+// belongs to none.
 func (l *links) correlate(a *alert.Alert) {
+	if a.Over() {
+		return
+	}
 	own, other := &l.regression, &l.anomaly
 	switch a.Category {
 	case alert.Regression:

@@ -84,6 +84,7 @@ type Fold struct {
 	ci     *ciresult.Results
 	others *others.Alerts
 	storm  *storm.Limiter
+	spikes spikes
 	newest time.Time
 
 	count counters
@@ -104,13 +105,14 @@ func New(cfg Config) *Fold {
 	}
 	return &Fold{
 		cfg: cfg, apps: lru.New[string, *app](cfg.MaxApps),
-		manual: &noise.Manual{}, ci: ciresult.New(), others: others.New(), storm: storm.New(),
+		manual: &noise.Manual{}, ci: ciresult.New(), others: others.New(), storm: storm.New(), spikes: newSpikes(),
 	}
 }
 
 // Apply folds in the next message of the log.
 func (f *Fold) Apply(m Message) Outcome {
 	t := turn{fold: f, seq: m.Seq, stamp: m.Time, now: f.clock(m.Time)}
+	t.watch()
 	switch {
 	case m.CI != nil:
 		t.result(m.CI)
@@ -178,6 +180,7 @@ func (f *Fold) shrink() {
 // forget counts an app out that is no longer in apps.
 func (f *Fold) forget(a *app) {
 	f.bytes -= a.size
+	f.spikes.forget(a)
 	f.count.apps++
 	f.count.gone.add(a)
 }

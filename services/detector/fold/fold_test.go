@@ -326,12 +326,18 @@ func message(t *rapid.T) fold.Message {
 	case 0:
 		return fold.Message{CI: &ci.Result{
 			Status: rapid.SampledFrom([]string{"success", "failure", "error"}).Draw(t, "status"), Source: ci.SourceCustom,
-			Commit: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "commit"),
+			Commit: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "commit"), Ref: rapid.SampledFrom([]string{"", "main"}).Draw(t, "ref"),
 		}}
 	case 2:
 		m := raised(rapid.SampledFrom([]string{"firing", "resolved"}).Draw(t, "state"), rapid.SampledFrom([]string{"1", "2"}).Draw(t, "episode"))
 		m.External[0].Key = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key")
 		return fold.Message{External: slices.Repeat(m.External, rapid.IntRange(0, 12).Draw(t, "times"))}
+	case 3:
+		burst := slices.Repeat([]telemetry.Event{logged(telemetry.LevelError, "burst")}, 6)
+		for i := range burst {
+			burst[i].App = rapid.SampledFrom([]string{"", "web", "shop"}).Draw(t, "app")
+		}
+		return events(burst...)
 	case 1:
 		return fold.Message{Noise: &query.NoiseRequest{
 			Action:  rapid.SampledFrom([]query.NoiseAction{query.NoiseAdd, query.NoiseAutoDetect, query.NoiseRemove}).Draw(t, "action"),
@@ -374,14 +380,7 @@ func TestReplayTellsTheSame(t *testing.T) {
 			m := message(t)
 			one.at(now, m)
 			if rapid.Bool().Draw(t, "restart") {
-				state, err := other.fold.Snapshot()
-				if err != nil {
-					t.Fatal(err)
-				}
-				other.fold = fold.New(cfg)
-				if err := other.fold.Restore(state); err != nil {
-					t.Fatal(err)
-				}
+				other.restart(t, cfg)
 			}
 			other.at(now, m)
 		}
@@ -395,6 +394,7 @@ func TestReplayTellsTheSame(t *testing.T) {
 			}
 			ids[a.ID] = true
 		}
+		checkResolutions(t, one.alerts)
 	})
 }
 
@@ -426,6 +426,10 @@ func FuzzRestore(f *testing.F) {
 	s := newScript()
 	s.at(0, events(logged(telemetry.LevelError, "boom"), loaded("/a", 1), requested("GET", "/x", 500), clicked("#a")))
 	s.at(0, raised("firing", "1"))
+	s.at(0, built("failure", "a"))
+	s.at(0, memory(90))
+	s.at(0, errorsLogged(5))
+	s.at(0, events(loaded("/a", 1000)))
 	state, err := s.fold.Snapshot()
 	if err != nil {
 		f.Fatal(err)

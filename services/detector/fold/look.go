@@ -50,9 +50,11 @@ type Stats struct {
 
 // Evicted counts what was forgotten for want of room. What went with its app
 // counts as one app. NoiseLeftOut are patterns that found no room as a rule,
-// counted in each run of auto-detection.
+// counted in each run of auto-detection. Spikes and CIFailures were open, and
+// their end will not be told.
 type Evicted struct {
 	Apps, Pages, Templates, Errors, Circuits, Targets, CIResults, ExternalAlerts, StormKeys, NoiseLeftOut uint64
+	Spikes, CIFailures                                                                                    uint64
 }
 
 // counters are what the fold itself counts.
@@ -85,6 +87,6 @@ func (f *Fold) Stats() Stats {
 		s.Evicted.add(a)
 	}
 	s.Evicted.Apps, s.Evicted.CIResults, s.Evicted.StormKeys = f.count.apps, f.ci.Evicted(), f.storm.Evicted()
-	s.Evicted.ExternalAlerts = f.others.Evicted()
+	s.Evicted.ExternalAlerts, s.Evicted.CIFailures, s.Evicted.Spikes = f.others.Evicted(), f.ci.EvictedFailing(), f.spikes.evicted
 	return s
 }

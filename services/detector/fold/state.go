@@ -17,7 +17,7 @@ import (
 
 // Version is that of the snapshots: it changes with their form, and with the
 // rules where a state would mean something else.
-const Version = 4
+const Version = 5
 
 // Errors of Restore. In both cases the state is unchanged, and what it would
 // have been is to be had by folding the log from its start.
@@ -56,6 +56,7 @@ func (f *Fold) Snapshot() ([]byte, error) {
 		w.String(name)
 		w.Raw(a.encoded)
 	}
+	f.spikes.save(w)
 	data := w.Bytes()
 	f.written = len(data)
 	seal(data)
@@ -98,6 +99,7 @@ func (f *Fold) Restore(data []byte) error {
 		a.encoded = bytes.Clone(encoded)
 		next.addApp(a)
 	}
+	next.spikes = restoreSpikes(next.apps, r)
 	if err := r.Close(); err != nil {
 		return fmt.Errorf("restore the detector's state: %w", err)
 	}

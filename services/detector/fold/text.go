@@ -4,10 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
-	"encoding/hex"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/tocsin-bus/tocsin/services/detector/finding"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 	"github.com/tocsin-bus/tocsin/shared/untrusted"
@@ -16,9 +15,8 @@ import (
 const (
 	// idLen is the length of an alert's id, in characters of 5 bits.
 	idLen = 26
-	// maxKey and maxApp bound a dedup key and an app's name, in bytes.
-	maxKey = 400
-	maxApp = maxKey
+	// maxApp bounds an app's name, in bytes.
+	maxApp = finding.MaxKey
 	// maxText bounds every other text of an alert, in characters.
 	maxText = alert.MaxDetail
 )
@@ -37,28 +35,13 @@ func (t *turn) id() string {
 	return idEncoding.EncodeToString(sum[:])[:idLen]
 }
 
-// bounded makes a key that is too long shorter, and keeps it apart from others
-// that begin alike.
-func bounded(key []byte) []byte {
-	if len(key) <= maxKey {
-		return key
-	}
-	sum := sha256.Sum256(key)
-	const hash = 8
-	end := maxKey - 1 - 2*hash
-	for end > 0 && !utf8.RuneStart(key[end]) {
-		end--
-	}
-	return hex.AppendEncode(append(key[:end], '~'), sum[:hash])
-}
-
 // appName is the name of an event's app, which may be missing or too long.
 func appName(name string) string {
 	switch {
 	case name == "":
 		return telemetry.DefaultApp
 	case len(name) > maxApp:
-		return strings.ToValidUTF8(string(bounded([]byte(name))), "")
+		return strings.ToValidUTF8(string(finding.Bounded([]byte(name))), "")
 	default:
 		return name
 	}

@@ -19,8 +19,8 @@ type turn struct {
 	seq   uint64
 	stamp time.Time
 	now   time.Time
-	// index is that of the event in the message, ordinal that of the next alert
-	// within the event.
+	// index is that of the event in the message, or beforeEvents; ordinal that of
+	// the next alert within the event.
 	index, ordinal int
 	alerts         []alert.Alert
 }
@@ -55,7 +55,7 @@ func (t *turn) event(a *app, e *telemetry.Event) {
 	switch {
 	case e.Vitals != nil:
 		for _, found := range a.pages.Load(a.name, e.URL, e.Vitals) {
-			t.offer(a, found)
+			t.track(a, found)
 		}
 	case e.Action != nil:
 		if found, ok := a.targets.Action(a.name, e, t.now); ok {
@@ -63,11 +63,11 @@ func (t *turn) event(a *app, e *telemetry.Event) {
 		}
 	case e.Memory != nil:
 		if found, ok := a.states.Memory(a.name, e.Memory); ok {
-			t.offer(a, found)
+			t.track(a, found)
 		}
 	case e.Circuit != nil:
 		if found, ok := a.states.Circuit(a.name, e.Circuit); ok {
-			t.offer(a, found)
+			t.track(a, found)
 		}
 	case e.Security != nil:
 		t.fold.key = security.AppendKey(t.fold.key[:0], a.name, e.Security)
@@ -90,7 +90,7 @@ func (t *turn) log(a *app, e *telemetry.Event) {
 		t.offer(a, news)
 	}
 	if spike, ok := a.logs.Add(t.now); ok {
-		t.offer(a, spike.Alert(a.name, alert.SignalLogs))
+		t.spike(a, alert.SignalLogs, spike)
 	}
 }
 
@@ -113,7 +113,7 @@ func (t *turn) request(a *app, e *telemetry.Event) {
 		return
 	}
 	if spike, ok := a.requests.Add(t.now); ok {
-		t.offer(a, spike.Alert(a.name, alert.SignalRequests))
+		t.spike(a, alert.SignalRequests, spike)
 	}
 }
 
@@ -134,9 +134,12 @@ func (t *turn) found(a *app, found *noise.Found) {
 }
 
 // result folds in a CI result. One that is held back is to be seen among the CI
-// results only, until the next revision leaves.
+// results only, until the next of its job leaves.
 func (t *turn) result(result *ci.Result) {
-	t.tell(telemetry.DefaultApp, t.fold.ci.Take(result, t.id()))
+	taken := t.fold.ci.Take(result)
+	if id, left := t.tell(telemetry.DefaultApp, taken.Alert); left {
+		t.fold.ci.Told(taken, id)
+	}
 }
 
 // external folds in the alerts of other systems that came in one message. No
@@ -145,27 +148,20 @@ func (t *turn) external(alerts []external.Alert) {
 	for i := range alerts {
 		e := &alerts[i]
 		t.index, t.ordinal = i, 0
-		a := t.fold.others.Take(e, t.id())
-		if !t.tell(appName(e.App), a) && a.Revises == "" {
-			t.fold.others.Unsaid(e)
+		taken := t.fold.others.Take(e)
+		if id, left := t.tell(appName(e.App), taken.Alert); left {
+			t.fold.others.Told(taken, id)
 		}
 	}
 }
 
-// tell publishes an alert that belongs to no other, and says whether it left. A
-// revision takes the place of an alert: it is bounded as every alert is, but held
-// back it raises no count, because what it tells is the same alert updated and
-// not one more.
-func (t *turn) tell(app string, a alert.Alert) bool {
-	t.fold.key = append(t.fold.key[:0], a.DedupKey...)
-	leave := t.leave
-	if a.Revises != "" {
-		leave = t.leaveRevised
+// tell publishes an alert that belongs to no other unless its storm is held
+// back, and returns its id when it has left.
+func (t *turn) tell(app string, a alert.Alert) (id string, left bool) {
+	key, held, leaves := t.leaveOnce(app, a)
+	if !leaves {
+		return "", false
 	}
-	key, held, leaves := leave(app)
-	if leaves {
-		a.DedupKey = key
-		t.publish(app, a, held)
-	}
-	return leaves
+	a.DedupKey = key
+	return t.publish(app, a, held).ID, true
 }

@@ -1,11 +1,9 @@
 package regression
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 
-	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -65,41 +63,6 @@ func (m *metric) severe(v int64, b baseline) bool {
 	return 4*v >= 3*b.double
 }
 
-func (m *metric) alert(v int64, b baseline, app, page, url string) alert.Alert {
-	a := alert.Alert{
-		Severity: alert.Warning, Category: alert.Regression, Source: alert.SourcePerformance, URL: url,
-		Title: m.title(v, b, page),
-		Detail: fmt.Sprintf("%s %s, baseline %s (%s)", m.name, m.text(float64(v)), m.text(float64(b.double)/2),
-			count(b.loads, "load")),
-		Context: map[string]any{
-			"metric": m.key, "page": page, "value": m.value(v), "baseline": m.value(b.double) / 2, "loads": b.loads,
-		},
-		DedupKey: "regression:" + app + ":" + page + ":" + m.key,
-	}
-	if m.severe(v, b) {
-		a.Severity = alert.Error
-	}
-	return a
-}
-
-// title tells by how much it is worse, rounded down: it never claims what the
-// rule didn't find.
-func (m *metric) title(v int64, b baseline, page string) string {
-	worse := 2*v - b.double
-	by := ""
-	switch {
-	case m.scale == shift:
-		by = " by " + m.text(float64(worse/2))
-	case b.double > 0:
-		by = fmt.Sprintf(" %d%%", 100*worse/b.double)
-	}
-	on := ""
-	if page != "" {
-		on = " on " + page
-	}
-	return m.name + " regressed" + by + on
-}
-
 // text shows a number of units with at most one decimal of a millisecond, or
 // four of CLS.
 func (m *metric) text(units float64) string {
@@ -109,11 +72,4 @@ func (m *metric) text(units float64) string {
 	}
 	rounded := math.Round(units/float64(m.scale)*decimals) / decimals
 	return strconv.FormatFloat(rounded, 'f', -1, 64) + m.unit
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return strconv.Itoa(n) + " " + what + "s"
 }

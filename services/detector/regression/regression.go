@@ -4,7 +4,8 @@
 // the first load on. A load is over it when a timing is more than 20% and at
 // least 50 ms worse, or CLS more than 0.1; from 5 loads on it must also lie
 // outside the median + 3 MAD, so that a page that always varies is left alone.
-// A load is compared first and joins the baseline then.
+// A load is compared first and joins the baseline then. The next load that is
+// not over ends what was found, also when the baseline has come up to it.
 //
 // A page is a URL's path template. The package knows no clock and nothing of
 // how often it says the same.
@@ -13,15 +14,16 @@ package regression
 import (
 	"iter"
 
+	"github.com/tocsin-bus/tocsin/services/detector/finding"
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/services/detector/template"
-	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
 // MaxPages is how many pages of one app have baselines. Past it, the page that
-// was not loaded for the longest is forgotten.
+// was not loaded for the longest is forgotten, with what is open on it: one
+// finding a metric at most, which then never ends.
 const MaxPages = 2000
 
 // Pages holds the baselines of one app.
@@ -49,11 +51,12 @@ func (p *Pages) Evicted() uint64 { return p.evicted }
 func (p *Pages) Size() int { return p.size }
 
 // Load compares one page load with the baselines of its page, then adds it to
-// them. There is an alert for each metric that is over, in the order of the
-// metrics; usually none.
-func (p *Pages) Load(app, url string, vitals *telemetry.Vitals) []alert.Alert {
+// them. There is a finding for each metric that is over and, behind those, the
+// end of each that was and is no more; both in the order of the metrics, and
+// usually none.
+func (p *Pages) Load(app, url string, vitals *telemetry.Vitals) []finding.Finding {
 	p.scratch = template.AppendPage(p.scratch[:0], url)
-	var alerts []alert.Alert
+	var found, ended []finding.Finding
 	var windows *page
 	for i := range metrics {
 		m := &metrics[i]
@@ -68,13 +71,19 @@ func (p *Pages) Load(app, url string, vitals *telemetry.Vitals) []alert.Alert {
 			windows[i] = &window{}
 			p.size += windowSize
 		}
-		units := m.units(*value)
-		if b := windows[i].baseline(); m.over(units, b) {
-			alerts = append(alerts, m.alert(units, b, app, string(p.scratch), url))
+		w, units := windows[i], m.units(*value)
+		b := w.baseline()
+		if over, open := m.over(units, b), w.open.ID(); over || open != "" {
+			l := load{metric: m, units: units, baseline: b, app: app, page: string(p.scratch), url: url}
+			if over {
+				found = append(found, finding.New(l.alert(), &w.open))
+			} else {
+				ended = append(ended, finding.New(l.resolution(open), &w.open))
+			}
 		}
-		windows[i].add(units)
+		w.add(units)
 	}
-	return alerts
+	return append(found, ended...)
 }
 
 // page finds or makes the windows of the page in scratch.
@@ -87,7 +96,7 @@ func (p *Pages) page() *page {
 
 // About what a window and a page take, in bytes.
 const (
-	windowSize = 8*Loads + 16
+	windowSize = 8*Loads + 16 + finding.Size
 	pageSize   = 8*len(metrics) + 128
 )
 

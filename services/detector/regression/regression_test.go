@@ -1,9 +1,11 @@
 package regression_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -19,6 +21,14 @@ const cart = "http://localhost:3000/cart"
 
 func lcp(v float64) *telemetry.Vitals { return &telemetry.Vitals{LCP: &v} }
 func cls(v float64) *telemetry.Vitals { return &telemetry.Vitals{CLS: &v} }
+
+// load is what the alerts of a load say when none of them leaves.
+func load(pages *regression.Pages, app, url string, vitals *telemetry.Vitals) (alerts []alert.Alert) {
+	for _, f := range pages.Load(app, url, vitals) {
+		alerts = append(alerts, f.Alert)
+	}
+	return alerts
+}
 
 func times(n int, v float64) []float64 { return slices.Repeat([]float64{v}, n) }
 
@@ -68,7 +78,7 @@ func TestLoad(t *testing.T) {
 				pages.Load("web", cart, tt.vital(v))
 			}
 			got := none
-			if alerts := pages.Load("web", cart, tt.vital(tt.load)); len(alerts) > 0 {
+			if alerts := load(pages, "web", cart, tt.vital(tt.load)); len(alerts) > 0 {
 				got = alerts[0].Severity
 			}
 			if got != tt.want {
@@ -98,7 +108,7 @@ func TestAlert(t *testing.T) {
 			for range tt.loads {
 				pages.Load("web", tt.url, tt.history)
 			}
-			alerts := pages.Load("web", tt.url, tt.load)
+			alerts := load(pages, "web", tt.url, tt.load)
 			if len(alerts) != 1 {
 				t.Fatalf("%d alerts", len(alerts))
 			}
@@ -110,6 +120,69 @@ func TestAlert(t *testing.T) {
 				t.Errorf("got %+v", a)
 			}
 		})
+	}
+}
+
+// Each row is loads of one page in milliseconds; those in brackets raise an
+// alert that is held back. want is which load each resolves the alert of, by its
+// place.
+func TestEnds(t *testing.T) {
+	for _, tt := range []struct{ name, loads, want string }{
+		{"the next load that is no regression", "1000 2000 1000", "- - 1"},
+		{"once", "1000 2000 1000 1000", "- - 1 -"},
+		{"the newest alert", "1000 2000 2000 1000", "- - - 2"},
+		{"the baseline came up to it", "1000 2000 2000 2000", "- - - 2"},
+		{"again", "1000 1000 2000 1000 2000 1000", "- - - 2 - 4"},
+		{"what was held back is not known", "1000 (2000) 1000", "- - -"},
+		{"an end that was held back is the next one's", "1000 2000 (1000) 1000 1000", "- - 1 1 -"},
+		{"of which the newest that was told", "1000 1000 2000 (2000) 1000", "- - - - 2"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pages := regression.New()
+			var got []string
+			for i, text := range strings.Fields(tt.loads) {
+				ms, err := strconv.ParseFloat(strings.Trim(text, "()"), 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resolves := "-"
+				for _, f := range pages.Load("web", cart, lcp(ms)) {
+					resolves = cmp.Or(f.Alert.Resolves, resolves)
+					if !strings.HasPrefix(text, "(") {
+						f.Told(strconv.Itoa(i))
+					}
+				}
+				got = append(got, resolves)
+				pages = restored(t, pages)
+			}
+			if got := strings.Join(got, " "); got != tt.want {
+				t.Errorf("%s\n got %s\nwant %s", tt.loads, got, tt.want)
+			}
+		})
+	}
+}
+
+// What began with a load comes before what ended with it.
+func TestResolution(t *testing.T) {
+	pages := regression.New()
+	both := func(fcp, lcp float64) (got []alert.Alert) {
+		for i, f := range pages.Load("web", cart, &telemetry.Vitals{FCP: &fcp, LCP: &lcp}) {
+			f.Told(fmt.Sprint("id", i))
+			got = append(got, f.Alert)
+		}
+		return got
+	}
+	both(1000, 1000)
+	begin := both(2000, 1000)
+	got := both(1000, 2000)
+	if len(begin) != 1 || len(got) != 2 || got[0].Resolves != "" || got[0].Title != "LCP regressed 100% on /cart" {
+		t.Fatalf("%+v", got)
+	}
+	end := got[1]
+	if end.Title != "Resolved: FCP regressed on /cart" || end.Detail != "FCP 1000 ms, baseline 1500 ms (2 loads)" || end.Resolves != "id0" ||
+		end.Severity != alert.Info || end.DedupKey != begin[0].DedupKey || end.Category != alert.Regression ||
+		end.Source != alert.SourcePerformance || end.URL != cart {
+		t.Errorf("%+v", end)
 	}
 }
 
@@ -136,7 +209,7 @@ func TestTitleNeverClaimsMore(t *testing.T) {
 		for _, v := range tt.history {
 			pages.Load("web", cart, tt.vital(v))
 		}
-		alerts := pages.Load("web", cart, tt.vital(tt.load))
+		alerts := load(pages, "web", cart, tt.vital(tt.load))
 		if len(alerts) != 1 || alerts[0].Title != tt.want {
 			t.Errorf("%v after %v: %+v, want %s", tt.load, tt.history, alerts, tt.want)
 		}
@@ -144,16 +217,16 @@ func TestTitleNeverClaimsMore(t *testing.T) {
 }
 
 func TestEveryMetricOfALoad(t *testing.T) {
-	load := func(v float64) *telemetry.Vitals {
+	vitals := func(v float64) *telemetry.Vitals {
 		c := v / 1000
 		return &telemetry.Vitals{FCP: &v, LCP: &v, INP: &v, TTFB: &v, Load: &v, CLS: &c}
 	}
 	pages := regression.New()
-	if alerts := pages.Load("web", cart, load(100)); len(alerts) > 0 {
+	if alerts := load(pages, "web", cart, vitals(100)); len(alerts) > 0 {
 		t.Fatalf("first load: %v", alerts)
 	}
 	var got []string
-	for _, a := range pages.Load("web", cart, load(400)) {
+	for _, a := range load(pages, "web", cart, vitals(400)) {
 		got = append(got, strings.TrimPrefix(a.DedupKey, "regression:web:/cart:"))
 	}
 	want := []string{"fcp_ms", "lcp_ms", "inp_ms", "ttfb_ms", "load_ms", "cls"}
@@ -169,7 +242,7 @@ func TestEveryMetricOfALoad(t *testing.T) {
 func TestPagesAreApartAndBounded(t *testing.T) {
 	pages := regression.New()
 	pages.Load("web", "/a", lcp(100))
-	if alerts := pages.Load("web", "/b", lcp(500)); len(alerts) > 0 {
+	if alerts := load(pages, "web", "/b", lcp(500)); len(alerts) > 0 {
 		t.Error("a page was compared with another")
 	}
 	for i := range regression.MaxPages {
@@ -178,7 +251,7 @@ func TestPagesAreApartAndBounded(t *testing.T) {
 	if pages.Len() != regression.MaxPages || pages.Evicted() != 2 {
 		t.Errorf("%d pages, %d evicted", pages.Len(), pages.Evicted())
 	}
-	if alerts := pages.Load("web", "/b", lcp(5000)); len(alerts) > 0 {
+	if alerts := load(pages, "web", "/b", lcp(5000)); len(alerts) > 0 {
 		t.Error("a forgotten page still had a baseline")
 	}
 }
@@ -191,7 +264,7 @@ func TestAgainstModel(t *testing.T) {
 		var history []float64
 		for range rapid.IntRange(1, 50).Draw(t, "loads") {
 			v := float64(rapid.IntRange(1, 60).Draw(t, "value") * 16)
-			got := len(pages.Load("web", cart, lcp(v))) > 0
+			got := len(load(pages, "web", cart, lcp(v))) > 0
 			if want := modelOver(history, v); got != want {
 				t.Fatalf("load %v after %v: got %v", v, history, got)
 			}
@@ -248,10 +321,10 @@ func TestRestoreKeepsTheOrderOfUse(t *testing.T) {
 	pages.Load("web", "/page0", cls(0.1))
 	pages = restored(t, pages)
 	pages.Load("web", "/new", lcp(100))
-	if alerts := pages.Load("web", "/page0", lcp(900)); len(alerts) != 1 {
+	if alerts := load(pages, "web", "/page0", lcp(900)); len(alerts) != 1 {
 		t.Error("the page used last was forgotten")
 	}
-	if alerts := pages.Load("web", "/page1", lcp(900)); len(alerts) != 0 {
+	if alerts := load(pages, "web", "/page1", lcp(900)); len(alerts) != 0 {
 		t.Error("the page used least recently was kept")
 	}
 }

@@ -3,6 +3,7 @@ package regression
 import (
 	"slices"
 
+	"github.com/tocsin-bus/tocsin/services/detector/finding"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 )
 
@@ -18,6 +19,7 @@ type window struct {
 	values [Loads]int64
 	n      int // how many are there
 	next   int // where the next goes: the oldest, once the window is full
+	open   finding.Open
 }
 
 func (w *window) add(v int64) {
@@ -61,7 +63,8 @@ func double(sorted []int64) int64 {
 	return sorted[middle-1] + sorted[middle]
 }
 
-// save writes the loads, the oldest first, and none for a metric never seen.
+// save writes the loads, the oldest first, and what is open; none for a metric
+// never seen.
 func (w *window) save(to *snapshot.Writer) {
 	if w == nil {
 		to.Len(0)
@@ -71,6 +74,7 @@ func (w *window) save(to *snapshot.Writer) {
 	for i := range w.n {
 		to.Int(w.values[(w.next-w.n+i+Loads)%Loads])
 	}
+	w.open.Save(to)
 }
 
 func restoreWindow(r *snapshot.Reader) *window {
@@ -86,5 +90,6 @@ func restoreWindow(r *snapshot.Reader) *window {
 		}
 		w.add(v)
 	}
+	w.open = finding.Restore(r)
 	return w
 }

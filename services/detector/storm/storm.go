@@ -1,6 +1,7 @@
 // Package storm bounds how often the detector says the same: of one key at
 // most 10 alerts leave in 10 seconds. Those held back are added to the count
-// of the next that leaves, but for revisions: they tell nothing twice.
+// of the next that leaves, but for those that are no finding of their own, such as
+// revisions: they tell nothing twice.
 //
 // It knows no clock and nothing of alerts but their keys. A time before the last
 // one of a key means that a clock was set back, and its window starts anew.
@@ -60,10 +61,10 @@ func (l *Limiter) Offer(key []byte, now time.Time) (held int, leaves bool) {
 	return held, true
 }
 
-// OfferRevision is Offer for an alert that takes the place of an earlier one:
-// it counts towards the bound, but held back it is in no count, and it tells
-// none.
-func (l *Limiter) OfferRevision(key []byte, now time.Time) (leaves bool) {
+// OfferUncounted is Offer for an alert that is no finding of its own, as one that
+// takes the place of an earlier one or says that it is over: it counts towards
+// the bound, but held back it is in no count, and it tells none.
+func (l *Limiter) OfferUncounted(key []byte, now time.Time) (leaves bool) {
 	return l.passage(key).leave(now.UnixMilli())
 }
 

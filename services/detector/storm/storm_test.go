@@ -47,10 +47,10 @@ func TestOffer(t *testing.T) {
 }
 
 // A revision has its place among the 10, and neither raises nor takes a count.
-func TestOfferRevision(t *testing.T) {
+func TestOfferUncounted(t *testing.T) {
 	l := storm.New()
 	for i := range 12 {
-		if leaves := l.OfferRevision([]byte("a"), at(i)); leaves != (i < 10) {
+		if leaves := l.OfferUncounted([]byte("a"), at(i)); leaves != (i < 10) {
 			t.Errorf("revision %d: %v", i, leaves)
 		}
 	}
@@ -58,7 +58,7 @@ func TestOfferRevision(t *testing.T) {
 		t.Error("revisions take no place")
 	}
 	l = restored(t, l)
-	if !l.OfferRevision([]byte("a"), at(10_000)) {
+	if !l.OfferUncounted([]byte("a"), at(10_000)) {
 		t.Error("the first has left the window")
 	}
 	if held, leaves := l.Offer([]byte("a"), at(10_001)); held != 1 || !leaves {

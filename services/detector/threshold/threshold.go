@@ -2,8 +2,9 @@
 // breakers changes state.
 //
 // Memory is soft from 75% of its limit on and hard from 90%. A circuit starts
-// closed. Every change is an alert whose key names the new state. The package
-// needs no clock.
+// closed. Every change is an alert whose key names the new state. The one that
+// tells of normal or closed again resolves the worst that was told since, of
+// equally bad ones the newest. The package needs no clock.
 package threshold
 
 import (
@@ -11,6 +12,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/tocsin-bus/tocsin/services/detector/finding"
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -18,7 +20,8 @@ import (
 )
 
 // MaxCircuits is how many circuits of one app are known. Past it, the one not
-// heard of for the longest is forgotten, and counts as closed again.
+// heard of for the longest is forgotten, and counts as closed again; what was
+// open then never ends.
 const MaxCircuits = 200
 
 // maxName is the longest name of a circuit that is told from a longer one, in
@@ -27,14 +30,32 @@ const maxName = 512
 
 // States holds the state of one app's memory and circuits.
 type States struct {
-	memory   int // an index of memoryStates
-	circuits *lru.Map[string, int]
+	memory   current // of memoryStates
+	circuits *lru.Map[string, current]
 	size     int
 	evicted  uint64
 }
 
+// current is an index of a table of states, and the alert that is not over.
+type current struct {
+	state int
+	open  finding.Open
+}
+
+// change makes the alert of a change to a state a finding.
+func (c *current) change(to int, a alert.Alert) finding.Finding {
+	c.state = to
+	switch {
+	case to == 0:
+		a.Resolves = c.open.ID()
+	case c.open.Worse(a.Severity):
+		return finding.New(a, nil)
+	}
+	return finding.New(a, &c.open)
+}
+
 // New returns an app whose memory is normal and whose circuits are closed.
-func New() *States { return &States{circuits: lru.New[string, int](MaxCircuits)} }
+func New() *States { return &States{circuits: lru.New[string, current](MaxCircuits)} }
 
 // Evicted is how many circuits were forgotten for want of room since New, Size
 // about how many bytes are held.
@@ -63,21 +84,20 @@ var (
 	}
 )
 
-// Memory takes a reading. There is an alert when the state has changed.
-func (s *States) Memory(app string, m *telemetry.Memory) (alert.Alert, bool) {
-	before, now := memoryStates[s.memory], 0
+// Memory takes a reading. There is a finding when the state has changed.
+func (s *States) Memory(app string, m *telemetry.Memory) (finding.Finding, bool) {
+	before, now := memoryStates[s.memory.state], 0
 	switch {
 	case m.UsedBytes*10 >= m.LimitBytes*9:
 		now = 2
 	case m.UsedBytes*4 >= m.LimitBytes*3:
 		now = 1
 	}
-	if now == s.memory {
-		return alert.Alert{}, false
+	if now == s.memory.state {
+		return finding.Finding{}, false
 	}
-	s.memory = now
 	is := memoryStates[now]
-	return alert.Alert{
+	return s.memory.change(now, alert.Alert{
 		Severity: is.severity, Category: alert.Threshold, Source: alert.SourceMemory, Title: is.title,
 		Detail: fmt.Sprintf("%s of %s used (%s%%), was %s",
 			size(m.UsedBytes), size(m.LimitBytes), tenths(1000*m.UsedBytes/m.LimitBytes), before.name),
@@ -85,7 +105,7 @@ func (s *States) Memory(app string, m *telemetry.Memory) (alert.Alert, bool) {
 			"state": is.name, "before": before.name, "used_bytes": m.UsedBytes, "limit_bytes": m.LimitBytes,
 		},
 		DedupKey: "threshold:" + app + ":memory:" + is.name,
-	}, true
+	}), true
 }
 
 // size shows a number of bytes in the largest unit of which it is at least one.
@@ -104,9 +124,9 @@ func tenths(n float64) string {
 	return strconv.FormatFloat(math.Floor(n)/10, 'f', -1, 64)
 }
 
-// Circuit takes the state of a circuit. There is an alert when it has changed.
+// Circuit takes the state of a circuit. There is a finding when it has changed.
 // A state that is none of the contract's is ignored.
-func (s *States) Circuit(app string, c *telemetry.Circuit) (alert.Alert, bool) {
+func (s *States) Circuit(app string, c *telemetry.Circuit) (finding.Finding, bool) {
 	now := -1
 	for i, known := range circuitStates {
 		if known.name == c.State {
@@ -114,18 +134,17 @@ func (s *States) Circuit(app string, c *telemetry.Circuit) (alert.Alert, bool) {
 		}
 	}
 	if now < 0 {
-		return alert.Alert{}, false
+		return finding.Finding{}, false
 	}
 	name := c.Name[:min(len(c.Name), maxName)]
 	last := s.circuits.Get(name)
 	if last == nil {
-		last = s.add(name, 0)
+		last = s.add(name, current{})
 	}
-	if *last == now {
-		return alert.Alert{}, false
+	if last.state == now {
+		return finding.Finding{}, false
 	}
-	before, is := circuitStates[*last], circuitStates[now]
-	*last = now
+	before, is := circuitStates[last.state], circuitStates[now]
 	a := alert.Alert{
 		Severity: is.severity, Category: alert.Threshold, Source: alert.SourceCircuit,
 		Title:    "Circuit " + name + " " + is.title,
@@ -137,11 +156,11 @@ func (s *States) Circuit(app string, c *telemetry.Circuit) (alert.Alert, bool) {
 		a.Detail += ": " + c.Reason
 		a.Context["reason"] = c.Reason
 	}
-	return a, true
+	return last.change(now, a), true
 }
 
-func (s *States) add(name string, state int) *int {
-	stored, gone := s.circuits.Add(name, state)
+func (s *States) add(name string, now current) *current {
+	stored, gone := s.circuits.Add(name, now)
 	s.size += len(name) + circuitSize
 	if gone != nil {
 		s.size -= len(gone.Key) + circuitSize
@@ -151,25 +170,35 @@ func (s *States) add(name string, state int) *int {
 }
 
 // circuitSize is about what a circuit takes beside its name, in bytes.
-const circuitSize = 96
+const circuitSize = 96 + finding.Size
 
 // Save writes the states.
 func (s *States) Save(w *snapshot.Writer) {
-	w.Len(s.memory)
+	s.memory.save(w)
 	w.Len(s.circuits.Len())
-	for name, state := range s.circuits.All() {
+	for name, now := range s.circuits.All() {
 		w.String(name)
-		w.Len(*state)
+		now.save(w)
 	}
+}
+
+func (c *current) save(w *snapshot.Writer) {
+	w.Len(c.state)
+	c.open.Save(w)
+}
+
+// restoreCurrent reads what save wrote, of a table of that many states.
+func restoreCurrent(states int, r *snapshot.Reader) current {
+	return current{state: r.UpTo(states - 1), open: finding.Restore(r)}
 }
 
 // Restore reads what Save wrote. Errors are in r.
 func Restore(r *snapshot.Reader) *States {
 	s := New()
-	s.memory = r.UpTo(len(memoryStates) - 1)
+	s.memory = restoreCurrent(len(memoryStates), r)
 	for range r.Len(MaxCircuits) {
 		name := r.String(maxName)
-		s.add(name, r.UpTo(len(circuitStates)-1))
+		s.add(name, restoreCurrent(len(circuitStates), r))
 	}
 	return s
 }

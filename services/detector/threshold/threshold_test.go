@@ -2,6 +2,7 @@ package threshold_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
@@ -10,30 +11,36 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
+// Every alert leaves, the i-th under the id i; ends is which one it resolves.
 func TestMemory(t *testing.T) {
 	steps := []struct {
 		used     float64 // of 1000
 		severity alert.Severity
 		key      string
+		ends     string
 	}{
-		{500, "", ""},
-		{749.9, "", ""},
-		{750, alert.Warning, "threshold:web:memory:soft"},
-		{899.9, "", ""},
-		{900, alert.Error, "threshold:web:memory:hard"},
-		{1200, "", ""},
-		{800, alert.Warning, "threshold:web:memory:soft"},
-		{700, alert.Info, "threshold:web:memory:normal"},
-		{0, "", ""},
-		{950, alert.Error, "threshold:web:memory:hard"},
-		{0, alert.Info, "threshold:web:memory:normal"},
+		{500, "", "", ""},
+		{749.9, "", "", ""},
+		{750, alert.Warning, "threshold:web:memory:soft", ""},
+		{899.9, "", "", ""},
+		{900, alert.Error, "threshold:web:memory:hard", ""},
+		{1200, "", "", ""},
+		{800, alert.Warning, "threshold:web:memory:soft", ""},
+		{700, alert.Info, "threshold:web:memory:normal", "4"},
+		{0, "", "", ""},
+		{950, alert.Error, "threshold:web:memory:hard", ""},
+		{0, alert.Info, "threshold:web:memory:normal", "9"},
+		{760, alert.Warning, "threshold:web:memory:soft", ""},
+		{0, alert.Info, "threshold:web:memory:normal", "11"},
 	}
 	states := threshold.New()
 	for i, s := range steps {
-		a, changed := states.Memory("web", &telemetry.Memory{UsedBytes: s.used, LimitBytes: 1000})
-		if a.Severity != s.severity || a.DedupKey != s.key || changed != (s.key != "") {
-			t.Errorf("step %d, %v of 1000: %q %q", i, s.used, a.Severity, a.DedupKey)
+		f, changed := states.Memory("web", &telemetry.Memory{UsedBytes: s.used, LimitBytes: 1000})
+		a := f.Alert
+		if a.Severity != s.severity || a.DedupKey != s.key || changed != (s.key != "") || a.Resolves != s.ends {
+			t.Errorf("step %d, %v of 1000: %q %q resolves %q", i, s.used, a.Severity, a.DedupKey, a.Resolves)
 		}
+		f.Told(strconv.Itoa(i))
 		states = restored(t, states)
 	}
 }
@@ -43,32 +50,64 @@ func TestCircuit(t *testing.T) {
 		name, state, reason string
 		severity            alert.Severity
 		title, detail, key  string
+		ends                string
 	}{
-		{"db", "closed", "", "", "", "", ""},
-		{"db", "open", "5 failures", alert.Error, "Circuit db is open", "was closed: 5 failures", "threshold:web:circuit:db:open"},
-		{"db", "open", "", "", "", "", ""},
-		{"db", "ajar", "", "", "", "", ""},
-		{"db", "half_open", "", alert.Warning, "Circuit db is half open", "was open", "threshold:web:circuit:db:half_open"},
-		{"mail", "half_open", "", alert.Warning, "Circuit mail is half open", "was closed", "threshold:web:circuit:mail:half_open"},
-		{"db", "closed", "", alert.Info, "Circuit db is closed again", "was half_open", "threshold:web:circuit:db:closed"},
+		{"db", "closed", "", "", "", "", "", ""},
+		{"db", "open", "5 failures", alert.Error, "Circuit db is open", "was closed: 5 failures", "threshold:web:circuit:db:open", ""},
+		{"db", "open", "", "", "", "", "", ""},
+		{"db", "ajar", "", "", "", "", "", ""},
+		{"db", "half_open", "", alert.Warning, "Circuit db is half open", "was open", "threshold:web:circuit:db:half_open", ""},
+		{"mail", "half_open", "", alert.Warning, "Circuit mail is half open", "was closed", "threshold:web:circuit:mail:half_open", ""},
+		{"db", "open", "", alert.Error, "Circuit db is open", "was half_open", "threshold:web:circuit:db:open", ""},
+		{"db", "closed", "", alert.Info, "Circuit db is closed again", "was open", "threshold:web:circuit:db:closed", "6"},
+		{"mail", "closed", "", alert.Info, "Circuit mail is closed again", "was half_open", "threshold:web:circuit:mail:closed", "5"},
 	}
 	states := threshold.New()
 	for i, s := range steps {
-		a, changed := states.Circuit("web", &telemetry.Circuit{Name: s.name, State: s.state, Reason: s.reason})
-		if a.Severity != s.severity || a.Title != s.title || a.Detail != s.detail || a.DedupKey != s.key || changed != (s.key != "") {
-			t.Errorf("step %d: %q %q %q %q", i, a.Severity, a.Title, a.Detail, a.DedupKey)
+		f, changed := states.Circuit("web", &telemetry.Circuit{Name: s.name, State: s.state, Reason: s.reason})
+		a := f.Alert
+		if a.Severity != s.severity || a.Title != s.title || a.Detail != s.detail || a.DedupKey != s.key || changed != (s.key != "") || a.Resolves != s.ends {
+			t.Errorf("step %d: %q %q %q %q resolves %q", i, a.Severity, a.Title, a.Detail, a.DedupKey, a.Resolves)
 		}
+		f.Told(strconv.Itoa(i))
 		states = restored(t, states)
 	}
 }
 
+// What was held back is never said to be over, and the end that was held back is
+// the next one's.
+func TestOnlyWhatWasToldEnds(t *testing.T) {
+	states := threshold.New()
+	take := func(used float64, id string) string {
+		f, _ := states.Memory("web", &telemetry.Memory{UsedBytes: used, LimitBytes: 1000})
+		if id != "" {
+			f.Told(id)
+		}
+		return f.Alert.Resolves
+	}
+	take(950, "")
+	if ends := take(0, "a"); ends != "" {
+		t.Errorf("resolves %q, which nobody was told of", ends)
+	}
+	take(950, "b")
+	if ends := take(0, ""); ends != "b" {
+		t.Errorf("resolves %q, want b", ends)
+	}
+	take(800, "c")
+	if ends := take(0, "d"); ends != "b" {
+		t.Errorf("resolves %q, want b: its end was held back", ends)
+	}
+}
+
 func TestAlert(t *testing.T) {
-	a, _ := threshold.New().Memory("web", &telemetry.Memory{UsedBytes: 800 << 20, LimitBytes: 1000 << 20})
+	f, _ := threshold.New().Memory("web", &telemetry.Memory{UsedBytes: 800 << 20, LimitBytes: 1000 << 20})
+	a := f.Alert
 	if a.Title != "Memory reached 75% of its limit" || a.Detail != "800 MiB of 1000 MiB used (80%), was normal" ||
 		a.Category != alert.Threshold || a.Source != alert.SourceMemory || a.Context["state"] != "soft" {
 		t.Errorf("got %+v", a)
 	}
-	a, _ = threshold.New().Circuit("web", &telemetry.Circuit{Name: "db", State: "open"})
+	f, _ = threshold.New().Circuit("web", &telemetry.Circuit{Name: "db", State: "open"})
+	a = f.Alert
 	if a.Category != alert.Threshold || a.Source != alert.SourceCircuit || a.Context["circuit"] != "db" {
 		t.Errorf("got %+v", a)
 	}
@@ -89,7 +128,8 @@ func TestMemoryDetail(t *testing.T) {
 		{1.9 * gib, 2 * gib, "Memory reached 90% of its limit", "1.9 GiB of 2 GiB used (95%), was normal"},
 		{4096 * gib, 4000 * gib, "Memory reached 90% of its limit", "4096 GiB of 4000 GiB used (102.4%), was normal"},
 	} {
-		a, _ := threshold.New().Memory("web", &telemetry.Memory{UsedBytes: tt.used, LimitBytes: tt.limit})
+		f, _ := threshold.New().Memory("web", &telemetry.Memory{UsedBytes: tt.used, LimitBytes: tt.limit})
+		a := f.Alert
 		if a.Title != tt.title || a.Detail != tt.detail {
 			t.Errorf("%v of %v: %q, %q", tt.used, tt.limit, a.Title, a.Detail)
 		}

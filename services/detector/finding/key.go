@@ -1,0 +1,26 @@
+package finding
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"unicode/utf8"
+)
+
+// MaxKey bounds a dedup key, in bytes.
+const MaxKey = 400
+
+// Bounded makes a dedup key that is too long shorter, in place, and keeps it
+// apart from others that begin alike. What it returns stays as it is when it is
+// bounded again.
+func Bounded(key []byte) []byte {
+	if len(key) <= MaxKey {
+		return key
+	}
+	sum := sha256.Sum256(key)
+	const hash = 8
+	end := MaxKey - 1 - 2*hash
+	for end > 0 && !utf8.RuneStart(key[end]) {
+		end--
+	}
+	return hex.AppendEncode(append(key[:end], '~'), sum[:hash])
+}

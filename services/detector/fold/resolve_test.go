@@ -1,0 +1,284 @@
+package fold_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/fold"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/query"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+func errorsLogged(n int) fold.Message {
+	return events(slices.Repeat([]telemetry.Event{logged(telemetry.LevelError, "boom")}, n)...)
+}
+
+func memory(used float64) fold.Message {
+	return events(telemetry.Event{Kind: telemetry.KindMemory, App: "web", Memory: &telemetry.Memory{UsedBytes: used, LimitBytes: 100}})
+}
+
+func built(status, commit string) fold.Message {
+	return fold.Message{CI: &ci.Result{Status: status, Source: ci.SourceCustom, Ref: "main", Commit: commit, Name: "build"}}
+}
+
+// of another app, which is nothing to tell.
+func elsewhere() fold.Message {
+	e := logged(telemetry.LevelInfo, "hello")
+	e.App = "shop"
+	return events(e)
+}
+
+type step struct {
+	at time.Duration
+	m  fold.Message
+}
+
+// ends lists what was told as "title", and an end as "title <- title of what it
+// ends".
+func (s *script) ends() (list []string) {
+	titles := map[string]string{}
+	for _, a := range s.alerts {
+		titles[a.ID] = a.Title
+		text := a.Title
+		if a.Resolves != "" {
+			text += " <- " + cmp.Or(titles[a.Resolves], "nothing")
+		}
+		list = append(list, text)
+	}
+	return list
+}
+
+var resolutions = []struct {
+	name  string
+	steps []step
+	want  []string
+}{
+	{"regression", []step{
+		{0, events(loaded("/cart", 1000))},
+		{time.Second, events(loaded("/cart", 2000))},
+		{2 * time.Second, events(loaded("/", 1000))},
+		{3 * time.Second, events(loaded("/cart", 1000))},
+		{4 * time.Second, events(loaded("/cart", 1000))},
+	}, []string{"LCP regressed 100% on /cart", "Resolved: LCP regressed on /cart <- LCP regressed 100% on /cart"}},
+
+	{"a spike, by whatever comes later", []step{
+		{0, errorsLogged(5)},
+		{9999 * time.Millisecond, elsewhere()},
+		{10 * time.Second, elsewhere()},
+		{11 * time.Second, elsewhere()},
+	}, []string{
+		"New error: boom", "Error spike in logs: more than 3x the rolling average",
+		"Resolved: Error spike in logs <- Error spike in logs: more than 3x the rolling average",
+	}},
+
+	{"a spike, by a message that can't be read", []step{{0, errorsLogged(5)}, {time.Minute, fold.Message{}}}, []string{
+		"New error: boom", "Error spike in logs: more than 3x the rolling average",
+		"Resolved: Error spike in logs <- Error spike in logs: more than 3x the rolling average",
+	}},
+
+	{"a spike ends before the next begins", []step{{0, errorsLogged(5)}, {2 * time.Minute, errorsLogged(6)}, {3 * time.Minute, elsewhere()}}, []string{
+		"New error: boom", "Error spike in logs: more than 3x the rolling average",
+		"Resolved: Error spike in logs <- Error spike in logs: more than 3x the rolling average",
+		"Error spike in logs: more than 3x the rolling average",
+		"Resolved: Error spike in logs <- Error spike in logs: more than 3x the rolling average",
+	}},
+
+	{"what noise hides now is over", []step{
+		{0, errorsLogged(5)},
+		{time.Second, fold.Message{Noise: &query.NoiseRequest{Action: query.NoiseAdd, Pattern: "boom", Kind: telemetry.KindLog}}},
+		{12 * time.Second, errorsLogged(5)},
+	}, []string{
+		"New error: boom", "Error spike in logs: more than 3x the rolling average",
+		"Resolved: Error spike in logs <- Error spike in logs: more than 3x the rolling average",
+	}},
+
+	{"memory", []step{{0, memory(80)}, {1, memory(95)}, {2, memory(80)}, {3, memory(10)}}, []string{
+		"Memory reached 75% of its limit", "Memory reached 90% of its limit", "Memory reached 75% of its limit",
+		"Memory is back to normal <- Memory reached 90% of its limit",
+	}},
+
+	{"CI", []step{{0, built("failure", "a")}, {1, built("failure", "a")}, {2, built("success", "b")}, {3, built("success", "b")}, {4, built("success", "c")}}, []string{
+		"CI failure: build on main", "CI failure: build on main", "CI success: build on main <- CI failure: build on main",
+		"CI success: build on main <- CI failure: build on main", "CI success: build on main",
+	}},
+
+	{"an alert of others", []step{{0, raised("firing", "1")}, {1, raised("resolved", "1")}}, []string{
+		"Alert firing: Down on shop", "Alert resolved: Down on shop <- Alert firing: Down on shop",
+	}},
+}
+
+// TestResolutions plays each timeline undisturbed, and with the state written
+// down and read back before every message.
+func TestResolutions(t *testing.T) {
+	for _, tt := range resolutions {
+		for _, restarts := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, restarts %v", tt.name, restarts), func(t *testing.T) {
+				s := newScript()
+				for _, step := range tt.steps {
+					if restarts {
+						s.restart(t, fold.Config{})
+					}
+					s.at(step.at, step.m)
+				}
+				if got := s.ends(); !slices.Equal(got, tt.want) {
+					t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
+				}
+				checkResolutions(t, s.alerts)
+			})
+		}
+	}
+}
+
+type fataler interface{ Fatalf(string, ...any) }
+
+func (s *script) restart(t fataler, cfg fold.Config) {
+	state, err := s.fold.Snapshot()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	s.fold = fold.New(cfg)
+	if err := s.fold.Restore(state); err != nil {
+		t.Fatalf("%v", err)
+	}
+}
+
+// checkResolutions: what is said to be over was told before and was not over
+// yet; and the end has the key, but for thresholds, and the app of the beginning.
+func checkResolutions(t fataler, alerts []alert.Alert) {
+	told, over := map[string]alert.Alert{}, map[string]bool{}
+	for _, a := range alerts {
+		told[a.ID] = a
+		if a.Resolves == "" {
+			continue
+		}
+		of, ok := told[a.Resolves]
+		if !ok || over[a.Resolves] && a.Revises == "" {
+			t.Fatalf("%q resolves %q, told: %v, over already: %v", a.Title, a.Resolves, ok, over[a.Resolves])
+		}
+		over[a.Resolves] = true
+		if a.Severity != alert.Info || a.App != of.App || a.Category != of.Category || a.Source != of.Source || a.CorrelationID != a.ID ||
+			a.Category != alert.Threshold && a.DedupKey != of.DedupKey {
+			t.Fatalf("the end %+v\nof %+v", a, of)
+		}
+	}
+}
+
+// TestResolutionInAStorm: a page that is slow and fast in turn is bounded, both
+// together; what was held back of its ends is in no count, and how it is in the
+// end is told all the same.
+func TestResolutionInAStorm(t *testing.T) {
+	s := newScript()
+	for i := range 5 {
+		s.at(0, events(loaded("/cart", 1000+float64(i))))
+	}
+	for i := range 40 {
+		s.at(time.Duration(i)*10*time.Millisecond, events(loaded("/cart", []float64{3000, 1000}[min(i%3, 1)])))
+	}
+	if len(s.alerts) != 10 {
+		t.Fatalf("%d alerts\n%s", len(s.alerts), s.titles())
+	}
+	for i, a := range s.alerts {
+		if a.Count != 0 || (a.Resolves != "") != (i%2 == 1) {
+			t.Errorf("%d: %+v", i, a)
+		}
+	}
+	s.at(20*time.Second, events(loaded("/cart", 9000)))
+	s.at(21*time.Second, events(loaded("/cart", 1000)))
+	if a := s.alerts; len(a) != 12 || a[10].Count < 2 || a[11].Resolves != a[10].ID || a[11].Count != 0 {
+		t.Errorf("%s", s.titles())
+	}
+	checkResolutions(t, s.alerts)
+}
+
+// TestResolutionIsNotCorrelated: neither the end of a regression nor that of a
+// spike belongs to what begins beside it.
+func TestResolutionIsNotCorrelated(t *testing.T) {
+	s := newScript()
+	s.at(0, events(loaded("/cart", 1000)))
+	s.at(time.Second, events(loaded("/cart", 2000)))
+	s.at(30*time.Second, events(loaded("/cart", 1000)))
+	s.at(31*time.Second, errorsLogged(5))
+	for _, a := range s.alerts {
+		if a.CorrelationID != a.ID {
+			t.Errorf("%s is correlated", a.Title)
+		}
+	}
+	if len(s.alerts) != 4 || len(alert.Digest(s.alerts)) != 4 {
+		t.Errorf("%s", s.titles())
+	}
+}
+
+// TestSpikesAreBounded: past the bound the oldest spike is watched no more, and
+// one whose app is forgotten neither.
+func TestSpikesAreBounded(t *testing.T) {
+	spike := func(s *script, app string) {
+		m := errorsLogged(5)
+		for i := range m.Events {
+			m.Events[i].App = app
+		}
+		s.at(0, m)
+	}
+	ended := func(s *script) (apps []string) {
+		s.alerts = nil
+		s.at(time.Minute, fold.Message{})
+		for _, a := range s.alerts {
+			apps = append(apps, a.App)
+		}
+		return apps
+	}
+	s := newScript()
+	for i := range 101 {
+		spike(s, fmt.Sprint("app", i))
+	}
+	s.restart(t, fold.Config{})
+	if apps := ended(s); len(apps) != 100 || apps[0] != "app1" || apps[99] != "app100" {
+		t.Errorf("%d ended: %v", len(apps), apps)
+	}
+	small := &script{fold: fold.New(fold.Config{MaxApps: 2})}
+	for i := range 3 {
+		spike(small, fmt.Sprint("app", i))
+	}
+	small.at(0, elsewhere())
+	if apps := ended(small); !slices.Equal(apps, []string{"app2"}) {
+		t.Errorf("ended: %v", apps)
+	}
+	for i := range 3 {
+		spike(s, fmt.Sprint("app", i))
+	}
+	state, err := s.fold.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.fold = fold.New(fold.Config{MaxApps: 2})
+	if err := s.fold.Restore(state); err != nil {
+		t.Errorf("with room for fewer apps: %v", err)
+	}
+}
+
+// BenchmarkApplyInSpikes is BenchmarkApply while all spikes that are watched go
+// on.
+func BenchmarkApplyInSpikes(b *testing.B) {
+	f := fold.New(fold.Config{})
+	seq := uint64(0)
+	for i := range 100 {
+		m := errorsLogged(5)
+		for j := range m.Events {
+			m.Events[j].App = fmt.Sprint("app", i)
+		}
+		seq++
+		m.Seq, m.Time = seq, start
+		f.Apply(m)
+	}
+	batch := slices.Repeat([]telemetry.Event{logged(telemetry.LevelInfo, "tick")}, 100)
+	b.ReportAllocs()
+	for b.Loop() {
+		seq++
+		f.Apply(fold.Message{Seq: seq, Time: start, Events: batch})
+	}
+}
