@@ -17,7 +17,7 @@ func (g *gateway) configure(ctx context.Context, data json.RawMessage) (answer, 
 	a := readArguments(data)
 	action := a.word("action", "", "streaming", "noise", "clear", "health")
 	switching := a.optional("streaming_action", "enable", "disable", "status")
-	config := readStream(a)
+	wish := readStream(a)
 	noise := readNoise(a)
 	if err := a.done(); err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func (g *gateway) configure(ctx context.Context, data json.RawMessage) (answer, 
 		if switching == "" {
 			return nil, errors.New("streaming_action must be one of enable, disable, status")
 		}
-		return g.switchStream(ctx, switching, config)
+		return g.switchStream(ctx, switching, wish)
 	case "noise":
 		if noise.Action == "" {
 			return nil, errors.New("noise_action must be one of list, add, remove, auto_detect")
@@ -46,20 +46,34 @@ func (g *gateway) configure(ctx context.Context, data json.RawMessage) (answer, 
 func (g *gateway) configureStreaming(ctx context.Context, data json.RawMessage) (answer, error) {
 	a := readArguments(data)
 	action := a.word("action", "", "enable", "disable", "status")
-	config := readStream(a)
+	wish := readStream(a)
 	if err := a.done(); err != nil {
 		return nil, err
 	}
-	return g.switchStream(ctx, action, config)
+	return g.switchStream(ctx, action, wish)
 }
 
-func readStream(a *arguments) stream.Config {
-	config := stream.DefaultConfig()
-	config.Events = a.words("events", config.Events, stream.Filters()...)
-	config.ThrottleSeconds = a.whole("throttle_seconds", config.ThrottleSeconds, stream.MinThrottleSeconds, stream.MaxThrottleSeconds)
-	config.URL = a.text("url_filter", maxText)
-	config.SeverityMin = alert.Severity(a.word("severity_min", string(config.SeverityMin), "info", "warning", "error"))
-	return config
+// wish is how a client wants to be told of alerts.
+type wish struct {
+	stream.Config
+	// via are the ways that were named; none means the usual ones.
+	via []way
+}
+
+func readStream(a *arguments) wish {
+	w := wish{Config: stream.DefaultConfig()}
+	w.Events = a.words("events", w.Events, stream.Filters()...)
+	w.ThrottleSeconds = a.whole("throttle_seconds", w.ThrottleSeconds, stream.MinThrottleSeconds, stream.MaxThrottleSeconds)
+	w.URL = a.text("url_filter", maxText)
+	w.SeverityMin = alert.Severity(a.word("severity_min", string(w.SeverityMin), "info", "warning", "error"))
+	allowed := make([]string, 0, len(ways()))
+	for _, known := range ways() {
+		allowed = append(allowed, string(known))
+	}
+	for _, name := range a.words("via", nil, allowed...) {
+		w.via = append(w.via, way(name))
+	}
+	return w
 }
 
 func readNoise(a *arguments) query.NoiseRequest {
@@ -73,37 +87,61 @@ func readNoise(a *arguments) query.NoiseRequest {
 }
 
 // switchStream enables, disables or describes the stream of notifications.
-func (g *gateway) switchStream(ctx context.Context, action string, config stream.Config) (answer, error) {
+func (g *gateway) switchStream(ctx context.Context, action string, w wish) (answer, error) {
+	peer := g.peer()
+	via, err := peer.choose(w.via)
 	if action == "enable" {
+		if err != nil {
+			return nil, err
+		}
 		g.settle(ctx) // what was raised before stays in the inbox and is no news for the stream
 	}
 	var reply any
-	err := g.session.do(g.life, func(s *session, _ time.Time) {
+	err = g.session.do(g.life, func(s *session, _ time.Time) {
 		switch action {
 		case "enable":
-			config.Enabled = true
-			s.stream.Enable(config)
+			w.Enabled = true
+			s.stream.Enable(w.Config)
+			s.ways = via
 			reply = struct {
 				Status string        `json:"status"`
 				Config stream.Config `json:"config"`
-			}{"enabled", s.stream.Config()}
+				told
+			}{"enabled", s.stream.Config(), s.told(peer, w.via != nil)}
 		case "disable":
 			reply = struct {
 				Status         string `json:"status"`
 				PendingCleared int    `json:"pending_cleared"`
 			}{"disabled", s.stream.Disable()}
 		default:
-			reply = s.describeStream()
+			reply = s.describeStream(peer)
 		}
 	})
 	return encoded(reply, err)
 }
 
-func (s *session) describeStream() streamReply {
+// told is what is said of the ways, where it isn't messages alone.
+type told struct {
+	Via  []way  `json:"via,omitzero"`
+	Note string `json:"note,omitempty"`
+}
+
+func (s *session) told(p peer, asked bool) told {
+	if plain(s.ways) && !asked {
+		return told{}
+	}
+	via := s.ways
+	if via == nil {
+		via = []way{} // [] on the wire: none works by itself
+	}
+	return told{via, p.note()}
+}
+
+func (s *session) describeStream(p peer) streamReply {
 	stats := s.stream.Stats()
 	return streamReply{
 		Config: s.stream.Config(), NotifyCount: stats.NotifyCount, Pending: stats.Pending,
-		Suppressed: stats.Suppressed, Dropped: stats.Dropped,
+		Suppressed: stats.Suppressed, Dropped: stats.Dropped, told: s.told(p, false),
 	}
 }
 
@@ -168,7 +206,7 @@ func (g *gateway) health(ctx context.Context) (answer, error) {
 	}
 	err := g.session.do(g.life, func(s *session, _ time.Time) {
 		h.Inbox = inboxHealth{Pending: s.inbox.Len(), Received: s.received, Evicted: s.inbox.Evicted()}
-		h.Streaming, h.NotificationsLost = s.describeStream(), s.lost
+		h.Streaming, h.NotificationsLost = s.describeStream(g.peer()), s.lost
 	})
 	return encoded(h, err)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/net/netutil"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/clients"
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
@@ -301,7 +302,7 @@ func (f *front) serveNew(to *reply, r *http.Request) {
 		return
 	}
 	id := rand.Text()
-	g := f.newGuest(clientOf(r), "over HTTP, session "+id, func() string { return id })
+	g := f.newGuest(clientOf(r), func(client string) string { return client + " over HTTP, session " + id }, func() string { return id })
 	g.starts = func(session *mcp.ServerSession) bool {
 		if !f.add(id, g) {
 			return false
@@ -335,13 +336,13 @@ func clientOf(r *http.Request) string {
 }
 
 // newGuest makes what a client over HTTP needs, and starts none of it yet.
-func (f *front) newGuest(client, over string, sessionID func() string) *guest {
+func (f *front) newGuest(client string, inbox func(string) string, sessionID func() string) *guest {
 	cfg := f.cfg
 	cfg.Client = client
 	g := &guest{named: client != ""}
 	g.gateway = newGateway(f.ctx, cfg, nil)
 	g.push = newPush(g.life)
-	g.out, g.over = g.push, over
+	g.out, g.inbox = g.push, inbox
 	g.reply = func(h http.Header) *reply {
 		to, _ := f.replies.Load(h.Get(headerReply))
 		found, _ := to.(*reply)
@@ -384,7 +385,7 @@ func (f *front) leave(key string, g *guest) {
 // who asks, and is a whole of its own.
 func (f *front) serveSessionless(to *reply, r *http.Request, body []byte) {
 	client := clientOf(r)
-	key := named(client)
+	key := clients.NamedInbox(client)
 	if client == "" {
 		key = introducedAs(body) + " over HTTP"
 	}
@@ -427,7 +428,7 @@ func (f *front) enter(client, key string) *guest {
 		if f.ended || len(f.guests) >= maxGuests {
 			return nil
 		}
-		g = f.newGuest(client, "over HTTP", nil)
+		g = f.newGuest(client, func(string) string { return key }, nil)
 		g.named = true // it may come back
 		g.begin()
 		f.guests[key] = g

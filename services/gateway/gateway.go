@@ -23,6 +23,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/clients"
 	"github.com/tocsin-bus/tocsin/services/gateway/notice"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/redact"
@@ -59,6 +60,8 @@ type Config struct {
 	Stdout  io.Writer
 	Version string
 	Logger  *slog.Logger
+	// Extend may add to each MCP server before it serves. It may be nil.
+	Extend func(*mcp.Server)
 }
 
 // ConnName is how gateways name their connections: the bus counts them by it.
@@ -92,8 +95,11 @@ type gateway struct {
 	greeting    *mcp.InitializeResult
 	// protocol is the version that was agreed on last.
 	protocol atomic.Pointer[string]
-	// over says how a client without a name is told from others of its kind.
-	over string
+	// about is what the client said of itself last.
+	about atomic.Pointer[peer]
+	// inbox is the key of the inbox of a client without a name of its own, by the
+	// name that it has in MCP.
+	inbox func(client string) string
 	// reply finds where the answer to a call goes, by the header of its HTTP
 	// request. It is nil where all goes to out.
 	reply func(http.Header) *reply
@@ -111,7 +117,8 @@ func newGateway(ctx context.Context, cfg Config, out outlet) *gateway {
 	closing := make(chan struct{})
 	g := &gateway{
 		cfg: cfg, life: life, stop: stop, out: out, mask: redact.New(), log: log, begun: time.Now(),
-		closing: closing, close: sync.OnceFunc(func() { close(closing) }), over: "in " + cfg.Dir,
+		closing: closing, close: sync.OnceFunc(func() { close(closing) }),
+		inbox: func(client string) string { return clients.Inbox(client, cfg.Dir) },
 	}
 	g.session = newSession(log)
 	g.link = newLink(cfg.Bus, func(a arrival) {
@@ -122,7 +129,7 @@ func newGateway(ctx context.Context, cfg Config, out outlet) *gateway {
 	}, g.mask, log)
 	g.saver = newSaver(g.link, log)
 	if cfg.Client != "" {
-		g.link.identify(named(cfg.Client))
+		g.link.identify(clients.NamedInbox(cfg.Client))
 	}
 	return g
 }
@@ -145,9 +152,6 @@ func (g *gateway) end() error {
 	return g.parts.Wait()
 }
 
-// named is the key of a client that was given a name.
-func named(client string) string { return "client " + client }
-
 // within waits for f, but not for ever: a client that stopped reading can hold
 // up a write to it, and the end of the process ends that too.
 func within(limit time.Duration, f func() error) error {
@@ -169,6 +173,9 @@ func (g *gateway) server(opts mcp.ServerOptions) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: name, Title: "Tocsin", Version: g.cfg.Version}, &opts)
 	g.register(s)
 	s.AddReceivingMiddleware(g.watch)
+	if g.cfg.Extend != nil {
+		g.cfg.Extend(s)
+	}
 	return s
 }
 

@@ -267,4 +267,5 @@ type streamReply struct {
 	Pending     int           `json:"pending"`
 	Suppressed  int           `json:"suppressed"`
 	Dropped     int           `json:"dropped"`
+	told
 }

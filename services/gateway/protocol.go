@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/channel"
 	"github.com/tocsin-bus/tocsin/services/gateway/stream"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
@@ -50,11 +51,20 @@ func (g *gateway) batches() bool {
 	return version != nil && *version < "2025-06-18"
 }
 
-// unasked says whether the protocol that was agreed on allows messages that
-// nobody asked for.
-func (g *gateway) unasked() bool {
-	version := g.protocol.Load()
-	return version == nil || *version < version20260728
+// peer is what is known of the client.
+func (g *gateway) peer() peer {
+	if about := g.about.Load(); about != nil {
+		return *about
+	}
+	return peer{unasked: true}
+}
+
+// meet notes what a client says of itself, in the version that was agreed on.
+func (g *gateway) meet(version string, client *mcp.Implementation, can *mcp.ClientCapabilities) {
+	about := peerOf(version, client, can)
+	g.about.Store(&about)
+	g.protocol.Store(&version)
+	g.link.identify(g.inbox(clientName(client))) // the first time counts
 }
 
 // watch sees what the client asks of the protocol itself: who it is, and which
@@ -75,7 +85,7 @@ func (g *gateway) watch(next mcp.MethodHandler) mcp.MethodHandler {
 			}
 			return result, g.session.do(g.life, func(s *session, _ time.Time) { s.stream.SetFloor(rank) })
 		default:
-			g.meet(r)
+			g.greet(r)
 			return next(ctx, method, r)
 		}
 	}
@@ -85,24 +95,14 @@ func (g *gateway) watch(next mcp.MethodHandler) mcp.MethodHandler {
 type introduced interface {
 	ProtocolVersion() string
 	ClientInfo() *mcp.Implementation
+	ClientCapabilities() *mcp.ClientCapabilities
 }
 
-// meet takes a client without initialize for who it says it is.
-func (g *gateway) meet(r mcp.Request) {
-	who, ok := r.(introduced)
-	if !ok || who.ProtocolVersion() < version20260728 {
-		return
+// greet takes a client without initialize for who it says it is.
+func (g *gateway) greet(r mcp.Request) {
+	if who, ok := r.(introduced); ok && who.ProtocolVersion() >= version20260728 {
+		g.meet(who.ProtocolVersion(), who.ClientInfo(), who.ClientCapabilities())
 	}
-	g.initialized.Do(func() {
-		version := who.ProtocolVersion()
-		g.protocol.Store(&version)
-		g.identify(who.ClientInfo())
-	})
-}
-
-// identify says who the client is, where that was not said by name.
-func (g *gateway) identify(client *mcp.Implementation) {
-	g.link.identify(clientName(client) + " " + g.over)
 }
 
 func clientName(client *mcp.Implementation) string {
@@ -123,11 +123,11 @@ func (g *gateway) initialize(ctx context.Context, method string, r mcp.Request, 
 		if result, err = next(ctx, method, r); err != nil {
 			return
 		}
-		g.greeting, _ = result.(*mcp.InitializeResult)
-		if g.greeting != nil {
-			g.protocol.Store(&g.greeting.ProtocolVersion)
+		if g.greeting, _ = result.(*mcp.InitializeResult); g.greeting == nil {
+			return
 		}
-		g.identify(params.ClientInfo)
+		g.meet(g.greeting.ProtocolVersion, params.ClientInfo, params.Capabilities)
+		g.offerChannel()
 		if session, ok := r.GetSession().(*mcp.ServerSession); ok && g.starts != nil && !g.starts(session) {
 			result, err = nil, errFull
 		}
@@ -143,10 +143,22 @@ func (g *gateway) initialize(ctx context.Context, method string, r mcp.Request, 
 	if slices.Contains(handshakes(), params.ProtocolVersion) {
 		again.ProtocolVersion = params.ProtocolVersion
 	}
-	g.protocol.Store(&again.ProtocolVersion)
+	g.meet(again.ProtocolVersion, params.ClientInfo, params.Capabilities)
 	return &again, g.session.do(g.life, func(s *session, _ time.Time) {
 		s.stream = stream.New()
 	})
+}
+
+// offerChannel says that there is a channel to a client that takes one: the
+// others get the same greeting as ever.
+func (g *gateway) offerChannel() {
+	if !g.peer().channel {
+		return
+	}
+	if g.greeting.Capabilities.Experimental == nil {
+		g.greeting.Capabilities.Experimental = map[string]any{}
+	}
+	g.greeting.Capabilities.Experimental[channel.Capability] = struct{}{}
 }
 
 // levels are those of MCP, which has them from syslog.

@@ -25,6 +25,9 @@ type session struct {
 	// at is the place of the newest alert offered.
 	at       position
 	received uint64
+	// ways are those that the stream's notifications go. While it is off they
+	// mean nothing.
+	ways []way
 	// lines wait to be written, lost were dropped.
 	lines []string
 	lost  uint64
@@ -49,7 +52,7 @@ type arrival struct {
 
 func newSession(log *slog.Logger) *session {
 	return &session{
-		inbox: inbox.New(), stream: stream.New(), waiters: map[chan struct{}]int{},
+		inbox: inbox.New(), stream: stream.New(), ways: []way{viaMessage}, waiters: map[chan struct{}]int{},
 		arrivals: make(chan arrival), calls: make(chan func(*session, time.Time)), out: make(chan string), log: log,
 	}
 }
@@ -107,18 +110,22 @@ func (s *session) pends(rank int) bool {
 	return slices.ContainsFunc(s.inbox.Pending(), func(a alert.Alert) bool { return a.Severity.Rank() >= rank })
 }
 
+// emit hands each notification to the ways in use.
 func (s *session) emit(notes []stream.Notification) {
 	for _, n := range notes {
-		line, err := n.Line()
-		switch {
-		case err != nil:
-			s.lost++
-			s.log.Error("a notification can't be written", "error", err)
-		case len(s.lines) == maxLines:
-			s.lost++
-			s.log.Warn("the client does not read: a notification is dropped", "dropped", s.lost)
-		default:
-			s.lines = append(s.lines, string(line))
+		for _, w := range s.ways {
+			line, err := w.line(n)
+			switch {
+			case err != nil:
+				s.lost++
+				s.log.Error("a notification can't be written", "way", w, "error", err)
+			case line == nil:
+			case len(s.lines) == maxLines:
+				s.lost++
+				s.log.Warn("the client does not read: a notification is dropped", "way", w, "dropped", s.lost)
+			default:
+				s.lines = append(s.lines, string(line))
+			}
 		}
 	}
 }

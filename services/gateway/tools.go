@@ -95,7 +95,8 @@ const streamProperties = `
 "events":{"type":"array","items":{"type":"string","enum":["errors","network_errors","performance","regression","anomaly","ci","security","user_frustration","all"]},"default":["all"],"description":"Which alerts"},
 "throttle_seconds":{"type":"integer","minimum":1,"maximum":60,"default":5,"description":"At most one notification in this time"},
 "url_filter":{"type":"string","default":"","description":"Only alerts with this in their URL (plain substring); alerts that are not about a URL, such as ci, pass"},
-"severity_min":{"type":"string","enum":["info","warning","error"],"default":"warning"}`
+"severity_min":{"type":"string","enum":["info","warning","error"],"default":"warning"},
+"via":{"type":"array","items":{"type":"string","enum":["message","channel","events"]},"description":"Ways to be told; default: all that this client takes"}`
 
 // register adds the tools to a server. They take raw arguments, because the
 // schema's own refusals would not say what is allowed.
