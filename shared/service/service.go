@@ -43,6 +43,14 @@ type usageError struct{ text string }
 func (e *usageError) Error() string        { return e.text }
 func (e *usageError) Is(target error) bool { return target == ErrUsage }
 
+// Exit makes an error that ends the process with an exit code of the command's
+// own and prints nothing: the command has said what there was to say.
+func Exit(code int) error { return exitError(code) }
+
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
 // Settings are the flags that every command has.
 type Settings struct {
 	Config    kong.ConfigFlag `help:"Settings file; a flag or an environment variable wins over it. Default, and not read beside another: tocsin.yaml in the working directory, if there." placeholder:"FILE"`
@@ -116,6 +124,10 @@ func run(ctx context.Context, args []string, name, description string, cli Comma
 func fail(w io.Writer, name string, err error) int {
 	if err == nil {
 		return ExitOK
+	}
+	var exit exitError
+	if errors.As(err, &exit) {
+		return int(exit)
 	}
 	text := strings.ReplaceAll(err.Error(), "\n", "; ")
 	text = strings.TrimPrefix(text, ErrUsage.Error()+": ")

@@ -31,6 +31,9 @@ func (c *greetCommand) Run(ctx context.Context, env Env) error {
 	if c.Times < 0 {
 		return Usagef("--times must not be negative")
 	}
+	if c.Times > 6 {
+		return fmt.Errorf("greet: %w", Exit(c.Times))
+	}
 	env.Logger.InfoContext(ctx, "greeting")
 	_, err := fmt.Fprintf(env.Stdout, "%s %d %v", c.Name, c.Times, c.Tags)
 	if c.Off != "on" {
@@ -112,5 +115,14 @@ func TestSettingsAndExitCodes(t *testing.T) {
 				t.Errorf("stderr is not one line: %q", &stderr)
 			}
 		})
+	}
+}
+
+// TestExit: a command may end with a code of its own, and has said why itself.
+func TestExit(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), []string{"greet", "--times=7"}, "test", "A test.", &testCLI{}, Env{Stdout: &stdout, Stderr: &stderr})
+	if code != 7 || stdout.Len()+stderr.Len() > 0 {
+		t.Errorf("exit %d: %s%s", code, &stdout, &stderr)
 	}
 }
