@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/tocsin-bus/tocsin/services/tocsin/setup"
+	"github.com/tocsin-bus/tocsin/shared/service"
+)
+
+// setupFlags are what install and uninstall have in common.
+type setupFlags struct {
+	Client string `arg:"" enum:"claude-code,codex,gemini-cli,cursor,vscode" help:"${enum}."`
+	Scope  string `help:"For whom: ${enum}, which is the working directory or all that you open." enum:"project,user" default:"project" placeholder:"SCOPE"`
+	DryRun bool   `help:"Show the change as a diff, and write nothing."`
+}
+
+type installCommand struct {
+	setupFlags
+	Hooks  bool `help:"Write the hooks that put alerts before the model; --no-hooks writes the MCP server alone. Hooks that are there stay." default:"true" negatable:""`
+	Rewake bool `help:"Also a hook that waits for up to 30 minutes after the model has stopped, and wakes it for an alert (claude-code)."`
+}
+
+// Run writes the client's entries, or says that they are there.
+func (c *installCommand) Run(_ context.Context, env service.Env) error {
+	client, place, err := c.find()
+	if err != nil {
+		return err
+	}
+	program, err := thisProgram()
+	if err != nil {
+		return err
+	}
+	w := setup.Wanted{Program: program, Hooks: c.Hooks && client.HasHooks, Rewake: c.Rewake}
+	if err := w.Check(); err != nil {
+		return service.Usagef("%v", err)
+	}
+	if c.Rewake && (client.Name != "claude-code" || !c.Hooks) {
+		return service.Usagef("--rewake is a hook of claude-code, and needs hooks")
+	}
+	scope := setup.Scope(c.Scope)
+	if scope == setup.Project && place.Project == place.Home {
+		return service.Usagef("the working directory is your home: use --scope user, or go to a project")
+	}
+	changes, err := plan(client, place, scope, func(f setup.File, src []byte) ([]byte, error) {
+		return f.Install(src, w)
+	})
+	if err != nil {
+		return err
+	}
+	wrote, err := c.apply(env.Stdout, client, changes)
+	if err != nil || !wrote {
+		return err
+	}
+	say := printer{w: env.Stdout}
+	say.line("next:")
+	for _, next := range client.Next(scope, w) {
+		say.line("  - " + next)
+	}
+	for _, note := range notes(client, place, scope) {
+		say.line("note: " + note)
+	}
+	return say.err
+}
+
+// find is the client, and where its configuration lies.
+func (c *setupFlags) find() (setup.Client, setup.Place, error) {
+	client, ok := setup.Lookup(c.Client)
+	if !ok {
+		return setup.Client{}, setup.Place{}, service.Usagef("there is no client %q", c.Client)
+	}
+	place, err := herePlace()
+	return client, place, err
+}
+
+// herePlace is where clients that are started here look.
+func herePlace() (setup.Place, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return setup.Place{}, fmt.Errorf("find the working directory: %w: go to the project, and run this again", err)
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return setup.Place{}, fmt.Errorf("find the home directory: %w: set HOME", err)
+	}
+	config, err := os.UserConfigDir()
+	if err != nil {
+		return setup.Place{}, fmt.Errorf("find the directory of configurations: %w: set HOME", err)
+	}
+	return setup.Place{Project: dir, Home: home, Config: config, Getenv: os.Getenv}, nil
+}
+
+// thisProgram is the path by which this program was started, links left as they
+// are: a package manager's link outlives the version that it leads to.
+func thisProgram() (string, error) {
+	itself, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find the path of tocsin: %w: start it by its path", err)
+	}
+	found, err := exec.LookPath(os.Args[0])
+	if err != nil && !errors.Is(err, exec.ErrDot) {
+		return itself, nil //nolint:nilerr // started by a name that leads nowhere
+	}
+	path, err := filepath.Abs(found)
+	if err != nil || !sameFile(path, itself) {
+		return itself, nil //nolint:nilerr // as above
+	}
+	return path, nil
+}
+
+func sameFile(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+// plan works out all changes before the first is made, so that a file which
+// can't be edited stops them all.
+func plan(client setup.Client, place setup.Place, scope setup.Scope, edit func(setup.File, []byte) ([]byte, error)) ([]setup.Change, error) {
+	var out []setup.Change
+	for _, file := range client.Files(place, scope) {
+		before, err := setup.Read(file.Path)
+		if err != nil {
+			return nil, err
+		}
+		after, err := edit(file, before)
+		if err != nil {
+			return nil, err
+		}
+		change := setup.Change{File: file, Before: before, After: after, Private: scope == setup.User}
+		if !change.None() {
+			out = append(out, change)
+		}
+	}
+	return out, nil
+}
+
+// apply makes the changes, or shows them, and says what it did; wrote says
+// whether there is anything to do next.
+func (c *setupFlags) apply(to io.Writer, client setup.Client, changes []setup.Change) (wrote bool, err error) {
+	say := printer{w: to}
+	if len(changes) == 0 {
+		say.line(fmt.Sprintf("nothing to do for %s (scope %s)", client.Title, c.Scope))
+		return false, say.err
+	}
+	if c.DryRun {
+		for _, change := range changes {
+			say.text(change.Diff())
+		}
+		return false, say.err
+	}
+	for _, change := range changes {
+		backup, err := change.Write()
+		if err != nil {
+			return false, err
+		}
+		did := "wrote"
+		if change.After == nil {
+			did = "removed"
+		}
+		line := fmt.Sprintf("%s %s (%s)", did, change.File.Path, change.File.Holds)
+		if backup != "" {
+			line += "\n  what it was is in " + backup
+		}
+		say.line(line)
+	}
+	return true, say.err
+}
+
+// notes say what is likely not what the user thinks it is.
+func notes(client setup.Client, place setup.Place, scope setup.Scope) []string {
+	var out []string
+	if root := repository(place.Project); scope == setup.Project && root != "" {
+		out = append(out, "these files hold a path of this machine: keep them out of version control")
+		if root != place.Project {
+			out = append(out, fmt.Sprintf("%s is inside of %s: a client that is started there may not read what is here", place.Project, root))
+		}
+	}
+	for _, other := range setup.Scopes() {
+		if other == scope {
+			continue
+		}
+		for _, file := range client.Files(place, other) {
+			src, err := setup.Read(file.Path)
+			if err != nil {
+				continue
+			}
+			if found, err := file.Find(src); err == nil && len(found.Hooks) > 0 {
+				out = append(out, fmt.Sprintf("%s has hooks of tocsin too (scope %s): both run, one is enough", file.Path, other))
+			}
+		}
+	}
+	return out
+}
+
+// repository is the nearest directory above that has a .git; empty without one.
+func repository(dir string) string {
+	for {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return dir
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return ""
+		}
+		dir = up
+	}
+}
+
+// printer writes lines until one can't be written.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) line(s string) { p.text(s + "\n") }
+
+func (p *printer) text(s string) {
+	if p.err == nil {
+		_, p.err = io.WriteString(p.w, s)
+	}
+}

@@ -1,0 +1,75 @@
+package setup
+
+import "path/filepath"
+
+// Timeouts of hooks. A hook answers in milliseconds; the bound is for a machine
+// that hangs. The hook that waits gets a minute more than it waits.
+const (
+	hookSeconds   = 10
+	rewakeWait    = "30m"
+	rewakeSeconds = 31 * 60
+)
+
+// claudeCode keeps a project's MCP servers in .mcp.json, the user's in
+// ~/.claude.json, and hooks in settings.json
+// (code.claude.com/docs/en/mcp, /settings and /hooks).
+func claudeCode() Client {
+	const name = "claude-code"
+	servers := jsonFormat{servers: "mcpServers", server: func(program string) stdioServer {
+		return stdioServer{"stdio", program, []string{"gateway"}}
+	}}
+	hooks := jsonFormat{hooks: claudeHooks(name), off: func(s settings) string {
+		if s.DisableAllHooks {
+			return "disableAllHooks"
+		}
+		return ""
+	}}
+	dir := func(p Place) string { return p.or("CLAUDE_CONFIG_DIR", p.Home, ".claude") }
+	return Client{
+		Name: name, Title: "Claude Code", Programs: []string{"claude"}, HasHooks: true, Dir: dir,
+		Files: func(p Place, s Scope) []File {
+			if s == User {
+				return []File{
+					{filepath.Join(p.or("CLAUDE_CONFIG_DIR", p.Home), ".claude.json"), "MCP server", servers},
+					{filepath.Join(dir(p), "settings.json"), "hooks", hooks},
+				}
+			}
+			return []File{
+				{filepath.Join(p.Project, ".mcp.json"), "MCP server", servers},
+				{filepath.Join(p.Project, ".claude", "settings.json"), "hooks", hooks},
+			}
+		},
+		Next: func(s Scope, w Wanted) []string {
+			next := []string{"restart Claude Code; /mcp and /hooks show what it has"}
+			if s == Project {
+				next = append(next, "approve the server tocsin when it asks: a project's servers wait for that")
+			} else {
+				next = append(next, "a Claude Code that runs now may write its old .claude.json over this one: quit it first")
+			}
+			if !w.Rewake && w.Hooks {
+				next = append(next, "with --rewake an alert also wakes a session that has stopped, for 30 minutes, at the cost of a turn")
+			}
+			return next
+		},
+	}
+}
+
+// claudeHooks are the hooks in the form that Claude Code began and Codex took
+// over: groups with a matcher, timeouts in seconds.
+func claudeHooks(client string) func(Wanted) []hookEntry {
+	return func(w Wanted) []hookEntry {
+		run := handler{Type: "command", Command: hookCommand(w.Program, client), Timeout: hookSeconds}
+		entries := []hookEntry{
+			{"SessionStart", "", run},
+			{"UserPromptSubmit", "", run},
+			{"PostToolUse", "*", run},
+			{"Stop", "", run},
+		}
+		if w.Rewake && client == "claude-code" {
+			entries = append(entries, hookEntry{"Stop", "", handler{
+				Type: "command", Command: hookCommand(w.Program, client, "--wait", rewakeWait), AsyncRewake: true, Timeout: rewakeSeconds,
+			}})
+		}
+		return entries
+	}
+}

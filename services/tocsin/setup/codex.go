@@ -1,0 +1,38 @@
+package setup
+
+import "path/filepath"
+
+// codex keeps MCP servers in config.toml, and reads hooks from hooks.json
+// beside it: of CODEX_HOME, or of .codex in a project that the user trusts.
+// Hooks are on unless features.hooks is false, and each waits for the user's
+// review (developers.openai.com/codex/mcp, /config-reference and /hooks).
+// hooks.json is taken rather than [hooks] in config.toml: Codex writes its own
+// notes on hooks into that table.
+func codex() Client {
+	const name = "codex"
+	hooks := jsonFormat{hooks: claudeHooks(name)}
+	dir := func(p Place) string { return p.or("CODEX_HOME", p.Home, ".codex") }
+	return Client{
+		Name: name, Title: "Codex", Programs: []string{"codex"}, HasHooks: true, Dir: dir,
+		Files: func(p Place, s Scope) []File {
+			at := dir(p)
+			if s == Project {
+				at = filepath.Join(p.Project, ".codex")
+			}
+			return []File{
+				{filepath.Join(at, "config.toml"), "MCP server", tomlFormat{}},
+				{filepath.Join(at, "hooks.json"), "hooks", hooks},
+			}
+		},
+		Next: func(s Scope, w Wanted) []string {
+			next := []string{"restart Codex; /mcp shows the server"}
+			if w.Hooks {
+				next = append(next, "review and trust the hooks with /hooks: Codex runs none before that")
+			}
+			if s == Project {
+				next = append(next, "trust the project when Codex asks: it reads .codex of a trusted project only (--scope user needs no trust)")
+			}
+			return next
+		},
+	}
+}

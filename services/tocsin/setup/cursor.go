@@ -1,0 +1,45 @@
+package setup
+
+import "path/filepath"
+
+// cursor keeps MCP servers in .cursor/mcp.json and hooks in .cursor/hooks.json,
+// of the project or of the home directory; hooks.json has a version, and no
+// groups (cursor.com/docs/context/mcp and cursor.com/docs/agent/hooks).
+// A prompt's hook can't add to the context there: what pends is told after the
+// next tool.
+func cursor() Client {
+	const name = "cursor"
+	servers := jsonFormat{servers: "mcpServers", server: func(program string) stdioServer {
+		return stdioServer{"stdio", program, []string{"gateway"}}
+	}}
+	hooks := jsonFormat{version: 1, flat: true, hooks: func(w Wanted) []hookEntry {
+		run := handler{Command: hookCommand(w.Program, name), Timeout: hookSeconds}
+		return []hookEntry{
+			{"sessionStart", "", run},
+			{"beforeSubmitPrompt", "", run},
+			{"postToolUse", "", run},
+			{"stop", "", run},
+		}
+	}}
+	dir := func(p Place) string { return filepath.Join(p.Home, ".cursor") }
+	return Client{
+		Name: name, Title: "Cursor", Programs: []string{"cursor", "cursor-agent"}, HasHooks: true, Dir: dir,
+		Files: func(p Place, s Scope) []File {
+			at := dir(p)
+			if s == Project {
+				at = filepath.Join(p.Project, ".cursor")
+			}
+			return []File{
+				{filepath.Join(at, "mcp.json"), "MCP server", servers},
+				{filepath.Join(at, "hooks.json"), "hooks", hooks},
+			}
+		},
+		Next: func(s Scope, _ Wanted) []string {
+			next := []string{"enable the server tocsin in Cursor's settings, under MCP; its Hooks page shows what it runs"}
+			if s == Project {
+				next = append(next, "trust the workspace when it asks: a project's hooks run only then")
+			}
+			return next
+		},
+	}
+}

@@ -1,0 +1,53 @@
+package setup
+
+import (
+	"path/filepath"
+	"slices"
+)
+
+// geminiCLI keeps all in settings.json: a project's in .gemini of the working
+// directory, the user's in ~/.gemini, or .gemini of GEMINI_CLI_HOME. Timeouts
+// are in milliseconds; hooks are on unless hooksConfig turns them off
+// (docs/reference/configuration.md, docs/hooks/reference.md of gemini-cli).
+func geminiCLI() Client {
+	const name = "gemini-cli"
+	format := jsonFormat{
+		servers: "mcpServers",
+		server:  func(program string) stdioServer { return stdioServer{"", program, []string{"gateway"}} },
+		hooks: func(w Wanted) []hookEntry {
+			run := handler{Name: ServerName, Type: "command", Command: hookCommand(w.Program, name), Timeout: hookSeconds * 1000}
+			return []hookEntry{
+				{"SessionStart", "", run},
+				{"BeforeAgent", "", run},
+				{"AfterTool", "*", run},
+				{"AfterAgent", "", run},
+			}
+		},
+		off: func(s settings) string {
+			switch {
+			case s.HooksConfig.Enabled != nil && !*s.HooksConfig.Enabled:
+				return "hooksConfig.enabled"
+			case slices.Contains(s.HooksConfig.Disabled, ServerName):
+				return "hooksConfig.disabled"
+			}
+			return ""
+		},
+	}
+	dir := func(p Place) string { return filepath.Join(p.or("GEMINI_CLI_HOME", p.Home), ".gemini") }
+	return Client{
+		Name: name, Title: "Gemini CLI", Programs: []string{"gemini"}, HasHooks: true, Dir: dir,
+		Files: func(p Place, s Scope) []File {
+			at := dir(p)
+			if s == Project {
+				at = filepath.Join(p.Project, ".gemini")
+			}
+			return []File{{filepath.Join(at, "settings.json"), "MCP server and hooks", format}}
+		},
+		Next: func(Scope, Wanted) []string {
+			return []string{
+				"restart Gemini CLI; /mcp and /hooks panel show what it has",
+				"trust the folder when it asks: in another it starts no MCP servers, and reads no settings of the project",
+			}
+		},
+	}
+}

@@ -1,0 +1,77 @@
+package setup
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// TestGolden: what is written into files that are not there, for each client
+// and scope. The head of each golden file names what documents the format.
+func TestGolden(t *testing.T) {
+	p := Place{Project: "/project", Home: "/home/u", Config: "/home/u/.config", Getenv: func(string) string { return "" }}
+	for _, c := range Clients() {
+		t.Run(c.Name, func(t *testing.T) {
+			var b strings.Builder
+			for _, scope := range Scopes() {
+				for _, f := range c.Files(p, scope) {
+					out, err := f.Install(nil, Wanted{Program: "/opt/my tools/tocsin", Hooks: true, Rewake: true})
+					if err != nil {
+						t.Fatal(err)
+					}
+					b.WriteString("-- " + f.Path + " --\n" + string(out))
+					if !f.Fresh(out) {
+						t.Errorf("%s is not fresh", f.Path)
+					}
+					if gone, err := f.Uninstall(out, nil); gone != nil || err != nil {
+						t.Errorf("left of %s: %s, %v", f.Path, gone, err)
+					}
+				}
+			}
+			name := filepath.Join("testdata", "golden", c.Name+".txt")
+			data, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			head, body, _ := strings.Cut(string(data), "-- ")
+			if *update {
+				if err := os.WriteFile(name, []byte(head+b.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if !strings.Contains(head, "Source: ") {
+				t.Error("no source is named")
+			}
+			if "-- "+body != b.String() {
+				t.Errorf("%s differs from:\n%s", name, b.String())
+			}
+		})
+	}
+}
+
+// TestPlaces: the environment moves a client's own directory.
+func TestPlaces(t *testing.T) {
+	env := map[string]string{"CLAUDE_CONFIG_DIR": "/cc", "CODEX_HOME": "/cx", "GEMINI_CLI_HOME": "/g"}
+	p := Place{Project: "/p", Home: "/h", Config: "/c", Getenv: func(name string) string { return env[name] }}
+	want := map[string]string{
+		"claude-code": "/cc/.claude.json /cc/settings.json",
+		"codex":       "/cx/config.toml /cx/hooks.json",
+		"gemini-cli":  "/g/.gemini/settings.json",
+		"cursor":      "/h/.cursor/mcp.json /h/.cursor/hooks.json",
+		"vscode":      "/c/Code/User/mcp.json",
+	}
+	for _, c := range Clients() {
+		var paths []string
+		for _, f := range c.Files(p, User) {
+			paths = append(paths, f.Path)
+		}
+		if got := strings.Join(paths, " "); got != want[c.Name] {
+			t.Errorf("%s: %s", c.Name, got)
+		}
+	}
+}

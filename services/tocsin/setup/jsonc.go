@@ -1,0 +1,198 @@
+package setup
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	strict "github.com/go-json-experiment/json"
+	"github.com/tailscale/hujson"
+)
+
+// Bounds of a JSON file. Claude Code's own state file, which holds its MCP
+// servers, may have megabytes.
+const (
+	maxFile  = 16 << 20
+	maxDepth = 1000
+)
+
+// document is a JSON file, comments and trailing commas allowed, that is
+// changed by splices into its text, so that all else stays as it was written.
+type document struct {
+	src  []byte
+	root hujson.Value
+	// unit is one step of indentation, newline how lines end; compact says that
+	// all is on one line, without spaces.
+	unit, newline string
+	compact       bool
+}
+
+// parse reads a file. One that is empty counts as an empty object.
+func parse(src []byte) (*document, error) {
+	if len(bytes.TrimSpace(src)) == 0 {
+		src = []byte("{}\n")
+	}
+	if err := bounded(src); err != nil {
+		return nil, err
+	}
+	d := &document{unit: "  ", newline: "\n"}
+	if err := d.set(src); err != nil {
+		return nil, err
+	}
+	if bytes.Contains(src, []byte("\r\n")) {
+		d.newline = "\r\n"
+	}
+	if root := members(&d.root); len(root.items) > 0 {
+		if indent, ok := lineBlanks(src, root.items[0].start); ok && indent != "" {
+			d.unit = indent
+		}
+		d.compact = !bytes.ContainsRune(src[root.open:root.end], '\n')
+	}
+	return d, nil
+}
+
+// set takes a new text, and checks what editing relies on.
+func (d *document) set(src []byte) error {
+	root, err := hujson.Parse(src)
+	if err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "hujson: "))
+	}
+	if _, ok := root.Value.(*hujson.Object); !ok {
+		return errors.New("it holds no JSON object")
+	}
+	d.src, d.root = src, root
+	return nil
+}
+
+// splice replaces text, and reads the document anew.
+func (d *document) splice(at, end int, text string) error {
+	return d.set(bytes.Join([][]byte{d.src[:at], []byte(text), d.src[end:]}, nil))
+}
+
+// bounded refuses what would take too much memory or stack to parse.
+func bounded(src []byte) error {
+	if len(src) > maxFile {
+		return fmt.Errorf("it is larger than %d MiB", maxFile>>20)
+	}
+	depth, text := 0, false
+	for i := 0; i < len(src); i++ {
+		switch c := src[i]; {
+		case text && c == '\\':
+			i++
+		case c == '"':
+			text = !text
+		case text:
+		case c == '/' && bytes.HasPrefix(src[i:], []byte("//")):
+			i += max(bytes.IndexByte(src[i:], '\n'), 1)
+		case c == '/' && bytes.HasPrefix(src[i:], []byte("/*")):
+			i += max(bytes.Index(src[i+2:], []byte("*/"))+3, 1)
+		case c == '{' || c == '[':
+			if depth++; depth > maxDepth {
+				return fmt.Errorf("it nests deeper than %d levels", maxDepth)
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return nil
+}
+
+// list is an object or an array as spans of text: from the opening bracket to
+// behind the closing one.
+type list struct {
+	open, end int
+	items     []item
+	// trailing says that a comma follows the last item.
+	trailing bool
+}
+
+// item is a member or an element: its text, from the name on, and where the
+// comma after it is (or would be).
+type item struct {
+	start, end, comma int
+	name              string
+	value             *hujson.Value
+}
+
+// members are what an object or array has; none for another value.
+func members(v *hujson.Value) list {
+	l := list{open: v.StartOffset, end: v.EndOffset}
+	add := func(first, value *hujson.Value, name string) {
+		l.items = append(l.items, item{first.StartOffset, value.EndOffset, value.EndOffset + len(value.AfterExtra), name, value})
+		l.trailing = value.AfterExtra != nil // of the last: see hujson.Object
+	}
+	switch c := v.Value.(type) {
+	case *hujson.Object:
+		for i := range c.Members {
+			m := &c.Members[i]
+			add(&m.Name, &m.Value, m.Name.Value.(hujson.Literal).String())
+		}
+	case *hujson.Array:
+		for i := range c.Elements {
+			add(&c.Elements[i], &c.Elements[i], "")
+		}
+	}
+	return l
+}
+
+// member finds a member of an object; -1 if it is missing. One that is there
+// twice is refused: which of them counts is the client's secret.
+func member(v *hujson.Value, name string) (int, error) {
+	found := -1
+	for i, it := range members(v).items {
+		if it.name != name {
+			continue
+		}
+		if found >= 0 {
+			return -1, fmt.Errorf("it has %q twice", name)
+		}
+		found = i
+	}
+	return found, nil
+}
+
+// at finds a value of the given kind by the names that lead to it; nil if it
+// is missing.
+func (d *document) at(kind hujson.Kind, path ...string) (*hujson.Value, error) {
+	v := &d.root
+	for i, name := range path {
+		n, err := member(v, name)
+		if err != nil || n < 0 {
+			return nil, err
+		}
+		v = members(v).items[n].value
+		want := hujson.Kind('{')
+		if i == len(path)-1 {
+			want = kind
+		}
+		if v.Value.Kind() != want {
+			what := map[hujson.Kind]string{'{': "an object", '[': "a list", '"': "a string"}[want]
+			return nil, fmt.Errorf("its %q is not %s", strings.Join(path[:i+1], "."), what)
+		}
+	}
+	return v, nil
+}
+
+// decode reads a value as plain JSON, names as they are: clients take no
+// "Command" for a "command", as encoding/json would.
+func decode(v *hujson.Value, into any) error {
+	plain := v.Clone()
+	plain.Standardize()
+	return strict.Unmarshal(plain.Pack(), into)
+}
+
+// render writes a value as it stands at an indentation.
+func (d *document) render(value any, indent string, inline bool) (string, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if !inline {
+		e.SetIndent(indent, d.unit)
+	}
+	if err := e.Encode(value); err != nil {
+		return "", err
+	}
+	return strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\n", d.newline), nil
+}

@@ -1,0 +1,142 @@
+package setup
+
+import (
+	"bytes"
+
+	"github.com/tailscale/hujson"
+)
+
+func (f jsonFormat) had(src []byte) func(path ...string) bool {
+	d, err := parse(src)
+	return func(path ...string) bool {
+		if err != nil {
+			return false
+		}
+		v := &d.root
+		for _, name := range path {
+			n, err := member(v, name)
+			if err != nil || n < 0 {
+				return false
+			}
+			v = members(v).items[n].value
+		}
+		return true
+	}
+}
+
+func (f jsonFormat) remove(src []byte, kept func(path ...string) bool) ([]byte, error) {
+	d, err := parse(src)
+	if err != nil {
+		return nil, err
+	}
+	if f.servers != "" {
+		if err := f.removeServer(d, kept); err != nil {
+			return nil, err
+		}
+	}
+	if f.hooks != nil {
+		if err := f.removeHooks(d, kept); err != nil {
+			return nil, err
+		}
+	}
+	if string(bytes.TrimSpace(d.src)) == "{}" && !kept() {
+		return nil, nil
+	}
+	return d.src, nil
+}
+
+func (f jsonFormat) removeServer(d *document, kept func(path ...string) bool) error {
+	if s, err := f.findServer(d); err != nil || !s.Ours() {
+		return err
+	}
+	servers, err := d.at('{', f.servers)
+	if err != nil {
+		return err
+	}
+	if err := d.dropMember(servers, ServerName); err != nil {
+		return err
+	}
+	return d.dropEmpty(kept, f.servers)
+}
+
+func (f jsonFormat) removeHooks(d *document, kept func(path ...string) bool) error {
+	removed := false
+	for {
+		ours, err := f.ours(d)
+		if err != nil {
+			return err
+		}
+		if len(ours) == 0 {
+			break
+		}
+		removed = true
+		p := ours[0]
+		list, err := d.at('[', "hooks", p.event)
+		if err != nil {
+			return err
+		}
+		if err := f.removeHook(d, list, p); err != nil {
+			return err
+		}
+		if err := d.dropEmpty(kept, "hooks", p.event); err != nil {
+			return err
+		}
+	}
+	if !removed {
+		return nil
+	}
+	if err := d.dropEmpty(kept, "hooks"); err != nil {
+		return err
+	}
+	if l := members(&d.root); f.version == 0 || kept("version") || len(l.items) != 1 || l.items[0].name != "version" {
+		return nil
+	}
+	return d.drop(&d.root, 0)
+}
+
+// removeHook takes one hook out of an event's list, and its group with it when
+// that holds nothing else.
+func (f jsonFormat) removeHook(d *document, list *hujson.Value, p place) error {
+	if f.flat {
+		return d.drop(list, p.group)
+	}
+	group := members(list).items[p.group].value
+	n, err := member(group, "hooks")
+	if err != nil {
+		return err
+	}
+	hooks := members(group).items[n].value
+	if len(members(hooks).items) == 1 {
+		return d.drop(list, p.group)
+	}
+	return d.drop(hooks, p.item)
+}
+
+func (d *document) dropMember(v *hujson.Value, name string) error {
+	n, err := member(v, name)
+	if err != nil || n < 0 {
+		return err
+	}
+	return d.drop(v, n)
+}
+
+// dropEmpty removes an object or an array that has become empty, unless it was
+// there before, or a comment is in it.
+func (d *document) dropEmpty(kept func(path ...string) bool, path ...string) error {
+	up := &d.root
+	if len(path) > 1 {
+		var err error
+		if up, err = d.at('{', path[:len(path)-1]...); err != nil || up == nil {
+			return err
+		}
+	}
+	n, err := member(up, path[len(path)-1])
+	if err != nil || n < 0 || kept(path...) {
+		return err
+	}
+	v := members(up).items[n].value
+	if v.EndOffset-v.StartOffset > len("{}") {
+		return nil
+	}
+	return d.drop(up, n)
+}

@@ -1,0 +1,153 @@
+// Package setup writes Tocsin into the configuration of an MCP client, and
+// takes it out again: the MCP server, and the hooks that put pending alerts
+// before the client's model.
+//
+// It decides what a client's file holds afterwards. The editors are pure: bytes
+// in, bytes out, the rest of the file kept with its comments and its
+// formatting. [Write] is what touches the disk: a backup beside the file, then
+// the new content in one rename.
+//
+// Ours is known by its shape, wherever the program lies: the MCP server named
+// tocsin whose first argument is gateway, and hooks that run a program of the
+// base name tocsin with the first argument hook. What a user added to such an
+// entry stays when it is installed again, and goes with it on removal.
+//
+// It does not know whether a client reads its file: that a project has to be
+// trusted, or a server approved, is said in [Client.Next], not checked.
+package setup
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// ServerName is the name of the MCP server in every client.
+const ServerName = "tocsin"
+
+// Scope says for whom a client is set up.
+type Scope string
+
+// The scopes: this project, or everything that the user opens.
+const (
+	Project Scope = "project"
+	User    Scope = "user"
+)
+
+// Scopes are all scopes, in the order in which clients prefer them.
+func Scopes() []Scope { return []Scope{Project, User} }
+
+// Wanted is what to write.
+type Wanted struct {
+	// Program is the absolute path of tocsin.
+	Program string
+	// Hooks are to be written too, where the client has hooks.
+	Hooks bool
+	// Rewake adds the hook that waits for an alert after the model has stopped,
+	// and wakes it; Claude Code has that, the others ignore it.
+	Rewake bool
+}
+
+// Check says why a program can't be written into a configuration.
+func (w Wanted) Check() error {
+	switch {
+	case !filepath.IsAbs(w.Program):
+		return fmt.Errorf("%q is not an absolute path", w.Program)
+	case !isTocsin(w.Program):
+		return fmt.Errorf("this program is named %q: name it tocsin, by which clients' entries are known later", filepath.Base(w.Program))
+	case !utf8.ValidString(w.Program) || strings.ContainsFunc(w.Program, unicode.IsControl):
+		return fmt.Errorf("the path %q has characters that configurations can't hold: move the program", w.Program)
+	}
+	return nil
+}
+
+// Place is where clients look for their configuration.
+type Place struct {
+	// Project is the directory of the project, Home that of the user, and
+	// Config where the system keeps configurations (os.UserConfigDir).
+	Project, Home, Config string
+	// Getenv is the environment, in which clients may be told other places.
+	Getenv func(string) string
+}
+
+// or is the directory that the environment names, or else the default.
+func (p Place) or(variable string, dir ...string) string {
+	if v := p.Getenv(variable); v != "" {
+		return v
+	}
+	return filepath.Join(dir...)
+}
+
+// Client is a client that can be set up.
+type Client struct {
+	// Name is what users call it by, Title what it calls itself.
+	Name, Title string
+	// Programs are the commands that start it.
+	Programs []string
+	// HasHooks says whether it runs hooks.
+	HasHooks bool
+	// Dir is the user's directory of it: it is in use where there is one.
+	Dir func(Place) string
+	// Files are the files of a scope, in the order in which they are written.
+	Files func(Place, Scope) []File
+	// Next says what the user has to do after a change, a line each.
+	Next func(Scope, Wanted) []string
+}
+
+// Clients are all clients that can be set up.
+func Clients() []Client {
+	return []Client{claudeCode(), codex(), geminiCLI(), cursor(), vscode()}
+}
+
+// Lookup finds a client by its name.
+func Lookup(name string) (Client, bool) {
+	all := Clients()
+	i := slices.IndexFunc(all, func(c Client) bool { return c.Name == name })
+	if i < 0 {
+		return Client{}, false
+	}
+	return all[i], true
+}
+
+// Found is what a file has of ours.
+type Found struct {
+	// Server is the MCP server named tocsin, if there is one.
+	Server *Server
+	// Hooks are our hooks.
+	Hooks []Hook
+	// HooksOff is the setting in this file that turns all hooks off, or empty.
+	HooksOff string
+}
+
+// Server is an MCP server of a client.
+type Server struct {
+	Command string
+	Args    []string
+}
+
+// Ours says whether it is Tocsin's gateway.
+func (s *Server) Ours() bool { return s != nil && len(s.Args) > 0 && s.Args[0] == "gateway" }
+
+// Hook is a hook of ours.
+type Hook struct {
+	Event, Program string
+	// Rewake says that it waits for an alert and wakes the model.
+	Rewake bool
+}
+
+// Any says whether there is anything of ours.
+func (f Found) Any() bool { return f.Server.Ours() || len(f.Hooks) > 0 }
+
+// Program is the program that our entries run; empty without entries.
+func (f Found) Program() string {
+	switch {
+	case f.Server.Ours():
+		return f.Server.Command
+	case len(f.Hooks) > 0:
+		return f.Hooks[0].Program
+	}
+	return ""
+}

@@ -1,0 +1,69 @@
+package setup
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// isTocsin says whether a program is Tocsin, by its base name.
+func isTocsin(program string) bool {
+	return strings.TrimSuffix(filepath.Base(program), ".exe") == "tocsin"
+}
+
+// hookCommand is the command line of a hook.
+func hookCommand(program, client string, more ...string) string {
+	return strings.Join(append([]string{quote(program), "hook", "--client", client}, more...), " ")
+}
+
+// hookProgram is the program of a hook of ours, and the rest of its command
+// line. What is no such hook is not ok.
+func hookProgram(command string) (program, rest string, ok bool) {
+	program, rest, ok = cutWord(command)
+	if !ok || !isTocsin(program) {
+		return "", "", false
+	}
+	first, _, ok := cutWord(rest)
+	return program, rest, ok && first == "hook"
+}
+
+// quote makes one word of a shell's command line.
+func quote(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_@%+=:,./-", r)
+	}
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// cutWord takes the first word off a command line, as a POSIX shell would read
+// it. Expansions are not made; a word that does not end is not ok.
+func cutWord(line string) (word, rest string, ok bool) {
+	line = strings.TrimLeft(line, " \t")
+	var b strings.Builder
+	quoted := byte(0)
+	for i := 0; i < len(line); i++ {
+		c := line[i]
+		switch {
+		case quoted == 0 && (c == ' ' || c == '\t'):
+			return b.String(), line[i:], true
+		case quoted == 0 && (c == '\'' || c == '"'):
+			quoted = c
+		case quoted != 0 && c == quoted:
+			quoted = 0
+		case c == '\\' && quoted != '\'':
+			i++
+			if i == len(line) {
+				return "", "", false
+			}
+			if quoted == '"' && !strings.ContainsRune("$`\"\\", rune(line[i])) {
+				b.WriteByte(c)
+			}
+			b.WriteByte(line[i])
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), "", quoted == 0 && line != ""
+}

@@ -1,0 +1,30 @@
+package setup
+
+import "path/filepath"
+
+// vscode keeps MCP servers in .vscode/mcp.json, or in mcp.json of the user's
+// profile (code.visualstudio.com/docs/copilot/reference/mcp-configuration). Its
+// agent hooks are in preview, and their input and answers are not those of any
+// client that tocsin hook speaks to: none are written.
+func vscode() Client {
+	format := jsonFormat{servers: "servers", server: func(program string) stdioServer {
+		return stdioServer{"stdio", program, []string{"gateway"}}
+	}}
+	dir := func(p Place) string { return filepath.Join(p.Config, "Code", "User") }
+	return Client{
+		Name: "vscode", Title: "VS Code", Programs: []string{"code"}, Dir: dir,
+		Files: func(p Place, s Scope) []File {
+			at := dir(p)
+			if s == Project {
+				at = filepath.Join(p.Project, ".vscode")
+			}
+			return []File{{filepath.Join(at, "mcp.json"), "MCP server", format}}
+		},
+		Next: func(Scope, Wanted) []string {
+			return []string{
+				"start the server tocsin with MCP: List Servers, and trust it when VS Code asks",
+				"VS Code has no hooks for this yet: tell its agent to call observe, such as in .github/copilot-instructions.md",
+			}
+		},
+	}
+}

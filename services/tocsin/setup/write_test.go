@@ -1,0 +1,153 @@
+package setup
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func write(t *testing.T, path, text string, mode fs.FileMode) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, path string) (string, fs.FileMode) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data), info.Mode()
+}
+
+// TestWrite: a backup for each change under a name of its own, and the mode of
+// the file kept by both.
+func TestWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.json")
+	write(t, path, "1", 0o640)
+	for i, to := range []string{"2", "3"} {
+		before, err := Read(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		backup, err := Change{File: File{Path: path}, Before: before, After: []byte(to)}.Write()
+		if err != nil || backup != backupName(path, i+1) {
+			t.Fatalf("%s, %v", backup, err)
+		}
+		if kept, mode := read(t, backup); kept != string(before) || mode != 0o640 {
+			t.Errorf("%s, %v", kept, mode)
+		}
+		if now, mode := read(t, path); now != to || mode != 0o640 {
+			t.Errorf("%s, %v", now, mode)
+		}
+	}
+	if b := Backups(path); len(b) != 2 || string(b[0]) != "2" || string(b[1]) != "1" {
+		t.Errorf("%s", b)
+	}
+	if err := os.Remove(backupName(path, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if backup, err := (Change{File: File{Path: path}, Before: []byte("3"), After: []byte("4")}).Write(); backup != backupName(path, 3) {
+		t.Errorf("a gap was filled: %s, %v", backup, err)
+	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(entries) != 3 {
+		t.Errorf("something is left behind: %v, %v", entries, err)
+	}
+}
+
+// TestWriteNew: directories are made, a user's file is private, and there is
+// no backup of nothing; removed, the directory goes too.
+func TestWriteNew(t *testing.T) {
+	for _, tt := range []struct {
+		private   bool
+		mode, dir fs.FileMode
+	}{{false, 0o644, 0o755}, {true, 0o600, 0o700}} {
+		path := filepath.Join(t.TempDir(), "dir", "a.json")
+		backup, err := Change{File: File{Path: path}, After: []byte("x"), Private: tt.private}.Write()
+		if err != nil || backup != "" {
+			t.Fatalf("%s, %v", backup, err)
+		}
+		if _, mode := read(t, path); mode != tt.mode {
+			t.Errorf("%v", mode)
+		}
+		if info, err := os.Stat(filepath.Dir(path)); err != nil || info.Mode().Perm() != tt.dir {
+			t.Errorf("%v, %v", info.Mode(), err)
+		}
+		if backup, err = (Change{File: File{Path: path}, Before: []byte("x"), Bare: true, OwnDir: true}).Write(); err != nil || backup != "" {
+			t.Errorf("%s, %v", backup, err)
+		}
+		if _, err := os.Stat(filepath.Dir(path)); err == nil {
+			t.Error("the directory stays")
+		}
+	}
+}
+
+// TestWriteThroughLinks: a linked file is changed where it lies; a link to
+// nothing is refused.
+func TestWriteThroughLinks(t *testing.T) {
+	dir := t.TempDir()
+	target, link := filepath.Join(dir, "dotfiles", "a.json"), filepath.Join(dir, "a.json")
+	write(t, target, "1", 0o600)
+	if err := os.Symlink(filepath.Join("dotfiles", "a.json"), link); err != nil {
+		t.Fatal(err)
+	}
+	backup, err := Change{File: File{Path: link}, Before: []byte("1"), After: []byte("2")}.Write()
+	if err != nil || backup != backupName(link, 1) {
+		t.Fatalf("%s, %v", backup, err)
+	}
+	if now, _ := read(t, target); now != "2" {
+		t.Errorf("%s", now)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		t.Errorf("the link is gone: %v, %v", info, err)
+	}
+	if err := os.Remove(target); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(link); err == nil || !strings.Contains(err.Error(), "a link to a file that is not there") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestWriteRefuses: what changed meanwhile, and what is no file.
+func TestWriteRefuses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.json")
+	write(t, path, "2", 0o600)
+	for _, before := range [][]byte{[]byte("1"), nil} {
+		if backup, err := (Change{File: File{Path: path}, Before: before, After: []byte("3")}).Write(); err == nil || backup != "" {
+			t.Errorf("%s, %v", backup, err)
+		}
+	}
+	if now, _ := read(t, path); now != "2" {
+		t.Error(now)
+	}
+	if _, err := Read(filepath.Dir(path)); err == nil || !strings.Contains(err.Error(), "is no file") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestDiff(t *testing.T) {
+	c := Change{File: File{Path: "/p/a"}, Before: []byte("1\n2\n"), After: []byte("1\n3\n")}
+	if got, want := c.Diff(), "--- /p/a\n+++ /p/a\n@@ -1,2 +1,2 @@\n 1\n-2\n+3\n"; got != want {
+		t.Errorf("%s", got)
+	}
+	c.After = nil
+	if got := c.Diff(); !strings.HasPrefix(got, "--- /p/a\n+++ /dev/null\n") {
+		t.Errorf("%s", got)
+	}
+}

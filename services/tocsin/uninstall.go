@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/tocsin-bus/tocsin/services/tocsin/setup"
+	"github.com/tocsin-bus/tocsin/shared/service"
+)
+
+type uninstallCommand struct{ setupFlags }
+
+// Run takes the client's entries out, wherever the program lies that they run.
+func (c *uninstallCommand) Run(_ context.Context, env service.Env) error {
+	client, place, err := c.find()
+	if err != nil {
+		return err
+	}
+	scope := setup.Scope(c.Scope)
+	changes, err := plan(client, place, scope, func(f setup.File, src []byte) ([]byte, error) {
+		return f.Uninstall(src, setup.Backups(f.Path))
+	})
+	if err != nil {
+		return err
+	}
+	for i, change := range changes {
+		changes[i].OwnDir = scope == setup.Project && filepath.Dir(change.File.Path) != place.Project
+		changes[i].Bare = change.After == nil && change.File.Fresh(change.Before)
+	}
+	wrote, err := c.apply(env.Stdout, client, changes)
+	if err != nil || !wrote {
+		return err
+	}
+	say := printer{w: env.Stdout}
+	say.line("next:\n  - restart " + client.Title + ", which goes on with what it has read until then")
+	return say.err
+}
