@@ -2,22 +2,20 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 	"github.com/tocsin-bus/tocsin/shared/service"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
-// tailPast is how many past alerts are looked through for the first lines.
+// tailPast is how many past messages are looked through for the first lines.
 const tailPast = 100
 
 // tailWait is how long the bus may take to answer before tail gives up.
@@ -25,10 +23,13 @@ const tailWait = 5 * time.Second
 
 type tailCommand struct {
 	service.BusFlags
-	Category string `help:"Only this category." placeholder:"C"`
+	Category string `help:"Only alerts of this category." placeholder:"C"`
 	Severity string `help:"Only this severity and above: info, warning or error." placeholder:"S"`
-	Last     int    `help:"How many past alerts to show first, at most 100." default:"10"`
-	JSON     bool   `name:"json" help:"One JSON object a line, as on the bus."`
+	Last     int    `help:"How many past alerts to show first, and as many notices, at most 100." default:"10"`
+	JSON     bool   `name:"json" help:"One JSON object a line, as on the bus; a notice has \"notice\": true beside."`
+	// Readers of --json expect alerts, and --category asks for them: only who says
+	// so gets notices among those.
+	Notices *bool `help:"Show what agents tell you (notify), too. Default: yes, but not with --json or --category." negatable:""`
 }
 
 // Validate refuses words that would silently match nothing.
@@ -40,17 +41,25 @@ func (c *tailCommand) Validate() error {
 		return fmt.Errorf("--last must be between 0 and %d", tailPast)
 	}
 	if c.Category == "" {
-		return nil
+		return c.BusFlags.Validate()
 	}
 	for _, known := range alert.Categories() {
 		if string(known) == c.Category {
-			return nil
+			return c.BusFlags.Validate()
 		}
 	}
 	return fmt.Errorf("--category must be one of %v", alert.Categories())
 }
 
-// Run shows the last few alerts that match, then each new one, until ctx ends.
+func (c *tailCommand) notices() bool {
+	if c.Notices != nil {
+		return *c.Notices
+	}
+	return !c.JSON && c.Category == ""
+}
+
+// Run shows the last few alerts and notices that match, then each new one, until
+// ctx ends.
 func (c *tailCommand) Run(ctx context.Context, env service.Env) error {
 	if !c.External() {
 		_, err := statedir.At(env.StateDir).Running()
@@ -68,65 +77,27 @@ func (c *tailCommand) Run(ctx context.Context, env service.Env) error {
 		return err
 	}
 	defer conn.Close()
-	first, last, err := alertRange(ctx, conn)
-	if ctx.Err() != nil {
-		return nil // asked to end while it waited
+	show := tailShow{tailCommand: c, mask: redact.New(), log: env.Logger}
+	sources := []*tailSource{{stream: bus.StreamAlerts, keep: c.Last, read: show.alert}}
+	if c.notices() {
+		sources = append(sources, &tailSource{stream: bus.StreamNotices, keep: c.Last, read: show.notice})
 	}
-	if err != nil {
-		return err
-	}
-	mask := redact.New()
-	start := first
-	if last >= first+tailPast {
-		start = last - tailPast + 1
-	}
-	past := make([]alert.Alert, 0, c.Last)
-	follow := bus.FollowConfig{Stream: bus.StreamAlerts, Start: max(start, 1), Logger: env.Logger}
-	if last < first || last == 0 {
-		follow.Start = last + 1
-	}
-	return bus.Follow(ctx, conn, follow, func(m bus.Message) error {
-		var a alert.Alert
-		if err := json.Unmarshal(m.Data, &a); err != nil {
-			env.Logger.Warn("not an alert", "subject", m.Subject, "error", err)
-			return nil
+	for _, s := range sources {
+		err := s.look(ctx, conn)
+		if ctx.Err() != nil {
+			return nil // asked to end while it waited
 		}
-		// What stands on the bus may come from a detector of another version, or
-		// from somebody else.
-		mask.Alert(&a)
-		if m.Seq > last {
-			return c.show(env, a)
+		if err != nil {
+			return err
 		}
-		if c.matches(a) && c.Last > 0 {
-			if len(past) == c.Last {
-				past = append(past[:0], past[1:]...)
-			}
-			past = append(past, a)
-		}
-		if m.Seq == last {
-			for _, a := range past {
-				if err := c.show(env, a); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
-}
-
-// alertRange waits for the bus and says which alerts it holds.
-func alertRange(ctx context.Context, conn *bus.Conn) (first, last uint64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, tailWait)
-	defer cancel()
-	if err := awaitBus(ctx, conn); err != nil {
-		return 0, 0, err
 	}
-	var s jetstream.Stream
-	if s, err = conn.JS.Stream(ctx, bus.StreamAlerts); err != nil {
-		return 0, 0, fmt.Errorf("look at the alerts: %w", err)
+	past, live := make(chan []tailLine, len(sources)), make(chan tailLine)
+	group, ctx := errgroup.WithContext(ctx)
+	for _, s := range sources {
+		group.Go(func() error { return s.follow(ctx, conn, past, live, env.Logger) })
 	}
-	state := s.CachedInfo().State
-	return state.FirstSeq, state.LastSeq, nil
+	group.Go(func() error { return printLines(ctx, env.Stdout, len(sources), past, live) })
+	return group.Wait()
 }
 
 // awaitTick is how often is looked why there is no connection yet.
@@ -148,37 +119,4 @@ func awaitBus(ctx context.Context, conn *bus.Conn) error {
 		}
 	}
 	return nil
-}
-
-func (c *tailCommand) matches(a alert.Alert) bool {
-	return (c.Category == "" || string(a.Category) == c.Category) &&
-		a.Severity.Rank() >= alert.Severity(c.Severity).Rank()
-}
-
-// show prints one alert. A failing stdout ends tail.
-func (c *tailCommand) show(env service.Env, a alert.Alert) error {
-	if !c.matches(a) {
-		return nil
-	}
-	if c.JSON {
-		line, err := a.MarshalJSON()
-		if err != nil {
-			return err
-		}
-		// JSON escapes some control characters; the others become visible text
-		// of the same strings.
-		_, err = fmt.Fprintf(env.Stdout, "%s\n", untrusted.Visible(string(line)))
-		return err
-	}
-	times := ""
-	if a.Count > 1 {
-		times = fmt.Sprintf(" (x%d)", a.Count)
-	}
-	// A terminal obeys control characters: never print outside text as it is.
-	_, err := fmt.Fprintf(env.Stdout, "%s  %-7s  %-16s  %-10s  %s%s\n", a.Timestamp.Local().Format(time.TimeOnly),
-		a.Severity, untrusted.Visible(string(a.Category)), untrusted.Visible(a.App), untrusted.Visible(a.Title), times)
-	if err == nil && a.Detail != "" {
-		_, err = fmt.Fprintf(env.Stdout, "          %s\n", untrusted.Visible(a.Detail))
-	}
-	return err
 }

@@ -15,13 +15,13 @@ import (
 // Settings say where notices go beside the log and the bus, as flags of a
 // command. The zero value is nowhere.
 type Settings struct {
-	Desktop bool   `name:"notify-desktop" help:"Show what the agent tells you (notify) as desktop notifications." env:"TOCSIN_NOTIFY_DESKTOP"`
-	File    string `name:"notify-file" help:"Write it to this file, a JSON object a line; past 10 MiB a new one is begun and 5 old ones are kept." env:"TOCSIN_NOTIFY_FILE" placeholder:"PATH"`
+	Desktop bool   `name:"notify-desktop" help:"Show notices (what the agent tells you by notify) as desktop notifications." env:"TOCSIN_NOTIFY_DESKTOP"`
+	File    string `name:"notify-file" help:"Append notices to this file, a JSON object a line; past 10 MiB a new one is begun, and 5 old ones are kept." env:"TOCSIN_NOTIFY_FILE" placeholder:"PATH"`
 	// Webhook may have a secret in it, as Slack does.
-	Webhook      string `name:"notify-webhook" help:"POST it as JSON to this URL: https, or http on this machine." env:"TOCSIN_NOTIFY_WEBHOOK" placeholder:"URL"`
-	WebhookToken string `name:"notify-webhook-token" help:"Sent to the webhook as Authorization: Bearer." env:"TOCSIN_NOTIFY_WEBHOOK_TOKEN" placeholder:"TOKEN"`
-	Slack        string `name:"notify-slack" help:"Post it to this incoming webhook of Slack." env:"TOCSIN_NOTIFY_SLACK" placeholder:"URL"`
-	Level        Level  `name:"notify-level" help:"Only what has this level or above goes to desktop, file, webhook and Slack: ${enum}." enum:"info,warn,error" default:"info" env:"TOCSIN_NOTIFY_LEVEL"`
+	Webhook      string `name:"notify-webhook" help:"POST notices as JSON to this URL: https, or http on this machine." env:"TOCSIN_NOTIFY_WEBHOOK" placeholder:"URL"`
+	WebhookToken string `name:"notify-webhook-token" help:"Sent to that webhook as Authorization: Bearer." env:"TOCSIN_NOTIFY_WEBHOOK_TOKEN" placeholder:"TOKEN"`
+	Slack        string `name:"notify-slack" help:"Post notices to this incoming webhook of Slack." env:"TOCSIN_NOTIFY_SLACK" placeholder:"URL"`
+	Level        Level  `name:"notify-level" help:"Notices below this level go to none of these: ${enum}." enum:"info,warn,error" default:"info" env:"TOCSIN_NOTIFY_LEVEL"`
 }
 
 // Validate says which setting is wrong and what is allowed. It never repeats a

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/notice"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/redact"
+)
+
+func TestTailShowsNotices(t *testing.T) {
+	yes, no := true, false
+	for name, c := range map[string]struct {
+		tailCommand
+		want bool
+	}{
+		"plain":                {want: true},
+		"no":                   {tailCommand: tailCommand{Notices: &no}},
+		"a category":           {tailCommand: tailCommand{Category: "ci"}},
+		"a category, and them": {tailCommand: tailCommand{Category: "ci", Notices: &yes}, want: true},
+		"JSON":                 {tailCommand: tailCommand{JSON: true}},
+		"JSON, and them":       {tailCommand: tailCommand{JSON: true, Notices: &yes}, want: true},
+	} {
+		if got := c.notices(); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestTailOfNotice: nothing that an agent says can look like another line, or
+// reach the terminal.
+func TestTailOfNotice(t *testing.T) {
+	at := time.Date(2026, 1, 28, 14, 30, 0, 0, time.Local)
+	secret := "ghp_" + strings.Repeat("a1B2c3", 6)
+	data, err := json.Marshal(notice.Notice{
+		Message: "done\n14:30:01  error    ci  fake\x1b[31m " + secret, Level: notice.Warn, Context: "de\u202eploy", Client: "claude-code in /work",
+		Timestamp: at.Format(time.RFC3339),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	show := func(c tailCommand, data string) string {
+		t.Helper()
+		text, err := tailShow{tailCommand: &c, mask: redact.New(), log: slog.New(slog.DiscardHandler)}.notice(bus.Message{Data: []byte(data), Time: at})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	want := "14:30:00  warn     notice            deploy      done␊14:30:01  error    ci  fake␛[31m [REDACTED:github]\n          from claude-code in /work\n"
+	if got := show(tailCommand{}, string(data)); got != want {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+	if got := show(tailCommand{Severity: "warning"}, string(data)); got != want {
+		t.Errorf("%q", got)
+	}
+	if got := show(tailCommand{Severity: "error"}, string(data)); got != "" {
+		t.Errorf("%q", got)
+	}
+	line := show(tailCommand{JSON: true}, string(data))
+	var n struct {
+		Notice bool
+		Level  string
+	}
+	if err := json.Unmarshal([]byte(line), &n); err != nil || !n.Notice || n.Level != "warn" || strings.Count(line, "\n") != 1 || strings.Contains(line, secret) {
+		t.Errorf("%v: %q", err, line)
+	}
+	if got := show(tailCommand{}, `{"message":"x","timestamp":"soon"}`); got != "14:30:00  info     notice            llm         x\n" {
+		t.Errorf("%q", got)
+	}
+	if got := show(tailCommand{}, `[]`); got != "" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestTailPutsThePastInOrder, of whichever stream, and then goes on.
+func TestTailPutsThePastInOrder(t *testing.T) {
+	line := func(second int) tailLine { return tailLine{time.Unix(int64(second), 0), string(rune('a' + second))} }
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		past, live := make(chan []tailLine, 2), make(chan tailLine)
+		var out bytes.Buffer
+		done := make(chan error)
+		go func() { done <- printLines(ctx, &out, 2, past, live) }()
+		past <- []tailLine{line(1), line(3)}
+		synctest.Wait()
+		if out.Len() > 0 {
+			t.Errorf("%q before all of the past is there", out.String())
+		}
+		past <- []tailLine{line(0), line(2), line(4)}
+		live <- line(7)
+		live <- line(6)
+		synctest.Wait()
+		if got := out.String(); got != "abcdehg" {
+			t.Errorf("%q", got)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestTailDoesNotWaitForEver for a stream whose past does not come.
+func TestTailDoesNotWaitForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		past, live := make(chan []tailLine, 2), make(chan tailLine)
+		var out bytes.Buffer
+		done := make(chan error)
+		go func() { done <- printLines(ctx, &out, 2, past, live) }()
+		past <- []tailLine{{text: "a"}}
+		begun := time.Now()
+		live <- tailLine{text: "b"}
+		if took := time.Since(begun); took != tailWait {
+			t.Errorf("it waited for %s", took)
+		}
+		past <- []tailLine{{text: "c"}}
+		synctest.Wait()
+		if got := out.String(); got != "abc" {
+			t.Errorf("%q", got)
+		}
+		cancel()
+		<-done
+	})
+}
