@@ -56,20 +56,35 @@ func StartAgent(ctx context.Context, bin, stateDir, name string, args ...string)
 
 // StartAgentWith is StartAgent with more environment, and with autostart.
 func StartAgentWith(ctx context.Context, bin, stateDir, name string, env []string, args ...string) (*Agent, error) {
-	a := &Agent{Notes: make(chan Notification, 1000), Log: &Log{}}
+	a := newAgent()
 	a.cmd = exec.Command(bin, append([]string{"gateway"}, args...)...) //nolint:noctx // ended by Close
 	a.cmd.Env = Env(stateDir, env...)
 	a.cmd.Dir = stateDir
 	a.cmd.Stderr = a.Log
+	if err := a.connect(ctx, name, &mcp.CommandTransport{Command: a.cmd, TerminateDuration: stopWithin}); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, a.Log)
+	}
+	return a, nil
+}
+
+// DialAgent initializes a session with a gateway that serves HTTP. It has no
+// process of its own, so no log, id or exit code.
+func DialAgent(ctx context.Context, url, name string) (*Agent, error) {
+	a := newAgent()
+	return a, a.connect(ctx, name, &mcp.StreamableClientTransport{Endpoint: url})
+}
+
+func newAgent() *Agent { return &Agent{Notes: make(chan Notification, 1000), Log: &Log{}} }
+
+func (a *Agent) connect(ctx context.Context, name string, t mcp.Transport) error {
 	c := mcp.NewClient(&mcp.Implementation{Name: name, Version: "1"}, &mcp.ClientOptions{
 		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) { a.note(r.Params) },
 	})
 	var err error
-	a.Session, err = c.Connect(ctx, &mcp.CommandTransport{Command: a.cmd, TerminateDuration: stopWithin}, nil)
-	if err != nil {
-		return nil, fmt.Errorf("initialize the gateway: %w\n%s", err, a.Log)
+	if a.Session, err = c.Connect(ctx, t, nil); err != nil {
+		return fmt.Errorf("initialize the gateway: %w", err)
 	}
-	return a, nil
+	return nil
 }
 
 func (a *Agent) note(p *mcp.LoggingMessageParams) {
