@@ -42,6 +42,10 @@ func Filters() []string {
 	return append(names, FilterAll)
 }
 
+// Passes says whether the configuration lets an alert through by severity,
+// category and URL, whether it is enabled or not.
+func (c Config) Passes(a alert.Alert) bool { return c.passesFilters(a, 0) }
+
 // passesFilters is the one predicate that decides by severity, category and
 // URL, in this order. floor is the least severity rank the client asks for.
 func (c Config) passesFilters(a alert.Alert, floor int) bool {

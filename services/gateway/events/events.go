@@ -1,0 +1,174 @@
+package events
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// maxStreams is how many streams a session may have. Past it one more is
+// refused.
+const maxStreams = 8
+
+// maxAge is the largest maxAgeMs: ten years.
+const maxAge = 10 * 365 * 24 * 60 * 60 * 1000
+
+// Notifier finds the way to the client for what belongs to a request: on stdio
+// stdout, on HTTP the response to that very request. A line ends with a newline,
+// and is written as it is, at once. It is nil where there is no such way.
+type Notifier func(ctx context.Context) (write func(line []byte) error)
+
+// Config is what the extension needs.
+type Config struct {
+	Source   Source
+	Notifier Notifier
+	// Underway bounds a request. It may be nil: the request's own context does.
+	Underway func(context.Context) (context.Context, context.CancelFunc)
+	// Ending is closed when the streams have to end.
+	Ending <-chan struct{}
+}
+
+// Register adds the extension's methods to a server, which has to Declare it,
+// and whose transport has to Stamp its requests.
+func Register(s *mcp.Server, cfg Config) error {
+	e := &extension{cfg: cfg, streams: map[*mcp.ServerSession]int{}}
+	if e.cfg.Underway == nil {
+		e.cfg.Underway = context.WithCancel
+	}
+	for _, add := range []func() error{
+		func() error { return mcp.AddReceivingCustomMethod(s, methodList, list) },
+		func() error { return mcp.AddReceivingCustomMethod(s, methodPoll, e.poll) },
+		func() error { return mcp.AddReceivingCustomMethod(s, methodStream, e.stream) },
+		func() error { return mcp.AddReceivingCustomMethod(s, methodSubscribe, subscribe) },
+		func() error { return mcp.AddReceivingCustomMethod(s, methodUnsubscribe, unsubscribe) },
+	} {
+		if err := add(); err != nil {
+			return fmt.Errorf("add the events extension: %w", err)
+		}
+	}
+	return nil
+}
+
+type extension struct {
+	cfg Config
+
+	mu      sync.Mutex
+	streams map[*mcp.ServerSession]int
+}
+
+func list(_ context.Context, _ *mcp.ServerSession, p *listParams) (*listResult, error) {
+	if p != nil && p.Cursor != nil && *p.Cursor != "" {
+		return nil, invalid("cursor must be that of a page before: all events are on the first")
+	}
+	return &listResult{ResultType: complete, Events: descriptors()}, nil
+}
+
+func (e *extension) poll(ctx context.Context, _ *mcp.ServerSession, p *subscription) (*pollResult, error) {
+	f, err := p.check()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := e.cfg.Underway(ctx)
+	defer cancel()
+	ctx, stop := context.WithTimeout(ctx, askWithin)
+	defer stop()
+	r, err := poll(ctx, e.cfg.Source, p, f, time.Now())
+	if err != nil {
+		return nil, internal(err)
+	}
+	return r, nil
+}
+
+// check reads what a subscription asks for.
+func (p *subscription) check() (filter, error) {
+	switch {
+	case p == nil:
+		return filter{}, invalid("name must be that of an event: events/list names those that there are")
+	case p.Name != EventName:
+		return filter{}, unknown()
+	case p.MaxAgeMs != nil && (*p.MaxAgeMs < 0 || *p.MaxAgeMs > maxAge):
+		return filter{}, invalid(fmt.Sprintf("maxAgeMs must be between 0 and %d", int64(maxAge)))
+	case p.MaxEvents != nil && *p.MaxEvents < 1:
+		return filter{}, invalid("maxEvents must be at least 1")
+	}
+	return readFilter(p.Arguments)
+}
+
+func (e *extension) stream(ctx context.Context, session *mcp.ServerSession, p *subscription) (*streamResult, error) {
+	f, err := p.check()
+	if err != nil {
+		return nil, err
+	}
+	id, err := json.Marshal(p.Meta[mcp.MetaKeySubscriptionID])
+	write := e.cfg.Notifier(ctx)
+	if err != nil || write == nil || p.Meta[mcp.MetaKeySubscriptionID] == nil {
+		return nil, unsupported("push", "there is no stream to this client: ask by events/poll")
+	}
+	if !e.open(session) {
+		return nil, refusal(codeResourceExhausted, fmt.Sprintf("a session may have at most %d streams: cancel one", maxStreams), limit{"subscriptions", maxStreams})
+	}
+	defer e.closed(session)
+	ctx, cancel := e.cfg.Underway(ctx)
+	defer cancel()
+	at, truncated, err := e.begin(ctx, p)
+	if err != nil {
+		return nil, internal(err)
+	}
+	if err := newPush(id, f, at).run(ctx, e.cfg.Source, truncated, e.cfg.Ending, write); err != nil {
+		return nil, internal(err)
+	}
+	r := &streamResult{ResultType: complete}
+	r.Meta = mcp.Meta{mcp.MetaKeySubscriptionID: json.RawMessage(id)}
+	return r, nil
+}
+
+// begin finds where a stream begins.
+func (e *extension) begin(ctx context.Context, p *subscription) (at Position, truncated bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	state, err := e.cfg.Source.State(ctx)
+	if err != nil {
+		return Position{}, false, err
+	}
+	if at, truncated = begin(p.Cursor, state); p.Cursor == nil {
+		return at, truncated, nil
+	}
+	at, old, err := aged(ctx, e.cfg.Source, at, p.MaxAgeMs, time.Now())
+	return at, truncated || old, err
+}
+
+// open says whether a session may have one more stream.
+func (e *extension) open(session *mcp.ServerSession) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.streams[session] == maxStreams {
+		return false
+	}
+	e.streams[session]++
+	return true
+}
+
+func (e *extension) closed(session *mcp.ServerSession) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.streams[session]--; e.streams[session] == 0 {
+		delete(e.streams, session)
+	}
+}
+
+// subscribe refuses webhooks: a gateway on a developer's machine calls nobody.
+func subscribe(_ context.Context, _ *mcp.ServerSession, p *subscription) (*listResult, error) {
+	if p == nil || p.Name != EventName {
+		return nil, unknown()
+	}
+	return nil, unsupported("webhook", "events are not delivered by webhook: ask by events/poll or events/stream")
+}
+
+// unsubscribe finds no subscription, as there is none.
+func unsubscribe(context.Context, *mcp.ServerSession, *subscription) (*listResult, error) {
+	return nil, refusal(codeNotFound, "there is no such subscription: events are not delivered by webhook", kind{"subscription"})
+}
