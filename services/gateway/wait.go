@@ -14,8 +14,8 @@ import (
 type WaitConfig struct {
 	// Bus is how to join; Name and Role are filled in here.
 	Bus bus.ConnConfig
-	// Client names the client whose inbox this is, as Config.Client does.
-	Client string
+	// Inbox is whose inbox this is; see package clients.
+	Inbox string
 	// Severity is the least that an alert must have to end the waiting; empty
 	// means any.
 	Severity alert.Severity
@@ -40,7 +40,8 @@ func Wait(ctx context.Context, cfg WaitConfig) (block string, err error) {
 	}
 	cfg.Bus.Name = "tocsin wait"
 	// Streaming is off: there is nothing to write.
-	g := newGateway(ctx, Config{Bus: cfg.Bus, Client: cfg.Client, Logger: cfg.Logger}, nil)
+	g := newGateway(ctx, Config{Bus: cfg.Bus, Logger: cfg.Logger}, nil)
+	g.link.identify(cfg.Inbox)
 	g.begin()
 	defer func() { err = errors.Join(err, g.end()) }()
 	return g.await(ctx, cfg.Severity.Rank())

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/gateway"
+	"github.com/tocsin-bus/tocsin/services/gateway/clients"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/service"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
@@ -15,7 +17,8 @@ import (
 
 type waitCommand struct {
 	service.BusFlags
-	Client   string        `help:"Whose inbox: that of the gateway with the same --client, which then tells no alert again. Default: one for tocsin wait in the working directory." env:"TOCSIN_CLIENT" placeholder:"NAME"`
+	Agent    string        `help:"Share the inbox of this coding agent in the working directory: claude-code, codex, gemini-cli, cursor or vscode." xor:"whose" placeholder:"NAME"`
+	Client   string        `xor:"whose" help:"Whose inbox: that of the gateway with the same --client, which then tells no alert again. Default: one for tocsin wait in the working directory." env:"TOCSIN_CLIENT" placeholder:"NAME"`
 	Severity string        `help:"Wait for this severity or above: info, warning or error." placeholder:"S"`
 	Timeout  time.Duration `help:"End with status 3 after this long without such an alert, such as 30s. Default: never." placeholder:"D"`
 }
@@ -24,6 +27,9 @@ type waitCommand struct {
 func (c *waitCommand) Validate() error {
 	if c.Severity != "" && alert.Severity(c.Severity).Rank() == 0 {
 		return errors.New("--severity must be one of info, warning, error")
+	}
+	if _, known := clients.Named(c.Agent); !known && c.Agent != "" {
+		return errors.New("--agent must be one of claude-code, codex, gemini-cli, cursor, vscode")
 	}
 	if c.Timeout < 0 {
 		return errors.New("--timeout must not be negative")
@@ -41,16 +47,12 @@ func (c *waitCommand) Run(ctx context.Context, env service.Env) error {
 			return err
 		}
 	}
-	client := c.Client
-	if client == "" {
-		dir, err := os.Getwd()
-		if err != nil {
-			return fmt.Errorf("find the working directory, by which the inbox is known without --client: %w", err)
-		}
-		client = "tocsin wait in " + dir
+	inbox, err := c.inbox()
+	if err != nil {
+		return err
 	}
 	block, err := gateway.Wait(ctx, gateway.WaitConfig{
-		Bus: env.Bus(c.BusFlags), Client: client, Severity: alert.Severity(c.Severity), Timeout: c.Timeout, Logger: env.Logger,
+		Bus: env.Bus(c.BusFlags), Inbox: inbox, Severity: alert.Severity(c.Severity), Timeout: c.Timeout, Logger: env.Logger,
 	})
 	if errors.Is(err, gateway.ErrNoAlert) {
 		return fmt.Errorf("%w: %w", service.ErrTimeUp, err)
@@ -60,4 +62,22 @@ func (c *waitCommand) Run(ctx context.Context, env service.Env) error {
 	}
 	_, err = fmt.Fprintln(env.Stdout, block)
 	return err
+}
+
+// inbox is whose alerts are waited for.
+func (c *waitCommand) inbox() (string, error) {
+	if c.Client != "" {
+		return clients.NamedInbox(c.Client), nil
+	}
+	dir, err := os.Getwd()
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		return "", fmt.Errorf("find the working directory, by which the inbox is known without --client: %w", err)
+	}
+	if agent, ok := clients.Named(c.Agent); ok {
+		return clients.Inbox(agent.MCP, dir), nil
+	}
+	return clients.NamedInbox("tocsin wait in " + dir), nil
 }
