@@ -1,0 +1,73 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+)
+
+// hookState is what the hooks of one agent's session remember from one call to
+// the next. The bus forgets it with the cursors, 30 days after it was written.
+type hookState struct {
+	// Client is for people who look into the bucket.
+	Client string `json:"client"`
+	// Prompt is the newest alert at the time of the last prompt.
+	Prompt position `json:"prompt"`
+	// Held says that the agent was held back and has not stopped since.
+	Held bool `json:"held,omitempty"`
+	// Waiter is who waits to wake the session; an earlier one gives up, and each
+	// does once the session goes on.
+	Waiter string `json:"waiter,omitempty"`
+}
+
+// hookStateKey is the key of a session, whose id may hold anything.
+func hookStateKey(client, session string) string { return "session." + cursorKey(client+" "+session) }
+
+// loadHookState reads what is remembered of a session. found says whether there
+// is anything.
+func loadHookState(ctx context.Context, c *bus.Conn, client, session string) (s hookState, found bool, err error) {
+	if session == "" {
+		return s, false, nil
+	}
+	kv, err := c.JS.KeyValue(ctx, bus.BucketGateways)
+	if err != nil {
+		return s, false, fmt.Errorf("open the sessions: %w", err)
+	}
+	entry, err := kv.Get(ctx, hookStateKey(client, session))
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return s, false, nil
+	}
+	if err != nil {
+		return s, false, fmt.Errorf("read the session: %w", err)
+	}
+	if err := json.Unmarshal(entry.Value(), &s); err != nil {
+		return hookState{}, false, nil //nolint:nilerr // of another version: as if never seen
+	}
+	return s, true, nil
+}
+
+// saveHookState remembers it. The hooks of a session come one after the other, so
+// the last one is right. A session without an id has no memory.
+func saveHookState(ctx context.Context, c *bus.Conn, client, session string, s hookState) error {
+	if session == "" {
+		return nil
+	}
+	kv, err := c.JS.KeyValue(ctx, bus.BucketGateways)
+	if err != nil {
+		return fmt.Errorf("open the sessions: %w", err)
+	}
+	s.Client = client
+	value, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("encode the session: %w", err)
+	}
+	if _, err := kv.Put(ctx, hookStateKey(client, session), value); err != nil {
+		return fmt.Errorf("save the session: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/hook"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+)
+
+// hookWatch is how often a waiting hook looks whether its session goes on.
+const hookWatch = 2 * time.Second
+
+// HookWaitConfig says what a hook waits for that may wake an idle session.
+type HookWaitConfig struct {
+	HookConfig
+	// Severity is the least that an alert must have.
+	Severity alert.Severity
+	// Timeout is how long to wait; 0 means for ever.
+	Timeout time.Duration
+}
+
+// errOver says that there is nothing to wait for any more, errWoken that what was
+// waited for has come.
+var (
+	errOver  = errors.New("the session goes on, or it has ended")
+	errWoken = errors.New("an alert came")
+)
+
+// HookWait waits, once an agent has stopped, for an alert that is worth waking it,
+// and returns what waits by then, at most hook.MaxText. It returns nothing when
+// the time is up or ctx has ended, when the session goes on, ends or waits anew,
+// or when the bus goes away. What it returns counts as told.
+func HookWait(ctx context.Context, cfg HookWaitConfig) (text string, err error) {
+	if cfg.Call.Moment != hook.Stop {
+		return "", nil
+	}
+	if cfg.Timeout > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, cfg.Timeout)
+		defer stop()
+	}
+	h, err := newHooked(ctx, cfg.HookConfig)
+	if err != nil {
+		return "", err
+	}
+	defer h.conn.Close()
+	n := &night{hooked: h, least: cfg.Severity, id: fmt.Sprintf("%d@%d", os.Getpid(), time.Now().UnixNano())}
+	end, err := n.begin(ctx)
+	if err != nil {
+		return "", err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return n.watch(ctx) })
+	group.Go(func() error {
+		if err := n.look(ctx); err != nil {
+			return err
+		}
+		err := bus.Follow(ctx, h.conn, bus.FollowConfig{
+			Stream: bus.StreamAlerts, Start: end.Seq + 1, Created: end.Created, HeadersOnly: true, Logger: cfg.Logger,
+		}, func(m bus.Message) error { return n.hear(ctx, m) })
+		if err == nil {
+			return errOver
+		}
+		return err
+	})
+	if err := group.Wait(); err != nil && !errors.Is(err, errWoken) && !errors.Is(err, errOver) {
+		return "", err
+	}
+	return n.text, nil
+}
+
+// night is one wait of a session that has stopped.
+type night struct {
+	*hooked
+	least alert.Severity
+	// id tells this wait from others of the session.
+	id string
+	// text is what woke it.
+	text string
+}
+
+// begin says that this wait is the session's, and returns the place up to where
+// the first look sees.
+func (n *night) begin(ctx context.Context) (end position, err error) {
+	ctx, cancel := context.WithTimeout(ctx, hookRead)
+	defer cancel()
+	state, _, err := loadHookState(ctx, n.conn, n.client, n.cfg.Call.Session)
+	if err != nil {
+		return position{}, err
+	}
+	state.Waiter = n.id
+	if err := n.remember(ctx, state); err != nil {
+		return position{}, err
+	}
+	w, err := n.read(ctx)
+	if err != nil {
+		return position{}, err
+	}
+	return w.end, nil
+}
+
+// watch ends with errOver once the session goes on or ends.
+func (n *night) watch(ctx context.Context) error {
+	tick := time.NewTicker(hookWatch)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-n.conn.Changes():
+			if n.conn.NC.IsClosed() {
+				return errOver
+			}
+		case <-tick.C:
+			if err := n.still(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// still is nil while this wait is the session's.
+func (n *night) still(ctx context.Context) error {
+	if n.cfg.Call.Session == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
+	defer cancel()
+	state, _, err := loadHookState(ctx, n.conn, n.client, n.cfg.Call.Session)
+	if err == nil && state.Waiter != n.id {
+		return errOver
+	}
+	return err
+}
+
+// look is what may wake the session at once: an error that came before it
+// stopped. A session that has just been held back may stop first.
+func (n *night) look(ctx context.Context) error {
+	if n.cfg.Call.Held {
+		return nil
+	}
+	return n.wake(ctx)
+}
+
+// hear takes an alert that has come as the occasion to look into the inbox.
+func (n *night) hear(ctx context.Context, m bus.Message) error {
+	severity := alert.Severity(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:])
+	if severity.Rank() < n.least.Rank() {
+		return nil
+	}
+	return n.wake(ctx)
+}
+
+// wake ends with errWoken when there is something to wake the session for.
+func (n *night) wake(ctx context.Context) error {
+	if err := n.still(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, hookRead)
+	defer cancel()
+	text, err := n.tell(ctx, hook.MaxText-len(heldLead), func(w *waiting) bool { return urgent(n.least, w.stale)(w) })
+	if err != nil || text == "" {
+		return err
+	}
+	n.text = heldLead + text
+	return errWoken
+}

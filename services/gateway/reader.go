@@ -1,0 +1,192 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/redact"
+	"github.com/tocsin-bus/tocsin/shared/silence"
+)
+
+// maxRead is how many alerts one look into an inbox reads: the newest. The others
+// are counted as left out.
+const maxRead = 500
+
+// reader looks into a client's inbox once. It follows nothing and keeps nothing:
+// it is for a process that lives for milliseconds.
+type reader struct {
+	conn *bus.Conn
+	// client is the key of the inbox.
+	client string
+	mask   *redact.Engine
+}
+
+// waiting is what a client was not told yet.
+type waiting struct {
+	box *inbox.Inbox
+	// after is the place of the last alert before those that were read, at that
+	// of the last one read, told up to where the client was told.
+	after, at position
+	told      uint64
+	// end is the place of the stream's newest alert.
+	end position
+	// stale is the sequence of the last alert that came before unseenSince.
+	stale uint64
+}
+
+// read looks what waits for the client. It takes two round trips where there is
+// nothing, which is most often, and one more where there is something.
+func (r *reader) read(ctx context.Context) (*waiting, error) {
+	var info *jetstream.StreamInfo
+	var cursor position
+	var found bool
+	var both errgroup.Group
+	both.Go(func() error {
+		s, err := r.conn.JS.Stream(ctx, bus.StreamAlerts)
+		if err != nil {
+			return fmt.Errorf("look at the alerts: %w", err)
+		}
+		info = s.CachedInfo()
+		return nil
+	})
+	both.Go(func() (err error) {
+		cursor, found, err = loadCursor(ctx, r.conn, r.client)
+		return err
+	})
+	if err := both.Wait(); err != nil {
+		return nil, err
+	}
+	state := info.State
+	w := &waiting{box: inbox.New(), end: position{Seq: state.LastSeq, Created: info.Created}}
+	if found && cursor.Created.Equal(info.Created) { // else the stream was made anew: all of it is news
+		w.told = cursor.Seq
+	}
+	w.told = max(w.told, state.FirstSeq-min(state.FirstSeq, 1)) // what is gone needs no telling
+	w.after = position{Seq: w.told, Created: info.Created}
+	if state.LastSeq > maxRead {
+		w.after.Seq = max(w.after.Seq, state.LastSeq-maxRead)
+	}
+	w.at = w.after
+	if state.Msgs > 0 && w.after.Seq < state.LastSeq {
+		if err := r.fill(ctx, w, found); err != nil {
+			return nil, err
+		}
+	}
+	if !found {
+		return w, r.begin(ctx, w)
+	}
+	if w.box.Len() == 0 && w.at.Seq > w.told { // all of it is silenced, or no alert
+		_, _, err := r.take(ctx, w)
+		return w, err
+	}
+	return w, nil
+}
+
+// fill reads the alerts after w.after. Those of a client that was never seen begin
+// unseenSince ago.
+func (r *reader) fill(ctx context.Context, w *waiting, seen bool) error {
+	var msgs []bus.Message
+	var silenced silence.Set
+	var both errgroup.Group
+	both.Go(func() (err error) {
+		msgs, err = r.conn.StoredFrom(ctx, bus.StreamAlerts, w.after.Seq+1, maxRead)
+		return err
+	})
+	both.Go(func() (err error) {
+		silenced, err = loadSilenced(ctx, r.conn)
+		return err
+	})
+	if err := both.Wait(); err != nil {
+		return err
+	}
+	now := time.Now()
+	for _, m := range msgs {
+		w.at.Seq = m.Seq
+		if now.Sub(m.Time) > unseenSince {
+			w.stale = m.Seq
+			if !seen {
+				w.after.Seq, w.told = m.Seq, m.Seq
+				continue
+			}
+		}
+		var a alert.Alert
+		if json.Unmarshal(m.Data, &a) != nil { // a gateway says so, and who looks once has no log
+			continue
+		}
+		a.Seq = m.Seq
+		a = clean(a, r.mask)
+		if _, hushed := silenced.Hushes(a, now); !hushed {
+			w.box.Offer(a)
+		}
+	}
+	return nil
+}
+
+// begin saves where the inbox of a client begins that was never seen, so that it
+// keeps what comes from there on however late it asks again.
+func (r *reader) begin(ctx context.Context, w *waiting) error {
+	w.told = w.after.Seq
+	_, err := claim(ctx, r.conn, r.client, w.after)
+	return err
+}
+
+// take takes what was read for this reader alone, by moving the cursor past it,
+// and returns what no other reader was faster to take: the alerts as a digest,
+// and how many more there were than could be read or kept. When it fails it may
+// have moved the cursor; what is not told then stays in the history.
+func (r *reader) take(ctx context.Context, w *waiting) (alerts []alert.Alert, left int, err error) {
+	// The bus has just answered: it is given the time that a gateway gives it.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
+	defer cancel()
+	before, err := claim(ctx, r.conn, r.client, w.at)
+	if err != nil {
+		return nil, 0, err
+	}
+	if before.Created.Equal(w.at.Created) {
+		w.box.DropTold(before.Seq)
+		w.told = max(w.told, before.Seq)
+	}
+	if w.told >= w.at.Seq {
+		return nil, 0, nil
+	}
+	left = int(w.box.Evicted())
+	if w.told < w.after.Seq {
+		left += int(w.after.Seq - w.told)
+	}
+	return w.box.Drain(w.at.Seq), left, nil
+}
+
+// loadSilenced reads what is told to nobody. A bus that doesn't know silences
+// has none.
+func loadSilenced(ctx context.Context, c *bus.Conn) (silence.Set, error) {
+	var set silence.Set
+	msgs, err := c.Stored(ctx, bus.StreamSilences, 2)
+	if err != nil {
+		if ctx.Err() != nil || errors.Is(err, bus.ErrAway) {
+			return set, err
+		}
+		return set, nil //nolint:nilerr // a bus of another version
+	}
+	for _, m := range msgs {
+		switch m.Subject[strings.LastIndexByte(m.Subject, '.')+1:] {
+		case bus.KeySilences:
+			set.Silences, err = silence.DecodeSilences(m.Data)
+		case bus.KeyAcks:
+			set.Acks, err = silence.DecodeAcks(m.Data)
+		}
+		if err != nil {
+			return silence.Set{}, nil //nolint:nilerr // of another version: better told than lost
+		}
+	}
+	return set, nil
+}

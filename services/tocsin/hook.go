@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/gateway"
+	"github.com/tocsin-bus/tocsin/services/gateway/clients"
+	"github.com/tocsin-bus/tocsin/services/gateway/hook"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/service"
+)
+
+const (
+	// stdinPatience is how long the client may take to write its input, and
+	// parentTick how often a waiting hook looks whether the client is still there.
+	stdinPatience = time.Second
+	parentTick    = 2 * time.Second
+)
+
+// exitWake is the exit status by which Claude Code is woken, with stderr.
+const exitWake = 2
+
+type hookCommand struct {
+	service.BusFlags
+	Client   string        `help:"Whose hook this is: claude-code, codex, gemini-cli or cursor." required:"" enum:"claude-code,codex,gemini-cli,cursor" placeholder:"NAME"`
+	Inbox    string        `help:"Whose inbox: that of the gateway with this --client. Default: that of the client's gateway in the project's directory." env:"TOCSIN_CLIENT" placeholder:"NAME"`
+	Stop     bool          `help:"Hold back once an agent that is about to stop while an error alert pends." default:"true" negatable:"" env:"TOCSIN_HOOK_STOP"`
+	Wait     time.Duration `help:"Once the agent has stopped, wait this long for an alert to wake it: for a stop hook of Claude Code with asyncRewake." placeholder:"D"`
+	Severity string        `help:"The least that --wait waits for: ${enum}." enum:"info,warning,error" default:"error" placeholder:"S"`
+}
+
+// Validate refuses what could never end well.
+func (c *hookCommand) Validate() error {
+	switch {
+	case c.Wait < 0:
+		return errors.New("--wait must not be negative")
+	case c.Wait > 0 && c.Client != "claude-code":
+		return errors.New("--wait is for --client claude-code: no other client can be woken")
+	}
+	return nil
+}
+
+// Run answers a client's hook. What goes wrong is said to nobody, but at the
+// debug level: an agent's work is never held up by its alerts.
+func (c *hookCommand) Run(ctx context.Context, env service.Env) error {
+	log := env.Logger
+	if !log.Enabled(ctx, slog.LevelDebug) {
+		log = slog.New(slog.DiscardHandler)
+	}
+	cfg, err := c.config(env, log)
+	if err != nil {
+		log.Debug("no hook to answer", "error", err)
+		return nil
+	}
+	if c.Wait > 0 {
+		return c.wake(ctx, env, cfg)
+	}
+	line, err := gateway.Hook(ctx, cfg)
+	if err != nil {
+		log.Debug("nothing could be looked up", "error", err)
+		return nil
+	}
+	_, _ = env.Stdout.Write(line) // a client that does not read it has gone
+	return nil
+}
+
+// wake waits, and ends as Claude Code wants it to be woken.
+func (c *hookCommand) wake(ctx context.Context, env service.Env, cfg gateway.HookConfig) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		parent := os.Getppid()
+		for ctx.Err() == nil && os.Getppid() == parent {
+			select {
+			case <-ctx.Done():
+			case <-time.After(parentTick):
+			}
+		}
+		cancel() // nobody is left to be woken
+	}()
+	text, err := gateway.HookWait(ctx, gateway.HookWaitConfig{HookConfig: cfg, Severity: alert.Severity(c.Severity), Timeout: c.Wait})
+	if err != nil {
+		cfg.Logger.Debug("nothing could be waited for", "error", err)
+		return nil
+	}
+	if text == "" {
+		return nil
+	}
+	if _, err := fmt.Fprintln(env.Stderr, text); err != nil {
+		return nil //nolint:nilerr // the client has gone
+	}
+	return service.Exit(exitWake)
+}
+
+// config reads which moment it is, and finds the inbox.
+func (c *hookCommand) config(env service.Env, log *slog.Logger) (gateway.HookConfig, error) {
+	cfg := gateway.HookConfig{Bus: env.Bus(c.BusFlags), Hold: c.Stop, Logger: log}
+	data, err := within(stdinPatience, env.Stdin)
+	if err != nil {
+		return cfg, err
+	}
+	if cfg.Call, err = hook.Parse(c.Client, data); err != nil {
+		return cfg, err
+	}
+	if c.Inbox != "" {
+		cfg.Inbox = clients.NamedInbox(c.Inbox)
+		return cfg, nil
+	}
+	dir, err := c.dir(cfg.Call)
+	if err != nil {
+		return cfg, err
+	}
+	known, _ := clients.Named(c.Client) // kong has checked the name
+	cfg.Inbox = clients.Inbox(known.MCP, dir)
+	return cfg, nil
+}
+
+// dir is where the client's gateway runs: the project's directory.
+func (c *hookCommand) dir(call hook.Call) (string, error) {
+	dir := os.Getenv(hook.DirVariable(c.Client))
+	if !filepath.IsAbs(dir) {
+		dir = call.Dir
+	}
+	if dir == "" {
+		var err error
+		if dir, err = os.Getwd(); err != nil {
+			return "", fmt.Errorf("find the project's directory: %w", err)
+		}
+	}
+	return filepath.EvalSymlinks(dir)
+}
+
+// within reads an input of at most hook.MaxInput and a byte, so that a longer one
+// is noticed. One that does not end in time is given up, with whoever writes it.
+func within(patience time.Duration, r io.Reader) ([]byte, error) {
+	type result struct {
+		data []byte
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		data, err := io.ReadAll(io.LimitReader(r, hook.MaxInput+1))
+		if err == nil && len(data) > hook.MaxInput {
+			_, err = io.Copy(io.Discard, r) // a client could stumble over a pipe that nobody reads
+		}
+		done <- result{data, err}
+	}()
+	select {
+	case got := <-done:
+		return got.data, got.err
+	case <-time.After(patience):
+		return nil, fmt.Errorf("the input has not ended after %v", patience)
+	}
+}
