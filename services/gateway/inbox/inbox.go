@@ -32,6 +32,9 @@ type Stats struct {
 	// Revised alerts took the place of a pending one, Ignored ones would have
 	// but found it gone.
 	Revised, Ignored uint64
+	// Absorbed alerts said no more than that a pending one is over, which that
+	// one now says itself.
+	Absorbed uint64
 	// ToldElsewhere is how many another reader of the same client was shown
 	// first, merged ones counted once.
 	ToldElsewhere uint64
@@ -48,10 +51,14 @@ func New() *Inbox { return &Inbox{} }
 
 // Offer takes an alert in: into the pending one of the same app and dedup key,
 // in the place of the one that it revises, or at the end. A revision of what is
-// no longer pending is ignored.
+// no longer pending is ignored. A pending alert that it resolves becomes one
+// line, and where it tells nothing else it goes into that.
 func (b *Inbox) Offer(a alert.Alert) {
 	b.stats.Offered++
+	resolved := a.Resolves != "" && b.list.Resolve(a)
 	switch {
+	case resolved && a.OnlyResolves():
+		b.stats.Absorbed++
 	case a.Revises != "":
 		if b.list.Revise(a) {
 			b.stats.Revised++

@@ -1,6 +1,6 @@
 // Package pending is the list of alerts that wait for their reader: merged
-// when one repeats, replaced when one is revised. The inbox and the stream's
-// batch are both such a list.
+// when one repeats, replaced when one is revised, and cut to one line when what
+// it tells is over. The inbox and the stream's batch are both such a list.
 //
 // A List has no bound of its own, it does not know what its owner does when it
 // is full. It is not safe for concurrent use.
@@ -33,26 +33,32 @@ type entry struct {
 	offers int
 }
 
+// answer has the entry answer to an id.
+func (e *entry) answer(id string) {
+	if slices.Contains(e.ids, id) {
+		return
+	}
+	if len(e.ids) == maxIDs {
+		e.ids = slices.Delete(e.ids, 1, 2)
+	}
+	e.ids = append(e.ids, id)
+}
+
 // Len is the number of alerts, merged ones counted once.
 func (l *List) Len() int { return len(l.entries) }
 
-// Merge merges the alert into the one with its MergeKey and says whether there
-// was one.
+// Merge merges the alert into the one with its MergeKey that is not over, and
+// says whether there was one.
 func (l *List) Merge(a alert.Alert) bool {
 	key := a.MergeKey()
-	i := slices.IndexFunc(l.entries, func(e *entry) bool { return e.alert.MergeKey() == key })
+	i := slices.IndexFunc(l.entries, func(e *entry) bool { return !e.alert.Resolved && e.alert.MergeKey() == key })
 	if i < 0 {
 		return false
 	}
 	e := l.entries[i]
 	e.alert = alert.Merge(e.alert, a)
 	e.offers++
-	if !slices.Contains(e.ids, a.ID) {
-		if len(e.ids) == maxIDs {
-			e.ids = slices.Delete(e.ids, 1, 2)
-		}
-		e.ids = append(e.ids, a.ID)
-	}
+	e.answer(a.ID)
 	return true
 }
 
@@ -66,19 +72,65 @@ func (l *List) Add(a alert.Alert) {
 // ids that the entry answers to stay: later revisions that name the same first
 // alert find it, and who was told of it has been told of its revisions.
 // Where others were merged with the one it revises, the severity doesn't fall.
-// The reader never saw what was replaced, so Revises does not stay.
+// The reader never saw what was replaced, so Revises does not stay. What is over
+// is not revised any more.
 func (l *List) Revise(a alert.Alert) bool {
-	i := slices.IndexFunc(l.entries, func(e *entry) bool { return slices.Contains(e.ids, a.Revises) })
-	if i < 0 {
+	e := l.find(a.Revises)
+	if e == nil || e.alert.Resolved {
 		return false
 	}
-	e := l.entries[i]
 	a.Count, a.Seq, a.Revises = e.alert.Count, e.alert.Seq, ""
 	if e.offers > 1 && e.alert.Severity.Rank() > a.Severity.Rank() {
 		a.Severity = e.alert.Severity
 	}
 	e.alert = a
 	return true
+}
+
+// Resolve makes one line of the alert that this one says is over, and says
+// whether that was there. What it told of is not news any more, that it had been
+// is: title, URL, severity and count stay. Its place in the stream becomes that
+// of this one where this tells nothing else, as it is told by that line.
+func (l *List) Resolve(a alert.Alert) bool {
+	e := l.find(a.Resolves)
+	if e == nil {
+		return false
+	}
+	if a.OnlyResolves() {
+		e.alert.Seq = max(e.alert.Seq, a.Seq)
+	}
+	if !e.alert.Resolved {
+		l.close(e)
+	}
+	return true
+}
+
+// close makes an entry one line, or more of the line that its key has already:
+// what comes and goes pushes nothing else out.
+func (l *List) close(e *entry) {
+	e.alert.Title, e.alert.Detail, e.alert.Context = "Resolved: "+e.alert.Title, "", nil
+	e.alert.Resolved = true
+	key := e.alert.MergeKey()
+	for _, line := range l.entries {
+		if line != e && line.alert.Resolved && line.alert.MergeKey() == key {
+			line.alert = alert.Merge(line.alert, e.alert)
+			line.offers += e.offers
+			for _, id := range e.ids {
+				line.answer(id)
+			}
+			l.entries = slices.DeleteFunc(l.entries, func(other *entry) bool { return other == e })
+			return
+		}
+	}
+}
+
+// find returns the entry that answers to an id, or nil.
+func (l *List) find(id string) *entry {
+	i := slices.IndexFunc(l.entries, func(e *entry) bool { return slices.Contains(e.ids, id) })
+	if i < 0 {
+		return nil
+	}
+	return l.entries[i]
 }
 
 // DropFirst forgets the alert that arrived first, if there is one.
@@ -105,11 +157,10 @@ func (l *List) DropWhere(drop func(a alert.Alert, offers int) bool) int {
 
 // Find is the alert that answers to an id, as it is now.
 func (l *List) Find(id string) (a alert.Alert, found bool) {
-	i := slices.IndexFunc(l.entries, func(e *entry) bool { return slices.Contains(e.ids, id) })
-	if i < 0 {
-		return alert.Alert{}, false
+	if e := l.find(id); e != nil {
+		return e.alert, true
 	}
-	return l.entries[i].alert, true
+	return alert.Alert{}, false
 }
 
 // DropUpTo forgets alerts whose newest place in the stream is at most seq.

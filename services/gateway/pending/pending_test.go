@@ -79,3 +79,58 @@ func TestList(t *testing.T) {
 		t.Error("a revision hid the severity of another alert")
 	}
 }
+
+func TestResolve(t *testing.T) {
+	var l pending.List
+	add := func(a alert.Alert) {
+		if !l.Merge(a) {
+			l.Add(a)
+		}
+	}
+	raised := func(id string) alert.Alert {
+		a := made(id, "a", alert.Warning)
+		a.Category, a.Title, a.Detail, a.URL = alert.Regression, "slow", "by 34%", "http://localhost/"
+		a.Context = map[string]any{"page": "/"}
+		return a
+	}
+	end := func(of string, category alert.Category, seq uint64) alert.Alert {
+		return alert.Alert{ID: "end of " + of, Category: category, Severity: alert.Info, App: "web", DedupKey: "a", Resolves: of, Seq: seq}
+	}
+	if l.Resolve(end("a1", alert.Regression, 1)) {
+		t.Error("resolved something in an empty list")
+	}
+	worse := raised("a2")
+	worse.Severity, worse.Seq = alert.Error, 5
+	add(raised("a1"))
+	add(worse)
+	if l.Resolve(end("a0", alert.Regression, 6)) || l.Resolve(alert.Alert{}) || !l.Resolve(end("a2", alert.Regression, 7)) || !l.Resolve(end("a2", alert.Regression, 8)) {
+		t.Error("an end goes by the ids of the alerts merged, and may come again")
+	}
+	want := worse
+	want.Title, want.Detail, want.Context, want.Resolved, want.Count, want.Seq = "Resolved: slow", "", nil, true, 2, 8
+	if got := l.Alerts(); len(got) != 1 || !reflect.DeepEqual(got[0], want) {
+		t.Errorf("\n got %+v\nwant %+v", got, want)
+	}
+	revision := raised("a9")
+	revision.Revises = "a1"
+	if l.Revise(revision) {
+		t.Error("what is over was revised")
+	}
+	add(raised("a3"))
+	add(end("gone", alert.Regression, 9))
+	add(end("gone too", alert.Regression, 10))
+	if got, want := fmt.Sprint(ids(&l)), "[a2*2 a3*0 end of gone too*2]"; got != want {
+		t.Errorf("merged with what is over, or with an end: %s, want %s", got, want)
+	}
+	add(made("b1", "b", alert.Warning))
+	if l.Resolve(end("b1", alert.CI, 20)); l.Alerts()[3].Seq != 0 || !l.Alerts()[3].Resolved {
+		t.Error("an end that is told by itself has its own place")
+	}
+	l.Resolve(end("a3", alert.Regression, 11))
+	if got, want := fmt.Sprint(ids(&l)), "[a3*3 end of gone too*2 b1*0]"; got != want || l.Offers() != 6 || l.Alerts()[0].Seq != 11 {
+		t.Errorf("over again it is more of the same line: %s, want %s", got, want)
+	}
+	if !l.Resolve(end("a1", alert.Regression, 12)) || !l.Resolve(end("a3", alert.Regression, 13)) {
+		t.Error("that line answers to all of its ids")
+	}
+}

@@ -39,6 +39,8 @@ type data struct {
 	// and in a batch how many alerts are in it.
 	Count  int    `json:"count,omitempty"`
 	Alerts []data `json:"alerts,omitempty"`
+	// Resolved says that the alert was over before it was sent.
+	Resolved bool `json:"resolved,omitempty"`
 }
 
 type message struct {
@@ -97,7 +99,7 @@ func dataOf(a alert.Alert) data {
 	d := data{
 		Category: a.Category, Severity: a.Severity, Title: a.Title, Detail: a.Detail,
 		Timestamp: alert.FormatTime(a.Timestamp), Source: a.Source, Context: a.Context,
-		CorrelationID: a.CorrelationID, DedupKey: a.DedupKey,
+		CorrelationID: a.CorrelationID, DedupKey: a.DedupKey, Resolved: a.Resolved,
 	}
 	if d.Context == nil {
 		d.Context = map[string]any{}

@@ -30,7 +30,10 @@ func TestLines(t *testing.T) {
 		ID: "c1", Severity: alert.Info, Category: alert.CI, Title: "CI success: build on main", App: "default",
 		Timestamp: start, Source: alert.SourceCI, DedupKey: "ci:custom:abc:build:success:1", CorrelationID: "c1",
 	}
+	end := networkError()
+	end.ID, end.Severity, end.Resolves = "n2", alert.Info, "n1"
 	for name, in := range map[string][]alert.Alert{
+		"resolved.json":     {networkError(), end},
 		"plain.json":        {networkError()},
 		"no_context.json":   {ci},
 		"batch_of_one.json": {networkError(), networkError(), networkError()},

@@ -19,22 +19,33 @@ func TestProperties(t *testing.T) {
 		keys := rapid.SampledFrom([]int{3, 20, 300}).Draw(t, "keys")
 		pauses := rapid.SampledFrom([]int{50, 1000, 6000, 40000}).Draw(t, "pauses")
 		p := &player{Stream: stream.New()}
-		p.Enable(stream.Config{Events: []string{"errors"}, ThrottleSeconds: throttle, SeverityMin: alert.Warning})
+		least := rapid.SampledFrom([]alert.Severity{alert.Info, alert.Warning}).Draw(t, "severity_min")
+		p.Enable(stream.Config{Events: []string{"errors"}, ThrottleSeconds: throttle, SeverityMin: least})
 
 		now := start
 		var before []alert.Alert
+		newest := make(map[string]alert.Alert) // by key, of what has not ended
 		offered := rapid.IntRange(0, 400).Draw(t, "alerts")
 		for i := range offered {
 			now = now.Add(time.Duration(rapid.IntRange(0, pauses).Draw(t, "pause")) * time.Millisecond)
 			a := made(fmt.Sprint(rapid.IntRange(1, keys).Draw(t, "key")))
 			a.Severity = rapid.SampledFrom(alert.Severities()).Draw(t, "severity")
-			a.Category = rapid.SampledFrom([]alert.Category{alert.Errors, alert.Errors, alert.Errors, alert.CI}).Draw(t, "category")
+			a.Category = rapid.SampledFrom([]alert.Category{alert.Errors, alert.Errors, alert.Errors, alert.Threshold, alert.CI}).Draw(t, "category")
 			if i > 0 && rapid.IntRange(0, 9).Draw(t, "revises") == 0 {
 				// A revision has the key and the severity of what it revises.
 				a = before[i-1-rapid.IntRange(0, i-1).Draw(t, "of")]
 				a.Revises = a.ID
 			}
+			if of, ok := newest[a.DedupKey]; a.Revises == "" && ok && rapid.IntRange(0, 3).Draw(t, "resolves") == 0 {
+				a.Resolves, a.Category, a.Severity = of.ID, of.Category, alert.Info
+			}
 			a.ID = fmt.Sprint("id", i)
+			switch {
+			case a.Resolves != "":
+				delete(newest, a.DedupKey)
+			case a.Revises == "":
+				newest[a.DedupKey] = a
+			}
 			before = append(before, a)
 			if rapid.IntRange(0, 9).Draw(t, "late") > 0 {
 				p.until(now)
@@ -54,13 +65,33 @@ func TestProperties(t *testing.T) {
 		}
 		checkPace(t, p.out, time.Duration(throttle)*time.Second)
 		checkDuplicates(t, p.out)
+		checkEnds(t, p.out)
 	})
+}
+
+// checkEnds: no alert goes out twice, and of none two times that it is over,
+// unless its end is more than that.
+func checkEnds(t *rapid.T, out []stream.Notification) {
+	told, over := make(map[string]bool), make(map[string]bool)
+	for _, n := range out {
+		for _, a := range n.Alerts {
+			of := a.Resolves
+			if a.Resolved {
+				of = a.ID
+			}
+			if told[a.ID] || a.Over() && over[of] && a.Category == alert.Errors {
+				t.Fatalf("%s is told twice, or to be over: %+v", a.ID, a)
+			}
+			told[a.ID] = true
+			over[of] = over[of] || a.Over()
+		}
+	}
 }
 
 // checkCounts: every alert is accounted for, and a merged one is in a count.
 func checkCounts(t *rapid.T, p *player, offered int) {
 	s := p.Stats()
-	if sum := s.Emitted + s.PendingOffers + s.Suppressed + s.Dropped + s.Filtered + s.Revised + s.Ignored + s.Silenced; sum != offered {
+	if sum := s.Emitted + s.PendingOffers + s.Suppressed + s.Dropped + s.Filtered + s.Revised + s.Ignored + s.Absorbed + s.Silenced; sum != offered {
 		t.Fatalf("%d of %d accounted for: %+v", sum, offered, s)
 	}
 	occurrences := 0
@@ -87,7 +118,7 @@ func checkPace(t *rapid.T, out []stream.Notification, throttle time.Duration) {
 }
 
 // checkDuplicates: within 30 s, less the 50 ms that it may come too early, a key
-// goes out again only when it got worse.
+// goes out again only when it got worse. An end is not what it ends.
 func checkDuplicates(t *rapid.T, out []stream.Notification) {
 	type sending struct {
 		at   time.Time
@@ -96,6 +127,9 @@ func checkDuplicates(t *rapid.T, out []stream.Notification) {
 	last := make(map[string]sending)
 	for _, n := range out {
 		for _, a := range n.Alerts {
+			if a.Over() {
+				continue
+			}
 			rank := a.Severity.Rank()
 			if before, ok := last[a.DedupKey]; ok && n.At.Sub(before.at) < 30*time.Second-50*time.Millisecond && rank <= before.rank {
 				t.Fatalf("%s twice within %v", a.DedupKey, n.At.Sub(before.at))

@@ -32,8 +32,13 @@ type sending struct {
 type key [16]byte
 
 func keyOf(a alert.Alert) key {
-	text := binary.AppendUvarint(nil, uint64(len(a.App)))
-	sum := sha256.Sum256(append(append(text, a.App...), a.DedupKey...))
+	k := a.MergeKey()
+	over := byte(0)
+	if k.Over {
+		over = 1
+	}
+	text := binary.AppendUvarint([]byte{over}, uint64(len(k.App)))
+	sum := sha256.Sum256(append(append(text, k.App...), k.DedupKey...))
 	return key(sum[:len(key{})])
 }
 

@@ -45,8 +45,8 @@ type Stream struct {
 }
 
 // Stats counts since the stream was enabled. Every alert offered meanwhile is
-// one of Emitted, Suppressed, Dropped, Filtered, Revised, Ignored, Cleared and
-// Silenced, or was merged into one of those pending.
+// one of Emitted, Suppressed, Dropped, Filtered, Revised, Ignored, Absorbed,
+// Cleared and Silenced, or was merged into one of those pending.
 type Stats struct {
 	// NotifyCount is how many notifications went out, Emitted how many alerts
 	// they held, merged ones counted each.
@@ -60,6 +60,9 @@ type Stats struct {
 	// Revised alerts took the place of a pending one, Ignored ones would have
 	// but found it gone.
 	Revised, Ignored int
+	// Absorbed alerts said no more than that a pending one is over, which that
+	// one now says itself.
+	Absorbed int
 	// Cleared alerts were pending when the stream was disabled.
 	Cleared int
 	// Silenced alerts were pending when somebody silenced them.
@@ -117,9 +120,15 @@ func (s *Stream) Stats() Stats {
 
 // Offer takes an alert and returns the notification that has to go out now, if
 // one has to. An alert that revises another takes its place where that is
-// pending and is ignored otherwise. The alert's context must not change later.
+// pending and is ignored otherwise. One that resolves another makes one line of it
+// where that is pending, also when it would not pass itself: what it resolves
+// did. The alert's context must not change later.
 func (s *Stream) Offer(a alert.Alert, now time.Time) []Notification {
 	if !s.config.Enabled {
+		return nil
+	}
+	if a.Resolves != "" && s.pending.Resolve(a) && a.OnlyResolves() {
+		s.stats.Absorbed++
 		return nil
 	}
 	if !s.config.passesFilters(a, s.floor) {

@@ -54,13 +54,20 @@ func (p *player) offer(a alert.Alert, now time.Time) {
 	p.out = append(p.out, p.Offer(a, now)...)
 }
 
-// String tells what went out as "0: A; 5: B*2 C".
+// String tells what went out as "0: A; 5: B*2 C", what was over before as (A)
+// and an end as !A.
 func (p *player) String() string {
 	var list []string
 	for _, n := range p.out {
 		var keys []string
 		for _, a := range n.Alerts {
 			key := a.DedupKey
+			switch {
+			case a.Resolved:
+				key = "(" + key + ")"
+			case a.Resolves != "":
+				key = "!" + key
+			}
 			if a.Count > 1 {
 				key += fmt.Sprint("*", a.Count)
 			}
@@ -143,6 +150,48 @@ func TestTimelines(t *testing.T) {
 				t.Errorf("%s\n got %s\nwant %s", c.in, got, c.want)
 			}
 		})
+	}
+}
+
+// TestEnds: !A is the end of A, an info alert, where all severities pass and
+// where only warnings do.
+func TestEnds(t *testing.T) {
+	for _, c := range []struct{ name, in, all, warnings string }{
+		{"over before it was sent", "0 X, 1 A, 2 !A", "0: X; 5: (A)", "0: X; 5: (A)"},
+		{"over after it was sent", "0 A, 6 !A", "0: A; 6: !A", "0: A"},
+		{"repeated, then over", "0 X, 1 A, 2 A, 3 !A", "0: X; 5: (A)*2", "0: X; 5: (A)*2"},
+		{"over and there again", "0 X, 1 A, 2 !A, 3 A", "0: X; 5: (A) A", "0: X; 5: (A) A"},
+		{"that it was over makes no duplicate of the next", "0 X, 1 A, 2 !A, 6 A", "0: X; 5: (A); 10: A", "0: X; 5: (A); 10: A"},
+		{"its end is no duplicate of it, but of itself", "0 A, 6 !A, 12 !A", "0: A; 6: !A", "0: A"},
+		{"one that was not sent for being a duplicate", "0 A, 6 A, 7 !A", "0: A; 7: !A", "0: A"},
+	} {
+		for severity, want := range map[alert.Severity]string{alert.Info: c.all, alert.Warning: c.warnings} {
+			p := &player{Stream: enabled(5)}
+			config := p.Config()
+			config.SeverityMin = severity
+			p.Enable(config)
+			ids := map[string]string{}
+			for i, step := range strings.Split(c.in, ", ") {
+				var seconds float64
+				var key string
+				if _, err := fmt.Sscan(step, &seconds, &key); err != nil {
+					t.Fatal(err)
+				}
+				key, ends := strings.TrimPrefix(key, "!"), strings.HasPrefix(key, "!")
+				a := made(key)
+				a.ID = fmt.Sprint("id", i)
+				if ends {
+					a.Resolves, a.Severity = ids[key], alert.Info
+				} else {
+					ids[key] = a.ID
+				}
+				p.offer(a, at(seconds))
+			}
+			p.until(at(1e6))
+			if got := p.String(); got != want {
+				t.Errorf("%s, from %s: %s\n got %s\nwant %s", c.name, severity, c.in, got, want)
+			}
+		}
 	}
 }
 
