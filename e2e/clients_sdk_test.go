@@ -2,30 +2,40 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tocsin-bus/tocsin/services/gateway"
 )
 
 // typeScript is one of the TypeScript SDK's clients.
 type typeScript struct {
 	// pkg is what it is imported from.
 	pkg string
-	// version is the protocol version that it asks for.
-	version string
+	// asks is the protocol version that it asks for, or "auto": what it finds.
+	asks string
+	// protocol is the gateway's.
+	protocol gateway.Protocol
+	// agreed is the version that both then speak.
+	agreed string
 }
 
 // typeScripts are the SDK as it was when each version was the newest, and as it
 // is now.
 var typeScripts = []typeScript{
-	{"sdk-of-2024-11-05", "2024-11-05"},
-	{"sdk-of-2025-06-18", "2025-06-18"},
-	{"@modelcontextprotocol/sdk", "2025-11-25"},
-	{"@modelcontextprotocol/client", "2024-11-05"},
-	{"@modelcontextprotocol/client", "2025-06-18"},
-	{"@modelcontextprotocol/client", "2025-11-25"},
+	{"sdk-of-2024-11-05", "2024-11-05", gateway.Compatible, "2024-11-05"},
+	{"sdk-of-2025-06-18", "2025-06-18", gateway.Compatible, "2025-06-18"},
+	{"@modelcontextprotocol/sdk", "2025-11-25", gateway.Compatible, "2025-11-25"},
+	{"@modelcontextprotocol/client", "2024-11-05", gateway.Compatible, "2024-11-05"},
+	{"@modelcontextprotocol/client", "2025-06-18", gateway.Compatible, "2025-06-18"},
+	{"@modelcontextprotocol/client", "2025-11-25", gateway.Latest, "2025-11-25"},
+	{"@modelcontextprotocol/client", "2026-07-28", gateway.Latest, "2026-07-28"},
+	{"@modelcontextprotocol/client", "auto", gateway.Compatible, "2025-11-25"},
+	{"@modelcontextprotocol/client", "auto", gateway.Latest, "2026-07-28"},
 }
 
 // sdkSeen is what node/sdk/agent.mjs tells.
@@ -51,11 +61,11 @@ func TestClientsTypeScriptSDK(t *testing.T) {
 	dir := nodeModules(t, "sdk")
 	skipOldNode(t, 20)
 	for _, ts := range typeScripts {
-		t.Run(strings.TrimPrefix(ts.pkg, "@")+" "+ts.version, func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s asks %s of %s", strings.TrimPrefix(ts.pkg, "@"), ts.asks, ts.protocol), func(t *testing.T) {
 			t.Parallel()
 			b := up(t)
 			races := t.TempDir()
-			node := exec.CommandContext(t.Context(), "node", "agent.mjs", ts.pkg, ts.version, binary)
+			node := exec.CommandContext(t.Context(), "node", "agent.mjs", ts.pkg, ts.asks, string(ts.protocol), binary)
 			node.Dir = dir
 			node.Env = append(node.Environ(), "TOCSIN_STATE_DIR="+b.StateDir, "INTAKE="+b.IngestURL, "GORACE=atexit_sleep_ms=0 log_path="+filepath.Join(races, "race"))
 			var stderr strings.Builder
@@ -71,7 +81,7 @@ func TestClientsTypeScriptSDK(t *testing.T) {
 			}
 			checkSDK(t, ts, seen)
 			if t.Failed() {
-				t.Logf("%s\n%s", out, &stderr)
+				t.Logf("%s\n%s\n%s", out, &stderr, b.Log)
 			}
 		})
 	}
@@ -79,7 +89,7 @@ func TestClientsTypeScriptSDK(t *testing.T) {
 
 func checkSDK(t *testing.T, ts typeScript, seen sdkSeen) {
 	t.Helper()
-	if seen.Server != "tocsin" || seen.Agreed != ts.version {
+	if seen.Server != "tocsin" || seen.Agreed != ts.agreed {
 		t.Errorf("%s over %s", seen.Server, seen.Agreed)
 	}
 	if want := []string{"configure", "configure_streaming", "notify", "observe"}; !slices.Equal(seen.Tools, want) {
@@ -90,10 +100,14 @@ func checkSDK(t *testing.T, ts typeScript, seen sdkSeen) {
 			t.Errorf("%s: %q", marker, text)
 		}
 	}
-	if seen.Message == nil || seen.Message.Level != "error" || seen.Message.Title != "CI failure: second" {
+	if ts.agreed == "2026-07-28" { // which has neither
+		if seen.Message != nil || seen.Pinged {
+			t.Errorf("%+v", seen)
+		}
+	} else if !seen.Pinged || seen.Message == nil || seen.Message.Level != "error" || seen.Message.Title != "CI failure: second" {
 		t.Errorf("the notification: %+v", seen.Message)
 	}
-	if !seen.Pinged || seen.Notified == "" || seen.Enabled == "" {
+	if seen.Notified == "" || seen.Enabled == "" {
 		t.Errorf("%+v", seen)
 	}
 	if !strings.HasPrefix(seen.Held, "ended: ") {

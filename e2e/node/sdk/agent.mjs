@@ -1,11 +1,11 @@
 // Talks to a gateway with one of the TypeScript SDK's clients and prints what it
-// saw as JSON: package, protocol version, the binary.
-const [pkg, version, binary] = process.argv.slice(2);
+// saw as JSON. Told are the package, the protocol version that it is to ask for,
+// or "auto", the gateway's --protocol and the binary.
+const [pkg, version, protocol, binary] = process.argv.slice(2);
 
 const v2 = pkg === "@modelcontextprotocol/client";
 const { Client } = await import(v2 ? pkg : `${pkg}/client/index.js`);
 const { StdioClientTransport } = await import(v2 ? `${pkg}/stdio` : `${pkg}/client/stdio.js`);
-const modern = version === "2026-07-28";
 
 // The alerts that are awaited below come from CI results, as the gateway's
 // intake takes them.
@@ -19,13 +19,14 @@ async function fails(name) {
 }
 
 const options = {};
-if (v2 && modern) options.versionNegotiation = { mode: { pin: version } };
+if (version === "auto") options.versionNegotiation = { mode: "auto" };
+else if (version === "2026-07-28") options.versionNegotiation = { mode: { pin: version } };
 else if (v2) options.supportedProtocolVersions = [version];
 const client = new Client({ name: "ts-sdk", version: "1" }, options);
 
 const transport = new StdioClientTransport({
   command: binary,
-  args: ["gateway", "--autostart=false", ...(modern ? ["--protocol", "latest"] : [])],
+  args: ["gateway", "--autostart=false", `--protocol=${protocol}`],
   // An SDK's own default passes on no more than PATH and HOME.
   env: { PATH: process.env.PATH, HOME: process.env.HOME, TOCSIN_STATE_DIR: process.env.TOCSIN_STATE_DIR, GORACE: process.env.GORACE },
   stderr: "inherit",
@@ -63,6 +64,7 @@ async function call(name, args, options) {
 
 await client.connect(transport);
 seen.agreed = v2 ? client.getNegotiatedProtocolVersion() : seen.proposed; // the older ones refuse what they don't know
+const modern = seen.agreed === "2026-07-28"; // has neither messages that nobody asked for nor pings
 seen.server = client.getServerVersion().name;
 seen.tools = (await client.listTools()).tools.map((t) => t.name).sort();
 
@@ -90,8 +92,10 @@ const held = call("observe", { wait_seconds: 50 }, { signal: stop.signal }).then
 await call("observe", { what: "status" }); // the held one is under way
 stop.abort("enough");
 seen.held = await held;
+await call("configure", { action: "health" }); // an answer that crossed the cancellation would have the alert
 await fails("third");
 seen.after = (await call("observe", { wait_seconds: 30 })).at(-1);
+seen.health = (await call("configure", { action: "health" }))[0]; // for whoever looks into a failure
 
 await client.close();
 console.log(JSON.stringify(seen));
