@@ -71,10 +71,11 @@ func HookWait(ctx context.Context, cfg HookWaitConfig) (text string, err error) 
 		}
 		return err
 	})
-	if err := group.Wait(); err != nil && !errors.Is(err, errWoken) && !errors.Is(err, errOver) {
-		return "", err
+	err = group.Wait()
+	if errors.Is(err, errWoken) || errors.Is(err, errOver) || h.conn.NC.IsClosed() {
+		return n.text, nil
 	}
-	return n.text, nil
+	return n.text, err
 }
 
 // night is one wait of a session that has stopped.

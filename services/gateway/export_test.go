@@ -1,0 +1,16 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+)
+
+// Waiter is who waits to wake a session, or empty.
+func Waiter(ctx context.Context, c *bus.Conn, client, session string) string {
+	s, _, err := loadHookState(ctx, c, client, session)
+	if err != nil {
+		return ""
+	}
+	return s.Waiter
+}
