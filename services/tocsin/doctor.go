@@ -35,7 +35,7 @@ type finding struct{ what, is, mend string }
 // Run prints what runs and what is wrong. Its error counts what is wrong.
 func (c *doctorCommand) Run(ctx context.Context, env service.Env) error {
 	d := doctor{env: env, flags: c.BusFlags}
-	for _, look := range []func(context.Context) []finding{d.stateDir, d.process, d.keys, d.intake, d.bus, d.disk} {
+	for _, look := range []func(context.Context) []finding{d.stateDir, d.process, d.keys, d.intake, d.bus, d.disk, d.clients} {
 		looked, cancel := context.WithTimeout(ctx, doctorTimeout)
 		d.findings = append(d.findings, look(looked)...)
 		cancel()

@@ -59,6 +59,9 @@ func (c *installCommand) Run(_ context.Context, env service.Env) error {
 	}
 	say := printer{w: env.Stdout}
 	say.line("next:")
+	if s, err := look(client, place, scope); err == nil {
+		w.Rewake = s.rewakes() // it may be there from before
+	}
 	for _, next := range client.Next(scope, w) {
 		say.line("  - " + next)
 	}

@@ -1,6 +1,9 @@
 package setup
 
-import "path/filepath"
+import (
+	"path/filepath"
+	"strings"
+)
 
 // Timeouts of hooks. A hook answers in milliseconds; the bound is for a machine
 // that hangs. The hook that waits gets a minute more than it waits.
@@ -18,11 +21,15 @@ func claudeCode() Client {
 	servers := jsonFormat{servers: "mcpServers", server: func(program string) stdioServer {
 		return stdioServer{"stdio", program, []string{"gateway"}}
 	}}
-	hooks := jsonFormat{hooks: claudeHooks(name), off: func(s settings) string {
+	hooks := jsonFormat{hooks: claudeHooks(name), more: func(s settings, found *Found) {
 		if s.DisableAllHooks {
-			return "disableAllHooks"
+			found.HooksOff = "disableAllHooks"
 		}
-		return ""
+		for plugin, on := range s.EnabledPlugins {
+			if name, _, _ := strings.Cut(plugin, "@"); on && name == ServerName {
+				found.Plugin = plugin
+			}
+		}
 	}}
 	dir := func(p Place) string { return p.or("CLAUDE_CONFIG_DIR", p.Home, ".claude") }
 	return Client{
@@ -38,6 +45,12 @@ func claudeCode() Client {
 				{filepath.Join(p.Project, ".mcp.json"), "MCP server", servers},
 				{filepath.Join(p.Project, ".claude", "settings.json"), "hooks", hooks},
 			}
+		},
+		Needs: func(s Scope) string {
+			if s == Project {
+				return "once the server is approved"
+			}
+			return ""
 		},
 		Next: func(s Scope, w Wanted) []string {
 			next := []string{"restart Claude Code; /mcp and /hooks show what it has"}
@@ -65,7 +78,13 @@ func claudeHooks(client string) func(Wanted) []hookEntry {
 			{"PostToolUse", "*", run},
 			{"Stop", "", run},
 		}
-		if w.Rewake && client == "claude-code" {
+		if client == "codex" {
+			return entries
+		}
+		// A tool that failed is an event of its own; the session's end lets go
+		// of what is remembered of it.
+		entries = append(entries, hookEntry{"PostToolUseFailure", "*", run}, hookEntry{"SessionEnd", "", run})
+		if w.Rewake {
 			entries = append(entries, hookEntry{"Stop", "", handler{
 				Type: "command", Command: hookCommand(w.Program, client, "--wait", rewakeWait), AsyncRewake: true, Timeout: rewakeSeconds,
 			}})

@@ -24,6 +24,12 @@ func codex() Client {
 				{filepath.Join(at, "hooks.json"), "hooks", hooks},
 			}
 		},
+		Needs: func(s Scope) string {
+			if s == Project {
+				return "once the project and, with /hooks, the hooks are trusted"
+			}
+			return "once the hooks are trusted with /hooks"
+		},
 		Next: func(s Scope, w Wanted) []string {
 			next := []string{"restart Codex; /mcp shows the server"}
 			if w.Hooks {

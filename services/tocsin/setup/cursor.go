@@ -19,6 +19,7 @@ func cursor() Client {
 			{"beforeSubmitPrompt", "", run},
 			{"postToolUse", "", run},
 			{"stop", "", run},
+			{"sessionEnd", "", run},
 		}
 	}}
 	dir := func(p Place) string { return filepath.Join(p.Home, ".cursor") }
@@ -33,6 +34,12 @@ func cursor() Client {
 				{filepath.Join(at, "mcp.json"), "MCP server", servers},
 				{filepath.Join(at, "hooks.json"), "hooks", hooks},
 			}
+		},
+		Needs: func(s Scope) string {
+			if s == Project {
+				return "in a trusted workspace, with the server enabled"
+			}
+			return "once the server is enabled"
 		},
 		Next: func(s Scope, _ Wanted) []string {
 			next := []string{"enable the server tocsin in Cursor's settings, under MCP; its Hooks page shows what it runs"}

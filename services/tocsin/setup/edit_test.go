@@ -142,7 +142,7 @@ func TestForeignHooks(t *testing.T) {
 		t.Errorf("the user's flag is gone, or the old path is not:\n%s", out)
 	}
 	found, err := f.Find(out)
-	if err != nil || len(found.Hooks) != 4 {
+	if err != nil || len(found.Hooks) != 6 {
 		t.Errorf("%+v, %v", found, err)
 	}
 	back, err := f.Uninstall(out, nil)

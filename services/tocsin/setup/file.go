@@ -32,6 +32,18 @@ func (f File) Find(src []byte) (Found, error) {
 	}
 	found, err := f.format.find(src)
 	if err != nil {
+		return Found{}, fmt.Errorf("%s can't be understood: %w", f.Path, err)
+	}
+	return found, nil
+}
+
+// editable is Find for a text that is to be edited.
+func (f File) editable(src []byte) (Found, error) {
+	if src == nil {
+		return Found{}, nil
+	}
+	found, err := f.format.find(src)
+	if err != nil {
 		return Found{}, f.refuse(err)
 	}
 	return found, nil
@@ -40,7 +52,7 @@ func (f File) Find(src []byte) (Found, error) {
 // Install makes the new text of the file: equal to src when all is there. A
 // nil src is a file that is not there.
 func (f File) Install(src []byte, w Wanted) ([]byte, error) {
-	found, err := f.Find(src)
+	found, err := f.editable(src)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +70,7 @@ func (f File) Install(src []byte, w Wanted) ([]byte, error) {
 // file is left. Earlier are texts that the file had before it was installed to,
 // the newest first: where one of them led to src, it is what comes back.
 func (f File) Uninstall(src []byte, earlier [][]byte) ([]byte, error) {
-	found, err := f.Find(src)
+	found, err := f.editable(src)
 	if err != nil || !found.Any() {
 		return src, err
 	}

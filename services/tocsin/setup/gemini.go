@@ -21,16 +21,16 @@ func geminiCLI() Client {
 				{"BeforeAgent", "", run},
 				{"AfterTool", "*", run},
 				{"AfterAgent", "", run},
+				{"SessionEnd", "", run},
 			}
 		},
-		off: func(s settings) string {
+		more: func(s settings, found *Found) {
 			switch {
 			case s.HooksConfig.Enabled != nil && !*s.HooksConfig.Enabled:
-				return "hooksConfig.enabled"
+				found.HooksOff = "hooksConfig.enabled"
 			case slices.Contains(s.HooksConfig.Disabled, ServerName):
-				return "hooksConfig.disabled"
+				found.HooksOff = "hooksConfig.disabled"
 			}
-			return ""
 		},
 	}
 	dir := func(p Place) string { return filepath.Join(p.or("GEMINI_CLI_HOME", p.Home), ".gemini") }
@@ -43,6 +43,7 @@ func geminiCLI() Client {
 			}
 			return []File{{filepath.Join(at, "settings.json"), "MCP server and hooks", format}}
 		},
+		Needs: func(Scope) string { return "in a trusted folder" },
 		Next: func(Scope, Wanted) []string {
 			return []string{
 				"restart Gemini CLI; /mcp and /hooks panel show what it has",

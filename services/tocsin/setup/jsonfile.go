@@ -21,8 +21,9 @@ type jsonFormat struct {
 	flat bool
 	// version is the number that a file with hooks has to have, or 0.
 	version int
-	// off finds the setting that turns hooks off, in the root of the file.
-	off func(root settings) string
+	// more reads the settings in the root of the file, such as the one that
+	// turns hooks off.
+	more func(settings, *Found)
 }
 
 // stdioServer is an MCP server that the client starts.
@@ -53,9 +54,10 @@ type hookGroup struct {
 	Hooks   []handler `json:"hooks"`
 }
 
-// settings are the settings of clients that turn hooks off.
+// settings are those of clients that say whether hooks run.
 type settings struct {
-	DisableAllHooks bool `json:"disableAllHooks"`
+	DisableAllHooks bool            `json:"disableAllHooks"`
+	EnabledPlugins  map[string]bool `json:"enabledPlugins"`
 	HooksConfig     struct {
 		Enabled  *bool    `json:"enabled"`
 		Disabled []string `json:"disabled"`
@@ -84,8 +86,8 @@ func (f jsonFormat) find(src []byte) (Found, error) {
 		found.Hooks = append(found.Hooks, Hook{h.event, h.program, h.rewake()})
 	}
 	var s settings
-	if f.off != nil && decode(&d.root, &s) == nil {
-		found.HooksOff = f.off(s)
+	if f.more != nil && decode(&d.root, &s) == nil {
+		f.more(s, &found)
 	}
 	return found, nil
 }

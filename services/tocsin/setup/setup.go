@@ -93,6 +93,9 @@ type Client struct {
 	Dir func(Place) string
 	// Files are the files of a scope, in the order in which they are written.
 	Files func(Place, Scope) []File
+	// Needs is what the user has to have allowed before a scope counts; empty
+	// where nothing has to be.
+	Needs func(Scope) string
 	// Next says what the user has to do after a change, a line each.
 	Next func(Scope, Wanted) []string
 }
@@ -118,6 +121,8 @@ type Found struct {
 	Server *Server
 	// Hooks are our hooks.
 	Hooks []Hook
+	// Plugin is the plugin of ours that the file turns on, or empty.
+	Plugin string
 	// HooksOff is the setting in this file that turns all hooks off, or empty.
 	HooksOff string
 }

@@ -20,6 +20,7 @@ func vscode() Client {
 			}
 			return []File{{filepath.Join(at, "mcp.json"), "MCP server", format}}
 		},
+		Needs: func(Scope) string { return "once the server is trusted and started" },
 		Next: func(Scope, Wanted) []string {
 			return []string{
 				"start the server tocsin with MCP: List Servers, and trust it when VS Code asks",

@@ -112,7 +112,7 @@ func (c Change) Write() (backup string, err error) {
 		}
 		if !c.Bare {
 			if backup, err = keep(c.File.Path, c.Before, was.Mode().Perm()); err != nil {
-				return "", fmt.Errorf("keep a backup of %s, so that it was left alone: %w", c.File.Path, err)
+				return "", fmt.Errorf("keep a backup of %s, which was left alone: %w: make room or give this user the right to write there, and run this again", c.File.Path, err)
 			}
 		}
 	}
@@ -126,11 +126,11 @@ func (c Change) Write() (backup string, err error) {
 		}
 		target = c.File.Path
 		if err := os.MkdirAll(filepath.Dir(target), dir); err != nil {
-			return backup, err
+			return backup, fmt.Errorf("make the directory of %s: %w: give this user the right to, and run this again", target, err)
 		}
 	}
 	if err := c.replace(target, was); err != nil {
-		return backup, fmt.Errorf("write %s, which is as it was: %w", c.File.Path, err)
+		return backup, fmt.Errorf("write %s, which is as it was: %w: make room or give this user the right to write there, and run this again", c.File.Path, err)
 	}
 	return backup, nil
 }
