@@ -15,10 +15,11 @@ import (
 // configure does what its action says.
 func (g *gateway) configure(ctx context.Context, data json.RawMessage) (answer, error) {
 	a := readArguments(data)
-	action := a.word("action", "", "streaming", "noise", "clear", "health")
+	action := a.word("action", "", "streaming", "noise", "clear", "health", actAck, actUnack, actSilence, actSilenceList, actUnsilence)
 	switching := a.optional("streaming_action", "enable", "disable", "status")
 	wish := readStream(a)
 	noise := readNoise(a)
+	quiet := readQuiet(a, noise.App)
 	if err := a.done(); err != nil {
 		return nil, err
 	}
@@ -33,6 +34,8 @@ func (g *gateway) configure(ctx context.Context, data json.RawMessage) (answer, 
 			return nil, errors.New("noise_action must be one of list, add, remove, auto_detect")
 		}
 		return g.noise(ctx, noise)
+	case actAck, actUnack, actSilence, actSilenceList, actUnsilence:
+		return g.quieten(ctx, action, quiet)
 	case "clear":
 		g.settle(ctx)
 		return g.clear()
@@ -192,6 +195,9 @@ type inboxHealth struct {
 	// that had to go from a full inbox.
 	Received uint64 `json:"received"`
 	Evicted  uint64 `json:"evicted"`
+	// Silenced counts those that were told to nobody, because somebody silenced
+	// or acknowledged them.
+	Silenced uint64 `json:"silenced"`
 }
 
 func (g *gateway) health(ctx context.Context) (answer, error) {
@@ -205,7 +211,7 @@ func (g *gateway) health(ctx context.Context) (answer, error) {
 		h.Detector = &status.Detector
 	}
 	err := g.session.do(g.life, func(s *session, _ time.Time) {
-		h.Inbox = inboxHealth{Pending: s.inbox.Len(), Received: s.received, Evicted: s.inbox.Evicted()}
+		h.Inbox = inboxHealth{Pending: s.inbox.Len(), Received: s.received, Evicted: s.inbox.Evicted(), Silenced: s.inbox.Stats().Silenced}
 		h.Streaming, h.NotificationsLost = s.describeStream(g.peer()), s.lost
 	})
 	return encoded(h, err)

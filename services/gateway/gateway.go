@@ -127,6 +127,7 @@ func newGateway(ctx context.Context, cfg Config, out outlet) *gateway {
 		case <-life.Done():
 		}
 	}, g.mask, log)
+	g.link.silences = newSilencer(g.session, log)
 	g.saver = newSaver(g.link, log)
 	if cfg.Client != "" {
 		g.link.identify(clients.NamedInbox(cfg.Client))

@@ -37,6 +37,8 @@ type link struct {
 	caughtUp chan struct{}
 	mask     *redact.Engine
 	hand     func(arrival)
+	// silences is what has to be known before the first alert is handed on.
+	silences *silencer
 	log      *slog.Logger
 
 	// at is the newest alert handed on; known says that there is such a place.
@@ -115,12 +117,15 @@ func (l *link) runOnce(ctx context.Context) error {
 			}
 		}
 	})
-	group.Go(func() error { return l.follow(ctx, c) })
+	loaded := make(chan struct{})
+	group.Go(func() error { return l.follow(ctx, c, loaded) })
+	group.Go(func() error { return l.silences.run(ctx, c, loaded) })
 	return group.Wait()
 }
 
-// follow hands every alert on, in order.
-func (l *link) follow(ctx context.Context, c *bus.Conn) error {
+// follow hands every alert on, in order. Before the first, it reads what is
+// silenced, and closes loaded.
+func (l *link) follow(ctx context.Context, c *bus.Conn, loaded chan<- struct{}) error {
 	if l.client() == "" {
 		select {
 		case <-ctx.Done():
@@ -132,6 +137,8 @@ func (l *link) follow(ctx context.Context, c *bus.Conn) error {
 	if !begun {
 		return nil
 	}
+	l.silences.load(ctx, c)
+	close(loaded)
 	follow := bus.FollowConfig{Stream: bus.StreamAlerts, Since: since, Created: l.at.Created, Logger: l.log}
 	if since.IsZero() {
 		follow.Start = l.at.Seq + 1

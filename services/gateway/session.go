@@ -22,6 +22,7 @@ const maxLines = 16
 type session struct {
 	inbox  *inbox.Inbox
 	stream *stream.Stream
+	hush   *hush
 	// at is the place of the newest alert offered.
 	at       position
 	received uint64
@@ -53,7 +54,7 @@ type arrival struct {
 func newSession(log *slog.Logger) *session {
 	return &session{
 		inbox: inbox.New(), stream: stream.New(), ways: []way{viaMessage}, waiters: map[chan struct{}]int{},
-		arrivals: make(chan arrival), calls: make(chan func(*session, time.Time)), out: make(chan string), log: log,
+		hush: newHush(log), arrivals: make(chan arrival), calls: make(chan func(*session, time.Time)), out: make(chan string), log: log,
 	}
 }
 
@@ -95,6 +96,10 @@ func (s *session) take(a arrival, now time.Time) {
 		return
 	}
 	s.received++
+	if s.hush.holds(a.alert, now) {
+		s.inbox.HoldBack()
+		return
+	}
 	s.inbox.Offer(a.alert)
 	s.emit(s.stream.Offer(a.alert, now))
 	for w, rank := range s.waiters {

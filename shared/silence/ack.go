@@ -59,9 +59,9 @@ func (k Ack) hushes(a alert.Alert, now time.Time) bool {
 		(!a.Timestamp.After(k.Since) || a.Severity.Rank() <= k.Severity.Rank())
 }
 
-// endedBy says whether the alert ends the acknowledgement: it says that what was
+// EndedBy says whether the alert ends the acknowledgement: it says that what was
 // acknowledged is over, or is a worse repetition.
-func (k Ack) endedBy(a alert.Alert) bool {
+func (k Ack) EndedBy(a alert.Alert) bool {
 	switch {
 	case a.Timestamp.Before(k.Since) || !a.Timestamp.Before(k.Until):
 		return false

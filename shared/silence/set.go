@@ -157,19 +157,35 @@ func (l Acks) End(alertID string, now time.Time) (Acks, Ack, error) {
 	return l, l[i], nil
 }
 
-// Over returns the list as it is after an alert, and whether that ended any of
-// it. To take the same alert again changes nothing.
-func (l Acks) Over(a alert.Alert) (after Acks, ended bool) {
-	for i, k := range l {
-		if !k.endedBy(a) {
+// Over returns the list as it is after an alert, and those of it that the alert
+// ended. To take the same alert again changes nothing.
+func (l Acks) Over(a alert.Alert) (after, ended Acks) {
+	for _, k := range l {
+		if k.EndedBy(a) {
+			k.Until = tidyTime(a.Timestamp)
+			ended = append(ended, k)
+		}
+	}
+	after, _ = l.Ended(ended...)
+	return after, ended
+}
+
+// Ended returns the list as it is when some of it have ended, as Over said of
+// another state of it, and whether that changes anything.
+func (l Acks) Ended(ended ...Ack) (after Acks, changed bool) {
+	for _, over := range ended {
+		i := slices.IndexFunc(l, func(k Ack) bool {
+			return k.AlertID == over.AlertID && k.Created.Equal(over.Created) && over.Until.Before(k.Until)
+		})
+		if i < 0 {
 			continue
 		}
-		if !ended {
-			l, ended = slices.Clone(l), true
+		if !changed {
+			l, changed = slices.Clone(l), true
 		}
-		l[i].Until = tidyTime(a.Timestamp)
+		l[i].Until = over.Until
 	}
-	return l, ended
+	return l, changed
 }
 
 // pruned drops, of a list that is the caller's own, what has no room.

@@ -3,6 +3,7 @@ package silence_test
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -114,14 +115,18 @@ func TestAcknowledge(t *testing.T) {
 				if now.Before(at(10)) {
 					now = at(10)
 				}
-				after, ended := set.Acks.Over(a)
+				before := set.Acks
+				after, ended := before.Over(a)
 				set.Acks = after
-				if again, endedAgain := after.Over(a); endedAgain || len(again) != len(after) {
+				if _, again := after.Over(a); len(again) > 0 {
 					t.Error("the same alert ends it twice")
 				}
 				why, hushed := set.Hushes(a, now)
-				if hushed && (ended || why.Ack != acked.ID) {
+				if hushed && (len(ended) > 0 || why.Ack != acked.ID) {
 					t.Errorf("hushed by %+v, ended %v", why, ended)
+				}
+				if other, changed := before.Ended(ended...); changed != (len(ended) > 0) || !reflect.DeepEqual(other, after) {
+					t.Errorf("told of it: %+v, want %+v", other, after)
 				}
 				got = append(got, map[bool]string{true: "hushed", false: "told"}[hushed])
 			}

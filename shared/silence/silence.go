@@ -22,8 +22,8 @@ import (
 const (
 	// MaxKey is how long the dedup key of a silence may be, in bytes.
 	MaxKey = 1024
-	// maxName is how long an app's name may be, in bytes.
-	maxName = 256
+	// MaxApp is how long an app's name may be, in bytes.
+	MaxApp = 256
 	// maxReason and maxBy cut the texts of people, in characters.
 	maxReason = 200
 	maxBy     = 100
@@ -59,7 +59,7 @@ func (s Silence) tidy() Silence {
 // alert would hide what nobody asked to hide.
 func (s Silence) valid() bool {
 	return s.ID != "" && cmp.Or(s.DedupKey, string(s.Category), s.App) != "" &&
-		len(s.DedupKey) <= MaxKey && len(s.App) <= maxName && !s.Created.IsZero() && !s.Until.IsZero()
+		len(s.DedupKey) <= MaxKey && len(s.App) <= MaxApp && !s.Created.IsZero() && !s.Until.IsZero()
 }
 
 // Active says whether it is not over yet.

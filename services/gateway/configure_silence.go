@@ -1,0 +1,284 @@
+package gateway
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/silence"
+)
+
+const (
+	// maxMinutes is how long a silence may last: as long as alerts are kept.
+	maxMinutes     = 7 * 24 * 60
+	defaultMinutes = 60
+	// maxListed is how many acknowledgements are listed. Past it the oldest are
+	// left out, and the list says so.
+	maxListed = 100
+)
+
+// The actions of configure that change who is told of what.
+const (
+	actAck         = "ack"
+	actUnack       = "unack"
+	actSilence     = "silence"
+	actSilenceList = "silence_list"
+	actUnsilence   = "unsilence"
+)
+
+// quiet is what is to be told no more.
+type quiet struct {
+	alertID, silenceID string
+	// dedupKey, category and app are what a silence matches; not empty, all do.
+	dedupKey, category, app string
+	minutes                 int
+	reason                  string
+}
+
+// readQuiet reads all but the app, which other actions have too.
+func readQuiet(a *arguments, app string) quiet {
+	categories := make([]string, 0, len(alert.Categories()))
+	for _, c := range alert.Categories() {
+		categories = append(categories, string(c))
+	}
+	return quiet{
+		alertID: a.text("alert_id", maxText), silenceID: a.text("silence_id", maxText), app: app,
+		dedupKey: a.text("dedup_key", silence.MaxKey), category: a.optional("category", categories...),
+		minutes: a.whole("minutes", defaultMinutes, 1, maxMinutes), reason: a.text("reason", maxText),
+	}
+}
+
+// check says which argument an action lacks.
+func (q quiet) check(action string) error {
+	switch {
+	case (action == actAck || action == actUnack) && q.alertID == "":
+		return errors.New("alert_id must be the id of an alert: it stands in each alert that you are told")
+	case action == actSilence && cmp.Or(q.dedupKey, q.category, q.app) == "":
+		return errors.New("silence must have one of dedup_key, category, app, or several, which all must match then")
+	case action == actSilence && len(q.app) > silence.MaxApp:
+		return fmt.Errorf("app must be a text of at most %d bytes", silence.MaxApp)
+	case action == actUnsilence && q.silenceID == "":
+		return errors.New("silence_id must be the id of a silence: silence_list shows them")
+	default:
+		return nil
+	}
+}
+
+// quieten acknowledges or silences, takes that back, or lists it.
+func (g *gateway) quieten(ctx context.Context, action string, q quiet) (answer, error) {
+	if err := q.check(action); err != nil {
+		return nil, err
+	}
+	g.settle(ctx)
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	if err := g.connected(); err != nil {
+		return nil, err
+	}
+	switch action {
+	case actAck:
+		return g.ack(ctx, q)
+	case actUnack:
+		return g.unack(ctx, q.alertID)
+	case actSilence:
+		return g.silence(ctx, q)
+	case actUnsilence:
+		return g.unsilence(ctx, q.silenceID)
+	default:
+		return g.listSilences(ctx)
+	}
+}
+
+func (g *gateway) ack(ctx context.Context, q quiet) (answer, error) {
+	a, err := g.alertNamed(ctx, q.alertID)
+	if err != nil {
+		return nil, g.explain(err)
+	}
+	now := time.Now()
+	k := silence.Acknowledge(a, g.mask.String(g.link.client()), now)
+	d, err := changeAcks(ctx, g.link.conn.Load(), func(l silence.Acks) (silence.Acks, error) { return l.Add(k, now), nil })
+	if err == nil {
+		err = g.learn(d)
+	}
+	return encoded(struct {
+		Status   string    `json:"status"`
+		AlertID  string    `json:"alert_id"`
+		DedupKey string    `json:"dedup_key"`
+		Until    time.Time `json:"until"`
+	}{"acknowledged", k.AlertID, k.DedupKey, k.Until}, g.explain(err))
+}
+
+func (g *gateway) unack(ctx context.Context, id string) (answer, error) {
+	d, err := changeAcks(ctx, g.link.conn.Load(), func(l silence.Acks) (silence.Acks, error) {
+		after, _, err := l.End(id, time.Now())
+		return after, err
+	})
+	if errors.Is(err, silence.ErrUnknown) {
+		return nil, errors.New("alert_id must be that of an acknowledgement that lasts: silence_list shows them")
+	}
+	if err == nil {
+		err = g.learn(d)
+	}
+	return encoded(struct {
+		Status  string `json:"status"`
+		AlertID string `json:"alert_id"`
+	}{"unacknowledged", id}, g.explain(err))
+}
+
+func (g *gateway) silence(ctx context.Context, q quiet) (answer, error) {
+	now := time.Now()
+	// As alerts are when they are told: the key that a client knows is that.
+	shown := clean(alert.Alert{App: q.app, DedupKey: q.dedupKey}, g.mask)
+	s := silence.Silence{
+		ID: strings.ToLower(rand.Text()[:12]), DedupKey: shown.DedupKey, Category: alert.Category(q.category), App: shown.App,
+		Reason: g.mask.String(q.reason), By: g.mask.String(g.link.client()),
+		Created: now, Until: now.Add(time.Duration(q.minutes) * time.Minute),
+	}
+	var added silence.Silence
+	d, err := changeSilences(ctx, g.link.conn.Load(), func(l silence.Silences) (after silence.Silences, err error) {
+		after, added, err = l.Add(s, now)
+		return after, err
+	})
+	if err == nil {
+		err = g.learn(d)
+	}
+	return encoded(struct {
+		Status  string          `json:"status"`
+		Silence silence.Silence `json:"silence"`
+	}{"silenced", added}, g.explain(err))
+}
+
+func (g *gateway) unsilence(ctx context.Context, id string) (answer, error) {
+	d, err := changeSilences(ctx, g.link.conn.Load(), func(l silence.Silences) (silence.Silences, error) {
+		after, _, err := l.End(id, time.Now())
+		return after, err
+	})
+	if errors.Is(err, silence.ErrUnknown) {
+		return nil, errors.New("silence_id must be that of a silence that lasts: silence_list shows them")
+	}
+	if err == nil {
+		err = g.learn(d)
+	}
+	return encoded(struct {
+		Status    string `json:"status"`
+		SilenceID string `json:"silence_id"`
+	}{"unsilenced", id}, g.explain(err))
+}
+
+// learn makes the own session obey at once: before the answer is read.
+func (g *gateway) learn(d document) error {
+	return g.session.do(g.life, func(s *session, now time.Time) { s.learn(now, d) })
+}
+
+// explain says what is wrong with the bus in words for a client.
+func (g *gateway) explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case g.connected() != nil:
+		return errAway
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
+		return errSilent
+	default:
+		return err
+	}
+}
+
+// alertNamed finds an alert by its id: where it pends, or in the history. Pending
+// it is as bad as its worst repetition, and they are acknowledged with it.
+func (g *gateway) alertNamed(ctx context.Context, id string) (a alert.Alert, err error) {
+	var pends bool
+	err = g.session.do(g.life, func(s *session, _ time.Time) { a, pends = s.inbox.Find(id) })
+	switch {
+	case err != nil:
+		return a, err
+	case pends && a.Resolved:
+		return a, fmt.Errorf("alert %s is over already", a.ID)
+	case pends:
+		a.ID = id
+		return a, nil
+	default:
+		return g.alertPast(ctx, id)
+	}
+}
+
+// alertPast finds an alert in the history, unless there it is told already that
+// it is over or worse by now.
+func (g *gateway) alertPast(ctx context.Context, id string) (a alert.Alert, err error) {
+	var found bool
+	var ended error
+	err = g.read(ctx, bus.StreamAlerts, time.Now().Add(-maxSince*time.Second), func(m bus.Message) {
+		var next alert.Alert
+		if !found && !bytes.Contains(m.Data, []byte(id)) || json.Unmarshal(m.Data, &next) != nil {
+			return
+		}
+		next = clean(next, g.mask)
+		switch {
+		case next.ID == id:
+			a, found = next, true
+		case found && ended == nil && silence.Acknowledge(a, "", a.Timestamp).EndedBy(next):
+			ended = fmt.Errorf("alert %s came back worse, as %s: acknowledge that one", id, next.ID)
+			if next.Resolves != "" {
+				ended = fmt.Errorf("alert %s is over already: %s says so", id, next.ID)
+			}
+		}
+	})
+	if err == nil && !found {
+		err = errors.New(`alert_id must be the id of an alert of the last 7 days: observe {"what":"alerts","since_seconds":604800} shows them`)
+	}
+	return a, cmp.Or(err, ended)
+}
+
+// listed is what lasts, with how much of it this gateway held back.
+type (
+	listedSilence struct {
+		silence.Silence
+		HeldBack uint64 `json:"held_back"`
+	}
+	listedAck struct {
+		silence.Ack
+		HeldBack uint64 `json:"held_back"`
+	}
+)
+
+// listSilences shows what lasts, newest first.
+func (g *gateway) listSilences(ctx context.Context) (answer, error) {
+	set, err := readSilences(ctx, g.link.conn.Load())
+	if err != nil {
+		return nil, g.explain(err)
+	}
+	reply := struct {
+		Silences  []listedSilence `json:"silences"`
+		Acks      []listedAck     `json:"acks"`
+		Truncated bool            `json:"truncated,omitempty"`
+	}{Silences: []listedSilence{}, Acks: []listedAck{}}
+	err = g.session.do(g.life, func(s *session, now time.Time) {
+		for _, x := range slices.Backward(set.Silences.Active(now)) {
+			shown := clean(alert.Alert{App: x.App, DedupKey: x.DedupKey, Category: x.Category}, g.mask)
+			x.App, x.DedupKey, x.Category = shown.App, shown.DedupKey, shown.Category
+			x.ID, x.Reason, x.By = visible(x.ID), g.mask.String(x.Reason), g.mask.String(x.By)
+			reply.Silences = append(reply.Silences, listedSilence{x, s.hush.held[silence.Why{Silence: x.ID}]})
+		}
+		for _, k := range slices.Backward(set.Acks.Active(now)) {
+			if len(reply.Acks) == maxListed {
+				reply.Truncated = true
+				break
+			}
+			shown := clean(alert.Alert{ID: k.AlertID, App: k.App, DedupKey: k.DedupKey}, g.mask)
+			k.AlertID, k.App, k.DedupKey, k.By = shown.ID, shown.App, shown.DedupKey, g.mask.String(k.By)
+			reply.Acks = append(reply.Acks, listedAck{k, s.hush.held[silence.Why{Ack: k.AlertID}]})
+		}
+	})
+	return encoded(reply, err)
+}
