@@ -21,6 +21,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/clients"
+	"github.com/tocsin-bus/tocsin/services/gateway/events"
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
@@ -267,7 +268,8 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if err := control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, err
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
+	body = events.StampBody(body)
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return body, nil
 }
 
@@ -288,6 +290,9 @@ func (f *front) serveSession(to *reply, r *http.Request) {
 	if r.Method == http.MethodGet && r.Header.Get("Last-Event-ID") == "" {
 		to.opened = func() { g.push.attach(to) }
 		defer g.push.detach(to)
+	}
+	if r.Method == http.MethodDelete {
+		g.close() // the SDK waits until what is held was answered
 	}
 	f.sessions.ServeHTTP(to, r.WithContext(context.WithValue(r.Context(), guestKey{}, g)))
 }

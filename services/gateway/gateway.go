@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/clients"
+	"github.com/tocsin-bus/tocsin/services/gateway/events"
 	"github.com/tocsin-bus/tocsin/services/gateway/notice"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/redact"
@@ -171,9 +172,11 @@ func (g *gateway) server(opts mcp.ServerOptions) *mcp.Server {
 	opts.Instructions, opts.Logger = instructions, slog.New(slog.DiscardHandler)
 	opts.SupportedProtocolVersions = g.cfg.Protocol.versions()
 	opts.Capabilities = &mcp.ServerCapabilities{Logging: &mcp.LoggingCapabilities{}, Tools: &mcp.ToolCapabilities{}}
+	events.Declare(opts.Capabilities)
 	s := mcp.NewServer(&mcp.Implementation{Name: name, Title: "Tocsin", Version: g.cfg.Version}, &opts)
 	g.register(s)
-	s.AddReceivingMiddleware(g.watch)
+	g.addEvents(s)
+	s.AddReceivingMiddleware(g.watch, g.route)
 	if g.cfg.Extend != nil {
 		g.cfg.Extend(s)
 	}

@@ -8,10 +8,13 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/events"
 )
 
-// maxCalls is how many calls of a client may be under way. Past it a call is
-// refused: a client that asks and never reads would otherwise fill the memory.
+// maxCalls is how many calls of a client may be under way, beside the streams
+// that it holds open. Past it a call is refused: a client that asks and never
+// reads would otherwise fill the memory.
 const maxCalls = 64
 
 // codeBusy is JSON-RPC's first code for errors of a server.
@@ -61,7 +64,8 @@ func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return nil, err
 		}
 		r, ok := m.(*jsonrpc.Request)
-		if !ok || !r.IsCall() || c.calls.begin(r.ID) {
+		if !ok || !r.IsCall() || c.calls.begin(r.ID, events.Held(r)) {
+			events.Stamp(r)
 			return m, nil
 		}
 		refusal := &jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: codeBusy, Message: "too many calls are under way: wait for their answers"}}
@@ -92,11 +96,15 @@ func newCalls() *calls {
 	return &calls{waiting: map[jsonrpc.ID]struct{}{}, ended: make(chan struct{}, 1)}
 }
 
-// begin says whether there is room for a call.
-func (c *calls) begin(id jsonrpc.ID) bool {
+// begin says whether there is room for a call, or for a stream that is held open.
+func (c *calls) begin(id jsonrpc.ID, held bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.waiting) == maxCalls {
+	room := maxCalls
+	if held {
+		room += events.MaxStreams
+	}
+	if len(c.waiting) >= room {
 		return false
 	}
 	c.waiting[id] = struct{}{}

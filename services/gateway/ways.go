@@ -7,6 +7,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/channel"
+	"github.com/tocsin-bus/tocsin/services/gateway/events"
 	"github.com/tocsin-bus/tocsin/services/gateway/stream"
 )
 
@@ -27,7 +28,7 @@ const (
 func ways() []way { return []way{viaMessage, viaChannel, viaEvents} }
 
 // extensionEvents is how a client announces that it takes events (SEP-3415).
-const extensionEvents = "io.modelcontextprotocol/events"
+const extensionEvents = events.Extension
 
 // line writes a notification as a way has it. A way that is no message of its
 // own has no line.

@@ -10,9 +10,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// maxStreams is how many streams a session may have. Past it one more is
+// MaxStreams is how many streams a session may have at once. Past it one more is
 // refused.
-const maxStreams = 8
+const MaxStreams = 8
 
 // maxAge is the largest maxAgeMs: ten years.
 const maxAge = 10 * 365 * 24 * 60 * 60 * 1000
@@ -109,7 +109,7 @@ func (e *extension) stream(ctx context.Context, session *mcp.ServerSession, p *s
 		return nil, unsupported("push", "there is no stream to this client: ask by events/poll")
 	}
 	if !e.open(session) {
-		return nil, refusal(codeResourceExhausted, fmt.Sprintf("a session may have at most %d streams: cancel one", maxStreams), limit{"subscriptions", maxStreams})
+		return nil, refusal(codeResourceExhausted, fmt.Sprintf("a session may have at most %d streams: cancel one", MaxStreams), limit{"subscriptions", MaxStreams})
 	}
 	defer e.closed(session)
 	ctx, cancel := e.cfg.Underway(ctx)
@@ -137,15 +137,15 @@ func (e *extension) begin(ctx context.Context, p *subscription) (at Position, tr
 	if at, truncated = begin(p.Cursor, state); p.Cursor == nil {
 		return at, truncated, nil
 	}
-	at, old, err := aged(ctx, e.cfg.Source, at, p.MaxAgeMs, time.Now())
-	return at, truncated || old, err
+	from, err := aged(ctx, e.cfg.Source, at, state.Last, p.MaxAgeMs, time.Now())
+	return from, truncated || from.Seq != at.Seq, err
 }
 
 // open says whether a session may have one more stream.
 func (e *extension) open(session *mcp.ServerSession) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.streams[session] == maxStreams {
+	if e.streams[session] == MaxStreams {
 		return false
 	}
 	e.streams[session]++

@@ -211,7 +211,7 @@ func TestStream(t *testing.T) {
 func TestStreamsAreCounted(t *testing.T) {
 	c := dial(t)
 	var streams []string
-	for range maxStreams {
+	for range MaxStreams {
 		streams = append(streams, c.send(t, methodStream, `{"name":"alert.raised"}`))
 		c.note(t, noteActive)
 	}
@@ -224,7 +224,7 @@ func TestStreamsAreCounted(t *testing.T) {
 	c.send(t, methodStream, `{"name":"alert.raised"}`)
 	c.note(t, noteActive)
 	close(c.ending)
-	for range maxStreams {
+	for range MaxStreams {
 		r := c.answer(t)
 		want := fmt.Sprintf(`{"_meta":{"io.modelcontextprotocol/subscriptionId":%q},"resultType":"complete"}`, r.ID.Raw())
 		if r.Error != nil || string(r.Result) != want {

@@ -30,12 +30,12 @@ func poll(ctx context.Context, s Source, p *subscription, f filter, now time.Tim
 		r.Cursor = at.Cursor()
 		return r, nil
 	}
-	at, old, err := aged(ctx, s, at, p.MaxAgeMs, now)
+	from, err := aged(ctx, s, at, state.Last, p.MaxAgeMs, now)
 	if err != nil {
 		return nil, err
 	}
-	r.Truncated = truncated || old
-	if at, err = r.fill(ctx, s, at, f, p.events()); err != nil {
+	r.Truncated = truncated || from.Seq != at.Seq
+	if at, err = r.fill(ctx, s, from, f, p.events()); err != nil {
 		return nil, err
 	}
 	r.Cursor, r.HasMore = at.Cursor(), at.Seq < state.Last

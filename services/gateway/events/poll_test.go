@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/tocsin-bus/tocsin/services/gateway/stream"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
@@ -119,6 +121,28 @@ func TestPollsMeetEveryAlertOnce(t *testing.T) {
 	if ids(got) != strings.Join(want, " ") {
 		t.Errorf("%d events", len(got))
 	}
+}
+
+// TestAged compares with a look at every alert.
+func TestAged(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newMemory()
+		m.add(many(rapid.IntRange(0, 40).Draw(t, "alerts"))...)
+		m.drop(rapid.IntRange(0, len(m.kept)).Draw(t, "dropped"))
+		last := m.first + uint64(len(m.kept)) - 1
+		after := rapid.Uint64Range(0, last).Draw(t, "after")
+		age, now := rapid.Int64Range(0, 50_000).Draw(t, "age"), start.Add(45*time.Second)
+		got, err := aged(t.Context(), m, at(after), last, &age, now)
+		if err != nil || got.Seq < after || got.Seq > last {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		for _, a := range m.kept {
+			young := now.Sub(a.Time) <= time.Duration(age)*time.Millisecond
+			if a.At.Seq > after && young != (a.At.Seq > got.Seq) {
+				t.Errorf("from %d on: %d is young: %t", got.Seq, a.At.Seq, young)
+			}
+		}
+	})
 }
 
 func TestPollSaysThatTheBusIsAway(t *testing.T) {

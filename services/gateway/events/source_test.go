@@ -41,7 +41,7 @@ func (m *memory) add(alerts ...*alert.Alert) {
 		if a != nil {
 			a.Seq = at.Seq
 		}
-		m.kept = append(m.kept, Arrival{At: at, Alert: a})
+		m.kept = append(m.kept, Arrival{At: at, Time: start.Add(time.Duration(at.Seq) * time.Second), Alert: a})
 	}
 	m.wake()
 }
@@ -72,18 +72,6 @@ func (m *memory) State(ctx context.Context) (State, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return State{Created: m.created, First: m.first, Last: m.first + uint64(len(m.kept)) - 1}, errors.Join(m.err, ctx.Err())
-}
-
-func (m *memory) Before(_ context.Context, t time.Time) (uint64, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var seq uint64
-	for _, a := range m.kept {
-		if start.Add(time.Duration(a.At.Seq) * time.Second).Before(t) {
-			seq = a.At.Seq
-		}
-	}
-	return seq, m.err
 }
 
 func (m *memory) Read(_ context.Context, after uint64, limit int) ([]Arrival, error) {

@@ -1,0 +1,63 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/events"
+)
+
+// replyKey is where a request's context has the HTTP response that it is
+// answered on.
+type replyKey struct{}
+
+// route lets handlers find the HTTP response of their request.
+func (g *gateway) route(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+		if over := g.replyTo(r); over != nil {
+			ctx = context.WithValue(ctx, replyKey{}, over)
+		}
+		return next(ctx, method, r)
+	}
+}
+
+// addEvents adds the Events extension to the client's server.
+func (g *gateway) addEvents(s *mcp.Server) {
+	err := events.Register(s, events.Config{
+		Source:   &feed{link: g.link, settle: g.settle, mask: g.mask, log: g.log},
+		Notifier: g.notifier,
+		Underway: g.underwayOn,
+		Ending:   g.closing,
+	})
+	if err != nil { // a method has the name of one of the SDK's
+		g.log.Error("the events extension is not served", "error", err)
+	}
+}
+
+// notifier is the way of a stream's notifications: over HTTP the response to the
+// request that opened it, and nothing else.
+func (g *gateway) notifier(ctx context.Context) func([]byte) error {
+	if over, ok := ctx.Value(replyKey{}).(*reply); ok {
+		return over.message
+	}
+	if g.reply != nil || g.out == nil {
+		return nil
+	}
+	return func(line []byte) error {
+		_, err := g.out.Write(line)
+		return err
+	}
+}
+
+// underwayOn is underway for what can be answered on one HTTP response only: the
+// end of that ends it as well.
+func (g *gateway) underwayOn(call context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := g.underway(call)
+	over, ok := call.Value(replyKey{}).(*reply)
+	if !ok {
+		return ctx, cancel
+	}
+	stop := context.AfterFunc(over.ctx, cancel)
+	return ctx, func() { stop(); cancel() }
+}

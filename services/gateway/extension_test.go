@@ -1,0 +1,301 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/gateway"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+const ofAlerts = `"name":"alert.raised"`
+
+// polled is the answer to a poll.
+type polled struct {
+	Events []struct {
+		EventID string
+		Data    alert.Alert
+	}
+	Cursor             string
+	Truncated, HasMore bool
+}
+
+func (c *client) pollEvents(t *testing.T, cursor string) (p polled, ids string) {
+	t.Helper()
+	m := c.ask(t, "events/poll", fmt.Sprintf(`{%s,"cursor":%s}`, ofAlerts, cursor))
+	if err := json.Unmarshal(m.Result, &p); m.Error != nil || err != nil {
+		t.Fatalf("%v: %s", err, m.raw)
+	}
+	var all []string
+	for _, e := range p.Events {
+		all = append(all, e.EventID)
+	}
+	return p, strings.Join(all, " ")
+}
+
+func quoted(text string) string { return `"` + text + `"` }
+
+// event is a notification on a stream.
+type event struct {
+	Method string
+	Params struct {
+		EventID, Cursor string
+		Truncated       bool
+		Meta            struct {
+			ID json.RawMessage `json:"io.modelcontextprotocol/subscriptionId"`
+		} `json:"_meta"`
+	}
+	Result json.RawMessage
+	ID     json.RawMessage
+}
+
+func (e event) String() string {
+	return strings.TrimPrefix(e.Method, "notifications/events/") + " " + e.Params.EventID
+}
+
+func decode(t *testing.T, line string) event {
+	t.Helper()
+	var e event
+	if err := json.Unmarshal([]byte(line), &e); err != nil {
+		t.Fatalf("%v: %s", err, line)
+	}
+	return e
+}
+
+func TestEventsAreDeclared(t *testing.T) {
+	r := newRig(t)
+	c := r.dial(t, "declared")
+	if m := c.initialize(t, "2025-06-18"); !strings.Contains(string(m.Result), `"extensions":{"io.modelcontextprotocol/events":{}}`) {
+		t.Error(m.raw)
+	}
+}
+
+// TestEventsByPoll follows a cursor over a gateway that ends, a bus that is away
+// and a bus that was made anew.
+func TestEventsByPoll(t *testing.T) {
+	r := newRig(t)
+	r.publish(t, r.alert(alert.Error)) // before anybody asked
+	c := r.open(t, "poll")
+	p, ids := c.pollEvents(t, "null")
+	if ids != "" || p.Cursor == "" {
+		t.Fatalf("from now: %q, %+v", ids, p)
+	}
+	r.publish(t, r.alert(alert.Error))
+	r.publish(t, r.alert(alert.Info)) // the filter keeps it out
+	hostile := r.alert(alert.Warning)
+	hostile.Title, hostile.Detail = "CI\u001b[31m\nresult", "Bearer abcdefghijklmnopqrstuvwxyz0123456789"
+	r.publish(t, hostile)
+	first, ids := c.pollEvents(t, quoted(p.Cursor))
+	if ids != "alert02 alert04" || first.HasMore || first.Truncated {
+		t.Errorf("%q, %+v", ids, first)
+	}
+	if a := first.Events[1].Data; a.Title != "CI\u241b[31m\u240aresult" || strings.Contains(a.Detail, "abcdef") {
+		t.Errorf("not clean: %+v", a)
+	}
+	if again, ids := c.pollEvents(t, quoted(p.Cursor)); ids != "alert02 alert04" || again.Cursor != first.Cursor {
+		t.Errorf("the same question has another answer: %q", ids)
+	}
+	c.pending(t, 4) // no poll takes an alert out of the inbox
+	if err := c.hangUp(t); err != nil {
+		t.Error(err)
+	}
+
+	r.publish(t, r.alert(alert.Error))
+	c = r.open(t, "poll")
+	p, ids = c.pollEvents(t, quoted(first.Cursor))
+	if ids != "alert05" || p.Truncated {
+		t.Errorf("after the gateway's restart: %q, %+v", ids, p)
+	}
+	r.down()
+	if m := c.ask(t, "events/poll", `{`+ofAlerts+`}`); m.Error == nil || m.Error.Code != -32603 || !strings.Contains(m.Error.Message, "the bus is away") {
+		t.Errorf("without a bus: %s", m.raw)
+	}
+	r.up(t)
+	if !poll(func() bool { return c.ask(t, "events/poll", `{`+ofAlerts+`}`).Error == nil }) {
+		t.Fatal("the bus is not found again")
+	}
+	if p, ids := c.pollEvents(t, quoted(p.Cursor)); ids != "" || p.Truncated {
+		t.Errorf("after the bus's restart: %q, %+v", ids, p)
+	}
+	if p, ids := c.pollEvents(t, quoted("of no stream")); ids != "alert01 alert02 alert04 alert05" || !p.Truncated {
+		t.Errorf("from everywhere: %q, %+v", ids, p)
+	}
+}
+
+func TestEventsByStream(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "stream")
+	p, _ := c.pollEvents(t, "null")
+	r.publish(t, r.alert(alert.Error))
+	id := c.send(t, "events/stream", `{`+ofAlerts+`,"arguments":{"throttle_seconds":1},"cursor":`+quoted(p.Cursor)+`}`)
+	next := func(want string) event {
+		t.Helper()
+		e := decode(t, c.next(t).raw)
+		if e.String() != want || string(e.Params.Meta.ID) != fmt.Sprint(id) {
+			t.Fatalf("%s, with %s, instead of %s", e, e.Params.Meta.ID, want)
+		}
+		return e
+	}
+	next("active ")
+	next("event alert01")
+	r.publish(t, r.alert(alert.Error))
+	r.publish(t, r.alert(alert.Error))
+	next("event alert02")
+	last := next("event alert03")
+	if m := c.ask(t, "ping", `{}`); m.Error != nil {
+		t.Error(m.raw)
+	}
+	c.pending(t, 3) // no stream takes an alert out of the inbox
+
+	r.down()
+	r.up(t)
+	r.publish(t, r.alert(alert.Error))
+	next("event alert04") // through the bus's restart, at another address
+
+	c.write(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, id))
+	if m := c.next(t); m.ID != id {
+		t.Errorf("no end: %s", m.raw)
+	}
+	if _, ids := c.pollEvents(t, quoted(last.Params.Cursor)); ids != "alert04" {
+		t.Errorf("a poll goes on with %q", ids)
+	}
+}
+
+// TestEventsEndWithStdin: a stream that is open does not hold up the end.
+func TestEventsEndWithStdin(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "end")
+	id := c.send(t, "events/stream", `{`+ofAlerts+`}`)
+	c.next(t)
+	begun := time.Now()
+	if err := c.in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if m := c.next(t); m.ID != id || string(m.Result) != fmt.Sprintf(`{"_meta":{"io.modelcontextprotocol/subscriptionId":%d},"resultType":"complete"}`, id) {
+		t.Errorf("no result: %s", m.raw)
+	}
+	if err := <-c.done; err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begun); took > time.Second {
+		t.Errorf("it took %s", took)
+	}
+	c.in = nil
+}
+
+// post sends one message over HTTP and returns the lines of the answer's stream.
+func post(t *testing.T, ctx context.Context, url, version, session, message string) (lines chan string, sessionID string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(message))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m struct{ Method string }
+	if err := json.Unmarshal([]byte(message), &m); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		"Mcp-Protocol-Version": version, "Mcp-Session-Id": session, "Mcp-Method": m.Method,
+	} {
+		if value != "" {
+			r.Header.Set(name, value)
+		}
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.StatusCode >= 300 {
+		body, _ := io.ReadAll(answer.Body)
+		t.Fatalf("%s: %d %s", message, answer.StatusCode, body)
+	}
+	lines = make(chan string, 100)
+	go func() {
+		defer answer.Body.Close()
+		defer close(lines)
+		for scan := bufio.NewScanner(answer.Body); scan.Scan(); {
+			if data, ok := strings.CutPrefix(scan.Text(), "data: "); ok {
+				lines <- data
+			}
+		}
+	}()
+	return lines, answer.Header.Get("Mcp-Session-Id")
+}
+
+func receive(t *testing.T, lines <-chan string) event {
+	t.Helper()
+	select {
+	case l, ok := <-lines:
+		if !ok {
+			t.Fatal("the response has ended")
+		}
+		return decode(t, l)
+	case <-time.After(patience):
+		t.Fatal("nothing comes")
+		return event{}
+	}
+}
+
+// TestEventsOverHTTP: the response to the request is the stream, in versions
+// with sessions and without.
+func TestEventsOverHTTP(t *testing.T) {
+	r := newRig(t)
+	url := r.serve(t, gateway.Latest, gateway.HTTPConfig{})
+	defer http.DefaultClient.CloseIdleConnections()
+	_, session := post(t, t.Context(), url, "", "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}`)
+	meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"b","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
+
+	discovered, _ := post(t, t.Context(), url, "2026-07-28", "", `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{`+meta+`}}`)
+	if e := receive(t, discovered); !strings.Contains(string(e.Result), `"extensions":{"io.modelcontextprotocol/events":{}}`) {
+		t.Errorf("not declared: %s", e.Result)
+	}
+	open := func(version, session, meta string) (lines chan string, abort context.CancelFunc) {
+		ctx, cancel := context.WithCancel(t.Context())
+		t.Cleanup(cancel)
+		lines, _ = post(t, ctx, url, version, session, `{"jsonrpc":"2.0","id":"s 1","method":"events/stream","params":{`+ofAlerts+meta+`}}`)
+		if e := receive(t, lines); e.String() != "active " || string(e.Params.Meta.ID) != `"s 1"` {
+			t.Fatalf("%s: %s", version, e)
+		}
+		return lines, cancel
+	}
+	a, _ := open("2025-11-25", session, "")
+	b, abort := open("2026-07-28", "", ","+meta)
+	r.publish(t, r.alert(alert.Error))
+	for _, lines := range []chan string{a, b} {
+		if e := receive(t, lines); e.String() != "event alert01" {
+			t.Error(e)
+		}
+	}
+	abort()
+	for range b { //nolint:revive // until it has ended
+	}
+
+	// The end of a session ends its streams, with a result.
+	end, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end.Header.Set("Mcp-Session-Id", session)
+	begun := time.Now()
+	answer, err := http.DefaultClient.Do(end)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("the session's end took %s", took)
+	}
+	for l := range a {
+		if e := decode(t, l); e.Method != "" || string(e.ID) != `"s 1"` {
+			t.Errorf("after the end: %s", l)
+		}
+	}
+}

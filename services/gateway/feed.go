@@ -1,0 +1,136 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/events"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/redact"
+)
+
+// feed has the alerts for the Events extension, whose subscriptions each have a
+// place of their own. It is on the link's connection, and goes on with the next
+// one where that is closed for good.
+type feed struct {
+	link   *link
+	settle func(context.Context)
+	mask   *redact.Engine
+	log    *slog.Logger
+}
+
+// conn is the connection, or nil where the bus can't be reached.
+func (f *feed) conn() *bus.Conn {
+	if c := f.link.conn.Load(); c != nil && c.Connected() {
+		return c
+	}
+	return nil
+}
+
+// State implements events.Source.
+func (f *feed) State(ctx context.Context) (events.State, error) {
+	f.settle(ctx)
+	c := f.conn()
+	if c == nil {
+		return events.State{}, errAway
+	}
+	s, err := c.JS.Stream(ctx, bus.StreamAlerts)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return events.State{}, errSilent
+	}
+	if err != nil {
+		return events.State{}, fmt.Errorf("look at the alerts: %w", err)
+	}
+	info := s.CachedInfo()
+	state := events.State{Created: info.Created, First: info.State.FirstSeq, Last: info.State.LastSeq}
+	if info.State.Msgs == 0 {
+		state.First = state.Last + 1
+	}
+	return state, nil
+}
+
+// Read implements events.Source.
+func (f *feed) Read(ctx context.Context, after uint64, limit int) ([]events.Arrival, error) {
+	c := f.conn()
+	if c == nil {
+		return nil, errAway
+	}
+	messages, err := c.StoredFrom(ctx, bus.StreamAlerts, after+1, limit)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, errSilent
+	}
+	if err != nil {
+		return nil, err
+	}
+	list := make([]events.Arrival, len(messages))
+	for i, m := range messages {
+		list[i] = f.arrival(m, time.Time{})
+	}
+	return list, nil
+}
+
+// Follow implements events.Source.
+func (f *feed) Follow(ctx context.Context, after events.Position, hand func(events.Arrival)) {
+	for ctx.Err() == nil {
+		if c := f.link.conn.Load(); c != nil && !c.NC.IsClosed() {
+			after = f.follow(ctx, c, after, hand)
+		}
+		pause(ctx, linkRetry)
+	}
+}
+
+// follow is Follow on one connection, until that is closed for good. It returns
+// where to go on.
+func (f *feed) follow(ctx context.Context, c *bus.Conn, after events.Position, hand func(events.Arrival)) events.Position {
+	ctx, stop := context.WithCancel(ctx)
+	closed := c.NC.StatusChanged(nats.CLOSED)
+	defer c.NC.RemoveStatusListener(closed)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		defer stop()
+		select {
+		case <-closed:
+		case <-ctx.Done():
+		}
+	})
+	defer watch.Wait()
+	defer stop()
+	if c.NC.IsClosed() { // before anybody listened
+		return after
+	}
+	// It fails only when handing on does, which does not.
+	_ = bus.Follow(ctx, c, bus.FollowConfig{
+		Stream: bus.StreamAlerts, Start: after.Seq + 1, Created: after.Created, Logger: f.log,
+		Renewed: func(created time.Time) (uint64, time.Time) {
+			after = events.Position{Created: created}
+			return 0, time.Time{}
+		},
+	}, func(m bus.Message) error {
+		a := f.arrival(m, after.Created)
+		hand(a)
+		after.Seq = m.Seq
+		return nil
+	})
+	return after
+}
+
+// arrival reads a message of the stream that was made at created.
+func (f *feed) arrival(m bus.Message, created time.Time) events.Arrival {
+	arrived := events.Arrival{At: events.Position{Seq: m.Seq, Created: created}, Time: m.Time}
+	var a alert.Alert
+	if err := json.Unmarshal(m.Data, &a); err != nil {
+		return arrived // said when the inbox met it
+	}
+	a.Seq = m.Seq
+	a = clean(a, f.mask)
+	arrived.Alert = &a
+	return arrived
+}
