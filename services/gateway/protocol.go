@@ -159,6 +159,7 @@ func (g *gateway) offerChannel() {
 		g.greeting.Capabilities.Experimental = map[string]any{}
 	}
 	g.greeting.Capabilities.Experimental[channel.Capability] = struct{}{}
+	g.greeting.Instructions += channelInstructions
 }
 
 // levels are those of MCP, which has them from syslog.

@@ -22,6 +22,10 @@ func TestChannel(t *testing.T) {
 	if !strings.Contains(string(greeting.Result), `"experimental":{"claude/channel":{}}`) {
 		t.Errorf("no channel is offered: %s", greeting.raw)
 	}
+	var told struct{ Instructions string }
+	if err := json.Unmarshal(greeting.Result, &told); err != nil || !strings.Contains(told.Instructions, `<channel source="tocsin"`) || len(told.Instructions) > 1024 {
+		t.Errorf("%d bytes of instructions: %s", len(told.Instructions), told.Instructions)
+	}
 	c.told(t)
 	enabled := c.call(t, "configure", `{"action":"streaming","streaming_action":"enable","severity_min":"error"}`).blocks
 	if !strings.HasSuffix(enabled[0], `,"via":["message","channel"]}`) {
