@@ -15,8 +15,8 @@ import (
 
 // setupFlags are what install and uninstall have in common.
 type setupFlags struct {
-	Client string `arg:"" enum:"claude-code,codex,gemini-cli,cursor,vscode" help:"${enum}."`
-	Scope  string `help:"For whom: ${enum}, which is the working directory or all that you open." enum:"project,user" default:"project" placeholder:"SCOPE"`
+	Client string `arg:"" enum:"claude-code,codex,gemini-cli,cursor,vscode" help:"The client: ${enum}."`
+	Scope  string `help:"Whose files: those of the project in the working directory, or the user's own, for all projects (${enum})." enum:"project,user" default:"project" placeholder:"SCOPE"`
 	DryRun bool   `help:"Show the change as a diff, and write nothing."`
 }
 
@@ -107,7 +107,7 @@ func thisProgram() (string, error) {
 	}
 	found, err := exec.LookPath(os.Args[0])
 	if err != nil && !errors.Is(err, exec.ErrDot) {
-		return itself, nil //nolint:nilerr // started by a name that leads nowhere
+		return itself, nil // started by a name that leads nowhere
 	}
 	path, err := filepath.Abs(found)
 	if err != nil || !sameFile(path, itself) {
@@ -117,7 +117,7 @@ func thisProgram() (string, error) {
 }
 
 func sameFile(a, b string) bool {
-	x, errX := os.Stat(a)
+	x, errX := os.Stat(a) //nolint:gosec // by which name we were started is only compared
 	y, errY := os.Stat(b)
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
@@ -182,6 +182,11 @@ func notes(client setup.Client, place setup.Place, scope setup.Scope) []string {
 		out = append(out, "these files hold a path of this machine: keep them out of version control")
 		if root != place.Project {
 			out = append(out, fmt.Sprintf("%s is inside of %s: a client that is started there may not read what is here", place.Project, root))
+		}
+	}
+	for _, name := range []string{"TOCSIN_STATE_DIR", "TOCSIN_NATS_URL"} {
+		if os.Getenv(name) != "" {
+			out = append(out, name+" is set here: start the client with it too, or it joins another bus")
 		}
 	}
 	for _, other := range setup.Scopes() {

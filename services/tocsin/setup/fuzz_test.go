@@ -26,7 +26,7 @@ func FuzzJSON(f *testing.F) {
 	}
 	files := jsonFiles(f)
 	f.Fuzz(func(t *testing.T, src []byte, which int) {
-		file := files[uint(which)%uint(len(files))] //nolint:gosec // any of them
+		file := files[uint(which)%uint(len(files))]
 		w := Wanted{Program: "/a b/tocsin", Hooks: true, Rewake: which%2 == 0}
 		had, err := file.Find(src)
 		if err != nil {

@@ -24,7 +24,7 @@ func vscode() Client {
 		Next: func(Scope, Wanted) []string {
 			return []string{
 				"start the server tocsin with MCP: List Servers, and trust it when VS Code asks",
-				"VS Code has no hooks for this yet: tell its agent to call observe, such as in .github/copilot-instructions.md",
+				"tell its agent to call observe, such as in .github/copilot-instructions.md: VS Code's hooks are a preview that tocsin does not use",
 			}
 		},
 	}
