@@ -9,13 +9,13 @@ import (
 )
 
 var codexCLI = codingAgent{
-	name:   "Codex CLI",
-	folder: "clients/codex",
-	inbox:  "codex-mcp-client",
-	shell:  model.Turn{Tool: "exec_command", Args: map[string]any{"cmd": "echo hello"}},
+	name:     "Codex CLI",
+	folder:   "clients/codex",
+	inbox:    "codex-mcp-client",
+	installs: "codex",
+	shell:    model.Turn{Tool: "exec_command", Args: map[string]any{"cmd": "echo hello"}},
 	command: func(t *testing.T, packages string, d *desk) []string {
 		t.Helper()
-		// An MCP server gets nothing of Codex's environment but what its entry says.
 		d.write(t, ".codex/config.toml", fmt.Sprintf(`
 model = "scripted"
 model_provider = "scripted"
@@ -31,13 +31,8 @@ name = "scripted"
 base_url = %q
 wire_api = "responses"
 env_key = "SCRIPTED_KEY"
-
-[mcp_servers.tocsin]
-command = %q
-args = ["gateway"]
-env = { TOCSIN_STATE_DIR = %q, GORACE = %q }
-`, d.model.URL+"/v1", binary, d.state, d.gorace()))
+`, d.model.URL+"/v1"))
 		d.env = append(d.env, "SCRIPTED_KEY=made-up")
-		return []string{filepath.Join(packages, "node_modules", ".bin", "codex"), "exec", "--skip-git-repo-check", "what happened?"}
+		return []string{filepath.Join(packages, "node_modules", ".bin", "codex"), "exec", "--skip-git-repo-check", "--trust", "--dangerously-bypass-hook-trust", prompt}
 	},
 }

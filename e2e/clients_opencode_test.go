@@ -39,6 +39,6 @@ var openCode = codingAgent{
 		if len(found) == 0 {
 			t.Skip("there is no opencode for this platform")
 		}
-		return []string{found[0], "run", "what happened?"}
+		return []string{found[0], "run", prompt}
 	},
 }

@@ -3,7 +3,9 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,13 +28,20 @@ type codingAgent struct {
 	folder string
 	// inbox is how the gateway names a session of it, but for the directory.
 	inbox string
+	// installs is what tocsin install calls it; empty where that doesn't know it
+	// and command has to set up the gateway.
+	installs string
 	// shell is the tool that runs a command, and its arguments.
 	shell model.Turn
-	// command writes the settings into the desk and gives the run for a prompt.
+	// command writes the agent's own settings into the desk and gives the run for
+	// a prompt.
 	command func(t *testing.T, packages string, d *desk) []string
 }
 
 var codingAgents = []codingAgent{geminiCLI, codexCLI, openCode}
+
+// prompt is what each agent is asked to do.
+const prompt = "What happened to the kettle?"
 
 // desk is where an agent works: a home and a project of its own, and a model.
 type desk struct {
@@ -40,8 +49,6 @@ type desk struct {
 	state         string
 	races         string
 	model         *model.Server
-	// hooks says that the agent is to run tocsin's hooks too.
-	hooks bool
 	// env is more environment for the agent.
 	env []string
 }
@@ -66,6 +73,19 @@ func (d *desk) write(t *testing.T, name, text string) {
 	path := filepath.Join(d.home, name)
 	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	must(t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+// install sets the agent up with tocsin install, as people do.
+func (d *desk) install(t *testing.T, agent codingAgent, args ...string) {
+	t.Helper()
+	if agent.installs == "" {
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), binary, append([]string{"install", agent.installs}, args...)...)
+	cmd.Dir, cmd.Env = d.project, d.environ()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("tocsin install %s: %v\n%s", agent.installs, err, out)
+	}
 }
 
 // environ is all that an agent gets to know: nothing of the developer's own
@@ -118,20 +138,35 @@ func (d *desk) run(t *testing.T, args []string) string {
 	return out.String()
 }
 
-// summary is what a failing test shows of the requests to the model.
+// summary is what a failing test shows of the requests to the model: all but the
+// tools, which are the most of it.
 func summary(requests []model.Request) string {
 	var b strings.Builder
 	for _, r := range requests {
-		fmt.Fprintf(&b, "\n%s turn %d of %d tools\n... %s", r.Path, r.Turn, len(r.Tools), r.Body[max(0, len(r.Body)-1500):])
+		body := r.Body
+		var question map[string]any
+		if json.Unmarshal([]byte(body), &question) == nil {
+			delete(question, "tools")
+			if short, err := json.Marshal(question); err == nil {
+				body = string(short)
+			}
+		}
+		fmt.Fprintf(&b, "\n%s turn %d of %d tools\n... %s", r.Path, r.Turn, len(r.Tools), body[max(0, len(body)-4000):])
 	}
 	return b.String()
 }
 
-// breaks posts a CI failure and waits until the bus has its alert.
+// breaks posts a CI failure and waits until the bus has its alert. It may be
+// called while a model answers: a failure does not end the test.
 func (w *world) breaks(t *testing.T, name string) {
 	t.Helper()
-	w.ci(t, map[string]any{"status": "failure", "name": name, "commit": "c0ffee", "repo": "shop/web"})
-	w.alerts(t, 1)
+	a, err := w.bus.Post(t.Context(), "/ci-result", map[string]any{"status": "failure", "name": name, "commit": "c0ffee"})
+	if err == nil && a.Status == http.StatusOK {
+		_, err = w.agent.Wait(t.Context(), 1, 20*time.Second)
+	}
+	if err != nil || a.Status != http.StatusOK {
+		t.Errorf("%s: %v: %d %s", name, err, a.Status, a.Body)
+	}
 }
 
 // TestClientsObserve: a coding agent whose model calls observe sends the alert
@@ -143,7 +178,9 @@ func TestClientsObserve(t *testing.T) {
 			w := start(t)
 			d := sit(t, w, model.Call("observe"), model.Say("goodbye"))
 			w.breaks(t, "kettle-tests")
-			out := d.run(t, agent.command(t, packages, d))
+			args := agent.command(t, packages, d)
+			d.install(t, agent, "--scope=user", "--no-hooks")
+			out := d.run(t, args)
 			asked := d.model.Asked()
 			if len(asked) != 2 || !strings.Contains(out, "goodbye") {
 				t.Fatalf("%d questions\n%s\n%s", len(asked), out, summary(d.model.Requests()))
