@@ -7,8 +7,6 @@
 package inbox
 
 import (
-	"slices"
-
 	"github.com/tocsin-bus/tocsin/services/gateway/pending"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
@@ -98,24 +96,21 @@ func (b *Inbox) Len() int { return b.list.Len() }
 // are, and keeps them.
 func (b *Inbox) Pending() []alert.Alert { return b.list.Alerts() }
 
-// Drain takes out the alerts whose newest place in the stream is at most seq,
-// and returns them as a digest: a regression and an anomaly that belong together
-// joined, the most urgent and newest first.
-func (b *Inbox) Drain(seq uint64) []alert.Alert {
-	alerts := slices.DeleteFunc(b.list.Alerts(), func(a alert.Alert) bool { return a.Seq > seq })
-	b.list.DropUpTo(seq)
-	return alert.Digest(alerts)
-}
+// Drain takes out the alerts that came up to a place in the stream, and returns
+// them as a digest: a regression and an anomaly that belong together joined, the
+// most urgent and newest first. Of one that came again after it, the rest stays.
+func (b *Inbox) Drain(seq uint64) []alert.Alert { return alert.Digest(b.list.TakeUpTo(seq)) }
 
 // Unplace forgets the places of the pending alerts: they are of a stream that is
 // gone, so they come before all that is to come.
 func (b *Inbox) Unplace() { b.list.Unplace() }
 
 // DropTold forgets the alerts that another reader of the same client was shown
-// already: those whose newest place in the stream is at most seq.
+// already: those that came up to a place in the stream. Of one that came again
+// after it, the rest stays.
 func (b *Inbox) DropTold(seq uint64) {
 	before := b.list.Len()
-	b.list.DropUpTo(seq)
+	b.list.TakeUpTo(seq)
 	b.stats.ToldElsewhere += uint64(before - b.list.Len())
 }
 

@@ -27,11 +27,18 @@ type List struct {
 // entry is one alert and what it stands for.
 type entry struct {
 	alert alert.Alert
+	// key is the alert's MergeKey, which every offer compares.
+	key alert.MergeKey
 	// ids are those of the alerts merged into this one, the first one in front.
 	ids []string
 	// offers is how many alerts were added or merged, revisions left out.
 	offers int
+	// parts are those, in the order of their places in the stream.
+	parts []part
 }
+
+// become puts an alert in the place of the entry's.
+func (e *entry) become(a alert.Alert) { e.alert, e.key = a, a.MergeKey() }
 
 // answer has the entry answer to an id.
 func (e *entry) answer(id string) {
@@ -51,20 +58,24 @@ func (l *List) Len() int { return len(l.entries) }
 // says whether there was one.
 func (l *List) Merge(a alert.Alert) bool {
 	key := a.MergeKey()
-	i := slices.IndexFunc(l.entries, func(e *entry) bool { return !e.alert.Resolved && e.alert.MergeKey() == key })
+	i := slices.IndexFunc(l.entries, func(e *entry) bool { return e.key == key && !e.alert.Resolved })
 	if i < 0 {
 		return false
 	}
 	e := l.entries[i]
 	e.alert = alert.Merge(e.alert, a)
 	e.offers++
+	e.join(a)
 	e.answer(a.ID)
 	return true
 }
 
 // Add puts the alert at the end.
 func (l *List) Add(a alert.Alert) {
-	l.entries = append(l.entries, &entry{alert: a, ids: []string{a.ID}, offers: 1})
+	e := &entry{ids: []string{a.ID}, offers: 1}
+	e.become(a)
+	e.join(a)
+	l.entries = append(l.entries, e)
 }
 
 // Revise puts the alert in the place of the one that it revises and says
@@ -79,11 +90,12 @@ func (l *List) Revise(a alert.Alert) bool {
 	if e == nil || e.alert.Resolved {
 		return false
 	}
+	e.revise(a, a.Revises)
 	a.Count, a.Seq, a.Revises = e.alert.Count, e.alert.Seq, ""
 	if e.offers > 1 && e.alert.Severity.Rank() > a.Severity.Rank() {
 		a.Severity = e.alert.Severity
 	}
-	e.alert = a
+	e.become(a)
 	return true
 }
 
@@ -108,11 +120,11 @@ func (l *List) Resolve(a alert.Alert) bool {
 // close makes an entry one line, or more of the line that its key has already:
 // what comes and goes pushes nothing else out.
 func (l *List) close(e *entry) {
-	e.alert.Title, e.alert.Detail, e.alert.Context = "Resolved: "+e.alert.Title, "", nil
-	e.alert.Resolved = true
-	key := e.alert.MergeKey()
+	a := e.alert
+	a.Title, a.Detail, a.Context, a.Resolved = "Resolved: "+a.Title, "", nil, true
+	e.become(a)
 	for _, line := range l.entries {
-		if line != e && line.alert.Resolved && line.alert.MergeKey() == key {
+		if line != e && line.alert.Resolved && line.key == e.key {
 			line.alert = alert.Merge(line.alert, e.alert)
 			line.offers += e.offers
 			for _, id := range e.ids {
@@ -163,16 +175,14 @@ func (l *List) Find(id string) (a alert.Alert, found bool) {
 	return alert.Alert{}, false
 }
 
-// DropUpTo forgets alerts whose newest place in the stream is at most seq.
-func (l *List) DropUpTo(seq uint64) {
-	l.entries = slices.DeleteFunc(l.entries, func(e *entry) bool { return e.alert.Seq <= seq })
-}
-
 // Unplace makes the place in the stream of each alert unknown, which is before
 // every other.
 func (l *List) Unplace() {
 	for _, e := range l.entries {
 		e.alert.Seq = 0
+		for i := range e.parts {
+			e.parts[i].alert.Seq = 0
+		}
 	}
 }
 

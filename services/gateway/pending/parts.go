@@ -1,0 +1,87 @@
+package pending
+
+import (
+	"slices"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// maxParts is how many alerts an entry remembers as they came. Past it the two
+// oldest become one, at the place of the newer: a reader that comes between the
+// two tells it once more, where it would otherwise be told by none.
+const maxParts = 16
+
+// part is an alert that was added or merged, as it came or was revised.
+type part struct {
+	alert alert.Alert
+	// id is the one by which it came, which revisions name.
+	id string
+	// offers is how many alerts it is: one, but for the oldest.
+	offers int
+}
+
+// join remembers that an alert is in the entry.
+func (e *entry) join(a alert.Alert) {
+	e.parts = append(e.parts, part{a, a.ID, 1})
+	if len(e.parts) > maxParts {
+		first, second := e.parts[0], e.parts[1]
+		e.parts[1] = part{alert.Merge(first.alert, second.alert), first.id, first.offers + second.offers}
+		e.parts = slices.Delete(e.parts, 0, 1)
+	}
+}
+
+// revise remembers a revision in the place of what it revises.
+func (e *entry) revise(a alert.Alert, revised string) {
+	i := slices.IndexFunc(e.parts, func(p part) bool { return p.id == revised })
+	p := &e.parts[max(i, 0)] // one that is not known any more is in the oldest
+	a.Count, a.Seq, a.Revises = p.alert.Count, p.alert.Seq, ""
+	p.alert = a
+}
+
+// TakeUpTo takes out what came up to a place in the stream, in the order of first
+// arrival. Of an alert that came again after it, it takes what came up to there
+// and leaves the rest: each is told by whom its place belongs to.
+func (l *List) TakeUpTo(seq uint64) []alert.Alert {
+	var taken []alert.Alert
+	kept := l.entries[:0]
+	for _, e := range l.entries {
+		if e.alert.Seq <= seq {
+			taken = append(taken, e.alert)
+			continue
+		}
+		kept = append(kept, e)
+		if a, some := e.split(seq); some {
+			taken = append(taken, a)
+		}
+	}
+	clear(l.entries[len(kept):])
+	l.entries = kept
+	return taken
+}
+
+// split takes out of an entry what came up to a place, and says whether there was
+// any. What is over is told in one line, whole.
+func (e *entry) split(seq uint64) (a alert.Alert, some bool) {
+	n := 0
+	for n < len(e.parts) && e.parts[n].alert.Seq <= seq {
+		n++
+	}
+	if n == 0 || n == len(e.parts) || e.alert.Resolved {
+		return a, false
+	}
+	a = merged(e.parts[:n])
+	for _, p := range e.parts[:n] {
+		e.offers -= p.offers
+	}
+	e.parts = slices.Delete(e.parts, 0, n)
+	e.become(merged(e.parts))
+	return a, true
+}
+
+func merged(parts []part) alert.Alert {
+	a := parts[0].alert
+	for _, p := range parts[1:] {
+		a = alert.Merge(a, p.alert)
+	}
+	return a
+}

@@ -1,0 +1,70 @@
+package pending_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/pending"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// placed is an alert of a key at a place, which stands for n.
+func placed(key string, seq uint64, n int) alert.Alert {
+	return alert.Alert{ID: fmt.Sprint(key, seq), DedupKey: key, Severity: alert.Warning, Seq: seq, Count: n}
+}
+
+// told writes alerts as key, count and place.
+func told(alerts []alert.Alert) string {
+	parts := make([]string, len(alerts))
+	for i, a := range alerts {
+		parts[i] = fmt.Sprintf("%s*%d@%d", a.DedupKey, a.Occurrences(), a.Seq)
+	}
+	return strings.Join(parts, " ")
+}
+
+func TestTakeUpTo(t *testing.T) {
+	offers := []alert.Alert{placed("a", 1, 0), placed("b", 2, 3), placed("a", 4, 5), placed("c", 5, 0), placed("a", 7, 0)}
+	for _, tt := range []struct {
+		seq        uint64
+		want, rest string
+	}{
+		{0, "", "a*7@7 b*3@2 c*1@5"},
+		{1, "a*1@1", "a*6@7 b*3@2 c*1@5"},
+		{3, "a*1@1 b*3@2", "a*6@7 c*1@5"},
+		{4, "a*6@4 b*3@2", "a*1@7 c*1@5"},
+		{6, "a*6@4 b*3@2 c*1@5", "a*1@7"},
+		{7, "a*7@7 b*3@2 c*1@5", ""},
+	} {
+		var l pending.List
+		for _, a := range offers {
+			if !l.Merge(a) {
+				l.Add(a)
+			}
+		}
+		if got := told(l.TakeUpTo(tt.seq)); got != tt.want || told(l.Alerts()) != tt.rest {
+			t.Errorf("up to %d: %s, and %s is left", tt.seq, got, told(l.Alerts()))
+		}
+		if got := told(l.TakeUpTo(tt.seq)); got != "" {
+			t.Errorf("up to %d again: %s", tt.seq, got)
+		}
+		if got := told(l.TakeUpTo(7)); got != tt.rest {
+			t.Errorf("after %d: %s, want %s", tt.seq, got, tt.rest)
+		}
+		if l.Len() != 0 || l.Offers() != 0 {
+			t.Errorf("%d and %d are left", l.Len(), l.Offers())
+		}
+	}
+}
+
+// TestManyParts: places past the bound are told late rather than never.
+func TestManyParts(t *testing.T) {
+	var l pending.List
+	l.Add(placed("a", 1, 0))
+	for seq := uint64(2); seq <= 40; seq++ {
+		l.Merge(placed("a", seq, 0))
+	}
+	if got := told(l.TakeUpTo(5)) + ", " + told(l.TakeUpTo(20)) + ", " + told(l.TakeUpTo(40)); got != ", , a*40@40" {
+		t.Error(got)
+	}
+}
