@@ -237,6 +237,9 @@ func TestDoctorOnClients(t *testing.T) {
 		t.Errorf("exit %d\n%s", code, report)
 	}
 	d.must(t, "install", "codex", "--scope=user")
+	if said := d.must(t, "uninstall", "codex"); !strings.Contains(said, "nothing to do") || !strings.Contains(said, "tocsin uninstall codex --scope user") {
+		t.Errorf("the other scope is not told: %s", said)
+	}
 	d.must(t, "install", "claude-code", "--hooks=false")
 	code, report, _ = d.run(t, binary, "doctor")
 	if code != 0 || !strings.Contains(report, "turned off by features.hooks in "+d.home) || !strings.Contains(report, "only when it calls observe; hooks bring them") {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/tocsin-bus/tocsin/services/tocsin/setup"
 	"github.com/tocsin-bus/tocsin/shared/service"
@@ -28,10 +30,18 @@ func (c *uninstallCommand) Run(_ context.Context, env service.Env) error {
 		changes[i].Bare = change.After == nil && change.File.Fresh(change.Before)
 	}
 	wrote, err := c.apply(env.Stdout, client, changes)
-	if err != nil || !wrote {
+	if err != nil {
 		return err
 	}
 	say := printer{w: env.Stdout}
+	for _, other := range setup.Scopes() {
+		if s, err := look(client, place, other); err == nil && other != scope && s.found.Any() {
+			say.line(fmt.Sprintf("note: %s has it too: tocsin uninstall %s --scope %s", strings.Join(s.paths, " and "), client.Name, other))
+		}
+	}
+	if !wrote {
+		return say.err
+	}
 	say.line("next:\n  - restart " + client.Title + ", which goes on with what it has read until then")
 	return say.err
 }
