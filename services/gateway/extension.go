@@ -2,10 +2,12 @@ package gateway
 
 import (
 	"context"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/events"
+	"github.com/tocsin-bus/tocsin/shared/silence"
 )
 
 // replyKey is where a request's context has the HTTP response that it is
@@ -25,7 +27,7 @@ func (g *gateway) route(next mcp.MethodHandler) mcp.MethodHandler {
 // addEvents adds the Events extension to the client's server.
 func (g *gateway) addEvents(s *mcp.Server) {
 	err := events.Register(s, events.Config{
-		Source:   &feed{link: g.link, settle: g.settle, mask: g.mask, log: g.log},
+		Source:   &feed{link: g.link, settle: g.settle, silenced: g.silenced, mask: g.mask, log: g.log},
 		Notifier: g.notifier,
 		Underway: g.underwayOn,
 		Ending:   g.closing,
@@ -33,6 +35,13 @@ func (g *gateway) addEvents(s *mcp.Server) {
 	if err != nil { // a method has the name of one of the SDK's
 		g.log.Error("the events extension is not served", "error", err)
 	}
+}
+
+// silenced is what the session holds back now.
+func (g *gateway) silenced() (set silence.Set) {
+	// A session that has ended holds nothing back, and nobody is told either.
+	_ = g.session.do(g.life, func(s *session, _ time.Time) { set = s.hush.set })
+	return set
 }
 
 // notifier is the way of a stream's notifications: over HTTP the response to the

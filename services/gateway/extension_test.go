@@ -168,6 +168,53 @@ func TestEventsByStream(t *testing.T) {
 	}
 }
 
+// TestStreamsAreNoCallsUnderWay: they leave room for calls, and calls for them.
+func TestStreamsAreNoCallsUnderWay(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "many")
+	c.pending(t, 0)
+	for range 64 {
+		c.send(t, "tools/call", `{"name":"observe","arguments":{"wait_seconds":50}}`)
+	}
+	for range 8 {
+		c.send(t, "events/stream", `{`+ofAlerts+`,"arguments":{"severity_min":"info"}}`)
+		if e := decode(t, c.next(t).raw); e.String() != "active " {
+			t.Fatal(e)
+		}
+	}
+	if m := c.ask(t, "events/stream", `{`+ofAlerts+`}`); m.Error == nil || m.Error.Code != -32025 {
+		t.Errorf("one stream more: %s", m.raw)
+	}
+	if m := c.ask(t, "ping", `{}`); m.Error == nil || m.Error.Code != -32000 {
+		t.Errorf("one call more: %s", m.raw)
+	}
+	if err := c.hangUp(t); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEventsAreSilencedToo: what is told to nobody is no event either.
+func TestEventsAreSilencedToo(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "silence")
+	p, _ := c.pollEvents(t, "null")
+	if res := c.call(t, "configure", `{"action":"silence","app":"web","minutes":5,"reason":"a deployment"}`); res.isError {
+		t.Fatal(res.blocks)
+	}
+	c.send(t, "events/stream", `{`+ofAlerts+`}`)
+	c.next(t)
+	r.publish(t, r.alert(alert.Error))
+	other := r.alert(alert.Error)
+	other.App = "shop"
+	r.publish(t, other)
+	if e := decode(t, c.next(t).raw); e.String() != "event alert02" {
+		t.Error(e)
+	}
+	if _, ids := c.pollEvents(t, quoted(p.Cursor)); ids != "alert02" {
+		t.Errorf("a poll has %q", ids)
+	}
+}
+
 // TestEventsEndWithStdin: a stream that is open does not hold up the end.
 func TestEventsEndWithStdin(t *testing.T) {
 	r := newRig(t)

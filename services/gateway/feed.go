@@ -15,6 +15,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/redact"
+	"github.com/tocsin-bus/tocsin/shared/silence"
 )
 
 // feed has the alerts for the Events extension, whose subscriptions each have a
@@ -23,8 +24,10 @@ import (
 type feed struct {
 	link   *link
 	settle func(context.Context)
-	mask   *redact.Engine
-	log    *slog.Logger
+	// silenced is what is told to nobody.
+	silenced func() silence.Set
+	mask     *redact.Engine
+	log      *slog.Logger
 }
 
 // conn is the connection, or nil where the bus can't be reached.
@@ -71,8 +74,9 @@ func (f *feed) Read(ctx context.Context, after uint64, limit int) ([]events.Arri
 		return nil, err
 	}
 	list := make([]events.Arrival, len(messages))
+	silenced := f.silenced()
 	for i, m := range messages {
-		list[i] = f.arrival(m, time.Time{})
+		list[i] = f.arrival(m, time.Time{}, silenced)
 	}
 	return list, nil
 }
@@ -114,16 +118,16 @@ func (f *feed) follow(ctx context.Context, c *bus.Conn, after events.Position, h
 			return 0, time.Time{}
 		},
 	}, func(m bus.Message) error {
-		a := f.arrival(m, after.Created)
-		hand(a)
+		hand(f.arrival(m, after.Created, f.silenced()))
 		after.Seq = m.Seq
 		return nil
 	})
 	return after
 }
 
-// arrival reads a message of the stream that was made at created.
-func (f *feed) arrival(m bus.Message, created time.Time) events.Arrival {
+// arrival reads a message of the stream that was made at created. Of an alert that
+// is silenced there is only the place.
+func (f *feed) arrival(m bus.Message, created time.Time, silenced silence.Set) events.Arrival {
 	arrived := events.Arrival{At: events.Position{Seq: m.Seq, Created: created}, Time: m.Time}
 	var a alert.Alert
 	if err := json.Unmarshal(m.Data, &a); err != nil {
@@ -131,6 +135,9 @@ func (f *feed) arrival(m bus.Message, created time.Time) events.Arrival {
 	}
 	a.Seq = m.Seq
 	a = clean(a, f.mask)
-	arrived.Alert = &a
+	silenced.Acks, _ = silenced.Acks.Over(a)
+	if _, hushed := silenced.Hushes(a, time.Now()); !hushed {
+		arrived.Alert = &a
+	}
 	return arrived
 }

@@ -84,35 +84,44 @@ func (c *connection) Write(ctx context.Context, m jsonrpc.Message) error {
 	return err
 }
 
-// calls are those that wait for their answers, at most maxCalls.
+// calls are those that wait for their answers: at most maxCalls, and beside them
+// twice events.MaxStreams that are held open, which is enough to be told why one
+// more is refused.
 type calls struct {
-	mu      sync.Mutex
-	waiting map[jsonrpc.ID]struct{}
+	mu sync.Mutex
+	// waiting says of each whether it is held open; held is how many are.
+	waiting map[jsonrpc.ID]bool
+	held    int
 	// ended is signalled when a call got its answer.
 	ended chan struct{}
 }
 
 func newCalls() *calls {
-	return &calls{waiting: map[jsonrpc.ID]struct{}{}, ended: make(chan struct{}, 1)}
+	return &calls{waiting: map[jsonrpc.ID]bool{}, ended: make(chan struct{}, 1)}
 }
 
-// begin says whether there is room for a call, or for a stream that is held open.
+// begin says whether there is room for a call, or for one that is held open.
 func (c *calls) begin(id jsonrpc.ID, held bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	room := maxCalls
-	if held {
-		room += events.MaxStreams
-	}
-	if len(c.waiting) >= room {
+	if held && c.held == 2*events.MaxStreams || !held && len(c.waiting)-c.held >= maxCalls {
 		return false
 	}
-	c.waiting[id] = struct{}{}
+	if held && !c.waiting[id] {
+		c.held++
+	}
+	if !held && c.waiting[id] { // an id that is used twice
+		c.held--
+	}
+	c.waiting[id] = held
 	return true
 }
 
 func (c *calls) end(id jsonrpc.ID) {
 	c.mu.Lock()
+	if c.waiting[id] {
+		c.held--
+	}
 	delete(c.waiting, id)
 	c.mu.Unlock()
 	select {
