@@ -1,0 +1,100 @@
+package e2e
+
+import (
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// kind is what a reader sees of an alert: how it is told, and its title.
+func kind(a alert.Alert) string {
+	switch {
+	case a.Resolved:
+		return "over: " + a.Title
+	case a.Resolves != "":
+		return "end: " + a.Title
+	default:
+		return "raised: " + a.Title
+	}
+}
+
+func kinds(alerts []alert.Alert) map[string]alert.Severity {
+	all := map[string]alert.Severity{}
+	for _, a := range alerts {
+		all[kind(a)] = a.Severity
+	}
+	return all
+}
+
+func equal(t *testing.T, got []alert.Alert, want map[string]alert.Severity) {
+	t.Helper()
+	all := kinds(got)
+	for k, severity := range want {
+		if all[k] != severity {
+			t.Errorf("%q is %q, want %q", k, all[k], severity)
+		}
+	}
+	if len(all) != len(want) {
+		t.Errorf("told %v, want %v", all, want)
+	}
+}
+
+// TestOverBeforeItWasTold: what ended while it was pending is one line; only the
+// end of a CI failure is news by itself.
+func TestOverBeforeItWasTold(t *testing.T) {
+	w := start(t)
+	for _, lcp := range []float64{2500, 3350, 2500} {
+		w.vitals(t, "/cart", lcp)
+	}
+	w.ci(t, map[string]any{"status": "failure", "ref": "main", "commit": "a", "name": "build"})
+	w.ci(t, map[string]any{"status": "success", "ref": "main", "commit": "b", "name": "build"})
+	w.settle(t, 4)
+	o := w.observe(t, nil)
+	equal(t, o.Alerts, map[string]alert.Severity{
+		"over: Resolved: LCP regressed 34% on /cart": alert.Warning,
+		"over: Resolved: CI failure: build on main":  alert.Error,
+		"end: CI success: build on main":             alert.Info,
+	})
+	for _, a := range o.Alerts {
+		if a.Resolved && (a.Detail != "" || len(a.Context) > 0) {
+			t.Errorf("more than a line: %+v", a)
+		}
+	}
+}
+
+// TestOverAfterItWasTold: the end of what was told is an alert of its own, also
+// when the detector was killed in between.
+func TestOverAfterItWasTold(t *testing.T) {
+	killed, err := harness.Up(t.Context(), binary, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{bus: killed, agent: join(t, killed, "e2e")}
+	w.vitals(t, "/cart", 2500)
+	w.vitals(t, "/cart", 3350)
+	w.ci(t, map[string]any{"status": "failure", "ref": "main", "commit": "a", "name": "build"})
+	raised := map[string]string{}
+	for _, a := range w.alerts(t, 2) {
+		raised[a.DedupKey] = a.ID
+	}
+	if err := killed.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	noRace(t, killed.Log)
+	if w.bus, err = upIn(t, killed.StateDir); err != nil {
+		t.Fatal(err)
+	}
+	w.vitals(t, "/cart", 2500)
+	w.ci(t, map[string]any{"status": "success", "ref": "main", "commit": "b", "name": "build"})
+	got := w.alerts(t, 2)
+	equal(t, got, map[string]alert.Severity{
+		"end: Resolved: LCP regressed on /cart": alert.Info,
+		"end: CI success: build on main":        alert.Info,
+	})
+	for _, a := range got {
+		if raised[a.DedupKey] == "" || a.Resolves != raised[a.DedupKey] {
+			t.Errorf("%s resolves %q, raised were %v", a.DedupKey, a.Resolves, raised)
+		}
+	}
+}
