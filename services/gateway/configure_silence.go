@@ -254,7 +254,7 @@ type (
 
 // listSilences shows what lasts, newest first.
 func (g *gateway) listSilences(ctx context.Context) (answer, error) {
-	set, err := readSilences(ctx, g.link.conn.Load())
+	documents, err := readDocuments(ctx, g.link.conn.Load())
 	if err != nil {
 		return nil, g.explain(err)
 	}
@@ -264,6 +264,8 @@ func (g *gateway) listSilences(ctx context.Context) (answer, error) {
 		Truncated bool            `json:"truncated,omitempty"`
 	}{Silences: []listedSilence{}, Acks: []listedAck{}}
 	err = g.session.do(g.life, func(s *session, now time.Time) {
+		s.learn(now, documents...) // what is listed is what holds here
+		set := s.hush.set
 		for _, x := range slices.Backward(set.Silences.Active(now)) {
 			shown := clean(alert.Alert{App: x.App, DedupKey: x.DedupKey, Category: x.Category}, g.mask)
 			x.App, x.DedupKey, x.Category = shown.App, shown.DedupKey, shown.Category

@@ -7,7 +7,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/events"
-	"github.com/tocsin-bus/tocsin/shared/silence"
+	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
 // replyKey is where a request's context has the HTTP response that it is
@@ -27,7 +27,7 @@ func (g *gateway) route(next mcp.MethodHandler) mcp.MethodHandler {
 // addEvents adds the Events extension to the client's server.
 func (g *gateway) addEvents(s *mcp.Server) {
 	err := events.Register(s, events.Config{
-		Source:   &feed{link: g.link, settle: g.settle, silenced: g.silenced, mask: g.mask, log: g.log},
+		Source:   &feed{link: g.link, settle: g.settle, hushed: g.hushed, mask: g.mask, log: g.log},
 		Notifier: g.notifier,
 		Underway: g.underwayOn,
 		Ending:   g.closing,
@@ -37,11 +37,12 @@ func (g *gateway) addEvents(s *mcp.Server) {
 	}
 }
 
-// silenced is what the session holds back now.
-func (g *gateway) silenced() (set silence.Set) {
+// hushed says whether the session holds an alert back. It hears by that of an
+// alert that it has not met yet, and which may end an acknowledgement.
+func (g *gateway) hushed(a alert.Alert) (hushed bool) {
 	// A session that has ended holds nothing back, and nobody is told either.
-	_ = g.session.do(g.life, func(s *session, _ time.Time) { set = s.hush.set })
-	return set
+	_ = g.session.do(g.life, func(s *session, now time.Time) { _, hushed = s.hush.hushes(a, now) })
+	return hushed
 }
 
 // notifier is the way of a stream's notifications: over HTTP the response to the

@@ -15,7 +15,6 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/redact"
-	"github.com/tocsin-bus/tocsin/shared/silence"
 )
 
 // feed has the alerts for the Events extension, whose subscriptions each have a
@@ -24,10 +23,10 @@ import (
 type feed struct {
 	link   *link
 	settle func(context.Context)
-	// silenced is what is told to nobody.
-	silenced func() silence.Set
-	mask     *redact.Engine
-	log      *slog.Logger
+	// hushed says what is told to nobody.
+	hushed func(alert.Alert) bool
+	mask   *redact.Engine
+	log    *slog.Logger
 }
 
 // conn is the connection, or nil where the bus can't be reached.
@@ -74,9 +73,8 @@ func (f *feed) Read(ctx context.Context, after uint64, limit int) ([]events.Arri
 		return nil, err
 	}
 	list := make([]events.Arrival, len(messages))
-	silenced := f.silenced()
 	for i, m := range messages {
-		list[i] = f.arrival(m, time.Time{}, silenced)
+		list[i] = f.arrival(m, time.Time{})
 	}
 	return list, nil
 }
@@ -118,7 +116,7 @@ func (f *feed) follow(ctx context.Context, c *bus.Conn, after events.Position, h
 			return 0, time.Time{}
 		},
 	}, func(m bus.Message) error {
-		hand(f.arrival(m, after.Created, f.silenced()))
+		hand(f.arrival(m, after.Created))
 		after.Seq = m.Seq
 		return nil
 	})
@@ -127,7 +125,7 @@ func (f *feed) follow(ctx context.Context, c *bus.Conn, after events.Position, h
 
 // arrival reads a message of the stream that was made at created. Of an alert that
 // is silenced there is only the place.
-func (f *feed) arrival(m bus.Message, created time.Time, silenced silence.Set) events.Arrival {
+func (f *feed) arrival(m bus.Message, created time.Time) events.Arrival {
 	arrived := events.Arrival{At: events.Position{Seq: m.Seq, Created: created}, Time: m.Time}
 	var a alert.Alert
 	if err := json.Unmarshal(m.Data, &a); err != nil {
@@ -135,8 +133,7 @@ func (f *feed) arrival(m bus.Message, created time.Time, silenced silence.Set) e
 	}
 	a.Seq = m.Seq
 	a = clean(a, f.mask)
-	silenced.Acks, _ = silenced.Acks.Over(a)
-	if _, hushed := silenced.Hushes(a, time.Now()); !hushed {
+	if !f.hushed(a) {
 		arrived.Alert = &a
 	}
 	return arrived

@@ -89,9 +89,18 @@ func (h *hush) complete() {
 	}
 }
 
-// holds says whether an alert that comes in is held back, and counts it. An alert
-// that ends an acknowledgement does so first.
+// holds says whether an alert that comes in is held back, and counts it.
 func (h *hush) holds(a alert.Alert, now time.Time) bool {
+	why, hushed := h.hushes(a, now)
+	if hushed {
+		h.count(why, 1)
+	}
+	return hushed
+}
+
+// hushes says whether an alert is held back, and why. One that ends an
+// acknowledgement does so first; to ask twice changes nothing.
+func (h *hush) hushes(a alert.Alert, now time.Time) (why silence.Why, hushed bool) {
 	after, ended := h.set.Acks.Over(a)
 	h.set.Acks = after
 	for _, k := range ended {
@@ -102,11 +111,7 @@ func (h *hush) holds(a alert.Alert, now time.Time) bool {
 		}
 	}
 	h.ending = h.ending[max(len(h.ending)-maxEnding, 0):]
-	why, hushed := h.set.Hushes(a, now)
-	if hushed {
-		h.count(why, 1)
-	}
-	return hushed
+	return h.set.Hushes(a, now)
 }
 
 func (h *hush) count(why silence.Why, alerts int) {

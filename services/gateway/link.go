@@ -133,11 +133,13 @@ func (l *link) follow(ctx context.Context, c *bus.Conn, loaded chan<- struct{}) 
 		case <-l.key:
 		}
 	}
+	if l.known { // else begin does
+		l.silences.load(ctx, c)
+	}
 	since, begun := l.await(ctx, c)
 	if !begun {
 		return nil
 	}
-	l.silences.load(ctx, c)
 	close(loaded)
 	follow := bus.FollowConfig{Stream: bus.StreamAlerts, Since: since, Created: l.at.Created, Logger: l.log}
 	if since.IsZero() {
@@ -185,6 +187,7 @@ func (l *link) begin(ctx context.Context, c *bus.Conn) (since time.Time, err err
 	if err != nil {
 		return time.Time{}, err
 	}
+	l.silences.load(ctx, c)
 	end := position{Seq: info.State.LastSeq, Created: info.Created}
 	switch {
 	case found && at.Created.Equal(info.Created):

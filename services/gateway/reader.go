@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -125,6 +124,8 @@ func (r *reader) fill(ctx context.Context, w *waiting, seen bool) error {
 		}
 		a.Seq = m.Seq
 		a = clean(a, r.mask)
+		// A gateway writes down which acknowledgements end by it; this one is gone by then.
+		silenced.Acks, _ = silenced.Acks.Over(a)
 		if _, hushed := silenced.Hushes(a, now); !hushed {
 			w.box.Offer(a)
 		}
@@ -166,27 +167,12 @@ func (r *reader) take(ctx context.Context, w *waiting) (alerts []alert.Alert, le
 	return w.box.Drain(w.at.Seq), left, nil
 }
 
-// loadSilenced reads what is told to nobody. A bus that doesn't know silences
-// has none.
+// loadSilenced reads what is told to nobody. What another version has written
+// and this one can't read holds nothing back: better told than lost.
 func loadSilenced(ctx context.Context, c *bus.Conn) (silence.Set, error) {
-	var set silence.Set
-	msgs, err := c.Stored(ctx, bus.StreamSilences, 2)
-	if err != nil {
-		if ctx.Err() != nil || errors.Is(err, bus.ErrAway) {
-			return set, err
-		}
-		return set, nil //nolint:nilerr // a bus of another version
-	}
-	for _, m := range msgs {
-		switch m.Subject[strings.LastIndexByte(m.Subject, '.')+1:] {
-		case bus.KeySilences:
-			set.Silences, err = silence.DecodeSilences(m.Data)
-		case bus.KeyAcks:
-			set.Acks, err = silence.DecodeAcks(m.Data)
-		}
-		if err != nil {
-			return silence.Set{}, nil //nolint:nilerr // of another version: better told than lost
-		}
+	set, err := readSilences(ctx, c)
+	if err != nil && (ctx.Err() != nil || errors.Is(err, bus.ErrAway)) {
+		return set, err
 	}
 	return set, nil
 }

@@ -136,11 +136,10 @@ func TestSilence(t *testing.T) {
 	if got := two.do(t, fmt.Sprintf(`{"action":"unsilence","silence_id":%q}`, s["id"])); got["status"] != "unsilenced" || got["silence_id"] != s["id"] {
 		t.Errorf("%v", got)
 	}
-	if list := two.lists(t); list != "" {
-		t.Errorf("list %s", list)
-	}
-	if !poll(func() bool { return one.lists(t) == "" }) {
-		t.Fatal("one does not hear of it")
+	for _, c := range []*client{one, two, three} {
+		if list := c.lists(t); list != "" {
+			t.Errorf("list %s", list)
+		}
 	}
 	r.publish(t, r.now(alert.Error))
 	for _, c := range []*client{two, three} {
@@ -219,7 +218,7 @@ func TestAcknowledge(t *testing.T) {
 		t.Error(text)
 	}
 	one.do(t, `{"action":"ack","alert_id":"alert08"}`)
-	if reply := two.do(t, `{"action":"unack","alert_id":"alert08"}`); reply["status"] != "unacknowledged" {
+	if reply := two.do(t, `{"action":"unack","alert_id":"alert08"}`); reply["status"] != "unacknowledged" || one.lists(t) != "" {
 		t.Errorf("%v", reply)
 	}
 	r.publish(t, r.again(first, alert.Warning))
@@ -294,6 +293,36 @@ func TestWaitHeedsSilences(t *testing.T) {
 	r.publish(t, a)
 	if block, err := r.wait(t.Context(), "shell", "", patience); err != nil || titles(t, block) != "alert02" {
 		t.Errorf("%q, %v", block, err)
+	}
+}
+
+// TestHooksHeedSilences: also the end of an acknowledgement that no gateway has met.
+func TestHooksHeedSilences(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "other")
+	c.do(t, `{"action":"silence","app":"shop"}`)
+	if got := r.hook(t, "agent", call("PostToolUse")); got != "" {
+		t.Fatal(got)
+	}
+	first := r.now(alert.Warning)
+	r.publish(t, first)
+	c.do(t, `{"action":"ack","alert_id":"alert01"}`)
+	if err := c.hangUp(t); err != nil {
+		t.Fatal(err)
+	}
+	shop := r.now(alert.Error)
+	shop.App = "shop"
+	r.publish(t, shop)
+	r.publish(t, r.again(first, alert.Warning))
+	for _, event := range []string{"PostToolUse", "UserPromptSubmit", "Stop"} {
+		if got := r.hook(t, "agent", call(event)); got != "" {
+			t.Errorf("%s tells %s", event, got)
+		}
+	}
+	r.publish(t, r.again(first, alert.Error))
+	r.publish(t, r.again(first, alert.Warning))
+	if got := toldBy(t, r.hook(t, "agent", call("PostToolUse"))); got != "alert05" {
+		t.Errorf("worse, and again: %s", got)
 	}
 }
 
