@@ -29,6 +29,7 @@ const (
 
 // meter measures latencies on a running bus and gateway.
 type meter struct {
+	bin     string
 	bus     *harness.Bus
 	agent   *harness.Agent
 	samples int

@@ -80,8 +80,8 @@ func onTheBinary(ctx context.Context, bin string, samples int) (figures []figure
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, agent.Close()) }()
-	m := &meter{bus: bus, agent: agent, samples: samples}
-	for _, measure := range []func(context.Context) ([]figure, error){m.notification, m.ciResult, m.configure, m.toolsList} {
+	m := &meter{bin: bin, bus: bus, agent: agent, samples: samples}
+	for _, measure := range []func(context.Context) ([]figure, error){m.notification, m.ciResult, m.configure, m.toolsList, m.hooks} {
 		more, err := measure(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("%w\n%s%s", err, bus.Log, agent.Log)

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+)
+
+// hooks measures tocsin hook as the agent that waits for it does: the whole
+// process, from its start to its end. What that costs without a bus is beside it.
+func (m *meter) hooks(ctx context.Context) ([]figure, error) {
+	quiet, err := m.hookTimes(ctx, m.samples, nil)
+	if err != nil {
+		return nil, err
+	}
+	// Each tells one alert, which is on the bus once the agent has it.
+	telling, err := m.hookTimes(ctx, max(m.samples/5, 1), func() error {
+		if err := m.post(ctx, "/ci-result", m.failure()); err != nil {
+			return err
+		}
+		_, err := m.agent.Observe(ctx, map[string]any{"wait_seconds": 10})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	bare := make([]time.Duration, m.samples)
+	for i := range bare {
+		if _, bare[i], err = m.timed(ctx, "version"); err != nil {
+			return nil, err
+		}
+	}
+	return []figure{
+		{"tocsin hook, nothing pends", "p99 < 20 ms", quantiles(quiet)},
+		{"tocsin hook, an alert pends", "p99 < 20 ms", quantiles(telling)},
+		{"tocsin version, for comparison", "", quantiles(bare)},
+	}, nil
+}
+
+// hookTimes calls a hook n times. Where there is something to do before each, it
+// has something to say; one that gave up on a busy machine says nothing, and fails
+// the measurement once it is more than one in ten.
+func (m *meter) hookTimes(ctx context.Context, n int, before func() error) ([]time.Duration, error) {
+	if _, _, err := m.timed(ctx, "hook", "--client", "codex"); err != nil { // what was there before
+		return nil, err
+	}
+	times := make([]time.Duration, n)
+	gaveUp := 0
+	for i := range times {
+		if before != nil {
+			if err := before(); err != nil {
+				return nil, err
+			}
+		}
+		said, took, err := m.timed(ctx, "hook", "--client", "codex")
+		if err != nil {
+			return nil, err
+		}
+		if (before != nil) != (len(said) > 0) {
+			if gaveUp++; before == nil || gaveUp > n/10 {
+				return nil, fmt.Errorf("tocsin hook said %q, in %v", said, took)
+			}
+		}
+		times[i] = took
+	}
+	return times, nil
+}
+
+// timed runs a command to its end.
+func (m *meter) timed(ctx context.Context, args ...string) (stdout []byte, took time.Duration, err error) {
+	cmd := exec.CommandContext(ctx, m.bin, args...)
+	cmd.Env, cmd.Dir = harness.Env(m.bus.StateDir), m.bus.StateDir
+	cmd.Stdin = bytes.NewReader(fmt.Appendf(nil, `{"hook_event_name":"PostToolUse","session_id":"s","cwd":%q,"tool_name":"Bash","tool_response":"ok"}`, m.bus.StateDir))
+	begun := time.Now()
+	stdout, err = cmd.Output()
+	if err != nil {
+		return nil, 0, fmt.Errorf("tocsin %v: %w", args, err)
+	}
+	return stdout, time.Since(begun), nil
+}
