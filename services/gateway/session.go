@@ -112,7 +112,16 @@ func (s *session) take(a arrival, now time.Time) {
 
 // pends says whether an alert of that rank or above is pending.
 func (s *session) pends(rank int) bool {
-	return slices.ContainsFunc(s.inbox.Pending(), func(a alert.Alert) bool { return a.Severity.Rank() >= rank })
+	return slices.ContainsFunc(s.inbox.Pending(), func(a alert.Alert) bool { return urgency(a) >= rank })
+}
+
+// urgency is the rank of an alert that is to be told. What is over already is
+// for information, however severe it was.
+func urgency(a alert.Alert) int {
+	if a.Over() {
+		return alert.Info.Rank()
+	}
+	return a.Severity.Rank()
 }
 
 // emit hands each notification to the ways in use.

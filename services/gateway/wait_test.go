@@ -119,3 +119,20 @@ func TestWaitAndObserveTellEachAlertOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestWaitForWhatIsOver: an error that has ended before it was told is nothing to
+// be woken for; who waits for anything is told of it.
+func TestWaitForWhatIsOver(t *testing.T) {
+	r := newRig(t)
+	a, end := r.alert(alert.Error), r.alert(alert.Info)
+	a.Category, end.Category, end.Resolves, end.DedupKey = alert.Regression, alert.Regression, a.ID, a.DedupKey
+	r.publish(t, a)
+	r.publish(t, end)
+	if block, err := r.wait(t.Context(), "shell", alert.Error, 300*time.Millisecond); !errors.Is(err, gateway.ErrNoAlert) {
+		t.Fatalf("%q %v", block, err)
+	}
+	block, err := r.wait(t.Context(), "shell", "", patience)
+	if err != nil || !strings.Contains(block, "Resolved: CI result alert01") {
+		t.Errorf("%q %v", block, err)
+	}
+}
