@@ -238,7 +238,7 @@ func TestEventsEndWithStdin(t *testing.T) {
 }
 
 // post sends one message over HTTP and returns the lines of the answer's stream.
-func post(t *testing.T, ctx context.Context, url, version, session, message string) (lines chan string, sessionID string) {
+func post(ctx context.Context, t *testing.T, url, version, session, message string) (lines chan string, sessionID string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(message))
 	if err != nil {
@@ -256,7 +256,7 @@ func post(t *testing.T, ctx context.Context, url, version, session, message stri
 			r.Header.Set(name, value)
 		}
 	}
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := http.DefaultClient.Do(r) //nolint:bodyclose // who reads it closes it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,17 +297,17 @@ func TestEventsOverHTTP(t *testing.T) {
 	r := newRig(t)
 	url := r.serve(t, gateway.Latest, gateway.HTTPConfig{})
 	defer http.DefaultClient.CloseIdleConnections()
-	_, session := post(t, t.Context(), url, "", "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}`)
+	_, session := post(t.Context(), t, url, "", "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}`)
 	meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"b","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
 
-	discovered, _ := post(t, t.Context(), url, "2026-07-28", "", `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{`+meta+`}}`)
+	discovered, _ := post(t.Context(), t, url, "2026-07-28", "", `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{`+meta+`}}`)
 	if e := receive(t, discovered); !strings.Contains(string(e.Result), `"extensions":{"io.modelcontextprotocol/events":{}}`) {
 		t.Errorf("not declared: %s", e.Result)
 	}
 	open := func(version, session, meta string) (lines chan string, abort context.CancelFunc) {
 		ctx, cancel := context.WithCancel(t.Context())
 		t.Cleanup(cancel)
-		lines, _ = post(t, ctx, url, version, session, `{"jsonrpc":"2.0","id":"s 1","method":"events/stream","params":{`+ofAlerts+meta+`}}`)
+		lines, _ = post(ctx, t, url, version, session, `{"jsonrpc":"2.0","id":"s 1","method":"events/stream","params":{`+ofAlerts+meta+`}}`)
 		if e := receive(t, lines); e.String() != "active " || string(e.Params.Meta.ID) != `"s 1"` {
 			t.Fatalf("%s: %s", version, e)
 		}
@@ -322,7 +322,7 @@ func TestEventsOverHTTP(t *testing.T) {
 		}
 	}
 	abort()
-	for range b { //nolint:revive // until it has ended
+	for range b { // until it has ended
 	}
 
 	// The end of a session ends its streams, with a result.

@@ -256,3 +256,31 @@ func TestStampLeavesTheRestAlone(t *testing.T) {
 		}
 	}
 }
+
+func FuzzStampBody(f *testing.F) {
+	for _, s := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"events/stream","params":{"_meta":{"a":1}}}`,
+		`{"jsonrpc":"2.0","id":"x","method":"events/stream"}`, `{"jsonrpc":"2.0","method":"events/stream"}`,
+		`[{"jsonrpc":"2.0","id":1,"method":"events/stream"}]`, `"events/stream"`, ``,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		before, err := jsonrpc.DecodeMessage(body)
+		out := StampBody(body)
+		r, ok := before.(*jsonrpc.Request)
+		if err != nil || !ok || r.Method != methodStream {
+			if string(out) != string(body) {
+				t.Errorf("%s became %s", body, out)
+			}
+			return
+		}
+		after, err := jsonrpc.DecodeMessage(out)
+		if err != nil {
+			t.Fatalf("%s became %s: %v", body, out, err)
+		}
+		if s, ok := after.(*jsonrpc.Request); !ok || s.ID != r.ID || s.Method != r.Method {
+			t.Errorf("%s became %s", body, out)
+		}
+	})
+}

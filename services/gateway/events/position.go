@@ -42,7 +42,7 @@ func parseCursor(text string) (p Position, ok bool) {
 		return Position{}, false
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || b[0] != cursorVersion {
+	if err != nil || len(b) != cursorBytes || b[0] != cursorVersion { // base64 passes over line ends
 		return Position{}, false
 	}
 	return Position{

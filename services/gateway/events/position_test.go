@@ -32,6 +32,7 @@ func TestBegin(t *testing.T) {
 		{"of another stream", &other, State{First: 5, Last: 7}, 4, true},
 		{"none of ours", text("next"), State{First: 5, Last: 7}, 4, true},
 		{"empty", text(""), State{First: 5, Last: 7}, 4, true},
+		{"with line ends, which base64 passes over", text("AX0000\r\r\r\r\r\r\r0000000000"), State{First: 5, Last: 7}, 4, true},
 		{"of another version", text("Ag" + (*cursor(6))[2:]), State{First: 5, Last: 7}, 4, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
