@@ -255,6 +255,26 @@ func TestHookSaysNothing(t *testing.T) {
 	})
 }
 
+// TestHookOfAProjectWithWrongSettings says so and fails, but not by the exit code
+// with which clients stop an agent or take a prompt away.
+func TestHookOfAProjectWithWrongSettings(t *testing.T) {
+	project := t.TempDir()
+	for what, set := range map[string]struct{ file, env string }{
+		"file":        {file: "no-such-setting: 1\n"},
+		"environment": {env: "TOCSIN_LOG_LEVEL=loud"},
+	} {
+		if err := os.WriteFile(filepath.Join(project, "tocsin.yaml"), []byte(set.file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), binary, "hook", "--client", "codex")
+		cmd.Env, cmd.Dir, cmd.Stdin = append(harness.Env(t.TempDir()), set.env), project, strings.NewReader("{}")
+		out, err := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != 1 || strings.Count(string(out), "\n") != 1 {
+			t.Errorf("%s: %v: %s", what, err, out)
+		}
+	}
+}
+
 // TestHookWakes: Claude Code is woken by exit code 2 with the alerts on stderr.
 func TestHookWakes(t *testing.T) {
 	w := start(t)

@@ -34,6 +34,10 @@ type hookCommand struct {
 	Stop     bool          `help:"Hold back once an agent that is about to stop while an error alert pends." default:"true" negatable:"" env:"TOCSIN_HOOK_STOP"`
 	Wait     time.Duration `help:"Once the agent has stopped, wait this long for an alert to wake it: for a stop hook of Claude Code with asyncRewake." placeholder:"D"`
 	Severity string        `help:"The least that --wait waits for: ${enum}." enum:"info,warning,error" default:"error" placeholder:"S"`
+
+	// ran says that the command line, the settings file and the environment were
+	// all right.
+	ran bool
 }
 
 // Validate refuses what could never end well.
@@ -50,6 +54,7 @@ func (c *hookCommand) Validate() error {
 // Run answers a client's hook. What goes wrong is said to nobody, but at the
 // debug level: an agent's work is never held up by its alerts.
 func (c *hookCommand) Run(ctx context.Context, env service.Env) error {
+	c.ran = true
 	log := env.Logger
 	if !log.Enabled(ctx, slog.LevelDebug) {
 		log = slog.New(slog.DiscardHandler)
@@ -69,6 +74,16 @@ func (c *hookCommand) Run(ctx context.Context, env service.Env) error {
 	}
 	_, _ = env.Stdout.Write(line) // a client that does not read it has gone
 	return nil
+}
+
+// exitCode is what the process ends with. To the clients 2 means more than that
+// a command was used wrongly: to stop the agent, or to take the user's prompt
+// away. A project's tocsin.yaml that is wrong must not do that.
+func (c *hookCommand) exitCode(code int, args []string) int {
+	if code == service.ExitUsage && !c.ran && len(args) > 0 && args[0] == "hook" && service.Right(&cli{}, args) {
+		return service.ExitFailed
+	}
+	return code
 }
 
 // wake waits, and ends as Claude Code wants it to be woken.

@@ -30,5 +30,7 @@ type cli struct {
 }
 
 func main() {
-	os.Exit(service.Main("tocsin", "An alert bus for AI agents.", &cli{}))
+	line := &cli{}
+	code := service.Main("tocsin", "An alert bus for AI agents.", line)
+	os.Exit(line.Hook.exitCode(code, os.Args[1:]))
 }

@@ -88,6 +88,18 @@ func Main(name, description string, cli Command) int {
 	})
 }
 
+// Right says whether a command line is right by itself, whatever the settings file
+// and the environment say. It clears the environment: for who is about to end.
+func Right(cli Command, args []string) bool {
+	os.Clearenv()
+	k, err := kong.New(cli, kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}), kong.Configuration(loadYAML))
+	if err != nil {
+		return false
+	}
+	_, err = k.Parse(args)
+	return err == nil
+}
+
 func run(ctx context.Context, args []string, name, description string, cli Command, env Env) int {
 	exited, code := false, ExitOK
 	k, err := kong.New(cli,
