@@ -1,0 +1,247 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/silence"
+	"github.com/tocsin-bus/tocsin/shared/statedir"
+)
+
+// configure is a call of configure, decoded.
+func (w *world) configure(t *testing.T, args map[string]any) (reply struct {
+	Status    string
+	SilenceID string `json:"silence_id"`
+	DedupKey  string `json:"dedup_key"`
+	Until     time.Time
+	Silence   silence.Silence
+	Silences  []struct {
+		silence.Silence
+		HeldBack int `json:"held_back"`
+	}
+	Acks []struct {
+		silence.Ack
+		HeldBack int `json:"held_back"`
+	}
+	Inbox struct{ Pending, Received, Silenced int }
+},
+) {
+	t.Helper()
+	text := w.call(t, "configure", args)
+	if err := json.Unmarshal([]byte(text), &reply); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return reply
+}
+
+// refused is the text of a tool error.
+func (w *world) refused(t *testing.T, args map[string]any) string {
+	t.Helper()
+	_, err := w.agent.Call(t.Context(), "configure", args)
+	var refusal *harness.ToolError
+	if !errors.As(err, &refusal) {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return refusal.Text
+}
+
+// failing raises an error alert of app, about a path.
+func (w *world) failing(t *testing.T, app, path string) {
+	t.Helper()
+	w.events(t, map[string]any{"kind": "network", "app": app, "network": map[string]any{"method": "GET", "url": path, "status": 500}})
+}
+
+func titlesOf(alerts []alert.Alert) string {
+	titles := make([]string, 0, len(alerts))
+	for _, a := range alerts {
+		titles = append(titles, a.Title)
+	}
+	slices.Sort(titles)
+	return strings.Join(titles, ", ")
+}
+
+// TestSilence: one agent silences an app, and nobody is told of it: neither the
+// other agent, nor a shell, nor after the bus was started anew, until it is taken
+// back. The history has all of it.
+func TestSilence(t *testing.T) {
+	dir := t.TempDir()
+	b, err := harness.Up(t.Context(), binary, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := b.Stop(); err != nil {
+			t.Errorf("%v\n%s", err, b.Log)
+		}
+		noRace(t, b.Log)
+	}()
+	one := &world{bus: b, agent: join(t, b, "one")}
+	two := &world{bus: b, agent: join(t, b, "two")}
+	both := []*world{one, two}
+	both[1].call(t, "configure_streaming", map[string]any{"action": "enable", "throttle_seconds": 1})
+	silenced := one.configure(t, map[string]any{"action": "silence", "app": "checkout", "category": "network_errors", "minutes": 10, "reason": "its database moves"})
+	if s := silenced.Silence; silenced.Status != "silenced" || s.App != "checkout" || s.By == "" || s.Reason != "its database moves" || s.Until.Sub(s.Created) != 10*time.Minute {
+		t.Fatalf("%+v", silenced)
+	}
+	two.configure(t, map[string]any{"action": "silence_list"}) // it holds in two by now
+
+	one.failing(t, "checkout", "/pay")
+	one.failing(t, "web", "/cart")
+	for _, w := range both {
+		w.settle(t, 2)
+		if got := titlesOf(w.observe(t, nil).Alerts); got != "Server error: GET /cart → 500" {
+			t.Errorf("told %s", got)
+		}
+		if n := w.configure(t, map[string]any{"action": "health"}).Inbox.Silenced; n != 1 {
+			t.Errorf("%d silenced", n)
+		}
+		list := w.configure(t, map[string]any{"action": "silence_list"})
+		if len(list.Silences) != 1 || list.Silences[0].ID != silenced.Silence.ID || list.Silences[0].HeldBack != 1 {
+			t.Errorf("%+v", list)
+		}
+	}
+	if n := two.next(t, 10*time.Second); n.Data.Title != "Server error: GET /cart → 500" {
+		t.Errorf("notified of %+v", n)
+	}
+	if history := one.call(t, "observe", map[string]any{"what": "alerts"}); !strings.Contains(history, "GET /pay → 500") {
+		t.Errorf("history: %s", history)
+	}
+	if code, stdout, stderr := tocsin(t, dir, "wait", "--client=late", "--severity=error", "--timeout=5s"); code != 0 || strings.Contains(stdout, "/pay") {
+		t.Errorf("wait: exit %d: %s%s", code, stdout, stderr)
+	}
+
+	// The bus is started anew; what was silenced stays so.
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := one.refused(t, map[string]any{"action": "unsilence", "silence_id": silenced.Silence.ID}); !strings.Contains(got, "the bus is away") {
+		t.Error(got)
+	}
+	noRace(t, b.Log)
+	if b, err = harness.Up(t.Context(), binary, dir); err != nil {
+		t.Fatal(err)
+	}
+	one.bus, two.bus = b, b
+	one.failing(t, "checkout", "/refund")
+	for _, w := range both {
+		w.settle(t, 3)
+		if got := titlesOf(w.observe(t, nil).Alerts); got != "" {
+			t.Errorf("told %s", got)
+		}
+	}
+	if got := two.configure(t, map[string]any{"action": "unsilence", "silence_id": silenced.Silence.ID}); got.Status != "unsilenced" || got.SilenceID != silenced.Silence.ID {
+		t.Errorf("%+v", got)
+	}
+	for _, w := range both {
+		if list := w.configure(t, map[string]any{"action": "silence_list"}); len(list.Silences) != 0 {
+			t.Errorf("%+v", list)
+		}
+	}
+	one.failing(t, "checkout", "/invoice")
+	for _, w := range append(both, &world{bus: b, agent: join(t, b, "three")}) {
+		if got := titlesOf(w.alerts(t, 1)); !strings.Contains(got, "GET /invoice → 500") || strings.Contains(got, "/pay") || strings.Contains(got, "/refund") {
+			t.Errorf("told %s", got)
+		}
+	}
+}
+
+// TestAcknowledge: a regression that is known of is not told again until it gets
+// worse, and a failing request not at all.
+func TestAcknowledge(t *testing.T) {
+	w := start(t)
+	other := &world{bus: w.bus, agent: join(t, w.bus, "other")}
+	for range 6 {
+		w.vitals(t, "/cart", 2500)
+	}
+	w.vitals(t, "/cart", 3300)
+	told := w.alerts(t, 1)
+	if len(told) != 1 || told[0].Severity != alert.Warning {
+		t.Fatalf("%+v", told)
+	}
+	acked := w.configure(t, map[string]any{"action": "ack", "alert_id": told[0].ID})
+	if acked.Status != "acknowledged" || acked.DedupKey != told[0].DedupKey || time.Until(acked.Until) < 23*time.Hour {
+		t.Fatalf("%+v", acked)
+	}
+	if list := other.configure(t, map[string]any{"action": "silence_list"}); len(list.Acks) != 1 || list.Acks[0].AlertID != told[0].ID {
+		t.Errorf("%+v", list)
+	}
+	if o := other.observe(t, nil); len(o.Alerts) != 0 {
+		t.Errorf("it still pends: %+v", o.Alerts)
+	}
+	w.vitals(t, "/cart", 3300) // the same again
+	w.settle(t, 2)
+	w.vitals(t, "/cart", 9000) // worse
+	for _, w := range []*world{w, other} {
+		if got := w.alerts(t, 1); len(got) != 1 || got[0].Severity != alert.Error || got[0].Occurrences() != 1 {
+			t.Errorf("%+v", got)
+		}
+	}
+	if got := w.refused(t, map[string]any{"action": "ack", "alert_id": "nobody"}); !strings.Contains(got, "alert_id must be the id of an alert") {
+		t.Error(got)
+	}
+
+	w.failing(t, "web", "/pay")
+	request := w.alerts(t, 1)[0]
+	w.configure(t, map[string]any{"action": "ack", "alert_id": request.ID})
+	for i := range 3 {
+		w.failing(t, "web", "/pay")
+		w.failing(t, "web", fmt.Sprint("/other", string(rune('a'+i))))
+	}
+	if got := titlesOf(w.alerts(t, 3)); strings.Contains(got, "/pay") {
+		t.Errorf("told %s", got)
+	}
+}
+
+// TestSilenceExpires: by its end, which another tool may have set.
+func TestSilenceExpires(t *testing.T) {
+	w := start(t)
+	const lasts = 1500 * time.Millisecond
+	now := time.Now()
+	list, _, err := silence.Silences(nil).Add(silence.Silence{ID: "short", App: "web", By: "an operator", Created: now, Until: now.Add(lasts)}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := list.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: "operator", Role: bus.RoleGateway, Dir: statedir.At(w.bus.StateDir), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if !harness.Poll(t.Context(), 10*time.Second, c.Connected) {
+		t.Fatal("no connection")
+	}
+	kv, err := c.JS.KeyValue(t.Context(), bus.BucketSilences)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.Put(t.Context(), bus.KeySilences, data); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.configure(t, map[string]any{"action": "silence_list"}); len(got.Silences) != 1 {
+		t.Fatalf("%+v", got)
+	}
+	w.failing(t, "web", "/during")
+	if time.Since(now) > lasts {
+		t.Skip("the machine is too slow")
+	}
+	over := func() bool { return len(w.configure(t, map[string]any{"action": "silence_list"}).Silences) == 0 }
+	if !harness.Poll(t.Context(), 10*time.Second, over) {
+		t.Fatal("it does not end")
+	}
+	w.failing(t, "web", "/after")
+	if got := titlesOf(w.alerts(t, 1)); got != "Server error: GET /after → 500" {
+		t.Errorf("told %s", got)
+	}
+}
