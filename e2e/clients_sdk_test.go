@@ -20,6 +20,8 @@ type typeScript struct {
 	asks string
 	// protocol is the gateway's.
 	protocol gateway.Protocol
+	// over is how it reaches the gateway: stdio or HTTP.
+	over string
 	// agreed is the version that both then speak.
 	agreed string
 }
@@ -27,15 +29,19 @@ type typeScript struct {
 // typeScripts are the SDK as it was when each version was the newest, and as it
 // is now.
 var typeScripts = []typeScript{
-	{"sdk-of-2024-11-05", "2024-11-05", gateway.Compatible, "2024-11-05"},
-	{"sdk-of-2025-06-18", "2025-06-18", gateway.Compatible, "2025-06-18"},
-	{"@modelcontextprotocol/sdk", "2025-11-25", gateway.Compatible, "2025-11-25"},
-	{"@modelcontextprotocol/client", "2024-11-05", gateway.Compatible, "2024-11-05"},
-	{"@modelcontextprotocol/client", "2025-06-18", gateway.Compatible, "2025-06-18"},
-	{"@modelcontextprotocol/client", "2025-11-25", gateway.Latest, "2025-11-25"},
-	{"@modelcontextprotocol/client", "2026-07-28", gateway.Latest, "2026-07-28"},
-	{"@modelcontextprotocol/client", "auto", gateway.Compatible, "2025-11-25"},
-	{"@modelcontextprotocol/client", "auto", gateway.Latest, "2026-07-28"},
+	{"sdk-of-2024-11-05", "2024-11-05", gateway.Compatible, "stdio", "2024-11-05"},
+	{"sdk-of-2025-06-18", "2025-06-18", gateway.Compatible, "stdio", "2025-06-18"},
+	{"sdk-of-2025-06-18", "2025-06-18", gateway.Compatible, "HTTP", "2025-06-18"},
+	{"@modelcontextprotocol/sdk", "2025-11-25", gateway.Compatible, "stdio", "2025-11-25"},
+	{"@modelcontextprotocol/sdk", "2025-11-25", gateway.Latest, "HTTP", "2025-11-25"},
+	{"@modelcontextprotocol/client", "2024-11-05", gateway.Compatible, "stdio", "2024-11-05"},
+	{"@modelcontextprotocol/client", "2025-06-18", gateway.Compatible, "stdio", "2025-06-18"},
+	{"@modelcontextprotocol/client", "2025-11-25", gateway.Latest, "stdio", "2025-11-25"},
+	{"@modelcontextprotocol/client", "2026-07-28", gateway.Latest, "stdio", "2026-07-28"},
+	{"@modelcontextprotocol/client", "2026-07-28", gateway.Latest, "HTTP", "2026-07-28"},
+	{"@modelcontextprotocol/client", "auto", gateway.Compatible, "stdio", "2025-11-25"},
+	{"@modelcontextprotocol/client", "auto", gateway.Compatible, "HTTP", "2025-11-25"},
+	{"@modelcontextprotocol/client", "auto", gateway.Latest, "stdio", "2026-07-28"},
 }
 
 // sdkSeen is what node/sdk/agent.mjs tells.
@@ -56,16 +62,20 @@ type sdkSeen struct {
 }
 
 // TestClientsTypeScriptSDK: the SDK that most clients are built on, old and new,
-// over stdio: it lists, observes, is notified, pings and cancels.
+// over stdio and HTTP: it lists, observes, is notified, pings and cancels.
 func TestClientsTypeScriptSDK(t *testing.T) {
 	dir := nodeModules(t, "sdk")
 	skipOldNode(t, 20)
 	for _, ts := range typeScripts {
-		t.Run(fmt.Sprintf("%s asks %s of %s", strings.TrimPrefix(ts.pkg, "@"), ts.asks, ts.protocol), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s asks %s of %s over %s", strings.TrimPrefix(ts.pkg, "@"), ts.asks, ts.protocol, ts.over), func(t *testing.T) {
 			t.Parallel()
 			b := up(t)
 			races := t.TempDir()
-			node := exec.CommandContext(t.Context(), "node", "agent.mjs", ts.pkg, ts.asks, string(ts.protocol), binary)
+			where := []string{binary, "gateway", "--autostart=false", "--protocol=" + string(ts.protocol)}
+			if ts.over == "HTTP" {
+				where = []string{overHTTP(t, b, binary, append(where[1:], "--http=127.0.0.1:0")...)}
+			}
+			node := exec.CommandContext(t.Context(), "node", append([]string{"agent.mjs", ts.pkg, ts.asks}, where...)...)
 			node.Dir = dir
 			node.Env = append(node.Environ(), "TOCSIN_STATE_DIR="+b.StateDir, "INTAKE="+b.IngestURL, "GORACE=atexit_sleep_ms=0 log_path="+filepath.Join(races, "race"))
 			var stderr strings.Builder

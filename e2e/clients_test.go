@@ -170,19 +170,19 @@ func (w *world) breaks(t *testing.T, name string) {
 }
 
 // TestClientsObserve: a coding agent whose model calls observe sends the alert
-// to its model in the next request, as the tool's result.
+// to its model in the next request, as the tool's result, and only that once.
 func TestClientsObserve(t *testing.T) {
 	for _, agent := range codingAgents {
 		t.Run(agent.name, func(t *testing.T) {
 			packages := nodeModules(t, agent.folder)
 			w := start(t)
-			d := sit(t, w, model.Call("observe"), model.Say("goodbye"))
+			d := sit(t, w, model.Call("observe"), model.Call("observe"), model.Say("goodbye"))
 			w.breaks(t, "kettle-tests")
 			args := agent.command(t, packages, d)
 			d.install(t, agent, "--scope=user", "--no-hooks")
 			out := d.run(t, args)
 			asked := d.model.Asked()
-			if len(asked) != 2 || !strings.Contains(out, "goodbye") {
+			if len(asked) != 3 || !strings.Contains(out, "goodbye") {
 				t.Fatalf("%d questions\n%s\n%s", len(asked), out, summary(d.model.Requests()))
 			}
 			if strings.Contains(asked[0].Body, "kettle-tests") {
@@ -190,8 +190,11 @@ func TestClientsObserve(t *testing.T) {
 			}
 			for _, want := range []string{"--- ALERTS (1) ---", "CI failure: kettle-tests", agent.inbox + " in " + d.project} {
 				if !strings.Contains(asked[1].Body, want) {
-					t.Errorf("no %q in what the model was sent: %s", want, summary(asked[1:]))
+					t.Errorf("no %q in what the model was sent: %s", want, summary(asked[1:2]))
 				}
+			}
+			if n := strings.Count(asked[2].Body, "CI failure: kettle-tests"); n != 1 {
+				t.Errorf("told %d times: %s", n, summary(asked[2:])) // opencode cancels calls that were answered
 			}
 		})
 	}

@@ -1,11 +1,11 @@
 // Talks to a gateway with one of the TypeScript SDK's clients and prints what it
 // saw as JSON. Told are the package, the protocol version that it is to ask for,
-// or "auto", the gateway's --protocol and the binary.
-const [pkg, version, protocol, binary] = process.argv.slice(2);
+// or "auto", and where the gateway is: its URL, or its command line.
+const [pkg, version, ...gateway] = process.argv.slice(2);
+const http = gateway[0].startsWith("http://");
 
 const v2 = pkg === "@modelcontextprotocol/client";
 const { Client } = await import(v2 ? pkg : `${pkg}/client/index.js`);
-const { StdioClientTransport } = await import(v2 ? `${pkg}/stdio` : `${pkg}/client/stdio.js`);
 
 // The alerts that are awaited below come from CI results, as the gateway's
 // intake takes them.
@@ -24,13 +24,17 @@ else if (version === "2026-07-28") options.versionNegotiation = { mode: { pin: v
 else if (v2) options.supportedProtocolVersions = [version];
 const client = new Client({ name: "ts-sdk", version: "1" }, options);
 
-const transport = new StdioClientTransport({
-  command: binary,
-  args: ["gateway", "--autostart=false", `--protocol=${protocol}`],
-  // An SDK's own default passes on no more than PATH and HOME.
-  env: { PATH: process.env.PATH, HOME: process.env.HOME, TOCSIN_STATE_DIR: process.env.TOCSIN_STATE_DIR, GORACE: process.env.GORACE },
-  stderr: "inherit",
-});
+async function connection() {
+  if (http) {
+    const { StreamableHTTPClientTransport } = await import(v2 ? pkg : `${pkg}/client/streamableHttp.js`);
+    return new StreamableHTTPClientTransport(new URL(gateway[0]));
+  }
+  const { StdioClientTransport } = await import(v2 ? `${pkg}/stdio` : `${pkg}/client/stdio.js`);
+  const [command, ...args] = gateway;
+  const { PATH, HOME, TOCSIN_STATE_DIR, GORACE } = process.env; // the SDK's own default has the first two
+  return new StdioClientTransport({ command, args, env: { PATH, HOME, TOCSIN_STATE_DIR, GORACE }, stderr: "inherit" });
+}
+const transport = await connection();
 
 const seen = {};
 const send = transport.send.bind(transport);
