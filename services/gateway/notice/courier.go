@@ -117,7 +117,7 @@ func (c *Courier) pass(n Notice, now time.Time) {
 	if n.Level.Severity().Rank() < c.level.Severity().Rank() {
 		return
 	}
-	held, ok := c.limit.take(n.Context, now)
+	held, ok := c.limit.take(n.Client+"\x00"+n.Context, now) // one gateway may serve several clients
 	if !ok {
 		return
 	}

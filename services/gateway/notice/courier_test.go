@@ -124,10 +124,15 @@ func TestHeldBackAreToldOf(t *testing.T) {
 		if len(s.got) != burst {
 			t.Fatalf("%d were delivered", len(s.got))
 		}
+		c.Tell(Notice{Message: "m", Context: "llm", Client: "another"})
+		synctest.Wait()
+		if len(s.got) != burst+1 {
+			t.Fatalf("%d were delivered, another client's included", len(s.got))
+		}
 		time.Sleep(every)
 		c.Tell(Notice{Message: "m", Context: "llm"})
 		synctest.Wait()
-		if last := s.got[len(s.got)-1]; len(s.got) != burst+1 || last.HeldBack != 3 {
+		if last := s.got[len(s.got)-1]; len(s.got) != burst+2 || last.HeldBack != 3 {
 			t.Errorf("%d were delivered, the last with %d held back", len(s.got), last.HeldBack)
 		}
 	})

@@ -39,7 +39,7 @@ func newLimit() *limit {
 	return &limit{all: rate.NewLimiter(rate.Every(allEvery), allBurst), contexts: map[string]*allowance{}}
 }
 
-// take says whether a notice of that context is delivered now, and if so, how
+// take says whether a notice of that context (of that client) is delivered now, and if so, how
 // many were held back since the last that was.
 func (l *limit) take(context string, now time.Time) (held int, ok bool) {
 	a := l.contexts[context]

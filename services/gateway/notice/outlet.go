@@ -70,21 +70,21 @@ func (o *outlet) run(ctx context.Context) {
 	}
 }
 
+// note counts, and logs when failing begins or ends.
 func (o *outlet) note(err error) {
-	switch {
-	case err == nil:
-		o.sent.Add(1)
-		if o.failing {
-			o.failing = false
-			o.log.Info("notices are delivered again", "failed", o.failed.Load())
-		}
-	default:
+	if err != nil {
 		o.failed.Add(1)
 		if !o.failing {
-			o.failing = true
 			o.log.Warn("notices are not delivered", "error", err)
 		}
+		o.failing = true
+		return
 	}
+	o.sent.Add(1)
+	if o.failing {
+		o.log.Info("notices are delivered again", "failed", o.failed.Load())
+	}
+	o.failing = false
 }
 
 // errStuck says that a sink has not come back from an earlier delivery.
