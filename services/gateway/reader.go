@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -102,7 +101,7 @@ func (r *reader) fill(ctx context.Context, w *waiting, seen bool) error {
 		return err
 	})
 	both.Go(func() (err error) {
-		silenced, err = loadSilenced(ctx, r.conn)
+		silenced, err = readSilences(ctx, r.conn)
 		return err
 	})
 	if err := both.Wait(); err != nil {
@@ -165,14 +164,4 @@ func (r *reader) take(ctx context.Context, w *waiting) (alerts []alert.Alert, le
 		left += int(w.after.Seq - w.told)
 	}
 	return w.box.Drain(w.at.Seq), left, nil
-}
-
-// loadSilenced reads what is told to nobody. What another version has written
-// and this one can't read holds nothing back: better told than lost.
-func loadSilenced(ctx context.Context, c *bus.Conn) (silence.Set, error) {
-	set, err := readSilences(ctx, c)
-	if err != nil && (ctx.Err() != nil || errors.Is(err, bus.ErrAway)) {
-		return set, err
-	}
-	return set, nil
 }

@@ -266,6 +266,9 @@ func TestEveryServiceCanDoItsWork(t *testing.T) {
 	if err := gateway.Check(t.Context(), bus.StreamAlerts); err != nil {
 		t.Fatal(err)
 	}
+	if msgs, err := gateway.StoredFrom(t.Context(), bus.StreamAlerts, 1, 10); err != nil || len(msgs) != 0 {
+		t.Fatalf("alerts, read by a hook: %v, %v", msgs, err)
+	}
 	detector := connect(t, bus.ConnConfig{Name: "d", Role: bus.RoleDetector, Server: s})
 	store, err := detector.JS.ObjectStore(t.Context(), bus.BucketDetector)
 	if err != nil {
