@@ -139,7 +139,7 @@ func (s *silencer) follow(ctx context.Context, c *bus.Conn) error {
 // write writes down which acknowledgements have ended, until ctx ends. A bus that is
 // away is waited for.
 func (s *silencer) write(ctx context.Context, c *bus.Conn) error {
-	for {
+	for ctx.Err() == nil {
 		if s.unwritten == nil {
 			select {
 			case <-ctx.Done():
@@ -153,12 +153,10 @@ func (s *silencer) write(ctx context.Context, c *bus.Conn) error {
 			s.unwritten = nil
 			continue
 		}
-		if ctx.Err() != nil {
-			return nil
-		}
 		s.log.Debug("the end of an acknowledgement is not written yet", "error", err)
 		pause(ctx, saveRetry)
 	}
+	return nil
 }
 
 func (s *silencer) end(ctx context.Context, c *bus.Conn, over silence.Ack) error {

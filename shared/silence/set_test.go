@@ -266,3 +266,27 @@ func TestTextsAreFitToBeShown(t *testing.T) {
 		t.Errorf("%q %q", s.Reason, s.By)
 	}
 }
+
+// BenchmarkHushes measures an alert that nothing holds back, with as much silenced
+// as can be.
+func BenchmarkHushes(b *testing.B) {
+	var set silence.Set
+	for i := range silence.MaxSilences {
+		var err error
+		s := silence.Silence{ID: fmt.Sprint(i), DedupKey: fmt.Sprint("POST:/api/users/", i, ":500"), Created: start, Until: at(60)}
+		if set.Silences, _, err = set.Silences.Add(s, start); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for i := range silence.MaxAcks {
+		set.Acks = set.Acks.Add(silence.Acknowledge(raised(fmt.Sprint("POST:/api/orders/", i, ":500"), 0), "me", start), start)
+	}
+	a := raised("POST:/api/orders/other:500", 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		set.Acks, _ = set.Acks.Over(a)
+		if _, hushed := set.Hushes(a, at(1)); hushed {
+			b.Fatal("hushed")
+		}
+	}
+}
