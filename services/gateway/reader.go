@@ -100,9 +100,12 @@ func (r *reader) fill(ctx context.Context, w *waiting, seen bool) error {
 		msgs, err = r.conn.StoredFrom(ctx, bus.StreamAlerts, w.after.Seq+1, maxRead)
 		return err
 	})
-	both.Go(func() (err error) {
-		silenced, err = readSilences(ctx, r.conn)
-		return err
+	both.Go(func() error {
+		set, err := readSilences(ctx, r.conn)
+		if err == nil {
+			silenced = set
+		}
+		return ctx.Err() // what can't be read silences nothing: alerts are worth more
 	})
 	if err := both.Wait(); err != nil {
 		return err
