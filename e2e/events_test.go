@@ -29,7 +29,7 @@ type host struct {
 // initializes it.
 func speak(t *testing.T, b *harness.Bus, version string) *host {
 	t.Helper()
-	cmd := exec.Command(binary, "gateway", "--autostart=false", "--client", "host", "--protocol", "latest") //nolint:noctx // ended by Close
+	cmd := exec.Command(binary, "gateway", "--autostart=false", "--client", "host", "--protocol", "latest")
 	cmd.Env, cmd.Dir = harness.Env(b.StateDir), b.StateDir
 	log := &harness.Log{}
 	cmd.Stderr = log

@@ -346,3 +346,36 @@ func TestEventsOverHTTP(t *testing.T) {
 		}
 	}
 }
+
+// TestEventsEndWithTheFront: streams that are open do not hold up the end of a
+// gateway on HTTP. They may be told of it, or only see the response end.
+func TestEventsEndWithTheFront(t *testing.T) {
+	open := map[string]chan string{}
+	t.Cleanup(func() { // after the gateway's end
+		for version, lines := range open {
+			for l := range lines {
+				if e := decode(t, l); !strings.Contains(string(e.Result), `"resultType":"complete"`) {
+					t.Errorf("%s: %s", version, l)
+				}
+			}
+		}
+		http.DefaultClient.CloseIdleConnections()
+	})
+	r := newRig(t)
+	url := r.serve(t, gateway.Latest, gateway.HTTPConfig{})
+	ctx := context.WithoutCancel(t.Context()) // the client stays
+	_, session := post(ctx, t, url, "", "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}`)
+	for version, meta := range map[string]string{
+		"2025-11-25": ``,
+		"2026-07-28": `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"b","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`,
+	} {
+		id := session
+		if meta != "" {
+			id = "" // it has no sessions
+		}
+		open[version], _ = post(ctx, t, url, version, id, `{"jsonrpc":"2.0","id":1,"method":"events/stream","params":{`+ofAlerts+meta+`}}`)
+		if e := receive(t, open[version]); e.String() != "active " {
+			t.Error(e)
+		}
+	}
+}

@@ -4,14 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// MaxStreams is how many streams a session may have at once. Past it one more is
-// refused.
+// MaxStreams is how many streams a client may have at once, which is a server of
+// its own: with the alerts that it holds back, one takes at most 500 KB. Past it
+// one more is refused.
 const MaxStreams = 8
 
 // maxAge is the largest maxAgeMs: ten years.
@@ -35,7 +35,7 @@ type Config struct {
 // Register adds the extension's methods to a server, which has to Declare it,
 // and whose transport has to Stamp its requests.
 func Register(s *mcp.Server, cfg Config) error {
-	e := &extension{cfg: cfg, streams: map[*mcp.ServerSession]int{}}
+	e := &extension{cfg: cfg, streams: make(chan struct{}, MaxStreams)}
 	if e.cfg.Underway == nil {
 		e.cfg.Underway = context.WithCancel
 	}
@@ -55,9 +55,8 @@ func Register(s *mcp.Server, cfg Config) error {
 
 type extension struct {
 	cfg Config
-
-	mu      sync.Mutex
-	streams map[*mcp.ServerSession]int
+	// streams has a place for each that is open.
+	streams chan struct{}
 }
 
 func list(_ context.Context, _ *mcp.ServerSession, p *listParams) (*listResult, error) {
@@ -98,7 +97,7 @@ func (p *subscription) check() (filter, error) {
 	return readFilter(p.Arguments)
 }
 
-func (e *extension) stream(ctx context.Context, session *mcp.ServerSession, p *subscription) (*streamResult, error) {
+func (e *extension) stream(ctx context.Context, _ *mcp.ServerSession, p *subscription) (*streamResult, error) {
 	f, err := p.check()
 	if err != nil {
 		return nil, err
@@ -108,10 +107,12 @@ func (e *extension) stream(ctx context.Context, session *mcp.ServerSession, p *s
 	if err != nil || write == nil || p.Meta[mcp.MetaKeySubscriptionID] == nil {
 		return nil, unsupported("push", "there is no stream to this client: ask by events/poll")
 	}
-	if !e.open(session) {
-		return nil, refusal(codeResourceExhausted, fmt.Sprintf("a session may have at most %d streams: cancel one", MaxStreams), limit{"subscriptions", MaxStreams})
+	select {
+	case e.streams <- struct{}{}:
+	default:
+		return nil, refusal(codeResourceExhausted, fmt.Sprintf("there may be at most %d streams: cancel one", MaxStreams), limit{"subscriptions", MaxStreams})
 	}
-	defer e.closed(session)
+	defer func() { <-e.streams }()
 	ctx, cancel := e.cfg.Underway(ctx)
 	defer cancel()
 	at, truncated, err := e.begin(ctx, p)
@@ -139,25 +140,6 @@ func (e *extension) begin(ctx context.Context, p *subscription) (at Position, tr
 	}
 	from, err := aged(ctx, e.cfg.Source, at, state.Last, p.MaxAgeMs, time.Now())
 	return from, truncated || from.Seq != at.Seq, err
-}
-
-// open says whether a session may have one more stream.
-func (e *extension) open(session *mcp.ServerSession) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.streams[session] == MaxStreams {
-		return false
-	}
-	e.streams[session]++
-	return true
-}
-
-func (e *extension) closed(session *mcp.ServerSession) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.streams[session]--; e.streams[session] == 0 {
-		delete(e.streams, session)
-	}
 }
 
 // subscribe refuses webhooks: a gateway on a developer's machine calls nobody.
