@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -182,8 +183,13 @@ func TestHangingSinksCostNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = lock.Close() })
-	agent, err := harness.StartAgent(t.Context(), binary, b.StateDir, "e2e",
-		"--notify-webhook="+silent.URL, "--notify-slack="+silent.URL, "--notify-file="+file)
+	desktop, err := net.Listen("unix", filepath.Join(t.TempDir(), "bus")) // takes connections, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = desktop.Close() })
+	agent, err := harness.StartAgentWith(t.Context(), binary, b.StateDir, "e2e", []string{"DBUS_SESSION_BUS_ADDRESS=unix:path=" + desktop.Addr().String()},
+		"--autostart=false", "--notify-webhook="+silent.URL, "--notify-slack="+silent.URL, "--notify-file="+file, "--notify-desktop")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +217,7 @@ func TestHangingSinksCostNothing(t *testing.T) {
 		t.Errorf("the end took %s", took)
 	}
 	noRace(t, agent.Log)
-	for _, sink := range []string{"webhook", "slack", "file"} {
+	for _, sink := range []string{"webhook", "slack", "file", "desktop"} {
 		if n := strings.Count(agent.Log.String(), "too slow\" component=notices sink="+sink); n != 1 {
 			t.Errorf("%s: logged %d times\n%s", sink, n, agent.Log)
 		}
