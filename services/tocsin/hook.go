@@ -108,9 +108,7 @@ func (c *hookCommand) wake(ctx context.Context, env service.Env, cfg gateway.Hoo
 	if text == "" {
 		return nil
 	}
-	if _, err := fmt.Fprintln(env.Stderr, text); err != nil {
-		return nil //nolint:nilerr // the client has gone
-	}
+	_, _ = fmt.Fprintln(env.Stderr, text) // a client that does not read it has gone
 	return service.Exit(exitWake)
 }
 
