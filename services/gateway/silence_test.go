@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -324,6 +323,24 @@ func TestHooksHeedSilences(t *testing.T) {
 	if got := toldBy(t, r.hook(t, "agent", call("PostToolUse"))); got != "alert05" {
 		t.Errorf("worse, and again: %s", got)
 	}
+
+	// What another version has written is not obeyed, and not written over.
+	late := r.open(t, "late")
+	own := r.provisioner(t)
+	kv, err := own.JS.KeyValue(t.Context(), bus.BucketSilences)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.Put(t.Context(), bus.KeySilences, []byte(`{"silences":"all"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if got := late.refused(t, `{"action":"silence","app":"web"}`); !strings.HasPrefix(got, "another version has written") {
+		t.Error(got)
+	}
+	r.publish(t, shop)
+	if got := toldBy(t, r.hook(t, "agent", call("PostToolUse"))); got != "alert02" {
+		t.Errorf("what can't be read holds back: %s", got)
+	}
 }
 
 func TestSilenceArguments(t *testing.T) {
@@ -355,6 +372,17 @@ func TestSilenceArguments(t *testing.T) {
 	}
 }
 
+// provisioner is a connection that may do everything.
+func (r *rig) provisioner(t *testing.T) *bus.Conn {
+	t.Helper()
+	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: "p", Role: bus.Role("provisioner"), Server: r.server, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
 // TestSilencesAreLimited: the hundred and first is refused and says what to do.
 func TestSilencesAreLimited(t *testing.T) {
 	r := newRig(t)
@@ -366,14 +394,7 @@ func TestSilencesAreLimited(t *testing.T) {
 		t.Error(got)
 	}
 	// An older bus has no bucket: what can't be silenced says so, and alerts are told.
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	own, err := bus.Connect(ctx, bus.ConnConfig{Name: "p", Role: bus.Role("provisioner"), Server: r.server, Logger: quiet()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer own.Close()
-	if err := own.JS.DeleteKeyValue(ctx, bus.BucketSilences); err != nil {
+	if err := r.provisioner(t).JS.DeleteKeyValue(t.Context(), bus.BucketSilences); err != nil {
 		t.Fatal(err)
 	}
 	if got := c.refused(t, `{"action":"silence","app":"more"}`); !strings.Contains(got, "start it anew") {
