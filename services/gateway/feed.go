@@ -79,6 +79,9 @@ func (f *feed) Read(ctx context.Context, after uint64, limit int) ([]events.Arri
 	return list, nil
 }
 
+// Hushed implements events.Source.
+func (f *feed) Hushed(a alert.Alert) bool { return f.hushed(a) }
+
 // Follow implements events.Source.
 func (f *feed) Follow(ctx context.Context, after events.Position, hand func(events.Arrival)) {
 	for ctx.Err() == nil {

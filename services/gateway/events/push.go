@@ -61,8 +61,12 @@ func (p *push) take(a Arrival, now time.Time) ([][]byte, error) {
 // next returns when due has something, or false when nothing is held back.
 func (p *push) next() (time.Time, bool) { return p.stream.Next() }
 
-// due returns the batch if its time has come.
-func (p *push) due(now time.Time) ([][]byte, error) { return p.emit(nil, p.stream.Due(now)) }
+// due returns the batch if its time has come, without those that are hushed by
+// now.
+func (p *push) due(now time.Time, hushed func(alert.Alert) bool) ([][]byte, error) {
+	p.stream.Silence(hushed)
+	return p.emit(nil, p.stream.Due(now))
+}
 
 // emit appends the events of notifications, at most one of which was made since
 // the last call. An event that is not the last of its batch has the cursor from

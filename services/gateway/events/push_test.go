@@ -80,7 +80,7 @@ func (p *player) until(now time.Time) {
 		if !ok || !at.Before(now) {
 			return
 		}
-		lines, err := p.due(at)
+		lines, err := p.due(at, audible)
 		p.put(at, lines, err)
 	}
 }
@@ -183,17 +183,17 @@ func TestPushLosesNothing(t *testing.T) {
 				for p.full() {
 					due, _ := p.next()
 					now = due
-					read(p.due(now))
+					read(p.due(now, audible))
 				}
 				now = now.Add(time.Duration(rapid.IntRange(0, 3000).Draw(t, "pause")) * time.Millisecond)
 				if due, ok := p.next(); ok && !due.After(now) {
-					read(p.due(now))
+					read(p.due(now, audible))
 				}
 				read(p.take(Arrival{At: at(a.Seq), Alert: a}, now))
 			}
 			if due, ok := p.next(); ok {
 				now = due
-				read(p.due(now))
+				read(p.due(now, audible))
 			}
 			beat, err := p.heartbeat()
 			read([][]byte{beat}, err)

@@ -78,6 +78,23 @@ func TestRunReplaysAndGoesOn(t *testing.T) {
 	})
 }
 
+// TestRunTellsNothingThatWasHushedMeanwhile: what is held back can be silenced.
+func TestRunTellsNothingThatWasHushedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.add(many(3)...)
+		s := open(t, m, 0)
+		want(t, s.read(t, 2), "0s: active@0; 0s: a001@1")
+		m.hush("a003")
+		want(t, s.read(t, 1), "5s: a002@3")
+		m.add(made("B"), made("C"))
+		time.Sleep(time.Second)
+		m.hush("B", "C")
+		want(t, s.read(t, 1), "25s: beat@5")
+		_ = s.end(t)
+	})
+}
+
 func TestRunBeatsWhenThereIsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()

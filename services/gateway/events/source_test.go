@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -27,10 +28,16 @@ type memory struct {
 	first   uint64
 	kept    []Arrival
 	err     error
+	hushed  func(alert.Alert) bool
 	changed chan struct{}
 }
 
-func newMemory() *memory { return &memory{created: born, first: 1, changed: make(chan struct{})} }
+// audible hushes nothing.
+func audible(alert.Alert) bool { return false }
+
+func newMemory() *memory {
+	return &memory{created: born, first: 1, hushed: audible, changed: make(chan struct{})}
+}
 
 // add appends alerts that arrived at start + their numbers in seconds.
 func (m *memory) add(alerts ...*alert.Alert) {
@@ -84,6 +91,18 @@ func (m *memory) Read(_ context.Context, after uint64, limit int) ([]Arrival, er
 		}
 	}
 	return out, m.err
+}
+
+func (m *memory) Hushed(a alert.Alert) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.hushed(a)
+}
+
+func (m *memory) hush(ids ...string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hushed = func(a alert.Alert) bool { return slices.Contains(ids, a.ID) }
 }
 
 func (m *memory) Follow(ctx context.Context, after Position, hand func(Arrival)) {
