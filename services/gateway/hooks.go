@@ -19,6 +19,9 @@ const (
 	// agent waits for its hooks on every use of a tool.
 	hookConnect = 60 * time.Millisecond
 	hookRead    = 250 * time.Millisecond
+	// An external server may be far away.
+	hookConnectFar = 500 * time.Millisecond
+	hookReadFar    = time.Second
 )
 
 // HookConfig says which hook was called, and in whose name.
@@ -35,8 +38,8 @@ type HookConfig struct {
 
 // Hook answers one call of a client's hook: with the line to print, or nil where
 // nothing is to say. What it tells counts as told, for a gateway of the client
-// too. Its error says why it could not look, within a third of a second, and then
-// all of it still waits: it is not worth an agent's attention.
+// too. Its error says why it could not look, soon, and then all of it still waits:
+// it is not worth an agent's attention.
 func Hook(ctx context.Context, cfg HookConfig) (line []byte, err error) {
 	if cfg.Call.Moment == hook.Other || cfg.Call.Moment == hook.Stop && !cfg.Hold {
 		return nil, nil
@@ -46,7 +49,7 @@ func Hook(ctx context.Context, cfg HookConfig) (line []byte, err error) {
 		return nil, err
 	}
 	defer h.conn.Close()
-	ctx, cancel := context.WithTimeout(ctx, hookRead)
+	ctx, cancel := context.WithTimeout(ctx, cfg.patience())
 	defer cancel()
 	var text string
 	switch cfg.Call.Moment {
@@ -68,6 +71,14 @@ func Hook(ctx context.Context, cfg HookConfig) (line []byte, err error) {
 	return hook.Render(cfg.Call, text)
 }
 
+// patience is how long the bus may take to say what it is asked.
+func (c HookConfig) patience() time.Duration {
+	if c.Bus.URL != "" {
+		return hookReadFar
+	}
+	return hookRead
+}
+
 // hooked is one call of a hook, on the bus.
 type hooked struct {
 	reader
@@ -76,6 +87,9 @@ type hooked struct {
 
 func newHooked(ctx context.Context, cfg HookConfig) (*hooked, error) {
 	cfg.Bus.Name, cfg.Bus.Role, cfg.Bus.Once, cfg.Bus.Logger = "tocsin hook", bus.RoleGateway, hookConnect, cfg.Logger
+	if cfg.Bus.URL != "" {
+		cfg.Bus.Once = hookConnectFar
+	}
 	conn, err := bus.Connect(ctx, cfg.Bus)
 	if err != nil {
 		return nil, err

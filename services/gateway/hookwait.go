@@ -91,7 +91,7 @@ type night struct {
 // begin says that this wait is the session's, and returns the place up to where
 // the first look sees.
 func (n *night) begin(ctx context.Context) (end position, err error) {
-	ctx, cancel := context.WithTimeout(ctx, hookRead)
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.patience())
 	defer cancel()
 	state, _, err := loadHookState(ctx, n.conn, n.client, n.cfg.Call.Session)
 	if err != nil {
@@ -165,7 +165,7 @@ func (n *night) wake(ctx context.Context) error {
 	if err := n.still(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, hookRead)
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.patience())
 	defer cancel()
 	text, err := n.tell(ctx, hook.MaxText-len(heldLead), func(w *waiting) bool { return urgent(n.least, w.stale)(w) })
 	if err != nil || text == "" {

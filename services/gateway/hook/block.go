@@ -58,9 +58,12 @@ func Block(alerts []alert.Alert, others, room int) (string, error) {
 	return blockOf(nil, others+len(alerts))
 }
 
-// blockOf is alert.Block with the line that counts what is left out.
+// blockOf is alert.Block with the line that counts what is left out. The clients
+// put it between tags of theirs, which a text from outside must not be able to
+// close: < stands only in JSON's strings, and is written as JSON may write it.
 func blockOf(shown []alert.Alert, others int) (string, error) {
 	block, err := alert.Block(shown)
+	block = strings.ReplaceAll(block, "<", `\u003c`)
 	if err != nil || others == 0 {
 		return block, err
 	}
