@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/notice"
 	"github.com/tocsin-bus/tocsin/services/gateway/stream"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/query"
@@ -185,8 +186,10 @@ type healthReply struct {
 	Streaming streamReply `json:"streaming"`
 	// NotificationsLost were not read by the client in time.
 	NotificationsLost uint64 `json:"notifications_lost"`
-	Version           string `json:"version"`
-	Client            string `json:"client"`
+	// Notices are the sinks of what the agent tells its user, where any is set.
+	Notices []notice.Health `json:"notices,omitempty"`
+	Version string          `json:"version"`
+	Client  string          `json:"client"`
 }
 
 type inboxHealth struct {
@@ -201,7 +204,7 @@ type inboxHealth struct {
 }
 
 func (g *gateway) health(ctx context.Context) (answer, error) {
-	h := healthReply{Version: g.cfg.Version, Client: visible(g.link.client())}
+	h := healthReply{Version: g.cfg.Version, Client: visible(g.link.client()), Notices: g.cfg.Notices.Health()}
 	h.Bus.Connected = g.connected() == nil
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()

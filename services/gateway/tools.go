@@ -92,7 +92,7 @@ func (g *gateway) definitions() []definition {
 		},
 		{
 			name: "notify", handle: short(g.notify),
-			description: "Tell the user something on their dashboard, without ending your work.",
+			description: "Tell the user something without ending your work: it is shown in their terminal and on their dashboard, and wherever else they set up.",
 			schema: `{"type":"object","properties":{
 "message":{"type":"string"},
 "level":{"type":"string","enum":["info","warn","error"],"default":"info"},

@@ -72,7 +72,11 @@ func (r Role) permissions() *server.Permissions {
 			"$JS.API.CONSUMER.*." + StreamSilences + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamSilences + ".>",
 		}
 	case RoleDashboard:
-		pub = []string{"$JS.API.DIRECT.GET." + StreamAlerts}
+		pub = []string{
+			"$JS.API.DIRECT.GET." + StreamAlerts,
+			// What is silenced it may see, a document at a time.
+			"$JS.API.DIRECT.GET." + StreamSilences + ".$KV." + BucketSilences + ".*",
+		}
 		sub = []string{AllLiveAlerts, AllLiveNotices}
 	default:
 		return nil // the provisioner may do everything

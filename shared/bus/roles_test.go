@@ -234,11 +234,17 @@ func TestGatewaysSilence(t *testing.T) {
 	cancel()
 	for _, role := range []bus.Role{bus.RoleIngest, bus.RoleDetector, bus.RoleDashboard} {
 		nc, forbidden := connectBare(t, s, dir, role)
-		for _, subject := range []string{
-			"$KV.silences.silences", "$JS.API.DIRECT.GET." + bus.StreamSilences, "$JS.API.DIRECT.GET." + bus.StreamSilences + ".$KV.silences.acks",
-			"$JS.API.CONSUMER.CREATE." + bus.StreamSilences + ".x",
-		} {
+		const get = "$JS.API.DIRECT.GET." + bus.StreamSilences
+		for _, subject := range []string{"$KV.silences.silences", get, "$JS.API.CONSUMER.CREATE." + bus.StreamSilences + ".x"} {
 			forbidden(string(role)+" publishes to "+subject, func() error { return nc.Publish(subject, []byte(`{"seq":1}`)) })
+		}
+		const acks = get + ".$KV.silences.acks"
+		if role != bus.RoleDashboard {
+			forbidden(string(role)+" reads what is acknowledged", func() error { return nc.Publish(acks, nil) })
+			continue
+		}
+		if m, err := nc.Request(acks, nil, 5*time.Second); err != nil || string(m.Data) != "new acks" {
+			t.Errorf("a dashboard does not see what is acknowledged: %v, %v", m, err)
 		}
 	}
 	nc, forbidden := connectBare(t, s, dir, bus.RoleGateway)
