@@ -53,9 +53,18 @@ func HookWait(ctx context.Context, cfg HookWaitConfig) (text string, err error) 
 	}
 	defer h.conn.Close()
 	n := &night{hooked: h, least: cfg.Severity, id: fmt.Sprintf("%d@%d", os.Getpid(), time.Now().UnixNano())}
+	err = n.wait(ctx)
+	if errors.Is(err, errWoken) || errors.Is(err, errOver) || h.conn.NC.IsClosed() {
+		return n.text, nil
+	}
+	return n.text, err
+}
+
+// wait ends with errWoken, with errOver, or because it could not.
+func (n *night) wait(ctx context.Context) error {
 	end, err := n.begin(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return n.watch(ctx) })
@@ -63,19 +72,15 @@ func HookWait(ctx context.Context, cfg HookWaitConfig) (text string, err error) 
 		if err := n.look(ctx); err != nil {
 			return err
 		}
-		err := bus.Follow(ctx, h.conn, bus.FollowConfig{
-			Stream: bus.StreamAlerts, Start: end.Seq + 1, Created: end.Created, HeadersOnly: true, Logger: cfg.Logger,
+		err := bus.Follow(ctx, n.conn, bus.FollowConfig{
+			Stream: bus.StreamAlerts, Start: end.Seq + 1, Created: end.Created, HeadersOnly: true, Logger: n.cfg.Logger,
 		}, func(m bus.Message) error { return n.hear(ctx, m) })
 		if err == nil {
 			return errOver
 		}
 		return err
 	})
-	err = group.Wait()
-	if errors.Is(err, errWoken) || errors.Is(err, errOver) || h.conn.NC.IsClosed() {
-		return n.text, nil
-	}
-	return n.text, err
+	return group.Wait()
 }
 
 // night is one wait of a session that has stopped.
@@ -121,8 +126,8 @@ func (n *night) watch(ctx context.Context) error {
 				return errOver
 			}
 		case <-tick.C:
-			if err := n.still(ctx); err != nil {
-				return err
+			if err := n.still(ctx); errors.Is(err, errOver) {
+				return err // a bus that is busy is asked again
 			}
 		}
 	}
@@ -160,8 +165,19 @@ func (n *night) hear(ctx context.Context, m bus.Message) error {
 	return n.wake(ctx)
 }
 
-// wake ends with errWoken when there is something to wake the session for.
+// wake ends with errWoken when there is something to wake the session for. A bus
+// that does not answer in time is asked again.
 func (n *night) wake(ctx context.Context) error {
+	for {
+		err := n.tryWake(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return err
+		}
+		pause(ctx, linkRetry)
+	}
+}
+
+func (n *night) tryWake(ctx context.Context) error {
 	if err := n.still(ctx); err != nil {
 		return err
 	}
