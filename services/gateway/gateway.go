@@ -80,6 +80,7 @@ type gateway struct {
 	session *session
 	link    *link
 	saver   *saver
+	updates *updates
 	// out is where what nobody asked for goes.
 	out  outlet
 	mask *redact.Engine
@@ -130,6 +131,8 @@ func newGateway(ctx context.Context, cfg Config, out outlet) *gateway {
 	}, g.mask, log)
 	g.link.silences = newSilencer(g.session, log)
 	g.saver = newSaver(g.link, log)
+	g.updates = newUpdates(g)
+	g.session.changed = g.updates.note
 	if cfg.Client != "" {
 		g.link.identify(clients.NamedInbox(cfg.Client))
 	}
@@ -142,6 +145,7 @@ func (g *gateway) begin() {
 	g.parts.Go(func() error { return g.session.run(g.life) })
 	g.parts.Go(func() error { return g.link.run(g.life) })
 	g.parts.Go(func() error { return g.saver.run(g.life) })
+	g.parts.Go(func() error { return g.updates.run(g.life) })
 	if g.out != nil {
 		g.parts.Go(func() error { return notify(g.life, g.out, g.session.out) })
 	}
@@ -173,10 +177,12 @@ func (g *gateway) server(opts mcp.ServerOptions) *mcp.Server {
 	opts.SupportedProtocolVersions = g.cfg.Protocol.versions()
 	opts.Capabilities = &mcp.ServerCapabilities{Logging: &mcp.LoggingCapabilities{}, Tools: &mcp.ToolCapabilities{}}
 	events.Declare(opts.Capabilities)
+	g.offerResources(&opts)
 	s := mcp.NewServer(&mcp.Implementation{Name: name, Title: "Tocsin", Version: g.cfg.Version}, &opts)
 	g.register(s)
 	g.addEvents(s)
 	s.AddReceivingMiddleware(g.watch, g.route)
+	g.registerResources(s)
 	if g.cfg.Extend != nil {
 		g.cfg.Extend(s)
 	}

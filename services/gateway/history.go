@@ -91,8 +91,13 @@ type storedResult struct {
 
 // results reads the newest CI results, newest first.
 func (g *gateway) results(ctx context.Context, l look) (list any, truncated bool, err error) {
+	list, err = g.newestResults(ctx, l)
+	return list, false, err
+}
+
+func (g *gateway) newestResults(ctx context.Context, l look) ([]storedResult, error) {
 	var stored []storedResult
-	err = g.read(ctx, bus.StreamCI, time.Now().Add(-l.since), func(m bus.Message) {
+	err := g.read(ctx, bus.StreamCI, time.Now().Add(-l.since), func(m bus.Message) {
 		r, err := ci.Decode(m.Data)
 		if err != nil {
 			g.log.Warn("skipped what is no CI result", "subject", m.Subject, "error", err)
@@ -108,7 +113,7 @@ func (g *gateway) results(ctx context.Context, l look) (list any, truncated bool
 			newest.add(s)
 		}
 	}
-	return newest.newestFirst(), false, err
+	return newest.newestFirst(), err
 }
 
 // wantsResult says whether a CI result was asked for. Its app is the default

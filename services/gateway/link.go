@@ -239,7 +239,7 @@ func (l *link) take(ctx context.Context, c *bus.Conn, m bus.Message) {
 		l.hand(arrival{at: l.at, past: true})
 	} else {
 		a.Seq = m.Seq
-		l.hand(arrival{alert: clean(a, l.mask), at: l.at})
+		l.hand(arrival{alert: clean(a, l.mask), at: l.at, news: l.ready})
 	}
 	if m.Pending == 0 {
 		l.isReady()

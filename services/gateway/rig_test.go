@@ -33,6 +33,8 @@ type rig struct {
 	server *bus.Server
 	conn   *bus.Conn
 	n      int
+	// protocol is that of the gateways that are dialled.
+	protocol gateway.Protocol
 }
 
 func newRig(t *testing.T) *rig {
@@ -139,7 +141,7 @@ func (r *rig) dial(t *testing.T, name string) *client {
 	c := &client{in: in, lines: make(chan string, 1000), done: make(chan error, 1), stop: stop}
 	go func() {
 		err := gateway.Run(ctx, gateway.Config{
-			Bus: bus.ConnConfig{Dir: r.dir}, Client: name, Dir: "/work", Stdin: stdin, Stdout: stdout, Version: "1.2.3", Logger: quiet(),
+			Bus: bus.ConnConfig{Dir: r.dir}, Client: name, Dir: "/work", Protocol: r.protocol, Stdin: stdin, Stdout: stdout, Version: "1.2.3", Logger: quiet(),
 		})
 		stop()
 		_ = stdout.Close()

@@ -34,6 +34,9 @@ type session struct {
 	lost  uint64
 	// waiters are held until an alert of their rank is pending.
 	waiters map[chan struct{}]int
+	// changed hears of alerts that are news, unless they are silenced. It must not
+	// wait.
+	changed func(alert.Alert)
 
 	arrivals chan arrival
 	calls    chan func(*session, time.Time)
@@ -49,12 +52,14 @@ type arrival struct {
 	at    position
 	// past says that there is no alert in it: only at counts.
 	past bool
+	// news says that the alert came after all of the past had been read.
+	news bool
 }
 
 func newSession(log *slog.Logger) *session {
 	return &session{
 		inbox: inbox.New(), stream: stream.New(), ways: []way{viaMessage}, waiters: map[chan struct{}]int{},
-		hush: newHush(log), arrivals: make(chan arrival), calls: make(chan func(*session, time.Time)), out: make(chan string), log: log,
+		changed: func(alert.Alert) {}, hush: newHush(log), arrivals: make(chan arrival), calls: make(chan func(*session, time.Time)), out: make(chan string), log: log,
 	}
 }
 
@@ -102,6 +107,9 @@ func (s *session) take(a arrival, now time.Time) {
 	}
 	s.inbox.Offer(a.alert)
 	s.emit(s.stream.Offer(a.alert, now))
+	if a.news {
+		s.changed(a.alert)
+	}
 	for w, rank := range s.waiters {
 		if s.pends(rank) {
 			close(w)

@@ -1,0 +1,320 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
+)
+
+// The resources. Reading one neither takes alerts out of the inbox nor counts
+// as having told them.
+const (
+	uriAlerts = "tocsin://alerts"
+	uriAlert  = uriAlerts + "/" // and an id
+	uriCI     = "tocsin://ci/latest"
+)
+
+const (
+	// maxID is the longest id of an alert, in bytes.
+	maxID = 64
+	// newestListed is how many alerts tocsin://alerts has: the newest.
+	newestListed = 50
+	// readAtOnce is how many alerts one question to the bus asks for.
+	readAtOnce = 500
+	// maxFailures is how many failures tocsin://ci/latest has of one result, with
+	// maxCIText characters of each text.
+	maxFailures = 20
+	maxCIText   = 500
+)
+
+type resourceKind int
+
+const (
+	resourceAlerts resourceKind = iota
+	resourceAlert
+	resourceCI
+)
+
+// resource is what a URI names.
+type resource struct {
+	kind resourceKind
+	// id is the alert's, of resourceAlert.
+	id string
+}
+
+// parseURI takes apart a URI that may come from anywhere. Only the exact forms
+// are ours.
+func parseURI(uri string) (r resource, ok bool) {
+	switch uri {
+	case uriAlerts:
+		return resource{kind: resourceAlerts}, true
+	case uriCI:
+		return resource{kind: resourceCI}, true
+	}
+	id, found := strings.CutPrefix(uri, uriAlert)
+	return resource{resourceAlert, id}, found && isAlertID(id)
+}
+
+// isAlertID says whether a text has the form of an alert's id.
+func isAlertID(text string) bool {
+	return text != "" && len(text) <= maxID && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
+}
+
+// compareURIs orders updates: the lists before single alerts, which are in them.
+func compareURIs(a, b string) int {
+	if single := strings.HasPrefix(a, uriAlert); single != strings.HasPrefix(b, uriAlert) {
+		if single {
+			return 1
+		}
+		return -1
+	}
+	return strings.Compare(a, b)
+}
+
+// offerResources adds to the options of an MCP server what resources and prompts
+// need.
+func (g *gateway) offerResources(opts *mcp.ServerOptions) {
+	opts.Capabilities.Resources = &mcp.ResourceCapabilities{Subscribe: true}
+	opts.Capabilities.Prompts = &mcp.PromptCapabilities{}
+	opts.SubscribeHandler, opts.UnsubscribeHandler = g.updates.subscribe, g.updates.unsubscribe
+}
+
+// registerResources adds the resources and the prompt to a server. It comes after
+// all other middleware, which is then around nothing of the subscriptions.
+func (g *gateway) registerResources(s *mcp.Server) {
+	const mime = "application/json"
+	s.AddResource(&mcp.Resource{
+		URI: uriAlerts, Name: "alerts", Title: "Newest alerts", MIMEType: mime,
+		Description: "The newest 50 alerts, told or not, newest first, and how many are pending. Reading tells none of them: observe does.",
+	}, g.serveResource)
+	s.AddResource(&mcp.Resource{
+		URI: uriCI, Name: "ci-latest", Title: "Latest CI results", MIMEType: mime,
+		Description: "The newest CI result of each pipeline and ref, newest first.",
+	}, g.serveResource)
+	s.AddResourceTemplate(&mcp.ResourceTemplate{
+		URITemplate: uriAlert + "{id}", Name: "alert", Title: "One alert", MIMEType: mime,
+		Description: "One alert by its id, and what became of it: revised, repeated, resolved.",
+	}, g.serveResource)
+	g.registerTriage(s)
+	g.updates.serve(s, g.out)
+	s.AddReceivingMiddleware(g.updates.watch)
+}
+
+// serveResource answers resources/read.
+func (g *gateway) serveResource(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+	uri := r.Params.URI
+	which, ok := parseURI(uri)
+	if !ok {
+		return nil, notFound(uri)
+	}
+	ctx, cancel := g.underway(ctx)
+	defer cancel()
+	g.settle(ctx)
+	ctx, done := context.WithTimeout(ctx, queryTimeout)
+	defer done()
+	text, err := g.readResource(ctx, which)
+	if err != nil {
+		return nil, failure(uri, err)
+	}
+	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: uri, Text: text}}}, nil
+}
+
+// errNoSuchAlert says that the history has no alert of an id.
+var errNoSuchAlert = errors.New("no such alert")
+
+// notFound is the SDK's error of a resource that is not there, which itself can't
+// be written of every URI that a client may come up with.
+func notFound(uri string) error {
+	uri = untrusted.Cut(visible(uri), maxText)
+	data, err := json.Marshal(map[string]string{"uri": uri})
+	if err != nil {
+		return fmt.Errorf("write the URI: %w", err)
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Resource not found", Data: data}
+}
+
+// failure is what a client is told that can't have a resource.
+func failure(uri string, err error) error {
+	if errors.Is(err, errNoSuchAlert) {
+		return notFound(uri)
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: visible(err.Error())}
+}
+
+func (g *gateway) readResource(ctx context.Context, r resource) (string, error) {
+	switch r.kind {
+	case resourceAlerts:
+		return g.readAlerts(ctx)
+	case resourceCI:
+		latest, err := g.latestCI(ctx)
+		if err != nil {
+			return "", err
+		}
+		return encode(struct {
+			CI []latestResult `json:"ci"`
+		}{latest})
+	default:
+		s, err := g.find(ctx, r.id)
+		if err != nil {
+			return "", err
+		}
+		return encode(s)
+	}
+}
+
+func (g *gateway) readAlerts(ctx context.Context) (string, error) {
+	first, last, err := g.extent(ctx)
+	if err != nil {
+		return "", err
+	}
+	newest := ring[alert.Alert]{limit: newestListed}
+	err = g.stored(ctx, max(first, last-min(last, newestListed-1)), last, func(m bus.Message) {
+		var a alert.Alert
+		if json.Unmarshal(m.Data, &a) == nil { // else said when the inbox met it
+			newest.add(clean(a, g.mask))
+		}
+	})
+	if err != nil {
+		return "", err
+	}
+	list := struct {
+		Alerts  []alert.Alert `json:"alerts"`
+		Pending int           `json:"pending"`
+	}{Alerts: newest.newestFirst()}
+	if err := g.session.do(g.life, func(s *session, _ time.Time) { list.Pending = s.inbox.Len() }); err != nil {
+		return "", err
+	}
+	return encode(list)
+}
+
+// find reads an alert of the history and what became of it. It looks from the
+// newest alert back, because that is where those are that are asked for.
+func (g *gateway) find(ctx context.Context, id string) (story, error) {
+	first, last, err := g.extent(ctx)
+	if err != nil {
+		return story{}, err
+	}
+	quoted := []byte(`"` + id + `"`)
+	var s story
+	var at uint64
+	for end := last; at == 0 && end >= first && end > 0; {
+		begin := max(first, end-min(end, readAtOnce-1))
+		err := g.stored(ctx, begin, end, func(m bus.Message) {
+			var a alert.Alert
+			if at == 0 && bytes.Contains(m.Data, quoted) && json.Unmarshal(m.Data, &a) == nil && a.ID == id {
+				s, at = newStory(a), m.Seq
+			}
+		})
+		if err != nil {
+			return story{}, err
+		}
+		end = begin - min(begin, 1)
+	}
+	if at == 0 {
+		return story{}, errNoSuchAlert
+	}
+	err = g.stored(ctx, at+1, last, func(m bus.Message) {
+		var a alert.Alert
+		if json.Unmarshal(m.Data, &a) == nil {
+			s.goOn(a)
+		}
+	})
+	s.Alert = clean(s.Alert, g.mask)
+	// What comes from here on is cleaned before it is held against the key.
+	over := s.key.Over
+	s.key = s.Alert.MergeKey()
+	s.key.Over = over
+	return s, err
+}
+
+// extent is the first and the last place of the alerts that the bus holds. With
+// none it is empty: the last comes before the first.
+func (g *gateway) extent(ctx context.Context) (first, last uint64, err error) {
+	if err := g.connected(); err != nil {
+		return 0, 0, err
+	}
+	s, err := g.link.conn.Load().JS.Stream(ctx, bus.StreamAlerts)
+	if err != nil {
+		return 0, 0, g.unread(ctx, err)
+	}
+	state := s.CachedInfo().State
+	return max(state.FirstSeq, 1), state.LastSeq, nil
+}
+
+// stored hands over the alerts from one place to another.
+func (g *gateway) stored(ctx context.Context, from, to uint64, handle func(bus.Message)) error {
+	for from <= to {
+		msgs, err := g.link.conn.Load().StoredFrom(ctx, bus.StreamAlerts, from, readAtOnce)
+		if err != nil {
+			return g.unread(ctx, err)
+		}
+		if len(msgs) == 0 {
+			return nil
+		}
+		for _, m := range msgs {
+			if m.Seq > to {
+				return nil
+			}
+			handle(m)
+			from = m.Seq + 1
+		}
+	}
+	return nil
+}
+
+// unread says why the alerts can't be read.
+func (g *gateway) unread(ctx context.Context, err error) error {
+	if away := g.connected(); away != nil {
+		return away
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return errSilent
+	}
+	return fmt.Errorf("read the alerts: %w", err)
+}
+
+// latestResult is a CI result as observe tells it, with bounded text.
+type latestResult struct {
+	storedResult
+	// FailuresLeftOut is how many failures it has beyond maxFailures.
+	FailuresLeftOut int `json:"failures_left_out,omitempty"`
+}
+
+// latestCI is the newest CI result of each pipeline and ref, newest first.
+func (g *gateway) latestCI(ctx context.Context) ([]latestResult, error) {
+	stored, err := g.newestResults(ctx, look{what: whatCI, since: maxSince * time.Second, limit: ci.Kept})
+	latest := []latestResult{} // [] and not null on the wire
+	seen := map[[3]string]bool{}
+	for _, s := range stored {
+		if key := [3]string{s.Source, s.Ref, s.Name}; !seen[key] {
+			seen[key] = true
+			latest = append(latest, bounded(s))
+		}
+	}
+	return latest, err
+}
+
+// bounded cuts a result to what one can read, and makes its text visible.
+func bounded(s storedResult) latestResult {
+	shown := func(text string, limit int) string { return untrusted.Cut(visible(text), limit) }
+	l := latestResult{storedResult: s, FailuresLeftOut: max(0, len(s.Failures)-maxFailures)}
+	l.Ref, l.Commit, l.Name, l.URL = shown(s.Ref, maxCIText), shown(s.Commit, maxCIText), shown(s.Name, maxCIText), shown(s.URL, maxText)
+	l.Summary = shown(s.Summary, alert.MaxDetail)
+	l.Failures = nil
+	for _, f := range s.Failures[:len(s.Failures)-l.FailuresLeftOut] {
+		l.Failures = append(l.Failures, ci.Failure{Name: shown(f.Name, maxCIText), Message: shown(f.Message, maxCIText)})
+	}
+	return l
+}

@@ -1,0 +1,62 @@
+package gateway
+
+import (
+	"cmp"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// story is one alert of the history and what became of it: it may have been
+// revised, repeated and resolved since. It is pure.
+type story struct {
+	// Alert is the alert as it was published, or its newest revision.
+	Alert alert.Alert `json:"alert"`
+	// Revisions is how many there were, and Repetitions how many findings beside
+	// its own.
+	Revisions   int `json:"revisions"`
+	Repetitions int `json:"repetitions"`
+	// LastSeen is when it was found, revised or repeated last, as alerts write
+	// times.
+	LastSeen string `json:"last_seen"`
+	// ResolvedBy is the id of the alert that said it is over, unless it was
+	// repeated after that.
+	ResolvedBy string `json:"resolved_by,omitempty"`
+
+	// id is the alert's, first the one that its revisions name.
+	id, first string
+	key       alert.MergeKey
+}
+
+func newStory(a alert.Alert) story {
+	return story{
+		Alert: a, LastSeen: alert.FormatTime(a.Timestamp),
+		id: a.ID, first: cmp.Or(a.Revises, a.ID), key: a.MergeKey(),
+	}
+}
+
+// goOn takes in an alert that came later, and says whether it is a part of the
+// story.
+func (s *story) goOn(a alert.Alert) bool {
+	over := s.key
+	over.Over = true
+	switch {
+	case a.ID == s.id: // published twice
+		return false
+	case a.Revises != "":
+		if a.Revises != s.first {
+			return false
+		}
+		s.Alert = a
+		s.Revisions++
+	case a.MergeKey() == s.key:
+		s.Repetitions += a.Occurrences()
+		s.ResolvedBy = ""
+	case a.Resolves != "" && (a.Resolves == s.id || a.Resolves == s.first), a.MergeKey() == over:
+		s.ResolvedBy = a.ID
+		return true
+	default:
+		return false
+	}
+	s.LastSeen = alert.FormatTime(a.Timestamp)
+	return true
+}
