@@ -8,6 +8,18 @@
 // way to the client. It never takes an alert out of the inbox, because nothing
 // here tells that a model has seen one.
 //
+// # What is decided here
+//
+// A cursor is a number in the stream of alerts and the time at which that stream
+// was made. A poll returns every alert by itself. A push stream is a stream of
+// package stream: duplicates, throttle and merging are as for notifications, and
+// a batch goes out as several events in a row. The cursor passes a batch only
+// with its last event, so who loses the rest of one gets it again; the events
+// have the ids of their alerts, by which a client tells.
+//
+// Nothing is dropped for a client that reads slowly. The alerts wait on the bus,
+// and truncated is told only when the bus itself has let some go.
+//
 // # Where the rules come from
 //
 // The text is SEP-3415, "Events Extension", status Final. Of the final page only
