@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,8 +30,6 @@ const (
 	maxID = 64
 	// newestListed is how many alerts tocsin://alerts has: the newest.
 	newestListed = 50
-	// readAtOnce is how many alerts one question to the bus asks for.
-	readAtOnce = 500
 	// maxFailures is how many failures tocsin://ci/latest has of one result, with
 	// maxCIText characters of each text.
 	maxFailures = 20
@@ -131,9 +128,6 @@ func (g *gateway) serveResource(ctx context.Context, r *mcp.ReadResourceRequest)
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: uri, Text: text}}}, nil
 }
 
-// errNoSuchAlert says that the history has no alert of an id.
-var errNoSuchAlert = errors.New("no such alert")
-
 // notFound is the SDK's error of a resource that is not there, which itself can't
 // be written of every URI that a client may come up with.
 func notFound(uri string) error {
@@ -197,92 +191,6 @@ func (g *gateway) readAlerts(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return encode(list)
-}
-
-// find reads an alert of the history and what became of it. It looks from the
-// newest alert back, because that is where those are that are asked for.
-func (g *gateway) find(ctx context.Context, id string) (story, error) {
-	first, last, err := g.extent(ctx)
-	if err != nil {
-		return story{}, err
-	}
-	quoted := []byte(`"` + id + `"`)
-	var s story
-	var at uint64
-	for end := last; at == 0 && end >= first && end > 0; {
-		begin := max(first, end-min(end, readAtOnce-1))
-		err := g.stored(ctx, begin, end, func(m bus.Message) {
-			var a alert.Alert
-			if at == 0 && bytes.Contains(m.Data, quoted) && json.Unmarshal(m.Data, &a) == nil && a.ID == id {
-				s, at = newStory(a), m.Seq
-			}
-		})
-		if err != nil {
-			return story{}, err
-		}
-		end = begin - min(begin, 1)
-	}
-	if at == 0 {
-		return story{}, errNoSuchAlert
-	}
-	err = g.stored(ctx, at+1, last, func(m bus.Message) {
-		var a alert.Alert
-		if json.Unmarshal(m.Data, &a) == nil {
-			s.goOn(a)
-		}
-	})
-	s.Alert = clean(s.Alert, g.mask)
-	// What comes from here on is cleaned before it is held against the key.
-	over := s.key.Over
-	s.key = s.Alert.MergeKey()
-	s.key.Over = over
-	return s, err
-}
-
-// extent is the first and the last place of the alerts that the bus holds. With
-// none it is empty: the last comes before the first.
-func (g *gateway) extent(ctx context.Context) (first, last uint64, err error) {
-	if err := g.connected(); err != nil {
-		return 0, 0, err
-	}
-	s, err := g.link.conn.Load().JS.Stream(ctx, bus.StreamAlerts)
-	if err != nil {
-		return 0, 0, g.unread(ctx, err)
-	}
-	state := s.CachedInfo().State
-	return max(state.FirstSeq, 1), state.LastSeq, nil
-}
-
-// stored hands over the alerts from one place to another.
-func (g *gateway) stored(ctx context.Context, from, to uint64, handle func(bus.Message)) error {
-	for from <= to {
-		msgs, err := g.link.conn.Load().StoredFrom(ctx, bus.StreamAlerts, from, readAtOnce)
-		if err != nil {
-			return g.unread(ctx, err)
-		}
-		if len(msgs) == 0 {
-			return nil
-		}
-		for _, m := range msgs {
-			if m.Seq > to {
-				return nil
-			}
-			handle(m)
-			from = m.Seq + 1
-		}
-	}
-	return nil
-}
-
-// unread says why the alerts can't be read.
-func (g *gateway) unread(ctx context.Context, err error) error {
-	if away := g.connected(); away != nil {
-		return away
-	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return errSilent
-	}
-	return fmt.Errorf("read the alerts: %w", err)
 }
 
 // latestResult is a CI result as observe tells it, with bounded text.

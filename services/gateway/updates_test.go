@@ -1,0 +1,209 @@
+package gateway_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tocsin-bus/tocsin/services/gateway"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// TestSubscriptions: who subscribed hears of what came after the start, and
+// nobody else hears anything.
+func TestSubscriptions(t *testing.T) {
+	r := newRig(t)
+	past := r.alert(alert.Error)
+	r.publish(t, past)
+	one, two := r.open(t, "one"), r.open(t, "two")
+	for range 2 { // twice is once
+		if m := one.subscribe(t, "tocsin://alerts"); string(m.Result) != "{}" {
+			t.Fatal(m.raw)
+		}
+	}
+	one.subscribe(t, "tocsin://alerts/"+past.ID)
+	one.subscribe(t, "tocsin://ci/latest")
+	two.told(t)
+	one.silent(t)
+
+	ofOther := r.alert(alert.Error)
+	ofOther.Category = alert.Errors
+	r.publish(t, ofOther)
+	if m := one.hears(t, "tocsin://alerts"); m.raw != `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"tocsin://alerts"}}` {
+		t.Error(m.raw)
+	}
+	if got := one.read(t, "tocsin://alerts"); !strings.HasPrefix(got, `{"alerts":[{"id":"alert02"`) || !strings.HasSuffix(got, `"pending":2}`) {
+		t.Error(got)
+	}
+	one.silent(t)
+	one.ask(t, "resources/unsubscribe", `{"uri":"tocsin://alerts"}`)
+	for _, change := range []func(*alert.Alert){
+		func(a *alert.Alert) { a.DedupKey = past.DedupKey },
+		func(a *alert.Alert) { a.Revises = past.ID },
+		func(a *alert.Alert) { a.Resolves = past.ID },
+	} {
+		a := r.alert(alert.Error)
+		change(&a)
+		r.publish(t, a)
+		one.hears(t, "tocsin://ci/latest")
+		one.hears(t, "tocsin://alerts/"+past.ID)
+	}
+	// A session that begins anew on the connection has to ask again.
+	one.initialize(t, "2025-06-18")
+	r.publish(t, r.alert(alert.Error))
+	one.silent(t)
+	two.silent(t)
+}
+
+// TestSubscriptionsAreBounded: 100 for a client.
+func TestSubscriptionsAreBounded(t *testing.T) {
+	r := newRig(t)
+	for range 101 {
+		r.publish(t, r.alert(alert.Error))
+	}
+	c := r.open(t, "")
+	for i := 1; i <= 100; i++ {
+		if m := c.subscribe(t, fmt.Sprintf("tocsin://alerts/alert%02d", i)); m.Error != nil {
+			t.Fatal(m.raw)
+		}
+	}
+	if m := c.subscribe(t, "tocsin://alerts/alert101"); m.Error == nil || !strings.Contains(m.Error.Message, "at most 100") {
+		t.Fatal(m.raw)
+	}
+	c.ask(t, "resources/unsubscribe", `{"uri":"tocsin://alerts/alert07"}`)
+	if m := c.subscribe(t, "tocsin://alerts/alert101"); m.Error != nil {
+		t.Fatal(m.raw)
+	}
+}
+
+// TestBurst: a thousand alerts are few updates, and the last of them comes after
+// the last alert.
+func TestBurst(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "")
+	c.told(t)
+	c.subscribe(t, "tocsin://alerts")
+	begun := time.Now()
+	var a alert.Alert
+	for range 1000 {
+		a = r.alert(alert.Error)
+		a.DedupKey = "one" // so that the inbox holds it
+		r.publish(t, a)
+	}
+	updates := 0
+	for {
+		c.hears(t, "tocsin://alerts")
+		updates++
+		// What comes while this is read is the next update's.
+		id := c.send(t, "resources/read", `{"uri":"tocsin://alerts"}`)
+		m := c.next(t)
+		for ; m.ID != id; m = c.next(t) {
+			updates++
+		}
+		if strings.Contains(m.raw, `\"`+a.ID+`\"`) {
+			break
+		}
+	}
+	if most := int(time.Since(begun)/(250*time.Millisecond)) + 1; updates > most {
+		t.Errorf("%d updates, at most %d", updates, most)
+	}
+}
+
+// TestSubscriptionsOverHTTP: the SDK's client, in a protocol that has sessions
+// and in one that has none.
+func TestSubscriptionsOverHTTP(t *testing.T) {
+	for _, protocol := range []gateway.Protocol{gateway.Compatible, gateway.Latest} {
+		t.Run(string(protocol), func(t *testing.T) {
+			r := newRig(t)
+			url := r.serve(t, protocol, gateway.HTTPConfig{})
+			updates := make(chan string, 100)
+			dial := func(name string) *mcp.ClientSession {
+				c := mcp.NewClient(&mcp.Implementation{Name: name, Version: "1"}, &mcp.ClientOptions{
+					ResourceUpdatedHandler: func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) {
+						updates <- name + " " + r.Params.URI
+					},
+				})
+				s, err := c.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: url}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = s.Close() })
+				return s
+			}
+			hears := func(want ...string) { // in any order: each may have a stream of its own
+				t.Helper()
+				for len(want) > 0 {
+					select {
+					case got := <-updates:
+						i := slices.Index(want, got)
+						if i < 0 {
+							t.Fatalf("got %s, want %v", got, want)
+						}
+						want = slices.Delete(want, i, i+1)
+					case <-time.After(patience):
+						t.Fatalf("no word of %v", want)
+					}
+				}
+			}
+			one, two := dial("one"), dial("two")
+			tool(t, one, "observe", nil)
+			tool(t, two, "observe", nil)
+			for _, uri := range []string{"tocsin://alerts", "tocsin://ci/latest"} {
+				if err := one.Subscribe(t.Context(), &mcp.SubscribeParams{URI: uri}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if protocol == gateway.Latest { // it does not wait until it is heard
+				heard := func() bool {
+					r.publish(t, r.alert(alert.Error))
+					select {
+					case <-updates:
+						return true
+					case <-time.After(50 * time.Millisecond):
+						return false
+					}
+				}
+				if !poll(heard) {
+					t.Fatal("it never listens")
+				}
+				for quiet := false; !quiet; { // what is under way comes
+					select {
+					case <-updates:
+					case <-time.After(2 * quietFor):
+						quiet = true
+					}
+				}
+			}
+			r.publish(t, r.alert(alert.Error))
+			hears("one tocsin://alerts", "one tocsin://ci/latest")
+			result, err := one.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "tocsin://alerts"})
+			if err != nil || !strings.Contains(result.Contents[0].Text, fmt.Sprintf(`"alert%02d"`, r.n)) {
+				t.Errorf("%v: %+v", err, result)
+			}
+			if err := one.Unsubscribe(t.Context(), &mcp.UnsubscribeParams{URI: "tocsin://alerts"}); err != nil {
+				t.Fatal(err)
+			}
+			prompt, err := two.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "triage"})
+			if err != nil || !strings.Contains(prompt.Messages[0].Content.(*mcp.TextContent).Text, "# Triage") {
+				t.Errorf("%v: %+v", err, prompt)
+			}
+			if !poll(func() bool { // it may still be about to be heard
+				r.publish(t, r.alert(alert.Error))
+				hears("one tocsin://ci/latest")
+				select {
+				case got := <-updates:
+					return got == "one tocsin://ci/latest"
+				case <-time.After(quietFor):
+					return true
+				}
+			}) {
+				t.Error("it is told though it unsubscribed")
+			}
+		})
+	}
+}
