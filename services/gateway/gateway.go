@@ -81,6 +81,8 @@ type gateway struct {
 	link    *link
 	saver   *saver
 	updates *updates
+	// draining is full while a call takes the pending alerts.
+	draining chan struct{}
 	// out is where what nobody asked for goes.
 	out  outlet
 	mask *redact.Engine
@@ -119,7 +121,7 @@ func newGateway(ctx context.Context, cfg Config, out outlet) *gateway {
 	closing := make(chan struct{})
 	g := &gateway{
 		cfg: cfg, life: life, stop: stop, out: out, mask: redact.New(), log: log, begun: time.Now(),
-		closing: closing, close: sync.OnceFunc(func() { close(closing) }),
+		draining: make(chan struct{}, 1), closing: closing, close: sync.OnceFunc(func() { close(closing) }),
 		inbox: func(client string) string { return clients.Inbox(client, cfg.Dir) },
 	}
 	g.session = newSession(log)

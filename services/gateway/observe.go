@@ -86,7 +86,7 @@ func (g *gateway) observe(ctx context.Context, c call) (answer, error) {
 	if c.to.gone() {
 		return nil, errors.New("the client has closed the connection")
 	}
-	block, err := g.drain()
+	block, err := g.drain(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -170,38 +170,6 @@ func (g *gateway) events(ctx context.Context, l look) (list any, truncated bool,
 		g.mask.Event(&reply.Events[i].Event)
 	}
 	return reply.Events, reply.Truncated, err
-}
-
-// drain takes the pending alerts out into the second block, and claims them
-// before it does. A client that ends between the two has missed an alert, which
-// stays in the history; a client that goes on is never told one twice, also when
-// several readers serve it. What comes in while it claims is left for the next:
-// another reader may be claiming that.
-func (g *gateway) drain() (string, error) {
-	var pending int
-	var at position
-	err := g.session.do(g.life, func(s *session, _ time.Time) { pending, at = s.inbox.Len(), s.at })
-	if err != nil || pending == 0 {
-		return "", err
-	}
-	told, err := g.saver.save(g.life, at)
-	if err != nil {
-		g.log.Warn("the alerts can't be marked as told yet: a restart now would tell them again", "error", err)
-	}
-	var alerts []alert.Alert
-	err = g.session.do(g.life, func(s *session, _ time.Time) {
-		switch {
-		case !s.at.Created.Equal(at.Created): // the stream was made anew: what was claimed has no place any more
-			at.Seq = 0
-		case told.Created.Equal(at.Created):
-			s.inbox.DropTold(told.Seq)
-		}
-		alerts = s.inbox.Drain(at.Seq)
-	})
-	if err != nil || len(alerts) == 0 {
-		return "", err
-	}
-	return alert.Block(alerts)
 }
 
 // statusReply tells data from silence.

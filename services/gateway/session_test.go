@@ -31,7 +31,7 @@ func runSession(t *testing.T) (s *session, out chan string) {
 
 func (s *session) give(n int) {
 	s.arrivals <- arrival{at: position{Seq: uint64(n)}, alert: alert.Alert{
-		ID: fmt.Sprint("id", n), Severity: alert.Error, Category: alert.CI, Title: fmt.Sprint("alert ", n), DedupKey: fmt.Sprint("key", n), App: "web", Timestamp: time.Now(),
+		ID: fmt.Sprint("id", n), Seq: uint64(n), Severity: alert.Error, Category: alert.CI, Title: fmt.Sprint("alert ", n), DedupKey: fmt.Sprint("key", n), App: "web", Timestamp: time.Now(),
 	}}
 }
 

@@ -63,7 +63,7 @@ func (g *gateway) await(ctx context.Context, rank int) (string, error) {
 		if why != alertPends {
 			return "", ErrNoAlert
 		}
-		if block, err := g.drain(); block != "" || err != nil {
+		if block, err := g.drain(ctx); block != "" || err != nil {
 			return block, err
 		}
 	}

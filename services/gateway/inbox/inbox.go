@@ -105,12 +105,16 @@ func (b *Inbox) Drain(seq uint64) []alert.Alert { return alert.Digest(b.list.Tak
 // gone, so they come before all that is to come.
 func (b *Inbox) Unplace() { b.list.Unplace() }
 
+// Own says that what came up to a place in the stream was claimed for this
+// reader: no other one of the same client tells it.
+func (b *Inbox) Own(seq uint64) { b.list.Own(seq) }
+
 // DropTold forgets the alerts that another reader of the same client was shown
 // already: those that came up to a place in the stream. Of one that came again
-// after it, the rest stays.
+// after it, the rest stays, and so does what was Own before.
 func (b *Inbox) DropTold(seq uint64) {
 	before := b.list.Len()
-	b.list.TakeUpTo(seq)
+	b.list.DropTold(seq)
 	b.stats.ToldElsewhere += uint64(before - b.list.Len())
 }
 

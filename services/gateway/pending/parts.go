@@ -78,6 +78,47 @@ func (e *entry) split(seq uint64) (a alert.Alert, some bool) {
 	return a, true
 }
 
+// Own makes the places of what came up to one unknown: it was taken for this list
+// alone, so no other reader tells it.
+func (l *List) Own(seq uint64) {
+	for _, e := range l.entries {
+		if e.alert.Seq <= seq {
+			e.alert.Seq = 0
+		}
+		for i := range e.parts {
+			if e.parts[i].alert.Seq <= seq {
+				e.parts[i].alert.Seq = 0
+			}
+		}
+	}
+}
+
+// DropTold forgets what came up to a place in the stream and was told by another
+// reader. What has no place was not; of an alert of which a part was, the rest
+// stays.
+func (l *List) DropTold(seq uint64) {
+	l.entries = slices.DeleteFunc(l.entries, func(e *entry) bool { return e.dropTold(seq) })
+}
+
+// dropTold forgets parts of an entry, and says whether nothing is left of it.
+// What is over is told in one line, whole.
+func (e *entry) dropTold(seq uint64) bool {
+	told := func(a alert.Alert) bool { return a.Seq > 0 && a.Seq <= seq }
+	if e.alert.Resolved {
+		return told(e.alert)
+	}
+	rest := slices.DeleteFunc(slices.Clone(e.parts), func(p part) bool { return told(p.alert) })
+	if len(rest) == 0 || len(rest) == len(e.parts) {
+		return len(rest) == 0
+	}
+	e.parts, e.offers = rest, 0
+	for _, p := range rest {
+		e.offers += p.offers
+	}
+	e.become(merged(rest))
+	return false
+}
+
 func merged(parts []part) alert.Alert {
 	a := parts[0].alert
 	for _, p := range parts[1:] {

@@ -68,3 +68,33 @@ func TestManyParts(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestDropTold: what another reader told goes, but for what this one had claimed
+// before.
+func TestDropTold(t *testing.T) {
+	for _, tt := range []struct {
+		own, told uint64
+		want      string
+	}{
+		{0, 0, "a*4@7 b*2@4"},
+		{0, 1, "a*3@7 b*2@4"},
+		{0, 4, "a*2@7"},
+		{0, 7, ""},
+		{1, 4, "a*3@7"},
+		{1, 7, "a*1@0"},
+		{4, 7, "a*2@0 b*2@0"},
+		{7, 9, "a*4@0 b*2@0"},
+	} {
+		var l pending.List
+		for _, a := range []alert.Alert{placed("a", 1, 0), placed("a", 2, 0), placed("b", 4, 2), placed("a", 6, 0), placed("a", 7, 0)} {
+			if !l.Merge(a) {
+				l.Add(a)
+			}
+		}
+		l.Own(tt.own)
+		l.DropTold(tt.told)
+		if got := told(l.Alerts()); got != tt.want {
+			t.Errorf("own %d, told %d: %s, want %s", tt.own, tt.told, got, tt.want)
+		}
+	}
+}
