@@ -95,6 +95,19 @@ func TestProtocolVersions(t *testing.T) {
 	}
 }
 
+// TestBroughtDown: a client that proposed a version without messages, and agreed
+// on one that has them, gets them.
+func TestBroughtDown(t *testing.T) {
+	r := newRig(t)
+	c := r.dial(t, "")
+	c.initialize(t, "2026-07-28")
+	c.call(t, "configure_streaming", `{"action":"enable","throttle_seconds":1}`)
+	r.publish(t, r.alert(alert.Error))
+	if m := c.next(t); m.Method != "notifications/message" {
+		t.Fatal(m.raw)
+	}
+}
+
 // TestInboxOverRestarts: a client finds what came since its last drain, from
 // before its gateway started as well; another client has an inbox of its own.
 func TestInboxOverRestarts(t *testing.T) {

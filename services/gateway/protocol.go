@@ -98,8 +98,12 @@ type introduced interface {
 	ClientCapabilities() *mcp.ClientCapabilities
 }
 
-// greet takes a client without initialize for who it says it is.
+// greet takes a client without initialize for who it says it is. Of one that was
+// brought down by initialize the SDK still gives the version that it proposed.
 func (g *gateway) greet(r mcp.Request) {
+	if agreed := g.protocol.Load(); agreed != nil && *agreed < version20260728 {
+		return
+	}
 	if who, ok := r.(introduced); ok && who.ProtocolVersion() >= version20260728 {
 		g.meet(who.ProtocolVersion(), who.ClientInfo(), who.ClientCapabilities())
 	}
