@@ -3,6 +3,8 @@ package gateway_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -207,5 +209,68 @@ func TestSubscriptionsOverHTTP(t *testing.T) {
 				t.Error("it is told though it unsubscribed")
 			}
 		})
+	}
+}
+
+// TestUpdateWaitsForAStream: what changes while a client over HTTP has no stream
+// open is told once it has.
+func TestUpdateWaitsForAStream(t *testing.T) {
+	r := newRig(t)
+	url := r.serve(t, gateway.Compatible, gateway.HTTPConfig{})
+	session := ""
+	request := func(method, body string) io.ReadCloser {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range map[string]string{
+			"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Session-Id": session,
+		} {
+			if value != "" {
+				req.Header.Set(name, value)
+			}
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode >= http.StatusMultipleChoices {
+			t.Fatal(resp.Status)
+		}
+		if session == "" {
+			session = resp.Header.Get("Mcp-Session-Id")
+		}
+		return resp.Body
+	}
+	ask := func(body string) string {
+		t.Helper()
+		answer := request(http.MethodPost, body)
+		defer func() { _ = answer.Close() }()
+		text, err := io.ReadAll(answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	ask(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"raw","version":"1"}}}`)
+	ask(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	ask(`{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"tocsin://alerts"}}`)
+	ask(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"observe","arguments":{}}}`)
+	r.publish(t, r.alert(alert.Error))
+	if !poll(func() bool {
+		return strings.Contains(ask(`{"jsonrpc":"2.0","id":4,"method":"resources/read","params":{"uri":"tocsin://alerts"}}`), `\"pending\":1}`)
+	}) {
+		t.Fatal("the alert does not come")
+	}
+	stream := request(http.MethodGet, "")
+	defer func() { _ = stream.Close() }()
+	head := make([]byte, 200)
+	n, err := stream.Read(head)
+	for ; err == nil && !strings.Contains(string(head[:n]), "resources/updated"); n, err = stream.Read(head) {
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }
