@@ -2,11 +2,13 @@ package gateway
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/events"
+	"github.com/tocsin-bus/tocsin/services/gateway/stream"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -31,10 +33,24 @@ func (g *gateway) addEvents(s *mcp.Server) {
 		Notifier: g.notifier,
 		Underway: g.underwayOn,
 		Ending:   g.closing,
+		Defaults: g.wanted,
 	})
 	if err != nil { // a method has the name of one of the SDK's
 		g.log.Error("the events extension is not served", "error", err)
 	}
+}
+
+// wanted is what a subscription gets that says nothing of it: what the client
+// wants of its stream, where that goes by events too.
+func (g *gateway) wanted() stream.Config {
+	wanted := stream.DefaultConfig()
+	// A session that has ended wants nothing else.
+	_ = g.session.do(g.life, func(s *session, _ time.Time) {
+		if slices.Contains(s.ways, viaEvents) && s.stream.Config().Enabled {
+			wanted = s.stream.Config()
+		}
+	})
+	return wanted
 }
 
 // hushed says whether the session holds an alert back. It hears by that of an

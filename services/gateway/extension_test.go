@@ -379,3 +379,47 @@ func TestEventsEndWithTheFront(t *testing.T) {
 		}
 	}
 }
+
+// TestEventsFollowWhatTheClientWants: a subscription that says nothing of filters
+// has those of the stream, where that goes by events.
+func TestEventsFollowWhatTheClientWants(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "wants")
+	c.told(t)
+	for _, tt := range []struct{ enable, want string }{
+		{`{"action":"enable","severity_min":"error","via":["message"]}`, "both"},
+		{`{"action":"enable","severity_min":"error","via":["events"]}`, "the error"},
+	} {
+		if r := c.call(t, "configure_streaming", tt.enable); r.isError {
+			t.Fatal(r)
+		}
+		at, _ := c.pollEvents(t, "null")
+		warning, severe := r.alert(alert.Warning), r.alert(alert.Error)
+		r.publish(t, warning)
+		r.publish(t, severe)
+		want := warning.ID + " " + severe.ID
+		if tt.want == "the error" {
+			want = severe.ID
+		}
+		// A message about the error may come in between.
+		id := c.send(t, "events/poll", fmt.Sprintf(`{%s,"cursor":%q}`, ofAlerts, at.Cursor))
+		m := c.next(t)
+		for m.ID != id {
+			m = c.next(t)
+		}
+		var p polled
+		if err := json.Unmarshal(m.Result, &p); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range p.Events {
+			got = append(got, e.EventID)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, want %s", tt.enable, got, want)
+		}
+		if r := c.call(t, "configure_streaming", `{"action":"disable"}`); r.isError {
+			t.Fatal(r)
+		}
+	}
+}

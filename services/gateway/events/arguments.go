@@ -50,8 +50,8 @@ func arguments() []argument {
 
 // readFilter reads the arguments of a subscription. One that is missing or null
 // has its default. The error says which one is wrong, and what is allowed.
-func readFilter(data json.RawMessage) (filter, error) {
-	f := filter{config: stream.DefaultConfig()}
+func readFilter(data json.RawMessage, defaults stream.Config) (filter, error) {
+	f := filter{config: defaults}
 	var raw map[string]json.RawMessage
 	if len(data) > 0 {
 		if err := json.Unmarshal(data, &raw); err != nil {

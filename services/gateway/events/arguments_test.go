@@ -19,7 +19,7 @@ func TestReadFilter(t *testing.T) {
 		`{"events":null,"severity_min":null,"url_filter":null,"app":null,"throttle_seconds":null}`:                {config: all},
 		`{"events":["ci","errors"],"severity_min":"info","url_filter":"/cart","app":"web","throttle_seconds":60}`: {config: some, app: "web"},
 	} {
-		got, err := readFilter(json.RawMessage(in))
+		got, err := readFilter(json.RawMessage(in), stream.DefaultConfig())
 		if err != nil || got.app != want.app || !equal(got.config, want.config) {
 			t.Errorf("%s: %+v, %v", in, got, err)
 		}
@@ -45,7 +45,7 @@ func TestReadFilterRefuses(t *testing.T) {
 		`{"throttle_seconds":1.5}`:                           "arguments.throttle_seconds must be a whole number from 1 to 60",
 		`{"z":1,"\u001b[31m":1}`:                             "\u241b[31m is no argument of alert.raised: allowed are events, severity_min, url_filter, app, throttle_seconds",
 	} {
-		if _, err := readFilter(json.RawMessage(in)); err == nil || !strings.HasSuffix(err.Error(), want) {
+		if _, err := readFilter(json.RawMessage(in), stream.DefaultConfig()); err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s: %v\nwant %s", in, err, want)
 		}
 	}
@@ -74,7 +74,7 @@ func TestSchemaSaysWhatIsRead(t *testing.T) {
 		if len(schema.Properties) != len(defaults) {
 			t.Errorf("the schema has %d properties", len(schema.Properties))
 		}
-		said, err := readFilter(json.RawMessage("{" + strings.Join(defaults, ",") + "}"))
+		said, err := readFilter(json.RawMessage("{"+strings.Join(defaults, ",")+"}"), stream.DefaultConfig())
 		if err != nil || !equal(said.config, stream.DefaultConfig()) {
 			t.Errorf("the defaults of the schema are %+v, %v", said, err)
 		}
@@ -86,7 +86,7 @@ func FuzzReadFilter(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got, err := readFilter(data)
+		got, err := readFilter(data, stream.DefaultConfig())
 		if err != nil {
 			if strings.ContainsAny(err.Error(), "\n\x1b") {
 				t.Errorf("control characters in %q", err)

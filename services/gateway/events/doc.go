@@ -25,8 +25,9 @@
 // The text is SEP-3415, "Events Extension", status Final. Of the final page only
 // the head and the abstract could be read, and of the repository ext-events,
 // which has the specification now, nothing. The rules here are those of the
-// proposal as it stood in its pull request (seps/0000-events-extension.md, read
-// in full), which the final abstract repeats word for word:
+// proposal as it stood in its pull request (seps/0000-events-extension.md; all but
+// a part of the webhook section could be read), which the final abstract repeats
+// word for word:
 //
 //   - capability: extensions["io.modelcontextprotocol/events"], an object, empty
 //     where event types don't change (Capability Negotiation). The top-level

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/stream"
 )
 
 // MaxStreams is how many streams a client may have at once, which is a server of
@@ -30,6 +32,9 @@ type Config struct {
 	Underway func(context.Context) (context.Context, context.CancelFunc)
 	// Ending is closed when the streams have to end.
 	Ending <-chan struct{}
+	// Defaults are the filters of a subscription that names none. It may be nil:
+	// stream.DefaultConfig.
+	Defaults func() stream.Config
 }
 
 // Register adds the extension's methods to a server, which has to Declare it,
@@ -38,6 +43,9 @@ func Register(s *mcp.Server, cfg Config) error {
 	e := &extension{cfg: cfg, streams: make(chan struct{}, MaxStreams)}
 	if e.cfg.Underway == nil {
 		e.cfg.Underway = context.WithCancel
+	}
+	if e.cfg.Defaults == nil {
+		e.cfg.Defaults = stream.DefaultConfig
 	}
 	for _, add := range []func() error{
 		func() error { return mcp.AddReceivingCustomMethod(s, methodList, list) },
@@ -67,7 +75,7 @@ func list(_ context.Context, _ *mcp.ServerSession, p *listParams) (*listResult, 
 }
 
 func (e *extension) poll(ctx context.Context, _ *mcp.ServerSession, p *subscription) (*pollResult, error) {
-	f, err := p.check()
+	f, err := e.check(p)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +91,7 @@ func (e *extension) poll(ctx context.Context, _ *mcp.ServerSession, p *subscript
 }
 
 // check reads what a subscription asks for.
-func (p *subscription) check() (filter, error) {
+func (e *extension) check(p *subscription) (filter, error) {
 	switch {
 	case p == nil:
 		return filter{}, invalid("name must be that of an event: events/list names those that there are")
@@ -94,11 +102,11 @@ func (p *subscription) check() (filter, error) {
 	case p.MaxEvents != nil && *p.MaxEvents < 1:
 		return filter{}, invalid("maxEvents must be at least 1")
 	}
-	return readFilter(p.Arguments)
+	return readFilter(p.Arguments, e.cfg.Defaults())
 }
 
 func (e *extension) stream(ctx context.Context, _ *mcp.ServerSession, p *subscription) (*streamResult, error) {
-	f, err := p.check()
+	f, err := e.check(p)
 	if err != nil {
 		return nil, err
 	}
