@@ -43,7 +43,7 @@ func TestResources(t *testing.T) {
 }
 
 func gatewayOnStdio(_ *testing.T, b *harness.Bus, args ...string) mcp.Transport {
-	cmd := exec.Command(binary, append([]string{"gateway"}, args...)...) //nolint:noctx // ended by Close
+	cmd := exec.Command(binary, append([]string{"gateway"}, args...)...)
 	cmd.Env, cmd.Dir = harness.Env(b.StateDir), b.StateDir
 	return &mcp.CommandTransport{Command: cmd, TerminateDuration: 15 * time.Second}
 }
