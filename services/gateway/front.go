@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -121,8 +122,9 @@ type front struct {
 	mu     sync.Mutex
 	guests map[string]*guest // by session, or by name where there are none
 	ended  bool
-	// leaving counts guests that are being ended.
-	leaving sync.WaitGroup
+	// serving counts requests that are to be answered, leaving guests that are
+	// being ended.
+	serving, leaving sync.WaitGroup
 }
 
 // guest is a client over HTTP.
@@ -137,6 +139,8 @@ type guest struct {
 	// late says that the request which could have begun a session is over. The
 	// front's.
 	late bool
+	// sessionless says that the client's protocol has no sessions.
+	sessionless bool
 	// Of a client without a session: open counts its requests under way, used is
 	// when the last one ended. Both are the front's.
 	open int
@@ -180,6 +184,13 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a message must arrive within %s and have at most %d bytes", bodyTimeout, maxLine))
 		return
+	}
+	if r.Method == http.MethodPost {
+		if !f.begin() {
+			refuse(w, http.StatusServiceUnavailable, "the gateway is shutting down")
+			return
+		}
+		defer f.serving.Done()
 	}
 	to := &reply{ctx: r.Context(), w: w}
 	number := strconv.FormatUint(f.number.Add(1), 10)
@@ -434,7 +445,7 @@ func (f *front) enter(client, key string) *guest {
 			return nil
 		}
 		g = f.newGuest(client, func(string) string { return key }, nil)
-		g.named = true // it may come back
+		g.sessionless, g.named = true, true // it may come back
 		g.begin()
 		f.guests[key] = g
 	}
@@ -465,7 +476,7 @@ func (f *front) idle(now time.Time) map[string]*guest {
 	defer f.mu.Unlock()
 	gone := map[string]*guest{}
 	for key, g := range f.guests {
-		if !g.used.IsZero() && g.open == 0 && now.Sub(g.used) >= guestIdle {
+		if g.sessionless && g.open == 0 && now.Sub(g.used) >= guestIdle {
 			gone[key] = g
 			delete(f.guests, key)
 		}
@@ -473,21 +484,32 @@ func (f *front) idle(now time.Time) map[string]*guest {
 	return gone
 }
 
-// end ends every client, and waits until all are.
+// begin counts a request, unless the end has begun.
+func (f *front) begin() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.ended {
+		f.serving.Add(1)
+	}
+	return !f.ended
+}
+
+// end lets go what is held, gives the calls under way some time, ends every
+// client, and waits until all are.
 func (f *front) end() {
 	f.mu.Lock()
 	f.ended = true
-	guests := make(map[string]*guest, len(f.guests))
-	for key, g := range f.guests {
-		guests[key] = g
-	}
+	guests := maps.Clone(f.guests)
 	f.mu.Unlock()
-	for key, g := range guests {
+	for _, g := range guests {
 		g.close()
+	}
+	_ = within(answerWithin, func() error { f.serving.Wait(); return nil }) // it has none
+	for key, g := range guests {
 		for session := range g.server.Sessions() {
 			f.leaving.Go(func() { _ = session.Close() }) // Wait has the reason
 		}
-		if !g.used.IsZero() || g.open > 0 { // without a session nobody else ends it
+		if g.sessionless { // nobody else ends it
 			f.leave(key, g)
 		}
 	}

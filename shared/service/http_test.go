@@ -1,0 +1,58 @@
+package service_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/service"
+)
+
+// TestServeHTTPEnds: a request under way gets its answer, and a connection on
+// which nothing was asked holds nothing up.
+func TestServeHTTPEnds(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // on loopback, at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, answer := make(chan struct{}), make(chan struct{})
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() {
+		served <- service.ServeHTTP(ctx, l, &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			close(asked)
+			<-answer
+			w.WriteHeader(http.StatusTeapot)
+		})})
+	}()
+	silent, err := net.Dial("tcp", l.Addr().String()) //nolint:noctx // on loopback, at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	got := make(chan int, 1)
+	go func() {
+		resp, err := http.Get("http://" + l.Addr().String()) //nolint:noctx // ended by answer
+		if err != nil {
+			got <- 0
+			return
+		}
+		_ = resp.Body.Close()
+		got <- resp.StatusCode
+	}()
+	<-asked
+	begun := time.Now()
+	stop()
+	close(answer)
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if status := <-got; status != http.StatusTeapot {
+		t.Errorf("the request under way got %d", status)
+	}
+	if took := time.Since(begun); took > 4*time.Second {
+		t.Errorf("the silent connection was waited for: %s", took)
+	}
+}
