@@ -189,11 +189,12 @@ func TestGitHubRedelivery(t *testing.T) {
 	send(b, "D2", passed, `{"ok":true,"duplicate":true}`)
 	send(b, "D3", failed, `{"ok":true}`)
 	got = append(got, w.alerts(t, 1)...) // by now a third of the redelivered would be here
-	if len(got) != 3 || got[0].Title != "CI failure: CodeQL / linters on main" || got[1].Title != "CI success: CodeQL / linters on main" || got[2].Title != got[0].Title {
+	const title = "CI failure: CodeQL / linters on main"
+	if len(got) != 3 || got[0].Title != "Resolved: "+title || got[1].Title != "CI success: CodeQL / linters on main" || got[2].Title != title {
 		t.Errorf("%+v", got)
 	}
-	if !strings.Contains(got[0].Detail, "at step Run yarn run format-check; Run yarn run format-check: step 8 failed") {
-		t.Error(got[0].Detail)
+	if !strings.Contains(got[2].Detail, "at step Run yarn run format-check; Run yarn run format-check: step 8 failed") {
+		t.Error(got[2].Detail)
 	}
 }
 

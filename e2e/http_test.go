@@ -29,7 +29,7 @@ func TestAgentsOverHTTP(t *testing.T) {
 	w := &world{bus: up(t)}
 	for _, protocol := range []string{"compatible", "latest"} {
 		t.Run(protocol, func(t *testing.T) {
-			url := overHTTP(t, w.bus, "--protocol", protocol)
+			url := overHTTP(t, w.bus, binary, "gateway", "--http=127.0.0.1:0", "--autostart=false", "--protocol="+protocol)
 			query := func(name string) string { // the newest protocol has no sessions to tell twins by
 				if protocol == "latest" {
 					return "?client=" + name

@@ -229,7 +229,7 @@ func TestNoticesAreLimited(t *testing.T) {
 	b := up(t)
 	file := filepath.Join(t.TempDir(), "notices.jsonl")
 	agent := join(t, b, "e2e", "--notify-file="+file, "--notify-level=warn")
-	tail := run(t, b.StateDir, "tail")
+	tail := run(t, b.StateDir, "tail", "--last=100") // it may start after them
 	notify := func(context, level string, n int) {
 		t.Helper()
 		for i := range n {
