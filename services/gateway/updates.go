@@ -249,7 +249,12 @@ func (u *updates) watch(next mcp.MethodHandler) mcp.MethodHandler {
 		switch params := r.GetParams().(type) {
 		case *mcp.ReadResourceParams:
 			if _, ok := parseURI(params.URI); !ok {
-				return nil, notFound(params.URI)
+				// Nobody has it, unless the server was extended.
+				result, err := next(ctx, method, r)
+				if err != nil {
+					return nil, notFound(params.URI)
+				}
+				return result, nil
 			}
 		case *mcp.InitializeParams:
 			u.forget(ctx, session, next)
