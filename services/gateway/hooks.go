@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/brief"
 	"github.com/tocsin-bus/tocsin/services/gateway/hook"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -54,7 +55,7 @@ func Hook(ctx context.Context, cfg HookConfig) (line []byte, err error) {
 	var text string
 	switch cfg.Call.Moment {
 	case hook.AfterTool:
-		text, err = h.tell(ctx, hook.MaxText, anything)
+		text, err = h.tell(ctx, brief.MaxText, anything)
 	case hook.Prompt:
 		text, err = h.prompted(ctx)
 	case hook.Stop:
@@ -120,7 +121,7 @@ func (h *hooked) hand(ctx context.Context, w *waiting, room int, want wanted) (s
 	if err != nil || len(alerts) == 0 {
 		return "", err
 	}
-	return hook.Block(alerts, left, room)
+	return brief.Block(alerts, left, room)
 }
 
 // prompted tells what waits, and remembers that the user knows of it by now.
@@ -133,7 +134,7 @@ func (h *hooked) prompted(ctx context.Context) (string, error) {
 	if !h.cfg.Call.Tells() {
 		want = func(*waiting) bool { return false }
 	}
-	text, err := h.hand(ctx, w, hook.MaxText, want)
+	text, err := h.hand(ctx, w, brief.MaxText, want)
 	if err != nil {
 		return "", err
 	}
@@ -174,7 +175,7 @@ func (h *hooked) stop(ctx context.Context) (string, error) {
 			since = state.Prompt.Seq
 		}
 	}
-	text, err := h.hand(ctx, w, hook.MaxText-len(heldLead), urgent(alert.Error, since))
+	text, err := h.hand(ctx, w, brief.MaxText-len(heldLead), urgent(alert.Error, since))
 	if text == "" || err != nil {
 		return "", err
 	}

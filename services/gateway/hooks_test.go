@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/gateway"
+	"github.com/tocsin-bus/tocsin/services/gateway/brief"
 	"github.com/tocsin-bus/tocsin/services/gateway/clients"
 	"github.com/tocsin-bus/tocsin/services/gateway/hook"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -237,7 +238,7 @@ func TestHookReadsTheNewest(t *testing.T) {
 		r.publish(t, r.alert(alert.Warning))
 	}
 	got := r.hook(t, "agent", call("PostToolUse"))
-	if len(got) > hook.MaxText || !strings.HasPrefix(titles(t, got), "alert560 alert559 ") {
+	if len(got) > brief.MaxText || !strings.HasPrefix(titles(t, got), "alert560 alert559 ") {
 		t.Errorf("%d bytes: %s", len(got), got)
 	}
 	told := len(strings.Fields(titles(t, got)))

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/brief"
 	"github.com/tocsin-bus/tocsin/services/gateway/hook"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -35,7 +36,7 @@ var (
 )
 
 // HookWait waits, once an agent has stopped, for an alert that is worth waking it,
-// and returns what waits by then, at most hook.MaxText. It returns nothing when
+// and returns what waits by then, at most brief.MaxText. It returns nothing when
 // the time is up or ctx has ended, when the session goes on, ends or waits anew,
 // or when the bus goes away. What it returns counts as told.
 func HookWait(ctx context.Context, cfg HookWaitConfig) (text string, err error) {
@@ -183,7 +184,7 @@ func (n *night) tryWake(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.patience())
 	defer cancel()
-	text, err := n.tell(ctx, hook.MaxText-len(heldLead), func(w *waiting) bool { return urgent(n.least, w.stale)(w) })
+	text, err := n.tell(ctx, brief.MaxText-len(heldLead), func(w *waiting) bool { return urgent(n.least, w.stale)(w) })
 	if err != nil || text == "" {
 		return err
 	}

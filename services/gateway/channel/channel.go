@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/mod/semver"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/hook"
+	"github.com/tocsin-bus/tocsin/services/gateway/brief"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
@@ -58,9 +58,9 @@ type params struct {
 var tag = regexp.MustCompile(`(?i)<(\s*/?\s*channel)`)
 
 // Line is the whole notification of alerts, as one line without a line feed. Its
-// content is the block that observe has, in at most hook.MaxText bytes.
+// content is the block that observe has, in at most brief.MaxText bytes.
 func Line(alerts []alert.Alert) ([]byte, error) {
-	block, err := hook.Block(alerts, 0, hook.MaxText)
+	block, err := brief.Block(alerts, 0, brief.MaxText)
 	if err != nil {
 		return nil, err
 	}

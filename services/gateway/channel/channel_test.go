@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/brief"
 	"github.com/tocsin-bus/tocsin/services/gateway/channel"
-	"github.com/tocsin-bus/tocsin/services/gateway/hook"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -101,7 +101,7 @@ func FuzzLine(f *testing.F) {
 		if strings.Contains(low, "<channel") || strings.Contains(low, "</channel") {
 			t.Errorf("content: %s", m.Params.Content)
 		}
-		if len(m.Params.Content) > hook.MaxText+len(title) { // the escaping may add some
+		if len(m.Params.Content) > brief.MaxText+len(title) { // the escaping may add some
 			t.Errorf("%d bytes", len(m.Params.Content))
 		}
 		for k, v := range m.Params.Meta {

@@ -2,9 +2,9 @@
 // writes to a command's stdin at a moment of its session, and JSON that it reads
 // from the command's stdout.
 //
-// It decides which moments matter, what a client's answer looks like, and what
-// of the alerts fits into it. It knows no bus, no inbox and no clock. The formats
-// are those that the clients document; testdata has each with its source.
+// It decides which moments matter, and what a client's answer looks like. It
+// knows no bus, no inbox, no clock, and not what is told. The formats are those
+// that the clients document; testdata has each with its source.
 package hook
 
 import (

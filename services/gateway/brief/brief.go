@@ -1,4 +1,9 @@
-package hook
+// Package brief makes a block of alerts that fits: into a model's context, which
+// has no room for much that nobody asked for.
+//
+// It decides what of the alerts is left out, and says how many are. Which alerts
+// those are, and where the block goes, it does not know.
+package brief
 
 import (
 	"fmt"
