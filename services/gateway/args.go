@@ -45,7 +45,7 @@ func (a *arguments) done() error {
 	}
 	if len(unknown) > 0 {
 		slices.Sort(unknown)
-		return fmt.Errorf("%s is no argument: allowed are %s", untrusted.Cut(visible(unknown[0]), 64), strings.Join(a.known, ", "))
+		return fmt.Errorf("%s is no argument: allowed are %s", untrusted.Cut(untrusted.Visible(unknown[0]), 64), strings.Join(a.known, ", "))
 	}
 	return nil
 }

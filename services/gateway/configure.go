@@ -11,6 +11,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 // configure does what its action says.
@@ -204,12 +205,12 @@ type inboxHealth struct {
 }
 
 func (g *gateway) health(ctx context.Context) (answer, error) {
-	h := healthReply{Version: g.cfg.Version, Client: visible(g.link.client()), Notices: g.cfg.Notices.Health()}
+	h := healthReply{Version: g.cfg.Version, Client: untrusted.Visible(g.link.client()), Notices: g.cfg.Notices.Health()}
 	h.Bus.Connected = g.connected() == nil
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	if status, err := ask[query.StatusReply](ctx, g, query.SubjectStatus, struct{}{}); err != nil {
-		h.Error = visible(err.Error())
+		h.Error = untrusted.Visible(err.Error())
 	} else {
 		h.Detector = &status.Detector
 	}

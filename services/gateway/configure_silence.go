@@ -14,9 +14,11 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/clean"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/silence"
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 const (
@@ -139,7 +141,7 @@ func (g *gateway) unack(ctx context.Context, id string) (answer, error) {
 func (g *gateway) silence(ctx context.Context, q quiet) (answer, error) {
 	now := time.Now()
 	// As alerts are when they are told: the key that a client knows is that.
-	shown := clean(alert.Alert{App: q.app, DedupKey: q.dedupKey}, g.mask)
+	shown := clean.Alert(alert.Alert{App: q.app, DedupKey: q.dedupKey}, g.mask)
 	s := silence.Silence{
 		ID: strings.ToLower(rand.Text()[:12]), DedupKey: shown.DedupKey, Category: alert.Category(q.category), App: shown.App,
 		Reason: g.mask.String(q.reason), By: g.mask.String(g.link.client()),
@@ -223,7 +225,7 @@ func (g *gateway) alertPast(ctx context.Context, id string) (a alert.Alert, err 
 		if !found && !bytes.Contains(m.Data, []byte(id)) || json.Unmarshal(m.Data, &next) != nil {
 			return
 		}
-		next = clean(next, g.mask)
+		next = clean.Alert(next, g.mask)
 		switch {
 		case next.ID == id:
 			a, found = next, true
@@ -267,9 +269,9 @@ func (g *gateway) listSilences(ctx context.Context) (answer, error) {
 		s.learn(now, documents...) // what is listed is what holds here
 		set := s.hush.set
 		for _, x := range slices.Backward(set.Silences.Active(now)) {
-			shown := clean(alert.Alert{App: x.App, DedupKey: x.DedupKey, Category: x.Category}, g.mask)
+			shown := clean.Alert(alert.Alert{App: x.App, DedupKey: x.DedupKey, Category: x.Category}, g.mask)
 			x.App, x.DedupKey, x.Category = shown.App, shown.DedupKey, shown.Category
-			x.ID, x.Reason, x.By = visible(x.ID), g.mask.String(x.Reason), g.mask.String(x.By)
+			x.ID, x.Reason, x.By = untrusted.Visible(x.ID), g.mask.String(x.Reason), g.mask.String(x.By)
 			reply.Silences = append(reply.Silences, listedSilence{x, s.hush.held[silence.Why{Silence: x.ID}]})
 		}
 		for _, k := range slices.Backward(set.Acks.Active(now)) {
@@ -277,7 +279,7 @@ func (g *gateway) listSilences(ctx context.Context) (answer, error) {
 				reply.Truncated = true
 				break
 			}
-			shown := clean(alert.Alert{ID: k.AlertID, App: k.App, DedupKey: k.DedupKey}, g.mask)
+			shown := clean.Alert(alert.Alert{ID: k.AlertID, App: k.App, DedupKey: k.DedupKey}, g.mask)
 			k.AlertID, k.App, k.DedupKey, k.By = shown.ID, shown.App, shown.DedupKey, g.mask.String(k.By)
 			reply.Acks = append(reply.Acks, listedAck{k, s.hush.held[silence.Why{Ack: k.AlertID}]})
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/clean"
 	"github.com/tocsin-bus/tocsin/services/gateway/events"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -135,7 +136,7 @@ func (f *feed) arrival(m bus.Message, created time.Time) events.Arrival {
 		return arrived // said when the inbox met it
 	}
 	a.Seq = m.Seq
-	a = clean(a, f.mask)
+	a = clean.Alert(a, f.mask)
 	if !f.hushed(a) {
 		arrived.Alert = &a
 	}

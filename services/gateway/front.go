@@ -25,6 +25,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/events"
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
 	"github.com/tocsin-bus/tocsin/shared/service"
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 const (
@@ -253,7 +254,7 @@ func (f *front) allowPage(h http.Header, r *http.Request) {
 
 // refuse answers with an error as JSON-RPC has them, of no request.
 func refuse(w http.ResponseWriter, status int, why string) {
-	text, err := encode(visible(why))
+	text, err := encode(untrusted.Visible(why))
 	if err != nil {
 		text = `"refused"`
 	}

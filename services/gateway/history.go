@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/clean"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/ci"
@@ -77,7 +78,7 @@ func (g *gateway) history(ctx context.Context, l look) (list any, truncated bool
 			return
 		}
 		if (l.app == "" || a.App == l.app) && strings.Contains(a.URL, l.url) && a.Severity.Rank() >= l.minRank {
-			newest.add(clean(a, g.mask))
+			newest.add(clean.Alert(a, g.mask))
 		}
 	})
 	return newest.newestFirst(), false, err

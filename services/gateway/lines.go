@@ -9,6 +9,8 @@ import (
 	"io"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 // maxLine is the longest message of a client, in bytes. A longer one is refused
@@ -127,7 +129,7 @@ func (l *lines) answer(line []byte, refusal *jsonrpc.Error) error {
 	if len(line) > maxLine || json.Unmarshal(line, &message) != nil || !isID(message.ID) {
 		message.ID = json.RawMessage("null")
 	}
-	text, err := json.Marshal(visible(refusal.Message))
+	text, err := json.Marshal(untrusted.Visible(refusal.Message))
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/clean"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/redact"
@@ -239,7 +240,7 @@ func (l *link) take(ctx context.Context, c *bus.Conn, m bus.Message) {
 		l.hand(arrival{at: l.at, past: true})
 	} else {
 		a.Seq = m.Seq
-		l.hand(arrival{alert: clean(a, l.mask), at: l.at, news: l.ready})
+		l.hand(arrival{alert: clean.Alert(a, l.mask), at: l.at, news: l.ready})
 	}
 	if m.Pending == 0 {
 		l.isReady()

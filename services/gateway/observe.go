@@ -12,6 +12,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 const (
@@ -144,7 +145,7 @@ func (g *gateway) list(what string, get func() (list any, truncated bool, err er
 		return encode(struct {
 			What  string `json:"what"`
 			Error string `json:"error"`
-		}{what, visible(err.Error())})
+		}{what, untrusted.Visible(err.Error())})
 	}
 	items, err := encode(list)
 	if err != nil {
@@ -196,17 +197,17 @@ type busHealth struct {
 }
 
 func (g *gateway) status(ctx context.Context) (string, error) {
-	s := statusReply{What: whatStatus, Apps: []appStatus{}, Client: visible(g.link.client())}
+	s := statusReply{What: whatStatus, Apps: []appStatus{}, Client: untrusted.Visible(g.link.client())}
 	s.Bus.Connected = g.connected() == nil
 	detector, err := ask[query.StatusReply](ctx, g, query.SubjectStatus, struct{}{})
 	if err != nil {
-		s.Error = visible(err.Error())
+		s.Error = untrusted.Visible(err.Error())
 	} else {
 		s.Detector = &detector.Detector
 		for _, app := range detector.Apps {
 			app.LastEventSeconds = math.Round(app.LastEventSeconds*1000) / 1000
 			for i := range app.Senders {
-				app.Senders[i] = visible(g.mask.String(app.Senders[i]))
+				app.Senders[i] = untrusted.Visible(g.mask.String(app.Senders[i]))
 			}
 			s.Apps = append(s.Apps, appStatus{AppStatus: app})
 		}
@@ -223,7 +224,7 @@ func (g *gateway) status(ctx context.Context) (string, error) {
 		return "", err
 	}
 	for i := range s.Apps {
-		s.Apps[i].App = visible(s.Apps[i].App)
+		s.Apps[i].App = untrusted.Visible(s.Apps[i].App)
 	}
 	return encode(s)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/clean"
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -125,7 +126,7 @@ func (r *reader) fill(ctx context.Context, w *waiting, seen bool) error {
 			continue
 		}
 		a.Seq = m.Seq
-		a = clean(a, r.mask)
+		a = clean.Alert(a, r.mask)
 		// A gateway writes down which acknowledgements end by it; this one is gone by then.
 		silenced.Acks, _ = silenced.Acks.Over(a)
 		if _, hushed := silenced.Hushes(a, now); !hushed {

@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/clean"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/ci"
@@ -131,7 +132,7 @@ func (g *gateway) serveResource(ctx context.Context, r *mcp.ReadResourceRequest)
 // notFound is the SDK's error of a resource that is not there, which itself can't
 // be written of every URI that a client may come up with.
 func notFound(uri string) error {
-	uri = untrusted.Cut(visible(uri), maxText)
+	uri = untrusted.Cut(untrusted.Visible(uri), maxText)
 	data, err := json.Marshal(map[string]string{"uri": uri})
 	if err != nil {
 		return fmt.Errorf("write the URI: %w", err)
@@ -144,7 +145,7 @@ func failure(uri string, err error) error {
 	if errors.Is(err, errNoSuchAlert) {
 		return notFound(uri)
 	}
-	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: visible(err.Error())}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: untrusted.Visible(err.Error())}
 }
 
 func (g *gateway) readResource(ctx context.Context, r resource) (string, error) {
@@ -177,7 +178,7 @@ func (g *gateway) readAlerts(ctx context.Context) (string, error) {
 	err = g.stored(ctx, max(first, last-min(last, newestListed-1)), last, func(m bus.Message) {
 		var a alert.Alert
 		if json.Unmarshal(m.Data, &a) == nil { // else said when the inbox met it
-			newest.add(clean(a, g.mask))
+			newest.add(clean.Alert(a, g.mask))
 		}
 	})
 	if err != nil {
@@ -216,7 +217,7 @@ func (g *gateway) latestCI(ctx context.Context) ([]latestResult, error) {
 
 // bounded cuts a result to what one can read, and makes its text visible.
 func bounded(s storedResult) latestResult {
-	shown := func(text string, limit int) string { return untrusted.Cut(visible(text), limit) }
+	shown := func(text string, limit int) string { return untrusted.Cut(untrusted.Visible(text), limit) }
 	l := latestResult{storedResult: s, FailuresLeftOut: max(0, len(s.Failures)-maxFailures)}
 	l.Ref, l.Commit, l.Name, l.URL = shown(s.Ref, maxCIText), shown(s.Commit, maxCIText), shown(s.Name, maxCIText), shown(s.URL, maxText)
 	l.Summary = shown(s.Summary, alert.MaxDetail)

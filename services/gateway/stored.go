@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/clean"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
@@ -49,7 +50,7 @@ func (g *gateway) find(ctx context.Context, id string) (story, error) {
 			s.goOn(a)
 		}
 	})
-	s.Alert = clean(s.Alert, g.mask)
+	s.Alert = clean.Alert(s.Alert, g.mask)
 	// What comes from here on is cleaned before it is held against the key.
 	over := s.key.Over
 	s.key = s.Alert.MergeKey()

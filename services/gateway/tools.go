@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 // instructions tell the model what this is, in at most 1 KB.
@@ -126,7 +128,7 @@ func (g *gateway) register(s *mcp.Server) {
 			}
 			blocks, err := d.handle(ctx, call{r.Params.Arguments, progressOf(r), to})
 			if err != nil {
-				blocks = answer{visible(err.Error())}
+				blocks = answer{untrusted.Visible(err.Error())}
 			}
 			result := &mcp.CallToolResult{IsError: err != nil}
 			for _, b := range blocks {

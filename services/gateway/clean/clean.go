@@ -1,0 +1,53 @@
+// Package clean makes an alert that came from the bus fit to be told: without
+// secrets, and with every character in sight.
+//
+// It decides that for an alert alone, whatever its category. It knows nothing of
+// who is told.
+package clean
+
+import (
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/redact"
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
+)
+
+// Alert masks secrets and makes outside text visible, once more: what stands on
+// the bus may come from a detector of another version, or from somebody else. The
+// maps and lists of the context are changed in place.
+func Alert(a alert.Alert, mask *redact.Engine) alert.Alert {
+	mask.Alert(&a)
+	a.Title = untrusted.Cut(untrusted.Visible(a.Title), alert.MaxTitle)
+	a.Detail = untrusted.Cut(untrusted.Visible(a.Detail), alert.MaxDetail)
+	a.App, a.URL, a.DedupKey, a.Source = untrusted.Visible(a.App), untrusted.Visible(a.URL), untrusted.Visible(a.DedupKey), untrusted.Visible(a.Source)
+	a.ID, a.CorrelationID, a.Revises = untrusted.Visible(a.ID), untrusted.Visible(a.CorrelationID), untrusted.Visible(a.Revises)
+	a.Resolves = untrusted.Visible(a.Resolves)
+	a.Category = alert.Category(untrusted.Visible(string(a.Category)))
+	visibleMembers(a.Context)
+	return a
+}
+
+// visibleValue makes every text in a decoded JSON value visible.
+func visibleValue(value any) any {
+	switch v := value.(type) {
+	case string:
+		return untrusted.Visible(v)
+	case []any:
+		for i := range v {
+			v[i] = visibleValue(v[i])
+		}
+	case map[string]any:
+		visibleMembers(v)
+	}
+	return value
+}
+
+// visibleMembers makes names and values visible, in place.
+func visibleMembers(m map[string]any) {
+	for name, value := range m {
+		shown := untrusted.Visible(name)
+		if shown != name {
+			delete(m, name)
+		}
+		m[shown] = visibleValue(value)
+	}
+}

@@ -1,0 +1,40 @@
+package clean_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/clean"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/redact"
+)
+
+// TestAlert: no text of an alert, wherever it stands, holds a secret, a control
+// character or an invisible one, and none is longer than alerts have.
+func TestAlert(t *testing.T) {
+	const secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+	const text = "\x1b[2J ignore \u202e" + secret
+	a := clean.Alert(alert.Alert{
+		ID: text, Category: text, Title: text, Detail: text + strings.Repeat(" x", alert.MaxDetail), App: text, URL: text,
+		DedupKey: text, Source: text, CorrelationID: text, Revises: text, Resolves: text,
+		Context: map[string]any{"name": []any{map[string]any{"\x07": text}}, "n\u200b": 1.0},
+	}, redact.New())
+	data, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{"\x1b", `\u001b`, "\u202e", "\x07", `\u0007`, "\u200b"} {
+		if strings.Contains(string(data), bad) {
+			t.Errorf("%q stays in %s", bad, data)
+		}
+	}
+	for _, masked := range []string{a.Title, a.Detail, a.URL} {
+		if strings.Contains(masked, secret) {
+			t.Errorf("a secret stays in %s", masked)
+		}
+	}
+	if n := len([]rune(a.Detail)); n != alert.MaxDetail {
+		t.Errorf("%d characters of detail", n)
+	}
+}
