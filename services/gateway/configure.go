@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
 	"github.com/tocsin-bus/tocsin/services/gateway/notice"
 	"github.com/tocsin-bus/tocsin/services/gateway/stream"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -165,7 +166,7 @@ func (g *gateway) clear() (answer, error) {
 		Status  string `json:"status"`
 		Cleared int    `json:"alerts_cleared"`
 	}
-	var at position
+	var at cursor.Position
 	err := g.session.do(g.life, func(s *session, _ time.Time) {
 		reply.Status, reply.Cleared, at = "cleared", s.inbox.Clear(), s.at
 	})

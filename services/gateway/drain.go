@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -22,7 +23,7 @@ func (g *gateway) drain(call context.Context) (string, error) {
 		return "", call.Err()
 	}
 	var pending int
-	var at position
+	var at cursor.Position
 	err := g.session.do(g.life, func(s *session, _ time.Time) { pending, at = s.inbox.Len(), s.at })
 	if err != nil || pending == 0 {
 		return "", err

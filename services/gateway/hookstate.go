@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
@@ -17,7 +18,7 @@ type hookState struct {
 	// Client is for people who look into the bucket.
 	Client string `json:"client"`
 	// Prompt is the newest alert at the time of the last prompt.
-	Prompt position `json:"prompt"`
+	Prompt cursor.Position `json:"prompt"`
 	// Held says that the agent was held back and has not stopped since.
 	Held bool `json:"held,omitempty"`
 	// Waiter is who waits to wake the session; an earlier one gives up, and each
@@ -26,7 +27,7 @@ type hookState struct {
 }
 
 // hookStateKey is the key of a session, whose id may hold anything.
-func hookStateKey(client, session string) string { return "session." + cursorKey(client+" "+session) }
+func hookStateKey(client, session string) string { return "session." + cursor.Key(client+" "+session) }
 
 // loadHookState reads what is remembered of a session. found says whether there
 // is anything.

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/brief"
+	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
 	"github.com/tocsin-bus/tocsin/services/gateway/hook"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -96,20 +97,20 @@ type night struct {
 
 // begin says that this wait is the session's, and returns the place up to where
 // the first look sees.
-func (n *night) begin(ctx context.Context) (end position, err error) {
+func (n *night) begin(ctx context.Context) (end cursor.Position, err error) {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.patience())
 	defer cancel()
 	state, _, err := loadHookState(ctx, n.conn, n.client, n.cfg.Call.Session)
 	if err != nil {
-		return position{}, err
+		return cursor.Position{}, err
 	}
 	state.Waiter = n.id
 	if err := n.remember(ctx, state); err != nil {
-		return position{}, err
+		return cursor.Position{}, err
 	}
 	w, err := n.read(ctx)
 	if err != nil {
-		return position{}, err
+		return cursor.Position{}, err
 	}
 	return w.end, nil
 }
@@ -139,7 +140,7 @@ func (n *night) still(ctx context.Context) error {
 	if n.cfg.Call.Session == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cursor.Timeout)
 	defer cancel()
 	state, _, err := loadHookState(ctx, n.conn, n.client, n.cfg.Call.Session)
 	if err == nil && state.Waiter != n.id {

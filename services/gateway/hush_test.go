@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
 	"github.com/tocsin-bus/tocsin/services/gateway/stream"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -37,7 +38,7 @@ func (s *session) raise(key, app string, severity alert.Severity, now time.Time,
 	a := alert.Alert{
 		ID: fmt.Sprint(key, n), Severity: severity, Category: alert.Errors, Title: key, DedupKey: key, App: app, Timestamp: now,
 	}
-	s.take(arrival{at: position{Seq: uint64(n + 1)}, alert: a}, now)
+	s.take(arrival{at: cursor.Position{Seq: uint64(n + 1)}, alert: a}, now)
 	return a
 }
 

@@ -12,14 +12,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/clean"
+	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 
 const (
-	// unseenSince is how far back the inbox of a new client begins.
-	unseenSince = 10 * time.Minute
 	// linkRetry is the pause between tries to get to the alerts.
 	linkRetry = 200 * time.Millisecond
 	// linkTimeout bounds one try.
@@ -43,7 +42,7 @@ type link struct {
 	log      *slog.Logger
 
 	// at is the newest alert handed on; known says that there is such a place.
-	at    position
+	at    cursor.Position
 	known bool
 	ready bool
 }
@@ -73,7 +72,7 @@ func (l *link) forget(ctx context.Context) error {
 	if c == nil || !c.Connected() || l.client() == "" {
 		return nil
 	}
-	return dropCursor(ctx, c, l.client())
+	return cursor.Drop(ctx, c, l.client())
 }
 
 // errGone says that a connection was closed for good, as it is when the bus no
@@ -147,7 +146,7 @@ func (l *link) follow(ctx context.Context, c *bus.Conn, loaded chan<- struct{}) 
 		follow.Start = l.at.Seq + 1
 	}
 	follow.Renewed = func(created time.Time) (uint64, time.Time) {
-		l.at = position{Created: created}
+		l.at = cursor.Position{Created: created}
 		return 0, time.Time{}
 	}
 	return bus.Follow(ctx, c, follow, func(m bus.Message) error {
@@ -184,25 +183,25 @@ func (l *link) begin(ctx context.Context, c *bus.Conn) (since time.Time, err err
 		return time.Time{}, fmt.Errorf("look at the alerts: %w", err)
 	}
 	info := s.CachedInfo()
-	at, found, err := loadCursor(ctx, c, l.client())
+	at, found, err := cursor.Load(ctx, c, l.client())
 	if err != nil {
 		return time.Time{}, err
 	}
 	l.silences.load(ctx, c)
-	end := position{Seq: info.State.LastSeq, Created: info.Created}
+	end := cursor.Position{Seq: info.State.LastSeq, Created: info.Created}
 	switch {
 	case found && at.Created.Equal(info.Created):
 		l.at = at
 	case found: // the stream was made anew: all of it is news
-		l.at = position{Created: info.Created}
+		l.at = cursor.Position{Created: info.Created}
 	default:
-		since = time.Now().Add(-unseenSince)
-		l.at = position{Created: info.Created}
+		since = time.Now().Add(-cursor.Unseen)
+		l.at = cursor.Position{Created: info.Created}
 		if info.State.Msgs > 0 && info.State.LastTime.After(since) {
 			return since, nil // the place is that of the first alert, not known yet
 		}
 		since, l.at = time.Time{}, end
-		if _, err := claim(ctx, c, l.client(), l.at); err != nil {
+		if _, err := cursor.Claim(ctx, c, l.client(), l.at); err != nil {
 			return time.Time{}, err
 		}
 	}
@@ -227,8 +226,8 @@ func (l *link) take(ctx context.Context, c *bus.Conn, m bus.Message) {
 		// The first alert of a client that was never seen: what comes from here
 		// on is kept for it, also when it ends before it asks.
 		l.known = true
-		saving, cancel := context.WithTimeout(ctx, saveTimeout)
-		if _, err := claim(saving, c, l.client(), position{Seq: m.Seq - 1, Created: l.at.Created}); err != nil {
+		saving, cancel := context.WithTimeout(ctx, cursor.Timeout)
+		if _, err := cursor.Claim(saving, c, l.client(), cursor.Position{Seq: m.Seq - 1, Created: l.at.Created}); err != nil {
 			l.log.Warn("the cursor is not saved yet", "error", err)
 		}
 		cancel()

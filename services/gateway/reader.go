@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/clean"
+	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -35,11 +36,11 @@ type waiting struct {
 	box *inbox.Inbox
 	// after is the place of the last alert before those that were read, at that
 	// of the last one read, told up to where the client was told.
-	after, at position
+	after, at cursor.Position
 	told      uint64
 	// end is the place of the stream's newest alert.
-	end position
-	// stale is the sequence of the last alert that came before unseenSince.
+	end cursor.Position
+	// stale is the sequence of the last alert that came before cursor.Unseen.
 	stale uint64
 }
 
@@ -47,7 +48,7 @@ type waiting struct {
 // nothing, which is most often, and one more where there is something.
 func (r *reader) read(ctx context.Context) (*waiting, error) {
 	var info *jetstream.StreamInfo
-	var cursor position
+	var told cursor.Position
 	var found bool
 	var both errgroup.Group
 	both.Go(func() error {
@@ -59,19 +60,19 @@ func (r *reader) read(ctx context.Context) (*waiting, error) {
 		return nil
 	})
 	both.Go(func() (err error) {
-		cursor, found, err = loadCursor(ctx, r.conn, r.client)
+		told, found, err = cursor.Load(ctx, r.conn, r.client)
 		return err
 	})
 	if err := both.Wait(); err != nil {
 		return nil, err
 	}
 	state := info.State
-	w := &waiting{box: inbox.New(), end: position{Seq: state.LastSeq, Created: info.Created}}
-	if found && cursor.Created.Equal(info.Created) { // else the stream was made anew: all of it is news
-		w.told = cursor.Seq
+	w := &waiting{box: inbox.New(), end: cursor.Position{Seq: state.LastSeq, Created: info.Created}}
+	if found && told.Created.Equal(info.Created) { // else the stream was made anew: all of it is news
+		w.told = told.Seq
 	}
 	w.told = max(w.told, state.FirstSeq-min(state.FirstSeq, 1)) // what is gone needs no telling
-	w.after = position{Seq: w.told, Created: info.Created}
+	w.after = cursor.Position{Seq: w.told, Created: info.Created}
 	if state.LastSeq > maxRead {
 		w.after.Seq = max(w.after.Seq, state.LastSeq-maxRead)
 	}
@@ -92,7 +93,7 @@ func (r *reader) read(ctx context.Context) (*waiting, error) {
 }
 
 // fill reads the alerts after w.after. Those of a client that was never seen begin
-// unseenSince ago.
+// cursor.Unseen ago.
 func (r *reader) fill(ctx context.Context, w *waiting, seen bool) error {
 	var msgs []bus.Message
 	var silenced silence.Set
@@ -114,7 +115,7 @@ func (r *reader) fill(ctx context.Context, w *waiting, seen bool) error {
 	now := time.Now()
 	for _, m := range msgs {
 		w.at.Seq = m.Seq
-		if now.Sub(m.Time) > unseenSince {
+		if now.Sub(m.Time) > cursor.Unseen {
 			w.stale = m.Seq
 			if !seen {
 				w.after.Seq, w.told = m.Seq, m.Seq
@@ -140,7 +141,7 @@ func (r *reader) fill(ctx context.Context, w *waiting, seen bool) error {
 // keeps what comes from there on however late it asks again.
 func (r *reader) begin(ctx context.Context, w *waiting) error {
 	w.told = w.after.Seq
-	_, err := claim(ctx, r.conn, r.client, w.after)
+	_, err := cursor.Claim(ctx, r.conn, r.client, w.after)
 	return err
 }
 
@@ -150,9 +151,9 @@ func (r *reader) begin(ctx context.Context, w *waiting) error {
 // have moved the cursor; what is not told then stays in the history.
 func (r *reader) take(ctx context.Context, w *waiting) (alerts []alert.Alert, left int, err error) {
 	// The bus has just answered: it is given the time that a gateway gives it.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cursor.Timeout)
 	defer cancel()
-	before, err := claim(ctx, r.conn, r.client, w.at)
+	before, err := cursor.Claim(ctx, r.conn, r.client, w.at)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/services/gateway/stream"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -24,7 +25,7 @@ type session struct {
 	stream *stream.Stream
 	hush   *hush
 	// at is the place of the newest alert offered.
-	at       position
+	at       cursor.Position
 	received uint64
 	// ways are those that the stream's notifications go. While it is off they
 	// mean nothing.
@@ -49,7 +50,7 @@ type session struct {
 // past has been read.
 type arrival struct {
 	alert alert.Alert
-	at    position
+	at    cursor.Position
 	// past says that there is no alert in it: only at counts.
 	past bool
 	// news says that the alert came after all of the past had been read.

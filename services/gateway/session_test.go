@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
 	"github.com/tocsin-bus/tocsin/services/gateway/stream"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
@@ -30,7 +31,7 @@ func runSession(t *testing.T) (s *session, out chan string) {
 }
 
 func (s *session) give(n int) {
-	s.arrivals <- arrival{at: position{Seq: uint64(n)}, alert: alert.Alert{
+	s.arrivals <- arrival{at: cursor.Position{Seq: uint64(n)}, alert: alert.Alert{
 		ID: fmt.Sprint("id", n), Seq: uint64(n), Severity: alert.Error, Category: alert.CI, Title: fmt.Sprint("alert ", n), DedupKey: fmt.Sprint("key", n), App: "web", Timestamp: time.Now(),
 	}}
 }
@@ -133,23 +134,6 @@ func TestSessionWait(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func TestPositionBeyond(t *testing.T) {
-	then, now := time.Unix(1, 0), time.Unix(2, 0)
-	for _, tt := range []struct {
-		p, q position
-		want bool
-	}{
-		{position{5, then}, position{4, then}, true},
-		{position{5, then}, position{5, then}, false},
-		{position{5, then}, position{6, then}, false},
-		{position{1, now}, position{6, then}, true},
-	} {
-		if got := tt.p.beyond(tt.q); got != tt.want {
-			t.Errorf("%v beyond %v: %v", tt.p, tt.q, got)
-		}
 	}
 }
 

@@ -1,0 +1,145 @@
+// Package cursor keeps up to where in the alerts each client was told: a place in
+// the stream ALERTS, in a bucket of the bus that gateways and hooks share.
+//
+// It decides who of several readers of one client may tell a stretch of alerts:
+// whoever moves the cursor past it first. It knows nothing of inboxes, and not
+// what is told.
+package cursor
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+)
+
+const (
+	// Timeout bounds one try to claim, for which whoever asked waits.
+	Timeout = time.Second
+	// Unseen is how far back the alerts begin of a client that was never seen.
+	Unseen = 10 * time.Minute
+)
+
+// Position is a place in the stream ALERTS: the sequence of an alert, in the
+// stream that was made at Created.
+type Position struct {
+	Seq     uint64    `json:"seq"`
+	Created time.Time `json:"created"`
+}
+
+// Beyond says whether p is further on than q. A place in another stream than
+// before always is: the old one is gone.
+func (p Position) Beyond(q Position) bool {
+	return !p.Created.Equal(q.Created) || p.Seq > q.Seq
+}
+
+// cursor is what is stored of a client.
+type cursor struct {
+	// Client is for people who look into the bucket.
+	Client string `json:"client"`
+	Position
+}
+
+// Key is the key in the bucket of a client, whose name may hold anything. Others
+// who keep something of clients there put a word and a point before it.
+func Key(client string) string {
+	sum := sha256.Sum256([]byte(client))
+	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20]))
+}
+
+func open(ctx context.Context, c *bus.Conn) (jetstream.KeyValue, error) {
+	kv, err := c.JS.KeyValue(ctx, bus.BucketGateways)
+	if err != nil {
+		return nil, fmt.Errorf("open the cursors: %w", err)
+	}
+	return kv, nil
+}
+
+// Load reads up to where a client has been told. found says whether it was ever
+// seen; a cursor of another version is as good as none.
+func Load(ctx context.Context, c *bus.Conn, client string) (at Position, found bool, err error) {
+	kv, err := open(ctx, c)
+	if err != nil {
+		return Position{}, false, err
+	}
+	entry, err := kv.Get(ctx, Key(client))
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return Position{}, false, nil
+	}
+	if err != nil {
+		return Position{}, false, fmt.Errorf("read the cursor: %w", err)
+	}
+	var stored cursor
+	if err := json.Unmarshal(entry.Value(), &stored); err != nil {
+		return Position{}, false, nil //nolint:nilerr // of another version: as if never seen
+	}
+	return stored.Position, true, nil
+}
+
+// Drop forgets where a client was.
+func Drop(ctx context.Context, c *bus.Conn, client string) error {
+	kv, err := open(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := kv.Delete(ctx, Key(client)); err != nil {
+		return fmt.Errorf("drop the cursor: %w", err)
+	}
+	return nil
+}
+
+// Claim moves a client's cursor on to at, never back, and returns where it was
+// before: who moved it there has told all up to it. Two readers of one client
+// never get the same stretch. Where it fails the cursor may have been moved, or
+// not.
+func Claim(ctx context.Context, c *bus.Conn, client string, at Position) (before Position, err error) {
+	kv, err := open(ctx, c)
+	if err != nil {
+		return Position{}, err
+	}
+	value, err := json.Marshal(cursor{Client: client, Position: at})
+	if err != nil {
+		return Position{}, fmt.Errorf("encode the cursor: %w", err)
+	}
+	key := Key(client)
+	for {
+		before, err := tryClaim(ctx, kv, key, value, at)
+		if err == nil || ctx.Err() != nil || !errors.Is(err, jetstream.ErrKeyExists) {
+			return before, err
+		}
+	}
+}
+
+// tryClaim writes the cursor unless the stored one is as far. Its error is
+// ErrKeyExists when somebody else wrote in between.
+func tryClaim(ctx context.Context, kv jetstream.KeyValue, key string, value []byte, at Position) (before Position, err error) {
+	entry, err := kv.Get(ctx, key)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		_, err = kv.Create(ctx, key, value)
+		return Position{}, wrapSave(err)
+	}
+	if err != nil {
+		return Position{}, wrapSave(err)
+	}
+	var stored cursor
+	if err := json.Unmarshal(entry.Value(), &stored); err == nil && !at.Beyond(stored.Position) {
+		return stored.Position, nil
+	}
+	_, err = kv.Update(ctx, key, value, entry.Revision())
+	return stored.Position, wrapSave(err)
+}
+
+func wrapSave(err error) error {
+	if err != nil {
+		return fmt.Errorf("save the cursor: %w", err)
+	}
+	return nil
+}
