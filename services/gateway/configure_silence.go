@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/clean"
+	"github.com/tocsin-bus/tocsin/services/gateway/silences"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/silence"
@@ -109,7 +110,7 @@ func (g *gateway) ack(ctx context.Context, q quiet) (answer, error) {
 	}
 	now := time.Now()
 	k := silence.Acknowledge(a, g.mask.String(g.link.client()), now)
-	d, err := changeAcks(ctx, g.link.conn.Load(), func(l silence.Acks) (silence.Acks, error) { return l.Add(k, now), nil })
+	d, err := silences.ChangeAcks(ctx, g.link.conn.Load(), func(l silence.Acks) (silence.Acks, error) { return l.Add(k, now), nil })
 	if err == nil {
 		err = g.learn(d)
 	}
@@ -122,7 +123,7 @@ func (g *gateway) ack(ctx context.Context, q quiet) (answer, error) {
 }
 
 func (g *gateway) unack(ctx context.Context, id string) (answer, error) {
-	d, err := changeAcks(ctx, g.link.conn.Load(), func(l silence.Acks) (silence.Acks, error) {
+	d, err := silences.ChangeAcks(ctx, g.link.conn.Load(), func(l silence.Acks) (silence.Acks, error) {
 		after, _, err := l.End(id, time.Now())
 		return after, err
 	})
@@ -148,7 +149,7 @@ func (g *gateway) silence(ctx context.Context, q quiet) (answer, error) {
 		Created: now, Until: now.Add(time.Duration(q.minutes) * time.Minute),
 	}
 	var added silence.Silence
-	d, err := changeSilences(ctx, g.link.conn.Load(), func(l silence.Silences) (after silence.Silences, err error) {
+	d, err := silences.Change(ctx, g.link.conn.Load(), func(l silence.Silences) (after silence.Silences, err error) {
 		after, added, err = l.Add(s, now)
 		return after, err
 	})
@@ -162,7 +163,7 @@ func (g *gateway) silence(ctx context.Context, q quiet) (answer, error) {
 }
 
 func (g *gateway) unsilence(ctx context.Context, id string) (answer, error) {
-	d, err := changeSilences(ctx, g.link.conn.Load(), func(l silence.Silences) (silence.Silences, error) {
+	d, err := silences.Change(ctx, g.link.conn.Load(), func(l silence.Silences) (silence.Silences, error) {
 		after, _, err := l.End(id, time.Now())
 		return after, err
 	})
@@ -179,7 +180,7 @@ func (g *gateway) unsilence(ctx context.Context, id string) (answer, error) {
 }
 
 // learn makes the own session obey at once: before the answer is read.
-func (g *gateway) learn(d document) error {
+func (g *gateway) learn(d silences.Document) error {
 	return g.session.do(g.life, func(s *session, now time.Time) { s.learn(now, d) })
 }
 
@@ -256,7 +257,7 @@ type (
 
 // listSilences shows what lasts, newest first.
 func (g *gateway) listSilences(ctx context.Context) (answer, error) {
-	documents, err := readDocuments(ctx, g.link.conn.Load())
+	documents, err := silences.Documents(ctx, g.link.conn.Load())
 	if err != nil {
 		return nil, g.explain(err)
 	}

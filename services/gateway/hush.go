@@ -1,10 +1,10 @@
 package gateway
 
 import (
-	"fmt"
 	"log/slog"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/silences"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/silence"
@@ -31,48 +31,21 @@ type hush struct {
 	log  *slog.Logger
 }
 
-// document is one of the two, as it is on the bus.
-type document struct {
-	key      string
-	revision uint64
-	data     []byte
-}
-
 func newHush(log *slog.Logger) *hush {
 	return &hush{revisions: map[string]uint64{}, held: map[silence.Why]uint64{}, log: log}
 }
 
 // learn takes a document over, unless it has a newer one already. One that can't
 // be read changes nothing: what was held back stays so.
-func (h *hush) learn(d document) {
-	if d.revision <= h.revisions[d.key] {
+func (h *hush) learn(d silences.Document) {
+	if d.Revision <= h.revisions[d.Key] {
 		return
 	}
-	h.revisions[d.key] = d.revision
-	if err := decodeInto(&h.set, d.key, d.data); err != nil {
-		h.log.Warn("what is silenced can't be read", "key", d.key, "error", err)
+	h.revisions[d.Key] = d.Revision
+	if err := d.Into(&h.set); err != nil {
+		h.log.Warn("what is silenced can't be read", "key", d.Key, "error", err)
 	}
 	h.set.Acks, _ = h.set.Acks.Ended(h.ending...)
-}
-
-// decodeInto puts a document into its place in a set. Other keys are of another
-// version.
-func decodeInto(set *silence.Set, key string, data []byte) error {
-	switch key {
-	case bus.KeySilences:
-		list, err := silence.DecodeSilences(data)
-		if err != nil {
-			return fmt.Errorf("read %s: %w", key, err)
-		}
-		set.Silences = list
-	case bus.KeyAcks:
-		list, err := silence.DecodeAcks(data)
-		if err != nil {
-			return fmt.Errorf("read %s: %w", key, err)
-		}
-		set.Acks = list
-	}
-	return nil
 }
 
 // doubt makes it take over whatever document comes next: the bucket may be
@@ -142,7 +115,7 @@ func (h *hush) forgetCounts() {
 
 // learn takes documents over, and takes out of inbox and batch what they hold
 // back.
-func (s *session) learn(now time.Time, documents ...document) {
+func (s *session) learn(now time.Time, documents ...silences.Document) {
 	for _, d := range documents {
 		s.hush.learn(d)
 	}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
+	"github.com/tocsin-bus/tocsin/services/gateway/silences"
 	"github.com/tocsin-bus/tocsin/services/gateway/stream"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -17,8 +18,8 @@ import (
 )
 
 // setOf is a set as documents of the bucket's revision n.
-func setOf(t interface{ Fatal(...any) }, set silence.Set, n uint64) []document {
-	silences, err := set.Silences.Encode()
+func setOf(t interface{ Fatal(...any) }, set silence.Set, n uint64) []silences.Document {
+	list, err := set.Silences.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +27,7 @@ func setOf(t interface{ Fatal(...any) }, set silence.Set, n uint64) []document {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []document{{bus.KeySilences, n, silences}, {bus.KeyAcks, n + 1, acks}}
+	return []silences.Document{{Key: bus.KeySilences, Revision: n, Data: list}, {Key: bus.KeyAcks, Revision: n + 1, Data: acks}}
 }
 
 func of(app string, now time.Time, lasts time.Duration) silence.Silence {
@@ -84,14 +85,14 @@ func TestAnOlderDocumentChangesNothing(t *testing.T) {
 	s := newSession(slog.New(slog.DiscardHandler))
 	acked := alert.Alert{ID: "a", App: "web", DedupKey: "k", Severity: alert.Warning, Timestamp: now}
 	acks := silence.Acks(nil).Add(silence.Acknowledge(acked, "me", now), now)
-	silences, _, err := silence.Silences(nil).Add(of("api", now, time.Hour), now)
+	list, _, err := silence.Silences(nil).Add(of("api", now, time.Hour), now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := silence.Set{Silences: silences, Acks: acks}
+	set := silence.Set{Silences: list, Acks: acks}
 	s.learn(now, setOf(t, set, 10)...)
 	s.learn(now, setOf(t, silence.Set{}, 3)...)
-	s.learn(now, document{bus.KeySilences, 12, []byte("nonsense")}, document{"other", 13, nil})
+	s.learn(now, silences.Document{Key: bus.KeySilences, Revision: 12, Data: []byte("nonsense")}, silences.Document{Key: "other", Revision: 13})
 	if len(s.hush.set.Silences) != 1 || len(s.hush.set.Acks) != 1 {
 		t.Fatalf("%+v", s.hush.set)
 	}
@@ -104,7 +105,7 @@ func TestAnOlderDocumentChangesNothing(t *testing.T) {
 	}
 	// Another bucket begins again, and lacks what nobody has written.
 	s.hush.doubt()
-	s.learn(later, setOf(t, silence.Set{Silences: silences}, 1)[0])
+	s.learn(later, setOf(t, silence.Set{Silences: list}, 1)[0])
 	s.hush.complete()
 	if len(s.hush.set.Silences) != 1 || len(s.hush.set.Acks) != 0 {
 		t.Errorf("%+v", s.hush.set)

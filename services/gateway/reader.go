@@ -12,6 +12,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/clean"
 	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
+	"github.com/tocsin-bus/tocsin/services/gateway/silences"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/redact"
@@ -103,7 +104,7 @@ func (r *reader) fill(ctx context.Context, w *waiting, seen bool) error {
 		return err
 	})
 	both.Go(func() error {
-		set, err := readSilences(ctx, r.conn)
+		set, err := silences.Read(ctx, r.conn)
 		if err == nil {
 			silenced = set
 		}

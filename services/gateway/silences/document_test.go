@@ -1,0 +1,54 @@
+package silences_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/silences"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/silence"
+)
+
+// TestInto: each document has its place in the set, and what another version has
+// written changes nothing.
+func TestInto(t *testing.T) {
+	now := time.Now()
+	list, _, err := silence.Silences(nil).Add(silence.Silence{ID: "a", App: "web", Created: now, Until: now.Add(time.Hour)}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	acks := silence.Acks(nil).Add(silence.Acknowledge(alert.Alert{ID: "b", App: "web", DedupKey: "k", Severity: alert.Error, Timestamp: now}, "me", now), now)
+	listData, err := list.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	acksData, err := acks.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var set silence.Set
+	for _, tt := range []struct {
+		key            string
+		data           []byte
+		fails          bool
+		silences, acks int
+	}{
+		{bus.KeyAcks, acksData, false, 0, 1},
+		{bus.KeySilences, listData, false, 1, 1},
+		{bus.KeySilences, []byte("nonsense"), true, 1, 1},
+		{bus.KeyAcks, []byte("nonsense"), true, 1, 1},
+		{"other", listData, false, 1, 1},
+	} {
+		d := silences.Of(bus.Message{Subject: "$KV." + bus.BucketSilences + "." + tt.key, Seq: 7, Data: tt.data})
+		if d.Key != tt.key || d.Revision != 7 {
+			t.Fatalf("%+v", d)
+		}
+		if err := d.Into(&set); (err != nil) != tt.fails {
+			t.Errorf("%s: %v", tt.key, err)
+		}
+		if len(set.Silences) != tt.silences || len(set.Acks) != tt.acks {
+			t.Errorf("%s: %+v", tt.key, set)
+		}
+	}
+}
