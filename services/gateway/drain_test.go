@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -27,7 +28,7 @@ func (c *client) answers(t *testing.T, ids ...int) (told []string) {
 			continue
 		}
 		if r := m.tool(t); len(r.blocks) == 2 {
-			told = append(told, strings.Fields(titles(t, r.blocks[1]))...)
+			told = append(told, strings.Fields(testrig.Titles(t, r.blocks[1]))...)
 		}
 	}
 	return told
@@ -40,8 +41,8 @@ func TestObservesAtOnce(t *testing.T) {
 	c := r.open(t, "parallel")
 	c.told(t)
 	for range 50 {
-		a := r.alert(alert.Error)
-		r.publish(t, a)
+		a := r.Alert(alert.Error)
+		r.Publish(t, a)
 		var ids []int
 		for range 4 {
 			ids = append(ids, c.send(t, "tools/call", `{"name":"observe","arguments":{"what":"alerts","wait_seconds":1}}`))
@@ -59,12 +60,12 @@ func TestCancelAsAnAlertComes(t *testing.T) {
 	c := r.open(t, "fickle")
 	c.told(t)
 	for range 50 {
-		a := r.alert(alert.Error)
+		a := r.Alert(alert.Error)
 		held := c.send(t, "tools/call", `{"name":"observe","arguments":{"what":"alerts","wait_seconds":30}}`)
 		published := make(chan struct{})
 		go func() {
 			defer close(published)
-			r.publish(t, a)
+			r.Publish(t, a)
 		}()
 		c.write(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, held))
 		<-published

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/gateway"
+	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -81,17 +82,17 @@ func TestEventsAreDeclared(t *testing.T) {
 // and a bus that was made anew.
 func TestEventsByPoll(t *testing.T) {
 	r := newRig(t)
-	r.publish(t, r.alert(alert.Error)) // before anybody asked
+	r.Publish(t, r.Alert(alert.Error)) // before anybody asked
 	c := r.open(t, "poll")
 	p, ids := c.pollEvents(t, "null")
 	if ids != "" || p.Cursor == "" {
 		t.Fatalf("from now: %q, %+v", ids, p)
 	}
-	r.publish(t, r.alert(alert.Error))
-	r.publish(t, r.alert(alert.Info)) // the filter keeps it out
-	hostile := r.alert(alert.Warning)
+	r.Publish(t, r.Alert(alert.Error))
+	r.Publish(t, r.Alert(alert.Info)) // the filter keeps it out
+	hostile := r.Alert(alert.Warning)
 	hostile.Title, hostile.Detail = "CI\u001b[31m\nresult", "Bearer abcdefghijklmnopqrstuvwxyz0123456789"
-	r.publish(t, hostile)
+	r.Publish(t, hostile)
 	first, ids := c.pollEvents(t, quoted(p.Cursor))
 	if ids != "alert02 alert04" || first.HasMore || first.Truncated {
 		t.Errorf("%q, %+v", ids, first)
@@ -107,18 +108,18 @@ func TestEventsByPoll(t *testing.T) {
 		t.Error(err)
 	}
 
-	r.publish(t, r.alert(alert.Error))
+	r.Publish(t, r.Alert(alert.Error))
 	c = r.open(t, "poll")
 	p, ids = c.pollEvents(t, quoted(first.Cursor))
 	if ids != "alert05" || p.Truncated {
 		t.Errorf("after the gateway's restart: %q, %+v", ids, p)
 	}
-	r.down()
+	r.Down()
 	if m := c.ask(t, "events/poll", `{`+ofAlerts+`}`); m.Error == nil || m.Error.Code != -32603 || !strings.Contains(m.Error.Message, "the bus is away") {
 		t.Errorf("without a bus: %s", m.raw)
 	}
-	r.up(t)
-	if !poll(func() bool { return c.ask(t, "events/poll", `{`+ofAlerts+`}`).Error == nil }) {
+	r.Up(t)
+	if !testrig.Poll(func() bool { return c.ask(t, "events/poll", `{`+ofAlerts+`}`).Error == nil }) {
 		t.Fatal("the bus is not found again")
 	}
 	if p, ids := c.pollEvents(t, quoted(p.Cursor)); ids != "" || p.Truncated {
@@ -133,7 +134,7 @@ func TestEventsByStream(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "stream")
 	p, _ := c.pollEvents(t, "null")
-	r.publish(t, r.alert(alert.Error))
+	r.Publish(t, r.Alert(alert.Error))
 	id := c.send(t, "events/stream", `{`+ofAlerts+`,"arguments":{"throttle_seconds":1},"cursor":`+quoted(p.Cursor)+`}`)
 	next := func(want string) event {
 		t.Helper()
@@ -145,8 +146,8 @@ func TestEventsByStream(t *testing.T) {
 	}
 	next("active ")
 	next("event alert01")
-	r.publish(t, r.alert(alert.Error))
-	r.publish(t, r.alert(alert.Error))
+	r.Publish(t, r.Alert(alert.Error))
+	r.Publish(t, r.Alert(alert.Error))
 	next("event alert02")
 	last := next("event alert03")
 	if m := c.ask(t, "ping", `{}`); m.Error != nil {
@@ -154,9 +155,9 @@ func TestEventsByStream(t *testing.T) {
 	}
 	c.pending(t, 3) // no stream takes an alert out of the inbox
 
-	r.down()
-	r.up(t)
-	r.publish(t, r.alert(alert.Error))
+	r.Down()
+	r.Up(t)
+	r.Publish(t, r.Alert(alert.Error))
 	next("event alert04") // through the bus's restart, at another address
 
 	c.write(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, id))
@@ -203,10 +204,10 @@ func TestEventsAreSilencedToo(t *testing.T) {
 	}
 	c.send(t, "events/stream", `{`+ofAlerts+`}`)
 	c.next(t)
-	r.publish(t, r.alert(alert.Error))
-	other := r.alert(alert.Error)
+	r.Publish(t, r.Alert(alert.Error))
+	other := r.Alert(alert.Error)
 	other.App = "shop"
-	r.publish(t, other)
+	r.Publish(t, other)
 	if e := decode(t, c.next(t).raw); e.String() != "event alert02" {
 		t.Error(e)
 	}
@@ -315,7 +316,7 @@ func TestEventsOverHTTP(t *testing.T) {
 	}
 	a, _ := open("2025-11-25", session, "")
 	b, abort := open("2026-07-28", "", ","+meta)
-	r.publish(t, r.alert(alert.Error))
+	r.Publish(t, r.Alert(alert.Error))
 	for _, lines := range []chan string{a, b} {
 		if e := receive(t, lines); e.String() != "event alert01" {
 			t.Error(e)
@@ -394,9 +395,9 @@ func TestEventsFollowWhatTheClientWants(t *testing.T) {
 			t.Fatal(r)
 		}
 		at, _ := c.pollEvents(t, "null")
-		warning, severe := r.alert(alert.Warning), r.alert(alert.Error)
-		r.publish(t, warning)
-		r.publish(t, severe)
+		warning, severe := r.Alert(alert.Warning), r.Alert(alert.Error)
+		r.Publish(t, warning)
+		r.Publish(t, severe)
 		want := warning.ID + " " + severe.ID
 		if tt.want == "the error" {
 			want = severe.ID

@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tocsin-bus/tocsin/services/gateway"
+	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
@@ -26,7 +27,7 @@ func (r *rig) serve(t *testing.T, protocol gateway.Protocol, at gateway.HTTPConf
 	done := make(chan error, 1)
 	go func() {
 		done <- gateway.Serve(ctx, gateway.Config{
-			Bus: bus.ConnConfig{Dir: r.dir}, Protocol: protocol, Version: "1.2.3", Logger: quiet(),
+			Bus: bus.ConnConfig{Dir: r.Dir}, Protocol: protocol, Version: "1.2.3", Logger: testrig.Quiet(),
 		}, at)
 	}()
 	t.Cleanup(func() {
@@ -94,8 +95,8 @@ func TestClientsOverHTTPHaveAnInboxEach(t *testing.T) {
 	tool(t, b, "observe", nil)
 	tool(t, a, "configure_streaming", map[string]any{"action": "enable"})
 
-	first := r.alert(alert.Error)
-	r.publish(t, first)
+	first := r.Alert(alert.Error)
+	r.Publish(t, first)
 	for _, s := range []*mcp.ClientSession{a, b} {
 		blocks := tool(t, s, "observe", map[string]any{"wait_seconds": 10})
 		if len(blocks) != 2 || !strings.Contains(blocks[1], first.ID) {
@@ -130,7 +131,7 @@ func TestAClientOverHTTPComesBack(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			r.publish(t, r.alert(alert.Error))
+			r.Publish(t, r.Alert(alert.Error))
 			s, _ = join(t, url)
 			if got := s.InitializeResult().ProtocolVersion; (got == "2026-07-28") != (protocol == gateway.Latest) {
 				t.Errorf("protocol %s", got)

@@ -51,7 +51,7 @@ func TestListen(t *testing.T) {
 	if m := c.ask(t, "subscriptions/listen", `{"notifications":{"resourceSubscriptions":["tocsin://alerts"]},`+meta+`}`); m.Error == nil || !strings.Contains(m.Error.Message, "already") {
 		t.Error(m.raw)
 	}
-	r.publish(t, r.alert(alert.Error))
+	r.Publish(t, r.Alert(alert.Error))
 	if m := c.hears(t, "tocsin://alerts"); !strings.Contains(m.raw, `subscriptionId":`+fmt.Sprint(id)) {
 		t.Error(m.raw)
 	}
@@ -72,12 +72,12 @@ func TestListen(t *testing.T) {
 		}
 		id = next
 	}
-	r.publish(t, r.alert(alert.Error))
+	r.Publish(t, r.Alert(alert.Error))
 	if m := c.hears(t, "tocsin://alerts"); !strings.Contains(m.raw, `subscriptionId":`+fmt.Sprint(id)) {
 		t.Error(m.raw)
 	}
 	c.cancel(t, id)
-	r.publish(t, r.alert(alert.Error))
+	r.Publish(t, r.Alert(alert.Error))
 	for deadline := time.After(quietFor); ; {
 		select {
 		case line := <-c.lines:
@@ -96,7 +96,7 @@ func TestListensAreBounded(t *testing.T) {
 	r := newRig(t)
 	r.protocol = gateway.Latest
 	for range 33 {
-		r.publish(t, r.alert(alert.Error))
+		r.Publish(t, r.Alert(alert.Error))
 	}
 	c := r.dial(t, "")
 	for i := 1; i <= 32; i++ {
@@ -147,7 +147,7 @@ func TestListenOverHTTPEnds(t *testing.T) {
 	})
 	url := r.serve(t, gateway.Latest, gateway.HTTPConfig{})
 	for range 31 {
-		r.publish(t, r.alert(alert.Error))
+		r.Publish(t, r.Alert(alert.Error))
 	}
 	open := func(ctx context.Context, i int) io.ReadCloser {
 		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["tocsin://alerts"]},%s}}`, i, meta)
@@ -179,7 +179,7 @@ func TestListenOverHTTPEnds(t *testing.T) {
 		_ = body.Close()
 	}
 	body = open(context.WithoutCancel(t.Context()), 1000)
-	r.publish(t, r.alert(alert.Error))
+	r.Publish(t, r.Alert(alert.Error))
 	head := make([]byte, 400)
 	n, err := body.Read(head)
 	for ; err == nil && !strings.Contains(string(head[:n]), "resources/updated"); n, err = body.Read(head) {

@@ -15,9 +15,48 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/gateway"
 	"github.com/tocsin-bus/tocsin/services/gateway/clients"
+	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
+
+// TestHookAndObserveTellEachAlertOnce, whichever comes first.
+func TestHookAndObserveTellEachAlertOnce(t *testing.T) {
+	r := newRig(t)
+	if got := r.Hook(t, "agent", testrig.Call("PostToolUse")); got != "" {
+		t.Fatalf("nothing pends: %s", got)
+	}
+	c := r.open(t, "agent")
+	r.Publish(t, r.Alert(alert.Info))
+	r.Publish(t, r.Alert(alert.Error))
+	c.pending(t, 2)
+	if got := r.Hook(t, "agent", testrig.Call("PostToolUse")); !strings.HasPrefix(got, "--- ALERTS (2) ---\n[") || testrig.Titles(t, got) != "alert02 alert01" {
+		t.Fatal(got)
+	}
+	for _, event := range []string{"PostToolUse", "UserPromptSubmit", "Stop", "PreToolUse", "SessionEnd"} {
+		if got := r.Hook(t, "agent", testrig.Call(event)); got != "" {
+			t.Errorf("%s tells again: %s", event, got)
+		}
+	}
+	if got := c.told(t); got != "" {
+		t.Errorf("observe tells again: %s", got)
+	}
+	r.Publish(t, r.Alert(alert.Warning))
+	c.pending(t, 1)
+	if got := c.told(t); got != "alert03" {
+		t.Error(got)
+	}
+	if got := r.Hook(t, "agent", testrig.Call("UserPromptSubmit")); got != "" {
+		t.Errorf("the hook tells again: %s", got)
+	}
+	r.Publish(t, r.Alert(alert.Warning))
+	if got := testrig.Told(t, r.Hook(t, "agent", testrig.Call("UserPromptSubmit"))); got != "alert04" {
+		t.Error(got)
+	}
+	if got := testrig.Told(t, r.Hook(t, "another", testrig.Call("PostToolUse"))); got != "alert02 alert04 alert03 alert01" {
+		t.Errorf("another client: %s", got)
+	}
+}
 
 // TestEachAlertIsToldOnce plays any interleaving of alerts, hooks, waits and
 // observes of one session, also at the same time: nothing is lost or told twice.
@@ -36,7 +75,7 @@ func TestEachAlertIsToldOnce(t *testing.T) {
 		plays++
 		p := &play{t: t, rig: r, app: fmt.Sprint("app", plays), client: fmt.Sprint("agent", plays), told: map[string]int{}, sent: map[string]int{}}
 		// The inbox begins here: what other plays left is not told.
-		if !poll(func() bool { _, err := r.tryHook(p.client, call("PostToolUse")); return err == nil }) {
+		if !testrig.Poll(func() bool { _, err := r.TryHook(p.client, testrig.Call("PostToolUse")); return err == nil }) {
 			rt.Fatal("the hook finds no bus")
 		}
 		p.agent = r.open(t, p.client)
@@ -77,9 +116,9 @@ type play struct {
 }
 
 func (p *play) publish(key int) {
-	a := p.rig.alert(alert.Severities()[key%3])
+	a := p.rig.Alert(alert.Severities()[key%3])
 	a.App, a.DedupKey = p.app, fmt.Sprint("key", key)
-	p.rig.publish(p.t, a)
+	p.rig.Publish(p.t, a)
 	p.sent[a.DedupKey]++
 }
 
@@ -88,12 +127,12 @@ func (p *play) do(what string) {
 	case "tool", "tool too":
 		p.tool()
 	case "prompt":
-		p.hook(call("UserPromptSubmit"))
+		p.hook(testrig.Call("UserPromptSubmit"))
 	case "stop":
-		p.hook(call("Stop"))
+		p.hook(testrig.Call("Stop"))
 	case "wait":
 		block, err := gateway.Wait(context.WithoutCancel(p.t.Context()), gateway.WaitConfig{
-			Bus: bus.ConnConfig{Dir: p.rig.dir}, Inbox: clients.NamedInbox(p.client), Timeout: 50 * time.Millisecond, Logger: quiet(),
+			Bus: bus.ConnConfig{Dir: p.rig.Dir}, Inbox: clients.NamedInbox(p.client), Timeout: 50 * time.Millisecond, Logger: testrig.Quiet(),
 		})
 		if err != nil && !errors.Is(err, gateway.ErrNoAlert) {
 			p.t.Error(err)
@@ -106,15 +145,15 @@ func (p *play) do(what string) {
 	}
 }
 
-func (p *play) tool() { p.hook(call("PostToolUse")) }
+func (p *play) tool() { p.hook(testrig.Call("PostToolUse")) }
 
 // hook calls once: a machine that is too busy says nothing, and tells later.
 func (p *play) hook(input string) {
-	line, err := p.rig.tryHook(p.client, input)
+	line, err := p.rig.TryHook(p.client, input)
 	if err != nil && !errors.Is(err, bus.ErrAway) && !errors.Is(err, context.DeadlineExceeded) {
 		p.t.Error(err)
 	}
-	p.hear(said(p.t, line))
+	p.hear(testrig.Said(p.t, line))
 }
 
 func (p *play) hear(block string) {
@@ -144,7 +183,7 @@ func (p *play) rest() {
 	for _, n := range p.sent {
 		want += n
 	}
-	poll(func() bool {
+	testrig.Poll(func() bool {
 		p.tool()
 		p.do("observe")
 		got = 0

@@ -7,108 +7,32 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/tocsin-bus/tocsin/services/gateway"
-	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
 	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of these tests.
-const patience = 20 * time.Second
+const patience = testrig.Patience
 
-// rig is a bus that can be taken away, without a detector: the tests publish
-// the alerts themselves.
+// rig is a bus with gateways on it.
 type rig struct {
-	dir    statedir.Dir
-	lock   *statedir.Lock
-	server *bus.Server
-	conn   *bus.Conn
-	n      int
+	*testrig.Bus
 	// protocol is that of the gateways that are dialled.
 	protocol gateway.Protocol
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	dir, err := statedir.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &rig{dir: dir}
-	r.up(t)
-	t.Cleanup(r.down)
-	return r
+	return &rig{Bus: testrig.New(t)}
 }
-
-// up starts the bus, at another address than before.
-func (r *rig) up(t *testing.T) {
-	t.Helper()
-	var err error
-	if r.lock, err = r.dir.Lock(); err != nil {
-		t.Fatal(err)
-	}
-	r.server, err = bus.StartServer(t.Context(), bus.ServerConfig{Dir: r.dir, Addr: "127.0.0.1:0", Logger: quiet()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.conn, err = bus.Connect(t.Context(), bus.ConnConfig{Name: t.Name(), Role: bus.RoleDetector, Server: r.server, Logger: quiet()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.lock.Announce(statedir.Runtime{PID: 1, NATSURL: r.server.URL()}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (r *rig) down() {
-	if r.server == nil {
-		return
-	}
-	r.conn.Close()
-	r.server.Close()
-	_ = r.lock.Release() // a directory that is about to be removed
-	r.server = nil
-}
-
-// publish writes an alert as a detector does.
-func (r *rig) publish(t *testing.T, a alert.Alert) {
-	t.Helper()
-	data, err := json.Marshal(a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.publishRaw(t, bus.AlertSubject(a), data)
-}
-
-func (r *rig) publishRaw(t *testing.T, subject string, data []byte) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if _, err := r.conn.JS.Publish(ctx, subject, data); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// alert makes an alert that is like no other.
-func (r *rig) alert(severity alert.Severity) alert.Alert {
-	r.n++
-	id := fmt.Sprintf("alert%02d", r.n)
-	return alert.Alert{
-		ID: id, Severity: severity, Category: alert.CI, Title: "CI result " + id, Detail: "1 failed", App: "web",
-		Timestamp: time.Date(2026, 1, 28, 14, 30, r.n, 0, time.UTC), Source: alert.SourceCI, DedupKey: "ci:" + id, CorrelationID: id,
-	}
-}
-
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // client is an MCP client that sees every byte.
 type client struct {
@@ -141,7 +65,7 @@ func (r *rig) dial(t *testing.T, name string) *client {
 	c := &client{in: in, lines: make(chan string, 1000), done: make(chan error, 1), stop: stop}
 	go func() {
 		err := gateway.Run(ctx, gateway.Config{
-			Bus: bus.ConnConfig{Dir: r.dir}, Client: name, Dir: "/work", Protocol: r.protocol, Stdin: stdin, Stdout: stdout, Version: "1.2.3", Logger: quiet(),
+			Bus: bus.ConnConfig{Dir: r.Dir}, Client: name, Dir: "/work", Protocol: r.protocol, Stdin: stdin, Stdout: stdout, Version: "1.2.3", Logger: testrig.Quiet(),
 		})
 		stop()
 		_ = stdout.Close()
@@ -292,7 +216,7 @@ func (c *client) health(t *testing.T) (received, pending int) {
 func (c *client) pending(t *testing.T, n int) {
 	t.Helper()
 	var got int
-	if !poll(func() bool { _, got = c.health(t); return got == n }) {
+	if !testrig.Poll(func() bool { _, got = c.health(t); return got == n }) {
 		t.Fatalf("%d alerts are pending, not %d", got, n)
 	}
 }
@@ -304,34 +228,5 @@ func (c *client) told(t *testing.T) string {
 	if len(r.blocks) < 2 {
 		return ""
 	}
-	return titles(t, r.blocks[1])
-}
-
-func titles(t *testing.T, block string) string {
-	t.Helper()
-	lines := strings.Split(block, "\n")
-	var alerts []alert.Alert
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &alerts); err != nil {
-		t.Fatalf("%v: %s", err, block)
-	}
-	var all []string
-	for _, a := range alerts {
-		all = append(all, strings.TrimPrefix(a.Title, "CI result "))
-	}
-	return strings.Join(all, " ")
-}
-
-// poll asks until ok says yes, for at most patience.
-func poll(ok func() bool) bool {
-	deadline := time.After(patience)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-deadline:
-			return false
-		case <-tick.C:
-		}
-	}
-	return true
+	return testrig.Titles(t, r.blocks[1])
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/gateway"
+	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/silence"
@@ -16,7 +17,7 @@ import (
 
 // now is an alert that is raised now: silences look at that.
 func (r *rig) now(severity alert.Severity) alert.Alert {
-	a := r.alert(severity)
+	a := r.Alert(severity)
 	a.Timestamp = time.Now().UTC()
 	return a
 }
@@ -80,7 +81,7 @@ func (c *client) lists(t *testing.T) string {
 func (c *client) received(t *testing.T, n int) {
 	t.Helper()
 	var got int
-	if !poll(func() bool { got, _ = c.health(t); return got == n }) {
+	if !testrig.Poll(func() bool { got, _ = c.health(t); return got == n }) {
 		t.Fatalf("%d alerts came, not %d", got, n)
 	}
 }
@@ -89,7 +90,7 @@ func TestSilence(t *testing.T) {
 	r := newRig(t)
 	one, two := r.open(t, "one"), r.open(t, "two")
 	pending := r.now(alert.Error)
-	r.publish(t, pending)
+	r.Publish(t, pending)
 	one.pending(t, 1)
 	two.pending(t, 1)
 
@@ -106,8 +107,8 @@ func TestSilence(t *testing.T) {
 
 	other := r.now(alert.Warning)
 	other.App = "shop"
-	r.publish(t, r.now(alert.Error))
-	r.publish(t, other)
+	r.Publish(t, r.now(alert.Error))
+	r.Publish(t, other)
 	for _, c := range []*client{one, two} {
 		c.received(t, 3)
 		if told := c.told(t); told != "alert02" {
@@ -140,7 +141,7 @@ func TestSilence(t *testing.T) {
 			t.Errorf("list %s", list)
 		}
 	}
-	r.publish(t, r.now(alert.Error))
+	r.Publish(t, r.now(alert.Error))
 	for _, c := range []*client{two, three} {
 		c.pending(t, 1) // and not what was held back meanwhile
 		if told := c.told(t); told != "alert04" {
@@ -158,7 +159,7 @@ func TestAcknowledge(t *testing.T) {
 	r := newRig(t)
 	one, two := r.open(t, "one"), r.open(t, "two")
 	first := r.now(alert.Warning)
-	r.publish(t, first)
+	r.Publish(t, first)
 	one.pending(t, 1)
 	two.pending(t, 1)
 	if told := one.told(t); told != "alert01" {
@@ -170,8 +171,8 @@ func TestAcknowledge(t *testing.T) {
 		t.Fatalf("%v, %v", reply, err)
 	}
 	two.pending(t, 0)
-	r.publish(t, r.again(first, alert.Info))
-	r.publish(t, r.now(alert.Info))
+	r.Publish(t, r.again(first, alert.Info))
+	r.Publish(t, r.now(alert.Info))
 	for _, c := range []*client{one, two} {
 		c.received(t, 3)
 		c.pending(t, 1)
@@ -181,12 +182,12 @@ func TestAcknowledge(t *testing.T) {
 	}
 
 	// It gets worse: all is told again, and the bus knows.
-	r.publish(t, r.again(first, alert.Error))
-	r.publish(t, r.again(first, alert.Info))
+	r.Publish(t, r.again(first, alert.Error))
+	r.Publish(t, r.again(first, alert.Info))
 	for _, c := range []*client{one, two} {
 		c.received(t, 5)
 		c.pending(t, 2)
-		if !poll(func() bool { return c.lists(t) == "" }) {
+		if !testrig.Poll(func() bool { return c.lists(t) == "" }) {
 			t.Error("the acknowledgement lasts")
 		}
 	}
@@ -194,7 +195,7 @@ func TestAcknowledge(t *testing.T) {
 		t.Error(text)
 	}
 	one.do(t, `{"action":"ack","alert_id":"alert05"}`) // where it pends, merged: as bad as the worst
-	r.publish(t, r.again(first, alert.Error))
+	r.Publish(t, r.again(first, alert.Error))
 	for _, c := range []*client{one, two} {
 		c.received(t, 6)
 		if told := c.told(t); told != "alert03" {
@@ -205,8 +206,8 @@ func TestAcknowledge(t *testing.T) {
 	// It is over: that is told, and what comes then.
 	over := r.again(first, alert.Info)
 	over.Resolves = "alert06"
-	r.publish(t, over)
-	r.publish(t, r.again(first, alert.Warning))
+	r.Publish(t, over)
+	r.Publish(t, r.again(first, alert.Warning))
 	for _, c := range []*client{one, two} {
 		c.received(t, 8)
 		if told := c.told(t); told != "alert08 alert07" {
@@ -220,7 +221,7 @@ func TestAcknowledge(t *testing.T) {
 	if reply := two.do(t, `{"action":"unack","alert_id":"alert08"}`); reply["status"] != "unacknowledged" || one.lists(t) != "" {
 		t.Errorf("%v", reply)
 	}
-	r.publish(t, r.again(first, alert.Warning))
+	r.Publish(t, r.again(first, alert.Warning))
 	two.pending(t, 1)
 }
 
@@ -229,17 +230,17 @@ func TestSilencedIsNotStreamed(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "")
 	c.call(t, "configure_streaming", `{"action":"enable","throttle_seconds":1}`)
-	r.publish(t, r.now(alert.Error))
+	r.Publish(t, r.now(alert.Error))
 	if m := c.next(t); !strings.Contains(m.raw, "alert01") {
 		t.Fatal(m.raw)
 	}
 	batched := r.now(alert.Error)
-	r.publish(t, batched)
+	r.Publish(t, batched)
 	c.pending(t, 2)
 	c.do(t, fmt.Sprintf(`{"action":"silence","dedup_key":%q}`, batched.DedupKey))
-	r.publish(t, r.again(batched, alert.Error))
+	r.Publish(t, r.again(batched, alert.Error))
 	last := r.now(alert.Error)
-	r.publish(t, last)
+	r.Publish(t, last)
 	if m := c.next(t); !strings.Contains(m.raw, last.ID) || strings.Contains(m.raw, batched.DedupKey) {
 		t.Error(m.raw)
 	}
@@ -251,14 +252,14 @@ func TestSilencesOverTheBussEnd(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "one")
 	c.do(t, `{"action":"silence","app":"web"}`)
-	r.down()
+	r.Down()
 	for _, args := range []string{`{"action":"silence","app":"x"}`, `{"action":"silence_list"}`, `{"action":"unsilence","silence_id":"x"}`, `{"action":"ack","alert_id":"x"}`} {
 		if text := c.refused(t, args); !strings.HasPrefix(text, "the bus is away") {
 			t.Errorf("%s: %s", args, text)
 		}
 	}
-	r.up(t)
-	r.publish(t, r.now(alert.Error))
+	r.Up(t)
+	r.Publish(t, r.now(alert.Error))
 	c.received(t, 1)
 	if told := c.told(t); told != "" {
 		t.Errorf("told %q", told)
@@ -270,7 +271,7 @@ func TestSilencesOverTheBussEnd(t *testing.T) {
 	silenced := other.do(t, `{"action":"silence","app":"shop"}`)
 	a := r.now(alert.Error)
 	a.App = "shop"
-	r.publish(t, a)
+	r.Publish(t, a)
 	c.received(t, 2)
 	c.pending(t, 0) // the silence may come a little later than the alert
 	if told := c.told(t); told != "" {
@@ -283,15 +284,15 @@ func TestWaitHeedsSilences(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "one")
 	c.do(t, `{"action":"silence","app":"web"}`)
-	r.publish(t, r.now(alert.Error))
+	r.Publish(t, r.now(alert.Error))
 	c.received(t, 1)
 	if block, err := r.wait(t.Context(), "shell", "", 500*time.Millisecond); !errors.Is(err, gateway.ErrNoAlert) {
 		t.Errorf("%q, %v", block, err)
 	}
 	a := r.now(alert.Error)
 	a.App = "shop"
-	r.publish(t, a)
-	if block, err := r.wait(t.Context(), "shell", "", patience); err != nil || titles(t, block) != "alert02" {
+	r.Publish(t, a)
+	if block, err := r.wait(t.Context(), "shell", "", patience); err != nil || testrig.Titles(t, block) != "alert02" {
 		t.Errorf("%q, %v", block, err)
 	}
 }
@@ -301,27 +302,27 @@ func TestHooksHeedSilences(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "other")
 	c.do(t, `{"action":"silence","app":"shop"}`)
-	if got := r.hook(t, "agent", call("PostToolUse")); got != "" {
+	if got := r.Hook(t, "agent", testrig.Call("PostToolUse")); got != "" {
 		t.Fatal(got)
 	}
 	first := r.now(alert.Warning)
-	r.publish(t, first)
+	r.Publish(t, first)
 	c.do(t, `{"action":"ack","alert_id":"alert01"}`)
 	if err := c.hangUp(t); err != nil {
 		t.Fatal(err)
 	}
 	shop := r.now(alert.Error)
 	shop.App = "shop"
-	r.publish(t, shop)
-	r.publish(t, r.again(first, alert.Warning))
+	r.Publish(t, shop)
+	r.Publish(t, r.again(first, alert.Warning))
 	for _, event := range []string{"PostToolUse", "UserPromptSubmit", "Stop"} {
-		if got := r.hook(t, "agent", call(event)); got != "" {
+		if got := r.Hook(t, "agent", testrig.Call(event)); got != "" {
 			t.Errorf("%s tells %s", event, got)
 		}
 	}
-	r.publish(t, r.again(first, alert.Error))
-	r.publish(t, r.again(first, alert.Warning))
-	if got := toldBy(t, r.hook(t, "agent", call("PostToolUse"))); got != "alert05" {
+	r.Publish(t, r.again(first, alert.Error))
+	r.Publish(t, r.again(first, alert.Warning))
+	if got := testrig.Told(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))); got != "alert05" {
 		t.Errorf("worse, and again: %s", got)
 	}
 
@@ -338,8 +339,8 @@ func TestHooksHeedSilences(t *testing.T) {
 	if got := late.refused(t, `{"action":"silence","app":"web"}`); !strings.HasPrefix(got, "another version has written") {
 		t.Error(got)
 	}
-	r.publish(t, shop)
-	if got := toldBy(t, r.hook(t, "agent", call("PostToolUse"))); got != "alert02" {
+	r.Publish(t, shop)
+	if got := testrig.Told(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))); got != "alert02" {
 		t.Errorf("what can't be read holds back: %s", got)
 	}
 }
@@ -376,7 +377,7 @@ func TestSilenceArguments(t *testing.T) {
 // provisioner is a connection that may do everything.
 func (r *rig) provisioner(t *testing.T) *bus.Conn {
 	t.Helper()
-	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: "p", Role: bus.Role("provisioner"), Server: r.server, Logger: quiet()})
+	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: "p", Role: bus.Role("provisioner"), Server: r.Server, Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -402,7 +403,7 @@ func TestSilencesAreLimited(t *testing.T) {
 		t.Error(got)
 	}
 	late := r.open(t, "late")
-	r.publish(t, r.now(alert.Error))
+	r.Publish(t, r.now(alert.Error))
 	late.pending(t, 1)
 	if got := late.call(t, "configure", `{"action":"silence_list"}`).blocks[0]; got != `{"silences":[],"acks":[]}` {
 		t.Error(got)

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tocsin-bus/tocsin/services/gateway"
+	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -20,8 +21,8 @@ import (
 // nobody else hears anything.
 func TestSubscriptions(t *testing.T) {
 	r := newRig(t)
-	past := r.alert(alert.Error)
-	r.publish(t, past)
+	past := r.Alert(alert.Error)
+	r.Publish(t, past)
 	one, two := r.open(t, "one"), r.open(t, "two")
 	for range 2 { // twice is once
 		if m := one.subscribe(t, "tocsin://alerts"); string(m.Result) != "{}" {
@@ -33,9 +34,9 @@ func TestSubscriptions(t *testing.T) {
 	two.told(t)
 	one.silent(t)
 
-	ofOther := r.alert(alert.Error)
+	ofOther := r.Alert(alert.Error)
 	ofOther.Category = alert.Errors
-	r.publish(t, ofOther)
+	r.Publish(t, ofOther)
 	if m := one.hears(t, "tocsin://alerts"); m.raw != `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"tocsin://alerts"}}` {
 		t.Error(m.raw)
 	}
@@ -49,15 +50,15 @@ func TestSubscriptions(t *testing.T) {
 		func(a *alert.Alert) { a.Revises = past.ID },
 		func(a *alert.Alert) { a.Resolves = past.ID },
 	} {
-		a := r.alert(alert.Error)
+		a := r.Alert(alert.Error)
 		change(&a)
-		r.publish(t, a)
+		r.Publish(t, a)
 		one.hears(t, "tocsin://ci/latest")
 		one.hears(t, "tocsin://alerts/"+past.ID)
 	}
 	// A session that begins anew on the connection has to ask again.
 	one.initialize(t, "2025-06-18")
-	r.publish(t, r.alert(alert.Error))
+	r.Publish(t, r.Alert(alert.Error))
 	one.silent(t)
 	two.silent(t)
 }
@@ -66,7 +67,7 @@ func TestSubscriptions(t *testing.T) {
 func TestSubscriptionsAreBounded(t *testing.T) {
 	r := newRig(t)
 	for range 101 {
-		r.publish(t, r.alert(alert.Error))
+		r.Publish(t, r.Alert(alert.Error))
 	}
 	c := r.open(t, "")
 	for i := 1; i <= 100; i++ {
@@ -93,9 +94,9 @@ func TestBurst(t *testing.T) {
 	begun := time.Now()
 	var a alert.Alert
 	for range 1000 {
-		a = r.alert(alert.Error)
+		a = r.Alert(alert.Error)
 		a.DedupKey = "one" // so that the inbox holds it
-		r.publish(t, a)
+		r.Publish(t, a)
 	}
 	updates := 0
 	for {
@@ -162,7 +163,7 @@ func TestSubscriptionsOverHTTP(t *testing.T) {
 			}
 			if protocol == gateway.Latest { // it does not wait until it is heard
 				heard := func() bool {
-					r.publish(t, r.alert(alert.Error))
+					r.Publish(t, r.Alert(alert.Error))
 					select {
 					case <-updates:
 						return true
@@ -170,7 +171,7 @@ func TestSubscriptionsOverHTTP(t *testing.T) {
 						return false
 					}
 				}
-				if !poll(heard) {
+				if !testrig.Poll(heard) {
 					t.Fatal("it never listens")
 				}
 				for quiet := false; !quiet; { // what is under way comes
@@ -181,23 +182,24 @@ func TestSubscriptionsOverHTTP(t *testing.T) {
 					}
 				}
 			}
-			r.publish(t, r.alert(alert.Error))
+			newest := r.Alert(alert.Error)
+			r.Publish(t, newest)
 			hears("one tocsin://alerts", "one tocsin://ci/latest")
 			result, err := one.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "tocsin://alerts"})
-			if err != nil || !strings.Contains(result.Contents[0].Text, fmt.Sprintf(`"alert%02d"`, r.n)) {
+			if err != nil || !strings.Contains(result.Contents[0].Text, `"`+newest.ID+`"`) {
 				t.Errorf("%v: %+v", err, result)
 			}
 			if err := one.Unsubscribe(t.Context(), &mcp.UnsubscribeParams{URI: "tocsin://alerts"}); err != nil {
 				t.Fatal(err)
 			}
-			if !poll(func() bool { // what one has heard of, two may have yet to hear
+			if !testrig.Poll(func() bool { // what one has heard of, two may have yet to hear
 				prompt, err := two.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "triage"})
 				return err == nil && strings.Contains(prompt.Messages[0].Content.(*mcp.TextContent).Text, "# Triage")
 			}) {
 				t.Error("nothing is pending for two")
 			}
-			if !poll(func() bool { // it may still be about to be heard
-				r.publish(t, r.alert(alert.Error))
+			if !testrig.Poll(func() bool { // it may still be about to be heard
+				r.Publish(t, r.Alert(alert.Error))
 				hears("one tocsin://ci/latest")
 				select {
 				case got := <-updates:
@@ -258,8 +260,8 @@ func TestUpdateWaitsForAStream(t *testing.T) {
 	ask(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	ask(`{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"tocsin://alerts"}}`)
 	ask(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"observe","arguments":{}}}`)
-	r.publish(t, r.alert(alert.Error))
-	if !poll(func() bool {
+	r.Publish(t, r.Alert(alert.Error))
+	if !testrig.Poll(func() bool {
 		return strings.Contains(ask(`{"jsonrpc":"2.0","id":4,"method":"resources/read","params":{"uri":"tocsin://alerts"}}`), `\"pending\":1}`)
 	}) {
 		t.Fatal("the alert does not come")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/gateway"
 	"github.com/tocsin-bus/tocsin/services/gateway/clients"
+	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
@@ -18,7 +19,7 @@ import (
 // wait waits as a command does, for the client of that name.
 func (r *rig) wait(ctx context.Context, client string, severity alert.Severity, timeout time.Duration) (string, error) {
 	return gateway.Wait(ctx, gateway.WaitConfig{
-		Bus: bus.ConnConfig{Dir: r.dir}, Inbox: clients.NamedInbox(client), Severity: severity, Timeout: timeout, Logger: quiet(),
+		Bus: bus.ConnConfig{Dir: r.Dir}, Inbox: clients.NamedInbox(client), Severity: severity, Timeout: timeout, Logger: testrig.Quiet(),
 	})
 }
 
@@ -28,13 +29,13 @@ func TestWait(t *testing.T) {
 	if block, err := r.wait(t.Context(), "shell", "", short); !errors.Is(err, gateway.ErrNoAlert) || block != "" {
 		t.Fatalf("nothing pends: %q %v", block, err)
 	}
-	r.publish(t, r.alert(alert.Info))
+	r.Publish(t, r.Alert(alert.Info))
 	if block, err := r.wait(t.Context(), "shell", alert.Error, short); !errors.Is(err, gateway.ErrNoAlert) || block != "" {
 		t.Fatalf("not urgent enough: %q %v", block, err)
 	}
-	r.publish(t, r.alert(alert.Error))
+	r.Publish(t, r.Alert(alert.Error))
 	block, err := r.wait(t.Context(), "shell", alert.Error, patience)
-	if err != nil || titles(t, block) != "alert02 alert01" || !strings.HasPrefix(block, "--- ALERTS (2) ---\n[") {
+	if err != nil || testrig.Titles(t, block) != "alert02 alert01" || !strings.HasPrefix(block, "--- ALERTS (2) ---\n[") {
 		t.Fatalf("what pended with it: %q %v", block, err)
 	}
 	if block, err := r.wait(t.Context(), "shell", "", short); !errors.Is(err, gateway.ErrNoAlert) {
@@ -54,9 +55,9 @@ func TestWait(t *testing.T) {
 		block, err := r.wait(context.WithoutCancel(t.Context()), "shell", "", patience)
 		got <- fmt.Sprint(block, err)
 	}()
-	r.down()
-	r.up(t)
-	r.publish(t, r.alert(alert.Warning))
+	r.Down()
+	r.Up(t)
+	r.Publish(t, r.Alert(alert.Warning))
 	if text := <-got; !strings.Contains(text, "alert03") || !strings.HasSuffix(text, "<nil>") {
 		t.Fatal(text)
 	}
@@ -70,7 +71,7 @@ func TestWaitAndObserveTellEachAlertOnce(t *testing.T) {
 	const n = 40
 	told := map[string]int{}
 	note := func(block string) {
-		for title := range strings.FieldsSeq(titles(t, block)) {
+		for title := range strings.FieldsSeq(testrig.Titles(t, block)) {
 			told[title]++
 		}
 	}
@@ -87,7 +88,7 @@ func TestWaitAndObserveTellEachAlertOnce(t *testing.T) {
 		})
 	}
 	for i := range n {
-		r.publish(t, r.alert(alert.Error))
+		r.Publish(t, r.Alert(alert.Error))
 		if i%4 == 0 {
 			if got := c.call(t, "observe", `{}`).blocks; len(got) > 1 {
 				note(got[1])
@@ -124,10 +125,10 @@ func TestWaitAndObserveTellEachAlertOnce(t *testing.T) {
 // be woken for; who waits for anything is told of it.
 func TestWaitForWhatIsOver(t *testing.T) {
 	r := newRig(t)
-	a, end := r.alert(alert.Error), r.alert(alert.Info)
+	a, end := r.Alert(alert.Error), r.Alert(alert.Info)
 	a.Category, end.Category, end.Resolves, end.DedupKey = alert.Regression, alert.Regression, a.ID, a.DedupKey
-	r.publish(t, a)
-	r.publish(t, end)
+	r.Publish(t, a)
+	r.Publish(t, end)
 	if block, err := r.wait(t.Context(), "shell", alert.Error, 300*time.Millisecond); !errors.Is(err, gateway.ErrNoAlert) {
 		t.Fatalf("%q %v", block, err)
 	}

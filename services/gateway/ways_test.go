@@ -31,9 +31,9 @@ func TestChannel(t *testing.T) {
 	if !strings.HasSuffix(enabled[0], `,"via":["message","channel"]}`) {
 		t.Errorf("%s", enabled[0])
 	}
-	r.publish(t, r.alert(alert.Warning)) // does not pass
-	a := r.alert(alert.Error)
-	r.publish(t, a)
+	r.Publish(t, r.Alert(alert.Warning)) // does not pass
+	a := r.Alert(alert.Error)
+	r.Publish(t, a)
 	if m := c.next(t); m.Method != "notifications/message" {
 		t.Errorf("%s", m.raw)
 	}
@@ -95,7 +95,7 @@ func TestWaysOfTheNewestProtocol(t *testing.T) {
 	if err != nil || !result.IsError {
 		t.Errorf("%+v, %v", result, err)
 	}
-	r.publish(t, r.alert(alert.Error))
+	r.Publish(t, r.Alert(alert.Error))
 	if blocks := tool(t, s, "observe", map[string]any{"wait_seconds": 10}); len(blocks) != 2 {
 		t.Errorf("%v", blocks)
 	}

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/gateway"
 	"github.com/tocsin-bus/tocsin/services/gateway/clients"
+	"github.com/tocsin-bus/tocsin/services/gateway/glance"
 	"github.com/tocsin-bus/tocsin/services/gateway/hook"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/service"
@@ -67,7 +67,7 @@ func (c *hookCommand) Run(ctx context.Context, env service.Env) error {
 	if c.Wait > 0 {
 		return c.wake(ctx, env, cfg)
 	}
-	line, err := gateway.Hook(ctx, cfg)
+	line, err := glance.Answer(ctx, cfg)
 	if err != nil {
 		log.Debug("nothing could be looked up", "error", err)
 		return nil
@@ -87,7 +87,7 @@ func (c *hookCommand) exitCode(code int, args []string) int {
 }
 
 // wake waits, and ends as Claude Code wants it to be woken.
-func (c *hookCommand) wake(ctx context.Context, env service.Env, cfg gateway.HookConfig) error {
+func (c *hookCommand) wake(ctx context.Context, env service.Env, cfg glance.Config) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -100,7 +100,7 @@ func (c *hookCommand) wake(ctx context.Context, env service.Env, cfg gateway.Hoo
 		}
 		cancel() // nobody is left to be woken
 	}()
-	text, err := gateway.HookWait(ctx, gateway.HookWaitConfig{HookConfig: cfg, Severity: alert.Severity(c.Severity), Timeout: c.Wait})
+	text, err := glance.Wait(ctx, glance.WaitConfig{Config: cfg, Severity: alert.Severity(c.Severity), Timeout: c.Wait})
 	if err != nil {
 		cfg.Logger.Debug("nothing could be waited for", "error", err)
 		return nil
@@ -113,8 +113,8 @@ func (c *hookCommand) wake(ctx context.Context, env service.Env, cfg gateway.Hoo
 }
 
 // config reads which moment it is, and finds the inbox.
-func (c *hookCommand) config(env service.Env, log *slog.Logger) (gateway.HookConfig, error) {
-	cfg := gateway.HookConfig{Bus: env.Bus(c.BusFlags), Hold: c.Stop, Logger: log}
+func (c *hookCommand) config(env service.Env, log *slog.Logger) (glance.Config, error) {
+	cfg := glance.Config{Bus: env.Bus(c.BusFlags), Hold: c.Stop, Logger: log}
 	data, err := within(stdinPatience, env.Stdin)
 	if err != nil {
 		return cfg, err

@@ -1,4 +1,4 @@
-package gateway
+package glance
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-// hookState is what the hooks of one agent's session remember from one call to
+// memory is what the hooks of one agent's session remember from one call to
 // the next. The bus forgets it with the cursors, 30 days after it was written.
-type hookState struct {
+type memory struct {
 	// Client is for people who look into the bucket.
 	Client string `json:"client"`
 	// Prompt is the newest alert at the time of the last prompt.
@@ -26,35 +26,35 @@ type hookState struct {
 	Waiter string `json:"waiter,omitempty"`
 }
 
-// hookStateKey is the key of a session, whose id may hold anything.
-func hookStateKey(client, session string) string { return "session." + cursor.Key(client+" "+session) }
+// memoryKey is the key of a session, whose id may hold anything.
+func memoryKey(client, session string) string { return "session." + cursor.Key(client+" "+session) }
 
-// loadHookState reads what is remembered of a session. found says whether there
+// loadMemory reads what is remembered of a session. found says whether there
 // is anything.
-func loadHookState(ctx context.Context, c *bus.Conn, client, session string) (s hookState, found bool, err error) {
+func loadMemory(ctx context.Context, c *bus.Conn, client, session string) (m memory, found bool, err error) {
 	if session == "" {
-		return s, false, nil
+		return m, false, nil
 	}
 	kv, err := c.JS.KeyValue(ctx, bus.BucketGateways)
 	if err != nil {
-		return s, false, fmt.Errorf("open the sessions: %w", err)
+		return m, false, fmt.Errorf("open the sessions: %w", err)
 	}
-	entry, err := kv.Get(ctx, hookStateKey(client, session))
+	entry, err := kv.Get(ctx, memoryKey(client, session))
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return s, false, nil
+		return m, false, nil
 	}
 	if err != nil {
-		return s, false, fmt.Errorf("read the session: %w", err)
+		return m, false, fmt.Errorf("read the session: %w", err)
 	}
-	if err := json.Unmarshal(entry.Value(), &s); err != nil {
-		return hookState{}, false, nil //nolint:nilerr // of another version: as if never seen
+	if err := json.Unmarshal(entry.Value(), &m); err != nil {
+		return memory{}, false, nil //nolint:nilerr // of another version: as if never seen
 	}
-	return s, true, nil
+	return m, true, nil
 }
 
-// saveHookState remembers it. The hooks of a session come one after the other, so
+// saveMemory remembers it. The hooks of a session come one after the other, so
 // the last one is right. A session without an id has no memory.
-func saveHookState(ctx context.Context, c *bus.Conn, client, session string, s hookState) error {
+func saveMemory(ctx context.Context, c *bus.Conn, client, session string, m memory) error {
 	if session == "" {
 		return nil
 	}
@@ -62,12 +62,12 @@ func saveHookState(ctx context.Context, c *bus.Conn, client, session string, s h
 	if err != nil {
 		return fmt.Errorf("open the sessions: %w", err)
 	}
-	s.Client = client
-	value, err := json.Marshal(s)
+	m.Client = client
+	value, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("encode the session: %w", err)
 	}
-	if _, err := kv.Put(ctx, hookStateKey(client, session), value); err != nil {
+	if _, err := kv.Put(ctx, memoryKey(client, session), value); err != nil {
 		return fmt.Errorf("save the session: %w", err)
 	}
 	return nil

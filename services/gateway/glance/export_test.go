@@ -1,4 +1,4 @@
-package gateway
+package glance
 
 import (
 	"context"
@@ -8,9 +8,9 @@ import (
 
 // Waiter is who waits to wake a session, or empty.
 func Waiter(ctx context.Context, c *bus.Conn, client, session string) string {
-	s, _, err := loadHookState(ctx, c, client, session)
+	m, _, err := loadMemory(ctx, c, client, session)
 	if err != nil {
 		return ""
 	}
-	return s.Waiter
+	return m.Waiter
 }

@@ -1,4 +1,4 @@
-package gateway
+package glance
 
 import (
 	"context"
@@ -17,12 +17,16 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-// hookWatch is how often a waiting hook looks whether its session goes on.
-const hookWatch = 2 * time.Second
+const (
+	// watchEvery is how often a waiting hook looks whether its session goes on.
+	watchEvery = 2 * time.Second
+	// wakeRetry is the pause before a bus that did not answer in time is asked again.
+	wakeRetry = 200 * time.Millisecond
+)
 
-// HookWaitConfig says what a hook waits for that may wake an idle session.
-type HookWaitConfig struct {
-	HookConfig
+// WaitConfig says what a hook waits for that may wake an idle session.
+type WaitConfig struct {
+	Config
 	// Severity is the least that an alert must have.
 	Severity alert.Severity
 	// Timeout is how long to wait; 0 means for ever.
@@ -36,11 +40,11 @@ var (
 	errWoken = errors.New("an alert came")
 )
 
-// HookWait waits, once an agent has stopped, for an alert that is worth waking it,
+// Wait waits, once an agent has stopped, for an alert that is worth waking it,
 // and returns what waits by then, at most brief.MaxText. It returns nothing when
 // the time is up or ctx has ended, when the session goes on, ends or waits anew,
 // or when the bus goes away. What it returns counts as told.
-func HookWait(ctx context.Context, cfg HookWaitConfig) (text string, err error) {
+func Wait(ctx context.Context, cfg WaitConfig) (text string, err error) {
 	if cfg.Call.Moment != hook.Stop {
 		return "", nil
 	}
@@ -49,7 +53,7 @@ func HookWait(ctx context.Context, cfg HookWaitConfig) (text string, err error) 
 		ctx, stop = context.WithTimeout(ctx, cfg.Timeout)
 		defer stop()
 	}
-	h, err := newHooked(ctx, cfg.HookConfig)
+	h, err := newHooked(ctx, cfg.Config)
 	if err != nil {
 		return "", err
 	}
@@ -100,12 +104,12 @@ type night struct {
 func (n *night) begin(ctx context.Context) (end cursor.Position, err error) {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.patience())
 	defer cancel()
-	state, _, err := loadHookState(ctx, n.conn, n.client, n.cfg.Call.Session)
+	past, _, err := loadMemory(ctx, n.conn, n.client, n.cfg.Call.Session)
 	if err != nil {
 		return cursor.Position{}, err
 	}
-	state.Waiter = n.id
-	if err := n.remember(ctx, state); err != nil {
+	past.Waiter = n.id
+	if err := n.remember(ctx, past); err != nil {
 		return cursor.Position{}, err
 	}
 	w, err := n.read(ctx)
@@ -117,7 +121,7 @@ func (n *night) begin(ctx context.Context) (end cursor.Position, err error) {
 
 // watch ends with errOver once the session goes on or ends.
 func (n *night) watch(ctx context.Context) error {
-	tick := time.NewTicker(hookWatch)
+	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -142,8 +146,8 @@ func (n *night) still(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, cursor.Timeout)
 	defer cancel()
-	state, _, err := loadHookState(ctx, n.conn, n.client, n.cfg.Call.Session)
-	if err == nil && state.Waiter != n.id {
+	past, _, err := loadMemory(ctx, n.conn, n.client, n.cfg.Call.Session)
+	if err == nil && past.Waiter != n.id {
 		return errOver
 	}
 	return err
@@ -175,7 +179,10 @@ func (n *night) wake(ctx context.Context) error {
 		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 			return err
 		}
-		pause(ctx, linkRetry)
+		select {
+		case <-ctx.Done():
+		case <-time.After(wakeRetry):
+		}
 	}
 }
 

@@ -1,0 +1,125 @@
+// Package testrig is what the tests of the gateway's packages stand on: a bus that
+// can be taken away, alerts, and the calls of an agent's hooks.
+//
+// It holds nothing of a gateway: the tests that need one run it themselves.
+package testrig
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/statedir"
+)
+
+// Patience bounds every wait.
+const Patience = 20 * time.Second
+
+// Bus is a bus that can be taken away, without a detector: the tests publish the
+// alerts themselves.
+type Bus struct {
+	// Dir is where its address and its credentials are, and Lock what holds Dir.
+	Dir    statedir.Dir
+	Lock   *statedir.Lock
+	Server *bus.Server
+	// Conn is a detector's.
+	Conn *bus.Conn
+	n    int
+}
+
+// New is a bus that ends with the test.
+func New(t *testing.T) *Bus {
+	t.Helper()
+	dir, err := statedir.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Bus{Dir: dir}
+	b.Up(t)
+	t.Cleanup(b.Down)
+	return b
+}
+
+// Up starts the bus, at another address than before.
+func (b *Bus) Up(t *testing.T) {
+	t.Helper()
+	var err error
+	if b.Lock, err = b.Dir.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	b.Server, err = bus.StartServer(t.Context(), bus.ServerConfig{Dir: b.Dir, Addr: "127.0.0.1:0", Logger: Quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Conn, err = bus.Connect(t.Context(), bus.ConnConfig{Name: t.Name(), Role: bus.RoleDetector, Server: b.Server, Logger: Quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Lock.Announce(statedir.Runtime{PID: 1, NATSURL: b.Server.URL()}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Down ends the bus.
+func (b *Bus) Down() {
+	if b.Server == nil {
+		return
+	}
+	b.Conn.Close()
+	b.Server.Close()
+	_ = b.Lock.Release() // a directory that is about to be removed
+	b.Server = nil
+}
+
+// Publish writes an alert as a detector does.
+func (b *Bus) Publish(t *testing.T, a alert.Alert) {
+	t.Helper()
+	data, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.PublishRaw(t, bus.AlertSubject(a), data)
+}
+
+// PublishRaw writes anything.
+func (b *Bus) PublishRaw(t *testing.T, subject string, data []byte) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	if _, err := b.Conn.JS.Publish(ctx, subject, data); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Alert makes an alert that is like no other: alert01, alert02 and so on.
+func (b *Bus) Alert(severity alert.Severity) alert.Alert {
+	b.n++
+	id := fmt.Sprintf("alert%02d", b.n)
+	return alert.Alert{
+		ID: id, Severity: severity, Category: alert.CI, Title: "CI result " + id, Detail: "1 failed", App: "web",
+		Timestamp: time.Date(2026, 1, 28, 14, 30, b.n, 0, time.UTC), Source: alert.SourceCI, DedupKey: "ci:" + id, CorrelationID: id,
+	}
+}
+
+// Quiet is a logger that says nothing.
+func Quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// Poll asks until ok says yes, for at most Patience.
+func Poll(ok func() bool) bool {
+	deadline := time.After(Patience)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-deadline:
+			return false
+		case <-tick.C:
+		}
+	}
+	return true
+}
