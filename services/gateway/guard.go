@@ -1,0 +1,110 @@
+package gateway
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/events"
+	"github.com/tocsin-bus/tocsin/shared/httpguard"
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
+)
+
+// bodyTimeout bounds how slow the body of a request may come.
+const bodyTimeout = 10 * time.Second
+
+// guard says who may come in over HTTP.
+type guard struct {
+	policy httpguard.Policy
+	// token is what every request needs, or empty.
+	token string
+}
+
+func newGuard(at HTTPConfig) *guard {
+	return &guard{
+		policy: httpguard.Policy{AllowedHosts: at.AllowedHosts, AllowedOrigins: at.AllowedOrigins}.ListeningOn(at.Addr),
+		token:  at.Token,
+	}
+}
+
+// admit refuses those who may not, and answers what is no MCP.
+func (g *guard) admit(w http.ResponseWriter, r *http.Request) bool {
+	if err := g.policy.CheckHost(r); err != nil {
+		refuse(w, http.StatusForbidden, err.Error())
+		return false
+	}
+	switch g.policy.Origin(r) {
+	case httpguard.None, httpguard.Own:
+	case httpguard.Configured:
+		allowPage(w.Header(), r)
+		if r.Method == http.MethodOptions {
+			w.WriteHeader(http.StatusNoContent)
+			return false
+		}
+	case httpguard.LoopbackOrigin, httpguard.Foreign:
+		refuse(w, http.StatusForbidden, "origin not allowed: only programs may, and pages whose origin is in TOCSIN_ALLOWED_ORIGINS")
+		return false
+	}
+	switch r.URL.Path {
+	case "/", pathMCP:
+	case "/healthz":
+		_, _ = io.WriteString(w, "{\"ok\":true}\n") // nobody to tell
+		return false
+	default:
+		refuse(w, http.StatusNotFound, "not found: MCP is at "+pathMCP)
+		return false
+	}
+	if !httpguard.HasToken(r, g.token) {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		refuse(w, http.StatusUnauthorized, "a token is required: send Authorization: Bearer with the value of TOCSIN_TOKEN")
+		return false
+	}
+	return true
+}
+
+// allowPage lets the page of a configured origin read the answer.
+func allowPage(h http.Header, r *http.Request) {
+	h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
+	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+	h.Set("Access-Control-Allow-Headers", "Accept, Authorization, Content-Type, Last-Event-ID, Mcp-Method, Mcp-Name, "+headerProtocol+", "+headerSession+", "+headerClient)
+	h.Set("Access-Control-Expose-Headers", headerSession+", "+headerProtocol)
+	h.Add("Vary", "Origin")
+}
+
+// refuse answers with an error as JSON-RPC has them, of no request.
+func refuse(w http.ResponseWriter, status int, why string) {
+	text, err := encode(untrusted.Visible(why))
+	if err != nil {
+		text = `"refused"`
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%s}}`+"\n", jsonrpc.CodeInvalidRequest, text) // nobody to tell
+}
+
+// readBody reads the whole body of a request, within the time and the size that
+// it may have, and leaves it there to be read again.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.Method != http.MethodPost {
+		return nil, nil
+	}
+	control := http.NewResponseController(w)
+	if err := control.SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return nil, err
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLine))
+	if err != nil {
+		return nil, err
+	}
+	if err := control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return nil, err
+	}
+	body = events.StampBody(body)
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return body, nil
+}

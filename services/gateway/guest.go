@@ -1,0 +1,173 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	// headerClient, and the query parameter client, name the client whose inbox
+	// this is, as --client does on stdio.
+	headerClient = "Tocsin-Client"
+
+	// maxGuests is how many clients are served at once; past it a new one is
+	// refused with 503.
+	maxGuests = 64
+	// guestIdle is how long a client without a session may be without a request
+	// before it is ended, as sessionIdle is for the others. The inbox stays.
+	guestIdle = 15 * time.Minute
+	// sweepEvery is how often is looked for such.
+	sweepEvery = time.Minute
+	// dropTimeout bounds the forgetting of a client's place.
+	dropTimeout = time.Second
+)
+
+// guest is a client over HTTP.
+type guest struct {
+	*gateway
+	server *mcp.Server
+	push   *push
+	// named says that the client has a name of its own, under which it can come
+	// back: its place in the alerts stays.
+	named bool
+
+	// late says that the request which could have begun a session is over. The
+	// front's.
+	late bool
+	// sessionless says that the client's protocol has no sessions.
+	sessionless bool
+	// Of a client without a session: open counts its requests under way, used is
+	// when the last one ended. Both are the front's.
+	open int
+	used time.Time
+}
+
+type guestKey struct{}
+
+func guestOf(r *http.Request) *guest {
+	g, _ := r.Context().Value(guestKey{}).(*guest)
+	return g
+}
+
+// clientOf is the name that a client gives itself for its inbox, or empty.
+func clientOf(r *http.Request) string {
+	if name := r.Header.Get(headerClient); name != "" {
+		return name
+	}
+	return r.URL.Query().Get("client")
+}
+
+// introducedAs is the name that a request's sender says it has.
+func introducedAs(body []byte) string {
+	var message struct {
+		Params struct {
+			Meta struct {
+				Client *mcp.Implementation `json:"io.modelcontextprotocol/clientInfo"`
+			} `json:"_meta"`
+		} `json:"params"`
+	}
+	if json.Unmarshal(body, &message) != nil {
+		return clientName(nil)
+	}
+	return clientName(message.Params.Meta.Client)
+}
+
+// newGuest makes what a client over HTTP needs, and starts none of it yet.
+func (f *front) newGuest(client string, inbox func(string) string, sessionID func() string) *guest {
+	cfg := f.cfg
+	cfg.Client = client
+	g := &guest{named: client != ""}
+	g.gateway = newGateway(f.ctx, cfg, nil)
+	g.push = newPush(g.life)
+	g.out, g.inbox = g.push, inbox
+	g.reply = func(h http.Header) *reply {
+		to, _ := f.replies.Load(h.Get(headerReply))
+		found, _ := to.(*reply)
+		return found
+	}
+	g.server = g.gateway.server(mcp.ServerOptions{GetSessionID: sessionID})
+	return g
+}
+
+// add takes a guest in, if there is room.
+func (f *front) add(key string, g *guest) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended || g.late || len(f.guests) >= maxGuests {
+		return false
+	}
+	f.guests[key] = g
+	return true
+}
+
+// leave ends what a client had. One without a name never comes back, so its
+// place in the alerts goes too.
+func (f *front) leave(key string, g *guest) {
+	f.mu.Lock()
+	if f.guests[key] == g {
+		delete(f.guests, key)
+	}
+	f.mu.Unlock()
+	if !g.named {
+		ctx, cancel := context.WithTimeout(g.life, dropTimeout)
+		if err := g.link.forget(ctx); err != nil {
+			g.log.Warn("the place of a client that has gone stays until it expires", "error", err)
+		}
+		cancel()
+	}
+	_ = within(endWithin, g.end) // its parts have no errors
+}
+
+// enter finds the client of that key, or takes it in. It is nil when there is
+// no room.
+func (f *front) enter(client, key string) *guest {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g := f.guests[key]
+	if g == nil {
+		if f.ended || len(f.guests) >= maxGuests {
+			return nil
+		}
+		g = f.newGuest(client, func(string) string { return key }, nil)
+		g.sessionless, g.named = true, true // it may come back
+		g.begin()
+		f.guests[key] = g
+	}
+	g.open++
+	return g
+}
+
+// sweep ends clients without a session that have not asked for long, until ctx
+// ends.
+func (f *front) sweep(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			for key, g := range f.idle(now) {
+				f.leave(key, g)
+			}
+		}
+	}
+}
+
+// idle takes out the clients without a session that have not asked for long.
+func (f *front) idle(now time.Time) map[string]*guest {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	gone := map[string]*guest{}
+	for key, g := range f.guests {
+		if g.sessionless && g.open == 0 && now.Sub(g.used) >= guestIdle {
+			gone[key] = g
+			delete(f.guests, key)
+		}
+	}
+	return gone
+}
