@@ -1,11 +1,9 @@
 package gateway
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,7 +15,6 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/clean"
 	"github.com/tocsin-bus/tocsin/services/gateway/silences"
 	"github.com/tocsin-bus/tocsin/shared/alert"
-	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/silence"
 	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
@@ -111,15 +108,12 @@ func (g *gateway) ack(ctx context.Context, q quiet) (answer, error) {
 	now := time.Now()
 	k := silence.Acknowledge(a, g.mask.String(g.link.client()), now)
 	d, err := silences.ChangeAcks(ctx, g.link.conn.Load(), func(l silence.Acks) (silence.Acks, error) { return l.Add(k, now), nil })
-	if err == nil {
-		err = g.learn(d)
-	}
 	return encoded(struct {
 		Status   string    `json:"status"`
 		AlertID  string    `json:"alert_id"`
 		DedupKey string    `json:"dedup_key"`
 		Until    time.Time `json:"until"`
-	}{"acknowledged", k.AlertID, k.DedupKey, k.Until}, g.explain(err))
+	}{"acknowledged", k.AlertID, k.DedupKey, k.Until}, g.learn(d, err))
 }
 
 func (g *gateway) unack(ctx context.Context, id string) (answer, error) {
@@ -130,13 +124,10 @@ func (g *gateway) unack(ctx context.Context, id string) (answer, error) {
 	if errors.Is(err, silence.ErrUnknown) {
 		return nil, errors.New("alert_id must be that of an acknowledgement that lasts: silence_list shows them")
 	}
-	if err == nil {
-		err = g.learn(d)
-	}
 	return encoded(struct {
 		Status  string `json:"status"`
 		AlertID string `json:"alert_id"`
-	}{"unacknowledged", id}, g.explain(err))
+	}{"unacknowledged", id}, g.learn(d, err))
 }
 
 func (g *gateway) silence(ctx context.Context, q quiet) (answer, error) {
@@ -153,13 +144,10 @@ func (g *gateway) silence(ctx context.Context, q quiet) (answer, error) {
 		after, added, err = l.Add(s, now)
 		return after, err
 	})
-	if err == nil {
-		err = g.learn(d)
-	}
 	return encoded(struct {
 		Status  string          `json:"status"`
 		Silence silence.Silence `json:"silence"`
-	}{"silenced", added}, g.explain(err))
+	}{"silenced", added}, g.learn(d, err))
 }
 
 func (g *gateway) unsilence(ctx context.Context, id string) (answer, error) {
@@ -170,18 +158,19 @@ func (g *gateway) unsilence(ctx context.Context, id string) (answer, error) {
 	if errors.Is(err, silence.ErrUnknown) {
 		return nil, errors.New("silence_id must be that of a silence that lasts: silence_list shows them")
 	}
-	if err == nil {
-		err = g.learn(d)
-	}
 	return encoded(struct {
 		Status    string `json:"status"`
 		SilenceID string `json:"silence_id"`
-	}{"unsilenced", id}, g.explain(err))
+	}{"unsilenced", id}, g.learn(d, err))
 }
 
-// learn makes the own session obey at once: before the answer is read.
-func (g *gateway) learn(d silences.Document) error {
-	return g.session.do(g.life, func(s *session, now time.Time) { s.learn(now, d) })
+// learn makes the own session obey a change that was made: before the answer is
+// read. Of one that failed it says why.
+func (g *gateway) learn(d silences.Document, err error) error {
+	if err == nil {
+		err = g.session.do(g.life, func(s *session, now time.Time) { s.learn(now, d) })
+	}
+	return g.explain(err)
 }
 
 // explain says what is wrong with the bus in words for a client.
@@ -196,51 +185,6 @@ func (g *gateway) explain(err error) error {
 	default:
 		return err
 	}
-}
-
-// alertNamed finds an alert by its id: where it pends, or in the history. Pending
-// it is as bad as its worst repetition, and they are acknowledged with it.
-func (g *gateway) alertNamed(ctx context.Context, id string) (a alert.Alert, err error) {
-	var pends bool
-	err = g.session.do(g.life, func(s *session, _ time.Time) { a, pends = s.inbox.Find(id) })
-	switch {
-	case err != nil:
-		return a, err
-	case pends && a.Resolved:
-		return a, fmt.Errorf("alert %s is over already", a.ID)
-	case pends:
-		a.ID = id
-		return a, nil
-	default:
-		return g.alertPast(ctx, id)
-	}
-}
-
-// alertPast finds an alert in the history, unless there it is told already that
-// it is over or worse by now.
-func (g *gateway) alertPast(ctx context.Context, id string) (a alert.Alert, err error) {
-	var found bool
-	var ended error
-	err = g.read(ctx, bus.StreamAlerts, time.Now().Add(-maxSince*time.Second), func(m bus.Message) {
-		var next alert.Alert
-		if !found && !bytes.Contains(m.Data, []byte(id)) || json.Unmarshal(m.Data, &next) != nil {
-			return
-		}
-		next = clean.Alert(next, g.mask)
-		switch {
-		case next.ID == id:
-			a, found = next, true
-		case found && ended == nil && silence.Acknowledge(a, "", a.Timestamp).EndedBy(next):
-			ended = fmt.Errorf("alert %s came back worse, as %s: acknowledge that one", id, next.ID)
-			if next.Resolves != "" {
-				ended = fmt.Errorf("alert %s is over already: %s says so", id, next.ID)
-			}
-		}
-	})
-	if err == nil && !found {
-		err = errors.New(`alert_id must be the id of an alert of the last 7 days: observe {"what":"alerts","since_seconds":604800} shows them`)
-	}
-	return a, cmp.Or(err, ended)
 }
 
 // listed is what lasts, with how much of it this gateway held back.
