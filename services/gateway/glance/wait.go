@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/brief"
@@ -60,7 +61,8 @@ func Wait(ctx context.Context, cfg WaitConfig) (text string, err error) {
 	defer h.conn.Close()
 	n := &night{hooked: h, least: cfg.Severity, id: fmt.Sprintf("%d@%d", os.Getpid(), time.Now().UnixNano())}
 	err = n.wait(ctx)
-	if errors.Is(err, errWoken) || errors.Is(err, errOver) || h.conn.NC.IsClosed() {
+	// A bus that is about to end has nobody to answer a moment before it closes.
+	if errors.Is(err, errWoken) || errors.Is(err, errOver) || errors.Is(err, nats.ErrNoResponders) || h.conn.NC.IsClosed() {
 		return n.text, nil
 	}
 	return n.text, err
