@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/clients"
+	"github.com/tocsin-bus/tocsin/services/gateway/lines"
 )
 
 const (
@@ -63,7 +64,7 @@ func newFront(ctx context.Context, cfg Config, at HTTPConfig) *front {
 	}
 	// The front has checked the Host, and knows which others are allowed.
 	options := mcp.StreamableHTTPOptions{
-		Logger: slog.New(slog.DiscardHandler), DisableLocalhostProtection: true, MaxRequestBodyBytes: maxLine, SessionTimeout: sessionIdle,
+		Logger: slog.New(slog.DiscardHandler), DisableLocalhostProtection: true, MaxRequestBodyBytes: lines.Max, SessionTimeout: sessionIdle,
 	}
 	f.sessions = mcp.NewStreamableHTTPHandler(server, &options)
 	options.Stateless, options.PropagateRequestCancellation, options.SessionTimeout = true, true, 0
@@ -78,7 +79,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := readBody(w, r)
 	if err != nil {
-		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a message must arrive within %s and have at most %d bytes", bodyTimeout, maxLine))
+		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a message must arrive within %s and have at most %d bytes", bodyTimeout, lines.Max))
 		return
 	}
 	if r.Method == http.MethodPost {

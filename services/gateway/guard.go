@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/events"
+	"github.com/tocsin-bus/tocsin/services/gateway/lines"
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
 	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
@@ -97,7 +98,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if err := control.SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, err
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLine))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, lines.Max))
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/events"
+	"github.com/tocsin-bus/tocsin/services/gateway/lines"
 )
 
 // maxCalls is how many calls of a client may be under way, beside the streams
@@ -38,7 +39,7 @@ func (t *transport) Connect(ctx context.Context) (mcp.Connection, error) {
 	in := struct {
 		io.Reader
 		io.Closer
-	}{newLines(t.in, t.out, t.batches), t.in}
+	}{lines.New(t.in, t.out, t.batches), t.in}
 	sdk := &mcp.IOTransport{Reader: in, Writer: t.out, MaxLineLength: -1} // lines has the bound
 	c, err := sdk.Connect(ctx)
 	if err != nil {

@@ -1,10 +1,12 @@
-package gateway
+package lines_test
 
 import (
 	"bytes"
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/lines"
 )
 
 // filter runs text through lines and returns what the SDK and what the client
@@ -12,7 +14,7 @@ import (
 func filter(t *testing.T, batches bool, text string) (passed, answered string) {
 	t.Helper()
 	var out bytes.Buffer
-	in, err := io.ReadAll(newLines(strings.NewReader(text), &out, func() bool { return batches }))
+	in, err := io.ReadAll(lines.New(strings.NewReader(text), &out, func() bool { return batches }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +40,7 @@ func TestLines(t *testing.T) {
 		{"without a version", `{"id":77,"method":"ping"}` + "\n", "", `"id":77,"error":{"code":-32600,`},
 		{"an id that is none", `{"jsonrpc":"2.0","id":true,"method":"ping"}` + "\n", "", `"id":null,"error":{"code":-32600,`},
 		{"a batch", "[" + ping + "]\n", "", `"id":null,"error":{"code":-32600,"message":"invalid request: batches are no part of the protocol since 2025-06-18"`},
-		{"too long", `{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", maxLine) + `"}` + "\n" + ping + "\n", ping + "\n", `"id":null,"error":{"code":-32600,"message":"invalid request: a message must be at most 4194304 bytes"`},
+		{"too long", `{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", lines.Max) + `"}` + "\n" + ping + "\n", ping + "\n", `"id":null,"error":{"code":-32600,"message":"invalid request: a message must be at most 4194304 bytes"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			passed, answered := filter(t, false, tt.in)

@@ -1,4 +1,9 @@
-package gateway
+// Package lines reads a client's messages of JSON-RPC from its lines, one a line,
+// as MCP has them on stdin.
+//
+// It decides which lines are messages, and answers the others itself. It knows
+// nothing of their methods, nor of who answers them.
+package lines
 
 import (
 	"bufio"
@@ -13,14 +18,14 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
-// maxLine is the longest message of a client, in bytes. A longer one is refused
-// and skipped.
-const maxLine = 4 << 20
+// Max is the longest message of a client, in bytes. A longer one is refused and
+// skipped.
+const Max = 4 << 20
 
-// lines hands a client's lines on to the SDK, those that are messages of
+// Reader hands a client's lines on to the SDK, those that are messages of
 // JSON-RPC. The others it answers itself, as the protocol says: to the SDK a
 // line that it can't decode is the end of the session.
-type lines struct {
+type Reader struct {
 	in  *bufio.Reader
 	out io.Writer
 	// batches says whether the protocol that was agreed on knows batches.
@@ -29,12 +34,15 @@ type lines struct {
 	rest []byte
 }
 
-func newLines(in io.Reader, out io.Writer, batches func() bool) *lines {
-	return &lines{in: bufio.NewReaderSize(in, 64<<10), out: out, batches: batches}
+// New reads from in, and writes its own answers to out: each whole, with its
+// newline, in one Write. batches says at each line whether the protocol that was
+// agreed on knows batches.
+func New(in io.Reader, out io.Writer, batches func() bool) *Reader {
+	return &Reader{in: bufio.NewReaderSize(in, 64<<10), out: out, batches: batches}
 }
 
 // Read implements io.Reader.
-func (l *lines) Read(p []byte) (int, error) {
+func (l *Reader) Read(p []byte) (int, error) {
 	for len(l.rest) == 0 {
 		line, err := l.next()
 		if err != nil {
@@ -56,12 +64,12 @@ func (l *lines) Read(p []byte) (int, error) {
 
 // next is the next line that is not blank, without the space around it. A line
 // that is too long comes without its end.
-func (l *lines) next() ([]byte, error) {
+func (l *Reader) next() ([]byte, error) {
 	for {
 		var line []byte
 		for {
 			part, err := l.in.ReadSlice('\n')
-			if len(line) <= maxLine {
+			if len(line) <= Max {
 				line = append(line, part...)
 			}
 			if err == nil {
@@ -82,12 +90,12 @@ func (l *lines) next() ([]byte, error) {
 }
 
 // check is nil, or says why a line is no message.
-func (l *lines) check(line []byte) *jsonrpc.Error {
+func (l *Reader) check(line []byte) *jsonrpc.Error {
 	invalid := func(format string, args ...any) *jsonrpc.Error {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "invalid request: " + fmt.Sprintf(format, args...)}
 	}
-	if len(line) > maxLine {
-		return invalid("a message must be at most %d bytes", maxLine)
+	if len(line) > Max {
+		return invalid("a message must be at most %d bytes", Max)
 	}
 	if !json.Valid(line) {
 		return &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "parse error: each line must be one JSON value"}
@@ -122,11 +130,11 @@ func (l *lines) check(line []byte) *jsonrpc.Error {
 }
 
 // answer refuses a line, under its id where it has one.
-func (l *lines) answer(line []byte, refusal *jsonrpc.Error) error {
+func (l *Reader) answer(line []byte, refusal *jsonrpc.Error) error {
 	var message struct {
 		ID json.RawMessage `json:"id"`
 	}
-	if len(line) > maxLine || json.Unmarshal(line, &message) != nil || !isID(message.ID) {
+	if len(line) > Max || json.Unmarshal(line, &message) != nil || !isID(message.ID) {
 		message.ID = json.RawMessage("null")
 	}
 	text, err := json.Marshal(untrusted.Visible(refusal.Message))
