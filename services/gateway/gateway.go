@@ -26,6 +26,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/clients"
 	"github.com/tocsin-bus/tocsin/services/gateway/events"
 	"github.com/tocsin-bus/tocsin/services/gateway/notice"
+	"github.com/tocsin-bus/tocsin/services/gateway/resources"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
@@ -80,7 +81,7 @@ type gateway struct {
 	session *session
 	link    *link
 	saver   *saver
-	updates *updates
+	updates *resources.Updates
 	// draining is full while a call takes the pending alerts.
 	draining chan struct{}
 	// out is where what nobody asked for goes.
@@ -133,8 +134,8 @@ func newGateway(ctx context.Context, cfg Config, out outlet) *gateway {
 	}, g.mask, log)
 	g.link.silences = newSilencer(g.session, log)
 	g.saver = newSaver(g.link, log)
-	g.updates = newUpdates(g)
-	g.session.changed = g.updates.note
+	g.updates = resources.New(resources.Config{Closing: closing, Look: g.story, Logger: log})
+	g.session.changed = g.updates.Note
 	if cfg.Client != "" {
 		g.link.identify(clients.NamedInbox(cfg.Client))
 	}
@@ -147,7 +148,7 @@ func (g *gateway) begin() {
 	g.parts.Go(func() error { return g.session.run(g.life) })
 	g.parts.Go(func() error { return g.link.run(g.life) })
 	g.parts.Go(func() error { return g.saver.run(g.life) })
-	g.parts.Go(func() error { return g.updates.run(g.life) })
+	g.parts.Go(func() error { return g.updates.Run(g.life) })
 	if g.out != nil {
 		g.parts.Go(func() error { return notify(g.life, g.out, g.session.out) })
 	}

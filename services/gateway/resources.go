@@ -3,32 +3,19 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"strings"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/clean"
+	"github.com/tocsin-bus/tocsin/services/gateway/resources"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/ci"
 	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
-// The resources. Reading one neither takes alerts out of the inbox nor counts
-// as having told them.
 const (
-	uriAlerts = "tocsin://alerts"
-	uriAlert  = uriAlerts + "/" // and an id
-	uriCI     = "tocsin://ci/latest"
-)
-
-const (
-	// maxID is the longest id of an alert, in bytes.
-	maxID = 64
 	// newestListed is how many alerts tocsin://alerts has: the newest.
 	newestListed = 50
 	// maxFailures is how many failures tocsin://ci/latest has of one result, with
@@ -37,56 +24,12 @@ const (
 	maxCIText   = 500
 )
 
-type resourceKind int
-
-const (
-	resourceAlerts resourceKind = iota
-	resourceAlert
-	resourceCI
-)
-
-// resource is what a URI names.
-type resource struct {
-	kind resourceKind
-	// id is the alert's, of resourceAlert.
-	id string
-}
-
-// parseURI takes apart a URI that may come from anywhere. Only the exact forms
-// are ours.
-func parseURI(uri string) (r resource, ok bool) {
-	switch uri {
-	case uriAlerts:
-		return resource{kind: resourceAlerts}, true
-	case uriCI:
-		return resource{kind: resourceCI}, true
-	}
-	id, found := strings.CutPrefix(uri, uriAlert)
-	return resource{resourceAlert, id}, found && isAlertID(id)
-}
-
-// isAlertID says whether a text has the form of an alert's id.
-func isAlertID(text string) bool {
-	return text != "" && len(text) <= maxID && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
-}
-
-// compareURIs orders updates: the lists before single alerts, which are in them.
-func compareURIs(a, b string) int {
-	if single := strings.HasPrefix(a, uriAlert); single != strings.HasPrefix(b, uriAlert) {
-		if single {
-			return 1
-		}
-		return -1
-	}
-	return strings.Compare(a, b)
-}
-
 // offerResources adds to the options of an MCP server what resources and prompts
 // need.
 func (g *gateway) offerResources(opts *mcp.ServerOptions) {
 	opts.Capabilities.Resources = &mcp.ResourceCapabilities{Subscribe: true}
 	opts.Capabilities.Prompts = &mcp.PromptCapabilities{}
-	opts.SubscribeHandler, opts.UnsubscribeHandler = g.updates.subscribe, g.updates.unsubscribe
+	opts.SubscribeHandler, opts.UnsubscribeHandler = g.updates.Subscribe, g.updates.Unsubscribe
 }
 
 // registerResources adds the resources and the prompt to a server. It comes after
@@ -94,28 +37,28 @@ func (g *gateway) offerResources(opts *mcp.ServerOptions) {
 func (g *gateway) registerResources(s *mcp.Server) {
 	const mime = "application/json"
 	s.AddResource(&mcp.Resource{
-		URI: uriAlerts, Name: "alerts", Title: "Newest alerts", MIMEType: mime,
+		URI: resources.Alerts, Name: "alerts", Title: "Newest alerts", MIMEType: mime,
 		Description: "The newest 50 alerts, told or not, newest first, and how many are pending. Reading tells none of them: observe does.",
 	}, g.serveResource)
 	s.AddResource(&mcp.Resource{
-		URI: uriCI, Name: "ci-latest", Title: "Latest CI results", MIMEType: mime,
+		URI: resources.CI, Name: "ci-latest", Title: "Latest CI results", MIMEType: mime,
 		Description: "The newest CI result of each pipeline and ref, newest first.",
 	}, g.serveResource)
 	s.AddResourceTemplate(&mcp.ResourceTemplate{
-		URITemplate: uriAlert + "{id}", Name: "alert", Title: "One alert", MIMEType: mime,
+		URITemplate: resources.Alert + "{id}", Name: "alert", Title: "One alert", MIMEType: mime,
 		Description: "One alert by its id, and what became of it: revised, repeated, resolved.",
 	}, g.serveResource)
 	g.registerTriage(s)
-	g.updates.serve(s, g.out)
-	s.AddReceivingMiddleware(g.updates.watch)
+	g.updates.Serve(s, g.out)
+	s.AddReceivingMiddleware(g.updates.Watch)
 }
 
 // serveResource answers resources/read.
 func (g *gateway) serveResource(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	uri := r.Params.URI
-	which, ok := parseURI(uri)
+	which, ok := resources.Parse(uri)
 	if !ok {
-		return nil, notFound(uri)
+		return nil, resources.NotFound(uri)
 	}
 	ctx, cancel := g.underway(ctx)
 	defer cancel()
@@ -124,35 +67,16 @@ func (g *gateway) serveResource(ctx context.Context, r *mcp.ReadResourceRequest)
 	defer done()
 	text, err := g.readResource(ctx, which)
 	if err != nil {
-		return nil, failure(uri, err)
+		return nil, resources.Failure(uri, err)
 	}
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: uri, Text: text}}}, nil
 }
 
-// notFound is the SDK's error of a resource that is not there, which itself can't
-// be written of every URI that a client may come up with.
-func notFound(uri string) error {
-	uri = untrusted.Cut(untrusted.Visible(uri), maxText)
-	data, err := json.Marshal(map[string]string{"uri": uri})
-	if err != nil {
-		return fmt.Errorf("write the URI: %w", err)
-	}
-	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Resource not found", Data: data}
-}
-
-// failure is what a client is told that can't have a resource.
-func failure(uri string, err error) error {
-	if errors.Is(err, errNoSuchAlert) {
-		return notFound(uri)
-	}
-	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: untrusted.Visible(err.Error())}
-}
-
-func (g *gateway) readResource(ctx context.Context, r resource) (string, error) {
-	switch r.kind {
-	case resourceAlerts:
+func (g *gateway) readResource(ctx context.Context, r resources.Resource) (string, error) {
+	switch r.Kind {
+	case resources.KindAlerts:
 		return g.readAlerts(ctx)
-	case resourceCI:
+	case resources.KindCI:
 		latest, err := g.latestCI(ctx)
 		if err != nil {
 			return "", err
@@ -161,7 +85,7 @@ func (g *gateway) readResource(ctx context.Context, r resource) (string, error) 
 			CI []latestResult `json:"ci"`
 		}{latest})
 	default:
-		s, err := g.find(ctx, r.id)
+		s, err := g.find(ctx, r.ID)
 		if err != nil {
 			return "", err
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/clean"
+	"github.com/tocsin-bus/tocsin/services/gateway/resources"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
@@ -15,46 +16,47 @@ import (
 // readAtOnce is how many alerts one question to the bus asks for.
 const readAtOnce = 500
 
-// errNoSuchAlert says that the history has no alert of an id.
-var errNoSuchAlert = errors.New("no such alert")
+// story is find once the past is here, and bounded.
+func (g *gateway) story(ctx context.Context, id string) (resources.Story, error) {
+	g.settle(ctx)
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	return g.find(ctx, id)
+}
 
 // find reads an alert of the history and what became of it. It looks from the
 // newest alert back, because that is where those are that are asked for.
-func (g *gateway) find(ctx context.Context, id string) (story, error) {
+func (g *gateway) find(ctx context.Context, id string) (resources.Story, error) {
 	first, last, err := g.extent(ctx)
 	if err != nil {
-		return story{}, err
+		return resources.Story{}, err
 	}
 	quoted := []byte(`"` + id + `"`)
-	var s story
+	var s resources.Story
 	var at uint64
 	for end := last; at == 0 && end >= first && end > 0; {
 		begin := max(first, end-min(end, readAtOnce-1))
 		err := g.stored(ctx, begin, end, func(m bus.Message) {
 			var a alert.Alert
 			if at == 0 && bytes.Contains(m.Data, quoted) && json.Unmarshal(m.Data, &a) == nil && a.ID == id {
-				s, at = newStory(a), m.Seq
+				s, at = resources.NewStory(a), m.Seq
 			}
 		})
 		if err != nil {
-			return story{}, err
+			return resources.Story{}, err
 		}
 		end = begin - min(begin, 1)
 	}
 	if at == 0 {
-		return story{}, errNoSuchAlert
+		return resources.Story{}, resources.ErrNoSuchAlert
 	}
 	err = g.stored(ctx, at+1, last, func(m bus.Message) {
 		var a alert.Alert
 		if json.Unmarshal(m.Data, &a) == nil {
-			s.goOn(a)
+			s.GoOn(a)
 		}
 	})
-	s.Alert = clean.Alert(s.Alert, g.mask)
-	// What comes from here on is cleaned before it is held against the key.
-	over := s.key.Over
-	s.key = s.Alert.MergeKey()
-	s.key.Over = over
+	s.Show(clean.Alert(s.Alert, g.mask))
 	return s, err
 }
 

@@ -1,4 +1,4 @@
-package gateway
+package resources
 
 import (
 	"cmp"
@@ -6,9 +6,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// story is one alert of the history and what became of it: it may have been
+// Story is one alert of the history and what became of it: it may have been
 // revised, repeated and resolved since. It is pure.
-type story struct {
+type Story struct {
 	// Alert is the alert as it was published, or its newest revision.
 	Alert alert.Alert `json:"alert"`
 	// Revisions is how many there were, and Repetitions how many findings beside
@@ -27,16 +27,17 @@ type story struct {
 	key       alert.MergeKey
 }
 
-func newStory(a alert.Alert) story {
-	return story{
+// NewStory begins with an alert.
+func NewStory(a alert.Alert) Story {
+	return Story{
 		Alert: a, LastSeen: alert.FormatTime(a.Timestamp),
 		id: a.ID, first: cmp.Or(a.Revises, a.ID), key: a.MergeKey(),
 	}
 }
 
-// goOn takes in an alert that came later, and says whether it is a part of the
+// GoOn takes in an alert that came later, and says whether it is a part of the
 // story.
-func (s *story) goOn(a alert.Alert) bool {
+func (s *Story) GoOn(a alert.Alert) bool {
 	over := s.key
 	over.Over = true
 	switch {
@@ -59,4 +60,12 @@ func (s *story) goOn(a alert.Alert) bool {
 	}
 	s.LastSeen = alert.FormatTime(a.Timestamp)
 	return true
+}
+
+// Show puts the alert as it is told in the place of the one that was published.
+// What comes from there on is taken in as it is told, too.
+func (s *Story) Show(told alert.Alert) {
+	over := s.key.Over
+	s.Alert, s.key = told, told.MergeKey()
+	s.key.Over = over
 }

@@ -1,4 +1,4 @@
-package gateway
+package resources
 
 import (
 	"context"
@@ -23,7 +23,7 @@ type listening struct{}
 // listen holds resources while serve does, which is until the client has ended
 // it, or the gateway is about to end: then the client gets the answer that says
 // so.
-func (u *updates) listen(ctx context.Context, session *mcp.ServerSession, uris []string, serve func(context.Context) (mcp.Result, error)) (mcp.Result, error) {
+func (u *Updates) listen(ctx context.Context, session *mcp.ServerSession, uris []string, serve func(context.Context) (mcp.Result, error)) (mcp.Result, error) {
 	if len(uris) > maxSubscriptions {
 		return nil, tooMany()
 	}
@@ -46,7 +46,7 @@ func (u *updates) listen(ctx context.Context, session *mcp.ServerSession, uris [
 	var until sync.WaitGroup
 	until.Go(func() {
 		select {
-		case <-u.closing:
+		case <-u.cfg.Closing:
 			cancel()
 		case <-ctx.Done():
 		}
@@ -58,7 +58,7 @@ func (u *updates) listen(ctx context.Context, session *mcp.ServerSession, uris [
 
 // enter takes all of the subscriptions, or none. The SDK keeps one listen of a
 // resource for each connection, so one that is held is waited for, but not long.
-func (u *updates) enter(ctx context.Context, wanted map[subscription]*holding) error {
+func (u *Updates) enter(ctx context.Context, wanted map[subscription]*holding) error {
 	limit := time.NewTimer(endingWithin)
 	defer limit.Stop()
 	for {
@@ -71,7 +71,7 @@ func (u *updates) enter(ctx context.Context, wanted map[subscription]*holding) e
 			case <-ended:
 				continue
 			case <-limit.C:
-			case <-u.closing:
+			case <-u.cfg.Closing:
 			case <-ctx.Done():
 			}
 		}
@@ -81,7 +81,7 @@ func (u *updates) enter(ctx context.Context, wanted map[subscription]*holding) e
 
 // tryEnter is enter without the wait: uri is what is held already, until ended is
 // closed or, where that is nil, the client unsubscribes.
-func (u *updates) tryEnter(wanted map[subscription]*holding) (uri string, ended <-chan struct{}, err error) {
+func (u *Updates) tryEnter(wanted map[subscription]*holding) (uri string, ended <-chan struct{}, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for key := range wanted {
@@ -103,7 +103,7 @@ func (u *updates) tryEnter(wanted map[subscription]*holding) (uri string, ended 
 }
 
 // leave gives back what enter took, once the SDK has forgotten it too.
-func (u *updates) leave(wanted map[subscription]*holding, ended chan struct{}) {
+func (u *Updates) leave(wanted map[subscription]*holding, ended chan struct{}) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.listens--

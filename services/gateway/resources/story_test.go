@@ -1,4 +1,4 @@
-package gateway
+package resources
 
 import (
 	"fmt"
@@ -38,51 +38,14 @@ func TestStory(t *testing.T) {
 		{"a resolution", one("b", func(a *alert.Alert) { a.Resolves = "a" }), []alert.Alert{one("c", nil)}, "b 0 0  [false]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newStory(tt.first)
+			s := NewStory(tt.first)
 			parts := []bool{}
 			for _, a := range tt.later {
-				parts = append(parts, s.goOn(a))
+				parts = append(parts, s.GoOn(a))
 			}
 			if got := fmt.Sprintf("%s %d %d %s %v", s.Alert.ID, s.Revisions, s.Repetitions, s.ResolvedBy, parts); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
 	}
-}
-
-func TestParseURI(t *testing.T) {
-	for uri, want := range map[string]string{
-		"tocsin://alerts": "0 ", "tocsin://ci/latest": "2 ", "tocsin://alerts/a1": "1 a1",
-		"tocsin://alerts/": "", "tocsin://alerts/A": "", "tocsin://alerts/a/b": "", "tocsin://alerts/..": "", "tocsin://alerts/a%41": "",
-		"tocsin://alerts?": "", "tocsin://ci": "", "TOCSIN://alerts": "", "": "", "file:///etc/passwd": "", "tocsin://alerts/a\n": "", "tocsin://alerts/\u00e4": "",
-	} {
-		got := ""
-		if r, ok := parseURI(uri); ok {
-			got = fmt.Sprintf("%d %s", r.kind, r.id)
-		}
-		if got != want {
-			t.Errorf("%q: %q, want %q", uri, got, want)
-		}
-	}
-}
-
-func FuzzParseURI(f *testing.F) {
-	for _, seed := range []string{uriAlerts, uriCI, uriAlert, uriAlert + "mfrggzdfmztwq2lk", uriAlert + "../x", uriAlert + "a\x00", "tocsin://alerts//a"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, uri string) {
-		r, ok := parseURI(uri)
-		if !ok {
-			return
-		}
-		back := map[resourceKind]string{resourceAlerts: uriAlerts, resourceAlert: uriAlert + r.id, resourceCI: uriCI}[r.kind]
-		if back != uri || len(uri) > len(uriAlert)+maxID {
-			t.Errorf("%q became %q", uri, back)
-		}
-		for _, c := range r.id {
-			if (c < 'a' || c > 'z') && (c < '0' || c > '9') {
-				t.Errorf("%q is an id", r.id)
-			}
-		}
-	})
 }

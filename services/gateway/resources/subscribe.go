@@ -1,0 +1,129 @@
+package resources
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// maxSubscriptions is how many resources a client may be subscribed to. Past it a
+// subscription is refused.
+const maxSubscriptions = 100
+
+const methodUnsubscribe = "resources/unsubscribe"
+
+// refusal says why there is no subscription.
+func refusal(format string, args ...any) error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf(format, args...)}
+}
+
+// hold makes the holding of a resource, if there is such a one.
+func (u *Updates) hold(ctx context.Context, uri string) (*holding, error) {
+	r, ok := Parse(uri)
+	if !ok {
+		return nil, NotFound(uri)
+	}
+	h := &holding{Resource: r}
+	if r.Kind == KindAlert {
+		var err error
+		if h.story, err = u.cfg.Look(ctx, r.ID); err != nil {
+			return nil, Failure(uri, err)
+		}
+	}
+	return h, nil
+}
+
+// Subscribe is resources/subscribe: once more changes nothing. Within a listen,
+// which has seen to all of it before, it does nothing.
+func (u *Updates) Subscribe(ctx context.Context, r *mcp.SubscribeRequest) error {
+	if ctx.Value(listening{}) != nil {
+		return nil
+	}
+	h, err := u.hold(ctx, r.Params.URI)
+	if err != nil {
+		return err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	key := subscription{r.Session, r.Params.URI}
+	if u.held[key] != nil {
+		return nil
+	}
+	if len(u.held) >= maxSubscriptions {
+		return tooMany()
+	}
+	u.held[key] = h
+	return nil
+}
+
+func tooMany() error {
+	return refusal("a client may subscribe to at most %d resources: unsubscribe from others first", maxSubscriptions)
+}
+
+// Unsubscribe is resources/unsubscribe: of what isn't subscribed to it changes
+// nothing.
+func (u *Updates) Unsubscribe(ctx context.Context, r *mcp.UnsubscribeRequest) error {
+	if ctx.Value(listening{}) != nil {
+		return nil
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	key := subscription{r.Session, r.Params.URI}
+	if h := u.held[key]; h != nil && h.ended == nil {
+		delete(u.held, key)
+	}
+	return nil
+}
+
+// Watch is the middleware: it ends subscriptions with the session that they were
+// made in, gives subscriptions/listen its bounds and its end, and says in the
+// place of the SDK that nobody has a URI.
+func (u *Updates) Watch(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+		session, ok := r.GetSession().(*mcp.ServerSession)
+		if !ok {
+			return next(ctx, method, r)
+		}
+		switch params := r.GetParams().(type) {
+		case *mcp.ReadResourceParams:
+			if _, ok := Parse(params.URI); !ok {
+				// Nobody has it, unless the server was extended.
+				result, err := next(ctx, method, r)
+				if err != nil {
+					return nil, NotFound(params.URI)
+				}
+				return result, nil
+			}
+		case *mcp.InitializeParams:
+			u.forget(ctx, session, next)
+		case *mcp.SubscriptionsListenParams:
+			if params.Notifications != nil {
+				return u.listen(ctx, session, params.Notifications.ResourceSubscriptions, func(ctx context.Context) (mcp.Result, error) {
+					return next(ctx, method, r)
+				})
+			}
+		}
+		return next(ctx, method, r)
+	}
+}
+
+// forget ends what was subscribed to before a session began anew on its
+// connection.
+func (u *Updates) forget(ctx context.Context, session *mcp.ServerSession, next mcp.MethodHandler) {
+	u.mu.Lock()
+	var uris []string
+	for key := range u.held {
+		if key.session == session {
+			uris = append(uris, key.uri)
+		}
+	}
+	u.mu.Unlock()
+	for _, uri := range uris {
+		_, err := next(ctx, methodUnsubscribe, &mcp.UnsubscribeRequest{Session: session, Params: &mcp.UnsubscribeParams{URI: uri}})
+		if err != nil {
+			u.cfg.Logger.Debug("a subscription outlives its session", "uri", uri, "error", err)
+		}
+	}
+}
