@@ -4,7 +4,8 @@
 // Alerts wait in an inbox (package inbox) until the agent's next observe, and
 // are pushed (package stream) once it asked for that. One loop owns both
 // (session); around it stand the way to the bus (link), the client's place in
-// the stream of alerts (saver) and the tools. Each client has its own.
+// the stream of alerts (saver), what is silenced (silencer) and the tools. Each
+// client has its own. A hook has none: package glance reads the same inbox.
 //
 // The gateway is never ended by a bus that is away: it says so, and finds the
 // bus again.
