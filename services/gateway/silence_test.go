@@ -328,7 +328,7 @@ func TestHooksHeedSilences(t *testing.T) {
 
 	// What another version has written is not obeyed, and not written over.
 	late := r.open(t, "late")
-	own := r.provisioner(t)
+	own := r.Join(t, provisioner)
 	kv, err := own.JS.KeyValue(t.Context(), bus.BucketSilences)
 	if err != nil {
 		t.Fatal(err)
@@ -374,16 +374,8 @@ func TestSilenceArguments(t *testing.T) {
 	}
 }
 
-// provisioner is a connection that may do everything.
-func (r *rig) provisioner(t *testing.T) *bus.Conn {
-	t.Helper()
-	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: "p", Role: bus.Role("provisioner"), Server: r.Server, Logger: testrig.Quiet()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return c
-}
+// provisioner is the role that may do everything.
+const provisioner = bus.Role("provisioner")
 
 // TestSilencesAreLimited: the hundred and first is refused and says what to do.
 func TestSilencesAreLimited(t *testing.T) {
@@ -396,7 +388,7 @@ func TestSilencesAreLimited(t *testing.T) {
 		t.Error(got)
 	}
 	// An older bus has no bucket: what can't be silenced says so, and alerts are told.
-	if err := r.provisioner(t).JS.DeleteKeyValue(t.Context(), bus.BucketSilences); err != nil {
+	if err := r.Join(t, provisioner).JS.DeleteKeyValue(t.Context(), bus.BucketSilences); err != nil {
 		t.Fatal(err)
 	}
 	if got := c.refused(t, `{"action":"silence","app":"more"}`); !strings.Contains(got, "start it anew") {

@@ -1,10 +1,13 @@
 package cursor_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
+	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
+	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
 func TestBeyond(t *testing.T) {
@@ -21,5 +24,50 @@ func TestBeyond(t *testing.T) {
 		if got := tt.p.Beyond(tt.q); got != tt.want {
 			t.Errorf("%v beyond %v: %v", tt.p, tt.q, got)
 		}
+	}
+}
+
+// TestClaim: however many readers claim at once, each stretch is one reader's, and
+// the cursor never goes back.
+func TestClaim(t *testing.T) {
+	b := testrig.New(t)
+	c := b.Join(t, bus.RoleGateway)
+	const client, readers, last = "client a b", 4, 20
+	if _, found, err := cursor.Load(t.Context(), c, client); err != nil || found {
+		t.Fatalf("never seen: %v %v", found, err)
+	}
+	created := time.Unix(1, 0).UTC()
+	var mu sync.Mutex
+	told := map[uint64]int{}
+	var all sync.WaitGroup
+	for range readers {
+		all.Go(func() {
+			for seq := uint64(1); seq <= last; seq++ {
+				before, err := cursor.Claim(t.Context(), c, client, cursor.Position{Seq: seq, Created: created})
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				for n := before.Seq + 1; n <= seq; n++ {
+					told[n]++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	for n := uint64(1); n <= last; n++ {
+		if told[n] != 1 {
+			t.Errorf("%d is told %d times", n, told[n])
+		}
+	}
+	if at, found, err := cursor.Load(t.Context(), c, client); err != nil || !found || at.Seq != last || !at.Created.Equal(created) {
+		t.Errorf("%+v %v %v", at, found, err)
+	}
+	if err := cursor.Drop(t.Context(), c, client); err != nil {
+		t.Fatal(err)
+	}
+	if _, found, err := cursor.Load(t.Context(), c, client); err != nil || found {
+		t.Errorf("dropped: %v %v", found, err)
 	}
 }

@@ -76,6 +76,17 @@ func (b *Bus) Down() {
 	b.Server = nil
 }
 
+// Join is a connection in a role, until the end of the test.
+func (b *Bus) Join(t *testing.T, role bus.Role) *bus.Conn {
+	t.Helper()
+	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: t.Name(), Role: role, Server: b.Server, Logger: Quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
 // Publish writes an alert as a detector does.
 func (b *Bus) Publish(t *testing.T, a alert.Alert) {
 	t.Helper()

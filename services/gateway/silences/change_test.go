@@ -1,0 +1,52 @@
+package silences_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
+	"github.com/tocsin-bus/tocsin/services/gateway/silences"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/silence"
+)
+
+// TestChange: of changes at the same time none is lost, and one that is refused
+// writes nothing.
+func TestChange(t *testing.T) {
+	b := testrig.New(t)
+	c := b.Join(t, bus.RoleGateway)
+	if set, err := silences.Read(t.Context(), c); err != nil || len(set.Silences)+len(set.Acks) != 0 {
+		t.Fatalf("%+v %v", set, err)
+	}
+	const writers = 4
+	now := time.Now()
+	var all sync.WaitGroup
+	for i := range writers {
+		all.Go(func() {
+			s := silence.Silence{ID: fmt.Sprint(i), App: fmt.Sprint("app", i), Created: now, Until: now.Add(time.Hour)}
+			_, err := silences.Change(t.Context(), c, func(l silence.Silences) (silence.Silences, error) {
+				after, _, err := l.Add(s, now)
+				return after, err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	refusal := errors.New("no")
+	if _, err := silences.ChangeAcks(t.Context(), c, func(silence.Acks) (silence.Acks, error) { return nil, refusal }); !errors.Is(err, refusal) {
+		t.Error(err)
+	}
+	set, err := silences.Read(t.Context(), c)
+	if err != nil || len(set.Silences) != writers || len(set.Acks) != 0 {
+		t.Errorf("%+v %v", set, err)
+	}
+	documents, err := silences.Documents(t.Context(), c)
+	if err != nil || len(documents) != 1 || documents[0].Key != bus.KeySilences {
+		t.Errorf("%+v %v", documents, err)
+	}
+}
