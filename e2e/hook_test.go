@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -255,23 +256,51 @@ func TestHookSaysNothing(t *testing.T) {
 	})
 }
 
-// TestHookOfAProjectWithWrongSettings says so and fails, but not by the exit code
-// with which clients stop an agent or take a prompt away.
-func TestHookOfAProjectWithWrongSettings(t *testing.T) {
-	project := t.TempDir()
-	for what, set := range map[string]struct{ file, env string }{
-		"file":        {file: "no-such-setting: 1\n"},
-		"environment": {env: "TOCSIN_LOG_LEVEL=loud"},
-	} {
-		if err := os.WriteFile(filepath.Join(project, "tocsin.yaml"), []byte(set.file), 0o600); err != nil {
-			t.Fatal(err)
+// TestHookOfWrongSettings says so and fails, but not by the exit code with which
+// clients stop an agent or take a prompt away.
+func TestHookOfWrongSettings(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), binary, "hook", "--client", "codex")
+	cmd.Env, cmd.Stdin = harness.Env(t.TempDir(), "TOCSIN_LOG_LEVEL=loud"), strings.NewReader("{}")
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState.ExitCode() != 1 || strings.Count(string(out), "\n") != 1 {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// TestAProjectSaysNothing: agents start these in whatever project they work in,
+// and its settings file is not read. Nor is it by the bus that a gateway starts.
+func TestAProjectSaysNothing(t *testing.T) {
+	project, state := t.TempDir(), t.TempDir()
+	theirs := filepath.Join(project, "theirs")
+	file := fmt.Sprintf("state-dir: %s\nnotify-file: %s/notices\ningest-addr: 127.0.0.1:1\nno-such-setting: 1\n", theirs, theirs)
+	if err := os.WriteFile(filepath.Join(project, "tocsin.yaml"), []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"hook", "--client", "codex"}, {"wait", "--timeout", "1ms"}, {"gateway"}} {
+		cmd := exec.CommandContext(t.Context(), binary, args...)
+		cmd.Env = harness.Env(state, "TOCSIN_INGEST_ADDR=127.0.0.1:0", "TOCSIN_NATS_ADDR=127.0.0.1:0", "TOCSIN_NATS_WS_ADDR=")
+		cmd.Dir, cmd.Stdin = project, strings.NewReader("{}")
+		if out, _ := cmd.CombinedOutput(); strings.Contains(string(out), "no-such-setting") {
+			t.Errorf("%v: %s", args, out)
 		}
-		cmd := exec.CommandContext(t.Context(), binary, "hook", "--client", "codex")
-		cmd.Env, cmd.Dir, cmd.Stdin = append(harness.Env(t.TempDir()), set.env), project, strings.NewReader("{}")
-		out, err := cmd.CombinedOutput()
-		if cmd.ProcessState.ExitCode() != 1 || strings.Count(string(out), "\n") != 1 {
-			t.Errorf("%s: %v: %s", what, err, out)
-		}
+	}
+	up := func() (statedir.Runtime, error) { return statedir.At(state).Running() }
+	if !harness.Poll(t.Context(), 30*time.Second, func() bool { _, err := up(); return err == nil }) {
+		log, _ := os.ReadFile(statedir.At(state).Log())
+		t.Fatalf("the gateway's bus does not run: %s", log)
+	}
+	if _, err := os.Stat(theirs); err == nil {
+		t.Error("the project's settings had an effect")
+	}
+	r, err := up()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(r.PID, syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if !harness.Poll(t.Context(), 30*time.Second, func() bool { _, err := up(); return err != nil }) {
+		t.Error("the bus does not end")
 	}
 }
 

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
 
@@ -29,7 +31,11 @@ func (c *gatewayCommand) Run(ctx context.Context, env service.Env) error {
 			args: []string{"up", "--idle-exit", backgroundIdleExit, "--state-dir", env.StateDir},
 		}
 		if env.Config != "" {
-			k.args = append(k.args, "--config", env.Config)
+			config, err := filepath.Abs(env.Config)
+			if err != nil {
+				return fmt.Errorf("find the settings file: %w", err)
+			}
+			k.args = append(k.args, "--config", config)
 		}
 		return k.run(ctx)
 	})

@@ -51,6 +51,9 @@ func (c *hookCommand) Validate() error {
 	return nil
 }
 
+// OnlyNamedFile implements service.OnlyNamedFile.
+func (*hookCommand) OnlyNamedFile() {}
+
 // Run answers a client's hook. What goes wrong is said to nobody, but at the
 // debug level: an agent's work is never held up by its alerts.
 func (c *hookCommand) Run(ctx context.Context, env service.Env) error {
@@ -78,7 +81,7 @@ func (c *hookCommand) Run(ctx context.Context, env service.Env) error {
 
 // exitCode is what the process ends with. To the clients 2 means more than that
 // a command was used wrongly: to stop the agent, or to take the user's prompt
-// away. A project's tocsin.yaml that is wrong must not do that.
+// away. Settings in the environment that are wrong must not do that.
 func (c *hookCommand) exitCode(code int, args []string) int {
 	if code == service.ExitUsage && !c.ran && len(args) > 0 && args[0] == "hook" && service.Right(&cli{}, args) {
 		return service.ExitFailed

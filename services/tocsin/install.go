@@ -26,6 +26,9 @@ type installCommand struct {
 	Rewake bool `help:"Also a hook that waits for up to 30 minutes after the model has stopped, and wakes it for an alert (claude-code)."`
 }
 
+// OnlyNamedFile implements service.OnlyNamedFile.
+func (*installCommand) OnlyNamedFile() {}
+
 // Run writes the client's entries, or says that they are there.
 func (c *installCommand) Run(_ context.Context, env service.Env) error {
 	client, place, err := c.find()

@@ -97,7 +97,8 @@ func (k *keeper) start() error {
 	}
 	defer func() { _ = out.Close() }()  // the child has its own
 	cmd := exec.Command(exe, k.args...) //nolint:noctx,gosec // it must outlive us; it is this very program
-	cmd.Stdout, cmd.Stderr = out, out
+	// Whatever project the agent works in, its settings file is none of ours.
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir.Path(), out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	k.started, k.since, k.pause = true, time.Now(), min(max(2*k.pause, minRestart), maxRestart)
 	if err := cmd.Start(); err != nil {

@@ -37,6 +37,9 @@ func (c *waitCommand) Validate() error {
 	return nil
 }
 
+// OnlyNamedFile implements service.OnlyNamedFile.
+func (*waitCommand) OnlyNamedFile() {}
+
 // Run prints the pending alerts, as observe has them, once there is one of the
 // severity. The end of ctx is the end of the time.
 func (c *waitCommand) Run(ctx context.Context, env service.Env) error {

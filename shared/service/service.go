@@ -53,7 +53,7 @@ func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e))
 
 // Settings are the flags that every command has.
 type Settings struct {
-	Config    kong.ConfigFlag `help:"Settings file; a flag or an environment variable wins over it. Default, and not read beside another: tocsin.yaml in the working directory, if there." placeholder:"FILE"`
+	Config    kong.ConfigFlag `help:"Settings file; a flag or an environment variable wins over it. Default, and not read beside another: tocsin.yaml in the working directory, if there; commands that agents start read none by default." placeholder:"FILE"`
 	StateDir  string          `help:"Where streams, credentials and runtime.json live. Default: $$XDG_STATE_HOME/tocsin, else ~/.local/state/tocsin." env:"TOCSIN_STATE_DIR" placeholder:"DIR"`
 	LogFormat string          `help:"How to log to stderr: ${enum}." enum:"text,json" default:"text" env:"TOCSIN_LOG_FORMAT"`
 	LogLevel  string          `help:"What to log: ${enum}." enum:"debug,info,warn,error" default:"info" env:"TOCSIN_LOG_LEVEL"`

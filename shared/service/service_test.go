@@ -12,8 +12,14 @@ import (
 
 type testCLI struct {
 	Settings
-	Greet greetCommand `cmd:""`
+	Greet  greetCommand  `cmd:""`
+	Wander wanderCommand `cmd:""`
 }
+
+// wanderCommand is started in places of others.
+type wanderCommand struct{ greetCommand }
+
+func (*wanderCommand) OnlyNamedFile() {}
 
 type greetCommand struct {
 	Name  string   `env:"TEST_GREET_NAME" default:"nobody"`
@@ -66,6 +72,9 @@ func TestSettingsAndExitCodes(t *testing.T) {
 		"wrong use found by the code": {args: []string{"greet", "--times=-1"}, code: ExitUsage, err: "--times must not be negative"},
 		"a named file stands alone":   {args: []string{"greet", "--config=other.yaml"}, file: "name: file\n", other: "times: 2\n", out: "nobody 2 []"},
 		"and hides a broken default":  {args: []string{"--config", "other.yaml", "greet"}, file: "a: [", other: "name: other\n", out: "other 1 []"},
+		"not where others say":        {args: []string{"wander"}, file: "name: file\n", out: "nobody 1 []"},
+		"not even when it is broken":  {args: []string{"wander"}, file: "a: [", out: "nobody 1 []"},
+		"but a named one":             {args: []string{"wander", "--config=other.yaml"}, file: "name: file\n", other: "name: other\n", out: "other 1 []"},
 		"a named file must be there":  {args: []string{"greet", "--config=none.yaml"}, code: ExitUsage, err: "none.yaml"},
 		"a wrong key in a named file": {args: []string{"greet", "--config=other.yaml"}, other: "colour: x\n", code: ExitUsage, err: `"colour" is no setting`},
 		"empty is not set":            {args: []string{"greet"}, env: map[string]string{"TEST_GREET_NAME": ""}, out: "nobody 1 []"},

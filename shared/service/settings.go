@@ -84,8 +84,26 @@ func forgetEmpty(n *kong.Node) {
 // defaultFile is the settings file where none is named.
 const defaultFile = "tocsin.yaml"
 
-// loadDefaultFile reads defaultFile, if there, unless another file is named:
-// one that is named stands alone.
+// OnlyNamedFile is a command that reads no settings file but one that is named by
+// --config. Agents start such commands in whatever project they work in, and a
+// project that was cloned from somewhere must not say which bus is joined, where
+// files are written or what is listened on.
+type OnlyNamedFile interface{ OnlyNamedFile() }
+
+// onlyNamedFile says whether what was asked for is such a command.
+func onlyNamedFile(ctx *kong.Context) bool {
+	return slices.ContainsFunc(ctx.Path, func(word *kong.Path) bool {
+		node := word.Node()
+		if node == nil || !node.Target.CanAddr() {
+			return false
+		}
+		_, only := node.Target.Addr().Interface().(OnlyNamedFile)
+		return only
+	})
+}
+
+// loadDefaultFile reads defaultFile, if there, unless another file is named: one
+// that is named stands alone.
 func loadDefaultFile(k *kong.Kong, ctx *kong.Context, at *kong.Path) error {
 	if at.App == nil { // kong asks for each word of the command line
 		return nil
@@ -94,6 +112,9 @@ func loadDefaultFile(k *kong.Kong, ctx *kong.Context, at *kong.Path) error {
 		if word.Flag != nil && word.Flag.Name == "config" {
 			return nil
 		}
+	}
+	if onlyNamedFile(ctx) {
+		return nil
 	}
 	resolver, err := k.LoadConfig(defaultFile)
 	switch {
