@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,7 +13,7 @@ import (
 func drainer(t *testing.T) *gateway {
 	t.Helper()
 	s, _ := runSession(t)
-	log := slog.New(slog.DiscardHandler)
+	log := quietLog()
 	return &gateway{
 		life: t.Context(), session: s, saver: newSaver(nil, log), draining: make(chan struct{}, 1), log: log,
 	}

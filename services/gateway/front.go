@@ -113,11 +113,15 @@ func (f *front) serveSession(to *reply, r *http.Request) {
 	}
 	f.mu.Lock()
 	g := f.guests[id]
+	if g != nil {
+		g.open++
+	}
 	f.mu.Unlock()
 	if g == nil { // the SDK says what is wrong
 		f.sessions.ServeHTTP(to, r)
 		return
 	}
+	defer f.asked(g)
 	if r.Method == http.MethodGet && r.Header.Get("Last-Event-ID") == "" {
 		to.opened = func() { g.push.attach(to) }
 		defer g.push.detach(to)
@@ -130,15 +134,13 @@ func (f *front) serveSession(to *reply, r *http.Request) {
 
 // serveNew serves a request that may begin a session.
 func (f *front) serveNew(to *reply, r *http.Request) {
-	f.mu.Lock()
-	full := len(f.guests) >= maxGuests || f.ended
-	f.mu.Unlock()
-	if full {
+	if f.full() {
 		refuse(to, http.StatusServiceUnavailable, fmt.Sprintf("%d clients are served already: end one of their sessions", maxGuests))
 		return
 	}
-	id := rand.Text()
-	g := f.newGuest(clientOf(r), func(client string) string { return client + " over HTTP, session " + id }, func() string { return id })
+	id, client := rand.Text(), clientOf(r)
+	g := f.newGuest(client, func(client string) string { return client + " over HTTP, session " + id }, func() string { return id })
+	g.link.once = client == "" // it can't come back
 	g.starts = func(session *mcp.ServerSession) bool {
 		if !f.add(id, g) {
 			return false
@@ -176,12 +178,7 @@ func (f *front) serveSessionless(to *reply, r *http.Request, body []byte) {
 		refuse(to, http.StatusServiceUnavailable, fmt.Sprintf("%d clients are served already", maxGuests))
 		return
 	}
-	defer func() {
-		f.mu.Lock()
-		g.open--
-		g.used = time.Now()
-		f.mu.Unlock()
-	}()
+	defer f.asked(g)
 	f.sessionless.ServeHTTP(to, r.WithContext(context.WithValue(r.Context(), guestKey{}, g)))
 }
 
@@ -207,12 +204,7 @@ func (f *front) end() {
 	}
 	_ = within(answerWithin, func() error { f.serving.Wait(); return nil }) // it has none
 	for key, g := range guests {
-		for session := range g.server.Sessions() {
-			f.leaving.Go(func() { _ = session.Close() }) // Wait has the reason
-		}
-		if g.sessionless { // nobody else ends it
-			f.leave(key, g)
-		}
+		f.leaving.Go(func() { f.dismiss(key, g) })
 	}
 	f.leaving.Wait()
 }

@@ -14,16 +14,16 @@ const (
 	// this is, as --client does on stdio.
 	headerClient = "Tocsin-Client"
 
-	// maxGuests is how many clients are served at once; past it a new one is
-	// refused with 503.
+	// maxGuests is how many clients are served at once. Past it the one that has
+	// not asked for longest makes room, if it has not for roomIdle; else a new one
+	// is refused with 503.
 	maxGuests = 64
+	roomIdle  = time.Minute
 	// guestIdle is how long a client without a session may be without a request
 	// before it is ended, as sessionIdle is for the others. The inbox stays.
 	guestIdle = 15 * time.Minute
 	// sweepEvery is how often is looked for such.
 	sweepEvery = time.Minute
-	// dropTimeout bounds the forgetting of a client's place.
-	dropTimeout = time.Second
 )
 
 // guest is a client over HTTP.
@@ -31,17 +31,13 @@ type guest struct {
 	*gateway
 	server *mcp.Server
 	push   *push
-	// named says that the client has a name of its own, under which it can come
-	// back: its place in the alerts stays.
-	named bool
-
 	// late says that the request which could have begun a session is over. The
 	// front's.
 	late bool
 	// sessionless says that the client's protocol has no sessions.
 	sessionless bool
-	// Of a client without a session: open counts its requests under way, used is
-	// when the last one ended. Both are the front's.
+	// open counts the requests under way, used is when the last one ended. Both are
+	// the front's.
 	open int
 	used time.Time
 }
@@ -80,8 +76,7 @@ func introducedAs(body []byte) string {
 func (f *front) newGuest(client string, inbox func(string) string, sessionID func() string) *guest {
 	cfg := f.cfg
 	cfg.Client = client
-	g := &guest{named: client != ""}
-	g.gateway = newGateway(f.ctx, cfg, nil)
+	g := &guest{gateway: newGateway(f.ctx, cfg, nil), used: time.Now()}
 	g.push = newPush(g.life)
 	g.out, g.inbox = g.push, inbox
 	g.reply = func(h http.Header) *reply {
@@ -97,48 +92,94 @@ func (f *front) newGuest(client string, inbox func(string) string, sessionID fun
 func (f *front) add(key string, g *guest) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.ended || g.late || len(f.guests) >= maxGuests {
+	if g.late || !f.room() {
 		return false
 	}
 	f.guests[key] = g
 	return true
 }
 
-// leave ends what a client had. One without a name never comes back, so its
-// place in the alerts goes too.
+// full says whether there is no room for one more guest, and none to be made.
+func (f *front) full() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, idle := longestIdle(f.guests, time.Now())
+	return f.ended || len(f.guests) >= maxGuests && idle == nil
+}
+
+// room says whether there is room for one more guest, and makes some where one has
+// not asked for long. It needs mu.
+func (f *front) room() bool {
+	if f.ended || len(f.guests) < maxGuests {
+		return !f.ended
+	}
+	key, g := longestIdle(f.guests, time.Now())
+	if g == nil {
+		return false
+	}
+	f.log.Info("a client that has not asked for long makes room for another", "client", g.link.client())
+	delete(f.guests, key)
+	f.leaving.Go(func() { f.dismiss(key, g) })
+	return true
+}
+
+// longestIdle is the guest that has not asked for longest, and for roomIdle at
+// least, or nil.
+func longestIdle(guests map[string]*guest, now time.Time) (key string, longest *guest) {
+	for k, g := range guests {
+		if g.open == 0 && now.Sub(g.used) >= roomIdle && (longest == nil || g.used.Before(longest.used)) {
+			key, longest = k, g
+		}
+	}
+	return key, longest
+}
+
+// dismiss ends a guest, with its session where it has one.
+func (f *front) dismiss(key string, g *guest) {
+	g.close()
+	for session := range g.server.Sessions() {
+		_ = session.Close() // Wait has the reason
+	}
+	if g.sessionless { // nobody else ends it
+		f.leave(key, g)
+	}
+}
+
+// leave ends what a client had.
 func (f *front) leave(key string, g *guest) {
 	f.mu.Lock()
 	if f.guests[key] == g {
 		delete(f.guests, key)
 	}
 	f.mu.Unlock()
-	if !g.named {
-		ctx, cancel := context.WithTimeout(g.life, dropTimeout)
-		if err := g.link.forget(ctx); err != nil {
-			g.log.Warn("the place of a client that has gone stays until it expires", "error", err)
-		}
-		cancel()
-	}
 	_ = within(endWithin, g.end) // its parts have no errors
 }
 
-// enter finds the client of that key, or takes it in. It is nil when there is
-// no room.
+// enter finds the client of that key, or takes it in. It is nil when there is no
+// room.
 func (f *front) enter(client, key string) *guest {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	g := f.guests[key]
 	if g == nil {
-		if f.ended || len(f.guests) >= maxGuests {
+		if !f.room() {
 			return nil
 		}
 		g = f.newGuest(client, func(string) string { return key }, nil)
-		g.sessionless, g.named = true, true // it may come back
+		g.sessionless = true
 		g.begin()
 		f.guests[key] = g
 	}
 	g.open++
 	return g
+}
+
+// asked says that a request of a client is over.
+func (f *front) asked(g *guest) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g.open--
+	g.used = time.Now()
 }
 
 // sweep ends clients without a session that have not asked for long, until ctx

@@ -32,6 +32,9 @@ type link struct {
 	// key is the client's name; it is sent once it is known.
 	key  chan string
 	name atomic.Pointer[string]
+	// once says that the client never comes back and has no other reader: nobody
+	// keeps its place.
+	once bool
 	conn atomic.Pointer[bus.Conn]
 	// caughtUp is closed once all alerts of the past were handed on.
 	caughtUp chan struct{}
@@ -66,13 +69,20 @@ func (l *link) client() string {
 	return ""
 }
 
-// forget drops the client's place in the alerts: it will not come back.
-func (l *link) forget(ctx context.Context) error {
-	c := l.conn.Load()
-	if c == nil || !c.Connected() || l.client() == "" {
-		return nil
+// load reads where the client was, and whether it was ever seen.
+func (l *link) load(ctx context.Context, c *bus.Conn) (at cursor.Position, found bool, err error) {
+	if l.once {
+		return cursor.Position{}, false, nil
 	}
-	return cursor.Drop(ctx, c, l.client())
+	return cursor.Load(ctx, c, l.client())
+}
+
+// claim moves the client's place on, and returns where it was.
+func (l *link) claim(ctx context.Context, c *bus.Conn, at cursor.Position) (before cursor.Position, err error) {
+	if l.once {
+		return cursor.Position{}, nil
+	}
+	return cursor.Claim(ctx, c, l.client(), at)
 }
 
 // errGone says that a connection was closed for good, as it is when the bus no
@@ -183,7 +193,7 @@ func (l *link) begin(ctx context.Context, c *bus.Conn) (since time.Time, err err
 		return time.Time{}, fmt.Errorf("look at the alerts: %w", err)
 	}
 	info := s.CachedInfo()
-	at, found, err := cursor.Load(ctx, c, l.client())
+	at, found, err := l.load(ctx, c)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -201,7 +211,7 @@ func (l *link) begin(ctx context.Context, c *bus.Conn) (since time.Time, err err
 			return since, nil // the place is that of the first alert, not known yet
 		}
 		since, l.at = time.Time{}, end
-		if _, err := cursor.Claim(ctx, c, l.client(), l.at); err != nil {
+		if _, err := l.claim(ctx, c, l.at); err != nil {
 			return time.Time{}, err
 		}
 	}
@@ -227,7 +237,7 @@ func (l *link) take(ctx context.Context, c *bus.Conn, m bus.Message) {
 		// on is kept for it, also when it ends before it asks.
 		l.known = true
 		saving, cancel := context.WithTimeout(ctx, cursor.Timeout)
-		if _, err := cursor.Claim(saving, c, l.client(), cursor.Position{Seq: m.Seq - 1, Created: l.at.Created}); err != nil {
+		if _, err := l.claim(saving, c, cursor.Position{Seq: m.Seq - 1, Created: l.at.Created}); err != nil {
 			l.log.Warn("the cursor is not saved yet", "error", err)
 		}
 		cancel()

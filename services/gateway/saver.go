@@ -85,7 +85,7 @@ func (s *saver) try(ctx context.Context, at cursor.Position) (before cursor.Posi
 	if c == nil || !c.Connected() {
 		return cursor.Position{}, bus.ErrAway
 	}
-	before, err = cursor.Claim(ctx, c, s.link.client(), at)
+	before, err = s.link.claim(ctx, c, at)
 	if err != nil {
 		s.log.Warn("the cursor is not saved yet", "error", err)
 	}

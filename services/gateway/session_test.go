@@ -17,7 +17,7 @@ import (
 // runSession runs a session loop whose lines the test reads from out.
 func runSession(t *testing.T) (s *session, out chan string) {
 	t.Helper()
-	s = newSession(slog.New(slog.DiscardHandler))
+	s = newSession(quietLog())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.run(ctx) }()
@@ -148,3 +148,5 @@ func TestRing(t *testing.T) {
 		}
 	}
 }
+
+func quietLog() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 const (
@@ -26,6 +27,8 @@ const (
 	Timeout = time.Second
 	// Unseen is how far back the alerts begin of a client that was never seen.
 	Unseen = 10 * time.Minute
+	// maxName keeps the bucket from being filled by long names.
+	maxName = 200
 )
 
 // Position is a place in the stream ALERTS: the sequence of an alert, in the
@@ -43,7 +46,8 @@ func (p Position) Beyond(q Position) bool {
 
 // cursor is what is stored of a client.
 type cursor struct {
-	// Client is for people who look into the bucket.
+	// Client is for people who look into the bucket: at most maxName characters of
+	// its name.
 	Client string `json:"client"`
 	Position
 }
@@ -84,18 +88,6 @@ func Load(ctx context.Context, c *bus.Conn, client string) (at Position, found b
 	return stored.Position, true, nil
 }
 
-// Drop forgets where a client was.
-func Drop(ctx context.Context, c *bus.Conn, client string) error {
-	kv, err := open(ctx, c)
-	if err != nil {
-		return err
-	}
-	if err := kv.Delete(ctx, Key(client)); err != nil {
-		return fmt.Errorf("drop the cursor: %w", err)
-	}
-	return nil
-}
-
 // Claim moves a client's cursor on to at, never back, and returns where it was
 // before: who moved it there has told all up to it. Two readers of one client
 // never get the same stretch. Where it fails the cursor may have been moved, or
@@ -105,7 +97,7 @@ func Claim(ctx context.Context, c *bus.Conn, client string, at Position) (before
 	if err != nil {
 		return Position{}, err
 	}
-	value, err := json.Marshal(cursor{Client: client, Position: at})
+	value, err := json.Marshal(cursor{Client: untrusted.Cut(untrusted.Visible(client), maxName), Position: at})
 	if err != nil {
 		return Position{}, fmt.Errorf("encode the cursor: %w", err)
 	}

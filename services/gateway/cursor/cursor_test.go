@@ -64,10 +64,4 @@ func TestClaim(t *testing.T) {
 	if at, found, err := cursor.Load(t.Context(), c, client); err != nil || !found || at.Seq != last || !at.Created.Equal(created) {
 		t.Errorf("%+v %v %v", at, found, err)
 	}
-	if err := cursor.Drop(t.Context(), c, client); err != nil {
-		t.Fatal(err)
-	}
-	if _, found, err := cursor.Load(t.Context(), c, client); err != nil || found {
-		t.Errorf("dropped: %v %v", found, err)
-	}
 }
