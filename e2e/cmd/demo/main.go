@@ -1,6 +1,7 @@
 // Command demo plays a short story over real HTTP and prints what a coding
 // agent sees of it: a shop page that loads well, a deploy, slower loads, a
-// burst of failing requests, noise, and a failed CI run.
+// burst of failing requests, a hook that tells by itself, noise, and a failed CI
+// run.
 //
 // The bus and the agent's gateway are real processes on free ports and a
 // scratch state directory, the agent is go-sdk's MCP client. It ends by itself
@@ -20,6 +21,10 @@ import (
 
 	"github.com/tocsin-bus/tocsin/e2e/harness"
 )
+
+// agentName is what the agent calls itself: the hooks of a client of that name
+// share its inbox.
+const agentName = "claude-code"
 
 // limit bounds the whole demo.
 const limit = 30 * time.Second
@@ -61,13 +66,13 @@ func demo(ctx context.Context, bin string, pace time.Duration) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, bus.Stop()) }()
-	agent, err := harness.StartAgent(ctx, bin, dir, "demo-agent")
+	agent, err := harness.StartAgent(ctx, bin, dir, agentName)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, agent.Close()) }()
 
-	s := &stage{begun: begun, pace: pace, bus: bus, agent: agent, out: os.Stdout}
+	s := &stage{begun: begun, pace: pace, bin: bin, dir: dir, bus: bus, agent: agent, out: os.Stdout}
 	s.say("tocsin up and an agent's gateway are ready, intake at %s", bus.IngestURL)
 	if err := s.play(ctx); err != nil {
 		return fmt.Errorf("%w\n%s%s", err, bus.Log, agent.Log)

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -21,6 +23,7 @@ const patience = 10 * time.Second
 type stage struct {
 	begun            time.Time
 	pace             time.Duration
+	bin, dir         string
 	bus              *harness.Bus
 	agent            *harness.Agent
 	out              io.Writer
@@ -69,6 +72,36 @@ func (s *stage) post(ctx context.Context, path string, body any) error {
 	if a.Status != 200 {
 		return fmt.Errorf("post %s: %d %s", path, a.Status, a.Body)
 	}
+	return nil
+}
+
+// hook runs the agent's hook as its client does after a tool call, until it has
+// something to say, and prints that.
+func (s *stage) hook(ctx context.Context, within time.Duration) error {
+	input, err := json.Marshal(event{"hook_event_name": "PostToolUse", "session_id": "demo", "cwd": s.dir, "tool_name": "Edit"})
+	if err != nil {
+		return err
+	}
+	var out []byte
+	said := harness.Poll(ctx, within, func() bool {
+		cmd := exec.CommandContext(ctx, s.bin, "hook", "--client", agentName)
+		cmd.Env, cmd.Stdin = harness.Env(s.dir, "CLAUDE_PROJECT_DIR="+s.dir), bytes.NewReader(input)
+		out, err = cmd.Output()
+		return err != nil || len(out) > 0
+	})
+	if err != nil {
+		return fmt.Errorf("run the hook: %w", err)
+	}
+	var answer struct {
+		Output struct {
+			AdditionalContext string `json:"additionalContext"`
+		} `json:"hookSpecificOutput"`
+	}
+	if !said || json.Unmarshal(out, &answer) != nil {
+		return fmt.Errorf("%w: the hook said %q", errStory, out)
+	}
+	s.print("hook", "adds to the model's context:")
+	s.print("", "  | "+strings.ReplaceAll(short(answer.Output.AdditionalContext, 600), "\n", "\n  | "))
 	return nil
 }
 

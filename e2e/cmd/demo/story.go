@@ -9,7 +9,7 @@ import (
 
 // play plays the chapters in order.
 func (s *stage) play(ctx context.Context) error {
-	for _, chapter := range []func(context.Context) error{s.calm, s.deploy, s.noise, s.active, s.secrets} {
+	for _, chapter := range []func(context.Context) error{s.calm, s.deploy, s.edit, s.noise, s.active, s.secrets} {
 		if err := chapter(ctx); err != nil {
 			return err
 		}
@@ -68,6 +68,21 @@ func (s *stage) deploy(ctx context.Context) error {
 	alerts, err := s.observe(ctx, map[string]any{"what": "errors"})
 	if err == nil && len(alerts) != raised-1 { // the regression and the spike are one
 		err = fmt.Errorf("%w: %d alerts", errStory, len(alerts))
+	}
+	return err
+}
+
+func (s *stage) edit(ctx context.Context) error {
+	s.chapter(ctx, "The agent edits a file and asks for nothing; its client runs a hook after the tool call")
+	if err := s.send(ctx, logged("error", "RangeError: Invalid count value: -1")); err != nil {
+		return err
+	}
+	if err := s.hook(ctx, patience); err != nil {
+		return err
+	}
+	alerts, err := s.observe(ctx, map[string]any{})
+	if err == nil && len(alerts) > 0 {
+		err = fmt.Errorf("%w: told twice", errStory)
 	}
 	return err
 }
