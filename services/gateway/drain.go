@@ -16,12 +16,11 @@ import (
 //
 // A call that ends meanwhile is told nothing, and what it claimed waits here.
 func (g *gateway) drain(call context.Context) (string, error) {
-	select {
-	case g.draining <- struct{}{}: // of two at once, one would take what the other has claimed for told
-		defer func() { <-g.draining }()
-	case <-call.Done():
-		return "", call.Err()
+	// Of two at once, one would take what the other has claimed for told.
+	if err := g.takeTurn(call); err != nil {
+		return "", err
 	}
+	defer g.endTurn()
 	var pending int
 	var at cursor.Position
 	err := g.session.do(g.life, func(s *session, _ time.Time) { pending, at = s.inbox.Len(), s.at })
@@ -49,4 +48,50 @@ func (g *gateway) drain(call context.Context) (string, error) {
 		return "", err
 	}
 	return alert.Block(alerts)
+}
+
+// takeTurn waits until no other call compares the inbox with the cursor.
+func (g *gateway) takeTurn(call context.Context) error {
+	select {
+	case g.draining <- struct{}{}:
+		return nil
+	case <-call.Done():
+		return call.Err()
+	}
+}
+
+func (g *gateway) endTurn() { <-g.draining }
+
+// forgetTold drops what another reader of the client, a hook or a wait, was told
+// meanwhile, and returns how many alerts pend still. Where the bus can't say, all
+// do.
+func (g *gateway) forgetTold(call context.Context) (pending int) {
+	if g.takeTurn(call) != nil {
+		return 0
+	}
+	defer g.endTurn()
+	count := func(s *session, _ time.Time) { pending = s.inbox.Len() }
+	if g.session.do(g.life, count) != nil || pending == 0 {
+		return 0
+	}
+	c := g.link.conn.Load()
+	if c == nil || !c.Connected() {
+		return pending
+	}
+	ctx, cancel := context.WithTimeout(call, cursor.Timeout)
+	defer cancel()
+	told, found, err := g.link.load(ctx, c)
+	if err != nil || !found {
+		return pending
+	}
+	err = g.session.do(g.life, func(s *session, now time.Time) {
+		if told.Created.Equal(s.at.Created) {
+			s.inbox.DropTold(told.Seq)
+		}
+		count(s, now)
+	})
+	if err != nil {
+		return 0
+	}
+	return pending
 }

@@ -72,6 +72,7 @@ func (g *gateway) observe(ctx context.Context, c call) (answer, error) {
 		return nil, err
 	}
 	g.settle(ctx)
+	g.forgetTold(ctx)
 	if err := g.hold(ctx, l.wait, c.progress); err != nil {
 		return nil, err
 	}
@@ -103,20 +104,23 @@ const progressEvery = 2 * time.Second
 // hold returns once an alert is pending, the time is up, the call has ended or
 // the gateway is about to.
 func (g *gateway) hold(ctx context.Context, limit time.Duration, tell progress) error {
-	if tell == nil {
-		_, err := g.session.wait(g.life, ctx, g.closing, 0, limit)
-		return err
-	}
-	for done := time.Duration(0); done < limit; done += progressEvery {
-		why, err := g.session.wait(g.life, ctx, g.closing, 0, min(progressEvery, limit-done))
-		if why != timeUp || err != nil {
+	until := time.Now().Add(limit)
+	for {
+		turn := time.Until(until)
+		if tell != nil {
+			turn = min(turn, progressEvery)
+		}
+		why, err := g.session.wait(g.life, ctx, g.closing, 0, turn)
+		rest := time.Until(until)
+		switch {
+		case err != nil || why == callEnded || why == timeUp && rest <= 0:
 			return err
-		}
-		if done+progressEvery < limit {
-			tell(ctx, done+progressEvery, limit)
+		case why == timeUp:
+			tell(ctx, (limit - rest).Round(progressEvery/4), limit)
+		case g.forgetTold(ctx) > 0:
+			return nil
 		}
 	}
-	return nil
 }
 
 // see makes the first block.

@@ -137,3 +137,33 @@ func TestWaitForWhatIsOver(t *testing.T) {
 		t.Errorf("%q %v", block, err)
 	}
 }
+
+// TestObserveHoldsForWhatIsNew: what a wait of the same client was told is neither
+// counted nor a reason to answer.
+func TestObserveHoldsForWhatIsNew(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "shared")
+	c.told(t)
+	first := r.Alert(alert.Error)
+	r.Publish(t, first)
+	c.pending(t, 1)
+	if block, err := r.wait(t.Context(), "shared", "", patience); err != nil || testrig.Titles(t, block) != first.ID {
+		t.Fatalf("%q %v", block, err)
+	}
+	if text := c.call(t, "observe", `{}`).blocks[0]; !strings.Contains(text, `"alerts_pending":0`) {
+		t.Errorf("what was told pends: %s", text)
+	}
+	second := r.Alert(alert.Error)
+	r.Publish(t, second)
+	c.pending(t, 1)
+	if _, err := r.wait(t.Context(), "shared", "", patience); err != nil {
+		t.Fatal(err)
+	}
+	id := c.send(t, "tools/call", `{"name":"observe","arguments":{"what":"alerts","wait_seconds":30}}`)
+	third := r.Alert(alert.Error)
+	r.Publish(t, third)
+	m := c.next(t)
+	if got := m.tool(t); m.ID != id || len(got.blocks) != 2 || testrig.Titles(t, got.blocks[1]) != third.ID {
+		t.Errorf("%s", m.raw)
+	}
+}
