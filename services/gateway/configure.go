@@ -140,7 +140,7 @@ func (s *session) told(p peer, asked bool) told {
 	if via == nil {
 		via = []way{} // [] on the wire: none works by itself
 	}
-	return told{via, p.note()}
+	return told{via, p.note(via)}
 }
 
 func (s *session) describeStream(p peer) streamReply {

@@ -101,13 +101,17 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.serveSessionless(to, r, body)
 		return
 	}
-	f.serveSession(to, r)
+	f.serveSession(to, r, body)
 }
 
 // serveSession serves the versions of the protocol that have sessions.
-func (f *front) serveSession(to *reply, r *http.Request) {
+func (f *front) serveSession(to *reply, r *http.Request, body []byte) {
 	id := r.Header.Get(headerSession)
 	if id == "" && r.Method == http.MethodPost {
+		if method := methodOf(body); method != "" && method != "initialize" && r.Header.Get(headerProtocol) < version20260728 {
+			refuse(to, http.StatusBadRequest, "there is no session: send initialize first, and the "+headerSession+" of its answer with every request after")
+			return
+		}
 		f.serveNew(to, r)
 		return
 	}

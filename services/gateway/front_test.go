@@ -167,7 +167,7 @@ func TestWhoMayBeAClientOverHTTP(t *testing.T) {
 		{name: "a rebound name", host: "evil.example", want: 403},
 		{name: "no session", method: "GET", header: []string{"Mcp-Session-Id", "made-up"}, want: 404},
 		{name: "too much", body: strings.Repeat(" ", 4<<20) + initialize, want: 413},
-		{name: "no initialize", body: `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, want: 200}, // an error of JSON-RPC
+		{name: "no initialize", body: `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, want: 400},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			body, method := initialize, "POST"

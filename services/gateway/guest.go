@@ -57,6 +57,17 @@ func clientOf(r *http.Request) string {
 	return r.URL.Query().Get("client")
 }
 
+// methodOf is the method that one request of JSON-RPC asks for, or empty.
+func methodOf(body []byte) string {
+	var message struct {
+		Method string `json:"method"`
+	}
+	if json.Unmarshal(body, &message) != nil { // a batch, or what the SDK refuses
+		return ""
+	}
+	return message.Method
+}
+
 // introducedAs is the name that a request's sender says it has.
 func introducedAs(body []byte) string {
 	var message struct {

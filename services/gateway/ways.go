@@ -100,10 +100,17 @@ func plain(used []way) bool { return slices.Equal(used, []way{viaMessage}) }
 const noteNoUnasked = "This protocol forbids messages that nobody asked for. What works: events/stream and events/poll (" + extensionEvents +
 	"), subscriptions/listen on tocsin://alerts, and observe with wait_seconds."
 
-// note is what a client has to know of the ways, or empty.
-func (p peer) note() string {
-	if p.unasked {
+// noteNoChannel tells a client that asked for what it never said it takes.
+const noteNoChannel = "This client did not say that it takes channel messages: it may show them to nobody. observe has the alerts all the same."
+
+// note is what a client has to know of the ways in use, or empty.
+func (p peer) note(used []way) string {
+	switch {
+	case !p.unasked:
+		return noteNoUnasked
+	case slices.Contains(used, viaChannel) && !p.channel:
+		return noteNoChannel
+	default:
 		return ""
 	}
-	return noteNoUnasked
 }

@@ -65,8 +65,8 @@ func TestVia(t *testing.T) {
 	for _, tt := range []struct{ arguments, want string }{
 		{`{"action":"enable"}`, `"url":""}}`},
 		{`{"action":"status"}`, `"dropped":0}`},
-		{`{"action":"enable","via":["channel"]}`, `"url":""},"via":["channel"]}`},
-		{`{"action":"status"}`, `"dropped":0,"via":["channel"]}`},
+		{`{"action":"enable","via":["channel"]}`, `"url":""},"via":["channel"],"note":"This client did not say that it takes channel messages: it may show them to nobody. observe has the alerts all the same."}`},
+		{`{"action":"status"}`, `has the alerts all the same."}`},
 		{`{"action":"enable","via":["message"]}`, `"via":["message"]}`},
 	} {
 		if got := c.call(t, "configure_streaming", tt.arguments).blocks; !strings.HasSuffix(got[0], tt.want) {
