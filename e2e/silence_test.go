@@ -69,9 +69,10 @@ func titlesOf(alerts []alert.Alert) string {
 	return strings.Join(titles, ", ")
 }
 
-// TestSilence: one agent silences an app, and nobody is told of it: neither the
-// other agent, nor a shell, nor after the bus was started anew, until it is taken
-// back. The history has all of it.
+// TestSilence: one agent silences an app, and nobody is told of what is raised from
+// then on: neither the other agent, nor a shell, nor after the bus was started
+// anew, until it is taken back. What pended before is told, and the history has
+// all of it.
 func TestSilence(t *testing.T) {
 	dir := t.TempDir()
 	b, err := harness.Up(t.Context(), binary, dir)
@@ -88,6 +89,13 @@ func TestSilence(t *testing.T) {
 	two := &world{bus: b, agent: join(t, b, "two")}
 	both := []*world{one, two}
 	both[1].call(t, "configure_streaming", map[string]any{"action": "enable", "throttle_seconds": 1})
+	one.failing(t, "checkout", "/before")
+	for _, w := range both {
+		w.settle(t, 1)
+	}
+	if n := two.next(t, 10*time.Second); n.Data.Title != "Server error: GET /before → 500" {
+		t.Errorf("notified of %+v", n)
+	}
 	silenced := one.configure(t, map[string]any{"action": "silence", "app": "checkout", "category": "network_errors", "minutes": 10, "reason": "its database moves"})
 	if s := silenced.Silence; silenced.Status != "silenced" || s.App != "checkout" || s.By == "" || s.Reason != "its database moves" || s.Until.Sub(s.Created) != 10*time.Minute {
 		t.Fatalf("%+v", silenced)
@@ -97,8 +105,8 @@ func TestSilence(t *testing.T) {
 	one.failing(t, "checkout", "/pay")
 	one.failing(t, "web", "/cart")
 	for _, w := range both {
-		w.settle(t, 2)
-		if got := titlesOf(w.observe(t, nil).Alerts); got != "Server error: GET /cart → 500" {
+		w.settle(t, 3)
+		if got := titlesOf(w.observe(t, nil).Alerts); got != "Server error: GET /before → 500, Server error: GET /cart → 500" {
 			t.Errorf("told %s", got)
 		}
 		if n := w.configure(t, map[string]any{"action": "health"}).Inbox.Silenced; n != 1 {
@@ -133,7 +141,7 @@ func TestSilence(t *testing.T) {
 	one.bus, two.bus = b, b
 	one.failing(t, "checkout", "/refund")
 	for _, w := range both {
-		w.settle(t, 3)
+		w.settle(t, 4)
 		if got := titlesOf(w.observe(t, nil).Alerts); got != "" {
 			t.Errorf("told %s", got)
 		}

@@ -204,8 +204,8 @@ func TestEventsAreSilencedToo(t *testing.T) {
 	}
 	c.send(t, "events/stream", `{`+ofAlerts+`}`)
 	c.next(t)
-	r.Publish(t, r.Alert(alert.Error))
-	other := r.Alert(alert.Error)
+	r.Publish(t, r.now(alert.Error))
+	other := r.now(alert.Error)
 	other.App = "shop"
 	r.Publish(t, other)
 	if e := decode(t, c.next(t).raw); e.String() != "event alert02" {

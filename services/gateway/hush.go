@@ -114,7 +114,8 @@ func (h *hush) forgetCounts() {
 }
 
 // learn takes documents over, and takes out of inbox and batch what they hold
-// back.
+// back: what was acknowledged, and what was raised after it was silenced but came
+// before the news of that.
 func (s *session) learn(now time.Time, documents ...silences.Document) {
 	for _, d := range documents {
 		s.hush.learn(d)

@@ -103,7 +103,7 @@ func (s *session) take(a arrival, now time.Time) {
 	}
 	s.received++
 	if s.hush.holds(a.alert, now) {
-		s.inbox.HoldBack()
+		s.inbox.HoldBack(a.alert)
 		return
 	}
 	s.inbox.Offer(a.alert)

@@ -55,7 +55,7 @@ func (k Ack) about(a alert.Alert) bool { return k.App == a.App && k.DedupKey == 
 
 // hushes says whether the alert is held back. That it is over is news.
 func (k Ack) hushes(a alert.Alert, now time.Time) bool {
-	return k.about(a) && a.Resolves == "" && before(k.Until, a, now) &&
+	return k.about(a) && a.Resolves == "" && (now.Before(k.Until) || a.Timestamp.Before(k.Until)) &&
 		(!a.Timestamp.After(k.Since) || a.Severity.Rank() <= k.Severity.Rank())
 }
 

@@ -48,7 +48,7 @@ type Why struct{ Silence, Ack string }
 // is the oldest silence, then the oldest acknowledgement.
 func (s Set) Hushes(a alert.Alert, now time.Time) (why Why, hushed bool) {
 	for _, x := range s.Silences {
-		if x.hushes(a, now) {
+		if x.hushes(a) {
 			return Why{Silence: x.ID}, true
 		}
 	}
@@ -69,8 +69,8 @@ func (l Silences) Active(now time.Time) Silences {
 }
 
 // Add returns the list with a silence, and the silence as it is in it. One that
-// matches the same as one that lasts takes its place, and its id. Its error is
-// ErrFull.
+// matches the same as one that lasts takes its place, its id and its beginning:
+// what that one has held back stays held back. Its error is ErrFull.
 func (l Silences) Add(s Silence, now time.Time) (Silences, Silence, error) {
 	s = s.tidy()
 	if !s.valid() {
@@ -81,6 +81,9 @@ func (l Silences) Add(s Silence, now time.Time) (Silences, Silence, error) {
 	switch {
 	case i >= 0:
 		s.ID = l[i].ID
+		if l[i].Created.Before(s.Created) {
+			s.Created = l[i].Created
+		}
 		l[i] = s
 	case len(l.Active(now)) >= MaxSilences:
 		return l, s, ErrFull

@@ -68,19 +68,42 @@ func TestWhatASilenceMatches(t *testing.T) {
 }
 
 // TestWhenASilenceLasts: an hour from the start. What was raised while it lasted
-// is held back also from a reader that comes later.
+// is held back also from a reader that comes later, and what was raised before is
+// told also by one that comes meanwhile.
 func TestWhenASilenceLasts(t *testing.T) {
 	set := silenced(t, silence.Silence{App: "web"})
 	for _, tt := range []struct {
 		raised, now int
 		want        bool
 	}{
-		{-5, 0, true}, {0, 0, true}, {59, 59, true}, {60, 60, false}, {61, 61, false},
-		{30, 90, true}, {-5, 90, true}, {60, 59, true},
+		{-5, 0, false}, {-3 * 24 * 60, 1, false}, {0, 0, true}, {59, 59, true}, {60, 60, false}, {61, 61, false},
+		{30, 90, true}, {-5, 90, false}, {60, 59, false},
 	} {
 		if _, hushed := set.Hushes(raised("k", tt.raised), at(tt.now)); hushed != tt.want {
 			t.Errorf("raised at %d, looked at at %d: hushed %v", tt.raised, tt.now, hushed)
 		}
+	}
+}
+
+// TestSilencedAgain: by the same silence, longer or shorter. It began when the
+// first one did, so what that held back stays so.
+func TestSilencedAgain(t *testing.T) {
+	set := silenced(t, silence.Silence{App: "web"})
+	again := silence.Silence{ID: "s2", App: "web", Reason: "still", Created: at(30), Until: at(40)}
+	list, s, err := set.Silences.Add(again, at(30))
+	if err != nil || len(list) != 1 || s.ID != "s1" || s.Reason != "still" || !s.Created.Equal(start) || !s.Until.Equal(at(40)) {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	set.Silences = list
+	for minutes, want := range map[int]bool{-1: false, 10: true, 35: true, 45: false} {
+		if hushes(set, raised("k", minutes), at(50)) != want {
+			t.Errorf("raised at %d: want %v", minutes, want)
+		}
+	}
+	// One that is over is another one.
+	list, s, err = list.Add(silence.Silence{ID: "s3", App: "web", Created: at(70), Until: at(80)}, at(70))
+	if err != nil || len(list) != 2 || s.ID != "s3" || hushes(silence.Set{Silences: list}, raised("k", 60), at(71)) {
+		t.Errorf("%+v, %v", list, err)
 	}
 }
 

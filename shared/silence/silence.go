@@ -5,9 +5,14 @@
 // silenced. It knows no bus and no clock, and not who was told what: whoever is
 // about to tell an alert asks Set.Hushes.
 //
-// A silence that is over is kept for as long as alerts are: an alert that was
-// raised while it lasted is not told later either, by whatever reader comes to
-// it then, so that all of them agree.
+// A silence holds back what is raised while it lasts. What was raised before goes
+// on to wait for its readers: nobody could have meant alerts that they were not
+// told of, and what is dropped never comes back. It is kept, when it is over, for
+// as long as alerts are: an alert that was raised while it lasted is not told
+// later either, by whatever reader comes to it then, so that all of them agree.
+//
+// An acknowledgement is of an alert that somebody knows, and so it takes that one
+// with it, and what is older of its key.
 package silence
 
 import (
@@ -29,7 +34,8 @@ const (
 	maxBy     = 100
 )
 
-// Silence holds back every alert that it matches.
+// Silence holds back every alert that it matches and that is raised while it
+// lasts.
 type Silence struct {
 	// ID names it for whoever ends it.
 	ID string `json:"id"`
@@ -41,7 +47,8 @@ type Silence struct {
 	// Reason is why, in somebody's words: at most 200 characters.
 	Reason string `json:"reason,omitempty"`
 	// By is the client that asked for it.
-	By      string    `json:"by"`
+	By string `json:"by"`
+	// Created is when it began. One that took the place of another began with that.
 	Created time.Time `json:"created"`
 	// Until is when it is over.
 	Until time.Time `json:"until"`
@@ -70,16 +77,11 @@ func (s Silence) same(other Silence) bool {
 	return s.DedupKey == other.DedupKey && s.Category == other.Category && s.App == other.App
 }
 
-// hushes says whether the alert is held back: one that matches, while it lasts
-// or raised before it was over.
-func (s Silence) hushes(a alert.Alert, now time.Time) bool {
+// hushes says whether the alert is held back: one that matches and was raised
+// while it lasted, whenever it is looked at.
+func (s Silence) hushes(a alert.Alert) bool {
 	return (s.DedupKey == "" || s.DedupKey == a.DedupKey) && (s.Category == "" || s.Category == a.Category) &&
-		(s.App == "" || s.App == a.App) && before(s.Until, a, now)
-}
-
-// before says whether it is not that late yet, or the alert was raised before.
-func before(until time.Time, a alert.Alert, now time.Time) bool {
-	return now.Before(until) || a.Timestamp.Before(until)
+		(s.App == "" || s.App == a.App) && !a.Timestamp.Before(s.Created) && a.Timestamp.Before(s.Until)
 }
 
 // tidyTime is a time as it is written: UTC, milliseconds, and of a year that RFC

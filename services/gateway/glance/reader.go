@@ -131,7 +131,9 @@ func (r *reader) fill(ctx context.Context, w *waiting, seen bool) error {
 		a = clean.Alert(a, r.mask)
 		// A gateway writes down which acknowledgements end by it; this one is gone by then.
 		silenced.Acks, _ = silenced.Acks.Over(a)
-		if _, hushed := silenced.Hushes(a, now); !hushed {
+		if _, hushed := silenced.Hushes(a, now); hushed {
+			w.box.HoldBack(a)
+		} else {
 			w.box.Offer(a)
 		}
 	}

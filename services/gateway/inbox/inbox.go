@@ -73,10 +73,15 @@ func (b *Inbox) Offer(a alert.Alert) {
 	}
 }
 
-// HoldBack counts an alert that is told to nobody.
-func (b *Inbox) HoldBack() {
+// HoldBack counts an alert that is told to nobody. A pending one that it resolves
+// becomes one line all the same: that was raised before anybody silenced it, and
+// would be told as if it went on.
+func (b *Inbox) HoldBack(a alert.Alert) {
 	b.stats.Offered++
 	b.stats.Silenced++
+	if a.Resolves != "" {
+		b.list.Resolve(a)
+	}
 }
 
 // Silence takes out the pending alerts that hushed says yes to; it hears of how

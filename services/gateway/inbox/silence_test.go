@@ -2,6 +2,7 @@ package inbox_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -26,13 +27,33 @@ func TestSilencedWhilePending(t *testing.T) {
 	if got := fmt.Sprint(heard); got != "map[a:2 b:1 c:1]" {
 		t.Errorf("asked of %s", got)
 	}
-	b.HoldBack()
+	b.HoldBack(made("x", 4))
 	if want := (inbox.Stats{Offered: 5, Silenced: 3}); b.Stats() != want || b.Len() != 2 {
 		t.Errorf("%+v, %d left", b.Stats(), b.Len())
 	}
 	b.Offer(made("a", 5))
 	if a, found := b.Find("a5"); !found || a.Count != 0 {
 		t.Errorf("what comes later begins anew: %+v", a)
+	}
+}
+
+// TestHeldBackResolution: what pended before a silence is not told as if it went
+// on, only because its end was held back.
+func TestHeldBackResolution(t *testing.T) {
+	b := inbox.New()
+	b.Offer(made("a", 0))
+	over := made("a", 1)
+	over.Severity, over.Resolves = alert.Info, "a0"
+	b.HoldBack(over)
+	pending := b.Pending()
+	if want := (inbox.Stats{Offered: 2, Silenced: 1}); b.Stats() != want || len(pending) != 1 || !pending[0].Resolved || !strings.HasPrefix(pending[0].Title, "Resolved: ") {
+		t.Errorf("%+v %+v", b.Stats(), pending)
+	}
+	unknown := over
+	unknown.ID, unknown.Resolves = "a2", "other"
+	b.HoldBack(unknown)
+	if b.Len() != 1 {
+		t.Errorf("told of %+v", b.Pending())
 	}
 }
 
@@ -49,7 +70,7 @@ func TestEveryAlertIsAccountedFor(t *testing.T) {
 			case 0:
 				b.Silence(func(a alert.Alert, _ int) bool { return a.DedupKey == key })
 			case 1:
-				b.HoldBack()
+				b.HoldBack(made(key, i))
 			case 2:
 				for _, a := range b.Drain(all) {
 					handed += uint64(a.Occurrences())
