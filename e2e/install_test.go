@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -306,8 +307,48 @@ func TestInstallRefuses(t *testing.T) {
 	if now := d.files(t); len(now) != len(before) {
 		t.Errorf("%v", now)
 	}
+	d.must(t, "install", "codex", "--scope=user")
+	was := d.files(t)
 	d.project = d.home
-	if code, _, stderr := d.run(t, binary, "install", "gemini-cli"); code != 2 || !strings.Contains(stderr, "--scope user") {
-		t.Errorf("exit %d: %s", code, stderr)
+	for _, args := range [][]string{{"install", "gemini-cli"}, {"uninstall", "codex"}} {
+		if code, _, stderr := d.run(t, binary, args...); code != 2 || !strings.Contains(stderr, "--scope user") {
+			t.Errorf("%v: exit %d: %s", args, code, stderr)
+		}
+	}
+	if now := d.files(t); len(now) != len(was) {
+		t.Errorf("the user's entries are gone: %v", now)
+	}
+}
+
+// TestInstallAndLinks: what a link out of the project leads to is none of the
+// project's, and a link within it outlives the entries.
+func TestInstallAndLinks(t *testing.T) {
+	d := newAccount(t)
+	d.write(t, filepath.Join(d.home, ".claude.json"), "{}")
+	d.write(t, filepath.Join(d.project, "agents", "README"), "")
+	link := func(to, from string) {
+		t.Helper()
+		if err := os.Symlink(to, filepath.Join(d.project, from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link("../.claude.json", ".mcp.json")
+	link("agents", ".claude")
+	for _, command := range []string{"install", "uninstall"} {
+		code, stdout, stderr := d.run(t, binary, command, "claude-code")
+		if code != 1 || stdout != "" || !strings.Contains(stderr, "leads out of the project, to "+d.home+"/.claude.json") || !strings.Contains(stderr, "--scope user") {
+			t.Errorf("%s: exit %d: %s%s", command, code, stdout, stderr)
+		}
+	}
+	if err := errors.Join(os.Remove(filepath.Join(d.project, ".mcp.json")), os.Remove(filepath.Join(d.project, "agents", "README"))); err != nil {
+		t.Fatal(err)
+	}
+	d.must(t, "install", "claude-code")
+	if _, err := os.Stat(filepath.Join(d.project, "agents", "settings.json")); err != nil {
+		t.Error(err)
+	}
+	d.must(t, "uninstall", "claude-code")
+	if _, err := os.Stat(filepath.Join(d.project, ".claude")); err != nil {
+		t.Errorf("the user's link or what it leads to is gone: %v", err)
 	}
 }

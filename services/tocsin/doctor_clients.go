@@ -30,7 +30,7 @@ func (d *doctor) client(ctx context.Context, client setup.Client, place setup.Pl
 	var states []clientState
 	off := ""
 	for _, scope := range setup.Scopes() {
-		if scope == setup.Project && place.Project == place.Home {
+		if scope == setup.Project && sameFile(place.Project, place.Home) {
 			continue // it would be the user's again
 		}
 		s, err := look(client, place, scope)

@@ -47,9 +47,6 @@ func (c *installCommand) Run(_ context.Context, env service.Env) error {
 		return service.Usagef("--rewake is a hook of claude-code, and needs hooks")
 	}
 	scope := setup.Scope(c.Scope)
-	if scope == setup.Project && place.Project == place.Home {
-		return service.Usagef("the working directory is your home: use --scope user, or go to a project")
-	}
 	changes, err := plan(client, place, scope, func(f setup.File, src []byte) ([]byte, error) {
 		return f.Install(src, w)
 	})
@@ -81,6 +78,10 @@ func (c *setupFlags) find() (setup.Client, setup.Place, error) {
 		return setup.Client{}, setup.Place{}, service.Usagef("there is no client %q", c.Client)
 	}
 	place, err := herePlace()
+	if err == nil && setup.Scope(c.Scope) == setup.Project && sameFile(place.Project, place.Home) {
+		// Its files there are those of the user's scope.
+		err = service.Usagef("the working directory is your home: use --scope user, or go to a project")
+	}
 	return client, place, err
 }
 
@@ -130,6 +131,11 @@ func sameFile(a, b string) bool {
 func plan(client setup.Client, place setup.Place, scope setup.Scope, edit func(setup.File, []byte) ([]byte, error)) ([]setup.Change, error) {
 	var out []setup.Change
 	for _, file := range client.Files(place, scope) {
+		if scope == setup.Project {
+			if err := setup.Within(place.Project, file.Path); err != nil {
+				return nil, err
+			}
+		}
 		before, err := setup.Read(file.Path)
 		if err != nil {
 			return nil, err
@@ -160,8 +166,11 @@ func (c *setupFlags) apply(to io.Writer, client setup.Client, changes []setup.Ch
 		}
 		return false, say.err
 	}
-	for _, change := range changes {
+	for i, change := range changes {
 		backup, err := change.Write()
+		if err != nil && i > 0 {
+			return false, fmt.Errorf("%w (%s is changed already, and stays so)", err, changes[0].File.Path)
+		}
 		if err != nil {
 			return false, err
 		}

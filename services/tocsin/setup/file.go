@@ -23,6 +23,8 @@ type format interface {
 	remove(src []byte, kept func(path ...string) bool) ([]byte, error)
 	// had says which containers a text has.
 	had(src []byte) func(path ...string) bool
+	// empty is a text without any setting.
+	empty() []byte
 }
 
 // Find says what a text of the file has of ours.

@@ -6,6 +6,8 @@ import (
 	"github.com/tailscale/hujson"
 )
 
+func (jsonFormat) empty() []byte { return []byte("{}\n") }
+
 func (f jsonFormat) had(src []byte) func(path ...string) bool {
 	d, err := parse(src)
 	return func(path ...string) bool {

@@ -129,6 +129,8 @@ func (f tomlFormat) remove(src []byte, kept func(path ...string) bool) ([]byte, 
 	return out, unchangedElsewhere(src, out)
 }
 
+func (tomlFormat) empty() []byte { return []byte{} }
+
 func (tomlFormat) had([]byte) func(path ...string) bool {
 	return func(path ...string) bool { return len(path) == 0 } // the file itself
 }

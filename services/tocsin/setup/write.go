@@ -25,8 +25,8 @@ type Change struct {
 	Private bool
 	// Bare says that nothing is lost with Before: it needs no backup.
 	Bare bool
-	// OwnDir says that the directory is the client's alone, and goes with its
-	// last file.
+	// OwnDir says that the directory is the client's alone: where Write made it,
+	// it goes with its last file.
 	OwnDir bool
 }
 
@@ -82,7 +82,8 @@ func follow(path string) (string, error) {
 		return target, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("find %s: %w", path, err)
+		// filepath has no error of its own for links that go round.
+		return "", fmt.Errorf("%s can't be followed to a file: %w: mend or remove the link, and run this again", path, err)
 	}
 	if _, err := os.Lstat(path); err == nil {
 		return "", fmt.Errorf("%s is a link to a file that is not there: make that file, or remove the link, and run this again", path)
@@ -110,14 +111,20 @@ func (c Change) Write() (backup string, err error) {
 		if was, err = os.Stat(target); err != nil {
 			return "", err
 		}
+		if was.Mode().Perm()&0o200 == 0 {
+			return "", fmt.Errorf("%s is read-only (mode %04o), and was left alone: give it write permission if it may be changed, and run this again", c.File.Path, was.Mode().Perm())
+		}
 		if !c.Bare {
 			if backup, err = keep(c.File.Path, c.Before, was.Mode().Perm()); err != nil {
 				return "", fmt.Errorf("keep a backup of %s, which was left alone: %w: make room or give this user the right to write there, and run this again", c.File.Path, err)
 			}
 		}
 	}
+	if c.After == nil && !isLink(c.File.Path) {
+		return backup, c.remove()
+	}
 	if c.After == nil {
-		return backup, c.remove(target)
+		c.After = c.File.format.empty()
 	}
 	if target == "" {
 		dir := fs.FileMode(0o755)
@@ -125,7 +132,7 @@ func (c Change) Write() (backup string, err error) {
 			dir = 0o700
 		}
 		target = c.File.Path
-		if err := os.MkdirAll(filepath.Dir(target), dir); err != nil {
+		if err := makeDir(filepath.Dir(target), dir); err != nil {
 			return backup, fmt.Errorf("make the directory of %s: %w: give this user the right to, and run this again", target, err)
 		}
 	}
@@ -135,19 +142,14 @@ func (c Change) Write() (backup string, err error) {
 	return backup, nil
 }
 
-// remove takes the file away, and the link that led to it.
-func (c Change) remove(target string) error {
-	err := os.Remove(target)
-	if target != c.File.Path {
-		if link := os.Remove(c.File.Path); !errors.Is(link, fs.ErrNotExist) {
-			err = errors.Join(err, link)
-		}
-	}
-	if err != nil {
+// remove takes the file away. A link that leads to it is the user's, and stays:
+// what it leads to is emptied.
+func (c Change) remove() error {
+	if err := os.Remove(c.File.Path); err != nil {
 		return err
 	}
 	if c.OwnDir {
-		_ = os.Remove(filepath.Dir(c.File.Path)) // one that holds something stays
+		unmakeDir(filepath.Dir(c.File.Path))
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func write(t *testing.T, path, text string, mode fs.FileMode) {
@@ -91,9 +93,94 @@ func TestWriteNew(t *testing.T) {
 		if backup, err = (Change{File: File{Path: path}, Before: []byte("x"), Bare: true, OwnDir: true}).Write(); err != nil || backup != "" {
 			t.Errorf("%s, %v", backup, err)
 		}
-		if _, err := os.Stat(filepath.Dir(path)); err == nil {
+		if _, err := os.Stat(filepath.Dir(path)); err == nil && marks(t) {
 			t.Error("the directory stays")
 		}
+	}
+}
+
+// marks says whether directories can be marked here.
+func marks(t *testing.T) bool {
+	t.Helper()
+	err := unix.Setxattr(t.TempDir(), madeMark, []byte("1"), 0)
+	return err == nil
+}
+
+// TestRemoveLeavesWhatIsTheUsers: a directory that was there before, and links,
+// to the directory or to the file.
+func TestRemoveLeavesWhatIsTheUsers(t *testing.T) {
+	for _, name := range []string{"own", "link", "file"} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path, kept := filepath.Join(dir, "own", "a.json"), filepath.Join(dir, name)
+			write(t, filepath.Join(dir, "own", "other"), "", 0o600)
+			switch name {
+			case "link":
+				path = filepath.Join(dir, "link", "a.json")
+				if err := os.Symlink("own", kept); err != nil {
+					t.Fatal(err)
+				}
+			case "file":
+				path = kept
+				write(t, filepath.Join(dir, "own", "a.json"), "{}", 0o600)
+				if err := os.Symlink(filepath.Join("own", "a.json"), kept); err != nil {
+					t.Fatal(err)
+				}
+			}
+			file := File{Path: path, format: jsonFormat{}}
+			before, err := Read(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := (Change{File: file, Before: before, After: []byte("x")}).Write(); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Remove(filepath.Join(dir, "own", "other")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := (Change{File: file, Before: []byte("x"), Bare: true, OwnDir: true}).Write(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(kept); err != nil {
+				t.Errorf("gone: %v", err)
+			}
+			if now, err := Read(path); err != nil || name == "file" != (string(now) == "{}\n") {
+				t.Errorf("left: %q, %v", now, err)
+			}
+		})
+	}
+}
+
+func TestWithin(t *testing.T) {
+	dir := t.TempDir()
+	project := filepath.Join(dir, "p")
+	write(t, filepath.Join(project, "sub", "a.json"), "{}", 0o600)
+	write(t, filepath.Join(dir, "home", ".claude.json"), "{}", 0o600)
+	for link, to := range map[string]string{
+		"in.json": "sub/a.json", "out.json": "../home/.claude.json", "outdir": "../home", "indir": "sub",
+	} {
+		if err := os.Symlink(to, filepath.Join(project, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, ok := range map[string]bool{
+		"sub/a.json": true, "none/none.json": true, "in.json": true, "indir/new.json": true,
+		"out.json": false, "outdir/new.json": false, "outdir/more/new.json": false,
+	} {
+		err := Within(project, filepath.Join(project, path))
+		if ok != (err == nil) || err != nil && !strings.Contains(err.Error(), "--scope user") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// TestReadOnly: a file that its owner made read-only is not replaced.
+func TestReadOnly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.json")
+	write(t, path, "1", 0o444)
+	_, err := Change{File: File{Path: path}, Before: []byte("1"), After: []byte("2")}.Write()
+	if now, _ := read(t, path); err == nil || !strings.Contains(err.Error(), "read-only") || now != "1" {
+		t.Errorf("%v, %s", err, now)
 	}
 }
 
