@@ -199,11 +199,17 @@ type (
 	}
 )
 
-// listSilences shows what lasts, newest first.
+// listSilences shows what lasts, newest first. Where a part of that can't be read
+// it says so: a list without it would say that nothing lasts.
 func (g *gateway) listSilences(ctx context.Context) (answer, error) {
 	documents, err := silences.Documents(ctx, g.link.conn.Load())
 	if err != nil {
 		return nil, g.explain(err)
+	}
+	for _, d := range documents {
+		if err := d.Into(new(silence.Set)); err != nil {
+			return nil, err
+		}
 	}
 	reply := struct {
 		Silences  []listedSilence `json:"silences"`

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
@@ -104,6 +105,12 @@ func TestAnOlderDocumentChangesNothing(t *testing.T) {
 	s.raise("k", "web", alert.Warning, later.Add(time.Second), 2)
 	if s.inbox.Len() != 1 || s.inbox.Stats().Silenced != 0 {
 		t.Errorf("%d pending, %+v", s.inbox.Len(), s.inbox.Stats())
+	}
+	// What was deleted with another tool is over.
+	deleted := bus.Message{Subject: "$KV." + bus.BucketSilences + "." + bus.KeySilences, Seq: 30, Header: nats.Header{"KV-Operation": {"DEL"}}}
+	s.learn(later, silences.Of(deleted))
+	if len(s.hush.set.Silences) != 0 || len(s.hush.set.Acks) != 1 {
+		t.Errorf("%+v", s.hush.set)
 	}
 	// Another bucket begins again, and lacks what nobody has written.
 	s.hush.doubt()

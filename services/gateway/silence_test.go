@@ -1,12 +1,15 @@
 package gateway_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tocsin-bus/tocsin/services/gateway"
 	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
@@ -345,12 +348,57 @@ func TestHooksHeedSilences(t *testing.T) {
 	if _, err := kv.Put(t.Context(), bus.KeySilences, []byte(`{"silences":"all"}`)); err != nil {
 		t.Fatal(err)
 	}
-	if got := late.refused(t, `{"action":"silence","app":"web"}`); !strings.HasPrefix(got, "another version has written") {
-		t.Error(got)
+	for _, args := range []string{`{"action":"silence","app":"web"}`, `{"action":"unsilence","silence_id":"x"}`, `{"action":"silence_list"}`} {
+		if got := late.refused(t, args); !strings.HasPrefix(got, "another version has written") || !strings.Contains(got, "nats kv del silences silences") {
+			t.Errorf("%s: %s", args, got)
+		}
 	}
 	r.Publish(t, shop)
 	if got := testrig.Told(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))); got != "alert02" {
 		t.Errorf("what can't be read holds back: %s", got)
+	}
+}
+
+// TestSilencesThatWereDeleted with another tool are over for gateways that run, as
+// they are for those who read them once, and what comes then is silenced anew.
+func TestSilencesThatWereDeleted(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "one")
+	if got := r.Hook(t, "agent", testrig.Call("PostToolUse")); got != "" {
+		t.Fatal(got)
+	}
+	kv, err := r.Join(t, bus.RoleGateway).JS.KeyValue(t.Context(), bus.BucketSilences)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, remove := range []func(context.Context, string, ...jetstream.KVDeleteOpt) error{kv.Delete, kv.Purge} {
+		c.do(t, `{"action":"silence","app":"web"}`)
+		r.Publish(t, r.now(alert.Error))
+		c.received(t, 3*i+1)
+		if told := c.told(t) + r.Hook(t, "agent", testrig.Call("PostToolUse")); told != "" {
+			t.Errorf("told %q", told)
+		}
+		// What can't be read is deleted too.
+		if _, err := kv.Put(t.Context(), bus.KeySilences, []byte(`{"silences":"all"}`)); err != nil {
+			t.Fatal(err)
+		}
+		if err := remove(t.Context(), bus.KeySilences); err != nil {
+			t.Fatal(err)
+		}
+		if list := c.lists(t); list != "" {
+			t.Errorf("list %s", list)
+		}
+		for n := range 2 {
+			a := r.now(alert.Error)
+			r.Publish(t, a)
+			c.received(t, 3*i+2+n)
+			if told, want := c.told(t), a.ID; told != want {
+				t.Errorf("told %q, want %s", told, want)
+			}
+			if told := testrig.Told(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))); told != a.ID {
+				t.Errorf("a hook tells %q, want %s", told, a.ID)
+			}
+		}
 	}
 }
 

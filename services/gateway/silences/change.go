@@ -24,7 +24,8 @@ var errNoBucket = errors.New("the bus keeps no silences yet: start it anew with 
 
 // Change changes the silences by compare-and-set, and returns the document as it is
 // then. change may be called several times, and its error is the result's. A
-// document that can't be read is not written over: it may be a newer version's.
+// document that can't be read is not written over: it may be a newer version's,
+// and the error says what to do about it.
 func Change(ctx context.Context, c *bus.Conn, change func(silence.Silences) (silence.Silences, error)) (Document, error) {
 	return changeDocument(ctx, c, bus.KeySilences, silence.DecodeSilences, change)
 }
@@ -71,7 +72,7 @@ func tryChange[L interface{ Encode() ([]byte, error) }](
 	default:
 		revision = entry.Revision()
 		if list, err = decode(entry.Value()); err != nil {
-			return Document{}, fmt.Errorf("another version has written what this one can't read: %w", err)
+			return Document{}, unreadable(key, err)
 		}
 	}
 	if list, err = change(list); err != nil {

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/silence"
@@ -32,33 +33,55 @@ type Document struct {
 	// Revision is higher for what was written later, as long as the bucket is the
 	// same.
 	Revision uint64
-	// Data is as package silence encodes it.
+	// Data is as package silence encodes it, and nothing where the key was deleted
+	// or purged.
 	Data []byte
+	// Gone says that it was: there is nothing in it.
+	Gone bool
 }
 
 // Of is the document in a message of the bucket's stream.
 func Of(m bus.Message) Document {
-	return Document{Key: strings.TrimPrefix(m.Subject, prefix), Revision: m.Seq, Data: m.Data}
+	return Document{Key: strings.TrimPrefix(m.Subject, prefix), Revision: m.Seq, Data: m.Data, Gone: gone(m.Header)}
+}
+
+// gone says whether a message of a bucket marks that its key was deleted or
+// purged, by a client or by the bus itself.
+func gone(h nats.Header) bool {
+	const operation = "KV-Operation"
+	op := h.Get(operation)
+	return op == "DEL" || op == "PURGE" || h.Get(jetstream.MarkerReasonHeader) != ""
 }
 
 // Into puts the document into its place in a set, which stays as it is where the
-// document can't be read, or has a key of another version.
+// document can't be read, or has a key of another version. One that is gone holds
+// nothing back.
 func (d Document) Into(set *silence.Set) error {
-	switch d.Key {
-	case bus.KeySilences:
+	switch {
+	case d.Key == bus.KeySilences && d.Gone:
+		set.Silences = nil
+	case d.Key == bus.KeySilences:
 		list, err := silence.DecodeSilences(d.Data)
 		if err != nil {
-			return fmt.Errorf("read %s: %w", d.Key, err)
+			return unreadable(d.Key, err)
 		}
 		set.Silences = list
-	case bus.KeyAcks:
+	case d.Key == bus.KeyAcks && d.Gone:
+		set.Acks = nil
+	case d.Key == bus.KeyAcks:
 		list, err := silence.DecodeAcks(d.Data)
 		if err != nil {
-			return fmt.Errorf("read %s: %w", d.Key, err)
+			return unreadable(d.Key, err)
 		}
 		set.Acks = list
 	}
 	return nil
+}
+
+// unreadable says what is wrong with a document, and the two ways out of it.
+func unreadable(key string, err error) error {
+	return fmt.Errorf("another version has written what this one can't read: use that version here too, or drop what it has written, with the nats command line tool: nats kv del %s %s: %w",
+		bus.BucketSilences, key, err)
 }
 
 // Read reads what is held back at this moment, in one round trip. A bucket that

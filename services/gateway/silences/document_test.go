@@ -1,8 +1,11 @@
 package silences_test
 
 import (
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/silences"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -39,6 +42,7 @@ func TestInto(t *testing.T) {
 		{bus.KeySilences, []byte("nonsense"), true, 1, 1},
 		{bus.KeyAcks, []byte("nonsense"), true, 1, 1},
 		{"other", listData, false, 1, 1},
+		{"other", nil, false, 1, 1},
 	} {
 		d := silences.Of(bus.Message{Subject: "$KV." + bus.BucketSilences + "." + tt.key, Seq: 7, Data: tt.data})
 		if d.Key != tt.key || d.Revision != 7 {
@@ -50,5 +54,27 @@ func TestInto(t *testing.T) {
 		if len(set.Silences) != tt.silences || len(set.Acks) != tt.acks {
 			t.Errorf("%s: %+v", tt.key, set)
 		}
+	}
+	for _, tt := range []struct {
+		header, value  string
+		key            string
+		silences, acks int
+	}{
+		{"KV-Operation", "PUT", "other", 1, 1},
+		{"KV-Operation", "DEL", bus.KeySilences, 0, 1},
+		{"Nats-Marker-Reason", "MaxAge", bus.KeyAcks, 0, 0},
+	} {
+		d := silences.Of(bus.Message{Subject: "$KV." + bus.BucketSilences + "." + tt.key, Seq: 7, Header: nats.Header{tt.header: {tt.value}}})
+		if err := d.Into(&set); err != nil || len(set.Silences) != tt.silences || len(set.Acks) != tt.acks {
+			t.Errorf("%s %s: %+v, %v", tt.value, tt.key, set, err)
+		}
+	}
+}
+
+// TestUnreadable: who can't read a document says what can be done about it.
+func TestUnreadable(t *testing.T) {
+	d := silences.Document{Key: bus.KeyAcks, Data: []byte(`{"acks":"all"}`)}
+	if err := d.Into(new(silence.Set)); err == nil || !strings.Contains(err.Error(), "nats kv del silences acks") {
+		t.Error(err)
 	}
 }
