@@ -93,6 +93,10 @@ const (
 	MaxDetail = 2000
 )
 
+// MaxAlsoResolves is how many alerts one names that are over by it, beside the
+// first.
+const MaxAlsoResolves = 9
+
 // Alert is what a detector found worth attention. Its text may quote the
 // outside world; it is data for the reader and never an instruction.
 type Alert struct {
@@ -130,6 +134,9 @@ type Alert struct {
 	// Resolves is the ID of the alert that is over by what this one tells, or
 	// empty.
 	Resolves string
+	// AlsoResolves are the IDs of others that are over by the same, the oldest
+	// first: at most MaxAlsoResolves, and none without Resolves.
+	AlsoResolves []string
 	// Resolved says that the alert was over before it was told. Only who holds
 	// alerts for a reader sets it (package pending); no detector does.
 	Resolved bool
@@ -159,6 +166,7 @@ type wire struct {
 	Count         int            `json:"count,omitempty"`
 	Revises       string         `json:"revises,omitempty"`
 	Resolves      string         `json:"resolves,omitempty"`
+	AlsoResolves  []string       `json:"also_resolves,omitempty"`
 	Resolved      bool           `json:"resolved,omitempty"`
 }
 
@@ -174,7 +182,7 @@ func (a Alert) MarshalJSON() ([]byte, error) {
 		ID: a.ID, Severity: a.Severity, Category: a.Category, Title: a.Title, Detail: a.Detail,
 		Timestamp: FormatTime(a.Timestamp), Source: a.Source, App: a.App, URL: a.URL,
 		Context: a.Context, DedupKey: a.DedupKey, CorrelationID: a.CorrelationID, Revises: a.Revises,
-		Resolves: a.Resolves, Resolved: a.Resolved,
+		Resolves: a.Resolves, AlsoResolves: a.AlsoResolves, Resolved: a.Resolved,
 	}
 	if a.Count > 1 {
 		w.Count = a.Count
@@ -211,9 +219,18 @@ func (a *Alert) UnmarshalJSON(data []byte) error {
 		ID: w.ID, Severity: w.Severity, Category: w.Category, Title: w.Title, Detail: w.Detail,
 		Timestamp: ts.UTC(), Source: w.Source, App: w.App, URL: w.URL, Context: w.Context,
 		DedupKey: w.DedupKey, CorrelationID: w.CorrelationID, Count: w.Count, Revises: w.Revises,
-		Resolves: w.Resolves, Resolved: w.Resolved,
+		Resolves: w.Resolves, AlsoResolves: newest(w.AlsoResolves), Resolved: w.Resolved,
 	}
 	return nil
+}
+
+// newest cuts a list of alerts that are over, which ends with the newest, to
+// MaxAlsoResolves.
+func newest(ids []string) []string {
+	if len(ids) == 0 {
+		return nil
+	}
+	return ids[max(len(ids)-MaxAlsoResolves, 0):]
 }
 
 // encode is json.Marshal without the escaping of <, > and &, which would make

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -54,9 +55,11 @@ func TestWireForm(t *testing.T) {
 		ID: "a3", Severity: alert.Info, Category: alert.Regression, Timestamp: start, Title: "Resolved: LCP regressed on /cart",
 		DedupKey: "regression:web:/cart:lcp_ms", CorrelationID: "a3", Resolves: "a1",
 	}
+	several := over
+	several.AlsoResolves = []string{"a-2", "a0"}
 	told := full()
 	told.Title, told.Detail, told.Context, told.Resolved = "Resolved: "+told.Title, "", nil, true
-	for name, a := range map[string]alert.Alert{"full.json": full(), "least.json": one, "resolves.json": over, "resolved.json": told} {
+	for name, a := range map[string]alert.Alert{"full.json": full(), "least.json": one, "resolves.json": over, "also_resolves.json": several, "resolved.json": told} {
 		wire, err := a.MarshalJSON()
 		if err != nil {
 			t.Fatal(err)
@@ -75,6 +78,29 @@ func TestWireForm(t *testing.T) {
 		if !reflect.DeepEqual(back, want) {
 			t.Errorf("%s: read back\n got %+v\nwant %+v", name, back, want)
 		}
+	}
+}
+
+// TestManyEnds: of what one alert ends, the newest are read.
+func TestManyEnds(t *testing.T) {
+	a := alert.Alert{ID: "a", Severity: alert.Info, Timestamp: start, Resolves: "last"}
+	for i := range 12 {
+		a.AlsoResolves = append(a.AlsoResolves, strconv.Itoa(i))
+	}
+	wire, err := a.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back alert.Alert
+	if err := json.Unmarshal(wire, &back); err != nil {
+		t.Fatal(err)
+	}
+	if len(back.AlsoResolves) != alert.MaxAlsoResolves || !back.Ends("11") || !back.Ends("3") || back.Ends("2") || !back.Ends("last") || back.Ends("") {
+		t.Errorf("%+v", back)
+	}
+	back.Resolves = ""
+	if back.Ends("11") || back.Ends("") || back.Over() {
+		t.Error("without Resolves an alert ends nothing")
 	}
 }
 

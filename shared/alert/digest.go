@@ -30,6 +30,11 @@ func (a Alert) MergeKey() MergeKey {
 // alert, or because it was over itself before it was told.
 func (a Alert) Over() bool { return a.Resolves != "" || a.Resolved }
 
+// Ends says that an alert with that id is over by what this one tells.
+func (a Alert) Ends(id string) bool {
+	return a.Resolves != "" && (a.Resolves == id || slices.Contains(a.AlsoResolves, id))
+}
+
 // OnlyResolves says that the alert tells nothing but that another one is over.
 // The end of a CI failure and of a threshold is news by itself as well: that of
 // a success, and of a new state.

@@ -77,6 +77,9 @@ func (e *Engine) External(a *external.Alert) {
 func (e *Engine) Alert(a *alert.Alert) {
 	e.text(&a.Title, &a.Detail, &a.App)
 	e.identifiers.text(&a.DedupKey, &a.Source, &a.ID, &a.CorrelationID, &a.Revises, &a.Resolves)
+	for i := range a.AlsoResolves {
+		e.identifiers.text(&a.AlsoResolves[i])
+	}
 	a.Category = alert.Category(e.identifiers.String(string(a.Category)))
 	e.link(&a.URL)
 	e.object(a.Context, 0)

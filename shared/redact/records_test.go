@@ -165,17 +165,17 @@ func TestIdentifiersOfAlerts(t *testing.T) {
 	const id = "mfrggzdfmztwq2lknnwg23tpob"
 	e := redact.New()
 	for _, a := range []alert.Alert{
-		{ID: id, CorrelationID: id, Revises: id, Resolves: id, Source: "ci_webhook", Category: alert.CI},
+		{ID: id, CorrelationID: id, Revises: id, Resolves: id, AlsoResolves: []string{id, id}, Source: "ci_webhook", Category: alert.CI},
 		{ID: "27" + id[2:], CorrelationID: "4111111111111111" + id[16:], Source: alert.SourcePerformance, Category: alert.UserFrustration},
 	} {
 		clean := a
 		e.Alert(&clean)
 		same(t, "ordinary", clean, a)
 	}
-	a := alert.Alert{ID: github, CorrelationID: "a-" + github, Revises: github, Resolves: github, Source: "ci " + jwt, Category: alert.Category(github)}
+	a := alert.Alert{ID: github, CorrelationID: "a-" + github, Revises: github, Resolves: github, AlsoResolves: []string{id, github}, Source: "ci " + jwt, Category: alert.Category(github)}
 	e.Alert(&a)
 	const hidden = "[REDACTED:github]"
-	want := alert.Alert{ID: hidden, CorrelationID: "a-" + hidden, Revises: hidden, Resolves: hidden, Source: "ci [REDACTED:jwt]", Category: hidden}
+	want := alert.Alert{ID: hidden, CorrelationID: "a-" + hidden, Revises: hidden, Resolves: hidden, AlsoResolves: []string{id, hidden}, Source: "ci [REDACTED:jwt]", Category: hidden}
 	if a.Revises != want.Revises || a.Resolves != want.Resolves {
 		t.Errorf("revises %q, resolves %q", a.Revises, a.Resolves)
 	}

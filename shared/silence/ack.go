@@ -66,7 +66,7 @@ func (k Ack) EndedBy(a alert.Alert) bool {
 	case a.Timestamp.Before(k.Since) || !a.Timestamp.Before(k.Until):
 		return false
 	case a.Resolves != "":
-		return a.Resolves == k.AlertID || k.about(a)
+		return a.Ends(k.AlertID) || k.about(a)
 	default:
 		return k.about(a) && a.Timestamp.After(k.Since) && a.Severity.Rank() > k.Severity.Rank()
 	}

@@ -125,6 +125,9 @@ func TestAcknowledge(t *testing.T) {
 		{"worse, and from then on", []alert.Alert{raised("k", 11), with(raised("k", 12), warning), raised("k", 13)}, "told told told"},
 		{"what was raised before the worse one and comes later", []alert.Alert{raised("k", 11), with(raised("k", 10), warning)}, "told hushed"},
 		{"resolved by its id", []alert.Alert{with(raised("other", 11), resolving(acked.ID)), with(raised("k", 12), warning)}, "told told"},
+		{"resolved together with another", []alert.Alert{
+			with(raised("other", 11), func(a *alert.Alert) { a.Resolves, a.AlsoResolves = "newer", []string{acked.ID} }), with(raised("k", 12), warning),
+		}, "told told"},
 		{"resolved by its key", []alert.Alert{with(raised("k", 11), resolving("repetition")), with(raised("k", 12), warning)}, "told told"},
 		{"an earlier end", []alert.Alert{with(raised("k", 4), resolving("earlier")), with(raised("k", 12), warning)}, "told hushed"},
 		{"the end of something else", []alert.Alert{with(raised("other", 11), resolving("x")), with(raised("k", 12), warning)}, "told hushed"},

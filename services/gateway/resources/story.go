@@ -52,7 +52,7 @@ func (s *Story) GoOn(a alert.Alert) bool {
 	case a.MergeKey() == s.key:
 		s.Repetitions += a.Occurrences()
 		s.ResolvedBy = ""
-	case a.Resolves != "" && (a.Resolves == s.id || a.Resolves == s.first), a.MergeKey() == over:
+	case a.Ends(s.id), a.Ends(s.first), a.MergeKey() == over:
 		s.ResolvedBy = a.ID
 		return true
 	default:

@@ -33,6 +33,9 @@ func TestStory(t *testing.T) {
 		{"a revision, revised again", one("b", func(a *alert.Alert) { a.Revises = "a" }), []alert.Alert{one("c", func(a *alert.Alert) { a.Revises = "a" })}, "c 1 0  [true]"},
 		{"resolved", one("a", nil), []alert.Alert{one("b", func(a *alert.Alert) { a.Resolves = "a" })}, "a 0 0 b [true]"},
 		{"resolved under another key", one("a", nil), []alert.Alert{one("b", func(a *alert.Alert) { a.DedupKey, a.Resolves = "normal", "a" })}, "a 0 0 b [true]"},
+		{"resolved together with another", one("a", nil), []alert.Alert{
+			one("b", func(a *alert.Alert) { a.DedupKey, a.Resolves, a.AlsoResolves = "x", "y", []string{"a"} }),
+		}, "a 0 0 b [true]"},
 		{"its repetition is resolved", one("a", nil), []alert.Alert{one("b", nil), one("c", func(a *alert.Alert) { a.Resolves = "b" })}, "a 0 1 c [true true]"},
 		{"it came back", one("a", nil), []alert.Alert{one("b", func(a *alert.Alert) { a.Resolves = "a" }), one("c", nil)}, "a 0 1  [true true]"},
 		{"a resolution", one("b", func(a *alert.Alert) { a.Resolves = "a" }), []alert.Alert{one("c", nil)}, "b 0 0  [false]"},
