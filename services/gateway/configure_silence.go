@@ -130,7 +130,22 @@ func (g *gateway) unack(ctx context.Context, id string) (answer, error) {
 	}{"unacknowledged", id}, g.learn(d, err))
 }
 
+// cutMark ends a text that was cut, see package untrusted.
+const cutMark = "…"
+
+// errCut refuses a dedup key that was cut where it was shown.
+var errCut = errors.New(`dedup_key ends where it was cut ("…"), and would match nothing: use the whole key, observe {"what":"alerts"} shows it`)
+
 func (g *gateway) silence(ctx context.Context, q quiet) (answer, error) {
+	if strings.HasSuffix(q.dedupKey, cutMark) {
+		whole, err := g.isKey(ctx, q.dedupKey)
+		if err != nil {
+			return nil, g.explain(err)
+		}
+		if !whole {
+			return nil, errCut
+		}
+	}
 	now := time.Now()
 	// As alerts are when they are told: the key that a client knows is that.
 	shown := clean.Alert(alert.Alert{App: q.app, DedupKey: q.dedupKey}, g.mask)

@@ -33,6 +33,18 @@ func (g *gateway) alertNamed(ctx context.Context, id string) (a alert.Alert, err
 	}
 }
 
+// isKey says whether an alert of the history has that dedup key, which holds a
+// cutMark: a page may have put it there.
+func (g *gateway) isKey(ctx context.Context, key string) (found bool, err error) {
+	err = g.read(ctx, bus.StreamAlerts, time.Now().Add(-maxSince*time.Second), func(m bus.Message) {
+		var a alert.Alert
+		if !found && bytes.Contains(m.Data, []byte(cutMark)) && json.Unmarshal(m.Data, &a) == nil {
+			found = clean.Alert(a, g.mask).DedupKey == key
+		}
+	})
+	return found, err
+}
+
 // alertPast finds an alert in the history, unless there it is told already that
 // it is over or worse by now.
 func (g *gateway) alertPast(ctx context.Context, id string) (a alert.Alert, err error) {

@@ -413,14 +413,15 @@ func TestSilenceArguments(t *testing.T) {
 		`{"action":"silence","category":"weather"}`:                            "category must be one of regression, anomaly, errors, network_errors, ci, noise, threshold, security, user_frustration",
 		`{"action":"silence","dedup_key":"` + strings.Repeat("k", 1025) + `"}`: "dedup_key must be a text of at most 1024 bytes",
 		`{"action":"silence","app":"` + strings.Repeat("a", 257) + `"}`:        "app must be a text of at most 256 bytes",
+		`{"action":"silence","dedup_key":"errors:we…"}`:                        `dedup_key ends where it was cut ("…"), and would match nothing: use the whole key, observe {"what":"alerts"} shows it`,
 		`{"action":"silence","app":"web","reason":7}`:                          "reason must be a text",
 		`{"action":"silence","app":"web","until":"later"}`:                     "until is no argument",
-		`{"action":"ack"}`:                                                     "alert_id must be the id of an alert: it stands in each alert",
-		`{"action":"ack","alert_id":"nobody"}`:                                 `alert_id must be the id of an alert of the last 7 days: observe {"what":"alerts","since_seconds":604800} shows them`,
-		`{"action":"unack","alert_id":"nobody"}`:                               "alert_id must be that of an acknowledgement that lasts: silence_list shows them",
-		`{"action":"unsilence"}`:                                               "silence_id must be the id of a silence: silence_list shows them",
-		`{"action":"unsilence","silence_id":"nobody"}`:                         "silence_id must be that of a silence that lasts: silence_list shows them",
-		`{"action":"hush"}`:                                                    "action must be one of streaming, noise, clear, health, ack, unack, silence, silence_list, unsilence",
+		`{"action":"ack"}`:                             "alert_id must be the id of an alert: it stands in each alert",
+		`{"action":"ack","alert_id":"nobody"}`:         `alert_id must be the id of an alert of the last 7 days: observe {"what":"alerts","since_seconds":604800} shows them`,
+		`{"action":"unack","alert_id":"nobody"}`:       "alert_id must be that of an acknowledgement that lasts: silence_list shows them",
+		`{"action":"unsilence"}`:                       "silence_id must be the id of a silence: silence_list shows them",
+		`{"action":"unsilence","silence_id":"nobody"}`: "silence_id must be that of a silence that lasts: silence_list shows them",
+		`{"action":"hush"}`:                            "action must be one of streaming, noise, clear, health, ack, unack, silence, silence_list, unsilence",
 	} {
 		if got := c.refused(t, args); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %s", args, got)
@@ -428,6 +429,23 @@ func TestSilenceArguments(t *testing.T) {
 	}
 	if got := c.call(t, "configure", `{"action":"silence_list"}`).blocks[0]; got != `{"silences":[],"acks":[]}` {
 		t.Errorf("something was changed: %s", got)
+	}
+}
+
+// TestAKeyMayEndAsCutOnesDo: a page's button may be called "More…".
+func TestAKeyMayEndAsCutOnesDo(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "one")
+	a := r.now(alert.Warning)
+	a.DedupKey = "user_frustration:web:rage_click:More…"
+	r.Publish(t, a)
+	c.received(t, 1)
+	if got := c.refused(t, `{"action":"silence","dedup_key":"user_frustration:web:rage…"}`); !strings.Contains(got, "the whole key") {
+		t.Error(got)
+	}
+	c.do(t, fmt.Sprintf(`{"action":"silence","dedup_key":%q}`, a.DedupKey))
+	if list := c.lists(t); list != a.DedupKey+"//:0" {
+		t.Errorf("list %s", list)
 	}
 }
 

@@ -26,14 +26,26 @@ var shrinks = []func(alert.Alert) alert.Alert{
 }
 
 // bare is what an alert can't do without. Its names come from outside, and are
-// cut where they are longer than ours ever are.
+// cut where they are longer than ours ever are. A dedup key is whole or not there:
+// who silences by a part of one silences nothing, and is not told so.
 func bare(a alert.Alert) alert.Alert {
-	const maxName = 64
+	const maxName, maxKey = 64, 256 // characters, bytes
 	a.Detail, a.URL, a.Context = untrusted.Cut(a.Detail, 100), untrusted.Cut(a.URL, 100), nil
-	a.DedupKey = untrusted.Cut(a.DedupKey, 100)
+	a.AlsoResolves = nil
+	if len(a.DedupKey) > maxKey {
+		a.DedupKey = ""
+	}
 	for _, name := range []*string{&a.ID, &a.App, &a.Source, &a.CorrelationID, &a.Revises, &a.Resolves, (*string)(&a.Category)} {
 		*name = untrusted.Cut(*name, maxName)
 	}
+	return a
+}
+
+// barest is what is left of one alert that has no room by itself: what it says
+// must not keep it, and all those after it, out of sight.
+func barest(a alert.Alert) alert.Alert {
+	a = bare(a)
+	a.Detail, a.URL, a.DedupKey = "", "", ""
 	return a
 }
 
@@ -57,6 +69,11 @@ func Block(alerts []alert.Alert, others, room int) (string, error) {
 			shown[i] = bare(a)
 		}
 		if block, err := blockOf(shown, others+len(alerts)-n); err != nil || len(block) <= room {
+			return block, err
+		}
+	}
+	if len(alerts) > 0 {
+		if block, err := blockOf([]alert.Alert{barest(alerts[0])}, others+len(alerts)-1); err != nil || len(block) <= room {
 			return block, err
 		}
 	}
