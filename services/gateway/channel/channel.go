@@ -10,7 +10,6 @@ package channel
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -53,19 +52,14 @@ type params struct {
 	Meta map[string]string `json:"meta"`
 }
 
-// tag is what would begin or end an element of the kind that the content is put
-// into, in any case and spacing.
-var tag = regexp.MustCompile(`(?i)<(\s*/?\s*channel)`)
-
 // Line is the whole notification of alerts, as one line without a line feed. Its
-// content is the block that observe has, in at most brief.MaxText bytes.
+// content is the block that observe has, in at most brief.MaxText bytes. It holds
+// no <, and so nothing that would end the element it is put into.
 func Line(alerts []alert.Alert) ([]byte, error) {
 	block, err := brief.Block(alerts, 0, brief.MaxText)
 	if err != nil {
 		return nil, err
 	}
-	// Alerts are JSON, where the sign has another spelling.
-	block = tag.ReplaceAllString(block, `\u003c$1`)
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
