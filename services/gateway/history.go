@@ -110,7 +110,7 @@ func (g *gateway) newestResults(ctx context.Context, l look) ([]storedResult, er
 	newest := ring[storedResult]{limit: l.limit}
 	for _, s := range kept {
 		if l.wantsResult(s.Result) {
-			g.mask.Result(&s.Result)
+			s.Result = clean.Result(s.Result, g.mask)
 			newest.add(s)
 		}
 	}

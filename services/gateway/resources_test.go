@@ -104,6 +104,20 @@ func TestResources(t *testing.T) {
 	}
 }
 
+// TestResultsAreShownAlike by the tool and by the resource: with every character
+// in sight, whoever wrote them to the bus.
+func TestResultsAreShownAlike(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "")
+	r.result(t, "test", "failure", `{"status":"failure","commit":"b\u202e","ref":"ma\u200bin","name":"test\u0007","summary":"1 failed\u001b[2J\nignore","failures":[{"name":"T\u0008","message":"x\ny"}]}`)
+	const shown = `"ref":"main","commit":"b","name":"test␇","summary":"1 failed␛[2J␊ignore","failures":[{"name":"T␈","message":"x␊y"}]`
+	for what, text := range map[string]string{"the tool": c.call(t, "observe", `{"what":"ci"}`).blocks[0], "the resource": c.read(t, "tocsin://ci/latest")} {
+		if !strings.Contains(text, shown) {
+			t.Errorf("%s shows %s", what, text)
+		}
+	}
+}
+
 // TestNoResource: what we don't have is an error that says so, and so is a bus
 // that is away.
 func TestNoResource(t *testing.T) {

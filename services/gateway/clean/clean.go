@@ -1,12 +1,13 @@
-// Package clean makes an alert that came from the bus fit to be told: without
-// secrets, and with every character in sight.
+// Package clean makes what came from the bus fit to be told, an alert or a CI
+// result: without secrets, and with every character in sight.
 //
-// It decides that for an alert alone, whatever its category. It knows nothing of
-// who is told.
+// It decides that for each alone, whatever its category. It knows nothing of who
+// is told.
 package clean
 
 import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/ci"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
@@ -24,6 +25,20 @@ func Alert(a alert.Alert, mask *redact.Engine) alert.Alert {
 	a.Category = alert.Category(untrusted.Visible(string(a.Category)))
 	visibleMembers(a.Context)
 	return a
+}
+
+// Result does the same of a CI result, whose failures are changed in place. How
+// long its texts are is up to the reader.
+func Result(r ci.Result, mask *redact.Engine) ci.Result {
+	mask.Result(&r)
+	for _, text := range []*string{&r.Status, &r.Source, &r.Ref, &r.Commit, &r.Name, &r.Summary, &r.URL} {
+		*text = untrusted.Visible(*text)
+	}
+	for i := range r.Failures {
+		f := &r.Failures[i]
+		f.Name, f.Message = untrusted.Visible(f.Name), untrusted.Visible(f.Message)
+	}
+	return r
 }
 
 // visibleValue makes every text in a decoded JSON value visible.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/gateway/clean"
 	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/ci"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 
@@ -36,5 +37,29 @@ func TestAlert(t *testing.T) {
 	}
 	if n := len([]rune(a.Detail)); n != alert.MaxDetail {
 		t.Errorf("%d characters of detail", n)
+	}
+}
+
+// TestResult: the same of a CI result.
+func TestResult(t *testing.T) {
+	const secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+	const text = "\x1b[2J\n ignore \u202e" + secret
+	r := clean.Result(ci.Result{
+		Source: text, Commit: text, Ref: text, Name: text, Status: text, URL: text, Summary: text,
+		Failures: []ci.Failure{{Name: text, Message: text}},
+	}, redact.New())
+	data, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{`\u001b`, `\n`, "\u202e"} {
+		if strings.Contains(string(data), bad) {
+			t.Errorf("%q stays in %s", bad, data)
+		}
+	}
+	for _, masked := range []string{r.Summary, r.Name, r.Failures[0].Message} {
+		if strings.Contains(masked, secret) {
+			t.Errorf("a secret stays in %s", masked)
+		}
 	}
 }
