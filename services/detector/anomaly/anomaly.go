@@ -184,7 +184,10 @@ func Restore(r *snapshot.Reader) *Counter {
 	}
 	c.recent = r.UpTo(c.cells.len())
 	c.silent, c.lastAlert = r.Bool(), int64(r.UpTo(maxTime))
-	c.spiking, c.moved = r.Bool(), int64(r.UpTo(maxTime))
+	c.spiking = c.silent // before, the one was the other
+	if r.Has(snapshot.Resolutions) {
+		c.spiking, c.moved = r.Bool(), int64(r.UpTo(maxTime))
+	}
 	for i := range c.cells.len() {
 		if n := c.cells.at(i).count; i < c.cells.len()-c.recent {
 			c.before += n

@@ -6,9 +6,12 @@
 // that run of equal results. The package remembers nothing else of a result
 // and knows no clock.
 //
-// A new success resolves the newest failure or error of its branch, which is the
-// job on that ref whatever the commit, or without a ref the job of that commit.
-// It has the dedup key of what it ends, and so have the successes that revise it.
+// A new success resolves the failures and errors of its branch, which is the job
+// on that ref whatever the commit, or without a ref the job of that commit. The
+// newest comes first; the success has its dedup key, and so have the successes
+// that revise it. Results have no order but that of their arrival: a late success
+// of an older commit resolves the failure of a newer one, as nothing in a result
+// tells which commit is which.
 package ciresult
 
 import (
@@ -41,11 +44,11 @@ const (
 	maxMessage = 500
 )
 
-// Results remembers the latest status of each job of each commit, and the newest
-// failure of each branch.
+// Results remembers the latest status of each job of each commit, and what fails
+// on each branch.
 type Results struct {
 	latest  *lru.Map[key, episode]
-	failing *lru.Map[key, failure]
+	failing *lru.Map[key, unmended]
 	// Of the two, how many were forgotten.
 	evicted, evictedFailing uint64
 }
@@ -74,16 +77,20 @@ type episode struct {
 	ordinal int
 	// first is the id of the first alert of the episode.
 	first string
-	// ends is the failure that a success ended, if there was one.
-	ends failure
+	// ends are the failures that a success ended, if there were any.
+	ends unmended
 }
 
-// failure is an alert about one: its id, and its dedup key as it was told.
-type failure struct{ id, key string }
+// unmended are the alerts about the failures of a branch, and the dedup key of the newest
+// as it was told.
+type unmended struct {
+	open finding.Open
+	key  string
+}
 
 // New returns a memory without results.
 func New() *Results {
-	return &Results{latest: lru.New[key, episode](MaxResults), failing: lru.New[key, failure](MaxFailing)}
+	return &Results{latest: lru.New[key, episode](MaxResults), failing: lru.New[key, unmended](MaxFailing)}
 }
 
 // Len is the number of jobs remembered.
@@ -92,7 +99,7 @@ func (r *Results) Len() int { return r.latest.Len() }
 // Evicted is how many jobs were forgotten for want of room since New.
 func (r *Results) Evicted() uint64 { return r.evicted }
 
-// EvictedFailing is how many failures were forgotten so, which never end.
+// EvictedFailing is how many branches were forgotten so, whose failures never end.
 func (r *Results) EvictedFailing() uint64 { return r.evictedFailing }
 
 // Taken is the alert about a result, with what Told notes.
@@ -115,8 +122,9 @@ func (r *Results) Take(result *ci.Result) Taken {
 	default:
 		t.now = r.begin(t.branch, result.Status, 1)
 	}
-	if ends := t.now.ends; ends.id != "" {
-		t.Alert.Resolves, t.Alert.DedupKey = ends.id, ends.key
+	if ends := t.now.ends; ends.open.Any() {
+		ends.open.End(&t.Alert)
+		t.Alert.DedupKey = ends.key
 		return t
 	}
 	own := fmt.Sprintf("ci:%s:%s:%s:%s:%d", result.Source, commit(result), result.Name, result.Status, t.now.ordinal)
@@ -124,8 +132,8 @@ func (r *Results) Take(result *ci.Result) Taken {
 	return t
 }
 
-// begin is a new episode. A success ends the newest failure of the branch,
-// whichever commit that was of.
+// begin is a new episode. A success ends all that fails on the branch, whichever
+// commits that is of, and also where they are newer: it can't be known.
 func (r *Results) begin(branch key, status string, ordinal int) episode {
 	e := episode{status: status, ordinal: ordinal}
 	if open := r.failing.Get(branch); open != nil && status == ci.StatusSuccess {
@@ -143,8 +151,13 @@ func (r *Results) Told(t Taken, id string) {
 	r.add(t.job, t.now)
 	switch {
 	case t.now.status != ci.StatusSuccess:
-		r.addFailing(t.branch, failure{id: id, key: t.Alert.DedupKey})
-	case t.now.ends.id != "":
+		now := unmended{key: t.Alert.DedupKey}
+		if others := r.failing.Peek(t.branch); others != nil {
+			now.open = others.open
+		}
+		now.open.Add(id, t.Alert.Severity)
+		r.addFailing(t.branch, now)
+	case t.now.ends.open.Any():
 		r.failing.Delete(t.branch)
 	}
 }
@@ -155,7 +168,7 @@ func (r *Results) add(k key, e episode) {
 	}
 }
 
-func (r *Results) addFailing(k key, f failure) {
+func (r *Results) addFailing(k key, f unmended) {
 	if _, gone := r.failing.Add(k, f); gone != nil {
 		r.evictedFailing++
 	}

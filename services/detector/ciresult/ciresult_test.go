@@ -71,9 +71,12 @@ func TestBranch(t *testing.T) {
 		{"once", "a failure main, b success main, c success main", "- 0 -"},
 		{"the same success again revises it and ends the same", "a failure main, b success main, b success main", "- 0 0"},
 		{"another branch", "a failure main, b success dev", "- -"},
-		{"the newest of several", "a failure main, b failure main, c success main, d success main", "- - 1 -"},
+		{"all of several, the newest first", "a failure main, b failure main, c success main, d success main", "- - 1+0 -"},
 		{"the first alert of a failure told again", "a failure main, a failure main, b success main", "- - 0"},
-		{"an error after a failure of one commit", "a failure main, a error main, a success main", "- - 1"},
+		{"an error after a failure of one commit", "a failure main, a error main, a success main", "- - 1+0"},
+		{"an older commit's late success", "a failure main, b failure main, a success main, a success main", "- - 1+0 1+0"},
+		{"ten at most", "a failure main, b failure main, c failure main, d failure main, e failure main, f failure main, g failure main, h failure main, " +
+			"i failure main, j failure main, k failure main, l success main", "- - - - - - - - - - - 10+1+2+3+4+5+6+7+8+9"},
 		{"failing again", "a failure main, b success main, c failure main, d success main", "- 0 - 2"},
 		{"without a branch the commit", "a failure, b success, a success", "- - 0"},
 		{"a branch is no commit", "main failure, x success main", "- -"},
@@ -90,7 +93,7 @@ func TestBranch(t *testing.T) {
 				if !held {
 					results.Told(taken, fmt.Sprint(i))
 				}
-				got = append(got, cmp.Or(taken.Alert.Resolves, "-"))
+				got = append(got, cmp.Or(strings.Join(append([]string{taken.Alert.Resolves}, taken.Alert.AlsoResolves...), "+"), "-"))
 				results = restored(t, results)
 			}
 			if got := strings.Join(got, " "); got != tt.want {

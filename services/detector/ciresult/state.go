@@ -29,12 +29,17 @@ func (r *Results) Save(w *snapshot.Writer) {
 func Restore(from *snapshot.Reader) *Results {
 	r := New()
 	for range from.Len(MaxResults) {
-		r.add(restoreKey(from), episode{
-			status: from.String(maxID), ordinal: from.UpTo(1 << 40), first: from.String(maxID), ends: restoreFailure(from),
-		})
+		k, e := restoreKey(from), episode{status: from.String(maxID), ordinal: from.UpTo(1 << 40), first: from.String(maxID)}
+		if from.Has(snapshot.Resolutions) {
+			e.ends = restoreUnmended(from)
+		}
+		r.add(k, e)
+	}
+	if !from.Has(snapshot.Resolutions) {
+		return r
 	}
 	for range from.Len(MaxFailing) {
-		r.addFailing(restoreKey(from), restoreFailure(from))
+		r.addFailing(restoreKey(from), restoreUnmended(from))
 	}
 	return r
 }
@@ -46,11 +51,11 @@ func restoreKey(from *snapshot.Reader) (k key) {
 	return k
 }
 
-func (f failure) save(w *snapshot.Writer) {
-	w.String(f.id)
+func (f unmended) save(w *snapshot.Writer) {
+	f.open.Save(w)
 	w.String(f.key)
 }
 
-func restoreFailure(from *snapshot.Reader) failure {
-	return failure{id: from.String(maxID), key: from.String(finding.MaxKey)}
+func restoreUnmended(from *snapshot.Reader) unmended {
+	return unmended{open: finding.Restore(from), key: from.String(finding.MaxKey)}
 }

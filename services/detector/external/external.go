@@ -206,9 +206,11 @@ func Restore(r *snapshot.Reader) *Alerts {
 		if raw := r.Raw(len(k)); copy(k[:], raw) != len(k) {
 			r.Fail("a key of %d bytes", len(raw))
 		}
-		s.latest.Add(k, told{
-			resolved: r.Bool(), episode: r.String(external.MaxKey), first: r.String(maxID), resolves: r.String(maxID),
-		})
+		t := told{resolved: r.Bool(), episode: r.String(external.MaxKey), first: r.String(maxID)}
+		if r.Has(snapshot.Resolutions) {
+			t.resolves = r.String(maxID)
+		}
+		s.latest.Add(k, t)
 	}
 	return s
 }

@@ -1,78 +1,46 @@
 // Package finding is how a rule says what it found, and how it remembers which
-// alert told it, until it is over.
+// alerts told it, until it is over.
 //
 // A rule makes the alert and can't know whether it leaves: in a storm it is held
 // back. Only what left is remembered as open, so that nothing is ever said to be
-// over that nobody was told of; and the end of a finding that was held back is
-// found again at the rule's next look. The package knows no rule and no clock.
+// over that nobody was told of. An end that was held back leaves open what it
+// would have ended: by that the rule finds it again at its next look, which is at
+// the next event that it is asked about. The package knows no rule and no clock.
 package finding
 
-import (
-	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
-	"github.com/tocsin-bus/tocsin/shared/alert"
-)
-
-// maxID is the longest alert id in a snapshot, in bytes.
-const maxID = 64
-
-// Size is about what an Open takes, in bytes.
-const Size = 64
-
-// Open is the alert of a finding that is not over. The zero value is none.
-type Open struct {
-	id       string
-	severity alert.Severity
-}
-
-// ID is that of the alert, empty when nothing is open.
-func (o *Open) ID() string { return o.id }
-
-// Worse says whether what is open is more severe than that.
-func (o *Open) Worse(than alert.Severity) bool {
-	return o.id != "" && o.severity.Rank() > than.Rank()
-}
+import "github.com/tocsin-bus/tocsin/shared/alert"
 
 // Finding is an alert that a rule raised and where it remembers it.
 type Finding struct {
 	Alert alert.Alert
-	of    *Open
+	// Again says that the alert was held back at the last look already, so that
+	// it counts once, however often it is tried.
+	Again bool
+
+	of           *Open
+	renewed, end bool
 }
 
-// New is a finding that is open until of is resolved, or its end: an alert that
-// resolves something. Without of it is remembered nowhere.
+// New is a finding that is open, beside those that are, until of is ended.
 func New(a alert.Alert, of *Open) Finding { return Finding{Alert: a, of: of} }
+
+// Renewed is a finding that is the one that is open, told again: who reads it
+// knows it by its dedup key, so that it takes the place of the one before it.
+func Renewed(a alert.Alert, of *Open) Finding { return Finding{Alert: a, of: of, renewed: true} }
+
+// End is an alert after which nothing is open: it resolves what is, if anything.
+func End(a alert.Alert, of *Open) Finding {
+	of.End(&a)
+	return Finding{Alert: a, of: of, end: true}
+}
 
 // Told notes that the alert left under an id. The rule must not have forgotten
 // what the finding is about since it was made.
 func (f Finding) Told(id string) {
-	switch {
-	case f.of == nil:
-	case f.Alert.Resolves != "":
+	if f.end || f.renewed {
 		*f.of = Open{}
-	default:
-		*f.of = Open{id: id, severity: f.Alert.Severity}
 	}
-}
-
-// Save writes which alert is open.
-func (o *Open) Save(w *snapshot.Writer) {
-	w.String(o.id)
-	if o.id != "" {
-		w.Len(o.severity.Rank())
+	if !f.end {
+		f.of.Add(id, f.Alert.Severity)
 	}
-}
-
-// Restore reads what Save wrote. Errors are in r.
-func Restore(r *snapshot.Reader) Open {
-	o := Open{id: r.String(maxID)}
-	if o.id == "" {
-		return o
-	}
-	rank, all := r.UpTo(len(alert.Severities())), alert.Severities()
-	if rank < 1 {
-		r.Fail("an open alert without a severity")
-		return Open{}
-	}
-	o.severity = all[rank-1]
-	return o
 }

@@ -3,6 +3,7 @@ package finding_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -11,42 +12,76 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
+// ends writes what an end would resolve as "first: the others".
+func ends(open *finding.Open) string {
+	var a alert.Alert
+	open.End(&a)
+	return a.Resolves + ": " + strings.Join(a.AlsoResolves, " ")
+}
+
 func TestOpen(t *testing.T) {
 	var open finding.Open
-	is := func(id string) {
+	told := func(f finding.Finding, id, want string) {
 		t.Helper()
+		if id != "" {
+			f.Told(id)
+		}
 		var w snapshot.Writer
 		open.Save(&w)
 		r := snapshot.NewReader(w.Bytes())
 		open = finding.Restore(r)
-		if err := r.Close(); err != nil || open.ID() != id {
-			t.Errorf("%q is open, want %q; %v", open.ID(), id, err)
+		if err := r.Close(); err != nil || ends(&open) != want || open.Any() != (want != ": ") {
+			t.Errorf("%s is open, want %s; %v", ends(&open), want, err)
 		}
 	}
-	is("")
-	begin := finding.New(alert.Alert{Severity: alert.Warning}, &open)
-	is("") // it was not told yet
-	begin.Told("a")
-	is("a")
-	if open.Worse(alert.Warning) || open.Worse(alert.Error) || !open.Worse(alert.Info) {
-		t.Error("a warning is worse than what is less severe")
+	of := func(s alert.Severity) alert.Alert { return alert.Alert{Severity: s} }
+	told(finding.New(of(alert.Warning), &open), "", ": ") // held back
+	told(finding.End(of(alert.Info), &open), "n", ": ")
+	told(finding.New(of(alert.Warning), &open), "a", "a: ")
+	told(finding.New(of(alert.Error), &open), "b", "b: a")
+	told(finding.New(of(alert.Warning), &open), "c", "b: a c")
+	told(finding.New(of(alert.Error), &open), "d", "d: a b c")
+	told(finding.End(of(alert.Info), &open), "", "d: a b c") // held back
+	told(finding.Renewed(of(alert.Warning), &open), "e", "e: ")
+	end := finding.End(of(alert.Info), &open)
+	if end.Alert.Resolves != "e" {
+		t.Errorf("resolves %q", end.Alert.Resolves)
 	}
-	finding.New(alert.Alert{Severity: alert.Info}, &open).Told("b")
-	is("b")
-	finding.New(alert.Alert{Severity: alert.Info}, nil).Told("c")
-	is("b")
-	finding.New(alert.Alert{Resolves: "b"}, &open).Told("d")
-	is("")
+	told(end, "f", ": ")
+}
+
+// TestOpenIsBounded: the oldest is forgotten first, but not what the end names.
+func TestOpenIsBounded(t *testing.T) {
+	var open finding.Open
+	open.Add("worst", alert.Error)
+	for i := range 20 {
+		open.Add(fmt.Sprint(i), alert.Warning)
+	}
+	if got, want := ends(&open), "worst: 11 12 13 14 15 16 17 18 19"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	before := open
+	open.Add("worse", alert.Error)
+	if got, want := ends(&open), "worse: 11 12 13 14 15 16 17 18 19"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got, want := ends(&before), "worst: 11 12 13 14 15 16 17 18 19"; got != want {
+		t.Errorf("the copy: %s, want %s", got, want)
+	}
 }
 
 func TestRestoreRefuses(t *testing.T) {
-	for _, rank := range []int{0, 4} {
+	for _, tt := range []struct {
+		id   string
+		rank int
+	}{{"id", 0}, {"id", 4}, {"", 1}} {
 		var w snapshot.Writer
-		w.String("id")
-		w.Len(rank)
+		w.Len(1)
+		w.String(tt.id)
+		w.Len(tt.rank)
 		r := snapshot.NewReader(w.Bytes())
 		if finding.Restore(r); !errors.Is(r.Close(), snapshot.ErrDamaged) {
-			t.Errorf("rank %d: %v", rank, r.Close())
+			t.Errorf("%q, rank %d: %v", tt.id, tt.rank, r.Close())
 		}
 	}
 }

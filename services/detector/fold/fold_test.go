@@ -3,6 +3,7 @@ package fold_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -322,7 +323,14 @@ func TestBounds(t *testing.T) {
 
 // message draws one message of the log.
 func message(t *rapid.T) fold.Message {
-	switch rapid.IntRange(0, 12).Draw(t, "what") {
+	switch rapid.IntRange(0, 13).Draw(t, "what") {
+	case 4:
+		app, bad := rapid.SampledFrom([]string{"web", "shop"}).Draw(t, "app"), slices.Concat(memory(95).Events, circuit("db", "open").Events)
+		flaps := slices.Repeat(slices.Concat(bad, allWell("").Events), rapid.IntRange(1, 12).Draw(t, "times"))
+		for i := range flaps {
+			flaps[i].App = app
+		}
+		return events(flaps[:len(flaps)-rapid.IntRange(0, 3).Draw(t, "less")]...)
 	case 0:
 		return fold.Message{CI: &ci.Result{
 			Status: rapid.SampledFrom([]string{"success", "failure", "error"}).Draw(t, "status"), Source: ci.SourceCustom,
@@ -359,7 +367,7 @@ func message(t *rapid.T) fold.Message {
 		case 4:
 			e = telemetry.Event{Kind: telemetry.KindMemory, Memory: &telemetry.Memory{UsedBytes: rapid.Float64Range(1, 100).Draw(t, "used"), LimitBytes: 100}}
 		default:
-			e = telemetry.Event{Kind: telemetry.KindCircuit, Circuit: &telemetry.Circuit{Name: "db", State: rapid.SampledFrom([]string{"open", "closed"}).Draw(t, "state")}}
+			e = telemetry.Event{Kind: telemetry.KindCircuit, Circuit: &telemetry.Circuit{Name: "db", State: rapid.SampledFrom([]string{"open", "half_open", "closed"}).Draw(t, "state")}}
 		}
 		e.App = rapid.SampledFrom([]string{"", "web", "shop"}).Draw(t, "app")
 		all = append(all, e)
@@ -395,7 +403,52 @@ func TestReplayTellsTheSame(t *testing.T) {
 			ids[a.ID] = true
 		}
 		checkResolutions(t, one.alerts)
+		if cfg.MaxBytes == 0 {
+			for i := range 3 {
+				for _, app := range []string{"", "web", "shop"} {
+					one.at(now+time.Duration(20+i)*time.Second, allWell(app))
+				}
+			}
+			checkAllWell(t, one.alerts)
+		}
 	})
+}
+
+// allWell is a message after which an app's thresholds are back to normal.
+func allWell(app string) fold.Message {
+	m := events(slices.Concat(memory(10).Events, circuit("db", "closed").Events)...)
+	for i := range m.Events {
+		m.Events[i].App = app
+	}
+	return m
+}
+
+// checkAllWell: what told that memory or a circuit is not well was told to be over,
+// ten alerts of one thing at most.
+func checkAllWell(t fataler, alerts []alert.Alert) {
+	open := map[string][]string{}
+	for _, a := range alerts {
+		if a.Source != alert.SourceMemory && a.Source != alert.SourceCircuit {
+			continue
+		}
+		thing := a.App + " " + a.Source
+		switch {
+		case a.Severity != alert.Info:
+			open[thing] = append(open[thing], a.ID)
+		case len(open[thing]) == 0:
+			if a.Over() {
+				t.Fatalf("%s is over once more: %+v", thing, a)
+			}
+		default:
+			if ends := 1 + len(a.AlsoResolves); ends != min(len(open[thing]), 10) || !a.Ends(open[thing][len(open[thing])-1]) {
+				t.Fatalf("%s: %d end of %v: %+v", thing, ends, open[thing], a)
+			}
+			delete(open, thing)
+		}
+	}
+	if len(open) > 0 {
+		t.Fatalf("never over: %v", open)
+	}
 }
 
 func TestRestoreRefuses(t *testing.T) {
@@ -415,10 +468,12 @@ func TestRestoreRefuses(t *testing.T) {
 	if err := fold.New(fold.Config{}).Restore(flipped); !errors.Is(err, fold.ErrDamaged) {
 		t.Errorf("flipped: %v", err)
 	}
-	newer := append([]byte{}, state...)
-	newer[len("tocsin fold\n")+3]++
-	if err := fold.New(fold.Config{}).Restore(newer); !errors.Is(err, fold.ErrVersion) {
-		t.Errorf("newer: %v", err)
+	for _, version := range []byte{0, 3, 5, fold.Version + 1} {
+		another := append([]byte{}, state...)
+		another[len("tocsin fold\n")+3] = version
+		if err := fold.New(fold.Config{}).Restore(another); !errors.Is(err, fold.ErrVersion) {
+			t.Errorf("version %d: %v", version, err)
+		}
 	}
 }
 
@@ -435,6 +490,11 @@ func FuzzRestore(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(state)
+	older, err := os.ReadFile("testdata/version4.snapshot")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(older)
 	f.Fuzz(func(t *testing.T, state []byte) {
 		if err := fold.New(fold.Config{}).Restore(state); err != nil && !errors.Is(err, fold.ErrDamaged) && !errors.Is(err, fold.ErrVersion) {
 			t.Fatal(err)

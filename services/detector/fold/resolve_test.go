@@ -40,7 +40,7 @@ type step struct {
 }
 
 // ends lists what was told as "title", and an end as "title <- title of what it
-// ends".
+// ends", with the titles of all.
 func (s *script) ends() (list []string) {
 	titles := map[string]string{}
 	for _, a := range s.alerts {
@@ -48,6 +48,9 @@ func (s *script) ends() (list []string) {
 		text := a.Title
 		if a.Resolves != "" {
 			text += " <- " + cmp.Or(titles[a.Resolves], "nothing")
+		}
+		for _, id := range a.AlsoResolves {
+			text += " + " + cmp.Or(titles[id], "nothing")
 		}
 		list = append(list, text)
 	}
@@ -100,12 +103,21 @@ var resolutions = []struct {
 
 	{"memory", []step{{0, memory(80)}, {1, memory(95)}, {2, memory(80)}, {3, memory(10)}}, []string{
 		"Memory reached 75% of its limit", "Memory reached 90% of its limit", "Memory reached 75% of its limit",
-		"Memory is back to normal <- Memory reached 90% of its limit",
+		"Memory is back to normal <- Memory reached 90% of its limit + Memory reached 75% of its limit + Memory reached 75% of its limit",
+	}},
+
+	{"a circuit", []step{{0, circuit("db", "open")}, {1, circuit("db", "half_open")}, {2, circuit("mail", "open")}, {3, circuit("db", "closed")}}, []string{
+		"Circuit db is open", "Circuit db is half open", "Circuit mail is open", "Circuit db is closed again <- Circuit db is open + Circuit db is half open",
 	}},
 
 	{"CI", []step{{0, built("failure", "a")}, {1, built("failure", "a")}, {2, built("success", "b")}, {3, built("success", "b")}, {4, built("success", "c")}}, []string{
 		"CI failure: build on main", "CI failure: build on main", "CI success: build on main <- CI failure: build on main",
 		"CI success: build on main <- CI failure: build on main", "CI success: build on main",
+	}},
+
+	{"CI, two red commits", []step{{0, built("failure", "a")}, {1, built("error", "b")}, {2, built("success", "c")}, {3, built("success", "c")}}, []string{
+		"CI failure: build on main", "CI error: build on main", "CI success: build on main <- CI error: build on main + CI failure: build on main",
+		"CI success: build on main <- CI error: build on main + CI failure: build on main",
 	}},
 
 	{"an alert of others", []step{{0, raised("firing", "1")}, {1, raised("resolved", "1")}}, []string{
@@ -157,11 +169,14 @@ func checkResolutions(t fataler, alerts []alert.Alert) {
 		if a.Resolves == "" {
 			continue
 		}
-		of, ok := told[a.Resolves]
-		if !ok || over[a.Resolves] && a.Revises == "" {
-			t.Fatalf("%q resolves %q, told: %v, over already: %v", a.Title, a.Resolves, ok, over[a.Resolves])
+		for _, id := range append([]string{a.Resolves}, a.AlsoResolves...) {
+			of, ok := told[id]
+			if !ok || over[id] && a.Revises == "" || of.App != a.App || of.Category != a.Category || of.Over() {
+				t.Fatalf("%q resolves %q, told: %v, over already: %v, %+v", a.Title, id, ok, over[id], of)
+			}
+			over[id] = true
 		}
-		over[a.Resolves] = true
+		of := told[a.Resolves]
 		if a.Severity != alert.Info || a.App != of.App || a.Category != of.Category || a.Source != of.Source || a.CorrelationID != a.ID ||
 			a.Category != alert.Threshold && a.DedupKey != of.DedupKey {
 			t.Fatalf("the end %+v\nof %+v", a, of)
@@ -169,9 +184,9 @@ func checkResolutions(t fataler, alerts []alert.Alert) {
 	}
 }
 
-// TestResolutionInAStorm: a page that is slow and fast in turn is bounded, both
-// together; what was held back of its ends is in no count, and how it is in the
-// end is told all the same.
+// TestResolutionInAStorm: a page that is slow and fast in turn is bounded, in how
+// often it is slow and in how often that is over; what was held back of its ends
+// is in no count, and how it is in the end is told all the same.
 func TestResolutionInAStorm(t *testing.T) {
 	s := newScript()
 	for i := range 5 {
@@ -180,7 +195,7 @@ func TestResolutionInAStorm(t *testing.T) {
 	for i := range 40 {
 		s.at(time.Duration(i)*10*time.Millisecond, events(loaded("/cart", []float64{3000, 1000}[min(i%3, 1)])))
 	}
-	if len(s.alerts) != 10 {
+	if len(s.alerts) != 20 {
 		t.Fatalf("%d alerts\n%s", len(s.alerts), s.titles())
 	}
 	for i, a := range s.alerts {
@@ -190,10 +205,94 @@ func TestResolutionInAStorm(t *testing.T) {
 	}
 	s.at(20*time.Second, events(loaded("/cart", 9000)))
 	s.at(21*time.Second, events(loaded("/cart", 1000)))
-	if a := s.alerts; len(a) != 12 || a[10].Count < 2 || a[11].Resolves != a[10].ID || a[11].Count != 0 {
+	if a := s.alerts; len(a) != 22 || a[20].Count < 2 || a[21].Resolves != a[20].ID || a[21].Count != 0 {
 		t.Errorf("%s", s.titles())
 	}
 	checkResolutions(t, s.alerts)
+}
+
+// TestEndAfterAStorm: what is told over and over doesn't hold back that it is over.
+func TestEndAfterAStorm(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		again fold.Message
+		end   fold.Message
+	}{
+		{"CI", built("failure", "a"), built("success", "b")},
+		{"a regression", events(loaded("/cart", 9000)), events(loaded("/cart", 1000))},
+		{"an alert of others", raised("firing", "1"), raised("resolved", "1")},
+	} {
+		s := newScript()
+		for i := range 10 {
+			s.at(0, events(loaded("/cart", 1000+float64(i))))
+		}
+		for i := range 15 {
+			s.at(time.Second+time.Duration(i)*time.Millisecond, tt.again)
+		}
+		if s.at(2*time.Second, tt.end); len(s.alerts) != 11 || s.alerts[10].Resolves == "" {
+			t.Errorf("%s: %s", tt.name, s.titles())
+		}
+		checkResolutions(t, s.alerts)
+	}
+}
+
+// TestEndsAreBounded: revisions of an end are bounded like every alert.
+func TestEndsAreBounded(t *testing.T) {
+	s := newScript()
+	s.at(0, built("failure", "a"))
+	for i := range 15 {
+		s.at(time.Duration(i)*time.Millisecond, built("success", "b"))
+	}
+	if len(s.alerts) != 11 || s.fold.Stats().Held != 5 {
+		t.Errorf("%d alerts, %d held back", len(s.alerts), s.fold.Stats().Held)
+	}
+}
+
+// TestBackToNormalAfterAStorm: of what goes up and down so often that its end is
+// held back, the end is told with the next reading that finds room, once, and
+// counts what was held back.
+func TestBackToNormalAfterAStorm(t *testing.T) {
+	for _, tt := range []struct {
+		name           string
+		bad, worse, ok fold.Message
+	}{
+		{"memory", memory(80), memory(95), memory(10)},
+		{"a circuit", circuit("db", "half_open"), circuit("db", "open"), circuit("db", "closed")},
+	} {
+		for _, restarts := range []bool{false, true} {
+			s := newScript()
+			play := func(at time.Duration, m fold.Message, leaves int) {
+				t.Helper()
+				if restarts {
+					s.restart(t, fold.Config{})
+				}
+				if left := s.at(at, m).Alerts; len(left) != leaves {
+					t.Errorf("%s, restarts %v, at %v: %d alerts left, want %d", tt.name, restarts, at, len(left), leaves)
+				}
+			}
+			const ms = time.Millisecond
+			play(0, tt.worse, 1)
+			play(1000*ms, tt.ok, 1)
+			for i := range time.Duration(9) {
+				play(1001*ms+i*ms, tt.worse, 1)
+				play(1001*ms+i*ms, tt.ok, 1)
+			}
+			play(10_000*ms, tt.worse, 1) // the first of its key is 10 s past
+			play(10_500*ms, tt.ok, 0)
+			play(10_600*ms, tt.ok, 0)
+			play(10_700*ms, tt.bad, 1)
+			play(10_800*ms, tt.ok, 0)
+			play(10_900*ms, tt.ok, 0)
+			play(11_000*ms, tt.ok, 1)
+			play(11_100*ms, tt.ok, 0)
+			n := len(s.alerts)
+			worse, bad, end := s.alerts[n-3], s.alerts[n-2], s.alerts[n-1]
+			if end.Resolves != worse.ID || !slices.Equal(end.AlsoResolves, []string{bad.ID}) || end.Count != 2 || s.fold.Stats().Held != 2 && !restarts {
+				t.Errorf("%s: %+v, %+v", tt.name, end, s.fold.Stats())
+			}
+			checkResolutions(t, s.alerts)
+		}
+	}
 }
 
 // TestResolutionIsNotCorrelated: neither the end of a regression nor that of a

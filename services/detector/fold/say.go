@@ -5,18 +5,21 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// track publishes what a rule found, or its end, and has the rule remember what
-// left.
+// track publishes what a rule found, or its end, unless its storm is held back.
+// What left the rule remembers.
 func (t *turn) track(a *app, found finding.Finding) {
-	if id, left := t.offer(a, found.Alert); left {
-		found.Told(id)
+	key, held, leaves := t.admit(a.name, found.Alert, found.Again)
+	if !leaves {
+		return
 	}
+	found.Alert.DedupKey = key
+	found.Told(t.say(a, found.Alert, held).ID)
 }
 
 // offer publishes an alert of an app unless its storm is held back, and returns
 // its id when it has left.
 func (t *turn) offer(a *app, found alert.Alert) (id string, left bool) {
-	key, held, leaves := t.leaveOnce(a.name, found)
+	key, held, leaves := t.admit(a.name, found, false)
 	if !leaves {
 		return "", false
 	}
@@ -24,21 +27,38 @@ func (t *turn) offer(a *app, found alert.Alert) (id string, left bool) {
 	return t.say(a, found, held).ID, true
 }
 
-// leaveOnce asks whether an alert may leave, as leave does. One that tells
-// nothing new, a revision or no more than an end, is bounded as every alert is,
-// but held back it is in no count, and it tells none.
-func (t *turn) leaveOnce(app string, a alert.Alert) (key string, held int, leaves bool) {
-	t.fold.key = append(t.fold.key[:0], a.DedupKey...)
-	if a.Revises == "" && !a.OnlyResolves() {
-		return t.leave(app)
-	}
+// admit asks the storm limiter whether an alert may leave. Then key is its dedup
+// key, which is not too long, and held how many are to be added to its count. What
+// tells nothing new, a revision or no more than an end, is held back without being
+// counted and adds no others. again says that the alert was held back before, so
+// that it is counted already.
+func (t *turn) admit(app string, a alert.Alert, again bool) (key string, held int, leaves bool) {
+	f := t.fold
+	f.key = append(f.key[:0], a.DedupKey...)
 	n := t.stormKey(app)
-	leaves = t.fold.storm.OfferUncounted(t.fold.key, t.now)
-	return t.passed(n, leaves), 0, leaves
+	if a.Resolves != "" && a.Category != alert.Threshold {
+		f.key = append(f.key, ends...)
+	}
+	switch {
+	case a.Revises != "" || a.OnlyResolves():
+		leaves = f.storm.OfferUncounted(f.key, t.now)
+	case again:
+		if held, leaves = f.storm.OfferAgain(f.key, t.now); !leaves {
+			return "", 0, false
+		}
+	default:
+		held, leaves = f.storm.Offer(f.key, t.now)
+	}
+	return t.passed(n, leaves), held, leaves
 }
 
-// leave asks whether an alert with the dedup key in the fold's buffer may leave.
-// When it may, key is the key for it.
+// ends is behind the storm key of an alert that resolves another one under that
+// one's dedup key. It has a bound of its own: what came often must not hold back
+// that it is over. The end of a threshold has a dedup key of its own.
+const ends = "\x00end"
+
+// leave is admit for an alert that is still to be made, of which the fold's buffer
+// holds the dedup key.
 func (t *turn) leave(app string) (key string, held int, leaves bool) {
 	n := t.stormKey(app)
 	held, leaves = t.fold.storm.Offer(t.fold.key, t.now)
@@ -55,7 +75,8 @@ func (t *turn) stormKey(app string) int {
 	return n
 }
 
-// passed is the dedup key for an alert that leaves, and counts others as held.
+// passed is the dedup key for an alert that leaves, the first n bytes of the storm
+// key in the fold's buffer. Others it counts as held back.
 func (t *turn) passed(n int, leaves bool) string {
 	if !leaves {
 		t.fold.count.held++

@@ -91,6 +91,9 @@ func (s *spikes) save(w *snapshot.Writer) {
 // there is less room for them now. Errors are in r.
 func restoreSpikes(apps *lru.Map[string, *app], r *snapshot.Reader) spikes {
 	s := newSpikes()
+	if !r.Has(snapshot.Resolutions) {
+		return s
+	}
 	for range r.Len(maxSpikes) {
 		name, logs, id := r.String(maxApp), r.Bool(), r.String(idLen)
 		known := apps.Peek(name)

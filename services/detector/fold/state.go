@@ -17,10 +17,16 @@ import (
 
 // Version is that of the snapshots: it changes with their form, and with the
 // rules where a state would mean something else.
-const Version = 5
+const Version = 6
 
-// Errors of Restore. In both cases the state is unchanged, and what it would
-// have been is to be had by folding the log from its start.
+// oldest is a version that is read, too: the log keeps an hour, and what was
+// learned and set before is nowhere else. It lacks what has the rules tell that
+// something is over (snapshot.Resolutions): what was found then, nobody says to
+// be over. Version 5 stood for a few commits only and is not read.
+const oldest = 4
+
+// Errors of Restore. In both cases the state is unchanged, and as much of it as
+// the log still holds is to be had by folding that from its start.
 var (
 	// ErrVersion says that a snapshot is of another version.
 	ErrVersion = errors.New("snapshot of another version")
@@ -74,11 +80,11 @@ func seal(data []byte) {
 // Fold had folded in itself what the snapshot had. On an error, which is
 // ErrVersion or ErrDamaged, the state is unchanged.
 func (f *Fold) Restore(data []byte) error {
-	state, err := unseal(data)
+	version, state, err := unseal(data)
 	if err != nil {
 		return fmt.Errorf("restore the detector's state: %w", err)
 	}
-	r := snapshot.NewReader(state)
+	r := snapshot.NewReaderOf(version, state)
 	next := New(f.cfg)
 	next.newest = time.UnixMilli(r.Int()).UTC()
 	next.manual = noise.RestoreManual(r)
@@ -91,12 +97,14 @@ func (f *Fold) Restore(data []byte) error {
 		if r.Err() != nil {
 			break
 		}
-		of := snapshot.NewReader(encoded)
+		of := snapshot.NewReaderOf(version, encoded)
 		a := restoreApp(name, of)
 		if err := of.Close(); err != nil {
 			return fmt.Errorf("restore the detector's state of app %q: %w", name, err)
 		}
-		a.encoded = bytes.Clone(encoded)
+		if version == Version {
+			a.encoded = bytes.Clone(encoded)
+		}
 		next.addApp(a)
 	}
 	next.spikes = restoreSpikes(next.apps, r)
@@ -111,16 +119,17 @@ func (f *Fold) Restore(data []byte) error {
 // maxApps is more apps than any configuration has.
 const maxApps = 1 << 20
 
-func unseal(data []byte) ([]byte, error) {
+// unseal checks the header of a snapshot and takes it off.
+func unseal(data []byte) (version uint32, state []byte, err error) {
 	if len(data) < headerSize || string(data[:len(mark)]) != mark {
-		return nil, fmt.Errorf("%w: it begins with something else", ErrDamaged)
+		return 0, nil, fmt.Errorf("%w: it begins with something else", ErrDamaged)
 	}
 	header, state := data[len(mark):headerSize], data[headerSize:]
-	if v := binary.BigEndian.Uint32(header); v != Version {
-		return nil, fmt.Errorf("%w: %d, and this is %d", ErrVersion, v, Version)
+	if version = binary.BigEndian.Uint32(header); version != Version && version != oldest {
+		return 0, nil, fmt.Errorf("%w: %d, and this is %d", ErrVersion, version, Version)
 	}
 	if binary.BigEndian.Uint32(header[4:]) != crc32.Checksum(state, castagnoli) {
-		return nil, fmt.Errorf("%w: the checksum is wrong", ErrDamaged)
+		return 0, nil, fmt.Errorf("%w: the checksum is wrong", ErrDamaged)
 	}
-	return state, nil
+	return version, state, nil
 }

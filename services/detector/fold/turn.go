@@ -158,7 +158,7 @@ func (t *turn) external(alerts []external.Alert) {
 // tell publishes an alert that belongs to no other unless its storm is held
 // back, and returns its id when it has left.
 func (t *turn) tell(app string, a alert.Alert) (id string, left bool) {
-	key, held, leaves := t.leaveOnce(app, a)
+	key, held, leaves := t.admit(app, a, false)
 	if !leaves {
 		return "", false
 	}

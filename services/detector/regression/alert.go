@@ -25,10 +25,10 @@ func (l *load) alert() alert.Alert {
 	return a
 }
 
-// resolution says that what the alert with an id had found is over.
-func (l *load) resolution(id string) alert.Alert {
+// resolution says that what was found is over.
+func (l *load) resolution() alert.Alert {
 	a := l.compared()
-	a.Title, a.Severity, a.Resolves = "Resolved: "+l.metric.name+" regressed"+l.on(), alert.Info, id
+	a.Title, a.Severity = "Resolved: "+l.metric.name+" regressed"+l.on(), alert.Info
 	return a
 }
 

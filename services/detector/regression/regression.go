@@ -73,12 +73,12 @@ func (p *Pages) Load(app, url string, vitals *telemetry.Vitals) []finding.Findin
 		}
 		w, units := windows[i], m.units(*value)
 		b := w.baseline()
-		if over, open := m.over(units, b), w.open.ID(); over || open != "" {
+		if over := m.over(units, b); over || w.open.Any() {
 			l := load{metric: m, units: units, baseline: b, app: app, page: string(p.scratch), url: url}
 			if over {
-				found = append(found, finding.New(l.alert(), &w.open))
+				found = append(found, finding.Renewed(l.alert(), &w.open))
 			} else {
-				ended = append(ended, finding.New(l.resolution(open), &w.open))
+				ended = append(ended, finding.End(l.resolution(), &w.open))
 			}
 		}
 		w.add(units)

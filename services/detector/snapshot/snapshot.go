@@ -2,9 +2,9 @@
 // remember: a flat run of numbers and strings, without names or types.
 //
 // It is exact (what is read is bit for bit what was written, also text that is
-// not valid UTF-8), small and fast, and it makes no promise across versions:
-// package fold puts a version in front, and another version is replayed from
-// the stream instead of read. It knows nothing of what the values mean.
+// not valid UTF-8), small and fast, and says nothing of its version: package fold
+// puts that in front and decides which ones are read. A rule asks Has before it
+// reads what an older version lacks. It knows nothing of what the values mean.
 //
 // The reader is made for input that may be damaged. It never panics, believes
 // no length that the input can't hold, and once it met something wrong it
@@ -17,6 +17,10 @@ import (
 	"fmt"
 	"math"
 )
+
+// Resolutions is the version from which on a snapshot holds which alerts are
+// open, that is, how their ends are found.
+const Resolutions = 6
 
 // ErrDamaged is wrapped by every error of a Reader.
 var ErrDamaged = errors.New("damaged snapshot")
@@ -72,10 +76,19 @@ func (w *Writer) Raw(b []byte) {
 type Reader struct {
 	rest []byte
 	err  error
+	// version is that of the snapshot, or 0 for the newest.
+	version uint32
 }
 
-// NewReader reads from data, which it doesn't change or keep.
+// NewReader reads from data, which it doesn't change or keep, and which is of the
+// newest version.
 func NewReader(data []byte) *Reader { return &Reader{rest: data} }
+
+// NewReaderOf reads data of a version from 1 on, as NewReader does.
+func NewReaderOf(version uint32, data []byte) *Reader { return &Reader{rest: data, version: version} }
+
+// Has says whether what came with a version is in the data.
+func (r *Reader) Has(version uint32) bool { return r.version == 0 || r.version >= version }
 
 // Err is the first thing that was wrong, or nil. It wraps ErrDamaged.
 func (r *Reader) Err() error { return r.err }

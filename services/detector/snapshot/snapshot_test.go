@@ -53,6 +53,19 @@ func TestRoundTripIsExact(t *testing.T) {
 	})
 }
 
+func TestHas(t *testing.T) {
+	for _, tt := range []struct {
+		r    *snapshot.Reader
+		want bool
+	}{
+		{snapshot.NewReader(nil), true}, {snapshot.NewReaderOf(5, nil), false}, {snapshot.NewReaderOf(6, nil), true}, {snapshot.NewReaderOf(7, nil), true},
+	} {
+		if got := tt.r.Has(6); got != tt.want {
+			t.Errorf("%+v: %v", tt.r, got)
+		}
+	}
+}
+
 func TestReaderRefuses(t *testing.T) {
 	tests := []struct {
 		name string

@@ -61,6 +61,17 @@ func (l *Limiter) Offer(key []byte, now time.Time) (held int, leaves bool) {
 	return held, true
 }
 
+// OfferAgain is Offer for an alert that was held back before: it is one of those
+// in the count, and no other when it is held back once more.
+func (l *Limiter) OfferAgain(key []byte, now time.Time) (held int, leaves bool) {
+	p := l.passage(key)
+	if !p.leave(now.UnixMilli()) {
+		return 0, false
+	}
+	held, p.held = max(p.held-1, 0), 0
+	return held, true
+}
+
 // OfferUncounted is Offer for an alert that is no finding of its own, as one that
 // takes the place of an earlier one or says that it is over: it counts towards
 // the bound, but held back it is in no count, and it tells none.

@@ -66,6 +66,32 @@ func TestOfferUncounted(t *testing.T) {
 	}
 }
 
+// TestOfferAgain: an alert that comes until it leaves is in the count once.
+func TestOfferAgain(t *testing.T) {
+	l := storm.New()
+	key := []byte("a")
+	for i := range 10 {
+		l.Offer(key, at(i))
+	}
+	l.Offer(key, at(20))
+	l.Offer(key, at(21))
+	for i := range 5 {
+		if held, leaves := l.OfferAgain(key, at(30+i)); held != 0 || leaves {
+			t.Errorf("there is no room: %d, %v", held, leaves)
+		}
+	}
+	l = restored(t, l)
+	if held, leaves := l.OfferAgain(key, at(10_000)); held != 1 || !leaves {
+		t.Errorf("got %d, %v; besides it, one was held back", held, leaves)
+	}
+	if held, leaves := l.Offer(key, at(10_001)); held != 0 || !leaves {
+		t.Errorf("got %d, %v; nothing is held back any more", held, leaves)
+	}
+	if held, leaves := l.OfferAgain([]byte("forgotten"), at(10_001)); held != 0 || !leaves {
+		t.Errorf("got %d, %v, of what was forgotten meanwhile", held, leaves)
+	}
+}
+
 // However alerts are offered: never 11 of a key in 10 s, never one held back
 // while there was room, and the counts add up.
 func TestProperties(t *testing.T) {

@@ -3,8 +3,11 @@
 //
 // Memory is soft from 75% of its limit on and hard from 90%. A circuit starts
 // closed. Every change is an alert whose key names the new state. The one that
-// tells of normal or closed again resolves the worst that was told since, of
-// equally bad ones the newest. The package needs no clock.
+// tells of normal or closed again resolves all that was told since, first of all
+// the worst, of equally bad ones the newest. Where that one is held back, it is
+// found again with the next reading, or the next word of the circuit, that says the
+// same; one that says nothing more is left as it was told. The package needs no
+// clock.
 package threshold
 
 import (
@@ -36,22 +39,33 @@ type States struct {
 	evicted  uint64
 }
 
-// current is an index of a table of states, and the alert that is not over.
+// current is a state and the one before it, as indexes of a table of states, and
+// the alerts that are not over.
 type current struct {
-	state int
-	open  finding.Open
+	state, before int
+	open          finding.Open
 }
 
-// change makes the alert of a change to a state a finding.
-func (c *current) change(to int, a alert.Alert) finding.Finding {
-	c.state = to
-	switch {
-	case to == 0:
-		a.Resolves = c.open.ID()
-	case c.open.Worse(a.Severity):
-		return finding.New(a, nil)
+// take goes on to a state and says whether there is something to tell: that it is
+// another, or again that all is well, which was held back when it became so. Else
+// nothing would be open.
+func (c *current) take(to int) (news, again bool) {
+	if to != c.state {
+		c.state, c.before = to, c.state
+		return true, false
 	}
-	return finding.New(a, &c.open)
+	again = to == 0 && c.open.Any()
+	return again, again
+}
+
+// found makes a finding of the alert about what was taken.
+func (c *current) found(a alert.Alert, again bool) finding.Finding {
+	if c.state != 0 {
+		return finding.New(a, &c.open)
+	}
+	f := finding.End(a, &c.open)
+	f.Again = again
+	return f
 }
 
 // New returns an app whose memory is normal and whose circuits are closed.
@@ -86,18 +100,19 @@ var (
 
 // Memory takes a reading. There is a finding when the state has changed.
 func (s *States) Memory(app string, m *telemetry.Memory) (finding.Finding, bool) {
-	before, now := memoryStates[s.memory.state], 0
+	now := 0
 	switch {
 	case m.UsedBytes*10 >= m.LimitBytes*9:
 		now = 2
 	case m.UsedBytes*4 >= m.LimitBytes*3:
 		now = 1
 	}
-	if now == s.memory.state {
+	changed, again := s.memory.take(now)
+	if !changed {
 		return finding.Finding{}, false
 	}
-	is := memoryStates[now]
-	return s.memory.change(now, alert.Alert{
+	before, is := memoryStates[s.memory.before], memoryStates[now]
+	return s.memory.found(alert.Alert{
 		Severity: is.severity, Category: alert.Threshold, Source: alert.SourceMemory, Title: is.title,
 		Detail: fmt.Sprintf("%s of %s used (%s%%), was %s",
 			size(m.UsedBytes), size(m.LimitBytes), tenths(1000*m.UsedBytes/m.LimitBytes), before.name),
@@ -105,7 +120,7 @@ func (s *States) Memory(app string, m *telemetry.Memory) (finding.Finding, bool)
 			"state": is.name, "before": before.name, "used_bytes": m.UsedBytes, "limit_bytes": m.LimitBytes,
 		},
 		DedupKey: "threshold:" + app + ":memory:" + is.name,
-	}), true
+	}, again), true
 }
 
 // size shows a number of bytes in the largest unit of which it is at least one.
@@ -141,10 +156,11 @@ func (s *States) Circuit(app string, c *telemetry.Circuit) (finding.Finding, boo
 	if last == nil {
 		last = s.add(name, current{})
 	}
-	if last.state == now {
+	changed, again := last.take(now)
+	if !changed {
 		return finding.Finding{}, false
 	}
-	before, is := circuitStates[last.state], circuitStates[now]
+	before, is := circuitStates[last.before], circuitStates[now]
 	a := alert.Alert{
 		Severity: is.severity, Category: alert.Threshold, Source: alert.SourceCircuit,
 		Title:    "Circuit " + name + " " + is.title,
@@ -156,7 +172,7 @@ func (s *States) Circuit(app string, c *telemetry.Circuit) (finding.Finding, boo
 		a.Detail += ": " + c.Reason
 		a.Context["reason"] = c.Reason
 	}
-	return last.change(now, a), true
+	return last.found(a, again), true
 }
 
 func (s *States) add(name string, now current) *current {
@@ -170,7 +186,7 @@ func (s *States) add(name string, now current) *current {
 }
 
 // circuitSize is about what a circuit takes beside its name, in bytes.
-const circuitSize = 96 + finding.Size
+const circuitSize = 104 + finding.MaxSize
 
 // Save writes the states.
 func (s *States) Save(w *snapshot.Writer) {
@@ -184,12 +200,18 @@ func (s *States) Save(w *snapshot.Writer) {
 
 func (c *current) save(w *snapshot.Writer) {
 	w.Len(c.state)
+	w.Len(c.before)
 	c.open.Save(w)
 }
 
 // restoreCurrent reads what save wrote, of a table of that many states.
 func restoreCurrent(states int, r *snapshot.Reader) current {
-	return current{state: r.UpTo(states - 1), open: finding.Restore(r)}
+	c := current{state: r.UpTo(states - 1)}
+	if r.Has(snapshot.Resolutions) {
+		c.before = r.UpTo(states - 1)
+	}
+	c.open = finding.Restore(r)
+	return c
 }
 
 // Restore reads what Save wrote. Errors are in r.

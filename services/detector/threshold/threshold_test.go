@@ -3,15 +3,17 @@ package threshold_test
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/tocsin-bus/tocsin/services/detector/finding"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/services/detector/threshold"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// Every alert leaves, the i-th under the id i; ends is which one it resolves.
+// Every alert leaves, the i-th under the id i; ends is which ones it resolves.
 func TestMemory(t *testing.T) {
 	steps := []struct {
 		used     float64 // of 1000
@@ -26,7 +28,7 @@ func TestMemory(t *testing.T) {
 		{900, alert.Error, "threshold:web:memory:hard", ""},
 		{1200, "", "", ""},
 		{800, alert.Warning, "threshold:web:memory:soft", ""},
-		{700, alert.Info, "threshold:web:memory:normal", "4"},
+		{700, alert.Info, "threshold:web:memory:normal", "4 2 6"},
 		{0, "", "", ""},
 		{950, alert.Error, "threshold:web:memory:hard", ""},
 		{0, alert.Info, "threshold:web:memory:normal", "9"},
@@ -37,10 +39,12 @@ func TestMemory(t *testing.T) {
 	for i, s := range steps {
 		f, changed := states.Memory("web", &telemetry.Memory{UsedBytes: s.used, LimitBytes: 1000})
 		a := f.Alert
-		if a.Severity != s.severity || a.DedupKey != s.key || changed != (s.key != "") || a.Resolves != s.ends {
-			t.Errorf("step %d, %v of 1000: %q %q resolves %q", i, s.used, a.Severity, a.DedupKey, a.Resolves)
+		if a.Severity != s.severity || a.DedupKey != s.key || changed != (s.key != "") || ends(a) != s.ends {
+			t.Errorf("step %d, %v of 1000: %q %q resolves %q", i, s.used, a.Severity, a.DedupKey, ends(a))
 		}
-		f.Told(strconv.Itoa(i))
+		if changed {
+			f.Told(strconv.Itoa(i))
+		}
 		states = restored(t, states)
 	}
 }
@@ -59,43 +63,82 @@ func TestCircuit(t *testing.T) {
 		{"db", "half_open", "", alert.Warning, "Circuit db is half open", "was open", "threshold:web:circuit:db:half_open", ""},
 		{"mail", "half_open", "", alert.Warning, "Circuit mail is half open", "was closed", "threshold:web:circuit:mail:half_open", ""},
 		{"db", "open", "", alert.Error, "Circuit db is open", "was half_open", "threshold:web:circuit:db:open", ""},
-		{"db", "closed", "", alert.Info, "Circuit db is closed again", "was open", "threshold:web:circuit:db:closed", "6"},
+		{"db", "closed", "", alert.Info, "Circuit db is closed again", "was open", "threshold:web:circuit:db:closed", "6 1 4"},
 		{"mail", "closed", "", alert.Info, "Circuit mail is closed again", "was half_open", "threshold:web:circuit:mail:closed", "5"},
 	}
 	states := threshold.New()
 	for i, s := range steps {
 		f, changed := states.Circuit("web", &telemetry.Circuit{Name: s.name, State: s.state, Reason: s.reason})
 		a := f.Alert
-		if a.Severity != s.severity || a.Title != s.title || a.Detail != s.detail || a.DedupKey != s.key || changed != (s.key != "") || a.Resolves != s.ends {
-			t.Errorf("step %d: %q %q %q %q resolves %q", i, a.Severity, a.Title, a.Detail, a.DedupKey, a.Resolves)
+		if a.Severity != s.severity || a.Title != s.title || a.Detail != s.detail || a.DedupKey != s.key || changed != (s.key != "") || ends(a) != s.ends {
+			t.Errorf("step %d: %q %q %q %q resolves %q", i, a.Severity, a.Title, a.Detail, a.DedupKey, ends(a))
 		}
-		f.Told(strconv.Itoa(i))
+		if changed {
+			f.Told(strconv.Itoa(i))
+		}
 		states = restored(t, states)
 	}
 }
 
-// What was held back is never said to be over, and the end that was held back is
-// the next one's.
-func TestOnlyWhatWasToldEnds(t *testing.T) {
-	states := threshold.New()
-	take := func(used float64, id string) string {
-		f, _ := states.Memory("web", &telemetry.Memory{UsedBytes: used, LimitBytes: 1000})
-		if id != "" {
-			f.Told(id)
+// ends lists what an alert resolves.
+func ends(a alert.Alert) string {
+	return strings.TrimSpace(a.Resolves + " " + strings.Join(a.AlsoResolves, " "))
+}
+
+// TestWhatWasHeldBack: what was not told is never said to be over, and that all is
+// well again is found until it was told, once, of memory and of circuits alike.
+func TestWhatWasHeldBack(t *testing.T) {
+	const held = ""
+	steps := []struct {
+		state int // 0 is normal, 1 soft, 2 hard
+		id    string
+		want  string // "was X" with what it ends, or nothing when there is no finding
+	}{
+		{2, held, "0"},
+		{0, "a", "2"},
+		{2, "b", "0"},
+		{1, "c", "2"},
+		{0, held, "1 b c"},
+		{0, held, "1 b c again"},
+		{0, "d", "1 b c again"},
+		{0, held, ""},
+		{2, "e", "0"},
+		{0, held, "2 e"},
+		{1, "f", "0"},
+		{0, held, "1 e f"},
+		{2, held, "0"},
+		{0, "g", "2 e f"},
+		{0, "h", ""},
+	}
+	readings := [...]float64{0, 800, 950}
+	circuits := [...]string{telemetry.CircuitClosed, telemetry.CircuitHalfOpen, telemetry.CircuitOpen}
+	names := map[string]string{"normal": "0", "soft": "1", "hard": "2", "closed": "0", "half_open": "1", "open": "2"}
+	for name, take := range map[string]func(s *threshold.States, state int) (finding.Finding, bool){
+		"memory": func(s *threshold.States, state int) (finding.Finding, bool) {
+			return s.Memory("web", &telemetry.Memory{UsedBytes: readings[state], LimitBytes: 1000})
+		},
+		"circuit": func(s *threshold.States, state int) (finding.Finding, bool) {
+			return s.Circuit("web", &telemetry.Circuit{Name: "db", State: circuits[state]})
+		},
+	} {
+		states := threshold.New()
+		for i, step := range steps {
+			f, found := take(states, step.state)
+			got := ""
+			if found {
+				got = strings.TrimSpace(names[f.Alert.Context["before"].(string)] + " " + ends(f.Alert))
+			}
+			if f.Again {
+				got += " again"
+			}
+			if got != step.want {
+				t.Errorf("%s, step %d: was %q, want %q", name, i, got, step.want)
+			}
+			if found && step.id != held {
+				f.Told(step.id)
+			}
+			states = restored(t, states)
 		}
-		return f.Alert.Resolves
-	}
-	take(950, "")
-	if ends := take(0, "a"); ends != "" {
-		t.Errorf("resolves %q, which nobody was told of", ends)
-	}
-	take(950, "b")
-	if ends := take(0, ""); ends != "b" {
-		t.Errorf("resolves %q, want b", ends)
-	}
-	take(800, "c")
-	if ends := take(0, "d"); ends != "b" {
-		t.Errorf("resolves %q, want b: its end was held back", ends)
 	}
 }
 

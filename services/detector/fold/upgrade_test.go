@@ -1,0 +1,108 @@
+package fold_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/fold"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/query"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+func circuit(name, state string) fold.Message {
+	return events(telemetry.Event{Kind: telemetry.KindCircuit, App: "web", Circuit: &telemetry.Circuit{Name: name, State: state}})
+}
+
+// upgraded is a fold that goes on from a snapshot of version 4. That one was taken
+// 133 s after the start, when the 55th message had come. Of the app web it knew:
+// a noise rule for /legacy requests by hand, and one that it had found, for "tick"
+// with a number; the errors boom and burst; 5 loads of /cart with an LCP of 1000 ms
+// and one of 2000, which regressed; memory at 95%; the circuits db, open, and mail,
+// half open; spikes in logs and requests that went on; 12 requests of GET /down
+// with 503 within 12 ms, two of them held back; two clicks on #pay. Beside that
+// that the job build had failed on main, commit a, and lint succeeded; and that an
+// alert of others fired.
+func upgraded(t *testing.T) *script {
+	t.Helper()
+	state, err := os.ReadFile("testdata/version4.snapshot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newScript()
+	s.seq = 55
+	if err := s.fold.Restore(state); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestUpgrade: what was learned and set under version 4 is there, and nothing is
+// said to be over that nobody knows the alert of.
+func TestUpgrade(t *testing.T) {
+	const begin = 134 * time.Second
+	failed, fired := "4oh5cwnwewsdvwgomqzpqzgbkn", "g4lmvk5wp3gouol6emkxm26vb4"
+	for _, tt := range []struct {
+		name     string
+		messages []fold.Message // a second apart
+		want     []string
+	}{
+		{"what noise hides", []fold.Message{events(requested("GET", "/legacy/x", 500)), events(logged(telemetry.LevelInfo, "tick 7"))}, nil},
+		{"a known error", []fold.Message{events(logged(telemetry.LevelError, "boom"), logged(telemetry.LevelError, "burst"))}, nil},
+		{"a baseline", []fold.Message{events(loaded("/cart", 1000)), events(loaded("/cart", 2000)), events(loaded("/cart", 1000))}, []string{
+			"LCP regressed 100% on /cart", "Resolved: LCP regressed on /cart <- LCP regressed 100% on /cart",
+		}},
+		{"memory", []fold.Message{memory(95), memory(10), memory(10)}, []string{"Memory is back to normal"}},
+		{"circuits", []fold.Message{circuit("db", "open"), circuit("mail", "half_open"), circuit("db", "closed"), circuit("mail", "closed")}, []string{
+			"Circuit db is closed again", "Circuit mail is closed again",
+		}},
+		{"CI, told again", []fold.Message{built("failure", "a")}, []string{"CI failure: build on main -> " + failed}},
+		{"CI, mended", []fold.Message{built("success", "a")}, []string{"CI success: build on main"}},
+		{"an alert of others, told again", []fold.Message{raised("firing", "1")}, []string{"Alert firing: Down on shop -> " + fired}},
+		{"what was held back", []fold.Message{{}, {}, {}, {}, {}, {}, {}, {}, {}, events(requested("GET", "/down", 503))}, []string{"Server error: GET /down → 503 *3"}},
+		{"the spikes", []fold.Message{errorsLogged(5), {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}, nil},
+	} {
+		for _, restarts := range []bool{false, true} {
+			s := upgraded(t)
+			for i, m := range tt.messages {
+				if restarts {
+					s.restart(t, fold.Config{})
+				}
+				s.at(begin+time.Duration(i)*time.Second, m)
+			}
+			got := s.ends()
+			for i, a := range s.alerts {
+				if a.Revises != "" {
+					got[i] += " -> " + a.Revises
+				}
+				if a.Count > 1 {
+					got[i] += fmt.Sprintf(" *%d", a.Count)
+				}
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("%s, restarts %v:\n%s\nwant\n%s", tt.name, restarts, strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
+			}
+		}
+	}
+}
+
+func TestUpgradeKeepsWhatCanBeSeen(t *testing.T) {
+	s := upgraded(t)
+	rules := s.fold.NoiseRules("web")
+	if len(rules) != 2 || rules[0].Pattern != "/legacy" || rules[1].Pattern != "tick <n>" {
+		t.Errorf("noise rules %+v", rules)
+	}
+	if b := s.fold.Baselines("web"); len(b) != 1 || b[0].Page != "/cart" || b[0].Median != 1000 || b[0].Loads != 6 {
+		t.Errorf("baselines %+v", b)
+	}
+	if out := s.at(200*time.Second, fold.Message{Noise: &query.NoiseRequest{Action: query.NoiseRemove, RuleID: rules[1].ID}}); out.Noise.Err != nil {
+		t.Error(out.Noise.Err)
+	}
+	if a := s.at(201*time.Second, raised("resolved", "1")).Alerts; len(a) != 1 || a[0].Resolves == "" || a[0].Severity != alert.Info {
+		t.Errorf("of alerts of others, version 4 knew the first: %+v", a)
+	}
+}

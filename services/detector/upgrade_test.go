@@ -1,0 +1,97 @@
+package detector_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/query"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// TestUpgrade: a detector goes on from the snapshot of one of version 4, whose
+// telemetry is long gone: what that one knew is known, and what it folded in is
+// not folded in, and not told, again.
+func TestUpgrade(t *testing.T) {
+	r := newRig(t)
+	r.detect(t, time.Hour)() // makes the streams, and leaves nothing in them
+	r.send(t, boom("told by the one before"))
+	c := r.connect(t, bus.RoleDetector)
+	state, err := os.ReadFile("fold/testdata/version4.snapshot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := map[string]any{"telemetry": 1, "alerts": 0}
+	for name, stream := range map[string]string{"created": bus.StreamTelemetry, "alerts_created": bus.StreamAlerts} {
+		s, err := c.JS.Stream(t.Context(), stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at[name] = s.CachedInfo().Created
+	}
+	header, err := json.Marshal(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := c.JS.ObjectStore(t.Context(), bus.BucketDetector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.PutBytes(t.Context(), "fold", slices.Concat(header, []byte("\n"), state)); err != nil {
+		t.Fatal(err)
+	}
+
+	stop := r.detect(t, time.Hour)
+	lcp := 2000.0
+	r.send(t, telemetry.Event{Kind: telemetry.KindMemory, App: "web", Memory: &telemetry.Memory{UsedBytes: 95, LimitBytes: 100}})
+	r.send(t, telemetry.Event{Kind: telemetry.KindCircuit, App: "web", Circuit: &telemetry.Circuit{Name: "db", State: telemetry.CircuitOpen}})
+	r.send(t, telemetry.Event{Kind: telemetry.KindNetwork, App: "web", Network: &telemetry.Network{Method: "GET", URL: "/legacy/x", Status: 500}})
+	r.send(t, telemetry.Event{Kind: telemetry.KindVitals, App: "web", URL: "/cart", Vitals: &telemetry.Vitals{LCP: &lcp}})
+	r.send(t, telemetry.Event{Kind: telemetry.KindMemory, App: "web", Memory: &telemetry.Memory{UsedBytes: 10, LimitBytes: 100}})
+	want := []string{"LCP regressed 100% on /cart", "Memory is back to normal"}
+	if got := r.titles(t, len(want)); !slices.Equal(got, want) {
+		t.Errorf("told %q, want %q", got, want)
+	}
+	rules := ask[query.NoiseReply](t, r, query.SubjectNoise, query.NoiseRequest{Action: query.NoiseList})
+	if len(rules.Rules) != 2 || rules.Rules[0].Pattern != "/legacy" || rules.Rules[1].Pattern != "tick <n>" {
+		t.Errorf("%+v", rules)
+	}
+	stop()
+
+	// What it has saved itself it goes on from as well.
+	r.detect(t, time.Hour)
+	r.send(t, telemetry.Event{Kind: telemetry.KindCircuit, App: "web", Circuit: &telemetry.Circuit{Name: "db", State: telemetry.CircuitClosed}})
+	want = append(want, "Circuit db is closed again")
+	if got := r.titles(t, len(want)); !slices.Equal(got, want) {
+		t.Errorf("told %q, want %q", got, want)
+	}
+}
+
+// titles are those of all alerts once there are n, or of what there is when the
+// time is up.
+func (r *rig) titles(t *testing.T, n int) (titles []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	err := bus.Follow(ctx, r.gateway, bus.FollowConfig{Stream: bus.StreamAlerts, Logger: quiet()}, func(m bus.Message) error {
+		var a alert.Alert
+		if err := json.Unmarshal(m.Data, &a); err != nil {
+			return fmt.Errorf("alert %d: %w", m.Seq, err)
+		}
+		titles = append(titles, a.Title)
+		if len(titles) >= n && m.Pending == 0 {
+			cancel()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return titles
+}
