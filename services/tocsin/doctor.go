@@ -105,8 +105,11 @@ func (d *doctor) process(context.Context) []finding {
 	}
 	d.runtime, d.running = r, true
 	out := []finding{{what: "tocsin up", is: fmt.Sprintf("pid %d, version %s", r.PID, r.Version)}}
-	if r.Version != d.env.Version.Version {
-		out = append(out, finding{"version", fmt.Sprintf("up is %s, this is %s", r.Version, d.env.Version.Version), "restart tocsin up with this binary"})
+	switch is := fmt.Sprintf("up is %s, this is %s", r.Version, d.env.Version.Version); {
+	case newer(r.Version, d.env.Version.Version):
+		out = append(out, finding{"version", is, "use that one here, too: this one is older"})
+	case r.Version != d.env.Version.Version:
+		out = append(out, finding{"version", is, "restart tocsin up with this binary"})
 	}
 	return out
 }

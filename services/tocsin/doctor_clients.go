@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 
 	"github.com/tocsin-bus/tocsin/services/tocsin/setup"
@@ -28,37 +27,45 @@ func (d *doctor) clients(ctx context.Context) []finding {
 func (d *doctor) client(ctx context.Context, client setup.Client, place setup.Place) []finding {
 	var out []finding
 	var states []clientState
-	off := ""
+	var is switches
 	for _, scope := range setup.Scopes() {
 		if scope == setup.Project && sameFile(place.Project, place.Home) {
 			continue // it would be the user's again
 		}
-		s, err := look(client, place, scope)
+		s, err := nearest(client, place, scope)
 		if err != nil {
-			out = append(out, finding{what: client.Name, is: err.Error()})
+			out = append(out, finding{client.Name, err.Error(), "mend that file, or move it away: " + client.Title + " may not read it either"})
 			continue
 		}
-		if s.off != "" {
-			off = s.off
-		}
-		if s.found.Plugin != "" {
-			out = append(out, finding{what: client.Name, is: fmt.Sprintf("%s has the plugin %s; alerts reach its model by hooks and by observe", scope, s.found.Plugin)})
-		}
-		if s.found.Any() {
+		is.note(s)
+		if s.found.Any() || s.found.Plugin != "" {
 			states = append(states, s)
 		}
 	}
-	hooked := len(out) // a plugin has hooks, too
+	hooked := false
 	for _, s := range states {
-		where := fmt.Sprintf("%s in %s", s.scope, strings.Join(s.paths, " and "))
-		f := finding{what: client.Name, is: where + "; " + s.reach(off)}
-		if len(s.found.Hooks) > 0 {
-			if hooked++; hooked > 1 {
-				f.is += "; with the hooks above all run twice, once is enough"
-			}
+		if s.found.Plugin != "" {
+			out = append(out, plugin(s, is))
+			hooked = true
 		}
-		if is := d.broken(ctx, s, place); is != "" {
-			f.is, f.mend = where+" "+is, s.install()
+	}
+	for _, s := range states {
+		if !s.found.Any() {
+			continue
+		}
+		where := fmt.Sprintf("%s in %s", s.scope, strings.Join(s.paths, " and "))
+		f := finding{what: client.Name, is: where + "; " + s.reach(is)}
+		if s.place.Project != place.Project && s.scope == setup.Project && !client.Upwards {
+			f.is += "; for sessions that are started in " + s.place.Project
+		}
+		if len(s.found.Hooks) > 0 || len(s.more) > 0 {
+			if hooked || len(s.found.Hooks) > 0 && len(s.more) > 0 {
+				f.is += "; with the hooks " + s.others() + " all run twice, once is enough"
+			}
+			hooked = true
+		}
+		if wrong, mend := d.wrong(ctx, s); wrong != "" {
+			f.is, f.mend = where+" "+wrong, mend
 		}
 		out = append(out, f)
 	}
@@ -68,10 +75,29 @@ func (d *doctor) client(ctx context.Context, client setup.Client, place setup.Pl
 	return out
 }
 
-// inUse says whether the user has a client.
+// plugin says what the plugin does, which brings server and hooks of its own.
+func plugin(s clientState, is switches) finding {
+	f := finding{what: s.client.Name, is: fmt.Sprintf("%s has the plugin %s; ", s.scope, s.found.Plugin)}
+	if _, err := exec.LookPath(setup.ServerName); err != nil {
+		f.is += "it runs tocsin, and there is none in PATH"
+		f.mend = "put tocsin into a directory of PATH"
+		if itself, err := thisProgram(); err == nil {
+			f.mend += ", such as by a link to " + itself
+		}
+		return f
+	}
+	f.is += is.ways(true, true, "")
+	return f
+}
+
+// inUse says whether the user has a client. A directory that holds nothing but
+// what we left there is none.
 func inUse(client setup.Client, place setup.Place) bool {
-	if info, err := os.Stat(client.Dir(place)); err == nil && info.IsDir() {
-		return true
+	entries, err := os.ReadDir(client.Dir(place))
+	for _, e := range entries {
+		if err == nil && !strings.Contains(e.Name(), setup.BackupMark) {
+			return true
+		}
 	}
 	for _, program := range client.Programs {
 		if _, err := exec.LookPath(program); err == nil {
@@ -81,102 +107,25 @@ func inUse(client setup.Client, place setup.Place) bool {
 	return false
 }
 
-// clientState is what one scope of a client has of ours.
-type clientState struct {
-	client setup.Client
-	scope  setup.Scope
-	found  setup.Found
-	// paths are the files that have something, programs what they run.
-	paths, programs []string
-	// off is the setting that turns hooks off, with its file.
-	off string
-	// stale says that install would change something.
-	stale bool
-}
-
-func look(client setup.Client, place setup.Place, scope setup.Scope) (clientState, error) {
-	s := clientState{client: client, scope: scope}
-	type text struct {
-		file setup.File
-		src  []byte
+// wrong says what is wrong with what a scope has, and the mend; empty when nothing
+// is.
+func (d *doctor) wrong(ctx context.Context, s clientState) (is, mend string) {
+	if is, mend := d.broken(ctx, s); is != "" {
+		return is, mend
 	}
-	var texts []text
-	for _, file := range client.Files(place, scope) {
-		src, err := setup.Read(file.Path)
-		if err != nil {
-			return s, err
+	hooks := append(s.found.Hooks[:len(s.found.Hooks):len(s.found.Hooks)], s.more...)
+	server := s.found.Server
+	if len(hooks) == 0 || server == nil {
+		return "", ""
+	}
+	if server.HTTP() && server.Client() == "" {
+		return "has a URL that names no client: its hooks and observe tell each alert, twice",
+			fmt.Sprintf("add ?client=NAME to the URL, then: %s", s.install())
+	}
+	for _, h := range hooks {
+		if server.Client() != "" && h.Inbox != server.Client() {
+			return fmt.Sprintf("has hooks that don't share the inbox %q of its gateway: each alert is told twice", server.Client()), s.install()
 		}
-		found, err := file.Find(src)
-		if err != nil {
-			return s, err
-		}
-		if found.HooksOff != "" {
-			s.off = found.HooksOff + " in " + file.Path
-		}
-		if found.Plugin != "" {
-			s.found.Plugin = found.Plugin
-		}
-		if !found.Any() {
-			continue
-		}
-		if found.Server.Ours() {
-			s.found.Server = found.Server
-			s.programs = append(s.programs, found.Server.Command)
-		}
-		for _, h := range found.Hooks {
-			s.found.Hooks = append(s.found.Hooks, h)
-			s.programs = append(s.programs, h.Program)
-		}
-		s.paths = append(s.paths, file.Path)
-		texts = append(texts, text{file, src})
 	}
-	for _, t := range texts {
-		after, err := t.file.Install(t.src, setup.Wanted{Program: s.found.Program(), Hooks: len(s.found.Hooks) > 0})
-		s.stale = s.stale || err == nil && string(after) != string(t.src)
-	}
-	return s, nil
-}
-
-// rewakes says whether a hook wakes the model when it has stopped.
-func (s clientState) rewakes() bool {
-	return slices.ContainsFunc(s.found.Hooks, func(h setup.Hook) bool { return h.Rewake })
-}
-
-// install is the command that mends what is there, and adds nothing to it.
-func (s clientState) install() string {
-	command := fmt.Sprintf("tocsin install %s --scope %s", s.client.Name, s.scope)
-	if s.client.HasHooks && len(s.found.Hooks) == 0 {
-		command += " --no-hooks"
-	}
-	return command
-}
-
-// reach says by which way alerts come before the client's model.
-func (s clientState) reach(off string) string {
-	var way string
-	switch {
-	case len(s.found.Hooks) == 0 && s.client.HasHooks:
-		way = "alerts reach its model only when it calls observe; hooks bring them by themselves: tocsin install " + s.client.Name + " --scope " + string(s.scope)
-	case len(s.found.Hooks) == 0:
-		way = "alerts reach its model when it calls observe: it has no hooks that tocsin could use"
-	case off != "":
-		way = "alerts reach its model only when it calls observe: its hooks are turned off by " + off
-	case s.found.Server == nil:
-		way = "alerts reach its model by hooks; observe is missing: " + s.install()
-	default:
-		way = "alerts reach its model by hooks and by observe"
-	}
-	if s.rewakes() && off == "" {
-		way += ", and wake it when it has stopped"
-	}
-	if s.client.Name == "claude-code" && s.found.Server != nil {
-		way += ", and by the channel in a session that was started with it"
-	}
-	if needs := s.client.Needs(s.scope); needs != "" {
-		way += " (" + needs + ")"
-	}
-	if s.stale {
-		way += "; this version would write more: " + s.install()
-	}
-	return way
+	return "", ""
 }

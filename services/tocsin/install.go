@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/tocsin-bus/tocsin/services/tocsin/setup"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
@@ -24,6 +26,15 @@ type installCommand struct {
 	setupFlags
 	Hooks  bool `help:"Write the hooks that put alerts before the model; --no-hooks writes the MCP server alone. Hooks that are there stay." default:"true" negatable:""`
 	Rewake bool `help:"Also a hook that waits for up to 30 minutes after the model has stopped, and wakes it for an alert (claude-code)."`
+
+	// elsewhere says that the command line names a state directory.
+	elsewhere bool
+}
+
+// AfterApply notes what the command line itself says.
+func (c *installCommand) AfterApply(line *kong.Context) error {
+	c.elsewhere = given(line, "state-dir")
+	return nil
 }
 
 // OnlyNamedFile implements service.OnlyNamedFile.
@@ -39,14 +50,17 @@ func (c *installCommand) Run(_ context.Context, env service.Env) error {
 	if err != nil {
 		return err
 	}
-	w := setup.Wanted{Program: program, Hooks: c.Hooks && client.HasHooks, Rewake: c.Rewake}
+	scope := setup.Scope(c.Scope)
+	w, err := c.wanted(client, place, env, program)
+	if err != nil {
+		return err
+	}
 	if err := w.Check(); err != nil {
 		return service.Usagef("%v", err)
 	}
 	if c.Rewake && (client.Name != "claude-code" || !c.Hooks) {
 		return service.Usagef("--rewake is a hook of claude-code, and needs hooks")
 	}
-	scope := setup.Scope(c.Scope)
 	changes, err := plan(client, place, scope, func(f setup.File, src []byte) ([]byte, error) {
 		return f.Install(src, w)
 	})
@@ -65,10 +79,31 @@ func (c *installCommand) Run(_ context.Context, env service.Env) error {
 	for _, next := range client.Next(scope, w) {
 		say.line("  - " + next)
 	}
-	for _, note := range notes(client, place, scope) {
+	for _, note := range notes(client, place, scope, w) {
 		say.line("note: " + note)
 	}
 	return say.err
+}
+
+// wanted is what is to be written: the hooks join the bus and share the inbox of
+// the gateway that is set up, whatever its user added to it.
+func (c *installCommand) wanted(client setup.Client, place setup.Place, env service.Env, program string) (setup.Wanted, error) {
+	w := setup.Wanted{Program: program, Hooks: c.Hooks && client.HasHooks, Rewake: c.Rewake}
+	var err error
+	if w.Variables, err = passedOn(); err != nil {
+		return w, err
+	}
+	for _, scope := range append([]setup.Scope{setup.Scope(c.Scope)}, setup.Scopes()...) {
+		// What can't be read is said by plan.
+		if s, err := look(client, place, scope); err == nil && s.found.Server != nil {
+			w.Inbox, w.StateDir = s.found.Server.Client(), s.found.Server.StateDir()
+			break
+		}
+	}
+	if c.elsewhere {
+		w.StateDir = env.StateDir
+	}
+	return w, nil
 }
 
 // find is the client, and where its configuration lies.
@@ -185,37 +220,6 @@ func (c *setupFlags) apply(to io.Writer, client setup.Client, changes []setup.Ch
 		say.line(line)
 	}
 	return true, say.err
-}
-
-// notes say what is likely not what the user thinks it is.
-func notes(client setup.Client, place setup.Place, scope setup.Scope) []string {
-	var out []string
-	if root := repository(place.Project); scope == setup.Project && root != "" {
-		out = append(out, "these files hold a path of this machine: keep them out of version control")
-		if root != place.Project {
-			out = append(out, fmt.Sprintf("%s is inside of %s: a client that is started there may not read what is here", place.Project, root))
-		}
-	}
-	for _, name := range []string{"TOCSIN_STATE_DIR", "TOCSIN_NATS_URL"} {
-		if os.Getenv(name) != "" {
-			out = append(out, name+" is set here: start the client with it too, or it joins another bus")
-		}
-	}
-	for _, other := range setup.Scopes() {
-		if other == scope {
-			continue
-		}
-		for _, file := range client.Files(place, other) {
-			src, err := setup.Read(file.Path)
-			if err != nil {
-				continue
-			}
-			if found, err := file.Find(src); err == nil && len(found.Hooks) > 0 {
-				out = append(out, fmt.Sprintf("%s has hooks of tocsin too (scope %s): both run, one is enough", file.Path, other))
-			}
-		}
-	}
-	return out
 }
 
 // repository is the nearest directory above that has a .git; empty without one.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/tocsin-bus/tocsin/services/tocsin/setup"
@@ -29,7 +28,6 @@ func (c *uninstallCommand) Run(_ context.Context, env service.Env) error {
 		return err
 	}
 	for i, change := range changes {
-		changes[i].OwnDir = scope == setup.Project && filepath.Dir(change.File.Path) != place.Project
 		changes[i].Bare = change.After == nil && change.File.Fresh(change.Before)
 	}
 	wrote, err := c.apply(env.Stdout, client, changes)
@@ -38,7 +36,7 @@ func (c *uninstallCommand) Run(_ context.Context, env service.Env) error {
 	}
 	say := printer{w: env.Stdout}
 	for _, other := range setup.Scopes() {
-		if s, err := look(client, place, other); err == nil && other != scope && s.found.Any() {
+		if s, err := look(client, place, other); err == nil && other != scope && s.written {
 			say.line(fmt.Sprintf("note: %s has it too: tocsin uninstall %s --scope %s", strings.Join(s.paths, " and "), client.Name, other))
 		}
 	}

@@ -2,6 +2,7 @@ package setup
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -18,13 +19,20 @@ const (
 // (code.claude.com/docs/en/mcp, /settings and /hooks).
 func claudeCode() Client {
 	const name = "claude-code"
-	servers := jsonFormat{servers: "mcpServers", server: func(program string) stdioServer {
-		return stdioServer{"stdio", program, []string{"gateway"}}
-	}}
+	servers := jsonFormat{servers: "mcpServers", kind: "stdio"}
+	off := func(s settings, found *Found) {
+		if slices.Contains(s.DisabledServers, ServerName) {
+			found.ServerOff = "disabledMcpServers"
+		}
+		if slices.Contains(s.DisabledMcpjsonServers, ServerName) {
+			found.ProjectServerOff = "disabledMcpjsonServers"
+		}
+	}
 	hooks := jsonFormat{hooks: claudeHooks(name), more: func(s settings, found *Found) {
 		if s.DisableAllHooks {
 			found.HooksOff = "disableAllHooks"
 		}
+		off(s, found)
 		for plugin, on := range s.EnabledPlugins {
 			if name, _, _ := strings.Cut(plugin, "@"); on && name == ServerName {
 				found.Plugin = plugin
@@ -46,6 +54,24 @@ func claudeCode() Client {
 				{filepath.Join(p.Project, ".claude", "settings.json"), "hooks", hooks},
 			}
 		},
+		// The servers that claude mcp add keeps for one directory alone, and the
+		// settings that are the user's alone.
+		Also: func(p Place, s Scope) []File {
+			if s == User {
+				return nil
+			}
+			local := servers
+			dir := p.Project
+			if real, err := filepath.EvalSymlinks(dir); err == nil {
+				dir = real
+			}
+			local.under, local.more = []string{"projects", dir}, off
+			return []File{
+				{filepath.Join(p.or("CLAUDE_CONFIG_DIR", p.Home), ".claude.json"), "MCP server", local},
+				{filepath.Join(p.Project, ".claude", "settings.local.json"), "hooks", hooks},
+			}
+		},
+		Upwards: true,
 		Needs: func(s Scope) string {
 			if s == Project {
 				return "once the server is approved"
@@ -71,7 +97,7 @@ func claudeCode() Client {
 // over: groups with a matcher, timeouts in seconds.
 func claudeHooks(client string) func(Wanted) []hookEntry {
 	return func(w Wanted) []hookEntry {
-		run := handler{Type: "command", Command: hookCommand(w.Program, client), Timeout: hookSeconds}
+		run := handler{Type: "command", Command: w.hook(client), Timeout: hookSeconds}
 		entries := []hookEntry{
 			{"SessionStart", "", run},
 			{"UserPromptSubmit", "", run},
@@ -86,7 +112,7 @@ func claudeHooks(client string) func(Wanted) []hookEntry {
 		entries = append(entries, hookEntry{"PostToolUseFailure", "*", run}, hookEntry{"SessionEnd", "", run})
 		if w.Rewake {
 			entries = append(entries, hookEntry{"Stop", "", handler{
-				Type: "command", Command: hookCommand(w.Program, client, "--wait", rewakeWait), AsyncRewake: true, Timeout: rewakeSeconds,
+				Type: "command", Command: w.hook(client, "--wait", rewakeWait), AsyncRewake: true, Timeout: rewakeSeconds,
 			}})
 		}
 		return entries

@@ -13,7 +13,7 @@ func codex() Client {
 	hooks := jsonFormat{hooks: claudeHooks(name)}
 	dir := func(p Place) string { return p.or("CODEX_HOME", p.Home, ".codex") }
 	return Client{
-		Name: name, Title: "Codex", Programs: []string{"codex"}, HasHooks: true, Dir: dir,
+		Name: name, Title: "Codex", Programs: []string{"codex"}, HasHooks: true, Upwards: true, Dir: dir,
 		Files: func(p Place, s Scope) []File {
 			at := dir(p)
 			if s == Project {

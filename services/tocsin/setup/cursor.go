@@ -9,11 +9,9 @@ import "path/filepath"
 // next tool.
 func cursor() Client {
 	const name = "cursor"
-	servers := jsonFormat{servers: "mcpServers", server: func(program string) stdioServer {
-		return stdioServer{"stdio", program, []string{"gateway"}}
-	}}
+	servers := jsonFormat{servers: "mcpServers", kind: "stdio"}
 	hooks := jsonFormat{version: 1, flat: true, hooks: func(w Wanted) []hookEntry {
-		run := handler{Command: hookCommand(w.Program, name), Timeout: hookSeconds}
+		run := handler{Command: w.hook(name), Timeout: hookSeconds}
 		return []hookEntry{
 			{"sessionStart", "", run},
 			{"beforeSubmitPrompt", "", run},

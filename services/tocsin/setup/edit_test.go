@@ -200,8 +200,84 @@ func TestTOML(t *testing.T) {
 	if want := before + "\n[profiles.x]\nmodel = \"y\" # stays\n"; err != nil || string(back) != want {
 		t.Errorf("%s\n%v", back, err)
 	}
+	stay := Wanted{Program: program, Variables: []string{"A", "B"}, StateDir: "/s d"}
+	for before, want := range map[string]string{
+		"command = 'x'\nargs = ['gateway'] # [a]\n":                                  "command = \"" + program + "\"\nenv_vars = [\"A\", \"B\"]\nargs = [\"gateway\", \"--state-dir\", \"/s d\"] # [a]\n",
+		"command = 'x'\r\nargs = ['gateway', '--state-dir=/s d']":                    "command = \"" + program + "\"\r\nenv_vars = [\"A\", \"B\"]\r\nargs = ['gateway', '--state-dir=/s d']",
+		"args = ['gateway', '--state-dir=/x']\nenv_vars = []\ncommand = 'x'":         "args = [\"gateway\", \"--state-dir=/s d\"]\nenv_vars = [\"A\", \"B\"]\ncommand = \"" + program + "\"",
+		"env_vars = [ # ]\n  'C', 'A', # mine\n]\ncommand = 'x'\nargs = ['gateway']": "env_vars = [\"B\",  # ]\n  'C', 'A', # mine\n]\ncommand = \"" + program + "\"\nargs = [\"gateway\", \"--state-dir\", \"/s d\"]",
+		"url = 'http://127.0.0.1:7460/mcp?client=x'\n":                               "url = 'http://127.0.0.1:7460/mcp?client=x'\n",
+	} {
+		const head = "[mcp_servers.tocsin]\n"
+		out, err := f.Install([]byte(head+before), stay)
+		if err != nil || string(out) != head+want {
+			t.Errorf("%s\nwant:\n%s\n%v", out, want, err)
+		}
+		if again, err := f.Install(out, stay); err != nil || string(again) != string(out) {
+			t.Errorf("again:\n%s\n%v", again, err)
+		}
+	}
 	if found, err := f.Find([]byte("[features]\nhooks = false\n")); err != nil || found.HooksOff != "features.hooks" {
 		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// TestInboxOfAnEntry: whatever name the entry gives its client, the hooks get it,
+// and the entry stays as its user wrote it.
+func TestInboxOfAnEntry(t *testing.T) {
+	f := file(t, "gemini-cli", "settings.json")
+	for _, tt := range []struct{ entry, inbox, stateDir string }{
+		{`{"command":"` + program + `","args":["gateway"]}`, "", ""},
+		{`{"command":"` + program + `","args":["gateway","--client","me"]}`, "me", ""},
+		{`{"command":"` + program + `","args":["gateway","--client=a b","--state-dir","/s"]}`, "a b", "/s"},
+		{`{"command":"` + program + `","args":["gateway"],"env":{"TOCSIN_CLIENT":"me","N":1,"TOCSIN_STATE_DIR":"/s"}}`, "me", "/s"},
+		{`{"type":"http","url":"http://127.0.0.1:7460/mcp?client=me"}`, "me", ""},
+		{`{"httpUrl":"http://localhost:7460/mcp","headers":{"tocsin-client":"me"}}`, "me", ""},
+		{`{"url":"http://[::1]:7460/mcp"}`, "", ""},
+	} {
+		src := []byte(`{"mcpServers":{"tocsin":` + tt.entry + `}}`)
+		found, err := f.Find(src)
+		if err != nil || !found.Server.Ours() || found.Server.Client() != tt.inbox || found.Server.StateDir() != tt.stateDir {
+			t.Fatalf("%s: %+v, %v", tt.entry, found.Server, err)
+		}
+		out, err := f.Install(src, Wanted{Program: program, Hooks: true, Inbox: tt.inbox, StateDir: tt.stateDir})
+		if err != nil || !bytes.Contains(out, []byte(tt.entry)) {
+			t.Fatalf("%s: %v\n%s", tt.entry, err, out)
+		}
+		found, err = f.Find(out)
+		if err != nil || len(found.Hooks) != 5 {
+			t.Fatalf("%+v, %v", found, err)
+		}
+		for _, h := range found.Hooks {
+			if h.Inbox != tt.inbox || h.StateDir != tt.stateDir {
+				t.Errorf("%s: %+v", tt.entry, h)
+			}
+		}
+		if back, err := f.Uninstall(out, [][]byte{[]byte("{}")}); err != nil || string(back) != "{}" {
+			t.Errorf("%s, %v", back, err)
+		}
+	}
+	for _, foreign := range []string{"https://example.com/mcp", "http://127.0.0.1:7460/sse", "http://127.0.0.1:7460/mcp/x", "::"} {
+		_, err := f.Install([]byte(`{"mcpServers":{"tocsin":{"url":"`+foreign+`?key=secret"}}}`), Wanted{Program: program})
+		if err == nil || !strings.Contains(err.Error(), "another MCP server") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", foreign, err)
+		}
+	}
+}
+
+func TestFlagsInCommandLines(t *testing.T) {
+	for _, tt := range []struct{ line, want string }{
+		{"tocsin hook --client x", "tocsin hook --client x --inbox 'a b'"},
+		{"tocsin hook --client=x --stop=false || true", "tocsin hook --inbox 'a b' --client=x --stop=false || true"},
+		{"'/a b/tocsin' hook --client x 2>&1", "'/a b/tocsin' hook --client x --inbox 'a b' 2>&1"},
+		{"tocsin hook --inbox y --client x", "tocsin hook --inbox 'a b' --client x"},
+		{`tocsin hook --client x --inbox="y" --wait 3m`, "tocsin hook --client x --inbox 'a b' --wait 3m"},
+		{`tocsin hook --client x --inbox "a b"`, `tocsin hook --client x --inbox "a b"`},
+	} {
+		got := withFlag(tt.line, "--inbox", "a b")
+		if got != tt.want || flagOf(got, "--inbox") != "a b" {
+			t.Errorf("%s", got)
+		}
 	}
 }
 

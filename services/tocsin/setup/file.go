@@ -2,6 +2,7 @@ package setup
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -59,7 +60,7 @@ func (f File) Install(src []byte, w Wanted) ([]byte, error) {
 		return nil, err
 	}
 	if found.Server != nil && !found.Server.Ours() {
-		return nil, fmt.Errorf("%s has another MCP server named %s (command %q): rename or remove it, then run this again", f.Path, ServerName, found.Server.Command)
+		return nil, fmt.Errorf("%s has another MCP server named %s (%s): rename or remove it, then run this again", f.Path, ServerName, found.Server)
 	}
 	out, err := f.format.install(src, w)
 	if err != nil {
@@ -111,10 +112,17 @@ func (f File) Fresh(src []byte) bool {
 
 // wanted is what would write what was found.
 func (f Found) wanted() Wanted {
-	return Wanted{
-		Program: f.Program(), Hooks: len(f.Hooks) > 0,
+	w := Wanted{
+		Program: f.Program(), Hooks: len(f.Hooks) > 0, StateDir: f.Server.StateDir(),
 		Rewake: slices.ContainsFunc(f.Hooks, func(h Hook) bool { return h.Rewake }),
 	}
+	if f.Server != nil {
+		w.Variables = f.Server.Variables
+	}
+	if w.Hooks {
+		w.Inbox, w.StateDir = f.Hooks[0].Inbox, cmp.Or(w.StateDir, f.Hooks[0].StateDir)
+	}
+	return w
 }
 
 // refuse says what to do about a file that is better left alone.

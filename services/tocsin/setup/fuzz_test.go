@@ -28,6 +28,9 @@ func FuzzJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src []byte, which int) {
 		file := files[uint(which)%uint(len(files))]
 		w := Wanted{Program: "/a b/tocsin", Hooks: true, Rewake: which%2 == 0}
+		if which%3 == 0 {
+			w.Inbox, w.StateDir = "a b", "/s"
+		}
 		had, err := file.Find(src)
 		if err != nil {
 			return
@@ -40,7 +43,7 @@ func FuzzJSON(f *testing.F) {
 			t.Fatalf("again:\n%s\nonce:\n%s\n%v", again, out, err)
 		}
 		found, err := file.Find(out)
-		if err != nil || !found.Any() || found.Program() != w.Program {
+		if err != nil || !found.Any() || found.Program() != w.Program && !found.Server.HTTP() {
 			t.Fatalf("%+v, %v in\n%s", found, err, out)
 		}
 		if before, after := foreign(t, file, src), foreign(t, file, out); !reflect.DeepEqual(before, after) {
@@ -194,7 +197,7 @@ func FuzzTOML(f *testing.F) {
 		if err != nil {
 			return
 		}
-		w := Wanted{Program: "/a b/tocsin"}
+		w := Wanted{Program: "/a b/tocsin", Variables: []string{"A", "B"}}
 		out, err := file.Install(src, w)
 		if err != nil {
 			return
@@ -202,7 +205,7 @@ func FuzzTOML(f *testing.F) {
 		if again, err := file.Install(out, w); err != nil || !bytes.Equal(again, out) {
 			t.Fatalf("again:\n%s\nonce:\n%s\n%v", again, out, err)
 		}
-		if found, err := file.Find(out); err != nil || found.Program() != w.Program {
+		if found, err := file.Find(out); err != nil || found.Program() != w.Program && !found.Server.HTTP() {
 			t.Fatalf("%+v, %v in\n%s", found, err, out)
 		}
 		if had.Any() {

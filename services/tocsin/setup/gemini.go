@@ -13,9 +13,8 @@ func geminiCLI() Client {
 	const name = "gemini-cli"
 	format := jsonFormat{
 		servers: "mcpServers",
-		server:  func(program string) stdioServer { return stdioServer{"", program, []string{"gateway"}} },
 		hooks: func(w Wanted) []hookEntry {
-			run := handler{Name: ServerName, Type: "command", Command: hookCommand(w.Program, name), Timeout: hookSeconds * 1000}
+			run := handler{Name: ServerName, Type: "command", Command: w.hook(name), Timeout: hookSeconds * 1000}
 			return []hookEntry{
 				{"SessionStart", "", run},
 				{"BeforeAgent", "", run},
@@ -30,6 +29,12 @@ func geminiCLI() Client {
 				found.HooksOff = "hooksConfig.enabled"
 			case slices.Contains(s.HooksConfig.Disabled, ServerName):
 				found.HooksOff = "hooksConfig.disabled"
+			}
+			switch {
+			case slices.Contains(s.MCP.Excluded, ServerName):
+				found.ServerOff = "mcp.excluded"
+			case s.MCP.Allowed != nil && !slices.Contains(s.MCP.Allowed, ServerName):
+				found.ServerOff = "mcp.allowed"
 			}
 		},
 	}

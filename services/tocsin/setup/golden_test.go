@@ -19,7 +19,7 @@ func TestGolden(t *testing.T) {
 			var b strings.Builder
 			for _, scope := range Scopes() {
 				for _, f := range c.Files(p, scope) {
-					out, err := f.Install(nil, Wanted{Program: "/opt/my tools/tocsin", Hooks: true, Rewake: true})
+					out, err := f.Install(nil, Wanted{Program: "/opt/my tools/tocsin", Hooks: true, Rewake: true, Variables: []string{"TOCSIN_STATE_DIR", "XDG_STATE_HOME"}})
 					if err != nil {
 						t.Fatal(err)
 					}

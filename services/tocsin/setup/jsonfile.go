@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -12,7 +13,12 @@ import (
 type jsonFormat struct {
 	// servers is the name of the object of MCP servers, or empty.
 	servers string
-	server  func(program string) stdioServer
+	// under are the names that lead to that object, and to the settings, in a file
+	// that is only read.
+	under []string
+	// kind is the type of a server that the client starts, where that has to be
+	// said.
+	kind string
 	// hooks are the hooks that are wanted, in the order of a session; nil
 	// where the file has none.
 	hooks func(Wanted) []hookEntry
@@ -21,8 +27,7 @@ type jsonFormat struct {
 	flat bool
 	// version is the number that a file with hooks has to have, or 0.
 	version int
-	// more reads the settings in the root of the file, such as the one that
-	// turns hooks off.
+	// more reads settings beside those, such as the one that turns hooks off.
 	more func(settings, *Found)
 }
 
@@ -62,6 +67,12 @@ type settings struct {
 		Enabled  *bool    `json:"enabled"`
 		Disabled []string `json:"disabled"`
 	} `json:"hooksConfig"`
+	MCP struct {
+		Allowed  []string `json:"allowed"`
+		Excluded []string `json:"excluded"`
+	} `json:"mcp"`
+	DisabledServers        []string `json:"disabledMcpServers"`
+	DisabledMcpjsonServers []string `json:"disabledMcpjsonServers"`
 }
 
 func (f jsonFormat) find(src []byte) (Found, error) {
@@ -75,6 +86,18 @@ func (f jsonFormat) find(src []byte) (Found, error) {
 			return Found{}, err
 		}
 	}
+	if f.more != nil {
+		root := &d.root
+		if len(f.under) > 0 {
+			if root, err = d.at('{', f.under...); err != nil {
+				return Found{}, err
+			}
+		}
+		var s settings
+		if root != nil && decode(root, &s) == nil {
+			f.more(s, &found)
+		}
+	}
 	if f.hooks == nil {
 		return found, nil
 	}
@@ -83,25 +106,28 @@ func (f jsonFormat) find(src []byte) (Found, error) {
 		return Found{}, err
 	}
 	for _, h := range ours {
-		found.Hooks = append(found.Hooks, Hook{h.event, h.program, h.rewake()})
-	}
-	var s settings
-	if f.more != nil && decode(&d.root, &s) == nil {
-		f.more(s, &found)
+		found.Hooks = append(found.Hooks, h.hook())
 	}
 	return found, nil
 }
 
 func (f jsonFormat) findServer(d *document) (*Server, error) {
-	v, err := d.at('{', f.servers, ServerName)
+	v, err := d.at('{', append(slices.Clone(f.under), f.servers, ServerName)...)
 	if err != nil || v == nil {
 		return nil, err
 	}
-	var s stdioServer
+	var s struct {
+		Command string         `json:"command"`
+		Args    []string       `json:"args"`
+		URL     string         `json:"url"`
+		HTTPURL string         `json:"httpUrl"` // Gemini CLI's
+		Env     map[string]any `json:"env"`
+		Headers map[string]any `json:"headers"`
+	}
 	if err := decode(v, &s); err != nil {
 		return &Server{}, nil //nolint:nilerr // one of another shape is somebody else's
 	}
-	return &Server{s.Command, s.Args}, nil
+	return &Server{Command: s.Command, Args: s.Args, URL: cmp.Or(s.URL, s.HTTPURL), Env: texts(s.Env), Headers: texts(s.Headers)}, nil
 }
 
 // place is where a hook of ours stands.
@@ -109,10 +135,15 @@ type place struct {
 	event string
 	// group is its place in the event's list, item that in the group's, -1 in
 	// a flat file.
-	group, item   int
-	value         *hujson.Value
-	program, rest string
-	async         bool
+	group, item int
+	value       *hujson.Value
+	// line is its command line, program the first word of it and rest what follows.
+	line, program, rest string
+	async               bool
+}
+
+func (p place) hook() Hook {
+	return Hook{Event: p.event, Program: p.program, Inbox: flagOf(p.rest, flagInbox), StateDir: flagOf(p.rest, flagStateDir), Rewake: p.rewake()}
 }
 
 func (p place) rewake() bool { return p.async || strings.Contains(p.rest, "--wait") }
@@ -166,7 +197,7 @@ func appendOurs(out []place, p place) []place {
 	if !ok {
 		return out
 	}
-	p.program, p.rest, p.async = program, rest, h.AsyncRewake
+	p.line, p.program, p.rest, p.async = h.Command, program, rest, h.AsyncRewake
 	return append(out, p)
 }
 
@@ -202,7 +233,19 @@ func (f jsonFormat) installServer(d *document, w Wanted) error {
 		if err != nil {
 			return err
 		}
-		return d.add(servers, ServerName, f.server(w.Program))
+		return d.add(servers, ServerName, stdioServer{f.kind, w.Program, w.args()})
+	}
+	if old.HTTP() {
+		return nil // how it is reached is not ours to say
+	}
+	if w.StateDir != "" && old.StateDir() != w.StateDir {
+		args, err := d.at('[', f.servers, ServerName, "args")
+		if err != nil {
+			return err
+		}
+		if err := d.replace(args, withArgument(old.Args, flagStateDir, w.StateDir)); err != nil {
+			return err
+		}
 	}
 	if old.Command == w.Program {
 		return nil
@@ -231,7 +274,7 @@ func (f jsonFormat) installHooks(d *document, w Wanted) error {
 			}
 		}
 	}
-	if err := f.repoint(d, w.Program); err != nil {
+	if err := f.repoint(d, w); err != nil {
 		return err
 	}
 	for _, e := range f.hooks(w) {
@@ -257,26 +300,33 @@ func (f jsonFormat) installHooks(d *document, w Wanted) error {
 	return nil
 }
 
-// repoint makes hooks of ours run another program, where the one that they run
-// is not it.
-func (f jsonFormat) repoint(d *document, program string) error {
-	for {
-		ours, err := f.ours(d)
-		if err != nil {
-			return err
+// repoint makes hooks of ours run the program, with the flags that are wanted,
+// where they don't.
+func (f jsonFormat) repoint(d *document, w Wanted) error {
+	ours, err := f.ours(d)
+	if err != nil {
+		return err
+	}
+	for i, p := range ours {
+		line := p.line
+		if p.program != w.Program {
+			line = quote(w.Program) + p.rest
 		}
-		i := slices.IndexFunc(ours, func(p place) bool { return p.program != program })
-		if i < 0 {
-			return nil
+		if line = w.flagged(line); line == p.line {
+			continue
+		}
+		if ours, err = f.ours(d); err != nil { // what was replaced has moved them
+			return err
 		}
 		n, err := member(ours[i].value, "command")
 		if err != nil {
 			return err
 		}
-		if err := d.replace(members(ours[i].value).items[n].value, quote(program)+ours[i].rest); err != nil {
+		if err := d.replace(members(ours[i].value).items[n].value, line); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // container finds an object or an array, or makes it and what leads to it.

@@ -8,7 +8,8 @@
 // the new content in one rename.
 //
 // Ours is known by its shape, wherever the program lies: the MCP server named
-// tocsin whose first argument is gateway, and hooks that run a program of the
+// tocsin whose first argument is gateway, or whose URL is that of a gateway on
+// this machine, and hooks that run a program of the
 // base name tocsin with the first argument hook. What a user added to such an
 // entry stays when it is installed again, and goes with it on removal.
 //
@@ -49,6 +50,41 @@ type Wanted struct {
 	// Rewake adds the hook that waits for an alert after the model has stopped,
 	// and wakes it; Claude Code has that, the others ignore it.
 	Rewake bool
+	// Inbox is the name under which the gateway is known, for the hooks to share
+	// its inbox; empty leaves it at the working directory, or at what is written.
+	Inbox string
+	// StateDir is the absolute path of the state directory, where it is not the
+	// default; empty leaves what is written.
+	StateDir string
+	// Variables are those that the gateway reads, for clients that pass on none
+	// but those that its entry names.
+	Variables []string
+}
+
+// args are the arguments of the gateway.
+func (w Wanted) args() []string {
+	args := []string{"gateway"}
+	if w.StateDir != "" {
+		args = append(args, flagStateDir, w.StateDir)
+	}
+	return args
+}
+
+// hook is the command line of a hook.
+func (w Wanted) hook(client string, more ...string) string {
+	line := quote(w.Program) + " hook --client " + client
+	return strings.Join(append([]string{w.flagged(line)}, more...), " ")
+}
+
+// flagged is a hook's command line with the flags that are wanted.
+func (w Wanted) flagged(line string) string {
+	if w.Inbox != "" {
+		line = withFlag(line, flagInbox, w.Inbox)
+	}
+	if w.StateDir != "" {
+		line = withFlag(line, flagStateDir, w.StateDir)
+	}
+	return line
 }
 
 // Check says why a program can't be written into a configuration.
@@ -58,10 +94,18 @@ func (w Wanted) Check() error {
 		return fmt.Errorf("%q is not an absolute path", w.Program)
 	case !isTocsin(w.Program):
 		return fmt.Errorf("this program is named %q: name it tocsin, by which clients' entries are known later", filepath.Base(w.Program))
-	case !utf8.ValidString(w.Program) || strings.ContainsFunc(w.Program, unicode.IsControl):
+	case !writable(w.Program):
 		return fmt.Errorf("the path %q has characters that configurations can't hold: move the program", w.Program)
+	case !writable(w.StateDir):
+		return fmt.Errorf("the state directory %q has characters that configurations can't hold: use another", w.StateDir)
+	case !writable(w.Inbox):
+		return fmt.Errorf("the client's name %q in its MCP server has characters that hooks can't hold: use another", w.Inbox)
 	}
 	return nil
+}
+
+func writable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
 // Place is where clients look for their configuration.
@@ -93,6 +137,12 @@ type Client struct {
 	Dir func(Place) string
 	// Files are the files of a scope, in the order in which they are written.
 	Files func(Place, Scope) []File
+	// Also are files that it reads beside those, and that are never written; nil
+	// where there are none.
+	Also func(Place, Scope) []File
+	// Upwards says that it reads a project's files from the directories above,
+	// too, as far as the repository goes.
+	Upwards bool
 	// Needs is what the user has to have allowed before a scope counts; empty
 	// where nothing has to be.
 	Needs func(Scope) string
@@ -125,20 +175,16 @@ type Found struct {
 	Plugin string
 	// HooksOff is the setting in this file that turns all hooks off, or empty.
 	HooksOff string
+	// ServerOff is the setting in this file that turns the server off, wherever it
+	// is set up; ProjectServerOff one for the server of the project alone.
+	ServerOff, ProjectServerOff string
 }
-
-// Server is an MCP server of a client.
-type Server struct {
-	Command string
-	Args    []string
-}
-
-// Ours says whether it is Tocsin's gateway.
-func (s *Server) Ours() bool { return s != nil && len(s.Args) > 0 && s.Args[0] == "gateway" }
 
 // Hook is a hook of ours.
 type Hook struct {
 	Event, Program string
+	// Inbox and StateDir are the flags of these names, or empty.
+	Inbox, StateDir string
 	// Rewake says that it waits for an alert and wakes the model.
 	Rewake bool
 }
@@ -146,10 +192,10 @@ type Hook struct {
 // Any says whether there is anything of ours.
 func (f Found) Any() bool { return f.Server.Ours() || len(f.Hooks) > 0 }
 
-// Program is the program that our entries run; empty without entries.
+// Program is the program that our entries run; empty where they run none.
 func (f Found) Program() string {
 	switch {
-	case f.Server.Ours():
+	case f.Server.Ours() && !f.Server.HTTP():
 		return f.Server.Command
 	case len(f.Hooks) > 0:
 		return f.Hooks[0].Program

@@ -10,10 +10,11 @@ func isTocsin(program string) bool {
 	return strings.TrimSuffix(filepath.Base(program), ".exe") == "tocsin"
 }
 
-// hookCommand is the command line of a hook.
-func hookCommand(program, client string, more ...string) string {
-	return strings.Join(append([]string{quote(program), "hook", "--client", client}, more...), " ")
-}
+// Flags of a hook, and of the gateway, that say which inbox and which bus.
+const (
+	flagInbox    = "--inbox"
+	flagStateDir = "--state-dir"
+)
 
 // hookProgram is the program of a hook of ours, and the rest of its command
 // line. What is no such hook is not ok.
@@ -24,6 +25,48 @@ func hookProgram(command string) (program, rest string, ok bool) {
 	}
 	first, _, ok := cutWord(rest)
 	return program, rest, ok && first == "hook"
+}
+
+// flagOf is the value of a flag in a command line; empty without it.
+func flagOf(line, flag string) string {
+	words, _ := cutWords(line)
+	return argument(words, flag)
+}
+
+// withFlag is the command line of a hook with a flag of that value: in the place
+// of what it has, or else before all that its user added, which may be another
+// command.
+func withFlag(line, flag, value string) string {
+	words, ends := cutWords(line)
+	if argument(words, flag) == value {
+		return line
+	}
+	set := " " + flag + " " + quote(value)
+	for i, word := range words {
+		switch {
+		case word == flag && i+1 < len(words):
+			return line[:ends[i-1]] + set + line[ends[i+1]:]
+		case strings.HasPrefix(word, flag+"="):
+			return line[:ends[i-1]] + set + line[ends[i]:]
+		}
+	}
+	at := ends[1] // behind tocsin hook
+	if len(words) > 3 && words[2] == "--client" {
+		at = ends[3]
+	}
+	return line[:at] + set + line[at:]
+}
+
+// cutWords are the words of a command line, and where each ends. What is no word
+// ends them.
+func cutWords(line string) (words []string, ends []int) {
+	for rest := line; ; {
+		word, after, ok := cutWord(rest)
+		if !ok {
+			return words, ends
+		}
+		words, ends, rest = append(words, word), append(ends, len(line)-len(after)), after
+	}
 }
 
 // quote makes one word of a shell's command line.

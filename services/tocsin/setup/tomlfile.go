@@ -12,12 +12,6 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// passedOn are the variables that say which bus to join. Codex gives a server
-// no other variables than those that its entry names.
-var passedOn = []string{
-	"TOCSIN_STATE_DIR", "TOCSIN_NATS_URL", "TOCSIN_NATS_CREDS", "TOCSIN_CLIENT", "TOCSIN_AUTOSTART", "TOCSIN_LOG_LEVEL", "XDG_STATE_HOME",
-}
-
 // tomlFormat is Codex's config.toml. Our table is a block of text at its end;
 // what the text means before and after is compared, so that no other setting
 // can change.
@@ -46,11 +40,25 @@ func (tomlFormat) find(src []byte) (Found, error) {
 		return found, nil
 	}
 	found.Server.Command, _ = table["command"].(string)
-	args, _ := table["args"].([]any)
-	for _, arg := range args {
-		found.Server.Args = append(found.Server.Args, fmt.Sprint(arg))
+	found.Server.URL, _ = table["url"].(string)
+	found.Server.Args, found.Server.Variables = words(table["args"]), words(table["env_vars"])
+	env, _ := table["env"].(map[string]any)
+	headers, _ := table["http_headers"].(map[string]any)
+	found.Server.Env, found.Server.Headers = texts(env), texts(headers)
+	if on, ok := table["enabled"].(bool); ok && !on {
+		found.Server.Off = "mcp_servers." + ServerName + ".enabled"
 	}
 	return found, nil
+}
+
+// words is a list as text, one an element.
+func words(v any) []string {
+	var out []string
+	elements, _ := v.([]any)
+	for _, e := range elements {
+		out = append(out, fmt.Sprint(e))
+	}
+	return out
 }
 
 func (f tomlFormat) install(src []byte, w Wanted) ([]byte, error) {
@@ -58,23 +66,8 @@ func (f tomlFormat) install(src []byte, w Wanted) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	command, err := tomlString(w.Program)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case found.Server != nil && found.Server.Command == w.Program:
-		return src, nil
-	case found.Server != nil:
-		at, err := locate(src)
-		if err != nil {
-			return nil, err
-		}
-		if at.command.Length == 0 {
-			return nil, errors.New("its table mcp_servers.tocsin is not written as a table with a command")
-		}
-		out := splice(src, int(at.command.Offset), int(at.command.Offset+at.command.Length), command)
-		return out, unchangedElsewhere(src, out)
+	if found.Server != nil {
+		return f.update(src, found.Server, w)
 	}
 	newline := "\n"
 	if bytes.Contains(src, []byte("\r\n")) {
@@ -88,12 +81,23 @@ func (f tomlFormat) install(src []byte, w Wanted) ([]byte, error) {
 	if len(src) > 0 {
 		b.WriteString(newline)
 	}
-	for _, line := range []string{
-		"[mcp_servers." + ServerName + "]",
-		"command = " + command,
-		`args = ["gateway"]`,
-		`env_vars = ["` + strings.Join(passedOn, `", "`) + `"]`,
-	} {
+	command, err := tomlString(w.Program)
+	if err != nil {
+		return nil, err
+	}
+	args, err := tomlList(w.args())
+	if err != nil {
+		return nil, err
+	}
+	lines := []string{"[mcp_servers." + ServerName + "]", "command = " + command, "args = " + args}
+	if len(w.Variables) > 0 {
+		variables, err := tomlList(w.Variables)
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, "env_vars = "+variables)
+	}
+	for _, line := range lines {
 		b.WriteString(line + newline)
 	}
 	out := []byte(b.String())
@@ -135,10 +139,6 @@ func (tomlFormat) had([]byte) func(path ...string) bool {
 	return func(path ...string) bool { return len(path) == 0 } // the file itself
 }
 
-func splice(src []byte, at, end int, text string) []byte {
-	return bytes.Join([][]byte{src[:at], []byte(text), src[end:]}, nil)
-}
-
 // tomlString writes a basic string, which a JSON string of a path is too.
 func tomlString(s string) (string, error) {
 	var b bytes.Buffer
@@ -146,6 +146,18 @@ func tomlString(s string) (string, error) {
 	e.SetEscapeHTML(false)
 	err := e.Encode(s)
 	return strings.TrimSuffix(b.String(), "\n"), err
+}
+
+// tomlList writes a list of strings on one line.
+func tomlList(elements []string) (string, error) {
+	quoted := make([]string, len(elements))
+	for i, e := range elements {
+		var err error
+		if quoted[i], err = tomlString(e); err != nil {
+			return "", err
+		}
+	}
+	return "[" + strings.Join(quoted, ", ") + "]", nil
 }
 
 func decodeTOML(src []byte) (map[string]any, error) {
@@ -190,11 +202,12 @@ func unchangedElsewhere(before, after []byte) error {
 // span is a part of a text.
 type span struct{ start, end int }
 
-// located is where our table stands: its blocks of whole lines, and the value
-// of its command.
+// located is where our table stands: its blocks of whole lines, and the values
+// that are changed.
 type located struct {
-	blocks  []span
-	command unstable.Range
+	blocks          []span
+	command         unstable.Range
+	args, variables span
 }
 
 func locate(src []byte) (located, error) {
@@ -217,13 +230,29 @@ func locate(src []byte) (located, error) {
 				continue
 			}
 			at.blocks[len(at.blocks)-1].end = lineEnd(src, int(e.Raw.Offset+e.Raw.Length)-1)
-			if path, _ := key(e); own && len(path) == 1 && path[0] == "command" && e.Value().Kind == unstable.String {
+			path, _ := key(e)
+			if !own || len(path) != 1 {
+				continue
+			}
+			switch kind := e.Value().Kind; {
+			case path[0] == "command" && kind == unstable.String:
 				at.command = e.Value().Raw
+			case path[0] == "args" && kind == unstable.Array:
+				at.args = valueOf(src, e)
+			case path[0] == "env_vars" && kind == unstable.Array:
+				at.variables = valueOf(src, e)
 			}
 		default:
 		}
 	}
 	return at, p.Error()
+}
+
+// valueOf is where the list stands that a bare key is set to.
+func valueOf(src []byte, e *unstable.Node) span {
+	start, end := int(e.Raw.Offset), int(e.Raw.Offset+e.Raw.Length)
+	text := src[start:end]
+	return span{start + bytes.IndexByte(text, '['), start + bytes.LastIndexByte(text, ']') + 1}
 }
 
 // key is the dotted key of a table or a setting, and where it begins.

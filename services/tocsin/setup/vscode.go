@@ -7,9 +7,7 @@ import "path/filepath"
 // agent hooks are in preview, and their input and answers are not those of any
 // client that tocsin hook speaks to: none are written.
 func vscode() Client {
-	format := jsonFormat{servers: "servers", server: func(program string) stdioServer {
-		return stdioServer{"stdio", program, []string{"gateway"}}
-	}}
+	format := jsonFormat{servers: "servers", kind: "stdio"}
 	dir := func(p Place) string { return filepath.Join(p.Config, "Code", "User") }
 	return Client{
 		Name: "vscode", Title: "VS Code", Programs: []string{"code"}, Dir: dir,

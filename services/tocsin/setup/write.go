@@ -25,9 +25,6 @@ type Change struct {
 	Private bool
 	// Bare says that nothing is lost with Before: it needs no backup.
 	Bare bool
-	// OwnDir says that the directory is the client's alone: where Write made it,
-	// it goes with its last file.
-	OwnDir bool
 }
 
 // None says that the file stays as it is.
@@ -123,7 +120,7 @@ func (c Change) Write() (backup string, err error) {
 	if c.After == nil && !isLink(c.File.Path) {
 		return backup, c.remove()
 	}
-	if c.After == nil {
+	if c.After == nil { // the link is the user's, and is to lead to something
 		c.After = c.File.format.empty()
 	}
 	if target == "" {
@@ -142,15 +139,13 @@ func (c Change) Write() (backup string, err error) {
 	return backup, nil
 }
 
-// remove takes the file away. A link that leads to it is the user's, and stays:
-// what it leads to is emptied.
+// remove takes the file away, and its directory with it where that was made for
+// it.
 func (c Change) remove() error {
 	if err := os.Remove(c.File.Path); err != nil {
 		return err
 	}
-	if c.OwnDir {
-		unmakeDir(filepath.Dir(c.File.Path))
-	}
+	unmakeDir(filepath.Dir(c.File.Path))
 	return nil
 }
 
@@ -190,7 +185,10 @@ func own(tmp *os.File, was fs.FileInfo) error {
 	return tmp.Chown(int(stat.Uid), int(stat.Gid))
 }
 
-func backupName(path string, n int) string { return path + ".tocsin-backup-" + strconv.Itoa(n) }
+// BackupMark is in the name of each backup, before its number.
+const BackupMark = ".tocsin-backup-"
+
+func backupName(path string, n int) string { return path + BackupMark + strconv.Itoa(n) }
 
 // keep writes a backup under the first number that is free after the others.
 func keep(path string, data []byte, mode fs.FileMode) (string, error) {

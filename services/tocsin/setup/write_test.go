@@ -90,7 +90,7 @@ func TestWriteNew(t *testing.T) {
 		if info, err := os.Stat(filepath.Dir(path)); err != nil || info.Mode().Perm() != tt.dir {
 			t.Errorf("%v, %v", info.Mode(), err)
 		}
-		if backup, err = (Change{File: File{Path: path}, Before: []byte("x"), Bare: true, OwnDir: true}).Write(); err != nil || backup != "" {
+		if backup, err = (Change{File: File{Path: path}, Before: []byte("x"), Bare: true}).Write(); err != nil || backup != "" {
 			t.Errorf("%s, %v", backup, err)
 		}
 		if _, err := os.Stat(filepath.Dir(path)); err == nil && marks(t) {
@@ -138,7 +138,7 @@ func TestRemoveLeavesWhatIsTheUsers(t *testing.T) {
 			if err := os.Remove(filepath.Join(dir, "own", "other")); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := (Change{File: file, Before: []byte("x"), Bare: true, OwnDir: true}).Write(); err != nil {
+			if _, err := (Change{File: file, Before: []byte("x"), Bare: true}).Write(); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := os.Stat(kept); err != nil {

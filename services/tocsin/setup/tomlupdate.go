@@ -1,0 +1,97 @@
+package setup
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// update makes an entry that is there run the program, on the state directory,
+// with all variables passed on.
+func (tomlFormat) update(src []byte, is *Server, w Wanted) ([]byte, error) {
+	if is.HTTP() {
+		return src, nil // how it is reached is not ours to say
+	}
+	at, err := locate(src)
+	if err != nil {
+		return nil, err
+	}
+	var edits []edit
+	if is.Command != w.Program {
+		if at.command.Length == 0 {
+			return nil, errors.New("its table mcp_servers.tocsin is not written as a table with a command")
+		}
+		command, err := tomlString(w.Program)
+		if err != nil {
+			return nil, err
+		}
+		edits = append(edits, edit{span{int(at.command.Offset), int(at.command.Offset + at.command.Length)}, command})
+	}
+	if w.StateDir != "" && is.StateDir() != w.StateDir {
+		args, err := tomlList(withArgument(is.Args, flagStateDir, w.StateDir))
+		if err != nil {
+			return nil, err
+		}
+		if at.args.end == 0 {
+			return nil, errors.New("its table mcp_servers.tocsin is not written as a table with args")
+		}
+		edits = append(edits, edit{at.args, args})
+	}
+	if more, err := at.passOn(src, is, w.Variables); err != nil {
+		return nil, err
+	} else if more != nil {
+		edits = append(edits, *more)
+	}
+	if len(edits) == 0 {
+		return src, nil
+	}
+	slices.SortFunc(edits, func(a, b edit) int { return b.start - a.start })
+	out := src
+	for _, e := range edits {
+		out = splice(out, e.start, e.end, e.text)
+	}
+	return out, unchangedElsewhere(src, out)
+}
+
+// edit is a new text for a part of the old.
+type edit struct {
+	span
+	text string
+}
+
+// passOn is the change that lets more variables through; nil where all are, or
+// there is no place for it.
+func (at located) passOn(src []byte, is *Server, variables []string) (*edit, error) {
+	missing := slices.DeleteFunc(slices.Clone(variables), func(name string) bool {
+		return slices.Contains(is.Variables, name) || is.Env[name] != ""
+	})
+	if len(missing) == 0 || at.command.Length == 0 {
+		return nil, nil
+	}
+	list, err := tomlList(missing)
+	switch {
+	case err != nil:
+		return nil, err
+	case at.variables.end > 0 && len(is.Variables) > 0:
+		// Before the others: there no comment and no comma is in the way.
+		return &edit{span{at.variables.start, at.variables.start + 1}, strings.TrimSuffix(list, "]") + ", "}, nil
+	case at.variables.end > 0:
+		return &edit{at.variables, list}, nil
+	}
+	end := lineEnd(src, int(at.command.Offset+at.command.Length)-1)
+	text := "env_vars = " + list
+	switch line := src[:end]; {
+	case bytes.HasSuffix(line, []byte("\r\n")):
+		text += "\r\n"
+	case bytes.HasSuffix(line, []byte("\n")):
+		text += "\n"
+	default:
+		text = "\n" + text
+	}
+	return &edit{span{end, end}, text}, nil
+}
+
+func splice(src []byte, at, end int, text string) []byte {
+	return bytes.Join([][]byte{src[:at], []byte(text), src[end:]}, nil)
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/shared/service"
+)
+
+// TestPassedOn: no setting of the gateway, or of the bus that it starts, is left
+// out, however deep it is embedded.
+func TestPassedOn(t *testing.T) {
+	got, err := passedOn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	var walk func(reflect.Type)
+	walk = func(of reflect.Type) {
+		for i := range of.NumField() {
+			field := of.Field(i)
+			if name := field.Tag.Get("env"); name != "" {
+				want = append(want, name)
+			}
+			if field.Type.Kind() == reflect.Struct {
+				walk(field.Type)
+			}
+		}
+	}
+	for _, v := range []any{service.Settings{}, gatewayCommand{}, upCommand{}} {
+		walk(reflect.TypeOf(v))
+	}
+	if len(want) < 25 {
+		t.Errorf("only %v were found", want)
+	}
+	for _, name := range append(want, "XDG_STATE_HOME", "TOCSIN_NOTIFY_SLACK", "TOCSIN_NATS_WS_ADDR") {
+		if !slices.Contains(got, name) {
+			t.Errorf("%s is not passed on", name)
+		}
+	}
+	seen := map[string]bool{}
+	for _, name := range got {
+		if seen[name] {
+			t.Errorf("%s twice", name)
+		}
+		seen[name] = true
+	}
+}
