@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
@@ -41,7 +42,7 @@ func (g *gateway) configure(ctx context.Context, data json.RawMessage) (answer, 
 		return g.quieten(ctx, action, quiet)
 	case "clear":
 		g.settle(ctx)
-		return g.clear()
+		return g.clear(ctx)
 	default:
 		g.settle(ctx)
 		return g.health(ctx)
@@ -77,7 +78,9 @@ func readStream(a *arguments) wish {
 		allowed = append(allowed, string(known))
 	}
 	for _, name := range a.words("via", nil, allowed...) {
-		w.via = append(w.via, way(name))
+		if !slices.Contains(w.via, way(name)) {
+			w.via = append(w.via, way(name))
+		}
 	}
 	return w
 }
@@ -108,7 +111,7 @@ func (g *gateway) switchStream(ctx context.Context, action string, w wish) (answ
 		case "enable":
 			w.Enabled = true
 			s.stream.Enable(w.Config)
-			s.ways = via
+			s.ways, s.lines = via, nil
 			reply = struct {
 				Status string        `json:"status"`
 				Config stream.Config `json:"config"`
@@ -119,6 +122,7 @@ func (g *gateway) switchStream(ctx context.Context, action string, w wish) (answ
 				Status         string `json:"status"`
 				PendingCleared int    `json:"pending_cleared"`
 			}{"disabled", s.stream.Disable()}
+			s.lines = nil // nobody has read them yet
 		default:
 			reply = s.describeStream(peer)
 		}
@@ -161,7 +165,8 @@ func (g *gateway) noise(ctx context.Context, r query.NoiseRequest) (answer, erro
 }
 
 // clear empties the inbox without telling what was in it.
-func (g *gateway) clear() (answer, error) {
+func (g *gateway) clear(ctx context.Context) (answer, error) {
+	g.forgetTold(ctx)
 	var reply struct {
 		Status  string `json:"status"`
 		Cleared int    `json:"alerts_cleared"`
@@ -215,6 +220,7 @@ func (g *gateway) health(ctx context.Context) (answer, error) {
 	} else {
 		h.Detector = &status.Detector
 	}
+	g.forgetTold(ctx)
 	err := g.session.do(g.life, func(s *session, _ time.Time) {
 		h.Inbox = inboxHealth{Pending: s.inbox.Len(), Received: s.received, Evicted: s.inbox.Evicted(), Silenced: s.inbox.Stats().Silenced}
 		h.Streaming, h.NotificationsLost = s.describeStream(g.peer()), s.lost

@@ -25,8 +25,9 @@ const (
 	headerSession  = "Mcp-Session-Id"
 	headerProtocol = "Mcp-Protocol-Version"
 
-	// sessionIdle is how long a session may be without a request before it is
-	// ended: as long as a bus that was started in the background stays.
+	// sessionIdle is how long a session may be without a request, an open stream
+	// included, before it is ended: as long as a bus that was started in the
+	// background stays.
 	sessionIdle = 4 * time.Hour
 )
 
@@ -64,22 +65,25 @@ func newFront(ctx context.Context, cfg Config, at HTTPConfig) *front {
 	}
 	// The front has checked the Host, and knows which others are allowed.
 	options := mcp.StreamableHTTPOptions{
-		Logger: slog.New(slog.DiscardHandler), DisableLocalhostProtection: true, MaxRequestBodyBytes: lines.Max, SessionTimeout: sessionIdle,
+		Logger: slog.New(slog.DiscardHandler), DisableLocalhostProtection: true, MaxRequestBodyBytes: lines.Max,
 	}
 	f.sessions = mcp.NewStreamableHTTPHandler(server, &options)
-	options.Stateless, options.PropagateRequestCancellation, options.SessionTimeout = true, true, 0
+	options.Stateless, options.PropagateRequestCancellation = true, true
 	f.sessionless = mcp.NewStreamableHTTPHandler(server, &options)
 	return f
 }
 
 // ServeHTTP implements http.Handler.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := limit(w); err != nil {
+		return // the connection is gone
+	}
 	if !f.guard.admit(w, r) {
 		return
 	}
 	body, err := readBody(w, r)
 	if err != nil {
-		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a message must arrive within %s and have at most %d bytes", bodyTimeout, lines.Max))
+		refuseBody(w, err)
 		return
 	}
 	if r.Method == http.MethodPost {
@@ -119,6 +123,10 @@ func (f *front) serveSession(to *reply, r *http.Request, body []byte) {
 	g := f.guests[id]
 	if g != nil {
 		g.open++
+		if r.Method == http.MethodPost {
+			g.answering.Add(1)
+			defer g.answering.Done()
+		}
 	}
 	f.mu.Unlock()
 	if g == nil { // the SDK says what is wrong
@@ -126,12 +134,14 @@ func (f *front) serveSession(to *reply, r *http.Request, body []byte) {
 		return
 	}
 	defer f.asked(g)
+	to.guest = g
 	if r.Method == http.MethodGet && r.Header.Get("Last-Event-ID") == "" {
 		to.opened = func() { g.push.attach(to) }
 		defer g.push.detach(to)
 	}
 	if r.Method == http.MethodDelete {
-		g.close() // the SDK waits until what is held was answered
+		g.close()
+		f.letAnswer(&g.answering, g)
 	}
 	f.sessions.ServeHTTP(to, r.WithContext(context.WithValue(r.Context(), guestKey{}, g)))
 }
@@ -196,6 +206,19 @@ func (f *front) begin() bool {
 	return !f.ended
 }
 
+// letAnswer gives requests under way some time to be answered. Then it cuts off
+// those of the guest, of all where that is nil: a client that does not read would
+// hold up the end.
+func (f *front) letAnswer(under *sync.WaitGroup, of *guest) {
+	_ = within(answerWithin, func() error { under.Wait(); return nil }) // it has none
+	f.replies.Range(func(_, value any) bool {
+		if to, ok := value.(*reply); ok && (of == nil || to.guest == of) {
+			to.cut()
+		}
+		return true
+	})
+}
+
 // end lets go what is held, gives the calls under way some time, ends every
 // client, and waits until all are.
 func (f *front) end() {
@@ -206,7 +229,7 @@ func (f *front) end() {
 	for _, g := range guests {
 		g.close()
 	}
-	_ = within(answerWithin, func() error { f.serving.Wait(); return nil }) // it has none
+	f.letAnswer(&f.serving, nil)
 	for key, g := range guests {
 		f.leaving.Go(func() { f.dismiss(key, g) })
 	}

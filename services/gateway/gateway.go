@@ -135,7 +135,7 @@ func newGateway(ctx context.Context, cfg Config, out outlet) *gateway {
 	}, g.mask, log)
 	g.link.silences = newSilencer(g.session, log)
 	g.saver = newSaver(g.link, log)
-	g.updates = resources.New(resources.Config{Closing: closing, Look: g.story, Logger: log})
+	g.updates = resources.New(resources.Config{Closing: closing, Settle: g.settle, Look: g.story, Logger: log})
 	g.session.changed = g.updates.Note
 	if cfg.Client != "" {
 		g.link.identify(clients.NamedInbox(cfg.Client))

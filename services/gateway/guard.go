@@ -88,24 +88,43 @@ func refuse(w http.ResponseWriter, status int, why string) {
 	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%s}}`+"\n", jsonrpc.CodeInvalidRequest, text) // nobody to tell
 }
 
+// limit gives a request bodyTimeout to arrive, whoever it is from: what is refused
+// is read to its end as well, by net/http.
+func limit(w http.ResponseWriter) error { return readBy(w, time.Now().Add(bodyTimeout)) }
+
+func readBy(w http.ResponseWriter, deadline time.Time) error {
+	err := http.NewResponseController(w).SetReadDeadline(deadline)
+	if errors.Is(err, http.ErrNotSupported) { // as of a recorder
+		return nil
+	}
+	return err
+}
+
 // readBody reads the whole body of a request, within the time and the size that
-// it may have, and leaves it there to be read again.
+// it may have, and leaves it there to be read again. From then on the connection
+// has all the time it wants.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if r.Method != http.MethodPost {
-		return nil, nil
-	}
-	control := http.NewResponseController(w)
-	if err := control.SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return nil, err
-	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, lines.Max))
 	if err != nil {
 		return nil, err
 	}
-	if err := control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := readBy(w, time.Time{}); err != nil {
 		return nil, err
+	}
+	if r.Method != http.MethodPost {
+		return nil, nil
 	}
 	body = events.StampBody(body)
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return body, nil
+}
+
+// refuseBody says what was wrong with a body.
+func refuseBody(w http.ResponseWriter, err error) {
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a message must have at most %d bytes", lines.Max))
+		return
+	}
+	refuse(w, http.StatusRequestTimeout, fmt.Sprintf("a request must arrive within %s", bodyTimeout))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -36,6 +37,8 @@ type guest struct {
 	late bool
 	// sessionless says that the client's protocol has no sessions.
 	sessionless bool
+	// answering counts the requests that wait for their answers.
+	answering sync.WaitGroup
 	// open counts the requests under way, used is when the last one ended. Both are
 	// the front's.
 	open int
@@ -193,8 +196,7 @@ func (f *front) asked(g *guest) {
 	g.used = time.Now()
 }
 
-// sweep ends clients without a session that have not asked for long, until ctx
-// ends.
+// sweep ends clients that have not asked for long, until ctx ends.
 func (f *front) sweep(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -204,19 +206,27 @@ func (f *front) sweep(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			for key, g := range f.idle(now) {
-				f.leave(key, g)
+				f.dismiss(key, g)
 			}
 		}
 	}
 }
 
-// idle takes out the clients without a session that have not asked for long.
+// patience is how long the client may be without a request.
+func (g *guest) patience() time.Duration {
+	if g.sessionless {
+		return guestIdle
+	}
+	return sessionIdle
+}
+
+// idle takes out the clients that have not asked for long.
 func (f *front) idle(now time.Time) map[string]*guest {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	gone := map[string]*guest{}
 	for key, g := range f.guests {
-		if g.sessionless && g.open == 0 && now.Sub(g.used) >= guestIdle {
+		if g.open == 0 && now.Sub(g.used) >= g.patience() {
 			gone[key] = g
 			delete(f.guests, key)
 		}

@@ -237,7 +237,7 @@ func (l *link) take(ctx context.Context, c *bus.Conn, m bus.Message) {
 		// on is kept for it, also when it ends before it asks.
 		l.known = true
 		saving, cancel := context.WithTimeout(ctx, cursor.Timeout)
-		if _, err := l.claim(saving, c, cursor.Position{Seq: m.Seq - 1, Created: l.at.Created}); err != nil {
+		if _, err := l.claim(saving, c, cursor.Position{Seq: m.Seq - 1, Created: l.at.Created}); err != nil && ctx.Err() == nil {
 			l.log.Warn("the cursor is not saved yet", "error", err)
 		}
 		cancel()

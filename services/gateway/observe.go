@@ -73,9 +73,21 @@ func (g *gateway) observe(ctx context.Context, c call) (answer, error) {
 	}
 	g.settle(ctx)
 	g.forgetTold(ctx)
-	if err := g.hold(ctx, l.wait, c.progress); err != nil {
-		return nil, err
+	for until := time.Now().Add(l.wait); ; {
+		held, err := g.hold(ctx, until, l.wait, c.progress)
+		if err != nil {
+			return nil, err
+		}
+		blocks, err := g.look(ctx, l, c.gone)
+		// Another call, or another reader of the client, may have been faster.
+		if err != nil || len(blocks) > 1 || held != alertPends || !time.Now().Before(until) {
+			return blocks, err
+		}
 	}
+}
+
+// look makes the first block, and hands the pending alerts over.
+func (g *gateway) look(ctx context.Context, l look, gone func() bool) (answer, error) {
 	looking, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	first, err := g.see(looking, l)
@@ -85,15 +97,12 @@ func (g *gateway) observe(ctx context.Context, c call) (answer, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err() // cancelled: nobody would read the alerts
 	}
-	if c.to.gone() {
+	if gone() {
 		return nil, errors.New("the client has closed the connection")
 	}
 	block, err := g.drain(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if block == "" {
-		return answer{first}, nil
+	if err != nil || block == "" {
+		return answer{first}, err
 	}
 	return answer{first, block}, nil
 }
@@ -102,9 +111,8 @@ func (g *gateway) observe(ctx context.Context, c call) (answer, error) {
 const progressEvery = 2 * time.Second
 
 // hold returns once an alert is pending, the time is up, the call has ended or
-// the gateway is about to.
-func (g *gateway) hold(ctx context.Context, limit time.Duration, tell progress) error {
-	until := time.Now().Add(limit)
+// the gateway is about to, and says why. tell hears how much of the whole is over.
+func (g *gateway) hold(ctx context.Context, until time.Time, whole time.Duration, tell progress) (waited, error) {
 	for {
 		turn := time.Until(until)
 		if tell != nil {
@@ -114,11 +122,11 @@ func (g *gateway) hold(ctx context.Context, limit time.Duration, tell progress) 
 		rest := time.Until(until)
 		switch {
 		case err != nil || why == callEnded || why == timeUp && rest <= 0:
-			return err
+			return why, err
 		case why == timeUp:
-			tell(ctx, (limit - rest).Round(progressEvery/4), limit)
+			tell((whole - rest).Round(progressEvery/4), whole)
 		case g.forgetTold(ctx) > 0:
-			return nil
+			return alertPends, nil
 		}
 	}
 }

@@ -13,6 +13,9 @@ type outlet interface {
 	io.Writer
 	// gone says that nobody reads what is written any more.
 	gone() bool
+	// await waits until somebody reads, and says whether somebody does: ctx may end
+	// before. lost is closed when that is no longer so.
+	await(ctx context.Context) (lost <-chan struct{}, ok bool)
 }
 
 // lineWriter lets the SDK and the notifier share stdout: each of them writes
@@ -34,17 +37,25 @@ func (l *lineWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
+func (*lineWriter) await(context.Context) (lost <-chan struct{}, ok bool) { return nil, true }
+
 func (l *lineWriter) gone() bool { return l.failed.Load() }
 
 // Close does nothing: stdout is not ours to close.
 func (*lineWriter) Close() error { return nil }
 
-// notify writes notifications until ctx ends.
-func notify(ctx context.Context, w io.Writer, lines <-chan string) error {
+// notify writes notifications until ctx ends. It takes each when somebody reads
+// it: what waits until then can still be taken back.
+func notify(ctx context.Context, w outlet, lines <-chan string) error {
 	for {
+		lost, ok := w.await(ctx)
+		if !ok {
+			return nil
+		}
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-lost:
 		case line := <-lines:
 			if _, err := io.WriteString(w, line+"\n"); err != nil {
 				return nil //nolint:nilerr // nobody reads any more: the session ends as well, and says so

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -10,7 +11,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/channel"
-	"github.com/tocsin-bus/tocsin/services/gateway/stream"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -85,7 +85,7 @@ func (g *gateway) watch(next mcp.MethodHandler) mcp.MethodHandler {
 			}
 			return result, g.session.do(g.life, func(s *session, _ time.Time) { s.stream.SetFloor(rank) })
 		default:
-			g.greet(r)
+			g.recognize(r)
 			return next(ctx, method, r)
 		}
 	}
@@ -98,9 +98,9 @@ type introduced interface {
 	ClientCapabilities() *mcp.ClientCapabilities
 }
 
-// greet takes a client without initialize for who it says it is. Of one that was
+// recognize takes a client without initialize for who it says it is. Of one that was
 // brought down by initialize the SDK still gives the version that it proposed.
-func (g *gateway) greet(r mcp.Request) {
+func (g *gateway) recognize(r mcp.Request) {
 	if agreed := g.protocol.Load(); agreed != nil && *agreed < version20260728 {
 		return
 	}
@@ -131,7 +131,7 @@ func (g *gateway) initialize(ctx context.Context, method string, r mcp.Request, 
 			return
 		}
 		g.meet(g.greeting.ProtocolVersion, params.ClientInfo, params.Capabilities)
-		g.offerChannel()
+		result = g.greet(g.greeting.ProtocolVersion)
 		if session, ok := r.GetSession().(*mcp.ServerSession); ok && g.starts != nil && !g.starts(session) {
 			result, err = nil, errFull
 		}
@@ -142,28 +142,29 @@ func (g *gateway) initialize(ctx context.Context, method string, r mcp.Request, 
 	if g.greeting == nil { // the first one failed
 		return next(ctx, method, r)
 	}
-	again := *g.greeting
-	again.ProtocolVersion = handshakes()[0]
+	version := handshakes()[0]
 	if slices.Contains(handshakes(), params.ProtocolVersion) {
-		again.ProtocolVersion = params.ProtocolVersion
+		version = params.ProtocolVersion
 	}
-	g.meet(again.ProtocolVersion, params.ClientInfo, params.Capabilities)
-	return &again, g.session.do(g.life, func(s *session, _ time.Time) {
-		s.stream = stream.New()
-	})
+	g.meet(version, params.ClientInfo, params.Capabilities)
+	return g.greet(version), g.session.do(g.life, (*session).restart)
 }
 
-// offerChannel says that there is a channel to a client that takes one: the
-// others get the same greeting as ever.
-func (g *gateway) offerChannel() {
-	if !g.peer().channel {
-		return
+// greet is the answer to initialize. A client that takes a channel is offered one;
+// the others get the same greeting as ever.
+func (g *gateway) greet(version string) *mcp.InitializeResult {
+	greeting := *g.greeting
+	greeting.ProtocolVersion = version
+	if g.peer().channel {
+		can := *g.greeting.Capabilities
+		can.Experimental = maps.Clone(can.Experimental)
+		if can.Experimental == nil {
+			can.Experimental = map[string]any{}
+		}
+		can.Experimental[channel.Capability] = struct{}{}
+		greeting.Capabilities, greeting.Instructions = &can, greeting.Instructions+channelInstructions
 	}
-	if g.greeting.Capabilities.Experimental == nil {
-		g.greeting.Capabilities.Experimental = map[string]any{}
-	}
-	g.greeting.Capabilities.Experimental[channel.Capability] = struct{}{}
-	g.greeting.Instructions += channelInstructions
+	return &greeting
 }
 
 // levels are those of MCP, which has them from syslog.

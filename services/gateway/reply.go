@@ -26,6 +26,8 @@ type reply struct {
 	// opened is called once the response has become a stream of events. It may
 	// be nil.
 	opened func()
+	// guest is whose request it answers, where that is known.
+	guest *guest
 
 	mu     sync.Mutex
 	w      http.ResponseWriter
@@ -110,7 +112,19 @@ func (r *reply) finish() {
 	r.closed = true
 }
 
-// gone implements outlet.
+// cut ends a write that is under way, and keeps others from beginning: the client
+// does not read.
+func (r *reply) cut() {
+	if !r.mu.TryLock() { // who writes has it
+		// Where there are no deadlines the end of the connection ends the write.
+		_ = http.NewResponseController(r.w).SetWriteDeadline(time.Now())
+		r.mu.Lock()
+	}
+	r.closed = true
+	r.mu.Unlock()
+}
+
+// gone says that the client has closed the response.
 func (r *reply) gone() bool { return r.ctx.Err() != nil }
 
 // push is where a client listens for what it did not ask for: the response to
@@ -151,25 +165,40 @@ func (p *push) set(to *reply) {
 	p.changed = make(chan struct{})
 }
 
-// Write implements outlet. It waits for a stream as long as the client is
-// there; the session in front of it has a bound.
-func (p *push) Write(line []byte) (int, error) {
+// await implements outlet: a stream is open.
+func (p *push) await(ctx context.Context) (lost <-chan struct{}, ok bool) {
 	for {
 		p.mu.Lock()
 		to, changed := p.to, p.changed
 		p.mu.Unlock()
 		if to != nil {
-			if to.message(line) == nil {
-				return len(line), nil
-			}
-			p.detach(to)
-			continue
+			return changed, true
 		}
 		select {
 		case <-changed:
-		case <-p.life.Done():
+		case <-ctx.Done():
+			return nil, false
+		}
+	}
+}
+
+// Write implements outlet. It waits for a stream as long as the client is
+// there; the session in front of it has a bound.
+func (p *push) Write(line []byte) (int, error) {
+	for {
+		if _, ok := p.await(p.life); !ok {
 			return 0, errClosed
 		}
+		p.mu.Lock()
+		to := p.to
+		p.mu.Unlock()
+		if to == nil {
+			continue
+		}
+		if to.message(line) == nil {
+			return len(line), nil
+		}
+		p.detach(to)
 	}
 }
 

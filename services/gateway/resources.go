@@ -112,6 +112,7 @@ func (g *gateway) readAlerts(ctx context.Context) (string, error) {
 		Alerts  []alert.Alert `json:"alerts"`
 		Pending int           `json:"pending"`
 	}{Alerts: newest.newestFirst()}
+	g.forgetTold(ctx)
 	if err := g.session.do(g.life, func(s *session, _ time.Time) { list.Pending = s.inbox.Len() }); err != nil {
 		return "", err
 	}

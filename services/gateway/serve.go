@@ -64,8 +64,13 @@ func Serve(ctx context.Context, cfg Config, at HTTPConfig) error {
 		f.end() // streams that clients hold open end with their sessions
 		stop()
 	}()
-	return service.ServeHTTP(serving, netutil.LimitListener(l, maxConns), &http.Server{
+	err = service.ServeHTTP(serving, netutil.LimitListener(l, maxConns), &http.Server{
 		Handler: f, ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: 32 << 10,
 		ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug),
 	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		f.log.Warn("requests that took too long were cut off", "error", err)
+		return nil
+	}
+	return err
 }

@@ -119,6 +119,12 @@ func (s *session) take(a arrival, now time.Time) {
 	}
 }
 
+// restart forgets what the client wanted of the stream, and what it has not read of
+// it: it has begun anew. The inbox stays.
+func (s *session) restart(time.Time) {
+	s.stream, s.ways, s.lines = stream.New(), []way{viaMessage}, nil
+}
+
 // pends says whether an alert of that rank or above is pending.
 func (s *session) pends(rank int) bool {
 	return slices.ContainsFunc(s.inbox.Pending(), func(a alert.Alert) bool { return urgency(a) >= rank })

@@ -53,7 +53,9 @@ func (s *silencer) load(ctx context.Context, c *bus.Conn) {
 	defer cancel()
 	documents, err := silences.Documents(reading, c)
 	if err != nil {
-		s.log.Warn("alerts are told without a new look at what is silenced", "because", err)
+		if ctx.Err() == nil { // else nobody is told anything
+			s.log.Warn("alerts are told without a new look at what is silenced", "because", err)
+		}
 		return
 	}
 	s.tell(ctx, func(own *session, now time.Time) {

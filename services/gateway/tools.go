@@ -36,11 +36,11 @@ type call struct {
 	// progress tells how a long call goes on. It is nil when the client did not ask
 	// for that.
 	progress progress
-	// to is where the answer goes.
-	to outlet
+	// gone says that the answer would reach nobody.
+	gone func() bool
 }
 
-type progress func(ctx context.Context, done, total time.Duration)
+type progress func(done, total time.Duration)
 
 // short is the handler of a tool that answers at once.
 func short(handle func(context.Context, json.RawMessage) (answer, error)) func(context.Context, call) (answer, error) {
@@ -118,15 +118,16 @@ func (g *gateway) register(s *mcp.Server) {
 		s.AddTool(&mcp.Tool{
 			Name: d.name, Description: d.description, InputSchema: json.RawMessage(d.schema),
 		}, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			tell := progressOf(ctx, r)
 			ctx, cancel := g.underway(ctx)
 			defer cancel()
-			to := g.out
+			gone := g.out.gone
 			if over := g.replyTo(r); over != nil {
 				// Its answer can go nowhere else, so the end of the request ends the call.
 				defer context.AfterFunc(over.ctx, cancel)()
-				to = over
+				gone = over.gone
 			}
-			blocks, err := d.handle(ctx, call{r.Params.Arguments, progressOf(r), to})
+			blocks, err := d.handle(ctx, call{r.Params.Arguments, tell, gone})
 			if err != nil {
 				blocks = answer{untrusted.Visible(err.Error())}
 			}
@@ -148,15 +149,16 @@ func (g *gateway) replyTo(r mcp.Request) *reply {
 }
 
 // progressOf tells the client of a call's progress, in seconds, when it gave a
-// token for that.
-func progressOf(r *mcp.CallToolRequest) progress {
+// token for that. The call's own context says to the SDK which call it is of, and
+// so on which response it goes.
+func progressOf(call context.Context, r *mcp.CallToolRequest) progress {
 	token := r.Params.GetProgressToken()
 	if token == nil {
 		return nil
 	}
-	return func(ctx context.Context, done, total time.Duration) {
+	return func(done, total time.Duration) {
 		// A client that can't be told any more is about to be gone.
-		_ = r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
+		_ = r.Session.NotifyProgress(call, &mcp.ProgressNotificationParams{
 			ProgressToken: token, Progress: done.Seconds(), Total: total.Seconds(), Message: "no alert yet",
 		})
 	}

@@ -19,6 +19,7 @@ func (g *gateway) registerTriage(s *mcp.Server) {
 			ctx, cancel := g.underway(ctx)
 			defer cancel()
 			g.settle(ctx)
+			g.forgetTold(ctx)
 			var pending []alert.Alert
 			if err := g.session.do(g.life, func(s *session, _ time.Time) { pending = s.inbox.Pending() }); err != nil {
 				return nil, err

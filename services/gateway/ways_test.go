@@ -103,3 +103,28 @@ func TestWaysOfTheNewestProtocol(t *testing.T) {
 		t.Error("a message came all the same")
 	}
 }
+
+// TestAnotherClientOnTheConnection: what the first wanted is not the second's.
+func TestAnotherClientOnTheConnection(t *testing.T) {
+	r := newRig(t)
+	c := r.dial(t, "")
+	other := strings.Replace(claude, "claude-code", "another", 1)
+	for _, tt := range []struct {
+		who     string
+		channel bool
+	}{{claude, true}, {other, false}, {claude, true}} {
+		if greeting := c.ask(t, "initialize", tt.who); strings.Contains(greeting.raw, "claude/channel") != tt.channel ||
+			strings.Contains(greeting.raw, "<channel source") != tt.channel {
+			t.Errorf("%s: %s", tt.who, greeting.raw)
+		}
+		if text := c.call(t, "configure_streaming", `{"action":"status"}`).blocks[0]; strings.Contains(text, "via") {
+			t.Errorf("%s: %s", tt.who, text)
+		}
+		if text := c.call(t, "configure_streaming", `{"action":"enable"}`).blocks[0]; strings.Contains(text, `"via":["message","channel"]`) != tt.channel {
+			t.Errorf("%s: %s", tt.who, text)
+		}
+	}
+	if text := c.call(t, "configure_streaming", `{"action":"enable","via":["channel","channel"]}`).blocks[0]; !strings.HasSuffix(text, `"via":["channel"]}`) {
+		t.Error(text)
+	}
+}

@@ -13,7 +13,7 @@ import (
 // TestServeHTTPEnds: a request under way gets its answer, and a connection on
 // which nothing was asked holds nothing up.
 func TestServeHTTPEnds(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // on loopback, at once
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,14 +27,14 @@ func TestServeHTTPEnds(t *testing.T) {
 			w.WriteHeader(http.StatusTeapot)
 		})})
 	}()
-	silent, err := net.Dial("tcp", l.Addr().String()) //nolint:noctx // on loopback, at once
+	silent, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = silent.Close() }()
 	got := make(chan int, 1)
 	go func() {
-		resp, err := http.Get("http://" + l.Addr().String()) //nolint:noctx // ended by answer
+		resp, err := http.Get("http://" + l.Addr().String())
 		if err != nil {
 			got <- 0
 			return

@@ -25,6 +25,7 @@ func (u *Updates) hold(ctx context.Context, uri string) (*holding, error) {
 	if !ok {
 		return nil, NotFound(uri)
 	}
+	u.cfg.Settle(ctx)
 	h := &holding{Resource: r}
 	if r.Kind == KindAlert {
 		var err error

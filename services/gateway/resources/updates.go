@@ -22,6 +22,9 @@ const updateEvery = 250 * time.Millisecond
 type Config struct {
 	// Closing is closed when the gateway is about to end.
 	Closing <-chan struct{}
+	// Settle waits, soon after the start, until it is known which alerts are of the
+	// past: what comes after a subscription is news.
+	Settle func(ctx context.Context)
 	// Look finds the alert that an id names, and what became of it. It fails with
 	// ErrNoSuchAlert where there is none.
 	Look   func(ctx context.Context, id string) (Story, error)
