@@ -30,7 +30,7 @@ type Command struct {
 // Validate refuses what contradicts itself.
 func (c *Command) Validate() error {
 	if c.HTTP != "" && c.Client != "" {
-		return errors.New("--client names one client: with --http each names itself, by ?client=NAME in the URL or the header " + headerClient)
+		return errors.New("--client (TOCSIN_CLIENT) names one client: with --http (TOCSIN_GATEWAY_HTTP) each names itself, by ?client=NAME in the URL or the header " + headerClient)
 	}
 	if err := c.Notify.Validate(); err != nil {
 		return err

@@ -120,7 +120,7 @@ func run(ctx context.Context, args []string, name, description string, cli Comma
 	case exited:
 		return code
 	case err != nil:
-		return fail(env.Stderr, name, fmt.Errorf("%w: %w", ErrUsage, err))
+		return fail(env.Stderr, name, fmt.Errorf("%w: %w", ErrUsage, nameVariable(err)))
 	}
 	settings := cli.Common()
 	if env.StateDir, err = settings.stateDir(); err != nil {
@@ -129,6 +129,29 @@ func run(ctx context.Context, args []string, name, description string, cli Comma
 	env.Config = string(settings.Config)
 	env.Logger = newLogger(settings, env.Stderr)
 	return fail(env.Stderr, name, chosen.Run(env))
+}
+
+// nameVariable names beside a flag that is wrong the variable that set it, where
+// one did and the error does not say so.
+func nameVariable(err error) error {
+	var wrong *kong.ParseError
+	if !errors.As(err, &wrong) || wrong.Context == nil {
+		return err
+	}
+	text := err.Error()
+	for _, flag := range wrong.Context.Flags() {
+		at := strings.Index(text, "--"+flag.Name)
+		end := at + len("--"+flag.Name)
+		if at < 0 || end < len(text) && strings.ContainsRune("-abcdefghijklmnopqrstuvwxyz", rune(text[end])) {
+			continue
+		}
+		for _, name := range flag.Envs {
+			if _, set := os.LookupEnv(name); set && !strings.Contains(text, name) {
+				return errors.New(text[:end] + " (" + name + ")" + text[end:])
+			}
+		}
+	}
+	return err
 }
 
 // fail prints an error as one line that ends with what to do, and gives the

@@ -91,7 +91,8 @@ func TestSettingsAndExitCodes(t *testing.T) {
 		"no host":                     {args: []string{"greet", "--nats-url=nats://"}, code: ExitUsage, err: "no host"},
 		"one of two is wrong":         {args: []string{"greet", "--nats-url=nats://a,"}, code: ExitUsage, err: "no host"},
 		"two kinds":                   {args: []string{"greet", "--nats-url=nats://a,ws://b"}, code: ExitUsage, err: "mixed"},
-		"wrong in the environment":    {args: []string{"greet"}, env: map[string]string{"TOCSIN_NATS_URL": "::::"}, code: ExitUsage, err: "--nats-url"},
+		"wrong in the environment":    {args: []string{"greet"}, env: map[string]string{"TOCSIN_NATS_URL": "::::"}, code: ExitUsage, err: "--nats-url (TOCSIN_NATS_URL)"},
+		"no word of a list":           {args: []string{"greet"}, env: map[string]string{"TOCSIN_LOG_LEVEL": "loud"}, code: ExitUsage, err: `--log-level (TOCSIN_LOG_LEVEL) must be one of`},
 		"help":                        {args: []string{"greet", "--help"}, out: "Usage: test greet"},
 		"help names the environment":  {args: []string{"greet", "--help"}, out: "($TEST_GREET_NAME)"},
 	} {

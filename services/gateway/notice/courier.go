@@ -60,7 +60,7 @@ func New(s Settings, log *slog.Logger) (*Courier, error) {
 	if len(outlets) == 0 {
 		return nil, nil
 	}
-	return &Courier{level: s.Level, in: make(chan Notice, waiting), outlets: outlets, limit: newLimit(), log: log}, nil
+	return &Courier{level: s.Least(), in: make(chan Notice, waiting), outlets: outlets, limit: newLimit(), log: log}, nil
 }
 
 // Tell hands a notice over and returns at once. It should be Clean.

@@ -36,7 +36,13 @@ func TestSettings(t *testing.T) {
 		"control characters":              {settings: Settings{Slack: "https://hooks.example/\x00" + secret}, want: "--notify-slack"},
 		"slack":                           {settings: Settings{Slack: "https://hooks.slack.com/services/" + secret}},
 		"slack in the clear":              {settings: Settings{Slack: "http://hooks.slack.com/services/" + secret}, want: "TOCSIN_NOTIFY_SLACK"},
-		"a token for nobody":              {settings: Settings{WebhookToken: secret}, want: "needs --notify-webhook"},
+		"slack's own pages":               {settings: Settings{Slack: "https://team.slack.com/archives/" + secret}, want: "incoming webhook"},
+		"slack without a path":            {settings: Settings{Slack: "https://hooks.slack.com/"}, want: "incoming webhook"},
+		"what speaks like slack":          {settings: Settings{Slack: "https://chat.example/hooks/" + secret}},
+		"warn":                            {settings: Settings{Level: "warn"}},
+		"as of an alert":                  {settings: Settings{Level: "warning"}},
+		"no level":                        {settings: Settings{Level: "loud"}, want: "--notify-level (TOCSIN_NOTIFY_LEVEL) must be one of"},
+		"a token for nobody":              {settings: Settings{WebhookToken: secret}, want: "needs --notify-webhook (TOCSIN_NOTIFY_WEBHOOK)"},
 		"a token with a header behind it": {settings: Settings{Webhook: "https://a.example", WebhookToken: secret + "\r\nX: y"}, want: "must be ASCII"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -51,5 +57,15 @@ func TestSettings(t *testing.T) {
 				t.Errorf("New says %v", again)
 			}
 		})
+	}
+}
+
+// TestLeast: a level may be named as an alert's severity is.
+func TestLeast(t *testing.T) {
+	for name, want := range map[string]Level{"info": Info, "warn": Warn, "warning": Warn, "error": Error, "": Info} {
+		c, err := New(Settings{Level: name, File: filepath.Join(t.TempDir(), "x")}, quiet())
+		if err != nil || c.level != want {
+			t.Errorf("%q: %+v, %v", name, c, err)
+		}
 	}
 }
