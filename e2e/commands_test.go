@@ -74,6 +74,21 @@ func TestWaitForAnAlert(t *testing.T) {
 	if code != 3 || stdout != "" || stderr != "tocsin: the time is up: no alert came\n" {
 		t.Errorf("exit %d: %s%s", code, stdout, stderr)
 	}
+	ended, err := harness.Start(binary, b.StateDir, nil, "wait", "--client=shell", "--severity=error")
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ended.Done():
+		t.Fatalf("it does not wait: %s", ended.Log)
+	case <-time.After(time.Second): // it has begun to wait
+	}
+	if err := syscall.Kill(ended.PID(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := ended.ExitCode(); code != 1 || !strings.HasPrefix(ended.Log.String(), "tocsin: interrupted before an alert came") {
+		t.Errorf("ended by a signal: exit %d: %s", code, ended.Log)
+	}
 	p, err := harness.Start(binary, b.StateDir, nil, "wait", "--client=shell", "--severity=error", "--timeout=30s")
 	if err != nil {
 		t.Fatal(err)
@@ -142,6 +157,14 @@ func TestDoctor(t *testing.T) {
 	code, stdout, stderr = tocsin(t, b.StateDir, "doctor")
 	if code != 0 || strings.Contains(stdout, "BAD") || !strings.Contains(stdout, b.IngestURL+" is ready") {
 		t.Errorf("all runs: exit %d\n%s%s", code, stdout, stderr)
+	}
+	code, stdout, _ = tocsin(t, b.StateDir, "doctor", "--notify-slack=https://hooks.slack.com")
+	if code != 1 || !strings.Contains(stdout, "BAD  notices          --notify-slack (TOCSIN_NOTIFY_SLACK) must be") {
+		t.Errorf("exit %d\n%s", code, stdout)
+	}
+	code, stdout, _ = tocsin(t, b.StateDir, "doctor", "--notify-level=warning", "--notify-webhook=https://example.com/x")
+	if code != 0 || !strings.Contains(stdout, "ok   notices          from level warn on to a webhook\n") {
+		t.Errorf("exit %d\n%s", code, stdout)
 	}
 }
 

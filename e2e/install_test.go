@@ -307,6 +307,21 @@ func TestInstallRefuses(t *testing.T) {
 	if now := d.files(t); len(now) != len(before) {
 		t.Errorf("%v", now)
 	}
+	if said := d.must(t, "install", "gemini-cli", "--no-hooks"); !strings.Contains(said, "settings.json (MCP server)\n") {
+		t.Errorf("%s", said)
+	}
+	if said := d.must(t, "install", "gemini-cli"); !strings.Contains(said, "settings.json (hooks)\n") {
+		t.Errorf("%s", said)
+	}
+	locked := filepath.Join(d.project, ".codex", "hooks.json")
+	d.write(t, locked, "{}")
+	if err := os.Chmod(locked, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	code, said, stderr := d.run(t, binary, "install", "codex")
+	if code != 1 || !strings.Contains(said, "wrote ") || !strings.Contains(stderr, "read-only") || !strings.Contains(stderr, "config.toml is changed already, and stays so") {
+		t.Errorf("exit %d: %s%s", code, said, stderr)
+	}
 	d.must(t, "install", "codex", "--scope=user")
 	was := d.files(t)
 	d.project = d.home

@@ -10,9 +10,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/notice"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/service"
@@ -26,7 +29,16 @@ const (
 	lowDisk = 1 << 30
 )
 
-type doctorCommand struct{ service.BusFlags }
+type doctorCommand struct {
+	service.BusFlags
+	// Notify are those of its own environment, which the gateways of clients that
+	// are started from here have too.
+	Notify noticeSettings `embed:""`
+}
+
+// noticeSettings are not refused when they are read: to say what is wrong is what
+// doctor is for.
+type noticeSettings notice.Settings
 
 // finding is one line of the doctor's: what was looked at, what is, and where
 // something is wrong, the mend.
@@ -34,8 +46,8 @@ type finding struct{ what, is, mend string }
 
 // Run prints what runs and what is wrong. Its error counts what is wrong.
 func (c *doctorCommand) Run(ctx context.Context, env service.Env) error {
-	d := doctor{env: env, flags: c.BusFlags}
-	for _, look := range []func(context.Context) []finding{d.stateDir, d.process, d.keys, d.intake, d.bus, d.disk, d.clients} {
+	d := doctor{env: env, flags: c.BusFlags, notify: notice.Settings(c.Notify)}
+	for _, look := range []func(context.Context) []finding{d.stateDir, d.process, d.keys, d.intake, d.bus, d.disk, d.notices, d.clients} {
 		looked, cancel := context.WithTimeout(ctx, doctorTimeout)
 		d.findings = append(d.findings, look(looked)...)
 		cancel()
@@ -66,6 +78,7 @@ func (c *doctorCommand) Run(ctx context.Context, env service.Env) error {
 type doctor struct {
 	env      service.Env
 	flags    service.BusFlags
+	notify   notice.Settings
 	unusable bool // the state directory
 	runtime  statedir.Runtime
 	running  bool
@@ -230,6 +243,26 @@ func (d *doctor) disk(context.Context) []finding {
 		return []finding{{"disk", is, "free some space: the streams may take about 1 GiB"}}
 	}
 	return []finding{{what: "disk", is: is}}
+}
+
+// notices looks at where notices are to go; nothing is sent there.
+func (d *doctor) notices(context.Context) []finding {
+	if err := d.notify.Validate(); err != nil {
+		return []finding{{"notices", err.Error(), "correct it where it is set: a gateway that is started with it does not run"}}
+	}
+	if !d.notify.Any() {
+		return nil
+	}
+	var to []string
+	for where, on := range map[string]bool{
+		"the desktop": d.notify.Desktop, d.notify.File: d.notify.File != "", "a webhook": d.notify.Webhook != "", "Slack": d.notify.Slack != "",
+	} {
+		if on {
+			to = append(to, where)
+		}
+	}
+	slices.Sort(to)
+	return []finding{{what: "notices", is: "from level " + string(d.notify.Least()) + " on to " + strings.Join(to, " and ")}}
 }
 
 // freeBytes is how much room there is for us on the disk that holds path.

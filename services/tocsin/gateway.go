@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/alecthomas/kong"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/services/gateway"
@@ -14,7 +15,19 @@ import (
 
 type gatewayCommand struct {
 	gateway.Command
-	Autostart bool `help:"Start tocsin up in the background when no bus runs." default:"true" negatable:"" env:"TOCSIN_AUTOSTART"`
+	Autostart bool `help:"Start tocsin up in the background when no bus runs. Default: on." default:"true" negatable:"" env:"TOCSIN_AUTOSTART"`
+}
+
+// Validate refuses what contradicts itself. An address on the command line wins
+// over a name in the environment, and the other way round.
+func (c *gatewayCommand) Validate(line *kong.Context) error {
+	switch http, client := given(line, "http"), given(line, "client"); {
+	case http && !client:
+		c.Client = ""
+	case client && !http:
+		c.HTTP = ""
+	}
+	return c.Command.Validate()
 }
 
 // Run serves MCP, and sees to it that there is a bus.

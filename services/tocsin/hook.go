@@ -31,9 +31,9 @@ type hookCommand struct {
 	service.BusFlags
 	Client   string        `help:"Whose hook this is: claude-code, codex, gemini-cli or cursor." required:"" enum:"claude-code,codex,gemini-cli,cursor" placeholder:"NAME"`
 	Inbox    string        `help:"Whose inbox: that of the gateway with this --client. Default: that of the client's gateway in the project's directory." env:"TOCSIN_CLIENT" placeholder:"NAME"`
-	Stop     bool          `help:"Hold back once an agent that is about to stop while an error alert pends." default:"true" negatable:"" env:"TOCSIN_HOOK_STOP"`
+	Stop     bool          `help:"Hold back once an agent that is about to stop while an error alert pends. Default: on." default:"true" negatable:"" env:"TOCSIN_HOOK_STOP"`
 	Wait     time.Duration `help:"Once the agent has stopped, wait this long for an alert to wake it: for a stop hook of Claude Code with asyncRewake." placeholder:"D"`
-	Severity string        `help:"The least that --wait waits for: ${enum}." enum:"info,warning,error" default:"error" placeholder:"S"`
+	Severity string        `help:"The least that --wait waits for: ${enum}. Default: ${default}." enum:"info,warning,error" default:"error" placeholder:"S"`
 
 	// ran says that the command line, the settings file and the environment were
 	// all right.

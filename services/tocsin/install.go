@@ -18,13 +18,13 @@ import (
 // setupFlags are what install and uninstall have in common.
 type setupFlags struct {
 	Client string `arg:"" enum:"claude-code,codex,gemini-cli,cursor,vscode" help:"The client: ${enum}."`
-	Scope  string `help:"Whose files: those of the project in the working directory, or the user's own, for all projects (${enum})." enum:"project,user" default:"project" placeholder:"SCOPE"`
+	Scope  string `help:"Whose files: those of the project in the working directory, or the user's own, for all projects: ${enum}. Default: ${default}." enum:"project,user" default:"project" placeholder:"SCOPE"`
 	DryRun bool   `help:"Show the change as a diff, and write nothing."`
 }
 
 type installCommand struct {
 	setupFlags
-	Hooks  bool `help:"Write the hooks that put alerts before the model; --no-hooks writes the MCP server alone. Hooks that are there stay." default:"true" negatable:""`
+	Hooks  bool `help:"Write the hooks that put alerts before the model; without, the MCP server alone, and hooks that are there stay. Default: on." default:"true" negatable:""`
 	Rewake bool `help:"Also a hook that waits for up to 30 minutes after the model has stopped, and wakes it for an alert (claude-code)."`
 
 	// elsewhere says that the command line names a state directory.
@@ -213,7 +213,7 @@ func (c *setupFlags) apply(to io.Writer, client setup.Client, changes []setup.Ch
 		if change.After == nil {
 			did = "removed"
 		}
-		line := fmt.Sprintf("%s %s (%s)", did, change.File.Path, change.File.Holds)
+		line := fmt.Sprintf("%s %s (%s)", did, change.File.Path, change.Of())
 		if backup != "" {
 			line += "\n  what it was is in " + backup
 		}

@@ -80,12 +80,20 @@ func (s tailShow) urgent(severity alert.Severity) bool {
 
 // tailText is one line, and a second one where there is a detail.
 func tailText(at time.Time, severity, category, app, title, detail string) string {
-	text := fmt.Sprintf("%s  %-7s  %-16s  %-10s  %s\n", at.Local().Format(time.TimeOnly),
+	text := fmt.Sprintf("%s  %-7s  %-16s  %-10s  %s\n", tailTime(at.Local(), time.Now()),
 		untrusted.Visible(severity), untrusted.Visible(category), untrusted.Visible(app), untrusted.Visible(title))
 	if detail != "" {
 		text += "          " + untrusted.Visible(detail) + "\n"
 	}
 	return text
+}
+
+// tailTime is the time of day, and the date where it is not of today.
+func tailTime(at, now time.Time) string {
+	if at.YearDay() == now.YearDay() && at.Year() == now.Year() {
+		return at.Format(time.TimeOnly)
+	}
+	return at.Format(time.DateTime)
 }
 
 // visibleLine ends a line of JSON. It escapes some control characters itself; the

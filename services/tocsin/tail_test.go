@@ -54,7 +54,7 @@ func TestTailOfNotice(t *testing.T) {
 		}
 		return text
 	}
-	want := "14:30:00  warn     notice            deploy      done␊14:30:01  error    ci  fake␛[31m [REDACTED:github]\n          from claude-code in /work\n"
+	want := "2026-01-28 14:30:00  warn     notice            deploy      done␊14:30:01  error    ci  fake␛[31m [REDACTED:github]\n          from claude-code in /work\n"
 	if got := show(tailCommand{}, string(data)); got != want {
 		t.Errorf("%q\nwant %q", got, want)
 	}
@@ -72,7 +72,7 @@ func TestTailOfNotice(t *testing.T) {
 	if err := json.Unmarshal([]byte(line), &n); err != nil || !n.Notice || n.Level != "warn" || strings.Count(line, "\n") != 1 || strings.Contains(line, secret) {
 		t.Errorf("%v: %q", err, line)
 	}
-	if got := show(tailCommand{}, `{"message":"x","timestamp":"soon"}`); got != "14:30:00  info     notice            llm         x\n" {
+	if got := show(tailCommand{}, `{"message":"x","timestamp":"soon"}`); got != "2026-01-28 14:30:00  info     notice            llm         x\n" {
 		t.Errorf("%q", got)
 	}
 	if got := show(tailCommand{}, `[]`); got != "" {

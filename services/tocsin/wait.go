@@ -8,8 +8,11 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/tocsin-bus/tocsin/services/gateway"
 	"github.com/tocsin-bus/tocsin/services/gateway/clients"
+	"github.com/tocsin-bus/tocsin/services/gateway/notice"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/service"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
@@ -17,14 +20,28 @@ import (
 
 type waitCommand struct {
 	service.BusFlags
-	Agent    string        `help:"Share the inbox of this coding agent in the working directory: claude-code, codex, gemini-cli, cursor or vscode." xor:"whose" placeholder:"NAME"`
-	Client   string        `xor:"whose" help:"Whose inbox: that of the gateway with the same --client, which then tells no alert again. Default: one for tocsin wait in the working directory." env:"TOCSIN_CLIENT" placeholder:"NAME"`
+	Agent    string        `help:"Share the inbox of this coding agent in the working directory: claude-code, codex, gemini-cli, cursor or vscode." placeholder:"NAME"`
+	Client   string        `help:"Whose inbox: that of the gateway with the same --client, which then tells no alert again. Default: one for tocsin wait in the working directory." env:"TOCSIN_CLIENT" placeholder:"NAME"`
 	Severity string        `help:"Wait for this severity or above: info, warning or error." placeholder:"S"`
 	Timeout  time.Duration `help:"End with status 3 after this long without such an alert, such as 30s. Default: never." placeholder:"D"`
 }
 
-// Validate refuses what could never end well.
-func (c *waitCommand) Validate() error {
+// Validate refuses what could never end well. A name in the environment is for the
+// gateways that it starts: a flag on the command line wins over it.
+func (c *waitCommand) Validate(line *kong.Context) error {
+	if c.Agent != "" && c.Client != "" {
+		switch agent, client := given(line, "agent"), given(line, "client"); {
+		case agent && client:
+			return errors.New("--agent and --client can't be used together: each says whose inbox it is")
+		case client:
+			c.Agent = ""
+		default:
+			c.Client = ""
+		}
+	}
+	if c.Severity == string(notice.Warn) { // as agents' notices have it
+		c.Severity = string(alert.Warning)
+	}
 	if c.Severity != "" && alert.Severity(c.Severity).Rank() == 0 {
 		return errors.New("--severity must be one of info, warning, error")
 	}
@@ -41,7 +58,7 @@ func (c *waitCommand) Validate() error {
 func (*waitCommand) OnlyNamedFile() {}
 
 // Run prints the pending alerts, as observe has them, once there is one of the
-// severity. The end of ctx is the end of the time.
+// severity.
 func (c *waitCommand) Run(ctx context.Context, env service.Env) error {
 	if !c.External() {
 		if _, err := statedir.At(env.StateDir).Running(); errors.Is(err, statedir.ErrNotRunning) {
@@ -57,6 +74,9 @@ func (c *waitCommand) Run(ctx context.Context, env service.Env) error {
 	block, err := gateway.Wait(ctx, gateway.WaitConfig{
 		Bus: env.Bus(c.BusFlags), Inbox: inbox, Severity: alert.Severity(c.Severity), Timeout: c.Timeout, Logger: env.Logger,
 	})
+	if errors.Is(err, gateway.ErrNoAlert) && ctx.Err() != nil {
+		return errors.New("interrupted before an alert came: what pends is told to the next who asks")
+	}
 	if errors.Is(err, gateway.ErrNoAlert) {
 		return fmt.Errorf("%w: %w", service.ErrTimeUp, err)
 	}

@@ -168,7 +168,11 @@ func TestRefusals(t *testing.T) {
 		{"too deep", "claude-code", ".mcp.json", strings.Repeat(`{"a":`, 2000), "nests deeper"},
 		{"no TOML", "codex", "config.toml", "a = \nb", "no TOML at line 1"},
 		{"servers in one line", "codex", "config.toml", "mcp_servers = {a = {command = 'x'}}\n", "as a table of its own"},
-		{"our server in one line, elsewhere", "codex", "config.toml", "[mcp_servers]\ntocsin = {command = '/x/tocsin', args = ['gateway']}\n", "not written as a table"},
+		{"our server in one line, elsewhere", "codex", "config.toml", "[mcp_servers]\ntocsin = {command = '/x/tocsin', args = ['gateway']}\n", "not written as the table [mcp_servers.tocsin]"},
+		{"a byte order mark", "claude-code", ".mcp.json", "\xef\xbb\xbf{}", "it has a byte order mark: save it as UTF-8 without one"},
+		{"a byte order mark in TOML", "codex", "config.toml", "\xef\xbb\xbfa = 1", "it has a byte order mark"},
+		{"UTF-16", "cursor", "mcp.json", "\xff\xfe{\x00}\x00", "it has a byte order mark"},
+		{"servers in one line, and what to do", "codex", "config.toml", "mcp_servers = {a = {command = 'x'}}\n", "write that as tables, [mcp_servers.NAME]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := file(t, tt.client, tt.file).Install([]byte(tt.src), w)

@@ -3,6 +3,7 @@ package setup
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -123,6 +124,19 @@ func (f Found) wanted() Wanted {
 		w.Inbox, w.StateDir = f.Hooks[0].Inbox, cmp.Or(w.StateDir, f.Hooks[0].StateDir)
 	}
 	return w
+}
+
+// errMarked is about a file that some editors write and no client takes.
+var errMarked = errors.New("it has a byte order mark: save it as UTF-8 without one")
+
+// marked says whether a text begins with a byte order mark, of UTF-8 or UTF-16.
+func marked(src []byte) bool {
+	for _, mark := range []string{"\xef\xbb\xbf", "\xff\xfe", "\xfe\xff"} {
+		if bytes.HasPrefix(src, []byte(mark)) {
+			return true
+		}
+	}
+	return false
 }
 
 // refuse says what to do about a file that is better left alone.

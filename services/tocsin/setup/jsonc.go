@@ -76,6 +76,9 @@ func bounded(src []byte) error {
 	if len(src) > maxFile {
 		return fmt.Errorf("it is larger than %d MiB", maxFile>>20)
 	}
+	if marked(src) {
+		return errMarked
+	}
 	depth, text := 0, false
 	for i := 0; i < len(src); i++ {
 		switch c := src[i]; {

@@ -113,7 +113,7 @@ func (f tomlFormat) remove(src []byte, kept func(path ...string) bool) ([]byte, 
 		return nil, err
 	}
 	if len(at.blocks) == 0 {
-		return nil, errors.New("its table mcp_servers.tocsin is not written as a table")
+		return nil, errInline
 	}
 	out := bytes.Clone(src)
 	for i := len(at.blocks) - 1; i >= 0; i-- {
@@ -164,6 +164,9 @@ func decodeTOML(src []byte) (map[string]any, error) {
 	if len(src) > maxFile {
 		return nil, fmt.Errorf("it is larger than %d MiB", maxFile>>20)
 	}
+	if marked(src) {
+		return nil, errMarked
+	}
 	config := map[string]any{}
 	if err := toml.Unmarshal(src, &config); err != nil {
 		where := ""
@@ -183,7 +186,7 @@ func unchangedElsewhere(before, after []byte) error {
 	for i, src := range [][]byte{before, after} {
 		config, err := decodeTOML(src)
 		if err != nil {
-			return fmt.Errorf("our table can't be written into it as a table of its own (%w)", err)
+			return fmt.Errorf("our table can't be written into it as a table of its own, as when mcp_servers is an inline table, { ... }: write that as tables, [mcp_servers.NAME] (%w)", err)
 		}
 		if servers, ok := config["mcp_servers"].(map[string]any); ok {
 			delete(servers, ServerName)
@@ -198,6 +201,9 @@ func unchangedElsewhere(before, after []byte) error {
 	}
 	return nil
 }
+
+// errInline is about settings of ours that the user has written otherwise.
+var errInline = errors.New("its mcp_servers.tocsin is not written as the table [mcp_servers.tocsin], with a command and args of their own lines")
 
 // span is a part of a text.
 type span struct{ start, end int }

@@ -2,7 +2,6 @@ package setup
 
 import (
 	"bytes"
-	"errors"
 	"slices"
 	"strings"
 )
@@ -20,7 +19,7 @@ func (tomlFormat) update(src []byte, is *Server, w Wanted) ([]byte, error) {
 	var edits []edit
 	if is.Command != w.Program {
 		if at.command.Length == 0 {
-			return nil, errors.New("its table mcp_servers.tocsin is not written as a table with a command")
+			return nil, errInline
 		}
 		command, err := tomlString(w.Program)
 		if err != nil {
@@ -34,7 +33,7 @@ func (tomlFormat) update(src []byte, is *Server, w Wanted) ([]byte, error) {
 			return nil, err
 		}
 		if at.args.end == 0 {
-			return nil, errors.New("its table mcp_servers.tocsin is not written as a table with args")
+			return nil, errInline
 		}
 		edits = append(edits, edit{at.args, args})
 	}

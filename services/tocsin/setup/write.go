@@ -8,7 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/aymanbagabas/go-udiff"
@@ -30,6 +32,25 @@ type Change struct {
 // None says that the file stays as it is.
 func (c Change) None() bool {
 	return bytes.Equal(c.Before, c.After) && (c.Before == nil) == (c.After == nil)
+}
+
+// Of is what of ours is changed. Of a file that holds more than one thing the
+// others may not be concerned.
+func (c Change) Of() string {
+	before, errBefore := c.File.Find(c.Before)
+	after, errAfter := c.File.Find(c.After)
+	if errBefore != nil || errAfter != nil {
+		return c.File.Holds
+	}
+	server := !reflect.DeepEqual(before.Server, after.Server)
+	hooks := !reflect.DeepEqual(before.Hooks, after.Hooks)
+	switch {
+	case server && !hooks:
+		return "MCP server"
+	case hooks && !server:
+		return "hooks"
+	}
+	return c.File.Holds
 }
 
 // Diff is the change as a unified diff.
@@ -79,8 +100,12 @@ func follow(path string) (string, error) {
 		return target, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		// filepath has no error of its own for links that go round.
-		return "", fmt.Errorf("%s can't be followed to a file: %w: mend or remove the link, and run this again", path, err)
+		// filepath has no error of its own for links that lead nowhere else.
+		why := err.Error()
+		if strings.Contains(why, "too many links") {
+			why = "its links lead in a circle"
+		}
+		return "", fmt.Errorf("%s can't be read, because %s: mend that, and run this again", path, why)
 	}
 	if _, err := os.Lstat(path); err == nil {
 		return "", fmt.Errorf("%s is a link to a file that is not there: make that file, or remove the link, and run this again", path)

@@ -223,6 +223,13 @@ func TestWriteRefuses(t *testing.T) {
 	if now, _ := read(t, path); now != "2" {
 		t.Error(now)
 	}
+	loop := filepath.Join(filepath.Dir(path), "loop")
+	if err := os.Symlink("loop", loop); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(loop); err == nil || !strings.Contains(err.Error(), "links lead in a circle") {
+		t.Errorf("%v", err)
+	}
 	if _, err := Read(filepath.Dir(path)); err == nil || !strings.Contains(err.Error(), "is no file") {
 		t.Errorf("%v", err)
 	}

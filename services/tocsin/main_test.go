@@ -1,0 +1,133 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// parsed is a command line that was understood, or why not.
+func parsed(t *testing.T, args ...string) (*cli, error) {
+	t.Helper()
+	line := &cli{}
+	k, err := kong.New(line, kong.Configuration(noSettings))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = k.Parse(args)
+	return line, err
+}
+
+// TestHelpShowsDefaults: whoever reads --help learns what happens without a flag.
+func TestHelpShowsDefaults(t *testing.T) {
+	k, err := kong.New(&cli{}, kong.Configuration(noSettings))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, command := range k.Model.Children {
+		for _, flag := range slices.Concat(k.Model.Flags, command.Flags) {
+			want := flag.Default
+			switch {
+			case want == "" || want == "false":
+				continue
+			case flag.IsBool():
+				want = "Default: on"
+			}
+			seen++
+			if !strings.Contains(flag.Help+flag.FormatPlaceHolder(), want) {
+				t.Errorf("%s --%s does not show that its default is %s: %s", command.Name, flag.Name, flag.Default, flag.Help)
+			}
+		}
+	}
+	if seen < 10 {
+		t.Errorf("%d flags with a default were found", seen)
+	}
+}
+
+// TestFlagsWinOverTheEnvironment, where both say whose inbox it is.
+func TestFlagsWinOverTheEnvironment(t *testing.T) {
+	t.Setenv("TOCSIN_CLIENT", "me")
+	t.Setenv("TOCSIN_GATEWAY_HTTP", "127.0.0.1:7460")
+	for _, tt := range []struct {
+		line         string
+		client, more string
+		wrong        string
+	}{
+		{line: "wait", client: "me"},
+		{line: "wait --agent codex", more: "codex"},
+		{line: "wait --client you", client: "you"},
+		{line: "wait --client you --agent codex", wrong: "can't be used together"},
+		{line: "gateway --http 127.0.0.1:1", more: "127.0.0.1:1"},
+		{line: "gateway --client you", client: "you"},
+		{line: "gateway", wrong: "--client (TOCSIN_CLIENT) names one client"},
+	} {
+		line, err := parsed(t, strings.Fields(tt.line)...)
+		if tt.wrong != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.wrong) {
+				t.Errorf("%s: %v", tt.line, err)
+			}
+			continue
+		}
+		client, more := line.Wait.Client, line.Wait.Agent
+		if strings.HasPrefix(tt.line, "gateway") {
+			client, more = line.Gateway.Client, line.Gateway.HTTP
+		}
+		if err != nil || client != tt.client || more != tt.more {
+			t.Errorf("%s: client %q, %q, %v", tt.line, client, more, err)
+		}
+	}
+}
+
+// TestWarningIsWarn: whoever knows the levels of notices need not learn those of
+// alerts, and the other way round.
+func TestWarningIsWarn(t *testing.T) {
+	for _, word := range []string{"warn", "warning"} {
+		for _, command := range []string{"tail", "wait"} {
+			line, err := parsed(t, command, "--severity", word)
+			if got := line.Tail.Severity + line.Wait.Severity; err != nil || got != "warning" {
+				t.Errorf("%s --severity %s: %q, %v", command, word, got, err)
+			}
+		}
+		if _, err := parsed(t, "gateway", "--notify-level", word); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestNewerVersions(t *testing.T) {
+	for _, tt := range []struct {
+		version, than string
+		want          bool
+	}{
+		{"v1.10.0", "v1.9.9", true},
+		{"1.2.3", "v1.2.2-4-gabcdef", true},
+		{"v1.2.3-4-gabcdef", "v1.2.3", false},
+		{"v1.2.2", "v1.2.3", false},
+		{"dev", "v1.2.3", false},
+		{"v2.0.0", "dev", false},
+	} {
+		if got := newer(tt.version, tt.than); got != tt.want {
+			t.Errorf("%s newer than %s: %v", tt.version, tt.than, got)
+		}
+	}
+}
+
+func TestTailTime(t *testing.T) {
+	now := time.Date(2024, 5, 6, 7, 8, 9, 0, time.Local)
+	for at, want := range map[time.Time]string{
+		now:                      "07:08:09",
+		now.Add(-8 * time.Hour):  "2024-05-05 23:08:09",
+		now.AddDate(-1, 0, 0):    "2023-05-06 07:08:09",
+		now.Add(24 * time.Hour):  "2024-05-07 07:08:09",
+		now.Add(-7 * time.Hour):  "00:08:09",
+		now.Add(-12 * time.Hour): "2024-05-05 19:08:09",
+	} {
+		if got := tailTime(at, now); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
