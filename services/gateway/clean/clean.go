@@ -13,8 +13,8 @@ import (
 )
 
 // Alert masks secrets and makes outside text visible, once more: what stands on
-// the bus may come from a detector of another version, or from somebody else. The
-// maps and lists of the context are changed in place.
+// the bus may come from a detector of another version, or from somebody else. What
+// it resolves and the maps and lists of the context are changed in place.
 func Alert(a alert.Alert, mask *redact.Engine) alert.Alert {
 	mask.Alert(&a)
 	a.Title = untrusted.Cut(untrusted.Visible(a.Title), alert.MaxTitle)
@@ -22,6 +22,9 @@ func Alert(a alert.Alert, mask *redact.Engine) alert.Alert {
 	a.App, a.URL, a.DedupKey, a.Source = untrusted.Visible(a.App), untrusted.Visible(a.URL), untrusted.Visible(a.DedupKey), untrusted.Visible(a.Source)
 	a.ID, a.CorrelationID, a.Revises = untrusted.Visible(a.ID), untrusted.Visible(a.CorrelationID), untrusted.Visible(a.Revises)
 	a.Resolves = untrusted.Visible(a.Resolves)
+	for i, id := range a.AlsoResolves {
+		a.AlsoResolves[i] = untrusted.Visible(id)
+	}
 	a.Category = alert.Category(untrusted.Visible(string(a.Category)))
 	visibleMembers(a.Context)
 	return a

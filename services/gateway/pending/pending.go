@@ -7,6 +7,7 @@
 package pending
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -31,6 +32,9 @@ type entry struct {
 	key alert.MergeKey
 	// ids are those of the alerts merged into this one, the first one in front.
 	ids []string
+	// repeats are the newest ids of alerts that were not merged: only an end names
+	// them.
+	repeats []string
 	// offers is how many alerts were added or merged, revisions left out.
 	offers int
 	// parts are those, in the order of their places in the stream.
@@ -70,6 +74,21 @@ func (l *List) Merge(a alert.Alert) bool {
 	return true
 }
 
+// Repeat notes an alert that its owner has reasons not to merge, on the one with its
+// MergeKey that is not over: it is over by the same end. An end or a revision is
+// nothing of which there could be one.
+func (l *List) Repeat(a alert.Alert) {
+	if a.Over() || a.Revises != "" {
+		return
+	}
+	key := a.MergeKey()
+	for _, e := range l.entries {
+		if e.key == key && !e.alert.Resolved {
+			e.repeats = append(e.repeats[max(len(e.repeats)+1-maxIDs, 0):], a.ID)
+		}
+	}
+}
+
 // Add puts the alert at the end.
 func (l *List) Add(a alert.Alert) {
 	e := &entry{ids: []string{a.ID}, offers: 1}
@@ -99,17 +118,31 @@ func (l *List) Revise(a alert.Alert) bool {
 	return true
 }
 
-// Resolve makes one line of the alert that this one says is over, and says
-// whether that was there. What it told of is not news any more, that it had been
-// is: title, URL, severity and count stay. Its place in the stream becomes that
-// of this one where this tells nothing else, as it is told by that line.
+// Resolve makes one line of each alert that this one says is over, and says
+// whether the one that it names first was there. What it told of is not news any
+// more, that it had been is: title, URL, severity and count stay. Its place in the
+// stream becomes that of this one where this tells nothing else, as it is told by
+// that line.
 func (l *List) Resolve(a alert.Alert) bool {
-	e := l.find(a.Resolves)
-	if e == nil {
+	found := l.end(a.Resolves, a)
+	for _, id := range a.AlsoResolves {
+		l.end(id, a)
+	}
+	return found
+}
+
+// end makes one line of the alert with an id, if it is there, by one that says that
+// it is over.
+func (l *List) end(id string, by alert.Alert) (found bool) {
+	i := slices.IndexFunc(l.entries, func(e *entry) bool {
+		return slices.Contains(e.ids, id) || slices.Contains(e.repeats, id)
+	})
+	if i < 0 {
 		return false
 	}
-	if a.OnlyResolves() {
-		e.alert.Seq = max(e.alert.Seq, a.Seq)
+	e := l.entries[i]
+	if by.OnlyResolves() {
+		e.alert.Seq = max(e.alert.Seq, by.Seq)
 	}
 	if !e.alert.Resolved {
 		l.close(e)
@@ -130,6 +163,7 @@ func (l *List) close(e *entry) {
 			for _, id := range e.ids {
 				line.answer(id)
 			}
+			line.repeats = e.repeats
 			l.entries = slices.DeleteFunc(l.entries, func(other *entry) bool { return other == e })
 			return
 		}
@@ -203,6 +237,22 @@ func (l *List) Alerts() []alert.Alert {
 		alerts[i] = e.alert
 	}
 	return alerts
+}
+
+// All walks the alerts in the order of first arrival, each with the ids by which an
+// end may name it, which must stay as they are.
+func (l *List) All() iter.Seq2[alert.Alert, []string] {
+	return func(yield func(alert.Alert, []string) bool) {
+		for _, e := range l.entries {
+			ids := e.ids
+			if len(e.repeats) > 0 {
+				ids = slices.Concat(ids, e.repeats)
+			}
+			if !yield(e.alert, ids) {
+				return
+			}
+		}
+	}
 }
 
 // Clear forgets every alert.

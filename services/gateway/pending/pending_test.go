@@ -3,6 +3,7 @@ package pending_test
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,6 +78,50 @@ func TestList(t *testing.T) {
 	add(made("d3", "d", alert.Error))
 	if l.Revise(info); l.Alerts()[0].Severity != alert.Error {
 		t.Error("a revision hid the severity of another alert")
+	}
+}
+
+// TestResolveSeveral: an end closes all that it names, and says whether the first of
+// them was there. What was not merged is named in the place of what was.
+func TestResolveSeveral(t *testing.T) {
+	end := func(ids ...string) alert.Alert {
+		return alert.Alert{ID: "end", Category: alert.CI, Severity: alert.Info, App: "web", DedupKey: "b", Resolves: ids[0], AlsoResolves: ids[1:]}
+	}
+	for _, tt := range []struct {
+		ids   string
+		found bool
+		over  string
+	}{
+		{"b1 a1", true, "a b"},
+		{"b1 gone a2", true, "a b"},
+		{"gone b1", false, "b"},
+		{"c1 b1", true, "b c"},
+		{"c2", true, "c"},
+		{"gone", false, ""},
+	} {
+		var l pending.List
+		for _, a := range []alert.Alert{made("a1", "a", alert.Error), made("b1", "b", alert.Error), made("c1", "c", alert.Error)} {
+			l.Add(a)
+		}
+		l.Merge(made("a2", "a", alert.Error))
+		for i := 9; i >= 2; i-- { // some are forgotten
+			l.Repeat(made(fmt.Sprint("c", i), "c", alert.Info))
+		}
+		l.Repeat(made("d1", "d", alert.Info))
+		revision := made("r", "c", alert.Info)
+		if revision.Revises = "c2"; l.Revise(revision) {
+			t.Error("what was not merged is not revised")
+		}
+		found := l.Resolve(end(strings.Fields(tt.ids)...))
+		var over []string
+		for _, a := range l.Alerts() {
+			if a.Resolved {
+				over = append(over, a.DedupKey)
+			}
+		}
+		if got := strings.Join(over, " "); got != tt.over || found != tt.found || l.Len() != 3 {
+			t.Errorf("%s: %v, %s are over, want %v, %s", tt.ids, found, got, tt.found, tt.over)
+		}
 	}
 }
 

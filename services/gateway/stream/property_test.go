@@ -2,6 +2,7 @@ package stream_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,12 +26,15 @@ func TestProperties(t *testing.T) {
 		now := start
 		var before []alert.Alert
 		newest := make(map[string]alert.Alert) // by key, of what has not ended
+		ended := make(map[string]alert.Alert)  // by key, the last end
+		lost := make(map[string]bool)          // the keys of what was dropped or silenced
 		offered := rapid.IntRange(0, 400).Draw(t, "alerts")
 		for i := range offered {
 			now = now.Add(time.Duration(rapid.IntRange(0, pauses).Draw(t, "pause")) * time.Millisecond)
-			a := made(fmt.Sprint(rapid.IntRange(1, keys).Draw(t, "key")))
+			key := rapid.IntRange(1, keys).Draw(t, "key")
+			a := made(fmt.Sprint(key))
 			a.Severity = rapid.SampledFrom(alert.Severities()).Draw(t, "severity")
-			a.Category = rapid.SampledFrom([]alert.Category{alert.Errors, alert.Errors, alert.Errors, alert.Threshold, alert.CI}).Draw(t, "category")
+			a.Category = []alert.Category{alert.Errors, alert.Errors, alert.Threshold, alert.Errors, alert.CI}[key%5]
 			if i > 0 && rapid.IntRange(0, 9).Draw(t, "revises") == 0 {
 				// A revision has the key and the severity of what it revises.
 				a = before[i-1-rapid.IntRange(0, i-1).Draw(t, "of")]
@@ -43,16 +47,26 @@ func TestProperties(t *testing.T) {
 			switch {
 			case a.Resolves != "":
 				delete(newest, a.DedupKey)
+				if a.Category == alert.Threshold && a.Revises == "" {
+					a.DedupKey += normal
+				}
+				if a.Revises == "" {
+					ended[finding(a)] = a
+				}
 			case a.Revises == "":
 				newest[a.DedupKey] = a
+				delete(ended, a.DedupKey)
 			}
 			before = append(before, a)
 			if rapid.IntRange(0, 9).Draw(t, "late") > 0 {
 				p.until(now)
 			}
+			dropped := p.Stats().Dropped
 			p.out = append(p.out, p.Offer(a, now)...)
+			lost[finding(a)] = lost[finding(a)] || p.Stats().Dropped > dropped
 			if rapid.IntRange(0, 29).Draw(t, "silence") == 0 {
-				p.Silence(func(pending alert.Alert) bool { return pending.DedupKey == a.DedupKey })
+				lost[finding(a)] = true
+				p.Silence(func(pending alert.Alert) bool { return finding(pending) == finding(a) })
 			}
 			checkCounts(t, p, i+1)
 			if due, ok := p.Next(); ok && due.Sub(now) > time.Minute {
@@ -66,7 +80,44 @@ func TestProperties(t *testing.T) {
 		checkPace(t, p.out, time.Duration(throttle)*time.Second)
 		checkDuplicates(t, p.out)
 		checkEnds(t, p.out)
+		over := toldOver(p.out)
+		passes := func(a alert.Alert) bool {
+			return a.Category != alert.CI && a.Severity.Rank() >= least.Rank() && !lost[finding(a)]
+		}
+		for key, a := range newest {
+			if last, told := over[key]; passes(a) && (last || !told) {
+				t.Fatalf("%s was raised last, and was told last to be over", key)
+			}
+		}
+		for key, a := range ended {
+			if last, told := over[key]; passes(a) && told && !last {
+				t.Fatalf("%s ended last, and was told last to be raised", key)
+			}
+		}
 	})
+}
+
+// normal is behind the key of a threshold's end, which is another state.
+const normal = " normal"
+
+// finding is the key of what an alert is about.
+func finding(a alert.Alert) string { return strings.TrimSuffix(a.DedupKey, normal) }
+
+// toldOver says by key whether the last that went out of a finding is that it is
+// over. In one notification what is raised comes after ends: else it was cut to a
+// line that says that it is over itself.
+func toldOver(out []stream.Notification) map[string]bool {
+	over := make(map[string]bool)
+	for _, n := range out {
+		for _, ends := range []bool{true, false} {
+			for _, a := range n.Alerts {
+				if a.Over() == ends {
+					over[finding(a)] = ends
+				}
+			}
+		}
+	}
+	return over
 }
 
 // checkEnds: no alert goes out twice, and of none two times that it is over,
@@ -118,7 +169,8 @@ func checkPace(t *rapid.T, out []stream.Notification, throttle time.Duration) {
 }
 
 // checkDuplicates: within 30 s, less the 50 ms that it may come too early, a key
-// goes out again only when it got worse. An end is not what it ends.
+// goes out again only when it got worse or its end went out. An end is not what it
+// ends.
 func checkDuplicates(t *rapid.T, out []stream.Notification) {
 	type sending struct {
 		at   time.Time
@@ -126,6 +178,11 @@ func checkDuplicates(t *rapid.T, out []stream.Notification) {
 	}
 	last := make(map[string]sending)
 	for _, n := range out {
+		for _, a := range n.Alerts {
+			if a.Over() {
+				delete(last, finding(a))
+			}
+		}
 		for _, a := range n.Alerts {
 			if a.Over() {
 				continue

@@ -132,6 +132,7 @@ func (s *Stream) Offer(a alert.Alert, now time.Time) []Notification {
 		return nil
 	}
 	if !s.config.passesFilters(a, s.floor) {
+		s.pending.Repeat(a)
 		s.stats.Filtered++
 		return nil
 	}
@@ -143,7 +144,8 @@ func (s *Stream) Offer(a alert.Alert, now time.Time) []Notification {
 			return nil
 		}
 		s.stats.Revised++
-	case s.sent.has(a, now):
+	case s.repeats(a, now):
+		s.pending.Repeat(a)
 		s.stats.Suppressed++
 		return nil
 	case s.pending.Merge(a):
@@ -165,6 +167,28 @@ func (s *Stream) Offer(a alert.Alert, now time.Time) []Notification {
 		return s.emit(now)
 	}
 	return nil
+}
+
+// repeats says whether the alert tells nothing that was not sent a moment ago. It
+// does where an end is between the two: one that waits will be told before it.
+func (s *Stream) repeats(a alert.Alert, now time.Time) bool {
+	before := s.sent.find(a, now)
+	switch {
+	case before == nil:
+		return false
+	case a.Over():
+		return !s.sent.ends(a, now)
+	}
+	for waiting := range s.pending.All() {
+		if !waiting.Over() {
+			continue
+		}
+		if _, finding := keysOf(waiting); before.endedBy(waiting, finding) {
+			return false
+		}
+	}
+	before.repeat(a)
+	return true
 }
 
 // Next returns when Due has a batch to send, or false when nothing is pending.
@@ -194,8 +218,13 @@ func (s *Stream) throttle() time.Duration {
 // emit sends all that is pending as one notification.
 func (s *Stream) emit(now time.Time) []Notification {
 	alerts := alert.Sorted(s.pending.Alerts())
-	for _, a := range alerts {
-		s.sent.add(a, now)
+	for a := range s.pending.All() {
+		if a.Over() {
+			s.sent.forget(a)
+		}
+	}
+	for a, ids := range s.pending.All() {
+		s.sent.add(a, ids, now)
 	}
 	s.pace.add(now)
 	s.stats.NotifyCount++

@@ -154,7 +154,7 @@ func TestTimelines(t *testing.T) {
 }
 
 // TestEnds: !A is the end of A, an info alert, where all severities pass and
-// where only warnings do.
+// where only warnings do. That of T has a key of its own, as thresholds do.
 func TestEnds(t *testing.T) {
 	for _, c := range []struct{ name, in, all, warnings string }{
 		{"over before it was sent", "0 X, 1 A, 2 !A", "0: X; 5: (A)", "0: X; 5: (A)"},
@@ -164,6 +164,11 @@ func TestEnds(t *testing.T) {
 		{"that it was over makes no duplicate of the next", "0 X, 1 A, 2 !A, 6 A", "0: X; 5: (A); 10: A", "0: X; 5: (A); 10: A"},
 		{"its end is no duplicate of it, but of itself", "0 A, 6 !A, 12 !A", "0: A; 6: !A", "0: A"},
 		{"one that was not sent for being a duplicate", "0 A, 6 A, 7 !A", "0: A; 7: !A", "0: A"},
+		{"there again after its end was sent", "0 A, 6 !A, 12 A", "0: A; 6: !A; 12: A", "0: A"},
+		{"and over again", "0 A, 6 !A, 12 A, 18 !A", "0: A; 6: !A; 12: A; 18: !A", "0: A"},
+		{"there again while its end waits", "0 A, 1 !A, 2 A", "0: A; 5: A !A", "0: A"},
+		{"there again after its end was sent with another of its kind", "0 T, 1 T, 6 !T, 12 T, 18 !T", "0: T; 6: !T-ok; 12: T; 18: !T-ok", "0: T"},
+		{"there again after the line that it was over", "0 X, 1 A, 2 !A, 6 A, 12 A", "0: X; 5: (A); 10: A", "0: X; 5: (A); 10: A"},
 	} {
 		for severity, want := range map[alert.Severity]string{alert.Info: c.all, alert.Warning: c.warnings} {
 			p := &player{Stream: enabled(5)}
@@ -182,6 +187,9 @@ func TestEnds(t *testing.T) {
 				a.ID = fmt.Sprint("id", i)
 				if ends {
 					a.Resolves, a.Severity = ids[key], alert.Info
+					if key == "T" {
+						a.Category, a.DedupKey = alert.Threshold, "T-ok"
+					}
 				} else {
 					ids[key] = a.ID
 				}
