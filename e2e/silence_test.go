@@ -253,3 +253,64 @@ func TestSilenceExpires(t *testing.T) {
 		t.Errorf("told %s", got)
 	}
 }
+
+// TestSilenceInAShell: what a person silences and acknowledges holds for agents,
+// as if one of them had asked.
+func TestSilenceInAShell(t *testing.T) {
+	b := up(t)
+	w := &world{bus: b, agent: join(t, b, "e2e")}
+	shell := func(args ...string) string {
+		t.Helper()
+		code, stdout, stderr := tocsin(t, b.StateDir, args...)
+		if code != 0 || stderr != "" {
+			t.Fatalf("%v: exit %d: %s%s", args, code, stdout, stderr)
+		}
+		return stdout
+	}
+	if out := shell("silence", "--list"); out != "nothing is silenced or acknowledged\n" {
+		t.Error(out)
+	}
+	out := shell("silence", "--app=shop", "--for=30m", "--reason=deploy\x1b[31m")
+	_, id, found := strings.Cut(strings.TrimSpace(out), "--end ")
+	if !found || !strings.HasPrefix(out, "silenced until ") {
+		t.Fatal(out)
+	}
+	if list := shell("silence", "--list"); !strings.HasPrefix(list, id) || !strings.Contains(list, "silenced: app shop") || !strings.HasSuffix(list, ": deploy␛[31m\n") {
+		t.Errorf("%q", list)
+	}
+	if seen := w.configure(t, map[string]any{"action": "silence_list"}); len(seen.Silences) != 1 || seen.Silences[0].ID != id || !strings.HasSuffix(seen.Silences[0].By, " in a shell") {
+		t.Errorf("%+v", seen.Silences)
+	}
+	w.failing(t, "shop", "/held")
+	w.failing(t, "web", "/told")
+	w.settle(t, 2)
+	told := w.observe(t, nil).Alerts
+	if titlesOf(told) != "Server error: GET /told → 500" {
+		t.Fatalf("%s", titlesOf(told))
+	}
+	shell("silence", "--end", id)
+	out = shell("ack", told[0].ID)
+	if !strings.HasPrefix(out, "acknowledged until ") || !strings.Contains(shell("silence", "--list"), "acknowledged: app web") {
+		t.Error(out)
+	}
+	shell("silence", "--end", told[0].ID)
+	for _, tt := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"silence"}, 2, "say what to silence"},
+		{[]string{"silence", "--app=a", "--list"}, 2, "say what to silence"},
+		{[]string{"silence", "--category=x"}, 2, "--category must be one of"},
+		{[]string{"silence", "--app=a", "--for=30s"}, 2, "--for must be between 1m0s and 168h0m0s"},
+		{[]string{"silence", "--end=nothing"}, 1, "tocsin silence --list"},
+		{[]string{"silence", "--dedup-key=cut…"}, 1, "ends where it was cut"},
+		{[]string{"ack", "nothing"}, 1, "tocsin tail --json shows the ids"},
+		{[]string{"ack"}, 2, "alert-id"},
+	} {
+		code, stdout, stderr := tocsin(t, b.StateDir, tt.args...)
+		if code != tt.code || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, tt.want) {
+			t.Errorf("%v: exit %d: %s%s", tt.args, code, stdout, stderr)
+		}
+	}
+}

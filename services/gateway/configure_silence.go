@@ -137,32 +137,39 @@ const cutMark = "…"
 var errCut = errors.New(`dedup_key ends where it was cut ("…"), and would match nothing: use the whole key, observe {"what":"alerts"} shows it`)
 
 func (g *gateway) silence(ctx context.Context, q quiet) (answer, error) {
-	if strings.HasSuffix(q.dedupKey, cutMark) {
-		whole, err := g.isKey(ctx, q.dedupKey)
-		if err != nil {
-			return nil, g.explain(err)
-		}
-		if !whole {
-			return nil, errCut
-		}
+	added, d, err := g.past().silence(ctx, q, g.link.client(), time.Duration(q.minutes)*time.Minute)
+	if errors.Is(err, errCut) {
+		return nil, err
 	}
-	now := time.Now()
-	// As alerts are when they are told: the key that a client knows is that.
-	shown := clean.Alert(alert.Alert{App: q.app, DedupKey: q.dedupKey}, g.mask)
-	s := silence.Silence{
-		ID: strings.ToLower(rand.Text()[:12]), DedupKey: shown.DedupKey, Category: alert.Category(q.category), App: shown.App,
-		Reason: g.mask.String(q.reason), By: g.mask.String(g.link.client()),
-		Created: now, Until: now.Add(time.Duration(q.minutes) * time.Minute),
-	}
-	var added silence.Silence
-	d, err := silences.Change(ctx, g.link.conn.Load(), func(l silence.Silences) (after silence.Silences, err error) {
-		after, added, err = l.Add(s, now)
-		return after, err
-	})
 	return encoded(struct {
 		Status  string          `json:"status"`
 		Silence silence.Silence `json:"silence"`
 	}{"silenced", added}, g.learn(d, err))
+}
+
+// silence silences, in somebody's name.
+func (p past) silence(ctx context.Context, q quiet, by string, lasts time.Duration) (added silence.Silence, d silences.Document, err error) {
+	if strings.HasSuffix(q.dedupKey, cutMark) {
+		whole, err := p.isKey(ctx, q.dedupKey)
+		if err != nil {
+			return added, d, err
+		}
+		if !whole {
+			return added, d, errCut
+		}
+	}
+	now := time.Now()
+	// As alerts are when they are told: the key that a client knows is that.
+	shown := clean.Alert(alert.Alert{App: q.app, DedupKey: q.dedupKey}, p.mask)
+	s := silence.Silence{
+		ID: strings.ToLower(rand.Text()[:12]), DedupKey: shown.DedupKey, Category: alert.Category(q.category), App: shown.App,
+		Reason: p.mask.String(q.reason), By: p.mask.String(by), Created: now, Until: now.Add(lasts),
+	}
+	d, err = silences.Change(ctx, p.conn, func(l silence.Silences) (after silence.Silences, err error) {
+		after, added, err = l.Add(s, now)
+		return after, err
+	})
+	return added, d, err
 }
 
 func (g *gateway) unsilence(ctx context.Context, id string) (answer, error) {

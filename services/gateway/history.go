@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/redact"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -132,8 +134,22 @@ func (g *gateway) read(ctx context.Context, name string, since time.Time, handle
 	if err := g.connected(); err != nil {
 		return err
 	}
-	c := g.link.conn.Load()
-	s, err := c.JS.Stream(ctx, name)
+	return g.past().read(ctx, name, since, handle)
+}
+
+// past is what the bus holds, for who is connected.
+func (g *gateway) past() past { return past{g.link.conn.Load(), g.mask, g.log} }
+
+// past reads what streams hold.
+type past struct {
+	conn *bus.Conn
+	mask *redact.Engine
+	log  *slog.Logger
+}
+
+// read hands over what a stream holds that arrived since a time.
+func (p past) read(ctx context.Context, name string, since time.Time, handle func(bus.Message)) error {
+	s, err := p.conn.JS.Stream(ctx, name)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errSilent
 	}
@@ -146,7 +162,7 @@ func (g *gateway) read(ctx context.Context, name string, since time.Time, handle
 	}
 	reading, cancel := context.WithCancel(ctx)
 	defer cancel()
-	err = bus.Follow(reading, c, bus.FollowConfig{Stream: name, Since: since, Logger: g.log}, func(m bus.Message) error {
+	err = bus.Follow(reading, p.conn, bus.FollowConfig{Stream: name, Since: since, Logger: p.log}, func(m bus.Message) error {
 		handle(m)
 		if m.Pending == 0 {
 			cancel()

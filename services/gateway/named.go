@@ -29,33 +29,43 @@ func (g *gateway) alertNamed(ctx context.Context, id string) (a alert.Alert, err
 		a.ID = id
 		return a, nil
 	default:
-		return g.alertPast(ctx, id)
+		if err := g.connected(); err != nil {
+			return a, err
+		}
+		a, err = g.past().alert(ctx, id)
+		if errors.Is(err, errNotFound) {
+			err = errors.New(`alert_id must be the id of an alert of the last 7 days: observe {"what":"alerts","since_seconds":604800} shows them`)
+		}
+		return a, err
 	}
 }
 
 // isKey says whether an alert of the history has that dedup key, which holds a
 // cutMark: a page may have put it there.
-func (g *gateway) isKey(ctx context.Context, key string) (found bool, err error) {
-	err = g.read(ctx, bus.StreamAlerts, time.Now().Add(-maxSince*time.Second), func(m bus.Message) {
+func (p past) isKey(ctx context.Context, key string) (found bool, err error) {
+	err = p.read(ctx, bus.StreamAlerts, time.Now().Add(-maxSince*time.Second), func(m bus.Message) {
 		var a alert.Alert
 		if !found && bytes.Contains(m.Data, []byte(cutMark)) && json.Unmarshal(m.Data, &a) == nil {
-			found = clean.Alert(a, g.mask).DedupKey == key
+			found = clean.Alert(a, p.mask).DedupKey == key
 		}
 	})
 	return found, err
 }
 
-// alertPast finds an alert in the history, unless there it is told already that
-// it is over or worse by now.
-func (g *gateway) alertPast(ctx context.Context, id string) (a alert.Alert, err error) {
+// errNotFound says that no alert of the history has an id.
+var errNotFound = errors.New("no alert of the last 7 days has that id")
+
+// alert finds an alert in the history, unless there it is told already that it is
+// over or worse by now.
+func (p past) alert(ctx context.Context, id string) (a alert.Alert, err error) {
 	var found bool
 	var ended error
-	err = g.read(ctx, bus.StreamAlerts, time.Now().Add(-maxSince*time.Second), func(m bus.Message) {
+	err = p.read(ctx, bus.StreamAlerts, time.Now().Add(-maxSince*time.Second), func(m bus.Message) {
 		var next alert.Alert
 		if !found && !bytes.Contains(m.Data, []byte(id)) || json.Unmarshal(m.Data, &next) != nil {
 			return
 		}
-		next = clean.Alert(next, g.mask)
+		next = clean.Alert(next, p.mask)
 		switch {
 		case next.ID == id:
 			a, found = next, true
@@ -67,7 +77,7 @@ func (g *gateway) alertPast(ctx context.Context, id string) (a alert.Alert, err 
 		}
 	})
 	if err == nil && !found {
-		err = errors.New(`alert_id must be the id of an alert of the last 7 days: observe {"what":"alerts","since_seconds":604800} shows them`)
+		err = errNotFound
 	}
 	return a, cmp.Or(err, ended)
 }

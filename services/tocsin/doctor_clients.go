@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"github.com/tocsin-bus/tocsin/services/tocsin/setup"
@@ -113,7 +114,7 @@ func (d *doctor) wrong(ctx context.Context, s clientState) (is, mend string) {
 	if is, mend := d.broken(ctx, s); is != "" {
 		return is, mend
 	}
-	hooks := append(s.found.Hooks[:len(s.found.Hooks):len(s.found.Hooks)], s.more...)
+	hooks := slices.Concat(s.found.Hooks, s.more)
 	server := s.found.Server
 	if len(hooks) == 0 || server == nil {
 		return "", ""

@@ -21,7 +21,8 @@ type clientState struct {
 	alsoIn []string
 	// paths are the files that have something, programs what they run.
 	paths, programs []string
-	switches
+	// off is what the files of the scope turn off.
+	off switches
 	// written says that something stands where install writes, and stale that it
 	// would write more there.
 	written, stale bool
@@ -35,7 +36,7 @@ func (s *switches) note(of clientState) {
 	for _, w := range []struct {
 		to   *string
 		from string
-	}{{&s.hooks, of.switches.hooks}, {&s.server, of.switches.server}, {&s.projectServer, of.projectServer}} {
+	}{{&s.hooks, of.off.hooks}, {&s.server, of.off.server}, {&s.projectServer, of.off.projectServer}} {
 		if w.from != "" {
 			*w.to = w.from
 		}
@@ -134,13 +135,13 @@ func (s *clientState) also(files, users []setup.File) error {
 func (s *clientState) note(file setup.File, found setup.Found) {
 	in := func(setting string) string { return setting + " in " + file.Path }
 	if found.HooksOff != "" {
-		s.switches.hooks = in(found.HooksOff)
+		s.off.hooks = in(found.HooksOff)
 	}
 	if found.ServerOff != "" {
-		s.switches.server = in(found.ServerOff)
+		s.off.server = in(found.ServerOff)
 	}
 	if found.ProjectServerOff != "" {
-		s.projectServer = in(found.ProjectServerOff)
+		s.off.projectServer = in(found.ProjectServerOff)
 	}
 	if found.Plugin != "" {
 		s.found.Plugin = found.Plugin
@@ -200,7 +201,7 @@ func (s clientState) reach(is switches) string {
 	if s.found.Server == nil {
 		mend = s.install()
 	}
-	way := ""
+	var way string
 	if !s.client.HasHooks && is.server == "" {
 		way = "alerts reach its model when it calls observe: it has no hooks that tocsin could use"
 	} else {

@@ -31,9 +31,12 @@ type installCommand struct {
 	elsewhere bool
 }
 
-// AfterApply notes what the command line itself says.
-func (c *installCommand) AfterApply(line *kong.Context) error {
+// Validate refuses what no client has, and notes what the command line itself says.
+func (c *installCommand) Validate(line *kong.Context) error {
 	c.elsewhere = given(line, "state-dir")
+	if c.Rewake && (c.Client != "claude-code" || !c.Hooks) {
+		return errors.New("--rewake is a hook of claude-code, and needs hooks")
+	}
 	return nil
 }
 
@@ -57,9 +60,6 @@ func (c *installCommand) Run(_ context.Context, env service.Env) error {
 	}
 	if err := w.Check(); err != nil {
 		return service.Usagef("%v", err)
-	}
-	if c.Rewake && (client.Name != "claude-code" || !c.Hooks) {
-		return service.Usagef("--rewake is a hook of claude-code, and needs hooks")
 	}
 	changes, err := plan(client, place, scope, func(f setup.File, src []byte) ([]byte, error) {
 		return f.Install(src, w)

@@ -21,6 +21,8 @@ type cli struct {
 	Detector  detector.Command `cmd:"" help:"Run the detector alone."`
 	Tail      tailCommand      `cmd:"" help:"Show the last alerts, then each new one."`
 	Wait      waitCommand      `cmd:"" help:"Wait for an alert, print what pends, and end."`
+	Silence   silenceCommand   `cmd:"" help:"Hold back alerts for every agent for a while; show or end that."`
+	Ack       ackCommand       `cmd:"" help:"Acknowledge an alert for every agent: its repetitions are held back."`
 	Hook      hookCommand      `cmd:"" help:"Answer a hook of a coding agent: pending alerts, in the client's format."`
 	CI        ciCommand        `cmd:"" name:"ci" help:"Post a CI result, from a pipeline."`
 	Install   installCommand   `cmd:"" help:"Set up an MCP client: the gateway, and hooks that put alerts before its model."`
