@@ -362,7 +362,14 @@ func TestInstallAndLinks(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(d.project, "agents", "settings.json")); err != nil {
 		t.Error(err)
 	}
-	d.must(t, "uninstall", "claude-code")
+	local := filepath.Join(d.project, ".claude", "settings.local.json")
+	d.write(t, local, `{"hooks":{"Stop":[{"hooks":[{"command":"tocsin hook --client claude-code"}]}]}}`)
+	if said := d.must(t, "uninstall", "claude-code"); !strings.Contains(said, "note: "+local+" has tocsin too") || strings.Count(said, "note: ") != 1 {
+		t.Errorf("%s", said)
+	}
+	if err := os.Remove(local); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := os.Stat(filepath.Join(d.project, ".claude")); err != nil {
 		t.Errorf("the user's link or what it leads to is gone: %v", err)
 	}

@@ -39,7 +39,7 @@ func (d *doctor) client(ctx context.Context, client setup.Client, place setup.Pl
 			continue
 		}
 		is.note(s)
-		if s.found.Any() || s.found.Plugin != "" {
+		if s.any() || s.found.Plugin != "" {
 			states = append(states, s)
 		}
 	}
@@ -51,7 +51,7 @@ func (d *doctor) client(ctx context.Context, client setup.Client, place setup.Pl
 		}
 	}
 	for _, s := range states {
-		if !s.found.Any() {
+		if !s.any() {
 			continue
 		}
 		where := fmt.Sprintf("%s in %s", s.scope, strings.Join(s.paths, " and "))
@@ -114,19 +114,21 @@ func (d *doctor) wrong(ctx context.Context, s clientState) (is, mend string) {
 	if is, mend := d.broken(ctx, s); is != "" {
 		return is, mend
 	}
-	hooks := slices.Concat(s.found.Hooks, s.more)
 	server := s.found.Server
-	if len(hooks) == 0 || server == nil {
+	if !s.hooked() || server == nil {
 		return "", ""
 	}
 	if server.HTTP() && server.Client() == "" {
 		return "has a URL that names no client: its hooks and observe tell each alert, twice",
-			fmt.Sprintf("add ?client=NAME to the URL, then: %s", s.install())
+			fmt.Sprintf("add ?client=NAME to the URL, then: %s", s.mend())
 	}
-	for _, h := range hooks {
-		if server.Client() != "" && h.Inbox != server.Client() {
-			return fmt.Sprintf("has hooks that don't share the inbox %q of its gateway: each alert is told twice", server.Client()), s.install()
-		}
+	elsewhere := func(h setup.Hook) bool { return server.Client() != "" && h.Inbox != server.Client() }
+	is = fmt.Sprintf("has hooks that don't share the inbox %q of its gateway: each alert is told twice", server.Client())
+	switch {
+	case slices.ContainsFunc(s.found.Hooks, elsewhere):
+		return is, s.mend()
+	case slices.ContainsFunc(s.more, elsewhere):
+		return is, fmt.Sprintf("add --inbox %s to the hooks in %s", server.Client(), strings.Join(s.moreIn, " and "))
 	}
 	return "", ""
 }

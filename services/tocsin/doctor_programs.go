@@ -30,7 +30,7 @@ func (d *doctor) broken(ctx context.Context, s clientState) (is, mend string) {
 		seen[program] = true
 		path, err := exec.LookPath(program)
 		if err != nil && !errors.Is(err, exec.ErrDot) {
-			return fmt.Sprintf("runs %s, which is not there or can't be run", program), s.install()
+			return fmt.Sprintf("runs %s, which is not there or can't be run", program), s.mend()
 		}
 		if itself, err := os.Executable(); err == nil && sameFile(path, itself) {
 			continue
@@ -41,11 +41,11 @@ func (d *doctor) broken(ctx context.Context, s clientState) (is, mend string) {
 		version, err := versionOf(ctx, path)
 		switch {
 		case err != nil:
-			return fmt.Sprintf("runs %s, which does not say its version: %v", program, err), s.install()
+			return fmt.Sprintf("runs %s, which does not say its version: %v", program, err), s.mend()
 		case newer(version, d.env.Version.Version):
 			return fmt.Sprintf("runs %s, version %s; this is %s", program, version, d.env.Version.Version), "use that one here, too: this one is older"
 		case version != d.env.Version.Version:
-			return fmt.Sprintf("runs %s, version %s; this is %s", program, version, d.env.Version.Version), s.install()
+			return fmt.Sprintf("runs %s, version %s; this is %s", program, version, d.env.Version.Version), s.mend()
 		}
 	}
 	return "", ""

@@ -16,9 +16,10 @@ type clientState struct {
 	// place is where it was looked for: of a project, perhaps a directory above.
 	place setup.Place
 	found setup.Found
-	// more are hooks in files that install does not write, which are alsoIn.
-	more   []setup.Hook
-	alsoIn []string
+	// more are hooks in files that install does not write, which are moreIn; alsoIn
+	// are all such files with something of ours.
+	more           []setup.Hook
+	moreIn, alsoIn []string
 	// paths are the files that have something, programs what they run.
 	paths, programs []string
 	// off is what the files of the scope turn off.
@@ -55,7 +56,7 @@ func nearest(client setup.Client, place setup.Place, scope setup.Scope) (clientS
 		if sameFile(at.Project, place.Home) {
 			return here, nil // from there on it would be the user's
 		}
-		if s, err := look(client, at, scope); err != nil || s.found.Any() || len(s.more) > 0 || s.found.Plugin != "" {
+		if s, err := look(client, at, scope); err != nil || s.any() || s.found.Plugin != "" {
 			return s, err
 		}
 		if at.Project == root {
@@ -122,10 +123,10 @@ func (s *clientState) also(files, users []setup.File) error {
 		}
 		s.note(file, found)
 		if found.Any() {
-			s.paths = append(s.paths, file.Path)
+			s.paths, s.alsoIn = append(s.paths, file.Path), append(s.alsoIn, file.Path)
 		}
 		if len(found.Hooks) > 0 {
-			s.more, s.alsoIn = append(s.more, found.Hooks...), append(s.alsoIn, file.Path)
+			s.more, s.moreIn = append(s.more, found.Hooks...), append(s.moreIn, file.Path)
 		}
 	}
 	return nil
@@ -162,8 +163,8 @@ func (s *clientState) note(file setup.File, found setup.Found) {
 
 // others says where the hooks are that run beside those of the scope.
 func (s clientState) others() string {
-	if len(s.alsoIn) > 0 && len(s.found.Hooks) > 0 {
-		return "in " + s.alsoIn[0]
+	if len(s.moreIn) > 0 && len(s.found.Hooks) > 0 {
+		return "in " + s.moreIn[0]
 	}
 	return "above"
 }
@@ -177,16 +178,24 @@ func (s clientState) rewakes() bool {
 	return slices.ContainsFunc(s.found.Hooks, wakes) || slices.ContainsFunc(s.more, wakes)
 }
 
-// install is the command that mends what is there, and adds nothing to it.
+// any says whether the scope has anything of ours, wherever.
+func (s clientState) any() bool { return s.found.Any() || len(s.more) > 0 }
+
+// install is the command that completes what is there, and adds no hooks to it.
 func (s clientState) install() string {
-	if !s.written {
-		return "mend it in " + strings.Join(s.paths, " and ")
-	}
 	command := fmt.Sprintf("tocsin install %s --scope %s", s.client.Name, s.scope)
 	if s.client.HasHooks && len(s.found.Hooks) == 0 {
 		command += " --no-hooks"
 	}
 	return command
+}
+
+// mend is how entries are corrected: by install, where it writes them.
+func (s clientState) mend() string {
+	if !s.written {
+		return "correct it in " + strings.Join(s.paths, " and ")
+	}
+	return s.install()
 }
 
 // reach says by which way alerts come before the client's model.

@@ -48,7 +48,7 @@ func notesOn(s clientState, written, hooks bool) []string {
 		out = append(out, fmt.Sprintf("the plugin %s is on (scope %s), with a server and hooks of its own: %s", s.found.Plugin, s.scope, twice))
 	}
 	if hooks {
-		for _, path := range s.alsoIn {
+		for _, path := range s.moreIn {
 			out = append(out, fmt.Sprintf("%s has hooks of tocsin too: %s", path, twice))
 		}
 		if !written && len(s.found.Hooks) > 0 {
