@@ -189,7 +189,7 @@ func TestHangingSinksCostNothing(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = desktop.Close() })
 	agent, err := harness.StartAgentWith(t.Context(), binary, b.StateDir, "e2e", []string{"DBUS_SESSION_BUS_ADDRESS=unix:path=" + desktop.Addr().String()},
-		"--autostart=false", "--notify-webhook="+silent.URL, "--notify-slack="+silent.URL, "--notify-file="+file, "--notify-desktop")
+		"--autostart=false", "--notify-webhook="+silent.URL, "--notify-slack="+silent.URL+"/services/x", "--notify-file="+file, "--notify-desktop")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestWrongNoticeSettings(t *testing.T) {
 		"--notify-file (TOCSIN_NOTIFY_FILE) must be a file":                           {"--notify-file=" + dir},
 		"--notify-file (TOCSIN_NOTIFY_FILE) must be in a directory that is there":     {"--notify-file=" + filepath.Join(dir, "no", "x")},
 		"--notify-webhook-token (TOCSIN_NOTIFY_WEBHOOK_TOKEN) needs --notify-webhook": {"--notify-webhook-token=x"},
-		"--notify-level must be one of":                                               {"--notify-level=loud"},
+		"--notify-level (TOCSIN_NOTIFY_LEVEL) must be one of":                         {"--notify-level=loud"},
 	} {
 		usedWrongly(t, nil, want, append([]string{"gateway"}, args...)...)
 	}
