@@ -134,7 +134,7 @@ func (f *front) serveSession(to *reply, r *http.Request, body []byte) {
 		return
 	}
 	defer f.asked(g)
-	to.guest = g
+	to.guest.Store(g)
 	if r.Method == http.MethodGet && r.Header.Get("Last-Event-ID") == "" {
 		to.opened = func() { g.push.attach(to) }
 		defer g.push.detach(to)
@@ -212,7 +212,7 @@ func (f *front) begin() bool {
 func (f *front) letAnswer(under *sync.WaitGroup, of *guest) {
 	_ = within(answerWithin, func() error { under.Wait(); return nil }) // it has none
 	f.replies.Range(func(_, value any) bool {
-		if to, ok := value.(*reply); ok && (of == nil || to.guest == of) {
+		if to, ok := value.(*reply); ok && (of == nil || to.guest.Load() == of) {
 			to.cut()
 		}
 		return true

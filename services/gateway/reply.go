@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,8 +27,8 @@ type reply struct {
 	// opened is called once the response has become a stream of events. It may
 	// be nil.
 	opened func()
-	// guest is whose request it answers, where that is known.
-	guest *guest
+	// guest is whose request it answers, once that is known.
+	guest atomic.Pointer[guest]
 
 	mu     sync.Mutex
 	w      http.ResponseWriter
