@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -150,5 +151,70 @@ func TestFollowSurvivesARestartAtAnotherAddress(t *testing.T) {
 	}
 	if n := str.CachedInfo().State.Consumers; n != 0 {
 		t.Fatalf("%d consumers left behind", n)
+	}
+}
+
+// TestFollowOfAStoreMadeAnew: a follower that goes on over the restart of a bus
+// whose store is gone follows what is there now.
+func TestFollowOfAStoreMadeAnew(t *testing.T) {
+	dir := openDir(t)
+	s, stop := serve(t, dir)
+	c := connect(t, bus.ConnConfig{Name: "follower", Role: bus.RoleDetector, Dir: dir})
+	eventually(t, "connection", c.Connected)
+	got := make(chan string, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	renewed := make(chan struct{}, 1)
+	go func() {
+		done <- bus.Follow(ctx, c, bus.FollowConfig{
+			Stream: bus.StreamTelemetry, Logger: quiet(),
+			Renewed: func(time.Time) (uint64, time.Time) { renewed <- struct{}{}; return 0, time.Time{} },
+		}, func(m bus.Message) error {
+			got <- string(m.Data)
+			return nil
+		})
+	}()
+	publish := func(s *bus.Server, texts ...string) {
+		in := connect(t, bus.ConnConfig{Name: "in", Role: bus.RoleIngest, Server: s})
+		defer in.Close()
+		p, err := bus.NewPublisher(in, 16)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range texts {
+			if _, err := p.Publish(t.Context(), &nats.Msg{Subject: "telemetry.web.log", Data: []byte(text)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	expect := func(texts ...string) {
+		t.Helper()
+		for _, want := range texts {
+			select {
+			case m := <-got:
+				if m != want {
+					t.Fatalf("%s in place of %s", m, want)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatalf("%s is missing", want)
+			}
+		}
+	}
+	publish(s, "a", "b", "c", "d", "e")
+	expect("a", "b", "c", "d", "e")
+	stop()
+	eventually(t, "disconnection", func() bool { return !c.Connected() })
+	if err := os.RemoveAll(filepath.Join(dir.Path(), "jetstream")); err != nil {
+		t.Fatal(err)
+	}
+	s, _ = serve(t, dir)
+	publish(s, "f", "g")
+	expect("f", "g")
+	<-renewed
+	publish(s, "h")
+	expect("h")
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
 	}
 }

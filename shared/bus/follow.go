@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -101,6 +102,8 @@ func (e *handleError) Error() string { return e.err.Error() }
 
 // run follows until something interrupts it, and leaves cfg where to go on.
 func (f *follower) run(ctx context.Context) error {
+	ctx, stop := f.untilReconnect(ctx)
+	defer stop()
 	if !f.c.Connected() {
 		return ErrAway
 	}
@@ -136,6 +139,24 @@ func (f *follower) run(ctx context.Context) error {
 		f.progressed = true
 		f.cfg.Start, f.cfg.Since = meta.Sequence.Stream+1, time.Time{}
 	}
+}
+
+// untilReconnect ends ctx when the connection was lost and made again: the stream
+// may be another one now. An ordered consumer goes on by itself over that, with a
+// sequence that the other may not reach for long.
+func (f *follower) untilReconnect(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	connected := f.c.NC.StatusChanged(nats.CONNECTED)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		defer f.c.NC.RemoveStatusListener(connected)
+		select {
+		case <-connected:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() { cancel(); watch.Wait() }
 }
 
 func (f *follower) consumer() jetstream.OrderedConsumerConfig {
