@@ -9,8 +9,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-// saveRetry is the pause after a try to save that failed.
-const saveRetry = 2 * time.Second
+// saveRetry is the pause after a try to save that failed. It is short: until the
+// place is saved another reader of the client may tell the same.
+const saveRetry = 200 * time.Millisecond
 
 // saver saves the client's place in the alerts, the newest one, until it is saved.
 type saver struct {

@@ -66,7 +66,8 @@ func Digest(alerts []Alert) []Alert {
 }
 
 // Sorted returns the alerts as they are shown: error, warning, info, within
-// that the newest first, and otherwise in the order given. Titles and details
+// that the newest first, of equal times by their places in the stream, and
+// otherwise in the order given. Titles and details
 // are cut to MaxTitle and MaxDetail. The input stays as it is.
 func Sorted(alerts []Alert) []Alert {
 	sorted := slices.Clone(alerts)
@@ -78,6 +79,7 @@ func Sorted(alerts []Alert) []Alert {
 		return cmp.Or(
 			cmp.Compare(b.Severity.Rank(), a.Severity.Rank()),
 			b.Timestamp.Compare(a.Timestamp),
+			cmp.Compare(b.Seq, a.Seq),
 		)
 	})
 	return sorted

@@ -1,9 +1,11 @@
 package glance
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -171,5 +173,18 @@ func (r *reader) take(ctx context.Context, w *waiting) (alerts []alert.Alert, le
 	if w.told < w.after.Seq {
 		left += int(w.after.Seq - w.told)
 	}
-	return w.box.Drain(w.at.Seq), left, nil
+	return liveFirst(w.box.Drain(w.at.Seq)), left, nil
+}
+
+// liveFirst puts what is over behind what is still on, however severe it was: a
+// brief has no room for all.
+func liveFirst(alerts []alert.Alert) []alert.Alert {
+	over := func(a alert.Alert) int {
+		if a.Over() {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(alerts, func(a, b alert.Alert) int { return cmp.Compare(over(a), over(b)) })
+	return alerts
 }

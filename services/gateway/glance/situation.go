@@ -42,19 +42,29 @@ func (h *hooked) situation(ctx context.Context) (string, error) {
 	return "Tocsin: " + pendingText(pends) + "; " + ci + ".\n" + howToLook, nil
 }
 
-// pendingText counts alerts by severity, the most urgent first.
+// pendingText counts alerts by severity, the most urgent first, and last those
+// that are over.
 func pendingText(alerts []alert.Alert) string {
 	var parts []string
+	over := 0
+	for _, a := range alerts {
+		if a.Resolved {
+			over++
+		}
+	}
 	for _, severity := range slices.Backward(alert.Severities()) {
 		n := 0
 		for _, a := range alerts {
-			if a.Severity == severity {
+			if a.Severity == severity && !a.Resolved {
 				n++
 			}
 		}
 		if n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, severity))
 		}
+	}
+	if over > 0 {
+		parts = append(parts, fmt.Sprintf("%d over", over))
 	}
 	switch len(alerts) {
 	case 0:
