@@ -89,7 +89,7 @@ func (f *feed) Follow(ctx context.Context, after events.Position, hand func(even
 		if c := f.link.conn.Load(); c != nil && !c.NC.IsClosed() {
 			after = f.follow(ctx, c, after, hand)
 		}
-		pause(ctx, linkRetry)
+		pause(ctx)
 	}
 }
 

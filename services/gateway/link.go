@@ -95,15 +95,15 @@ func (l *link) run(ctx context.Context) error {
 		if err := l.runOnce(ctx); err != nil {
 			l.log.Warn("connect to the bus again", "because", err)
 		}
-		pause(ctx, linkRetry)
+		pause(ctx)
 	}
 	return nil
 }
 
-func pause(ctx context.Context, d time.Duration) {
+func pause(ctx context.Context) {
 	select {
 	case <-ctx.Done():
-	case <-time.After(d):
+	case <-time.After(linkRetry):
 	}
 }
 
@@ -173,7 +173,7 @@ func (l *link) await(ctx context.Context, c *bus.Conn) (since time.Time, begun b
 			break
 		}
 		l.log.Debug("the alerts can't be read yet", "error", err)
-		pause(ctx, linkRetry)
+		pause(ctx)
 		if ctx.Err() != nil || c.NC.IsClosed() {
 			return time.Time{}, false
 		}

@@ -103,7 +103,7 @@ func (s *silencer) write(ctx context.Context, c *bus.Conn) error {
 			continue
 		}
 		s.log.Debug("the end of an acknowledgement is not written yet", "error", err)
-		pause(ctx, saveRetry)
+		pause(ctx)
 	}
 	return nil
 }
