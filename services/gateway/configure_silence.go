@@ -105,9 +105,7 @@ func (g *gateway) ack(ctx context.Context, q quiet) (answer, error) {
 	if err != nil {
 		return nil, g.explain(err)
 	}
-	now := time.Now()
-	k := silence.Acknowledge(a, g.mask.String(g.link.client()), now)
-	d, err := silences.ChangeAcks(ctx, g.link.conn.Load(), func(l silence.Acks) (silence.Acks, error) { return l.Add(k, now), nil })
+	k, d, err := g.past().ack(ctx, a, g.link.client())
 	return encoded(struct {
 		Status   string    `json:"status"`
 		AlertID  string    `json:"alert_id"`
@@ -117,10 +115,7 @@ func (g *gateway) ack(ctx context.Context, q quiet) (answer, error) {
 }
 
 func (g *gateway) unack(ctx context.Context, id string) (answer, error) {
-	d, err := silences.ChangeAcks(ctx, g.link.conn.Load(), func(l silence.Acks) (silence.Acks, error) {
-		after, _, err := l.End(id, time.Now())
-		return after, err
-	})
+	d, err := g.past().unack(ctx, id)
 	if errors.Is(err, silence.ErrUnknown) {
 		return nil, errors.New("alert_id must be that of an acknowledgement that lasts: silence_list shows them")
 	}
@@ -172,11 +167,32 @@ func (p past) silence(ctx context.Context, q quiet, by string, lasts time.Durati
 	return added, d, err
 }
 
-func (g *gateway) unsilence(ctx context.Context, id string) (answer, error) {
-	d, err := silences.Change(ctx, g.link.conn.Load(), func(l silence.Silences) (silence.Silences, error) {
+// ack acknowledges an alert, in somebody's name.
+func (p past) ack(ctx context.Context, a alert.Alert, by string) (k silence.Ack, d silences.Document, err error) {
+	now := time.Now()
+	k = silence.Acknowledge(a, p.mask.String(by), now)
+	d, err = silences.ChangeAcks(ctx, p.conn, func(l silence.Acks) (silence.Acks, error) { return l.Add(k, now), nil })
+	return k, d, err
+}
+
+// unsilence ends a silence, and unack an acknowledgement. The error is
+// silence.ErrUnknown where there is none that lasts.
+func (p past) unsilence(ctx context.Context, id string) (silences.Document, error) {
+	return silences.Change(ctx, p.conn, func(l silence.Silences) (silence.Silences, error) {
 		after, _, err := l.End(id, time.Now())
 		return after, err
 	})
+}
+
+func (p past) unack(ctx context.Context, id string) (silences.Document, error) {
+	return silences.ChangeAcks(ctx, p.conn, func(l silence.Acks) (silence.Acks, error) {
+		after, _, err := l.End(id, time.Now())
+		return after, err
+	})
+}
+
+func (g *gateway) unsilence(ctx context.Context, id string) (answer, error) {
+	d, err := g.past().unsilence(ctx, id)
 	if errors.Is(err, silence.ErrUnknown) {
 		return nil, errors.New("silence_id must be that of a silence that lasts: silence_list shows them")
 	}

@@ -71,26 +71,17 @@ func (q Quieter) Ack(ctx context.Context, id string) (silence.Ack, error) {
 	if err != nil {
 		return silence.Ack{}, err
 	}
-	now := time.Now()
-	k := silence.Acknowledge(a, q.past.mask.String(q.by), now)
-	_, err = silences.ChangeAcks(ctx, q.past.conn, func(l silence.Acks) (silence.Acks, error) { return l.Add(k, now), nil })
+	k, _, err := q.past.ack(ctx, a, q.by)
 	return k, err
 }
 
 // End ends a silence by its id, or an acknowledgement by that of its alert.
 func (q Quieter) End(ctx context.Context, id string) error {
-	now := time.Now()
-	_, err := silences.Change(ctx, q.past.conn, func(l silence.Silences) (silence.Silences, error) {
-		after, _, err := l.End(id, now)
-		return after, err
-	})
+	_, err := q.past.unsilence(ctx, id)
 	if !errors.Is(err, silence.ErrUnknown) {
 		return err
 	}
-	_, err = silences.ChangeAcks(ctx, q.past.conn, func(l silence.Acks) (silence.Acks, error) {
-		after, _, err := l.End(id, now)
-		return after, err
-	})
+	_, err = q.past.unack(ctx, id)
 	if errors.Is(err, silence.ErrUnknown) {
 		return errors.New("nothing that lasts has that id: tocsin silence --list shows what does")
 	}

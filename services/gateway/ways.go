@@ -27,9 +27,6 @@ const (
 
 func ways() []way { return []way{viaMessage, viaChannel, viaEvents} }
 
-// extensionEvents is how a client announces that it takes events (SEP-3415).
-const extensionEvents = events.Extension
-
 // line writes a notification as a way has it. A way that is no message of its
 // own has no line.
 func (w way) line(n stream.Notification) ([]byte, error) {
@@ -59,7 +56,7 @@ func peerOf(version string, client *mcp.Implementation, can *mcp.ClientCapabilit
 	if can != nil {
 		_, announced := can.Experimental[channel.Capability]
 		p.channel = p.channel || announced
-		_, p.events = can.Extensions[extensionEvents]
+		_, p.events = can.Extensions[events.Extension]
 	}
 	return p
 }
@@ -97,7 +94,7 @@ func (p peer) choose(wish []way) ([]way, error) {
 func plain(used []way) bool { return slices.Equal(used, []way{viaMessage}) }
 
 // noteNoUnasked tells a client what works over its protocol.
-const noteNoUnasked = "This protocol forbids messages that nobody asked for. What works: events/stream and events/poll (" + extensionEvents +
+const noteNoUnasked = "This protocol forbids messages that nobody asked for. What works: events/stream and events/poll (" + events.Extension +
 	"), subscriptions/listen on tocsin://alerts, and observe with wait_seconds."
 
 // noteNoChannel tells a client that asked for what it never said it takes.
