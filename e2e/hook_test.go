@@ -259,11 +259,23 @@ func TestHookSaysNothing(t *testing.T) {
 // TestHookOfWrongSettings says so and fails, but not by the exit code with which
 // clients stop an agent or take a prompt away.
 func TestHookOfWrongSettings(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), binary, "hook", "--client", "codex")
-	cmd.Env, cmd.Stdin = harness.Env(t.TempDir(), "TOCSIN_LOG_LEVEL=loud"), strings.NewReader("{}")
-	out, err := cmd.CombinedOutput()
-	if cmd.ProcessState.ExitCode() != 1 || strings.Count(string(out), "\n") != 1 {
-		t.Errorf("%v: %s", err, out)
+	file := filepath.Join(t.TempDir(), "wrong.yaml")
+	if err := os.WriteFile(file, []byte("log-level: loud\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for what, set := range map[string]struct {
+		env  string
+		args []string
+	}{
+		"environment":  {"TOCSIN_LOG_LEVEL=loud", nil},
+		"a named file": {"", []string{"--config", file}},
+	} {
+		cmd := exec.CommandContext(t.Context(), binary, append([]string{"hook", "--client", "codex"}, set.args...)...)
+		cmd.Env, cmd.Stdin = append(harness.Env(t.TempDir()), set.env), strings.NewReader("{}")
+		out, err := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != 1 || strings.Count(string(out), "\n") != 1 {
+			t.Errorf("%s: %v: %s", what, err, out)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -34,14 +35,9 @@ type switches struct{ hooks, server, projectServer string }
 
 // note takes those of a scope, which count for the other, too.
 func (s *switches) note(of clientState) {
-	for _, w := range []struct {
-		to   *string
-		from string
-	}{{&s.hooks, of.off.hooks}, {&s.server, of.off.server}, {&s.projectServer, of.off.projectServer}} {
-		if w.from != "" {
-			*w.to = w.from
-		}
-	}
+	s.hooks = cmp.Or(of.off.hooks, s.hooks)
+	s.server = cmp.Or(of.off.server, s.server)
+	s.projectServer = cmp.Or(of.off.projectServer, s.projectServer)
 }
 
 // nearest is what a client has in a scope: of a project, in the working directory
@@ -90,6 +86,9 @@ func look(client setup.Client, place setup.Place, scope setup.Scope) (clientStat
 		if err := s.also(client.Also(place, scope), client.Files(place, setup.User)); err != nil {
 			return s, err
 		}
+	}
+	if !s.written {
+		return s, nil
 	}
 	w := setup.Wanted{
 		Program: s.found.Program(), Hooks: len(s.found.Hooks) > 0, Inbox: s.found.Server.Client(), StateDir: s.found.Server.StateDir(),

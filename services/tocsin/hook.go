@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/clients"
@@ -58,6 +59,7 @@ func (*hookCommand) OnlyNamedFile() {}
 // debug level: an agent's work is never held up by its alerts.
 func (c *hookCommand) Run(ctx context.Context, env service.Env) error {
 	c.ran = true
+	client := os.Getppid() // before it may have gone
 	log := env.Logger
 	if !log.Enabled(ctx, slog.LevelDebug) {
 		log = slog.New(slog.DiscardHandler)
@@ -68,7 +70,7 @@ func (c *hookCommand) Run(ctx context.Context, env service.Env) error {
 		return nil
 	}
 	if c.Wait > 0 {
-		return c.wake(ctx, env, cfg)
+		return c.wake(ctx, env, cfg, client)
 	}
 	line, err := glance.Answer(ctx, cfg)
 	if err != nil {
@@ -89,20 +91,22 @@ func (c *hookCommand) exitCode(code int, args []string) int {
 	return code
 }
 
-// wake waits, and ends as Claude Code wants it to be woken.
-func (c *hookCommand) wake(ctx context.Context, env service.Env, cfg glance.Config) error {
+// wake waits, as long as the process of that id is our parent, and ends as Claude
+// Code wants it to be woken.
+func (c *hookCommand) wake(ctx context.Context, env service.Env, cfg glance.Config, client int) error {
 	ctx, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
 	defer cancel()
-	go func() {
-		parent := os.Getppid()
-		for ctx.Err() == nil && os.Getppid() == parent {
+	watch.Go(func() {
+		for ctx.Err() == nil && os.Getppid() == client {
 			select {
 			case <-ctx.Done():
 			case <-time.After(parentTick):
 			}
 		}
 		cancel() // nobody is left to be woken
-	}()
+	})
 	text, err := glance.Wait(ctx, glance.WaitConfig{Config: cfg, Severity: alert.Severity(c.Severity), Timeout: c.Wait})
 	if err != nil {
 		cfg.Logger.Debug("nothing could be waited for", "error", err)

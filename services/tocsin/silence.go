@@ -14,7 +14,6 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/service"
-	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
 // silenceWait is how long the bus may take to do what is asked.
@@ -124,14 +123,8 @@ func listQuiet(ctx context.Context, env service.Env, q gateway.Quieter) error {
 
 // quietly does something on the running bus, in the user's name.
 func quietly(ctx context.Context, env service.Env, flags service.BusFlags, do func(context.Context, gateway.Quieter) error) error {
-	if !flags.External() {
-		_, err := statedir.At(env.StateDir).Running()
-		if errors.Is(err, statedir.ErrNotRunning) {
-			return fmt.Errorf("%w: start it with: tocsin up", err)
-		}
-		if err != nil {
-			return err
-		}
+	if err := needBus(env, flags); err != nil {
+		return err
 	}
 	cfg := env.Bus(flags)
 	cfg.Name, cfg.Role = "tocsin silence", bus.RoleGateway

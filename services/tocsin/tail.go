@@ -65,14 +65,8 @@ func (c *tailCommand) notices() bool {
 // Run shows the last few alerts and notices that match, then each new one, until
 // ctx ends.
 func (c *tailCommand) Run(ctx context.Context, env service.Env) error {
-	if !c.External() {
-		_, err := statedir.At(env.StateDir).Running()
-		if errors.Is(err, statedir.ErrNotRunning) {
-			return fmt.Errorf("%w: start it with: tocsin up", err)
-		}
-		if err != nil {
-			return err
-		}
+	if err := needBus(env, c.BusFlags); err != nil {
+		return err
 	}
 	cfg := env.Bus(c.BusFlags)
 	cfg.Name, cfg.Role = "tocsin tail", bus.RoleGateway
@@ -106,6 +100,18 @@ func (c *tailCommand) Run(ctx context.Context, env service.Env) error {
 
 // awaitTick is how often is looked why there is no connection yet.
 const awaitTick = 20 * time.Millisecond
+
+// needBus says what to do where no bus runs here.
+func needBus(env service.Env, flags service.BusFlags) error {
+	if flags.External() {
+		return nil
+	}
+	_, err := statedir.At(env.StateDir).Running()
+	if errors.Is(err, statedir.ErrNotRunning) {
+		return fmt.Errorf("%w: start it with: tocsin up", err)
+	}
+	return err
+}
 
 // awaitBus waits for the connection until ctx ends, or until it is known why
 // there will be none. Its error says what to do.

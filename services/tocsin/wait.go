@@ -15,7 +15,6 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/notice"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/service"
-	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
 type waitCommand struct {
@@ -60,12 +59,8 @@ func (*waitCommand) OnlyNamedFile() {}
 // Run prints the pending alerts, as observe has them, once there is one of the
 // severity.
 func (c *waitCommand) Run(ctx context.Context, env service.Env) error {
-	if !c.External() {
-		if _, err := statedir.At(env.StateDir).Running(); errors.Is(err, statedir.ErrNotRunning) {
-			return fmt.Errorf("%w: start it with: tocsin up", err)
-		} else if err != nil {
-			return err
-		}
+	if err := needBus(env, c.BusFlags); err != nil {
+		return err
 	}
 	inbox, err := c.inbox()
 	if err != nil {

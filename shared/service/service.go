@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -92,12 +93,17 @@ func Main(name, description string, cli Command) int {
 // and the environment say. It clears the environment: for who is about to end.
 func Right(cli Command, args []string) bool {
 	os.Clearenv()
-	k, err := kong.New(cli, kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}), kong.Configuration(loadYAML))
+	k, err := kong.New(cli, kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}), kong.Configuration(loadNothing))
 	if err != nil {
 		return false
 	}
 	_, err = k.Parse(args)
 	return err == nil
+}
+
+// loadNothing reads no settings, of whatever file.
+func loadNothing(io.Reader) (kong.Resolver, error) {
+	return kong.ResolverFunc(func(*kong.Context, *kong.Path, *kong.Flag) (any, error) { return nil, nil }), nil
 }
 
 func run(ctx context.Context, args []string, name, description string, cli Command, env Env) int {
@@ -140,6 +146,9 @@ func nameVariable(err error) error {
 	}
 	text := err.Error()
 	for _, flag := range wrong.Context.Flags() {
+		if slices.ContainsFunc(wrong.Context.Path, func(w *kong.Path) bool { return w.Flag == flag && !w.Resolved }) {
+			continue // it stands on the command line
+		}
 		at := strings.Index(text, "--"+flag.Name)
 		end := at + len("--"+flag.Name)
 		if at < 0 || end < len(text) && strings.ContainsRune("-abcdefghijklmnopqrstuvwxyz", rune(text[end])) {

@@ -31,8 +31,8 @@ func (e *entry) join(a alert.Alert) {
 }
 
 // revise remembers a revision in the place of what it revises.
-func (e *entry) revise(a alert.Alert, revised string) {
-	i := slices.IndexFunc(e.parts, func(p part) bool { return p.id == revised })
+func (e *entry) revise(a alert.Alert) {
+	i := slices.IndexFunc(e.parts, func(p part) bool { return p.id == a.Revises })
 	p := &e.parts[max(i, 0)] // one that is not known any more is in the oldest
 	a.Count, a.Seq, a.Revises = p.alert.Count, p.alert.Seq, ""
 	p.alert = a
@@ -70,12 +70,17 @@ func (e *entry) split(seq uint64) (a alert.Alert, some bool) {
 		return a, false
 	}
 	a = merged(e.parts[:n])
-	for _, p := range e.parts[:n] {
-		e.offers -= p.offers
-	}
-	e.parts = slices.Delete(e.parts, 0, n)
-	e.become(merged(e.parts))
+	e.keep(slices.Delete(e.parts, 0, n))
 	return a, true
+}
+
+// keep leaves some of its parts in the entry.
+func (e *entry) keep(parts []part) {
+	e.parts, e.offers = parts, 0
+	for _, p := range parts {
+		e.offers += p.offers
+	}
+	e.become(merged(parts))
 }
 
 // Own makes the places of what came up to one unknown: it was taken for this list
@@ -111,11 +116,7 @@ func (e *entry) dropTold(seq uint64) bool {
 	if len(rest) == 0 || len(rest) == len(e.parts) {
 		return len(rest) == 0
 	}
-	e.parts, e.offers = rest, 0
-	for _, p := range rest {
-		e.offers += p.offers
-	}
-	e.become(merged(rest))
+	e.keep(rest)
 	return false
 }
 

@@ -109,7 +109,7 @@ func (l *List) Revise(a alert.Alert) bool {
 	if e == nil || e.alert.Resolved {
 		return false
 	}
-	e.revise(a, a.Revises)
+	e.revise(a)
 	a.Count, a.Seq, a.Revises = e.alert.Count, e.alert.Seq, ""
 	if e.offers > 1 && e.alert.Severity.Rank() > a.Severity.Rank() {
 		a.Severity = e.alert.Severity

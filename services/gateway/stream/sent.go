@@ -113,7 +113,7 @@ func (s *sent) add(a alert.Alert, ids []string, now time.Time) {
 	if len(*s) == maxKeys {
 		*s = slices.Delete(*s, 0, 1)
 	}
-	*s = append(*s, sending{key: k, finding: finding, at: now, rank: a.Severity.Rank(), ids: ids})
+	*s = append(*s, sending{key: k, finding: finding, at: now, rank: a.Severity.Rank(), ids: ids[max(len(ids)-maxIDs, 0):]})
 }
 
 const (

@@ -34,7 +34,7 @@ func claudeCode() Client {
 		}
 		off(s, found)
 		for plugin, on := range s.EnabledPlugins {
-			if name, _, _ := strings.Cut(plugin, "@"); on && name == ServerName {
+			if name, _, _ := strings.Cut(plugin, "@"); on == true && name == ServerName {
 				found.Plugin = plugin
 			}
 		}

@@ -3,7 +3,6 @@ package setup
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/tailscale/hujson"
 )
@@ -61,8 +60,8 @@ type hookGroup struct {
 
 // settings are those of clients that say whether hooks run.
 type settings struct {
-	DisableAllHooks bool            `json:"disableAllHooks"`
-	EnabledPlugins  map[string]bool `json:"enabledPlugins"`
+	DisableAllHooks bool           `json:"disableAllHooks"`
+	EnabledPlugins  map[string]any `json:"enabledPlugins"`
 	HooksConfig     struct {
 		Enabled  *bool    `json:"enabled"`
 		Disabled []string `json:"disabled"`
@@ -93,6 +92,7 @@ func (f jsonFormat) find(src []byte) (Found, error) {
 				return Found{}, err
 			}
 		}
+		// Settings of another shape turn nothing off that we know of.
 		var s settings
 		if root != nil && decode(root, &s) == nil {
 			f.more(s, &found)
@@ -146,7 +146,7 @@ func (p place) hook() Hook {
 	return Hook{Event: p.event, Program: p.program, Inbox: flagOf(p.rest, flagInbox), StateDir: flagOf(p.rest, flagStateDir), Rewake: p.rewake()}
 }
 
-func (p place) rewake() bool { return p.async || strings.Contains(p.rest, "--wait") }
+func (p place) rewake() bool { return p.async || flagOf(p.rest, "--wait") != "" }
 
 // ours finds our hooks, in the order of the file.
 func (f jsonFormat) ours(d *document) ([]place, error) {
