@@ -6,7 +6,9 @@
 package brief
 
 import (
+	"errors"
 	"fmt"
+	"sort"
 	"strings"
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -63,14 +65,21 @@ func Block(alerts []alert.Alert, others, room int) (string, error) {
 			return block, err
 		}
 	}
-	for n := len(alerts) - 1; n > 0; n-- {
-		shown := make([]alert.Alert, n)
-		for i, a := range alerts[:n] {
-			shown[i] = bare(a)
-		}
-		if block, err := blockOf(shown, others+len(alerts)-n); err != nil || len(block) <= room {
-			return block, err
-		}
+	smallest := make([]alert.Alert, len(alerts))
+	for i, a := range alerts {
+		smallest[i] = bare(a)
+	}
+	var failed error
+	tooMany := sort.Search(max(len(alerts)-1, 0), func(i int) bool {
+		block, err := blockOf(smallest[:i+1], others+len(alerts)-i-1)
+		failed = errors.Join(failed, err)
+		return err != nil || len(block) > room
+	})
+	if failed != nil {
+		return "", failed
+	}
+	if n := tooMany; n > 0 {
+		return blockOf(smallest[:n], others+len(alerts)-n)
 	}
 	if len(alerts) > 0 {
 		if block, err := blockOf([]alert.Alert{barest(alerts[0])}, others+len(alerts)-1); err != nil || len(block) <= room {

@@ -59,6 +59,9 @@ func Key(client string) string {
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20]))
 }
 
+// Shown is a client's name as it stands in the bucket, for people.
+func Shown(client string) string { return untrusted.Cut(untrusted.Visible(client), maxName) }
+
 func open(ctx context.Context, c *bus.Conn) (jetstream.KeyValue, error) {
 	kv, err := c.JS.KeyValue(ctx, bus.BucketGateways)
 	if err != nil {
@@ -97,7 +100,7 @@ func Claim(ctx context.Context, c *bus.Conn, client string, at Position) (before
 	if err != nil {
 		return Position{}, err
 	}
-	value, err := json.Marshal(cursor{Client: untrusted.Cut(untrusted.Visible(client), maxName), Position: at})
+	value, err := json.Marshal(cursor{Client: Shown(client), Position: at})
 	if err != nil {
 		return Position{}, fmt.Errorf("encode the cursor: %w", err)
 	}

@@ -66,7 +66,7 @@ func Answer(ctx context.Context, cfg Config) (line []byte, err error) {
 	case hook.SessionStart:
 		text, err = h.situation(ctx)
 	case hook.SessionEnd:
-		err = h.remember(ctx, memory{}) // nobody waits for it any more
+		err = h.remember(ctx, func(m *memory) { *m = memory{} }) // nobody waits for it any more
 	default: // Other has returned
 	}
 	if err != nil {
@@ -142,12 +142,12 @@ func (h *hooked) prompted(ctx context.Context) (string, error) {
 		return "", err
 	}
 	// A session that is not remembered is only held back less exactly.
-	if err := h.remember(ctx, memory{Prompt: w.end}); err != nil {
+	if err := h.remember(ctx, func(m *memory) { *m = memory{Prompt: w.end} }); err != nil {
 		h.cfg.Logger.Debug("the prompt is not remembered", "error", err)
 	}
 	return text, nil
 }
 
-func (h *hooked) remember(ctx context.Context, past memory) error {
-	return saveMemory(ctx, h.conn, h.client, h.cfg.Call.Session, past)
+func (h *hooked) remember(ctx context.Context, change func(*memory)) error {
+	return changeMemory(ctx, h.conn, h.client, h.cfg.Call.Session, change)
 }

@@ -52,9 +52,10 @@ func loadMemory(ctx context.Context, c *bus.Conn, client, session string) (m mem
 	return m, true, nil
 }
 
-// saveMemory remembers it. The hooks of a session come one after the other, so
-// the last one is right. A session without an id has no memory.
-func saveMemory(ctx context.Context, c *bus.Conn, client, session string, m memory) error {
+// changeMemory changes what is remembered of a session. Two of its hooks may run
+// at once, as those at a stop do: each changes what it means, and nothing that the
+// other wrote. A session without an id has no memory.
+func changeMemory(ctx context.Context, c *bus.Conn, client, session string, change func(*memory)) error {
 	if session == "" {
 		return nil
 	}
@@ -62,13 +63,45 @@ func saveMemory(ctx context.Context, c *bus.Conn, client, session string, m memo
 	if err != nil {
 		return fmt.Errorf("open the sessions: %w", err)
 	}
-	m.Client = client
+	for {
+		err := tryChange(ctx, kv, memoryKey(client, session), func(m *memory) {
+			change(m)
+			m.Client = cursor.Shown(client)
+		})
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil || !errors.Is(err, jetstream.ErrKeyExists) {
+			return fmt.Errorf("save the session: %w", err)
+		}
+	}
+}
+
+// tryChange writes unless somebody else wrote in between: then its error is
+// ErrKeyExists.
+func tryChange(ctx context.Context, kv jetstream.KeyValue, key string, change func(*memory)) error {
+	var m memory
+	var revision uint64 // 0 where there is nothing yet
+	entry, err := kv.Get(ctx, key)
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+	case err != nil:
+		return err
+	default:
+		revision = entry.Revision()
+		if json.Unmarshal(entry.Value(), &m) != nil {
+			m = memory{} // of another version: as if never seen
+		}
+	}
+	change(&m)
 	value, err := json.Marshal(m)
 	if err != nil {
-		return fmt.Errorf("encode the session: %w", err)
+		return err
 	}
-	if _, err := kv.Put(ctx, memoryKey(client, session), value); err != nil {
-		return fmt.Errorf("save the session: %w", err)
+	if revision == 0 {
+		_, err = kv.Create(ctx, key, value)
+	} else {
+		_, err = kv.Update(ctx, key, value, revision)
 	}
-	return nil
+	return err
 }

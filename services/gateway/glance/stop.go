@@ -44,11 +44,13 @@ func (h *hooked) stop(ctx context.Context) (string, error) {
 	if text == "" || err != nil {
 		return "", err
 	}
-	if !known {
-		past.Prompt = w.end
-	}
-	past.Held = true
-	if err := h.remember(ctx, past); err != nil {
+	err = h.remember(ctx, func(m *memory) {
+		if !known {
+			m.Prompt = w.end
+		}
+		m.Held = true
+	})
+	if err != nil {
 		h.cfg.Logger.Debug("the hold is not remembered", "error", err) // the client remembers it too
 	}
 	return heldLead + text, nil
@@ -59,8 +61,7 @@ func (h *hooked) letGo(ctx context.Context, past memory) error {
 	if !past.Held {
 		return nil
 	}
-	past.Held = false
-	return h.remember(ctx, past)
+	return h.remember(ctx, func(m *memory) { m.Held = false })
 }
 
 // urgent wants an alert of a severity that came after a place and is not over.

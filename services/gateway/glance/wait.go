@@ -106,12 +106,7 @@ type night struct {
 func (n *night) begin(ctx context.Context) (end cursor.Position, err error) {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.patience())
 	defer cancel()
-	past, _, err := loadMemory(ctx, n.conn, n.client, n.cfg.Call.Session)
-	if err != nil {
-		return cursor.Position{}, err
-	}
-	past.Waiter = n.id
-	if err := n.remember(ctx, past); err != nil {
+	if err := n.remember(ctx, func(m *memory) { m.Waiter = n.id }); err != nil {
 		return cursor.Position{}, err
 	}
 	w, err := n.read(ctx)

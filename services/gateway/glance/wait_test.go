@@ -123,3 +123,15 @@ func waits(t *testing.T, r *testrig.Bus, known string) (waiter string) {
 	}
 	return waiter
 }
+
+// TestTwoHooksAtOnce: the hook that answers a stop and the one that waits to wake
+// the session change its memory at the same time, and neither forgets the other.
+func TestTwoHooksAtOnce(t *testing.T) {
+	r := testrig.New(t)
+	for range 2 { // where there is nothing yet, and where there is
+		held, waits, err := glance.HoldAndWait(t.Context(), r.Join(t, bus.RoleGateway), "client", "session", "me")
+		if err != nil || !held || waits != "me" {
+			t.Errorf("held %t, waits %q, %v", held, waits, err)
+		}
+	}
+}
