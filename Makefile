@@ -39,7 +39,7 @@ test: script ## all tests, with the race detector
 	$(GO) test -race -timeout 15m work
 
 .PHONY: bench
-bench: build ## measure the figures of the contract: p50 and p99, beside what was asked
+bench: build ## latencies and throughput: p50 and p99, beside what was asked
 	$(GO) run ./e2e/cmd/bench -tocsin bin/tocsin
 
 .PHONY: fuzz

@@ -233,7 +233,7 @@ func (s clientState) reach(is switches) string {
 		more += " (" + needs + ")"
 	}
 	if s.found.Server != nil && s.found.Server.HTTP() {
-		more += "; its gateway is at a URL, and is not started by the client"
+		more += "; its gateway is at a URL: not started by the client, and not looked at here"
 	}
 	if s.stale {
 		more += "; this version would write more: " + s.install()
