@@ -46,6 +46,8 @@ type EventsRequest struct {
 	MinRank int `json:"min_rank,omitempty"`
 	// Since leaves out what arrived earlier; zero means no bound.
 	Since time.Time `json:"since,omitzero"`
+	// Until leaves out what arrived later; zero means no bound.
+	Until time.Time `json:"until,omitzero"`
 	// Limit is how many events at most: DefaultLimit for 0, never over MaxLimit.
 	Limit int `json:"limit,omitempty"`
 }

@@ -77,6 +77,7 @@ func TestQuery(t *testing.T) {
 		{"warnings", query.EventsRequest{MinRank: 2}, "g security circuit memory /f /api/e /api/d b"},
 		{"info", query.EventsRequest{MinRank: 1, App: "web"}, "/api/d /api/c b a"},
 		{"since", query.EventsRequest{Since: at(8)}, "g vitals security"},
+		{"until", query.EventsRequest{Since: at(6), Until: at(8)}, "security circuit memory"},
 		{"limit", query.EventsRequest{Limit: 2}, "g vitals"},
 		{"all together", query.EventsRequest{App: "shop", Kinds: []telemetry.Kind{telemetry.KindNetwork}, URL: "/", MinRank: 3, Since: at(1), Limit: 1}, "/f"},
 	}
@@ -225,9 +226,13 @@ func TestQueryAgainstModel(t *testing.T) {
 		if rapid.Bool().Draw(t, "logs") {
 			r.Kinds = []telemetry.Kind{telemetry.KindLog}
 		}
+		if rapid.Bool().Draw(t, "bounded") {
+			r.Until = at(rapid.IntRange(0, 30).Draw(t, "until"))
+		}
 		var want []query.StoredEvent
 		for _, e := range all {
 			if (r.App == "" || e.App == r.App) && (r.Kinds == nil || e.Kind == telemetry.KindLog) && !e.Received.Before(r.Since) &&
+				(r.Until.IsZero() || !e.Received.After(r.Until)) &&
 				(r.MinRank == 0 || e.Network != nil || e.Log.Level == "error") && len(want) < r.Limit {
 				want = append(want, e)
 			}

@@ -100,6 +100,9 @@ func (c *cursor) next(r *query.EventsRequest) bool {
 		if e.Received.Before(r.Since) {
 			return false
 		}
+		if !r.Until.IsZero() && e.Received.After(r.Until) {
+			continue
+		}
 		if r.MinRank <= rank(&e.Event) && aboutURL(&e.Event, r.URL) {
 			return true
 		}

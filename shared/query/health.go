@@ -1,0 +1,77 @@
+package query
+
+import "time"
+
+// SubjectHealth is answered by every service that runs, each for itself: who
+// asks there collects the answers for a moment.
+const SubjectHealth = "query.health"
+
+// Health is how one service is, as it says itself.
+type Health struct {
+	// Service is its role on the bus: ingest, detector, gateway or dashboard. ID
+	// tells its instances apart.
+	Service string `json:"service"`
+	ID      string `json:"id"`
+	// Host is the name of the machine, PID the process.
+	Host    string    `json:"host"`
+	PID     int       `json:"pid"`
+	Version string    `json:"version"`
+	Started time.Time `json:"started"`
+	// OK says that it does its work; Reason says why not.
+	OK     bool   `json:"ok"`
+	Reason string `json:"reason,omitempty"`
+
+	// One of these is set, that of the service.
+	Ingest    *IngestHealth    `json:"ingest,omitempty"`
+	Detector  *DetectorHealth  `json:"detector,omitempty"`
+	Gateway   *GatewayHealth   `json:"gateway,omitempty"`
+	Dashboard *DashboardHealth `json:"dashboard,omitempty"`
+}
+
+// IngestHealth is what an intake says of itself.
+type IngestHealth struct {
+	// Pressure is that of the bodies under way: normal, soft or hard. Circuit is
+	// the state of the way to the bus: closed, half_open or open.
+	Pressure string `json:"pressure"`
+	Circuit  string `json:"circuit"`
+	// Accepted counts the events since the start.
+	Accepted uint64 `json:"accepted"`
+}
+
+// DetectorHealth is what a detector says of itself.
+type DetectorHealth struct {
+	DetectorStatus
+	// Partitions are those that it owns now, of so many. One that owns none
+	// stands by.
+	Partitions []int `json:"partitions"`
+	Of         int   `json:"of"`
+}
+
+// GatewayHealth is what a gateway says of one client.
+type GatewayHealth struct {
+	// Client is the MCP client's name and version, or what it was named.
+	Client string `json:"client"`
+	// Protocol is the version of MCP that was agreed on, empty before.
+	Protocol string `json:"protocol,omitempty"`
+	// Inbox is how many alerts pend.
+	Inbox int `json:"inbox"`
+	// Streaming says whether the stream of notifications is on, with the settings
+	// and counts that configure shows.
+	Streaming       bool     `json:"streaming"`
+	Events          []string `json:"events,omitempty"`
+	ThrottleSeconds int      `json:"throttle_seconds,omitempty"`
+	SeverityMin     string   `json:"severity_min,omitempty"`
+	URL             string   `json:"url,omitempty"`
+	Notified        int      `json:"notify_count"`
+	Pending         int      `json:"pending"`
+	Suppressed      int      `json:"suppressed"`
+	Dropped         int      `json:"dropped"`
+}
+
+// DashboardHealth is what a dashboard says of itself.
+type DashboardHealth struct {
+	// Readers are connected to its stream now. Dropped counts alerts that slow
+	// ones were not sent, since the start.
+	Readers int    `json:"readers"`
+	Dropped uint64 `json:"dropped"`
+}
