@@ -21,9 +21,13 @@ import (
 // Command runs the detector alone.
 type Command struct {
 	service.BusFlags
+	service.LayoutFlags
 	HealthAddr string `help:"Where /healthz, /readyz and /metrics are served; empty turns them off." env:"TOCSIN_DETECTOR_HEALTH_ADDR" placeholder:"ADDR"`
 	Token      string `help:"Has to be set to serve them on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
 }
+
+// Validate refuses what the embedded bus can't have.
+func (c *Command) Validate() error { return c.CheckBus(c.BusFlags) }
 
 // Run detects until ctx ends.
 func (c *Command) Run(ctx context.Context, env service.Env) error {
@@ -38,7 +42,7 @@ func (c *Command) Run(ctx context.Context, env service.Env) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return Run(ctx, Config{
-			Bus: env.Bus(c.BusFlags), Provision: c.External(), Registry: registry, Logger: env.Logger,
+			Bus: env.Bus(c.BusFlags), Provision: c.External(), Layout: c.Layout(), Registry: registry, Logger: env.Logger,
 			Ready: func() { ready.Store(true) },
 		})
 	})

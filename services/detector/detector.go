@@ -28,6 +28,8 @@ type Config struct {
 	// Provision creates missing streams first: for an external bus, which
 	// nobody else prepares.
 	Provision bool
+	// Layout is how those lie on its servers.
+	Layout bus.Layout
 	// SnapshotEvery is how often the state is saved while something changes;
 	// 0 means DefaultSnapshotEvery. A start folds again what came since.
 	SnapshotEvery time.Duration
@@ -202,7 +204,7 @@ func (d *detector) tryPrepare(ctx context.Context) (*beginning, error) {
 		return nil, bus.ErrAway
 	}
 	if d.cfg.Provision {
-		if err := bus.Provision(ctx, d.out.JS, d.log); err != nil {
+		if err := bus.Provision(ctx, d.out, d.cfg.Layout, d.log); err != nil {
 			return nil, err
 		}
 	}

@@ -39,15 +39,19 @@ func (f Flags) Config(registry *prometheus.Registry) Config {
 // Command runs the intake alone.
 type Command struct {
 	service.BusFlags
+	service.LayoutFlags
 	Flags
 }
+
+// Validate refuses what the embedded bus can't have.
+func (c *Command) Validate() error { return c.CheckBus(c.BusFlags) }
 
 // Run serves until ctx ends.
 func (c *Command) Run(ctx context.Context, env service.Env) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg := c.Config(registry)
-	cfg.Bus, cfg.Provision, cfg.Logger = env.Bus(c.BusFlags), c.External(), env.Logger
+	cfg.Bus, cfg.Provision, cfg.Layout, cfg.Logger = env.Bus(c.BusFlags), c.External(), c.Layout(), env.Logger
 	cfg.Ready = func(at Listening) {
 		text := "intake  " + at.Intake + "\n"
 		if at.OTLP != "" {

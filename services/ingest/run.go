@@ -48,6 +48,8 @@ type Config struct {
 	// Provision creates missing streams first: for an external bus, which
 	// nobody else prepares.
 	Provision bool
+	// Layout is how those lie on its servers.
+	Layout bus.Layout
 	// Addr is host:port to listen on; port 0 picks a free one. Empty means
 	// DefaultAddr. Anything but loopback needs a Token.
 	Addr string

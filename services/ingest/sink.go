@@ -54,6 +54,7 @@ const (
 type busSink struct {
 	cfg       bus.ConnConfig
 	provision bool
+	layout    bus.Layout
 	log       *slog.Logger
 	// link is swapped by run alone, when the client has given a connection up.
 	link    atomic.Pointer[link]
@@ -72,7 +73,7 @@ type link struct {
 
 func openSink(ctx context.Context, cfg Config) (*busSink, error) {
 	s := &busSink{
-		cfg: cfg.Bus, provision: cfg.Provision, log: cfg.Logger,
+		cfg: cfg.Bus, provision: cfg.Provision, layout: cfg.Layout, log: cfg.Logger,
 		turns: make(chan turn, maxPending), view: newView(cfg.Logger),
 	}
 	s.breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
@@ -191,5 +192,5 @@ func (s *busSink) run(ctx context.Context) error {
 func (s *busSink) makeStreams(ctx context.Context, l *link) error {
 	ctx, cancel := context.WithTimeout(ctx, provisionTimeout)
 	defer cancel()
-	return bus.Provision(ctx, l.conn.JS, s.log)
+	return bus.Provision(ctx, l.conn, s.layout, s.log)
 }

@@ -26,6 +26,7 @@ import (
 
 type upCommand struct {
 	service.BusFlags
+	service.LayoutFlags
 	ingest.Flags
 	NATSAddr   string        `name:"nats-addr" help:"Where the embedded NATS listens; port 0 picks a free one. Default: ${default}." default:"127.0.0.1:7422" env:"TOCSIN_NATS_ADDR" placeholder:"ADDR"`
 	NATSWSAddr string        `name:"nats-ws-addr" help:"Its websocket, for dashboards in a browser; empty, also in the environment, turns it off. Default: ${default}." default:"127.0.0.1:7443" env:"TOCSIN_NATS_WS_ADDR" empty:"off" placeholder:"ADDR"`
@@ -41,7 +42,7 @@ func (c *upCommand) Validate() error {
 	if c.IdleExit > 0 && c.External() {
 		return errors.New("--idle-exit works with the embedded bus only: who uses an external one is not known here")
 	}
-	return nil
+	return c.CheckBus(c.BusFlags)
 }
 
 // checkAddrs says which address can't be listened on, or may not be.
@@ -158,13 +159,13 @@ func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
 	go func() {
 		defer stopTaking() // without a detector, nobody would look at what is taken in
 		detection <- detector.Run(detecting, detector.Config{
-			Bus: join, Provision: u.server == nil, Registry: registry, Logger: u.env.Logger,
+			Bus: join, Provision: u.server == nil, Layout: u.cmd.Layout(), Registry: registry, Logger: u.env.Logger,
 			Ready: sync.OnceFunc(func() { close(reached) }),
 		})
 	}()
 
 	intake := u.cmd.Config(registry)
-	intake.Bus, intake.Provision, intake.Logger = join, u.server == nil, u.env.Logger
+	intake.Bus, intake.Provision, intake.Layout, intake.Logger = join, u.server == nil, u.cmd.Layout(), u.env.Logger
 	intake.Accepted = func() { u.lastUse.Store(time.Now().UnixNano()) }
 	announced := make(chan error, 1)
 	intake.Ready = func(at ingest.Listening) { announced <- u.announce(at) }

@@ -33,5 +33,5 @@ var (
 	ErrRefused = errors.New("the bus refused the message")
 )
 
-// queryTimeout is how long the detector may take to answer a request.
+// queryTimeout is how long a service may take to answer a request.
 const queryTimeout = 2 * time.Second

@@ -2,6 +2,8 @@ package bus
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -45,6 +47,10 @@ type ConnConfig struct {
 	// URL is an external server or cluster, comma-separated; Creds is the file
 	// with its credentials (a .creds file or an NKEY seed), or empty.
 	URL, Creds string
+	// CA, where it is set, is a PEM file with the certificates that vouch for those
+	// servers, and the connection is then never without TLS. Cert and Key are PEM
+	// files with our own, where they ask for one.
+	CA, Cert, Key string
 	// Once, where it is not 0, is for a process that lives for milliseconds: the
 	// connection is tried once, within this long, and not made again when it is
 	// lost. A bus that can't be reached is Connect's error then.
@@ -59,6 +65,7 @@ type Conn struct {
 	JS jetstream.JetStream
 
 	changes chan struct{}
+	denials denials
 	server  *Server         // nil unless it is in this process
 	dialer  *stateDirDialer // nil unless it is found by its state directory
 }
@@ -105,6 +112,9 @@ func (c *Conn) options(cfg ConnConfig) ([]nats.Option, string, error) {
 		nats.PingInterval(pingInterval),
 		nats.MaxPingsOutstanding(2),
 		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
+			if c.denials.tell(err) {
+				return
+			}
 			subject := ""
 			if s != nil {
 				subject = s.Subject
@@ -131,6 +141,11 @@ func (c *Conn) options(cfg ConnConfig) ([]nats.Option, string, error) {
 		auth, err := keyOption(cfg.Server.keys[cfg.Role])
 		return append(opts, nats.InProcessServer(cfg.Server.ns), nats.Timeout(inProcessTimeout), auth), "", err
 	case cfg.URL != "":
+		secure, err := tlsFiles(cfg)
+		if err != nil {
+			return nil, "", err
+		}
+		opts = append(opts, secure...)
 		if cfg.Creds == "" {
 			return opts, cfg.URL, nil
 		}
@@ -207,11 +222,38 @@ func (c *Conn) Check(ctx context.Context, stream string) error {
 	}
 	if _, err := c.JS.Stream(ctx, stream); err != nil {
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			return fmt.Errorf("stream %s does not exist: start tocsin up or tocsin detector once", stream)
+			return missing(stream)
 		}
 		return fmt.Errorf("look at stream %s: %w", stream, err)
 	}
 	return nil
+}
+
+// tlsFiles reads what TLS needs. The files are read again for each connection, so
+// that they can be renewed.
+func tlsFiles(cfg ConnConfig) ([]nats.Option, error) {
+	var opts []nats.Option
+	if cfg.CA != "" {
+		pem, err := os.ReadFile(cfg.CA)
+		if err != nil {
+			return nil, fmt.Errorf("read TOCSIN_NATS_CA: %w", err)
+		}
+		if !x509.NewCertPool().AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("read TOCSIN_NATS_CA: %s holds no certificate in PEM", cfg.CA)
+		}
+		opts = append(opts, nats.RootCAs(cfg.CA))
+	}
+	if cfg.Cert != "" {
+		if _, err := tls.LoadX509KeyPair(cfg.Cert, cfg.Key); err != nil {
+			return nil, fmt.Errorf("read TOCSIN_NATS_CERT and TOCSIN_NATS_KEY: %w", err)
+		}
+		opts = append(opts, nats.ClientCert(cfg.Cert, cfg.Key))
+	}
+	return opts, nil
+}
+
+func missing(stream string) error {
+	return fmt.Errorf("stream %s does not exist: start tocsin up once, or run tocsin provision where the bus is an external one", stream)
 }
 
 // credsFile reads a .creds file (JWT and seed) or a bare NKEY seed.

@@ -42,7 +42,7 @@ func users(keys map[Role]nkeys.KeyPair) ([]*server.NkeyUser, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the public key of %s: %w", role, err)
 		}
-		list = append(list, &server.NkeyUser{Nkey: public, Permissions: role.permissions()})
+		list = append(list, &server.NkeyUser{Nkey: public, Permissions: role.Permissions()})
 	}
 	return list, nil
 }

@@ -9,17 +9,20 @@ import (
 // Role is who a connection is on the bus, and so what it may do there.
 type Role string
 
-// The roles. The provisioner is the process that embeds the server; its key
-// never leaves its memory.
+// The roles.
 const (
 	RoleIngest    Role = "ingest"
 	RoleDetector  Role = "detector"
 	RoleGateway   Role = "gateway"
 	RoleDashboard Role = "dashboard"
-	provisioner   Role = "provisioner"
+	// RoleProvisioner makes and changes streams, and so may do anything with them.
+	// On an embedded bus it is the process that embeds it, and its key never leaves
+	// the memory; on an external one it is for tocsin provision alone.
+	RoleProvisioner Role = "provisioner"
 )
 
-// Roles lists the roles that get a credential file.
+// Roles lists the roles of services: those that get a credential file from
+// tocsin up.
 func Roles() []Role { return []Role{RoleIngest, RoleDetector, RoleGateway, RoleDashboard} }
 
 // inboxPrefix is where a role receives replies. Each service has its own, so
@@ -32,11 +35,18 @@ func (r Role) inboxPrefix() string {
 	return "_INBOX_" + string(r)
 }
 
-// permissions is the table of what each role may publish and subscribe to.
+const (
+	// allServiceAsks is where nats.go's micro services are discovered.
+	allServiceAsks = "$SRV.>"
+	// allPartitionQueries are queries to the owner of one partition.
+	allPartitionQueries = "query.partition.>"
+)
+
+// Permissions is the table of what each role may publish and subscribe to.
 // A role that may create consumers could make the server deliver anywhere, so
 // the dashboard may not: it hears what is republished, and reads ALERTS by direct
 // get alone.
-func (r Role) permissions() *server.Permissions {
+func (r Role) Permissions() *server.Permissions {
 	var pub, sub []string
 	switch r {
 	case RoleIngest:
@@ -47,6 +57,7 @@ func (r Role) permissions() *server.Permissions {
 			// Of a delivery it asks whether it was taken, see Conn.Has.
 			apiDirectGet + StreamDeliveries + "." + allDeliveries,
 		}
+		sub = []string{allServiceAsks, query.SubjectHealth}
 	case RoleDetector:
 		pub = []string{
 			AllAlerts, SubjectIntakeNoise,
@@ -56,11 +67,18 @@ func (r Role) permissions() *server.Permissions {
 			"$O." + BucketDetector + ".>", "$JS.API.DIRECT.GET.OBJ_" + BucketDetector + ".>",
 			"$JS.API.CONSUMER.*.OBJ_" + BucketDetector + ".>", "$JS.API.CONSUMER.MSG.NEXT.OBJ_" + BucketDetector + ".>",
 			"$JS.API.STREAM.PURGE.OBJ_" + BucketDetector, "$JS.API.STREAM.MSG.GET.OBJ_" + BucketDetector,
+			// Who owns which partition, and what only its owner knows.
+			"$KV." + BucketOwners + ".>", apiDirectGet + kvPrefix + BucketOwners, apiDirectGet + kvPrefix + BucketOwners + ".>",
+			allPartitionQueries,
 		}
-		sub = []string{"$SRV.>", query.SubjectEvents, query.SubjectStatus, query.SubjectNoise}
+		sub = []string{
+			allServiceAsks, query.SubjectHealth,
+			query.SubjectEvents, query.SubjectStatus, query.SubjectNoise, query.SubjectVitals, allPartitionQueries,
+		}
 	case RoleGateway:
 		pub = []string{
-			AllNotices, query.SubjectEvents, query.SubjectStatus, query.SubjectNoise, "$SRV.>",
+			AllNotices, allServiceAsks,
+			query.SubjectEvents, query.SubjectStatus, query.SubjectNoise, query.SubjectVitals, query.SubjectHealth,
 			"$JS.API.INFO", "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.NAMES", "$JS.FC.>", "$JS.ACK.>",
 			"$JS.API.CONSUMER.*." + StreamAlerts + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamAlerts + ".>",
 			"$JS.API.CONSUMER.*." + StreamCI + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamCI + ".>",
@@ -71,6 +89,7 @@ func (r Role) permissions() *server.Permissions {
 			"$KV." + BucketSilences + ".>", "$JS.API.DIRECT.GET." + StreamSilences, "$JS.API.DIRECT.GET." + StreamSilences + ".>",
 			"$JS.API.CONSUMER.*." + StreamSilences + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamSilences + ".>",
 		}
+		sub = []string{allServiceAsks, query.SubjectHealth}
 	case RoleDashboard:
 		pub = []string{
 			"$JS.API.DIRECT.GET." + StreamAlerts,
@@ -78,16 +97,19 @@ func (r Role) permissions() *server.Permissions {
 			"$JS.API.DIRECT.GET." + StreamSilences + ".$KV." + BucketSilences + ".*",
 		}
 		sub = []string{AllLiveAlerts, AllLiveNotices}
-	default:
-		return nil // the provisioner may do everything
+	case RoleProvisioner:
+		pub = []string{"$JS.API.>"}
+	default: // nobody we know
 	}
 	sub = append(sub, r.inboxPrefix()+".>")
 	p := &server.Permissions{
 		Publish:   &server.SubjectPermission{Allow: pub},
 		Subscribe: &server.SubjectPermission{Allow: sub},
 	}
-	if r == RoleDetector { // it answers queries, to whatever inbox asks
+	switch r {
+	case RoleIngest, RoleDetector, RoleGateway: // they answer, to whatever inbox asks
 		p.Response = &server.ResponsePermission{MaxMsgs: 1, Expires: queryTimeout}
+	default:
 	}
 	return p
 }

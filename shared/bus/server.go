@@ -80,12 +80,12 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the credential of the provisioner: %w", err)
 	}
-	keys[provisioner] = admin
+	keys[RoleProvisioner] = admin
 	public, err := admin.PublicKey()
 	if err != nil {
 		return nil, fmt.Errorf("make the credential of the provisioner: %w", err)
 	}
-	known = append(known, &server.NkeyUser{Nkey: public})
+	known = append(known, &server.NkeyUser{Nkey: public, Permissions: RoleProvisioner.Permissions()})
 	opts.Nkeys = known
 
 	ns, err := server.NewServer(opts)
@@ -170,12 +170,12 @@ func splitAddr(addr string) (host string, port int, err error) {
 }
 
 func (s *Server) provision(ctx context.Context) error {
-	c, err := Connect(ctx, ConnConfig{Name: "tocsin provisioner", Server: s, Role: provisioner, Logger: s.log})
+	c, err := Connect(ctx, ConnConfig{Name: "tocsin provisioner", Server: s, Role: RoleProvisioner, Logger: s.log})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	return Provision(ctx, c.JS, s.log)
+	return Provision(ctx, c, Layout{}, s.log)
 }
 
 // URL is where clients on this machine connect, with the real port.

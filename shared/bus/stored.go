@@ -14,11 +14,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// The parts of JetStream's own interface that Stored and Delete use. A role
-// may use them on a stream whose subjects its permissions list.
+// The parts of JetStream's own interface that this package uses. A role may use
+// them on a stream whose subjects its permissions list.
 const (
 	apiDirectGet = "$JS.API.DIRECT.GET."
 	apiDelete    = "$JS.API.STREAM.MSG.DELETE."
+	apiInfo      = "$JS.API.STREAM.INFO."
+	apiCreate    = "$JS.API.STREAM.CREATE."
+	apiUpdate    = "$JS.API.STREAM.UPDATE."
 )
 
 // maxStoredBytes bounds what one Stored returns, but for its last message.

@@ -157,7 +157,7 @@ func TestProvisionWidensTheStreamOfResults(t *testing.T) {
 	publish("1")
 	publish("2")
 	for range 2 { // the second finds nothing to do
-		if err := bus.Provision(t.Context(), c.JS, quiet()); err != nil {
+		if err := bus.Provision(t.Context(), c, bus.Layout{}, quiet()); err != nil {
 			t.Fatal(err)
 		}
 	}

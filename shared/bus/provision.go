@@ -1,0 +1,252 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ErrIncompatible says that a stream exists in a form that can't be changed to
+// ours without destroying what it holds.
+var ErrIncompatible = errors.New("incompatible stream")
+
+// ErrUnprovisioned says that the bus lacks something that the connection's role
+// may not make.
+var ErrUnprovisioned = errors.New("the bus is not prepared: run tocsin provision")
+
+// Provision creates the streams and buckets that are missing and widens those
+// that are narrower than the table. A stream that an operator gave more room
+// keeps it. It never deletes anything and never lowers a limit.
+//
+// Where all is as wanted it only looks, which each role but the dashboard may.
+// Where something is not, and the role may not change it, its error wraps
+// ErrUnprovisioned; fewer replicas than wanted are then only logged, because the
+// bus works without. Other errors wrap ErrIncompatible or ErrAway, or say what
+// the bus answered.
+func Provision(ctx context.Context, c *Conn, layout Layout, log *slog.Logger) error {
+	changes, err := Plan(ctx, c, layout)
+	if err != nil {
+		return err
+	}
+	for _, change := range changes {
+		if err := change.apply(ctx, c, log); !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		// Another process was faster, and may know a narrower table.
+		change, err := plan(ctx, c, change.wanted, layout.Partitions)
+		if err == nil && change.What != "" {
+			err = change.apply(ctx, c, log)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Change is what Provision would do to one stream.
+type Change struct {
+	// Stream is its name: KV_ and OBJ_ stand before those of buckets.
+	Stream string
+	// What says in words what becomes different.
+	What string
+
+	// wanted is what the table says, next what the stream is to be.
+	wanted, next jetstream.StreamConfig
+	// create says that it is missing, optional that the bus works without.
+	create, optional bool
+}
+
+// Plan says what Provision would do, and does nothing. Its errors are those of
+// Provision.
+func Plan(ctx context.Context, c *Conn, layout Layout) ([]Change, error) {
+	if err := layout.Validate(); err != nil {
+		return nil, err
+	}
+	if err := c.usable(); err != nil {
+		return nil, err
+	}
+	var changes []Change
+	for _, want := range layout.streams(layout.replicasOn(c)) {
+		change, err := plan(ctx, c, want, layout.Partitions)
+		if err != nil {
+			return nil, err
+		}
+		if change.What != "" {
+			changes = append(changes, change)
+		}
+	}
+	return changes, nil
+}
+
+// plan is what has to be done for one stream; What is empty for nothing.
+func plan(ctx context.Context, c *Conn, want jetstream.StreamConfig, partitions int) (Change, error) {
+	change := Change{Stream: want.Name, wanted: want, next: want}
+	var s jetstream.Stream
+	err := c.allowed(ctx, apiInfo+want.Name, func(ctx context.Context) (err error) {
+		s, err = c.JS.Stream(ctx, want.Name)
+		return err
+	})
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		change.create, change.What = true, fmt.Sprintf("create it with %s", plural(want.Replicas, "replica"))
+		if of, _ := partitionsOf(want.SubjectTransform); of > 1 {
+			change.What += fmt.Sprintf(" and %d partitions", of)
+		}
+		return change, nil
+	case err != nil:
+		return change, wrapStream("look at", want.Name, err)
+	}
+	info := s.CachedInfo()
+	split, err := reconcileSplit(info.Config, want, info.State.Msgs, partitions)
+	if err != nil {
+		return change, err
+	}
+	next, what, err := reconcile(info.Config, want)
+	if err != nil {
+		return change, err
+	}
+	if split {
+		next.SubjectTransform, what = want.SubjectTransform, join(what, fmt.Sprintf("split it into %d partitions", partitions))
+	}
+	if next.Replicas < want.Replicas {
+		change.optional = what == ""
+		what = join(what, fmt.Sprintf("%d replicas in place of %d", want.Replicas, max(next.Replicas, 1)))
+		next.Replicas = want.Replicas
+	}
+	change.next, change.What = next, what
+	return change, nil
+}
+
+func (ch Change) apply(ctx context.Context, c *Conn, log *slog.Logger) error {
+	log.Info("preparing the bus", "stream", ch.Stream, "change", ch.What)
+	doing, api, do := "update", apiUpdate, c.JS.UpdateStream
+	if ch.create {
+		doing, api, do = "create", apiCreate, c.JS.CreateStream
+	}
+	err := c.allowed(ctx, api+ch.Stream, func(ctx context.Context) error {
+		_, err := do(ctx, ch.next)
+		return err
+	})
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrDenied) && ch.optional:
+		log.Warn("a stream has fewer replicas than wanted, and this role may not give it more: run tocsin provision", "stream", ch.Stream, "change", ch.What)
+		return nil
+	case errors.Is(err, ErrDenied):
+		return fmt.Errorf("%w: stream %s: %s: %w", ErrUnprovisioned, ch.Stream, ch.What, err)
+	case isNoPeers(err):
+		return fmt.Errorf("%s stream %s with %s: %w: start more servers with JetStream, or ask for fewer replicas with TOCSIN_REPLICAS",
+			doing, ch.Stream, plural(ch.next.Replicas, "replica"), err)
+	}
+	return wrapStream(doing, ch.Stream, err)
+}
+
+// isNoPeers says whether the bus has too few servers for what was asked.
+func isNoPeers(err error) bool {
+	var api *jetstream.APIError
+	if !errors.As(err, &api) {
+		return false
+	}
+	return slices.Contains([]server.ErrorIdentifier{
+		server.JSClusterNoPeersErrF, server.JSInsufficientResourcesErr, server.JSStreamReplicasNotSupportedErr,
+	}, server.ErrorIdentifier(api.ErrorCode))
+}
+
+func wrapStream(doing, name string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s stream %s: %w", doing, name, err)
+	}
+	return nil
+}
+
+// reconcileSplit says whether an existing stream is to be split as wanted. A
+// stream with messages can't be: who reads partitions would not see them.
+//
+// Between the look and the change a message may still come in unsplit. It is
+// followed with the first partition, see TelemetryOf.
+func reconcileSplit(have, want jetstream.StreamConfig, msgs uint64, partitions int) (bool, error) {
+	if want.Name != StreamTelemetry {
+		return false, nil
+	}
+	of, err := partitionsOf(have.SubjectTransform)
+	switch {
+	case err != nil:
+		return false, err
+	case partitions == 0 || partitions == of:
+		return false, nil
+	case of > 1:
+		return false, fmt.Errorf("%w: %s is split into %d partitions, wanted are %d: set TOCSIN_PARTITIONS to %d, or, once the detectors have read everything, delete the stream and run tocsin provision again",
+			ErrIncompatible, want.Name, of, partitions, of)
+	case msgs > 0:
+		return false, fmt.Errorf("%w: %s holds %s not split into %d partitions: leave TOCSIN_PARTITIONS at 1, or stop the intakes, wait until the detectors have read everything, delete the stream and run tocsin provision again",
+			ErrIncompatible, want.Name, plural(int(msgs), "message"), partitions)
+	}
+	return true, nil
+}
+
+// reconcile says what an existing stream must become to serve as want, and what
+// is different about that, in words; none for nothing. Replicas are left alone.
+func reconcile(have, want jetstream.StreamConfig) (next jetstream.StreamConfig, what string, err error) {
+	if have.Storage != want.Storage || have.Retention != want.Retention || have.Discard != want.Discard {
+		return have, "", fmt.Errorf("%w: %s has other storage, retention or discard rules: move it away or use another NATS account", ErrIncompatible, want.Name)
+	}
+	next = have
+	for _, subject := range want.Subjects {
+		if !slices.Contains(next.Subjects, subject) {
+			next.Subjects = append(slices.Clone(next.Subjects), subject)
+			what = join(what, "take "+subject)
+		}
+	}
+	if slices.Contains([]bool{
+		widen(&next.MaxAge, want.MaxAge), widen(&next.MaxBytes, want.MaxBytes),
+		widen(&next.MaxMsgs, want.MaxMsgs), widen(&next.MaxMsgsPerSubject, want.MaxMsgsPerSubject),
+	}, true) {
+		what = join(what, "raise its limits")
+	}
+	if next.Duplicates < want.Duplicates {
+		next.Duplicates, what = want.Duplicates, join(what, fmt.Sprintf("remember ids for %s", want.Duplicates))
+	}
+	if !next.AllowDirect {
+		next.AllowDirect, what = true, join(what, "allow direct reads")
+	}
+	if want.AllowRollup && !next.AllowRollup {
+		next.AllowRollup, what = true, join(what, "allow roll-ups")
+	}
+	if want.RePublish != nil && (next.RePublish == nil || *next.RePublish != *want.RePublish) {
+		next.RePublish, what = want.RePublish, join(what, "republish to "+want.RePublish.Destination)
+	}
+	return next, what, nil
+}
+
+func join(what, more string) string {
+	if what == "" {
+		return more
+	}
+	return what + ", " + more
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// widen raises a limit to the wanted one. Zero and below mean no limit.
+func widen[T ~int64](have *T, want T) bool {
+	if *have <= 0 || want > 0 && *have >= want {
+		return false
+	}
+	*have = max(want, 0)
+	return true
+}

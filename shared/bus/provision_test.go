@@ -1,0 +1,277 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+)
+
+// users are a server's without keys: each role's name is its password.
+func users(roles ...bus.Role) []*server.User {
+	var list []*server.User
+	for _, role := range roles {
+		list = append(list, &server.User{Username: string(role), Password: string(role), Permissions: role.Permissions()})
+	}
+	return list
+}
+
+// serveRoles runs a server that knows the roles and that Tocsin has not prepared.
+func serveRoles(t *testing.T) (as func(bus.Role) *bus.Conn) {
+	t.Helper()
+	ns, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
+		Users: users(append(bus.Roles(), bus.RoleProvisioner)...),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	if !ns.ReadyForConnections(10 * time.Second) {
+		t.Fatal("no server")
+	}
+	return func(role bus.Role) *bus.Conn {
+		t.Helper()
+		c := connect(t, bus.ConnConfig{Name: string(role), Role: role, URL: strings.Replace(ns.ClientURL(), "://", fmt.Sprintf("://%s:%s@", role, role), 1)})
+		eventually(t, "connection", c.Connected)
+		return c
+	}
+}
+
+// TestServicesOnAPreparedBus: with their own narrow roles they only look, and
+// where something is missing they are told at once what to do.
+func TestServicesOnAPreparedBus(t *testing.T) {
+	as := serveRoles(t)
+	for _, role := range []bus.Role{bus.RoleIngest, bus.RoleDetector, bus.RoleGateway} {
+		begun := time.Now()
+		err := bus.Provision(t.Context(), as(role), bus.Layout{}, quiet())
+		if took := time.Since(begun); !errors.Is(err, bus.ErrUnprovisioned) || !errors.Is(err, bus.ErrDenied) || took > 3*time.Second {
+			t.Errorf("%s on an empty bus: %v after %s", role, err, took)
+		}
+		if !strings.Contains(fmt.Sprint(err), "run tocsin provision") || !strings.Contains(fmt.Sprint(err), bus.StreamTelemetry) {
+			t.Errorf("%s is told %v", role, err)
+		}
+	}
+	if err := bus.Provision(t.Context(), as(bus.RoleProvisioner), bus.Layout{}, quiet()); err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range []bus.Role{bus.RoleIngest, bus.RoleDetector, bus.RoleGateway, bus.RoleProvisioner} {
+		if err := bus.Provision(t.Context(), as(role), bus.Layout{}, quiet()); err != nil {
+			t.Errorf("%s on a prepared bus: %v", role, err)
+		}
+		if changes, err := bus.Plan(t.Context(), as(role), bus.Layout{}); err != nil || len(changes) != 0 {
+			t.Errorf("%s plans %v, %v", role, changes, err)
+		}
+	}
+	// One bucket goes, and one stream becomes narrower.
+	admin := as(bus.RoleProvisioner)
+	if err := admin.JS.DeleteKeyValue(t.Context(), bus.BucketOwners); err != nil {
+		t.Fatal(err)
+	}
+	err := bus.Provision(t.Context(), as(bus.RoleDetector), bus.Layout{}, quiet())
+	if !errors.Is(err, bus.ErrUnprovisioned) || !strings.Contains(err.Error(), "KV_"+bus.BucketOwners) {
+		t.Errorf("without a bucket: %v", err)
+	}
+}
+
+// TestTheBucketsAreThoseOfTheClient: what the table says is what nats.go makes of
+// buckets, so that its own calls find nothing to object to.
+func TestTheBucketsAreThoseOfTheClient(t *testing.T) {
+	theirs := connect(t, bus.ConnConfig{Name: "theirs", Role: bus.RoleProvisioner, URL: serveForeign(t)})
+	eventually(t, "connection", theirs.Connected)
+	const mib = 1 << 20
+	for _, cfg := range []jetstream.KeyValueConfig{
+		{Bucket: bus.BucketGateways, Description: "up to where each client's inbox was drained", History: 1, TTL: 30 * 24 * time.Hour, MaxBytes: 16 * mib},
+		{Bucket: bus.BucketSilences, Description: "which alerts are told to nobody for a while", History: 1, MaxBytes: 16 * mib},
+	} {
+		if _, err := theirs.JS.CreateKeyValue(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := theirs.JS.CreateObjectStore(t.Context(), jetstream.ObjectStoreConfig{
+		Bucket: bus.BucketDetector, Description: "snapshots of the detector's state", MaxBytes: 512 * mib,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	changes, err := bus.Plan(t.Context(), theirs, bus.Layout{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range changes {
+		if strings.HasSuffix(change.Stream, bus.BucketGateways) || strings.HasSuffix(change.Stream, bus.BucketSilences) || strings.HasSuffix(change.Stream, bus.BucketDetector) {
+			t.Errorf("%s: %s", change.Stream, change.What)
+		}
+	}
+	ours := connect(t, bus.ConnConfig{Name: "ours", Role: bus.RoleProvisioner, URL: serveForeign(t)})
+	eventually(t, "connection", ours.Connected)
+	if err := bus.Provision(t.Context(), ours, bus.Layout{}, quiet()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"KV_" + bus.BucketGateways, "KV_" + bus.BucketSilences, "OBJ_" + bus.BucketDetector} {
+		var configs []string
+		for _, c := range []*bus.Conn{theirs, ours} {
+			s, err := c.JS.Stream(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			configs = append(configs, fmt.Sprintf("%+v", s.CachedInfo().Config))
+		}
+		if configs[0] != configs[1] {
+			t.Errorf("%s\ntheirs %s\nours   %s", name, configs[0], configs[1])
+		}
+	}
+}
+
+// TestPartitions checks against a real server what the split relies on.
+func TestPartitions(t *testing.T) {
+	const of = 4
+	c := connect(t, bus.ConnConfig{Name: "p", Role: bus.RoleProvisioner, URL: serveForeign(t)})
+	eventually(t, "connection", c.Connected)
+	if err := bus.Provision(t.Context(), c, bus.Layout{Partitions: of}, quiet()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // 0 is whatever there is
+		if n, err := c.Partitions(t.Context()); err != nil || n != of {
+			t.Fatalf("%d partitions, %v", n, err)
+		}
+		if err := bus.Provision(t.Context(), c, bus.Layout{}, quiet()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := bus.NewPublisher(c, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const apps, each = 40, 3
+	publish := func(subject, data string) uint64 {
+		t.Helper()
+		seq, err := p.Publish(t.Context(), &nats.Msg{Subject: subject, Data: []byte(data), Header: nats.Header{bus.HeaderSender: {"test"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return seq
+	}
+	var newest uint64
+	for i := range each {
+		for app := range apps {
+			newest = publish(fmt.Sprintf("telemetry.app%d.log", app), fmt.Sprintf("%d/%d", app, i))
+		}
+	}
+	if newest != apps*each {
+		t.Errorf("the newest is at %d", newest)
+	}
+	for _, subject := range []string{bus.SubjectIntakeCI, bus.SubjectIntakeAlerts, bus.SubjectIntakeNoise} {
+		newest = publish(subject, subject)
+	}
+	owner := map[string]int{} // of an app
+	counts := map[string]int{}
+	used := map[int]bool{}
+	for partition := range of {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		var last uint64
+		next := map[string]int{}
+		err := bus.Follow(ctx, c, bus.FollowConfig{Stream: bus.StreamTelemetry, Subjects: bus.TelemetryOf(partition, of), Logger: quiet()}, func(m bus.Message) error {
+			if m.Seq <= last || m.Header.Get(bus.HeaderSender) != "test" {
+				t.Errorf("%d after %d, headers %v", m.Seq, last, m.Header)
+			}
+			last = m.Seq
+			if app, i, found := strings.Cut(string(m.Data), "/"); found {
+				if was, seen := owner[app]; seen && was != partition {
+					t.Errorf("%s is in partitions %d and %d", app, was, partition)
+				}
+				if m.Subject != fmt.Sprintf("telemetry.app%s.log.%d", app, partition) {
+					t.Errorf("%s came as %s", app, m.Subject)
+				}
+				if i != fmt.Sprint(next[app]) {
+					t.Errorf("%s: %s in place of %d", app, i, next[app])
+				}
+				next[app]++
+				owner[app], used[partition] = partition, true
+			}
+			counts[string(m.Data)]++
+			if m.Pending == 0 {
+				cancel()
+			}
+			return nil
+		})
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(owner) != apps || len(used) != of {
+		t.Errorf("%d apps in %d partitions", len(owner), len(used))
+	}
+	for what, n := range counts {
+		want := 1
+		if what == bus.SubjectIntakeNoise {
+			want = of
+		}
+		if n != want {
+			t.Errorf("%s came %d times", what, n)
+		}
+	}
+	if len(counts) != apps*each+3 {
+		t.Errorf("%d messages came", len(counts))
+	}
+	err = bus.Provision(t.Context(), c, bus.Layout{Partitions: 2}, quiet())
+	if !errors.Is(err, bus.ErrIncompatible) || !strings.Contains(err.Error(), "TOCSIN_PARTITIONS to 4") {
+		t.Errorf("another number: %v", err)
+	}
+}
+
+// TestSplittingLater: a stream that holds something stays as it is, an empty one
+// can be split.
+func TestSplittingLater(t *testing.T) {
+	c := connect(t, bus.ConnConfig{Name: "p", Role: bus.RoleProvisioner, URL: serveForeign(t)})
+	eventually(t, "connection", c.Connected)
+	if _, err := c.Partitions(t.Context()); err == nil || !strings.Contains(err.Error(), "tocsin provision") {
+		t.Errorf("without a stream: %v", err)
+	}
+	if err := bus.Provision(t.Context(), c, bus.Layout{}, quiet()); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Partitions(t.Context()); err != nil || n != 1 {
+		t.Errorf("%d partitions, %v", n, err)
+	}
+	if _, err := c.JS.Publish(t.Context(), "telemetry.web.log", []byte("unsplit")); err != nil {
+		t.Fatal(err)
+	}
+	err := bus.Provision(t.Context(), c, bus.Layout{Partitions: 2}, quiet())
+	if !errors.Is(err, bus.ErrIncompatible) || !strings.Contains(err.Error(), "holds 1 message not split") {
+		t.Errorf("with a message: %v", err)
+	}
+	s, err := c.JS.Stream(t.Context(), bus.StreamTelemetry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := bus.Provision(t.Context(), c, bus.Layout{Partitions: 2}, quiet()); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Partitions(t.Context()); err != nil || n != 2 {
+		t.Errorf("%d partitions, %v", n, err)
+	}
+	if err := bus.Provision(t.Context(), c, bus.Layout{Replicas: 3}, quiet()); err == nil || !strings.Contains(err.Error(), "TOCSIN_REPLICAS") {
+		t.Errorf("three replicas on one server: %v", err)
+	}
+	cfg := s.CachedInfo().Config
+	cfg.SubjectTransform = &jetstream.SubjectTransformConfig{Source: "telemetry.>", Destination: "telemetry.>"}
+	if _, err := c.JS.UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Partitions(t.Context()); !errors.Is(err, bus.ErrIncompatible) {
+		t.Errorf("somebody else's transform: %v", err)
+	}
+}
