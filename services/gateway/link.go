@@ -42,7 +42,10 @@ type link struct {
 	hand     func(arrival)
 	// silences is what has to be known before the first alert is handed on.
 	silences *silencer
-	log      *slog.Logger
+	// attend answers on a connection who asks how this gateway is, until ctx ends. It
+	// is nil where there is no client to tell of.
+	attend func(ctx context.Context, c *bus.Conn)
+	log    *slog.Logger
 
 	// at is the newest alert handed on; known says that there is such a place.
 	at    cursor.Position
@@ -130,6 +133,9 @@ func (l *link) runOnce(ctx context.Context) error {
 	loaded := make(chan struct{})
 	group.Go(func() error { return l.follow(ctx, c, loaded) })
 	group.Go(func() error { return l.silences.run(ctx, c, loaded) })
+	if l.attend != nil {
+		group.Go(func() error { l.attend(ctx, c); return nil })
+	}
 	return group.Wait()
 }
 

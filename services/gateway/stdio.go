@@ -16,6 +16,7 @@ import (
 func Run(ctx context.Context, cfg Config) error {
 	stdout := &lineWriter{w: cfg.Stdout}
 	g := newGateway(ctx, cfg, stdout)
+	g.present()
 	g.begin()
 	err := g.serve(ctx, stdout)
 	return errors.Join(err, within(endWithin, g.end))

@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -42,6 +43,8 @@ func (w way) line(n stream.Notification) ([]byte, error) {
 
 // peer is what a client said of itself that decides which ways it can take.
 type peer struct {
+	// name is that of the client, with its version.
+	name string
 	// unasked says that its protocol allows messages that nobody asked for.
 	unasked bool
 	// channel and events say that it takes those.
@@ -51,6 +54,7 @@ type peer struct {
 func peerOf(version string, client *mcp.Implementation, can *mcp.ClientCapabilities) peer {
 	p := peer{unasked: version < version20260728}
 	if client != nil {
+		p.name = strings.TrimSpace(clientName(client) + " " + client.Version)
 		p.channel = channel.Takes(client.Name, client.Version)
 	}
 	if can != nil {

@@ -52,6 +52,7 @@ func (c *Command) Run(ctx context.Context, env service.Env) error {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg := c.Config(registry)
 	cfg.Bus, cfg.Provision, cfg.Layout, cfg.Logger = env.Bus(c.BusFlags), c.External(), c.Layout(), env.Logger
+	cfg.Version = env.Version.Version
 	cfg.Ready = func(at Listening) {
 		text := "intake  " + at.Intake + "\n"
 		if at.OTLP != "" {

@@ -108,7 +108,7 @@ func (h *handler) takeEvents(r *http.Request, d dialect, decode func(media strin
 		h.accepted()
 	}
 	for kind, n := range batch.kinds {
-		h.metrics.events.WithLabelValues(string(kind)).Add(float64(n))
+		h.metrics.took(kind, n)
 	}
 	h.leftOut(r, batch.leftOut)
 	if batch.answer != nil {

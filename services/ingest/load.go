@@ -16,6 +16,17 @@ const (
 	pressureHard            // from 90% on
 )
 
+func (p pressure) String() string {
+	switch p {
+	case pressureHard:
+		return "hard"
+	case pressureSoft:
+		return "soft"
+	default:
+		return "normal"
+	}
+}
+
 // next is the pressure after a change. It falls only below 60%, so that it
 // doesn't flap about a threshold.
 func (p pressure) next(used, limit int64) pressure {

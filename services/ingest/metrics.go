@@ -4,10 +4,13 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
 // metrics is what the intake tells Prometheus.
@@ -22,6 +25,8 @@ type metrics struct {
 	reportsDropped prometheus.Counter
 	publishSeconds prometheus.Histogram
 	page           http.Handler
+	// accepted is the sum of events.
+	accepted atomic.Uint64
 }
 
 func newMetrics(r *prometheus.Registry) *metrics {
@@ -78,6 +83,12 @@ func (m *metrics) watch(l *load, s *busSink) {
 	gauge("in_flight_limit_bytes", "How many bytes of bodies may be under way.", func() float64 { return float64(l.limit) })
 	gauge("breaker_state", "The circuit breaker to the bus: 0 closed, 1 half open, 2 open.",
 		func() float64 { return float64(s.breaker.State()) })
+}
+
+// took counts accepted events.
+func (m *metrics) took(kind telemetry.Kind, n int) {
+	m.events.WithLabelValues(string(kind)).Add(float64(n))
+	m.accepted.Add(uint64(n))
 }
 
 func (m *metrics) answered(path string, status int) {

@@ -100,18 +100,22 @@ func (r *reporter) addCircuit(got turn) {
 		return
 	}
 	r.circuit = got.state
-	state := telemetry.CircuitClosed
-	switch got.state {
-	case gobreaker.StateOpen:
-		state = telemetry.CircuitOpen
-	case gobreaker.StateHalfOpen:
-		state = telemetry.CircuitHalfOpen
-	case gobreaker.StateClosed:
-	}
 	r.add(telemetry.Event{
 		Kind: telemetry.KindCircuit, App: ownApp, Time: stamp(time.Now()),
-		Circuit: &telemetry.Circuit{Name: circuitName, State: state, Reason: got.reason},
+		Circuit: &telemetry.Circuit{Name: circuitName, State: circuitState(got.state), Reason: got.reason},
 	})
+}
+
+// circuitState is the state of a breaker in the words of telemetry.
+func circuitState(state gobreaker.State) string {
+	switch state {
+	case gobreaker.StateOpen:
+		return telemetry.CircuitOpen
+	case gobreaker.StateHalfOpen:
+		return telemetry.CircuitHalfOpen
+	default:
+		return telemetry.CircuitClosed
+	}
 }
 
 // add queues a report. A breaker that goes from open to half open and back for

@@ -74,7 +74,9 @@ type Config struct {
 	Masker Masker
 	// Registry gets the metrics and is what /metrics shows. It may be nil.
 	Registry *prometheus.Registry
-	Logger   *slog.Logger
+	// Version is that of the build, for who asks how the intake is.
+	Version string
+	Logger  *slog.Logger
 	// Ready is called once, when requests are taken. It may be nil.
 	Ready func(Listening)
 	// Accepted is called after every accepted write, from many goroutines at
@@ -109,6 +111,7 @@ func Run(ctx context.Context, cfg Config) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return sink.run(ctx) })
 	g.Go(func() error { reporter.run(ctx); return nil })
+	g.Go(func() error { h.attend(ctx, sink, cfg.Version); return nil })
 	g.Go(func() error { return serve(ctx, intake.Listener, h, cfg.Logger) })
 	if otlp.Listener != nil {
 		g.Go(func() error { return serve(ctx, otlp.Listener, h.otlpAlone(), cfg.Logger) })

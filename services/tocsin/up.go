@@ -166,6 +166,7 @@ func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
 
 	intake := u.cmd.Config(registry)
 	intake.Bus, intake.Provision, intake.Layout, intake.Logger = join, u.server == nil, u.cmd.Layout(), u.env.Logger
+	intake.Version = u.env.Version.Version
 	intake.Accepted = func() { u.lastUse.Store(time.Now().UnixNano()) }
 	announced := make(chan error, 1)
 	intake.Ready = func(at ingest.Listening) { announced <- u.announce(at) }

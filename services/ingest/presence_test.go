@@ -1,0 +1,47 @@
+package ingest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/presence"
+	"github.com/tocsin-bus/tocsin/shared/query"
+)
+
+// TestPresence: who asks the bus hears how the intake is and how much it took, also
+// after the bus came back.
+func TestPresence(t *testing.T) {
+	dir := openDir(t, t.TempDir())
+	stop := serveBus(t, dir)
+	url, _ := start(t, Config{Bus: bus.ConnConfig{Dir: dir}, Version: "1.2.3"})
+	eventually(t, "write", func() bool {
+		status, _, _ := send(t, "POST", url+"/v1/events", "["+logEvent+","+logEvent+"]")
+		return status == 200
+	})
+	desk, err := bus.Connect(t.Context(), bus.ConnConfig{Name: "desk", Role: bus.RoleGateway, Dir: dir, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer desk.Close()
+	ask := func() (h query.Health) {
+		eventually(t, "answer", func() bool {
+			all, err := presence.Collect(t.Context(), desk, 200*time.Millisecond)
+			if err != nil || len(all) != 1 {
+				return false
+			}
+			h = all[0]
+			return h.OK
+		})
+		return h
+	}
+	first := ask()
+	if i := first.Ingest; first.Service != "ingest" || first.Version != "1.2.3" || i == nil || i.Pressure != "normal" || i.Circuit != "closed" || i.Accepted != 2 {
+		t.Errorf("%+v %+v", first, i)
+	}
+	stop()
+	serveBus(t, dir)
+	if again := ask(); again.ID != first.ID || again.Ingest.Accepted != 2 {
+		t.Errorf("%+v %+v", again, again.Ingest)
+	}
+}
