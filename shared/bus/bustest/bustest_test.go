@@ -1,0 +1,41 @@
+package bustest_test
+
+import (
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestRig: the streams lie as wanted, and a server can go and come back.
+func TestRig(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		r := bustest.Cluster(t, n)
+		r.Provision(bus.Layout{})
+		c := r.Connect(bus.RoleDetector)
+		for stream, want := range map[string]int{bus.StreamAlerts: n, bus.StreamTelemetry: 1, bus.StreamSilences: n, "OBJ_" + bus.BucketDetector: n} {
+			s, err := c.JS.Stream(t.Context(), stream)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := s.CachedInfo().Config.Replicas; got != want {
+				t.Errorf("%d servers: %s has %d replicas", n, stream, got)
+			}
+		}
+		for i := range n {
+			r.Restart(i)
+			deadline := time.Now().Add(30 * time.Second)
+			for c.Check(t.Context(), bus.StreamAlerts) != nil {
+				if time.Now().After(deadline) {
+					t.Fatalf("after the restart of server %d: %v", i, c.Check(t.Context(), bus.StreamAlerts))
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		}
+	}
+}
