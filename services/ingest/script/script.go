@@ -7,15 +7,10 @@
 package script
 
 import (
-	"bytes"
-	"compress/gzip"
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"net/http"
-	"slices"
-	"strconv"
-	"strings"
+
+	"github.com/tocsin-bus/tocsin/shared/static"
 )
 
 //go:embed all:dist
@@ -47,46 +42,13 @@ func serving(bundle []byte) http.Handler {
 			_, _ = w.Write([]byte(missing)) // a browser that went away needs no answer
 		})
 	}
-	sum := sha256.Sum256(bundle)
-	name := hex.EncodeToString(sum[:8])
-	return &server{
-		plain:  variant{`"` + name + `"`, bundle},
-		zipped: variant{`"` + name + `-gzip"`, zip(bundle)},
-	}
-}
-
-// variant is the script in one encoding.
-type variant struct {
-	tag  string // as ETag has it
-	body []byte
-}
-
-type server struct{ plain, zipped variant }
-
-// ServeHTTP answers with the script, or says that the browser has it.
-func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	header := public(w)
-	answer := s.plain
-	if takesGzip(r.Header.Values("Accept-Encoding")) {
-		answer = s.zipped
-	}
-	header.Set("Etag", answer.tag)
-	// A page that is loaded again asks again: another version of the intake may
-	// have another script.
-	header.Set("Cache-Control", "no-cache")
-	header.Set("Vary", "Accept-Encoding")
-	if s.known(r.Header.Values("If-None-Match")) {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	header.Set("Content-Type", "text/javascript; charset=utf-8")
-	header.Set("Content-Length", strconv.Itoa(len(answer.body)))
-	if answer.tag == s.zipped.tag {
-		header.Set("Content-Encoding", "gzip")
-	}
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(answer.body) // a browser that went away needs no answer
-	}
+	file := static.New("text/javascript; charset=utf-8", bundle)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A page that is loaded again asks again: another version of the intake may
+		// have another script.
+		public(w).Set("Cache-Control", "no-cache")
+		file.ServeHTTP(w, r)
+	})
 }
 
 // public lets pages of every site load the script, those that are isolated from
@@ -97,58 +59,4 @@ func public(w http.ResponseWriter) http.Header {
 	header.Set("Cross-Origin-Resource-Policy", "cross-origin")
 	header.Set("Access-Control-Allow-Origin", "*")
 	return header
-}
-
-// known says whether the browser has the script. In which encoding it came
-// makes no difference to what it has.
-func (s *server) known(ifNoneMatch []string) bool {
-	for tag := range elements(ifNoneMatch) {
-		tag = strings.TrimPrefix(tag, "W/")
-		if tag == "*" || tag == s.plain.tag || tag == s.zipped.tag {
-			return true
-		}
-	}
-	return false
-}
-
-// takesGzip reads Accept-Encoding (RFC 9110, section 12.5.3).
-func takesGzip(values []string) bool {
-	for element := range elements(values) {
-		coding, params, _ := strings.Cut(element, ";")
-		if !slices.Contains([]string{"gzip", "x-gzip", "*"}, strings.ToLower(strings.TrimSpace(coding))) {
-			continue
-		}
-		weight, found := strings.CutPrefix(strings.ToLower(strings.TrimSpace(params)), "q=")
-		q, err := strconv.ParseFloat(weight, 64)
-		return !found || err == nil && q > 0
-	}
-	return false
-}
-
-// elements are those of a list in a header.
-func elements(values []string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for _, value := range values {
-			for element := range strings.SplitSeq(value, ",") {
-				if !yield(strings.TrimSpace(element)) {
-					return
-				}
-			}
-		}
-	}
-}
-
-func zip(data []byte) []byte {
-	var zipped bytes.Buffer
-	w, err := gzip.NewWriterLevel(&zipped, gzip.BestCompression)
-	if err == nil {
-		_, err = w.Write(data)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		panic(err) // the level is one, and memory takes all
-	}
-	return zipped.Bytes()
 }

@@ -1,0 +1,129 @@
+// Package static serves files that are in the binary: each in one piece, also
+// compressed, and only once to a browser that has it already.
+//
+// It knows no Host and no Origin, and not who may read a file or for how long a
+// browser may keep it: that is for whoever serves it to say, in headers that are
+// set before.
+package static
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// File is one file, ready to be served. It is a handler for GET and HEAD.
+type File struct {
+	media         string
+	plain, zipped variant
+}
+
+// variant is the file in one encoding.
+type variant struct {
+	tag  string // as ETag has it
+	body []byte
+}
+
+// minZipped is how large a file has to be, in bytes, for its compressed form to be
+// of use.
+const minZipped = 512
+
+// New prepares a file of a media type, as Content-Type has it. It is compressed
+// now, unless it is small or gets no smaller.
+func New(media string, content []byte) *File {
+	sum := sha256.Sum256(content)
+	name := hex.EncodeToString(sum[:8])
+	f := &File{media: media, plain: variant{`"` + name + `"`, content}}
+	if len(content) >= minZipped {
+		if zipped := Zip(content); len(zipped) < len(content) {
+			f.zipped = variant{`"` + name + `-gzip"`, zipped}
+		}
+	}
+	return f
+}
+
+// ServeHTTP answers with the file, or says that the browser has it.
+func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	answer := f.plain
+	if f.zipped.body != nil {
+		header.Set("Vary", "Accept-Encoding")
+		if takesGzip(r.Header.Values("Accept-Encoding")) {
+			answer = f.zipped
+		}
+	}
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Etag", answer.tag)
+	if f.known(r.Header.Values("If-None-Match")) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	header.Set("Content-Type", f.media)
+	header.Set("Content-Length", strconv.Itoa(len(answer.body)))
+	if answer.tag == f.zipped.tag {
+		header.Set("Content-Encoding", "gzip")
+	}
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(answer.body) // a browser that went away needs no answer
+	}
+}
+
+// known says whether the browser has the file. In which encoding it came makes no
+// difference to what it has.
+func (f *File) known(ifNoneMatch []string) bool {
+	for tag := range elements(ifNoneMatch) {
+		tag = strings.TrimPrefix(tag, "W/")
+		if tag == "*" || tag != "" && (tag == f.plain.tag || tag == f.zipped.tag) {
+			return true
+		}
+	}
+	return false
+}
+
+// takesGzip reads Accept-Encoding (RFC 9110, section 12.5.3).
+func takesGzip(values []string) bool {
+	for element := range elements(values) {
+		coding, params, _ := strings.Cut(element, ";")
+		if !slices.Contains([]string{"gzip", "x-gzip", "*"}, strings.ToLower(strings.TrimSpace(coding))) {
+			continue
+		}
+		weight, found := strings.CutPrefix(strings.ToLower(strings.TrimSpace(params)), "q=")
+		q, err := strconv.ParseFloat(weight, 64)
+		return !found || err == nil && q > 0
+	}
+	return false
+}
+
+// elements are those of a list in a header.
+func elements(values []string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for _, value := range values {
+			for element := range strings.SplitSeq(value, ",") {
+				if !yield(strings.TrimSpace(element)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Zip compresses as well as gzip can: it is done once, and sent often.
+func Zip(data []byte) []byte {
+	var zipped bytes.Buffer
+	w, err := gzip.NewWriterLevel(&zipped, gzip.BestCompression)
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		panic(err) // the level is one, and memory takes all
+	}
+	return zipped.Bytes()
+}
