@@ -53,7 +53,7 @@ func (p Policy) Origin(r *http.Request) Origin {
 	switch {
 	case !ok:
 		return Foreign
-	case o == ownOrigin(r):
+	case o == ownOrigin(r) || o == p.ownBehindProxy(r):
 		return Own
 	case (o.scheme == "http" || o.scheme == "https") && Loopback(o.name):
 		return LoopbackOrigin
@@ -126,6 +126,17 @@ func ownOrigin(r *http.Request) origin {
 	}
 	h, _ := parseHost(r.Host)
 	return origin{scheme, h.withPort(scheme)}
+}
+
+// ownBehindProxy is the origin of the listener's own pages where a proxy in front
+// of it speaks TLS with browsers: only an allowed host can have one there, by the
+// name that the browser knows.
+func (p Policy) ownBehindProxy(r *http.Request) origin {
+	h, ok := parseHost(r.Host)
+	if !ok || Loopback(h.name) || !p.allowsHost(h) {
+		return origin{}
+	}
+	return origin{"https", h.withPort("https")}
 }
 
 func (h host) withPort(scheme string) host {
