@@ -40,6 +40,10 @@ func TestListeningForOthersNeedsAToken(t *testing.T) {
 		{"up", "--nats-ws-addr=:0"},
 		{"up", "--ingest-addr=:0"},
 		{"up", "--otlp-addr=:0"},
+		{"up", "--dashboard-addr=:0"},
+		{"up", "--dashboard-addr=0.0.0.0:0"},
+		{"dashboard", "--dashboard-addr=:0"},
+		{"dashboard", "--dashboard-addr=[::]:0"},
 		{"ingest", "--otlp-addr=0.0.0.0:0"},
 		{"detector", "--health-addr=0.0.0.0:0"},
 		{"detector", "--health-addr=:0"},
@@ -61,6 +65,8 @@ func TestWrongAddresses(t *testing.T) {
 		{"TOCSIN_INGEST_ADDR", "up", "--ingest-addr=127.0.0.1:99999"},
 		{"TOCSIN_OTLP_ADDR", "up", "--otlp-addr=foo"},
 		{"TOCSIN_OTLP_ADDR", "ingest", "--otlp-addr=127.0.0.1:99999"},
+		{"TOCSIN_DASHBOARD_ADDR", "up", "--dashboard-addr=foo"},
+		{"TOCSIN_DASHBOARD_ADDR", "dashboard", "--dashboard-addr=127.0.0.1:99999"},
 		{"TOCSIN_DETECTOR_HEALTH_ADDR", "detector", "--health-addr=foo"},
 	} {
 		usedWrongly(t, nil, tt.want, tt.command, tt.flag)
@@ -105,7 +111,7 @@ func TestListeningForOthers(t *testing.T) {
 
 // TestNATSURLThatIsNone: every command that takes one says so.
 func TestNATSURLThatIsNone(t *testing.T) {
-	for _, command := range []string{"up", "ingest", "detector", "gateway", "tail", "doctor"} {
+	for _, command := range []string{"up", "ingest", "detector", "dashboard", "gateway", "tail", "doctor"} {
 		for _, url := range []string{"::::", "http://[bad"} {
 			usedWrongly(t, nil, "--nats-url", command, "--nats-url="+url)
 			usedWrongly(t, []string{"TOCSIN_NATS_URL=" + url}, "--nats-url", command)

@@ -16,7 +16,7 @@ import (
 )
 
 // freshPorts are arguments of up that let tests run side by side.
-var freshPorts = []string{"up", "--nats-addr=127.0.0.1:0", "--nats-ws-addr=127.0.0.1:0", "--ingest-addr=127.0.0.1:0"}
+var freshPorts = []string{"up", "--nats-addr=127.0.0.1:0", "--nats-ws-addr=127.0.0.1:0", "--ingest-addr=127.0.0.1:0", "--dashboard-addr=127.0.0.1:0"}
 
 // started runs tocsin and ends it with the test, if it still runs.
 func started(t *testing.T, dir string, args ...string) *harness.Process {
@@ -112,7 +112,7 @@ func TestUpWaitsForAnExternalBus(t *testing.T) {
 
 // TestEndWhileWaiting: nothing that waits holds up its own end.
 func TestEndWhileWaiting(t *testing.T) {
-	for _, command := range []string{"up", "tail", "detector", "ingest"} {
+	for _, command := range []string{"up", "tail", "detector", "ingest", "dashboard"} {
 		args := []string{command, "--nats-url=nats://127.0.0.1:1"}
 		if command == "up" || command == "ingest" {
 			args = append(args, "--ingest-addr=127.0.0.1:0")

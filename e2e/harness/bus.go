@@ -91,7 +91,7 @@ type Bus struct {
 }
 
 // freePorts are the settings that let tests run side by side.
-var freePorts = []string{"--nats-addr=127.0.0.1:0", "--nats-ws-addr=127.0.0.1:0", "--ingest-addr=127.0.0.1:0"}
+var freePorts = []string{"--nats-addr=127.0.0.1:0", "--nats-ws-addr=127.0.0.1:0", "--ingest-addr=127.0.0.1:0", "--dashboard-addr=127.0.0.1:0"}
 
 // Up runs tocsin up on free ports and returns once it has announced itself.
 func Up(ctx context.Context, bin, stateDir string, args ...string) (*Bus, error) {

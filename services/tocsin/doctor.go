@@ -47,7 +47,7 @@ type finding struct{ what, is, mend string }
 // Run prints what runs and what is wrong. Its error counts what is wrong.
 func (c *doctorCommand) Run(ctx context.Context, env service.Env) error {
 	d := doctor{env: env, flags: c.BusFlags, notify: notice.Settings(c.Notify)}
-	for _, look := range []func(context.Context) []finding{d.stateDir, d.process, d.keys, d.intake, d.bus, d.disk, d.notices, d.clients} {
+	for _, look := range []func(context.Context) []finding{d.stateDir, d.process, d.keys, d.intake, d.dashboard, d.bus, d.disk, d.notices, d.clients} {
 		looked, cancel := context.WithTimeout(ctx, doctorTimeout)
 		d.findings = append(d.findings, look(looked)...)
 		cancel()
@@ -168,6 +168,23 @@ func (d *doctor) intake(ctx context.Context) []finding {
 		otlp = d.runtime.OTLPURL + " takes OTLP"
 	}
 	return []finding{{what: "intake", is: d.runtime.IngestURL + " is ready"}, {what: "otlp", is: otlp}}
+}
+
+func (d *doctor) dashboard(ctx context.Context) []finding {
+	if !d.running {
+		return nil
+	}
+	if d.runtime.DashboardURL == "" {
+		return []finding{{"dashboard", "tocsin up runs without one", "restart tocsin up with this binary"}}
+	}
+	status, body, err := get(ctx, d.runtime.DashboardURL+"/readyz")
+	switch {
+	case err != nil:
+		return []finding{{"dashboard", err.Error(), "restart tocsin up; its log is " + statedir.At(d.env.StateDir).Log() + " where a gateway started it"}}
+	case status != http.StatusOK:
+		return []finding{{"dashboard", fmt.Sprintf("not ready: %s", body), "wait a moment; if it stays, do what the reason says, or restart tocsin up"}}
+	}
+	return []finding{{what: "dashboard", is: d.runtime.DashboardURL + " is ready"}}
 }
 
 func get(ctx context.Context, url string) (int, string, error) {

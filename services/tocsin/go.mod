@@ -9,6 +9,7 @@ require (
 	github.com/pelletier/go-toml/v2 v2.4.3
 	github.com/prometheus/client_golang v1.25.0
 	github.com/tailscale/hujson v0.0.0-20260727124030-b80ff77dac4f
+	github.com/tocsin-bus/tocsin/services/dashboard v0.0.0
 	github.com/tocsin-bus/tocsin/services/detector v0.0.0
 	github.com/tocsin-bus/tocsin/services/gateway v0.0.0
 	github.com/tocsin-bus/tocsin/services/ingest v0.0.0
@@ -87,6 +88,7 @@ require (
 )
 
 replace (
+	github.com/tocsin-bus/tocsin/services/dashboard => ../dashboard
 	github.com/tocsin-bus/tocsin/services/detector => ../detector
 	github.com/tocsin-bus/tocsin/services/gateway => ../gateway
 	github.com/tocsin-bus/tocsin/services/ingest => ../ingest

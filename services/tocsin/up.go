@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tocsin-bus/tocsin/services/dashboard"
 	"github.com/tocsin-bus/tocsin/services/detector"
 	"github.com/tocsin-bus/tocsin/services/ingest"
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -28,10 +31,11 @@ type upCommand struct {
 	service.BusFlags
 	service.LayoutFlags
 	ingest.Flags
-	NATSAddr   string        `name:"nats-addr" help:"Where the embedded NATS listens; port 0 picks a free one. Default: ${default}." default:"127.0.0.1:7422" env:"TOCSIN_NATS_ADDR" placeholder:"ADDR"`
-	NATSWSAddr string        `name:"nats-ws-addr" help:"Its websocket, for dashboards in a browser; empty, also in the environment, turns it off. Default: ${default}." default:"127.0.0.1:7443" env:"TOCSIN_NATS_WS_ADDR" empty:"off" placeholder:"ADDR"`
-	SyncAlways bool          `help:"Write each event through to the disk before it is acknowledged: survives a power cut, about 30 times slower." env:"TOCSIN_SYNC_ALWAYS"`
-	IdleExit   time.Duration `help:"End after this long without a gateway and without intake, such as 4h. Default: never." placeholder:"D"`
+	Dashboard  dashboard.Flags `embed:""`
+	NATSAddr   string          `name:"nats-addr" help:"Where the embedded NATS listens; port 0 picks a free one. Default: ${default}." default:"127.0.0.1:7422" env:"TOCSIN_NATS_ADDR" placeholder:"ADDR"`
+	NATSWSAddr string          `name:"nats-ws-addr" help:"Its websocket, for dashboards in a browser; empty, also in the environment, turns it off. Default: ${default}." default:"127.0.0.1:7443" env:"TOCSIN_NATS_WS_ADDR" empty:"off" placeholder:"ADDR"`
+	SyncAlways bool            `help:"Write each event through to the disk before it is acknowledged: survives a power cut, about 30 times slower." env:"TOCSIN_SYNC_ALWAYS"`
+	IdleExit   time.Duration   `help:"End after this long without a gateway and without intake, such as 4h. Default: never." placeholder:"D"`
 }
 
 // Validate refuses what could only work half.
@@ -63,10 +67,10 @@ func (c *upCommand) checkAddrs(ctx context.Context) error {
 			return service.Usagef("%s", err)
 		}
 	}
-	return nil
+	return dashboard.CheckListen(ctx, c.Dashboard.DashboardAddr, c.Token)
 }
 
-// Run runs bus, intake and detector until ctx ends. When the store could not be
+// Run runs bus, intake, detector and dashboard until ctx ends. When the store could not be
 // written for a while, the process begins anew in its place.
 func (c *upCommand) Run(ctx context.Context, env service.Env) error {
 	c.Token = strings.TrimSpace(c.Token)
@@ -113,8 +117,17 @@ func (c *upCommand) serve(ctx context.Context, env service.Env) (err error) {
 		defer server.Close()
 		u.server, join = server, bus.ConnConfig{Server: server, Logger: env.Logger}
 		u.runtime.NATSURL, u.runtime.NATSWSURL = server.URL(), server.WSURL()
+		u.browser = dashboard.Browser{URL: server.WSURL, Anywhere: anyHost(c.NATSWSAddr), Key: dashboard.KeyIn(dir)}
 	}
 	return u.run(ctx, join)
+}
+
+// anyHost says whether what listens on addr can be reached by every name of this
+// machine.
+func anyHost(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	ip, ipErr := netip.ParseAddr(host)
+	return err == nil && (host == "" || ipErr == nil && ip.IsUnspecified())
 }
 
 // withoutUsers takes names and passwords out of a list of URLs.
@@ -138,6 +151,8 @@ type up struct {
 	runtime statedir.Runtime
 	// announced says that runtime.json is written.
 	announced bool
+	// browser is how browsers join the bus, where it is ours.
+	browser dashboard.Browser
 	// lastUse is when something was last taken in, as Unix nanoseconds.
 	lastUse atomic.Int64
 }
@@ -153,6 +168,8 @@ func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
 	defer stopTaking()
 	detecting, stopDetecting := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDetecting()
+	showing, stopShowing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopShowing()
 
 	reached := make(chan struct{})
 	detection := make(chan error, 1)
@@ -164,25 +181,28 @@ func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
 		})
 	}()
 
+	page := make(chan string, 1)
+	shown := make(chan error, 1)
+	go func() {
+		defer stopTaking() // people would look at nothing, and think that all is well
+		shown <- dashboard.Run(showing, u.dashboard(join, registry, func(url string) { page <- url }))
+	}()
+
 	intake := u.cmd.Config(registry)
 	intake.Bus, intake.Provision, intake.Layout, intake.Logger = join, u.server == nil, u.cmd.Layout(), u.env.Logger
 	intake.Version = u.env.Version.Version
 	intake.Accepted = func() { u.lastUse.Store(time.Now().UnixNano()) }
-	announced := make(chan error, 1)
-	intake.Ready = func(at ingest.Listening) { announced <- u.announce(at) }
+	listening := make(chan ingest.Listening, 1)
+	intake.Ready = func(at ingest.Listening) { listening <- at }
 
 	group, taking := errgroup.WithContext(taking)
 	group.Go(func() error { return ingest.Run(taking, intake) })
 	group.Go(func() error {
-		select {
-		case err := <-announced:
-			if err == nil && u.reachedBus(taking, reached) {
-				u.printURLs()
-			}
-			return err
-		case <-taking.Done():
-			return nil
+		err := u.announce(taking, listening, page)
+		if err == nil && u.announced && u.reachedBus(taking, reached) {
+			u.printURLs()
 		}
+		return err
 	})
 	if u.cmd.IdleExit > 0 {
 		group.Go(func() error {
@@ -198,6 +218,8 @@ func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
 	err := group.Wait()
 	stopDetecting()
 	err = errors.Join(err, <-detection)
+	stopShowing()
+	err = errors.Join(err, <-shown)
 	if err != nil && ctx.Err() != nil && !u.announced {
 		u.env.Logger.Info("asked to end during the start", "error", err)
 		return nil
@@ -205,9 +227,32 @@ func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
 	return err
 }
 
-// announce writes runtime.json: gateways wait for the bus by themselves.
-func (u *up) announce(at ingest.Listening) error {
-	u.runtime.IngestURL, u.runtime.OTLPURL = at.Intake, at.OTLP
+// dashboard is the configuration of the dashboard within tocsin up. What it needs of
+// the bus of this process it has by itself.
+func (u *up) dashboard(join bus.ConnConfig, registry *prometheus.Registry, ready func(string)) dashboard.Config {
+	c := u.cmd
+	cfg := c.Dashboard.Config(u.env, c.BusFlags, dashboard.ListenFlags{
+		Token: c.Token, AllowedHosts: c.AllowedHosts, AllowedOrigins: c.AllowedOrigins,
+	})
+	cfg.Registry, cfg.Ready = registry, ready
+	if u.server != nil {
+		cfg.Bus, cfg.Desk, cfg.Browser = join, &join, u.browser
+	}
+	return cfg
+}
+
+// announce writes runtime.json once everything listens: gateways wait for the bus
+// by themselves. It writes nothing where ctx ends before.
+func (u *up) announce(ctx context.Context, intake <-chan ingest.Listening, page <-chan string) error {
+	for u.runtime.IngestURL == "" || u.runtime.DashboardURL == "" {
+		select {
+		case at := <-intake:
+			u.runtime.IngestURL, u.runtime.OTLPURL = at.Intake, at.OTLP
+		case u.runtime.DashboardURL = <-page:
+		case <-ctx.Done():
+			return nil
+		}
+	}
 	err := u.lock.Announce(u.runtime)
 	u.announced = err == nil
 	return err
@@ -239,7 +284,7 @@ func (u *up) reachedBus(ctx context.Context, reached <-chan struct{}) bool {
 func (u *up) printURLs() {
 	text := fmt.Sprintf("tocsin is up, pid %d\n", u.runtime.PID)
 	for _, line := range []struct{ what, at string }{
-		{"intake", u.runtime.IngestURL}, {"otlp", u.runtime.OTLPURL}, {"nats", u.runtime.NATSURL},
+		{"dashboard", u.runtime.DashboardURL}, {"intake", u.runtime.IngestURL}, {"otlp", u.runtime.OTLPURL}, {"nats", u.runtime.NATSURL},
 		{"websocket", u.runtime.NATSWSURL}, {"state", u.env.StateDir},
 	} {
 		if line.at != "" {

@@ -1,0 +1,18 @@
+// Command tocsin-dashboard is the dashboard alone, for an image of its own.
+package main
+
+import (
+	"os"
+
+	"github.com/tocsin-bus/tocsin/services/dashboard"
+	"github.com/tocsin-bus/tocsin/shared/service"
+)
+
+type cli struct {
+	service.Settings
+	dashboard.Command
+}
+
+func main() {
+	os.Exit(service.Main("tocsin-dashboard", "The dashboard of Tocsin, the alert bus for AI agents.", &cli{}))
+}

@@ -1,0 +1,184 @@
+// Package dashboard is what people look at: it serves the web page, the alerts as
+// they are raised to any number of readers (server-sent events), and over HTTP what
+// a person asks and does: history, health, noise rules, silences.
+//
+// It decides who may read and write, and that no alert is missed and none told
+// twice. What is an alert, and what a silence holds back, others decide.
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/net/netutil"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/httpguard"
+	"github.com/tocsin-bus/tocsin/shared/service"
+)
+
+// DefaultAddr is where the dashboard listens when nothing else is said.
+const DefaultAddr = "127.0.0.1:7480"
+
+// setting is the name under which people know the address.
+const setting = "TOCSIN_DASHBOARD_ADDR"
+
+// Bounds of the listener. At maxConns, further connections wait in the kernel's
+// queue until one of those ends.
+const (
+	maxConns      = 1024
+	headerTimeout = 5 * time.Second
+	// readTimeout is for the whole request; what comes later is dropped.
+	readTimeout = 10 * time.Second
+	// writeTimeout runs from the end of the header on. A stream of events has
+	// deadlines of its own.
+	writeTimeout   = 30 * time.Second
+	idleTimeout    = 60 * time.Second
+	maxHeaderBytes = 32 << 10
+)
+
+// Config says where to listen, whom to let in, and which bus to read.
+type Config struct {
+	// Bus is how to join as bus.RoleDashboard, for alerts; Name and Role are filled
+	// in here.
+	Bus bus.ConnConfig
+	// Desk is how to join as bus.RoleGateway, for what a person asks and does. Where
+	// it is nil there are alerts only, and NoDesk says why, in words for people.
+	Desk   *bus.ConnConfig
+	NoDesk string
+	// Browser is how a browser joins the bus by itself.
+	Browser Browser
+	// Addr is host:port to listen on; port 0 picks a free one. Anything but loopback
+	// needs a Token. Empty means DefaultAddr, or a free port where that is taken: a
+	// second bus on this machine must not fail for its page. The log says so.
+	Addr string
+	// Token, when set, must come with every write as Authorization: Bearer. One of
+	// white space is none.
+	Token string
+	// AllowedHosts and AllowedOrigins may beside loopback; a concrete host in Addr
+	// is added by itself. See httpguard.Policy.
+	AllowedHosts, AllowedOrigins []string
+	// Version is that of the service, as the page shows it.
+	Version string
+	// Registry gets the metrics and is what /metrics shows. It may be nil.
+	Registry *prometheus.Registry
+	Logger   *slog.Logger
+	// Ready is called once, with the URL, when requests are taken. It may be nil.
+	Ready func(url string)
+}
+
+// Run serves until ctx ends. Then it ends the streams of its readers at once, lets
+// other requests under way finish, closes its connections and returns nil. A bus
+// that is away is waited for, and told to readers meanwhile.
+func Run(ctx context.Context, cfg Config) error {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return err
+	}
+	l, err := cfg.listen(ctx)
+	if err != nil {
+		return err
+	}
+	h, err := newHandler(ctx, cfg)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return serve(ctx, l, h, cfg.Logger) })
+	url := "http://" + httpguard.Reachable(l.Addr())
+	cfg.Logger.Info("the dashboard listens", "url", url)
+	if cfg.Ready != nil {
+		cfg.Ready(url)
+	}
+	return g.Wait()
+}
+
+func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
+	err := service.ServeHTTP(ctx, netutil.LimitListener(l, maxConns), &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		// OPTIONS * is answered by the handler, which looks at Host and Origin.
+		DisableGeneralOptionsHandler: true,
+	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		log.Warn("requests that took too long were cut off", "error", err)
+		return nil
+	}
+	return err
+}
+
+// complete fills in the defaults.
+func (c Config) complete() (Config, error) {
+	if c.Registry == nil {
+		c.Registry = prometheus.NewRegistry()
+	}
+	if c.Desk == nil && c.NoDesk == "" {
+		return c, errors.New("start the dashboard: without a desk, it must be said why")
+	}
+	c.Logger = c.Logger.With("component", "dashboard")
+	c.Bus.Name, c.Bus.Role, c.Bus.Logger = "tocsin dashboard", bus.RoleDashboard, c.Logger
+	if c.Desk != nil {
+		desk := *c.Desk
+		desk.Name, desk.Role, desk.Logger = "tocsin dashboard desk", bus.RoleGateway, c.Logger
+		c.Desk = &desk
+	}
+	c.Token = strings.TrimSpace(c.Token)
+	return c, nil
+}
+
+func (c Config) listen(ctx context.Context) (net.Listener, error) {
+	if c.Addr != "" {
+		return listenOn(ctx, c.Addr, c.Token)
+	}
+	l, err := listenOn(ctx, DefaultAddr, c.Token)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		c.Logger.Warn("the usual port of the dashboard is taken, so it is at another: "+setting+" sets one", "taken", DefaultAddr)
+		return listenOn(ctx, anyPort, c.Token)
+	}
+	return l, err
+}
+
+// anyPort is a free one, on loopback.
+const anyPort = "127.0.0.1:0"
+
+func listenOn(ctx context.Context, addr, token string) (net.Listener, error) {
+	if err := CheckListen(ctx, addr, token); err != nil {
+		return nil, err
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for the dashboard: %w: free the port or set %s", err, setting)
+	}
+	// A name is whatever the resolver makes of it: what counts is what it was now.
+	if err := CheckListen(ctx, l.Addr().String(), token); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// CheckListen says why the dashboard may not listen on addr, or nil; an empty one is
+// the default. Its error means that it was asked for wrongly.
+func CheckListen(ctx context.Context, addr, token string) error {
+	if addr == "" {
+		addr = DefaultAddr
+	}
+	if err := httpguard.CheckListen(ctx, setting, addr, token); err != nil {
+		return service.Usagef("%s", err)
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package dashboard
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+
+	"github.com/tocsin-bus/tocsin/services/dashboard/web"
+	"github.com/tocsin-bus/tocsin/shared/httpguard"
+)
+
+// handler answers every request of the dashboard.
+type handler struct {
+	policy  httpguard.Policy
+	token   string
+	browser Browser
+	version string
+	page    *web.Page
+	routes  routes
+	metrics *metrics
+	log     *slog.Logger
+}
+
+func newHandler(_ context.Context, cfg Config) (*handler, error) {
+	page, err := web.New()
+	if err != nil {
+		return nil, err
+	}
+	policy := httpguard.Policy{AllowedHosts: cfg.AllowedHosts, AllowedOrigins: cfg.AllowedOrigins}
+	h := &handler{
+		policy: policy.ListeningOn(cfg.Addr), token: cfg.Token, browser: cfg.Browser, version: cfg.Version,
+		page: page, metrics: newMetrics(cfg.Registry), log: cfg.Logger,
+	}
+	h.routes = newRoutes(h.table())
+	return h, nil
+}
+
+// ServeHTTP answers one request: first who may ask, then what was asked.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	out := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+	h.protect(out.Header(), r)
+	label := h.answer(out, r)
+	h.metrics.answered(label, out.status)
+}
+
+// answer answers, and says what the metrics count it under.
+func (h *handler) answer(w *statusWriter, r *http.Request) (label string) {
+	if err := h.policy.CheckSameSite(r); err != nil {
+		refuse(http.StatusForbidden, err.Error()).write(w)
+		return h.label(r)
+	}
+	if file := h.page.Find(r.URL.Path); file != nil {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			notAllowed("GET, HEAD").write(w)
+			return pathPage
+		}
+		file.ServeHTTP(w, r)
+		return pathPage
+	}
+	t := h.routes.find(r.URL.Path)
+	if t == nil {
+		refuse(http.StatusNotFound, "not found: there are "+h.routes.listed).write(w)
+		return pathOther
+	}
+	rt := t.of(r.Method)
+	switch {
+	case rt == nil:
+		notAllowed(t.allow()).write(w)
+		return t.label
+	case rt.method != http.MethodGet && !httpguard.HasToken(r, h.token):
+		refuse(http.StatusUnauthorized, "a token is required: send Authorization: Bearer with the value of TOCSIN_TOKEN",
+			"WWW-Authenticate", "Bearer").write(w)
+		return t.label
+	}
+	r.SetPathValue("id", t.name)
+	h.safely(rt, w, r)
+	return t.label
+}
+
+func notAllowed(allow string) *refusal {
+	return refuse(http.StatusMethodNotAllowed, "method not allowed: allowed is "+allow, "Allow", allow)
+}
+
+// label is what the metrics count a request under that is not looked at.
+func (h *handler) label(r *http.Request) string {
+	if h.page.Find(r.URL.Path) != nil {
+		return pathPage
+	}
+	if t := h.routes.find(r.URL.Path); t != nil {
+		return t.label
+	}
+	return pathOther
+}
+
+// safely turns a bug into an answer, as far as nothing has been written yet.
+func (h *handler) safely(rt *route, w *statusWriter, r *http.Request) {
+	defer func() {
+		if v := recover(); v != nil {
+			h.metrics.panics.Inc()
+			h.log.Error("a request ended in a bug", "path", r.URL.Path, "panic", v, "stack", string(debug.Stack()))
+			if !w.begun {
+				refuse(http.StatusInternalServerError, "internal error: the log of the dashboard says more").write(w)
+			}
+		}
+	}()
+	if rt.page != nil {
+		rt.page(w, r)
+		return
+	}
+	value, err := rt.serve(r)
+	if err != nil {
+		refused(err).write(w)
+		return
+	}
+	writeJSON(w, http.StatusOK, value)
+}
+
+// protect sets what holds for every answer. The policy lets the page load nothing
+// but its own files, run no script and no style that stands in it, and talk to
+// nobody but this address and the bus.
+func (h *handler) protect(header http.Header, r *http.Request) {
+	connect := "'self'"
+	if at := h.browser.url(r); at != "" && h.policy.CheckHost(r) == nil {
+		connect += " " + at
+	}
+	header.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "+
+		"manifest-src 'self'; connect-src "+connect+"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("X-Frame-Options", "DENY")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+}
+
+func (h *handler) ready(*http.Request) (any, error) {
+	return done{true}, nil
+}
+
+// statusWriter notes the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+	begun  bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *statusWriter) WriteHeader(status int) {
+	if !w.begun {
+		w.status, w.begun = status, true
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *statusWriter) Write(p []byte) (int, error) {
+	w.begun = true
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

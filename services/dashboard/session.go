@@ -1,0 +1,148 @@
+package dashboard
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/nats-io/nkeys"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/statedir"
+)
+
+// Browser is how a browser joins the bus by itself, as bus.RoleDashboard: it may
+// hear alerts and notices, and read ALERTS, and nothing else. Where any of it is
+// missing, pages use /events/stream.
+type Browser struct {
+	// URL is that of the websocket now, or empty. It may be nil.
+	URL func() string
+	// Anywhere says that the websocket can be reached by every name that this
+	// machine has: then a browser is sent to the one that it came by.
+	Anywhere bool
+	// Key reads the secret that the role proves itself by. It may be nil.
+	Key func() (Key, error)
+}
+
+// Key is what a role proves itself by: the seed of an NKEY, and with it a JWT where
+// the bus goes by those.
+type Key struct{ Seed, JWT string }
+
+// announcedURL is the websocket of the bus that runs on a state directory.
+func announcedURL(dir statedir.Dir) func() string {
+	return func() string {
+		running, err := dir.Running()
+		if err != nil {
+			return ""
+		}
+		return running.NATSWSURL
+	}
+}
+
+// KeyIn is the key that the bus of a state directory made for the role.
+func KeyIn(dir statedir.Dir) func() (Key, error) {
+	return func() (Key, error) {
+		text, _, err := dir.ReadCredential(string(bus.RoleDashboard))
+		if err != nil {
+			return Key{}, fmt.Errorf("read the key of the dashboard: %w", err)
+		}
+		return readKey(text)
+	}
+}
+
+// fileKey is the key in a file: an NKEY seed, or a .creds file with a JWT and one.
+// Without a file there is no key, and no need of one.
+func fileKey(path string) func() (Key, error) {
+	return func() (Key, error) {
+		if path == "" {
+			return Key{}, errors.New("the bus has no key for browsers: set TOCSIN_NATS_CREDS")
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return Key{}, fmt.Errorf("read TOCSIN_NATS_CREDS: %w", err)
+		}
+		return readKey(text)
+	}
+}
+
+func readKey(text []byte) (Key, error) {
+	pair, err := nkeys.ParseDecoratedNKey(text)
+	if err != nil {
+		return Key{}, fmt.Errorf("read the key of the dashboard: %w", err)
+	}
+	defer pair.Wipe()
+	seed, err := pair.Seed()
+	if err != nil {
+		return Key{}, fmt.Errorf("read the key of the dashboard: %w", err)
+	}
+	k := Key{Seed: string(seed)}
+	if strings.Contains(string(text), "-----BEGIN NATS USER JWT-----") {
+		if k.JWT, err = nkeys.ParseDecoratedJWT(text); err != nil {
+			return Key{}, fmt.Errorf("read the JWT of the dashboard: %w", err)
+		}
+	}
+	return k, nil
+}
+
+// url is the websocket for the browser behind a request, or empty. The Host must
+// have been checked.
+func (b Browser) url(r *http.Request) string {
+	if b.URL == nil {
+		return ""
+	}
+	at := b.URL()
+	u, err := url.Parse(at)
+	if at == "" || err != nil || !plainHost(u.Host) {
+		return ""
+	}
+	if b.Anywhere && u.Port() != "" {
+		name, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			name = strings.Trim(r.Host, "[]")
+		}
+		u.Host = net.JoinHostPort(name, u.Port())
+		if !plainHost(u.Host) {
+			return ""
+		}
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// plainHost says whether a host can stand in a header's list as it is.
+func plainHost(host string) bool {
+	return host != "" && strings.Trim(strings.ToLower(host), "abcdefghijklmnopqrstuvwxyz0123456789-_.:[]") == ""
+}
+
+// session is what the page has to know before it can show anything.
+type session struct {
+	Version string     `json:"version"`
+	Bus     *busAccess `json:"bus"`
+	// Desk says whether there is more than alerts, and DeskReason why not.
+	Desk          bool   `json:"desk"`
+	DeskReason    string `json:"desk_reason"`
+	TokenRequired bool   `json:"token_required"`
+}
+
+// busAccess is how a browser joins the bus.
+type busAccess struct {
+	URL  string `json:"url"`
+	Seed string `json:"seed"`
+	JWT  string `json:"jwt,omitempty"`
+}
+
+func (h *handler) session(r *http.Request) (any, error) {
+	s := session{Version: h.version, TokenRequired: h.token != ""}
+	if at := h.browser.url(r); at != "" && h.browser.Key != nil {
+		key, err := h.browser.Key()
+		if err == nil {
+			s.Bus = &busAccess{URL: at, Seed: key.Seed, JWT: key.JWT}
+		} else { // the page has /events/stream
+			h.log.Warn("browsers can't join the bus by themselves", "error", err)
+		}
+	}
+	return s, nil
+}
