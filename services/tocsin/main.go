@@ -29,6 +29,8 @@ type cli struct {
 	CI        ciCommand         `cmd:"" name:"ci" help:"Post a CI result, from a pipeline."`
 	Install   installCommand    `cmd:"" help:"Set up an MCP client: the gateway, and hooks that put alerts before its model."`
 	Uninstall uninstallCommand  `cmd:"" help:"Take out of an MCP client what install wrote."`
+	Provision provisionCommand  `cmd:"" help:"Prepare an external bus: make the streams and buckets that are missing."`
+	Keys      keysCommand       `cmd:"" help:"Make the keys for the roles of an external bus."`
 	Doctor    doctorCommand     `cmd:"" help:"Say what runs, where, and what is wrong."`
 	Version   versionCommand    `cmd:"" help:"Print version, commit and Go version."`
 }

@@ -25,6 +25,9 @@ var (
 	// ErrKey says that a role's key on the bus can't be used: its file is missing
 	// or damaged, or the bus does not know it.
 	ErrKey = errors.New("the key for the bus can't be used")
+	// ErrUntrusted says that the bus is there and TLS with it fails: its certificate
+	// is not one to trust, or it does not trust ours.
+	ErrUntrusted = errors.New("no TLS with the bus")
 	// ErrBusy says that the bound of unacknowledged messages is reached. It
 	// passes as soon as acknowledgements arrive.
 	ErrBusy = errors.New("the bus is busy: too many messages wait for their acknowledgement")

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -66,8 +67,10 @@ type Conn struct {
 
 	changes chan struct{}
 	denials denials
-	server  *Server         // nil unless it is in this process
-	dialer  *stateDirDialer // nil unless it is found by its state directory
+	// untrusted is why TLS failed since the connection was last there, or nil.
+	untrusted atomic.Pointer[error]
+	server    *Server         // nil unless it is in this process
+	dialer    *stateDirDialer // nil unless it is found by its state directory
 }
 
 // Connect makes a connection. With Dir or URL it returns at once, whether or
@@ -75,7 +78,7 @@ type Conn struct {
 // that the server in this process could not be reached, or with Once, as
 // ErrAway, that the bus could not.
 func Connect(_ context.Context, cfg ConnConfig) (*Conn, error) {
-	c := &Conn{changes: make(chan struct{}, 1), server: cfg.Server}
+	c := &Conn{changes: make(chan struct{}, 1), denials: denials{inbox: cfg.Role.inboxPrefix()}, server: cfg.Server}
 	opts, url, err := c.options(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connect %s to the bus: %w", cfg.Role, err)
@@ -121,8 +124,8 @@ func (c *Conn) options(cfg ConnConfig) ([]nats.Option, string, error) {
 			}
 			log.Warn("bus error", "error", err, "subject", subject)
 		}),
-		nats.ConnectHandler(func(nc *nats.Conn) { log.Debug("bus connected", "url", nc.ConnectedUrlRedacted()); c.changed() }),
-		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("bus reconnected", "url", nc.ConnectedUrlRedacted()); c.changed() }),
+		nats.ConnectHandler(func(nc *nats.Conn) { log.Debug("bus connected", "url", nc.ConnectedUrlRedacted()); c.connected() }),
+		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("bus reconnected", "url", nc.ConnectedUrlRedacted()); c.connected() }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
 				log.Warn("bus disconnected", "error", err)
@@ -145,6 +148,7 @@ func (c *Conn) options(cfg ConnConfig) ([]nats.Option, string, error) {
 		if err != nil {
 			return nil, "", err
 		}
+		opts = append(opts, nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.failed(err, log) }))
 		opts = append(opts, secure...)
 		if cfg.Creds == "" {
 			return opts, cfg.URL, nil
@@ -163,6 +167,27 @@ func (c *Conn) options(cfg ConnConfig) ([]nats.Option, string, error) {
 // at once, and a bus that stays away costs next to nothing.
 func reconnectDelay(attempts int) time.Duration {
 	return min(minReconnectDelay<<min(attempts, 6), maxReconnectDelay)
+}
+
+// connected forgets what stood in the way.
+func (c *Conn) connected() {
+	c.untrusted.Store(nil)
+	c.denials.forget()
+	c.changed()
+}
+
+// failed keeps why TLS fails: it does not pass by itself, and the client tells it
+// nobody. Each reason is logged once.
+func (c *Conn) failed(err error, log *slog.Logger) {
+	var theirs *tls.CertificateVerificationError
+	var refused tls.AlertError
+	if !errors.As(err, &theirs) && !errors.As(err, &refused) && !errors.Is(err, nats.ErrSecureConnWanted) {
+		return
+	}
+	before := c.untrusted.Swap(&err)
+	if before == nil || (*before).Error() != err.Error() {
+		log.Warn("no TLS with the bus", "error", err)
+	}
 }
 
 // changed tells Changes, which remembers one signal.
@@ -191,11 +216,11 @@ func (c *Conn) usable() error {
 	if c.server != nil {
 		return c.server.Fault()
 	}
-	return nil
+	return c.denials.why()
 }
 
-// Why is nil, or wraps ErrKey and says why the bus does not let us in, and what
-// to do. A bus that is only away has no such reason, nor is there one while it
+// Why is nil, or wraps ErrKey or ErrUntrusted and says why the bus does not let us
+// in, and what to do. A bus that is only away has no such reason, nor is there one while it
 // is tried again.
 func (c *Conn) Why() error {
 	switch {
@@ -207,6 +232,9 @@ func (c *Conn) Why() error {
 		return fmt.Errorf("%w: the bus does not know it: check TOCSIN_NATS_CREDS", ErrKey)
 	case c.dialer != nil:
 		return c.dialer.refused()
+	}
+	if why := c.untrusted.Load(); why != nil {
+		return fmt.Errorf("%w: %w: check TOCSIN_NATS_CA, and where the bus asks for a certificate TOCSIN_NATS_CERT", ErrUntrusted, *why)
 	}
 	return nil
 }
@@ -220,7 +248,11 @@ func (c *Conn) Check(ctx context.Context, stream string) error {
 	if err := c.usable(); err != nil {
 		return err
 	}
-	if _, err := c.JS.Stream(ctx, stream); err != nil {
+	err := c.allowed(ctx, apiInfo+stream, func(ctx context.Context) error {
+		_, err := c.JS.Stream(ctx, stream)
+		return err
+	})
+	if err != nil {
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return missing(stream)
 		}

@@ -5,21 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"sync"
 
 	"github.com/nats-io/nats.go"
 )
 
-// ErrDenied says that the connection's role may not do something on this bus.
+// ErrDenied says that the connection's role may not do something on this bus, or
+// that its credentials are those of another role.
 var ErrDenied = errors.New("the bus does not let this role do that")
 
 // denials ends what waits for the answer to a request that the server did not let
 // through. It says so beside the request, on the connection, and the request alone
 // would wait until its time is up. The client's callbacks and any number of
-// requests use it.
+// requests use it, so it has a lock.
 type denials struct {
-	mu      sync.Mutex
-	waiting map[string]map[*context.CancelCauseFunc]struct{} // by subject
+	// inbox is the prefix of where answers come in.
+	inbox string
+
+	mu sync.Mutex
+	// waiting has what ends each request under way, by its subject.
+	waiting map[string]map[*context.CancelCauseFunc]struct{}
+	// deaf is why no answer can come at all, or nil.
+	deaf error
 }
 
 // watch ends the context when a publish to subject is denied.
@@ -27,6 +35,9 @@ func (d *denials) watch(ctx context.Context, subject string) (context.Context, f
 	ctx, cancel := context.WithCancelCause(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.deaf != nil {
+		cancel(d.deaf)
+	}
 	if d.waiting == nil {
 		d.waiting = map[string]map[*context.CancelCauseFunc]struct{}{}
 	}
@@ -45,23 +56,48 @@ func (d *denials) watch(ctx context.Context, subject string) (context.Context, f
 	}
 }
 
-var deniedSubject = regexp.MustCompile(`(?i)permissions violation for publish to "([^"]+)"`)
+// violation is how the server says what it did not let through.
+var violation = regexp.MustCompile(`(?i)permissions violation for (publish|subscription) to "([^"]+)"`)
 
 // tell says whether somebody waited for what err denies, and has been told.
 func (d *denials) tell(err error) bool {
-	if !errors.Is(err, nats.ErrPermissionViolation) {
-		return false
-	}
-	m := deniedSubject.FindStringSubmatch(err.Error())
-	if m == nil {
+	m := violation.FindStringSubmatch(err.Error())
+	if !errors.Is(err, nats.ErrPermissionViolation) || m == nil {
 		return false
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for cancel := range d.waiting[m[1]] {
-		(*cancel)(fmt.Errorf("%w: publish to %s", ErrDenied, m[1]))
+	if strings.EqualFold(m[1], "subscription") {
+		if strings.HasPrefix(m[2], d.inbox+".") {
+			d.deaf = fmt.Errorf("%w: its credentials are those of another: check TOCSIN_NATS_CREDS: subscribe to %s", ErrDenied, m[2])
+			for _, requests := range d.waiting {
+				end(requests, d.deaf)
+			}
+		}
+		return false
 	}
-	return len(d.waiting[m[1]]) > 0
+	end(d.waiting[m[2]], fmt.Errorf("%w: publish to %s", ErrDenied, m[2]))
+	return len(d.waiting[m[2]]) > 0
+}
+
+func end(requests map[*context.CancelCauseFunc]struct{}, why error) {
+	for cancel := range requests {
+		(*cancel)(why)
+	}
+}
+
+// forget is for a new connection, whose subscriptions the server looks at anew.
+func (d *denials) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.deaf = nil
+}
+
+// why is nil, or why no request can be answered.
+func (d *denials) why() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.deaf
 }
 
 // allowed runs a request that is published to subject. Its error wraps ErrDenied,

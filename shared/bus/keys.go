@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"strings"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -88,3 +89,39 @@ func keyOption(key nkeys.KeyPair) (nats.Option, error) {
 	}
 	return nats.Nkey(public, key.Sign), nil
 }
+
+// NewKey makes a key for a role on an external bus: its seed, which is a secret,
+// and its public key, which the bus gets to know.
+func NewKey() (seed []byte, public string, err error) {
+	key, err := nkeys.CreateUser()
+	if err != nil {
+		return nil, "", fmt.Errorf("make a key: %w", err)
+	}
+	if seed, err = key.Seed(); err != nil {
+		return nil, "", fmt.Errorf("make a key: %w", err)
+	}
+	if public, err = key.PublicKey(); err != nil {
+		return nil, "", fmt.Errorf("make a key: %w", err)
+	}
+	return seed, public, nil
+}
+
+// PublicKey is the public key of a seed, as NewKey makes it.
+func PublicKey(seed []byte) (string, error) {
+	key, err := nkeys.ParseDecoratedNKey(seed)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrKey, err)
+	}
+	public, err := key.PublicKey()
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrKey, err)
+	}
+	if !nkeys.IsValidPublicUserKey(public) {
+		return "", fmt.Errorf("%w: it is not the seed of a user", ErrKey)
+	}
+	return public, nil
+}
+
+// KeyVariable is the environment variable by which a server's configuration, such
+// as that in deploy/nats, gets the public key of a role.
+func (r Role) KeyVariable() string { return "TOCSIN_NKEY_" + strings.ToUpper(string(r)) }

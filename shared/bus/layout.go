@@ -109,7 +109,11 @@ func (c *Conn) Partitions(ctx context.Context) (int, error) {
 	if err := c.usable(); err != nil {
 		return 0, err
 	}
-	s, err := c.JS.Stream(ctx, StreamTelemetry)
+	var s jetstream.Stream
+	err := c.allowed(ctx, apiInfo+StreamTelemetry, func(ctx context.Context) (err error) {
+		s, err = c.JS.Stream(ctx, StreamTelemetry)
+		return err
+	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return 0, missing(StreamTelemetry)
 	}

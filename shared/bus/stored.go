@@ -62,10 +62,14 @@ func (c *Conn) StoredFrom(ctx context.Context, stream string, seq uint64, limit 
 	}
 	// A failure says that the connection is gone, and the subscription with it.
 	defer func() { _ = sub.Unsubscribe() }()
-	if err := c.NC.PublishRequest(apiDirectGet+stream, inbox, ask); err != nil {
-		return nil, fmt.Errorf("read stream %s: %w", stream, err)
-	}
-	msgs, err := collect(ctx, answers)
+	var msgs []Message
+	err = c.allowed(ctx, apiDirectGet+stream, func(ctx context.Context) error {
+		if err := c.NC.PublishRequest(apiDirectGet+stream, inbox, ask); err != nil {
+			return err
+		}
+		msgs, err = collect(ctx, answers)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read stream %s: %w", stream, err)
 	}
@@ -127,7 +131,7 @@ func (c *Conn) Has(ctx context.Context, stream, subject string) (bool, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	m, err := c.NC.RequestWithContext(ctx, apiDirectGet+stream+"."+subject, nil)
+	m, err := c.request(ctx, apiDirectGet+stream+"."+subject, nil)
 	if err != nil {
 		return false, fmt.Errorf("look for %s in stream %s: %w", subject, stream, err)
 	}
@@ -141,6 +145,15 @@ func (c *Conn) Has(ctx context.Context, stream, subject string) (bool, error) {
 	}
 }
 
+// request asks, and is told at once when the role may not.
+func (c *Conn) request(ctx context.Context, subject string, ask []byte) (m *nats.Msg, err error) {
+	err = c.allowed(ctx, subject, func(ctx context.Context) error {
+		m, err = c.NC.RequestWithContext(ctx, subject, ask)
+		return err
+	})
+	return m, err
+}
+
 // Delete removes one message of a stream. One that is not there any more is
 // fine: another process may have been faster.
 func (c *Conn) Delete(ctx context.Context, stream string, seq uint64) error {
@@ -152,7 +165,7 @@ func (c *Conn) Delete(ctx context.Context, stream string, seq uint64) error {
 	if err != nil {
 		return fmt.Errorf("delete message %d of stream %s: %w", seq, stream, err)
 	}
-	m, err := c.NC.RequestWithContext(ctx, apiDelete+stream, ask)
+	m, err := c.request(ctx, apiDelete+stream, ask)
 	if err != nil {
 		return fmt.Errorf("delete message %d of stream %s: %w", seq, stream, err)
 	}
