@@ -340,7 +340,7 @@ func TestHooksHeedSilences(t *testing.T) {
 
 	// What another version has written is not obeyed, and not written over.
 	late := r.open(t, "late")
-	own := r.Join(t, provisioner)
+	own := r.Join(t, bus.RoleGateway)
 	kv, err := own.JS.KeyValue(t.Context(), bus.BucketSilences)
 	if err != nil {
 		t.Fatal(err)
