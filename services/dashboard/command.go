@@ -13,13 +13,18 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
+// AddrFlag says where the dashboard listens.
+type AddrFlag struct {
+	DashboardAddr string `help:"Where the dashboard and /events/stream listen; port 0 picks a free one. Default: 127.0.0.1:7480, or a free port where that is taken." env:"TOCSIN_DASHBOARD_ADDR" placeholder:"ADDR"`
+}
+
 // Flags are the settings of the dashboard, alone or within tocsin up. What it has
 // in common with other listeners is not among them, see ListenFlags.
 type Flags struct {
 	// DashboardAddr has no default here: see Config.Addr.
-	DashboardAddr string `help:"Where the dashboard and /events/stream listen; port 0 picks a free one. Default: 127.0.0.1:7480, or a free port where that is taken." env:"TOCSIN_DASHBOARD_ADDR" placeholder:"ADDR"`
-	DeskCreds     string `help:"With an external NATS: credentials of the role gateway, for what a person asks and does on the dashboard. Without, it shows alerts only." env:"TOCSIN_DESK_CREDS" placeholder:"FILE"`
-	BusWSURL      string `name:"bus-ws-url" help:"With an external NATS: its websocket as browsers reach it, such as wss://nats.example:443. Without, pages use /events/stream." env:"TOCSIN_BUS_WS_URL" placeholder:"URL"`
+	AddrFlag
+	DeskCreds string `help:"With an external NATS: credentials of the role gateway, for what a person asks and does on the dashboard. Without, it shows alerts only." env:"TOCSIN_DESK_CREDS" placeholder:"FILE"`
+	BusWSURL  string `name:"bus-ws-url" help:"With an external NATS: its websocket as browsers reach it, such as wss://nats.example:443. Without, pages use /events/stream." env:"TOCSIN_BUS_WS_URL" placeholder:"URL"`
 }
 
 // Validate says what is no address of a websocket.
@@ -79,4 +84,15 @@ func (c *Command) Run(ctx context.Context, env service.Env) error {
 		_, _ = fmt.Fprintf(env.Stdout, "dashboard  %s\n", url) // a closed stdout is no reason to end
 	}
 	return Run(ctx, cfg)
+}
+
+// Healthcheck asks the dashboard that runs here how it is.
+type Healthcheck struct {
+	AddrFlag
+	service.Probe
+}
+
+// Run prints one line, or fails with the reason.
+func (c *Healthcheck) Run(ctx context.Context, env service.Env) error {
+	return c.Check(ctx, env, "the dashboard", c.DashboardAddr)
 }

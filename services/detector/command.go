@@ -18,12 +18,18 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
+// HealthFlag says where the detector can be asked how it is.
+type HealthFlag struct {
+	HealthAddr string `help:"Where /healthz, /readyz and /metrics are served; empty turns them off." env:"TOCSIN_DETECTOR_HEALTH_ADDR" placeholder:"ADDR"`
+}
+
 // Command runs the detector alone.
 type Command struct {
 	service.BusFlags
 	service.LayoutFlags
-	HealthAddr string `help:"Where /healthz, /readyz and /metrics are served; empty turns them off." env:"TOCSIN_DETECTOR_HEALTH_ADDR" placeholder:"ADDR"`
-	Token      string `help:"Has to be set to serve them on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
+	HealthFlag
+	Token        string   `help:"Has to be set to serve them on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
+	AllowedHosts []string `name:"allowed-host" help:"Host that requests for them may name beside loopback; may be repeated." env:"TOCSIN_ALLOWED_HOSTS" placeholder:"HOST"`
 }
 
 // Validate refuses what the embedded bus can't have.
@@ -47,13 +53,13 @@ func (c *Command) Run(ctx context.Context, env service.Env) error {
 		})
 	})
 	if c.HealthAddr != "" {
-		group.Go(func() error { return serveHealth(ctx, c.HealthAddr, registry, &ready) })
+		group.Go(func() error { return serveHealth(ctx, c.HealthAddr, c.AllowedHosts, registry, &ready) })
 	}
 	return group.Wait()
 }
 
 // serveHealth serves what an orchestrator asks for.
-func serveHealth(ctx context.Context, addr string, registry *prometheus.Registry, ready *atomic.Bool) error {
+func serveHealth(ctx context.Context, addr string, hosts []string, registry *prometheus.Registry, ready *atomic.Bool) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answerHealth(w, nil) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -64,7 +70,7 @@ func serveHealth(ctx context.Context, addr string, registry *prometheus.Registry
 		answerHealth(w, errors.New("reading what was missed, or waiting for the bus"))
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	policy := httpguard.Policy{}.ListeningOn(addr)
+	policy := httpguard.Policy{AllowedHosts: hosts}.ListeningOn(addr)
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
@@ -90,4 +96,18 @@ func answerHealth(w http.ResponseWriter, err error) {
 		return
 	}
 	_, _ = fmt.Fprint(w, `{"ok":true}`)
+}
+
+// Healthcheck asks the detector that runs here how it is.
+type Healthcheck struct {
+	HealthFlag
+	service.Probe
+}
+
+// Run prints one line, or fails with the reason.
+func (c *Healthcheck) Run(ctx context.Context, env service.Env) error {
+	if c.HealthAddr == "" {
+		return service.Usagef("the detector says nowhere how it is: name an address by --health-addr or TOCSIN_DETECTOR_HEALTH_ADDR, for it and for this")
+	}
+	return c.Check(ctx, env, "the detector", c.HealthAddr)
 }

@@ -13,11 +13,16 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
+// HTTPFlag says where several clients are served, if they are.
+type HTTPFlag struct {
+	HTTP string `name:"http" help:"Serve several clients on HTTP at this address, such as 127.0.0.1:7460, in place of one on stdin and stdout." env:"TOCSIN_GATEWAY_HTTP" placeholder:"ADDR"`
+}
+
 // Command serves MCP on stdin and stdout, or on HTTP.
 type Command struct {
 	service.BusFlags
-	Client   string   `help:"Name of the client whose inbox this is. Default: the MCP client's name and the working directory." env:"TOCSIN_CLIENT" placeholder:"NAME"`
-	HTTP     string   `name:"http" help:"Serve several clients on HTTP at this address, such as 127.0.0.1:7460, in place of one on stdin and stdout." env:"TOCSIN_GATEWAY_HTTP" placeholder:"ADDR"`
+	Client string `help:"Name of the client whose inbox this is. Default: the MCP client's name and the working directory." env:"TOCSIN_CLIENT" placeholder:"NAME"`
+	HTTPFlag
 	Protocol Protocol `help:"compatible: MCP up to 2025-11-25, whose clients take messages. latest: 2026-07-28 too, for clients that want it." enum:"compatible,latest" default:"compatible" env:"TOCSIN_PROTOCOL"`
 
 	Token          string   `help:"With --http: every request needs it as Authorization: Bearer. Required to listen on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
@@ -90,4 +95,18 @@ func workingDir() (string, error) {
 		return "", err
 	}
 	return filepath.EvalSymlinks(dir)
+}
+
+// Healthcheck asks the gateway that serves on HTTP here how it is.
+type Healthcheck struct {
+	HTTPFlag
+	service.Probe
+}
+
+// Run prints one line, or fails with the reason.
+func (c *Healthcheck) Run(ctx context.Context, env service.Env) error {
+	if c.HTTP == "" {
+		return service.Usagef("a gateway on stdin and stdout can't be asked: name the address of one on HTTP by --http or TOCSIN_GATEWAY_HTTP")
+	}
+	return c.Check(ctx, env, "the gateway", c.HTTP)
 }

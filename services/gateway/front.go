@@ -37,6 +37,9 @@ type front struct {
 	cfg   Config
 	guard *guard
 	log   *slog.Logger
+	// outlook knows whether the bus is there, metrics what Prometheus is told.
+	outlook *outlook
+	metrics frontMetrics
 
 	// sessions serves the protocol's versions that have sessions, and sessionless
 	// those that have none.
@@ -57,6 +60,9 @@ func newFront(ctx context.Context, cfg Config, at HTTPConfig) *front {
 	f := &front{
 		ctx: ctx, cfg: cfg, guard: newGuard(at), log: cfg.Logger.With("component", "gateway"), guests: map[string]*guest{},
 	}
+	f.outlook = newOutlook(cfg.Bus, f.log)
+	f.metrics = newFrontMetrics(f)
+	f.guard.pages = f.pages()
 	server := func(r *http.Request) *mcp.Server {
 		if g := guestOf(r); g != nil {
 			return g.server
@@ -149,6 +155,7 @@ func (f *front) serveSession(to *reply, r *http.Request, body []byte) {
 // serveNew serves a request that may begin a session.
 func (f *front) serveNew(to *reply, r *http.Request) {
 	if f.full() {
+		f.metrics.turned.Inc()
 		refuse(to, http.StatusServiceUnavailable, fmt.Sprintf("%d clients are served already: end one of their sessions", maxGuests))
 		return
 	}
@@ -189,6 +196,7 @@ func (f *front) serveSessionless(to *reply, r *http.Request, body []byte) {
 	}
 	g := f.enter(client, key)
 	if g == nil {
+		f.metrics.turned.Inc()
 		refuse(to, http.StatusServiceUnavailable, fmt.Sprintf("%d clients are served already", maxGuests))
 		return
 	}

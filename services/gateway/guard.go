@@ -22,8 +22,10 @@ const bodyTimeout = 10 * time.Second
 // guard says who may come in over HTTP.
 type guard struct {
 	policy httpguard.Policy
-	// token is what every request needs, or empty.
+	// token is what every request needs, or empty; those for pages need none.
 	token string
+	// pages are what is no MCP, by path.
+	pages map[string]http.Handler
 }
 
 func newGuard(at HTTPConfig) *guard {
@@ -51,12 +53,11 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request) bool {
 		refuse(w, http.StatusForbidden, "origin not allowed: only programs may, and pages whose origin is in TOCSIN_ALLOWED_ORIGINS")
 		return false
 	}
-	switch r.URL.Path {
-	case "/", pathMCP:
-	case "/healthz":
-		_, _ = io.WriteString(w, "{\"ok\":true}\n") // nobody to tell
+	if page := g.pages[r.URL.Path]; page != nil {
+		page.ServeHTTP(w, r)
 		return false
-	default:
+	}
+	if r.URL.Path != "/" && r.URL.Path != pathMCP {
 		refuse(w, http.StatusNotFound, "not found: MCP is at "+pathMCP)
 		return false
 	}

@@ -108,8 +108,10 @@ func (f *front) add(key string, g *guest) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if g.late || !f.room() {
+		f.metrics.turned.Inc()
 		return false
 	}
+	f.metrics.came.Inc()
 	f.guests[key] = g
 	return true
 }
@@ -183,6 +185,7 @@ func (f *front) enter(client, key string) *guest {
 		g = f.newGuest(client, func(string) string { return key }, nil)
 		g.sessionless = true
 		g.begin()
+		f.metrics.came.Inc()
 		f.guests[key] = g
 	}
 	g.open++

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -59,6 +60,10 @@ func Serve(ctx context.Context, cfg Config, at HTTPConfig) error {
 		at.Ready(url)
 	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var looking sync.WaitGroup
+	looking.Go(func() { f.outlook.run(serving) })
+	defer looking.Wait()
+	defer stop() // also where it can't serve
 	go func() {
 		f.sweep(ctx)
 		f.end() // streams that clients hold open end with their sessions

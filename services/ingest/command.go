@@ -12,9 +12,14 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
+// AddrFlag says where the intake listens.
+type AddrFlag struct {
+	IngestAddr string `help:"Where the HTTP intake listens; port 0 picks a free one. Default: ${default}." default:"127.0.0.1:7400" env:"TOCSIN_INGEST_ADDR" placeholder:"ADDR"`
+}
+
 // Flags are the settings of the intake, alone or within tocsin up.
 type Flags struct {
-	IngestAddr     string   `help:"Where the HTTP intake listens; port 0 picks a free one. Default: ${default}." default:"127.0.0.1:7400" env:"TOCSIN_INGEST_ADDR" placeholder:"ADDR"`
+	AddrFlag
 	OTLPAddr       string   `name:"otlp-addr" help:"Where OpenTelemetry's senders look by default, beside the intake; empty, also in the environment, turns it off. Default: ${default}." default:"127.0.0.1:4318" env:"TOCSIN_OTLP_ADDR" empty:"off" placeholder:"ADDR"`
 	Token          string   `help:"When set, every HTTP write needs it as Authorization: Bearer. Required to listen on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
 	AllowedHosts   []string `name:"allowed-host" help:"Host that requests may name beside loopback; may be repeated." env:"TOCSIN_ALLOWED_HOSTS" placeholder:"HOST"`
@@ -61,4 +66,15 @@ func (c *Command) Run(ctx context.Context, env service.Env) error {
 		_, _ = fmt.Fprint(env.Stdout, text) // a closed stdout is no reason to end
 	}
 	return Run(ctx, cfg)
+}
+
+// Healthcheck asks the intake that runs here how it is.
+type Healthcheck struct {
+	AddrFlag
+	service.Probe
+}
+
+// Run prints one line, or fails with the reason.
+func (c *Healthcheck) Run(ctx context.Context, env service.Env) error {
+	return c.Check(ctx, env, "the intake", c.IngestAddr)
 }

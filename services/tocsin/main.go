@@ -16,23 +16,24 @@ import (
 type cli struct {
 	service.Settings
 
-	Up        upCommand         `cmd:"" help:"Run bus, intake, detector and dashboard in the foreground."`
-	Gateway   gatewayCommand    `cmd:"" help:"Serve MCP on stdin and stdout; starts the bus when none runs."`
-	Ingest    ingest.Command    `cmd:"" help:"Run the HTTP intake alone."`
-	Detector  detector.Command  `cmd:"" help:"Run the detector alone."`
-	Dashboard dashboard.Command `cmd:"" help:"Run the dashboard alone."`
-	Tail      tailCommand       `cmd:"" help:"Show the last alerts, then each new one."`
-	Wait      waitCommand       `cmd:"" help:"Wait for an alert, print what pends, and end."`
-	Silence   silenceCommand    `cmd:"" help:"Hold back alerts for every agent for a while; show or end that."`
-	Ack       ackCommand        `cmd:"" help:"Acknowledge an alert for every agent: its repetitions are held back."`
-	Hook      hookCommand       `cmd:"" help:"Answer a hook of a coding agent: pending alerts, in the client's format."`
-	CI        ciCommand         `cmd:"" name:"ci" help:"Post a CI result, from a pipeline."`
-	Install   installCommand    `cmd:"" help:"Set up an MCP client: the gateway, and hooks that put alerts before its model."`
-	Uninstall uninstallCommand  `cmd:"" help:"Take out of an MCP client what install wrote."`
-	Provision provisionCommand  `cmd:"" help:"Prepare an external bus: make the streams and buckets that are missing."`
-	Keys      keysCommand       `cmd:"" help:"Make the keys for the roles of an external bus."`
-	Doctor    doctorCommand     `cmd:"" help:"Say what runs, where, and what is wrong."`
-	Version   versionCommand    `cmd:"" help:"Print version, commit and Go version."`
+	Up          upCommand          `cmd:"" help:"Run bus, intake, detector and dashboard in the foreground."`
+	Gateway     gatewayCommand     `cmd:"" help:"Serve MCP on stdin and stdout; starts the bus when none runs."`
+	Ingest      ingest.Command     `cmd:"" help:"Run the HTTP intake alone."`
+	Detector    detector.Command   `cmd:"" help:"Run the detector alone."`
+	Dashboard   dashboard.Command  `cmd:"" help:"Run the dashboard alone."`
+	Tail        tailCommand        `cmd:"" help:"Show the last alerts, then each new one."`
+	Wait        waitCommand        `cmd:"" help:"Wait for an alert, print what pends, and end."`
+	Silence     silenceCommand     `cmd:"" help:"Hold back alerts for every agent for a while; show or end that."`
+	Ack         ackCommand         `cmd:"" help:"Acknowledge an alert for every agent: its repetitions are held back."`
+	Hook        hookCommand        `cmd:"" help:"Answer a hook of a coding agent: pending alerts, in the client's format."`
+	CI          ciCommand          `cmd:"" name:"ci" help:"Post a CI result, from a pipeline."`
+	Install     installCommand     `cmd:"" help:"Set up an MCP client: the gateway, and hooks that put alerts before its model."`
+	Uninstall   uninstallCommand   `cmd:"" help:"Take out of an MCP client what install wrote."`
+	Provision   provisionCommand   `cmd:"" help:"Prepare an external bus: make the streams and buckets that are missing."`
+	Keys        keysCommand        `cmd:"" help:"Make the keys for the roles of an external bus."`
+	Doctor      doctorCommand      `cmd:"" help:"Say what runs, where, and what is wrong."`
+	Healthcheck healthcheckCommand `cmd:"" help:"Say whether what runs here does its work, for orchestrators."`
+	Version     versionCommand     `cmd:"" help:"Print version, commit and Go version."`
 }
 
 func main() {

@@ -10,7 +10,8 @@ import (
 
 type cli struct {
 	service.Settings
-	dashboard.Command
+	Serve       dashboard.Command     `cmd:"" default:"withargs" help:"Serve the dashboard. It need not be named."`
+	Healthcheck dashboard.Healthcheck `cmd:"" help:"Ask the one that runs here whether it is ready."`
 }
 
 func main() {

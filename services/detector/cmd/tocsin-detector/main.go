@@ -10,7 +10,8 @@ import (
 
 type cli struct {
 	service.Settings
-	detector.Command
+	Serve       detector.Command     `cmd:"" default:"withargs" help:"Detect. It need not be named."`
+	Healthcheck detector.Healthcheck `cmd:"" help:"Ask the one that runs here whether it is ready."`
 }
 
 func main() {

@@ -11,7 +11,8 @@ import (
 
 type cli struct {
 	service.Settings
-	gateway.Command
+	Serve       gateway.Command     `cmd:"" default:"withargs" help:"Serve MCP. It need not be named."`
+	Healthcheck gateway.Healthcheck `cmd:"" help:"Ask the one that runs here whether it is ready."`
 }
 
 func main() {

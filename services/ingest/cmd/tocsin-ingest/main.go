@@ -10,7 +10,8 @@ import (
 
 type cli struct {
 	service.Settings
-	ingest.Command
+	Serve       ingest.Command     `cmd:"" default:"withargs" help:"Serve the HTTP intake. It need not be named."`
+	Healthcheck ingest.Healthcheck `cmd:"" help:"Ask the one that runs here whether it is ready."`
 }
 
 func main() {
