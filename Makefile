@@ -22,8 +22,12 @@ help: ## list the targets
 script: ## build the page script, tocsin.js, where there is Node
 	@services/ingest/script/build.sh
 
+.PHONY: page
+page: ## build the dashboard's page, where there is Node
+	@services/dashboard/web/build.sh
+
 .PHONY: build
-build: script ## build bin/tocsin
+build: script page ## build bin/tocsin
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tocsin ./services/tocsin
 
 .PHONY: run
@@ -35,7 +39,7 @@ demo: build ## a story of 10 s: what an agent sees, on free ports and a scratch 
 	$(GO) run ./e2e/cmd/demo -tocsin bin/tocsin
 
 .PHONY: test
-test: script ## all tests, with the race detector
+test: script page ## all tests, with the race detector
 	$(GO) test -race -timeout 15m work
 
 .PHONY: bench
@@ -57,6 +61,7 @@ lint: ## gofmt, go vet, tsc, golangci-lint and, where its database can be reache
 	@out=$$(gofmt -l $(MODULES)); test -z "$$out" || { echo "not gofmt-ed:"; echo "$$out"; exit 1; }
 	$(GO) vet work
 	@services/ingest/script/check.sh
+	@services/dashboard/web/check.sh
 	@set -e; for dir in $(MODULES); do \
 		echo "golangci-lint $$dir"; \
 		(cd $$dir && $(GO) run $(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./...); \
@@ -67,4 +72,4 @@ lint: ## gofmt, go vet, tsc, golangci-lint and, where its database can be reache
 
 .PHONY: clean
 clean: ## remove what build made
-	rm -rf bin services/ingest/script/dist/tocsin.js
+	rm -rf bin services/ingest/script/dist/tocsin.js $(addprefix services/dashboard/web/dist/,index.html licenses.txt assets)

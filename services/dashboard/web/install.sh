@@ -1,0 +1,9 @@
+#!/bin/sh
+# Installs what package-lock.json says, where it is not there yet.
+set -eu
+cd "$(dirname "$0")"
+
+have=node_modules/.package-lock.json
+if [ -f "$have" ] && [ -z "$(find package-lock.json -newer "$have")" ]; then exit 0; fi
+npm ci --silent --no-audit --no-fund --ignore-scripts --prefer-offline --fetch-retries=1
+touch "$have"

@@ -1,0 +1,76 @@
+// What an alert is: the same words as shared/alert has.
+
+import { type Json, line, list, moment, number, object, text, token } from './read.ts';
+
+/** The severities, from the least to the most urgent. */
+export const SEVERITIES = ['info', 'warning', 'error'] as const;
+export type Severity = (typeof SEVERITIES)[number];
+
+export const CATEGORIES = [
+  'regression',
+  'anomaly',
+  'errors',
+  'network_errors',
+  'ci',
+  'noise',
+  'threshold',
+  'security',
+  'user_frustration',
+] as const;
+
+export interface Alert {
+  /** Its place in the stream. */
+  readonly seq: number;
+  readonly id: string;
+  readonly severity: Severity;
+  /** One of CATEGORIES, or what a newer detector says. */
+  readonly category: string;
+  readonly title: string;
+  readonly detail: string;
+  /** When the bus received what raised it, in ms. */
+  readonly time: number;
+  readonly source: string;
+  readonly app: string;
+  readonly url: string;
+  readonly context: Json;
+  readonly key: string;
+  readonly correlation: string;
+  /** How many findings it stands for, at least 1. */
+  readonly count: number;
+  /** The id of the alert whose place it takes, or empty. */
+  readonly revises: string;
+  /** The ids of those that are over by what it tells. */
+  readonly ends: readonly string[];
+}
+
+export function rank(severity: string): number {
+  return SEVERITIES.indexOf(severity as Severity) + 1;
+}
+
+/** Reads an alert as it is stored, or gives undefined for what is none. */
+export function readAlert(seq: number, value: unknown): Alert | undefined {
+  const v = object(value);
+  const severity = v.severity as Severity;
+  const id = token(v.id);
+  const time = moment(v.timestamp);
+  if (id === '' || time === 0 || rank(severity) === 0 || !Number.isSafeInteger(seq) || seq < 1) return undefined;
+  const ends = [v.resolves, ...list(v.also_resolves)].map(token).filter((other) => other !== '');
+  return {
+    seq,
+    id,
+    severity,
+    category: line(v.category, 64),
+    title: line(v.title),
+    detail: text(v.detail),
+    time,
+    source: line(v.source, 100),
+    app: token(v.app),
+    url: line(v.url, 2000),
+    context: object(v.context),
+    key: token(v.dedup_key),
+    correlation: token(v.correlation_id),
+    count: Math.max(1, Math.trunc(number(v.count))),
+    revises: token(v.revises),
+    ends,
+  };
+}

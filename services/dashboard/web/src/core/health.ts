@@ -1,0 +1,113 @@
+// How the services are, as they say themselves.
+
+import { line, lines, moment, number, object, objects } from './read.ts';
+
+export interface Gateway {
+  readonly client: string;
+  readonly protocol: string;
+  readonly inbox: number;
+  readonly streaming: boolean;
+  readonly events: readonly string[];
+  readonly throttle: number;
+  readonly severity: string;
+  readonly url: string;
+  readonly notified: number;
+  readonly pending: number;
+  readonly suppressed: number;
+  readonly dropped: number;
+}
+
+export interface Service {
+  readonly service: string;
+  readonly id: string;
+  readonly host: string;
+  readonly pid: number;
+  readonly version: string;
+  readonly started: number;
+  readonly ok: boolean;
+  readonly reason: string;
+  /** What it says of its own work, as words. */
+  readonly facts: readonly (readonly [name: string, value: string])[];
+  readonly gateway: Gateway | undefined;
+}
+
+export function readServices(value: unknown): Service[] {
+  return objects(object(value).services).map((v) => ({
+    service: line(v.service, 40),
+    id: line(v.id, 80),
+    host: line(v.host, 100),
+    pid: number(v.pid),
+    version: line(v.version, 60),
+    started: moment(v.started),
+    ok: v.ok === true,
+    reason: line(v.reason, 400),
+    facts: facts(v),
+    gateway: typeof v.gateway === 'object' && v.gateway !== null ? readGateway(v.gateway) : undefined,
+  }));
+}
+
+function facts(v: Record<string, unknown>): [string, string][] {
+  const count = (n: unknown) => number(n).toLocaleString('en');
+  if (v.ingest) {
+    const i = object(v.ingest);
+    return [
+      ['pressure', line(i.pressure, 20)],
+      ['way to the bus', line(i.circuit, 20)],
+      ['events accepted', count(i.accepted)],
+    ];
+  }
+  if (v.detector) {
+    const d = object(v.detector);
+    const owned = Array.isArray(d.partitions) ? d.partitions.map(Number).filter(Number.isFinite) : [];
+    const of = number(d.of);
+    const out: [string, string][] = [
+      ['ready', d.ready === true ? 'yes' : 'no'],
+      ['behind', count(d.behind)],
+      ['lost', count(d.lost)],
+    ];
+    if (of > 0) out.push(['partitions', owned.length === 0 ? `stands by, of ${of}` : `${owned.join(', ')} of ${of}`]);
+    return out;
+  }
+  if (v.dashboard) {
+    const d = object(v.dashboard);
+    return [
+      ['readers of its stream', count(d.readers)],
+      ['dropped for slow readers', count(d.dropped)],
+    ];
+  }
+  return [];
+}
+
+function readGateway(value: unknown): Gateway {
+  const v = object(value);
+  return {
+    client: line(v.client, 100),
+    protocol: line(v.protocol, 40),
+    inbox: number(v.inbox),
+    streaming: v.streaming === true,
+    events: lines(v.events),
+    throttle: number(v.throttle_seconds),
+    severity: line(v.severity_min, 20),
+    url: line(v.url, 200),
+    notified: number(v.notify_count),
+    pending: number(v.pending),
+    suppressed: number(v.suppressed),
+    dropped: number(v.dropped),
+  };
+}
+
+export interface App {
+  readonly app: string;
+  readonly senders: readonly string[];
+  readonly age: number;
+  readonly lastMinute: number;
+}
+
+export function readApps(value: unknown): App[] {
+  return objects(object(value).apps).map((a) => ({
+    app: line(a.app, 100),
+    senders: lines(a.senders),
+    age: number(a.last_event_seconds),
+    lastMinute: number(a.events_last_minute),
+  }));
+}

@@ -1,0 +1,82 @@
+// The lines of the list of alerts, newest first: which alerts stand there, of
+// how many each is the newest, and what marks it.
+
+import type { Alert } from './alert.ts';
+import { type Filter, matcher } from './filter.ts';
+import { hushed, type Quiet, type Why } from './quiet.ts';
+import type { Store } from './store.ts';
+
+export interface Row {
+  /** Stays the same while the alert that stands there changes. */
+  readonly key: string;
+  /** The newest of those it stands for. */
+  readonly alert: Alert;
+  /** How many alerts it stands for, and how many findings those are. */
+  readonly alerts: number;
+  readonly count: number;
+  /** The time of the oldest of them. */
+  readonly since: number;
+  readonly over: boolean;
+  readonly why: Why | undefined;
+}
+
+export interface Options {
+  readonly filter: Filter;
+  /** Whether those of one app and key are one line. */
+  readonly group: boolean;
+  readonly quiet: Quiet;
+  readonly now: number;
+}
+
+/** An alert that another took the place of is not shown. */
+export function rows(store: Store, options: Options): Row[] {
+  const { filter, group, quiet, now } = options;
+  const wanted = matcher(filter);
+  const anyQuiet = quiet.silences.length + quiet.acks.length > 0;
+  const out: Row[] = [];
+  const groups = new Map<string, { -readonly [K in keyof Row]: Row[K] }>();
+  const all = store.all;
+  for (let i = all.length - 1; i >= 0; i--) {
+    const alert = all[i] as Alert;
+    if (store.revision(alert) !== undefined || !wanted(alert)) continue;
+    const name = group && alert.key !== '' ? `${alert.app}\n${alert.key}\n${alert.ends.length > 0}` : '';
+    const known = name === '' ? undefined : groups.get(name);
+    if (known !== undefined) {
+      known.alerts++;
+      known.count += alert.count;
+      known.since = alert.time;
+      continue;
+    }
+    const over = store.ending(alert) !== undefined;
+    const why = anyQuiet ? hushed(quiet, alert, now) : undefined;
+    const row = { key: name || alert.id, alert, alerts: 1, count: alert.count, since: alert.time, over, why };
+    if (name !== '') groups.set(name, row);
+    if (!filter.current || (!over && why === undefined && alert.ends.length === 0)) out.push(row);
+  }
+  return out;
+}
+
+export interface Tally {
+  readonly severities: Readonly<Record<string, number>>;
+  readonly categories: Readonly<Record<string, number>>;
+  readonly apps: Readonly<Record<string, number>>;
+}
+
+/** How many alerts there are of each severity, category and app. */
+export function tally(store: Store): Tally {
+  const out = {
+    severities: {} as Record<string, number>,
+    categories: {} as Record<string, number>,
+    apps: {} as Record<string, number>,
+  };
+  const up = (of: Record<string, number>, name: string) => {
+    of[name] = (of[name] ?? 0) + 1;
+  };
+  for (const alert of store.all) {
+    if (store.revision(alert) !== undefined) continue;
+    up(out.severities, alert.severity);
+    up(out.categories, alert.category);
+    up(out.apps, alert.app);
+  }
+  return out;
+}

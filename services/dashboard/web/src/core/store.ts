@@ -1,0 +1,115 @@
+// The alerts that the page holds: the newest 10,000 by their place in the
+// stream. What came before goes, and is counted.
+
+import type { Alert } from './alert.ts';
+
+export const MAX_ALERTS = 10_000;
+
+export class Store {
+  private alerts: Alert[] = []; // ascending by seq
+  private readonly ids = new Map<string, Alert>();
+  /** Which alert takes the place of the one with that id. */
+  private readonly revisions = new Map<string, Alert>();
+  /** Which alert says that the one with that id is over. */
+  private readonly endings = new Map<string, Alert>();
+  /** How many were let go for newer ones. */
+  dropped = 0;
+
+  constructor(private readonly limit = MAX_ALERTS) {}
+
+  get size(): number {
+    return this.alerts.length;
+  }
+
+  get full(): boolean {
+    return this.alerts.length >= this.limit;
+  }
+
+  /** Oldest first. */
+  get all(): readonly Alert[] {
+    return this.alerts;
+  }
+
+  get(id: string): Alert | undefined {
+    return this.ids.get(id);
+  }
+
+  at(seq: number): Alert | undefined {
+    const i = this.index(seq);
+    const found = this.alerts[i];
+    return found?.seq === seq ? found : undefined;
+  }
+
+  /** What took the place of an alert, or undefined. */
+  revision(alert: Alert): Alert | undefined {
+    return this.revisions.get(alert.id);
+  }
+
+  /** What says that an alert is over, or undefined. */
+  ending(alert: Alert): Alert | undefined {
+    return this.endings.get(alert.id);
+  }
+
+  /** Adds alerts in any order, each once, and tells which were new and stay. */
+  add(more: readonly Alert[]): Alert[] {
+    const fresh: Alert[] = [];
+    for (const alert of more) {
+      if (this.ids.has(alert.id)) continue;
+      this.ids.set(alert.id, alert);
+      fresh.push(alert);
+    }
+    if (fresh.length === 0) return fresh;
+    fresh.sort((a, b) => a.seq - b.seq);
+    const inOrder = (fresh[0] as Alert).seq > (this.alerts.at(-1)?.seq ?? 0);
+    if (inOrder) for (const alert of fresh) this.alerts.push(alert);
+    else this.alerts = merge(this.alerts, fresh);
+    for (const alert of fresh) this.point(alert);
+    const over = this.alerts.length - this.limit;
+    if (over <= 0) return fresh;
+    for (const old of this.alerts.splice(0, over)) this.forget(old);
+    this.dropped += over;
+    return fresh.filter((alert) => this.ids.has(alert.id));
+  }
+
+  private point(alert: Alert): void {
+    if (alert.revises !== '' && newer(alert, this.revisions.get(alert.revises))) {
+      this.revisions.set(alert.revises, alert);
+    }
+    for (const id of alert.ends) {
+      if (newer(alert, this.endings.get(id))) this.endings.set(id, alert);
+    }
+  }
+
+  private forget(old: Alert): void {
+    this.ids.delete(old.id);
+    if (this.revisions.get(old.revises) === old) this.revisions.delete(old.revises);
+    for (const id of old.ends) if (this.endings.get(id) === old) this.endings.delete(id);
+  }
+
+  /** The first index whose alert has at least this seq. */
+  private index(seq: number): number {
+    let low = 0;
+    let high = this.alerts.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.alerts[middle] as Alert).seq < seq) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+function newer(alert: Alert, than: Alert | undefined): boolean {
+  return than === undefined || alert.seq > than.seq;
+}
+
+function merge(a: readonly Alert[], b: readonly Alert[]): Alert[] {
+  const out: Alert[] = [];
+  let i = 0;
+  for (const alert of b) {
+    for (let next = a[i]; next !== undefined && next.seq < alert.seq; next = a[++i]) out.push(next);
+    out.push(alert);
+  }
+  for (; i < a.length; i++) out.push(a[i] as Alert);
+  return out;
+}

@@ -1,0 +1,140 @@
+// Owns the sockets and the clock: tells Source and History what happened, and
+// does what they say.
+
+import { type Alert, readAlert } from '../core/alert.ts';
+import { History } from '../core/history.ts';
+import { type Notice, readNotice } from '../core/notices.ts';
+import { type Effect, type Event, Source } from '../core/source.ts';
+import { type Api, alerts, type Session, session } from './api.ts';
+import { openBus } from './bus.ts';
+import { type Connection, openStream } from './stream.ts';
+
+/** The pause between pages of history, so that the page stays quick to answer. */
+const BREATH = 25; // ms
+/** How long to wait after a page of history could not be had, in ms. */
+const AGAIN = [500, 1000, 2000, 5000];
+
+export interface Listener {
+  /** There are other alerts now; fresh are those that came just now. */
+  alerts(fresh: readonly Alert[]): void;
+  notice(notice: Notice): void;
+  session(session: Session): void;
+  /** The way that alerts take, or since when there is none, may be another. */
+  way(): void;
+  /** The bus came back with another stream: what was read from the old is gone. */
+  anew(): void;
+}
+
+export class Engine {
+  readonly source = new Source(Math.random);
+  readonly history = new History();
+  private stream: Connection | undefined;
+  private timer = 0;
+  private reading = false;
+  private failures = 0;
+  private epoch = 0;
+
+  constructor(
+    private readonly api: Api,
+    private readonly listener: Listener,
+  ) {}
+
+  start(): void {
+    this.tell({ type: 'start' });
+    this.read();
+    addEventListener('online', () => this.tell({ type: 'wake' }));
+    document.addEventListener('visibilitychange', () => {
+      if (!document.hidden) this.tell({ type: 'wake' });
+    });
+  }
+
+  private tell(event: Event): void {
+    const before = this.source.way;
+    for (const effect of this.source.on(event, Date.now())) this.do(effect);
+    if (this.source.way !== before || event.type === 'ws-closed' || event.type === 'sse-closed') this.listener.way();
+    clearTimeout(this.timer);
+    const next = this.source.next();
+    if (next > 0) this.timer = window.setTimeout(() => this.tell({ type: 'tick' }), Math.max(0, next - Date.now()));
+  }
+
+  private do(effect: Effect): void {
+    switch (effect.type) {
+      case 'ask-session':
+        session(this.api).then(
+          (found) => {
+            this.listener.session(found);
+            this.tell({ type: 'session', bus: found.bus });
+          },
+          () => this.tell({ type: 'session-failed' }),
+        );
+        break;
+      case 'open-ws':
+        openBus(effect.bus, {
+          alert: (seq, value) => this.heard(seq, value),
+          notice: (seq, value) => {
+            const notice = readNotice(value, seq);
+            if (notice !== undefined) this.listener.notice(notice);
+          },
+          closed: () => this.tell({ type: 'ws-closed' }),
+        }).then(
+          () => this.tell({ type: 'ws-open' }),
+          () => this.tell({ type: 'ws-closed' }),
+        );
+        break;
+      case 'open-sse':
+        this.stream = openStream(this.history.last, {
+          open: () => this.tell({ type: 'sse-open' }),
+          alert: (seq, value) => this.heard(seq, value),
+          dropped: () => this.read(true),
+          closed: () => this.tell({ type: 'sse-closed' }),
+        });
+        break;
+      case 'close-sse':
+        this.stream?.close();
+        this.stream = undefined;
+        break;
+      case 'resync':
+        this.read(true);
+        break;
+    }
+  }
+
+  private heard(seq: number, value: unknown): void {
+    const alert = readAlert(seq, value);
+    if (alert === undefined) return;
+    const fresh = this.history.live(alert);
+    if (fresh.length > 0) this.listener.alerts(fresh);
+    this.read();
+  }
+
+  /** Reads what is missing, a page at a time. */
+  private read(newest = false): void {
+    if (newest) this.history.resync();
+    if (this.reading) return;
+    const request = this.history.next();
+    if (request === undefined) return;
+    this.reading = true;
+    alerts(this.api, request).then(
+      (page) => {
+        const had = this.history.last;
+        const added = this.history.page(request, page);
+        this.failures = 0;
+        const anew = this.history.epoch !== this.epoch;
+        this.epoch = this.history.epoch;
+        if (anew) this.listener.anew();
+        // What came while nothing was open is news as well, what was there before not.
+        const fresh = anew || had === 0 ? [] : added.filter((alert) => alert.seq > had);
+        this.listener.alerts(fresh);
+        this.readLater(BREATH);
+      },
+      () => this.readLater(AGAIN[Math.min(this.failures++, AGAIN.length - 1)] as number),
+    );
+  }
+
+  private readLater(wait: number): void {
+    window.setTimeout(() => {
+      this.reading = false;
+      this.read();
+    }, wait);
+  }
+}

@@ -1,0 +1,245 @@
+// What the page knows, for its views to show.
+
+import { batch, computed, effect, signal } from '@preact/signals';
+
+import type { Alert } from '../core/alert.ts';
+import { Announcer } from '../core/announce.ts';
+import { refs } from '../core/ci.ts';
+import { EVERYTHING, type Filter, fromQuery, toQuery } from '../core/filter.ts';
+import { readApps, readServices } from '../core/health.ts';
+import { readRules } from '../core/noise.ts';
+import { type Notice, readNotice, withNotices } from '../core/notices.ts';
+import { NOTHING_QUIET, type Quiet, readAcks, readSilences } from '../core/quiet.ts';
+import { list, object } from '../core/read.ts';
+import { type Row, rows as rowsOf, tally } from '../core/rows.ts';
+import type { Store } from '../core/store.ts';
+import { readPages } from '../core/vitals.ts';
+import { Api, type Session } from '../live/api.ts';
+import { Engine } from '../live/engine.ts';
+import { askToken, dialog } from './dialogs.ts';
+import { Watched, words } from './loaded.ts';
+import { settings } from './settings.ts';
+
+export const VIEWS = ['alerts', 'ci', 'charts', 'quiet', 'notices', 'services'] as const;
+export type View = (typeof VIEWS)[number];
+
+/** How often the page is drawn anew while alerts pour in, in ms. */
+const REDRAW = 120;
+
+export const api = new Api(askToken);
+
+/** The time, each second. */
+export const now = signal(Date.now());
+export const view = signal<View>('alerts');
+export const filter = signal<Filter>(EVERYTHING);
+/** The id of the alert whose drawer is open, or empty. */
+export const opened = signal('');
+export const session = signal<Session | undefined>(undefined);
+export const way = signal<{ way: 'websocket' | 'events' | 'none'; since: number }>({ way: 'none', since: 0 });
+/** Counts the changes of what the store holds. */
+export const version = signal(0);
+/** Whether the newest alerts were read at least once. */
+export const ready = signal(false);
+/** What a screen reader is told. */
+export const said = signal('');
+/** A short answer to what a person did. */
+export const toast = signal<{ text: string; bad: boolean } | undefined>(undefined);
+/** Whether the bus came back with another stream since the page opened. */
+export const anew = signal(false);
+
+export const quiet = new Watched<Quiet>(
+  api,
+  'api/silences',
+  (v) => ({ silences: readSilences(object(v).silences), acks: readAcks(object(v).acks) }),
+  15_000,
+);
+export const noise = new Watched(api, 'api/noise', readRules, 15_000);
+export const services = new Watched(api, 'api/health', readServices, 5000);
+export const apps = new Watched(api, 'api/status', readApps, 10_000);
+export const vitals = new Watched(api, 'api/vitals', readPages, 10_000);
+
+export const notices = signal<readonly Notice[]>([]);
+const storedNotices = new Watched(
+  api,
+  'api/notices?limit=200',
+  (v) => list(object(v).notices).flatMap((n) => readNotice(n) ?? []),
+  30_000,
+);
+export const noticesError = computed(() => storedNotices.now.value.error);
+/** Notices that nobody has looked at. */
+export const unread = signal(0);
+
+const announcer = new Announcer();
+let redraw = 0;
+
+const engine = new Engine(api, {
+  alerts(fresh) {
+    announcer.add(fresh);
+    if (redraw !== 0) return;
+    redraw = window.setTimeout(
+      () => {
+        redraw = 0;
+        batch(() => {
+          version.value++;
+          if (!ready.value) ready.value = true;
+        });
+      },
+      ready.peek() ? REDRAW : 0,
+    );
+  },
+  notice(notice) {
+    if (view.peek() !== 'notices') unread.value++;
+    notices.value = withNotices(notices.peek(), [notice]);
+  },
+  session(found) {
+    session.value = found;
+  },
+  way() {
+    way.value = { way: engine.source.way, since: engine.source.awaySince };
+    if (engine.source.way !== 'none') {
+      void quiet.refresh();
+      void storedNotices.refresh();
+    }
+  },
+  anew() {
+    anew.value = true;
+    opened.value = '';
+  },
+});
+
+/** The alerts that the page holds. Who draws them is drawn anew when there are others. */
+export function store(): Store {
+  version.value;
+  return engine.history.store;
+}
+
+/** Those of a moment, while a person wants them to hold still. */
+export const held = signal<{ readonly rows: readonly Row[]; readonly newest: number } | undefined>(undefined);
+export const paused = computed(() => held.value !== undefined);
+
+const group = computed(() => settings.value.group);
+const live = computed(() =>
+  rowsOf(store(), {
+    filter: filter.value,
+    group: group.value,
+    quiet: quiet.now.value.value ?? NOTHING_QUIET,
+    now: Date.now(),
+  }),
+);
+export const rows = computed(() => held.value?.rows ?? live.value);
+/** How many alerts came while the list holds still. */
+export const waiting = computed(() => {
+  const { all } = store();
+  const from = held.value?.newest;
+  return from === undefined ? 0 : all.filter((a) => a.seq > from).length;
+});
+export const counts = computed(() => tally(store()));
+export const loading = computed(() => {
+  version.value;
+  return engine.history.loading;
+});
+export const ci = computed(() => refs(store()));
+
+export function pause(on: boolean): void {
+  held.value = on ? { rows: live.peek(), newest: engine.history.last } : undefined;
+}
+
+/** Changes what is looked for. A list that holds still starts again. */
+export function look(change: Partial<Filter>): void {
+  batch(() => {
+    held.value = undefined;
+    filter.value = { ...filter.peek(), ...change };
+  });
+}
+
+/** Whether who opened the alert is led to it: by key yes, by pointing not. */
+export const lead = { now: false };
+
+export function open(id: string, led: boolean): void {
+  lead.now = led;
+  opened.value = id;
+}
+
+export function find(id: string): Alert | undefined {
+  return engine.history.store.get(id);
+}
+
+export function go(to: View): void {
+  if (to !== view.peek()) location.hash = address(to, filter.peek());
+}
+
+function address(to: View, wanted: Filter): string {
+  const query = toQuery(wanted);
+  return `#/${to}${query === '' ? '' : `?${query}`}`;
+}
+
+function follow(): void {
+  const [path = '', query = ''] = location.hash.replace(/^#\/?/, '').split('?');
+  const to = VIEWS.find((v) => v === path) ?? 'alerts';
+  batch(() => {
+    view.value = to;
+    if (toQuery(filter.peek()) !== query) filter.value = fromQuery(query);
+  });
+}
+
+let toastTimer = 0;
+
+/** Does what a person asked for, and says how it went. */
+export async function act(done: string, doing: () => Promise<void>): Promise<boolean> {
+  let text = done;
+  let bad = false;
+  try {
+    await doing();
+  } catch (error) {
+    text = words(error);
+    bad = true;
+  }
+  if (text !== '') {
+    toast.value = { text, bad };
+    clearTimeout(toastTimer);
+    toastTimer = window.setTimeout(
+      () => {
+        toast.value = undefined;
+      },
+      bad ? 12_000 : 5000,
+    );
+  }
+  return !bad;
+}
+
+export function acknowledge(alert: Alert): Promise<boolean> {
+  return act('Acknowledged: repetitions are held back until it is worse or over, for a day at most.', async () => {
+    await api.change('POST', 'api/acks', { alert_id: alert.id });
+    await quiet.refresh();
+  });
+}
+
+export function askSilence(about: Alert | undefined): void {
+  dialog.value = { type: 'silence', about };
+}
+
+export function start(): void {
+  follow();
+  addEventListener('hashchange', follow);
+  effect(() => {
+    const wanted = address(view.value, filter.value);
+    if (location.hash !== wanted && !(location.hash === '' && wanted === '#/alerts'))
+      history.replaceState(null, '', wanted);
+  });
+  engine.start();
+  quiet.watch();
+  services.watch();
+  effect(() => {
+    const stored = storedNotices.now.value.value;
+    if (stored !== undefined) notices.value = withNotices(notices.peek(), stored);
+  });
+  storedNotices.watch();
+  effect(() => {
+    if (view.value === 'notices') unread.value = 0;
+  });
+  window.setInterval(() => {
+    now.value = Date.now();
+    const words = announcer.say(now.value);
+    if (words !== '') said.value = words;
+  }, 1000);
+}

@@ -1,0 +1,91 @@
+// The keys that do something by themselves. What moves within the list is the
+// list's own matter.
+
+import { acknowledge, askSilence, filter, find, go, look, opened, pause, paused, VIEWS, view } from './app.ts';
+import { dialog } from './dialogs.ts';
+import { set, settings } from './settings.ts';
+
+/** As the help shows them. */
+export const KEYS: readonly (readonly [keys: string, what: string])[] = [
+  ['1 … 6', 'Alerts, CI, Charts, Quiet, Notices, Services'],
+  ['j k, ↓ ↑', 'next, previous alert'],
+  ['Home End, PgUp PgDn', 'first, last alert; a page'],
+  ['Enter', 'open the alert'],
+  ['Esc', 'close what is open, clear the search'],
+  ['/', 'search'],
+  ['p', 'hold the list still, and let it go on'],
+  ['g', 'repetitions in one line, or each by itself'],
+  ['c', 'only what is current'],
+  ['a', 'acknowledge the alert'],
+  ['s', 'silence: the alert’s key, category or app'],
+  ['?', 'this help'],
+];
+
+/** The alert that has the focus in the list, or is open. */
+export const target = { id: '' };
+
+function isTyping(element: EventTarget | null): boolean {
+  return (
+    element instanceof HTMLElement && element.matches('input:not([type=checkbox], [type=radio]), textarea, select')
+  );
+}
+
+export function listen(): void {
+  addEventListener('keydown', (event) => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || dialog.peek() !== undefined) return;
+    if (event.key === 'Escape') {
+      if (opened.peek() !== '') opened.value = '';
+      return;
+    }
+    if (!settings.peek().keys || isTyping(event.target)) return;
+    if (press(event.key)) event.preventDefault();
+  });
+}
+
+function press(key: string): boolean {
+  const page = VIEWS[Number(key) - 1];
+  if (page !== undefined) {
+    go(page);
+    return true;
+  }
+  switch (key) {
+    case '?':
+      dialog.value = { type: 'help' };
+      return true;
+    case '/':
+      go('alerts');
+      // It is there once the view is drawn.
+      requestAnimationFrame(() => document.querySelector<HTMLInputElement>('#search')?.focus());
+      return true;
+  }
+  if (view.peek() !== 'alerts') return false;
+  const alert = find(opened.peek() || target.id);
+  switch (key) {
+    case 'p':
+      pause(!paused.peek());
+      return true;
+    case 'g':
+      set({ group: !settings.peek().group });
+      return true;
+    case 'c':
+      look({ current: !filter.peek().current });
+      return true;
+    case 'a':
+      if (alert !== undefined) void acknowledge(alert);
+      return alert !== undefined;
+    case 's':
+      askSilence(alert);
+      return true;
+    case 'j':
+    case 'k':
+    case 'ArrowDown':
+    case 'ArrowUp': {
+      // From nowhere in particular into the list.
+      const row = document.querySelector<HTMLElement>('.rows [role=row][tabindex="0"]');
+      if (row === null || row.contains(document.activeElement)) return false;
+      row.focus();
+      return true;
+    }
+  }
+  return false;
+}

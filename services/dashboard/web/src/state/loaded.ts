@@ -1,0 +1,65 @@
+// Something that is read from the service again and again while somebody looks.
+
+import { type ReadonlySignal, signal } from '@preact/signals';
+
+import type { Api } from '../live/api.ts';
+
+export interface Loaded<T> {
+  /** What was read last; undefined before the first answer. */
+  readonly value: T | undefined;
+  /** Why the last try gave nothing; empty when it did. */
+  readonly error: string;
+}
+
+export class Watched<T> {
+  private readonly state = signal<Loaded<T>>({ value: undefined, error: '' });
+  private watchers = 0;
+  private timer = 0;
+  private turn = 0;
+
+  constructor(
+    private readonly api: Api,
+    private readonly path: string,
+    private readonly read: (value: unknown) => T,
+    /** How often, in ms. */
+    private readonly every: number,
+  ) {}
+
+  get now(): ReadonlySignal<Loaded<T>> {
+    return this.state;
+  }
+
+  /** Reads now, and every so often until the answer is called. A tab that nobody sees waits. */
+  watch(): () => void {
+    if (this.watchers++ === 0) {
+      void this.refresh();
+      this.timer = window.setInterval(() => {
+        if (!document.hidden) void this.refresh();
+      }, this.every);
+    }
+    return () => {
+      if (--this.watchers === 0) clearInterval(this.timer);
+    };
+  }
+
+  async refresh(): Promise<void> {
+    const turn = ++this.turn;
+    let next: Loaded<T>;
+    try {
+      next = { value: this.read(await this.api.get(this.path)), error: '' };
+    } catch (error) {
+      next = { value: this.state.value.value, error: words(error) };
+    }
+    if (turn === this.turn) this.state.value = next; // else a newer answer is on its way
+  }
+
+  /** Takes what the answer to a change says. */
+  put(value: T): void {
+    this.turn++;
+    this.state.value = { value, error: '' };
+  }
+}
+
+export function words(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

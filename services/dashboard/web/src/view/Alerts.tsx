@@ -1,0 +1,217 @@
+import { useEffect, useRef } from 'preact/hooks';
+
+import { SEVERITIES, type Severity } from '../core/alert.ts';
+import { EVERYTHING, isEverything } from '../core/filter.ts';
+import { MAX_ALERTS } from '../core/store.ts';
+import { clock } from '../core/time.ts';
+import { counts, filter, loading, look, now, pause, paused, ready, rows, store, waiting, way } from '../state/app.ts';
+import { set, settings } from '../state/settings.ts';
+import { categoryName, Empty, Shape } from './bits.tsx';
+import { Choice } from './Choice.tsx';
+import { List } from './List.tsx';
+import { RateChart } from './RateChart.tsx';
+
+export function Alerts() {
+  return (
+    <>
+      <Toolbar />
+      <RateChart height={64} />
+      <Away />
+      {rows.value.length > 0 ? <List rows={rows.value} /> : <Nothing />}
+      <Foot />
+    </>
+  );
+}
+
+const WORST_FIRST: readonly Severity[] = [...SEVERITIES].reverse();
+
+function Toolbar() {
+  const wanted = filter.value;
+  const of = counts.value;
+  const sorted = (all: Readonly<Record<string, number>>) => Object.entries(all).sort((a, b) => b[1] - a[1]);
+  return (
+    <div class="toolbar" role="search" aria-label="Which alerts are shown">
+      <Search />
+      <div class="group severities" role="group" aria-label="Severities">
+        {WORST_FIRST.map((severity) => (
+          <button
+            key={severity}
+            type="button"
+            class="toggle"
+            aria-pressed={wanted.severities.includes(severity)}
+            title={`Only ${severity}`}
+            onClick={() => look({ severities: toggled(wanted.severities, severity) })}
+          >
+            <Shape of={severity} />
+            <span class="word">{severity}</span> <span class="number">{of.severities[severity] ?? 0}</span>
+          </button>
+        ))}
+      </div>
+      <Choice
+        name="Category"
+        options={sorted(of.categories).map(([value, n]) => ({ value, n, label: categoryName(value) }))}
+        chosen={wanted.categories}
+        onChange={(categories) => look({ categories })}
+      />
+      <Choice
+        name="App"
+        options={sorted(of.apps).map(([value, n]) => ({ value, n, label: value }))}
+        chosen={wanted.apps}
+        onChange={(apps) => look({ apps })}
+      />
+      <div class="group ways" role="group" aria-label="What stands in the list">
+        <button
+          type="button"
+          class="toggle"
+          aria-pressed={wanted.current}
+          title="Leave out what is over, silenced or acknowledged (c)"
+          onClick={() => look({ current: !wanted.current })}
+        >
+          Current
+        </button>
+        <button
+          type="button"
+          class="toggle"
+          aria-pressed={settings.value.group}
+          title="Repetitions in one line (g)"
+          onClick={() => set({ group: !settings.value.group })}
+        >
+          Group
+        </button>
+      </div>
+      <button
+        type="button"
+        class="toggle pause"
+        aria-pressed={paused.value}
+        title="Hold the list still (p)"
+        onClick={() => pause(!paused.value)}
+      >
+        {paused.value ? 'Resume' : 'Pause'}
+        {paused.value && <span class="number">{waiting.value > 0 ? `+${waiting.value}` : ''}</span>}
+      </button>
+      {!isEverything(wanted) && (
+        <button type="button" class="quiet-button" onClick={() => look(EVERYTHING)}>
+          Show all
+        </button>
+      )}
+    </div>
+  );
+}
+
+function toggled<T>(all: readonly T[], one: T): T[] {
+  return all.includes(one) ? all.filter((other) => other !== one) : [...all, one];
+}
+
+/** How long after the last key it is looked for, in ms. */
+const TYPING = 120;
+
+function Search() {
+  const input = useRef<HTMLInputElement>(null);
+  const timer = useRef(0);
+  const { search } = filter.value;
+  useEffect(() => {
+    // The address may say another search than what was typed.
+    if (input.current !== null && input.current.value !== search && timer.current === 0) input.current.value = search;
+  }, [search]);
+  const later = (value: string) => {
+    clearTimeout(timer.current);
+    timer.current = window.setTimeout(() => {
+      timer.current = 0;
+      look({ search: value });
+    }, TYPING);
+  };
+  return (
+    <input
+      ref={input}
+      id="search"
+      type="search"
+      class="search"
+      placeholder="Search   /"
+      aria-label="Search in alerts. Words that all have to be there; a word after a minus must not."
+      defaultValue={search}
+      maxLength={500}
+      autocomplete="off"
+      spellcheck={false}
+      onInput={(e) => later(e.currentTarget.value)}
+      onKeyDown={(e) => {
+        if (e.key === 'Escape') {
+          e.currentTarget.value = '';
+          later('');
+          e.currentTarget.blur();
+          e.preventDefault();
+        } else if (e.key === 'Enter' || e.key === 'ArrowDown') {
+          document.querySelector<HTMLElement>('.rows [role=row][tabindex="0"]')?.focus();
+          e.preventDefault();
+        }
+      }}
+    />
+  );
+}
+
+/** Says that what is shown may be old. */
+function Away() {
+  const { way: on, since } = way.value;
+  if (on !== 'none' || since === 0 || now.value - since < 3000) return null;
+  return (
+    <p class="banner" role="status">
+      <Shape of="warning" />
+      <span>
+        No connection since {clock(since)}. What you see is as of then; the page tries again by itself and then catches
+        up. <code>tocsin doctor</code> says what is wrong.
+      </span>
+    </p>
+  );
+}
+
+function Nothing() {
+  if (!ready.value)
+    return (
+      <Empty
+        title={
+          way.value.way === 'none' && now.value - way.value.since > 3000
+            ? 'Nothing could be read yet'
+            : 'Reading alerts…'
+        }
+      />
+    );
+  if (store().size > 0) {
+    return (
+      <Empty title="Nothing matches">
+        <p>
+          None of the {store().size.toLocaleString('en')} alerts that are held.{' '}
+          <button type="button" class="link" onClick={() => look(EVERYTHING)}>
+            Show all
+          </button>
+        </p>
+      </Empty>
+    );
+  }
+  return (
+    <Empty title="No alerts yet">
+      <p>They appear here by themselves. To see one, let a CI result fail:</p>
+      <pre>tocsin ci --status failure --name test --ref main --commit abc123</pre>
+    </Empty>
+  );
+}
+
+function Foot() {
+  const held = store();
+  const shown = rows.value.length;
+  const parts = [
+    `${shown.toLocaleString('en')} ${shown === 1 ? 'line' : 'lines'} of ${held.size.toLocaleString('en')} alerts`,
+  ];
+  if (held.full)
+    parts.push(
+      `${MAX_ALERTS.toLocaleString('en')} is the most the page holds: older ones are on the bus, and in tocsin tail`,
+    );
+  else if (loading.value) parts.push('older ones are being read');
+  return (
+    <footer class="foot">
+      <span>{parts.join(' · ')}</span>
+      <span class="keys-hint">
+        <kbd>j</kbd> <kbd>k</kbd> move · <kbd>Enter</kbd> open · <kbd>/</kbd> search · <kbd>p</kbd> pause · <kbd>?</kbd>{' '}
+        keys
+      </span>
+    </footer>
+  );
+}

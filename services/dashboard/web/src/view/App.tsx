@@ -1,0 +1,63 @@
+import { useEffect } from 'preact/hooks';
+
+import { anew, opened, said, store, toast, type View, view } from '../state/app.ts';
+import { Alerts } from './Alerts.tsx';
+import { Charts } from './Charts.tsx';
+import { CI } from './CI.tsx';
+import { Dialogs } from './Dialogs.tsx';
+import { Drawer } from './Drawer.tsx';
+import { Header, NAMES } from './Header.tsx';
+import { Notices } from './Notices.tsx';
+import { Quiet } from './Quiet.tsx';
+import { Services } from './Services.tsx';
+
+const VIEW_OF: Record<View, () => preact.JSX.Element> = {
+  alerts: Alerts,
+  ci: CI,
+  charts: Charts,
+  quiet: Quiet,
+  notices: Notices,
+  services: Services,
+};
+
+export function App() {
+  const Shown = VIEW_OF[view.value];
+  const alert = opened.value === '' ? undefined : store().get(opened.value);
+  useEffect(() => {
+    document.title = `${NAMES[view.value]} · Tocsin`;
+  }, [view.value]);
+  return (
+    <>
+      <button type="button" class="skip" onClick={skip}>
+        Skip to content
+      </button>
+      <Header />
+      {anew.value && (
+        <p class="banner" role="status">
+          The bus came back with a new store: what it held before is gone from it, and from this page.
+          <button type="button" class="quiet-button" onClick={() => (anew.value = false)}>
+            Dismiss
+          </button>
+        </p>
+      )}
+      <div class={alert === undefined ? 'body' : 'body with-drawer'}>
+        <main id="main" tabIndex={-1} aria-label={NAMES[view.value]} data-view={view.value}>
+          <Shown key={view.value} />
+        </main>
+        {alert !== undefined && <Drawer key={alert.id} alert={alert} />}
+      </div>
+      <Dialogs />
+      <p class="unseen" role="status" aria-live="polite">
+        {said.value}
+      </p>
+      <div class="toasts" role="status" aria-live="polite">
+        {toast.value !== undefined && <p class={toast.value.bad ? 'toast bad' : 'toast'}>{toast.value.text}</p>}
+      </div>
+    </>
+  );
+}
+
+/** A link could not: the address names the view. */
+function skip(): void {
+  document.getElementById('main')?.focus();
+}

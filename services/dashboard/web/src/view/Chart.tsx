@@ -1,0 +1,73 @@
+// Draws with uPlot, which is loaded when the first chart is shown.
+
+import { useEffect, useRef } from 'preact/hooks';
+import type uPlot from 'uplot';
+
+import { isDark } from '../state/settings.ts';
+
+export type Colours = (name: string) => string;
+
+interface Props {
+  readonly data: uPlot.AlignedData;
+  /** Options but width and height: asked for again when the colours or the plan change. */
+  readonly options: (colour: Colours, plot: typeof uPlot) => Omit<uPlot.Options, 'width' | 'height'>;
+  /** Changes when the options do. */
+  readonly plan: string;
+  readonly height: number;
+  /** What the chart says, for who does not see it. */
+  readonly label: string;
+}
+
+export function Chart({ data, options, plan, label, height }: Props) {
+  const box = useRef<HTMLDivElement>(null);
+  const chart = useRef<uPlot | undefined>(undefined);
+  const newest = useRef({ data, options });
+  newest.current = { data, options };
+  const dark = isDark.value;
+
+  useEffect(() => {
+    const element = box.current;
+    if (element === null) return;
+    let gone = false;
+    let resize: ResizeObserver | undefined;
+    void import('uplot').then(({ default: Plot }) => {
+      if (gone) return;
+      const width = () => Math.max(200, element.clientWidth);
+      const made = new Plot(
+        { ...newest.current.options(colours(element), Plot), width: width(), height },
+        newest.current.data,
+        element,
+      );
+      chart.current = made;
+      resize = new ResizeObserver(() => {
+        if (made.width !== width()) made.setSize({ width: width(), height });
+      });
+      resize.observe(element);
+    });
+    return () => {
+      gone = true;
+      resize?.disconnect();
+      chart.current?.destroy();
+      chart.current = undefined;
+    };
+    // The colours are the style sheet's of the theme.
+  }, [plan, height, dark]);
+
+  useEffect(() => {
+    chart.current?.setData(data);
+  }, [data]);
+
+  return <div ref={box} class="chart" role="img" aria-label={label} style={{ height: `${height}px` }} />;
+}
+
+/** The colours of the style sheet, as the canvas understands them. */
+function colours(element: Element): Colours {
+  const probe = document.createElement('span');
+  return (name) => {
+    probe.style.color = `var(--${name})`;
+    element.append(probe);
+    const found = getComputedStyle(probe).color;
+    probe.remove();
+    return found;
+  };
+}

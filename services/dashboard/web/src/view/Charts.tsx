@@ -1,0 +1,216 @@
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import type uPlot from 'uplot';
+
+import { full } from '../core/time.ts';
+import { type Curve, curves, measured, type Page } from '../core/vitals.ts';
+import { opened, store, version, vitals } from '../state/app.ts';
+import { Empty, Name, Problem, SeverityName } from './bits.tsx';
+import { Chart, type Colours } from './Chart.tsx';
+import { hours, RateChart } from './RateChart.tsx';
+
+export function Charts() {
+  return (
+    <div class="scroll">
+      <RateChart height={180} axes />
+      <Vitals />
+    </div>
+  );
+}
+
+const name = (p: Page) => `${p.app}\n${p.page}`;
+
+function Vitals() {
+  const { value, error } = vitals.now.value;
+  const [chosen, choose] = useState('');
+  useEffect(() => vitals.watch(), []);
+  const pages = value ?? [];
+  const page = pages.find((p) => name(p) === chosen) ?? pages[0];
+  const changed = version.value;
+  const shown = useMemo(() => (page === undefined ? [] : curves(page, store().all)), [page, changed]);
+  return (
+    <section aria-labelledby="vitals-title" class="panel">
+      <div class="panel-head">
+        <h2 id="vitals-title">Web vitals</h2>
+        {pages.length > 0 && (
+          <label class="field-inline">
+            Page
+            <select value={page === undefined ? '' : name(page)} onChange={(e) => choose(e.currentTarget.value)}>
+              {pages.map((p) => (
+                <option key={name(p)} value={name(p)}>
+                  {`${p.app} ${p.page || '/'}`}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
+      </div>
+      <Problem of="Web vitals" why={error} />
+      {page === undefined && error === '' && (
+        <Empty title={value === undefined ? 'Reading web vitals…' : 'No page loads yet'}>
+          {value !== undefined && <p>Pages with tocsin.js tell them; so do posts of kind vitals.</p>}
+        </Empty>
+      )}
+      <div class="vitals">
+        {shown.map((curve) => (
+          <VitalChart key={curve.vital.key} curve={curve} />
+        ))}
+      </div>
+    </section>
+  );
+}
+
+function VitalChart({ curve }: { curve: Curve }) {
+  const [table, setTable] = useState(false);
+  const { vital, times, values, baseline, loads, marks } = curve;
+  const latest = values.at(-1) as number;
+  const usual =
+    baseline === undefined
+      ? 'no baseline yet'
+      : `baseline ${measured(baseline, vital)} (${loads} ${loads === 1 ? 'load' : 'loads'})`;
+  const data = useMemo<uPlot.AlignedData>(() => {
+    // A line needs times that rise.
+    const xs: number[] = [];
+    for (const t of times) xs.push(Math.max(t / 1000, (xs.at(-1) ?? 0) + 0.001));
+    return [xs, values, values.map(() => baseline ?? null)];
+  }, [curve]);
+  const alerts = marks.length === 0 ? '' : `, ${marks.length} ${marks.length === 1 ? 'alert' : 'alerts'}`;
+  return (
+    <section class="vital" aria-label={`${vital.name}, ${vital.says}`}>
+      <div class="vital-head">
+        <h3>
+          {vital.name} <span class="says">{vital.says}</span>
+        </h3>
+        <p class="readout">
+          <strong>{measured(latest, vital)}</strong> <span class="muted">{usual}</span>
+        </p>
+        <button type="button" class="toggle" aria-pressed={table} onClick={() => setTable(!table)}>
+          Table
+        </button>
+      </div>
+      <Chart
+        data={data}
+        height={150}
+        plan={`${vital.key} ${marks.map((m) => m.alert.id).join()} ${baseline}`}
+        label={`${vital.name}: ${values.length} loads, the last ${measured(latest, vital)}, ${usual}${alerts}. The button Table shows the numbers.`}
+        options={(colour) => lines(colour, curve)}
+      />
+      {table && (
+        <div class="table-box" tabIndex={0} role="region" aria-label={`${vital.name} as a table`}>
+          <table>
+            <caption class="unseen">Loads and alerts, newest first</caption>
+            <thead>
+              <tr>
+                <th scope="col">Time</th>
+                <th scope="col" class="right">
+                  {vital.name}
+                </th>
+                <th scope="col">Alert</th>
+              </tr>
+            </thead>
+            <tbody>
+              {lined(curve).map((line, i) => (
+                <tr key={i}>
+                  <th scope="row">{full(line.time)}</th>
+                  <td class="right">{line.value === undefined ? '' : measured(line.value, vital)}</td>
+                  <td>
+                    {line.mark !== undefined && (
+                      <button type="button" class="link" onClick={() => (opened.value = line.mark?.alert.id ?? '')}>
+                        <SeverityName of={line.mark.alert.severity} /> <Name of={line.mark.alert.title} />
+                      </button>
+                    )}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </section>
+  );
+}
+
+/** Loads and alerts in one, newest first. */
+function lined(curve: Curve) {
+  const all = [
+    ...curve.times.map((time, i) => ({ time, value: curve.values[i], mark: undefined })),
+    ...curve.marks.map((mark) => ({ time: mark.time, value: undefined, mark })),
+  ];
+  return all.sort((a, b) => b.time - a.time);
+}
+
+function lines(colour: Colours, curve: Curve): Omit<uPlot.Options, 'width' | 'height'> {
+  const { vital } = curve;
+  return {
+    legend: { show: false },
+    padding: [14, 12, 0, 0],
+    cursor: { drag: { x: false, y: false } },
+    scales: {
+      x: { time: true },
+      y: { range: (_u, _min, max) => [0, Math.max(max * 1.15, vital.unit === '' ? 0.1 : 100)] },
+    },
+    axes: [
+      {
+        stroke: colour('muted'),
+        grid: { show: false },
+        ticks: { show: false },
+        size: 20,
+        gap: 2,
+        font: '11px system-ui',
+        values: hours,
+        space: 70,
+      },
+      {
+        stroke: colour('muted'),
+        grid: { stroke: colour('line'), width: 1 },
+        ticks: { show: false },
+        size: 62,
+        font: '11px system-ui',
+        values: (_u, splits) => splits.map((v) => (vital.unit === '' ? v.toFixed(2) : `${v.toLocaleString('en')} ms`)),
+      },
+    ],
+    series: [
+      {},
+      {
+        label: vital.name,
+        stroke: colour('accent'),
+        width: 1.5,
+        points: { show: true, size: 5, fill: colour('accent') },
+      },
+      { label: 'baseline', stroke: colour('muted'), width: 1, dash: [5, 4], points: { show: false } },
+    ],
+    hooks: { draw: [(u) => drawMarks(u, curve, colour)] },
+  };
+}
+
+/** An alert is a line through the chart with its severity's shape on top. */
+function drawMarks(u: uPlot, curve: Curve, colour: Colours): void {
+  const { ctx } = u;
+  const ratio = devicePixelRatio;
+  const { left, top, height, width } = u.bbox;
+  ctx.save();
+  for (const { time, alert } of curve.marks) {
+    const x = Math.round(u.valToPos(time / 1000, 'x', true));
+    if (x < left - 1 || x > left + width + 1) continue;
+    ctx.strokeStyle = ctx.fillStyle = colour(alert.severity);
+    ctx.lineWidth = ratio;
+    ctx.beginPath();
+    ctx.moveTo(x, top);
+    ctx.lineTo(x, top + height);
+    ctx.stroke();
+    const r = 5 * ratio;
+    const y = top - r;
+    ctx.beginPath();
+    if (alert.severity === 'error') {
+      ctx.moveTo(x, y - r);
+      ctx.lineTo(x + r, y);
+      ctx.lineTo(x, y + r);
+      ctx.lineTo(x - r, y);
+    } else if (alert.severity === 'warning') {
+      ctx.moveTo(x, y - r);
+      ctx.lineTo(x + r, y + r);
+      ctx.lineTo(x - r, y + r);
+    } else ctx.arc(x, y, r * 0.8, 0, 2 * Math.PI);
+    ctx.fill();
+  }
+  ctx.restore();
+}

@@ -1,0 +1,88 @@
+// Several of many, behind a button.
+
+import { useEffect, useId, useRef, useState } from 'preact/hooks';
+
+import { Name } from './bits.tsx';
+
+interface Props {
+  readonly name: string;
+  readonly options: readonly { readonly value: string; readonly label: string; readonly n: number }[];
+  readonly chosen: readonly string[];
+  readonly onChange: (chosen: string[]) => void;
+}
+
+export function Choice({ name, options, chosen, onChange }: Props) {
+  const [open, setOpen] = useState(false);
+  const root = useRef<HTMLDivElement>(null);
+  const button = useRef<HTMLButtonElement>(null);
+  const id = useId();
+  useEffect(() => {
+    if (!open) return;
+    root.current?.querySelector('input')?.focus();
+    const outside = (e: Event) => {
+      if (!root.current?.contains(e.target as Node)) setOpen(false);
+    };
+    document.addEventListener('pointerdown', outside);
+    return () => document.removeEventListener('pointerdown', outside);
+  }, [open]);
+  // What was chosen is offered also when there is none of it now.
+  const all = [
+    ...options,
+    ...chosen.filter((c) => !options.some((o) => o.value === c)).map((value) => ({ value, label: value, n: 0 })),
+  ];
+  return (
+    <div
+      class="choice"
+      ref={root}
+      onKeyDown={(e) => {
+        if (e.key === 'Escape' && open) {
+          e.preventDefault();
+          setOpen(false);
+          button.current?.focus();
+        }
+      }}
+    >
+      <button
+        ref={button}
+        type="button"
+        class="toggle"
+        data-chosen={chosen.length > 0}
+        aria-expanded={open}
+        aria-controls={id}
+        onClick={() => setOpen(!open)}
+      >
+        {name}
+        {chosen.length === 1 && (
+          <span class="one">
+            <Name of={all.find((o) => o.value === chosen[0])?.label ?? ''} />
+          </span>
+        )}
+        {chosen.length > 1 && <span class="number">{chosen.length}</span>}
+        <span class="caret" aria-hidden="true">
+          ▾
+        </span>
+      </button>
+      <div id={id} class="choice-panel" role="group" aria-label={name} hidden={!open}>
+        {all.length === 0 && <p>None yet</p>}
+        {all.map((o) => (
+          <label key={o.value}>
+            <input
+              type="checkbox"
+              checked={chosen.includes(o.value)}
+              onChange={(e) =>
+                onChange(e.currentTarget.checked ? [...chosen, o.value] : chosen.filter((c) => c !== o.value))
+              }
+            />
+            <Name of={o.label} empty="(none)" />
+            <span class="number">{o.n}</span>
+          </label>
+        ))}
+        {chosen.length > 0 && (
+          <button type="button" class="link" onClick={() => onChange([])}>
+            All
+          </button>
+        )}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,251 @@
+import type { ComponentChildren } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+
+import { CATEGORIES } from '../core/alert.ts';
+import { act, api, quiet } from '../state/app.ts';
+import { type Dialog, dialog } from '../state/dialogs.ts';
+import { KEYS } from '../state/keys.ts';
+import { set, settings } from '../state/settings.ts';
+import { categoryName, Name } from './bits.tsx';
+
+export function Dialogs() {
+  const open = dialog.value;
+  switch (open?.type) {
+    case 'help':
+      return <Help />;
+    case 'token':
+      return <Token of={open} />;
+    case 'silence':
+      return <SilenceForm of={open} />;
+    default:
+      return null;
+  }
+}
+
+function close(): void {
+  const open = dialog.peek();
+  if (open?.type === 'token') open.done(undefined);
+  else dialog.value = undefined;
+}
+
+/** A modal dialog: the browser keeps the focus in it, and gives it back. */
+function Modal({ title, children }: { title: string; children: ComponentChildren }) {
+  const element = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const from = document.activeElement;
+    element.current?.showModal();
+    element.current?.querySelector<HTMLElement>('form input, form select')?.focus();
+    return () => {
+      if (from instanceof HTMLElement && from.isConnected) from.focus();
+    };
+  }, []);
+  return (
+    <dialog
+      ref={element}
+      aria-labelledby="dialog-title"
+      onCancel={(e) => {
+        e.preventDefault();
+        close();
+      }}
+      onClick={(e) => {
+        if (e.target === element.current) close();
+      }}
+    >
+      <div class="dialog-box">
+        <div class="dialog-head">
+          <h2 id="dialog-title">{title}</h2>
+          <button type="button" class="quiet-button icon close" aria-label="Close" onClick={close}>
+            ✕
+          </button>
+        </div>
+        {children}
+      </div>
+    </dialog>
+  );
+}
+
+function Help() {
+  return (
+    <Modal title="Keys">
+      <dl class="keys">
+        {KEYS.map(([keys, what]) => (
+          <div key={keys}>
+            <dt>
+              {keys.split(' ').map((key) => (
+                <kbd key={key}>{key}</kbd>
+              ))}
+            </dt>
+            <dd>{what}</dd>
+          </div>
+        ))}
+      </dl>
+      <label class="check">
+        <input type="checkbox" checked={settings.value.keys} onChange={(e) => set({ keys: e.currentTarget.checked })} />{' '}
+        Single keys do something
+      </label>
+      <h3>Search</h3>
+      <p class="muted">
+        Words that all have to be there, in title, detail, app, category, URL, key or context. <code>"two words"</code>{' '}
+        together, <code>-word</code> not at all.
+      </p>
+      <h3>Severities</h3>
+      <p class="muted">A diamond is an error, a triangle a warning, a ring information.</p>
+      <p class="muted">
+        Apache-2.0. <a href="licenses.txt">Licences</a> of what this page is made of.
+      </p>
+    </Modal>
+  );
+}
+
+function Token({ of }: { of: Extract<Dialog, { type: 'token' }> }) {
+  const input = useRef<HTMLInputElement>(null);
+  return (
+    <Modal title="Token">
+      <form
+        method="dialog"
+        onSubmit={(e) => {
+          e.preventDefault();
+          of.done(input.current?.value.trim() || undefined);
+        }}
+      >
+        <p>
+          {of.wrong ? 'That is not it. ' : ''}Changes need the token that tocsin was started with (
+          <code>TOCSIN_TOKEN</code>). It is kept in this tab until it is closed.
+        </p>
+        <label class="field">
+          Token
+          <input ref={input} type="password" required autocomplete="off" />
+        </label>
+        <div class="dialog-actions">
+          <button type="button" class="quiet-button" onClick={close}>
+            Cancel
+          </button>
+          <button type="submit" class="primary">
+            Go on
+          </button>
+        </div>
+      </form>
+    </Modal>
+  );
+}
+
+type Scope = 'key' | 'category' | 'app' | 'app-category';
+const MINUTES: readonly (readonly [minutes: number, name: string])[] = [
+  [15, '15 min'],
+  [30, '30 min'],
+  [60, '1 h'],
+  [240, '4 h'],
+  [1440, '24 h'],
+];
+
+function SilenceForm({ of }: { of: Extract<Dialog, { type: 'silence' }> }) {
+  const { about } = of;
+  const [scope, setScope] = useState<Scope>('key');
+  const [busy, setBusy] = useState(false);
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault();
+    const data = new FormData(event.currentTarget as HTMLFormElement);
+    const field = (name: string) => String(data.get(name) ?? '').trim();
+    const what: Record<string, unknown> = { minutes: Number(field('minutes')) };
+    if (field('reason') !== '') what.reason = field('reason');
+    if (about === undefined) {
+      for (const name of ['app', 'category', 'dedup_key']) if (field(name) !== '') what[name] = field(name);
+    } else {
+      // As it came, not as it is shown.
+      if (scope === 'key') what.dedup_key = about.key;
+      if (scope !== 'category') what.app = about.app;
+      if (scope === 'category' || scope === 'app-category') what.category = about.category;
+    }
+    setBusy(true);
+    const done = await act('Silenced: agents are not told what matches.', async () => {
+      await api.change('POST', 'api/silences', what);
+      await quiet.refresh();
+    });
+    setBusy(false);
+    if (done && dialog.peek() === of) close();
+  };
+  return (
+    <Modal title="Silence">
+      <form onSubmit={(e) => void submit(e)}>
+        {about === undefined ? (
+          <fieldset>
+            <legend>What is silenced: all that is said here has to match</legend>
+            <label class="field">
+              App
+              <input name="app" maxLength={256} autocomplete="off" spellcheck={false} />
+            </label>
+            <label class="field">
+              Category
+              <select name="category">
+                <option value="">any</option>
+                {CATEGORIES.map((c) => (
+                  <option key={c} value={c}>
+                    {categoryName(c)}
+                  </option>
+                ))}
+              </select>
+            </label>
+            <label class="field">
+              Key
+              <input name="dedup_key" maxLength={1024} autocomplete="off" spellcheck={false} />
+            </label>
+          </fieldset>
+        ) : (
+          <fieldset>
+            <legend>What is silenced</legend>
+            <label class="check">
+              <input type="radio" name="scope" checked={scope === 'key'} onChange={() => setScope('key')} />
+              <span>
+                Repetitions of this alert{' '}
+                <span class="code muted">
+                  <Name of={about.key} />
+                </span>
+              </span>
+            </label>
+            <label class="check">
+              <input
+                type="radio"
+                name="scope"
+                checked={scope === 'app-category'}
+                onChange={() => setScope('app-category')}
+              />
+              <span>
+                {categoryName(about.category)} of app <Name of={about.app} />
+              </span>
+            </label>
+            <label class="check">
+              <input type="radio" name="scope" checked={scope === 'app'} onChange={() => setScope('app')} />
+              <span>
+                All of app <Name of={about.app} />
+              </span>
+            </label>
+            <label class="check">
+              <input type="radio" name="scope" checked={scope === 'category'} onChange={() => setScope('category')} />
+              <span>All of category {categoryName(about.category)}, of every app</span>
+            </label>
+          </fieldset>
+        )}
+        <fieldset class="minutes">
+          <legend>For</legend>
+          {MINUTES.map(([minutes, name]) => (
+            <label key={minutes} class="check">
+              <input type="radio" name="minutes" value={minutes} defaultChecked={minutes === 30} /> {name}
+            </label>
+          ))}
+        </fieldset>
+        <label class="field">
+          Reason
+          <input name="reason" maxLength={200} placeholder="deploy" autocomplete="off" />
+        </label>
+        <div class="dialog-actions">
+          <button type="button" class="quiet-button" onClick={close}>
+            Cancel
+          </button>
+          <button type="submit" class="primary" disabled={busy}>
+            Silence
+          </button>
+        </div>
+      </form>
+    </Modal>
+  );
+}

@@ -1,0 +1,236 @@
+// The list of alerts: a grid of which only what is seen is in the document.
+
+import {
+  defaultRangeExtractor,
+  elementScroll,
+  observeElementOffset,
+  observeElementRect,
+  Virtualizer,
+} from '@tanstack/virtual-core';
+import { memo } from 'preact/compat';
+import { useLayoutEffect, useReducer, useRef, useState } from 'preact/hooks';
+
+import type { Row } from '../core/rows.ts';
+import { open, opened } from '../state/app.ts';
+import { target } from '../state/keys.ts';
+import { Age, categoryName, Name, SeverityName, Tag } from './bits.tsx';
+
+/** The heights of a line, in px: the style sheet has the same. */
+const LINE = 28;
+const NARROW_LINE = 54;
+const narrow = matchMedia('(max-width: 760px)');
+
+export function List({ rows }: { rows: readonly Row[] }) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const [, redraw] = useReducer((n: number) => n + 1, 0);
+  const height = useHeight();
+  const [active, setActive] = useState('');
+  /** Where the active line is; -1 when it went. */
+  let at = rows.findIndex((row) => row.key === active);
+  const before = useRef({ at: 0, rows, focus: false });
+  if (at < 0) at = Math.min(before.current.at, rows.length - 1);
+  if (active === '') at = 0;
+  before.current.at = at;
+
+  const options = {
+    count: rows.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => height,
+    getItemKey: (index: number) => rows[index]?.key ?? index,
+    overscan: 12,
+    // The line that has the focus stays in the document, wherever it is.
+    rangeExtractor: (range: Parameters<typeof defaultRangeExtractor>[0]) => {
+      const seen = defaultRangeExtractor(range);
+      return at < 0 || seen.includes(at) ? seen : [...seen, at].sort((a, b) => a - b);
+    },
+    observeElementRect,
+    observeElementOffset,
+    scrollToFn: elementScroll,
+    onChange: () => redraw(undefined),
+  };
+  const [virtual] = useState(() => new Virtualizer<HTMLDivElement, HTMLDivElement>(options));
+  virtual.setOptions(options);
+  useLayoutEffect(() => virtual._didMount(), [virtual]);
+  useLayoutEffect(() => virtual._willUpdate());
+  useLayoutEffect(() => virtual.measure(), [virtual, height]);
+
+  // What a person reads stays where it is when lines come above it.
+  useLayoutEffect(() => {
+    const list = scroller.current;
+    const was = before.current.rows;
+    before.current.rows = rows;
+    if (list === null || was === rows || list.scrollTop < height) return;
+    const first = Math.floor(list.scrollTop / height);
+    for (let i = first; i < Math.min(first + 20, was.length); i++) {
+      const key = (was[i] as Row).key;
+      const moved = rows.findIndex((row) => row.key === key);
+      if (moved < 0) continue;
+      if (moved !== i) list.scrollTop += (moved - i) * height;
+      return;
+    }
+  }, [rows, height]);
+
+  useLayoutEffect(() => {
+    if (!before.current.focus) return;
+    const line = scroller.current?.querySelector<HTMLElement>('[role=row][tabindex="0"]');
+    line?.focus({ preventScroll: true });
+    before.current.focus = false;
+  });
+
+  const move = (to: number) => {
+    const index = Math.max(0, Math.min(rows.length - 1, to));
+    const row = rows[index];
+    if (row === undefined) return;
+    before.current.focus = true;
+    setActive(row.key);
+    virtual.scrollToIndex(index, { align: 'auto' });
+    if (opened.peek() !== '') open(row.alert.id, false);
+  };
+
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const page = Math.max(1, Math.floor((scroller.current?.clientHeight ?? 0) / height) - 1);
+    const steps: Record<string, number> = {
+      ArrowDown: at + 1,
+      j: at + 1,
+      ArrowUp: at - 1,
+      k: at - 1,
+      PageDown: at + page,
+      PageUp: at - page,
+      Home: 0,
+      End: rows.length - 1,
+    };
+    const to = steps[event.key];
+    if (to !== undefined) move(to);
+    else if (event.key === 'Enter' || event.key === ' ') open(rows[at]?.alert.id ?? '', true);
+    else return;
+    event.preventDefault();
+  };
+
+  return (
+    <div
+      class="grid"
+      role="grid"
+      aria-label="Alerts, newest first"
+      aria-rowcount={rows.length + 1}
+      onKeyDown={onKeyDown}
+    >
+      <div role="row" class="row head" aria-rowindex={1}>
+        <span role="columnheader">Severity</span>
+        <span role="columnheader" class="right">
+          Age
+        </span>
+        <span role="columnheader">Category</span>
+        <span role="columnheader">App</span>
+        <span role="columnheader">Alert</span>
+        <span role="columnheader" class="right">
+          Count
+        </span>
+      </div>
+      <div role="rowgroup" class="rows" ref={scroller}>
+        <div role="presentation" class="all" style={{ height: `${virtual.getTotalSize()}px` }}>
+          {virtual.getVirtualItems().map((item) => {
+            const row = rows[item.index];
+            if (row === undefined) return null;
+            return (
+              <Line
+                key={row.key}
+                row={row}
+                index={item.index}
+                top={item.index * height}
+                active={item.index === at}
+                open={row.alert.id === opened.value}
+                onFocus={setActive}
+              />
+            );
+          })}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function useHeight(): number {
+  const [is, setIs] = useState(narrow.matches);
+  useLayoutEffect(() => {
+    const change = () => setIs(narrow.matches);
+    narrow.addEventListener('change', change);
+    return () => narrow.removeEventListener('change', change);
+  }, []);
+  return is ? NARROW_LINE : LINE;
+}
+
+/** What the detail says that the title doesn't. */
+function more({ title, detail }: Row['alert']): string {
+  return (detail.startsWith(title) ? detail.slice(title.length) : detail).slice(0, 200);
+}
+
+interface LineProps {
+  readonly row: Row;
+  readonly index: number;
+  readonly top: number;
+  readonly active: boolean;
+  readonly open: boolean;
+  readonly onFocus: (key: string) => void;
+}
+
+const Line = memo(function Line({ row, index, top, active, open: isOpen, onFocus }: LineProps) {
+  const { alert } = row;
+  return (
+    <div
+      role="row"
+      class={`row${row.over ? ' over' : ''}${row.why === undefined ? '' : ' hushed'}`}
+      aria-rowindex={index + 2}
+      aria-selected={isOpen}
+      tabIndex={active ? 0 : -1}
+      data-id={alert.id}
+      style={{ transform: `translateY(${top}px)` }}
+      onClick={() => {
+        onFocus(row.key);
+        open(alert.id, false);
+      }}
+      onFocus={() => {
+        target.id = alert.id;
+        onFocus(row.key);
+      }}
+    >
+      <span role="gridcell" class="c-severity">
+        <SeverityName of={alert.severity} />
+      </span>
+      <span role="gridcell" class="c-age right">
+        <Age time={alert.time} />
+      </span>
+      <span role="gridcell" class="c-category">
+        {categoryName(alert.category)}
+      </span>
+      <span role="gridcell" class="c-app">
+        <Name of={alert.app} />
+      </span>
+      <span role="gridcell" class="c-title">
+        <bdi class="title">{alert.title}</bdi>
+        <bdi class="detail">{more(alert)}</bdi>
+        <span class="marks">
+          {row.over && <Tag kind="good">over</Tag>}
+          {row.why !== undefined && <Tag>{'silence' in row.why ? 'silenced' : 'acknowledged'}</Tag>}
+          {alert.revises !== '' && <Tag>revised</Tag>}
+        </span>
+      </span>
+      <span role="gridcell" class="c-count right">
+        {row.count > 1 ? `\u00d7${row.count.toLocaleString('en')}` : ''}
+      </span>
+    </div>
+  );
+}, same);
+
+function same(a: LineProps, b: LineProps): boolean {
+  return (
+    a.row.alert === b.row.alert &&
+    a.row.count === b.row.count &&
+    a.row.over === b.row.over &&
+    (a.row.why === undefined) === (b.row.why === undefined) &&
+    a.index === b.index &&
+    a.top === b.top &&
+    a.active === b.active &&
+    a.open === b.open
+  );
+}

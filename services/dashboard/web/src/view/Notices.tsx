@@ -1,0 +1,45 @@
+import type { Severity } from '../core/alert.ts';
+import { MAX_NOTICES, type Notice } from '../core/notices.ts';
+import { full } from '../core/time.ts';
+import { notices, noticesError } from '../state/app.ts';
+import { Age, Empty, Problem, Shape } from './bits.tsx';
+
+const LEVELS: Record<Notice['level'], Severity> = { info: 'info', warn: 'warning', error: 'error' };
+
+export function Notices() {
+  const all = notices.value;
+  return (
+    <div class="scroll">
+      <section class="panel" aria-labelledby="notices-title">
+        <div class="panel-head">
+          <h2 id="notices-title">
+            What agents tell you <span class="muted">{all.length > 0 ? all.length : ''}</span>
+          </h2>
+          {all.length >= MAX_NOTICES && <p class="muted">the newest {MAX_NOTICES}: older ones are let go</p>}
+        </div>
+        <Problem of="Notices" why={noticesError.value} />
+        {all.length === 0 && noticesError.value === '' && (
+          <Empty title="No agent has told anything yet">
+            <p>An agent does so with its tool notify. It is kept for 7 days.</p>
+          </Empty>
+        )}
+        <ol class="notices">
+          {all.map((n) => (
+            <li key={`${n.seq} ${n.time} ${n.client}`} class={n.level}>
+              <span class="notice-head">
+                <Shape of={LEVELS[n.level]} />
+                <b>{n.level}</b>
+                <bdi>{n.client}</bdi>
+                <bdi class="muted">{n.context}</bdi>
+                <span class="muted right" title={full(n.time)}>
+                  <Age time={n.time} />
+                </span>
+              </span>
+              <bdi class="message">{n.message}</bdi>
+            </li>
+          ))}
+        </ol>
+      </section>
+    </div>
+  );
+}

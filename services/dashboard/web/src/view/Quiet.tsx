@@ -1,0 +1,328 @@
+// What is held back: silences, acknowledgements, and the rules of what is noise.
+
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { Severity } from '../core/alert.ts';
+import { type Rule, readRules } from '../core/noise.ts';
+import { type Ack, lasting, NOTHING_QUIET, type Silence } from '../core/quiet.ts';
+import { oneLine } from '../core/text.ts';
+import { clock, duration, full } from '../core/time.ts';
+import { act, api, askSilence, find, noise, now, opened, quiet, session } from '../state/app.ts';
+import { Age, categoryName, Empty, Name, Problem, SeverityName, Tag } from './bits.tsx';
+
+export function Quiet() {
+  useEffect(() => quiet.watch(), []);
+  const desk = session.value;
+  return (
+    <div class="scroll">
+      {desk !== undefined && !desk.desk && <Problem of="Nothing can be changed here" why={desk.deskReason} />}
+      <Silences />
+      <Acks />
+      <Noise />
+    </div>
+  );
+}
+
+function Silences() {
+  const { value, error } = quiet.now.value;
+  const all = lasting((value ?? NOTHING_QUIET).silences, now.value);
+  return (
+    <section class="panel" aria-labelledby="silences-title">
+      <div class="panel-head">
+        <h2 id="silences-title">
+          Silences <span class="muted">{all.length > 0 ? all.length : ''}</span>
+        </h2>
+        <button type="button" onClick={() => askSilence(undefined)}>
+          Silence…
+        </button>
+      </div>
+      <Problem of="Silences" why={error} />
+      {all.length === 0 && error === '' && (
+        <Empty title="Nothing is silenced">
+          <p>A silence holds back from agents what matches while it lasts. This page shows it all the same, marked.</p>
+        </Empty>
+      )}
+      {all.length > 0 && (
+        <div class="table-wrap">
+          <table class="cards">
+            <thead>
+              <tr>
+                <th scope="col">What</th>
+                <th scope="col">Reason</th>
+                <th scope="col">By</th>
+                <th scope="col" class="right">
+                  Ends in
+                </th>
+                <th scope="col">
+                  <span class="unseen">End it</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {all.map((s) => (
+                <tr key={s.id}>
+                  <th scope="row">
+                    <Matches of={s} />
+                  </th>
+                  <td data-label="Reason">{s.reason || <span class="muted">none given</span>}</td>
+                  <td data-label="By">{s.by}</td>
+                  <td class="right" data-label="Ends in" title={full(s.until)}>
+                    {duration(s.until - now.value)} <span class="muted">({clock(s.until).slice(0, 5)})</span>
+                  </td>
+                  <td class="right">
+                    <button
+                      type="button"
+                      aria-label={`End the silence of ${oneLine([s.app, s.category, s.key].filter((w) => w !== '').join(', '))}`}
+                      onClick={() =>
+                        void act('The silence is ended.', async () => {
+                          await api.change('DELETE', `api/silences/${encodeURIComponent(s.id)}`);
+                          await quiet.refresh();
+                        })
+                      }
+                    >
+                      End
+                    </button>
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </section>
+  );
+}
+
+function Matches({ of }: { of: Silence }) {
+  return (
+    <span class="matches">
+      {of.app !== '' && (
+        <span>
+          app{' '}
+          <b>
+            <Name of={of.app} />
+          </b>
+        </span>
+      )}
+      {of.category !== '' && (
+        <span>
+          category <b>{categoryName(of.category)}</b>
+        </span>
+      )}
+      {of.key !== '' && (
+        <span>
+          key{' '}
+          <b class="code">
+            <Name of={of.key} />
+          </b>
+        </span>
+      )}
+    </span>
+  );
+}
+
+function Acks() {
+  const all = lasting((quiet.now.value.value ?? NOTHING_QUIET).acks, now.value);
+  if (all.length === 0) return null;
+  return (
+    <section class="panel" aria-labelledby="acks-title">
+      <div class="panel-head">
+        <h2 id="acks-title">
+          Acknowledged <span class="muted">{all.length}</span>
+        </h2>
+        <p class="muted">held back until it is worse or over</p>
+      </div>
+      <div class="table-wrap">
+        <table class="cards">
+          <thead>
+            <tr>
+              <th scope="col">Alert</th>
+              <th scope="col">App</th>
+              <th scope="col">By</th>
+              <th scope="col" class="right">
+                Since
+              </th>
+              <th scope="col">
+                <span class="unseen">Take back</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {all.map((k) => (
+              <AckRow key={k.alert} of={k} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+function AckRow({ of }: { of: Ack }) {
+  const alert = find(of.alert);
+  return (
+    <tr>
+      <th scope="row">
+        <SeverityName of={of.severity as Severity} />{' '}
+        {alert === undefined ? (
+          <span class="code">
+            <Name of={of.key} />
+          </span>
+        ) : (
+          <button type="button" class="link" onClick={() => (opened.value = alert.id)}>
+            <bdi>{alert.title}</bdi>
+          </button>
+        )}
+      </th>
+      <td data-label="App">
+        <Name of={of.app} />
+      </td>
+      <td data-label="By">{of.by}</td>
+      <td class="right" data-label="Since">
+        <Age time={of.created} />
+      </td>
+      <td class="right">
+        <button
+          type="button"
+          aria-label={`Take back the acknowledgement of ${alert?.title ?? oneLine(of.key)}`}
+          onClick={() =>
+            void act('The acknowledgement is taken back.', async () => {
+              await api.change('DELETE', `api/acks/${encodeURIComponent(of.alert)}`);
+              await quiet.refresh();
+            })
+          }
+        >
+          Take back
+        </button>
+      </td>
+    </tr>
+  );
+}
+
+function Noise() {
+  useEffect(() => noise.watch(), []);
+  const { value, error } = noise.now.value;
+  const change = (body: Record<string, string>) =>
+    api.change('POST', 'api/noise', body).then((v) => noise.put(readRules(v)));
+  const rules = value?.rules ?? [];
+  return (
+    <section class="panel" aria-labelledby="noise-title">
+      <div class="panel-head">
+        <h2 id="noise-title">
+          Noise rules <span class="muted">{rules.length > 0 ? rules.length : ''}</span>
+        </h2>
+        <button
+          type="button"
+          title="Look for patterns now; it is also done every minute"
+          onClick={() => void act('Looked for noise.', () => change({ action: 'auto_detect' }))}
+        >
+          Detect now
+        </button>
+      </div>
+      <Problem of="Noise rules" why={error} />
+      <AddRule onAdd={(rule) => act('The rule is added.', () => change({ action: 'add', ...rule }))} />
+      {value !== undefined && rules.length === 0 && (
+        <Empty title="No noise rules">
+          <p>What repeats often below an error becomes one by itself. What a rule matches raises no alert.</p>
+        </Empty>
+      )}
+      {rules.length > 0 && (
+        <div class="table-wrap">
+          <table class="cards">
+            <thead>
+              <tr>
+                <th scope="col">Pattern</th>
+                <th scope="col">State</th>
+                <th scope="col">Kind</th>
+                <th scope="col">App</th>
+                <th scope="col" class="right">
+                  Hidden
+                </th>
+                <th scope="col">
+                  <span class="unseen">Change</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {rules.map((rule) => (
+                <RuleRow
+                  key={rule.id}
+                  of={rule}
+                  onRemove={() =>
+                    void act('The rule is removed.', () => change({ action: 'remove', rule_id: rule.id }))
+                  }
+                />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {value?.truncated === true && <p class="muted">There are more rules than one answer holds.</p>}
+    </section>
+  );
+}
+
+function RuleRow({ of, onRemove }: { of: Rule; onRemove: () => void }) {
+  return (
+    <tr>
+      <th scope="row" class="code pattern" title={of.example}>
+        <Name of={of.pattern} />
+      </th>
+      <td data-label="State">
+        <Tag kind={of.state === 'proposed' ? '' : 'good'}>{of.state}</Tag>
+        {of.confidence > 0 && <span class="muted"> {of.confidence.toFixed(2)}</span>}
+      </td>
+      <td data-label="Kind">{of.kind || 'any'}</td>
+      <td data-label="App">
+        <Name of={of.app} empty="all" />
+      </td>
+      <td class="right" data-label="Hidden">
+        {of.hidden.toLocaleString('en')}
+      </td>
+      <td class="right">
+        <button type="button" aria-label={`Remove the rule ${of.pattern}`} onClick={onRemove}>
+          Remove
+        </button>
+      </td>
+    </tr>
+  );
+}
+
+function AddRule({ onAdd }: { onAdd: (rule: Record<string, string>) => Promise<boolean> }) {
+  const form = useRef<HTMLFormElement>(null);
+  const [busy, setBusy] = useState(false);
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault();
+    const data = new FormData(form.current as HTMLFormElement);
+    const rule: Record<string, string> = {};
+    for (const name of ['pattern', 'app', 'kind']) {
+      const value = String(data.get(name) ?? '').trim();
+      if (value !== '') rule[name] = value;
+    }
+    setBusy(true);
+    if (await onAdd(rule)) form.current?.reset();
+    setBusy(false);
+  };
+  return (
+    <form ref={form} class="inline-form" onSubmit={(e) => void submit(e)} aria-label="Add a noise rule">
+      <label>
+        Text that it looks for
+        <input name="pattern" required maxLength={500} autocomplete="off" spellcheck={false} />
+      </label>
+      <label>
+        App
+        <input name="app" maxLength={256} placeholder="all" autocomplete="off" spellcheck={false} />
+      </label>
+      <label>
+        Kind
+        <select name="kind">
+          <option value="">both</option>
+          <option value="log">log</option>
+          <option value="network">network</option>
+        </select>
+      </label>
+      <button type="submit" disabled={busy}>
+        Add rule
+      </button>
+    </form>
+  );
+}

@@ -1,0 +1,175 @@
+// How many alerts came when, as stacked bars: errors at the bottom.
+
+import { useMemo, useState } from 'preact/hooks';
+import type uPlot from 'uplot';
+import { matcher } from '../core/filter.ts';
+import { rate, SPANS, type Span } from '../core/rate.ts';
+import { full } from '../core/time.ts';
+import { filter, now, store, version } from '../state/app.ts';
+import { set, settings } from '../state/settings.ts';
+import { Shape } from './bits.tsx';
+import { Chart, type Colours } from './Chart.tsx';
+
+export function RateChart({ height, axes = false }: { height: number; axes?: boolean }) {
+  const span = SPANS.find((s) => s.name === settings.value.span) ?? (SPANS[1] as Span);
+  const [at, setAt] = useState<number | undefined>(undefined);
+  const [table, setTable] = useState(false);
+  // Drawn anew when a bucket ends, or when there are other alerts.
+  const bucket = Math.floor(now.value / span.step);
+  const wanted = filter.value;
+  const changed = version.value;
+  const counted = useMemo(() => {
+    const held = store();
+    const matches = matcher(wanted);
+    const shown = held.all.filter((a) => held.revision(a) === undefined && matches(a));
+    return rate(shown, span, bucket * span.step);
+  }, [span, bucket, wanted, changed]);
+  const data = useMemo<uPlot.AlignedData>(() => {
+    const [info, warning, error] = counted.counts;
+    const both = warning.map((n, i) => n + (error[i] as number));
+    return [counted.times.map((t) => t / 1000), both.map((n, i) => n + (info[i] as number)), both, error];
+  }, [counted]);
+  const sums = counted.counts.map((of) => of.reduce((a, b) => a + b, 0)) as [number, number, number];
+  const words = (n: readonly [number, number, number]) => `${n[2]} error, ${n[1]} warning, ${n[0]} info`;
+  const pick = (i: number): [number, number, number] =>
+    counted.counts.map((of) => of[i] ?? 0) as [number, number, number];
+
+  return (
+    <section class="rate" aria-label="Alert rate">
+      <div class="rate-head">
+        <h2>
+          Alerts in <span class="of">{span.name}</span>
+        </h2>
+        <p class="readout">
+          {at === undefined || counted.times[at] === undefined
+            ? (['error', 'warning', 'info'] as const).map((s, i) => (
+                <span key={s} class="legend">
+                  <Shape of={s} /> {sums[2 - i]} <span class="word">{s}</span>
+                </span>
+              ))
+            : `${full(counted.times[at] as number).slice(0, -3)}: ${words(pick(at))}`}
+        </p>
+        <div class="group" role="group" aria-label="How far back">
+          {SPANS.map((s) => (
+            <button
+              key={s.name}
+              type="button"
+              class="toggle"
+              aria-pressed={s === span}
+              onClick={() => set({ span: s.name })}
+            >
+              {s.name}
+            </button>
+          ))}
+        </div>
+        <button type="button" class="toggle" aria-pressed={table} onClick={() => setTable(!table)}>
+          Table
+        </button>
+      </div>
+      <Chart
+        data={data}
+        height={height}
+        plan={`${axes} ${span.name}`}
+        label={`Alerts in the last ${span.name}: ${words(sums)}. The button Table shows the numbers.`}
+        options={(colour, plot) => bars(colour, plot, axes, span, setAt)}
+      />
+      {table && (
+        <div class="table-box" tabIndex={0} role="region" aria-label="Alert rate as a table">
+          <table>
+            <caption class="unseen">Alerts by time and severity, newest first; times without any are left out</caption>
+            <thead>
+              <tr>
+                <th scope="col">From</th>
+                <th scope="col" class="right">
+                  Error
+                </th>
+                <th scope="col" class="right">
+                  Warning
+                </th>
+                <th scope="col" class="right">
+                  Info
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {counted.times
+                .map((time, i) => ({ time, n: pick(i) }))
+                .filter(({ n }) => n[0] + n[1] + n[2] > 0)
+                .reverse()
+                .map(({ time, n }) => (
+                  <tr key={time}>
+                    <th scope="row">{full(time)}</th>
+                    <td class="right">{n[2]}</td>
+                    <td class="right">{n[1]}</td>
+                    <td class="right">{n[0]}</td>
+                  </tr>
+                ))}
+            </tbody>
+          </table>
+          {counted.total === 0 && <p>None in this time.</p>}
+        </div>
+      )}
+    </section>
+  );
+}
+
+function bars(
+  colour: Colours,
+  plot: typeof uPlot,
+  axes: boolean,
+  span: Span,
+  onCursor: (at: number | undefined) => void,
+): Omit<uPlot.Options, 'width' | 'height'> {
+  const draw = (plot.paths.bars as NonNullable<typeof plot.paths.bars>)({ size: [0.8, 24], align: 1 });
+  const series = (label: string, name: string): uPlot.Series => ({
+    label,
+    paths: draw,
+    points: { show: false },
+    fill: colour(name),
+    width: 0,
+  });
+  return {
+    legend: { show: false },
+    padding: [4, 8, 0, axes ? 0 : 8],
+    cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
+    // A bar stands to the right of its time.
+    scales: {
+      x: { time: true, range: (_u, min, max) => [min, max + span.step / 1000] },
+      y: { range: (_u, _min, max) => [0, Math.max(4, max * 1.05)] },
+    },
+    axes: [
+      {
+        stroke: colour('muted'),
+        grid: { show: false },
+        ticks: { show: false },
+        size: 20,
+        gap: 2,
+        font: '11px system-ui',
+        values: hours,
+      },
+      {
+        show: axes,
+        stroke: colour('muted'),
+        grid: { stroke: colour('line'), width: 1 },
+        ticks: { show: false },
+        size: 36,
+        font: '11px system-ui',
+        incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000],
+      },
+    ],
+    series: [{}, series('info', 'info-bar'), series('warning', 'warning-bar'), series('error', 'error-bar')],
+    hooks: { setCursor: [(u) => onCursor(u.cursor.idx ?? undefined)] },
+  };
+}
+
+const two = (n: number) => String(n).padStart(2, '0');
+
+/** Hours of 24, and the day where it begins. */
+export function hours(_u: uPlot, splits: number[]): string[] {
+  return splits.map((s) => {
+    const d = new Date(s * 1000);
+    if (d.getHours() + d.getMinutes() + d.getSeconds() === 0) return `${d.getMonth() + 1}-${two(d.getDate())}`;
+    const seconds = d.getSeconds() === 0 ? '' : `:${two(d.getSeconds())}`;
+    return `${two(d.getHours())}:${two(d.getMinutes())}${seconds}`;
+  });
+}

@@ -1,0 +1,267 @@
+import { useEffect } from 'preact/hooks';
+
+import type { Gateway, Service } from '../core/health.ts';
+import { clock, duration, full } from '../core/time.ts';
+import { apps, now, services, session, way } from '../state/app.ts';
+import { Empty, Name, Problem, Tag } from './bits.tsx';
+
+export function Services() {
+  useEffect(() => services.watch(), []);
+  return (
+    <div class="scroll">
+      <Health />
+      <Gateways />
+      <Apps />
+      <ThisPage />
+    </div>
+  );
+}
+
+function Health() {
+  const { value, error } = services.now.value;
+  const all = (value ?? []).filter((s) => s.gateway === undefined);
+  return (
+    <section class="panel" aria-labelledby="health-title">
+      <div class="panel-head">
+        <h2 id="health-title">Services</h2>
+      </div>
+      <Problem of="Health" why={error} />
+      {value === undefined && error === '' && <p class="muted">Asking…</p>}
+      {value !== undefined && all.length === 0 && <Empty title="No service answered" />}
+      {all.length > 0 && (
+        <div class="table-wrap">
+          <table class="cards">
+            <thead>
+              <tr>
+                <th scope="col">Service</th>
+                <th scope="col">State</th>
+                <th scope="col">Says</th>
+                <th scope="col">Version</th>
+                <th scope="col">Where</th>
+                <th scope="col" class="right">
+                  Up for
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {all.map((s) => (
+                <tr key={`${s.service} ${s.id}`} class={s.ok ? '' : 'broken'}>
+                  <th scope="row">{s.service}</th>
+                  <td data-label="State">
+                    <State of={s} />
+                  </td>
+                  <td data-label="Says">
+                    {s.facts.map(([name, fact]) => (
+                      <span key={name} class="said">
+                        <span class="muted">{name}</span> {fact}
+                      </span>
+                    ))}
+                  </td>
+                  <td class="code" data-label="Version">
+                    {s.version}
+                  </td>
+                  <td class="code" data-label="Where">
+                    {s.host} {s.pid > 0 && <span class="muted">pid {s.pid}</span>}
+                  </td>
+                  <td class="right" data-label="Up for" title={full(s.started)}>
+                    {s.started > 0 ? duration(Math.max(0, now.value - s.started)) : ''}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </section>
+  );
+}
+
+function State({ of }: { of: Service }) {
+  return (
+    <span class={of.ok ? 'status success' : 'status failure'}>
+      <span class="sign" aria-hidden="true">
+        {of.ok ? '✓' : '✕'}
+      </span>
+      {of.ok ? 'well' : of.reason || 'not well'}
+    </span>
+  );
+}
+
+function Gateways() {
+  const all = (services.now.value.value ?? []).filter(
+    (s): s is Service & { gateway: Gateway } => s.gateway !== undefined,
+  );
+  return (
+    <section class="panel" aria-labelledby="gateways-title">
+      <div class="panel-head">
+        <h2 id="gateways-title">
+          Agents <span class="muted">{all.length > 0 ? all.length : ''}</span>
+        </h2>
+        <p class="muted">gateways that are connected, and their streams</p>
+      </div>
+      {all.length === 0 && <Empty title="No agent is connected" />}
+      {all.length > 0 && (
+        <div class="table-wrap">
+          <table class="cards">
+            <thead>
+              <tr>
+                <th scope="col">Client</th>
+                <th scope="col">State</th>
+                <th scope="col" class="right">
+                  Inbox
+                </th>
+                <th scope="col">Stream</th>
+                <th scope="col" class="right">
+                  Notified
+                </th>
+                <th scope="col" class="right">
+                  Pending
+                </th>
+                <th scope="col" class="right">
+                  Suppressed
+                </th>
+                <th scope="col" class="right">
+                  Dropped
+                </th>
+                <th scope="col">MCP</th>
+                <th scope="col" class="right">
+                  Up for
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {all.map((s) => (
+                <tr key={s.id} class={s.ok ? '' : 'broken'}>
+                  <th scope="row">
+                    <Name of={s.gateway.client} empty="(not named yet)" />
+                  </th>
+                  <td data-label="State">
+                    <State of={s} />
+                  </td>
+                  <td class="right" data-label="Inbox">
+                    {s.gateway.inbox}
+                  </td>
+                  <td data-label="Stream">
+                    <Stream of={s.gateway} />
+                  </td>
+                  <td class="right" data-label="Notified">
+                    {s.gateway.notified.toLocaleString('en')}
+                  </td>
+                  <td class="right" data-label="Pending">
+                    {s.gateway.pending.toLocaleString('en')}
+                  </td>
+                  <td class="right" data-label="Suppressed">
+                    {s.gateway.suppressed.toLocaleString('en')}
+                  </td>
+                  <td class="right" data-label="Dropped">
+                    {s.gateway.dropped.toLocaleString('en')}
+                  </td>
+                  <td class="code" data-label="MCP">
+                    {s.gateway.protocol}
+                  </td>
+                  <td class="right" data-label="Up for" title={full(s.started)}>
+                    {s.started > 0 ? duration(Math.max(0, now.value - s.started)) : ''}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </section>
+  );
+}
+
+function Stream({ of }: { of: Gateway }) {
+  if (!of.streaming) return <span class="muted">off</span>;
+  return (
+    <span>
+      <Tag kind="good">on</Tag> {of.events.join(', ')}
+      {of.severity !== '' && `, from ${of.severity}`}
+      {of.throttle > 0 && `, every ${of.throttle} s`}
+      {of.url !== '' && `, ${of.url}`}
+    </span>
+  );
+}
+
+function Apps() {
+  useEffect(() => apps.watch(), []);
+  const { value, error } = apps.now.value;
+  return (
+    <section class="panel" aria-labelledby="apps-title">
+      <div class="panel-head">
+        <h2 id="apps-title">
+          Apps <span class="muted">{value !== undefined && value.length > 0 ? value.length : ''}</span>
+        </h2>
+        <p class="muted">what sends, and whether it still does</p>
+      </div>
+      <Problem of="Apps" why={error} />
+      {value !== undefined && value.length === 0 && <Empty title="Nothing was sent yet" />}
+      {value !== undefined && value.length > 0 && (
+        <div class="table-wrap">
+          <table class="cards">
+            <thead>
+              <tr>
+                <th scope="col">App</th>
+                <th scope="col">Senders</th>
+                <th scope="col" class="right">
+                  Last event
+                </th>
+                <th scope="col" class="right">
+                  In the last minute
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {value.map((a) => (
+                <tr key={a.app}>
+                  <th scope="row">
+                    <Name of={a.app} />
+                  </th>
+                  <td data-label="Senders">{a.senders.join(', ')}</td>
+                  <td class="right" data-label="Last event">
+                    {duration(a.age * 1000)} ago
+                  </td>
+                  <td class="right" data-label="In the last minute">
+                    {a.lastMinute.toLocaleString('en')}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </section>
+  );
+}
+
+const WAYS = { websocket: 'the NATS websocket', events: 'the event stream of the dashboard', none: 'nothing now' };
+
+function ThisPage() {
+  const s = session.value;
+  const { way: on, since } = way.value;
+  return (
+    <section class="panel" aria-labelledby="this-title">
+      <div class="panel-head">
+        <h2 id="this-title">This page</h2>
+      </div>
+      <dl class="facts wide">
+        <dt>Live over</dt>
+        <dd>
+          {WAYS[on]}
+          {on === 'none' && since > 0 && ` (since ${clock(since)})`}
+        </dd>
+        <dt>Websocket</dt>
+        <dd class="code">{s === undefined ? 'not known yet' : (s.bus?.url ?? 'not offered')}</dd>
+        <dt>Version</dt>
+        <dd class="code">{s?.version ?? ''}</dd>
+        {s !== undefined && !s.desk && (
+          <>
+            <dt>Missing</dt>
+            <dd>{s.deskReason}</dd>
+          </>
+        )}
+      </dl>
+    </section>
+  );
+}

@@ -1,0 +1,91 @@
+// Small pieces that several views are made of.
+
+import type { ComponentChildren, JSX } from 'preact';
+
+import type { Severity } from '../core/alert.ts';
+import { oneLine } from '../core/text.ts';
+import { age, full } from '../core/time.ts';
+import { now } from '../state/app.ts';
+
+const SHAPES: Record<Severity, JSX.Element> = {
+  error: <path d="M8 1l7 7-7 7-7-7zM7.200 4.500v4h1.600v-4zm0 5.200v1.700h1.600V9.700z" fill-rule="evenodd" />,
+  warning: <path d="M8 1.500L15.200 14H.8zM7.200 6v4h1.600V6zm0 5v1.600h1.600V11z" fill-rule="evenodd" />,
+  info: (
+    <path
+      d="M8 2a6 6 0 1 1 0 12A6 6 0 0 1 8 2zm0 1.600a4.400 4.400 0 1 0 0 8.800 4.400 4.400 0 0 0 0-8.800z"
+      fill-rule="evenodd"
+    />
+  ),
+};
+
+/** The shape of a severity: it is told apart without its colour. */
+export function Shape({ of }: { of: Severity }) {
+  return (
+    <svg class={`shape ${of}`} viewBox="0 0 16 16" width="12" height="12" aria-hidden="true">
+      {SHAPES[of]}
+    </svg>
+  );
+}
+
+export function SeverityName({ of }: { of: Severity }) {
+  return (
+    <span class={`severity ${of}`}>
+      <Shape of={of} />
+      {of}
+    </span>
+  );
+}
+
+/** How long ago; the time itself for who points at it. */
+export function Age({ time }: { time: number }) {
+  return (
+    <time dateTime={new Date(time).toISOString()} title={full(time)}>
+      {age(time, now.value)}
+    </time>
+  );
+}
+
+/** A name from outside, which is also sent back as it is. */
+export function Name({ of, empty = '' }: { of: string; empty?: string }) {
+  return <bdi>{oneLine(of) || empty}</bdi>;
+}
+
+export function Tag({ children, kind = '' }: { children: ComponentChildren; kind?: string }) {
+  return <span class={`tag ${kind}`}>{children}</span>;
+}
+
+/** Where there is nothing: what that means, and what to do. */
+export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+  return (
+    <div class="empty">
+      <p class="empty-title">{title}</p>
+      {children}
+    </div>
+  );
+}
+
+/** What could not be had, and why. */
+export function Problem({ of, why }: { of: string; why: string }) {
+  if (why === '') return null;
+  return (
+    <p class="problem">
+      <Shape of="warning" /> <span>{`${of}: ${oneLine(why)}`}</span>
+    </p>
+  );
+}
+
+export const CATEGORY_NAMES: Record<string, string> = {
+  regression: 'regression',
+  anomaly: 'anomaly',
+  errors: 'errors',
+  network_errors: 'network',
+  ci: 'CI',
+  noise: 'noise',
+  threshold: 'threshold',
+  security: 'security',
+  user_frustration: 'frustration',
+};
+
+export function categoryName(category: string): string {
+  return Object.hasOwn(CATEGORY_NAMES, category) ? (CATEGORY_NAMES[category] as string) : category;
+}
