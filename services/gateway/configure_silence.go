@@ -12,10 +12,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/clean"
-	"github.com/tocsin-bus/tocsin/services/gateway/silences"
 	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/clean"
 	"github.com/tocsin-bus/tocsin/shared/silence"
+	"github.com/tocsin-bus/tocsin/shared/silences"
 	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 

@@ -12,10 +12,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/clean"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/clean"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )

@@ -4,10 +4,10 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/silences"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/silence"
+	"github.com/tocsin-bus/tocsin/shared/silences"
 )
 
 // maxEnding is how many acknowledgements are remembered that have ended, until the

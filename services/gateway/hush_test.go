@@ -11,11 +11,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
-	"github.com/tocsin-bus/tocsin/services/gateway/silences"
 	"github.com/tocsin-bus/tocsin/services/gateway/stream"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/silence"
+	"github.com/tocsin-bus/tocsin/shared/silences"
 )
 
 // setOf is a set as documents of the bucket's revision n.

@@ -11,10 +11,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/clean"
 	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/clean"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 

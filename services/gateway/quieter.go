@@ -7,12 +7,12 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/clean"
-	"github.com/tocsin-bus/tocsin/services/gateway/silences"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/clean"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 	"github.com/tocsin-bus/tocsin/shared/silence"
+	"github.com/tocsin-bus/tocsin/shared/silences"
 	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 

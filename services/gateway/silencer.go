@@ -8,9 +8,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/silences"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/silence"
+	"github.com/tocsin-bus/tocsin/shared/silences"
 )
 
 // firstRead bounds how long alerts wait for what is silenced to be read.

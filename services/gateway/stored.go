@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/clean"
 	"github.com/tocsin-bus/tocsin/services/gateway/resources"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/clean"
 )
 
 // readAtOnce is how many alerts one question to the bus asks for.

@@ -11,14 +11,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/clean"
 	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
-	"github.com/tocsin-bus/tocsin/services/gateway/silences"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/clean"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 	"github.com/tocsin-bus/tocsin/shared/silence"
+	"github.com/tocsin-bus/tocsin/shared/silences"
 )
 
 // maxRead is how many alerts one look into an inbox reads: the newest. The others

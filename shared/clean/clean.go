@@ -16,17 +16,27 @@ import (
 // the bus may come from a detector of another version, or from somebody else. What
 // it resolves and the maps and lists of the context are changed in place.
 func Alert(a alert.Alert, mask *redact.Engine) alert.Alert {
+	return cleaned(a, mask, untrusted.Visible)
+}
+
+// Page is Alert for who shows text in several lines, as a web page does: line feeds
+// and tabs stay.
+func Page(a alert.Alert, mask *redact.Engine) alert.Alert {
+	return cleaned(a, mask, untrusted.Strip)
+}
+
+func cleaned(a alert.Alert, mask *redact.Engine, text func(string) string) alert.Alert {
 	mask.Alert(&a)
-	a.Title = untrusted.Cut(untrusted.Visible(a.Title), alert.MaxTitle)
-	a.Detail = untrusted.Cut(untrusted.Visible(a.Detail), alert.MaxDetail)
-	a.App, a.URL, a.DedupKey, a.Source = untrusted.Visible(a.App), untrusted.Visible(a.URL), untrusted.Visible(a.DedupKey), untrusted.Visible(a.Source)
-	a.ID, a.CorrelationID, a.Revises = untrusted.Visible(a.ID), untrusted.Visible(a.CorrelationID), untrusted.Visible(a.Revises)
-	a.Resolves = untrusted.Visible(a.Resolves)
+	a.Title = untrusted.Cut(text(a.Title), alert.MaxTitle)
+	a.Detail = untrusted.Cut(text(a.Detail), alert.MaxDetail)
+	a.App, a.URL, a.DedupKey, a.Source = text(a.App), text(a.URL), text(a.DedupKey), text(a.Source)
+	a.ID, a.CorrelationID, a.Revises = text(a.ID), text(a.CorrelationID), text(a.Revises)
+	a.Resolves = text(a.Resolves)
 	for i, id := range a.AlsoResolves {
-		a.AlsoResolves[i] = untrusted.Visible(id)
+		a.AlsoResolves[i] = text(id)
 	}
-	a.Category = alert.Category(untrusted.Visible(string(a.Category)))
-	visibleMembers(a.Context)
+	a.Category = alert.Category(text(string(a.Category)))
+	members(a.Context, text)
 	return a
 }
 
@@ -44,28 +54,31 @@ func Result(r ci.Result, mask *redact.Engine) ci.Result {
 	return r
 }
 
-// visibleValue makes every text in a decoded JSON value visible.
-func visibleValue(value any) any {
+// Value cleans every text of a decoded JSON value for a web page, names of members
+// included: lists and maps in place. Secrets in it are for others to mask.
+func Value(value any) any { return cleanValue(value, untrusted.Strip) }
+
+func cleanValue(value any, text func(string) string) any {
 	switch v := value.(type) {
 	case string:
-		return untrusted.Visible(v)
+		return text(v)
 	case []any:
 		for i := range v {
-			v[i] = visibleValue(v[i])
+			v[i] = cleanValue(v[i], text)
 		}
 	case map[string]any:
-		visibleMembers(v)
+		members(v, text)
 	}
 	return value
 }
 
-// visibleMembers makes names and values visible, in place.
-func visibleMembers(m map[string]any) {
+// members cleans names and values, in place.
+func members(m map[string]any, text func(string) string) {
 	for name, value := range m {
-		shown := untrusted.Visible(name)
+		shown := text(name)
 		if shown != name {
 			delete(m, name)
 		}
-		m[shown] = visibleValue(value)
+		m[shown] = cleanValue(value, text)
 	}
 }

@@ -7,10 +7,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/silences"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/silence"
+	"github.com/tocsin-bus/tocsin/shared/silences"
 )
 
 // TestInto: each document has its place in the set, and what another version has

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/clean"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/clean"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 

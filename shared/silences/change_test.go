@@ -7,17 +7,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
-	"github.com/tocsin-bus/tocsin/services/gateway/silences"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 	"github.com/tocsin-bus/tocsin/shared/silence"
+	"github.com/tocsin-bus/tocsin/shared/silences"
 )
 
 // TestChange: of changes at the same time none is lost, and one that is refused
 // writes nothing.
 func TestChange(t *testing.T) {
-	b := testrig.New(t)
-	c := b.Join(t, bus.RoleGateway)
+	b := bustest.Cluster(t, 1)
+	b.Provision(bus.Layout{})
+	c := b.Connect(bus.RoleGateway)
 	if set, err := silences.Read(t.Context(), c); err != nil || len(set.Silences)+len(set.Acks) != 0 {
 		t.Fatalf("%+v %v", set, err)
 	}
