@@ -108,6 +108,13 @@ func direct(m *nats.Msg) (Message, error) {
 	if err != nil { // servers before 2.11 answer with one message and no end
 		return Message{}, errors.New("the NATS server is too old to read many messages at once: 2.11 does")
 	}
+	stored, err := placed(m)
+	stored.Pending = pending
+	return stored, err
+}
+
+// placed is the message within an answer, with its place in the stream.
+func placed(m *nats.Msg) (Message, error) {
 	seq, err := strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64)
 	if err != nil {
 		return Message{}, fmt.Errorf("an answer without a sequence: %w", err)
@@ -118,8 +125,49 @@ func direct(m *nats.Msg) (Message, error) {
 	}
 	return Message{
 		Subject: m.Header.Get(jetstream.SubjectHeader), Header: m.Header, Data: m.Data,
-		Seq: seq, Time: at, Pending: pending,
+		Seq: seq, Time: at,
 	}, nil
+}
+
+// Republished is the message of a stream that it has published again, as those of
+// AllLiveAlerts and AllLiveNotices. Its Subject is that in the stream.
+func Republished(m *nats.Msg) (Message, error) {
+	stored, err := placed(m)
+	if err != nil {
+		return stored, fmt.Errorf("read what a stream has republished: %w", err)
+	}
+	return stored, nil
+}
+
+// Last reads the newest message of a stream whose subject matches, which may have
+// wildcards, and says whether there is one. What comes after it is not counted. In a
+// cluster a replica may answer, which may not have the newest messages yet. Its
+// errors are those of Stored, and ErrDenied where the role may not read the stream.
+func (c *Conn) Last(ctx context.Context, stream, subject string) (m Message, found bool, err error) {
+	if err := c.usable(); err != nil {
+		return m, false, err
+	}
+	ask, err := json.Marshal(server.JSApiMsgGetRequest{LastFor: subject})
+	if err != nil {
+		return m, false, fmt.Errorf("read the end of stream %s: %w", stream, err)
+	}
+	var answer *nats.Msg
+	err = c.allowed(ctx, apiDirectGet+stream, func(ctx context.Context) error {
+		answer, err = c.NC.RequestWithContext(ctx, apiDirectGet+stream, ask)
+		return err
+	})
+	if err != nil {
+		return m, false, fmt.Errorf("read the end of stream %s: %w", stream, err)
+	}
+	switch status := answer.Header.Get("Status"); status {
+	case "":
+		m, err = placed(answer)
+		return m, err == nil, err
+	case statusEmpty:
+		return m, false, nil
+	default:
+		return m, false, fmt.Errorf("read the end of stream %s: the bus answered %s %s", stream, status, answer.Header.Get("Description"))
+	}
 }
 
 // Has says whether a stream holds a message of a subject. In a cluster a replica

@@ -1,0 +1,34 @@
+package bus_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+)
+
+// TestLast: a role that may only read by direct get finds the end of the alerts.
+func TestLast(t *testing.T) {
+	dir := openDir(t)
+	s, _ := serve(t, dir)
+	detector := connect(t, bus.ConnConfig{Name: "d", Role: bus.RoleDetector, Server: s})
+	c := connect(t, bus.ConnConfig{Name: "b", Role: bus.RoleDashboard, Server: s})
+	if _, found, err := c.Last(t.Context(), bus.StreamAlerts, bus.AllAlerts); err != nil || found {
+		t.Fatalf("of an empty stream: %t %v", found, err)
+	}
+	for _, app := range []string{"a", "b", "a"} {
+		if _, err := detector.JS.Publish(t.Context(), bus.AlertSubject(alert.Alert{App: app, Category: alert.CI, Severity: alert.Info}), []byte(app)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for subject, want := range map[string]uint64{bus.AllAlerts: 3, "alerts.b.>": 2, "alerts.c.>": 0} {
+		m, found, err := c.Last(t.Context(), bus.StreamAlerts, subject)
+		if err != nil || found != (want > 0) || m.Seq != want || found && m.Time.IsZero() {
+			t.Errorf("%s: %+v %t %v", subject, m, found, err)
+		}
+	}
+	if _, _, err := c.Last(t.Context(), "NOSUCH", bus.AllAlerts); !errors.Is(err, bus.ErrDenied) {
+		t.Errorf("a stream that it may not read: %v", err)
+	}
+}
