@@ -88,11 +88,13 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	g, ctx := errgroup.WithContext(ctx)
 	h, err := newHandler(ctx, cfg)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return h.feed.run(ctx) })
+	g.Go(func() error { h.hub.Run(ctx); return nil })
 	g.Go(func() error { return serve(ctx, l, h, cfg.Logger) })
 	url := "http://" + httpguard.Reachable(l.Addr())
 	cfg.Logger.Info("the dashboard listens", "url", url)

@@ -6,8 +6,10 @@ import (
 	"net/http"
 	"runtime/debug"
 
+	"github.com/tocsin-bus/tocsin/services/dashboard/fanout"
 	"github.com/tocsin-bus/tocsin/services/dashboard/web"
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
+	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 
 // handler answers every request of the dashboard.
@@ -20,9 +22,17 @@ type handler struct {
 	routes  routes
 	metrics *metrics
 	log     *slog.Logger
+
+	// life ends with the dashboard.
+	life    context.Context
+	hub     *fanout.Hub
+	feed    *feed
+	history *history
+	// readers has a place for each who reads along.
+	readers chan struct{}
 }
 
-func newHandler(_ context.Context, cfg Config) (*handler, error) {
+func newHandler(life context.Context, cfg Config) (*handler, error) {
 	page, err := web.New()
 	if err != nil {
 		return nil, err
@@ -30,8 +40,13 @@ func newHandler(_ context.Context, cfg Config) (*handler, error) {
 	policy := httpguard.Policy{AllowedHosts: cfg.AllowedHosts, AllowedOrigins: cfg.AllowedOrigins}
 	h := &handler{
 		policy: policy.ListeningOn(cfg.Addr), token: cfg.Token, browser: cfg.Browser, version: cfg.Version,
-		page: page, metrics: newMetrics(cfg.Registry), log: cfg.Logger,
+		page: page, metrics: newMetrics(cfg.Registry), log: cfg.Logger, life: life, readers: make(chan struct{}, maxReaders),
 	}
+	mask := redact.New()
+	h.hub = fanout.New(func(alerts int) { h.metrics.dropped.Add(float64(alerts)) })
+	h.feed = newFeed(cfg.Bus, h.hub, mask, h.metrics, cfg.Logger)
+	h.history = newHistory(h.feed)
+	h.metrics.watch("readers", "Readers of /events/stream right now.", func() float64 { return float64(len(h.readers)) })
 	h.routes = newRoutes(h.table())
 	return h, nil
 }
@@ -134,7 +149,7 @@ func (h *handler) protect(header http.Header, r *http.Request) {
 }
 
 func (h *handler) ready(*http.Request) (any, error) {
-	return done{true}, nil
+	return done{true}, h.feed.ready()
 }
 
 // statusWriter notes the status of an answer.

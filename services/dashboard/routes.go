@@ -42,6 +42,8 @@ type route struct {
 func (h *handler) table() []route {
 	const get = http.MethodGet
 	return []route{
+		{method: get, path: pathStream, page: h.stream},
+		{method: get, path: pathAlerts, serve: h.alerts},
 		{method: get, path: pathSession, serve: h.session},
 		{method: get, path: pathAlive, serve: func(*http.Request) (any, error) { return done{true}, nil }},
 		{method: get, path: pathReady, serve: h.ready},

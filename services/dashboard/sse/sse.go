@@ -1,0 +1,141 @@
+// Package sse is what a reader of /events/stream asks for and what is written to
+// it: server-sent events, as the HTML standard has them. It is pure.
+package sse
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tocsin-bus/tocsin/services/dashboard/fanout"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/silence"
+)
+
+const (
+	// MaxReplay is how many alerts of the past a reader can ask for.
+	MaxReplay = 1000
+	// maxValues is how many values a filter may have.
+	maxValues = 32
+	// maxApp is how long an app's name may be, in bytes.
+	maxApp = silence.MaxApp
+)
+
+// Query is what a reader asks for.
+type Query struct {
+	Filter fanout.Filter
+	// Replay is how many alerts of the past come first. It has no meaning beside
+	// Resume.
+	Replay int
+	// Resume says that the reader has all up to Last, and wants what comes after.
+	Resume bool
+	Last   uint64
+}
+
+// Parse reads what a request asks for. Its error names the parameter and what is
+// allowed. Parameters that it doesn't know it ignores.
+func Parse(r *http.Request) (Query, error) {
+	var q Query
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return q, fmt.Errorf("the query can't be read: %w", err)
+	}
+	if q.Filter, err = filter(values); err != nil {
+		return q, err
+	}
+	if text := values.Get("replay"); text != "" {
+		if q.Replay, err = strconv.Atoi(text); err != nil || q.Replay < 0 || q.Replay > MaxReplay {
+			return q, fmt.Errorf("replay must be between 0 and %d", MaxReplay)
+		}
+	}
+	// A browser that comes back says in the header where it is now, and in the URL
+	// still where it began.
+	for _, text := range []string{r.Header.Get("Last-Event-ID"), values.Get("last_event_id")} {
+		if text == "" {
+			continue
+		}
+		if q.Last, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return q, fmt.Errorf("Last-Event-ID (last_event_id) must be the id of an event: the alert's sequence")
+		}
+		q.Resume = true
+		break
+	}
+	return q, nil
+}
+
+func filter(values url.Values) (f fanout.Filter, err error) {
+	categories, err := list(values, "category")
+	if err != nil {
+		return f, err
+	}
+	for _, text := range categories {
+		c := alert.Category(text)
+		if !slices.Contains(alert.Categories(), c) {
+			return f, fmt.Errorf("category must be one of %v", alert.Categories())
+		}
+		f.Categories = append(f.Categories, c)
+	}
+	severities, err := list(values, "severity")
+	if err != nil {
+		return f, err
+	}
+	for _, text := range severities {
+		rank := alert.Severity(text).Rank()
+		if rank == 0 {
+			return f, fmt.Errorf("severity must be one of %v", alert.Severities())
+		}
+		if f.MinRank == 0 || rank < f.MinRank { // of several the least
+			f.MinRank = rank
+		}
+	}
+	if f.Apps, err = list(values, "app"); err != nil {
+		return f, err
+	}
+	for _, app := range f.Apps {
+		if len(app) > maxApp {
+			return f, fmt.Errorf("app must have at most %d bytes", maxApp)
+		}
+	}
+	return f, nil
+}
+
+// list are the values of a parameter, which may be repeated, or separated by commas.
+func list(values url.Values, name string) ([]string, error) {
+	var all []string
+	for _, text := range values[name] {
+		for part := range strings.SplitSeq(text, ",") {
+			if part = strings.TrimSpace(part); part != "" {
+				all = append(all, part)
+			}
+		}
+		if len(all) > maxValues {
+			return nil, fmt.Errorf("%s must have at most %d values", name, maxValues)
+		}
+	}
+	return all, nil
+}
+
+// Frame is one alert: its place, and its JSON, which must be one line.
+func Frame(seq uint64, data []byte) []byte {
+	frame := make([]byte, 0, len("id: \ndata: \n\n")+20+len(data))
+	frame = append(frame, "id: "...)
+	frame = strconv.AppendUint(frame, seq, 10)
+	frame = append(frame, "\ndata: "...)
+	frame = append(frame, data...)
+	return append(frame, "\n\n"...)
+}
+
+// Dropped tells a slow reader how many alerts it was not sent.
+func Dropped(alerts int) []byte {
+	return fmt.Appendf(nil, "event: dropped\ndata: {\"dropped\":%d}\n\n", alerts)
+}
+
+// Hello begins a stream: a browser that loses it comes back after a second.
+const Hello = "retry: 1000\n: tocsin\n\n"
+
+// Heartbeat is a comment: it shows a reader, and whatever is in between, that the
+// stream is alive.
+const Heartbeat = ": heartbeat\n\n"

@@ -1,0 +1,332 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/dashboard/fanout"
+	"github.com/tocsin-bus/tocsin/services/dashboard/sse"
+)
+
+// Bounds of the stream of events.
+const (
+	// maxReaders is how many read along at once. One more is refused.
+	maxReaders = 256
+	// readersRetry is when a refused one may try again, in seconds.
+	readersRetry = "5"
+	// heartbeat is how often a reader is shown that the stream is alive.
+	heartbeat = 15 * time.Second
+	// writeIn is how long one write to a reader may take. Whoever takes nothing for
+	// so long is gone, or as good as.
+	writeIn = 30 * time.Second
+	// maxWrite is how much is written at once, in bytes, but for one large alert.
+	maxWrite = 64 << 10
+	// aheadWait is how long a reader may know more than this dashboard, which then
+	// lags behind the one that it comes from. After that its place is of a stream that
+	// was made anew.
+	aheadWait = time.Second
+	aheadLook = 20 * time.Millisecond
+)
+
+// errReaderGone says that a reader takes nothing any more.
+var errReaderGone = errors.New("the reader is gone")
+
+// stream sends alerts for as long as the reader and the dashboard are there.
+func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
+	q, err := sse.Parse(r)
+	if err != nil {
+		refuse(http.StatusBadRequest, err.Error()).write(w)
+		return
+	}
+	select {
+	case h.readers <- struct{}{}:
+		defer func() { <-h.readers }()
+	default:
+		h.metrics.full.Inc()
+		refuse(http.StatusServiceUnavailable, fmt.Sprintf("there are %d readers, which is the most: close one", maxReaders), "Retry-After", readersRetry).write(w)
+		return
+	}
+	header := w.Header()
+	header.Set("Content-Type", "text/event-stream; charset=utf-8")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Accel-Buffering", "no") // a proxy must not hold it back
+	if r.Method == http.MethodHead {
+		w.WriteHeader(http.StatusOK)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(h.life, cancel)()
+	s := sender{handler: h, query: q, out: http.NewResponseController(w), w: w, came: time.Now()}
+	// It asked all it wants to ask, and may listen for days.
+	if err := s.out.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return
+	}
+	// A write that waits for a slow reader must not hold up the end.
+	defer context.AfterFunc(ctx, func() { _ = s.out.SetWriteDeadline(time.Now()) })()
+	if err := s.run(ctx); err != nil && ctx.Err() == nil {
+		h.log.Debug("a reader of the alerts has ended", "because", err)
+	}
+}
+
+// sender is one stream to one reader.
+type sender struct {
+	*handler
+	query sse.Query
+	out   *http.ResponseController
+	w     http.ResponseWriter
+	came  time.Time
+	buf   []byte
+	// alerts are how many are in buf.
+	alerts int
+}
+
+func (s *sender) run(ctx context.Context) error {
+	if err := s.write(ctx, []byte(sse.Hello)); err != nil {
+		return err
+	}
+	tick := time.NewTicker(heartbeat)
+	defer tick.Stop()
+	if err := s.awaitBegin(ctx, tick); err != nil {
+		return err
+	}
+	place, err := s.start(ctx)
+	if err != nil {
+		return err
+	}
+	reader, err := s.join(ctx, place)
+	if err != nil {
+		return err
+	}
+	defer s.hub.Leave(reader)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case d := <-reader.Queue():
+			err = s.deliver(ctx, reader, d)
+		case <-tick.C:
+			err = s.write(ctx, []byte(sse.Heartbeat))
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// awaitBegin waits until it is known which alerts there are.
+func (s *sender) awaitBegin(ctx context.Context, tick *time.Ticker) error {
+	for {
+		select {
+		case <-s.hub.Begun():
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+			if err := s.write(ctx, []byte(sse.Heartbeat)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// start sends what the reader wants of the past that is before its place, and
+// returns that.
+func (s *sender) start(ctx context.Context) (fanout.Place, error) {
+	now, err := s.hub.Now(ctx)
+	if err != nil {
+		return now.Place, err
+	}
+	switch {
+	case s.query.Resume:
+		s.metrics.resumes.Inc()
+		return s.resume(ctx, now)
+	case s.query.Replay > 0:
+		return now.Place, s.replay(ctx, now)
+	default:
+		// What was stored since it came, while the bus was away or not read yet.
+		at := now.Place
+		for _, e := range slices.Backward(now.Events) {
+			if e.Time.Before(s.came) {
+				break
+			}
+			at.Seq = e.Seq - 1
+		}
+		return at, nil
+	}
+}
+
+// resume is the place that the reader says it is at.
+func (s *sender) resume(ctx context.Context, now fanout.Now) (fanout.Place, error) {
+	for until := time.Now().Add(aheadWait); s.query.Last > now.Seq; {
+		if time.Now().After(until) { // the stream was made anew: all of it is news
+			return fanout.Place{Generation: now.Generation}, nil
+		}
+		pause(ctx, aheadLook)
+		var err error
+		if now, err = s.hub.Now(ctx); err != nil {
+			return now.Place, err
+		}
+	}
+	return fanout.Place{Generation: now.Generation, Seq: s.query.Last}, nil
+}
+
+// replay sends the newest alerts that the reader wants, up to now.
+func (s *sender) replay(ctx context.Context, now fanout.Now) error {
+	wanted := s.query.Filter.Wanted(now.Events)
+	if lacking := s.query.Replay - len(wanted); lacking > 0 && now.From > 1 {
+		older, err := s.older(ctx, now.From, lacking)
+		if err != nil {
+			return err
+		}
+		slices.Reverse(older)
+		wanted = append(older, wanted...)
+	}
+	return s.events(ctx, wanted[max(len(wanted)-s.query.Replay, 0):])
+}
+
+// older are the newest alerts before a place that the reader wants, newest first.
+func (s *sender) older(ctx context.Context, before uint64, limit int) ([]*fanout.Event, error) {
+	ctx, cancel := context.WithTimeout(ctx, historyIn)
+	defer cancel()
+	leave, err := s.history.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	first, _, err := s.history.extent(ctx)
+	if err != nil || first == 0 {
+		return nil, err
+	}
+	return s.history.back(ctx, before, first, s.query.Filter, limit, maxLooked)
+}
+
+// join sends what came after a place, and reads along from there. What is not kept
+// any more is read from the bus, until the rest is kept.
+func (s *sender) join(ctx context.Context, at fanout.Place) (*fanout.Reader, error) {
+	for {
+		reader, since, err := s.hub.Join(ctx, s.query.Filter, at)
+		switch {
+		case errors.Is(err, fanout.ErrRenewed):
+			now, err := s.hub.Now(ctx)
+			if err != nil {
+				return nil, err
+			}
+			at = fanout.Place{Generation: now.Generation}
+			continue
+		case errors.Is(err, fanout.ErrOlder):
+			if at, err = s.approach(ctx, at); err != nil {
+				return nil, err
+			}
+			continue
+		case err != nil:
+			return nil, err
+		}
+		if err := s.events(ctx, since); err != nil {
+			s.hub.Leave(reader)
+			return nil, err
+		}
+		return reader, nil
+	}
+}
+
+// approach sends the next alerts after a place, up to those that are kept.
+func (s *sender) approach(ctx context.Context, at fanout.Place) (fanout.Place, error) {
+	now, err := s.hub.Now(ctx)
+	if err != nil || now.Generation != at.Generation || at.Seq+1 >= now.From {
+		return at, err // Join says so, or knows now
+	}
+	events, next, err := s.span(ctx, at.Seq+1, now.From-1)
+	if err != nil {
+		return at, err
+	}
+	at.Seq = next - 1
+	return at, s.events(ctx, s.query.Filter.Wanted(events))
+}
+
+func (s *sender) span(ctx context.Context, from, end uint64) ([]*fanout.Event, uint64, error) {
+	leave, err := s.history.enter(ctx)
+	if err != nil {
+		return nil, from, err
+	}
+	defer leave()
+	return s.history.from(ctx, from, end)
+}
+
+// deliver sends an alert, and those that wait behind it.
+func (s *sender) deliver(ctx context.Context, reader *fanout.Reader, d fanout.Delivery) error {
+	for {
+		s.put(d)
+		if len(s.buf) >= maxWrite {
+			break
+		}
+		select {
+		case d = <-reader.Queue():
+			continue
+		default:
+		}
+		if n := reader.Missed(); n > 0 {
+			s.buf = append(s.buf, sse.Dropped(n)...)
+		}
+		break
+	}
+	return s.flush(ctx)
+}
+
+func (s *sender) put(d fanout.Delivery) {
+	if d.Missed > 0 {
+		s.buf = append(s.buf, sse.Dropped(d.Missed)...)
+	}
+	s.buf = append(s.buf, d.Frame...)
+	s.alerts++
+}
+
+// events sends alerts of the past.
+func (s *sender) events(ctx context.Context, list []*fanout.Event) error {
+	for _, e := range list {
+		s.put(fanout.Delivery{Event: e})
+		if len(s.buf) >= maxWrite {
+			if err := s.flush(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return s.flush(ctx)
+}
+
+// flush sends what was put together.
+func (s *sender) flush(ctx context.Context) error {
+	if len(s.buf) == 0 {
+		return nil
+	}
+	err := s.write(ctx, s.buf)
+	if err == nil {
+		s.metrics.sent.Add(float64(s.alerts))
+	}
+	s.buf, s.alerts = s.buf[:0], 0
+	if cap(s.buf) > 4*maxWrite { // after a large alert
+		s.buf = nil
+	}
+	return err
+}
+
+// write sends a piece at once.
+func (s *sender) write(ctx context.Context, piece []byte) error {
+	if err := s.out.SetWriteDeadline(time.Now().Add(writeIn)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("%w: %w", errReaderGone, err)
+	}
+	if ctx.Err() != nil { // after the deadline is set: the end sets one that is over
+		return context.Cause(ctx)
+	}
+	if _, err := s.w.Write(piece); err != nil {
+		return fmt.Errorf("%w: %w", errReaderGone, err)
+	}
+	if err := s.out.Flush(); err != nil {
+		return fmt.Errorf("%w: %w", errReaderGone, err)
+	}
+	return nil
+}
