@@ -64,11 +64,8 @@ export interface Tally {
 
 /** How many alerts there are of each severity, category and app. */
 export function tally(store: Store): Tally {
-  const out = {
-    severities: {} as Record<string, number>,
-    categories: {} as Record<string, number>,
-    apps: {} as Record<string, number>,
-  };
+  const none = (): Record<string, number> => Object.create(null); // an app may be called constructor
+  const out = { severities: none(), categories: none(), apps: none() };
   const up = (of: Record<string, number>, name: string) => {
     of[name] = (of[name] ?? 0) + 1;
   };

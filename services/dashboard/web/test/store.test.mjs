@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { Ledger } from '../src/core/ledger.ts';
+import { Store } from '../src/core/store.ts';
+import { alert, random } from './alerts.mjs';
+
+const seqs = (store) => store.all.map((a) => a.seq);
+
+test('Store: each once, by place, the newest stay', () => {
+  const s = new Store(4);
+  assert.equal(s.add([alert(3), alert(5)]).length, 2);
+  assert.equal(s.add([alert(3)]).length, 0);
+  assert.equal(s.add([alert(4), alert(2)]).length, 2);
+  assert.deepEqual(seqs(s), [2, 3, 4, 5]);
+  assert.equal(s.full, true);
+  assert.deepEqual(s.add([alert(1)]), [], 'older than all that is held');
+  assert.deepEqual(
+    s.add([alert(6), alert(7)]).map((a) => a.seq),
+    [6, 7],
+  );
+  assert.deepEqual(seqs(s), [4, 5, 6, 7]);
+  assert.equal(s.dropped, 3);
+  assert.equal(s.at(5)?.id, 'a5');
+  assert.equal(s.at(3), undefined);
+  assert.equal(s.get('a3'), undefined);
+});
+
+test('Store: what takes a place, and what ends', () => {
+  const s = new Store(3);
+  const first = alert(1);
+  s.add([first]);
+  assert.equal(s.revision(first), undefined);
+  s.add([alert(2, { revises: 'a1' }), alert(3, { resolves: 'a1', also_resolves: ['a2'] })]);
+  assert.equal(s.revision(first)?.seq, 2);
+  assert.equal(s.ending(first)?.seq, 3);
+  assert.equal(s.ending(alert(2))?.seq, 3);
+  s.add([alert(4, { revises: 'a1' })]);
+  assert.equal(s.revision(first)?.seq, 4, 'the newest takes the place');
+  s.add([alert(5), alert(6), alert(7)]);
+  assert.equal(s.revision(first), undefined, 'what was let go points nowhere');
+  assert.equal(s.ending(first), undefined);
+});
+
+test('Store: an end that was read before its beginning', () => {
+  const s = new Store();
+  s.add([alert(9, { resolves: 'a2' })]);
+  s.add([alert(2)]);
+  assert.equal(s.ending(s.get('a2'))?.seq, 9);
+});
+
+test('Ledger finds what is missing, whatever the order', () => {
+  for (let seed = 1; seed <= 200; seed++) {
+    const next = random(seed);
+    const l = new Ledger();
+    const known = new Set();
+    for (let i = 0; i < 30; i++) {
+      const low = 1 + Math.floor(next() * 60);
+      const high = low + Math.floor(next() * 6);
+      l.cover(low, high);
+      for (let n = low; n <= high; n++) known.add(n);
+      const floor = 1 + Math.floor(next() * 20);
+      const last = Math.max(...known);
+      assert.equal(l.last, last);
+      let top = last;
+      while (top >= floor && known.has(top)) top--;
+      let bottom = top;
+      while (bottom - 1 >= floor && !known.has(bottom - 1)) bottom--;
+      assert.deepEqual(l.gap(floor), top < floor ? undefined : [bottom, top], `seed ${seed}`);
+      for (let n = 1; n <= last; n++) assert.equal(l.has(n), known.has(n));
+    }
+  }
+});

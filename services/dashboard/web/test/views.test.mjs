@@ -1,0 +1,191 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { test } from 'node:test';
+
+import { Announcer, EVERY } from '../src/core/announce.ts';
+import { refs } from '../src/core/ci.ts';
+import { readAround } from '../src/core/events.ts';
+import { readServices } from '../src/core/health.ts';
+import { MAX_NOTICES, readNotice, withNotices } from '../src/core/notices.ts';
+import { rate, SPANS } from '../src/core/rate.ts';
+import { Store } from '../src/core/store.ts';
+import { age, duration, offset } from '../src/core/time.ts';
+import { curves, readPages } from '../src/core/vitals.ts';
+import { alert, T0 } from './alerts.mjs';
+
+const at = (s) => new Date(T0 + s * 1000).toISOString();
+
+test('rate: buckets end with that of now, severities apart', () => {
+  const [quarter] = SPANS;
+  const now = T0 + 7_000;
+  const all = [
+    alert(1),
+    alert(2, { severity: 'info' }),
+    alert(3),
+    alert(4, { timestamp: at(-20) }),
+    alert(5, { timestamp: at(-16 * 60) }),
+  ];
+  const r = rate(all, quarter, now);
+  assert.equal(r.times.length, 60);
+  assert.equal(r.times.at(-1), T0);
+  assert.deepEqual(
+    r.counts.map((c) => c.at(-1)),
+    [1, 0, 2],
+  );
+  assert.equal(r.counts[2].at(-3), 1);
+  assert.equal(r.total, 4);
+  for (const span of SPANS) assert.ok(rate([], span, now).times.length <= 100, span.name);
+});
+
+const ci = (seq, ref, name, status, more = {}) =>
+  alert(seq, { category: 'ci', context: { ref, name, status, source: 'custom', commit: `c${seq}`, failures: [] }, ...more });
+
+test('refs: of each pipeline the newest, and what was before', () => {
+  const s = new Store();
+  s.add([
+    ci(1, 'main', 'test', 'failure'),
+    ci(2, 'main', 'lint', 'success'),
+    ci(3, 'dev', 'test', 'error'),
+    ci(4, 'main', 'test', 'success'),
+    ci(5, 'main', 'test', 'success', { revises: 'a4' }),
+    alert(6),
+  ]);
+  const found = refs(s).map((r) => ({
+    ref: r.ref,
+    broken: r.broken,
+    pipelines: r.pipelines.map((p) => [p.name, p.latest.alert.seq, ...p.before.map((b) => b.alert.seq)]),
+  }));
+  assert.deepEqual(found, [
+    { ref: 'main', broken: 0, pipelines: [['lint', 2], ['test', 5, 1]] },
+    { ref: 'dev', broken: 1, pipelines: [['test', 3]] },
+  ]);
+});
+
+test('refs: a context of any shape', () => {
+  const s = new Store();
+  s.add([
+    alert(1, { category: 'ci', context: { ref: {}, failures: 'x', status: null } }),
+    alert(2, { category: 'ci', context: { ref: '__proto__', failures: [null, 7] } }),
+  ]);
+  assert.deepEqual(
+    refs(s).map((r) => r.ref),
+    ['__proto__', ''],
+  );
+});
+
+test('vitals: loads, what is usual, and the alerts about them', () => {
+  const [page] = readPages({
+    pages: [
+      {
+        app: 'web',
+        page: '/cart',
+        baselines: { lcp_ms: { median: 2500, loads: 20 } },
+        loads: [
+          { received: at(5), values: { lcp_ms: 3350, cls: 0.1 } },
+          { received: at(1), values: { lcp_ms: 2500 } },
+          { received: 'x', values: { lcp_ms: 1 } },
+        ],
+      },
+    ],
+  });
+  const about = { category: 'regression', context: { metric: 'lcp_ms', page: '/cart' } };
+  const [lcp, cls, ...more] = curves(page, [alert(5, about), alert(6, { ...about, app: 'shop' }), alert(7)]);
+  assert.deepEqual([lcp.vital.key, lcp.values, lcp.baseline, lcp.marks.map((m) => m.alert.seq)], ['lcp_ms', [2500, 3350], 2500, [5]]);
+  assert.deepEqual([cls.vital.key, cls.baseline, more.length], ['cls', undefined, 0]);
+  assert.deepEqual(readPages(null), []);
+});
+
+test('events: the oldest first, a line each, whatever they hold', () => {
+  const lines = readAround({
+    events: [
+      { kind: 'network', received: at(3), network: { method: 'POST', url: '/api', status: 0, error: 'refused' } },
+      { kind: 'log', received: at(1), log: { level: 'error', message: 'a\nb', stack: 'at x\nat y' } },
+      { kind: 'vitals', received: at(2), vitals: { lcp_ms: 2500, cls: 0.02 } },
+      { kind: 'tomorrow', received: at(4), tomorrow: { a: 1 } },
+      { kind: 'memory', received: at(5) },
+      { kind: 'log' },
+    ],
+  });
+  assert.deepEqual(
+    lines.map((l) => [l.says, l.bad]),
+    [
+      ['error: a␊b', true],
+      ['LCP 2500 ms, CLS 0.02', false],
+      ['POST /api → refused', true],
+      ['{"a":1}', false],
+      ['0 MiB of 0 MiB', false],
+    ],
+  );
+  assert.equal(lines[0].more, 'at x\nat y');
+});
+
+test('notices: the newest, each once, also when it is heard and read', () => {
+  const notice = (n, seq) => readNotice({ message: `m${n}`, level: 'warn', client: 'c', timestamp: at(n) }, seq);
+  let list = withNotices([], [notice(1, 1), notice(2, 2)]);
+  list = withNotices(list, [notice(2, 2), notice(3, 3)]);
+  assert.deepEqual(
+    list.map((n) => n.message),
+    ['m3', 'm2', 'm1'],
+  );
+  list = withNotices(list, [notice(3)]);
+  assert.equal(list.length, 3);
+  list = withNotices(
+    list,
+    Array.from({ length: 300 }, (_, i) => notice(i + 10, i + 10)),
+  );
+  assert.equal(list.length, MAX_NOTICES);
+  assert.equal(list[0].message, 'm309');
+  assert.equal(readNotice({ message: '' }), undefined);
+  assert.equal(readNotice({ message: 'x', level: 'fatal', timestamp: at(0) })?.level, 'info');
+});
+
+test('services: facts and gateways', () => {
+  const [detector, gateway, odd] = readServices({
+    services: [
+      { service: 'detector', id: 'd', ok: true, detector: { ready: true, behind: 0, lost: 0, partitions: [], of: 4 } },
+      { service: 'gateway', id: 'g', ok: true, gateway: { client: 'c', streaming: true, events: ['ci', 7] } },
+      null,
+    ],
+  });
+  assert.deepEqual(detector.facts.at(-1), ['partitions', 'stands by, of 4']);
+  assert.deepEqual(gateway.gateway.events, ['ci']);
+  assert.equal(odd.ok, false);
+});
+
+test('announcements: one sentence, then silence for a while', () => {
+  const a = new Announcer();
+  assert.equal(a.say(0), '');
+  a.add([alert(1, { title: 'boom' })]);
+  assert.equal(a.say(0), '1 new alert: 1 error. boom');
+  a.add([alert(2, { severity: 'info', title: 'fine' }), alert(3, { title: 'bang' }), alert(4, { severity: 'warning' })]);
+  assert.equal(a.say(EVERY - 1), '');
+  assert.equal(a.say(EVERY), '3 new alerts: 1 error, 1 warning, 1 info. Last: bang');
+  assert.equal(a.say(EVERY * 3), '');
+});
+
+test('times', () => {
+  for (const [got, want] of [
+    [age(0, 999), 'now'],
+    [age(5, 0), 'now'],
+    [age(0, 59_999), '59 s'],
+    [age(0, 60_000), '1 min'],
+    [age(0, 3_600_000), '1 h'],
+    [age(0, 49 * 3_600_000), '2 d'],
+    [duration(12), '12 ms'],
+    [duration(2345), '2.3 s'],
+    [duration(45_000), '45 s'],
+    [duration(65_000), '1 min 5 s'],
+    [duration(7_380_000), '2 h 3 min'],
+    [offset(0, 2300), '−2.3 s'],
+    [offset(65_000, 0), '+1 min 5 s'],
+  ]) {
+    assert.equal(got, want);
+  }
+});
+
+test('no view makes HTML of text', () => {
+  const makes = /innerHTML|outerHTML|insertAdjacentHTML|dangerouslySet|document\.write|createContextualFragment|srcdoc|\beval\(|new Function/i;
+  const files = readdirSync('src', { recursive: true }).filter((name) => /\.tsx?$/.test(name));
+  assert.ok(files.length > 20);
+  for (const file of files) assert.doesNotMatch(readFileSync(`src/${file}`, 'utf8'), makes, file);
+});
