@@ -38,6 +38,10 @@ run: build ## build, then run bus, intake and detector until Ctrl-C
 demo: build ## a story of 10 s: what an agent sees, on free ports and a scratch directory
 	$(GO) run ./e2e/cmd/demo -tocsin bin/tocsin
 
+.PHONY: images
+images: script ## images of the services and of the whole, FROM scratch (see deploy/images)
+	@deploy/images/build.sh
+
 .PHONY: test
 test: script page ## all tests, with the race detector
 	$(GO) test -race -timeout 15m work

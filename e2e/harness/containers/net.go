@@ -1,0 +1,271 @@
+package containers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/api/types/container"
+	dockernet "github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
+	"github.com/testcontainers/testcontainers-go/network"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+)
+
+const (
+	// stopWithin is how long a container may take to end after SIGTERM, before it is
+	// killed.
+	stopWithin = 15 * time.Second
+	// maxLog bounds what is kept of a log, in bytes.
+	maxLog = 4 << 20
+)
+
+// ErrNoReaper says that Docker is there and the image of testcontainers' reaper is
+// not, nor can it be pulled. TESTCONTAINERS_RYUK_DISABLED=true goes without it.
+var ErrNoReaper = errors.New("the image of testcontainers' reaper is not here (TESTCONTAINERS_RYUK_DISABLED=true goes without it)")
+
+// Net is a network of containers, in which each is found by its name.
+type Net struct {
+	docker *testcontainers.DockerClient
+	net    *testcontainers.DockerNetwork
+	all    []*Container
+}
+
+// NewNet makes an empty network.
+func NewNet(ctx context.Context) (*Net, error) {
+	docker, err := testcontainers.NewDockerClientWithOpts(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reach Docker: %w", err)
+	}
+	made, err := network.New(ctx)
+	if err != nil {
+		return nil, errors.Join(noReaper(fmt.Errorf("make a network: %w", err)), docker.Close())
+	}
+	return &Net{docker: docker, net: made}, nil
+}
+
+func noReaper(err error) error {
+	if strings.Contains(err.Error(), "reaper") {
+		return fmt.Errorf("%w: %w", ErrNoReaper, err)
+	}
+	return err
+}
+
+// Close removes the containers and the network.
+func (n *Net) Close(ctx context.Context) error {
+	var err error
+	for _, c := range n.all {
+		err = errors.Join(err, testcontainers.TerminateContainer(c.c))
+	}
+	return errors.Join(err, n.net.Remove(ctx), n.docker.Close())
+}
+
+// Spec says what a container is.
+type Spec struct {
+	// Name is its host name in the network.
+	Name  string
+	Image string
+	Args  []string
+	Env   map[string]string
+	// Files are put into it before it starts, by their path there, and are readable
+	// by its user.
+	Files map[string][]byte
+	// Ports are published on the loopback of this machine, each at a port that stays
+	// when it is started again.
+	Ports []int
+	// Writable lets it write its whole file system; else, what is mounted at Volumes.
+	Writable bool
+	Volumes  []string
+}
+
+// Container is one that was started.
+type Container struct {
+	Name string
+	net  *Net
+	c    testcontainers.Container
+	// ports are the published ones, by those of the container.
+	ports map[int]int
+}
+
+// Run starts a container: without capabilities, and without a way to more of them.
+func (n *Net) Run(ctx context.Context, s Spec) (*Container, error) {
+	made := &Container{Name: s.Name, net: n, ports: map[int]int{}}
+	bindings := dockernet.PortMap{}
+	request := testcontainers.ContainerRequest{
+		Image: s.Image, Cmd: s.Args, Env: s.Env,
+		Networks: []string{n.net.Name}, NetworkAliases: map[string][]string{n.net.Name: {s.Name}},
+		ConfigModifier: func(c *container.Config) { c.Hostname = s.Name },
+		HostConfigModifier: func(h *container.HostConfig) {
+			h.PortBindings, h.ReadonlyRootfs = bindings, !s.Writable
+			h.CapDrop, h.SecurityOpt = []string{"ALL"}, []string{"no-new-privileges"}
+		},
+	}
+	for _, port := range s.Ports {
+		free, err := freePort(ctx)
+		if err != nil {
+			return nil, err
+		}
+		inside := dockernet.MustParsePort(strconv.Itoa(port) + "/tcp")
+		bindings[inside] = []dockernet.PortBinding{{HostIP: netip.MustParseAddr("127.0.0.1"), HostPort: strconv.Itoa(free)}}
+		made.ports[port] = free
+		request.ExposedPorts = append(request.ExposedPorts, inside.String())
+	}
+	for path, data := range s.Files {
+		request.Files = append(request.Files, testcontainers.ContainerFile{
+			Reader: strings.NewReader(string(data)), ContainerFilePath: path, FileMode: 0o444,
+		})
+	}
+	for _, path := range s.Volumes {
+		request.Mounts = append(request.Mounts, testcontainers.ContainerMount{
+			Source: testcontainers.GenericVolumeMountSource{Name: n.net.Name + "-" + s.Name + strings.ReplaceAll(path, "/", "-")},
+			Target: testcontainers.ContainerMountTarget(path),
+		})
+	}
+	var err error
+	made.c, err = testcontainers.GenericContainer(ctx, testcontainers.GenericContainerRequest{ContainerRequest: request, Started: true})
+	if made.c != nil {
+		n.all = append(n.all, made)
+	}
+	if err != nil {
+		err = noReaper(fmt.Errorf("start the container %s: %w", s.Name, err))
+		if made.c != nil {
+			err = fmt.Errorf("%w\n%s", err, made.Logs(ctx))
+		}
+		return nil, err
+	}
+	return made, nil
+}
+
+func freePort(ctx context.Context) (int, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	return port, l.Close()
+}
+
+// Addr is where this machine reaches one of its published ports.
+func (c *Container) Addr(port int) string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(c.ports[port]))
+}
+
+// URL is Addr for HTTP.
+func (c *Container) URL(port int) string { return "http://" + c.Addr(port) }
+
+// ID is Docker's id of it.
+func (c *Container) ID() string { return c.c.GetContainerID() }
+
+// Health is what Docker says of its health check: starting, healthy or unhealthy.
+// Beside it is what the check said last.
+func (c *Container) Health(ctx context.Context) (status, said string, err error) {
+	state, err := c.c.State(ctx)
+	if err != nil {
+		return "", "", fmt.Errorf("look at %s: %w", c.Name, err)
+	}
+	if state.Health == nil {
+		return "none", "", nil
+	}
+	if n := len(state.Health.Log); n > 0 {
+		said = strings.TrimSpace(state.Health.Log[n-1].Output)
+	}
+	return string(state.Health.Status), said, nil
+}
+
+// AwaitHealth waits for what Health says.
+func (c *Container) AwaitHealth(ctx context.Context, want string, within time.Duration) error {
+	var status, said string
+	var err error
+	if harness.Poll(ctx, within, func() bool {
+		status, said, err = c.Health(ctx)
+		return err == nil && status == want
+	}) {
+		return nil
+	}
+	return fmt.Errorf("%s is %s and not %s within %s: %s: %w\n%s", c.Name, status, want, within, said, err, c.Logs(ctx))
+}
+
+// Exec runs a program of the image in it, and returns its exit code and what it said.
+func (c *Container) Exec(ctx context.Context, args ...string) (code int, said string, err error) {
+	code, out, err := c.c.Exec(ctx, args)
+	if err != nil {
+		return 0, "", fmt.Errorf("run %v in %s: %w", args, c.Name, err)
+	}
+	var text strings.Builder
+	if _, err := stdcopy.StdCopy(&text, &text, io.LimitReader(out, maxLog)); err != nil {
+		return 0, "", fmt.Errorf("read what %v says in %s: %w", args, c.Name, err)
+	}
+	return code, text.String(), nil
+}
+
+// Stop asks it to end by SIGTERM, and returns its exit code.
+func (c *Container) Stop(ctx context.Context) (code int, err error) {
+	limit := stopWithin
+	if err := c.c.Stop(ctx, &limit); err != nil {
+		return 0, fmt.Errorf("stop %s: %w", c.Name, err)
+	}
+	state, err := c.c.State(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("look at %s: %w", c.Name, err)
+	}
+	return state.ExitCode, nil
+}
+
+// Start starts it again.
+func (c *Container) Start(ctx context.Context) error { return c.c.Start(ctx) }
+
+// Kill ends it at once.
+func (c *Container) Kill(ctx context.Context) error {
+	_, err := c.net.docker.ContainerKill(ctx, c.ID(), client.ContainerKillOptions{Signal: "KILL"})
+	return err
+}
+
+// Pause stops its processes where they are, and Resume lets them go on.
+func (c *Container) Pause(ctx context.Context) error {
+	_, err := c.net.docker.ContainerPause(ctx, c.ID(), client.ContainerPauseOptions{})
+	return err
+}
+
+// Resume ends what Pause began.
+func (c *Container) Resume(ctx context.Context) error {
+	_, err := c.net.docker.ContainerUnpause(ctx, c.ID(), client.ContainerUnpauseOptions{})
+	return err
+}
+
+// Cut takes it off the network, with its published ports, and Join brings it back.
+func (c *Container) Cut(ctx context.Context) error {
+	_, err := c.net.docker.NetworkDisconnect(ctx, c.net.net.ID, client.NetworkDisconnectOptions{Container: c.ID()})
+	return err
+}
+
+// Join ends what Cut began, under the same name.
+func (c *Container) Join(ctx context.Context) error {
+	_, err := c.net.docker.NetworkConnect(ctx, c.net.net.ID, client.NetworkConnectOptions{
+		Container: c.ID(), EndpointConfig: &dockernet.EndpointSettings{Aliases: []string{c.Name}},
+	})
+	return err
+}
+
+// Logs are what it wrote so far, for whoever looks into a failure.
+func (c *Container) Logs(ctx context.Context) string {
+	r, err := c.c.Logs(ctx)
+	if err != nil {
+		return "no log: " + err.Error()
+	}
+	defer func() { _ = r.Close() }() // it was only read
+	var text strings.Builder
+	if data, err := io.ReadAll(io.LimitReader(r, maxLog)); err == nil {
+		text.Write(data)
+	}
+	return text.String()
+}
