@@ -39,7 +39,7 @@ demo: build ## a story of 10 s: what an agent sees, on free ports and a scratch 
 	$(GO) run ./e2e/cmd/demo -tocsin bin/tocsin
 
 .PHONY: images
-images: script ## images of the services and of the whole, FROM scratch (see deploy/images)
+images: script page ## images of the services and of the whole, FROM scratch (see deploy/images)
 	@deploy/images/build.sh
 
 .PHONY: test
