@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,15 +26,22 @@ type Flags struct {
 	AllowedHosts   []string `name:"allowed-host" help:"Host that requests may name beside loopback; may be repeated." env:"TOCSIN_ALLOWED_HOSTS" placeholder:"HOST"`
 	AllowedOrigins []string `name:"allowed-origin" help:"Origin whose pages may read answers, beside loopback; may be repeated." env:"TOCSIN_ALLOWED_ORIGINS" placeholder:"ORIGIN"`
 
+	Instance string `help:"Name of this intake on a bus with several, for what it tells of itself. Default: with an external bus the name of this machine, else none." env:"TOCSIN_INSTANCE" placeholder:"NAME"`
+
 	GitHubWebhookSecret string `name:"github-webhook-secret" help:"Secret of GitHub's webhooks; signed ones need no token." env:"TOCSIN_GITHUB_WEBHOOK_SECRET" placeholder:"SECRET"`
 	GitLabSecretToken   string `name:"gitlab-secret-token" help:"Secret token of GitLab's webhooks, as they send it in X-Gitlab-Token." env:"TOCSIN_GITLAB_SECRET_TOKEN" placeholder:"TOKEN"`
 	GitLabSigningToken  string `name:"gitlab-signing-token" help:"Signing token of GitLab's webhooks (whsec_...), for those that are signed." env:"TOCSIN_GITLAB_SIGNING_TOKEN" placeholder:"TOKEN"`
 }
 
 // Config is what the flags say; Bus, Logger, Ready and Accepted are left out.
-func (f Flags) Config(registry *prometheus.Registry) Config {
+// external says that others may be on the same bus.
+func (f Flags) Config(external bool, registry *prometheus.Registry) Config {
+	instance := f.Instance
+	if host, err := os.Hostname(); instance == "" && external && err == nil {
+		instance = host
+	}
 	return Config{
-		Addr: f.IngestAddr, OTLPAddr: strings.TrimSpace(f.OTLPAddr), Token: f.Token, AllowedHosts: f.AllowedHosts, AllowedOrigins: f.AllowedOrigins,
+		Instance: instance, Addr: f.IngestAddr, OTLPAddr: strings.TrimSpace(f.OTLPAddr), Token: f.Token, AllowedHosts: f.AllowedHosts, AllowedOrigins: f.AllowedOrigins,
 		GitHubWebhookSecret: f.GitHubWebhookSecret,
 		GitLabSecretToken:   f.GitLabSecretToken,
 		GitLabSigningToken:  f.GitLabSigningToken,
@@ -55,7 +63,7 @@ func (c *Command) Validate() error { return c.CheckBus(c.BusFlags) }
 func (c *Command) Run(ctx context.Context, env service.Env) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	cfg := c.Config(registry)
+	cfg := c.Config(c.External(), registry)
 	cfg.Bus, cfg.Provision, cfg.Layout, cfg.Logger = env.Bus(c.BusFlags), c.External(), c.Layout(), env.Logger
 	cfg.Version = env.Version.Version
 	cfg.Ready = func(at Listening) {

@@ -8,11 +8,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sony/gobreaker/v2"
 
+	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
 const (
-	// ownApp is the app under which Tocsin tells of itself.
+	// ownApp is the app under which Tocsin tells of itself, where there is one intake.
 	ownApp = "tocsin"
 	// circuitName is the name of the breaker to the bus.
 	circuitName = "ingest bus"
@@ -25,6 +26,16 @@ const (
 	// state that flaps is told in bundles.
 	reportPause = time.Second
 )
+
+// appOf is the app under which an intake of that name tells of itself. States are
+// kept by app: of two intakes under one, each that is well would end what the other
+// told.
+func appOf(instance string) string {
+	if instance == "" {
+		return ownApp
+	}
+	return ownApp + "-" + bus.Token(instance)
+}
 
 // turn is a change of the circuit breaker.
 type turn struct {
@@ -39,7 +50,9 @@ type turn struct {
 type reporter struct {
 	sink *busSink
 	load *load
-	log  *slog.Logger
+	// app is that under which it tells.
+	app string
+	log *slog.Logger
 	// dropped counts reports that went because too many were waiting.
 	dropped prometheus.Counter
 
@@ -72,7 +85,7 @@ func (r *reporter) run(ctx context.Context) {
 
 // publish tells what is pending, and says how long to wait with the next.
 func (r *reporter) publish(ctx context.Context) time.Duration {
-	msgs, err := messages(r.pending, ownApp)
+	msgs, err := messages(r.pending, r.app)
 	if err != nil {
 		r.dropped.Add(float64(len(r.pending)))
 		r.log.Error("a report about the intake itself is lost", "error", err)
@@ -89,7 +102,7 @@ func (r *reporter) addPressure(got reading) {
 	}
 	r.pressure = got.pressure
 	r.add(telemetry.Event{
-		Kind: telemetry.KindMemory, App: ownApp, Time: stamp(time.Now()),
+		Kind: telemetry.KindMemory, App: r.app, Time: stamp(time.Now()),
 		// Validation wants a positive number, and nothing is under way is not one.
 		Memory: &telemetry.Memory{UsedBytes: float64(max(got.used, 1)), LimitBytes: float64(r.load.limit)},
 	})
@@ -101,7 +114,7 @@ func (r *reporter) addCircuit(got turn) {
 	}
 	r.circuit = got.state
 	r.add(telemetry.Event{
-		Kind: telemetry.KindCircuit, App: ownApp, Time: stamp(time.Now()),
+		Kind: telemetry.KindCircuit, App: r.app, Time: stamp(time.Now()),
 		Circuit: &telemetry.Circuit{Name: circuitName, State: circuitState(got.state), Reason: got.reason},
 	})
 }

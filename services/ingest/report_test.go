@@ -46,7 +46,7 @@ func TestReportsAreBoundedAndTheLastIsRight(t *testing.T) {
 		}
 		return strings.Join(parts, " ")
 	}
-	r := &reporter{load: newLoad(1000), dropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "dropped"})}
+	r := &reporter{load: newLoad(1000), app: ownApp, dropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "dropped"})}
 	turns := []gobreaker.State{gobreaker.StateOpen, gobreaker.StateHalfOpen}
 	for i := range 101 {
 		r.addCircuit(turn{state: turns[i%2], reason: "the bus is away"})

@@ -74,6 +74,9 @@ type Config struct {
 	Masker Masker
 	// Registry gets the metrics and is what /metrics shows. It may be nil.
 	Registry *prometheus.Registry
+	// Instance tells this intake from others on its bus, for what it tells of itself.
+	// Empty: it is the only one.
+	Instance string
 	// Version is that of the build, for who asks how the intake is.
 	Version string
 	Logger  *slog.Logger
@@ -106,7 +109,7 @@ func Run(ctx context.Context, cfg Config) error {
 	defer sink.close()
 	h := newHandler(cfg, sink)
 	h.metrics.watch(h.load, sink)
-	reporter := &reporter{sink: sink, load: h.load, log: cfg.Logger, dropped: h.metrics.reportsDropped}
+	reporter := &reporter{sink: sink, load: h.load, app: appOf(cfg.Instance), log: cfg.Logger, dropped: h.metrics.reportsDropped}
 
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return sink.run(ctx) })

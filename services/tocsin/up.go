@@ -188,7 +188,7 @@ func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
 		shown <- dashboard.Run(showing, u.dashboard(join, registry, func(url string) { page <- url }))
 	}()
 
-	intake := u.cmd.Config(registry)
+	intake := u.cmd.Config(u.server == nil, registry)
 	intake.Bus, intake.Provision, intake.Layout, intake.Logger = join, u.server == nil, u.cmd.Layout(), u.env.Logger
 	intake.Version = u.env.Version.Version
 	intake.Accepted = func() { u.lastUse.Store(time.Now().UnixNano()) }

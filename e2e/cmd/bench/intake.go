@@ -65,7 +65,7 @@ func withIntake(ctx context.Context, f func(context.Context, measured) ([]figure
 	defer conn.Close()
 
 	serving, stop := context.WithCancel(ctx)
-	cfg := ingest.Flags{AddrFlag: ingest.AddrFlag{IngestAddr: "127.0.0.1:0"}}.Config(prometheus.NewRegistry())
+	cfg := ingest.Flags{AddrFlag: ingest.AddrFlag{IngestAddr: "127.0.0.1:0"}}.Config(false, prometheus.NewRegistry())
 	url := make(chan string, 1)
 	cfg.Bus, cfg.Logger, cfg.Ready = bus.ConnConfig{Server: server}, quiet, func(at ingest.Listening) { url <- at.Intake }
 	var group errgroup.Group
