@@ -43,6 +43,9 @@ type FollowConfig struct {
 	// Renewed is called before the first message of a stream that was made anew.
 	// It may be nil: then such a stream is followed from its beginning.
 	Renewed func(created time.Time) (start uint64, since time.Time)
+	// Began is called each time that following begins, also after an interruption,
+	// with how many messages are to come. It may be nil.
+	Began func(pending uint64)
 	// HeadersOnly leaves the payloads out.
 	HeadersOnly bool
 	Logger      *slog.Logger
@@ -113,6 +116,9 @@ func (f *follower) run(ctx context.Context) error {
 	oc, err := f.c.JS.OrderedConsumer(ctx, f.cfg.Stream, f.consumer())
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", f.cfg.Stream, err)
+	}
+	if f.cfg.Began != nil {
+		f.cfg.Began(oc.CachedInfo().NumPending)
 	}
 	it, err := oc.Messages(jetstream.PullMaxMessagesWithBytesLimit(fetchMessages, fetchBytes))
 	if err != nil {

@@ -124,13 +124,13 @@ func (c *Conn) Partitions(ctx context.Context) (int, error) {
 }
 
 // TelemetryOf is what the owner of one partition follows: the events of its apps,
-// commands to the noise rules, and for the first what belongs to no app. It is nil,
+// commands to the noise rules, the time, and for the first what belongs to no app. It is nil,
 // which is everything, where there is one partition.
 func TelemetryOf(partition, of int) []string {
 	if of <= 1 {
 		return nil
 	}
-	subjects := []string{allUnsplit + "." + strconv.Itoa(partition), SubjectIntakeNoise}
+	subjects := []string{allUnsplit + "." + strconv.Itoa(partition), SubjectIntakeNoise, SubjectIntakeTick}
 	if partition == 0 {
 		// What came in before the stream was split is in none: see reconcileSplit.
 		subjects = append(subjects, SubjectIntakeCI, SubjectIntakeAlerts, allUnsplit)

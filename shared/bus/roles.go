@@ -60,7 +60,7 @@ func (r Role) Permissions() *server.Permissions {
 		sub = []string{allServiceAsks, query.SubjectHealth}
 	case RoleDetector:
 		pub = []string{
-			AllAlerts, SubjectIntakeNoise,
+			AllAlerts, SubjectIntakeNoise, SubjectIntakeTick,
 			"$JS.API.INFO", "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.NAMES", "$JS.FC.>", "$JS.ACK.>",
 			"$JS.API.CONSUMER.*." + StreamTelemetry + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamTelemetry + ".>",
 			"$JS.API.CONSUMER.*." + StreamAlerts + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamAlerts + ".>",
@@ -69,7 +69,7 @@ func (r Role) Permissions() *server.Permissions {
 			"$JS.API.STREAM.PURGE.OBJ_" + BucketDetector, "$JS.API.STREAM.MSG.GET.OBJ_" + BucketDetector,
 			// Who owns which partition, and what only its owner knows.
 			"$KV." + BucketOwners + ".>", apiDirectGet + kvPrefix + BucketOwners, apiDirectGet + kvPrefix + BucketOwners + ".>",
-			allPartitionQueries,
+			apiDelete + kvPrefix + BucketOwners, allPartitionQueries,
 		}
 		sub = []string{
 			allServiceAsks, query.SubjectHealth,

@@ -48,7 +48,7 @@ func Streams() []jetstream.StreamConfig {
 		{
 			Name:        StreamTelemetry,
 			Description: "accepted events, CI results, alerts of others and noise commands, as the detector folds them",
-			Subjects:    []string{AllTelemetry, SubjectIntakeCI, SubjectIntakeAlerts, SubjectIntakeNoise},
+			Subjects:    []string{AllTelemetry, SubjectIntakeCI, SubjectIntakeAlerts, SubjectIntakeNoise, SubjectIntakeTick},
 			MaxAge:      time.Hour, MaxBytes: 256 * mib,
 		},
 		{

@@ -24,6 +24,9 @@ const (
 	// SubjectIntakeNoise carries commands to the noise rules, in the same log
 	// as the events they act on, so that a replay gives the same alerts.
 	SubjectIntakeNoise = "intake.noise"
+	// SubjectIntakeTick tells the time to all partitions of the telemetry, some of
+	// which may hear of nothing else for long. Its messages have no content.
+	SubjectIntakeTick = "intake.tick"
 	// SubjectIntakeAlerts carries what other monitoring systems raised. The
 	// detector tells it: nobody else publishes alerts.
 	SubjectIntakeAlerts = "intake.alerts"

@@ -63,6 +63,15 @@ type EventsReply struct {
 	Events []StoredEvent `json:"events"`
 	// Truncated says that MaxReply left events out.
 	Truncated bool `json:"truncated,omitempty"`
+	Part
+}
+
+// Part says what a reply lacks: telemetry may be split into partitions, each of
+// which a detector answers for.
+type Part struct {
+	// Unanswered are those that none answered for, as while one takes over from
+	// another: what is known of their apps is missing here.
+	Unanswered []int `json:"unanswered,omitempty"`
 }
 
 // StatusReply tells data from silence.
@@ -88,8 +97,10 @@ type DetectorStatus struct {
 	Ready bool `json:"ready"`
 	// Behind is how many messages it has still to read.
 	Behind uint64 `json:"behind"`
-	// Lost counts messages that the stream dropped before it read them.
+	// Lost counts messages that the stream dropped before it read them: where it has
+	// several partitions, at most so many, of all of them.
 	Lost uint64 `json:"lost"`
+	Part
 }
 
 // NoiseAction is what a NoiseRequest wants.
@@ -125,6 +136,7 @@ type NoiseReply struct {
 	Found int `json:"found"`
 	// Truncated says that MaxReply left rules out.
 	Truncated bool `json:"truncated,omitempty"`
+	Part
 }
 
 // NoiseRule is one rule, applied or only proposed.

@@ -21,6 +21,7 @@ type VitalsReply struct {
 	Pages []PageVitals `json:"pages"`
 	// Truncated says that MaxVitalsPages or MaxReply left pages or loads out.
 	Truncated bool `json:"truncated,omitempty"`
+	Part
 }
 
 // PageVitals is what is known of one page.
