@@ -5,40 +5,66 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 	"github.com/nats-io/nuid"
 
-	"github.com/tocsin-bus/tocsin/services/detector/fold"
+	"github.com/tocsin-bus/tocsin/services/detector/merge"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
+	"github.com/tocsin-bus/tocsin/services/detector/recent"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// answerTimeout bounds one answer; who asks waits for about as long.
-const answerTimeout = 2 * time.Second
+const (
+	// answerTimeout bounds one answer; who asks waits for about as long.
+	answerTimeout = 2 * time.Second
+	// ownerTimeout bounds the search for the owner of a partition, and its answer,
+	// within that. A partition that nobody answered for by then is left out.
+	ownerTimeout = 1500 * time.Millisecond
+	// ownerRetry is the pause before a partition without an owner is asked again.
+	ownerRetry = 100 * time.Millisecond
+	// maxAnswers is how many queries of one kind are answered at once. More wait.
+	maxAnswers = 32
+)
 
-// answer serves the queries of package query until ctx ends.
-func (d *detector) answer(ctx context.Context, l *loop) error {
+// answer serves the queries of package query until ctx ends: any detector answers
+// for all, and asks the owners.
+func (d *process) answer(ctx context.Context, of int) error {
 	service, err := micro.AddService(d.in.NC, micro.Config{
 		Name: query.Service, Version: "1.0.0", Description: "what Tocsin remembers of telemetry",
 	})
 	if err != nil {
 		return fmt.Errorf("register the detector's service: %w", err)
 	}
-	a := answerer{d: d, loop: l, ctx: ctx}
+	var asked sync.WaitGroup
+	defer asked.Wait()
+	a := answerer{process: d, of: of}
 	for _, e := range []struct {
 		name, subject string
 		handle        func(context.Context, []byte) (any, error)
 	}{
-		{"events", query.SubjectEvents, a.events},
-		{"status", query.SubjectStatus, a.status},
-		{"noise", query.SubjectNoise, a.noise},
+		{nameEvents, query.SubjectEvents, a.events},
+		{nameStatus, query.SubjectStatus, a.status},
+		{nameNoise, query.SubjectNoise, a.noise},
+		{nameVitals, query.SubjectVitals, a.vitals},
 	} {
-		err := service.AddEndpoint(e.name, a.handler(e.handle), micro.WithEndpointSubject(e.subject))
-		if err != nil {
+		slots := make(chan struct{}, maxAnswers)
+		handler := micro.HandlerFunc(func(r micro.Request) {
+			select {
+			case slots <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			asked.Go(func() {
+				defer func() { <-slots }()
+				a.serve(ctx, r, e.handle)
+			})
+		})
+		if err := service.AddEndpoint(e.name, handler, micro.WithEndpointSubject(e.subject)); err != nil {
 			return errors.Join(fmt.Errorf("register the query %s: %w", e.name, err), service.Stop())
 		}
 	}
@@ -49,138 +75,207 @@ func (d *detector) answer(ctx context.Context, l *loop) error {
 	return nil
 }
 
-// answerer turns requests into questions to the loop.
+// answerer makes one answer out of those of all partitions.
 type answerer struct {
-	d    *detector
-	loop *loop
-	// ctx is the service's life: requests come from the bus and have none.
-	ctx context.Context
+	*process
+	of int
 }
 
 // requestError is an error that the asker made.
 type requestError struct{ error }
 
-func (a answerer) handler(handle func(context.Context, []byte) (any, error)) micro.Handler {
-	return micro.HandlerFunc(func(r micro.Request) {
-		ctx, cancel := context.WithTimeout(a.ctx, answerTimeout)
-		defer cancel()
-		reply, err := handle(ctx, r.Data())
-		if err == nil {
-			err = r.RespondJSON(reply)
-		}
-		var bad requestError
-		switch {
-		case errors.As(err, &bad):
-			err = r.Error("400", bad.Error(), nil)
-		case err != nil:
-			err = r.Error("503", err.Error(), nil)
-		}
-		if err != nil {
-			a.d.log.Warn("a query could not be answered", "subject", r.Subject(), "error", err)
-		}
-	})
+// errNobody says that no partition was answered for.
+var errNobody = errors.New("no detector has the telemetry in hand: one takes over within 5 s")
+
+func (a answerer) serve(ctx context.Context, r micro.Request, handle func(context.Context, []byte) (any, error)) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	reply, err := handle(ctx, r.Data())
+	if err == nil {
+		err = r.RespondJSON(reply)
+	}
+	var bad requestError
+	switch {
+	case errors.As(err, &bad):
+		err = r.Error("400", bad.Error(), nil)
+	case err != nil:
+		err = r.Error("503", err.Error(), nil)
+	}
+	if err != nil {
+		a.log.Warn("a query could not be answered", "subject", r.Subject(), "error", err)
+	}
 }
 
-// ask has the loop run q, and waits until it has.
-func (a answerer) ask(ctx context.Context, q func(l *loop)) error {
-	done := make(chan struct{})
-	select {
-	case a.loop.questions <- func(l *loop) { q(l); close(done) }:
-	case <-ctx.Done():
-		return errors.New("the detector is too busy to answer: try again")
+func decodeRequest[R any](data []byte) (r R, err error) {
+	if err := json.Unmarshal(data, &r); err != nil {
+		return r, requestError{fmt.Errorf("decode the query: %w", err)}
 	}
-	<-done // the loop has taken it, and runs it at once
-	return nil
+	return r, nil
 }
 
 func (a answerer) events(ctx context.Context, data []byte) (any, error) {
-	var r query.EventsRequest
-	if err := json.Unmarshal(data, &r); err != nil {
-		return nil, requestError{fmt.Errorf("decode the query: %w", err)}
-	}
-	var reply query.EventsReply
-	if err := a.ask(ctx, func(l *loop) { reply.Events = l.recent.Query(r) }); err != nil {
+	r, err := decodeRequest[query.EventsRequest](data)
+	if err != nil {
 		return nil, err
 	}
-	var err error
-	reply.Events, reply.Truncated, err = cutToSize(reply.Events)
-	return reply, err
-}
-
-// cutToSize leaves out the end of a list where the reply would be too large.
-func cutToSize[T any](list []T) (fits []T, truncated bool, err error) {
-	size := 0
-	for i := range list {
-		data, err := json.Marshal(list[i])
-		if err != nil {
-			return nil, false, fmt.Errorf("encode the answer: %w", err)
-		}
-		if size += len(data) + 1; size > query.MaxReply {
-			return list[:i], true, nil
-		}
+	replies, part, err := askAll(ctx, a, nameEvents, r, (*partition).events)
+	if err != nil {
+		return nil, err
 	}
-	return list, false, nil
+	reply, err := merge.Events(replies, recent.Limit(r))
+	reply.Part = part
+	return reply, err
 }
 
 func (a answerer) status(ctx context.Context, _ []byte) (any, error) {
-	var reply query.StatusReply
-	err := a.ask(ctx, func(l *loop) {
-		reply = query.StatusReply{
-			Apps:     l.recent.Status(time.Now()),
-			Detector: query.DetectorStatus{Ready: l.caughtUp || l.behind == 0, Behind: l.behind, Lost: l.lost},
-		}
-	})
-	return reply, err
-}
-
-// noise lists the rules, or changes them: a change is written into the log and
-// takes effect where the fold meets it, so that a replay does the same.
-func (a answerer) noise(ctx context.Context, data []byte) (any, error) {
-	var r query.NoiseRequest
-	if err := json.Unmarshal(data, &r); err != nil {
-		return nil, requestError{fmt.Errorf("decode the query: %w", err)}
-	}
-	var reply query.NoiseReply
-	if r.Action != query.NoiseList {
-		var err error
-		if reply, err = a.command(ctx, r); err != nil {
-			return nil, err
-		}
-	}
-	err := a.ask(ctx, func(l *loop) { reply.Rules = l.fold.NoiseRules(r.App) })
+	replies, part, err := askAll(ctx, a, nameStatus, statusRequest{}, (*partition).status)
 	if err != nil {
 		return nil, err
 	}
-	reply.Rules, reply.Truncated, err = cutToSize(reply.Rules)
+	reply := merge.Status(replies)
+	reply.Detector.Part = part
+	reply.Detector.Ready = reply.Detector.Ready && len(part.Unanswered) == 0
+	return reply, nil
+}
+
+func (a answerer) vitals(ctx context.Context, data []byte) (any, error) {
+	r, err := decodeRequest[query.VitalsRequest](data)
+	if err != nil {
+		return nil, err
+	}
+	replies, part, err := askAll(ctx, a, nameVitals, r, (*partition).vitals)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := merge.Vitals(replies)
+	reply.Part = part
 	return reply, err
 }
 
-func (a answerer) command(ctx context.Context, r query.NoiseRequest) (query.NoiseReply, error) {
-	c := noiseCommand{ID: nuid.Next(), NoiseRequest: r}
-	if err := noise.Check(r); err != nil {
-		return query.NoiseReply{}, requestError{err}
+// noise lists the rules, or changes them: a change is written into the log, where
+// every partition folds it in, so that a replay does the same.
+func (a answerer) noise(ctx context.Context, data []byte) (any, error) {
+	r, err := decodeRequest[query.NoiseRequest](data)
+	if err != nil {
+		return nil, err
 	}
+	ask := noiseRequest{NoiseRequest: r}
+	if r.Action != query.NoiseList {
+		if ask.Command, ask.After, err = a.command(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	replies, part, err := askAll(ctx, a, nameNoise, ask, (*partition).noise)
+	if errors.Is(err, errNobody) && ask.After > 0 {
+		err = errors.New("the command is written and takes effect once the detector has caught up")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if refused := refusal(replies); refused != nil {
+		return nil, *refused
+	}
+	lists := make([]query.NoiseReply, len(replies))
+	for i := range replies {
+		lists[i] = replies[i].NoiseReply
+	}
+	reply, err := merge.Noise(lists)
+	reply.Part = part
+	return reply, err
+}
+
+// refusal is why no partition did what a command wants, or nil. A rule to be
+// removed need only be in one of them.
+func refusal(replies []noiseReply) *requestError {
+	var refused *requestError
+	for _, r := range replies {
+		switch {
+		case r.Refused == "":
+			return nil
+		case refused == nil || !r.NoRule:
+			refused = &requestError{errors.New(r.Refused)}
+		}
+	}
+	return refused
+}
+
+// command writes a command into the log and returns its id and its place there.
+func (a answerer) command(ctx context.Context, r query.NoiseRequest) (id string, at uint64, err error) {
+	if err := noise.Check(r); err != nil {
+		return "", 0, requestError{err}
+	}
+	c := noiseCommand{ID: nuid.Next(), NoiseRequest: r}
 	data, err := json.Marshal(c)
 	if err != nil {
-		return query.NoiseReply{}, fmt.Errorf("encode the command: %w", err)
+		return "", 0, fmt.Errorf("encode the command: %w", err)
 	}
-	outcome := make(chan fold.Outcome, 1)
-	if err := a.ask(ctx, func(l *loop) { l.commands[c.ID] = outcome }); err != nil {
-		return query.NoiseReply{}, err
-	}
-	defer func() { // where the answer never came
-		_ = a.ask(a.ctx, func(l *loop) { delete(l.commands, c.ID) }) // fails only at the end
-	}()
-	if _, err := a.d.publisher.Publish(ctx, &nats.Msg{Subject: bus.SubjectIntakeNoise, Data: data}); err != nil {
-		return query.NoiseReply{}, err
-	}
-	select {
-	case out := <-outcome:
-		if out.Noise.Err != nil {
-			return query.NoiseReply{}, requestError{out.Noise.Err}
+	at, err = a.publisher.Publish(ctx, &nats.Msg{Subject: bus.SubjectIntakeNoise, Data: data})
+	return c.ID, at, err
+}
+
+// askAll asks the owners of all partitions, at once, and returns their answers in
+// order, and who did not give one. It fails when nobody did.
+func askAll[R, T any](ctx context.Context, a answerer, name string, r R, local func(*partition, context.Context, R) (T, error)) ([]T, query.Part, error) {
+	answers, errs := make([]T, a.of), make([]error, a.of)
+	if a.of == 1 {
+		answers[0], errs[0] = askOwner(ctx, a, 0, name, r, local)
+	} else {
+		var all sync.WaitGroup
+		for p := range a.of {
+			all.Go(func() { answers[p], errs[p] = askOwner(ctx, a, p, name, r, local) })
 		}
-		return query.NoiseReply{Added: out.Noise.Added, Found: out.Noise.Found}, nil
-	case <-ctx.Done():
-		return query.NoiseReply{}, errors.New("the command is written and takes effect once the detector has caught up")
+		all.Wait()
+	}
+	var part query.Part
+	given := answers[:0]
+	for p, err := range errs {
+		if err != nil {
+			part.Unanswered = append(part.Unanswered, p)
+			continue
+		}
+		given = append(given, answers[p])
+	}
+	if len(given) > 0 {
+		return given, part, nil
+	}
+	return nil, part, fmt.Errorf("%w: %w", errNobody, errs[0])
+}
+
+// askOwner asks the owner of one partition, who may be here, and waits for one for
+// a moment where there is none.
+func askOwner[R, T any](ctx context.Context, a answerer, number int, name string, r R, local func(*partition, context.Context, R) (T, error)) (answer T, err error) {
+	if p := a.state.partition(number); p != nil {
+		return local(p, ctx, r)
+	}
+	if !a.cfg.Shared {
+		return answer, errors.New("the detector is still reading its state")
+	}
+	ctx, cancel := context.WithTimeout(ctx, ownerTimeout)
+	defer cancel()
+	data, err := json.Marshal(r)
+	if err != nil {
+		return answer, fmt.Errorf("encode the query: %w", err)
+	}
+	for {
+		m, err := a.in.NC.RequestWithContext(ctx, ownerSubject(number, name), data)
+		switch {
+		case err == nil && m.Header.Get("Nats-Service-Error") == "":
+			if err := json.Unmarshal(m.Data, &answer); err != nil {
+				return answer, fmt.Errorf("decode the answer for partition %d: %w", number, err)
+			}
+			return answer, nil
+		case err == nil:
+			return answer, errors.New(m.Header.Get("Nats-Service-Error"))
+		case !errors.Is(err, nats.ErrNoResponders):
+			return answer, fmt.Errorf("ask the owner of partition %d: %w", number, err)
+		}
+		select {
+		case <-time.After(ownerRetry):
+		case <-ctx.Done():
+			return answer, fmt.Errorf("partition %d has no owner", number)
+		}
+		if p := a.state.partition(number); p != nil {
+			return local(p, ctx, r)
+		}
 	}
 }

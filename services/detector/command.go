@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -44,30 +43,30 @@ func (c *Command) Run(ctx context.Context, env service.Env) error {
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	var ready atomic.Bool
+	state := &State{}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return Run(ctx, Config{
-			Bus: env.Bus(c.BusFlags), Provision: c.External(), Layout: c.Layout(), Registry: registry, Logger: env.Logger,
-			Ready: func() { ready.Store(true) },
+			Bus: env.Bus(c.BusFlags), Provision: c.External(), Layout: c.Layout(), Shared: c.External(),
+			Registry: registry, Logger: env.Logger, State: state,
 		})
 	})
 	if c.HealthAddr != "" {
-		group.Go(func() error { return serveHealth(ctx, c.HealthAddr, c.AllowedHosts, registry, &ready) })
+		group.Go(func() error { return serveHealth(ctx, c.HealthAddr, c.AllowedHosts, registry, state) })
 	}
 	return group.Wait()
 }
 
 // serveHealth serves what an orchestrator asks for.
-func serveHealth(ctx context.Context, addr string, hosts []string, registry *prometheus.Registry, ready *atomic.Bool) error {
+func serveHealth(ctx context.Context, addr string, hosts []string, registry *prometheus.Registry, state *State) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answerHealth(w, nil) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if ready.Load() {
-			answerHealth(w, nil)
+		if h := state.Health(); !h.OK {
+			answerHealth(w, errors.New(h.Reason))
 			return
 		}
-		answerHealth(w, errors.New("reading what was missed, or waiting for the bus"))
+		answerHealth(w, nil)
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	policy := httpguard.Policy{AllowedHosts: hosts}.ListeningOn(addr)

@@ -5,19 +5,23 @@
 // newest snapshot plus the messages since. On a start those are folded again,
 // and what ALERTS holds already is not told again; so the end of the process
 // at any moment neither loses nor doubles an alert.
+//
+// Telemetry may be split into partitions by app, and each is such a fold of its
+// own. On a bus with several detectors, package ownership decides which of them
+// works on which.
 package detector
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
+	"github.com/nats-io/nuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tocsin-bus/tocsin/services/detector/fold"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
@@ -30,23 +34,28 @@ type Config struct {
 	Provision bool
 	// Layout is how those lie on its servers.
 	Layout bus.Layout
+	// Shared says that other detectors may be on the bus. Then each partition has
+	// one owner, and another detector takes it over when that one ends. Without it
+	// the stream has one partition and this is its only detector.
+	Shared bool
 	// SnapshotEvery is how often the state is saved while something changes;
 	// 0 means DefaultSnapshotEvery. A start folds again what came since.
 	SnapshotEvery time.Duration
 	Registry      prometheus.Registerer
 	Logger        *slog.Logger
-	// Ready is called once the detector has caught up. It may be nil.
+	// Ready is called once: when the detector has caught up with what it owns, or
+	// stands by. It may be nil.
 	Ready func()
+	// State, where it is not nil, is told how the detector is.
+	State *State
 }
 
 const (
 	// DefaultSnapshotEvery is the default of Config.SnapshotEvery.
 	DefaultSnapshotEvery = 10 * time.Second
-	// snapshotBytes of telemetry call for a snapshot before its time, so that
-	// what came since never nears what TELEMETRY keeps (256 MiB).
-	snapshotBytes = 32 << 20
-	// speakWindow is how many alerts may wait for an acknowledgement.
-	speakWindow = 256
+	// speakWindow is how many alerts may wait for an acknowledgement: as many as
+	// one partition has under way at once, for each of so many.
+	speakWindow = 4 * speakTogether
 	// prepareTimeout bounds one try to get ready on the bus.
 	prepareTimeout = 30 * time.Second
 	// prepareRetry is the pause after such a try.
@@ -59,13 +68,23 @@ func Run(ctx context.Context, cfg Config) error {
 	if cfg.SnapshotEvery == 0 {
 		cfg.SnapshotEvery = DefaultSnapshotEvery
 	}
-	metrics := newMetrics(cfg.Registry)
+	if cfg.State == nil {
+		cfg.State = &State{}
+	}
+	ready := cfg.Ready
+	cfg.Ready = sync.OnceFunc(func() {
+		if ready != nil {
+			ready()
+		}
+	})
+	d := &process{cfg: cfg, id: nuid.Next(), state: cfg.State, metrics: newMetrics(cfg.Registry), log: cfg.Logger.With("component", "detector")}
+	defer d.state.takesPart(false, 0)
 	for {
-		err := runOnce(ctx, cfg, metrics)
+		err := d.runOnce(ctx)
 		if !errors.Is(err, errConnectionGone) {
 			return err
 		}
-		cfg.Logger.Warn("detector starts again", "because", err)
+		d.log.Warn("detector starts again", "because", err)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -78,73 +97,71 @@ func Run(ctx context.Context, cfg Config) error {
 // the bus no longer knows our credentials: those of a new bus must be read.
 var errConnectionGone = errors.New("the bus has closed the connection")
 
-func runOnce(ctx context.Context, cfg Config, metrics *metrics) error {
-	log := cfg.Logger.With("component", "detector")
-	in, err := connect(ctx, cfg, "tocsin detector in")
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	// Alerts go out on a connection of their own: they must not wait behind
-	// telemetry that comes in.
-	out, err := connect(ctx, cfg, "tocsin detector out")
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	publisher, err := bus.NewPublisher(out, speakWindow)
-	if err != nil {
-		return err
-	}
-	d := &detector{cfg: cfg, in: in, out: out, publisher: publisher, metrics: metrics, log: log}
-	return d.run(ctx)
-}
-
-func connect(ctx context.Context, cfg Config, name string) (*bus.Conn, error) {
-	c := cfg.Bus
-	c.Name, c.Role, c.Logger = name, bus.RoleDetector, cfg.Logger
-	return bus.Connect(ctx, c)
-}
-
-type detector struct {
-	cfg       Config
+// process is what the partitions of one detector share.
+type process struct {
+	cfg Config
+	// id tells it from other detectors on the bus.
+	id        string
 	in, out   *bus.Conn
 	publisher *bus.Publisher
+	state     *State
 	metrics   *metrics
 	log       *slog.Logger
 }
 
-func (d *detector) run(ctx context.Context) error {
-	start, err := d.prepare(ctx)
-	if err != nil || start == nil {
+func (d *process) runOnce(ctx context.Context) (err error) {
+	if d.in, err = d.connect(ctx, "tocsin detector in"); err != nil {
 		return err
 	}
-	l := newLoop(d, start)
-
-	// The loop outlives ctx to save its state; what feeds it does not.
-	speaking, stopSpeaking := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopSpeaking()
-	feeding, feedCtx := errgroup.WithContext(ctx)
-	inputs := l.inputs // the loop lets go of it when it ends, maybe before the feed begins
-	feeding.Go(func() error { return d.feed(feedCtx, start.at, inputs) })
-	feeding.Go(func() error { return d.answer(feedCtx, l) })
-	feeding.Go(func() error { return d.watch(feedCtx) })
-
-	working, workCtx := errgroup.WithContext(speaking)
-	working.Go(func() error {
-		s := &speaker{publisher: d.publisher, alerts: l.alerts, done: l.spoken, log: d.log, failures: d.metrics.publishFailures.Inc}
-		return s.run(workCtx)
+	defer d.in.Close()
+	// Alerts go out on a connection of their own: they must not wait behind
+	// telemetry that comes in.
+	if d.out, err = d.connect(ctx, "tocsin detector out"); err != nil {
+		return err
+	}
+	defer d.out.Close()
+	of := 1
+	if d.cfg.Provision || d.cfg.Shared {
+		err := d.untilReady(ctx, func(ctx context.Context) error {
+			of, err = d.prepare(ctx)
+			return err
+		})
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	if d.publisher, err = bus.NewPublisher(d.out, max(speakWindow, of*speakTogether)); err != nil {
+		return err
+	}
+	d.state.takesPart(!d.cfg.Shared, of)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return d.watch(ctx) })
+	if d.cfg.Shared {
+		group.Go(func() error { return d.answer(ctx, of) })
+		group.Go(func() error { return d.share(ctx, of) })
+		return group.Wait()
+	}
+	alone := newPartition(d, 0, 1, nil)
+	group.Go(func() error { return alone.run(ctx, context.WithoutCancel(ctx), d.cfg.Ready) })
+	group.Go(func() error {
+		select {
+		case <-alone.begun: // nobody else could answer before
+			return d.answer(ctx, of)
+		case <-ctx.Done():
+			return nil
+		}
 	})
-	working.Go(func() error { return d.keep(workCtx, l.snapshots, l.saved) })
-	working.Go(func() error {
-		defer stopSpeaking() // the loop ends last; then nothing is left to say
-		return l.run(feedCtx, workCtx)
-	})
-	return errors.Join(feeding.Wait(), working.Wait())
+	return group.Wait()
+}
+
+func (d *process) connect(ctx context.Context, name string) (*bus.Conn, error) {
+	c := d.cfg.Bus
+	c.Name, c.Role, c.Logger = name, bus.RoleDetector, d.cfg.Logger
+	return bus.Connect(ctx, c)
 }
 
 // watch fails once a connection is gone for good.
-func (d *detector) watch(ctx context.Context) error {
+func (d *process) watch(ctx context.Context) error {
 	for {
 		if d.in.NC.IsClosed() || d.out.NC.IsClosed() {
 			return errConnectionGone
@@ -158,122 +175,41 @@ func (d *detector) watch(ctx context.Context) error {
 	}
 }
 
-// beginning is where a detector starts.
-type beginning struct {
-	fold *fold.Fold
-	at   position
-	// spoken are the ids of alerts that a replay raises again.
-	spoken map[string]struct{}
-	// newest is the last sequence of TELEMETRY there was.
-	newest uint64
-	// lost counts messages that were dropped from the stream unread.
-	lost uint64
-	// caughtUp says that nothing is to be folded in yet.
-	caughtUp bool
+// prepare makes the streams and says into how many partitions telemetry is split.
+func (d *process) prepare(ctx context.Context) (of int, err error) {
+	if d.cfg.Provision {
+		if err := bus.Provision(ctx, d.out, d.cfg.Layout, d.log); err != nil {
+			return 0, err
+		}
+	}
+	return d.out.Partitions(ctx)
 }
 
-// prepare waits for the bus and reads the state. It returns nil when ctx ends.
-func (d *detector) prepare(ctx context.Context) (*beginning, error) {
+// untilReady tries something that needs the bus until it succeeds or ctx ends,
+// with nil for both. Its error is errConnectionGone, or says what trying again
+// will not mend.
+func (d *process) untilReady(ctx context.Context, try func(context.Context) error) error {
 	for {
 		if d.in.NC.IsClosed() || d.out.NC.IsClosed() {
-			return nil, errConnectionGone
+			return errConnectionGone
 		}
-		tryCtx, cancel := context.WithTimeout(ctx, prepareTimeout)
-		b, err := d.tryPrepare(tryCtx)
-		cancel()
-		if err == nil {
-			return b, nil
+		err := bus.ErrAway
+		if d.in.Connected() && d.out.Connected() {
+			tryCtx, cancel := context.WithTimeout(ctx, prepareTimeout)
+			err = try(tryCtx)
+			cancel()
 		}
-		if errors.Is(err, bus.ErrIncompatible) {
-			return nil, err
+		if err == nil || errors.Is(err, bus.ErrIncompatible) {
+			return err
 		}
 		if ctx.Err() == nil {
 			d.log.Info("waiting for the bus", "error", err)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, nil
+			return nil
 		case <-d.in.Changes():
 		case <-time.After(prepareRetry):
 		}
 	}
-}
-
-func (d *detector) tryPrepare(ctx context.Context) (*beginning, error) {
-	if !d.in.Connected() || !d.out.Connected() {
-		return nil, bus.ErrAway
-	}
-	if d.cfg.Provision {
-		if err := bus.Provision(ctx, d.out, d.cfg.Layout, d.log); err != nil {
-			return nil, err
-		}
-	}
-	telemetry, err := lookAt(ctx, d.out, bus.StreamTelemetry)
-	if err != nil {
-		return nil, err
-	}
-	alerts, err := lookAt(ctx, d.out, bus.StreamAlerts)
-	if err != nil {
-		return nil, err
-	}
-	b := &beginning{fold: fold.New(fold.Config{})}
-	at, state, err := loadSnapshot(ctx, d.out)
-	if err == nil && state != nil {
-		if err = b.fold.Restore(state); err != nil {
-			err = fmt.Errorf("%w: %w", errUnusable, err)
-		}
-	}
-	switch {
-	case errors.Is(err, errUnusable):
-		d.log.Warn("the state can't be used: folding all that is kept", "error", err)
-		b.fold, at = fold.New(fold.Config{}), position{}
-	case err != nil:
-		return nil, err
-	}
-	if !at.Created.Equal(telemetry.created) { // no snapshot, or the stream was made anew
-		at.Telemetry, at.Created = 0, telemetry.created
-	}
-	if !at.AlertsCreated.Equal(alerts.created) {
-		at.Alerts, at.AlertsCreated = 0, alerts.created
-	}
-	if at.Telemetry > 0 && telemetry.first > at.Telemetry+1 {
-		b.lost = telemetry.first - at.Telemetry - 1
-		d.log.Error("telemetry was dropped before it was read", "messages", b.lost)
-	}
-	b.at, b.newest, b.caughtUp = at, telemetry.last, telemetry.first > telemetry.last || at.Telemetry >= telemetry.last
-	if b.spoken, err = alreadySpoken(ctx, d.out, at.Alerts, alerts, d.log); err != nil {
-		return nil, err
-	}
-	d.log.Info("detector starts", "after", at.Telemetry, "newest", telemetry.last, "alerts told since", len(b.spoken))
-	return b, nil
-}
-
-// keep saves snapshots, each once all alerts that it knows of are stored.
-func (d *detector) keep(ctx context.Context, snapshots <-chan snapshotJob, saved chan<- error) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case job, ok := <-snapshots:
-			if !ok {
-				return nil
-			}
-			saving, cancel := context.WithTimeout(ctx, prepareTimeout)
-			err := saveSnapshot(saving, d.out, job.at, job.state)
-			cancel()
-			select {
-			case saved <- err:
-			case <-ctx.Done():
-				return nil
-			}
-		}
-	}
-}
-
-// snapshotJob is a snapshot that waits to be saved.
-type snapshotJob struct {
-	at    position
-	state []byte
-	// raised is how many alerts must be stored before it may be saved.
-	raised int
 }

@@ -297,3 +297,11 @@ func TestSnapshotOfAnotherVersion(t *testing.T) {
 		stop()
 	}
 }
+
+// logger writes to the test's log where -v asks for it.
+func logger(t *testing.T) *slog.Logger {
+	if !testing.Verbose() {
+		return quiet()
+	}
+	return slog.New(slog.NewTextHandler(t.Output(), nil))
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -17,7 +18,8 @@ import (
 )
 
 // historyMessages is how far before the snapshot a start reads, to remember
-// recent events that are folded in already.
+// recent events that are folded in already; so many times as far where only one of
+// so many partitions is read.
 const historyMessages = 4096
 
 // input is one message of TELEMETRY, decoded.
@@ -31,25 +33,30 @@ type input struct {
 	behind uint64
 	// damaged says that the message could not be decoded and holds nothing.
 	damaged error
+	// tick says that it only tells the time.
+	tick bool
 	// renewed is set on an input without a message: the stream was made anew.
 	renewed time.Time
+	// began is set on another one without a message: reading began, maybe anew.
+	began bool
 }
 
 // feed reads TELEMETRY in order, decodes it and hands it to the loop. It is
 // ahead of the loop by at most the capacity of inputs.
-func (d *detector) feed(ctx context.Context, at position, inputs chan<- input) error {
+func (p *partition) feed(ctx context.Context, at position, inputs chan<- input) error {
 	send := func(in input) {
 		select {
 		case inputs <- in:
 		case <-ctx.Done(): // Follow sees the end itself
 		}
 	}
-	start := uint64(1)
-	if at.Telemetry+1 > historyMessages {
-		start = at.Telemetry + 1 - historyMessages
+	start, history := uint64(1), uint64(historyMessages*p.of) //nolint:gosec // both are small
+	if at.Telemetry+1 > history {
+		start = at.Telemetry + 1 - history
 	}
-	return bus.Follow(ctx, d.in, bus.FollowConfig{
-		Stream: bus.StreamTelemetry, Start: start, Created: at.Created, Logger: d.log,
+	return bus.Follow(ctx, p.in, bus.FollowConfig{
+		Stream: bus.StreamTelemetry, Subjects: bus.TelemetryOf(p.number, p.of), Start: start, Created: at.Created, Logger: p.log,
+		Began: func(pending uint64) { send(input{began: true, behind: pending}) },
 		Renewed: func(created time.Time) (uint64, time.Time) {
 			send(input{renewed: created})
 			return 0, time.Time{}
@@ -80,6 +87,8 @@ func decode(m bus.Message) input {
 		if in.damaged = json.Unmarshal(m.Data, &c); in.damaged == nil {
 			in.message.Noise, in.commandID = &c.NoiseRequest, c.ID
 		}
+	case bus.SubjectIntakeTick:
+		in.tick = true
 	default:
 		if !strings.HasPrefix(m.Subject, "telemetry.") {
 			in.damaged = fmt.Errorf("unknown subject %s", m.Subject)
@@ -98,3 +107,6 @@ type noiseCommand struct {
 	ID string `json:"id"`
 	query.NoiseRequest
 }
+
+// tickMessage tells the time by its arrival and nothing else.
+func tickMessage() *nats.Msg { return &nats.Msg{Subject: bus.SubjectIntakeTick, Data: []byte("{}")} }

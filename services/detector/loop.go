@@ -4,13 +4,19 @@ import (
 	"context"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
+	"github.com/tocsin-bus/tocsin/services/detector/noise"
 	"github.com/tocsin-bus/tocsin/services/detector/recent"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
 // Bounds of the loop.
 const (
+	// snapshotBytes of telemetry call for a snapshot before its time, so that
+	// what came since never nears what TELEMETRY keeps (256 MiB).
+	snapshotBytes = 32 << 20
 	// readAhead is how many decoded messages wait for the loop.
 	readAhead = 64
 	// flushTimeout is how long the end waits for alerts to be stored. What is
@@ -18,10 +24,10 @@ const (
 	flushTimeout = 3 * time.Second
 )
 
-// loop owns all state of the detector: nothing else reads or writes it. Who
-// wants to know something sends a question.
+// loop owns all state of a partition: nothing else reads or writes it. Who wants
+// to know something sends a question.
 type loop struct {
-	d      *detector
+	p      *partition
 	fold   *fold.Fold
 	recent *recent.Store
 	// at is what has been folded in; but for its Alerts, which stay as they were
@@ -46,27 +52,36 @@ type loop struct {
 	// lastStored is the highest sequence of ALERTS that is known to be ours.
 	lastStored uint64
 
-	// changed and bytes are what came since the last snapshot.
+	// changed, bytes and ticks are what came since the last snapshot: whether
+	// anything but ticks did, how much, and how many of those.
 	changed bool
 	bytes   int
+	ticks   int
 	// job is a snapshot that waits for its alerts to be stored; saving says
 	// that one is being written.
 	job    *snapshotJob
 	saving bool
 
-	commands map[string]chan<- fold.Outcome
+	// outcomes are those of the newest commands; waiting for them, or for anything
+	// else up to a place in the log, are waiters.
+	outcomes outcomes
+	waiters  map[chan struct{}]uint64
 	behind   uint64
+	gauge    prometheus.Gauge // tells behind
 	caughtUp bool
 	lost     uint64
-	lastSeq  uint64
+	// lastSeq is what was read last, of the only partition; unread is for one of
+	// several.
+	lastSeq uint64
+	unread  unread
 }
 
 // question is something to be done between two messages, with the loop's state.
 type question func(l *loop)
 
-func newLoop(d *detector, b *beginning) *loop {
+func newLoop(p *partition, b *beginning) *loop {
 	return &loop{
-		d: d, fold: b.fold, recent: recent.New(recent.Config{}), at: b.at, told: b.spoken, lost: b.lost,
+		p: p, fold: b.fold, recent: p.newRecent(), at: b.at, told: b.spoken, lost: b.lost,
 		replayEnd:  b.newest,
 		lastStored: b.at.Alerts,
 		caughtUp:   b.caughtUp,
@@ -76,18 +91,21 @@ func newLoop(d *detector, b *beginning) *loop {
 		spoken:     make(chan spoken),
 		snapshots:  make(chan snapshotJob),
 		saved:      make(chan error),
-		commands:   map[string]chan<- fold.Outcome{},
+		waiters:    map[chan struct{}]uint64{},
+		gauge:      p.metrics.behindOf(p.number),
+		unread:     unread{last: b.at.Telemetry, counted: b.first - min(b.first, 1)},
 	}
 }
 
 // run folds until feeding ends, then flushes and saves. working is the longer
 // life of the speaker and the keeper of snapshots.
 func (l *loop) run(feeding, working context.Context) error {
-	l.d.metrics.lost.Add(float64(l.lost))
+	l.p.metrics.lost.Add(float64(l.lost))
+	l.p.progress.lost.Store(l.lost)
 	if l.caughtUp {
 		l.ready()
 	}
-	tick := time.NewTicker(l.d.cfg.SnapshotEvery)
+	tick := time.NewTicker(l.p.cfg.SnapshotEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -126,8 +144,8 @@ func (l *loop) step(done <-chan struct{}, tick <-chan time.Time) {
 	case err := <-l.saved:
 		l.saving = false
 		if err != nil {
-			l.d.metrics.snapshotFailures.Inc()
-			l.d.log.Warn("the state could not be saved; a start would fold more again", "error", err)
+			l.p.metrics.snapshotFailures.Inc()
+			l.p.log.Warn("the state could not be saved; a start would fold more again", "error", err)
 			l.changed = true
 		}
 	case q := <-l.questions:
@@ -140,51 +158,79 @@ func (l *loop) step(done <-chan struct{}, tick <-chan time.Time) {
 
 // take folds one message in.
 func (l *loop) take(in input) {
-	if !in.renewed.IsZero() {
-		l.at.Telemetry, l.at.Created, l.lastSeq = 0, in.renewed, 0
+	switch {
+	case !in.renewed.IsZero():
+		l.at.Telemetry, l.at.Created, l.lastSeq, l.unread = 0, in.renewed, 0, unread{}
 		l.replayEnd, l.told = 0, nil // what they were about is gone
+		return
+	case in.began:
+		l.unread.began()
+		l.reached(in.behind)
 		return
 	}
 	m := in.message
-	l.behind = in.behind
-	l.d.metrics.behind.Set(float64(l.behind))
-	l.countLost(m.Seq)
+	if l.p.of > 1 {
+		l.unread.read(m.Seq, in.behind)
+	} else {
+		l.countGap(m.Seq)
+	}
 	for i := range m.Events {
 		l.recent.Add(&m.Events[i], m.Time, in.sender)
 	}
-	if m.Seq <= l.at.Telemetry {
-		return // folded in before the snapshot; only remembered here
+	if m.Seq > l.at.Telemetry { // else folded in before the snapshot; only remembered here
+		l.apply(in)
 	}
-	l.d.metrics.messages.Inc()
-	l.d.metrics.events.Add(float64(len(m.Events)))
-	if in.damaged != nil {
-		l.d.metrics.undecodable.Inc()
-		l.d.log.Warn("skipped", "error", in.damaged)
-	}
-	out := l.fold.Apply(m)
-	l.at.Telemetry = m.Seq
-	l.changed = true
-	l.bytes += in.bytes
-	l.raise(out.Alerts)
-	if l.replayed() {
-		l.told = nil
-	}
-	if reply, ok := l.commands[in.commandID]; ok {
-		delete(l.commands, in.commandID)
-		reply <- out // has room for one
-	}
+	l.reached(in.behind)
 	if l.bytes >= snapshotBytes {
 		l.snapshot()
 	}
-	if in.behind == 0 && !l.caughtUp {
+}
+
+// apply folds in what is not in the state yet.
+func (l *loop) apply(in input) {
+	m := in.message
+	l.p.metrics.messages.Inc()
+	l.p.metrics.events.Add(float64(len(m.Events)))
+	if in.damaged != nil {
+		l.p.metrics.undecodable.Inc()
+		l.p.log.Warn("skipped", "error", in.damaged)
+	}
+	out := l.fold.Apply(m)
+	l.at.Telemetry = m.Seq
+	l.bytes += in.bytes
+	if in.tick {
+		l.ticks++
+	}
+	l.changed = l.changed || !in.tick || len(out.Alerts) > 0 || l.ticks >= ticksSaved
+	l.raise(out.Alerts)
+	if out.Noise != nil {
+		l.outcomes.add(in.commandID, *out.Noise)
+	}
+	for waiter, seq := range l.waiters {
+		if seq <= l.at.Telemetry {
+			delete(l.waiters, waiter)
+			close(waiter)
+		}
+	}
+}
+
+// reached notes how many messages come after those that were taken.
+func (l *loop) reached(behind uint64) {
+	l.behind = behind
+	l.p.progress.behind.Store(behind)
+	l.gauge.Set(float64(behind))
+	if behind == 0 && !l.caughtUp {
 		l.caughtUp = true
 		l.ready()
+	}
+	if l.replayed() {
+		l.told = nil
 	}
 }
 
 // replayed says that what is folded in from now on came after the start, so that
 // no alert about it was told before.
-func (l *loop) replayed() bool { return l.at.Telemetry >= l.replayEnd }
+func (l *loop) replayed() bool { return l.at.Telemetry >= l.replayEnd || l.caughtUp }
 
 // heard notes what the bus has stored.
 func (l *loop) heard(s spoken) {
@@ -193,22 +239,30 @@ func (l *loop) heard(s spoken) {
 }
 
 func (l *loop) ready() {
-	l.d.log.Info("detector is up to date", "sequence", l.at.Telemetry)
-	if l.d.cfg.Ready != nil {
-		l.d.cfg.Ready()
+	l.p.log.Info("detector is up to date", "sequence", l.at.Telemetry)
+	l.p.progress.caughtUp.Store(true)
+	if l.p.caughtUp != nil {
+		l.p.caughtUp()
 	}
 }
 
-// countLost counts what TELEMETRY dropped before it was read: its sequences
-// have no gaps of their own.
-func (l *loop) countLost(seq uint64) {
+// countGap counts what TELEMETRY dropped before it was read: its sequences have no
+// gaps of their own.
+func (l *loop) countGap(seq uint64) {
 	if l.lastSeq > 0 && seq > l.lastSeq+1 {
-		gap := seq - l.lastSeq - 1
-		l.lost += gap
-		l.d.metrics.lost.Add(float64(gap))
-		l.d.log.Error("telemetry was dropped before it was read", "messages", gap)
+		l.countLost(seq - l.lastSeq - 1)
 	}
 	l.lastSeq = seq
+}
+
+func (l *loop) countLost(n uint64) {
+	if n == 0 {
+		return
+	}
+	l.lost += n
+	l.p.progress.lost.Store(l.lost)
+	l.p.metrics.lost.Add(float64(n))
+	l.p.logLost(n)
 }
 
 // raise hands alerts to the speaker, but those that were told before.
@@ -218,7 +272,7 @@ func (l *loop) raise(alerts []alert.Alert) {
 			delete(l.told, a.ID)
 			continue
 		}
-		l.d.metrics.alerts.WithLabelValues(string(a.Category), string(a.Severity)).Inc()
+		l.p.metrics.alerts.WithLabelValues(string(a.Category), string(a.Severity)).Inc()
 		l.waiting = append(l.waiting, a)
 		l.raised++
 	}
@@ -232,8 +286,8 @@ func (l *loop) snapshot() {
 	}
 	state, err := l.fold.Snapshot()
 	if err != nil {
-		l.d.metrics.snapshotFailures.Inc()
-		l.d.log.Error("the state could not be captured", "error", err)
+		l.p.metrics.snapshotFailures.Inc()
+		l.p.log.Error("the state could not be captured", "error", err)
 		return
 	}
 	at := l.at
@@ -243,8 +297,8 @@ func (l *loop) snapshot() {
 		at.Alerts = l.lastStored
 	}
 	l.job = &snapshotJob{at: at, state: state, raised: l.raised}
-	l.changed, l.bytes = false, 0
-	l.d.metrics.snapshotBytes.Set(float64(len(state)))
+	l.changed, l.bytes, l.ticks = false, 0, 0
+	l.p.metrics.snapshotBytesOf(l.p.number).Set(float64(len(state)))
 }
 
 // finish lets the speaker store what was raised and saves the state. What it
@@ -253,13 +307,39 @@ func (l *loop) finish(working context.Context) error {
 	ctx, cancel := context.WithTimeout(working, flushTimeout)
 	defer cancel()
 	l.inputs = nil
+	l.changed = l.changed || l.ticks > 0
 	l.snapshot()
 	for len(l.waiting) > 0 || l.stored < l.raised || l.job != nil || l.saving {
 		l.step(ctx.Done(), nil)
+		if working.Err() != nil {
+			return nil // somebody else goes on from the snapshot before
+		}
 		if ctx.Err() != nil {
-			l.d.log.Warn("not stored in time; the next start does it again", "alerts", l.raised-l.stored)
+			l.p.log.Warn("not stored in time; the next start does it again", "alerts", l.raised-l.stored)
 			return nil
 		}
 	}
 	return nil
+}
+
+// maxOutcomes is how many outcomes of commands are remembered, for whoever asks
+// after the command was folded in. Past it, the oldest is forgotten.
+const maxOutcomes = 64
+
+// outcomes are what became of the newest noise commands, by their ids.
+type outcomes struct {
+	reports map[string]noise.Report
+	order   []string
+}
+
+func (o *outcomes) add(id string, r noise.Report) {
+	if o.reports == nil {
+		o.reports = map[string]noise.Report{}
+	}
+	if len(o.order) == maxOutcomes {
+		delete(o.reports, o.order[0])
+		o.order = o.order[1:]
+	}
+	o.reports[id] = r
+	o.order = append(o.order, id)
 }

@@ -24,7 +24,8 @@ func TestAlertsOfASnapshot(t *testing.T) {
 	before.Apply(message(1, "boom one"))
 	second := before.Apply(message(2, "boom two")).Alerts[0].ID
 
-	l := newLoop(&detector{metrics: newMetrics(prometheus.NewRegistry()), log: slog.New(slog.DiscardHandler)}, &beginning{
+	d := &process{metrics: newMetrics(prometheus.NewRegistry()), log: slog.New(slog.DiscardHandler)}
+	l := newLoop(newPartition(d, 0, 1, nil), &beginning{
 		fold: fold.New(fold.Config{}), newest: 2, at: position{Alerts: 7},
 		spoken: map[string]struct{}{second: {}, "left over": {}},
 	})
@@ -39,7 +40,7 @@ func TestAlertsOfASnapshot(t *testing.T) {
 		{message(3, "boom three"), 2, 22, false},
 	} {
 		raised := l.raised
-		l.take(input{message: step.message})
+		l.take(input{message: step.message, behind: 3 - step.message.Seq})
 		if l.raised > raised {
 			l.heard(spoken{count: 1, last: 20 + uint64(l.raised)})
 		}

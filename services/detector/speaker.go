@@ -38,10 +38,12 @@ type spoken struct {
 // so what was stored without our knowing is not stored twice.
 type speaker struct {
 	publisher *bus.Publisher
-	alerts    <-chan alert.Alert
-	done      chan<- spoken
-	log       *slog.Logger
-	failures  func()
+	// may returns when something may be said, or with the error of its context.
+	may      func(context.Context) error
+	alerts   <-chan alert.Alert
+	done     chan<- spoken
+	log      *slog.Logger
+	failures func()
 }
 
 // run speaks until ctx ends or alerts is closed and empty.
@@ -110,6 +112,9 @@ func (s *speaker) speak(ctx context.Context, batch []alert.Alert) (uint64, error
 		msgs = append(msgs, m)
 	}
 	for delay := minSpeakRetry; ; delay = min(2*delay, maxSpeakRetry) {
+		if err := s.may(ctx); err != nil {
+			return 0, err
+		}
 		last, err := s.publisher.Publish(ctx, msgs...)
 		if err == nil {
 			return last, nil

@@ -43,6 +43,9 @@ const (
 // and how much there is to remember of each. Past a bound the app that was
 // silent for the longest is forgotten; it starts anew when it speaks again.
 type Config struct {
+	// Partition names the part of the log that is folded in, empty for all of it.
+	// A message that several parts hold raises alerts of its own in each of them.
+	Partition string
 	// MaxApps is how many apps are known; 0 means DefaultApps.
 	MaxApps int
 	// MaxBytes is about how much memory the apps take, of which one alone takes

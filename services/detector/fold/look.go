@@ -36,6 +36,26 @@ func (f *Fold) Baselines(app string) []regression.Baseline {
 	return nil
 }
 
+// PageBaselines are what is usual on one page of an app, by the names of the
+// vitals; none for a page that is not known.
+func (f *Fold) PageBaselines(app, page string) map[string]query.Baseline {
+	all := map[string]query.Baseline{}
+	if known := f.apps.Peek(appName(app)); known != nil {
+		for _, b := range (*known).pages.BaselinesOf(page) {
+			all[b.Metric] = query.Baseline{Median: b.Median, Loads: b.Loads}
+		}
+	}
+	return all
+}
+
+// Pages lists the pages of an app that have baselines, the one loaded last first.
+func (f *Fold) Pages(app string) []string {
+	if known := f.apps.Peek(appName(app)); known != nil {
+		return (*known).pages.Names()
+	}
+	return nil
+}
+
 // Stats is how much is remembered, and what was counted since New or Restore.
 type Stats struct {
 	// Apps, Pages, Templates and Errors are remembered now; Bytes is about what

@@ -24,14 +24,14 @@ const (
 var idEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
 // id is that of the next alert: it follows from where in the log it was raised,
-// so that a replay gives the same.
+// so that a replay gives the same, and from which part of the log is folded in.
 func (t *turn) id() string {
-	var place [32]byte
+	place := make([]byte, 32, 48)
 	binary.BigEndian.PutUint64(place[0:], t.seq)
 	binary.BigEndian.PutUint64(place[8:], uint64(t.stamp.UnixNano()))
 	binary.BigEndian.PutUint64(place[16:], uint64(t.index))
 	binary.BigEndian.PutUint64(place[24:], uint64(t.ordinal))
-	sum := sha256.Sum256(place[:])
+	sum := sha256.Sum256(append(place, t.fold.cfg.Partition...))
 	return idEncoding.EncodeToString(sum[:])[:idLen]
 }
 

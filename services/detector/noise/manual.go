@@ -123,7 +123,7 @@ func (m *Manual) Rules(app string) []query.NoiseRule {
 	for _, r := range m.rules {
 		if app == "" || r.app == "" || r.app == app {
 			all = append(all, query.NoiseRule{
-				ID: r.id, App: r.app, State: stateManual, Kind: r.kind, Pattern: r.pattern, Hidden: r.hidden,
+				ID: r.id, App: r.app, State: StateManual, Kind: r.kind, Pattern: r.pattern, Hidden: r.hidden,
 			})
 		}
 	}

@@ -16,7 +16,7 @@ import (
 const (
 	stateApplied  = "applied"
 	stateProposed = "proposed"
-	stateManual   = "manual"
+	StateManual   = "manual"
 )
 
 // rule is a pattern that auto-detection found, under the pattern's key.

@@ -125,15 +125,34 @@ func (s *Store) forget(from source) {
 // Query returns the remembered events that r asks for, the newest first. A
 // limit of 0 or less means query.DefaultLimit; none is over query.MaxLimit.
 func (s *Store) Query(r query.EventsRequest) []query.StoredEvent {
-	limit := r.Limit
-	if limit <= 0 {
-		limit = query.DefaultLimit
-	}
-	limit = min(limit, query.MaxLimit)
+	limit := Limit(r)
 	events := []query.StoredEvent{}
 	for it := range s.newest(&r) {
 		events = append(events, it.event)
 		if len(events) == limit {
+			break
+		}
+	}
+	return events
+}
+
+// Limit is how many events r asks for.
+func Limit(r query.EventsRequest) int {
+	if r.Limit <= 0 {
+		return query.DefaultLimit
+	}
+	return min(r.Limit, query.MaxLimit)
+}
+
+// MaxLoads bounds what Loads returns.
+const MaxLoads = 10_000
+
+// Loads returns the remembered events with web vitals of an app, or of all for the
+// empty name, the newest first: at most MaxLoads.
+func (s *Store) Loads(app string) []query.StoredEvent {
+	var events []query.StoredEvent
+	for it := range s.newest(&query.EventsRequest{App: app, Kinds: []telemetry.Kind{telemetry.KindVitals}}) {
+		if events = append(events, it.event); len(events) == MaxLoads {
 			break
 		}
 	}

@@ -13,6 +13,7 @@ package regression
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/tocsin-bus/tocsin/services/detector/finding"
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
@@ -134,12 +135,46 @@ type Baseline struct {
 func (p *Pages) Baselines() []Baseline {
 	var all []Baseline
 	for name, windows := range p.pages.All() {
-		for i, w := range (*windows).all() {
-			b := w.baseline()
-			all = append(all, Baseline{Page: name, Metric: metrics[i].key, Median: metrics[i].value(b.double) / 2, Loads: b.loads})
-		}
+		all = append(all, (*windows).baselines(name)...)
 	}
 	return all
+}
+
+// BaselinesOf lists those of one page, none for one that is not known.
+func (p *Pages) BaselinesOf(name string) []Baseline {
+	if windows := p.pages.Peek(name); windows != nil {
+		return (*windows).baselines(name)
+	}
+	return nil
+}
+
+// Names lists the pages, the one loaded last first.
+func (p *Pages) Names() []string {
+	names := make([]string, 0, p.pages.Len())
+	for name := range p.pages.All() {
+		names = append(names, name)
+	}
+	slices.Reverse(names)
+	return names
+}
+
+func (w *page) baselines(name string) (all []Baseline) {
+	for i, m := range w.all() {
+		b := m.baseline()
+		all = append(all, Baseline{Page: name, Metric: metrics[i].key, Median: metrics[i].value(b.double) / 2, Loads: b.loads})
+	}
+	return all
+}
+
+// Values are the vitals of a load, by the names of their fields.
+func Values(vitals *telemetry.Vitals) map[string]float64 {
+	values := map[string]float64{}
+	for i := range metrics {
+		if v := metrics[i].of(vitals); v != nil {
+			values[metrics[i].key] = *v
+		}
+	}
+	return values
 }
 
 // all walks the metrics that were seen.

@@ -1,0 +1,93 @@
+package detector
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tocsin-bus/tocsin/shared/query"
+)
+
+// State is how a detector is, as it tells while it runs. The zero value is one
+// that has not reached the bus. It is safe for concurrent use.
+type State struct {
+	mu sync.Mutex
+	// member says that it takes part: it reaches the bus, and on a shared one its
+	// beats are stored.
+	member bool
+	of     int
+	owned  map[int]*partition
+}
+
+// progress is how far a partition is, told by its loop.
+type progress struct {
+	behind, lost atomic.Uint64
+	caughtUp     atomic.Bool
+}
+
+// Health is the state in the words of query.health. One that owns nothing stands
+// by, and is well.
+func (s *State) Health() query.Health {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := &query.DetectorHealth{Of: s.of, Partitions: slices.Sorted(maps.Keys(s.owned))}
+	if d.Partitions == nil {
+		d.Partitions = []int{} // [] and not null on the wire
+	}
+	d.Ready = s.member
+	for _, p := range s.owned {
+		d.Behind += p.progress.behind.Load()
+		d.Lost += p.progress.lost.Load()
+		d.Ready = d.Ready && p.progress.caughtUp.Load()
+	}
+	h := query.Health{OK: d.Ready, Detector: d}
+	switch {
+	case !s.member:
+		h.Reason = "waiting for the bus"
+	case !d.Ready:
+		h.Reason = fmt.Sprintf("reading what was missed: %d messages", d.Behind)
+	}
+	return h
+}
+
+func (s *State) takesPart(member bool, of int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.member, s.of = member, of
+}
+
+// own notes that a partition begins here, disown that it has ended.
+func (s *State) own(p *partition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.owned == nil {
+		s.owned = map[int]*partition{}
+	}
+	s.owned[p.number] = p
+}
+
+func (s *State) disown(p *partition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.owned[p.number] == p {
+		delete(s.owned, p.number)
+	}
+}
+
+// partition is one that is owned here and may speak, or nil.
+func (s *State) partition(number int) *partition {
+	s.mu.Lock()
+	p := s.owned[number]
+	s.mu.Unlock()
+	if p == nil || !p.tenure.held() {
+		return nil
+	}
+	select {
+	case <-p.begun:
+		return p
+	default:
+		return nil
+	}
+}
