@@ -158,7 +158,7 @@ func (s *busSink) broken() error {
 // when its credentials are refused, as after a wiped state directory, and is
 // then started anew. Its error says that the streams can't be made.
 func (s *busSink) run(ctx context.Context) error {
-	provisioned := !s.provision
+	provisioned, told := !s.provision, ""
 	for {
 		var again <-chan time.Time
 		l := s.link.Load()
@@ -176,7 +176,10 @@ func (s *busSink) run(ctx context.Context) error {
 			}
 			provisioned = err == nil
 			if err != nil {
-				s.log.Warn("the streams could not be made", "error", err)
+				if text := err.Error(); text != told { // it is tried twice a second
+					s.log.Warn("the streams could not be made", "error", err)
+					told = text
+				}
 				again = time.After(reopenRetry)
 			}
 		}

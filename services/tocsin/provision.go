@@ -90,7 +90,7 @@ func (c *provisionCommand) try(ctx context.Context, env service.Env, conn *bus.C
 		say.line(at + " is prepared: there is nothing to change")
 	case c.DryRun:
 		for _, change := range changes {
-			say.line("would change " + change.Stream + ": " + change.What)
+			say.line("would do: " + change.Stream + ": " + change.What)
 		}
 	default:
 		if err := bus.Provision(ctx, conn, c.Layout(), env.Logger); err != nil {
@@ -100,7 +100,7 @@ func (c *provisionCommand) try(ctx context.Context, env service.Env, conn *bus.C
 			return err
 		}
 		for _, change := range changes {
-			say.line("changed " + change.Stream + ": " + change.What)
+			say.line("done: " + change.Stream + ": " + change.What)
 		}
 		say.line(at + " is prepared")
 	}

@@ -31,12 +31,12 @@ func TestProvision(t *testing.T) {
 	dry.DryRun = true
 	for range 2 {
 		out, err := provision(t, dry)
-		if err != nil || !strings.Contains(out, "would change TELEMETRY: create it with 1 replica and 4 partitions\n") || !strings.Contains(out, "would change KV_owners: create it") {
+		if err != nil || !strings.Contains(out, "would do: TELEMETRY: create it with 1 replica and 4 partitions\n") || !strings.Contains(out, "would do: KV_owners: create it") {
 			t.Fatalf("%s%v", out, err)
 		}
 	}
 	out, err := provision(t, c)
-	if err != nil || !strings.Contains(out, "changed ALERTS: create it with 1 replica\n") || !strings.HasSuffix(out, " is prepared\n") {
+	if err != nil || !strings.Contains(out, "done: ALERTS: create it with 1 replica\n") || !strings.HasSuffix(out, " is prepared\n") {
 		t.Fatalf("%s%v", out, err)
 	}
 	for _, again := range []provisionCommand{c, dry} {

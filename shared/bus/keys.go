@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
@@ -34,18 +33,18 @@ func makeKeys(dir statedir.Dir, log *slog.Logger) (map[Role]nkeys.KeyPair, error
 	return keys, nil
 }
 
-// users are whom the embedded server lets in. The seeds stay in the state
-// directory; the server and the wire only ever see public keys and signatures.
-func users(keys map[Role]nkeys.KeyPair) ([]*server.NkeyUser, error) {
-	list := make([]*server.NkeyUser, 0, len(keys))
+// publicKeys are what the embedded server knows its clients by. The seeds stay in
+// the state directory; the server and the wire only ever see public keys and
+// signatures.
+func publicKeys(keys map[Role]nkeys.KeyPair) (map[Role]string, error) {
+	public := make(map[Role]string, len(keys))
 	for role, key := range keys {
-		public, err := key.PublicKey()
-		if err != nil {
+		var err error
+		if public[role], err = key.PublicKey(); err != nil {
 			return nil, fmt.Errorf("read the public key of %s: %w", role, err)
 		}
-		list = append(list, &server.NkeyUser{Nkey: public, Permissions: role.Permissions()})
 	}
-	return list, nil
+	return public, nil
 }
 
 // readKey reads a role's key. Its error wraps ErrKey, and fs.ErrNotExist where

@@ -127,10 +127,9 @@ func plan(ctx context.Context, c *Conn, want jetstream.StreamConfig, partitions 
 }
 
 func (ch Change) apply(ctx context.Context, c *Conn, log *slog.Logger) error {
-	log.Info("preparing the bus", "stream", ch.Stream, "change", ch.What)
-	doing, api, do := "update", apiUpdate, c.JS.UpdateStream
+	doing, api, do, level := "update", apiUpdate, c.JS.UpdateStream, slog.LevelInfo
 	if ch.create {
-		doing, api, do = "create", apiCreate, c.JS.CreateStream
+		doing, api, do, level = "create", apiCreate, c.JS.CreateStream, slog.LevelDebug
 	}
 	err := c.allowed(ctx, api+ch.Stream, func(ctx context.Context) error {
 		_, err := do(ctx, ch.next)
@@ -138,6 +137,7 @@ func (ch Change) apply(ctx context.Context, c *Conn, log *slog.Logger) error {
 	})
 	switch {
 	case err == nil:
+		log.Log(ctx, level, "the bus was prepared", "stream", ch.Stream, "change", ch.What)
 		return nil
 	case errors.Is(err, ErrDenied) && ch.optional:
 		log.Warn("a stream has fewer replicas than wanted, and this role may not give it more: run tocsin provision", "stream", ch.Stream, "change", ch.What)

@@ -170,7 +170,7 @@ func TestPartitions(t *testing.T) {
 		t.Errorf("the newest is at %d", newest)
 	}
 	for _, subject := range []string{bus.SubjectIntakeCI, bus.SubjectIntakeAlerts, bus.SubjectIntakeNoise} {
-		newest = publish(subject, subject)
+		publish(subject, subject)
 	}
 	owner := map[string]int{} // of an app
 	counts := map[string]int{}

@@ -42,10 +42,21 @@ const (
 	allPartitionQueries = "query.partition.>"
 )
 
+// liveSubjects are what a dashboard hears.
+func liveSubjects() []string { return []string{AllLiveAlerts, AllLiveNotices} }
+
+// lookSubjects are what a dashboard may ask: for alerts by their sequence, and for
+// what is silenced, a document at a time.
+func lookSubjects() []string {
+	return []string{apiDirectGet + StreamAlerts, apiDirectGet + StreamSilences + ".$KV." + BucketSilences + ".*"}
+}
+
 // Permissions is the table of what each role may publish and subscribe to.
 // A role that may create consumers could make the server deliver anywhere, so
 // the dashboard may not: it hears what is republished, and reads ALERTS by direct
-// get alone.
+// get alone, from an account of its own. The others are trusted like the process
+// that embeds the server: see AccountDashboards for what each could do by its
+// questions alone.
 func (r Role) Permissions() *server.Permissions {
 	var pub, sub []string
 	switch r {
@@ -91,12 +102,7 @@ func (r Role) Permissions() *server.Permissions {
 		}
 		sub = []string{allServiceAsks, query.SubjectHealth}
 	case RoleDashboard:
-		pub = []string{
-			"$JS.API.DIRECT.GET." + StreamAlerts,
-			// What is silenced it may see, a document at a time.
-			"$JS.API.DIRECT.GET." + StreamSilences + ".$KV." + BucketSilences + ".*",
-		}
-		sub = []string{AllLiveAlerts, AllLiveNotices}
+		pub, sub = lookSubjects(), liveSubjects()
 	case RoleProvisioner:
 		pub = []string{"$JS.API.>"}
 	default: // nobody we know

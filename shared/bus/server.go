@@ -72,22 +72,17 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	known, err := users(keys)
+	// It lives as long as this process, in memory.
+	if keys[RoleProvisioner], err = nkeys.CreateUser(); err != nil {
+		return nil, fmt.Errorf("make the credential of the provisioner: %w", err)
+	}
+	public, err := publicKeys(keys)
 	if err != nil {
 		return nil, err
 	}
-	admin, err := nkeys.CreateUser() // lives as long as this process, in memory
-	if err != nil {
-		return nil, fmt.Errorf("make the credential of the provisioner: %w", err)
+	if err := letIn(opts, public); err != nil {
+		return nil, err
 	}
-	keys[RoleProvisioner] = admin
-	public, err := admin.PublicKey()
-	if err != nil {
-		return nil, fmt.Errorf("make the credential of the provisioner: %w", err)
-	}
-	known = append(known, &server.NkeyUser{Nkey: public, Permissions: RoleProvisioner.Permissions()})
-	opts.Nkeys = known
-
 	ns, err := server.NewServer(opts)
 	if err != nil {
 		return nil, fmt.Errorf("prepare the embedded NATS server: %w", err)

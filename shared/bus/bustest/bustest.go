@@ -5,6 +5,8 @@
 package bustest
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net"
@@ -17,7 +19,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nkeys"
+	"github.com/nats-io/nats.go"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
@@ -29,6 +31,11 @@ const patience = 60 * time.Second
 // Rig is a bus for tests. Its methods are for the test's own goroutine, but for
 // URL, Creds and Config, which don't change.
 type Rig struct {
+	// CA, where it is set, vouches for the servers' certificates.
+	CA string
+	// CredsOf, where it is set, is where a role's credentials are.
+	CredsOf func(bus.Role) string
+
 	t     testing.TB
 	opts  []*server.Options
 	nodes []*server.Server // nil where stopped
@@ -41,15 +48,15 @@ type Rig struct {
 func Cluster(t testing.TB, n int) *Rig {
 	t.Helper()
 	creds := t.TempDir()
-	users := keys(t, creds)
+	accounts := bus.ServerAccounts(keys(t, creds))
 	opts := make([]*server.Options, n)
 	for i := range opts {
 		opts[i] = &server.Options{
 			ServerName: fmt.Sprintf("node%d", i+1), Host: "127.0.0.1", Port: server.RANDOM_PORT,
 			JetStream: true, StoreDir: t.TempDir(), JetStreamMaxStore: 4 << 30, JetStreamMaxMemory: 256 << 20,
 			MaxPayload: 2 << 20, NoFastProducerStall: true, NoSigs: true, NoLog: true,
-			Nkeys: users,
 		}
+		must(t, opts[i].ProcessConfigString(accounts))
 		if n > 1 {
 			opts[i].Cluster = server.ClusterOpts{Name: "bustest", Host: "127.0.0.1", Port: server.RANDOM_PORT}
 		}
@@ -60,7 +67,7 @@ func Cluster(t testing.TB, n int) *Rig {
 // Serve runs servers with options of the caller's own, such as those of a
 // configuration file. A port of -1 is picked once, and kept over restarts; servers
 // that have a cluster are told the addresses of the others. The directory creds
-// holds the seed of each role as ROLE.nk; it may be empty.
+// holds the seed of each role as ROLE.nk; it may be empty where CredsOf is then set.
 func Serve(t testing.TB, creds string, opts ...*server.Options) *Rig {
 	t.Helper()
 	r := &Rig{t: t, opts: opts, nodes: make([]*server.Server, len(opts)), creds: creds}
@@ -113,21 +120,17 @@ func others(routes []*url.URL, i int) []*url.URL {
 	return out
 }
 
-// keys makes a key for each role, writes its seed to dir, and gives the users.
-func keys(t testing.TB, dir string) []*server.NkeyUser {
+// keys makes a key for each role, writes its seed to dir, and gives what is public.
+func keys(t testing.TB, dir string) func(bus.Role) string {
 	t.Helper()
-	var users []*server.NkeyUser
+	public := map[bus.Role]string{}
 	for _, role := range append(bus.Roles(), bus.RoleProvisioner) {
-		key, err := nkeys.CreateUser()
-		must(t, err)
-		seed, err := key.Seed()
-		must(t, err)
-		public, err := key.PublicKey()
+		seed, key, err := bus.NewKey()
 		must(t, err)
 		must(t, os.WriteFile(filepath.Join(dir, string(role)+".nk"), append(seed, '\n'), 0o600))
-		users = append(users, &server.NkeyUser{Nkey: public, Permissions: role.Permissions()})
+		public[role] = key
 	}
-	return users
+	return func(role bus.Role) string { return public[role] }
 }
 
 // URL names all servers, comma-separated.
@@ -136,12 +139,46 @@ func (r *Rig) URL() string { return strings.Join(r.urls, ",") }
 // URLOf names one server.
 func (r *Rig) URLOf(i int) string { return r.urls[i] }
 
+// WSURLOf names one server's websocket.
+func (r *Rig) WSURLOf(i int) string { return r.nodes[i].WebsocketURL() }
+
+// Len is how many servers there are.
+func (r *Rig) Len() int { return len(r.opts) }
+
 // Creds is the file with a role's key.
-func (r *Rig) Creds(role bus.Role) string { return filepath.Join(r.creds, string(role)+".nk") }
+func (r *Rig) Creds(role bus.Role) string {
+	if r.CredsOf != nil {
+		return r.CredsOf(role)
+	}
+	return filepath.Join(r.creds, string(role)+".nk")
+}
+
+// TLSConfig trusts the servers, or is nil where they have no TLS.
+func (r *Rig) TLSConfig() *tls.Config {
+	r.t.Helper()
+	if r.CA == "" {
+		return nil
+	}
+	pem, err := os.ReadFile(r.CA)
+	must(r.t, err)
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		r.t.Fatalf("no certificate in %s", r.CA)
+	}
+	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+}
+
+// TLSOptions are what Dial needs to trust the servers.
+func (r *Rig) TLSOptions() []nats.Option {
+	if cfg := r.TLSConfig(); cfg != nil {
+		return []nats.Option{nats.Secure(cfg)}
+	}
+	return nil
+}
 
 // Config is how a role joins the bus. Name is left out.
 func (r *Rig) Config(role bus.Role) bus.ConnConfig {
-	return bus.ConnConfig{Role: role, URL: r.URL(), Creds: r.Creds(role), Logger: slog.New(slog.DiscardHandler)}
+	return bus.ConnConfig{Role: role, URL: r.URL(), Creds: r.Creds(role), CA: r.CA, Logger: slog.New(slog.DiscardHandler)}
 }
 
 // Connect joins as a role, and returns once the connection is there. It ends with
@@ -211,10 +248,10 @@ func (r *Rig) Ready() {
 	})
 }
 
-// Leader is which server leads a stream, or -1 for none.
+// Leader is which server leads a stream of the services' account, or -1 for none.
 func (r *Rig) Leader(stream string) int {
 	for i, ns := range r.nodes {
-		if ns != nil && ns.JetStreamIsStreamLeader(server.DEFAULT_GLOBAL_ACCOUNT, stream) {
+		if ns != nil && ns.JetStreamIsStreamLeader(bus.AccountServices, stream) {
 			return i
 		}
 	}

@@ -1,0 +1,175 @@
+package bustest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+)
+
+// Wire is a connection without what bus.Connect adds, which knows what the server
+// refused.
+type Wire struct {
+	*nats.Conn
+	t       testing.TB
+	refused chan error
+}
+
+// Dial makes such a connection. It ends with the test.
+func Dial(t testing.TB, url string, opts ...nats.Option) *Wire {
+	t.Helper()
+	w := &Wire{t: t, refused: make(chan error, 100)}
+	opts = append(opts, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { w.refused <- err }))
+	var err error
+	w.Conn, err = nats.Connect(url, opts...)
+	must(t, err)
+	t.Cleanup(w.Close)
+	return w
+}
+
+// Refused does what the server must refuse, and says so where it does not.
+func (w *Wire) Refused(what string, do func() error) {
+	w.t.Helper()
+	if err := do(); err != nil {
+		w.t.Logf("%s: %v", what, err)
+	}
+	if err := w.Flush(); err != nil {
+		w.t.Fatalf("%s: %v", what, err)
+	}
+	select {
+	case err := <-w.refused:
+		if !strings.Contains(strings.ToLower(err.Error()), "permissions violation") {
+			w.t.Errorf("%s: %v", what, err)
+		}
+	case <-time.After(5 * time.Second):
+		w.t.Errorf("%s: was not refused", what)
+	}
+}
+
+// MayNotPublish tries to publish to each of the subjects.
+func (w *Wire) MayNotPublish(subjects ...string) {
+	w.t.Helper()
+	for _, subject := range subjects {
+		w.Refused("publish to "+subject, func() error { return w.Publish(subject, []byte(`{"seq":1}`)) })
+	}
+}
+
+// MayNotSubscribe tries to subscribe to each of the subjects.
+func (w *Wire) MayNotSubscribe(subjects ...string) {
+	w.t.Helper()
+	for _, subject := range subjects {
+		w.Refused("subscribe to "+subject, func() error { _, err := w.SubscribeSync(subject); return err })
+		w.Refused("join at "+subject, func() error { _, err := w.QueueSubscribeSync(subject, "q"); return err })
+	}
+}
+
+// OnlyLooks tries everything that a dashboard's credentials must not do: they can
+// neither publish, nor make a consumer, nor read telemetry in any way.
+func (w *Wire) OnlyLooks() {
+	w.t.Helper()
+	w.MayNotPublish(
+		"telemetry.web.log", "intake.ci", "intake.alerts", "intake.noise", "ci.result.custom.abc.build.failure", "delivery.github.1",
+		"alerts.web.ci.error", "live.alerts.web.ci.error", "notices.llm", "live.notices.llm",
+		"query.events", "query.status", "query.noise", "query.vitals", "query.health", "query.partition.0.events", "$SRV.PING",
+		"$KV.silences.silences", "$KV.gateways.me", "$KV.owners.0", "$O.detector.M.x", "_INBOX.another", "_INBOX_gateway.x",
+	)
+	for _, stream := range []string{
+		bus.StreamTelemetry, bus.StreamAlerts, bus.StreamCI, bus.StreamNotices, bus.StreamDeliveries,
+		bus.StreamSilences, "KV_" + bus.BucketGateways, "KV_" + bus.BucketOwners, "OBJ_" + bus.BucketDetector,
+	} {
+		for _, call := range []string{
+			"STREAM.CREATE.", "STREAM.UPDATE.", "STREAM.DELETE.", "STREAM.PURGE.", "STREAM.INFO.", "STREAM.SNAPSHOT.",
+			"STREAM.MSG.DELETE.", "STREAM.MSG.GET.", "CONSUMER.NAMES.", "CONSUMER.LIST.",
+		} {
+			w.MayNotPublish("$JS.API." + call + stream)
+		}
+		w.MayNotPublish(
+			"$JS.API.CONSUMER.CREATE."+stream, "$JS.API.CONSUMER.CREATE."+stream+".x", "$JS.API.CONSUMER.CREATE."+stream+".x.alerts.>",
+			"$JS.API.CONSUMER.DURABLE.CREATE."+stream+".x", "$JS.API.CONSUMER.MSG.NEXT."+stream+".x",
+		)
+		if stream != bus.StreamAlerts {
+			w.MayNotPublish("$JS.API.DIRECT.GET." + stream)
+		}
+	}
+	w.MayNotPublish("$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.LIST", "$JS.API.SERVER.REMOVE", "$SYS.REQ.SERVER.PING",
+		"$JS.API.DIRECT.GET."+bus.StreamTelemetry+".telemetry.web.log")
+	w.MayNotSubscribe("telemetry.>", "telemetry.web.log", "alerts.>", "intake.>", "ci.>", "notices.>", "delivery.>", "query.>",
+		"live.>", "live.*.>", "_INBOX_detector.>", "_INBOX_gateway.>", "_INBOX_ingest.>", "_INBOX_provisioner.>", "$KV.>", "$O.>",
+		">", "*.>", "$JS.>", "$SRV.>", "$SYS.>")
+
+	js, err := jetstream.New(w.Conn, jetstream.WithDefaultTimeout(500*time.Millisecond))
+	must(w.t, err)
+	for _, stream := range []string{bus.StreamAlerts, bus.StreamTelemetry, bus.StreamNotices} {
+		w.Refused("create a consumer on "+stream, func() error {
+			ctx, cancel := context.WithTimeout(w.t.Context(), 500*time.Millisecond)
+			defer cancel()
+			_, err := js.CreateOrUpdateConsumer(ctx, stream, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
+			return err
+		})
+	}
+}
+
+// HarmsNothing asks what a dashboard may ask, and has the answers sent to all that
+// could do harm: a server asks nobody whether the one who asks may publish there.
+// Witness, as any of the services, sees that nothing came of it. Seq is that of an
+// alert that is stored; meanwhile nobody else may use the bus.
+func (w *Wire) HarmsNothing(witness *bus.Conn, seq uint64) {
+	w.t.Helper()
+	streams := []string{
+		bus.StreamTelemetry, bus.StreamAlerts, bus.StreamCI, bus.StreamNotices, bus.StreamDeliveries,
+		bus.StreamSilences, "KV_" + bus.BucketGateways, "KV_" + bus.BucketOwners, "OBJ_" + bus.BucketDetector,
+	}
+	state := func() string {
+		w.t.Helper()
+		var all string
+		for _, name := range streams {
+			ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+			s, err := witness.JS.Stream(ctx, name)
+			cancel()
+			if err != nil {
+				w.t.Fatalf("stream %s: %v", name, err)
+			}
+			info := s.CachedInfo()
+			all += fmt.Sprintf("%s made %s: %d stored, the last %d, %d consumers, %d subjects\n",
+				name, info.Created, info.State.Msgs, info.State.LastSeq, info.State.Consumers, len(info.Config.Subjects))
+		}
+		return all
+	}
+	targets := []string{
+		"telemetry.web.log", "intake.ci", "intake.alerts", "intake.noise", "ci.result.custom.abc.build.failure", "delivery.github.1",
+		"alerts.web.ci.error", "notices.llm", "$KV.silences.silences", "$KV.silences.acks", "$KV.gateways.me", "$KV.owners.0",
+		"$O.detector.M.x", "$O.detector.C.x",
+	}
+	for _, name := range streams {
+		for _, call := range []string{"STREAM.PURGE.", "STREAM.DELETE.", "STREAM.UPDATE.", "STREAM.MSG.DELETE.", "CONSUMER.CREATE.", "STREAM.LEADER.STEPDOWN."} {
+			targets = append(targets, "$JS.API."+call+name)
+		}
+	}
+	before := state()
+	for _, target := range targets {
+		for _, ask := range []struct{ subject, what string }{
+			{"$JS.API.DIRECT.GET." + bus.StreamAlerts, fmt.Sprintf(`{"seq":%d}`, seq)},
+			{"$JS.API.DIRECT.GET." + bus.StreamAlerts, fmt.Sprintf(`{"seq":%d,"batch":10}`, seq)},
+			{"$JS.API.DIRECT.GET." + bus.StreamAlerts, `{"seq":1000000}`}, // an answer without content
+			{"$JS.API.DIRECT.GET." + bus.StreamSilences + ".$KV." + bus.BucketSilences + "." + bus.KeySilences, ``},
+		} {
+			must(w.t, w.PublishRequest(ask.subject, target, []byte(ask.what)))
+		}
+	}
+	// Its own question is answered last, and so are those.
+	ask := fmt.Appendf(nil, `{"seq":%d}`, seq)
+	for range 3 {
+		if m, err := w.Request("$JS.API.DIRECT.GET."+bus.StreamAlerts, ask, patience); err != nil || len(m.Data) == 0 {
+			w.t.Fatalf("its own question: %v, %v", m, err)
+		}
+	}
+	if after := state(); after != before {
+		w.t.Errorf("answers did harm, before\n%s\nafter\n%s", before, after)
+	}
+}

@@ -1,0 +1,99 @@
+package bus_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+)
+
+var update = flag.Bool("update", false, "write the files that the table of roles gives")
+
+// deployed is the configuration of external servers.
+const deployed = "../../deploy/nats"
+
+func externalRoles() []bus.Role { return append(bus.Roles(), bus.RoleProvisioner) }
+
+// TestRolesOfAServer: what the servers' configuration lets each role do is what the
+// table says, also where the roles are users of an operator.
+func TestRolesOfAServer(t *testing.T) {
+	for file, want := range map[string]string{"roles.conf": rolesConf(), "nsc.sh": nscScript()} {
+		file = filepath.Join(deployed, file)
+		if *update {
+			mode := os.FileMode(0o644)
+			if strings.HasSuffix(file, ".sh") {
+				mode = 0o755
+			}
+			if err := os.WriteFile(file, []byte(want), mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != want {
+			t.Errorf("%s is not what the table of roles gives: run the test with -update and look at the difference", file)
+		}
+	}
+}
+
+const golden = `# Written by a test from the table in shared/bus/roles.go; to write it anew:
+#   cd shared && go test ./bus -run TestRolesOfAServer -update
+`
+
+func rolesConf() string {
+	return "# Who may do what on the bus.\n" + golden + "\n" + bus.ServerAccounts(func(r bus.Role) string { return "$" + r.KeyVariable() })
+}
+
+func nscScript() string {
+	var b strings.Builder
+	b.WriteString(`#!/bin/sh
+# Makes the roles as users of an operator's account, with credentials files, by
+# nsc (github.com/nats-io/nsc). See README.md.
+` + golden + `#
+# usage: nsc.sh DIR    the operator is there already
+set -eu
+dir=${1:?where to: a directory for the credentials files}
+umask 077
+mkdir -p "$dir"
+
+nsc add account --name TOCSIN
+nsc edit account --name TOCSIN --js-disk-storage 4G --js-mem-storage 256M --js-streams -1 --js-consumer -1
+nsc add account --name DASHBOARDS
+services=$(nsc describe account --name TOCSIN --field sub | tr -d '"')
+`)
+	looks := bus.RoleDashboard.Permissions()
+	for i, subject := range looks.Subscribe.Allow {
+		if strings.HasPrefix(subject, "_INBOX.") {
+			continue
+		}
+		fmt.Fprintf(&b, "nsc add export --account TOCSIN --name live-%d --subject '%s'\n", i, subject)
+		fmt.Fprintf(&b, "nsc add import --account DASHBOARDS --name live-%d --src-account \"$services\" --remote-subject '%s' --local-subject '%s'\n", i, subject, subject)
+	}
+	for i, subject := range looks.Publish.Allow {
+		fmt.Fprintf(&b, "nsc add export --account TOCSIN --name look-%d --service --response-type Stream --response-threshold %s --subject '%s'\n", i, bus.LookWithin, subject)
+		fmt.Fprintf(&b, "nsc add import --account DASHBOARDS --name look-%d --service --src-account \"$services\" --remote-subject '%s' --local-subject '%s'\n", i, subject, subject)
+	}
+	quoted := func(subjects []string) string {
+		return "'" + strings.Join(subjects, ",") + "'"
+	}
+	for _, role := range externalRoles() {
+		p := role.Permissions()
+		account := bus.AccountServices
+		if role == bus.RoleDashboard {
+			account = bus.AccountDashboards
+		}
+		fmt.Fprintf(&b, "\nnsc add user --account %s --name %s", account, role)
+		if r := p.Response; r != nil {
+			fmt.Fprintf(&b, " \\\n  --allow-pub-response=%d --response-ttl %s", r.MaxMsgs, r.Expires)
+		}
+		fmt.Fprintf(&b, " \\\n  --allow-sub %s \\\n  --allow-pub %s\n", quoted(p.Subscribe.Allow), quoted(p.Publish.Allow))
+		fmt.Fprintf(&b, "nsc generate creds --account %s --name %s >\"$dir/%s.creds\"\n", account, role, role)
+	}
+	return b.String()
+}

@@ -1,0 +1,395 @@
+package bus_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
+)
+
+// pageOrigin is that of a page whose browser may use the websocket.
+const pageOrigin = "https://alerts.example"
+
+// makeKeyFiles does what tocsin keys does, and what its .env files then do.
+func makeKeyFiles(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, role := range externalRoles() {
+		seed, public, err := bus.NewKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, string(role)+".nk"), seed, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv(role.KeyVariable(), public)
+	}
+	t.Setenv("TOCSIN_ROUTES_PASSWORD", "R2E4SECRET")
+	return dir
+}
+
+// configured reads a configuration as nats-server does, for n servers. What differs
+// from the file is the host, and the ports: there are n on one machine.
+func configured(t *testing.T, file string, n int) []*server.Options {
+	t.Helper()
+	var all []*server.Options
+	for i := range n {
+		t.Setenv("TOCSIN_SERVER_NAME", fmt.Sprintf("nats-%d", i+1))
+		t.Setenv("TOCSIN_SERVER_STORE", t.TempDir())
+		t.Setenv("TOCSIN_SERVER_MONITOR", "127.0.0.1:8222")
+		t.Setenv("TOCSIN_SERVER_ORIGINS", `["`+pageOrigin+`", "http://localhost:7480"]`)
+		t.Setenv("TOCSIN_SERVER_ROUTES", `["nats-route://routes:R2E4SECRET@nats-1:6222", "nats-route://routes:R2E4SECRET@nats-2:6222"]`)
+		o, err := server.ProcessConfigFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Port != 4222 || o.HTTPPort != 8222 || o.HTTPHost != "127.0.0.1" || o.MaxPayload != 2<<20 || !o.JetStream ||
+			o.SyncInterval != 5*time.Second || !o.NoFastProducerStall || o.JetStreamMaxStore != 4<<30 || !slices.Contains(o.Websocket.AllowedOrigins, pageOrigin) {
+			t.Errorf("%s: %+v", file, o)
+		}
+		if n > 1 && (len(o.Routes) != 2 || o.Routes[1].Host != "nats-2:6222" || o.Cluster.Port != 6222 || o.Cluster.Password != "R2E4SECRET") {
+			t.Errorf("%s: routes %v of %+v", file, o.Routes, o.Cluster)
+		}
+		o.Host, o.Port, o.HTTPPort = "127.0.0.1", server.RANDOM_PORT, server.RANDOM_PORT
+		o.Websocket.Host, o.Websocket.Port = "127.0.0.1", server.RANDOM_PORT
+		if n > 1 {
+			o.Cluster.Host, o.Cluster.Port = "127.0.0.1", server.RANDOM_PORT
+		}
+		o.NoSigs, o.NoLog = true, true
+		all = append(all, o)
+	}
+	return all
+}
+
+// TestConfiguredServers runs servers from the files in deploy/nats as they are,
+// prepares them, and tries on the wire what each role may and may not do.
+func TestConfiguredServers(t *testing.T) {
+	for _, c := range []struct {
+		file     string
+		servers  int
+		tls      bool
+		replicas int
+	}{
+		{file: "single.conf", servers: 1, replicas: 1},
+		{file: "single-tls.conf", servers: 1, tls: true, replicas: 1},
+		{file: "cluster.conf", servers: 3, replicas: 3},
+		{file: "cluster-tls.conf", servers: 3, tls: true, replicas: 3},
+	} {
+		t.Run(c.file, func(t *testing.T) {
+			creds := makeKeyFiles(t)
+			var files bustest.Certificates
+			if c.tls {
+				files = bustest.TLS(t)
+				t.Setenv("TOCSIN_SERVER_CERT", files.Cert)
+				t.Setenv("TOCSIN_SERVER_KEY", files.Key)
+				t.Setenv("TOCSIN_SERVER_CA", files.CA)
+			}
+			rig := bustest.Serve(t, creds, configured(t, filepath.Join(deployed, c.file), c.servers)...)
+			rig.CA = files.CA
+			rig.Provision(bus.Layout{Partitions: 4})
+			for _, stream := range []string{bus.StreamAlerts, bus.StreamCI, "OBJ_" + bus.BucketDetector, "KV_" + bus.BucketOwners} {
+				s, err := rig.Connect(bus.RoleDetector).JS.Stream(t.Context(), stream)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := s.CachedInfo().Config.Replicas; got != c.replicas {
+					t.Errorf("%s has %d replicas", stream, got)
+				}
+			}
+			onTheWire(t, rig, func(role bus.Role) nats.Option {
+				auth, err := nats.NkeyOptionFromSeed(rig.Creds(role))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return auth
+			})
+			websocketOrigins(t, rig, c.tls)
+			monitored(t, rig)
+		})
+	}
+}
+
+// onTheWire tries what each role may and may not do, at each server, over TCP and
+// over the websocket.
+func onTheWire(t *testing.T, rig *bustest.Rig, auth func(bus.Role) nats.Option) {
+	t.Helper()
+	seq, witness := sayAlert(t, rig), rig.Connect(bus.RoleGateway)
+	for i := range rig.Len() {
+		for how, url := range map[string]string{"TCP": rig.URLOf(i), "websocket": rig.WSURLOf(i)} {
+			t.Run(fmt.Sprintf("server %d over %s", i+1, how), func(t *testing.T) {
+				dial := func(role bus.Role) *bustest.Wire {
+					t.Helper()
+					return bustest.Dial(t, url, append(rig.TLSOptions(), auth(role))...)
+				}
+				w := dial(bus.RoleDashboard)
+				w.OnlyLooks()
+				looks(t, rig, w, seq)
+				w.HarmsNothing(witness, seq)
+				for _, role := range externalRoles() {
+					w := dial(role)
+					for _, r := range refusals[role] {
+						w.MayNotPublish(r.publish...)
+						w.MayNotSubscribe(r.subscribe...)
+					}
+					w.Close()
+				}
+			})
+		}
+	}
+}
+
+// refusals are what the others than a dashboard must not do.
+var refusals = map[bus.Role][]struct{ publish, subscribe []string }{
+	bus.RoleIngest: {{
+		publish: []string{
+			"alerts.web.ci.error", "live.alerts.web.ci.error", "notices.llm", "intake.noise", "query.status", "query.health",
+			"$JS.API.STREAM.CREATE.X", "$JS.API.STREAM.DELETE.ALERTS", "$JS.API.CONSUMER.CREATE.TELEMETRY.x", "$JS.API.DIRECT.GET.TELEMETRY",
+			"$JS.API.STREAM.PURGE.CI", "$JS.API.STREAM.MSG.DELETE.ALERTS", "$KV.owners.0", "$KV.silences.silences", "$SRV.PING", "_INBOX_gateway.x",
+		},
+		subscribe: []string{"telemetry.>", "alerts.>", "query.status", "query.>", "live.>", "_INBOX.>", "_INBOX_gateway.>", ">"},
+	}},
+	bus.RoleDetector: {{
+		publish: []string{
+			"telemetry.web.log", "intake.ci", "intake.alerts", "notices.llm", "live.alerts.web.ci.error", "query.status",
+			"$JS.API.STREAM.CREATE.X", "$JS.API.STREAM.UPDATE.TELEMETRY", "$JS.API.STREAM.DELETE.TELEMETRY", "$JS.API.STREAM.PURGE.TELEMETRY",
+			"$JS.API.STREAM.PURGE.KV_owners", "$JS.API.CONSUMER.CREATE.CI.x", "$KV.silences.silences", "$KV.gateways.me", "_INBOX_gateway.x",
+		},
+		subscribe: []string{"telemetry.>", "alerts.>", "notices.>", "query.>", "_INBOX.>", "_INBOX_gateway.>", ">"},
+	}},
+	bus.RoleGateway: {{
+		publish: []string{
+			"telemetry.web.log", "intake.ci", "intake.noise", "alerts.web.ci.error", "live.notices.llm", "query.partition.0.status",
+			"$JS.API.STREAM.CREATE.X", "$JS.API.STREAM.DELETE.ALERTS", "$JS.API.STREAM.PURGE.KV_silences", "$JS.API.CONSUMER.CREATE.TELEMETRY.x",
+			"$JS.API.DIRECT.GET.TELEMETRY", "$JS.API.DIRECT.GET.KV_owners.$KV.owners.0", "$KV.owners.0", "_INBOX_detector.x",
+		},
+		subscribe: []string{"telemetry.>", "alerts.>", "notices.>", "query.status", "query.>", "live.>", "_INBOX.>", "_INBOX_detector.>", ">"},
+	}},
+	bus.RoleProvisioner: {{
+		publish:   []string{"telemetry.web.log", "alerts.web.ci.error", "notices.llm", "live.alerts.web.ci.error", "$KV.silences.silences", "query.noise", "_INBOX_gateway.x"},
+		subscribe: []string{"telemetry.>", "alerts.>", "live.>", "query.>", "_INBOX.>", ">"},
+	}},
+}
+
+// sayAlert publishes an alert as a detector does, and says where it is stored.
+func sayAlert(t *testing.T, rig *bustest.Rig) uint64 {
+	t.Helper()
+	c := rig.Connect(bus.RoleDetector)
+	defer c.Close()
+	p, err := bus.NewPublisher(c, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seq, err := p.Publish(t.Context(), &nats.Msg{Subject: "alerts.web.ci.error", Data: []byte(`{"id":"a"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seq
+}
+
+// looks sees that a dashboard has what it is for: new alerts, and those before by
+// their sequence.
+func looks(t *testing.T, rig *bustest.Rig, w *bustest.Wire, seq uint64) {
+	t.Helper()
+	live, err := w.SubscribeSync(bus.AllLiveAlerts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	// In a cluster the other servers hear of a subscription a moment later.
+	var m *nats.Msg
+	eventually(t, "live alert", func() bool {
+		sayAlert(t, rig)
+		m, err = live.NextMsg(100 * time.Millisecond)
+		return err == nil
+	})
+	if m.Subject != "live.alerts.web.ci.error" || m.Header.Get(jetstream.SequenceHeader) == "" {
+		t.Errorf("live alert: %+v", m)
+	}
+	ask, err := json.Marshal(map[string]uint64{"seq": seq})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err = w.Request("$JS.API.DIRECT.GET."+bus.StreamAlerts, ask, 5*time.Second)
+	if err != nil || string(m.Data) != `{"id":"a"}` {
+		t.Errorf("direct get: %v, %v", m, err)
+	}
+}
+
+// websocketOrigins: a page of another origin is turned away.
+func websocketOrigins(t *testing.T, rig *bustest.Rig, secure bool) {
+	t.Helper()
+	scheme := map[bool]string{false: "http", true: "https"}[secure]
+	if url := rig.WSURLOf(0); strings.HasPrefix(url, "wss") != secure {
+		t.Errorf("the websocket is %s", url)
+	}
+	for origin, want := range map[string]int{pageOrigin: http.StatusSwitchingProtocols, "https://evil.example": http.StatusForbidden, "null": http.StatusForbidden} {
+		_, addr, _ := strings.Cut(rig.WSURLOf(0), "://")
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, scheme+"://"+addr, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, v := range map[string]string{"Origin": origin, "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
+			req.Header.Set(k, v)
+		}
+		tr := &http.Transport{DisableKeepAlives: true, TLSClientConfig: rig.TLSConfig()}
+		resp, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		tr.CloseIdleConnections()
+		if resp.StatusCode != want {
+			t.Errorf("origin %s: %s", origin, resp.Status)
+		}
+	}
+}
+
+// monitored asks what a probe asks.
+func monitored(t *testing.T, rig *bustest.Rig) {
+	t.Helper()
+	for i := range rig.Len() {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/healthz", rig.Node(i).MonitorAddr()), http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr := &http.Transport{DisableKeepAlives: true}
+		resp, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		cancel()
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("server %d: %s", i+1, resp.Status)
+		}
+	}
+}
+
+// TestConfiguredServersOfAnOperator: the same with credentials files, as nsc makes
+// them. Its --mem-resolver writes what this test writes in place of roles.conf.
+func TestConfiguredServersOfAnOperator(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"single.conf", "common.conf"} {
+		data, err := os.ReadFile(filepath.Join(deployed, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	creds := writeOperator(t, dir)
+	rig := bustest.Serve(t, "", configured(t, filepath.Join(dir, "single.conf"), 1)...)
+	rig.CredsOf = func(role bus.Role) string { return creds[role] }
+	rig.Provision(bus.Layout{})
+	onTheWire(t, rig, func(role bus.Role) nats.Option { return nats.UserCredentials(creds[role]) })
+}
+
+// writeOperator writes an operator's roles.conf and a credentials file for each role.
+func writeOperator(t *testing.T, dir string) map[bus.Role]string {
+	t.Helper()
+	pair := func(make func() (nkeys.KeyPair, error)) (nkeys.KeyPair, string) {
+		t.Helper()
+		key, err := make()
+		if err != nil {
+			t.Fatal(err)
+		}
+		public, err := key.PublicKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key, public
+	}
+	operatorKey, operator := pair(nkeys.CreateOperator)
+	systemKey, system := pair(nkeys.CreateAccount)
+	accountKey, account := pair(nkeys.CreateAccount)
+	_ = systemKey // it signs nobody here
+	encode := func(claims jwt.Claims, by nkeys.KeyPair) string {
+		t.Helper()
+		token, err := claims.Encode(by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return token
+	}
+	op := jwt.NewOperatorClaims(operator)
+	op.Name, op.SystemAccount = "tocsin", system
+	sys := jwt.NewAccountClaims(system)
+	sys.Name = "SYS"
+	acc := jwt.NewAccountClaims(account)
+	acc.Name = bus.AccountServices
+	acc.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: 256 << 20, DiskStorage: 4 << 30, Streams: -1, Consumer: -1}
+	viewersKey, viewers := pair(nkeys.CreateAccount)
+	view := jwt.NewAccountClaims(viewers)
+	view.Name = bus.AccountDashboards
+	share := func(subject string, kind jwt.ExportType) {
+		s := jwt.Subject(subject)
+		export := &jwt.Export{Name: subject, Subject: s, Type: kind}
+		if kind == jwt.Service {
+			export.ResponseType, export.ResponseThreshold = jwt.ResponseTypeStream, bus.LookWithin
+		}
+		acc.Exports.Add(export)
+		view.Imports.Add(&jwt.Import{Name: subject, Account: account, Subject: s, LocalSubject: jwt.RenamingSubject(s), Type: kind})
+	}
+	looks := bus.RoleDashboard.Permissions()
+	for _, s := range looks.Subscribe.Allow {
+		if !strings.HasPrefix(s, "_INBOX.") {
+			share(s, jwt.Stream)
+		}
+	}
+	for _, s := range looks.Publish.Allow {
+		share(s, jwt.Service)
+	}
+	conf := fmt.Sprintf("operator: %s\nsystem_account: %s\nresolver: MEMORY\nresolver_preload: {\n  %s: %s\n  %s: %s\n  %s: %s\n}\n",
+		encode(op, operatorKey), system, system, encode(sys, operatorKey), account, encode(acc, operatorKey), viewers, encode(view, operatorKey))
+	if err := os.WriteFile(filepath.Join(dir, "roles.conf"), []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files := map[bus.Role]string{}
+	for _, role := range externalRoles() {
+		userKey, user := pair(nkeys.CreateUser)
+		p := role.Permissions()
+		claims := jwt.NewUserClaims(user)
+		claims.Name = string(role)
+		claims.Pub.Allow.Add(p.Publish.Allow...)
+		claims.Sub.Allow.Add(p.Subscribe.Allow...)
+		if p.Response != nil {
+			claims.Resp = &jwt.ResponsePermission{MaxMsgs: p.Response.MaxMsgs, Expires: p.Response.Expires}
+		}
+		seed, err := userKey.Seed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		signer := accountKey
+		if role == bus.RoleDashboard {
+			signer = viewersKey
+		}
+		content, err := jwt.FormatUserConfig(encode(claims, signer), seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[role] = filepath.Join(dir, string(role)+".creds")
+		if err := os.WriteFile(files[role], content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
