@@ -32,7 +32,7 @@ nsc generate creds --account TOCSIN --name ingest >"$dir/ingest.creds"
 nsc add user --account TOCSIN --name detector \
   --allow-pub-response=1 --response-ttl 2s \
   --allow-sub '$SRV.>,query.health,query.events,query.status,query.noise,query.vitals,query.partition.>,_INBOX_detector.>' \
-  --allow-pub 'alerts.>,intake.noise,$JS.API.INFO,$JS.API.STREAM.INFO.*,$JS.API.STREAM.NAMES,$JS.FC.>,$JS.ACK.>,$JS.API.CONSUMER.*.TELEMETRY.>,$JS.API.CONSUMER.MSG.NEXT.TELEMETRY.>,$JS.API.CONSUMER.*.ALERTS.>,$JS.API.CONSUMER.MSG.NEXT.ALERTS.>,$O.detector.>,$JS.API.DIRECT.GET.OBJ_detector.>,$JS.API.CONSUMER.*.OBJ_detector.>,$JS.API.CONSUMER.MSG.NEXT.OBJ_detector.>,$JS.API.STREAM.PURGE.OBJ_detector,$JS.API.STREAM.MSG.GET.OBJ_detector,$KV.owners.>,$JS.API.DIRECT.GET.KV_owners,$JS.API.DIRECT.GET.KV_owners.>,query.partition.>'
+  --allow-pub 'alerts.>,intake.noise,intake.tick,$JS.API.INFO,$JS.API.STREAM.INFO.*,$JS.API.STREAM.NAMES,$JS.FC.>,$JS.ACK.>,$JS.API.CONSUMER.*.TELEMETRY.>,$JS.API.CONSUMER.MSG.NEXT.TELEMETRY.>,$JS.API.CONSUMER.*.ALERTS.>,$JS.API.CONSUMER.MSG.NEXT.ALERTS.>,$O.detector.>,$JS.API.DIRECT.GET.OBJ_detector.>,$JS.API.CONSUMER.*.OBJ_detector.>,$JS.API.CONSUMER.MSG.NEXT.OBJ_detector.>,$JS.API.STREAM.PURGE.OBJ_detector,$JS.API.STREAM.MSG.GET.OBJ_detector,$KV.owners.>,$JS.API.DIRECT.GET.KV_owners,$JS.API.DIRECT.GET.KV_owners.>,$JS.API.STREAM.MSG.DELETE.KV_owners,query.partition.>'
 nsc generate creds --account TOCSIN --name detector >"$dir/detector.creds"
 
 nsc add user --account TOCSIN --name gateway \
