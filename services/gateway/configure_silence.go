@@ -1,13 +1,10 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -20,9 +17,8 @@ import (
 )
 
 const (
-	// maxMinutes is how long a silence may last: as long as alerts are kept.
-	maxMinutes     = 7 * 24 * 60
-	defaultMinutes = 60
+	maxMinutes     = int(silences.MaxLasts / time.Minute)
+	defaultMinutes = int(silences.Usual / time.Minute)
 	// maxListed is how many acknowledgements are listed. Past it the oldest are
 	// left out, and the list says so.
 	maxListed = 100
@@ -64,15 +60,18 @@ func (q quiet) check(action string) error {
 	switch {
 	case (action == actAck || action == actUnack) && q.alertID == "":
 		return errors.New("alert_id must be the id of an alert: it stands in each alert that you are told")
-	case action == actSilence && cmp.Or(q.dedupKey, q.category, q.app) == "":
-		return errors.New("silence must have one of dedup_key, category, app, or several, which all must match then")
-	case action == actSilence && len(q.app) > silence.MaxApp:
-		return fmt.Errorf("app must be a text of at most %d bytes", silence.MaxApp)
+	case action == actSilence:
+		return q.muted().Check()
 	case action == actUnsilence && q.silenceID == "":
 		return errors.New("silence_id must be the id of a silence: silence_list shows them")
 	default:
 		return nil
 	}
+}
+
+// muted is what a silence of it matches.
+func (q quiet) muted() silences.Muted {
+	return silences.Muted{DedupKey: q.dedupKey, Category: alert.Category(q.category), App: q.app}
 }
 
 // quieten acknowledges or silences, takes that back, or lists it.
@@ -105,7 +104,7 @@ func (g *gateway) ack(ctx context.Context, q quiet) (answer, error) {
 	if err != nil {
 		return nil, g.explain(err)
 	}
-	k, d, err := g.past().ack(ctx, a, g.link.client())
+	k, d, err := g.silences().Ack(ctx, a, g.link.client())
 	return encoded(struct {
 		Status   string    `json:"status"`
 		AlertID  string    `json:"alert_id"`
@@ -115,7 +114,7 @@ func (g *gateway) ack(ctx context.Context, q quiet) (answer, error) {
 }
 
 func (g *gateway) unack(ctx context.Context, id string) (answer, error) {
-	d, err := g.past().unack(ctx, id)
+	d, err := g.silences().Unack(ctx, id)
 	if errors.Is(err, silence.ErrUnknown) {
 		return nil, errors.New("alert_id must be that of an acknowledgement that lasts: silence_list shows them")
 	}
@@ -125,16 +124,10 @@ func (g *gateway) unack(ctx context.Context, id string) (answer, error) {
 	}{"unacknowledged", id}, g.learn(d, err))
 }
 
-// cutMark ends a text that was cut, see package untrusted.
-const cutMark = "…"
-
-// errCut refuses a dedup key that was cut where it was shown.
-var errCut = errors.New(`dedup_key ends where it was cut ("…"), and would match nothing: use the whole key, observe {"what":"alerts"} shows it`)
-
 func (g *gateway) silence(ctx context.Context, q quiet) (answer, error) {
-	added, d, err := g.past().silence(ctx, q, g.link.client(), time.Duration(q.minutes)*time.Minute)
-	if errors.Is(err, errCut) {
-		return nil, err
+	added, d, err := g.silences().Silence(ctx, q.muted(), time.Duration(q.minutes)*time.Minute, q.reason, g.link.client())
+	if errors.Is(err, silences.ErrCut) {
+		return nil, fmt.Errorf(`%w, observe {"what":"alerts"} shows it`, err)
 	}
 	return encoded(struct {
 		Status  string          `json:"status"`
@@ -142,57 +135,8 @@ func (g *gateway) silence(ctx context.Context, q quiet) (answer, error) {
 	}{"silenced", added}, g.learn(d, err))
 }
 
-// silence silences, in somebody's name.
-func (p past) silence(ctx context.Context, q quiet, by string, lasts time.Duration) (added silence.Silence, d silences.Document, err error) {
-	if strings.HasSuffix(q.dedupKey, cutMark) {
-		whole, err := p.isKey(ctx, q.dedupKey)
-		if err != nil {
-			return added, d, err
-		}
-		if !whole {
-			return added, d, errCut
-		}
-	}
-	now := time.Now()
-	// As alerts are when they are told: the key that a client knows is that.
-	shown := clean.Alert(alert.Alert{App: q.app, DedupKey: q.dedupKey}, p.mask)
-	s := silence.Silence{
-		ID: strings.ToLower(rand.Text()[:12]), DedupKey: shown.DedupKey, Category: alert.Category(q.category), App: shown.App,
-		Reason: p.mask.String(q.reason), By: p.mask.String(by), Created: now, Until: now.Add(lasts),
-	}
-	d, err = silences.Change(ctx, p.conn, func(l silence.Silences) (after silence.Silences, err error) {
-		after, added, err = l.Add(s, now)
-		return after, err
-	})
-	return added, d, err
-}
-
-// ack acknowledges an alert, in somebody's name.
-func (p past) ack(ctx context.Context, a alert.Alert, by string) (k silence.Ack, d silences.Document, err error) {
-	now := time.Now()
-	k = silence.Acknowledge(a, p.mask.String(by), now)
-	d, err = silences.ChangeAcks(ctx, p.conn, func(l silence.Acks) (silence.Acks, error) { return l.Add(k, now), nil })
-	return k, d, err
-}
-
-// unsilence ends a silence, and unack an acknowledgement. The error is
-// silence.ErrUnknown where there is none that lasts.
-func (p past) unsilence(ctx context.Context, id string) (silences.Document, error) {
-	return silences.Change(ctx, p.conn, func(l silence.Silences) (silence.Silences, error) {
-		after, _, err := l.End(id, time.Now())
-		return after, err
-	})
-}
-
-func (p past) unack(ctx context.Context, id string) (silences.Document, error) {
-	return silences.ChangeAcks(ctx, p.conn, func(l silence.Acks) (silence.Acks, error) {
-		after, _, err := l.End(id, time.Now())
-		return after, err
-	})
-}
-
 func (g *gateway) unsilence(ctx context.Context, id string) (answer, error) {
-	d, err := g.past().unsilence(ctx, id)
+	d, err := g.silences().Unsilence(ctx, id)
 	if errors.Is(err, silence.ErrUnknown) {
 		return nil, errors.New("silence_id must be that of a silence that lasts: silence_list shows them")
 	}

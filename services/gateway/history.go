@@ -5,18 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/ci"
 	"github.com/tocsin-bus/tocsin/shared/clean"
-	"github.com/tocsin-bus/tocsin/shared/redact"
+	"github.com/tocsin-bus/tocsin/shared/silences"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -43,33 +40,20 @@ func ask[T any](ctx context.Context, g *gateway, subject string, request any) (r
 	if err := g.connected(); err != nil {
 		return reply, err
 	}
-	data, err := json.Marshal(request)
-	if err != nil {
-		return reply, fmt.Errorf("encode the query: %w", err)
-	}
-	m, err := g.link.conn.Load().NC.RequestWithContext(ctx, subject, data)
+	data, err := bus.Ask(ctx, g.link.conn.Load(), subject, request)
 	switch {
-	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded):
-		if away := g.connected(); away != nil {
-			return reply, away
-		}
+	case errors.Is(err, bus.ErrAway):
+		return reply, errAway
+	case errors.Is(err, bus.ErrNoAnswer):
 		return reply, errNoDetector
 	case err != nil:
-		return reply, fmt.Errorf("ask the detector: %w", err)
+		return reply, err
 	}
-	if text := m.Header.Get("Nats-Service-Error"); text != "" {
-		return reply, &refusedError{code: m.Header.Get("Nats-Service-Error-Code"), text: text}
-	}
-	if err := json.Unmarshal(m.Data, &reply); err != nil {
+	if err := json.Unmarshal(data, &reply); err != nil {
 		return reply, fmt.Errorf("decode the detector's answer: %w", err)
 	}
 	return reply, nil
 }
-
-// refusedError is what the detector has against a request.
-type refusedError struct{ code, text string }
-
-func (e *refusedError) Error() string { return e.text }
 
 // history reads the alerts as they were published, newest first.
 func (g *gateway) history(ctx context.Context, l look) (list any, truncated bool, err error) {
@@ -134,48 +118,20 @@ func (g *gateway) read(ctx context.Context, name string, since time.Time, handle
 	if err := g.connected(); err != nil {
 		return err
 	}
-	return g.past().read(ctx, name, since, handle)
-}
-
-// past is what the bus holds, for who is connected.
-func (g *gateway) past() past { return past{g.link.conn.Load(), g.mask, g.log} }
-
-// past reads what streams hold.
-type past struct {
-	conn *bus.Conn
-	mask *redact.Engine
-	log  *slog.Logger
-}
-
-// read hands over what a stream holds that arrived since a time.
-func (p past) read(ctx context.Context, name string, since time.Time, handle func(bus.Message)) error {
-	s, err := p.conn.JS.Stream(ctx, name)
-	if errors.Is(err, context.DeadlineExceeded) {
+	err := bus.ReadSince(ctx, g.link.conn.Load(), name, since, g.log, handle)
+	switch {
+	case errors.Is(err, bus.ErrNoEnd):
+		return fmt.Errorf("read stream %s: no end within %s: ask for less with since_seconds", name, queryTimeout)
+	case errors.Is(err, context.DeadlineExceeded):
 		return errSilent
-	}
-	if err != nil {
-		return fmt.Errorf("look at stream %s: %w", name, err)
-	}
-	state := s.CachedInfo().State
-	if state.Msgs == 0 || state.LastTime.Before(since) {
-		return nil
-	}
-	reading, cancel := context.WithCancel(ctx)
-	defer cancel()
-	err = bus.Follow(reading, p.conn, bus.FollowConfig{Stream: name, Since: since, Logger: p.log}, func(m bus.Message) error {
-		handle(m)
-		if m.Pending == 0 {
-			cancel()
-		}
-		return nil
-	})
-	if err != nil {
+	default:
 		return err
 	}
-	if ctx.Err() != nil {
-		return fmt.Errorf("read stream %s: no end within %s: ask for less with since_seconds", name, queryTimeout)
-	}
-	return nil
+}
+
+// silences changes what is told to nobody, for who is connected.
+func (g *gateway) silences() silences.Keeper {
+	return silences.NewKeeper(g.link.conn.Load(), g.mask, g.log)
 }
 
 // ring keeps the newest of what is added.
