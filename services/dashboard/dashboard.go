@@ -95,6 +95,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	g.Go(func() error { return h.feed.run(ctx) })
 	g.Go(func() error { h.hub.Run(ctx); return nil })
+	g.Go(func() error { return h.desk.run(ctx) })
 	g.Go(func() error { return serve(ctx, l, h, cfg.Logger) })
 	url := "http://" + httpguard.Reachable(l.Addr())
 	cfg.Logger.Info("the dashboard listens", "url", url)

@@ -5,10 +5,12 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"sync/atomic"
 
 	"github.com/tocsin-bus/tocsin/services/dashboard/fanout"
 	"github.com/tocsin-bus/tocsin/services/dashboard/web"
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
+	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 
@@ -28,8 +30,11 @@ type handler struct {
 	hub     *fanout.Hub
 	feed    *feed
 	history *history
-	// readers has a place for each who reads along.
+	desk    *desk
+	// readers has a place for each who reads along, and dropped counts what they were
+	// too slow for.
 	readers chan struct{}
+	dropped atomic.Uint64
 }
 
 func newHandler(life context.Context, cfg Config) (*handler, error) {
@@ -43,9 +48,13 @@ func newHandler(life context.Context, cfg Config) (*handler, error) {
 		page: page, metrics: newMetrics(cfg.Registry), log: cfg.Logger, life: life, readers: make(chan struct{}, maxReaders),
 	}
 	mask := redact.New()
-	h.hub = fanout.New(func(alerts int) { h.metrics.dropped.Add(float64(alerts)) })
+	h.hub = fanout.New(func(alerts int) {
+		h.metrics.dropped.Add(float64(alerts))
+		h.dropped.Add(uint64(alerts))
+	})
 	h.feed = newFeed(cfg.Bus, h.hub, mask, h.metrics, cfg.Logger)
 	h.history = newHistory(h.feed)
+	h.desk = newDesk(cfg, mask, h.state)
 	h.metrics.watch("readers", "Readers of /events/stream right now.", func() float64 { return float64(len(h.readers)) })
 	h.routes = newRoutes(h.table())
 	return h, nil
@@ -150,6 +159,15 @@ func (h *handler) protect(header http.Header, r *http.Request) {
 
 func (h *handler) ready(*http.Request) (any, error) {
 	return done{true}, h.feed.ready()
+}
+
+// state is how this dashboard is, as it says itself on the bus.
+func (h *handler) state() query.Health {
+	said := query.Health{OK: true, Dashboard: &query.DashboardHealth{Readers: len(h.readers), Dropped: h.dropped.Load()}}
+	if err := h.feed.ready(); err != nil {
+		said.OK, said.Reason = false, err.Error()
+	}
+	return said
 }
 
 // statusWriter notes the status of an answer.

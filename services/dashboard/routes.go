@@ -40,11 +40,23 @@ type route struct {
 
 // table is every route, in the order in which they are told.
 func (h *handler) table() []route {
-	const get = http.MethodGet
+	const get, post, del = http.MethodGet, http.MethodPost, http.MethodDelete
 	return []route{
 		{method: get, path: pathStream, page: h.stream},
-		{method: get, path: pathAlerts, serve: h.alerts},
 		{method: get, path: pathSession, serve: h.session},
+		{method: get, path: pathAlerts, serve: h.alerts},
+		{method: get, path: pathHealth, serve: h.health},
+		{method: get, path: pathStatus, serve: h.status},
+		{method: get, path: pathVitals, serve: h.vitals},
+		{method: get, path: pathEvents, serve: h.events},
+		{method: get, path: pathNoise, serve: h.noise},
+		{method: post, path: pathNoise, serve: h.changeNoise},
+		{method: get, path: pathSilences, serve: h.silences},
+		{method: post, path: pathSilences, serve: h.silence},
+		{method: del, path: pathSilences, named: true, serve: h.unsilence},
+		{method: post, path: pathAcks, serve: h.ack},
+		{method: del, path: pathAcks, named: true, serve: h.unack},
+		{method: get, path: pathNotices, serve: h.notices},
 		{method: get, path: pathAlive, serve: func(*http.Request) (any, error) { return done{true}, nil }},
 		{method: get, path: pathReady, serve: h.ready},
 		{method: get, path: pathMetrics, page: h.metrics.page.ServeHTTP},

@@ -135,7 +135,7 @@ type busAccess struct {
 }
 
 func (h *handler) session(r *http.Request) (any, error) {
-	s := session{Version: h.version, TokenRequired: h.token != ""}
+	s := session{Version: h.version, Desk: h.desk.open(), DeskReason: h.desk.closed, TokenRequired: h.token != ""}
 	if at := h.browser.url(r); at != "" && h.browser.Key != nil {
 		key, err := h.browser.Key()
 		if err == nil {

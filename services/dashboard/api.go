@@ -1,0 +1,351 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/query"
+	"github.com/tocsin-bus/tocsin/shared/silence"
+	"github.com/tocsin-bus/tocsin/shared/silences"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+const (
+	// maxBody is the largest body, in bytes.
+	maxBody = 64 << 10
+	// maxText is the longest text of a query or a body, in bytes, where nothing else
+	// is said.
+	maxText = 2048
+	// byDashboard is who silences and acknowledges, as others see it.
+	byDashboard = "the dashboard"
+)
+
+func (h *handler) health(r *http.Request) (any, error) {
+	return h.asked("health", func() (any, error) {
+		return h.desk.with(r.Context(), func(ctx context.Context, c *bus.Conn) (any, error) {
+			all, err := h.desk.healths(ctx, c)
+			if err != nil {
+				return nil, err
+			}
+			data, err := json.Marshal(struct {
+				Services []query.Health `json:"services"`
+			}{all})
+			if err != nil {
+				return nil, err
+			}
+			return shown(data)
+		})
+	})
+}
+
+func (h *handler) status(r *http.Request) (any, error) {
+	return h.asked("status", func() (any, error) {
+		return h.desk.ask(r.Context(), query.SubjectStatus, nil)
+	})
+}
+
+func (h *handler) vitals(r *http.Request) (any, error) {
+	return h.asked("vitals", func() (any, error) {
+		app, err := text(r, "app", maxText)
+		if err != nil {
+			return nil, err
+		}
+		page, err := text(r, "page", maxText)
+		if err != nil {
+			return nil, err
+		}
+		return h.desk.ask(r.Context(), query.SubjectVitals, query.VitalsRequest{App: app, Page: page})
+	})
+}
+
+func (h *handler) events(r *http.Request) (any, error) {
+	return h.asked("events", func() (any, error) {
+		question, err := eventsQuestion(r)
+		if err != nil {
+			return nil, err
+		}
+		return h.desk.with(r.Context(), func(ctx context.Context, c *bus.Conn) (any, error) {
+			data, err := bus.Ask(ctx, c, query.SubjectEvents, question)
+			if err != nil {
+				return nil, detectorError(err)
+			}
+			var reply query.EventsReply
+			if err := json.Unmarshal(data, &reply); err != nil {
+				return nil, fmt.Errorf("decode the detector's answer: %w", err)
+			}
+			// Once more: a detector of another version may have masked less.
+			for i := range reply.Events {
+				h.desk.mask.Event(&reply.Events[i].Event)
+			}
+			if data, err = json.Marshal(reply); err != nil {
+				return nil, fmt.Errorf("encode the events: %w", err)
+			}
+			return shown(data)
+		})
+	})
+}
+
+// eventsQuestion reads which events are wanted.
+func eventsQuestion(r *http.Request) (q query.EventsRequest, err error) {
+	if q.App, err = text(r, "app", maxText); err != nil {
+		return q, err
+	}
+	for _, value := range r.URL.Query()["kind"] {
+		for name := range strings.SplitSeq(value, ",") {
+			kind := telemetry.Kind(strings.TrimSpace(name))
+			if kind == "" {
+				continue
+			}
+			if !slices.Contains(telemetry.Kinds(), kind) {
+				return q, refuse(http.StatusBadRequest, fmt.Sprintf("kind must be one of %v", telemetry.Kinds()))
+			}
+			q.Kinds = append(q.Kinds, kind)
+		}
+		if len(q.Kinds) > len(telemetry.Kinds()) {
+			return q, refuse(http.StatusBadRequest, "kind must be named once each")
+		}
+	}
+	for name, at := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
+		value := r.URL.Query().Get(name)
+		if value == "" {
+			continue
+		}
+		if *at, err = time.Parse(time.RFC3339, value); err != nil {
+			return q, refuse(http.StatusBadRequest, name+" must be a time such as 2026-01-28T14:30:00Z")
+		}
+	}
+	q.Limit, err = number(r, "limit", query.DefaultLimit, 1, query.MaxLimit)
+	return q, err
+}
+
+func (h *handler) noise(r *http.Request) (any, error) {
+	return h.asked("noise", func() (any, error) {
+		app, err := text(r, "app", maxText)
+		if err != nil {
+			return nil, err
+		}
+		return h.desk.ask(r.Context(), query.SubjectNoise, query.NoiseRequest{Action: query.NoiseList, App: app})
+	})
+}
+
+func (h *handler) changeNoise(r *http.Request) (any, error) {
+	return h.asked("noise change", func() (any, error) {
+		var q query.NoiseRequest
+		if err := body(r, &q); err != nil {
+			return nil, err
+		}
+		switch q.Action {
+		case query.NoiseAdd, query.NoiseRemove, query.NoiseAutoDetect:
+		default:
+			return nil, refuse(http.StatusBadRequest, fmt.Sprintf("action must be one of %s, %s, %s", query.NoiseAdd, query.NoiseRemove, query.NoiseAutoDetect))
+		}
+		for name, value := range map[string]string{"app": q.App, "pattern": q.Pattern, "rule_id": q.RuleID, "kind": string(q.Kind)} {
+			if len(value) > maxText {
+				return nil, refuse(http.StatusBadRequest, fmt.Sprintf("%s must be a text of at most %d bytes", name, maxText))
+			}
+		}
+		return h.desk.ask(r.Context(), query.SubjectNoise, q)
+	})
+}
+
+// quietReply is what is told to nobody for a while, newest first.
+type quietReply struct {
+	Silences silence.Silences `json:"silences"`
+	Acks     silence.Acks     `json:"acks"`
+}
+
+func (h *handler) silences(r *http.Request) (any, error) {
+	return h.asked("silences", func() (any, error) {
+		return h.desk.with(r.Context(), func(ctx context.Context, c *bus.Conn) (any, error) {
+			set, err := h.desk.keeper(c).List(ctx)
+			if err != nil {
+				return nil, err
+			}
+			reply := quietReply{append(silence.Silences{}, set.Silences...), append(silence.Acks{}, set.Acks...)}
+			slices.Reverse(reply.Silences)
+			slices.Reverse(reply.Acks)
+			return reply, nil
+		})
+	})
+}
+
+// silenceBody is what a person wants to be told no more.
+type silenceBody struct {
+	App      string `json:"app"`
+	Category string `json:"category"`
+	DedupKey string `json:"dedup_key"`
+	// Minutes is how long; an hour where nothing is said.
+	Minutes *int   `json:"minutes"`
+	Reason  string `json:"reason"`
+}
+
+// check says what it asks for.
+func (b silenceBody) check() (what silences.Muted, lasts time.Duration, err error) {
+	const least, most = int(silences.MinLasts / time.Minute), int(silences.MaxLasts / time.Minute)
+	what = silences.Muted{DedupKey: b.DedupKey, Category: alert.Category(b.Category), App: b.App}
+	lasts = silences.Usual
+	if b.Minutes != nil {
+		lasts = time.Duration(*b.Minutes) * time.Minute
+	}
+	switch {
+	case b.Category != "" && !slices.Contains(alert.Categories(), what.Category):
+		err = fmt.Errorf("category must be one of %v", alert.Categories())
+	case b.Minutes != nil && (*b.Minutes < least || *b.Minutes > most):
+		err = fmt.Errorf("minutes must be between %d and %d", least, most)
+	case len(b.Reason) > maxText:
+		err = fmt.Errorf("reason must be a text of at most %d bytes", maxText)
+	default:
+		err = what.Check()
+	}
+	if err != nil {
+		err = refuse(http.StatusBadRequest, err.Error())
+	}
+	return what, lasts, err
+}
+
+func (h *handler) silence(r *http.Request) (any, error) {
+	return h.asked("silence", func() (any, error) {
+		var b silenceBody
+		if err := body(r, &b); err != nil {
+			return nil, err
+		}
+		what, lasts, err := b.check()
+		if err != nil {
+			return nil, err
+		}
+		return h.desk.with(r.Context(), func(ctx context.Context, c *bus.Conn) (any, error) {
+			added, _, err := h.desk.keeper(c).Silence(ctx, what, lasts, b.Reason, byDashboard)
+			switch {
+			case errors.Is(err, silence.ErrFull):
+				return nil, refuse(http.StatusConflict, fmt.Sprintf("there are %d silences already, which is the most: end one", silence.MaxSilences))
+			case errors.Is(err, silences.ErrCut):
+				return nil, refuse(http.StatusBadRequest, err.Error())
+			case err != nil:
+				return nil, err
+			}
+			return struct {
+				done
+				Silence silence.Silence `json:"silence"`
+			}{done{true}, added}, nil
+		})
+	})
+}
+
+func (h *handler) unsilence(r *http.Request) (any, error) {
+	return h.asked("unsilence", func() (any, error) {
+		return h.desk.with(r.Context(), func(ctx context.Context, c *bus.Conn) (any, error) {
+			_, err := h.desk.keeper(c).Unsilence(ctx, r.PathValue("id"))
+			return ended(err, "no silence that lasts has that id: GET "+pathSilences+" shows them")
+		})
+	})
+}
+
+func (h *handler) ack(r *http.Request) (any, error) {
+	return h.asked("ack", func() (any, error) {
+		var b struct {
+			AlertID string `json:"alert_id"`
+		}
+		if err := body(r, &b); err != nil {
+			return nil, err
+		}
+		if b.AlertID == "" || len(b.AlertID) > maxText {
+			return nil, refuse(http.StatusBadRequest, "alert_id must be the id of an alert")
+		}
+		return h.desk.with(r.Context(), func(ctx context.Context, c *bus.Conn) (any, error) {
+			keeper := h.desk.keeper(c)
+			a, err := keeper.Alert(ctx, b.AlertID)
+			switch {
+			case errors.Is(err, silences.ErrNotFound):
+				return nil, refuse(http.StatusNotFound, err.Error())
+			case errors.Is(err, silences.ErrEnded):
+				return nil, refuse(http.StatusConflict, err.Error())
+			case err != nil:
+				return nil, err
+			}
+			k, _, err := keeper.Ack(ctx, a, byDashboard)
+			if err != nil {
+				return nil, err
+			}
+			return struct {
+				done
+				Ack silence.Ack `json:"ack"`
+			}{done{true}, k}, nil
+		})
+	})
+}
+
+func (h *handler) unack(r *http.Request) (any, error) {
+	return h.asked("unack", func() (any, error) {
+		return h.desk.with(r.Context(), func(ctx context.Context, c *bus.Conn) (any, error) {
+			_, err := h.desk.keeper(c).Unack(ctx, r.PathValue("id"))
+			return ended(err, "no acknowledgement that lasts is of that alert: GET "+pathSilences+" shows them")
+		})
+	})
+}
+
+// ended is the answer to what was to end something.
+func ended(err error, unknown string) (any, error) {
+	switch {
+	case errors.Is(err, silence.ErrUnknown):
+		return nil, refuse(http.StatusNotFound, unknown)
+	case err != nil:
+		return nil, err
+	}
+	return done{true}, nil
+}
+
+// asked counts what a person asked for, by what became of it.
+func (h *handler) asked(what string, do func() (any, error)) (any, error) {
+	value, err := do()
+	result := "ok"
+	if err != nil {
+		result = "failed"
+		if refused(err).status < http.StatusInternalServerError {
+			result = "refused"
+		}
+	}
+	h.metrics.desk.WithLabelValues(what, result).Inc()
+	return value, err
+}
+
+// text reads a parameter of a query.
+func text(r *http.Request, name string, most int) (string, error) {
+	value := r.URL.Query().Get(name)
+	if len(value) > most {
+		return "", refuse(http.StatusBadRequest, fmt.Sprintf("%s must be a text of at most %d bytes", name, most))
+	}
+	return value, nil
+}
+
+// body decodes the body of a request, which is one JSON value.
+func body(r *http.Request, into any) error {
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || media != "application/json" {
+		return refuse(http.StatusUnsupportedMediaType, "Content-Type must be application/json")
+	}
+	data, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	switch {
+	case len(data) > maxBody:
+		return refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is over %d bytes", maxBody), "Connection", "close")
+	case err != nil:
+		return refuse(http.StatusBadRequest, "the body broke off: "+err.Error(), "Connection", "close")
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		var field *json.UnmarshalTypeError
+		if errors.As(err, &field) && field.Field != "" {
+			return refuse(http.StatusBadRequest, fmt.Sprintf("%s must not be a %s", field.Field, field.Value))
+		}
+		return refuse(http.StatusBadRequest, "the body must be one JSON object: "+err.Error())
+	}
+	return nil
+}

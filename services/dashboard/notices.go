@@ -1,0 +1,54 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/clean"
+)
+
+// Bounds of reading what agents told their users.
+const (
+	defaultNotices = 50
+	maxNotices     = 200
+)
+
+// notices are what agents told their users, newest first, as they published it.
+func (h *handler) notices(r *http.Request) (any, error) {
+	return h.asked("notices", func() (any, error) {
+		limit, err := number(r, "limit", defaultNotices, 1, maxNotices)
+		if err != nil {
+			return nil, err
+		}
+		return h.desk.with(r.Context(), func(ctx context.Context, c *bus.Conn) (any, error) {
+			list := []map[string]any{}
+			err := bus.ReadNewest(ctx, c, bus.StreamNotices, limit, h.log, func(m bus.Message) {
+				if n := h.desk.notice(m); n != nil {
+					list = append(list, n)
+				}
+			})
+			slices.Reverse(list)
+			return map[string]any{"notices": list}, err
+		})
+	})
+}
+
+// notice is one, fit to be shown, with its place; nil where it is none.
+func (d *desk) notice(m bus.Message) map[string]any {
+	var n map[string]any
+	if json.Unmarshal(m.Data, &n) != nil || n == nil {
+		return nil
+	}
+	for name, value := range n {
+		if text, ok := value.(string); ok {
+			n[name] = d.mask.String(text)
+		}
+	}
+	clean.Value(n)
+	n["seq"], n["received"] = m.Seq, m.Time.UTC().Format(time.RFC3339Nano)
+	return n
+}

@@ -1,0 +1,137 @@
+package dashboard
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+)
+
+// TestSession: a browser is told how to join the bus by itself, and the key opens
+// what it should.
+func TestSession(t *testing.T) {
+	b := newBus(t)
+	cfg := b.config()
+	cfg.Browser.URL = func() string { return "ws://127.0.0.1:7443" }
+	d := start(t, cfg)
+	a := d.get(t, pathSession)
+	var s struct {
+		Version string
+		Bus     *struct{ URL, Seed, JWT string }
+		Desk    bool
+	}
+	a.json(t, &s)
+	if s.Version != "v1" || s.Bus == nil || s.Bus.URL != "ws://127.0.0.1:7443" || !s.Desk || a.header.Get("Cache-Control") != "no-store" {
+		t.Fatalf("%+v %v", s, a.header)
+	}
+	key, err := nkeys.FromSeed([]byte(s.Bus.Seed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := key.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := nats.Connect(b.server.URL(), nats.Nkey(public, key.Sign))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if _, err := nc.SubscribeSync(bus.AllLiveAlerts); err != nil || nc.Flush() != nil {
+		t.Error(err)
+	}
+}
+
+// TestNoWebsocket: without a websocket, or without its key, a browser is told
+// nothing of the bus.
+func TestNoWebsocket(t *testing.T) {
+	b := newBus(t)
+	for name, browser := range map[string]Browser{
+		"none":        {},
+		"turned off":  {URL: func() string { return "" }, Key: KeyIn(b.dir)},
+		"not running": {URL: announcedURL(b.dir), Key: KeyIn(b.dir)}, // the rig has none
+		"no key":      {URL: func() string { return "ws://127.0.0.1:1" }, Key: func() (Key, error) { return Key{}, errors.New("gone") }},
+		"no file":     {URL: func() string { return "ws://127.0.0.1:1" }, Key: fileKey("")},
+		"nonsense":    {URL: func() string { return "ws://127.0.0.1:1;x" }, Key: KeyIn(b.dir)},
+	} {
+		cfg := b.config()
+		cfg.Browser = browser
+		d := start(t, cfg)
+		if a := d.get(t, pathSession); !strings.Contains(a.body, `"bus":null`) || strings.Contains(a.body, "SU") {
+			t.Errorf("%s: %s", name, a.body)
+		}
+		d.stop()
+	}
+}
+
+// TestBrowserURL: a browser is sent to a name by which it can reach the websocket.
+func TestBrowserURL(t *testing.T) {
+	for _, tt := range []struct {
+		at       string
+		anywhere bool
+		host     string
+		want     string
+	}{
+		{"ws://127.0.0.1:7443", false, "localhost:7480", "ws://127.0.0.1:7443"},
+		{"ws://127.0.0.1:7443", true, "box.example:7480", "ws://box.example:7443"},
+		{"ws://127.0.0.1:7443", true, "box.example", "ws://box.example:7443"},
+		{"ws://127.0.0.1:7443", true, "[fd00::1]:7480", "ws://[fd00::1]:7443"},
+		{"ws://127.0.0.1:7443", true, "[fd00::1]", "ws://[fd00::1]:7443"},
+		{"wss://nats.example", false, "box.example", "wss://nats.example"},
+		{"wss://nats.example/path?x", false, "box.example", "wss://nats.example"},
+		{"", false, "box.example", ""},
+		{"ws://a b", false, "box.example", ""},
+		{"ws://127.0.0.1:1", true, "box; script-src *", ""},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Host = tt.host
+		if got := (Browser{URL: func() string { return tt.at }, Anywhere: tt.anywhere}).url(r); got != tt.want {
+			t.Errorf("%+v: %s", tt, got)
+		}
+	}
+}
+
+// TestKeyFiles: a file with a seed, or with a JWT and one.
+func TestKeyFiles(t *testing.T) {
+	user, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed, err := user.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const jwt = "eyJ0eXAiOiJKV1QiLCJhbGciOiJlZDI1NTE5LW5rZXkifQ.eyJqdGkiOiJYIn0.c2lnbmF0dXJl"
+	creds := "-----BEGIN NATS USER JWT-----\n" + jwt + "\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n" + string(seed) + "\n------END USER NKEY SEED------\n"
+	for name, tt := range map[string]struct{ text, jwt, fails string }{
+		"seed":     {text: string(seed) + "\n"},
+		"creds":    {text: creds, jwt: jwt},
+		"nonsense": {text: "nonsense", fails: "read the key of the dashboard"},
+	} {
+		file := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(file, []byte(tt.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		key, err := fileKey(file)()
+		if tt.fails != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.fails) || strings.Contains(err.Error(), tt.text) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err != nil || key.Seed != string(seed) || key.JWT != tt.jwt {
+			t.Errorf("%s: %+v %v", name, key, err)
+		}
+	}
+	if _, err := fileKey("/no/such/file")(); err == nil {
+		t.Error("a file that is not there has a key")
+	}
+}
