@@ -204,7 +204,7 @@ function Foot() {
     parts.push(
       `${MAX_ALERTS.toLocaleString('en')} is the most the page holds: older ones are on the bus, and in tocsin tail`,
     );
-  else if (loading.value) parts.push('older ones are being read');
+  else if (loading.value && way.value.way !== 'none') parts.push('older ones are being read');
   return (
     <footer class="foot">
       <span>{parts.join(' · ')}</span>

@@ -2,7 +2,7 @@ import type { Pipeline, Ref, Result } from '../core/ci.ts';
 import { oneLine } from '../core/text.ts';
 import { duration, full } from '../core/time.ts';
 import { ci, opened } from '../state/app.ts';
-import { Age, Empty, Name } from './bits.tsx';
+import { Age, Empty, Name, Scroll } from './bits.tsx';
 
 export function CI() {
   if (ci.value.length === 0) {
@@ -14,11 +14,11 @@ export function CI() {
     );
   }
   return (
-    <div class="scroll">
+    <Scroll>
       {ci.value.map((ref) => (
         <RefPanel key={ref.ref} of={ref} />
       ))}
-    </div>
+    </Scroll>
   );
 }
 

@@ -4,16 +4,16 @@ import type uPlot from 'uplot';
 import { full } from '../core/time.ts';
 import { type Curve, curves, measured, type Page } from '../core/vitals.ts';
 import { opened, store, version, vitals } from '../state/app.ts';
-import { Empty, Name, Problem, SeverityName } from './bits.tsx';
+import { Empty, Name, Problem, Scroll, SeverityName } from './bits.tsx';
 import { Chart, type Colours } from './Chart.tsx';
 import { hours, RateChart } from './RateChart.tsx';
 
 export function Charts() {
   return (
-    <div class="scroll">
+    <Scroll>
       <RateChart height={180} axes />
       <Vitals />
-    </div>
+    </Scroll>
   );
 }
 

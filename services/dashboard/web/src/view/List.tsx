@@ -179,7 +179,7 @@ const Line = memo(function Line({ row, index, top, active, open: isOpen, onFocus
   return (
     <div
       role="row"
-      class={`row${row.over ? ' over' : ''}${row.why === undefined ? '' : ' hushed'}`}
+      class="row"
       aria-rowindex={index + 2}
       aria-selected={isOpen}
       tabIndex={active ? 0 : -1}
@@ -207,7 +207,7 @@ const Line = memo(function Line({ row, index, top, active, open: isOpen, onFocus
         <Name of={alert.app} />
       </span>
       <span role="gridcell" class="c-title">
-        <bdi class="title">{alert.title}</bdi>
+        <bdi class={`title${row.over || row.why !== undefined ? ' dim' : ''}${row.over ? ' over' : ''}`}>{alert.title}</bdi>
         <bdi class="detail">{more(alert)}</bdi>
         <span class="marks">
           {row.over && <Tag kind="good">over</Tag>}

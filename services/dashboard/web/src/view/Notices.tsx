@@ -2,14 +2,14 @@ import type { Severity } from '../core/alert.ts';
 import { MAX_NOTICES, type Notice } from '../core/notices.ts';
 import { full } from '../core/time.ts';
 import { notices, noticesError } from '../state/app.ts';
-import { Age, Empty, Problem, Shape } from './bits.tsx';
+import { Age, Empty, Problem, Scroll, Shape } from './bits.tsx';
 
 const LEVELS: Record<Notice['level'], Severity> = { info: 'info', warn: 'warning', error: 'error' };
 
 export function Notices() {
   const all = notices.value;
   return (
-    <div class="scroll">
+    <Scroll>
       <section class="panel" aria-labelledby="notices-title">
         <div class="panel-head">
           <h2 id="notices-title">
@@ -40,6 +40,6 @@ export function Notices() {
           ))}
         </ol>
       </section>
-    </div>
+    </Scroll>
   );
 }

@@ -7,18 +7,18 @@ import { type Ack, lasting, NOTHING_QUIET, type Silence } from '../core/quiet.ts
 import { oneLine } from '../core/text.ts';
 import { clock, duration, full } from '../core/time.ts';
 import { act, api, askSilence, find, noise, now, opened, quiet, session } from '../state/app.ts';
-import { Age, categoryName, Empty, Name, Problem, SeverityName, Tag } from './bits.tsx';
+import { Age, categoryName, Empty, Name, Problem, Scroll, SeverityName, Tag } from './bits.tsx';
 
 export function Quiet() {
   useEffect(() => quiet.watch(), []);
   const desk = session.value;
   return (
-    <div class="scroll">
+    <Scroll>
       {desk !== undefined && !desk.desk && <Problem of="Nothing can be changed here" why={desk.deskReason} />}
       <Silences />
       <Acks />
       <Noise />
-    </div>
+    </Scroll>
   );
 }
 

@@ -130,7 +130,7 @@ function bars(
   });
   return {
     legend: { show: false },
-    padding: [4, 8, 0, axes ? 0 : 8],
+    padding: [4, 20, 0, axes ? 0 : 20],
     cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
     // A bar stands to the right of its time.
     scales: {

@@ -3,17 +3,17 @@ import { useEffect } from 'preact/hooks';
 import type { Gateway, Service } from '../core/health.ts';
 import { clock, duration, full } from '../core/time.ts';
 import { apps, now, services, session, way } from '../state/app.ts';
-import { Empty, Name, Problem, Tag } from './bits.tsx';
+import { Empty, Name, Problem, Scroll, Tag } from './bits.tsx';
 
 export function Services() {
   useEffect(() => services.watch(), []);
   return (
-    <div class="scroll">
+    <Scroll>
       <Health />
       <Gateways />
       <Apps />
       <ThisPage />
-    </div>
+    </Scroll>
   );
 }
 

@@ -54,6 +54,15 @@ export function Tag({ children, kind = '' }: { children: ComponentChildren; kind
   return <span class={`tag ${kind}`}>{children}</span>;
 }
 
+/** What is longer than the window: who has no mouse scrolls it too. */
+export function Scroll({ children }: { children: ComponentChildren }) {
+  return (
+    <div class="scroll" role="region" aria-label="Content" tabIndex={0}>
+      {children}
+    </div>
+  );
+}
+
 /** Where there is nothing: what that means, and what to do. */
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
