@@ -116,13 +116,8 @@ func (o owners) write(ctx context.Context, key string, value any, opts ...jetstr
 		return 0, fmt.Errorf("encode %s of bucket %s: %w", key, bus.BucketOwners, err)
 	}
 	ack, err := o.c.JS.PublishMsg(ctx, &nats.Msg{Subject: ownersPrefix + key, Data: data}, opts...)
-	var api *jetstream.APIError
-	if errors.As(err, &api) {
-		switch api.ErrorCode {
-		case jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant: // of one server, of several
-			return 0, errTaken
-		default:
-		}
+	if bus.Conflict(err) {
+		return 0, errTaken
 	}
 	if err != nil {
 		return 0, fmt.Errorf("write %s of bucket %s: %w", key, bus.BucketOwners, err)

@@ -47,7 +47,7 @@ func changeDocument[L interface{ Encode() ([]byte, error) }](
 	}
 	for range changeTries {
 		var d Document
-		if d, err = tryChange(ctx, kv, key, decode, change); !errors.Is(err, jetstream.ErrKeyExists) {
+		if d, err = tryChange(ctx, kv, key, decode, change); !bus.Conflict(err) {
 			return d, err
 		}
 		select {
@@ -58,7 +58,7 @@ func changeDocument[L interface{ Encode() ([]byte, error) }](
 	return Document{}, fmt.Errorf("others change the silences all the time: try again: %w", err)
 }
 
-// tryChange fails with ErrKeyExists when somebody else wrote in between.
+// tryChange fails with a bus.Conflict when somebody else wrote in between.
 func tryChange[L interface{ Encode() ([]byte, error) }](
 	ctx context.Context, kv jetstream.KeyValue, key string, decode func([]byte) (L, error), change func(L) (L, error),
 ) (Document, error) {

@@ -107,14 +107,14 @@ func Claim(ctx context.Context, c *bus.Conn, client string, at Position) (before
 	key := Key(client)
 	for {
 		before, err := tryClaim(ctx, kv, key, value, at)
-		if err == nil || ctx.Err() != nil || !errors.Is(err, jetstream.ErrKeyExists) {
+		if err == nil || ctx.Err() != nil || !bus.Conflict(err) {
 			return before, err
 		}
 	}
 }
 
 // tryClaim writes the cursor unless the stored one is as far. Its error is
-// ErrKeyExists when somebody else wrote in between.
+// a bus.Conflict when somebody else wrote in between.
 func tryClaim(ctx context.Context, kv jetstream.KeyValue, key string, value []byte, at Position) (before Position, err error) {
 	entry, err := kv.Get(ctx, key)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {

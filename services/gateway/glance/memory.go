@@ -71,14 +71,14 @@ func changeMemory(ctx context.Context, c *bus.Conn, client, session string, chan
 		if err == nil {
 			return nil
 		}
-		if ctx.Err() != nil || !errors.Is(err, jetstream.ErrKeyExists) {
+		if ctx.Err() != nil || !bus.Conflict(err) {
 			return fmt.Errorf("save the session: %w", err)
 		}
 	}
 }
 
 // tryChange writes unless somebody else wrote in between: then its error is
-// ErrKeyExists.
+// a bus.Conflict.
 func tryChange(ctx context.Context, kv jetstream.KeyValue, key string, change func(*memory)) error {
 	var m memory
 	var revision uint64 // 0 where there is nothing yet
