@@ -218,7 +218,7 @@ func (g *gateway) health(ctx context.Context) (answer, error) {
 	if status, err := ask[query.StatusReply](ctx, g, query.SubjectStatus, struct{}{}); err != nil {
 		h.Error = untrusted.Visible(err.Error())
 	} else {
-		h.Detector = &status.Detector
+		h.Detector, h.Error = &status.Detector, status.Detector.Incomplete()
 	}
 	g.forgetTold(ctx)
 	err := g.session.do(g.life, func(s *session, _ time.Time) {

@@ -56,7 +56,7 @@ func ask[T any](ctx context.Context, g *gateway, subject string, request any) (r
 }
 
 // history reads the alerts as they were published, newest first.
-func (g *gateway) history(ctx context.Context, l look) (list any, truncated bool, err error) {
+func (g *gateway) history(ctx context.Context, l look) (list any, lacks lack, err error) {
 	newest := ring[alert.Alert]{limit: l.limit}
 	err = g.read(ctx, bus.StreamAlerts, time.Now().Add(-l.since), func(m bus.Message) {
 		var a alert.Alert
@@ -67,7 +67,7 @@ func (g *gateway) history(ctx context.Context, l look) (list any, truncated bool
 			newest.add(clean.Alert(a, g.mask))
 		}
 	})
-	return newest.newestFirst(), false, err
+	return newest.newestFirst(), lack{}, err
 }
 
 // storedResult is a CI result with the bus's stamp of its arrival.
@@ -77,9 +77,9 @@ type storedResult struct {
 }
 
 // results reads the newest CI results, newest first.
-func (g *gateway) results(ctx context.Context, l look) (list any, truncated bool, err error) {
+func (g *gateway) results(ctx context.Context, l look) (list any, lacks lack, err error) {
 	list, err = g.newestResults(ctx, l)
-	return list, false, err
+	return list, lack{}, err
 }
 
 func (g *gateway) newestResults(ctx context.Context, l look) ([]storedResult, error) {

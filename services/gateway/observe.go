@@ -137,22 +137,22 @@ func (g *gateway) see(ctx context.Context, l look) (string, error) {
 	case whatStatus:
 		return g.status(ctx)
 	case whatAlerts:
-		return g.list(l.what, func() (any, bool, error) { return g.history(ctx, l) })
+		return g.list(l.what, func() (any, lack, error) { return g.history(ctx, l) })
 	case whatCI:
-		return g.list(l.what, func() (any, bool, error) { return g.results(ctx, l) })
+		return g.list(l.what, func() (any, lack, error) { return g.results(ctx, l) })
 	case whatNoise:
-		return g.list(l.what, func() (any, bool, error) {
+		return g.list(l.what, func() (any, lack, error) {
 			reply, err := ask[query.NoiseReply](ctx, g, query.SubjectNoise, query.NoiseRequest{Action: query.NoiseList, App: l.app})
-			return reply.Rules, reply.Truncated, err
+			return reply.Rules, lack{reply.Truncated, reply.Incomplete()}, err
 		})
 	default:
-		return g.list(l.what, func() (any, bool, error) { return g.events(ctx, l) })
+		return g.list(l.what, func() (any, lack, error) { return g.events(ctx, l) })
 	}
 }
 
 // list is a first block with a list in it, or with the reason why there is none.
-func (g *gateway) list(what string, get func() (list any, truncated bool, err error)) (string, error) {
-	list, truncated, err := get()
+func (g *gateway) list(what string, get func() (list any, lacks lack, err error)) (string, error) {
+	list, lacks, err := get()
 	if err != nil {
 		return encode(struct {
 			What  string `json:"what"`
@@ -167,14 +167,27 @@ func (g *gateway) list(what string, get func() (list any, truncated bool, err er
 	if err != nil {
 		return "", err
 	}
-	end := "}"
-	if truncated {
-		end = `,"truncated":true}`
+	end := ""
+	if lacks.truncated {
+		end = `,"truncated":true`
 	}
-	return `{"what":` + name + `,` + name + `:` + items + end, nil
+	if lacks.incomplete != "" {
+		why, err := encode(lacks.incomplete)
+		if err != nil {
+			return "", err
+		}
+		end += `,"incomplete":` + why
+	}
+	return `{"what":` + name + `,` + name + `:` + items + end + `}`, nil
 }
 
-func (g *gateway) events(ctx context.Context, l look) (list any, truncated bool, err error) {
+// lack is what a list does not hold: more than fits, and what nobody answered for.
+type lack struct {
+	truncated  bool
+	incomplete string
+}
+
+func (g *gateway) events(ctx context.Context, l look) (list any, lacks lack, err error) {
 	reply, err := ask[query.EventsReply](ctx, g, query.SubjectEvents, query.EventsRequest{
 		Kinds: []telemetry.Kind{kinds[l.what]}, App: l.app, URL: l.url, MinRank: l.minRank,
 		Since: time.Now().Add(-l.since), Limit: l.limit,
@@ -182,7 +195,7 @@ func (g *gateway) events(ctx context.Context, l look) (list any, truncated bool,
 	for i := range reply.Events {
 		g.mask.Event(&reply.Events[i].Event)
 	}
-	return reply.Events, reply.Truncated, err
+	return reply.Events, lack{reply.Truncated, reply.Incomplete()}, err
 }
 
 // statusReply tells data from silence.
@@ -215,7 +228,7 @@ func (g *gateway) status(ctx context.Context) (string, error) {
 	if err != nil {
 		s.Error = untrusted.Visible(err.Error())
 	} else {
-		s.Detector = &detector.Detector
+		s.Detector, s.Error = &detector.Detector, detector.Detector.Incomplete()
 		for _, app := range detector.Apps {
 			app.LastEventSeconds = math.Round(app.LastEventSeconds*1000) / 1000
 			for i := range app.Senders {

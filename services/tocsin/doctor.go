@@ -241,6 +241,9 @@ func (d *doctor) detector(ctx context.Context, c *bus.Conn) finding {
 	if err := json.Unmarshal(m.Data, &s); err != nil {
 		return finding{"detector", "answers in a form of another version", "restart tocsin up with this binary"}
 	}
+	if why := s.Detector.Incomplete(); why != "" {
+		return finding{"detector", why, "wait a moment, or start another tocsin detector"}
+	}
 	if !s.Detector.Ready {
 		return finding{"detector", fmt.Sprintf("is reading what it missed, %d messages behind", s.Detector.Behind), "wait a moment"}
 	}

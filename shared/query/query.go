@@ -8,6 +8,7 @@
 package query
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
@@ -72,6 +73,14 @@ type Part struct {
 	// Unanswered are those that none answered for, as while one takes over from
 	// another: what is known of their apps is missing here.
 	Unanswered []int `json:"unanswered,omitempty"`
+}
+
+// Incomplete is empty, or says for people that the reply lacks something.
+func (p Part) Incomplete() string {
+	if len(p.Unanswered) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("no detector answers for %d of the parts into which telemetry is split by app: what is known of their apps is missing here; ask again in 5 s", len(p.Unanswered))
 }
 
 // StatusReply tells data from silence.
