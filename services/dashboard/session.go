@@ -112,6 +112,15 @@ func (b Browser) url(r *http.Request) string {
 	return u.Scheme + "://" + u.Host
 }
 
+// anyPort is a websocket's address as a policy says it, with whatever port.
+func anyPort(at string) string {
+	u, err := url.Parse(at)
+	if err != nil || u.Port() == "" {
+		return at
+	}
+	return u.Scheme + "://" + strings.TrimSuffix(u.Host, u.Port()) + "*"
+}
+
 // plainHost says whether a host can stand in a header's list as it is.
 func plainHost(host string) bool {
 	return host != "" && strings.Trim(strings.ToLower(host), "abcdefghijklmnopqrstuvwxyz0123456789-_.:[]") == ""

@@ -8,6 +8,8 @@
 export interface Bus {
   readonly url: string;
   readonly seed: string;
+  /** For a bus whose users are known by a JWT; else empty. */
+  readonly jwt: string;
 }
 
 export type Event =

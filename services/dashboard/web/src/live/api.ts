@@ -90,7 +90,7 @@ export async function session(api: Api): Promise<Session> {
   const known = token(bus.url) !== '' && token(bus.seed) !== '';
   return {
     version: token(v.version),
-    bus: known ? { url: token(bus.url), seed: token(bus.seed) } : null,
+    bus: known ? { url: token(bus.url), seed: token(bus.seed), jwt: token(bus.jwt) } : null,
     desk: v.desk === true,
     deskReason: token(v.desk_reason),
   };

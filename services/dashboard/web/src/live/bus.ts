@@ -15,10 +15,11 @@ export interface Heard {
 /** Resolves once everything that is published is heard. */
 export async function openBus(bus: Bus, heard: Heard): Promise<void> {
   // Half of the script, and not needed for the first look.
-  const { nkeyAuthenticator, wsconnect } = await import('@nats-io/nats-core');
+  const { jwtAuthenticator, nkeyAuthenticator, wsconnect } = await import('@nats-io/nats-core');
+  const seed = new TextEncoder().encode(bus.seed);
   const connection = await wsconnect({
     servers: bus.url,
-    authenticator: nkeyAuthenticator(new TextEncoder().encode(bus.seed)),
+    authenticator: bus.jwt === '' ? nkeyAuthenticator(seed) : jwtAuthenticator(bus.jwt, seed),
     name: 'tocsin dashboard page',
     reconnect: false, // the bus may be back elsewhere: Source decides
     timeout: 5000,

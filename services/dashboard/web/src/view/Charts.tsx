@@ -188,6 +188,7 @@ function drawMarks(u: uPlot, curve: Curve, colour: Colours): void {
   const ratio = devicePixelRatio;
   const { left, top, height, width } = u.bbox;
   ctx.save();
+  ctx.setLineDash([]);
   for (const { time, alert } of curve.marks) {
     const x = Math.round(u.valToPos(time / 1000, 'x', true));
     if (x < left - 1 || x > left + width + 1) continue;
