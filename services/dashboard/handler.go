@@ -148,7 +148,7 @@ func (h *handler) safely(rt *route, w *statusWriter, r *http.Request) {
 func (h *handler) protect(header http.Header, r *http.Request) {
 	connect := "'self'"
 	if at := h.browser.url(r); at != "" && h.policy.CheckHost(r) == nil {
-		connect += " " + anyPort(at)
+		connect += " " + wherever(at)
 	}
 	header.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "+
 		"manifest-src 'self'; connect-src "+connect+"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "+

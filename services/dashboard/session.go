@@ -112,8 +112,8 @@ func (b Browser) url(r *http.Request) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// anyPort is a websocket's address as a policy says it, with whatever port.
-func anyPort(at string) string {
+// wherever is a websocket's address as a policy says it, with whatever port.
+func wherever(at string) string {
 	u, err := url.Parse(at)
 	if err != nil || u.Port() == "" {
 		return at
