@@ -42,7 +42,7 @@ func TestObserveSaysWhatIsMissing(t *testing.T) {
 		"status": `"error":` + why,
 	} {
 		if got := c.call(t, "observe", `{"what":"`+what+`"}`); !strings.Contains(got.blocks[0], want) {
-			t.Errorf("%s\nwant %s", got, want)
+			t.Errorf("%s\nwant %s", got.blocks[0], want)
 		}
 	}
 }
