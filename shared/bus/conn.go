@@ -27,8 +27,10 @@ const (
 	inProcessTimeout = 10 * time.Second
 	// requestTimeout bounds one JetStream request that has no deadline.
 	requestTimeout = 5 * time.Second
-	// pingInterval finds a peer that vanished without a word.
-	pingInterval = 10 * time.Second
+	// pingInterval finds a peer that vanished without a word, after three times as
+	// long. Of an external bus there may be others to go to.
+	pingInterval         = 10 * time.Second
+	externalPingInterval = 2 * time.Second
 	// minReconnectDelay and maxReconnectDelay bound the pause between attempts.
 	minReconnectDelay = 50 * time.Millisecond
 	maxReconnectDelay = 2 * time.Second
@@ -148,7 +150,8 @@ func (c *Conn) options(cfg ConnConfig) ([]nats.Option, string, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		opts = append(opts, nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.failed(err, log) }))
+		opts = append(opts, nats.PingInterval(externalPingInterval),
+			nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.failed(err, log) }))
 		opts = append(opts, secure...)
 		if cfg.Creds == "" {
 			return opts, cfg.URL, nil

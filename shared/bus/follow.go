@@ -18,6 +18,10 @@ const (
 	// fetchMessages and fetchBytes bound what is under way to a follower.
 	fetchMessages = 512
 	fetchBytes    = 8 * mib
+	// followHeartbeat is how often the server says that there is nothing new. After
+	// twice that without a word the consumer is taken for gone, as it is with the
+	// server of a cluster that it was on: the connection may be to another.
+	followHeartbeat = time.Second
 	// consumerIdle is when the server forgets a consumer whose process died.
 	consumerIdle = 30 * time.Second
 	// minRetry and maxRetry bound the pause before following anew.
@@ -120,7 +124,7 @@ func (f *follower) run(ctx context.Context) error {
 	if f.cfg.Began != nil {
 		f.cfg.Began(oc.CachedInfo().NumPending)
 	}
-	it, err := oc.Messages(jetstream.PullMaxMessagesWithBytesLimit(fetchMessages, fetchBytes))
+	it, err := oc.Messages(jetstream.PullMaxMessagesWithBytesLimit(fetchMessages, fetchBytes), jetstream.PullHeartbeat(followHeartbeat))
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", f.cfg.Stream, err)
 	}
