@@ -31,6 +31,7 @@ const (
 
 type doctorCommand struct {
 	service.BusFlags
+	service.LayoutFlags
 	// Notify are those of its own environment, which the gateways of clients that
 	// are started from here have too.
 	Notify noticeSettings `embed:""`
@@ -46,7 +47,7 @@ type finding struct{ what, is, mend string }
 
 // Run prints what runs and what is wrong. Its error counts what is wrong.
 func (c *doctorCommand) Run(ctx context.Context, env service.Env) error {
-	d := doctor{env: env, flags: c.BusFlags, notify: notice.Settings(c.Notify)}
+	d := doctor{env: env, flags: c.BusFlags, layout: c.Layout(), notify: notice.Settings(c.Notify)}
 	for _, look := range []func(context.Context) []finding{d.stateDir, d.process, d.keys, d.intake, d.dashboard, d.bus, d.disk, d.notices, d.clients} {
 		looked, cancel := context.WithTimeout(ctx, doctorTimeout)
 		d.findings = append(d.findings, look(looked)...)
@@ -78,6 +79,7 @@ func (c *doctorCommand) Run(ctx context.Context, env service.Env) error {
 type doctor struct {
 	env      service.Env
 	flags    service.BusFlags
+	layout   bus.Layout // what an external bus is to be like
 	notify   notice.Settings
 	unusable bool // the state directory
 	runtime  statedir.Runtime
@@ -211,24 +213,15 @@ func (d *doctor) bus(ctx context.Context) []finding {
 		return []finding{{"bus", err.Error(), "check TOCSIN_NATS_URL and TOCSIN_NATS_CREDS"}}
 	}
 	defer c.Close()
-	switch err := awaitBus(ctx, c); {
-	case errors.Is(err, bus.ErrKey) && d.flags.External():
-		return []finding{{"bus", err.Error(), "check TOCSIN_NATS_CREDS"}}
-	case errors.Is(err, bus.ErrKey):
-		return []finding{{"bus", err.Error(), "restart tocsin up"}}
-	case err != nil:
-		return []finding{{"bus", "no connection within " + doctorTimeout.String(), "is something else on its port? restart tocsin up, or check TOCSIN_NATS_URL"}}
+	if err := awaitBus(ctx, c); err != nil {
+		return []finding{d.unreached(err)}
 	}
 	at := d.runtime.NATSURL
 	if d.flags.External() {
 		at = c.NC.ConnectedUrlRedacted()
 	}
 	out := []finding{{what: "bus", is: at + " answers"}}
-	for _, stream := range bus.Streams() {
-		if err := c.Check(ctx, stream.Name); err != nil {
-			out = append(out, finding{"stream " + stream.Name, err.Error(), "restart tocsin up or tocsin detector: they create what is missing"})
-		}
-	}
+	out = append(out, d.streams(ctx, c)...)
 	return append(out, d.detector(ctx, c))
 }
 

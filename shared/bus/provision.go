@@ -65,6 +65,9 @@ type Change struct {
 	create, optional bool
 }
 
+// Missing says that the stream is not there at all.
+func (ch Change) Missing() bool { return ch.create }
+
 // Plan says what Provision would do, and does nothing. Its errors are those of
 // Provision.
 func Plan(ctx context.Context, c *Conn, layout Layout) ([]Change, error) {
