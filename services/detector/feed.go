@@ -18,8 +18,9 @@ import (
 )
 
 // historyMessages is how far before the snapshot a start reads, to remember
-// recent events that are folded in already; so many times as far where only one of
-// so many partitions is read.
+// recent events that are folded in already. It is no more for one of several
+// partitions: what is new waits behind it, also while one detector takes all of
+// them over.
 const historyMessages = 4096
 
 // input is one message of TELEMETRY, decoded.
@@ -50,9 +51,9 @@ func (p *partition) feed(ctx context.Context, at position, inputs chan<- input) 
 		case <-ctx.Done(): // Follow sees the end itself
 		}
 	}
-	start, history := uint64(1), uint64(historyMessages*p.of) //nolint:gosec // both are small
-	if at.Telemetry+1 > history {
-		start = at.Telemetry + 1 - history
+	start := uint64(1)
+	if at.Telemetry+1 > historyMessages {
+		start = at.Telemetry + 1 - historyMessages
 	}
 	return bus.Follow(ctx, p.in, bus.FollowConfig{
 		Stream: bus.StreamTelemetry, Subjects: bus.TelemetryOf(p.number, p.of), Start: start, Created: at.Created, Logger: p.log,

@@ -87,14 +87,17 @@ func (p *partition) run(ctx, life context.Context, caughtUp func()) error {
 	feeding, feedCtx := errgroup.WithContext(ctx)
 	inputs := l.inputs // the loop lets go of it when it ends, maybe before the feed begins
 	feeding.Go(func() error { return p.feed(feedCtx, start.at, inputs) })
-	if p.of > 1 {
-		feeding.Go(func() error { return p.watchLoss(feedCtx, l) })
+	if p.tenure != nil {
 		feeding.Go(func() error { return p.answerOwner(feedCtx) })
-		if p.number == 0 {
+	}
+	if p.of > 1 {
+		feeding.Go(func() error { return p.watchLoss(feedCtx) })
+	}
+	if p.number == 0 {
+		feeding.Go(func() error { return p.sweep(feedCtx) })
+		if p.of > 1 {
 			feeding.Go(func() error { return p.tick(feedCtx) })
 		}
-	} else if p.tenure != nil {
-		feeding.Go(func() error { return p.answerOwner(feedCtx) })
 	}
 
 	working, workCtx := errgroup.WithContext(speaking)
@@ -216,6 +219,9 @@ const (
 	// ticksSaved are so many that the state is saved for them alone, so that its
 	// position stays ahead of what the stream drops.
 	ticksSaved = 12
+	// sweepEvery is how often the first partition looks for what is left of snapshots
+	// that nobody finished. It is longer than saving one may take.
+	sweepEvery = 5 * time.Minute
 	// lossEvery is how often a partition that is behind looks at what the stream
 	// has dropped.
 	lossEvery = time.Second
@@ -244,7 +250,7 @@ func (p *partition) tick(ctx context.Context) error {
 // watchLoss counts what the stream drops before one of several partitions reads it.
 // Its own sequences have gaps, so the beginning of the stream is looked at while
 // there is something to be read, and each time that reading begins anew.
-func (p *partition) watchLoss(ctx context.Context, l *loop) error {
+func (p *partition) watchLoss(ctx context.Context) error {
 	every := time.NewTicker(lossEvery)
 	defer every.Stop()
 	for {
@@ -268,5 +274,28 @@ func (p *partition) watchLoss(ctx context.Context, l *loop) error {
 				l.countLost(l.unread.look(telemetry.first))
 			}
 		})
+	}
+}
+
+// sweep removes what is left of snapshots, of all partitions.
+func (p *partition) sweep(ctx context.Context) error {
+	every := time.NewTicker(sweepEvery)
+	defer every.Stop()
+	var left map[string]bool
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-every.C:
+		}
+		if !p.tenure.held() {
+			continue
+		}
+		sweeping, cancel := context.WithTimeout(ctx, prepareTimeout)
+		found, err := p.store.sweep(sweeping, left)
+		cancel()
+		if left = found; err != nil && ctx.Err() == nil {
+			p.log.Debug("what is left of snapshots could not be removed", "error", err)
+		}
 	}
 }

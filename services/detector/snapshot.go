@@ -232,6 +232,43 @@ func (s snapshots) save(ctx context.Context, at position, state []byte) error {
 	return nil
 }
 
+// sweep removes content that belongs to no object, as a process leaves it that ends
+// while it saves, or two that save one object at once. What is just being saved
+// looks the same: so only what was so at the sweep before, which is given, is
+// removed. It returns what is so now.
+func (s snapshots) sweep(ctx context.Context, before map[string]bool) (map[string]bool, error) {
+	store, err := s.c.JS.ObjectStore(ctx, bus.BucketDetector)
+	if err != nil {
+		return nil, fmt.Errorf("open the snapshots: %w", err)
+	}
+	counts, err := s.contents(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	objects, err := store.List(ctx)
+	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return nil, fmt.Errorf("list the snapshots: %w", err)
+	}
+	for _, o := range objects {
+		delete(counts, o.NUID)
+	}
+	now := map[string]bool{}
+	for id := range counts {
+		if !before[id] {
+			now[id] = true
+			continue
+		}
+		stream, err := s.c.JS.Stream(ctx, snapshotStream)
+		if err == nil {
+			err = stream.Purge(ctx, jetstream.WithPurgeSubject(chunkPrefix+id))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("remove what is left of a snapshot: %w", err)
+		}
+	}
+	return now, nil
+}
+
 // asking bounds one question.
 func asking[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)

@@ -5,8 +5,10 @@ package detector
 // lay in a gap that is gone by now, whosoever it was.
 type unread struct {
 	last uint64 // that was read
-	// gap is after which message the first gap since the last look began, 0 for none.
-	gap uint64
+	// gap is after which message the first gap since the last look began, where
+	// gapped says that there was one.
+	gap    uint64
+	gapped bool
 	// counted is up to where the stream's beginning has been looked at.
 	counted uint64
 	// suspect says that there is something to look at: reading was behind, or began
@@ -16,8 +18,8 @@ type unread struct {
 
 // read notes a message, after which behind more were to come.
 func (u *unread) read(seq, behind uint64) {
-	if u.last > 0 && seq > u.last+1 && u.gap == 0 {
-		u.gap = u.last
+	if seq > u.last+1 && !u.gapped {
+		u.gap, u.gapped = u.last, true
 	}
 	u.last = max(u.last, seq)
 	u.suspect = u.suspect || behind > 0
@@ -30,7 +32,7 @@ func (u *unread) began() { u.suspect = true }
 // lost at most since the look before.
 func (u *unread) look(first uint64) (atMost uint64) {
 	from := u.last
-	if u.gap > 0 {
+	if u.gapped {
 		from = u.gap
 	}
 	from = max(from, u.counted)
@@ -38,6 +40,6 @@ func (u *unread) look(first uint64) (atMost uint64) {
 		atMost = first - from - 1
 	}
 	u.counted = max(u.counted, first-min(first, 1)) // an empty new stream begins at 0
-	u.gap, u.suspect = 0, false
+	u.gapped, u.suspect = false, false
 	return atMost
 }

@@ -516,3 +516,26 @@ func BenchmarkApply(b *testing.B) {
 		f.Apply(fold.Message{Seq: seq, Time: now, Events: batch})
 	}
 }
+
+// TestPartitionsHaveIdsOfTheirOwn: a message that several parts of the log hold, such
+// as a command, raises alerts in each of them: none may be taken for another's.
+func TestPartitionsHaveIdsOfTheirOwn(t *testing.T) {
+	ids := map[string]string{}
+	for _, partition := range []string{"", "0/2", "1/2"} {
+		f := fold.New(fold.Config{Partition: partition})
+		for i := range 20 {
+			f.Apply(fold.Message{Seq: uint64(i + 1), Time: start.Add(time.Duration(i) * time.Second), Events: []telemetry.Event{ //nolint:gosec // small
+				{Kind: telemetry.KindLog, App: "web", Log: &telemetry.Log{Level: telemetry.LevelInfo, Message: fmt.Sprintf("tick %d", i)}},
+			}})
+		}
+		out := f.Apply(fold.Message{Seq: 99, Time: start.Add(time.Minute / 2), Noise: &query.NoiseRequest{Action: query.NoiseAutoDetect}})
+		if len(out.Alerts) != 1 {
+			t.Fatalf("%q: %+v", partition, out)
+		}
+		id := out.Alerts[0].ID
+		if other, ok := ids[id]; ok {
+			t.Errorf("%q and %q give one id", partition, other)
+		}
+		ids[id] = partition
+	}
+}
