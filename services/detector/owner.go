@@ -146,16 +146,16 @@ func (p *partition) answerOwner(ctx context.Context) error {
 	var asked sync.WaitGroup
 	defer asked.Wait()
 	for name, handle := range map[string]func(context.Context, []byte) (any, error){
-		nameEvents: answerTo(p, p.events, func(r query.EventsReply) (query.EventsReply, error) {
+		nameEvents: answerTo(p.events, func(r query.EventsReply) (query.EventsReply, error) {
 			return merge.Events([]query.EventsReply{r}, query.MaxLimit)
 		}),
-		nameStatus: answerTo(p, p.status, nil),
-		nameNoise: answerTo(p, p.noise, func(r noiseReply) (noiseReply, error) {
+		nameStatus: answerTo(p.status, nil),
+		nameNoise: answerTo(p.noise, func(r noiseReply) (noiseReply, error) {
 			fits, err := merge.Noise([]query.NoiseReply{r.NoiseReply})
 			r.NoiseReply = fits
 			return r, err
 		}),
-		nameVitals: answerTo(p, p.vitals, func(r query.VitalsReply) (query.VitalsReply, error) {
+		nameVitals: answerTo(p.vitals, func(r query.VitalsReply) (query.VitalsReply, error) {
 			return merge.Vitals([]query.VitalsReply{r})
 		}),
 	} {
@@ -185,7 +185,7 @@ func (p *partition) answerOwner(ctx context.Context) error {
 }
 
 // answerTo decodes a request, asks, and makes the answer fit into a reply.
-func answerTo[R, T any](p *partition, ask func(context.Context, R) (T, error), fit func(T) (T, error)) func(context.Context, []byte) (any, error) {
+func answerTo[R, T any](ask func(context.Context, R) (T, error), fit func(T) (T, error)) func(context.Context, []byte) (any, error) {
 	return func(ctx context.Context, data []byte) (any, error) {
 		var r R
 		if err := json.Unmarshal(data, &r); err != nil {

@@ -54,7 +54,7 @@ type wire struct {
 
 func newWire(t *testing.T, to string) *wire {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func (w *wire) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", w.to) //nolint:noctx // on loopback
+		server, err := net.Dial("tcp", w.to)
 		w.mu.Lock()
 		if err != nil || w.down {
 			_ = c.Close()

@@ -148,7 +148,7 @@ func TestTwoSaveAtOnce(t *testing.T) {
 		var saving sync.WaitGroup
 		for i, o := range owners {
 			saving.Go(func() {
-				at := position{Telemetry: uint64(10*round + i + 1), Created: made} //nolint:gosec // small
+				at := position{Telemetry: uint64(10*round + i + 1), Created: made}
 				if err := o.save(t.Context(), at, large); err != nil {
 					t.Error(err)
 				}

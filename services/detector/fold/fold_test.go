@@ -524,7 +524,7 @@ func TestPartitionsHaveIdsOfTheirOwn(t *testing.T) {
 	for _, partition := range []string{"", "0/2", "1/2"} {
 		f := fold.New(fold.Config{Partition: partition})
 		for i := range 20 {
-			f.Apply(fold.Message{Seq: uint64(i + 1), Time: start.Add(time.Duration(i) * time.Second), Events: []telemetry.Event{ //nolint:gosec // small
+			f.Apply(fold.Message{Seq: uint64(i + 1), Time: start.Add(time.Duration(i) * time.Second), Events: []telemetry.Event{
 				{Kind: telemetry.KindLog, App: "web", Log: &telemetry.Log{Level: telemetry.LevelInfo, Message: fmt.Sprintf("tick %d", i)}},
 			}})
 		}

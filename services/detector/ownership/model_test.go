@@ -99,7 +99,7 @@ func (w *world) later(n *node, d time.Duration, then func()) {
 	n.underWay = append(n.underWay, &operation{serve: w.now, answer: w.now + d, do: func() {}, then: then})
 }
 
-func (w *world) step(partitions int) {
+func (w *world) step() {
 	w.now += step
 	for _, n := range w.nodes {
 		for _, op := range slices.Clone(n.underWay) { // what was sent arrives, whatever became of its sender
@@ -248,7 +248,7 @@ func TestModel(t *testing.T) {
 				w.act(victim, ownership.Plan{Release: victim.table.Leave()})
 			}
 			for range rapid.IntRange(0, 100).Draw(t, "steps") {
-				w.step(partitions)
+				w.step()
 				checkSpeakers(t, w, partitions)
 			}
 		}
@@ -267,7 +267,7 @@ func TestModel(t *testing.T) {
 		}
 		last := map[int]time.Duration{}
 		for w.now < w.changed+5*time.Second {
-			w.step(partitions)
+			w.step()
 			checkSpeakers(t, w, partitions)
 			for p := range partitions {
 				if len(w.speakers(p)) == 1 {
@@ -282,7 +282,7 @@ func TestModel(t *testing.T) {
 		}
 		// And once it is quiet, they are shared out, and stay where they are.
 		for w.now < w.changed+time.Minute {
-			w.step(partitions)
+			w.step()
 		}
 		counts := map[string]int{}
 		for _, n := range w.nodes {
@@ -296,7 +296,7 @@ func TestModel(t *testing.T) {
 		}
 		moved := w.moved
 		for w.now < w.changed+2*time.Minute {
-			w.step(partitions)
+			w.step()
 			checkSpeakers(t, w, partitions)
 		}
 		if w.moved != moved {

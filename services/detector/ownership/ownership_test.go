@@ -30,7 +30,7 @@ func view(members, records string) ownership.View {
 		if owner == "-" {
 			continue
 		}
-		v.Records[i] = ownership.Record{Owner: strings.Trim(owner, "."), Revision: uint64(100 + i)} //nolint:gosec // small
+		v.Records[i] = ownership.Record{Owner: strings.Trim(owner, "."), Revision: uint64(100 + i)}
 	}
 	return v
 }
@@ -172,7 +172,7 @@ func TestGivingAway(t *testing.T) {
 func at1(v ownership.View, revision int) ownership.View {
 	members := map[string]ownership.Member{}
 	for id := range v.Members {
-		members[id] = ownership.Member{Revision: uint64(revision)} //nolint:gosec // small
+		members[id] = ownership.Member{Revision: uint64(revision)}
 	}
 	return ownership.View{Members: members, Records: v.Records}
 }
