@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/tocsin-bus/tocsin/services/dashboard/fanout"
 	"github.com/tocsin-bus/tocsin/services/dashboard/sse"
@@ -11,6 +12,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/clean"
 	"github.com/tocsin-bus/tocsin/shared/redact"
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 // event reads an alert and encodes it for its readers: as it is stored, unless it
@@ -30,7 +32,7 @@ func event(m bus.Message, mask *redact.Engine) (*fanout.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	if bytes.Equal(before, data) {
+	if bytes.Equal(before, data) && plain(m.Data) {
 		if data, err = oneLine(m.Data); err != nil {
 			return nil, err
 		}
@@ -40,6 +42,12 @@ func event(m bus.Message, mask *redact.Engine) (*fanout.Event, error) {
 		Seq: m.Seq, Time: m.Time, Frame: frame, Data: data,
 		App: a.App, Category: a.Category, Severity: a.Severity,
 	}, nil
+}
+
+// plain says whether JSON holds no character that somebody should not be shown, also
+// not where an alert has none of ours: not as it is, and not spelled out.
+func plain(data []byte) bool {
+	return !bytes.Contains(data, []byte(`\u`)) && untrusted.Strip(string(data)) == strings.ReplaceAll(string(data), "\r\n", "\n")
 }
 
 // oneLine is JSON without line ends, which only stand between its parts.

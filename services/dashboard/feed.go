@@ -24,7 +24,7 @@ const (
 	// liveBatch is how many are told at once.
 	liveBatch = 256
 	// begun is how many alerts of the past are read at the start.
-	begun = 1024
+	begun = 1000
 	// readBatch is how many are asked for at once, readTimeout bounds the answer.
 	readBatch = 500
 	answerIn  = 2 * time.Second
@@ -34,6 +34,11 @@ const (
 	// laggingRetry and failedRetry are the pauses before the stream is read again.
 	laggingRetry = 20 * time.Millisecond
 	failedRetry  = 250 * time.Millisecond
+	// catchUpPiece and catchUpBytes are how much of what was missed is told at once,
+	// catchUpPause what is between: far less than what is kept for readers.
+	catchUpPiece = 256
+	catchUpBytes = 1 << 20
+	catchUpPause = 5 * time.Millisecond
 	// patience is how long a replica may lag behind what was published until that
 	// counts as purged.
 	patience = 5 * time.Second
@@ -192,16 +197,36 @@ func (f *feed) tell(ctx context.Context, msgs []bus.Message) {
 	if len(msgs) == 0 {
 		return
 	}
-	events := f.events(msgs)
+	events := f.events(ctx, msgs)
 	f.metrics.alerts.Add(float64(len(events)))
 	if err := f.hub.Tell(ctx, msgs[len(msgs)-1].Seq, events); err != nil {
 		f.log.Debug("too late to be told", "error", err)
 	}
 }
 
-func (f *feed) events(msgs []bus.Message) []*fanout.Event {
+// tellSlowly tells what was read at once in pieces, with room between: who reads
+// along as fast as alerts come must not lose any that came late.
+func (f *feed) tellSlowly(ctx context.Context, msgs []bus.Message) {
+	for len(msgs) > 0 && ctx.Err() == nil {
+		n, bytes := 0, 0
+		for n < len(msgs) && n < catchUpPiece && bytes < catchUpBytes {
+			bytes += len(msgs[n].Data)
+			n++
+		}
+		f.tell(ctx, msgs[:n])
+		if msgs = msgs[n:]; len(msgs) > 0 {
+			pause(ctx, catchUpPause)
+		}
+	}
+}
+
+// events reads alerts, until ctx ends.
+func (f *feed) events(ctx context.Context, msgs []bus.Message) []*fanout.Event {
 	events := make([]*fanout.Event, 0, len(msgs))
 	for _, m := range msgs {
+		if ctx.Err() != nil {
+			break
+		}
 		e, err := event(m, f.mask)
 		if err != nil {
 			f.log.Warn("skipped what is no alert", "subject", m.Subject, "sequence", m.Seq, "error", err)
@@ -254,7 +279,7 @@ func (f *feed) read(ctx context.Context, c *bus.Conn) (again time.Duration, err 
 			outcome = f.tape.End(newest, found)
 		}
 		if first < len(msgs) && outcome != tape.Renewed {
-			f.tell(ctx, msgs[first:])
+			f.tellSlowly(ctx, msgs[first:])
 			f.stuckSince = time.Time{}
 		}
 		switch outcome {
@@ -310,7 +335,7 @@ func (f *feed) begin(ctx context.Context, c *bus.Conn) error {
 			return err
 		}
 	}
-	if err := f.hub.Begin(ctx, from, f.events(msgs)); err != nil {
+	if err := f.hub.Begin(ctx, from, f.events(ctx, msgs)); err != nil {
 		return err
 	}
 	f.tape.Begin(marks(msgs))

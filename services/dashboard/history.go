@@ -74,7 +74,7 @@ func (h *history) from(ctx context.Context, seq, end uint64) (events []*fanout.E
 	if reached {
 		next = end + 1
 	}
-	return h.feed.events(msgs), next, nil
+	return h.feed.events(ctx, msgs), next, context.Cause(ctx)
 }
 
 // back reads the alerts before a place that pass a filter, newest first: at most

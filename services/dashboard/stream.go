@@ -107,8 +107,8 @@ func (s *sender) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case d := <-reader.Queue():
-			err = s.deliver(ctx, reader, d)
+		case <-reader.Wake():
+			err = s.deliver(ctx, reader)
 		case <-tick.C:
 			err = s.write(ctx, []byte(sse.Heartbeat))
 		}
@@ -137,14 +137,11 @@ func (s *sender) awaitBegin(ctx context.Context, tick *time.Ticker) error {
 // start sends what the reader wants of the past that is before its place, and
 // returns that.
 func (s *sender) start(ctx context.Context) (fanout.Place, error) {
-	now, err := s.hub.Now(ctx)
-	if err != nil {
-		return now.Place, err
-	}
+	now := s.hub.Now()
 	switch {
 	case s.query.Resume:
 		s.metrics.resumes.Inc()
-		return s.resume(ctx, now)
+		return s.resume(ctx), nil
 	case s.query.Replay > 0:
 		return now.Place, s.replay(ctx, now)
 	default:
@@ -161,22 +158,19 @@ func (s *sender) start(ctx context.Context) (fanout.Place, error) {
 }
 
 // resume is the place that the reader says it is at.
-func (s *sender) resume(ctx context.Context, now fanout.Now) (fanout.Place, error) {
-	for until := time.Now().Add(aheadWait); s.query.Last > now.Seq; {
+func (s *sender) resume(ctx context.Context) fanout.Place {
+	now := s.hub.Now()
+	for until := time.Now().Add(aheadWait); s.query.Last > now.Seq && ctx.Err() == nil; now = s.hub.Now() {
 		if time.Now().After(until) { // the stream was made anew: all of it is news
-			return fanout.Place{Generation: now.Generation}, nil
+			return fanout.Place{Generation: now.Generation}
 		}
 		pause(ctx, aheadLook)
-		var err error
-		if now, err = s.hub.Now(ctx); err != nil {
-			return now.Place, err
-		}
 	}
-	return fanout.Place{Generation: now.Generation, Seq: s.query.Last}, nil
+	return fanout.Place{Generation: now.Generation, Seq: s.query.Last}
 }
 
 // replay sends the newest alerts that the reader wants, up to now.
-func (s *sender) replay(ctx context.Context, now fanout.Now) error {
+func (s *sender) replay(ctx context.Context, now *fanout.Now) error {
 	wanted := s.query.Filter.Wanted(now.Events)
 	if lacking := s.query.Replay - len(wanted); lacking > 0 && now.From > 1 {
 		older, err := s.older(ctx, now.From, lacking)
@@ -205,40 +199,29 @@ func (s *sender) older(ctx context.Context, before uint64, limit int) ([]*fanout
 	return s.history.back(ctx, before, first, s.query.Filter, limit, maxLooked)
 }
 
-// join sends what came after a place, and reads along from there. What is not kept
-// any more is read from the bus, until the rest is kept.
+// join reads along from a place. What is not kept any more is read from the bus, until
+// the rest is kept.
 func (s *sender) join(ctx context.Context, at fanout.Place) (*fanout.Reader, error) {
 	for {
-		reader, since, err := s.hub.Join(ctx, s.query.Filter, at)
+		reader, err := s.hub.Join(ctx, s.query.Filter, at)
 		switch {
 		case errors.Is(err, fanout.ErrRenewed):
-			now, err := s.hub.Now(ctx)
-			if err != nil {
-				return nil, err
-			}
-			at = fanout.Place{Generation: now.Generation}
-			continue
+			at = fanout.Place{Generation: s.hub.Now().Generation}
 		case errors.Is(err, fanout.ErrOlder):
 			if at, err = s.approach(ctx, at); err != nil {
 				return nil, err
 			}
-			continue
-		case err != nil:
-			return nil, err
+		default:
+			return reader, err
 		}
-		if err := s.events(ctx, since); err != nil {
-			s.hub.Leave(reader)
-			return nil, err
-		}
-		return reader, nil
 	}
 }
 
 // approach sends the next alerts after a place, up to those that are kept.
 func (s *sender) approach(ctx context.Context, at fanout.Place) (fanout.Place, error) {
-	now, err := s.hub.Now(ctx)
-	if err != nil || now.Generation != at.Generation || at.Seq+1 >= now.From {
-		return at, err // Join says so, or knows now
+	now := s.hub.Now()
+	if now.Generation != at.Generation || at.Seq+1 >= now.From {
+		return at, nil // Join says so, or knows now
 	}
 	events, next, err := s.span(ctx, at.Seq+1, now.From-1)
 	if err != nil {
@@ -257,38 +240,27 @@ func (s *sender) span(ctx context.Context, from, end uint64) ([]*fanout.Event, u
 	return s.history.from(ctx, from, end)
 }
 
-// deliver sends an alert, and those that wait behind it.
-func (s *sender) deliver(ctx context.Context, reader *fanout.Reader, d fanout.Delivery) error {
+// deliver sends all that there is.
+func (s *sender) deliver(ctx context.Context, reader *fanout.Reader) error {
 	for {
-		s.put(d)
-		if len(s.buf) >= maxWrite {
-			break
+		t, err := reader.Take(ctx)
+		if err != nil {
+			return err
 		}
-		select {
-		case d = <-reader.Queue():
-			continue
-		default:
+		if t.Dropped > 0 {
+			s.buf = append(s.buf, sse.Dropped(t.Dropped)...)
 		}
-		if n := reader.Missed(); n > 0 {
-			s.buf = append(s.buf, sse.Dropped(n)...)
+		if err := s.events(ctx, t.Events); err != nil || !t.More {
+			return err
 		}
-		break
 	}
-	return s.flush(ctx)
 }
 
-func (s *sender) put(d fanout.Delivery) {
-	if d.Missed > 0 {
-		s.buf = append(s.buf, sse.Dropped(d.Missed)...)
-	}
-	s.buf = append(s.buf, d.Frame...)
-	s.alerts++
-}
-
-// events sends alerts of the past.
+// events sends alerts.
 func (s *sender) events(ctx context.Context, list []*fanout.Event) error {
 	for _, e := range list {
-		s.put(fanout.Delivery{Event: e})
+		s.buf = append(s.buf, e.Frame...)
+		s.alerts++
 		if len(s.buf) >= maxWrite {
 			if err := s.flush(ctx); err != nil {
 				return err

@@ -255,6 +255,12 @@ func TestOutsideText(t *testing.T) {
 	want(t, "as it is", l.next(t).data, stored)
 	b.publishRaw(t, "alerts.web.ci.info", []byte("{\n  \"id\": \"b\",\r\n \"severity\":\"info\",\"title\":\"two\\nlines\",\"timestamp\":\"2026-01-28T14:30:00.000Z\"}"))
 	want(t, "in one line", l.next(t).data, `{"id":"b","severity":"info","title":"two\nlines","timestamp":"2026-01-28T14:30:00.000Z"}`)
+	for _, hidden := range []string{"\u202e", `\u202e`} {
+		b.publishRaw(t, "alerts.web.ci.info", []byte(`{"id":"b2","severity":"info","timestamp":"2026-01-28T14:30:00.000Z","later_field":"`+hidden+`"}`))
+		if data := l.next(t).data; strings.Contains(data, hidden) {
+			t.Error(data)
+		}
+	}
 	b.publishRaw(t, "alerts.web.ci.info", []byte(`{"id":"c","severity":"info","title":"\u202eevil \u001b[2J ghp_0123456789abcdefghijABCDEFGHIJ012345","timestamp":"2026-01-28T14:30:00.000Z"}`))
 	if data := l.next(t).data; strings.Contains(data, "ghp_") || strings.Contains(data, "202e") || strings.Contains(data, "\u202e") || strings.Contains(data, "001b") {
 		t.Error(data)

@@ -1,8 +1,10 @@
-// Package fanout hands each alert to all who read along: the newest alerts are kept
-// for who comes or comes back, and each reader has a queue with a bound. Who is too
-// slow for it loses what has no room, is told how much that was, and slows nobody.
+// Package fanout hands each alert to all who read along. The newest alerts are kept
+// once for all, with a bound, and each reader takes them from there at its own pace.
+// Who falls behind by more than is kept loses what has gone, is told how much that
+// was, and slows nobody.
 //
-// One loop owns all of it. The package knows no HTTP and no bus.
+// One loop owns it; what it shows to readers never changes. The package knows no HTTP
+// and no bus.
 package fanout
 
 import (

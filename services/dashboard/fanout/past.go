@@ -1,10 +1,13 @@
 package fanout
 
-// Bounds of what is kept for readers that come, or come back. Past either the
-// oldest goes, and is read from the bus where it is wanted.
+import "slices"
+
+// Bounds of what is kept: for readers that come, or come back, and for those that are
+// slower than the alerts come. Past either the oldest goes: who comes for it reads it
+// from the bus, and who was too slow for it is told.
 const (
-	keptEvents = 1024
-	keptBytes  = 8 << 20
+	keptEvents = 4096
+	keptBytes  = 16 << 20
 )
 
 // past are the newest alerts. What it hands out stays as it is.
@@ -28,11 +31,16 @@ func (p *past) add(e *Event) {
 	}
 }
 
-// after are those that come after a place, and whether none is missing there.
-func (p *past) after(seq uint64) (events []*Event, whole bool) {
-	i := len(p.events)
-	for i > 0 && p.events[i-1].Seq > seq {
-		i--
-	}
-	return p.events[i:len(p.events):len(p.events)], seq+1 >= p.from
+// after are those of a list that come after a place.
+func after(events []*Event, seq uint64) []*Event {
+	i, _ := slices.BinarySearchFunc(events, seq+1, func(e *Event, seq uint64) int {
+		switch {
+		case e.Seq < seq:
+			return -1
+		case e.Seq > seq:
+			return 1
+		}
+		return 0
+	})
+	return events[i:]
 }
