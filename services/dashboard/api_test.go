@@ -47,6 +47,9 @@ func (b *testBus) fakeDetector(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := b.detector.NC.Flush(); err != nil { // the server knows of them
+		t.Fatal(err)
+	}
 }
 
 // awaitDesk waits until the desk has its connection.

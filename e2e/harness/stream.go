@@ -1,0 +1,124 @@
+package harness
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// maxLine is the longest line of a stream of events, in bytes.
+const maxLine = 4 << 20
+
+// Event is one event of the dashboard's stream.
+type Event struct {
+	// ID is the sequence of an alert, and Kind empty for one.
+	ID   uint64
+	Kind string
+	Data []byte
+	// At is when it had been read.
+	At time.Time
+}
+
+// Alert is the alert of an event.
+func (e Event) Alert() (a alert.Alert, err error) {
+	if e.Kind != "" {
+		return a, fmt.Errorf("event %s is no alert: %s", e.Kind, e.Data)
+	}
+	return a, json.Unmarshal(e.Data, &a)
+}
+
+// Stream is a reader of /events/stream.
+type Stream struct {
+	// Events are what was read and not taken, at most 100,000.
+	Events <-chan Event
+	done   chan struct{}
+	cancel context.CancelFunc
+}
+
+// Listen opens a stream of a dashboard. With last, it goes on after that event.
+func Listen(ctx context.Context, dashboard, query string, last uint64) (*Stream, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, dashboard+"/events/stream"+query, http.NoBody)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	if last > 0 {
+		req.Header.Set("Last-Event-ID", strconv.FormatUint(last, 10))
+	}
+	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("listen to the dashboard: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		cancel()
+		return nil, errors.Join(fmt.Errorf("listen to the dashboard: it answers %s", resp.Status), resp.Body.Close())
+	}
+	events := make(chan Event, 100_000)
+	s := &Stream{Events: events, done: make(chan struct{}), cancel: cancel}
+	go func() {
+		defer close(s.done)
+		defer func() { _ = resp.Body.Close() }() // it was only read
+		read(bufio.NewScanner(resp.Body), events)
+	}()
+	return s, nil
+}
+
+func read(lines *bufio.Scanner, events chan<- Event) {
+	lines.Buffer(nil, maxLine)
+	var e Event
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), ": ")
+		switch name {
+		case "id":
+			e.ID, _ = strconv.ParseUint(value, 10, 64)
+		case "event":
+			e.Kind = value
+		case "data":
+			e.Data = []byte(value)
+		case "":
+			if e.Data != nil {
+				e.At = time.Now()
+				events <- e
+			}
+			e = Event{}
+		}
+	}
+}
+
+// Done is closed when the stream has ended.
+func (s *Stream) Done() <-chan struct{} { return s.done }
+
+// Next waits for one event.
+func (s *Stream) Next(ctx context.Context, within time.Duration) (Event, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	select {
+	case e := <-s.Events:
+		return e, nil
+	default:
+	}
+	select {
+	case e := <-s.Events:
+		return e, nil
+	case <-s.done:
+		return Event{}, errors.New("the stream of the dashboard has ended")
+	case <-ctx.Done():
+		return Event{}, fmt.Errorf("no event of the dashboard within %s", within)
+	}
+}
+
+// Close ends it.
+func (s *Stream) Close() {
+	s.cancel()
+	<-s.done
+}
