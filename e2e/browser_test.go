@@ -2,13 +2,12 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -105,30 +104,13 @@ func portOf(t *testing.T, raw string) string {
 // startBrowser runs a headless Chromium to which every name is this machine.
 func startBrowser(t *testing.T, more ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
-	path := ""
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if found, err := exec.LookPath(name); err == nil {
-			path = found
-			break
-		}
+	ctx, stop, err := harness.Browser(t.Context(), t.TempDir(), more...)
+	if errors.Is(err, harness.ErrNoBrowser) {
+		t.Skip(err)
 	}
-	if path == "" {
-		t.Skip("there is no Chromium here")
+	if err != nil {
+		t.Fatalf("start Chromium: %v", err)
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()),
-		chromedp.Flag("host-resolver-rules", "MAP * 127.0.0.1"),
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
-	options = append(options, more...)
-	if os.Getuid() == 0 {
-		options = append(options, chromedp.NoSandbox)
-	}
-	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(stop)
-	ctx, cancel := chromedp.NewContext(allocator)
-	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("start %s: %v", path, err)
-	}
 	return ctx
 }

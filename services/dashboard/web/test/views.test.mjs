@@ -49,6 +49,7 @@ test('refs: of each pipeline the newest, and what was before', () => {
     ci(4, 'main', 'test', 'success'),
     ci(5, 'main', 'test', 'success', { revises: 'a4' }),
     alert(6),
+    ci(7, 'release', 'lint', 'success', { revises: 'a2' }),
   ]);
   const found = refs(s).map((r) => ({
     ref: r.ref,
@@ -56,6 +57,7 @@ test('refs: of each pipeline the newest, and what was before', () => {
     pipelines: r.pipelines.map((p) => [p.name, p.latest.alert.seq, ...p.before.map((b) => b.alert.seq)]),
   }));
   assert.deepEqual(found, [
+    { ref: 'release', broken: 0, pipelines: [['lint', 7]] },
     { ref: 'main', broken: 0, pipelines: [['lint', 2], ['test', 5, 1]] },
     { ref: 'dev', broken: 1, pipelines: [['test', 3]] },
   ]);

@@ -67,8 +67,12 @@ export function refs(store: Store): Ref[] {
   const all = store.all;
   for (let i = all.length - 1; i >= 0; i--) {
     const alert = all[i] as Alert;
-    if (alert.category !== 'ci' || store.revision(alert) !== undefined) continue;
+    if (alert.category !== 'ci') continue;
     const one = result(alert);
+    // A commit that is tried on another ref, as after a merge, revises what was
+    // told of it before. There it holds all the same.
+    const revision = store.revision(alert);
+    if (revision !== undefined && result(revision).ref === one.ref) continue;
     let pipelines = found.get(one.ref);
     if (pipelines === undefined) {
       pipelines = new Map();

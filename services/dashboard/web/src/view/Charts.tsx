@@ -142,7 +142,7 @@ function lines(colour: Colours, curve: Curve): Omit<uPlot.Options, 'width' | 'he
   const { vital } = curve;
   return {
     legend: { show: false },
-    padding: [14, 12, 0, 0],
+    padding: [14, 28, 0, 0],
     cursor: { drag: { x: false, y: false } },
     scales: {
       x: { time: true },

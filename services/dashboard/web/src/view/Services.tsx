@@ -54,6 +54,7 @@ function Health() {
                     {s.facts.map(([name, fact]) => (
                       <span key={name} class="said">
                         <span class="muted">{name}</span> {fact}
+                        <span class="unseen">; </span>
                       </span>
                     ))}
                   </td>

@@ -1,0 +1,76 @@
+package e2e
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/statedir"
+)
+
+// TestLivePage: the page of 20 lines that the README shows has alerts over the
+// websocket, with the credential that may do nothing else. The CDN is played.
+func TestLivePage(t *testing.T) {
+	browser := startBrowser(t)
+	dir := nodeModules(t, "page")
+	cmd := exec.CommandContext(t.Context(), "node", "bundle.mjs")
+	cmd.Dir = dir
+	core, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := start(t)
+	html, err := os.ReadFile("testdata/live/index.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed, err := os.ReadFile(statedir.At(w.bus.StateDir).Credential(string(bus.RoleDashboard)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(html)
+	for from, to := range map[string]string{
+		"https://esm.sh/@nats-io/nats-core@3.4.0": "/nats-core.js",
+		"SU...":               strings.TrimSpace(string(seed)),
+		"ws://127.0.0.1:7443": w.bus.NATSWSURL,
+	} {
+		if strings.Count(text, from) != 1 {
+			t.Fatalf("the page has no %s", from)
+		}
+		text = strings.Replace(text, from, to, 1)
+	}
+	site := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		body, media := []byte(text), "text/html; charset=utf-8"
+		if r.URL.Path == "/nats-core.js" {
+			body, media = core, "text/javascript; charset=utf-8"
+		}
+		rw.Header().Set("Content-Type", media)
+		_, _ = rw.Write(body) // the browser tells
+	}))
+	t.Cleanup(site.Close)
+	ctx, cancel := chromedp.NewContext(browser)
+	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
+		t.Fatalf("open a tab: %v", err)
+	}
+	v := &viewer{&tab{ctx, cancel}}
+	v.do(t, chromedp.Navigate(site.URL))
+	next := 'a'
+	if !harness.Poll(t.Context(), 20*time.Second, func() bool {
+		if next <= 'z' {
+			w.failing(t, "web", "/page"+string(next)) // until the page listens
+			next++
+		}
+		return eval[bool](t, v.tab, `document.querySelector("#alerts li")?.textContent.startsWith("error network_errors Server error: GET /page") ?? false`)
+	}) {
+		t.Error("the page shows no alert")
+	}
+}
