@@ -33,11 +33,12 @@ if [ -z "$context" ]; then
 	context=$(mktemp -d)
 	trap 'rm -rf "$context"' EXIT
 fi
-mkdir -p "$context/state"
+state=$context/deploy/images/state # as goreleaser lays it out
+mkdir -p "$state"
 cp LICENSE deploy/images/Dockerfile "$context/"
-cp deploy/images/state/.keep "$context/state/"
-chmod 0700 "$context/state"
-chmod 0644 "$context/LICENSE" "$context/Dockerfile" "$context/state/.keep"
+cp deploy/images/state/.keep "$state/"
+chmod 0700 "$state"
+chmod 0644 "$context/LICENSE" "$context/Dockerfile" "$state/.keep"
 
 mains() {
 	for image in $images; do
