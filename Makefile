@@ -45,6 +45,7 @@ images: script page ## images of the services and of the whole, FROM scratch (se
 .PHONY: test
 test: script page ## all tests, with the race detector
 	$(GO) test -race -timeout 15m work
+	cd e2e/manifests && GOWORK=off $(GO) test -timeout 15m ./...
 
 .PHONY: bench
 bench: build ## latencies and throughput: p50 and p99, beside what was asked
@@ -70,6 +71,7 @@ lint: ## gofmt, go vet, tsc, golangci-lint and, where its database can be reache
 		echo "golangci-lint $$dir"; \
 		(cd $$dir && $(GO) run $(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./...); \
 	done
+	cd e2e/manifests && GOWORK=off $(GO) run $(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./...
 	@if curl -fsS -m 10 -o /dev/null https://vuln.go.dev/index/db.json 2>/dev/null; then \
 		for dir in $(MODULES); do (cd $$dir && $(GO) run $(GOVULNCHECK) ./...) || exit 1; done; \
 	else echo "govulncheck: skipped, its database can't be reached from here"; fi

@@ -1,0 +1,295 @@
+package manifests
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql/parser"
+	"sigs.k8s.io/yaml"
+)
+
+// leftOut are metrics of ours that no panel shows, with the reason.
+var leftOut = map[string]string{}
+
+// panel is a part of a dashboard that has queries.
+type panel struct {
+	Title   string
+	Type    string
+	ID      int `json:"id"`
+	Targets []struct{ Expr string }
+	GridPos struct{ H, W, X, Y int }
+}
+
+// queries are those of the dashboard, with a word in place of what Grafana fills in.
+func queries(t *testing.T) (all []string) {
+	t.Helper()
+	var board struct {
+		UID        string `json:"uid"`
+		Title      string
+		Panels     []panel
+		Templating struct {
+			List []struct{ Name, Type string }
+		}
+	}
+	if err := json.Unmarshal(read(t, deploy(t, "grafana", "tocsin.json")), &board); err != nil {
+		t.Fatal(err)
+	}
+	if board.UID != "tocsin" || len(board.Templating.List) != 2 {
+		t.Errorf("%q has %d variables", board.UID, len(board.Templating.List))
+	}
+	ids := map[int]bool{}
+	for _, p := range board.Panels {
+		if ids[p.ID] || p.Title == "" || p.GridPos.X+p.GridPos.W > 24 {
+			t.Errorf("panel %d %q is not where or what it should be", p.ID, p.Title)
+		}
+		ids[p.ID] = true
+		if p.Type != "row" && len(p.Targets) == 0 {
+			t.Errorf("%s shows nothing", p.Title)
+		}
+		for _, target := range p.Targets {
+			all = append(all, strings.NewReplacer("$__rate_interval", "5m", "$job", "tocsin.*").Replace(target.Expr))
+		}
+	}
+	return all
+}
+
+// metricsOf are the metrics that a query is about.
+func metricsOf(t *testing.T, query string) (names []string) {
+	t.Helper()
+	expr, err := parser.ParseExpr(query)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+		if v, ok := node.(*parser.VectorSelector); ok {
+			names = append(names, v.Name)
+		}
+		return nil
+	})
+	return names
+}
+
+// TestMetricsAreThere: what dashboard and rules ask for is what the services tell
+// when something of everything has happened, and nothing of ours is forgotten.
+func TestMetricsAreThere(t *testing.T) {
+	told := tellMetrics(t)
+	used := map[string]bool{}
+	ask := func(where, query string) {
+		for _, name := range metricsOf(t, query) {
+			used[name] = true
+			if !told[name] && name != "up" {
+				t.Errorf("%s asks for %s, which nobody tells", where, name)
+			}
+		}
+	}
+	for _, q := range queries(t) {
+		ask("the dashboard", q)
+	}
+	groups, errs := rulefmt.Parse(read(t, deploy(t, "grafana", "alerts.yaml")), false, model.UTF8Validation)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	rules := 0
+	for _, g := range groups.Groups {
+		for _, r := range g.Rules {
+			rules++
+			ask(r.Alert, r.Expr)
+			if r.Labels["severity"] == "" || r.Annotations["summary"] == "" {
+				t.Errorf("%s says too little", r.Alert)
+			}
+		}
+	}
+	if rules == 0 {
+		t.Error("no rules")
+	}
+	for name := range told {
+		base := regexp.MustCompile(`_(sum|count|bucket)$`).ReplaceAllString(name, "")
+		if strings.HasPrefix(name, "tocsin_") && !used[name] && !used[base+"_bucket"] && leftOut[name] == "" {
+			t.Errorf("nobody looks at %s", name)
+		}
+	}
+	for name := range leftOut {
+		if !told[name] || used[name] {
+			t.Errorf("%s need not be left out", name)
+		}
+	}
+}
+
+// TestScrapeConfig: Prometheus takes it, and asks for what the compose file runs.
+func TestScrapeConfig(t *testing.T) {
+	file := deploy(t, "grafana", "prometheus.yaml")
+	// Prometheus's own reader needs every way to discover services that there is, so
+	// the few fields in use are read strictly here.
+	var cfg struct {
+		Global struct {
+			ScrapeInterval model.Duration `json:"scrape_interval"`
+		} `json:"global"`
+		RuleFiles     []string `json:"rule_files"`
+		ScrapeConfigs []struct {
+			JobName string `json:"job_name"`
+			Static  []struct {
+				Targets []string `json:"targets"`
+			} `json:"static_configs"`
+		} `json:"scrape_configs"`
+	}
+	if err := yaml.UnmarshalStrict(read(t, file), &cfg); err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Global.ScrapeInterval <= 0 || len(cfg.RuleFiles) == 0 {
+		t.Errorf("%+v", cfg)
+	}
+	for _, rules := range cfg.RuleFiles {
+		read(t, filepath.Join(filepath.Dir(file), rules))
+	}
+	project, err := composeProject(t, composeEnv()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	for _, job := range cfg.ScrapeConfigs {
+		for _, static := range job.Static {
+			for _, target := range static.Targets {
+				host, _, err := net.SplitHostPort(target)
+				if err != nil {
+					t.Error(err)
+				}
+				s, ok := project.Services[host]
+				if !ok {
+					t.Errorf("%s is asked, and not run", target)
+					continue
+				}
+				asked++
+				if hosts := *s.Environment["TOCSIN_ALLOWED_HOSTS"]; !slices.Contains(strings.Split(hosts, ","), host) {
+					t.Errorf("%s refuses to be asked by that name: %s", target, hosts)
+				}
+			}
+		}
+		if !strings.HasPrefix(job.JobName, "tocsin-") {
+			t.Errorf("job %s is not among those that the dashboard shows", job.JobName)
+		}
+	}
+	if asked == 0 {
+		t.Error("nobody is asked")
+	}
+}
+
+// tellMetrics runs tocsin up and a gateway on HTTP, has something of everything
+// happen, and returns the names of the metrics.
+func tellMetrics(t *testing.T) map[string]bool {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "tocsin")
+	root := filepath.Dir(deploy(t))
+	must(t, root, []string{"GOWORK=" + filepath.Join(root, "go.work")}, "go", "build", "-o", bin, "./services/tocsin")
+	addrs := make([]string, 3)
+	for i := range addrs {
+		addrs[i] = freeAddr(t)
+	}
+	state := t.TempDir()
+	begin := func(args ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(context.WithoutCancel(t.Context()), bin, args...)
+		cmd.Env = append(os.Environ(), "TOCSIN_STATE_DIR="+state)
+		cmd.Dir = state
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("tocsin %v: %v", args, err)
+			}
+		})
+	}
+	begin("up", "--nats-addr=127.0.0.1:0", "--nats-ws-addr=127.0.0.1:0", "--otlp-addr=127.0.0.1:0", "--ingest-addr="+addrs[0], "--dashboard-addr="+addrs[1])
+	begin("gateway", "--autostart=false", "--http="+addrs[2])
+	eventually(t, "services", func() bool {
+		for _, a := range addrs {
+			if status, _ := call(t, "GET", "http://"+a+"/readyz", "", ""); status != 200 {
+				return false
+			}
+		}
+		return true
+	})
+	intake := "http://" + addrs[0]
+	for path, body := range map[string]string{
+		"/v1/events":             `{"kind":"log","log":{"level":"error","message":"it broke"}}`,
+		"/ci-result":             `{"status":"failure"}`,
+		"/webhooks/alertmanager": `{"version":"4","groupKey":"g","status":"firing","alerts":[{"status":"firing","labels":{"alertname":"A"},"startsAt":"2026-01-28T14:30:00Z","fingerprint":"f"}]}`,
+		// Half of it can't be made ours.
+		"/api/1/envelope/": "{}\n{\"type\":\"client_report\"}\n{}\n{\"type\":\"attachment\",\"length\":2}\nxx\n",
+	} {
+		if status, said := call(t, "POST", intake+path, "application/json", body); status/100 != 2 {
+			t.Errorf("%s: %d %s", path, status, said)
+		}
+	}
+	call(t, "GET", "http://"+addrs[1]+"/api/status", "", "")
+	told := map[string]bool{}
+	// The detector saves its state after 10 s.
+	eventually(t, "metrics of all", func() bool {
+		for _, a := range addrs {
+			_, page := call(t, "GET", "http://"+a+"/metrics", "", "")
+			for _, m := range regexp.MustCompile(`(?m)^([a-z_]+)[{ ]`).FindAllStringSubmatch(page, -1) {
+				told[m[1]] = true
+			}
+		}
+		return told["tocsin_detector_alerts_total"] && told["tocsin_detector_snapshot_bytes"] && told["tocsin_ingest_left_out_total"]
+	})
+	return told
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(60 * time.Second)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("no %s within a minute", what)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+func call(t *testing.T, method, url, media, body string) (status int, said string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if media != "" {
+		r.Header.Set("Content-Type", media)
+	}
+	resp, err := (&http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+	if err != nil {
+		return 0, err.Error() // not up yet: the caller asks again
+	}
+	defer func() { _ = resp.Body.Close() }()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, fmt.Sprint(err)
+	}
+	return resp.StatusCode, string(data)
+}

@@ -1,0 +1,459 @@
+package manifests
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+// kubernetesVersion is the version against whose schemas objects are checked: the
+// newest that the checker brings along.
+const kubernetesVersion = "1.30"
+
+// kubectlValidate is that checker.
+const kubectlValidate = "sigs.k8s.io/kubectl-validate@v0.0.4"
+
+// overlay builds an overlay of a copy of deploy/, in which the secrets stand that a
+// person makes, and gives each object as YAML.
+func overlay(t *testing.T, name string) [][]byte {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(deploy(t))); err != nil {
+		t.Fatal(err)
+	}
+	at := filepath.Join(dir, "kubernetes", "overlays", name)
+	write := func(file, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(at, file)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(at, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("token.env", "TOCSIN_TOKEN=secret\n")
+	public := ""
+	for _, role := range roles {
+		write("keys/"+role+".nk", "SU"+role+"\n")
+		public += "TOCSIN_NKEY_" + strings.ToUpper(role) + "=U" + role + "\n"
+	}
+	write("keys/keys.env", public)
+	write("keys/routes.env", "TOCSIN_ROUTES_PASSWORD=Rpassword\n")
+	// The restrictions on what it may load are those of kubectl apply -k.
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all [][]byte
+	for _, r := range built.Resources() {
+		text, err := r.AsYAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// installation is what an overlay installs.
+type installation struct {
+	pods      []pod
+	budgets   []policyv1.PodDisruptionBudget
+	policies  []networkingv1.NetworkPolicy
+	services  []corev1.Service
+	accounts  []corev1.ServiceAccount
+	namespace corev1.Namespace
+	// configs are the names of ConfigMaps and Secrets, with their keys.
+	configs map[string][]string
+	kinds   []string
+}
+
+// pod is what makes pods.
+type pod struct {
+	name     string
+	kind     string
+	replicas int32
+	spec     corev1.PodTemplateSpec
+	selector map[string]string
+}
+
+func strict[T any](t *testing.T, text []byte) T {
+	t.Helper()
+	var object T
+	if err := yaml.UnmarshalStrict(text, &object); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return object
+}
+
+// read takes an overlay apart, strictly: a field that there is not is an error.
+func (i *installation) read(t *testing.T, text []byte) {
+	t.Helper()
+	var is metav1.PartialObjectMetadata
+	if err := yaml.Unmarshal(text, &is); err != nil {
+		t.Fatal(err)
+	}
+	i.kinds = append(i.kinds, is.Kind+"/"+is.Name)
+	if is.Kind != "Namespace" && is.Namespace != "tocsin" {
+		t.Errorf("%s/%s is in the namespace %q", is.Kind, is.Name, is.Namespace)
+	}
+	if is.Kind != "ConfigMap" && is.Labels["app.kubernetes.io/part-of"] != "tocsin" {
+		t.Errorf("%s/%s does not say what it is part of", is.Kind, is.Name)
+	}
+	switch is.GroupVersionKind() {
+	case appsv1.SchemeGroupVersion.WithKind("Deployment"):
+		d := strict[appsv1.Deployment](t, text)
+		i.pods = append(i.pods, pod{d.Name, is.Kind, *d.Spec.Replicas, d.Spec.Template, d.Spec.Selector.MatchLabels})
+		if u := d.Spec.Strategy.RollingUpdate; u == nil || u.MaxUnavailable.IntValue() != 0 || u.MaxSurge.IntValue() != 1 {
+			t.Errorf("%s: fewer are there while it is replaced", d.Name)
+		}
+	case appsv1.SchemeGroupVersion.WithKind("StatefulSet"):
+		s := strict[appsv1.StatefulSet](t, text)
+		i.pods = append(i.pods, pod{s.Name, is.Kind, *s.Spec.Replicas, s.Spec.Template, s.Spec.Selector.MatchLabels})
+		if len(s.Spec.VolumeClaimTemplates) != 1 {
+			t.Errorf("%s keeps nothing", s.Name)
+		}
+	case batchv1.SchemeGroupVersion.WithKind("Job"):
+		j := strict[batchv1.Job](t, text)
+		i.pods = append(i.pods, pod{j.Name, is.Kind, 1, j.Spec.Template, nil})
+		if j.Spec.BackoffLimit == nil || j.Spec.TTLSecondsAfterFinished == nil {
+			t.Errorf("%s stays, or is tried for ever", j.Name)
+		}
+	case policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"):
+		i.budgets = append(i.budgets, strict[policyv1.PodDisruptionBudget](t, text))
+	case networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"):
+		i.policies = append(i.policies, strict[networkingv1.NetworkPolicy](t, text))
+	case corev1.SchemeGroupVersion.WithKind("Service"):
+		i.services = append(i.services, strict[corev1.Service](t, text))
+	case corev1.SchemeGroupVersion.WithKind("ServiceAccount"):
+		i.accounts = append(i.accounts, strict[corev1.ServiceAccount](t, text))
+	case corev1.SchemeGroupVersion.WithKind("Namespace"):
+		i.namespace = strict[corev1.Namespace](t, text)
+	case corev1.SchemeGroupVersion.WithKind("Secret"):
+		s := strict[corev1.Secret](t, text)
+		for key := range s.Data {
+			i.configs["Secret/"+s.Name] = append(i.configs["Secret/"+s.Name], key)
+		}
+	case corev1.SchemeGroupVersion.WithKind("ConfigMap"):
+		c := strict[corev1.ConfigMap](t, text)
+		for key := range c.Data {
+			i.configs["ConfigMap/"+c.Name] = append(i.configs["ConfigMap/"+c.Name], key)
+		}
+	default:
+		t.Errorf("nobody looks at a %v", is.GroupVersionKind())
+	}
+}
+
+func installed(t *testing.T, name string) *installation {
+	t.Helper()
+	i := &installation{configs: map[string][]string{}}
+	for _, text := range overlay(t, name) {
+		i.read(t, text)
+	}
+	return i
+}
+
+var overlays = []string{"single", "cluster"}
+
+// TestSchemas has each object checked against the schemas of a server, which
+// kubectl-validate brings along. It is run by itself: what it needs of Kubernetes is
+// older than what kustomize needs.
+func TestSchemas(t *testing.T) {
+	bin := t.TempDir()
+	must(t, bin, []string{"GOWORK=off", "GOBIN=" + bin}, "go", "install", kubectlValidate)
+	for _, name := range overlays {
+		objects := overlay(t, name)
+		validate := func(change func(string) string) (string, error) {
+			dir := t.TempDir()
+			for i, text := range objects {
+				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%02d.yaml", i)), []byte(change(string(text))), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "kubectl-validate"), "--version", kubernetesVersion, dir).CombinedOutput()
+			return string(out), err
+		}
+		if out, err := validate(func(s string) string { return s }); err != nil || strings.Count(out, "OK") != len(objects) {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+		// It does see what is wrong.
+		for _, wrong := range [][2]string{{"periodSeconds: 10", "periodSeconds: often"}, {"readinessProbe:", "readynessProbe:"}, {"type: RuntimeDefault", "type: 7"}} {
+			if out, err := validate(func(s string) string { return strings.ReplaceAll(s, wrong[0], wrong[1]) }); err == nil {
+				t.Errorf("%s: %s is valid\n%s", name, wrong[1], out)
+			}
+		}
+	}
+}
+
+// TestPods is what holds for every pod and container.
+func TestPods(t *testing.T) {
+	for _, name := range overlays {
+		i := installed(t, name)
+		if i.namespace.Labels["pod-security.kubernetes.io/enforce"] != "restricted" {
+			t.Errorf("%s: the namespace takes any pod", name)
+		}
+		if len(i.pods) == 0 {
+			t.Fatalf("%s: no pods", name)
+		}
+		for _, p := range i.pods {
+			for _, wrong := range slices.Concat(podRules(p, i), containerRules(p)) {
+				t.Errorf("%s: %s/%s: %s", name, p.kind, p.name, wrong)
+			}
+		}
+	}
+}
+
+func podRules(p pod, i *installation) (wrong []string) {
+	s := p.spec.Spec
+	no := func(ok bool, why string) {
+		if !ok {
+			wrong = append(wrong, why)
+		}
+	}
+	no(s.AutomountServiceAccountToken != nil && !*s.AutomountServiceAccountToken, "has a token for the cluster")
+	no(slices.ContainsFunc(i.accounts, func(a corev1.ServiceAccount) bool {
+		return a.Name == s.ServiceAccountName && a.AutomountServiceAccountToken != nil && !*a.AutomountServiceAccountToken
+	}), "has no account of its own without a token")
+	no(s.EnableServiceLinks != nil && !*s.EnableServiceLinks, "gets the addresses of all services as variables")
+	no(!s.HostNetwork && !s.HostPID && !s.HostIPC, "shares with its node")
+	if sc := s.SecurityContext; sc == nil {
+		no(false, "has no security context")
+	} else {
+		no(sc.RunAsNonRoot != nil && *sc.RunAsNonRoot, "may be root")
+		no(sc.RunAsUser != nil && *sc.RunAsUser > 0, "is of no user")
+		no(sc.SeccompProfile != nil && sc.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault, "has no seccomp profile")
+	}
+	for k, v := range p.selector {
+		no(p.spec.Labels[k] == v, "does not select its own pods")
+	}
+	// A Secret or ConfigMap that is named is there, under the name that it got.
+	for _, v := range s.Volumes {
+		switch {
+		case v.Secret != nil:
+			no(len(i.configs["Secret/"+v.Secret.SecretName]) > 0, "mounts a Secret that there is not: "+v.Secret.SecretName)
+		case v.ConfigMap != nil:
+			no(len(i.configs["ConfigMap/"+v.ConfigMap.Name]) > 0, "mounts a ConfigMap that there is not: "+v.ConfigMap.Name)
+		default:
+			no(false, "mounts "+v.Name)
+		}
+	}
+	if p.kind == "Job" {
+		return wrong
+	}
+	no(s.TerminationGracePeriodSeconds != nil && *s.TerminationGracePeriodSeconds >= 45, "has too little time to end")
+	if p.replicas == 1 {
+		return wrong
+	}
+	spread := slices.ContainsFunc(s.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
+		return c.TopologyKey == corev1.LabelHostname && matches(c.LabelSelector, p.spec.Labels)
+	})
+	no(spread, "may be on one node alone")
+	budgets := 0
+	for _, b := range i.budgets {
+		if matches(b.Spec.Selector, p.spec.Labels) {
+			budgets++
+		}
+	}
+	no(budgets == 1, fmt.Sprintf("has %d disruption budgets", budgets))
+	return wrong
+}
+
+func matches(s *metav1.LabelSelector, of map[string]string) bool {
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	return err == nil && !selector.Empty() && selector.Matches(labels.Set(of))
+}
+
+func containerRules(p pod) (wrong []string) {
+	if n := len(p.spec.Spec.InitContainers); n > 0 {
+		wrong = append(wrong, "has init containers, at which nobody looks")
+	}
+	for _, c := range p.spec.Spec.Containers {
+		no := func(ok bool, why string) {
+			if !ok {
+				wrong = append(wrong, c.Name+" "+why)
+			}
+		}
+		no(!c.Resources.Limits.Memory().IsZero() && !c.Resources.Limits.Cpu().IsZero(), "has no limits")
+		no(!c.Resources.Requests.Memory().IsZero() && !c.Resources.Requests.Cpu().IsZero(), "asks for no resources")
+		if sc := c.SecurityContext; sc == nil || sc.Capabilities == nil {
+			no(false, "has no security context")
+		} else {
+			no(sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation, "may gain privileges")
+			no(sc.ReadOnlyRootFilesystem != nil && *sc.ReadOnlyRootFilesystem, "may write its root")
+			no(slices.Equal(sc.Capabilities.Drop, []corev1.Capability{"ALL"}) && len(sc.Capabilities.Add) == 0, "has capabilities")
+			no(sc.Privileged == nil || !*sc.Privileged, "is privileged")
+		}
+		_, tag, ok := strings.Cut(c.Image, ":")
+		no(ok && tag != "" && tag != "latest", "is of no version: "+c.Image)
+		for _, e := range c.Env {
+			no(e.Value != "secret" && !strings.HasPrefix(e.Value, "SU"), "has a secret in clear: "+e.Name)
+		}
+		if limit := c.Resources.Limits.Memory(); p.kind != "Job" {
+			no(hasVariable(c, "GOMEMLIMIT") && limit.Value() > 0, "is not told how much memory it has")
+		}
+		if p.kind == "Job" {
+			continue
+		}
+		for what, probe := range map[string]*corev1.Probe{"starts": c.StartupProbe, "is ready": c.ReadinessProbe, "lives": c.LivenessProbe} {
+			no(probe != nil, "does not say whether it "+what)
+			if probe == nil {
+				continue
+			}
+			no(probe.TimeoutSeconds > 0 && probe.PeriodSeconds > 0, "says whether it "+what+" without bounds")
+			if get := probe.HTTPGet; get != nil {
+				no(slices.ContainsFunc(c.Ports, func(port corev1.ContainerPort) bool { return port.Name == get.Port.StrVal }), "is asked at "+get.Port.StrVal)
+				ours := strings.Contains(c.Image, "tocsin")
+				host := slices.ContainsFunc(get.HTTPHeaders, func(h corev1.HTTPHeader) bool { return h.Name == "Host" && h.Value == "localhost" })
+				no(!ours || host, "refuses the Host of a kubelet")
+			}
+		}
+		no(c.LivenessProbe == nil || c.LivenessProbe.HTTPGet == nil || !strings.HasPrefix(c.LivenessProbe.HTTPGet.Path, "/readyz"), "begins anew when the bus is away")
+	}
+	return wrong
+}
+
+func hasVariable(c corev1.Container, name string) bool {
+	return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == name && e.Value != "" })
+}
+
+// TestServicesFindPods: each name leads to a port of a pod.
+func TestServicesFindPods(t *testing.T) {
+	for _, name := range overlays {
+		i := installed(t, name)
+		for _, s := range i.services {
+			found := 0
+			for _, p := range i.pods {
+				if !labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(p.spec.Labels)) {
+					continue
+				}
+				found++
+				for _, port := range s.Spec.Ports {
+					if !hasPort(p, port.TargetPort.StrVal) {
+						t.Errorf("%s: %s leads to no port %s of %s", name, s.Name, port.TargetPort.StrVal, p.name)
+					}
+				}
+			}
+			if found != 1 {
+				t.Errorf("%s: %s leads to pods of %d kinds", name, s.Name, found)
+			}
+		}
+	}
+}
+
+func hasPort(p pod, name string) bool {
+	return slices.ContainsFunc(p.spec.Spec.Containers, func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.Ports, func(port corev1.ContainerPort) bool { return port.Name == name })
+	})
+}
+
+// TestNetworkPolicies: nobody may anything by default, every policy is about pods that
+// there are, and every port that somebody connects to is opened to somebody.
+func TestNetworkPolicies(t *testing.T) {
+	for _, name := range overlays {
+		i := installed(t, name)
+		closed := false
+		opened := map[string]bool{}
+		for _, np := range i.policies {
+			if len(np.Spec.PodSelector.MatchLabels) == 0 {
+				closed = closed || len(np.Spec.PolicyTypes) == 2 && len(np.Spec.Ingress) == 0 && len(np.Spec.Egress) == 0
+				continue
+			}
+			found := false
+			for _, p := range i.pods {
+				if !matches(&np.Spec.PodSelector, p.spec.Labels) {
+					continue
+				}
+				found = true
+				for _, rule := range np.Spec.Ingress {
+					if len(rule.From) == 0 || len(rule.Ports) == 0 {
+						t.Errorf("%s: %s lets everybody in", name, np.Name)
+					}
+					for _, port := range rule.Ports {
+						if !hasPort(p, port.Port.StrVal) {
+							t.Errorf("%s: %s opens %s, which %s has not", name, np.Name, port.Port.StrVal, p.name)
+						}
+						opened[p.name+" "+port.Port.StrVal] = true
+					}
+				}
+			}
+			if !found && name == "cluster" { // the base is for both
+				t.Errorf("%s: %s is about no pods", name, np.Name)
+			}
+		}
+		if !closed {
+			t.Errorf("%s: what is not forbidden is allowed", name)
+		}
+		for _, p := range i.pods {
+			for _, c := range p.spec.Spec.Containers {
+				for _, port := range c.Ports {
+					// A kubelet is not bound by policies, and nobody else asks a server's monitor.
+					if !opened[p.name+" "+port.Name] && port.Name != "monitor" {
+						t.Errorf("%s: nobody may reach %s of %s", name, port.Name, p.name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestKeysAreForTheirRole: pods have their role's key alone.
+func TestKeysAreForTheirRole(t *testing.T) {
+	i := installed(t, "cluster")
+	for _, p := range i.pods {
+		var got []string
+		for _, v := range p.spec.Spec.Volumes {
+			if v.Secret != nil {
+				name, _, _ := strings.Cut(strings.TrimPrefix(v.Secret.SecretName, "key-"), "-")
+				got = append(got, name)
+			}
+		}
+		want := map[string][]string{
+			"ingest": {"ingest"}, "detector": {"detector"}, "dashboard": {"dashboard", "gateway"}, "provision": {"provisioner"}, "nats": nil,
+		}[p.name]
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("%s has the keys %v", p.name, got)
+		}
+	}
+}
+
+// TestNothingSecretIsCommitted: what a person makes is left out of git.
+func TestNothingSecretIsCommitted(t *testing.T) {
+	git := program(t, "git")
+	for _, file := range []string{
+		"compose/.env", "compose/keys/ingest.nk", "kubernetes/overlays/cluster/keys/ingest.nk",
+		"kubernetes/overlays/cluster/token.env", "kubernetes/overlays/single/token.env",
+	} {
+		must(t, deploy(t), nil, git, "check-ignore", "-q", file)
+	}
+}
+
+// TestKustomizeIsTakenByKubectl builds the overlays with kubectl, where it is here.
+func TestKustomizeIsTakenByKubectl(t *testing.T) {
+	kubectl := program(t, "kubectl")
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(deploy(t))); err != nil {
+		t.Fatal(err)
+	}
+	single := filepath.Join(dir, "kubernetes", "overlays", "single")
+	if err := os.WriteFile(filepath.Join(single, "token.env"), []byte("TOCSIN_TOKEN=secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := must(t, dir, nil, kubectl, "kustomize", single); !strings.Contains(out, "kind: StatefulSet") {
+		t.Errorf("%s", out)
+	}
+}

@@ -1,0 +1,51 @@
+// Package manifests checks what stands in deploy/: that each file is what its
+// reader takes it for, and that it says what we want of every container.
+package manifests
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// deploy is the folder that is checked.
+func deploy(t *testing.T, path ...string) string {
+	t.Helper()
+	root, err := filepath.Abs("../../deploy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(append([]string{root}, path...)...)
+}
+
+func read(t *testing.T, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// program is a program that may be here, or the test is skipped.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("%s is not here", name)
+	}
+	return path
+}
+
+// must runs a program and shows what it says where it fails.
+func must(t *testing.T, dir string, env []string, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+	}
+	return string(out)
+}
