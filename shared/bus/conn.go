@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -182,15 +183,20 @@ func (c *Conn) connected() {
 // failed keeps why TLS fails: it does not pass by itself, and the client tells it
 // nobody. Each reason is logged once.
 func (c *Conn) failed(err error, log *slog.Logger) {
-	var theirs *tls.CertificateVerificationError
-	var refused tls.AlertError
-	if !errors.As(err, &theirs) && !errors.As(err, &refused) && !errors.Is(err, nats.ErrSecureConnWanted) {
+	if !untrusted(err) {
 		return
 	}
 	before := c.untrusted.Swap(&err)
 	if before == nil || (*before).Error() != err.Error() {
 		log.Warn("no TLS with the bus", "error", err)
 	}
+}
+
+// untrusted says whether an error means that one side does not trust the other.
+func untrusted(err error) bool {
+	var theirs *tls.CertificateVerificationError
+	var ours *net.OpError // how crypto/tls says what the other side does not like
+	return errors.As(err, &theirs) || errors.Is(err, nats.ErrSecureConnWanted) || errors.As(err, &ours) && ours.Op == "remote error"
 }
 
 // changed tells Changes, which remembers one signal.
@@ -236,8 +242,12 @@ func (c *Conn) Why() error {
 	case c.dialer != nil:
 		return c.dialer.refused()
 	}
-	if why := c.untrusted.Load(); why != nil {
-		return fmt.Errorf("%w: %w: check TOCSIN_NATS_CA, and where the bus asks for a certificate TOCSIN_NATS_CERT", ErrUntrusted, *why)
+	why := c.NC.LastError() // of a server that does not like our certificate
+	if met := c.untrusted.Load(); met != nil {
+		why = *met
+	}
+	if untrusted(why) {
+		return fmt.Errorf("%w: %w: check TOCSIN_NATS_CA, and where the bus asks for a certificate TOCSIN_NATS_CERT", ErrUntrusted, why)
 	}
 	return nil
 }

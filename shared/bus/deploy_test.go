@@ -7,13 +7,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
@@ -21,9 +19,6 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
-
-// pageOrigin is that of a page whose browser may use the websocket.
-const pageOrigin = "https://alerts.example"
 
 // makeKeyFiles does what tocsin keys does, and what its .env files then do.
 func makeKeyFiles(t *testing.T) (dir string) {
@@ -41,39 +36,6 @@ func makeKeyFiles(t *testing.T) (dir string) {
 	}
 	t.Setenv("TOCSIN_ROUTES_PASSWORD", "R2E4SECRET")
 	return dir
-}
-
-// configured reads a configuration as nats-server does, for n servers. What differs
-// from the file is the host, and the ports: there are n on one machine.
-func configured(t *testing.T, file string, n int) []*server.Options {
-	t.Helper()
-	var all []*server.Options
-	for i := range n {
-		t.Setenv("TOCSIN_SERVER_NAME", fmt.Sprintf("nats-%d", i+1))
-		t.Setenv("TOCSIN_SERVER_STORE", t.TempDir())
-		t.Setenv("TOCSIN_SERVER_MONITOR", "127.0.0.1:8222")
-		t.Setenv("TOCSIN_SERVER_ORIGINS", `["`+pageOrigin+`", "http://localhost:7480"]`)
-		t.Setenv("TOCSIN_SERVER_ROUTES", `["nats-route://routes:R2E4SECRET@nats-1:6222", "nats-route://routes:R2E4SECRET@nats-2:6222"]`)
-		o, err := server.ProcessConfigFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if o.Port != 4222 || o.HTTPPort != 8222 || o.HTTPHost != "127.0.0.1" || o.MaxPayload != 2<<20 || !o.JetStream ||
-			o.SyncInterval != 5*time.Second || !o.NoFastProducerStall || o.JetStreamMaxStore != 4<<30 || !slices.Contains(o.Websocket.AllowedOrigins, pageOrigin) {
-			t.Errorf("%s: %+v", file, o)
-		}
-		if n > 1 && (len(o.Routes) != 2 || o.Routes[1].Host != "nats-2:6222" || o.Cluster.Port != 6222 || o.Cluster.Password != "R2E4SECRET") {
-			t.Errorf("%s: routes %v of %+v", file, o.Routes, o.Cluster)
-		}
-		o.Host, o.Port, o.HTTPPort = "127.0.0.1", server.RANDOM_PORT, server.RANDOM_PORT
-		o.Websocket.Host, o.Websocket.Port = "127.0.0.1", server.RANDOM_PORT
-		if n > 1 {
-			o.Cluster.Host, o.Cluster.Port = "127.0.0.1", server.RANDOM_PORT
-		}
-		o.NoSigs, o.NoLog = true, true
-		all = append(all, o)
-	}
-	return all
 }
 
 // TestConfiguredServers runs servers from the files in deploy/nats as they are,
@@ -95,11 +57,9 @@ func TestConfiguredServers(t *testing.T) {
 			var files bustest.Certificates
 			if c.tls {
 				files = bustest.TLS(t)
-				t.Setenv("TOCSIN_SERVER_CERT", files.Cert)
-				t.Setenv("TOCSIN_SERVER_KEY", files.Key)
-				t.Setenv("TOCSIN_SERVER_CA", files.CA)
+				files.ForServers(t)
 			}
-			rig := bustest.Serve(t, creds, configured(t, filepath.Join(deployed, c.file), c.servers)...)
+			rig := bustest.Serve(t, creds, bustest.Configured(t, filepath.Join(deployed, c.file), c.servers)...)
 			rig.CA = files.CA
 			rig.Provision(bus.Layout{Partitions: 4})
 			for _, stream := range []string{bus.StreamAlerts, bus.StreamCI, "OBJ_" + bus.BucketDetector, "KV_" + bus.BucketOwners} {
@@ -239,7 +199,7 @@ func websocketOrigins(t *testing.T, rig *bustest.Rig, secure bool) {
 	if url := rig.WSURLOf(0); strings.HasPrefix(url, "wss") != secure {
 		t.Errorf("the websocket is %s", url)
 	}
-	for origin, want := range map[string]int{pageOrigin: http.StatusSwitchingProtocols, "https://evil.example": http.StatusForbidden, "null": http.StatusForbidden} {
+	for origin, want := range map[string]int{bustest.PageOrigin: http.StatusSwitchingProtocols, "https://evil.example": http.StatusForbidden, "null": http.StatusForbidden} {
 		_, addr, _ := strings.Cut(rig.WSURLOf(0), "://")
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, scheme+"://"+addr, http.NoBody)
 		if err != nil {
@@ -297,7 +257,7 @@ func TestConfiguredServersOfAnOperator(t *testing.T) {
 		}
 	}
 	creds := writeOperator(t, dir)
-	rig := bustest.Serve(t, "", configured(t, filepath.Join(dir, "single.conf"), 1)...)
+	rig := bustest.Serve(t, "", bustest.Configured(t, filepath.Join(dir, "single.conf"), 1)...)
 	rig.CredsOf = func(role bus.Role) string { return creds[role] }
 	rig.Provision(bus.Layout{})
 	onTheWire(t, rig, func(role bus.Role) nats.Option { return nats.UserCredentials(creds[role]) })

@@ -55,3 +55,11 @@ func TLS(t testing.TB) Certificates {
 	}
 	return files
 }
+
+// ForServers puts them where the configuration in deploy/nats looks for them.
+func (c Certificates) ForServers(t testing.TB) {
+	t.Helper()
+	t.Setenv("TOCSIN_SERVER_CERT", c.Cert)
+	t.Setenv("TOCSIN_SERVER_KEY", c.Key)
+	t.Setenv("TOCSIN_SERVER_CA", c.CA)
+}
