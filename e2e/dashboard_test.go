@@ -225,7 +225,7 @@ func TestDashboardResumesOverKill(t *testing.T) {
 		post()
 		back = listen(t, b.DashboardURL, "", last)
 		for len(seen) < n {
-			last = take(back, &seen)
+			take(back, &seen)
 		}
 	}
 	for len(stayed) < n {

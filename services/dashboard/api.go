@@ -56,11 +56,11 @@ func (h *handler) status(r *http.Request) (any, error) {
 
 func (h *handler) vitals(r *http.Request) (any, error) {
 	return h.asked("vitals", func() (any, error) {
-		app, err := text(r, "app", maxText)
+		app, err := text(r, "app")
 		if err != nil {
 			return nil, err
 		}
-		page, err := text(r, "page", maxText)
+		page, err := text(r, "page")
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +97,7 @@ func (h *handler) events(r *http.Request) (any, error) {
 
 // eventsQuestion reads which events are wanted.
 func eventsQuestion(r *http.Request) (q query.EventsRequest, err error) {
-	if q.App, err = text(r, "app", maxText); err != nil {
+	if q.App, err = text(r, "app"); err != nil {
 		return q, err
 	}
 	for _, value := range r.URL.Query()["kind"] {
@@ -130,7 +130,7 @@ func eventsQuestion(r *http.Request) (q query.EventsRequest, err error) {
 
 func (h *handler) noise(r *http.Request) (any, error) {
 	return h.asked("noise", func() (any, error) {
-		app, err := text(r, "app", maxText)
+		app, err := text(r, "app")
 		if err != nil {
 			return nil, err
 		}
@@ -319,10 +319,10 @@ func (h *handler) asked(what string, do func() (any, error)) (any, error) {
 }
 
 // text reads a parameter of a query.
-func text(r *http.Request, name string, most int) (string, error) {
+func text(r *http.Request, name string) (string, error) {
 	value := r.URL.Query().Get(name)
-	if len(value) > most {
-		return "", refuse(http.StatusBadRequest, fmt.Sprintf("%s must be a text of at most %d bytes", name, most))
+	if len(value) > maxText {
+		return "", refuse(http.StatusBadRequest, fmt.Sprintf("%s must be a text of at most %d bytes", name, maxText))
 	}
 	return value, nil
 }

@@ -25,7 +25,7 @@ const (
 	liveBatch = 256
 	// begun is how many alerts of the past are read at the start.
 	begun = 1000
-	// readBatch is how many are asked for at once, readTimeout bounds the answer.
+	// readBatch is how many are asked for at once, answerIn bounds the answer.
 	readBatch = 500
 	answerIn  = 2 * time.Second
 	// checkEvery is how often is looked whether something got lost on the way: on the
@@ -260,7 +260,7 @@ func (f *feed) read(ctx context.Context, c *bus.Conn) (again time.Duration, err 
 	}
 	for {
 		from, wanted := f.tape.Want()
-		if !wanted || ctx.Err() != nil {
+		if !wanted {
 			f.stuckSince = time.Time{}
 			return 0, nil
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -50,7 +51,7 @@ func TestParse(t *testing.T) {
 		"app=a%20b,%20c&severity=error&other=x": "{{[a b c] [] 3} 0 false 0}",
 		"category=&app=&severity=&replay=":      "{{[] [] 0} 0 false 0}",
 	} {
-		q, err := sse.Parse(httptest.NewRequest("GET", "/events/stream?"+query, nil))
+		q, err := sse.Parse(httptest.NewRequest(http.MethodGet, "/events/stream?"+query, nil))
 		if got := fmt.Sprint(q); err != nil || got != want {
 			t.Errorf("%s: %s %v, want %s", query, got, err, want)
 		}
@@ -63,7 +64,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("last_event_id=18446744073709551616", "")
 	f.Add("app=%zz;&&=,", "x")
 	f.Fuzz(func(t *testing.T, query, last string) {
-		r := httptest.NewRequest("GET", "/events/stream", nil)
+		r := httptest.NewRequest(http.MethodGet, "/events/stream", nil)
 		r.URL.RawQuery = query
 		r.Header.Set("Last-Event-ID", last)
 		q, err := sse.Parse(r)

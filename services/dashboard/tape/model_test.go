@@ -10,14 +10,10 @@ import (
 	"github.com/tocsin-bus/tocsin/services/dashboard/tape"
 )
 
-// stream is a stream as its servers have it: marks it holds, what was ever in it,
-// and how far its one replica that lags has got.
-type stream struct {
-	held, ever []tape.Mark
-	lag        int
-}
+// stream is a stream as its servers have it: what it holds, and what was ever in it.
+type stream struct{ held, ever []tape.Mark }
 
-// from is what a replica answers from a sequence on.
+// from is what a replica answers from a sequence on that lacks the newest.
 func (s *stream) from(seq uint64, limit, lag int) (marks []tape.Mark) {
 	for _, m := range s.held[:max(len(s.held)-lag, 0)] {
 		if m.Seq >= seq && len(marks) < limit {

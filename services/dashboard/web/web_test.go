@@ -1,6 +1,7 @@
 package web
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -29,7 +30,7 @@ func TestPage(t *testing.T) {
 		"/icon.svg":              {"image/svg+xml", again},
 	} {
 		w := httptest.NewRecorder()
-		p.Find(path).ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		p.Find(path).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		if h := w.Header(); w.Code != 200 || h.Get("Content-Type") != want.media || h.Get("Cache-Control") != want.kept || h.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %d %v", path, w.Code, h)
 		}
@@ -52,7 +53,7 @@ func TestWithout(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	p.Find("/").ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	p.Find("/").ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	text := w.Body.String()
 	if p.Built() || w.Code != 200 || !strings.Contains(text, "make build") || !strings.Contains(text, "Node") || w.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("%d %v %s", w.Code, w.Header(), text)
