@@ -4,6 +4,7 @@ SHELL := /bin/sh
 GO ?= go
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+GORELEASER := github.com/goreleaser/goreleaser/v2@v2.15.0
 FUZZTIME ?= 10s
 
 # Every module of the workspace that holds Go code.
@@ -16,7 +17,7 @@ LDFLAGS := -s -w -X $(SERVICE).version=$(VERSION) -X $(SERVICE).commit=$(COMMIT)
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: script
 script: ## build the page script, tocsin.js, where there is Node
@@ -75,6 +76,10 @@ lint: ## gofmt, go vet, tsc, golangci-lint and, where its database can be reache
 	@if curl -fsS -m 10 -o /dev/null https://vuln.go.dev/index/db.json 2>/dev/null; then \
 		for dir in $(MODULES); do (cd $$dir && $(GO) run $(GOVULNCHECK) ./...) || exit 1; done; \
 	else echo "govulncheck: skipped, its database can't be reached from here"; fi
+
+.PHONY: release-check
+release-check: ## what goreleaser makes of .goreleaser.yaml (it takes minutes to build, once)
+	GOWORK=off $(GO) run $(GORELEASER) check
 
 .PHONY: clean
 clean: ## remove what build made

@@ -241,6 +241,34 @@ func TestBinariesOfImagesAreReproducible(t *testing.T) {
 	static(t, first, platform)
 }
 
+// TestImagesAreReproducible: BuildKit makes the same image for two architectures of
+// the same sources, every time. It has to be there with a builder of its own: the one
+// within Docker stamps what it loads.
+func TestImagesAreReproducible(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "docker", "buildx", "inspect").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "Driver:") || strings.Contains(strings.ReplaceAll(string(out), " ", ""), "Driver:docker\n") {
+		t.Skip("docker buildx with a builder of its own is not here")
+	}
+	root, err := containers.Root(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := func() string {
+		t.Helper()
+		dir := t.TempDir()
+		cmd := exec.CommandContext(t.Context(), filepath.Join(root, "deploy/images/build.sh"))
+		cmd.Env = append(os.Environ(), "OCI="+dir, "IMAGES=tocsin-detector", "PLATFORMS=linux/amd64,linux/arm64", "NO_CACHE=yes",
+			"VERSION=v1.2.3", "COMMIT=abc", "SOURCE_DATE_EPOCH=1000000000")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return sum(t, filepath.Join(dir, "tocsin-detector.tar"))
+	}
+	if a, b := build(), build(); a != b {
+		t.Errorf("%s, and then %s", a, b)
+	}
+}
+
 func sum(t *testing.T, file string) string {
 	t.Helper()
 	data, err := os.ReadFile(file)

@@ -11,9 +11,11 @@
 #   VERSION, COMMIT, SOURCE_DATE_EPOCH   by default as git has them
 #   BINARIES    yes: no images, only CONTEXT
 #   PUSH        yes: to the registry, as one image for all platforms
+#   NO_CACHE    yes: every layer anew
+#   OCI         a directory for archives of the images, in place of Docker
 #
-# Several platforms need docker buildx, and PUSH, or a Docker that keeps images of
-# several (the containerd image store). Without buildx the older builder does it.
+# Several platforms need docker buildx, and PUSH or OCI, or a Docker that keeps images
+# of several (the containerd image store). Without buildx the older builder does it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -71,9 +73,11 @@ for image in $images; do
 		output=type=docker
 		case $platforms in *,*) output=type=image ;; esac
 		if [ "${PUSH:-}" = yes ]; then output=type=image,push=true; fi
-		docker buildx build --platform "$platforms" --target "$image" "${labels[@]}" --provenance=false \
+		if [ -n "${OCI:-}" ]; then mkdir -p "$OCI"; output=type=oci,dest=$OCI/$image.tar; fi
+		docker buildx build ${NO_CACHE:+--no-cache} --platform "$platforms" --target "$image" "${labels[@]}" --provenance=false \
 			--build-arg "SOURCE_DATE_EPOCH=$SOURCE_DATE_EPOCH" --output "$output,name=$name,rewrite-timestamp=true" "$context"
 	else
+		if [ -n "${OCI:-}" ]; then echo "archives need docker buildx, which is not here" >&2; exit 1; fi
 		case $platforms in *,*) echo "images for $platforms need docker buildx, which is not here: name one platform" >&2; exit 1 ;; esac
 		DOCKER_BUILDKIT=0 docker build -q --platform "$platforms" --build-arg "TARGETPLATFORM=$platforms" \
 			--target "$image" "${labels[@]}" -t "$name" "$context" >/dev/null
