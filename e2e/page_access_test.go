@@ -44,7 +44,7 @@ func TestPageAccess(t *testing.T) {
 	w.call(t, "notify", map[string]any{"message": "The deploy broke the cart: rolled back.", "level": "error"})
 	w.call(t, "configure_streaming", map[string]any{"action": "enable"})
 
-	v := view(t, browser, w.bus.DashboardURL)
+	v := view(browser, t, w.bus.DashboardURL)
 	v.sees(t, "CI", shownTitles+`.some(x => x.startsWith("CI failure"))`)
 	steps := []struct {
 		name, ready string

@@ -18,7 +18,7 @@ func TestPage(t *testing.T) {
 	browser := startBrowser(t)
 	w := start(t)
 	needsPage(t, w.bus.DashboardURL)
-	v := view(t, browser, w.bus.DashboardURL)
+	v := view(browser, t, w.bus.DashboardURL)
 	v.sees(t, "that there are none yet", `document.querySelector(".empty")?.textContent.includes("No alerts yet")`)
 	v.live(t, "websocket")
 
@@ -167,7 +167,7 @@ func TestPageSilences(t *testing.T) {
 	browser := startBrowser(t)
 	w := start(t)
 	needsPage(t, w.bus.DashboardURL)
-	v := view(t, browser, w.bus.DashboardURL)
+	v := view(browser, t, w.bus.DashboardURL)
 	w.failing(t, "checkout", "/before")
 	v.has(t, "Server error: GET /before → 500")
 	w.settle(t, 1)
@@ -222,7 +222,7 @@ func TestPageToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	needsPage(t, bus.DashboardURL)
-	v := view(t, browser, bus.DashboardURL+"/#/quiet")
+	v := view(browser, t, bus.DashboardURL+"/#/quiet")
 	v.live(t, "websocket")
 	add := func(rule string) {
 		eval[bool](t, v.tab, fmt.Sprintf(`(document.querySelector("main input[name=pattern]").value = %q, document.querySelector("main form button").click(), true)`, rule))
@@ -250,7 +250,7 @@ func TestPageWays(t *testing.T) {
 	browser := startBrowser(t)
 	w := start(t)
 	needsPage(t, w.bus.DashboardURL)
-	v := view(t, browser, w.bus.DashboardURL)
+	v := view(browser, t, w.bus.DashboardURL)
 	v.live(t, "websocket")
 	v.click(t, `.ways button:nth-child(2)`) // each by itself
 	n := 0
@@ -302,7 +302,7 @@ func TestPageOverRestarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	needsPage(t, b.DashboardURL)
-	v := view(t, browser, b.DashboardURL)
+	v := view(browser, t, b.DashboardURL)
 	v.live(t, "websocket")
 	v.click(t, `.ways button:nth-child(2)`)
 	n := 0
@@ -386,7 +386,7 @@ func TestPageHostile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	v := view(t, browser, b.DashboardURL)
+	v := view(browser, t, b.DashboardURL)
 	v.live(t, "websocket")
 	for turn := range 2 { // read from what is stored, and heard live
 		v.sees(t, "all of them", fmt.Sprintf(`document.querySelector(".foot")?.textContent.includes("of %d alerts")`, n+turn*len(hostile)))

@@ -50,7 +50,7 @@ func needsPage(t *testing.T, dashboard string) {
 }
 
 // view opens the dashboard in a tab of its own.
-func view(t *testing.T, browser context.Context, url string) *viewer {
+func view(browser context.Context, t *testing.T, url string) *viewer {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)

@@ -51,7 +51,11 @@ func bench(ctx context.Context, bin string, samples int) error {
 		}
 		figures = append(figures, more...)
 	}
-	figures = append(figures, decisions()...)
+	more, err := page(ctx, bin)
+	if err != nil {
+		return err
+	}
+	figures = append(append(figures, more...), decisions()...)
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "WHAT\tASKED\tMEASURED")
 	for _, f := range figures {
