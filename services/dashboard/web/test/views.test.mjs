@@ -76,7 +76,9 @@ test('refs: a context of any shape', () => {
 });
 
 test('vitals: loads, what is usual, and the alerts about them', () => {
-  const [page] = readPages({
+  const {
+    pages: [page],
+  } = readPages({
     pages: [
       {
         app: 'web',
@@ -94,11 +96,12 @@ test('vitals: loads, what is usual, and the alerts about them', () => {
   const [lcp, cls, ...more] = curves(page, [alert(5, about), alert(6, { ...about, app: 'shop' }), alert(7)]);
   assert.deepEqual([lcp.vital.key, lcp.values, lcp.baseline, lcp.marks.map((m) => m.alert.seq)], ['lcp_ms', [2500, 3350], 2500, [5]]);
   assert.deepEqual([cls.vital.key, cls.baseline, more.length], ['cls', undefined, 0]);
-  assert.deepEqual(readPages(null), []);
+  assert.deepEqual(readPages(null), { pages: [], lacks: '' });
 });
 
 test('events: the oldest first, a line each, whatever they hold', () => {
-  const lines = readAround({
+  const { events: lines, lacks } = readAround({
+    unanswered: [3],
     events: [
       { kind: 'network', received: at(3), network: { method: 'POST', url: '/api', status: 0, error: 'refused' } },
       { kind: 'log', received: at(1), log: { level: 'error', message: 'a\nb', stack: 'at x\nat y' } },
@@ -119,6 +122,7 @@ test('events: the oldest first, a line each, whatever they hold', () => {
     ],
   );
   assert.equal(lines[0].more, 'at x\nat y');
+  assert.match(lacks, /one part of the telemetry/);
 });
 
 test('notices: the newest, each once, also when it is heard and read', () => {

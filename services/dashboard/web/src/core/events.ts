@@ -1,5 +1,6 @@
 // The events around an alert, a line each.
 
+import { lacking } from './part.ts';
 import { line, moment, number, object, objects, text } from './read.ts';
 
 export interface Around {
@@ -17,14 +18,21 @@ export const BEFORE = 60_000;
 export const AFTER = 30_000;
 export const MAX_AROUND = 100;
 
-/** Oldest first, as things happened. */
-export function readAround(value: unknown): Around[] {
+export interface AllAround {
+  /** Oldest first, as things happened. */
+  readonly events: readonly Around[];
+  readonly lacks: string;
+}
+
+export function readAround(value: unknown): AllAround {
   const all = objects(object(value).events).map((v) => {
     const kind = line(v.kind, 20);
     const of = object(v[kind]);
     return { time: moment(v.received), kind, session: line(v.session, 100), ...told(kind, of, v) };
   });
-  return all.filter((e) => e.time > 0).sort((a, b) => a.time - b.time);
+  const events = all.filter((e) => e.time > 0).sort((a, b) => a.time - b.time);
+  const most = events.length >= MAX_AROUND ? `these are the newest ${MAX_AROUND}` : '';
+  return { events, lacks: lacking(value) || most };
 }
 
 function told(

@@ -1,5 +1,6 @@
 // How the services are, as they say themselves.
 
+import { lacking } from './part.ts';
 import { line, lines, moment, number, object, objects } from './read.ts';
 
 export interface Gateway {
@@ -103,11 +104,17 @@ export interface App {
   readonly lastMinute: number;
 }
 
-export function readApps(value: unknown): App[] {
-  return objects(object(value).apps).map((a) => ({
+export interface Apps {
+  readonly apps: readonly App[];
+  readonly lacks: string;
+}
+
+export function readApps(value: unknown): Apps {
+  const apps = objects(object(value).apps).map((a) => ({
     app: line(a.app, 100),
     senders: lines(a.senders),
     age: number(a.last_event_seconds),
     lastMinute: number(a.events_last_minute),
   }));
+  return { apps, lacks: lacking(value) };
 }

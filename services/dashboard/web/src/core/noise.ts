@@ -1,5 +1,6 @@
 // The rules of what is noise, as the detector has them.
 
+import { lacking } from './part.ts';
 import { line, number, object, objects, token } from './read.ts';
 
 export interface Rule {
@@ -18,7 +19,7 @@ export interface Rule {
 export interface Rules {
   readonly rules: readonly Rule[];
   readonly found: number;
-  readonly truncated: boolean;
+  readonly lacks: string;
 }
 
 export function readRules(value: unknown): Rules {
@@ -35,6 +36,6 @@ export function readRules(value: unknown): Rules {
       example: line(r.example, 1000),
     })),
     found: number(v.found),
-    truncated: v.truncated === true,
+    lacks: lacking(v),
   };
 }

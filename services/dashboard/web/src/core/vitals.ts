@@ -1,6 +1,7 @@
 // The web vitals of a page with what is usual and the alerts about them.
 
 import type { Alert } from './alert.ts';
+import { lacking } from './part.ts';
 import { line, moment, number, object, objects, token } from './read.ts';
 
 export interface Vital {
@@ -26,7 +27,16 @@ export interface Page {
   readonly loads: readonly { readonly time: number; readonly values: Readonly<Record<string, number>> }[];
 }
 
-export function readPages(value: unknown): Page[] {
+export interface Pages {
+  readonly pages: readonly Page[];
+  readonly lacks: string;
+}
+
+export function readPages(value: unknown): Pages {
+  return { pages: pagesOf(value), lacks: lacking(value) };
+}
+
+function pagesOf(value: unknown): Page[] {
   return objects(object(value).pages).map((p) => {
     const baselines: Record<string, { median: number; loads: number }> = {};
     for (const [name, b] of Object.entries(object(p.baselines))) {

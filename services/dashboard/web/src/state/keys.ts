@@ -7,9 +7,11 @@ import { set, settings } from './settings.ts';
 
 /** As the help shows them. */
 export const KEYS: readonly (readonly [keys: string, what: string])[] = [
-  ['1 … 6', 'Alerts, CI, Charts, Quiet, Notices, Services'],
-  ['j k, ↓ ↑', 'next, previous alert'],
-  ['Home End, PgUp PgDn', 'first, last alert; a page'],
+  ['1 2 3 4 5 6', 'Alerts, CI, Charts, Quiet, Notices, Services'],
+  ['j ↓', 'next alert'],
+  ['k ↑', 'the one before'],
+  ['Home End', 'first, last alert'],
+  ['PgUp PgDn', 'a page up, down'],
   ['Enter', 'open the alert'],
   ['Esc', 'close what is open, clear the search'],
   ['/', 'search'],

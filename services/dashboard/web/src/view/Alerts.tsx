@@ -109,14 +109,20 @@ function Search() {
   const input = useRef<HTMLInputElement>(null);
   const timer = useRef(0);
   const { search } = filter.value;
+  /** What was looked for last by typing. */
+  const typed = useRef(search);
   useEffect(() => {
-    // The address may say another search than what was typed.
-    if (input.current !== null && input.current.value !== search && timer.current === 0) input.current.value = search;
+    // The address, or a button, says another search. What is typed is never
+    // written over: this may run later than the next key.
+    const wanted = filter.peek().search;
+    if (input.current === null || wanted === typed.current) return;
+    typed.current = wanted;
+    input.current.value = wanted;
   }, [search]);
   const later = (value: string) => {
     clearTimeout(timer.current);
     timer.current = window.setTimeout(() => {
-      timer.current = 0;
+      typed.current = value;
       look({ search: value });
     }, TYPING);
   };

@@ -23,7 +23,7 @@ function Vitals() {
   const { value, error } = vitals.now.value;
   const [chosen, choose] = useState('');
   useEffect(() => vitals.watch(), []);
-  const pages = value ?? [];
+  const pages = value?.pages ?? [];
   const page = pages.find((p) => name(p) === chosen) ?? pages[0];
   const changed = version.value;
   const shown = useMemo(() => (page === undefined ? [] : curves(page, store().all)), [page, changed]);
@@ -44,7 +44,7 @@ function Vitals() {
           </label>
         )}
       </div>
-      <Problem of="Web vitals" why={error} />
+      <Problem of="Web vitals" why={error || (value?.lacks ?? '')} />
       {page === undefined && error === '' && (
         <Empty title={value === undefined ? 'Reading web vitals…' : 'No page loads yet'}>
           {value !== undefined && <p>Pages with tocsin.js tell them; so do posts of kind vitals.</p>}

@@ -140,7 +140,7 @@ const MINUTES: readonly (readonly [minutes: number, name: string])[] = [
 
 function SilenceForm({ of }: { of: Extract<Dialog, { type: 'silence' }> }) {
   const { about } = of;
-  const [scope, setScope] = useState<Scope>('key');
+  const [scope, setScope] = useState<Scope>(about?.key === '' ? 'app' : 'key');
   const [busy, setBusy] = useState(false);
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
@@ -194,7 +194,7 @@ function SilenceForm({ of }: { of: Extract<Dialog, { type: 'silence' }> }) {
           <fieldset>
             <legend>What is silenced</legend>
             <label class="check">
-              <input type="radio" name="scope" checked={scope === 'key'} onChange={() => setScope('key')} />
+              <input type="radio" name="scope" checked={scope === 'key'} disabled={about.key === ''} onChange={() => setScope('key')} />
               <span>
                 Repetitions of this alert{' '}
                 <span class="code muted">

@@ -6,7 +6,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 
 import type { Alert } from '../core/alert.ts';
 import { result } from '../core/ci.ts';
-import { AFTER, type Around, BEFORE, MAX_AROUND, readAround } from '../core/events.ts';
+import { AFTER, type AllAround, BEFORE, MAX_AROUND, readAround } from '../core/events.ts';
 import { hushed, lasting, NOTHING_QUIET } from '../core/quiet.ts';
 import { cut, link, oneLine, visible } from '../core/text.ts';
 import { full, offset } from '../core/time.ts';
@@ -217,7 +217,7 @@ function Context({ alert }: { alert: Alert }) {
 }
 
 function EventsAround({ alert }: { alert: Alert }) {
-  const [loaded, setLoaded] = useState<Loaded<Around[]>>({ value: undefined, error: '' });
+  const [loaded, setLoaded] = useState<Loaded<AllAround>>({ value: undefined, error: '' });
   const [turn, setTurn] = useState(0);
   useEffect(() => {
     let gone = false;
@@ -239,6 +239,7 @@ function EventsAround({ alert }: { alert: Alert }) {
     };
   }, [turn]);
   const { value, error } = loaded;
+  const events = value?.events;
   return (
     <section aria-label="Events around it">
       <h3>
@@ -250,17 +251,17 @@ function EventsAround({ alert }: { alert: Alert }) {
           Read again
         </button>
       </h3>
-      <Problem of="Events" why={error} />
-      {value === undefined && error === '' && <p class="muted">Reading…</p>}
-      {value?.length === 0 && (
+      <Problem of="Events" why={error || (value?.lacks ?? '')} />
+      {events === undefined && error === '' && <p class="muted">Reading…</p>}
+      {events?.length === 0 && (
         <p class="muted">
           None are remembered. The detector keeps the newest 1,000 of each app and kind, from intake on; CI results and
           passed on alerts have none.
         </p>
       )}
-      {value !== undefined && value.length > 0 && (
+      {events !== undefined && events.length > 0 && (
         <ol class="events">
-          {value.map((e, i) => (
+          {events.map((e, i) => (
             <li key={i} class={e.bad ? 'bad' : ''}>
               <time class="offset" dateTime={new Date(e.time).toISOString()} title={full(e.time)}>
                 {offset(e.time, alert.time)}

@@ -11,7 +11,7 @@ import { memo } from 'preact/compat';
 import { useLayoutEffect, useReducer, useRef, useState } from 'preact/hooks';
 
 import type { Row } from '../core/rows.ts';
-import { open, opened } from '../state/app.ts';
+import { find, open, opened } from '../state/app.ts';
 import { target } from '../state/keys.ts';
 import { Age, categoryName, Name, SeverityName, Tag } from './bits.tsx';
 
@@ -77,6 +77,12 @@ export function List({ rows }: { rows: readonly Row[] }) {
     before.current.focus = false;
   });
 
+  const shown = opened.value === '' ? undefined : find(opened.value);
+  // The open alert may have become one of several that its line stands for.
+  const isOpen = ({ alert, alerts }: Row) =>
+    shown !== undefined &&
+    (alert.id === shown.id || (alerts > 1 && alert.app === shown.app && alert.key === shown.key));
+
   const move = (to: number) => {
     const index = Math.max(0, Math.min(rows.length - 1, to));
     const row = rows[index];
@@ -139,7 +145,7 @@ export function List({ rows }: { rows: readonly Row[] }) {
                 index={item.index}
                 top={item.index * height}
                 active={item.index === at}
-                open={row.alert.id === opened.value}
+                open={isOpen(row)}
                 onFocus={setActive}
               />
             );

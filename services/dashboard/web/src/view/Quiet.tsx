@@ -218,7 +218,7 @@ function Noise() {
           Detect now
         </button>
       </div>
-      <Problem of="Noise rules" why={error} />
+      <Problem of="Noise rules" why={error || (value?.lacks ?? '')} />
       <AddRule onAdd={(rule) => act('The rule is added.', () => change({ action: 'add', ...rule }))} />
       {value !== undefined && rules.length === 0 && (
         <Empty title="No noise rules">
@@ -256,7 +256,6 @@ function Noise() {
           </table>
         </div>
       )}
-      {value?.truncated === true && <p class="muted">There are more rules than one answer holds.</p>}
     </section>
   );
 }

@@ -188,17 +188,18 @@ function Stream({ of }: { of: Gateway }) {
 function Apps() {
   useEffect(() => apps.watch(), []);
   const { value, error } = apps.now.value;
+  const all = value?.apps;
   return (
     <section class="panel" aria-labelledby="apps-title">
       <div class="panel-head">
         <h2 id="apps-title">
-          Apps <span class="muted">{value !== undefined && value.length > 0 ? value.length : ''}</span>
+          Apps <span class="muted">{all !== undefined && all.length > 0 ? all.length : ''}</span>
         </h2>
         <p class="muted">what sends, and whether it still does</p>
       </div>
-      <Problem of="Apps" why={error} />
-      {value !== undefined && value.length === 0 && <Empty title="Nothing was sent yet" />}
-      {value !== undefined && value.length > 0 && (
+      <Problem of="Apps" why={error || (value?.lacks ?? '')} />
+      {all !== undefined && all.length === 0 && <Empty title="Nothing was sent yet" />}
+      {all !== undefined && all.length > 0 && (
         <div class="table-wrap">
           <table class="cards">
             <thead>
@@ -214,7 +215,7 @@ function Apps() {
               </tr>
             </thead>
             <tbody>
-              {value.map((a) => (
+              {all.map((a) => (
                 <tr key={a.app}>
                   <th scope="row">
                     <Name of={a.app} />
