@@ -16,6 +16,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
 	"github.com/tocsin-bus/tocsin/services/detector/recent"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/presence"
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
@@ -32,7 +33,7 @@ const (
 )
 
 // answer serves the queries of package query until ctx ends: any detector answers
-// for all, and asks the owners.
+// for all, and asks the owners. How it is each says for itself.
 func (d *process) answer(ctx context.Context, of int) error {
 	service, err := micro.AddService(d.in.NC, micro.Config{
 		Name: query.Service, Version: "1.0.0", Description: "what Tocsin remembers of telemetry",
@@ -67,6 +68,9 @@ func (d *process) answer(ctx context.Context, of int) error {
 		if err := service.AddEndpoint(e.name, handler, micro.WithEndpointSubject(e.subject)); err != nil {
 			return errors.Join(fmt.Errorf("register the query %s: %w", e.name, err), service.Stop())
 		}
+	}
+	if err := presence.Add(service, d.who, d.state.Health); err != nil {
+		return errors.Join(err, service.Stop())
 	}
 	<-ctx.Done()
 	if d.in.Connected() {

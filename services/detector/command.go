@@ -48,7 +48,7 @@ func (c *Command) Run(ctx context.Context, env service.Env) error {
 	group.Go(func() error {
 		return Run(ctx, Config{
 			Bus: env.Bus(c.BusFlags), Provision: c.External(), Layout: c.Layout(), Shared: c.External(),
-			Registry: registry, Logger: env.Logger, State: state,
+			Registry: registry, Logger: env.Logger, State: state, Version: env.Version.Version,
 		})
 	})
 	if c.HealthAddr != "" {

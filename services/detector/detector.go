@@ -18,11 +18,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/presence"
 )
 
 // Config says which bus to work on.
@@ -48,6 +48,8 @@ type Config struct {
 	Ready func()
 	// State, where it is not nil, is told how the detector is.
 	State *State
+	// Version is that of the build, for who asks how the detector is.
+	Version string
 }
 
 const (
@@ -77,7 +79,8 @@ func Run(ctx context.Context, cfg Config) error {
 			ready()
 		}
 	})
-	d := &process{cfg: cfg, id: nuid.Next(), state: cfg.State, metrics: newMetrics(cfg.Registry), log: cfg.Logger.With("component", "detector")}
+	log := cfg.Logger.With("component", "detector")
+	d := &process{cfg: cfg, who: presence.Identify("detector", cfg.Version, log), state: cfg.State, metrics: newMetrics(cfg.Registry), log: log}
 	defer d.state.takesPart(false, 0)
 	for {
 		err := d.runOnce(ctx)
@@ -100,8 +103,8 @@ var errConnectionGone = errors.New("the bus has closed the connection")
 // process is what the partitions of one detector share.
 type process struct {
 	cfg Config
-	// id tells it from other detectors on the bus.
-	id        string
+	// who tells it from other detectors on the bus, also when it connects anew.
+	who       presence.Config
 	in, out   *bus.Conn
 	publisher *bus.Publisher
 	state     *State

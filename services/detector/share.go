@@ -59,7 +59,7 @@ type tenant struct {
 // share works on what is ours until ctx ends, and then gives it away in order.
 func (d *process) share(ctx context.Context, of int) error {
 	s := &sharing{
-		process: d, of: of, owners: owners{c: d.out, id: d.id}, term: newTerm(), table: ownership.New(d.id, of),
+		process: d, of: of, owners: owners{c: d.out, id: d.who.ID}, term: newTerm(), table: ownership.New(d.who.ID, of),
 		running: map[int]*tenant{}, ended: make(chan *tenant), beats: make(chan acknowledged, 8), progress: make(chan struct{}, 1),
 	}
 	// The beats outlive ctx: what ends in order still has something to say.
@@ -188,7 +188,7 @@ func (s *sharing) claim(ctx, life context.Context, claims []ownership.Claim, epo
 	var group errgroup.Group
 	for i, c := range claims {
 		group.Go(func() error {
-			revision, err := s.owners.claim(writing, c.Partition, s.id, c.Revision)
+			revision, err := s.owners.claim(writing, c.Partition, s.owners.id, c.Revision)
 			if err != nil && !errors.Is(err, errTaken) && ctx.Err() == nil {
 				s.log.Warn("a partition could not be claimed; the next look tries again", "partition", c.Partition, "error", err)
 			}

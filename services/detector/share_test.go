@@ -21,6 +21,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
+	"github.com/tocsin-bus/tocsin/shared/presence"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -392,6 +393,10 @@ func TestAnswersOfOwners(t *testing.T) {
 	}
 	c.check(t)
 	r := &rig{gateway: c.desk}
+	all, err := presence.Collect(t.Context(), c.desk, time.Second)
+	if err != nil || len(all) != 2 || !all[0].OK || !all[1].OK || len(all[0].Detector.Partitions) != 2 || all[0].Detector.Of != partitions || all[0].ID == all[1].ID {
+		t.Errorf("%+v, %v", all, err)
+	}
 	for range 8 { // both are asked
 		events := ask[query.EventsReply](t, r, query.SubjectEvents, query.EventsRequest{Limit: 200})
 		if len(events.Events) != 3*apps || !slices.IsSortedFunc(events.Events, func(a, b query.StoredEvent) int { return b.Received.Compare(a.Received) }) {

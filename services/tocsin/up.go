@@ -177,7 +177,7 @@ func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
 		defer stopTaking() // without a detector, nobody would look at what is taken in
 		detection <- detector.Run(detecting, detector.Config{
 			Bus: join, Provision: u.server == nil, Layout: u.cmd.Layout(), Shared: u.server == nil,
-			Registry: registry, Logger: u.env.Logger, Ready: sync.OnceFunc(func() { close(reached) }),
+			Version: u.env.Version.Version, Registry: registry, Logger: u.env.Logger, Ready: sync.OnceFunc(func() { close(reached) }),
 		})
 	}()
 

@@ -539,3 +539,24 @@ func TestPartitionsHaveIdsOfTheirOwn(t *testing.T) {
 		ids[id] = partition
 	}
 }
+
+// TestPages: what is usual on the pages of an app, by the names that they have there.
+func TestPages(t *testing.T) {
+	f := fold.New(fold.Config{})
+	lcp := 1200.0
+	for i, url := range []string{"/a/1", "/b"} {
+		f.Apply(fold.Message{Seq: uint64(i + 1), Time: start, Events: []telemetry.Event{{Kind: telemetry.KindVitals, App: "web", URL: url, Vitals: &telemetry.Vitals{LCP: &lcp}}}})
+	}
+	if got := f.Pages("web"); !slices.Equal(got, []string{"/b", "/a/:id"}) {
+		t.Errorf("%v", got)
+	}
+	if got := f.PageBaselines("web", "/a/:id"); len(got) != 1 || got["lcp_ms"] != (query.Baseline{Median: 1200, Loads: 1}) {
+		t.Errorf("%v", got)
+	}
+	if got := f.PageBaselines("web", "/c"); got == nil || len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+	if f.Pages("shop") != nil || len(f.PageBaselines("shop", "/")) != 0 {
+		t.Error("an app that is not known has pages")
+	}
+}

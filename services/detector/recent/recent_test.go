@@ -264,3 +264,31 @@ func BenchmarkQueryWithoutHit(b *testing.B) {
 		s.Query(query.EventsRequest{URL: "/nowhere"})
 	}
 }
+
+func TestLoads(t *testing.T) {
+	s := recent.New(recent.Config{})
+	load := func(app string, second int) {
+		s.Add(&telemetry.Event{Kind: telemetry.KindVitals, App: app, URL: fmt.Sprint("/", second), Vitals: &telemetry.Vitals{}}, at(second), "")
+	}
+	load("web", 1)
+	s.Add(line("web", telemetry.LevelInfo, "no load"), at(2), "")
+	load("shop", 3)
+	load("web", 4)
+	for app, want := range map[string]string{"": "/4 /3 /1", "web": "/4 /1", "none": ""} {
+		var got []string
+		for _, e := range s.Loads(app) {
+			got = append(got, e.URL)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: %v", app, got)
+		}
+	}
+	for i := range 11 { // 1,000 of each app are remembered
+		for range recent.MaxEvents {
+			load(fmt.Sprint("many", i), 5)
+		}
+	}
+	if n := len(s.Loads("")); n != recent.MaxLoads {
+		t.Errorf("%d at most", n)
+	}
+}

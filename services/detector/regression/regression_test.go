@@ -340,3 +340,27 @@ func BenchmarkLoad(b *testing.B) {
 		i++
 	}
 }
+
+func TestWhatIsUsualOnOnePage(t *testing.T) {
+	pages := regression.New()
+	for i, v := range []float64{100, 300} {
+		load(pages, "web", "/cart", lcp(v))
+		load(pages, "web", []string{"/a", "/b"}[i], cls(v/1000))
+	}
+	load(pages, "web", "/cart", cls(0.25))
+	got := pages.BaselinesOf("/cart")
+	want := []regression.Baseline{{Page: "/cart", Metric: "lcp_ms", Median: 200, Loads: 2}, {Page: "/cart", Metric: "cls", Median: 0.25, Loads: 1}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+	if got := pages.BaselinesOf("/nowhere"); got != nil {
+		t.Errorf("%+v", got)
+	}
+	if got := pages.Names(); !slices.Equal(got, []string{"/cart", "/b", "/a"}) {
+		t.Errorf("%v", got)
+	}
+	one, two := 1.5, 0.0
+	if got := regression.Values(&telemetry.Vitals{TTFB: &one, CLS: &two}); len(got) != 2 || got["ttfb_ms"] != 1.5 || got["cls"] != 0 {
+		t.Errorf("%v", got)
+	}
+}
