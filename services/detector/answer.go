@@ -33,8 +33,9 @@ const (
 )
 
 // answer serves the queries of package query until ctx ends: any detector answers
-// for all, and asks the owners. How it is each says for itself.
-func (d *process) answer(ctx context.Context, of int) error {
+// for all, and asks the owners. How it is each says for itself. It calls registered
+// once it can be asked.
+func (d *process) answer(ctx context.Context, of int, registered func()) error {
 	service, err := micro.AddService(d.in.NC, micro.Config{
 		Name: query.Service, Version: "1.0.0", Description: "what Tocsin remembers of telemetry",
 	})
@@ -60,9 +61,14 @@ func (d *process) answer(ctx context.Context, of int) error {
 			case <-ctx.Done():
 				return
 			}
+			data, subject, reply := r.Data(), r.Subject(), r.Reply()
+			// Beside micro, which takes one at a time: while a partition has no owner an
+			// answer may take long. So it is not micro's request that responds.
 			asked.Go(func() {
 				defer func() { <-slots }()
-				a.serve(ctx, r, e.handle)
+				ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+				defer cancel()
+				a.respond(subject, reply, func() (any, error) { return e.handle(ctx, data) })
 			})
 		})
 		if err := service.AddEndpoint(e.name, handler, micro.WithEndpointSubject(e.subject)); err != nil {
@@ -72,6 +78,10 @@ func (d *process) answer(ctx context.Context, of int) error {
 	if err := presence.Add(service, d.who, d.state.Health); err != nil {
 		return errors.Join(err, service.Stop())
 	}
+	flushing, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	_ = d.in.NC.FlushWithContext(flushing) // without the bus, nobody asks
+	registered()
 	<-ctx.Done()
 	if d.in.Connected() {
 		return service.Stop()
@@ -91,22 +101,24 @@ type requestError struct{ error }
 // errNobody says that no partition was answered for.
 var errNobody = errors.New("no detector has the telemetry in hand: one takes over within 5 s")
 
-func (a answerer) serve(ctx context.Context, r micro.Request, handle func(context.Context, []byte) (any, error)) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	reply, err := handle(ctx, r.Data())
+// respond answers as nats.go's micro package does.
+func (d *process) respond(subject, to string, answer func() (any, error)) {
+	reply, err := answer()
+	out := nats.NewMsg(to)
 	if err == nil {
-		err = r.RespondJSON(reply)
-	}
-	var bad requestError
-	switch {
-	case errors.As(err, &bad):
-		err = r.Error("400", bad.Error(), nil)
-	case err != nil:
-		err = r.Error("503", err.Error(), nil)
+		out.Data, err = json.Marshal(reply)
 	}
 	if err != nil {
-		a.log.Warn("a query could not be answered", "subject", r.Subject(), "error", err)
+		code := "503"
+		if errors.As(err, &requestError{}) {
+			code = "400"
+		}
+		out.Data = nil
+		out.Header.Set(micro.ErrorHeader, err.Error())
+		out.Header.Set(micro.ErrorCodeHeader, code)
+	}
+	if err := d.in.NC.PublishMsg(out); err != nil {
+		d.log.Warn("a query could not be answered", "subject", subject, "error", err)
 	}
 }
 
@@ -263,13 +275,13 @@ func askOwner[R, T any](ctx context.Context, a answerer, number int, name string
 	for {
 		m, err := a.in.NC.RequestWithContext(ctx, ownerSubject(number, name), data)
 		switch {
-		case err == nil && m.Header.Get("Nats-Service-Error") == "":
+		case err == nil && m.Header.Get(micro.ErrorHeader) == "":
 			if err := json.Unmarshal(m.Data, &answer); err != nil {
 				return answer, fmt.Errorf("decode the answer for partition %d: %w", number, err)
 			}
 			return answer, nil
 		case err == nil:
-			return answer, errors.New(m.Header.Get("Nats-Service-Error"))
+			return answer, errors.New(m.Header.Get(micro.ErrorHeader))
 		case !errors.Is(err, nats.ErrNoResponders):
 			return answer, fmt.Errorf("ask the owner of partition %d: %w", number, err)
 		}

@@ -44,10 +44,6 @@ func TestVitals(t *testing.T) {
 	}
 	stop()
 	r.detect(t, time.Hour) // what is folded in is read again, to be remembered
-	eventually(t, "loads", func() bool {
-		got := ask[query.VitalsReply](t, r, query.SubjectVitals, query.VitalsRequest{App: "web", Page: "/cart"})
-		return len(got.Pages) == 1 && len(got.Pages[0].Loads) == 2
-	})
 	check()
 }
 
@@ -55,10 +51,12 @@ func TestVitals(t *testing.T) {
 func TestHealth(t *testing.T) {
 	r := newRig(t)
 	r.detect(t, 0)
-	all, err := presence.Collect(t.Context(), r.gateway, time.Second)
-	if err != nil || len(all) != 1 {
-		t.Fatalf("%+v, %v", all, err)
-	}
+	var all []query.Health
+	eventually(t, "answer", func() bool {
+		var err error
+		all, err = presence.Collect(t.Context(), r.gateway, time.Second)
+		return err == nil && len(all) == 1
+	})
 	h := all[0]
 	if h.Service != "detector" || !h.OK || h.Reason != "" || h.Detector == nil || !h.Detector.Ready || h.Detector.Of != 1 || len(h.Detector.Partitions) != 1 {
 		t.Errorf("%+v %+v", h, h.Detector)

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -139,17 +140,25 @@ func (d *process) runOnce(ctx context.Context) (err error) {
 	d.state.takesPart(!d.cfg.Shared, of)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return d.watch(ctx) })
+	// Ready is who has caught up and answers.
+	var missing atomic.Int32
+	missing.Store(2)
+	step := func() {
+		if missing.Add(-1) == 0 {
+			d.cfg.Ready()
+		}
+	}
 	if d.cfg.Shared {
-		group.Go(func() error { return d.answer(ctx, of) })
-		group.Go(func() error { return d.share(ctx, of) })
+		group.Go(func() error { return d.answer(ctx, of, step) })
+		group.Go(func() error { return d.share(ctx, of, sync.OnceFunc(step)) })
 		return group.Wait()
 	}
 	alone := newPartition(d, 0, 1, nil)
-	group.Go(func() error { return alone.run(ctx, context.WithoutCancel(ctx), d.cfg.Ready) })
+	group.Go(func() error { return alone.run(ctx, context.WithoutCancel(ctx), step) })
 	group.Go(func() error {
 		select {
 		case <-alone.begun: // nobody else could answer before
-			return d.answer(ctx, of)
+			return d.answer(ctx, of, step)
 		case <-ctx.Done():
 			return nil
 		}

@@ -70,6 +70,10 @@ type loop struct {
 	gauge    prometheus.Gauge // tells behind
 	caughtUp bool
 	lost     uint64
+	// recalled is closed once what was folded in before the start is remembered again,
+	// as far as it is read; that is so from the message recallEnd on.
+	recalled  chan struct{}
+	recallEnd uint64
 	// lastSeq is what was read last, of the only partition; unread is for one of
 	// several.
 	lastSeq uint64
@@ -92,6 +96,8 @@ func newLoop(p *partition, b *beginning) *loop {
 		snapshots:  make(chan snapshotJob),
 		saved:      make(chan error),
 		waiters:    map[chan struct{}]uint64{},
+		recalled:   make(chan struct{}),
+		recallEnd:  b.at.Telemetry,
 		gauge:      p.metrics.behindOf(p.number),
 		unread:     unread{last: b.at.Telemetry, counted: b.first - min(b.first, 1)},
 	}
@@ -177,6 +183,9 @@ func (l *loop) take(in input) {
 	for i := range m.Events {
 		l.recent.Add(&m.Events[i], m.Time, in.sender)
 	}
+	if m.Seq >= l.recallEnd {
+		l.recall()
+	}
 	if m.Seq > l.at.Telemetry { // else folded in before the snapshot; only remembered here
 		l.apply(in)
 	}
@@ -219,12 +228,24 @@ func (l *loop) reached(behind uint64) {
 	l.behind = behind
 	l.p.progress.behind.Store(behind)
 	l.gauge.Set(float64(behind))
+	if behind == 0 {
+		l.recall()
+	}
 	if behind == 0 && !l.caughtUp {
 		l.caughtUp = true
 		l.ready()
 	}
 	if l.replayed() {
 		l.told = nil
+	}
+}
+
+// recall notes that there is no more to be remembered.
+func (l *loop) recall() {
+	select {
+	case <-l.recalled:
+	default:
+		close(l.recalled)
 	}
 }
 

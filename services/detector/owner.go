@@ -67,12 +67,34 @@ func (p *partition) ask(ctx context.Context, q func(l *loop)) error {
 	return nil
 }
 
+// recallTimeout is how long a query waits for what was folded in before the start:
+// just begun, a detector would answer that there was nothing.
+const recallTimeout = time.Second
+
+// recall waits until the recent events are remembered, or for recallTimeout.
+func (p *partition) recall(ctx context.Context) {
+	select {
+	case <-p.loop.recalled:
+		return
+	default:
+	}
+	late := time.NewTimer(recallTimeout)
+	defer late.Stop()
+	select {
+	case <-p.loop.recalled:
+	case <-late.C:
+	case <-ctx.Done():
+	}
+}
+
 func (p *partition) events(ctx context.Context, r query.EventsRequest) (reply query.EventsReply, err error) {
+	p.recall(ctx)
 	err = p.ask(ctx, func(l *loop) { reply.Events = l.recent.Query(r) })
 	return reply, err
 }
 
 func (p *partition) status(ctx context.Context, _ statusRequest) (reply query.StatusReply, err error) {
+	p.recall(ctx)
 	err = p.ask(ctx, func(l *loop) {
 		reply = query.StatusReply{
 			Apps:     l.recent.Status(time.Now()),
@@ -120,6 +142,7 @@ func (p *partition) noise(ctx context.Context, r noiseRequest) (reply noiseReply
 func (p *partition) vitals(ctx context.Context, r query.VitalsRequest) (reply query.VitalsReply, err error) {
 	var loads []query.StoredEvent
 	var known []string
+	p.recall(ctx)
 	err = p.ask(ctx, func(l *loop) {
 		loads = l.recent.Loads(r.App)
 		if r.App != "" {
@@ -172,7 +195,7 @@ func (p *partition) answerOwner(ctx context.Context) error {
 				defer func() { <-p.slots }()
 				ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 				defer cancel()
-				p.respond(m, func() (any, error) { return handle(ctx, m.Data) })
+				p.respond(m.Subject, m.Reply, func() (any, error) { return handle(ctx, m.Data) })
 			})
 		})
 		if err != nil {
@@ -196,22 +219,5 @@ func answerTo[R, T any](ask func(context.Context, R) (T, error), fit func(T) (T,
 			reply, err = fit(reply)
 		}
 		return reply, err
-	}
-}
-
-// respond answers as nats.go's micro package does.
-func (p *partition) respond(m *nats.Msg, answer func() (any, error)) {
-	reply, err := answer()
-	out := nats.NewMsg(m.Reply)
-	if err == nil {
-		out.Data, err = json.Marshal(reply)
-	}
-	if err != nil {
-		out.Data = nil
-		out.Header.Set("Nats-Service-Error", err.Error())
-		out.Header.Set("Nats-Service-Error-Code", "503")
-	}
-	if err := m.RespondMsg(out); err != nil {
-		p.log.Warn("a query could not be answered", "subject", m.Subject, "error", err)
 	}
 }

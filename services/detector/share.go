@@ -37,7 +37,9 @@ type sharing struct {
 	progress chan struct{}
 	// failed is the last thing that was wrong with looking, to say it once.
 	failed string
-	ready  bool
+	// ready says that the bucket was seen; caughtUp is called once all is well.
+	ready    bool
+	caughtUp func()
 }
 
 // acknowledged is a beat that was stored.
@@ -57,9 +59,9 @@ type tenant struct {
 }
 
 // share works on what is ours until ctx ends, and then gives it away in order.
-func (d *process) share(ctx context.Context, of int) error {
+func (d *process) share(ctx context.Context, of int, caughtUp func()) error {
 	s := &sharing{
-		process: d, of: of, owners: owners{c: d.out, id: d.who.ID}, term: newTerm(), table: ownership.New(d.who.ID, of),
+		process: d, of: of, caughtUp: caughtUp, owners: owners{c: d.out, id: d.who.ID}, term: newTerm(), table: ownership.New(d.who.ID, of),
 		running: map[int]*tenant{}, ended: make(chan *tenant), beats: make(chan acknowledged, 8), progress: make(chan struct{}, 1),
 	}
 	// The beats outlive ctx: what ends in order still has something to say.
@@ -277,6 +279,6 @@ func (s *sharing) tell() {
 	held, _ := s.term.holds(s.term.epoch())
 	s.state.takesPart(s.ready && held, s.of)
 	if s.state.Health().OK {
-		s.cfg.Ready()
+		s.caughtUp()
 	}
 }
