@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,9 +42,8 @@ func (f Flags) Validate() error {
 
 // ListenFlags are those that every listener has, for a dashboard alone.
 type ListenFlags struct {
-	Token          string   `help:"When set, every HTTP write needs it as Authorization: Bearer. Required to listen on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
-	AllowedHosts   []string `name:"allowed-host" help:"Host that requests may name beside loopback; may be repeated." env:"TOCSIN_ALLOWED_HOSTS" placeholder:"HOST"`
-	AllowedOrigins []string `name:"allowed-origin" help:"Origin of other pages that may; the dashboard's own need not be named. May be repeated." env:"TOCSIN_ALLOWED_ORIGINS" placeholder:"ORIGIN"`
+	Token        string   `help:"When set, every HTTP write needs it as Authorization: Bearer. Required to listen on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
+	AllowedHosts []string `name:"allowed-host" help:"Host that requests may name beside loopback, such as that of a proxy in front; may be repeated." env:"TOCSIN_ALLOWED_HOSTS" placeholder:"HOST"`
 }
 
 // Command runs the dashboard alone.
@@ -56,7 +56,7 @@ type Command struct {
 // Config is what the settings say; Registry and Ready are left out.
 func (f Flags) Config(env service.Env, joins service.BusFlags, listen ListenFlags) Config {
 	cfg := Config{
-		Bus: env.Bus(joins), Addr: f.DashboardAddr, Token: listen.Token, AllowedHosts: listen.AllowedHosts, AllowedOrigins: listen.AllowedOrigins,
+		Bus: env.Bus(joins), Addr: f.DashboardAddr, Token: listen.Token, AllowedHosts: listen.AllowedHosts,
 		Version: env.Version.Version, Logger: env.Logger,
 	}
 	desk := cfg.Bus
@@ -66,7 +66,7 @@ func (f Flags) Config(env service.Env, joins service.BusFlags, listen ListenFlag
 		cfg.Browser = Browser{URL: announcedURL(dir), Key: KeyIn(dir)}
 		return cfg
 	}
-	cfg.Browser = Browser{URL: func() string { return f.BusWSURL }, Key: fileKey(joins.NATSCreds)}
+	cfg.Browser = Browser{URL: func() string { return f.BusWSURL }, Key: fileKey(joins.NATSCreds), Check: true}
 	desk.Creds = f.DeskCreds
 	if f.DeskCreds == "" && joins.NATSCreds != "" {
 		cfg.Desk, cfg.NoDesk = nil, "alerts only: set TOCSIN_DESK_CREDS to the credentials of the role gateway, and start the dashboard again"
@@ -94,5 +94,5 @@ type Healthcheck struct {
 
 // Run prints one line, or fails with the reason.
 func (c *Healthcheck) Run(ctx context.Context, env service.Env) error {
-	return c.Check(ctx, env, "the dashboard", c.DashboardAddr)
+	return c.Check(ctx, env, "the dashboard", cmp.Or(c.DashboardAddr, DefaultAddr))
 }

@@ -64,9 +64,9 @@ type Config struct {
 	// Token, when set, must come with every write as Authorization: Bearer. One of
 	// white space is none.
 	Token string
-	// AllowedHosts and AllowedOrigins may beside loopback; a concrete host in Addr
-	// is added by itself. See httpguard.Policy.
-	AllowedHosts, AllowedOrigins []string
+	// AllowedHosts may be named beside loopback; a concrete host in Addr is added by
+	// itself. See httpguard.Policy. No page of another origin may do anything here.
+	AllowedHosts []string
 	// Version is that of the service, as the page shows it.
 	Version string
 	// Registry gets the metrics and is what /metrics shows. It may be nil.

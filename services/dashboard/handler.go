@@ -42,7 +42,7 @@ func newHandler(life context.Context, cfg Config) (*handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	policy := httpguard.Policy{AllowedHosts: cfg.AllowedHosts, AllowedOrigins: cfg.AllowedOrigins}
+	policy := httpguard.Policy{AllowedHosts: cfg.AllowedHosts}
 	h := &handler{
 		policy: policy.ListeningOn(cfg.Addr), token: cfg.Token, browser: cfg.Browser, version: cfg.Version,
 		page: page, metrics: newMetrics(cfg.Registry), log: cfg.Logger, life: life, readers: make(chan struct{}, maxReaders),
@@ -52,6 +52,7 @@ func newHandler(life context.Context, cfg Config) (*handler, error) {
 		h.metrics.dropped.Add(float64(alerts))
 		h.dropped.Add(uint64(alerts))
 	})
+	h.browser.narrow = h.narrow
 	h.feed = newFeed(cfg.Bus, h.hub, mask, h.metrics, cfg.Logger)
 	h.history = newHistory(h.feed)
 	h.desk = newDesk(cfg, mask, h.state)

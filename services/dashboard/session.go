@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -8,7 +9,10 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -26,6 +30,48 @@ type Browser struct {
 	Anywhere bool
 	// Key reads the secret that the role proves itself by. It may be nil.
 	Key func() (Key, error)
+	// Check says that Key is a person's choice: it is handed out only while the bus
+	// lets it do no more than a dashboard may.
+	Check bool
+
+	// narrow is nil while that is so, or says why not.
+	narrow func(context.Context) error
+}
+
+// errWide says that whoever has the key may do more than look.
+var errWide = errors.New("the credentials in TOCSIN_NATS_CREDS may do more on the bus than a dashboard: give it those of that role")
+
+// narrowIn bounds the look at what the role may do.
+const narrowIn = 2 * time.Second
+
+// narrow is nil where the dashboard's own connection reads alerts, and may not even
+// look at a stream: more than the one it has to be a dashboard's key for, and who may
+// do anything may do the other.
+func (h *handler) narrow(ctx context.Context) error {
+	if err := h.feed.ready(); err != nil {
+		return err
+	}
+	c := h.feed.conn.Load()
+	ctx, cancel := context.WithTimeout(ctx, narrowIn)
+	defer cancel()
+	switch err := c.Check(ctx, bus.StreamAlerts); {
+	case errors.Is(err, bus.ErrDenied), errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		return nil // it may not, or has no JetStream of its own
+	case err == nil:
+		return errWide
+	default:
+		return err
+	}
+}
+
+// key is what a browser may be given.
+func (b Browser) key(ctx context.Context) (Key, error) {
+	if b.Check {
+		if err := b.narrow(ctx); err != nil {
+			return Key{}, err
+		}
+	}
+	return b.Key()
 }
 
 // Key is what a role proves itself by: the seed of an NKEY, and with it a JWT where
@@ -146,7 +192,7 @@ type busAccess struct {
 func (h *handler) session(r *http.Request) (any, error) {
 	s := session{Version: h.version, Desk: h.desk.open(), DeskReason: h.desk.closed, TokenRequired: h.token != ""}
 	if at := h.browser.url(r); at != "" && h.browser.Key != nil {
-		key, err := h.browser.Key()
+		key, err := h.browser.key(r.Context())
 		if err == nil {
 			s.Bus = &busAccess{URL: at, Seed: key.Seed, JWT: key.JWT}
 		} else { // the page has /events/stream

@@ -9,10 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
 // TestSession: a browser is told how to join the bus by itself, and the key opens
@@ -133,5 +135,50 @@ func TestKeyFiles(t *testing.T) {
 	}
 	if _, err := fileKey("/no/such/file")(); err == nil {
 		t.Error("a file that is not there has a key")
+	}
+}
+
+// TestWideKeys: of an external bus, browsers get the dashboard's key, and never one
+// that may do more, whatever somebody has set.
+func TestWideKeys(t *testing.T) {
+	rig := bustest.Cluster(t, 1)
+	rig.Provision(bus.Layout{})
+	open := bustest.Serve(t, "", &server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
+	})
+	admin, err := bus.Connect(t.Context(), bus.ConnConfig{Name: "p", Role: bus.RoleProvisioner, URL: open.URL(), Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	eventually(t, "open bus", admin.Connected)
+	if err := bus.Provision(t.Context(), admin, bus.Layout{}, quiet()); err != nil {
+		t.Fatal(err)
+	}
+	run := func(join bus.ConnConfig, key string) *running {
+		t.Helper()
+		return start(t, Config{
+			Bus: join, NoDesk: "not needed here",
+			Browser: Browser{URL: func() string { return "wss://nats.example" }, Key: fileKey(key), Check: true},
+		})
+	}
+	narrow := run(rig.Config(bus.RoleDashboard), rig.Creds(bus.RoleDashboard))
+	narrow.awaitReady(t)
+	if a := narrow.get(t, pathSession); !strings.Contains(a.body, `"seed":"SU`) {
+		t.Errorf("the dashboard's own: %s", a.body)
+	}
+	for _, role := range []bus.Role{bus.RoleGateway, bus.RoleDetector, bus.RoleIngest, bus.RoleProvisioner} {
+		d := run(rig.Config(role), rig.Creds(role))
+		eventually(t, "reason why "+string(role)+" is no dashboard", func() bool {
+			return strings.Contains(d.get(t, pathReady).body, "TOCSIN_NATS_CREDS")
+		})
+		if a := d.get(t, pathSession); !strings.Contains(a.body, `"bus":null`) {
+			t.Errorf("%s: %s", role, a.body)
+		}
+	}
+	wide := run(bus.ConnConfig{URL: open.URL(), Logger: quiet()}, rig.Creds(bus.RoleDashboard))
+	wide.awaitReady(t)
+	if a := wide.get(t, pathSession); !strings.Contains(a.body, `"bus":null`) {
+		t.Errorf("one that may do anything: %s", a.body)
 	}
 }

@@ -26,9 +26,9 @@ const (
 	// maxWrite is how much is written at once, in bytes, but for one large alert.
 	maxWrite = 64 << 10
 	// aheadWait is how long a reader may know more than this dashboard, which then
-	// lags behind the one that it comes from. After that its place is of a stream that
-	// was made anew.
-	aheadWait = time.Second
+	// lags behind the one that it comes from, and looks at the end of the stream within
+	// checkEvery. After that its place is of a stream that was made anew.
+	aheadWait = checkEvery + time.Second
 	aheadLook = 20 * time.Millisecond
 )
 

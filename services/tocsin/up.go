@@ -232,11 +232,14 @@ func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
 func (u *up) dashboard(join bus.ConnConfig, registry *prometheus.Registry, ready func(string)) dashboard.Config {
 	c := u.cmd
 	cfg := c.Dashboard.Config(u.env, c.BusFlags, dashboard.ListenFlags{
-		Token: c.Token, AllowedHosts: c.AllowedHosts, AllowedOrigins: c.AllowedOrigins,
+		Token: c.Token, AllowedHosts: c.AllowedHosts,
 	})
 	cfg.Registry, cfg.Ready = registry, ready
-	if u.server != nil {
+	switch {
+	case u.server != nil:
 		cfg.Bus, cfg.Desk, cfg.Browser = join, &join, u.browser
+	case cfg.Desk == nil: // these credentials are for all services: the desk's are among them
+		cfg.Desk = &join
 	}
 	return cfg
 }
