@@ -123,7 +123,7 @@ func TestDashboardDesk(t *testing.T) {
 		"notices":                                `"notices":[]`,
 		"silences":                               `{"silences":[],"acks":[]}`,
 		"session":                                `"bus":{"url":"` + w.bus.NATSWSURL + `","seed":"SU`,
-		"health":                                 `"service":"ingest"`,
+		"health":                                 `"service":"detector"`,
 		"events?until=" + "2020-01-01T00:00:00Z": `"events":[]`,
 	} {
 		if a := send(t, "GET", api+path, ""); a.Status != 200 || !strings.Contains(a.Body, says) {
@@ -387,7 +387,7 @@ func TestDashboardOnAnExternalBus(t *testing.T) {
 	seen := func() bool {
 		_ = json.Unmarshal([]byte(get(t, url+"/api/health").Body), &health)
 		names := fmt.Sprint(health.Services)
-		return strings.Count(names, "dashboard") == 2 && strings.Contains(names, "ingest")
+		return strings.Count(names, "dashboard") == 2 && strings.Contains(names, "detector") && strings.Contains(names, "ingest")
 	}
 	if !harness.Poll(t.Context(), 20*time.Second, seen) {
 		t.Errorf("%+v", health)
