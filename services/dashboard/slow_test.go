@@ -49,7 +49,7 @@ func TestSlowReader(t *testing.T) {
 	slow := dial(t, d, "")
 	quick := d.listen(t, "")
 	eventually(t, "two readers", func() bool { return strings.Contains(d.get(t, pathMetrics).body, "tocsin_dashboard_readers 2\n") })
-	const alerts = 600 // 36 MB: more than the kernel keeps for it, and more than is kept for all
+	const alerts = 380 // 24 MB: more than the kernel keeps for it, and more than is kept for all
 	b.large(t, alerts)
 	for i := 1; i <= alerts; i++ {
 		if e := quick.next(t); e.id != uint64(i) || e.kind != "" {
