@@ -85,7 +85,7 @@ func Run(ctx context.Context, cfg Config) error {
 	defer d.state.takesPart(false, 0)
 	for {
 		err := d.runOnce(ctx)
-		if !errors.Is(err, errConnectionGone) {
+		if !errors.Is(err, errConnectionGone) && !errors.Is(err, errRenewed) {
 			return err
 		}
 		d.log.Warn("detector starts again", "because", err)
@@ -100,6 +100,10 @@ func Run(ctx context.Context, cfg Config) error {
 // errConnectionGone says that a connection was closed for good, as it is when
 // the bus no longer knows our credentials: those of a new bus must be read.
 var errConnectionGone = errors.New("the bus has closed the connection")
+
+// errRenewed says that the stream of telemetry was made anew, so that what is known
+// of its partitions has to be asked again.
+var errRenewed = errors.New("the stream of telemetry was made anew")
 
 // process is what the partitions of one detector share.
 type process struct {

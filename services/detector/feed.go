@@ -2,6 +2,7 @@ package detector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -55,10 +56,18 @@ func (p *partition) feed(ctx context.Context, at position, inputs chan<- input) 
 	if at.Telemetry+1 > historyMessages {
 		start = at.Telemetry + 1 - historyMessages
 	}
-	return bus.Follow(ctx, p.in, bus.FollowConfig{
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	err := bus.Follow(ctx, p.in, bus.FollowConfig{
 		Stream: bus.StreamTelemetry, Subjects: bus.TelemetryOf(p.number, p.of), Start: start, Created: at.Created, Logger: p.log,
 		Began: func(pending uint64) { send(input{began: true, behind: pending}) },
 		Renewed: func(created time.Time) (uint64, time.Time) {
+			looking, cancel := context.WithTimeout(ctx, prepareTimeout)
+			defer cancel()
+			if of, err := p.in.Partitions(looking); p.tenure != nil && (err != nil || of != p.of) {
+				end(fmt.Errorf("%w: it may have other partitions", errRenewed))
+				return 0, time.Time{}
+			}
 			send(input{renewed: created})
 			return 0, time.Time{}
 		},
@@ -66,6 +75,10 @@ func (p *partition) feed(ctx context.Context, at position, inputs chan<- input) 
 		send(decode(m))
 		return nil
 	})
+	if cause := context.Cause(ctx); errors.Is(cause, errRenewed) {
+		return cause
+	}
+	return err
 }
 
 // decode turns a message of the bus into what the fold understands.

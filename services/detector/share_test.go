@@ -420,3 +420,24 @@ func TestAnswersOfOwners(t *testing.T) {
 		t.Fatalf("%+v", removed)
 	}
 }
+
+// TestOtherPartitions: where the stream is made anew with another number of them, the
+// detectors share that many.
+func TestOtherPartitions(t *testing.T) {
+	c := newCrowd(t, 1, 2)
+	one := c.join(t, "")
+	eventually(t, "owner", one.ready(2))
+	c.send(t)
+	c.check(t)
+	admin := c.rig.Connect(bus.RoleProvisioner)
+	if err := admin.JS.DeleteStream(t.Context(), bus.StreamTelemetry); err != nil {
+		t.Fatal(err)
+	}
+	c.rig.Provision(bus.Layout{Partitions: 4})
+	c.send(t) // wakes nobody up: the subscription is to a stream that is gone
+	eventually(t, "owner of others", func() bool {
+		h := one.state.Health()
+		return h.OK && h.Detector.Of == 4 && len(h.Detector.Partitions) == 4
+	})
+	eventually(t, "alerts", func() bool { return len(c.alerts(t)) == 2*apps })
+}
