@@ -20,7 +20,7 @@ fi
 for tool in node npm; do
 	command -v "$tool" >/dev/null || without "there is no $tool here"
 done
-node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit((a === 20 && b >= 19) || (a === 22 && b >= 12) || a > 22 ? 0 : 1)' ||
+node fit.mjs ||
 	without "Node $(node -v) is not fit for it, 20.19 or 22.12 is needed"
 ./install.sh || without "npm can't install its packages (npm ci in $PWD says why)"
 node node_modules/typescript/bin/tsc

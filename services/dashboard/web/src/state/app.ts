@@ -46,6 +46,8 @@ export const said = signal('');
 export const toast = signal<{ text: string; bad: boolean } | undefined>(undefined);
 /** Whether the bus came back with another stream since the page opened. */
 export const anew = signal(false);
+/** Whether the service became another version than the one that this page is of. */
+export const outdated = signal(false);
 
 export const quiet = new Watched<Quiet>(
   api,
@@ -92,6 +94,8 @@ const engine = new Engine(api, {
     notices.value = withNotices(notices.peek(), [notice]);
   },
   session(found) {
+    const was = session.peek()?.version;
+    if (was !== undefined && was !== found.version) outdated.value = true;
     session.value = found;
   },
   way() {
@@ -103,6 +107,7 @@ const engine = new Engine(api, {
   },
   anew() {
     anew.value = true;
+    held.value = undefined;
     opened.value = '';
   },
 });

@@ -1,6 +1,6 @@
 import { useEffect } from 'preact/hooks';
 
-import { anew, opened, said, store, toast, type View, view } from '../state/app.ts';
+import { anew, opened, outdated, said, store, toast, type View, view } from '../state/app.ts';
 import { Alerts } from './Alerts.tsx';
 import { Charts } from './Charts.tsx';
 import { CI } from './CI.tsx';
@@ -32,6 +32,14 @@ export function App() {
         Skip to content
       </button>
       <Header />
+      {outdated.value && (
+        <p class="banner" role="status">
+          The dashboard is of another version now than this page.
+          <button type="button" class="link" onClick={() => location.reload()}>
+            Load it anew
+          </button>
+        </p>
+      )}
       {anew.value && (
         <p class="banner" role="status">
           The bus came back with a new store: what it held before is gone from it, and from this page.
