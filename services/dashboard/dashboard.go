@@ -21,6 +21,7 @@ import (
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tocsin-bus/tocsin/services/dashboard/fanout"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
 	"github.com/tocsin-bus/tocsin/shared/service"
@@ -74,6 +75,9 @@ type Config struct {
 	Logger   *slog.Logger
 	// Ready is called once, with the URL, when requests are taken. It may be nil.
 	Ready func(url string)
+
+	// kept is how much is kept for readers.
+	kept fanout.Bounds
 }
 
 // Run serves until ctx ends. Then it ends the streams of its readers at once, lets

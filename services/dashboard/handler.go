@@ -48,7 +48,7 @@ func newHandler(life context.Context, cfg Config) (*handler, error) {
 		page: page, metrics: newMetrics(cfg.Registry), log: cfg.Logger, life: life, readers: make(chan struct{}, maxReaders),
 	}
 	mask := redact.New()
-	h.hub = fanout.New(func(alerts int) {
+	h.hub = fanout.New(cfg.kept, func(alerts int) {
 		h.metrics.dropped.Add(float64(alerts))
 		h.dropped.Add(uint64(alerts))
 	})

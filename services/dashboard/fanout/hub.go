@@ -1,6 +1,7 @@
 package fanout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -37,18 +38,20 @@ type Hub struct {
 	ended chan struct{}
 	begun chan struct{}
 	// now is what the loop has there, for readers that keep up.
-	now atomic.Pointer[Now]
+	now    atomic.Pointer[Now]
+	bounds Bounds
 	// dropped is told how many alerts a reader was too slow for.
 	dropped func(int)
 }
 
 // New makes a hub, which does nothing before Run. Dropped is told how many alerts a
 // reader was too slow for, from many goroutines at once; it may be nil.
-func New(dropped func(alerts int)) *Hub {
+func New(bounds Bounds, dropped func(alerts int)) *Hub {
 	if dropped == nil {
 		dropped = func(int) {}
 	}
-	h := &Hub{calls: make(chan func(*core)), ended: make(chan struct{}), begun: make(chan struct{}), dropped: dropped}
+	bounds.Events, bounds.Bytes = cmp.Or(bounds.Events, DefaultEvents), cmp.Or(bounds.Bytes, DefaultBytes)
+	h := &Hub{calls: make(chan func(*core)), ended: make(chan struct{}), begun: make(chan struct{}), bounds: bounds, dropped: dropped}
 	h.now.Store(&Now{})
 	return h
 }
@@ -56,7 +59,7 @@ func New(dropped func(alerts int)) *Hub {
 // Run owns the readers until ctx ends.
 func (h *Hub) Run(ctx context.Context) {
 	defer close(h.ended)
-	c := newCore()
+	c := newCore(h.bounds)
 	for {
 		select {
 		case <-ctx.Done():
@@ -132,11 +135,13 @@ type core struct {
 	readers    map[*Reader]struct{}
 }
 
-func newCore() *core { return &core{readers: map[*Reader]struct{}{}} }
+func newCore(bounds Bounds) *core {
+	return &core{past: past{bounds: bounds}, readers: map[*Reader]struct{}{}}
+}
 
 func (c *core) begin(from uint64, events []*Event) {
 	c.generation++
-	c.past, c.at = past{from: from}, max(from, 1)-1
+	c.past, c.at = past{bounds: c.past.bounds, from: from}, max(from, 1)-1
 	for _, e := range events {
 		c.past.add(e)
 		c.at = e.Seq

@@ -66,7 +66,7 @@ func running(t *testing.T, from uint64, past []*Event) (*Hub, *atomic.Int64) {
 	t.Helper()
 	var dropped atomic.Int64
 	ctx, end := context.WithCancel(context.Background())
-	h := New(func(n int) { dropped.Add(int64(n)) })
+	h := New(Bounds{}, func(n int) { dropped.Add(int64(n)) })
 	var run sync.WaitGroup
 	run.Go(func() { h.Run(ctx) })
 	t.Cleanup(func() { end(); run.Wait() })
@@ -138,12 +138,12 @@ func TestSlow(t *testing.T) {
 	if err := h.Tell(t.Context(), 11, []*Event{unwanted}); err != nil {
 		t.Fatal(err)
 	}
-	tell(t, h, 12, 12+keptEvents+4)
-	if got, want := take(t, slow), "-5 "+span(17, 12+keptEvents+4); got != want {
+	tell(t, h, 12, 12+DefaultEvents+4)
+	if got, want := take(t, slow), "-5 "+span(17, 12+DefaultEvents+4); got != want {
 		t.Errorf("%.40s, want %.40s", got, want)
 	}
-	tell(t, h, 12+keptEvents+5, 12+keptEvents+5)
-	if got, want := take(t, slow), fmt.Sprint(12+keptEvents+5); got != want {
+	tell(t, h, 12+DefaultEvents+5, 12+DefaultEvents+5)
+	if got, want := take(t, slow), fmt.Sprint(12+DefaultEvents+5); got != want {
 		t.Errorf("then %s, want %s", got, want)
 	}
 	if got := take(t, none); got != "" || dropped.Load() != 5 {
@@ -207,22 +207,22 @@ func TestTaken(t *testing.T) {
 // TestPast: what is kept has bounds, in number and in bytes, and says from where on
 // it is whole. What was handed out stays as it is.
 func TestPast(t *testing.T) {
-	c := newCore()
+	c := newCore(Bounds{DefaultEvents, DefaultBytes})
 	c.begin(1, nil)
 	c.add(10, events(1, 10))
 	early := c.now()
-	c.add(keptEvents+10, events(11, keptEvents+10))
+	c.add(DefaultEvents+10, events(11, DefaultEvents+10))
 	now := c.now()
-	if len(now.Events) != keptEvents || now.From != 11 || now.Seq != keptEvents+10 || now.Events[0].Seq != 11 {
+	if len(now.Events) != DefaultEvents || now.From != 11 || now.Seq != DefaultEvents+10 || now.Events[0].Seq != 11 {
 		t.Errorf("%d from %d, at %d", len(now.Events), now.From, now.Seq)
 	}
 	if seqs(early.Events) != span(1, 10) || early.From != 1 {
 		t.Errorf("%s from %d", seqs(early.Events), early.From)
 	}
 	large := event(5000)
-	large.Frame = make([]byte, keptBytes-10)
+	large.Frame = make([]byte, DefaultBytes-10)
 	c.add(5000, []*Event{large})
-	if now = c.now(); len(now.Events) != 3 || now.From != keptEvents+9 {
+	if now = c.now(); len(now.Events) != 3 || now.From != DefaultEvents+9 {
 		t.Errorf("%d from %d", len(now.Events), now.From)
 	}
 	c.add(5001, nil) // no alert
@@ -282,7 +282,7 @@ func TestReaders(t *testing.T) {
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"tell": func(rt *rapid.T) {
-				n := uint64(rapid.IntRange(1, keptEvents/2).Draw(rt, "how many"))
+				n := uint64(rapid.IntRange(1, DefaultEvents/2).Draw(rt, "how many"))
 				list := make([]*Event, 0, n)
 				for seq := at + 1; seq <= at+n; seq++ {
 					list = append(list, kind(seq))
@@ -340,7 +340,7 @@ func TestReaders(t *testing.T) {
 func TestHub(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
-		h := New(nil)
+		h := New(Bounds{}, nil)
 		var running sync.WaitGroup
 		running.Go(func() { h.Run(ctx) })
 		select {
@@ -389,7 +389,7 @@ func TestHub(t *testing.T) {
 // TestHubIsBusy: who has no time to wait does not wait.
 func TestHubIsBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := New(nil) // nobody runs it
+		h := New(Bounds{}, nil) // nobody runs it
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := h.Tell(ctx, 1, nil); !errors.Is(err, context.DeadlineExceeded) {
@@ -401,7 +401,7 @@ func TestHubIsBusy(t *testing.T) {
 // BenchmarkTell is one alert to 200 readers that read along.
 func BenchmarkTell(b *testing.B) {
 	ctx, end := context.WithCancel(b.Context())
-	h := New(func(int) {})
+	h := New(Bounds{}, func(int) {})
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer end()

@@ -2,16 +2,23 @@ package fanout
 
 import "slices"
 
-// Bounds of what is kept: for readers that come, or come back, and for those that are
-// slower than the alerts come. Past either the oldest goes: who comes for it reads it
-// from the bus, and who was too slow for it is told.
+// Bounds are how much is kept: for readers that come, or come back, and for those that
+// are slower than the alerts come. Past either the oldest goes: who comes for it reads
+// it from the bus, and who was too slow for it is told.
+type Bounds struct {
+	// Events is how many, DefaultEvents for 0; Bytes how large they are together,
+	// DefaultBytes for 0. One is always kept.
+	Events, Bytes int
+}
+
+// The usual bounds.
 const (
-	keptEvents = 4096
-	keptBytes  = 16 << 20
+	DefaultEvents = 4096
+	DefaultBytes  = 16 << 20
 )
 
-// past are the newest alerts. What it hands out stays as it is.
 type past struct {
+	bounds Bounds
 	// from is the sequence from which on every alert of the stream is in it.
 	from   uint64
 	events []*Event
@@ -24,7 +31,7 @@ func (p *past) add(e *Event) {
 	}
 	p.events = append(p.events, e)
 	p.bytes += len(e.Frame)
-	for len(p.events) > keptEvents || p.bytes > keptBytes && len(p.events) > 1 {
+	for len(p.events) > 1 && (len(p.events) > p.bounds.Events || p.bytes > p.bounds.Bytes) {
 		oldest := p.events[0]
 		p.bytes -= len(oldest.Frame)
 		p.from, p.events = oldest.Seq+1, p.events[1:]
