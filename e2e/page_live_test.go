@@ -21,6 +21,7 @@ import (
 func TestLivePage(t *testing.T) {
 	browser := startBrowser(t)
 	dir := nodeModules(t, "page")
+	skipOldNode(t, 20)
 	cmd := exec.CommandContext(t.Context(), "node", "bundle.mjs")
 	cmd.Dir = dir
 	core, err := cmd.Output()
@@ -28,15 +29,11 @@ func TestLivePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := start(t)
-	html, err := os.ReadFile("testdata/live/index.html")
-	if err != nil {
-		t.Fatal(err)
-	}
 	seed, err := os.ReadFile(statedir.At(w.bus.StateDir).Credential(string(bus.RoleDashboard)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(html)
+	text := readmeBlock(t, "html", "<!doctype", w.bus.IngestURL)
 	for from, to := range map[string]string{
 		"https://esm.sh/@nats-io/nats-core@3.4.0": "/nats-core.js",
 		"SU...":               strings.TrimSpace(string(seed)),
