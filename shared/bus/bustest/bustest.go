@@ -7,6 +7,7 @@ package bustest
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -194,12 +195,20 @@ func (r *Rig) Connect(role bus.Role) *bus.Conn {
 	return c
 }
 
-// Provision prepares the bus as tocsin provision does.
+// Provision prepares the bus as tocsin provision does, which tries again while the
+// servers of a cluster are busy with each other.
 func (r *Rig) Provision(layout bus.Layout) {
 	r.t.Helper()
 	c := r.Connect(bus.RoleProvisioner)
 	defer c.Close()
-	must(r.t, bus.Provision(r.t.Context(), c, layout, slog.New(slog.DiscardHandler)))
+	var err error
+	r.eventually("prepared bus", func() bool {
+		if err = bus.Provision(r.t.Context(), c, layout, slog.New(slog.DiscardHandler)); err != nil {
+			r.t.Logf("prepare the bus: %v", err)
+		}
+		return err == nil || errors.Is(err, bus.ErrIncompatible)
+	})
+	must(r.t, err)
 	r.Ready()
 }
 
