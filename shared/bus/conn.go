@@ -29,7 +29,8 @@ const (
 	// requestTimeout bounds one JetStream request that has no deadline.
 	requestTimeout = 5 * time.Second
 	// pingInterval finds a peer that vanished without a word, after three times as
-	// long. Of an external bus there may be others to go to.
+	// long. Of an external bus there may be others to go to: there it is after twice
+	// externalPingInterval.
 	pingInterval         = 10 * time.Second
 	externalPingInterval = 2 * time.Second
 	// minReconnectDelay and maxReconnectDelay bound the pause between attempts.
@@ -151,7 +152,7 @@ func (c *Conn) options(cfg ConnConfig) ([]nats.Option, string, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		opts = append(opts, nats.PingInterval(externalPingInterval),
+		opts = append(opts, nats.PingInterval(externalPingInterval), nats.MaxPingsOutstanding(1),
 			nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.failed(err, log) }))
 		opts = append(opts, secure...)
 		if cfg.Creds == "" {

@@ -24,6 +24,9 @@ const (
 	followHeartbeat = time.Second
 	// consumerIdle is when the server forgets a consumer whose process died.
 	consumerIdle = 30 * time.Second
+	// followTimeout bounds one question to the server. One that got lost with a
+	// server of a cluster is asked again.
+	followTimeout = 2 * time.Second
 	// minRetry and maxRetry bound the pause before following anew.
 	minRetry = 50 * time.Millisecond
 	maxRetry = 2 * time.Second
@@ -72,7 +75,13 @@ type Message struct {
 // servers, deleted consumers. It returns when ctx ends, with nil, or when
 // handle fails, with its error. It leaves no consumer behind.
 func Follow(ctx context.Context, c *Conn, cfg FollowConfig, handle func(Message) error) error {
-	f := &follower{c: c, cfg: cfg, handle: handle, name: "follow-" + nuid.Next()}
+	js, err := jetstream.New(c.NC, jetstream.WithDefaultTimeout(followTimeout))
+	if err != nil {
+		return fmt.Errorf("follow %s: %w", cfg.Stream, err)
+	}
+	f := &follower{c: c, js: js, cfg: cfg, handle: handle, name: "follow-" + nuid.Next()}
+	connected := c.NC.StatusChanged(nats.CONNECTED)
+	defer c.NC.RemoveStatusListener(connected)
 	delay := minRetry
 	for {
 		err := f.run(ctx)
@@ -87,6 +96,7 @@ func Follow(ctx context.Context, c *Conn, cfg FollowConfig, handle func(Message)
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-connected: // maybe just now, or since the last time
 		case <-time.After(delay):
 		}
 		delay = min(2*delay, maxRetry)
@@ -95,9 +105,12 @@ func Follow(ctx context.Context, c *Conn, cfg FollowConfig, handle func(Message)
 
 type follower struct {
 	c      *Conn
+	js     jetstream.JetStream
 	cfg    FollowConfig
 	handle func(Message) error
 	name   string
+	// tries counts consumers, each of which has a name of its own.
+	tries int
 	// progressed says that a message came since the last interruption.
 	progressed bool
 }
@@ -117,20 +130,22 @@ func (f *follower) run(ctx context.Context) error {
 	if err := f.checkRenewed(ctx); err != nil {
 		return err
 	}
-	oc, err := f.c.JS.OrderedConsumer(ctx, f.cfg.Stream, f.consumer())
+	// Not the client's ordered consumer: where its server vanished that one waits 10 s
+	// for an answer, whatever happens to the connection meanwhile.
+	consumer, err := f.js.CreateConsumer(ctx, f.cfg.Stream, f.consumer())
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", f.cfg.Stream, err)
 	}
+	defer f.forget(consumer)
 	if f.cfg.Began != nil {
-		f.cfg.Began(oc.CachedInfo().NumPending)
+		f.cfg.Began(consumer.CachedInfo().NumPending)
 	}
-	it, err := oc.Messages(jetstream.PullMaxMessagesWithBytesLimit(fetchMessages, fetchBytes), jetstream.PullHeartbeat(followHeartbeat))
+	it, err := consumer.Messages(jetstream.PullMaxMessagesWithBytesLimit(fetchMessages, fetchBytes), jetstream.PullHeartbeat(followHeartbeat))
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", f.cfg.Stream, err)
 	}
-	defer f.forget(oc)
 	defer it.Stop()
-	for {
+	for next := uint64(1); ; next++ {
 		m, err := it.Next(jetstream.NextContext(ctx))
 		if err != nil {
 			return fmt.Errorf("follow %s: %w", f.cfg.Stream, err)
@@ -138,6 +153,9 @@ func (f *follower) run(ctx context.Context) error {
 		meta, err := m.Metadata()
 		if err != nil {
 			return fmt.Errorf("follow %s: %w", f.cfg.Stream, err)
+		}
+		if meta.Sequence.Consumer != next { // it was lost between the server and here
+			return fmt.Errorf("follow %s: message %d came in place of %d", f.cfg.Stream, meta.Sequence.Consumer, next)
 		}
 		err = f.handle(Message{
 			Subject: m.Subject(), Header: m.Headers(), Data: m.Data(),
@@ -152,8 +170,7 @@ func (f *follower) run(ctx context.Context) error {
 }
 
 // untilReconnect ends ctx when the connection was lost and made again: the stream
-// may be another one now. An ordered consumer goes on by itself over that, with a
-// sequence that the other may not reach for long.
+// may be another one now, with sequences that mean something else.
 func (f *follower) untilReconnect(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	connected := f.c.NC.StatusChanged(nats.CONNECTED)
@@ -169,13 +186,15 @@ func (f *follower) untilReconnect(ctx context.Context) (context.Context, context
 	return ctx, func() { cancel(); watch.Wait() }
 }
 
-func (f *follower) consumer() jetstream.OrderedConsumerConfig {
-	cfg := jetstream.OrderedConsumerConfig{
+// consumer is one that the server keeps in memory, on one server, and forgets: where
+// to go on is known here.
+func (f *follower) consumer() jetstream.ConsumerConfig {
+	f.tries++
+	cfg := jetstream.ConsumerConfig{
+		Name:           fmt.Sprintf("%s_%d", f.name, f.tries),
 		FilterSubjects: f.cfg.Subjects, HeadersOnly: f.cfg.HeadersOnly,
-		NamePrefix: f.name, InactiveThreshold: consumerIdle,
-		// One try: the pauses between tries are Follow's, and shorter.
-		MaxResetAttempts: 1,
-		DeliverPolicy:    jetstream.DeliverAllPolicy,
+		AckPolicy: jetstream.AckNonePolicy, DeliverPolicy: jetstream.DeliverAllPolicy,
+		InactiveThreshold: consumerIdle, MemoryStorage: true, Replicas: 1,
 	}
 	switch {
 	case f.cfg.Start > 0:
@@ -189,7 +208,7 @@ func (f *follower) consumer() jetstream.OrderedConsumerConfig {
 // checkRenewed finds a stream that was deleted and made anew while we were
 // away: waiting for a sequence that it will reach one day would lose alerts.
 func (f *follower) checkRenewed(ctx context.Context) error {
-	s, err := f.c.JS.Stream(ctx, f.cfg.Stream)
+	s, err := f.js.Stream(ctx, f.cfg.Stream)
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", f.cfg.Stream, err)
 	}
@@ -209,13 +228,13 @@ func (f *follower) checkRenewed(ctx context.Context) error {
 }
 
 // forget deletes the consumer: the server would keep it for consumerIdle.
-func (f *follower) forget(oc jetstream.Consumer) {
-	info := oc.CachedInfo()
+func (f *follower) forget(consumer jetstream.Consumer) {
+	info := consumer.CachedInfo()
 	if info == nil || !f.c.Connected() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), deleteTimeout)
 	defer cancel()
 	// Best effort: it is forgotten anyway once it has been idle.
-	_ = f.c.JS.DeleteConsumer(ctx, f.cfg.Stream, info.Name)
+	_ = f.js.DeleteConsumer(ctx, f.cfg.Stream, info.Name)
 }
