@@ -32,7 +32,7 @@ build: script page ## build bin/tocsin
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tocsin ./services/tocsin
 
 .PHONY: run
-run: build ## build, then run bus, intake and detector until Ctrl-C
+run: build ## build, then run bus, intake, detector and dashboard until Ctrl-C
 	bin/tocsin up
 
 .PHONY: demo
