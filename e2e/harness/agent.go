@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os/exec"
 	"strings"
 	"time"
@@ -70,8 +71,26 @@ func StartAgentWith(ctx context.Context, bin, stateDir, name string, env []strin
 // DialAgent initializes a session with a gateway that serves HTTP. It has no
 // process of its own, so no log, id or exit code.
 func DialAgent(ctx context.Context, url, name string) (*Agent, error) {
+	return DialAgentAs(ctx, url, name, "")
+}
+
+// DialAgentAs is DialAgent with a token.
+func DialAgentAs(ctx context.Context, url, name, token string) (*Agent, error) {
 	a := newAgent()
-	return a, a.connect(ctx, name, &mcp.StreamableClientTransport{Endpoint: url})
+	transport := &mcp.StreamableClientTransport{Endpoint: url}
+	if token != "" {
+		transport.HTTPClient = &http.Client{Transport: bearer(token)}
+	}
+	return a, a.connect(ctx, name, transport)
+}
+
+// bearer proves itself by a token.
+type bearer string
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(b))
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 func newAgent() *Agent { return &Agent{Notes: make(chan Notification, 1000), Log: &Log{}} }

@@ -153,8 +153,11 @@ func (b *Bus) Post(ctx context.Context, path string, body any) (Answer, error) {
 }
 
 // Do sends a request and reads the whole answer.
-func Do(req *http.Request) (Answer, error) {
-	resp, err := client().Do(req)
+func Do(req *http.Request) (Answer, error) { return DoWith(client(), req) }
+
+// DoWith is Do for somebody who keeps connections.
+func DoWith(c *http.Client, req *http.Request) (Answer, error) {
+	resp, err := c.Do(req)
 	if err != nil {
 		return Answer{}, err
 	}

@@ -60,11 +60,15 @@ func noReaper(err error) error {
 	return err
 }
 
-// Close removes the containers and the network.
+// Close removes the containers with their volumes, and the network. One that is
+// paused is let go on first: Docker waits for it otherwise.
 func (n *Net) Close(ctx context.Context) error {
 	var err error
 	for _, c := range n.all {
-		err = errors.Join(err, testcontainers.TerminateContainer(c.c))
+		if state, stateErr := c.c.State(ctx); stateErr == nil && state.Paused {
+			err = errors.Join(err, c.Resume(ctx))
+		}
+		err = errors.Join(err, testcontainers.TerminateContainer(c.c, testcontainers.RemoveVolumes(c.volumes...)))
 	}
 	return errors.Join(err, n.net.Remove(ctx), n.docker.Close())
 }
@@ -83,8 +87,10 @@ type Spec struct {
 	// when it is started again.
 	Ports []int
 	// Writable lets it write its whole file system; else, what is mounted at Volumes.
+	// Files need it.
 	Writable bool
-	Volumes  []string
+	// Volumes are paths that are kept when it is started again, until Close.
+	Volumes []string
 }
 
 // Container is one that was started.
@@ -93,7 +99,8 @@ type Container struct {
 	net  *Net
 	c    testcontainers.Container
 	// ports are the published ones, by those of the container.
-	ports map[int]int
+	ports   map[int]int
+	volumes []string // their names
 }
 
 // Run starts a container: without capabilities, and without a way to more of them.
@@ -125,8 +132,10 @@ func (n *Net) Run(ctx context.Context, s Spec) (*Container, error) {
 		})
 	}
 	for _, path := range s.Volumes {
+		volume := n.net.Name + "-" + s.Name + strings.ReplaceAll(path, "/", "-")
+		made.volumes = append(made.volumes, volume)
 		request.Mounts = append(request.Mounts, testcontainers.ContainerMount{
-			Source: testcontainers.GenericVolumeMountSource{Name: n.net.Name + "-" + s.Name + strings.ReplaceAll(path, "/", "-")},
+			Source: testcontainers.GenericVolumeMountSource{Name: volume},
 			Target: testcontainers.ContainerMountTarget(path),
 		})
 	}
@@ -221,8 +230,30 @@ func (c *Container) Stop(ctx context.Context) (code int, err error) {
 	return state.ExitCode, nil
 }
 
+// Ended waits until it has ended by itself, and returns its exit code.
+func (c *Container) Ended(ctx context.Context, within time.Duration) (code int, err error) {
+	running := true
+	if !harness.Poll(ctx, within, func() bool {
+		var state *container.State
+		if state, err = c.c.State(ctx); err != nil {
+			return true
+		}
+		running, code = state.Running, state.ExitCode
+		return !running
+	}) {
+		err = fmt.Errorf("it still runs after %s", within)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("wait for the end of %s: %w\n%s", c.Name, err, c.Logs(ctx))
+	}
+	return code, nil
+}
+
 // Start starts it again.
-func (c *Container) Start(ctx context.Context) error { return c.c.Start(ctx) }
+func (c *Container) Start(ctx context.Context) error {
+	_, err := c.net.docker.ContainerStart(ctx, c.ID(), client.ContainerStartOptions{})
+	return err
+}
 
 // Kill ends it at once.
 func (c *Container) Kill(ctx context.Context) error {

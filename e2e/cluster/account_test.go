@@ -1,0 +1,335 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/containers"
+	"github.com/tocsin-bus/tocsin/e2e/harness/traffic"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/ci"
+)
+
+// maxShown is how many of those that are wrong are named.
+const maxShown = 10
+
+// Who gets alerts.
+const (
+	inStream = "the stream of alerts"
+	atReader = "the dashboard's reader"
+	atAgent  = "the agent"
+)
+
+func whos() []string { return []string{inStream, atReader, atAgent} }
+
+// worthSaying is how late something is that is worth a line.
+const worthSaying = 2 * time.Second
+
+// nameOf is the word of traffic that an alert is about, or empty.
+func nameOf(a *alert.Alert) string {
+	name := ""
+	switch a.Category {
+	case alert.Errors:
+		name = strings.TrimPrefix(a.Detail, "cannot settle ")
+	case alert.NetworkErrors:
+		name = strings.TrimSuffix(strings.TrimPrefix(a.DedupKey, "POST:/settle/"), ":503")
+	case alert.CI:
+		name, _ = a.Context["commit"].(string)
+	default:
+	}
+	if !traffic.IsWord(name) {
+		return ""
+	}
+	return name
+}
+
+// awaited is what was accepted before a moment and has not arrived yet, by who
+// should have it.
+func (r *rig) awaited(before time.Time) map[string][]string {
+	all, _ := r.alerts.list()
+	raised, heard, told := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for i := range all {
+		raised[nameOf(&all[i].Alert)] = true
+	}
+	for _, h := range r.reader.Heard() {
+		heard[nameOf(&h.Alert)] = true
+	}
+	list, _ := r.agent.list()
+	for i := range list {
+		told[nameOf(&list[i])] = true
+	}
+	missing := map[string][]string{}
+	for _, s := range r.traffic.Sent() {
+		if s.Kind == traffic.Quiet || s.Accepted.After(before) {
+			continue
+		}
+		what := fmt.Sprintf("%s of %s, accepted at %s", s.Name, s.App, s.Accepted.Format(time.TimeOnly))
+		for who, got := range map[string]map[string]bool{inStream: raised, atReader: heard, atAgent: told} {
+			if !got[s.Name] && (s.App != hushed || who != atAgent) {
+				missing[who] = append(missing[who], what)
+			}
+		}
+	}
+	return missing
+}
+
+// settled waits until everything does its work, and what was accepted by then has
+// arrived.
+func (r *rig) settled(t *testing.T) {
+	t.Helper()
+	r.ready(t)
+	begin, since := time.Now(), map[string]time.Time{}
+	var missing map[string][]string
+	if !poll(t, settledIn, func() bool {
+		missing = r.awaited(begin)
+		for _, who := range whos() {
+			if _, seen := since[who]; !seen && len(missing[who]) == 0 {
+				since[who] = time.Now()
+			}
+		}
+		return len(missing) == 0
+	}) {
+		t.Fatalf("%s after everything is ready again, alerts are missing: %s", time.Since(begin), show(missing))
+	}
+	for _, who := range whos() {
+		if late := since[who].Sub(begin); late > worthSaying {
+			t.Logf("%s had everything %.1f s after everything was ready", who, late.Seconds())
+		}
+	}
+}
+
+func show(missing map[string][]string) string {
+	var b strings.Builder
+	for who, list := range missing {
+		fmt.Fprintf(&b, "\n%s lacks %d:\n\t%s", who, len(list), strings.Join(list[:min(len(list), maxShown)], "\n\t"))
+	}
+	return b.String()
+}
+
+// kept is what the bus has of telemetry.
+type kept struct {
+	// copies is how often each word of traffic is stored.
+	copies     map[string]int
+	partitions map[string]int
+	messages   int
+}
+
+// telemetry reads all of it.
+func (r *rig) telemetry(t *testing.T) kept {
+	t.Helper()
+	k := kept{copies: map[string]int{}, partitions: map[string]int{}}
+	ctx, cancel := context.WithTimeout(t.Context(), readyIn)
+	defer cancel()
+	err := bus.Follow(ctx, r.conn, bus.FollowConfig{Stream: bus.StreamTelemetry, Logger: slog.New(slog.DiscardHandler)}, func(m bus.Message) error {
+		k.messages++
+		for _, name := range namesIn(m) {
+			k.copies[name]++
+		}
+		if parts := strings.Split(m.Subject, "."); parts[0] == "telemetry" {
+			k.partitions[parts[len(parts)-1]]++
+		}
+		if m.Pending == 0 {
+			cancel()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// namesIn are the words of traffic in a message.
+func namesIn(m bus.Message) []string {
+	if m.Subject == bus.SubjectIntakeCI {
+		var result ci.Result
+		if json.Unmarshal(m.Data, &result) == nil && traffic.IsWord(result.Commit) {
+			return []string{result.Commit}
+		}
+		return nil
+	}
+	var events []struct {
+		Log     struct{ Message string }
+		Network struct{ URL string }
+		Action  struct{ Target string }
+	}
+	if json.Unmarshal(m.Data, &events) != nil {
+		return nil // the time, and what the intakes tell of themselves
+	}
+	var names []string
+	for _, e := range events {
+		for _, name := range []string{strings.TrimPrefix(e.Log.Message, "cannot settle "), e.Network.URL[strings.LastIndexByte(e.Network.URL, '/')+1:], e.Action.Target} {
+			if traffic.IsWord(name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// account compares what was accepted with what is there, once all of it has
+// arrived.
+func (r *rig) account(t *testing.T) {
+	t.Helper()
+	refused, repeated := r.traffic.Refused()
+	if len(refused) > 0 {
+		t.Errorf("refused: %v", refused)
+	}
+	k, sent := r.telemetry(t), r.traffic.Sent()
+	all, bad := r.alerts.list()
+	if len(bad) > 0 {
+		t.Errorf("no alerts: %v", bad)
+	}
+	t.Logf("%d accepted in %d messages, %d repeated by the sender; %d alerts", len(sent), k.messages, repeated, len(all))
+	if len(k.partitions) != partitions {
+		t.Errorf("telemetry is in the partitions %v, of %d", k.partitions, partitions)
+	}
+	checkKept(t, sent, k)
+	checkRaised(t, sent, k, all)
+	r.checkHeard(t, all)
+	r.checkTold(t, sent, all)
+	for _, d := range r.Detector {
+		if lost, ok := metric(t.Context(), d, containers.PortDetector, "tocsin_detector_lost_messages_total"); !ok || lost != 0 {
+			t.Errorf("%s says that it lost %v messages (%v)", d.Name, lost, ok)
+		}
+	}
+}
+
+// checkKept expects each accepted event in the telemetry.
+func checkKept(t *testing.T, sent []traffic.Sent, k kept) {
+	t.Helper()
+	var lost []string
+	twice := 0
+	for _, s := range sent {
+		switch n := k.copies[s.Name]; {
+		case n == 0:
+			lost = append(lost, fmt.Sprintf("%s of %s, accepted at %s", s.Name, s.App, s.Accepted.Format(time.TimeOnly)))
+		case n > 1 && s.Kind != traffic.Result:
+			twice++
+		}
+	}
+	if len(lost) > 0 {
+		t.Errorf("%d accepted and not stored: %s", len(lost), strings.Join(lost[:min(len(lost), maxShown)], "\n\t"))
+	}
+	t.Logf("%d are stored more than once, because an answer was lost", twice)
+}
+
+// checkRaised expects of what is stored each alert exactly once.
+func checkRaised(t *testing.T, sent []traffic.Sent, k kept, all []harness.Heard) {
+	t.Helper()
+	ids, first, revised, others := map[string]uint64{}, map[string]int{}, map[string]int{}, map[string]int{}
+	for i := range all {
+		a := &all[i].Alert
+		if before, known := ids[a.ID]; known {
+			t.Errorf("alert %s at %d and %d", a.ID, before, all[i].Seq)
+		}
+		ids[a.ID] = all[i].Seq
+		switch name := nameOf(a); {
+		case name == "":
+			others[string(a.Category)+" "+a.App]++
+		case a.Revises != "":
+			revised[name]++
+			if _, known := ids[a.Revises]; !known {
+				t.Errorf("alert %s revises %s, which is not there", a.ID, a.Revises)
+			}
+		default:
+			first[name] += max(a.Count, 1)
+		}
+	}
+	wrong := map[string][]string{}
+	expect := func(s traffic.Sent, what string, got, want int) {
+		if got != want {
+			wrong[what] = append(wrong[what], fmt.Sprintf("%s of %s is there %d times, not %d; stored %d times, accepted at %s",
+				s.Name, s.App, got, want, k.copies[s.Name], s.Accepted.Format(time.TimeOnly)))
+		}
+		delete(first, s.Name)
+	}
+	for _, s := range sent {
+		switch s.Kind {
+		case traffic.Quiet:
+		case traffic.Error: // known after the first
+			expect(s, "errors", first[s.Name], 1)
+		case traffic.Request: // each is one
+			expect(s, "requests", first[s.Name], k.copies[s.Name])
+		case traffic.Result: // all after the first revise that
+			expect(s, "results", first[s.Name]+revised[s.Name], k.copies[s.Name])
+			if revised[s.Name] != k.copies[s.Name]-1 {
+				wrong["revised results"] = append(wrong["revised results"], s.Name)
+			}
+		}
+	}
+	if len(wrong) > 0 {
+		t.Errorf("alerts that are not there exactly once: %s", show(wrong))
+	}
+	if len(first) > 0 {
+		t.Errorf("alerts about what was never accepted: %v", first)
+	}
+	t.Logf("alerts about the cluster itself: %v", others)
+}
+
+// checkHeard expects at a reader of the dashboard what the stream has, in order.
+func (r *rig) checkHeard(t *testing.T, all []harness.Heard) {
+	t.Helper()
+	var heard []harness.Heard
+	harness.Poll(t.Context(), settledIn, func() bool {
+		heard = r.reader.Heard()
+		return len(heard) >= len(all)
+	})
+	n, trouble := r.reader.Connections()
+	if len(trouble) > 0 {
+		t.Errorf("the dashboard's reader was told: %v", trouble)
+	}
+	for i := range max(len(heard), len(all)) {
+		switch {
+		case i >= len(heard) || i >= len(all):
+			t.Errorf("the dashboard's reader has %d alerts, the stream %d", len(heard), len(all))
+			return
+		case heard[i].Seq != all[i].Seq || heard[i].Alert.ID != all[i].Alert.ID:
+			t.Errorf("at %d the dashboard's reader has %d %s, the stream %d %s", i, heard[i].Seq, heard[i].Alert.ID, all[i].Seq, all[i].Alert.ID)
+			return
+		}
+	}
+	t.Logf("the dashboard's reader came %d times", n)
+}
+
+// checkTold expects that the agent was told of everything once, but of what is
+// silenced.
+func (r *rig) checkTold(t *testing.T, sent []traffic.Sent, all []harness.Heard) {
+	t.Helper()
+	list, failed := r.agent.list()
+	if len(failed) > 0 {
+		t.Errorf("the agent's calls failed: %v", failed)
+	}
+	told, raised := map[string]int{}, map[string]int{}
+	for i := range list {
+		told[nameOf(&list[i])] += max(list[i].Count, 1)
+		if list[i].App == hushed {
+			t.Errorf("the agent was told what is silenced: %s", list[i].Title)
+		}
+	}
+	for i := range all {
+		if a := &all[i].Alert; a.Revises == "" {
+			raised[nameOf(a)] += max(a.Count, 1)
+		}
+	}
+	var wrong []string
+	for _, s := range sent {
+		if s.Kind == traffic.Quiet || s.App == hushed {
+			continue
+		}
+		if told[s.Name] != raised[s.Name] {
+			wrong = append(wrong, fmt.Sprintf("%s of %s %d times, not %d", s.Name, s.App, told[s.Name], raised[s.Name]))
+		}
+	}
+	if len(wrong) > 0 {
+		t.Errorf("what the agent was told: %d are wrong: %s", len(wrong), strings.Join(wrong[:min(len(wrong), maxShown)], "\n\t"))
+	}
+	t.Logf("the agent was told %d alerts", len(list))
+}

@@ -1,0 +1,200 @@
+// Package cluster takes parts of a cluster away while it is under load, and
+// expects that nothing is lost and nothing told twice.
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness/containers"
+)
+
+const (
+	// takenOverIn is how long the partitions of a detector that died may have no
+	// owner (issue 5).
+	takenOverIn = 5 * time.Second
+	// downFor is how long what was killed stays away, cutFor a server without a
+	// network, and pausedFor what stands still.
+	downFor, cutFor, pausedFor = 3 * time.Second, 10 * time.Second, 30 * time.Second
+)
+
+// TestCluster has three NATS servers, two intakes, two detectors, a gateway and a
+// dashboard. Each fault is over, and everything has arrived, before the next.
+func TestCluster(t *testing.T) {
+	r := start(t)
+	r.shared(t)
+	if a := r.post(t, r.Dashboard.URL(containers.PortDashboard)+"/api/silences", `{"app":"`+hushed+`","minutes":60,"reason":"a deploy"}`); a.Status != http.StatusOK {
+		t.Fatalf("silence: %d %s", a.Status, a.Body)
+	}
+	stop := make(chan struct{})
+	sending, giveUp := context.WithCancel(context.WithoutCancel(t.Context()))
+	var load sync.WaitGroup
+	load.Go(func() { r.traffic.Run(sending, stop) })
+	over := sync.OnceFunc(func() { close(stop) })
+	t.Cleanup(func() { over(); giveUp(); load.Wait() })
+
+	type fault struct {
+		name string
+		do   func(*testing.T)
+	}
+	var faults []fault
+	add := func(name string, do func(*testing.T)) { faults = append(faults, fault{name, do}) }
+	for _, c := range append(append([]*containers.Container{}, r.NATS...), append(r.Ingest, r.Dashboard)...) {
+		add("kill "+c.Name, func(t *testing.T) { r.kill(t, c) })
+	}
+	add("kill gateway", func(t *testing.T) {
+		if err := r.agent.away(t.Context(), func() { r.kill(t, r.Gateway) }); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for i := range r.Detector {
+		add("kill "+r.Detector[i].Name, func(t *testing.T) { r.killDetector(t, i) })
+	}
+	add("kill both detectors", r.killDetectors)
+	add("cut off the server with the telemetry", r.cut)
+	add("pause an intake and a detector", r.pauseServices)
+	add("pause a server", r.pauseServer)
+	add("restart everything in turn", r.roll)
+
+	for _, f := range faults {
+		if !t.Run(f.name, func(t *testing.T) {
+			begin := time.Now()
+			f.do(t)
+			r.settled(t)
+			t.Logf("%s: %.1f s, of which at most %.1f s without anything accepted", f.name, time.Since(begin).Seconds(), r.traffic.Longest(begin).Seconds())
+		}) {
+			return // what comes after it would say nothing
+		}
+	}
+	over()
+	load.Wait()
+	r.settled(t)
+	t.Run("account", r.account)
+	t.Run("results", r.results)
+	t.Run("page", r.page)
+}
+
+// must fails with what Docker says.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pass lets time go by under load.
+func pass(t *testing.T, d time.Duration) {
+	t.Helper()
+	select {
+	case <-time.After(d):
+	case <-t.Context().Done():
+		t.Fatal(t.Context().Err())
+	}
+}
+
+// kill ends a container at once, and starts it again.
+func (r *rig) kill(t *testing.T, c *containers.Container) {
+	t.Helper()
+	must(t, c.Kill(t.Context()))
+	pass(t, downFor)
+	must(t, c.Start(t.Context()))
+	begin := time.Now()
+	r.readyAt(t, c)
+	t.Logf("%s is ready %.1f s after its start", c.Name, time.Since(begin).Seconds())
+}
+
+// takenOver waits until a detector owns everything.
+func (r *rig) takenOver(t *testing.T, by *containers.Container, since time.Time) {
+	t.Helper()
+	if !poll(t, takenOverIn, func() bool { return owned(t.Context(), by) == partitions }) {
+		t.Errorf("%s owns %d of %d partitions %s after the other one ended", by.Name, owned(t.Context(), by), partitions, time.Since(since))
+	}
+	t.Logf("%s has taken over %.1f s after the other one ended", by.Name, time.Since(since).Seconds())
+}
+
+// killDetector kills one, which owns half of the partitions.
+func (r *rig) killDetector(t *testing.T, i int) {
+	t.Helper()
+	r.shared(t)
+	begin := time.Now()
+	must(t, r.Detector[i].Kill(t.Context()))
+	r.takenOver(t, r.Detector[1-i], begin)
+	must(t, r.Detector[i].Start(t.Context()))
+}
+
+// killDetectors kills both: what they had in mind is as old as the last snapshot.
+func (r *rig) killDetectors(t *testing.T) {
+	t.Helper()
+	for _, d := range r.Detector {
+		must(t, d.Kill(t.Context()))
+	}
+	pass(t, downFor)
+	for _, d := range r.Detector {
+		must(t, d.Start(t.Context()))
+	}
+}
+
+// cut takes the server that has the telemetry off the network, and brings it back.
+func (r *rig) cut(t *testing.T) {
+	t.Helper()
+	c := r.home(t)
+	must(t, c.Cut(t.Context()))
+	pass(t, cutFor)
+	must(t, c.Join(t.Context()))
+}
+
+// pauseServices has an intake and a detector stand still for a while: those who
+// send go to the other intake, and the other detector takes over. Then both go on,
+// and do not know that time has passed.
+func (r *rig) pauseServices(t *testing.T) {
+	t.Helper()
+	r.shared(t)
+	begin := time.Now()
+	must(t, r.Detector[0].Pause(t.Context()))
+	must(t, r.Ingest[0].Pause(t.Context()))
+	r.takenOver(t, r.Detector[1], begin)
+	pass(t, time.Until(begin.Add(pausedFor)))
+	must(t, r.Ingest[0].Resume(t.Context()))
+	must(t, r.Detector[0].Resume(t.Context()))
+}
+
+// pauseServer has a server stand still that does not have the telemetry.
+func (r *rig) pauseServer(t *testing.T) {
+	t.Helper()
+	home := r.home(t)
+	c := r.NATS[0]
+	if c == home {
+		c = r.NATS[1]
+	}
+	must(t, c.Pause(t.Context()))
+	pass(t, pausedFor)
+	must(t, c.Resume(t.Context()))
+}
+
+// roll restarts everything in order, each once the one before does its work again.
+func (r *rig) roll(t *testing.T) {
+	t.Helper()
+	for _, c := range r.All() {
+		again := func() {
+			code, err := c.Stop(t.Context())
+			must(t, err)
+			if code != 0 && !slices.Contains(r.NATS, c) {
+				t.Errorf("%s ends with %d", c.Name, code)
+			}
+			must(t, c.Start(t.Context()))
+			r.readyAt(t, c)
+		}
+		if c != r.Gateway {
+			again()
+			continue
+		}
+		if err := r.agent.away(t.Context(), again); err != nil {
+			t.Fatal(fmt.Errorf("a session after the restart: %w", err))
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/containers"
+)
+
+// results expects that the newest CI results are there, each once.
+func (r *rig) results(t *testing.T) {
+	blocks, err := r.agent.session.Call(t.Context(), "observe", map[string]any{"what": "ci"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reply struct {
+		CI []struct{ Commit, Name string } `json:"ci"`
+	}
+	if err := json.Unmarshal([]byte(blocks[0]), &reply); err != nil {
+		t.Fatalf("%v: %s", err, blocks[0])
+	}
+	seen := map[string]bool{}
+	for _, result := range reply.CI {
+		if seen[result.Commit] {
+			t.Errorf("twice: %s", result.Commit)
+		}
+		seen[result.Commit] = true
+	}
+	if len(reply.CI) == 0 {
+		t.Errorf("no results: %s", blocks[0])
+	}
+}
+
+// page expects in a browser as many alerts as there are, and the newest of them.
+func (r *rig) page(t *testing.T) {
+	browser := startBrowser(t)
+	all, _ := r.alerts.list()
+	newest := all[len(all)-1].Alert
+	at := r.Dashboard.URL(containers.PortDashboard) + "/"
+	if a, err := get(t.Context(), at); err != nil || strings.Contains(a.Body, "built without") {
+		t.Skipf("the page is not built into the image: make page (%v)", err)
+	}
+	ctx, cancel := context.WithTimeout(browser, time.Minute)
+	defer cancel()
+	if err := chromedp.Do(ctx, chromedp.Navigate(at)); err != nil {
+		t.Fatal(err)
+	}
+	text := ""
+	if !harness.Poll(ctx, 30*time.Second, func() bool {
+		var err error
+		text, err = chromedp.Run(ctx, chromedp.Evaluate[string](`document.body.innerText`))
+		return err == nil && strings.Contains(text, fmt.Sprintf("of %d alerts", len(all))) && strings.Contains(text, newest.Title)
+	}) {
+		t.Errorf("the page does not show %d alerts and %q:\n%s", len(all), newest.Title, text)
+	}
+}
+
+// startBrowser runs a headless Chromium.
+func startBrowser(t *testing.T) context.Context {
+	t.Helper()
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		t.Skip("there is no Chromium here")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
+	if os.Getuid() == 0 {
+		options = append(options, chromedp.NoSandbox)
+	}
+	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(stop)
+	ctx, cancel := chromedp.NewContext(allocator)
+	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("start %s: %v", path, err)
+	}
+	return ctx
+}

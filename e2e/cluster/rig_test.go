@@ -1,0 +1,361 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/testcontainers/testcontainers-go"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/containers"
+	"github.com/tocsin-bus/tocsin/e2e/harness/traffic"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+)
+
+const (
+	partitions = 8
+	// readyIn bounds the start of a container until it does its work, and settledIn
+	// until what was accepted has arrived everywhere after that.
+	readyIn, settledIn = 60 * time.Second, 30 * time.Second
+	// maxTail is how much of a container's log is shown, in bytes.
+	maxTail = 48 << 10
+	// hushed is the app of which every alert is silenced.
+	hushed = "hushed"
+)
+
+// apps are so many that every partition has some.
+func apps() []string {
+	return []string{"alder", "birch", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pear", "rowan", hushed}
+}
+
+// rig is a cluster under load, and those who look at what it makes of that.
+type rig struct {
+	*containers.Cluster
+	traffic *traffic.Traffic
+	conn    *bus.Conn
+	alerts  *stored
+	reader  *harness.Reader
+	agent   *agent
+}
+
+// start runs a cluster, and everything that looks at it.
+func start(t *testing.T) *rig {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a cluster of nine containers is too long for -short")
+	}
+	testcontainers.SkipIfProviderIsNotHealthy(t)
+	ctx := t.Context()
+	built, err := containers.Build(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "tocsin")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "github.com/tocsin-bus/tocsin/services/tocsin").CombinedOutput(); err != nil {
+		t.Fatalf("build tocsin: %v\n%s", err, out)
+	}
+	n, err := containers.NewNet(ctx)
+	if errors.Is(err, containers.ErrNoReaper) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(context.WithoutCancel(ctx)); err != nil {
+			t.Error(err)
+		}
+	})
+	r := &rig{}
+	r.Cluster, err = containers.StartCluster(ctx, n, built, containers.Layout{Partitions: partitions, Program: program, Keys: filepath.Join(t.TempDir(), "keys")})
+	if errors.Is(err, containers.ErrNoReaper) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			r.showLogs(context.WithoutCancel(ctx), t)
+		}
+	})
+	r.ready(t)
+	r.follow(t)
+	return r
+}
+
+func (r *rig) showLogs(ctx context.Context, t *testing.T) {
+	t.Helper()
+	for _, c := range r.All() {
+		text := c.Logs(ctx)
+		t.Logf("==== %s\n%s", c.Name, text[max(0, len(text)-maxTail):])
+	}
+}
+
+// follow begins to look at what arrives: in the stream of alerts, at a reader of
+// the dashboard, and at an agent. They end before the test does.
+func (r *rig) follow(t *testing.T) {
+	t.Helper()
+	var err error
+	r.conn, err = bus.Connect(t.Context(), bus.ConnConfig{
+		Name: "the test", Role: bus.RoleProvisioner, URL: r.URLs(), Creds: filepath.Join(r.Keys, "provisioner.nk"), Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.conn.Close)
+	life, end := context.WithCancel(context.WithoutCancel(t.Context()))
+	var all sync.WaitGroup
+	t.Cleanup(func() { end(); all.Wait() })
+
+	r.alerts = &stored{}
+	all.Go(func() { r.alerts.follow(life, r.conn) })
+	r.reader = harness.NewReader(r.Dashboard.URL(containers.PortDashboard), 0)
+	all.Go(func() { r.reader.Run(life) })
+	r.agent = &agent{url: r.Gateway.URL(containers.PortGateway) + "/mcp?client=e2e", token: r.Token}
+	if err := r.agent.dial(life); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.agent.close)
+	all.Go(func() { r.agent.run(life) })
+
+	r.traffic = traffic.New(traffic.Config{
+		Intakes: []string{r.Ingest[0].URL(containers.PortIngest), r.Ingest[1].URL(containers.PortIngest)}, Token: r.Token,
+		Apps: apps(), Every: time.Second, Results: 8 * time.Second,
+	})
+}
+
+// ready waits until everything does its work.
+func (r *rig) ready(t *testing.T) {
+	t.Helper()
+	for _, c := range r.All() {
+		r.readyAt(t, c)
+	}
+}
+
+// readyAt waits until a container does its work.
+func (r *rig) readyAt(t *testing.T, c *containers.Container) {
+	t.Helper()
+	said := ""
+	if !poll(t, readyIn, func() bool {
+		a, err := get(t.Context(), r.Ready(c))
+		said = fmt.Sprintf("%d %s %v", a.Status, a.Body, err)
+		return err == nil && a.Status == http.StatusOK
+	}) {
+		t.Fatalf("%s is not ready: %s", c.Name, said)
+	}
+}
+
+// poll asks every 50 ms, which is often enough for what asks containers.
+func poll(t *testing.T, within time.Duration, ok func() bool) bool {
+	t.Helper()
+	next := time.Now()
+	return harness.Poll(t.Context(), within, func() bool {
+		if time.Now().Before(next) {
+			return false
+		}
+		defer func() { next = time.Now().Add(50 * time.Millisecond) }()
+		return ok()
+	})
+}
+
+// quick is for what is answered at once or not at all. It keeps no connections: they
+// end with a container.
+func quick() *http.Client {
+	return &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+}
+
+func get(ctx context.Context, url string) (harness.Answer, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return harness.Answer{}, err
+	}
+	return harness.DoWith(quick(), req)
+}
+
+// post sends JSON with the token.
+func (r *rig) post(t *testing.T, url, body string) harness.Answer {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+r.Token)
+	a, err := harness.DoWith(quick(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// metric is the sum of a metric of a container over its labels, and whether it
+// could be asked.
+func metric(ctx context.Context, c *containers.Container, port int, name string) (sum float64, ok bool) {
+	a, err := get(ctx, c.URL(port)+"/metrics")
+	if err != nil || a.Status != http.StatusOK {
+		return 0, false
+	}
+	for line := range strings.Lines(a.Body) {
+		rest, found := strings.CutPrefix(strings.TrimSpace(line), name)
+		if !found || rest == "" || rest[0] != ' ' && rest[0] != '{' {
+			continue
+		}
+		value, err := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64)
+		if err != nil {
+			return 0, false
+		}
+		sum, ok = sum+value, true
+	}
+	return sum, ok
+}
+
+// owned is how many partitions a detector owns, 0 too where it does not answer.
+func owned(ctx context.Context, detector *containers.Container) int {
+	n, _ := metric(ctx, detector, containers.PortDetector, "tocsin_detector_partitions_owned")
+	return int(n)
+}
+
+// shared waits until each partition has one owner, and each detector its half.
+func (r *rig) shared(t *testing.T) {
+	t.Helper()
+	var counts [2]int
+	if !poll(t, readyIn, func() bool {
+		for i, d := range r.Detector {
+			counts[i] = owned(t.Context(), d)
+		}
+		return counts[0] == partitions/2 && counts[1] == partitions/2
+	}) {
+		t.Fatalf("the detectors own %v of %d partitions", counts, partitions)
+	}
+}
+
+// home is the server that has the telemetry.
+func (r *rig) home(t *testing.T) *containers.Container {
+	t.Helper()
+	leader := ""
+	if !poll(t, readyIn, func() bool {
+		s, err := r.conn.JS.Stream(t.Context(), bus.StreamTelemetry)
+		if err == nil && s.CachedInfo().Cluster != nil {
+			leader = s.CachedInfo().Cluster.Leader
+		}
+		return leader != ""
+	}) {
+		t.Fatal("nobody knows where the telemetry is")
+	}
+	i := slices.IndexFunc(r.NATS, func(c *containers.Container) bool { return c.Name == leader })
+	return r.NATS[i]
+}
+
+// stored are the alerts of the stream, each with its place.
+type stored struct {
+	mu  sync.Mutex
+	all []harness.Heard
+	bad []string
+}
+
+func (s *stored) follow(ctx context.Context, c *bus.Conn) {
+	_ = bus.Follow(ctx, c, bus.FollowConfig{Stream: bus.StreamAlerts, Logger: slog.New(slog.DiscardHandler)}, func(m bus.Message) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		h := harness.Heard{Seq: m.Seq, At: m.Time}
+		if err := json.Unmarshal(m.Data, &h.Alert); err != nil {
+			s.bad = append(s.bad, fmt.Sprintf("%d: %v: %s", m.Seq, err, m.Data))
+		}
+		s.all = append(s.all, h)
+		return nil
+	}) // it fails only when the function does
+}
+
+func (s *stored) list() (all []harness.Heard, bad []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.all), slices.Clone(s.bad)
+}
+
+// agent is a client of the gateway that looks for alerts all the time. It looks
+// away while the gateway is killed: what was just being told then is in the
+// history, as promised.
+type agent struct {
+	url, token string
+
+	looking sync.Mutex // held while it looks, and while the gateway is away
+	session *harness.Agent
+
+	mu     sync.Mutex
+	told   []alert.Alert
+	failed []string
+}
+
+func (a *agent) dial(ctx context.Context) (err error) {
+	if !harness.Poll(ctx, readyIn, func() bool {
+		a.session, err = harness.DialAgentAs(ctx, a.url, "e2e", a.token)
+		return err == nil
+	}) {
+		return err
+	}
+	return nil
+}
+
+// away holds the agent still while something is done to the gateway, and then
+// begins a new session.
+func (a *agent) away(ctx context.Context, do func()) error {
+	a.looking.Lock()
+	defer a.looking.Unlock()
+	old := a.session
+	do()
+	_ = old.Close() // its session went with the gateway
+	return a.dial(ctx)
+}
+
+func (a *agent) run(ctx context.Context) {
+	every := time.NewTicker(500 * time.Millisecond)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+		a.look(ctx)
+	}
+}
+
+func (a *agent) look(ctx context.Context) {
+	a.looking.Lock()
+	defer a.looking.Unlock()
+	calling, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	o, err := a.session.Observe(calling, map[string]any{"what": "alerts", "limit": 1})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil && ctx.Err() == nil {
+		a.failed = append(a.failed, time.Now().Format(time.TimeOnly)+" "+err.Error())
+	}
+	a.told = append(a.told, o.Alerts...)
+}
+
+func (a *agent) close() {
+	a.looking.Lock()
+	defer a.looking.Unlock()
+	_ = a.session.Close() // the test has what it wanted
+}
+
+func (a *agent) list() (told []alert.Alert, failed []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.told), slices.Clone(a.failed)
+}

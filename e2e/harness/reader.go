@@ -1,0 +1,137 @@
+package harness
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+const (
+	// readerSilence is after how long without a heartbeat a reader comes again.
+	readerSilence = 40 * time.Second
+	// readerAgain is the pause before it does, as a browser is told.
+	readerAgain = time.Second
+	// maxReaderLine is the longest line that a reader takes, in bytes.
+	maxReaderLine = 4 << 20
+)
+
+// Heard is an alert of a dashboard's stream.
+type Heard struct {
+	Seq   uint64
+	Alert alert.Alert
+	At    time.Time
+}
+
+// Reader reads the alerts of a dashboard as a page does: when the stream ends it
+// comes again, and says where it was. It is safe for concurrent use.
+type Reader struct {
+	url string
+
+	mu      sync.Mutex
+	heard   []Heard
+	last    string
+	came    int
+	trouble []string
+}
+
+// NewReader makes one that begins after a sequence of ALERTS. Run reads.
+func NewReader(dashboard string, after uint64) *Reader {
+	return &Reader{url: dashboard + "/events/stream", last: strconv.FormatUint(after, 10)}
+}
+
+// Run reads until ctx ends.
+func (r *Reader) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		_ = r.read(ctx) // as it is with streams: they end, and one comes again
+		select {
+		case <-ctx.Done():
+		case <-time.After(readerAgain):
+		}
+	}
+}
+
+func (r *Reader) read(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	silence := time.AfterFunc(readerSilence, cancel)
+	defer silence.Stop()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	req.Header.Set("Last-Event-ID", r.last)
+	r.mu.Unlock()
+	own := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := own.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }() // it was only read
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %d", resp.StatusCode)
+	}
+	r.mu.Lock()
+	r.came++
+	r.mu.Unlock()
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, maxReaderLine)
+	event := map[string]string{}
+	for lines.Scan() {
+		silence.Reset(readerSilence)
+		if line := lines.Text(); line != "" {
+			field, value, _ := strings.Cut(line, ":")
+			event[field] = strings.TrimPrefix(value, " ")
+			continue
+		}
+		if event["data"] != "" {
+			r.take(event)
+		}
+		clear(event)
+	}
+	return lines.Err()
+}
+
+// take notes an event. What is no alert is trouble.
+func (r *Reader) take(event map[string]string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := Heard{At: time.Now()}
+	seq, err := strconv.ParseUint(event["id"], 10, 64)
+	if err == nil {
+		err = json.Unmarshal([]byte(event["data"]), &h.Alert)
+	}
+	if event["event"] != "" {
+		err = errors.Join(err, errors.New("it is not an alert"))
+	}
+	if err != nil {
+		r.trouble = append(r.trouble, fmt.Sprintf("%v: %v", event, err))
+		return
+	}
+	h.Seq, r.last = seq, event["id"]
+	r.heard = append(r.heard, h)
+}
+
+// Heard is what came so far, in the order in which it came.
+func (r *Reader) Heard() []Heard {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.heard)
+}
+
+// Connections is how often it came, Trouble what it was told that is no alert.
+func (r *Reader) Connections() (n int, trouble []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.came, slices.Clone(r.trouble)
+}

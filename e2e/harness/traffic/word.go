@@ -1,0 +1,38 @@
+package traffic
+
+// wordLen is how many letters every word has.
+const wordLen = 8
+
+// Word is the word of a number from 0 to 1,679,615, another for each. All are of
+// one length, so that none is part of another; and none has a digit, or letters
+// that a number can have, by which errors would look alike.
+func Word(n int) string {
+	const consonants, vowels = "ghjklmnprstv", "iou"
+	word := make([]byte, wordLen)
+	for i := wordLen - 2; i >= 0; i -= 2 {
+		word[i], word[i+1] = consonants[n/len(vowels)%len(consonants)], vowels[n%len(vowels)]
+		n /= len(consonants) * len(vowels)
+	}
+	return string(word)
+}
+
+// IsWord says whether Word has made it.
+func IsWord(text string) bool {
+	if len(text) != wordLen {
+		return false
+	}
+	n := 0
+	for i := 0; i < wordLen; i += 2 {
+		at := -1
+		for s := range 36 {
+			if syllable := Word(s)[wordLen-2:]; text[i:i+2] == syllable {
+				at = s
+			}
+		}
+		if at < 0 {
+			return false
+		}
+		n = n*36 + at
+	}
+	return Word(n) == text
+}
