@@ -33,8 +33,8 @@ type spoken struct {
 	last uint64
 }
 
-// speaker publishes alerts in the order in which they were raised, and tries
-// again until the bus has stored them. The id of an alert is its message id,
+// speaker publishes alerts in the order in which they were raised, as far as they
+// are about each other, and tries again until the bus has stored them. The id of an alert is its message id,
 // so what was stored without our knowing is not stored twice.
 type speaker struct {
 	publisher *bus.Publisher
@@ -102,7 +102,32 @@ func (s *speaker) take(ctx context.Context) ([]alert.Alert, bool) {
 	return batch, true
 }
 
-func (s *speaker) speak(ctx context.Context, batch []alert.Alert) (uint64, error) {
+// speak publishes a batch.
+func (s *speaker) speak(ctx context.Context, batch []alert.Alert) (last uint64, err error) {
+	for len(batch) > 0 {
+		n := together(batch)
+		if last, err = s.publish(ctx, batch[:n]); err != nil {
+			return 0, err
+		}
+		batch = batch[n:]
+	}
+	return last, nil
+}
+
+// together is how many of a batch may be under way at once. Where one of them fails
+// and those after it don't, it is stored after them. So what is about an alert before
+// it waits until that is stored: a reader would ignore a revision of what it has not
+// seen, and take for open what is over.
+func together(batch []alert.Alert) int {
+	for i := range batch {
+		if i > 0 && (batch[i].Revises != "" || batch[i].Resolves != "") {
+			return i
+		}
+	}
+	return len(batch)
+}
+
+func (s *speaker) publish(ctx context.Context, batch []alert.Alert) (uint64, error) {
 	msgs := make([]*nats.Msg, 0, len(batch))
 	for _, a := range batch {
 		m, err := message(a)
