@@ -280,6 +280,16 @@ func TestReplicasAreRaised(t *testing.T) {
 		msgs, err := reader.Stored(t.Context(), bus.StreamAlerts, 10)
 		return err == nil && len(msgs) == 1 && string(msgs[0].Data) == "kept"
 	})
+	// The configuration says three from the beginning; the copies are made one after
+	// the other, and until then the first one's server is needed.
+	patiently(t, "three copies", func() bool {
+		s, err := c.JS.Stream(t.Context(), bus.StreamAlerts)
+		if err != nil {
+			return false
+		}
+		cluster := s.CachedInfo().Cluster
+		return cluster.Desired == nil && len(cluster.Replicas) == 2 && cluster.Replicas[0].Current && cluster.Replicas[1].Current
+	})
 	for i := range rig.Len() { // wherever the first copy was
 		rig.Stop(i)
 		patiently(t, "alert with a server away", func() bool {
