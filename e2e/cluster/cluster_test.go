@@ -187,7 +187,11 @@ func (r *rig) roll(t *testing.T) {
 				t.Errorf("%s ends with %d", c.Name, code)
 			}
 			must(t, c.Start(t.Context()))
+			begin := time.Now()
 			r.readyAt(t, c)
+			if took := time.Since(begin); took > worthSaying {
+				t.Logf("%s is ready %.1f s after its start", c.Name, took.Seconds())
+			}
 		}
 		if c != r.Gateway {
 			again()
