@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nats-io/nats.go/micro"
+
 	"github.com/tocsin-bus/tocsin/services/gateway/notice"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/query"
@@ -229,6 +231,9 @@ func (d *doctor) detector(ctx context.Context, c *bus.Conn) finding {
 	m, err := c.NC.RequestWithContext(ctx, query.SubjectStatus, nil)
 	if err != nil {
 		return finding{"detector", "does not answer: " + err.Error(), "restart tocsin up, or start tocsin detector"}
+	}
+	if why := m.Header.Get(micro.ErrorHeader); why != "" {
+		return finding{"detector", "answers: " + why, "wait a moment, look at what is wrong with the streams, and at the detector's log"}
 	}
 	var s query.StatusReply
 	if err := json.Unmarshal(m.Data, &s); err != nil {

@@ -64,17 +64,17 @@ func (d *doctor) copies(ctx context.Context, c *bus.Conn, lacking map[string]boo
 		return []finding{{"stream " + bus.StreamTelemetry, err.Error(), "look at the servers' logs"}}
 	}
 	var out []finding
-	for _, stream := range bus.Streams() {
-		if lacking[stream.Name] {
+	for _, stream := range bus.StreamNames() {
+		if lacking[stream] {
 			continue
 		}
-		s, err := c.JS.Stream(ctx, stream.Name)
+		s, err := c.JS.Stream(ctx, stream)
 		if err != nil {
-			out = append(out, finding{"stream " + stream.Name, err.Error(), "look at the servers' logs: do enough of them run, with JetStream?"})
+			out = append(out, finding{"stream " + stream, err.Error(), "look at the servers' logs: do enough of them run, with JetStream?"})
 			continue
 		}
-		if wrong := copiesOf(s.CachedInfo().Cluster); wrong != "" {
-			out = append(out, finding{"stream " + stream.Name, wrong, "start that server, or wait until it has caught up"})
+		if wrong := copiesOf(s.CachedInfo()); wrong != "" {
+			out = append(out, finding{"stream " + stream, wrong, "start that server, or wait until it has caught up"})
 		}
 	}
 	is := fmt.Sprintf("telemetry is in %d partitions", partitions)
@@ -88,11 +88,17 @@ func (d *doctor) copies(ctx context.Context, c *bus.Conn, lacking map[string]boo
 }
 
 // copiesOf says what is wrong with the copies of a stream, or nothing.
-func copiesOf(cluster *jetstream.ClusterInfo) string {
+func copiesOf(info *jetstream.StreamInfo) string {
+	cluster := info.Cluster
 	if cluster == nil {
 		return "" // a server alone
 	}
 	var wrong []string
+	// A stream that was given more copies has them in its configuration at once, and
+	// on the servers a while later.
+	if has, wanted := 1+len(cluster.Replicas), info.Config.Replicas; has < wanted {
+		wrong = append(wrong, fmt.Sprintf("%d of %d copies are there, the others are being made", has, wanted))
+	}
 	if cluster.Leader == "" {
 		wrong = append(wrong, "no server leads it")
 	}

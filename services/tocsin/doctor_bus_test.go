@@ -9,8 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go/micro"
+
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
+	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
@@ -25,6 +30,33 @@ func examined(t *testing.T, flags service.BusFlags, layout bus.Layout) string {
 		fmt.Fprintf(&out, "%s: %s [%s]\n", f.what, f.is, f.mend)
 	}
 	return out.String()
+}
+
+// TestCopiesOf: a stream that is to have more copies has them in its configuration
+// at once, and on the servers later.
+func TestCopiesOf(t *testing.T) {
+	others := func(n int) (peers []*jetstream.PeerInfo) {
+		for range n {
+			peers = append(peers, &jetstream.PeerInfo{Name: "node2", Current: true})
+		}
+		return peers
+	}
+	for want, info := range map[string]jetstream.StreamInfo{
+		"": {Config: jetstream.StreamConfig{Replicas: 3}, Cluster: &jetstream.ClusterInfo{Leader: "node1", Replicas: others(2)}},
+		"1 of 3 copies are there, the others are being made": {
+			Config: jetstream.StreamConfig{Replicas: 3}, Cluster: &jetstream.ClusterInfo{Leader: "node1"},
+		},
+		"no server leads it, the copy on node2 is behind by 7": {
+			Config: jetstream.StreamConfig{Replicas: 2}, Cluster: &jetstream.ClusterInfo{Replicas: []*jetstream.PeerInfo{{Name: "node2", Lag: 7}}},
+		},
+	} {
+		if got := copiesOf(&info); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := copiesOf(&jetstream.StreamInfo{Config: jetstream.StreamConfig{Replicas: 1}}); got != "" {
+		t.Errorf("a server alone: %q", got)
+	}
 }
 
 // TestDoctorOfAnExternalBus: what can be wrong there, each with its mend.
@@ -80,5 +112,24 @@ func TestDoctorOfAnExternalBus(t *testing.T) {
 		if got := examined(t, wrong.flags, bus.Layout{}); !strings.Contains(got, wrong.want) {
 			t.Errorf("%s: %s", name, got)
 		}
+	}
+}
+
+// TestDoctorOfADetectorThatCannot: it answers, and says why it has no answer.
+func TestDoctorOfADetectorThatCannot(t *testing.T) {
+	rig := bustest.Cluster(t, 1)
+	rig.Provision(bus.Layout{})
+	c := rig.Connect(bus.RoleDetector)
+	if _, err := c.NC.Subscribe(query.SubjectStatus, func(m *nats.Msg) {
+		_ = m.RespondMsg(&nats.Msg{Header: nats.Header{micro.ErrorHeader: {"nobody has it in hand"}, micro.ErrorCodeHeader: {"503"}}})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.NC.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	got := examined(t, service.BusFlags{NATSURL: rig.URL(), NATSCreds: rig.Creds(bus.RoleGateway)}, bus.Layout{})
+	if !strings.Contains(got, "detector: answers: nobody has it in hand [") {
+		t.Error(got)
 	}
 }

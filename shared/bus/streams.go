@@ -113,6 +113,16 @@ func buckets() []jetstream.StreamConfig {
 	}
 }
 
+// StreamNames lists all streams that have to be on a bus, also those that are
+// buckets.
+func StreamNames() []string {
+	var names []string
+	for _, cfg := range append(Streams(), buckets()...) {
+		names = append(names, cfg.Name)
+	}
+	return names
+}
+
 // The prefixes of the streams that buckets are.
 const (
 	kvPrefix     = "KV_"
