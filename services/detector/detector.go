@@ -14,6 +14,7 @@ package detector
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -130,7 +131,7 @@ func (d *process) runOnce(ctx context.Context) (err error) {
 	defer d.out.Close()
 	of := 1
 	if d.cfg.Provision || d.cfg.Shared {
-		err := d.untilReady(ctx, func(ctx context.Context) error {
+		err := d.untilReady(ctx, d.state.waits, func(ctx context.Context) error {
 			of, err = d.prepare(ctx)
 			return err
 		})
@@ -176,11 +177,27 @@ func (d *process) connect(ctx context.Context, name string) (*bus.Conn, error) {
 	return bus.Connect(ctx, c)
 }
 
+// gone is nil, or wraps errConnectionGone where a connection is closed for good.
+func (d *process) gone() error {
+	for _, c := range []*bus.Conn{d.in, d.out} {
+		if !c.NC.IsClosed() {
+			continue
+		}
+		err := errConnectionGone
+		if why := c.Why(); why != nil {
+			err = fmt.Errorf("%w: %w", err, why)
+		}
+		d.state.waits(err)
+		return err
+	}
+	return nil
+}
+
 // watch fails once a connection is gone for good.
 func (d *process) watch(ctx context.Context) error {
 	for {
-		if d.in.NC.IsClosed() || d.out.NC.IsClosed() {
-			return errConnectionGone
+		if err := d.gone(); err != nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -203,23 +220,30 @@ func (d *process) prepare(ctx context.Context) (of int, err error) {
 
 // untilReady tries something that needs the bus until it succeeds or ctx ends,
 // with nil for both. Its error is errConnectionGone, or says what trying again
-// will not mend.
-func (d *process) untilReady(ctx context.Context, try func(context.Context) error) error {
+// will not mend. It calls waits with what stands in the way, and logs that once.
+func (d *process) untilReady(ctx context.Context, waits func(error), try func(context.Context) error) error {
+	var told string
 	for {
-		if d.in.NC.IsClosed() || d.out.NC.IsClosed() {
-			return errConnectionGone
+		if err := d.gone(); err != nil {
+			return err
 		}
 		err := bus.ErrAway
 		if d.in.Connected() && d.out.Connected() {
 			tryCtx, cancel := context.WithTimeout(ctx, prepareTimeout)
 			err = try(tryCtx)
 			cancel()
+		} else if why := d.out.Why(); why != nil {
+			err = fmt.Errorf("%w: %w", err, why)
 		}
 		if err == nil || errors.Is(err, bus.ErrIncompatible) {
 			return err
 		}
 		if ctx.Err() == nil {
-			d.log.Info("waiting for the bus", "error", err)
+			waits(err)
+			if text := err.Error(); text != told {
+				told = text
+				d.log.Warn("waiting for the bus", "error", err)
+			}
 		}
 		select {
 		case <-ctx.Done():

@@ -72,13 +72,18 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // detect runs a detector; stop ends it and waits.
 func (r *rig) detect(t *testing.T, every time.Duration) (stop func()) {
 	t.Helper()
+	return r.detectWith(t, every, prometheus.NewRegistry())
+}
+
+func (r *rig) detectWith(t *testing.T, every time.Duration, registry *prometheus.Registry) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ready := make(chan struct{}, 1)
 	done := make(chan error, 1)
 	go func() {
 		done <- detector.Run(ctx, detector.Config{
 			Bus: bus.ConnConfig{Server: r.server}, SnapshotEvery: every,
-			Registry: prometheus.NewRegistry(), Logger: quiet(), Ready: func() { ready <- struct{}{} },
+			Registry: registry, Logger: quiet(), Ready: func() { ready <- struct{}{} },
 		})
 	}()
 	stopped := false
@@ -117,6 +122,32 @@ func (r *rig) send(t *testing.T, events ...telemetry.Event) {
 
 func boom(word string) telemetry.Event {
 	return telemetry.Event{Kind: telemetry.KindLog, App: "web", Log: &telemetry.Log{Level: telemetry.LevelError, Message: word}}
+}
+
+// TestOwnsAll: a detector that is alone counts what it works on too.
+func TestOwnsAll(t *testing.T) {
+	r, registry := newRig(t), prometheus.NewRegistry()
+	owned := func() float64 {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() == "tocsin_detector_partitions_owned" {
+				return f.GetMetric()[0].GetGauge().GetValue()
+			}
+		}
+		t.Fatal("nobody counts")
+		return 0
+	}
+	stop := r.detectWith(t, 0, registry)
+	if got := owned(); got != 1 {
+		t.Errorf("%v partitions are owned", got)
+	}
+	stop()
+	if got := owned(); got != 0 {
+		t.Errorf("%v partitions are owned after the end", got)
+	}
 }
 
 // word is a message that is like no other.

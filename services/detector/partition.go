@@ -69,14 +69,17 @@ func (p *partition) run(ctx, life context.Context, caughtUp func()) error {
 	defer context.AfterFunc(life, stop)()
 	p.state.own(p)
 	defer p.state.disown(p)
+	p.metrics.owned.Inc()
+	defer p.metrics.owned.Dec()
 	var start *beginning
-	err := p.untilReady(ctx, func(ctx context.Context) (err error) {
+	err := p.untilReady(ctx, p.progress.waits, func(ctx context.Context) (err error) {
 		start, err = p.prepare(ctx)
 		return err
 	})
 	if err != nil || start == nil {
 		return err
 	}
+	p.progress.because.Store(nil)
 	l := newLoop(p, start)
 	p.loop = l
 	close(p.begun)

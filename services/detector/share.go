@@ -102,9 +102,12 @@ func (s *sharing) pulse(ctx context.Context, leaving <-chan struct{}) (last uint
 			case s.beats <- acknowledged{revision, sent}:
 			default: // the loop is busy, and will know of the next
 			}
-		} else if next = beatRetry; ctx.Err() == nil && err.Error() != failed {
-			failed = err.Error()
-			s.log.Warn("this detector can't say that it is alive: another one takes over what it owns", "error", err)
+		} else if next = beatRetry; ctx.Err() == nil {
+			s.state.waits(err)
+			if text := err.Error(); text != failed {
+				failed = text
+				s.log.Warn("this detector can't say that it is alive: another one takes over what it owns", "error", err)
+			}
 		}
 		wait := time.NewTimer(max(next, 0))
 		select {
@@ -214,7 +217,6 @@ func (s *sharing) claim(ctx, life context.Context, claims []ownership.Claim, epo
 		}
 		s.begin(ctx, life, c.Partition, epoch)
 	}
-	s.metrics.owned.Set(float64(len(s.running)))
 }
 
 // begin runs a partition.
@@ -255,7 +257,6 @@ func (s *sharing) end(ctx context.Context, t *tenant) error {
 	delete(s.running, number)
 	s.table.Ended(number)
 	s.metrics.forget(number)
-	s.metrics.owned.Set(float64(len(s.running)))
 	return t.err
 }
 

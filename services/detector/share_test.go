@@ -441,3 +441,34 @@ func TestOtherPartitions(t *testing.T) {
 	})
 	eventually(t, "alerts", func() bool { return len(c.alerts(t)) == 2*apps })
 }
+
+// TestSaysWhatItWaitsFor: a detector on a bus that nobody has prepared says so to
+// who asks for its health, and not only in its log; and one whose bucket is gone.
+func TestSaysWhatItWaitsFor(t *testing.T) {
+	c := &crowd{rig: bustest.Cluster(t, 1), of: 1}
+	one := c.join(t, "")
+	says := func(want string) func() bool {
+		return func() bool { h := one.state.Health(); return !h.OK && strings.Contains(h.Reason, want) }
+	}
+	eventually(t, "reason", says("run tocsin provision"))
+	c.rig.Provision(bus.Layout{})
+	eventually(t, "owner", one.ready(1))
+	if why := one.state.Health().Reason; why != "" {
+		t.Errorf("it is well, and says %q", why)
+	}
+	admin := c.rig.Connect(bus.RoleProvisioner)
+	if err := admin.JS.DeleteStream(t.Context(), "KV_"+bus.BucketOwners); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "reason", says("of bucket "+bus.BucketOwners))
+	c.rig.Provision(bus.Layout{})
+	eventually(t, "owner again", one.ready(1))
+}
+
+// TestSaysWhichKey: one whose key the bus does not know says so.
+func TestSaysWhichKey(t *testing.T) {
+	c, other := &crowd{rig: bustest.Cluster(t, 1), of: 1}, bustest.Cluster(t, 1)
+	c.rig.CredsOf = other.Creds
+	one := c.join(t, "")
+	eventually(t, "reason", func() bool { return strings.Contains(one.state.Health().Reason, "check TOCSIN_NATS_CREDS") })
+}

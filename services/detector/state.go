@@ -17,14 +17,31 @@ type State struct {
 	// member says that it takes part: it reaches the bus, and on a shared one its
 	// beats are stored.
 	member bool
-	of     int
-	owned  map[int]*partition
+	// because is why it does not, as far as that is known.
+	because string
+	of      int
+	owned   map[int]*partition
 }
 
 // progress is how far a partition is, told by its loop.
 type progress struct {
 	behind, lost atomic.Uint64
 	caughtUp     atomic.Bool
+	because      atomic.Pointer[string]
+}
+
+// waits notes why its state can't be read yet.
+func (p *progress) waits(why error) {
+	text := why.Error()
+	p.because.Store(&text)
+}
+
+// reason is why it is not caught up, or empty where it only reads.
+func (p *progress) reason() string {
+	if why := p.because.Load(); why != nil {
+		return *why
+	}
+	return ""
 }
 
 // Health is the state in the words of query.health. One that owns nothing stands
@@ -37,15 +54,23 @@ func (s *State) Health() query.Health {
 		d.Partitions = []int{} // [] and not null on the wire
 	}
 	d.Ready = s.member
+	var waits string
 	for _, p := range s.owned {
 		d.Behind += p.progress.behind.Load()
 		d.Lost += p.progress.lost.Load()
 		d.Ready = d.Ready && p.progress.caughtUp.Load()
+		if why := p.progress.reason(); why != "" {
+			waits = why
+		}
 	}
 	h := query.Health{OK: d.Ready, Detector: d}
 	switch {
+	case !s.member && s.because != "":
+		h.Reason = "waiting for the bus: " + s.because
 	case !s.member:
 		h.Reason = "waiting for the bus"
+	case !d.Ready && waits != "":
+		h.Reason = "waiting for the bus: " + waits
 	case !d.Ready:
 		h.Reason = fmt.Sprintf("reading what was missed: %d messages", d.Behind)
 	}
@@ -56,6 +81,16 @@ func (s *State) takesPart(member bool, of int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.member, s.of = member, of
+	if member {
+		s.because = ""
+	}
+}
+
+// waits notes why it does not take part.
+func (s *State) waits(why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.because = why.Error()
 }
 
 // own notes that a partition begins here, disown that it has ended.
