@@ -130,9 +130,14 @@ func placed(m *nats.Msg) (Message, error) {
 }
 
 // Republished is the message of a stream that it has published again, as those of
-// AllLiveAlerts and AllLiveNotices. Its Subject is that in the stream.
+// AllLiveAlerts and AllLiveNotices. Its Subject is that in the stream. What came on
+// another subject than the stream's own, prefixed, is refused: a dashboard may have the
+// answer to a question sent to where the others listen.
 func Republished(m *nats.Msg) (Message, error) {
 	stored, err := placed(m)
+	if err == nil && m.Subject != livePrefix+stored.Subject {
+		err = fmt.Errorf("what was stored as %s came on %s", stored.Subject, m.Subject)
+	}
 	if err != nil {
 		return stored, fmt.Errorf("read what a stream has republished: %w", err)
 	}

@@ -177,3 +177,38 @@ func TestProvisionWidensTheStreamOfResults(t *testing.T) {
 		t.Errorf("%v %v", msgs, err)
 	}
 }
+
+// TestRepublishedAlone: a dashboard can have what it asks for answered to where the
+// others listen. That is told from what a stream has published again.
+func TestRepublishedAlone(t *testing.T) {
+	s, _ := serve(t, openDir(t))
+	p, err := bus.NewPublisher(connect(t, bus.ConnConfig{Name: "d", Role: bus.RoleDetector, Server: s}), 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listens := connect(t, bus.ConnConfig{Name: "b", Role: bus.RoleDashboard, Server: s})
+	asks := connect(t, bus.ConnConfig{Name: "b", Role: bus.RoleDashboard, Server: s})
+	live, err := listens.NC.SubscribeSync(bus.AllLiveAlerts)
+	if err != nil || listens.NC.Flush() != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Publish(t.Context(), &nats.Msg{Subject: "alerts.web.ci.error", Data: []byte("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	heard, err := live.NextMsg(5 * time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := bus.Republished(heard); err != nil || m.Seq != 1 || m.Subject != "alerts.web.ci.error" {
+		t.Errorf("%+v %v", m, err)
+	}
+	if err := asks.NC.PublishRequest("$JS.API.DIRECT.GET."+bus.StreamAlerts, "live.alerts.x.y.z", []byte(`{"seq":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	if heard, err = live.NextMsg(5 * time.Second); err != nil || heard.Subject != "live.alerts.x.y.z" {
+		t.Fatalf("%+v %v", heard, err)
+	}
+	if m, err := bus.Republished(heard); err == nil {
+		t.Errorf("an answer counts as an alert: %+v", m)
+	}
+}

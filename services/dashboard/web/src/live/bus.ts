@@ -31,6 +31,9 @@ export async function openBus(bus: Bus, heard: Heard): Promise<void> {
     connection.subscribe(subject, {
       callback: (error, message) => {
         if (error !== null) return; // not allowed: what is missing is read from the service
+        // Another dashboard may have an answer of the bus sent here, which is not
+        // published where it was stored.
+        if (message.subject !== `live.${message.headers?.get('Nats-Subject') ?? ''}`) return;
         let value: unknown;
         try {
           value = JSON.parse(message.string());
