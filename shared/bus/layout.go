@@ -111,7 +111,7 @@ func (c *Conn) Partitions(ctx context.Context) (int, error) {
 	}
 	var s jetstream.Stream
 	err := c.allowed(ctx, apiInfo+StreamTelemetry, func(ctx context.Context) (err error) {
-		s, err = c.JS.Stream(ctx, StreamTelemetry)
+		s, err = c.look(ctx, StreamTelemetry)
 		return err
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {

@@ -129,3 +129,40 @@ func TestFollowWhereAConsumerStays(t *testing.T) {
 		eventually(t, "connection", c.Connected)
 	}
 }
+
+// TestQuestionsThatGetLost are given up long before the time of whoever asked: it can
+// ask again, and does.
+func TestQuestionsThatGetLost(t *testing.T) {
+	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	if !ns.ReadyForConnections(10 * time.Second) {
+		t.Fatal("no server")
+	}
+	silent, err := nats.Connect(ns.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(silent.Close)
+	if _, err := silent.SubscribeSync("$JS.API.>"); err != nil { // in the place of a leader that is gone
+		t.Fatal(err)
+	}
+	if err := silent.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	c := connect(t, bus.ConnConfig{Name: "asks", Role: bus.RoleDetector, URL: ns.ClientURL()})
+	eventually(t, "connection", c.Connected)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for name, ask := range map[string]func() error{
+		"provision":  func() error { return bus.Provision(ctx, c, bus.Layout{}, quiet()) },
+		"partitions": func() error { _, err := c.Partitions(ctx); return err },
+	} {
+		if err := ask(); err == nil || ctx.Err() != nil {
+			t.Errorf("%s: %v, and the time of who asked: %v", name, err, ctx.Err())
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
@@ -18,6 +19,17 @@ var ErrIncompatible = errors.New("incompatible stream")
 // ErrUnprovisioned says that the bus lacks something that the connection's role
 // may not make.
 var ErrUnprovisioned = errors.New("the bus is not prepared: run tocsin provision")
+
+// lookTimeout bounds one question about a stream. One that got lost, as with the
+// leader of a cluster, is answered to nobody: whoever has time tries again.
+const lookTimeout = 2 * time.Second
+
+// look asks for a stream.
+func (c *Conn) look(ctx context.Context, stream string) (jetstream.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	return c.JS.Stream(ctx, stream)
+}
 
 // Provision creates the streams and buckets that are missing and widens those
 // that are narrower than the table. A stream that an operator gave more room
@@ -95,7 +107,7 @@ func plan(ctx context.Context, c *Conn, want jetstream.StreamConfig, partitions 
 	change := Change{Stream: want.Name, wanted: want, next: want}
 	var s jetstream.Stream
 	err := c.allowed(ctx, apiInfo+want.Name, func(ctx context.Context) (err error) {
-		s, err = c.JS.Stream(ctx, want.Name)
+		s, err = c.look(ctx, want.Name)
 		return err
 	})
 	switch {
@@ -135,6 +147,8 @@ func (ch Change) apply(ctx context.Context, c *Conn, log *slog.Logger) error {
 		doing, api, do, level = "create", apiCreate, c.JS.CreateStream, slog.LevelDebug
 	}
 	err := c.allowed(ctx, api+ch.Stream, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
 		_, err := do(ctx, ch.next)
 		return err
 	})
