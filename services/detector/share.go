@@ -79,7 +79,9 @@ func (d *process) share(ctx context.Context, of int, caughtUp func()) error {
 	if last > 0 && d.out.Connected() {
 		writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), ownersTimeout)
 		defer cancel()
-		_ = s.owners.forget(writing, last) // else the others do, after a while
+		if err := s.owners.forget(writing, last); err != nil {
+			s.log.Info("this detector's beat could not be removed; the others do that after a while", "error", err)
+		}
 	}
 	return err
 }
@@ -177,8 +179,9 @@ func (s *sharing) look(ctx, life context.Context) {
 	}
 	s.claim(ctx, life, plan.Claim, epoch)
 	for _, revision := range plan.Forget {
-		// Whoever looks next tries again.
-		_ = s.owners.forget(reading, revision)
+		if err := s.owners.forget(reading, revision); err != nil && ctx.Err() == nil {
+			s.log.Debug("a dead detector's beat could not be removed; whoever looks next tries again", "error", err)
+		}
 	}
 	if epoch > 0 {
 		s.ready = true

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tocsin-bus/tocsin/services/detector"
@@ -471,4 +472,28 @@ func TestSaysWhichKey(t *testing.T) {
 	c.rig.CredsOf = other.Creds
 	one := c.join(t, "")
 	eventually(t, "reason", func() bool { return strings.Contains(one.state.Health().Reason, "check TOCSIN_NATS_CREDS") })
+}
+
+// TestForgetsWhoLeft: the beat of a detector goes with it, else the bucket would be
+// full one day, and nobody could say any more that it is alive.
+func TestForgetsWhoLeft(t *testing.T) {
+	c := newCrowd(t, 1, 2)
+	admin := c.rig.Connect(bus.RoleProvisioner)
+	members := func(n int) func() bool {
+		return func() bool {
+			s, err := admin.JS.Stream(t.Context(), "KV_"+bus.BucketOwners)
+			if err != nil {
+				return false
+			}
+			info, err := s.Info(t.Context(), jetstream.WithSubjectFilter("$KV."+bus.BucketOwners+".member.>"))
+			return err == nil && len(info.State.Subjects) == n
+		}
+	}
+	one := c.join(t, "")
+	eventually(t, "owner", one.ready(2))
+	two := c.join(t, "")
+	eventually(t, "members", members(2))
+	one.stop()
+	eventually(t, "end of a member", members(1))
+	eventually(t, "owner", two.ready(2))
 }

@@ -101,10 +101,10 @@ func buckets() []jetstream.StreamConfig {
 			Name: kvPrefix + BucketSilences, Description: "which alerts are told to nobody for a while",
 			MaxBytes: 16 * mib,
 		}),
-		keyValue(jetstream.StreamConfig{
+		deletable(keyValue(jetstream.StreamConfig{
 			Name: kvPrefix + BucketOwners, Description: "which detector owns which partition of the telemetry",
 			MaxBytes: 1 * mib,
-		}),
+		})),
 		{
 			Name: objectPrefix + BucketDetector, Description: "snapshots of the detector's state",
 			Subjects: []string{"$O." + BucketDetector + ".C.>", "$O." + BucketDetector + ".M.>"},
@@ -134,6 +134,13 @@ func keyValue(cfg jetstream.StreamConfig) jetstream.StreamConfig {
 	cfg.Subjects = []string{"$KV." + cfg.Name[len(kvPrefix):] + ".>"}
 	cfg.MaxMsgsPerSubject, cfg.Discard = 1, jetstream.DiscardNew
 	cfg.AllowRollup, cfg.DenyDelete = true, true
+	return cfg
+}
+
+// deletable lets single messages be deleted, by their place. Of a bucket's keys a
+// mark would stay for each that is deleted the other way.
+func deletable(cfg jetstream.StreamConfig) jetstream.StreamConfig {
+	cfg.DenyDelete = false
 	return cfg
 }
 
