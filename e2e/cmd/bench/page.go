@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -63,6 +65,13 @@ func page(ctx context.Context, bin string) (figures []figure, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.Stop()) }()
+	why, err := noPage(ctx, b.DashboardURL)
+	if err != nil {
+		return nil, err
+	}
+	if why != "" {
+		return []figure{{"the dashboard's page", "", "not measured: " + why}}, nil
+	}
 	js, done, err := detectorOf(b)
 	if err != nil {
 		return nil, err
@@ -79,6 +88,22 @@ func page(ctx context.Context, bin string) (figures []figure, err error) {
 		return nil, ctx.Err()
 	}
 	return measurePage(browser, b.DashboardURL, js)
+}
+
+// noPage says why a binary has no page to measure, or nothing.
+func noPage(ctx context.Context, dashboard string) (why string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, dashboard+"/", http.NoBody)
+	if err != nil {
+		return "", fmt.Errorf("look at the page: %w", err)
+	}
+	a, err := harness.Do(req)
+	if err != nil {
+		return "", fmt.Errorf("look at the page: %w", err)
+	}
+	if a.Status == http.StatusOK && strings.Contains(a.Body, "built without") {
+		return "the binary has no page: make build makes one where there is Node", nil
+	}
+	return "", nil
 }
 
 func measurePage(browser context.Context, url string, js jetstream.JetStream) ([]figure, error) {
@@ -105,7 +130,7 @@ func measurePage(browser context.Context, url string, js jetstream.JetStream) ([
 			look();
 		})`, chromedp.EvalAwaitPromise))
 		if err != nil {
-			return nil, fmt.Errorf("open the page: %w (was bin/tocsin built where there is Node?)", err)
+			return nil, fmt.Errorf("open the page: %w", err)
 		}
 		firsts, alls = append(firsts, millis(times[0])), append(alls, millis(times[1]))
 	}
