@@ -81,6 +81,10 @@ func (h *handler) otlpAlone() http.Handler {
 		case pathOTLPLogs, pathOTLPTraces, pathOTLPMetrics, pathHealth, pathReady:
 			h.ServeHTTP(w, r)
 		default:
+			if err := h.policy.CheckSameSite(r); err != nil {
+				refuse(http.StatusForbidden, err.Error()).write(w)
+				return
+			}
 			refuse(http.StatusNotFound, "not found: this port takes OTLP alone").write(w)
 		}
 	})

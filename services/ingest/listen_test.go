@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -46,6 +47,20 @@ func TestOTLPPort(t *testing.T) {
 	for path, want := range map[string]int{pathHealth: 200, pathEvents: 404, pathCIResult: 404, pathMetrics: 404, "/": 404} {
 		if status, _, body := send(t, "GET", at.OTLP+path, ""); status != want {
 			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	for _, path := range []string{pathHealth, pathEvents, "/"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at.OTLP+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = "tocsin.example"
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := resp.Body.Close(); err != nil || resp.StatusCode != http.StatusForbidden {
+			t.Errorf("%s as another host: %d %v", path, resp.StatusCode, err)
 		}
 	}
 	for _, path := range []string{pathOTLPLogs, pathOTLPTraces, pathOTLPMetrics} {
