@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/httpguard"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
@@ -134,8 +136,9 @@ func readKey(text []byte) (Key, error) {
 	return k, nil
 }
 
-// url is the websocket for the browser behind a request, or empty. The Host must
-// have been checked.
+// url is the websocket for the browser behind a request, or empty. Where it listens on
+// loopback alone, a browser of another machine can't reach it, and gets no key to it
+// either: whoever wants that opens the websocket. The Host must have been checked.
 func (b Browser) url(r *http.Request) string {
 	if b.URL == nil {
 		return ""
@@ -154,8 +157,21 @@ func (b Browser) url(r *http.Request) string {
 		if !plainHost(u.Host) {
 			return ""
 		}
+	} else if httpguard.Loopback(u.Hostname()) && !fromHere(r) {
+		return "" // there, it is another machine's
 	}
 	return u.Scheme + "://" + u.Host
+}
+
+// fromHere says whether a request comes from this machine, as far as it shows: a
+// proxy in front names another Host, and whoever names a false one another address.
+func fromHere(r *http.Request) bool {
+	name, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		name = r.Host
+	}
+	addr, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && addr.Addr().Unmap().IsLoopback() && httpguard.Loopback(name)
 }
 
 // wherever is a websocket's address as a policy says it, with whatever port.

@@ -76,25 +76,36 @@ func TestNoWebsocket(t *testing.T) {
 
 // TestBrowserURL: a browser is sent to a name by which it can reach the websocket.
 func TestBrowserURL(t *testing.T) {
+	const here, there = "127.0.0.1:50000", "192.0.2.1:50000"
 	for _, tt := range []struct {
 		at       string
 		anywhere bool
 		host     string
+		from     string
 		want     string
 	}{
-		{"ws://127.0.0.1:7443", false, "localhost:7480", "ws://127.0.0.1:7443"},
-		{"ws://127.0.0.1:7443", true, "box.example:7480", "ws://box.example:7443"},
-		{"ws://127.0.0.1:7443", true, "box.example", "ws://box.example:7443"},
-		{"ws://127.0.0.1:7443", true, "[fd00::1]:7480", "ws://[fd00::1]:7443"},
-		{"ws://127.0.0.1:7443", true, "[fd00::1]", "ws://[fd00::1]:7443"},
-		{"wss://nats.example", false, "box.example", "wss://nats.example"},
-		{"wss://nats.example/path?x", false, "box.example", "wss://nats.example"},
-		{"", false, "box.example", ""},
-		{"ws://a b", false, "box.example", ""},
-		{"ws://127.0.0.1:1", true, "box; script-src *", ""},
+		{"ws://127.0.0.1:7443", false, "localhost:7480", here, "ws://127.0.0.1:7443"},
+		{"ws://127.0.0.1:7443", false, "[::1]", "[::1]:50000", "ws://127.0.0.1:7443"},
+		{"ws://127.0.0.1:7443", false, "127.0.0.1", "[::ffff:127.0.0.1]:50000", "ws://127.0.0.1:7443"},
+		{"ws://127.0.0.1:7443", false, "localhost:7480", there, ""},
+		{"ws://127.0.0.1:7443", false, "box.example:7480", there, ""},
+		{"ws://127.0.0.1:7443", false, "box.example", here, ""}, // a proxy
+		{"ws://localhost:7443", false, "box.example", there, ""},
+		{"ws://[::1]:7443", false, "box.example", there, ""},
+		{"ws://127.0.0.1:7443", false, "localhost", "", ""},
+		{"ws://192.0.2.9:7443", false, "192.0.2.9:7480", there, "ws://192.0.2.9:7443"},
+		{"ws://127.0.0.1:7443", true, "box.example:7480", there, "ws://box.example:7443"},
+		{"ws://127.0.0.1:7443", true, "box.example", there, "ws://box.example:7443"},
+		{"ws://127.0.0.1:7443", true, "[fd00::1]:7480", there, "ws://[fd00::1]:7443"},
+		{"ws://127.0.0.1:7443", true, "[fd00::1]", there, "ws://[fd00::1]:7443"},
+		{"wss://nats.example", false, "box.example", there, "wss://nats.example"},
+		{"wss://nats.example/path?x", false, "box.example", there, "wss://nats.example"},
+		{"", false, "box.example", there, ""},
+		{"ws://a b", false, "box.example", there, ""},
+		{"ws://127.0.0.1:1", true, "box; script-src *", there, ""},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
-		r.Host = tt.host
+		r.Host, r.RemoteAddr = tt.host, tt.from
 		if got := (Browser{URL: func() string { return tt.at }, Anywhere: tt.anywhere}).url(r); got != tt.want {
 			t.Errorf("%+v: %s", tt, got)
 		}
