@@ -342,8 +342,11 @@ func body(r *http.Request, into any) error {
 	}
 	if err := json.Unmarshal(data, into); err != nil {
 		var field *json.UnmarshalTypeError
-		if errors.As(err, &field) && field.Field != "" {
+		switch {
+		case errors.As(err, &field) && field.Field != "":
 			return refuse(http.StatusBadRequest, fmt.Sprintf("%s must not be a %s", field.Field, field.Value))
+		case field != nil:
+			return refuse(http.StatusBadRequest, "the body must be one JSON object")
 		}
 		return refuse(http.StatusBadRequest, "the body must be one JSON object: "+err.Error())
 	}

@@ -119,7 +119,7 @@ func TestBodies(t *testing.T) {
 		{"too large", `{"app":"` + strings.Repeat("x", maxBody) + `"}`, "application/json", 413, "the body is over 65536 bytes"},
 		{"no JSON", "nonsense", "application/json", 400, "the body must be one JSON object"},
 		{"two values", `{}{}`, "application/json", 400, "the body must be one JSON object"},
-		{"a list", `[]`, "application/json", 400, "the body must be one JSON object"},
+		{"a list", `[]`, "application/json", 400, `the body must be one JSON object"`},
 		{"wrong type", `{"app":1}`, "application/json", 400, "app must not be a number"},
 		{"charset", `{}`, "application/json; charset=utf-8", 400, "silence must have one of dedup_key, category, app"},
 	} {

@@ -125,7 +125,7 @@ const missing = `<!doctype html>
 <body>
 <main>
 <h1>Tocsin</h1>
-<p>This tocsin was built without the dashboard's page. To get it, install Node.js 20 or newer with npm,
+<p>This tocsin was built without the dashboard's page. To get it, install Node.js 20.19 or 22.12 with npm,
 run <code>make build</code> in the sources, and start it again.</p>
 <p>What the page shows is here all the same:</p>
 <ul>
