@@ -99,6 +99,25 @@ test('vitals: loads, what is usual, and the alerts about them', () => {
   assert.deepEqual(readPages(null), { pages: [], lacks: '' });
 });
 
+test('vitals: an alert stands at its load, also where several came at once', () => {
+  const values = [2500, 2501, 4200, 2502];
+  const loads = [...values.map((lcp_ms) => ({ received: at(1), values: { lcp_ms } })), { received: at(2), values: { lcp_ms: 2500 } }];
+  const [page] = readPages({ pages: [{ app: 'web', page: '/cart', loads }] }).pages;
+  const about = { category: 'regression', timestamp: at(1), context: { metric: 'lcp_ms', page: '/cart', value: 4200 } };
+  const [lcp] = curves(page, [alert(5, about), alert(6, { ...about, context: { ...about.context, value: 1 } }), alert(7, { ...about, timestamp: at(1.5) })]);
+  const begin = T0 + 1000;
+  assert.deepEqual(lcp.at, [begin, begin + 1, begin + 2, begin + 3, begin + 1000]);
+  assert.deepEqual(lcp.times, [begin, begin, begin, begin, begin + 1000]);
+  assert.deepEqual(
+    lcp.marks.map((m) => [m.at, m.time]),
+    [
+      [begin + 2, begin],
+      [begin + 3, begin],
+      [begin + 500, begin + 500],
+    ],
+  );
+});
+
 test('events: the oldest first, a line each, whatever they hold', () => {
   const { events: lines, lacks } = readAround({
     unanswered: [3],
@@ -146,14 +165,22 @@ test('notices: the newest, each once, also when it is heard and read', () => {
 });
 
 test('services: facts and gateways', () => {
-  const [detector, gateway, odd] = readServices({
+  const [detector, two, alone, ingest, ajar, gateway, odd] = readServices({
     services: [
       { service: 'detector', id: 'd', ok: true, detector: { ready: true, behind: 0, lost: 0, partitions: [], of: 4 } },
+      { service: 'detector', id: 'e', ok: true, detector: { ready: true, behind: 0, lost: 0, partitions: [0, 2], of: 4 } },
+      { service: 'detector', id: 'f', ok: true, detector: { ready: true, behind: 0, lost: 0, partitions: [0], of: 1 } },
+      { service: 'ingest', id: 'i', ok: true, ingest: { pressure: 'normal', circuit: 'closed', accepted: 1 } },
+      { service: 'ingest', id: 'j', ok: true, ingest: { pressure: 'normal', circuit: 'ajar', accepted: 1 } },
       { service: 'gateway', id: 'g', ok: true, gateway: { client: 'c', streaming: true, events: ['ci', 7] } },
       null,
     ],
   });
   assert.deepEqual(detector.facts.at(-1), ['partitions', 'stands by, of 4']);
+  assert.deepEqual(two.facts.at(-1), ['partitions', '2 of 4 (no. 0, no. 2)']);
+  assert.deepEqual(alone.facts.at(-1), ['lost', '0']);
+  assert.deepEqual(ingest.facts[1], ['way to the bus', 'free']);
+  assert.deepEqual(ajar.facts[1], ['way to the bus', 'ajar']);
   assert.deepEqual(gateway.gateway.events, ['ci']);
   assert.equal(odd.ok, false);
 });

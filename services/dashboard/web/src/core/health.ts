@@ -47,13 +47,16 @@ export function readServices(value: unknown): Service[] {
   }));
 }
 
+/** A circuit is closed where all is well, which of a way would say the contrary. */
+const WAYS: Record<string, string> = { closed: 'free', half_open: 'tried again', open: 'blocked' };
+
 function facts(v: Record<string, unknown>): [string, string][] {
   const count = (n: unknown) => number(n).toLocaleString('en');
   if (v.ingest) {
     const i = object(v.ingest);
     return [
       ['pressure', line(i.pressure, 20)],
-      ['way to the bus', line(i.circuit, 20)],
+      ['way to the bus', WAYS[line(i.circuit, 20)] ?? line(i.circuit, 20)],
       ['events accepted', count(i.accepted)],
     ];
   }
@@ -66,7 +69,9 @@ function facts(v: Record<string, unknown>): [string, string][] {
       ['behind', count(d.behind)],
       ['lost', count(d.lost)],
     ];
-    if (of > 0) out.push(['partitions', owned.length === 0 ? `stands by, of ${of}` : `${owned.join(', ')} of ${of}`]);
+    // Of one there is nothing to share; they are counted from 0.
+    if (owned.length === 0 && of > 0) out.push(['partitions', `stands by, of ${of}`]);
+    else if (of > 1) out.push(['partitions', `${owned.length} of ${of} (${owned.map((p) => `no. ${p}`).join(', ')})`]);
     return out;
   }
   if (v.dashboard) {

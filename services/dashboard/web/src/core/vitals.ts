@@ -54,12 +54,16 @@ function pagesOf(value: unknown): Page[] {
 
 export interface Mark {
   readonly time: number;
+  /** Where it is drawn: at the load that it is about, where that is known. */
+  readonly at: number;
   readonly alert: Alert;
 }
 
 export interface Curve {
   readonly vital: Vital;
   readonly times: number[];
+  /** Where each load is drawn: its time, but always after that of the one before. */
+  readonly at: number[];
   readonly values: number[];
   /** What is usual now, or undefined where nothing is known. */
   readonly baseline: number | undefined;
@@ -75,19 +79,36 @@ export function curves(page: Page, alerts: readonly Alert[]): Curve[] {
     if (loads.length === 0) return [];
     const from = (loads[0] as { time: number }).time;
     const baseline = page.baselines[vital.key];
+    const times = loads.map((l) => l.time);
+    const values = loads.map((l) => l.values[vital.key] as number);
+    const at = rising(times);
     return [
       {
         vital,
-        times: loads.map((l) => l.time),
-        values: loads.map((l) => l.values[vital.key] as number),
+        times,
+        at,
+        values,
         baseline: baseline?.median,
         loads: baseline?.loads ?? 0,
         marks: alerts
           .filter((a) => isAbout(a, page, vital) && a.time >= from)
-          .map((alert) => ({ time: alert.time, alert })),
+          .map((alert) => ({ time: alert.time, at: at[loadOf(alert, times, values)] ?? alert.time, alert })),
       },
     ];
   });
+}
+
+/** Times of which none is that of the one before, in ms: a line needs that. */
+function rising(times: readonly number[]): number[] {
+  const out: number[] = [];
+  for (const t of times) out.push(Math.max(t, (out.at(-1) ?? 0) + 1));
+  return out;
+}
+
+/** The load that raised an alert, or -1. Several may have come at once. */
+function loadOf(alert: Alert, times: readonly number[], values: readonly number[]): number {
+  const exact = times.findLastIndex((t, i) => t === alert.time && values[i] === alert.context.value);
+  return exact >= 0 ? exact : times.lastIndexOf(alert.time);
 }
 
 function isAbout(alert: Alert, page: Page, vital: Vital): boolean {

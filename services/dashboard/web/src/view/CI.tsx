@@ -1,8 +1,11 @@
 import type { Pipeline, Ref, Result } from '../core/ci.ts';
-import { oneLine } from '../core/text.ts';
+import { cut, oneLine } from '../core/text.ts';
 import { duration, full } from '../core/time.ts';
 import { ci, opened } from '../state/app.ts';
 import { Age, Empty, Name, Scroll } from './bits.tsx';
+
+/** How much is shown of a summary, in UTF-16 units: the drawer has all of it. */
+const SUMMARY = 240;
 
 export function CI() {
   if (ci.value.length === 0) {
@@ -81,7 +84,7 @@ function PipelineRow({ of }: { of: Pipeline }) {
         <bdi title={r.commit}>{r.commit.slice(0, 9)}</bdi>
       </td>
       <td class="summary">
-        <bdi>{r.alert.detail}</bdi>
+        <bdi>{cut(r.alert.detail, SUMMARY)}</bdi>
         {r.link !== undefined && (
           <>
             {' '}

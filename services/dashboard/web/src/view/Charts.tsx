@@ -61,18 +61,16 @@ function Vitals() {
 
 function VitalChart({ curve }: { curve: Curve }) {
   const [table, setTable] = useState(false);
-  const { vital, times, values, baseline, loads, marks } = curve;
+  const { vital, at, values, baseline, loads, marks } = curve;
   const latest = values.at(-1) as number;
   const usual =
     baseline === undefined
       ? 'no baseline yet'
       : `baseline ${measured(baseline, vital)} (${loads} ${loads === 1 ? 'load' : 'loads'})`;
-  const data = useMemo<uPlot.AlignedData>(() => {
-    // A line needs times that rise.
-    const xs: number[] = [];
-    for (const t of times) xs.push(Math.max(t / 1000, (xs.at(-1) ?? 0) + 0.001));
-    return [xs, values, values.map(() => baseline ?? null)];
-  }, [curve]);
+  const data = useMemo<uPlot.AlignedData>(
+    () => [at.map((t) => t / 1000), values, values.map(() => baseline ?? null)],
+    [curve],
+  );
   const alerts = marks.length === 0 ? '' : `, ${marks.length} ${marks.length === 1 ? 'alert' : 'alerts'}`;
   return (
     <section class="vital" aria-label={`${vital.name}, ${vital.says}`}>
@@ -189,8 +187,8 @@ function drawMarks(u: uPlot, curve: Curve, colour: Colours): void {
   const { left, top, height, width } = u.bbox;
   ctx.save();
   ctx.setLineDash([]);
-  for (const { time, alert } of curve.marks) {
-    const x = Math.round(u.valToPos(time / 1000, 'x', true));
+  for (const { at, alert } of curve.marks) {
+    const x = Math.round(u.valToPos(at / 1000, 'x', true));
     if (x < left - 1 || x > left + width + 1) continue;
     ctx.strokeStyle = ctx.fillStyle = colour(alert.severity);
     ctx.lineWidth = ratio;
