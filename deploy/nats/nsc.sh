@@ -13,6 +13,7 @@ mkdir -p "$dir"
 nsc add account --name TOCSIN
 nsc edit account --name TOCSIN --js-disk-storage 4G --js-mem-storage 256M --js-streams -1 --js-consumer -1
 nsc add account --name DASHBOARDS
+nsc edit account --name DASHBOARDS --conns 2048
 services=$(nsc describe account --name TOCSIN --field sub | tr -d '"')
 nsc add export --account TOCSIN --name live-0 --subject 'live.alerts.>'
 nsc add import --account DASHBOARDS --name live-0 --src-account "$services" --remote-subject 'live.alerts.>' --local-subject 'live.alerts.>'

@@ -25,6 +25,11 @@ const (
 // By default it would be 2 min, which is memory for whoever asks very much.
 const LookWithin = 5 * time.Second
 
+// LookConnections is how many dashboards may be connected, to all servers together: half
+// of what one server takes at all, so that who has their key, and that are pages too,
+// can't keep the services out.
+const LookConnections = 2048
+
 // account is where a role belongs.
 func (r Role) account() string {
 	if r == RoleDashboard {
@@ -49,6 +54,8 @@ accounts {
 		fmt.Fprintf(&b, "  %s {\n", account)
 		if account == AccountServices {
 			b.WriteString("    jetstream: enabled\n")
+		} else {
+			fmt.Fprintf(&b, "    limits { max_connections: %d }\n", LookConnections)
 		}
 		b.WriteString("    users: [\n")
 		for _, role := range append(Roles(), RoleProvisioner) {

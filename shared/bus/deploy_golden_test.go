@@ -65,7 +65,9 @@ mkdir -p "$dir"
 nsc add account --name TOCSIN
 nsc edit account --name TOCSIN --js-disk-storage 4G --js-mem-storage 256M --js-streams -1 --js-consumer -1
 nsc add account --name DASHBOARDS
-services=$(nsc describe account --name TOCSIN --field sub | tr -d '"')
+`)
+	fmt.Fprintf(&b, "nsc edit account --name DASHBOARDS --conns %d\n", bus.LookConnections)
+	b.WriteString(`services=$(nsc describe account --name TOCSIN --field sub | tr -d '"')
 `)
 	looks := bus.RoleDashboard.Permissions()
 	for i, subject := range looks.Subscribe.Allow {

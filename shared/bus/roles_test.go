@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
@@ -355,5 +356,17 @@ func TestWebsocketAsksTheGuard(t *testing.T) {
 		if resp.StatusCode != want {
 			t.Errorf("origin %s: %s", origin, resp.Status)
 		}
+	}
+}
+
+// TestDashboardsLeaveRoom: of the connections that a server takes, those of the
+// dashboards are some.
+func TestDashboardsLeaveRoom(t *testing.T) {
+	account, err := bustest.Cluster(t, 1).Node(0).LookupAccount(bus.AccountDashboards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := account.MaxActiveConnections(); got != bus.LookConnections {
+		t.Errorf("dashboards may have %d connections", got)
 	}
 }
