@@ -19,7 +19,7 @@ func request(method, host string, header ...string) *http.Request {
 }
 
 var policy = httpguard.Policy{
-	AllowedHosts:   []string{"ingest", "Intake.Example:7400", "192.168.1.5", "[fd00::1]:7400"},
+	AllowedHosts:   []string{"ingest", "Intake.Example:7400", "192.168.1.5", "[fd00::1]:7400", "fd00::5"},
 	AllowedOrigins: []string{"https://app.example", "http://shop.example:8080", "chrome-extension://abcdef"},
 }
 
@@ -57,6 +57,8 @@ func TestCheckHost(t *testing.T) {
 		"intake.example":                        false,
 		"[fd00::1]:7401":                        false,
 		"[fd00::1]":                             false,
+		"[fd00::5]:7400":                        true, // configured without brackets
+		"fd00::5":                               false,
 		"evil.example":                          false,
 		"evil.example:7400":                     false,
 		"xlocalhost":                            false,

@@ -44,6 +44,10 @@ func (p Policy) CheckHost(r *http.Request) error {
 
 func (p Policy) allowsHost(got host) bool {
 	for _, text := range p.AllowedHosts {
+		// As whoever runs us is told its address, such as by Kubernetes.
+		if addr, err := netip.ParseAddr(text); err == nil && addr.Is6() {
+			text = "[" + text + "]"
+		}
 		want, ok := parseHost(text)
 		if ok && want.name == got.name && (want.port == "" || want.port == got.port) {
 			return true
