@@ -48,6 +48,32 @@ func TestHelpShowsDefaults(t *testing.T) {
 	}
 }
 
+// TestOnlyHook: what is enough for a hook has all that the whole has for it, and is
+// not taken for anything else.
+func TestOnlyHook(t *testing.T) {
+	for line, want := range map[string]bool{
+		"hook": true, "hook --client codex": true, "hook --help": true,
+		"": false, "up": false, "--log-level=debug hook": false, "wait hook": false,
+		"hook --client codex --config x.yaml": false, "hook --config=x.yaml": false,
+	} {
+		if got := onlyHook(strings.Fields(line)); got != want {
+			t.Errorf("%q: %t", line, got)
+		}
+	}
+	whole, err := kong.New(&cli{}, kong.Configuration(noSettings))
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, err := kong.New(&hookLine{}, kong.Configuration(noSettings))
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(whole.Model.Children, func(n *kong.Node) bool { return n.Name == "hook" })
+	if len(part.Model.Children) != 1 || part.Model.Children[0].Help != whole.Model.Children[i].Help || len(part.Model.Flags) != len(whole.Model.Flags) {
+		t.Errorf("%v", part.Model.Children)
+	}
+}
+
 // TestFlagsWinOverTheEnvironment, where both say whose inbox it is.
 func TestFlagsWinOverTheEnvironment(t *testing.T) {
 	t.Setenv("TOCSIN_CLIENT", "me")
