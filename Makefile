@@ -45,7 +45,7 @@ images: script page ## images of the services and of the whole, FROM scratch (se
 
 .PHONY: test
 test: script page ## all tests, with the race detector
-	$(GO) test -race -timeout 15m work
+	$(GO) test -race -timeout 25m work
 	cd e2e/manifests && GOWORK=off $(GO) test -count=1 -timeout 15m ./... # what it builds and reads is elsewhere
 
 .PHONY: bench
