@@ -185,6 +185,7 @@ func TestSentryForGo(t *testing.T) {
 	asks(task.Context(), t, server.URL+"/stock/7?colour=red")
 	task.Finish()
 	hub.CaptureMessage("restocked")
+	server.Close() // its transaction ends after its answer: only then is it among what is flushed
 	if !hub.Flush(10 * time.Second) {
 		t.Error("not all was sent")
 	}
