@@ -8,6 +8,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/frustration"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
 	"github.com/tocsin-bus/tocsin/services/detector/regression"
+	"github.com/tocsin-bus/tocsin/services/detector/rules"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/services/detector/threshold"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -16,6 +17,7 @@ import (
 // app is what the rules remember of one app.
 type app struct {
 	name           string
+	rules          rules.Set
 	pages          *regression.Pages
 	errors         *errortrack.Errors
 	logs, requests *anomaly.Counter
@@ -30,9 +32,9 @@ type app struct {
 	encoded []byte
 }
 
-func newApp(name string) *app {
+func newApp(name string, set rules.Set) *app {
 	return &app{
-		name: name, pages: regression.New(), errors: errortrack.New(), logs: &anomaly.Counter{}, requests: &anomaly.Counter{},
+		name: name, rules: set, pages: regression.New(), errors: errortrack.New(), logs: &anomaly.Counter{}, requests: &anomaly.Counter{},
 		noise: noise.New(name), states: threshold.New(), targets: frustration.New(),
 	}
 }
@@ -58,9 +60,9 @@ func (a *app) save(w *snapshot.Writer) {
 }
 
 // restoreApp reads what save wrote. Errors are in r.
-func restoreApp(name string, r *snapshot.Reader) *app {
+func restoreApp(name string, set rules.Set, r *snapshot.Reader) *app {
 	return &app{
-		name:  name,
+		name: name, rules: set,
 		pages: regression.Restore(r), errors: errortrack.Restore(r), logs: anomaly.Restore(r), requests: anomaly.Restore(r),
 		noise: noise.Restore(name, r), states: threshold.Restore(r), targets: frustration.Restore(r),
 		links: links{regression: restoreLink(r), anomaly: restoreLink(r)},

@@ -18,6 +18,7 @@ import (
 	others "github.com/tocsin-bus/tocsin/services/detector/external"
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
+	"github.com/tocsin-bus/tocsin/services/detector/rules"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/services/detector/storm"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -51,6 +52,9 @@ type Config struct {
 	// MaxBytes is about how much memory the apps take, of which one alone takes
 	// 13 MB at most; 0 means DefaultBytes. Snapshots take as much again.
 	MaxBytes int
+	// Rules says by which rules each app is judged. What a snapshot was made by does
+	// not matter: from a Restore on these hold.
+	Rules rules.Table
 }
 
 // Message is one message of the log. One of Events, CI, External and
@@ -74,6 +78,9 @@ type Message struct {
 // Outcome is what a message led to.
 type Outcome struct {
 	Alerts []alert.Alert
+	// Shadow is what a rule would have said that only runs beside the one that
+	// speaks (rules.Both). It changes nothing about Alerts.
+	Shadow []alert.Alert
 	// Noise is what became of a noise command, nil for other messages.
 	Noise *noise.Report
 }
@@ -123,11 +130,11 @@ func (f *Fold) Apply(m Message) Outcome {
 		t.external(m.External)
 	case m.Noise != nil:
 		report := t.command(m.Noise)
-		return Outcome{Alerts: t.alerts, Noise: &report}
+		return Outcome{Alerts: t.alerts, Shadow: t.shadow, Noise: &report}
 	default:
 		t.events(m.Events)
 	}
-	return Outcome{Alerts: t.alerts}
+	return Outcome{Alerts: t.alerts, Shadow: t.shadow}
 }
 
 // clock makes of a stamp the time that the rules go by.
@@ -145,7 +152,7 @@ func (f *Fold) app(name string) *app {
 	if known := f.apps.Get(name); known != nil {
 		return *known
 	}
-	a := newApp(name)
+	a := newApp(name, f.cfg.Rules.For(name))
 	f.addApp(a)
 	return a
 }

@@ -17,13 +17,14 @@ import (
 
 // Version is that of the snapshots: it changes with their form, and with the
 // rules where a state would mean something else.
-const Version = 6
+const Version = snapshot.Trust
 
-// oldest is a version that is read, too: the log keeps an hour, and what was
-// learned and set before is nowhere else. It lacks what has the rules tell that
-// something is over (snapshot.Resolutions): what was found then, nobody says to
-// be over. Version 5 stood for a few commits only and is not read.
-const oldest = 4
+// Older versions are read, too: the log keeps an hour, and what was learned and
+// set before is nowhere else. What they lack begins anew; of what version 4 found
+// nobody says that it is over. Version 5 stood for a few commits only.
+func readable(version uint32) bool {
+	return version == Version || version == snapshot.Resolutions || version == 4
+}
 
 // Errors of Restore. In both cases the state is unchanged, and as much of it as
 // the log still holds is to be had by folding that from its start.
@@ -98,7 +99,7 @@ func (f *Fold) Restore(data []byte) error {
 			break
 		}
 		of := snapshot.NewReaderOf(version, encoded)
-		a := restoreApp(name, of)
+		a := restoreApp(name, f.cfg.Rules.For(name), of)
 		if err := of.Close(); err != nil {
 			return fmt.Errorf("restore the detector's state of app %q: %w", name, err)
 		}
@@ -125,7 +126,7 @@ func unseal(data []byte) (version uint32, state []byte, err error) {
 		return 0, nil, fmt.Errorf("%w: it begins with something else", ErrDamaged)
 	}
 	header, state := data[len(mark):headerSize], data[headerSize:]
-	if version = binary.BigEndian.Uint32(header); version != Version && version != oldest {
+	if version = binary.BigEndian.Uint32(header); !readable(version) {
 		return 0, nil, fmt.Errorf("%w: %d, and this is %d", ErrVersion, version, Version)
 	}
 	if binary.BigEndian.Uint32(header[4:]) != crc32.Checksum(state, castagnoli) {

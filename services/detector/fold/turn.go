@@ -23,6 +23,8 @@ type turn struct {
 	// the next alert within the event.
 	index, ordinal int
 	alerts         []alert.Alert
+	// shadow is for Outcome.Shadow.
+	shadow []alert.Alert
 }
 
 // events folds in the events of a message, which are mostly of one app.

@@ -18,9 +18,15 @@ import (
 	"math"
 )
 
-// Resolutions is the version from which on a snapshot holds which alerts are
-// open, that is, how their ends are found.
-const Resolutions = 6
+// The versions that brought something.
+const (
+	// Resolutions is the version from which on a snapshot holds which alerts are
+	// open, that is, how their ends are found.
+	Resolutions = 6
+	// Trust is the one from which on it holds what the rules know that an app can be
+	// judged by in place of the contract's (package rules).
+	Trust = 7
+)
 
 // ErrDamaged is wrapped by every error of a Reader.
 var ErrDamaged = errors.New("damaged snapshot")
