@@ -84,6 +84,28 @@ func TestOnlyTheNamedPayloadIsThere(t *testing.T) {
 	}
 }
 
+// TestDevice: what is no class of devices is ignored, and refuses nothing.
+func TestDevice(t *testing.T) {
+	for value, want := range map[string]telemetry.Device{
+		`"mobile"`: telemetry.DeviceMobile, `"tablet"`: telemetry.DeviceTablet, `"desktop"`: telemetry.DeviceDesktop,
+		`"mob\u0069le"`: telemetry.DeviceMobile,
+		`""`:            "", `"Mobile"`: "", `"phone"`: "", `"mobile "`: "", `null`: "", `7`: "", `1e999`: "", `true`: "",
+		`["mobile"]`: "", `{"class":"mobile"}`: "", `"\ud83d"`: "", "\"mobile\xff\"": "",
+	} {
+		vitals := `{"device":` + value + `,"lcp_ms":5}`
+		for _, body := range []string{`{"kind":"vitals","vitals":` + vitals + `}`, `{"vitals":` + vitals + `,"kind":"vitals"}`} {
+			events, err := telemetry.Decode(telemetry.FormJSON, []byte(body))
+			if err != nil || len(events) != 1 || events[0].Vitals.Device != want || *events[0].Vitals.LCP != 5 {
+				t.Errorf("%s: %+v, %v, want device %q", body, events, err, want)
+			}
+		}
+	}
+	const nothing = `{"kind":"vitals","vitals":{"device":"mobile"}}`
+	if _, err := telemetry.Decode(telemetry.FormJSON, []byte(nothing)); err == nil {
+		t.Error("a device alone counts as something measured")
+	}
+}
+
 func TestHeadersAreTakenAsTheyStand(t *testing.T) {
 	events, err := telemetry.Decode(telemetry.FormJSON, []byte(`{"kind":"network","network":{"method":"GET","url":"/x","status":200,"request_headers":{"a":1.50,"b":true,"c":null,"d":"e\u0066"}}}`))
 	if err != nil {

@@ -98,6 +98,8 @@ type Vitals struct {
 	TTFB *float64 `json:"ttfb_ms,omitempty"`
 	Load *float64 `json:"load_ms,omitempty"`
 	CLS  *float64 `json:"cls,omitempty"`
+	// Device is what the page was loaded on, where that is told.
+	Device Device `json:"device,omitempty"`
 }
 
 // The types of actions.
