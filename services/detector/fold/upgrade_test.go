@@ -106,3 +106,42 @@ func TestUpgradeKeepsWhatCanBeSeen(t *testing.T) {
 		t.Errorf("of alerts of others, version 4 knew the first: %+v", a)
 	}
 }
+
+// TestUpgradeFrom6 goes on from a snapshot of version 6, which went on from that of
+// version 4: "later boom" was logged, /cart took 3000 ms and GET /later failed, the
+// circuit cache opened, and a spike of boom began at 400 s, with the 59th message.
+func TestUpgradeFrom6(t *testing.T) {
+	state, err := os.ReadFile("testdata/version6.snapshot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const regressed, opened, spiked = "5u2y5wmtlg3fbfamm7yqrg7dfu", "q7h5w5hzeubuvk3rxf7n3gyhk3", "okmgk5fgyyumz3blssn2ekhw2m"
+	for _, restarts := range []bool{false, true} {
+		s := newScript()
+		s.seq = 59
+		if err := s.fold.Restore(state); err != nil {
+			t.Fatal(err)
+		}
+		at := 401 * time.Second
+		for _, m := range []fold.Message{
+			events(logged(telemetry.LevelError, "later boom")), events(loaded("/cart", 1000)), circuit("cache", "closed"),
+		} {
+			if restarts {
+				s.restart(t, fold.Config{})
+			}
+			s.at(at, m)
+			at += time.Second
+		}
+		s.at(500*time.Second, fold.Message{})
+		var got []string
+		for _, a := range s.alerts {
+			got = append(got, a.Title+" <- "+a.Resolves)
+		}
+		want := []string{
+			"Resolved: LCP regressed on /cart <- " + regressed, "Circuit cache is closed again <- " + opened, "Resolved: Error spike in logs <- " + spiked,
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("restarts %v:\n%s\nwant\n%s", restarts, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
