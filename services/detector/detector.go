@@ -23,6 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tocsin-bus/tocsin/services/detector/rules"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/presence"
 )
@@ -43,8 +44,11 @@ type Config struct {
 	// SnapshotEvery is how often the state is saved while something changes;
 	// 0 means DefaultSnapshotEvery. A start folds again what came since.
 	SnapshotEvery time.Duration
-	Registry      prometheus.Registerer
-	Logger        *slog.Logger
+	// Rules says by which rules each app is judged; the zero value by the contract's.
+	// Detectors that share a bus should have the same.
+	Rules    rules.Table
+	Registry prometheus.Registerer
+	Logger   *slog.Logger
 	// Ready is called once: when the detector has caught up with what it owns, or
 	// stands by. It may be nil.
 	Ready func()

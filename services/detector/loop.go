@@ -10,6 +10,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
 	"github.com/tocsin-bus/tocsin/services/detector/recent"
 	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
 // Bounds of the loop.
@@ -212,6 +213,7 @@ func (l *loop) apply(in input) {
 	}
 	l.changed = l.changed || !in.tick || len(out.Alerts) > 0 || l.ticks >= ticksSaved
 	l.raise(out.Alerts)
+	l.compare(out.Shadow)
 	if out.Noise != nil {
 		l.outcomes.add(in.commandID, *out.Noise)
 	}
@@ -296,6 +298,24 @@ func (l *loop) raise(alerts []alert.Alert) {
 		l.p.metrics.alerts.WithLabelValues(string(a.Category), string(a.Severity)).Inc()
 		l.waiting = append(l.waiting, a)
 		l.raised++
+	}
+}
+
+// compare tells what a rule in the shadow would have raised to whoever listens now.
+// What a replay raises is old, and was told or had nobody to hear it.
+func (l *loop) compare(shadow []alert.Alert) {
+	if !l.replayed() || len(shadow) > 0 && !l.p.tenure.held() {
+		return
+	}
+	for _, a := range shadow {
+		l.p.metrics.shadow.WithLabelValues(string(a.Category), string(a.Severity)).Inc()
+		data, err := a.MarshalJSON()
+		if err == nil {
+			err = l.p.out.NC.Publish(bus.ShadowSubject(a), data)
+		}
+		if err != nil {
+			l.p.log.Debug("an alert in the shadow could not be told", "error", err)
+		}
 	}
 }
 

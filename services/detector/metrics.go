@@ -11,7 +11,7 @@ type metrics struct {
 	messages, events, undecodable, lost prometheus.Counter
 	publishFailures, snapshotFailures   prometheus.Counter
 	takeovers                           prometheus.Counter
-	alerts                              *prometheus.CounterVec
+	alerts, shadow                      *prometheus.CounterVec
 	behind, snapshotBytes               *prometheus.GaugeVec
 	owned                               prometheus.Gauge
 }
@@ -44,7 +44,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Namespace: "tocsin", Subsystem: "detector", Name: "alerts_total", Help: "Alerts raised, by category and severity.",
 		}, []string{"category", "severity"}),
 	}
-	r.MustRegister(m.alerts, m.owned)
+	m.shadow = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "tocsin", Subsystem: "detector", Name: "shadow_alerts_total",
+		Help: "Alerts that a rule in the shadow would have raised, by category and severity.",
+	}, []string{"category", "severity"})
+	r.MustRegister(m.alerts, m.shadow, m.owned)
 	return m
 }
 

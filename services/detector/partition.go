@@ -48,11 +48,12 @@ const (
 
 func (p *partition) newFold() *fold.Fold {
 	if p.of == 1 {
-		return fold.New(fold.Config{})
+		return fold.New(fold.Config{Rules: p.cfg.Rules})
 	}
 	return fold.New(fold.Config{
 		Partition: fmt.Sprintf("%d/%d", p.number, p.of),
 		MaxBytes:  max(fold.DefaultBytes/p.of, minFoldBytes),
+		Rules:     p.cfg.Rules,
 	})
 }
 

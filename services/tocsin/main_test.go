@@ -1,12 +1,15 @@
 package main
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/tocsin-bus/tocsin/services/detector/rules"
 )
 
 // parsed is a command line that was understood, or why not.
@@ -154,6 +157,33 @@ func TestTailTime(t *testing.T) {
 	} {
 		if got := tailTime(at, now); got != want {
 			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// TestRules: by which rules apps are judged is said for all or for one, and refused
+// with what is allowed.
+func TestRules(t *testing.T) {
+	for _, command := range []string{"up", "detector --nats-url nats://127.0.0.1:1"} {
+		args := strings.Fields(command)
+		line, err := parsed(t, append(args, "--anomaly", "rate-tail", "--anomaly", "web=both", "--regression=confirmed", "--noise", "mined,shop=spec")...)
+		if err != nil {
+			t.Fatalf("%s: %v", command, err)
+		}
+		flags := line.Up.RuleFlags
+		if args[0] == "detector" {
+			flags = line.Detector.RuleFlags
+		}
+		table, err := flags.Rules()
+		want := rules.Table{Default: rules.Set{Anomaly: rules.RateTail, Regression: rules.Confirmed, Noise: rules.Mined}, Apps: map[string]rules.Set{
+			"web":  {Anomaly: rules.Both, Regression: rules.Confirmed, Noise: rules.Mined},
+			"shop": {Anomaly: rules.RateTail, Regression: rules.Confirmed},
+		}}
+		if err != nil || !reflect.DeepEqual(table, want) {
+			t.Errorf("%s: %+v, %v", command, table, err)
+		}
+		if _, err := parsed(t, append(args, "--anomaly", "web=never")...); err == nil || !strings.Contains(err.Error(), "ratio3x, rate-tail, both") {
+			t.Errorf("%s: a rule that there is not: %v", command, err)
 		}
 	}
 }

@@ -28,6 +28,7 @@ type tailCommand struct {
 	Severity string `help:"Only this severity and above: info, warning or error." placeholder:"S"`
 	Last     int    `help:"How many past alerts to show first, and as many notices, at most 100." default:"10"`
 	JSON     bool   `name:"json" help:"One JSON object a line, as on the bus; a notice has \"notice\": true beside."`
+	Shadow   bool   `help:"Only what rules in the shadow would have raised (see --anomaly of up and detector), from now on: it is kept nowhere."`
 	// Readers of --json expect alerts, and --category asks for them: only who says
 	// so gets notices among those.
 	Notices *bool `help:"Show what agents tell you (notify), too. Default: yes, but not with --json or --category." negatable:""`
@@ -76,6 +77,9 @@ func (c *tailCommand) Run(ctx context.Context, env service.Env) error {
 	}
 	defer conn.Close()
 	show := tailShow{tailCommand: c, mask: redact.New(), log: env.Logger}
+	if c.Shadow {
+		return show.shadow(ctx, conn, env.Stdout)
+	}
 	sources := []*tailSource{{stream: bus.StreamAlerts, keep: c.Last, read: show.alert}}
 	if c.notices() {
 		sources = append(sources, &tailSource{stream: bus.StreamNotices, keep: c.Last, read: show.notice})

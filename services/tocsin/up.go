@@ -31,6 +31,7 @@ type upCommand struct {
 	service.BusFlags
 	service.LayoutFlags
 	ingest.Flags
+	detector.RuleFlags
 	Dashboard  dashboard.Flags `embed:""`
 	NATSAddr   string          `name:"nats-addr" help:"Where the embedded NATS listens; port 0 picks a free one. Default: ${default}." default:"127.0.0.1:7422" env:"TOCSIN_NATS_ADDR" placeholder:"ADDR"`
 	NATSWSAddr string          `name:"nats-ws-addr" help:"Its websocket, for dashboards in a browser; empty, also in the environment, turns it off. Default: ${default}." default:"127.0.0.1:7443" env:"TOCSIN_NATS_WS_ADDR" empty:"off" placeholder:"ADDR"`
@@ -45,6 +46,9 @@ func (c *upCommand) Validate() error {
 	}
 	if c.IdleExit > 0 && c.External() {
 		return errors.New("--idle-exit works with the embedded bus only: who uses an external one is not known here")
+	}
+	if _, err := c.Rules(); err != nil {
+		return err
 	}
 	return c.CheckBus(c.BusFlags)
 }
@@ -160,6 +164,10 @@ type up struct {
 // run runs the services. They end in the order in which events pass through
 // them, so that what was accepted last is still folded in and told.
 func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
+	judged, err := u.cmd.Rules()
+	if err != nil {
+		return err // not reached: Validate has read them
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	u.lastUse.Store(time.Now().UnixNano())
@@ -177,7 +185,7 @@ func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
 		defer stopTaking() // without a detector, nobody would look at what is taken in
 		detection <- detector.Run(detecting, detector.Config{
 			Bus: join, Provision: u.server == nil, Layout: u.cmd.Layout(), Shared: u.server == nil,
-			Version: u.env.Version.Version, Registry: registry, Logger: u.env.Logger, Ready: sync.OnceFunc(func() { close(reached) }),
+			Version: u.env.Version.Version, Rules: judged, Registry: registry, Logger: u.env.Logger, Ready: sync.OnceFunc(func() { close(reached) }),
 		})
 	}()
 
@@ -215,7 +223,7 @@ func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
 	if u.server != nil {
 		group.Go(func() error { return u.untilWritable(taking) })
 	}
-	err := group.Wait()
+	err = group.Wait()
 	stopDetecting()
 	err = errors.Join(err, <-detection)
 	stopShowing()

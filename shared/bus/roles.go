@@ -71,7 +71,7 @@ func (r Role) Permissions() *server.Permissions {
 		sub = []string{allServiceAsks, query.SubjectHealth}
 	case RoleDetector:
 		pub = []string{
-			AllAlerts, SubjectIntakeNoise, SubjectIntakeTick,
+			AllAlerts, AllShadowAlerts, SubjectIntakeNoise, SubjectIntakeTick,
 			"$JS.API.INFO", "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.NAMES", "$JS.FC.>", "$JS.ACK.>",
 			"$JS.API.CONSUMER.*." + StreamTelemetry + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamTelemetry + ".>",
 			"$JS.API.CONSUMER.*." + StreamAlerts + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamAlerts + ".>",
@@ -100,7 +100,7 @@ func (r Role) Permissions() *server.Permissions {
 			"$KV." + BucketSilences + ".>", "$JS.API.DIRECT.GET." + StreamSilences, "$JS.API.DIRECT.GET." + StreamSilences + ".>",
 			"$JS.API.CONSUMER.*." + StreamSilences + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamSilences + ".>",
 		}
-		sub = []string{allServiceAsks, query.SubjectHealth}
+		sub = []string{allServiceAsks, query.SubjectHealth, AllShadowAlerts}
 	case RoleDashboard:
 		pub, sub = lookSubjects(), liveSubjects()
 	case RoleProvisioner:

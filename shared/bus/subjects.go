@@ -16,6 +16,7 @@ const (
 	livePrefix      = "live."
 	noticesPrefix   = "notices."
 	deliveryPrefix  = "delivery."
+	shadowPrefix    = "shadow."
 
 	// SubjectIntakeCI carries every accepted CI result to the detector. The CI
 	// stream itself updates and drops results, so a detector that was away
@@ -39,8 +40,11 @@ const (
 	AllNotices    = noticesPrefix + ">"
 	// AllLiveNotices is what NOTICES republishes, for dashboards.
 	AllLiveNotices = livePrefix + AllNotices
-	allCIResults   = ciResultPrefix + ">"
-	allDeliveries  = deliveryPrefix + ">"
+	// AllShadowAlerts is what a rule would have said that only runs beside the one
+	// that speaks. No stream keeps it: who compares rules listens.
+	AllShadowAlerts = shadowPrefix + AllAlerts
+	allCIResults    = ciResultPrefix + ">"
+	allDeliveries   = deliveryPrefix + ">"
 )
 
 // HeaderSender names the product that sent a telemetry message.
@@ -108,6 +112,9 @@ func CIResultSubject(source, commit, name, status string) string {
 func AlertSubject(a alert.Alert) string {
 	return alertsPrefix + Token(a.App) + "." + Token(string(a.Category)) + "." + Token(string(a.Severity))
 }
+
+// ShadowSubject is where an alert goes that a rule in the shadow would have raised.
+func ShadowSubject(a alert.Alert) string { return shadowPrefix + AlertSubject(a) }
 
 // NoticeSubject is where an agent's message to its user is published.
 func NoticeSubject(context string) string { return noticesPrefix + Token(context) }
