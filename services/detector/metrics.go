@@ -4,6 +4,8 @@ import (
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
 // metrics is what the detector tells Prometheus.
@@ -48,6 +50,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		Namespace: "tocsin", Subsystem: "detector", Name: "shadow_alerts_total",
 		Help: "Alerts that a rule in the shadow would have raised, by category and severity.",
 	}, []string{"category", "severity"})
+	for _, severity := range alert.Severities() { // so that the first one counts as an increase
+		m.shadow.WithLabelValues(string(alert.Anomaly), string(severity))
+	}
 	r.MustRegister(m.alerts, m.shadow, m.owned)
 	return m
 }
