@@ -118,6 +118,8 @@ func TestScriptTellsOfAPage(t *testing.T) {
 		t.Errorf("vitals: %s", inJSON(loads))
 	} else if loads[0].URL != s.url+"/cart?token=[REDACTED]" {
 		t.Errorf("the load is of %s", loads[0].URL)
+	} else if v.Device != telemetry.DeviceDesktop { // a browser without a screen has a mouse
+		t.Errorf("it was loaded on a device of class %q", v.Device)
 	}
 	if violations := w.look(t, "security", "web"); len(violations) != 1 || violations[0].Security.Type != "csp" ||
 		violations[0].Security.BlockedURL != "http://127.0.0.1:9/pixel.png" {

@@ -19,6 +19,7 @@ type attrs struct {
 	PageloadID    attr `json:"sentry.pageload.span_id"`
 	Transaction   attr `json:"sentry.transaction"`
 	OldPage       attr `json:"transaction"`
+	Agent         attr `json:"user_agent.original"`
 
 	Method        attr `json:"http.request.method"`
 	OldMethod     attr `json:"http.method"`

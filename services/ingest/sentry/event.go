@@ -44,8 +44,15 @@ type user struct {
 }
 
 type request struct {
-	URL    text `json:"url"`
-	Method text `json:"method"`
+	URL     text `json:"url"`
+	Method  text `json:"method"`
+	Headers tags `json:"headers"`
+}
+
+// agent is the browser that asked. Browsers' SDKs write the name as here, and
+// HTTP/2 writes all names small.
+func (r *request) agent() text {
+	return text(first(r.Headers["User-Agent"], r.Headers["user-agent"]))
 }
 
 type contexts struct {

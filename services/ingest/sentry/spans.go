@@ -149,9 +149,10 @@ const unknownTarget = "<unknown>"
 // span makes events of a span, and adds its vitals to l.
 func (d *decoding) span(s *span, o origin, known map[text]page, l *loads) error {
 	a, op := s.attrs(), s.op()
-	l.measured(o, s.end(), vitalsOf(s.Measurements.get(), a))
+	device := deviceOf(a.Agent.text)
+	l.measured(o, s.end(), vitalsOf(s.Measurements.get(), a), device)
 	if v, ok := s.loaded(known); ok {
-		l.measured(o, s.end(), telemetry.Vitals{Load: &v})
+		l.measured(o, s.end(), telemetry.Vitals{Load: &v}, device)
 	}
 	switch {
 	case isRequest(op), strings.HasPrefix(op, "resource."):

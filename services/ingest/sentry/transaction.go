@@ -15,6 +15,7 @@ func (d *decoding) transaction(e *event, o origin) error {
 	if _, ok := statusOf(a.status()); !ok {
 		a.Status = attr{e.Contexts.v.Response.v.StatusCode}
 	}
+	a.Agent.text = text(first(a.Agent.text, e.Request.v.agent()))
 	a.Op.text = text(root.op())
 	if a.Op.text == serverOp {
 		a.Method.text, a.FullURL.text = answered(&root)

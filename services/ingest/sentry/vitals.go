@@ -75,10 +75,11 @@ type loads struct {
 
 // measured adds vitals to the latest load of their page. A metric that it has
 // already is another load's.
-func (l *loads) measured(o origin, at time.Time, v telemetry.Vitals) {
+func (l *loads) measured(o origin, at time.Time, v telemetry.Vitals, device telemetry.Device) {
 	if v == (telemetry.Vitals{}) {
 		return
 	}
+	v.Device = device
 	if i, known := l.latest[o]; known && join(l.events[i].Vitals, &v) {
 		return
 	}
@@ -91,7 +92,8 @@ func (l *loads) measured(o origin, at time.Time, v telemetry.Vitals) {
 	l.events = append(l.events, e)
 }
 
-// join adds the metrics of v to those of into, if none is in both.
+// join adds the metrics of v to those of into, if none is in both. The first that
+// knows the device tells it.
 func join(into, v *telemetry.Vitals) bool {
 	pairs := [...][2]**float64{
 		{&into.FCP, &v.FCP}, {&into.LCP, &v.LCP}, {&into.INP, &v.INP},
@@ -106,6 +108,9 @@ func join(into, v *telemetry.Vitals) bool {
 		if *p[1] != nil {
 			*p[0] = *p[1]
 		}
+	}
+	if into.Device == "" {
+		into.Device = v.Device
 	}
 	return true
 }

@@ -2,6 +2,7 @@
 // intake refuses a whole batch for one wrong event, so what is not surely valid
 // is not made into one.
 
+import type { Device } from './device.ts';
 import { read } from './guard.ts';
 import type { Json, JsonObject } from './json.ts';
 
@@ -35,6 +36,8 @@ export interface Vitals {
   ttfb_ms?: number;
   load_ms?: number;
   cls?: number;
+  /** What the page was loaded on, where that can be told. */
+  device?: Device | undefined;
 }
 
 export interface Action {

@@ -8,6 +8,7 @@
 
 import { onCLS, onFCP, onINP, onLCP, onTTFB, type MetricType } from 'web-vitals';
 
+import { device } from './device.ts';
 import { milliseconds, type Vitals } from './event.ts';
 import { listen, run } from './guard.ts';
 import type { Reporter } from './report.ts';
@@ -50,7 +51,7 @@ export class PageLoad {
     if (!this.restored) run(() => this.loaded());
     if (Object.keys(this.vitals).length === 0) return;
     this.told = true;
-    this.reporter.tell('vitals', () => this.vitals, this.url);
+    this.reporter.tell('vitals', () => ({ ...this.vitals, device: device() }), this.url);
   }
 
   private loaded(): void {

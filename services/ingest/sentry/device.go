@@ -1,0 +1,29 @@
+package sentry
+
+import (
+	"strings"
+
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// deviceOf is the class of device that a browser's User-Agent names, or none: for
+// one that is too long or no browser's. A tablet of Apple's says that it is a Mac
+// (since iPadOS 13), so it counts as a desktop here.
+func deviceOf(agent text) telemetry.Device {
+	a := string(shared(agent))
+	has := func(word string) bool { return strings.Contains(a, word) }
+	switch {
+	case !strings.HasPrefix(a, "Mozilla/"):
+		return ""
+	case has("iPad"), has("Tablet"):
+		return telemetry.DeviceTablet
+	case has("Mobi"): // as browsers agreed: Mobile or Mobi is a telephone
+		return telemetry.DeviceMobile
+	case has("Android"):
+		return telemetry.DeviceTablet
+	case has("Windows NT"), has("Macintosh"), has("X11"), has("CrOS"):
+		return telemetry.DeviceDesktop
+	default:
+		return ""
+	}
+}
