@@ -107,6 +107,9 @@ func eachText(e *telemetry.Event, visit func(text *string, limit int)) {
 		visit(&e.Log.Message, maxText)
 		visit(&e.Log.Stack, maxStack)
 		visit(&e.Log.Source, maxURL)
+		for i := range e.Log.Fingerprint {
+			visit(&e.Log.Fingerprint[i], telemetry.MaxFingerprint) // a mask may be longer than what it hides
+		}
 	case e.Network != nil:
 		visit(&e.Network.Method, maxName)
 		visit(&e.Network.URL, maxURL)

@@ -135,6 +135,9 @@ func (o *object) log(l *telemetry.Log) {
 	o.text(`,"message":`, l.Message)
 	o.optional(`,"stack":`, l.Stack)
 	o.optional(`,"source":`, l.Source)
+	if len(l.Fingerprint) > 0 {
+		o.value(`,"fingerprint":`, l.Fingerprint)
+	}
 	if len(l.Args) > 0 {
 		o.value(`,"args":`, l.Args)
 	}

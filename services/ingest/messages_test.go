@@ -22,7 +22,8 @@ func TestMessagesAreWrittenAsTelemetryWouldWriteThem(t *testing.T) {
 	kinds := map[telemetry.Kind]func(*rapid.T, *telemetry.Event){
 		telemetry.KindLog: func(t *rapid.T, e *telemetry.Event) {
 			args := rapid.SliceOfN(rapid.OneOf(text.AsAny(), number.AsAny(), rapid.Bool().AsAny(), rapid.Just(any(nil)), rapid.Just(any([]any{map[string]any{"a": 1.5}}))), 0, 3)
-			e.Log = &telemetry.Log{Level: telemetry.LevelInfo, Message: text.Draw(t, "message"), Stack: text.Draw(t, "stack"), Source: text.Draw(t, "source"), Args: args.Draw(t, "args")}
+			e.Log = &telemetry.Log{Level: telemetry.LevelInfo, Message: text.Draw(t, "message"), Stack: text.Draw(t, "stack"), Source: text.Draw(t, "source"), Args: args.Draw(t, "args"),
+				Fingerprint: rapid.SliceOfN(text, 0, 3).Draw(t, "fingerprint")}
 		},
 		telemetry.KindNetwork: func(t *rapid.T, e *telemetry.Event) {
 			e.Network = &telemetry.Network{Method: "GET", URL: text.Draw(t, "url"), Status: rapid.IntRange(0, 599).Draw(t, "status"), DurationMS: number.Draw(t, "duration"), Error: text.Draw(t, "error"),

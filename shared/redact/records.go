@@ -14,6 +14,7 @@ func (e *Engine) Event(ev *telemetry.Event) {
 	e.link(&ev.URL)
 	if l := ev.Log; l != nil {
 		e.text(&l.Message, &l.Stack, &l.Source)
+		e.texts(l.Fingerprint)
 		e.list(l.Args, 0)
 	}
 	if n := ev.Network; n != nil {
@@ -28,6 +29,21 @@ func (e *Engine) Event(ev *telemetry.Event) {
 	if s := ev.Security; s != nil {
 		e.text(&s.Type, &s.Message)
 		e.link(&s.BlockedURL)
+	}
+}
+
+// texts masks a list of texts as list does, which may be names and values.
+func (e *Engine) texts(texts []string) {
+	if len(texts) == 0 {
+		return
+	}
+	values := make([]any, len(texts))
+	for i, text := range texts {
+		values[i] = text
+	}
+	e.list(values, 0)
+	for i, value := range values {
+		texts[i], _ = value.(string)
 	}
 }
 

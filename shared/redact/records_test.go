@@ -31,6 +31,7 @@ func TestEvents(t *testing.T) {
 			"log",
 			telemetry.Event{Kind: telemetry.KindLog, Log: &telemetry.Log{
 				Level: telemetry.LevelError, Message: "password=hunter2", Stack: "at f(" + github + ")", Source: "http://h/a.js?token=abc:1:2",
+				Fingerprint: telemetry.Fingerprint{"cart", github, "token:", "abc"},
 				Args: []any{
 					"plain", github, 1.5, true, nil, "token:", "abc", "my password =", 7.0, 4111111111111111.0, "tokenCount:", 5.0, "tokenCount:", "abc",
 					map[string]any{"password": "hunter2", "n": 1.0, "gone": nil, "tokens": 12.0, "tokenCount": 5.0, "token_count": "abc", "to\u200dken": "abc", "deep": []any{map[string]any{"apiKey": map[string]any{"a": 1.0}}}, github: "x"},
@@ -38,6 +39,7 @@ func TestEvents(t *testing.T) {
 			}},
 			telemetry.Event{Kind: telemetry.KindLog, Log: &telemetry.Log{
 				Level: telemetry.LevelError, Message: "password=" + mask, Stack: "at f([REDACTED:github])", Source: "http://h/a.js?token=" + mask,
+				Fingerprint: telemetry.Fingerprint{"cart", "[REDACTED:github]", "token:", mask},
 				Args: []any{
 					"plain", "[REDACTED:github]", 1.5, true, nil, "token:", mask, "my password =", mask, "[REDACTED:card]", "tokenCount:", 5.0, "tokenCount:", mask,
 					map[string]any{"password": mask, "n": 1.0, "gone": nil, "tokens": 12.0, "tokenCount": 5.0, "token_count": mask, "to\u200dken": mask, "deep": []any{map[string]any{"apiKey": mask}}, "[REDACTED:github]": "x"},

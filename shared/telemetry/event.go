@@ -70,7 +70,9 @@ type Log struct {
 	Stack   string `json:"stack,omitempty"`
 	// Source is file:line:col.
 	Source string `json:"source,omitempty"`
-	Args   []any  `json:"args,omitempty"`
+	// Fingerprint tells an error from others where its sender knows better.
+	Fingerprint Fingerprint `json:"fingerprint,omitempty"`
+	Args        []any       `json:"args,omitempty"`
 
 	// noMessage tells a missing message from an empty one for Validate.
 	noMessage bool

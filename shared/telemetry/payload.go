@@ -55,6 +55,8 @@ func (r *reader) log(l, before *Log) error {
 			l.Stack, err = r.text("log.stack", before.Stack)
 		case "source":
 			l.Source, err = r.text("log.source", before.Source)
+		case "fingerprint":
+			l.Fingerprint, err = r.fingerprint()
 		case "args":
 			err = r.value("log.args", &l.Args)
 		default:

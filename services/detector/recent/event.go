@@ -42,6 +42,9 @@ func size(e *telemetry.Event) int {
 	n := eventSize + len(e.Session) + len(e.URL)
 	if l := e.Log; l != nil {
 		n += len(l.Message) + len(l.Stack) + len(l.Source)
+		for _, part := range l.Fingerprint {
+			n += 16 + len(part)
+		}
 		for _, arg := range l.Args {
 			n += valueSize(arg)
 		}

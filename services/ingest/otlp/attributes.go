@@ -128,6 +128,8 @@ func open(v pcommon.Value) any {
 // exception is what the conventions call one, of a log record or a span.
 type exception struct {
 	kind, message, stack string
+	// fingerprint is what the sender says that it is told apart by.
+	fingerprint string
 	// recorded says that a span has one, whatever is known of it.
 	recorded bool
 }
@@ -136,6 +138,9 @@ const (
 	exceptionType       = "exception.type"
 	exceptionMessage    = "exception.message"
 	exceptionStacktrace = "exception.stacktrace"
+	// errorFingerprint is no convention of OpenTelemetry's, which has none for it.
+	// It is Datadog's name, whose tracers and agents put it on logs and spans.
+	errorFingerprint = "error.fingerprint"
 )
 
 func exceptionOf(attributes pcommon.Map) exception {
@@ -143,8 +148,13 @@ func exceptionOf(attributes pcommon.Map) exception {
 		kind:    text(attributes, exceptionType),
 		message: text(attributes, exceptionMessage),
 		stack:   text(attributes, exceptionStacktrace),
+
+		fingerprint: text(attributes, errorFingerprint),
 	}
 }
+
+// told says whether anything is known of it.
+func (x exception) told() bool { return x.kind != "" || x.message != "" || x.stack != "" }
 
 func (x exception) String() string {
 	switch {

@@ -39,11 +39,13 @@ func logEvent(sender origin, r plog.LogRecord) telemetry.Event {
 		Kind: telemetry.KindLog, App: sender.app, Session: sender.session(r.Attributes()),
 		Time: at(r.Timestamp(), r.ObservedTimestamp()),
 		Log: &telemetry.Log{
-			Level:   level(r.SeverityNumber(), r.SeverityText(), thrown != exception{}),
+			Level:   level(r.SeverityNumber(), r.SeverityText(), thrown.told()),
 			Message: message,
 			Stack:   thrown.stack,
 			Source:  source(r.Attributes()),
 			Args:    rest(r.Attributes(), used),
+
+			Fingerprint: telemetry.NewFingerprint(thrown.fingerprint),
 		},
 	}
 }
@@ -73,8 +75,8 @@ func source(attributes pcommon.Map) string {
 
 // The attributes that an event says elsewhere than among its arguments.
 var (
-	attributesSaid            = nameSet([]string{"session.id", exceptionStacktrace}, codeFile, codeLine, codeColumn)
-	attributesSaidOfException = nameSet([]string{"session.id", exceptionStacktrace, exceptionType, exceptionMessage}, codeFile, codeLine, codeColumn)
+	attributesSaid            = nameSet([]string{"session.id", exceptionStacktrace, errorFingerprint}, codeFile, codeLine, codeColumn)
+	attributesSaidOfException = nameSet([]string{"session.id", exceptionStacktrace, errorFingerprint, exceptionType, exceptionMessage}, codeFile, codeLine, codeColumn)
 )
 
 func nameSet(lists ...[]string) map[string]bool {

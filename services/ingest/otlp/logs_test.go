@@ -55,6 +55,10 @@ func TestLogs(t *testing.T) {
 			r.Body().SetStr("checkout broke")
 			put(t, r.Attributes(), attrs{"exception.type": "TypeError", "exception.stacktrace": "at f (a.js:1)"})
 		}, `{` + of + `,"log":{"level":"error","message":"checkout broke","stack":"at f (a.js:1)","args":[{"exception.type":"TypeError"}]}}`},
+		{"a fingerprint", func(r plog.LogRecord) {
+			r.Body().SetStr("checkout broke")
+			put(t, r.Attributes(), attrs{"error.fingerprint": "checkout"})
+		}, `{` + of + `,"log":{"level":"info","message":"checkout broke","fingerprint":["checkout"]}}`},
 		{"an event with a name only", func(r plog.LogRecord) { r.SetEventName("app.started") },
 			`{` + of + `,"log":{"level":"info","message":"app.started"}}`},
 		{"nothing at all", func(plog.LogRecord) {}, `{` + of + `,"log":{"level":"info","message":""}}`},

@@ -76,7 +76,7 @@ func (d *Decoded) span(sender origin, s ptrace.Span) error {
 
 func logOf(base telemetry.Event, c call, x exception, at time.Time) telemetry.Event {
 	base.Kind, base.Time, base.URL = telemetry.KindLog, at, c.page
-	base.Log = &telemetry.Log{Level: telemetry.LevelError, Message: cmp.Or(x.String(), "exception"), Stack: x.stack}
+	base.Log = &telemetry.Log{Level: telemetry.LevelError, Message: cmp.Or(x.String(), "exception"), Stack: x.stack, Fingerprint: telemetry.NewFingerprint(x.fingerprint)}
 	return base
 }
 

@@ -118,6 +118,8 @@ func TestTraces(t *testing.T) {
 			}},
 		{"an exception with a stack alone", span(t, "f", internal, attrs{}, thrown(t, attrs{"exception.stacktrace": "Error: a\n at b"})),
 			[]string{`{"kind":"log",` + failHead + `,"log":{"level":"error","message":"Error: a","stack":"Error: a\n at b"}}`}},
+		{"an exception with a fingerprint", span(t, "f", internal, attrs{}, thrown(t, attrs{"exception.type": "E", "error.fingerprint": "checkout"})),
+			[]string{`{"kind":"log",` + failHead + `,"log":{"level":"error","message":"E","fingerprint":["checkout"]}}`}},
 		{"a plain span", span(t, "f", internal, attrs{"x": "y"}), nil},
 		{"an event that is no exception", span(t, "f", internal, attrs{}, func(s ptrace.Span) { s.Events().AppendEmpty().SetName("retry") }), nil},
 		{"a call that went well", span(t, "SELECT", client, attrs{"db.system": "mysql"}), nil},

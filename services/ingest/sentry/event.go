@@ -9,15 +9,16 @@ import (
 
 // event is the payload of an event or transaction, with what is used of it.
 type event struct {
-	EventID     text `json:"event_id"`
-	Type        text `json:"type"`
-	Timestamp   text `json:"timestamp"`
-	Level       text `json:"level"`
-	Platform    text `json:"platform"`
-	Release     text `json:"release"`
-	Environment text `json:"environment"`
-	ServerName  text `json:"server_name"`
-	Logger      text `json:"logger"`
+	EventID     text  `json:"event_id"`
+	Type        text  `json:"type"`
+	Timestamp   text  `json:"timestamp"`
+	Level       text  `json:"level"`
+	Platform    text  `json:"platform"`
+	Release     text  `json:"release"`
+	Environment text  `json:"environment"`
+	Fingerprint parts `json:"fingerprint"`
+	ServerName  text  `json:"server_name"`
+	Logger      text  `json:"logger"`
 
 	Message    message           `json:"message"`
 	LogEntry   message           `json:"logentry"`
@@ -96,6 +97,8 @@ func (d *decoding) event(payload []byte) error {
 		Stack:   e.stack(),
 		Source:  e.source(),
 		Args:    []any{e.details()},
+
+		Fingerprint: e.Fingerprint.fingerprint(),
 	})); err != nil {
 		return err
 	}

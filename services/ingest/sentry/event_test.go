@@ -124,6 +124,30 @@ func TestStacks(t *testing.T) {
 	}
 }
 
+func TestFingerprints(t *testing.T) {
+	for _, tt := range []struct{ name, given, want string }{
+		{"texts", `["checkout","timeout"]`, `["checkout" "timeout"]`},
+		{"a variable stays as it is", `["{{ default }}","eu"]`, `["{{ default }}" "eu"]`},
+		{"numbers and booleans as they are written", `["a",7,true]`, `["a" "7" "true"]`},
+		{"a text", `"checkout"`, `["checkout"]`},
+		{"an object in between is empty", `["a",{"b":1},null]`, `["a" "" ""]`},
+		{"nothing", `[]`, `[]`},
+		{"null", `null`, `[]`},
+		{"an object", `{"a":"b"}`, `[]`},
+		{"too many", `[` + strings.Repeat(`"a",`, 1000) + `"b"]`, `[]`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := decoded(t, nil, `{"message":"m","fingerprint":`+tt.given+`}`)[0]
+			if got := fmt.Sprintf("%q", e.Log.Fingerprint); got != tt.want {
+				t.Errorf("%s, not %s", got, tt.want)
+			}
+		})
+	}
+	if e := decoded(t, nil, `{"message":"m"}`)[0]; e.Log.Fingerprint != nil {
+		t.Errorf("%q", e.Log.Fingerprint)
+	}
+}
+
 func TestDetails(t *testing.T) {
 	crumbs := strings.Repeat(`{"message":"old"},`, 40)
 	e := decoded(t, nil, `{"message":"m","user":{"id":7,"email":"ada@example.com"},"tags":{"a":"b","n":3},"extra":{"long":"`+

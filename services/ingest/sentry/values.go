@@ -13,6 +13,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
 	"github.com/tocsin-bus/tocsin/services/ingest/loose"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
 // lenient is how payloads are read.
@@ -242,4 +243,42 @@ func (t *tags) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	}
 	_, err := dec.ReadToken()
 	return err
+}
+
+// parts are the texts of a fingerprint, written as an array or as one text. They
+// may hold variables such as {{ default }}, which mean something to whoever groups.
+type parts []text
+
+// UnmarshalJSONFrom reads any value.
+func (p *parts) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	if dec.PeekKind() != '[' {
+		var one text
+		err := one.UnmarshalJSONFrom(dec)
+		*p = parts{one}
+		return err
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	for dec.PeekKind() != ']' {
+		var part text
+		if err := part.UnmarshalJSONFrom(dec); err != nil {
+			return err
+		}
+		if len(*p) <= telemetry.MaxFingerprintParts { // one more is one too many already
+			*p = append(*p, part)
+		}
+	}
+	_, err := dec.ReadToken()
+	return err
+}
+
+// fingerprint is what an event says that it is told apart by, nil where that is
+// nothing or too much.
+func (p parts) fingerprint() telemetry.Fingerprint {
+	texts := make([]string, len(p))
+	for i, part := range p {
+		texts[i] = string(part)
+	}
+	return telemetry.NewFingerprint(texts...)
 }
