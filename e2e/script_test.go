@@ -217,6 +217,7 @@ func TestScriptTags(t *testing.T) {
 		"module":   `<script type="module" src="%s" data-app="module"></script>`,
 		"injected": `<script>{const s = document.createElement("script"); s.src = "%s"; s.dataset.app = "injected"; document.head.append(s)}</script>`,
 		"twice":    `<script src="%[1]s" data-app="twice"></script><script src="%[1]s?again" data-app="twice"></script>`,
+		"release":  `<script src="%s" data-app="release" data-release="web@2.0"></script>`,
 		"endpoint": `<script src="%s" data-app="endpoint" data-endpoint="` + strings.Replace(w.bus.IngestURL, "127.0.0.1", "localhost", 1) + `"></script>`,
 	}
 	for app, page := range pages {
@@ -226,7 +227,8 @@ func TestScriptTags(t *testing.T) {
 	}
 	for app := range pages {
 		w.stored(t, "logs", app, func(all []telemetry.Event) bool { return logged(all, "hello") != nil })
-		if all := w.look(t, "logs", app); len(all) != 1 {
+		all := w.look(t, "logs", app)
+		if len(all) != 1 || (app == "release") != (all[0].Release == "web@2.0") {
 			t.Errorf("%s: %s", app, inJSON(all))
 		}
 	}

@@ -27,7 +27,7 @@ const (
 	maxStack   = 32 << 10
 	maxURL     = 4 << 10
 	maxTarget  = 2 << 10
-	maxName    = 256      // app, session, method and the like
+	maxName    = 256      // app, session, release, method and the like
 	maxArgs    = 16 << 10 // all texts in args together
 	maxValues  = 500      // values in args together
 	maxDepth   = 16       // of values in args
@@ -37,10 +37,10 @@ const (
 )
 
 // envelope is what the events of a batch mostly have in common.
-type envelope [3]string
+type envelope [4]string
 
-func envelopeOf(e *telemetry.Event) [3]*string {
-	return [...]*string{&e.App, &e.Session, &e.URL}
+func envelopeOf(e *telemetry.Event) [4]*string {
+	return [...]*string{&e.App, &e.Session, &e.Release, &e.URL}
 }
 
 // cleanEvents cleans a batch. What is like that of the event before is not
@@ -50,7 +50,7 @@ func cleanEvents(events []telemetry.Event, m Masker, now time.Time) {
 	var raw, clean envelope
 	for i := range events {
 		texts := envelopeOf(&events[i])
-		var same [3]bool
+		var same [len(envelope{})]bool
 		for n, text := range texts {
 			if same[n] = i > 0 && *text == raw[n]; same[n] {
 				*text = ""
@@ -101,6 +101,7 @@ func cleanEvent(e *telemetry.Event, m Masker, now time.Time) {
 func eachText(e *telemetry.Event, visit func(text *string, limit int)) {
 	visit(&e.App, maxName)
 	visit(&e.Session, maxName)
+	visit(&e.Release, maxName)
 	visit(&e.URL, maxURL)
 	switch {
 	case e.Log != nil:

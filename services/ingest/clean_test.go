@@ -22,7 +22,7 @@ func TestABatchIsCleanedLikeItsEvents(t *testing.T) {
 		batch := make([]telemetry.Event, rapid.IntRange(0, 8).Draw(t, "n"))
 		for i := range batch {
 			batch[i] = telemetry.Event{
-				Kind: telemetry.KindAction, App: word.Draw(t, "app"), Session: word.Draw(t, "session"), URL: word.Draw(t, "url"),
+				Kind: telemetry.KindAction, App: word.Draw(t, "app"), Session: word.Draw(t, "session"), Release: word.Draw(t, "release"), URL: word.Draw(t, "url"),
 				Action: &telemetry.Action{Type: telemetry.ActionClick, Target: "#a"},
 			}
 		}

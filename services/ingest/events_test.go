@@ -103,7 +103,7 @@ func TestTheLargestEventFits(t *testing.T) {
 		}
 		headers := "{" + strings.Join(header, ",") + "}"
 		for _, event := range []string{
-			`{"kind":"log","app":"` + fill(9000) + `","session":"` + fill(9000) + `","url":"` + fill(9000) + `","log":{"level":"info","message":"` + fill(200_000) + `","stack":"` + fill(400_000) + `","args":[` + args + `]}}`,
+			`{"kind":"log","app":"` + fill(9000) + `","session":"` + fill(9000) + `","release":"` + fill(9000) + `","url":"` + fill(9000) + `","log":{"level":"info","message":"` + fill(200_000) + `","stack":"` + fill(400_000) + `","args":[` + args + `]}}`,
 			`{"kind":"network","network":{"method":"GET","status":0,"url":"` + fill(100_000) + `","error":"` + fill(100_000) + `","request_headers":` + headers + `,"response_headers":` + headers + `}}`,
 		} {
 			for _, m := range post(t, "/v1/events", event) {

@@ -96,6 +96,7 @@ func appendEvent(dst []byte, e *telemetry.Event) ([]byte, error) {
 	o.text(`"kind":`, string(e.Kind))
 	o.optional(`,"app":`, e.App)
 	o.optional(`,"session":`, e.Session)
+	o.optional(`,"release":`, e.Release)
 	if !e.Time.IsZero() {
 		o.dst = append(o.dst, `,"time":"`...)
 		o.dst = append(e.Time.UTC().AppendFormat(o.dst, time.RFC3339Nano), '"')

@@ -49,7 +49,7 @@ func TestMessagesAreWrittenAsTelemetryWouldWriteThem(t *testing.T) {
 		kind := rapid.SampledFrom(telemetry.Kinds()).Draw(t, "kind")
 		events := make([]telemetry.Event, rapid.IntRange(1, 3).Draw(t, "events"))
 		for i := range events {
-			events[i] = telemetry.Event{Kind: kind, App: "web", Session: text.Draw(t, "session"), URL: text.Draw(t, "url")}
+			events[i] = telemetry.Event{Kind: kind, App: "web", Session: text.Draw(t, "session"), Release: text.Draw(t, "release"), URL: text.Draw(t, "url")}
 			if rapid.Bool().Draw(t, "timed") {
 				events[i].Time = time.UnixMilli(rapid.Int64Range(-1<<40, 1<<45).Draw(t, "time")).UTC()
 			}

@@ -40,7 +40,7 @@ func TestNoSecretAndNothingHiddenReachesTheBus(t *testing.T) {
 	// A zero-width space within a token, and a reversed text.
 	split := secrets["token"][:12] + `\u200b` + secrets["token"][12:]
 	events := plant(`[
-		{"kind":"log","app":"{token}","session":"{jwt}","url":"http://u:{password}@localhost/a?access_token={cookie}","log":{"level":"error",
+		{"kind":"log","app":"{token}","session":"{jwt}","release":"{token}","url":"http://u:{password}@localhost/a?access_token={cookie}","log":{"level":"error",
 			"message":"login with {token} and ` + split + ` \u202edesrever\u202c \u001b[31m","stack":"at {key}","source":"a.js?token={cookie}:1:2","fingerprint":["{token}","\u200b{jwt}"],"args":["Bearer {jwt}",{"password":"{password}","deep":[{"api_key":"{cookie}"}]}]}},
 		{"kind":"network","network":{"method":"POST","url":"http://localhost/pay?token={cookie}","status":500,"error":"card {card}",
 			"request_headers":{"Authorization":"Bearer {jwt}","Cookie":"sid={cookie}","X-Api-Key":"{password}"},"response_headers":{"Set-Cookie":"sid={cookie}"},

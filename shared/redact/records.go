@@ -10,7 +10,7 @@ import (
 // Event masks every string of an event in place, also those in its Args and
 // its headers. Kinds, levels and states are words of ours and stay.
 func (e *Engine) Event(ev *telemetry.Event) {
-	e.text(&ev.App, &ev.Session)
+	e.text(&ev.App, &ev.Session, &ev.Release)
 	e.link(&ev.URL)
 	if l := ev.Log; l != nil {
 		e.text(&l.Message, &l.Stack, &l.Source)

@@ -43,6 +43,7 @@ func TestDecode(t *testing.T) {
 		{"names that are long", telemetry.FormJSON, `{"kind":"log","app":"` + strings.Repeat("a", 129) + `","session":"` + strings.Repeat("s", 999) + `","log":{"level":"info","message":"hi"}}`, 1},
 		{"nulls for what is optional", telemetry.FormJSON, `{"kind":"network","app":null,"session":null,"time":null,"url":null,"network":{"method":"GET","url":"/x","status":0,"duration_ms":null,"request_headers":null}}`, 1},
 		{"statuses that are whole numbers", telemetry.FormJSON, `[{"kind":"network","network":{"method":"GET","url":"/x","status":200.0}},{"kind":"network","network":{"method":"GET","url":"/x","status":2e2}},{"kind":"network","network":{"method":"GET","url":"/x","status":999}}]`, 3},
+		{"releases that are none", telemetry.FormJSON, `[{"kind":"log","release":7,"log":{"level":"info","message":"hi"}},{"kind":"log","release":{"a":["b"]},"log":{"level":"info","message":"hi"}},{"kind":"log","release":null,"log":{"level":"info","message":"hi"}}]`, 3},
 		{"a lone surrogate", telemetry.FormJSON, `{"kind":"log","log":{"level":"info","message":"cut \ud83d"}}`, 1},
 		{"a failed request", telemetry.FormJSON, `{"kind":"network","network":{"method":"GET","url":"/x","status":0}}`, 1},
 		{"nothing measured but CLS 0", telemetry.FormJSON, `{"kind":"vitals","vitals":{"cls":0}}`, 1},
@@ -103,6 +104,20 @@ func TestDevice(t *testing.T) {
 	const nothing = `{"kind":"vitals","vitals":{"device":"mobile"}}`
 	if _, err := telemetry.Decode(telemetry.FormJSON, []byte(nothing)); err == nil {
 		t.Error("a device alone counts as something measured")
+	}
+}
+
+// TestRelease: only a text is one. Whatever else stands under the name is an
+// unknown field, as it was before there was a release.
+func TestRelease(t *testing.T) {
+	for value, want := range map[string]string{
+		`"web@1.2.3"`: "web@1.2.3", `"9f\u0033c2ab"`: "9f3c2ab", `""`: "", `null`: "", `7`: "", `true`: "", `["web"]`: "", `{"name":"web"}`: "",
+	} {
+		body := `[{"kind":"log","release":"before","log":{"level":"info","message":"hi"}},{"kind":"log","release":` + value + `,"log":{"level":"info","message":"hi"}}]`
+		events, err := telemetry.Decode(telemetry.FormJSON, []byte(body))
+		if err != nil || len(events) != 2 || events[1].Release != want {
+			t.Errorf("%s: %+v, %v", value, events, err)
+		}
 	}
 }
 

@@ -37,6 +37,8 @@ type Event struct {
 	App string `json:"app,omitempty"`
 	// Session tells one visitor or process of an app from another.
 	Session string `json:"session,omitempty"`
+	// Release is the version, deploy or commit of the app that runs there.
+	Release string `json:"release,omitempty"`
 	// Time is the sender's clock and only shown; the rules go by arrival.
 	Time time.Time `json:"time,omitzero"`
 	// URL is the page on which it happened.

@@ -82,6 +82,8 @@ func (r *reader) event(e, before *Event) error {
 			e.App, err = r.text("app", before.App)
 		case "session":
 			e.Session, err = r.text("session", before.Session)
+		case "release":
+			e.Release, err = r.maybeText("release", before.Release)
 		case "url":
 			e.URL, err = r.text("url", before.URL)
 		case "time":
@@ -173,6 +175,15 @@ func (r *reader) text(field, like string) (string, error) {
 		return "", err
 	}
 	return stringOf(field, v, like)
+}
+
+// maybeText is text where there is one, and skips everything else: the name came
+// late, so there are senders who mean something of their own by it.
+func (r *reader) maybeText(field, like string) (string, error) {
+	if r.dec.PeekKind() == '"' {
+		return r.text(field, like)
+	}
+	return "", r.dec.SkipValue()
 }
 
 func stringOf(field string, v jsontext.Value, like string) (string, error) {

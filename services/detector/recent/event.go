@@ -39,7 +39,7 @@ const eventSize = 512
 
 // size is about how much memory an event takes, in bytes.
 func size(e *telemetry.Event) int {
-	n := eventSize + len(e.Session) + len(e.URL)
+	n := eventSize + len(e.Session) + len(e.Release) + len(e.URL)
 	if l := e.Log; l != nil {
 		n += len(l.Message) + len(l.Stack) + len(l.Source)
 		for _, part := range l.Fingerprint {

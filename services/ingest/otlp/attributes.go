@@ -11,11 +11,14 @@ import (
 )
 
 // origin is who sent a record.
-type origin struct{ app, instance string }
+type origin struct{ app, release, instance string }
 
 func originOf(resource pcommon.Resource) origin {
 	a := resource.Attributes()
-	return origin{app: shared(text(a, "service.name")), instance: shared(text(a, "service.instance.id"))}
+	return origin{
+		app: shared(text(a, "service.name")), release: shared(text(a, "service.version")),
+		instance: shared(text(a, "service.instance.id")),
+	}
 }
 
 // maxShared is how long a text may be that many events have in common, in bytes.

@@ -36,7 +36,7 @@ func logEvent(sender origin, r plog.LogRecord) telemetry.Event {
 		message = r.EventName()
 	}
 	return telemetry.Event{
-		Kind: telemetry.KindLog, App: sender.app, Session: sender.session(r.Attributes()),
+		Kind: telemetry.KindLog, App: sender.app, Session: sender.session(r.Attributes()), Release: sender.release,
 		Time: at(r.Timestamp(), r.ObservedTimestamp()),
 		Log: &telemetry.Log{
 			Level:   level(r.SeverityNumber(), r.SeverityText(), thrown.told()),

@@ -41,7 +41,8 @@ func (d *Decoded) metrics(all pmetric.Metrics) error {
 		}
 		sender := originOf(from.Resource())
 		if err := d.add(telemetry.Event{
-			Kind: telemetry.KindMemory, App: sender.app, Session: sender.session(from.Resource().Attributes()), Time: at(time), Memory: &memory,
+			Kind: telemetry.KindMemory, App: sender.app, Session: sender.session(from.Resource().Attributes()), Release: sender.release,
+			Time: at(time), Memory: &memory,
 		}); err != nil {
 			return err
 		}

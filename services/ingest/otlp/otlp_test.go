@@ -136,10 +136,23 @@ func TestApp(t *testing.T) {
 		{attrs{"service.name": "unknown_service:node"}, `"app":"unknown_service:node",`, ""},
 		{attrs{}, "", ""},
 		{attrs{"service.name": "shop", "service.instance.id": "i-1"}, `"app":"shop",`, `"session":"i-1",`},
+		{attrs{"service.version": "1.2.3"}, `"release":"1.2.3",`, ""},
+		{attrs{"service.version": strings.Repeat("x", 2<<10+1)}, "", ""},
 	} {
 		same(t, otlp.Logs, logRequest(t, tt.of, func(r plog.LogRecord) { r.Body().SetStr("hi") }),
 			`{"kind":"log",`+tt.app+tt.extra+`"log":{"level":"info","message":"hi"}}`)
 	}
+}
+
+// TestRelease: what a resource says of its version stands in each event of it.
+func TestRelease(t *testing.T) {
+	of := attrs{"service.version": "1.2.3"}
+	same(t, otlp.Traces, traceRequest(t, of, func(s ptrace.Span) {
+		put(t, s.Attributes(), attrs{"url.full": "/p", "http.response.status_code": int64(500)})
+		s.Events().AppendEmpty().SetName("exception")
+	}), `{"kind":"log","release":"1.2.3","url":"/p","log":{"level":"error","message":"exception"}}`,
+		`{"kind":"network","release":"1.2.3","network":{"method":"GET","url":"/p","status":500}}`)
+	same(t, otlp.Metrics, metricRequest(t, of, gauges(t, point{"go.memory.used", 1, nil, 1}, point{"go.memory.limit", 2, nil, 1})), `{"kind":"memory","release":"1.2.3","time":"1970-01-01T00:00:00.000000001Z","memory":{"used_bytes":1,"limit_bytes":2}}`)
 }
 
 // TestRefusals: what is malformed and what is too large.

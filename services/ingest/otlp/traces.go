@@ -41,7 +41,7 @@ func (d *Decoded) span(sender origin, s ptrace.Span) error {
 		return nil
 	}
 	failed := s.Status().Code() == ptrace.StatusCodeError
-	base := telemetry.Event{App: sender.app, Session: sender.session(s.Attributes())}
+	base := telemetry.Event{App: sender.app, Session: sender.session(s.Attributes()), Release: sender.release}
 	// What a client of HTTP records when it gets no answer is why the request
 	// failed, and told with it.
 	unanswered := failed && call.http && !call.answered && s.Kind() == ptrace.SpanKindClient

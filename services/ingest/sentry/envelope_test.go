@@ -115,6 +115,24 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestRelease: the item's own comes first, and what is too long to be in each
+// event is none.
+func TestRelease(t *testing.T) {
+	for _, tt := range []struct{ name, header, event, want string }{
+		{"the event's", `{"trace":{"release":"web@1"}}`, `{"release":"6f2a"}`, "6f2a"},
+		{"the trace's", `{"trace":{"release":"web@1"}}`, `{}`, "web@1"},
+		{"none", `{}`, `{}`, ""},
+		{"too long", `{}`, `{"release":"` + strings.Repeat("x", maxShared+1) + `"}`, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d, err := Sender{Project: "1"}.Envelope([]byte(tt.header + "\n{\"type\":\"event\"}\n" + tt.event))
+			if err != nil || len(d.Events) != 1 || d.Events[0].Release != tt.want {
+				t.Errorf("%+v, %v", d.Events, err)
+			}
+		})
+	}
+}
+
 func TestID(t *testing.T) {
 	const id, other = "c19b235965dc413e9ef55f18450c3ae5", "37f6155611de45e9a94807ce19ff5ff4"
 	for _, tt := range []struct{ name, header, event, want string }{

@@ -9,12 +9,13 @@ import (
 )
 
 // origin is what the events of an item have in common.
-type origin struct{ app, session, page string }
+type origin struct{ app, session, release, page string }
 
 // from names the app and session of an item: by its tag app, the app's own name,
 // the name in its release, the project where that is a name, else by the
 // project's number. The session is the trace, for want of a better one: only
-// items of sessions know theirs.
+// items of sessions know theirs. The release is the item's own, else that of its
+// trace.
 func (d *decoding) from(app, appName, release, traceID text) origin {
 	name := first(shared(app), shared(appName), released(release), released(d.header.Trace.v.Release))
 	switch {
@@ -24,7 +25,10 @@ func (d *decoding) from(app, appName, release, traceID text) origin {
 	default:
 		name = "sentry-" + shared(d.sender.Project)
 	}
-	return origin{app: name, session: first(shared(traceID), shared(d.header.Trace.v.TraceID))}
+	return origin{
+		app: name, session: first(shared(traceID), shared(d.header.Trace.v.TraceID)),
+		release: first(shared(release), shared(d.header.Trace.v.Release)),
+	}
 }
 
 // maxShared is how long a text may be that many events have in common, in bytes:
@@ -51,7 +55,7 @@ func released(release text) text {
 
 // event begins an event of this origin. Times have milliseconds, as everywhere.
 func (o origin) event(kind telemetry.Kind, at time.Time) telemetry.Event {
-	return telemetry.Event{Kind: kind, App: o.app, Session: o.session, URL: o.page, Time: at.Truncate(time.Millisecond)}
+	return telemetry.Event{Kind: kind, App: o.app, Session: o.session, Release: o.release, URL: o.page, Time: at.Truncate(time.Millisecond)}
 }
 
 func (o origin) log(at time.Time, l telemetry.Log) telemetry.Event {

@@ -10,6 +10,8 @@ export interface Config {
   /** The URL of this script, as stacks show it. */
   script: string;
   app?: string | undefined;
+  /** The version, deploy or commit of the page: what a CI result may be of as well. */
+  release?: string | undefined;
   token?: string | undefined;
   session: string;
 }
@@ -27,6 +29,7 @@ export function configure(): Config | undefined {
     endpoint: endpoint.href,
     script: tag.src,
     app: clip(tag.getAttribute('data-app') || '', MAX_NAME) || undefined,
+    release: clip(tag.getAttribute('data-release') || '', MAX_NAME) || undefined,
     token: tag.getAttribute('data-token') || undefined,
     session: session(),
   };

@@ -71,6 +71,7 @@ export type Kind = keyof Payloads;
 export interface Origin {
   app?: string | undefined;
   session?: string | undefined;
+  release?: string | undefined;
 }
 
 /** One event as the intake takes it. */
@@ -79,6 +80,7 @@ export function toEvent<K extends Kind>(kind: K, payload: Payloads[K], origin: O
     kind,
     app: origin.app,
     session: origin.session,
+    release: origin.release,
     time: read(() => new Date(time).toISOString()), // else the time of arrival
     url: url || undefined,
     [kind]: { ...payload } as unknown as JsonObject,
