@@ -87,6 +87,7 @@ func Run(ctx context.Context, cfg Config) error {
 	})
 	log := cfg.Logger.With("component", "detector")
 	d := &process{cfg: cfg, who: presence.Identify("detector", cfg.Version, log), state: cfg.State, metrics: newMetrics(cfg.Registry), log: log}
+	d.state.judges(cfg.Rules)
 	defer d.state.takesPart(false, 0)
 	for {
 		err := d.runOnce(ctx)

@@ -7,7 +7,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tocsin-bus/tocsin/services/detector/rules"
 	"github.com/tocsin-bus/tocsin/shared/query"
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 // State is how a detector is, as it tells while it runs. The zero value is one
@@ -20,6 +22,7 @@ type State struct {
 	// because is why it does not, as far as that is known.
 	because string
 	of      int
+	rules   rules.Table
 	owned   map[int]*partition
 }
 
@@ -50,6 +53,9 @@ func (s *State) Health() query.Health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := &query.DetectorHealth{Of: s.of, Partitions: slices.Sorted(maps.Keys(s.owned))}
+	if all := judged(s.rules); !isContract(all) {
+		d.Rules = all
+	}
 	if d.Partitions == nil {
 		d.Partitions = []int{} // [] and not null on the wire
 	}
@@ -85,6 +91,23 @@ func (s *State) takesPart(member bool, of int) {
 		s.because = ""
 	}
 }
+
+// judges notes by which rules it judges apps.
+func (s *State) judges(by rules.Table) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rules = by
+}
+
+// maxRules bounds what is said of the rules, in bytes: there may be one for each app.
+const maxRules = 1000
+
+// judged is a table of rules as it is told.
+func judged(by rules.Table) []string {
+	return []string{untrusted.Cut(by.String(), maxRules)}
+}
+
+func isContract(told []string) bool { return slices.Equal(told, judged(rules.Table{})) }
 
 // waits notes why it does not take part.
 func (s *State) waits(why error) {

@@ -245,7 +245,14 @@ func (d *doctor) detector(ctx context.Context, c *bus.Conn) finding {
 	if !s.Detector.Ready {
 		return finding{"detector", fmt.Sprintf("is reading what it missed, %d messages behind", s.Detector.Behind), "wait a moment"}
 	}
-	return finding{what: "detector", is: fmt.Sprintf("ready, apps seen: %d", len(s.Apps))}
+	is := fmt.Sprintf("ready, apps seen: %d", len(s.Apps))
+	if by := s.Detector.Rules; len(by) > 0 {
+		is += "; rules: " + strings.Join(by, " or ")
+	}
+	if len(s.Detector.Rules) > 1 {
+		return finding{"detector", is, "give all detectors the same --anomaly, --regression and --noise: which holds for an app depends on who owns it now"}
+	}
+	return finding{what: "detector", is: is}
 }
 
 func (d *doctor) disk(context.Context) []finding {

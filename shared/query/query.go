@@ -109,6 +109,10 @@ type DetectorStatus struct {
 	// Lost counts messages that the stream dropped before it read them: where it has
 	// several partitions, at most so many, of all of them.
 	Lost uint64 `json:"lost"`
+	// Rules says by which rules apps are judged, where that is not by the contract's
+	// alone. There are several where detectors are set up differently, which they
+	// should not be: which of them holds for an app then depends on who owns it.
+	Rules []string `json:"rules,omitempty"`
 	Part
 }
 

@@ -32,7 +32,7 @@ func Events(replies []query.EventsReply, limit int) (all query.EventsReply, err 
 }
 
 // Status joins the apps, by name, and adds up what is still to be read and what
-// was lost. It is ready when all are.
+// was lost. It is ready when all are. Each of the rules stands once.
 func Status(replies []query.StatusReply) query.StatusReply {
 	all := query.StatusReply{Apps: []query.AppStatus{}, Detector: query.DetectorStatus{Ready: true}}
 	for _, r := range replies {
@@ -40,6 +40,11 @@ func Status(replies []query.StatusReply) query.StatusReply {
 		all.Detector.Ready = all.Detector.Ready && r.Detector.Ready
 		all.Detector.Behind += r.Detector.Behind
 		all.Detector.Lost += r.Detector.Lost
+		for _, by := range r.Detector.Rules {
+			if !slices.Contains(all.Detector.Rules, by) {
+				all.Detector.Rules = append(all.Detector.Rules, by)
+			}
+		}
 	}
 	slices.SortStableFunc(all.Apps, func(a, b query.AppStatus) int { return strings.Compare(a.App, b.App) })
 	return all

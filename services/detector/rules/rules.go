@@ -8,6 +8,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -81,6 +82,23 @@ func (t Table) For(app string) Set {
 		return set
 	}
 	return t.Default
+}
+
+// String says the rules as the flags have them, those of apps that differ behind,
+// by name. Equal tables give equal text.
+func (t Table) String() string {
+	var b strings.Builder
+	b.WriteString(t.Default.String())
+	for _, app := range slices.Sorted(maps.Keys(t.Apps)) {
+		if set := t.Apps[app]; set != t.Default {
+			b.WriteString("; " + app + ": " + set.String())
+		}
+	}
+	return b.String()
+}
+
+func (s Set) String() string {
+	return "anomaly " + s.Anomaly.String() + ", regression " + s.Regression.String() + ", noise " + s.Noise.String()
 }
 
 // Words are the settings as somebody writes them: each a rule for all apps, or

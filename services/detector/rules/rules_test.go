@@ -74,6 +74,18 @@ func TestTableRefuses(t *testing.T) {
 	}
 }
 
+func TestString(t *testing.T) {
+	table := rules.Table{
+		Default: rules.Set{Noise: rules.Mined},
+		Apps:    map[string]rules.Set{"web": {Anomaly: rules.Both}, "shop": {Regression: rules.Confirmed}, "same": {Noise: rules.Mined}},
+	}
+	const want = "anomaly ratio3x, regression spec, noise mined; " +
+		"shop: anomaly ratio3x, regression confirmed, noise spec; web: anomaly both, regression spec, noise spec"
+	if got := table.String(); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
 func TestFor(t *testing.T) {
 	table := rules.Table{Default: rules.Set{Anomaly: rules.RateTail}, Apps: map[string]rules.Set{"web": {}}}
 	if got := table.For("web"); got != (rules.Set{}) {

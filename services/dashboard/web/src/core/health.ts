@@ -70,6 +70,8 @@ function facts(v: Record<string, unknown>): [string, string][] {
       ['lost', count(d.lost)],
     ];
     // Of one there is nothing to share; they are counted from 0.
+    const rules = lines(d.rules);
+    if (rules.length > 0) out.push(['rules', rules.join(' or ')]);
     if (owned.length === 0 && of > 0) out.push(['partitions', `stands by, of ${of}`]);
     else if (of > 1) out.push(['partitions', `${owned.length} of ${of} (${owned.map((p) => `no. ${p}`).join(', ')})`]);
     return out;
