@@ -52,6 +52,10 @@ test: script page ## all tests, with the race detector
 bench: build ## latencies and throughput: p50 and p99, beside what was asked
 	$(GO) run ./e2e/cmd/bench -tocsin bin/tocsin
 
+.PHONY: eval
+eval: ## what the detectors find, miss and make up, on streams whose truth is known
+	$(GO) run ./e2e/cmd/eval -seeds frozen
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (10s)
 	@set -e; for pkg in $$($(GO) list work); do \

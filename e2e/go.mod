@@ -10,6 +10,7 @@ require (
 	github.com/prometheus/alertmanager v0.34.2
 	github.com/prometheus/client_golang v1.25.0
 	github.com/prometheus/common v0.72.0
+	github.com/tocsin-bus/tocsin/services/detector v0.0.0
 	github.com/tocsin-bus/tocsin/shared v0.0.0
 	go.opentelemetry.io/collector/pdata v1.70.0
 	go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp v0.23.0
@@ -178,3 +179,5 @@ tool github.com/nats-io/nats-server/v2
 replace github.com/tocsin-bus/tocsin/services/gateway => ../services/gateway
 
 replace github.com/tocsin-bus/tocsin/services/ingest => ../services/ingest
+
+replace github.com/tocsin-bus/tocsin/services/detector => ../services/detector

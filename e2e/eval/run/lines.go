@@ -1,0 +1,71 @@
+package run
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/tocsin-bus/tocsin/e2e/eval/workload"
+	"github.com/tocsin-bus/tocsin/services/detector/rules"
+)
+
+// Hidden counts events and those of them that were hidden.
+type Hidden struct{ Hidden, Of int }
+
+// Share is the share that was hidden, 0 of nothing.
+func (h Hidden) Share() float64 {
+	if h.Of == 0 {
+		return 0
+	}
+	return float64(h.Hidden) / float64(h.Of)
+}
+
+// Lines is what became of the events of a run, by their classes: of all of them,
+// and of those that came after the time in which chatter is learned.
+type Lines struct {
+	All, Learned map[workload.Class]Hidden
+}
+
+// Hide counts what a detector with those rules hides of a run of lines.
+func Hide(r *workload.Run, set rules.Set) Lines {
+	d := newDetector(set)
+	l := Lines{All: map[workload.Class]Hidden{}, Learned: map[workload.Class]Hidden{}}
+	before := uint64(0)
+	for i := range r.Arrivals {
+		a := &r.Arrivals[i]
+		d.take(a)
+		after := d.fold.Stats().Hidden
+		l.count(a, after > before)
+		before = after
+	}
+	return l
+}
+
+func (l *Lines) count(a *workload.Arrival, hidden bool) {
+	one := Hidden{Of: 1}
+	if hidden {
+		one.Hidden = 1
+	}
+	l.All[a.Class] = l.All[a.Class].Plus(one)
+	if a.At >= workload.LearnLines {
+		l.Learned[a.Class] = l.Learned[a.Class].Plus(one)
+	}
+}
+
+// Plus is the sum of both.
+func (h Hidden) Plus(o Hidden) Hidden { return Hidden{h.Hidden + o.Hidden, h.Of + o.Of} }
+
+// Add adds what became of the events of another run.
+func (l *Lines) Add(o Lines) {
+	if l.All == nil {
+		l.All, l.Learned = map[workload.Class]Hidden{}, map[workload.Class]Hidden{}
+	}
+	for c, h := range o.All {
+		l.All[c] = l.All[c].Plus(h)
+	}
+	for c, h := range o.Learned {
+		l.Learned[c] = l.Learned[c].Plus(h)
+	}
+}
+
+// Classes lists the classes of what came, sorted.
+func (l *Lines) Classes() []workload.Class { return slices.Sorted(maps.Keys(l.All)) }

@@ -1,0 +1,142 @@
+package score
+
+import (
+	"cmp"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Estimate is a figure with its interval of 95%. N is what it was counted over:
+// episodes, findings, hours or loads; where that is 0 there is no figure.
+type Estimate struct {
+	Value, Low, High float64
+	N                float64
+}
+
+// Known says whether there was anything to count.
+func (e Estimate) Known() bool { return e.N > 0 }
+
+// Summary is what was measured in one cell.
+type Summary struct {
+	Total Tally
+	// Recall is the share of episodes that were told in time, Precision that of the
+	// findings which were opened in an episode.
+	Recall, Precision Estimate
+	// PerDay is how many false findings an app has in a day, Per100 how many there
+	// are in 100 unchanged loads.
+	PerDay, Per100 Estimate
+	// P50 and P95 are percentiles of the delays of the episodes found.
+	P50, P95 Estimate
+}
+
+// draws is how many times blocks are drawn for an interval.
+const draws = 1000
+
+// Summarise makes figures of the blocks of a cell. The intervals are those of the
+// percentile bootstrap: blocks are drawn with replacement, with a seed that follows
+// from the name. It knows nothing of what never happened, so where nothing was
+// counted, or all of it, the bound is the exact one for independent counts.
+func Summarise(name string, blocks []Tally) Summary {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name)) // it never fails
+	r := rand.New(rand.NewPCG(h.Sum64(), 1))
+
+	var s Summary
+	for i := range blocks {
+		s.Total.Add(&blocks[i])
+	}
+	samples := make([][]float64, len(figures))
+	for range draws {
+		var drawn Tally
+		for range blocks {
+			drawn.Add(&blocks[r.IntN(len(blocks))])
+		}
+		slices.Sort(drawn.Delays)
+		for i, f := range figures {
+			if value, n := f.of(&drawn); n > 0 {
+				samples[i] = append(samples[i], value)
+			}
+		}
+	}
+	slices.Sort(s.Total.Delays)
+	for i, f := range figures {
+		e := f.in(&s)
+		e.Value, e.N = f.of(&s.Total)
+		if e.N == 0 {
+			continue
+		}
+		e.Low, e.High = interval(samples[i])
+		if f.bound != nil {
+			f.bound(e)
+		}
+	}
+	return s
+}
+
+// figures are what a summary consists of, each as a function of a sum of blocks
+// with sorted delays.
+var figures = []struct {
+	in    func(*Summary) *Estimate
+	of    func(*Tally) (value, n float64)
+	bound func(*Estimate)
+}{
+	{func(s *Summary) *Estimate { return &s.Recall }, func(t *Tally) (float64, float64) { return ratio(t.Found, t.Episodes) }, share},
+	{func(s *Summary) *Estimate { return &s.Precision }, func(t *Tally) (float64, float64) { return ratio(t.Right, t.Right+t.False) }, share},
+	{func(s *Summary) *Estimate { return &s.PerDay }, func(t *Tally) (float64, float64) {
+		return per(24*float64(t.False), t.Hours)
+	}, rate(24)},
+	{func(s *Summary) *Estimate { return &s.Per100 }, func(t *Tally) (float64, float64) {
+		return per(100*float64(t.False), float64(t.Loads))
+	}, rate(100)},
+	{func(s *Summary) *Estimate { return &s.P50 }, func(t *Tally) (float64, float64) { return percentile(t.Delays, 0.5) }, nil},
+	{func(s *Summary) *Estimate { return &s.P95 }, func(t *Tally) (float64, float64) { return percentile(t.Delays, 0.95) }, nil},
+}
+
+func ratio(n, of int) (value, total float64) { return per(float64(n), float64(of)) }
+
+func per(n, of float64) (value, total float64) {
+	if of == 0 {
+		return 0, 0
+	}
+	return n / of, of
+}
+
+// percentile is the least of sorted values that so many of them are not over.
+func percentile(sorted []float64, p float64) (value, n float64) {
+	if len(sorted) == 0 {
+		return 0, 0
+	}
+	i := int(math.Ceil(p*float64(len(sorted)))) - 1
+	return sorted[max(i, 0)], float64(len(sorted))
+}
+
+// interval is the middle 95% of samples, which it sorts.
+func interval(samples []float64) (low, high float64) {
+	slices.SortFunc(samples, cmp.Compare)
+	low, _ = percentile(samples, 0.025)
+	high, _ = percentile(samples, 0.975)
+	return low, high
+}
+
+// share bounds that of n independent trials when none or all of them succeeded:
+// the interval of Clopper and Pearson.
+func share(e *Estimate) {
+	switch e.Value {
+	case 0:
+		e.High = 1 - math.Pow(0.025, 1/e.N)
+	case 1:
+		e.Low = math.Pow(0.025, 1/e.N)
+	}
+}
+
+// rate bounds a rate per so much of the exposure when nothing was counted: the
+// exact interval of a Poisson count.
+func rate(unit float64) func(*Estimate) {
+	return func(e *Estimate) {
+		if e.Value == 0 {
+			e.High = -math.Log(0.025) * unit / e.N
+		}
+	}
+}

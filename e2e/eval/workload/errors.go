@@ -1,0 +1,276 @@
+package workload
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// How long runs of errors are. Those with a schedule go on for ten times as long
+// as the longest period needs to be learned: an app runs for days.
+const (
+	errorRuns   = 20
+	longRuns    = 4
+	diurnalRuns = 5
+)
+
+const (
+	// burstLength is within which the errors of a burst come, uniformly.
+	burstLength = 10 * time.Second
+	// burstTold is how long after its first moment a burst is told in time: it is
+	// in windows of 10 s for as long again as it lasts.
+	burstTold = 2 * burstLength
+	// quiet is before the first episode of a run.
+	quiet = 20 * time.Minute
+	// apart is the least time between two bursts; on average it is half as long again.
+	apart = 20 * time.Minute
+)
+
+// Episodes of errors.
+const (
+	Burst = "burst"
+	Drift = "drift"
+)
+
+// The errors. What usually goes wrong is of several kinds, a burst is of one.
+var (
+	usual = []*telemetry.Event{
+		failure("checkout: payment of order 4711 was refused"),
+		failure("TypeError: Cannot read properties of undefined (reading 'items')"),
+		failure("upstream inventory timed out after 3000 ms"),
+		failure("search: no shard answered for index products-7"),
+		failure("mailer: connection reset by peer"),
+	}
+	sudden = failure("database: too many connections")
+	job    = failure("nightly import: row was rejected")
+)
+
+func failure(message string) *telemetry.Event {
+	return &telemetry.Event{
+		Kind: telemetry.KindLog, App: App,
+		Log: &telemetry.Log{Level: telemetry.LevelError, Message: message},
+	}
+}
+
+func errorWorkloads(size Size) []Workload {
+	hours := time.Duration(size.Hours) * time.Hour
+	short, long := hours/errorRuns, hours
+	var all []Workload
+	add := func(generator, cell string, runs int, make func(*rand.Rand) Run) {
+		all = append(all, Workload{Generator: generator, Cell: cell, Kind: Errors, Runs: runs, make: make})
+	}
+	for _, rate := range []float64{0.02, 0.1, 0.5, 1, 2} {
+		cell := fmt.Sprintf("%g/s", rate)
+		add("steady", cell, errorRuns, func(r *rand.Rand) Run {
+			run := Run{Length: short}
+			run.poisson(r, 0, short, rate)
+			return run
+		})
+		add("bursts", cell, errorRuns, func(r *rand.Rand) Run {
+			run := Run{Length: short}
+			run.poisson(r, 0, short, rate)
+			run.bursts(r, 30, 0)
+			return run
+		})
+	}
+	for _, rate := range []float64{0.1, 0.5} {
+		cell := fmt.Sprintf("%g/s", rate)
+		add("clustered", cell, errorRuns, func(r *rand.Rand) Run {
+			run := Run{Length: short}
+			run.clusters(r, rate)
+			return run
+		})
+		add("clustered+bursts", cell, errorRuns, func(r *rand.Rand) Run {
+			run := Run{Length: short}
+			run.clusters(r, rate)
+			run.bursts(r, 30, 0)
+			return run
+		})
+	}
+	for _, of := range []schedule{{time.Minute, 12}, {5 * time.Minute, 20}, {15 * time.Minute, 40}, {time.Hour, 60}} {
+		cell := fmt.Sprintf("%d each %g min", of.errors, of.period.Minutes())
+		add("cron", cell, longRuns, func(r *rand.Rand) Run {
+			run := Run{Length: long}
+			run.poisson(r, 0, long, 0.1)
+			run.recurring(r, of)
+			return run
+		})
+		add("cron+bursts", cell, longRuns, func(r *rand.Rand) Run {
+			run := Run{Length: long}
+			run.poisson(r, 0, long, 0.1)
+			first := run.recurring(r, of)
+			run.burstsOff(r, 60, of, first)
+			return run
+		})
+	}
+	add("drift", "0.2/s to 0.6/s in 1 h", errorRuns, func(r *rand.Rand) Run { return drift(r, max(2*short, 6*time.Hour)) })
+	add("diurnal", "0.1/s to 0.5/s in 24 h", diurnalRuns, func(r *rand.Rand) Run { return diurnal(r, max(hours/diurnalRuns, 24*time.Hour)) })
+	add("silence", "1 h, then +30 in 10 s", errorRuns, func(r *rand.Rand) Run { return silence(r, max(short, 3*time.Hour), 30) })
+	add("silence", "1 h, then as before", errorRuns, func(r *rand.Rand) Run { return silence(r, max(short, 3*time.Hour), 0) })
+	return all
+}
+
+func (run *Run) add(at time.Duration, e *telemetry.Event) {
+	run.Arrivals = append(run.Arrivals, Arrival{At: at, Event: e})
+}
+
+// one is any of what usually goes wrong.
+func one(r *rand.Rand) *telemetry.Event { return usual[r.IntN(len(usual))] }
+
+// poisson adds errors that know nothing of each other, at a rate in errors a
+// second.
+func (run *Run) poisson(r *rand.Rand, from, to time.Duration, rate float64) {
+	run.thinned(r, from, to, rate, func(time.Duration) float64 { return rate })
+}
+
+// thinned is poisson with a rate that changes and is never over highest.
+func (run *Run) thinned(r *rand.Rand, from, to time.Duration, highest float64, rate func(time.Duration) float64) {
+	// The exact times go on in float64, so that cutting them to milliseconds does
+	// not change the rate.
+	for at := float64(from); ; {
+		at += r.ExpFloat64() / highest * float64(time.Second)
+		if at >= float64(to) {
+			return
+		}
+		if r.Float64()*highest < rate(time.Duration(at)) {
+			run.add(ms(at), one(r))
+		}
+	}
+}
+
+// clusters adds clusters of errors: they begin at random, are of geometric size
+// with mean 5 and spread over 2 s. Rate is that of the errors.
+func (run *Run) clusters(r *rand.Rand, rate float64) {
+	const mean, spread = 5, 2 * time.Second
+	for at := time.Duration(0); ; {
+		at += exponential(r, time.Duration(mean/rate*float64(time.Second)))
+		if at+spread >= run.Length {
+			return
+		}
+		of := one(r)
+		for {
+			run.add(uniform(r, at, at+spread), of)
+			if r.Float64() < 1.0/mean {
+				break
+			}
+		}
+	}
+}
+
+// burst adds an episode of that many errors.
+func (run *Run) burst(r *rand.Rand, at time.Duration, errors int) {
+	for range errors {
+		run.add(uniform(r, at, at+burstLength), sudden)
+	}
+	run.Episodes = append(run.Episodes, Episode{Kind: Burst, Start: at, End: at + burstTold})
+}
+
+// bursts adds bursts at random from a time on, none within the last minute.
+func (run *Run) bursts(r *rand.Rand, errors int, from time.Duration) {
+	for at := max(from, quiet) + exponential(r, apart/2); at+time.Minute < run.Length; at += apart + exponential(r, apart/2) {
+		run.burst(r, at, errors)
+	}
+}
+
+// schedule is something that goes wrong again and again: it is no news.
+type schedule struct {
+	period time.Duration
+	errors int
+}
+
+const (
+	// jitter is how far a recurring burst is off its schedule, either way, and
+	// jobLength within which its errors come.
+	jitter    = time.Second
+	jobLength = 3 * time.Second
+	// toLearn is how many recurrences are nothing but bursts to whoever sees them
+	// for the first time: two make a period, and the third the first to expect.
+	toLearn = 3
+)
+
+// recurring adds a schedule's bursts, and returns when the first is due.
+func (run *Run) recurring(r *rand.Rand, of schedule) time.Duration {
+	first := uniform(r, jitter, of.period)
+	for i, due := 0, first; due+jitter+jobLength < run.Length; i, due = i+1, due+of.period {
+		at := uniform(r, due-jitter, due+jitter)
+		for range of.errors {
+			run.add(uniform(r, at, at+jobLength), job)
+		}
+		if i < toLearn {
+			run.Learning = append(run.Learning, Span{From: due - jitter, To: due + jitter + jobLength + burstLength})
+		}
+	}
+	return first
+}
+
+// burstsOff is bursts that lie at least 15 s off a schedule, from when it can be
+// known.
+func (run *Run) burstsOff(r *rand.Rand, errors int, of schedule, first time.Duration) {
+	const off = 15 * time.Second
+	gap := max(apart, 2*of.period)
+	for at := first + toLearn*of.period + quiet; ; at += gap + exponential(r, gap/2) {
+		// The moment within the period is drawn anew, away from the schedule.
+		due := first + (at-first)/of.period*of.period
+		at = due + uniform(r, off, of.period-off-burstLength)
+		if at+time.Minute >= run.Length {
+			return
+		}
+		run.burst(r, at, errors)
+	}
+}
+
+// drift has the rate rise in an hour, stay for two and fall back, again and again.
+// It is told in time up to an hour after the rise.
+func drift(r *rand.Rand, length time.Duration) Run {
+	const low, high, rise, told, stay = 0.2, 0.6, time.Hour, 2 * time.Hour, 3 * time.Hour
+	run := Run{Length: length}
+	at := time.Duration(0)
+	for {
+		begin := at + 2*time.Hour + uniform(r, 0, time.Hour)
+		if begin+stay > length {
+			run.poisson(r, at, length, low)
+			return run
+		}
+		run.poisson(r, at, begin, low)
+		run.thinned(r, begin, begin+stay, high, func(t time.Duration) float64 {
+			return low + (high-low)*min(1, float64(t-begin)/float64(rise))
+		})
+		run.Episodes = append(run.Episodes, Episode{Kind: Drift, Start: begin, End: begin + told})
+		at = begin + stay
+	}
+}
+
+// diurnal has the rate go up and down with the day, which is as it should be.
+func diurnal(r *rand.Rand, length time.Duration) Run {
+	const mean, swing, day = 0.3, 0.2, 24 * time.Hour
+	run := Run{Length: length}
+	phase := 2 * math.Pi * r.Float64()
+	run.thinned(r, 0, length, mean+swing, func(t time.Duration) float64 {
+		return mean + swing*math.Sin(phase+2*math.Pi*float64(t)/float64(day))
+	})
+	return run
+}
+
+// silence has nothing come for an hour, as when an app is not used, and errors as
+// before after that: with a burst at once, or without.
+func silence(r *rand.Rand, length time.Duration, errors int) Run {
+	const rate, gone = 0.1, time.Hour
+	run := Run{Length: length}
+	at := time.Duration(0)
+	for {
+		begin := at + time.Hour + uniform(r, 0, 20*time.Minute)
+		back := begin + gone
+		if back+time.Minute > length {
+			run.poisson(r, at, length, rate)
+			return run
+		}
+		run.poisson(r, at, begin, rate)
+		if errors > 0 {
+			run.burst(r, back, errors)
+		}
+		at = back
+	}
+}

@@ -1,0 +1,121 @@
+package workload
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+const (
+	// Spread of page loads: a page is loaded each 20 s or so.
+	gapLeast, gapMost = 10 * time.Second, 30 * time.Second
+	// unchangedLoads is how often a page without a deploy is loaded.
+	unchangedLoads = 150
+	// beforeDeploy and up to moreBefore more is how often a page is loaded before
+	// its deploy, afterDeploy how often after it.
+	beforeDeploy, moreBefore, afterDeploy = 60, 40, 30
+	// toldLoads is within how many loads a deploy is told in time, and lateLoads
+	// until when telling it is late but not false.
+	toldLoads, lateLoads = 10, 20
+	// Medians of pages, in ms.
+	fastest, slowest = 800, 3000
+)
+
+// Deploy is an episode of page loads.
+const Deploy = "deploy"
+
+// variations are the coefficients of variation of page loads.
+var variations = []float64{0.1, 0.15, 0.25, 0.4}
+
+func loadWorkloads(size Size) []Workload {
+	var all []Workload
+	add := func(generator, cell string, make func(*rand.Rand) Run) {
+		all = append(all, Workload{Generator: generator, Cell: cell, Kind: Loads, Runs: size.Pages, make: make})
+	}
+	for _, cv := range variations {
+		add("unchanged", fmt.Sprintf("cv %g", cv), func(r *rand.Rand) Run {
+			p := newPage(r, cv)
+			for range unchangedLoads {
+				p.load(1)
+			}
+			return p.done()
+		})
+	}
+	for _, cv := range variations {
+		add("outliers", fmt.Sprintf("cv %g", cv), func(r *rand.Rand) Run {
+			p := newPage(r, cv)
+			for range unchangedLoads {
+				if r.IntN(50) == 0 {
+					p.load(3)
+				} else {
+					p.load(1)
+				}
+			}
+			return p.done()
+		})
+	}
+	for _, slower := range []float64{0.1, 0.2, 0.3, 0.5} {
+		for _, cv := range variations {
+			add("deploy", fmt.Sprintf("+%.0f%%, cv %g", 100*slower, cv), func(r *rand.Rand) Run {
+				p := newPage(r, cv)
+				for range beforeDeploy + r.IntN(moreBefore) {
+					p.load(1)
+				}
+				e := Episode{Kind: Deploy}
+				for i := range afterDeploy {
+					at := p.load(1 + slower)
+					switch i + 1 {
+					case 1:
+						e.Start = at
+					case toldLoads:
+						e.End = at
+					case lateLoads:
+						e.Grace = at - e.End
+					}
+				}
+				p.run.Episodes = []Episode{e}
+				return p.done()
+			})
+		}
+	}
+	return all
+}
+
+// page is a page that is loaded again and again.
+type page struct {
+	r      *rand.Rand
+	run    Run
+	at     time.Duration
+	median float64
+	sigma  float64 // of the logarithm
+}
+
+func newPage(r *rand.Rand, cv float64) *page {
+	return &page{
+		r: r, median: fastest * math.Pow(slowest/fastest, r.Float64()), sigma: math.Sqrt(math.Log1p(cv * cv)),
+	}
+}
+
+// load adds a load that takes so many times as long as usual, and says when.
+func (p *page) load(factor float64) time.Duration {
+	p.at += uniform(p.r, gapLeast, gapMost)
+	value := p.median * factor * math.Exp(p.sigma*p.r.NormFloat64())
+	value = math.Round(10*value) / 10 // as browsers tell it
+	p.run.add(p.at, Load(value))
+	return p.at
+}
+
+// Load is the event of a page load with that largest contentful paint.
+func Load(ms float64) *telemetry.Event {
+	return &telemetry.Event{
+		Kind: telemetry.KindVitals, App: App, URL: "http://localhost:3000/cart", Vitals: &telemetry.Vitals{LCP: &ms},
+	}
+}
+
+func (p *page) done() Run {
+	p.run.Length = p.at
+	return p.run
+}

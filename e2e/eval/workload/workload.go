@@ -1,0 +1,137 @@
+// Package workload makes streams of telemetry of which the truth is known: error
+// lines as they come on steady, clustered, recurring and drifting services, page
+// loads before and after deploys, and chatter. With each stream goes what a
+// detector should say of it: its episodes.
+//
+// A stream follows from its workload's name, the seeds and the run's number
+// alone, so that everybody has the same. There are two families of seeds:
+// detectors are tuned on Tuning and figures are told of Frozen, which nobody
+// tunes on. The package knows no detector and no clock; times count from the
+// beginning of a run, in whole milliseconds as the bus stamps them.
+package workload
+
+import (
+	"cmp"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// Seeds is a family of seeds.
+type Seeds uint64
+
+// The families. Frozen is fixed for good: a figure that was bad on it is mended by
+// what is right on Tuning, never by other seeds.
+const (
+	Tuning Seeds = 0x7475_6e69_6e67_0001
+	Frozen Seeds = 0x6672_6f7a_656e_0001
+)
+
+// App is the app of every event: each run has a detector of its own.
+const App = "shop"
+
+// Kind is what a workload is made of, and so which rules are judged by it.
+type Kind int
+
+// The kinds of workloads.
+const (
+	// Errors are log lines of level error, for the rules about anomalies.
+	Errors Kind = iota
+	// Loads are page loads, for the rules about regressions.
+	Loads
+	// Lines are log lines and health checks, for the rules about noise.
+	Lines
+)
+
+// Arrival is an event and when it came.
+type Arrival struct {
+	At time.Duration
+	// Event may be shared with other arrivals and is not to be changed.
+	Event *telemetry.Event
+	// Class says what the event is, in workloads of Lines.
+	Class Class
+}
+
+// Episode is something that should be told.
+type Episode struct {
+	Kind string
+	// Start is its first moment. What is told from then up to End has found it.
+	Start, End time.Duration
+	// Grace is for how long after End something told is late: it finds nothing, and
+	// is not false either.
+	Grace time.Duration
+}
+
+// Span is a stretch of a run, both ends included.
+type Span struct{ From, To time.Duration }
+
+// Run is one app's stream and what is true of it.
+type Run struct {
+	Length time.Duration
+	// Arrivals are in order. Equal times are possible.
+	Arrivals []Arrival
+	// Episodes are in order and don't overlap.
+	Episodes []Episode
+	// Learning are stretches in which what is no episode can't be told from one yet:
+	// the first few times that something recurs.
+	Learning []Span
+}
+
+// Workload is a generator with its parameters: a cell of the evaluation.
+type Workload struct {
+	// Generator is the family, Cell the parameters, as in bursts 0.5/s.
+	Generator, Cell string
+	Kind            Kind
+	// Runs is how many runs there are, each with an app that starts anew.
+	Runs int
+
+	make func(r *rand.Rand) Run
+}
+
+// Name is unique among All.
+func (w Workload) Name() string { return w.Generator + " " + w.Cell }
+
+// Run makes one of the workload's runs.
+func (w Workload) Run(seeds Seeds, number int) Run {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(w.Name())) // it never fails
+	run := w.make(rand.New(rand.NewPCG(uint64(seeds)+uint64(number), h.Sum64())))
+	slices.SortStableFunc(run.Arrivals, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })
+	return run
+}
+
+// Size is how much there is of each workload.
+type Size struct {
+	// Hours are simulated for each workload of errors, at least; some have more,
+	// where episodes are far apart. At least 60 are needed for figures that hold.
+	Hours int
+	// Pages is how many pages of each kind there are, each with a deploy where the
+	// workload has any.
+	Pages int
+	// Chatter is how many runs of 2 h each workload of lines has.
+	Chatter int
+}
+
+// Full is the size that figures are told of.
+var Full = Size{Hours: 240, Pages: 400, Chatter: 3}
+
+// All lists every workload.
+func All(size Size) []Workload {
+	return slices.Concat(errorWorkloads(size), loadWorkloads(size), lineWorkloads(size))
+}
+
+// exponential draws a gap with that mean, at least a millisecond.
+func exponential(r *rand.Rand, mean time.Duration) time.Duration {
+	return max(time.Millisecond, ms(r.ExpFloat64()*float64(mean)))
+}
+
+// uniform draws a time from within [from, to).
+func uniform(r *rand.Rand, from, to time.Duration) time.Duration {
+	return from + ms(r.Float64()*float64(to-from))
+}
+
+// ms cuts to whole milliseconds, as the bus's stamps are cut.
+func ms(d float64) time.Duration { return time.Duration(d).Truncate(time.Millisecond) }
