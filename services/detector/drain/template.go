@@ -1,0 +1,120 @@
+package drain
+
+import (
+	"slices"
+	"strings"
+)
+
+// Hole stands in the text of a template for what varies. No line of package template
+// holds it.
+const Hole = 0x01
+
+// shownHole is how people see it.
+const shownHole = "<*>"
+
+// Template is what lines have in common. It does not change.
+type Template struct {
+	text   string
+	tokens []token
+	holes  int
+}
+
+// Parse reads the text of a template, also of one that varies nowhere. It refuses
+// what Mine would not have made: one that varies too much.
+func Parse(text string) (*Template, bool) {
+	// Cut measures the words; what it is to take for a hole is a word to it.
+	plain := []byte(strings.ReplaceAll(text, string(rune(Hole)), "x"))
+	var line Line
+	if !line.Cut(plain) {
+		return nil, false
+	}
+	t := &Template{text: text, tokens: slices.Clone(line.tokens[:line.n])}
+	firm, rooted := 0, false
+	for i := range t.tokens {
+		w := &t.tokens[i]
+		if hole := strings.IndexByte(text[w.start:w.end], Hole); hole >= 0 {
+			if uint16(hole) != w.head || uint16(hole)+1 != w.end-w.start-w.tail {
+				return nil, false // it is not all that can vary, or there is another
+			}
+			w.hole, w.firm = true, false
+			t.holes++
+		}
+		if w.firm || w.keyed {
+			firm++
+			rooted = rooted || anchors(i, len(t.tokens))
+		}
+	}
+	if t.holes > 0 && (firm < minFirm || firm <= t.holes || !rooted) {
+		return nil, false
+	}
+	return t, true
+}
+
+// Text is the template with Hole for what varies, for Parse.
+func (t *Template) Text() string { return t.text }
+
+// String is the template with <*> for what varies.
+func (t *Template) String() string { return Shown(t.text) }
+
+// Shown is the text of a template with <*> for what varies.
+func Shown(text string) string { return strings.ReplaceAll(text, string(rune(Hole)), shownHole) }
+
+// Holes is how many places vary.
+func (t *Template) Holes() int { return t.holes }
+
+// Size is about how many bytes it takes.
+func (t *Template) Size() int { return len(t.text) + 48*len(t.tokens) + 64 }
+
+// Matches says whether a line is one of the template's.
+func (t *Template) Matches(l *Line) bool {
+	if l.n != len(t.tokens) {
+		return false
+	}
+	for i := range t.tokens {
+		own, w := &t.tokens[i], &l.tokens[i]
+		word := l.text[w.start:w.end]
+		switch {
+		case !own.hole:
+			if string(word) != t.text[own.start:own.end] {
+				return false
+			}
+		case own.head != w.head || own.tail != w.tail || w.empty(),
+			string(word[:w.head]) != t.text[own.start:own.start+own.head],
+			string(word[len(word)-int(w.tail):]) != t.text[own.end-own.tail:own.end]:
+			return false
+		}
+	}
+	return true
+}
+
+// Covers says whether every line of another template is one of this, too.
+func (t *Template) Covers(o *Template) bool {
+	return t.agrees(o, func(own, other *token) bool { return own.hole || !other.hole })
+}
+
+// Overlaps says whether there are lines of both.
+func (t *Template) Overlaps(o *Template) bool {
+	return t.agrees(o, func(*token, *token) bool { return true })
+}
+
+// agrees says whether lines of both can be in every place, and whether ok says so of
+// it.
+func (t *Template) agrees(o *Template, ok func(own, other *token) bool) bool {
+	if len(t.tokens) != len(o.tokens) {
+		return false
+	}
+	for i := range t.tokens {
+		own, other := &t.tokens[i], &o.tokens[i]
+		if !ok(own, other) {
+			return false
+		}
+		if !own.hole && !other.hole {
+			if t.text[own.start:own.end] != o.text[other.start:other.end] {
+				return false
+			}
+		} else if !fits(t.text, own, o.text, other) {
+			return false
+		}
+	}
+	return true
+}
