@@ -81,6 +81,22 @@ const (
 // SignalLogs or SignalRequests. The stream's filters tell the two apart by it.
 const SignalKey = "signal"
 
+// The Context keys under which alerts say where what they found happened, as far
+// as that is known. By these, alerts that have one cause are found.
+const (
+	// PageKey has the path template of the page, such as /users/:id.
+	PageKey = "page"
+	// EndpointKey has the method and path template of the request that failed, as
+	// GET /api/users/:id.
+	EndpointKey = "endpoint"
+	// ReleaseKey has the release that the event was of, and DeployKey the same
+	// where that was heard of first only minutes before.
+	ReleaseKey = "release"
+	DeployKey  = "deploy"
+	// CommitKey has the commit that a CI result is of.
+	CommitKey = "commit"
+)
+
 // The signals that an anomaly can be about.
 const (
 	SignalLogs     = "logs"

@@ -8,6 +8,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/frustration"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
 	"github.com/tocsin-bus/tocsin/services/detector/regression"
+	"github.com/tocsin-bus/tocsin/services/detector/release"
 	"github.com/tocsin-bus/tocsin/services/detector/rules"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/services/detector/threshold"
@@ -24,6 +25,7 @@ type app struct {
 	noise          *noise.App
 	states         *threshold.States
 	targets        *frustration.Targets
+	releases       *release.Releases
 	links          links
 
 	// size is about how many bytes the app takes, as the fold has counted it.
@@ -35,7 +37,7 @@ type app struct {
 func newApp(name string, set rules.Set) *app {
 	return &app{
 		name: name, rules: set, pages: regression.New(), errors: errortrack.New(), logs: &anomaly.Counter{}, requests: &anomaly.Counter{},
-		noise: noise.New(name), states: threshold.New(), targets: frustration.New(),
+		noise: noise.New(name), states: threshold.New(), targets: frustration.New(), releases: release.New(),
 	}
 }
 
@@ -44,7 +46,7 @@ const appSize = 2048
 
 func (a *app) measure() int {
 	return appSize + len(a.name) + a.pages.Size() + a.errors.Size() + a.logs.Size() + a.requests.Size() +
-		a.noise.Size() + a.states.Size() + a.targets.Size()
+		a.noise.Size() + a.states.Size() + a.targets.Size() + a.releases.Size()
 }
 
 func (a *app) save(w *snapshot.Writer) {
@@ -57,16 +59,21 @@ func (a *app) save(w *snapshot.Writer) {
 	a.targets.Save(w)
 	a.links.regression.save(w)
 	a.links.anomaly.save(w)
+	a.releases.Save(w)
 }
 
 // restoreApp reads what save wrote. Errors are in r.
 func restoreApp(name string, set rules.Set, r *snapshot.Reader) *app {
-	return &app{
+	a := &app{
 		name: name, rules: set,
 		pages: regression.Restore(r), errors: errortrack.Restore(r), logs: anomaly.Restore(r), requests: anomaly.Restore(r),
 		noise: noise.Restore(name, r), states: threshold.Restore(r), targets: frustration.Restore(r),
-		links: links{regression: restoreLink(r), anomaly: restoreLink(r)},
+		links: links{regression: restoreLink(r), anomaly: restoreLink(r)}, releases: release.New(),
 	}
+	if r.Has(snapshot.Trust) {
+		a.releases = release.Restore(r)
+	}
+	return a
 }
 
 // links are the newest alerts of an app that others can belong to; of several

@@ -370,6 +370,7 @@ func message(t *rapid.T) fold.Message {
 			e = telemetry.Event{Kind: telemetry.KindCircuit, Circuit: &telemetry.Circuit{Name: "db", State: rapid.SampledFrom([]string{"open", "half_open", "closed"}).Draw(t, "state")}}
 		}
 		e.App = rapid.SampledFrom([]string{"", "web", "shop"}).Draw(t, "app")
+		e.Release = rapid.SampledFrom([]string{"", "1", "2", "3", "4", "5", "6", "7", "8", "9"}).Draw(t, "release")
 		all = append(all, e)
 	}
 	return events(all...)

@@ -2,6 +2,7 @@ package fold
 
 import (
 	"github.com/tocsin-bus/tocsin/services/detector/finding"
+	"github.com/tocsin-bus/tocsin/services/detector/template"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -87,6 +88,7 @@ func (t *turn) passed(n int, leaves bool) string {
 
 // say publishes an alert of an app and links it to those it belongs to.
 func (t *turn) say(a *app, found alert.Alert, held int) *alert.Alert {
+	t.place(a, &found)
 	said := t.publish(a.name, found, held)
 	a.links.correlate(said)
 	return said
@@ -103,4 +105,34 @@ func (t *turn) publish(app string, a alert.Alert, held int) *alert.Alert {
 	clean(&a)
 	t.alerts = append(t.alerts, a)
 	return &t.alerts[len(t.alerts)-1]
+}
+
+// place adds to an alert where the event that raised it happened: the page's path
+// template, and the release. By these, readers find what has one cause.
+func (t *turn) place(a *app, found *alert.Alert) {
+	if t.of == nil || found.OnlyResolves() {
+		return
+	}
+	context := found.Context
+	if context == nil {
+		context = map[string]any{}
+	}
+	switch found.Category {
+	case alert.Errors, alert.NetworkErrors, alert.Security, alert.UserFrustration:
+		if page := template.Page(t.of.URL); page != "" {
+			context[alert.PageKey] = page
+		}
+	case alert.Regression, alert.Anomaly, alert.Threshold: // a regression says its page itself
+	default: // what was found in many events
+		return
+	}
+	if release := t.of.Release; release != "" {
+		context[alert.ReleaseKey] = release
+		if a.releases.Deploy(release, t.now) {
+			context[alert.DeployKey] = release
+		}
+	}
+	if len(context) > 0 {
+		found.Context = context
+	}
 }

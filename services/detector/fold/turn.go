@@ -22,7 +22,9 @@ type turn struct {
 	// index is that of the event in the message, or beforeEvents; ordinal that of
 	// the next alert within the event.
 	index, ordinal int
-	alerts         []alert.Alert
+	// of is that event, nil where an alert is raised by none.
+	of     *telemetry.Event
+	alerts []alert.Alert
 	// shadow is for Outcome.Shadow.
 	shadow []alert.Alert
 }
@@ -36,9 +38,11 @@ func (t *turn) events(events []telemetry.Event) {
 			t.fold.changed(a)
 			a = t.fold.app(name)
 		}
-		t.index, t.ordinal = i, 0
+		t.index, t.ordinal, t.of = i, 0, e
+		a.releases.Heard(e.Release, t.now)
 		t.event(a, e)
 	}
+	t.of = nil
 	t.fold.changed(a)
 	t.fold.shrink()
 }

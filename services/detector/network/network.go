@@ -47,7 +47,8 @@ func Alert(request *telemetry.Network, page, key string) alert.Alert {
 		Severity: severity, Category: alert.NetworkErrors, Source: alert.SourceNetwork,
 		URL: request.URL, DedupKey: key, Detail: detail(request),
 		Context: map[string]any{
-			"method": method, "url": template.PathQuery(request.URL),
+			alert.EndpointKey: method + " " + page,
+			"method":          method, "url": template.PathQuery(request.URL),
 			"status": request.Status, "duration_ms": request.DurationMS,
 		},
 	}

@@ -1,6 +1,7 @@
 package network_test
 
 import (
+	"fmt"
 	"maps"
 	"testing"
 
@@ -52,7 +53,7 @@ func TestAlert(t *testing.T) {
 			if a.Title != tt.title || a.Detail != tt.detail || a.DedupKey != tt.key || a.URL != tt.request.URL {
 				t.Errorf("got %q\n%q\n%q\n%q", a.Title, a.Detail, a.DedupKey, a.URL)
 			}
-			want := map[string]any{"url": tt.url, "status": tt.request.Status, "duration_ms": tt.request.DurationMS, "method": a.Context["method"]}
+			want := map[string]any{"url": tt.url, "status": tt.request.Status, "duration_ms": tt.request.DurationMS, "method": a.Context["method"], alert.EndpointKey: fmt.Sprint(a.Context["method"], " ", page)}
 			if !maps.Equal(a.Context, want) || a.Category != alert.NetworkErrors || a.Source != alert.SourceNetwork {
 				t.Errorf("got %+v", a)
 			}

@@ -1,0 +1,109 @@
+// Package release decides what a deploy is: that a release of an app is heard
+// of for the first time, and the minutes after that.
+//
+// A release that an app has had for long is no news. All of its alerts are of
+// that release, so it tells nothing of what two of them have in common; that
+// both came just after it was deployed does. The package knows no clock. It
+// can't tell a first deploy from an app that was never heard of before: both
+// are new.
+package release
+
+import (
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/lru"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+)
+
+const (
+	// MaxReleases is how many releases of one app are remembered: the present one,
+	// the one before in tabs that stay open, and those of a slow roll-out. Past it
+	// the one not heard of for the longest is forgotten; it would be new again.
+	MaxReleases = 8
+	// MaxName is the longest name that is remembered, in bytes. A longer one is
+	// never new.
+	MaxName = 1 << 10
+	// Fresh is for how long a release is a deploy.
+	Fresh = 10 * time.Minute
+)
+
+// Releases remembers the releases of one app.
+type Releases struct {
+	// first is when each was heard of first, in milliseconds since 1970.
+	first *lru.Map[string, int64]
+	size  int
+	// last is the one heard of last: mostly it is the next one, too.
+	last  string
+	since int64
+}
+
+// New returns an app without releases.
+func New() *Releases { return &Releases{first: lru.New[string, int64](MaxReleases)} }
+
+// entrySize is about what a release takes beside its name, in bytes.
+const entrySize = 96
+
+// Size is about how many bytes are held.
+func (r *Releases) Size() int { return r.size }
+
+// Len is the number of releases remembered.
+func (r *Releases) Len() int { return r.first.Len() }
+
+// Heard takes the release that an event is of.
+func (r *Releases) Heard(name string, now time.Time) {
+	if name == r.last || name == "" || len(name) > MaxName {
+		return
+	}
+	t := now.UnixMilli()
+	if known := r.first.Get(name); known != nil {
+		t = *known
+	} else {
+		r.add(name, t)
+	}
+	r.last, r.since = name, t
+}
+
+func (r *Releases) add(name string, first int64) {
+	_, gone := r.first.Add(name, first)
+	r.size += entrySize + len(name)
+	if gone != nil {
+		r.size -= entrySize + len(gone.Key)
+	}
+}
+
+// Deploy says whether a release was heard of first less than Fresh ago. A clock
+// that was set back makes it one.
+func (r *Releases) Deploy(name string, now time.Time) bool {
+	since := r.since
+	if name != r.last {
+		known := r.first.Peek(name)
+		if known == nil {
+			return false
+		}
+		since = *known
+	}
+	return name != "" && now.UnixMilli()-since < Fresh.Milliseconds()
+}
+
+// Save writes the releases, the one heard of last at the end.
+func (r *Releases) Save(w *snapshot.Writer) {
+	w.Len(r.first.Len())
+	for name, first := range r.first.All() {
+		w.String(name)
+		w.Int(*first)
+	}
+}
+
+// Restore reads what Save wrote. Errors are in the reader.
+func Restore(from *snapshot.Reader) *Releases {
+	r := New()
+	for range from.Len(MaxReleases) {
+		name, first := from.String(MaxName), from.Int()
+		if from.Err() != nil {
+			break
+		}
+		r.add(name, first)
+		r.last, r.since = name, first
+	}
+	return r
+}
