@@ -28,7 +28,7 @@ func TestPlace(t *testing.T) {
 		{"a load", []telemetry.Event{loaded("", 100), loaded("", 100), loaded("", 100), loaded("", 100), loaded("", 900)}, alert.Regression, "/users/:id", nil, "web@2", "web@2"},
 		{"a spike", repeated(logged(telemetry.LevelInfo, "x"), 5), alert.Anomaly, nil, nil, "web@2", "web@2"},
 		{"a threshold", memory(80).Events, alert.Threshold, nil, nil, "web@2", "web@2"},
-		{"noise", repeated(logged(telemetry.LevelInfo, "tick"), 200), alert.Noise, nil, nil, nil, nil},
+		{"noise", repeated(logged(telemetry.LevelInfo, "tick"), 700), alert.Noise, nil, nil, nil, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScript()
