@@ -1,0 +1,304 @@
+package level_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tocsin-bus/tocsin/services/detector/level"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+)
+
+// said is a verdict in a few words: what is found, or how it ended, with the level
+// and what it is compared with in whole units.
+func said(v level.Verdict) string {
+	what := map[level.Event]string{level.Withdrawn: "withdrawn ", level.Recovered: "recovered ", level.Settled: "settled ", level.Improved: "improved "}[v.Event]
+	if v.Event == level.Risen {
+		what = v.Confidence.String() + " "
+	}
+	return fmt.Sprintf("%s%g, usual %g of %d", what, float64(v.Level)/2, float64(v.Usual)/2, v.Values)
+}
+
+// Each row is a series in which 12*100 is 12 values of 100, and what is said after
+// which value, counted from 1 behind the bar. Without spread a Single is more than
+// 1.05^9 = 1.55 times the usual, a Probable 1.05^4 = 1.22 times.
+func TestTimelines(t *testing.T) {
+	for _, tt := range []struct {
+		name, series, want string
+	}{
+		{"nothing changes", "25*100 | 25*100", ""},
+		{"a value alone is withdrawn", "25*100 | 300 100 100", "1: single 300, usual 100 of 20; 3: withdrawn 100, usual 100 of 20"},
+		{"not before two follow that are as usual", "25*100 | 300 130 100 100 100", "1: single 300, usual 100 of 20; 4: withdrawn 100, usual 100 of 20"},
+		{
+			"nor later than four", "25*100 | 300 100 130 100 130",
+			"1: single 300, usual 100 of 20; 5: withdrawn 115, usual 100 of 20",
+		},
+		{"a value that is not far out is nothing", "25*100 | 155 25*100", ""},
+		{
+			"single, probable, confirmed, settled", "25*100 | 300 300 300 300 300 300 300 300 300 300 20*300",
+			"1: single 300, usual 100 of 20; 3: probable 300, usual 100 of 20; 5: confirmed 300, usual 100 of 20; 10: settled 300, usual 100 of 20",
+		},
+		{
+			"a step that is not far out is found by three", "25*100 | 10*140",
+			"3: probable 140, usual 100 of 20; 5: confirmed 140, usual 100 of 20; 10: settled 140, usual 100 of 20",
+		},
+		{"a small one by five", "25*100 | 10*121", "5: confirmed 121, usual 100 of 20; 10: settled 121, usual 100 of 20"},
+		{"one that is too small is the usual some day", "25*100 | 40*120 3*160", "43: probable 160, usual 120 of 20"},
+		{
+			"one of five may be nearly as before", "25*100 | 140 140 101 140 140",
+			"5: confirmed 140, usual 100 of 20",
+		},
+		{
+			"not two: the ranks are too likely", "25*100 | 140 100 140 100 140 140",
+			"",
+		},
+		{
+			"confirmed, and back", "25*100 | 5*300 100 100 100 100 100",
+			"1: single 300, usual 100 of 20; 3: probable 300, usual 100 of 20; 5: confirmed 300, usual 100 of 20; 7: recovered 100, usual 100 of 20",
+		},
+		{
+			"what is over is not in the reference", "25*100 | 7*300 5*100 6*140",
+			"1: single 300, usual 100 of 20; 3: probable 300, usual 100 of 20; 5: confirmed 300, usual 100 of 20; 9: recovered 100, usual 100 of 20; " +
+				"15: probable 140, usual 100 of 20; 17: confirmed 140, usual 100 of 20",
+		},
+		{
+			"probable, and back", "25*100 | 3*300 2*100",
+			"1: single 300, usual 100 of 20; 3: probable 300, usual 100 of 20; 5: withdrawn 100, usual 100 of 20",
+		},
+		{
+			"a new level that varies", "25*100 | 12*300 90 2*500 900 300 500 900 300 500 900",
+			"1: single 300, usual 100 of 20; 3: probable 300, usual 100 of 20; 5: confirmed 300, usual 100 of 20; 10: settled 300, usual 100 of 20; " +
+				"16: probable 500, usual 300 of 8",
+		},
+		{
+			"values that never agree settle all the same", "25*100 | 5*300 300 900 300 900 300 900 300 900 300 900 300 900 300 900 300 900 300 900 300 900",
+			"1: single 300, usual 100 of 20; 3: probable 300, usual 100 of 20; 5: confirmed 300, usual 100 of 20; 25: settled 900, usual 100 of 20",
+		},
+		{"a new level is soon the usual", "25*100 | 10*300 7*450", "1: single 300, usual 100 of 20; 3: probable 300, usual 100 of 20; 5: confirmed 300, usual 100 of 20; " +
+			"10: settled 300, usual 100 of 20; 14: probable 450, usual 300 of 6; 15: confirmed 450, usual 300 of 5"},
+		{"lower is good", "25*300 | 5*100 5*300", "5: improved 100, usual 300 of 20; 9: probable 300, usual 100 of 6; 10: confirmed 300, usual 100 of 5"},
+		{"two that are alone and alike are told once", "25*100 | 300 30*100 320 3*100 440 451 3*100", "1: single 300, usual 100 of 20; 3: withdrawn 100, usual 100 of 20; " +
+			"37: single 451, usual 100 of 20; 39: withdrawn 100, usual 100 of 20"},
+		{"none without values before", "| 300 100 900 100", ""},
+		{"a single of ten", "10*100 | 300", "1: single 300, usual 100 of 10"},
+		{"nine are too few", "9*100 | 300", ""},
+		{"three of six must be far out", "6*100 | 140 140 140", ""},
+		{"and are found", "6*100 | 150 150 150", "3: probable 150, usual 100 of 6"},
+		{"five of five are sure", "5*100 | 5*125", "5: confirmed 125, usual 100 of 5"},
+		{"four are too few", "4*100 | 4*300", ""},
+		{"values of nothing", "25*0 | 10*0 60 0 0", "11: single 60, usual 0 of 20; 13: withdrawn 0, usual 0 of 20"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var s level.Series
+			got := play(t, &s, &level.Scale{Factors: true, Percent: 20, Least: 2 * 20, Calm: 5}, tt.series)
+			if got != tt.want {
+				t.Errorf("%s\n got %s\nwant %s", tt.series, got, tt.want)
+			}
+		})
+	}
+}
+
+// play adds the values and collects what is said behind the bar. Between any two the
+// series is written down and read back.
+func play(t *testing.T, s *level.Series, sc *level.Scale, series string) string {
+	t.Helper()
+	var all []string
+	n := 0
+	for word := range strings.FieldsSeq(series) {
+		if word == "|" {
+			n, all = 0, nil
+			continue
+		}
+		times, text := "1", word
+		if before, after, ok := strings.Cut(word, "*"); ok {
+			times, text = before, after
+		}
+		v, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		many, err := strconv.Atoi(times)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range many {
+			n++
+			*s = restored(t, s)
+			if verdict := s.Add(sc, v); verdict.Event != level.Nothing {
+				all = append(all, fmt.Sprintf("%d: %s", n, said(verdict)))
+			}
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+type fataler interface{ Fatal(...any) }
+
+// same says whether all that is written down of two series is.
+func same(a, b *level.Series) bool {
+	var one, other snapshot.Writer
+	a.Save(&one)
+	b.Save(&other)
+	return bytes.Equal(one.Bytes(), other.Bytes())
+}
+
+func restored(t fataler, s *level.Series) level.Series {
+	var w snapshot.Writer
+	s.Save(&w)
+	r := snapshot.NewReader(w.Bytes())
+	again := level.Restore(r)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return again
+}
+
+// TestDifferences: values that vary by differences, as CLS does.
+func TestDifferences(t *testing.T) {
+	for _, tt := range []struct{ name, series, want string }{
+		{"0.1 over is not over 0.1", "25*500 | 10*1500", ""},
+		{"a little more is", "25*500 | 5*1501", "3: probable 1501, usual 500 of 20; 5: confirmed 1501, usual 500 of 20"},
+		{"from nothing", "25*0 | 2000 0 0", "1: single 2000, usual 0 of 20; 3: withdrawn 0, usual 0 of 20"},
+		{"far out is 9 times 0.02 at least", "25*0 | 1800 0 0", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var s level.Series
+			if got := play(t, &s, &shifts, tt.series); got != tt.want {
+				t.Errorf("%s\n got %s\nwant %s", tt.series, got, tt.want)
+			}
+		})
+	}
+}
+
+// TestVerdicts: what holds of every verdict on any series, and that a restart in
+// between changes nothing.
+func TestVerdicts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sc := rapid.SampledFrom([]*level.Scale{&times, &shifts}).Draw(t, "scale")
+		var one, other level.Series
+		before := level.None
+		usual := rapid.SampledFrom([]int64{0, 1000, 100_000, 2_000_000, level.Max}).Draw(t, "usual")
+		for range rapid.IntRange(1, 120).Draw(t, "values") {
+			if rapid.IntRange(0, 15).Draw(t, "shift") == 0 {
+				usual = min(usual*rapid.Int64Range(1, 30).Draw(t, "tenths")/10, level.Max)
+			}
+			v := min(usual*rapid.SampledFrom([]int64{9, 10, 10, 10, 11, 30}).Draw(t, "factor")/10, level.Max)
+			got := one.Add(sc, v)
+			if rapid.Bool().Draw(t, "restart") {
+				other = restored(t, &other)
+			}
+			if again := other.Add(sc, v); again != got || !same(&one, &other) {
+				t.Fatalf("undisturbed %+v, restarted %+v", got, again)
+			}
+			now := one.Confidence()
+			switch got.Event {
+			case level.Nothing, level.Improved:
+				if now != before || got.Event == level.Improved && (now != level.None || got.Level >= got.Usual) {
+					t.Fatalf("%v became %v with %+v", before, now, got)
+				}
+			case level.Risen:
+				if now <= before || now != got.Confidence || got.Began != (before == level.None) || got.Level <= got.Usual || got.Values < 5 || got.Of != now.Of() ||
+					(got.Chance > 0) != (now == level.Confirmed) || got.Chance >= 0.01 {
+					t.Fatalf("%v became %v with %+v", before, now, got)
+				}
+				if again := one.Now(); again.Level != got.Level || again.Confidence != now || again.Usual != got.Usual {
+					t.Fatalf("%+v, and now %+v", got, again)
+				}
+			default:
+				if before == level.None || now != level.None || got.Confidence != before || (got.Event == level.Withdrawn) != (before < level.Confirmed) {
+					t.Fatalf("%v became %v with %+v", before, now, got)
+				}
+			}
+			if median, n := one.Usual(); n > level.Reference || n == 0 && median != 0 {
+				t.Fatalf("usual %d of %d", median, n)
+			}
+			before = now
+		}
+	})
+}
+
+// TestOf: a series of which only the values are known is compared with as one that
+// was there all along, and what was told by another rule is withdrawn or confirmed.
+func TestOf(t *testing.T) {
+	values := func(n int, v int64) (all []int64) {
+		for range n {
+			all = append(all, v)
+		}
+		return all
+	}
+	sc := &level.Scale{Factors: true, Percent: 20, Least: 40, Calm: 5}
+	for _, tt := range []struct {
+		name   string
+		values []int64
+		series string
+		want   string
+	}{
+		{"nothing told", values(20, 100), "| 5*140", "3: probable 140, usual 100 of 20; 5: confirmed 140, usual 100 of 20"},
+		{"told and withdrawn", append(values(30, 100), 300), "| 100 100", "2: withdrawn 100, usual 100 of 19"},
+		{"told and surer", append(values(30, 100), 300), "| 300 300", "2: probable 300, usual 100 of 19"},
+		{"no values", nil, "| 100 100", ""},
+		{"one", values(1, 100), "| 100 100", "2: withdrawn 100, usual 0 of 0"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := level.Of(tt.values)
+			if tt.name != "nothing told" {
+				s.Suspect()
+			}
+			if n := len(s.Values()); n != min(len(tt.values), level.Reference) {
+				t.Errorf("%d values", n)
+			}
+			if got := play(t, &s, sc, tt.series); got != tt.want {
+				t.Errorf("\n got %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// FuzzRestore: whatever is read, the series goes on.
+func FuzzRestore(f *testing.F) {
+	for _, values := range []string{"", "7*100", "25*100 300", "25*100 3*300", "25*100 6*300", "25*100 300 2*100 300"} {
+		var s level.Series
+		for word := range strings.FieldsSeq(values) {
+			var n int
+			var v int64 = 100
+			if _, err := fmt.Sscanf(word, "%d*%d", &n, &v); err != nil {
+				n = 1
+			}
+			for range n {
+				s.Add(&times, 1000*v)
+			}
+		}
+		var w snapshot.Writer
+		s.Save(&w)
+		f.Add(w.Bytes())
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := snapshot.NewReader(data)
+		s := level.Restore(r)
+		if err := r.Close(); err != nil {
+			if !errors.Is(err, snapshot.ErrDamaged) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if again := restored(t, &s); !same(&again, &s) {
+			t.Fatalf("%+v\n%+v", s, again)
+		}
+		s.Now()
+		s.Usual()
+		s.Values()
+		for i := range 60 {
+			s.Add(&times, int64(i%7)*100_000)
+			if i%9 == 0 {
+				if again := restored(t, &s); !same(&again, &s) {
+					t.Fatalf("%+v\n%+v", s, again)
+				}
+			}
+		}
+	})
+}

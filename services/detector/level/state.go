@@ -1,0 +1,95 @@
+package level
+
+import "github.com/tocsin-bus/tocsin/services/detector/snapshot"
+
+// Size is about what a Series takes, in bytes.
+const Size = 8*(Reference+held) + 48
+
+// Of is a series of which only the values are known, the oldest first: of more than
+// Reference the newest. Nothing is found in it.
+func Of(values []int64) Series {
+	var s Series
+	for _, v := range values[max(len(values)-Reference, 0):] {
+		s.push(min(max(v, 0), Max))
+	}
+	return s
+}
+
+// Suspect has a series begin with a Single: its newest value was told to be worse,
+// by a rule that goes by one value. A series without values has none.
+func (s *Series) Suspect() {
+	if s.nnew > 0 && s.found == None {
+		s.found, s.suspects, s.level, s.slow = Single, 1, 2*s.newest[s.nnew-1], false
+	}
+}
+
+// Values are the newest values, the oldest first: at most Reference, those under
+// suspicion included.
+func (s *Series) Values() []int64 {
+	all := append(append([]int64{}, s.reference[:s.nref]...), s.newest[:s.nnew]...)
+	return all[max(len(all)-Reference, 0):]
+}
+
+// Save writes the series.
+func (s *Series) Save(w *snapshot.Writer) {
+	for _, values := range [][]int64{s.reference[:s.nref], s.newest[:s.nnew]} {
+		w.Len(len(values))
+		for _, v := range values {
+			w.Int(v)
+		}
+	}
+	w.Len(int(s.found))
+	w.Bool(s.slow)
+	w.Len(int(s.forget))
+	if s.forget > 0 {
+		w.Int(s.peak)
+	}
+	if s.found != None {
+		w.Len(int(s.suspects))
+		w.Len(int(s.since))
+		w.Len(int(s.u))
+		w.Int(s.level)
+	}
+}
+
+// Restore reads what Save wrote. Errors are in r.
+func Restore(r *snapshot.Reader) Series {
+	var s Series
+	s.nref = values(r, s.reference[:])
+	s.nnew = values(r, s.newest[:])
+	s.found = Confidence(r.UpTo(int(Confirmed)))
+	s.slow = r.Bool()
+	if s.forget = uint16(r.UpTo(remembered)); s.forget > 0 {
+		s.peak = value(r, Max)
+	}
+	if s.found != None {
+		s.suspects = uint8(r.UpTo(int(s.nnew)))
+		s.since = uint8(r.UpTo(settling))
+		s.u = uint8(r.UpTo(Newest * Reference))
+		s.level = value(r, 2*Max)
+		if int(s.suspects) < s.found.Of() || s.slow {
+			r.Fail("%d values are suspected of being %s", s.suspects, s.found)
+		}
+	}
+	if r.Err() != nil {
+		return Series{}
+	}
+	return s
+}
+
+func values(r *snapshot.Reader, into []int64) (n uint8) {
+	for i := range r.Len(len(into)) {
+		into[i] = value(r, Max)
+		n++
+	}
+	return n
+}
+
+func value(r *snapshot.Reader, most int64) int64 {
+	v := r.Int()
+	if v < 0 || v > most {
+		r.Fail("a value of %d", v)
+		return 0
+	}
+	return v
+}
