@@ -53,8 +53,8 @@ bench: build ## latencies and throughput: p50 and p99, beside what was asked
 	$(GO) run ./e2e/cmd/bench -tocsin bin/tocsin
 
 .PHONY: eval
-eval: ## what the detectors find, miss and make up, on streams whose truth is known
-	$(GO) run ./e2e/cmd/eval -seeds frozen
+eval: ## what the detectors find, miss and make up: writes e2e/eval/RESULTS.md (NAB=DIR and TCPD=DIR name corpora)
+	$(GO) run ./e2e/cmd/eval -seeds frozen -out e2e/eval $(if $(NAB),-nab $(NAB)) $(if $(TCPD),-tcpd $(TCPD))
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (10s)

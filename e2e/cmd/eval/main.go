@@ -5,86 +5,163 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/e2e/eval/nab"
+	"github.com/tocsin-bus/tocsin/e2e/eval/report"
 	"github.com/tocsin-bus/tocsin/e2e/eval/run"
-	"github.com/tocsin-bus/tocsin/e2e/eval/score"
+	"github.com/tocsin-bus/tocsin/e2e/eval/tcpd"
 	"github.com/tocsin-bus/tocsin/e2e/eval/workload"
 )
 
 func main() {
-	if err := eval(os.Args[1:], os.Stdout, os.Stderr); err != nil {
+	err := eval(os.Args[1:], os.Stdout, os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case errors.As(err, new(usage)):
+		fmt.Fprintln(os.Stderr, "eval:", err)
+		os.Exit(2)
+	case err != nil:
 		fmt.Fprintln(os.Stderr, "eval:", err)
 		os.Exit(1)
 	}
 }
 
-func eval(args []string, out, progress io.Writer) error {
-	size := workload.Full
+// usage is an error of whoever called the command.
+type usage struct{ error }
+
+// settings are what the flags say.
+type settings struct {
+	seeds           string
+	only, out       string
+	nabDir, tcpdDir string
+	size            workload.Size
+}
+
+// families are the names of the seeds.
+var families = map[string]workload.Seeds{"tuning": workload.Tuning, "frozen": workload.Frozen}
+
+func parse(args []string, stderr io.Writer) (settings, error) {
+	s := settings{size: workload.Full}
 	flags := flag.NewFlagSet("eval", flag.ContinueOnError)
-	family := flags.String("seeds", "tuning", "tuning, or frozen for figures to tell")
-	only := flags.String("only", "", "only the workloads whose name holds this, as 'bursts 0.5/s'")
-	flags.IntVar(&size.Hours, "hours", size.Hours, "simulated hours of each workload of errors")
-	flags.IntVar(&size.Pages, "pages", size.Pages, "pages of each workload of page loads")
-	flags.IntVar(&size.Chatter, "chatter", size.Chatter, "runs of 2 h of each workload of lines")
+	flags.SetOutput(stderr)
+	flags.StringVar(&s.seeds, "seeds", "tuning", "tuning, or frozen for figures to tell")
+	flags.StringVar(&s.only, "only", "", "only the workloads whose name holds this, as 'bursts 0.5/s'")
+	flags.StringVar(&s.out, "out", "", "the folder to write RESULTS.md and results.svg to; without one a table is printed")
+	flags.StringVar(&s.nabDir, "nab", "", "a folder with the NAB corpus (github.com/numenta/NAB)")
+	flags.StringVar(&s.tcpdDir, "tcpd", "", "a folder with the change point dataset (github.com/alan-turing-institute/TCPD)")
+	flags.IntVar(&s.size.Hours, "hours", s.size.Hours, "simulated hours of each workload of errors, at least")
+	flags.IntVar(&s.size.Pages, "pages", s.size.Pages, "pages of each workload of page loads")
+	flags.IntVar(&s.size.Chatter, "chatter", s.size.Chatter, "runs of 2 h of each workload of lines")
 	if err := flags.Parse(args); err != nil {
+		return s, usage{err}
+	}
+	if _, ok := families[s.seeds]; !ok {
+		return s, usage{fmt.Errorf("-seeds: %q is none of tuning, frozen", s.seeds)}
+	}
+	if flags.NArg() > 0 {
+		return s, usage{fmt.Errorf("%q is no flag", flags.Arg(0))}
+	}
+	// Runs of errors last a twentieth of the hours; in less than an hour of each there
+	// is hardly an episode.
+	if s.size.Hours < 20 || s.size.Pages < 1 || s.size.Chatter < 1 {
+		return s, usage{errors.New("-hours must be at least 20, -pages and -chatter 1")}
+	}
+	return s, nil
+}
+
+// command is what makes the same results again. It names no folder: where a corpus
+// lies is of no matter.
+func (s *settings) command() string {
+	flags := ""
+	if s.seeds == "tuning" {
+		flags += " -seeds tuning"
+	}
+	if s.only != "" {
+		flags += fmt.Sprintf(" -only '%s'", s.only)
+	}
+	if s.size != workload.Full {
+		flags += fmt.Sprintf(" -hours %d -pages %d -chatter %d", s.size.Hours, s.size.Pages, s.size.Chatter)
+	}
+	if flags != "" {
+		if s.seeds == "frozen" {
+			flags += " -seeds frozen"
+		}
+		return "go run ./e2e/cmd/eval" + flags
+	}
+	command := "make eval"
+	if s.nabDir != "" {
+		command += " NAB=DIR"
+	}
+	if s.tcpdDir != "" {
+		command += " TCPD=DIR"
+	}
+	return command
+}
+
+func eval(args []string, out, progress io.Writer) error {
+	s, err := parse(args, progress)
+	if err != nil {
 		return err
 	}
-	seeds, ok := map[string]workload.Seeds{"tuning": workload.Tuning, "frozen": workload.Frozen}[*family]
-	if !ok {
-		return fmt.Errorf("-seeds: %q is none of tuning, frozen", *family)
+	results, err := s.measure(progress)
+	if err != nil {
+		return err
 	}
-	var cells []run.Cell
-	for _, w := range workload.All(size) {
-		if !strings.Contains(w.Name(), *only) {
+	if s.out == "" {
+		_, err := out.Write(results.Text())
+		return err
+	}
+	picture, err := results.SVG()
+	if err != nil {
+		return err
+	}
+	for name, data := range map[string][]byte{"RESULTS.md": results.Markdown(), "results.svg": picture} {
+		if err := os.WriteFile(filepath.Join(s.out, name), data, 0o644); err != nil {
+			return fmt.Errorf("write the results: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s *settings) measure(progress io.Writer) (*report.Results, error) {
+	seeds := families[s.seeds]
+	results := &report.Results{Command: s.command(), Seeds: s.seeds, Size: s.size}
+	for _, w := range workload.All(s.size) {
+		if !strings.Contains(w.Name(), s.only) {
 			continue
 		}
 		began := time.Now()
-		cells = append(cells, run.Evaluate(w, seeds)...)
-		fmt.Fprintf(progress, "%-40s %.1fs\n", w.Name(), time.Since(began).Seconds())
+		results.Cells = append(results.Cells, run.Evaluate(w, seeds)...)
+		fmt.Fprintf(progress, "%-40s %5.1f s\n", w.Name(), time.Since(began).Seconds())
 	}
-	return text(out, cells)
-}
-
-// text prints cells for somebody who tunes.
-func text(out io.Writer, cells []run.Cell) error {
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "WORKLOAD\tRULES\tFALSE/DAY\tFALSE/100\tLEARNING\tCOLD\tRECALL\tPRECISION\tP50\tP95\tSAID (unsaid single probable confirmed)")
-	for _, c := range cells {
-		if c.Workload.Kind == workload.Lines {
-			continue
+	if slices.ContainsFunc(results.Cells, func(c run.Cell) bool { return c.Workload.Generator == "bursts" }) {
+		results.Bounds = run.Bounds(seeds)
+	}
+	if s.nabDir != "" {
+		corpus, err := nab.Read(os.DirFS(s.nabDir))
+		if err != nil {
+			return nil, err
 		}
-		s := c.Summary
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\tfalse %v, found at least %v of %d\n", c.Workload.Name(), c.Rules,
-			number(s.PerDay), number(s.Per100), s.Total.Learning, s.Total.Cold, number(s.Recall), number(s.Precision),
-			number(s.P50), number(s.P95), s.Total.FalseAt, s.Total.FoundAt, s.Total.Episodes)
+		results.NAB = run.NAB(corpus)
 	}
-	fmt.Fprintln(t, "\nWORKLOAD\tRULES\tCLASS\tHIDDEN\tOF\tSHARE\tAFTER 10 MIN")
-	for _, c := range cells {
-		var chatter, learned run.Hidden
-		for _, class := range c.Lines.Classes() {
-			all, late := c.Lines.All[class], c.Lines.Learned[class]
-			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%.3f\t%.3f\n", c.Workload.Name(), c.Rules, class, all.Hidden, all.Of, all.Share(), late.Share())
-			if class.Chatter() {
-				chatter, learned = chatter.Plus(all), learned.Plus(late)
-			}
+	if s.tcpdDir != "" {
+		dataset, missing, err := tcpd.Read(os.DirFS(s.tcpdDir))
+		if err != nil {
+			return nil, err
 		}
-		if c.Workload.Kind == workload.Lines {
-			fmt.Fprintf(t, "%s\t%s\tchatter\t%d\t%d\t%.3f\t%.3f\n", c.Workload.Name(), c.Rules, chatter.Hidden, chatter.Of, chatter.Share(), learned.Share())
-		}
+		results.TCPD, results.Missing = run.TCPD(dataset), len(missing)
 	}
-	return t.Flush()
-}
-
-func number(e score.Estimate) string {
-	if !e.Known() {
-		return "-"
+	if results.Empty() {
+		return nil, usage{fmt.Errorf("-only: no workload is called like %q", s.only)}
 	}
-	return fmt.Sprintf("%.3g (%.3g..%.3g)", e.Value, e.Low, e.High)
+	return results, nil
 }

@@ -69,3 +69,14 @@ func (l *Lines) Add(o Lines) {
 
 // Classes lists the classes of what came, sorted.
 func (l *Lines) Classes() []workload.Class { return slices.Sorted(maps.Keys(l.All)) }
+
+// Chatter is what became of the chatter in all shapes, and after the time in which
+// it is learned.
+func (l *Lines) Chatter() (all, learned Hidden) {
+	for _, class := range l.Classes() {
+		if class.Chatter() {
+			all, learned = all.Plus(l.All[class]), learned.Plus(l.Learned[class])
+		}
+	}
+	return all, learned
+}

@@ -17,6 +17,13 @@ const (
 	diurnalRuns = 5
 )
 
+// BurstErrors is how many errors a burst has, but for those between recurring
+// bursts, which have twice as many.
+const BurstErrors = 30
+
+// BurstRates lists the usual rates at which there are bursts, in errors a second.
+func BurstRates() []float64 { return []float64{0.02, 0.1, 0.5, 1, 2} }
+
 const (
 	// burstLength is within which the errors of a burst come, uniformly.
 	burstLength = 10 * time.Second
@@ -62,7 +69,7 @@ func errorWorkloads(size Size) []Workload {
 	add := func(generator, cell string, runs int, make func(*rand.Rand) Run) {
 		all = append(all, Workload{Generator: generator, Cell: cell, Kind: Errors, Runs: runs, make: make})
 	}
-	for _, rate := range []float64{0.02, 0.1, 0.5, 1, 2} {
+	for _, rate := range BurstRates() {
 		cell := fmt.Sprintf("%g/s", rate)
 		add("steady", cell, errorRuns, func(r *rand.Rand) Run {
 			run := Run{Length: short}
@@ -72,7 +79,7 @@ func errorWorkloads(size Size) []Workload {
 		add("bursts", cell, errorRuns, func(r *rand.Rand) Run {
 			run := Run{Length: short}
 			run.poisson(r, 0, short, rate)
-			run.bursts(r, 30, 0)
+			run.bursts(r)
 			return run
 		})
 	}
@@ -86,7 +93,7 @@ func errorWorkloads(size Size) []Workload {
 		add("clustered+bursts", cell, errorRuns, func(r *rand.Rand) Run {
 			run := Run{Length: short}
 			run.clusters(r, rate)
-			run.bursts(r, 30, 0)
+			run.bursts(r)
 			return run
 		})
 	}
@@ -102,13 +109,13 @@ func errorWorkloads(size Size) []Workload {
 			run := Run{Length: long}
 			run.poisson(r, 0, long, 0.1)
 			first := run.recurring(r, of)
-			run.burstsOff(r, 60, of, first)
+			run.burstsOff(r, 2*BurstErrors, of, first)
 			return run
 		})
 	}
 	add("drift", "0.2/s to 0.6/s in 1 h", errorRuns, func(r *rand.Rand) Run { return drift(r, max(2*short, 6*time.Hour)) })
 	add("diurnal", "0.1/s to 0.5/s in 24 h", diurnalRuns, func(r *rand.Rand) Run { return diurnal(r, max(hours/diurnalRuns, 24*time.Hour)) })
-	add("silence", "1 h, then +30 in 10 s", errorRuns, func(r *rand.Rand) Run { return silence(r, max(short, 3*time.Hour), 30) })
+	add("silence", "1 h, then +30 in 10 s", errorRuns, func(r *rand.Rand) Run { return silence(r, max(short, 3*time.Hour), BurstErrors) })
 	add("silence", "1 h, then as before", errorRuns, func(r *rand.Rand) Run { return silence(r, max(short, 3*time.Hour), 0) })
 	return all
 }
@@ -168,10 +175,10 @@ func (run *Run) burst(r *rand.Rand, at time.Duration, errors int) {
 	run.Episodes = append(run.Episodes, Episode{Kind: Burst, Start: at, End: at + burstTold})
 }
 
-// bursts adds bursts at random from a time on, none within the last minute.
-func (run *Run) bursts(r *rand.Rand, errors int, from time.Duration) {
-	for at := max(from, quiet) + exponential(r, apart/2); at+time.Minute < run.Length; at += apart + exponential(r, apart/2) {
-		run.burst(r, at, errors)
+// bursts adds bursts at random, none within the last minute.
+func (run *Run) bursts(r *rand.Rand) {
+	for at := quiet + exponential(r, apart/2); at+time.Minute < run.Length; at += apart + exponential(r, apart/2) {
+		run.burst(r, at, BurstErrors)
 	}
 }
 
@@ -274,3 +281,6 @@ func silence(r *rand.Rand, length time.Duration, errors int) Run {
 		at = back
 	}
 }
+
+// Failure is the event of one error that usually happens.
+func Failure() *telemetry.Event { return usual[0] }

@@ -1,0 +1,190 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tocsin-bus/tocsin/e2e/eval/run"
+	"github.com/tocsin-bus/tocsin/e2e/eval/score"
+	"github.com/tocsin-bus/tocsin/e2e/eval/workload"
+	"github.com/tocsin-bus/tocsin/services/detector/rules"
+)
+
+// figure is one that was asked for.
+type figure struct {
+	what, asked, measured string
+	// contract is the same of the contract's rules.
+	contract string
+	met      bool
+}
+
+func (f figure) verdict() string {
+	if f.met {
+		return "met"
+	}
+	return "**missed**"
+}
+
+// question is a figure that is asked of the cells of some rules, in the worst of
+// which it has to hold.
+type question struct {
+	what, asked string
+	// rules are asked, and contract those that they stand instead of.
+	rules, contract string
+	fits            func(*run.Cell) bool
+	of              func(*score.Summary) score.Estimate
+	// worse says whether a is worse than b.
+	worse func(a, b float64) bool
+	met   func(float64) bool
+	// bounded is the same figure of a bound, or nil where none is known.
+	bounded func(*run.Bound) score.Estimate
+}
+
+func less(a, b float64) bool { return a < b }
+func more(a, b float64) bool { return a > b }
+
+func atMost(most float64) func(float64) bool   { return func(v float64) bool { return v <= most } }
+func atLeast(least float64) func(float64) bool { return func(v float64) bool { return v >= least } }
+func under(most float64) func(float64) bool    { return func(v float64) bool { return v < most } }
+
+func perDay(s *score.Summary) score.Estimate { return s.PerDay }
+func per100(s *score.Summary) score.Estimate { return s.Per100 }
+func recall(s *score.Summary) score.Estimate { return s.Recall }
+func p95(s *score.Summary) score.Estimate    { return s.P95 }
+
+func named(names ...string) func(*run.Cell) bool {
+	return func(c *run.Cell) bool { return slices.Contains(names, c.Workload.Name()) }
+}
+
+func generator(names ...string) func(*run.Cell) bool {
+	return func(c *run.Cell) bool { return slices.Contains(names, c.Workload.Generator) }
+}
+
+func kind(k workload.Kind) func(*run.Cell) bool {
+	return func(c *run.Cell) bool { return c.Workload.Kind == k }
+}
+
+func not(fits func(*run.Cell) bool) func(*run.Cell) bool {
+	return func(c *run.Cell) bool { return !fits(c) }
+}
+
+func both(a, b func(*run.Cell) bool) func(*run.Cell) bool {
+	return func(c *run.Cell) bool { return a(c) && b(c) }
+}
+
+// clustered are the workloads that more false alerts are granted in.
+var clustered = generator("clustered", "clustered+bursts")
+
+// questions are the figures of errors and page loads.
+func questions() []question {
+	ratio, tail := rules.Ratio3x.String(), rules.RateTail.String()
+	spec, sure := rules.Spec.String(), rules.Confirmed.String()
+	return []question{
+		{
+			"`rate-tail`: false alerts an app-day, but for clustered errors", "at most 1", tail, ratio,
+			both(kind(workload.Errors), not(clustered)), perDay, more, atMost(1), nil,
+		},
+		{"`rate-tail`: false alerts an app-day, clustered errors", "at most 24", tail, ratio, clustered, perDay, more, atMost(24), nil},
+		{
+			"`rate-tail`: recall of +30 errors in 10 s, up to 2/s", "at least 0.95", tail, ratio, generator("bursts"), recall, less, atLeast(0.95), func(b *run.Bound) score.Estimate { return b.Recall },
+		},
+		{
+			"`rate-tail`: delay p95 of those, in seconds", "under 5", tail, ratio, generator("bursts"), p95, more, under(5), func(b *run.Bound) score.Estimate { return b.P95 },
+		},
+		{
+			"`confirmed`: false alerts in 100 unchanged loads at cv 0.25", "at most 0.5", sure, spec,
+			named("unchanged cv 0.25"), per100, more, atMost(0.5), nil,
+		},
+		{
+			"`confirmed`: recall of +30% within 10 loads at cv 0.15", "at least 0.85", sure, spec,
+			named("deploy +30%, cv 0.15"), recall, less, atLeast(0.85), nil,
+		},
+	}
+}
+
+// figures are those asked for of which something was measured.
+func (r *Results) figures() []figure {
+	var all []figure
+	for _, q := range questions() {
+		if measured, met, any := q.answer(r.of(q.rules, q.fits)); any {
+			contract, _, _ := q.answer(r.of(q.contract, q.fits))
+			if q.bounded != nil && len(r.Bounds) > 0 {
+				can := 0
+				for _, b := range r.Bounds {
+					if q.met(q.bounded(&b).Value) {
+						can++
+					}
+				}
+				measured += fmt.Sprintf("; who knows both rates has it in %d of %d", can, len(r.Bounds))
+			}
+			all = append(all, figure{q.what, q.asked, measured, contract, met})
+		}
+	}
+	return append(all, r.noiseFigures()...)
+}
+
+// answer says in how many of the cells the figure holds, and what it is in the
+// worst.
+func (q *question) answer(cells []run.Cell) (measured string, met, any bool) {
+	if len(cells) == 0 {
+		return "", false, false
+	}
+	worst, good := &cells[0], 0
+	for i := range cells {
+		e := q.of(&cells[i].Summary)
+		if q.worse(e.Value, q.of(&worst.Summary).Value) {
+			worst = &cells[i]
+		}
+		if e.Known() && q.met(e.Value) {
+			good++
+		}
+	}
+	measured = interval(q.of(&worst.Summary))
+	if len(cells) > 1 {
+		measured = fmt.Sprintf("in %d of %d workloads; at worst %s, %s", good, len(cells), measured, worst.Workload.Name())
+	}
+	return measured, good == len(cells), true
+}
+
+// noiseFigures are those of noise.
+func (r *Results) noiseFigures() []figure {
+	mined, worst := r.hidden(rules.Mined.String())
+	spec, worstOfSpec := r.hidden(rules.NoiseSpec.String())
+	if len(mined.All) == 0 {
+		return nil
+	}
+	errors := func(l *run.Lines) string {
+		return fmt.Sprintf("%d of %d", l.All[workload.OfErrors].Hidden, l.All[workload.OfErrors].Of)
+	}
+	lines := func(l *run.Lines, worst float64) string {
+		all, learned := l.Chatter()
+		return fmt.Sprintf("%s, after the first 10 min %s; at worst %s", percent(all), percent(learned), percentage(worst))
+	}
+	chatter, _ := mined.Chatter()
+	return []figure{
+		{"`mined`: lines of level error that are hidden", "none", errors(&mined), errors(&spec), mined.All[workload.OfErrors].Hidden == 0},
+		{"`mined`: lines of the noisy generators that are hidden", "at least 90%", lines(&mined, worst), lines(&spec, worstOfSpec), chatter.Share() >= 0.9},
+	}
+}
+
+// hidden sums what some rules hid in all workloads of lines, and is the share of
+// the chatter in the one where that was the least.
+func (r *Results) hidden(rules string) (sum run.Lines, worst float64) {
+	worst = 1
+	for _, c := range r.of(rules, kind(workload.Lines)) {
+		sum.Add(c.Lines)
+		all, _ := c.Lines.Chatter()
+		worst = min(worst, all.Share())
+	}
+	return sum, worst
+}
+
+// of lists the cells of some rules that fit.
+func (r *Results) of(rules string, fits func(*run.Cell) bool) (cells []run.Cell) {
+	for i := range r.Cells {
+		if c := &r.Cells[i]; c.Rules == rules && fits(c) {
+			cells = append(cells, *c)
+		}
+	}
+	return cells
+}

@@ -1,0 +1,360 @@
+// Package report writes down what an evaluation found: as Markdown and as a
+// picture. The same results give the same bytes; it adds no date and no place.
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tocsin-bus/tocsin/e2e/eval/run"
+	"github.com/tocsin-bus/tocsin/e2e/eval/score"
+	"github.com/tocsin-bus/tocsin/e2e/eval/workload"
+)
+
+// Results is what an evaluation found.
+type Results struct {
+	// Command is what made the results. Seeds is the family's name, Size how much
+	// there was.
+	Command, Seeds string
+	Size           workload.Size
+	Cells          []run.Cell
+	// Bounds are about the workloads of bursts.
+	Bounds []run.Bound
+	// NAB and TCPD are of corpora, where any were named. Missing are series of TCPD
+	// that were not in the folder.
+	NAB     []run.NABScore
+	TCPD    []run.TCPDScore
+	Missing int
+}
+
+// Markdown is the whole report.
+func (r *Results) Markdown() []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `# What the detectors find, miss and make up
+
+Made by %s, which makes streams of which the truth is known, folds them into the
+detector event by event and counts. The same command gives the same bytes. The streams are described in
+[workload](workload), what is counted in [score](score). Seeds: %s; nobody tunes on the frozen ones. Each
+workload of errors has %d simulated hours or more, each of page loads %d pages, and each of chatter 2 h %d times.
+
+- An **episode** is something that should be told: a burst, a drift, a deploy that made a page slower. It is found when something is told
+  while it can be of use: 20 s from a burst's first moment, 1 h from the end of a drift's rise, 10 loads from a deploy.
+- A **finding** is an alert with all that repeat, confirm or revise it until it is over. It is **false**, once, when it was opened outside
+  of every episode. No count is adjusted to points.
+- What is opened in an app's first 10 minutes is counted apart, as **cold start**.
+- In parentheses are intervals of 95%%: percentile bootstrap over blocks of 12 h, or over pages; where nothing was counted, exact ones.
+
+![What the detectors find, miss and make up](results.svg)
+`, "`"+r.Command+"`", r.Seeds, r.Size.Hours, r.Size.Pages, r.Size.Chatter)
+	r.writeFigures(&b)
+	r.writeErrors(&b)
+	r.writeBounds(&b)
+	r.writeLoads(&b)
+	r.writeLines(&b)
+	r.writeNAB(&b)
+	r.writeTCPD(&b)
+	return b.Bytes()
+}
+
+// table writes a Markdown table. The first column is text, the others are figures.
+func table(b *bytes.Buffer, header []string, rows [][]string) {
+	line := func(cells []string) { fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | ")) }
+	rule := make([]string, len(header))
+	for i := range rule {
+		rule[i] = "---"
+	}
+	b.WriteByte('\n')
+	line(header)
+	line(rule)
+	for _, row := range rows {
+		line(row)
+	}
+}
+
+func (r *Results) writeFigures(b *bytes.Buffer) {
+	figures := r.figures()
+	if len(figures) == 0 {
+		return
+	}
+	b.WriteString("\n## The figures asked for\n")
+	var rows [][]string
+	for _, f := range figures {
+		rows = append(rows, []string{f.what, f.asked, f.measured, f.verdict(), f.contract})
+	}
+	table(b, []string{"figure", "asked", "measured", "", "the contract's rules"}, rows)
+}
+
+func (r *Results) writeErrors(b *bytes.Buffer) {
+	var rows [][]string
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		if c.Workload.Kind == workload.Errors {
+			rows = append(rows, errorRow(c.Workload.Name(), c.Rules, &c.Summary))
+		}
+	}
+	for _, name := range r.rulesOf(workload.Errors) {
+		var blocks []score.Tally
+		cells := r.of(name, generator("bursts"))
+		for i := range cells {
+			blocks = append(blocks, cells[i].Blocks...)
+		}
+		if len(cells) > 1 {
+			s := score.Summarise("bursts pooled", blocks)
+			rows = append(rows, errorRow("bursts at all rates", name, &s))
+		}
+	}
+	if rows == nil {
+		return
+	}
+	b.WriteString(`
+## Errors
+
+Delays are in seconds, from an episode's first moment to the alert. "Learning" are the false findings, counted as such, at the first three
+recurrences of something that recurs, which look like bursts to whoever sees them for the first time. A drift has 2 h to be told in, so that
+rules with many false alerts find it by chance: their precision says so.
+`)
+	table(b, []string{"workload", "rules", "false an app-day", "recall", "episodes", "precision", "delay p50", "delay p95", "cold start", "learning"}, rows)
+}
+
+func errorRow(name, rules string, s *score.Summary) []string {
+	precision := none // where nothing was to be told nothing could be told rightly
+	if s.Recall.Known() {
+		precision = interval(s.Precision)
+	}
+	return []string{
+		name, rules, interval(s.PerDay), interval(s.Recall), strconv.Itoa(s.Total.Episodes), precision, number(s.P50), interval(s.P95),
+		strconv.Itoa(s.Total.Cold), strconv.Itoa(s.Total.Learning),
+	}
+}
+
+func (r *Results) writeBounds(b *bytes.Buffer) {
+	if len(r.Bounds) == 0 {
+		return
+	}
+	b.WriteString(`
+### How soon a burst can be told at all
+
+A detector that is given both rates, and so has nothing to learn, with one false alarm a day: the CUSUM of the likelihood ratio, of which no
+other has a shorter mean delay in the worst case. +30 errors in 10 s; see [bound](bound).
+`)
+	var rows [][]string
+	for _, o := range r.Bounds {
+		rows = append(rows, []string{fmt.Sprintf("bursts %g/s", o.Rate), number(o.Recall), number(o.P50), number(o.P95)})
+	}
+	table(b, []string{"workload", "recall", "delay p50", "delay p95"}, rows)
+}
+
+func (r *Results) writeLoads(b *bytes.Buffer) {
+	var still, deploys [][]string
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		if c.Workload.Kind != workload.Loads {
+			continue
+		}
+		s := &c.Summary
+		name := c.Workload.Name()
+		if s.Total.Episodes == 0 {
+			row := []string{name, c.Rules, interval(s.Per100)}
+			for _, f := range s.Total.FalseAt {
+				row = append(row, in100(f, s.Total.Loads))
+			}
+			still = append(still, append(row, strconv.Itoa(s.Total.Loads), strconv.Itoa(s.Total.Cold)))
+			continue
+		}
+		deploys = append(deploys, []string{
+			name, c.Rules, interval(s.Recall), share(s.Total.FoundAt[score.Probable], s.Total.Episodes),
+			share(s.Total.FoundAt[score.Confirmed], s.Total.Episodes), strconv.Itoa(s.Total.Episodes), number(s.P50), number(s.P95),
+			interval(s.Precision), interval(s.Per100),
+		})
+	}
+	if still != nil {
+		b.WriteString(`
+## Page loads that did not change
+
+False findings in 100 loads, and by the highest confidence that each ever had. A page's first 10 minutes are its app's cold start.
+`)
+		table(b, []string{"workload", "rules", "false in 100 loads", "unsaid", "single", "probable", "confirmed", "loads", "cold start"}, still)
+	}
+	if deploys != nil {
+		b.WriteString(`
+## Deploys that made a page slower
+
+Recall is within 10 loads, of any alert and of those that are at least so sure by then; delays are in loads, 1 being the first after the deploy.
+`)
+		table(b, []string{"workload", "rules", "recall", "probable", "confirmed", "deploys", "delay p50", "delay p95", "precision", "false in 100 loads"}, deploys)
+	}
+}
+
+func (r *Results) writeLines(b *bytes.Buffer) {
+	names := r.rulesOf(workload.Lines)
+	if len(names) == 0 {
+		return
+	}
+	b.WriteString(`
+## Noise
+
+What is hidden. Chatter are lines below level error that come again and again; what comes once is rare. Errors of tools may be hidden, those of
+the app never, also where their words are those of chatter.
+`)
+	var rows [][]string
+	sums := map[string]*run.Lines{}
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		if c.Workload.Kind != workload.Lines {
+			continue
+		}
+		if sums[c.Rules] == nil {
+			sums[c.Rules] = &run.Lines{}
+		}
+		sums[c.Rules].Add(c.Lines)
+		rows = append(rows, lineRow(c.Workload.Name(), c.Rules, &c.Lines))
+	}
+	for _, name := range names {
+		rows = append(rows, lineRow("all", name, sums[name]))
+	}
+	table(b, []string{"workload", "rules", "chatter", "after 10 min", "lines", "errors", "of", "rare lines", "of", "of tools", "health checks"}, rows)
+
+	var shapes []workload.Class
+	for _, class := range sums[names[0]].Classes() {
+		if class.Chatter() {
+			shapes = append(shapes, class)
+		}
+	}
+	b.WriteString("\nBy what the chatter varies in:\n")
+	rows = nil
+	for _, class := range shapes {
+		row := []string{class.Shape()}
+		for _, name := range names {
+			row = append(row, percent(sums[name].All[class]))
+		}
+		rows = append(rows, append(row, strconv.Itoa(sums[names[0]].All[class].Of)))
+	}
+	table(b, slices.Concat([]string{"shape"}, names, []string{"lines"}), rows)
+}
+
+func lineRow(name, rules string, l *run.Lines) []string {
+	everything, learned := l.Chatter()
+	errors, rare := l.All[workload.OfErrors], l.All[workload.OfRare]
+	return []string{
+		name, rules, percent(everything), percent(learned), strconv.Itoa(everything.Of), strconv.Itoa(errors.Hidden), strconv.Itoa(errors.Of),
+		strconv.Itoa(rare.Hidden), strconv.Itoa(rare.Of), percent(l.All[workload.OfTools]), percent(l.All[workload.OfProbes]),
+	}
+}
+
+func (r *Results) writeNAB(b *bytes.Buffer) {
+	if len(r.NAB) == 0 {
+		return
+	}
+	b.WriteString(`
+## The Numenta Anomaly Benchmark
+
+Normalised scores by the benchmark's own rules: 0 is a detector that says nothing, 100 one that finds every window in its first row. Values were
+taken for page loads, or for errors in 10 s where they are counts, brought to a usual size by the median of the rows on probation. These rules
+were made for neither: they see only what rises, and no threshold was optimised on the corpus, as the benchmark lets detectors do.
+`)
+	var rows [][]string
+	for _, s := range r.NAB {
+		row := []string{s.As, s.Rules, strconv.Itoa(s.Series)}
+		for _, v := range s.Scores {
+			row = append(row, strconv.FormatFloat(v, 'f', 2, 64))
+		}
+		rows = append(rows, append(row, strconv.Itoa(s.Detections)))
+	}
+	table(b, []string{"values as", "rules", "files", "standard", "reward_low_FP_rate", "reward_low_FN_rate", "detections"}, rows)
+}
+
+func (r *Results) writeTCPD(b *bytes.Buffer) {
+	if len(r.TCPD) == 0 {
+		return
+	}
+	b.WriteString(`
+## The Turing Change Point Dataset
+
+Averages over its series of F1 with a margin of 5 and of the covering, as its authors define them. Values were taken as those of NAB are, by the
+median of the first ten observations.
+`)
+	if r.Missing > 0 {
+		fmt.Fprintf(b, "\n%d annotated series were not in the folder.\n", r.Missing)
+	}
+	var rows [][]string
+	for _, s := range r.TCPD {
+		rows = append(rows, []string{
+			s.As, s.Rules, strconv.Itoa(s.Series), strconv.FormatFloat(s.F1, 'f', 3, 64), strconv.FormatFloat(s.Covering, 'f', 3, 64), strconv.Itoa(s.ChangePoints),
+		})
+	}
+	table(b, []string{"values as", "rules", "series", "F1", "covering", "change points"}, rows)
+}
+
+// rulesOf lists the rules compared on a kind of workloads, in their order, as far
+// as there are results.
+func (r *Results) rulesOf(kind workload.Kind) (names []string) {
+	for i := range r.Cells {
+		if c := &r.Cells[i]; c.Workload.Kind == kind && !slices.Contains(names, c.Rules) {
+			names = append(names, c.Rules)
+		}
+	}
+	return names
+}
+
+// none stands where there is nothing to measure.
+const none = "–"
+
+func number(e score.Estimate) string {
+	if !e.Known() {
+		return none
+	}
+	return digits(e.Value)
+}
+
+func interval(e score.Estimate) string {
+	if !e.Known() {
+		return none
+	}
+	return fmt.Sprintf("%s (%s to %s)", digits(e.Value), digits(e.Low), digits(e.High))
+}
+
+// digits writes a figure with three digits at most, and no exponent.
+func digits(v float64) string {
+	decimals := 0
+	switch size := math.Abs(v); {
+	case v == 0:
+	case size < 1:
+		decimals = 3
+	case size < 10:
+		decimals = 2
+	case size < 100:
+		decimals = 1
+	}
+	s := strconv.FormatFloat(v, 'f', decimals, 64)
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s
+}
+
+func in100(n, of int) string {
+	if of == 0 {
+		return none
+	}
+	return digits(100 * float64(n) / float64(of))
+}
+
+func share(n, of int) string {
+	if of == 0 {
+		return none
+	}
+	return digits(float64(n) / float64(of))
+}
+
+func percent(h run.Hidden) string {
+	if h.Of == 0 {
+		return none
+	}
+	return percentage(h.Share())
+}
+
+func percentage(share float64) string { return digits(math.Floor(1000*share)/10) + "%" }
