@@ -1,15 +1,14 @@
 // Package errortrack decides which errors in the logs are news: those seen for
 // the first time, and those that come back after 30 minutes of silence.
 //
-// Errors are told apart by a fingerprint of their message's template, and by
-// whether they come from a tool. The package knows no clock, and nothing of noise: what is hidden is not given to
+// Errors are told apart by a fingerprint: what their sender says, else what their
+// stack says, else the template of their message (identity.go), and by whether they
+// come from a tool. Of each it is known when it was first seen, and how often. The
+// package knows no clock, and nothing of noise: what is hidden is not given to
 // it, so that it is news once it is no longer hidden.
 package errortrack
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"fmt"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
@@ -28,79 +27,119 @@ const (
 
 // Errors remembers the errors of one app.
 type Errors struct {
-	// lastSeen is in milliseconds since 1970, by fingerprint.
-	lastSeen *lru.Map[uint64, int64]
-	evicted  uint64
+	known   *lru.Map[uint64, record]
+	evicted uint64
+	// key and said are buffers that are used again: of a stack, and of what a sender
+	// said.
+	key, said []byte
 }
 
-// New returns an app without errors.
-func New() *Errors { return &Errors{lastSeen: lru.New[uint64, int64](MaxErrors)} }
+// record is what is known of an error. Times are in milliseconds since 1970.
+type record struct {
+	first, last int64
+	// seen is how often it was, since first. Of an error that an older version knew
+	// both are from when that one last saw it: it counted none.
+	seen int64
+	// name is the fingerprint that readers know it by, made by the rule of version.
+	name    uint64
+	version uint8
+	// adopts is when it was last seen by an older version of the rule, 0 where none
+	// knew it: see adopt.
+	adopts int64
+}
 
-// Len is the number of errors remembered, Evicted how many were forgotten for
-// want of room since New, Size about how many bytes are held.
-func (e *Errors) Len() int { return e.lastSeen.Len() }
+// size is about what a record takes, in bytes: itself, its place in the order of
+// use, and in the index.
+const size = 144
+
+// New returns an app without errors.
+func New() *Errors { return &Errors{known: lru.New[uint64, record](MaxErrors)} }
+
+// Len is the number of errors remembered.
+func (e *Errors) Len() int { return e.known.Len() }
 
 // Evicted is how many were forgotten for want of room since New.
 func (e *Errors) Evicted() uint64 { return e.evicted }
 
 // Size is about how many bytes are held.
-func (e *Errors) Size() int { return 80 * e.lastSeen.Len() }
+func (e *Errors) Size() int { return size * e.known.Len() }
 
 // Log takes a line of level error with the template of its message. Tool says
 // that it comes from a browser extension or a development tool: the same words
 // of the app's own are another error. There is an alert when it is news.
-func (e *Errors) Log(app string, event *telemetry.Event, tool bool, template []byte, now time.Time) (alert.Alert, bool) {
-	fingerprint := fingerprint(template)
+func (e *Errors) Log(app string, event *telemetry.Event, tool bool, words []byte, now time.Time) (alert.Alert, bool) {
+	id := e.identify(event.Log, words)
 	if tool {
-		fingerprint = ^fingerprint // as hard to meet by choice as the other
+		id.fingerprint = ^id.fingerprint // as hard to meet by choice as the other
 	}
 	t := now.UnixMilli()
-	last := e.lastSeen.Get(fingerprint)
+	k := e.known.Get(id.fingerprint)
+	if k == nil {
+		k = e.meet(id, tool, words, t)
+	}
+	silent := t - k.last
+	k.last = t
+	k.seen++
 	switch {
-	case last == nil:
-		if _, gone := e.lastSeen.Add(fingerprint, t); gone != nil {
-			e.evicted++
-		}
-		return news("New error: ", app, event, template, fingerprint), true
-	case t-*last >= Silence.Milliseconds():
-		*last = t
-		return news("Error is back: ", app, event, template, fingerprint), true
+	case k.seen == 1:
+		return sighting{app, event, words, id, *k, 0}.firstTime(), true
+	case silent >= Silence.Milliseconds():
+		return sighting{app, event, words, id, *k, silent}.back(), true
 	default:
-		*last = t
 		return alert.Alert{}, false
 	}
 }
 
-// fingerprint is part of a cryptographic hash, because it is all that is
-// remembered of an error: nobody can make one that passes for another.
-func fingerprint(template []byte) uint64 {
-	sum := sha256.Sum256(template)
-	return binary.BigEndian.Uint64(sum[:])
+// meet makes the record of an error that is not known by its fingerprint.
+func (e *Errors) meet(id identity, tool bool, words []byte, t int64) *record {
+	met := record{first: t, last: t, name: id.fingerprint, version: id.version}
+	if id.version > versionTemplate {
+		former := ofTemplate(words)
+		if tool {
+			former = ^former
+		}
+		met = e.adopt(former, met, t)
+	}
+	stored, gone := e.known.Add(id.fingerprint, met)
+	if gone != nil {
+		e.evicted++
+	}
+	return stored
 }
 
-func news(title, app string, event *telemetry.Event, template []byte, fingerprint uint64) alert.Alert {
-	name := fmt.Sprintf("%016x", fingerprint)
-	words := string(template)
-	if words == "" {
-		words = "(no message)"
+// adopt makes of an error that an older version knew by its template the one that it
+// is now, without saying that it was new: a better rule must not tell all that is
+// known once more. It keeps its name, so that readers merge it with what they have.
+//
+// What it costs: the template stood for all errors with these words. Within Silence
+// after the older version last saw one of them each of them is adopted, under one
+// name, also one that is really new, as the older version would have taken it, too.
+// Later only the first is, as the one that is back, and the others are new: of errors
+// with the same words that come less than twice an hour, each is told once more.
+func (e *Errors) adopt(former uint64, met record, t int64) record {
+	known := e.known.Peek(former)
+	if known == nil || known.adopts == 0 {
+		return met
 	}
-	context := map[string]any{"fingerprint": name}
-	if event.Log.Source != "" {
-		context["source"] = event.Log.Source
+	met.first, met.last, met.seen = known.first, known.adopts, 1
+	met.name, met.version = known.name, known.version
+	if t-known.adopts >= Silence.Milliseconds() {
+		known.adopts = 0
 	}
-	return alert.Alert{
-		Severity: alert.Error, Category: alert.Errors, Source: alert.SourceErrors, URL: event.URL,
-		Title: title + words, Detail: event.Log.Message, Context: context,
-		DedupKey: "errors:" + app + ":" + name,
-	}
+	return met
 }
 
 // Save writes the errors.
 func (e *Errors) Save(w *snapshot.Writer) {
-	w.Len(e.lastSeen.Len())
-	for fingerprint, last := range e.lastSeen.All() {
+	w.Len(e.known.Len())
+	for fingerprint, k := range e.known.All() {
 		w.Uint(fingerprint)
-		w.Int(*last)
+		w.Int(k.last)
+		w.Int(k.last - k.first)
+		w.Int(k.seen)
+		w.Uint(fingerprint ^ k.name) // mostly 0
+		w.Len(int(k.version))
+		w.Int(k.adopts)
 	}
 }
 
@@ -108,7 +147,17 @@ func (e *Errors) Save(w *snapshot.Writer) {
 func Restore(r *snapshot.Reader) *Errors {
 	e := New()
 	for range r.Len(MaxErrors) {
-		e.lastSeen.Add(r.Uint(), r.Int())
+		fingerprint, last := r.Uint(), r.Int()
+		k := record{first: last, last: last, seen: 1, name: fingerprint, version: versionTemplate, adopts: last}
+		if r.Has(snapshot.Trust) {
+			k.first, k.seen = last-r.Int(), r.Int()
+			k.name, k.version = fingerprint^r.Uint(), uint8(r.UpTo(versionStack))
+			k.adopts = r.Int()
+			if k.seen < 1 {
+				r.Fail("an error that was seen %d times", k.seen)
+			}
+		}
+		e.known.Add(fingerprint, k)
 	}
 	return e
 }

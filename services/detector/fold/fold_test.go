@@ -358,6 +358,10 @@ func message(t *rapid.T) fold.Message {
 		switch rapid.IntRange(0, 5).Draw(t, "kind") {
 		case 0:
 			e = logged(rapid.SampledFrom([]telemetry.Level{"info", "error", "warn"}).Draw(t, "level"), rapid.SampledFrom([]string{"boom 1", "tick", "[HMR] x"}).Draw(t, "message"))
+			if f := rapid.SampledFrom([]string{"", "pay", "cart"}).Draw(t, "function"); f != "" {
+				e.Log.Stack = thrown(e.Log.Message, f).Log.Stack
+			}
+			e.Log.Fingerprint = rapid.SampledFrom([]telemetry.Fingerprint{nil, nil, {"{{ default }}", "eu"}}).Draw(t, "fingerprint")
 		case 1:
 			e = requested("GET", rapid.SampledFrom([]string{"/a", "/b?x=1", "/health"}).Draw(t, "url"), rapid.SampledFrom([]int{0, 200, 401, 500}).Draw(t, "status"))
 		case 2:

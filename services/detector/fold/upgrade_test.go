@@ -18,6 +18,13 @@ func circuit(name, state string) fold.Message {
 	return events(telemetry.Event{Kind: telemetry.KindCircuit, App: "web", Circuit: &telemetry.Circuit{Name: name, State: state}})
 }
 
+// thrown is an error in a function.
+func thrown(message, function string) telemetry.Event {
+	e := logged(telemetry.LevelError, message)
+	e.Log.Stack = "Error: " + message + "\n    at " + function + " (http://localhost:3000/src/cart.js:10:5)"
+	return e
+}
+
 // upgraded is a fold that goes on from a snapshot of version 4. That one was taken
 // 133 s after the start, when the 55th message had come. Of the app web it knew:
 // a noise rule for /legacy requests by hand, and one that it had found, for "tick"
@@ -53,6 +60,7 @@ func TestUpgrade(t *testing.T) {
 	}{
 		{"what noise hides", []fold.Message{events(requested("GET", "/legacy/x", 500)), events(logged(telemetry.LevelInfo, "tick 7"))}, nil},
 		{"a known error", []fold.Message{events(logged(telemetry.LevelError, "boom"), logged(telemetry.LevelError, "burst"))}, nil},
+		{"a known error, told apart by its stack now", []fold.Message{events(thrown("boom", "pay")), events(thrown("boom", "pay")), events(thrown("other", "pay"))}, []string{"New error: other"}},
 		{"a baseline", []fold.Message{events(loaded("/cart", 1000)), events(loaded("/cart", 2000)), events(loaded("/cart", 1000))}, []string{
 			"LCP regressed 100% on /cart", "Resolved: LCP regressed on /cart <- LCP regressed 100% on /cart",
 		}},
@@ -124,7 +132,7 @@ func TestUpgradeFrom6(t *testing.T) {
 		}
 		at := 401 * time.Second
 		for _, m := range []fold.Message{
-			events(logged(telemetry.LevelError, "later boom")), events(loaded("/cart", 1000)), circuit("cache", "closed"),
+			events(logged(telemetry.LevelError, "later boom")), events(thrown("later boom", "pay"), thrown("boom", "pay")), events(loaded("/cart", 1000)), circuit("cache", "closed"),
 		} {
 			if restarts {
 				s.restart(t, fold.Config{})

@@ -1,0 +1,175 @@
+package errortrack_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tocsin-bus/tocsin/services/detector/errortrack"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/template"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// version6 is what a detector of version 6 wrote down that had last seen errors with
+// these messages at the start.
+func version6(t *testing.T, messages ...string) *errortrack.Errors {
+	t.Helper()
+	var w snapshot.Writer
+	w.Len(len(messages))
+	for _, m := range messages {
+		a, _ := see(errortrack.New(), telemetry.Log{Message: m}, 0) // by its template, as it was then
+		var fingerprint uint64
+		if _, err := fmt.Sscanf(a.Context["fingerprint"].(string), "%x", &fingerprint); err != nil {
+			t.Fatal(err)
+		}
+		w.Uint(fingerprint)
+		w.Int(start.UnixMilli())
+	}
+	r := snapshot.NewReaderOf(snapshot.Resolutions, w.Bytes())
+	e := errortrack.Restore(r)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// TestAdoption: what an older version knew by its words is not told once more, when it
+// is known by its stack now, and keeps its name. Errors are seen one after the other.
+func TestAdoption(t *testing.T) {
+	cart, menu, list := thrown("TypeError", "x is undefined", "renderCart"), thrown("TypeError", "x is undefined", "renderMenu"), thrown("TypeError", "x is undefined", "renderList")
+	plain := telemetry.Log{Message: cart.Message}
+	former, _ := see(errortrack.New(), plain, 0)
+	for _, tt := range []struct {
+		name  string
+		known []string
+		logs  []telemetry.Log
+		after []time.Duration
+		want  []string
+	}{
+		{"nothing was known", nil, []telemetry.Log{cart, menu}, []time.Duration{0, 0}, []string{"New error", "New error"}},
+		{"other words were known", []string{"y"}, []telemetry.Log{cart}, []time.Duration{0}, []string{"New error"}},
+		{"the words were known", []string{cart.Message}, []telemetry.Log{cart, cart}, []time.Duration{time.Minute, 2 * time.Minute}, []string{"", ""}},
+		{"all with these words, within half an hour", []string{cart.Message}, []telemetry.Log{cart, menu, list}, []time.Duration{0, time.Minute, 30*time.Minute - time.Millisecond}, []string{"", "", ""}},
+		{"later the first is back and others are new", []string{cart.Message}, []telemetry.Log{cart, menu, list}, []time.Duration{30 * time.Minute, 31 * time.Minute, 32 * time.Minute}, []string{"Error is back, former name", "New error", "New error"}},
+		{"one that was adopted is back", []string{cart.Message}, []telemetry.Log{cart, cart}, []time.Duration{time.Minute, time.Hour}, []string{"", "Error is back, former name"}},
+		{"without a stack it is what it was", []string{cart.Message}, []telemetry.Log{plain, plain}, []time.Duration{time.Minute, time.Hour}, []string{"", "Error is back, former name"}},
+		{"a fingerprint that is said now", []string{cart.Message}, []telemetry.Log{saying(plain, "cart")}, []time.Duration{time.Minute}, []string{""}},
+		{"what was seen without a stack by this version is another with one", nil, []telemetry.Log{plain, cart}, []time.Duration{0, 0}, []string{"New error, former name", "New error"}},
+	} {
+		for _, restarts := range []bool{false, true} {
+			t.Run(fmt.Sprint(tt.name, ", restarts ", restarts), func(t *testing.T) {
+				e := version6(t, tt.known...)
+				var got []string
+				for i, l := range tt.logs {
+					if restarts {
+						e = restored(t, e)
+					}
+					a, _ := see(e, l, tt.after[i])
+					said := ""
+					if a.Title != "" {
+						said = a.Title[:len("New error")]
+						if said == "Error is " {
+							said = "Error is back"
+						}
+						if a.DedupKey == former.DedupKey && a.Context["fingerprint"] == former.Context["fingerprint"] && a.Context["fingerprint_version"] == 1 {
+							said += ", former name"
+						}
+					}
+					got = append(got, said)
+				}
+				if !slices.Equal(got, tt.want) {
+					t.Errorf("%q, not %q", got, tt.want)
+				}
+			})
+		}
+	}
+}
+
+type fataler interface{ Fatal(...any) }
+
+func restored(t fataler, e *errortrack.Errors) *errortrack.Errors {
+	var w snapshot.Writer
+	e.Save(&w)
+	r := snapshot.NewReader(w.Bytes())
+	again := errortrack.Restore(r)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if again.Len() != e.Len() || again.Size() != e.Size() {
+		t.Fatal("restored", again.Len(), "of", e.Len())
+	}
+	return again
+}
+
+// TestRestartIsNoRestart: whatever comes, a detector that is restarted now and then
+// tells the same.
+func TestRestartIsNoRestart(t *testing.T) {
+	functions := []string{"renderCart", "renderMenu", "t", "<anonymous>"}
+	messages := []string{"x is undefined", "order 17 not found", ""}
+	rapid.Check(t, func(t *rapid.T) {
+		steady, again := errortrack.New(), errortrack.New()
+		now := start
+		for range rapid.IntRange(1, 60).Draw(t, "errors") {
+			l := telemetry.Log{Level: telemetry.LevelError, Message: rapid.SampledFrom(messages).Draw(t, "message")}
+			if rapid.Bool().Draw(t, "stack") {
+				l = thrown(rapid.SampledFrom([]string{"TypeError", "CartError"}).Draw(t, "kind"), l.Message, rapid.SampledFrom(functions).Draw(t, "function"))
+			}
+			l.Fingerprint = rapid.SampledFrom([]telemetry.Fingerprint{nil, nil, {"a"}, {"{{ default }}", "a"}}).Draw(t, "fingerprint")
+			now = now.Add(rapid.SampledFrom([]time.Duration{-time.Minute, 0, time.Millisecond, time.Second, time.Minute, time.Hour}).Draw(t, "gap"))
+			tool := rapid.Bool().Draw(t, "tool")
+			if rapid.Bool().Draw(t, "restart") {
+				again = restored(t, again)
+			}
+			event := &telemetry.Event{Log: &l}
+			a, news := steady.Log("web", event, tool, template.Append(nil, l.Message), now)
+			b, newsAgain := again.Log("web", event, tool, template.Append(nil, l.Message), now)
+			if news != newsAgain || fmt.Sprint(a) != fmt.Sprint(b) {
+				t.Fatalf("%v %+v, restarted %v %+v", news, a, newsAgain, b)
+			}
+		}
+	})
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	for name, seen := range map[string]int64{"never seen": 0, "less than never": -1} {
+		var w snapshot.Writer
+		w.Len(1)
+		w.Uint(1)
+		w.Int(1)
+		w.Int(0)
+		w.Int(seen)
+		w.Uint(0)
+		w.Len(1)
+		w.Int(0)
+		r := snapshot.NewReader(w.Bytes())
+		if errortrack.Restore(r); r.Err() == nil {
+			t.Error(name)
+		}
+	}
+}
+
+func BenchmarkKnownWithStack(b *testing.B) {
+	var frames string
+	for i := range 40 {
+		frames += fmt.Sprintf("\n    at step%c%c (https://shop.example/assets/cart-8f3c2a1b.js:%d:1523)", 'a'+i/26, 'a'+i%26, i)
+	}
+	for name, l := range map[string]telemetry.Log{
+		"4KB":      {Message: "Uncaught TypeError: x is undefined", Stack: "TypeError: x is undefined" + frames + frames},
+		"short":    thrown("TypeError", "x is undefined", "renderCart"),
+		"explicit": saying(telemetry.Log{Message: "x"}, "cart", "timeout"),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			e := errortrack.New()
+			event := &telemetry.Event{Log: &l}
+			known := template.Append(nil, l.Message)
+			for b.Loop() {
+				e.Log("web", event, false, known, start)
+			}
+		})
+	}
+}

@@ -1,0 +1,88 @@
+package errortrack
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
+)
+
+// sighting is an error that was seen just now, and what is known of it since.
+type sighting struct {
+	app   string
+	event *telemetry.Event
+	words []byte
+	id    identity
+	known record
+	// silent is for how long it was not seen before, in milliseconds.
+	silent int64
+}
+
+// The states of an error that alerts tell of.
+const (
+	stateNew       = "new"
+	stateRegressed = "regressed"
+)
+
+func (s sighting) firstTime() alert.Alert {
+	return s.alert("New error: ", stateNew, s.event.Log.Message)
+}
+
+func (s sighting) back() alert.Alert {
+	a := s.alert("Error is back: ", stateRegressed, s.detail("back after "+spell(s.silent)+" of silence"))
+	a.Context["silent_s"] = s.silent / 1000
+	return a
+}
+
+// detail is the message, and behind it what is known of the error and what
+// happened. It is the message that is cut.
+func (s sighting) detail(happened string) string {
+	known := fmt.Sprintf("(first seen %s, seen %d times, %s)",
+		time.UnixMilli(s.known.first).UTC().Format("2006-01-02 15:04:05 UTC"), s.known.seen, happened)
+	message := untrusted.Cut(s.event.Log.Message, alert.MaxDetail-len(known)-1)
+	if message == "" {
+		return known
+	}
+	return message + " " + known
+}
+
+func (s sighting) alert(title, state, detail string) alert.Alert {
+	name := fmt.Sprintf("%016x", s.known.name)
+	words := string(s.words)
+	if words == "" {
+		words = "(no message)"
+	}
+	context := map[string]any{
+		"fingerprint": name, "fingerprint_version": int(s.known.version), "grouped_by": s.id.by,
+		"state": state, "seen": s.known.seen, "first_seen": alert.FormatTime(time.UnixMilli(s.known.first)),
+	}
+	if s.event.Log.Source != "" {
+		context["source"] = s.event.Log.Source
+	}
+	if top := s.id.trace.Top(); top != "" {
+		context["top_frame"] = top
+	}
+	return alert.Alert{
+		Severity: alert.Error, Category: alert.Errors, Source: alert.SourceErrors, URL: s.event.URL,
+		Title: title + words, Detail: detail, Context: context,
+		DedupKey: "errors:" + s.app + ":" + name,
+	}
+}
+
+// spell is a duration in milliseconds as a person would say it: its two largest
+// units, from minutes on.
+func spell(ms int64) string {
+	minutes := ms / time.Minute.Milliseconds()
+	hours, days := minutes/60, minutes/(24*60)
+	switch {
+	case hours < 2:
+		return strconv.FormatInt(minutes, 10) + " min"
+	case days < 2:
+		return fmt.Sprintf("%d h %d min", hours, minutes%60)
+	default:
+		return fmt.Sprintf("%d d %d h", days, hours%24)
+	}
+}
