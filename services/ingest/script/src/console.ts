@@ -2,6 +2,7 @@
 // it as before.
 
 import type { Log } from './event.ts';
+import { fingerprintOf } from './fingerprint.ts';
 import { argumentsOf, message } from './format.ts';
 import { read } from './guard.ts';
 import type { Reporter } from './report.ts';
@@ -22,17 +23,25 @@ export function watchConsole(reporter: Reporter, stacks: Stacks): void {
 }
 
 function line(level: Log['level'], args: readonly unknown[], stacks: Stacks): Log {
-  const stack = stackOf(args, stacks) ?? stacks.here();
-  return { level, message: message(args), stack, source: stacks.place(stack), args: argumentsOf(args) };
+  const error = errorAmong(args, stacks);
+  const stack = error?.stack ?? stacks.here();
+  return {
+    level,
+    message: message(args),
+    stack,
+    source: stacks.place(stack),
+    fingerprint: error && fingerprintOf(error.value),
+    args: argumentsOf(args),
+  };
 }
 
-/** The stack of the first error among the arguments: where it was made says more than where it was logged. */
-function stackOf(args: readonly unknown[], stacks: Stacks): string | undefined {
+/** The first error among the arguments: where it was made says more than where it was logged. */
+function errorAmong(args: readonly unknown[], stacks: Stacks): { value: unknown; stack: string } | undefined {
   for (let i = 0; i < args.length && i < 5; i++) {
     const value = args[i];
     if (typeof value !== 'object' || errorText(value) === undefined) continue;
     const stack = stacks.clean(read(() => (value as Error).stack));
-    if (stack) return stack;
+    if (stack) return { value, stack };
   }
   return undefined;
 }

@@ -1,6 +1,7 @@
 // Uncaught errors and rejections that nobody handled.
 
 import { MAX_MESSAGE, MAX_URL, type Log } from './event.ts';
+import { fingerprintOf } from './fingerprint.ts';
 import { listen, read } from './guard.ts';
 import type { Reporter } from './report.ts';
 import type { Stacks } from './stack.ts';
@@ -33,5 +34,6 @@ function thrown(before: string, value: unknown, stacks: Stacks): Log {
     message: clip(before + (text ?? inline(value, MAX_MESSAGE)), MAX_MESSAGE),
     stack,
     source: stacks.place(stack),
+    fingerprint: fingerprintOf(value),
   };
 }

@@ -18,6 +18,7 @@ export interface Log {
   message: string;
   stack?: string | undefined;
   source?: string | undefined;
+  fingerprint?: string[] | undefined;
   args?: Json[] | undefined;
 }
 

@@ -1,0 +1,27 @@
+// What a page says that an error is told apart by, whatever its words and its
+// stack are: throw Object.assign(new Error(text), { fingerprint: ['cart', 'timeout'] }).
+
+import { read } from './guard.ts';
+
+/** The intake's bounds. One beyond them counts as none. */
+const MAX_PARTS = 16;
+const MAX_LENGTH = 1 << 10;
+
+/** The fingerprint of an error, which is a text or some. No getter is called. */
+export function fingerprintOf(error: unknown): string[] | undefined {
+  return read(() => {
+    if (typeof error !== 'object' || error === null) return undefined;
+    const said: unknown = Object.getOwnPropertyDescriptor(error, 'fingerprint')?.value;
+    const given: unknown = typeof said === 'string' ? [said] : said;
+    if (!Array.isArray(given) || given.length > MAX_PARTS) return undefined;
+    const parts: string[] = [];
+    let length = 0;
+    for (let i = 0; i < given.length; i++) {
+      const part: unknown = given[i];
+      if (typeof part !== 'string') return undefined;
+      length += part.length;
+      parts.push(part);
+    }
+    return length > 0 && length <= MAX_LENGTH ? parts : undefined;
+  });
+}
