@@ -1,0 +1,142 @@
+package ratetail
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// The values of ruleKey: which rule speaks.
+const (
+	ruleKey       = "rule"
+	ruleRateTail  = "rate-tail"
+	ruleRecurring = "recurring"
+	ruleDrift     = "drift"
+)
+
+// Alert says what was found in an app's signal (alert.SignalLogs or
+// alert.SignalRequests): a Spike, a Recurring burst or a Drift.
+func (f Finding) Alert(app, signal string) alert.Alert {
+	a := f.about(app, signal)
+	switch f.Kind {
+	case Recurring:
+		a.Severity, a.Title = alert.Info, "Error burst in "+signal+" recurs every "+span(f.Period)
+		a.Detail = fmt.Sprintf("It adds about %.0f errors each time. It is told again only when it is larger than usual or off its schedule.", f.Usual)
+	case Drift:
+		a.Severity, a.Title = alert.Warning, "Errors in "+signal+" have drifted upwards"
+		a.Detail = fmt.Sprintf("from %s/s to %s/s over %s", figure(f.From), figure(f.To), span(float64(f.Over)))
+	default:
+		a.Severity, a.Title = alert.Error, "Error spike in "+signal+": far more than expected"
+		a.Detail = fmt.Sprintf("%d errors in %d s; expected %s; p %s", f.Count, f.Seconds, figure(f.Expected), probability(f.LogP))
+		if f.Period > 0 {
+			a.Detail += fmt.Sprintf("; larger than the burst that recurs every %s", span(f.Period))
+		}
+	}
+	return a
+}
+
+// Resolution says that the spike or drift that the alert with an id told of is
+// over, or that it has become what is usual.
+func (f Finding) Resolution(app, signal, id string) alert.Alert {
+	a := f.about(app, signal)
+	a.Severity, a.Resolves = alert.Info, id
+	switch f.Kind {
+	case SpikeStayed:
+		a.Title = "Resolved: Error spike in " + signal + " has stayed and is usual now"
+		a.Detail = fmt.Sprintf("After %s, %s errors in %d s are what is expected", span(newLevel), figure(f.Expected), f.Seconds)
+	case DriftOver:
+		a.Title = "Resolved: Errors in " + signal + " have drifted upwards"
+		a.Detail = fmt.Sprintf("back at %s/s; the drift had begun at %s/s", figure(f.To), figure(f.From))
+	case DriftStayed:
+		a.Title = "Resolved: Errors in " + signal + " stay higher, which is usual now"
+		a.Detail = fmt.Sprintf("%s/s is what is expected from now on; the drift had begun at %s/s", figure(f.To), figure(f.From))
+	default:
+		a.Title = "Resolved: Error spike in " + signal
+		a.Detail = fmt.Sprintf("%d errors in the last %d s; expected %s", f.Count, f.Seconds, figure(f.Expected))
+	}
+	return a
+}
+
+// about is what the beginning and the end of a finding have in common.
+func (f Finding) about(app, signal string) alert.Alert {
+	a := alert.Alert{
+		Category: alert.Anomaly, Source: alert.SourceAnomaly, DedupKey: "anomaly:" + app + ":" + signal,
+		Context: map[string]any{alert.SignalKey: signal},
+	}
+	switch f.Kind {
+	case Drift, DriftOver, DriftStayed:
+		a.DedupKey += ":drift"
+		a.Context[ruleKey] = ruleDrift
+		a.Context["from_per_s"], a.Context["to_per_s"] = f.From, f.To
+		return a
+	case Recurring:
+		a.Context[ruleKey], a.Context["period_s"], a.Context["usual"] = ruleRecurring, f.Period, f.Usual
+	default:
+		a.Context[ruleKey] = ruleRateTail
+	}
+	a.Context["count"], a.Context["window_s"] = f.Count, f.Seconds
+	a.Context["expected"], a.Context["average"] = f.Expected, f.Expected
+	if f.LogP != 0 {
+		a.Context["p"] = math.Exp(max(f.LogP, leastP*math.Ln10))
+	}
+	return a
+}
+
+// leastP is the smallest power of ten that is told.
+const leastP = -300
+
+// probability writes one, given its natural logarithm, after "p": "= 2e-9".
+func probability(logP float64) string {
+	power := math.Floor(logP / math.Ln10)
+	digit := math.Round(math.Exp(logP - power*math.Ln10))
+	if digit == 10 {
+		digit, power = 1, power+1
+	}
+	switch {
+	case power < leastP || math.IsInf(logP, 0):
+		return fmt.Sprintf("< 1e%d", leastP)
+	case power >= 0:
+		return "= 1"
+	default:
+		return fmt.Sprintf("= %.0fe%.0f", digit, power)
+	}
+}
+
+// figure writes a number to two digits, and from ten on in whole ones.
+func figure(v float64) string {
+	if v >= 9.95 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	if v < 0.001 {
+		return "0"
+	}
+	digits := 1 - int(math.Floor(math.Log10(v)))
+	s := strconv.FormatFloat(v, 'f', digits, 64)
+	return strings.TrimRight(strings.TrimRight(s, "0"), ".")
+}
+
+// span writes how long something is, in seconds: "45 s", "15 min", "1 h 30 min".
+// What is a few seconds off whole minutes is so by chance.
+func span(seconds float64) string {
+	s := int64(math.Round(seconds))
+	if m := (s + 30) / 60; m >= 20 || m > 0 && s-60*m <= 5 && 60*m-s <= 5 {
+		s = 60 * m
+	}
+	var parts []string
+	for _, unit := range []struct {
+		long int64
+		name string
+	}{{3600, "h"}, {60, "min"}, {1, "s"}} {
+		if n := s / unit.long; n > 0 {
+			parts = append(parts, fmt.Sprint(n, " ", unit.name))
+			s %= unit.long
+		}
+	}
+	if parts == nil {
+		return "0 s"
+	}
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,179 @@
+package ratetail
+
+import (
+	"math"
+	"time"
+)
+
+// core is what Counter and Small have in common: the newest slots, what is usual,
+// and whether a spike goes on. Times are in seconds since 1970.
+type core struct {
+	usual level
+	// at is the second that goes on, and lastError that of the newest error. Of
+	// what was up to since, nothing is known.
+	at, lastError, since int64
+	// from is when what goes on began.
+	from  int64
+	slots [slots]uint32
+	state state
+	// stayed says that the last spike ended by becoming the new level.
+	stayed bool
+	// patience is how many seconds after the newest error a silence begins. It is
+	// found when that error leaves the window.
+	patience uint32
+}
+
+// state is what goes on.
+type state uint8
+
+const (
+	calm state = iota
+	// spiking: a spike was found that is not over.
+	spiking
+	// expected: a burst that comes by its schedule, and of which nothing is told.
+	expected
+	states
+)
+
+func second(t time.Time) int64 {
+	ms := t.UnixMilli()
+	if ms < 0 {
+		ms -= 999
+	}
+	return ms / 1000
+}
+
+func begun(now time.Time) core {
+	s := second(now)
+	return core{at: s, lastError: s, since: s}
+}
+
+func (c *core) slot(s int64) *uint32 { return &c.slots[((s%slots)+slots)%slots] }
+
+// add counts an error in the second that goes on, and returns how many that has.
+func (c *core) add() int64 {
+	slot := c.slot(c.at)
+	if *slot < math.MaxUint32 {
+		*slot++
+	}
+	c.lastError = c.at
+	return int64(*slot)
+}
+
+// count is the number of errors in the last 10 s.
+func (c *core) count() (n int64) {
+	for _, slot := range c.slots {
+		n += int64(slot)
+	}
+	return n
+}
+
+// earlier is how many errors are in each window before the second that goes on.
+func (c *core) earlier() (before [len(windows)]int64) {
+	sum, w := int64(0), 0
+	for back := range int64(slots) {
+		if back > 0 {
+			sum += int64(*c.slot(c.at - back))
+		}
+		if windows[w].length == back+1 {
+			before[w] = sum
+			w++
+		}
+	}
+	return before
+}
+
+// look asks of every window whether its count is a spike, with n errors in the
+// second that goes on. If none is, no more than limit in it are one either.
+func (c *core) look(before *[len(windows)]int64, n int64, factor float64) (found Finding, limit int64, spike bool) {
+	more := leniency * math.Log(factor)
+	limit = math.MaxInt64
+	for i, w := range windows {
+		count := before[i] + n
+		p := c.usual.expect(float64(w.length), factor)
+		most := p.floor()
+		if count > most {
+			most = p.threshold(max(w.logP, min(w.logP+more, mostP))) - 1
+		}
+		if count > most {
+			found = Finding{Kind: Spike, Count: count, Expected: p.mean, LogP: p.logTail(float64(count)), Seconds: w.length}
+			return found, limit, true
+		}
+		limit = min(limit, most-before[i])
+	}
+	return Finding{}, limit, false
+}
+
+// onset is in which second of the window what goes on began: from there on the
+// counts are most over both onsetRate and onsetTimes what is usual.
+func (c *core) onset() int64 {
+	level := max(onsetRate, onsetTimes*c.usual.rate())
+	most, from, sum := math.Inf(-1), c.at, 0.0
+	for back := range int64(slots) {
+		sum += float64(*c.slot(c.at - back)) - level
+		if sum > most {
+			most, from = sum, c.at-back
+		}
+	}
+	return from
+}
+
+const onsetRate, onsetTimes = 1, 3
+
+// fate is what became of a second that left the window.
+type fate uint8
+
+const (
+	unknown fate = iota // before since
+	usual               // taken for usual
+	held                // part of what goes on
+)
+
+// tick begins the next second. The one whose slot it takes leaves the window,
+// with n errors.
+func (c *core) tick() (n int64, of fate) {
+	c.at++
+	slot := c.slot(c.at)
+	n, *slot = int64(*slot), 0
+	gone := c.at - slots
+	switch {
+	case gone <= c.since:
+		return n, unknown
+	case c.state != calm && gone >= c.from:
+		return n, held
+	default:
+		c.usual.pass(float64(n), short)
+		return n, usual
+	}
+}
+
+// full says that the window still has errors, so that each second counts.
+func (c *core) full() bool { return c.at < c.lastError+slots }
+
+// skip lets seconds pass in which nothing is in the window and nothing comes.
+// heard is how many of them are not part of a silence.
+func (c *core) skip(seconds int64) (heard int64) {
+	if c.at == c.lastError+slots {
+		c.patience = slots + uint32(min(missed/c.usual.rate(), math.MaxUint32/2))
+	}
+	heard = min(max(c.lastError+int64(c.patience)-c.at, 0), seconds)
+	c.usual.skip(float64(heard)+float64(seconds-heard)/slowdown, short)
+	c.at += seconds
+	return heard
+}
+
+// calmed says whether the count is at what is expected in 10 s, or half as many
+// and one more.
+func (c *core) calmed() bool { return 2*float64(c.count()) <= 3*c.expected()+2 }
+
+// expected is how many errors are expected in 10 s.
+func (c *core) expected() float64 { return slots * c.usual.rate() }
+
+// ended is how the last spike ended, and whether none goes on.
+func (c *core) ended() (end Finding, over bool) {
+	end = Finding{Kind: SpikeOver, Count: c.count(), Expected: c.expected(), Seconds: slots}
+	if c.stayed {
+		end.Kind = SpikeStayed
+	}
+	return end, c.state != spiking
+}

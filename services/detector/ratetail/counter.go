@@ -1,0 +1,244 @@
+package ratetail
+
+import "time"
+
+// Counter counts the errors of one app and signal. Its zero value is not ready:
+// New says from when on errors would have been counted.
+type Counter struct {
+	core
+	episode   episode
+	spread    spread
+	block     counted
+	recurring recurring
+	drift     drift
+
+	// What holds for the second that goes on, once an error has come in it: the
+	// errors in each window before it, and how many may come in it until they are
+	// looked at more closely. It follows from the rest.
+	ready  bool
+	before [len(windows)]int64
+	limit  int64
+}
+
+// episode is what a Counter knows of a spike, or of a burst that was expected,
+// that goes on.
+type episode struct {
+	// peak is the most errors in 10 s since it began, and usual how many are
+	// expected without it.
+	peak  int64
+	usual float64
+	// held is what was counted since it began.
+	held level
+	// most and longest are up to where a burst that was expected is not larger
+	// than usual: errors in 10 s, and seconds.
+	most, longest int64
+}
+
+// counted is the block of 10 s that is gathered from the slots that leave.
+type counted struct {
+	seconds, errors int64
+	// void says that a part of it belongs to a spike; usual is what was usual at
+	// its beginning.
+	void  bool
+	usual level
+}
+
+// New returns a counter that has seen no error up to now, of a stream that was
+// not watched before.
+func New(now time.Time) *Counter { return &Counter{core: begun(now)} }
+
+// Size is about how many bytes a Counter takes.
+func (c *Counter) Size() int { return counterSize }
+
+// counterSize is that on 64 bits, which a test holds against the real one.
+const counterSize = 1536
+
+// HeldBack is how many bursts came by their schedules and were no larger than
+// usual, since New or Restore.
+func (c *Counter) HeldBack() uint64 { return c.recurring.heldBack }
+
+// Add counts an error at now and says what it finds with it: a Spike, a Recurring
+// burst or a Drift. There is one finding per spike and drift, and one per
+// schedule of bursts.
+func (c *Counter) Add(now time.Time) (Finding, bool) {
+	c.until(second(now))
+	if !c.ready {
+		c.ready, c.before = true, c.earlier()
+		c.limit = minSpike - 1 - c.before[last]
+	}
+	n := c.add()
+	switch {
+	case c.state != calm:
+		if found, ok := c.goOn(c.before[last] + n); ok {
+			return found, true
+		}
+	case n > c.limit:
+		found, limit, spike := c.look(&c.before, n, c.spread.factor())
+		c.limit = limit
+		if !spike {
+			break
+		}
+		if found, ok := c.begin(c.before[last]+n, found); ok {
+			return found, true
+		}
+	}
+	if c.drift.news {
+		c.drift.news = false
+		return c.drifted(Drift), true
+	}
+	return Finding{}, false
+}
+
+// Over lets time pass up to now and says whether no spike goes on, and how the
+// last one ended: SpikeOver or SpikeStayed. moved says that something was counted
+// anew.
+func (c *Counter) Over(now time.Time) (end Finding, over, moved bool) {
+	moved = c.until(second(now))
+	end, over = c.ended()
+	return end, over, moved
+}
+
+// DriftOver is Over for a drift, with DriftOver or DriftStayed.
+func (c *Counter) DriftOver(now time.Time) (end Finding, over, moved bool) {
+	moved = c.until(second(now))
+	end = c.drifted(DriftOver)
+	if c.drift.stayed {
+		end.Kind = DriftStayed
+	}
+	return end, !c.drift.open, moved
+}
+
+func (c *Counter) drifted(kind Kind) Finding {
+	return Finding{Kind: kind, From: c.drift.from, To: c.usual.rate(), Over: c.at - c.drift.calm}
+}
+
+// begin opens an episode: a spike of which n errors are in the last 10 s, or a
+// burst that was expected.
+func (c *Counter) begin(n int64, found Finding) (Finding, bool) {
+	p := c.usual.expect(slots, c.spread.factor())
+	c.state, c.stayed, c.from = spiking, false, c.onset()
+	c.episode = episode{peak: n, usual: p.mean}
+	due, recognised := c.recurring.of(c.from)
+	if due == nil {
+		if c.recurring.often(c.from) {
+			c.spread.see(float64(n), 1, c.usual)
+		}
+		return found, true
+	}
+	c.state = expected
+	c.episode.most, c.episode.longest = due.with(p).threshold(larger)-1, due.longest()
+	if larger, ok := c.goOn(n); ok {
+		return larger, true
+	}
+	if recognised {
+		found.Kind, found.Period, found.Usual = Recurring, due.period(), due.typical()
+		return found, true
+	}
+	return Finding{}, false
+}
+
+// goOn takes note of an error while an episode goes on, which may make a spike of
+// a burst that was expected.
+func (c *Counter) goOn(n int64) (Finding, bool) {
+	e := &c.episode
+	e.peak = max(e.peak, n)
+	if c.state != expected || n <= e.most && c.at-c.from <= e.longest {
+		return Finding{}, false
+	}
+	c.state = spiking
+	due := c.recurring.schedule()
+	p := due.with(c.usual.expect(slots, c.spread.factor()))
+	return Finding{
+		Kind: Spike, Count: n, Expected: p.mean, LogP: p.logTail(float64(n)), Seconds: slots,
+		Period: due.period(), Usual: due.typical(),
+	}, true
+}
+
+// until lets time pass up to a second, and says whether that changed anything.
+func (c *Counter) until(s int64) (moved bool) {
+	if s == c.at {
+		return false
+	}
+	c.ready = false
+	if s < c.at {
+		*c = Counter{core: core{at: s, lastError: s, since: s}}
+		return true
+	}
+	for c.at < s && c.full() {
+		n, of := c.tick()
+		c.left(n, of)
+		if c.state != calm {
+			c.goneOn()
+		}
+	}
+	if c.at < s {
+		c.skipped(c.usual, s-c.at)
+	}
+	return true
+}
+
+// left takes note of a second that left the window.
+func (c *Counter) left(n int64, of fate) {
+	switch of {
+	case unknown:
+		return
+	case held:
+		c.episode.held.pass(float64(n), short)
+		c.block.void = true
+	case usual:
+	}
+	c.block.errors += n
+	if c.block.seconds++; c.block.seconds == block {
+		c.blockDone()
+	}
+}
+
+func (c *Counter) blockDone() {
+	if !c.block.void {
+		c.spread.see(float64(c.block.errors), 1, c.block.usual)
+		c.drift.see(float64(c.block.errors), 1, c.spread.factor(), c.usual.rate(), c.at)
+	}
+	if c.drift.open && c.at-c.drift.since >= driftNewLevel {
+		c.drift.rebase(c.usual.rate(), c.at)
+	}
+	c.block = counted{usual: c.usual}
+}
+
+// goneOn ends an episode when the count has come down, or when it has stayed for
+// so long that it is what is to be expected from now on.
+func (c *Counter) goneOn() {
+	switch e := &c.episode; {
+	case c.calmed():
+	case c.at-c.from >= newLevel:
+		c.stayed = c.state == spiking
+		c.usual = e.held
+		c.drift.rebase(e.held.rate(), c.at)
+	default:
+		return
+	}
+	c.recurring.over(burst{from: c.from, size: max(0, c.episode.peak-int64(c.episode.usual)), length: c.at - c.from}, c.state == expected)
+	c.state, c.episode = calm, episode{}
+}
+
+// skipped lets seconds pass in which nothing is in the window and nothing comes,
+// in a stream of which something is usual. A silence says nothing of how errors
+// cluster or drift.
+func (c *Counter) skipped(before level, seconds int64) {
+	heard := c.skip(seconds)
+	silent := seconds - heard
+	if left := block - c.block.seconds; heard < left {
+		c.block.seconds += heard
+	} else {
+		c.at -= seconds - left // as if each second of the block had been let pass
+		c.blockDone()
+		c.at += seconds - left
+		blocks := float64((heard - left) / block)
+		c.spread.see(0, blocks, before)
+		c.drift.see(0, blocks, c.spread.factor(), c.usual.rate(), c.at-silent)
+		c.block = counted{seconds: (heard - left) % block, usual: c.usual}
+	}
+	if silent > 0 {
+		c.spread.pass(float64(silent) / slowdown)
+		c.block = counted{usual: c.usual}
+	}
+}

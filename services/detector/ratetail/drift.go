@@ -1,0 +1,89 @@
+package ratetail
+
+import "math"
+
+// A drift is a rise that no window of 10 s shows. It is found by a one-sided CUSUM
+// over blocks of 10 s: the sum of how much better a rate of driftRatio times the
+// reference explains them than the reference does, never under 0. The reference
+// is a level with a half-life of an hour, so that what rises and falls with the
+// day takes it along. Spikes are in neither.
+//
+// The sum grows only while the rate is over (ratio-1)/ln(ratio) times the
+// reference: 1.64 for driftRatio. Behind one that rises and falls between 0.1/s
+// and 0.5/s within a day, the reference stays by a factor of 1.35 at most.
+const (
+	driftRatio = 2.5
+	// driftLimit is where the sum tells of a drift. Chance takes it there once in
+	// e^20 times that it leaves 0, where the reference is exact.
+	driftLimit = 20
+	// driftFrom is the exposure of the reference from which on it is one.
+	driftFrom = 1800
+	// backRatio and backLimit are of the sum that finds that a drift is over: it
+	// grows while the rate is under backRate times the reference.
+	backRatio, backLimit = 1.6, 10
+	// driftNewLevel is how long a drift goes on until it is the new level, in
+	// seconds.
+	driftNewLevel = 3 * 3600
+)
+
+var (
+	long              = halving(3600)
+	logDrift, logBack = math.Log(driftRatio), math.Log(backRatio)
+	backRate          = (backRatio - 1) / logBack // 1.28
+)
+
+// drift is whether errors drift upwards.
+type drift struct {
+	reference level
+	// sum is the CUSUM, and calm when it was 0 for the last time.
+	sum  float64
+	calm int64
+	// open says that a drift was found that is not over, since a second and from a
+	// rate; back is the CUSUM of its end, news that it is still to be told, stayed
+	// that the last one ended by becoming the new level.
+	open, news, stayed bool
+	since              int64
+	from, back         float64
+}
+
+// most is the reference, taken a deviation higher than what it was learned from.
+func (d *drift) most() float64 {
+	n := d.reference.count + 1
+	return (n + math.Sqrt(n)) / (priorExposure + d.reference.exposure)
+}
+
+// see takes in a number of blocks with n errors each, up to a second, the spread
+// of their clusters, and the rate of the last minutes.
+func (d *drift) see(n, blocks, factor, rate float64, at int64) {
+	if blocks == 0 {
+		return
+	}
+	if d.open {
+		d.back = max(0, d.back+blocks*(block*d.most()*(backRatio-1)-n*logBack)/factor)
+		if d.back >= backLimit && rate <= backRate*d.most() {
+			d.close(at)
+		}
+		return
+	}
+	if d.reference.exposure >= driftFrom {
+		d.sum += blocks * (n*logDrift - block*d.most()*(driftRatio-1)) / factor
+	}
+	if d.sum <= 0 {
+		d.sum, d.calm = 0, at
+	}
+	if d.sum >= driftLimit {
+		d.open, d.news, d.stayed, d.since, d.from, d.back = true, true, false, at, d.reference.rate(), 0
+		return
+	}
+	d.reference.skip(blocks*block, long)
+	d.reference.count += n
+}
+
+func (d *drift) close(at int64) { d.open, d.news, d.sum, d.calm, d.back = false, false, 0, at, 0 }
+
+// rebase makes a rate the reference.
+func (d *drift) rebase(rate float64, at int64) {
+	d.reference.count = rate * d.reference.exposure
+	d.stayed = d.open
+	d.close(at)
+}

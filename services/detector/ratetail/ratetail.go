@@ -1,0 +1,102 @@
+// Package ratetail decides when errors come faster than they usually do, by how
+// unlikely that is: the rule behind the mode rate-tail, beside the contract's
+// rule in package anomaly.
+//
+// A Counter knows the errors of one app and signal in ten slots of a second, and
+// of what was before them a count and an exposure in seconds, both discounted
+// with a half-life of 300 s. From these follows how many errors are to be
+// expected in the newest 2, 4, 6 and 10 s, and how likely so many as came are:
+// the tail of the Gamma-Poisson (negative binomial) predictive, which knows how
+// little a young counter knows, widened by how much the errors of this stream
+// cluster. A spike is 5 errors or more in one of these windows with a tail under
+// the window's share; the short ones are there to be quick where errors are few.
+// It is over when the count in 10 s has come down to what is expected. What comes
+// in between is not taken for usual, unless it stays: then it is the new level,
+// and that is said.
+//
+// Beside that a Counter finds slow drifts (drift.go), and bursts that come by a
+// schedule, which are no news (recurring.go). Small is the spike alone, for when
+// there are many, such as one for each error.
+//
+// Add is amortised constant: it compares with a limit that holds for a second,
+// tails are computed only in a second in which the counts are unusual, and what
+// passes without errors is skipped in closed form. A Counter takes the same
+// memory whatever it is given.
+//
+// The package has no clock and knows nothing of what an error is. A time before
+// the last one, in whole seconds, means that a clock was set back, and counting
+// starts anew.
+package ratetail
+
+import "math"
+
+// The rule. Lengths are in seconds.
+const (
+	slots    = 10
+	halfLife = 300
+	// minSpike is how many errors a spike has at least.
+	minSpike = 5
+	// priorCount and priorExposure are what is believed before anything was seen.
+	priorCount, priorExposure = 0.5, 1
+	// newLevel is how long a spike goes on until it is the new level.
+	newLevel = 600
+	// A silence is when missed errors have failed to come. From then on time passes
+	// slowdown times slower: that an app is not used for an hour says less about
+	// what is usual than an hour of use.
+	missed, slowdown = 5, 12
+)
+
+// window is how long one of the windows is, in slots, and the logarithm of the
+// tail under which its count is a spike.
+type window struct {
+	length int64
+	logP   float64
+}
+
+// windows are the windows, the longest last. Most of the false alerts that there
+// may be are the longest one's: at 2 errors a second only that one finds 30 more.
+var windows = [...]window{
+	{2, math.Log(7e-7)}, {4, math.Log(2e-6)}, {6, math.Log(2e-6)}, {slots, math.Log(1.3e-5)},
+}
+
+const last = len(windows) - 1
+
+// mostP is the largest tail that is a spike for errors that cluster, as a
+// logarithm, and leniency the power of their spread by which the shares grow: a
+// negative binomial has a heavier tail than the clusters that it stands for.
+var mostP = math.Log(1e-3)
+
+const leniency = 2
+
+// level is how many errors came in how many seconds, discounted.
+type level struct{ count, exposure float64 }
+
+// memory is how fast a level forgets: what is left of it after a second, and the
+// seconds after which that is half.
+type memory struct{ left, half float64 }
+
+func halving(half float64) memory { return memory{left: math.Exp2(-1 / half), half: half} }
+
+var short = halving(halfLife)
+
+// pass lets a second with n errors in.
+func (l *level) pass(n float64, m memory) {
+	l.count = l.count*m.left + n
+	l.exposure = l.exposure*m.left + 1
+}
+
+// skip lets seconds without errors pass.
+func (l *level) skip(seconds float64, m memory) {
+	d := math.Exp2(-seconds / m.half)
+	l.count *= d
+	l.exposure = l.exposure*d + (1-d)/(1-m.left)
+}
+
+// rate is in errors a second.
+func (l *level) rate() float64 { return (priorCount + l.count) / (priorExposure + l.exposure) }
+
+// expect predicts the errors of some seconds, when their clusters have the given
+// spread: 1 for errors that come one by one.
+func (l *level) expect(seconds, spread float64) predictive {
+	return predictive{mean: seconds * l.rate(), excess: spread - 1 + seconds/(priorExposure+l.exposure)}
+}

@@ -1,0 +1,531 @@
+package ratetail_test
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tocsin-bus/tocsin/services/detector/ratetail"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+func at(ms int64) time.Time { return time.UnixMilli(1_770_000_000_000 + ms) }
+
+const (
+	sec  = int64(1000)
+	min  = 60 * sec
+	hour = 60 * min
+)
+
+// stream is when errors come, in milliseconds.
+type stream []int64
+
+// drawn is a source of streams that are the same each time.
+type drawn struct{ *rand.Rand }
+
+func seeded(n uint64) drawn { return drawn{rand.New(rand.NewPCG(n, 6))} }
+
+// poisson is errors that come one by one, at a rate in errors a second that may
+// change and is never over most.
+func (r drawn) poisson(from, to int64, most float64, rate func(ms float64) float64) (s stream) {
+	for t := float64(from); ; {
+		t += r.ExpFloat64() / most * float64(sec)
+		if t >= float64(to) {
+			return s
+		}
+		if r.Float64()*most < rate(t) {
+			s = append(s, int64(t))
+		}
+	}
+}
+
+func (r drawn) steady(from, to int64, rate float64) stream {
+	return r.poisson(from, to, rate, func(float64) float64 { return rate })
+}
+
+// burst is n errors within a time.
+func (r drawn) burst(from, within int64, n int) (s stream) {
+	for range n {
+		s = append(s, from+r.Int64N(within))
+	}
+	return s
+}
+
+func (r drawn) clusters(to int64, rate float64) (s stream) {
+	for _, t := range r.steady(0, to, rate/5) {
+		s = append(s, r.burst(t, 2*sec, 1+int(r.ExpFloat64()/-math.Log(0.8)))...)
+	}
+	return s
+}
+
+func together(all ...stream) stream {
+	s := slices.Concat(all...)
+	slices.Sort(s)
+	return s
+}
+
+// told is what a counter says of a stream.
+type told struct {
+	at   int64
+	what ratetail.Finding
+}
+
+var names = map[ratetail.Kind]string{
+	ratetail.Spike: "spike", ratetail.SpikeOver: "over", ratetail.SpikeStayed: "stays", ratetail.Recurring: "recurs",
+	ratetail.Drift: "drift", ratetail.DriftOver: "drift over", ratetail.DriftStayed: "drift stays",
+}
+
+// watch folds a stream in and asks each second whether what goes on is over.
+func watch(c *ratetail.Counter, s stream, until int64) (all []told) {
+	spike, drift := false, false
+	ask := func(t int64) {
+		if end, over, _ := c.Over(at(t)); spike && over {
+			spike, all = false, append(all, told{t, end})
+		}
+		if end, over, _ := c.DriftOver(at(t)); drift && over {
+			drift, all = false, append(all, told{t, end})
+		}
+	}
+	next := int64(0)
+	for _, t := range s {
+		for ; next < t; next += sec {
+			ask(next)
+		}
+		if found, ok := c.Add(at(t)); ok {
+			all = append(all, told{t, found})
+			spike, drift = spike || found.Kind == ratetail.Spike, drift || found.Kind == ratetail.Drift
+		}
+	}
+	for ; next <= until; next += sec {
+		ask(next)
+	}
+	return all
+}
+
+func (t told) String() string { return fmt.Sprintf("%d:%s", t.at/sec, names[t.what.Kind]) }
+
+func kinds(all []told) string {
+	var words []string
+	for _, t := range all {
+		words = append(words, names[t.what.Kind])
+	}
+	return strings.Join(words, ", ")
+}
+
+func of(all []told, kind ratetail.Kind) (n int) {
+	for _, t := range all {
+		if t.what.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// every makes times from first to last, both in, step apart.
+func every(first, last, step int64) (s stream) {
+	for t := first; t <= last; t += step {
+		s = append(s, t)
+	}
+	return s
+}
+
+// Each row is when errors come, and what is said of them and in which second.
+func TestTimelines(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		errors stream
+		until  int64
+		want   string
+	}{
+		{"nothing is known at the beginning", every(0, 900, 50), min, "[]"},
+		{"four errors after 10 min of none are no spike", every(10*min, 10*min+300, 100), 11 * min, "[]"},
+		{"the fifth is, over when 10 s have passed", every(10*min, 10*min+400, 100), 11 * min, "[600:spike 610:over]"},
+		{"one finding per spike", every(10*min, 12*min, 100), 13 * min, "[600:spike 729:over]"},
+		{"a spike ends, and the next begins", together(every(10*min, 10*min+900, 100), every(11*min, 11*min+900, 100)), 12 * min,
+			"[600:spike 610:over 660:spike 670:over]"},
+		{"a steady rate is learned from the beginning", every(0, hour, 500), hour, "[]"},
+		{"it ends when it is back at what is usual", together(every(0, 20*min, 2000), every(10*min, 10*min+20*sec, 100)), 20 * min, "[600:spike 629:over]"},
+		{"what stays for 10 min is usual from then on", together(every(0, 10*min, 2000), every(10*min, hour, 200)), hour, "[601:spike 1200:stays]"},
+		{"a clock that is set back starts anew", append(every(10*min, 10*min+300, 100), every(0, 300, 100)...), 10 * min, "[]"},
+		{"and ends what went on", append(every(10*min, 10*min+900, 100), every(sec, 9*sec, 4*sec)...), 10 * min, "[600:spike]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := fmt.Sprint(watch(ratetail.New(at(0)), tt.errors, tt.until)); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestExplains: the figures of a finding are those of the rule.
+func TestExplains(t *testing.T) {
+	s := together(every(0, 10*min, 10*sec), every(10*min+5*sec, 10*min+6*sec, 100))
+	all := watch(ratetail.New(at(0)), s, 11*min)
+	if len(all) != 2 {
+		t.Fatal(all)
+	}
+	f := all[0].what
+	if f.Count != 6 || f.Seconds != 2 || math.Abs(f.Expected-0.2) > 0.01 || f.LogP > math.Log(7e-7) || f.LogP < math.Log(1e-8) {
+		t.Errorf("%+v", f)
+	}
+	if end := all[1].what; end.Kind != ratetail.SpikeOver || end.Seconds != 10 || end.Count > 2 || math.Abs(end.Expected-1) > 0.1 {
+		t.Errorf("%+v", end)
+	}
+}
+
+// TestFigures holds the rule against streams of which the truth is known, with
+// room for chance: the figures themselves come from the evaluation.
+func TestFigures(t *testing.T) {
+	const day = 24 * hour
+	for _, rate := range []float64{0.02, 0.1, 0.5, 2} {
+		r := seeded(uint64(1000 * rate))
+		s, bursts := r.steady(0, 3*day, rate), 0
+		for start := hour; start < 3*day; start += 25*min + r.Int64N(20*min) {
+			s = append(s, r.burst(start, 10*sec, 30)...)
+			bursts++
+		}
+		all := watch(ratetail.New(at(0)), together(s), 3*day)
+		found := of(all, ratetail.Spike) + of(all, ratetail.Recurring)
+		if found < bursts*93/100 || found > bursts+8 || of(all, ratetail.Drift) > 0 {
+			t.Errorf("at %v/s, of %d bursts: %d, and %d drifts", rate, bursts, found, of(all, ratetail.Drift))
+		}
+	}
+	r := seeded(1)
+	for name, s := range map[string]stream{
+		"steady": r.steady(0, 5*day, 0.3),
+		"with the day": r.poisson(0, 5*day, 0.5, func(ms float64) float64 {
+			return 0.3 + 0.2*math.Sin(2*math.Pi*ms/float64(day))
+		}),
+	} {
+		if all := watch(ratetail.New(at(0)), s, 5*day); len(all) > 12 || of(all, ratetail.Drift) > 0 {
+			t.Errorf("%s: %v", name, all)
+		}
+	}
+	if all := watch(ratetail.New(at(0)), together(r.clusters(3*day, 0.3)), 3*day); of(all, ratetail.Spike) > 72 {
+		t.Errorf("clustered: %d spikes in 3 days", of(all, ratetail.Spike))
+	}
+}
+
+// TestRecurring: what comes by a schedule is told as that with its third burst,
+// held back from then on, and a spike where it is larger or off the schedule.
+func TestRecurring(t *testing.T) {
+	for _, period := range []int64{min, 5 * min, 17 * min, hour} {
+		r := seeded(uint64(period))
+		s := r.steady(0, 12*period, 0.1)
+		s = append(s, r.burst(10*period+40*sec, 10*sec, 60)...) // off the schedule
+		for i := range int64(12) {
+			n := 20
+			if i == 8 {
+				n = 90
+			}
+			s = append(s, r.burst(15*sec+i*period+r.Int64N(sec), 3*sec, n)...)
+		}
+		c := ratetail.New(at(-10 * min))
+		all := watch(c, together(s), 12*period)
+		if got := kinds(all); got != "spike, over, spike, over, recurs, spike, over, spike, over" {
+			t.Errorf("every %d s: %v", period/sec, all)
+			continue
+		}
+		recurs, larger, off := all[4], all[5], all[7]
+		if p := recurs.what.Period * float64(sec); math.Abs(p-float64(period)) > 3*float64(sec) || recurs.what.Usual < 15 || recurs.what.Usual > 25 {
+			t.Errorf("every %d s: %+v", period/sec, recurs)
+		}
+		if d := larger.at - 8*period; d < 0 || d > 25*sec || larger.what.Expected < 15 {
+			t.Errorf("larger than usual, every %d s: %v %+v", period/sec, larger, larger.what)
+		}
+		if d := off.at - 10*period; d < 40*sec || d > 45*sec || off.what.Expected > 5 {
+			t.Errorf("off the schedule, every %d s: %v %+v", period/sec, off, off.what)
+		}
+		if c.HeldBack() != 9 {
+			t.Errorf("every %d s: %d held back", period/sec, c.HeldBack())
+		}
+	}
+}
+
+// TestRecurringForgets: a burst that comes when a schedule that has ended would
+// have had it due is a spike.
+func TestRecurringForgets(t *testing.T) {
+	var s stream
+	for _, i := range []int64{0, 1, 2, 3, 4, 12} {
+		s = append(s, every(i*5*min, i*5*min+sec, 50)...)
+	}
+	if got := kinds(watch(ratetail.New(at(-10*min)), s, 2*hour)); got != "spike, over, spike, over, recurs, spike, over" {
+		t.Error(got)
+	}
+}
+
+func TestDrift(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		rate func(hours float64) float64
+		last int64
+		want string
+	}{
+		{"up within an hour, and back", func(h float64) float64 {
+			if h > 7 {
+				return 0.2
+			}
+			return 0.2 + 0.4*math.Min(1, math.Max(0, h-4))
+		}, 12 * hour, "drift, drift over"},
+		{"up, to stay", func(h float64) float64 { return 0.2 + 0.4*math.Min(1, math.Max(0, h-4)) }, 24 * hour, "drift, drift stays"},
+		{"twice as many in 12 hours are of the day", func(h float64) float64 { return 0.2 + 0.2*math.Min(1, h/12) }, 24 * hour, ""},
+	} {
+		r := seeded(7)
+		s := r.poisson(0, tt.last, 0.6, func(ms float64) float64 { return tt.rate(ms / float64(hour)) })
+		all := slices.DeleteFunc(watch(ratetail.New(at(0)), s, tt.last), func(t told) bool {
+			return t.what.Kind == ratetail.Spike || t.what.Kind == ratetail.SpikeOver
+		})
+		if kinds(all) != tt.want {
+			t.Errorf("%s: %v", tt.name, all)
+			continue
+		}
+		if len(all) == 0 {
+			continue
+		}
+		if f := all[0].what; all[0].at < 4*hour || all[0].at > 5*hour || f.From > 0.35 || f.From < 0.18 || f.To < 0.35 || f.Over < 600 || f.Over > 3600 {
+			t.Errorf("%s: %v %+v", tt.name, all[0], f)
+		}
+		if f := all[1].what; f.Kind == ratetail.DriftStayed && (f.To < 0.5 || f.To > 0.7) || f.Kind == ratetail.DriftOver && (f.To > 0.35 || all[1].at > 8*hour) {
+			t.Errorf("%s: %v %+v", tt.name, all[1], f)
+		}
+	}
+}
+
+// TestSilence: what was usual is not forgotten while nothing is heard.
+func TestSilence(t *testing.T) {
+	alerts := 0
+	for n := range uint64(20) {
+		r := seeded(n)
+		alerts += len(watch(ratetail.New(at(0)), together(r.steady(0, hour, 0.1), r.steady(2*hour, 3*hour, 0.1)), 3*hour))
+	}
+	if alerts > 2 {
+		t.Errorf("%d alerts in 20 returns", alerts)
+	}
+}
+
+func TestAlerts(t *testing.T) {
+	spike := ratetail.Finding{Kind: ratetail.Spike, Count: 14, Seconds: 10, Expected: 1.3, LogP: math.Log(2e-9)}
+	larger := spike
+	larger.Period = 900
+	drift := ratetail.Finding{Kind: ratetail.Drift, From: 0.2, To: 0.5, Over: 2400}
+	for _, tt := range []struct {
+		a                  alert.Alert
+		severity           alert.Severity
+		title, detail, key string
+		context            string
+	}{
+		{spike.Alert("web", "logs"), alert.Error, "Error spike in logs: far more than expected", "14 errors in 10 s; expected 1.3; p = 2e-9",
+			"anomaly:web:logs", "map[average:1.3 count:14 expected:1.3 p:2e-09 rule:rate-tail signal:logs window_s:10]"},
+		{larger.Alert("web", "requests"), alert.Error, "Error spike in requests: far more than expected",
+			"14 errors in 10 s; expected 1.3; p = 2e-9; larger than the burst that recurs every 15 min",
+			"anomaly:web:requests", "map[average:1.3 count:14 expected:1.3 p:2e-09 rule:rate-tail signal:requests window_s:10]"},
+		{ratetail.Finding{Kind: ratetail.SpikeOver, Count: 2, Seconds: 10, Expected: 1.3}.Resolution("web", "logs", "id"), alert.Info,
+			"Resolved: Error spike in logs", "2 errors in the last 10 s; expected 1.3",
+			"anomaly:web:logs", "map[average:1.3 count:2 expected:1.3 rule:rate-tail signal:logs window_s:10]"},
+		{ratetail.Finding{Kind: ratetail.SpikeStayed, Count: 30, Seconds: 10, Expected: 31}.Resolution("web", "logs", "id"), alert.Info,
+			"Resolved: Error spike in logs has stayed and is usual now", "After 10 min, 31 errors in 10 s are what is expected",
+			"anomaly:web:logs", "map[average:31 count:30 expected:31 rule:rate-tail signal:logs window_s:10]"},
+		{ratetail.Finding{Kind: ratetail.Recurring, Count: 9, Seconds: 2, Expected: 0.2, LogP: math.Log(1e-9), Period: 900, Usual: 20.5}.Alert("web", "logs"), alert.Info,
+			"Error burst in logs recurs every 15 min", "It adds about 20 errors each time. It is told again only when it is larger than usual or off its schedule.",
+			"anomaly:web:logs", "map[average:0.2 count:9 expected:0.2 p:1e-09 period_s:900 rule:recurring signal:logs usual:20.5 window_s:2]"},
+		{drift.Alert("web", "logs"), alert.Warning, "Errors in logs have drifted upwards", "from 0.2/s to 0.5/s over 40 min",
+			"anomaly:web:logs:drift", "map[from_per_s:0.2 rule:drift signal:logs to_per_s:0.5]"},
+		{ratetail.Finding{Kind: ratetail.DriftOver, From: 0.2, To: 0.21}.Resolution("web", "logs", "id"), alert.Info,
+			"Resolved: Errors in logs have drifted upwards", "back at 0.21/s; the drift had begun at 0.2/s",
+			"anomaly:web:logs:drift", "map[from_per_s:0.2 rule:drift signal:logs to_per_s:0.21]"},
+		{ratetail.Finding{Kind: ratetail.DriftStayed, From: 0.2, To: 0.6}.Resolution("web", "logs", "id"), alert.Info,
+			"Resolved: Errors in logs stay higher, which is usual now", "0.6/s is what is expected from now on; the drift had begun at 0.2/s",
+			"anomaly:web:logs:drift", "map[from_per_s:0.2 rule:drift signal:logs to_per_s:0.6]"},
+	} {
+		if p, ok := tt.a.Context["p"].(float64); ok {
+			tt.a.Context["p"] = math.Round(p*1e12) / 1e12
+		}
+		if tt.a.Severity != tt.severity || tt.a.Title != tt.title || tt.a.Detail != tt.detail || tt.a.DedupKey != tt.key ||
+			tt.a.Category != alert.Anomaly || tt.a.Source != alert.SourceAnomaly || (tt.a.Resolves == "id") != strings.HasPrefix(tt.title, "Resolved") {
+			t.Errorf("%+v", tt.a)
+		}
+		if got := fmt.Sprint(tt.a.Context); got != tt.context {
+			t.Errorf("%s: %s, want %s", tt.title, got, tt.context)
+		}
+	}
+}
+
+func restored(t interface{ Fatal(...any) }, c *ratetail.Counter) *ratetail.Counter {
+	var w, again snapshot.Writer
+	c.Save(&w)
+	r := snapshot.NewReader(w.Bytes())
+	other := ratetail.Restore(r)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if other.Save(&again); !slices.Equal(w.Bytes(), again.Bytes()) {
+		t.Fatal("what was restored is saved as something else")
+	}
+	return other
+}
+
+// TestRestoredGoesOn: whether the state was written down and read back or not, the
+// same is found.
+func TestRestoredGoesOn(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := seeded(rapid.Uint64().Draw(t, "seed"))
+		one, other := ratetail.New(at(0)), ratetail.New(at(0))
+		small, again := ratetail.NewSmall(at(0)), ratetail.NewSmall(at(0))
+		now := int64(0)
+		for range rapid.IntRange(1, 80).Draw(t, "steps") {
+			now = max(0, now+rapid.SampledFrom([]int64{0, 700, 11 * sec, 50 * sec, 2 * min, 11 * min, 5 * hour, -3 * sec}).Draw(t, "gap"))
+			s := stream{}
+			switch rapid.IntRange(0, 3).Draw(t, "what") {
+			case 0:
+				s = r.burst(now, 3*sec, rapid.IntRange(1, 40).Draw(t, "errors"))
+			case 1:
+				s = r.steady(now, now+hour, 0.3)
+			case 2:
+				for i := range int64(5) {
+					s = append(s, r.burst(now+i*5*min, 2*sec, 20)...)
+				}
+			}
+			slices.SortFunc(s, cmp.Compare)
+			if rapid.Bool().Draw(t, "restart") {
+				other = restored(t, other)
+				var w snapshot.Writer
+				again.Save(&w)
+				reader := snapshot.NewReader(w.Bytes())
+				if again = ratetail.RestoreSmall(reader); reader.Close() != nil {
+					t.Fatal(reader.Err())
+				}
+			}
+			for _, ms := range s {
+				got, ok := one.Add(at(ms))
+				if same, sameOK := other.Add(at(ms)); got != same || ok != sameOK {
+					t.Fatalf("at %d: %+v and %+v", ms, got, same)
+				}
+				got, ok = small.Add(at(ms))
+				if same, sameOK := again.Add(at(ms)); got != same || ok != sameOK {
+					t.Fatalf("at %d, small: %+v and %+v", ms, got, same)
+				}
+				now = ms
+			}
+			end, over, _ := one.Over(at(now))
+			if same, sameOver, _ := other.Over(at(now)); end != same || over != sameOver {
+				t.Fatalf("at %d: %+v and %+v", now, end, same)
+			}
+			end, over, _ = one.DriftOver(at(now))
+			if same, sameOver, _ := other.DriftOver(at(now)); end != same || over != sameOver {
+				t.Fatalf("at %d: %+v and %+v", now, end, same)
+			}
+		}
+	})
+}
+
+// TestSmall: it finds the spikes that a Counter finds of errors that come one by
+// one.
+func TestSmall(t *testing.T) {
+	r := seeded(3)
+	s := r.steady(0, 6*hour, 0.2)
+	for start := hour; start < 6*hour; start += 40 * min {
+		s = append(s, r.burst(start, 10*sec, 30)...)
+	}
+	small := ratetail.NewSmall(at(0))
+	found, over := 0, 0
+	for _, ms := range together(s) {
+		if f, spike := small.Add(at(ms)); spike {
+			found++
+			if f.Kind != ratetail.Spike || f.Count < 5 || f.Expected <= 0 {
+				t.Errorf("%+v", f)
+			}
+		}
+	}
+	if found != 8 {
+		t.Errorf("%d spikes of 8", found)
+	}
+	if end, over, moved := small.Over(at(7 * hour)); !over || !moved || end.Kind != ratetail.SpikeOver {
+		t.Error(end, over, moved)
+	}
+	small = ratetail.NewSmall(at(0))
+	for _, ms := range every(10*min, hour, 200) {
+		if _, spike := small.Add(at(ms)); spike {
+			over++
+		}
+	}
+	if end, isOver, _ := small.Over(at(hour)); over != 1 || !isOver || end.Kind != ratetail.SpikeStayed || math.Abs(end.Expected-50) > 5 {
+		t.Errorf("what stays: %d spikes, %v %+v", over, isOver, end)
+	}
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	c := ratetail.New(at(0))
+	for _, ms := range together(every(0, hour, 2000), every(30*min, 30*min+2*sec, 40), every(40*min, 40*min+2*sec, 40)) {
+		c.Add(at(ms))
+	}
+	var w snapshot.Writer
+	c.Save(&w)
+	whole := w.Bytes()
+	for n := range whole {
+		r := snapshot.NewReader(whole[:n])
+		if ratetail.Restore(r); r.Close() == nil {
+			t.Errorf("%d of %d bytes were taken", n, len(whole))
+		}
+	}
+	nan := slices.Clone(whole)
+	copy(nan, "\xff\xff\xff\xff\xff\xff\xff\xff")
+	if r := snapshot.NewReader(nan); ratetail.Restore(r).Size() == 0 || r.Err() == nil {
+		t.Error("a count that is no number was taken")
+	}
+}
+
+func FuzzRestore(f *testing.F) {
+	c := ratetail.New(at(0))
+	for i := range int64(4) {
+		for _, ms := range every(i*5*min, i*5*min+2*sec, 40) {
+			c.Add(at(20*min + ms))
+		}
+	}
+	var w snapshot.Writer
+	c.Save(&w)
+	f.Add(w.Bytes())
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		// What is taken can be gone on with.
+		r := snapshot.NewReader(data)
+		if c := ratetail.Restore(r); r.Err() == nil {
+			for _, ms := range []int64{0, 0, 0, 0, 0, 0, 0, 11 * sec, hour, 24 * hour} {
+				c.Add(at(ms))
+			}
+		}
+		r = snapshot.NewReader(data)
+		if s := ratetail.RestoreSmall(r); r.Err() == nil {
+			s.Add(at(0))
+			s.Add(at(hour))
+		}
+	})
+}
+
+func BenchmarkAdd(b *testing.B) {
+	for _, gap := range []time.Duration{100 * time.Microsecond, 500 * time.Millisecond, 20 * time.Second} {
+		b.Run(fmt.Sprint("every ", gap), func(b *testing.B) {
+			b.ReportAllocs()
+			c, now := ratetail.New(at(0)), at(0)
+			for b.Loop() {
+				now = now.Add(gap)
+				c.Add(now)
+			}
+		})
+	}
+}
+
+func BenchmarkSmall(b *testing.B) {
+	b.ReportAllocs()
+	s, now := ratetail.NewSmall(at(0)), at(0)
+	for b.Loop() {
+		now = now.Add(500 * time.Millisecond)
+		s.Add(now)
+	}
+}

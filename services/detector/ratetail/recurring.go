@@ -1,0 +1,215 @@
+package ratetail
+
+import "math"
+
+// Bursts that come by a schedule, such as a job's that fails each time, are
+// learned from the stream itself: of the last bursts that were of no schedule it
+// is known when they began and how large they were, and a third one that comes as
+// long after the second as that came after the first makes a schedule of them.
+// What comes when a schedule has it due is held back, while it is no larger than
+// usual. A schedule whose bursts fail to come is forgotten.
+const (
+	maxPast      = 8
+	maxSchedules = 4
+	maxSizes     = 8
+	// minPeriod is the shortest period, in seconds: two windows, so that one burst
+	// is over before the next, and as much again.
+	minPeriod = 3 * slots
+	// evenness is how far two gaps may differ that make a period, and lateness how
+	// far a burst may be off its schedule, in seconds.
+	evenness, lateness = 3, 4
+	// maxMissed is how many bursts in a row a schedule outlives.
+	maxMissed = 5
+	// maxLonger and moreLonger are how much longer than the longest one a burst may
+	// take: so many times, and so many seconds more.
+	maxLonger, moreLonger = 2, slots
+	// oftenBursts by no schedule within oftenSeconds are how a stream's errors come.
+	oftenBursts, oftenSeconds = 3, 3600
+)
+
+// larger is the tail, as a logarithm, under which a burst is larger than usual.
+var larger = math.Log(1e-5)
+
+// burst is when a burst began, how many errors it added to 10 s at most, and how
+// long it went on, in seconds.
+type burst struct{ from, size, length int64 }
+
+// schedule is that of bursts that recur.
+type schedule struct {
+	// first is when the first began, after which periods many lasted until last;
+	// due is when the next is to begin.
+	first, last, periods, due int64
+	// passed is how many were due since the last, and missed how many of them did
+	// not come.
+	passed, missed int64
+	// sizes are the newest n, the newest first.
+	sizes [maxSizes]burst
+	n     int
+}
+
+func (s *schedule) add(b burst) {
+	copy(s.sizes[1:], s.sizes[:])
+	s.sizes[0] = b
+	s.n = min(s.n+1, maxSizes)
+}
+
+func (s *schedule) known() []burst { return s.sizes[:s.n] }
+
+// period is in seconds.
+func (s *schedule) period() float64 { return float64(s.last-s.first) / float64(s.periods) }
+
+// catchUp moves due on until a burst that begins at a time can be that one.
+func (s *schedule) catchUp(to int64) (passed int64) {
+	for s.due+lateness < to {
+		n := max(int64(float64(to-lateness-s.due)/s.period()), 1)
+		s.due += int64(math.Round(float64(n) * s.period()))
+		passed += n
+	}
+	s.passed += passed
+	return passed
+}
+
+// came notes that a burst began when it was due, or nearly so.
+func (s *schedule) came(at int64) {
+	s.periods += s.passed + 1
+	s.passed, s.missed, s.last = 0, 0, at
+	s.due += (at - s.due) / 2
+	s.due += int64(math.Round(s.period()))
+}
+
+// typical is how large the bursts are on average.
+func (s *schedule) typical() float64 {
+	sum := 0.0
+	for _, b := range s.known() {
+		sum += float64(b.size)
+	}
+	return sum / float64(len(s.known()))
+}
+
+// with is how many errors are expected in the 10 s of a burst, when without it
+// it is p: as in level, what is known of a few bursts only is known less well,
+// and they may vary.
+func (s *schedule) with(p predictive) predictive {
+	n, mean, squares := float64(len(s.known())), s.typical(), 0.0
+	for _, b := range s.known() {
+		off := float64(b.size) - mean
+		squares += off * off
+	}
+	mean = max(mean, 1)
+	factor := max(1, (2*mean+squares)/(2*mean+(n-1)*mean))
+	variance := p.mean*(1+p.excess) + mean*(factor+1/n)
+	all := p.mean + mean
+	return predictive{mean: all, excess: variance/all - 1}
+}
+
+// longest is how many seconds a burst may go on.
+func (s *schedule) longest() (most int64) {
+	for _, b := range s.known() {
+		most = max(most, b.length)
+	}
+	return maxLonger*most + moreLonger
+}
+
+// recurring is what is known of bursts that recur.
+type recurring struct {
+	past      [maxPast]burst // the newest first
+	pasts     int
+	schedules [maxSchedules]schedule
+	n         int
+	// current is the schedule that the episode belongs to, counted from 1, or 0.
+	current int
+	// heldBack counts the bursts that were.
+	heldBack uint64
+}
+
+// schedule is the one that the episode belongs to.
+func (r *recurring) schedule() *schedule { return &r.schedules[r.current-1] }
+
+// of finds the schedule by which a burst begins, or makes one if it is the third.
+func (r *recurring) of(from int64) (s *schedule, recognised bool) {
+	r.current = 0
+	for i := 0; i < r.n; {
+		s := &r.schedules[i]
+		if s.missed += s.catchUp(from); s.missed > maxMissed {
+			r.forget(i)
+			continue
+		}
+		i++
+		if from < s.due-lateness {
+			continue
+		}
+		s.came(from)
+		if r.current == 0 || s.typical() > r.schedule().typical() {
+			r.current = i
+		}
+	}
+	if r.current == 0 {
+		recognised = r.recognise(from)
+	}
+	if r.current == 0 {
+		return nil, false
+	}
+	return r.schedule(), recognised
+}
+
+func (r *recurring) recognise(from int64) bool {
+	for i := range r.pasts {
+		second := r.past[i]
+		gap := from - second.from
+		if gap < minPeriod {
+			continue
+		}
+		for _, first := range r.past[i+1 : r.pasts] {
+			if off := second.from - first.from - gap; off > evenness || off < -evenness {
+				continue
+			}
+			if r.n == maxSchedules {
+				r.forget(0)
+			}
+			s := schedule{first: first.from, last: from, periods: 2}
+			s.due = from + int64(math.Round(s.period()))
+			s.add(first)
+			s.add(second)
+			r.schedules[r.n] = s
+			r.n++
+			r.current = r.n
+			return true
+		}
+	}
+	return false
+}
+
+func (r *recurring) forget(i int) {
+	copy(r.schedules[i:], r.schedules[i+1:r.n])
+	r.n--
+	r.schedules[r.n] = schedule{}
+	if r.current > i {
+		r.current--
+	}
+}
+
+// over notes a burst that ended and whether nothing was told of it. What was due
+// while it went on was not missed.
+func (r *recurring) over(b burst, heldBack bool) {
+	for i := range r.n {
+		r.schedules[i].catchUp(b.from + b.length)
+	}
+	if r.current == 0 {
+		copy(r.past[1:], r.past[:])
+		r.past[0] = b
+		r.pasts = min(r.pasts+1, maxPast)
+		return
+	}
+	s := r.schedule()
+	s.add(b)
+	if heldBack {
+		r.heldBack++
+	}
+	r.current = 0
+}
+
+// often says whether bursts came so often of late, by no schedule, that they are
+// how errors come in this stream.
+func (r *recurring) often(at int64) bool {
+	return r.pasts >= oftenBursts && at-r.past[oftenBursts-1].from < oftenSeconds
+}

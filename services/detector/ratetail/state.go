@@ -1,0 +1,199 @@
+package ratetail
+
+import (
+	"math"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+)
+
+// What no snapshot of ours exceeds: seconds in either direction from 1970, and
+// counts.
+const (
+	maxSeconds = 1 << 44
+	maxCount   = 1 << 42
+)
+
+// Save writes what is known, for RestoreSmall.
+func (s *Small) Save(w *snapshot.Writer) { s.save(w) }
+
+// RestoreSmall reads what Save wrote. Errors are in r.
+func RestoreSmall(r *snapshot.Reader) Small {
+	s := Small{restoreCore(r)}
+	if s.state == expected {
+		r.Fail("a schedule where there is none")
+	}
+	return s
+}
+
+func (c *core) save(w *snapshot.Writer) {
+	saveLevel(w, c.usual)
+	w.Int(c.at)
+	w.Int(c.at - c.lastError)
+	w.Int(c.at - c.since)
+	w.Uint(uint64(c.state))
+	w.Int(c.at - c.from)
+	w.Bool(c.stayed)
+	w.Uint(uint64(c.patience))
+	for i := range int64(slots) {
+		w.Uint(uint64(*c.slot(c.at - i)))
+	}
+}
+
+func restoreCore(r *snapshot.Reader) (c core) {
+	c.usual = restoreLevel(r)
+	c.at = seconds(r)
+	c.lastError = c.at - seconds(r)
+	c.since = c.at - seconds(r)
+	if c.state = state(r.UpTo(int(states) - 1)); c.lastError > c.at || c.since > c.at {
+		r.Fail("what is known comes later than now")
+	}
+	c.from = c.at - seconds(r)
+	c.stayed = r.Bool()
+	c.patience = uint32(r.UpTo(math.MaxUint32))
+	for i := range int64(slots) {
+		*c.slot(c.at - i) = uint32(r.UpTo(math.MaxUint32))
+	}
+	return c
+}
+
+// seconds reads a time or a stretch of time.
+func seconds(r *snapshot.Reader) int64 {
+	v := r.Int()
+	if v > maxSeconds || v < -maxSeconds {
+		r.Fail("%d s", v)
+		return 0
+	}
+	return v
+}
+
+// amount reads what is neither negative nor without end.
+func amount(r *snapshot.Reader) float64 {
+	v := r.Float()
+	if !(v >= 0 && v <= maxCount) {
+		r.Fail("%v where an amount is to be", v)
+		return 0
+	}
+	return v
+}
+
+func saveLevel(w *snapshot.Writer, l level) {
+	w.Float(l.count)
+	w.Float(l.exposure)
+}
+
+func restoreLevel(r *snapshot.Reader) level { return level{count: amount(r), exposure: amount(r)} }
+
+// Save writes what is known, for Restore.
+func (c *Counter) Save(w *snapshot.Writer) {
+	c.save(w)
+	if c.state != calm {
+		w.Uint(uint64(c.episode.peak))
+		w.Float(c.episode.usual)
+		saveLevel(w, c.episode.held)
+		w.Uint(uint64(c.episode.most))
+		w.Uint(uint64(c.episode.longest))
+	}
+	w.Float(c.spread.squares)
+	w.Float(c.spread.expected)
+	w.Uint(uint64(c.block.seconds))
+	w.Uint(uint64(c.block.errors))
+	w.Bool(c.block.void)
+	saveLevel(w, c.block.usual)
+	c.recurring.save(w)
+	c.drift.save(w)
+}
+
+// Restore reads what Save wrote. Errors are in r.
+func Restore(r *snapshot.Reader) *Counter {
+	c := &Counter{core: restoreCore(r)}
+	if c.state != calm {
+		c.episode = episode{peak: count(r), usual: amount(r), held: restoreLevel(r), most: count(r), longest: count(r)}
+	}
+	c.spread = spread{squares: amount(r), expected: amount(r)}
+	c.block = counted{seconds: int64(r.UpTo(block - 1)), errors: count(r), void: r.Bool(), usual: restoreLevel(r)}
+	c.recurring = restoreRecurring(r)
+	c.drift = restoreDrift(r)
+	if c.state == expected && c.recurring.current == 0 {
+		r.Fail("a burst that was expected by no schedule")
+		return New(time.Time{})
+	}
+	return c
+}
+
+func count(r *snapshot.Reader) int64 { return int64(r.UpTo(maxCount)) }
+
+func (b burst) save(w *snapshot.Writer) {
+	w.Int(b.from)
+	w.Uint(uint64(b.size))
+	w.Uint(uint64(b.length))
+}
+
+func restoreBurst(r *snapshot.Reader) burst {
+	return burst{from: seconds(r), size: count(r), length: count(r)}
+}
+
+func (r *recurring) save(w *snapshot.Writer) {
+	w.Len(r.pasts)
+	for _, b := range r.past[:r.pasts] {
+		b.save(w)
+	}
+	w.Len(r.n)
+	for i := range r.n {
+		s := &r.schedules[i]
+		w.Int(s.last)
+		w.Int(s.last - s.first)
+		w.Uint(uint64(s.periods))
+		w.Int(s.due)
+		w.Uint(uint64(s.passed))
+		w.Uint(uint64(s.missed))
+		w.Len(s.n)
+		for _, b := range s.sizes[:s.n] {
+			b.save(w)
+		}
+	}
+	w.Len(r.current)
+}
+
+func restoreRecurring(r *snapshot.Reader) (of recurring) {
+	of.pasts = r.Len(maxPast)
+	for i := range of.pasts {
+		of.past[i] = restoreBurst(r)
+	}
+	of.n = r.Len(maxSchedules)
+	for i := range of.n {
+		s := &of.schedules[i]
+		s.last = seconds(r)
+		s.first = s.last - seconds(r)
+		s.periods, s.due, s.passed, s.missed = count(r), seconds(r), count(r), count(r)
+		s.n = r.Len(maxSizes)
+		for i := range s.n {
+			s.sizes[i] = restoreBurst(r)
+		}
+		if s.n == 0 || s.periods == 0 || s.period() < minPeriod/2 {
+			r.Fail("%d bursts in %d periods from %d to %d", s.n, s.periods, s.first, s.last)
+			return recurring{}
+		}
+	}
+	of.current = r.UpTo(of.n)
+	return of
+}
+
+func (d *drift) save(w *snapshot.Writer) {
+	saveLevel(w, d.reference)
+	w.Float(d.sum)
+	w.Int(d.calm)
+	w.Bool(d.open)
+	w.Bool(d.news)
+	w.Bool(d.stayed)
+	w.Int(d.since)
+	w.Float(d.from)
+	w.Float(d.back)
+}
+
+func restoreDrift(r *snapshot.Reader) drift {
+	return drift{
+		reference: restoreLevel(r), sum: amount(r), calm: seconds(r), open: r.Bool(), news: r.Bool(), stayed: r.Bool(),
+		since: seconds(r), from: amount(r), back: amount(r),
+	}
+}

@@ -1,0 +1,98 @@
+package ratetail
+
+import "math"
+
+// The predictive is a negative binomial, written by its mean and by how much its
+// variance is more than its mean, per mean: variance = mean * (1 + excess). For
+// errors that come one by one (Poisson) at a rate of which a count a in b seconds
+// is known, that of the next w seconds has the mean w*a/b and the excess w/b: so
+// far the Gamma-Poisson form. Errors that come in clusters add to the excess.
+type predictive struct{ mean, excess float64 }
+
+// deviation is the standard deviation.
+func (d predictive) deviation() float64 { return math.Sqrt(d.mean * (1 + d.excess)) }
+
+// logTail is the natural logarithm of the probability of k or more, for k of at
+// least 1 and an excess above 0: the regularised incomplete beta function
+// I_x(k, r) with r = mean/excess and x = excess/(1+excess), by its continued
+// fraction (Numerical Recipes, 6.4), so that no tail is too small for it.
+func (d predictive) logTail(k float64) float64 {
+	if d.mean <= 0 {
+		return math.Inf(-1)
+	}
+	r, grown := d.mean/d.excess, math.Log1p(d.excess)
+	logX, logY := math.Log(d.excess)-grown, -grown
+	x, y := d.excess/(1+d.excess), 1/(1+d.excess)
+	front := logGamma(k+r) - logGamma(k) - logGamma(r) + k*logX + r*logY
+	if x < (k+1)/(k+r+2) {
+		return front + math.Log(betaFraction(k, r, x)/k)
+	}
+	return math.Log1p(-math.Exp(front + math.Log(betaFraction(r, k, y)/r)))
+}
+
+func logGamma(x float64) float64 {
+	v, _ := math.Lgamma(x)
+	return v
+}
+
+// maxTerms bounds the continued fraction. It needs about the square root of the
+// larger argument, and far less where the tail is small: at 10 million errors
+// in the window, a thousand.
+const maxTerms = 20_000
+
+// betaFraction is the continued fraction of the incomplete beta function.
+func betaFraction(a, b, x float64) float64 {
+	const tiny, enough = 1e-300, 1e-14
+	away := func(v float64) float64 {
+		if math.Abs(v) < tiny {
+			return tiny
+		}
+		return v
+	}
+	c, d := 1.0, 1/away(1-(a+b)*x/(a+1))
+	h := d
+	for i := 1; i <= maxTerms; i++ {
+		m := float64(i)
+		even := m * (b - m) * x / ((a + 2*m - 1) * (a + 2*m))
+		d, c = 1/away(1+even*d), away(1+even/c)
+		h *= d * c
+		odd := -(a + m) * (a + b + m) * x / ((a + 2*m) * (a + 2*m + 1))
+		d, c = 1/away(1+odd*d), away(1+odd/c)
+		h *= d * c
+		if math.Abs(d*c-1) < enough {
+			break
+		}
+	}
+	return h
+}
+
+// clear is how many deviations over the mean a count is at most that can't be
+// one of the tails that are asked for: a negative binomial leans to the right,
+// so that beyond them lies more than the 1.3 in 1000 of a normal one.
+const clear = 3
+
+// floor is the largest count of which nobody need compute the tail.
+func (d predictive) floor() int64 {
+	return max(minSpike-1, int64(d.mean+clear*d.deviation()))
+}
+
+// threshold is the smallest count over floor with a tail under the given
+// logarithm: the bracket is doubled, then halved.
+func (d predictive) threshold(logP float64) int64 {
+	low := d.floor() // its tail is not under logP, or it is too few to be asked
+	step := max(1, int64(d.deviation()))
+	high := low + step
+	for d.logTail(float64(high)) >= logP {
+		low, step = high, 2*step
+		high = low + step
+	}
+	for high-low > 1 {
+		middle := low + (high-low)/2
+		if d.logTail(float64(middle)) < logP {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return high
+}
