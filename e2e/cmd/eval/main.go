@@ -134,15 +134,23 @@ func eval(args []string, out, progress io.Writer) error {
 
 func (s *settings) measure(progress io.Writer) (*report.Results, error) {
 	seeds := families[s.seeds]
+	events, begin := 0, time.Now()
 	results := &report.Results{Command: s.command(), Seeds: s.seeds, Size: s.size}
 	for _, w := range workload.All(s.size) {
 		if !strings.Contains(w.Name(), s.only) {
 			continue
 		}
 		began := time.Now()
-		results.Cells = append(results.Cells, run.Evaluate(w, seeds)...)
+		cells := run.Evaluate(w, seeds)
+		for i := range cells {
+			events += cells[i].Events
+		}
+		results.Cells = append(results.Cells, cells...)
 		fmt.Fprintf(progress, "%-40s %5.1f s\n", w.Name(), time.Since(began).Seconds())
 	}
+	// How fast it was is no result: it differs from one time to the next.
+	took := time.Since(begin).Seconds()
+	fmt.Fprintf(progress, "%d events in %.1f s: %.1f million a second, with making and scoring the streams\n", events, took, float64(events)/1e6/took)
 	if slices.ContainsFunc(results.Cells, func(c run.Cell) bool { return c.Workload.Generator == "bursts" }) {
 		results.Bounds = run.Bounds(seeds)
 	}

@@ -45,6 +45,7 @@ workload of errors has %d simulated hours or more, each of page loads %d pages, 
   while it can be of use: 20 s from a burst's first moment, 1 h from the end of a drift's rise, 10 loads from a deploy.
 - A **finding** is an alert with all that repeat, confirm or revise it until it is over. It is **false**, once, when it was opened outside
   of every episode. No count is adjusted to points.
+- An alert of severity info that ends nothing is a **note**, as that a burst recurs each hour: it says that something is so, not that it is wrong.
 - What is opened in an app's first 10 minutes is counted apart, as **cold start**.
 - In parentheses are intervals of 95%%: percentile bootstrap over blocks of 12 h, or over pages; where nothing was counted, exact ones.
 
@@ -113,11 +114,12 @@ func (r *Results) writeErrors(b *bytes.Buffer) {
 	b.WriteString(`
 ## Errors
 
-Delays are in seconds, from an episode's first moment to the alert. "Learning" are the false findings, counted as such, at the first three
+Delays are in seconds, from an episode's first moment to the alert. "Open" is for how many hours of an app-day false findings stood, in which
+further ones would not have been told. "Learning" are the false findings, counted as such, at the first three
 recurrences of something that recurs, which look like bursts to whoever sees them for the first time. A drift has 2 h to be told in, so that
 rules with many false alerts find it by chance: their precision says so.
 `)
-	table(b, []string{"workload", "rules", "false an app-day", "recall", "episodes", "precision", "delay p50", "delay p95", "cold start", "learning"}, rows)
+	table(b, []string{"workload", "rules", "false an app-day", "open, h", "recall", "episodes", "precision", "delay p50", "delay p95", "cold start", "learning", "notes"}, rows)
 }
 
 func errorRow(name, rules string, s *score.Summary) []string {
@@ -126,9 +128,17 @@ func errorRow(name, rules string, s *score.Summary) []string {
 		precision = interval(s.Precision)
 	}
 	return []string{
-		name, rules, interval(s.PerDay), interval(s.Recall), strconv.Itoa(s.Total.Episodes), precision, number(s.P50), interval(s.P95),
-		strconv.Itoa(s.Total.Cold), strconv.Itoa(s.Total.Learning),
+		name, rules, interval(s.PerDay), alarmed(&s.Total), interval(s.Recall), strconv.Itoa(s.Total.Episodes), precision, number(s.P50), interval(s.P95),
+		strconv.Itoa(s.Total.Cold), strconv.Itoa(s.Total.Learning), strconv.Itoa(s.Total.Notes),
 	}
+}
+
+// alarmed is for how many hours a day false findings stood.
+func alarmed(t *score.Tally) string {
+	if t.Hours == 0 {
+		return none
+	}
+	return digits(24 * t.Alarmed / t.Hours)
 }
 
 func (r *Results) writeBounds(b *bytes.Buffer) {

@@ -39,6 +39,8 @@ func Compared(k workload.Kind) []Rules {
 type Cell struct {
 	Workload workload.Workload
 	Rules    string
+	// Events is how many were folded in.
+	Events int
 	// Blocks and Summary are of errors and page loads, Lines of lines.
 	Blocks  []score.Tally
 	Summary score.Summary
@@ -54,6 +56,7 @@ func Evaluate(w workload.Workload, seeds workload.Seeds) []Cell {
 	for i := range w.Runs {
 		r := w.Run(seeds, i)
 		for n, c := range Compared(w.Kind) {
+			cells[n].Events += len(r.Arrivals)
 			if w.Kind == workload.Lines {
 				cells[n].Lines.Add(Hide(&r, c.Set))
 			} else {

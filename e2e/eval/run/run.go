@@ -17,7 +17,7 @@ import (
 // start is when every run begins. Nothing depends on it.
 var start = time.UnixMilli(1_770_000_000_000).UTC()
 
-// day is how long blocks are of which intervals are made.
+// block is how long blocks are of which intervals are made.
 const block = 12 * time.Hour
 
 // detector is a fold with the log that goes into it.
@@ -51,7 +51,8 @@ func Judge(w *workload.Workload, r *workload.Run, set rules.Set) []score.Tally {
 	if w.Kind == workload.Loads {
 		category, length = alert.Regression, 0
 	}
-	return score.Judge(score.Tell(tell(r, set, category), start), truth(w, r), length)
+	told, notes := score.Tell(tell(r, set, category), start)
+	return score.Judge(told, notes, truth(w, r), length)
 }
 
 // tell is what a detector says of a run in one category.

@@ -99,7 +99,7 @@ func TestHide(t *testing.T) {
 	}
 }
 
-var small = workload.Size{Hours: 60, Pages: 20, Chatter: 1}
+var small = workload.Size{Hours: 20, Pages: 20, Chatter: 1}
 
 func find(t *testing.T, name string) workload.Workload {
 	t.Helper()

@@ -91,7 +91,8 @@ func usual(values []float64, first int, otherwise float64) float64 {
 // opened is in which steps a detector opens a finding of a category, each once.
 func opened(r *workload.Run, set rules.Set, category alert.Category) []int {
 	var steps []int
-	for _, t := range score.Tell(tell(r, set, category), start) {
+	told, _ := score.Tell(tell(r, set, category), start)
+	for _, t := range told {
 		steps = append(steps, min(int(t.Opened()/step), int(r.Length/step)-1))
 	}
 	return slices.Compact(steps)

@@ -45,6 +45,10 @@ func TestTell(t *testing.T) {
 		}
 		return told
 	}
+	until := func(minutes float64, told score.Told) score.Told {
+		told.Over, told.Ended = at(minutes), true
+		return told
+	}
 	for _, tt := range []struct {
 		name   string
 		alerts []alert.Alert
@@ -53,20 +57,20 @@ func TestTell(t *testing.T) {
 		{"none", nil, nil},
 		{"told again while open", []alert.Alert{said(1, "a", "k"), said(2, "b", "k")}, []score.Told{one(1, 2)}},
 		{"other keys are other findings", []alert.Alert{said(1, "a", "k"), said(2, "b", "l")}, []score.Told{one(1), one(2)}},
-		{"over and told again", []alert.Alert{said(1, "a", "k"), over(2, "b", "k", "a"), said(3, "c", "k")}, []score.Told{one(1), one(3)}},
+		{"over and told again", []alert.Alert{said(1, "a", "k"), over(2, "b", "k", "a"), said(3, "c", "k")}, []score.Told{until(2, one(1)), one(3)}},
 		{
 			"over by the newest alert of several",
 			[]alert.Alert{said(1, "a", "k"), said(2, "b", "k"), over(3, "c", "k", "b"), said(4, "d", "k")},
-			[]score.Told{one(1, 2), one(4)},
+			[]score.Told{until(3, one(1, 2)), one(4)},
 		},
 		{
 			"one end of two findings",
 			[]alert.Alert{said(1, "a", "k"), said(2, "b", "l"), over(3, "c", "m", "a", "b"), said(4, "d", "k"), said(5, "e", "l")},
-			[]score.Told{one(1), one(2), one(4), one(5)},
+			[]score.Told{until(3, one(1)), until(3, one(2)), one(4), one(5)},
 		},
 		{"the end of something else", []alert.Alert{said(1, "a", "k"), over(2, "b", "k", "x"), said(3, "c", "k")}, []score.Told{one(1, 3)}},
 		{"a revision under another key", []alert.Alert{said(1, "a", "k"), revises(said(2, "b", "l"), "a")}, []score.Told{one(1, 2)}},
-		{"a revision of what is over", []alert.Alert{said(1, "a", "k"), over(2, "b", "k", "a"), revises(said(3, "c", "k"), "a")}, []score.Told{one(1)}},
+		{"a revision of what is over", []alert.Alert{said(1, "a", "k"), over(2, "b", "k", "a"), revises(said(3, "c", "k"), "a")}, []score.Told{until(2, one(1))}},
 		{
 			"confidences",
 			[]alert.Alert{sure(said(1, "a", "k"), "single"), sure(said(2, "b", "k"), "confirmed"), sure(said(3, "c", "l"), "probable"), sure(said(4, "d", "l"), "certain")},
@@ -77,10 +81,25 @@ func TestTell(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := score.Tell(tt.alerts, start); !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("%+v\nwant %+v", got, tt.want)
+			if got, notes := score.Tell(tt.alerts, start); !reflect.DeepEqual(got, tt.want) || notes != nil {
+				t.Errorf("%+v and %v\nwant %+v", got, notes, tt.want)
 			}
 		})
+	}
+}
+
+// TestTellNotes: what says that something is so opens nothing, also under the key
+// of what says that something is wrong.
+func TestTellNotes(t *testing.T) {
+	note := said(1, "a", "k")
+	note.Severity = alert.Info
+	told, notes := score.Tell([]alert.Alert{note, said(2, "b", "k"), over(3, "c", "k", "b")}, start)
+	if len(told) != 1 || told[0].Opened() != at(2) || !reflect.DeepEqual(notes, []time.Duration{at(1)}) {
+		t.Errorf("%+v, %v", told, notes)
+	}
+	got := score.Judge(told, notes, score.Truth{Length: time.Hour}, 0)[0]
+	if got.Notes != 1 || got.Cold != 1 || got.False != 0 {
+		t.Errorf("%+v", got)
 	}
 }
 
@@ -125,7 +144,10 @@ func TestJudge(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			want := tt.want
 			want.Add(&watched)
-			got := score.Judge(score.Tell(tt.alerts, start), truth, 0)
+			if tt.want.False > 0 { // none of them ends
+				want.Alarmed = (time.Hour - tt.alerts[0].Timestamp.Sub(start)).Hours()
+			}
+			got := judge(tt.alerts, truth, 0)
 			if len(got) != 1 || !same(got[0], want) {
 				t.Errorf("%+v\nwant %+v", got, want)
 			}
@@ -133,21 +155,34 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+func judge(alerts []alert.Alert, truth score.Truth, block time.Duration) []score.Tally {
+	told, notes := score.Tell(alerts, start)
+	return score.Judge(told, notes, truth, block)
+}
+
 func same(a, b score.Tally) bool {
-	hours := math.Abs(a.Hours - b.Hours)
-	a.Hours, b.Hours = 0, 0
+	hours := math.Abs(a.Hours-b.Hours) + math.Abs(a.Alarmed-b.Alarmed)
+	a.Hours, b.Hours, a.Alarmed, b.Alarmed = 0, 0, 0, 0
 	return hours < 1e-9 && reflect.DeepEqual(a, b)
+}
+
+// TestJudgeAlarmed: what is false is open until it is said to be over.
+func TestJudgeAlarmed(t *testing.T) {
+	truth := score.Truth{Length: time.Hour}
+	got := judge([]alert.Alert{said(20, "a", "k"), said(21, "b", "l"), over(26, "c", "k", "a"), over(27, "d", "l", "b")}, truth, 0)[0]
+	if got.False != 2 || math.Abs(got.Alarmed-0.2) > 1e-9 {
+		t.Errorf("%+v", got)
+	}
 }
 
 // TestJudgeBlocks: each block has its own stretch, without the cold start.
 func TestJudgeBlocks(t *testing.T) {
 	truth := score.Truth{Length: at(50), Episodes: []score.Episode{{Start: at(19), End: at(21)}}}
-	told := score.Tell([]alert.Alert{said(21, "a", "k"), said(45, "b", "l"), said(49.5, "c", "m")}, start)
-	got := score.Judge(told, truth, at(20))
+	got := judge([]alert.Alert{said(21, "a", "k"), said(45, "b", "l"), said(49.5, "c", "m")}, truth, at(20))
 	want := []score.Tally{
 		{Hours: 10.0 / 60, Episodes: 1, Found: 1, Delays: []float64{120}, FoundAt: [4]int{1}},
 		{Hours: 20.0 / 60, Right: 1},
-		{Hours: 10.0 / 60, False: 2, FalseAt: [4]int{2}},
+		{Hours: 10.0 / 60, False: 2, FalseAt: [4]int{2}, Alarmed: 5.5 / 60},
 	}
 	if len(got) != len(want) {
 		t.Fatalf("%+v", got)
@@ -166,7 +201,7 @@ func TestJudgeLoads(t *testing.T) {
 	for m := range 40 {
 		truth.Loads = append(truth.Loads, at(float64(m)))
 	}
-	got := score.Judge(score.Tell([]alert.Alert{said(22, "a", "k")}, start), truth, 0)[0]
+	got := judge([]alert.Alert{said(22, "a", "k")}, truth, 0)[0]
 	// 10..19 and 35..39 are unchanged.
 	if got.Loads != 15 || !reflect.DeepEqual(got.Delays, []float64{3}) {
 		t.Errorf("%+v", got)

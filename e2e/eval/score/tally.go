@@ -46,10 +46,15 @@ type Tally struct {
 	// FalseAt counts the latter by the highest confidence that they ever had.
 	Right, False int
 	FalseAt      [confidences]int
+	// Alarmed is for how many hours the False ones were open, all together: as long
+	// as one is open, what else is false goes under.
+	Alarmed float64
 	// Learning is how many of the False ones were opened while learning.
 	Learning int
 	// Cold findings were opened in the cold start, and are in nothing else.
 	Cold int
+	// Notes were told, which are no findings.
+	Notes int
 }
 
 // Add adds another tally to t.
@@ -61,19 +66,21 @@ func (t *Tally) Add(o *Tally) {
 	t.Delays = append(t.Delays, o.Delays...)
 	t.Right += o.Right
 	t.False += o.False
+	t.Alarmed += o.Alarmed
 	t.Learning += o.Learning
 	t.Cold += o.Cold
+	t.Notes += o.Notes
 	for c := range confidences {
 		t.FoundAt[c] += o.FoundAt[c]
 		t.FalseAt[c] += o.FalseAt[c]
 	}
 }
 
-// Judge counts the findings of one run, in blocks of a length: what happens within
+// Judge counts the findings and notes of one run, in blocks of a length: what happens within
 // one block hardly depends on another, so that they can be drawn from. The whole
 // run is one block where the length is 0. An episode is of the block in which it
 // begins, a finding of that in which it was opened.
-func Judge(told []Told, truth Truth, block time.Duration) []Tally {
+func Judge(told []Told, notes []time.Duration, truth Truth, block time.Duration) []Tally {
 	if block <= 0 || block > truth.Length {
 		block = truth.Length
 	}
@@ -101,10 +108,18 @@ func Judge(told []Told, truth Truth, block time.Duration) []Tally {
 			b.False++
 			highest, _ := t.Highest(0, truth.Length)
 			b.FalseAt[highest]++
+			until := truth.Length
+			if t.Ended {
+				until = t.Over
+			}
+			b.Alarmed += (until - at).Hours()
 			if truth.learning(at) {
 				b.Learning++
 			}
 		}
+	}
+	for _, at := range notes {
+		of(at).Notes++
 	}
 	for i := range truth.Episodes {
 		truth.find(&truth.Episodes[i], told, of(truth.Episodes[i].Start))

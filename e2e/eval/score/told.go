@@ -46,6 +46,9 @@ func confidence(a *alert.Alert) Confidence {
 // its dedup key, or revise it, until one says that it is over.
 type Told struct {
 	Alerts []Said
+	// Over is when it was said to be over, if Ended.
+	Over  time.Duration
+	Ended bool
 }
 
 // Said is one alert of a finding.
@@ -70,19 +73,27 @@ func (t *Told) Highest(from, to time.Duration) (c Confidence, any bool) {
 
 // Tell makes findings of alerts in the order in which they came, of a run that
 // began at start. Ends of findings are told to nobody's disadvantage: they count
-// as nothing.
-func Tell(alerts []alert.Alert, start time.Time) []Told {
-	var told []Told
-	open := map[string]int{} // by dedup key
+// as nothing. What is of severity info and ends nothing says that something is so,
+// not that it is wrong, as that a burst recurs: it is a note, and of those there
+// are the times.
+func Tell(alerts []alert.Alert, start time.Time) (told []Told, notes []time.Duration) {
+	open := map[string]int{} // by dedup key, the places of findings
 	keys := map[string]string{}
 	for i := range alerts {
 		a := &alerts[i]
 		if a.Resolves != "" {
 			for _, id := range append([]string{a.Resolves}, a.AlsoResolves...) {
-				delete(open, keys[id])
+				if of, is := open[keys[id]]; is {
+					told[of].Over, told[of].Ended = a.Timestamp.Sub(start), true
+					delete(open, keys[id])
+				}
 			}
 		}
 		if a.OnlyResolves() || a.Resolved {
+			continue
+		}
+		if a.Severity == alert.Info {
+			notes = append(notes, a.Timestamp.Sub(start))
 			continue
 		}
 		said := Said{At: a.Timestamp.Sub(start), Confidence: confidence(a)}
@@ -101,5 +112,5 @@ func Tell(alerts []alert.Alert, start time.Time) []Told {
 		keys[a.ID] = a.DedupKey
 		told[of].Alerts = append(told[of].Alerts, said)
 	}
-	return told
+	return told, notes
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,10 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-var small = workload.Size{Hours: 60, Pages: 40, Chatter: 1}
+var (
+	small = workload.Size{Hours: 60, Pages: 40, Chatter: 1}
+	brief = workload.Size{Hours: 20, Pages: 2, Chatter: 2}
+)
 
 // named is a workload of the small size.
 func named(t *testing.T, name string) workload.Workload {
@@ -77,7 +81,10 @@ func TestRunsAreSound(t *testing.T) {
 
 // TestRunsFollowFromSeeds: the same run is the same, and every other is another.
 func TestRunsFollowFromSeeds(t *testing.T) {
-	for _, w := range workload.All(small) {
+	for _, w := range workload.All(brief) {
+		if w.Kind == workload.Lines && w.Cell != "1 lines/s" {
+			continue // more of the same
+		}
 		first := checksum(w.Run(workload.Frozen, 0))
 		if again := checksum(w.Run(workload.Frozen, 0)); again != first {
 			t.Errorf("%s: the second time it is another", w.Name())
@@ -114,16 +121,19 @@ func TestFrozen(t *testing.T) {
 
 func checksum(r workload.Run) uint64 {
 	h := fnv.New64a()
+	var b []byte
 	for _, a := range r.Arrivals {
-		fmt.Fprintln(h, int64(a.At), a.Class)
+		b = strconv.AppendInt(b[:0], int64(a.At), 10)
+		b = append(b, a.Class...)
 		switch e := a.Event; {
 		case e.Log != nil:
-			fmt.Fprintln(h, e.Log.Level, e.Log.Message, e.Log.Source)
+			b = append(append(append(b, e.Log.Level...), e.Log.Message...), e.Log.Source...)
 		case e.Vitals != nil:
-			fmt.Fprintln(h, e.URL, *e.Vitals.LCP)
+			b = strconv.AppendFloat(append(b, e.URL...), *e.Vitals.LCP, 'g', -1, 64)
 		default:
-			fmt.Fprintln(h, e.Network.Method, e.Network.URL, e.Network.Status)
+			b = append(append(b, e.Network.Method...), e.Network.URL...)
 		}
+		_, _ = h.Write(append(b, '\n')) // it never fails
 	}
 	fmt.Fprintln(h, r.Length, r.Episodes, r.Learning)
 	return h.Sum64()
