@@ -111,7 +111,7 @@ func (r *Results) panels() []panel {
 		{"Delay p95 of bursts, s", false, []float64{0, 5, 10, 15}, 15, delays},
 		{
 			"False alerts in 100 loads that did not change", false, []float64{0, 2, 4, 6, 8, 10}, 10,
-			r.plotted(generator("unchanged", "outliers"), func(c *run.Cell) score.Estimate { return c.Summary.Per100 }, only(named("unchanged cv 0.25"), 0.5)),
+			r.plotted(generator("unchanged", "outliers", "devices"), func(c *run.Cell) score.Estimate { return c.Summary.Per100 }, only(named("unchanged cv 0.25"), 0.5)),
 		},
 		{
 			"Recall of deploys within 10 loads", false, tenths, 1,

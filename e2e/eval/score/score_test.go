@@ -1,10 +1,14 @@
 package score_test
 
 import (
+	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/e2e/eval/score"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -263,4 +267,39 @@ func TestSummariseOfNothing(t *testing.T) {
 	if s.Recall.Value != 0 || math.Abs(s.Recall.High-0.1684) > 1e-4 || s.P50.Known() {
 		t.Errorf("recall %+v, p50 %+v", s.Recall, s.P50)
 	}
+}
+
+// TestBlocksSumUp: however a run is cut into blocks, all of it is counted once.
+func TestBlocksSumUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		truth := score.Truth{Length: at(float64(rapid.IntRange(11, 300).Draw(t, "minutes")))}
+		for from := at(10); ; {
+			e := score.Episode{Start: from + at(float64(rapid.IntRange(0, 60).Draw(t, "gap")))}
+			e.End = e.Start + at(float64(rapid.IntRange(1, 20).Draw(t, "length")))
+			e.Grace = at(float64(rapid.IntRange(0, 5).Draw(t, "grace")))
+			if from = e.End + e.Grace + 1; from > truth.Length {
+				break
+			}
+			truth.Episodes = append(truth.Episodes, e)
+		}
+		var alerts []alert.Alert
+		for i, m := range rapid.SliceOf(rapid.IntRange(0, int(truth.Length.Minutes()))).Draw(t, "alerts") {
+			alerts = append(alerts, said(float64(m), fmt.Sprint(i), rapid.SampledFrom([]string{"k", "l", "m"}).Draw(t, "key")))
+		}
+		slices.SortStableFunc(alerts, func(a, b alert.Alert) int { return a.Timestamp.Compare(b.Timestamp) })
+		whole := judge(alerts, truth, 0)[0]
+		var sum score.Tally
+		for _, b := range judge(alerts, truth, at(float64(rapid.IntRange(1, 400).Draw(t, "block")))) {
+			sum.Add(&b)
+		}
+		slices.Sort(sum.Delays)
+		slices.Sort(whole.Delays)
+		if !same(sum, whole) {
+			t.Fatalf("%+v\nthe whole %+v", sum, whole)
+		}
+		told, _ := score.Tell(alerts, start)
+		if whole.Found > whole.Episodes || whole.Found != len(whole.Delays) || whole.Right+whole.False+whole.Cold != len(told) {
+			t.Fatalf("%+v of %d findings", whole, len(told))
+		}
+	})
 }

@@ -20,6 +20,8 @@ const (
 	// toldLoads is within how many loads a deploy is told in time, and lateLoads
 	// until when telling it is late but not false.
 	toldLoads, lateLoads = 10, 20
+	// phones is the share of the loads that are on phones, where devices are told.
+	phones = 0.3
 	// Medians of pages, in ms.
 	fastest, slowest = 800, 3000
 )
@@ -51,6 +53,21 @@ func loadWorkloads(size Size) []Workload {
 				if r.IntN(50) == 0 {
 					p.load(3)
 				} else {
+					p.load(1)
+				}
+			}
+			return p.done()
+		})
+	}
+	for _, cv := range variations {
+		add("devices", fmt.Sprintf("cv %g, phones x2", cv), func(r *rand.Rand) Run {
+			p := newPage(r, cv)
+			for range unchangedLoads {
+				if r.Float64() < phones {
+					p.device = telemetry.DeviceMobile
+					p.load(2)
+				} else {
+					p.device = telemetry.DeviceDesktop
 					p.load(1)
 				}
 			}
@@ -91,6 +108,7 @@ type page struct {
 	at     time.Duration
 	median float64
 	sigma  float64 // of the logarithm
+	device telemetry.Device
 }
 
 func newPage(r *rand.Rand, cv float64) *page {
@@ -104,7 +122,9 @@ func (p *page) load(factor float64) time.Duration {
 	p.at += uniform(p.r, gapLeast, gapMost)
 	value := p.median * factor * math.Exp(p.sigma*p.r.NormFloat64())
 	value = math.Round(10*value) / 10 // as browsers tell it
-	p.run.add(p.at, Load(value))
+	e := Load(value)
+	e.Vitals.Device = p.device
+	p.run.add(p.at, e)
 	return p.at
 }
 

@@ -341,6 +341,30 @@ func TestOutliersAreSingle(t *testing.T) {
 	}
 }
 
+// TestDevices: loads on phones take twice as long as the others.
+func TestDevices(t *testing.T) {
+	var ratios []float64
+	phones, loads := 0, 0
+	for _, r := range runs(named(t, "devices cv 0.1, phones x2")) {
+		var slow, fast []float64
+		for _, a := range r.Arrivals {
+			switch a.Event.Vitals.Device {
+			case telemetry.DeviceMobile:
+				slow = append(slow, *a.Event.Vitals.LCP)
+			case telemetry.DeviceDesktop:
+				fast = append(fast, *a.Event.Vitals.LCP)
+			default:
+				t.Fatalf("a load on %q", a.Event.Vitals.Device)
+			}
+		}
+		phones, loads = phones+len(slow), loads+len(r.Arrivals)
+		ratios = append(ratios, median(slow)/median(fast))
+	}
+	if !near(phones, 0.3*float64(loads), 1) || math.Abs(median(ratios)-2) > 0.1 {
+		t.Errorf("%d of %d loads on phones, which take %.2f times as long", phones, loads, median(ratios))
+	}
+}
+
 func values(r *workload.Run, from, to time.Duration) (all []float64) {
 	for _, a := range r.Arrivals {
 		if a.At >= from && a.At < to {
