@@ -110,7 +110,7 @@ func (r *Results) panels() []panel {
 		},
 		{"Delay p95 of bursts, s", false, []float64{0, 5, 10, 15}, 15, delays},
 		{
-			"False alerts in 100 loads that did not change", false, []float64{0, 2, 4, 6, 8, 10}, 10,
+			"False alerts in 100 loads that did not change", false, []float64{0, 5, 10, 15, 20}, 20,
 			r.plotted(generator("unchanged", "outliers", "devices"), func(c *run.Cell) score.Estimate { return c.Summary.Per100 }, only(named("unchanged cv 0.25"), 0.5)),
 		},
 		{

@@ -99,6 +99,22 @@ func TestHide(t *testing.T) {
 	}
 }
 
+// TestErrorsAreNeverHidden: on no seeds, by no rules.
+func TestErrorsAreNeverHidden(t *testing.T) {
+	for _, name := range []string{"noisy 1 lines/s", "noisy 5 lines/s"} {
+		w := find(t, name)
+		for seeds := range workload.Seeds(4) {
+			r := w.Run(seeds, 0)
+			for _, compared := range run.Compared(workload.Lines) {
+				lines := run.Hide(&r, compared.Set)
+				if errors := lines.All[workload.OfErrors]; errors.Hidden != 0 || errors.Of == 0 {
+					t.Errorf("%s, seeds %d, %s: %+v", name, seeds, compared.Name, errors)
+				}
+			}
+		}
+	}
+}
+
 var small = workload.Size{Hours: 20, Pages: 20, Chatter: 1}
 
 func find(t *testing.T, name string) workload.Workload {
