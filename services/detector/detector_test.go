@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -237,8 +238,13 @@ func TestTellsAndAnswers(t *testing.T) {
 	if all := r.alerts(t, 3); len(all) != 3 {
 		t.Fatalf("%+v", all)
 	}
+	if list := ask[query.NoiseReply](t, r, query.SubjectNoise, query.NoiseRequest{Action: query.NoiseList}); list.HiddenTotal != 1 ||
+		list.Rules[0].Hidden != 1 || list.Rules[0].AlertsHeld != 1 || !slices.Equal(list.Rules[0].Examples, []string{"quiet please"}) {
+		t.Errorf("%+v", list)
+	}
 	for name, bad := range map[string]query.NoiseRequest{
 		"no pattern": {Action: query.NoiseAdd}, "no rule": {Action: query.NoiseRemove, RuleID: "x"}, "no action": {Action: "x"},
+		"no rule to bring back": {Action: query.NoiseAdd, RuleID: "x"},
 	} {
 		data, err := json.Marshal(bad)
 		if err != nil {

@@ -113,7 +113,11 @@ func (p *partition) noise(ctx context.Context, r noiseRequest) (reply noiseReply
 			l.waiters[wait] = r.After
 			return
 		}
-		reply.Rules = l.fold.NoiseRules(r.App)
+		reply.Rules, reply.Removed = l.fold.NoiseRules(r.App), l.fold.RemovedNoiseRules(r.App)
+		reply.HiddenTotal = 0
+		for i := range reply.Rules {
+			reply.HiddenTotal += reply.Rules[i].Hidden
+		}
 		report, known := l.outcomes.reports[r.Command]
 		if !known { // none was asked about, or the owner before has folded it in
 			return

@@ -19,7 +19,7 @@ func TestObserveSaysWhatIsMissing(t *testing.T) {
 	part := query.Part{Unanswered: []int{2, 5}}
 	for subject, reply := range map[string]any{
 		query.SubjectEvents: query.EventsReply{Events: []query.StoredEvent{}, Part: part},
-		query.SubjectNoise:  query.NoiseReply{Rules: []query.NoiseRule{}, Truncated: true, Part: part},
+		query.SubjectNoise:  query.NoiseReply{Rules: []query.NoiseRule{}, Truncated: true, HiddenTotal: 7, Part: part},
 		query.SubjectStatus: query.StatusReply{Apps: []query.AppStatus{}, Detector: query.DetectorStatus{Part: part}},
 	} {
 		data, err := json.Marshal(reply)
@@ -38,7 +38,7 @@ func TestObserveSaysWhatIsMissing(t *testing.T) {
 	const why = `"no detector answers for 2 of the parts into which telemetry is split by app: what is known of their apps is missing here; ask again in 5 s"`
 	for what, want := range map[string]string{
 		"errors": `{"what":"errors","errors":[],"incomplete":` + why + `}`,
-		"noise":  `{"what":"noise","noise":[],"truncated":true,"incomplete":` + why + `}`,
+		"noise":  `{"what":"noise","noise":[],"hidden_total":7,"truncated":true,"incomplete":` + why + `}`,
 		"status": `"error":` + why,
 	} {
 		if got := c.call(t, "observe", `{"what":"`+what+`"}`); !strings.Contains(got.blocks[0], want) {

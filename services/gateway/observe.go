@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -143,7 +144,7 @@ func (g *gateway) see(ctx context.Context, l look) (string, error) {
 	case whatNoise:
 		return g.list(l.what, func() (any, lack, error) {
 			reply, err := ask[query.NoiseReply](ctx, g, query.SubjectNoise, query.NoiseRequest{Action: query.NoiseList, App: l.app})
-			return reply.Rules, lack{reply.Truncated, reply.Incomplete()}, err
+			return reply.Rules, lack{truncated: reply.Truncated, incomplete: reply.Incomplete(), hidden: reply.HiddenTotal}, err
 		})
 	default:
 		return g.list(l.what, func() (any, lack, error) { return g.events(ctx, l) })
@@ -168,8 +169,11 @@ func (g *gateway) list(what string, get func() (list any, lacks lack, err error)
 		return "", err
 	}
 	end := ""
+	if lacks.hidden > 0 {
+		end = fmt.Sprintf(`,"hidden_total":%d`, lacks.hidden)
+	}
 	if lacks.truncated {
-		end = `,"truncated":true`
+		end += `,"truncated":true`
 	}
 	if lacks.incomplete != "" {
 		why, err := encode(lacks.incomplete)
@@ -181,10 +185,12 @@ func (g *gateway) list(what string, get func() (list any, lacks lack, err error)
 	return `{"what":` + name + `,` + name + `:` + items + end + `}`, nil
 }
 
-// lack is what a list does not hold: more than fits, and what nobody answered for.
+// lack is what a list does not hold: more than fits, what nobody answered for, and how
+// many events the rules of what is noise have hidden.
 type lack struct {
 	truncated  bool
 	incomplete string
+	hidden     uint64
 }
 
 func (g *gateway) events(ctx context.Context, l look) (list any, lacks lack, err error) {
@@ -195,7 +201,7 @@ func (g *gateway) events(ctx context.Context, l look) (list any, lacks lack, err
 	for i := range reply.Events {
 		g.mask.Event(&reply.Events[i].Event)
 	}
-	return reply.Events, lack{reply.Truncated, reply.Incomplete()}, err
+	return reply.Events, lack{truncated: reply.Truncated, incomplete: reply.Incomplete()}, err
 }
 
 // statusReply tells data from silence.

@@ -76,7 +76,7 @@ func (g *gateway) definitions() []definition {
 "app":{"type":"string","description":"For noise and silence: only this app"},
 "pattern":{"type":"string","description":"For noise add: plain substring of a message or URL that is noise"},
 "kind":{"type":"string","enum":["log","network"],"description":"For noise add: only this kind"},
-"rule_id":{"type":"string","description":"For noise remove"},
+"rule_id":{"type":"string","description":"For noise remove; with noise add and no pattern: a proposed or removed rule that is to apply"},
 "alert_id":{"type":"string","description":"For ack and unack: the id of an alert"},
 "dedup_key":{"type":"string","description":"For silence: only alerts with this dedup_key"},
 "category":{"type":"string","enum":["regression","anomaly","errors","network_errors","ci","noise","threshold","security","user_frustration"],"description":"For silence: only this category"},

@@ -136,17 +136,24 @@ type NoiseRequest struct {
 	Kind telemetry.Kind `json:"kind,omitempty"`
 	// Pattern is the plain substring that an added rule looks for.
 	Pattern string `json:"pattern,omitempty"`
-	// RuleID names the rule to remove.
+	// RuleID names the rule to remove; or, for add without a pattern, a rule that is
+	// proposed or was removed, and is to apply.
 	RuleID string `json:"rule_id,omitempty"`
 }
 
 // NoiseReply answers a NoiseRequest with the rules as they are after it.
 type NoiseReply struct {
 	Rules []NoiseRule `json:"rules"`
+	// Removed are found rules that somebody removed and that don't come back by
+	// themselves, by app and the one removed last first, MaxRemoved of them.
+	Removed []RemovedRule `json:"removed,omitempty"`
 	// Added is the ID of the rule that add made.
 	Added string `json:"added,omitempty"`
 	// Found is how many new patterns auto_detect found, 0 for other actions.
 	Found int `json:"found"`
+	// HiddenTotal is how many events the rules have hidden, also those that the
+	// reply has no room for.
+	HiddenTotal uint64 `json:"hidden_total,omitempty"`
 	// Truncated says that MaxReply left rules out.
 	Truncated bool `json:"truncated,omitempty"`
 	Part
@@ -164,4 +171,37 @@ type NoiseRule struct {
 	// Hidden is how many events the rule has kept from raising an alert.
 	Hidden  uint64 `json:"hidden"`
 	Example string `json:"example,omitempty"`
+
+	// HiddenLast10Min is how many of them came within the 10 minutes, to a minute,
+	// before the newest event.
+	HiddenLast10Min uint64 `json:"hidden_last_10min"`
+	// AlertsHeld is how many of them were such as alerts are raised for: lines of
+	// level error, requests that failed.
+	AlertsHeld uint64 `json:"alerts_held"`
+	// WouldHide, WouldHideLast10Min and WouldHoldAlerts are the same for a rule that
+	// is proposed: what it would have hidden since it was. The second also knows what
+	// came before.
+	WouldHide          uint64 `json:"would_hide,omitempty"`
+	WouldHideLast10Min uint64 `json:"would_hide_last_10min,omitempty"`
+	WouldHoldAlerts    uint64 `json:"would_hold_alerts,omitempty"`
+	// ByLevel is how many lines of which level are in Hidden or WouldHide.
+	ByLevel map[telemetry.Level]uint64 `json:"by_level,omitempty"`
+	// Examples are different messages or URLs that it matched of late, at most 3 and
+	// the newest last.
+	Examples []string `json:"examples,omitempty"`
+	// Since is when it began to apply or was proposed, LastSeen when it last matched;
+	// of rules of before these were noted they are missing.
+	Since    time.Time `json:"since,omitzero"`
+	LastSeen time.Time `json:"last_seen,omitzero"`
+}
+
+// MaxRemoved is how many removed rules a NoiseReply holds at most.
+const MaxRemoved = 50
+
+// RemovedRule is a rule that was found and removed. Add with its id brings it back.
+type RemovedRule struct {
+	ID      string         `json:"rule_id"`
+	App     string         `json:"app,omitempty"`
+	Kind    telemetry.Kind `json:"kind,omitempty"`
+	Pattern string         `json:"pattern"`
 }

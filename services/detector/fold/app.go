@@ -37,7 +37,7 @@ type app struct {
 func newApp(name string, set rules.Set) *app {
 	return &app{
 		name: name, rules: set, pages: regression.New(), errors: errortrack.New(), logs: &anomaly.Counter{}, requests: &anomaly.Counter{},
-		noise: noise.New(name), states: threshold.New(), targets: frustration.New(), releases: release.New(),
+		noise: noise.New(name, set.Noise), states: threshold.New(), targets: frustration.New(), releases: release.New(),
 	}
 }
 
@@ -67,7 +67,7 @@ func restoreApp(name string, set rules.Set, r *snapshot.Reader) *app {
 	a := &app{
 		name: name, rules: set,
 		pages: regression.Restore(r), errors: errortrack.Restore(r), logs: anomaly.Restore(r), requests: anomaly.Restore(r),
-		noise: noise.Restore(name, r), states: threshold.Restore(r), targets: frustration.Restore(r),
+		noise: noise.Restore(name, set.Noise, r), states: threshold.Restore(r), targets: frustration.Restore(r),
 		links: links{regression: restoreLink(r), anomaly: restoreLink(r)}, releases: release.New(),
 	}
 	if r.Has(snapshot.Trust) {

@@ -1,6 +1,8 @@
 package fold
 
 import (
+	"time"
+
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
@@ -13,11 +15,18 @@ func (t *turn) command(c *query.NoiseRequest) (report noise.Report) {
 	}
 	switch c.Action {
 	case query.NoiseAdd:
+		if c.Pattern == "" {
+			report.Added = c.RuleID
+			if !f.acceptRule(c.RuleID, t.now) {
+				report = noise.Report{Err: noise.ErrNoRule}
+			}
+			break
+		}
 		rule := *c
 		if rule.App != "" {
 			rule.App = appName(rule.App)
 		}
-		report.Added, report.Err = f.manual.Add(rule)
+		report.Added, report.Err = f.manual.Add(rule, t.now)
 	case query.NoiseRemove:
 		if !f.manual.Remove(c.RuleID) && !f.removeRule(c.RuleID) {
 			report.Err = noise.ErrNoRule
@@ -36,6 +45,18 @@ func (t *turn) command(c *query.NoiseRequest) (report noise.Report) {
 	}
 	f.shrink()
 	return report
+}
+
+// acceptRule has a rule apply that is proposed or was removed. One that was added by
+// hand applies.
+func (f *Fold) acceptRule(id string, now time.Time) bool {
+	for _, known := range f.apps.All() {
+		if (*known).noise.Accept(id, now) {
+			f.changed(*known)
+			return true
+		}
+	}
+	return false
 }
 
 func (f *Fold) removeRule(id string) bool {

@@ -10,12 +10,13 @@ import (
 
 // NoiseRules lists the noise rules about an app, or all for the empty name:
 // those added by hand first, then those found, by app and pattern. It is never
-// nil: an empty list is [] on the wire.
+// nil: an empty list is [] on the wire. What they hid of late is up to the newest
+// message.
 func (f *Fold) NoiseRules(app string) []query.NoiseRule {
 	rules := []query.NoiseRule{}
 	for name, known := range f.apps.All() {
 		if app == "" || appName(app) == name {
-			rules = append(rules, (*known).noise.Rules()...)
+			rules = append(rules, (*known).noise.Rules(f.newest)...)
 		}
 	}
 	slices.SortFunc(rules, func(a, b query.NoiseRule) int {
@@ -24,7 +25,21 @@ func (f *Fold) NoiseRules(app string) []query.NoiseRule {
 		}
 		return strings.Compare(a.Pattern+a.ID, b.Pattern+b.ID)
 	})
-	return slices.Insert(rules, 0, f.manual.Rules(app)...)
+	return slices.Insert(rules, 0, f.manual.Rules(app, f.newest)...)
+}
+
+// RemovedNoiseRules lists the noise rules about an app, or all for the empty name,
+// that were found and removed: of each app the one removed last first.
+func (f *Fold) RemovedNoiseRules(app string) []query.RemovedRule {
+	var all []query.RemovedRule
+	for name, known := range f.apps.All() {
+		if app == "" || appName(app) == name {
+			all = append(all, (*known).noise.Removed()...)
+		}
+	}
+	slices.Reverse(all)
+	slices.SortStableFunc(all, func(a, b query.RemovedRule) int { return strings.Compare(a.App, b.App) })
+	return all
 }
 
 // Baselines lists what is usual on the pages of an app, the page loaded last

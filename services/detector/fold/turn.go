@@ -89,7 +89,8 @@ func (t *turn) log(a *app, e *telemetry.Event) {
 	tool := noise.FromTool(e)
 	hidden, found := a.noise.Log(e.Log, tool, f.template, t.now)
 	t.found(a, found)
-	if t.hidden(a, hidden, telemetry.KindLog, e.Log.Message) || e.Log.Level != telemetry.LevelError {
+	failed := e.Log.Level == telemetry.LevelError
+	if t.hidden(a, hidden, telemetry.KindLog, noise.Sighting{Text: e.Log.Message, Level: e.Log.Level, Alarming: failed}) || !failed {
 		return
 	}
 	if news, ok := a.errors.Log(a.name, e, tool, f.template, t.now); ok {
@@ -103,12 +104,10 @@ func (t *turn) log(a *app, e *telemetry.Event) {
 func (t *turn) request(a *app, e *telemetry.Event) {
 	f := t.fold
 	f.template = template.AppendPage(f.template[:0], e.Network.URL)
-	hidden, found := a.noise.Request(e.Network.URL, f.template, t.now)
+	_, bad := network.Severity(e.Network.Status)
+	hidden, found := a.noise.Request(e.Network.URL, f.template, bad, t.now)
 	t.found(a, found)
-	if t.hidden(a, hidden, telemetry.KindNetwork, e.Network.URL) {
-		return
-	}
-	if _, bad := network.Severity(e.Network.Status); !bad {
+	if t.hidden(a, hidden, telemetry.KindNetwork, noise.Sighting{Text: e.Network.URL, Alarming: bad}) || !bad {
 		return
 	}
 	f.key = network.AppendKey(f.key[:0], e.Network, f.template)
@@ -124,8 +123,8 @@ func (t *turn) request(a *app, e *telemetry.Event) {
 }
 
 // hidden says whether a found rule or one added by hand hides an event.
-func (t *turn) hidden(a *app, found bool, kind telemetry.Kind, text string) bool {
-	if found || t.fold.manual.Hides(a.name, kind, text) {
+func (t *turn) hidden(a *app, found bool, kind telemetry.Kind, s noise.Sighting) bool {
+	if found || t.fold.manual.Hides(a.name, kind, s, t.now) {
 		t.fold.count.hidden++
 		return true
 	}

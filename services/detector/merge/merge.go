@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -61,13 +62,15 @@ func Noise(replies []query.NoiseReply) (all query.NoiseReply, err error) {
 		all.Added = cmp.Or(all.Added, r.Added)
 		all.Found += r.Found
 		all.Truncated = all.Truncated || r.Truncated
+		all.HiddenTotal += r.HiddenTotal
+		all.Removed = append(all.Removed, r.Removed...)
 		for _, rule := range r.Rules {
 			if rule.State != noise.StateManual {
 				found = append(found, rule)
 				continue
 			}
 			if i, ok := manual[rule.ID]; ok {
-				all.Rules[i].Hidden += rule.Hidden
+				join(&all.Rules[i], rule)
 				continue
 			}
 			manual[rule.ID] = len(all.Rules)
@@ -78,10 +81,36 @@ func Noise(replies []query.NoiseReply) (all query.NoiseReply, err error) {
 		slices.SortStableFunc(found, func(a, b query.NoiseRule) int {
 			return cmp.Or(strings.Compare(a.App, b.App), strings.Compare(a.Pattern+a.ID, b.Pattern+b.ID))
 		})
+		slices.SortStableFunc(all.Removed, func(a, b query.RemovedRule) int { return strings.Compare(a.App, b.App) })
 	}
+	all.Removed = all.Removed[:min(query.MaxRemoved, len(all.Removed))]
 	fits, cut, err := fit(append(all.Rules, found...))
 	all.Rules, all.Truncated = fits, all.Truncated || cut
 	return all, err
+}
+
+// join adds what another partition says of a rule that was added by hand. The
+// partition where it matched last has the newest examples.
+func join(r *query.NoiseRule, o query.NoiseRule) {
+	r.Hidden += o.Hidden
+	r.HiddenLast10Min += o.HiddenLast10Min
+	r.AlertsHeld += o.AlertsHeld
+	if len(o.ByLevel) > 0 {
+		levels := maps.Clone(o.ByLevel)
+		for level, n := range r.ByLevel {
+			levels[level] += n
+		}
+		r.ByLevel = levels
+	}
+	if len(o.Examples) > 0 && (len(r.Examples) == 0 || o.LastSeen.After(r.LastSeen)) {
+		r.Examples = o.Examples
+	}
+	if o.LastSeen.After(r.LastSeen) {
+		r.LastSeen = o.LastSeen
+	}
+	if r.Since.IsZero() || !o.Since.IsZero() && o.Since.Before(r.Since) {
+		r.Since = o.Since
+	}
 }
 
 // Vitals joins the pages, the one loaded last first. Where they don't fit into a

@@ -3,6 +3,7 @@ package merge_test
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -88,6 +89,30 @@ func TestNoise(t *testing.T) {
 	}
 	if s := strings.Join(text, " "); s != "a5 b2 shopz1 webx1 weby1" || got.Found != 3 || got.Added != "a" || got.Truncated {
 		t.Errorf("%s %+v", s, got)
+	}
+	many := make([]query.RemovedRule, query.MaxRemoved)
+	one, two := manual("a", 1), manual("a", 4)
+	one.HiddenLast10Min, one.AlertsHeld, one.Examples, one.Since, one.LastSeen = 1, 1, []string{"old"}, at(2), at(7)
+	one.ByLevel = map[telemetry.Level]uint64{telemetry.LevelWarn: 1}
+	two.HiddenLast10Min, two.AlertsHeld, two.Examples, two.Since, two.LastSeen = 3, 2, []string{"new"}, at(1), at(9)
+	two.ByLevel = map[telemetry.Level]uint64{telemetry.LevelWarn: 2, telemetry.LevelError: 2}
+	for range 2 {
+		got, err = merge.Noise([]query.NoiseReply{
+			{Rules: []query.NoiseRule{one}, HiddenTotal: 1, Removed: many},
+			{Rules: []query.NoiseRule{two}, HiddenTotal: 4, Removed: []query.RemovedRule{{App: "a"}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := query.NoiseRule{
+			ID: "a", State: "manual", Hidden: 5, HiddenLast10Min: 4, AlertsHeld: 3, Examples: []string{"new"}, Since: at(1), LastSeen: at(9),
+			ByLevel: map[telemetry.Level]uint64{telemetry.LevelWarn: 3, telemetry.LevelError: 2},
+		}
+		if len(got.Rules) != 1 || !reflect.DeepEqual(got.Rules[0], want) || got.HiddenTotal != 5 || len(got.Removed) != query.MaxRemoved {
+			t.Errorf("%+v", got)
+		}
+		one, two = two, one
+		one.Hidden, two.Hidden = 4, 1
 	}
 	if got, err := merge.Noise(nil); err != nil || got.Rules == nil {
 		t.Errorf("%+v, %v", got, err)

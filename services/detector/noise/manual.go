@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
@@ -29,7 +30,7 @@ var (
 
 // Report is what became of a command.
 type Report struct {
-	// Added is the id of the rule that add made or found.
+	// Added is the id of the rule that add made, found or had apply.
 	Added string
 	// Found is how many new patterns auto_detect found, in all apps it was about.
 	Found int
@@ -50,6 +51,9 @@ func Check(c query.NoiseRequest) error {
 		}
 		return nil
 	case query.NoiseAdd:
+		if c.Pattern == "" && c.RuleID != "" {
+			return nil
+		}
 		if strings.TrimSpace(c.Pattern) == "" || len(c.Pattern) > MaxPattern {
 			return ErrPattern
 		}
@@ -69,12 +73,12 @@ type Manual struct{ rules []manualRule }
 type manualRule struct {
 	id, app, pattern string
 	kind             telemetry.Kind
-	hidden           uint64
+	seen             record
 }
 
 // Add adds a rule for a command that Check has passed and returns its id. A
 // rule that is there already is not doubled. It fails with ErrFull.
-func (m *Manual) Add(c query.NoiseRequest) (id string, err error) {
+func (m *Manual) Add(c query.NoiseRequest, now time.Time) (id string, err error) {
 	id = ruleID("manual", c.App, string(c.Kind), c.Pattern)
 	if m.index(id) >= 0 {
 		return id, nil
@@ -82,7 +86,9 @@ func (m *Manual) Add(c query.NoiseRequest) (id string, err error) {
 	if len(m.rules) == MaxManual {
 		return "", ErrFull
 	}
-	m.rules = append(m.rules, manualRule{id: id, app: c.App, pattern: c.Pattern, kind: c.Kind})
+	r := manualRule{id: id, app: c.App, pattern: c.Pattern, kind: c.Kind}
+	r.seen.since = now.UnixMilli()
+	m.rules = append(m.rules, r)
 	return id, nil
 }
 
@@ -100,16 +106,16 @@ func (m *Manual) index(id string) int {
 }
 
 // Hides says whether a rule is about an event of an app, of kind log or
-// network, with the given message or URL, and counts what it hides.
-func (m *Manual) Hides(app string, kind telemetry.Kind, text string) bool {
+// network, and notes what it hides.
+func (m *Manual) Hides(app string, kind telemetry.Kind, s Sighting, now time.Time) bool {
 	if len(m.rules) == 0 {
 		return false
 	}
-	text = head(text)
+	text := head(s.Text)
 	for i := range m.rules {
 		r := &m.rules[i]
 		if (r.app == "" || r.app == app) && (r.kind == "" || r.kind == kind) && strings.Contains(text, r.pattern) {
-			r.hidden++
+			r.seen.see(s, now.UnixMilli())
 			return true
 		}
 	}
@@ -118,13 +124,14 @@ func (m *Manual) Hides(app string, kind telemetry.Kind, text string) bool {
 
 // Rules lists the rules that are about an app, or all for the empty name, in
 // the order in which they were added.
-func (m *Manual) Rules(app string) []query.NoiseRule {
+func (m *Manual) Rules(app string, now time.Time) []query.NoiseRule {
 	var all []query.NoiseRule
-	for _, r := range m.rules {
+	for i := range m.rules {
+		r := &m.rules[i]
 		if app == "" || r.app == "" || r.app == app {
-			all = append(all, query.NoiseRule{
-				ID: r.id, App: r.app, State: StateManual, Kind: r.kind, Pattern: r.pattern, Hidden: r.hidden,
-			})
+			d := query.NoiseRule{ID: r.id, App: r.app, State: StateManual, Kind: r.kind, Pattern: r.pattern}
+			r.seen.describe(&d, true, now.UnixMilli())
+			all = append(all, d)
 		}
 	}
 	return all

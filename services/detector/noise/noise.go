@@ -9,8 +9,22 @@
 // is counted and hidden only when it comes from an extension or a tool.
 // Beside the found rules stand those that somebody added by hand (Manual).
 //
+// With rules.Mined, templates of lines that differ in a few words count together
+// (package drain): auto-detection looks for what the templates of the last 10
+// minutes have in common and makes rules of that, each bound to the template that
+// it was announced or proposed with. No rule ever hides more than that: what turns
+// out to be wider is another rule with an announcement of its own, which takes over
+// the narrower ones. Lines under such a rule that applies are not counted one by
+// one any more, so they neither make it wider nor take the room of others. The
+// level is part of what counts together: lines of level error are not counted
+// together with others even where they come from a tool.
+//
+// A found rule that was removed does not come back, and neither does any other
+// that would hide a line of it, until somebody brings it back (Accept), which is
+// also how a proposed rule is made to apply.
+//
 // The package knows no clock, and not what would have been raised for an event
-// that it hides.
+// that it hides: only whether alerts are raised for events such as this.
 package noise
 
 import (
@@ -18,6 +32,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
+	"github.com/tocsin-bus/tocsin/services/detector/rules"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
@@ -60,6 +75,9 @@ const (
 	ofLogs     = 'l' // below level error
 	ofTools    = 't' // of any level, from an extension or a tool
 	ofRequests = 'r'
+	// ofToolErrors are lines of level error from a tool, when templates count
+	// together that differ; then those of ofTools are below it.
+	ofToolErrors = 'e'
 )
 
 // App finds noise in the events of one app.
@@ -67,7 +85,8 @@ type App struct {
 	name     string
 	patterns *lru.Map[string, *pattern]
 	rules    *lru.Map[string, *rule]
-	removed  *lru.Map[string, struct{}]
+	removed  *lru.Map[string, removal]
+	mined    *mined // nil unless templates count together that differ
 	// lastRun is when auto-detection last ran, or when the app began, in
 	// milliseconds since 1970; started says that there is such a time.
 	lastRun int64
@@ -83,16 +102,21 @@ type pattern struct {
 	at      []int64 // at most arrivals
 	next    int     // where the next goes once at is full: the oldest
 	example string  // from the moment on when it may become a rule
+	under   verdict // which mined rule it is under
 }
 
 // New returns an app without patterns and rules.
-func New(app string) *App {
-	return &App{
+func New(app string, by rules.Noise) *App {
+	a := &App{
 		name:     app,
 		patterns: lru.New[string, *pattern](MaxPatterns),
 		rules:    lru.New[string, *rule](MaxRules),
-		removed:  lru.New[string, struct{}](MaxRemoved),
+		removed:  lru.New[string, removal](MaxRemoved),
 	}
+	if by == rules.Mined {
+		a.mined = &mined{}
+	}
+	return a
 }
 
 // Patterns is the number of templates that are counted.
@@ -105,7 +129,7 @@ func (a *App) Evicted() uint64 { return a.evicted }
 func (a *App) LeftOut() uint64 { return a.leftOut }
 
 // Size is about how many bytes are held.
-func (a *App) Size() int { return a.size }
+func (a *App) Size() int { return a.size + a.mined.size() }
 
 // Log counts a line with the template of its message, runs auto-detection when
 // it is time, and says whether the line is under a rule that applies. Tool is
@@ -113,25 +137,29 @@ func (a *App) Size() int { return a.size }
 // something new.
 func (a *App) Log(log *telemetry.Log, tool bool, template []byte, now time.Time) (hidden bool, found *Found) {
 	of := byte(ofLogs)
+	failed := log.Level == telemetry.LevelError
 	switch {
+	case tool && failed && a.mined != nil:
+		of = ofToolErrors
 	case tool:
 		of = ofTools
-	case log.Level == telemetry.LevelError:
+	case failed:
 		return false, a.Tick(now)
 	}
 	a.scratch = append(append(a.scratch[:0], of), template...)
-	return a.take(log.Message, now)
+	return a.take(Sighting{Text: log.Message, Level: log.Level, Alarming: failed}, now)
 }
 
 // Request counts a request to a URL, of which page is the path template, when it
-// is of the infrastructure. Otherwise it is like Log.
-func (a *App) Request(url string, page []byte, now time.Time) (hidden bool, found *Found) {
+// is of the infrastructure. Otherwise it is like Log. Alarming says that an alert is
+// raised for it unless it is hidden.
+func (a *App) Request(url string, page []byte, alarming bool, now time.Time) (hidden bool, found *Found) {
 	probe := infrastructure(page, url)
 	if probe == nil {
 		return false, a.Tick(now)
 	}
 	a.scratch = append(append(a.scratch[:0], ofRequests), probe...)
-	return a.take("", now)
+	return a.take(Sighting{Text: url, Alarming: alarming}, now)
 }
 
 // Tick is for events that can't be noise: they only let time pass.
@@ -147,19 +175,35 @@ func (a *App) Tick(now time.Time) *Found {
 }
 
 // take counts an occurrence of the key in scratch.
-func (a *App) take(example string, now time.Time) (hidden bool, found *Found) {
-	a.count(example, now.UnixMilli())
-	found = a.Tick(now)
-	return a.hide(now.UnixMilli()), found
-}
-
-func (a *App) count(example string, t int64) {
+func (a *App) take(s Sighting, now time.Time) (hidden bool, found *Found) {
+	t := now.UnixMilli()
 	var p *pattern
 	if known := lru.GetBytes(a.patterns, a.scratch); known != nil {
 		p = *known
+	}
+	epoch := a.mined.now()
+	r := a.under(a.scratch, p)
+	if r.applies() {
+		a.deletePattern(p)
+		p = nil
 	} else {
+		p = a.count(p, s.Text, t)
+		p.under = verdict{r, epoch}
+	}
+	if found = a.Tick(now); a.mined.now() != epoch {
+		r = a.under(a.scratch, p)
+	}
+	return a.hide(r, s, t), found
+}
+
+// count counts an occurrence of a pattern, which is nil when it is new.
+func (a *App) count(p *pattern, example string, t int64) *pattern {
+	if p == nil {
 		p = &pattern{}
 		a.addPattern(string(a.scratch), p)
+	}
+	if a.scratch[0] == ofRequests {
+		example = "" // the pattern says it all
 	}
 	a.size -= p.size()
 	p.add(t)
@@ -167,23 +211,35 @@ func (a *App) count(example string, t int64) {
 		p.example = strings.Clone(untrusted.Cut(example, maxExample))
 	}
 	a.size += p.size()
+	return p
 }
 
-// hide looks for a rule about the key in scratch, and counts what it hides.
-func (a *App) hide(t int64) bool {
+// hide looks for a rule about the key in scratch, beside the mined one that it is
+// under, and notes what they hide.
+func (a *App) hide(mined *rule, s Sighting, t int64) bool {
 	if a.rules.Len() == 0 {
 		return false
 	}
-	known := lru.GetBytes(a.rules, a.scratch)
-	if known == nil {
+	if known := lru.GetBytes(a.rules, a.scratch); known != nil {
+		a.size += (*known).seen.see(s, t)
+		if (*known).applied {
+			return true
+		}
+	}
+	if mined == nil {
 		return false
 	}
-	r := *known
-	r.lastSeen = t
-	if r.applied {
-		r.hidden++
+	a.rules.Get(mined.key) // it is in use
+	a.size += mined.seen.see(s, t)
+	return mined.applied
+}
+
+// deletePattern deletes the pattern of the key in scratch, if it is counted.
+func (a *App) deletePattern(p *pattern) {
+	if p != nil {
+		a.size -= len(a.scratch) + patternSize + p.size()
+		a.patterns.Delete(string(a.scratch))
 	}
-	return r.applied
 }
 
 func (a *App) addPattern(key string, p *pattern) {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
+	"github.com/tocsin-bus/tocsin/services/detector/rules"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/services/detector/template"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -33,12 +34,12 @@ func log(a *noise.App, l *telemetry.Log, d time.Duration) (bool, *noise.Found) {
 }
 
 func request(a *noise.App, url string, d time.Duration) (bool, *noise.Found) {
-	return a.Request(url, template.AppendPage(nil, url), at(d))
+	return a.Request(url, template.AppendPage(nil, url), false, at(d))
 }
 
 // seen feeds n lines in one instant and runs auto-detection.
 func seen(n int, l *telemetry.Log) *noise.App {
-	a := noise.New("web")
+	a := noise.New("web", rules.NoiseSpec)
 	for range n {
 		log(a, l, 0)
 	}
@@ -82,17 +83,17 @@ func TestDetect(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			rules := seen(tt.n, tt.line).Rules()
+			all := seen(tt.n, tt.line).Rules(at(0))
 			if tt.state == "" {
-				if len(rules) > 0 {
-					t.Errorf("got %+v", rules)
+				if len(all) > 0 {
+					t.Errorf("got %+v", all)
 				}
 				return
 			}
-			if len(rules) != 1 || rules[0].State != tt.state || rules[0].Confidence != tt.confidence {
-				t.Fatalf("got %+v", rules)
+			if len(all) != 1 || all[0].State != tt.state || all[0].Confidence != tt.confidence {
+				t.Fatalf("got %+v", all)
 			}
-			if r := rules[0]; r.Pattern != template.Message(tt.line.Message) || r.Example != tt.line.Message || r.App != "web" || r.Kind != telemetry.KindLog {
+			if r := all[0]; r.Pattern != template.Message(tt.line.Message) || r.Example != tt.line.Message || r.App != "web" || r.Kind != telemetry.KindLog {
 				t.Errorf("got %+v", r)
 			}
 		})
@@ -143,12 +144,12 @@ func TestInfrastructure(t *testing.T) {
 		{"/a-segment-that-is-longer-than-any/x", ""},
 	}
 	for _, tt := range tests {
-		a := noise.New("web")
+		a := noise.New("web", rules.NoiseSpec)
 		for range 20 {
 			request(a, tt.url, 0)
 		}
 		a.Detect(at(0))
-		rules := a.Rules()
+		rules := a.Rules(at(0))
 		if tt.pattern == "" {
 			if len(rules) > 0 {
 				t.Errorf("%s: %+v", tt.url, rules)
@@ -159,7 +160,7 @@ func TestInfrastructure(t *testing.T) {
 			t.Errorf("%s: %+v", tt.url, rules)
 		}
 	}
-	a := noise.New("web")
+	a := noise.New("web", rules.NoiseSpec)
 	for range 19 {
 		request(a, "/health", 0)
 	}
@@ -197,7 +198,7 @@ func TestTimeline(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			a := noise.New("web")
+			a := noise.New("web", rules.NoiseSpec)
 			for i, s := range tt.steps {
 				got, hidden := "", false
 				for range s.lines {
@@ -234,26 +235,26 @@ func TestWhatARuleHides(t *testing.T) {
 	if hidden, _ := log(a, ofTool, 1); hidden {
 		t.Error("the same words from a tool are another pattern")
 	}
-	if r := a.Rules(); len(r) != 1 || r[0].Hidden != 1 {
+	if r := a.Rules(at(0)); len(r) != 1 || r[0].Hidden != 1 {
 		t.Errorf("got %+v", r)
 	}
 }
 
 func TestRemovedRulesStayAway(t *testing.T) {
 	a := seen(20, warn("slow 17"))
-	id := a.Rules()[0].ID
+	id := a.Rules(at(0))[0].ID
 	if a.Remove("noise_000000000000") || !a.Remove(id) || a.Remove(id) {
 		t.Error("remove says whether there was a rule")
 	}
 	a = restored(t, a)
 	log(a, warn("slow 17"), 1)
-	if found := a.Detect(at(2)); found != nil || len(a.Rules()) > 0 {
+	if found := a.Detect(at(2)); found != nil || len(a.Rules(at(0))) > 0 {
 		t.Errorf("it came back: %+v", found)
 	}
 }
 
 func TestAlert(t *testing.T) {
-	a := noise.New("web")
+	a := noise.New("web", rules.NoiseSpec)
 	for i := range 20 {
 		log(a, warn(`slow "x"`), 0)
 		request(a, "/health", 0)
@@ -270,12 +271,12 @@ func TestAlert(t *testing.T) {
 	if again, _ := found.Alert(); again.DedupKey != got.DedupKey || !strings.HasPrefix(got.DedupKey, "noise:web:noise_") {
 		t.Errorf("keys %q, %q", got.DedupKey, again.DedupKey)
 	}
-	only := noise.New("web")
+	only := noise.New("web", rules.NoiseSpec)
 	for range 10 {
 		log(only, warn("retry 5"), 0)
 	}
 	proposed := only.Detect(at(0))
-	if _, ok := proposed.Alert(); ok || proposed.Len() != 1 || len(only.Rules()) != 1 {
+	if _, ok := proposed.Alert(); ok || proposed.Len() != 1 || len(only.Rules(at(0))) != 1 {
 		t.Errorf("a proposal is found and listed, but not announced: %+v", proposed)
 	}
 	var none *noise.Found
@@ -294,7 +295,7 @@ func letters(n int) string {
 }
 
 func TestBounds(t *testing.T) {
-	a := noise.New("web")
+	a := noise.New("web", rules.NoiseSpec)
 	for i := range noise.MaxPatterns + 5 {
 		log(a, warn("line "+letters(i)), 0)
 	}
@@ -302,7 +303,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d patterns, %d evicted", a.Patterns(), a.Evicted())
 	}
 
-	a = noise.New("web")
+	a = noise.New("web", rules.NoiseSpec)
 	for range 20 {
 		for i := range noise.MaxRules + 3 {
 			log(a, warn("line "+letters(i)), 0)
@@ -317,8 +318,8 @@ func TestBounds(t *testing.T) {
 	for range 20 {
 		log(a, warn("newcomer"), time.Hour)
 	}
-	if found := a.Detect(at(time.Hour)); found.Len() != 1 || len(a.Rules()) != noise.MaxRules {
-		t.Errorf("an idle rule makes room: %+v of %d", found, len(a.Rules()))
+	if found := a.Detect(at(time.Hour)); found.Len() != 1 || len(a.Rules(at(0))) != noise.MaxRules {
+		t.Errorf("an idle rule makes room: %+v of %d", found, len(a.Rules(at(0))))
 	}
 	restored(t, a)
 }
@@ -330,13 +331,13 @@ func TestManual(t *testing.T) {
 	m := &noise.Manual{}
 	var ids []string
 	for _, c := range []query.NoiseRequest{add("web", telemetry.KindLog, "deprecated"), add("", telemetry.KindNetwork, "/ads/"), add("", "", "tracker"), add("web", telemetry.KindLog, "deprecated")} {
-		id, err := m.Add(c)
+		id, err := m.Add(c, at(0))
 		if err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, id)
 	}
-	if ids[0] != ids[3] || len(m.Rules("")) != 3 {
+	if ids[0] != ids[3] || len(m.Rules("", at(0))) != 3 {
 		t.Errorf("the same rule was doubled: %v", ids)
 	}
 	var w snapshot.Writer
@@ -361,26 +362,26 @@ func TestManual(t *testing.T) {
 		{"api", telemetry.KindNetwork, "/tracker.js", true},
 		{"api", telemetry.KindNetwork, "/TRACKER.js", false},
 	} {
-		if got := m.Hides(tt.app, tt.kind, tt.text); got != tt.want {
+		if got := m.Hides(tt.app, tt.kind, noise.Sighting{Text: tt.text}, at(0)); got != tt.want {
 			t.Errorf("%+v: %v", tt, got)
 		}
 	}
 	var hidden []uint64
-	for _, r := range m.Rules("") {
+	for _, r := range m.Rules("", at(0)) {
 		hidden = append(hidden, r.Hidden)
 	}
-	if !slices.Equal(hidden, []uint64{1, 1, 2}) || len(m.Rules("api")) != 2 {
+	if !slices.Equal(hidden, []uint64{1, 1, 2}) || len(m.Rules("api", at(0))) != 2 {
 		t.Errorf("hidden %v", hidden)
 	}
-	if !m.Remove(ids[0]) || m.Remove(ids[0]) || m.Hides("web", telemetry.KindLog, "deprecated") {
+	if !m.Remove(ids[0]) || m.Remove(ids[0]) || m.Hides("web", telemetry.KindLog, noise.Sighting{Text: "deprecated"}, at(0)) {
 		t.Error("remove")
 	}
 	for i := range noise.MaxManual - 2 {
-		if _, err := m.Add(add("", "", fmt.Sprint("pattern ", i))); err != nil {
+		if _, err := m.Add(add("", "", fmt.Sprint("pattern ", i)), at(0)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := m.Add(add("", "", "one more")); !errors.Is(err, noise.ErrFull) {
+	if _, err := m.Add(add("", "", "one more"), at(0)); !errors.Is(err, noise.ErrFull) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -411,7 +412,7 @@ func TestCheck(t *testing.T) {
 // a restart in between changes nothing.
 func TestCountsAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a := noise.New("web")
+		a := noise.New("web", rules.NoiseSpec)
 		var times []time.Duration
 		now := time.Duration(0)
 		want := 0
@@ -432,7 +433,7 @@ func TestCountsAreExact(t *testing.T) {
 				want = max(want, min(70+n, 99))
 			}
 			got := 0
-			if rules := a.Rules(); len(rules) > 0 {
+			if rules := a.Rules(at(0)); len(rules) > 0 {
 				got = int(rules[0].Confidence*100 + 0.5)
 				if (rules[0].State == "applied") != (got >= 90) {
 					t.Fatalf("%+v", rules[0])
@@ -453,11 +454,13 @@ func TestCountsAreExact(t *testing.T) {
 
 type fataler interface{ Fatal(...any) }
 
-func restored(t fataler, a *noise.App) *noise.App {
+func restored(t fataler, a *noise.App) *noise.App { return restoredBy(t, a, rules.NoiseSpec) }
+
+func restoredBy(t fataler, a *noise.App, by rules.Noise) *noise.App {
 	var w snapshot.Writer
 	a.Save(&w)
 	r := snapshot.NewReader(w.Bytes())
-	again := noise.Restore("web", r)
+	again := noise.Restore("web", by, r)
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -471,7 +474,7 @@ func restored(t fataler, a *noise.App) *noise.App {
 
 func BenchmarkLog(b *testing.B) {
 	b.ReportAllocs()
-	a := noise.New("web")
+	a := noise.New("web", rules.NoiseSpec)
 	l := warn("GET /api/users/42 took 1234 ms for some user of the shop, which is slow")
 	known := template.Append(nil, l.Message)
 	now := at(0)

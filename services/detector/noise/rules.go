@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/services/detector/drain"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
@@ -21,15 +22,28 @@ const (
 
 // rule is a pattern that auto-detection found, under the pattern's key.
 type rule struct {
-	id       string
-	percent  int // of confidence
-	applied  bool
-	hidden   uint64
-	lastSeen int64 // of the pattern, in milliseconds since 1970
-	example  string
+	id, key string
+	percent int // of confidence
+	applied bool
+	example string
+	seen    record
+	// template is what it is bound to when that has holes, else nil: then it is about
+	// its key alone.
+	template *drain.Template
 }
 
-// ruleSize is about what a rule takes beside its text, in bytes.
+// applies says whether there is a rule and it applies.
+func (r *rule) applies() bool { return r != nil && r.applied }
+
+func (r *rule) size() int {
+	n := ruleSize + len(r.key) + len(r.example) + r.seen.size()
+	if r.template != nil {
+		n += r.template.Size()
+	}
+	return n
+}
+
+// ruleSize is about what a rule takes beside its text and its record, in bytes.
 const ruleSize = 224
 
 // ruleID names a rule by what it is about, so that it is the same after a
@@ -40,7 +54,7 @@ func ruleID(parts ...string) string {
 }
 
 // Found is what one run of auto-detection found: patterns, in the order in
-// which they were last seen.
+// which they were last seen, and before them what several have in common.
 type Found struct {
 	Applied, Proposed []string
 	app               string
@@ -55,11 +69,22 @@ func (f *Found) Len() int {
 	return len(f.Applied) + len(f.Proposed)
 }
 
+func (f *Found) add(r *rule) {
+	pattern := drain.Shown(r.key[1:])
+	if !r.applied {
+		f.Proposed = append(f.Proposed, pattern)
+		return
+	}
+	f.Applied = append(f.Applied, pattern)
+	f.ids = append(f.ids, r.id+stateApplied)
+}
+
 // Detect runs auto-detection. It returns nil when it found nothing new.
 func (a *App) Detect(now time.Time) *Found {
 	t := now.UnixMilli()
 	a.lastRun, a.started = t, true
 	found := Found{app: a.name}
+	a.mine(t, &found)
 	for key, p := range a.patterns.All() {
 		least := minLogs
 		if key[0] == ofRequests {
@@ -68,7 +93,7 @@ func (a *App) Detect(now time.Time) *Found {
 		if len((*p).at) < least {
 			continue
 		}
-		if n := (*p).within(t-Window.Milliseconds(), t); n >= least {
+		if n := (*p).within(t-Window.Milliseconds(), t); n >= least && !a.isTold(key, *p, n) {
 			a.judge(key, *p, n, t, &found)
 		}
 	}
@@ -80,31 +105,63 @@ func (a *App) Detect(now time.Time) *Found {
 
 // judge makes or strengthens the rule of a pattern that occurred n times.
 func (a *App) judge(key string, p *pattern, n int, t int64, found *Found) {
-	percent := min(baseConfidence+n, maxConfidence)
-	r := a.ruleOf(key)
-	switch {
-	case r == nil:
-		id := ruleID(a.name, key)
-		if a.removed.Peek(id) != nil {
-			return
-		}
-		if !a.makeRoom(t) {
-			a.leftOut++
-			return
-		}
-		r = &rule{id: id, lastSeen: t, example: p.example}
-		a.addRule(key, r)
-	case r.applied || percent < minApplied:
-		r.percent = max(r.percent, percent)
+	if r := a.ruleOf(key); r != nil {
+		a.strengthen(r, n, t, found)
 		return
 	}
-	r.percent, r.applied = percent, percent >= minApplied
-	if r.applied {
-		found.Applied = append(found.Applied, key[1:])
-		found.ids = append(found.ids, r.id+stateApplied)
-	} else {
-		found.Proposed = append(found.Proposed, key[1:])
+	r := a.newRule(key, n, t)
+	if a.isRemoved(r) {
+		return
 	}
+	if !a.makeRoom(t) {
+		a.leftOut++
+		return
+	}
+	r.example = p.example
+	r.came(p, t)
+	r.seen.show(p.example)
+	a.addRule(r)
+	found.add(r)
+}
+
+// newRule is a rule about what occurred n times.
+func (a *App) newRule(key string, n int, t int64) *rule {
+	percent := min(baseConfidence+n, maxConfidence)
+	r := &rule{id: ruleID(a.name, key), key: key, percent: percent, applied: percent >= minApplied}
+	r.seen.since, r.seen.lastSeen = t, t
+	return r
+}
+
+// came notes when the occurrences came that a rule is made for. Of one that applies
+// they were not hidden.
+func (r *rule) came(p *pattern, t int64) {
+	if r.applied {
+		return
+	}
+	for _, at := range p.at {
+		if at > t-Window.Milliseconds() && at <= t {
+			r.seen.minutes.add(at, 1)
+		}
+	}
+}
+
+// strengthen raises the confidence in a rule about what occurred n times, and has it
+// apply from enough of it on.
+func (a *App) strengthen(r *rule, n int, t int64, found *Found) {
+	percent := min(baseConfidence+n, maxConfidence)
+	if r.percent = max(r.percent, percent); r.applied || percent < minApplied {
+		return
+	}
+	a.apply(r, t)
+	found.add(r)
+}
+
+// apply has a proposed rule apply.
+func (a *App) apply(r *rule, t int64) {
+	r.applied = true
+	r.seen.again(t)
+	a.mined.changed()
+	a.takeOver(r)
 }
 
 func (a *App) ruleOf(key string) *rule {
@@ -122,65 +179,148 @@ func (a *App) makeRoom(t int64) bool {
 		return true
 	}
 	oldest := a.rules.Oldest()
-	if oldest.Value.lastSeen > t-Window.Milliseconds() {
+	if oldest.Value.seen.lastSeen > t-Window.Milliseconds() {
 		return false
 	}
-	a.deleteRule(oldest.Key, oldest.Value)
+	a.deleteRule(oldest.Value)
 	a.evicted++
 	return true
 }
 
-func (a *App) addRule(key string, r *rule) {
-	a.rules.Add(key, r)
-	a.size += len(key) + len(r.example) + ruleSize
+// addRule adds a rule that there is room for, and says whether the mined ones have
+// room, too.
+func (a *App) addRule(r *rule) bool {
+	if r.template != nil && !a.mined.add(r) {
+		return false
+	}
+	a.rules.Add(r.key, r)
+	a.size += r.size()
+	return true
 }
 
-func (a *App) deleteRule(key string, r *rule) {
-	a.rules.Delete(key)
-	a.size -= len(key) + len(r.example) + ruleSize
+func (a *App) deleteRule(r *rule) {
+	a.rules.Delete(r.key)
+	a.size -= r.size()
+	if r.template != nil {
+		a.mined.delete(r)
+	}
 }
+
+// removal is a rule that was found and removed.
+type removal struct {
+	key     string // empty when an older version removed it
+	percent int
+	// template is what the key says when templates count together that differ.
+	template *drain.Template
+}
+
+func (r removal) size() int {
+	n := removedSize + len(r.key)
+	if r.template != nil {
+		n += r.template.Size()
+	}
+	return n
+}
+
+const removedSize = 192
 
 // Remove removes a rule that was found and keeps it from coming back. It says
 // whether there was one.
 func (a *App) Remove(id string) bool {
-	for key, r := range a.rules.All() {
-		if (*r).id == id {
-			a.deleteRule(key, *r)
-			a.addRemoved(id)
+	for _, known := range a.rules.All() {
+		if r := *known; r.id == id {
+			a.deleteRule(r)
+			a.addRemoved(id, r.key, r.percent)
 			return true
 		}
 	}
 	return false
 }
 
-func (a *App) addRemoved(id string) {
-	if _, gone := a.removed.Add(id, struct{}{}); gone == nil {
-		a.size += removedSize
+func (a *App) addRemoved(id, key string, percent int) {
+	r := removal{key: key, percent: percent}
+	if a.mined.of(key) != nil {
+		r.template, _ = drain.Parse(key[1:])
+	}
+	a.size += r.size()
+	if _, gone := a.removed.Add(id, r); gone != nil {
+		a.size -= gone.Value.size()
 	}
 }
 
-const removedSize = 128
+// isRemoved says whether a rule was removed, or would hide what one was about that
+// was.
+func (a *App) isRemoved(r *rule) bool {
+	return a.removed.Peek(r.id) != nil || a.mined.overlapsRemoved(a, r)
+}
+
+// Accept has a found rule apply that is proposed or was removed, at the wish of
+// somebody. It says whether there is one.
+func (a *App) Accept(id string, now time.Time) bool {
+	t := now.UnixMilli()
+	for _, known := range a.rules.All() {
+		if r := *known; r.id == id {
+			if !r.applied {
+				a.apply(r, t)
+			}
+			return true
+		}
+	}
+	known := a.removed.Peek(id)
+	if known == nil {
+		return false
+	}
+	was := *known
+	a.removed.Delete(id)
+	a.size -= was.size()
+	if !a.knows(was.key) || a.rules.Peek(was.key) != nil || !a.makeRoom(t) {
+		return true // it may be found again
+	}
+	r := &rule{id: id, key: was.key, percent: was.percent, applied: true}
+	r.seen.since, r.seen.lastSeen = t, t
+	if a.bind(r) && a.addRule(r) {
+		a.takeOver(r)
+	}
+	return true
+}
 
 // Rules lists the rules that were found, the one that matched last at the end.
-func (a *App) Rules() []query.NoiseRule {
+func (a *App) Rules(now time.Time) []query.NoiseRule {
 	var all []query.NoiseRule
-	for key, r := range a.rules.All() {
-		all = append(all, (*r).describe(a.name, key))
+	for _, r := range a.rules.All() {
+		all = append(all, (*r).describe(a.name, now.UnixMilli()))
 	}
 	return all
 }
 
-func (r *rule) describe(app, key string) query.NoiseRule {
+// Removed lists the rules that were removed, the last one at the end, without those
+// of which older versions only noted the id.
+func (a *App) Removed() []query.RemovedRule {
+	var all []query.RemovedRule
+	for id, r := range a.removed.All() {
+		if r.key != "" {
+			all = append(all, query.RemovedRule{ID: id, App: a.name, Kind: kindOf(r.key), Pattern: drain.Shown(r.key[1:])})
+		}
+	}
+	return all
+}
+
+func kindOf(key string) telemetry.Kind {
+	if key[0] == ofRequests {
+		return telemetry.KindNetwork
+	}
+	return telemetry.KindLog
+}
+
+func (r *rule) describe(app string, now int64) query.NoiseRule {
 	d := query.NoiseRule{
-		ID: r.id, App: app, State: stateProposed, Kind: telemetry.KindLog, Pattern: key[1:],
-		Confidence: float64(r.percent) / 100, Hidden: r.hidden, Example: r.example,
+		ID: r.id, App: app, State: stateProposed, Kind: kindOf(r.key), Pattern: drain.Shown(r.key[1:]),
+		Confidence: float64(r.percent) / 100, Example: r.example,
 	}
 	if r.applied {
 		d.State = stateApplied
 	}
-	if key[0] == ofRequests {
-		d.Kind = telemetry.KindNetwork
-	}
+	r.seen.describe(&d, r.applied, now)
 	return d
 }
 

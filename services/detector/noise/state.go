@@ -1,6 +1,9 @@
 package noise
 
 import (
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/rules"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/services/detector/template"
 	"github.com/tocsin-bus/tocsin/shared/query"
@@ -31,8 +34,10 @@ func (a *App) Save(w *snapshot.Writer) {
 		(*r).save(w)
 	}
 	w.Len(a.removed.Len())
-	for id := range a.removed.All() {
+	for id, r := range a.removed.All() {
 		w.String(id)
+		w.String(r.key)
+		w.Len(r.percent)
 	}
 }
 
@@ -51,24 +56,37 @@ func (p *pattern) save(w *snapshot.Writer) {
 func (r *rule) save(w *snapshot.Writer) {
 	w.Len(r.percent)
 	w.Bool(r.applied)
-	w.Uint(r.hidden)
-	w.Int(r.lastSeen)
+	w.Uint(r.seen.n)
+	w.Int(r.seen.lastSeen)
 	w.String(r.example)
+	r.seen.save(w)
 }
 
-// Restore reads what Save wrote of the app of that name. Errors are in r.
-func Restore(app string, r *snapshot.Reader) *App {
-	a := New(app)
+// Restore reads what Save wrote of the app of that name. Errors are in r. What only
+// other rules than those by which the app is judged have found is left out.
+func Restore(app string, by rules.Noise, r *snapshot.Reader) *App {
+	a := New(app, by)
 	a.started, a.lastRun = r.Bool(), r.Int()
 	for range r.Len(MaxPatterns) {
-		a.addPattern(restoreKey(r), restorePattern(r))
+		if key, p := restoreKey(r), restorePattern(r); a.knows(key) {
+			a.addPattern(key, p)
+		}
 	}
 	for range r.Len(MaxRules) {
-		key := restoreKey(r)
-		a.addRule(key, restoreRule(r, ruleID(app, key)))
+		known := restoreRule(app, r)
+		if !a.knows(known.key) {
+			continue
+		}
+		if !a.bind(known) || !a.addRule(known) {
+			r.Fail("a rule about %q", known.key)
+		}
 	}
 	for range r.Len(MaxRemoved) {
-		a.addRemoved(r.String(maxID))
+		id, key, percent := r.String(maxID), "", 0
+		if r.Has(snapshot.Trust) {
+			key, percent = r.String(maxKey), r.UpTo(maxConfidence)
+		}
+		a.addRemoved(id, key, percent)
 	}
 	return a
 }
@@ -92,11 +110,14 @@ func restorePattern(r *snapshot.Reader) *pattern {
 	return p
 }
 
-func restoreRule(r *snapshot.Reader, id string) *rule {
-	return &rule{
-		id: id, percent: r.UpTo(maxConfidence), applied: r.Bool(), hidden: uint64(r.UpTo(maxHidden)),
-		lastSeen: r.Int(), example: r.String(maxExcerpt),
+func restoreRule(app string, in *snapshot.Reader) *rule {
+	key := restoreKey(in)
+	r := &rule{id: ruleID(app, key), key: key, percent: in.UpTo(maxConfidence), applied: in.Bool()}
+	r.seen.n, r.seen.lastSeen, r.example = uint64(in.UpTo(maxHidden)), in.Int(), in.String(maxExcerpt)
+	if in.Has(snapshot.Trust) {
+		r.seen.restore(in)
 	}
+	return r
 }
 
 // Save writes the rules that were added by hand.
@@ -106,7 +127,9 @@ func (m *Manual) Save(w *snapshot.Writer) {
 		w.String(r.app)
 		w.String(string(r.kind))
 		w.String(r.pattern)
-		w.Uint(r.hidden)
+		w.Uint(r.seen.n)
+		w.Int(r.seen.lastSeen)
+		r.seen.save(w)
 	}
 }
 
@@ -116,16 +139,20 @@ func RestoreManual(r *snapshot.Reader) *Manual {
 	for range r.Len(MaxManual) {
 		c := query.NoiseRequest{Action: query.NoiseAdd, App: r.String(maxName)}
 		c.Kind, c.Pattern = telemetry.Kind(r.String(maxID)), r.String(MaxPattern)
-		hidden := uint64(r.UpTo(maxHidden))
+		seen := record{n: uint64(r.UpTo(maxHidden))}
+		if r.Has(snapshot.Trust) {
+			seen.lastSeen = r.Int()
+			seen.restore(r)
+		}
 		if err := Check(c); err != nil {
 			r.Fail("a rule added by hand: %v", err)
 			return m
 		}
-		if _, err := m.Add(c); err != nil {
+		if _, err := m.Add(c, time.Time{}); err != nil {
 			r.Fail("a rule added by hand: %v", err)
 			return m
 		}
-		m.rules[len(m.rules)-1].hidden = hidden
+		m.rules[len(m.rules)-1].seen = seen
 	}
 	return m
 }

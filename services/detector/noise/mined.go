@@ -1,0 +1,271 @@
+package noise
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/tocsin-bus/tocsin/services/detector/drain"
+)
+
+// classes are the kinds of patterns of which templates count together that differ.
+// Lines of level error are none but those of tools, and among themselves.
+const classes = string(ofLogs) + string(ofTools) + string(ofToolErrors)
+
+// mined is what an app keeps when templates count together that differ: the rules
+// about them, to be found by a line. Everything in it follows from the app's rules.
+type mined struct {
+	index [len(classes)]drain.Index[*rule]
+	rules int
+	// epoch tells a verdict from one that the rules have made old since.
+	epoch uint64
+
+	line *drain.Line // nil while there are no such rules
+	hits []*rule
+}
+
+// verdict is which rule a pattern was found to be under at an epoch, from 1 on.
+type verdict struct {
+	rule  *rule
+	epoch uint64
+}
+
+// minedSize is about what it takes beside the rules, in bytes.
+const minedSize = 32*drain.MaxTokens + 512
+
+func (m *mined) size() int {
+	if m == nil || m.rules == 0 {
+		return 0
+	}
+	return minedSize
+}
+
+// of is the index of the rules about patterns such as a key's, or nil.
+func (m *mined) of(key string) *drain.Index[*rule] {
+	if m == nil || key == "" {
+		return nil
+	}
+	if i := strings.IndexByte(classes, key[0]); i >= 0 {
+		return &m.index[i]
+	}
+	return nil
+}
+
+// now is the epoch.
+func (m *mined) now() uint64 {
+	if m == nil {
+		return 0
+	}
+	return m.epoch + 1
+}
+
+// changed is called when rules come, go or begin to apply.
+func (m *mined) changed() {
+	if m != nil {
+		m.epoch++
+	}
+}
+
+func (m *mined) add(r *rule) bool {
+	if !m.of(r.key).Add(r.template, r) {
+		return false
+	}
+	if m.changed(); m.rules == 0 {
+		m.line = &drain.Line{}
+	}
+	m.rules++
+	return true
+}
+
+func (m *mined) delete(r *rule) {
+	m.of(r.key).Delete(r.template)
+	m.changed()
+	if m.rules--; m.rules == 0 {
+		m.line, m.hits = nil, nil
+	}
+}
+
+// knows says whether a key is one of those that patterns have here.
+func (a *App) knows(key string) bool {
+	return key != "" && (a.mined != nil || key[0] != ofToolErrors && strings.IndexByte(key, drain.Hole) < 0)
+}
+
+// bind gives a rule its template when its key has holes, and says whether it is one.
+func (a *App) bind(r *rule) (ok bool) {
+	if strings.IndexByte(r.key, drain.Hole) < 0 {
+		return true
+	}
+	if r.template, ok = drain.Parse(r.key[1:]); !ok || a.mined.of(r.key) == nil {
+		r.template = nil
+		return false
+	}
+	return true
+}
+
+// under is the mined rule for a line, given as the key of its pattern, or nil: of
+// several one that applies and is the narrowest. The pattern, unless it is nil, may
+// know.
+func (a *App) under(key []byte, p *pattern) *rule {
+	m := a.mined
+	if m == nil {
+		return nil
+	}
+	if p != nil && p.under.epoch == m.now() {
+		return p.under.rule
+	}
+	i := strings.IndexByte(classes, key[0])
+	if i < 0 || m.index[i].Len() == 0 || !m.line.Cut(key[1:]) {
+		return nil
+	}
+	if m.hits = m.index[i].Find(m.hits[:0], m.line); len(m.hits) == 0 {
+		return nil
+	}
+	return slices.MinFunc(m.hits, func(a, b *rule) int {
+		if a.applied != b.applied {
+			if a.applied {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.template.Holes(), b.template.Holes()), cmp.Compare(a.key, b.key))
+	})
+}
+
+// isTold says whether a mined rule does what one about a pattern that occurred n
+// times would.
+func (a *App) isTold(key string, p *pattern, n int) bool {
+	if a.mined == nil || a.mined.rules == 0 {
+		return false
+	}
+	r := a.under([]byte(key), p)
+	return r != nil && (r.applied || baseConfidence+n < minApplied)
+}
+
+// mine makes and strengthens rules about what templates have in common.
+func (a *App) mine(t int64, found *Found) {
+	if a.mined == nil {
+		return
+	}
+	var all []*rule
+	for _, r := range a.rules.All() {
+		if (*r).template != nil {
+			all = append(all, *r)
+		}
+	}
+	for _, r := range all {
+		n := r.seen.minutes.sum(t)
+		if n >= minLogs && a.ruleOf(r.key) == r { // no other has taken it over by now
+			a.strengthen(r, int(min(n, arrivals)), t, found)
+		}
+	}
+	var lines [len(classes)][]drain.Counted
+	for key, p := range a.patterns.All() {
+		i := strings.IndexByte(classes, key[0])
+		if i < 0 {
+			continue
+		}
+		if n := (*p).within(t-Window.Milliseconds(), t); n > 0 && !a.under([]byte(key), *p).applies() {
+			lines[i] = append(lines[i], drain.Counted{Text: key[1:], N: n})
+		}
+	}
+	for i := range lines {
+		clusters := drain.Mine(lines[i], minLogs)
+		// The widest come first, so that what they cover is not told beside them.
+		slices.SortFunc(clusters, func(a, b drain.Cluster) int {
+			return cmp.Or(cmp.Compare(b.Holes(), a.Holes()), cmp.Compare(a.Text(), b.Text()))
+		})
+		for _, c := range clusters {
+			a.judgeMined(classes[i:i+1], c, t, found)
+		}
+	}
+}
+
+// judgeMined makes or strengthens the rule about a cluster of lines.
+func (a *App) judgeMined(class string, c drain.Cluster, t int64, found *Found) {
+	if r := a.ruleOf(class + c.Text()); r != nil {
+		a.strengthen(r, c.N, t, found)
+		return
+	}
+	r := a.newRule(class+c.Text(), c.N, t)
+	r.template = c.Template
+	if a.isRemoved(r) || a.isCovered(r) {
+		return
+	}
+	if !a.makeRoom(t) {
+		a.leftOut++
+		return
+	}
+	for _, text := range c.Lines {
+		if p := a.patterns.Peek(class + text); p != nil {
+			r.came(*p, t)
+			if len(r.seen.examples) < maxExamples {
+				r.seen.show(cmp.Or((*p).example, text))
+			}
+		}
+	}
+	if len(r.seen.examples) > 0 {
+		r.example = r.seen.examples[0]
+	}
+	if !a.addRule(r) {
+		a.leftOut++
+		return
+	}
+	a.takeOver(r)
+	found.add(r)
+}
+
+// isCovered says whether there is a rule that hides all that another would; or
+// proposes to when that one would only be proposed.
+func (a *App) isCovered(r *rule) bool {
+	for _, known := range a.rules.All() {
+		if o := *known; o.template != nil && o.key[0] == r.key[0] && (o.applied || !r.applied) && o.template.Covers(r.template) {
+			return true
+		}
+	}
+	return false
+}
+
+// takeOver forgets the rules that a mined one covers, with what they have hidden
+// counting as its own. A rule that is only proposed takes over others that are.
+func (a *App) takeOver(r *rule) {
+	if r.template == nil {
+		return
+	}
+	for key, known := range a.rules.All() {
+		o := *known
+		if o == r || key[0] != r.key[0] || o.applied && !r.applied {
+			continue
+		}
+		own := o.template
+		if own == nil {
+			own, _ = drain.Parse(key[1:])
+		}
+		if own == nil || !r.template.Covers(own) {
+			continue
+		}
+		if o.applied {
+			r.seen.join(&o.seen)
+		}
+		a.deleteRule(o)
+	}
+}
+
+// overlapsRemoved says whether a rule would hide a line that a removed one was about.
+func (m *mined) overlapsRemoved(a *App, r *rule) bool {
+	if m == nil || r.key[0] == ofRequests || a.removed.Len() == 0 {
+		return false
+	}
+	own := r.template
+	if own == nil {
+		own, _ = drain.Parse(r.key[1:])
+	}
+	if own == nil {
+		return false
+	}
+	for _, was := range a.removed.All() {
+		if was.template != nil && was.key[0] == r.key[0] && was.template.Overlaps(own) {
+			return true
+		}
+	}
+	return false
+}

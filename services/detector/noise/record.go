@@ -1,0 +1,223 @@
+package noise
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/shared/query"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
+)
+
+const (
+	// maxExamples is how many different texts a rule shows of what it matched.
+	maxExamples = 3
+	// exampleEvery is how often a rule with that many looks whether a text is
+	// another, and firstExamples how often one that has fewer does.
+	exampleEvery  = time.Minute
+	firstExamples = time.Second
+)
+
+// Sighting is an event, as far as rules tell what they match.
+type Sighting struct {
+	// Text is its message or URL.
+	Text string
+	// Level is that of a log, empty for a request.
+	Level telemetry.Level
+	// Alarming says that alerts are raised for events such as this.
+	Alarming bool
+}
+
+// levels are in the order in which a record counts them.
+var levels = [...]telemetry.Level{telemetry.LevelDebug, telemetry.LevelInfo, telemetry.LevelWarn, telemetry.LevelError}
+
+// record is what a rule matched since it applies or is proposed. Times are in
+// milliseconds since 1970.
+type record struct {
+	since, lastSeen int64
+	n, alarming     uint64
+	levels          [len(levels)]uint64
+	minutes         tally
+	examples        []string // the newest last
+	looked          int64    // when an example was last looked for
+}
+
+// see counts an event, and returns by how many bytes the record has grown.
+func (r *record) see(s Sighting, t int64) (grown int) {
+	r.lastSeen = t
+	r.n++
+	if s.Alarming {
+		r.alarming++
+	}
+	if i := slices.Index(levels[:], s.Level); i >= 0 {
+		r.levels[i]++
+	}
+	r.minutes.add(t, 1)
+	every := firstExamples
+	if len(r.examples) == maxExamples {
+		every = exampleEvery
+	}
+	if ago := t - r.looked; ago >= every.Milliseconds() || ago < 0 {
+		r.looked = t
+		return r.show(s.Text)
+	}
+	return 0
+}
+
+// show makes a text an example, in place of the oldest, unless it is one.
+func (r *record) show(text string) (grown int) {
+	text = untrusted.Cut(untrusted.Visible(head(text)), maxExample)
+	if text == "" || slices.Contains(r.examples, text) {
+		return 0
+	}
+	if len(r.examples) == maxExamples {
+		grown = -len(r.examples[0])
+		r.examples = slices.Delete(r.examples, 0, 1)
+	}
+	r.examples = append(r.examples, strings.Clone(text))
+	return grown + len(text)
+}
+
+// again begins anew, as what a rule does changes. Its examples stay.
+func (r *record) again(t int64) {
+	*r = record{since: t, lastSeen: r.lastSeen, examples: r.examples, looked: r.looked}
+}
+
+// join adds what a rule matched that another one stands in for.
+func (r *record) join(o *record) {
+	r.since, r.lastSeen = min(r.since, o.since), max(r.lastSeen, o.lastSeen)
+	r.n += o.n
+	r.alarming += o.alarming
+	for i := range levels {
+		r.levels[i] += o.levels[i]
+	}
+	r.minutes.join(&o.minutes)
+}
+
+func (r *record) size() int {
+	n := recordSize
+	for _, e := range r.examples {
+		n += len(e)
+	}
+	return n
+}
+
+const recordSize = 256
+
+// describe says what was hidden, or would have been.
+func (r *record) describe(d *query.NoiseRule, hides bool, now int64) {
+	if hides {
+		d.Hidden, d.HiddenLast10Min, d.AlertsHeld = r.n, r.minutes.sum(now), r.alarming
+	} else {
+		d.WouldHide, d.WouldHideLast10Min, d.WouldHoldAlerts = r.n, r.minutes.sum(now), r.alarming
+	}
+	for i, n := range r.levels {
+		if n > 0 {
+			if d.ByLevel == nil {
+				d.ByLevel = map[telemetry.Level]uint64{}
+			}
+			d.ByLevel[levels[i]] = n
+		}
+	}
+	d.Examples = slices.Clone(r.examples)
+	d.Since, d.LastSeen = stamp(r.since), stamp(r.lastSeen)
+}
+
+func stamp(t int64) time.Time {
+	if t == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(t).UTC()
+}
+
+func (r *record) save(w *snapshot.Writer) {
+	w.Int(r.since)
+	w.Int(r.looked)
+	w.Uint(r.alarming)
+	for _, n := range r.levels {
+		w.Uint(n)
+	}
+	r.minutes.save(w)
+	w.Len(len(r.examples))
+	for _, e := range r.examples {
+		w.String(e)
+	}
+}
+
+// restore reads what save wrote; n and lastSeen stand elsewhere.
+func (r *record) restore(in *snapshot.Reader) {
+	r.since, r.looked, r.alarming = in.Int(), in.Int(), uint64(in.UpTo(maxHidden))
+	for i := range r.levels {
+		r.levels[i] = uint64(in.UpTo(maxHidden))
+	}
+	r.minutes.restore(in)
+	for range in.Len(maxExamples) {
+		r.examples = append(r.examples, in.String(maxExcerpt))
+	}
+}
+
+// tally counts the last 10 minutes, minute by minute: so much of the window that a
+// sum is of, which is short of the whole by less than a minute.
+type tally struct {
+	minute int64 // the newest, since 1970
+	n      [minutes]uint32
+}
+
+const (
+	minutes = 10
+	// maxMinute is later than any, and far from what a number holds.
+	maxMinute = 1 << 40
+)
+
+func (c *tally) add(t int64, n uint32) {
+	m := minuteOf(t)
+	switch {
+	case m <= c.minute-minutes || m >= c.minute+minutes: // long ago, or a clock was set back
+		*c = tally{minute: m}
+	default:
+		for ; c.minute < m; c.minute++ {
+			c.n[slot(c.minute+1)] = 0
+		}
+	}
+	c.n[slot(m)] += n
+}
+
+func (c *tally) sum(now int64) (sum uint64) {
+	for m := minuteOf(now); m > c.minute-minutes && m > minuteOf(now)-minutes; m-- {
+		if m <= c.minute {
+			sum += uint64(c.n[slot(m)])
+		}
+	}
+	return sum
+}
+
+func (c *tally) join(o *tally) {
+	for m := o.minute - minutes + 1; m <= o.minute; m++ {
+		if n := o.n[slot(m)]; n > 0 && m > c.minute-minutes {
+			c.add(m*time.Minute.Milliseconds(), n)
+		}
+	}
+}
+
+func (c *tally) save(w *snapshot.Writer) {
+	w.Int(c.minute)
+	for _, n := range c.n {
+		w.Uint(uint64(n))
+	}
+}
+
+func (c *tally) restore(r *snapshot.Reader) {
+	if c.minute = r.Int(); c.minute < -maxMinute || c.minute > maxMinute {
+		r.Fail("a count of minute %d", c.minute)
+		c.minute = 0
+	}
+	for i := range c.n {
+		c.n[i] = uint32(r.UpTo(1<<32 - 1))
+	}
+}
+
+func minuteOf(t int64) int64 { return t / time.Minute.Milliseconds() }
+
+func slot(minute int64) int { return int((minute%minutes + minutes) % minutes) }
