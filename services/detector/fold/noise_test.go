@@ -1,0 +1,119 @@
+package fold_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tocsin-bus/tocsin/services/detector/fold"
+	"github.com/tocsin-bus/tocsin/services/detector/noise"
+	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/query"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+var mined = fold.Config{Rules: rules.Table{Default: rules.Set{Noise: rules.Mined}}}
+
+var somebody = []string{"ada", "bob", "cy", "dan", "eve", "fay", "gil"}
+
+// chatter is a line of a level for each of n people, of whom there are seven.
+func chatter(n int, level telemetry.Level, line string) fold.Message {
+	var all []telemetry.Event
+	for i := range n {
+		all = append(all, logged(level, fmt.Sprintf(line, somebody[i%len(somebody)])))
+	}
+	return events(all...)
+}
+
+// TestMined: errors of a tool that differ in a word are told until a rule about them
+// applies, and what that keeps from being told is counted; nothing hides errors of the
+// app's own, and somebody who wants to see the others again does.
+func TestMined(t *testing.T) {
+	s := &script{fold: fold.New(mined)}
+	const line = "[vite] cannot load %s now"
+	s.at(0, chatter(14, telemetry.LevelError, line))
+	s.at(time.Second, chatter(100, telemetry.LevelInfo, "user %s signed in"))
+	s.at(time.Minute, events()) // nothing yet: no event, no time of the app's
+	s.at(time.Minute, chatter(1, telemetry.LevelInfo, "hello"))
+	told := len(s.alerts)
+	if last := s.alerts[told-1]; last.Category != alert.Noise || last.Detail != "Hidden from now on: user <*> signed in" || last.Context["proposed"] != 1 {
+		t.Fatalf("%+v", last)
+	}
+	list := s.fold.NoiseRules("web")
+	if len(list) != 2 || list[0].Pattern != "[vite] cannot load <*> now" || list[0].WouldHideLast10Min != 14 {
+		t.Fatalf("%+v", list)
+	}
+	id := list[0].ID
+	out := s.at(2*time.Minute, fold.Message{Noise: &query.NoiseRequest{Action: query.NoiseAdd, RuleID: id}})
+	if out.Noise.Err != nil || out.Noise.Added != id {
+		t.Errorf("%+v", out.Noise)
+	}
+	s.at(3*time.Minute, chatter(7, telemetry.LevelError, line))
+	s.at(3*time.Minute, events(logged(telemetry.LevelError, "[vite] cannot load zoe now")))
+	if len(s.alerts) != told {
+		t.Errorf("hidden errors were told:\n%s", s.titles())
+	}
+	if r := s.fold.NoiseRules("web")[0]; r.State != "applied" || r.Hidden != 8 || r.AlertsHeld != 8 || r.HiddenLast10Min != 8 || !r.Since.Equal(start.Add(2*time.Minute)) {
+		t.Errorf("%+v", r)
+	}
+	s.at(4*time.Minute, events(logged(telemetry.LevelError, "user ada signed in")))
+	if told++; len(s.alerts) != told || s.alerts[told-1].Category != alert.Errors {
+		t.Errorf("an error was hidden by a rule about information\n%s", s.titles())
+	}
+	for _, action := range []query.NoiseAction{query.NoiseRemove, query.NoiseAutoDetect} {
+		if out = s.at(5*time.Minute, fold.Message{Noise: &query.NoiseRequest{Action: action, RuleID: id}}); out.Noise.Err != nil {
+			t.Error(out.Noise.Err)
+		}
+	}
+	s.at(40*time.Minute, chatter(14, telemetry.LevelError, line))
+	s.at(41*time.Minute, chatter(30, telemetry.LevelError, line))
+	if len(s.alerts) == told || len(s.fold.NoiseRules("web")) != 1 {
+		t.Errorf("a rule that was removed is back: %+v", s.fold.NoiseRules("web"))
+	}
+	if removed := s.fold.RemovedNoiseRules(""); len(removed) != 1 || removed[0].ID != id || removed[0].App != "web" {
+		t.Errorf("%+v", removed)
+	}
+	if out := s.at(42*time.Minute, fold.Message{Noise: &query.NoiseRequest{Action: query.NoiseAdd, RuleID: "noise_none"}}); !errors.Is(out.Noise.Err, noise.ErrNoRule) || out.Noise.Added != "" {
+		t.Errorf("%+v", out.Noise)
+	}
+}
+
+// TestMinedReplay is TestReplayTellsTheSame for what is said over and over by many.
+func TestMinedReplay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		one, other := &script{fold: fold.New(mined)}, &script{fold: fold.New(mined)}
+		now := time.Duration(0)
+		for range rapid.IntRange(1, 30).Draw(t, "messages") {
+			now += rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute, 9 * time.Minute}).Draw(t, "gap")
+			m := chatter(rapid.IntRange(0, 30).Draw(t, "lines"), rapid.SampledFrom([]telemetry.Level{"info", "warn", "error"}).Draw(t, "level"),
+				rapid.SampledFrom([]string{"user %s signed in", "user %s signed in from eu", "user ada signed in from %s", "[HMR] %s is not there yet", "%s"}).Draw(t, "line"))
+			if all := one.fold.NoiseRules(""); len(all) > 0 && rapid.Bool().Draw(t, "command") {
+				m = fold.Message{Noise: &query.NoiseRequest{
+					Action: rapid.SampledFrom([]query.NoiseAction{query.NoiseAdd, query.NoiseRemove}).Draw(t, "action"),
+					RuleID: all[rapid.IntRange(0, len(all)-1).Draw(t, "rule")].ID,
+				}}
+			}
+			one.at(now, m)
+			if rapid.Bool().Draw(t, "restart") {
+				other.restart(t, mined)
+			}
+			other.at(now, m)
+		}
+		if !reflect.DeepEqual(one.alerts, other.alerts) || !reflect.DeepEqual(one.fold.NoiseRules(""), other.fold.NoiseRules("")) {
+			t.Fatalf("undisturbed\n%s\nrestarted\n%s", one.titles(), other.titles())
+		}
+		first, err := one.fold.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if second, err := other.fold.Snapshot(); err != nil || !slices.Equal(first, second) {
+			t.Fatalf("the states differ: %v", err)
+		}
+	})
+}
