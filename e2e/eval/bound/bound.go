@@ -1,11 +1,13 @@
 // Package bound says how well bursts of errors can be told at all, by whom nothing
 // has to be learned: a detector that is given the usual rate and that of the burst.
 //
-// It is the CUSUM of the log-likelihood ratio of two Poisson rates, of which no
-// other has a shorter mean delay in the worst case with as few false alarms
-// (Moustakides 1986, in continuous time 2002). Its threshold is set to one false
-// alarm a day. A detector that has to find out what is usual can't be expected to
-// do better.
+// It is the CUSUM of the log-likelihood ratio of two Poisson rates. With as few
+// false alarms none other has a shorter mean delay in the worst case (El Karoui,
+// Loisel and Salhi, "Minimax optimality in robust detection of a disorder time in
+// doubly-stochastic Poisson processes", Annals of Applied Probability 27, 2017; they
+// count delays in errors). Its threshold is set to one false alarm a day. That is
+// about means: a percentile may be a little better elsewhere, but a detector that
+// has to find out what is usual can't be expected to have it.
 package bound
 
 import (

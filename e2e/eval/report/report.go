@@ -111,14 +111,14 @@ func (r *Results) writeErrors(b *bytes.Buffer) {
 	if rows == nil {
 		return
 	}
-	b.WriteString(`
+	fmt.Fprintf(b, `
 ## Errors
 
-Delays are in seconds, from an episode's first moment to the alert. "Open" is for how many hours of an app-day false findings stood, in which
+A run, in which an app begins anew, is of %d h; those with errors on a schedule are of %d, those with a day's rhythm or drifts lie between. Delays are in seconds, from an episode's first moment to the alert. "Open" is for how many hours of an app-day false findings stood, in which
 further ones would not have been told. "Learning" are the false findings, counted as such, at the first three
 recurrences of something that recurs, which look like bursts to whoever sees them for the first time. A drift has 2 h to be told in, so that
 rules with many false alerts find it by chance: their precision says so.
-`)
+`, int(r.Size.ErrorRun().Hours()), r.Size.Hours)
 	table(b, []string{"workload", "rules", "false an app-day", "open, h", "recall", "episodes", "precision", "delay p50", "delay p95", "cold start", "learning", "notes"}, rows)
 }
 
@@ -148,8 +148,8 @@ func (r *Results) writeBounds(b *bytes.Buffer) {
 	b.WriteString(`
 ### How soon a burst can be told at all
 
-A detector that is given both rates, and so has nothing to learn, with one false alarm a day: the CUSUM of the likelihood ratio, of which no
-other has a shorter mean delay in the worst case. +30 errors in 10 s; see [bound](bound).
+A detector that is given both rates, and so has nothing to learn, with one false alarm a day: the CUSUM of the likelihood ratio. None other has
+a shorter mean delay in the worst case. +30 errors in 10 s; see [bound](bound).
 `)
 	var rows [][]string
 	for _, o := range r.Bounds {

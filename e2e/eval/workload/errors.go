@@ -9,8 +9,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// How long runs of errors are. Those with a schedule go on for ten times as long
-// as the longest period needs to be learned: an app runs for days.
+// How many runs there are. The hours are cut into short ones, of which many are
+// needed for intervals; those with a schedule have all of them each, as an app runs
+// for days and learns an hour's period in hours.
 const (
 	errorRuns   = 20
 	longRuns    = 4
@@ -62,9 +63,12 @@ func failure(message string) *telemetry.Event {
 	}
 }
 
+// ErrorRun is how long a run of errors is, where nothing in it takes longer.
+func (s Size) ErrorRun() time.Duration { return time.Duration(s.Hours) * time.Hour / errorRuns }
+
 func errorWorkloads(size Size) []Workload {
 	hours := time.Duration(size.Hours) * time.Hour
-	short, long := hours/errorRuns, hours
+	short, long := size.ErrorRun(), hours
 	var all []Workload
 	add := func(generator, cell string, runs int, make func(*rand.Rand) Run) {
 		all = append(all, Workload{Generator: generator, Cell: cell, Kind: Errors, Runs: runs, make: make})
