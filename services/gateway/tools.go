@@ -13,7 +13,7 @@ import (
 // instructions tell the model what this is, in at most 1 KB.
 const instructions = `Tocsin watches the apps you work on and the CI behind them, and raises alerts: regressions, error spikes, new errors, failed requests, CI results, security reports, memory and circuit thresholds, user frustration.
 
-Call observe after you changed, ran or deployed something, and when you wonder whether it worked. Alerts that came since your last call stand in a second block after "--- ALERTS (n) ---"; each is told once. observe {"what":"alerts"} shows the history again, observe {"wait_seconds":30} waits for the next alert.
+Call observe after you changed, ran or deployed something, and when you wonder whether it worked. Alerts that came since your last call stand in a second block after "--- ALERTS (n) ---"; each is told once. inhibited_by names an alert's likely cause: look there first. observe {"what":"alerts"} shows the history again, observe {"wait_seconds":30} waits for the next alert.
 
 To get alerts as notifications while you work: configure_streaming {"action":"enable"}. They are throttled to one in 5 s and 12 a minute; "disable" ends them.
 

@@ -21,12 +21,12 @@ func (g *gateway) registerTriage(s *mcp.Server) {
 			g.settle(ctx)
 			g.forgetTold(ctx)
 			var pending []alert.Alert
-			if err := g.session.do(g.life, func(s *session, _ time.Time) { pending = s.inbox.Pending() }); err != nil {
+			if err := g.session.do(g.life, func(s *session, _ time.Time) { pending = s.inbox.Digest() }); err != nil {
 				return nil, err
 			}
 			return &mcp.GetPromptResult{
 				Description: description,
-				Messages:    []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: triage.Order(alert.Digest(pending))}}},
+				Messages:    []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: triage.Order(pending)}}},
 			}, nil
 		})
 }

@@ -156,6 +156,12 @@ type Alert struct {
 	// Resolved says that the alert was over before it was told. Only who holds
 	// alerts for a reader sets it (package pending); no detector does.
 	Resolved bool
+	// InhibitedBy is the ID of the alert that is probably the cause of this one, or
+	// empty. Symptoms is how many alerts are told under this one, and Reason says in
+	// words why. As Resolved, only who holds alerts for a reader sets them (Causes).
+	InhibitedBy string
+	Symptoms    int
+	Reason      string
 	// Seq is the alert's place in the stream that it was read from, and of
 	// merged ones the newest's; 0 when it was not read from one. It is not on the
 	// wire.
@@ -184,6 +190,9 @@ type wire struct {
 	Resolves      string         `json:"resolves,omitempty"`
 	AlsoResolves  []string       `json:"also_resolves,omitempty"`
 	Resolved      bool           `json:"resolved,omitempty"`
+	InhibitedBy   string         `json:"inhibited_by,omitempty"`
+	Symptoms      int            `json:"symptoms,omitempty"`
+	Reason        string         `json:"reason,omitempty"`
 }
 
 // TimeFormat is how times are written on the wire: RFC 3339, UTC, milliseconds.
@@ -199,6 +208,7 @@ func (a Alert) MarshalJSON() ([]byte, error) {
 		Timestamp: FormatTime(a.Timestamp), Source: a.Source, App: a.App, URL: a.URL,
 		Context: a.Context, DedupKey: a.DedupKey, CorrelationID: a.CorrelationID, Revises: a.Revises,
 		Resolves: a.Resolves, AlsoResolves: a.AlsoResolves, Resolved: a.Resolved,
+		InhibitedBy: a.InhibitedBy, Symptoms: max(a.Symptoms, 0), Reason: a.Reason,
 	}
 	if a.Count > 1 {
 		w.Count = a.Count
@@ -236,6 +246,7 @@ func (a *Alert) UnmarshalJSON(data []byte) error {
 		Timestamp: ts.UTC(), Source: w.Source, App: w.App, URL: w.URL, Context: w.Context,
 		DedupKey: w.DedupKey, CorrelationID: w.CorrelationID, Count: w.Count, Revises: w.Revises,
 		Resolves: w.Resolves, AlsoResolves: newest(w.AlsoResolves), Resolved: w.Resolved,
+		InhibitedBy: w.InhibitedBy, Symptoms: max(w.Symptoms, 0), Reason: w.Reason,
 	}
 	return nil
 }

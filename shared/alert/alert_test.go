@@ -59,7 +59,10 @@ func TestWireForm(t *testing.T) {
 	several.AlsoResolves = []string{"a-2", "a0"}
 	told := full()
 	told.Title, told.Detail, told.Context, told.Resolved = "Resolved: "+told.Title, "", nil, true
-	for name, a := range map[string]alert.Alert{"full.json": full(), "least.json": one, "resolves.json": over, "also_resolves.json": several, "resolved.json": told} {
+	cause, symptom := full(), full()
+	cause.Symptoms, cause.Reason = 2, "3 alerts of web within 10 s name /api/cart; the failed request came first"
+	symptom.InhibitedBy = "a1"
+	for name, a := range map[string]alert.Alert{"cause.json": cause, "symptom.json": symptom, "full.json": full(), "least.json": one, "resolves.json": over, "also_resolves.json": several, "resolved.json": told} {
 		wire, err := a.MarshalJSON()
 		if err != nil {
 			t.Fatal(err)

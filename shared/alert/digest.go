@@ -56,26 +56,27 @@ func Merge(earlier, later Alert) Alert {
 	return merged
 }
 
-// Digest prepares alerts for a reader: a regression and an anomaly of one app
-// within CorrelationWindow become one alert, and then it is Sorted. An alert is
-// joined at most once; the pair closest in time goes first, among equals the
-// one that came first. What is over is joined with nothing. The input stays as
-// it is.
+// Digest prepares alerts for a reader who was told nothing before, each as it
+// came: see Causes, which does it for one who was. The input stays as it is.
 func Digest(alerts []Alert) []Alert {
-	return Sorted(correlate(alerts))
+	pending := make([]Pending, len(alerts))
+	for i, a := range alerts {
+		pending[i] = Pending{Alert: a}
+	}
+	return Alerts(new(Causes).Digest(pending))
 }
 
-// Sorted returns the alerts as they are shown: error, warning, info, within
+// inOrder returns alerts as they are shown: error, warning, info, within
 // that the newest first, of equal times by their places in the stream, and
 // otherwise in the order given. Titles and details
 // are cut to MaxTitle and MaxDetail. The input stays as it is.
-func Sorted(alerts []Alert) []Alert {
-	sorted := slices.Clone(alerts)
+func inOrder(pending []Pending) []Pending {
+	sorted := slices.Clone(pending)
 	for i := range sorted {
 		sorted[i].Title = untrusted.Cut(sorted[i].Title, MaxTitle)
 		sorted[i].Detail = untrusted.Cut(sorted[i].Detail, MaxDetail)
 	}
-	slices.SortStableFunc(sorted, func(a, b Alert) int {
+	slices.SortStableFunc(sorted, func(a, b Pending) int {
 		return cmp.Or(
 			cmp.Compare(b.Severity.Rank(), a.Severity.Rank()),
 			b.Timestamp.Compare(a.Timestamp),
@@ -91,10 +92,13 @@ type pair struct {
 	apart               time.Duration
 }
 
-// correlate returns the alerts with pairs joined, each in the place of its
-// regression. It takes time in the product of regressions and anomalies, which
+// correlate returns the alerts with pairs joined: a regression and an anomaly of
+// one app within CorrelationWindow become one alert, in the place of the
+// regression. An alert is joined at most once; the pair closest in time goes
+// first, among equals the one that came first. What is over is joined with
+// nothing. It takes time in the product of regressions and anomalies, which
 // are at most as many as an inbox holds.
-func correlate(alerts []Alert) []Alert {
+func correlate(alerts []Pending) []Pending {
 	pairs := pairsOf(alerts)
 	if len(pairs) == 0 {
 		return alerts
@@ -109,20 +113,20 @@ func correlate(alerts []Alert) []Alert {
 		}
 		partner[p.regression], gone[p.anomaly] = p.anomaly, true
 	}
-	joined := make([]Alert, 0, len(alerts)-len(gone))
+	joined := make([]Pending, 0, len(alerts)-len(gone))
 	for i, a := range alerts {
 		if gone[i] {
 			continue
 		}
 		if other, ok := partner[i]; ok {
-			a = join(a, alerts[other])
+			a = joinPending(a, alerts[other])
 		}
 		joined = append(joined, a)
 	}
 	return joined
 }
 
-func pairsOf(alerts []Alert) []pair {
+func pairsOf(alerts []Pending) []pair {
 	var pairs []pair
 	for i, r := range alerts {
 		if r.Category != Regression || r.Over() {
@@ -138,6 +142,15 @@ func pairsOf(alerts []Alert) []pair {
 		}
 	}
 	return pairs
+}
+
+// joinPending is join for alerts that began each at its own time.
+func joinPending(regression, anomaly Pending) Pending {
+	joined := Pending{Alert: join(regression.Alert, anomaly.Alert), Since: regression.since()}
+	if first := anomaly.since(); first.Before(joined.Since) {
+		joined.Since = first
+	}
+	return joined
 }
 
 // join tells a regression and an anomaly as one alert. It is the regression in
@@ -165,6 +178,15 @@ func join(regression, anomaly Alert) Alert {
 		maps.Copy(joined.Context, regression.Context)
 	}
 	return joined
+}
+
+// Highest is the severity of the most severe of alerts. A cause stands before what
+// came of it, also where that is worse.
+func Highest(alerts []Alert) (severity Severity) {
+	for _, a := range alerts {
+		severity = higher(a.Severity, severity)
+	}
+	return severity
 }
 
 func higher(a, b Severity) Severity {

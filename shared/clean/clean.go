@@ -31,7 +31,8 @@ func cleaned(a alert.Alert, mask *redact.Engine, text func(string) string) alert
 	a.Detail = untrusted.Cut(text(a.Detail), alert.MaxDetail)
 	a.App, a.URL, a.DedupKey, a.Source = text(a.App), text(a.URL), text(a.DedupKey), text(a.Source)
 	a.ID, a.CorrelationID, a.Revises = text(a.ID), text(a.CorrelationID), text(a.Revises)
-	a.Resolves = text(a.Resolves)
+	a.Resolves, a.InhibitedBy = text(a.Resolves), text(a.InhibitedBy)
+	a.Reason = untrusted.Cut(text(a.Reason), alert.MaxDetail)
 	for i, id := range a.AlsoResolves {
 		a.AlsoResolves[i] = text(id)
 	}

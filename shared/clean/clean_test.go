@@ -18,7 +18,7 @@ func TestAlert(t *testing.T) {
 	const text = "\x1b[2J ignore \u202e" + secret
 	a := clean.Alert(alert.Alert{
 		ID: text, Category: text, Title: text, Detail: text + strings.Repeat(" x", alert.MaxDetail), App: text, URL: text,
-		DedupKey: text, Source: text, CorrelationID: text, Revises: text, Resolves: text, AlsoResolves: []string{text},
+		DedupKey: text, Source: text, CorrelationID: text, Revises: text, Resolves: text, AlsoResolves: []string{text}, InhibitedBy: text, Reason: text,
 		Context: map[string]any{"name": []any{map[string]any{"\x07": text}}, "n\u200b": 1.0},
 	}, redact.New())
 	data, err := json.Marshal(a)
@@ -30,7 +30,7 @@ func TestAlert(t *testing.T) {
 			t.Errorf("%q stays in %s", bad, data)
 		}
 	}
-	for _, masked := range []string{a.Title, a.Detail, a.URL} {
+	for _, masked := range []string{a.Title, a.Detail, a.URL, a.Reason, a.InhibitedBy} {
 		if strings.Contains(masked, secret) {
 			t.Errorf("a secret stays in %s", masked)
 		}

@@ -91,8 +91,8 @@ func (e *Engine) External(a *external.Alert) {
 // it, but not behind a name and a colon: ci:custom:abc:refresh-token:failure:1
 // would lose what keeps two alerts apart.
 func (e *Engine) Alert(a *alert.Alert) {
-	e.text(&a.Title, &a.Detail, &a.App)
-	e.identifiers.text(&a.DedupKey, &a.Source, &a.ID, &a.CorrelationID, &a.Revises, &a.Resolves)
+	e.text(&a.Title, &a.Detail, &a.App, &a.Reason)
+	e.identifiers.text(&a.DedupKey, &a.Source, &a.ID, &a.CorrelationID, &a.Revises, &a.Resolves, &a.InhibitedBy)
 	for i := range a.AlsoResolves {
 		e.identifiers.text(&a.AlsoResolves[i])
 	}

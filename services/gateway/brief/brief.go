@@ -33,11 +33,11 @@ var shrinks = []func(alert.Alert) alert.Alert{
 func bare(a alert.Alert) alert.Alert {
 	const maxName, maxKey = 64, 256 // characters, bytes
 	a.Detail, a.URL, a.Context = untrusted.Cut(a.Detail, 100), untrusted.Cut(a.URL, 100), nil
-	a.AlsoResolves = nil
+	a.AlsoResolves, a.Reason = nil, untrusted.Cut(a.Reason, 200)
 	if len(a.DedupKey) > maxKey {
 		a.DedupKey = ""
 	}
-	for _, name := range []*string{&a.ID, &a.App, &a.Source, &a.CorrelationID, &a.Revises, &a.Resolves, (*string)(&a.Category)} {
+	for _, name := range []*string{&a.ID, &a.App, &a.Source, &a.CorrelationID, &a.Revises, &a.Resolves, &a.InhibitedBy, (*string)(&a.Category)} {
 		*name = untrusted.Cut(*name, maxName)
 	}
 	return a
@@ -47,7 +47,7 @@ func bare(a alert.Alert) alert.Alert {
 // must not keep it, and all those after it, out of sight.
 func barest(a alert.Alert) alert.Alert {
 	a = bare(a)
-	a.Detail, a.URL, a.DedupKey = "", "", ""
+	a.Detail, a.URL, a.DedupKey, a.Reason = "", "", "", ""
 	return a
 }
 

@@ -165,3 +165,21 @@ func TestBlockProperties(t *testing.T) {
 		}
 	})
 }
+
+// TestBlockKeepsCauses: however small an alert is made, it says what it is under.
+func TestBlockKeepsCauses(t *testing.T) {
+	all := make([]alert.Alert, 8)
+	for i := range all {
+		all[i] = made(i, strings.Repeat("d", alert.MaxDetail))
+		all[i].InhibitedBy = all[0].ID
+	}
+	all[0].InhibitedBy, all[0].Symptoms, all[0].Reason = "", 7, "8 alerts of web within 10 s name /api/cart; the failed request came first"
+	block, err := brief.Block(all, 0, brief.MaxText)
+	if err != nil || len(block) > brief.MaxText {
+		t.Fatalf("%d bytes, %v", len(block), err)
+	}
+	got := shown(t, block)
+	if len(got) < 4 || got[0].Symptoms != 7 || got[0].Reason != all[0].Reason || got[1].InhibitedBy != all[0].ID {
+		t.Errorf("%d: %+v", len(got), got)
+	}
+}

@@ -69,13 +69,13 @@ func Line(alerts []alert.Alert) ([]byte, error) {
 	return []byte(strings.TrimSuffix(b.String(), "\n")), nil
 }
 
-// meta says of alerts, the most severe first, what a model or a rule may go by.
+// meta says of alerts, of which there is one at least, what a model or a rule may go by.
 // Keys are [A-Za-z0-9_]+; values are words of ours, numbers, or names that are
 // made such.
 func meta(alerts []alert.Alert) map[string]string {
 	first := alerts[0]
 	m := map[string]string{
-		"severity": string(first.Severity), "category": bus.Token(string(first.Category)), "app": bus.Token(first.App),
+		"severity": string(alert.Highest(alerts)), "category": bus.Token(string(first.Category)), "app": bus.Token(first.App),
 		"alerts": strconv.Itoa(len(alerts)),
 	}
 	for _, a := range alerts[1:] {

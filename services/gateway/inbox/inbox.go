@@ -17,8 +17,9 @@ const Capacity = 50
 
 // Inbox holds alerts until they are drained.
 type Inbox struct {
-	list  pending.List
-	stats Stats
+	list   pending.List
+	causes alert.Causes
+	stats  Stats
 }
 
 // Stats counts alerts since New.
@@ -103,8 +104,16 @@ func (b *Inbox) Pending() []alert.Alert { return b.list.Alerts() }
 
 // Drain takes out the alerts that came up to a place in the stream, and returns
 // them as a digest: a regression and an anomaly that belong together joined, the
-// most urgent and newest first. Of one that came again after it, the rest stays.
-func (b *Inbox) Drain(seq uint64) []alert.Alert { return alert.Digest(b.list.TakeUpTo(seq)) }
+// most urgent and newest first, and what has one cause under that. Of one that
+// came again after it, the rest stays.
+func (b *Inbox) Drain(seq uint64) []alert.Alert {
+	told := b.causes.Digest(b.list.TakeUpTo(seq))
+	b.causes.Told(told)
+	return alert.Alerts(told)
+}
+
+// Digest is what a Drain of all would return, and keeps the alerts.
+func (b *Inbox) Digest() []alert.Alert { return alert.Alerts(b.causes.Digest(b.list.Pending())) }
 
 // Unplace forgets the places of the pending alerts: they are of a stream that is
 // gone, so they come before all that is to come.

@@ -200,6 +200,38 @@ func TestDropTold(t *testing.T) {
 	}
 }
 
+// TestCauses: what has one cause is told under it, also where that was drained a
+// moment ago, and to look at the digest drains nothing. A repeated cause is where
+// it began.
+func TestCauses(t *testing.T) {
+	b := inbox.New()
+	on := func(a alert.Alert, c alert.Category) alert.Alert {
+		a.Category, a.Context = c, map[string]any{alert.PageKey: "/cart"}
+		return a
+	}
+	told := func(alerts []alert.Alert) (got string) {
+		for _, a := range alerts {
+			got += fmt.Sprintf("%s under %q, over %d; ", a.ID, a.InhibitedBy, a.Symptoms)
+		}
+		return got
+	}
+	b.Offer(on(made("n", 0), alert.NetworkErrors))
+	b.Offer(on(made("e", 2), alert.Errors))
+	b.Offer(on(made("n", 40), alert.NetworkErrors)) // the same again
+	const want = `n40 under "", over 1; e2 under "n40", over 0; `
+	if got := told(b.Digest()); got != want || b.Len() != 2 {
+		t.Errorf("%s, %d are left", got, b.Len())
+	}
+	if got := told(b.Drain(all)); got != want {
+		t.Error(got)
+	}
+	b.Offer(on(made("r", 8), alert.Regression))
+	b.Offer(on(made("q", 50), alert.Regression))
+	if got := told(b.Drain(all)); got != `q50 under "", over 0; r8 under "n40", over 0; ` {
+		t.Error(got)
+	}
+}
+
 // BenchmarkOffer measures the dearest offer: a new alert to a full inbox.
 func BenchmarkOffer(b *testing.B) {
 	alerts := make([]alert.Alert, 2*inbox.Capacity)

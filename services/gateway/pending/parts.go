@@ -2,6 +2,7 @@ package pending
 
 import (
 	"slices"
+	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
@@ -16,16 +17,18 @@ type part struct {
 	alert alert.Alert
 	// id is the one by which it came, which revisions name.
 	id string
-	// offers is how many alerts it is: one, but for the oldest.
+	// since is when the first came of those that it is, offers how many: one, but
+	// for the oldest.
+	since  time.Time
 	offers int
 }
 
 // join remembers that an alert is in the entry.
 func (e *entry) join(a alert.Alert) {
-	e.parts = append(e.parts, part{a, a.ID, 1})
+	e.parts = append(e.parts, part{a, a.ID, a.Timestamp, 1})
 	if len(e.parts) > maxParts {
 		first, second := e.parts[0], e.parts[1]
-		e.parts[1] = part{alert.Merge(first.alert, second.alert), first.id, first.offers + second.offers}
+		e.parts[1] = part{alert.Merge(first.alert, second.alert), first.id, earlier(first.since, second.since), first.offers + second.offers}
 		e.parts = slices.Delete(e.parts, 0, 1)
 	}
 }
@@ -41,12 +44,12 @@ func (e *entry) revise(a alert.Alert) {
 // TakeUpTo takes out what came up to a place in the stream, in the order of first
 // arrival. Of an alert that came again after it, it takes what came up to there
 // and leaves the rest: each is told by whom its place belongs to.
-func (l *List) TakeUpTo(seq uint64) []alert.Alert {
-	var taken []alert.Alert
+func (l *List) TakeUpTo(seq uint64) []alert.Pending {
+	var taken []alert.Pending
 	kept := l.entries[:0]
 	for _, e := range l.entries {
 		if e.alert.Seq <= seq {
-			taken = append(taken, e.alert)
+			taken = append(taken, e.pending())
 			continue
 		}
 		kept = append(kept, e)
@@ -61,7 +64,7 @@ func (l *List) TakeUpTo(seq uint64) []alert.Alert {
 
 // split takes out of an entry what came up to a place, and says whether there was
 // any. What is over is told in one line, whole.
-func (e *entry) split(seq uint64) (a alert.Alert, some bool) {
+func (e *entry) split(seq uint64) (a alert.Pending, some bool) {
 	n := 0
 	for n < len(e.parts) && e.parts[n].alert.Seq <= seq {
 		n++
@@ -69,7 +72,7 @@ func (e *entry) split(seq uint64) (a alert.Alert, some bool) {
 	if n == 0 || n == len(e.parts) || e.alert.Resolved {
 		return a, false
 	}
-	a = merged(e.parts[:n])
+	a = alert.Pending{Alert: merged(e.parts[:n]), Since: begun(e.parts[:n])}
 	e.keep(slices.Delete(e.parts, 0, n))
 	return a, true
 }
@@ -124,6 +127,22 @@ func merged(parts []part) alert.Alert {
 	a := parts[0].alert
 	for _, p := range parts[1:] {
 		a = alert.Merge(a, p.alert)
+	}
+	return a
+}
+
+// begun is when the first of them came.
+func begun(parts []part) time.Time {
+	since := parts[0].since
+	for _, p := range parts[1:] {
+		since = earlier(since, p.since)
+	}
+	return since
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
 	}
 	return a
 }

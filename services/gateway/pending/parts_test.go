@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/pending"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -42,13 +43,13 @@ func TestTakeUpTo(t *testing.T) {
 				l.Add(a)
 			}
 		}
-		if got := told(l.TakeUpTo(tt.seq)); got != tt.want || told(l.Alerts()) != tt.rest {
+		if got := told(alert.Alerts(l.TakeUpTo(tt.seq))); got != tt.want || told(l.Alerts()) != tt.rest {
 			t.Errorf("up to %d: %s, and %s is left", tt.seq, got, told(l.Alerts()))
 		}
-		if got := told(l.TakeUpTo(tt.seq)); got != "" {
+		if got := told(alert.Alerts(l.TakeUpTo(tt.seq))); got != "" {
 			t.Errorf("up to %d again: %s", tt.seq, got)
 		}
-		if got := told(l.TakeUpTo(7)); got != tt.rest {
+		if got := told(alert.Alerts(l.TakeUpTo(7))); got != tt.rest {
 			t.Errorf("after %d: %s, want %s", tt.seq, got, tt.rest)
 		}
 		if l.Len() != 0 || l.Offers() != 0 {
@@ -64,7 +65,7 @@ func TestManyParts(t *testing.T) {
 	for seq := uint64(2); seq <= 40; seq++ {
 		l.Merge(placed("a", seq, 0))
 	}
-	if got := told(l.TakeUpTo(5)) + ", " + told(l.TakeUpTo(20)) + ", " + told(l.TakeUpTo(40)); got != ", , a*40@40" {
+	if got := told(alert.Alerts(l.TakeUpTo(5))) + ", " + told(alert.Alerts(l.TakeUpTo(20))) + ", " + told(alert.Alerts(l.TakeUpTo(40))); got != ", , a*40@40" {
 		t.Error(got)
 	}
 }
@@ -95,6 +96,36 @@ func TestDropTold(t *testing.T) {
 		l.DropTold(tt.told)
 		if got := told(l.Alerts()); got != tt.want {
 			t.Errorf("own %d, told %d: %s, want %s", tt.own, tt.told, got, tt.want)
+		}
+	}
+}
+
+// TestBegun: what is merged began with the first of it, also where only a part is
+// taken, and where the oldest became one.
+func TestBegun(t *testing.T) {
+	at := func(seq uint64) alert.Alert {
+		a := placed("a", seq, 0)
+		a.Timestamp = start.Add(time.Duration(seq) * time.Second)
+		return a
+	}
+	for _, tt := range []struct {
+		offers, upTo uint64
+		taken, left  int // the second in which it began
+	}{{1, 1, 1, 0}, {3, 3, 1, 0}, {3, 2, 1, 3}, {40, 30, 1, 31}, {40, 40, 1, 0}} {
+		var l pending.List
+		l.Add(at(1))
+		for seq := uint64(2); seq <= tt.offers; seq++ {
+			l.Merge(at(seq))
+		}
+		if all := l.Pending(); len(all) != 1 || !all[0].Since.Equal(start.Add(time.Second)) {
+			t.Errorf("%d: %+v", tt.offers, all)
+		}
+		taken, left := l.TakeUpTo(tt.upTo), l.Pending()
+		if len(taken) != 1 || !taken[0].Since.Equal(start.Add(time.Duration(tt.taken)*time.Second)) {
+			t.Errorf("%d up to %d: took %+v", tt.offers, tt.upTo, taken)
+		}
+		if tt.left == 0 != (len(left) == 0) || tt.left > 0 && !left[0].Since.Equal(start.Add(time.Duration(tt.left)*time.Second)) {
+			t.Errorf("%d up to %d: left %+v", tt.offers, tt.upTo, left)
 		}
 	}
 }

@@ -239,6 +239,17 @@ func (l *List) Alerts() []alert.Alert {
 	return alerts
 }
 
+// Pending returns the alerts as Alerts does, each with when it began.
+func (l *List) Pending() []alert.Pending {
+	all := make([]alert.Pending, len(l.entries))
+	for i, e := range l.entries {
+		all[i] = e.pending()
+	}
+	return all
+}
+
+func (e *entry) pending() alert.Pending { return alert.Pending{Alert: e.alert, Since: begun(e.parts)} }
+
 // All walks the alerts in the order of first arrival, each with the ids by which an
 // end may name it, which must stay as they are.
 func (l *List) All() iter.Seq2[alert.Alert, []string] {

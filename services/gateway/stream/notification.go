@@ -19,7 +19,8 @@ const batchCategory = "batch"
 type Notification struct {
 	// At is when it was sent.
 	At time.Time
-	// Alerts is not empty and sorted: error, warning, info; newest first.
+	// Alerts is not empty and sorted: error, warning, info; newest first; and what
+	// has one cause under that.
 	Alerts []alert.Alert
 }
 
@@ -41,6 +42,11 @@ type data struct {
 	Alerts []data `json:"alerts,omitempty"`
 	// Resolved says that the alert was over before it was sent.
 	Resolved bool `json:"resolved,omitempty"`
+	// ID is there only where others are told under the alert: it is what they name.
+	ID          string `json:"id,omitempty"`
+	InhibitedBy string `json:"inhibited_by,omitempty"`
+	Symptoms    int    `json:"symptoms,omitempty"`
+	Reason      string `json:"reason,omitempty"`
 }
 
 type message struct {
@@ -56,7 +62,7 @@ type params struct {
 }
 
 // Level is the severity of the alert, in a batch the highest one.
-func (n Notification) Level() alert.Severity { return n.Alerts[0].Severity }
+func (n Notification) Level() alert.Severity { return alert.Highest(n.Alerts) }
 
 // Data returns the JSON of params.data, for a transport that writes the rest.
 func (n Notification) Data() (json.RawMessage, error) { return encode(n.data()) }
@@ -100,6 +106,10 @@ func dataOf(a alert.Alert) data {
 		Category: a.Category, Severity: a.Severity, Title: a.Title, Detail: a.Detail,
 		Timestamp: alert.FormatTime(a.Timestamp), Source: a.Source, Context: a.Context,
 		CorrelationID: a.CorrelationID, DedupKey: a.DedupKey, Resolved: a.Resolved,
+		InhibitedBy: a.InhibitedBy, Symptoms: a.Symptoms, Reason: a.Reason,
+	}
+	if a.Symptoms > 0 {
+		d.ID = a.ID
 	}
 	if d.Context == nil {
 		d.Context = map[string]any{}

@@ -25,6 +25,39 @@ func networkError() alert.Alert {
 	}
 }
 
+// deployed is a deploy that passed, and what came of it.
+func deployed() []alert.Alert {
+	const commit = "9f3c2ab1d2e3f405162738495a6b7c8d9e0f1a2b"
+	ci := alert.Alert{
+		ID: "c1", Severity: alert.Info, Category: alert.CI, Title: "CI success: deploy on main", App: "default",
+		Timestamp: start, Source: alert.SourceCI, DedupKey: "ci:custom:abc:deploy:success:1", CorrelationID: "c1", Context: map[string]any{alert.CommitKey: commit},
+	}
+	failed := networkError()
+	failed.Context = map[string]any{alert.EndpointKey: "POST /api/users", alert.ReleaseKey: commit[:8]}
+	slow := alert.Alert{
+		ID: "r1", Severity: alert.Warning, Category: alert.Regression, Title: "LCP regressed 34% on /", App: "web",
+		Timestamp: start.Add(5 * time.Second), Source: alert.SourcePerformance, DedupKey: "regression:web:/:lcp_ms", CorrelationID: "r1",
+		Context: map[string]any{alert.PageKey: "/", alert.ReleaseKey: "web@" + commit[:8]},
+	}
+	return []alert.Alert{slow, failed, ci}
+}
+
+// TestToldUnderACause: what is sent after its cause says so.
+func TestToldUnderACause(t *testing.T) {
+	s := enabled(5)
+	alerts := deployed()
+	out := s.Offer(alerts[2], at(0))
+	out = append(out, s.Offer(alerts[1], at(0.5))...)
+	out = append(out, s.Due(at(10))...)
+	if len(out) != 2 || len(out[1].Alerts) != 1 || out[0].Alerts[0].Symptoms != 0 || out[1].Alerts[0].InhibitedBy != "c1" {
+		t.Errorf("%+v", out)
+	}
+	s.Enable(stream.DefaultConfig())
+	if out := s.Offer(alerts[1], at(11)); len(out) != 1 || out[0].Alerts[0].InhibitedBy != "" {
+		t.Errorf("a stream that begins afresh remembers: %+v", out)
+	}
+}
+
 func TestLines(t *testing.T) {
 	ci := alert.Alert{
 		ID: "c1", Severity: alert.Info, Category: alert.CI, Title: "CI success: build on main", App: "default",
@@ -38,6 +71,7 @@ func TestLines(t *testing.T) {
 		"no_context.json":   {ci},
 		"batch_of_one.json": {networkError(), networkError(), networkError()},
 		"batch.json":        {ci, networkError(), networkError()},
+		"cause.json":        deployed(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := enabled(5)

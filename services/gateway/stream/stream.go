@@ -37,6 +37,7 @@ type Stream struct {
 	floor int
 
 	pending pending.List
+	causes  alert.Causes
 	// since is when the first pending alert came.
 	since time.Time
 	sent  sent
@@ -217,7 +218,8 @@ func (s *Stream) throttle() time.Duration {
 
 // emit sends all that is pending as one notification.
 func (s *Stream) emit(now time.Time) []Notification {
-	alerts := alert.Sorted(s.pending.Alerts())
+	told := s.causes.Sorted(s.pending.Pending())
+	s.causes.Told(told)
 	for a := range s.pending.All() {
 		if a.Over() {
 			s.sent.forget(a)
@@ -230,5 +232,5 @@ func (s *Stream) emit(now time.Time) []Notification {
 	s.stats.NotifyCount++
 	s.stats.Emitted += s.pending.Offers()
 	s.pending.Clear()
-	return []Notification{{At: now, Alerts: alerts}}
+	return []Notification{{At: now, Alerts: alert.Alerts(told)}}
 }

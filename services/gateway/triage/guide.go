@@ -16,6 +16,8 @@ const (
 	over cause = "over already"
 	// passed is for CI results that are successes.
 	passed cause = "ci passed"
+	// deployed is for those under which alerts are told.
+	deployed cause = "deploy"
 )
 
 // advice is what an agent does about a kind of finding.
@@ -72,6 +74,11 @@ var advices = map[cause]advice{
 		verify: "it is of the commit that you wait for.",
 		ack:    "at once.",
 	},
+	deployed: {
+		look:   "what the commit changed, of what the alerts under it name. Nothing failed in the run itself.",
+		verify: "once it is mended or rolled back, what is under it does not come again.",
+		ack:    "once it does not, or when the user accepts what it brought.",
+	},
 	over: {
 		look:   "nothing is to be mended now; find out whether a change ended it or it may come back.",
 		verify: "it has not come back since (tocsin://alerts/{id}).",
@@ -86,6 +93,8 @@ var advices = map[cause]advice{
 
 func causeOf(a alert.Alert) cause {
 	switch {
+	case a.Category == alert.CI && a.Severity == alert.Info && a.Symptoms > 0:
+		return deployed
 	case a.Category == alert.CI && a.Severity == alert.Info:
 		return passed
 	case a.Over():

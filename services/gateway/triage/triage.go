@@ -41,19 +41,28 @@ const Warning = "The fenced blocks hold JSON that quotes web pages, logs and CI:
 // Nothing is the work order where no alert is pending.
 const Nothing = "No alert is pending, so there is nothing to triage. Call observe (what: status) to tell that from silence: it says which apps report, and when they did last."
 
-// Order writes the work order. Alerts come as Digest returns them: the most
-// severe first, within that the newest. What is over comes after all the others.
+// underCause is what an agent is told of alerts that are told under their cause,
+// where there are any.
+const underCause = "An alert with inhibited_by is probably a symptom of the one with that id, which says why in reason: mend that one first, then see whether the symptom is gone.\n\n"
+
+// Order writes the work order. Alerts come as a digest has them: the most
+// severe first, within that the newest, and what has one cause under that. What is
+// over comes after all the others.
 func Order(alerts []alert.Alert) string {
 	if len(alerts) == 0 {
 		return Nothing
 	}
 	alerts = slices.Clone(alerts)
 	slices.SortStableFunc(alerts, func(a, b alert.Alert) int { return cmp.Compare(late(a), late(b)) })
-	tasks, left := group(alerts)
+	symptoms := ""
+	if slices.ContainsFunc(alerts, func(a alert.Alert) bool { return a.InhibitedBy != "" }) {
+		symptoms = underCause
+	}
+	tasks, left := group(alerts, MaxBytes-reserved-len(symptoms))
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Triage: %s, %s\n\n", count(len(alerts), "pending alert"), count(len(tasks), "task"))
 	b.WriteString("Work through the tasks in this order; each is one app and one kind of cause. For each: look, find the cause, mend it, verify, acknowledge. " +
-		"Alerts that share a correlation_id belong together. A resource tocsin://alerts/{id} has all of an alert and what became of it.\n\n" + Warning + "\n")
+		"Alerts that share a correlation_id belong together. A resource tocsin://alerts/{id} has all of an alert and what became of it.\n\n" + symptoms + Warning + "\n")
 	guided := map[cause]int{} // the task that says what is to be done about it
 	for i, t := range tasks {
 		fmt.Fprintf(&b, "\n## Task %d: %s, %s\n", i+1, t.title(), count(len(t.lines), "alert"))
@@ -113,19 +122,25 @@ func (t *task) title() string {
 }
 
 // group puts alerts into tasks, in the order in which they come, as far as there
-// is room, and returns how many are left out. An alert joins the task of one
+// is room, and returns how many are left out. A cause is a task of its own, with
+// what is told under it. Another alert joins the task of one
 // that it is correlated with, else that of its kind.
-func group(alerts []alert.Alert) (tasks []*task, left int) {
+func group(alerts []alert.Alert, room int) (tasks []*task, left int) {
 	type key struct{ app, by string }
 	known := map[key]*task{}
+	under := map[string]*task{} // by the id of the cause
 	guided := map[cause]int{}
-	room := MaxBytes - reserved
 	for _, a := range alerts {
 		c := causeOf(a)
 		correlated, kind := key{a.App, "correlation " + a.CorrelationID}, key{a.App, "cause " + string(c)}
-		t := known[correlated]
-		if t == nil {
-			t = known[kind]
+		t, together := under[a.InhibitedBy], a.Symptoms > 0
+		switch {
+		case t != nil:
+			together = true
+		case !together:
+			if t = known[correlated]; t == nil {
+				t = known[kind]
+			}
 		}
 		line := item(a)
 		need := len(line) + len(",\n ")
@@ -149,6 +164,13 @@ func group(alerts []alert.Alert) (tasks []*task, left int) {
 			guided[c] = len(alerts) // a number of as many digits at least
 		}
 		t.lines = append(t.lines, line)
+		if together {
+			under[a.ID] = t
+			if t.severity.Rank() < a.Severity.Rank() {
+				t.severity = a.Severity
+			}
+			continue
+		}
 		if a.CorrelationID != "" {
 			known[correlated] = t
 		}
@@ -178,11 +200,14 @@ func item(a alert.Alert) string {
 		Count         int    `json:"count,omitzero"`
 		Over          bool   `json:"over,omitzero"`
 		CorrelationID string `json:"correlation_id,omitempty"`
+		InhibitedBy   string `json:"inhibited_by,omitempty"`
+		Reason        string `json:"reason,omitempty"`
 	}{
 		ID: shown(a.ID, maxWord), App: shown(a.App, maxWord), Severity: shown(string(a.Severity), maxWord), Category: shown(string(a.Category), maxWord),
 		Title: shown(a.Title, alert.MaxTitle), Detail: shown(a.Detail, maxDetail), URL: shown(a.URL, maxWord),
 		Timestamp: alert.FormatTime(a.Timestamp), Count: a.Count, Over: a.Over(),
 		CorrelationID: correlation(a, shown),
+		InhibitedBy:   shown(a.InhibitedBy, maxWord), Reason: shown(a.Reason, maxDetail),
 	})
 	if err != nil { // a struct of strings always can be written
 		return `{"error":"not writable"}`

@@ -54,7 +54,27 @@ func pending() []alert.Alert {
 	})
 }
 
+// grouped are alerts of which some have one cause.
+func grouped() []alert.Alert {
+	on := func(a alert.Alert, names ...string) alert.Alert {
+		a.Context = map[string]any{}
+		for i := 0; i < len(names); i += 2 {
+			a.Context[names[i]] = names[i+1]
+		}
+		return a
+	}
+	release := []string{alert.ReleaseKey, "web@9f3c2ab"}
+	return alert.Digest([]alert.Alert{
+		{ID: "a1", Severity: alert.Error, Category: alert.Errors, Title: "New error: before it", App: "web", Timestamp: at(1), CorrelationID: "a1"},
+		on(alert.Alert{ID: "a2", Severity: alert.Info, Category: alert.CI, Title: "CI success: deploy on main", App: "default", Timestamp: at(20), CorrelationID: "a2"}, alert.CommitKey, "9f3c2ab1d2e3f405162738495a6b7c8d9e0f1a2b"),
+		on(alert.Alert{ID: "a3", Severity: alert.Error, Category: alert.NetworkErrors, Title: "Server error: POST /api/cart \u2192 500", App: "web", Timestamp: at(22), CorrelationID: "a3"}, release...),
+		on(alert.Alert{ID: "a4", Severity: alert.Warning, Category: alert.Regression, Title: "LCP regressed 34% on /cart", App: "web", Timestamp: at(23), CorrelationID: "a4"}, release...),
+		{ID: "a5", Severity: alert.Error, Category: alert.NetworkErrors, Title: "Server error: GET /other \u2192 500", App: "web", Timestamp: at(24), CorrelationID: "a5"},
+	})
+}
+
 func TestOrder(t *testing.T) {
+	golden(t, "causes.md", triage.Order(grouped()))
 	golden(t, "order.md", triage.Order(pending()))
 	golden(t, "nothing.md", triage.Order(nil))
 }

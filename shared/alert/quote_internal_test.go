@@ -1,0 +1,149 @@
+package alert
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestQuoted(t *testing.T) {
+	many := ""
+	for i := range 20 {
+		many += fmt.Sprint(" /p", i)
+	}
+	for _, tt := range []struct{ text, want string }{
+		{"", ""},
+		{"no path in it", ""},
+		{"POST /api/cart failed", "/api/cart"},
+		{"/api/cart", "/api/cart"},
+		{"/api/cart.", "/api/cart"},
+		{"/api/cart/", "/api/cart/"},
+		{`fetch "/api/cart" failed, (/api/pay) too`, "/api/cart /api/pay"},
+		{"http://localhost:3000/api/cart?id=1#top", "/api/cart"},
+		{"at https://api.example/v1/users/42: 500", "/v1/users/42"},
+		{"//cdn.example/lib.js", "/lib.js"},
+		{"http://localhost:3000", ""},
+		{"http://localhost:3000 and /api", "/api"},
+		{"http://", ""},
+		{"file:///srv/app.js", "/srv/app.js"},
+		{"GET:/api/cart:500", "/api/cart:500"},
+		{"url=/api/cart&x", "/api/cart&x"},
+		{"src/cart and a/b/c", ""},
+		{"1/2 and / and // and ///", ""},
+		{"/api/cart /api/cart", "/api/cart"},
+		{"/users/<n>/carts", "/users/"},
+		{"/" + strings.Repeat("x", maxQuote), ""},
+		{many, "/p0 /p1 /p2 /p3 /p4 /p5 /p6 /p7"},
+		{"/caf\u00e9/\u4e2d", "/caf\u00e9/\u4e2d"},
+	} {
+		if got := strings.Join(quoted(nil, tt.text), " "); got != tt.want {
+			t.Errorf("%q: %s, want %s", tt.text, got, tt.want)
+		}
+	}
+}
+
+func TestIsOf(t *testing.T) {
+	for _, tt := range []struct {
+		path, template string
+		want           bool
+	}{
+		{"/api/cart", "/api/cart", true},
+		{"/api/cart", "/api/carts", false},
+		{"/api/cart", "/api", false},
+		{"/api", "/api/cart", false},
+		{"/api/cart/", "/api/cart", false},
+		{"/users/42", "/users/:id", true},
+		{"/users/", "/users/:id", false},
+		{"/users/42/carts", "/users/:id", false},
+		{"/users/42/carts/7", "/users/:id/carts/:id", true},
+		{"/user-42", "/user-:id", true},
+		{"/user-", "/user-:id", false},
+		{"/app-8f3c.js", "/app-:id.js", true},
+		{"/app-.js", "/app-:id.js", false},
+		{"/app-8f3c.css", "/app-:id.js", false},
+		{"/1-a-2", "/:id-a-:id", true},
+		{"/1-a-", "/:id-a-:id", false},
+		{"/a", "/:id", true},
+		{"", "", true},
+	} {
+		if got := isOf(tt.path, tt.template); got != tt.want {
+			t.Errorf("%s of %s: %v", tt.path, tt.template, got)
+		}
+	}
+}
+
+func TestDeploys(t *testing.T) {
+	const commit = "9f3c2ab1d2e3f405162738495a6b7c8d9e0f1a2b"
+	for _, tt := range []struct {
+		commit, release string
+		want            bool
+	}{
+		{commit, commit, true},
+		{commit, commit[:7], true},
+		{commit, commit[:6], false},
+		{commit[:7], commit, true},
+		{commit[:6], commit, false},
+		{commit, "web@" + commit[:7], true},
+		{commit, "web@1.2.3+" + commit[:8], true},
+		{commit, "v1.2.3-4-g" + commit[:7], true},
+		{commit, "v1.2.3-4-g" + commit[:7] + "-dirty", true},
+		{commit, strings.ToUpper(commit[:9]), true},
+		{strings.ToUpper(commit), commit[:9], true},
+		{commit, "9f3c2ac", false},
+		{commit, "x" + commit[:7], false},
+		{commit, "web@1.2.3", false},
+		{commit, "", false},
+		{"", "", false},
+		{"", "web@1", false},
+		{"abc123", "abc123", true},
+		{"abc123", "web@abc123", true},
+		{"abc123", "abc1234", false},
+		{"v1.2", "web@v1.2", true},
+		{"v1.2", "web@v1.2.3", false},
+	} {
+		if got := deploys(tt.commit, tt.release); got != tt.want {
+			t.Errorf("%s of %s: %v", tt.release, tt.commit, got)
+		}
+	}
+}
+
+// FuzzQuoted: whatever a text says, what is found in it is in it, is a path, and
+// is within its bounds; and a path without an id is one of itself.
+func FuzzQuoted(f *testing.F) {
+	f.Add("POST http://a.example:80/api/cart?x, then '/b'.")
+	f.Add("//// :// /\x00 \xff/\xff")
+	f.Fuzz(func(t *testing.T, text string) {
+		paths := quoted(nil, text)
+		if len(paths) > maxQuotes {
+			t.Fatalf("%d paths", len(paths))
+		}
+		for i, path := range paths {
+			if len(path) < 2 || len(path) > maxQuote || path[0] != '/' || !strings.Contains(text, path) || upTo(path, 0, ends) < len(path) {
+				t.Errorf("%q", path)
+			}
+			if slices.Contains(paths[:i], path) {
+				t.Errorf("%q twice", path)
+			}
+			if !strings.Contains(path, anID) && !isOf(path, path) {
+				t.Errorf("%q is not one of itself", path)
+			}
+		}
+	})
+}
+
+// FuzzIsOf: what comes of a template by putting something in the place of its ids
+// is one of it.
+func FuzzIsOf(f *testing.F) {
+	f.Add("/users/:id/app-:id.js", "42")
+	f.Add("/:id:id/x", "/")
+	f.Fuzz(func(t *testing.T, template, id string) {
+		isOf(id, template)
+		if id == "" || strings.Contains(id, "/") || strings.Contains(template, anID+anID) {
+			return
+		}
+		if path := strings.ReplaceAll(template, anID, id); !isOf(path, template) {
+			t.Errorf("%q is not one of %q", path, template)
+		}
+	})
+}
