@@ -53,6 +53,7 @@ workload of errors has %d simulated hours or more, each of page loads %d pages, 
 `, "`"+r.Command+"`", r.Seeds, r.Size.Hours, r.Size.Pages, r.Size.Chatter)
 	r.writeFigures(&b)
 	r.writeErrors(&b)
+	r.writeEscalations(&b)
 	r.writeBounds(&b)
 	r.writeLoads(&b)
 	r.writeLines(&b)
@@ -139,6 +140,33 @@ func alarmed(t *score.Tally) string {
 		return none
 	}
 	return digits(24 * t.Alarmed / t.Hours)
+}
+
+// writeEscalations writes what was told of each error by itself, if anything was.
+func (r *Results) writeEscalations(b *bytes.Buffer) {
+	var rows [][]string
+	some := false
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		if c.Escalating == nil {
+			continue
+		}
+		s := &c.EscalatingSummary
+		some = some || s.Total.Right+s.Total.False+s.Total.Cold > 0
+		rows = append(rows, []string{
+			c.Workload.Name(), c.Rules, interval(s.PerDay), alarmed(&s.Total), strconv.Itoa(s.Total.Right), strconv.Itoa(s.Total.Cold), strconv.Itoa(s.Total.Learning),
+		})
+	}
+	if !some {
+		return
+	}
+	b.WriteString(`
+### Errors that escalate
+
+The same rule on each error by itself, told beside the spikes. "Right" are those in an episode; that they are few is as it should be: an error that
+is new or back is told as that.
+`)
+	table(b, []string{"workload", "rules", "false an app-day", "open, h", "right", "cold start", "learning"}, rows)
 }
 
 func (r *Results) writeBounds(b *bytes.Buffer) {

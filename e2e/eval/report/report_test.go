@@ -48,11 +48,13 @@ func made() *report.Results {
 	loads := score.Tally{Loads: 1000, False: 70, FalseAt: [4]int{70}}
 	sure := score.Tally{Loads: 1000, False: 4, FalseAt: [4]int{0, 2, 1, 1}}
 	found := score.Tally{Loads: 60, Episodes: 10, Found: 9, Delays: []float64{1, 1, 2, 2, 3, 4, 4, 5, 9}, Right: 9, FoundAt: [4]int{9, 9, 8, 6}}
+	escalating := cell("bursts 0.1/s", "rate-tail", workload.Errors, calm, calm)
+	escalating.Escalating, escalating.EscalatingSummary = escalating.Blocks, score.Summarise("escalating", []score.Tally{still})
 	return &report.Results{
 		Command: "make eval", Seeds: "tuning", Size: workload.Size{Hours: 24, Pages: 2, Chatter: 1},
 		Cells: []run.Cell{
 			cell("bursts 0.1/s", "ratio3x", workload.Errors, wolf, wolf),
-			cell("bursts 0.1/s", "rate-tail", workload.Errors, calm, calm),
+			escalating,
 			cell("bursts 2/s", "ratio3x", workload.Errors, wolf, calm),
 			cell("bursts 2/s", "rate-tail", workload.Errors, calm, wolf),
 			cell("clustered 0.5/s", "rate-tail", workload.Errors, still, still),

@@ -17,6 +17,7 @@ func (r *Results) Text() []byte {
 	var markdown, b bytes.Buffer
 	r.writeFigures(&markdown)
 	r.writeErrors(&markdown)
+	r.writeEscalations(&markdown)
 	r.writeBounds(&markdown)
 	r.writeLoads(&markdown)
 	r.writeLines(&markdown)

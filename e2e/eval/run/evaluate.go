@@ -45,6 +45,9 @@ type Cell struct {
 	Blocks  []score.Tally
 	Summary score.Summary
 	Lines   Lines
+	// Escalating is what was told of each error by itself.
+	Escalating        []score.Tally
+	EscalatingSummary score.Summary
 }
 
 // Evaluate folds a workload into each of the detectors that are compared on it.
@@ -60,12 +63,17 @@ func Evaluate(w workload.Workload, seeds workload.Seeds) []Cell {
 			if w.Kind == workload.Lines {
 				cells[n].Lines.Add(Hide(&r, c.Set))
 			} else {
-				cells[n].Blocks = append(cells[n].Blocks, Judge(&w, &r, c.Set)...)
+				blocks, escalating := Judge(&w, &r, c.Set)
+				cells[n].Blocks = append(cells[n].Blocks, blocks...)
+				cells[n].Escalating = append(cells[n].Escalating, escalating...)
 			}
 		}
 	}
 	for n := range cells {
 		cells[n].Summary = score.Summarise(w.Name(), cells[n].Blocks)
+		if cells[n].Escalating != nil {
+			cells[n].EscalatingSummary = score.Summarise(w.Name(), cells[n].Escalating)
+		}
 	}
 	return cells
 }

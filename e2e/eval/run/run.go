@@ -45,32 +45,51 @@ func (d *detector) finish(length time.Duration) []alert.Alert {
 }
 
 // Judge counts what a detector with those rules tells of a run of errors or of
-// page loads.
-func Judge(w *workload.Workload, r *workload.Run, set rules.Set) []score.Tally {
-	category, length := alert.Anomaly, block
+// page loads. Where they follow each error by itself, escalating is what they tell
+// of that; what is new or back is true by itself and not counted.
+func Judge(w *workload.Workload, r *workload.Run, set rules.Set) (blocks, escalating []score.Tally) {
+	t := truth(w, r)
 	if w.Kind == workload.Loads {
-		category, length = alert.Regression, 0
+		return judge(tell(r, set, regressions), t, 0), nil
 	}
-	told, notes := score.Tell(tell(r, set, category), start)
-	return score.Judge(told, notes, truth(w, r), length)
+	said := tell(r, set, func(a *alert.Alert) bool { return anomalies(a) || escalations(a) })
+	blocks = judge(only(said, anomalies), t, block)
+	if set.Anomaly != rules.Ratio3x {
+		escalating = judge(only(said, escalations), t, block)
+	}
+	return blocks, escalating
 }
 
-// tell is what a detector says of a run in one category.
-func tell(r *workload.Run, set rules.Set, category alert.Category) []alert.Alert {
-	d := newDetector(set)
-	var said []alert.Alert
-	keep := func(alerts []alert.Alert) {
-		for _, a := range alerts {
-			if a.Category == category {
-				said = append(said, a)
-			}
+func judge(said []alert.Alert, t score.Truth, block time.Duration) []score.Tally {
+	told, notes := score.Tell(said, start)
+	return score.Judge(told, notes, t, block)
+}
+
+// What alerts can be of.
+func regressions(a *alert.Alert) bool { return a.Category == alert.Regression }
+func anomalies(a *alert.Alert) bool   { return a.Category == alert.Anomaly }
+
+// escalations also are the ends of what is not one: they end nothing then.
+func escalations(a *alert.Alert) bool {
+	return a.Category == alert.Errors && (a.Context["state"] == "escalating" || a.Resolves != "")
+}
+
+func only(alerts []alert.Alert, of func(*alert.Alert) bool) (some []alert.Alert) {
+	for i := range alerts {
+		if of(&alerts[i]) {
+			some = append(some, alerts[i])
 		}
 	}
+	return some
+}
+
+// tell is what a detector says of a run, as far as it is of a kind.
+func tell(r *workload.Run, set rules.Set, of func(*alert.Alert) bool) (said []alert.Alert) {
+	d := newDetector(set)
 	for i := range r.Arrivals {
-		keep(d.take(&r.Arrivals[i]))
+		said = append(said, only(d.take(&r.Arrivals[i]), of)...)
 	}
-	keep(d.finish(r.Length))
-	return said
+	return append(said, only(d.finish(r.Length), of)...)
 }
 
 // truth is what the score is to know of a run.

@@ -36,7 +36,7 @@ func TestJudge(t *testing.T) {
 		),
 		Episodes: []workload.Episode{{Kind: workload.Burst, Start: 30 * time.Minute, End: 30*time.Minute + 20*time.Second}},
 	}
-	got := run.Judge(&workload.Workload{Kind: workload.Errors}, &r, rules.Set{})
+	got, _ := run.Judge(&workload.Workload{Kind: workload.Errors}, &r, rules.Set{})
 	if len(got) != 1 || got[0].Found != 1 || got[0].Right != 1 || got[0].False != 0 || !reflect.DeepEqual(got[0].Delays, []float64{4}) {
 		t.Errorf("%+v", got)
 	}
@@ -58,7 +58,7 @@ func TestJudgeLoads(t *testing.T) {
 		),
 		Episodes: []workload.Episode{{Kind: workload.Deploy, Start: 60 * gap, End: 69 * gap}},
 	}
-	got := run.Judge(&workload.Workload{Kind: workload.Loads}, &r, rules.Set{})
+	got, _ := run.Judge(&workload.Workload{Kind: workload.Loads}, &r, rules.Set{})
 	if len(got) != 1 || got[0].Found != 1 || got[0].Right != 1 || got[0].False != 1 || !reflect.DeepEqual(got[0].Delays, []float64{1}) {
 		t.Errorf("%+v", got)
 	}

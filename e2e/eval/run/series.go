@@ -37,7 +37,7 @@ func AsLoads(values []float64, first int, set rules.Set) []int {
 			r.Arrivals = append(r.Arrivals, workload.Arrival{At: time.Duration(i) * step, Event: workload.Load(max(0, v*factor))})
 		}
 	}
-	return opened(&r, set, alert.Regression)
+	return opened(&r, set, regressions)
 }
 
 // Counts says whether observations are counts, and so can be taken for errors.
@@ -69,7 +69,7 @@ func AsErrors(values []float64, first int, set rules.Set) []int {
 	for i := range r.Arrivals {
 		r.Arrivals[i].At = r.Arrivals[i].At.Truncate(time.Millisecond)
 	}
-	return opened(&r, set, alert.Anomaly)
+	return opened(&r, set, anomalies)
 }
 
 // usual is the median of the sizes of the first so many values that there are, or
@@ -88,10 +88,10 @@ func usual(values []float64, first int, otherwise float64) float64 {
 	return sizes[len(sizes)/2]
 }
 
-// opened is in which steps a detector opens a finding of a category, each once.
-func opened(r *workload.Run, set rules.Set, category alert.Category) []int {
+// opened is in which steps a detector opens a finding of a kind, each once.
+func opened(r *workload.Run, set rules.Set, of func(*alert.Alert) bool) []int {
 	var steps []int
-	told, _ := score.Tell(tell(r, set, category), start)
+	told, _ := score.Tell(tell(r, set, of), start)
 	for _, t := range told {
 		steps = append(steps, min(int(t.Opened()/step), int(r.Length/step)-1))
 	}
