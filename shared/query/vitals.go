@@ -29,7 +29,9 @@ type PageVitals struct {
 	App string `json:"app"`
 	// Page is the path without query, with ids replaced.
 	Page string `json:"page"`
-	// Baselines are what is usual now, by the name of the vital (lcp_ms).
+	// Baselines are what is usual now, by the name of the vital (lcp_ms). Where the
+	// rule keeps classes of devices apart there is one for each (lcp_ms:mobile) as
+	// well, and that without a class is the one of the most loads.
 	Baselines map[string]Baseline `json:"baselines"`
 	// Loads are those remembered, oldest first.
 	Loads []Load `json:"loads"`

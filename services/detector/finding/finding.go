@@ -19,6 +19,9 @@ type Finding struct {
 
 	of           *Open
 	renewed, end bool
+	// note is where Told writes as, or nil.
+	note *uint8
+	as   uint8
 }
 
 // New is a finding that is open, beside those that are, until of is ended.
@@ -34,6 +37,13 @@ func End(a alert.Alert, of *Open) Finding {
 	return Finding{Alert: a, of: of, end: true}
 }
 
+// Noting is the finding, of which Told notes as what it was told: for a rule that
+// tells one finding in several ways, and again what was held back.
+func (f Finding) Noting(note *uint8, as uint8) Finding {
+	f.note, f.as = note, as
+	return f
+}
+
 // Told notes that the alert left under an id. The rule must not have forgotten
 // what the finding is about since it was made.
 func (f Finding) Told(id string) {
@@ -42,5 +52,8 @@ func (f Finding) Told(id string) {
 	}
 	if !f.end {
 		f.of.Add(id, f.Alert.Severity)
+	}
+	if f.note != nil {
+		*f.note = f.as
 	}
 }

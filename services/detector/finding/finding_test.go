@@ -50,6 +50,29 @@ func TestOpen(t *testing.T) {
 	told(end, "f", ": ")
 }
 
+func TestNoting(t *testing.T) {
+	var open finding.Open
+	var note uint8
+	f := finding.Renewed(alert.Alert{Severity: alert.Warning}, &open).Noting(&note, 3)
+	if note != 0 {
+		t.Error("noted before it was told")
+	}
+	if f.Told("a"); note != 3 || ends(&open) != "a: " {
+		t.Errorf("noted %d, %s is open", note, ends(&open))
+	}
+}
+
+func TestJoin(t *testing.T) {
+	var one, other finding.Open
+	one.Add("a", alert.Warning)
+	one.Join(other)
+	other.Add("b", alert.Error)
+	other.Add("c", alert.Warning)
+	if one.Join(other); ends(&one) != "b: a c" || ends(&other) != "b: c" {
+		t.Errorf("%s, and %s", ends(&one), ends(&other))
+	}
+}
+
 // TestOpenIsBounded: the oldest is forgotten first, but not what the end names.
 func TestOpenIsBounded(t *testing.T) {
 	var open finding.Open

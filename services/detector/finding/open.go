@@ -47,6 +47,13 @@ func (o *Open) Add(id string, severity alert.Severity) {
 	}
 }
 
+// Join adds what is open of another thing, which is one with this from now on.
+func (o *Open) Join(other Open) {
+	for _, t := range other.told {
+		o.Add(t.id, t.severity)
+	}
+}
+
 // End has an alert resolve what is open: first of all the most severe, of equals
 // the newest, and the others, the oldest first. Without any it stays as it is.
 func (o *Open) End(a *alert.Alert) {

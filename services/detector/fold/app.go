@@ -7,7 +7,6 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/errortrack"
 	"github.com/tocsin-bus/tocsin/services/detector/frustration"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
-	"github.com/tocsin-bus/tocsin/services/detector/regression"
 	"github.com/tocsin-bus/tocsin/services/detector/release"
 	"github.com/tocsin-bus/tocsin/services/detector/rules"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
@@ -19,7 +18,7 @@ import (
 type app struct {
 	name           string
 	rules          rules.Set
-	pages          *regression.Pages
+	pages          pages
 	errors         *errortrack.Errors
 	logs, requests *anomaly.Counter
 	noise          *noise.App
@@ -36,7 +35,7 @@ type app struct {
 
 func newApp(name string, set rules.Set) *app {
 	return &app{
-		name: name, rules: set, pages: regression.New(), errors: errortrack.New(), logs: &anomaly.Counter{}, requests: &anomaly.Counter{},
+		name: name, rules: set, pages: newPages(set.Regression), errors: errortrack.New(), logs: &anomaly.Counter{}, requests: &anomaly.Counter{},
 		noise: noise.New(name, set.Noise), states: threshold.New(), targets: frustration.New(), releases: release.New(),
 	}
 }
@@ -50,7 +49,7 @@ func (a *app) measure() int {
 }
 
 func (a *app) save(w *snapshot.Writer) {
-	a.pages.Save(w)
+	savePages(a.rules.Regression, a.pages, w)
 	a.errors.Save(w)
 	a.logs.Save(w)
 	a.requests.Save(w)
@@ -66,7 +65,7 @@ func (a *app) save(w *snapshot.Writer) {
 func restoreApp(name string, set rules.Set, r *snapshot.Reader) *app {
 	a := &app{
 		name: name, rules: set,
-		pages: regression.Restore(r), errors: errortrack.Restore(r), logs: anomaly.Restore(r), requests: anomaly.Restore(r),
+		pages: restorePages(set.Regression, r), errors: errortrack.Restore(r), logs: anomaly.Restore(r), requests: anomaly.Restore(r),
 		noise: noise.Restore(name, set.Noise, r), states: threshold.Restore(r), targets: frustration.Restore(r),
 		links: links{regression: restoreLink(r), anomaly: restoreLink(r)}, releases: release.New(),
 	}

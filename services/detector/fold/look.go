@@ -52,12 +52,20 @@ func (f *Fold) Baselines(app string) []regression.Baseline {
 }
 
 // PageBaselines are what is usual on one page of an app, by the names of the
-// vitals; none for a page that is not known.
+// vitals; none for a page that is not known. Where a rule keeps classes of devices
+// apart there is one for each as well, as lcp_ms:mobile, and the one without a
+// class is that of the class with the most loads.
 func (f *Fold) PageBaselines(app, page string) map[string]query.Baseline {
 	all := map[string]query.Baseline{}
 	if known := f.apps.Peek(appName(app)); known != nil {
 		for _, b := range (*known).pages.BaselinesOf(page) {
-			all[b.Metric] = query.Baseline{Median: b.Median, Loads: b.Loads}
+			usual := query.Baseline{Median: b.Median, Loads: b.Loads}
+			if b.Device != "" {
+				all[b.Metric+":"+string(b.Device)] = usual
+			}
+			if usual.Loads > all[b.Metric].Loads {
+				all[b.Metric] = usual
+			}
 		}
 	}
 	return all

@@ -175,9 +175,10 @@ func (s *Series) Add(sc *Scale, v int64) Verdict {
 			return s.end(Withdrawn, three, &b)
 		}
 	case Confirmed:
-		if three := s.last(Probable.Of()); s.isBack(three, &b) {
-			verdict := s.end(Recovered, three, &b)
-			s.nnew = uint8(copy(s.newest[:], three)) // the others are of what is over
+		if s.isBack(five, &b) {
+			verdict := s.end(Recovered, five, &b)
+			// Most of them are as before; the others are of what is over.
+			s.nnew = uint8(copy(s.newest[:], s.last(Probable.Of())))
 			return verdict
 		}
 		if s.since >= settling || s.since >= Newest && sc.agree(five, &b, agreed) {
@@ -348,9 +349,10 @@ func (s *Series) begin(values []int64) {
 
 func (s *Series) remember(peak int64) { s.peak, s.forget = max(s.peak, peak), remembered }
 
-// isBack says whether three values are nearer to the usual than to what was found.
-func (s *Series) isBack(three []int64, b *base) bool {
-	return len(three) > 0 && 2*double(three) < b.median+s.level
+// isBack says whether the median of values is nearer to the usual than to what was
+// found.
+func (s *Series) isBack(values []int64, b *base) bool {
+	return len(values) > 0 && 2*double(values) < b.median+s.level
 }
 
 // lower says whether five values are surely under the others, or under all of

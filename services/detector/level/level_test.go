@@ -59,11 +59,11 @@ func TestTimelines(t *testing.T) {
 		},
 		{
 			"confirmed, and back", "25*100 | 5*300 100 100 100 100 100",
-			"1: single 300, usual 100 of 20; 3: probable 300, usual 100 of 20; 5: confirmed 300, usual 100 of 20; 7: recovered 100, usual 100 of 20",
+			"1: single 300, usual 100 of 20; 3: probable 300, usual 100 of 20; 5: confirmed 300, usual 100 of 20; 8: recovered 100, usual 100 of 20",
 		},
 		{
 			"what is over is not in the reference", "25*100 | 7*300 5*100 6*140",
-			"1: single 300, usual 100 of 20; 3: probable 300, usual 100 of 20; 5: confirmed 300, usual 100 of 20; 9: recovered 100, usual 100 of 20; " +
+			"1: single 300, usual 100 of 20; 3: probable 300, usual 100 of 20; 5: confirmed 300, usual 100 of 20; 10: recovered 100, usual 100 of 20; " +
 				"15: probable 140, usual 100 of 20; 17: confirmed 140, usual 100 of 20",
 		},
 		{

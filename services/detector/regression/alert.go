@@ -38,7 +38,7 @@ func (l *load) compared() alert.Alert {
 	return alert.Alert{
 		Category: alert.Regression, Source: alert.SourcePerformance, URL: l.url,
 		Detail: fmt.Sprintf("%s %s, baseline %s (%s)", m.name, m.text(float64(l.units)), m.text(float64(b.double)/2),
-			count(b.loads, "load")),
+			loads(b.loads)),
 		Context: map[string]any{
 			"metric": m.key, "page": l.page, "value": m.value(l.units), "baseline": m.value(b.double) / 2, "loads": b.loads,
 		},
@@ -46,18 +46,8 @@ func (l *load) compared() alert.Alert {
 	}
 }
 
-// title tells by how much it is worse, rounded down: it never claims what the
-// rule didn't find.
 func (l *load) title() string {
-	m, worse := l.metric, 2*l.units-l.baseline.double
-	by := ""
-	switch {
-	case m.scale == shift:
-		by = " by " + m.text(float64(worse/2))
-	case l.baseline.double > 0:
-		by = fmt.Sprintf(" %d%%", 100*worse/l.baseline.double)
-	}
-	return m.name + " regressed" + by + l.on()
+	return l.metric.name + " regressed" + l.metric.worse(2*l.units, l.baseline.double) + l.on()
 }
 
 func (l *load) on() string {
@@ -67,9 +57,10 @@ func (l *load) on() string {
 	return " on " + l.page
 }
 
-func count(n int, what string) string {
+// loads is a number of loads.
+func loads(n int) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 load"
 	}
-	return strconv.Itoa(n) + " " + what + "s"
+	return strconv.Itoa(n) + " loads"
 }

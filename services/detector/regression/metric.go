@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/tocsin-bus/tocsin/services/detector/level"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -56,11 +57,41 @@ func (m *metric) over(v int64, b baseline) bool {
 }
 
 // severe is whether what is over is 50% over, or 0.25 for CLS.
-func (m *metric) severe(v int64, b baseline) bool {
+func (m *metric) severe(v int64, b baseline) bool { return m.severeDouble(2*v, b.double) }
+
+// severeDouble is severe for a value that is doubled as the baseline is.
+func (m *metric) severeDouble(v, baseline int64) bool {
 	if m.scale == shift {
-		return 2*v-b.double >= 2*shift/4
+		return v-baseline >= 2*shift/4
 	}
-	return 4*v >= 3*b.double
+	return 2*v >= 3*baseline
+}
+
+// worse tells by how much a doubled value is over a doubled baseline, rounded down:
+// it never claims what the rule didn't find.
+func (m *metric) worse(v, baseline int64) string {
+	switch {
+	case m.scale == shift:
+		return " by " + m.text(float64((v-baseline)/2))
+	case baseline > 0:
+		return " " + strconv.FormatInt(100*(v-baseline)/baseline, 10) + "%"
+	default:
+		return ""
+	}
+}
+
+// The same rule as over, as Confirmed wants it, with what loads vary by at least
+// however alike they were: 5%, or 0.02 for CLS.
+var (
+	timings = level.Scale{Factors: true, Percent: 20, Least: 2 * 50 * timing, Calm: 5}
+	shifts  = level.Scale{Least: 2*shift/10 + 1, Calm: 2 * shift / 50}
+)
+
+func (m *metric) levels() *level.Scale {
+	if m.scale == shift {
+		return &shifts
+	}
+	return &timings
 }
 
 // text shows a number of units with at most one decimal of a millisecond, or

@@ -125,6 +125,8 @@ func (w *page) size(name string) int {
 type Baseline struct {
 	// Page is the path template, Metric the name of the field, as lcp_ms.
 	Page, Metric string
+	// Device is the class of devices that it is of: only Confirmed keeps them apart.
+	Device telemetry.Device
 	// Median is in milliseconds, for cls in its own unit.
 	Median float64
 	// Loads is how many loads it is the median of, at most 20.

@@ -63,6 +63,15 @@ func double(sorted []int64) int64 {
 	return sorted[middle-1] + sorted[middle]
 }
 
+// oldestFirst are the loads.
+func (w *window) oldestFirst() []int64 {
+	all := make([]int64, w.n)
+	for i := range all {
+		all[i] = w.values[(w.next-w.n+i+Loads)%Loads]
+	}
+	return all
+}
+
 // save writes the loads, the oldest first, and what is open; none for a metric
 // never seen.
 func (w *window) save(to *snapshot.Writer) {
@@ -71,8 +80,8 @@ func (w *window) save(to *snapshot.Writer) {
 		return
 	}
 	to.Len(w.n)
-	for i := range w.n {
-		to.Int(w.values[(w.next-w.n+i+Loads)%Loads])
+	for _, v := range w.oldestFirst() {
+		to.Int(v)
 	}
 	w.open.Save(to)
 }

@@ -1,0 +1,357 @@
+package regression
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/tocsin-bus/tocsin/services/detector/finding"
+	"github.com/tocsin-bus/tocsin/services/detector/level"
+	"github.com/tocsin-bus/tocsin/services/detector/lru"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/template"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// Confirmed is the other rule: what one load says the loads that follow confirm or
+// withdraw (package level), and the loads of each class of devices are compared
+// with their like alone. It holds the baselines of one app.
+//
+// What is found is told with a confidence, and told again, as the same, when that
+// has risen. It ends when the page is as before, or when its new level is the
+// baseline.
+type Confirmed struct {
+	pages   *lru.Map[string, *classed]
+	scratch []byte
+	size    int
+	evicted uint64
+}
+
+// classed is a page on a class of devices: a series for each metric that was seen
+// there.
+type classed [len(metrics)]*series
+
+// series is one metric of it.
+type series struct {
+	level.Series
+	open finding.Open
+	// told is the confidence of what was told last of what is found now.
+	told uint8
+	// end is how what is open has ended, while nothing is found.
+	end ending
+}
+
+// ending is what an end tells.
+type ending struct {
+	event      level.Event
+	confidence level.Confidence // of what ended
+	of, loads  int              // of how many loads the level is, and the baseline
+	level      int64            // doubled, as is the baseline
+	baseline   int64
+}
+
+// NewConfirmed returns an app without baselines.
+func NewConfirmed() *Confirmed { return &Confirmed{pages: lru.New[string, *classed](MaxPages)} }
+
+// Len is the number of pages with baselines, a page on two classes of devices
+// counting twice.
+func (c *Confirmed) Len() int { return c.pages.Len() }
+
+// Evicted is how many were forgotten for want of room since NewConfirmed.
+func (c *Confirmed) Evicted() uint64 { return c.evicted }
+
+// Size is about how many bytes are held.
+func (c *Confirmed) Size() int { return c.size }
+
+// Load compares one page load with what is usual on its page, and adds it to that
+// unless it is under suspicion. There is a finding for each metric that regressed,
+// or of which this is surer now, and behind those the end of each that is over or
+// was withdrawn; both in the order of the metrics, and usually none.
+//
+// What the storm limiter held back is tried again with the next load of the page,
+// as far as it still holds. A new level that nobody was told the regression of is
+// the baseline without a word.
+func (c *Confirmed) Load(app, url string, vitals *telemetry.Vitals) []finding.Finding {
+	c.scratch = template.AppendPage(append(c.scratch[:0], classOf(vitals.Device)), url)
+	var found, ended []finding.Finding
+	var page *classed
+	for i := range metrics {
+		m := &metrics[i]
+		value := m.of(vitals)
+		if value == nil {
+			continue
+		}
+		if page == nil {
+			page = c.page()
+		}
+		if page[i] == nil {
+			page[i] = &series{}
+			c.size += seriesSize
+		}
+		s := page[i]
+		v := s.take(m, m.units(*value))
+		if !s.news() {
+			continue
+		}
+		p := place{metric: m, app: app, url: url, page: string(c.scratch[1:]), device: vitals.Device}
+		if s.Confidence() == level.None {
+			f := finding.End(p.ended(s.end), &s.open)
+			f.Again = !ends(v.Event)
+			ended = append(ended, f)
+			continue
+		}
+		again := v.Event != level.Risen
+		if again {
+			v = s.Now()
+		}
+		f := finding.Renewed(p.risen(v), &s.open).Noting(&s.told, uint8(v.Confidence))
+		f.Again = again
+		found = append(found, f)
+	}
+	return append(found, ended...)
+}
+
+// take adds a load.
+func (s *series) take(m *metric, units int64) level.Verdict {
+	v := s.Add(m.levels(), units)
+	if v.Began {
+		s.told = uint8(level.None)
+	}
+	if ends(v.Event) {
+		s.end = ending{v.Event, v.Confidence, v.Of, v.Values, v.Level, v.Usual}
+	}
+	return v
+}
+
+// news says whether there is something to tell: more than was told, or that what
+// was told is over.
+func (s *series) news() bool {
+	found := s.Confidence()
+	return uint8(found) > s.told || found == level.None && s.open.Any()
+}
+
+// ends says whether an event is the end of what was found.
+func ends(e level.Event) bool {
+	return e == level.Withdrawn || e == level.Recovered || e == level.Settled
+}
+
+// page finds or makes the page in scratch.
+func (c *Confirmed) page() *classed {
+	if found := lru.GetBytes(c.pages, c.scratch); found != nil {
+		return *found
+	}
+	return c.add(string(c.scratch), &classed{})
+}
+
+// seriesSize is about what a series takes, in bytes.
+const seriesSize = level.Size + finding.Size + 64
+
+func (c *Confirmed) add(key string, page *classed) *classed {
+	stored, gone := c.pages.Add(key, page)
+	c.size += page.size(key)
+	if gone != nil {
+		c.size -= gone.Value.size(gone.Key)
+		c.evicted++
+	}
+	return *stored
+}
+
+func (p *classed) size(key string) int {
+	n := pageSize + len(key)
+	for range p.seen() {
+		n += seriesSize
+	}
+	return n
+}
+
+// The key of a page is the mark of its class of devices and the page's path
+// template.
+const noClass = '0'
+
+func classOf(device telemetry.Device) byte {
+	if device == "" {
+		return noClass
+	}
+	return noClass + 1 + byte(slices.Index(telemetry.Devices(), device))
+}
+
+// classes are the marks of all classes, and the class of each.
+func classes() []telemetry.Device { return append([]telemetry.Device{""}, telemetry.Devices()...) }
+
+// Baselines lists all baselines, those of the page loaded last at the end.
+func (c *Confirmed) Baselines() []Baseline {
+	var all []Baseline
+	for key, page := range c.pages.All() {
+		all = append(all, (*page).baselines(key)...)
+	}
+	return all
+}
+
+// BaselinesOf lists those of one page on each class of devices, none for a page
+// that is not known.
+func (c *Confirmed) BaselinesOf(name string) []Baseline {
+	var all []Baseline
+	for _, device := range classes() {
+		key := string(rune(classOf(device))) + name
+		if page := c.pages.Peek(key); page != nil {
+			all = append(all, (*page).baselines(key)...)
+		}
+	}
+	return all
+}
+
+func (p *classed) baselines(key string) (all []Baseline) {
+	for i, s := range p.seen() {
+		if median, loads := s.Usual(); loads > 0 {
+			all = append(all, Baseline{
+				Page: key[1:], Metric: metrics[i].key, Device: classes()[key[0]-noClass], Median: metrics[i].value(median) / 2, Loads: loads,
+			})
+		}
+	}
+	return all
+}
+
+// seen walks the metrics that were seen.
+func (p *classed) seen() iter.Seq2[int, *series] {
+	return func(yield func(int, *series) bool) {
+		for i, s := range p {
+			if s != nil && !yield(i, s) {
+				return
+			}
+		}
+	}
+}
+
+// Names lists the pages, the one loaded last first.
+func (c *Confirmed) Names() []string {
+	keys := make([]string, 0, c.pages.Len())
+	for key := range c.pages.All() {
+		keys = append(keys, key)
+	}
+	names, seen := make([]string, 0, len(keys)), make(map[string]bool, len(keys))
+	for _, key := range slices.Backward(keys) {
+		if name := key[1:]; !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Save writes the baselines.
+func (c *Confirmed) Save(w *snapshot.Writer) {
+	w.Len(c.pages.Len())
+	for key, page := range c.pages.All() {
+		w.String(key)
+		for _, s := range *page {
+			w.Bool(s != nil)
+			if s != nil {
+				s.save(w)
+			}
+		}
+	}
+}
+
+func (s *series) save(w *snapshot.Writer) {
+	s.Save(w)
+	s.open.Save(w)
+	switch {
+	case s.Confidence() != level.None:
+		w.Len(int(s.told))
+	case s.open.Any():
+		w.Len(int(s.end.event))
+		w.Len(int(s.end.confidence))
+		w.Len(s.end.of)
+		w.Len(s.end.loads)
+		w.Int(s.end.level)
+		w.Int(s.end.baseline)
+	}
+}
+
+// RestoreConfirmed reads what Save of a Confirmed wrote. Errors are in r.
+func RestoreConfirmed(r *snapshot.Reader) *Confirmed {
+	c := NewConfirmed()
+	for range r.Len(MaxPages) {
+		key := r.String(1 + template.MaxLen)
+		if key == "" || key[0] < noClass || int(key[0]-noClass) >= len(classes()) {
+			r.Fail("a page on no class of devices: %q", key)
+		}
+		page := &classed{}
+		for i := range page {
+			if r.Bool() {
+				page[i] = restoreSeries(r)
+			}
+		}
+		if r.Err() != nil {
+			break
+		}
+		c.add(key, page)
+	}
+	return c
+}
+
+func restoreSeries(r *snapshot.Reader) *series {
+	s := &series{Series: level.Restore(r), open: finding.Restore(r)}
+	switch {
+	case s.Confidence() != level.None:
+		s.told = uint8(r.UpTo(int(level.Confirmed)))
+	case s.open.Any():
+		s.end = ending{
+			event: level.Event(r.UpTo(int(level.Settled))), confidence: level.Confidence(r.UpTo(int(level.Confirmed))),
+			of: r.UpTo(level.Newest), loads: r.UpTo(level.Reference), level: r.Int(), baseline: r.Int(),
+		}
+		if !ends(s.end.event) || s.end.level < 0 || s.end.level > 2*level.Max || s.end.baseline < 0 || s.end.baseline > 2*level.Max {
+			r.Fail("the end of a regression that is none")
+		}
+	}
+	return s
+}
+
+// Confirmed is what the other rule makes of what this one remembers. The last
+// loads are its baselines, of no class of devices. What is open was told by one
+// load, so that the next confirm or withdraw it.
+func (p *Pages) Confirmed() *Confirmed {
+	c := NewConfirmed()
+	for name, windows := range p.pages.All() {
+		page := &classed{}
+		for i, w := range (*windows).all() {
+			page[i] = &series{Series: level.Of(w.oldestFirst()), open: w.open}
+			if w.open.Any() {
+				page[i].Suspect()
+				page[i].told = uint8(level.Single)
+			}
+		}
+		c.add(string(noClass)+name, page)
+	}
+	return c
+}
+
+// Pages is what the contract's rule makes of what this one remembers. A page on
+// several classes of devices is one there: it has the loads of the class with the
+// most, of equals that loaded last. What is open on any of them the next load that
+// is not over ends, under the key that it has there.
+func (c *Confirmed) Pages() *Pages {
+	p := New()
+	for key, classes := range c.pages.All() {
+		windows := &page{}
+		if known := p.pages.Peek(key[1:]); known != nil {
+			windows = *known
+			p.size -= windows.size(key[1:])
+		}
+		for i, s := range (*classes).seen() {
+			w := windows[i]
+			if w == nil {
+				w = &window{}
+				windows[i] = w
+			}
+			if values := s.Values(); len(values) >= w.n {
+				*w = window{open: w.open}
+				for _, v := range values {
+					w.add(v)
+				}
+			}
+			w.open.Join(s.open)
+		}
+		p.add(key[1:], windows)
+	}
+	return p
+}

@@ -1,0 +1,533 @@
+package regression_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tocsin-bus/tocsin/services/detector/finding"
+	"github.com/tocsin-bus/tocsin/services/detector/regression"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// visits plays page loads and gives the alerts ids: the number of the load.
+type visits struct {
+	t     *testing.T
+	rule  *regression.Confirmed
+	n     int
+	all   []alert.Alert
+	again []bool
+}
+
+// play plays loads of /cart: 12*100 are 12 loads of 100; the alerts of those in
+// brackets are held back. The numbers of loads count from the bar. The state is
+// written down and read back between any two.
+func (v *visits) play(loads string, vitals func(float64) *telemetry.Vitals) {
+	v.t.Helper()
+	for word := range strings.FieldsSeq(loads) {
+		if word == "|" {
+			v.n, v.all, v.again = 0, nil, nil
+			continue
+		}
+		text, held := strings.Trim(word, "()"), strings.HasPrefix(word, "(")
+		many := 1
+		if before, after, ok := strings.Cut(text, "*"); ok {
+			var err error
+			if many, err = strconv.Atoi(before); err != nil {
+				v.t.Fatal(err)
+			}
+			text = after
+		}
+		value, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		for range many {
+			v.n++
+			for _, f := range v.rule.Load("web", cart, vitals(value)) {
+				if held {
+					continue
+				}
+				id := strconv.Itoa(v.n)
+				f.Told(id)
+				f.Alert.ID = id
+				v.all = append(v.all, f.Alert)
+				v.again = append(v.again, f.Again)
+			}
+			v.rule = confirmedAgain(v.t, v.rule)
+		}
+	}
+}
+
+func (v *visits) said() string {
+	var lines []string
+	for i, a := range v.all {
+		line := fmt.Sprintf("%s %s %s: %s", a.ID, a.Severity, a.Context["confidence"], a.Title)
+		if a.Resolves != "" {
+			line += " <" + strings.Join(append([]string{a.Resolves}, a.AlsoResolves...), " ") + ">"
+		}
+		if v.again[i] {
+			line += " again"
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func confirmedAgain(t fataler, c *regression.Confirmed) *regression.Confirmed {
+	var w snapshot.Writer
+	c.Save(&w)
+	r := snapshot.NewReader(w.Bytes())
+	again := regression.RestoreConfirmed(r)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if again.Size() != c.Size() || again.Len() != c.Len() {
+		t.Fatal("size", again.Size(), "was", c.Size())
+	}
+	return again
+}
+
+// Each row is a page and what is told of it: number of the load, severity,
+// confidence, title, and in angles what it resolves.
+func TestConfirmed(t *testing.T) {
+	for _, tt := range []struct{ name, loads, want string }{
+		{"nothing", "25*1000 | 25*1000", ""},
+		{
+			"single, then withdrawn", "25*1000 | 3000 1000 1000 1000",
+			"1 warning single: LCP regressed 200% on /cart (one load)\n" +
+				"3 info single: Withdrawn: LCP regressed on /cart <1>",
+		},
+		{
+			"single, probable, confirmed, new level", "25*1000 | 20*3000",
+			"1 warning single: LCP regressed 200% on /cart (one load)\n" +
+				"3 error probable: LCP regressed 200% on /cart\n" +
+				"5 error confirmed: LCP regressed 200% on /cart\n" +
+				"10 info confirmed: LCP on /cart has a new level <5>",
+		},
+		{
+			"confirmed, then recovery", "25*1000 | 6*1300 10*1000",
+			"3 warning probable: LCP regressed 30% on /cart\n" +
+				"5 warning confirmed: LCP regressed 30% on /cart\n" +
+				"9 info confirmed: Resolved: LCP regressed on /cart <5>",
+		},
+		{
+			"a slow page, a recovery, and slow again: the slow loads are in no baseline", "25*1000 | 6*1300 5*1000 5*1300",
+			"3 warning probable: LCP regressed 30% on /cart\n" +
+				"5 warning confirmed: LCP regressed 30% on /cart\n" +
+				"9 info confirmed: Resolved: LCP regressed on /cart <5>\n" +
+				"14 warning probable: LCP regressed 30% on /cart\n" +
+				"16 warning confirmed: LCP regressed 30% on /cart",
+		},
+		{
+			"a new level is a baseline", "25*1000 | 10*1300 20*1500 10*2000",
+			"3 warning probable: LCP regressed 30% on /cart\n" +
+				"5 warning confirmed: LCP regressed 30% on /cart\n" +
+				"10 info confirmed: LCP on /cart has a new level <5>\n" +
+				"33 warning probable: LCP regressed 33% on /cart\n" +
+				"35 warning confirmed: LCP regressed 33% on /cart\n" +
+				"40 info confirmed: LCP on /cart has a new level <35>",
+		},
+		{"faster is no news", "25*1000 | 20*500", ""},
+		{
+			"and a baseline: what was usual before is a regression", "25*1000 | 5*500 10*1000",
+			"9 error probable: LCP regressed 100% on /cart\n" +
+				"10 error confirmed: LCP regressed 100% on /cart\n" +
+				"15 info confirmed: LCP on /cart has a new level <10>",
+		},
+		{
+			"what was held back is told with the next load", "25*1000 | 2*1300 (1300) 1300 1300 5*1000",
+			"4 warning probable: LCP regressed 30% on /cart again\n" +
+				"5 warning confirmed: LCP regressed 30% on /cart\n" +
+				"8 info confirmed: Resolved: LCP regressed on /cart <5>",
+		},
+		{
+			"a step that is held back leaves open what was told", "25*1000 | 4*1300 (3*1300) 5*1000",
+			"3 warning probable: LCP regressed 30% on /cart\n" +
+				"8 warning confirmed: LCP regressed 30% on /cart again\n" +
+				"10 info confirmed: Resolved: LCP regressed on /cart <8>",
+		},
+		{
+			"also when it is over before that is told", "25*1000 | 4*1300 (3*1300) (1000) (1000) 5*1000",
+			"3 warning probable: LCP regressed 30% on /cart\n" +
+				"10 info confirmed: Resolved: LCP regressed on /cart <3>",
+		},
+		{"what nobody was told of has no end", "25*1000 | (3000) (1000) 1000 1000", ""},
+		{
+			"an end that is held back is the next load's", "25*1000 | 3000 1000 (1000) 1000 1000",
+			"1 warning single: LCP regressed 200% on /cart (one load)\n" +
+				"4 info single: Withdrawn: LCP regressed on /cart <1> again",
+		},
+		{
+			"unless something else is found by then", "25*1000 | 3000 1000 (1000) 9000 9000 9000 5*1000",
+			"1 warning single: LCP regressed 200% on /cart (one load)\n" +
+				"4 warning single: LCP regressed 800% on /cart (one load)\n" +
+				"6 error probable: LCP regressed 800% on /cart\n" +
+				"8 info probable: Withdrawn: LCP regressed on /cart <6>",
+		},
+		{"a new level that nobody was told the regression of", "25*1000 | (10*1300) 10*1300", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			v := visits{t: t, rule: regression.NewConfirmed()}
+			v.play(tt.loads, lcp)
+			if got := v.said(); got != tt.want {
+				t.Errorf("%s\ngot\n%s\nwant\n%s", tt.loads, got, tt.want)
+			}
+		})
+	}
+}
+
+// TestConfirmedTells: everything that is told, of each kind.
+func TestConfirmedTells(t *testing.T) {
+	on := func(device telemetry.Device) func(float64) *telemetry.Vitals {
+		return func(v float64) *telemetry.Vitals { return &telemetry.Vitals{LCP: &v, Device: device} }
+	}
+	for _, tt := range []struct {
+		name, loads   string
+		vitals        func(float64) *telemetry.Vitals
+		title, detail string
+		key           string
+		context       map[string]any
+	}{
+		{
+			"single", "25*1000 | 3000.04", lcp, "LCP regressed 200% on /cart (one load)",
+			"LCP 3000 ms in one load, baseline 1000 ms (20 loads)", "regression:web:/cart:lcp_ms",
+			map[string]any{"metric": "lcp_ms", "page": "/cart", "value": 3000.04, "baseline": 1000.0, "loads": 20, "median_of": 1, "confidence": "single"},
+		},
+		{
+			"probable", "25*1000 | 1290 1300 1310", lcp, "LCP regressed 30% on /cart",
+			"LCP 1300 ms (median of 3 loads), baseline 1000 ms (20 loads)", "regression:web:/cart:lcp_ms",
+			map[string]any{"metric": "lcp_ms", "page": "/cart", "value": 1300.0, "baseline": 1000.0, "loads": 20, "median_of": 3, "confidence": "probable"},
+		},
+		{
+			"confirmed", "25*1000 | 5*1210.5", on("tablet"), "LCP regressed 21% on /cart (tablet)",
+			"LCP 1210.5 ms (median of 5 loads), baseline 1000 ms (20 loads); p = 3.8e-05", "regression:web:/cart:lcp_ms:tablet",
+			map[string]any{
+				"metric": "lcp_ms", "page": "/cart", "value": 1210.5, "baseline": 1000.0, "loads": 20, "median_of": 5, "confidence": "confirmed",
+				"device": "tablet", "p": 2.0 / 53130,
+			},
+		},
+		{
+			"single on a device", "25*1000 | 3000", on("mobile"), "LCP regressed 200% on /cart (mobile, one load)",
+			"LCP 3000 ms in one load, baseline 1000 ms (20 loads)", "regression:web:/cart:lcp_ms:mobile",
+			map[string]any{
+				"metric": "lcp_ms", "page": "/cart", "value": 3000.0, "baseline": 1000.0, "loads": 20, "median_of": 1, "confidence": "single", "device": "mobile",
+			},
+		},
+		{
+			"withdrawn", "25*1000 | 3000 1000 1100", on("mobile"), "Withdrawn: LCP regressed on /cart (mobile)",
+			"the loads that followed do not confirm it: LCP 1050 ms (median of 2 loads), baseline 1000 ms (20 loads)", "regression:web:/cart:lcp_ms:mobile",
+			map[string]any{
+				"metric": "lcp_ms", "page": "/cart", "value": 1050.0, "baseline": 1000.0, "loads": 20, "median_of": 2, "confidence": "single", "device": "mobile",
+				"outcome": "withdrawn",
+			},
+		},
+		{
+			"recovered", "25*1000 | 5*1300 1000 1001 1002", lcp, "Resolved: LCP regressed on /cart",
+			"LCP 1002 ms (median of 5 loads), baseline 1000 ms (20 loads)", "regression:web:/cart:lcp_ms",
+			map[string]any{
+				"metric": "lcp_ms", "page": "/cart", "value": 1002.0, "baseline": 1000.0, "loads": 20, "median_of": 5, "confidence": "confirmed", "outcome": "recovered",
+			},
+		},
+		{
+			"a new level", "25*1000 | 5*1300 5*1350", on("desktop"), "LCP on /cart (desktop) has a new level",
+			"LCP 1350 ms (median of 5 loads), before 1000 ms (20 loads)", "regression:web:/cart:lcp_ms:desktop",
+			map[string]any{
+				"metric": "lcp_ms", "page": "/cart", "value": 1350.0, "baseline": 1000.0, "loads": 20, "median_of": 5, "confidence": "confirmed",
+				"device": "desktop", "outcome": "new_level",
+			},
+		},
+		{
+			"CLS", "25*0.05 | 3*0.2", cls, "CLS regressed by 0.15 on /cart",
+			"CLS 0.2 (median of 3 loads), baseline 0.05 (20 loads)", "regression:web:/cart:cls",
+			map[string]any{"metric": "cls", "page": "/cart", "value": 0.2, "baseline": 0.05, "loads": 20, "median_of": 3, "confidence": "probable"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			v := visits{t: t, rule: regression.NewConfirmed()}
+			v.play(tt.loads, tt.vitals)
+			if len(v.all) == 0 {
+				t.Fatal("nothing was told")
+			}
+			a := v.all[len(v.all)-1]
+			if a.Title != tt.title || a.Detail != tt.detail || a.DedupKey != tt.key {
+				t.Errorf("%s\n%s\n%s", a.Title, a.Detail, a.DedupKey)
+			}
+			if !reflect.DeepEqual(a.Context, tt.context) {
+				t.Errorf("%v\nwant %v", a.Context, tt.context)
+			}
+			if a.Category != alert.Regression || a.Source != alert.SourcePerformance || a.URL != cart {
+				t.Errorf("%+v", a)
+			}
+		})
+	}
+}
+
+// TestDevicesAreApart: telephones are compared with telephones.
+func TestDevicesAreApart(t *testing.T) {
+	c := regression.NewConfirmed()
+	told := 0
+	load := func(url string, v float64, device telemetry.Device) {
+		told += len(c.Load("web", url, &telemetry.Vitals{LCP: &v, Device: device}))
+	}
+	for range 12 {
+		load("/a", 1000, telemetry.DeviceDesktop)
+		load("/a", 3000, telemetry.DeviceMobile)
+		load("/b", 100, "")
+	}
+	load("/a", 2000, "")
+	if told > 0 {
+		t.Errorf("%d alerts", told)
+	}
+	want := []regression.Baseline{
+		{Page: "/a", Metric: "lcp_ms", Median: 2000, Loads: 1},
+		{Page: "/a", Metric: "lcp_ms", Device: telemetry.DeviceMobile, Median: 3000, Loads: 12},
+		{Page: "/a", Metric: "lcp_ms", Device: telemetry.DeviceDesktop, Median: 1000, Loads: 12},
+	}
+	if got := c.BaselinesOf("/a"); !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+	if got := c.BaselinesOf("/nowhere"); got != nil {
+		t.Errorf("%+v", got)
+	}
+	if got := c.Names(); !slices.Equal(got, []string{"/a", "/b"}) {
+		t.Errorf("%v", got)
+	}
+	if got := c.Baselines(); len(got) != 4 || got[3] != want[0] || c.Len() != 4 {
+		t.Errorf("%d pages, %+v", c.Len(), got)
+	}
+}
+
+func TestConfirmedIsBounded(t *testing.T) {
+	c := regression.NewConfirmed()
+	for i := range regression.MaxPages + 2 {
+		c.Load("web", fmt.Sprintf("/page-%c%c%c", 'a'+i%26, 'a'+i/26%26, 'a'+i/676), lcp(100))
+	}
+	if c.Len() != regression.MaxPages || c.Evicted() != 2 {
+		t.Errorf("%d pages, %d evicted", c.Len(), c.Evicted())
+	}
+	if c.BaselinesOf("/page-baa") != nil || c.BaselinesOf("/page-caa") == nil {
+		t.Error("the page loaded least recently was kept")
+	}
+	c = confirmedAgain(t, c)
+	c.Load("web", "/new", lcp(100))
+	if c.BaselinesOf("/page-caa") != nil || c.BaselinesOf("/page-daa") == nil {
+		t.Error("the order of use is lost")
+	}
+}
+
+// TestTheOtherRuleGoesOn: what one rule has learned goes on with the other, and
+// what one found the other ends.
+func TestTheOtherRuleGoesOn(t *testing.T) {
+	told := func(found []finding.Finding, id string) (all []alert.Alert) {
+		for _, f := range found {
+			f.Told(id)
+			all = append(all, f.Alert)
+		}
+		return all
+	}
+	slow := func() *regression.Pages {
+		p := regression.New()
+		for range 30 {
+			p.Load("web", cart, lcp(1000))
+		}
+		told(p.Load("web", cart, lcp(3000)), "a")
+		return p
+	}
+	t.Run("confirmed withdraws what spec found", func(t *testing.T) {
+		c := confirmedAgain(t, slow().Confirmed())
+		if got := c.BaselinesOf("/cart"); len(got) != 1 || got[0].Median != 1000 || got[0].Loads != 19 {
+			t.Errorf("%+v", got)
+		}
+		if all := told(c.Load("web", cart, lcp(1000)), "b"); len(all) != 0 {
+			t.Errorf("%+v", all)
+		}
+		if all := told(c.Load("web", cart, lcp(1000)), "c"); len(all) != 1 || all[0].Resolves != "a" || all[0].Context["outcome"] != "withdrawn" {
+			t.Errorf("%+v", all)
+		}
+	})
+	t.Run("or confirms it", func(t *testing.T) {
+		c := slow().Confirmed()
+		told(c.Load("web", cart, lcp(3000)), "b")
+		if all := told(c.Load("web", cart, lcp(3000)), "c"); len(all) != 1 || all[0].Context["confidence"] != "probable" || all[0].Resolves != "" {
+			t.Errorf("%+v", all)
+		}
+	})
+	t.Run("spec ends what confirmed found", func(t *testing.T) {
+		c := regression.NewConfirmed()
+		on := func(v float64, device telemetry.Device) *telemetry.Vitals {
+			return &telemetry.Vitals{LCP: &v, Device: device}
+		}
+		for range 25 {
+			c.Load("web", cart, on(500, ""))
+			c.Load("web", cart, on(1000, telemetry.DeviceDesktop))
+		}
+		for range 12 {
+			c.Load("web", cart, on(3000, telemetry.DeviceMobile))
+			c.Load("web", "/other", on(3000, telemetry.DeviceMobile))
+		}
+		told(c.Load("web", cart, on(9000, telemetry.DeviceMobile)), "a")
+		told(c.Load("web", cart, on(3000, telemetry.DeviceDesktop)), "b")
+		p := restored(t, c.Pages())
+		if got := p.BaselinesOf("/cart"); len(got) != 1 || got[0].Median != 1000 || got[0].Loads != 20 || p.Len() != 2 {
+			t.Errorf("%+v", got)
+		}
+		if all := told(p.Load("web", cart, lcp(1000)), "c"); len(all) != 1 || all[0].Resolves != "b" || !slices.Equal(all[0].AlsoResolves, []string{"a"}) {
+			t.Errorf("%+v", all)
+		}
+	})
+	t.Run("there and back", func(t *testing.T) {
+		p := regression.New()
+		for i := range 30 {
+			v := 1000 + float64(i)
+			p.Load("web", cart, &telemetry.Vitals{LCP: &v, CLS: new(float64)})
+			p.Load("web", "/b", lcp(v))
+		}
+		again := restored(t, confirmedAgain(t, p.Confirmed()).Pages())
+		if !slices.Equal(again.Baselines(), p.Baselines()) || again.Size() != p.Size() {
+			t.Errorf("%+v\nwas %+v", again.Baselines(), p.Baselines())
+		}
+	})
+}
+
+// TestConfirmedIsConsistent: on any loads, held back or not, with restarts in
+// between or not, the same is told; every end ends what is open, and what was told
+// is not told again unless it is surer.
+func TestConfirmedIsConsistent(t *testing.T) {
+	rank := map[any]int{"single": 1, "probable": 2, "confirmed": 3}
+	rapid.Check(t, func(t *rapid.T) {
+		one, other := regression.NewConfirmed(), regression.NewConfirmed()
+		open, sure := map[string]string{}, map[string]int{}
+		usual := 1000.0
+		for i := range rapid.IntRange(1, 150).Draw(t, "loads") {
+			if rapid.IntRange(0, 12).Draw(t, "shift") == 0 {
+				usual *= rapid.SampledFrom([]float64{0.5, 0.8, 1.3, 2, 4}).Draw(t, "by")
+			}
+			v := usual * rapid.SampledFrom([]float64{0.9, 1, 1, 1.1, 3}).Draw(t, "factor")
+			c := v / 10000
+			vitals := &telemetry.Vitals{LCP: &v, CLS: &c, Device: rapid.SampledFrom([]telemetry.Device{"", "", "mobile"}).Draw(t, "device")}
+			held := rapid.IntRange(0, 4).Draw(t, "held") == 0
+			if rapid.Bool().Draw(t, "restart") {
+				other = confirmedAgain(t, other)
+			}
+			found, again := one.Load("web", cart, vitals), other.Load("web", cart, vitals)
+			if len(found) != len(again) {
+				t.Fatalf("%d and %d findings", len(found), len(again))
+			}
+			for n, f := range found {
+				a, id := f.Alert, fmt.Sprint(i, "-", n)
+				if !reflect.DeepEqual(a, again[n].Alert) || f.Again != again[n].Again {
+					t.Fatalf("%+v\n%+v", a, again[n].Alert)
+				}
+				key, confidence := a.DedupKey, rank[a.Context["confidence"]]
+				_, ended := a.Context["outcome"]
+				switch {
+				case confidence == 0:
+					t.Fatalf("%+v", a)
+				case ended && (a.Resolves == "" || a.Resolves != open[key] || a.Severity != alert.Info):
+					t.Fatalf("%+v, and %q is open", a, open[key])
+				case !ended && (a.Resolves != "" || confidence <= sure[key]):
+					t.Fatalf("%+v, told with %d", a, sure[key])
+				}
+				if ended {
+					delete(sure, key)
+				}
+				if held {
+					continue
+				}
+				f.Told(id)
+				again[n].Told(id)
+				if ended {
+					delete(open, key)
+				} else {
+					open[key], sure[key] = id, confidence
+				}
+			}
+		}
+	})
+}
+
+// FuzzRestoreConfirmed: whatever is read, loads go on.
+func FuzzRestoreConfirmed(f *testing.F) {
+	for _, loads := range []string{"", "25*1000", "25*1000 1*3000", "25*1000 1*3000 1*1000 (1*1000)", "25*1000 4*3000", "25*1000 9*3000 (2*3000)"} {
+		c := regression.NewConfirmed()
+		for word := range strings.FieldsSeq(loads) {
+			var n int
+			var ms float64
+			if _, err := fmt.Sscanf(strings.Trim(word, "()"), "%d*%g", &n, &ms); err != nil {
+				f.Fatal(err)
+			}
+			for range n {
+				for _, found := range c.Load("web", cart, lcp(ms)) {
+					if !strings.HasPrefix(word, "(") {
+						found.Told("id")
+					}
+				}
+			}
+		}
+		var w snapshot.Writer
+		c.Save(&w)
+		f.Add(w.Bytes())
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := snapshot.NewReader(data)
+		c := regression.RestoreConfirmed(r)
+		if err := r.Close(); err != nil {
+			if !errors.Is(err, snapshot.ErrDamaged) {
+				t.Fatal(err)
+			}
+			return
+		}
+		confirmedAgain(t, c)
+		restored(t, c.Pages())
+		for i := range 40 {
+			for _, found := range c.Load("web", cart, lcp(float64(100*(i%9)))) {
+				found.Told("id")
+			}
+		}
+		c.Baselines()
+		c.Names()
+		confirmedAgain(t, c)
+	})
+}
+
+// usualLoads are loads of a page of which none is worth telling.
+func usualLoads() []*telemetry.Vitals {
+	all := make([]*telemetry.Vitals, 197)
+	for i := range all {
+		v, shift := 1000+float64(i*37%len(all)), 0.1
+		all[i] = &telemetry.Vitals{FCP: &v, LCP: &v, INP: &v, TTFB: &v, CLS: &shift, Device: telemetry.DeviceMobile}
+	}
+	return all
+}
+
+func TestNothingFoundAllocatesNothing(t *testing.T) {
+	c, loads, i := regression.NewConfirmed(), usualLoads(), 0
+	load := func() {
+		if found := c.Load("web", cart, loads[i%len(loads)]); len(found) > 0 {
+			t.Fatal(found[0].Alert)
+		}
+		i++
+	}
+	load() // makes the page
+	if n := testing.AllocsPerRun(1000, load); n > 0 {
+		t.Errorf("%v allocations a load", n)
+	}
+}
+
+func BenchmarkLoadConfirmed(b *testing.B) {
+	b.ReportAllocs()
+	c, loads, i := regression.NewConfirmed(), usualLoads(), 0
+	for b.Loop() {
+		c.Load("web", cart, loads[i%len(loads)])
+		i++
+	}
+}

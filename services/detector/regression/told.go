@@ -1,0 +1,120 @@
+package regression
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tocsin-bus/tocsin/services/detector/level"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// place is where a load was: what Confirmed tells is about it.
+type place struct {
+	metric         *metric
+	app, url, page string
+	device         telemetry.Device
+}
+
+// The keys in the context of what Confirmed tells, beside those that Pages has too.
+const (
+	// confidence is how sure it is, or was when it ended: single, probable or
+	// confirmed.
+	keyConfidence = "confidence"
+	// outcome is how it ended: withdrawn, recovered or new_level.
+	keyOutcome = "outcome"
+	// medianOf is of how many loads the value is the median, chance how likely such
+	// ranks are where nothing has changed, device the class of devices.
+	keyMedianOf, keyChance, keyDevice = "median_of", "p", "device"
+)
+
+// risen says that a page regressed. One load alone is never an error: the next may
+// show that it was nothing.
+func (p *place) risen(v level.Verdict) alert.Alert {
+	m, one := p.metric, v.Confidence == level.Single
+	a := p.compared(v.Level, v.Of, v.Usual, v.Values)
+	a.Context[keyConfidence] = v.Confidence.String()
+	by, remark := m.worse(v.Level, v.Usual), ""
+	if one {
+		remark = "one load"
+	}
+	a.Title = m.name + " regressed" + by + p.on(remark)
+	a.Detail = fmt.Sprintf("%s, baseline %s (%s)", p.median(v.Level, v.Of), m.text(float64(v.Usual)/2), loads(v.Values))
+	if v.Chance > 0 {
+		a.Context[keyChance] = v.Chance
+		a.Detail += fmt.Sprintf("; p = %.2g", v.Chance)
+	}
+	a.Severity = alert.Warning
+	if !one && m.severeDouble(v.Level, v.Usual) {
+		a.Severity = alert.Error
+	}
+	return a
+}
+
+// ended says that a regression is over, and why.
+func (p *place) ended(e ending) alert.Alert {
+	m := p.metric
+	a := p.compared(e.level, e.of, e.baseline, e.loads)
+	a.Severity = alert.Info
+	a.Context[keyConfidence] = e.confidence.String()
+	regressed := m.name + " regressed" + p.on("")
+	now, usual := p.median(e.level, e.of), fmt.Sprintf("%s (%s)", m.text(float64(e.baseline)/2), loads(e.loads))
+	switch e.event {
+	case level.Withdrawn:
+		a.Context[keyOutcome] = "withdrawn"
+		a.Title = "Withdrawn: " + regressed
+		a.Detail = "the loads that followed do not confirm it: " + now + ", baseline " + usual
+	case level.Settled:
+		a.Context[keyOutcome] = "new_level"
+		a.Title = m.name + p.on("") + " has a new level"
+		a.Detail = now + ", before " + usual
+	default:
+		a.Context[keyOutcome] = "recovered"
+		a.Title = "Resolved: " + regressed
+		a.Detail = now + ", baseline " + usual
+	}
+	return a
+}
+
+// compared is what the beginning and the end of a regression have in common. What
+// is doubled is so as a median may be a half.
+func (p *place) compared(double int64, of int, usual int64, ofLoads int) alert.Alert {
+	m := p.metric
+	key := "regression:" + p.app + ":" + p.page + ":" + m.key
+	context := map[string]any{
+		"metric": m.key, "page": p.page, "value": m.value(double) / 2, "baseline": m.value(usual) / 2, "loads": ofLoads, keyMedianOf: of,
+	}
+	if p.device != "" {
+		key += ":" + string(p.device)
+		context[keyDevice] = string(p.device)
+	}
+	return alert.Alert{
+		Category: alert.Regression, Source: alert.SourcePerformance, URL: p.url, Context: context, DedupKey: key,
+	}
+}
+
+// median shows a value, and of how many loads it is the median.
+func (p *place) median(double int64, of int) string {
+	shown := p.metric.name + " " + p.metric.text(float64(double)/2)
+	if of == 1 {
+		return shown + " in one load"
+	}
+	return fmt.Sprintf("%s (median of %s)", shown, loads(of))
+}
+
+// on is the page, with what is remarked on it and its class of devices.
+func (p *place) on(remark string) string {
+	on, remarks := "", []string{}
+	if p.page != "" {
+		on = " on " + p.page
+	}
+	for _, r := range []string{string(p.device), remark} {
+		if r != "" {
+			remarks = append(remarks, r)
+		}
+	}
+	if len(remarks) > 0 {
+		on += " (" + strings.Join(remarks, ", ") + ")"
+	}
+	return on
+}
