@@ -3,7 +3,6 @@ package fold
 import (
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/detector/anomaly"
 	"github.com/tocsin-bus/tocsin/services/detector/errortrack"
 	"github.com/tocsin-bus/tocsin/services/detector/frustration"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
@@ -20,7 +19,7 @@ type app struct {
 	rules          rules.Set
 	pages          pages
 	errors         *errortrack.Errors
-	logs, requests *anomaly.Counter
+	logs, requests signal
 	noise          *noise.App
 	states         *threshold.States
 	targets        *frustration.Targets
@@ -33,9 +32,9 @@ type app struct {
 	encoded []byte
 }
 
-func newApp(name string, set rules.Set) *app {
+func newApp(name string, set rules.Set, now time.Time) *app {
 	return &app{
-		name: name, rules: set, pages: newPages(set.Regression), errors: errortrack.New(), logs: &anomaly.Counter{}, requests: &anomaly.Counter{},
+		name: name, rules: set, pages: newPages(set.Regression), errors: errortrack.New(), logs: newSignal(set.Anomaly, now), requests: newSignal(set.Anomaly, now),
 		noise: noise.New(name, set.Noise), states: threshold.New(), targets: frustration.New(), releases: release.New(),
 	}
 }
@@ -51,8 +50,8 @@ func (a *app) measure() int {
 func (a *app) save(w *snapshot.Writer) {
 	savePages(a.rules.Regression, a.pages, w)
 	a.errors.Save(w)
-	a.logs.Save(w)
-	a.requests.Save(w)
+	a.logs.save(w)
+	a.requests.save(w)
 	a.noise.Save(w)
 	a.states.Save(w)
 	a.targets.Save(w)
@@ -65,7 +64,7 @@ func (a *app) save(w *snapshot.Writer) {
 func restoreApp(name string, set rules.Set, r *snapshot.Reader) *app {
 	a := &app{
 		name: name, rules: set,
-		pages: restorePages(set.Regression, r), errors: errortrack.Restore(r), logs: anomaly.Restore(r), requests: anomaly.Restore(r),
+		pages: restorePages(set.Regression, r), errors: errortrack.Restore(r), logs: restoreSignal(r), requests: restoreSignal(r),
 		noise: noise.Restore(name, set.Noise, r), states: threshold.Restore(r), targets: frustration.Restore(r),
 		links: links{regression: restoreLink(r), anomaly: restoreLink(r)}, releases: release.New(),
 	}
@@ -73,6 +72,15 @@ func restoreApp(name string, set rules.Set, r *snapshot.Reader) *app {
 		a.releases = release.Restore(r)
 	}
 	return a
+}
+
+// judge gives the signals what the app's rules need from now on, and says whether
+// they lacked or had anything else.
+func (a *app) judge(now time.Time) (changed bool) {
+	logs, requests := a.logs.judgedBy(a.rules.Anomaly, now), a.requests.judgedBy(a.rules.Anomaly, now)
+	changed = logs != a.logs || requests != a.requests
+	a.logs, a.requests = logs, requests
+	return changed
 }
 
 // links are the newest alerts of an app that others can belong to; of several

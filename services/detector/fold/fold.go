@@ -94,8 +94,9 @@ type Fold struct {
 	ci     *ciresult.Results
 	others *others.Alerts
 	storm  *storm.Limiter
-	spikes spikes
-	newest time.Time
+	// spikes are those told, shadows those told in the shadow.
+	spikes, shadows spikes
+	newest          time.Time
 
 	count counters
 	// Buffers that are used again: a template, a key, an app's state.
@@ -115,7 +116,7 @@ func New(cfg Config) *Fold {
 	}
 	return &Fold{
 		cfg: cfg, apps: lru.New[string, *app](cfg.MaxApps),
-		manual: &noise.Manual{}, ci: ciresult.New(), others: others.New(), storm: storm.New(), spikes: newSpikes(),
+		manual: &noise.Manual{}, ci: ciresult.New(), others: others.New(), storm: storm.New(), spikes: newSpikes(), shadows: newSpikes(),
 	}
 }
 
@@ -152,7 +153,7 @@ func (f *Fold) app(name string) *app {
 	if known := f.apps.Get(name); known != nil {
 		return *known
 	}
-	a := newApp(name, f.cfg.Rules.For(name))
+	a := newApp(name, f.cfg.Rules.For(name), f.newest)
 	f.addApp(a)
 	return a
 }
@@ -191,6 +192,7 @@ func (f *Fold) shrink() {
 func (f *Fold) forget(a *app) {
 	f.bytes -= a.size
 	f.spikes.forget(a)
+	f.shadows.forget(a)
 	f.count.apps++
 	f.count.gone.add(a)
 }

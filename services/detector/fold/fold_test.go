@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
+	"github.com/tocsin-bus/tocsin/services/detector/rules"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/ci"
 	"github.com/tocsin-bus/tocsin/shared/external"
@@ -27,6 +28,7 @@ type script struct {
 	fold   *fold.Fold
 	seq    uint64
 	alerts []alert.Alert
+	shadow []alert.Alert
 }
 
 func newScript() *script { return &script{fold: fold.New(fold.Config{})} }
@@ -36,6 +38,7 @@ func (s *script) at(d time.Duration, m fold.Message) fold.Outcome {
 	m.Seq, m.Time = s.seq, start.Add(d)
 	out := s.fold.Apply(m)
 	s.alerts = append(s.alerts, out.Alerts...)
+	s.shadow = append(s.shadow, out.Shadow...)
 	return out
 }
 
@@ -385,7 +388,12 @@ func message(t *rapid.T) fold.Message {
 // short that apps are forgotten.
 func TestReplayTellsTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		cfg := fold.Config{MaxBytes: rapid.SampledFrom([]int{0, 5 << 10, 8 << 10}).Draw(t, "bytes")}
+		cfg := fold.Config{
+			MaxBytes: rapid.SampledFrom([]int{0, 5 << 10, 8 << 10}).Draw(t, "bytes"),
+			Rules: rules.Table{Default: rules.Set{
+				Anomaly: rapid.SampledFrom([]rules.Anomaly{rules.Ratio3x, rules.RateTail, rules.Both}).Draw(t, "anomaly"),
+			}},
+		}
 		one, other := &script{fold: fold.New(cfg)}, &script{fold: fold.New(cfg)}
 		now := time.Duration(0)
 		for range rapid.IntRange(1, 120).Draw(t, "messages") {
@@ -397,6 +405,10 @@ func TestReplayTellsTheSame(t *testing.T) {
 			}
 			other.at(now, m)
 		}
+		if !reflect.DeepEqual(one.shadow, other.shadow) {
+			t.Fatalf("in the shadow, undisturbed\n%v\nrestarted\n%v", one.shadow, other.shadow)
+		}
+		checkResolutions(t, one.shadow)
 		if !reflect.DeepEqual(one.alerts, other.alerts) {
 			t.Fatalf("undisturbed\n%s\nrestarted\n%s", one.titles(), other.titles())
 		}

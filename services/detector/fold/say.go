@@ -107,6 +107,20 @@ func (t *turn) publish(app string, a alert.Alert, held int) *alert.Alert {
 	return &t.alerts[len(t.alerts)-1]
 }
 
+// whisper tells an alert in the shadow, and returns its id. It goes by the storm
+// limiter and by what alerts belong together: nothing about those that are told
+// depends on it. The rules that are heard there bound themselves, by telling each
+// episode once.
+func (t *turn) whisper(a *app, said alert.Alert) (id string) {
+	t.place(a, &said)
+	said.ID = t.shadowID()
+	said.App, said.Timestamp, said.CorrelationID = a.name, t.now, said.ID
+	said.DedupKey = string(finding.Bounded([]byte(said.DedupKey)))
+	clean(&said)
+	t.shadow = append(t.shadow, said)
+	return said.ID
+}
+
 // place adds to an alert where the event that raised it happened: the page's path
 // template, and the release. By these, readers find what has one cause.
 func (t *turn) place(a *app, found *alert.Alert) {

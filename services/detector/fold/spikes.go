@@ -1,35 +1,99 @@
 package fold
 
 import (
+	"time"
+
 	"github.com/tocsin-bus/tocsin/services/detector/anomaly"
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
+	"github.com/tocsin-bus/tocsin/services/detector/ratetail"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
 // maxSpikes is how many spikes of all apps are watched for their end, which each
 // message pays for. Past it, the one whose newest alert is the oldest is watched
-// no more and never ends; so it is with those of an app that is forgotten.
+// no more and never ends; so it is with those of an app that is forgotten. What
+// is told in the shadow has the same room again.
 const maxSpikes = 100
 
-// spikes are the spikes that are not over, each with the id of its newest alert.
-// They end by the passing of time, which every message tells, whatever it is of.
+// spikes are the spikes and drifts that are not over, each with the id of its
+// newest alert. They end by the passing of time, which every message tells,
+// whatever it is of.
+//
+// They outlive a change of an app's rules. What a rule found that still counts
+// ends as ever, also where it has begun to speak or to be silent since; one that
+// counts no more has its spikes end with the next message. What was told in the
+// shadow ends there, and is not told once more in the open.
 type spikes struct {
 	open    *lru.Map[source, string]
 	evicted uint64
 }
 
-// source is whose errors a spike is of.
+// source is whose errors a spike is of, and what found it.
 type source struct {
 	app    *app
 	signal string
+	by     finder
 }
 
-func (s source) counter() *anomaly.Counter {
+// finder is what finds something that has an end.
+type finder uint8
+
+const (
+	byRatio finder = iota // anomaly.Counter
+	byTail                // ratetail.Counter: a spike
+	byDrift               // ratetail.Counter: a drift
+	finders
+)
+
+func (s source) counters() *signal {
 	if s.signal == alert.SignalLogs {
-		return s.app.logs
+		return &s.app.logs
 	}
-	return s.app.requests
+	return &s.app.requests
+}
+
+// end lets time pass for what found a spike, and returns the end of the one that
+// the alert with an id told of, if it is over. moved says that something was
+// counted anew.
+func (s source) end(id string, now time.Time) (end alert.Alert, over, moved bool) {
+	counters := s.counters()
+	if s.by == byRatio {
+		if counters.ratio == nil {
+			return s.dropped(id), true, false
+		}
+		counted, over, moved := counters.ratio.Over(now)
+		if over {
+			end = counted.Resolution(s.app.name, s.signal, id)
+		}
+		return end, over, moved
+	}
+	if counters.tail == nil {
+		return s.dropped(id), true, false
+	}
+	ask := counters.tail.Over
+	if s.by == byDrift {
+		ask = counters.tail.DriftOver
+	}
+	found, over, moved := ask(now)
+	if over {
+		end = found.Resolution(s.app.name, s.signal, id)
+	}
+	return end, over, moved
+}
+
+// dropped is the end of what nothing counts any more.
+func (s source) dropped(id string) (end alert.Alert) {
+	switch s.by {
+	case byTail:
+		end = ratetail.Finding{Kind: ratetail.SpikeOver}.Resolution(s.app.name, s.signal, id)
+	case byDrift:
+		end = ratetail.Finding{Kind: ratetail.DriftOver}.Resolution(s.app.name, s.signal, id)
+	default:
+		end = anomaly.Spike{}.Resolution(s.app.name, s.signal, id)
+	}
+	end.Detail, end.Context = "The app is judged by another rule now", map[string]any{alert.SignalKey: s.signal}
+	return end
 }
 
 func newSpikes() spikes { return spikes{open: lru.New[source, string](maxSpikes)} }
@@ -43,14 +107,49 @@ func (s *spikes) begin(of source, id string) {
 
 // forget watches an app no more.
 func (s *spikes) forget(a *app) {
-	s.open.Delete(source{a, alert.SignalLogs})
-	s.open.Delete(source{a, alert.SignalRequests})
+	for by := range finders {
+		s.open.Delete(source{a, alert.SignalLogs, by})
+		s.open.Delete(source{a, alert.SignalRequests, by})
+	}
+}
+
+// failed counts an error of a signal of an app, by each rule that the app is judged
+// by. Where there are two, the contract's speaks.
+func (t *turn) failed(a *app, name string, counters *signal) {
+	if counters.ratio != nil {
+		if found, ok := counters.ratio.Add(t.now); ok {
+			t.spike(source{a, name, byRatio}, found.Alert(a.name, name))
+		}
+	}
+	if counters.tail == nil {
+		return
+	}
+	found, ok := counters.tail.Add(t.now)
+	if !ok {
+		return
+	}
+	by := byTail
+	if found.Kind == ratetail.Drift {
+		by = byDrift
+	}
+	of, news := source{a, name, by}, found.Alert(a.name, name)
+	switch {
+	case counters.ratio != nil:
+		id := t.whisper(a, news)
+		if found.Kind != ratetail.Recurring {
+			t.fold.shadows.begin(of, id)
+		}
+	case found.Kind == ratetail.Recurring: // a note, which has no end
+		t.offer(a, news)
+	default:
+		t.spike(of, news)
+	}
 }
 
 // spike publishes that a spike began.
-func (t *turn) spike(a *app, signal string, found anomaly.Spike) {
-	if id, left := t.offer(a, found.Alert(a.name, signal)); left {
-		t.fold.spikes.begin(source{a, signal}, id)
+func (t *turn) spike(of source, news alert.Alert) {
+	if id, left := t.offer(of.app, news); left {
+		t.fold.spikes.begin(of, id)
 	}
 }
 
@@ -63,18 +162,27 @@ const beforeEvents = -1
 func (t *turn) watch() {
 	t.index = beforeEvents
 	for of, id := range t.fold.spikes.open.All() {
-		counted, over, moved := of.counter().Over(t.now)
-		if moved {
-			t.fold.changed(of.app)
+		if end, over := t.over(of, *id); over {
+			if _, left := t.offer(of.app, end); left {
+				t.fold.spikes.open.Delete(of)
+			}
 		}
-		if !over {
-			continue
-		}
-		if _, left := t.offer(of.app, counted.Resolution(of.app.name, of.signal, *id)); left {
-			t.fold.spikes.open.Delete(of)
+	}
+	for of, id := range t.fold.shadows.open.All() {
+		if end, over := t.over(of, *id); over {
+			t.whisper(of.app, end)
+			t.fold.shadows.open.Delete(of)
 		}
 	}
 	t.index, t.ordinal = 0, 0
+}
+
+func (t *turn) over(of source, id string) (end alert.Alert, over bool) {
+	end, over, moved := of.end(id, t.now)
+	if moved {
+		t.fold.changed(of.app)
+	}
+	return end, over
 }
 
 // save writes the open spikes, by the names of their apps.
@@ -83,6 +191,7 @@ func (s *spikes) save(w *snapshot.Writer) {
 	for of, id := range s.open.All() {
 		w.String(of.app.name)
 		w.Bool(of.signal == alert.SignalLogs)
+		w.Uint(uint64(of.by))
 		w.String(*id)
 	}
 }
@@ -95,14 +204,18 @@ func restoreSpikes(apps *lru.Map[string, *app], r *snapshot.Reader) spikes {
 		return s
 	}
 	for range r.Len(maxSpikes) {
-		name, logs, id := r.String(maxApp), r.Bool(), r.String(idLen)
+		name, logs, by := r.String(maxApp), r.Bool(), byRatio
+		if r.Has(snapshot.Trust) {
+			by = finder(r.UpTo(int(finders) - 1))
+		}
+		id := r.String(idLen)
 		known := apps.Peek(name)
 		switch {
 		case known == nil:
 		case logs:
-			s.begin(source{*known, alert.SignalLogs}, id)
+			s.begin(source{*known, alert.SignalLogs, by}, id)
 		default:
-			s.begin(source{*known, alert.SignalRequests}, id)
+			s.begin(source{*known, alert.SignalRequests, by}, id)
 		}
 	}
 	return s

@@ -64,6 +64,7 @@ func (f *Fold) Snapshot() ([]byte, error) {
 		w.Raw(a.encoded)
 	}
 	f.spikes.save(w)
+	f.shadows.save(w)
 	data := w.Bytes()
 	f.written = len(data)
 	seal(data)
@@ -103,12 +104,15 @@ func (f *Fold) Restore(data []byte) error {
 		if err := of.Close(); err != nil {
 			return fmt.Errorf("restore the detector's state of app %q: %w", name, err)
 		}
-		if version == Version {
+		if changed := a.judge(next.newest); version == Version && !changed {
 			a.encoded = bytes.Clone(encoded)
 		}
 		next.addApp(a)
 	}
 	next.spikes = restoreSpikes(next.apps, r)
+	if r.Has(snapshot.Trust) {
+		next.shadows = restoreSpikes(next.apps, r)
+	}
 	if err := r.Close(); err != nil {
 		return fmt.Errorf("restore the detector's state: %w", err)
 	}

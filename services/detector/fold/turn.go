@@ -96,9 +96,7 @@ func (t *turn) log(a *app, e *telemetry.Event) {
 	if news, ok := a.errors.Log(a.name, e, tool, f.template, t.now); ok {
 		t.offer(a, news)
 	}
-	if spike, ok := a.logs.Add(t.now); ok {
-		t.spike(a, alert.SignalLogs, spike)
-	}
+	t.failed(a, alert.SignalLogs, &a.logs)
 }
 
 func (t *turn) request(a *app, e *telemetry.Event) {
@@ -117,9 +115,7 @@ func (t *turn) request(a *app, e *telemetry.Event) {
 	if !network.Failed(e.Network.Status) {
 		return
 	}
-	if spike, ok := a.requests.Add(t.now); ok {
-		t.spike(a, alert.SignalRequests, spike)
-	}
+	t.failed(a, alert.SignalRequests, &a.requests)
 }
 
 // hidden says whether a found rule or one added by hand hides an event.
