@@ -125,11 +125,13 @@ func (b *Inbox) Own(seq uint64) { b.list.Own(seq) }
 
 // DropTold forgets the alerts that another reader of the same client was shown
 // already: those that came up to a place in the stream. Of one that came again
-// after it, the rest stays, and so does what was Own before.
+// after it, the rest stays, and so does what was Own before. What comes of them
+// later is told as if they had been drained here.
 func (b *Inbox) DropTold(seq uint64) {
-	before := b.list.Len()
-	b.list.DropTold(seq)
-	b.stats.ToldElsewhere += uint64(before - b.list.Len())
+	if gone := b.list.DropTold(seq); len(gone) > 0 {
+		b.stats.ToldElsewhere += uint64(len(gone))
+		b.causes.Told(b.causes.Digest(gone))
+	}
 }
 
 // Clear empties the inbox and returns how many alerts were in it.

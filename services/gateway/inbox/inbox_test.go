@@ -230,6 +230,14 @@ func TestCauses(t *testing.T) {
 	if got := told(b.Drain(all)); got != `q50 under "", over 0; r8 under "n40", over 0; ` {
 		t.Error(got)
 	}
+	elsewhere := on(made("m", 100), alert.NetworkErrors) // another reader was told this one
+	elsewhere.Seq = 5
+	b.Offer(elsewhere)
+	b.DropTold(5)
+	b.Offer(on(made("f", 101), alert.Errors))
+	if got := told(b.Drain(all)); got != `f101 under "m100", over 0; ` {
+		t.Error(got)
+	}
 }
 
 // BenchmarkOffer measures the dearest offer: a new alert to a full inbox.

@@ -102,10 +102,17 @@ func (l *List) Own(seq uint64) {
 }
 
 // DropTold forgets what came up to a place in the stream and was told by another
-// reader. What has no place was not; of an alert of which a part was, the rest
-// stays.
-func (l *List) DropTold(seq uint64) {
-	l.entries = slices.DeleteFunc(l.entries, func(e *entry) bool { return e.dropTold(seq) })
+// reader, and returns what it forgot whole. What has no place was not told; of an
+// alert of which a part was, the rest stays.
+func (l *List) DropTold(seq uint64) (gone []alert.Pending) {
+	l.entries = slices.DeleteFunc(l.entries, func(e *entry) bool {
+		told := e.dropTold(seq)
+		if told {
+			gone = append(gone, e.pending())
+		}
+		return told
+	})
+	return gone
 }
 
 // dropTold forgets parts of an entry, and says whether nothing is left of it.

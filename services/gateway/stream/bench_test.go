@@ -99,3 +99,25 @@ func BenchmarkEmit(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkOfferAlone measures the sending of single alerts by a stream that
+// remembers many that were told, with a page and text that names paths.
+func BenchmarkOfferAlone(b *testing.B) {
+	s := enabled(1)
+	alerts := make([]alert.Alert, 100)
+	for i := range alerts {
+		alerts[i] = made(fmt.Sprintf("errors:web:%03d", i))
+		alerts[i].ID = fmt.Sprintf("%026d", i)
+		alerts[i].Category = []alert.Category{alert.Errors, alert.NetworkErrors, alert.Regression}[i%3]
+		alerts[i].Detail = strings.Repeat("GET http://localhost:3000/api/users/42 failed, ", 40)
+		alerts[i].Context = map[string]any{alert.PageKey: "/users/:id", alert.EndpointKey: fmt.Sprintf("GET /api/%d/:id", i), alert.ReleaseKey: "web@1.2.3"}
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		a := alerts[i%len(alerts)]
+		a.Timestamp = at(float64(i))
+		if len(s.Offer(a, at(float64(60*i)))) != 1 {
+			b.Fatal("not sent")
+		}
+	}
+}
