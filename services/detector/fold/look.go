@@ -97,7 +97,7 @@ type Stats struct {
 // their end will not be told.
 type Evicted struct {
 	Apps, Pages, Templates, Errors, Circuits, Targets, CIResults, ExternalAlerts, StormKeys, NoiseLeftOut uint64
-	Spikes, CIFailures                                                                                    uint64
+	Spikes, CIFailures, Releases                                                                          uint64
 }
 
 // counters are what the fold itself counts.
@@ -114,6 +114,7 @@ func (e *Evicted) add(a *app) {
 	e.Errors += a.errors.Evicted()
 	e.Circuits += a.states.Evicted()
 	e.Targets += a.targets.Evicted()
+	e.Releases += a.releases.Evicted()
 }
 
 // Stats counts. It looks at every app, so it is for now and then.

@@ -30,8 +30,9 @@ const (
 // Releases remembers the releases of one app.
 type Releases struct {
 	// first is when each was heard of first, in milliseconds since 1970.
-	first *lru.Map[string, int64]
-	size  int
+	first   *lru.Map[string, int64]
+	size    int
+	evicted uint64
 	// last is the one heard of last: mostly it is the next one, too.
 	last  string
 	since int64
@@ -45,6 +46,9 @@ const entrySize = 96
 
 // Size is about how many bytes are held.
 func (r *Releases) Size() int { return r.size }
+
+// Evicted is how many were forgotten for want of room since New.
+func (r *Releases) Evicted() uint64 { return r.evicted }
 
 // Len is the number of releases remembered.
 func (r *Releases) Len() int { return r.first.Len() }
@@ -68,6 +72,7 @@ func (r *Releases) add(name string, first int64) {
 	r.size += entrySize + len(name)
 	if gone != nil {
 		r.size -= entrySize + len(gone.Key)
+		r.evicted++
 	}
 }
 

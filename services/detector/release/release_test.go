@@ -54,7 +54,7 @@ func TestBound(t *testing.T) {
 		r.Heard(name(0), start) // heard of all the time: it stays
 	}
 	size := r.Size()
-	if r.Len() != release.MaxReleases || !r.Deploy(name(0), start) || !r.Deploy(name(19), start) || r.Deploy(name(1), start) {
+	if r.Len() != release.MaxReleases || r.Evicted() != 20-release.MaxReleases || !r.Deploy(name(0), start) || !r.Deploy(name(19), start) || r.Deploy(name(1), start) {
 		t.Errorf("%d are remembered", r.Len())
 	}
 	for i := range 20 {
