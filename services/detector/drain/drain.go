@@ -15,10 +15,11 @@
 //     grows wider by itself behind the back of those who saw it.
 //   - A leaf is found by the first, the second or the last word, so that a name
 //     may stand in front.
-//   - A word varies as a whole or behind what names it (key=, key:), within its
-//     punctuation: user=<*>, [<*>], <*>: and never the key.
-//   - A line varies in fewer words than stay, at least minFirm of which are words
-//     and not the placeholders of package template; short lines don't vary.
+//   - Words end at punctuation, too, as in paths and user=alice. The punctuation
+//     never varies, and neither does what names a value (user=<*>).
+//   - A line varies in fewer places than words stay, placeholders of package template
+//     not counted; at least minFirm do. Where more stay, words in a row that vary are
+//     one place, as they are a list. Lines of few words don't vary.
 //   - A place varies that has minValues different words or more, none of which
 //     makes up two thirds of the lines. Else they are words that mean a state, as
 //     opened and closed are, or an exception; the lines with each of them are a
@@ -36,12 +37,14 @@ import (
 
 // Bounds.
 const (
-	// MinTokens and MaxTokens are of how many words the lines are that can have a
-	// template in common. Others are only the same or not.
+	// MinTokens is of how many words at least the lines are that can have a template
+	// in common. From MaxTokens on, all the rest of a line is one that does not vary.
 	MinTokens = 4
-	MaxTokens = 48
-	// minFirm is how many words at least stay in a template.
-	minFirm = 3
+	MaxTokens = 128
+	// minFirm is how many words at least stay in a template, and minFirmInLists in one
+	// where words in a row vary.
+	minFirm        = 3
+	minFirmInLists = 4
 	// minValues is from how many different words on a place varies.
 	minValues = 4
 	// maxLeaf is how many groups or templates a leaf holds. A group past it is
@@ -109,7 +112,7 @@ type group struct {
 // the places where leaves are looked for.
 type leaf struct {
 	tokens, place uint8
-	anchor        uint64
+	word          uint64 // by its hash
 }
 
 // miner holds one run.
@@ -165,34 +168,55 @@ func (m *miner) learn(l *counted) {
 // alike is how many words a line has in common with a group, or -1 when it can't
 // join.
 func (g *group) alike(l *counted) int {
-	same, firm, holes, bare := 0, 0, 0, 0
-	rooted := false
+	same := 0
+	var f form
 	for i := range l.tokens {
 		own, other := &g.first.tokens[i], &l.tokens[i]
-		equal := !g.holes[i] && g.first.same(l, i)
 		switch {
-		case equal:
+		case !g.holes[i] && g.first.same(l, i):
 			same++
+			f.word(own.firm, i, len(l.tokens))
 		case !fits(g.first.text, own, l.text, other):
 			return -1
 		default:
-			holes++
-			if !own.keyed {
-				bare++
+			if f.hole(); 5*f.holes > 3*len(l.tokens) {
+				return -1 // most that are looked at are not alike: no need to look further
 			}
-			if 2*bare > len(l.tokens) {
-				return -1 // most lines that are looked at are not alike: no need to look further
-			}
-		}
-		if own.keyed || equal && own.firm {
-			firm++
-			rooted = rooted || anchors(i, len(l.tokens))
 		}
 	}
-	if holes > 0 && (firm < minFirm || firm <= holes || !rooted) {
+	if !f.ok() {
 		return -1
 	}
 	return same
+}
+
+// form is how much of a template stays, and how much varies.
+type form struct {
+	firm, holes, runs int
+	inRun, rooted     bool
+}
+
+// word takes a word that stays, and where of how many it stands.
+func (f *form) word(firm bool, place, of int) {
+	f.inRun = false
+	if firm {
+		f.firm++
+		f.rooted = f.rooted || place < 2 || place == of-1
+	}
+}
+
+func (f *form) hole() {
+	f.holes++
+	if !f.inRun {
+		f.runs++
+	}
+	f.inRun = true
+}
+
+// ok says whether enough stays, and a word by which it is found.
+func (f *form) ok() bool {
+	enough := f.firm >= minFirm && f.firm > f.holes || f.firm >= minFirmInLists && f.firm > f.runs && 2*f.holes <= 3*f.firm
+	return f.holes == 0 || enough && f.rooted
 }
 
 func (g *group) take(l *counted) {
@@ -313,17 +337,13 @@ func (l *counted) template(holes []bool) (*Template, bool) {
 		return nil, false
 	}
 	var b strings.Builder
-	for i, t := range l.tokens {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
+	for i := range l.tokens {
 		if !holes[i] {
 			b.WriteString(l.word(i))
 			continue
 		}
-		b.WriteString(l.text[t.start : t.start+t.head])
+		b.WriteString(l.tokens[i].between(l.text))
 		b.WriteByte(Hole)
-		b.WriteString(l.text[t.end-t.tail : t.end])
 	}
 	return Parse(b.String())
 }

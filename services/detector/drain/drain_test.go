@@ -58,10 +58,10 @@ func TestMine(t *testing.T) {
 		{"the names do not", times(3, each(4, "took NAME=<n> of all there")...), nil},
 		{"a name of a place", times(2, each(5, `queue [NAME] is "full", retry later`)...), []string{`queue [<*>] is "full", retry later *10`}},
 		{"a name before a colon", times(2, each(5, "NAME: connected to the hub")...), []string{"<*>: connected to the hub *10"}},
-		{"paths", times(2, each(5, "GET /shop/NAME took <n>ms")...), []string{"GET /<*> took <n>ms *10"}},
+		{"paths", times(2, each(5, "GET /shop/NAME took <n>ms")...), []string{"GET /shop/<*> took <n>ms *10"}},
 		{"a path and a name are two kinds", append(times(2, each(5, "GET /shop/NAME took <n>ms")...), times(2, each(5, "GET NAME took <n>ms")...)...),
-			[]string{"GET /<*> took <n>ms *10", "GET <*> took <n>ms *10"}},
-		{"an address holds its scheme", times(2, each(5, "fetched http://NAME.example/x in <n>ms again")...), []string{"fetched http://<*> in <n>ms again *10"}},
+			[]string{"GET /shop/<*> took <n>ms *10", "GET <*> took <n>ms *10"}},
+		{"a part of an address", times(2, each(5, "fetched http://NAME.example/x in <n>ms again")...), []string{"fetched http://<*>.example/x in <n>ms again *10"}},
 		{"placeholders are no words that stay", times(2, each(5, "NAME <n> <n> <id> <str> x")...), nil},
 		{"punctuation never varies", times(9, "a b c - d", "a b c + d", "a b c * d", "a b c = d"), nil},
 		{"two states are two templates", append(times(2, each(5, "connection of NAME was opened")...), times(3, each(5, "connection of NAME was closed")...)...),
@@ -72,8 +72,11 @@ func TestMine(t *testing.T) {
 		{"fewer vary than stay", times(3, "a b c x y z", "a b c k l m", "a b c o p q", "a b c r s t"), nil},
 		{"other words are another template", append(times(2, each(5, "user NAME signed in")...), times(2, each(5, "mail to NAME bounced today")...)...),
 			[]string{"mail to <*> bounced today *10", "user <*> signed in *10"}},
-		{"too many words", times(9, each(5, "user NAME"+strings.Repeat(" word", drain.MaxTokens-1))...), nil},
-		{"as many as can be", times(9, each(5, "user NAME"+strings.Repeat(" word", drain.MaxTokens-2))...), []string{"user <*>" + strings.Repeat(" word", drain.MaxTokens-2) + " *45"}},
+		{"a list", times(2, each(5, "reindexed NAME xNAME yNAME zNAME in the background")...), []string{"reindexed <*> <*> <*> <*> in the background *10"}},
+		{"a list that is too long", times(2, each(5, "reindexed NAME xNAME yNAME zNAME vNAME wNAME uNAME in the background")...), nil},
+		{"a path of another machine", times(2, each(5, `watching C:\Users\NAME\src\a.ts`)...), []string{`watching C:\Users\<*>\src\a.ts *10`}},
+		{"what is far behind does not vary", times(9, each(5, "user it"+strings.Repeat(" word", drain.MaxTokens)+" NAME")...), nil},
+		{"what is before that does", times(9, each(5, "user NAME"+strings.Repeat(" word", drain.MaxTokens))...), []string{"user <*>" + strings.Repeat(" word", drain.MaxTokens) + " *45"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := shown(drain.Mine(tt.lines, 10)); !slices.Equal(got, tt.want) {
@@ -112,7 +115,7 @@ func TestTemplates(t *testing.T) {
 			t.Errorf("%q and %q: covers %v, overlaps %v and %v", a, b, a.Covers(b), a.Overlaps(b), b.Overlaps(a))
 		}
 	}
-	for _, text := range []string{"", "a b", "a b c", "a  b c d", " a b c d", "\x01 b c \x01", "a \x01 \x01 b", "a b c u\x01", "a b c \x01\x01", "\x01 b c <n>"} {
+	for _, text := range []string{"", "a b", "a b c", "\x01 b c \x01", "a \x01 \x01 b", "a b c u\x01", "a b c \x01\x01", "a b \x01 <n>", "a b c d \x01=e", "a b c d -\x01-"} {
 		if p, ok := drain.Parse(text); ok {
 			t.Errorf("%q is a template: %+v", text, p)
 		}

@@ -62,14 +62,14 @@ func (x *Index[V]) Find(dst []V, l *Line) []V {
 	return dst
 }
 
-// leaf is where lines look for a template: the first leaf that does not go by what
-// varies.
+// leaf is where lines look for a template: the first leaf that goes by a word that
+// stays.
 func (t *Template) leaf() leaf {
 	all := leavesOf(t.tokens)
-	for i, place := range [...]int{0, 1, len(t.tokens) - 1} {
-		if w := t.tokens[place]; !w.hole || w.keyed {
+	for i, place := range places(len(t.tokens)) {
+		if t.tokens[place].firm {
 			return all[i]
 		}
 	}
-	return all[0] // Parse takes no such template
+	return all[0] // Parse takes no template that varies and has none
 }

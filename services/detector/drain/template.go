@@ -29,25 +29,22 @@ func Parse(text string) (*Template, bool) {
 		return nil, false
 	}
 	t := &Template{text: text, tokens: slices.Clone(line.tokens[:line.n])}
-	firm, rooted := 0, false
+	var f form
 	for i := range t.tokens {
 		w := &t.tokens[i]
-		if hole := strings.IndexByte(text[w.start:w.end], Hole); hole >= 0 {
-			if uint16(hole) != w.head || uint16(hole)+1 != w.end-w.start-w.tail {
-				return nil, false // it is not all that can vary, or there is another
-			}
+		word := text[w.word:w.end]
+		switch {
+		case strings.IndexByte(text[w.start:w.end], Hole) < 0:
+			f.word(w.firm, i, len(t.tokens))
+		case len(word) == 1 && w.varies:
 			w.hole, w.firm = true, false
-			t.holes++
-		}
-		if w.firm || w.keyed {
-			firm++
-			rooted = rooted || anchors(i, len(t.tokens))
+			f.hole()
+		default:
+			return nil, false // it is not all of the word, or there is another
 		}
 	}
-	if t.holes > 0 && (firm < minFirm || firm <= t.holes || !rooted) {
-		return nil, false
-	}
-	return t, true
+	t.holes = f.holes
+	return t, f.ok()
 }
 
 // Text is the template with Hole for what varies, for Parse.
@@ -63,7 +60,7 @@ func Shown(text string) string { return strings.ReplaceAll(text, string(rune(Hol
 func (t *Template) Holes() int { return t.holes }
 
 // Size is about how many bytes it takes.
-func (t *Template) Size() int { return len(t.text) + 48*len(t.tokens) + 64 }
+func (t *Template) Size() int { return len(t.text) + 24*len(t.tokens) + 64 }
 
 // Matches says whether a line is one of the template's.
 func (t *Template) Matches(l *Line) bool {
@@ -72,15 +69,12 @@ func (t *Template) Matches(l *Line) bool {
 	}
 	for i := range t.tokens {
 		own, w := &t.tokens[i], &l.tokens[i]
-		word := l.text[w.start:w.end]
 		switch {
 		case !own.hole:
-			if string(word) != t.text[own.start:own.end] {
+			if string(l.text[w.start:w.end]) != t.text[own.start:own.end] {
 				return false
 			}
-		case own.head != w.head || own.tail != w.tail || w.empty(),
-			string(word[:w.head]) != t.text[own.start:own.start+own.head],
-			string(word[len(word)-int(w.tail):]) != t.text[own.end-own.tail:own.end]:
+		case !w.varies || string(l.text[w.start:w.word]) != own.between(t.text):
 			return false
 		}
 	}

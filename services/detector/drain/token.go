@@ -2,16 +2,15 @@ package drain
 
 import "bytes"
 
-// token is a word of a line or template, and where in it something may vary: what
-// is between its head and its tail.
+// token is a word of a line or template, with the punctuation and spaces before it;
+// only the first has none, and the last may be nothing else.
 type token struct {
-	start, end uint16 // in the text
-	head, tail uint16 // how long they are
-	hash       uint64 // of the word
-	anchor     uint64 // of what leaves go by: the key, or else the word
-	// firm says that the word holds letters of its own, keyed that its head does.
-	firm, keyed bool
-	// hole says that it varies, in a template.
+	start, word, end uint16 // where in the text it begins, the word in it does, and it ends
+	hash             uint64 // of all of it
+	// firm says that the word has letters of its own, varies that another may stand in
+	// its place.
+	firm, varies bool
+	// hole says that it is of a template, and the word varies.
 	hole bool
 }
 
@@ -23,143 +22,137 @@ type Line struct {
 	tokens [MaxTokens]token
 }
 
-// Cut takes a line apart at its spaces, and says whether it is of as many words as
-// lines with templates are. The line keeps the text.
+// Cut takes a line apart into its words, and says whether it has as many as lines with
+// templates have. What is too much is one word that does not vary. The line keeps the
+// text.
 func (l *Line) Cut(text []byte) bool {
 	l.text, l.n = text, 0
 	if len(text) > 1<<16-1 || bytes.IndexByte(text, Hole) >= 0 {
 		return false
 	}
-	for begin := 0; begin <= len(text); l.n++ {
-		end := begin
-		for end < len(text) && text[end] != ' ' {
-			end++
+	for begin := 0; begin < len(text); l.n++ {
+		if l.n == MaxTokens-1 {
+			l.tokens[l.n] = token{start: uint16(begin), word: uint16(len(text)), end: uint16(len(text)), hash: hash(seed, text[begin:])}
+			l.n++
+			break
 		}
-		if l.n == MaxTokens || end == begin {
-			return false
+		t := &l.tokens[l.n]
+		begin = t.measure(text, begin)
+		if l.n > 0 && assigns(text[t.start:t.word], text[t.word:t.end]) {
+			l.tokens[l.n-1].varies = false
 		}
-		l.tokens[l.n] = measure(text[begin:end])
-		l.tokens[l.n].start, l.tokens[l.n].end = uint16(begin), uint16(end)
-		begin = end + 1
 	}
 	return l.n >= MinTokens
 }
 
-// measure finds the parts of a word.
-func measure(word []byte) token {
-	t := token{hash: hash(word)}
-	t.anchor = t.hash
-	tail := len(word)
-	for tail > 0 && kinds[word[tail-1]]&closes != 0 {
-		tail--
+// measure makes of t the token of a text that begins there, and returns its end.
+func (t *token) measure(text []byte, begin int) (end int) {
+	h, i := seed, begin
+	for i < len(text) && kinds[text[i]] == 0 {
+		h = (h ^ uint64(text[i])) * prime
+		i++
 	}
-	head := key(word[:tail])
-	if t.keyed = head > 0 && firm(word[:head]) && !bytes.HasPrefix(word[head-1:], scheme); t.keyed {
-		t.anchor = hash(word[:head])
+	*t = token{start: uint16(begin), word: uint16(i)}
+	var all byte
+	for i < len(text) && kinds[text[i]] != 0 {
+		if n := placeholder(text[i:]); n > 0 {
+			all |= isDigit
+			h = hash(h, text[i:i+n])
+			i += n
+			continue
+		}
+		all |= kinds[text[i]]
+		h = (h ^ uint64(text[i])) * prime
+		i++
 	}
-	for head < tail && kinds[word[head]]&opens != 0 {
-		head++
-	}
-	if !wordy(word[head:tail]) { // nothing but punctuation
-		head, tail = len(word), len(word)
-	}
-	t.head, t.tail, t.firm = uint16(head), uint16(len(word)-tail), t.keyed || firm(word)
-	return t
+	t.end, t.hash = uint16(i), h
+	t.firm, t.varies = all&isLetter != 0, all&(isLetter|isDigit) != 0
+	return i
 }
 
-var scheme = []byte("://")
+// assigns says whether what stands between two words makes the first the name of the
+// second, as in user=alice, key:value and https://host, but not "alice: hello" and
+// host:80.
+func assigns(between, second []byte) bool {
+	if len(between) == 0 || len(second) == 0 {
+		return false
+	}
+	switch between[0] {
+	case '=':
+		return true
+	case ':':
+		return between[len(between)-1] != ' ' && second[0] != '<'
+	}
+	return false
+}
 
-// key is how long the name before a value is, with the mark between them, or 0.
-func key(word []byte) int {
-	for i := 1; i < len(word)-1; i++ {
-		if kinds[word[i]]&names != 0 {
-			return i + 1
+// placeholder is the length of the placeholder of package template that a text begins
+// with, or 0.
+func placeholder(text []byte) int {
+	if text[0] != '<' {
+		return 0
+	}
+	for _, p := range placeholders {
+		if len(text) >= len(p) && string(text[:len(p)]) == p {
+			return len(p)
 		}
 	}
 	return 0
 }
 
-// wordy says whether there is anything but punctuation.
-func wordy(part []byte) bool {
-	for _, c := range part {
-		if kinds[c]&(isLetter|isDigit) != 0 {
-			return true
-		}
-	}
-	return false
-}
+var placeholders = [...]string{"<n>", "<str>", "<id>", "<time>", "<ip>"}
 
-// empty says that nothing of the word can vary.
-func (t *token) empty() bool { return t.head == t.end-t.start }
+// between is what stands before the word.
+func (t *token) between(text string) string { return text[t.start:t.word] }
 
-// fits says whether one template can stand for two words: they differ between a
-// head and a tail that are the same.
+// fits says whether one template can stand for two words in the same place.
 func fits(a string, of *token, b string, other *token) bool {
-	return of.head == other.head && of.tail == other.tail && !of.empty() && !other.empty() &&
-		a[of.start:of.start+of.head] == b[other.start:other.start+other.head] &&
-		a[of.end-of.tail:of.end] == b[other.end-other.tail:other.end]
+	return of.varies && other.varies && of.between(a) == other.between(b)
 }
 
-// The places of the words by which leaves are found are the first two and the last.
-func anchors(place, of int) bool { return place < 2 || place == of-1 }
+// places are where the words stand by which leaves are found: the first two, and the
+// last.
+func places(n int) [3]int { return [3]int{0, 1, n - 1} }
 
 // leavesOf are the leaves for a line or template with these words.
-func leavesOf(tokens []token) [3]leaf {
-	n := uint8(len(tokens))
-	return [3]leaf{{n, 0, tokens[0].anchor}, {n, 1, tokens[1].anchor}, {n, 2, tokens[len(tokens)-1].anchor}}
+func leavesOf(tokens []token) (all [3]leaf) {
+	for i, place := range places(len(tokens)) {
+		all[i] = leaf{uint8(len(tokens)), uint8(i), tokens[place].hash}
+	}
+	return all
 }
 
-// What a byte can be.
+// What a byte can be. All others are punctuation or space.
 const (
 	isLetter byte = 1 << iota
 	isDigit
-	opens  // stands before what varies
-	closes // stands behind it
-	names  // stands between a key and its value
+	inWord // neither, and yet no punctuation between words
 )
 
 var kinds = func() (table [256]byte) {
 	for c := range table {
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80 {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= 0x80:
 			table[c] = isLetter
-		} else if c >= '0' && c <= '9' {
+		case c >= '0' && c <= '9':
 			table[c] = isDigit
 		}
 	}
-	for _, c := range []byte(`([{"'/#@$` + "`") {
-		table[c] |= opens
+	for _, c := range []byte("_-<>%+*~^") {
+		table[c] = inWord
 	}
-	for _, c := range []byte(`)]}"',;:.!?` + "`") {
-		table[c] |= closes
-	}
-	table['='] |= names
-	table[':'] |= names
 	return table
 }()
 
-// firm says whether there are letters outside of <n>, <id> and the like.
-func firm(word []byte) bool {
-	for i := 0; i < len(word); i++ {
-		switch {
-		case kinds[word[i]]&isLetter != 0:
-			return true
-		case word[i] == '<':
-			if end := bytes.IndexByte(word[i:min(len(word), i+maxPlaceholder)], '>'); end > 0 {
-				i += end
-			}
-		}
-	}
-	return false
-}
+// seed and prime are those of FNV-1a.
+const (
+	seed  = uint64(14695981039346656037)
+	prime = uint64(1099511628211)
+)
 
-// maxPlaceholder is how long the placeholders of package template are at most.
-const maxPlaceholder = len("<time>")
-
-// hash is FNV-1a.
-func hash(word []byte) uint64 {
-	h := uint64(14695981039346656037)
-	for _, c := range word {
-		h = (h ^ uint64(c)) * 1099511628211
+func hash(h uint64, text []byte) uint64 {
+	for _, c := range text {
+		h = (h ^ uint64(c)) * prime
 	}
 	return h
 }
