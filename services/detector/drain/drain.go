@@ -127,6 +127,7 @@ type miner struct {
 
 // read takes the lines apart, in the order of their text.
 func (m *miner) read(lines []Counted) {
+	m.lines = make([]counted, 0, len(lines))
 	var line Line
 	var text []byte
 	for _, l := range lines {

@@ -31,7 +31,7 @@ type verdict struct {
 }
 
 // minedSize is about what it takes beside the rules, in bytes.
-const minedSize = 32*drain.MaxTokens + 512
+const minedSize = 24*drain.MaxTokens + 512
 
 func (m *mined) size() int {
 	if m == nil || m.rules == 0 {

@@ -1,7 +1,7 @@
 // The rules of what is noise, as the detector has them.
 
 import { lacking } from './part.ts';
-import { line, number, object, objects, token } from './read.ts';
+import { line, lines, moment, number, object, objects, token } from './read.ts';
 
 export interface Rule {
   readonly id: string;
@@ -11,13 +11,27 @@ export interface Rule {
   readonly kind: string;
   readonly pattern: string;
   readonly confidence: number;
-  /** How many events it kept from raising an alert. */
+  /** How many events it kept from raising an alert, or would have where it is proposed. */
   readonly hidden: number;
-  readonly example: string;
+  /** Of these, those of the last 10 minutes. */
+  readonly lately: number;
+  /** Of these, those such as alerts are raised for. */
+  readonly alerts: number;
+  /** What it matched of late. */
+  readonly examples: readonly string[];
+  /** Since when it applies or is proposed, and when it last matched; 0 where that is not known. */
+  readonly since: number;
+  readonly lastSeen: number;
 }
+
+/** A rule that was found and removed, and can be brought back. */
+export type Removed = Pick<Rule, 'id' | 'app' | 'kind' | 'pattern'>;
 
 export interface Rules {
   readonly rules: readonly Rule[];
+  readonly removed: readonly Removed[];
+  /** How many events the rules hid, together. */
+  readonly hidden: number;
   readonly found: number;
   readonly lacks: string;
 }
@@ -25,17 +39,45 @@ export interface Rules {
 export function readRules(value: unknown): Rules {
   const v = object(value);
   return {
-    rules: objects(v.rules).map((r) => ({
+    rules: objects(v.rules).map((r) => {
+      const proposed = r.state === 'proposed';
+      const examples = lines(r.examples);
+      return {
+        id: token(r.rule_id),
+        app: token(r.app),
+        state: line(r.state, 20),
+        kind: line(r.kind, 20),
+        pattern: line(r.pattern, 1000),
+        confidence: number(r.confidence),
+        hidden: number(proposed ? r.would_hide : r.hidden),
+        lately: number(proposed ? r.would_hide_last_10min : r.hidden_last_10min),
+        alerts: number(proposed ? r.would_hold_alerts : r.alerts_held),
+        examples: examples.length > 0 ? examples : [line(r.example, 1000)].filter((e) => e !== ''),
+        since: moment(r.since),
+        lastSeen: moment(r.last_seen),
+      };
+    }),
+    removed: objects(v.removed).map((r) => ({
       id: token(r.rule_id),
       app: token(r.app),
-      state: line(r.state, 20),
       kind: line(r.kind, 20),
       pattern: line(r.pattern, 1000),
-      confidence: number(r.confidence),
-      hidden: number(r.hidden),
-      example: line(r.example, 1000),
     })),
+    hidden: number(v.hidden_total),
     found: number(v.found),
     lacks: lacking(v),
   };
+}
+
+const count = (n: number, what: string) => `${n.toLocaleString('en')} ${what}${n === 1 ? '' : 's'}`;
+
+/** What a rule does, in words: what somebody wants to know before trusting it. */
+export function effect(rule: Rule): readonly string[] {
+  const would = rule.state === 'proposed';
+  const said: string[] = [];
+  // What is proposed counts from then on; what led to it came in the 10 minutes before.
+  if (would) said.push(`would hide ${rule.hidden.toLocaleString('en')}`);
+  if (rule.lately > 0) said.push(`${rule.lately.toLocaleString('en')} in 10 min`);
+  if (rule.alerts > 0) said.push(would ? `would hold ${count(rule.alerts, 'alert')}` : `${count(rule.alerts, 'alert')} held`);
+  return said;
 }

@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Severity } from '../core/alert.ts';
-import { type Rule, readRules } from '../core/noise.ts';
+import { effect, type Removed, type Rule, readRules } from '../core/noise.ts';
 import { type Ack, lasting, NOTHING_QUIET, type Silence } from '../core/quiet.ts';
 import { oneLine } from '../core/text.ts';
 import { clock, duration, full } from '../core/time.ts';
@@ -204,12 +204,14 @@ function Noise() {
   const change = (body: Record<string, string>) =>
     api.change('POST', 'api/noise', body).then((v) => noise.put(readRules(v)));
   const rules = value?.rules ?? [];
+  const hidden = value?.hidden ?? 0;
   return (
     <section class="panel" aria-labelledby="noise-title">
       <div class="panel-head">
         <h2 id="noise-title">
           Noise rules <span class="muted">{rules.length > 0 ? rules.length : ''}</span>
         </h2>
+        {hidden > 0 && <p class="muted">{hidden.toLocaleString('en')} events hidden</p>}
         <button
           type="button"
           title="Look for patterns now; it is also done every minute"
@@ -247,6 +249,7 @@ function Noise() {
                 <RuleRow
                   key={rule.id}
                   of={rule}
+                  onApply={() => void act('The rule applies.', () => change({ action: 'add', rule_id: rule.id }))}
                   onRemove={() =>
                     void act('The rule is removed.', () => change({ action: 'remove', rule_id: rule.id }))
                   }
@@ -256,33 +259,92 @@ function Noise() {
           </table>
         </div>
       )}
+      <RemovedRules
+        of={value?.removed ?? []}
+        onBack={(rule) => void act('The rule is back.', () => change({ action: 'add', rule_id: rule.id }))}
+      />
     </section>
   );
 }
 
-function RuleRow({ of, onRemove }: { of: Rule; onRemove: () => void }) {
+function RuleRow({ of, onApply, onRemove }: { of: Rule; onApply: () => void; onRemove: () => void }) {
   return (
     <tr>
-      <th scope="row" class="code pattern" title={of.example}>
+      <th scope="row" class="code pattern">
         <Name of={of.pattern} />
+        {of.examples.length > 0 && (
+          <details>
+            <summary class="muted">Examples</summary>
+            <ul class="plain">
+              {of.examples.map((example) => (
+                <li key={example}>
+                  <Name of={example} />
+                </li>
+              ))}
+            </ul>
+          </details>
+        )}
       </th>
       <td data-label="State">
         <Tag kind={of.state === 'proposed' ? '' : 'good'}>{of.state}</Tag>
         {of.confidence > 0 && <span class="muted"> {of.confidence.toFixed(2)}</span>}
+        {of.since > 0 && (
+          <span class="muted">
+            {' '}
+            for <Age time={of.since} />
+          </span>
+        )}
       </td>
       <td data-label="Kind">{of.kind || 'any'}</td>
       <td data-label="App">
         <Name of={of.app} empty="all" />
       </td>
       <td class="right" data-label="Hidden">
-        {of.hidden.toLocaleString('en')}
+        {of.state !== 'proposed' && of.hidden.toLocaleString('en')}{' '}
+        {effect(of).map((words) => (
+          <span class="muted said" key={words}>
+            {words}
+          </span>
+        ))}
       </td>
       <td class="right">
+        {of.state === 'proposed' && (
+          <button type="button" aria-label={`Apply the rule ${of.pattern}`} onClick={onApply}>
+            Apply
+          </button>
+        )}{' '}
         <button type="button" aria-label={`Remove the rule ${of.pattern}`} onClick={onRemove}>
           Remove
         </button>
       </td>
     </tr>
+  );
+}
+
+/** What was removed does not come back by itself; here it is brought back. */
+function RemovedRules({ of, onBack }: { of: readonly Removed[]; onBack: (rule: Removed) => void }) {
+  if (of.length === 0) return null;
+  return (
+    <details class="removed">
+      <summary>
+        Removed rules <span class="muted">{of.length}</span>
+      </summary>
+      <ul class="plain">
+        {of.map((rule) => (
+          <li key={rule.id}>
+            <button type="button" aria-label={`Bring back the rule ${rule.pattern}`} onClick={() => onBack(rule)}>
+              Bring back
+            </button>{' '}
+            <span class="code">
+              <Name of={rule.pattern} />
+            </span>{' '}
+            <span class="muted">
+              <Name of={rule.app} empty="all" />
+            </span>
+          </li>
+        ))}
+      </ul>
+    </details>
   );
 }
 
