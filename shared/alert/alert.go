@@ -81,6 +81,14 @@ const (
 // SignalLogs or SignalRequests. The stream's filters tell the two apart by it.
 const SignalKey = "signal"
 
+// OutcomeKey is the Context key under which the end of a regression says how it
+// ended. NewLevel is the one outcome that is news by itself: nothing is as before,
+// the page is judged by what it is now.
+const (
+	OutcomeKey = "outcome"
+	NewLevel   = "new_level"
+)
+
 // The Context keys under which alerts say where what they found happened, as far
 // as that is known. By these, alerts that have one cause are found.
 const (

@@ -19,10 +19,9 @@ type place struct {
 // The keys in the context of what Confirmed tells, beside those that Pages has too.
 const (
 	// confidence is how sure it is, or was when it ended: single, probable or
-	// confirmed.
+	// confirmed. How it ended stands under alert.OutcomeKey: withdrawn, recovered or
+	// new_level.
 	keyConfidence = "confidence"
-	// outcome is how it ended: withdrawn, recovered or new_level.
-	keyOutcome = "outcome"
 	// medianOf is of how many loads the value is the median, chance how likely such
 	// ranks are where nothing has changed, device the class of devices.
 	keyMedianOf, keyChance, keyDevice = "median_of", "p", "device"
@@ -61,15 +60,15 @@ func (p *place) ended(e ending) alert.Alert {
 	now, usual := p.median(e.level, e.of), fmt.Sprintf("%s (%s)", m.text(float64(e.baseline)/2), loads(e.loads))
 	switch e.event {
 	case level.Withdrawn:
-		a.Context[keyOutcome] = "withdrawn"
+		a.Context[alert.OutcomeKey] = "withdrawn"
 		a.Title = "Withdrawn: " + regressed
 		a.Detail = "the loads that followed do not confirm it: " + now + ", baseline " + usual
 	case level.Settled:
-		a.Context[keyOutcome] = "new_level"
+		a.Context[alert.OutcomeKey] = alert.NewLevel
 		a.Title = m.name + p.on("") + " has a new level"
 		a.Detail = now + ", before " + usual
 	default:
-		a.Context[keyOutcome] = "recovered"
+		a.Context[alert.OutcomeKey] = "recovered"
 		a.Title = "Resolved: " + regressed
 		a.Detail = now + ", baseline " + usual
 	}

@@ -112,6 +112,35 @@ func TestResolved(t *testing.T) {
 	}
 }
 
+// TestANewLevelIsNews: a regression that ends by staying is over, and what is told
+// beside that is not that all is well.
+func TestANewLevelIsNews(t *testing.T) {
+	for _, drained := range []bool{false, true} {
+		p := newPlayer()
+		p.offer("r", false)
+		if drained {
+			p.drain(p.seq)
+			p.told = nil
+		}
+		end := made("r", 2)
+		end.Seq, end.Category, end.Severity, end.Title = 2, alert.Regression, alert.Info, "r has a new level"
+		end.Resolves, end.Context = p.newest["r"], map[string]any{alert.OutcomeKey: alert.NewLevel}
+		p.Offer(end)
+		p.drain(2)
+		var got []string
+		for _, a := range p.told {
+			got = append(got, a.Title)
+		}
+		want := []string{"Resolved: r", "r has a new level"}
+		if drained {
+			want = want[1:]
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("drained in between: %t, got %q, want %q", drained, got, want)
+		}
+	}
+}
+
 // TestResolvedIsOneLine: the alert as its reader sees it.
 func TestResolvedIsOneLine(t *testing.T) {
 	p := newPlayer()
