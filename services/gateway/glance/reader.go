@@ -25,6 +25,10 @@ import (
 // are counted as left out.
 const maxRead = 500
 
+// lookBack is how many alerts are read beside them that were told before, for what
+// may be the cause of one that was not.
+const lookBack = 16
+
 // reader looks into a client's inbox once. It follows nothing and keeps nothing:
 // it is for a process that lives for milliseconds.
 type reader struct {
@@ -98,11 +102,15 @@ func (r *reader) read(ctx context.Context) (*waiting, error) {
 // fill reads the alerts after w.after. Those of a client that was never seen begin
 // cursor.Unseen ago.
 func (r *reader) fill(ctx context.Context, w *waiting, seen bool) error {
+	var back uint64
+	if seen && w.after.Seq == w.told {
+		back = min(lookBack, w.told)
+	}
 	var msgs []bus.Message
 	var silenced silence.Set
 	var both errgroup.Group
 	both.Go(func() (err error) {
-		msgs, err = r.conn.StoredFrom(ctx, bus.StreamAlerts, w.after.Seq+1, maxRead)
+		msgs, err = r.conn.StoredFrom(ctx, bus.StreamAlerts, w.after.Seq+1-back, maxRead+int(back))
 		return err
 	})
 	both.Go(func() error {
@@ -116,7 +124,12 @@ func (r *reader) fill(ctx context.Context, w *waiting, seen bool) error {
 		return err
 	}
 	now := time.Now()
-	for _, m := range msgs {
+	n := 0
+	for n < len(msgs) && msgs[n].Seq <= w.after.Seq {
+		n++
+	}
+	r.remember(w, msgs[:n], silenced, now)
+	for _, m := range msgs[n:] {
 		w.at.Seq = m.Seq
 		if now.Sub(m.Time) > cursor.Unseen {
 			w.stale = m.Seq
@@ -125,12 +138,10 @@ func (r *reader) fill(ctx context.Context, w *waiting, seen bool) error {
 				continue
 			}
 		}
-		var a alert.Alert
-		if json.Unmarshal(m.Data, &a) != nil { // a gateway says so, and who looks once has no log
+		a, ok := r.decode(m)
+		if !ok { // a gateway says so, and who looks once has no log
 			continue
 		}
-		a.Seq = m.Seq
-		a = clean.Alert(a, r.mask)
 		// A gateway writes down which acknowledgements end by it; this one is gone by then.
 		silenced.Acks, _ = silenced.Acks.Over(a)
 		if _, hushed := silenced.Hushes(a, now); hushed {
@@ -140,6 +151,31 @@ func (r *reader) fill(ctx context.Context, w *waiting, seen bool) error {
 		}
 	}
 	return nil
+}
+
+// remember has the inbox know what the client was told before, but for what was
+// held back then, as far as that is known now.
+func (r *reader) remember(w *waiting, msgs []bus.Message, silenced silence.Set, now time.Time) {
+	var told []alert.Alert
+	for _, m := range msgs {
+		a, ok := r.decode(m)
+		if !ok {
+			continue
+		}
+		if _, hushed := silenced.Hushes(a, now); !hushed {
+			told = append(told, a)
+		}
+	}
+	w.box.Remember(told)
+}
+
+// decode is the alert of a message, fit to be told.
+func (r *reader) decode(m bus.Message) (a alert.Alert, ok bool) {
+	if json.Unmarshal(m.Data, &a) != nil {
+		return a, false
+	}
+	a.Seq = m.Seq
+	return clean.Alert(a, r.mask), true
 }
 
 // begin saves where the inbox of a client begins that was never seen, so that it

@@ -128,9 +128,24 @@ func (b *Inbox) Own(seq uint64) { b.list.Own(seq) }
 // after it, the rest stays, and so does what was Own before. What comes of them
 // later is told as if they had been drained here.
 func (b *Inbox) DropTold(seq uint64) {
-	if gone := b.list.DropTold(seq); len(gone) > 0 {
-		b.stats.ToldElsewhere += uint64(len(gone))
-		b.causes.Told(b.causes.Digest(gone))
+	gone := b.list.DropTold(seq)
+	b.stats.ToldElsewhere += uint64(len(gone))
+	b.remember(gone)
+}
+
+// Remember says what the reader was told before, of late, by another inbox: it may
+// be the cause of what comes.
+func (b *Inbox) Remember(told []alert.Alert) {
+	all := make([]alert.Pending, len(told))
+	for i, a := range told {
+		all[i].Alert = a
+	}
+	b.remember(all)
+}
+
+func (b *Inbox) remember(told []alert.Pending) {
+	if len(told) > 0 {
+		b.causes.Told(b.causes.Digest(told))
 	}
 }
 
