@@ -6,6 +6,9 @@
 // come from a tool. Of each it is known when it was first seen, and how often. The
 // package knows no clock, and nothing of noise: what is hidden is not given to
 // it, so that it is news once it is no longer hidden.
+//
+// Where it is asked to, it also finds errors that come far faster than they usually
+// do (escalate.go).
 package errortrack
 
 import (
@@ -29,6 +32,13 @@ const (
 type Errors struct {
 	known   *lru.Map[uint64, record]
 	evicted uint64
+	// rates is how many errors are counted in time, latest the error that was seen last
+	// and what it is told apart by.
+	rates  int
+	latest struct {
+		known *record
+		id    identity
+	}
 	// key and said are buffers that are used again: of a stack, and of what a sender
 	// said.
 	key, said []byte
@@ -46,6 +56,8 @@ type record struct {
 	// adopts is when it was last seen by an older version of the rule, 0 where none
 	// knew it: see adopt.
 	adopts int64
+	// rate is how fast it comes, nil where nobody asks.
+	rate *rate
 }
 
 // size is about what a record takes, in bytes: itself, its place in the order of
@@ -62,7 +74,7 @@ func (e *Errors) Len() int { return e.known.Len() }
 func (e *Errors) Evicted() uint64 { return e.evicted }
 
 // Size is about how many bytes are held.
-func (e *Errors) Size() int { return size * e.known.Len() }
+func (e *Errors) Size() int { return size*e.known.Len() + rateSize*e.rates }
 
 // Log takes a line of level error with the template of its message. Tool says
 // that it comes from a browser extension or a development tool: the same words
@@ -77,6 +89,7 @@ func (e *Errors) Log(app string, event *telemetry.Event, tool bool, words []byte
 	if k == nil {
 		k = e.meet(id, tool, words, t)
 	}
+	e.latest.known, e.latest.id = k, id
 	silent := t - k.last
 	k.last = t
 	k.seen++
@@ -84,6 +97,7 @@ func (e *Errors) Log(app string, event *telemetry.Event, tool bool, words []byte
 	case k.seen == 1:
 		return sighting{app, event, words, id, *k, 0}.firstTime(), true
 	case silent >= Silence.Milliseconds():
+		e.uncount(k) // how fast it came before says nothing of now
 		return sighting{app, event, words, id, *k, silent}.back(), true
 	default:
 		return alert.Alert{}, false
@@ -103,6 +117,7 @@ func (e *Errors) meet(id identity, tool bool, words []byte, t int64) *record {
 	stored, gone := e.known.Add(id.fingerprint, met)
 	if gone != nil {
 		e.evicted++
+		e.uncount(&gone.Value)
 	}
 	return stored
 }
@@ -140,6 +155,9 @@ func (e *Errors) Save(w *snapshot.Writer) {
 		w.Uint(fingerprint ^ k.name) // mostly 0
 		w.Len(int(k.version))
 		w.Int(k.adopts)
+		if w.Bool(k.rate != nil); k.rate != nil {
+			k.rate.save(w)
+		}
 	}
 }
 
@@ -155,6 +173,9 @@ func Restore(r *snapshot.Reader) *Errors {
 			k.adopts = r.Int()
 			if k.seen < 1 {
 				r.Fail("an error that was seen %d times", k.seen)
+			}
+			if r.Bool() {
+				e.count(&k, restoreRate(r))
 			}
 		}
 		e.known.Add(fingerprint, k)

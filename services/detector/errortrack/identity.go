@@ -73,13 +73,14 @@ func (e *Errors) byItself(l *telemetry.Log, words []byte) identity {
 	if trace.Vague() {
 		e.key = append(e.key, 0)
 		switch {
-		case trace.Words != "":
-			e.key = template.Append(e.key, trace.Words)
+		case trace.Words != "" && strings.Contains(l.Message, trace.Words):
+			// The message says no more but by whom it was caught or logged.
 		case first != "": // the template is of the stack, too
 			e.key = template.Append(e.key, first)
 		default:
 			e.key = append(e.key, words...)
 		}
+		e.key = template.Append(append(e.key, 0), trace.Words)
 	}
 	return identity{fingerprint: hashed(e.key), version: versionStack, by: byStack, trace: trace}
 }

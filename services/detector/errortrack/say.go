@@ -40,8 +40,7 @@ func (s sighting) back() alert.Alert {
 // detail is the message, and behind it what is known of the error and what
 // happened. It is the message that is cut.
 func (s sighting) detail(happened string) string {
-	known := fmt.Sprintf("(first seen %s, seen %d times, %s)",
-		time.UnixMilli(s.known.first).UTC().Format("2006-01-02 15:04:05 UTC"), s.known.seen, happened)
+	known := fmt.Sprintf("(first seen %s, seen %d times, %s)", s.since(), s.known.seen, happened)
 	message := untrusted.Cut(s.event.Log.Message, alert.MaxDetail-len(known)-1)
 	if message == "" {
 		return known
@@ -49,14 +48,26 @@ func (s sighting) detail(happened string) string {
 	return message + " " + known
 }
 
+// since is when the error was first seen, for a person.
+func (s sighting) since() string {
+	return time.UnixMilli(s.known.first).UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+// fingerprintKey is where the context of an alert names the error.
+const fingerprintKey = "fingerprint"
+
+func nameOf(fingerprint uint64) string { return fmt.Sprintf("%016x", fingerprint) }
+
+func dedupKey(app, name string) string { return "errors:" + app + ":" + name }
+
 func (s sighting) alert(title, state, detail string) alert.Alert {
-	name := fmt.Sprintf("%016x", s.known.name)
+	name := nameOf(s.known.name)
 	words := string(s.words)
 	if words == "" {
 		words = "(no message)"
 	}
 	context := map[string]any{
-		"fingerprint": name, "fingerprint_version": int(s.known.version), "grouped_by": s.id.by,
+		fingerprintKey: name, "fingerprint_version": int(s.known.version), "grouped_by": s.id.by,
 		"state": state, "seen": s.known.seen, "first_seen": alert.FormatTime(time.UnixMilli(s.known.first)),
 	}
 	if s.event.Log.Source != "" {
@@ -68,7 +79,7 @@ func (s sighting) alert(title, state, detail string) alert.Alert {
 	return alert.Alert{
 		Severity: alert.Error, Category: alert.Errors, Source: alert.SourceErrors, URL: s.event.URL,
 		Title: title + words, Detail: detail, Context: context,
-		DedupKey: "errors:" + s.app + ":" + name,
+		DedupKey: dedupKey(s.app, name),
 	}
 }
 

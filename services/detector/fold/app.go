@@ -58,6 +58,7 @@ func (a *app) save(w *snapshot.Writer) {
 	a.links.regression.save(w)
 	a.links.anomaly.save(w)
 	a.releases.Save(w)
+	a.links.escalation.save(w)
 }
 
 // restoreApp reads what save wrote. Errors are in r.
@@ -70,22 +71,26 @@ func restoreApp(name string, set rules.Set, r *snapshot.Reader) *app {
 	}
 	if r.Has(snapshot.Trust) {
 		a.releases = release.Restore(r)
+		a.links.escalation = restoreLink(r)
 	}
 	return a
 }
 
-// judge gives the signals what the app's rules need from now on, and says whether
-// they lacked or had anything else.
+// judge gives the signals and the errors what the app's rules need from now on, and
+// says whether they lacked or had anything else.
 func (a *app) judge(now time.Time) (changed bool) {
 	logs, requests := a.logs.judgedBy(a.rules.Anomaly, now), a.requests.judgedBy(a.rules.Anomaly, now)
 	changed = logs != a.logs || requests != a.requests
 	a.logs, a.requests = logs, requests
+	if a.rules.Anomaly == rules.Ratio3x && a.errors.Uncounted() {
+		changed = true
+	}
 	return changed
 }
 
 // links are the newest alerts of an app that others can belong to; of several
 // at one time, the first.
-type links struct{ regression, anomaly link }
+type links struct{ regression, anomaly, escalation link }
 
 // link is when such an alert came, and its correlation id.
 type link struct {
@@ -113,12 +118,31 @@ func (l *links) correlate(a *alert.Alert) {
 	default:
 		return
 	}
-	if gap := a.Timestamp.Sub(other.at); other.id != "" && gap >= 0 && gap <= correlationWindow {
+	switch {
+	case other.near(a):
 		a.CorrelationID = other.id
+	case a.Category == alert.Anomaly && l.escalation.near(a):
+		a.CorrelationID = l.escalation.id
 	}
 	if own.id == "" || !own.at.Equal(a.Timestamp) {
 		*own = link{at: a.Timestamp, id: a.CorrelationID}
 	}
+}
+
+// escalated gives the alert that an error escalates the correlation id of a spike that
+// came just before it, and lets one that comes just after have its own: mostly they
+// are of the same errors.
+func (l *links) escalated(a *alert.Alert) {
+	if l.anomaly.near(a) {
+		a.CorrelationID = l.anomaly.id
+	}
+	l.escalation = link{at: a.Timestamp, id: a.CorrelationID}
+}
+
+// near says whether an alert came just after this one.
+func (l link) near(a *alert.Alert) bool {
+	gap := a.Timestamp.Sub(l.at)
+	return l.id != "" && gap >= 0 && gap <= correlationWindow
 }
 
 func (l link) save(w *snapshot.Writer) {

@@ -96,6 +96,7 @@ type Fold struct {
 	storm  *storm.Limiter
 	// spikes are those told, shadows those told in the shadow.
 	spikes, shadows spikes
+	escalations     escalations
 	newest          time.Time
 
 	count counters
@@ -116,7 +117,7 @@ func New(cfg Config) *Fold {
 	}
 	return &Fold{
 		cfg: cfg, apps: lru.New[string, *app](cfg.MaxApps),
-		manual: &noise.Manual{}, ci: ciresult.New(), others: others.New(), storm: storm.New(), spikes: newSpikes(), shadows: newSpikes(),
+		manual: &noise.Manual{}, ci: ciresult.New(), others: others.New(), storm: storm.New(), spikes: newSpikes(), shadows: newSpikes(), escalations: newEscalations(),
 	}
 }
 
@@ -193,6 +194,7 @@ func (f *Fold) forget(a *app) {
 	f.bytes -= a.size
 	f.spikes.forget(a)
 	f.shadows.forget(a)
+	f.escalations.forget(a)
 	f.count.apps++
 	f.count.gone.add(a)
 }

@@ -93,8 +93,8 @@ type Stats struct {
 
 // Evicted counts what was forgotten for want of room. What went with its app
 // counts as one app. NoiseLeftOut are patterns that found no room as a rule,
-// counted in each run of auto-detection. Spikes and CIFailures were open, and
-// their end will not be told.
+// counted in each run of auto-detection. Spikes, errors that escalate among them, and
+// CIFailures were open, and their end will not be told.
 type Evicted struct {
 	Apps, Pages, Templates, Errors, Circuits, Targets, CIResults, ExternalAlerts, StormKeys, NoiseLeftOut uint64
 	Spikes, CIFailures, Releases                                                                          uint64
@@ -131,6 +131,6 @@ func (f *Fold) Stats() Stats {
 		s.Evicted.add(a)
 	}
 	s.Evicted.Apps, s.Evicted.CIResults, s.Evicted.StormKeys = f.count.apps, f.ci.Evicted(), f.storm.Evicted()
-	s.Evicted.ExternalAlerts, s.Evicted.CIFailures, s.Evicted.Spikes = f.others.Evicted(), f.ci.EvictedFailing(), f.spikes.evicted
+	s.Evicted.ExternalAlerts, s.Evicted.CIFailures, s.Evicted.Spikes = f.others.Evicted(), f.ci.EvictedFailing(), f.spikes.evicted+f.escalations.evicted
 	return s
 }

@@ -148,6 +148,9 @@ func (t *turn) failed(a *app, name string, counters *signal) {
 
 // spike publishes that a spike began.
 func (t *turn) spike(of source, news alert.Alert) {
+	if of.signal == alert.SignalLogs && of.by == byTail {
+		t.lead(of.app, &news)
+	}
 	if id, left := t.offer(of.app, news); left {
 		t.fold.spikes.begin(of, id)
 	}
@@ -174,6 +177,7 @@ func (t *turn) watch() {
 			t.fold.shadows.open.Delete(of)
 		}
 	}
+	t.calm()
 	t.index, t.ordinal = 0, 0
 }
 

@@ -65,6 +65,7 @@ func (f *Fold) Snapshot() ([]byte, error) {
 	}
 	f.spikes.save(w)
 	f.shadows.save(w)
+	f.escalations.save(w)
 	data := w.Bytes()
 	f.written = len(data)
 	seal(data)
@@ -112,6 +113,7 @@ func (f *Fold) Restore(data []byte) error {
 	next.spikes = restoreSpikes(next.apps, r)
 	if r.Has(snapshot.Trust) {
 		next.shadows = restoreSpikes(next.apps, r)
+		next.escalations = restoreEscalations(next.apps, r)
 	}
 	if err := r.Close(); err != nil {
 		return fmt.Errorf("restore the detector's state: %w", err)

@@ -96,6 +96,7 @@ func (t *turn) log(a *app, e *telemetry.Event) {
 	if news, ok := a.errors.Log(a.name, e, tool, f.template, t.now); ok {
 		t.offer(a, news)
 	}
+	t.escalate(a, e)
 	t.failed(a, alert.SignalLogs, &a.logs)
 }
 

@@ -29,11 +29,26 @@ func (s *Small) Add(now time.Time) (Finding, bool) {
 	if before[last]+n < minSpike {
 		return Finding{}, false
 	}
-	found, _, spike := s.look(&before, n, 1)
+	found, spike := s.look(&before, n)
 	if spike {
 		s.state, s.stayed, s.from = spiking, false, s.onset()
 	}
 	return found, spike
+}
+
+// look is that of a Counter whose errors come one by one. It has no use for a limit,
+// so that one tail tells, and the threshold need not be looked for.
+func (s *Small) look(before *[len(windows)]int64, n int64) (Finding, bool) {
+	for i, w := range windows {
+		count, p := before[i]+n, s.usual.expect(float64(w.length), 1)
+		if count <= p.floor() {
+			continue
+		}
+		if logP := p.logTail(float64(count)); logP < w.logP {
+			return Finding{Kind: Spike, Count: count, Expected: p.mean, LogP: logP, Seconds: w.length}, true
+		}
+	}
+	return Finding{}, false
 }
 
 // Over lets time pass up to now and says whether no spike goes on, and how the
@@ -43,6 +58,18 @@ func (s *Small) Over(now time.Time) (end Finding, over, moved bool) {
 	moved = s.until(second(now))
 	end, over = s.ended()
 	return end, over, moved
+}
+
+// Now lets time pass up to now and says how many errors came in the last 10 s and how
+// unlikely that is, by what was usual before the spike that goes on, if one does.
+func (s *Small) Now(now time.Time) Finding {
+	s.until(second(now))
+	p := s.usual.expect(slots, 1)
+	found := Finding{Kind: Spike, Count: s.count(), Seconds: slots, Expected: p.mean}
+	if found.Count > 0 {
+		found.LogP = p.logTail(float64(found.Count))
+	}
+	return found
 }
 
 func (s *Small) until(t int64) (moved bool) {

@@ -16,10 +16,10 @@ func fingerprint(text, message string) string {
 		return "words: " + template.Message(message)
 	case !t.Vague():
 		return key
-	case t.Words != "":
-		message = t.Words
+	case t.Words != "" && strings.Contains(message, t.Words):
+		message = ""
 	}
-	return key + "words: " + template.Message(message)
+	return key + "words: " + template.Message(message) + ", " + template.Message(t.Words)
 }
 
 type seen struct{ text, message string }
@@ -81,8 +81,9 @@ func TestWhichAreOne(t *testing.T) {
 		{"arguments of PHP", seen{strings.Replace(phpTrace, "Object(App\\Item), 17", "Object(App\\Gift), 3", 1), ""}, seen{phpTrace, ""}, true},
 		{"two builds of Rust", seen{strings.NewReplacer("h0123456789abcdef", "hfedcba9876543210", "07dca489", "99dca489", "src/cart.rs:12:5", "src/cart.rs:13:9").Replace(rustTrace), "panic"}, seen{rustTrace, "panic"}, true},
 		{"two versions of Python and its libraries", seen{strings.ReplaceAll(python, "python3.12", "python3.13"), ""}, seen{python, ""}, true},
-		{"logged with other words", seen{chrome, "no cart: TypeError: Cannot read..."}, seen{chrome, "no menu: TypeError: Cannot read..."}, true},
-		{"two items of Python", seen{strings.ReplaceAll(python, "'apple'", "'pear'"), "no apple"}, seen{python, "no pear"}, true},
+		{"caught by two", seen{chrome, "no cart: TypeError: Cannot read properties of undefined (reading 'total')"}, seen{chrome, "Uncaught TypeError: Cannot read properties of undefined (reading 'total')"}, true},
+		{"two items of Python", seen{strings.ReplaceAll(python, "'apple'", "'pear'"), "no price"}, seen{python, "no price"}, true},
+		{"two items of Python, logged with theirs", seen{strings.ReplaceAll(python, "'apple'", "'pear'"), "cart: KeyError: 'pear'"}, seen{python, "cart: KeyError: 'apple'"}, true},
 
 		// Two bugs.
 		{"two functions", js(undefined, "renderCart /a/src/cart.js:1:1"), js(undefined, "renderMenu /a/src/cart.js:1:1"), false},

@@ -46,8 +46,7 @@ type Trace struct {
 	// Type is that of the exception, empty where the trace is not of one: a line that
 	// somebody logged, with the place where.
 	Type string
-	// Words is the line of the text that names the type, empty where none does. It says
-	// what went wrong whatever was logged with it.
+	// Words is the line of the text that names the type, empty where none does.
 	Words string
 	// Frames is how many frames of the app are in the key, and Named how many of them
 	// have a name that says something.

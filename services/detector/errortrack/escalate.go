@@ -1,0 +1,145 @@
+package errortrack
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/ratetail"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// An error escalates when it comes far faster than it usually does (rate.go). One that
+// is new, or back, has no rate that is usual: then only what is much even for an error
+// of which nothing is known counts, because its coming was the news.
+
+// Escalation is the error that escalates, and what says so. Errors know it by its
+// fingerprint alone: the one that it has now, which may not be the name of it.
+type Escalation struct {
+	Fingerprint uint64
+	Alert       alert.Alert
+}
+
+// stateEscalating is the state that the alerts of it tell.
+const stateEscalating = "escalating"
+
+// escalating is behind the dedup key of the error: that it escalates, and that this is
+// over, must not take the place of that it is new.
+const escalating = ":escalating"
+
+// Escalates counts the error that Log took last, with its event and its words, and
+// says whether it has begun to escalate with that.
+func (e *Errors) Escalates(app string, event *telemetry.Event, words []byte, now time.Time) (Escalation, bool) {
+	k, id := e.latest.known, e.latest.id
+	if k.rate == nil {
+		e.count(k, newRate(now))
+	}
+	found, ok := k.rate.add(now)
+	if !ok {
+		return Escalation{}, false
+	}
+	return Escalation{Fingerprint: id.fingerprint, Alert: sighting{app, event, words, id, *k, 0}.escalates(found)}, true
+}
+
+// Calm lets time pass for an error that escalated, and says whether it does no more.
+// Then end is what is counted now; moved says that something was counted anew. One
+// that is no longer known, or counted, is calm, and there is no finding.
+func (e *Errors) Calm(fingerprint uint64, now time.Time) (end ratetail.Finding, calm, moved bool) {
+	k := e.known.Peek(fingerprint)
+	if k == nil || k.rate == nil {
+		return ratetail.Finding{}, true, false
+	}
+	return k.rate.calm(now)
+}
+
+// Told is an alert that said that an error escalates, as far as its end needs it.
+type Told struct {
+	// ID and Title are the alert's.
+	ID, Title string
+	// Name is the error's.
+	Name string
+}
+
+// ToldBy is what there is to be remembered of an alert that was told.
+func ToldBy(a alert.Alert) Told {
+	name, _ := a.Context[fingerprintKey].(string)
+	return Told{ID: a.ID, Title: a.Title, Name: name}
+}
+
+// Resolution is the alert that says that what was told of an app is over.
+func (t Told) Resolution(app string, end ratetail.Finding) alert.Alert {
+	detail := end.Resolution(app, alert.SignalLogs, t.ID).Detail
+	if end == (ratetail.Finding{}) {
+		detail = "It is no longer known how fast it comes"
+	}
+	return alert.Alert{
+		Severity: alert.Info, Category: alert.Errors, Source: alert.SourceErrors, Resolves: t.ID, DedupKey: dedupKey(app, t.Name) + escalating,
+		Title: "Resolved: " + t.Title, Detail: detail, Context: map[string]any{fingerprintKey: t.Name},
+	}
+}
+
+// Save writes it.
+func (t Told) Save(w *snapshot.Writer) {
+	w.String(t.ID)
+	w.String(t.Title)
+	w.String(t.Name)
+}
+
+// maxTold bounds each text of a Told in a snapshot, in bytes.
+const maxTold = 4 << 10
+
+// RestoreTold reads what Save wrote. Errors are in r.
+func RestoreTold(r *snapshot.Reader) Told {
+	return Told{ID: r.String(maxTold), Title: r.String(maxTold), Name: r.String(maxTold)}
+}
+
+// Leading is the error that came most often within the last 10 s, of those that are
+// counted: its name, and how often. The name is empty where none came.
+func (e *Errors) Leading(now time.Time) (name string, count int64) {
+	newest := now.Add(-window).UnixMilli()
+	for _, k := range e.known.All() {
+		if k.rate == nil || k.last <= newest {
+			continue
+		}
+		if counted, _, _ := k.rate.small.Over(now); counted.Count >= count { // of equals the latest
+			name, count = nameOf(k.name), counted.Count
+		}
+	}
+	return name, count
+}
+
+// window is the time in which what comes counts as now.
+const window = 10 * time.Second
+
+// Uncounted stops counting, where nobody asks any more, and says whether anything was
+// counted.
+func (e *Errors) Uncounted() (changed bool) {
+	changed = e.rates > 0
+	for _, k := range e.known.All() {
+		e.uncount(k)
+	}
+	return changed
+}
+
+func (e *Errors) count(k *record, r *rate) {
+	k.rate = r
+	e.rates++
+}
+
+func (e *Errors) uncount(k *record) {
+	if k.rate != nil {
+		k.rate = nil
+		e.rates--
+	}
+}
+
+func (s sighting) escalates(found ratetail.Finding) alert.Alert {
+	spike := found.Alert(s.app, alert.SignalLogs)
+	a := s.alert("Error escalates: ", stateEscalating, fmt.Sprintf("%s (first seen %s, seen %d times): %s", spike.Detail, s.since(), s.known.seen, s.event.Log.Message))
+	delete(spike.Context, alert.SignalKey)
+	maps.Copy(a.Context, spike.Context)
+	a.DedupKey += escalating
+	return a
+}

@@ -1,0 +1,108 @@
+package errortrack
+
+import (
+	"math"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/ratetail"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+)
+
+// The rule for an error that escalates. That it comes far faster than it did is what
+// ratetail.Small says; but there are thousands of errors, and one error comes in
+// bursts far more than all of an app's do, as a page that loads fails in five places
+// or a client tries three times. So a few are none, however unlikely, and neither is a
+// burst like those that this error has had.
+const (
+	// minEscalation is how many there are in 10 s at least.
+	minEscalation = 10
+	// largerBurst is how many times the largest burst so far it is.
+	largerBurst = 2
+	// burstHalfLife is after how long a burst counts half.
+	burstHalfLife = 3 * time.Hour
+)
+
+// maxLogP is the logarithm of what the probability of as many as there are is under:
+// 1e-9, so that of 5000 errors that come by chance hardly one escalates in a day.
+var maxLogP = math.Log(1e-9)
+
+// rate is how fast an error comes.
+type rate struct {
+	small ratetail.Small
+	// burst is the largest burst so far, errors in 10 s, at a time in milliseconds.
+	burst   float64
+	burstAt int64
+	// peak is the most errors in 10 s since a burst began that goes on, else 0, and
+	// told says that it escalated.
+	peak int64
+	told bool
+}
+
+// rateSize is what a rate takes, in bytes.
+const rateSize = ratetail.SmallSize + 32
+
+func newRate(now time.Time) *rate { return &rate{small: ratetail.NewSmall(now)} }
+
+// add counts an error, and says whether it escalates with that.
+func (r *rate) add(now time.Time) (ratetail.Finding, bool) {
+	_, began := r.small.Add(now)
+	if began {
+		r.over(now)
+	} else if r.peak == 0 {
+		return ratetail.Finding{}, false
+	}
+	counted, over, _ := r.small.Over(now)
+	if over {
+		r.over(now)
+		return ratetail.Finding{}, false
+	}
+	r.peak = max(r.peak, counted.Count)
+	if r.told || counted.Count < minEscalation || float64(counted.Count) < largerBurst*r.usual(now) {
+		return ratetail.Finding{}, false
+	}
+	found := r.small.Now(now)
+	r.told = found.LogP <= maxLogP
+	return found, r.told
+}
+
+// over ends the burst that goes on, if one does.
+func (r *rate) over(now time.Time) {
+	if r.peak == 0 {
+		return
+	}
+	r.burst, r.burstAt = max(r.usual(now), float64(r.peak)), now.UnixMilli()
+	r.peak, r.told = 0, false
+}
+
+// usual is how large bursts are.
+func (r *rate) usual(now time.Time) float64 {
+	gone := max(now.UnixMilli()-r.burstAt, 0)
+	return r.burst * math.Exp2(-float64(gone)/float64(burstHalfLife.Milliseconds()))
+}
+
+// calm lets time pass, and says whether nothing escalates any more.
+func (r *rate) calm(now time.Time) (end ratetail.Finding, calm, moved bool) {
+	end, over, moved := r.small.Over(now)
+	if over && r.peak > 0 {
+		r.over(now)
+		moved = true
+	}
+	return end, !r.told, moved
+}
+
+func (r *rate) save(w *snapshot.Writer) {
+	r.small.Save(w)
+	w.Float(r.burst)
+	w.Int(r.burstAt)
+	w.Int(r.peak)
+	w.Bool(r.told)
+}
+
+// restoreRate reads what save wrote. Errors are in rd.
+func restoreRate(rd *snapshot.Reader) *rate {
+	r := &rate{small: ratetail.RestoreSmall(rd), burst: rd.Float(), burstAt: rd.Int(), peak: rd.Int(), told: rd.Bool()}
+	if !(r.burst >= 0) || math.IsInf(r.burst, 0) || r.peak < 0 {
+		rd.Fail("bursts of %v and %d errors", r.burst, r.peak)
+	}
+	return r
+}

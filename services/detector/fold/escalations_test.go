@@ -1,0 +1,157 @@
+package fold_test
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/fold"
+	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// judged is a script whose apps are judged by a rule for anomalies.
+func judged(by rules.Anomaly) (*script, fold.Config) {
+	cfg := fold.Config{Rules: rules.Table{Default: rules.Set{Anomaly: by}}}
+	return &script{fold: fold.New(cfg)}, cfg
+}
+
+// escalation plays an error of ten minutes at one in 10 s, which then comes twice a
+// second for 15 s while another goes on as ever, and half an hour after which there is
+// little. It returns what was told, aloud and in the shadow.
+func escalation(t *testing.T, by rules.Anomaly, restarts bool) (aloud, shadow []alert.Alert) {
+	t.Helper()
+	s, cfg := judged(by)
+	say := func(at time.Duration, e ...telemetry.Event) {
+		if restarts {
+			s.restart(t, cfg)
+		}
+		shadow = append(shadow, s.at(at, events(e...)).Shadow...)
+	}
+	boom, other := thrown("boom", "pay"), thrown("other", "cart")
+	at := time.Duration(0)
+	for ; at < 10*time.Minute; at += 10 * time.Second {
+		say(at, boom, other)
+	}
+	for i := range 30 {
+		say(at+time.Duration(i)*500*time.Millisecond, boom)
+	}
+	for at += 15 * time.Second; at < 40*time.Minute; at += 10 * time.Second {
+		say(at, other)
+	}
+	return s.alerts, shadow
+}
+
+func ofErrors(all []alert.Alert) (titles []string) {
+	for _, a := range all {
+		if a.Category == alert.Errors {
+			titles = append(titles, a.Title)
+		}
+	}
+	return titles
+}
+
+// TestEscalation: an error that comes far faster than it did is told once, with its
+// end, where the app is judged by how likely that is; and by the contract's rule it is
+// not.
+func TestEscalation(t *testing.T) {
+	const began, over = "Error escalates: boom", "Resolved: Error escalates: boom"
+	first := []string{"New error: boom", "New error: other"}
+	for _, tt := range []struct {
+		by            rules.Anomaly
+		aloud, shadow []string
+	}{
+		{rules.Ratio3x, first, nil},
+		{rules.RateTail, slices.Concat(first, []string{began, over}), nil},
+		{rules.Both, first, []string{began, over}},
+	} {
+		for _, restarts := range []bool{false, true} {
+			t.Run(fmt.Sprint(tt.by, ", restarts ", restarts), func(t *testing.T) {
+				aloud, shadow := escalation(t, tt.by, restarts)
+				if got := ofErrors(aloud); !slices.Equal(got, tt.aloud) {
+					t.Errorf("aloud %q", got)
+				}
+				if got := ofErrors(shadow); !slices.Equal(got, tt.shadow) {
+					t.Errorf("in the shadow %q", got)
+				}
+				for _, all := range [][]alert.Alert{aloud, shadow} {
+					checkEscalation(t, all)
+				}
+			})
+		}
+	}
+}
+
+func checkEscalation(t *testing.T, all []alert.Alert) {
+	t.Helper()
+	var told alert.Alert
+	for _, a := range all {
+		switch {
+		case strings.HasPrefix(a.Title, "Error escalates: "):
+			told = a
+		case a.Title == "Resolved: "+told.Title:
+			if a.Resolves != told.ID || a.DedupKey != told.DedupKey || a.Severity != alert.Info || a.Context["fingerprint"] != told.Context["fingerprint"] {
+				t.Errorf("the end: %+v", a)
+			}
+		}
+	}
+	if told.ID == "" {
+		return
+	}
+	detail := regexp.MustCompile(`^\d+ errors in \d+ s; expected [\d.]+; p = \de-\d+ \(first seen 2026-02-02 02:40:00 UTC, seen \d+ times\): boom$`)
+	name, _ := told.Context["fingerprint"].(string)
+	if !detail.MatchString(told.Detail) || told.Severity != alert.Error || told.DedupKey != "errors:web:"+name+":escalating" ||
+		told.Context["state"] != "escalating" || told.Context["top_frame"] != "pay (src/cart.js)" || told.Context["expected"] == nil || told.Context[alert.SignalKey] != nil {
+		t.Errorf("%+v", told)
+	}
+}
+
+// TestEscalationAndSpike: where the whole signal spikes with the error, both alerts have
+// one correlation id, and the spike names the error.
+func TestEscalationAndSpike(t *testing.T) {
+	aloud, _ := escalation(t, rules.RateTail, false)
+	var escalates, spike alert.Alert
+	for _, a := range aloud {
+		switch {
+		case strings.HasPrefix(a.Title, "Error escalates"):
+			escalates = a
+		case a.Category == alert.Anomaly && !a.Over():
+			spike = a
+		}
+	}
+	if spike.ID == "" || escalates.CorrelationID != spike.CorrelationID || spike.Context["leading_fingerprint"] != escalates.Context["fingerprint"] {
+		t.Errorf("%+v\nand\n%+v", escalates, spike)
+	}
+}
+
+// TestEscalationOfWhatIsForgotten: an error whose app is judged by another rule now, or
+// that was forgotten, is told to be over.
+func TestEscalationOfWhatIsForgotten(t *testing.T) {
+	burst := func(s *script) {
+		for i := range 60 {
+			s.at(time.Duration(i)*10*time.Second, events(thrown("boom", "pay")))
+		}
+		for range 20 {
+			s.at(10*time.Minute, events(thrown("boom", "pay")))
+		}
+	}
+	s, _ := judged(rules.RateTail)
+	burst(s)
+	s.restart(t, fold.Config{})
+	s.at(10*time.Minute+time.Second, fold.Message{})
+	if got := ofErrors(s.alerts); len(got) != 3 || got[2] != "Resolved: Error escalates: boom" {
+		t.Errorf("judged by the contract's rule: %q", got)
+	}
+	s, _ = judged(rules.RateTail)
+	burst(s)
+	for i := range 5001 {
+		s.at(10*time.Minute, events(logged(telemetry.LevelError, fmt.Sprintf("%c%c%c", 'g'+i%20, 'g'+i/20%20, 'g'+i/400))))
+	}
+	if a := s.alerts[len(s.alerts)-2]; a.Title != "Resolved: Error escalates: boom" || a.Detail != "It is no longer known how fast it comes" {
+		t.Errorf("forgotten: %+v", s.alerts[len(s.alerts)-2:])
+	}
+}
