@@ -23,7 +23,7 @@ type app struct {
 	noise          *noise.App
 	states         *threshold.States
 	targets        *frustration.Targets
-	releases       *release.Releases
+	releases       release.Releases
 	links          links
 
 	// size is about how many bytes the app takes, as the fold has counted it.
@@ -35,7 +35,7 @@ type app struct {
 func newApp(name string, set rules.Set, now time.Time) *app {
 	return &app{
 		name: name, rules: set, pages: newPages(set.Regression), errors: errortrack.New(), logs: newSignal(set.Anomaly, now), requests: newSignal(set.Anomaly, now),
-		noise: noise.New(name, set.Noise), states: threshold.New(), targets: frustration.New(), releases: release.New(),
+		noise: noise.New(name, set.Noise), states: threshold.New(), targets: frustration.New(),
 	}
 }
 
@@ -67,7 +67,7 @@ func restoreApp(name string, set rules.Set, r *snapshot.Reader) *app {
 		name: name, rules: set,
 		pages: restorePages(set.Regression, r), errors: errortrack.Restore(r), logs: restoreSignal(r), requests: restoreSignal(r),
 		noise: noise.Restore(name, set.Noise, r), states: threshold.Restore(r), targets: frustration.Restore(r),
-		links: links{regression: restoreLink(r), anomaly: restoreLink(r)}, releases: release.New(),
+		links: links{regression: restoreLink(r), anomaly: restoreLink(r)},
 	}
 	if r.Has(snapshot.Trust) {
 		a.releases = release.Restore(r)

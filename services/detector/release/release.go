@@ -27,9 +27,11 @@ const (
 	Fresh = 10 * time.Minute
 )
 
-// Releases remembers the releases of one app.
+// Releases remembers the releases of one app. The zero value is an app without
+// releases, as most are: it holds nothing.
 type Releases struct {
-	// first is when each was heard of first, in milliseconds since 1970.
+	// first is when each was heard of first, in milliseconds since 1970; nil before
+	// there is any.
 	first   *lru.Map[string, int64]
 	size    int
 	evicted uint64
@@ -37,9 +39,6 @@ type Releases struct {
 	last  string
 	since int64
 }
-
-// New returns an app without releases.
-func New() *Releases { return &Releases{first: lru.New[string, int64](MaxReleases)} }
 
 // entrySize is about what a release takes beside its name, in bytes.
 const entrySize = 96
@@ -51,23 +50,33 @@ func (r *Releases) Size() int { return r.size }
 func (r *Releases) Evicted() uint64 { return r.evicted }
 
 // Len is the number of releases remembered.
-func (r *Releases) Len() int { return r.first.Len() }
+func (r *Releases) Len() int {
+	if r.first == nil {
+		return 0
+	}
+	return r.first.Len()
+}
 
 // Heard takes the release that an event is of.
 func (r *Releases) Heard(name string, now time.Time) {
 	if name == r.last || name == "" || len(name) > MaxName {
 		return
 	}
-	t := now.UnixMilli()
-	if known := r.first.Get(name); known != nil {
-		t = *known
-	} else {
-		r.add(name, t)
+	if r.first != nil {
+		if known := r.first.Get(name); known != nil {
+			r.last, r.since = name, *known
+			return
+		}
 	}
-	r.last, r.since = name, t
+	r.add(name, now.UnixMilli())
 }
 
+// add makes a release the one heard of last.
 func (r *Releases) add(name string, first int64) {
+	if r.first == nil {
+		r.first = lru.New[string, int64](MaxReleases)
+	}
+	r.last, r.since = name, first
 	_, gone := r.first.Add(name, first)
 	r.size += entrySize + len(name)
 	if gone != nil {
@@ -79,6 +88,9 @@ func (r *Releases) add(name string, first int64) {
 // Deploy says whether a release was heard of first less than Fresh ago. A clock
 // that was set back makes it one.
 func (r *Releases) Deploy(name string, now time.Time) bool {
+	if name == "" || r.first == nil {
+		return false
+	}
 	since := r.since
 	if name != r.last {
 		known := r.first.Peek(name)
@@ -87,12 +99,15 @@ func (r *Releases) Deploy(name string, now time.Time) bool {
 		}
 		since = *known
 	}
-	return name != "" && now.UnixMilli()-since < Fresh.Milliseconds()
+	return now.UnixMilli()-since < Fresh.Milliseconds()
 }
 
 // Save writes the releases, the one heard of last at the end.
 func (r *Releases) Save(w *snapshot.Writer) {
-	w.Len(r.first.Len())
+	w.Len(r.Len())
+	if r.first == nil {
+		return
+	}
 	for name, first := range r.first.All() {
 		w.String(name)
 		w.Int(*first)
@@ -100,15 +115,13 @@ func (r *Releases) Save(w *snapshot.Writer) {
 }
 
 // Restore reads what Save wrote. Errors are in the reader.
-func Restore(from *snapshot.Reader) *Releases {
-	r := New()
+func Restore(from *snapshot.Reader) (r Releases) {
 	for range from.Len(MaxReleases) {
 		name, first := from.String(MaxName), from.Int()
 		if from.Err() != nil {
 			break
 		}
 		r.add(name, first)
-		r.last, r.since = name, first
 	}
 	return r
 }

@@ -36,7 +36,7 @@ func TestDeploy(t *testing.T) {
 		{"one that was never heard of", []string{"1"}, "2", 0, false},
 		{"too long", []string{long}, long, 0, false},
 	} {
-		r := release.New()
+		r := &release.Releases{}
 		for i, name := range tt.heard {
 			r.Heard(name, start.Add(time.Duration(i)*m))
 		}
@@ -47,7 +47,7 @@ func TestDeploy(t *testing.T) {
 }
 
 func TestBound(t *testing.T) {
-	r := release.New()
+	r := &release.Releases{}
 	name := func(i int) string { return fmt.Sprintf("web@%02d", i) }
 	for i := range 20 {
 		r.Heard(name(i), start)
@@ -68,8 +68,7 @@ func TestBound(t *testing.T) {
 // TestSnapshot: what follows a restore is as without one.
 func TestSnapshot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		one := release.New()
-		other := one
+		var one, other release.Releases
 		for i := range rapid.IntRange(1, 40).Draw(t, "events") {
 			now := start.Add(time.Duration(i) * time.Minute)
 			name := fmt.Sprint(rapid.IntRange(0, 11).Draw(t, "release"))
@@ -92,7 +91,7 @@ func TestSnapshot(t *testing.T) {
 }
 
 func BenchmarkHeard(b *testing.B) {
-	r := release.New()
+	r := &release.Releases{}
 	names := []string{"web@1.2.3", "web@1.2.4"}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
