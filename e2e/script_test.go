@@ -114,11 +114,12 @@ func TestScriptTellsOfAPage(t *testing.T) {
 
 	loads := w.stored(t, "vitals", "web", func(all []telemetry.Event) bool { return len(all) > 0 })
 	v := loads[0].Vitals
-	if len(loads) != 1 || v.FCP == nil || v.LCP == nil || v.TTFB == nil || v.Load == nil || v.CLS == nil || *v.CLS == 0 {
+	switch {
+	case len(loads) != 1 || v.FCP == nil || v.LCP == nil || v.TTFB == nil || v.Load == nil || v.CLS == nil || *v.CLS == 0:
 		t.Errorf("vitals: %s", inJSON(loads))
-	} else if loads[0].URL != s.url+"/cart?token=[REDACTED]" {
+	case loads[0].URL != s.url+"/cart?token=[REDACTED]":
 		t.Errorf("the load is of %s", loads[0].URL)
-	} else if v.Device != telemetry.DeviceDesktop { // a browser without a screen has a mouse
+	case v.Device != telemetry.DeviceDesktop: // a browser without a screen has a mouse
 		t.Errorf("it was loaded on a device of class %q", v.Device)
 	}
 	if violations := w.look(t, "security", "web"); len(violations) != 1 || violations[0].Security.Type != "csp" ||

@@ -50,7 +50,7 @@ type Config struct {
 	// MaxApps is how many apps are known; 0 means DefaultApps.
 	MaxApps int
 	// MaxBytes is about how much memory the apps take, of which one alone takes
-	// 16 MB at most; 0 means DefaultBytes. Snapshots take as much again.
+	// 19 MB at most; 0 means DefaultBytes. Snapshots take as much again.
 	MaxBytes int
 	// Rules says by which rules each app is judged. What a snapshot was made by does
 	// not matter: from a Restore on these hold.

@@ -7,6 +7,9 @@
 // A load is compared first and joins the baseline then. The next load that is
 // not over ends what was found, also when the baseline has come up to it.
 //
+// That is Pages, the contract's rule. Confirmed is the other one: it tells less, and
+// how sure it is of it.
+//
 // A page is a URL's path template. The package knows no clock and nothing of
 // how often it says the same.
 package regression
