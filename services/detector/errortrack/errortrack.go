@@ -33,11 +33,11 @@ type Errors struct {
 	known   *lru.Map[uint64, record]
 	evicted uint64
 	// rates is how many errors are counted in time, latest the error that was seen last
-	// and what it is told apart by.
+	// and its fingerprint.
 	rates  int
 	latest struct {
-		known *record
-		id    identity
+		known       *record
+		fingerprint uint64
 	}
 	// key and said are buffers that are used again: of a stack, and of what a sender
 	// said.
@@ -60,9 +60,13 @@ type record struct {
 	rate *rate
 }
 
-// size is about what a record takes, in bytes: itself, its place in the order of
-// use, and in the index.
-const size = 144
+const (
+	// size is about what a record takes, in bytes: itself, its place in the order of
+	// use, and in the index.
+	size = 144
+	// buffer is how long a buffer may be that is kept for the next error, in bytes.
+	buffer = 1 << 10
+)
 
 // New returns an app without errors.
 func New() *Errors { return &Errors{known: lru.New[uint64, record](MaxErrors)} }
@@ -74,7 +78,7 @@ func (e *Errors) Len() int { return e.known.Len() }
 func (e *Errors) Evicted() uint64 { return e.evicted }
 
 // Size is about how many bytes are held.
-func (e *Errors) Size() int { return size*e.known.Len() + rateSize*e.rates }
+func (e *Errors) Size() int { return 2*buffer + size*e.known.Len() + rateSize*e.rates }
 
 // Log takes a line of level error with the template of its message. Tool says
 // that it comes from a browser extension or a development tool: the same words
@@ -89,7 +93,7 @@ func (e *Errors) Log(app string, event *telemetry.Event, tool bool, words []byte
 	if k == nil {
 		k = e.meet(id, tool, words, t)
 	}
-	e.latest.known, e.latest.id = k, id
+	e.latest.known, e.latest.fingerprint = k, id.fingerprint
 	silent := t - k.last
 	k.last = t
 	k.seen++

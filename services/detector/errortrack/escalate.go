@@ -32,7 +32,7 @@ const escalating = ":escalating"
 // Escalates counts the error that Log took last, with its event and its words, and
 // says whether it has begun to escalate with that.
 func (e *Errors) Escalates(app string, event *telemetry.Event, words []byte, now time.Time) (Escalation, bool) {
-	k, id := e.latest.known, e.latest.id
+	k := e.latest.known
 	if k.rate == nil {
 		e.count(k, newRate(now))
 	}
@@ -40,7 +40,8 @@ func (e *Errors) Escalates(app string, event *telemetry.Event, words []byte, now
 	if !ok {
 		return Escalation{}, false
 	}
-	return Escalation{Fingerprint: id.fingerprint, Alert: sighting{app, event, words, id, *k, 0}.escalates(found)}, true
+	id := e.identify(event.Log, words)
+	return Escalation{Fingerprint: e.latest.fingerprint, Alert: sighting{app, event, words, id, *k, 0}.escalates(found)}, true
 }
 
 // Calm lets time pass for an error that escalated, and says whether it does no more.

@@ -48,6 +48,9 @@ const (
 // identify makes out what an error is told apart by. The words are the template of
 // its message.
 func (e *Errors) identify(l *telemetry.Log, words []byte) identity {
+	if cap(e.key) > buffer || cap(e.said) > buffer { // left by an error with long names
+		e.key, e.said = nil, nil
+	}
 	id := e.byItself(l, words)
 	if len(l.Fingerprint) > 0 {
 		return e.explicit(id, l.Fingerprint)
