@@ -40,18 +40,18 @@ type world struct {
 	agent *harness.Agent
 }
 
-// start runs a bus and a gateway on a fresh state directory, and sees to it
-// that both end well.
-func start(t *testing.T) *world {
+// start runs a bus, with further arguments, and a gateway on a fresh state
+// directory, and sees to it that both end well.
+func start(t *testing.T, args ...string) *world {
 	t.Helper()
-	b := up(t)
+	b := up(t, args...)
 	return &world{bus: b, agent: join(t, b, "e2e")}
 }
 
 // up runs a bus on a fresh state directory.
-func up(t *testing.T) *harness.Bus {
+func up(t *testing.T, args ...string) *harness.Bus {
 	t.Helper()
-	b, err := harness.Up(t.Context(), binary, t.TempDir())
+	b, err := harness.Up(t.Context(), binary, t.TempDir(), args...)
 	if err != nil {
 		t.Fatal(err)
 	}

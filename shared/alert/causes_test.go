@@ -52,6 +52,8 @@ func of(app string, a alert.Alert) alert.Alert { a.App = app; return a }
 
 func saying(detail string, a alert.Alert) alert.Alert { a.Detail = detail; return a }
 
+func ending(id string, a alert.Alert) alert.Alert { a.Resolves = id; return a }
+
 func over(a alert.Alert) alert.Alert { a.Resolved = true; return a }
 
 // grouped writes alerts in their order: a cause with its symptoms in brackets.
@@ -116,6 +118,8 @@ func TestCauses(t *testing.T) {
 		{"a release that is no deploy", []alert.Alert{failure("E", 0, alert.ReleaseKey, short), slow("R", s, alert.ReleaseKey, short)}, "E R", ""},
 		{"CI, an error and a page of its commit", []alert.Alert{run("C", alert.Error, 0, commit), failure("E", s, alert.ReleaseKey, short), slow("R", 2*s, alert.ReleaseKey, commit)},
 			"C[E R]", "3 alerts of web within 10 s name commit 9f3c2ab1d2e3; the failed CI run came first"},
+		{"a CI success that ends a failure", []alert.Alert{ending("F", run("C", alert.Info, 0, commit)), failure("E", s, alert.ReleaseKey, short)},
+			"C[E]", "2 alerts of web within 10 s name commit 9f3c2ab1d2e3; the CI run came first"},
 		{"CI and two apps", []alert.Alert{run("C", alert.Error, 0, commit), failure("E", s, alert.ReleaseKey, short), of("shop", failure("F", 2*s, alert.ReleaseKey, commit[:8]))},
 			"C[F E]", "3 alerts of 2 apps within 10 s name commit 9f3c2ab1d2e3; the failed CI run came first"},
 		{"another commit", []alert.Alert{run("C", alert.Error, 0, commit), failure("E", s, alert.ReleaseKey, "web@1234567")}, "E C", ""},

@@ -106,7 +106,8 @@ func findingsOf(p Pending) findings {
 	f := findings{
 		id: a.ID, app: a.App, kind: kindOf(a), severity: a.Severity, since: p.since(), seq: a.Seq, under: a.InhibitedBy != "",
 	}
-	if a.Over() || a.ID == "" {
+	// A success that ends a failure is the run that changed what runs, all the same.
+	if a.Resolved || a.Resolves != "" && a.Category != CI || a.ID == "" {
 		f.kind = apart
 	}
 	if f.kind == apart {
