@@ -154,11 +154,11 @@ func TestRestoreRefuses(t *testing.T) {
 
 func BenchmarkKnownWithStack(b *testing.B) {
 	var frames string
-	for i := range 40 {
+	for i := 0; len(frames) < 4000; i++ {
 		frames += fmt.Sprintf("\n    at step%c%c (https://shop.example/assets/cart-8f3c2a1b.js:%d:1523)", 'a'+i/26, 'a'+i%26, i)
 	}
 	for name, l := range map[string]telemetry.Log{
-		"4KB":      {Message: "Uncaught TypeError: x is undefined", Stack: "TypeError: x is undefined" + frames + frames},
+		"4KB":      {Message: "Uncaught TypeError: x is undefined", Stack: "TypeError: x is undefined" + frames},
 		"short":    thrown("TypeError", "x is undefined", "renderCart"),
 		"explicit": saying(telemetry.Log{Message: "x"}, "cart", "timeout"),
 	} {

@@ -59,7 +59,7 @@ func inApp(f *frame) bool {
 // Where the code of others lies.
 var (
 	vendored  = [...]string{"node_modules", "/vendor/", "site-packages", "/.cargo/"}
-	scripts   = [...]string{"node_modules", "-extension://", "/vendor/", "/webpack/", "/@vite/", "/@react-refresh", "bower_components", "/~/"}
+	scripts   = [...]string{"node_modules", "vendor", "webpack", "@vite", "bower_components", "~"} // segments of a path
 	pythons   = [...]string{"site-packages", "dist-packages", "/vendor/", "\\Lib\\", "\\lib\\"}
 	goModules = [...]string{"@v", "/vendor/"}
 	rubies    = [...]string{"/gems/", "/lib/ruby/", "/rubygems/", "/bundler/", "/bin/bundle", "/vendor/"}
@@ -111,16 +111,41 @@ func appScript(file string) bool {
 	case '<', '[', '(': // <anonymous>, [native code], (webpack)
 		return false
 	}
-	if begins(file, engines[:]) || holds(file, scripts[:]) {
+	if begins(file, engines[:]) || ofExtension(file) || among(file, scripts[:]) {
 		return false
 	}
 	return !begins(file[lastSlash(file)+1:], bundles[:])
 }
 
+// ofExtension says whether a script is of a browser's extension.
+func ofExtension(file string) bool {
+	scheme, _, ok := strings.Cut(file[:min(len(file), 32)], "://")
+	return ok && strings.HasSuffix(scheme, "-extension")
+}
+
+// among says whether a segment of a path, but for the last, is one of some. It is
+// asked of most frames, so that it looks at each byte but once.
+func among(path string, any []string) bool {
+	begin := 0
+	for i := range len(path) {
+		if path[i] != '/' && path[i] != '\\' {
+			continue
+		}
+		segment := path[begin:i]
+		begin = i + 1
+		for _, one := range any {
+			if segment == one {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // What the scripts of engines, and bundles of others' code, begin with.
 var (
 	engines = [...]string{"node:", "internal/", "native", "index ", "ext:", "deno:", "bun:", "wasm:", "webpack/", "https://deno.land/std"}
-	bundles = [...]string{"vendor", "polyfill", "framework-", "zone.js", "zone-evergreen", "jquery", "react-dom", "main-polyfill"}
+	bundles = [...]string{"@react-refresh", "vendor", "polyfill", "framework-", "zone.js", "zone-evergreen", "jquery", "react-dom", "main-polyfill"}
 )
 
 // lastSlash is where the last slash of a path is, or backslash, or -1.
