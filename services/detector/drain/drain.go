@@ -102,7 +102,7 @@ func (l *counted) same(o *counted, i int) bool {
 // one, but for the places that vary.
 type group struct {
 	first *counted
-	holes [MaxTokens]bool
+	holes spots
 	lines []*counted
 	// seen is the last line that was compared with it, which several leaves lead to.
 	seen *counted
@@ -114,6 +114,21 @@ type leaf struct {
 	tokens, place uint8
 	word          uint64 // by its hash
 }
+
+// slot spreads the leaves over a table.
+func (l leaf) slot() int {
+	return int((l.word + uint64(l.tokens)<<8 + uint64(l.place)) * prime >> 32)
+}
+
+// wordsOfLine is how many words most lines have at most.
+const wordsOfLine = 16
+
+// spots are the places of some of the words of a line.
+type spots [MaxTokens / 64]uint64
+
+func (s *spots) has(i int) bool { return s[i/64]>>(i%64)&1 == 1 }
+
+func (s *spots) add(i int) { s[i/64] |= 1 << (i % 64) }
 
 // miner holds one run.
 type miner struct {
@@ -128,13 +143,32 @@ type miner struct {
 // read takes the lines apart, in the order of their text.
 func (m *miner) read(lines []Counted) {
 	m.lines = make([]counted, 0, len(lines))
+	words := make([]token, 0, wordsOfLine*len(lines))
+	var crowd [1 << 14]uint8 // how many lines share a leaf, or one of the same slot
 	var line Line
 	var text []byte
 	for _, l := range lines {
-		if text = append(text[:0], l.Text...); line.Cut(text) {
-			m.lines = append(m.lines, counted{text: l.Text, n: l.N, tokens: slices.Clone(line.tokens[:line.n])})
+		if text = append(text[:0], l.Text...); !line.Cut(text) {
+			continue
+		}
+		begin := len(words)
+		words = append(words, line.tokens[:line.n]...)
+		m.lines = append(m.lines, counted{text: l.Text, n: l.N, tokens: words[begin:len(words):len(words)]})
+		for _, at := range leavesOf(line.tokens[:line.n]) {
+			if slot := at.slot() % len(crowd); crowd[slot] < minValues {
+				crowd[slot]++
+			}
 		}
 	}
+	// Lines that have a template in common share one of its leaves.
+	m.lines = slices.DeleteFunc(m.lines, func(l counted) bool {
+		for _, at := range leavesOf(l.tokens) {
+			if crowd[at.slot()%len(crowd)] >= minValues {
+				return false
+			}
+		}
+		return true
+	})
 	slices.SortFunc(m.lines, func(a, b counted) int { return cmp.Compare(a.text, b.text) })
 }
 
@@ -174,7 +208,7 @@ func (g *group) alike(l *counted) int {
 	for i := range l.tokens {
 		own, other := &g.first.tokens[i], &l.tokens[i]
 		switch {
-		case !g.holes[i] && g.first.same(l, i):
+		case !g.holes.has(i) && g.first.same(l, i):
 			same++
 			f.word(own.firm, i, len(l.tokens))
 		case !fits(g.first.text, own, l.text, other):
@@ -223,8 +257,8 @@ func (f *form) ok() bool {
 func (g *group) take(l *counted) {
 	g.lines = append(g.lines, l)
 	for i := range l.tokens {
-		if !g.holes[i] && !g.first.same(l, i) {
-			g.holes[i] = true
+		if !g.first.same(l, i) {
+			g.holes.add(i)
 		}
 	}
 }
@@ -232,7 +266,7 @@ func (g *group) take(l *counted) {
 // split makes clusters of alike lines: one, or where a place has few words one for
 // each of them, and so on.
 func (m *miner) split(lines []*counted) {
-	var holes [MaxTokens]bool
+	var holes spots
 	total := 0
 	for _, l := range lines {
 		total += l.n
@@ -252,10 +286,10 @@ func (m *miner) split(lines []*counted) {
 			m.part(lines, i, []*counted{most})
 			return
 		default:
-			holes[i] = true
+			holes.add(i)
 		}
 	}
-	m.add(lines, holes[:], total)
+	m.add(lines, holes, total)
 }
 
 // survey looks at the words in one place of lines that came total times: some lines
@@ -313,7 +347,7 @@ func (m *miner) part(lines []*counted, place int, values []*counted) {
 }
 
 // add makes a cluster of lines that vary in the holes.
-func (m *miner) add(lines []*counted, holes []bool, n int) {
+func (m *miner) add(lines []*counted, holes spots, n int) {
 	t, ok := lines[0].template(holes)
 	if !ok {
 		return
@@ -333,13 +367,13 @@ func (m *miner) add(lines []*counted, holes []bool, n int) {
 }
 
 // template is a line with holes. There is none that varies nowhere or too much.
-func (l *counted) template(holes []bool) (*Template, bool) {
-	if !slices.Contains(holes, true) {
+func (l *counted) template(holes spots) (*Template, bool) {
+	if holes == (spots{}) {
 		return nil, false
 	}
 	var b strings.Builder
 	for i := range l.tokens {
-		if !holes[i] {
+		if !holes.has(i) {
 			b.WriteString(l.word(i))
 			continue
 		}

@@ -117,3 +117,52 @@ func TestMinedReplay(t *testing.T) {
 		}
 	})
 }
+
+// BenchmarkApplyMined is how fast chatter is folded in that differs in words: of kinds
+// that rules hide, and of none, at so low a rate that auto-detection runs every few
+// messages.
+func BenchmarkApplyMined(b *testing.B) {
+	for _, bm := range []struct {
+		name string
+		gap  time.Duration
+		line string
+	}{
+		{"hidden", 10 * time.Millisecond, "user %s opened page /shop/%s/%s after 1234 ms"},
+		{"ever others", 10 * time.Millisecond, "%s is %s to %s"},
+		{"ever others, 10 lines a second", 10 * time.Second, "%s is %s to %s"},
+	} {
+		for _, cfg := range []fold.Config{{}, mined} {
+			b.Run(bm.name+"/"+cfg.Rules.Default.Noise.String(), func(b *testing.B) {
+				f := fold.New(cfg)
+				messages := make([]fold.Message, 1000)
+				for i := range messages {
+					var all []telemetry.Event
+					for j := range 100 {
+						n := 100*i + j
+						all = append(all, logged(telemetry.LevelInfo, fmt.Sprintf(bm.line, word(n), word(7*n), word(31*n))))
+					}
+					messages[i] = events(all...)
+				}
+				seq, now := uint64(0), start
+				b.ReportAllocs()
+				for b.Loop() {
+					m := messages[seq%uint64(len(messages))]
+					seq++
+					now = now.Add(bm.gap)
+					m.Seq, m.Time = seq, now
+					f.Apply(m)
+				}
+				b.ReportMetric(float64(100*b.N)/b.Elapsed().Seconds(), "events/s")
+			})
+		}
+	}
+}
+
+// word spells a number in letters.
+func word(n int) string {
+	var b []byte
+	for ; n > 0 || len(b) == 0; n /= 20 {
+		b = append(b, "bcdfghjklmnpqrstvwxz"[n%20])
+	}
+	return string(b)
+}
