@@ -7,7 +7,7 @@
 // It is Drain's tree (He, Zhu, Zheng and Lyu: Drain, an online log parsing approach
 // with fixed depth tree, ICWS 2017): lines are parted by how many words they have
 // and by a leading word, and within such a leaf a line joins the group that it has
-// the most words in common with. Five things differ, all of them because a rule
+// the most words in common with. Six things differ, all of them because a rule
 // that hides lines is made of the outcome:
 //   - The tree is grown over a set of different lines with their counts, in the
 //     order of their text, and not as lines come. So the templates follow from the
@@ -20,6 +20,9 @@
 //   - A line varies in fewer places than words stay, placeholders of package template
 //     not counted; at least minFirm do. Where more stay, words in a row that vary are
 //     one place, as they are a list. Lines of few words don't vary.
+//   - Lines that begin and end alike and are of several lengths hold a list (<...>),
+//     when they are in no other group. Drain, which begins with the length, has no
+//     such thing.
 //   - A place varies that has minValues different words or more, none of which
 //     makes up two thirds of the lines. Else they are words that mean a state, as
 //     opened and closed are, or an exception; the lines with each of them are a
@@ -81,6 +84,7 @@ func Mine(lines []Counted, least int) []Cluster {
 			m.split(g.lines)
 		}
 	}
+	m.lists()
 	return m.found
 }
 
@@ -89,14 +93,13 @@ type counted struct {
 	text   string
 	n      int
 	tokens []token
+	found  bool // it is in a cluster
 }
 
 func (l *counted) word(i int) string { return l.text[l.tokens[i].start:l.tokens[i].end] }
 
 // same says whether two lines have the same word in a place.
-func (l *counted) same(o *counted, i int) bool {
-	return l.tokens[i].hash == o.tokens[i].hash && l.word(i) == o.word(i)
-}
+func (l *counted) same(o *counted, i int) bool { return l.equal(i, o, i) }
 
 // group is the lines that were found to be alike. The words are those of the first
 // one, but for the places that vary.
@@ -109,16 +112,17 @@ type group struct {
 }
 
 // leaf is a place in the tree: lines of so many words with a certain word in one of
-// the places where leaves are looked for.
-type leaf struct {
-	tokens, place uint8
-	word          uint64 // by its hash
+// the places where leaves are looked for. That others may by chance, or by somebody's
+// wish, have the same number does no harm but that they are compared.
+type leaf uint64
+
+func leafOf(tokens, place int, word uint64) leaf {
+	h := (word ^ uint64(tokens)<<8 ^ uint64(place)) * prime
+	return leaf(h ^ h>>32)
 }
 
 // slot spreads the leaves over a table.
-func (l leaf) slot() int {
-	return int((l.word + uint64(l.tokens)<<8 + uint64(l.place)) * prime >> 32)
-}
+func (l leaf) slot(of int) int { return int(uint64(l) % uint64(of)) }
 
 // wordsOfLine is how many words most lines have at most.
 const wordsOfLine = 16
@@ -154,16 +158,16 @@ func (m *miner) read(lines []Counted) {
 		begin := len(words)
 		words = append(words, line.tokens[:line.n]...)
 		m.lines = append(m.lines, counted{text: l.Text, n: l.N, tokens: words[begin:len(words):len(words)]})
-		for _, at := range leavesOf(line.tokens[:line.n]) {
-			if slot := at.slot() % len(crowd); crowd[slot] < minValues {
+		for _, at := range allLeaves(line.tokens[:line.n]) {
+			if slot := at.slot(len(crowd)); crowd[slot] < minValues {
 				crowd[slot]++
 			}
 		}
 	}
 	// Lines that have a template in common share one of its leaves.
 	m.lines = slices.DeleteFunc(m.lines, func(l counted) bool {
-		for _, at := range leavesOf(l.tokens) {
-			if crowd[at.slot()%len(crowd)] >= minValues {
+		for _, at := range allLeaves(l.tokens) {
+			if crowd[at.slot(len(crowd))] >= minValues {
 				return false
 			}
 		}
@@ -203,6 +207,9 @@ func (m *miner) learn(l *counted) {
 // alike is how many words a line has in common with a group, or -1 when it can't
 // join.
 func (g *group) alike(l *counted) int {
+	if len(l.tokens) != len(g.first.tokens) {
+		return -1
+	}
 	same := 0
 	var f form
 	for i := range l.tokens {
@@ -348,13 +355,16 @@ func (m *miner) part(lines []*counted, place int, values []*counted) {
 
 // add makes a cluster of lines that vary in the holes.
 func (m *miner) add(lines []*counted, holes spots, n int) {
-	t, ok := lines[0].template(holes)
-	if !ok {
-		return
+	if t, ok := lines[0].template(holes); ok {
+		m.tell(t, lines, n)
 	}
+}
+
+// tell makes a cluster, or adds to the one with that template.
+func (m *miner) tell(t *Template, lines []*counted, n int) {
 	texts := make([]string, len(lines))
 	for i, l := range lines {
-		texts[i] = l.text
+		texts[i], l.found = l.text, true
 	}
 	if i, ok := m.known[t.text]; ok {
 		m.found[i].N += n

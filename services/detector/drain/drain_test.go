@@ -73,6 +73,12 @@ func TestMine(t *testing.T) {
 		{"other words are another template", append(times(2, each(5, "user NAME signed in")...), times(2, each(5, "mail to NAME bounced today")...)...),
 			[]string{"mail to <*> bounced today *10", "user <*> signed in *10"}},
 		{"a list", times(2, each(5, "reindexed NAME xNAME yNAME zNAME in the background")...), []string{"reindexed <*> <*> <*> <*> in the background *10"}},
+		{"a list of several lengths", times(3, "reindexed ada in the background", "reindexed bob cy in the background", "reindexed dan eve, fay in the background", "reindexed gil in the background"), []string{"reindexed <...> in the background *12"}},
+		{"a list of the same thing", times(4, "ids: {id:<n>,ok} of the day", "ids: {id:<n>,ok} {id:<n>,ok} of the day", "ids: {id:<n>,ok} {id:<n>,ok} {id:<n>,ok} of the day", "ids: {id:<n>,ok} {id:<n>,ok} {id:<n>,ok} {id:<n>,ok} of the day"), []string{"ids <...>:<n>,ok} of the day *16"}},
+		{"of two lengths it is none", times(3, "reindexed ada in the background", "reindexed bob cy in the background", "reindexed dan eve in the background", "reindexed gil in the background"), nil},
+		{"exceptions are no list", append(times(29, "reindexed main in the background"), times(1, "reindexed nothing at all in the background", "reindexed bob cy in the background", "reindexed dan eve, fay in the background", "reindexed gil in the background")...), nil},
+		{"too little around it", times(3, "did ada in there", "did bob cy in there", "did dan eve, fay in there", "did gil in there"), nil},
+		{"what ends otherwise is no list", times(3, "reindexed ada in the back", "reindexed bob cy in the front", "reindexed dan eve, fay in the middle", "reindexed gil in the yard"), nil},
 		{"a list that is too long", times(2, each(5, "reindexed NAME xNAME yNAME zNAME vNAME wNAME uNAME in the background")...), nil},
 		{"a path of another machine", times(2, each(5, `watching C:\Users\NAME\src\a.ts`)...), []string{`watching C:\Users\<*>\src\a.ts *10`}},
 		{"what is far behind does not vary", times(9, each(5, "user it"+strings.Repeat(" word", drain.MaxTokens)+" NAME")...), nil},
@@ -88,7 +94,7 @@ func TestMine(t *testing.T) {
 
 func parsed(t *testing.T, text string) *drain.Template {
 	t.Helper()
-	p, ok := drain.Parse(strings.ReplaceAll(text, "<*>", string(rune(drain.Hole))))
+	p, ok := drain.Parse(strings.NewReplacer("<*>", string(rune(drain.Hole)), "<...>", string(rune(drain.List))).Replace(text))
 	if !ok {
 		t.Fatalf("%q is no template", text)
 	}
@@ -109,13 +115,26 @@ func TestTemplates(t *testing.T) {
 		{"user <*> signed in", "user bob signed in again", false, false},
 		{"the user=<*> is in", "the user=bob is in", true, true},
 		{"the user=<*> is in", "the order=bob is in", false, false},
+		{"did <...> in the back", "did a b c in the back", true, true},
+		{"did a b c in the back", "did <...> in the back", false, true},
+		{"did <...> in the back", "did in the back", false, false},
+		{"did <...> in the back", "did <*> in the back", true, true},
+		{"did <...> in the back", "did <*> on the back", false, false},
+		{"did <...> in the back", "did <...> out in the back", true, true},
+		{"did <...> out in the back", "did <...> in the back", false, true},
+		{"did so <...> in the back", "did so not in the back", true, true},
+		{"did so <...> in the back", "did <*> not in the back", false, true},
+		{"did so <...> in the back", "did not so in the back", false, false},
+		{"did so <...> in the back", "did <...> there in the back", false, true},
+		{"did so <...> in the back", "did not <...> in the back", false, false},
 	} {
 		a, b := parsed(t, tt.wide), parsed(t, tt.narrow)
 		if a.Covers(b) != tt.covers || a.Overlaps(b) != tt.overlaps || b.Overlaps(a) != tt.overlaps {
 			t.Errorf("%q and %q: covers %v, overlaps %v and %v", a, b, a.Covers(b), a.Overlaps(b), b.Overlaps(a))
 		}
 	}
-	for _, text := range []string{"", "a b", "a b c", "\x01 b c \x01", "a \x01 \x01 b", "a b c u\x01", "a b c \x01\x01", "a b \x01 <n>", "a b c d \x01=e", "a b c d -\x01-"} {
+	for _, text := range []string{"", "a b", "a b c", "\x01 b c \x01", "a \x01 \x01 b", "a b c u\x01", "a b c \x01\x01", "a b \x01 <n>", "a b c d \x01=e", "a b c d -\x01-",
+		"a b c \x02", "\x02 a b c d", "a b c d \x02", "a b \x02 c \x02 d e", "a b \x01 \x02 c d", "a b c,\x02 d e", "a b \x02 c"} {
 		if p, ok := drain.Parse(text); ok {
 			t.Errorf("%q is a template: %+v", text, p)
 		}
@@ -133,7 +152,7 @@ func TestIndex(t *testing.T) {
 		slices.Sort(found)
 		return strings.Join(found, " ")
 	}
-	all := []string{"user <*> signed in", "user bob signed <*>", "<*> was here again", "<*> <*> was here at last"}
+	all := []string{"user <*> signed in", "user bob signed <*>", "<*> was here again", "<*> <*> was here at last", "user <...> is not there now"}
 	for i, text := range all {
 		if !x.Add(parsed(t, text), fmt.Sprint(i)) {
 			t.Fatal(text)
@@ -141,14 +160,14 @@ func TestIndex(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"user bob signed in": "0 1", "user eve signed in": "0", "user bob signed out": "1", "eve was here again": "2",
-		"a b was here at last": "3", "user eve signed out": "", "user bob left": "not cut", "a\x01 b c d e": "not cut",
+		"a b was here at last": "3", "user eve signed out": "", "user is not there now": "", "user eve is not there now": "4", "user a, b, c is not there now": "4", "user bob left": "not cut", "a\x01 b c d e": "not cut",
 	} {
 		if got := find(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
 	x.Delete(parsed(t, all[0]))
-	if got := find("user bob signed in"); got != "1" || x.Len() != 3 {
+	if got := find("user bob signed in"); got != "1" || x.Len() != 4 {
 		t.Errorf("%q of %d", got, x.Len())
 	}
 	room := 0
@@ -195,7 +214,7 @@ func check(t interface{ Fatalf(string, ...any) }, clusters []drain.Cluster, coun
 	var line drain.Line
 	for _, c := range clusters {
 		again, ok := drain.Parse(c.Text())
-		if !ok || again.Holes() != c.Holes() || c.Holes() == 0 || !again.Covers(c.Template) || !c.Covers(again) {
+		if !ok || again.Width() != c.Width() || c.Width() == 0 || !again.Covers(c.Template) || !c.Covers(again) {
 			t.Fatalf("%q was read as %+v", c.Text(), again)
 		}
 		room := x.Add(c.Template, c.Text())

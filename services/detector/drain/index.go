@@ -52,11 +52,16 @@ func (x *Index[V]) Delete(t *Template) {
 // particular order.
 func (x *Index[V]) Find(dst []V, l *Line) []V {
 	for _, at := range leavesOf(l.tokens[:l.n]) {
-		entries := x.leaves[at]
-		for i := range entries {
-			if entries[i].template.Matches(l) {
-				dst = append(dst, entries[i].value)
-			}
+		dst = x.find(dst, at, l)
+	}
+	return x.find(dst, listLeaf(l.tokens[:l.n]), l)
+}
+
+func (x *Index[V]) find(dst []V, at leaf, l *Line) []V {
+	entries := x.leaves[at]
+	for i := range entries {
+		if entries[i].template.Matches(l) {
+			dst = append(dst, entries[i].value)
 		}
 	}
 	return dst
@@ -65,6 +70,9 @@ func (x *Index[V]) Find(dst []V, l *Line) []V {
 // leaf is where lines look for a template: the first leaf that goes by a word that
 // stays.
 func (t *Template) leaf() leaf {
+	if t.list > 0 {
+		return listLeaf(t.tokens)
+	}
 	all := leavesOf(t.tokens)
 	for i, place := range places(len(t.tokens)) {
 		if t.tokens[place].firm {

@@ -27,7 +27,7 @@ type Line struct {
 // text.
 func (l *Line) Cut(text []byte) bool {
 	l.text, l.n = text, 0
-	if len(text) > 1<<16-1 || bytes.IndexByte(text, Hole) >= 0 {
+	if len(text) > 1<<16-1 || bytes.IndexByte(text, Hole) >= 0 || bytes.IndexByte(text, List) >= 0 {
 		return false
 	}
 	for begin := 0; begin < len(text); l.n++ {
@@ -55,14 +55,17 @@ func (t *token) measure(text []byte, begin int) (end int) {
 	*t = token{start: uint16(begin), word: uint16(i)}
 	var all byte
 	for i < len(text) && kinds[text[i]] != 0 {
-		if n := placeholder(text[i:]); n > 0 {
-			all |= isDigit
-			h = hash(h, text[i:i+n])
-			i += n
-			continue
+		c := text[i]
+		if c == '<' {
+			if n := placeholder(text[i:]); n > 0 {
+				all |= isDigit
+				h = hash(h, text[i:i+n])
+				i += n
+				continue
+			}
 		}
-		all |= kinds[text[i]]
-		h = (h ^ uint64(text[i])) * prime
+		all |= kinds[c]
+		h = (h ^ uint64(c)) * prime
 		i++
 	}
 	t.end, t.hash = uint16(i), h
@@ -89,9 +92,6 @@ func assigns(between, second []byte) bool {
 // placeholder is the length of the placeholder of package template that a text begins
 // with, or 0.
 func placeholder(text []byte) int {
-	if text[0] != '<' {
-		return 0
-	}
 	for _, p := range placeholders {
 		if len(text) >= len(p) && string(text[:len(p)]) == p {
 			return len(p)
@@ -117,10 +117,19 @@ func places(n int) [3]int { return [3]int{0, 1, n - 1} }
 // leavesOf are the leaves for a line or template with these words.
 func leavesOf(tokens []token) (all [3]leaf) {
 	for i, place := range places(len(tokens)) {
-		all[i] = leaf{uint8(len(tokens)), uint8(i), tokens[place].hash}
+		all[i] = leafOf(len(tokens), i, tokens[place].hash)
 	}
 	return all
 }
+
+// allLeaves are those, and the one for a template with a list.
+func allLeaves(tokens []token) [4]leaf {
+	all := leavesOf(tokens)
+	return [4]leaf{all[0], all[1], all[2], listLeaf(tokens)}
+}
+
+// listLeaf is the leaf for a template with a list: that of the first word.
+func listLeaf(tokens []token) leaf { return leafOf(0, 0, tokens[0].hash) }
 
 // What a byte can be. All others are punctuation or space.
 const (

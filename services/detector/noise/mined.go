@@ -87,12 +87,12 @@ func (m *mined) delete(r *rule) {
 
 // knows says whether a key is one of those that patterns have here.
 func (a *App) knows(key string) bool {
-	return key != "" && (a.mined != nil || key[0] != ofToolErrors && strings.IndexByte(key, drain.Hole) < 0)
+	return key != "" && (a.mined != nil || key[0] != ofToolErrors && !drain.Varies(key))
 }
 
 // bind gives a rule its template when its key has holes, and says whether it is one.
 func (a *App) bind(r *rule) (ok bool) {
-	if strings.IndexByte(r.key, drain.Hole) < 0 {
+	if !drain.Varies(r.key) {
 		return true
 	}
 	if r.template, ok = drain.Parse(r.key[1:]); !ok || a.mined.of(r.key) == nil {
@@ -127,7 +127,7 @@ func (a *App) under(key []byte, p *pattern) *rule {
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(a.template.Holes(), b.template.Holes()), cmp.Compare(a.key, b.key))
+		return cmp.Or(cmp.Compare(a.template.Width(), b.template.Width()), cmp.Compare(a.key, b.key))
 	})
 }
 
@@ -172,7 +172,7 @@ func (a *App) mine(t int64, found *Found) {
 		clusters := drain.Mine(lines[i], minLogs)
 		// The widest come first, so that what they cover is not told beside them.
 		slices.SortFunc(clusters, func(a, b drain.Cluster) int {
-			return cmp.Or(cmp.Compare(b.Holes(), a.Holes()), cmp.Compare(a.Text(), b.Text()))
+			return cmp.Or(cmp.Compare(b.Width(), a.Width()), cmp.Compare(a.Text(), b.Text()))
 		})
 		for _, c := range clusters {
 			a.judgeMined(classes[i:i+1], c, t, found)

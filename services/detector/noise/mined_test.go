@@ -134,6 +134,17 @@ func TestExactRulesAreTakenOver(t *testing.T) {
 	d.expect("rules", d.rules(), []string{"applied: user <*> signed in *1"})
 }
 
+// TestLists: what is said of few and of many.
+func TestLists(t *testing.T) {
+	d := newDay(t)
+	for _, list := range []string{"NAME", "NAME, xNAME", "NAME, xNAME and yNAME", "NAME, xNAME, yNAME and zNAME"} {
+		d.say("info", "signed out: "+list+" of the day shift", people[:5])
+	}
+	d.expect("found", d.detect(), "applied: signed out <...> of the day shift")
+	d.expect("longer ones are hidden", d.say("info", "signed out: a, b, c, d, e, f, NAME of the day shift", people), 20)
+	d.expect("others aren't", d.say("info", "signed out: NAME of the night shift", people), 0)
+}
+
 // TestTheWidestIsTold: what a rule covers that is found at the same time is not told
 // beside it.
 func TestTheWidestIsTold(t *testing.T) {
@@ -378,7 +389,8 @@ func TestSameLinesSameRules(t *testing.T) {
 					}
 				}
 			default:
-				words := rapid.SampledFrom([]string{"user NAME signed in", "user NAME signed in from NAME", "user alice signed in from NAME", "[vite] cannot load NAME now", "NAME", "job NAME in queue=NAME done"}).Draw(t, "words")
+				words := rapid.SampledFrom([]string{"user NAME signed in", "user NAME signed in from NAME", "user alice signed in from NAME", "[vite] cannot load NAME now", "NAME", "job NAME in queue=NAME done",
+					"it is done with NAME for today", "it is done with NAME, NAME for today", "it is done with NAME, NAME, NAME for today", "it is done with NAME and NAME but NAME for today"}).Draw(t, "words")
 				level := rapid.SampledFrom([]telemetry.Level{"debug", "info", "warn", "error"}).Draw(t, "level")
 				r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 				for range rapid.IntRange(1, 25).Draw(t, "n") {
@@ -422,6 +434,9 @@ func TestSameLinesSameRules(t *testing.T) {
 
 // like says whether a message is of a pattern, word by word.
 func like(pattern, message string) bool {
+	if before, behind, list := strings.Cut(pattern, " <...>"); list {
+		return len(message) > len(before)+len(behind) && strings.HasPrefix(message, before) && strings.HasSuffix(message, behind)
+	}
 	p, m := strings.Fields(pattern), strings.Fields(message)
 	for i := range p {
 		before, after, hole := strings.Cut(p[i], "<*>")
