@@ -13,7 +13,8 @@
 // three values that are all worse, the median of which lies 4 median deviations
 // out; Confirmed are five of which the median is worse and of which the ranks have
 // a chance under 1% (Mann and Whitney, two-sided), however the values are spread.
-// figures_test.go has what comes of them together.
+// A lower level is the usual one at a chance under 1 in 5000: were it mistaken,
+// what comes next would look worse. figures_test.go has what comes of them together.
 //
 // The package knows no metric, no page, no alert and no clock. Each value takes
 // constant time and no memory.
@@ -124,7 +125,8 @@ type Series struct {
 	// suspects is how many of the newest values are under suspicion of what is found,
 	// since how many values came after it was found with that confidence, capped.
 	suspects, since uint8
-	// slow says that the median of the five newest is worse, though nothing is found.
+	// slow says that the median of the five newest is nearly worse, though nothing is
+	// found: so none of them goes into the reference yet.
 	slow bool
 	// level is the doubled median with which it was found, u that of a Confirmed.
 	level int64
@@ -160,7 +162,7 @@ func (s *Series) Add(sc *Scale, v int64) Verdict {
 			return Verdict{}
 		}
 		median := double(five)
-		s.slow = sc.over(median, b.median)
+		s.slow = sc.nearly(median, b.median)
 		if sc.over(b.median, median) && lower(five, &b) {
 			s.begin(five)
 			return Verdict{Event: Improved, Level: median, Of: Newest, Usual: b.median, Values: b.n}

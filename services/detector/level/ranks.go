@@ -89,5 +89,5 @@ func critical(oneIn int64) (least [Reference + 1]int) {
 // Tables of critical, for a regression and for an improvement.
 var (
 	worse  = critical(100)
-	better = critical(1000)
+	better = critical(5000)
 )

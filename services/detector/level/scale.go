@@ -27,6 +27,11 @@ func (sc *Scale) over(value, median int64) bool {
 	return value-median >= sc.Least && 100*(value-median) > sc.Percent*median
 }
 
+// nearly says whether it is half as much larger as what is worse.
+func (sc *Scale) nearly(value, median int64) bool {
+	return 2*(value-median) >= sc.Least && 200*(value-median) > sc.Percent*median
+}
+
 // base is what values are compared with: up to Reference of them, sorted.
 type base struct {
 	sorted [Reference]int64
