@@ -507,3 +507,40 @@ func BenchmarkMined(b *testing.B) {
 		})
 	}
 }
+
+// FuzzRestore reads what may be damaged: what is read can be used, and written.
+func FuzzRestore(f *testing.F) {
+	a := noise.New("web", rules.Mined)
+	for _, name := range people {
+		log(a, warn("user "+name+" signed in"), 0)
+		log(a, fail("[vite] "+name+" is not there"), 0)
+		log(a, warn("slow 17"), 0)
+	}
+	a.Detect(at(0))
+	a.Remove(a.Rules(at(0))[0].ID)
+	var w snapshot.Writer
+	a.Save(&w)
+	f.Add(w.Bytes())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := snapshot.NewReader(data)
+		a := noise.Restore("web", rules.Mined, r)
+		if r.Close() != nil {
+			return
+		}
+		for _, name := range people {
+			log(a, warn("user "+name+" signed in"), time.Minute)
+		}
+		a.Detect(at(time.Minute))
+		for _, gone := range a.Removed() {
+			a.Accept(gone.ID, at(time.Minute))
+		}
+		for _, rule := range a.Rules(at(time.Minute)) {
+			a.Remove(rule.ID)
+		}
+		if n := len(a.Rules(at(time.Minute))); n > 0 {
+			t.Errorf("%d rules can't be removed", n)
+		}
+		a.Save(&w)
+		w.Reset()
+	})
+}

@@ -18,11 +18,20 @@ const applied = {
   since: '2026-01-28T14:30:00.000Z',
   last_seen: 'yesterday',
 };
-const proposed = { rule_id: 'noise_2', state: 'proposed', pattern: '/health', hidden: 0, would_hide: 3, would_hide_last_10min: 23, would_hold_alerts: 2 };
+const proposed = {
+  rule_id: 'noise_2',
+  state: 'proposed',
+  pattern: '/health',
+  hidden: 0,
+  would_hide: 3,
+  would_hide_last_10min: 23,
+  would_hold_alerts: 2,
+};
+const manual = { rule_id: 'm', state: 'manual', pattern: 'x', hidden: 4, alerts_held: 2, example: 'old' };
 
 test('noise: a rule says what it hides, and a proposal what it would', () => {
   const { rules, hidden, removed } = readRules({
-    rules: [applied, proposed, { rule_id: 'm', state: 'manual', pattern: 'x', hidden: 4, alerts_held: 2, example: 'old' }],
+    rules: [applied, proposed, manual],
     hidden_total: 1204,
     removed: [{ rule_id: 'noise_3', app: 'web', kind: 'log', pattern: 'tick <n>' }],
   });
@@ -49,7 +58,8 @@ test('noise: a rule says what it hides, and a proposal what it would', () => {
 });
 
 test('noise: of a detector that says less', () => {
-  const { rules, hidden, removed } = readRules({ rules: [{ rule_id: 'a', state: 'applied', pattern: 'x', hidden: 5 }], found: 1 });
+  const rule = { rule_id: 'a', state: 'applied', pattern: 'x', hidden: 5 };
+  const { rules, hidden, removed } = readRules({ rules: [rule], found: 1 });
   assert.deepEqual([rules[0].hidden, rules[0].lately, rules[0].examples, rules[0].since], [5, 0, [], 0]);
   assert.deepEqual(effect(rules[0]), []);
   assert.equal(hidden, 0);

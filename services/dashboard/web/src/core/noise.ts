@@ -78,6 +78,7 @@ export function effect(rule: Rule): readonly string[] {
   // What is proposed counts from then on; what led to it came in the 10 minutes before.
   if (would) said.push(`would hide ${rule.hidden.toLocaleString('en')}`);
   if (rule.lately > 0) said.push(`${rule.lately.toLocaleString('en')} in 10 min`);
-  if (rule.alerts > 0) said.push(would ? `would hold ${count(rule.alerts, 'alert')}` : `${count(rule.alerts, 'alert')} held`);
+  const alerts = count(rule.alerts, 'alert');
+  if (rule.alerts > 0) said.push(would ? `would hold ${alerts}` : `${alerts} held`);
   return said;
 }
