@@ -87,6 +87,9 @@ type Stats struct {
 	// Hidden counts events under a noise rule, Held alerts held back in a storm,
 	// HeldLost those of them that no count will ever tell.
 	Hidden, Held, HeldLost uint64
+	// Recurring counts bursts of errors that came by their schedules and were not
+	// told (ratetail.Counter), of the apps that are remembered.
+	Recurring uint64
 	// Evicted counts what was forgotten for want of room, by what it was.
 	Evicted Evicted
 }
@@ -129,6 +132,7 @@ func (f *Fold) Stats() Stats {
 		s.Templates += a.noise.Patterns()
 		s.Errors += a.errors.Len()
 		s.Evicted.add(a)
+		s.Recurring += a.logs.heldBack() + a.requests.heldBack()
 	}
 	s.Evicted.Apps, s.Evicted.CIResults, s.Evicted.StormKeys = f.count.apps, f.ci.Evicted(), f.storm.Evicted()
 	s.Evicted.ExternalAlerts, s.Evicted.CIFailures, s.Evicted.Spikes = f.others.Evicted(), f.ci.EvictedFailing(), f.spikes.evicted+f.escalations.evicted

@@ -60,6 +60,7 @@ const (
 	spikeEnd    = "Resolved: Error spike in logs <- " + spikeTitle
 	driftTitle  = "Errors in logs have drifted upwards"
 	recursTitle = "Error burst in logs recurs every 5 min"
+	recurring   = "bursts that recur are told as that, once"
 	ratioTitle  = "Error spike in logs: more than 3x the rolling average"
 	ratioEnd    = "Resolved: Error spike in logs <- " + ratioTitle
 )
@@ -80,7 +81,7 @@ var rateTail = []struct {
 		s.burst(0, 12)
 		s.ticks(time.Second, time.Minute)
 	}, nil},
-	{"bursts that recur are told as that, once", func(s *script) {
+	{recurring, func(s *script) {
 		s.at(0, errorsLogged(1))
 		for i := range time.Duration(6) {
 			s.burst((i+1)*5*time.Minute, 20)
@@ -112,6 +113,9 @@ func TestRateTail(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
 			}
 			checkResolutions(t, open.alerts)
+			if n := open.fold.Stats().Recurring; (n > 0) != (tt.name == recurring) {
+				t.Errorf("%d bursts were held back", n)
+			}
 			if got := anomalies(shadow.shadow); !slices.Equal(got, tt.want) {
 				t.Errorf("in the shadow\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
 			}

@@ -49,6 +49,14 @@ func (s signal) Size() (bytes int) {
 	return bytes
 }
 
+// heldBack is how many bursts came by a schedule and were not told.
+func (s signal) heldBack() uint64 {
+	if s.tail == nil {
+		return 0
+	}
+	return s.tail.HeldBack()
+}
+
 func (s signal) save(w *snapshot.Writer) {
 	w.Bool(s.ratio != nil)
 	if s.ratio != nil {

@@ -86,14 +86,18 @@ func (c *core) earlier() (before [len(windows)]int64) {
 // look asks of every window whether its count is a spike, with n errors in the
 // second that goes on. If none is, no more than limit in it are one either.
 func (c *core) look(before *[len(windows)]int64, n int64, factor float64) (found Finding, limit int64, spike bool) {
-	more := leniency * math.Log(factor)
+	more, expected := leniency*math.Log(factor), c.expected()
 	limit = math.MaxInt64
+	if c.at-c.since < spikeFrom {
+		return Finding{}, limit, false
+	}
 	for i, w := range windows {
 		count := before[i] + n
 		p := c.usual.expect(float64(w.length), factor)
 		most := p.floor()
 		if count > most {
-			most = p.threshold(max(w.logP, min(w.logP+more, mostP))) - 1
+			share := w.share(expected)
+			most = p.threshold(max(share, min(share+more, mostP))) - 1
 		}
 		if count > most {
 			found = Finding{Kind: Spike, Count: count, Expected: p.mean, LogP: p.logTail(float64(count)), Seconds: w.length}

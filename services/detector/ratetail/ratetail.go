@@ -38,6 +38,8 @@ const (
 	minSpike = 5
 	// priorCount and priorExposure are what is believed before anything was seen.
 	priorCount, priorExposure = 0.5, 1
+	// spikeFrom is how long a stream is watched before anything in it is a spike.
+	spikeFrom = 30
 	// newLevel is how long a spike goes on until it is the new level.
 	newLevel = 600
 	// A silence is when missed errors have failed to come. From then on time passes
@@ -53,20 +55,40 @@ type window struct {
 	logP   float64
 }
 
-// windows are the windows, the longest last. Most of the false alerts that there
-// may be are the longest one's: at 2 errors a second only that one finds 30 more.
+// windows are the windows, the longest last. The shares of the short ones are for
+// streams with few errors, where they are quick; that of the longest is for busy
+// ones: at 2 errors a second no other finds 30 more. What is in use of each goes
+// from the one to the other, so that there are as few false alerts everywhere.
 var windows = [...]window{
-	{2, math.Log(7e-7)}, {4, math.Log(2e-6)}, {6, math.Log(2e-6)}, {slots, math.Log(1.3e-5)},
+	{2, math.Log(1e-6)}, {4, math.Log(3e-6)}, {6, math.Log(2e-6)}, {slots, math.Log(1.5e-5)},
 }
 
-const last = len(windows) - 1
+const (
+	last = len(windows) - 1
+	// A stream is busy with mostBusy expected errors in 10 s, and a share never under
+	// leastBusy of itself. With more than tooBusy the shares become less again, down
+	// to leastTooBusy: nobody hears of 30 more among 1000, and counts that are large
+	// come nearer to their thresholds.
+	mostBusy, leastBusy   = 20, 0.25
+	tooBusy, leastTooBusy = 40, 0.05
+)
+
+// share is the tail in use, as a logarithm, of a stream with so many errors
+// expected in 10 s.
+func (w window) share(mean float64) float64 {
+	part := min(1, max(mean/mostBusy, leastBusy))
+	if w.length < slots {
+		part = leastBusy / part
+	}
+	return w.logP + math.Log(part*min(1, max(tooBusy/mean, leastTooBusy)))
+}
 
 // mostP is the largest tail that is a spike for errors that cluster, as a
 // logarithm, and leniency the power of their spread by which the shares grow: a
 // negative binomial has a heavier tail than the clusters that it stands for.
 var mostP = math.Log(1e-3)
 
-const leniency = 2
+const leniency = 2.5
 
 // level is how many errors came in how many seconds, discounted.
 type level struct{ count, exposure float64 }

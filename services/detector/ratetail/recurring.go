@@ -9,7 +9,7 @@ import "math"
 // What comes when a schedule has it due is held back, while it is no larger than
 // usual. A schedule whose bursts fail to come is forgotten.
 const (
-	maxPast      = 8
+	maxPast      = 4
 	maxSchedules = 4
 	maxSizes     = 8
 	// minPeriod is the shortest period, in seconds: two windows, so that one burst
@@ -17,7 +17,7 @@ const (
 	minPeriod = 3 * slots
 	// evenness is how far two gaps may differ that make a period, and lateness how
 	// far a burst may be off its schedule, in seconds.
-	evenness, lateness = 3, 4
+	evenness, lateness = 2, 4
 	// maxMissed is how many bursts in a row a schedule outlives.
 	maxMissed = 5
 	// maxLonger and moreLonger are how much longer than the longest one a burst may
@@ -152,29 +152,31 @@ func (r *recurring) of(from int64) (s *schedule, recognised bool) {
 	return r.schedule(), recognised
 }
 
+// rhythms are which of the past bursts may be the second and the first of three:
+// the newest two, or every other one, where two schedules take turns.
+var rhythms = [...]struct{ second, first int }{{0, 1}, {1, 3}}
+
 func (r *recurring) recognise(from int64) bool {
-	for i := range r.pasts {
-		second := r.past[i]
+	for _, of := range rhythms {
+		if of.first >= r.pasts {
+			return false
+		}
+		first, second := r.past[of.first], r.past[of.second]
 		gap := from - second.from
-		if gap < minPeriod {
+		if off := second.from - first.from - gap; gap < minPeriod || off > evenness || off < -evenness {
 			continue
 		}
-		for _, first := range r.past[i+1 : r.pasts] {
-			if off := second.from - first.from - gap; off > evenness || off < -evenness {
-				continue
-			}
-			if r.n == maxSchedules {
-				r.forget(0)
-			}
-			s := schedule{first: first.from, last: from, periods: 2}
-			s.due = from + int64(math.Round(s.period()))
-			s.add(first)
-			s.add(second)
-			r.schedules[r.n] = s
-			r.n++
-			r.current = r.n
-			return true
+		if r.n == maxSchedules {
+			r.forget(0)
 		}
+		s := schedule{first: first.from, last: from, periods: 2}
+		s.due = from + int64(math.Round(s.period()))
+		s.add(first)
+		s.add(second)
+		r.schedules[r.n] = s
+		r.n++
+		r.current = r.n
+		return true
 	}
 	return false
 }
