@@ -179,12 +179,13 @@ type NoiseRule struct {
 	// level error, requests that failed.
 	AlertsHeld uint64 `json:"alerts_held"`
 	// WouldHide, WouldHideLast10Min and WouldHoldAlerts are the same for a rule that
-	// is proposed: what it would have hidden since it was. The second also knows what
-	// came before.
+	// is proposed: what it would have hidden since it was, and in the 10 minutes that
+	// led to it, as far as that was counted (29 of one template).
 	WouldHide          uint64 `json:"would_hide,omitempty"`
 	WouldHideLast10Min uint64 `json:"would_hide_last_10min,omitempty"`
 	WouldHoldAlerts    uint64 `json:"would_hold_alerts,omitempty"`
-	// ByLevel is how many lines of which level are in Hidden or WouldHide.
+	// ByLevel is how many lines of which level are in Hidden; in WouldHide, of those
+	// since the rule was proposed.
 	ByLevel map[telemetry.Level]uint64 `json:"by_level,omitempty"`
 	// Examples are different messages or URLs that it matched of late, at most 3 and
 	// the newest last.

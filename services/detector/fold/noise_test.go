@@ -46,7 +46,7 @@ func TestMined(t *testing.T) {
 		t.Fatalf("%+v", last)
 	}
 	list := s.fold.NoiseRules("web")
-	if len(list) != 2 || list[0].Pattern != "[vite] cannot load <*> now" || list[0].WouldHideLast10Min != 14 {
+	if len(list) != 2 || list[0].Pattern != "[vite] cannot load <*> now" || list[0].WouldHideLast10Min != 14 || list[0].WouldHide != 14 || list[0].WouldHoldAlerts != 14 {
 		t.Fatalf("%+v", list)
 	}
 	id := list[0].ID

@@ -90,7 +90,7 @@ func TestMinedRules(t *testing.T) {
 	d.expect("12 lines", d.detect(), "proposed: user <*> signed in")
 	d.expect("a proposal hides", d.say("info", line, people[:7]), 0)
 	d.expect("19 lines", d.detect(), "")
-	d.expect("what it would have hidden", d.rules(), []string{"proposed: user <*> signed in *7"})
+	d.expect("what it would have hidden", d.rules(), []string{"proposed: user <*> signed in *19"})
 	d.say("info", line, people[:1])
 	d.expect("20 lines", d.detect(), "applied: user <*> signed in")
 	d.expect("also who was never seen", d.say("info", line, []string{"yvonne", "alice"}), 2)
@@ -228,7 +228,7 @@ func TestAccept(t *testing.T) {
 		}
 		a.Detect(at(0))
 		r := a.Rules(at(0))[0]
-		if r.State != "proposed" || r.WouldHideLast10Min != 12 {
+		if r.State != "proposed" || r.WouldHideLast10Min != 12 || r.WouldHide != 12 || r.WouldHoldAlerts != 0 {
 			t.Errorf("%+v", r)
 		}
 		if !a.Accept(r.ID, at(1*time.Millisecond)) || !a.Accept(r.ID, at(2*time.Millisecond)) || a.Accept("noise_0", at(1*time.Millisecond)) {
@@ -253,6 +253,26 @@ func TestAccept(t *testing.T) {
 			t.Error("it is back")
 		}
 		if r := a.Rules(at(6))[0]; r.Confidence != 0.82 || r.Hidden != 1 || !r.Since.Equal(at(5*time.Millisecond)) {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// TestWhatLedToAProposal: it is what the rule would have hidden, however long ago in
+// the 10 minutes and in whatever order the templates come.
+func TestWhatLedToAProposal(t *testing.T) {
+	for _, backwards := range []bool{false, true} {
+		a := noise.New("web", rules.Mined)
+		for i := range 14 {
+			name := people[i]
+			if backwards {
+				name = people[19-i]
+			}
+			log(a, fail("[vite] cannot load "+name+" now"), time.Duration(i)*45*time.Second)
+		}
+		a = restoredBy(t, a, rules.Mined)
+		r := a.Rules(at(599 * time.Second))
+		if len(r) != 1 || r[0].WouldHide != 14 || r[0].WouldHoldAlerts != 14 || r[0].WouldHideLast10Min < 12 {
 			t.Errorf("%+v", r)
 		}
 	}

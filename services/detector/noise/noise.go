@@ -100,6 +100,7 @@ type App struct {
 // pattern is when the newest occurrences came.
 type pattern struct {
 	at      []int64 // at most arrivals
+	alarms  uint32  // a bit for each of them that was such as alerts are raised for
 	next    int     // where the next goes once at is full: the oldest
 	example string  // from the moment on when it may become a rule
 	under   verdict // which mined rule it is under
@@ -187,51 +188,53 @@ func (a *App) take(s Sighting, now time.Time) (hidden bool, found *Found) {
 		a.deletePattern(p)
 		p = nil
 	} else {
-		p = a.count(p, s.Text, t)
+		p = a.count(p, s, t)
 		p.under = verdict{r, epoch}
 	}
 	if found = a.Tick(now); a.mined.now() != epoch {
 		r = a.under(a.scratch, p)
 	}
-	return a.hide(r, s, t), found
+	return a.hide(r, s, t, found), found
 }
 
 // count counts an occurrence of a pattern, which is nil when it is new.
-func (a *App) count(p *pattern, example string, t int64) *pattern {
+func (a *App) count(p *pattern, s Sighting, t int64) *pattern {
 	if p == nil {
 		p = &pattern{}
 		a.addPattern(string(a.scratch), p)
 	}
-	if a.scratch[0] == ofRequests {
-		example = "" // the pattern says it all
-	}
 	a.size -= p.size()
-	p.add(t)
-	if p.example == "" && len(p.at) >= minLogs {
-		p.example = strings.Clone(untrusted.Cut(example, maxExample))
+	p.add(t, s.Alarming)
+	if p.example == "" && len(p.at) >= minLogs && a.scratch[0] != ofRequests { // their pattern says it all
+		p.example = strings.Clone(untrusted.Cut(s.Text, maxExample))
 	}
 	a.size += p.size()
 	return p
 }
 
 // hide looks for a rule about the key in scratch, beside the mined one that it is
-// under, and notes what they hide.
-func (a *App) hide(mined *rule, s Sighting, t int64) bool {
+// under, and notes what they hide. What was just found was found with this occurrence.
+func (a *App) hide(mined *rule, s Sighting, t int64, found *Found) bool {
 	if a.rules.Len() == 0 {
 		return false
 	}
-	if known := lru.GetBytes(a.rules, a.scratch); known != nil {
-		a.size += (*known).seen.see(s, t)
-		if (*known).applied {
-			return true
-		}
+	if known := lru.GetBytes(a.rules, a.scratch); known != nil && a.note(*known, s, t, found) {
+		return true
 	}
 	if mined == nil {
 		return false
 	}
 	a.rules.Get(mined.key) // it is in use
-	a.size += mined.seen.see(s, t)
-	return mined.applied
+	return a.note(mined, s, t, found)
+}
+
+// note counts an occurrence under a rule, and says whether that applies.
+func (a *App) note(r *rule, s Sighting, t int64, found *Found) bool {
+	if !r.applied && found != nil && r.seen.since == t {
+		return false // it is counted in what led to the rule
+	}
+	a.size += r.seen.see(s, t)
+	return r.applied
 }
 
 // deletePattern deletes the pattern of the key in scratch, if it is counted.
@@ -256,13 +259,18 @@ const patternSize = 192
 
 func (p *pattern) size() int { return 8*len(p.at) + len(p.example) }
 
-func (p *pattern) add(t int64) {
+func (p *pattern) add(t int64, alarming bool) {
+	i := p.next
 	if len(p.at) < arrivals {
+		i = len(p.at)
 		p.at = append(p.at, t)
-		return
+	} else {
+		p.at[i] = t
+		p.next = (i + 1) % arrivals
 	}
-	p.at[p.next] = t
-	p.next = (p.next + 1) % arrivals
+	if p.alarms &^= 1 << i; alarming {
+		p.alarms |= 1 << i
+	}
 }
 
 // within counts the occurrences after one time and up to another, of which it

@@ -33,8 +33,8 @@ type Sighting struct {
 // levels are in the order in which a record counts them.
 var levels = [...]telemetry.Level{telemetry.LevelDebug, telemetry.LevelInfo, telemetry.LevelWarn, telemetry.LevelError}
 
-// record is what a rule matched since it applies or is proposed. Times are in
-// milliseconds since 1970.
+// record is what a rule matched since it applies or is proposed, then with what led to
+// that. Times are in milliseconds since 1970.
 type record struct {
 	since, lastSeen int64
 	n, alarming     uint64
@@ -182,6 +182,13 @@ func (c *tally) add(t int64, n uint32) {
 		}
 	}
 	c.n[slot(m)] += n
+}
+
+// before counts one that came before the newest, unless that is too long ago.
+func (c *tally) before(t int64) {
+	if m := minuteOf(t); m > c.minute-minutes {
+		c.n[slot(m)]++
+	}
 }
 
 func (c *tally) sum(now int64) (sum uint64) {

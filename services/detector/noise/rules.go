@@ -129,19 +129,23 @@ func (a *App) newRule(key string, n int, t int64) *rule {
 	percent := min(baseConfidence+n, maxConfidence)
 	r := &rule{id: ruleID(a.name, key), key: key, percent: percent, applied: percent >= minApplied}
 	r.seen.since, r.seen.lastSeen = t, t
+	r.seen.minutes.minute = minuteOf(t)
 	return r
 }
 
-// came notes when the occurrences came that a rule is made for. Of one that applies
-// they were not hidden.
+// came notes the occurrences that a rule is made for: they are what it would have
+// hidden, while it is proposed. One that applies has hidden none of them.
 func (r *rule) came(p *pattern, t int64) {
 	if r.applied {
 		return
 	}
-	for _, at := range p.at {
-		if at > t-Window.Milliseconds() && at <= t {
-			r.seen.minutes.add(at, 1)
+	for i, at := range p.at {
+		if at <= t-Window.Milliseconds() || at > t {
+			continue
 		}
+		r.seen.n++
+		r.seen.alarming += uint64(p.alarms >> i & 1)
+		r.seen.minutes.before(at)
 	}
 }
 

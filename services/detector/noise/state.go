@@ -51,6 +51,11 @@ func (p *pattern) save(w *snapshot.Writer) {
 		w.Int(t - last)
 		last = t
 	}
+	alarms := uint64(0)
+	for i := range p.at {
+		alarms |= uint64(p.alarms>>((p.next+i)%len(p.at))&1) << i
+	}
+	w.Uint(alarms)
 }
 
 func (r *rule) save(w *snapshot.Writer) {
@@ -103,6 +108,9 @@ func restorePattern(r *snapshot.Reader) *pattern {
 	for range r.Len(arrivals) {
 		last += r.Int()
 		p.at = append(p.at, last)
+	}
+	if r.Has(snapshot.Trust) {
+		p.alarms = uint32(r.UpTo(1<<arrivals - 1))
 	}
 	return p
 }

@@ -75,7 +75,6 @@ const count = (n: number, what: string) => `${n.toLocaleString('en')} ${what}${n
 export function effect(rule: Rule): readonly string[] {
   const would = rule.state === 'proposed';
   const said: string[] = [];
-  // What is proposed counts from then on; what led to it came in the 10 minutes before.
   if (would) said.push(`would hide ${rule.hidden.toLocaleString('en')}`);
   if (rule.lately > 0) said.push(`${rule.lately.toLocaleString('en')} in 10 min`);
   const alerts = count(rule.alerts, 'alert');
