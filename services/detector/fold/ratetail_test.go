@@ -230,26 +230,33 @@ func TestRulesChange(t *testing.T) {
 	}
 }
 
-// TestUpgradeToRateTail: a snapshot of version 4 is gone on with by the new rule.
+// TestUpgradeToRateTail: a snapshot of a version before it is gone on with by the
+// new rule. That of version 6 has a spike that went on by the contract's.
 func TestUpgradeToRateTail(t *testing.T) {
-	for _, by := range []rules.Anomaly{rules.RateTail, rules.Both} {
-		state, err := os.ReadFile("testdata/version4.snapshot")
+	for _, version := range []string{"version4", "version6"} {
+		state, err := os.ReadFile("testdata/" + version + ".snapshot")
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := scriptBy(by)
-		s.seq = 55
-		if err := s.fold.Restore(state); err != nil {
-			t.Fatal(err)
-		}
-		s.burst(10*time.Minute, 30)
-		s.ticks(10*time.Minute+2*time.Second, 11*time.Minute)
-		told := anomalies(s.alerts)
-		if by == rules.Both {
-			told = anomalies(s.shadow)
-		}
-		if want := []string{"10m0s: " + spikeTitle, "10m11s: " + spikeEnd}; !slices.Equal(told, want) {
-			t.Errorf("%v: %v", by, told)
+		for _, by := range []rules.Anomaly{rules.RateTail, rules.Both} {
+			s := scriptBy(by)
+			s.seq = 1000
+			if err := s.fold.Restore(state); err != nil {
+				t.Fatal(err)
+			}
+			s.burst(20*time.Minute, 30)
+			s.ticks(20*time.Minute+2*time.Second, 21*time.Minute)
+			told := anomalies(s.alerts)
+			if by == rules.Both {
+				told = anomalies(s.shadow)
+			}
+			want := []string{"20m0s: " + spikeTitle, "20m11s: " + spikeEnd}
+			if version == "version6" && by == rules.RateTail {
+				want = slices.Insert(want, 0, "20m0s: Resolved: Error spike in logs <- ")
+			}
+			if !slices.Equal(told, want) {
+				t.Errorf("%s, %v: %v", version, by, told)
+			}
 		}
 	}
 }
