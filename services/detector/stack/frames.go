@@ -14,6 +14,7 @@ func (s *scan) at(rest string) {
 	rest = strings.TrimSuffix(strings.TrimPrefix(rest, "async "), " {") // which opens what else Node knows of the error
 	open := strings.IndexByte(rest, '(')
 	switch {
+	case rest == "":
 	case open > 0 && rest[open-1] == ' ': // V8: name (place)
 		s.v8(strings.TrimPrefix(rest[:open-1], "new "), inner(rest[open+1:]))
 	case open > 0 && !isPlace(rest):

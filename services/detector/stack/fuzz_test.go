@@ -33,7 +33,7 @@ func FuzzAppend(f *testing.F) {
 		f.Add(text, "Uncaught TypeError: x")
 	}
 	for _, text := range []string{
-		"at ", "at (", "at  (", "at a(", "at )(", "at <", "at async ", "at eval at ", "at x (eval at ()", "@", "@:1", "a@http://", "#0 ", "#0 (): ", "#0 a(1): (",
+		"at ", "at  {", "at async  {", "at (", "at  (", "at a(", "at )(", "at <", "at async ", "at eval at ", "at x (eval at ()", "@", "@:1", "a@http://", "#0 ", "#0 (): ", "#0 a(1): (",
 		"0: ", "0: ::\nat", `File "`, `File "", line `, "\n\t.go:1", "a\n\t.go:1", "panic\n\t.go:1", ":in `", ":in '", "Caused by: ", "Caused by: \nat a (b:1)",
 		"Traceback (most recent call last)\n", "E ---> ", "---> ", "thread 'a' panicked at", "goroutine :", "Error [", "Error []: x", "Exception in thread \"", "|", "+ |",
 		"at a.b\\c:1:1", "at /..:1", "at -.....-:1:1", "at f (a-12345678.js:1)", "at f (-12345678.js:1)", "\x00\xff@/\xff:1", strings.Repeat("at a (b:1)\n", 1000),
