@@ -88,15 +88,16 @@ func (c *core) earlier() (before [len(windows)]int64) {
 func (c *core) look(before *[len(windows)]int64, n int64, factor float64) (found Finding, limit int64, spike bool) {
 	more, expected := leniency*math.Log(factor), c.expected()
 	limit = math.MaxInt64
-	if c.at-c.since < spikeFrom {
-		return Finding{}, limit, false
+	sureness := 0.0
+	if c.at-c.since < young {
+		sureness = math.Log(unsure)
 	}
 	for i, w := range windows {
 		count := before[i] + n
 		p := c.usual.expect(float64(w.length), factor)
 		most := p.floor()
 		if count > most {
-			share := w.share(expected)
+			share := w.share(expected) + sureness
 			most = p.threshold(max(share, min(share+more, mostP))) - 1
 		}
 		if count > most {

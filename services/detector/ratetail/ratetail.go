@@ -38,8 +38,10 @@ const (
 	minSpike = 5
 	// priorCount and priorExposure are what is believed before anything was seen.
 	priorCount, priorExposure = 0.5, 1
-	// spikeFrom is how long a stream is watched before anything in it is a spike.
-	spikeFrom = 30
+	// For the first seconds that a stream is watched, young, next to nothing is known
+	// of how its errors cluster. Shares are less by a factor, unsure: 50 errors at once
+	// are a spike all the same, as an app that crashes at its start has them.
+	young, unsure = 30, 1e-4
 	// newLevel is how long a spike goes on until it is the new level.
 	newLevel = 600
 	// A silence is when missed errors have failed to come. From then on time passes

@@ -146,6 +146,9 @@ func TestTimelines(t *testing.T) {
 		want   string
 	}{
 		{"nothing is known at the beginning", every(0, 900, 50), min, "[]"},
+		{"but 60 errors at once are a spike", every(0, 59, 1), min, "[0:spike 10:over]"},
+		{"and so are 20 after 20 s of none", every(20*sec, 20*sec+190, 10), min, "[20:spike 30:over]"},
+		{"of which 10 are not", every(20*sec, 20*sec+90, 10), min, "[]"},
 		{"four errors after 10 min of none are no spike", every(10*min, 10*min+300, 100), 11 * min, "[]"},
 		{"the fifth is, over when 10 s have passed", every(10*min, 10*min+400, 100), 11 * min, "[600:spike 610:over]"},
 		{"one finding per spike", every(10*min, 12*min, 100), 13 * min, "[600:spike 729:over]"},
