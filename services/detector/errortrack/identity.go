@@ -70,7 +70,8 @@ func (e *Errors) byItself(l *telemetry.Log, words []byte) identity {
 	}
 	var trace stack.Trace
 	e.key, trace = stack.Append(append(e.key[:0], stackMark...), text, l.Message)
-	if trace.Frames == 0 {
+	// A message with lines that read like frames is no trace if none says where it was.
+	if trace.Frames == 0 || l.Stack == "" && !trace.Placed {
 		return identity{fingerprint: ofTemplate(words), version: versionTemplate, by: byMessage}
 	}
 	if trace.Vague() {
@@ -84,6 +85,11 @@ func (e *Errors) byItself(l *telemetry.Log, words []byte) identity {
 			e.key = append(e.key, words...)
 		}
 		e.key = template.Append(append(e.key, 0), trace.Words)
+	}
+	for _, words := range trace.Causes {
+		if words != "" {
+			e.key = template.Append(append(e.key, 1), words)
+		}
 	}
 	return identity{fingerprint: hashed(e.key), version: versionStack, by: byStack, trace: trace}
 }

@@ -11,8 +11,11 @@ import (
 // key alone is vague.
 func fingerprint(text, message string) string {
 	key, t := keyOf(text, message)
+	for _, words := range t.Causes {
+		key += "cause: " + template.Message(words) + "\n"
+	}
 	switch {
-	case key == "":
+	case t.Frames == 0:
 		return "words: " + template.Message(message)
 	case !t.Vague():
 		return key
@@ -85,7 +88,16 @@ func TestWhichAreOne(t *testing.T) {
 		{"two items of Python", seen{strings.ReplaceAll(python, "'apple'", "'pear'"), "no price"}, seen{python, "no price"}, true},
 		{"two items of Python, logged with theirs", seen{strings.ReplaceAll(python, "'apple'", "'pear'"), "cart: KeyError: 'pear'"}, seen{python, "cart: KeyError: 'apple'"}, true},
 
+		{"a script in many pages", js("ReferenceError: gtag is not defined", "track https://shop.example/products/red-shoes:10:5", " https://shop.example/products/red-shoes:44:1"), js("ReferenceError: gtag is not defined", "track https://shop.example/products/blue-hat?size=3:10:5", " https://shop.example/products/blue-hat?size=3:44:1"), true},
+		{"a script without a function in many pages", js("ReferenceError: gtag is not defined", " https://shop.example/red-shoes.html:10:5"), js("ReferenceError: gtag is not defined", " https://shop.example/blue-hat.html:10:5"), true},
+		{"classes that Java makes of lambdas, with their addresses", seen{"java.lang.IllegalStateException: x\n\tat com.acme.Cart$$Lambda$123/0x0000000800c3f840.run(Unknown Source)\n\tat com.acme.Cart.total(Cart.java:10)", ""}, seen{"java.lang.IllegalStateException: x\n\tat com.acme.Cart$$Lambda$7/0x00000008aaaaf840.run(Unknown Source)\n\tat com.acme.Cart.total(Cart.java:10)", ""}, true},
+
 		// Two bugs.
+		{"two answers that one wrapper throws as a type of a library's", js("HttpClientErrorException: payments are down", "request /a/src/api.js:1:1"), js("HttpClientErrorException: no such profile", "request /a/src/api.js:1:1"), false},
+		{"two answers that one wrapper throws as a general type of the app's", js("AppError: payments are down", "request /a/src/api.js:1:1"), js("AppError: no such profile", "request /a/src/api.js:1:1"), false},
+		{"two queries that fail in one function", seen{"PrismaClientUnknownRequestError: deadlock detected\n    at save (/a/src/db.js:1:1)", ""}, seen{"PrismaClientUnknownRequestError: no such table\n    at save (/a/src/db.js:1:1)", ""}, false},
+		{"two queries that fail, caught as a type of the app's", seen{javaTrace, ""}, seen{strings.Replace(javaTrace, "java.sql.SQLException: ", "java.sql.SQLException: deadlock detected, ", 1), ""}, false},
+		{"two causes of Node in one function", js("CartError: no cart", "load /a/src/api.js:1:1 {\n  [cause]: Error: connect ECONNREFUSED 127.0.0.1:5432"), js("CartError: no cart", "load /a/src/api.js:1:1 {\n  [cause]: Error: getaddrinfo ENOTFOUND api.example"), false},
 		{"two functions", js(undefined, "renderCart /a/src/cart.js:1:1"), js(undefined, "renderMenu /a/src/cart.js:1:1"), false},
 		{"two files", js(undefined, "render /a/src/cart.js:1:1"), js(undefined, "render /a/src/menu.js:1:1"), false},
 		{"two classes", js(undefined, "Cart.render /a/src/app.js:1:1"), js(undefined, "Menu.render /a/src/app.js:1:1"), false},

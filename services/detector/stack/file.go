@@ -10,6 +10,7 @@ const keptSegments = 2
 // last segments of its path, without query, versions and hashes.
 func appendFile(dst []byte, file string) []byte {
 	if scheme := strings.Index(file, "://"); scheme >= 0 { // and the host
+		web := file[:scheme] == "https" || file[:scheme] == "http"
 		file = file[scheme+3:]
 		for _, mark := range [...]byte{'?', '#'} {
 			if cut := strings.IndexByte(file, mark); cut >= 0 {
@@ -17,8 +18,8 @@ func appendFile(dst []byte, file string) []byte {
 			}
 		}
 		slash := strings.IndexByte(file, '/')
-		if slash < 0 {
-			return dst // the page itself
+		if slash < 0 || web && ofPage(file) {
+			return dst // a script in the page itself
 		}
 		file = file[slash+1:]
 	}
@@ -49,6 +50,22 @@ func appendFile(dst []byte, file string) []byte {
 		}
 	}
 	return dst
+}
+
+// ofPage says whether what a server has at a path is a page rather than a script. One
+// script stands in many pages, and is one still.
+func ofPage(path string) bool {
+	name := path[strings.LastIndexByte(path, '/')+1:]
+	dot := strings.LastIndexByte(name, '.')
+	if dot < 0 {
+		return true
+	}
+	switch name[dot+1:] {
+	case "html", "htm", "xhtml", "shtml", "php", "asp", "aspx", "jsp", "do":
+		return true
+	default:
+		return false
+	}
 }
 
 func firstSlash(path string) int {

@@ -16,14 +16,32 @@ func (s *scan) at(rest string) {
 	switch {
 	case rest == "":
 	case open > 0 && rest[open-1] == ' ': // V8: name (place)
-		s.v8(strings.TrimPrefix(rest[:open-1], "new "), inner(rest[open+1:]))
+		name, where := strings.TrimPrefix(rest[:open-1], "new "), inner(rest[open+1:])
+		if !prose(name, where) {
+			s.v8(name, where)
+		}
 	case open > 0 && !isPlace(rest):
-		s.call(rest, open)
-	case isPlace(rest) || strings.HasPrefix(rest, "<"):
+		if !prose(rest[:open], "") {
+			s.call(rest, open)
+		}
+	case place(rest) != rest || strings.HasPrefix(rest, "<"):
 		s.v8("", rest)
-	default: // a name alone, as decoders of other formats write it
+	case !isPlace(rest) && !isDigit(rest[0]) && !prose(rest, ""): // a name alone, as decoders of other formats write it
 		s.keep(frame{function: rest})
 	}
+}
+
+// prose says whether what stands behind "at " are words that somebody wrote, such as
+// "row 12 (of 40)": a name and a place have no spaces, but for a place that ends with
+// its line, and a name before one.
+func prose(name, where string) bool {
+	if place(where) != where || strings.HasPrefix(where, "eval at ") || strings.HasPrefix(where, "<") {
+		return false
+	}
+	if as := strings.Index(name, " [as "); as >= 0 {
+		name = name[:as]
+	}
+	return strings.IndexByte(name, ' ') >= 0 || strings.IndexByte(where, ' ') >= 0
 }
 
 // inner is what a parenthesis holds that ends with the line.

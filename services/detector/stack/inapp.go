@@ -197,8 +197,10 @@ var goRoots = map[string]bool{
 // appClass says whether a method is of the app, and of a class that somebody wrote:
 // proxies and lambdas are made anew each time.
 func appClass(name string) bool {
-	name = withoutModule(name)
-	return !begins(name, javas[:]) && !strings.Contains(name, "$Proxy") && !strings.Contains(name, "$$")
+	if strings.Contains(name, "$Proxy") || strings.Contains(name, "$$") { // with its address behind a slash, perhaps
+		return false
+	}
+	return !begins(withoutModule(name), javas[:])
 }
 
 // withoutModule takes the class loader and the module off a name of Java:

@@ -120,40 +120,103 @@ func lastName(name string) string {
 	return name[i:]
 }
 
-// common are types that many errors are of: those of languages and of libraries, which
-// programs throw with words of their own, or which carry what another system said.
+// common says whether many errors are of a type.
+func common(kind string) bool {
+	name := lastName(kind)
+	return commonTypes[name] || general(name)
+}
+
+// general says whether a name is made of nothing but words of systems and libraries,
+// as ApiException, SQLAlchemyError and WebClientResponseException are: those carry
+// what any of an app's requests was answered.
+func general(name string) bool {
+	rest, is := strings.CutSuffix(name, "Exception")
+	if !is {
+		if rest, is = strings.CutSuffix(name, "Error"); !is {
+			return false
+		}
+	}
+	for rest != "" {
+		var lower [16]byte
+		n := wordEnd(rest)
+		if n > len(lower) {
+			return false
+		}
+		for i := range n {
+			lower[i] = rest[i]
+			if c := rest[i]; c >= 'A' && c <= 'Z' {
+				lower[i] |= 0x20
+			}
+		}
+		if !generalWords[string(lower[:n])] {
+			return false
+		}
+		rest = rest[n:]
+	}
+	return true
+}
+
+// wordEnd is where the first word of a name ends: Web in WebClient, HTTP in HTTPStatus.
+func wordEnd(name string) int {
+	capital := func(i int) bool { return i < len(name) && name[i] >= 'A' && name[i] <= 'Z' }
+	n := 1
+	for n < len(name) && capital(n-1) && capital(n) && (n+1 == len(name) || capital(n+1)) {
+		n++
+	}
+	for n < len(name) && !capital(n) {
+		n++
+	}
+	return n
+}
+
+// generalWords are what the names of general types are made of.
+var generalWords = setOf(
+	"api app application http https rest rpc grpc trpc graphql soap web net network remote client server service backend gateway proxy",
+	"request response status code result call op operation invocation connect connection transport protocol socket stream io url timeout read write",
+	"internal external base custom generic general common default unknown known unexpected unhandled uncaught fatal critical error exception",
+	"runtime system process processing execution task job worker business domain logic bad invalid illegal argument state value type validation",
+	"data database db dao sql psql pg postgres postgresql mysql sqlite mssql oracle jdbc odbc mongo mongodb redis kafka amqp rabbit elastic elasticsearch dynamo",
+	"query batch update statement transaction persistence repository storage store orm jpa hibernate sequelize prisma typeorm knex alchemy supabase postgrest",
+	"firebase aws s3 azure google cloud axios fetch ajax guzzle apollo feign retrofit dio resource access nested wrapped programming integrity operational interface",
+)
+
+// commonTypes are types that many errors are of: those of languages and of libraries,
+// which programs throw with words of their own, or which carry what another system said.
 // What their words quote is not in a template, so words cost nothing there. A type
 // that is not among them somebody made for one kind of error: its words may be of
 // anything, such as a name.
-var common = func() map[string]bool {
+var commonTypes = setOf(
+	"Error Exception Throwable BaseException RuntimeError RuntimeException LogicException StandardError ErrorException SystemException ApplicationException",
+	"panic errorString wrapError joinError fundamental withStack Failure SystemExit AggregateError AggregateException ExceptionGroup UnhandledPromiseRejection",
+	"AssertionError AssertionFailedError AssertionException InvariantError",
+	"TypeError ReferenceError RangeError SyntaxError EvalError URIError InternalError DOMException ChunkLoadError SecurityError",
+	"ValueError KeyError IndexError LookupError AttributeError NameError UnboundLocalError ZeroDivisionError ArithmeticError OverflowError ImportError",
+	"ModuleNotFoundError NotImplementedError RecursionError MemoryError StopIteration UnicodeDecodeError UnicodeEncodeError JSONDecodeError OSError IOError",
+	"FileNotFoundError PermissionError ConnectionError ConnectionRefusedError ConnectionResetError TimeoutError BrokenPipeError EOFError",
+	"NullPointerException IndexOutOfBoundsException ArrayIndexOutOfBoundsException StringIndexOutOfBoundsException ClassCastException NumberFormatException",
+	"ArithmeticException UnsupportedOperationException ConcurrentModificationException NoSuchElementException IllegalArgumentException IllegalStateException",
+	"IllegalAccessException NegativeArraySizeException StackOverflowError OutOfMemoryError NoClassDefFoundError ClassNotFoundException IOException",
+	"FileNotFoundException InterruptedException ExecutionException CompletionException UninitializedPropertyAccessException ServletException",
+	"NullReferenceException IndexOutOfRangeException KeyNotFoundException InvalidCastException InvalidOperationException ArgumentException",
+	"ArgumentNullException ArgumentOutOfRangeException FormatException OverflowException DivideByZeroException NotSupportedException ObjectDisposedException",
+	"NotImplementedException TimeoutException TaskCanceledException OperationCanceledException TargetInvocationException UnauthorizedAccessException",
+	"NoMethodError ArgumentError FrozenError FloatDomainError SystemCallError LoadError FiberError ThreadError UncaughtThrowError",
+	"InvalidArgumentException UnexpectedValueException DomainException OutOfBoundsException OutOfRangeException BadMethodCallException DivisionByZeroError ArgumentCountError",
+	"AxiosError HTTPError HttpError HttpException HttpRequestException HttpErrorResponse FetchError ApiError APIError RequestError ResponseError ClientError",
+	"ServerError NetworkError ServiceError ServiceException SocketException SocketTimeoutException ConnectException UnknownHostException",
+	"GraphQLError ApolloError GrpcException StatusRuntimeException RpcException RpcError",
+	"SQLException SqlException PDOException QueryException DatabaseError OperationalError ProgrammingError IntegrityError DataError InterfaceError",
+	"StatementInvalid MongoError MongoServerError PrismaClientKnownRequestError QueryFailedError SequelizeDatabaseError DataIntegrityViolationException",
+	"ValidationError ValidationException",
+)
+
+// setOf is the words of some lines.
+func setOf(lines ...string) map[string]bool {
 	set := map[string]bool{}
-	for _, names := range [...]string{
-		"Error Exception Throwable BaseException RuntimeError RuntimeException LogicException StandardError ErrorException SystemException ApplicationException",
-		"panic errorString wrapError joinError fundamental withStack Failure SystemExit AggregateError AggregateException ExceptionGroup UnhandledPromiseRejection",
-		"AssertionError AssertionFailedError AssertionException InvariantError",
-		"TypeError ReferenceError RangeError SyntaxError EvalError URIError InternalError DOMException ChunkLoadError SecurityError",
-		"ValueError KeyError IndexError LookupError AttributeError NameError UnboundLocalError ZeroDivisionError ArithmeticError OverflowError ImportError",
-		"ModuleNotFoundError NotImplementedError RecursionError MemoryError StopIteration UnicodeDecodeError UnicodeEncodeError JSONDecodeError OSError IOError",
-		"FileNotFoundError PermissionError ConnectionError ConnectionRefusedError ConnectionResetError TimeoutError BrokenPipeError EOFError",
-		"NullPointerException IndexOutOfBoundsException ArrayIndexOutOfBoundsException StringIndexOutOfBoundsException ClassCastException NumberFormatException",
-		"ArithmeticException UnsupportedOperationException ConcurrentModificationException NoSuchElementException IllegalArgumentException IllegalStateException",
-		"IllegalAccessException NegativeArraySizeException StackOverflowError OutOfMemoryError NoClassDefFoundError ClassNotFoundException IOException",
-		"FileNotFoundException InterruptedException ExecutionException CompletionException UninitializedPropertyAccessException ServletException",
-		"NullReferenceException IndexOutOfRangeException KeyNotFoundException InvalidCastException InvalidOperationException ArgumentException",
-		"ArgumentNullException ArgumentOutOfRangeException FormatException OverflowException DivideByZeroException NotSupportedException ObjectDisposedException",
-		"NotImplementedException TimeoutException TaskCanceledException OperationCanceledException TargetInvocationException UnauthorizedAccessException",
-		"NoMethodError ArgumentError FrozenError FloatDomainError SystemCallError LoadError FiberError ThreadError UncaughtThrowError",
-		"InvalidArgumentException UnexpectedValueException DomainException OutOfBoundsException OutOfRangeException BadMethodCallException DivisionByZeroError ArgumentCountError",
-		"AxiosError HTTPError HttpError HttpException HttpRequestException HttpErrorResponse FetchError ApiError APIError RequestError ResponseError ClientError",
-		"ServerError NetworkError ServiceError ServiceException SocketException SocketTimeoutException ConnectException UnknownHostException",
-		"GraphQLError ApolloError GrpcException StatusRuntimeException RpcException RpcError",
-		"SQLException SqlException PDOException QueryException DatabaseError OperationalError ProgrammingError IntegrityError DataError InterfaceError",
-		"StatementInvalid MongoError MongoServerError PrismaClientKnownRequestError QueryFailedError SequelizeDatabaseError DataIntegrityViolationException",
-		"ValidationError ValidationException",
-	} {
-		for _, name := range strings.Fields(names) {
-			set[name] = true
+	for _, line := range lines {
+		for _, word := range strings.Fields(line) {
+			set[word] = true
 		}
 	}
 	return set
-}()
+}

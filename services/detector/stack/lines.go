@@ -84,9 +84,10 @@ const (
 )
 
 type cause struct {
-	kind  string
-	top   frame
-	found bool
+	// words is the line that says it.
+	kind, words string
+	top         frame
+	found       bool
 }
 
 type causes struct {
@@ -95,11 +96,11 @@ type causes struct {
 }
 
 // begin notes that what follows is of a cause.
-func (c *causes) begin(kind string) bool {
+func (c *causes) begin(kind, words string) bool {
 	if c.n == MaxCauses {
 		return false
 	}
-	c.of[c.n] = cause{kind: kind}
+	c.of[c.n] = cause{kind: kind, words: words}
 	c.n++
 	return true
 }
@@ -160,7 +161,7 @@ func (s *scan) header(line string) bool {
 	switch {
 	case strings.HasPrefix(line, "Caused by: "), strings.HasPrefix(line, "[cause]: "):
 		_, words, _ := strings.Cut(line, ": ")
-		if kind := typeOf(words, true); s.causes.begin(kind) {
+		if s.causes.begin(typeOf(words, true), words) {
 			s.section = ofCause
 		} else {
 			s.section = ofOther
@@ -170,7 +171,8 @@ func (s *scan) header(line string) bool {
 		s.section = ofOther
 		return true
 	case strings.HasPrefix(line, "---> "):
-		s.causes.begin(typeOf(line[len("---> "):], true))
+		words := line[len("---> "):]
+		s.causes.begin(typeOf(words, true), words)
 		return true
 	case strings.HasPrefix(line, "Traceback (most recent call last)"):
 		s.again()
@@ -193,8 +195,8 @@ func (s *scan) header(line string) bool {
 	}
 	if kind := typeOf(line, false); kind != "" {
 		s.kind, s.words = kind, line
-		if inner := strings.Index(line, " ---> "); inner >= 0 {
-			s.causes.begin(typeOf(line[inner+len(" ---> "):], true))
+		if _, words, inner := strings.Cut(line, " ---> "); inner {
+			s.causes.begin(typeOf(words, true), words)
 		}
 	}
 	s.thrownAt(line)
@@ -257,7 +259,7 @@ func (s *scan) flush() {
 // again begins with Python's next exception, which the one before was a cause of.
 func (s *scan) again() {
 	if s.outermostFirst && s.any {
-		if s.causes.begin(s.kind) && s.kept > 0 {
+		if s.causes.begin(s.kind, s.words) && s.kept > 0 {
 			c := &s.causes.of[s.causes.n-1]
 			c.top, c.found = s.frames[s.kept-1], true
 		}

@@ -51,6 +51,11 @@ type Trace struct {
 	// Frames is how many frames of the app are in the key, and Named how many of them
 	// have a name that says something.
 	Frames, Named int
+	// Placed says that one of them has a file: what else reads like frames may be words.
+	Placed bool
+	// Causes are the words of what it was caused by, where many errors are of a cause's
+	// type, else empty: a failing query is told by those, whatever was thrown for it.
+	Causes [MaxCauses]string
 	// top is the innermost frame of the app, as it stands in the key.
 	top []byte
 }
@@ -59,7 +64,7 @@ type Trace struct {
 // are to be asked: the type is one that many errors are of, or there is none, or no
 // function is known by its name. What one function throws for all of an app (a wrapper
 // of fetch, an assertion) would else be one error.
-func (t Trace) Vague() bool { return t.Named == 0 || t.Type == "" || common[lastName(t.Type)] }
+func (t Trace) Vague() bool { return t.Named == 0 || t.Type == "" || common(t.Type) }
 
 // Top is the innermost frame of the app as a person would write it, or empty.
 func (t Trace) Top() string {
@@ -98,10 +103,13 @@ func Append(dst []byte, text, message string) ([]byte, Trace) {
 		}
 		k.frame(f, s.mangled)
 	}
-	t.Frames, t.Named = k.n, k.named
+	t.Frames, t.Named, t.Placed = k.n, k.named, k.placed
 	begin, end := k.bounds(0)
 	for i := range s.causes.n {
 		c := &s.causes.of[i]
+		if c.kind == "" || common(c.kind) {
+			t.Causes[i] = c.words
+		}
 		k.out = append(k.out, '<')
 		k.part(c.kind)
 		k.out = append(k.out, '\t')
@@ -123,6 +131,7 @@ type key struct {
 	// ends are where the frames end that were written, the first behind the type.
 	ends     [MaxFrames + 1]int
 	n, named int
+	placed   bool
 }
 
 // part writes a text of the trace, cut.
@@ -139,6 +148,7 @@ func (k *key) frame(f *frame, mangled bool) {
 	k.out = append(k.out, '\t')
 	file := len(k.out)
 	k.out = appendFile(k.out, f.file)
+	k.placed = k.placed || len(k.out) > file
 	if file == len(k.out) && !named {
 		k.out = k.out[:begin] // nothing is known of it
 		return
