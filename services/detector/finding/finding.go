@@ -28,7 +28,8 @@ type Finding struct {
 func New(a alert.Alert, of *Open) Finding { return Finding{Alert: a, of: of} }
 
 // Renewed is a finding that is the one that is open, told again: who reads it
-// knows it by its dedup key, so that it takes the place of the one before it.
+// knows it by its dedup key, so that it takes the place of the one before it, but
+// not of what was joined under another key.
 func Renewed(a alert.Alert, of *Open) Finding { return Finding{Alert: a, of: of, renewed: true} }
 
 // End is an alert after which nothing is open: it resolves what is, if anything.
@@ -47,8 +48,11 @@ func (f Finding) Noting(note *uint8, as uint8) Finding {
 // Told notes that the alert left under an id. The rule must not have forgotten
 // what the finding is about since it was made.
 func (f Finding) Told(id string) {
-	if f.end || f.renewed {
+	switch {
+	case f.end:
 		*f.of = Open{}
+	case f.renewed:
+		f.of.renew()
 	}
 	if !f.end {
 		f.of.Add(id, f.Alert.Severity)

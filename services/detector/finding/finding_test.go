@@ -71,6 +71,20 @@ func TestJoin(t *testing.T) {
 	if one.Join(other); ends(&one) != "b: a c" || ends(&other) != "b: c" {
 		t.Errorf("%s, and %s", ends(&one), ends(&other))
 	}
+	var w snapshot.Writer
+	one.Save(&w)
+	again := finding.Restore(snapshot.NewReader(w.Bytes()))
+	for _, open := range []*finding.Open{&one, &again} {
+		finding.Renewed(alert.Alert{Severity: alert.Warning}, open).Told("d")
+		finding.Renewed(alert.Alert{Severity: alert.Warning}, open).Told("e")
+		if ends(open) != "b: c e" {
+			t.Errorf("%s", ends(open))
+		}
+	}
+	older := snapshot.NewReaderOf(snapshot.Resolutions, w.Bytes())
+	if finding.Restore(older); !errors.Is(older.Close(), snapshot.ErrDamaged) {
+		t.Errorf("%v", older.Close())
+	}
 }
 
 // TestOpenIsBounded: the oldest is forgotten first, but not what the end names.
@@ -97,7 +111,7 @@ func TestRestoreRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		id   string
 		rank int
-	}{{"id", 0}, {"id", 4}, {"", 1}} {
+	}{{"id", 0}, {"id", 7}, {"", 1}} {
 		var w snapshot.Writer
 		w.Len(1)
 		w.String(tt.id)

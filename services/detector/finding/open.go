@@ -30,6 +30,9 @@ type Open struct{ told []told }
 type told struct {
 	id       string
 	severity alert.Severity
+	// apart says that it was told under another dedup key than what is told from now
+	// on, which therefore doesn't take its place.
+	apart bool
 }
 
 // Any says whether an alert is open.
@@ -37,7 +40,11 @@ func (o *Open) Any() bool { return len(o.told) > 0 }
 
 // Add notes an alert that was told. Copies of o stay as they are.
 func (o *Open) Add(id string, severity alert.Severity) {
-	o.told = append(slices.Clip(o.told), told{id, severity})
+	o.add(told{id: id, severity: severity})
+}
+
+func (o *Open) add(t told) {
+	o.told = append(slices.Clip(o.told), t)
 	if len(o.told) > MaxOpen {
 		oldest := 0
 		if o.worst() == oldest {
@@ -47,11 +54,18 @@ func (o *Open) Add(id string, severity alert.Severity) {
 	}
 }
 
-// Join adds what is open of another thing, which is one with this from now on.
+// Join adds what is open of another thing, which is one with this from now on. It
+// was told under a dedup key of its own.
 func (o *Open) Join(other Open) {
 	for _, t := range other.told {
-		o.Add(t.id, t.severity)
+		t.apart = true
+		o.add(t)
 	}
+}
+
+// renew forgets what is told again, of which the newer alert takes the place.
+func (o *Open) renew() {
+	o.told = slices.DeleteFunc(slices.Clone(o.told), func(t told) bool { return !t.apart })
 }
 
 // End has an alert resolve what is open: first of all the most severe, of equals
@@ -83,7 +97,11 @@ func (o *Open) Save(w *snapshot.Writer) {
 	w.Len(len(o.told))
 	for _, t := range o.told {
 		w.String(t.id)
-		w.Len(t.severity.Rank())
+		rank := t.severity.Rank()
+		if t.apart {
+			rank += len(alert.Severities())
+		}
+		w.Len(rank)
 	}
 }
 
@@ -95,12 +113,16 @@ func Restore(r *snapshot.Reader) Open {
 		return o
 	}
 	for range r.Len(MaxOpen) {
-		id, rank := r.String(maxID), r.UpTo(len(alert.Severities()))
-		if id == "" || rank < 1 {
+		id, rank := r.String(maxID), r.UpTo(2*len(alert.Severities()))
+		apart := rank > len(alert.Severities())
+		if apart {
+			rank -= len(alert.Severities())
+		}
+		if id == "" || rank < 1 || apart && !r.Has(snapshot.Trust) {
 			r.Fail("an open alert without an id or a severity")
 			return Open{}
 		}
-		o.told = append(o.told, told{id, alert.Severities()[rank-1]})
+		o.told = append(o.told, told{id, alert.Severities()[rank-1], apart})
 	}
 	return o
 }

@@ -2,6 +2,7 @@ package fold_test
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -149,6 +150,59 @@ func TestReplayOfConfirmed(t *testing.T) {
 		}
 		if !reflect.DeepEqual(one.alerts, other.alerts) {
 			t.Fatalf("undisturbed\n%s\nrestarted\n%s", one.titles(), other.titles())
+		}
+	})
+}
+
+// TestRegressionsEnd: whatever comes, and whichever rule goes on from the other after
+// a restart, nothing is over that was not told, nothing twice, and once the page is
+// fast on every class of devices nothing is open any more. An alert under the dedup
+// key of one that is open takes its place.
+func TestRegressionsEnd(t *testing.T) {
+	devices := []telemetry.Device{"", telemetry.DeviceMobile, telemetry.DeviceDesktop}
+	rapid.Check(t, func(t *rapid.T) {
+		either := rapid.SampledFrom([]fold.Config{confirmed, {}})
+		s := &script{fold: fold.New(either.Draw(t, "rule"))}
+		some := devices
+		if rapid.Bool().Draw(t, "all tell their device") {
+			some = devices[1:]
+		}
+		now, usual := time.Duration(0), 1000.0
+		for range rapid.IntRange(1, 150).Draw(t, "loads") {
+			now += rapid.SampledFrom([]time.Duration{0, time.Millisecond, time.Second, time.Minute}).Draw(t, "pause")
+			if rapid.IntRange(0, 9).Draw(t, "shift") == 0 {
+				usual *= rapid.SampledFrom([]float64{0.5, 1.4, 2}).Draw(t, "by")
+			}
+			s.at(now, events(visited("web", usual*rapid.SampledFrom([]float64{0.95, 1, 1.05, 3}).Draw(t, "factor"), rapid.SampledFrom(some).Draw(t, "device"))))
+			if rapid.IntRange(0, 19).Draw(t, "restart") == 0 {
+				s.restart(t, either.Draw(t, "rule"))
+			}
+		}
+		for range 30 {
+			for _, device := range some {
+				now += time.Minute
+				s.at(now, events(visited("web", 1, device)))
+			}
+		}
+		open, keys := map[string][]string{}, map[string]string{} // the ids of each dedup key, and the other way round
+		for _, a := range s.alerts {
+			if a.Resolves == "" {
+				open[a.DedupKey] = append(open[a.DedupKey], a.ID)
+				keys[a.ID] = a.DedupKey
+				continue
+			}
+			for _, id := range append([]string{a.Resolves}, a.AlsoResolves...) {
+				i := slices.Index(open[keys[id]], id)
+				if i < 0 {
+					t.Fatalf("%s ends %q, which is not open\n%s", a.ID, id, s.titles())
+				}
+				open[keys[id]] = open[keys[id]][i+1:]
+			}
+		}
+		for key, ids := range open {
+			if len(ids) > 0 {
+				t.Fatalf("%s: %v are open\n%s", key, ids, s.titles())
+			}
 		}
 	})
 }

@@ -67,12 +67,31 @@ func (c *Confirmed) Size() int { return c.size }
 // or of which this is surer now, and behind those the end of each that is over or
 // was withdrawn; both in the order of the metrics, and usually none.
 //
+// What is open of no class, as what the contract's rule found is, would never end
+// where all loads tell theirs. So while it is, loads on every class confirm or
+// withdraw it as well.
+//
 // What the storm limiter held back is tried again with the next load of the page,
 // as far as it still holds. A new level that nobody was told the regression of is
 // the baseline without a word.
 func (c *Confirmed) Load(app, url string, vitals *telemetry.Vitals) []finding.Finding {
 	c.scratch = template.AppendPage(append(c.scratch[:0], classOf(vitals.Device)), url)
-	var found, ended []finding.Finding
+	p := place{app: app, url: url, device: vitals.Device}
+	found, ended := c.compare(&p, vitals)
+	if vitals.Device != "" {
+		c.scratch[0] = noClass
+		if page := c.pages.Peek(string(c.scratch)); page != nil && (*page).open() {
+			p.device = ""
+			more, over := c.compare(&p, vitals)
+			found, ended = append(found, more...), append(ended, over...)
+		}
+	}
+	return append(found, ended...)
+}
+
+// compare compares a load with the page in scratch, of which p tells. With loads on
+// another class of devices it is only about what is open.
+func (c *Confirmed) compare(p *place, vitals *telemetry.Vitals) (found, ended []finding.Finding) {
 	var page *classed
 	for i := range metrics {
 		m := &metrics[i]
@@ -83,6 +102,9 @@ func (c *Confirmed) Load(app, url string, vitals *telemetry.Vitals) []finding.Fi
 		if page == nil {
 			page = c.page()
 		}
+		if p.device != vitals.Device && (page[i] == nil || !page[i].open.Any()) {
+			continue
+		}
 		if page[i] == nil {
 			page[i] = &series{}
 			c.size += seriesSize
@@ -92,7 +114,7 @@ func (c *Confirmed) Load(app, url string, vitals *telemetry.Vitals) []finding.Fi
 		if !s.news() {
 			continue
 		}
-		p := place{metric: m, app: app, url: url, page: string(c.scratch[1:]), device: vitals.Device}
+		p.metric, p.page = m, string(c.scratch[1:])
 		if s.Confidence() == level.None {
 			f := finding.End(p.ended(s.end), &s.open)
 			f.Again = !ends(v.Event)
@@ -107,7 +129,17 @@ func (c *Confirmed) Load(app, url string, vitals *telemetry.Vitals) []finding.Fi
 		f.Again = again
 		found = append(found, f)
 	}
-	return append(found, ended...)
+	return found, ended
+}
+
+// open says whether anything was told of the page that is not over.
+func (p *classed) open() bool {
+	for _, s := range p.seen() {
+		if s.open.Any() {
+			return true
+		}
+	}
+	return false
 }
 
 // take adds a load.
@@ -307,8 +339,9 @@ func restoreSeries(r *snapshot.Reader) *series {
 }
 
 // Confirmed is what the other rule makes of what this one remembers. The last
-// loads are its baselines, of no class of devices. What is open was told by one
-// load, so that the next confirm or withdraw it.
+// loads are its baselines, of no class of devices: who tells the class begins anew.
+// What is open was told by one load, so that the next, on whatever class, confirm
+// or withdraw it.
 func (p *Pages) Confirmed() *Confirmed {
 	c := NewConfirmed()
 	for name, windows := range p.pages.All() {
@@ -349,7 +382,12 @@ func (c *Confirmed) Pages() *Pages {
 					w.add(v)
 				}
 			}
-			w.open.Join(s.open)
+			own, others := w.open, s.open
+			if key[0] == noClass { // of the key that it has there
+				own, others = others, own
+			}
+			own.Join(others)
+			w.open = own
 		}
 		p.add(key[1:], windows)
 	}

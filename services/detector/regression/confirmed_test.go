@@ -384,6 +384,40 @@ func TestTheOtherRuleGoesOn(t *testing.T) {
 			t.Errorf("%+v", all)
 		}
 	})
+	t.Run("also of loads that tell their device", func(t *testing.T) {
+		c := confirmedAgain(t, slow().Confirmed())
+		v := 1000.0
+		on := &telemetry.Vitals{LCP: &v, Device: telemetry.DeviceDesktop}
+		if all := told(c.Load("web", cart, on), "b"); len(all) != 0 {
+			t.Errorf("%+v", all)
+		}
+		if all := told(c.Load("web", cart, on), "c"); len(all) != 1 || all[0].Resolves != "a" || all[0].DedupKey != "regression:web:/cart:lcp_ms" {
+			t.Errorf("%+v", all)
+		}
+		for range 20 {
+			told(c.Load("web", cart, on), "d")
+		}
+		if got := c.BaselinesOf("/cart"); len(got) != 2 || got[0].Loads != 20 || got[1].Loads != 20 {
+			t.Errorf("%+v", got)
+		}
+	})
+	t.Run("what spec tells again is not what confirmed found elsewhere", func(t *testing.T) {
+		c := regression.NewConfirmed()
+		on := func(v float64, device telemetry.Device) *telemetry.Vitals {
+			return &telemetry.Vitals{LCP: &v, Device: device}
+		}
+		for range 25 {
+			c.Load("web", cart, on(1000, telemetry.DeviceMobile))
+			c.Load("web", cart, on(1000, ""))
+		}
+		told(c.Load("web", cart, on(3000, telemetry.DeviceMobile)), "mobile")
+		told(c.Load("web", cart, on(3000, "")), "first")
+		p := restored(t, c.Pages())
+		told(p.Load("web", cart, on(5000, telemetry.DeviceMobile)), "second")
+		if all := told(p.Load("web", cart, lcp(1000)), "end"); len(all) != 1 || all[0].Resolves != "second" || !slices.Equal(all[0].AlsoResolves, []string{"mobile"}) {
+			t.Errorf("%+v", all)
+		}
+	})
 	t.Run("there and back", func(t *testing.T) {
 		p := regression.New()
 		for i := range 30 {
