@@ -3,7 +3,8 @@ package stack
 import "strings"
 
 // keptSegments is how many of a path's segments count, the last: what stands before
-// them is where a build or a machine has it.
+// them is where a build or a machine has it. Of those that stand for any value, as
+// routers have them ([id]/page.tsx), as many more do.
 const keptSegments = 2
 
 // appendFile appends a file as it is called in every build and on every machine: the
@@ -25,11 +26,14 @@ func appendFile(dst []byte, file string) []byte {
 	}
 	file = strings.TrimPrefix(file, "file:")
 	begin := len(file)
-	for range keptSegments {
+	for kept, more := 0, 0; kept < keptSegments; kept++ {
 		slash := lastSlash(file[:begin])
 		if slash < 0 {
 			begin = 0
 			break
+		}
+		if segment := file[slash+1 : begin]; more < keptSegments && segment != "" && (segment[0] == '[' || segment[0] == '(') {
+			kept, more = kept-1, more+1
 		}
 		begin = slash
 	}

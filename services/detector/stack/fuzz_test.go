@@ -49,7 +49,7 @@ func TestBounds(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	for _, text := range []string{
 		long, "Error: " + long, "at " + long, "at " + long + " (" + long + ":1:1)", "at f (/" + long + "/a.js:1:1)", strings.Repeat("a.", 1<<19) + ": b",
-		strings.Repeat("Caused by: ", 1<<16), strings.Repeat("Caused by: E: x\n at a (/b.js:1)\n", 1<<12), strings.Repeat("at a (/b.js:1:1)\n", 1<<16), strings.Repeat("\n", 1<<20),
+		strings.Repeat("Caused by: ", 1<<16), "at f (/" + strings.Repeat("["+strings.Repeat("x", 200)+"]/", 9) + "a.js:1:1)", strings.Repeat("Caused by: E: x\n at a (/b.js:1)\n", 1<<12), strings.Repeat("at a (/b.js:1:1)\n", 1<<16), strings.Repeat("\n", 1<<20),
 		strings.Repeat(`File "/a.py", line 1, in f`+"\n", 1<<12), "at f (/" + strings.Repeat("a-", 1<<19) + ".js:1:1)",
 	} {
 		sound(t, text, long)

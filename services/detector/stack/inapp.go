@@ -83,6 +83,9 @@ var (
 	}
 )
 
+// javaMade are in the names of classes that Java's libraries make while they run.
+var javaMade = [...]string{"$$", "$Proxy", "$HibernateProxy$", "$ByteBuddy$", "$MockitoMock$"}
+
 func holds(text string, any []string) bool {
 	for _, part := range any {
 		if strings.Contains(text, part) {
@@ -197,7 +200,7 @@ var goRoots = map[string]bool{
 // appClass says whether a method is of the app, and of a class that somebody wrote:
 // proxies and lambdas are made anew each time.
 func appClass(name string) bool {
-	if strings.Contains(name, "$Proxy") || strings.Contains(name, "$$") { // with its address behind a slash, perhaps
+	if holds(name, javaMade[:]) { // with its address behind a slash, perhaps
 		return false
 	}
 	return !begins(withoutModule(name), javas[:])

@@ -96,6 +96,13 @@ func appendClassName(dst []byte, name string) []byte {
 	if class := lastName(name[:dot]); len(name)-dot-1 < minName && len(class) < minName {
 		return dst // obfuscated
 	}
+	if i := strings.Index(name, "__"); i > 0 && i+2 < len(name) && isDigit(name[i+2]) { // of Clojure: core$total$fn__1234.invoke
+		end := i + 2
+		for end < len(name) && isDigit(name[end]) {
+			end++
+		}
+		return appendNumbered(appendNumbered(dst, name[:i], "$"), name[end:], "$")
+	}
 	return appendNumbered(dst, name, "$")
 }
 
@@ -179,6 +186,11 @@ func blockOf(name string) string {
 	switch name {
 	case "<main>", "<top (required)>":
 		return ""
+	}
+	// Rails compiles a view to _app_views_cart_html_erb___123_456, with numbers of the
+	// process.
+	if bare := strings.TrimRight(name, "_0123456789"); strings.HasPrefix(name[len(bare):], "__") {
+		name = bare
 	}
 	return name
 }

@@ -39,7 +39,7 @@ const (
 )
 
 // MaxKey is the longest key, in bytes.
-const MaxKey = (maxPart + 2) * (1 + 2*MaxFrames + 3*MaxCauses)
+const MaxKey = (maxPart + 2) * (1 + 3*MaxFrames + 4*MaxCauses) // a file may take two parts
 
 // Trace is what a key was made of.
 type Trace struct {
