@@ -157,6 +157,7 @@ func TestTimelines(t *testing.T) {
 		{"a steady rate is learned from the beginning", every(0, hour, 500), hour, "[]"},
 		{"it ends when it is back at what is usual", together(every(0, 20*min, 2000), every(10*min, 10*min+20*sec, 100)), 20 * min, "[600:spike 629:over]"},
 		{"what stays for 10 min is usual from then on", together(every(0, 10*min, 2000), every(10*min, hour, 200)), hour, "[601:spike 1200:stays]"},
+		{"one finding also where half as many more are a spike", together(every(0, 12*min, 100), every(10*min, 11*min, 166)), 12 * min, "[607:spike 664:over]"},
 		{"a clock that is set back starts anew", append(every(10*min, 10*min+300, 100), every(0, 300, 100)...), 10 * min, "[]"},
 		{"and ends what went on", append(every(10*min, 10*min+900, 100), every(sec, 9*sec, 4*sec)...), 10 * min, "[600:spike]"},
 	} {
@@ -461,6 +462,16 @@ func TestSmall(t *testing.T) {
 	}
 	if end, isOver, _ := small.Over(at(hour)); over != 1 || !isOver || end.Kind != ratetail.SpikeStayed || math.Abs(end.Expected-50) > 5 {
 		t.Errorf("what stays: %d spikes, %v %+v", over, isOver, end)
+	}
+	small = ratetail.NewSmall(at(0))
+	over = 0
+	for _, ms := range every(10*min, 30*min, 20) {
+		if _, spike := small.Add(at(ms)); spike {
+			over++
+		}
+	}
+	if end, isOver, _ := small.Over(at(30 * min)); over != 1 || !isOver || end.Kind != ratetail.SpikeStayed || math.Abs(end.Expected-500) > 5 {
+		t.Errorf("what is much and stays: %d spikes, %v %+v", over, isOver, end)
 	}
 }
 

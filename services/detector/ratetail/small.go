@@ -82,11 +82,12 @@ func (s *Small) until(t int64) (moved bool) {
 		s.tick()
 		switch {
 		case s.state == calm:
-		case s.calmed():
+		case s.calmed(1):
 			s.state = calm
 		case s.at-s.from >= newLevel:
-			// What is usual now is learned anew.
-			s.core = core{at: s.at, lastError: s.lastError, since: s.at, slots: s.slots, stayed: true}
+			// What is usual now is learned anew, from what is in the window.
+			now := level{count: float64(s.count()), exposure: slots}
+			s.core = core{usual: now, at: s.at, lastError: s.lastError, since: s.at, slots: s.slots, stayed: true}
 		}
 	}
 	if s.at < t {
