@@ -81,9 +81,9 @@ const (
 // SignalLogs or SignalRequests. The stream's filters tell the two apart by it.
 const SignalKey = "signal"
 
-// OutcomeKey is the Context key under which the end of a regression says how it
-// ended. NewLevel is the one outcome that is news by itself: nothing is as before,
-// the page is judged by what it is now.
+// OutcomeKey is the Context key under which the end of a finding says how it ended.
+// NewLevel is the one outcome that is news by itself: nothing is as before, what was
+// found goes on, and is what the next is judged by.
 const (
 	OutcomeKey = "outcome"
 	NewLevel   = "new_level"

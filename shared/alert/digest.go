@@ -37,7 +37,7 @@ func (a Alert) Ends(id string) bool {
 
 // OnlyResolves says that the alert tells nothing but that another one is over.
 // The end of a CI failure and of a threshold is news by itself as well: that of
-// a success, and of a new state. So is that of a regression which is there to stay.
+// a success, and of a new state. So is that of what is there to stay (NewLevel).
 func (a Alert) OnlyResolves() bool {
 	return a.Resolves != "" && a.Category != CI && a.Category != Threshold && a.Context[OutcomeKey] != NewLevel
 }

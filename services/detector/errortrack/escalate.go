@@ -3,6 +3,7 @@ package errortrack
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/ratetail"
@@ -21,6 +22,9 @@ type Escalation struct {
 	Fingerprint uint64
 	Alert       alert.Alert
 }
+
+// escalates is before the error in the title that says so.
+const escalates = "Error escalates: "
 
 // stateEscalating is the state that the alerts of it tell.
 const stateEscalating = "escalating"
@@ -71,14 +75,18 @@ func ToldBy(a alert.Alert) Told {
 
 // Resolution is the alert that says that what was told of an app is over.
 func (t Told) Resolution(app string, end ratetail.Finding) alert.Alert {
-	detail := end.Resolution(app, alert.SignalLogs, t.ID).Detail
-	if end == (ratetail.Finding{}) {
-		detail = "It is no longer known how fast it comes"
-	}
-	return alert.Alert{
+	a := alert.Alert{
 		Severity: alert.Info, Category: alert.Errors, Source: alert.SourceErrors, Resolves: t.ID, DedupKey: dedupKey(app, t.Name) + escalating,
-		Title: "Resolved: " + t.Title, Detail: detail, Context: map[string]any{fingerprintKey: t.Name},
+		Title: "Resolved: " + t.Title, Detail: end.Resolution(app, alert.SignalLogs, t.ID).Detail, Context: map[string]any{fingerprintKey: t.Name},
 	}
+	switch {
+	case end == (ratetail.Finding{}):
+		a.Detail = "It is no longer known how fast it comes"
+	case end.Kind == ratetail.SpikeStayed:
+		a.Title = strings.Replace(t.Title, escalates, "Error stays as frequent, which is usual now: ", 1)
+		a.Context[alert.OutcomeKey] = alert.NewLevel
+	}
+	return a
 }
 
 // Save writes it.
@@ -138,7 +146,7 @@ func (e *Errors) uncount(k *record) {
 
 func (s sighting) escalates(found ratetail.Finding) alert.Alert {
 	spike := found.Alert(s.app, alert.SignalLogs)
-	a := s.alert("Error escalates: ", stateEscalating, fmt.Sprintf("%s (first seen %s, seen %d times): %s", spike.Detail, s.since(), s.known.seen, s.event.Log.Message))
+	a := s.alert(escalates, stateEscalating, fmt.Sprintf("%s (first seen %s, seen %d times): %s", spike.Detail, s.since(), s.known.seen, s.event.Log.Message))
 	delete(spike.Context, alert.SignalKey)
 	maps.Copy(a.Context, spike.Context)
 	a.DedupKey += escalating

@@ -98,7 +98,7 @@ var rateTail = []struct {
 			}
 			s.at(at, errorsLogged(n))
 		}
-	}, []string{"1h1m40s: " + driftTitle, "4h1m40s: Resolved: Errors in logs stay higher, which is usual now <- " + driftTitle}},
+	}, []string{"1h1m40s: " + driftTitle, "4h1m40s: Errors in logs stay higher, which is usual now <- " + driftTitle}},
 }
 
 // TestRateTail plays each timeline undisturbed and with restarts, in the open and

@@ -32,26 +32,33 @@ func (f Finding) Alert(app, signal string) alert.Alert {
 		a.Severity, a.Title = alert.Error, "Error spike in "+signal+": far more than expected"
 		a.Detail = fmt.Sprintf("%d errors in %d s; expected %s; p %s", f.Count, f.Seconds, figure(f.Expected), probability(f.LogP))
 		if f.Period > 0 {
-			a.Detail += fmt.Sprintf("; larger than the burst that recurs every %s", span(f.Period))
+			than := "larger"
+			if f.Longer {
+				than = "goes on for longer"
+			}
+			a.Detail += fmt.Sprintf("; %s than the burst that recurs every %s", than, span(f.Period))
 		}
 	}
 	return a
 }
 
 // Resolution says that the spike or drift that the alert with an id told of is
-// over, or that it has become what is usual.
+// over, or that it has become what is usual: then as many errors come as before, and
+// whoever reads it must not take that for the end of them.
 func (f Finding) Resolution(app, signal, id string) alert.Alert {
 	a := f.about(app, signal)
 	a.Severity, a.Resolves = alert.Info, id
 	switch f.Kind {
 	case SpikeStayed:
-		a.Title = "Resolved: Error spike in " + signal + " has stayed and is usual now"
+		a.Context[alert.OutcomeKey] = alert.NewLevel
+		a.Title = "Errors in " + signal + " stay as many as in the spike, which is usual now"
 		a.Detail = fmt.Sprintf("After %s, %s errors in %d s are what is expected", span(newLevel), figure(f.Expected), f.Seconds)
 	case DriftOver:
 		a.Title = "Resolved: Errors in " + signal + " have drifted upwards"
 		a.Detail = fmt.Sprintf("back at %s/s; the drift had begun at %s/s", figure(f.To), figure(f.From))
 	case DriftStayed:
-		a.Title = "Resolved: Errors in " + signal + " stay higher, which is usual now"
+		a.Context[alert.OutcomeKey] = alert.NewLevel
+		a.Title = "Errors in " + signal + " stay higher, which is usual now"
 		a.Detail = fmt.Sprintf("%s/s is what is expected from now on; the drift had begun at %s/s", figure(f.To), figure(f.From))
 	default:
 		a.Title = "Resolved: Error spike in " + signal

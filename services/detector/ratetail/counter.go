@@ -146,11 +146,14 @@ func (c *Counter) goOn(n int64) (Finding, bool) {
 		return Finding{}, false
 	}
 	c.state = spiking
-	due := c.recurring.schedule()
-	p := due.with(c.usual.expect(slots, c.spread.factor()))
+	due, longer := c.recurring.schedule(), n <= e.most
+	p := c.usual.expect(slots, c.spread.factor())
+	if !longer {
+		p = due.with(p)
+	}
 	return Finding{
 		Kind: Spike, Count: n, Expected: p.mean, LogP: p.logTail(float64(n)), Seconds: slots,
-		Period: due.period(), Usual: due.typical(),
+		Period: due.period(), Usual: due.typical(), Longer: longer,
 	}, true
 }
 

@@ -32,8 +32,10 @@ type Finding struct {
 	// LogP is the natural logarithm of the probability of so many or more.
 	LogP float64
 	// Period is after how many seconds a burst recurs, and Usual how many errors
-	// it adds to 10 s.
+	// it adds to 10 s. Longer says that it is no larger, but goes on: what is
+	// expected then is what is usual without it.
 	Period, Usual float64
+	Longer        bool
 	// From and To are the rates between which errors drifted, in errors a second,
 	// and Over in how many seconds.
 	From, To float64

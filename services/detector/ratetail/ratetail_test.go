@@ -254,6 +254,22 @@ func TestRecurring(t *testing.T) {
 	}
 }
 
+// TestRecurringGoesOn: a burst that begins when one is due and doesn't end is a spike
+// that says so, although it is no larger, by what is usual without any.
+func TestRecurringGoesOn(t *testing.T) {
+	s := every(20*min, 25*min-10*sec, 500)
+	for i := range int64(4) {
+		s = append(s, every(i*5*min, i*5*min+sec, 50)...)
+	}
+	all := watch(ratetail.New(at(-10*min)), together(s), hour)
+	if got := kinds(all); got != "spike, over, spike, over, recurs, spike, over" {
+		t.Fatal(all)
+	}
+	if f := all[5].what; !f.Longer || f.Expected > 0.1 || f.LogP > math.Log(1e-6) || all[5].at > 20*min+40*sec {
+		t.Errorf("%v %+v", all[5], f)
+	}
+}
+
 // TestRecurringForgets: a burst that comes when a schedule that has ended would
 // have had it due is a spike.
 func TestRecurringForgets(t *testing.T) {
@@ -319,6 +335,8 @@ func TestAlerts(t *testing.T) {
 	spike := ratetail.Finding{Kind: ratetail.Spike, Count: 14, Seconds: 10, Expected: 1.3, LogP: math.Log(2e-9)}
 	larger := spike
 	larger.Period = 900
+	longer := larger
+	longer.Longer = true
 	drift := ratetail.Finding{Kind: ratetail.Drift, From: 0.2, To: 0.5, Over: 2400}
 	for _, tt := range []struct {
 		a                  alert.Alert
@@ -331,12 +349,15 @@ func TestAlerts(t *testing.T) {
 		{larger.Alert("web", "requests"), alert.Error, "Error spike in requests: far more than expected",
 			"14 errors in 10 s; expected 1.3; p = 2e-9; larger than the burst that recurs every 15 min",
 			"anomaly:web:requests", "map[average:1.3 count:14 expected:1.3 p:2e-09 rule:rate-tail signal:requests window_s:10]"},
+		{longer.Alert("web", "requests"), alert.Error, "Error spike in requests: far more than expected",
+			"14 errors in 10 s; expected 1.3; p = 2e-9; goes on for longer than the burst that recurs every 15 min",
+			"anomaly:web:requests", "map[average:1.3 count:14 expected:1.3 p:2e-09 rule:rate-tail signal:requests window_s:10]"},
 		{ratetail.Finding{Kind: ratetail.SpikeOver, Count: 2, Seconds: 10, Expected: 1.3}.Resolution("web", "logs", "id"), alert.Info,
 			"Resolved: Error spike in logs", "2 errors in the last 10 s; expected 1.3",
 			"anomaly:web:logs", "map[average:1.3 count:2 expected:1.3 rule:rate-tail signal:logs window_s:10]"},
 		{ratetail.Finding{Kind: ratetail.SpikeStayed, Count: 30, Seconds: 10, Expected: 31}.Resolution("web", "logs", "id"), alert.Info,
-			"Resolved: Error spike in logs has stayed and is usual now", "After 10 min, 31 errors in 10 s are what is expected",
-			"anomaly:web:logs", "map[average:31 count:30 expected:31 rule:rate-tail signal:logs window_s:10]"},
+			"Errors in logs stay as many as in the spike, which is usual now", "After 10 min, 31 errors in 10 s are what is expected",
+			"anomaly:web:logs", "map[average:31 count:30 expected:31 outcome:new_level rule:rate-tail signal:logs window_s:10]"},
 		{ratetail.Finding{Kind: ratetail.Recurring, Count: 9, Seconds: 2, Expected: 0.2, LogP: math.Log(1e-9), Period: 900, Usual: 20.5}.Alert("web", "logs"), alert.Info,
 			"Error burst in logs recurs every 15 min", "It adds about 20 errors each time. It is told again only when it is larger than usual or off its schedule.",
 			"anomaly:web:logs", "map[average:0.2 count:9 expected:0.2 p:1e-09 period_s:900 rule:recurring signal:logs usual:20.5 window_s:2]"},
@@ -346,14 +367,14 @@ func TestAlerts(t *testing.T) {
 			"Resolved: Errors in logs have drifted upwards", "back at 0.21/s; the drift had begun at 0.2/s",
 			"anomaly:web:logs:drift", "map[from_per_s:0.2 rule:drift signal:logs to_per_s:0.21]"},
 		{ratetail.Finding{Kind: ratetail.DriftStayed, From: 0.2, To: 0.6}.Resolution("web", "logs", "id"), alert.Info,
-			"Resolved: Errors in logs stay higher, which is usual now", "0.6/s is what is expected from now on; the drift had begun at 0.2/s",
-			"anomaly:web:logs:drift", "map[from_per_s:0.2 rule:drift signal:logs to_per_s:0.6]"},
+			"Errors in logs stay higher, which is usual now", "0.6/s is what is expected from now on; the drift had begun at 0.2/s",
+			"anomaly:web:logs:drift", "map[from_per_s:0.2 outcome:new_level rule:drift signal:logs to_per_s:0.6]"},
 	} {
 		if p, ok := tt.a.Context["p"].(float64); ok {
 			tt.a.Context["p"] = math.Round(p*1e12) / 1e12
 		}
 		if tt.a.Severity != tt.severity || tt.a.Title != tt.title || tt.a.Detail != tt.detail || tt.a.DedupKey != tt.key ||
-			tt.a.Category != alert.Anomaly || tt.a.Source != alert.SourceAnomaly || (tt.a.Resolves == "id") != strings.HasPrefix(tt.title, "Resolved") {
+			tt.a.Category != alert.Anomaly || tt.a.Source != alert.SourceAnomaly || tt.a.OnlyResolves() != strings.HasPrefix(tt.title, "Resolved: ") {
 			t.Errorf("%+v", tt.a)
 		}
 		if got := fmt.Sprint(tt.a.Context); got != tt.context {

@@ -85,8 +85,9 @@ func (s *Small) until(t int64) (moved bool) {
 		case s.calmed(1):
 			s.state = calm
 		case s.at-s.from >= newLevel:
-			// What is usual now is learned anew, from what is in the window.
-			now := level{count: float64(s.count()), exposure: slots}
+			// What is usual now is learned anew, from what is in the window. The
+			// second that goes on is empty still, and the prior stands for another.
+			now := level{count: float64(s.count()), exposure: slots - 1 - priorExposure}
 			s.core = core{usual: now, at: s.at, lastError: s.lastError, since: s.at, slots: s.slots, stayed: true}
 		}
 	}
