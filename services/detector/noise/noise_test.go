@@ -285,6 +285,24 @@ func TestAlert(t *testing.T) {
 	}
 }
 
+// TestAlertOfMany: what is hidden and finds no room in the announcement is not passed
+// over.
+func TestAlertOfMany(t *testing.T) {
+	a := noise.New("web", rules.NoiseSpec)
+	const patterns, each = 30, 100
+	for i := range patterns {
+		for range 25 {
+			log(a, warn(letters(i)+strings.Repeat("x", each-len(letters(i)))), 0)
+		}
+	}
+	got, _ := a.Detect(at(0)).Alert()
+	named := strings.Count(got.Detail, "xxx |")
+	if want := fmt.Sprintf(" | and %d more, which observe noise lists", patterns-named); named < 15 || !strings.HasSuffix(got.Detail, want) ||
+		len(got.Detail) > alert.MaxDetail || got.Context["applied"] != patterns {
+		t.Errorf("%d are named in %d bytes: %+v", named, len(got.Detail), got)
+	}
+}
+
 // letters spells a number in letters, which a template keeps.
 func letters(n int) string {
 	out := []byte(fmt.Sprint(n))

@@ -3,9 +3,11 @@ package noise
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tocsin-bus/tocsin/services/detector/drain"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -328,6 +330,22 @@ func (r *rule) describe(app string, now int64) query.NoiseRule {
 	return d
 }
 
+// maxNamed is how many characters of patterns an announcement names.
+const maxNamed = alert.MaxDetail - 100
+
+// named joins patterns, whole ones, and says how many find no room.
+func named(patterns []string) string {
+	room := maxNamed
+	for i, p := range patterns {
+		if room -= utf8.RuneCountInString(p) + len(between); room < 0 && i > 0 {
+			return fmt.Sprintf("%s%sand %d more, which observe noise lists", strings.Join(patterns[:i], between), between, len(patterns)-i)
+		}
+	}
+	return strings.Join(patterns, between)
+}
+
+const between = " | "
+
 // Alert announces the rules that apply from now on, and there is none when
 // there are none. Those that are only proposed wait in the list of rules until
 // somebody looks; the alert says in its context how many.
@@ -338,7 +356,7 @@ func (f *Found) Alert() (alert.Alert, bool) {
 	slices.Sort(f.ids)
 	return alert.Alert{
 		Severity: alert.Info, Category: alert.Noise, Source: alert.SourceNoise, Title: "Noise found and hidden",
-		Detail:   "Hidden from now on: " + strings.Join(f.Applied, " | "),
+		Detail:   "Hidden from now on: " + named(f.Applied),
 		Context:  map[string]any{stateApplied: len(f.Applied), stateProposed: len(f.Proposed)},
 		DedupKey: "noise:" + f.app + ":" + ruleID(f.ids...),
 	}, true
