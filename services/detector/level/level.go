@@ -5,8 +5,9 @@
 // value far outside is no more than a hint (Single): the values that follow either
 // confirm it, by the median of three (Probable) and of five (Confirmed), or it is
 // withdrawn. What is found can begin with any of the three. Values under suspicion
-// stay out of the reference until it is decided: should the series come back they
-// are thrown away, and five that agree on a new level become the reference.
+// stay out of the reference until it is decided: those of what is withdrawn are as
+// good as others then, those of what was Confirmed are thrown away should the series
+// come back, and five that agree on a new level become the reference.
 //
 // How few false alarms there are follows from the tests: a Single lies 9 median
 // deviations out, which is 6 standard deviations of normal values; a Probable is

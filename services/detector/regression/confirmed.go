@@ -341,21 +341,39 @@ func restoreSeries(r *snapshot.Reader) *series {
 // Confirmed is what the other rule makes of what this one remembers. The last
 // loads are its baselines, of no class of devices: who tells the class begins anew.
 // What is open was told by one load, so that the next, on whatever class, confirm
-// or withdraw it.
+// or withdraw it, together with those that came before.
 func (p *Pages) Confirmed() *Confirmed {
 	c := NewConfirmed()
 	for name, windows := range p.pages.All() {
 		page := &classed{}
 		for i, w := range (*windows).all() {
-			page[i] = &series{Series: level.Of(w.oldestFirst()), open: w.open}
-			if w.open.Any() {
-				page[i].Suspect()
-				page[i].told = uint8(level.Single)
-			}
+			page[i] = metrics[i].resume(w)
 		}
 		c.add(string(noClass)+name, page)
 	}
 	return c
+}
+
+// resume is a series that goes on from a window. Where something is open the loads
+// that led to it are looked at again: most that would confirm it may have come.
+func (m *metric) resume(w *window) *series {
+	s, values := &series{open: w.open}, w.oldestFirst()
+	if !w.open.Any() {
+		s.Series = level.Of(values)
+		return s
+	}
+	for _, v := range values {
+		s.take(m, v)
+	}
+	if s.Confidence() == level.None {
+		if s.end.event == level.Settled {
+			return s // which the next load tells
+		}
+		*s = series{Series: level.Of(values), open: w.open}
+		s.Suspect()
+	}
+	s.told = uint8(level.Single)
+	return s
 }
 
 // Pages is what the contract's rule makes of what this one remembers. A page on

@@ -361,6 +361,37 @@ func TestTheOtherRuleGoesOn(t *testing.T) {
 			t.Errorf("%+v", all)
 		}
 	})
+	t.Run("with the loads that came before", func(t *testing.T) {
+		for n, want := range map[int]string{
+			1:  "probable confirmed new_level",
+			4:  "confirmed new_level",
+			6:  "confirmed new_level",
+			9:  "new_level",
+			10: "new_level",
+		} {
+			p := regression.New()
+			for range 30 {
+				p.Load("web", cart, lcp(1000))
+			}
+			for range n {
+				told(p.Load("web", cart, lcp(2000)), "a")
+			}
+			c := confirmedAgain(t, p.Confirmed())
+			var got []string
+			for range 10 {
+				for _, a := range told(c.Load("web", cart, lcp(2000)), "b") {
+					how, ended := a.Context["outcome"].(string)
+					if !ended {
+						how = a.Context["confidence"].(string)
+					}
+					got = append(got, how)
+				}
+			}
+			if got := strings.Join(got, " "); got != want {
+				t.Errorf("after %d slow loads: %s, want %s", n, got, want)
+			}
+		}
+	})
 	t.Run("spec ends what confirmed found", func(t *testing.T) {
 		c := regression.NewConfirmed()
 		on := func(v float64, device telemetry.Device) *telemetry.Vitals {
