@@ -74,7 +74,7 @@ func (g *gateway) definitions() []definition {
 "streaming_action":{"type":"string","enum":["enable","disable","status"],"description":"For streaming"},` + streamProperties + `,
 "noise_action":{"type":"string","enum":["list","add","remove","auto_detect"],"description":"For noise"},
 "app":{"type":"string","description":"For noise and silence: only this app"},
-"pattern":{"type":"string","description":"For noise add: plain substring of a message or URL that is noise"},
+"pattern":{"type":"string","description":"For noise add: plain substring (no wildcards) of a message or URL that is noise"},
 "kind":{"type":"string","enum":["log","network"],"description":"For noise add: only this kind"},
 "rule_id":{"type":"string","description":"For noise remove; with noise add and no pattern: a proposed or removed rule that is to apply"},
 "alert_id":{"type":"string","description":"For ack and unack: the id of an alert"},
