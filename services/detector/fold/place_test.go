@@ -32,6 +32,9 @@ func TestPlace(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScript()
+			before := logged(telemetry.LevelInfo, "it runs")
+			before.Release = "web@1"
+			s.at(0, events(before))
 			for i, e := range tt.events {
 				e.URL, e.Release = page, "web@2"
 				if tt.category == alert.Anomaly {
@@ -72,8 +75,11 @@ func TestNoDeployForLong(t *testing.T) {
 		s.at(after, events(e))
 		return s.alerts[len(s.alerts)-1].Context
 	}
+	if c := say(0, "0"); c[alert.DeployKey] != nil || c[alert.ReleaseKey] != "0" {
+		t.Errorf("the first release, which may be old: %v", c)
+	}
 	if c := say(0, "1"); c[alert.DeployKey] != "1" {
-		t.Errorf("the first release: %v", c)
+		t.Errorf("the next release: %v", c)
 	}
 	if c := say(10*time.Minute, "1"); c[alert.DeployKey] != nil || c[alert.ReleaseKey] != "1" {
 		t.Errorf("10 minutes later: %v", c)

@@ -3,9 +3,10 @@
 //
 // A release that an app has had for long is no news. All of its alerts are of
 // that release, so it tells nothing of what two of them have in common; that
-// both came just after it was deployed does. The package knows no clock. It
-// can't tell a first deploy from an app that was never heard of before: both
-// are new.
+// both came just after it was deployed does. The first release that an app is heard
+// of with is taken for one that it has had for long: an app that is new here was
+// mostly not deployed just now, and would else have a deploy to blame for minutes.
+// The package knows no clock.
 package release
 
 import (
@@ -30,8 +31,8 @@ const (
 // Releases remembers the releases of one app. The zero value is an app without
 // releases, as most are: it holds nothing.
 type Releases struct {
-	// first is when each was heard of first, in milliseconds since 1970; nil before
-	// there is any.
+	// first is when each was heard of first, in milliseconds since 1970, and 0 of the
+	// first of all; nil before there is any.
 	first   *lru.Map[string, int64]
 	size    int
 	evicted uint64
@@ -67,6 +68,10 @@ func (r *Releases) Heard(name string, now time.Time) {
 			r.last, r.since = name, *known
 			return
 		}
+	}
+	if r.first == nil {
+		r.add(name, 0)
+		return
 	}
 	r.add(name, now.UnixMilli())
 }

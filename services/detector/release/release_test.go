@@ -24,14 +24,14 @@ func TestDeploy(t *testing.T) {
 		after time.Duration // of the first
 		want  bool
 	}{
-		{"the first one heard of", []string{"1"}, "1", 0, true},
-		{"a moment before it is old", []string{"1"}, "1", 10*m - time.Millisecond, true},
-		{"10 minutes later", []string{"1"}, "1", 10 * m, false},
-		{"heard of ever since", []string{"1", "1", "1"}, "1", 10 * m, false},
-		{"the next one", []string{"1", "2"}, "2", 10 * m, true},
+		{"the first one heard of, which may be old", []string{"1"}, "1", 0, false},
+		{"the next one", []string{"1", "2"}, "2", m, true},
+		{"a moment before it is old", []string{"1", "2"}, "2", 11*m - time.Millisecond, true},
+		{"10 minutes later", []string{"1", "2"}, "2", 11 * m, false},
+		{"heard of ever since", []string{"1", "2", "2", "2"}, "2", 11 * m, false},
 		{"the one before it", []string{"1", "2"}, "1", 10 * m, false},
 		{"back to the one before", []string{"1", "2", "1"}, "1", 10 * m, false},
-		{"a clock that was set back", []string{"1"}, "1", -time.Hour, true},
+		{"a clock that was set back", []string{"1", "2"}, "2", -time.Hour, true},
 		{"none", []string{""}, "", 0, false},
 		{"one that was never heard of", []string{"1"}, "2", 0, false},
 		{"too long", []string{long}, long, 0, false},
@@ -49,12 +49,13 @@ func TestDeploy(t *testing.T) {
 func TestBound(t *testing.T) {
 	r := &release.Releases{}
 	name := func(i int) string { return fmt.Sprintf("web@%02d", i) }
+	r.Heard("web@first", start)
 	for i := range 20 {
 		r.Heard(name(i), start)
 		r.Heard(name(0), start) // heard of all the time: it stays
 	}
 	size := r.Size()
-	if r.Len() != release.MaxReleases || r.Evicted() != 20-release.MaxReleases || !r.Deploy(name(0), start) || !r.Deploy(name(19), start) || r.Deploy(name(1), start) {
+	if r.Len() != release.MaxReleases || r.Evicted() != 21-release.MaxReleases || !r.Deploy(name(0), start) || !r.Deploy(name(19), start) || r.Deploy(name(1), start) {
 		t.Errorf("%d are remembered", r.Len())
 	}
 	for i := range 20 {
