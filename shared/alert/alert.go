@@ -98,7 +98,6 @@ const (
 	// GET /api/users/:id.
 	EndpointKey = "endpoint"
 	// ReleaseKey has the release that the event was of, and DeployKey the same
-	// ReleaseKey has the release that the event was of, and DeployKey the same
 	// where that was heard of first only minutes before, after another one.
 	ReleaseKey = "release"
 	DeployKey  = "deploy"
