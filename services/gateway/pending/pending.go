@@ -145,16 +145,20 @@ func (l *List) end(id string, by alert.Alert) (found bool) {
 		e.alert.Seq = max(e.alert.Seq, by.Seq)
 	}
 	if !e.alert.Resolved {
-		l.close(e)
+		l.close(e, by)
 	}
 	return true
 }
 
 // close makes an entry one line, or more of the line that its key has already:
-// what comes and goes pushes nothing else out.
-func (l *List) close(e *entry) {
-	a := e.alert
-	a.Title, a.Detail, a.Context, a.Resolved = "Resolved: "+a.Title, "", nil, true
+// what comes and goes pushes nothing else out. Of what is over because it is there to
+// stay the line doesn't say that all is well: some readers are told nothing else.
+func (l *List) close(e *entry, by alert.Alert) {
+	a, how := e.alert, "Resolved: "
+	if by.Context[alert.OutcomeKey] == alert.NewLevel {
+		how = "There to stay: "
+	}
+	a.Title, a.Detail, a.Context, a.Resolved = how+a.Title, "", nil, true
 	e.become(a)
 	for _, line := range l.entries {
 		if line != e && line.alert.Resolved && line.key == e.key {
