@@ -214,6 +214,8 @@ func (r *Results) writeLoads(b *bytes.Buffer) {
 ## Page loads that did not change
 
 False findings in 100 loads, and by the highest confidence that each ever had. A page's first 10 minutes are its app's cold start.
+Where loads are cached three in ten are not, and take three times as long; where they are correlated, slow ones come in spells of a minute or so,
+as on a machine that is busy now and then. Everything told of either counts as false.
 `)
 		table(b, []string{"workload", "rules", "false in 100 loads", "unsaid", "single", "probable", "confirmed", "loads", "cold start"}, still)
 	}

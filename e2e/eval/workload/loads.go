@@ -22,6 +22,12 @@ const (
 	toldLoads, lateLoads = 10, 20
 	// phones is the share of the loads that are on phones, where devices are told.
 	phones = 0.3
+	// uncached is the share of the loads that find nothing in a cache, where there is
+	// one, and uncachedSlower how many times as long those take.
+	uncached, uncachedSlower = 0.3, 3
+	// kept is how much of how slow a load is the next has, too, where they hang
+	// together: about half after two.
+	kept = 0.7
 	// Medians of pages, in ms.
 	fastest, slowest = 800, 3000
 )
@@ -74,6 +80,29 @@ func loadWorkloads(size Size) []Workload {
 			return p.done()
 		})
 	}
+	for _, cv := range variations {
+		add("cached", fmt.Sprintf("cv %g, 30%% x3", cv), func(r *rand.Rand) Run {
+			p := newPage(r, cv)
+			for range unchangedLoads {
+				if r.Float64() < uncached {
+					p.load(uncachedSlower)
+				} else {
+					p.load(1)
+				}
+			}
+			return p.done()
+		})
+	}
+	for _, cv := range variations {
+		add("correlated", fmt.Sprintf("cv %g", cv), func(r *rand.Rand) Run {
+			p := newPage(r, cv)
+			p.kept = kept
+			for range unchangedLoads {
+				p.load(1)
+			}
+			return p.done()
+		})
+	}
 	for _, slower := range []float64{0.1, 0.2, 0.3, 0.5} {
 		for _, cv := range variations {
 			add("deploy", fmt.Sprintf("+%.0f%%, cv %g", 100*slower, cv), func(r *rand.Rand) Run {
@@ -108,7 +137,9 @@ type page struct {
 	at     time.Duration
 	median float64
 	sigma  float64 // of the logarithm
-	device telemetry.Device
+	// kept is how much of its deviation, the last one being z, a load passes on.
+	kept, z float64
+	device  telemetry.Device
 }
 
 func newPage(r *rand.Rand, cv float64) *page {
@@ -120,7 +151,8 @@ func newPage(r *rand.Rand, cv float64) *page {
 // load adds a load that takes so many times as long as usual, and says when.
 func (p *page) load(factor float64) time.Duration {
 	p.at += uniform(p.r, gapLeast, gapMost)
-	value := p.median * factor * math.Exp(p.sigma*p.r.NormFloat64())
+	p.z = p.kept*p.z + math.Sqrt(1-p.kept*p.kept)*p.r.NormFloat64()
+	value := p.median * factor * math.Exp(p.sigma*p.z)
 	value = math.Round(10*value) / 10 // as browsers tell it
 	e := Load(value)
 	e.Vitals.Device = p.device

@@ -324,6 +324,45 @@ func TestLoads(t *testing.T) {
 	}
 }
 
+// TestLoadsHangTogether: only where they are said to, and as much.
+func TestLoadsHangTogether(t *testing.T) {
+	for name, want := range map[string]float64{"unchanged cv 0.15": 0, "correlated cv 0.15": 0.7, "correlated cv 0.4": 0.7} {
+		var together []float64
+		for _, r := range runs(named(t, name)) {
+			logs := values(&r, 0, r.Length+1)
+			for i := range logs {
+				logs[i] = math.Log(logs[i])
+			}
+			mean, deviation := moments(logs)
+			sum := 0.0
+			for i := range logs[1:] {
+				sum += (logs[i] - mean) * (logs[i+1] - mean)
+			}
+			together = append(together, sum/float64(len(logs)-1)/deviation/deviation)
+		}
+		if got := median(together); math.Abs(got-want) > 0.1 {
+			t.Errorf("%s: an autocorrelation of %.2f, want %.2f", name, got, want)
+		}
+	}
+}
+
+func TestCached(t *testing.T) {
+	slow, all := 0, 0
+	for _, r := range runs(named(t, "cached cv 0.1, 30% x3")) {
+		loads := values(&r, 0, r.Length+1)
+		usual := median(loads)
+		for _, v := range loads {
+			if v > 2*usual {
+				slow++
+			}
+		}
+		all += len(loads)
+	}
+	if share := float64(slow) / float64(all); share < 0.25 || share > 0.35 {
+		t.Errorf("%.3f of the loads are slow", share)
+	}
+}
+
 func TestOutliersAreSingle(t *testing.T) {
 	out, of := 0, 0
 	for _, r := range runs(named(t, "outliers cv 0.1")) {
