@@ -12,8 +12,10 @@
 // How few false alarms there are follows from the tests: a Single lies 9 median
 // deviations out, which is 6 standard deviations of normal values; a Probable is
 // three values that are all worse, the median of which lies 4 median deviations
-// out; Confirmed are five of which the median is worse and of which the ranks have
-// a chance under 1% (Mann and Whitney, two-sided), however the values are spread.
+// out and over all but one of those before, as some series have two usual values;
+// Confirmed are five of which the median is worse and of which the ranks have a
+// chance under 1% (Mann and Whitney, two-sided), however the values are spread, as
+// long as they know nothing of each other: slow spells are found, too.
 // A lower level is the usual one at a chance under 1 in 5000: were it mistaken,
 // what comes next would look worse. figures_test.go has what comes of them together.
 //
@@ -21,7 +23,10 @@
 // constant time and no memory.
 package level
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 const (
 	// Reference is how many values the newest are compared with at most.
@@ -297,7 +302,7 @@ func (s *Series) rise(sc *Scale, b *base, a *against) Confidence {
 			if a.n < probableOf {
 				out = probableFewOut
 			}
-			if sc.beyond(a.level, &a.base, out) {
+			if sc.beyond(a.level, &a.base, out) && a.seldom() {
 				return Probable
 			}
 		}
@@ -318,6 +323,12 @@ func (s *Series) compare(a *against, b *base, values []int64) {
 	if a.base = *b; b.n < Reference {
 		s.before(&a.base, len(values))
 	}
+}
+
+// seldom says whether no more than one of the values before was as large.
+func (a *against) seldom() bool {
+	larger, _ := slices.BinarySearchFunc(a.sorted[:a.n], a.level, func(v, level int64) int { return cmp.Compare(2*v, level) })
+	return a.n-larger <= 1
 }
 
 // risen notes what was found.

@@ -89,6 +89,8 @@ func TestTimelines(t *testing.T) {
 		{"nine are too few", "9*100 | 300", ""},
 		{"three of six must be far out", "6*100 | 140 140 140", ""},
 		{"and are found", "6*100 | 150 150 150", "3: probable 150, usual 100 of 6"},
+		{"three are found where one before was as large", "10*100 300 14*100 | 3*300 100", "3: probable 300, usual 100 of 20"},
+		{"and are usual where two were", "10*100 300 5*100 300 8*100 | 3*300 100", ""},
 		{"five of five are sure", "5*100 | 5*125", "5: confirmed 125, usual 100 of 5"},
 		{"four are too few", "4*100 | 4*300", ""},
 		{"values of nothing", "25*0 | 10*0 60 0 0", "11: single 60, usual 0 of 20; 13: withdrawn 0, usual 0 of 20"},
