@@ -27,7 +27,7 @@ type HealthFlag struct {
 // or APP=RULE for one.
 type RuleFlags struct {
 	Anomaly    []string `help:"How an error spike is told from errors as usual: ratio3x, rate-tail, or both, which has rate-tail speak on shadow.alerts.> only. APP=RULE for one app; may be repeated. Default: ratio3x." env:"TOCSIN_ANOMALY" placeholder:"RULE"`
-	Regression []string `help:"How a slower page is told from one that varies: spec, or confirmed, which waits for the loads that follow. APP=RULE for one app; may be repeated. Default: spec." env:"TOCSIN_REGRESSION" placeholder:"RULE"`
+	Regression []string `help:"How a slower page is told from one that varies: spec, or confirmed, which has the loads that follow confirm or withdraw what one says. APP=RULE for one app; may be repeated. Default: spec." env:"TOCSIN_REGRESSION" placeholder:"RULE"`
 	Noise      []string `help:"What counts as one message that is said over and over: spec, or mined, which also finds the words that vary. APP=RULE for one app; may be repeated. Default: spec." env:"TOCSIN_NOISE" placeholder:"RULE"`
 }
 

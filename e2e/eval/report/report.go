@@ -88,6 +88,14 @@ func (r *Results) writeFigures(b *bytes.Buffer) {
 		rows = append(rows, []string{f.what, f.asked, f.measured, f.verdict(), f.contract})
 	}
 	table(b, []string{"figure", "asked", "measured", "", "the contract's rules"}, rows)
+	for i := range r.Cells {
+		if r.Cells[i].Escalating != nil {
+			b.WriteString(`
+What ` + "`rate-tail`" + ` tells of an error by itself, that it escalates, is not in these figures: it is counted below.
+`)
+			break
+		}
+	}
 }
 
 func (r *Results) writeErrors(b *bytes.Buffer) {
