@@ -162,7 +162,7 @@ func (r *Results) noiseFigures() []figure {
 	}
 	chatter, _ := mined.Chatter()
 	return []figure{
-		{"`mined`: lines of level error that are hidden", "none", errors(&mined), errors(&spec), mined.All[workload.OfErrors].Hidden == 0},
+		{"`mined`: lines of level error of the app's own that are hidden", "none", errors(&mined), errors(&spec), mined.All[workload.OfErrors].Hidden == 0},
 		{"`mined`: lines of the noisy generators that are hidden", "at least 90%", lines(&mined, worst), lines(&spec, worstOfSpec), chatter.Share() >= 0.9},
 	}
 }
