@@ -225,7 +225,7 @@ func (c *Counter) goneOn() {
 
 // skipped lets seconds pass in which nothing is in the window and nothing comes,
 // in a stream of which something is usual. A silence says nothing of how errors
-// cluster or drift.
+// cluster, nor that they drift. But a drift that was told is over with it, in time.
 func (c *Counter) skipped(before level, seconds int64) {
 	heard := c.skip(seconds)
 	silent := seconds - heard
@@ -242,6 +242,9 @@ func (c *Counter) skipped(before level, seconds int64) {
 	}
 	if silent > 0 {
 		c.spread.pass(float64(silent) / slowdown)
+		if c.drift.open {
+			c.drift.see(0, float64(silent)/slowdown/block, c.spread.factor(), c.usual.rate(), c.at)
+		}
 		c.block = counted{usual: c.usual}
 	}
 }

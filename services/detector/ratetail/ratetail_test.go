@@ -295,6 +295,12 @@ func TestDrift(t *testing.T) {
 			}
 			return 0.2 + 0.4*math.Min(1, math.Max(0, h-4))
 		}, 12 * hour, "drift, drift over"},
+		{"up, and then none at all", func(h float64) float64 {
+			if h > 6 {
+				return 0
+			}
+			return 0.2 + 0.4*math.Min(1, math.Max(0, h-4))
+		}, 12 * hour, "drift, drift over"},
 		{"up, to stay", func(h float64) float64 { return 0.2 + 0.4*math.Min(1, math.Max(0, h-4)) }, 24 * hour, "drift, drift stays"},
 		{"twice as many in 12 hours are of the day", func(h float64) float64 { return 0.2 + 0.2*math.Min(1, h/12) }, 24 * hour, ""},
 	} {
