@@ -79,7 +79,8 @@ func (f Finding) about(app, signal string) alert.Alert {
 		a.Context[ruleKey] = ruleDrift
 		a.Context["from_per_s"], a.Context["to_per_s"] = f.From, f.To
 		return a
-	case Recurring:
+	case Recurring: // told once, so no spike may take its place before it is read
+		a.DedupKey += ":recurring"
 		a.Context[ruleKey], a.Context["period_s"], a.Context["usual"] = ruleRecurring, f.Period, f.Usual
 	default:
 		a.Context[ruleKey] = ruleRateTail

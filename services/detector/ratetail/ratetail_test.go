@@ -366,7 +366,7 @@ func TestAlerts(t *testing.T) {
 			"anomaly:web:logs", "map[average:31 count:30 expected:31 outcome:new_level rule:rate-tail signal:logs window_s:10]"},
 		{ratetail.Finding{Kind: ratetail.Recurring, Count: 9, Seconds: 2, Expected: 0.2, LogP: math.Log(1e-9), Period: 900, Usual: 20.5}.Alert("web", "logs"), alert.Info,
 			"Error burst in logs recurs every 15 min", "It adds about 20 errors each time. It is told again only when it is larger than usual or off its schedule.",
-			"anomaly:web:logs", "map[average:0.2 count:9 expected:0.2 p:1e-09 period_s:900 rule:recurring signal:logs usual:20.5 window_s:2]"},
+			"anomaly:web:logs:recurring", "map[average:0.2 count:9 expected:0.2 p:1e-09 period_s:900 rule:recurring signal:logs usual:20.5 window_s:2]"},
 		{drift.Alert("web", "logs"), alert.Warning, "Errors in logs have drifted upwards", "from 0.2/s to 0.5/s over 40 min",
 			"anomaly:web:logs:drift", "map[from_per_s:0.2 rule:drift signal:logs to_per_s:0.5]"},
 		{ratetail.Finding{Kind: ratetail.DriftOver, From: 0.2, To: 0.21}.Resolution("web", "logs", "id"), alert.Info,
