@@ -168,17 +168,13 @@ func (c *core) skip(seconds int64) (heard int64) {
 }
 
 // calmed says whether what goes on is over: the count is at what is expected in
-// 10 s, or half as many and one more. Where many are expected, half as many more are
-// a spike themselves, so there it is to be within a few deviations. And as what was
-// found in 2 s may not show in 10 s yet, nothing is over before that long.
-func (c *core) calmed(factor float64) bool {
-	p := c.usual.expect(slots, factor)
-	return c.at-c.from >= slots && float64(c.count()) <= p.mean+min(p.mean/2, calmDeviations*p.deviation())+1
+// 10 s, or one more. Half as many more would be over sooner, but where many are
+// expected that is a spike itself, and where some are, twice as many that stay come
+// under it each minute by chance. As what was found in 2 s may not show in 10 s yet,
+// nothing is over before that long.
+func (c *core) calmed() bool {
+	return c.at-c.from >= slots && float64(c.count()) <= c.expected()+1
 }
-
-// calmDeviations is how many deviations over the mean a count is usual again. It is
-// under clear, from where on counts are looked at: else one could be both.
-const calmDeviations = 2
 
 // expected is how many errors are expected in 10 s.
 func (c *core) expected() float64 { return slots * c.usual.rate() }

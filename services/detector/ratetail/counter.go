@@ -211,7 +211,7 @@ func (c *Counter) blockDone() {
 // so long that it is what is to be expected from now on.
 func (c *Counter) goneOn() {
 	switch e := &c.episode; {
-	case c.calmed(c.spread.factor()):
+	case c.calmed():
 	case c.at-c.from >= newLevel:
 		c.stayed = c.state == spiking
 		c.usual = e.held

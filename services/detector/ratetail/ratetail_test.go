@@ -155,9 +155,9 @@ func TestTimelines(t *testing.T) {
 		{"a spike ends, and the next begins", together(every(10*min, 10*min+900, 100), every(11*min, 11*min+900, 100)), 12 * min,
 			"[600:spike 610:over 660:spike 670:over]"},
 		{"a steady rate is learned from the beginning", every(0, hour, 500), hour, "[]"},
-		{"it ends when it is back at what is usual", together(every(0, 20*min, 2000), every(10*min, 10*min+20*sec, 100)), 20 * min, "[600:spike 629:over]"},
+		{"it ends when it is back at what is usual", together(every(0, 20*min, 2000), every(10*min, 10*min+20*sec, 100)), 20 * min, "[600:spike 630:over]"},
 		{"what stays for 10 min is usual from then on", together(every(0, 10*min, 2000), every(10*min, hour, 200)), hour, "[601:spike 1200:stays]"},
-		{"one finding also where half as many more are a spike", together(every(0, 12*min, 100), every(10*min, 11*min, 166)), 12 * min, "[607:spike 664:over]"},
+		{"one finding also where half as many more are a spike", together(every(0, 12*min, 100), every(10*min, 11*min, 166)), 12 * min, "[607:spike 667:over]"},
 		{"a clock that is set back starts anew", append(every(10*min, 10*min+300, 100), every(0, 300, 100)...), 10 * min, "[]"},
 		{"and ends what went on", append(every(10*min, 10*min+900, 100), every(sec, 9*sec, 4*sec)...), 10 * min, "[600:spike]"},
 	} {
@@ -215,6 +215,36 @@ func TestFigures(t *testing.T) {
 	}
 	if all := watch(ratetail.New(at(0)), together(r.clusters(3*day, 0.3)), 3*day); of(all, ratetail.Spike) > 72 {
 		t.Errorf("clustered: %d spikes in 3 days", of(all, ratetail.Spike))
+	}
+}
+
+// TestOneSpike: more errors that go on for some minutes are one spike, or nearly so, and
+// not one whenever chance has fewer for a while.
+func TestOneSpike(t *testing.T) {
+	for _, tt := range []struct{ usual, now float64 }{{0.5, 3}, {1, 3}, {2, 5}, {5, 10}, {20, 30}, {100, 150}} {
+		spikes, found := 0, 0
+		for seed := range uint64(10) {
+			r := seeded(seed)
+			s := r.poisson(0, 40*min, tt.now, func(ms float64) float64 {
+				if ms > float64(30*min) && ms < float64(35*min) {
+					return tt.now
+				}
+				return tt.usual
+			})
+			n := 0
+			for _, told := range watch(ratetail.New(at(0)), s, 40*min) {
+				if told.at > 30*min && told.what.Kind == ratetail.Spike {
+					n++
+				}
+			}
+			spikes += n
+			if n > 0 {
+				found++
+			}
+		}
+		if found < 9 || spikes > 15 {
+			t.Errorf("%v/s for 5 min where %v/s are usual, 10 times: %d found, %d spikes", tt.now, tt.usual, found, spikes)
+		}
 	}
 }
 

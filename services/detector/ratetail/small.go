@@ -82,7 +82,7 @@ func (s *Small) until(t int64) (moved bool) {
 		s.tick()
 		switch {
 		case s.state == calm:
-		case s.calmed(1):
+		case s.calmed():
 			s.state = calm
 		case s.at-s.from >= newLevel:
 			// What is usual now is learned anew, from what is in the window. The
