@@ -84,7 +84,9 @@ func (c *Counter) Add(now time.Time) (Finding, bool) {
 	}
 	if c.drift.news {
 		c.drift.news = false
-		return c.drifted(Drift), true
+		found := c.drifted(Drift)
+		found.To = c.drift.risen.errors / c.drift.risen.seconds
+		return found, true
 	}
 	return Finding{}, false
 }

@@ -35,9 +35,11 @@ var (
 // drift is whether errors drift upwards.
 type drift struct {
 	reference level
-	// sum is the CUSUM, and calm when it was 0 for the last time.
-	sum  float64
-	calm int64
+	// sum is the CUSUM, calm when it was 0 for the last time, and risen what was
+	// counted since.
+	sum   float64
+	calm  int64
+	risen struct{ errors, seconds float64 }
 	// open says that a drift was found that is not over, since a second and from a
 	// rate; back is the CUSUM of its end, news that it is still to be told, stayed
 	// that the last one ended by becoming the new level.
@@ -67,9 +69,12 @@ func (d *drift) see(n, blocks, factor, rate float64, at int64) {
 	}
 	if d.reference.exposure >= driftFrom {
 		d.sum += blocks * (n*logDrift - block*d.most()*(driftRatio-1)) / factor
+		d.risen.errors += blocks * n
+		d.risen.seconds += blocks * block
 	}
 	if d.sum <= 0 {
 		d.sum, d.calm = 0, at
+		d.risen.errors, d.risen.seconds = 0, 0
 	}
 	if d.sum >= driftLimit {
 		d.open, d.news, d.stayed, d.since, d.from, d.back = true, true, false, at, d.reference.rate(), 0

@@ -346,7 +346,7 @@ func TestDrift(t *testing.T) {
 		if len(all) == 0 {
 			continue
 		}
-		if f := all[0].what; all[0].at < 4*hour || all[0].at > 5*hour || f.From > 0.35 || f.From < 0.18 || f.To < 0.35 || f.Over < 600 || f.Over > 3600 {
+		if f := all[0].what; all[0].at < 4*hour || all[0].at > 5*hour || f.From > 0.35 || f.From < 0.18 || f.To < 0.35 || f.To > 0.65 || f.To < 1.5*f.From || f.Over < 600 || f.Over > 3600 {
 			t.Errorf("%s: %v %+v", tt.name, all[0], f)
 		}
 		if f := all[1].what; f.Kind == ratetail.DriftStayed && (f.To < 0.5 || f.To > 0.7) || f.Kind == ratetail.DriftOver && (f.To > 0.35 || all[1].at > 8*hour) {

@@ -183,6 +183,8 @@ func (d *drift) save(w *snapshot.Writer) {
 	saveLevel(w, d.reference)
 	w.Float(d.sum)
 	w.Int(d.calm)
+	w.Float(d.risen.errors)
+	w.Float(d.risen.seconds)
 	w.Bool(d.open)
 	w.Bool(d.news)
 	w.Bool(d.stayed)
@@ -191,9 +193,13 @@ func (d *drift) save(w *snapshot.Writer) {
 	w.Float(d.back)
 }
 
-func restoreDrift(r *snapshot.Reader) drift {
-	return drift{
-		reference: restoreLevel(r), sum: amount(r), calm: seconds(r), open: r.Bool(), news: r.Bool(), stayed: r.Bool(),
-		since: seconds(r), from: amount(r), back: amount(r),
+func restoreDrift(r *snapshot.Reader) (d drift) {
+	d.reference, d.sum, d.calm = restoreLevel(r), amount(r), seconds(r)
+	d.risen.errors, d.risen.seconds = amount(r), amount(r)
+	d.open, d.news, d.stayed = r.Bool(), r.Bool(), r.Bool()
+	d.since, d.from, d.back = seconds(r), amount(r), amount(r)
+	if d.news && d.risen.seconds == 0 {
+		r.Fail("a drift in no time")
 	}
+	return d
 }
