@@ -6,7 +6,10 @@
 // bus's stamp of arrival in whole milliseconds, and nothing here has a clock,
 // draws lots or depends on an order that is not the log's: the same messages
 // give the same alerts, with the same ids, also when the state was written down
-// and read back in between (Snapshot, Restore).
+// and read back in between (Snapshot, Restore). The one exception are processors of
+// two kinds, whose arithmetic differs in a number's last digit: a figure told may,
+// too, and a spike whose likelihood is that near to the limit may be found with the
+// next error on one of them, under another id.
 //
 // A Fold is not safe for concurrent use. It changes no message it is given.
 package fold
