@@ -147,9 +147,10 @@ func findingsOf(p Pending) findings {
 
 // deploys says whether a release is that of a commit: it is the same, or has it
 // as a part, in whole or in a short form of at least minHash hex digits, as
-// web@9f3c2ab and v1.2.3-4-g9f3c2ab have.
+// web@9f3c2ab and v1.2.3-4-g9f3c2ab have. A word without a digit, such as unknown, dev
+// or main, is what stands there where nobody knew: it is no commit.
 func deploys(commit, release string) bool {
-	if commit == "" || release == "" {
+	if !strings.ContainsAny(commit, "0123456789") || release == "" {
 		return false
 	}
 	if _, version, ok := strings.Cut(release, "@"); ok && version == commit || release == commit {

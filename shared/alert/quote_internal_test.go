@@ -99,6 +99,8 @@ func TestDeploys(t *testing.T) {
 		{"abc123", "abc123", true},
 		{"abc123", "web@abc123", true},
 		{"abc123", "abc1234", false},
+		{"unknown", "unknown", false},
+		{"main", "web@main", false},
 		{"v1.2", "web@v1.2", true},
 		{"v1.2", "web@v1.2.3", false},
 	} {
