@@ -55,6 +55,16 @@ func anomalies(alerts []alert.Alert) (list []string) {
 	return list
 }
 
+// explained is what anomalies say beside their titles.
+func explained(alerts []alert.Alert) (list []string) {
+	for _, a := range alerts {
+		if a.Category == alert.Anomaly {
+			list = append(list, fmt.Sprint(a.Detail, " ", a.Context))
+		}
+	}
+	return list
+}
+
 const (
 	spikeTitle  = "Error spike in logs: far more than expected"
 	spikeEnd    = "Resolved: Error spike in logs <- " + spikeTitle
@@ -173,6 +183,9 @@ func TestShadowChangesNothing(t *testing.T) {
 			t.Fatalf("in the shadow of nothing: %v %v", ratio.shadow, tail.shadow)
 		}
 		if got, want := anomalies(both.shadow), anomalies(tail.alerts); !slices.Equal(got, want) {
+			t.Fatalf("in the shadow\n%s\nalone\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		if got, want := explained(both.shadow), explained(tail.alerts); !slices.Equal(got, want) {
 			t.Fatalf("in the shadow\n%s\nalone\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 		ids := map[string]bool{}

@@ -133,6 +133,9 @@ func (t *turn) failed(a *app, name string, counters *signal) {
 		by = byDrift
 	}
 	of, news := source{a, name, by}, found.Alert(a.name, name)
+	if found.Kind == ratetail.Spike && name == alert.SignalLogs {
+		t.lead(a, &news)
+	}
 	switch {
 	case counters.ratio != nil:
 		id := t.whisper(a, news)
@@ -148,9 +151,6 @@ func (t *turn) failed(a *app, name string, counters *signal) {
 
 // spike publishes that a spike began.
 func (t *turn) spike(of source, news alert.Alert) {
-	if of.signal == alert.SignalLogs && of.by == byTail {
-		t.lead(of.app, &news)
-	}
 	if id, left := t.offer(of.app, news); left {
 		t.fold.spikes.begin(of, id)
 	}
