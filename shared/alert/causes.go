@@ -63,8 +63,9 @@ const maxTold = 16
 func (c *Causes) Digest(pending []Pending) []Pending { return c.Sorted(correlate(pending)) }
 
 // Sorted is alerts in the order in which they are told: the most severe first,
-// within that the newest. Those that have one cause stand where the first of them
-// would, the cause first. Titles and details are cut to MaxTitle and MaxDetail.
+// within that the newest. Of equal severity those that have one cause stand where the
+// first of them would, the cause first. What a CI result brought about stands with
+// it whatever its severity, where the most severe of all that would. Titles and details are cut to MaxTitle and MaxDetail.
 // The input stays as it is, and is told nothing by this: see Told.
 func (c *Causes) Sorted(pending []Pending) []Pending {
 	sorted := inOrder(pending)
@@ -79,17 +80,20 @@ func (c *Causes) Sorted(pending []Pending) []Pending {
 		g.mark(all, len(c.told), sorted, of)
 	}
 	told := make([]Pending, 0, len(sorted))
+	placed := make([]bool, len(sorted))
 	for i, g := range of {
-		switch {
-		case g == nil:
-			told = append(told, sorted[i])
-		case !g.placed:
-			g.placed = true
-			told = append(told, sorted[g.first])
-			for m := range sorted {
-				if of[m] == g && m != g.first {
-					told = append(told, sorted[m])
-				}
+		if placed[i] {
+			continue
+		}
+		stands := func(m int) bool {
+			return m == i || g != nil && of[m] == g && !placed[m] && (g.whole || sorted[m].Severity == sorted[i].Severity)
+		}
+		if g != nil && stands(g.first) {
+			told, placed[g.first] = append(told, sorted[g.first]), true
+		}
+		for m := i; m < len(sorted); m++ {
+			if stands(m) && !placed[m] {
+				told, placed[m] = append(told, sorted[m]), true
 			}
 		}
 	}
@@ -110,6 +114,7 @@ func (g *cause) mark(all []findings, told int, sorted []Pending, of []*cause) {
 		return
 	}
 	first := &sorted[g.first-told]
+	g.whole = all[g.first].kind == deployed
 	first.Symptoms, first.Reason = len(g.members), g.reason(all, first.Alert)
 	g.first -= told
 	of[g.first] = g
@@ -160,8 +165,8 @@ type cause struct {
 	members []int
 	// names are those names, each once.
 	names []string
-	// placed says that it stands where it is told.
-	placed bool
+	// whole says that it is told with all that it brought about in one place.
+	whole bool
 }
 
 // group finds causes. Each alert is under one at most, and a cause is under none.

@@ -56,8 +56,13 @@ func ending(id string, a alert.Alert) alert.Alert { a.Resolves = id; return a }
 
 func over(a alert.Alert) alert.Alert { a.Resolved = true; return a }
 
-// grouped writes alerts in their order: a cause with its symptoms in brackets.
+// grouped writes alerts in their order: a cause with the symptoms in brackets that
+// follow it, and others with the cause that they are under.
 func grouped(t interface{ Fatalf(string, ...any) }, alerts []alert.Alert) string {
+	under := map[string]int{}
+	for _, a := range alerts {
+		under[a.InhibitedBy]++
+	}
 	var b strings.Builder
 	for i := 0; i < len(alerts); i++ {
 		first := alerts[i]
@@ -68,18 +73,17 @@ func grouped(t interface{ Fatalf(string, ...any) }, alerts []alert.Alert) string
 		if first.Symptoms == 0 {
 			continue
 		}
-		if i+first.Symptoms >= len(alerts) {
-			t.Fatalf("%s has %d symptoms, and they are not there", first.ID, first.Symptoms)
+		if under[first.ID] != first.Symptoms {
+			t.Fatalf("%s has %d symptoms, and %d are there", first.ID, first.Symptoms, under[first.ID])
 		}
-		var under []string
-		for _, a := range alerts[i+1 : i+1+first.Symptoms] {
-			if a.InhibitedBy != first.ID {
-				t.Fatalf("%s stands under %s, and is inhibited by %q", a.ID, first.ID, a.InhibitedBy)
-			}
-			under = append(under, a.ID)
+		var follow []string
+		for i+1 < len(alerts) && alerts[i+1].InhibitedBy == first.ID {
+			i++
+			follow = append(follow, alerts[i].ID)
 		}
-		fmt.Fprintf(&b, "[%s]", strings.Join(under, " "))
-		i += first.Symptoms
+		if len(follow) > 0 {
+			fmt.Fprintf(&b, "[%s]", strings.Join(follow, " "))
+		}
 	}
 	return strings.TrimPrefix(b.String(), " ")
 }
@@ -133,7 +137,7 @@ func TestCauses(t *testing.T) {
 			"N[E R]", "3 alerts of web within 10 s name /cart; the failed request is the likely cause"},
 		{"CI over everything", []alert.Alert{request("N", 0, append(both, deploy...)...), failure("E", s, append(cart, deploy...)...), run("C", alert.Error, 2*s, commit)},
 			"C[E N]", "3 alerts of web within 10 s name commit 9f3c2ab1d2e3; the failed CI run is the likely cause"},
-		{"what was blocked before the error", []alert.Alert{failure("E", s, cart...), finding("B", alert.Security, alert.Warning, 0, cart...)}, "B[E]", ""},
+		{"what was blocked before the error", []alert.Alert{failure("E", s, cart...), finding("B", alert.Security, alert.Warning, 0, cart...)}, "E<B B", ""},
 		{"the person comes last", []alert.Alert{finding("U", alert.UserFrustration, alert.Warning, 0, cart...), slow("R", s, cart...)},
 			"R[U]", "2 alerts of web within 10 s name /cart; the slower page is the likely cause"},
 		{"a spike of requests is one", []alert.Alert{spike, failure("E", 2*s, deploy...)}, "S[E]", ""},
@@ -154,7 +158,7 @@ func TestCauses(t *testing.T) {
 		{"a cause that is over", []alert.Alert{over(request("N", 0, both...)), slow("R", s, cart...)}, "N R", ""},
 		{"noise", []alert.Alert{request("N", 0, both...), finding("X", alert.Noise, alert.Info, s, cart...)}, "N X", ""},
 		{"of a newer detector", []alert.Alert{request("N", 0, both...), finding("X", "weather", alert.Info, s, cart...)}, "N X", ""},
-		{"without an id", []alert.Alert{request("", 0, both...), failure("E", s, cart...), slow("R", s, cart...)}, "E[R] ", ""},
+		{"without an id", []alert.Alert{request("", 0, both...), failure("E", s, cart...), slow("R", s, cart...)}, "E  R<E", ""},
 
 		// How far apart.
 		{"10 s, inclusive", []alert.Alert{request("N", 0, both...), slow("R", 10*s, cart...)}, "N[R]", ""},
@@ -166,11 +170,15 @@ func TestCauses(t *testing.T) {
 		{"two groups", []alert.Alert{
 			request("N", 0, both...), slow("R", s, cart...),
 			failure("E", 2*s, alert.PageKey, "/pay"), slow("Q", 3*s, alert.PageKey, "/pay"),
-		}, "E[Q] N[R]", ""},
+		}, "E N Q<E R<N", ""},
 
 		// Where it stands.
 		{"where its first would", []alert.Alert{run("C", alert.Info, 0, commit), failure("E", 3*s, alert.ReleaseKey, short), failure("F", 9*s), slow("R", s, alert.ReleaseKey, short), made("W", alert.Threshold, alert.Warning, 5*s)},
 			"F C[E R] W", ""},
+		{"symptoms that are less severe, after all that is more", []alert.Alert{failure("F", -s), request("N", 0, both...), failure("E", s, cart...), slow("R", 2*s, cart...), made("W", alert.Threshold, alert.Warning, 3*s)},
+			"N[E] F W R<N", ""},
+		{"a cause that is less severe, before what is as severe", []alert.Alert{finding("N", alert.NetworkErrors, alert.Warning, 0, both...), failure("E", s, cart...), slow("R", 2*s, cart...), made("W", alert.Threshold, alert.Warning, 3*s)},
+			"E<N W N[R]", ""},
 	} {
 		got := alert.Digest(c.in)
 		if order := grouped(t, got); order != c.want {
@@ -339,7 +347,8 @@ func drawn(t *rapid.T) []alert.Alert {
 
 // TestCausesProperties: grouping loses nothing and doubles nothing, changes nothing
 // but the order and the marks, and grouped again it is the same. What is in no
-// group is in the contract's order, and so is what is under one cause.
+// group is in the contract's order, and so is what is under one cause; and the most
+// severe comes first, but for what a CI result brought about.
 func TestCausesProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawn(t)
@@ -366,42 +375,47 @@ func TestCausesProperties(t *testing.T) {
 		if len(got) != len(order) {
 			t.Fatalf("%d of %d", len(got), len(order))
 		}
-		causes := map[string]alert.Alert{}
-		place, last, inGroup := -1, -1, -1 // in the contract's order
-		for i, a := range got {
+		byID := map[string]alert.Alert{}
+		for _, a := range got {
+			byID[a.ID] = a
+		}
+		if len(byID) != len(order) {
+			t.Fatalf("%d of %d", len(byID), len(order))
+		}
+		last, lastUnder, stood := -1, map[string]int{}, map[string]bool{}
+		severity := alert.Error.Rank()
+		for _, a := range got {
 			at, known := order[a.ID]
 			if !known {
-				t.Fatalf("%s is there twice, or was not", a.ID)
+				t.Fatalf("%s was not there", a.ID)
 			}
-			delete(order, a.ID)
-			if a.Symptoms > 0 {
-				causes[a.ID] = a
-				first := at
-				for _, under := range got[i+1 : i+1+a.Symptoms] {
-					first = min(first, order[under.ID])
-				}
-				if first < place {
-					t.Fatalf("the group of %s stands too early", a.ID)
-				}
-				place, last, inGroup = first, -1, a.Symptoms
-				continue
-			}
-			if inGroup > 0 {
-				inGroup--
-				if at < last {
-					t.Fatalf("%s is out of order under its cause", a.ID)
-				}
-				last = at
-				cause := causes[a.InhibitedBy]
-				if cause.ID == "" || a.Over() || cause.Over() || cause.App != a.App && cause.Category != alert.CI {
+			stood[a.ID] = true
+			cause, under := byID[a.InhibitedBy]
+			if a.InhibitedBy != "" {
+				if !under || a.Over() || cause.Over() || cause.App != a.App && cause.Category != alert.CI {
 					t.Fatalf("%+v under %+v", a, cause)
 				}
-				continue
+				if !stood[cause.ID] && cause.Severity.Rank() >= a.Severity.Rank() {
+					t.Fatalf("%s stands before its cause", a.ID)
+				}
+				if at < lastUnder[cause.ID] {
+					t.Fatalf("%s is out of order under its cause", a.ID)
+				}
+				lastUnder[cause.ID] = at
 			}
-			if a.InhibitedBy != "" || at < place {
-				t.Fatalf("%s is out of order", a.ID)
+			if cause.Category == alert.CI || a.Category == alert.CI && a.Symptoms > 0 {
+				continue // they stand together
 			}
-			place = at
+			if a.Severity.Rank() > severity {
+				t.Fatalf("%s stands behind what is less severe", a.ID)
+			}
+			severity = a.Severity.Rank()
+			if a.InhibitedBy == "" && a.Symptoms == 0 {
+				if at < last {
+					t.Fatalf("%s is out of order", a.ID)
+				}
+				last = at
+			}
 		}
 	})
 }

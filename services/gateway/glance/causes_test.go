@@ -13,7 +13,7 @@ import (
 func TestHookTellsTheCauseFirst(t *testing.T) {
 	r := testrig.New(t)
 	r.Hook(t, "agent", testrig.Call("UserPromptSubmit"))
-	failed, slow := r.Alert(alert.Warning), r.Alert(alert.Error)
+	failed, slow := r.Alert(alert.Error), r.Alert(alert.Error)
 	failed.Category, slow.Category = alert.NetworkErrors, alert.Regression
 	failed.Context = map[string]any{alert.PageKey: "/cart", alert.EndpointKey: "POST /api/cart"}
 	slow.Context = map[string]any{alert.PageKey: "/cart"}

@@ -45,6 +45,40 @@ const Nothing = "No alert is pending, so there is nothing to triage. Call observ
 // where there are any.
 const underCause = "An alert with inhibited_by is probably a symptom of the one with that id, which says why in reason: mend that one first, then see whether the symptom is gone.\n\n"
 
+// together has what is told under a cause follow it, where the first of them stood:
+// they are one task.
+func together(alerts []alert.Alert) []alert.Alert {
+	of := map[string][]alert.Alert{} // by the id of the cause, which comes first
+	causeOf := func(a alert.Alert) string {
+		if a.Symptoms > 0 {
+			return a.ID
+		}
+		return a.InhibitedBy
+	}
+	for _, a := range alerts {
+		if a.Symptoms > 0 {
+			of[a.ID] = []alert.Alert{a}
+		}
+	}
+	for _, a := range alerts {
+		if a.InhibitedBy != "" && a.Symptoms == 0 && of[a.InhibitedBy] != nil {
+			of[a.InhibitedBy] = append(of[a.InhibitedBy], a)
+		}
+	}
+	ordered := make([]alert.Alert, 0, len(alerts))
+	for _, a := range alerts {
+		id := causeOf(a)
+		group, is := of[id]
+		if !is {
+			ordered = append(ordered, a)
+			continue
+		}
+		ordered = append(ordered, group...)
+		of[id] = nil
+	}
+	return ordered
+}
+
 // Order writes the work order. Alerts come as a digest has them: the most
 // severe first, within that the newest, and what has one cause under that. What is
 // over comes after all the others.
@@ -54,6 +88,7 @@ func Order(alerts []alert.Alert) string {
 	}
 	alerts = slices.Clone(alerts)
 	slices.SortStableFunc(alerts, func(a, b alert.Alert) int { return cmp.Compare(late(a), late(b)) })
+	alerts = together(alerts)
 	symptoms := ""
 	if slices.ContainsFunc(alerts, func(a alert.Alert) bool { return a.InhibitedBy != "" }) {
 		symptoms = underCause

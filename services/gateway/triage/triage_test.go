@@ -157,6 +157,19 @@ func TestOrderIsBounded(t *testing.T) {
 	})
 }
 
+// TestCauseThatIsLessSevere: it comes first in the task that it has with its symptoms.
+func TestCauseThatIsLessSevere(t *testing.T) {
+	order := triage.Order([]alert.Alert{
+		{ID: "symptom", App: "web", Severity: alert.Error, Category: alert.Errors, Title: "New error: x", InhibitedBy: "cause"},
+		{ID: "other", App: "web", Severity: alert.Error, Category: alert.Errors, Title: "New error: y"},
+		{ID: "cause", App: "web", Severity: alert.Warning, Category: alert.NetworkErrors, Title: "Server error: GET /x", Symptoms: 1, Reason: "they name /x"},
+	})
+	cause, symptom, other := strings.Index(order, `"id":"cause"`), strings.Index(order, `"id":"symptom"`), strings.Index(order, `"id":"other"`)
+	if cause < 0 || symptom < cause || other < symptom || strings.Count(order, "## Task") != 2 {
+		t.Error(order)
+	}
+}
+
 func BenchmarkOrder(b *testing.B) {
 	var alerts []alert.Alert
 	for i := range 50 {
