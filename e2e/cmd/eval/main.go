@@ -112,6 +112,11 @@ func eval(args []string, out, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if s.out != "" { // measuring takes a while
+		if dir, err := os.Stat(s.out); err != nil || !dir.IsDir() {
+			return fmt.Errorf("-out: %s is no folder: make it first", s.out)
+		}
+	}
 	results, err := s.measure(progress)
 	if err != nil {
 		return err

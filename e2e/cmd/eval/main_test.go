@@ -89,7 +89,11 @@ func TestRefuses(t *testing.T) {
 			t.Errorf("%s: %v", args, err)
 		}
 	}
-	for _, args := range []string{"-nab testdata", "-tcpd testdata/nab", "-out testdata/nowhere"} {
+	var progress bytes.Buffer
+	if err := eval([]string{"-out", "testdata/nowhere"}, io.Discard, &progress); err == nil || progress.Len() > 0 {
+		t.Errorf("nothing is to be written to, and it measures: %v, %s", err, progress.String())
+	}
+	for _, args := range []string{"-nab testdata", "-tcpd testdata/nab"} {
 		if err := eval(append(strings.Fields(small), append(strings.Fields(args), "-only", "steady 0.02")...), io.Discard, io.Discard); err == nil {
 			t.Errorf("%s was taken", args)
 		}
