@@ -2,6 +2,7 @@ package detector
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -71,6 +72,8 @@ type loop struct {
 	gauge    prometheus.Gauge // tells behind
 	caughtUp bool
 	lost     uint64
+	// counted is what the fold had counted when that was told.
+	counted fold.Stats
 	// recalled is closed once what was folded in before the start is remembered again,
 	// as far as it is read; that is so from the message recallEnd on.
 	recalled  chan struct{}
@@ -340,6 +343,15 @@ func (l *loop) snapshot() {
 	l.job = &snapshotJob{at: at, state: state, raised: l.raised}
 	l.changed, l.bytes, l.ticks = false, 0, 0
 	l.p.metrics.snapshotBytesOf(l.p.number).Set(float64(len(state)))
+	l.count()
+}
+
+// count tells what the fold counted since the last snapshot.
+func (l *loop) count() {
+	now := l.fold.Stats()
+	l.p.metrics.tally.add(l.counted, now)
+	l.p.metrics.tally.bytes.WithLabelValues(strconv.Itoa(l.p.number)).Set(float64(now.Bytes))
+	l.counted = now
 }
 
 // finish lets the speaker store what was raised and saves the state. What it

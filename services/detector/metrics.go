@@ -16,6 +16,7 @@ type metrics struct {
 	alerts, shadow                      *prometheus.CounterVec
 	behind, snapshotBytes               *prometheus.GaugeVec
 	owned                               prometheus.Gauge
+	tally                               tally
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -30,6 +31,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		return g
 	}
 	m := &metrics{
+		tally:            newTally(r),
 		messages:         counter("messages_total", "Messages of TELEMETRY that were folded in."),
 		events:           counter("events_total", "Events that were folded in."),
 		undecodable:      counter("undecodable_total", "Messages of TELEMETRY that were no events, and were skipped."),
@@ -69,4 +71,5 @@ func (m *metrics) snapshotBytesOf(partition int) prometheus.Gauge {
 func (m *metrics) forget(partition int) {
 	m.behind.DeleteLabelValues(strconv.Itoa(partition))
 	m.snapshotBytes.DeleteLabelValues(strconv.Itoa(partition))
+	m.tally.bytes.DeleteLabelValues(strconv.Itoa(partition))
 }

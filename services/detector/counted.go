@@ -1,0 +1,64 @@
+package detector
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tocsin-bus/tocsin/services/detector/fold"
+)
+
+// tally tells Prometheus what folds count themselves: what they hide, hold back and
+// forget. It is told at each snapshot, because to count takes a look at every app.
+type tally struct {
+	hidden, held, heldLost, expected prometheus.Counter
+	forgotten                        *prometheus.CounterVec
+	bytes                            *prometheus.GaugeVec
+}
+
+func newTally(r prometheus.Registerer) tally {
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: "tocsin", Subsystem: "detector", Name: name, Help: help})
+		r.MustRegister(c)
+		return c
+	}
+	t := tally{
+		hidden:   counter("hidden_events_total", "Events under a noise rule, which raise no alert."),
+		held:     counter("held_alerts_total", "Alerts held back in a storm of one key; the next that leaves counts them."),
+		heldLost: counter("held_lost_alerts_total", "Alerts held back that no other will count, because their key was forgotten."),
+		expected: counter("expected_bursts_total", "Bursts of errors that came by a schedule that was learned, and were not told."),
+		forgotten: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "tocsin", Subsystem: "detector", Name: "forgotten_total",
+			Help: "What was forgotten for want of room, by what it was; what went with its app counts as one app.",
+		}, []string{"what"}),
+		bytes: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: "tocsin", Subsystem: "detector", Name: "state_bytes",
+			Help: "About how much memory is taken by what is remembered of apps, by partition that is owned here.",
+		}, []string{"partition"}),
+	}
+	r.MustRegister(t.forgotten, t.bytes)
+	for what := range forgotten(fold.Evicted{}) { // so that the first one counts as an increase
+		t.forgotten.WithLabelValues(what)
+	}
+	return t
+}
+
+// add tells what a fold counted since it was told before.
+func (t tally) add(before, now fold.Stats) {
+	since := func(before, now uint64) float64 { return float64(now - min(before, now)) }
+	t.hidden.Add(since(before.Hidden, now.Hidden))
+	t.held.Add(since(before.Held, now.Held))
+	t.heldLost.Add(since(before.HeldLost, now.HeldLost))
+	t.expected.Add(since(before.Recurring, now.Recurring))
+	earlier := forgotten(before.Evicted)
+	for what, n := range forgotten(now.Evicted) {
+		t.forgotten.WithLabelValues(what).Add(since(earlier[what], n))
+	}
+}
+
+// forgotten is what a fold evicted, by the names that Prometheus has for it.
+func forgotten(e fold.Evicted) map[string]uint64 {
+	return map[string]uint64{
+		"apps": e.Apps, "pages": e.Pages, "templates": e.Templates, "errors": e.Errors, "circuits": e.Circuits, "targets": e.Targets,
+		"ci_results": e.CIResults, "ci_failures": e.CIFailures, "external_alerts": e.ExternalAlerts, "storm_keys": e.StormKeys,
+		"noise_patterns": e.NoiseLeftOut, "spikes": e.Spikes, "releases": e.Releases,
+	}
+}
