@@ -69,7 +69,7 @@ const (
 	spikeTitle  = "Error spike in logs: far more than expected"
 	spikeEnd    = "Resolved: Error spike in logs <- " + spikeTitle
 	driftTitle  = "Errors in logs have drifted upwards"
-	recursTitle = "Error burst in logs recurs every 5 min"
+	recursTitle = "Error burst in logs recurs by a schedule"
 	recurring   = "bursts that recur are told as that, once"
 	ratioTitle  = "Error spike in logs: more than 3x the rolling average"
 	ratioEnd    = "Resolved: Error spike in logs <- " + ratioTitle

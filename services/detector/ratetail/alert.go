@@ -23,8 +23,8 @@ func (f Finding) Alert(app, signal string) alert.Alert {
 	a := f.about(app, signal)
 	switch f.Kind {
 	case Recurring:
-		a.Severity, a.Title = alert.Info, "Error burst in "+signal+" recurs every "+span(f.Period)
-		a.Detail = fmt.Sprintf("It adds about %.0f errors each time. It is told again only when it is larger than usual or off its schedule.", f.Usual)
+		a.Severity, a.Title = alert.Info, "Error burst in "+signal+" recurs by a schedule"
+		a.Detail = fmt.Sprintf("every %s, with about %.0f errors each time; it is told again only when it is larger than usual or off its schedule", span(f.Period), f.Usual)
 	case Drift:
 		a.Severity, a.Title = alert.Warning, "Errors in "+signal+" have drifted upwards"
 		a.Detail = fmt.Sprintf("from %s/s to %s/s over %s", figure(f.From), figure(f.To), span(float64(f.Over)))
@@ -77,20 +77,29 @@ func (f Finding) about(app, signal string) alert.Alert {
 	case Drift, DriftOver, DriftStayed:
 		a.DedupKey += ":drift"
 		a.Context[ruleKey] = ruleDrift
-		a.Context["from_per_s"], a.Context["to_per_s"] = f.From, f.To
+		a.Context["from_per_s"], a.Context["to_per_s"] = rounded(f.From), rounded(f.To)
 		return a
 	case Recurring: // told once, so no spike may take its place before it is read
 		a.DedupKey += ":recurring"
-		a.Context[ruleKey], a.Context["period_s"], a.Context["usual"] = ruleRecurring, f.Period, f.Usual
+		a.Context[ruleKey], a.Context["period_s"], a.Context["usual"] = ruleRecurring, rounded(f.Period), rounded(f.Usual)
 	default:
 		a.Context[ruleKey] = ruleRateTail
 	}
 	a.Context["count"], a.Context["window_s"] = f.Count, f.Seconds
-	a.Context["expected"], a.Context["average"] = f.Expected, f.Expected
+	a.Context["expected"], a.Context["average"] = rounded(f.Expected), rounded(f.Expected)
 	if f.LogP != 0 {
-		a.Context["p"] = math.Exp(max(f.LogP, leastP*math.Ln10))
+		a.Context["p"] = rounded(math.Exp(max(f.LogP, leastP*math.Ln10)))
 	}
 	return a
+}
+
+// rounded is a figure to three digits: more are not known, and nobody reads them.
+func rounded(v float64) float64 {
+	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
+	if err != nil {
+		return v // not reached: what was written is a number
+	}
+	return r
 }
 
 // leastP is the smallest power of ten that is told.
