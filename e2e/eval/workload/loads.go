@@ -43,66 +43,44 @@ func loadWorkloads(size Size) []Workload {
 	add := func(generator, cell string, make func(*rand.Rand) Run) {
 		all = append(all, Workload{Generator: generator, Cell: cell, Kind: Loads, Runs: size.Pages, make: make})
 	}
-	for _, cv := range variations {
-		add("unchanged", fmt.Sprintf("cv %g", cv), func(r *rand.Rand) Run {
-			p := newPage(r, cv)
-			for range unchangedLoads {
-				p.load(1)
-			}
-			return p.done()
-		})
-	}
-	for _, cv := range variations {
-		add("outliers", fmt.Sprintf("cv %g", cv), func(r *rand.Rand) Run {
-			p := newPage(r, cv)
-			for range unchangedLoads {
-				if r.IntN(50) == 0 {
-					p.load(3)
-				} else {
-					p.load(1)
+	// still are pages whose loads differ by what next says of each, and which are never
+	// slower than they were.
+	still := func(generator, more string, next func(*rand.Rand, *page) (times float64)) {
+		for _, cv := range variations {
+			add(generator, fmt.Sprintf("cv %g%s", cv, more), func(r *rand.Rand) Run {
+				p := newPage(r, cv)
+				for range unchangedLoads {
+					p.load(next(r, p))
 				}
-			}
-			return p.done()
-		})
+				return p.done()
+			})
+		}
 	}
-	for _, cv := range variations {
-		add("devices", fmt.Sprintf("cv %g, phones x2", cv), func(r *rand.Rand) Run {
-			p := newPage(r, cv)
-			for range unchangedLoads {
-				if r.Float64() < phones {
-					p.device = telemetry.DeviceMobile
-					p.load(2)
-				} else {
-					p.device = telemetry.DeviceDesktop
-					p.load(1)
-				}
-			}
-			return p.done()
-		})
-	}
-	for _, cv := range variations {
-		add("cached", fmt.Sprintf("cv %g, 30%% x3", cv), func(r *rand.Rand) Run {
-			p := newPage(r, cv)
-			for range unchangedLoads {
-				if r.Float64() < uncached {
-					p.load(uncachedSlower)
-				} else {
-					p.load(1)
-				}
-			}
-			return p.done()
-		})
-	}
-	for _, cv := range variations {
-		add("correlated", fmt.Sprintf("cv %g", cv), func(r *rand.Rand) Run {
-			p := newPage(r, cv)
-			p.kept = kept
-			for range unchangedLoads {
-				p.load(1)
-			}
-			return p.done()
-		})
-	}
+	still("unchanged", "", func(*rand.Rand, *page) float64 { return 1 })
+	still("outliers", "", func(r *rand.Rand, _ *page) float64 {
+		if r.IntN(50) == 0 {
+			return 3
+		}
+		return 1
+	})
+	still("devices", ", phones x2", func(r *rand.Rand, p *page) float64 {
+		if r.Float64() < phones {
+			p.device = telemetry.DeviceMobile
+			return 2
+		}
+		p.device = telemetry.DeviceDesktop
+		return 1
+	})
+	still("cached", ", 30% x3", func(r *rand.Rand, _ *page) float64 {
+		if r.Float64() < uncached {
+			return uncachedSlower
+		}
+		return 1
+	})
+	still("correlated", "", func(_ *rand.Rand, p *page) float64 {
+		p.kept = kept
+		return 1
+	})
 	for _, slower := range []float64{0.1, 0.2, 0.3, 0.5} {
 		for _, cv := range variations {
 			add("deploy", fmt.Sprintf("+%.0f%%, cv %g", 100*slower, cv), func(r *rand.Rand) Run {

@@ -96,8 +96,8 @@ type Stats struct {
 
 // Evicted counts what was forgotten for want of room. What went with its app
 // counts as one app. NoiseLeftOut are patterns that found no room as a rule,
-// counted in each run of auto-detection. Spikes, errors that escalate among them, and
-// CIFailures were open, and their end will not be told.
+// counted in each run of auto-detection. Spikes, with errors that escalate and what was
+// told in the shadow, and CIFailures were open, and their end will not be told.
 type Evicted struct {
 	Apps, Pages, Templates, Errors, Circuits, Targets, CIResults, ExternalAlerts, StormKeys, NoiseLeftOut uint64
 	Spikes, CIFailures, Releases                                                                          uint64
@@ -135,6 +135,6 @@ func (f *Fold) Stats() Stats {
 		s.Recurring += a.logs.heldBack() + a.requests.heldBack()
 	}
 	s.Evicted.Apps, s.Evicted.CIResults, s.Evicted.StormKeys = f.count.apps, f.ci.Evicted(), f.storm.Evicted()
-	s.Evicted.ExternalAlerts, s.Evicted.CIFailures, s.Evicted.Spikes = f.others.Evicted(), f.ci.EvictedFailing(), f.spikes.evicted+f.escalations.evicted
+	s.Evicted.ExternalAlerts, s.Evicted.CIFailures, s.Evicted.Spikes = f.others.Evicted(), f.ci.EvictedFailing(), f.spikes.evicted+f.shadows.evicted+f.escalations.evicted
 	return s
 }
