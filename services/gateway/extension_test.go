@@ -387,9 +387,12 @@ func TestEventsFollowWhatTheClientWants(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "wants")
 	c.told(t)
-	for _, tt := range []struct{ enable, want string }{
-		{`{"action":"enable","severity_min":"error","via":["message"]}`, "both"},
-		{`{"action":"enable","severity_min":"error","via":["events"]}`, "the error"},
+	for _, tt := range []struct {
+		enable, want string
+		messages     int // about the error
+	}{
+		{`{"action":"enable","severity_min":"error","via":["message"]}`, "both", 1},
+		{`{"action":"enable","severity_min":"error","via":["events"]}`, "the error", 0},
 	} {
 		if r := c.call(t, "configure_streaming", tt.enable); r.isError {
 			t.Fatal(r)
@@ -402,15 +405,27 @@ func TestEventsFollowWhatTheClientWants(t *testing.T) {
 		if tt.want == "the error" {
 			want = severe.ID
 		}
-		// A message about the error may come in between.
+		// The poll and the message, where one is due, take different ways: either
+		// may come first, and both must have come before the next call.
 		id := c.send(t, "events/poll", fmt.Sprintf(`{%s,"cursor":%q}`, ofAlerts, at.Cursor))
-		m := c.next(t)
-		for m.ID != id {
-			m = c.next(t)
-		}
 		var p polled
-		if err := json.Unmarshal(m.Result, &p); err != nil {
-			t.Fatal(err)
+		messages := 0
+		for answered := false; !answered || messages < tt.messages; {
+			m := c.next(t)
+			switch {
+			case m.ID == id:
+				if err := json.Unmarshal(m.Result, &p); m.Error != nil || err != nil {
+					t.Fatalf("%v: %s", err, m.raw)
+				}
+				answered = true
+			case m.Method != "notifications/message" || !strings.Contains(m.raw, severe.ID) || strings.Contains(m.raw, warning.ID):
+				t.Fatalf("nobody asked for %s", m.raw)
+			default:
+				messages++
+			}
+		}
+		if messages != tt.messages {
+			t.Errorf("%s: %d messages, not %d", tt.enable, messages, tt.messages)
 		}
 		var got []string
 		for _, e := range p.Events {
