@@ -39,13 +39,19 @@ nsc generate creds --account TOCSIN --name detector >"$dir/detector.creds"
 nsc add user --account TOCSIN --name gateway \
   --allow-pub-response=1 --response-ttl 2s \
   --allow-sub '$SRV.>,query.health,shadow.alerts.>,_INBOX_gateway.>' \
-  --allow-pub 'notices.>,$SRV.>,query.events,query.status,query.noise,query.vitals,query.health,$JS.API.INFO,$JS.API.STREAM.INFO.*,$JS.API.STREAM.NAMES,$JS.FC.>,$JS.ACK.>,$JS.API.CONSUMER.*.ALERTS.>,$JS.API.CONSUMER.MSG.NEXT.ALERTS.>,$JS.API.CONSUMER.*.CI.>,$JS.API.CONSUMER.MSG.NEXT.CI.>,$JS.API.CONSUMER.*.NOTICES.>,$JS.API.CONSUMER.MSG.NEXT.NOTICES.>,$JS.API.DIRECT.GET.ALERTS,$JS.API.DIRECT.GET.ALERTS.>,$KV.gateways.>,$JS.API.DIRECT.GET.KV_gateways.>,$KV.silences.>,$JS.API.DIRECT.GET.KV_silences,$JS.API.DIRECT.GET.KV_silences.>,$JS.API.CONSUMER.*.KV_silences.>,$JS.API.CONSUMER.MSG.NEXT.KV_silences.>'
+  --allow-pub 'notices.>,$SRV.>,query.events,query.status,query.noise,query.vitals,query.health,$JS.API.INFO,$JS.API.STREAM.INFO.*,$JS.API.STREAM.NAMES,$JS.FC.>,$JS.ACK.>,$JS.API.CONSUMER.*.ALERTS.>,$JS.API.CONSUMER.MSG.NEXT.ALERTS.>,$JS.API.CONSUMER.*.CI.>,$JS.API.CONSUMER.MSG.NEXT.CI.>,$JS.API.CONSUMER.*.NOTICES.>,$JS.API.CONSUMER.MSG.NEXT.NOTICES.>,$JS.API.DIRECT.GET.ALERTS,$JS.API.DIRECT.GET.ALERTS.>,$KV.gateways.>,$JS.API.DIRECT.GET.KV_gateways.>,$KV.silences.>,$JS.API.DIRECT.GET.KV_silences,$JS.API.DIRECT.GET.KV_silences.>,$JS.API.CONSUMER.*.KV_silences.>,$JS.API.CONSUMER.MSG.NEXT.KV_silences.>,$JS.API.CONSUMER.*.KUBERNETES.>,$JS.API.CONSUMER.MSG.NEXT.KUBERNETES.>,$JS.API.DIRECT.GET.KUBERNETES,$JS.API.DIRECT.GET.KUBERNETES.>,$JS.API.CONSUMER.*.KV_kubewatch.>,$JS.API.CONSUMER.MSG.NEXT.KV_kubewatch.>,$JS.API.DIRECT.GET.KV_kubewatch,$JS.API.DIRECT.GET.KV_kubewatch.>'
 nsc generate creds --account TOCSIN --name gateway >"$dir/gateway.creds"
 
 nsc add user --account DASHBOARDS --name dashboard \
   --allow-sub 'live.alerts.>,live.notices.>,_INBOX.>' \
   --allow-pub '$JS.API.DIRECT.GET.ALERTS,$JS.API.DIRECT.GET.KV_silences.$KV.silences.*'
 nsc generate creds --account DASHBOARDS --name dashboard >"$dir/dashboard.creds"
+
+nsc add user --account TOCSIN --name kubewatch \
+  --allow-pub-response=1 --response-ttl 2s \
+  --allow-sub '$SRV.>,query.health,_INBOX_kubewatch.>' \
+  --allow-pub 'kubernetes.>,intake.alerts,$JS.API.INFO,$JS.API.STREAM.INFO.*,$JS.API.STREAM.NAMES,$JS.FC.>,$JS.ACK.>,$JS.API.CONSUMER.*.KUBERNETES.>,$JS.API.CONSUMER.MSG.NEXT.KUBERNETES.>,$JS.API.DIRECT.GET.KUBERNETES,$JS.API.DIRECT.GET.KUBERNETES.>,$KV.clusters.>,$JS.API.DIRECT.GET.KV_clusters,$JS.API.DIRECT.GET.KV_clusters.>,$KV.kubewatch.>,$JS.API.DIRECT.GET.KV_kubewatch,$JS.API.DIRECT.GET.KV_kubewatch.>'
+nsc generate creds --account TOCSIN --name kubewatch >"$dir/kubewatch.creds"
 
 nsc add user --account TOCSIN --name provisioner \
   --allow-sub '_INBOX_provisioner.>' \

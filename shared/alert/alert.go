@@ -54,11 +54,13 @@ const (
 	Threshold       Category = "threshold"
 	Security        Category = "security"
 	UserFrustration Category = "user_frustration"
+	// Kubernetes is a fault of what runs in a cluster.
+	Kubernetes Category = "kubernetes"
 )
 
 // Categories lists every category in the order in which summaries name them.
 func Categories() []Category {
-	return []Category{Regression, Anomaly, Errors, NetworkErrors, CI, Noise, Threshold, Security, UserFrustration}
+	return []Category{Regression, Anomaly, Errors, NetworkErrors, CI, Noise, Threshold, Security, UserFrustration, Kubernetes}
 }
 
 // The sources: which detector speaks (contract, section 5).
@@ -75,6 +77,8 @@ const (
 	SourceFrustration = "frustration_detector"
 	// SourceAlertmanager is another monitoring system, whose alerts are passed on.
 	SourceAlertmanager = "alertmanager"
+	// SourceKubernetes is kubewatch, which finds faults in clusters.
+	SourceKubernetes = "kubernetes_monitor"
 )
 
 // SignalKey is the Context key under which an anomaly says what it counted:

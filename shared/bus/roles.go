@@ -15,6 +15,8 @@ const (
 	RoleDetector  Role = "detector"
 	RoleGateway   Role = "gateway"
 	RoleDashboard Role = "dashboard"
+	// RoleKubewatch is who tells of Kubernetes clusters.
+	RoleKubewatch Role = "kubewatch"
 	// RoleProvisioner makes and changes streams, and so may do anything with them.
 	// On an embedded bus it is the process that embeds it, and its key never leaves
 	// the memory; on an external one it is for tocsin provision alone.
@@ -23,7 +25,9 @@ const (
 
 // Roles lists the roles of services: those that get a credential file from
 // tocsin up.
-func Roles() []Role { return []Role{RoleIngest, RoleDetector, RoleGateway, RoleDashboard} }
+func Roles() []Role {
+	return []Role{RoleIngest, RoleDetector, RoleGateway, RoleDashboard, RoleKubewatch}
+}
 
 // inboxPrefix is where a role receives replies. Each service has its own, so
 // that the plain _INBOX of the read-only dashboards shows them nothing of what
@@ -99,8 +103,25 @@ func (r Role) Permissions() *server.Permissions {
 			// It changes what is silenced, follows it, and reads all of it at once.
 			"$KV." + BucketSilences + ".>", "$JS.API.DIRECT.GET." + StreamSilences, "$JS.API.DIRECT.GET." + StreamSilences + ".>",
 			"$JS.API.CONSUMER.*." + StreamSilences + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamSilences + ".>",
+			// It follows what clusters say, and which of them are watched.
+			"$JS.API.CONSUMER.*." + StreamKubernetes + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamKubernetes + ".>",
+			apiDirectGet + StreamKubernetes, apiDirectGet + StreamKubernetes + ".>",
+			"$JS.API.CONSUMER.*." + kvPrefix + BucketKubewatch + ".>", "$JS.API.CONSUMER.MSG.NEXT." + kvPrefix + BucketKubewatch + ".>",
+			apiDirectGet + kvPrefix + BucketKubewatch, apiDirectGet + kvPrefix + BucketKubewatch + ".>",
 		}
 		sub = []string{allServiceAsks, query.SubjectHealth, AllShadowAlerts}
+	case RoleKubewatch:
+		pub = []string{
+			AllKubernetes, SubjectIntakeAlerts,
+			"$JS.API.INFO", "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.NAMES", "$JS.FC.>", "$JS.ACK.>",
+			// It reads what it published last, to publish nothing twice.
+			"$JS.API.CONSUMER.*." + StreamKubernetes + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamKubernetes + ".>",
+			apiDirectGet + StreamKubernetes, apiDirectGet + StreamKubernetes + ".>",
+			// Up to where it came, and which of several it is that speaks.
+			"$KV." + BucketClusters + ".>", apiDirectGet + kvPrefix + BucketClusters, apiDirectGet + kvPrefix + BucketClusters + ".>",
+			"$KV." + BucketKubewatch + ".>", apiDirectGet + kvPrefix + BucketKubewatch, apiDirectGet + kvPrefix + BucketKubewatch + ".>",
+		}
+		sub = []string{allServiceAsks, query.SubjectHealth}
 	case RoleDashboard:
 		pub, sub = lookSubjects(), liveSubjects()
 	case RoleProvisioner:
@@ -113,7 +134,7 @@ func (r Role) Permissions() *server.Permissions {
 		Subscribe: &server.SubjectPermission{Allow: sub},
 	}
 	switch r {
-	case RoleIngest, RoleDetector, RoleGateway: // they answer, to whatever inbox asks
+	case RoleIngest, RoleDetector, RoleGateway, RoleKubewatch: // they answer, to whatever inbox asks
 		p.Response = &server.ResponsePermission{MaxMsgs: 1, Expires: queryTimeout}
 	default:
 	}

@@ -17,6 +17,8 @@ const (
 	// StreamDeliveries holds which deliveries of webhooks were taken: a message
 	// each, without content.
 	StreamDeliveries = "DELIVERIES"
+	// StreamKubernetes holds events and faults of clusters.
+	StreamKubernetes = "KUBERNETES"
 
 	// BucketGateways holds, for each client, up to where its inbox was drained.
 	BucketGateways = "gateways"
@@ -27,6 +29,11 @@ const (
 	BucketDetector = "detector"
 	// BucketOwners holds which detector owns which partition of the telemetry.
 	BucketOwners = "owners"
+	// BucketClusters holds, for each cluster, up to where its events were published.
+	BucketClusters = "clusters"
+	// BucketKubewatch holds, for each cluster, which kubewatch is the active one and
+	// how its watch is. What is not renewed within KubewatchTTL is gone.
+	BucketKubewatch = "kubewatch"
 )
 
 // The keys of BucketSilences, and the stream that it is.
@@ -35,6 +42,10 @@ const (
 	KeyAcks        = "acks"
 	StreamSilences = kvPrefix + BucketSilences
 )
+
+// KubewatchTTL is how long an active kubewatch that no longer renews its place keeps
+// it.
+const KubewatchTTL = 10 * time.Second
 
 const (
 	mib = 1 << 20
@@ -86,6 +97,13 @@ func Streams() []jetstream.StreamConfig {
 			// GitHub sends again what is up to 3 days old.
 			MaxAge: 4 * day, MaxMsgs: 20_000, MaxMsgsPerSubject: 1,
 		},
+		{
+			Name:        StreamKubernetes,
+			Description: "events and faults of Kubernetes clusters; Nats-Msg-Id is cluster uid, event uid, resourceVersion",
+			Subjects:    []string{AllKubernetes},
+			// Clusters themselves keep events for an hour.
+			MaxAge: day, MaxBytes: 128 * mib,
+		},
 	}
 }
 
@@ -105,6 +123,14 @@ func buckets() []jetstream.StreamConfig {
 			Name: kvPrefix + BucketOwners, Description: "which detector owns which partition of the telemetry",
 			MaxBytes: 1 * mib,
 		})),
+		keyValue(jetstream.StreamConfig{
+			Name: kvPrefix + BucketClusters, Description: "up to where each Kubernetes cluster's events were published",
+			MaxBytes: 4 * mib,
+		}),
+		keyValue(jetstream.StreamConfig{
+			Name: kvPrefix + BucketKubewatch, Description: "which kubewatch is active for each cluster, and how it is",
+			MaxAge: KubewatchTTL, MaxBytes: 1 * mib,
+		}),
 		{
 			Name: objectPrefix + BucketDetector, Description: "snapshots of the detector's state",
 			Subjects: []string{"$O." + BucketDetector + ".C.>", "$O." + BucketDetector + ".M.>"},
@@ -149,5 +175,8 @@ func completed(cfg jetstream.StreamConfig) jetstream.StreamConfig {
 	cfg.Retention = jetstream.LimitsPolicy
 	cfg.AllowDirect = true
 	cfg.Duplicates = max(cfg.Duplicates, 2*time.Minute)
+	if cfg.MaxAge > 0 { // a server remembers no id for longer than its message
+		cfg.Duplicates = min(cfg.Duplicates, cfg.MaxAge)
+	}
 	return cfg
 }

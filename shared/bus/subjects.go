@@ -5,18 +5,20 @@ import (
 	"encoding/hex"
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/kube"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
 // The subjects of section 4 of the contract, and those of our own.
 const (
-	telemetryPrefix = "telemetry."
-	ciResultPrefix  = "ci.result."
-	alertsPrefix    = "alerts."
-	livePrefix      = "live."
-	noticesPrefix   = "notices."
-	deliveryPrefix  = "delivery."
-	shadowPrefix    = "shadow."
+	telemetryPrefix  = "telemetry."
+	ciResultPrefix   = "ci.result."
+	alertsPrefix     = "alerts."
+	livePrefix       = "live."
+	noticesPrefix    = "notices."
+	deliveryPrefix   = "delivery."
+	shadowPrefix     = "shadow."
+	kubernetesPrefix = "kubernetes."
 
 	// SubjectIntakeCI carries every accepted CI result to the detector. The CI
 	// stream itself updates and drops results, so a detector that was away
@@ -43,8 +45,10 @@ const (
 	// AllShadowAlerts is what a rule would have said that only runs beside the one
 	// that speaks. No stream keeps it: who compares rules listens.
 	AllShadowAlerts = shadowPrefix + AllAlerts
-	allCIResults    = ciResultPrefix + ">"
-	allDeliveries   = deliveryPrefix + ">"
+	// AllKubernetes is everything that clusters say.
+	AllKubernetes = kubernetesPrefix + ">"
+	allCIResults  = ciResultPrefix + ">"
+	allDeliveries = deliveryPrefix + ">"
 )
 
 // HeaderSender names the product that sent a telemetry message.
@@ -124,4 +128,58 @@ func NoticeSubject(context string) string { return noticesPrefix + Token(context
 func DeliverySubject(sender, id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return deliveryPrefix + Token(sender) + "." + hex.EncodeToString(sum[:16])
+}
+
+// The tokens that stand in a subject for the type of an event where it is none.
+const (
+	kubernetesFault = "fault"
+	kubernetesWatch = "watch"
+)
+
+// KubernetesSubject is where what a cluster says is published:
+// kubernetes.<cluster>.<namespace>.<type>.<kind>.<reason> for an event,
+// kubernetes.<cluster>.<namespace>.fault.<kind>.<fault> for a fault, and
+// kubernetes.<cluster>._cluster.watch.cluster.<degraded|recovered> for the watch
+// itself. Different names can give one token, so identity is in the payload.
+func KubernetesSubject(m *kube.Message) string {
+	at := kubernetesPrefix + Token(m.Cluster) + "."
+	switch {
+	case m.Watch != nil:
+		state := "recovered"
+		if m.Watch.Degraded {
+			state = "degraded"
+		}
+		return at + kube.ClusterScope + "." + kubernetesWatch + ".cluster." + state
+	case m.Fault != nil:
+		return at + Token(m.Event.InvolvedObject.Scope()) + "." + kubernetesFault + "." + Token(m.Event.InvolvedObject.Kind) + "." + Token(m.Fault.Kind)
+	default:
+		return at + Token(m.Event.InvolvedObject.Scope()) + "." + Token(m.Event.Type) + "." + Token(m.Event.InvolvedObject.Kind) + "." + Token(m.Event.Reason)
+	}
+}
+
+// KubernetesFilter is the subject to follow for some of what clusters say. What is
+// empty matches everything. Kind is that of the involved object.
+type KubernetesFilter struct{ Cluster, Namespace, Type, Kind string }
+
+// Events is the subject of events. It also matches faults where Type is empty: those
+// are told apart by their payload.
+func (f KubernetesFilter) Events() string { return f.subject(f.Type) }
+
+// Faults is the subject of faults.
+func (f KubernetesFilter) Faults() string { return f.subject(kubernetesFault) }
+
+// Watch is the subject of how the watch itself is.
+func (f KubernetesFilter) Watch() string {
+	return kubernetesPrefix + tokenOrAny(f.Cluster) + "." + kube.ClusterScope + "." + kubernetesWatch + ".>"
+}
+
+func (f KubernetesFilter) subject(class string) string {
+	return kubernetesPrefix + tokenOrAny(f.Cluster) + "." + tokenOrAny(f.Namespace) + "." + tokenOrAny(class) + "." + tokenOrAny(f.Kind) + ".*"
+}
+
+func tokenOrAny(name string) string {
+	if name == "" {
+		return "*"
+	}
+	return Token(name)
 }

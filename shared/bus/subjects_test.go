@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
 func TestToken(t *testing.T) {
@@ -58,5 +59,31 @@ func BenchmarkToken(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		Token("checkout-service")
+	}
+}
+
+func TestKubernetesSubjects(t *testing.T) {
+	pod := kube.Object{Kind: "Pod", Name: "web-1", Namespace: "shop"}
+	back := &kube.Event{Type: kube.TypeWarning, Reason: "BackOff", InvolvedObject: pod}
+	for want, m := range map[string]kube.Message{
+		"kubernetes.dev.shop.warning.pod.backoff":                {Cluster: "dev", Event: back},
+		"kubernetes.dev.shop.fault.pod.crash_loop":               {Cluster: "dev", Event: back, Fault: &kube.Fault{Kind: kube.CrashLoop}},
+		"kubernetes.kind-dev._cluster.normal.node.nodeready":     {Cluster: "kind-dev", Event: &kube.Event{Type: kube.TypeNormal, Reason: "NodeReady", InvolvedObject: kube.Object{Kind: "Node", Name: "n"}}},
+		"kubernetes.arn_aws_eks._cluster.watch.cluster.degraded": {Cluster: "arn:aws:eks", Watch: &kube.Watch{Degraded: true}},
+		"kubernetes.dev._cluster.watch.cluster.recovered":        {Cluster: "dev", Watch: &kube.Watch{}},
+	} {
+		if got := KubernetesSubject(&m); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	for want, got := range map[string]string{
+		"kubernetes.*.*.*.*.*":              KubernetesFilter{}.Events(),
+		"kubernetes.dev.shop.warning.pod.*": KubernetesFilter{Cluster: "dev", Namespace: "shop", Type: "Warning", Kind: "Pod"}.Events(),
+		"kubernetes.dev._cluster.fault.*.*": KubernetesFilter{Cluster: "dev", Namespace: kube.ClusterScope}.Faults(),
+		"kubernetes.dev._cluster.watch.>":   KubernetesFilter{Cluster: "dev", Namespace: "shop"}.Watch(),
+	} {
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }

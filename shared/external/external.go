@@ -15,7 +15,7 @@ import (
 )
 
 // Sources lists who can raise such alerts.
-func Sources() []string { return []string{alert.SourceAlertmanager} }
+func Sources() []string { return []string{alert.SourceAlertmanager, alert.SourceKubernetes} }
 
 // The states of an Alert.
 const (
@@ -80,6 +80,23 @@ type Alert struct {
 	EndsAt   time.Time `json:"ends_at,omitzero"`
 	// Omitted is how many more alerts of the group the sender left out.
 	Omitted int `json:"omitted,omitzero"`
+	// Fault is set where the alert is of a fault in a Kubernetes cluster.
+	Fault *Fault `json:"fault,omitempty"`
+}
+
+// Fault says of what a fault in a Kubernetes cluster is.
+type Fault struct {
+	Cluster string `json:"cluster"`
+	// Namespace is empty where the object has none.
+	Namespace string `json:"namespace,omitempty"`
+	Kind      string `json:"kind"`
+	Name      string `json:"name"`
+	Container string `json:"container,omitempty"`
+	// Fault is the kind of the fault (package kube), ID the fault's own.
+	Fault string `json:"fault"`
+	ID    string `json:"id"`
+	// Panic says that the logs of a container have the mark of a panic.
+	Panic bool `json:"panic,omitempty"`
 }
 
 // FieldError says which field is wrong and what is allowed.

@@ -8,7 +8,7 @@ const SubjectHealth = "query.health"
 
 // Health is how one service is, as it says itself.
 type Health struct {
-	// Service is its role on the bus: ingest, detector, gateway or dashboard. ID
+	// Service is its role on the bus: ingest, detector, gateway, dashboard or kubewatch. ID
 	// tells its instances apart.
 	Service string `json:"service"`
 	ID      string `json:"id"`
@@ -26,6 +26,7 @@ type Health struct {
 	Detector  *DetectorHealth  `json:"detector,omitempty"`
 	Gateway   *GatewayHealth   `json:"gateway,omitempty"`
 	Dashboard *DashboardHealth `json:"dashboard,omitempty"`
+	Kubewatch *KubewatchHealth `json:"kubewatch,omitempty"`
 }
 
 // IngestHealth is what an intake says of itself.
@@ -74,4 +75,23 @@ type DashboardHealth struct {
 	// ones were not sent, since the start.
 	Readers int    `json:"readers"`
 	Dropped uint64 `json:"dropped"`
+}
+
+// KubewatchHealth is what a kubewatch says of the clusters that it watches.
+type KubewatchHealth struct {
+	Clusters []ClusterHealth `json:"clusters"`
+}
+
+// ClusterHealth is how the watch of one cluster is.
+type ClusterHealth struct {
+	Cluster string `json:"cluster"`
+	// Active says that this kubewatch watches it; else it stands by.
+	Active bool `json:"active"`
+	// Degraded says that the cluster can't be watched, and Error why.
+	Degraded bool   `json:"degraded"`
+	Error    string `json:"error,omitempty"`
+	// Events, Faults and Logs count what was published since the start.
+	Events uint64 `json:"events"`
+	Faults uint64 `json:"faults"`
+	Logs   uint64 `json:"logs"`
 }
