@@ -198,16 +198,20 @@ type Leader struct {
 	Watch Watch `json:"watch"`
 }
 
-// Tail is the end of a text: at most limit bytes, beginning with a whole rune.
+// Tail is the end of a text: at most limit bytes, beginning with a whole rune. What
+// is no UTF-8 is cut anywhere.
 func Tail(text []byte, limit int) []byte {
 	if len(text) <= limit {
 		return text
 	}
 	text = text[len(text)-limit:]
-	for i := 0; i < len(text) && i < utf8.UTFMax; i++ {
+	for i := range min(len(text), utf8.UTFMax) {
 		if utf8.RuneStart(text[i]) {
 			return text[i:]
 		}
+	}
+	if len(text) < utf8.UTFMax { // the end of one rune
+		return nil
 	}
 	return text
 }

@@ -1,0 +1,41 @@
+package kube_test
+
+import (
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/tocsin-bus/tocsin/shared/kube"
+)
+
+func TestTail(t *testing.T) {
+	for _, tt := range []struct {
+		text  string
+		limit int
+		want  string
+	}{
+		{"", 3, ""},
+		{"abc", 3, "abc"},
+		{"abcd", 3, "bcd"},
+		{"ab€d", 3, "d"},
+		{"ab€d", 4, "€d"},
+	} {
+		if got := string(kube.Tail([]byte(tt.text), tt.limit)); got != tt.want {
+			t.Errorf("%q, %d: %q, want %q", tt.text, tt.limit, got, tt.want)
+		}
+	}
+}
+
+// TestTailBeginsWithARune: of text that is UTF-8 no rune is cut, and less than one
+// is given up for that.
+func TestTailBeginsWithARune(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.String().Draw(t, "text")
+		limit := rapid.IntRange(0, len(text)+1).Draw(t, "limit")
+		got := kube.Tail([]byte(text), limit)
+		if len(got) > limit || !utf8.Valid(got) || min(limit, len(text))-len(got) >= utf8.UTFMax {
+			t.Errorf("%q", got)
+		}
+	})
+}
