@@ -29,13 +29,17 @@ type Command struct {
 	AllowedHosts   []string `name:"allowed-host" help:"With --http: host that requests may name beside loopback; may be repeated." env:"TOCSIN_ALLOWED_HOSTS" placeholder:"HOST"`
 	AllowedOrigins []string `name:"allowed-origin" help:"With --http: origin whose pages may be clients; may be repeated." env:"TOCSIN_ALLOWED_ORIGINS" placeholder:"ORIGIN"`
 
-	Notify notice.Settings `embed:""`
+	Kubernetes KubernetesFlags `embed:""`
+	Notify     notice.Settings `embed:""`
 }
 
 // Validate refuses what contradicts itself.
 func (c *Command) Validate() error {
 	if c.HTTP != "" && c.Client != "" {
 		return errors.New("--client (TOCSIN_CLIENT) names one client: with --http (TOCSIN_GATEWAY_HTTP) each names itself, by ?client=NAME in the URL or the header " + headerClient)
+	}
+	if err := c.Kubernetes.Validate(); err != nil {
+		return err
 	}
 	if err := c.Notify.Validate(); err != nil {
 		return err
@@ -68,8 +72,12 @@ func delivering(ctx context.Context, notices *notice.Courier, f func() error) er
 }
 
 func (c *Command) serve(ctx context.Context, env service.Env, notices *notice.Courier) error {
+	kubernetes, err := c.Kubernetes.config()
+	if err != nil {
+		return err
+	}
 	cfg := Config{
-		Bus: env.Bus(c.BusFlags), Client: c.Client, Protocol: c.Protocol, Stdin: env.Stdin, Stdout: env.Stdout,
+		Bus: env.Bus(c.BusFlags), Client: c.Client, Protocol: c.Protocol, Kubernetes: kubernetes, Stdin: env.Stdin, Stdout: env.Stdout,
 		Version: env.Version.Version, Logger: env.Logger, Notices: notices,
 	}
 	if c.HTTP != "" {
@@ -80,7 +88,6 @@ func (c *Command) serve(ctx context.Context, env service.Env, notices *notice.Co
 	}
 	// A client that closed our stdout is told apart by the failing write.
 	signal.Ignore(syscall.SIGPIPE)
-	var err error
 	if cfg.Dir, err = workingDir(); err != nil && c.Client == "" {
 		return fmt.Errorf("find the working directory, by which the client is known without --client: %w", err)
 	}

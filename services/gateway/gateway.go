@@ -55,6 +55,8 @@ type Config struct {
 	Dir string
 	// Protocol says which versions of MCP are spoken. Empty means Compatible.
 	Protocol Protocol
+	// Kubernetes says what of Kubernetes is shown. The zero value is all.
+	Kubernetes KubernetesConfig
 	// Notices carries what the agent tells its user beyond log and bus. It may be
 	// nil; whoever made it runs it.
 	Notices *notice.Courier

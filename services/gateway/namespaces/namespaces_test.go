@@ -1,0 +1,65 @@
+package namespaces_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
+	"github.com/tocsin-bus/tocsin/shared/kube"
+)
+
+func of(namespace string) *kube.Message {
+	return &kube.Message{Cluster: "dev", Event: &kube.Event{Namespace: "default", InvolvedObject: kube.Object{Kind: "Pod", Name: "web", Namespace: namespace}}}
+}
+
+func TestShows(t *testing.T) {
+	for _, tt := range []struct {
+		names string
+		m     *kube.Message
+		want  bool
+	}{
+		{"", of("shop"), true},
+		{"", of(""), true},
+		{"shop", of("shop"), true},
+		{" shop ,bank", of("bank"), true},
+		{"shop", of("bank"), false},
+		// A node's event is kept in the namespace default, and is about none.
+		{"default", of(""), false},
+		{"_cluster", of(""), true},
+		{"_cluster", of("shop"), false},
+		// The token of a long name is that of another one.
+		{strings.Repeat("a", 63), of(strings.Repeat("a", 63) + "b"), false},
+		{"shop", &kube.Message{Cluster: "dev", Watch: &kube.Watch{Degraded: true}}, true},
+		{"shop", &kube.Message{Cluster: "dev"}, false},
+	} {
+		var names []string
+		if tt.names != "" {
+			names = strings.Split(tt.names, ",")
+		}
+		s, err := namespaces.New(names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Shows(tt.m); got != tt.want {
+			t.Errorf("limited to %q, %+v: %t", tt.names, tt.m.Event, got)
+		}
+		if s.Limited() != (tt.names != "") {
+			t.Errorf("%q: limited is %t", tt.names, s.Limited())
+		}
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, name := range []string{"", "Shop", "shop/x", "-shop", "shop-", "*", "_", strings.Repeat("a", 64)} {
+		if _, err := namespaces.New([]string{"fine", name}); err == nil || !strings.Contains(err.Error(), "_cluster") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	many := make([]string, namespaces.Max+1)
+	for i := range many {
+		many[i] = "n" + strings.Repeat("x", i%60) + strings.Repeat("y", i/60)
+	}
+	if _, err := namespaces.New(many); err == nil {
+		t.Error("too many are taken")
+	}
+}
