@@ -21,7 +21,7 @@ func makeKeys(t *testing.T, dir string) (string, error) {
 // TestKeys: one for each role, for its owner's eyes; a second run changes nothing.
 func TestKeys(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "keys")
-	if out, err := makeKeys(t, dir); err != nil || strings.Count(out, "made  ") != 6 {
+	if out, err := makeKeys(t, dir); err != nil || strings.Count(out, "made  ") != 7 {
 		t.Fatalf("%s%v", out, err)
 	}
 	contents := func() map[string]string {
@@ -40,7 +40,7 @@ func TestKeys(t *testing.T) {
 		return files
 	}
 	first := contents()
-	if len(first) != 7 || !strings.HasPrefix(first[routesFile], "TOCSIN_ROUTES_PASSWORD=R") || len(strings.TrimSpace(first[routesFile])) < 40 {
+	if len(first) != 8 || !strings.HasPrefix(first[routesFile], "TOCSIN_ROUTES_PASSWORD=R") || len(strings.TrimSpace(first[routesFile])) < 40 {
 		t.Errorf("%v", first)
 	}
 	for _, role := range append(bus.Roles(), bus.RoleProvisioner) {
@@ -61,7 +61,7 @@ func TestKeys(t *testing.T) {
 			}
 		}
 	}
-	if out, err := makeKeys(t, dir); err != nil || strings.Count(out, "kept  ") != 6 {
+	if out, err := makeKeys(t, dir); err != nil || strings.Count(out, "kept  ") != 7 {
 		t.Errorf("%s%v", out, err)
 	}
 	for name, content := range contents() {
