@@ -109,6 +109,15 @@ const (
 	CommitKey = "commit"
 )
 
+// The Context keys under which a fault of a Kubernetes cluster says of what it is. One
+// of what has no namespace, such as a node, has no NamespaceKey.
+const (
+	ClusterKey   = "cluster"
+	NamespaceKey = "namespace"
+	// FaultKey has the kind of the fault, as package kube lists them.
+	FaultKey = "fault"
+)
+
 // The signals that an anomaly can be about.
 const (
 	SignalLogs     = "logs"

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
 // Sources lists who can raise such alerts.
@@ -80,11 +81,13 @@ type Alert struct {
 	EndsAt   time.Time `json:"ends_at,omitzero"`
 	// Omitted is how many more alerts of the group the sender left out.
 	Omitted int `json:"omitted,omitzero"`
-	// Fault is set where the alert is of a fault in a Kubernetes cluster.
+	// Fault is set where the alert is of a fault in a Kubernetes cluster: of all
+	// that alert.SourceKubernetes raises, and of nothing else.
 	Fault *Fault `json:"fault,omitempty"`
 }
 
-// Fault says of what a fault in a Kubernetes cluster is.
+// Fault says of what a fault in a Kubernetes cluster is. Cluster, Kind and Name are
+// never empty; names are cut to kube.MaxName characters.
 type Fault struct {
 	Cluster string `json:"cluster"`
 	// Namespace is empty where the object has none.
@@ -92,7 +95,9 @@ type Fault struct {
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
 	Container string `json:"container,omitempty"`
-	// Fault is the kind of the fault (package kube), ID the fault's own.
+	// Fault is the kind of the fault, as package kube lists them: 1 to MaxKey of the
+	// characters of Key. ID is the fault's own, in the same characters; it may be
+	// empty.
 	Fault string `json:"fault"`
 	ID    string `json:"id"`
 	// Panic says that the logs of a container have the mark of a panic.
@@ -127,6 +132,25 @@ func (a *Alert) Validate() error {
 		return &FieldError{"ends_at", "must be in the years 1 to 9999"}
 	case a.Omitted < 0:
 		return &FieldError{"omitted", "must not be negative"}
+	case (a.Source == alert.SourceKubernetes) != (a.Fault != nil):
+		return &FieldError{"fault", "must be there where the source is " + alert.SourceKubernetes + ", and nowhere else"}
+	case a.Fault != nil:
+		return a.Fault.validate()
+	}
+	return nil
+}
+
+func (f *Fault) validate() error {
+	for _, named := range []struct{ field, name string }{{"cluster", f.Cluster}, {"kind", f.Kind}, {"name", f.Name}} {
+		if named.name == "" {
+			return &FieldError{"fault." + named.field, "must not be empty"}
+		}
+	}
+	switch {
+	case f.Fault == "" || !IsKey(f.Fault):
+		return &FieldError{"fault.fault", fmt.Sprintf("must be 1 to %d of letters, digits and . _ : + -", MaxKey)}
+	case !IsKey(f.ID):
+		return &FieldError{"fault.id", fmt.Sprintf("must be at most %d of letters, digits and . _ : + -", MaxKey)}
 	}
 	return nil
 }
@@ -161,6 +185,13 @@ func (a *Alert) EachText(visit func(text *string, limit int)) {
 	visit(&a.Summary, MaxText)
 	visit(&a.Detail, MaxText)
 	visit(&a.Receiver, MaxName)
+	if f := a.Fault; f != nil {
+		visit(&f.Cluster, kube.MaxName)
+		visit(&f.Namespace, kube.MaxName)
+		visit(&f.Kind, kube.MaxName)
+		visit(&f.Name, kube.MaxName)
+		visit(&f.Container, kube.MaxName)
+	}
 }
 
 // EachLink visits the links.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/external"
+	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
 func firing() external.Alert {
@@ -21,6 +22,19 @@ func firing() external.Alert {
 	}
 }
 
+// crashing is of a Kubernetes cluster.
+func crashing() external.Alert {
+	return external.Alert{
+		Source: alert.SourceKubernetes, Key: "9f3c2ab1", Episode: "1", State: external.StateFiring, Severity: alert.Error, App: "web", Summary: "back-off",
+		Fault: &external.Fault{
+			Cluster: "dev", Namespace: "shop", Kind: "Pod", Name: "web-1", Container: "app", Fault: kube.CrashLoop, ID: "f1", Panic: true,
+		},
+	}
+}
+
+const goldenFault = `{"source":"kubernetes_monitor","key":"9f3c2ab1","episode":"1","state":"firing","severity":"error","app":"web","summary":"back-off",` +
+	`"fault":{"cluster":"dev","namespace":"shop","kind":"Pod","name":"web-1","container":"app","fault":"crash_loop","id":"f1","panic":true}}`
+
 const golden = `{"source":"alertmanager","key":"a1b2c3d4e5f60718","episode":"2026-01-28T14:30:00.123456789Z","state":"firing",` +
 	`"severity":"error","level":"critical","app":"checkout","name":"HighErrorRate","place":"checkout-7d9f",` +
 	`"summary":"too many errors","detail":"5% of requests fail","url":"http://prometheus/graph","dashboard":"http://grafana/d/1",` +
@@ -28,14 +42,15 @@ const golden = `{"source":"alertmanager","key":"a1b2c3d4e5f60718","episode":"202
 	`"receiver":"tocsin","starts_at":"2026-01-28T14:30:00.123456789Z","omitted":2}`
 
 func TestForm(t *testing.T) {
-	a := firing()
-	data, err := external.Append([]byte("["), &a)
-	if err != nil || string(data) != "["+golden {
-		t.Fatalf("%v\n%s\n%s", err, data, golden)
-	}
-	got, err := external.DecodeMessage(append(data, ']'))
-	if err != nil || len(got) != 1 || !reflect.DeepEqual(got[0], a) {
-		t.Fatalf("%v, %+v", err, got)
+	for golden, a := range map[string]external.Alert{golden: firing(), goldenFault: crashing()} {
+		data, err := external.Append([]byte("["), &a)
+		if err != nil || string(data) != "["+golden {
+			t.Fatalf("%v\n%s\n%s", err, data, golden)
+		}
+		got, err := external.DecodeMessage(append(data, ']'))
+		if err != nil || len(got) != 1 || !reflect.DeepEqual(got[0], a) {
+			t.Fatalf("%v, %+v", err, got)
+		}
 	}
 }
 
@@ -55,13 +70,25 @@ func TestValidate(t *testing.T) {
 		"starts_at": func(a *external.Alert) { a.StartsAt = time.Unix(1<<40, 0) },
 		"ends_at":   func(a *external.Alert) { a.EndsAt = time.Date(1, 1, 1, 0, 0, 0, 0, time.FixedZone("", 3600)) },
 		"omitted":   func(a *external.Alert) { a.Omitted = -1 },
+
+		"fault":         func(a *external.Alert) { a.Fault = nil },
+		"fault.cluster": func(a *external.Alert) { a.Fault.Cluster = "" },
+		"fault.kind":    func(a *external.Alert) { a.Fault.Kind = "" },
+		"fault.name":    func(a *external.Alert) { a.Fault.Name = "" },
+		"fault.fault":   func(a *external.Alert) { a.Fault.Fault = "" },
+		"fault.id":      func(a *external.Alert) { a.Fault.ID = strings.Repeat("a", external.MaxKey+1) },
 	} {
-		a := firing()
+		a := crashing()
 		change(&a)
 		var wrong *external.FieldError
 		if err := a.Validate(); !errors.As(err, &wrong) || wrong.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}
+	}
+	foreign := firing()
+	foreign.Fault = crashing().Fault
+	if err := foreign.Validate(); err == nil {
+		t.Error("a fault of another source")
 	}
 	for key, want := range map[string]bool{"": true, "a1": true, "2026-01-28T14:30:00.1+01:00": true, "a_b": true, "ä": false, "a/b": false, "a`": false, "[": false, "a\n": false,
 		strings.Repeat("a", external.MaxKey): true, strings.Repeat("a", external.MaxKey+1): false} {
@@ -86,6 +113,7 @@ func TestDecodeRefuses(t *testing.T) {
 // again.
 func FuzzDecodeMessage(f *testing.F) {
 	f.Add([]byte("[" + golden + "]"))
+	f.Add([]byte("[" + goldenFault + "," + golden + "]"))
 	f.Add([]byte(`[{"source":"alertmanager","key":"k","state":"resolved","severity":"info","ends_at":"0001-01-01T00:00:00+01:00"}]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		alerts, err := external.DecodeMessage(data)

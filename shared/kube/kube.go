@@ -59,6 +59,13 @@ const (
 	Warning = "warning"
 )
 
+// What the alert about a watch that is degraded has in place of a fault's kind and
+// an object's: it is of the cluster itself.
+const (
+	WatchDegraded = "watch_degraded"
+	KindCluster   = "Cluster"
+)
+
 // Faults lists the kinds of faults.
 func Faults() []string {
 	return []string{Crash, CrashLoop, ImagePull, OutOfMemory, NodeNotReady, DeploymentStalled, JobFailed, Warning}

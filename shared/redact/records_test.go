@@ -126,6 +126,13 @@ func TestAlertsOfOthers(t *testing.T) {
 		Labels:  map[string]string{"alertname": "Up", "token": mask, "team": masked, masked: "x", "empty": ""},
 		GroupBy: []string{"alertname", masked}, Receiver: masked,
 	})
+	a = external.Alert{Fault: &external.Fault{
+		Cluster: github, Namespace: github, Kind: github, Name: "web-" + github, Container: github, Fault: "crash", ID: "a1b2",
+	}}
+	redact.New().External(&a)
+	same(t, "fault", a, external.Alert{Fault: &external.Fault{
+		Cluster: masked, Namespace: masked, Kind: masked, Name: "web-" + masked, Container: masked, Fault: "crash", ID: "a1b2",
+	}})
 }
 
 func TestAlerts(t *testing.T) {

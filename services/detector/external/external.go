@@ -105,6 +105,9 @@ func keyOf(e *external.Alert) key {
 }
 
 func describe(e *external.Alert) alert.Alert {
+	if e.Fault != nil {
+		return fault(e)
+	}
 	severity := e.Severity
 	if e.State == external.StateResolved {
 		severity = alert.Info
@@ -156,17 +159,13 @@ func detail(e *external.Alert) string {
 }
 
 func context(e *external.Alert) map[string]any {
-	labels, group := map[string]any{}, map[string]any{}
-	// Names that look the same become one: in order, so that it is always the same.
-	for _, name := range slices.Sorted(maps.Keys(e.Labels)) {
-		labels[untrusted.Visible(name)] = e.Labels[name]
-	}
+	group := map[string]any{}
 	for _, name := range e.GroupBy {
 		if value, ok := e.Labels[name]; ok {
 			group[untrusted.Visible(name)] = value
 		}
 	}
-	c := map[string]any{"state": e.State, "labels": labels, "group": group}
+	c := map[string]any{"state": e.State, "labels": visible(e.Labels), "group": group}
 	for name, value := range map[string]string{
 		"severity": e.Level, "receiver": e.Receiver, "dashboard_url": e.Dashboard, "runbook_url": e.Runbook,
 	} {
@@ -184,6 +183,16 @@ func context(e *external.Alert) map[string]any {
 		c["omitted"] = e.Omitted
 	}
 	return c
+}
+
+// visible is labels with names that can be read. Those that look the same become
+// one: in order, so that it is always the same.
+func visible(labels map[string]string) map[string]any {
+	shown := make(map[string]any, len(labels))
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		shown[untrusted.Visible(name)] = labels[name]
+	}
+	return shown
 }
 
 // Save writes how each alert was told last.

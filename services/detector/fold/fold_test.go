@@ -96,6 +96,12 @@ func TestEachCategory(t *testing.T) {
 		{"the end of an alert of others", func(s *script) {
 			s.at(0, raised(external.StateResolved, "1"))
 		}, "info threshold: Alert resolved: Down on shop"},
+		{"a fault of a cluster", func(s *script) {
+			s.at(0, fold.Message{External: []external.Alert{{
+				Source: alert.SourceKubernetes, Key: "a1", State: external.StateFiring, Severity: alert.Error, App: "shop",
+				Fault: &external.Fault{Cluster: "dev", Kind: "Node", Name: "n1", Fault: "node_not_ready"},
+			}}})
+		}, "error kubernetes: Node not ready: n1"},
 		{"memory", func(s *script) {
 			s.at(0, events(telemetry.Event{Kind: telemetry.KindMemory, App: "web", Memory: &telemetry.Memory{UsedBytes: 80, LimitBytes: 100}}))
 		}, "warning threshold: "},

@@ -1,0 +1,83 @@
+package external
+
+import (
+	"strings"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/external"
+	"github.com/tocsin-bus/tocsin/shared/kube"
+)
+
+// labelVersion is the label by which Kubernetes says which version of an app an
+// object is of.
+const labelVersion = "app.kubernetes.io/version"
+
+// faultTitles says what a fault of each kind is called, and its end. A kind that a
+// newer kubewatch found is a fault.
+var faultTitles = map[string]struct{ firing, over string }{
+	kube.Crash:             {"Crash", "Crash is over"},
+	kube.CrashLoop:         {"Crash loop", "Crash loop is over"},
+	kube.ImagePull:         {"Image can't be pulled", "Image pull failure is over"},
+	kube.OutOfMemory:       {"Out of memory", "Out of memory is over"},
+	kube.NodeNotReady:      {"Node not ready", "Node not ready is over"},
+	kube.DeploymentStalled: {"Deployment stalled", "Stalled deployment is over"},
+	kube.JobFailed:         {"Job failed", "Job failure is over"},
+	kube.Warning:           {"Warning", "Warning is over"},
+	kube.WatchDegraded:     {"Cluster can't be watched", "Cluster is watched again"},
+	"":                     {"Fault", "Fault is over"},
+}
+
+// fault is the alert about a fault in a Kubernetes cluster. Its end has the same
+// dedup key: who reads it knows by that what is over.
+func fault(e *external.Alert) alert.Alert {
+	f := e.Fault
+	words, known := faultTitles[f.Fault]
+	if !known {
+		words = faultTitles[""]
+	}
+	severity, title := e.Severity, words.firing
+	switch {
+	case e.State == external.StateResolved:
+		severity, title = alert.Info, words.over
+	case f.Fault == kube.Warning && e.Name != "": // the reason of the event
+		title += " " + e.Name
+	}
+	return alert.Alert{
+		Severity: severity, Category: alert.Kubernetes, Source: e.Source,
+		Title: title + ": " + object(f), Detail: detail(e), Context: faultContext(e),
+		DedupKey: strings.Join([]string{"kubernetes", f.Cluster, f.Namespace, f.Kind + "/" + f.Name, f.Fault}, ":"),
+	}
+}
+
+// object names what a fault is of, as kubectl does.
+func object(f *external.Fault) string {
+	name := f.Name
+	if f.Namespace != "" {
+		name = f.Namespace + "/" + name
+	}
+	if f.Container != "" {
+		name += " (" + f.Container + ")"
+	}
+	return name
+}
+
+func faultContext(e *external.Alert) map[string]any {
+	f := e.Fault
+	c := map[string]any{alert.ClusterKey: f.Cluster, "kind": f.Kind, "name": f.Name, alert.FaultKey: f.Fault}
+	for name, value := range map[string]string{
+		alert.NamespaceKey: f.Namespace, "container": f.Container, "fault_id": f.ID,
+		// By this, a fault is told under the CI run that brought the version.
+		alert.ReleaseKey: e.Labels[labelVersion],
+	} {
+		if value != "" {
+			c[name] = value
+		}
+	}
+	if f.Panic {
+		c["panic"] = true
+	}
+	if len(e.Labels) > 0 {
+		c["labels"] = visible(e.Labels)
+	}
+	return c
+}

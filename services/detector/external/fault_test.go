@@ -1,0 +1,115 @@
+package external_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	rule "github.com/tocsin-bus/tocsin/services/detector/external"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/external"
+	"github.com/tocsin-bus/tocsin/shared/kube"
+)
+
+func crashing(state string) *external.Alert {
+	return &external.Alert{
+		Source: alert.SourceKubernetes, Key: "9f3c2ab1", Episode: "1", State: state, Severity: alert.Error, App: "web", Name: "BackOff", Place: "shop/web-1",
+		Summary: "back-off 10s restarting failed container", Detail: "exit code 2 (Error), 3 restarts; panic: nil map",
+		Labels: map[string]string{"app": "web", "app.kubernetes.io/version": "9f3c2ab"},
+		Fault:  &external.Fault{Cluster: "dev", Namespace: "shop", Kind: "Pod", Name: "web-1", Container: "app", Fault: kube.CrashLoop, ID: "f1", Panic: true},
+	}
+}
+
+// TestFault: the alert about a fault, but for what the fold fills in.
+func TestFault(t *testing.T) {
+	const context = `"context":{"cluster":"dev","namespace":"shop","kind":"Pod","name":"web-1","container":"app","fault":"crash_loop","fault_id":"f1",` +
+		`"panic":true,"release":"9f3c2ab","labels":{"app":"web","app.kubernetes.io/version":"9f3c2ab"}},` +
+		`"dedup_key":"kubernetes:dev:shop:Pod/web-1:crash_loop","correlation_id":""}`
+	for state, want := range map[string]string{
+		"firing": `{"id":"","severity":"error","category":"kubernetes","title":"Crash loop: shop/web-1 (app)",` +
+			`"detail":"back-off 10s restarting failed container; exit code 2 (Error), 3 restarts; panic: nil map",` +
+			`"timestamp":"0001-01-01T00:00:00.000Z","source":"kubernetes_monitor","app":"","url":"",` + context,
+		"resolved": `{"id":"","severity":"info","category":"kubernetes","title":"Crash loop is over: shop/web-1 (app)",` +
+			`"detail":"was: back-off 10s restarting failed container; exit code 2 (Error), 3 restarts; panic: nil map",` +
+			`"timestamp":"0001-01-01T00:00:00.000Z","source":"kubernetes_monitor","app":"","url":"",` + context,
+	} {
+		got, err := json.Marshal(rule.New().Take(crashing(state)).Alert)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sorted(t, string(got)) != sorted(t, want) {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+// TestFaultTimeline: the logs of a fault revise the alert about it, also once that
+// is over, and a pod that crashes again is news.
+func TestFaultTimeline(t *testing.T) {
+	alerts := rule.New()
+	for i, s := range []struct{ episode, state, revises, resolves, why string }{
+		{"1", "firing", "", "", "the first time"},
+		{"1", "firing", "a", "", "its logs"},
+		{"1", "resolved", "", "a", "its end"},
+		{"1", "resolved", "c", "a", "its end, told again after a restart"},
+		{"2", "firing", "", "", "the next crash"},
+		{"3", "firing", "", "", "the one after that, whose end is none"},
+		{"3", "resolved", "", "f", "its end"},
+	} {
+		e := crashing(s.state)
+		e.Episode = s.episode
+		if a := take(alerts, e, string(rune('a'+i))); a.Revises != s.revises || a.Resolves != s.resolves {
+			t.Errorf("%d, %s: revises %q, resolves %q", i, s.why, a.Revises, a.Resolves)
+		}
+		alerts = restored(t, alerts)
+	}
+}
+
+func TestFaultTitles(t *testing.T) {
+	for _, tt := range []struct {
+		fault                 string
+		change                func(f *external.Fault)
+		severity              alert.Severity
+		title, over, dedupKey string
+	}{
+		{kube.Crash, nil, alert.Warning, "Crash: shop/web-1", "Crash is over: shop/web-1", "kubernetes:dev:shop:Pod/web-1:crash"},
+		{kube.OutOfMemory, nil, alert.Error, "Out of memory: shop/web-1", "Out of memory is over: shop/web-1", "kubernetes:dev:shop:Pod/web-1:out_of_memory"},
+		{kube.ImagePull, nil, alert.Warning, "Image can't be pulled: shop/web-1", "Image pull failure is over: shop/web-1", "kubernetes:dev:shop:Pod/web-1:image_pull"},
+		{kube.Warning, nil, alert.Warning, "Warning BackOff: shop/web-1", "Warning is over: shop/web-1", "kubernetes:dev:shop:Pod/web-1:warning"},
+		{
+			kube.NodeNotReady, func(f *external.Fault) { f.Namespace, f.Kind, f.Name = "", "Node", "n1" }, alert.Error,
+			"Node not ready: n1", "Node not ready is over: n1", "kubernetes:dev::Node/n1:node_not_ready",
+		},
+		{
+			kube.DeploymentStalled, func(f *external.Fault) { f.Kind, f.Name = "Deployment", "web" }, alert.Warning,
+			"Deployment stalled: shop/web", "Stalled deployment is over: shop/web", "kubernetes:dev:shop:Deployment/web:deployment_stalled",
+		},
+		{
+			kube.JobFailed, func(f *external.Fault) { f.Kind, f.Name = "Job", "backup" }, alert.Warning,
+			"Job failed: shop/backup", "Job failure is over: shop/backup", "kubernetes:dev:shop:Job/backup:job_failed",
+		},
+		{
+			kube.WatchDegraded, func(f *external.Fault) { f.Namespace, f.Kind, f.Name = "", kube.KindCluster, "dev" }, alert.Warning,
+			"Cluster can't be watched: dev", "Cluster is watched again: dev", "kubernetes:dev::Cluster/dev:watch_degraded",
+		},
+		{"disk_full", nil, alert.Warning, "Fault: shop/web-1", "Fault is over: shop/web-1", "kubernetes:dev:shop:Pod/web-1:disk_full"},
+	} {
+		e := crashing(external.StateFiring)
+		e.Severity, e.Fault.Fault, e.Fault.Container = tt.severity, tt.fault, ""
+		if tt.change != nil {
+			tt.change(e.Fault)
+		}
+		a := rule.New().Take(e).Alert
+		e.State = external.StateResolved
+		over := rule.New().Take(e).Alert
+		if a.Title != tt.title || a.Severity != tt.severity || a.DedupKey != tt.dedupKey || over.Title != tt.over || over.Severity != alert.Info || over.DedupKey != tt.dedupKey {
+			t.Errorf("%s: %s %q, %s; over: %s %q, %s", tt.fault, a.Severity, a.Title, a.DedupKey, over.Severity, over.Title, over.DedupKey)
+		}
+	}
+	for _, fault := range kube.Faults() {
+		e := crashing(external.StateFiring)
+		e.Fault.Fault = fault
+		if a := rule.New().Take(e).Alert; a.Title == "Fault: shop/web-1 (app)" {
+			t.Errorf("%s has no title", fault)
+		}
+	}
+}
