@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/kustomize/api/krusty"
@@ -28,15 +30,29 @@ const kubernetesVersion = "1.30"
 // kubectlValidate is that checker.
 const kubectlValidate = "sigs.k8s.io/kubectl-validate@v0.0.4"
 
+// watching is what switches kubewatch on in an overlay.
+var watching = map[string]string{
+	"single":  "components: [../../kubewatch/sidecar]",
+	"cluster": "components: [../../kubewatch]",
+}
+
 // overlay builds an overlay of a copy of deploy/, in which the secrets stand that a
-// person makes, and gives each object as YAML.
+// person makes, and gives each object as YAML. A name that ends in +kubewatch is the
+// overlay with that switched on.
 func overlay(t *testing.T, name string) [][]byte {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(deploy(t))); err != nil {
 		t.Fatal(err)
 	}
+	name, watches := strings.CutSuffix(name, "+kubewatch")
 	at := filepath.Join(dir, "kubernetes", "overlays", name)
+	if watches {
+		file := filepath.Join(at, "kustomization.yaml")
+		if err := os.WriteFile(file, slices.Concat(read(t, file), []byte(watching[name]+"\n")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	write := func(file, text string) {
 		t.Helper()
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(at, file)), 0o700); err != nil {
@@ -77,6 +93,8 @@ type installation struct {
 	policies  []networkingv1.NetworkPolicy
 	services  []corev1.Service
 	accounts  []corev1.ServiceAccount
+	rights    []rbacv1.ClusterRole
+	bindings  []rbacv1.ClusterRoleBinding
 	namespace corev1.Namespace
 	// configs are the names of ConfigMaps and Secrets, with their keys.
 	configs map[string][]string
@@ -109,7 +127,7 @@ func (i *installation) read(t *testing.T, text []byte) {
 		t.Fatal(err)
 	}
 	i.kinds = append(i.kinds, is.Kind+"/"+is.Name)
-	if is.Kind != "Namespace" && is.Namespace != "tocsin" {
+	if wide := is.Kind == "Namespace" || strings.HasPrefix(is.Kind, "ClusterRole"); !wide && is.Namespace != "tocsin" {
 		t.Errorf("%s/%s is in the namespace %q", is.Kind, is.Name, is.Namespace)
 	}
 	if is.Kind != "ConfigMap" && is.Labels["app.kubernetes.io/part-of"] != "tocsin" {
@@ -142,6 +160,10 @@ func (i *installation) read(t *testing.T, text []byte) {
 		i.services = append(i.services, strict[corev1.Service](t, text))
 	case corev1.SchemeGroupVersion.WithKind("ServiceAccount"):
 		i.accounts = append(i.accounts, strict[corev1.ServiceAccount](t, text))
+	case rbacv1.SchemeGroupVersion.WithKind("ClusterRole"):
+		i.rights = append(i.rights, strict[rbacv1.ClusterRole](t, text))
+	case rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"):
+		i.bindings = append(i.bindings, strict[rbacv1.ClusterRoleBinding](t, text))
 	case corev1.SchemeGroupVersion.WithKind("Namespace"):
 		i.namespace = strict[corev1.Namespace](t, text)
 	case corev1.SchemeGroupVersion.WithKind("Secret"):
@@ -168,7 +190,7 @@ func installed(t *testing.T, name string) *installation {
 	return i
 }
 
-var overlays = []string{"single", "cluster"}
+var overlays = []string{"single", "cluster", "single+kubewatch", "cluster+kubewatch"}
 
 // TestSchemas has each object checked against the schemas of a server, which
 // kubectl-validate brings along. It is run by itself: what it needs of Kubernetes is
@@ -225,7 +247,7 @@ func podRules(p pod, i *installation) (wrong []string) {
 			wrong = append(wrong, why)
 		}
 	}
-	no(s.AutomountServiceAccountToken != nil && !*s.AutomountServiceAccountToken, "has a token for the cluster")
+	no(s.AutomountServiceAccountToken != nil && *s.AutomountServiceAccountToken == (p.name == "kubewatch"), "has a token for the cluster, or none where it needs one")
 	no(slices.ContainsFunc(i.accounts, func(a corev1.ServiceAccount) bool {
 		return a.Name == s.ServiceAccountName && a.AutomountServiceAccountToken != nil && !*a.AutomountServiceAccountToken
 	}), "has no account of its own without a token")
@@ -248,6 +270,15 @@ func podRules(p pod, i *installation) (wrong []string) {
 			no(len(i.configs["Secret/"+v.Secret.SecretName]) > 0, "mounts a Secret that there is not: "+v.Secret.SecretName)
 		case v.ConfigMap != nil:
 			no(len(i.configs["ConfigMap/"+v.ConfigMap.Name]) > 0, "mounts a ConfigMap that there is not: "+v.ConfigMap.Name)
+		case v.Projected != nil:
+			holders := 0
+			for _, c := range s.Containers {
+				if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name }) {
+					holders++
+					no(c.Name == "kubewatch", "has a token for the cluster in "+c.Name)
+				}
+			}
+			no(holders == 1, "mounts "+v.Name)
 		default:
 			no(false, "mounts "+v.Name)
 		}
@@ -369,6 +400,11 @@ func TestNetworkPolicies(t *testing.T) {
 		closed := false
 		opened := map[string]bool{}
 		for _, np := range i.policies {
+			for _, rule := range np.Spec.Egress {
+				if len(rule.Ports) == 0 || len(rule.To) == 0 && np.Name != "kubewatch" {
+					t.Errorf("%s: %s lets out to anywhere", name, np.Name)
+				}
+			}
 			if len(np.Spec.PodSelector.MatchLabels) == 0 {
 				closed = closed || len(np.Spec.PolicyTypes) == 2 && len(np.Spec.Ingress) == 0 && len(np.Spec.Egress) == 0
 				continue
@@ -391,7 +427,7 @@ func TestNetworkPolicies(t *testing.T) {
 					}
 				}
 			}
-			if !found && name == "cluster" { // the base is for both
+			if !found && strings.HasPrefix(name, "cluster") { // the base is for both
 				t.Errorf("%s: %s is about no pods", name, np.Name)
 			}
 		}
@@ -413,7 +449,7 @@ func TestNetworkPolicies(t *testing.T) {
 
 // TestKeysAreForTheirRole: pods have their role's key alone.
 func TestKeysAreForTheirRole(t *testing.T) {
-	i := installed(t, "cluster")
+	i := installed(t, "cluster+kubewatch")
 	for _, p := range i.pods {
 		var got []string
 		for _, v := range p.spec.Spec.Volumes {
@@ -423,7 +459,8 @@ func TestKeysAreForTheirRole(t *testing.T) {
 			}
 		}
 		want := map[string][]string{
-			"ingest": {"ingest"}, "detector": {"detector"}, "dashboard": {"dashboard", "gateway"}, "provision": {"provisioner"}, "nats": nil,
+			"ingest": {"ingest"}, "detector": {"detector"}, "dashboard": {"dashboard", "gateway"}, "provision": {"provisioner"},
+			"kubewatch": {"kubewatch"}, "nats": nil,
 		}[p.name]
 		if slices.Sort(got); !slices.Equal(got, want) {
 			t.Errorf("%s has the keys %v", p.name, got)
@@ -431,11 +468,82 @@ func TestKeysAreForTheirRole(t *testing.T) {
 	}
 }
 
+// TestRights: kubewatch may look at what it tells of and at nothing else, and nobody
+// else may anything.
+func TestRights(t *testing.T) {
+	want := []string{
+		"apps deployments list", "apps deployments watch",
+		"batch jobs list", "batch jobs watch",
+		"core events list", "core events watch",
+		"core namespaces/kube-system get",
+		"core nodes list", "core nodes watch",
+		"core pods list", "core pods watch",
+		"core pods/log get",
+	}
+	for _, name := range overlays {
+		i := installed(t, name)
+		if !strings.HasSuffix(name, "+kubewatch") {
+			if len(i.rights)+len(i.bindings) > 0 {
+				t.Errorf("%s: rights that nobody asked for", name)
+			}
+			continue
+		}
+		if len(i.rights) != 1 || len(i.bindings) != 1 {
+			t.Fatalf("%s: %d roles, %d bindings", name, len(i.rights), len(i.bindings))
+		}
+		var got []string
+		for _, r := range i.rights[0].Rules {
+			got = append(got, allowed(r)...)
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("%s: it may %q", name, got)
+		}
+		b := i.bindings[0]
+		holder := []rbacv1.Subject{{Kind: "ServiceAccount", Name: "kubewatch", Namespace: "tocsin"}}
+		if b.RoleRef.Name != i.rights[0].Name || !slices.Equal(b.Subjects, holder) {
+			t.Errorf("%s: %s is for %v", name, b.RoleRef.Name, b.Subjects)
+		}
+		holders := 0
+		for _, p := range i.pods {
+			if p.spec.Spec.ServiceAccountName == "kubewatch" {
+				holders++
+			}
+		}
+		if holders != 1 {
+			t.Errorf("%s: %d kinds of pods have its account", name, holders)
+		}
+		// Who switches it on does what is written there.
+		overlay, _, _ := strings.Cut(name, "+")
+		if !strings.Contains(string(read(t, deploy(t, "kubernetes", "README.md"))), watching[overlay]) {
+			t.Errorf("the README does not say %q", watching[overlay])
+		}
+	}
+}
+
+// allowed are what a rule allows, each with a verb.
+func allowed(r rbacv1.PolicyRule) (all []string) {
+	for _, group := range r.APIGroups {
+		for _, resource := range r.Resources {
+			for _, verb := range r.Verbs {
+				of := resource
+				if len(r.ResourceNames) > 0 {
+					of += "/" + strings.Join(r.ResourceNames, ",")
+				}
+				all = append(all, cmp.Or(group, "core")+" "+of+" "+verb)
+			}
+		}
+	}
+	for _, url := range r.NonResourceURLs {
+		all = append(all, "url "+url)
+	}
+	return all
+}
+
 // TestNothingSecretIsCommitted: what a person makes is left out of git.
 func TestNothingSecretIsCommitted(t *testing.T) {
 	git := program(t, "git")
 	for _, file := range []string{
-		"compose/.env", "compose/keys/ingest.nk", "kubernetes/overlays/cluster/keys/ingest.nk",
+		"compose/.env", "compose/keys/ingest.nk", "compose/keys/kubeconfig", "kubernetes/overlays/cluster/keys/ingest.nk",
 		"kubernetes/overlays/cluster/token.env", "kubernetes/overlays/single/token.env",
 	} {
 		must(t, deploy(t), nil, git, "check-ignore", "-q", file)
@@ -454,6 +562,13 @@ func TestKustomizeIsTakenByKubectl(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out := must(t, dir, nil, kubectl, "kustomize", single); !strings.Contains(out, "kind: StatefulSet") {
+		t.Errorf("%s", out)
+	}
+	file := filepath.Join(single, "kustomization.yaml")
+	if err := os.WriteFile(file, slices.Concat(read(t, file), []byte(watching["single"]+"\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := must(t, dir, nil, kubectl, "kustomize", single); !strings.Contains(out, "kind: ClusterRoleBinding") {
 		t.Errorf("%s", out)
 	}
 }
