@@ -270,6 +270,24 @@ func TestAStateDirectoryThatWasWiped(t *testing.T) {
 	eventually(t, "write with new credentials", taken)
 }
 
+// lacksNothing waits until the bus has all that an intake makes on it. The intake is
+// ready before, when it has what it writes to itself; and a server that is shut
+// down in the midst of making a stream does so without it, and leaves its store open.
+func lacksNothing(t *testing.T, cfg bus.ConnConfig) {
+	t.Helper()
+	cfg.Name, cfg.Role, cfg.Logger = "test", bus.RoleIngest, quiet()
+	c, err := bus.Connect(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	eventually(t, "connection", c.Connected)
+	eventually(t, "prepared bus", func() bool {
+		missing, err := bus.Plan(t.Context(), c, bus.Layout{})
+		return err == nil && len(missing) == 0
+	})
+}
+
 func TestAnExternalBusIsPrepared(t *testing.T) {
 	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
 	if err != nil {
@@ -285,6 +303,7 @@ func TestAnExternalBusIsPrepared(t *testing.T) {
 	if status, _, body := send(t, "POST", url+"/ci-result", failure); status != 200 {
 		t.Errorf("%d %s", status, body)
 	}
+	lacksNothing(t, bus.ConnConfig{URL: ns.ClientURL()})
 }
 
 func TestARequestUnderWayIsFinished(t *testing.T) {

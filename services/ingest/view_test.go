@@ -402,6 +402,7 @@ func TestABusThatDoesNotLetTidy(t *testing.T) {
 		t.Fatal("no server")
 	}
 	url := ready(t, Config{Bus: bus.ConnConfig{URL: strings.Replace(ns.ClientURL(), "nats://", "nats://ingest:i@", 1)}, Provision: true})
+	lacksNothing(t, bus.ConnConfig{URL: ns.ClientURL()})
 	began := time.Now()
 	for range 5 {
 		postResult(t, url, "abc", "a:failure")
