@@ -1,0 +1,256 @@
+package kubesub_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/kubesub"
+	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/kube"
+)
+
+func shown(t interface{ Fatal(...any) }, names ...string) namespaces.Set {
+	s, err := namespaces.New(names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// pod is an event about the pod web-1 of shop.
+func pod() *kube.Message {
+	return &kube.Message{Cluster: "dev", Event: &kube.Event{
+		Namespace: "shop", Timestamp: time.Date(2025, 1, 15, 12, 34, 56, 0, time.UTC), Type: kube.TypeWarning, Reason: "BackOff",
+		Message: "Back-off restarting failed container", Labels: map[string]string{"app": "web", "tier": "front"},
+		InvolvedObject: kube.Object{APIVersion: "v1", Kind: "Pod", Name: "web-1", Namespace: "shop"},
+		Name:           "web-1.17", UID: "e1", ResourceVersion: "7",
+	}}
+}
+
+func node() *kube.Message {
+	m := pod()
+	m.Event.Namespace, m.Event.InvolvedObject = "default", kube.Object{APIVersion: "v1", Kind: "Node", Name: "n1"}
+	return m
+}
+
+func fault(kind, state string) *kube.Message {
+	m := pod()
+	m.Fault = &kube.Fault{ID: "f1", Kind: kind, State: state}
+	return m
+}
+
+func TestMatch(t *testing.T) {
+	type F = kubesub.Filters
+	for name, tt := range map[string]struct {
+		mode    kubesub.Mode
+		filters F
+		m       *kube.Message
+		want    bool
+	}{
+		"its namespace":                 {kubesub.Events, F{Namespaces: []string{"bank", "shop"}}, pod(), true},
+		"another namespace":             {kubesub.Events, F{Namespaces: []string{"bank"}}, pod(), false},
+		"a node is in none":             {kubesub.Events, F{Namespaces: []string{"default"}}, node(), false},
+		"a node by _cluster":            {kubesub.Events, F{Namespaces: []string{"_cluster"}}, node(), true},
+		"labels":                        {kubesub.Events, F{LabelSelector: "app=web,tier in (front,back)"}, pod(), true},
+		"other labels":                  {kubesub.Events, F{LabelSelector: "app=web,tier!=front"}, pod(), false},
+		"a label that is not there":     {kubesub.Events, F{LabelSelector: "!canary"}, pod(), true},
+		"kind in other case":            {kubesub.Events, F{InvolvedKind: "pod"}, pod(), true},
+		"another kind":                  {kubesub.Events, F{InvolvedKind: "Node"}, pod(), false},
+		"a name":                        {kubesub.Events, F{InvolvedName: "web-1"}, pod(), true},
+		"the beginning of a name":       {kubesub.Events, F{InvolvedName: "web"}, pod(), false},
+		"the namespace involved":        {kubesub.Events, F{InvolvedNamespace: "shop"}, pod(), true},
+		"another involved":              {kubesub.Events, F{InvolvedNamespace: "bank"}, pod(), false},
+		"a type":                        {kubesub.Events, F{Type: "Warning"}, pod(), true},
+		"another type":                  {kubesub.Events, F{Type: "Normal"}, pod(), false},
+		"the beginning of a reason":     {kubesub.Events, F{Reason: "Back"}, pod(), true},
+		"another reason":                {kubesub.Events, F{Reason: "off"}, pod(), false},
+		"a fault is no event":           {kubesub.Events, F{Type: "Warning"}, fault(kube.Crash, kube.StateFiring), false},
+		"an event is no fault":          {kubesub.Faults, F{Type: "Warning"}, pod(), false},
+		"a fault":                       {kubesub.Faults, F{Type: "Warning"}, fault(kube.Crash, kube.StateFiring), true},
+		"a fault by its event's reason": {kubesub.Faults, F{Reason: "Back"}, fault(kube.Crash, kube.StateFiring), true},
+		"a fault by its kind":           {kubesub.Faults, F{Reason: "crash"}, fault(kube.CrashLoop, kube.StateFiring), true},
+		"a fault of another kind":       {kubesub.Faults, F{Reason: "oom"}, fault(kube.CrashLoop, kube.StateFiring), false},
+		"the end of a fault":            {kubesub.Faults, F{Type: "Warning"}, fault(kube.CrashLoop, kube.StateOver), false},
+		"how the watch is, is no event": {kubesub.Events, F{Namespaces: []string{"_cluster"}}, &kube.Message{Cluster: "dev", Watch: &kube.Watch{}}, false},
+		"the same name in other clusters": {kubesub.Events, F{Namespaces: []string{"shop"}}, func() *kube.Message {
+			m := pod()
+			m.Cluster = "Dev" // whose token is the same
+			return m
+		}(), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, err := kubesub.New("dev", tt.mode, tt.filters, namespaces.Set{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := f.Match(tt.m); got != tt.want {
+				t.Errorf("%t", got)
+			}
+		})
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	type F = kubesub.Filters
+	limited := shown(t, "shop", "_cluster")
+	for name, tt := range map[string]struct {
+		mode    kubesub.Mode
+		filters F
+		shown   namespaces.Set
+		want    string
+	}{
+		"no filter":                  {kubesub.Events, F{}, namespaces.Set{}, "namespaces must name at least one"},
+		"faults without a filter":    {kubesub.Faults, F{}, namespaces.Set{}, "namespaces must name at least one"},
+		"a mode":                     {"all", F{Type: "Normal"}, namespaces.Set{}, "mode must be one of events, faults"},
+		"a namespace":                {kubesub.Events, F{Namespaces: []string{"Shop"}}, namespaces.Set{}, "namespaces must be a list"},
+		"any namespace":              {kubesub.Events, F{Namespaces: []string{"*"}}, namespaces.Set{}, "namespaces must be a list"},
+		"an empty namespace":         {kubesub.Events, F{Namespaces: []string{""}}, namespaces.Set{}, "namespaces must be a list"},
+		"a kind":                     {kubesub.Events, F{InvolvedKind: "v1/Pod"}, namespaces.Set{}, "involvedKind must be a kind"},
+		"a kind of other letters":    {kubesub.Events, F{InvolvedKind: "\u212aind"}, namespaces.Set{}, "involvedKind must be a kind"},
+		"a type":                     {kubesub.Events, F{Type: "warning"}, namespaces.Set{}, "type must be one of Normal, Warning"},
+		"a type that no fault has":   {kubesub.Faults, F{Type: "Normal"}, namespaces.Set{}, "type must be Warning"},
+		"a selector":                 {kubesub.Events, F{LabelSelector: "app=(web"}, namespaces.Set{}, "labelSelector must be a selector"},
+		"a long selector":            {kubesub.Events, F{LabelSelector: "app in (" + strings.Repeat("a,", 600) + "b)"}, namespaces.Set{}, "labelSelector must be a selector"},
+		"a long reason":              {kubesub.Events, F{Reason: strings.Repeat("a", 129)}, namespaces.Set{}, "reason must be"},
+		"a long name":                {kubesub.Events, F{InvolvedName: strings.Repeat("a", 254)}, namespaces.Set{}, "involvedName must be"},
+		"two namespaces":             {kubesub.Events, F{Namespaces: []string{"a"}, InvolvedNamespace: "b"}, namespaces.Set{}, "involvedNamespace must be one of namespaces"},
+		"a namespace not shown":      {kubesub.Events, F{Namespaces: []string{"shop", "bank"}}, limited, "namespaces must be of those that this gateway shows: shop, _cluster"},
+		"one involved not shown":     {kubesub.Events, F{InvolvedNamespace: "bank"}, limited, "involvedNamespace must be one that this gateway shows: shop, _cluster"},
+		"a selector of nothing":      {kubesub.Events, F{LabelSelector: " "}, namespaces.Set{}, "labelSelector must name at least one label"},
+		"an involved of odd letters": {kubesub.Events, F{InvolvedNamespace: "a.b"}, namespaces.Set{}, "involvedNamespace must be the name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := kubesub.New("dev", tt.mode, tt.filters, tt.shown); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// TestLimitedToNamespaces: without a wish there are those that are shown.
+func TestLimitedToNamespaces(t *testing.T) {
+	f, err := kubesub.New("dev", kubesub.Faults, kubesub.Filters{}, shown(t, "shop", "bank"))
+	if err != nil || strings.Join(f.Filters().Namespaces, " ") != "bank shop" {
+		t.Fatalf("%v %+v", err, f.Filters())
+	}
+	m := fault(kube.Crash, kube.StateFiring)
+	if !f.Match(m) {
+		t.Error("what is shown does not match")
+	}
+	m.Event.InvolvedObject.Namespace = "secret"
+	if f.Match(m) {
+		t.Error("what is not shown matches")
+	}
+}
+
+func words(some ...string) *rapid.Generator[string] { return rapid.SampledFrom(some) }
+
+func genFilter(t *rapid.T) (kubesub.Filter, bool) {
+	w := kubesub.Filters{
+		Namespaces:    rapid.SliceOfN(words("shop", "bank", "_cluster", "default", "-x"), 0, 3).Draw(t, "namespaces"),
+		LabelSelector: words("", "", "app=web", "app!=web", "app in (web,api)", "!app", "a b").Draw(t, "selector"),
+		InvolvedKind:  words("", "", "Pod", "pod", "Node", "Cluster", "K", "K").Draw(t, "kind"),
+		InvolvedName:  words("", "", "web-1", "n1").Draw(t, "name"),
+		Type:          words("", "", "Warning", "Normal").Draw(t, "type"),
+		Reason:        words("", "", "Back", "B", "Oops", "crash").Draw(t, "reason"),
+
+		InvolvedNamespace: words("", "", "", "shop", "_cluster").Draw(t, "involved"),
+	}
+	limit := shown(t, rapid.SliceOfNDistinct(words("shop", "_cluster", "default"), 0, 2, rapid.ID[string]).Draw(t, "shown")...)
+	f, err := kubesub.New(words("dev", "Dev/1", "dev.1").Draw(t, "cluster of the filter"), rapid.SampledFrom([]kubesub.Mode{kubesub.Events, kubesub.Faults}).Draw(t, "mode"), w, limit)
+	return f, err == nil
+}
+
+func genMessage(t *rapid.T) *kube.Message {
+	m := &kube.Message{Cluster: words("dev", "Dev/1", "dev.1").Draw(t, "cluster")}
+	if rapid.IntRange(0, 9).Draw(t, "watch") == 0 {
+		m.Watch = &kube.Watch{Degraded: rapid.Bool().Draw(t, "degraded")}
+		return m
+	}
+	m.Event = &kube.Event{
+		Type: words("Normal", "Warning", "", "fault").Draw(t, "event type"), Reason: words("BackOff", "Oops", "", "Ärger").Draw(t, "event reason"),
+		Labels: map[string]string{"app": words("web", "api").Draw(t, "app")},
+		InvolvedObject: kube.Object{
+			Kind: words("Pod", "Node", "Cluster", "k", "K", "\u212a", "").Draw(t, "event kind"), Name: words("web-1", "n1").Draw(t, "event name"),
+			Namespace: words("shop", "bank", "", "default", "Shop").Draw(t, "event namespace"),
+		},
+	}
+	if rapid.Bool().Draw(t, "fault") {
+		m.Fault = &kube.Fault{ID: "f", Kind: rapid.SampledFrom(kube.Faults()).Draw(t, "fault kind"), State: words("firing", "over").Draw(t, "state")}
+	}
+	return m
+}
+
+// passes says whether a subject passes one that may have wildcards.
+func passes(filter, subject string) bool {
+	f, s := strings.Split(filter, "."), strings.Split(subject, ".")
+	for i, token := range f {
+		if token == ">" {
+			return len(s) > i
+		}
+		if i >= len(s) || token != "*" && token != s[i] {
+			return false
+		}
+	}
+	return len(f) == len(s)
+}
+
+// TestSubjectsLetAllThrough: a message that matches comes on one of the subjects that
+// are followed, as does how the watch is; and the bus takes the subjects together.
+func TestSubjectsLetAllThrough(t *testing.T) {
+	matched := 0
+	rapid.Check(t, func(t *rapid.T) {
+		f, ok := genFilter(t)
+		if !ok {
+			t.Skip("refused")
+		}
+		m := genMessage(t)
+		subjects := f.Subjects()
+		on := slices.ContainsFunc(subjects, func(s string) bool { return passes(s, bus.KubernetesSubject(m)) })
+		if (f.Match(m) || f.Watch(m)) && !on {
+			t.Errorf("%+v on %s is not within %q", m, bus.KubernetesSubject(m), subjects)
+		}
+		if f.Match(m) {
+			matched++
+		}
+		for i, a := range subjects {
+			for j, b := range subjects {
+				if i != j && passes(a, b) {
+					t.Errorf("%s is within %s", b, a)
+				}
+			}
+		}
+	})
+	if matched == 0 {
+		t.Error("nothing ever matched")
+	}
+}
+
+// FuzzSelector: whatever is given as a selector is refused in words, or selects and is
+// itself again.
+func FuzzSelector(f *testing.F) {
+	for _, seed := range []string{"app=web", "a in (b,c),!d", "x>1", "a==b, c != d", "(", "a notin ()", "\x00", "a in (", ",", "a b"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, selector string) {
+		s, err := kubesub.New("dev", kubesub.Events, kubesub.Filters{LabelSelector: selector, Type: "Normal"}, namespaces.Set{})
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "labelSelector must") {
+				t.Fatal(err)
+			}
+			return
+		}
+		again, err := kubesub.New("dev", kubesub.Events, s.Filters(), namespaces.Set{})
+		if len(s.Filters().LabelSelector) > kubesub.MaxSelector { // it grows by being normalised
+			return
+		}
+		if err != nil || again.Filters().LabelSelector != s.Filters().LabelSelector || again.Match(pod()) != s.Match(pod()) {
+			t.Errorf("%q: %v, %q", selector, err, s.Filters().LabelSelector)
+		}
+	})
+}
