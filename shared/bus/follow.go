@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,6 +54,10 @@ type FollowConfig struct {
 	// Began is called each time that following begins, also after an interruption,
 	// with how many messages are to come. It may be nil.
 	Began func(pending uint64)
+	// Ahead is how many messages may be under way to a handle that takes its time, and
+	// AheadBytes how much of them: at least the largest message. Zero is 512 messages
+	// and 8 MiB.
+	Ahead, AheadBytes int
 	// HeadersOnly leaves the payloads out.
 	HeadersOnly bool
 	Logger      *slog.Logger
@@ -140,7 +145,7 @@ func (f *follower) run(ctx context.Context) error {
 	if f.cfg.Began != nil {
 		f.cfg.Began(consumer.CachedInfo().NumPending)
 	}
-	it, err := consumer.Messages(jetstream.PullMaxMessagesWithBytesLimit(fetchMessages, fetchBytes), jetstream.PullHeartbeat(followHeartbeat))
+	it, err := consumer.Messages(jetstream.PullMaxMessagesWithBytesLimit(cmp.Or(f.cfg.Ahead, fetchMessages), cmp.Or(f.cfg.AheadBytes, fetchBytes)), jetstream.PullHeartbeat(followHeartbeat))
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", f.cfg.Stream, err)
 	}
