@@ -412,7 +412,7 @@ func TestSilenceArguments(t *testing.T) {
 		`{"action":"silence","app":"web","minutes":0}`:                         "minutes must be between 1 and 10080",
 		`{"action":"silence","app":"web","minutes":10081}`:                     "minutes must be between 1 and 10080",
 		`{"action":"silence","app":"web","minutes":1.5}`:                       "minutes must be between 1 and 10080, in whole numbers",
-		`{"action":"silence","category":"weather"}`:                            "category must be one of regression, anomaly, errors, network_errors, ci, noise, threshold, security, user_frustration",
+		`{"action":"silence","category":"weather"}`:                            "category must be one of regression, anomaly, errors, network_errors, ci, noise, threshold, security, user_frustration, kubernetes",
 		`{"action":"silence","dedup_key":"` + strings.Repeat("k", 1025) + `"}`: "dedup_key must be a text of at most 1024 bytes",
 		`{"action":"silence","app":"` + strings.Repeat("a", 257) + `"}`:        "app must be a text of at most 256 bytes",
 		`{"action":"silence","dedup_key":"errors:we…"}`:                        `dedup_key ends where it was cut ("…"), and would match nothing: use the whole key, observe {"what":"alerts"} shows it`,

@@ -11,7 +11,7 @@ import (
 )
 
 // instructions tell the model what this is, in at most 1 KB.
-const instructions = `Tocsin watches the apps you work on and the CI behind them, and raises alerts: regressions, error spikes, new errors, failed requests, CI results, security reports, memory and circuit thresholds, user frustration.
+const instructions = `Tocsin watches the apps you work on and the CI behind them, and raises alerts: regressions, error spikes, new errors, failed requests, CI results, security reports, thresholds, user frustration, Kubernetes faults.
 
 Call observe after you changed, ran or deployed something, and when you wonder whether it worked. Alerts that came since your last call stand in a second block after "--- ALERTS (n) ---"; each is told once. inhibited_by names an alert's likely cause: look there first. observe {"what":"alerts"} shows the history again, observe {"wait_seconds":30} waits for the next alert.
 
@@ -79,7 +79,7 @@ func (g *gateway) definitions() []definition {
 "rule_id":{"type":"string","description":"For noise remove; with noise add and no pattern: a proposed or removed rule that is to apply"},
 "alert_id":{"type":"string","description":"For ack and unack: the id of an alert"},
 "dedup_key":{"type":"string","description":"For silence: only alerts with this dedup_key"},
-"category":{"type":"string","enum":["regression","anomaly","errors","network_errors","ci","noise","threshold","security","user_frustration"],"description":"For silence: only this category"},
+"category":{"type":"string","enum":["regression","anomaly","errors","network_errors","ci","noise","threshold","security","user_frustration","kubernetes"],"description":"For silence: only this category"},
 "minutes":{"type":"integer","minimum":1,"maximum":10080,"default":60,"description":"For silence: how long"},
 "reason":{"type":"string","description":"For silence: why, for others"},
 "silence_id":{"type":"string","description":"For unsilence"}},
@@ -105,7 +105,7 @@ func (g *gateway) definitions() []definition {
 }
 
 const streamProperties = `
-"events":{"type":"array","items":{"type":"string","enum":["errors","network_errors","performance","regression","anomaly","ci","security","user_frustration","all"]},"default":["all"],"description":"Which alerts"},
+"events":{"type":"array","items":{"type":"string","enum":["errors","network_errors","performance","regression","anomaly","ci","security","user_frustration","kubernetes","all"]},"default":["all"],"description":"Which alerts"},
 "throttle_seconds":{"type":"integer","minimum":1,"maximum":60,"default":5,"description":"At most one notification in this time"},
 "url_filter":{"type":"string","default":"","description":"Only alerts with this in their URL (plain substring); alerts that are not about a URL, such as ci, pass"},
 "severity_min":{"type":"string","enum":["info","warning","error"],"default":"warning"},

@@ -35,8 +35,8 @@ func equal(a, b stream.Config) bool {
 func TestReadFilterRefuses(t *testing.T) {
 	for in, want := range map[string]string{
 		`[]`:                       "arguments must be a JSON object",
-		`{"events":[]}`:            "arguments.events must be a list with at least one of errors, network_errors, performance, regression, anomaly, ci, security, user_frustration, all",
-		`{"events":["noise"]}`:     "arguments.events must be a list with at least one of errors, network_errors, performance, regression, anomaly, ci, security, user_frustration, all",
+		`{"events":[]}`:            "arguments.events must be a list with at least one of errors, network_errors, performance, regression, anomaly, ci, security, user_frustration, kubernetes, all",
+		`{"events":["noise"]}`:     "arguments.events must be a list with at least one of errors, network_errors, performance, regression, anomaly, ci, security, user_frustration, kubernetes, all",
 		`{"severity_min":"fatal"}`: "arguments.severity_min must be one of info, warning, error",
 		`{"severity_min":""}`:      "arguments.severity_min must be one of info, warning, error",
 		`{"app":1}`:                "arguments.app must be a text of at most 2048 bytes",

@@ -45,7 +45,7 @@ const inputSchema = `{"type":"object","properties":{
 const payloadSchema = `{"type":"object","properties":{
 "id":{"type":"string"},
 "severity":{"type":"string","enum":["info","warning","error"]},
-"category":{"type":"string","description":"regression, anomaly, errors, network_errors, ci, noise, threshold, security or user_frustration"},
+"category":{"type":"string","description":"regression, anomaly, errors, network_errors, ci, noise, threshold, security, user_frustration or kubernetes"},
 "title":{"type":"string","maxLength":200},
 "detail":{"type":"string","maxLength":2000},
 "timestamp":{"type":"string","format":"date-time"},

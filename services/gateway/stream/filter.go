@@ -31,6 +31,7 @@ var filters = []struct {
 	{"ci", []passes{{alert.CI, ""}}},
 	{"security", []passes{{alert.Security, ""}}},
 	{"user_frustration", []passes{{alert.UserFrustration, ""}}},
+	{"kubernetes", []passes{{alert.Kubernetes, ""}}},
 }
 
 // Filters lists the names that Config.Events may hold.

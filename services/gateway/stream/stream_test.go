@@ -32,7 +32,7 @@ func TestConfig(t *testing.T) {
 		{func(c *stream.Config) { c.ThrottleSeconds = 61 }, "throttle_seconds must be between 1 and 60"},
 		{func(c *stream.Config) { c.SeverityMin = "fatal" }, "severity_min must be one of info, warning, error"},
 		{func(c *stream.Config) { c.Events = nil }, "events must name at least one of errors, network_errors, performance"},
-		{func(c *stream.Config) { c.Events = []string{"ci", "noise"} }, `regression, anomaly, ci, security, user_frustration, all; "noise" is not`},
+		{func(c *stream.Config) { c.Events = []string{"ci", "noise"} }, `regression, anomaly, ci, security, user_frustration, kubernetes, all; "noise" is not`},
 	} {
 		config := stream.DefaultConfig()
 		c.spoil(&config)
@@ -43,7 +43,7 @@ func TestConfig(t *testing.T) {
 }
 
 func TestFilters(t *testing.T) {
-	all := "regression anomaly anomaly-of-logs anomaly-of-requests errors network_errors ci noise threshold security user_frustration"
+	all := "regression anomaly anomaly-of-logs anomaly-of-requests errors network_errors ci noise threshold security user_frustration kubernetes"
 	want := map[string]string{
 		"errors":           "anomaly-of-logs errors threshold",
 		"network_errors":   "anomaly-of-requests network_errors",
@@ -53,6 +53,7 @@ func TestFilters(t *testing.T) {
 		"ci":               "ci",
 		"security":         "security",
 		"user_frustration": "user_frustration",
+		"kubernetes":       "kubernetes",
 		"all":              all,
 		"ci security":      "ci security",
 	}

@@ -64,6 +64,11 @@ var advices = map[cause]advice{
 		verify: "do the same once: there is an answer that one can see.",
 		ack:    "once it answers.",
 	},
+	cause(alert.Kubernetes): {
+		look:   "the object and the last lines of its logs (observe what: kubernetes): the panic or exit code of a container, for out of memory its limit and what grew, for an image its name and credentials, for a deployment or job its pods; and what was deployed just before. Change nothing in a cluster without the user's word.",
+		verify: "an alert says that it is over, and observe what: kubernetes shows no new one of that object.",
+		ack:    "once it is over, or when the user knows of it.",
+	},
 	cause(alert.Noise): {
 		look:   "the rules (configure action: noise, noise_action: list): does one hide what matters?",
 		verify: "nothing is hidden that should be seen; else remove the rule.",

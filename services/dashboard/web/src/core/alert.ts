@@ -16,6 +16,7 @@ export const CATEGORIES = [
   'threshold',
   'security',
   'user_frustration',
+  'kubernetes',
 ] as const;
 
 export interface Alert {

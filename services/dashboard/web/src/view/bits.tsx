@@ -93,6 +93,7 @@ export const CATEGORY_NAMES: Record<string, string> = {
   threshold: 'threshold',
   security: 'security',
   user_frustration: 'frustration',
+  kubernetes: 'Kubernetes',
 };
 
 export function categoryName(category: string): string {
