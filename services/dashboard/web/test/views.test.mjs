@@ -185,6 +185,34 @@ test('services: facts and gateways', () => {
   assert.equal(odd.ok, false);
 });
 
+test('services: which clusters a kubewatch watches', () => {
+  const [k, none] = readServices({
+    services: [
+      {
+        service: 'kubewatch',
+        id: 'k',
+        ok: false,
+        reason: 'degraded',
+        kubewatch: {
+          clusters: [
+            { cluster: 'dev', active: true, degraded: false, events: 1200, faults: 3, logs: 2 },
+            { cluster: 'prod', active: true, degraded: true, error: 'forbidden' },
+            { cluster: 'eu', active: false },
+            7,
+          ],
+        },
+      },
+      { service: 'kubewatch', id: 'l', ok: true, kubewatch: { clusters: null } },
+    ],
+  });
+  assert.deepEqual(k.facts, [
+    ['dev', 'watched (events 1,200, faults 3, logs 2)'],
+    ['prod', "can't be watched: forbidden"],
+    ['eu', 'stands by'],
+  ]);
+  assert.deepEqual(none.facts, []);
+});
+
 test('announcements: one sentence, then silence for a while', () => {
   const a = new Announcer();
   assert.equal(a.say(0), '');

@@ -83,6 +83,15 @@ function facts(v: Record<string, unknown>): [string, string][] {
       ['dropped for slow readers', count(d.dropped)],
     ];
   }
+  if (v.kubewatch) {
+    return objects(object(v.kubewatch).clusters).flatMap((c): [string, string][] => {
+      const cluster = line(c.cluster, 100);
+      if (cluster === '') return [];
+      if (c.active !== true) return [[cluster, 'stands by']];
+      if (c.degraded === true) return [[cluster, `can't be watched: ${line(c.error, 400)}`]];
+      return [[cluster, `watched (events ${count(c.events)}, faults ${count(c.faults)}, logs ${count(c.logs)})`]];
+    });
+  }
   return [];
 }
 
