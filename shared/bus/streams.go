@@ -36,6 +36,9 @@ const (
 	BucketKubewatch = "kubewatch"
 )
 
+// StreamKubewatch is the stream that BucketKubewatch is.
+const StreamKubewatch = kvPrefix + BucketKubewatch
+
 // The keys of BucketSilences, and the stream that it is.
 const (
 	KeySilences    = "silences"

@@ -100,6 +100,29 @@ type Message struct {
 	Watch *Watch `json:"watch,omitempty"`
 }
 
+// App is the app that the message is about; see App.
+func (m *Message) App() string {
+	if m.Event == nil {
+		return m.Cluster
+	}
+	return App(m.Event.Labels, m.Cluster)
+}
+
+// appLabels are those that name an app, in the order in which they do.
+func appLabels() []string { return []string{"app.kubernetes.io/name", "app", "k8s-app"} }
+
+// App is the app that an object of a cluster belongs to: the same as that of its
+// telemetry, where that is named as usual. It is what its labels say, else the
+// cluster's name.
+func App(labels map[string]string, cluster string) string {
+	for _, name := range appLabels() {
+		if app := labels[name]; app != "" {
+			return app
+		}
+	}
+	return cluster
+}
+
 // Event is an event of Kubernetes, core/v1.
 type Event struct {
 	// Namespace is that of the event itself.

@@ -9,6 +9,23 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
+func TestApp(t *testing.T) {
+	for _, tt := range []struct {
+		m    kube.Message
+		want string
+	}{
+		{kube.Message{Cluster: "dev", Event: &kube.Event{Labels: map[string]string{"k8s-app": "c", "app": "b", "app.kubernetes.io/name": "a"}}}, "a"},
+		{kube.Message{Cluster: "dev", Event: &kube.Event{Labels: map[string]string{"k8s-app": "c", "app": "b", "app.kubernetes.io/name": ""}}}, "b"},
+		{kube.Message{Cluster: "dev", Event: &kube.Event{Labels: map[string]string{"k8s-app": "c"}}}, "c"},
+		{kube.Message{Cluster: "dev", Event: &kube.Event{}}, "dev"},
+		{kube.Message{Cluster: "dev", Watch: &kube.Watch{}}, "dev"},
+	} {
+		if got := tt.m.App(); got != tt.want {
+			t.Errorf("%+v: %s, want %s", tt.m, got, tt.want)
+		}
+	}
+}
+
 func TestTail(t *testing.T) {
 	for _, tt := range []struct {
 		text  string

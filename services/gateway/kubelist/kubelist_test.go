@@ -1,0 +1,119 @@
+package kubelist_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/kubelist"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/kube"
+)
+
+var start = time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC)
+
+func event(reason, kind, app string) kube.Message {
+	return kube.Message{Cluster: "dev", Event: &kube.Event{
+		Type: kind, Reason: reason, Labels: map[string]string{"app": app}, InvolvedObject: kube.Object{Kind: "Pod", Name: "p", Namespace: app},
+	}}
+}
+
+func fault(id, state string, severity alert.Severity, logs ...kube.Log) kube.Message {
+	m := event(id+" "+state, kube.TypeWarning, "shop")
+	m.Fault, m.Logs = &kube.Fault{ID: id, State: state, Severity: severity}, logs
+	return m
+}
+
+// stored is what clusters said, the oldest first: a second and 100 bytes each.
+func stored() []kube.Message {
+	log := kube.Log{Container: "app", Sample: "panic"}
+	return []kube.Message{
+		event("Old", kube.TypeNormal, "shop"),
+		event("Pulled", kube.TypeNormal, "shop"),
+		fault("f1", kube.StateFiring, alert.Error),
+		event("Killing", kube.TypeWarning, "bank"),
+		fault("f2", kube.StateFiring, alert.Warning),
+		fault("f1", kube.StateFiring, alert.Error, log),
+		fault("f1", kube.StateOver, alert.Error),
+		{Cluster: "dev", Watch: &kube.Watch{Degraded: true}},
+		{Cluster: "dev", Watch: &kube.Watch{}},
+	}
+}
+
+func list(w kubelist.Want, all []kube.Message) (shown string, l *kubelist.List) {
+	l = kubelist.New(w)
+	for i, m := range slices.Backward(all) {
+		if !l.Add(m, start.Add(time.Duration(i)*time.Second), 100) {
+			break
+		}
+	}
+	var words []string
+	for _, m := range l.Newest() {
+		switch {
+		case m.Watch != nil:
+			words = append(words, fmt.Sprintf("degraded:%t", m.Watch.Degraded))
+		case len(m.Logs) > 0:
+			words = append(words, m.Event.Reason+" with logs")
+		default:
+			words = append(words, m.Event.Reason)
+		}
+	}
+	return strings.Join(words, ", "), l
+}
+
+func TestList(t *testing.T) {
+	wide := kubelist.Want{Since: start.Add(time.Second), Limit: 50, MaxBytes: 10_000}
+	for _, tt := range []struct {
+		name      string
+		narrow    func(w *kubelist.Want)
+		want      string
+		truncated bool
+	}{
+		{"all since", func(*kubelist.Want) {}, "degraded:false, degraded:true, f1 over, f1 firing with logs, f2 firing, Killing, Pulled", false},
+		{"a limit", func(w *kubelist.Want) { w.Limit = 4 }, "degraded:false, degraded:true, f1 over, f1 firing with logs", false},
+		{"warnings", func(w *kubelist.Want) { w.MinRank = alert.Warning.Rank() }, "degraded:true, f1 over, f1 firing with logs, f2 firing, Killing", false},
+		{"errors", func(w *kubelist.Want) { w.MinRank = alert.Error.Rank() }, "f1 over, f1 firing with logs", false},
+		{"an app", func(w *kubelist.Want) { w.App = "bank" }, "Killing", false},
+		{"what has no app", func(w *kubelist.Want) { w.App = "dev" }, "degraded:false, degraded:true", false},
+		{"bytes", func(w *kubelist.Want) { w.MaxBytes = 299 }, "degraded:false, degraded:true", true},
+		{"one that is too large is shown", func(w *kubelist.Want) { w.MaxBytes = 50 }, "degraded:false", true},
+		{"what may be seen", func(w *kubelist.Want) {
+			w.Shows = func(m *kube.Message) bool { return m.Event != nil && m.Event.InvolvedObject.Namespace == "bank" }
+		}, "Killing", false},
+	} {
+		w := wide
+		tt.narrow(&w)
+		got, l := list(w, stored())
+		if got != tt.want || l.Truncated() != tt.truncated {
+			t.Errorf("%s: %s, truncated %t; want %s", tt.name, got, l.Truncated(), tt.want)
+		}
+	}
+}
+
+// TestEachFaultOnce: of whatever was stored, no fault and state is shown twice, and
+// the bounds hold.
+func TestEachFaultOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var all []kube.Message
+		for range rapid.IntRange(0, 40).Draw(t, "n") {
+			all = append(all, fault(rapid.StringMatching(`f[1-4]?`).Draw(t, "id"), rapid.SampledFrom([]string{kube.StateFiring, kube.StateOver}).Draw(t, "state"), alert.Warning))
+		}
+		limit := rapid.IntRange(1, 10).Draw(t, "limit")
+		_, l := list(kubelist.Want{Limit: limit, MaxBytes: 700}, all)
+		seen := map[string]bool{}
+		for _, m := range l.Newest() {
+			key := m.Fault.ID + " " + m.Fault.State
+			if seen[key] {
+				t.Fatalf("%s is shown twice", key)
+			}
+			seen[key] = true
+		}
+		if n := len(l.Newest()); n > min(limit, 7) || n == 0 && len(all) > 0 {
+			t.Fatalf("%d of %d are shown", n, len(all))
+		}
+	})
+}
