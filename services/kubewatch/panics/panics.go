@@ -1,0 +1,76 @@
+// Package panics finds in the log of a program the line that says why it ended: a
+// panic, an uncaught exception, a fault of memory.
+//
+// It goes by how such a line begins, and not by words within it: "non-fatal", or "no
+// panic: ok", is none. What may stand before is what loggers put there: a time, a
+// level. In a line of JSON it looks at the text of the message alone. It knows nothing
+// of who wrote the log.
+package panics
+
+import (
+	"regexp"
+	"strings"
+)
+
+// maxLine is how much of a line is looked at, in bytes.
+const maxLine = 4 << 10
+
+// prefix is what may stand before: times as loggers write them, numbers of threads and
+// lines, levels and names in brackets.
+const prefix = `^\s*(?:(?:\[[^\]\n]{0,80}\]|\d{4}[-/]\d\d[-/]\d\d[T ]?|\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|[EFWI]\d{4}|(?i:level=\w+|time=\S+|msg=|error|fatal|critical|crit|panic|emerg|stderr)\b[:|]?|(?:std(?:err|out) F)|[|-])\s*)*"?`
+
+// marks are how lines begin that tell of an end.
+var marks = []string{
+	// Go.
+	`panic: `, `fatal error: `, `goroutine \d+ \[`, `runtime: out of memory`, `unexpected fault address`,
+	// Java, and others of its machine.
+	`Exception in thread "`, `Caused by: [\w$.]+`, `java\.lang\.OutOfMemoryError`, `# A fatal error has been detected by the Java Runtime Environment`,
+	`Terminating due to java\.lang\.OutOfMemoryError`, `#\s+SIG(?:SEGV|BUS|ILL|FPE) `,
+	// Python.
+	`Traceback \(most recent call last\):`, `Fatal Python error: `,
+	// Node.
+	`Uncaught\b`, `\[?UnhandledPromiseRejection`, `throw er; `, `node:internal/process/promises`, `FATAL ERROR: .*JavaScript heap out of memory`,
+	`\(node:\d+\) UnhandledPromiseRejection`,
+	// Rust.
+	`thread '[^']*' (?:\(\d+\) )?panicked at `, `thread '[^']*' has overflowed its stack`,
+	// C, C++, and what the system says of all.
+	`Segmentation fault`, `SIG(?:SEGV|BUS|ABRT|ILL|FPE)\b`, `\[signal SIG(?:SEGV|BUS|ABRT|ILL|FPE)`, `terminate called `, `\*\*\* stack smashing detected`,
+	`(?:double free|free\(\): |malloc\(\): )`, `Bus error`, `Aborted \(core dumped\)`, `AddressSanitizer: `, `==\d+==ERROR: `,
+	// Out of memory.
+	`Out of memory\b`, `OOMKilled\b`, `(?:std::)?bad_alloc\b`, `Killed process \d+`, `MemoryError\b`,
+}
+
+var mark = regexp.MustCompile(prefix + `(?:` + strings.Join(marks, "|") + `)`)
+
+// message is the text of a message in a line of JSON.
+var message = regexp.MustCompile(`"(?:msg|message|error|err|exception|stack|stacktrace|stack_trace|log)"\s*:\s*"((?:[^"\\]|\\.)*)`)
+
+// Find is the first line of a text that is the mark of an end, without white space
+// around it.
+func Find(text string) (line string, ok bool) {
+	for len(text) > 0 {
+		line, text, _ = strings.Cut(text, "\n")
+		if marked(line) {
+			return strings.TrimSpace(line), true
+		}
+	}
+	return "", false
+}
+
+func marked(line string) bool {
+	if len(line) > maxLine {
+		line = line[:maxLine]
+	}
+	if at := strings.TrimLeft(line, " \t"); strings.HasPrefix(at, "{") {
+		for _, m := range message.FindAllStringSubmatch(at, maxMembers) {
+			if mark.MatchString(strings.ReplaceAll(m[1], `\"`, `"`)) {
+				return true
+			}
+		}
+		return false
+	}
+	return mark.MatchString(line)
+}
+
+// maxMembers is how many members of a line of JSON are looked at.
+const maxMembers = 8
