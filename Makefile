@@ -17,7 +17,7 @@ LDFLAGS := -s -w -X $(SERVICE).version=$(VERSION) -X $(SERVICE).commit=$(COMMIT)
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: script
 script: ## build the page script, tocsin.js, where there is Node
@@ -42,6 +42,10 @@ demo: build ## a story of 10 s: what an agent sees, on free ports and a scratch 
 .PHONY: images
 images: script page ## images of the services and of the whole, FROM scratch (see deploy/images)
 	@deploy/images/build.sh
+
+.PHONY: kube-apiserver
+kube-apiserver: ## build the API server that the Kubernetes tests run against (minutes, once)
+	@e2e/kube-apiserver/build.sh
 
 .PHONY: test
 test: script page ## all tests, with the race detector
@@ -68,7 +72,7 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 
 .PHONY: lint
 lint: ## gofmt, go vet, tsc, golangci-lint and, where its database can be reached, govulncheck
-	@out=$$(gofmt -l $(MODULES)); test -z "$$out" || { echo "not gofmt-ed:"; echo "$$out"; exit 1; }
+	@out=$$(gofmt -l $(MODULES) e2e/kube-apiserver); test -z "$$out" || { echo "not gofmt-ed:"; echo "$$out"; exit 1; }
 	$(GO) vet work
 	@services/ingest/script/check.sh
 	@services/dashboard/web/check.sh
