@@ -95,7 +95,7 @@ func run(c config) error {
 	if err != nil {
 		return err
 	}
-	defer control.Close() //nolint:errcheck // the process ends
+	defer control.Close()
 
 	cmd := app.NewAPIServerCommand()
 	cmd.SetArgs(c.args(files))

@@ -1,0 +1,506 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// within bounds what a test waits for.
+const within = 30 * time.Second
+
+var shared struct {
+	once   sync.Once
+	server *Server
+	err    error
+}
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "kube")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	shared.server, shared.err = Run(dir, Options{Context: "cluster-a"})
+	code := m.Run()
+	if shared.server != nil {
+		if err := shared.server.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// server is the one that the tests share which neither kill nor compact.
+func server(t *testing.T) *Server {
+	t.Helper()
+	if errors.Is(shared.err, ErrNotBuilt) {
+		t.Skip(shared.err)
+	}
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.server
+}
+
+func must[T any](t *testing.T) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// next is the next object of a watch that isn't a bookmark.
+func next(t *testing.T, w watch.Interface) watch.Event {
+	t.Helper()
+	for {
+		select {
+		case e, ok := <-w.ResultChan():
+			if !ok {
+				t.Fatal("the watch was closed")
+			}
+			if e.Type != watch.Bookmark {
+				return e
+			}
+		case <-time.After(within):
+			t.Fatalf("nothing was watched within %s", within)
+		}
+	}
+}
+
+func TestEventIsWatched(t *testing.T) {
+	s := server(t)
+	ns := s.Namespace(t)
+	w := must[watch.Interface](t)(s.Client().CoreV1().Events(ns).Watch(t.Context(), metav1.ListOptions{}))
+	defer w.Stop()
+	pod := must[*corev1.Pod](t)(s.Pod(t.Context(), ns, "web-0", map[string]string{"app": "web"}))
+	made := must[*corev1.Event](t)(s.Event(t.Context(), ns, must[corev1.ObjectReference](t)(Ref(pod)), corev1.EventTypeWarning, "BackOff", "back-off restarting"))
+
+	first := next(t, w)
+	seen := first.Object.(*corev1.Event)
+	if first.Type != watch.Added || seen.UID != made.UID || seen.InvolvedObject.UID != pod.UID || seen.Reason != "BackOff" {
+		t.Fatalf("watched %s %+v, made %+v", first.Type, seen, made)
+	}
+	must[*corev1.Event](t)(s.EventAgain(t.Context(), made))
+	second := next(t, w)
+	if seen := second.Object.(*corev1.Event); second.Type != watch.Modified || seen.Count != 2 {
+		t.Fatalf("watched %s, count %d; want a modification, 2", second.Type, seen.Count)
+	}
+}
+
+func TestContextIsNamed(t *testing.T) {
+	s := server(t)
+	c, err := clientcmd.LoadFromFile(s.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Contexts) != 1 || c.CurrentContext != "cluster-a" || c.Contexts["cluster-a"] == nil {
+		t.Fatalf("contexts %v, current %q", c.Contexts, c.CurrentContext)
+	}
+	info, err := os.Stat(s.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o600 {
+		t.Fatalf("the kubeconfig is %s: it holds a key", info.Mode())
+	}
+}
+
+// What a watch sees of an event that expires is its deletion, and a watch
+// without a timeout of its own is closed by the server.
+func TestExpiryAndClosure(t *testing.T) {
+	s := Start(t, Options{EventTTL: time.Second, MinRequestTimeout: time.Second})
+	ns, events := "", s.Client().CoreV1().Events("")
+	minute := int64(60)
+	w := must[watch.Interface](t)(events.Watch(t.Context(), metav1.ListOptions{TimeoutSeconds: &minute}))
+	defer w.Stop()
+	made := must[*corev1.Event](t)(s.Event(t.Context(), ns, corev1.ObjectReference{Kind: "Node", Name: "node-a"}, corev1.EventTypeNormal, "Starting", "it runs"))
+	for _, want := range []watch.EventType{watch.Added, watch.Deleted} {
+		if e := next(t, w); e.Type != want || e.Object.(*corev1.Event).UID != made.UID {
+			t.Fatalf("watched %s %+v; want %s of %s", e.Type, e.Object, want, made.UID)
+		}
+	}
+
+	began := time.Now()
+	short := must[watch.Interface](t)(events.Watch(t.Context(), metav1.ListOptions{}))
+	defer short.Stop()
+	select {
+	case e, open := <-short.ResultChan():
+		if open {
+			t.Fatalf("watched %+v; want the end", e)
+		}
+		// Whole seconds are what the server counts in.
+		if d := time.Since(began); d < 900*time.Millisecond {
+			t.Fatalf("the watch was closed after %s; want 1 s to 2 s", d)
+		}
+	case <-time.After(within):
+		t.Fatalf("the watch is open after %s", within)
+	}
+}
+
+// gone watches events and pods from a resource version and says which of them
+// is told 410.
+func gone(t *testing.T, s *Server, ns, from string) (events, pods bool) {
+	t.Helper()
+	told := func(w watch.Interface, err error) bool {
+		t.Helper()
+		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+			return true
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Stop()
+		e := next(t, w)
+		if e.Type != watch.Error {
+			return false
+		}
+		if err := apierrors.FromObject(e.Object); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+			t.Fatalf("the watch ended with %v; want 410", err)
+		}
+		return true
+	}
+	core, options := s.Client().CoreV1(), metav1.ListOptions{ResourceVersion: from}
+	return told(core.Events(ns).Watch(t.Context(), options)), told(core.Pods(ns).Watch(t.Context(), options))
+}
+
+// What a compaction does to whom: the table of the comment on Compact.
+func TestCompactionIsFelt(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		opts         Options
+		restart      bool
+		events, pods bool
+	}{
+		{name: "with the watch cache", events: true, pods: false},
+		{name: "with the watch cache and a restart", restart: true, events: true, pods: true},
+		{name: "without the watch cache", opts: Options{NoWatchCache: true}, events: true, pods: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := Start(t, c.opts)
+			ns := s.Namespace(t)
+			about := corev1.ObjectReference{Kind: "Pod", Namespace: ns, Name: "web-0"}
+			before := must[*corev1.EventList](t)(s.Client().CoreV1().Events(ns).List(t.Context(), metav1.ListOptions{})).ResourceVersion
+			must[*corev1.Event](t)(s.Event(t.Context(), ns, about, corev1.EventTypeNormal, "Started", "it runs"))
+			must[*corev1.Pod](t)(s.Pod(t.Context(), ns, "web-0", nil))
+			if events, pods := gone(t, s, ns, before); events || pods {
+				t.Fatalf("410 before any compaction: events %t, pods %t", events, pods)
+			}
+			if err := s.Compact(); err != nil {
+				t.Fatal(err)
+			}
+			if c.restart {
+				if err := s.Restart(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if events, pods := gone(t, s, ns, before); events != c.events || pods != c.pods {
+				t.Fatalf("told 410: events %t, pods %t; want %t, %t", events, pods, c.events, c.pods)
+			}
+		})
+	}
+}
+
+func TestCompactionLeavesOpenWatches(t *testing.T) {
+	s := Start(t, Options{})
+	ns := s.Namespace(t)
+	about := corev1.ObjectReference{Kind: "Pod", Namespace: ns, Name: "web-0"}
+	w := must[watch.Interface](t)(s.Client().CoreV1().Events(ns).Watch(t.Context(), metav1.ListOptions{}))
+	defer w.Stop()
+	for _, reason := range []string{"Before", "After"} {
+		must[*corev1.Event](t)(s.Event(t.Context(), ns, about, corev1.EventTypeNormal, reason, ""))
+		if e := next(t, w); e.Type != watch.Added || e.Object.(*corev1.Event).Reason != reason {
+			t.Fatalf("watched %s %+v; want %s", e.Type, e.Object, reason)
+		}
+		if err := s.Compact(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestKillAndRestart(t *testing.T) {
+	s := Start(t, Options{})
+	ns := s.Namespace(t)
+	made := must[*corev1.Pod](t)(s.Pod(t.Context(), ns, "web-0", nil))
+	pid, address := s.PID(), s.Config().Host
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Client().CoreV1().Pods(ns).Get(t.Context(), "web-0", metav1.GetOptions{}); err == nil {
+		t.Fatal("a killed server answers")
+	}
+	if err := s.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	if s.PID() == pid || s.Config().Host != address {
+		t.Fatalf("pid %d and %d, address %s and %s", pid, s.PID(), address, s.Config().Host)
+	}
+	kept := must[*corev1.Pod](t)(s.Client().CoreV1().Pods(ns).Get(t.Context(), "web-0", metav1.GetOptions{}))
+	if kept.UID != made.UID || kept.ResourceVersion != made.ResourceVersion {
+		t.Fatalf("before the kill %s at %s, after it %s at %s", made.UID, made.ResourceVersion, kept.UID, kept.ResourceVersion)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	s := server(t)
+	ns, ctx := s.Namespace(t), t.Context()
+	pod := must[*corev1.Pod](t)(s.Pod(ctx, ns, "web-0", nil, "app", "side"))
+	if st := pod.Status; st.Phase != corev1.PodRunning || len(st.ContainerStatuses) != 2 || st.Conditions[0].Status != corev1.ConditionTrue {
+		t.Fatalf("a new pod is %+v", st)
+	}
+	of := func(pod *corev1.Pod, err error) corev1.ContainerStatus {
+		t.Helper()
+		p := must[*corev1.Pod](t)(pod, err)
+		if p.Status.Conditions[0].Status == corev1.ConditionTrue {
+			t.Errorf("the pod is ready with %+v", p.Status.ContainerStatuses[1])
+		}
+		if !p.Status.ContainerStatuses[0].Ready {
+			t.Errorf("the other container is not ready: %+v", p.Status.ContainerStatuses[0])
+		}
+		return p.Status.ContainerStatuses[1]
+	}
+	if st := of(s.Crash(ctx, pod, "side", 2)); st.State.Terminated == nil || st.State.Terminated.ExitCode != 2 || st.RestartCount != 0 {
+		t.Errorf("crashed: %+v", st)
+	}
+	again := must[*corev1.Pod](t)(s.Restarted(ctx, pod, "side")).Status.ContainerStatuses[1]
+	if again.State.Running == nil || again.RestartCount != 1 || again.LastTerminationState.Terminated.ExitCode != 2 ||
+		again.ContainerID == again.LastTerminationState.Terminated.ContainerID {
+		t.Errorf("restarted: %+v", again)
+	}
+	if st := of(s.OOMKilled(ctx, pod, "side")); st.State.Terminated == nil || st.State.Terminated.Reason != "OOMKilled" || st.State.Terminated.ExitCode != 137 {
+		t.Errorf("killed for memory: %+v", st)
+	}
+	if st := of(s.CrashLoop(ctx, pod, "side", 1, 5)); st.State.Waiting == nil || st.State.Waiting.Reason != "CrashLoopBackOff" || st.RestartCount != 5 || st.LastTerminationState.Terminated.ExitCode != 1 {
+		t.Errorf("in a crash loop: %+v", st)
+	}
+	if st := of(s.ImagePull(ctx, pod, "side", "ImagePullBackOff")); st.State.Waiting == nil || st.State.Waiting.Reason != "ImagePullBackOff" {
+		t.Errorf("without its image: %+v", st)
+	}
+	if _, err := s.Crash(ctx, pod, "none", 1); err == nil {
+		t.Error("a container that isn't there crashed")
+	}
+
+	node := must[*corev1.Node](t)(s.Node(ctx, ns))
+	node = must[*corev1.Node](t)(s.NodeNotReady(ctx, node))
+	if c := node.Status.Conditions[0]; c.Type != corev1.NodeReady || c.Status != corev1.ConditionUnknown {
+		t.Errorf("the node is %+v", c)
+	}
+	deployment, err := s.Deployment(ctx, ns, "web", nil, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if deployment, err = s.DeploymentStalled(ctx, deployment); err != nil {
+		t.Fatal(err)
+	}
+	if c := deployment.Status.Conditions[0]; c.Reason != "ProgressDeadlineExceeded" || deployment.Status.ReadyReplicas != 0 {
+		t.Errorf("the deployment is %+v", deployment.Status)
+	}
+	job, err := s.Job(ctx, ns, "nightly", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if job, err = s.JobFailed(ctx, job); err != nil {
+		t.Fatal(err)
+	}
+	if len(job.Status.Conditions) != 2 || job.Status.Conditions[1].Type != "Failed" {
+		t.Errorf("the job is %+v", job.Status)
+	}
+}
+
+func logs(ctx context.Context, s *Server, pod *corev1.Pod, options *corev1.PodLogOptions) (string, error) {
+	// Not DoRaw: it leaves what a refusal says unread.
+	stream, err := s.Client().CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer stream.Close()
+	data, err := io.ReadAll(stream)
+	return string(data), err
+}
+
+func TestLogs(t *testing.T) {
+	s := Start(t, Options{})
+	ctx, ns := t.Context(), s.Namespace(t)
+	k := must[*Kubelet](t)(s.Kubelet(ctx, "node-a"))
+	t.Cleanup(func() {
+		if err := k.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	pod := must[*corev1.Pod](t)(s.Pod(ctx, ns, "web-0", nil, "app", "fresh", "broken", "slow"))
+	k.SetLog(pod, "app", Log{Current: "one\ntwo\nthree\n", Previous: "panic: gone\n"})
+	k.SetLog(pod, "fresh", Log{NotThere: true})
+	k.SetLog(pod, "broken", Log{Status: 500, Body: "the disk is gone"})
+	two, five := int64(2), int64(5)
+	for _, c := range []struct {
+		name    string
+		options corev1.PodLogOptions
+		want    string
+		code    int32
+		word    string
+	}{
+		{name: "all", options: corev1.PodLogOptions{Container: "app"}, want: "one\ntwo\nthree\n"},
+		{name: "previous", options: corev1.PodLogOptions{Container: "app", Previous: true}, want: "panic: gone\n"},
+		{name: "tail", options: corev1.PodLogOptions{Container: "app", TailLines: &two}, want: "two\nthree\n"},
+		{name: "tail, and its first bytes", options: corev1.PodLogOptions{Container: "app", TailLines: &two, LimitBytes: &five}, want: "two\nt"},
+		{name: "not restarted", options: corev1.PodLogOptions{Container: "fresh", Previous: true}, code: 400, word: "previous terminated container"},
+		{name: "not started", options: corev1.PodLogOptions{Container: "fresh"}, code: 400, word: "waiting to start"},
+		{name: "broken", options: corev1.PodLogOptions{Container: "broken"}, code: 500, word: "the disk is gone"},
+		{name: "unknown to the kubelet", options: corev1.PodLogOptions{Container: "slow"}, code: 404, word: "could not find"},
+		{name: "unknown to the server", options: corev1.PodLogOptions{Container: "none"}, code: 400, word: "none"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := logs(t.Context(), s, pod, &c.options)
+			if c.code == 0 {
+				if err != nil || got != c.want {
+					t.Fatalf("%q, %v; want %q", got, err, c.want)
+				}
+				return
+			}
+			status := apierrors.APIStatus(nil)
+			if !errors.As(err, &status) || status.Status().Code != c.code || !strings.Contains(err.Error(), c.word) {
+				t.Fatalf("%q, %v (%+v); want %d %q", got, err, status, c.code, c.word)
+			}
+		})
+	}
+
+	k.SetLog(pod, "slow", Log{Current: "late\n", Delay: 200 * time.Millisecond})
+	var group sync.WaitGroup
+	for range 3 {
+		group.Go(func() {
+			if got, err := logs(ctx, s, pod, &corev1.PodLogOptions{Container: "slow"}); err != nil || got != "late\n" {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+	group.Wait()
+	if most := k.MostAtOnce(); most < 2 || most > 3 {
+		t.Errorf("%d requests at once; three were", most)
+	}
+	asked := k.Requests()
+	if len(asked) != 11 || asked[3] != (LogRequest{Namespace: ns, Pod: "web-0", Container: "app", TailLines: 2, LimitBytes: 5}) {
+		t.Errorf("asked %d times: %+v", len(asked), asked)
+	}
+}
+
+func TestCut(t *testing.T) {
+	long := strings.Repeat("x", lineBytes)
+	for _, c := range []struct {
+		name        string
+		log         string
+		tail, limit int64
+		want        string
+	}{
+		{"nothing said", "a\nb\n", -1, -1, "a\nb\n"},
+		{"no lines", "a\nb\n", 0, -1, ""},
+		{"one line", "a\nb\n", 1, -1, "b\n"},
+		{"more lines than there are", "a\nb\n", 5, -1, "a\nb\n"},
+		{"an unfinished line is one", "a\nb", 1, -1, "b"},
+		{"the first bytes", "a\nb\n", -1, 3, "a\nb"},
+		{"the first bytes of the tail", "a\nbcd\nefg\n", 2, 5, "bcd\ne"},
+		{"an empty line is one", "a\n\nb\n", 2, -1, "\nb\n"},
+		{"as long as a line may be", "a\n" + long + "\n", 1, -1, long + "\n"},
+		{"a longer line is two", "a\n" + long + "yy\n", 1, -1, "yy\n"},
+		{"empty", "", 1, 1, ""},
+	} {
+		if got := cut([]byte(c.log), c.tail, c.limit); !bytes.Equal(got, []byte(c.want)) {
+			t.Errorf("%s: %.40q, want %.40q", c.name, got, c.want)
+		}
+	}
+}
+
+const role = `# what the test gives
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: reader
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: event-reader
+rules:
+  - apiGroups: [""]
+    resources: [events]
+    verbs: [get, list, watch]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: event-reader
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: event-reader
+subjects:
+  - kind: ServiceAccount
+    name: reader
+---
+apiVersion: example.org/v1
+kind: Unknown
+metadata:
+  name: left-alone
+`
+
+func TestLeastRights(t *testing.T) {
+	s := server(t)
+	ns := s.Namespace(t)
+	manifest := filepath.Join(t.TempDir(), "rbac.yaml")
+	if err := os.WriteFile(manifest, []byte(role), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		make func() (string, error)
+	}{
+		{"a user", func() (string, error) { return s.User(t.Context(), "somebody", manifest) }},
+		{"a service account", func() (string, error) { return s.ServiceAccount(t.Context(), ns, "reader", manifest) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			config, err := clientcmd.BuildConfigFromFlags("", must[string](t)(c.make()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			client, err := kubernetes.NewForConfig(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The server learns of a binding by its own watch, a moment later.
+			for deadline := time.Now().Add(within); ; {
+				_, err = client.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
+				if err == nil || !apierrors.IsForbidden(err) || time.Now().After(deadline) {
+					break
+				}
+			}
+			if err != nil {
+				t.Fatalf("events: %v", err)
+			}
+			if _, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+				t.Fatalf("pods: %v; want forbidden", err)
+			}
+		})
+	}
+}

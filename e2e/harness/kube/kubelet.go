@@ -1,0 +1,238 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Log is what a kubelet says of a container. Current and Previous are of the
+// container that runs and of the one that ran before it.
+type Log struct {
+	Current, Previous string
+	// NotThere says that the container has not run yet, so that even Current is
+	// refused; Previous "" says that it was not restarted.
+	NotThere bool
+	// Delay is waited for before the answer, less when the asker goes away.
+	Delay time.Duration
+	// Status, unless 0, is answered in place of the log, with Body.
+	Status int
+	Body   string
+}
+
+// LogRequest is what a kubelet was asked.
+type LogRequest struct {
+	Namespace, Pod, Container string
+	Previous                  bool
+	TailLines, LimitBytes     int64 // -1: not said
+}
+
+// Kubelet serves the logs of a node's containers to the API server, over TLS
+// and to nobody else, as a kubelet does.
+type Kubelet struct {
+	server *http.Server
+	served chan struct{}
+
+	mu               sync.Mutex
+	logs             map[[3]string]Log
+	requests         []LogRequest
+	inFlight, atOnce int
+}
+
+// Kubelet adds a node, ready, and the kubelet that answers for it; the pods that
+// are made after it are on it. Close ends the kubelet; the node stays.
+func (s *Server) Kubelet(ctx context.Context, node string) (*Kubelet, error) {
+	cert, err := s.certificate(x509.Certificate{
+		Subject:     pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start a kubelet: %w", err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(s.config.CAData)
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
+		Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool, MinVersion: tls.VersionTLS12,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start a kubelet: %w", err)
+	}
+	k := &Kubelet{logs: map[[3]string]Log{}, served: make(chan struct{})}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", k.containerLogs)
+	k.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		_ = k.server.Serve(l)
+		close(k.served)
+	}()
+	port := l.Addr().(*net.TCPAddr).Port
+	if err := s.addNode(ctx, node, int32(port)); err != nil {
+		return nil, errors.Join(err, k.Close())
+	}
+	s.node = node
+	return k, nil
+}
+
+// Close ends the kubelet and its connections.
+func (k *Kubelet) Close() error {
+	err := k.server.Close()
+	<-k.served
+	return err
+}
+
+// SetLog says what is answered for a pod's container from now on.
+func (k *Kubelet) SetLog(pod *corev1.Pod, container string, log Log) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.logs[[3]string{pod.Namespace, pod.Name, container}] = log
+}
+
+// Requests are those that were asked so far.
+func (k *Kubelet) Requests() []LogRequest {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return append([]LogRequest(nil), k.requests...)
+}
+
+// MostAtOnce is how many requests were waiting for their answer at once, at
+// most.
+func (k *Kubelet) MostAtOnce() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.atOnce
+}
+
+// containerLogs answers as the kubelet's getContainerLogs does: 404 for what it
+// does not know, 400 for what it can't give.
+func (k *Kubelet) containerLogs(w http.ResponseWriter, r *http.Request) {
+	asked, err := logRequest(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+		return
+	}
+	log, known := k.began(asked)
+	defer k.ended()
+	if log.Delay > 0 {
+		wait := time.NewTimer(log.Delay)
+		defer wait.Stop()
+		select {
+		case <-r.Context().Done():
+			return
+		case <-wait.C:
+		}
+	}
+	text := log.Current
+	if asked.Previous {
+		text = log.Previous
+	}
+	switch {
+	case !known:
+		http.Error(w, fmt.Sprintf("pod %q does not exist", asked.Pod), http.StatusNotFound)
+	case log.Status != 0:
+		http.Error(w, log.Body, log.Status)
+	case asked.Previous && text == "":
+		http.Error(w, fmt.Sprintf("previous terminated container %q in pod %q not found", asked.Container, asked.Pod), http.StatusBadRequest)
+	case !asked.Previous && log.NotThere:
+		http.Error(w, fmt.Sprintf("container %q in pod %q is waiting to start: ContainerCreating", asked.Container, asked.Pod), http.StatusBadRequest)
+	default:
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = w.Write(cut([]byte(text), asked.TailLines, asked.LimitBytes))
+	}
+}
+
+func (k *Kubelet) began(asked LogRequest) (log Log, known bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.requests = append(k.requests, asked)
+	k.inFlight++
+	k.atOnce = max(k.atOnce, k.inFlight)
+	log, known = k.logs[[3]string{asked.Namespace, asked.Pod, asked.Container}]
+	return log, known
+}
+
+func (k *Kubelet) ended() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.inFlight--
+}
+
+func logRequest(r *http.Request) (LogRequest, error) {
+	q := r.URL.Query()
+	asked := LogRequest{
+		Namespace: r.PathValue("namespace"), Pod: r.PathValue("pod"), Container: r.PathValue("container"),
+		Previous: strings.EqualFold(q.Get("previous"), "true"),
+	}
+	var err error
+	if asked.TailLines, err = number(q, "tailLines", 0); err != nil {
+		return asked, err
+	}
+	if asked.LimitBytes, err = number(q, "limitBytes", 1); err != nil {
+		return asked, err
+	}
+	return asked, nil
+}
+
+// number is -1 where nothing is said.
+func number(q url.Values, name string, least int64) (int64, error) {
+	if !q.Has(name) {
+		return -1, nil
+	}
+	n, err := strconv.ParseInt(q.Get(name), 10, 64)
+	if err != nil || n < least {
+		return 0, fmt.Errorf("%s is %q, and has to be a number from %d", name, q.Get(name), least)
+	}
+	return n, nil
+}
+
+// lineBytes is where a container runtime cuts a line in two (containerd's
+// max_container_log_line_size). The kubelet counts each part as a line.
+const lineBytes = 16 << 10
+
+// cut is what a kubelet gives of a log (ReadLogs in k8s.io/cri-client): the last
+// lines of it, and of these the FIRST bytes. Without a limit of lines the bytes
+// are those at the beginning of the log. A limit of -1 is none.
+func cut(log []byte, tailLines, limitBytes int64) []byte {
+	if tailLines >= 0 {
+		starts := lineStarts(log)
+		if skip := int64(len(starts)) - tailLines; tailLines == 0 {
+			log = nil
+		} else if skip > 0 {
+			log = log[starts[skip]:]
+		}
+	}
+	if limitBytes >= 0 {
+		log = log[:min(int64(len(log)), limitBytes)]
+	}
+	return log
+}
+
+// lineStarts are where the lines of the runtime's file begin.
+func lineStarts(log []byte) []int {
+	var starts []int
+	for at := 0; at < len(log); {
+		starts = append(starts, at)
+		line := log[at:]
+		if end := bytes.IndexByte(line, '\n'); end >= 0 {
+			line = line[:end+1]
+		}
+		// The end of a line that is as long as may be stays with it.
+		if len(bytes.TrimSuffix(line, []byte("\n"))) > lineBytes {
+			line = line[:lineBytes]
+		}
+		at += len(line)
+	}
+	return starts
+}

@@ -1,0 +1,298 @@
+// Package kube runs a real Kubernetes API server for tests, and plays those who
+// are missing around it: it writes what a kubelet or a controller would write,
+// and serves the logs of containers as a kubelet does.
+//
+// The server is the process of e2e/kube-apiserver. One may serve many tests,
+// each in a namespace of its own. The package asserts nothing of Tocsin, and
+// knows nothing of it.
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+)
+
+const (
+	// startWithin bounds a start; 3 s on a machine that has nothing else to do.
+	startWithin = 2 * time.Minute
+	// stopWithin bounds the end after SIGTERM; it is killed then.
+	stopWithin = 15 * time.Second
+	// askWithin bounds a request to the control listener.
+	askWithin = 30 * time.Second
+)
+
+// ErrNotBuilt is there where the server was not built: it takes minutes, and no
+// test does it by the way.
+var ErrNotBuilt = errors.New("the Kubernetes API server of the tests isn't built: run make kube-apiserver")
+
+// Options are the settings of a server; the zero value is a server as it is
+// without settings.
+type Options struct {
+	// EventTTL is how long events are kept; 0 is an hour. etcd counts in
+	// seconds, and forgets within a second or so.
+	EventTTL time.Duration
+	// MinRequestTimeout, whole seconds: a watch is closed at random between it
+	// and twice as long. 0 is 30 min.
+	MinRequestTimeout time.Duration
+	// NoWatchCache makes the server read watches from etcd for all kinds, as it
+	// does for events, so that Compact is felt by all.
+	NoWatchCache bool
+	// Context is the name of the context in the kubeconfig; "" is "test".
+	Context string
+}
+
+// Server is a running API server, or one that was killed and may be started
+// again.
+type Server struct {
+	bin, dir, kubeconfig string
+	opts                 Options
+	client               *kubernetes.Clientset
+	config               *rest.Config
+	control              string
+	process              *process
+	node                 string // on which pods are
+}
+
+// process is one life of the server.
+type process struct {
+	cmd    *exec.Cmd
+	stdin  io.Closer // whose other end the server watches: it ends when we are gone
+	stdout *harness.Log
+	done   chan struct{}
+}
+
+// Start runs a server for a test, which is skipped where the server isn't built.
+func Start(t testing.TB, opts Options) *Server {
+	t.Helper()
+	s, err := Run(t.TempDir(), opts)
+	if errors.Is(err, ErrNotBuilt) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// Run runs a server on a directory: a new cluster in an empty one, the same
+// cluster in one that had it before. It is ready when Run returns; Close ends
+// it.
+func Run(dir string, opts Options) (*Server, error) {
+	bin, err := binary()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{bin: bin, dir: dir, opts: opts}
+	if err := s.start(); err != nil {
+		return nil, err
+	}
+	if err := s.connect(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// binary is where the server was built.
+func binary() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the tree: %w", err)
+	}
+	for {
+		script := filepath.Join(dir, "e2e", "kube-apiserver", "build.sh")
+		if _, err := os.Stat(script); err == nil {
+			var said strings.Builder
+			cmd := exec.Command(script, "--path") //nolint:noctx // it reads four files
+			cmd.Stderr = &said
+			out, err := cmd.Output()
+			if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 1 {
+				return "", ErrNotBuilt
+			}
+			if err != nil {
+				return "", fmt.Errorf("ask %s for the server: %w\n%s", script, err, said.String())
+			}
+			return strings.TrimSpace(string(out)), nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("find e2e/kube-apiserver/build.sh: it is in no directory above this one")
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// start starts the process and waits until it is ready.
+func (s *Server) start() error {
+	args := []string{"--dir=" + s.dir, "--until-stdin-closes", fmt.Sprintf("--watch-cache=%t", !s.opts.NoWatchCache)}
+	if s.opts.EventTTL > 0 {
+		args = append(args, "--event-ttl="+s.opts.EventTTL.String())
+	}
+	if s.opts.MinRequestTimeout > 0 {
+		args = append(args, "--min-request-timeout="+s.opts.MinRequestTimeout.String())
+	}
+	log, err := os.OpenFile(s.logFile(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("start the API server: %w", err)
+	}
+	defer log.Close()
+	p := &process{cmd: exec.Command(s.bin, args...), stdout: &harness.Log{}, done: make(chan struct{})} //nolint:noctx // ended by Kill or Close
+	p.cmd.Stdout, p.cmd.Stderr = p.stdout, log
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return fmt.Errorf("start the API server: %w", err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		return fmt.Errorf("start the API server: %w", err)
+	}
+	s.process = p
+	go func() {
+		_ = p.cmd.Wait() // its exit code is in cmd.ProcessState
+		close(p.done)
+	}()
+	if harness.Poll(context.Background(), startWithin, func() bool { return p.ended() || strings.HasSuffix(p.stdout.String(), "\n") }) && !p.ended() {
+		var ready struct{ Control, Kubeconfig string }
+		if err := json.Unmarshal([]byte(p.stdout.String()), &ready); err != nil {
+			return errors.Join(fmt.Errorf("read what the API server said, %q: %w", p.stdout, err), s.Kill())
+		}
+		s.control, s.kubeconfig = ready.Control, ready.Kubeconfig
+		return nil
+	}
+	return errors.Join(fmt.Errorf("the API server did not get ready:\n%s", s.lastLog()), s.Kill())
+}
+
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// connect makes the administrator's client, and the kubeconfig with the context
+// that was asked for.
+func (s *Server) connect() error {
+	c, err := clientcmd.LoadFromFile(s.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("read the administrator's kubeconfig: %w", err)
+	}
+	if name := s.opts.Context; name != "" && name != c.CurrentContext {
+		c.Contexts[name] = c.Contexts[c.CurrentContext]
+		delete(c.Contexts, c.CurrentContext)
+		c.CurrentContext = name
+		s.kubeconfig = filepath.Join(s.dir, "kubeconfig-"+name)
+		if err := clientcmd.WriteToFile(*c, s.kubeconfig); err != nil {
+			return fmt.Errorf("write the administrator's kubeconfig: %w", err)
+		}
+	}
+	if s.config, err = clientcmd.BuildConfigFromFlags("", s.kubeconfig); err != nil {
+		return fmt.Errorf("read the administrator's kubeconfig: %w", err)
+	}
+	s.config.QPS = -1 // no limit of ours
+	if s.client, err = kubernetes.NewForConfig(s.config); err != nil {
+		return fmt.Errorf("make the administrator's client: %w", err)
+	}
+	return nil
+}
+
+// Kubeconfig is the administrator's kubeconfig. A restart does not change it.
+func (s *Server) Kubeconfig() string { return s.kubeconfig }
+
+// Config is how the administrator connects, for clients of other kinds.
+func (s *Server) Config() *rest.Config { return rest.CopyConfig(s.config) }
+
+// Client is the administrator's client, without a limit of rate. It outlives
+// restarts.
+func (s *Server) Client() kubernetes.Interface { return s.client }
+
+// PID is the process's id.
+func (s *Server) PID() int { return s.process.cmd.Process.Pid }
+
+// Compact makes etcd forget what was before its current revision. Whoever
+// watches events from an older one is told 410 Gone; a watch that is open goes
+// on. For kinds other than events the server answers from a cache that knows
+// what changed since it was started: they are told 410 after Compact and
+// Restart, or with NoWatchCache.
+func (s *Server) Compact() error {
+	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.control+"/compact", http.NoBody)
+	if err != nil {
+		return fmt.Errorf("compact etcd: %w", err)
+	}
+	answer, err := harness.Do(req)
+	if err != nil {
+		return fmt.Errorf("compact etcd: %w", err)
+	}
+	if answer.Status != http.StatusOK {
+		return fmt.Errorf("compact etcd: %d %s", answer.Status, answer.Body)
+	}
+	return nil
+}
+
+// Kill ends the server at once, as kill -9 does, and waits until it has ended.
+func (s *Server) Kill() error {
+	if err := s.process.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("kill the API server: %w", err)
+	}
+	<-s.process.done
+	return nil
+}
+
+// Restart starts the server again, at the same address with the same objects,
+// and returns once it is ready. One that still runs is killed first.
+func (s *Server) Restart() error {
+	if err := s.Kill(); err != nil {
+		return err
+	}
+	return s.start()
+}
+
+// Close ends the server.
+func (s *Server) Close() error {
+	p := s.process
+	if p.ended() {
+		return nil
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop the API server: %w", err)
+	}
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(stopWithin):
+		return errors.Join(fmt.Errorf("the API server did not end within %s of SIGTERM:\n%s", stopWithin, s.lastLog()), s.Kill())
+	}
+}
+
+func (s *Server) logFile() string { return filepath.Join(s.dir, "server.log") }
+
+// lastLog is the end of the server's log, for whoever looks into a failure.
+func (s *Server) lastLog() string {
+	data, err := os.ReadFile(s.logFile())
+	if err != nil {
+		return err.Error()
+	}
+	const kept = 8 << 10
+	return string(data[max(0, len(data)-kept):])
+}
