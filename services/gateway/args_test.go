@@ -41,7 +41,7 @@ func TestBadArguments(t *testing.T) {
 		in, want string
 	}{
 		{"no object", look, `[1]`, "the arguments must be a JSON object"},
-		{"what", look, `{"what":"everything"}`, "what must be one of alerts, errors, logs, network, vitals, actions, ci, noise, security, status"},
+		{"what", look, `{"what":"everything"}`, "what must be one of alerts, errors, logs, network, vitals, actions, ci, kubernetes, noise, security, status"},
 		{"what is a number", look, `{"what":1}`, "what must be one of"},
 		{"app", look, `{"app":5}`, "app must be a text of at most 2048 bytes"},
 		{"severity", look, `{"severity_min":"fatal"}`, "severity_min must be one of info, warning, error"},

@@ -202,6 +202,9 @@ func (g *gateway) listSilences(ctx context.Context) (answer, error) {
 		s.learn(now, documents...) // what is listed is what holds here
 		set := s.hush.set
 		for _, x := range slices.Backward(set.Silences.Active(now)) {
+			if !g.cfg.Kubernetes.Namespaces.ShowsKey(x.DedupKey) {
+				continue
+			}
 			shown := clean.Alert(alert.Alert{App: x.App, DedupKey: x.DedupKey, Category: x.Category}, g.mask)
 			x.App, x.DedupKey, x.Category = shown.App, shown.DedupKey, shown.Category
 			x.ID, x.Reason, x.By = untrusted.Visible(x.ID), g.mask.String(x.Reason), g.mask.String(x.By)
@@ -211,6 +214,9 @@ func (g *gateway) listSilences(ctx context.Context) (answer, error) {
 			if len(reply.Acks) == maxListed {
 				reply.Truncated = true
 				break
+			}
+			if !g.cfg.Kubernetes.Namespaces.ShowsKey(k.DedupKey) {
+				continue
 			}
 			shown := clean.Alert(alert.Alert{ID: k.AlertID, App: k.App, DedupKey: k.DedupKey}, g.mask)
 			k.AlertID, k.App, k.DedupKey, k.By = shown.ID, shown.App, shown.DedupKey, g.mask.String(k.By)

@@ -29,7 +29,7 @@ func (g *gateway) route(next mcp.MethodHandler) mcp.MethodHandler {
 // addEvents adds the Events extension to the client's server.
 func (g *gateway) addEvents(s *mcp.Server) {
 	err := events.Register(s, events.Config{
-		Source:   &feed{link: g.link, settle: g.settle, hushed: g.hushed, mask: g.mask, log: g.log},
+		Source:   &feed{link: g.link, settle: g.settle, hushed: g.hushed, shows: g.shows, mask: g.mask, log: g.log},
 		Notifier: g.notifier,
 		Underway: g.underwayOn,
 		Ending:   g.closing,

@@ -24,10 +24,10 @@ import (
 type feed struct {
 	link   *link
 	settle func(context.Context)
-	// hushed says what is told to nobody.
-	hushed func(alert.Alert) bool
-	mask   *redact.Engine
-	log    *slog.Logger
+	// hushed says what is told to nobody, and shows what may be seen here at all.
+	hushed, shows func(alert.Alert) bool
+	mask          *redact.Engine
+	log           *slog.Logger
 }
 
 // conn is the connection, or nil where the bus can't be reached.
@@ -128,12 +128,15 @@ func (f *feed) follow(ctx context.Context, c *bus.Conn, after events.Position, h
 }
 
 // arrival reads a message of the stream that was made at created. Of an alert that
-// is silenced there is only the place.
+// is silenced, or may not be seen here, there is only the place.
 func (f *feed) arrival(m bus.Message, created time.Time) events.Arrival {
 	arrived := events.Arrival{At: events.Position{Seq: m.Seq, Created: created}, Time: m.Time}
 	var a alert.Alert
 	if err := json.Unmarshal(m.Data, &a); err != nil {
 		return arrived // said when the inbox met it
+	}
+	if !f.shows(a) {
+		return arrived
 	}
 	a.Seq = m.Seq
 	a = clean.Alert(a, f.mask)

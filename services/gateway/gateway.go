@@ -135,6 +135,7 @@ func newGateway(ctx context.Context, cfg Config, out outlet) *gateway {
 		case <-life.Done():
 		}
 	}, g.mask, log)
+	g.link.shows = g.shows
 	g.link.silences = newSilencer(g.session, log)
 	g.saver = newSaver(g.link, log)
 	g.updates = resources.New(resources.Config{Closing: closing, Settle: g.settle, Look: g.story, Logger: log})

@@ -63,7 +63,7 @@ func (g *gateway) history(ctx context.Context, l look) (list any, lacks lack, er
 		if json.Unmarshal(m.Data, &a) != nil { // said when the inbox met it
 			return
 		}
-		if (l.app == "" || a.App == l.app) && strings.Contains(a.URL, l.url) && a.Severity.Rank() >= l.minRank {
+		if (l.app == "" || a.App == l.app) && strings.Contains(a.URL, l.url) && a.Severity.Rank() >= l.minRank && g.shows(a) {
 			newest.add(clean.Alert(a, g.mask))
 		}
 	})

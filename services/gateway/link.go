@@ -40,6 +40,8 @@ type link struct {
 	caughtUp chan struct{}
 	mask     *redact.Engine
 	hand     func(arrival)
+	// shows says which alerts may be seen by this client.
+	shows func(alert.Alert) bool
 	// silences is what has to be known before the first alert is handed on.
 	silences *silencer
 	// attend answers on a connection who asks how this gateway is, until ctx ends. It
@@ -250,10 +252,13 @@ func (l *link) take(ctx context.Context, c *bus.Conn, m bus.Message) {
 	}
 	l.at.Seq = m.Seq
 	var a alert.Alert
-	if err := json.Unmarshal(m.Data, &a); err != nil {
+	switch err := json.Unmarshal(m.Data, &a); {
+	case err != nil:
 		l.log.Warn("skipped what is no alert", "subject", m.Subject, "sequence", m.Seq, "error", err)
 		l.hand(arrival{at: l.at, past: true})
-	} else {
+	case !l.shows(a):
+		l.hand(arrival{at: l.at, past: true})
+	default:
 		a.Seq = m.Seq
 		l.hand(arrival{alert: clean.Alert(a, l.mask), at: l.at, news: l.ready})
 	}

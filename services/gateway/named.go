@@ -28,7 +28,8 @@ func (g *gateway) alertNamed(ctx context.Context, id string) (a alert.Alert, err
 			return a, err
 		}
 		a, err = g.silences().Alert(ctx, id)
-		if errors.Is(err, silences.ErrNotFound) {
+		if errors.Is(err, silences.ErrNotFound) || !g.shows(a) {
+			a = alert.Alert{}
 			err = errors.New(`alert_id must be the id of an alert of the last 7 days: observe {"what":"alerts","since_seconds":604800} shows them`)
 		}
 		return a, err

@@ -27,10 +27,11 @@ const (
 
 // What can be observed.
 const (
-	whatAlerts = "alerts"
-	whatCI     = "ci"
-	whatNoise  = "noise"
-	whatStatus = "status"
+	whatAlerts     = "alerts"
+	whatCI         = "ci"
+	whatKubernetes = "kubernetes"
+	whatNoise      = "noise"
+	whatStatus     = "status"
 )
 
 // look is what an observe call wants to see.
@@ -51,7 +52,7 @@ var kinds = map[string]telemetry.Kind{
 func readLook(data json.RawMessage) (look, error) {
 	a := readArguments(data)
 	l := look{
-		what: a.word("what", whatStatus, "alerts", "errors", "logs", "network", "vitals", "actions", "ci", "noise", "security", "status"),
+		what: a.word("what", whatStatus, "alerts", "errors", "logs", "network", "vitals", "actions", "ci", "kubernetes", "noise", "security", "status"),
 		app:  a.text("app", maxText), url: a.text("url", maxText),
 		minRank: alert.Severity(a.optional("severity_min", "info", "warning", "error")).Rank(),
 		since:   time.Duration(a.whole("since_seconds", defaultSince, 1, maxSince)) * time.Second,
@@ -141,6 +142,8 @@ func (g *gateway) see(ctx context.Context, l look) (string, error) {
 		return g.list(l.what, func() (any, lack, error) { return g.history(ctx, l) })
 	case whatCI:
 		return g.list(l.what, func() (any, lack, error) { return g.results(ctx, l) })
+	case whatKubernetes:
+		return g.list(l.what, func() (any, lack, error) { return g.kubernetes(ctx, l) })
 	case whatNoise:
 		return g.list(l.what, func() (any, lack, error) {
 			reply, err := ask[query.NoiseReply](ctx, g, query.SubjectNoise, query.NoiseRequest{Action: query.NoiseList, App: l.app})
@@ -214,7 +217,9 @@ type statusReply struct {
 	Streaming     bool                  `json:"streaming"`
 	Bus           busHealth             `json:"bus"`
 	Detector      *query.DetectorStatus `json:"detector"`
-	Client        string                `json:"client"`
+	// Kubernetes has the clusters that are watched, where any is.
+	Kubernetes []clusterStatus `json:"kubernetes,omitempty"`
+	Client     string          `json:"client"`
 }
 
 // appStatus is what the detector knows of an app, and what pends about it.
@@ -230,6 +235,7 @@ type busHealth struct {
 func (g *gateway) status(ctx context.Context) (string, error) {
 	s := statusReply{What: whatStatus, Apps: []appStatus{}, Client: untrusted.Visible(g.link.client())}
 	s.Bus.Connected = g.connected() == nil
+	s.Kubernetes = g.clusterStates(ctx)
 	detector, err := ask[query.StatusReply](ctx, g, query.SubjectStatus, struct{}{})
 	if err != nil {
 		s.Error = untrusted.Visible(err.Error())

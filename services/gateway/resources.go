@@ -94,16 +94,17 @@ func (g *gateway) readResource(ctx context.Context, r resources.Resource) (strin
 }
 
 func (g *gateway) readAlerts(ctx context.Context) (string, error) {
-	first, last, err := g.extent(ctx)
+	first, last, err := g.extent(ctx, bus.StreamAlerts)
 	if err != nil {
 		return "", err
 	}
-	newest := ring[alert.Alert]{limit: newestListed}
-	err = g.stored(ctx, max(first, last-min(last, newestListed-1)), last, func(m bus.Message) {
+	newest := []alert.Alert{} // [] and not null on the wire
+	err = g.backwards(ctx, bus.StreamAlerts, first, last, newestListed, func(m bus.Message) bool {
 		var a alert.Alert
-		if json.Unmarshal(m.Data, &a) == nil { // else said when the inbox met it
-			newest.add(clean.Alert(a, g.mask))
+		if json.Unmarshal(m.Data, &a) == nil && g.shows(a) { // else said when the inbox met it
+			newest = append(newest, clean.Alert(a, g.mask))
 		}
+		return len(newest) < newestListed
 	})
 	if err != nil {
 		return "", err
@@ -111,7 +112,7 @@ func (g *gateway) readAlerts(ctx context.Context) (string, error) {
 	list := struct {
 		Alerts  []alert.Alert `json:"alerts"`
 		Pending int           `json:"pending"`
-	}{Alerts: newest.newestFirst()}
+	}{Alerts: newest}
 	g.forgetTold(ctx)
 	if err := g.session.do(g.life, func(s *session, _ time.Time) { list.Pending = s.inbox.Len() }); err != nil {
 		return "", err

@@ -55,9 +55,9 @@ func (g *gateway) definitions() []definition {
 		{
 			name: "observe", handle: g.observe,
 			description: "Look at what happens in the watched apps, newest first, and get the alerts that came since your last call (in a second block; each is told once). " +
-				"what: status (default) tells data from silence; alerts is the history of alerts; errors, logs, network, vitals, actions, security are events; ci the latest CI results; noise the noise rules.",
+				"what: status (default) tells data from silence; alerts is the history of alerts; errors, logs, network, vitals, actions, security are events; ci the latest CI results; kubernetes what watched clusters say: events, and faults with logs; noise the noise rules.",
 			schema: `{"type":"object","properties":{
-"what":{"type":"string","enum":["alerts","errors","logs","network","vitals","actions","ci","noise","security","status"],"default":"status"},
+"what":{"type":"string","enum":["alerts","errors","logs","network","vitals","actions","ci","kubernetes","noise","security","status"],"default":"status"},
 "app":{"type":"string","description":"Only this app"},
 "url":{"type":"string","description":"Only what has this in its URL (plain substring)"},
 "severity_min":{"type":"string","enum":["info","warning","error"],"description":"Only this severity and above"},

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
@@ -21,7 +22,9 @@ type WaitConfig struct {
 	Severity alert.Severity
 	// Timeout is how long to wait; 0 means for ever.
 	Timeout time.Duration
-	Logger  *slog.Logger
+	// Namespaces are those of Kubernetes whose alerts are told.
+	Namespaces namespaces.Set
+	Logger     *slog.Logger
 }
 
 // ErrNoAlert says that the time was up, or that ctx had ended, before there was
@@ -40,7 +43,7 @@ func Wait(ctx context.Context, cfg WaitConfig) (block string, err error) {
 	}
 	cfg.Bus.Name = "tocsin wait"
 	// Streaming is off: there is nothing to write.
-	g := newGateway(ctx, Config{Bus: cfg.Bus, Logger: cfg.Logger}, nil)
+	g := newGateway(ctx, Config{Bus: cfg.Bus, Kubernetes: KubernetesConfig{Namespaces: cfg.Namespaces}, Logger: cfg.Logger}, nil)
 	g.link.identify(cfg.Inbox)
 	g.begin()
 	defer func() { err = errors.Join(err, g.end()) }()

@@ -36,6 +36,8 @@ type hookCommand struct {
 	Wait     time.Duration `help:"Once the agent has stopped, wait this long for an alert to wake it: for a stop hook of Claude Code with asyncRewake." placeholder:"D"`
 	Severity string        `help:"The least that --wait waits for: ${enum}. Default: ${default}." enum:"info,warning,error" default:"error" placeholder:"S"`
 
+	namespacesFlag
+
 	// ran says that the command line, the settings file and the environment were
 	// all right.
 	ran bool
@@ -122,6 +124,11 @@ func (c *hookCommand) wake(ctx context.Context, env service.Env, cfg glance.Conf
 // config reads which moment it is, and finds the inbox.
 func (c *hookCommand) config(env service.Env, log *slog.Logger) (glance.Config, error) {
 	cfg := glance.Config{Bus: env.Bus(c.BusFlags), Hold: c.Stop, Logger: log}
+	shown, err := c.set() // one that is wrong shows nothing
+	if err != nil {
+		return cfg, err
+	}
+	cfg.Namespaces = shown
 	data, err := within(stdinPatience, env.Stdin)
 	if err != nil {
 		return cfg, err

@@ -23,6 +23,8 @@ type waitCommand struct {
 	Client   string        `help:"Whose inbox: that of the gateway with the same --client, which then tells no alert again. Default: one for tocsin wait in the working directory." env:"TOCSIN_CLIENT" placeholder:"NAME"`
 	Severity string        `help:"Wait for this severity or above: info, warning or error." placeholder:"S"`
 	Timeout  time.Duration `help:"End with status 3 after this long without such an alert, such as 30s. Default: never." placeholder:"D"`
+
+	namespacesFlag
 }
 
 // Validate refuses what could never end well. A name in the environment is for the
@@ -50,7 +52,8 @@ func (c *waitCommand) Validate(line *kong.Context) error {
 	if c.Timeout < 0 {
 		return errors.New("--timeout must not be negative")
 	}
-	return nil
+	_, err := c.set()
+	return err
 }
 
 // OnlyNamedFile implements service.OnlyNamedFile.
@@ -66,8 +69,12 @@ func (c *waitCommand) Run(ctx context.Context, env service.Env) error {
 	if err != nil {
 		return err
 	}
+	shown, err := c.set()
+	if err != nil {
+		return err
+	}
 	block, err := gateway.Wait(ctx, gateway.WaitConfig{
-		Bus: env.Bus(c.BusFlags), Inbox: inbox, Severity: alert.Severity(c.Severity), Timeout: c.Timeout, Logger: env.Logger,
+		Bus: env.Bus(c.BusFlags), Inbox: inbox, Namespaces: shown, Severity: alert.Severity(c.Severity), Timeout: c.Timeout, Logger: env.Logger,
 	})
 	if errors.Is(err, gateway.ErrNoAlert) && ctx.Err() != nil {
 		return errors.New("interrupted before an alert came: what pends is told to the next who asks")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/gateway/brief"
 	"github.com/tocsin-bus/tocsin/services/gateway/hook"
+	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
@@ -36,8 +37,10 @@ type Config struct {
 	Inbox string
 	Call  hook.Call
 	// Hold says whether an error may hold back an agent that is about to stop.
-	Hold   bool
-	Logger *slog.Logger
+	Hold bool
+	// Namespaces are those of Kubernetes whose alerts are told.
+	Namespaces namespaces.Set
+	Logger     *slog.Logger
 }
 
 // Answer answers one call of a client's hook: with the line to print, or nil where
@@ -98,7 +101,7 @@ func newHooked(ctx context.Context, cfg Config) (*hooked, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &hooked{reader{conn: conn, client: cfg.Inbox, mask: redact.New()}, cfg}, nil
+	return &hooked{reader{conn: conn, client: cfg.Inbox, mask: redact.New(), shows: cfg.Namespaces.ShowsAlert}, cfg}, nil
 }
 
 // wanted says whether what waits is worth telling now.

@@ -36,6 +36,8 @@ type reader struct {
 	// client is the key of the inbox.
 	client string
 	mask   *redact.Engine
+	// shows says which alerts may be seen by the client.
+	shows func(alert.Alert) bool
 }
 
 // waiting is what a client was not told yet.
@@ -169,9 +171,9 @@ func (r *reader) remember(w *waiting, msgs []bus.Message, silenced silence.Set, 
 	w.box.Remember(told)
 }
 
-// decode is the alert of a message, fit to be told.
+// decode is the alert of a message, fit to be told. One that may not be seen is none.
 func (r *reader) decode(m bus.Message) (a alert.Alert, ok bool) {
-	if json.Unmarshal(m.Data, &a) != nil {
+	if json.Unmarshal(m.Data, &a) != nil || !r.shows(a) {
 		return a, false
 	}
 	a.Seq = m.Seq

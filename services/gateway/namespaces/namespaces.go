@@ -2,7 +2,7 @@
 // watcher on the bus sees all of a cluster; a gateway may be meant for less.
 //
 // It is pure, and goes by the true names in a message: a subject's tokens are cut
-// and lossy, so they are none. It knows nothing of alerts or tools.
+// and lossy, so they are none. It knows nothing of tools.
 package namespaces
 
 import (
@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
@@ -78,4 +79,32 @@ func (s Set) Shows(m *kube.Message) bool {
 		return m.Watch != nil || !s.Limited()
 	}
 	return s.Has(m.Event.InvolvedObject.Namespace)
+}
+
+// ShowsAlert says whether an alert may be shown: any that is not of Kubernetes, and of
+// those what Shows says of messages.
+func (s Set) ShowsAlert(a alert.Alert) bool {
+	if !s.Limited() || a.Category != alert.Kubernetes {
+		return true
+	}
+	if a.Context[alert.FaultKey] == kube.WatchDegraded {
+		return true
+	}
+	namespace, known := a.Context[alert.NamespaceKey].(string)
+	if _, there := a.Context[alert.NamespaceKey]; there && !known {
+		return false // whoever says so, it is no namespace
+	}
+	return s.Has(namespace)
+}
+
+// ShowsKey says whether the dedup key of an alert may be shown, where only that is
+// known: kubernetes:<cluster>:<namespace>:<kind>/<name>:<fault>. The cluster's name may
+// have colons.
+func (s Set) ShowsKey(key string) bool {
+	if !s.Limited() || !strings.HasPrefix(key, "kubernetes:") {
+		return true
+	}
+	parts := strings.Split(key, ":")
+	const least = 5
+	return len(parts) >= least && (parts[len(parts)-1] == kube.WatchDegraded || s.Has(parts[len(parts)-3]))
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
+	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
@@ -45,6 +46,63 @@ func TestShows(t *testing.T) {
 		}
 		if s.Limited() != (tt.names != "") {
 			t.Errorf("%q: limited is %t", tt.names, s.Limited())
+		}
+	}
+}
+
+func TestShowsAlert(t *testing.T) {
+	of := func(namespace any, fault string) alert.Alert {
+		a := alert.Alert{Category: alert.Kubernetes, Context: map[string]any{"fault": fault}}
+		if namespace != nil {
+			a.Context["namespace"] = namespace
+		}
+		return a
+	}
+	for _, tt := range []struct {
+		names []string
+		a     alert.Alert
+		want  bool
+	}{
+		{nil, of("bank", kube.Crash), true},
+		{[]string{"shop"}, of("shop", kube.Crash), true},
+		{[]string{"shop"}, of("bank", kube.Crash), false},
+		{[]string{"shop"}, of(nil, kube.NodeNotReady), false},
+		{[]string{"shop", "_cluster"}, of(nil, kube.NodeNotReady), true},
+		{[]string{"shop", "_cluster"}, of(7, kube.Crash), false},
+		{[]string{"shop"}, of(nil, kube.WatchDegraded), true},
+		{[]string{"shop"}, alert.Alert{Category: alert.Errors, Context: map[string]any{"namespace": "bank"}}, true},
+	} {
+		s, err := namespaces.New(tt.names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.ShowsAlert(tt.a); got != tt.want {
+			t.Errorf("limited to %v, %v: %t", tt.names, tt.a.Context, got)
+		}
+	}
+}
+
+func TestShowsKey(t *testing.T) {
+	shop, err := namespaces.New([]string{"shop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]bool{
+		"kubernetes:dev:shop:Pod/web-1:crash":         true,
+		"kubernetes:dev:bank:Pod/web-1:crash":         false,
+		"kubernetes:arn:aws:eks:shop:Pod/web-1:crash": true,
+		"kubernetes:shop:bank:Pod/shop:crash":         false,
+		"kubernetes:dev::Node/n1:node_not_ready":      false,
+		"kubernetes:dev::Cluster/dev:watch_degraded":  true,
+		"kubernetes:shop":                             false,
+		"errors:bank:9f3c2ab1":                        true,
+		"":                                            true,
+	} {
+		if shop.ShowsKey(key) != want {
+			t.Errorf("%q", key)
+		}
+		if !(namespaces.Set{}).ShowsKey(key) {
+			t.Errorf("%q where all is shown", key)
 		}
 	}
 }

@@ -1,0 +1,141 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/kubelist"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/clean"
+	"github.com/tocsin-bus/tocsin/shared/kube"
+	"github.com/tocsin-bus/tocsin/shared/query"
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
+)
+
+// maxClusters is how many clusters are known to be watched; others are left out.
+const maxClusters = 100
+
+// errUnwatched says what is missing where there is nothing to look back at.
+var errUnwatched = errors.New("no Kubernetes cluster is watched: start tocsin kubewatch, where a kubeconfig is or in the cluster")
+
+// clusters reads which clusters are watched, by name. Their texts are as they were
+// stored.
+func (g *gateway) clusters(ctx context.Context) ([]kube.Leader, error) {
+	if err := g.connected(); err != nil {
+		return nil, err
+	}
+	records, err := g.link.conn.Load().Stored(ctx, bus.StreamKubewatch, maxClusters)
+	if errors.Is(err, nats.ErrNoResponders) { // a bus of an older version has no such bucket
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	byName := map[string]kube.Leader{}
+	for _, m := range records { // the newest last
+		var l kube.Leader
+		if json.Unmarshal(m.Data, &l) == nil && l.Cluster != "" { // else it gave up its place
+			byName[l.Cluster] = l
+		}
+	}
+	var all []kube.Leader
+	for _, l := range byName {
+		all = append(all, l)
+	}
+	slices.SortFunc(all, func(a, b kube.Leader) int { return strings.Compare(a.Cluster, b.Cluster) })
+	return all, nil
+}
+
+// clusterStatus is how the watch of a cluster is.
+type clusterStatus struct {
+	Cluster  string    `json:"cluster"`
+	Degraded bool      `json:"degraded"`
+	Error    string    `json:"error,omitempty"`
+	Since    time.Time `json:"since,omitzero"`
+}
+
+// clusterStates is what observe status says of clusters: nothing where that can't be
+// read, as there are buses without.
+func (g *gateway) clusterStates(ctx context.Context) []clusterStatus {
+	watched, err := g.clusters(ctx)
+	if err != nil {
+		g.log.Debug("it is not known which clusters are watched", "error", err)
+	}
+	var all []clusterStatus
+	for _, l := range watched {
+		s := clusterStatus{Cluster: g.shown(l.Cluster), Degraded: l.Watch.Degraded}
+		if s.Degraded {
+			s.Error, s.Since = g.shown(l.Watch.Error), l.Watch.Since
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func (g *gateway) shown(text string) string {
+	return untrusted.Cut(untrusted.Visible(g.mask.String(text)), kube.MaxName)
+}
+
+// kubernetes reads what clusters said, newest first. Where there is less than was asked
+// for it says why.
+func (g *gateway) kubernetes(ctx context.Context, l look) (list any, lacks lack, err error) {
+	watched, err := g.clusters(ctx)
+	if err != nil {
+		return nil, lacks, g.unread(ctx, bus.StreamKubernetes, err)
+	}
+	first, last, err := g.extent(ctx, bus.StreamKubernetes)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return nil, lacks, errors.New("this bus keeps nothing of Kubernetes yet: restart tocsin up, or run tocsin provision on an external bus")
+	case err != nil:
+		return nil, lacks, err
+	case first > last && len(watched) == 0:
+		return nil, lacks, errUnwatched
+	}
+	found := kubelist.New(kubelist.Want{
+		App: l.app, MinRank: l.minRank, Since: time.Now().Add(-l.since), Limit: l.limit, MaxBytes: query.MaxReply,
+		Shows: func(m *kube.Message) bool { return l.url == "" && g.cfg.Kubernetes.Namespaces.Shows(m) },
+	})
+	var notes []string
+	err = g.backwards(ctx, bus.StreamKubernetes, first, last, readAtOnce, func(m bus.Message) bool {
+		var said kube.Message
+		if err := json.Unmarshal(m.Data, &said); err != nil {
+			g.log.Warn("skipped what no cluster said", "subject", m.Subject, "sequence", m.Seq, "error", err)
+			return true
+		}
+		return found.Add(said, m.Time, len(m.Data))
+	})
+	newest := found.Newest()
+	if err != nil && len(newest) == 0 {
+		return nil, lacks, err
+	}
+	if err != nil { // what was read before that is the newest
+		notes = append(notes, "not all could be read: "+untrusted.Visible(err.Error()))
+	}
+	for i := range newest {
+		newest[i].Message = clean.Kubernetes(newest[i].Message, g.mask)
+	}
+	return newest, lack{truncated: found.Truncated(), incomplete: strings.Join(append(notes, g.unwatched(watched)...), "; ")}, nil
+}
+
+// unwatched says what of the present is missing.
+func (g *gateway) unwatched(watched []kube.Leader) []string {
+	if len(watched) == 0 {
+		return []string{"no cluster is watched now: start tocsin kubewatch"}
+	}
+	var notes []string
+	for _, l := range watched {
+		if l.Watch.Degraded {
+			notes = append(notes, fmt.Sprintf("cluster %s can't be watched now: %s", g.shown(l.Cluster), g.shown(l.Watch.Error)))
+		}
+	}
+	return notes
+}
