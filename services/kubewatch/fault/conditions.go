@@ -52,8 +52,7 @@ func (b *Book) condition(out []Finding, t *object, kind string, m *Meta, c Condi
 	case bad && l == nil:
 		out, _ = b.opened(out, t, kind, b.state(t, m, kind, c, now), m.Initial, c.Since, now)
 	case bad:
-		b.joined(l)
-		b.set(l, time.Time{}, "")
+		b.lasts(l)
 	case l != nil && (l.index < 0 || l.why == whyUnseen):
 		b.set(l, now.Add(steady), well)
 	}

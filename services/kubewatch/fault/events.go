@@ -1,13 +1,12 @@
 package fault
 
 import (
+	"hash/fnv"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"hash/fnv"
 
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
@@ -70,7 +69,10 @@ func read(e *kube.Event) string {
 // Event takes an event, whose texts are masked. It may be told again, and be older than
 // the states that came.
 func (b *Book) Event(e *kube.Event, now time.Time) []Finding {
-	if e.InvolvedObject.Kind == KindNode && e.Reason == "NodeReady" {
+	switch {
+	case e.InvolvedObject.Name == "": // about nothing
+		return nil
+	case e.InvolvedObject.Kind == KindNode && e.Reason == "NodeReady":
 		return b.nodeReady(e, now)
 	}
 	switch kind := read(e); kind {
@@ -84,55 +86,60 @@ func (b *Book) Event(e *kube.Event, now time.Time) []Finding {
 		if e.InvolvedObject.Kind != KindNode {
 			return b.nodeOfPod(e, now)
 		}
-		return b.lasts(e, kind, now)
+		return b.said(e, kind, now)
 	default:
-		return b.lasts(e, kind, now)
+		return b.said(e, kind, now)
 	}
 }
 
-// lasts takes an event that says what lasts.
-func (b *Book) lasts(e *kube.Event, kind string, now time.Time) []Finding {
-	t := b.noted(e.InvolvedObject)
-	if t == nil {
+// said takes an event that says what lasts. An old one says nothing of now: there the
+// state of its object counts.
+func (b *Book) said(e *kube.Event, kind string, now time.Time) []Finding {
+	t := b.known(e.InvolvedObject)
+	if (t == nil || !t.seen) && !e.Timestamp.IsZero() && now.Sub(e.Timestamp) > unseen {
 		return nil
+	}
+	if t == nil {
+		if t = b.noted(e.InvolvedObject); t == nil {
+			return nil
+		}
 	}
 	container := e.InvolvedObject.Container
 	if t.pod != nil && container == "" && len(t.pod.Containers) == 1 {
 		container = t.pod.Containers[0].Name
 	}
-	l := t.find(kind, container)
-	if l == nil && container == "" {
-		for _, o := range t.open { // of a container that the event doesn't name
-			if o.kind == kind {
-				l = o
-			}
-		}
-	}
-	if l != nil {
-		b.joined(l)
+	if l := t.open1(kind, container); l != nil {
+		b.stats.Joined++
 		if l.why == whyUnseen && l.index >= 0 {
 			b.set(l, now.Add(patience(t.kind)), whyUnseen)
 		}
 		return nil
 	}
-	s := b.event(t, e, kind, container)
 	if b.stale(t, e, kind, container) {
 		b.stats.Joined++
 		b.drop(t)
 		return nil
 	}
-	out, l := b.opened(nil, t, kind, s, false, time.Time{}, now)
+	out, l := b.opened(nil, t, kind, b.event(t, e, kind, container), false, time.Time{}, now)
 	if l != nil {
 		b.set(l, now.Add(patience(t.kind)), whyUnseen)
 	}
+	b.drop(t)
 	return out
 }
 
-// drop forgets an object that only an event spoke of, and of which nothing is open.
-func (b *Book) drop(t *object) {
-	if !t.seen && len(t.open) == 0 && len(t.wanting) == 0 {
-		b.forget(t)
+// open1 is the open fault that an event speaks of: of the container that it names, or of
+// any where it or the fault names none.
+func (t *object) open1(kind, container string) *lasting {
+	if l := t.find(kind, container); l != nil {
+		return l
 	}
+	for _, l := range t.open {
+		if l.kind == kind && (container == "" || l.container == "") {
+			return l
+		}
+	}
+	return nil
 }
 
 // stale says whether an event speaks of what was over when it came: it may come long
@@ -204,54 +211,63 @@ func (b *Book) outOfMemory(e *kube.Event, now time.Time) []Finding {
 		about.InvolvedObject = t.pod.Object(KindPod)
 	}
 	if t == nil {
-		if t = b.noted(e.InvolvedObject); t == nil {
-			return nil
-		}
+		t = passing(e.InvolvedObject)
 	}
-	if t.killed.After(now.Add(-Window)) {
+	container := about.InvolvedObject.Container
+	loop := t.open1(kube.CrashLoop, container)
+	if at, ok := b.killed.Get(t.uid); ok && now.Sub(at.at) < Window || loop != nil && loop.killed {
 		b.stats.Joined++
 		return nil
 	}
-	id := eventID(e)
-	if b.told.Contains(b.key(t, about.InvolvedObject.Container, kube.OutOfMemory, "") + "-" + id) {
-		b.drop(t)
-		return nil
+	b.killed.Add(t.uid, kill{at: now, event: true})
+	if loop != nil {
+		loop.killed = true
 	}
-	t.killed, t.eventKilled = now, true
-	return b.once(nil, t, kube.OutOfMemory, b.event(t, &about, kube.OutOfMemory, about.InvolvedObject.Container), id, b.capture(t, about.InvolvedObject.Container), now)
+	return b.once(nil, t, kube.OutOfMemory, container, "", eventID(e), now, func() (said, *Capture) {
+		return b.event(t, &about, kube.OutOfMemory, container), b.capture(t, container)
+	})
+}
+
+// passing is an object that is not known and of which nothing lasts, so that it need not
+// be.
+func passing(o kube.Object) *object {
+	return &object{name: name{o.Kind, o.Namespace, o.Name}, uid: identity(o)}
 }
 
 // warn takes a Warning event of a pod that says nothing else.
 func (b *Book) warn(e *kube.Event, now time.Time) []Finding {
 	t := b.known(e.InvolvedObject)
 	if t == nil {
-		// It is not kept: of a warning nothing lasts.
-		t = &object{name: name{e.InvolvedObject.Kind, e.InvolvedObject.Namespace, e.InvolvedObject.Name}, uid: identity(e.InvolvedObject)}
+		t = passing(e.InvolvedObject)
 	}
 	if t.pod != nil && t.pod.Deleting && e.Reason == "Unhealthy" {
 		return nil // it no longer answers because it was told to end
 	}
 	container := e.InvolvedObject.Container
-	s := b.event(t, e, kube.Warning, container)
-	s.sub = e.Reason
-	episode := eventID(e)
-	if b.told.Contains(b.key(t, container, kube.Warning, s.sub) + "-" + episode) {
-		b.stats.Joined++
-		return nil
-	}
 	window := strings.Join([]string{t.namespace, t.name.name, container, e.Reason, strconv.Itoa(e.Count)}, "\x00")
 	if at, ok := b.warned.Get(window); ok && now.Sub(at) < Window {
 		b.stats.Joined++
 		return nil
 	}
-	b.warned.Add(window, now)
-	var logs *Capture
-	if now.Sub(t.read) >= Window {
-		if logs = b.capture(t, container); logs != nil {
-			t.read = now
-		}
+	out := b.once(nil, t, kube.Warning, container, e.Reason, eventID(e), now, func() (said, *Capture) {
+		return b.event(t, e, kube.Warning, container), b.warningLogs(t, container, now)
+	})
+	if len(out) > 0 {
+		b.warned.Add(window, now)
 	}
-	return b.once(nil, t, kube.Warning, s, episode, logs, now)
+	return out
+}
+
+// warningLogs is which logs to read for a warning: of one pod once in a while.
+func (b *Book) warningLogs(t *object, container string, now time.Time) *Capture {
+	if at, ok := b.read.Get(t.uid); ok && now.Sub(at) < Window {
+		return nil
+	}
+	logs := b.capture(t, container)
+	if logs != nil {
+		b.read.Add(t.uid, now)
+	}
+	return logs
 }
 
 // eventID is an episode: which event it is, and how often it has happened.

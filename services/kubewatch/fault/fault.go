@@ -121,10 +121,13 @@ type Book struct {
 	due timers
 	// room is what may be told of each kind.
 	room map[string]*bucket
-	// told are the faults by id, latest by key, warned by the window's key.
+	// told are the faults by id, latest by key, warned by the window's key, killed and
+	// read (when its logs were last wanted for a warning) by the pod's uid.
 	told   *simplelru.LRU[string, struct{}]
 	latest *simplelru.LRU[string, last]
 	warned *simplelru.LRU[string, time.Time]
+	read   *simplelru.LRU[string, time.Time]
+	killed *simplelru.LRU[string, kill]
 	// until is when our predecessor was alive last, oldest since when its faults were
 	// recalled. Zero without one.
 	oldest, until time.Time
@@ -154,14 +157,21 @@ type object struct {
 	runs []run
 	// open are the faults of it that last.
 	open []*lasting
-	// killed is when it was last told of that it was ended for its memory.
-	killed time.Time
-	// eventKilled says that an event said so, and the state has not yet.
-	eventKilled bool
-	// read is when its logs were last wanted.
-	read time.Time
 	// wanting are recalled faults whose logs never came.
-	wanting []*kube.Message
+	wanting []wanted
+}
+
+// wanted is a fault that was published at a time.
+type wanted struct {
+	message *kube.Message
+	at      time.Time
+}
+
+// kill says that a process of a pod was ended for its memory, and whether an event said
+// so that no state has confirmed yet.
+type kill struct {
+	at    time.Time
+	event bool
 }
 
 // run is the newest end of a container that was looked at.
@@ -203,6 +213,8 @@ func NewBook(cluster, uid string) *Book {
 	b.told, _ = simplelru.NewLRU[string, struct{}](MaxTold, nil)
 	b.latest, _ = simplelru.NewLRU[string, last](MaxTold, nil)
 	b.warned, _ = simplelru.NewLRU[string, time.Time](MaxTold, nil)
+	b.read, _ = simplelru.NewLRU[string, time.Time](MaxTold, nil)
+	b.killed, _ = simplelru.NewLRU[string, kill](MaxTold, nil)
 	return b
 }
 

@@ -38,9 +38,16 @@ func (b *Book) Pod(p *Pod, now time.Time) []Finding {
 	for i := range p.Containers {
 		out = b.container(out, t, &p.Containers[i], first, now)
 	}
-	for _, m := range t.wanting {
-		if c := b.capture(t, m.Event.InvolvedObject.Container); c != nil {
-			out = append(out, Finding{Message: *m, Capture: c})
+	for _, w := range t.wanting {
+		if now.Sub(w.at) > unseen {
+			continue // what the container wrote then is no longer its last
+		}
+		key, _ := split(w.message.Fault.ID)
+		if stands, ok := b.latest.Get(key); ok && stands.over {
+			continue
+		}
+		if c := b.capture(t, w.message.Event.InvolvedObject.Container); c != nil {
+			out = append(out, Finding{Message: *w.message, Capture: c})
 		}
 	}
 	t.wanting = nil
@@ -50,105 +57,125 @@ func (b *Book) Pod(p *Pod, now time.Time) []Finding {
 func (b *Book) container(out []Finding, t *object, c *Container, first bool, now time.Time) []Finding {
 	p := t.pod
 	end, number := c.newest()
-	var now1 *run
-	var fresh bool
-	var wasOOM bool
+	// The newest end is news once; what it was before counts for the crash loop.
+	var newest *run
+	var fresh, killed bool
 	if end != nil {
-		id := runID(end, number)
-		now1 = t.run(c.Name)
-		if now1 == nil {
-			t.runs = append(t.runs, run{container: c.Name})
-			now1 = &t.runs[len(t.runs)-1]
-		}
-		wasOOM = now1.oom
-		if now1.id != id {
-			now1.id, now1.oom = id, false
+		newest = t.run(c.Name)
+		killed = newest.oom
+		if id := runID(end, number); newest.id != id {
+			newest.id, newest.oom = id, false
 			fresh = crashed(p, end) && (!first || !b.past(p.Initial, end.At))
 		}
 	}
-
-	loop := t.find(kube.CrashLoop, c.Name)
-	switch {
-	case c.Waiting == waitingCrashLoop:
-		if loop == nil {
-			out, loop = b.opened(out, t, kube.CrashLoop, b.about(t, c, kube.CrashLoop, end, now), p.Initial, time.Time{}, now)
-			if loop != nil {
-				loop.killed = wasOOM
-			}
-		} else {
-			b.joined(loop)
-			b.set(loop, time.Time{}, "")
-		}
-	case loop == nil:
-	case p.Done || c.Ended != nil && c.Ended.ExitCode == 0 && c.Ended.Signal == 0:
-		out = b.end(out, loop, "the container is done", now)
-		loop = nil
-	case c.Running:
-		since := c.Started
-		if since.IsZero() || since.After(now) {
-			since = now
-			if loop.index >= 0 && loop.why != whyUnseen {
-				since = loop.due.Add(-steadyRun)
-			}
-		}
-		if due := since.Add(steadyRun); due.After(now) {
-			b.set(loop, due, "the container has run for "+words(steadyRun))
-		} else {
-			out = b.end(out, loop, "the container has run for "+words(steadyRun), now)
-			loop = nil
-		}
-	default:
-		b.set(loop, time.Time{}, "")
+	looped := t.find(kube.CrashLoop, c.Name)
+	out, loop := b.loop(out, t, c, end, killed, now)
+	if loop == nil && c.Running {
+		loop = looped // it is over, but the end was part of it
 	}
-
-	pull := t.find(kube.ImagePull, c.Name)
-	switch {
-	case slices.Contains(imagePulls, c.Waiting):
-		if pull == nil {
-			out, _ = b.opened(out, t, kube.ImagePull, b.about(t, c, kube.ImagePull, end, now), p.Initial, time.Time{}, now)
-		} else {
-			b.joined(pull)
-			b.set(pull, time.Time{}, "")
-		}
-	case pull == nil:
-	case p.Done:
-		out = b.end(out, pull, "the pod is done", now)
-	case c.Running || c.Ended != nil || !slices.Contains(notYet, c.Waiting):
-		out = b.end(out, pull, "the image is there", now)
-	default:
-		b.set(pull, time.Time{}, "")
-	}
-
+	out = b.pull(out, t, c, end, now)
 	if !fresh {
 		return out
 	}
 	kind := kube.Crash
 	if end.Reason == oomKilled {
-		kind = kube.OutOfMemory
+		kind, newest.oom = kube.OutOfMemory, true
 	}
+	before, _ := b.killed.Get(t.uid)
 	switch {
-	case t.killed.After(now.Add(-Window)) && (kind == kube.OutOfMemory || end.ExitCode == 137) && t.eventKilled:
-		// The event of its node said so.
-		t.eventKilled = false
-		now1.oom = true
+	case before.event && now.Sub(before.at) < Window && (kind == kube.OutOfMemory || end.ExitCode == 128+9):
+		// An event said so already.
+		newest.oom = true
+		b.killed.Add(t.uid, kill{at: now})
 		b.stats.Joined++
 		return out
 	case kind == kube.OutOfMemory:
-		now1.oom = true
+		b.killed.Add(t.uid, kill{at: now})
 		if loop != nil && loop.killed {
 			b.stats.Joined++
 			return out
 		}
-		t.killed, t.eventKilled = now, false
 		if loop != nil {
 			loop.killed = true
 		}
-	case loop != nil:
-		// A crash loop is made of crashes.
+	case loop != nil: // that is what a crash loop is made of
 		b.stats.Joined++
 		return out
 	}
-	return b.once(out, t, kind, b.about(t, c, kind, end, now), now1.id, b.capture(t, c.Name), now)
+	return b.once(out, t, kind, c.Name, "", newest.id, now, func() (said, *Capture) { return b.about(t, c, kind, end, now), b.capture(t, c.Name) })
+}
+
+// loop looks for a crash loop of a container, which is returned while it lasts. killed
+// says that the end before was told as out of memory.
+func (b *Book) loop(out []Finding, t *object, c *Container, end *Ended, killed bool, now time.Time) ([]Finding, *lasting) {
+	p := t.pod
+	l := t.find(kube.CrashLoop, c.Name)
+	switch {
+	case c.Waiting == waitingCrashLoop && p.Deleting && l == nil: // it is not started again
+	case c.Waiting == waitingCrashLoop:
+		if l = t.adopt(l, kube.CrashLoop, c.Name); l != nil {
+			b.lasts(l)
+			break
+		}
+		if out, l = b.opened(out, t, kube.CrashLoop, b.about(t, c, kube.CrashLoop, end, now), p.Initial, time.Time{}, now); l != nil {
+			l.killed = killed
+		}
+	case l == nil:
+	case p.Done || c.Ended != nil && c.Ended.ExitCode == 0 && c.Ended.Signal == 0:
+		return b.end(out, l, "the container is done", now), nil
+	case c.Running:
+		due := c.Started.Add(steadyRun)
+		if c.Started.IsZero() || c.Started.After(now) { // by another clock
+			if due = now.Add(steadyRun); l.index >= 0 && l.due.Before(due) && l.why == whyRuns {
+				due = l.due
+			}
+		}
+		if !due.After(now) {
+			return b.end(out, l, whyRuns, now), nil
+		}
+		b.set(l, due, whyRuns)
+	default:
+		b.set(l, time.Time{}, "")
+	}
+	return out, l
+}
+
+// pull looks for an image that can't be had.
+func (b *Book) pull(out []Finding, t *object, c *Container, end *Ended, now time.Time) []Finding {
+	l := t.find(kube.ImagePull, c.Name)
+	switch {
+	case slices.Contains(imagePulls, c.Waiting) && t.pod.Deleting && l == nil:
+	case slices.Contains(imagePulls, c.Waiting):
+		if l = t.adopt(l, kube.ImagePull, c.Name); l != nil {
+			b.lasts(l)
+			break
+		}
+		out, _ = b.opened(out, t, kube.ImagePull, b.about(t, c, kube.ImagePull, end, now), t.pod.Initial, time.Time{}, now)
+	case l == nil:
+	case t.pod.Done:
+		return b.end(out, l, "the pod is done", now)
+	case c.Running || c.Ended != nil || !slices.Contains(notYet, c.Waiting):
+		return b.end(out, l, "the image is there", now)
+	default:
+		b.set(l, time.Time{}, "")
+	}
+	return out
+}
+
+// lasts says that the state of its object says so, too: what events set is off.
+func (b *Book) lasts(l *lasting) {
+	b.stats.Joined++
+	b.set(l, time.Time{}, "")
+}
+
+// adopt finds what an event said of a container that it didn't name.
+func (t *object) adopt(l *lasting, kind, container string) *lasting {
+	if l == nil {
+		if l = t.find(kind, ""); l != nil {
+			l.container = container
+		}
+	}
+	return l
 }
 
 func (t *object) run(container string) *run {
@@ -157,7 +184,8 @@ func (t *object) run(container string) *run {
 			return &t.runs[i]
 		}
 	}
-	return nil
+	t.runs = append(t.runs, run{container: container})
+	return &t.runs[len(t.runs)-1]
 }
 
 func (t *object) find(kind, container string) *lasting {

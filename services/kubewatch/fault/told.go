@@ -12,8 +12,11 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// whyUnseen is why a fault is over that only events spoke of.
-const whyUnseen = "nothing more was heard of it"
+// Why a fault is over: that only events spoke of it, and that its container runs.
+const (
+	whyUnseen = "nothing more was heard of it"
+	whyRuns   = "the container has run for 10 minutes"
+)
 
 // said is what is to be told of a fault: without its id, its state and whether logs
 // follow.
@@ -21,12 +24,11 @@ type said struct {
 	event kube.Event
 	fault kube.Fault
 	app   string
-	// sub tells faults of one kind and container apart, as the reason of a warning.
-	sub string
 }
 
-// key is the same for all faults of one kind of one object, or container. An id is
-// the key, a hyphen and the episode.
+// key is the same for all faults of one kind of one object, or container; sub tells
+// those apart that have a kind in common, as the reason of a warning. An id is the key,
+// a hyphen and the episode.
 func (b *Book) key(t *object, container, kind, sub string) string {
 	cluster := b.uid
 	if cluster == "" {
@@ -57,9 +59,10 @@ func (b *Book) message(s *said, id, state string) kube.Message {
 	return kube.Message{Cluster: b.cluster, ClusterUID: b.uid, Event: &s.event, Fault: &f}
 }
 
-// once tells a fault that is over with its beginning, unless it was told.
-func (b *Book) once(out []Finding, t *object, kind string, s said, episode string, logs *Capture, now time.Time) []Finding {
-	key := b.key(t, s.event.InvolvedObject.Container, kind, s.sub)
+// once tells a fault that is over with its beginning, unless it was told. What there is
+// to say of it is only made where it is.
+func (b *Book) once(out []Finding, t *object, kind, container, sub, episode string, now time.Time, what func() (said, *Capture)) []Finding {
+	key := b.key(t, container, kind, sub)
 	id := key + "-" + episode
 	if b.told.Contains(id) {
 		b.stats.Joined++
@@ -73,6 +76,7 @@ func (b *Book) once(out []Finding, t *object, kind string, s said, episode strin
 		return out
 	}
 	b.latest.Add(key, last{id: id, at: now})
+	s, logs := what()
 	m := b.message(&s, id, kube.StateFiring)
 	m.Fault.LogsFollow = logs != nil
 	b.stats.Told++
@@ -91,7 +95,7 @@ func (b *Book) opened(out []Finding, t *object, kind string, s said, initial boo
 		b.stats.Withheld++
 		return out, nil
 	}
-	l := &lasting{of: t, key: b.key(t, s.event.InvolvedObject.Container, kind, s.sub), kind: kind, container: s.event.InvolvedObject.Container, app: s.app, index: -1}
+	l := &lasting{of: t, key: b.key(t, s.event.InvolvedObject.Container, kind, ""), kind: kind, container: s.event.InvolvedObject.Container, app: s.app, index: -1}
 	if before, ok := b.latest.Get(l.key); ok {
 		l.number = before.number
 		if before.over {
@@ -133,13 +137,10 @@ func (b *Book) begin(l *lasting) Finding {
 	return f
 }
 
-func (b *Book) joined(*lasting) { b.stats.Joined++ }
-
 // end tells that a fault is over, if anybody was told of it.
 func (b *Book) end(out []Finding, l *lasting, why string, now time.Time) []Finding {
 	b.set(l, time.Time{}, "")
-	l.of.open = slices.DeleteFunc(l.of.open, func(o *lasting) bool { return o == l })
-	b.open--
+	b.close(l)
 	if !l.told {
 		b.bucket(l.kind).waiting.Remove(l.place)
 		b.stats.Withheld++
@@ -157,6 +158,19 @@ func (b *Book) end(out []Finding, l *lasting, why string, now time.Time) []Findi
 	a.Level, a.Summary = l.message.Event.Type, l.message.Event.Message // what is over, and not that it is
 	b.stats.Over++
 	return append(out, Finding{Message: m, MsgID: id + "/" + kube.StateOver, Alert: a})
+}
+
+func (b *Book) close(l *lasting) {
+	l.of.open = slices.DeleteFunc(l.of.open, func(o *lasting) bool { return o == l })
+	b.open--
+	b.drop(l.of)
+}
+
+// drop forgets an object whose state was never seen, and of which nothing is open.
+func (b *Book) drop(t *object) {
+	if !t.seen && len(t.open) == 0 && len(t.wanting) == 0 {
+		b.forget(t)
+	}
 }
 
 // Resume says how far a predecessor came: what it told since oldest is recalled, and
@@ -183,33 +197,33 @@ func (b *Book) Recall(m *kube.Message, at time.Time) {
 	lasts := err == nil && slices.Contains(lastingKinds, m.Fault.Kind)
 	b.told.Add(m.Fault.ID, struct{}{})
 	b.latest.Add(key, last{id: m.Fault.ID, number: number, over: m.Fault.State == kube.StateOver, at: at})
+	if m.Fault.Kind == kube.OutOfMemory && len(m.Logs) == 0 {
+		b.killed.Add(identity(o), kill{at: at, event: m.Event.UID != ""})
+	}
 	t := b.known(o)
-	if t == nil && (m.Fault.State == kube.StateOver || (!lasts && m.Fault.Kind != kube.OutOfMemory && !m.Fault.LogsFollow)) {
-		return
+	firing := m.Fault.State == kube.StateFiring
+	if t == nil && firing && (lasts || m.Fault.LogsFollow) {
+		t = b.noted(o)
 	}
 	if t == nil {
-		if t = b.noted(o); t == nil {
-			return
-		}
-	}
-	if m.Fault.Kind == kube.OutOfMemory && len(m.Logs) == 0 {
-		t.killed, t.eventKilled = at, o.Container == ""
-	}
-	t.wanting = slices.DeleteFunc(t.wanting, func(w *kube.Message) bool { return w.Fault.ID == m.Fault.ID })
-	if m.Fault.State == kube.StateFiring && m.Fault.LogsFollow && len(m.Logs) == 0 && len(t.wanting) < maxWanting {
-		t.wanting = append(t.wanting, m)
-	}
-	if !lasts || len(m.Logs) > 0 {
 		return
+	}
+	t.wanting = slices.DeleteFunc(t.wanting, func(w wanted) bool { return w.message.Fault.ID == m.Fault.ID })
+	if firing && m.Fault.LogsFollow && len(m.Logs) == 0 && len(t.wanting) < maxWanting {
+		t.wanting = append(t.wanting, wanted{m, at})
 	}
 	l := t.find(m.Fault.Kind, o.Container)
 	switch {
-	case m.Fault.State == kube.StateOver && l != nil:
-		t.open = slices.DeleteFunc(t.open, func(o *lasting) bool { return o == l })
+	case !lasts || len(m.Logs) > 0:
+		b.drop(t)
+	case !firing && l != nil:
 		b.set(l, time.Time{}, "")
-		b.open--
-	case m.Fault.State == kube.StateFiring && l == nil && b.open < MaxOpen:
-		l = &lasting{of: t, key: key, number: number, kind: m.Fault.Kind, container: o.Container, message: *m, app: kube.App(m.Event.Labels, b.cluster), told: true, killed: m.Fault.Reason == oomKilled, index: -1}
+		b.close(l)
+	case firing && l == nil && b.open < MaxOpen:
+		l = &lasting{
+			of: t, key: key, number: number, kind: m.Fault.Kind, container: o.Container, message: *m, app: m.App(), told: true,
+			killed: m.Fault.Reason == oomKilled, index: -1,
+		}
 		t.open = append(t.open, l)
 		b.open++
 		if m.Event.UID != "" { // an event told it, and perhaps nothing else will
@@ -245,6 +259,6 @@ func (b *Book) WithLogs(f *Finding, logs []kube.Log) Finding {
 	if now, ok := b.latest.Get(key); !ok || now.id != follow.ID || now.over {
 		return out
 	}
-	out.Alert = b.alert(&m, kube.App(m.Event.Labels, b.cluster), 0)
+	out.Alert = b.alert(&m, m.App(), 0)
 	return out
 }

@@ -2,6 +2,8 @@ package fault
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -132,9 +134,14 @@ func (b *Book) event(t *object, e *kube.Event, kind, container string) said {
 func (b *Book) alert(m *kube.Message, app string, omitted int) *external.Alert {
 	key, episode := split(m.Fault.ID)
 	o, f := m.Event.InvolvedObject, m.Fault
+	// A copy: the labels are those of the object, and the alert's are masked in place.
+	labels := make(map[string]string, min(len(m.Event.Labels), external.MaxLabels))
+	for _, name := range slices.Sorted(maps.Keys(m.Event.Labels))[:min(len(m.Event.Labels), external.MaxLabels)] {
+		labels[name] = m.Event.Labels[name]
+	}
 	a := &external.Alert{
 		Source: alert.SourceKubernetes, Key: key, Episode: series(episode), State: external.StateFiring, Severity: f.Severity, Level: m.Event.Type,
-		App: app, Name: names[f.Kind], Place: place(o), Summary: m.Event.Message, Labels: m.Event.Labels, StartsAt: m.Event.Timestamp, Omitted: omitted,
+		App: app, Name: names[f.Kind], Place: place(o), Summary: m.Event.Message, Labels: labels, StartsAt: m.Event.Timestamp, Omitted: omitted,
 		Fault: &external.Fault{Cluster: m.Cluster, Namespace: o.Namespace, Kind: o.Kind, Name: o.Name, Container: o.Container, Fault: f.Kind, ID: f.ID},
 	}
 	if f.Kind == kube.Warning {
@@ -202,5 +209,3 @@ func last3(sample string) []string {
 	}
 	return lines
 }
-
-func words(d time.Duration) string { return strconv.Itoa(int(d.Minutes())) + " minutes" }

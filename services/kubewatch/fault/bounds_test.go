@@ -1,0 +1,279 @@
+package fault_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tocsin-bus/tocsin/services/kubewatch/fault"
+	"github.com/tocsin-bus/tocsin/shared/external"
+	"github.com/tocsin-bus/tocsin/shared/kube"
+)
+
+const many = 10_000
+
+func numbered(i int, c container) *fault.Pod {
+	return pod(c, func(p *fault.Pod) { p.Name, p.UID = fmt.Sprint("web-", i), fmt.Sprint("u-", i) })
+}
+
+// TestFlood: thousands of pods fail at once. So many are told as there is room for; a
+// node is told in between; what lasts comes later, unless it is over by then.
+func TestFlood(t *testing.T) {
+	p := play(t)
+	told := 0
+	for i := range many {
+		told += len(p.do(numbered(i, waiting("CrashLoopBackOff", 1, nil)), t0))
+	}
+	if s := p.b.Stats(); told != fault.Burst || s.Open != many || s.Waiting != many-fault.Burst {
+		t.Fatalf("%d told, %+v", told, s)
+	}
+	if got := p.take(p.do(node("False", 0), t0), t0); got != "node_not_ready firing" {
+		t.Errorf("a node: %q", got)
+	}
+	if next := p.b.Next(); !next.Equal(at(time.Second / fault.Rate)) {
+		t.Errorf("the next one at %s", next)
+	}
+	if got := p.take(p.b.Tick(at(3*sec)), at(3*sec)); got != strings.TrimPrefix(strings.Repeat(", crash_loop firing+logs", 3*fault.Rate), ", ") {
+		t.Errorf("%q", got)
+	}
+	over := 0
+	for i := range many {
+		over += len(p.b.Gone(kube.Object{Kind: "Pod", Namespace: "shop", Name: fmt.Sprint("web-", i), UID: fmt.Sprint("u-", i)}, at(4*sec)))
+	}
+	if s := p.b.Stats(); over != told+3*fault.Rate || s.Waiting != 0 || s.Open != 1 || s.Withheld != uint64(many-over) {
+		t.Errorf("%d are over, %+v", over, s)
+	}
+}
+
+// TestFloodOfCrashes: what is over with its beginning is not told later, but counted.
+func TestFloodOfCrashes(t *testing.T) {
+	p := play(t)
+	told := 0
+	for i := range many {
+		told += len(p.do(numbered(i, dead(0, ended(1, "Error", 0), nil)), t0))
+	}
+	if s := p.b.Stats(); told != fault.Burst || s.Withheld != many-fault.Burst || !p.b.Next().IsZero() {
+		t.Fatalf("%d told, %+v", told, s)
+	}
+	got := p.do(numbered(0, dead(1, ended(1, "Error", min), nil)), at(min))
+	if len(got) != 1 || got[0].Alert.Omitted != many-fault.Burst {
+		t.Fatalf("%+v", got)
+	}
+	got = p.do(numbered(1, dead(1, ended(1, "Error", min), nil)), at(min))
+	if len(got) != 1 || got[0].Alert.Omitted != 0 {
+		t.Fatalf("%+v", got)
+	}
+}
+
+// TestOpenBound: past it, a fault is told when there is room and it is seen again.
+func TestOpenBound(t *testing.T) {
+	b := fault.NewBook("dev", "c-1")
+	for i := range fault.MaxOpen + 1 {
+		b.Pod(numbered(i, waiting("CrashLoopBackOff", 1, nil)), t0)
+	}
+	if s := b.Stats(); s.Open != fault.MaxOpen || s.Withheld != 1 {
+		t.Fatalf("%+v", s)
+	}
+	b.Gone(kube.Object{Kind: "Pod", Namespace: "shop", Name: "web-0", UID: "u-0"}, t0)
+	b.Pod(numbered(fault.MaxOpen, waiting("CrashLoopBackOff", 1, nil)), t0)
+	if s := b.Stats(); s.Open != fault.MaxOpen {
+		t.Fatalf("%+v", s)
+	}
+}
+
+// TestObjectBound: past it, states are not looked at, but events are.
+func TestObjectBound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it makes 200,000 objects")
+	}
+	b := fault.NewBook("dev", "c-1")
+	for i := range fault.MaxObjects {
+		b.Job(&fault.Job{Meta: fault.Meta{Name: "j", Namespace: fmt.Sprint(i), UID: fmt.Sprint(i)}}, t0)
+	}
+	got := b.Pod(pod(dead(0, ended(1, "Error", 0), nil)), t0)
+	if s := b.Stats(); len(got) != 0 || s.Objects != fault.MaxObjects || s.Unknown != 1 {
+		t.Errorf("%+v, %+v", got, s)
+	}
+	if got := b.Event(event("w", "FailedMount", "", 1, 0), t0); len(got) != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestAlert: what the alert about a fault says, and what its logs add.
+func TestAlert(t *testing.T) {
+	b := fault.NewBook("dev", "c-1")
+	p := pod(running(0, 0, nil), func(p *fault.Pod) {
+		p.Labels = map[string]string{"app.kubernetes.io/name": "checkout", "app": "web", "token": "hunter2hunter2"}
+		p.Containers = append(p.Containers, container{Name: "proxy", Running: true}, container{Name: "new", Waiting: "ContainerCreating"})
+	})
+	b.Pod(p, t0)
+	q := *p
+	end := ended(2, "Error", 10*sec)
+	end.Message = "password=hunter2hunter2\x1b[31m"
+	q.Containers = append([]container{dead(3, end, nil)}, p.Containers[1:]...)
+	got := b.Pod(&q, at(11*sec))
+	if len(got) != 1 {
+		t.Fatalf("%+v", got)
+	}
+	f := got[0]
+	a := f.Alert
+	if a.App != "checkout" || a.Name != "Container crashed" || a.Place != "shop/web-1 (web)" || a.Detail != "exit code 2; restarts: 3" || !a.StartsAt.Equal(at(10*sec)) ||
+		a.Summary != "container web ended with exit code 2 (Error); password=[REDACTED]" || a.Labels["token"] != "[REDACTED]" || q.Labels["token"] == "[REDACTED]" {
+		t.Errorf("%+v", a)
+	}
+	if want := (external.Fault{Cluster: "dev", Namespace: "shop", Kind: "Pod", Name: "web-1", Container: "web", Fault: kube.Crash, ID: f.Message.Fault.ID}); *a.Fault != want {
+		t.Errorf("%+v", a.Fault)
+	}
+	if want := "[{web true} {web false} {proxy false}]"; fmt.Sprint(f.Capture.Targets) != want {
+		t.Errorf("%v", f.Capture.Targets)
+	}
+	for _, tt := range []struct {
+		logs   []kube.Log
+		detail string
+		panics bool
+	}{
+		{[]kube.Log{{Container: "web", Sample: "a\nb\n\nc\nd\n"}}, "exit code 2; restarts: 3; log of web ends: b ⏎ c ⏎ d", false},
+		{[]kube.Log{{Container: "web", Error: "refused"}}, "exit code 2; restarts: 3; no log of web: refused", false},
+		{[]kube.Log{{Container: "web", Sample: "x"}, {Container: "proxy", HasPanic: true, Sample: "y\npanic: nil map\nmain.go"}}, "exit code 2; restarts: 3; log of proxy: panic: nil map", true},
+		{[]kube.Log{{Container: "web", HasPanic: true, Sample: "panic: " + strings.Repeat("ä", 5000)}}, "exit code 2; restarts: 3; log of web: panic: " + strings.Repeat("ä", 292) + "…", true},
+		{nil, "exit code 2; restarts: 3", false},
+	} {
+		g := b.WithLogs(&f, tt.logs)
+		if g.MsgID != f.Message.Fault.ID+"/logs" || g.Message.Fault.LogsFollow || len(g.Message.Logs) != len(tt.logs) || g.Alert.Detail != tt.detail || g.Alert.Fault.Panic != tt.panics {
+			t.Errorf("%+v: %+v", g.Message, g.Alert)
+		}
+		if g.Alert.Key != a.Key || g.Alert.Episode != a.Episode || g.Alert.State != a.State || g.Alert.Validate() != nil {
+			t.Errorf("%+v is not the same alert as %+v", g.Alert, a)
+		}
+	}
+	if !f.Message.Fault.LogsFollow || f.Message.Logs != nil {
+		t.Error("the finding was changed")
+	}
+	// Another crash of the same container: the logs of the first are no news of it.
+	r := q
+	r.Containers = append([]container{dead(4, ended(2, "Error", 20*sec), end)}, p.Containers[1:]...)
+	if got := b.Pod(&r, at(21*sec)); len(got) != 1 || got[0].Alert.Key != a.Key || got[0].Alert.Episode == a.Episode {
+		t.Errorf("%+v", got)
+	}
+	if g := b.WithLogs(&f, nil); g.Alert != nil || g.MsgID == "" {
+		t.Errorf("%+v", g)
+	}
+}
+
+// TestLogsAfterTheEnd: an alert that is resolved doesn't come back with its logs.
+func TestLogsAfterTheEnd(t *testing.T) {
+	b := fault.NewBook("dev", "c-1")
+	got := b.Pod(pod(waiting("CrashLoopBackOff", 1, nil)), t0)
+	b.Gone(podObject, at(sec))
+	if g := b.WithLogs(&got[0], nil); g.Alert != nil || g.MsgID == "" {
+		t.Errorf("%+v", g)
+	}
+}
+
+// TestOver: the end of an alert says what is over, and when.
+func TestOver(t *testing.T) {
+	b := fault.NewBook("dev", "c-1")
+	first := b.Node(node("False", 0), at(sec))[0]
+	b.Node(node("True", min), at(min))
+	over := b.Tick(at(2 * min))
+	if len(over) != 1 {
+		t.Fatalf("%+v", over)
+	}
+	a, m := over[0].Alert, over[0].Message
+	if a.Key != first.Alert.Key || a.Episode != first.Alert.Episode || a.Summary != first.Alert.Summary || !a.EndsAt.Equal(at(2*min)) || !a.StartsAt.Equal(t0) || a.State != external.StateResolved {
+		t.Errorf("%+v", a)
+	}
+	if m.Event.Message != "over: the node is ready" || m.Event.Type != kube.TypeNormal || m.Fault.ID != first.Message.Fault.ID || first.Message.Event.Type != kube.TypeWarning {
+		t.Errorf("%+v, %+v", m.Event, m.Fault)
+	}
+}
+
+// TestWarningCounts: a warning that counts on is a fault each time, and one alert.
+func TestWarningCounts(t *testing.T) {
+	b := fault.NewBook("dev", "c-1")
+	one := b.Event(event("w", "FailedMount", "m", 1, 0), t0)[0]
+	two := b.Event(event("w", "FailedMount", "m", 2, sec), at(sec))[0]
+	if one.MsgID == two.MsgID || one.Alert.Key != two.Alert.Key || one.Alert.Episode != two.Alert.Episode || one.Alert.Name != "FailedMount" {
+		t.Errorf("%+v, %+v", one.Alert, two.Alert)
+	}
+}
+
+// FuzzEvent: whatever an event says, what is made of it is valid, bounded and told once.
+func FuzzEvent(f *testing.F) {
+	f.Add("Pod", "shop", "web-1", "u", "web", "BackOff", "Back-off restarting failed container", "Warning", 3)
+	f.Add("Node", "", "n1", "n1", "", "OOMKilling", "pod12345678-1234-1234-1234-123456789012", "Warning", 0)
+	f.Add("Job", "shop", "j", "", "", "BackoffLimitExceeded", "\xff\x1b", "Warning", -1)
+	f.Add("Pod", "", "", "", "", "", "", "Warning", 1<<40)
+	f.Fuzz(func(t *testing.T, kind, namespace, name, uid, container, reason, message, class string, count int) {
+		b := fault.NewBook("dev", "")
+		e := &kube.Event{
+			Timestamp: t0, Type: class, Reason: reason, Message: message, Count: count, UID: uid,
+			InvolvedObject: kube.Object{Kind: kind, Namespace: namespace, Name: name, UID: uid, Container: container},
+		}
+		found := b.Event(e, t0)
+		for _, f := range found {
+			if err := f.Alert.Validate(); err != nil {
+				t.Error(err)
+			}
+			if n := utf8.RuneCountInString(f.Message.Event.Message); n > kube.MaxMessage {
+				t.Errorf("%d characters", n)
+			}
+		}
+		if again := b.Event(e, t0); len(found) > 1 || len(again) != 0 {
+			t.Errorf("%d, and again %d", len(found), len(again))
+		}
+	})
+}
+
+// BenchmarkPod: the state of a pod that is well comes again.
+func BenchmarkPod(b *testing.B) {
+	book := fault.NewBook("dev", "c-1")
+	pods := make([]*fault.Pod, many)
+	for i := range pods {
+		pods[i] = numbered(i, running(1, 0, ended(1, "Error", 0)))
+		pods[i].Initial = true
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for _, p := range pods {
+		book.Pod(p, t0)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		book.Pod(pods[i%many], t0)
+		i++
+	}
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/many, "B/pod")
+}
+
+// BenchmarkCrash: each state is another crash, with its message and its alert.
+func BenchmarkCrash(b *testing.B) {
+	book := fault.NewBook("dev", "c-1")
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		i++
+		now := time.Duration(i) * sec
+		if got := book.Pod(numbered(i%many, dead(i, ended(1, "Error", now), nil)), at(now)); len(got) != 1 {
+			b.Fatal(i, len(got))
+		}
+	}
+}
+
+// BenchmarkFlood: each state is another crash, and there is no room for it.
+func BenchmarkFlood(b *testing.B) {
+	book := fault.NewBook("dev", "c-1")
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		i++
+		book.Pod(numbered(i%many, dead(i, ended(1, "Error", time.Duration(i)), nil)), t0)
+	}
+}
