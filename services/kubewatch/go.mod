@@ -7,6 +7,7 @@ require (
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
 	k8s.io/client-go v0.37.2
+	pgregory.net/rapid v1.3.0
 )
 
 require github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect

@@ -1,0 +1,162 @@
+package panics_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/kubewatch/panics"
+)
+
+func TestFind(t *testing.T) {
+	for _, line := range []string{
+		// Go.
+		"panic: runtime error: invalid memory address or nil pointer dereference",
+		"panic: main.E{x:1}",
+		"fatal error: all goroutines are asleep - deadlock!",
+		"fatal error: concurrent map writes",
+		"goroutine 1 [running]:",
+		"goroutine 42 gp=0xc000 m=0 mp=0x1 [running]:",
+		"[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x4a2b3c]",
+		"2026/01/28 14:30:00 panic: boom",
+		"2026-01-28T14:30:00.123456789Z panic: boom",
+		"2026-01-28T14:30:00.123+01:00 stderr F panic: boom",
+		"2026-01-28 14:30:00,123 ERROR panic: boom",
+		"[2026-01-28 14:30:00] [error] panic: boom",
+		`{"level":"error","msg":"panic: boom"}`,
+		`{"time":"2026-01-28T14:30:00Z","message":"boom","stack":"goroutine 7 [running]:\nmain.main()"}`,
+		`time="2026-01-28T14:30:00Z" level=fatal msg="panic: boom"`,
+		`time=2026-01-28T14:30:00.000Z level=ERROR msg="panic: boom"`,
+		// Java.
+		`Exception in thread "main" java.lang.NullPointerException`,
+		"Caused by: java.net.ConnectException: Connection refused",
+		"java.lang.OutOfMemoryError: Java heap space",
+		"Terminating due to java.lang.OutOfMemoryError: Java heap space",
+		"# A fatal error has been detected by the Java Runtime Environment:",
+		"#  SIGSEGV (0xb) at pc=0x00007f, pid=1, tid=7",
+		`2026-01-28 14:30:00.000 ERROR 1 --- [main] Exception in thread "main" java.lang.Error`,
+		// Python.
+		"Traceback (most recent call last):",
+		"Fatal Python error: Segmentation fault",
+		"MemoryError",
+		"2026-01-28 14:30:00,000 - ERROR - Traceback (most recent call last):",
+		"ERROR:Traceback (most recent call last):",
+		// Node.
+		"Uncaught Exception: boom",
+		"Uncaught TypeError: x is not a function",
+		"      throw er; // Unhandled 'error' event",
+		"[UnhandledPromiseRejection: This error originated]",
+		"UnhandledPromiseRejectionWarning: Error: x",
+		"(node:1) UnhandledPromiseRejectionWarning: Error: x",
+		"FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory",
+		"node:internal/process/promises:288",
+		// Rust.
+		"thread 'main' panicked at src/main.rs:4:5:",
+		"thread 'tokio-runtime-worker' (17) panicked at src/main.rs:4:5:",
+		"thread '<unnamed>' panicked at 'boom', src/lib.rs:1:1",
+		"thread 'main' has overflowed its stack",
+		// C, C++.
+		"Segmentation fault (core dumped)",
+		"Segmentation fault",
+		"SIGSEGV received at time 1",
+		"terminate called after throwing an instance of 'std::bad_alloc'",
+		"*** stack smashing detected ***: terminated",
+		"free(): invalid pointer",
+		"double free or corruption (out)",
+		"==1==ERROR: AddressSanitizer: heap-use-after-free",
+		// Out of memory.
+		"Out of memory: Killed process 1234 (java)",
+		"OOMKilled",
+		"E0128 14:30:00.000000       1 runtime.go:79] panic: boom",
+		"\tpanic: boom",
+		"panic: boom\r",
+	} {
+		if got, ok := panics.Find("starting\n" + line + "\nmore\n"); !ok || got != strings.TrimSpace(line) {
+			t.Errorf("%q: %q, %t", line, got, ok)
+		}
+	}
+	for _, line := range []string{
+		"",
+		"non-fatal error: retrying",
+		"no panic: ok",
+		"don't panic: it is fine",
+		"a non-fatal: x",
+		"error: fatal",
+		"fatal: repository not found",
+		"INFO recovered from panic: boom",
+		"INFO handled Uncaught TypeError",
+		"panic",
+		"panicked",
+		"panic mode off",
+		"the message was: panic: no",
+		`{"level":"info","msg":"no panic: ok"}`,
+		`{"level":"info","user":"panic: boom"}`,
+		`{"fatal error: x":1}`,
+		"not Out of memory",
+		"memory is out",
+		"MemoryErrors: 0",
+		"Out of memoryless",
+		"a Segmentation fault handler was installed",
+		"SIGSEGVX",
+		"installed handler for SIGSEGV",
+		"GET /panic: 200",
+		"Traceback",
+		"Caused by: ",
+		"goroutine leak check passed",
+		"goroutine 1",
+		"thread 'main' started",
+		"uncaught: 0",
+		"Uncaughtable",
+		strings.Repeat("x", 100_000) + "panic: boom",
+	} {
+		if got, ok := panics.Find("starting\n" + line + "\nmore\n"); ok {
+			t.Errorf("%.80q: %.80q", line, got)
+		}
+	}
+}
+
+func TestFirst(t *testing.T) {
+	if got, _ := panics.Find("Caused by: java.lang.A\npanic: b"); got != "Caused by: java.lang.A" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestLong: a line that was made to be slow is not.
+func TestLong(t *testing.T) {
+	for _, text := range []string{strings.Repeat("[", 1<<16), strings.Repeat("[]", 1<<16), "{" + strings.Repeat(`"msg":"`, 1<<14), strings.Repeat("error ", 1<<14), strings.Repeat(" \n", 1<<16)} {
+		begun := time.Now()
+		panics.Find(text)
+		if took := time.Since(begun); took > 5*time.Second { // it takes milliseconds; a machine may be busy
+			t.Errorf("%.20q took %s", text, took)
+		}
+	}
+}
+
+// FuzzFind: the line is one of the text's, and is found by itself as well.
+func FuzzFind(f *testing.F) {
+	for _, seed := range []string{"panic: boom", "a\n{\"msg\":\"panic: x\"}\nb", "2026-01-28T14:30:00Z ERROR Traceback (most recent call last):", "\xff\n[error] SIGSEGV", "no panic: ok"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		line, ok := panics.Find(text)
+		if !ok {
+			return
+		}
+		if !strings.Contains(text, line) || strings.Contains(line, "\n") {
+			t.Fatalf("%q is no line of %q", line, text)
+		}
+		if again, ok := panics.Find(line); !ok || again != line {
+			t.Fatalf("%q is not found by itself: %q", line, again)
+		}
+	})
+}
+
+func BenchmarkFind(b *testing.B) {
+	text := strings.Repeat("2026-01-28T14:30:00Z INFO request done method=GET path=/cart status=200 duration=12ms\n", 120)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if _, ok := panics.Find(text); ok {
+			b.Fatal()
+		}
+	}
+}
