@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -75,6 +76,41 @@ func TestDrainOfACallThatEnds(t *testing.T) {
 		block := <-out
 		if !strings.Contains(block, "id1") || strings.Contains(block, "id2") || !strings.Contains(block, "id3") {
 			t.Errorf("%s", block)
+		}
+	})
+}
+
+// TestWaitTellsWhatItClaims: an alert that is being claimed as the time is up is
+// told: who waits has no later call that could.
+func TestWaitTellsWhatItClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := drainer(t)
+		caughtUp := make(chan struct{})
+		close(caughtUp)
+		g.link = &link{caughtUp: caughtUp}
+		g.session.give(1)
+		ctx, cancel := context.WithCancel(t.Context())
+		out := make(chan string, 1)
+		go func() {
+			block, err := g.await(ctx, 0)
+			if err != nil {
+				block = err.Error()
+			}
+			out <- block
+		}()
+		job := <-g.saver.jobs
+		cancel()
+		job.done <- saved{}
+		if block := <-out; !strings.Contains(block, "id1") {
+			t.Errorf("claimed, and not told: %s", block)
+		}
+
+		// One whose time is up before it claims leaves all of it to the next.
+		g.session.give(2)
+		for range 20 { // of two things that are ready, either may be seen first
+			if block, err := g.await(ctx, 0); block != "" || !errors.Is(err, ErrNoAlert) {
+				t.Fatalf("%q, %v", block, err)
+			}
 		}
 	})
 }

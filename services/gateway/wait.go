@@ -63,10 +63,12 @@ func (g *gateway) await(ctx context.Context, rank int) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if why != alertPends {
+		if why != alertPends || ctx.Err() != nil {
 			return "", ErrNoAlert
 		}
-		if block, err := g.drain(ctx); block != "" || err != nil {
+		// What pends is claimed now, and nobody else would be told of it: the time may
+		// be up meanwhile, by a second or two at most (cursor.Timeout).
+		if block, err := g.drain(context.WithoutCancel(ctx)); block != "" || err != nil {
 			return block, err
 		}
 	}
