@@ -25,5 +25,7 @@ if [ ! -x "$bin" ]; then
 	trap 'rm -f "$bin.$$"' EXIT
 	go build -trimpath -ldflags "-s -w" -o "$bin.$$" . >&2
 	mv "$bin.$$" "$bin"
+	# 110 MB each: those of other times go after a month.
+	find "$cache" -maxdepth 1 -name 'kube-apiserver-*' -mtime +30 -delete
 fi
 echo "$bin"

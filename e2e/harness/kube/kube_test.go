@@ -242,10 +242,10 @@ func TestCompactionLeavesOpenWatches(t *testing.T) {
 }
 
 func TestKillAndRestart(t *testing.T) {
-	s := Start(t, Options{})
+	s := Start(t, Options{Context: "cluster-b"})
 	ns := s.Namespace(t)
 	made := must[*corev1.Pod](t)(s.Pod(t.Context(), ns, "web-0", nil))
-	pid, address := s.PID(), s.Config().Host
+	pid, address, kubeconfig := s.PID(), s.Config().Host, s.Kubeconfig()
 	if err := s.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -255,12 +255,25 @@ func TestKillAndRestart(t *testing.T) {
 	if err := s.Restart(); err != nil {
 		t.Fatal(err)
 	}
-	if s.PID() == pid || s.Config().Host != address {
-		t.Fatalf("pid %d and %d, address %s and %s", pid, s.PID(), address, s.Config().Host)
+	if s.PID() == pid || s.Config().Host != address || s.Kubeconfig() != kubeconfig {
+		t.Fatalf("pid %d and %d, address %s and %s, kubeconfig %s and %s", pid, s.PID(), address, s.Config().Host, kubeconfig, s.Kubeconfig())
 	}
 	kept := must[*corev1.Pod](t)(s.Client().CoreV1().Pods(ns).Get(t.Context(), "web-0", metav1.GetOptions{}))
 	if kept.UID != made.UID || kept.ResourceVersion != made.ResourceVersion {
 		t.Fatalf("before the kill %s at %s, after it %s at %s", made.UID, made.ResourceVersion, kept.UID, kept.ResourceVersion)
+	}
+}
+
+// A test that is killed leaves no server behind.
+func TestEndsWithItsOwner(t *testing.T) {
+	s := Start(t, Options{})
+	if err := s.process.stdin.Close(); err != nil { // as the kernel does
+		t.Fatal(err)
+	}
+	select {
+	case <-s.process.done:
+	case <-time.After(within):
+		t.Fatalf("it runs %s after its owner is gone", within)
 	}
 }
 

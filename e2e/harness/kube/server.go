@@ -59,16 +59,20 @@ type Options struct {
 }
 
 // Server is a running API server, or one that was killed and may be started
-// again.
+// again. Kill, Restart, Kubelet and Close are for one goroutine; the others may
+// be called by many.
 type Server struct {
 	bin, dir, kubeconfig string
 	opts                 Options
 	client               *kubernetes.Clientset
 	config               *rest.Config
-	control              string
 	process              *process
+	said                 ready
 	node                 string // on which pods are
 }
+
+// ready is what a server says once it is.
+type ready struct{ Kubeconfig, Control string }
 
 // process is one life of the server.
 type process struct {
@@ -170,11 +174,9 @@ func (s *Server) start() error {
 		close(p.done)
 	}()
 	if harness.Poll(context.Background(), startWithin, func() bool { return p.ended() || strings.HasSuffix(p.stdout.String(), "\n") }) && !p.ended() {
-		var ready struct{ Control, Kubeconfig string }
-		if err := json.Unmarshal([]byte(p.stdout.String()), &ready); err != nil {
+		if err := json.Unmarshal([]byte(p.stdout.String()), &s.said); err != nil {
 			return errors.Join(fmt.Errorf("read what the API server said, %q: %w", p.stdout, err), s.Kill())
 		}
-		s.control, s.kubeconfig = ready.Control, ready.Kubeconfig
 		return nil
 	}
 	return errors.Join(fmt.Errorf("the API server did not get ready:\n%s", s.lastLog()), s.Kill())
@@ -192,6 +194,7 @@ func (p *process) ended() bool {
 // connect makes the administrator's client, and the kubeconfig with the context
 // that was asked for.
 func (s *Server) connect() error {
+	s.kubeconfig = s.said.Kubeconfig
 	c, err := clientcmd.LoadFromFile(s.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("read the administrator's kubeconfig: %w", err)
@@ -236,7 +239,7 @@ func (s *Server) PID() int { return s.process.cmd.Process.Pid }
 func (s *Server) Compact() error {
 	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.control+"/compact", http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.said.Control+"/compact", http.NoBody)
 	if err != nil {
 		return fmt.Errorf("compact etcd: %w", err)
 	}
