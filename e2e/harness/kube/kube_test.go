@@ -133,11 +133,12 @@ func TestContextIsNamed(t *testing.T) {
 // without a timeout of its own is closed by the server.
 func TestExpiryAndClosure(t *testing.T) {
 	s := Start(t, Options{EventTTL: time.Second, MinRequestTimeout: time.Second})
-	ns, events := "", s.Client().CoreV1().Events("")
+	ns := s.Namespace(t)
+	events := s.Client().CoreV1().Events(ns)
 	minute := int64(60)
 	w := must[watch.Interface](t)(events.Watch(t.Context(), metav1.ListOptions{TimeoutSeconds: &minute}))
 	defer w.Stop()
-	made := must[*corev1.Event](t)(s.Event(t.Context(), ns, corev1.ObjectReference{Kind: "Node", Name: "node-a"}, corev1.EventTypeNormal, "Starting", "it runs"))
+	made := must[*corev1.Event](t)(s.Event(t.Context(), ns, corev1.ObjectReference{Kind: "Pod", Namespace: ns, Name: "web-0"}, corev1.EventTypeNormal, "Started", "it runs"))
 	for _, want := range []watch.EventType{watch.Added, watch.Deleted} {
 		if e := next(t, w); e.Type != want || e.Object.(*corev1.Event).UID != made.UID {
 			t.Fatalf("watched %s %+v; want %s of %s", e.Type, e.Object, want, made.UID)

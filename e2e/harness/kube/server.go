@@ -235,7 +235,8 @@ func (s *Server) PID() int { return s.process.cmd.Process.Pid }
 // watches events from an older one is told 410 Gone; a watch that is open goes
 // on. For kinds other than events the server answers from a cache that knows
 // what changed since it was started: they are told 410 after Compact and
-// Restart, or with NoWatchCache.
+// Restart, or with NoWatchCache. For want of that cache a watch of events is
+// sent no bookmarks while it goes on, either.
 func (s *Server) Compact() error {
 	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
 	defer cancel()
