@@ -17,12 +17,14 @@ const maxLine = 4 << 10
 
 // prefix is what may stand before: times as loggers write them, numbers of threads and
 // lines, levels and names in brackets.
-const prefix = `^\s*(?:(?:\[[^\]\n]{0,80}\]|\d{4}[-/]\d\d[-/]\d\d[T ]?|\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|[EFWI]\d{4}|(?i:level=\w+|time=\S+|msg=|error|fatal|critical|crit|panic|emerg|stderr)\b[:|]?|(?:std(?:err|out) F)|[|-])\s*)*"?`
+const prefix = `^\s*(?:(?:\[[^\]\n]{0,80}\]|\d{4}[-/]\d\d[-/]\d\d[T ]?|\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?` +
+	`|[EFWI]\d{4}|\d+\s+[\w./-]+:\d+\]|\d+ ---|(?i:level=\w+|time="[^"]{0,40}"|time=\S{0,40}|msg=)` +
+	`|(?i:(?:error|fatal|critical|crit|panic|emerg|stderr)\b[:|]?)|std(?:err|out) F|[|-])\s*)*"?`
 
 // marks are how lines begin that tell of an end.
 var marks = []string{
 	// Go.
-	`panic: `, `fatal error: `, `goroutine \d+ \[`, `runtime: out of memory`, `unexpected fault address`,
+	`panic: `, `fatal error: `, `goroutine \d+ (?:\w+=\S+ )*\[`, `runtime: out of memory`, `unexpected fault address`,
 	// Java, and others of its machine.
 	`Exception in thread "`, `Caused by: [\w$.]+`, `java\.lang\.OutOfMemoryError`, `# A fatal error has been detected by the Java Runtime Environment`,
 	`Terminating due to java\.lang\.OutOfMemoryError`, `#\s+SIG(?:SEGV|BUS|ILL|FPE) `,
@@ -40,6 +42,23 @@ var marks = []string{
 	`Out of memory\b`, `OOMKilled\b`, `(?:std::)?bad_alloc\b`, `Killed process \d+`, `MemoryError\b`,
 }
 
+// hints are what every line that is a mark has in it somewhere: a text without any needs
+// no closer look.
+var hints = []string{
+	"panic", "atal error", "Fatal Python", "FATAL ERROR", "goroutine ", "runtime: out", "unexpected fault", "Exception", "Caused by", "OutOfMemory", "SIG", "Traceback",
+	"Uncaught", "Unhandled", "throw er", "node:internal", "overflowed its stack", "Segmentation fault", "terminate called", "stack smashing", "double free", "free():", "malloc():",
+	"Bus error", "Aborted", "AddressSanitizer", "==ERROR", "Out of memory", "OOMKilled", "bad_alloc", "Killed process", "MemoryError",
+}
+
+func hinted(text string) bool {
+	for _, hint := range hints {
+		if strings.Contains(text, hint) {
+			return true
+		}
+	}
+	return false
+}
+
 var mark = regexp.MustCompile(prefix + `(?:` + strings.Join(marks, "|") + `)`)
 
 // message is the text of a message in a line of JSON.
@@ -48,10 +67,13 @@ var message = regexp.MustCompile(`"(?:msg|message|error|err|exception|stack|stac
 // Find is the first line of a text that is the mark of an end, without white space
 // around it.
 func Find(text string) (line string, ok bool) {
+	if !hinted(text) {
+		return "", false
+	}
 	for len(text) > 0 {
 		line, text, _ = strings.Cut(text, "\n")
-		if marked(line) {
-			return strings.TrimSpace(line), true
+		if line = strings.TrimSpace(line); marked(line) {
+			return line, true
 		}
 	}
 	return "", false
@@ -61,8 +83,11 @@ func marked(line string) bool {
 	if len(line) > maxLine {
 		line = line[:maxLine]
 	}
-	if at := strings.TrimLeft(line, " \t"); strings.HasPrefix(at, "{") {
-		for _, m := range message.FindAllStringSubmatch(at, maxMembers) {
+	if !hinted(line) {
+		return false
+	}
+	if strings.HasPrefix(line, "{") {
+		for _, m := range message.FindAllStringSubmatch(line, maxMembers) {
 			if mark.MatchString(strings.ReplaceAll(m[1], `\"`, `"`)) {
 				return true
 			}
