@@ -180,11 +180,5 @@ func TestListenOverHTTPEnds(t *testing.T) {
 	}
 	body = open(context.WithoutCancel(t.Context()), 1000)
 	r.Publish(t, r.Alert(alert.Error))
-	head := make([]byte, 400)
-	n, err := body.Read(head)
-	for ; err == nil && !strings.Contains(string(head[:n]), "resources/updated"); n, err = body.Read(head) {
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	updated(t, body)
 }

@@ -97,7 +97,7 @@ func TestEachAlertIsToldOnce(t *testing.T) {
 			rt.Fatal(err)
 		}
 		for key, n := range p.sent {
-			if p.told[key] != n {
+			if told := p.told[key]; told > n || told < n && !p.unsure {
 				rt.Fatalf("%s came %d times and was told %d times", key, n, p.told[key])
 			}
 		}
@@ -110,9 +110,13 @@ type play struct {
 	rig         *rig
 	app, client string
 	agent       *client
-	mu          sync.Mutex // guards told: readers tell at the same time
-	told        map[string]int
 	sent        map[string]int
+
+	mu   sync.Mutex // guards what follows: readers tell at the same time
+	told map[string]int
+	// unsure says that a claim was not answered in time: it may have been made, and
+	// what it was of is in the history alone then.
+	unsure bool
 }
 
 func (p *play) publish(key int) {
@@ -152,6 +156,11 @@ func (p *play) hook(input string) {
 	line, err := p.rig.TryHook(p.client, input)
 	if err != nil && !errors.Is(err, bus.ErrAway) && !errors.Is(err, context.DeadlineExceeded) {
 		p.t.Error(err)
+	}
+	if err != nil && strings.Contains(err.Error(), "save the cursor") {
+		p.mu.Lock()
+		p.unsure = true
+		p.mu.Unlock()
 	}
 	p.hear(testrig.Said(p.t, line))
 }

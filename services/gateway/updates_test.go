@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -268,11 +269,17 @@ func TestUpdateWaitsForAStream(t *testing.T) {
 	}
 	stream := request(http.MethodGet, "")
 	defer func() { _ = stream.Close() }()
-	head := make([]byte, 200)
-	n, err := stream.Read(head)
-	for ; err == nil && !strings.Contains(string(head[:n]), "resources/updated"); n, err = stream.Read(head) {
+	updated(t, stream)
+}
+
+// updated reads an answer's stream, line by line, until an update of a resource.
+func updated(t *testing.T, stream io.Reader) {
+	t.Helper()
+	scan := bufio.NewScanner(stream)
+	for scan.Scan() {
+		if strings.Contains(scan.Text(), "resources/updated") {
+			return
+		}
 	}
-	if err != nil {
-		t.Error(err)
-	}
+	t.Errorf("the stream has ended without an update: %v", scan.Err())
 }
