@@ -19,7 +19,8 @@ const (
 	requested
 	// blocked is what a page's policy kept out.
 	blocked
-	// broken is an error, many errors, or a threshold.
+	// broken is an error, many errors, a threshold, or a fault in a cluster: that a
+	// container crashed says as little of why as an error does.
 	broken
 	// slowed is a page that became slower.
 	slowed
@@ -37,7 +38,7 @@ func kindOf(a Alert) kind {
 		return requested
 	case Security:
 		return blocked
-	case Errors, Threshold:
+	case Errors, Threshold, Kubernetes:
 		return broken
 	case Anomaly:
 		if a.Context[SignalKey] == SignalRequests {
@@ -72,6 +73,8 @@ func words(a Alert) string {
 		return "what was blocked"
 	case Threshold:
 		return "the threshold"
+	case Kubernetes:
+		return "the fault in the cluster"
 	case Regression:
 		return "the slower page"
 	default: // the others are no cause: there is nothing that comes after them

@@ -39,8 +39,8 @@ func fault(e *external.Alert) alert.Alert {
 	switch {
 	case e.State == external.StateResolved:
 		severity, title = alert.Info, words.over
-	case f.Fault == kube.Warning && e.Name != "": // which has the reason of the event
-		title = e.Name
+	case f.Fault == kube.Warning && e.Name != "": // the reason of the event
+		title += " " + e.Name
 	}
 	return alert.Alert{
 		Severity: severity, Category: alert.Kubernetes, Source: e.Source,

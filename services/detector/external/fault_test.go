@@ -12,7 +12,7 @@ import (
 
 func crashing(state string) *external.Alert {
 	return &external.Alert{
-		Source: alert.SourceKubernetes, Key: "9f3c2ab1", Episode: "1", State: state, Severity: alert.Error, App: "web", Name: "Pod warning: BackOff", Place: "shop/web-1",
+		Source: alert.SourceKubernetes, Key: "9f3c2ab1", Episode: "1", State: state, Severity: alert.Error, App: "web", Name: "BackOff", Place: "shop/web-1",
 		Summary: "back-off 10s restarting failed container", Detail: "exit code 2 (Error), 3 restarts; panic: nil map",
 		Labels: map[string]string{"app": "web", "app.kubernetes.io/version": "9f3c2ab"},
 		Fault:  &external.Fault{Cluster: "dev", Namespace: "shop", Kind: "Pod", Name: "web-1", Container: "app", Fault: kube.CrashLoop, ID: "f1", Panic: true},
@@ -74,7 +74,7 @@ func TestFaultTitles(t *testing.T) {
 		{kube.Crash, nil, alert.Warning, "Crash: shop/web-1", "Crash is over: shop/web-1", "kubernetes:dev:shop:Pod/web-1:crash"},
 		{kube.OutOfMemory, nil, alert.Error, "Out of memory: shop/web-1", "Out of memory is over: shop/web-1", "kubernetes:dev:shop:Pod/web-1:out_of_memory"},
 		{kube.ImagePull, nil, alert.Warning, "Image can't be pulled: shop/web-1", "Image pull failure is over: shop/web-1", "kubernetes:dev:shop:Pod/web-1:image_pull"},
-		{kube.Warning, nil, alert.Warning, "Pod warning: BackOff: shop/web-1", "Warning is over: shop/web-1", "kubernetes:dev:shop:Pod/web-1:warning"},
+		{kube.Warning, nil, alert.Warning, "Warning BackOff: shop/web-1", "Warning is over: shop/web-1", "kubernetes:dev:shop:Pod/web-1:warning"},
 		{
 			kube.NodeNotReady, func(f *external.Fault) { f.Namespace, f.Kind, f.Name = "", "Node", "n1" }, alert.Error,
 			"Node not ready: n1", "Node not ready is over: n1", "kubernetes:dev::Node/n1:node_not_ready",
