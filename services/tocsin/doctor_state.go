@@ -92,6 +92,7 @@ func look(client setup.Client, place setup.Place, scope setup.Scope) (clientStat
 	}
 	w := setup.Wanted{
 		Program: s.found.Program(), Hooks: len(s.found.Hooks) > 0, Inbox: s.found.Server.Client(), StateDir: s.found.Server.StateDir(),
+		Namespaces: s.found.Server.Namespaces(),
 	}
 	var err error
 	if w.Variables, err = passedOn(); err != nil {

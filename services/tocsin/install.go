@@ -96,7 +96,7 @@ func (c *installCommand) wanted(client setup.Client, place setup.Place, env serv
 	for _, scope := range append([]setup.Scope{setup.Scope(c.Scope)}, setup.Scopes()...) {
 		// What can't be read is said by plan.
 		if s, err := look(client, place, scope); err == nil && s.found.Server != nil {
-			w.Inbox, w.StateDir = s.found.Server.Client(), s.found.Server.StateDir()
+			w.Inbox, w.StateDir, w.Namespaces = s.found.Server.Client(), s.found.Server.StateDir(), s.found.Server.Namespaces()
 			break
 		}
 	}

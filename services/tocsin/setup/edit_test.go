@@ -230,21 +230,21 @@ func TestTOML(t *testing.T) {
 // and the entry stays as its user wrote it.
 func TestInboxOfAnEntry(t *testing.T) {
 	f := file(t, "gemini-cli", "settings.json")
-	for _, tt := range []struct{ entry, inbox, stateDir string }{
-		{`{"command":"` + program + `","args":["gateway"]}`, "", ""},
-		{`{"command":"` + program + `","args":["gateway","--client","me"]}`, "me", ""},
-		{`{"command":"` + program + `","args":["gateway","--client=a b","--state-dir","/s"]}`, "a b", "/s"},
-		{`{"command":"` + program + `","args":["gateway"],"env":{"TOCSIN_CLIENT":"me","N":1,"TOCSIN_STATE_DIR":"/s"}}`, "me", "/s"},
-		{`{"type":"http","url":"http://127.0.0.1:7460/mcp?client=me"}`, "me", ""},
-		{`{"httpUrl":"http://localhost:7460/mcp","headers":{"tocsin-client":"me"}}`, "me", ""},
-		{`{"url":"http://[::1]:7460/mcp"}`, "", ""},
+	for _, tt := range []struct{ entry, inbox, stateDir, namespaces string }{
+		{`{"command":"` + program + `","args":["gateway"]}`, "", "", ""},
+		{`{"command":"` + program + `","args":["gateway","--client","me","--kubernetes-namespaces","shop,bank","--kubernetes-namespaces=_cluster"]}`, "me", "", "shop,bank,_cluster"},
+		{`{"command":"` + program + `","args":["gateway","--kubernetes-namespaces=shop","--client=a b","--state-dir","/s"]}`, "a b", "/s", "shop"},
+		{`{"command":"` + program + `","args":["gateway"],"env":{"TOCSIN_CLIENT":"me","N":1,"TOCSIN_STATE_DIR":"/s","TOCSIN_KUBERNETES_NAMESPACES":"shop"}}`, "me", "/s", "shop"},
+		{`{"type":"http","url":"http://127.0.0.1:7460/mcp?client=me"}`, "me", "", ""},
+		{`{"httpUrl":"http://localhost:7460/mcp","headers":{"tocsin-client":"me"}}`, "me", "", ""},
+		{`{"url":"http://[::1]:7460/mcp"}`, "", "", ""},
 	} {
 		src := []byte(`{"mcpServers":{"tocsin":` + tt.entry + `}}`)
 		found, err := f.Find(src)
-		if err != nil || !found.Server.Ours() || found.Server.Client() != tt.inbox || found.Server.StateDir() != tt.stateDir {
+		if err != nil || !found.Server.Ours() || found.Server.Client() != tt.inbox || found.Server.StateDir() != tt.stateDir || found.Server.Namespaces() != tt.namespaces {
 			t.Fatalf("%s: %+v, %v", tt.entry, found.Server, err)
 		}
-		out, err := f.Install(src, Wanted{Program: program, Hooks: true, Inbox: tt.inbox, StateDir: tt.stateDir})
+		out, err := f.Install(src, Wanted{Program: program, Hooks: true, Inbox: tt.inbox, StateDir: tt.stateDir, Namespaces: tt.namespaces})
 		if err != nil || !bytes.Contains(out, []byte(tt.entry)) {
 			t.Fatalf("%s: %v\n%s", tt.entry, err, out)
 		}
@@ -253,7 +253,7 @@ func TestInboxOfAnEntry(t *testing.T) {
 			t.Fatalf("%+v, %v", found, err)
 		}
 		for _, h := range found.Hooks {
-			if h.Inbox != tt.inbox || h.StateDir != tt.stateDir {
+			if h.Inbox != tt.inbox || h.StateDir != tt.stateDir || h.Namespaces != tt.namespaces {
 				t.Errorf("%s: %+v", tt.entry, h)
 			}
 		}

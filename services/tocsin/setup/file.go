@@ -121,7 +121,7 @@ func (f Found) wanted() Wanted {
 		w.Variables = f.Server.Variables
 	}
 	if w.Hooks {
-		w.Inbox, w.StateDir = f.Hooks[0].Inbox, cmp.Or(w.StateDir, f.Hooks[0].StateDir)
+		w.Inbox, w.Namespaces, w.StateDir = f.Hooks[0].Inbox, f.Hooks[0].Namespaces, cmp.Or(w.StateDir, f.Hooks[0].StateDir)
 	}
 	return w
 }

@@ -143,7 +143,10 @@ type place struct {
 }
 
 func (p place) hook() Hook {
-	return Hook{Event: p.event, Program: p.program, Inbox: flagOf(p.rest, flagInbox), StateDir: flagOf(p.rest, flagStateDir), Rewake: p.rewake()}
+	return Hook{
+		Event: p.event, Program: p.program, Inbox: flagOf(p.rest, flagInbox), StateDir: flagOf(p.rest, flagStateDir),
+		Namespaces: flagOf(p.rest, flagNamespaces), Rewake: p.rewake(),
+	}
 }
 
 func (p place) rewake() bool { return p.async || flagOf(p.rest, "--wait") != "" }

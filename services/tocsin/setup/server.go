@@ -92,6 +92,27 @@ func (s *Server) StateDir() string {
 	return s.Env["TOCSIN_STATE_DIR"]
 }
 
+// Namespaces are those of Kubernetes whose alerts the entry's gateway tells, with
+// commas between; empty where it says none.
+func (s *Server) Namespaces() string {
+	if s == nil || s.HTTP() {
+		return ""
+	}
+	var all []string
+	for i, arg := range s.Args { // it may be repeated
+		if names, ok := strings.CutPrefix(arg, flagNamespaces+"="); ok {
+			all = append(all, names)
+		}
+		if arg == flagNamespaces && i+1 < len(s.Args) {
+			all = append(all, s.Args[i+1])
+		}
+	}
+	if len(all) > 0 {
+		return strings.Join(all, ",")
+	}
+	return s.Env["TOCSIN_KUBERNETES_NAMESPACES"]
+}
+
 // argument is the value of a flag among arguments; empty without it.
 func argument(args []string, flag string) string {
 	for i, arg := range args {

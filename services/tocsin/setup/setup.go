@@ -56,6 +56,9 @@ type Wanted struct {
 	// StateDir is the absolute path of the state directory, where it is not the
 	// default; empty leaves what is written.
 	StateDir string
+	// Namespaces are those of Kubernetes whose alerts the gateway tells, with commas
+	// between, for the hooks to tell no others; empty leaves what is written.
+	Namespaces string
 	// Variables are those that the gateway reads, for clients that pass on none
 	// but those that its entry names.
 	Variables []string
@@ -84,6 +87,9 @@ func (w Wanted) flagged(line string) string {
 	if w.StateDir != "" {
 		line = withFlag(line, flagStateDir, w.StateDir)
 	}
+	if w.Namespaces != "" {
+		line = withFlag(line, flagNamespaces, w.Namespaces)
+	}
 	return line
 }
 
@@ -100,6 +106,8 @@ func (w Wanted) Check() error {
 		return fmt.Errorf("the state directory %q has characters that configurations can't hold: use another", w.StateDir)
 	case !writable(w.Inbox):
 		return fmt.Errorf("the client's name %q in its MCP server has characters that hooks can't hold: use another", w.Inbox)
+	case !writable(w.Namespaces):
+		return fmt.Errorf("the namespaces %q in its MCP server have characters that hooks can't hold: correct them", w.Namespaces)
 	}
 	return nil
 }
@@ -183,8 +191,8 @@ type Found struct {
 // Hook is a hook of ours.
 type Hook struct {
 	Event, Program string
-	// Inbox and StateDir are the flags of these names, or empty.
-	Inbox, StateDir string
+	// Inbox, StateDir and Namespaces are the flags for these, or empty.
+	Inbox, StateDir, Namespaces string
 	// Rewake says that it waits for an alert and wakes the model.
 	Rewake bool
 }

@@ -10,10 +10,12 @@ func isTocsin(program string) bool {
 	return strings.TrimSuffix(filepath.Base(program), ".exe") == "tocsin"
 }
 
-// Flags of a hook, and of the gateway, that say which inbox and which bus.
+// Flags of a hook, and of the gateway, that say which inbox, which bus, and what of it.
 const (
 	flagInbox    = "--inbox"
 	flagStateDir = "--state-dir"
+	// flagNamespaces says of which namespaces of Kubernetes alerts are told.
+	flagNamespaces = "--kubernetes-namespaces"
 )
 
 // hookProgram is the program of a hook of ours, and the rest of its command
