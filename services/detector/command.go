@@ -3,10 +3,6 @@ package detector
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
-	"net/http"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -14,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/services/detector/rules"
-	"github.com/tocsin-bus/tocsin/shared/httpguard"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
@@ -56,18 +51,28 @@ func (c *Command) Validate() error {
 
 // Run detects until ctx ends.
 func (c *Command) Run(ctx context.Context, env service.Env) error {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	state := &State{}
+	health := service.Health{
+		Addr: c.HealthAddr, Setting: "TOCSIN_DETECTOR_HEALTH_ADDR", Token: c.Token, Hosts: c.AllowedHosts,
+		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		Ready: func() error {
+			if h := state.Health(); !h.OK {
+				return errors.New(h.Reason)
+			}
+			return nil
+		},
+	}
 	if c.HealthAddr != "" {
-		if err := httpguard.CheckListen(ctx, "TOCSIN_DETECTOR_HEALTH_ADDR", c.HealthAddr, c.Token); err != nil {
-			return service.Usagef("%s", err)
+		if err := health.Check(ctx); err != nil {
+			return err
 		}
 	}
 	judged, err := c.Rules()
 	if err != nil {
 		return err // not reached: Validate has read them
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	state := &State{}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return Run(ctx, Config{
@@ -76,49 +81,9 @@ func (c *Command) Run(ctx context.Context, env service.Env) error {
 		})
 	})
 	if c.HealthAddr != "" {
-		group.Go(func() error { return serveHealth(ctx, c.HealthAddr, c.AllowedHosts, registry, state) })
+		group.Go(func() error { return health.Serve(ctx) })
 	}
 	return group.Wait()
-}
-
-// serveHealth serves what an orchestrator asks for.
-func serveHealth(ctx context.Context, addr string, hosts []string, registry *prometheus.Registry, state *State) error {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answerHealth(w, nil) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if h := state.Health(); !h.OK {
-			answerHealth(w, errors.New(h.Reason))
-			return
-		}
-		answerHealth(w, nil)
-	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	policy := httpguard.Policy{AllowedHosts: hosts}.ListeningOn(addr)
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", addr)
-	if err != nil {
-		return fmt.Errorf("listen for health checks: %w: free the port or set TOCSIN_DETECTOR_HEALTH_ADDR", err)
-	}
-	return service.ServeHTTP(ctx, l, &http.Server{
-		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if err := errors.Join(policy.CheckHost(r), policy.CheckSameSite(r)); err != nil {
-				http.Error(w, err.Error(), http.StatusForbidden)
-				return
-			}
-			mux.ServeHTTP(w, r)
-		}),
-	})
-}
-
-func answerHealth(w http.ResponseWriter, err error) {
-	w.Header().Set("Content-Type", "application/json")
-	if err != nil {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = fmt.Fprintf(w, `{"ok":false,"error":%q}`, err.Error())
-		return
-	}
-	_, _ = fmt.Fprint(w, `{"ok":true}`)
 }
 
 // Healthcheck asks the detector that runs here how it is.

@@ -224,7 +224,7 @@ func (d *doctor) bus(ctx context.Context) []finding {
 	}
 	out := []finding{{what: "bus", is: at + " answers"}}
 	out = append(out, d.streams(ctx, c)...)
-	watched := kubewatch(ctx, c) // before what may use up the time
+	watched := kubewatches(ctx, c) // before what may use up the time
 	return append(append(out, d.detector(ctx, c)), watched...)
 }
 

@@ -15,9 +15,9 @@ import (
 // few milliseconds; none may be there.
 const kubewatchWait = 300 * time.Millisecond
 
-// kubewatch says how the watch of Kubernetes clusters is, where somebody watches
+// kubewatches says how the watch of Kubernetes clusters is, where somebody watches
 // any. That nobody answers is told elsewhere.
-func kubewatch(ctx context.Context, c *bus.Conn) []finding {
+func kubewatches(ctx context.Context, c *bus.Conn) []finding {
 	all, err := presence.Collect(ctx, c, kubewatchWait)
 	if err != nil {
 		return nil

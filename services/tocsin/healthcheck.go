@@ -10,6 +10,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector"
 	"github.com/tocsin-bus/tocsin/services/gateway"
 	"github.com/tocsin-bus/tocsin/services/ingest"
+	"github.com/tocsin-bus/tocsin/services/kubewatch"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/service"
@@ -23,6 +24,7 @@ type healthcheckCommand struct {
 	Ingest    ingest.Healthcheck    `cmd:"" help:"Ask an intake that runs alone."`
 	Detector  detector.Healthcheck  `cmd:"" help:"Ask a detector that runs alone."`
 	Dashboard dashboard.Healthcheck `cmd:"" help:"Ask a dashboard that runs alone."`
+	Kubewatch kubewatch.Healthcheck `cmd:"" help:"Ask a kubewatch."`
 	Gateway   gateway.Healthcheck   `cmd:"" help:"Ask a gateway that serves on HTTP."`
 }
 

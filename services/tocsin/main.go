@@ -11,6 +11,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/dashboard"
 	"github.com/tocsin-bus/tocsin/services/detector"
 	"github.com/tocsin-bus/tocsin/services/ingest"
+	"github.com/tocsin-bus/tocsin/services/kubewatch"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
@@ -23,6 +24,7 @@ type cli struct {
 	Ingest      ingest.Command     `cmd:"" help:"Run the HTTP intake alone."`
 	Detector    detector.Command   `cmd:"" help:"Run the detector alone."`
 	Dashboard   dashboard.Command  `cmd:"" help:"Run the dashboard alone."`
+	Kubewatch   kubewatch.Command  `cmd:"" help:"Watch Kubernetes clusters: their events and faults, onto the bus."`
 	Tail        tailCommand        `cmd:"" help:"Show the last alerts, then each new one."`
 	Wait        waitCommand        `cmd:"" help:"Wait for an alert, print what pends, and end."`
 	Silence     silenceCommand     `cmd:"" help:"Hold back alerts for every agent for a while; show or end that."`

@@ -67,6 +67,25 @@ func (p *Publisher) Publish(ctx context.Context, msgs ...*nats.Msg) (last uint64
 	return last, err
 }
 
+// Sent is a message under way.
+type Sent struct{ f jetstream.PubAckFuture }
+
+// Send begins to write a message, for who writes many and waits for each later.
+// Messages are stored in the order in which they were sent, but for those that are
+// sent again. Its errors are those of Publish.
+func (p *Publisher) Send(m *nats.Msg) (Sent, error) {
+	if err := p.c.usable(); err != nil {
+		return Sent{}, err
+	}
+	f, err := p.send(m)
+	return Sent{f}, err
+}
+
+// Wait returns when the message is stored, with its sequence. One that was stored
+// before under its Nats-Msg-Id has the sequence that it got then. Its errors are those
+// of Publish.
+func (s Sent) Wait(ctx context.Context) (seq uint64, err error) { return wait(ctx, s.f) }
+
 func (p *Publisher) send(m *nats.Msg) (jetstream.PubAckFuture, error) {
 	f, err := p.js.PublishMsgAsync(m, jetstream.WithStallWait(stallWait))
 	if err != nil {

@@ -43,6 +43,29 @@ func ReadNewest(ctx context.Context, c *Conn, stream string, limit int, log *slo
 	}, handle)
 }
 
+// ReadStored hands over what a stream holds now of what the config names, oldest first.
+// Role and errors are as those of ReadSince.
+func ReadStored(ctx context.Context, c *Conn, cfg FollowConfig, handle func(Message)) error {
+	reading, cancel := context.WithCancel(ctx)
+	defer cancel()
+	nothing := false
+	began := cfg.Began
+	cfg.Began = func(pending uint64) {
+		if began != nil {
+			began(pending)
+		}
+		if pending == 0 {
+			nothing = true
+			cancel()
+		}
+	}
+	err := readToEnd(reading, c, cfg, handle)
+	if nothing && errors.Is(err, ErrNoEnd) {
+		return nil
+	}
+	return err
+}
+
 // readToEnd follows a stream that holds something there, until it holds no more.
 func readToEnd(ctx context.Context, c *Conn, cfg FollowConfig, handle func(Message)) error {
 	reading, cancel := context.WithCancel(ctx)

@@ -168,6 +168,10 @@ func (f KubernetesFilter) Events() string { return f.subject(f.Type) }
 // Faults is the subject of faults.
 func (f KubernetesFilter) Faults() string { return f.subject(kubernetesFault) }
 
+// Everything is the subject of all that a cluster says, or all of them do; Namespace,
+// Type and Kind are of no account.
+func (f KubernetesFilter) Everything() string { return kubernetesPrefix + tokenOrAny(f.Cluster) + ".>" }
+
 // Watch is the subject of how the watch itself is.
 func (f KubernetesFilter) Watch() string {
 	return kubernetesPrefix + tokenOrAny(f.Cluster) + "." + kube.ClusterScope + "." + kubernetesWatch + ".>"

@@ -155,7 +155,7 @@ func (r Resource) Name() string { return r.name }
 // resource's type.
 func (r Resource) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	into := r.list()
-	if err := r.rest.Get().Resource(r.name).VersionedParams(&opts, metav1.ParameterCodec).Do(ctx).Into(into); err != nil {
+	if err := r.rest.Get().Resource(r.name).VersionedParams(&opts, metav1.ParameterCodec).MaxRetries(0).Do(ctx).Into(into); err != nil {
 		return nil, fmt.Errorf("list %s: %w", r.name, err)
 	}
 	return into, nil
@@ -164,7 +164,8 @@ func (r Resource) List(ctx context.Context, opts metav1.ListOptions) (runtime.Ob
 // Watch begins a watch.
 func (r Resource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	opts.Watch = true
-	w, err := r.rest.Get().Resource(r.name).VersionedParams(&opts, metav1.ParameterCodec).Watch(ctx)
+	// Not tried again in there: who asks counts errors, and waits.
+	w, err := r.rest.Get().Resource(r.name).VersionedParams(&opts, metav1.ParameterCodec).MaxRetries(0).Watch(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", r.name, err)
 	}

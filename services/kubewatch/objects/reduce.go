@@ -39,6 +39,9 @@ type kind struct {
 	reduce func(mask *redact.Engine, o runtime.Object) *item
 }
 
+// Kinds is how many kinds of objects are watched.
+func Kinds() int { return len(kinds) }
+
 var kinds = []*kind{
 	{fault.KindPod, "pods", &corev1.Pod{}, (*api.Client).Pods, func(l runtime.Object, visit func(runtime.Object)) (metav1.ListMeta, error) {
 		return page(l, func(l *corev1.PodList) ([]corev1.Pod, metav1.ListMeta) { return l.Items, l.ListMeta }, func(o *corev1.Pod) { visit(o) })

@@ -1,0 +1,99 @@
+package kubewatch_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tocsin-bus/tocsin/services/kubewatch/kubetest"
+)
+
+func event(reason string) corev1.Event {
+	return corev1.Event{
+		Type: corev1.EventTypeNormal, Reason: reason, Message: "it is so",
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "web-1", UID: "pod-1"},
+	}
+}
+
+// TestEvents: what happens is published, once and in order; what happened before
+// anybody watched is not, nor is that the cluster forgets an event.
+func TestEvents(t *testing.T) {
+	r := newRig(t)
+	r.cluster.Event(event("Before"))
+	r.cluster.Put("/api/v1/pods", corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "pod-1", Labels: map[string]string{"app": "web"}}})
+	w := r.watch("dev")
+	r.watching()
+	e := event("Scheduled")
+	e.Name = "one"
+	r.cluster.Event(e)
+	e.Reason, e.Count = "Pulled", 2
+	r.cluster.Modify(e)
+	r.cluster.Delete(e)
+	r.cluster.Bookmark()
+	r.cluster.Event(event("Started"))
+	r.until("last event", func() bool { return slices.Contains(r.reasons(), "Started") })
+	if got, want := r.reasons(), []string{"Scheduled", "Pulled", "Started"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	m := r.said()[1]
+	if m.subject != "kubernetes.dev.shop.normal.pod.pulled" || m.id != "cluster-1/uid-one/1004" || m.Cluster != "dev" || m.ClusterUID != "cluster-1" {
+		t.Errorf("%+v", m)
+	}
+	if got := m.Event; got.Labels["app"] != "web" || got.Count != 2 || got.InvolvedObject.Name != "web-1" || got.Name != "one" {
+		t.Errorf("%+v", got)
+	}
+	if h := w.Health(); !h.OK || len(h.Kubewatch.Clusters) != 1 || !h.Kubewatch.Clusters[0].Active || h.Kubewatch.Clusters[0].Events != 3 {
+		t.Errorf("%+v, %+v", h, h.Kubewatch)
+	}
+
+	// Another one goes on where this one ended.
+	w.stop(t)
+	r.cluster.Event(event("Meanwhile"))
+	watches := r.cluster.Asked("watch " + kubetest.Path)
+	r.watch("dev")
+	r.until("watch of the next one", func() bool { return r.cluster.Asked("watch "+kubetest.Path) > watches })
+	r.cluster.Event(event("After"))
+	r.until("last event", func() bool { return slices.Contains(r.reasons(), "After") })
+	if got, want := r.reasons(), []string{"Scheduled", "Pulled", "Started", "Meanwhile", "After"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestFault: a Warning event of a pod is a fault at once; the end of its containers'
+// log follows, and both are told to the detector.
+func TestFault(t *testing.T) {
+	r := newRig(t)
+	r.cluster.Put("/api/v1/pods", corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "pod-1", Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "web"}}},
+		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "web", RestartCount: 1, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		}}},
+	})
+	r.cluster.Log("shop", "web-1", "listening\npanic: nil map\n\ngoroutine 1 [running]:\n")
+	r.watch("dev")
+	r.watching()
+	e := event("Unhealthy")
+	e.Type, e.Message = corev1.EventTypeWarning, "Liveness probe failed: password=hunter2"
+	r.cluster.Event(e)
+	r.until("logs of the fault", func() bool { return len(r.said()) == 3 })
+	said := r.said()
+	if said[0].Fault != nil || said[1].Fault == nil || !said[1].Fault.LogsFollow || len(said[1].Logs) > 0 || said[2].Fault.ID != said[1].Fault.ID {
+		t.Fatalf("%+v", said)
+	}
+	if log := said[2].Logs[0]; !log.HasPanic || log.Container != "web" || !strings.Contains(log.Sample, "panic: nil map") {
+		t.Errorf("%+v", log)
+	}
+	for _, m := range said {
+		if strings.Contains(m.Event.Message, "hunter2") {
+			t.Errorf("%+v", m.Event)
+		}
+	}
+	r.until("alerts", func() bool { return len(r.alerted()) == 2 })
+	if all := r.alerted(); all[0].App != "web" || all[0].Key != all[1].Key || all[0].Fault.Panic || !all[1].Fault.Panic {
+		t.Errorf("%+v", all)
+	}
+}

@@ -1,0 +1,66 @@
+package kubewatch
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/external"
+	"github.com/tocsin-bus/tocsin/shared/kube"
+)
+
+// eventID is the Nats-Msg-Id of an event: the same for all who publish it.
+func eventID(uid string, e *kube.Event) string { return uid + "/" + e.UID + "/" + e.ResourceVersion }
+
+// message is one for the stream KUBERNETES.
+func message(m *kube.Message, id string) (*nats.Msg, error) {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encode what cluster %s says: %w", m.Cluster, err)
+	}
+	return withID(bus.KubernetesSubject(m), id, data), nil
+}
+
+// alertMessage is one for the detector.
+func alertMessage(a *external.Alert, id string) (*nats.Msg, error) {
+	data, err := external.Append([]byte{'['}, a)
+	if err != nil {
+		return nil, err
+	}
+	return withID(bus.SubjectIntakeAlerts, id+"/alert", append(data, ']')), nil
+}
+
+func withID(subject, id string, data []byte) *nats.Msg {
+	return &nats.Msg{Subject: subject, Header: nats.Header{jetstream.MsgIDHeader: {id}}, Data: data}
+}
+
+// watchAlert is the alert about a watch that is degraded, and the end of it.
+func watchAlert(cluster string, w kube.Watch, began kube.Watch) *external.Alert {
+	sum := sha256.Sum256([]byte("watch\x00" + cluster))
+	a := &external.Alert{
+		Source: alert.SourceKubernetes, Key: hex.EncodeToString(sum[:16]), Episode: strconv.FormatInt(began.Since.UnixMilli(), 10),
+		State: external.StateFiring, Severity: alert.Warning, App: cluster, Name: "WatchDegraded", Place: cluster,
+		Summary: "the events of this cluster can't be watched", Detail: began.Error, StartsAt: began.Since,
+		Fault: &external.Fault{Cluster: cluster, Kind: kube.KindCluster, Name: cluster, Fault: kube.WatchDegraded},
+	}
+	if !w.Degraded {
+		a.State, a.EndsAt = external.StateResolved, w.Since
+	}
+	return a
+}
+
+// watchID is the Nats-Msg-Id of a change of the watch.
+func watchID(key string, w kube.Watch) string {
+	state := "recovered"
+	if w.Degraded {
+		state = "degraded"
+	}
+	return "watch/" + key + "/" + state + "/" + strconv.FormatInt(w.Since.UnixMilli(), 10)
+}
