@@ -135,7 +135,7 @@ func place(e *external.Alert) string {
 }
 
 // detail is what the sender says of the alert. Its words are about the firing,
-// also when that has ended.
+// also when that has ended, but where saysEnd.
 func detail(e *external.Alert) string {
 	text := e.Summary
 	switch {
@@ -144,7 +144,7 @@ func detail(e *external.Alert) string {
 	case e.Detail != "" && e.Detail != text:
 		text += "; " + e.Detail
 	}
-	if text != "" && e.State == external.StateResolved {
+	if text != "" && e.State == external.StateResolved && !saysEnd(e) {
 		text = "was: " + text
 	}
 	if e.Omitted == 0 {

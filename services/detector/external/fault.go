@@ -49,6 +49,10 @@ func fault(e *external.Alert) alert.Alert {
 	}
 }
 
+// saysEnd says whether the words about an end are about how it ended: kubewatch looks
+// at the objects themselves.
+func saysEnd(e *external.Alert) bool { return e.Fault != nil && e.Fault.Fault != kube.WatchDegraded }
+
 // object names what a fault is of, as kubectl does.
 func object(f *external.Fault) string {
 	name := f.Name

@@ -2,6 +2,7 @@ package external_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	rule "github.com/tocsin-bus/tocsin/services/detector/external"
@@ -29,10 +30,14 @@ func TestFault(t *testing.T) {
 			`"detail":"back-off 10s restarting failed container; exit code 2 (Error), 3 restarts; panic: nil map",` +
 			`"timestamp":"0001-01-01T00:00:00.000Z","source":"kubernetes_monitor","app":"","url":"",` + context,
 		"resolved": `{"id":"","severity":"info","category":"kubernetes","title":"Crash loop is over: shop/web-1 (app)",` +
-			`"detail":"was: back-off 10s restarting failed container; exit code 2 (Error), 3 restarts; panic: nil map",` +
+			`"detail":"over: it runs for 10 minutes; restarts: 3",` +
 			`"timestamp":"0001-01-01T00:00:00.000Z","source":"kubernetes_monitor","app":"","url":"",` + context,
 	} {
-		got, err := json.Marshal(rule.New().Take(crashing(state)).Alert)
+		e := crashing(state)
+		if state == external.StateResolved {
+			e.Summary, e.Detail = "over: it runs for 10 minutes", "restarts: 3"
+		}
+		got, err := json.Marshal(rule.New().Take(e).Alert)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,6 +106,9 @@ func TestFaultTitles(t *testing.T) {
 		a := rule.New().Take(e).Alert
 		e.State = external.StateResolved
 		over := rule.New().Take(e).Alert
+		if was := strings.HasPrefix(over.Detail, "was: "); was != (tt.fault == kube.WatchDegraded) {
+			t.Errorf("%s: %s", tt.fault, over.Detail)
+		}
 		if a.Title != tt.title || a.Severity != tt.severity || a.DedupKey != tt.dedupKey || over.Title != tt.over || over.Severity != alert.Info || over.DedupKey != tt.dedupKey {
 			t.Errorf("%s: %s %q, %s; over: %s %q, %s", tt.fault, a.Severity, a.Title, a.DedupKey, over.Severity, over.Title, over.DedupKey)
 		}
