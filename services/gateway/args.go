@@ -126,6 +126,20 @@ func (a *arguments) words(name string, fallback []string, allowed ...string) []s
 	return words
 }
 
+// list is a list of at most limit texts. One that is empty is none.
+func (a *arguments) list(name string, limit int, of string) []string {
+	value := a.take(name)
+	if value == nil {
+		return nil
+	}
+	var list []string
+	if json.Unmarshal(value, &list) != nil || len(list) > limit {
+		a.fail(name, fmt.Sprintf("a list of at most %d %s", limit, of))
+		return nil
+	}
+	return list
+}
+
 // whole is a whole number within bounds.
 func (a *arguments) whole(name string, fallback, low, high int) int {
 	value := a.take(name)

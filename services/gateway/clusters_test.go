@@ -202,7 +202,7 @@ func (r *rig) of(namespace string) alert.Alert {
 func TestNamespacesOfAlerts(t *testing.T) {
 	r := newRig(t)
 	var err error
-	if r.shows, err = namespaces.New([]string{"shop"}); err != nil {
+	if r.kubernetes.Namespaces, err = namespaces.New([]string{"shop"}); err != nil {
 		t.Fatal(err)
 	}
 	c := r.open(t, "shop's")
@@ -268,7 +268,7 @@ func TestNamespacesOfAlerts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Namespaces = r.shows
+	cfg.Namespaces = r.kubernetes.Namespaces
 	line, err := glance.Answer(t.Context(), cfg)
 	if err != nil || !strings.Contains(string(line), next.ID) || strings.Contains(string(line), "bank") {
 		t.Errorf("a hook: %s %v", line, err)
@@ -277,7 +277,7 @@ func TestNamespacesOfAlerts(t *testing.T) {
 	last := r.of("shop")
 	r.Publish(t, last)
 	block, err := gateway.Wait(t.Context(), gateway.WaitConfig{
-		Bus: bus.ConnConfig{Dir: r.Dir}, Inbox: clients.NamedInbox("shop's"), Namespaces: r.shows, Timeout: patience, Logger: testrig.Quiet(),
+		Bus: bus.ConnConfig{Dir: r.Dir}, Inbox: clients.NamedInbox("shop's"), Namespaces: r.kubernetes.Namespaces, Timeout: patience, Logger: testrig.Quiet(),
 	})
 	if err != nil || testrig.Titles(t, block) != last.ID {
 		t.Errorf("wait: %q %v", block, err)

@@ -193,6 +193,8 @@ type healthReply struct {
 	Streaming streamReply `json:"streaming"`
 	// NotificationsLost were not read by the client in time.
 	NotificationsLost uint64 `json:"notifications_lost"`
+	// Kubernetes is there where a kubewatch is or was.
+	Kubernetes *kubernetesHealth `json:"kubernetes,omitempty"`
 	// Notices are the sinks of what the agent tells its user, where any is set.
 	Notices []notice.Health `json:"notices,omitempty"`
 	Version string          `json:"version"`
@@ -210,6 +212,15 @@ type inboxHealth struct {
 	Silenced uint64 `json:"silenced"`
 }
 
+// kubernetesHealth is what this client gets of Kubernetes.
+type kubernetesHealth struct {
+	// Clusters are watched now. Subscriptions are this client's.
+	Clusters      []string `json:"clusters"`
+	Subscriptions int      `json:"subscriptions"`
+	// Degraded counts those that can get nothing for now.
+	Degraded int `json:"degraded"`
+}
+
 func (g *gateway) health(ctx context.Context) (answer, error) {
 	h := healthReply{Version: g.cfg.Version, Client: untrusted.Visible(g.link.client()), Notices: g.cfg.Notices.Health()}
 	h.Bus.Connected = g.connected() == nil
@@ -221,8 +232,9 @@ func (g *gateway) health(ctx context.Context) (answer, error) {
 		h.Detector, h.Error = &status.Detector, status.Detector.Incomplete()
 	}
 	g.forgetTold(ctx)
-	err := g.session.do(g.life, func(s *session, _ time.Time) {
+	err := g.session.do(g.life, func(s *session, now time.Time) {
 		h.Inbox = inboxHealth{Pending: s.inbox.Len(), Received: s.received, Evicted: s.inbox.Evicted(), Silenced: s.inbox.Stats().Silenced}
+		h.Kubernetes = s.kubernetesHealth(now)
 		h.Streaming, h.NotificationsLost = s.describeStream(g.peer()), s.lost
 	})
 	return encoded(h, err)

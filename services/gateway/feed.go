@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/events"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -85,46 +82,8 @@ func (f *feed) Hushed(a alert.Alert) bool { return f.hushed(a) }
 
 // Follow implements events.Source.
 func (f *feed) Follow(ctx context.Context, after events.Position, hand func(events.Arrival)) {
-	for ctx.Err() == nil {
-		if c := f.link.conn.Load(); c != nil && !c.NC.IsClosed() {
-			after = f.follow(ctx, c, after, hand)
-		}
-		pause(ctx)
-	}
-}
-
-// follow is Follow on one connection, until that is closed for good. It returns
-// where to go on.
-func (f *feed) follow(ctx context.Context, c *bus.Conn, after events.Position, hand func(events.Arrival)) events.Position {
-	ctx, stop := context.WithCancel(ctx)
-	closed := c.NC.StatusChanged(nats.CLOSED)
-	defer c.NC.RemoveStatusListener(closed)
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		defer stop()
-		select {
-		case <-closed:
-		case <-ctx.Done():
-		}
-	})
-	defer watch.Wait()
-	defer stop()
-	if c.NC.IsClosed() { // before anybody listened
-		return after
-	}
-	// It fails only when handing on does, which does not.
-	_ = bus.Follow(ctx, c, bus.FollowConfig{
-		Stream: bus.StreamAlerts, Start: after.Seq + 1, Created: after.Created, Logger: f.log,
-		Renewed: func(created time.Time) (uint64, time.Time) {
-			after = events.Position{Created: created}
-			return 0, time.Time{}
-		},
-	}, func(m bus.Message) error {
-		hand(f.arrival(m, after.Created))
-		after.Seq = m.Seq
-		return nil
-	})
-	return after
+	cfg := bus.FollowConfig{Stream: bus.StreamAlerts, Start: after.Seq + 1, Created: after.Created, Logger: f.log}
+	f.link.chase(ctx, cfg, func(m bus.Message, created time.Time) { hand(f.arrival(m, created)) })
 }
 
 // arrival reads a message of the stream that was made at created. Of an alert that

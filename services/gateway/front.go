@@ -60,6 +60,7 @@ func newFront(ctx context.Context, cfg Config, at HTTPConfig) *front {
 	f := &front{
 		ctx: ctx, cfg: cfg, guard: newGuard(at), log: cfg.Logger.With("component", "gateway"), guests: map[string]*guest{},
 	}
+	f.cfg.quota = cfg.Kubernetes.quota()
 	f.outlook = newOutlook(cfg.Bus, f.log)
 	f.metrics = newFrontMetrics(f)
 	f.guard.pages = f.pages()

@@ -27,7 +27,7 @@ func (r *rig) serve(t *testing.T, protocol gateway.Protocol, at gateway.HTTPConf
 	done := make(chan error, 1)
 	go func() {
 		done <- gateway.Serve(ctx, gateway.Config{
-			Bus: bus.ConnConfig{Dir: r.Dir}, Protocol: protocol, Version: "1.2.3", Logger: testrig.Quiet(),
+			Bus: bus.ConnConfig{Dir: r.Dir}, Protocol: protocol, Kubernetes: r.kubernetes, Version: "1.2.3", Logger: testrig.Quiet(),
 		}, at)
 	}()
 	t.Cleanup(func() {

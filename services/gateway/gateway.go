@@ -26,6 +26,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/gateway/clients"
 	"github.com/tocsin-bus/tocsin/services/gateway/events"
+	"github.com/tocsin-bus/tocsin/services/gateway/kubesub"
 	"github.com/tocsin-bus/tocsin/services/gateway/notice"
 	"github.com/tocsin-bus/tocsin/services/gateway/resources"
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -57,6 +58,9 @@ type Config struct {
 	Protocol Protocol
 	// Kubernetes says what of Kubernetes is shown. The zero value is all.
 	Kubernetes KubernetesConfig
+	// quota is what all clients share that are served together. Where it is nil this
+	// one has one of its own.
+	quota *kubesub.Quota
 	// Notices carries what the agent tells its user beyond log and bus. It may be
 	// nil; whoever made it runs it.
 	Notices *notice.Courier
@@ -85,6 +89,12 @@ type gateway struct {
 	link    *link
 	saver   *saver
 	updates *resources.Updates
+	// toolset is whether the tools for Kubernetes are listed, quota how many
+	// subscriptions there may be, and floor the least rank that the client's level
+	// lets through.
+	toolset *toolset
+	quota   *kubesub.Quota
+	floor   atomic.Int32
 	// draining is full while a call takes the pending alerts.
 	draining chan struct{}
 	// out is where what nobody asked for goes.
@@ -125,8 +135,11 @@ func newGateway(ctx context.Context, cfg Config, out outlet) *gateway {
 	closing := make(chan struct{})
 	g := &gateway{
 		cfg: cfg, life: life, stop: stop, out: out, mask: redact.New(), log: log, begun: time.Now(),
-		draining: make(chan struct{}, 1), closing: closing, close: sync.OnceFunc(func() { close(closing) }),
+		toolset: newToolset(), quota: cfg.quota, draining: make(chan struct{}, 1), closing: closing, close: sync.OnceFunc(func() { close(closing) }),
 		inbox: func(client string) string { return clients.Inbox(client, cfg.Dir) },
+	}
+	if g.quota == nil {
+		g.quota = cfg.Kubernetes.quota()
 	}
 	g.session = newSession(log)
 	g.link = newLink(cfg.Bus, func(a arrival) {
@@ -182,13 +195,13 @@ func within(limit time.Duration, f func() error) error {
 func (g *gateway) server(opts mcp.ServerOptions) *mcp.Server {
 	opts.Instructions, opts.Logger = instructions, slog.New(slog.DiscardHandler)
 	opts.SupportedProtocolVersions = g.cfg.Protocol.versions()
-	opts.Capabilities = &mcp.ServerCapabilities{Logging: &mcp.LoggingCapabilities{}, Tools: &mcp.ToolCapabilities{}}
+	opts.Capabilities = &mcp.ServerCapabilities{Logging: &mcp.LoggingCapabilities{}, Tools: &mcp.ToolCapabilities{ListChanged: true}}
 	events.Declare(opts.Capabilities)
 	g.offerResources(&opts)
 	s := mcp.NewServer(&mcp.Implementation{Name: name, Title: "Tocsin", Version: g.cfg.Version}, &opts)
 	g.register(s)
 	g.addEvents(s)
-	s.AddReceivingMiddleware(g.watch, g.route)
+	s.AddReceivingMiddleware(g.watch, g.route, g.offer)
 	g.registerResources(s)
 	if g.cfg.Extend != nil {
 		g.cfg.Extend(s)

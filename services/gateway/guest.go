@@ -92,6 +92,7 @@ func (f *front) newGuest(client string, inbox func(string) string, sessionID fun
 	cfg.Client = client
 	g := &guest{gateway: newGateway(f.ctx, cfg, nil), used: time.Now()}
 	g.present()
+	g.link.kubewatch = g.attendKubewatch
 	g.push = newPush(g.life)
 	g.out, g.inbox = g.push, inbox
 	g.reply = func(h http.Header) *reply {

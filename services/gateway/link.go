@@ -47,7 +47,9 @@ type link struct {
 	// attend answers on a connection who asks how this gateway is, until ctx ends. It
 	// is nil where there is no client to tell of.
 	attend func(ctx context.Context, c *bus.Conn)
-	log    *slog.Logger
+	// kubewatch does so for the tools of Kubernetes; it is nil where there are none.
+	kubewatch func(ctx context.Context, c *bus.Conn) error
+	log       *slog.Logger
 
 	// at is the newest alert handed on; known says that there is such a place.
 	at    cursor.Position
@@ -135,6 +137,9 @@ func (l *link) runOnce(ctx context.Context) error {
 	loaded := make(chan struct{})
 	group.Go(func() error { return l.follow(ctx, c, loaded) })
 	group.Go(func() error { return l.silences.run(ctx, c, loaded) })
+	if l.kubewatch != nil {
+		group.Go(func() error { return l.kubewatch(ctx, c) })
+	}
 	if l.attend != nil {
 		group.Go(func() error { l.attend(ctx, c); return nil })
 	}

@@ -11,6 +11,8 @@ import (
 // with a newline at its end.
 type outlet interface {
 	io.Writer
+	// offer writes a line at once, or fails: also where nobody reads for now.
+	offer(line []byte) error
 	// gone says that nobody reads what is written any more.
 	gone() bool
 	// await waits until somebody reads, and says whether somebody does: ctx may end
@@ -35,6 +37,11 @@ func (l *lineWriter) Write(p []byte) (int, error) {
 		l.failed.Store(true)
 	}
 	return n, err
+}
+
+func (l *lineWriter) offer(line []byte) error {
+	_, err := l.Write(line)
+	return err
 }
 
 func (*lineWriter) await(context.Context) (lost <-chan struct{}, ok bool) { return nil, true }

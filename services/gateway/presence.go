@@ -43,7 +43,7 @@ func (g *gateway) presence() query.Health {
 	}
 	err := g.session.do(g.life, func(s *session, _ time.Time) {
 		cfg, stats := s.stream.Config(), s.stream.Stats()
-		said.Inbox = s.inbox.Len()
+		said.Inbox, said.Subscriptions = s.inbox.Len(), len(s.subscriptions)
 		said.Notified, said.Pending, said.Suppressed, said.Dropped = stats.NotifyCount, stats.Pending, stats.Suppressed, stats.Dropped
 		if said.Streaming = cfg.Enabled; cfg.Enabled {
 			said.Events, said.ThrottleSeconds, said.SeverityMin, said.URL = cfg.Events, cfg.ThrottleSeconds, string(cfg.SeverityMin), cfg.URL

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -83,6 +84,7 @@ func (g *gateway) watch(next mcp.MethodHandler) mcp.MethodHandler {
 			if err != nil {
 				return nil, err
 			}
+			g.floor.Store(int32(rank))
 			return result, g.session.do(g.life, func(s *session, _ time.Time) { s.stream.SetFloor(rank) })
 		default:
 			g.recognize(r)
@@ -147,7 +149,22 @@ func (g *gateway) initialize(ctx context.Context, method string, r mcp.Request, 
 		version = params.ProtocolVersion
 	}
 	g.meet(version, params.ClientInfo, params.Capabilities)
-	return g.greet(version), g.session.do(g.life, (*session).restart)
+	return g.greet(version), g.restart(ctx)
+}
+
+// restart begins anew: what the client wanted to be told is forgotten, and nothing of
+// it comes any more.
+func (g *gateway) restart(ctx context.Context) error {
+	g.floor.Store(0)
+	var ended []*subscription
+	err := g.session.do(g.life, func(s *session, now time.Time) {
+		s.restart(now)
+		ended = s.takeSubscriptions()
+	})
+	for _, s := range ended {
+		err = errors.Join(err, s.end(ctx))
+	}
+	return err
 }
 
 // greet is the answer to initialize. A client that takes a channel is offered one;

@@ -190,17 +190,25 @@ func (p *push) Write(line []byte) (int, error) {
 		if _, ok := p.await(p.life); !ok {
 			return 0, errClosed
 		}
-		p.mu.Lock()
-		to := p.to
-		p.mu.Unlock()
-		if to == nil {
-			continue
-		}
-		if to.message(line) == nil {
+		if p.offer(line) == nil {
 			return len(line), nil
 		}
+	}
+}
+
+// offer implements outlet. A stream that takes nothing is no longer one.
+func (p *push) offer(line []byte) error {
+	p.mu.Lock()
+	to := p.to
+	p.mu.Unlock()
+	if to == nil {
+		return errClosed
+	}
+	err := to.message(line)
+	if err != nil {
 		p.detach(to)
 	}
+	return err
 }
 
 // gone implements outlet: a client may always open a stream again.

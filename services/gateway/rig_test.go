@@ -14,7 +14,6 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/gateway"
 	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
-	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
@@ -28,8 +27,8 @@ type rig struct {
 	*testrig.Bus
 	// protocol is that of the gateways that are dialled.
 	protocol gateway.Protocol
-	// shows is what of Kubernetes they show.
-	shows namespaces.Set
+	// kubernetes is theirs and of those that are served.
+	kubernetes gateway.KubernetesConfig
 }
 
 func newRig(t *testing.T) *rig {
@@ -68,7 +67,7 @@ func (r *rig) dial(t *testing.T, name string) *client {
 	c := &client{in: in, lines: make(chan string, 1000), done: make(chan error, 1), stop: stop}
 	go func() {
 		err := gateway.Run(ctx, gateway.Config{
-			Bus: bus.ConnConfig{Dir: r.Dir}, Client: name, Dir: "/work", Protocol: r.protocol, Kubernetes: gateway.KubernetesConfig{Namespaces: r.shows}, Stdin: stdin, Stdout: stdout, Version: "1.2.3", Logger: testrig.Quiet(),
+			Bus: bus.ConnConfig{Dir: r.Dir}, Client: name, Dir: "/work", Protocol: r.protocol, Kubernetes: r.kubernetes, Stdin: stdin, Stdout: stdout, Version: "1.2.3", Logger: testrig.Quiet(),
 		})
 		stop()
 		_ = stdout.Close()

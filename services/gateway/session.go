@@ -9,6 +9,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
+	"github.com/tocsin-bus/tocsin/services/gateway/kubesub"
 	"github.com/tocsin-bus/tocsin/services/gateway/stream"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
@@ -35,6 +36,10 @@ type session struct {
 	lost  uint64
 	// waiters are held until an alert of their rank is pending.
 	waiters map[chan struct{}]int
+	// watchers are who watches Kubernetes clusters, subscriptions the client's to what
+	// those say, by id.
+	watchers      kubesub.Watchers
+	subscriptions map[string]*subscription
 	// changed hears of alerts that are news, unless they are silenced. It must not
 	// wait.
 	changed func(alert.Alert)
@@ -59,7 +64,7 @@ type arrival struct {
 
 func newSession(log *slog.Logger) *session {
 	return &session{
-		inbox: inbox.New(), stream: stream.New(), ways: []way{viaMessage}, waiters: map[chan struct{}]int{},
+		inbox: inbox.New(), stream: stream.New(), ways: []way{viaMessage}, waiters: map[chan struct{}]int{}, subscriptions: map[string]*subscription{},
 		changed: func(alert.Alert) {}, hush: newHush(log), arrivals: make(chan arrival), calls: make(chan func(*session, time.Time)), out: make(chan string), log: log,
 	}
 }

@@ -17,6 +17,7 @@ func Run(ctx context.Context, cfg Config) error {
 	stdout := &lineWriter{w: cfg.Stdout}
 	g := newGateway(ctx, cfg, stdout)
 	g.present()
+	g.link.kubewatch = g.attendKubewatch
 	g.begin()
 	err := g.serve(ctx, stdout)
 	return errors.Join(err, within(endWithin, g.end))

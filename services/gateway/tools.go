@@ -38,6 +38,8 @@ type call struct {
 	progress progress
 	// gone says that the answer would reach nobody.
 	gone func() bool
+	// answered is closed once the answer has been written.
+	answered <-chan struct{}
 }
 
 type progress func(done, total time.Duration)
@@ -111,33 +113,42 @@ const streamProperties = `
 "severity_min":{"type":"string","enum":["info","warning","error"],"default":"warning"},
 "via":{"type":"array","items":{"type":"string","enum":["message","channel","events"]},"description":"Ways to be told; default: all that this client takes"}`
 
-// register adds the tools to a server. They take raw arguments, because the
-// schema's own refusals would not say what is allowed.
+// register adds the tools to a server, those for Kubernetes as well; offer leaves them
+// out of the list where there is none. They take raw arguments, because the schema's
+// own refusals would not say what is allowed.
 func (g *gateway) register(s *mcp.Server) {
-	for _, d := range g.definitions() {
-		s.AddTool(&mcp.Tool{
-			Name: d.name, Description: d.description, InputSchema: json.RawMessage(d.schema),
-		}, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			tell := progressOf(ctx, r)
-			ctx, cancel := g.underway(ctx)
-			defer cancel()
-			gone := g.out.gone
-			if over := g.replyTo(r); over != nil {
-				// Its answer can go nowhere else, so the end of the request ends the call.
-				defer context.AfterFunc(over.ctx, cancel)()
-				gone = over.gone
-			}
-			blocks, err := d.handle(ctx, call{r.Params.Arguments, tell, gone})
-			if err != nil {
-				blocks = answer{untrusted.Visible(err.Error())}
-			}
-			result := &mcp.CallToolResult{IsError: err != nil}
-			for _, b := range blocks {
-				result.Content = append(result.Content, &mcp.TextContent{Text: b})
-			}
-			return result, nil
-		})
+	kubernetes := g.kubernetesTools()
+	for _, d := range append(g.definitions(), kubernetes...) {
+		g.addTool(s, d)
 	}
+	// One that is added again is a change, of which the SDK tells who is to hear of it.
+	news := func() { g.addTool(s, kubernetes[0]) }
+	g.toolset.news.Store(&news)
+}
+
+func (g *gateway) addTool(s *mcp.Server, d definition) {
+	s.AddTool(&mcp.Tool{
+		Name: d.name, Description: d.description, InputSchema: json.RawMessage(d.schema),
+	}, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		tell, answered := progressOf(ctx, r), ctx.Done() // the SDK ends a call's context then
+		ctx, cancel := g.underway(ctx)
+		defer cancel()
+		gone := g.out.gone
+		if over := g.replyTo(r); over != nil {
+			// Its answer can go nowhere else, so the end of the request ends the call.
+			defer context.AfterFunc(over.ctx, cancel)()
+			gone = over.gone
+		}
+		blocks, err := d.handle(ctx, call{r.Params.Arguments, tell, gone, answered})
+		if err != nil {
+			blocks = answer{untrusted.Visible(err.Error())}
+		}
+		result := &mcp.CallToolResult{IsError: err != nil}
+		for _, b := range blocks {
+			result.Content = append(result.Content, &mcp.TextContent{Text: b})
+		}
+		return result, nil
+	})
 }
 
 // replyTo is the HTTP response that a request is answered on, or nil.

@@ -67,6 +67,8 @@ type GatewayHealth struct {
 	Pending         int      `json:"pending"`
 	Suppressed      int      `json:"suppressed"`
 	Dropped         int      `json:"dropped"`
+	// Subscriptions is how many it has to what Kubernetes clusters say.
+	Subscriptions int `json:"kubernetes_subscriptions,omitempty"`
 }
 
 // DashboardHealth is what a dashboard says of itself.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/kube"
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 // The loggers of what is delivered.
@@ -104,19 +105,20 @@ func (m Mode) Level() alert.Severity {
 
 // Degraded says that a subscription gets nothing for now, and why.
 func (f Filter) Degraded(id, why string) Notification {
-	return Notification{alert.Error, loggerErrors, errorData{id, f.cluster, why, true}}
+	return Notification{alert.Error, loggerErrors, errorData{id, untrusted.Visible(f.cluster), why, true}}
 }
 
 // Recovered says that it gets everything again. What came meanwhile comes after it,
-// as far as the cluster still has it.
+// as far as the cluster still has it. Who hears of what the mode delivers hears of
+// that: it has the same level.
 func (f Filter) Recovered(id string) Notification {
-	return Notification{alert.Info, loggerErrors, errorData{id, f.cluster, "", false}}
+	return Notification{f.mode.Level(), loggerErrors, errorData{id, untrusted.Visible(f.cluster), "", false}}
 }
 
 // Lost says that the bus forgot some before they could be delivered: at most so many.
 func (f Filter) Lost(id string, most uint64, degraded bool) Notification {
 	why := fmt.Sprintf("the client did not read for so long that the bus forgot up to %d messages of its clusters: some of them may have been for this subscription", most)
-	return Notification{alert.Error, loggerErrors, errorData{id, f.cluster, why, degraded}}
+	return Notification{alert.Error, loggerErrors, errorData{id, untrusted.Visible(f.cluster), why, degraded}}
 }
 
 // Line is the notification as one line without a line feed. <, > and & stand as they

@@ -57,7 +57,7 @@ func TestLines(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			want, err := os.ReadFile(path) //nolint:gosec // a golden file
+			want, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
 			}
