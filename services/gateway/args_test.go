@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +79,27 @@ func FuzzReadLook(f *testing.F) {
 			t.Errorf("%s gives %+v", in, l)
 		}
 	})
+}
+
+func TestShortfall(t *testing.T) {
+	for _, tt := range []struct {
+		err   error
+		read  int
+		notes string
+		none  error
+	}{
+		{nil, 0, "", nil},
+		{nil, 7, "", nil},
+		{errSilent, 0, "", errSilent},
+		{errAway, 0, "", errAway},
+		{errSilent, 500, "only the newest 500 messages could be looked at within 3s: ask for less with since_seconds", nil},
+		{errors.New("no\x1b"), 500, "only the newest 500 messages could be looked at: no␛", nil},
+	} {
+		notes, none := shortfall(tt.err, tt.read)
+		if strings.Join(notes, "; ") != tt.notes || !errors.Is(none, tt.none) {
+			t.Errorf("%v after %d: %v, %v", tt.err, tt.read, notes, none)
+		}
+	}
 }
 
 func TestToolsAreSmall(t *testing.T) {

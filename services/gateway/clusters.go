@@ -104,8 +104,9 @@ func (g *gateway) kubernetes(ctx context.Context, l look) (list any, lacks lack,
 		App: l.app, MinRank: l.minRank, Since: time.Now().Add(-l.since), Limit: l.limit, MaxBytes: query.MaxReply,
 		Shows: func(m *kube.Message) bool { return l.url == "" && g.cfg.Kubernetes.Namespaces.Shows(m) },
 	})
-	var notes []string
+	read := 0
 	err = g.backwards(ctx, bus.StreamKubernetes, first, last, readAtOnce, func(m bus.Message) bool {
+		read++
 		var said kube.Message
 		if err := json.Unmarshal(m.Data, &said); err != nil {
 			g.log.Warn("skipped what no cluster said", "subject", m.Subject, "sequence", m.Seq, "error", err)
@@ -113,17 +114,30 @@ func (g *gateway) kubernetes(ctx context.Context, l look) (list any, lacks lack,
 		}
 		return found.Add(said, m.Time, len(m.Data))
 	})
-	newest := found.Newest()
-	if err != nil && len(newest) == 0 {
+	notes, err := shortfall(err, read)
+	if err != nil {
 		return nil, lacks, err
 	}
-	if err != nil { // what was read before that is the newest
-		notes = append(notes, "not all could be read: "+untrusted.Visible(err.Error()))
-	}
+	newest := found.Newest()
 	for i := range newest {
 		newest[i].Message = clean.Kubernetes(newest[i].Message, g.mask)
 	}
 	return newest, lack{truncated: found.Truncated(), incomplete: strings.Join(append(notes, g.unwatched(watched)...), "; ")}, nil
+}
+
+// shortfall says what is missing where not all was read, or that nothing was. What was
+// read before that is the newest, and worth telling.
+func shortfall(err error, read int) (notes []string, none error) {
+	switch {
+	case err == nil:
+		return nil, nil
+	case read == 0:
+		return nil, err
+	case errors.Is(err, errSilent):
+		return []string{fmt.Sprintf("only the newest %d messages could be looked at within %s: ask for less with since_seconds", read, queryTimeout)}, nil
+	default:
+		return []string{fmt.Sprintf("only the newest %d messages could be looked at: %s", read, untrusted.Visible(err.Error()))}, nil
+	}
 }
 
 // unwatched says what of the present is missing.
