@@ -26,10 +26,21 @@ const Again = `{"hook_event_name":"Stop","session_id":"s","cwd":"/work","stop_ho
 // it says to the model. A machine that is too busy is asked again.
 func (b *Bus) Hook(t *testing.T, client, input string) string {
 	t.Helper()
-	var line []byte
+	cfg, err := b.HookConfig(client, input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := Answer(t, cfg)
+	return Said(t, line)
+}
+
+// Answer has a hook called until it has found the bus: it gives up within
+// milliseconds, which is too soon on a busy machine. It returns the line as printed.
+func Answer(t *testing.T, cfg glance.Config) (line []byte) {
+	t.Helper()
 	ok := Poll(func() bool {
 		var err error
-		line, err = b.TryHook(client, input)
+		line, err = glance.Answer(t.Context(), cfg)
 		if err != nil && !errors.Is(err, bus.ErrAway) && !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
@@ -38,7 +49,7 @@ func (b *Bus) Hook(t *testing.T, client, input string) string {
 	if !ok {
 		t.Fatal("the hook finds no bus")
 	}
-	return Said(t, line)
+	return line
 }
 
 // TryHook is Hook once, with the line as it is printed.
