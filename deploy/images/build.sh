@@ -22,7 +22,7 @@ cd "$(dirname "$0")/../.."
 registry=${REGISTRY:-ghcr.io/tocsin-bus}
 tag=${TAG:-local}
 platforms=${PLATFORMS:-linux/$(go env GOARCH)}
-images=${IMAGES:-tocsin-ingest tocsin-detector tocsin-gateway tocsin-dashboard tocsin}
+images=${IMAGES:-tocsin-ingest tocsin-detector tocsin-gateway tocsin-dashboard tocsin-kubewatch tocsin}
 version=${VERSION:-$(git describe --tags --always --dirty 2>/dev/null || echo dev)}
 commit=${COMMIT:-$(git rev-parse HEAD 2>/dev/null || echo unknown)}
 # What a build writes of the time is that of the commit.

@@ -39,7 +39,7 @@ func TestCompose(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"balancer", "dashboard", "detector-1", "detector-2", "gateway", "grafana", "ingest-1", "ingest-2", "nats-1", "nats-2", "nats-3", "prometheus", "provision",
+		"balancer", "dashboard", "detector-1", "detector-2", "gateway", "grafana", "ingest-1", "ingest-2", "kubewatch-1", "kubewatch-2", "nats-1", "nats-2", "nats-3", "prometheus", "provision",
 	}
 	if got := slices.Sorted(maps.Keys(project.Services)); !slices.Equal(got, want) {
 		t.Errorf("services %v", got)
@@ -72,6 +72,7 @@ func TestCompose(t *testing.T) {
 	for service, want := range map[string][]string{
 		"ingest-1": {"ingest"}, "ingest-2": {"ingest"}, "detector-1": {"detector"}, "detector-2": {"detector"},
 		"gateway": {"gateway"}, "dashboard": {"dashboard", "gateway"}, "provision": {"provisioner"},
+		"kubewatch-1": {"kubeconfig", "kubewatch"}, "kubewatch-2": {"kubeconfig", "kubewatch"},
 	} {
 		var got []string
 		for _, s := range project.Services[service].Secrets {
@@ -82,7 +83,11 @@ func TestCompose(t *testing.T) {
 		}
 	}
 	for role, secret := range project.Secrets {
-		if secret.File != deploy(t, "compose", "keys", role+".nk") {
+		file := role + ".nk"
+		if role == "kubeconfig" {
+			file = role
+		}
+		if secret.File != deploy(t, "compose", "keys", file) {
 			t.Errorf("the key of %s is %s", role, secret.File)
 		}
 	}
@@ -143,7 +148,7 @@ func TestComposeIsTakenByDocker(t *testing.T) {
 	if exec.Command("docker", "compose", "version").Run() != nil {
 		command = []string{program(t, "docker-compose")}
 	}
-	args := append(slices.Clone(command[1:]), "-f", deploy(t, "compose", "compose.yaml"), "--profile", "monitoring", "--profile", "gateway", "config", "--quiet")
+	args := append(slices.Clone(command[1:]), "-f", deploy(t, "compose", "compose.yaml"), "--profile", "monitoring", "--profile", "gateway", "--profile", "kubernetes", "config", "--quiet")
 	must(t, t.TempDir(), composeEnv(), command[0], args...)
 }
 
