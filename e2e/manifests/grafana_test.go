@@ -188,14 +188,14 @@ func TestScrapeConfig(t *testing.T) {
 	}
 }
 
-// tellMetrics runs tocsin up and a gateway on HTTP, has something of everything
-// happen, and returns the names of the metrics.
+// tellMetrics runs tocsin up, a gateway on HTTP and a kubewatch, whose cluster does not
+// answer, has something of everything happen, and returns the names of the metrics.
 func tellMetrics(t *testing.T) map[string]bool {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "tocsin")
 	root := filepath.Dir(deploy(t))
 	must(t, root, []string{"GOWORK=" + filepath.Join(root, "go.work")}, "go", "build", "-o", bin, "./services/tocsin")
-	addrs := make([]string, 3)
+	addrs := make([]string, 4)
 	for i := range addrs {
 		addrs[i] = freeAddr(t)
 	}
@@ -217,6 +217,11 @@ func tellMetrics(t *testing.T) map[string]bool {
 	}
 	begin("up", "--nats-addr=127.0.0.1:0", "--nats-ws-addr=127.0.0.1:0", "--otlp-addr=127.0.0.1:0", "--ingest-addr="+addrs[0], "--dashboard-addr="+addrs[1])
 	begin("gateway", "--autostart=false", "--http="+addrs[2])
+	kubeconfig := filepath.Join(state, "kubeconfig")
+	if err := os.WriteFile(kubeconfig, []byte(nobodysCluster), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	begin("kubewatch", "--kubeconfig="+kubeconfig, "--health-addr="+addrs[3])
 	eventually(t, "services", func() bool {
 		for _, a := range addrs {
 			if status, _ := call(t, "GET", "http://"+a+"/readyz", "", ""); status != 200 {
@@ -251,6 +256,10 @@ func tellMetrics(t *testing.T) map[string]bool {
 	})
 	return told
 }
+
+// nobodysCluster is a kubeconfig of a cluster that refuses connections.
+const nobodysCluster = `{"apiVersion":"v1","kind":"Config","current-context":"c",
+"clusters":[{"name":"c","cluster":{"server":"http://127.0.0.1:1"}}],"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"users":[{"name":"u","user":{}}]}`
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
