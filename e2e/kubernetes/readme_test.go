@@ -1,0 +1,132 @@
+package kubernetes
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/kube"
+)
+
+// TestReadme does what the README's section on Kubernetes tells, but for kind: the
+// server is that of the tests, under the name that kind would give it, and what a
+// kubelet does with the pod is done by hand.
+func TestReadme(t *testing.T) {
+	if _, err := exec.LookPath("kubectl"); err != nil {
+		t.Skip("kubectl is not here")
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```sh\n(kind create cluster.*?)```").FindSubmatch(readme)
+	if block == nil {
+		t.Fatal("the README has no walk-through with kind")
+	}
+	told := map[string]string{} // by its first words
+	for _, line := range strings.Split(strings.TrimSpace(string(block[1])), "\n") {
+		line = strings.TrimSpace(regexp.MustCompile(` #.*`).ReplaceAllString(line, ""))
+		told[strings.Join(strings.Fields(line)[:2], " ")] = line
+	}
+	if want := "kind create cluster --name shop"; told["kind create"] != want || len(told) != 5 {
+		t.Fatalf("%q", told)
+	}
+
+	s := kube.Start(t, kube.Options{Context: "kind-shop"})
+	ctx := t.Context()
+	kubelet, err := s.Kubelet(ctx, "shop-control-plane")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := kubelet.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	tocsin, err := harness.Build(ctx, t.TempDir(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bus, err := harness.Up(ctx, tocsin, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := bus.Stop(); err != nil {
+			t.Errorf("tocsin up: %v\n%s", err, bus.Log)
+		}
+	})
+	begin := func(words string) *harness.Process {
+		t.Helper()
+		args := strings.Fields(told[words])
+		if len(args) < 2 {
+			t.Fatalf("%q is not told", words)
+		}
+		p, err := harness.Start(tocsin, bus.StateDir, []string{"KUBECONFIG=" + s.Kubeconfig()}, args[1:]...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := p.Stop(); err != nil {
+				t.Errorf("%s: %v\n%s", words, err, p.Log)
+			}
+		})
+		return p
+	}
+	begin("bin/tocsin kubewatch")
+	tail := begin("bin/tocsin tail")
+
+	cmd := exec.CommandContext(ctx, "sh", "-c", told["kubectl --context"])
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	crash(t, s, kubelet)
+	for deadline := time.Now().Add(within); ; time.Sleep(20 * time.Millisecond) {
+		said := tail.Stdout.String()
+		if strings.Contains(said, "Crash: default/crasher") && strings.Contains(said, "panic: test") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the crash and its log are not told:\n%s", said)
+		}
+	}
+}
+
+// crash is what a kubelet makes of the pod crasher.
+func crash(t *testing.T, s *kube.Server, kubelet *kube.Kubelet) {
+	t.Helper()
+	ctx, pods := t.Context(), s.Client().CoreV1().Pods("default")
+	if err := pods.Bind(ctx, &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: "crasher"}, Target: corev1.ObjectReference{Kind: "Node", Name: "shop-control-plane"},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pod, err := pods.Get(ctx, "crasher", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	container := pod.Spec.Containers[0]
+	if got := strings.Join(container.Args, " "); got != `/bin/sh -c echo 'panic: test'; exit 1` {
+		t.Errorf("it runs %q", got)
+	}
+	kubelet.SetLog(pod, container.Name, kube.Log{Current: "panic: test\n"})
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: container.Name, Image: container.Image, ContainerID: "containerd://1", Ready: true,
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
+	}}
+	if pod, err = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Crash(ctx, pod, container.Name, 1); err != nil {
+		t.Fatal(err)
+	}
+}
