@@ -173,7 +173,7 @@ func TestLogsAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestOver: the end of an alert says what is over, and when.
+// TestOver: the end of an alert says how it ended, and when.
 func TestOver(t *testing.T) {
 	b := fault.NewBook("dev", "c-1")
 	first := b.Node(node("False", 0), at(sec))[0]
@@ -183,7 +183,7 @@ func TestOver(t *testing.T) {
 		t.Fatalf("%+v", over)
 	}
 	a, m := over[0].Alert, over[0].Message
-	if a.Key != first.Alert.Key || a.Episode != first.Alert.Episode || a.Summary != first.Alert.Summary || !a.EndsAt.Equal(at(2*min)) || !a.StartsAt.Equal(t0) || a.State != external.StateResolved {
+	if a.Key != first.Alert.Key || a.Episode != first.Alert.Episode || a.Summary != "over: the node is ready" || a.Level != first.Alert.Level || !a.EndsAt.Equal(at(2*min)) || !a.StartsAt.Equal(t0) || a.State != external.StateResolved {
 		t.Errorf("%+v", a)
 	}
 	if m.Event.Message != "over: the node is ready" || m.Event.Type != kube.TypeNormal || m.Fault.ID != first.Message.Fault.ID || first.Message.Event.Type != kube.TypeWarning {

@@ -16,7 +16,7 @@ const deadlineExceeded = "ProgressDeadlineExceeded"
 
 // Node takes the state of a node.
 func (b *Book) Node(n *Node, now time.Time) []Finding {
-	out, t, _ := b.see(nil, KindNode, &n.Meta, now)
+	out, t, _ := b.see(KindNode, &n.Meta, now)
 	if t == nil {
 		return out
 	}
@@ -26,7 +26,7 @@ func (b *Book) Node(n *Node, now time.Time) []Finding {
 
 // Deployment takes the state of a deployment.
 func (b *Book) Deployment(d *Deployment, now time.Time) []Finding {
-	out, t, _ := b.see(nil, KindDeployment, &d.Meta, now)
+	out, t, _ := b.see(KindDeployment, &d.Meta, now)
 	if t == nil {
 		return out
 	}
@@ -39,7 +39,7 @@ func (b *Book) Deployment(d *Deployment, now time.Time) []Finding {
 
 // Job takes the state of a job. A failed one stays so until it is gone.
 func (b *Book) Job(j *Job, now time.Time) []Finding {
-	out, t, _ := b.see(nil, KindJob, &j.Meta, now)
+	out, t, _ := b.see(KindJob, &j.Meta, now)
 	if t == nil {
 		return out
 	}

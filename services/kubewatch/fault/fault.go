@@ -328,7 +328,7 @@ func (b *Book) noted(o kube.Object) *object {
 
 // see is the object whose state came, nil at the bound, and whether it is the first
 // state of it. One of the same name that was before it is gone.
-func (b *Book) see(out []Finding, kind string, m *Meta, now time.Time) (told []Finding, t *object, first bool) {
+func (b *Book) see(kind string, m *Meta, now time.Time) (out []Finding, t *object, first bool) {
 	o := m.Object(kind)
 	if m.Alias != "" {
 		o.UID = m.Alias
@@ -340,7 +340,7 @@ func (b *Book) see(out []Finding, kind string, m *Meta, now time.Time) (told []F
 			before.uid = id
 			b.objects[id], b.names[before.name] = before, id
 		} else {
-			out = b.gone(out, before, now)
+			out = b.gone(nil, before, now)
 		}
 	}
 	if t = b.noted(o); t == nil {

@@ -30,7 +30,7 @@ const oomKilled = "OOMKilled"
 
 // Pod takes the state of a pod. States of one pod come in order.
 func (b *Book) Pod(p *Pod, now time.Time) []Finding {
-	out, t, first := b.see(nil, KindPod, &p.Meta, now)
+	out, t, first := b.see(KindPod, &p.Meta, now)
 	if t == nil {
 		return out
 	}

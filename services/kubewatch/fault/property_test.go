@@ -23,7 +23,7 @@ type cluster struct {
 	failed  int // runs that ended with an error
 	crashes int // how many were told
 	events  []*kube.Event
-	// first says that the book has yet to be shown the pod for the first time.
+	// last is how the newest fault of each key stands.
 	last map[string]string
 }
 
@@ -31,7 +31,6 @@ type cluster struct {
 type truth struct {
 	meta  fault.Meta
 	c     container
-	state *fault.Pod
 	shown bool
 }
 
@@ -80,7 +79,6 @@ func (c *cluster) show(p *truth, first bool) {
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := &cluster{player: play(t), rt: rt, now: t0, last: map[string]string{}}
-		said := false
 		rt.Repeat(map[string]func(*rapid.T){
 			"time passes": func(rt *rapid.T) {
 				c.now = c.now.Add(rapid.SampledFrom([]time.Duration{sec, 10 * sec, min, 11 * min}).Draw(rt, "for"))
@@ -177,7 +175,6 @@ func TestProperties(t *testing.T) {
 				if c.crashes > c.failed {
 					rt.Errorf("%d crashes were told of %d", c.crashes, c.failed)
 				}
-				said = said || len(c.messages) > 0
 			},
 		})
 		for _, p := range c.pods {

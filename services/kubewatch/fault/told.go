@@ -155,7 +155,7 @@ func (b *Book) end(out []Finding, l *lasting, why string, now time.Time) []Findi
 	m := kube.Message{Cluster: b.cluster, ClusterUID: b.uid, Event: &event, Fault: &f}
 	a := b.alert(&m, l.app, 0)
 	a.State, a.EndsAt, a.StartsAt = external.StateResolved, now.UTC(), l.message.Event.Timestamp
-	a.Level, a.Summary = l.message.Event.Type, l.message.Event.Message // what is over, and not that it is
+	a.Level = l.message.Event.Type
 	b.stats.Over++
 	return append(out, Finding{Message: m, MsgID: id + "/" + kube.StateOver, Alert: a})
 }

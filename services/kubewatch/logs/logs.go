@@ -273,23 +273,26 @@ func (c *Capturer) read(ctx context.Context, from Source, wanted *fault.Capture,
 	}
 }
 
+// lead is how much before the sample is masked along with it, in bytes: what says that
+// the beginning of the sample is part of a secret may stand before it.
+const lead = 8 << 10
+
 // sample is what is kept of a log: its end, without secrets and with every character
-// in sight. The mark of a panic counts wherever it is in what was read.
-func (c *Capturer) sample(data []byte, truncated bool) (string, bool, bool) {
-	tail := kube.Tail(data, c.cfg.MaxBytes)
-	truncated = truncated || len(tail) < len(data)
-	// The first line may have lost its beginning, and with it what says that the rest
-	// is a secret.
+// in sight.
+func (c *Capturer) sample(data []byte, truncated bool) (sample string, cut, marked bool) {
+	tail := kube.Tail(data, c.cfg.MaxBytes+lead)
 	if len(tail) < len(data) {
-		if i := bytes.IndexByte(tail, '\n'); i >= 0 && i < len(tail)-1 && data[len(data)-len(tail)-1] != '\n' {
+		truncated = true
+		if i := bytes.IndexByte(tail, '\n'); i >= 0 && i < lead { // the first line has lost its beginning
 			tail = tail[i+1:]
 		}
 	}
 	text := untrusted.Strip(c.mask.String(string(tail)))
-	if len(text) > c.cfg.MaxBytes { // masks may be longer than what they stand for
+	// Masks may be longer than what they stand for, and pictures of controls are.
+	if len(text) > c.cfg.MaxBytes {
 		text, truncated = string(kube.Tail([]byte(text), c.cfg.MaxBytes)), true
 	}
-	_, marked := panics.Find(text)
+	_, marked = panics.Find(text)
 	return text, truncated, marked
 }
 

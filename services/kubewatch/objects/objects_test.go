@@ -1,0 +1,495 @@
+package objects_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/tocsin-bus/tocsin/services/kubewatch/api"
+	"github.com/tocsin-bus/tocsin/services/kubewatch/fault"
+	"github.com/tocsin-bus/tocsin/services/kubewatch/objects"
+	"github.com/tocsin-bus/tocsin/shared/kube"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// server is an API server: lists, in pages, and watches, with or without the list
+// streamed in them.
+type server struct {
+	streams bool
+
+	mu      sync.Mutex
+	version int
+	objects map[string]map[string]metav1.Object // by resource and name
+	watches map[chan string]string
+	told    []told
+	refused map[string]bool
+	lists   []string // the queries of lists
+}
+
+// told is what watches were told, for those that begin at a version before.
+type told struct {
+	version         int
+	resource, frame string
+}
+
+var resources = map[string]string{"pods": "v1/Pod", "nodes": "v1/Node", "deployments": "apps/v1/Deployment", "jobs": "batch/v1/Job"}
+
+func serve(t testing.TB, streams bool) (*server, *api.Client) {
+	t.Helper()
+	s := &server{streams: streams, objects: map[string]map[string]metav1.Object{}, watches: map[chan string]string{}, refused: map[string]bool{}}
+	for r := range resources {
+		s.objects[r] = map[string]metav1.Object{}
+	}
+	h := httptest.NewServer(s)
+	t.Cleanup(h.Close)
+	t.Cleanup(s.cut)
+	c, err := api.Connect(&rest.Config{Host: h.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return s, c
+}
+
+func (s *server) frame(kind, resource string, o any) string {
+	data, err := json.Marshal(o)
+	if err != nil {
+		panic(err)
+	}
+	of := resources[resource]
+	cut := strings.LastIndexByte(of, '/')
+	return fmt.Sprintf(`{"type":%q,"object":{"apiVersion":%q,"kind":%q,%s}`, kind, of[:cut], of[cut+1:], strings.TrimPrefix(string(data), "{")) + "\n"
+}
+
+// put adds or changes an object, remove deletes one.
+func (s *server) put(resource string, o metav1.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version++
+	o.SetResourceVersion(strconv.Itoa(s.version))
+	kind := "ADDED"
+	if s.objects[resource][o.GetName()] != nil {
+		kind = "MODIFIED"
+	}
+	s.objects[resource][o.GetName()] = o
+	s.tell(resource, s.frame(kind, resource, o))
+}
+
+func (s *server) remove(resource, name string, quiet bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version++
+	o := s.objects[resource][name]
+	delete(s.objects[resource], name)
+	if !quiet {
+		s.tell(resource, s.frame("DELETED", resource, o))
+	}
+}
+
+func (s *server) tell(resource, frame string) {
+	s.told = append(s.told, told{s.version, resource, frame})
+	for w, of := range s.watches {
+		if of == resource {
+			w <- frame
+		}
+	}
+}
+
+// cut ends the watches that are under way.
+func (s *server) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.watches {
+		close(w)
+		delete(s.watches, w)
+	}
+}
+
+// expire ends the watches with what says that their version is too old.
+func (s *server) expire() {
+	s.mu.Lock()
+	for w := range s.watches {
+		w <- `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"too old"}}` + "\n"
+	}
+	s.mu.Unlock()
+	s.cut()
+}
+
+func (s *server) refuse(resource string, refused bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused[resource] = refused
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	resource := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+	q := r.URL.Query()
+	w.Header().Set("Content-Type", "application/json")
+	s.mu.Lock()
+	switch {
+	case s.refused[resource]:
+		s.mu.Unlock()
+		status(w, http.StatusForbidden, "Forbidden", resource+" is forbidden")
+	case q.Get("watch") == "":
+		defer s.mu.Unlock()
+		s.lists = append(s.lists, resource+"?"+r.URL.RawQuery)
+		_, _ = io.WriteString(w, s.page(resource, q.Get("limit"), q.Get("continue")))
+	case q.Get("sendInitialEvents") == "true" && !s.streams:
+		s.mu.Unlock()
+		status(w, http.StatusUnprocessableEntity, "Invalid", "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")
+	default:
+		events := make(chan string, 100_000)
+		s.watches[events] = resource
+		since, err := strconv.Atoi(q.Get("resourceVersion"))
+		for _, e := range s.told {
+			if err == nil && q.Get("sendInitialEvents") == "" && e.resource == resource && e.version > since {
+				events <- e.frame
+			}
+		}
+		if q.Get("sendInitialEvents") == "true" {
+			for _, name := range slices.Sorted(maps.Keys(s.objects[resource])) {
+				events <- s.frame("ADDED", resource, s.objects[resource][name])
+			}
+			events <- s.frame("BOOKMARK", resource, map[string]any{"metadata": map[string]any{
+				"resourceVersion": strconv.Itoa(s.version), "annotations": map[string]string{"k8s.io/initial-events-end": "true"},
+			}})
+		}
+		s.mu.Unlock()
+		w.(http.Flusher).Flush()
+		for {
+			select {
+			case e, open := <-events:
+				if !open {
+					return
+				}
+				_, _ = io.WriteString(w, e)
+				if len(events) == 0 {
+					w.(http.Flusher).Flush()
+				}
+			case <-r.Context().Done():
+				s.mu.Lock()
+				delete(s.watches, events)
+				s.mu.Unlock()
+				return
+			}
+		}
+	}
+}
+
+func status(w http.ResponseWriter, code int, reason, message string) {
+	w.WriteHeader(code)
+	_, _ = fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d,"message":%q}`, reason, code, message)
+}
+
+func (s *server) page(resource, limit, after string) string {
+	names := slices.Sorted(maps.Keys(s.objects[resource]))
+	if i, found := slices.BinarySearch(names, after); after != "" && found {
+		names = names[i+1:]
+	}
+	next := ""
+	if n, _ := strconv.Atoi(limit); n > 0 && len(names) > n {
+		names = names[:n]
+		next = names[n-1]
+	}
+	items := make([]metav1.Object, 0, len(names))
+	for _, name := range names {
+		items = append(items, s.objects[resource][name])
+	}
+	data, _ := json.Marshal(items)
+	of := resources[resource]
+	cut := strings.LastIndexByte(of, '/')
+	return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d","continue":%q},"items":%s}`, of[:cut], of[cut+1:]+"List", s.version, next, data)
+}
+
+func meta(name, uid string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(uid), Labels: map[string]string{"app": "web", "token": "hunter2hunter2"}}
+}
+
+// text is an update in one line.
+func text(u objects.Update) string {
+	initial := func(m fault.Meta) string {
+		if m.Initial {
+			return m.Name + " at first"
+		}
+		return m.Name
+	}
+	switch {
+	case u.Pod != nil:
+		s := "pod " + initial(u.Pod.Meta)
+		for _, c := range u.Pod.Containers {
+			s += " " + c.Name + ":" + c.Waiting
+		}
+		return s
+	case u.Node != nil:
+		return "node " + initial(u.Node.Meta) + " " + u.Node.Ready.Status
+	case u.Deployment != nil:
+		return "deployment " + initial(u.Deployment.Meta)
+	case u.Job != nil:
+		return "job " + initial(u.Job.Meta)
+	case u.Gone != nil:
+		return "gone " + u.Gone.Kind + " " + u.Gone.Name + " " + u.Gone.UID
+	default:
+		return "synced " + u.Synced
+	}
+}
+
+// watcher runs one until the test ends.
+func watch(t testing.TB, c *api.Client, log io.Writer) (*objects.Watcher, chan objects.Update) {
+	updates := make(chan objects.Update)
+	w := objects.New(objects.Config{Client: c, Updates: updates, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = w.Run(ctx) // it ends with its context
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return w, updates
+}
+
+// next takes so many updates, in order of their text: kinds are watched beside each other.
+func next(t testing.TB, updates chan objects.Update, n int) []string {
+	t.Helper()
+	var got []string
+	late := time.After(30 * time.Second)
+	for len(got) < n {
+		select {
+		case u := <-updates:
+			got = append(got, text(u))
+		case <-late:
+			t.Fatalf("only %q came", got)
+		}
+	}
+	slices.Sort(got)
+	return got
+}
+
+func expect(t testing.TB, updates chan objects.Update, want ...string) {
+	t.Helper()
+	slices.Sort(want)
+	if got := next(t, updates, len(want)); !slices.Equal(got, want) {
+		t.Fatalf("%q, not %q", got, want)
+	}
+}
+
+func podOf(name, uid, why string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: meta(name, uid), Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "web"}}}}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "web", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: why}}}}
+	return p
+}
+
+func TestWatch(t *testing.T) {
+	for name, streams := range map[string]bool{"lists are streamed": true, "lists come in pages": false} {
+		t.Run(name, func(t *testing.T) {
+			s, c := serve(t, streams)
+			s.put("pods", podOf("web-1", "u-1", "ContainerCreating"))
+			s.put("nodes", &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "un-1", Labels: map[string]string{"zone": "a"}}, Status: corev1.NodeStatus{
+				Conditions: []corev1.NodeCondition{{Type: corev1.NodeMemoryPressure, Status: "False"}, {Type: corev1.NodeReady, Status: "Unknown"}}}})
+			s.put("deployments", &appsv1.Deployment{ObjectMeta: meta("web", "d-1")})
+			s.put("jobs", &batchv1.Job{ObjectMeta: meta("backup", "j-1")})
+			w, updates := watch(t, c, io.Discard)
+			expect(t, updates, "pod web-1 at first web:ContainerCreating", "node n1 at first Unknown", "deployment web at first", "job backup at first", "synced Pod", "synced Node", "synced Deployment", "synced Job")
+
+			s.put("pods", podOf("web-1", "u-1", "CrashLoopBackOff"))
+			expect(t, updates, "pod web-1 web:CrashLoopBackOff")
+			s.put("pods", podOf("web-2", "u-2", ""))
+			expect(t, updates, "pod web-2 web:")
+			s.remove("pods", "web-2", false)
+			expect(t, updates, "gone Pod web-2 u-2")
+			if w.Len() != 4 {
+				t.Errorf("%d are known", w.Len())
+			}
+
+			for _, tt := range []struct {
+				o    kube.Object
+				want string
+			}{
+				{kube.Object{Kind: "Pod", Namespace: "shop", Name: "web-1", UID: "u-1"}, "web"},
+				{kube.Object{Kind: "Pod", Namespace: "shop", Name: "web-1"}, "web"},
+				{kube.Object{Kind: "Pod", Namespace: "shop", Name: "web-1", UID: "u-0"}, ""},
+				{kube.Object{Kind: "Pod", Namespace: "else", Name: "web-1"}, ""},
+				{kube.Object{Kind: "Pod", Namespace: "shop", Name: "web-2"}, ""},
+				{kube.Object{Kind: "Deployment", Namespace: "shop", Name: "web"}, "web"},
+				{kube.Object{Kind: "Job", Namespace: "shop", Name: "backup"}, "web"},
+				{kube.Object{Kind: "Service", Namespace: "shop", Name: "web"}, ""},
+			} {
+				if got := w.Labels(tt.o); got["app"] != tt.want || tt.want != "" && got["token"] != "[REDACTED]" {
+					t.Errorf("%+v: %v", tt.o, got)
+				}
+			}
+			if got := w.Labels(kube.Object{Kind: "Node", Name: "n1", UID: "n1"}); got["zone"] != "a" {
+				t.Errorf("a node, as its kubelet names it: %v", got)
+			}
+
+			// A list again: what is the same is not told again, and what went meanwhile is.
+			s.remove("jobs", "backup", true)
+			s.put("pods", podOf("web-3", "u-3", ""))
+			expect(t, updates, "pod web-3 web:")
+			s.expire()
+			expect(t, updates, "gone Job backup j-1")
+			// Another pod took the name meanwhile.
+			s.remove("pods", "web-1", true)
+			s.mu.Lock()
+			s.version++
+			again := podOf("web-1", "u-9", "ContainerCreating")
+			again.ResourceVersion = strconv.Itoa(s.version)
+			s.objects["pods"]["web-1"] = again
+			s.mu.Unlock()
+			s.expire()
+			expect(t, updates, "gone Pod web-1 u-1", "pod web-1 web:ContainerCreating")
+			s.put("pods", podOf("web-3", "u-3", "ErrImagePull"))
+			expect(t, updates, "pod web-3 web:ErrImagePull")
+		})
+	}
+}
+
+// TestRefused: a kind that may not be watched is told once and stops nothing; when it
+// may, it comes.
+func TestRefused(t *testing.T) {
+	s, c := serve(t, true)
+	s.refuse("nodes", true)
+	s.put("pods", podOf("web-1", "u-1", ""))
+	var log lines
+	w, updates := watch(t, c, &log)
+	expect(t, updates, "pod web-1 at first web:", "synced Pod", "synced Deployment", "synced Job")
+	for deadline := time.Now().Add(20 * time.Second); len(w.Refused()) == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing is refused")
+		}
+	}
+	if got := w.Refused(); len(got) != 1 || !strings.HasPrefix(got[0], "Node: ") || !strings.Contains(got[0], "nodes is forbidden") {
+		t.Errorf("%q", got)
+	}
+	s.put("pods", podOf("web-1", "u-1", "ErrImagePull"))
+	expect(t, updates, "pod web-1 web:ErrImagePull")
+	s.refuse("nodes", false)
+	expect(t, updates, "synced Node")
+	if got := w.Refused(); len(got) != 0 {
+		t.Errorf("%q", got)
+	}
+	if got := log.String(); strings.Count(got, "refuses objects") != 1 || strings.Count(got, "gives objects again") != 1 {
+		t.Errorf("%s", got)
+	}
+}
+
+type lines struct {
+	mu  sync.Mutex
+	out strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.String()
+}
+
+// TestPages: a server that streams no lists is asked for pages.
+func TestPages(t *testing.T) {
+	s, c := serve(t, false)
+	for i := range 1200 {
+		s.put("pods", podOf(fmt.Sprintf("web-%04d", i), fmt.Sprint("u-", i), ""))
+	}
+	w, updates := watch(t, c, io.Discard)
+	if got := next(t, updates, 1200+4); got[1199] != "pod web-1199 at first web:" || w.Len() != 1200 {
+		t.Errorf("%q, %d", got[1199], w.Len())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pages := 0
+	for _, l := range s.lists {
+		if strings.HasPrefix(l, "pods?") {
+			pages++
+			if !strings.Contains(l, "limit=500") || strings.Contains(l, "resourceVersion=") {
+				t.Errorf("%s", l)
+			}
+		}
+	}
+	if pages != 3 {
+		t.Errorf("%q", s.lists)
+	}
+}
+
+// full is a pod with what pods have in real clusters, 6 KB as JSON.
+func full(i int) *corev1.Pod {
+	p := podOf(fmt.Sprintf("checkout-7d9f8b6c5-%05d", i), fmt.Sprintf("12345678-1234-1234-1234-%012d", i), "")
+	p.Labels = map[string]string{"app.kubernetes.io/name": "checkout", "app.kubernetes.io/version": "1.2.3", "app.kubernetes.io/part-of": "shop", "team": "payments", "pod-template-hash": "7d9f8b6c5"}
+	p.Annotations = map[string]string{"checksum/config": strings.Repeat("0123456789abcdef", 4), "prometheus.io/scrape": "true", "kubectl.kubernetes.io/restartedAt": "2026-01-28T14:30:00Z"}
+	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kube-controller-manager", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"x":"` + strings.Repeat("f:containers ", 200) + `"}}`)}}
+	for j := range 2 {
+		c := corev1.Container{Name: []string{"app", "proxy"}[j], Image: "registry.example/shop/checkout:1.2.3"}
+		for k := range 20 {
+			c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprint("SETTING_", k), Value: "some value of it"})
+		}
+		p.Spec.Containers = append(p.Spec.Containers[:j], c)
+		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses[:j], corev1.ContainerStatus{
+			Name: c.Name, Image: c.Image, ImageID: "registry.example/shop/checkout@sha256:" + strings.Repeat("ab", 32), ContainerID: fmt.Sprintf("containerd://%064d", i), RestartCount: 1,
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				ExitCode: 1, Reason: "Error", FinishedAt: metav1.Now(), ContainerID: fmt.Sprintf("containerd://%064d", i+1),
+			}},
+		})
+	}
+	return p
+}
+
+// BenchmarkPods: what 10,000 pods of a cluster cost to keep, with the book of faults
+// beside the store, and how soon they are there.
+func BenchmarkPods(b *testing.B) {
+	for name, streams := range map[string]bool{"streamed": true, "paged": false} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				const many = 10_000
+				s, c := serve(b, streams)
+				for i := range many {
+					s.put("pods", full(i))
+				}
+				heap := func() float64 {
+					var m runtime.MemStats
+					runtime.GC()
+					runtime.GC()
+					runtime.ReadMemStats(&m)
+					return float64(m.HeapAlloc)
+				}
+				before := heap()
+				w, updates := watch(b, c, io.Discard)
+				book := fault.NewBook("dev", "c-1")
+				begun := time.Now()
+				for range many + 4 {
+					(<-updates).Apply(book, time.Now())
+				}
+				b.ReportMetric(many/time.Since(begun).Seconds(), "pods/s")
+				b.ReportMetric((heap()-before)/many, "B/pod")
+				runtime.KeepAlive(w)
+				runtime.KeepAlive(book)
+				b.ReportMetric(0, "ns/op")
+			}
+		})
+	}
+}
