@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"regexp"
@@ -82,6 +83,22 @@ func TestReadme(t *testing.T) {
 	}
 	begin("bin/tocsin kubewatch")
 	tail := begin("bin/tocsin tail")
+	agent, err := harness.StartAgent(ctx, tocsin, bus.StateDir, "reader")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := agent.Close(); err != nil {
+			t.Errorf("tocsin gateway: %v\n%s", err, agent.Log)
+		}
+	})
+	calls := regexp.MustCompile("(?m)^\\| `(events_subscribe|observe) (\\{.*?\\})`").FindAllStringSubmatch(string(readme), -1)
+	if len(calls) != 3 {
+		t.Fatalf("the README has the calls %q", calls)
+	}
+	for _, c := range calls[:2] {
+		call(t, agent, c[1], c[2], `"subscriptionId":`)
+	}
 
 	cmd := exec.CommandContext(ctx, "sh", "-c", told["kubectl --context"])
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig())
@@ -96,6 +113,33 @@ func TestReadme(t *testing.T) {
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("the crash and its log are not told:\n%s", said)
+		}
+	}
+	for logs := false; !logs; {
+		n, err := agent.Next(ctx, within)
+		if err != nil {
+			t.Fatal(err)
+		}
+		logs = n.Logger == "kubernetes/faults" && strings.Contains(n.Raw, `"sample":"panic: test\n"`) && strings.Contains(n.Raw, `"hasPanic":true`)
+	}
+	call(t, agent, calls[2][1], calls[2][2], "panic: test")
+}
+
+// call calls a tool as the README has it, until it answers with a word: the tools are
+// there from a moment after a kubewatch is.
+func call(t *testing.T, agent *harness.Agent, tool, arguments, want string) {
+	t.Helper()
+	var args map[string]any
+	if err := json.Unmarshal([]byte(arguments), &args); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(within); ; time.Sleep(20 * time.Millisecond) {
+		blocks, err := agent.Call(t.Context(), tool, args)
+		if err == nil && strings.Contains(blocks[0], want) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s %s: %v %q", tool, arguments, err, blocks)
 		}
 	}
 }
