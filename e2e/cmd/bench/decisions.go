@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/services/gateway/stream"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -14,7 +15,7 @@ import (
 
 // decisions measures the pure parts of the gateway. Each time is that of one
 // call, the clock's own 50 ns or so included.
-func decisions() []figure {
+func decisions() []figures.Figure {
 	const n = 100_000
 	alerts := make([]alert.Alert, 2*inbox.Capacity)
 	for i := range alerts {
@@ -34,11 +35,11 @@ func decisions() []figure {
 	s := full()
 	now := epoch.Add(10 * time.Second)
 	streamed := timed(n, func(i int) { s.Offer(alerts[i%len(alerts)], now) })
-	return []figure{
-		{"alert offered to a full inbox", "< 0.1 ms", quantiles(offers)},
-		{fmt.Sprintf("drain of %d", inbox.Capacity), "< 1 ms", quantiles(drains)},
-		{"stream decision, 500 keys and 100 pending", "< 0.1 ms", quantiles(streamed)},
-		{"stream state with 500 keys and 100 pending", "< 500 KB", fmt.Sprintf("%.0f KB", float64(stateBytes())/1000)},
+	return []figures.Figure{
+		{What: "alert offered to a full inbox", Asked: "< 0.1 ms", Measured: figures.Quantiles(offers)},
+		{What: fmt.Sprintf("drain of %d", inbox.Capacity), Asked: "< 1 ms", Measured: figures.Quantiles(drains)},
+		{What: "stream decision, 500 keys and 100 pending", Asked: "< 0.1 ms", Measured: figures.Quantiles(streamed)},
+		{What: "stream state with 500 keys and 100 pending", Asked: "< 500 KB", Measured: fmt.Sprintf("%.0f KB", float64(stateBytes())/1000)},
 	}
 }
 

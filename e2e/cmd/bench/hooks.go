@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
 )
 
 // hooks measures tocsin hook as the agent that waits for it does: the whole
 // process, from its start to its end. What that costs without a bus is beside it.
-func (m *meter) hooks(ctx context.Context) ([]figure, error) {
+func (m *meter) hooks(ctx context.Context) ([]figures.Figure, error) {
 	quiet, err := m.hookTimes(ctx, m.samples, nil)
 	if err != nil {
 		return nil, err
@@ -34,10 +35,10 @@ func (m *meter) hooks(ctx context.Context) ([]figure, error) {
 			return nil, err
 		}
 	}
-	return []figure{
-		{"tocsin hook, nothing pends", "p99 < 20 ms", quantiles(quiet)},
-		{"tocsin hook, an alert pends", "p99 < 20 ms", quantiles(telling)},
-		{"tocsin version, for comparison", "", quantiles(bare)},
+	return []figures.Figure{
+		{What: "tocsin hook, nothing pends", Asked: "p99 < 20 ms", Measured: figures.Quantiles(quiet)},
+		{What: "tocsin hook, an alert pends", Asked: "p99 < 20 ms", Measured: figures.Quantiles(telling)},
+		{What: "tocsin version, for comparison", Measured: figures.Quantiles(bare)},
 	}, nil
 }
 

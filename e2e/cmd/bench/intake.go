@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -16,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
 	"github.com/tocsin-bus/tocsin/services/ingest"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
@@ -42,7 +42,7 @@ type measured struct {
 }
 
 // withIntake runs an intake for as long as f measures it.
-func withIntake(ctx context.Context, f func(context.Context, measured) ([]figure, error)) (figures []figure, err error) {
+func withIntake(ctx context.Context, f func(context.Context, measured) ([]figures.Figure, error)) (all []figures.Figure, err error) {
 	path, err := os.MkdirTemp("", "tocsin-bench-")
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func withIntake(ctx context.Context, f func(context.Context, measured) ([]figure
 // publishes raw to the same stream asynchronously, every message acknowledged,
 // on file storage: the events as messages of their own, and the very messages
 // that the intake wrote, which nobody has to decode, check or mask any more.
-func intakeRatio(ctx context.Context, m measured) ([]figure, error) {
+func intakeRatio(ctx context.Context, m measured) ([]figures.Figure, error) {
 	body := payload{path: "/v1/events", media: "application/json", data: smallEvents()}
 	if err := m.post(ctx, body); err != nil {
 		return nil, err
@@ -110,9 +110,9 @@ func intakeRatio(ctx context.Context, m measured) ([]figure, error) {
 		intake, each, whole = append(intake, i), append(each, e), append(whole, w)
 	}
 	what := fmt.Sprintf("intake, batches of %d small events, file storage, acknowledged", batchEvents)
-	return []figure{
-		{what, "at least 0.5x of raw", fmt.Sprintf("%.2fx: %.0f events/s, raw %.0f as one message each", median(ratios(intake, each)), median(intake), median(each))},
-		{"  the same, raw in messages of 100 encoded beforehand", "", fmt.Sprintf("%.2fx: raw %.0f events/s", median(ratios(intake, whole)), median(whole))},
+	return []figures.Figure{
+		{What: what, Asked: "at least 0.5x of raw", Measured: fmt.Sprintf("%.2fx: %.0f events/s, raw %.0f as one message each", figures.Median(ratios(intake, each)), figures.Median(intake), figures.Median(each))},
+		{What: "  the same, raw in messages of 100 encoded beforehand", Measured: fmt.Sprintf("%.2fx: raw %.0f events/s", figures.Median(ratios(intake, whole)), figures.Median(whole))},
 	}, nil
 }
 
@@ -123,11 +123,6 @@ func ratios(over, under []float64) []float64 {
 		all[i] = over[i] / under[i]
 	}
 	return all
-}
-
-func median(all []float64) float64 {
-	all = slices.Sorted(slices.Values(all))
-	return all[len(all)/2]
 }
 
 // rate is how many of n events a second went through.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
 )
 
 const (
@@ -73,7 +74,7 @@ func (m *meter) failure() []byte {
 // notification measures from a POST to its notification in the client, with
 // other events going in all the while. Streaming is enabled anew for each, so
 // that throttle and rate limit don't hold it back.
-func (m *meter) notification(ctx context.Context) ([]figure, error) {
+func (m *meter) notification(ctx context.Context) ([]figures.Figure, error) {
 	var fromSent, fromAccepted []time.Duration
 	measure := func(ctx context.Context) error {
 		tick := time.NewTicker(samplePause)
@@ -102,9 +103,9 @@ func (m *meter) notification(ctx context.Context) ([]figure, error) {
 		return nil, err
 	}
 	what := fmt.Sprintf("to the notification, %.0f events/s background", rate)
-	return []figure{
-		{"POST accepted " + what, "p99 < 5 ms", quantiles(fromAccepted)},
-		{"POST sent " + what, "", quantiles(fromSent)},
+	return []figures.Figure{
+		{What: "POST accepted " + what, Asked: "p99 < 5 ms", Measured: figures.Quantiles(fromAccepted)},
+		{What: "POST sent " + what, Measured: figures.Quantiles(fromSent)},
 	}, nil
 }
 
@@ -156,7 +157,7 @@ func background() []byte {
 	return data
 }
 
-func (m *meter) ciResult(ctx context.Context) ([]figure, error) {
+func (m *meter) ciResult(ctx context.Context) ([]figures.Figure, error) {
 	times := make([]time.Duration, m.samples)
 	for i := range times {
 		body := m.failure()
@@ -166,10 +167,10 @@ func (m *meter) ciResult(ctx context.Context) ([]figure, error) {
 		}
 		times[i] = time.Since(begun)
 	}
-	return []figure{{"/ci-result response", "p99 < 5 ms", quantiles(times)}}, nil
+	return []figures.Figure{{What: "/ci-result response", Asked: "p99 < 5 ms", Measured: figures.Quantiles(times)}}, nil
 }
 
-func (m *meter) configure(ctx context.Context) ([]figure, error) {
+func (m *meter) configure(ctx context.Context) ([]figures.Figure, error) {
 	times := make([]time.Duration, m.samples)
 	for i := range times {
 		begun := time.Now()
@@ -178,10 +179,10 @@ func (m *meter) configure(ctx context.Context) ([]figure, error) {
 		}
 		times[i] = time.Since(begun)
 	}
-	return []figure{{"configure answer", "< 10 ms", quantiles(times)}}, nil
+	return []figures.Figure{{What: "configure answer", Asked: "< 10 ms", Measured: figures.Quantiles(times)}}, nil
 }
 
-func (m *meter) toolsList(ctx context.Context) ([]figure, error) {
+func (m *meter) toolsList(ctx context.Context) ([]figures.Figure, error) {
 	list, err := m.agent.Session.ListTools(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -190,5 +191,5 @@ func (m *meter) toolsList(ctx context.Context) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []figure{{"tools/list", "< 8 KB", fmt.Sprintf("%d bytes", len(data))}}, nil
+	return []figures.Figure{{What: "tools/list", Asked: "< 8 KB", Measured: fmt.Sprintf("%d bytes", len(data))}}, nil
 }

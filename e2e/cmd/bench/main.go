@@ -11,12 +11,10 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"syscall"
-	"text/tabwriter"
-	"time"
 
 	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
 )
 
 func main() { os.Exit(run()) }
@@ -34,38 +32,28 @@ func run() int {
 	return 0
 }
 
-// figure is one line of the table.
-type figure struct {
-	what, asked, measured string
-}
-
 func bench(ctx context.Context, bin string, samples int) error {
-	figures, err := onTheBinary(ctx, bin, samples)
+	all, err := onTheBinary(ctx, bin, samples)
 	if err != nil {
 		return err
 	}
-	for _, measure := range []func(context.Context, measured) ([]figure, error){intakeRatio, foreignRatios} {
+	for _, measure := range []func(context.Context, measured) ([]figures.Figure, error){intakeRatio, foreignRatios} {
 		more, err := withIntake(ctx, measure)
 		if err != nil {
 			return err
 		}
-		figures = append(figures, more...)
+		all = append(all, more...)
 	}
 	more, err := page(ctx, bin)
 	if err != nil {
 		return err
 	}
-	figures = append(append(figures, more...), decisions()...)
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "WHAT\tASKED\tMEASURED")
-	for _, f := range figures {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", f.what, f.asked, f.measured)
-	}
-	return table.Flush()
+	all = append(append(all, more...), decisions()...)
+	return figures.Print(os.Stdout, all)
 }
 
 // onTheBinary measures what goes through a real bus and a real gateway.
-func onTheBinary(ctx context.Context, bin string, samples int) (figures []figure, err error) {
+func onTheBinary(ctx context.Context, bin string, samples int) (all []figures.Figure, err error) {
 	if bin, err = filepath.Abs(bin); err != nil {
 		return nil, err
 	}
@@ -85,29 +73,12 @@ func onTheBinary(ctx context.Context, bin string, samples int) (figures []figure
 	}
 	defer func() { err = errors.Join(err, agent.Close()) }()
 	m := &meter{bin: bin, bus: bus, agent: agent, samples: samples}
-	for _, measure := range []func(context.Context) ([]figure, error){m.notification, m.ciResult, m.configure, m.toolsList, m.hooks, m.pages} {
+	for _, measure := range []func(context.Context) ([]figures.Figure, error){m.notification, m.ciResult, m.configure, m.toolsList, m.hooks, m.pages} {
 		more, err := measure(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("%w\n%s%s", err, bus.Log, agent.Log)
 		}
-		figures = append(figures, more...)
+		all = append(all, more...)
 	}
-	return figures, nil
-}
-
-// quantiles prints p50 and p99 of what was measured.
-func quantiles(all []time.Duration) string {
-	slices.Sort(all)
-	at := func(p int) time.Duration { return all[min(len(all)*p/100, len(all)-1)] }
-	return fmt.Sprintf("p50 %s, p99 %s (n=%d)", rounded(at(50)), rounded(at(99)), len(all))
-}
-
-// rounded keeps three digits or so.
-func rounded(d time.Duration) time.Duration {
-	for unit := time.Second; unit > time.Nanosecond; unit /= 10 {
-		if d >= 100*unit {
-			return d.Round(unit)
-		}
-	}
-	return d
+	return all, nil
 }

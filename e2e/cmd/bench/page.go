@@ -22,6 +22,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
@@ -38,7 +39,7 @@ const (
 
 // page measures the dashboard in a real browser: how soon alerts are there, what
 // it costs to hold as many as it may, and how smoothly they scroll while more come.
-func page(ctx context.Context, bin string) (figures []figure, err error) {
+func page(ctx context.Context, bin string) (all []figures.Figure, err error) {
 	dir, err := os.MkdirTemp("", "tocsin-bench-page-")
 	if err != nil {
 		return nil, err
@@ -54,7 +55,7 @@ func page(ctx context.Context, bin string) (figures []figure, err error) {
 	}
 	browser, stop, err := harness.Browser(ctx, profile)
 	if errors.Is(err, harness.ErrNoBrowser) {
-		return []figure{{"the dashboard's page", "", "not measured: " + err.Error()}}, nil
+		return []figures.Figure{{What: "the dashboard's page", Measured: "not measured: " + err.Error()}}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -70,7 +71,7 @@ func page(ctx context.Context, bin string) (figures []figure, err error) {
 		return nil, err
 	}
 	if why != "" {
-		return []figure{{"the dashboard's page", "", "not measured: " + why}}, nil
+		return []figures.Figure{{What: "the dashboard's page", Measured: "not measured: " + why}}, nil
 	}
 	js, done, err := detectorOf(b)
 	if err != nil {
@@ -106,7 +107,7 @@ func noPage(ctx context.Context, dashboard string) (why string, err error) {
 	return "", nil
 }
 
-func measurePage(browser context.Context, url string, js jetstream.JetStream) ([]figure, error) {
+func measurePage(browser context.Context, url string, js jetstream.JetStream) ([]figures.Figure, error) {
 	var firsts, alls []time.Duration
 	for range pageStarts {
 		if _, err := chromedp.Call(browser, network.ClearBrowserCache, cdp.Empty{}); err != nil {
@@ -145,11 +146,11 @@ func measurePage(browser context.Context, url string, js jetstream.JetStream) ([
 	if err != nil {
 		return nil, err
 	}
-	return []figure{
-		{"page: opened to alerts seen, nothing cached", "< 1 s", quantiles(firsts)},
-		{"page: opened to all 10,000 held", "", quantiles(alls)},
-		{"page: memory of its script with 10,000 alerts", "", fmt.Sprintf("%.1f MB", heap.UsedSize/1e6)},
-		{fmt.Sprintf("page: a frame while 10,000 scroll and %d/s come", pageRate), "no stutter", quantiles(frames)},
+	return []figures.Figure{
+		{What: "page: opened to alerts seen, nothing cached", Asked: "< 1 s", Measured: figures.Quantiles(firsts)},
+		{What: "page: opened to all 10,000 held", Measured: figures.Quantiles(alls)},
+		{What: "page: memory of its script with 10,000 alerts", Measured: fmt.Sprintf("%.1f MB", heap.UsedSize/1e6)},
+		{What: fmt.Sprintf("page: a frame while 10,000 scroll and %d/s come", pageRate), Asked: "no stutter", Measured: figures.Quantiles(frames)},
 	}, nil
 }
 

@@ -9,6 +9,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/plog/plogotlp"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
 )
 
 const (
@@ -20,7 +22,7 @@ const (
 
 // foreignRatios compares the formats of others with our own: the same log lines
 // in batches, and errors with a stack, one a request.
-func foreignRatios(ctx context.Context, m measured) ([]figure, error) {
+func foreignRatios(ctx context.Context, m measured) ([]figures.Figure, error) {
 	protobuf, json, err := otlpLogs()
 	if err != nil {
 		return nil, err
@@ -44,7 +46,7 @@ type rival struct {
 
 // against measures the rivals in turn. The first with as many events a request
 // is what the others are compared with.
-func (m measured) against(ctx context.Context, rivals ...rival) ([]figure, error) {
+func (m measured) against(ctx context.Context, rivals ...rival) ([]figures.Figure, error) {
 	rates := make([][]float64, len(rivals))
 	for range rounds {
 		for i, r := range rivals {
@@ -56,17 +58,17 @@ func (m measured) against(ctx context.Context, rivals ...rival) ([]figure, error
 		}
 	}
 	own := map[int]int{}
-	figures := make([]figure, 0, len(rivals))
+	all := make([]figures.Figure, 0, len(rivals))
 	for i, r := range rivals {
 		first, known := own[r.events]
 		if !known {
 			own[r.events] = i
 			continue
 		}
-		figures = append(figures, figure{r.name, "a ratio to " + rivals[first].name, fmt.Sprintf(
-			"%.2fx: %.0f events/s, %.0f", median(ratios(rates[i], rates[first])), median(rates[i]), median(rates[first]))})
+		all = append(all, figures.Figure{What: r.name, Asked: "a ratio to " + rivals[first].name, Measured: fmt.Sprintf(
+			"%.2fx: %.0f events/s, %.0f", figures.Median(ratios(rates[i], rates[first])), figures.Median(rates[i]), figures.Median(rates[first]))})
 	}
-	return figures, nil
+	return all, nil
 }
 
 // otlpLogs are the lines of smallEvents as the collector would send them.

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+)
+
+// course is the way of a number of events, each told from all others by its message,
+// through all that they pass.
+type course struct {
+	run int
+	// about are the objects that the events are about, in turn.
+	about []corev1.ObjectReference
+	begun time.Time
+	// created is when the API server had answered, watched when a bare watcher had
+	// the event, stored when the bus had it, and notified when an agent's client had.
+	created, watched, stored, notified passage
+
+	mu sync.Mutex
+	// uids are those of the events, for the stream has no more in its headers.
+	uids map[string]int
+}
+
+// passage is when events passed a place. Each is noted by one goroutine.
+type passage struct {
+	at   []time.Time
+	seen atomic.Int64
+	all  chan struct{} // closed when every event has
+}
+
+func newPassage(n int) passage { return passage{at: make([]time.Time, n), all: make(chan struct{})} }
+
+// pass notes an event. What passes again does not count.
+func (p *passage) pass(i int, at time.Time) {
+	if i < 0 || i >= len(p.at) || !p.at[i].IsZero() {
+		return
+	}
+	p.at[i] = at
+	if p.seen.Add(1) == int64(len(p.at)) {
+		close(p.all)
+	}
+}
+
+func (p *passage) wait(ctx context.Context, what string) error {
+	ctx, cancel := context.WithTimeout(ctx, arrival)
+	defer cancel()
+	select {
+	case <-p.all:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%d of %d events %s: %w", p.seen.Load(), len(p.at), what, ctx.Err())
+	}
+}
+
+// first and last are when the first and the last passed.
+func (p *passage) first() time.Time {
+	first := p.at[0]
+	for _, at := range p.at {
+		if at.Before(first) {
+			first = at
+		}
+	}
+	return first
+}
+
+func (p *passage) last() time.Time {
+	var last time.Time
+	for _, at := range p.at {
+		if at.After(last) {
+			last = at
+		}
+	}
+	return last
+}
+
+// rate is how many a second passed from a time on.
+func (p *passage) rate(from time.Time) float64 {
+	return float64(len(p.at)) / p.last().Sub(from).Seconds()
+}
+
+// since is how long after another passage each was. Clocks are one, but the bus
+// stamps before it answers: what comes out below 0 is 0.
+func (p *passage) since(other *passage) []time.Duration {
+	all := make([]time.Duration, len(p.at))
+	for i := range all {
+		all[i] = max(0, p.at[i].Sub(other.at[i]))
+	}
+	return all
+}
+
+func (s *stage) newCourse(n int, about []corev1.ObjectReference) *course {
+	s.runs++
+	return &course{
+		run: s.runs, about: about, uids: make(map[string]int, n),
+		created: newPassage(n), watched: newPassage(n), stored: newPassage(n), notified: newPassage(n),
+	}
+}
+
+// told is what a kubelet tells of each container, again and again.
+var told = []struct{ reason, message string }{
+	{"Scheduled", "Successfully assigned shop/%s to node-3"},
+	{"Pulling", `Pulling image "registry.example/shop/%s:2.14.3"`},
+	{"Pulled", `Successfully pulled image "registry.example/shop/%s:2.14.3" in 2.381s (2.381s including waiting). Image size: 148203431 bytes.`},
+	{"Created", "Container created: %s"},
+	{"Started", "Container started: %s"},
+}
+
+// marker stands in the message of each event, before its number.
+func (c *course) marker() string { return fmt.Sprintf(" bench %d/", c.run) }
+
+// number is that of the event that a text is of, or -1.
+func number[T ~string | ~[]byte](marker string, text T) int {
+	_, after, found := bytes.Cut([]byte(text), []byte(marker))
+	if !found {
+		return -1
+	}
+	end := 0
+	for end < len(after) && after[end] >= '0' && after[end] <= '9' {
+		end++
+	}
+	n, err := strconv.Atoi(string(after[:end]))
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// create writes one event as a kubelet does, and notes when it was answered.
+func (s *stage) create(ctx context.Context, c *course, i int) error {
+	about, say, now := c.about[i%len(c.about)], told[i%len(told)], metav1.Now()
+	made, err := s.client.CoreV1().Events(namespace).Create(ctx, &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", about.Name, now.UnixNano()+int64(i)), Namespace: namespace},
+		InvolvedObject: about, Type: corev1.EventTypeNormal, Reason: say.reason,
+		Message:        fmt.Sprintf(say.message, about.Name) + c.marker() + strconv.Itoa(i),
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+		Source: corev1.EventSource{Component: "kubelet", Host: "node-3"}, ReportingController: "kubelet", ReportingInstance: "node-3",
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("make an event: %w", err)
+	}
+	at := time.Now()
+	c.mu.Lock()
+	c.uids[string(made.UID)] = i
+	c.mu.Unlock()
+	c.created.pass(i, at)
+	return nil
+}
+
+// createAll writes all events, as fast as the API server takes them.
+func (s *stage) createAll(ctx context.Context, c *course, writers int) error {
+	c.begun = time.Now()
+	return each(ctx, len(c.created.at), writers, func(ctx context.Context, i int) error { return s.create(ctx, c, i) })
+}
+
+// each does n things, some of them at once.
+func each(ctx context.Context, n, atOnce int, do func(context.Context, int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	var next atomic.Int64
+	for range atOnce {
+		group.Go(func() error {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				if err := do(ctx, i); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// createSteadily writes all events, so many a second.
+func (s *stage) createSteadily(ctx context.Context, c *course, rate int) error {
+	group, ctx := errgroup.WithContext(ctx)
+	tick := time.NewTicker(time.Second / time.Duration(rate))
+	defer tick.Stop()
+	c.begun = time.Now()
+	for i := range c.created.at {
+		select {
+		case <-ctx.Done():
+			return group.Wait()
+		case <-tick.C:
+		}
+		group.Go(func() error { return s.create(ctx, c, i) })
+	}
+	return group.Wait()
+}
+
+// version is the cluster's present one.
+func (s *stage) version(ctx context.Context) (string, error) {
+	list, err := s.client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return "", fmt.Errorf("ask for the version of the cluster: %w", err)
+	}
+	return list.ResourceVersion, nil
+}
+
+// watchBare watches the events from a version on, and notes those of a course. It
+// ends with stop, which waits for it.
+func (s *stage) watchBare(ctx context.Context, c *course, version string) (stop func(), err error) {
+	w, err := s.client.CoreV1().Events(namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: version})
+	if err != nil {
+		return nil, fmt.Errorf("watch events: %w", err)
+	}
+	done := make(chan struct{})
+	marker := c.marker()
+	go func() {
+		defer close(done)
+		for e := range w.ResultChan() {
+			if event, is := e.Object.(*corev1.Event); is && e.Type == watch.Added {
+				c.watched.pass(number(marker, event.Message), time.Now())
+			}
+		}
+	}()
+	return func() { w.Stop(); <-done }, nil
+}
+
+// follow notes what a subscriber hears of a course.
+func (c *course) follow(sub *subscriber) {
+	marker := c.marker()
+	sub.listen(func(at time.Time, line []byte) { c.notified.pass(number(marker, line), at) })
+}
+
+// lookUp notes when the bus had stored the events, after all of them have come.
+func (s *stage) lookUp(ctx context.Context, c *course) error {
+	err := bus.ReadStored(ctx, s.conn, bus.FollowConfig{
+		Stream: bus.StreamKubernetes, Subjects: []string{bus.KubernetesFilter{Cluster: clusterName}.Events()},
+		HeadersOnly: true, Logger: slog.New(slog.DiscardHandler),
+	}, func(m bus.Message) {
+		// <uid of the cluster>/<uid of the event>/<resource version>
+		id := strings.Split(m.Header.Get(jetstream.MsgIDHeader), "/")
+		if len(id) != 3 {
+			return
+		}
+		if i, ours := c.uids[id[1]]; ours {
+			c.stored.pass(i, m.Time)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("read the stream: %w", err)
+	}
+	if n := c.stored.seen.Load(); int(n) != len(c.stored.at) {
+		return fmt.Errorf("the stream has %d of %d events", n, len(c.stored.at))
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
+	"github.com/tocsin-bus/tocsin/e2e/harness/kube"
+)
+
+// involved is how many pods the events are about.
+const involved = 100
+
+// objects makes the pods that events are about, with labels as a deployment's have
+// them.
+func (s *stage) objects(ctx context.Context, writers int) ([]corev1.ObjectReference, error) {
+	about := make([]corev1.ObjectReference, involved)
+	err := each(ctx, involved, writers, func(ctx context.Context, i int) error {
+		pod, err := s.pod(ctx, i)
+		if err != nil {
+			return err
+		}
+		about[i], err = kube.Ref(pod)
+		about[i].FieldPath = "spec.containers{app}"
+		return err
+	})
+	return about, err
+}
+
+// measureEvents measures events as they come: as fast as the API server takes them,
+// and at a steady rate.
+func (z sizes) measureEvents(ctx context.Context, s *stage) (all []figures.Figure, err error) {
+	about, err := s.objects(ctx, z.writers)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.watch(ctx); err != nil {
+		return nil, err
+	}
+	sub, err := s.subscribe(ctx, map[string]any{"namespaces": []string{namespace}})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, sub.close()) }()
+
+	var created, watched, stored, notified, ratio []float64
+	for range z.rounds {
+		c := s.newCourse(z.events, about)
+		if err := s.through(ctx, c, sub, func() error { return s.createAll(ctx, c, z.writers) }); err != nil {
+			return nil, err
+		}
+		created, watched = append(created, c.created.rate(c.begun)), append(watched, c.watched.rate(c.begun))
+		stored, notified = append(stored, c.stored.rate(c.begun)), append(notified, c.notified.rate(c.begun))
+		ratio = append(ratio, c.notified.rate(c.begun)/c.watched.rate(c.begun))
+	}
+	perSecond := func(rates []float64) string { return fmt.Sprintf("%.0f events/s", figures.Median(rates)) }
+	all = append(all,
+		figures.Figure{What: fmt.Sprintf("%d events, %d writers: created", z.events, z.writers), Measured: perSecond(created)},
+		figures.Figure{What: "  at a bare watcher of client-go", Measured: perSecond(watched)},
+		figures.Figure{What: "  on the stream", Measured: perSecond(stored)},
+		figures.Figure{What: "  at a subscriber of a gateway", Asked: "a ratio to the bare watcher", Measured: fmt.Sprintf("%.2fx: %s", figures.Median(ratio), perSecond(notified))},
+	)
+
+	c := s.newCourse(max(1, int(z.steady.Seconds()*float64(z.rate))), about)
+	if err := s.through(ctx, c, sub, func() error { return s.createSteadily(ctx, c, z.rate) }); err != nil {
+		return nil, err
+	}
+	what := fmt.Sprintf("at %.0f/s, from the API server's answer", c.created.rate(c.begun))
+	return append(all,
+		figures.Figure{What: what + " to a bare watcher", Measured: figures.Quantiles(c.watched.since(&c.created))},
+		figures.Figure{What: what + " to the stream", Measured: figures.Quantiles(c.stored.since(&c.created))},
+		figures.Figure{What: what + " to the notification", Measured: figures.Quantiles(c.notified.since(&c.created))},
+	), nil
+}
+
+// through writes the events of a course and waits until they are everywhere.
+func (s *stage) through(ctx context.Context, c *course, sub *subscriber, write func() error) error {
+	version, err := s.version(ctx)
+	if err != nil {
+		return err
+	}
+	stop, err := s.watchBare(ctx, c, version)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	c.follow(sub)
+	if err := write(); err != nil {
+		return err
+	}
+	if err := c.watched.wait(ctx, "at the bare watcher"); err != nil {
+		return err
+	}
+	if err := c.notified.wait(ctx, "at the subscriber"); err != nil {
+		return err
+	}
+	return s.lookUp(ctx, c)
+}
+
+// measureBacklog measures how fast is caught up with what happened while no
+// kubewatch was there, which no writer holds up.
+func (z sizes) measureBacklog(ctx context.Context, s *stage) (all []figures.Figure, err error) {
+	about, err := s.objects(ctx, z.writers)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.watch(ctx); err != nil {
+		return nil, err
+	}
+	sub, err := s.subscribe(ctx, map[string]any{"namespaces": []string{namespace}})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, sub.close()) }()
+	var watched, stored, notified, ratio []float64
+	var first []time.Duration
+	for range z.rounds {
+		if err := s.stopKubewatch(); err != nil {
+			return nil, err
+		}
+		c := s.newCourse(z.events, about)
+		version, err := s.version(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.createAll(ctx, c, z.writers); err != nil {
+			return nil, err
+		}
+		began := time.Now()
+		stop, err := s.watchBare(ctx, c, version)
+		if err != nil {
+			return nil, err
+		}
+		err = c.watched.wait(ctx, "at the bare watcher")
+		stop()
+		if err != nil {
+			return nil, err
+		}
+		watched = append(watched, c.watched.rate(began))
+
+		c.follow(sub)
+		began = time.Now()
+		if err := s.startKubewatch(); err != nil {
+			return nil, err
+		}
+		if err := c.notified.wait(ctx, "at the subscriber"); err != nil {
+			return nil, err
+		}
+		if err := s.lookUp(ctx, c); err != nil {
+			return nil, err
+		}
+		// From the first event on: what a start takes, whatever there is to do, is
+		// told by itself.
+		since := c.stored.first()
+		first = append(first, since.Sub(began))
+		stored, notified = append(stored, c.stored.rate(since)), append(notified, c.notified.rate(since))
+		ratio = append(ratio, c.notified.rate(since)/watched[len(watched)-1])
+	}
+	return []figures.Figure{
+		{What: fmt.Sprintf("backlog of %d events: a bare watcher of client-go", z.events), Measured: fmt.Sprintf("%.0f events/s", figures.Median(watched))},
+		{What: "  on the stream", Measured: fmt.Sprintf("%.0f events/s", figures.Median(stored))},
+		{What: "  at a subscriber of a gateway", Asked: "a ratio to the bare watcher", Measured: fmt.Sprintf("%.2fx: %.0f events/s", figures.Median(ratio), figures.Median(notified))},
+		{What: "  from the start of kubewatch to the first on the stream", Measured: figures.Quantiles(first)},
+	}, nil
+}

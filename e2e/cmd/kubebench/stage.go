@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
+	"github.com/tocsin-bus/tocsin/e2e/harness/kube"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/statedir"
+)
+
+const (
+	// clusterName is the context in the kubeconfig, and so the cluster's name.
+	clusterName = "bench"
+	// namespace is where everything is that is measured.
+	namespace = "shop"
+	// patience bounds the wait for what is to come soon, arrival the wait for all of
+	// a round.
+	patience = 30 * time.Second
+	arrival  = 10 * time.Minute
+)
+
+// stage is a cluster, a bus, and a kubewatch between them that may be stopped and
+// started.
+type stage struct {
+	bin       string
+	cluster   *kube.Server
+	client    kubernetes.Interface // in protobuf, without a limit of rate
+	bus       *harness.Bus
+	conn      *bus.Conn // reads the stream afterwards
+	health    string
+	kubewatch *harness.Process // nil while there is none
+	runs      int
+}
+
+// onStage runs f on a stage of its own.
+func onStage(ctx context.Context, bin string, f func(context.Context, *stage) ([]figures.Figure, error)) (all []figures.Figure, err error) {
+	dir, err := os.MkdirTemp("", "tocsin-kubebench-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	s := &stage{bin: bin}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.open(ctx, dir); err != nil {
+		return nil, err
+	}
+	if all, err = f(ctx, s); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, s.logs())
+	}
+	return all, nil
+}
+
+func (s *stage) open(ctx context.Context, dir string) (err error) {
+	if s.cluster, err = kube.Run(filepath.Join(dir, "cluster"), kube.Options{Context: clusterName}); err != nil {
+		return err
+	}
+	config := s.cluster.Config()
+	config.ContentType, config.AcceptContentTypes = "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf,application/json"
+	if s.client, err = kubernetes.NewForConfig(config); err != nil {
+		return err
+	}
+	if _, err := s.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("make namespace %s: %w", namespace, err)
+	}
+	if s.bus, err = harness.Up(ctx, s.bin, filepath.Join(dir, "state")); err != nil {
+		return err
+	}
+	s.conn, err = bus.Connect(ctx, bus.ConnConfig{
+		Name: "kubebench", Role: bus.RoleGateway, Dir: statedir.At(s.bus.StateDir), Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return err
+	}
+	if !harness.Poll(ctx, patience, s.conn.Connected) {
+		return errors.New("no connection to the bus")
+	}
+	s.health, err = freeAddr(ctx)
+	return err
+}
+
+func (s *stage) close() (err error) {
+	err = s.stopKubewatch()
+	if s.conn != nil {
+		s.conn.Close()
+	}
+	if s.bus != nil {
+		err = errors.Join(err, s.bus.Stop())
+	}
+	if s.cluster != nil {
+		err = errors.Join(err, s.cluster.Close())
+	}
+	return err
+}
+
+func (s *stage) logs() string {
+	text := s.bus.Log.String()
+	if s.kubewatch != nil {
+		text += s.kubewatch.Log.String()
+	}
+	return text
+}
+
+// freeAddr is an address that nobody listens on now.
+func freeAddr(ctx context.Context) (string, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// startKubewatch starts one, and returns at once.
+func (s *stage) startKubewatch() (err error) {
+	s.kubewatch, err = harness.Start(s.bin, s.bus.StateDir, nil, "kubewatch",
+		"--kubeconfig="+s.cluster.Kubeconfig(), "--context="+clusterName, "--health-addr="+s.health)
+	return err
+}
+
+// watch starts one, and returns once what is written from now on is published.
+func (s *stage) watch(ctx context.Context) error {
+	if err := s.startKubewatch(); err != nil {
+		return err
+	}
+	return s.probe(ctx)
+}
+
+// probe writes events until one of them is on the bus.
+func (s *stage) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	about := corev1.ObjectReference{APIVersion: "v1", Kind: "Probe", Namespace: namespace, Name: fmt.Sprintf("probe-%d", s.kubewatch.PID())}
+	for {
+		if _, err := s.cluster.Event(ctx, namespace, about, corev1.EventTypeNormal, "Probe", "is anybody there?"); err != nil {
+			return err
+		}
+		m, found, err := s.conn.Last(ctx, bus.StreamKubernetes, bus.KubernetesFilter{Cluster: clusterName, Kind: "Probe"}.Events())
+		if err != nil {
+			return fmt.Errorf("wait for the kubewatch: %w", err)
+		}
+		if found && strings.Contains(string(m.Data), about.Name) {
+			return nil
+		}
+		select {
+		case <-s.kubewatch.Done():
+			return errors.New("the kubewatch has ended")
+		case <-ctx.Done():
+			return errors.New("the kubewatch publishes nothing")
+		case <-tick.C:
+		}
+	}
+}
+
+func (s *stage) stopKubewatch() error {
+	if s.kubewatch == nil {
+		return nil
+	}
+	err := s.kubewatch.Stop()
+	s.kubewatch = nil
+	return err
+}
+
+// gauge is the value of one of kubewatch's series: its name, with its labels as they
+// are printed.
+func (s *stage) gauge(ctx context.Context, series string) (float64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.health+"/metrics", http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	answer, err := harness.Do(req)
+	if err != nil {
+		return 0, fmt.Errorf("read the metrics of kubewatch: %w", err)
+	}
+	for line := range strings.Lines(answer.Body) {
+		if value, is := strings.CutPrefix(line, series+" "); is {
+			return strconv.ParseFloat(strings.TrimSpace(value), 64)
+		}
+	}
+	return 0, fmt.Errorf("read the metrics of kubewatch: there is no %s", series)
+}
