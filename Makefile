@@ -17,7 +17,7 @@ LDFLAGS := -s -w -X $(SERVICE).version=$(VERSION) -X $(SERVICE).commit=$(COMMIT)
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: script
 script: ## build the page script, tocsin.js, where there is Node
@@ -55,6 +55,10 @@ test: script page ## all tests, with the race detector
 .PHONY: bench
 bench: build ## latencies and throughput: p50 and p99, beside what was asked
 	$(GO) run ./e2e/cmd/bench -tocsin bin/tocsin
+
+.PHONY: bench-kubernetes
+bench-kubernetes: build ## events, faults and memory from a real Kubernetes API server (make kube-apiserver builds it) to a subscriber; BENCH has its flags
+	$(GO) run ./e2e/cmd/kubebench -tocsin bin/tocsin $(BENCH)
 
 .PHONY: eval
 eval: ## what the detectors find, miss and make up: writes e2e/eval/RESULTS.md (NAB=DIR and TCPD=DIR name corpora)

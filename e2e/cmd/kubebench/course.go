@@ -27,9 +27,9 @@ type course struct {
 	// about are the objects that the events are about, in turn.
 	about []corev1.ObjectReference
 	begun time.Time
-	// created is when the API server had answered, watched when a bare watcher had
+	// sent is when the API server was asked, created when it had answered, watched when a bare watcher had
 	// the event, stored when the bus had it, and notified when an agent's client had.
-	created, watched, stored, notified passage
+	sent, created, watched, stored, notified passage
 
 	mu sync.Mutex
 	// uids are those of the events, for the stream has no more in its headers.
@@ -93,8 +93,8 @@ func (p *passage) rate(from time.Time) float64 {
 	return float64(len(p.at)) / p.last().Sub(from).Seconds()
 }
 
-// since is how long after another passage each was. Clocks are one, but the bus
-// stamps before it answers: what comes out below 0 is 0.
+// since is how long after another passage each was. What comes out below 0 is 0: a
+// watcher may have an event before who wrote it has the answer.
 func (p *passage) since(other *passage) []time.Duration {
 	all := make([]time.Duration, len(p.at))
 	for i := range all {
@@ -107,7 +107,7 @@ func (s *stage) newCourse(n int, about []corev1.ObjectReference) *course {
 	s.runs++
 	return &course{
 		run: s.runs, about: about, uids: make(map[string]int, n),
-		created: newPassage(n), watched: newPassage(n), stored: newPassage(n), notified: newPassage(n),
+		sent: newPassage(n), created: newPassage(n), watched: newPassage(n), stored: newPassage(n), notified: newPassage(n),
 	}
 }
 
@@ -143,6 +143,7 @@ func number[T ~string | ~[]byte](marker string, text T) int {
 // create writes one event as a kubelet does, and notes when it was answered.
 func (s *stage) create(ctx context.Context, c *course, i int) error {
 	about, say, now := c.about[i%len(c.about)], told[i%len(told)], metav1.Now()
+	c.sent.pass(i, now.Time)
 	made, err := s.client.CoreV1().Events(namespace).Create(ctx, &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", about.Name, now.UnixNano()+int64(i)), Namespace: namespace},
 		InvolvedObject: about, Type: corev1.EventTypeNormal, Reason: say.reason,

@@ -69,11 +69,12 @@ func (z sizes) measureEvents(ctx context.Context, s *stage) (all []figures.Figur
 	if err := s.through(ctx, c, sub, func() error { return s.createSteadily(ctx, c, z.rate) }); err != nil {
 		return nil, err
 	}
-	what := fmt.Sprintf("at %.0f/s, from the API server's answer", c.created.rate(c.begun))
 	return append(all,
-		figures.Figure{What: what + " to a bare watcher", Measured: figures.Quantiles(c.watched.since(&c.created))},
-		figures.Figure{What: what + " to the stream", Measured: figures.Quantiles(c.stored.since(&c.created))},
-		figures.Figure{What: what + " to the notification", Measured: figures.Quantiles(c.notified.since(&c.created))},
+		figures.Figure{What: fmt.Sprintf("at %.0f events/s, from the request: to the API server's answer", c.created.rate(c.begun)), Measured: figures.Quantiles(c.created.since(&c.sent))},
+		figures.Figure{What: "  to a bare watcher of client-go", Measured: figures.Quantiles(c.watched.since(&c.sent))},
+		figures.Figure{What: "  to the stream", Measured: figures.Quantiles(c.stored.since(&c.sent))},
+		figures.Figure{What: "  to the notification", Measured: figures.Quantiles(c.notified.since(&c.sent))},
+		figures.Figure{What: "  from the API server's answer to the notification", Measured: figures.Quantiles(c.notified.since(&c.created))},
 	), nil
 }
 

@@ -49,10 +49,10 @@ func podOf(i int) *corev1.Pod {
 			{Name: "settings", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: app}}}},
 			{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		},
-		InitContainers: []corev1.Container{containerOf("migrate")},
+		InitContainers: []corev1.Container{containerOf("migrate", 0)},
 	}
-	for _, name := range []string{"app", "proxy", "exporter"} {
-		spec.Containers = append(spec.Containers, containerOf(name))
+	for i, name := range []string{"app", "proxy", "exporter"} {
+		spec.Containers = append(spec.Containers, containerOf(name, 8080+int32(i)))
 	}
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -77,11 +77,11 @@ func podOf(i int) *corev1.Pod {
 	}
 }
 
-// containerOf is a container with what usually stands in one.
-func containerOf(name string) corev1.Container {
+// containerOf is a container with what usually stands in one. Without a port it is one
+// that ends.
+func containerOf(name string, port int32) corev1.Container {
 	c := corev1.Container{
-		Name: name, Image: image(name), Args: []string{"--listen=:8080", "--log-format=json", "--settings=/etc/app/settings.yaml"},
-		Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}, {Name: "metrics", ContainerPort: 9090}},
+		Name: name, Image: "registry.example/shop/" + name + ":2.14.3", Args: []string{"--log-format=json", "--settings=/etc/app/settings.yaml"},
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi")},
 			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
@@ -92,8 +92,9 @@ func containerOf(name string) corev1.Container {
 			{Name: "POD_NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}}},
 		},
 	}
-	if name != "migrate" {
-		probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromString("http")}}, PeriodSeconds: 10}
+	if port > 0 {
+		c.Ports = []corev1.ContainerPort{{Name: "http-" + name, ContainerPort: port}}
+		probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(port)}}, PeriodSeconds: 10}
 		c.LivenessProbe, c.ReadinessProbe = probe, probe
 	}
 	for i := range 15 {
@@ -101,8 +102,6 @@ func containerOf(name string) corev1.Container {
 	}
 	return c
 }
-
-func image(container string) string { return "registry.example/shop/" + container + ":2.14.3" }
 
 // statusOf is what a kubelet says of a pod that runs, the nth time: what changes is
 // when it became ready.

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/tocsin-bus/tocsin/e2e/harness"
 	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
@@ -67,11 +68,16 @@ func onStage(ctx context.Context, bin string, f func(context.Context, *stage) ([
 }
 
 func (s *stage) open(ctx context.Context, dir string) (err error) {
-	if s.cluster, err = kube.Run(filepath.Join(dir, "cluster"), kube.Options{Context: clusterName}); err != nil {
+	own := filepath.Join(dir, "cluster")
+	if err := os.Mkdir(own, 0o700); err != nil {
+		return err
+	}
+	if s.cluster, err = kube.Run(own, kube.Options{Context: clusterName}); err != nil {
 		return err
 	}
 	config := s.cluster.Config()
 	config.ContentType, config.AcceptContentTypes = "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf,application/json"
+	config.WarningHandler = rest.NoWarnings{}
 	if s.client, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"os"
+	"testing"
+	"time"
+)
+
+func TestNumber(t *testing.T) {
+	c := &course{run: 3}
+	for text, want := range map[string]int{
+		"Container started: app-1 bench 3/41":                    41,
+		`{"message":"Container started: app-1 bench 3/0","l":1}`: 0,
+		"Container started: app-1 bench 31/4":                    -1,
+		"bench 3/":                                               -1,
+		"Container started: app-1 bench 3/":                      -1,
+		"":                                                       -1,
+	} {
+		if got := number(c.marker(), text); got != want {
+			t.Errorf("%q is of event %d; want %d", text, got, want)
+		}
+	}
+}
+
+func TestPassage(t *testing.T) {
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	p, before := newPassage(4), newPassage(4)
+	for i := range 4 {
+		before.pass(i, began)
+		p.pass(3-i, began.Add(time.Duration(i-1)*time.Second))
+		p.pass(3-i, began.Add(time.Hour)) // again
+	}
+	p.pass(4, began)
+	p.pass(-1, began)
+	if err := p.wait(t.Context(), "here"); err != nil {
+		t.Fatal(err)
+	}
+	if !p.first().Equal(began.Add(-time.Second)) || !p.last().Equal(began.Add(2*time.Second)) || p.rate(began) != 2 {
+		t.Errorf("first %s, last %s, %v a second", p.first(), p.last(), p.rate(began))
+	}
+	if got := p.since(&before); got[0] != 2*time.Second || got[3] != 0 {
+		t.Errorf("since: %v", got)
+	}
+}
+
+func TestChoose(t *testing.T) {
+	for only, want := range map[string]int{"": 4, "memory": 1, "memory,events": 2} {
+		if got, err := choose(parts(sizes{}), only); err != nil || len(got) != want {
+			t.Errorf("%q: %d parts, %v; want %d", only, len(got), err, want)
+		}
+	}
+	for _, only := range []string{"pods", "memory,pods", "memory,"} {
+		if _, err := choose(parts(sizes{}), only); err == nil {
+			t.Errorf("%q is taken", only)
+		}
+	}
+}
+
+func TestFaultOf(t *testing.T) {
+	now := time.Now()
+	line := `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warning","logger":"kubernetes/faults","data":{"event":{"involvedObject":{"name":"web-1"}},"logs":[{"hasPanic":false},{"hasPanic":true}]}}}`
+	if f, is := faultOf(now, []byte(line)); !is || f != (fault{now, "web-1", 2, true}) {
+		t.Errorf("%+v, %t", f, is)
+	}
+	if _, is := faultOf(now, []byte(`{"params":{"logger":"kubernetes/events"}}`)); is {
+		t.Error("an event is a fault")
+	}
+}
+
+func TestResident(t *testing.T) {
+	if _, err := os.Stat("/proc/self/status"); err != nil {
+		t.Skip("this is no Linux")
+	}
+	r, err := residentOf(os.Getpid())
+	if err != nil || r.now < 1<<20 || r.peak < r.now {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
