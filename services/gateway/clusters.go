@@ -26,6 +26,9 @@ const maxClusters = 100
 // errUnwatched says what is missing where there is nothing to look back at.
 var errUnwatched = errors.New("no Kubernetes cluster is watched: start tocsin kubewatch, where a kubeconfig is or in the cluster")
 
+// errNoKubernetes says what is missing on a bus of an older version.
+var errNoKubernetes = errors.New("this bus keeps nothing of Kubernetes yet: restart tocsin up, or run tocsin provision on an external bus")
+
 // clusters reads which clusters are watched, by name. Their texts are as they were
 // stored.
 func (g *gateway) clusters(ctx context.Context) ([]kube.Leader, error) {
@@ -94,7 +97,7 @@ func (g *gateway) kubernetes(ctx context.Context, l look) (list any, lacks lack,
 	first, last, err := g.extent(ctx, bus.StreamKubernetes)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return nil, lacks, errors.New("this bus keeps nothing of Kubernetes yet: restart tocsin up, or run tocsin provision on an external bus")
+		return nil, lacks, errNoKubernetes
 	case err != nil:
 		return nil, lacks, err
 	case first > last && len(watched) == 0:

@@ -561,14 +561,7 @@ func TestSubscriptionOfAClientThatDoesNotRead(t *testing.T) {
 	s := c.follow(t, `{"namespaces":["shop"]}`)
 	// The client has room for 1,000 lines.
 	const all = 1500
-	for range all {
-		m := k.event("dev", "shop")
-		data, _ := json.Marshal(m)
-		if _, err := k.conn.JS.PublishMsgAsync(&nats.Msg{Subject: bus.KubernetesSubject(m), Data: data}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	<-k.conn.JS.PublishAsyncComplete()
+	k.burst(t, "dev", "shop", all)
 	if !testrig.Poll(func() bool { return len(c.lines) == cap(c.lines) }) {
 		t.Fatal("the client has room yet")
 	}
@@ -576,6 +569,183 @@ func TestSubscriptionOfAClientThatDoesNotRead(t *testing.T) {
 		c.event(t, s.SubscriptionID, fmt.Sprintf("event %d", i))
 	}
 	if text := c.call(t, "events_list_subscriptions", `{}`).blocks[0]; !strings.Contains(text, `"dropped":0`) {
+		t.Error(text)
+	}
+}
+
+// TestSubscriptionThatLostSome: what the bus forgot before the client read is told, and
+// counted.
+func TestSubscriptionThatLostSome(t *testing.T) {
+	r := newRig(t)
+	k := r.watcher(t, "dev")
+	c := r.open(t, "")
+	s := c.follow(t, `{"namespaces":["shop"]}`)
+	// Those that the client has room for, that wait in the gateway, and some more.
+	const all = 1500
+	k.burst(t, "dev", "shop", all)
+	if !testrig.Poll(func() bool { return len(c.lines) == cap(c.lines) }) {
+		t.Fatal("the client has room yet")
+	}
+	r.Down()
+	r.Up(t)
+	provisioner := r.Join(t, bus.RoleProvisioner)
+	stream, err := provisioner.JS.Stream(t.Context(), bus.StreamKubernetes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Purge(t.Context(), jetstream.WithPurgeSequence(all-4)); err != nil {
+		t.Fatal(err)
+	}
+	told, next := pushed{}, 1
+	for next <= all {
+		p := c.push(t)
+		switch want := fmt.Sprintf("event %d", next); {
+		case p.Data.Error != "":
+			if told.Data.Error != "" || p.Level != "error" || p.Logger != "kubernetes/subscription_error" || p.Data.Degraded || !strings.Contains(p.Data.Error, fmt.Sprintf("up to %d messages", all-5-next+1)) {
+				t.Fatalf("after event %d: %+v", next-1, p)
+			}
+			told, next = p, all-4
+		case p.Data.Event.Message != want || p.Data.SubscriptionID != s.SubscriptionID:
+			t.Fatalf("%+v, not %s", p, want)
+		default:
+			next++
+		}
+	}
+	if told.Data.Error == "" {
+		t.Error("that some are lost is not told")
+	}
+	if text := c.call(t, "events_list_subscriptions", `{}`).blocks[0]; strings.Contains(text, `"dropped":0`) {
+		t.Error(text)
+	}
+}
+
+// burst publishes many events at once.
+func (k *watcher) burst(t *testing.T, cluster, namespace string, n int) {
+	t.Helper()
+	for range n {
+		m := k.event(cluster, namespace)
+		data, err := json.Marshal(m)
+		if err == nil {
+			_, err = k.conn.JS.PublishMsgAsync(&nats.Msg{Subject: bus.KubernetesSubject(m), Data: data})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-k.conn.JS.PublishAsyncComplete()
+}
+
+// TestSubscriptionsOnStdioAreBounded: by ten, if nothing else is said.
+func TestSubscriptionsOnStdioAreBounded(t *testing.T) {
+	r := newRig(t)
+	k := r.watcher(t, "dev")
+	c := r.open(t, "")
+	var last string
+	for range 10 {
+		last = c.follow(t, `{"namespaces":["shop"]}`).SubscriptionID
+	}
+	if why := c.fails(t, "events_subscribe", `{"namespaces":["shop"]}`); !strings.Contains(why, "10 subscriptions") || !strings.Contains(why, "--max-subscriptions-per-session") {
+		t.Error(why)
+	}
+	c.call(t, "events_unsubscribe", `{"subscriptionId":"`+last+`"}`)
+	c.follow(t, `{"namespaces":["bank"]}`)
+	// Who begins anew gets nothing of those before, and has all the room again.
+	c.initialize(t, "2025-06-18")
+	k.happens(t, "dev", "shop")
+	for range 10 {
+		c.follow(t, `{"namespaces":["bank"]}`)
+	}
+}
+
+// TestKubernetesFlags: what is set wrongly is said by name.
+func TestKubernetesFlags(t *testing.T) {
+	for _, tt := range []struct {
+		flags gateway.KubernetesFlags
+		want  string
+	}{
+		{gateway.KubernetesFlags{MaxPerSession: 10, MaxGlobal: 100, Namespaces: []string{"shop", "_cluster"}}, ""},
+		{gateway.KubernetesFlags{MaxPerSession: 0, MaxGlobal: 100}, "--max-subscriptions-per-session (TOCSIN_MAX_SUBSCRIPTIONS_PER_SESSION) must be between 1 and 10000"},
+		{gateway.KubernetesFlags{MaxPerSession: 1, MaxGlobal: 10_001}, "--max-subscriptions-global (TOCSIN_MAX_SUBSCRIPTIONS_GLOBAL) must be between 1 and 10000"},
+		{gateway.KubernetesFlags{MaxPerSession: 1, MaxGlobal: 1, Namespaces: []string{"Shop"}}, "--kubernetes-namespaces (TOCSIN_KUBERNETES_NAMESPACES) must be names of namespaces"},
+	} {
+		err := tt.flags.Validate()
+		if got := fmt.Sprint(err); tt.want == "" && err != nil || !strings.HasPrefix(got, tt.want) && tt.want != "" {
+			t.Errorf("%+v: %v", tt.flags, err)
+		}
+	}
+}
+
+// TestSubscriptionsLeaveNothing: neither one that was ended nor those of a client that
+// is gone have a consumer on the bus.
+func TestSubscriptionsLeaveNothing(t *testing.T) {
+	r := newRig(t)
+	k := r.watcher(t, "dev")
+	c := r.open(t, "")
+	provisioner := r.Join(t, bus.RoleProvisioner)
+	consumers := func(want int) {
+		t.Helper()
+		var got int
+		if !testrig.Poll(func() bool {
+			stream, err := provisioner.JS.Stream(t.Context(), bus.StreamKubernetes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = stream.CachedInfo().State.Consumers
+			return got == want
+		}) {
+			t.Errorf("%d consumers, not %d", got, want)
+		}
+	}
+	ended := c.follow(t, `{"namespaces":["shop"]}`).SubscriptionID
+	for range 4 {
+		c.follow(t, `{"namespaces":["shop"],"mode":"faults"}`)
+	}
+	consumers(5)
+	c.call(t, "events_unsubscribe", `{"subscriptionId":"`+ended+`"}`)
+	consumers(4)
+	c.initialize(t, "2025-11-25")
+	consumers(0)
+	c.follow(t, `{"namespaces":["shop"]}`)
+	k.happens(t, "dev", "shop")
+	c.push(t)
+	consumers(1)
+	if err := c.hangUp(t); err != nil {
+		t.Error(err)
+	}
+	consumers(0)
+}
+
+// TestSubscriptionOfAClientThatDoesNotReadItsStream: over HTTP its calls are answered
+// all the same, and its end holds up nobody.
+func TestSubscriptionOfAClientThatDoesNotReadItsStream(t *testing.T) {
+	r := newRig(t)
+	k := r.watcher(t, "dev")
+	c := r.begin(t, r.serve(t, gateway.Compatible, gateway.HTTPConfig{}), "deaf")
+	id := c.follow(t, `{"namespaces":["shop"]}`)
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	defer stop()
+	stream := c.do(ctx, t, http.MethodGet, "")
+	defer func() { _ = stream.Body.Close() }()
+	k.burst(t, "dev", "shop", 30_000) // more than fits between the two
+	before, same := "", 0
+	if !testrig.Poll(func() bool {
+		now := c.tool(t, "events_list_subscriptions", `{}`)
+		if same++; now != before || strings.Contains(now, `"delivered":0`) {
+			before, same = now, 0
+		}
+		return same == 20
+	}) {
+		t.Fatal("all of it is written")
+	}
+	begun := time.Now()
+	if text := c.tool(t, "events_unsubscribe", `{"subscriptionId":"`+id+`"}`); !strings.Contains(text, "cancelled") {
+		t.Error(text)
+	}
+	// A write that is under way is waited for, as long as one may take.
+	if took := time.Since(begun); took > 15*time.Second {
+		t.Errorf("answered after %s", took)
+	}
+	if text := c.tool(t, "events_list_subscriptions", `{}`); !strings.Contains(text, `"subscriptions":[]`) {
 		t.Error(text)
 	}
 }

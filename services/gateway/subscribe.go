@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/tocsin-bus/tocsin/services/gateway/kubesub"
 	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -164,6 +166,8 @@ func (g *gateway) endOfKubernetes(ctx context.Context) (start uint64, created ti
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return 0, time.Time{}, errSilent
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return 0, time.Time{}, errNoKubernetes
 	case err != nil:
 		return 0, time.Time{}, fmt.Errorf("look at what Kubernetes says: %w", err)
 	}
