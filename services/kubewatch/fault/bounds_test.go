@@ -201,6 +201,43 @@ func TestWarningCounts(t *testing.T) {
 	}
 }
 
+// TestRepeats: warnings that count on take no room from what is new.
+func TestRepeats(t *testing.T) {
+	b := fault.NewBook("dev", "c-1")
+	told := 0
+	for i := range 10 * fault.Burst {
+		told += len(b.Event(event("w", "Unhealthy", "m", i+1, 0), t0))
+	}
+	if told != 1+fault.Burst {
+		t.Errorf("%d were told", told)
+	}
+	if got := b.Event(event("v", "FailedMount", "m", 1, 0), t0); len(got) != 1 || got[0].Alert.Omitted != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestMemory: what is remembered of all that was told is bounded: it is forgotten in the
+// order in which it was told.
+func TestMemory(t *testing.T) {
+	b := fault.NewBook("dev", "c-1")
+	first := b.Event(event("w", "FailedMount", "m", 1, 0), t0)
+	if len(first) != 1 {
+		t.Fatalf("%+v", first)
+	}
+	m := first[0].Message
+	for i := range fault.MaxTold {
+		f := *m.Fault
+		f.ID, f.LogsFollow = fmt.Sprint("k", i, "-1"), false
+		b.Recall(&kube.Message{Cluster: "dev", Event: m.Event, Fault: &f}, t0)
+	}
+	if s := b.Stats(); s.Objects != 0 || s.Open != 0 {
+		t.Errorf("%+v", s)
+	}
+	if got := b.Event(event("w", "FailedMount", "m", 1, 0), at(time.Hour)); len(got) != 1 {
+		t.Errorf("it is still known: %+v", got)
+	}
+}
+
 // FuzzEvent: whatever an event says, what is made of it is valid, bounded and told once.
 func FuzzEvent(f *testing.F) {
 	f.Add("Pod", "shop", "web-1", "u", "web", "BackOff", "Back-off restarting failed container", "Warning", 3)

@@ -47,10 +47,11 @@ func split(id string) (key, episode string) {
 	return key, episode
 }
 
-// series is the episode as alerts have it: a warning that counts on is the same again.
-func series(episode string) string {
-	episode, _, _ = strings.Cut(episode, ".")
-	return episode
+// series is the episode, or the id, as alerts have it: a warning that counts on is the
+// same again.
+func series(id string) string {
+	id, _, _ = strings.Cut(id, ".")
+	return id
 }
 
 func (b *Book) message(s *said, id, state string) kube.Message {
@@ -69,7 +70,11 @@ func (b *Book) once(out []Finding, t *object, kind, container, sub, episode stri
 		return out
 	}
 	b.told.Add(id, struct{}{})
-	r := b.bucket(kind)
+	room := kind
+	if before, ok := b.latest.Get(key); ok && kind == kube.Warning && series(before.id) == series(id) {
+		room = repeats
+	}
+	r := b.bucket(room)
 	if !r.take(now) {
 		r.omitted++
 		b.stats.Withheld++
@@ -82,6 +87,9 @@ func (b *Book) once(out []Finding, t *object, kind, container, sub, episode stri
 	b.stats.Told++
 	return append(out, Finding{Message: m, MsgID: id + "/" + kube.StateFiring, Alert: b.alert(&m, s.app, r.omit()), Capture: logs})
 }
+
+// repeats is the room of warnings that count on: they take none from what is new.
+const repeats = kube.Warning + " again"
 
 func (r *bucket) omit() int {
 	n := r.omitted

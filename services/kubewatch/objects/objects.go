@@ -182,12 +182,9 @@ type source struct {
 
 // ListWithContext lists in pages, and keeps of each page only what is needed.
 func (s *source) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	if opts.ResourceVersion == "0" { // it means: at once, from the server's memory, without pages
-		opts.ResourceVersion, opts.ResourceVersionMatch = "", ""
-	}
-	if opts.Limit == 0 && opts.ResourceVersion == "" {
-		opts.Limit = pageSize
-	}
+	// A list at a version, or at once from the server's memory ("0"), comes without
+	// pages. The newest is at least as new as any version that is asked for.
+	opts.ResourceVersion, opts.ResourceVersionMatch, opts.Limit = "", "", pageSize
 	out := &items{}
 	for {
 		page, err := s.ListWatch.ListWithContext(ctx, opts)
@@ -201,8 +198,7 @@ func (s *source) ListWithContext(ctx context.Context, opts metav1.ListOptions) (
 		if out.Continue == "" {
 			return out, nil
 		}
-		// The version of the list is within the token.
-		opts.Continue, opts.ResourceVersion, opts.ResourceVersionMatch = out.Continue, "", ""
+		opts.Continue = out.Continue
 	}
 }
 

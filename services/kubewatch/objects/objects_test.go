@@ -342,6 +342,17 @@ func TestWatch(t *testing.T) {
 				t.Errorf("a node, as its kubelet names it: %v", got)
 			}
 
+			// Nobody takes the update yet: labels can be asked for all the same.
+			named := podOf("web-1", "u-1", "CrashLoopBackOff")
+			named.Labels = map[string]string{"app": "other"}
+			s.put("pods", named)
+			for deadline := time.Now().Add(20 * time.Second); w.Labels(kube.Object{Kind: "Pod", Namespace: "shop", Name: "web-1"})["app"] != "other"; time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("the labels don't change")
+				}
+			}
+			expect(t, updates, "pod web-1 web:CrashLoopBackOff")
+
 			// A list again: what is the same is not told again, and what went meanwhile is.
 			s.remove("jobs", "backup", true)
 			s.put("pods", podOf("web-3", "u-3", ""))

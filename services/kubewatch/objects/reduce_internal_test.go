@@ -1,0 +1,104 @@
+package objects
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+
+	"github.com/tocsin-bus/tocsin/shared/redact"
+)
+
+// TestReduce: what is kept of objects as clusters give them.
+func TestReduce(t *testing.T) {
+	mask := redact.New()
+	for _, tt := range []struct {
+		name   string
+		reduce func(*redact.Engine, runtime.Object) *item
+		object runtime.Object
+		yaml   string
+		want   string
+	}{
+		{"a pod in all states", reducePod, &corev1.Pod{}, `
+metadata: {namespace: shop, name: web-1, uid: u-1, labels: {app: web, password: hunter2hunter2}, deletionTimestamp: "2026-01-28T14:30:00Z"}
+spec: {nodeName: n1, initContainers: [{name: init}], containers: [{name: web}, {name: proxy}, {name: new}]}
+status:
+  phase: Running
+  initContainerStatuses: [{name: init, state: {terminated: {exitCode: 0, reason: Completed, containerID: "containerd://1", finishedAt: "2026-01-28T14:30:00Z"}}}]
+  containerStatuses:
+  - {name: proxy, restartCount: 2, state: {running: {startedAt: "2026-01-28T14:31:00+01:00"}}, lastState: {terminated: {exitCode: 137, signal: 9, reason: OOMKilled, message: m}}}
+  - {name: web, state: {waiting: {reason: ErrImagePull, message: not found}}}
+  - {name: gone, state: {waiting: {reason: x}}}
+  ephemeralContainerStatuses: [{name: debug, state: {terminated: {exitCode: 1}}}]`,
+			`{"Namespace":"shop","Name":"web-1","UID":"u-1","Alias":"","Labels":{"app":"web","password":"[REDACTED]"},"Initial":false,"Node":"n1","Deleting":true,"Disrupted":false,"Done":false,"Containers":[` +
+				`{"Name":"init","Init":true,"Waiting":"","Message":"","Running":false,"Started":"0001-01-01T00:00:00Z","Restarts":0,"Ended":{"ExitCode":0,"Signal":0,"Reason":"Completed","Message":"","At":"2026-01-28T14:30:00Z","ID":"containerd://1"},"Last":null},` +
+				`{"Name":"web","Init":false,"Waiting":"ErrImagePull","Message":"not found","Running":false,"Started":"0001-01-01T00:00:00Z","Restarts":0,"Ended":null,"Last":null},` +
+				`{"Name":"proxy","Init":false,"Waiting":"","Message":"","Running":true,"Started":"2026-01-28T13:31:00Z","Restarts":2,"Ended":null,"Last":{"ExitCode":137,"Signal":9,"Reason":"OOMKilled","Message":"m","At":"0001-01-01T00:00:00Z","ID":""}},` +
+				`{"Name":"new","Init":false,"Waiting":"","Message":"","Running":false,"Started":"0001-01-01T00:00:00Z","Restarts":0,"Ended":null,"Last":null}]}`},
+		{"evicted, of a manifest", reducePod, &corev1.Pod{}, `
+metadata: {name: p, annotations: {kubernetes.io/config.hash: manifest}}
+status: {phase: Failed, reason: Evicted}`,
+			`{"Namespace":"","Name":"p","UID":"","Alias":"manifest","Labels":null,"Initial":false,"Node":"","Deleting":false,"Disrupted":true,"Done":true,"Containers":[]}`},
+		{"preempted", reducePod, &corev1.Pod{}, `
+metadata: {name: p}
+status: {phase: Succeeded, conditions: [{type: Ready, status: "True"}, {type: DisruptionTarget, status: "True"}]}`,
+			`{"Namespace":"","Name":"p","UID":"","Alias":"","Labels":null,"Initial":false,"Node":"","Deleting":false,"Disrupted":true,"Done":true,"Containers":[]}`},
+		{"a node", reduceNode, &corev1.Node{}, `
+metadata: {name: n1}
+status: {conditions: [{type: DiskPressure, status: "True"}, {type: Ready, status: Unknown, reason: NodeStatusUnknown, message: Kubelet stopped, lastTransitionTime: "2026-01-28T14:30:00Z"}]}`,
+			`{"Namespace":"","Name":"n1","UID":"","Alias":"","Labels":null,"Initial":false,"Ready":{"Status":"Unknown","Reason":"NodeStatusUnknown","Message":"Kubelet stopped","Since":"2026-01-28T14:30:00Z"}}`},
+		{"a deployment", reduceDeployment, &appsv1.Deployment{}, `
+metadata: {name: d}
+status: {conditions: [{type: Available, status: "False"}, {type: Progressing, status: "False", reason: ProgressDeadlineExceeded}, {type: ReplicaFailure, status: "True", reason: FailedCreate}]}`,
+			`{"Namespace":"","Name":"d","UID":"","Alias":"","Labels":null,"Initial":false,"Progressing":{"Status":"False","Reason":"ProgressDeadlineExceeded","Message":"","Since":"0001-01-01T00:00:00Z"},"ReplicaFailure":{"Status":"True","Reason":"FailedCreate","Message":"","Since":"0001-01-01T00:00:00Z"}}`},
+		{"a job", reduceJob, &batchv1.Job{}, `
+metadata: {name: j}
+status: {conditions: [{type: Complete, status: "False"}, {type: Failed, status: "True", reason: BackoffLimitExceeded}]}`,
+			`{"Namespace":"","Name":"j","UID":"","Alias":"","Labels":null,"Initial":false,"Failed":{"Status":"True","Reason":"BackoffLimitExceeded","Message":"","Since":"0001-01-01T00:00:00Z"}}`},
+	} {
+		if err := yaml.UnmarshalStrict([]byte(tt.yaml), tt.object); err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		u := tt.reduce(mask, tt.object).update
+		var kept any
+		switch {
+		case u.Pod != nil:
+			kept = u.Pod
+		case u.Node != nil:
+			kept = u.Node
+		case u.Deployment != nil:
+			kept = u.Deployment
+		default:
+			kept = u.Job
+		}
+		got, err := json.Marshal(kept)
+		if err != nil || string(got) != tt.want {
+			t.Errorf("%s: %v\n%s\n%s", tt.name, err, got, tt.want)
+		}
+	}
+}
+
+// TestReduceBounds: what somebody may write at any length is cut.
+func TestReduceBounds(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web"}}}}
+	pod.Labels = map[string]string{}
+	for i := range 500 {
+		pod.Labels[strings.Repeat("a", i+1)] = strings.Repeat("ä", 1000)
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "web", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: strings.Repeat("ä", 5000)}}}}
+	p := reducePod(redact.New(), pod).update.Pod
+	if len(p.Labels) != 64 || utf8.RuneCountInString(p.Labels["aa"]) != 253 || utf8.RuneCountInString(p.Containers[0].Ended.Message) != maxText {
+		t.Errorf("%d labels, %d and %d characters", len(p.Labels), utf8.RuneCountInString(p.Labels["aa"]), utf8.RuneCountInString(p.Containers[0].Ended.Message))
+	}
+	if !p.Containers[0].Ended.At.Equal(time.Time{}) {
+		t.Error(p.Containers[0].Ended.At)
+	}
+}
