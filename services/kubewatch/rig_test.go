@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 
 	"github.com/tocsin-bus/tocsin/services/kubewatch"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/clusters"
@@ -20,8 +19,6 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/external"
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is for what a test waits for; the whole machine may be busy.
 const patience = 60 * time.Second

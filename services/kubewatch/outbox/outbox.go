@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -65,11 +66,14 @@ type Box struct {
 	publisher *bus.Publisher
 	// sequence is the highest that the bus has acknowledged.
 	sequence atomic.Uint64
-	queue    chan Item
-	flights  chan flight
-	reached  func(Place)
-	again    func()
-	log      *slog.Logger
+	// line is held by who sends: settle, while it sends again what was not stored, so that
+	// nothing newer goes ahead of that.
+	line    sync.Mutex
+	queue   chan Item
+	flights chan flight
+	reached func(Place)
+	again   func()
+	log     *slog.Logger
 }
 
 // flight is an item that was sent.
@@ -85,6 +89,9 @@ type way struct {
 	sent bus.Sent
 	// err is why it was not sent.
 	err error
+	// done says that it is stored, as seq.
+	done bool
+	seq  uint64
 }
 
 // Config says how to publish.
@@ -139,7 +146,7 @@ func (b *Box) Run(ctx context.Context) error {
 }
 
 // send sends items in order.
-func (b *Box) send(ctx context.Context) error {
+func (b *Box) send(ctx context.Context) (err error) {
 	defer close(b.flights)
 	for {
 		select {
@@ -152,11 +159,21 @@ func (b *Box) send(ctx context.Context) error {
 			f := flight{Item: item, floor: b.sequence.Load()}
 			first := b.all(item.First)
 			for _, w := range first {
-				if _, err := b.stored(ctx, w); err != nil {
+				if _, err = b.stored(ctx, w); err != nil {
 					return err
 				}
 			}
+			b.line.Lock()
 			f.sent = b.all(item.Then)
+			b.line.Unlock()
+			for i := range f.sent {
+				if w := &f.sent[i]; w.err != nil { // the bus is away: nothing newer is sent before it has this
+					if w.seq, err = b.stored(ctx, *w); err != nil {
+						return err
+					}
+					w.done = true
+				}
+			}
 			select {
 			case b.flights <- f:
 			case <-ctx.Done():
@@ -177,13 +194,34 @@ func (b *Box) all(msgs []*nats.Msg) []way {
 
 // settle waits for the acknowledgements in the order in which was sent.
 func (b *Box) settle(ctx context.Context) error {
+	holding := false
+	release := func() {
+		if holding {
+			holding = false
+			b.line.Unlock()
+		}
+	}
+	defer release()
 	for f := range b.flights {
 		for _, w := range f.sent {
-			seq, err := b.stored(ctx, w)
-			if err != nil {
-				return err
+			seq := w.seq
+			if !w.done {
+				var err error
+				if seq, err = w.sent.Wait(ctx); err != nil {
+					if !holding { // until all that is under way is stored
+						b.line.Lock()
+						holding = true
+					}
+					w.err = err
+					if seq, err = b.stored(ctx, w); err != nil {
+						return err
+					}
+				}
 			}
 			b.sequence.Store(max(seq, b.sequence.Load()))
+		}
+		if len(b.flights) == 0 {
+			release()
 		}
 		if f.Stored != nil {
 			f.Stored()

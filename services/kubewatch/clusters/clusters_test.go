@@ -1,0 +1,84 @@
+package clusters_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/services/kubewatch/clusters"
+)
+
+const kubeconfig = `apiVersion: v1
+kind: Config
+current-context: dev
+clusters:
+- {name: c1, cluster: {server: "https://one.example:6443"}}
+- {name: c2, cluster: {server: "https://two.example:6443"}}
+users:
+- {name: u, user: {token: t}}
+contexts:
+- {name: dev, context: {cluster: c1, user: u}}
+- {name: prod, context: {cluster: c2, user: u}}
+`
+
+const other = `apiVersion: v1
+kind: Config
+clusters:
+- {name: c3, cluster: {server: "https://three.example:6443"}}
+contexts:
+- {name: edge, context: {cluster: c3}}
+- {name: broken, context: {cluster: none}}
+`
+
+// TestFind: which clusters settings name, as name and server, or what is wrong.
+func TestFind(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	one, two := write("one", kubeconfig), write("two", other)
+	empty, broken := write("empty", ""), write("broken", "clusters: {")
+	both := one + string(filepath.ListSeparator) + two
+	for name, tt := range map[string]struct {
+		choice clusters.Choice
+		want   string // of the clusters, or within the error
+		fails  bool
+	}{
+		"the current context":        {choice: clusters.Choice{Kubeconfig: one}, want: "dev=https://one.example:6443"},
+		"one by name":                {choice: clusters.Choice{Kubeconfig: one, Contexts: []string{"prod"}}, want: "prod=https://two.example:6443"},
+		"several, one of them twice": {choice: clusters.Choice{Kubeconfig: one, Contexts: []string{"prod", "dev", "prod"}}, want: "prod=https://two.example:6443 dev=https://one.example:6443"},
+		"all":                        {choice: clusters.Choice{Kubeconfig: one, All: true}, want: "dev=https://one.example:6443 prod=https://two.example:6443"},
+		"of two files":               {choice: clusters.Choice{Kubeconfig: both, Contexts: []string{"edge", "dev"}}, want: "edge=https://three.example:6443 dev=https://one.example:6443"},
+		"no such context":            {choice: clusters.Choice{Kubeconfig: one, Contexts: []string{"stage"}}, want: `no context "stage": there are dev, prod`, fails: true},
+		"no current context":         {choice: clusters.Choice{Kubeconfig: two}, want: "no current context: name one by --context", fails: true},
+		"a context of no cluster":    {choice: clusters.Choice{Kubeconfig: two, Contexts: []string{"broken"}}, want: "context broken", fails: true},
+		"no context at all":          {choice: clusters.Choice{Kubeconfig: empty, All: true}, want: "it has no context", fails: true},
+		"no YAML":                    {choice: clusters.Choice{Kubeconfig: broken}, want: "read the kubeconfig", fails: true},
+		"no such file":               {choice: clusters.Choice{Kubeconfig: filepath.Join(dir, "none")}, want: "name one by --kubeconfig", fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, err := clusters.Find(tt.choice)
+			if tt.fails {
+				if err == nil || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("%v, want %q", err, tt.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, c := range found {
+				got = append(got, c.Name+"="+c.Config.Host)
+			}
+			if strings.Join(got, " ") != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
