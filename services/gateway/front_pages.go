@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
@@ -10,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
 // errNoRoom says that one client more would be refused.
@@ -20,8 +19,8 @@ var errNoRoom = errors.New("as many clients are served as can be: end one of the
 // orchestrator has no token.
 func (f *front) pages() map[string]http.Handler {
 	return map[string]http.Handler{
-		"/healthz": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answerHealth(w, nil) }),
-		"/readyz":  http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answerHealth(w, f.ready(r)) }),
+		"/healthz": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { service.AnswerHealth(w, nil) }),
+		"/readyz":  http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { service.AnswerHealth(w, f.ready(r)) }),
 		"/metrics": promhttp.HandlerFor(f.metrics.registry, promhttp.HandlerOpts{}),
 	}
 }
@@ -32,19 +31,6 @@ func (f *front) ready(r *http.Request) error {
 		return errNoRoom
 	}
 	return f.outlook.ready(r.Context())
-}
-
-func answerHealth(w http.ResponseWriter, err error) {
-	w.Header().Set("Content-Type", "application/json")
-	answer := struct {
-		OK    bool   `json:"ok"`
-		Error string `json:"error,omitempty"`
-	}{OK: err == nil}
-	if err != nil {
-		answer.Error = untrusted.Visible(err.Error())
-		w.WriteHeader(http.StatusServiceUnavailable)
-	}
-	_ = json.NewEncoder(w).Encode(answer) // nobody to tell
 }
 
 // frontMetrics is what the front tells Prometheus.

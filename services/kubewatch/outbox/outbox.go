@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,6 +83,8 @@ type flight struct {
 	sent []way
 	// floor is what sequence was before anything of it was sent.
 	floor uint64
+	// settled is closed once it is stored, where somebody waits for that.
+	settled chan struct{}
 }
 
 type way struct {
@@ -89,9 +92,6 @@ type way struct {
 	sent bus.Sent
 	// err is why it was not sent.
 	err error
-	// done says that it is stored, as seq.
-	done bool
-	seq  uint64
 }
 
 // Config says how to publish.
@@ -146,7 +146,7 @@ func (b *Box) Run(ctx context.Context) error {
 }
 
 // send sends items in order.
-func (b *Box) send(ctx context.Context) (err error) {
+func (b *Box) send(ctx context.Context) error {
 	defer close(b.flights)
 	for {
 		select {
@@ -159,23 +159,26 @@ func (b *Box) send(ctx context.Context) (err error) {
 			f := flight{Item: item, floor: b.sequence.Load()}
 			first := b.all(item.First)
 			for _, w := range first {
-				if _, err = b.stored(ctx, w); err != nil {
+				if _, err := b.stored(ctx, w); err != nil {
 					return err
 				}
 			}
 			b.line.Lock()
 			f.sent = b.all(item.Then)
 			b.line.Unlock()
-			for i := range f.sent {
-				if w := &f.sent[i]; w.err != nil { // the bus is away: nothing newer is sent before it has this
-					if w.seq, err = b.stored(ctx, *w); err != nil {
-						return err
-					}
-					w.done = true
-				}
+			if slices.ContainsFunc(f.sent, func(w way) bool { return w.err != nil }) {
+				f.settled = make(chan struct{})
 			}
 			select {
 			case b.flights <- f:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			if f.settled == nil {
+				continue
+			}
+			select { // the bus is away: nothing newer is sent before it has this, and all before
+			case <-f.settled:
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
@@ -204,21 +207,24 @@ func (b *Box) settle(ctx context.Context) error {
 	defer release()
 	for f := range b.flights {
 		for _, w := range f.sent {
-			seq := w.seq
-			if !w.done {
+			var seq uint64
+			if w.err == nil {
+				seq, w.err = w.sent.Wait(ctx)
+			}
+			if w.err != nil {
+				if !holding { // until all that is under way is stored
+					b.line.Lock()
+					holding = true
+				}
 				var err error
-				if seq, err = w.sent.Wait(ctx); err != nil {
-					if !holding { // until all that is under way is stored
-						b.line.Lock()
-						holding = true
-					}
-					w.err = err
-					if seq, err = b.stored(ctx, w); err != nil {
-						return err
-					}
+				if seq, err = b.stored(ctx, w); err != nil {
+					return err
 				}
 			}
 			b.sequence.Store(max(seq, b.sequence.Load()))
+		}
+		if f.settled != nil {
+			close(f.settled)
 		}
 		if len(b.flights) == 0 {
 			release()
@@ -255,6 +261,9 @@ func (b *Box) stored(ctx context.Context, w way) (seq uint64, err error) {
 		if b.again != nil {
 			b.again()
 		}
+		if seq, err = b.publisher.Publish(ctx, w.msg); err == nil {
+			break
+		}
 		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
@@ -263,7 +272,6 @@ func (b *Box) stored(ctx context.Context, w way) (seq uint64, err error) {
 		case <-timer.C:
 		}
 		pause = min(2*pause, retryMax)
-		seq, err = b.publisher.Publish(ctx, w.msg)
 	}
 	return seq, nil
 }

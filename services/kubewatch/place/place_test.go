@@ -1,0 +1,61 @@
+package place_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/kubewatch/place"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
+)
+
+// TestPlace: what one writes the next one reads; of two that write, one is overtaken.
+func TestPlace(t *testing.T) {
+	r := bustest.Cluster(t, 1)
+	r.Provision(bus.Layout{})
+	kv, err := r.Connect(bus.RoleKubewatch).JS.KeyValue(t.Context(), bus.BucketClusters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func() (*place.Keeper, place.Place) {
+		t.Helper()
+		k, p, err := place.Open(t.Context(), kv, "dev")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k, p
+	}
+	a, p := open()
+	if p != (place.Place{}) || !a.Written().IsZero() {
+		t.Errorf("at first: %+v", p)
+	}
+	want := place.Place{ClusterUID: "u", Version: "812", Sequence: 7, Stream: time.Unix(1000, 5).UTC(), By: "a"}
+	if err := a.Save(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	b, p := open()
+	if p != want || time.Since(b.Written()) > time.Minute {
+		t.Errorf("%+v, want %+v", p, want)
+	}
+	// An answer that a did not get: what stands there is its own.
+	lost, _ := open()
+	want.Version = "813"
+	if err := lost.Save(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	want.Version = "814"
+	if err := a.Save(t.Context(), want); err != nil {
+		t.Errorf("its own: %v", err)
+	}
+	want.By = "b"
+	if err := b.Save(t.Context(), want); !errors.Is(err, place.ErrOvertaken) {
+		t.Errorf("overtaken: %v", err)
+	}
+	if _, err := kv.Put(t.Context(), "dev", []byte("{")); err != nil {
+		t.Fatal(err)
+	}
+	if _, p := open(); p != (place.Place{}) {
+		t.Errorf("of another version: %+v", p)
+	}
+}
