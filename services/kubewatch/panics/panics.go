@@ -10,6 +10,7 @@ package panics
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // maxLine is how much of a line is looked at, in bytes.
@@ -59,7 +60,11 @@ func hinted(text string) bool {
 	return false
 }
 
-var mark = regexp.MustCompile(prefix + `(?:` + strings.Join(marks, "|") + `)`)
+// mark is compiled when it is first needed: that takes longer than the start of the
+// program may, which also answers hooks.
+var mark = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(prefix + `(?:` + strings.Join(marks, "|") + `)`)
+})
 
 // message is the text of a message in a line of JSON.
 var message = regexp.MustCompile(`"(?:msg|message|error|err|exception|stack|stacktrace|stack_trace|log)"\s*:\s*"((?:[^"\\]|\\.)*)`)
@@ -88,13 +93,13 @@ func marked(line string) bool {
 	}
 	if strings.HasPrefix(line, "{") {
 		for _, m := range message.FindAllStringSubmatch(line, maxMembers) {
-			if mark.MatchString(strings.ReplaceAll(m[1], `\"`, `"`)) {
+			if mark().MatchString(strings.ReplaceAll(m[1], `\"`, `"`)) {
 				return true
 			}
 		}
 		return false
 	}
-	return mark.MatchString(line)
+	return mark().MatchString(line)
 }
 
 // maxMembers is how many members of a line of JSON are looked at.
