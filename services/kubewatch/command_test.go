@@ -18,8 +18,10 @@ func TestFlags(t *testing.T) {
 		change func(f *kubewatch.LogFlags)
 		want   string // within the error; empty for none
 	}{
-		"the defaults":         {},
-		"less of each":         {change: func(f *kubewatch.LogFlags) { *f = kubewatch.LogFlags{PerCluster: 1, Global: 1, MaxBytes: 1, MaxContainers: 1, LogTimeout: time.Second} }},
+		"the defaults": {},
+		"less of each": {change: func(f *kubewatch.LogFlags) {
+			*f = kubewatch.LogFlags{PerCluster: 1, Global: 1, MaxBytes: 1, MaxContainers: 1, LogTimeout: time.Second}
+		}},
 		"no captures":          {change: func(f *kubewatch.LogFlags) { f.PerCluster = 0 }, want: "--max-log-captures-per-cluster must be between 1 and 100"},
 		"too many captures":    {change: func(f *kubewatch.LogFlags) { f.Global = 1001 }, want: "--max-log-captures-global must be between 1 and 1000"},
 		"more than is kept":    {change: func(f *kubewatch.LogFlags) { f.MaxBytes = 10241 }, want: "--max-log-bytes-per-container must be between 1 and 10240"},
