@@ -181,10 +181,15 @@ func (f Filter) Match(m *kube.Message) bool {
 	}
 	return (len(w.Namespaces) == 0 || slices.Contains(w.Namespaces, o.Scope())) &&
 		(w.InvolvedNamespace == "" || o.Scope() == w.InvolvedNamespace) &&
-		// A kind that is valid is its token but for case.
-		(w.InvolvedKind == "" || bus.Token(o.Kind) == bus.Token(w.InvolvedKind)) &&
+		(w.InvolvedKind == "" || sameKind(o.Kind, w.InvolvedKind)) &&
 		(w.InvolvedName == "" || o.Name == w.InvolvedName) &&
 		f.labels.Matches(labels.Set(e.Labels))
+}
+
+// sameKind says whether a kind is a valid one, but for case. As in subjects, that is of
+// ASCII alone: what folds to a letter from outside of it is longer.
+func sameKind(kind, valid string) bool {
+	return len(kind) == len(valid) && strings.EqualFold(kind, valid)
 }
 
 // Subjects are what to follow for what may match, and for how the watch is. They
