@@ -134,7 +134,7 @@ func (l *loop) step(ctx context.Context, s feed.Step) error {
 	}
 	now := time.Now()
 	e := l.clean.Event(s.Event, nil)
-	e.Labels = l.clean.Labels(l.objects.Labels(e.InvolvedObject))
+	e.Labels = l.objects.Labels(e.InvolvedObject)
 	if l.seen.Again(eventKey{e.Namespace, e.Name, e.UID, e.ResourceVersion}, now) {
 		l.metrics.duplicates.WithLabelValues(l.name).Inc()
 		return l.box.Put(ctx, outbox.Item{Version: s.Version})

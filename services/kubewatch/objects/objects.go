@@ -118,7 +118,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Labels are those of an object, nil where they aren't known. Nobody may change them.
+// Labels are those of an object as they are published, nil where they aren't known.
+// Nobody may change them.
 func (w *Watcher) Labels(o kube.Object) map[string]string {
 	s := w.stores[o.Kind]
 	if s == nil {

@@ -2,9 +2,6 @@ package objects
 
 import (
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"unique"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tocsin-bus/tocsin/services/kubewatch/api"
+	"github.com/tocsin-bus/tocsin/services/kubewatch/convert"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/fault"
-	"github.com/tocsin-bus/tocsin/shared/kube"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
@@ -108,11 +105,10 @@ func meta(mask *redact.Engine, o *metav1.ObjectMeta) fault.Meta {
 	if len(o.Labels) == 0 {
 		return m
 	}
-	m.Labels = make(map[string]string, min(len(o.Labels), kube.MaxLabels))
-	for _, name := range slices.Sorted(maps.Keys(o.Labels))[:min(len(o.Labels), kube.MaxLabels)] {
-		// Behind its name: a value is masked for what it is called, too.
-		_, value, _ := strings.Cut(mask.String(name+"="+o.Labels[name]), "=")
-		m.Labels[same(name)] = same(untrusted.Cut(untrusted.Visible(value), kube.MaxLabel))
+	labels := convert.New(mask).Labels(o.Labels)
+	m.Labels = make(map[string]string, len(labels))
+	for name, value := range labels {
+		m.Labels[same(name)] = same(value)
 	}
 	return m
 }
