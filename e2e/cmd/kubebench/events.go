@@ -131,7 +131,6 @@ func (z sizes) measureBacklog(ctx context.Context, s *stage) (all []figures.Figu
 		if err := s.createAll(ctx, c, z.writers); err != nil {
 			return nil, err
 		}
-		began := time.Now()
 		stop, err := s.watchBare(ctx, c, version)
 		if err != nil {
 			return nil, err
@@ -141,10 +140,10 @@ func (z sizes) measureBacklog(ctx context.Context, s *stage) (all []figures.Figu
 		if err != nil {
 			return nil, err
 		}
-		watched = append(watched, c.watched.rate(began))
+		watched = append(watched, c.watched.rate(c.watched.first()))
 
 		c.follow(sub)
-		began = time.Now()
+		began := time.Now()
 		if err := s.startKubewatch(); err != nil {
 			return nil, err
 		}
@@ -161,10 +160,52 @@ func (z sizes) measureBacklog(ctx context.Context, s *stage) (all []figures.Figu
 		stored, notified = append(stored, c.stored.rate(since)), append(notified, c.notified.rate(since))
 		ratio = append(ratio, c.notified.rate(since)/watched[len(watched)-1])
 	}
+	many, err := z.toMany(ctx, s, about, sub)
+	if err != nil {
+		return nil, err
+	}
 	return []figures.Figure{
 		{What: fmt.Sprintf("backlog of %d events: a bare watcher of client-go", z.events), Measured: fmt.Sprintf("%.0f events/s", figures.Median(watched))},
 		{What: "  on the stream", Measured: fmt.Sprintf("%.0f events/s", figures.Median(stored))},
 		{What: "  at a subscriber of a gateway", Asked: "a ratio to the bare watcher", Measured: fmt.Sprintf("%.2fx: %.0f events/s", figures.Median(ratio), figures.Median(notified))},
 		{What: "  from the start of kubewatch to the first on the stream", Measured: figures.Quantiles(first)},
+		{What: fmt.Sprintf("  at a gateway with %d subscriptions that get all of it", perSession), Measured: fmt.Sprintf("%.0f events/s, %.0f notifications/s", many, many*perSession)},
 	}, nil
+}
+
+// perSession is how many subscriptions a session has at most.
+const perSession = 10
+
+// toMany adds subscriptions to the one of a subscriber and measures how fast all of
+// them get a backlog, in events a second.
+func (z sizes) toMany(ctx context.Context, s *stage, about []corev1.ObjectReference, sub *subscriber) (float64, error) {
+	for range perSession - 1 {
+		if err := sub.subscribe(ctx, map[string]any{"namespaces": []string{namespace}}); err != nil {
+			return 0, err
+		}
+	}
+	if err := s.stopKubewatch(); err != nil {
+		return 0, err
+	}
+	c := s.newCourse(z.events, about)
+	if err := s.createAll(ctx, c, z.writers); err != nil {
+		return 0, err
+	}
+	all, heard, marker := newPassage(z.events*perSession), make([]int, z.events), c.marker()
+	sub.listen(func(at time.Time, line []byte) {
+		if i := number(marker, line); i >= 0 && i < len(heard) {
+			all.pass(i*perSession+heard[i], at)
+			heard[i]++
+		}
+	})
+	if err := s.startKubewatch(); err != nil {
+		return 0, err
+	}
+	if err := all.wait(ctx, "at all subscriptions"); err != nil {
+		return 0, err
+	}
+	if err := s.lookUp(ctx, c); err != nil {
+		return 0, err
+	}
+	return float64(z.events) / all.last().Sub(c.stored.first()).Seconds(), nil
 }

@@ -84,6 +84,11 @@ func (c *subscriber) begin(ctx context.Context, arguments map[string]any) error 
 	if _, err := c.ask(ctx, "logging/setLevel", map[string]any{"level": "info"}); err != nil {
 		return err
 	}
+	return c.subscribe(ctx, arguments)
+}
+
+// subscribe makes one more subscription.
+func (c *subscriber) subscribe(ctx context.Context, arguments map[string]any) error {
 	a, err := c.ask(ctx, "tools/call", map[string]any{"name": "events_subscribe", "arguments": arguments})
 	if err == nil && a.Result.IsError {
 		err = fmt.Errorf("subscribe: %v", a.Result.Content)
