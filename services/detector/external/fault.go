@@ -45,8 +45,24 @@ func fault(e *external.Alert) alert.Alert {
 	return alert.Alert{
 		Severity: severity, Category: alert.Kubernetes, Source: e.Source,
 		Title: title + ": " + object(f), Detail: detail(e), Context: faultContext(e),
-		DedupKey: strings.Join([]string{"kubernetes", f.Cluster, f.Namespace, f.Kind + "/" + f.Name, f.Fault}, ":"),
+		DedupKey: faultKey(e),
 	}
+}
+
+// faultKey is kubernetes:<cluster>:<namespace>:<kind>/<name>:<fault>, with the container
+// behind the name, and the reason of a warning behind its fault: of two containers of
+// one pod, or two reasons, the one is no repetition of the other. Who reads it counts
+// colons, so names have none, though an event may hold any.
+func faultKey(e *external.Alert) string {
+	f, plain := e.Fault, strings.NewReplacer(":", "_")
+	object, what := f.Kind+"/"+f.Name, f.Fault
+	if f.Container != "" {
+		object += "/" + f.Container
+	}
+	if f.Fault == kube.Warning && e.Name != "" {
+		what += "/" + e.Name
+	}
+	return strings.Join([]string{"kubernetes", f.Cluster, plain.Replace(f.Namespace), plain.Replace(object), plain.Replace(what)}, ":")
 }
 
 // saysEnd says whether the words about an end are about how it ended: kubewatch looks

@@ -24,7 +24,7 @@ func crashing(state string) *external.Alert {
 func TestFault(t *testing.T) {
 	const context = `"context":{"cluster":"dev","namespace":"shop","kind":"Pod","name":"web-1","container":"app","fault":"crash_loop","fault_id":"f1",` +
 		`"panic":true,"release":"9f3c2ab","labels":{"app":"web","app.kubernetes.io/version":"9f3c2ab"}},` +
-		`"dedup_key":"kubernetes:dev:shop:Pod/web-1:crash_loop","correlation_id":""}`
+		`"dedup_key":"kubernetes:dev:shop:Pod/web-1/app:crash_loop","correlation_id":""}`
 	for state, want := range map[string]string{
 		"firing": `{"id":"","severity":"error","category":"kubernetes","title":"Crash loop: shop/web-1 (app)",` +
 			`"detail":"back-off 10s restarting failed container; exit code 2 (Error), 3 restarts; panic: nil map",` +
@@ -79,7 +79,7 @@ func TestFaultTitles(t *testing.T) {
 		{kube.Crash, nil, alert.Warning, "Crash: shop/web-1", "Crash is over: shop/web-1", "kubernetes:dev:shop:Pod/web-1:crash"},
 		{kube.OutOfMemory, nil, alert.Error, "Out of memory: shop/web-1", "Out of memory is over: shop/web-1", "kubernetes:dev:shop:Pod/web-1:out_of_memory"},
 		{kube.ImagePull, nil, alert.Warning, "Image can't be pulled: shop/web-1", "Image pull failure is over: shop/web-1", "kubernetes:dev:shop:Pod/web-1:image_pull"},
-		{kube.Warning, nil, alert.Warning, "Warning BackOff: shop/web-1", "Warning is over: shop/web-1", "kubernetes:dev:shop:Pod/web-1:warning"},
+		{kube.Warning, nil, alert.Warning, "Warning BackOff: shop/web-1", "Warning is over: shop/web-1", "kubernetes:dev:shop:Pod/web-1:warning/BackOff"},
 		{
 			kube.NodeNotReady, func(f *external.Fault) { f.Namespace, f.Kind, f.Name = "", "Node", "n1" }, alert.Error,
 			"Node not ready: n1", "Node not ready is over: n1", "kubernetes:dev::Node/n1:node_not_ready",
@@ -118,6 +118,28 @@ func TestFaultTitles(t *testing.T) {
 		e.Fault.Fault = fault
 		if a := rule.New().Take(e).Alert; a.Title == "Fault: shop/web-1 (app)" {
 			t.Errorf("%s has no title", fault)
+		}
+	}
+}
+
+// TestFaultKeys: what an inbox shows as one is one.
+func TestFaultKeys(t *testing.T) {
+	seen := map[string]string{}
+	for _, tt := range []struct{ name, container, fault, reason string }{
+		{"web-1", "app", kube.CrashLoop, ""}, {"web-1", "proxy", kube.CrashLoop, ""}, {"web-1", "app", kube.Crash, ""},
+		{"web-1", "app", kube.Warning, "Unhealthy"}, {"web-1", "", kube.Warning, "FailedMount"}, {"web-1", "", kube.Warning, "a:bank:Pod/x:b"},
+		{"x:bank:Pod/y", "", kube.Warning, "Unhealthy"},
+	} {
+		e := crashing(external.StateFiring)
+		e.Name, e.Fault.Name, e.Fault.Container, e.Fault.Fault = tt.reason, tt.name, tt.container, tt.fault
+		what := strings.Join([]string{tt.name, tt.container, tt.fault, tt.reason}, " ")
+		key := rule.New().Take(e).Alert.DedupKey
+		if same, is := seen[key]; is {
+			t.Errorf("%s and %s are one: %s", what, same, key)
+		}
+		seen[key] = what
+		if parts := strings.Split(key, ":"); len(parts) != 5 || parts[2] != "shop" {
+			t.Errorf("%s: %s", what, key)
 		}
 	}
 }

@@ -98,8 +98,8 @@ func (s Set) ShowsAlert(a alert.Alert) bool {
 }
 
 // ShowsKey says whether the dedup key of an alert may be shown, where only that is
-// known: kubernetes:<cluster>:<namespace>:<kind>/<name>:<fault>. The cluster's name may
-// have colons.
+// known: kubernetes:<cluster>:<namespace>:<kind>/<name>[/<container>]:<fault>[/<reason>].
+// The cluster's name may have colons.
 func (s Set) ShowsKey(key string) bool {
 	if !s.Limited() || !strings.HasPrefix(key, "kubernetes:") {
 		return true

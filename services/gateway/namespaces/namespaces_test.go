@@ -90,6 +90,8 @@ func TestShowsKey(t *testing.T) {
 	for key, want := range map[string]bool{
 		"kubernetes:dev:shop:Pod/web-1:crash":         true,
 		"kubernetes:dev:bank:Pod/web-1:crash":         false,
+		"kubernetes:dev:shop:Pod/w/app:warning/Shop":  true,
+		"kubernetes:dev:bank:Pod/w/shop:warning/shop": false,
 		"kubernetes:arn:aws:eks:shop:Pod/web-1:crash": true,
 		"kubernetes:shop:bank:Pod/shop:crash":         false,
 		"kubernetes:dev::Node/n1:node_not_ready":      false,
