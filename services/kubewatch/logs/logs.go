@@ -134,8 +134,14 @@ func (c *Capturer) Capture(ctx context.Context, name string, from Source, wanted
 	}
 	defer leave()
 	out := make([]kube.Log, 0, len(targets))
+	stuck := false
 	for _, t := range targets {
-		l := c.one(ctx, from, wanted, t)
+		l := kube.Log{Container: t.Container, Previous: t.Previous, Error: "not read: the log before took too long"}
+		if !stuck {
+			// All of a pod's logs come from one node: where that doesn't answer, the
+			// others' would only keep the place from those of healthy nodes.
+			l, stuck = c.one(ctx, from, wanted, t)
+		}
 		c.mu.Lock()
 		if l.Error == "" {
 			c.stats.Captured++
@@ -227,24 +233,29 @@ func (c *Capturer) enter(ctx context.Context, name string) (leave func(), why st
 	}, ""
 }
 
-func (c *Capturer) one(ctx context.Context, from Source, wanted *fault.Capture, t fault.Target) kube.Log {
-	l := kube.Log{Container: t.Container, Previous: t.Previous}
+// one reads one log, and says whether its time was up.
+func (c *Capturer) one(ctx context.Context, from Source, wanted *fault.Capture, t fault.Target) (l kube.Log, late bool) {
+	l = kube.Log{Container: t.Container, Previous: t.Previous}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
-	data, truncated, err := c.read(ctx, from, wanted, t)
+	data, cut, err := c.read(ctx, from, wanted, t)
 	if err != nil {
 		l.Error = c.clean(reason(err), maxError)
-		return l
+		return l, errors.Is(err, context.DeadlineExceeded)
 	}
-	l.Sample, l.Truncated, l.HasPanic = c.sample(data, truncated)
-	return l
+	l.Sample, l.Truncated, l.HasPanic = c.sample(data, cut)
+	return l, false
 }
+
+// cuts say what is missing of a log: anything, and whether it may begin, or end, within
+// a line.
+type cuts struct{ any, begin, end bool }
 
 // read asks for the last lines of a log. When they are more than the limit, their
 // beginning came and the end is missing: fewer lines are asked for then, a quarter
 // of them each time, and of a line that is longer than the limit by itself its beginning is
 // all there is to have.
-func (c *Capturer) read(ctx context.Context, from Source, wanted *fault.Capture, t fault.Target) (data []byte, truncated bool, err error) {
+func (c *Capturer) read(ctx context.Context, from Source, wanted *fault.Capture, t fault.Target) (data []byte, cut cuts, err error) {
 	limit := max(limitBytes, 4*c.cfg.MaxBytes)
 	// One more than is kept tells whether there was more.
 	for lines := int64(tailLines + 1); ; lines = max(lines/4, 1) {
@@ -253,23 +264,27 @@ func (c *Capturer) read(ctx context.Context, from Source, wanted *fault.Capture,
 			Container: t.Container, Previous: t.Previous, TailLines: &lines, LimitBytes: &bytesLimit,
 		})
 		if err != nil {
-			return nil, truncated, err
+			return nil, cut, err
 		}
 		// A server may not keep to the limit.
 		data, err = io.ReadAll(io.LimitReader(r, bytesLimit))
 		_ = r.Close() // it was only read from
 		if err != nil {
-			return nil, truncated, fmt.Errorf("read the log: %w", err)
+			return nil, cut, fmt.Errorf("read the log: %w", err)
 		}
 		if len(data) >= limit && lines > 1 {
-			truncated = true
+			// Nodes count parts of long lines (16 KiB each) as lines.
+			cut.any, cut.begin = true, true
 			continue
 		}
 		if bytes.Count(data, []byte("\n")) > tailLines {
 			_, data, _ = bytes.Cut(data, []byte("\n"))
-			truncated = true
+			cut.any = true
 		}
-		return data, truncated || len(data) >= limit, nil
+		if len(data) >= limit {
+			cut.any, cut.end = true, true
+		}
+		return data, cut, nil
 	}
 }
 
@@ -277,23 +292,61 @@ func (c *Capturer) read(ctx context.Context, from Source, wanted *fault.Capture,
 // the beginning of the sample is part of a secret may stand before it.
 const lead = 8 << 10
 
+// maxToken is how much is taken for the part of a token where a line is cut, in bytes:
+// few are longer, and a line may have no end.
+const maxToken = 4 << 10
+
 // sample is what is kept of a log: its end, without secrets and with every character
 // in sight.
-func (c *Capturer) sample(data []byte, truncated bool) (sample string, cut, marked bool) {
+func (c *Capturer) sample(data []byte, missing cuts) (sample string, truncated, marked bool) {
+	truncated = missing.any
 	tail := kube.Tail(data, c.cfg.MaxBytes+lead)
 	if len(tail) < len(data) {
-		truncated = true
-		if i := bytes.IndexByte(tail, '\n'); i >= 0 && i < lead { // the first line has lost its beginning
+		truncated, missing.begin = true, true
+	}
+	if missing.begin { // the first line has lost its beginning, and what is left of it may be half a secret
+		if i := bytes.IndexByte(tail, '\n'); i >= 0 && i < lead {
 			tail = tail[i+1:]
+		} else {
+			i := bytes.IndexFunc(tail[:min(len(tail), maxToken)], notOfSecret)
+			if i++; i == 0 {
+				i = min(len(tail), maxToken)
+			}
+			tail = tail[i:]
 		}
 	}
-	text := untrusted.Strip(c.mask.String(string(tail)))
+	if missing.end {
+		from := max(0, len(tail)-maxToken)
+		tail = tail[:from+1+bytes.LastIndexFunc(tail[from:], notOfSecret)]
+	}
+	text := untrusted.Strip(c.mask.String(headless(string(tail))))
 	// Masks may be longer than what they stand for, and pictures of controls are.
 	if len(text) > c.cfg.MaxBytes {
 		text, truncated = string(kube.Tail([]byte(text), c.cfg.MaxBytes)), true
 	}
 	_, marked = panics.Find(text)
 	return text, truncated, marked
+}
+
+// notOfSecret says that a character stands in no token: those are letters, digits and
+// some signs.
+func notOfSecret(r rune) bool {
+	return r < 0x80 && !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9') && !strings.ContainsRune("+/=_-.~%", r)
+}
+
+// headless masks the end of a private key whose beginning was cut off: its lines look
+// like nothing by themselves.
+func headless(text string) string {
+	const end, key = "-----END ", "PRIVATE KEY"
+	i := strings.Index(text, end)
+	if i < 0 || strings.Contains(text[:i], "-----BEGIN ") {
+		return text
+	}
+	label, rest, closed := strings.Cut(text[i+len(end):], "-----")
+	if !closed || !strings.HasSuffix(label, key) {
+		return text
+	}
+	return "[REDACTED:private_key]" + rest
 }
 
 func (c *Capturer) clean(s string, limit int) string {

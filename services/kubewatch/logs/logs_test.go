@@ -261,7 +261,38 @@ func TestWaiting(t *testing.T) {
 	running.Wait()
 }
 
-// TestTimeout: each log has its own.
+// TestHalfSecrets: of what is cut there is no part of a secret left, wherever the cut is.
+func TestHalfSecrets(t *testing.T) {
+	key := "-----BEGIN RSA PRIVATE KEY-----\n" + strings.Repeat("MIIEpAIBAAKCAQEA1234567890abcdefghijklmnopqrstuvwxyzABCDEFGHIJKL\n", 26) + "-----END RSA PRIVATE KEY-----\n"
+	for lines := 160; lines < 200; lines++ { // the first of the last 200 lines is one of the key
+		got := one(t, logs.Config{}, text("start\n"+key+strings.Repeat("work\n", lines)+"panic: boom\n"))
+		if strings.Contains(got.Sample, "MIIE") || !got.HasPanic || !strings.HasSuffix(got.Sample, "work\npanic: boom\n") {
+			t.Fatalf("%d: %q", lines, got.Sample)
+		}
+	}
+	const secret = "AKIAIOSFODNN7EXAMPLE"
+	filler := func(n int) string { return strings.Repeat("x", n-1) + "," }
+	for off := range len(secret) {
+		for what, log := range map[string]string{
+			// One line, of which its beginning is all there is.
+			"end": filler(256<<10-off) + secret + filler(100<<10),
+			// Its masks are so short that the beginning of what is looked at is kept.
+			"begin": filler(30<<10) + secret + filler(100) + "token=" + strings.Repeat("t", kube.MaxLog+8<<10-100-6-off) + "\n",
+		} {
+			if got := one(t, logs.Config{}, text(log)); strings.Contains(got.Sample, "AKIA") || strings.Contains(got.Sample, "XAMPLE") {
+				t.Fatalf("%s, %d: %q", what, off, got.Sample)
+			}
+		}
+	}
+	// What is no private key stays.
+	log := "a\n-----END CERTIFICATE-----\n-----END PRIVATE KEY\nb\n"
+	if got := one(t, logs.Config{}, text(log)); got.Sample != log {
+		t.Errorf("%q", got.Sample)
+	}
+}
+
+// TestTimeout: each capture has one. Where a node doesn't answer, its other logs are not
+// asked for.
 func TestTimeout(t *testing.T) {
 	hold := make(chan struct{})
 	defer close(hold)
@@ -273,9 +304,13 @@ func TestTimeout(t *testing.T) {
 		}
 		return "x\n", false
 	})
-	got := logs.New(logs.Config{Timeout: 300 * time.Millisecond}).Capture(t.Context(), "dev", from, wanted(fault.Target{Container: "stuck"}, web))
-	if len(got) != 2 || got[0].Error != "it took too long" || got[1].Sample != "x\n" {
+	c := logs.New(logs.Config{Timeout: 300 * time.Millisecond})
+	got := c.Capture(t.Context(), "dev", from, wanted(web, fault.Target{Container: "stuck"}, fault.Target{Container: "other"}))
+	if len(got) != 3 || got[0].Sample != "x\n" || got[1].Error != "it took too long" || got[2].Error != "not read: the log before took too long" || got[2].Container != "other" {
 		t.Errorf("%+v", got)
+	}
+	if s := c.Stats(); s.Captured != 1 || s.Failed != 2 {
+		t.Errorf("%+v", s)
 	}
 }
 

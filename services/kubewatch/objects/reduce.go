@@ -2,6 +2,7 @@ package objects
 
 import (
 	"fmt"
+	"strings"
 	"unique"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,6 +22,10 @@ import (
 // maxText bounds what is kept of a message, in characters. It is kept only of what is
 // wrong with an object.
 const maxText = 1000
+
+// maxRaw bounds how much of a message is looked at, in bytes: a node gives at most 4 KiB
+// of what a container left, but whoever may write states may write more.
+const maxRaw = 16 << 10
 
 // configHash is the annotation of a pod that its node runs by itself: the uid by which
 // the kubelet's events name it.
@@ -113,7 +118,17 @@ func meta(mask *redact.Engine, o *metav1.ObjectMeta) fault.Meta {
 	return m
 }
 
-func cut(s string) string { return untrusted.Cut(s, maxText) }
+// cut masks first: half a secret is no longer seen to be one. What a node says is the
+// end of a log where its container asks for that.
+func cut(mask *redact.Engine, s string) string {
+	if s == "" {
+		return ""
+	}
+	if len(s) > maxRaw {
+		s = strings.ToValidUTF8(s[:maxRaw], "")
+	}
+	return untrusted.Cut(mask.String(s), maxText)
+}
 
 func reducePod(mask *redact.Engine, o runtime.Object) *item {
 	pod := o.(*corev1.Pod)
@@ -127,7 +142,7 @@ func reducePod(mask *redact.Engine, o runtime.Object) *item {
 			c := fault.Container{Name: same(spec[i].Name), Init: isInit}
 			for j := range statuses {
 				if statuses[j].Name == spec[i].Name {
-					fill(&c, &statuses[j])
+					fill(mask, &c, &statuses[j])
 				}
 			}
 			p.Containers = append(p.Containers, c)
@@ -153,23 +168,23 @@ func disrupted(s *corev1.PodStatus) bool {
 	return false
 }
 
-func fill(c *fault.Container, s *corev1.ContainerStatus) {
+func fill(mask *redact.Engine, c *fault.Container, s *corev1.ContainerStatus) {
 	c.Restarts = int(s.RestartCount)
 	if w := s.State.Waiting; w != nil {
-		c.Waiting, c.Message = same(w.Reason), cut(w.Message)
+		c.Waiting, c.Message = same(w.Reason), cut(mask, w.Message)
 	}
 	if r := s.State.Running; r != nil {
 		c.Running, c.Started = true, r.StartedAt.UTC()
 	}
-	c.Ended, c.Last = ended(s.State.Terminated), ended(s.LastTerminationState.Terminated)
+	c.Ended, c.Last = ended(mask, s.State.Terminated), ended(mask, s.LastTerminationState.Terminated)
 }
 
-func ended(t *corev1.ContainerStateTerminated) *fault.Ended {
+func ended(mask *redact.Engine, t *corev1.ContainerStateTerminated) *fault.Ended {
 	if t == nil {
 		return nil
 	}
 	return &fault.Ended{
-		ExitCode: int(t.ExitCode), Signal: int(t.Signal), Reason: same(t.Reason), Message: cut(t.Message), At: t.FinishedAt.UTC(), ID: t.ContainerID,
+		ExitCode: int(t.ExitCode), Signal: int(t.Signal), Reason: same(t.Reason), Message: cut(mask, t.Message), At: t.FinishedAt.UTC(), ID: t.ContainerID,
 	}
 }
 
@@ -178,7 +193,7 @@ func reduceNode(mask *redact.Engine, o runtime.Object) *item {
 	n := &fault.Node{Meta: meta(mask, &node.ObjectMeta)}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
-			n.Ready = condition(string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
+			n.Ready = condition(mask, string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
 		}
 	}
 	return &item{version: node.ResourceVersion, update: Update{Node: n}, meta: &n.Meta}
@@ -190,9 +205,9 @@ func reduceDeployment(mask *redact.Engine, o runtime.Object) *item {
 	for _, c := range deployment.Status.Conditions {
 		switch c.Type {
 		case appsv1.DeploymentProgressing:
-			d.Progressing = condition(string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
+			d.Progressing = condition(mask, string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
 		case appsv1.DeploymentReplicaFailure:
-			d.ReplicaFailure = condition(string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
+			d.ReplicaFailure = condition(mask, string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
 		default: // whether enough of it runs is no fault of its own
 		}
 	}
@@ -204,12 +219,12 @@ func reduceJob(mask *redact.Engine, o runtime.Object) *item {
 	j := &fault.Job{Meta: meta(mask, &job.ObjectMeta)}
 	for _, c := range job.Status.Conditions {
 		if c.Type == batchv1.JobFailed {
-			j.Failed = condition(string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
+			j.Failed = condition(mask, string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
 		}
 	}
 	return &item{version: job.ResourceVersion, update: Update{Job: j}, meta: &j.Meta}
 }
 
-func condition(status, reason, message string, since metav1.Time) fault.Condition {
-	return fault.Condition{Status: same(status), Reason: same(reason), Message: same(cut(message)), Since: since.UTC()}
+func condition(mask *redact.Engine, status, reason, message string, since metav1.Time) fault.Condition {
+	return fault.Condition{Status: same(status), Reason: same(reason), Message: same(cut(mask, message)), Since: since.UTC()}
 }

@@ -102,3 +102,24 @@ func TestReduceBounds(t *testing.T) {
 		t.Error(p.Containers[0].Ended.At)
 	}
 }
+
+// TestReduceSecretAcrossTheCut: a secret is masked before a text is cut, or half of it
+// would be kept.
+func TestReduceSecretAcrossTheCut(t *testing.T) {
+	const secret = "AKIAIOSFODNN7EXAMPLE"
+	mask := redact.New()
+	for at := maxText - len(secret); at < maxText; at++ {
+		text := strings.Repeat("x", at-1) + " " + secret + " " + strings.Repeat("y", maxText)
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web"}}}}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "web", State: corev1.ContainerState{
+			Waiting: &corev1.ContainerStateWaiting{Message: text}, Terminated: &corev1.ContainerStateTerminated{Message: text},
+		}}}
+		node := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Message: text}}}}
+		c := reducePod(mask, pod).update.Pod.Containers[0]
+		for _, kept := range []string{c.Message, c.Ended.Message, reduceNode(mask, node).update.Node.Ready.Message} {
+			if strings.Contains(kept, secret[:4]) {
+				t.Fatalf("at %d: …%s", at, kept[at-10:])
+			}
+		}
+	}
+}
