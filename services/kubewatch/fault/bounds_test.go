@@ -178,6 +178,12 @@ func TestOver(t *testing.T) {
 	b := fault.NewBook("dev", "c-1")
 	first := b.Node(node("False", 0), at(sec))[0]
 	b.Node(node("True", min), at(min))
+	if l := b.Pod(pod(waiting("CrashLoopBackOff", 3, ended(2, "Error", sec))), at(min)); len(l) != 1 || l[0].Alert.Detail != "exit code 2; restarts: 3" {
+		t.Errorf("%+v", l)
+	}
+	if l := b.Gone(podObject, at(min)); len(l) != 1 || l[0].Alert.Detail != "restarts: 3" { // not how it ended
+		t.Errorf("%+v", l)
+	}
 	over := b.Tick(at(2 * min))
 	if len(over) != 1 {
 		t.Fatalf("%+v", over)
@@ -191,13 +197,58 @@ func TestOver(t *testing.T) {
 	}
 }
 
-// TestWarningCounts: a warning that counts on is a fault each time, and one alert.
+// TestWarningCounts: a warning that counts on is a fault each time, and one alert, which
+// has the logs from when they are there.
 func TestWarningCounts(t *testing.T) {
 	b := fault.NewBook("dev", "c-1")
 	one := b.Event(event("w", "FailedMount", "m", 1, 0), t0)[0]
 	two := b.Event(event("w", "FailedMount", "m", 2, sec), at(sec))[0]
-	if one.MsgID == two.MsgID || one.Alert.Key != two.Alert.Key || one.Alert.Episode != two.Alert.Episode || one.Alert.Name != "FailedMount" {
+	if one.MsgID == two.MsgID || one.Alert.Name != "FailedMount" || one.Capture == nil || two.Capture != nil || two.Alert != nil {
 		t.Errorf("%+v, %+v", one.Alert, two.Alert)
+	}
+	logs := b.WithLogs(&one, []kube.Log{{Container: "web", Sample: "x\n"}})
+	if logs.Alert == nil || logs.Alert.Key != one.Alert.Key || logs.Alert.Episode != one.Alert.Episode || logs.Alert.Detail != "log of web ends: x" {
+		t.Errorf("%+v", logs.Alert)
+	}
+	// Of a pod that has no logs, the newest words are the alert's.
+	b.Pod(pod(container{Name: "web"}, placeless), at(min))
+	first := b.Event(event("s", "FailedScheduling", "0/3 nodes", 1, min), at(min))[0]
+	again := b.Event(event("s", "FailedScheduling", "0/4 nodes", 2, 2*min), at(2*min))[0]
+	if again.Alert == nil || again.Alert.Key != first.Alert.Key || again.Alert.Episode != first.Alert.Episode || again.Alert.Summary != "0/4 nodes" {
+		t.Errorf("%+v, %+v", first.Alert, again.Alert)
+	}
+}
+
+// TestWarningsInTurn: two events of one reason in turn, as of a readiness and a liveness
+// probe, are one alert, also for who comes next, until nothing was heard for a while.
+func TestWarningsInTurn(t *testing.T) {
+	b := fault.NewBook("dev", "c-1")
+	b.Pod(pod(container{Name: "web"}, placeless), t0)
+	episodes := map[string]bool{}
+	var told []kube.Message
+	say := func(uid string, count int, when time.Duration) {
+		for _, f := range b.Event(event(uid, "Unhealthy", uid, count, when), at(when)) {
+			episodes[f.Alert.Key+" "+f.Alert.Episode] = true
+			told = append(told, f.Message)
+		}
+	}
+	for i := range 30 {
+		say("ready", 2*i+1, time.Duration(i)*min)
+		say("live", 2*i+2, time.Duration(i)*min)
+	}
+	if len(told) != 60 || len(episodes) != 1 {
+		t.Errorf("%d were told, %v", len(told), episodes)
+	}
+	b = fault.NewBook("dev", "c-1")
+	for i := range told {
+		b.Recall(&told[i], at(time.Duration(i/2)*min))
+	}
+	b.Pod(pod(container{Name: "web"}, placeless), at(30*min))
+	if say("third", 1, 30*min); len(told) != 61 || len(episodes) != 1 {
+		t.Errorf("%d were told, %v", len(told), episodes)
+	}
+	if say("third", 2, 46*min); len(episodes) != 2 {
+		t.Errorf("a quarter of an hour later: %v", episodes)
 	}
 }
 

@@ -143,6 +143,10 @@ type last struct {
 	number int
 	over   bool
 	at     time.Time
+	// spell is the episode of the alert, of warnings, and logged says that logs were
+	// wanted for it.
+	spell  string
+	logged bool
 }
 
 // object is what is known of one. It is without a state until that was seen.

@@ -134,12 +134,13 @@ type player struct {
 	t         *testing.T
 	b         *fault.Book
 	published map[string]bool
+	warned    map[string]bool // by reason
 	messages  []kube.Message
 	times     []time.Time
 }
 
 func play(t *testing.T) *player {
-	return &player{t: t, b: fault.NewBook("dev", "c-1"), published: map[string]bool{}}
+	return &player{t: t, b: fault.NewBook("dev", "c-1"), published: map[string]bool{}, warned: map[string]bool{}}
 }
 
 func (p *player) do(what any, now time.Time) []fault.Finding {
@@ -199,6 +200,10 @@ func (p *player) take(found []fault.Finding, now time.Time) string {
 		}
 		p.published[f.MsgID] = true
 		p.messages, p.times = append(p.messages, m), append(p.times, now)
+		if f.Alert == nil && m.Fault.Kind == kube.Warning && p.warned[m.Event.Reason] {
+			continue // its logs, that were asked for before or are now, bring it
+		}
+		p.warned[m.Event.Reason] = true
 		if f.Alert == nil {
 			p.t.Errorf("%s: no alert", said)
 			continue
@@ -266,6 +271,7 @@ func TestTimelines(t *testing.T) {
 			{2 * sec, gone(podObject), ""},
 		},
 		"a pod that is deleted, and does not end in time": {{0, pod(dead(0, ended(137, "Error", sec), nil), deleting), ""}},
+		"a pod that is deleted, and ends in haste":        {{0, pod(dead(0, ended(1, "Error", sec), nil), deleting), ""}},
 		"a pod that is deleted, and crashes of that":      {{0, pod(dead(0, ended(2, "Error", sec), nil), deleting), "crash firing+logs"}},
 		"a pod that is evicted":                           {{0, pod(dead(0, ended(137, "Error", sec), nil), disrupted, done), ""}},
 		"a pod that is evicted for its memory":            {{0, pod(dead(0, ended(137, "OOMKilled", sec), nil), disrupted, done), "out_of_memory firing+logs"}},

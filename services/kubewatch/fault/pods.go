@@ -211,7 +211,8 @@ func runID(end *Ended, number int) string {
 // crashed says whether a run ended with an error of its own, and not because the pod
 // was told to end.
 func crashed(p *Pod, end *Ended) bool {
-	told := end.ExitCode == 128+15 || end.ExitCode == 128+9 || end.Signal == 15 || end.Signal == 9
+	// Many programs answer the signal with exit code 1: a rollout is no row of crashes.
+	told := end.ExitCode == 128+15 || end.ExitCode == 128+9 || end.ExitCode == 1 || end.Signal == 15 || end.Signal == 9
 	switch {
 	case end.ExitCode == 0 && end.Signal == 0, slices.Contains(unknownEnds, end.Reason):
 		return false

@@ -54,6 +54,24 @@ func series(id string) string {
 	return id
 }
 
+// spell is the episode that an alert has. Warnings of one reason come as several events
+// in turn, as of a readiness and a liveness probe, or with a text that differs each time:
+// until nothing was heard of the reason for some time, all are one.
+func (b *Book) spell(key, episode string) string {
+	if now, ok := b.latest.Peek(key); ok && now.spell != "" {
+		return now.spell
+	}
+	return series(episode)
+}
+
+// spellOf is the spell of a warning that is told, or was, after what is known of its key.
+func (b *Book) spellOf(key, episode string, now time.Time) string {
+	if before, ok := b.latest.Peek(key); ok && before.spell != "" && now.Sub(before.at) < unseen {
+		return before.spell
+	}
+	return series(episode)
+}
+
 func (b *Book) message(s *said, id, state string) kube.Message {
 	f := s.fault
 	f.ID, f.State, f.Severity = id, state, kube.Severity(f.Kind)
@@ -70,9 +88,12 @@ func (b *Book) once(out []Finding, t *object, kind, container, sub, episode stri
 		return out
 	}
 	b.told.Add(id, struct{}{})
-	room := kind
-	if before, ok := b.latest.Get(key); ok && kind == kube.Warning && series(before.id) == series(id) {
-		room = repeats
+	room, is := kind, last{id: id, at: now}
+	if kind == kube.Warning {
+		is.spell = b.spellOf(key, episode, now)
+		if before, ok := b.latest.Get(key); ok && before.spell == is.spell {
+			room, is.logged = repeats, before.logged
+		}
 	}
 	r := b.bucket(room)
 	if !r.take(now) {
@@ -80,12 +101,19 @@ func (b *Book) once(out []Finding, t *object, kind, container, sub, episode stri
 		b.stats.Withheld++
 		return out
 	}
-	b.latest.Add(key, last{id: id, at: now})
 	s, logs := what()
+	is.logged = is.logged || logs != nil
+	b.latest.Add(key, is)
 	m := b.message(&s, id, kube.StateFiring)
 	m.Fault.LogsFollow = logs != nil
 	b.stats.Told++
-	return append(out, Finding{Message: m, MsgID: id + "/" + kube.StateFiring, Alert: b.alert(&m, s.app, r.omit()), Capture: logs})
+	f := Finding{Message: m, MsgID: id + "/" + kube.StateFiring, Capture: logs}
+	// Of what counts on, the alert has the logs already, or they come and revise it: it
+	// would be without them in between.
+	if room != repeats || !is.logged {
+		f.Alert = b.alert(&m, s.app, r.omit())
+	}
+	return append(out, f)
 }
 
 // repeats is the room of warnings that count on: they take none from what is new.
@@ -204,7 +232,13 @@ func (b *Book) Recall(m *kube.Message, at time.Time) {
 	o := m.Event.InvolvedObject
 	lasts := err == nil && slices.Contains(lastingKinds, m.Fault.Kind)
 	b.told.Add(m.Fault.ID, struct{}{})
-	b.latest.Add(key, last{id: m.Fault.ID, number: number, over: m.Fault.State == kube.StateOver, at: at})
+	is := last{id: m.Fault.ID, number: number, over: m.Fault.State == kube.StateOver, at: at}
+	if m.Fault.Kind == kube.Warning {
+		is.spell = b.spellOf(key, episode, at)
+		before, ok := b.latest.Get(key)
+		is.logged = m.Fault.LogsFollow || len(m.Logs) > 0 || ok && before.spell == is.spell && before.logged
+	}
+	b.latest.Add(key, is)
 	if m.Fault.Kind == kube.OutOfMemory && len(m.Logs) == 0 {
 		b.killed.Add(identity(o), kill{at: at, event: m.Event.UID != ""})
 	}
@@ -256,7 +290,8 @@ func patience(kind string) time.Duration {
 
 // WithLogs is what follows a finding once its logs are there: its message again, and
 // its alert with what the logs say. There is no alert where another fault of the same
-// kind was told meanwhile, or it is over: it would come back to life.
+// kind was told meanwhile, but for a warning that counts on, or it is over: it would come
+// back to life.
 func (b *Book) WithLogs(f *Finding, logs []kube.Log) Finding {
 	m := f.Message
 	follow := *m.Fault
@@ -264,7 +299,7 @@ func (b *Book) WithLogs(f *Finding, logs []kube.Log) Finding {
 	m.Fault, m.Logs = &follow, logs
 	out := Finding{Message: m, MsgID: follow.ID + "/logs"}
 	key, _ := split(follow.ID)
-	if now, ok := b.latest.Get(key); !ok || now.id != follow.ID || now.over {
+	if now, ok := b.latest.Get(key); !ok || now.id != follow.ID && now.spell == "" || now.over {
 		return out
 	}
 	out.Alert = b.alert(&m, m.App(), 0)

@@ -140,7 +140,7 @@ func (b *Book) alert(m *kube.Message, app string, omitted int) *external.Alert {
 		labels[name] = m.Event.Labels[name]
 	}
 	a := &external.Alert{
-		Source: alert.SourceKubernetes, Key: key, Episode: series(episode), State: external.StateFiring, Severity: f.Severity, Level: m.Event.Type,
+		Source: alert.SourceKubernetes, Key: key, Episode: b.spell(key, episode), State: external.StateFiring, Severity: f.Severity, Level: m.Event.Type,
 		App: app, Name: names[f.Kind], Place: place(o), Summary: m.Event.Message, Labels: labels, StartsAt: m.Event.Timestamp, Omitted: omitted,
 		Fault: &external.Fault{Cluster: m.Cluster, Namespace: o.Namespace, Kind: o.Kind, Name: o.Name, Container: o.Container, Fault: f.Kind, ID: f.ID},
 	}
@@ -148,7 +148,7 @@ func (b *Book) alert(m *kube.Message, app string, omitted int) *external.Alert {
 		a.Name = m.Event.Reason
 	}
 	var words []string
-	if f.ExitCode != 0 {
+	if f.ExitCode != 0 && f.State != kube.StateOver { // that is how it failed, and not how it ended
 		words = append(words, "exit code "+strconv.Itoa(f.ExitCode))
 	}
 	if f.Restarts > 0 {
@@ -179,8 +179,12 @@ func place(o kube.Object) string {
 // behind it, else the last lines of the first log that has any, else why there is none.
 func telling(logs []kube.Log) (text string, marked bool) {
 	for _, l := range logs {
-		if line, ok := panics.Find(l.Sample); l.HasPanic && ok {
-			return "log of " + l.Container + ": " + untrusted.Cut(line, maxLine), true
+		if line, why, ok := panics.Says(l.Sample); l.HasPanic && ok {
+			text = "log of " + l.Container + ": " + untrusted.Cut(line, maxLine)
+			if why != "" {
+				text += " ⏎ " + untrusted.Cut(why, maxLine)
+			}
+			return text, true
 		}
 	}
 	for _, l := range logs {

@@ -84,6 +84,37 @@ func Find(text string) (line string, ok bool) {
 	return "", false
 }
 
+// opens are marks that say nothing of why: that stands in a line behind.
+var opens = []string{"Traceback (most recent call last):", "throw er; ", "node:internal/"}
+
+// Says is the line that Find finds, and where that doesn't say why, the first line behind
+// it that may: one that is not indented, within some lines. It is empty where there is
+// none.
+func Says(text string) (line, why string, ok bool) {
+	if line, ok = Find(text); !ok {
+		return "", "", false
+	}
+	open := strings.Contains(line, " panicked at ") && strings.HasSuffix(line, ":")
+	for _, o := range opens {
+		open = open || strings.Contains(line, o)
+	}
+	if !open {
+		return line, "", true
+	}
+	_, rest, _ := strings.Cut(text, line)
+	_, rest, _ = strings.Cut(rest, "\n")
+	for range maxBehind {
+		var next string
+		if next, rest, _ = strings.Cut(rest, "\n"); strings.TrimSpace(next) != "" && next == strings.TrimLeft(next, " \t^") {
+			return line, strings.TrimSpace(next), true
+		}
+	}
+	return line, "", true
+}
+
+// maxBehind is how many lines behind a mark are looked at: some are deep.
+const maxBehind = 200
+
 func marked(line string) bool {
 	if len(line) > maxLine {
 		line = line[:maxLine]

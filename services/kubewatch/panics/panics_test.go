@@ -160,3 +160,24 @@ func BenchmarkFind(b *testing.B) {
 		}
 	}
 }
+
+// TestSays: a mark that says nothing of why is shown with the line that does.
+func TestSays(t *testing.T) {
+	for _, tt := range []struct{ text, line, why string }{
+		{"start\nTraceback (most recent call last):\n  File \"a.py\", line 1, in f\n    1/0\n    ~^~\nZeroDivisionError: division by zero\nend\n", "Traceback (most recent call last):", "ZeroDivisionError: division by zero"},
+		{"node:internal/process/promises:288\n            triggerUncaughtException(err, true);\n            ^\n\nError: no db\n    at f\n", "node:internal/process/promises:288", "Error: no db"},
+		{"      throw er; // Unhandled 'error' event\n      ^\n\nError: listen EADDRINUSE: :::80\n", "throw er; // Unhandled 'error' event", "Error: listen EADDRINUSE: :::80"},
+		{"thread 'main' panicked at src/main.rs:2:5:\nno value\nnote: run with\n", "thread 'main' panicked at src/main.rs:2:5:", "no value"},
+		{"panic: boom\n\ngoroutine 1 [running]:\n", "panic: boom", ""},
+		{"Traceback (most recent call last):\n  File", "Traceback (most recent call last):", ""},
+		{"Traceback (most recent call last):", "Traceback (most recent call last):", ""},
+		{"Traceback (most recent call last):\n" + strings.Repeat("  File\n", 300) + "ValueError\n", "Traceback (most recent call last):", ""},
+	} {
+		if line, why, ok := panics.Says(tt.text); !ok || line != tt.line || why != tt.why {
+			t.Errorf("%q: %q, %q, %t", tt.text, line, why, ok)
+		}
+	}
+	if line, why, ok := panics.Says("non-fatal error\n"); ok || line+why != "" {
+		t.Errorf("%q, %q", line, why)
+	}
+}
