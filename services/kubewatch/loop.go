@@ -28,6 +28,13 @@ const (
 	syncTimeout = 15 * time.Second
 	// lookEvery is how often is looked how the book stands.
 	lookEvery = time.Second
+	// newWithin is how long an event waits for the state of an object that is not known:
+	// both of a new one come at once, by two watches. Of what is gone, or never was, there
+	// may be many events: maxVain bounds what is waited in vain at once, and a tenth of the
+	// time that goes by may be waited again.
+	newWithin = 500 * time.Millisecond
+	maxVain   = 3 * time.Second
+	vainShare = 10
 	// updatesAhead is how many updates of objects may wait for the loop.
 	updatesAhead = 64
 )
@@ -45,7 +52,10 @@ type loop struct {
 	seen     *recent.Seen[eventKey]
 	// synced counts the kinds of objects whose first list is there.
 	synced int
-	stats  fault.Stats
+	// vain is what was waited in vain for objects, less a share of the time until asked.
+	vain  time.Duration
+	asked time.Time
+	stats fault.Stats
 }
 
 // eventKey is what makes an event the same event.
@@ -109,10 +119,7 @@ func (l *loop) run(ctx context.Context) error {
 		case s := <-steps:
 			err = l.step(ctx, s)
 		case u := <-l.updates:
-			if u.Synced != "" {
-				l.synced++
-			}
-			err = l.publish(ctx, u.Apply(l.book, time.Now()))
+			err = l.update(ctx, u)
 		case c := <-l.captured:
 			err = l.publish(ctx, []fault.Finding{l.book.WithLogs(c.finding, c.logs)})
 		case <-due.C:
@@ -126,14 +133,53 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
+func (l *loop) update(ctx context.Context, u objects.Update) error {
+	if u.Synced != "" {
+		l.synced++
+	}
+	return l.publish(ctx, u.Apply(l.book, time.Now()))
+}
+
+// await waits for the state of an object that an event is about, where it has yet to
+// come: from there the event has its labels.
+func (l *loop) await(ctx context.Context, o kube.Object) error {
+	if !l.objects.Awaits(o) {
+		return nil
+	}
+	now := time.Now()
+	l.vain, l.asked = max(0, l.vain-now.Sub(l.asked)/vainShare), now
+	if l.vain+newWithin > maxVain {
+		return nil
+	}
+	timer := time.NewTimer(newWithin)
+	defer timer.Stop()
+	for l.objects.Awaits(o) {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case u := <-l.updates:
+			if err := l.update(ctx, u); err != nil {
+				return err
+			}
+		case <-timer.C:
+			l.vain += newWithin
+			return nil
+		}
+	}
+	return nil
+}
+
 // step publishes what one step of the feed says. How far it came counts as published
 // once all of that is.
 func (l *loop) step(ctx context.Context, s feed.Step) error {
 	if s.Event == nil {
 		return l.box.Put(ctx, outbox.Item{Version: s.Version})
 	}
-	now := time.Now()
 	e := l.clean.Event(s.Event, nil)
+	if err := l.await(ctx, e.InvolvedObject); err != nil {
+		return err
+	}
+	now := time.Now()
 	e.Labels = l.objects.Labels(e.InvolvedObject)
 	if l.seen.Again(eventKey{e.Namespace, e.Name, e.UID, e.ResourceVersion}, now) {
 		l.metrics.duplicates.WithLabelValues(l.name).Inc()

@@ -13,6 +13,7 @@ package objects
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -24,6 +25,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -121,10 +123,29 @@ func (w *Watcher) Run(ctx context.Context) error {
 // Labels are those of an object as they are published, nil where they aren't known.
 // Nobody may change them.
 func (w *Watcher) Labels(o kube.Object) map[string]string {
+	if s := w.stores[o.Kind]; s != nil {
+		if i := s.find(o); i != nil {
+			return i.meta.Labels
+		}
+	}
+	return nil
+}
+
+// Awaits says whether the state of an object has yet to come: its kind is watched, and it
+// is not known.
+func (w *Watcher) Awaits(o kube.Object) bool {
 	s := w.stores[o.Kind]
 	if s == nil {
-		return nil
+		return false
 	}
+	w.mu.Lock()
+	_, refused := w.refused[o.Kind]
+	w.mu.Unlock()
+	return !refused && s.find(o) == nil
+}
+
+// find is what is known of an object, nil where that is nothing.
+func (s *store) find(o kube.Object) *item {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	i := s.objects[o.Namespace+"/"+o.Name]
@@ -132,7 +153,7 @@ func (w *Watcher) Labels(o kube.Object) map[string]string {
 	if i == nil || o.Kind != fault.KindNode && o.UID != "" && o.UID != i.meta.UID && o.UID != i.meta.Alias {
 		return nil
 	}
-	return i.meta.Labels
+	return i
 }
 
 // Len is how many objects are known.
@@ -207,6 +228,12 @@ func (s *source) ListWithContext(ctx context.Context, opts metav1.ListOptions) (
 func (s *source) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	w, err := s.ListWatch.WatchWithContext(ctx, opts)
 	s.watcher.asked(s.kind, err)
+	if opts.SendInitialEvents != nil && (net.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err)) {
+		// Of these, while a list is streamed, the reflector waits for up to half a minute
+		// without a look at its context (client-go 0.37, watchList). Of any other it goes
+		// on to a list, and what that fails with it waits for as it should.
+		return nil, errors.New(err.Error())
+	}
 	return w, err
 }
 

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -402,6 +403,74 @@ func TestRefused(t *testing.T) {
 	if got := log.String(); strings.Count(got, "refuses objects") != 1 || strings.Count(got, "gives objects again") != 1 {
 		t.Errorf("%s", got)
 	}
+}
+
+// TestEndsWhileItWaits: a watcher whose cluster has too much to do, or is away, waits for
+// longer each time; it ends all the same when it is to.
+func TestEndsWhileItWaits(t *testing.T) {
+	t.Parallel()
+	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		status(w, http.StatusTooManyRequests, "TooManyRequests", "too many requests")
+	}))
+	defer busy.Close()
+	third := make(chan struct{})
+	var watches atomic.Int32
+	c, err := api.Connect(&rest.Config{Host: busy.URL, WrapTransport: func(to http.RoundTripper) http.RoundTripper {
+		return answered{to, func(r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/pods") && r.URL.Query().Get("sendInitialEvents") == "true" && watches.Add(1) == 3 {
+				close(third)
+			}
+		}}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = objects.New(objects.Config{Client: c, Updates: make(chan objects.Update)}).Run(ctx) // it ends with its context
+	}()
+	select {
+	case <-third:
+	case <-time.After(30 * time.Second):
+		t.Fatalf("%d watches", watches.Load())
+	}
+	cancel()
+	// The pause after the third is over 3 s.
+	select {
+	case <-ended:
+	case <-time.After(2 * time.Second):
+		t.Error("it waits on")
+		<-ended
+	}
+}
+
+// answered calls read with each request whose answer was read.
+type answered struct {
+	to   http.RoundTripper
+	read func(*http.Request)
+}
+
+func (a answered) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := a.to.RoundTrip(r)
+	if err == nil {
+		resp.Body = closing{resp.Body, func() { a.read(r) }}
+	}
+	return resp, err
+}
+
+type closing struct {
+	io.ReadCloser
+	closed func()
+}
+
+func (c closing) Close() error {
+	defer c.closed()
+	return c.ReadCloser.Close()
 }
 
 type lines struct {
