@@ -45,8 +45,11 @@ type Agent struct {
 	// Notes are the notifications, in order. Past 1,000 unread ones more are
 	// dropped.
 	Notes chan Notification
-	Log   *Log
-	cmd   *exec.Cmd
+	// NewTools has something in it once the gateway has said that its list of tools
+	// is another one.
+	NewTools chan struct{}
+	Log      *Log
+	cmd      *exec.Cmd
 }
 
 // StartAgent runs tocsin gateway on a state directory and initializes it.
@@ -93,11 +96,19 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-func newAgent() *Agent { return &Agent{Notes: make(chan Notification, 1000), Log: &Log{}} }
+func newAgent() *Agent {
+	return &Agent{Notes: make(chan Notification, 1000), NewTools: make(chan struct{}, 1), Log: &Log{}}
+}
 
 func (a *Agent) connect(ctx context.Context, name string, t mcp.Transport) error {
 	c := mcp.NewClient(&mcp.Implementation{Name: name, Version: "1"}, &mcp.ClientOptions{
 		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) { a.note(r.Params) },
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
+			select {
+			case a.NewTools <- struct{}{}:
+			default:
+			}
+		},
 	})
 	var err error
 	if a.Session, err = c.Connect(ctx, t, nil); err != nil {

@@ -22,6 +22,8 @@ const (
 	startWithin = 30 * time.Second
 	// stopWithin bounds its end after a signal.
 	stopWithin = 15 * time.Second
+	// quitWithin bounds its end after SIGQUIT.
+	quitWithin = 5 * time.Second
 )
 
 // Process is a running tocsin.
@@ -70,8 +72,20 @@ func (p *Process) Stop() error {
 	case <-p.done:
 		return p.err
 	case <-time.After(stopWithin):
-		return errors.Join(fmt.Errorf("tocsin did not end within %s of SIGTERM", stopWithin), p.Kill())
+		return errors.Join(fmt.Errorf("tocsin did not end within %s of SIGTERM", stopWithin), p.quit())
 	}
+}
+
+// quit has a process that hangs write to its log where, and ends it.
+func (p *Process) quit() error {
+	if err := p.cmd.Process.Signal(syscall.SIGQUIT); err == nil {
+		select {
+		case <-p.done:
+			return nil
+		case <-time.After(quitWithin):
+		}
+	}
+	return p.Kill()
 }
 
 // Kill ends the process at once, as kill -9 does, and waits until it has.

@@ -11,7 +11,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tocsin-bus/tocsin/e2e/harness"
 	"github.com/tocsin-bus/tocsin/e2e/harness/kube"
 )
 
@@ -31,13 +30,10 @@ func run(t *testing.T, dir, program string, args ...string) string {
 // kubewatch and all: the server takes every object and has nothing to warn of, such
 // as a pod that its own namespace would not let in, and a second time nothing is new.
 func TestOverlaysAreTaken(t *testing.T) {
+	t.Parallel()
 	kubectl, err := exec.LookPath("kubectl")
 	if err != nil {
 		t.Skip("kubectl is not here")
-	}
-	tocsin, err := harness.Build(t.Context(), t.TempDir(), false)
-	if err != nil {
-		t.Fatal(err)
 	}
 	readme, err := os.ReadFile("../../deploy/kubernetes/README.md")
 	if err != nil {
@@ -48,7 +44,9 @@ func TestOverlaysAreTaken(t *testing.T) {
 		"cluster": {"Deployment/dashboard", "Deployment/detector", "Deployment/ingest", "Deployment/kubewatch", "Job/provision", "StatefulSet/nats"},
 	} {
 		t.Run(overlay, func(t *testing.T) {
+			t.Parallel()
 			s := kube.Start(t, kube.Options{})
+			tocsin := binary(t)
 			deploy := t.TempDir()
 			if err := os.CopyFS(deploy, os.DirFS("../../deploy")); err != nil {
 				t.Fatal(err)

@@ -40,6 +40,7 @@ func TestReadme(t *testing.T) {
 		t.Fatalf("%q", told)
 	}
 
+	t.Parallel()
 	s := kube.Start(t, kube.Options{Context: "kind-shop"})
 	ctx := t.Context()
 	kubelet, err := s.Kubelet(ctx, "shop-control-plane")
@@ -51,10 +52,7 @@ func TestReadme(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	tocsin, err := harness.Build(ctx, t.TempDir(), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tocsin := binary(t)
 	bus, err := harness.Up(ctx, tocsin, t.TempDir())
 	if err != nil {
 		t.Fatal(err)

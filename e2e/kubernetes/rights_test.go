@@ -64,18 +64,11 @@ func asKubewatch(t *testing.T, s *kube.Server) *kubernetes.Clientset {
 
 // TestRightsSuffice has kubewatch's account do all that kubewatch does.
 func TestRightsSuffice(t *testing.T) {
-	s := kube.Start(t, kube.Options{})
+	t.Parallel()
+	w := together(t)
+	s, kubelet := w.server, w.kubelet
 	client, ctx := asKubewatch(t, s), t.Context()
 	ns := s.Namespace(t)
-	kubelet, err := s.Kubelet(ctx, "node-of-logs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := kubelet.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	pod, err := s.Pod(ctx, ns, "web", nil, "app")
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +127,8 @@ func reads(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, pr
 // whether kubewatch's account may: what it may is what TestRightsSuffice does, and what
 // everybody may who has a name.
 func TestRightsAreLeast(t *testing.T) {
-	s := kube.Start(t, kube.Options{})
+	t.Parallel()
+	s := server(t)
 	client := asKubewatch(t, s)
 	_, groups, err := s.Client().Discovery().ServerGroupsAndResources()
 	if err != nil {

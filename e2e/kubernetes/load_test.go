@@ -1,0 +1,338 @@
+package kubernetes
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+)
+
+// writers is how many write events at once: an API server on two processors takes about
+// a thousand a second of them.
+const writers = 8
+
+// endless is a limit that no test comes to.
+const endless = 1 << 40
+
+// flood makes events in a namespace, up to a limit that may change meanwhile or until ctx
+// ends, and returns their messages. made counts on meanwhile.
+func (w *world) flood(ctx context.Context, ns, prefix string, limit, made *atomic.Int64) (messages []string, err error) {
+	var mu sync.Mutex
+	var all errgroup.Group
+	for next := range writers {
+		all.Go(func() error {
+			for i := next; int64(i) < limit.Load() && ctx.Err() == nil; i += writers {
+				about := thing(ns, fmt.Sprintf("%s-%d", prefix, i))
+				_, err := w.server.Event(ctx, ns, *about, corev1.EventTypeNormal, "Flood", about.Name)
+				if err != nil && ctx.Err() == nil {
+					return err
+				}
+				if err != nil {
+					continue // it was told to end
+				}
+				made.Add(1)
+				mu.Lock()
+				messages = append(messages, about.Name)
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	err = all.Wait()
+	return messages, err
+}
+
+// exactly says what is wrong with a list that should hold each once, in any order.
+func exactly(got, want []string) string {
+	times := map[string]int{}
+	for _, name := range got {
+		times[name]++
+	}
+	var wrong []string
+	for _, name := range want {
+		if times[name] != 1 {
+			wrong = append(wrong, fmt.Sprintf("%s %d times", name, times[name]))
+		}
+		delete(times, name)
+	}
+	for name, n := range times {
+		wrong = append(wrong, fmt.Sprintf("%s %d times, which nobody made", name, n))
+	}
+	if len(wrong) == 0 {
+		return ""
+	}
+	slices.Sort(wrong)
+	return fmt.Sprintf("%d are wrong, of %d: %s", len(wrong), len(want), strings.Join(wrong[:min(10, len(wrong))], ", "))
+}
+
+// TestKilledInTheMidst kills the kubewatch while a thousand events and more are made: one that is
+// started again, and then one that stood by, goes on where it was. At a subscriber and
+// on the bus there is each event once, and each of the pods' ends.
+func TestKilledInTheMidst(t *testing.T) {
+	t.Parallel()
+	all := together(t)
+	w := all.as(t, all.server.Kubeconfig())
+	ns := w.server.Namespace(t)
+	c := w.stdio(t)
+	events := c.subscribe(t, filters{"namespaces": []string{ns}, "reason": "Flood"})
+	faults := c.subscribe(t, filters{"namespaces": []string{ns}, "mode": "faults"})
+	var want, crashed []string
+	round := func(name string, watching, next func() *harness.Process) {
+		t.Helper()
+		began, pods := time.Now(), make([]*corev1.Pod, 10)
+		for i := range pods {
+			pods[i] = w.pod(t, ns, fmt.Sprintf("%s-pod-%d", name, i), nil)
+			crashed = append(crashed, pods[i].Name)
+		}
+		const atLeast, after = 1000, 200 // events, and those of them that are made once it is killed
+		var limit, made atomic.Int64
+		limit.Store(endless)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+		defer cancel()
+		flooded := make(chan error, 1)
+		var names []string
+		go func() {
+			var err error
+			names, err = w.flood(ctx, ns, name, &limit, &made)
+			flooded <- err
+		}()
+		before := len(want)
+		if !harness.Poll(ctx, patience, func() bool { return len(c.messages(events)) >= before+atLeast/4 }) {
+			t.Fatalf("%s: %d of %d events came", name, len(c.messages(events))-before, made.Load())
+		}
+		end := func(pods []*corev1.Pod) {
+			for _, p := range pods {
+				must(w.server.Crash(t.Context(), p, "app", 2))(t)
+			}
+		}
+		end(pods[:3])
+		if err := watching().Kill(); err != nil {
+			t.Fatal(err)
+		}
+		killed := made.Load()
+		limit.Store(max(atLeast, killed+after))
+		end(pods[3:7])
+		next()
+		end(pods[7:])
+		if err := <-flooded; err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, names...)
+		if !harness.Poll(t.Context(), 2*patience, func() bool { return len(c.messages(events)) >= len(want) }) {
+			t.Fatalf("%s: after its end %s", name, exactly(c.messages(events), want))
+		}
+		c.await(t, faults, "the last pod", func(n note) bool { return n.Data.Event != nil && n.Data.Event.Involved.Name == pods[9].Name })
+		t.Logf("%s: %d of %d were made when it was killed, and all there after %s", name, killed, len(names), time.Since(began).Round(time.Millisecond))
+	}
+	first := w.watch
+	second := func() *harness.Process { return kubewatch(t, w.bus, w.server.Kubeconfig()) }
+	var again, standby *harness.Process
+	round("restarted", func() *harness.Process { return first }, func() *harness.Process { again = second(); return again })
+	standby = second()
+	round("taken", func() *harness.Process { return again }, func() *harness.Process { return standby })
+
+	if wrong := exactly(c.messages(events), want); wrong != "" {
+		t.Errorf("at the subscriber %s", wrong)
+	}
+	if wrong := exactly(firsts(c.of(faults)), crashed); wrong != "" {
+		t.Errorf("of the pods %s", wrong)
+	}
+	var stored, faulty []string
+	for _, m := range w.published(t, ns) {
+		switch {
+		case m.Fault == nil:
+			stored = append(stored, m.Event.Message)
+		case len(m.Logs) == 0:
+			faulty = append(faulty, m.Event.InvolvedObject.Name)
+		}
+	}
+	if wrong := exactly(stored, want); wrong != "" {
+		t.Errorf("on the bus %s", wrong)
+	}
+	if wrong := exactly(faulty, crashed); wrong != "" {
+		t.Errorf("of the pods on the bus %s", wrong)
+	}
+}
+
+// firsts are the names of the objects of faults, without what follows with logs.
+func firsts(notes []note) (names []string) {
+	for _, n := range notes {
+		if n.Data.FaultID != "" && len(n.Data.Logs) == 0 {
+			names = append(names, n.Data.Event.Involved.Name)
+		}
+	}
+	return names
+}
+
+// wire is a gateway over stdio, line by line as it writes them.
+type wire struct {
+	in io.WriteCloser
+	mu sync.Mutex
+	// lines are those that it wrote.
+	lines []string
+}
+
+func dialWire(t *testing.T, w *world) *wire {
+	t.Helper()
+	cmd := exec.Command(binary(t), "gateway", "--autostart=false", "--client=wire")
+	cmd.Env = harness.Env(w.bus.StateDir)
+	out := must(cmd.StdoutPipe())(t)
+	c := &wire{in: must(cmd.StdinPipe())(t)}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		lines := bufio.NewReader(out)
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return
+			}
+			c.mu.Lock()
+			c.lines = append(c.lines, line)
+			c.mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = c.in.Close() // it ends then
+		<-read
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("tocsin gateway: %v", err)
+		}
+	})
+	c.request(t, 0, "initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"wire","version":"1"}}`)
+	c.write(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return c
+}
+
+func (c *wire) write(t *testing.T, line string) {
+	t.Helper()
+	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *wire) all() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lines[:len(c.lines):len(c.lines)]
+}
+
+// request asks, and returns the answer and at which line it stands.
+func (c *wire) request(t *testing.T, id int, method, params string) (answer string, at int) {
+	t.Helper()
+	c.write(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params))
+	prefix := fmt.Sprintf(`"id":%d,`, id)
+	looked := 0
+	if !harness.Poll(t.Context(), patience, func() bool {
+		lines := c.all()
+		for ; looked < len(lines); looked++ {
+			if strings.Contains(lines[looked], prefix) && !strings.Contains(lines[looked], `"method"`) {
+				answer, at = lines[looked], looked
+				return true
+			}
+		}
+		return false
+	}) {
+		t.Fatalf("no answer to %s", method)
+	}
+	return answer, at
+}
+
+func (c *wire) call(t *testing.T, id int, tool, args string) (text string, at int) {
+	t.Helper()
+	answer, at := c.request(t, id, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, args))
+	var r struct {
+		Result struct {
+			Content []struct{ Text string }
+			IsError bool
+		}
+	}
+	if err := json.Unmarshal([]byte(answer), &r); err != nil || r.Result.IsError || len(r.Result.Content) != 1 {
+		t.Fatalf("%s: %v %s", tool, err, answer)
+	}
+	return r.Result.Content[0].Text, at
+}
+
+func (c *wire) subscribe(t *testing.T, id int, args string) string {
+	t.Helper()
+	text, _ := c.call(t, id, "events_subscribe", args)
+	var s struct {
+		ID string `json:"subscriptionId"`
+	}
+	if err := json.Unmarshal([]byte(text), &s); err != nil || s.ID == "" {
+		t.Fatalf("%v %s", err, text)
+	}
+	return s.ID
+}
+
+// count is how many notifications of a subscription stand from a line on.
+func (c *wire) count(id string, from int) int {
+	n := 0
+	for _, line := range c.all()[from:] {
+		if strings.Contains(line, `"notifications/message"`) && strings.Contains(line, id) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestUnsubscribeUnderLoad: on the wire, nothing of a subscription stands after the
+// answer that ends it, while events come as fast as the server takes them; and nothing
+// before the answer that begins it.
+func TestUnsubscribeUnderLoad(t *testing.T) {
+	t.Parallel()
+	w := together(t)
+	ns := w.server.Namespace(t)
+	c := dialWire(t, w)
+	args := fmt.Sprintf(`{"cluster":%q,"namespaces":[%q]}`, w.cluster, ns)
+	stays := c.subscribe(t, 1, args)
+	ctx, stop := context.WithCancel(t.Context())
+	var limit, made atomic.Int64
+	limit.Store(endless)
+	began := time.Now()
+	flooded := make(chan error, 1)
+	go func() {
+		_, err := w.flood(ctx, ns, "flood", &limit, &made)
+		flooded <- err
+	}()
+	defer func() { stop(); <-flooded }()
+	for i := range 5 {
+		id := c.subscribe(t, 10+i, args)
+		if !harness.Poll(t.Context(), patience, func() bool { return c.count(id, 0) >= 50 }) {
+			t.Fatalf("nothing comes: %d made", made.Load())
+		}
+		_, at := c.call(t, 20+i, "events_unsubscribe", fmt.Sprintf(`{"subscriptionId":%q}`, id))
+		before := c.count(stays, at)
+		if !harness.Poll(t.Context(), patience, func() bool { return c.count(stays, at) >= before+100 }) {
+			t.Fatalf("nothing comes: %d made", made.Load())
+		}
+		if n := c.count(id, at+1); n > 0 {
+			t.Errorf("%d came after the answer", n)
+		}
+		for _, line := range c.all() {
+			if strings.Contains(line, id) { // the first is the answer
+				if strings.Contains(line, `"notifications/message"`) {
+					t.Error("one came before the answer that tells of the subscription")
+				}
+				break
+			}
+		}
+	}
+	t.Logf("%.0f events a second", float64(made.Load())/time.Since(began).Seconds())
+}

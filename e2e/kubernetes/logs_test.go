@@ -1,0 +1,163 @@
+package kubernetes
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness/kube"
+)
+
+// quiet is a log of so many bytes with nothing in it that is the mark of a panic, in
+// lines of about this length.
+func quiet(size, line int) string {
+	var b strings.Builder
+	for i := 0; b.Len() < size; i++ {
+		begin := fmt.Sprintf("level=info n=%d non-fatal error: retrying, no panic ", i)
+		b.WriteString(begin + strings.Repeat("x", max(0, line-len(begin)-1)) + "\n")
+	}
+	return b.String()
+}
+
+const (
+	panicked = "panic: runtime error: index out of range [3] with length 3\n\ngoroutine 1 [running]:\nmain.main()\n\t/app/main.go:7 +0x1d\nexit status 2\n"
+	secret   = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+)
+
+// TestFaultWithLogs is the specification's TestFaultModeWithLogs, with logs that are
+// larger than what is read of them, and of more containers than are told of.
+func TestFaultWithLogs(t *testing.T) {
+	t.Parallel()
+	w := together(t)
+	c := w.stdio(t)
+	ns := w.server.Namespace(t)
+	id := c.subscribe(t, filters{"cluster": w.cluster, "namespaces": []string{ns}, "mode": "faults"})
+	containers := []string{"web", "wide", "calm", "proxy", "side", "sixth", "seventh"}
+	pod := w.pod(t, ns, "web-0", map[string]string{"app": "web"}, containers...)
+	for _, name := range containers {
+		w.kubelet.SetLog(pod, name, kube.Log{Current: "this is " + name + "\n"})
+	}
+	w.kubelet.SetLog(pod, "web", kube.Log{
+		Previous: quiet(4<<20, 120) + "Authorization: Bearer " + secret + "\ntoken is " + secret + "\n" + panicked,
+		Current:  quiet(2<<20, 120) + "started again €\n",
+	})
+	// 200 lines of it are more than a server gives at once.
+	w.kubelet.SetLog(pod, "wide", kube.Log{Current: quiet(3<<20, 12<<10) + panicked})
+	w.kubelet.SetLog(pod, "calm", kube.Log{Current: "non-fatal error: try again\nno panic: ok\n"})
+	must(w.server.CrashLoop(t.Context(), pod, "web", 2, 3))(t)
+
+	first := c.await(t, id, "the fault", func(n note) bool { return n.Data.FaultID != "" })
+	if first.Level != "warning" || first.Logger != "kubernetes/faults" || len(first.Data.Logs) > 0 || !first.Data.LogsFollow {
+		t.Errorf("at first: %s", first.Raw)
+	}
+	n := c.await(t, id, "its logs", func(n note) bool { return len(n.Data.Logs) > 0 })
+	if n.Level != "warning" || n.Logger != "kubernetes/faults" || n.Data.FaultID != first.Data.FaultID || n.Data.Event.Involved.Name != "web-0" || n.Data.LogsFollow {
+		t.Errorf("with logs: %.500s", n.Raw)
+	}
+	var of []string
+	for _, l := range n.Data.Logs {
+		of = append(of, fmt.Sprintf("%s %t %t", l.Container, l.Previous, l.HasPanic))
+		if l.Error != "" || l.Sample == "" || len(l.Sample) > 10<<10 {
+			t.Errorf("%s: %d bytes, %s", l.Container, len(l.Sample), l.Error)
+		}
+	}
+	if want := []string{"web true true", "web false false", "wide false true", "calm false false", "proxy false false", "side false false"}; !slices.Equal(of, want) {
+		t.Fatalf("there are the logs %q, want %q", of, want)
+	}
+	previous, current, wide := n.Data.Logs[0].Sample, n.Data.Logs[1].Sample, n.Data.Logs[2].Sample
+	if !strings.HasSuffix(previous, panicked) || !strings.HasSuffix(wide, panicked) || !strings.HasSuffix(current, "started again €\n") {
+		t.Errorf("the ends are not the logs': %q %q %q", last(previous), last(wide), last(current))
+	}
+	if len(previous) < 9<<10 || len(current) < 9<<10 {
+		t.Errorf("of what is there %d and %d bytes came", len(previous), len(current))
+	}
+	if strings.Contains(n.Raw, secret) || !strings.Contains(previous, "[REDACTED") {
+		t.Errorf("the secret is there, or was not: %q", last(previous))
+	}
+	for _, r := range w.kubelet.Requests() {
+		if r.Namespace == ns && (r.TailLines < 0 || r.LimitBytes < 0) {
+			t.Errorf("the node is asked for all of a log: %+v", r)
+		}
+	}
+	for _, stored := range w.published(t, ns) {
+		for _, l := range stored.Logs {
+			if strings.Contains(l.Sample, secret) {
+				t.Error("the secret is on the bus")
+			}
+		}
+	}
+}
+
+// last is the end of a text.
+func last(s string) string { return s[max(0, len(s)-300):] }
+
+// role is a manifest of what a user may.
+func role(t *testing.T, name string, rules ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name+".yaml")
+	text := "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: " + name + "\nrules:\n"
+	for _, r := range append(rules, `apiGroups: [""], resources: [namespaces], resourceNames: [kube-system], verbs: [get]`) {
+		text += "  - {" + r + "}\n"
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestLogsAreRefused: where the cluster refuses the logs, the fault says so.
+func TestLogsAreRefused(t *testing.T) {
+	t.Parallel()
+	shared := together(t)
+	file := must(shared.server.User(t.Context(), "without-logs", role(t, "without-logs",
+		`apiGroups: [""], resources: [events, pods, nodes], verbs: [list, watch]`,
+		`apiGroups: [apps], resources: [deployments], verbs: [list, watch]`, `apiGroups: [batch], resources: [jobs], verbs: [list, watch]`)))(t)
+	w := shared.as(t, file)
+	c := w.stdio(t)
+	ns := w.server.Namespace(t)
+	id := c.subscribe(t, filters{"namespaces": []string{ns}, "mode": "faults"})
+	pod := w.pod(t, ns, "web-0", nil)
+	w.kubelet.SetLog(pod, "app", kube.Log{Current: panicked})
+	must(w.server.Crash(t.Context(), pod, "app", 2))(t)
+	n := c.await(t, id, "the fault", func(n note) bool { return len(n.Data.Logs) > 0 })
+	for _, l := range n.Data.Logs {
+		if !strings.Contains(l.Error, "pods/log") || l.Sample != "" || l.HasPanic {
+			t.Errorf("%+v", l)
+		}
+	}
+}
+
+// TestEventsAlone: who may read events and nothing else is told of them, and of the
+// faults that they say.
+func TestEventsAlone(t *testing.T) {
+	t.Parallel()
+	shared := together(t)
+	w := shared.as(t, must(shared.server.User(t.Context(), "events-alone", role(t, "events-alone", `apiGroups: [""], resources: [events], verbs: [list, watch]`)))(t))
+	c := w.stdio(t)
+	ns := w.server.Namespace(t)
+	events := c.subscribe(t, filters{"namespaces": []string{ns}})
+	faults := c.subscribe(t, filters{"namespaces": []string{ns}, "mode": "faults"})
+	w.event(t, ns, w.pod(t, ns, "web-0", nil), corev1.EventTypeWarning, "BackOff", "Back-off restarting failed container app in pod web-0")
+	c.await(t, events, "the event", func(n note) bool { return n.Data.Event != nil })
+	c.await(t, faults, "the fault", func(n note) bool { return n.Data.FaultID != "" })
+	for _, kind := range []string{"pods", "nodes", "deployments", "jobs"} {
+		if !strings.Contains(w.watch.Log.String(), kind) {
+			t.Errorf("nothing is said of %s:\n%s", kind, w.watch.Log)
+		}
+	}
+}
+
+// as is a world of the test's own whose cluster is this one's, watched by somebody with
+// another kubeconfig.
+func (w *world) as(t *testing.T, kubeconfig string) *world {
+	t.Helper()
+	own := &world{server: w.server, kubelet: w.kubelet, cluster: w.cluster, bus: up(t)}
+	own.watch = kubewatch(t, own.bus, kubeconfig)
+	own.mustBeWatched(t)
+	return own
+}

@@ -1,0 +1,66 @@
+package kubernetes
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness/kube"
+)
+
+// kubernetesTools are those of the gateway's list that are about Kubernetes.
+func kubernetesTools(t *testing.T, c *client) (names []string) {
+	t.Helper()
+	for _, tool := range must(c.Session.ListTools(t.Context(), nil))(t).Tools {
+		if strings.HasPrefix(tool.Name, "events_") {
+			names = append(names, tool.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestWithTheRightsOfTheManifest: without a kubewatch there are no tools for it; one
+// that comes later is told of. It has a token of the account that deploy/kubernetes
+// makes, and what that may is enough for events, faults and their logs.
+func TestWithTheRightsOfTheManifest(t *testing.T) {
+	t.Parallel()
+	all := together(t)
+	w := &world{server: all.server, kubelet: all.kubelet, cluster: all.cluster, bus: up(t)}
+	c := w.stdio(t)
+	if names := kubernetesTools(t, c); len(names) > 0 {
+		t.Fatalf("without a kubewatch there are %v", names)
+	}
+	if text := refused(t, c, "events_subscribe", filters{"type": "Warning"}); !strings.Contains(text, "tocsin kubewatch") {
+		t.Error(text)
+	}
+	w.watch = kubewatch(t, w.bus, must(w.server.ServiceAccount(t.Context(), "tocsin", "kubewatch", access))(t))
+	select {
+	case <-c.NewTools:
+	case <-time.After(patience):
+		t.Fatalf("nobody is told of new tools\n%s", w.watch.Log)
+	}
+	want := []string{"events_list_subscriptions", "events_subscribe", "events_unsubscribe"}
+	if names := kubernetesTools(t, c); !slices.Equal(names, want) {
+		t.Errorf("there are %v, want %v", names, want)
+	}
+	w.mustBeWatched(t)
+	ns := w.server.Namespace(t)
+	events := c.subscribe(t, filters{"namespaces": []string{ns}})
+	faults := c.subscribe(t, filters{"namespaces": []string{ns}, "mode": "faults"})
+	pod := w.pod(t, ns, "web-0", map[string]string{"app": "web"})
+	w.kubelet.SetLog(pod, "app", kube.Log{Current: panicked})
+	w.event(t, ns, pod, corev1.EventTypeNormal, "Started", "it runs")
+	c.await(t, events, "the event", says("it runs"))
+	must(w.server.Crash(t.Context(), pod, "app", 2))(t)
+	n := c.await(t, faults, "the fault with logs", func(n note) bool { return len(n.Data.Logs) > 0 })
+	if l := n.Data.Logs[0]; l.Error != "" || l.Sample != panicked || !l.HasPanic {
+		t.Errorf("%+v", l)
+	}
+	if text := w.watch.Log.String(); strings.Contains(text, "refuse") || strings.Contains(text, "forbidden") || strings.Contains(text, "kube-system") {
+		t.Errorf("it misses rights:\n%s", text)
+	}
+}
