@@ -42,6 +42,9 @@ func (s tailShow) alert(m bus.Message) (string, error) {
 	if a.Count > 1 {
 		times = fmt.Sprintf(" (x%d)", a.Count)
 	}
+	if a.Revises != "" { // told above, and better known by now: it has not happened again
+		times += " (revised)"
+	}
 	return tailText(a.Timestamp, string(a.Severity), string(a.Category), a.App, a.Title+times, a.Detail), nil
 }
 

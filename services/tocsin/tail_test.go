@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/notice"
+	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
@@ -30,6 +31,30 @@ func TestTailShowsNotices(t *testing.T) {
 	} {
 		if got := c.notices(); got != c.want {
 			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestTailOfAlert: what was told above and is better known by now can be told from what
+// has happened again.
+func TestTailOfAlert(t *testing.T) {
+	for _, tt := range []struct {
+		count   int
+		revises string
+		want    string
+	}{
+		{0, "", "Crash: shop/web-1"}, {2, "", "Crash: shop/web-1 (x2)"}, {0, "a", "Crash: shop/web-1 (revised)"}, {2, "a", "Crash: shop/web-1 (x2) (revised)"},
+	} {
+		at := time.Date(2026, 1, 28, 14, 30, 0, 0, time.Local)
+		data, err := json.Marshal(alert.Alert{
+			ID: "b", Severity: alert.Warning, Category: alert.Kubernetes, App: "web", Title: "Crash: shop/web-1", Timestamp: at, Count: tt.count, Revises: tt.revises,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := tailShow{tailCommand: &tailCommand{}, mask: redact.New(), log: slog.New(slog.DiscardHandler)}.alert(bus.Message{Data: data, Time: at})
+		if want := "2026-01-28 14:30:00  warning  kubernetes        web         " + tt.want + "\n"; err != nil || got != want {
+			t.Errorf("%v: %q\nwant %q", err, got, want)
 		}
 	}
 }

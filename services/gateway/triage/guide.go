@@ -66,7 +66,7 @@ var advices = map[cause]advice{
 	},
 	cause(alert.Kubernetes): {
 		look:   "the object and the last lines of its logs (observe what: kubernetes): the panic or exit code of a container, for out of memory its limit and what grew, for an image its name and credentials, for a deployment or job its pods; and what was deployed just before. Change nothing in a cluster without the user's word.",
-		verify: "an alert says that it is over, and observe what: kubernetes shows no new one of that object.",
+		verify: "an alert says that it is over, but for a crash, out of memory or a warning, which have no end; and observe what: kubernetes shows no new one of that object.",
 		ack:    "once it is over, or when the user knows of it.",
 	},
 	cause(alert.Noise): {
