@@ -14,11 +14,10 @@ import (
 )
 
 const (
-	// aheadMessages and aheadBytes bound what waits here for a client that does not
-	// read, for each subscription. What comes after it waits on the bus, which keeps a
-	// day or 128 MiB.
-	aheadMessages = 100
-	aheadBytes    = 1 << 20
+	// aheadMessages bounds what waits here for a client that does not read, for each
+	// subscription: an event has some 2 KB, a fault with all its logs some 60. What comes
+	// after it waits on the bus, which keeps a day or 128 MiB.
+	aheadMessages = 32
 	// vigilEvery is how often is looked whether a cluster is still watched.
 	vigilEvery = 2 * time.Second
 )
@@ -137,7 +136,7 @@ func (g *gateway) serveSubscription(s *subscription, start uint64, created time.
 	var recent kubesub.Recent
 	cfg := bus.FollowConfig{
 		Stream: bus.StreamKubernetes, Subjects: s.filter.Subjects(), Start: start, Created: created,
-		Ahead: aheadMessages, AheadBytes: aheadBytes, Logger: g.log,
+		Ahead: aheadMessages, Logger: g.log,
 		Began: func(pending uint64) {
 			g.tellLost(s, next)
 			s.behind.Store(pending > 0)

@@ -1,7 +1,6 @@
 package bus
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,10 +53,9 @@ type FollowConfig struct {
 	// Began is called each time that following begins, also after an interruption,
 	// with how many messages are to come. It may be nil.
 	Began func(pending uint64)
-	// Ahead is how many messages may be under way to a handle that takes its time, and
-	// AheadBytes how much of them: at least the largest message. Zero is 512 messages
-	// and 8 MiB.
-	Ahead, AheadBytes int
+	// Ahead is how many messages may be under way to a handle that takes its time,
+	// whatever their size. Zero is 512 messages, of 8 MiB together.
+	Ahead int
 	// HeadersOnly leaves the payloads out.
 	HeadersOnly bool
 	Logger      *slog.Logger
@@ -145,7 +143,7 @@ func (f *follower) run(ctx context.Context) error {
 	if f.cfg.Began != nil {
 		f.cfg.Began(consumer.CachedInfo().NumPending)
 	}
-	it, err := consumer.Messages(jetstream.PullMaxMessagesWithBytesLimit(cmp.Or(f.cfg.Ahead, fetchMessages), cmp.Or(f.cfg.AheadBytes, fetchBytes)), jetstream.PullHeartbeat(followHeartbeat))
+	it, err := consumer.Messages(f.ahead(), jetstream.PullHeartbeat(followHeartbeat))
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", f.cfg.Stream, err)
 	}
@@ -172,6 +170,16 @@ func (f *follower) run(ctx context.Context) error {
 		f.progressed = true
 		f.cfg.Start, f.cfg.Since = meta.Sequence.Stream+1, time.Time{}
 	}
+}
+
+// ahead is how much may be under way. A bound of bytes has the server say so at the end
+// of each batch, for which the client has no room beside a batch that waits: where the
+// handle is slow as a rule, what comes then is dropped, and following begins anew.
+func (f *follower) ahead() jetstream.PullMessagesOpt {
+	if f.cfg.Ahead > 0 {
+		return jetstream.PullMaxMessages(f.cfg.Ahead)
+	}
+	return jetstream.PullMaxMessagesWithBytesLimit(fetchMessages, fetchBytes)
 }
 
 // untilReconnect ends ctx when the connection was lost and made again: the stream

@@ -1,9 +1,13 @@
 package bus_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -106,6 +110,63 @@ func TestStoredAndDelete(t *testing.T) {
 	}
 	if got := read(10); got != "3+2 5+1 6+0" {
 		t.Error(got)
+	}
+}
+
+// logged is what was logged, of those who log at the same time.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// TestFollowOfASlowHandle: nothing that is under way to it is dropped.
+func TestFollowOfASlowHandle(t *testing.T) {
+	s, _ := serve(t, openDir(t))
+	var log logged
+	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: "k", Role: bus.RoleKubewatch, Server: s, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	const all = 3000
+	for i := range all {
+		if _, err := c.JS.PublishAsync("kubernetes.dev.shop.normal.pod.started", fmt.Appendf(nil, "%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-c.JS.PublishAsyncComplete()
+	began, next := 0, 0
+	ctx, done := context.WithCancel(t.Context())
+	defer done()
+	err = bus.Follow(ctx, c, bus.FollowConfig{
+		Stream: bus.StreamKubernetes, Ahead: 32, Logger: quiet(), Began: func(uint64) { began++ },
+	}, func(m bus.Message) error {
+		if want := strconv.Itoa(next); string(m.Data) != want {
+			return fmt.Errorf("%s, not %s", m.Data, want)
+		}
+		time.Sleep(20 * time.Microsecond) // it takes its time
+		if next++; next == all {
+			done()
+		}
+		return nil
+	})
+	if err != nil || began != 1 || next != all {
+		t.Errorf("began %d times, came to %d: %v", began, next, err)
+	}
+	if text := log.String(); strings.Contains(text, "slow consumer") {
+		t.Error(text)
 	}
 }
 
