@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -45,7 +46,7 @@ func (a *arguments) done() error {
 	}
 	if len(unknown) > 0 {
 		slices.Sort(unknown)
-		return fmt.Errorf("%s is no argument: allowed are %s", untrusted.Cut(untrusted.Visible(unknown[0]), 64), strings.Join(a.known, ", "))
+		return fmt.Errorf("%s is no argument: allowed are %s", untrusted.Cut(untrusted.Visible(unknown[0]), 64), cmp.Or(strings.Join(a.known, ", "), "none"))
 	}
 	return nil
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/kube"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 const (
@@ -96,6 +95,7 @@ func (g *gateway) learnKubewatch(m bus.Message, clusters map[string]string) {
 		return
 	}
 	clusters[m.Subject] = l.Cluster
+	l.Watch.Error = g.shown(l.Watch.Error) // the name stays: messages are told apart by it
 	if g.session.do(g.life, func(s *session, now time.Time) { s.watchers.Learn(l, now, bus.KubewatchTTL) }) == nil {
 		g.toolset.isSeen()
 	}
@@ -146,7 +146,6 @@ func (s *session) cluster(wish string, now time.Time) (name, degraded string, er
 		return "", "", fmt.Errorf("cluster must be one that is watched: %s", strings.Join(live, ", "))
 	}
 	if watch, _, _ := s.watchers.Of(wish, now, bus.KubewatchTTL); watch.Degraded {
-		watch.Error = untrusted.Visible(watch.Error)
 		return wish, degradedBy(watch), nil
 	}
 	return wish, "", nil

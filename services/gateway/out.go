@@ -13,6 +13,9 @@ type outlet interface {
 	io.Writer
 	// offer writes a line at once, or fails: also where nobody reads for now.
 	offer(line []byte) error
+	// hurry ends a write that is under way, where that is possible: what was being
+	// written has to be written again.
+	hurry()
 	// gone says that nobody reads what is written any more.
 	gone() bool
 	// await waits until somebody reads, and says whether somebody does: ctx may end
@@ -45,6 +48,9 @@ func (l *lineWriter) offer(line []byte) error {
 }
 
 func (*lineWriter) await(context.Context) (lost <-chan struct{}, ok bool) { return nil, true }
+
+// hurry can't: who does not read stdout gets no answer either.
+func (*lineWriter) hurry() {}
 
 func (l *lineWriter) gone() bool { return l.failed.Load() }
 

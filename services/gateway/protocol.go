@@ -162,7 +162,7 @@ func (g *gateway) restart(ctx context.Context) error {
 		ended = s.takeSubscriptions()
 	})
 	for _, s := range ended {
-		err = errors.Join(err, s.end(ctx))
+		err = errors.Join(err, s.end(ctx, g.out))
 	}
 	return err
 }

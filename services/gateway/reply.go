@@ -125,6 +125,17 @@ func (r *reply) cut() {
 	r.mu.Unlock()
 }
 
+// hurry ends a write that is under way, and with it the stream. One that is between
+// two writes is left alone.
+func (r *reply) hurry() {
+	if r.mu.TryLock() {
+		r.mu.Unlock()
+		return
+	}
+	// Where there are no deadlines the client has writeWithin.
+	_ = http.NewResponseController(r.w).SetWriteDeadline(time.Now())
+}
+
 // gone says that the client has closed the response.
 func (r *reply) gone() bool { return r.ctx.Err() != nil }
 
@@ -209,6 +220,16 @@ func (p *push) offer(line []byte) error {
 		p.detach(to)
 	}
 	return err
+}
+
+// hurry implements outlet: who does not read loses the stream, and may open another.
+func (p *push) hurry() {
+	p.mu.Lock()
+	to := p.to
+	p.mu.Unlock()
+	if to != nil {
+		to.hurry()
+	}
 }
 
 // gone implements outlet: a client may always open a stream again.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -57,9 +58,13 @@ func (g *gateway) serve(ctx context.Context, stdout *lineWriter) error {
 	})
 }
 
+// errServerClosing is what the SDK ends with, by its code, where a call was still under
+// way: it does not export it.
+var errServerClosing = &jsonrpc.Error{Code: -32004}
+
 // unlessClosed is err, unless it only says that the client has gone.
 func unlessClosed(err error) error {
-	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed) {
+	if err == nil || errors.Is(err, errServerClosing) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed) {
 		return nil
 	}
 	return fmt.Errorf("serve MCP: %w", err)

@@ -197,7 +197,7 @@ func (g *gateway) unsubscribe(ctx context.Context, data json.RawMessage) (answer
 	}
 	return encoded(struct {
 		Cancelled bool `json:"cancelled"`
-	}{true}, s.end(ctx))
+	}{true}, s.end(ctx, g.out))
 }
 
 // listSubscriptions tells of this session's, oldest first.
@@ -221,7 +221,7 @@ func (g *gateway) listSubscriptions(_ context.Context, data json.RawMessage) (an
 		for _, s := range own.subscriptions {
 			all = append(all, s)
 		}
-		watched = own.watchers.Live(now, bus.KubewatchTTL)
+		watched = own.watched(now)
 	})
 	slices.SortFunc(all, func(a, b *subscription) int { return a.began.Compare(b.began) })
 	reply := struct {
@@ -254,12 +254,21 @@ func (s *session) takeSubscriptions() []*subscription {
 	return all
 }
 
+// watched are the clusters that are watched now, as they are told.
+func (s *session) watched(now time.Time) []string {
+	names := s.watchers.Live(now, bus.KubewatchTTL)
+	for i := range names {
+		names[i] = untrusted.Visible(names[i])
+	}
+	return names
+}
+
 // kubernetesHealth is nil where no kubewatch was ever seen.
 func (s *session) kubernetesHealth(now time.Time) *kubernetesHealth {
 	if len(s.watchers.Known()) == 0 {
 		return nil
 	}
-	h := kubernetesHealth{Clusters: s.watchers.Live(now, bus.KubewatchTTL), Subscriptions: len(s.subscriptions)}
+	h := kubernetesHealth{Clusters: s.watched(now), Subscriptions: len(s.subscriptions)}
 	for _, one := range s.subscriptions {
 		if one.bad() {
 			h.Degraded++

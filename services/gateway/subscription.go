@@ -18,8 +18,14 @@ const (
 	// subscription: an event has some 2 KB, a fault with all its logs some 60. What comes
 	// after it waits on the bus, which keeps a day or 128 MiB.
 	aheadMessages = 32
+	// hurryAfter is how long the end of a subscription waits for a client that does not
+	// read what is being written.
+	hurryAfter = time.Second
 	// vigilEvery is how often is looked whether a cluster is still watched.
 	vigilEvery = 2 * time.Second
+	// maxDiffers is how often what the stream and the kubewatch say may differ. The
+	// latter is renewed when it changes, and every KubewatchTTL/3.
+	maxDiffers = 3
 )
 
 // subscription is a client's to what a cluster says. Who follows the stream for it also
@@ -52,6 +58,13 @@ type subscriptionHealth struct {
 	why                 string
 }
 
+// watched takes how the watch is.
+func (h *subscriptionHealth) watched(w kube.Watch) {
+	if h.degraded = w.Degraded; h.degraded {
+		h.why = degradedBy(w)
+	}
+}
+
 func (h subscriptionHealth) bad() bool { return h.degraded || h.unwatched }
 
 // change changes the health, and says whether it turned.
@@ -67,15 +80,21 @@ func (s *subscription) change(f func(*subscriptionHealth)) (now subscriptionHeal
 }
 
 // end ends a subscription that was taken out of its session: once it has returned
-// nothing of it is written any more. It waits for a line that is being written; ctx
-// may end before.
-func (s *subscription) end(ctx context.Context) error {
+// nothing of it is written any more. It waits for a line that is being written, and
+// hurries that one from hurryAfter on; ctx may end before.
+func (s *subscription) end(ctx context.Context, out outlet) error {
 	s.stop()
-	select {
-	case s.turn <- struct{}{}: // nobody gets it back
-		return nil
-	case <-ctx.Done():
-		return errEnded
+	tick := time.NewTicker(hurryAfter)
+	defer tick.Stop()
+	for {
+		select {
+		case s.turn <- struct{}{}: // nobody gets it back
+			return nil
+		case <-tick.C: // more than once: a write that just begins has a deadline of its own
+			out.hurry()
+		case <-ctx.Done():
+			return errEnded
+		}
 	}
 }
 
@@ -161,9 +180,7 @@ func (g *gateway) pass(s *subscription, m bus.Message, recent *kubesub.Recent) {
 	switch {
 	case s.filter.Watch(&said):
 		g.tellHealth(s, func(h *subscriptionHealth) {
-			if h.degraded = said.Watch.Degraded; h.degraded {
-				h.why = degradedBy(*clean.Kubernetes(said, g.mask).Watch)
-			}
+			h.watched(kube.Watch{Degraded: said.Watch.Degraded, Error: g.shown(said.Watch.Error)})
 		})
 	case !s.filter.Match(&said) || !g.cfg.Kubernetes.Namespaces.Shows(&said):
 	case s.filter.Mode() == kubesub.Events && recent.Again(&said, m.Time):
@@ -217,13 +234,24 @@ func (s *subscription) bad() bool {
 	return s.health.bad()
 }
 
+// degraded is what the watch said last.
+func (s *subscription) degraded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.health.degraded
+}
+
 // vigil tells the client when nobody watches its cluster any more, and when somebody
 // does again. One look is not enough for the first: the gateway may just have found
 // the bus again, and not yet have heard of the kubewatch.
+//
+// It also finds out that the stream's word on the watch is missing, which was forgotten
+// before it was read, or said just as the subscription began: then the kubewatch itself
+// has said something else for longer than it takes to renew that.
 func (g *gateway) vigil(s *subscription) {
 	tick := time.NewTicker(vigilEvery)
 	defer tick.Stop()
-	missed := 0
+	missed, differs := 0, 0
 	for {
 		select {
 		case <-s.life.Done():
@@ -231,22 +259,30 @@ func (g *gateway) vigil(s *subscription) {
 		case <-tick.C:
 		}
 		if g.connected() != nil { // nothing is known then
-			missed = 0
+			missed, differs = 0, 0
 			continue
 		}
 		if !s.behind.Load() {
 			s.current.Store(time.Now().UnixNano())
 		}
 		var live bool
+		var watch kube.Watch
 		err := g.session.do(g.life, func(own *session, now time.Time) {
-			_, live, _ = own.watchers.Of(s.filter.Cluster(), now, bus.KubewatchTTL)
+			watch, live, _ = own.watchers.Of(s.filter.Cluster(), now, bus.KubewatchTTL)
 		})
 		switch missed++; {
 		case err != nil:
 			return
 		case live:
 			missed = 0
-			g.tellHealth(s, func(h *subscriptionHealth) { h.unwatched = false })
+			if differs++; s.behind.Load() || s.degraded() == watch.Degraded {
+				differs = 0
+			}
+			g.tellHealth(s, func(h *subscriptionHealth) {
+				if h.unwatched = false; differs >= maxDiffers {
+					h.watched(watch)
+				}
+			})
 		case missed > 1:
 			g.tellHealth(s, func(h *subscriptionHealth) {
 				if h.unwatched = true; !h.degraded {
