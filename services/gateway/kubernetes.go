@@ -9,7 +9,7 @@ import (
 )
 
 // maxLimit is the most subscriptions that can be allowed: each is a consumer on the
-// bus, with up to aheadBytes under way.
+// bus, with up to aheadMessages under way.
 const maxLimit = 10_000
 
 // KubernetesFlags say what of Kubernetes a gateway shows, and how many subscriptions
