@@ -143,7 +143,10 @@ func (f *front) serveSession(to *reply, r *http.Request, body []byte) {
 	defer f.asked(g)
 	to.guest.Store(g)
 	if r.Method == http.MethodGet && r.Header.Get("Last-Event-ID") == "" {
-		to.opened = func() { g.push.attach(to) }
+		to.opened = func() {
+			g.push.attach(to)
+			g.toolset.remind()
+		}
 		defer g.push.detach(to)
 	}
 	if r.Method == http.MethodDelete {

@@ -653,7 +653,7 @@ func TestUnsubscribeOfAClientThatDoesNotRead(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the gateway does not end")
 	}
-	for range c.lines { //nolint:revive // read what it wrote, so that who writes ends
+	for range c.lines { // who writes ends
 	}
 }
 
@@ -964,6 +964,47 @@ func TestSubscribeOverHTTP(t *testing.T) {
 	message := k.happens(t, "dev", "bank")
 	if p := lines.push(t); p.Data.SubscriptionID != last || p.Data.Event.Message != message {
 		t.Fatalf("%+v", p)
+	}
+}
+
+// TestKubernetesToolsOverHTTP: that there are more tools now is also told to a client
+// that begins to listen later, until it has asked for them.
+func TestKubernetesToolsOverHTTP(t *testing.T) {
+	r := newRig(t)
+	k := r.watcher(t)
+	h := r.begin(t, r.serve(t, gateway.Compatible, gateway.HTTPConfig{}), "later")
+	list := `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`
+	if text := h.say(t, http.MethodPost, list); strings.Contains(text, "events_subscribe") || !strings.Contains(text, "observe") {
+		t.Fatal(text)
+	}
+	k.lead(t, "dev", kube.Watch{})
+	for range 2 {
+		ctx, stop := context.WithCancel(t.Context())
+		var stream *http.Response
+		if !testrig.Poll(func() bool { // there is one at a time
+			stream = h.do(ctx, t, http.MethodGet, "") //nolint:bodyclose // once it is read
+			if stream.StatusCode != http.StatusOK {
+				_ = stream.Body.Close()
+			}
+			return stream.StatusCode == http.StatusOK
+		}) {
+			t.Fatal("no stream")
+		}
+		scan := bufio.NewScanner(stream.Body)
+		end := time.AfterFunc(patience, stop)
+		told := false
+		for !told && scan.Scan() {
+			told = strings.Contains(scan.Text(), "notifications/tools/list_changed")
+		}
+		if !told {
+			t.Error("that there are more tools is not told")
+		}
+		end.Stop()
+		stop()
+		_ = stream.Body.Close()
+	}
+	if text := h.say(t, http.MethodPost, list); !strings.Contains(text, "events_subscribe") {
+		t.Error(text)
 	}
 }
 

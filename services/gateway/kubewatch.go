@@ -36,7 +36,7 @@ type toolset struct {
 	// kubewatch was.
 	read, seen     chan struct{}
 	isRead, isSeen func()
-	// without says that a client was told of the other tools alone.
+	// without says that the client was told last of the other tools alone.
 	without atomic.Bool
 	// news tells the clients that there are more tools now.
 	news atomic.Pointer[func()]
@@ -47,11 +47,23 @@ func newToolset() *toolset {
 	t.isRead = sync.OnceFunc(func() { close(t.read) })
 	t.isSeen = sync.OnceFunc(func() {
 		close(t.seen)
-		if tell := t.news.Load(); tell != nil && t.without.Load() {
-			(*tell)()
-		}
+		t.remind()
 	})
 	return t
+}
+
+// remind tells the client that there are more tools than it was told of, where there
+// are: as soon as it is so, and when it begins to listen, which it may not have done
+// then.
+func (t *toolset) remind() {
+	select {
+	case <-t.seen:
+	default:
+		return
+	}
+	if tell := t.news.Load(); tell != nil && t.without.Load() {
+		(*tell)()
+	}
 }
 
 // listed says whether the tools are in the list that is about to be answered.
@@ -59,6 +71,7 @@ func (t *toolset) listed() bool {
 	t.without.Store(true) // before the look: else news that comes in between is lost
 	select {
 	case <-t.seen:
+		t.without.Store(false)
 		return true
 	default:
 		return false
