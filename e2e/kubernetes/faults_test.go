@@ -26,7 +26,7 @@ type raised struct {
 	first, again, ends []alert.Alert
 }
 
-// about takes the alerts about an object apart.
+// about takes the alerts about an object apart. No other test has one of this name.
 func about(all []alert.Alert, fault, name string) (r raised) {
 	for _, a := range all {
 		if a.Category != alert.Kubernetes || a.Context["fault"] != fault || a.Context["name"] != name {

@@ -147,6 +147,14 @@ func TestKilledInTheMidst(t *testing.T) {
 	if wrong := exactly(c.messages(events), want); wrong != "" {
 		t.Errorf("at the subscriber %s", wrong)
 	}
+	// Nobody watched for a while, twice. Whoever is told so is told that it is over.
+	if !harness.Poll(t.Context(), patience, func() bool {
+		degraded, recovered := errorsOf(c, events)
+		return degraded == recovered && degraded <= 2
+	}) {
+		degraded, recovered := errorsOf(c, events)
+		t.Errorf("degraded %d times, recovered %d times", degraded, recovered)
+	}
 	if wrong := exactly(firsts(c.of(faults)), crashed); wrong != "" {
 		t.Errorf("of the pods %s", wrong)
 	}

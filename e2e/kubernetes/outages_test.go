@@ -226,9 +226,10 @@ func TestForgotten(t *testing.T) {
 	t.Parallel()
 	w := apart(t, kube.Options{Context: "forgetful"})
 	way, kubeconfig := lay(t, w.server)
+	ns := w.server.Namespace(t)
+	w.say(t, ns, "before anybody watched") // which is no news, whenever it is listed
 	w.watch = kubewatch(t, w.bus, kubeconfig)
 	w.mustBeWatched(t)
-	ns := w.server.Namespace(t)
 	c := w.stdio(t)
 	id := c.subscribe(t, filters{"cluster": w.cluster, "namespaces": []string{ns}})
 	var want []string

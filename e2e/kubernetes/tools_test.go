@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tocsin-bus/tocsin/e2e/harness/kube"
+	shared "github.com/tocsin-bus/tocsin/shared/kube"
 )
 
 // kubernetesTools are those of the gateway's list that are about Kubernetes.
@@ -24,7 +25,7 @@ func kubernetesTools(t *testing.T, c *client) (names []string) {
 }
 
 // TestWithTheRightsOfTheManifest: without a kubewatch there are no tools for it; one
-// that comes later is told of. It has a token of the account that deploy/kubernetes
+// that comes later is told of, and tells what still lasts. It has a token of the account that deploy/kubernetes
 // makes, and what that may is enough for events, faults and their logs.
 func TestWithTheRightsOfTheManifest(t *testing.T) {
 	t.Parallel()
@@ -37,6 +38,10 @@ func TestWithTheRightsOfTheManifest(t *testing.T) {
 	if text := refused(t, c, "events_subscribe", filters{"type": "Warning"}); !strings.Contains(text, "tocsin kubewatch") {
 		t.Error(text)
 	}
+	ns := w.server.Namespace(t)
+	must(w.server.CrashLoop(t.Context(), w.pod(t, ns, "looping-before", nil), "app", 1, 9))(t)
+	crashed := must(w.server.Crash(t.Context(), w.pod(t, ns, "crashed-before", nil), "app", 1))(t)
+	w.event(t, ns, crashed, corev1.EventTypeWarning, "FailedMount", "before anybody watched")
 	w.watch = kubewatch(t, w.bus, must(w.server.ServiceAccount(t.Context(), "tocsin", "kubewatch", access))(t))
 	select {
 	case <-c.NewTools:
@@ -48,7 +53,6 @@ func TestWithTheRightsOfTheManifest(t *testing.T) {
 		t.Errorf("there are %v, want %v", names, want)
 	}
 	w.mustBeWatched(t)
-	ns := w.server.Namespace(t)
 	events := c.subscribe(t, filters{"namespaces": []string{ns}})
 	faults := c.subscribe(t, filters{"namespaces": []string{ns}, "mode": "faults"})
 	pod := w.pod(t, ns, "web-0", map[string]string{"app": "web"})
@@ -59,6 +63,21 @@ func TestWithTheRightsOfTheManifest(t *testing.T) {
 	n := c.await(t, faults, "the fault with logs", func(n note) bool { return len(n.Data.Logs) > 0 })
 	if l := n.Data.Logs[0]; l.Error != "" || l.Sample != panicked || !l.HasPanic {
 		t.Errorf("%+v", l)
+	}
+	// Of what was before anybody watched, what still lasts is told, and nothing else.
+	looping := 0
+	for _, m := range w.published(t, ns) {
+		switch name := m.Event.InvolvedObject.Name; {
+		case name == "looping-before" && m.Fault != nil && m.Fault.Kind == shared.CrashLoop:
+			if len(m.Logs) == 0 {
+				looping++
+			}
+		case name != "web-0":
+			t.Errorf("told, though it was before: %+v %+v", m.Event, m.Fault)
+		}
+	}
+	if looping != 1 {
+		t.Errorf("the crash loop is told %d times", looping)
 	}
 	if text := w.watch.Log.String(); strings.Contains(text, "refuse") || strings.Contains(text, "forbidden") || strings.Contains(text, "kube-system") {
 		t.Errorf("it misses rights:\n%s", text)
