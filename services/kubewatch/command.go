@@ -135,11 +135,12 @@ func (c *Command) Run(ctx context.Context, env service.Env) error {
 	return group.Wait()
 }
 
-// quiet has everything at the level debug.
+// quiet has everything at the level debug, but for what client-go says below that: there
+// it has whole requests and answers, with all the secrets that are in a cluster's objects.
 type quiet struct{ slog.Handler }
 
-func (q quiet) Enabled(ctx context.Context, _ slog.Level) bool {
-	return q.Handler.Enabled(ctx, slog.LevelDebug)
+func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelDebug && q.Handler.Enabled(ctx, slog.LevelDebug)
 }
 
 func (q quiet) Handle(ctx context.Context, r slog.Record) error {
