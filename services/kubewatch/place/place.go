@@ -33,6 +33,9 @@ type Place struct {
 // ErrOvertaken says that another one has written since.
 var ErrOvertaken = errors.New("another kubewatch has written up to where this cluster was published")
 
+// ErrUnreadable says that what stands there is no place. Who opened it can write.
+var ErrUnreadable = errors.New("what stands there is nothing that this kubewatch has written")
+
 // timeout bounds one question to the bucket.
 const timeout = 3 * time.Second
 
@@ -47,7 +50,8 @@ type Keeper struct {
 // Written is when the place that was opened was written, zero where it was not.
 func (k *Keeper) Written() time.Time { return k.written }
 
-// Open reads a place. There is none before the first write: then it is empty.
+// Open reads a place. There is none before the first write: then it is empty. It is, too,
+// with ErrUnreadable, the only error that comes with a keeper.
 func Open(ctx context.Context, kv jetstream.KeyValue, key string) (*Keeper, Place, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -63,7 +67,7 @@ func Open(ctx context.Context, kv jetstream.KeyValue, key string) (*Keeper, Plac
 	var p Place
 	if err := json.Unmarshal(entry.Value(), &p); err != nil {
 		// Of another version, or somebody's own. What it says is lost, as at a first start.
-		return k, Place{}, nil
+		return k, Place{}, fmt.Errorf("read up to where %s was published: %w: %w", key, ErrUnreadable, err)
 	}
 	return k, p, nil
 }
@@ -88,9 +92,17 @@ func (k *Keeper) Save(ctx context.Context, p Place) error {
 	return nil
 }
 
-// adopt writes over what we have written ourselves and were not told of.
+// adopt writes over what we have written ourselves and were not told of, and where
+// nothing is any more.
 func (k *Keeper) adopt(ctx context.Context, p Place, data []byte) (uint64, error) {
 	entry, err := k.kv.Get(ctx, k.key)
+	if errors.Is(err, jetstream.ErrKeyNotFound) { // somebody has emptied the bucket
+		revision, err := k.kv.Create(ctx, k.key, data)
+		if errors.Is(err, jetstream.ErrKeyExists) {
+			return 0, ErrOvertaken
+		}
+		return revision, err
+	}
 	if err != nil {
 		return 0, err
 	}

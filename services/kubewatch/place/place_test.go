@@ -48,6 +48,21 @@ func TestPlace(t *testing.T) {
 	if err := a.Save(t.Context(), want); err != nil {
 		t.Errorf("its own: %v", err)
 	}
+	// Who empties the bucket does not keep it empty.
+	for name, empty := range map[string]func() error{
+		"deleted": func() error { return kv.Delete(t.Context(), "dev") },
+		"purged":  func() error { return kv.Purge(t.Context(), "dev") },
+	} {
+		if err := empty(); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Save(t.Context(), want); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, p := open(); p != want {
+			t.Errorf("%s: %+v, want %+v", name, p, want)
+		}
+	}
 	want.By = "b"
 	if err := b.Save(t.Context(), want); !errors.Is(err, place.ErrOvertaken) {
 		t.Errorf("overtaken: %v", err)
@@ -55,7 +70,11 @@ func TestPlace(t *testing.T) {
 	if _, err := kv.Put(t.Context(), "dev", []byte("{")); err != nil {
 		t.Fatal(err)
 	}
-	if _, p := open(); p != (place.Place{}) {
-		t.Errorf("of another version: %+v", p)
+	k, p, err := place.Open(t.Context(), kv, "dev")
+	if p != (place.Place{}) || !errors.Is(err, place.ErrUnreadable) {
+		t.Errorf("of another version: %+v, %v", p, err)
+	}
+	if err := k.Save(t.Context(), want); err != nil {
+		t.Errorf("over it: %v", err)
 	}
 }
