@@ -219,6 +219,45 @@ func TestAnotherCluster(t *testing.T) {
 	}
 }
 
+// TestAnotherClusterMeanwhile: the cluster is away, and another one comes back at its
+// address while kubewatch runs.
+func TestAnotherClusterMeanwhile(t *testing.T) {
+	r := newRig(t)
+	r.watch("dev")
+	r.watching()
+	r.cluster.Event(event("One"))
+	r.until("first event", func() bool { return len(r.reasons()) == 1 })
+	r.cluster.Patient()
+	r.cluster.Answer("watch", kubetest.Path, kubetest.Answer{Status: http.StatusServiceUnavailable})
+	r.cluster.SetUID("cluster-2")
+	watches := r.cluster.Asked("watch " + kubetest.Path)
+	r.cluster.Restore(1000)
+	r.until("watch of the other one", func() bool { return r.cluster.Asked("watch "+kubetest.Path) > watches+1 })
+	r.cluster.Event(event("Two"))
+	r.until("second event", func() bool { return len(r.reasons()) > 1 })
+	if got := r.reasons(); !slices.Equal(got, []string{"One", "Two"}) || r.said()[1].ClusterUID != "cluster-2" {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestRolesNotReadYet: an API server that was started just now refuses everything. A
+// cluster that said who it is goes on where it was, and not by its address.
+func TestRolesNotReadYet(t *testing.T) {
+	r := newRig(t)
+	w := r.watch("dev")
+	r.watching()
+	r.cluster.Event(event("One"))
+	r.until("first event", func() bool { return len(r.reasons()) == 1 })
+	w.stop(t)
+	r.cluster.Event(event("Meanwhile"))
+	r.cluster.Answer("get", "/api/v1/namespaces/kube-system", kubetest.Answer{Status: http.StatusForbidden, Reason: metav1.StatusReasonForbidden})
+	r.watch("dev")
+	r.until("event that came meanwhile", func() bool { return len(r.reasons()) > 1 })
+	if got := r.reasons(); !slices.Equal(got, []string{"One", "Meanwhile"}) || r.said()[1].ClusterUID != "cluster-1" {
+		t.Errorf("%v", got)
+	}
+}
+
 // TestNoRightToTheUID: a cluster that does not say who it is goes by its address.
 func TestNoRightToTheUID(t *testing.T) {
 	r := newRig(t)

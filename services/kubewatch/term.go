@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -119,7 +120,10 @@ func (t *term) recall(ctx context.Context) (last uint64, watch kube.Watch, err e
 	defer cancel()
 	// The place first: what is published meanwhile, by one who does not know yet that it
 	// is no leader any more, is past it.
-	if t.keeper, t.place, err = place.Open(ctx, t.places, t.key); err != nil {
+	t.keeper, t.place, err = place.Open(ctx, t.places, t.key)
+	if errors.Is(err, place.ErrUnreadable) {
+		t.log.Warn("the cluster is watched from now on: what happened since it was watched last is not told", "because", err)
+	} else if err != nil {
 		return 0, watch, err
 	}
 	s, err := t.conn.JS.Stream(ctx, bus.StreamKubernetes)
@@ -264,6 +268,7 @@ func (t *term) tellWatch(ctx context.Context, w, began kube.Watch) error {
 func (t *term) read(ctx context.Context) error {
 	f := feed.New(t.client.Events(), t.signs, t.steps, t.log)
 	f.Relisted = func() { t.metrics.relists.WithLabelValues(t.name).Inc() }
+	f.Same = t.same
 	if err := t.identify(ctx, f); err != nil {
 		return err
 	}
@@ -278,9 +283,29 @@ func (t *term) read(ctx context.Context) error {
 	return group.Wait()
 }
 
-// identify asks the cluster who it is. One that does not say goes by its address.
+// byAddress begins the uid of a cluster that does not say who it is.
+const byAddress = "address-"
+
+// same says whether it is still the cluster that it was.
+func (t *term) same(ctx context.Context) error {
+	uid, err := t.client.UID(ctx)
+	if apierrors.IsForbidden(err) && strings.HasPrefix(t.uid, byAddress) {
+		return nil
+	}
+	if err == nil && uid != t.uid {
+		err = fmt.Errorf("%w: it is %s, and was %s", feed.ErrOther, uid, t.uid)
+	}
+	return err
+}
+
+// identify asks the cluster who it is. One that does not say, and never said, goes by its
+// address. One that said it once is asked until it does: an API server that starts lets
+// nobody do anything before it has read the roles, and under another name everything
+// would begin anew.
 func (t *term) identify(ctx context.Context, f *feed.Feed) error {
-	err := f.Try(ctx, apierrors.IsForbidden, func(ctx context.Context) (err error) {
+	before := t.place.ClusterUID
+	never := before == "" || strings.HasPrefix(before, byAddress)
+	err := f.Try(ctx, func(err error) bool { return never && apierrors.IsForbidden(err) }, func(ctx context.Context) (err error) {
 		t.uid, err = t.client.UID(ctx)
 		return err
 	})
@@ -288,7 +313,7 @@ func (t *term) identify(ctx context.Context, f *feed.Feed) error {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		t.uid = "address-" + t.client.Address()
+		t.uid = byAddress + t.client.Address()
 		t.log.Warn("the cluster does not say who it is, so it goes by its address: let kubewatch get the namespace kube-system", "error", err)
 	}
 	if err := t.claim(t.uid, t.name); err != nil {

@@ -66,7 +66,10 @@ type Feed struct {
 	// Relisted is called for each list that was needed because the cluster had forgotten
 	// how far we were. It may be nil.
 	Relisted func()
-	log      *slog.Logger
+	// Same asks, after errors, whether it is still the same cluster: one that is not is
+	// another's, and an error that wraps ErrOther. It may be nil.
+	Same func(ctx context.Context) error
+	log  *slog.Logger
 	// version is how far it came.
 	version string
 	errors  int
@@ -74,7 +77,12 @@ type Feed struct {
 	told bool
 	// wait is how long to wait before the next question.
 	wait time.Duration
+	// other wraps ErrOther, once it is another cluster.
+	other error
 }
+
+// ErrOther says that another cluster answers than before.
+var ErrOther = errors.New("another cluster answers at this address")
 
 // New makes a feed, which says how it goes on signs and what comes on steps. Both are
 // waited for.
@@ -93,6 +101,7 @@ func (f *Feed) Try(ctx context.Context, final func(error) bool, ask func(context
 		err := ask(ctx)
 		switch {
 		case err == nil:
+			f.wait = 0 // it answers: what is asked next need not wait, too
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -105,8 +114,9 @@ func (f *Feed) Try(ctx context.Context, final func(error) bool, ask func(context
 	}
 }
 
-// Run reads from a version on until ctx ends. Without a version it begins with what
-// comes from now on: what is there already happened before anybody watched.
+// Run reads from a version on until ctx ends, or another cluster answers, with ErrOther.
+// Without a version it begins with what comes from now on: what is there already
+// happened before anybody watched.
 func (f *Feed) Run(ctx context.Context, version string) error {
 	f.version = version
 	if err := f.begin(ctx); err != nil {
@@ -117,6 +127,8 @@ func (f *Feed) Run(ctx context.Context, version string) error {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		case errors.Is(err, ErrOther):
+			return err
 		case errors.Is(err, errExpired):
 			f.log.Info("the cluster has forgotten how far its events were read: they are listed anew", "resourceVersion", f.version)
 			if f.Relisted != nil {
@@ -141,13 +153,8 @@ func (f *Feed) Run(ctx context.Context, version string) error {
 // then nothing can be said of what came between.
 func (f *Feed) begin(ctx context.Context) error {
 	var now string
-	err := f.Try(ctx, nil, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, listTimeout)
-		defer cancel()
-		list, err := f.list(ctx, metav1.ListOptions{Limit: 1})
-		if err == nil {
-			now = list.ResourceVersion
-		}
+	err := f.Try(ctx, nil, func(ctx context.Context) (err error) {
+		now, err = f.now(ctx)
 		return err
 	})
 	if err != nil {
@@ -162,6 +169,39 @@ func (f *Feed) begin(ctx context.Context) error {
 	}
 	return f.step(ctx, Step{Version: now})
 }
+
+// now is the version that the cluster is at.
+func (f *Feed) now(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	list, err := f.list(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return "", err
+	}
+	return list.ResourceVersion, nil
+}
+
+// still says, after errors, whether the cluster is the one that it was, and not behind a
+// version. Of events the API server keeps no cache: asked to watch them from a version
+// that it has not come to, it says nothing until it has.
+func (f *Feed) still(ctx context.Context, version string) error {
+	if f.errors == 0 {
+		return nil
+	}
+	if f.Same != nil {
+		if err := f.Same(ctx); err != nil {
+			return err
+		}
+	}
+	now, err := f.now(ctx)
+	if err == nil && newer(version, now) {
+		err = fmt.Errorf("%w: it is at %s, and was watched up to %s", errBehind, now, version)
+	}
+	return err
+}
+
+// errBehind says that the cluster was put back to an older state.
+var errBehind = errors.New("the cluster is at an older state than before")
 
 // relist hands over what a new list has that is newer than what was read, oldest first,
 // and goes on from that list.
@@ -264,7 +304,10 @@ func (f *Feed) watch(ctx context.Context) error {
 				}
 				err = f.step(ctx, step)
 			default:
-				if e.Type == watch.Error && expired(apierrors.FromObject(e.Object)) {
+				switch {
+				case f.other != nil:
+					return f.other
+				case e.Type == watch.Error && expired(apierrors.FromObject(e.Object)):
 					return errExpired
 				}
 				err = fmt.Errorf("watch events: the cluster said %T: %w", e.Object, apierrors.FromObject(e.Object))
@@ -338,7 +381,9 @@ type asker struct{ *Feed }
 func (a asker) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	var w watch.Interface
 	err := a.Try(ctx, hopeless, func(ctx context.Context) (err error) {
-		w, err = a.source.Watch(ctx, opts)
+		if err = a.still(ctx, opts.ResourceVersion); err == nil {
+			w, err = a.source.Watch(ctx, opts)
+		}
 		return err
 	})
 	switch {
@@ -348,6 +393,9 @@ func (a asker) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (w
 		}
 		return nil, io.EOF // which it takes for an end, and looks at ctx
 	case err != nil:
+		if errors.Is(err, ErrOther) {
+			a.other = err
+		}
 		gone := watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 1})
 		status := &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: err.Error()}
 		if !expired(err) {

@@ -214,6 +214,10 @@ func TestFeed(t *testing.T) {
 			interrupt: func(c *kubetest.Server) { c.Restore(1000) },
 			errors:    1, said: "Too large resource version", want: "one two",
 		},
+		"put back to an older state while it was away": {
+			interrupt: func(c *kubetest.Server) { c.Patient(); c.Answer("watch", kubetest.Path, unavailable); c.Restore(1000) },
+			errors:    2, said: "the cluster is at an older state than before: it is at 1000", want: "one two",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,8 +1,11 @@
 package feed
 
 import (
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"time"
 
@@ -40,7 +43,9 @@ func expired(err error) bool {
 }
 
 // hopeless says whether to ask from the same version again is of no use.
-func hopeless(err error) bool { return expired(err) || ahead(err) }
+func hopeless(err error) bool {
+	return expired(err) || ahead(err) || errors.Is(err, errBehind) || errors.Is(err, ErrOther)
+}
 
 // ahead says whether the cluster has not yet come to the version that it was asked from:
 // it was put back to an older state, or is behind others that answer for it.
@@ -85,8 +90,22 @@ var explained = []struct {
 	is    func(error) bool
 	words string
 }{
-	{apierrors.IsUnauthorized, "the cluster does not know these credentials: renew them, or the kubeconfig"},
-	{apierrors.IsForbidden, "the cluster does not let us: kubewatch needs to list and watch events, see deploy/kubernetes/kubewatch/access"},
+	{apierrors.IsUnauthorized, "the cluster does not know these credentials: renew them, and where they are in the kubeconfig itself, start kubewatch anew"},
+	{apierrors.IsForbidden, "the cluster does not let us: kubewatch needs to list and watch events, and to get the namespace kube-system, see deploy/kubernetes/kubewatch/access"},
+	{is[*tls.CertificateVerificationError], "the kubeconfig may be of a cluster that was here before: renew it, and start kubewatch anew"},
+	{unanswered, "see that the cluster runs, and that the kubeconfig has its address"},
+}
+
+// is says whether an error is one of a type, or wraps one.
+func is[E error](err error) bool {
+	var e E
+	return errors.As(err, &e)
+}
+
+// unanswered says whether there was nobody to ask.
+func unanswered(err error) bool {
+	var e *net.OpError
+	return errors.As(err, &e) && e.Op == "dial"
 }
 
 // Explained says what to do about an error of a cluster, where that is known.

@@ -40,9 +40,11 @@ type Server struct {
 	compacted int
 	inStream  bool
 	answers   map[string][]Answer
-	epoch     int
-	asked     []string
-	logs      map[string]string
+	// patient has a watch from a version that is not there yet wait for it.
+	patient bool
+	epoch   int
+	asked   []string
+	logs    map[string]string
 }
 
 // change is an event at a version, or a frame that is none.
@@ -89,6 +91,10 @@ func (s *Server) Restore(version int) {
 		s.epoch++
 	})
 }
+
+// Patient has a watch from a version that the cluster has not come to wait without a
+// word, as a real one does for events, of which it keeps no cache.
+func (s *Server) Patient() { s.change(func() { s.patient = true }) }
 
 // Event makes an event, with what it lacks of a name, a namespace, a uid and a time, and
 // returns its resourceVersion.
@@ -286,7 +292,7 @@ func encode(e *corev1.Event) json.RawMessage {
 
 const gone = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"too old resource version"}}` + "\n"
 
-const ahead = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Timeout","code":504,"message":"Too large resource version",` +
+const tooLarge = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Timeout","code":504,"message":"Too large resource version",` +
 	`"details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}]}}`
 
 func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
@@ -297,7 +303,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mu.Lock()
-	epoch, compacted, inStream, version := s.epoch, s.compacted, s.inStream, s.version
+	epoch, compacted, inStream, ahead := s.epoch, s.compacted, s.inStream, from > s.version && !s.patient
 	next := slices.IndexFunc(s.history, func(c change) bool { return c.version > from })
 	if next < 0 {
 		next = len(s.history)
@@ -310,8 +316,8 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	case events && from < compacted:
 		_, _ = io.WriteString(w, gone)
 		return
-	case events && from > version:
-		say(w, Answer{Status: http.StatusGatewayTimeout, Body: ahead})
+	case events && ahead:
+		say(w, Answer{Status: http.StatusGatewayTimeout, Body: tooLarge})
 		return
 	}
 	w.WriteHeader(http.StatusOK)
