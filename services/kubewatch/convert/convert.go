@@ -43,8 +43,8 @@ func (c Converter) Event(e *corev1.Event, labels map[string]string) *kube.Event 
 		Count:           count(e),
 		Component:       c.word(component(e)),
 		Name:            c.word(e.Name),
-		UID:             c.word(string(e.UID)),
-		ResourceVersion: c.word(e.ResourceVersion),
+		UID:             c.id(string(e.UID)),
+		ResourceVersion: untrusted.Cut(untrusted.Visible(e.ResourceVersion), kube.MaxName), // the cluster's own
 	}
 }
 
@@ -84,7 +84,7 @@ func component(e *corev1.Event) string {
 
 func (c Converter) object(o corev1.ObjectReference) kube.Object {
 	return kube.Object{
-		APIVersion: c.word(o.APIVersion), Kind: c.word(o.Kind), Name: c.word(o.Name), Namespace: c.word(o.Namespace), UID: c.word(string(o.UID)),
+		APIVersion: c.word(o.APIVersion), Kind: c.word(o.Kind), Name: c.word(o.Name), Namespace: c.word(o.Namespace), UID: c.id(string(o.UID)),
 		Container: c.word(container(o.FieldPath)),
 	}
 }
@@ -126,6 +126,29 @@ func (c Converter) Line(text string) string {
 // word is a text that is a name, or ought to be: of one line.
 func (c Converter) word(text string) string {
 	return untrusted.Cut(c.mask.String(untrusted.Visible(bounded(text))), kube.MaxName)
+}
+
+// id is a uid. A UUID stays as it is: of 40,000 one has digits like those of a payment
+// card, and an object is not found by what masking leaves of its uid.
+func (c Converter) id(text string) string {
+	if isUUID(text) {
+		return text
+	}
+	return c.word(text)
+}
+
+func isUUID(text string) bool {
+	const form = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
+	if len(text) != len(form) {
+		return false
+	}
+	for i := range len(form) {
+		hex := text[i] >= '0' && text[i] <= '9' || text[i] >= 'a' && text[i] <= 'f'
+		if hex != (form[i] == 'x') || !hex && text[i] != '-' {
+			return false
+		}
+	}
+	return true
 }
 
 // text is fit to be stored: without secrets, visible, and of at most limit characters.

@@ -19,6 +19,9 @@ import (
 
 func at(seconds int64) time.Time { return time.Unix(1_700_000_000+seconds, 0).UTC() }
 
+// cardUUID is a UUID whose end is taken for the number of a payment card.
+const cardUUID = "d318c6e4-6e80-94c9-4612-268072860104"
+
 // TestEvent: what of an event is published, each row a change to one event.
 func TestEvent(t *testing.T) {
 	event := func() *corev1.Event {
@@ -76,6 +79,18 @@ func TestEvent(t *testing.T) {
 		"a secret": {
 			func(e *corev1.Event) { e.Message = "exec: password=hunter2 failed" },
 			func(w *kube.Event) { w.Message = "exec: password=[REDACTED] failed" },
+		},
+		"digits as on cards, where the cluster counts": {
+			func(e *corev1.Event) {
+				e.UID, e.ResourceVersion, e.InvolvedObject.UID = cardUUID, "4763770097695115", cardUUID
+			},
+			func(w *kube.Event) {
+				w.UID, w.ResourceVersion, w.InvolvedObject.UID = cardUUID, "4763770097695115", cardUUID
+			},
+		},
+		"digits of a card in place of a uid": {
+			func(e *corev1.Event) { e.InvolvedObject.UID = "4763770097695115" },
+			func(w *kube.Event) { w.InvolvedObject.UID = "[REDACTED:card]" },
 		},
 		"control characters": {
 			func(e *corev1.Event) { e.Message, e.Reason = "a\x1b[31m\nb\u202e", "Back\nOff" },
