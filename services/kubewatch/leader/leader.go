@@ -153,7 +153,7 @@ func (h *holder) hold(ctx context.Context, sent time.Time, revision uint64, act 
 				lease.Renew(r.sent)
 				lapse.Reset(max(0, lease.Left(time.Now())))
 			case errors.Is(r.err, ErrTaken):
-				return errors.Join(fmt.Errorf("%w: %w", ErrLapsed, r.err), stop(ErrLapsed))
+				return because(fmt.Errorf("%w: %w", ErrLapsed, r.err), stop(ErrLapsed))
 			default:
 				h.Logger.Debug("the lock is not renewed", "error", r.err)
 				renew.Reset(h.TTL / renewals / renewals)
@@ -163,9 +163,17 @@ func (h *holder) hold(ctx context.Context, sent time.Time, revision uint64, act 
 				lapse.Reset(left)
 				continue
 			}
-			return errors.Join(ErrLapsed, stop(ErrLapsed))
+			return because(ErrLapsed, stop(ErrLapsed))
 		}
 	}
+}
+
+// because is why the lock was lost, with how act ended where that is not the same.
+func because(lost, ended error) error {
+	if errors.Is(ended, ErrLapsed) {
+		return lost
+	}
+	return errors.Join(lost, ended)
 }
 
 // renewal is the outcome of one try to renew.
