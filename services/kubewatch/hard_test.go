@@ -56,7 +56,7 @@ func (r *rig) spawn() *exec.Cmd {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	cmd := exec.Command(os.Args[0]) //nolint:noctx // this very program, ended by the test
+	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+string(said))
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
