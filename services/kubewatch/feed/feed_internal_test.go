@@ -5,7 +5,19 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
+
+	"github.com/tocsin-bus/tocsin/shared/redact"
 )
+
+// TestExplained: what is said to do comes through masking as it is: what stands behind
+// "credentials:" does not.
+func TestExplained(t *testing.T) {
+	for _, e := range explained {
+		if text := "list events: it was refused: " + e.words; redact.New().String(text) != text {
+			t.Errorf("%q", redact.New().String(text))
+		}
+	}
+}
 
 // TestNoPauseAfterAnAnswer: only who was not answered waits before the next question. At
 // a start three come one after the other, and each waited as long as the last error had

@@ -90,7 +90,7 @@ var explained = []struct {
 	is    func(error) bool
 	words string
 }{
-	{apierrors.IsUnauthorized, "the cluster does not know these credentials: renew them, and where they are in the kubeconfig itself, start kubewatch anew"},
+	{apierrors.IsUnauthorized, "the cluster does not know these credentials; renew them, and where they are in the kubeconfig itself, start kubewatch anew"},
 	{apierrors.IsForbidden, "the cluster does not let us: kubewatch needs to list and watch events, and to get the namespace kube-system, see deploy/kubernetes/kubewatch/access"},
 	{is[*tls.CertificateVerificationError], "the kubeconfig may be of a cluster that was here before: renew it, and start kubewatch anew"},
 	{unanswered, "see that the cluster runs, and that the kubeconfig has its address"},
