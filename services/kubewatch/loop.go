@@ -260,6 +260,9 @@ func (l *loop) finding(f *fault.Finding) (item outbox.Item, err error) {
 		}
 		item.First = []*nats.Msg{m}
 	}
+	if f.Message.Fault == nil {
+		return item, nil
+	}
 	m, err := message(&f.Message, f.MsgID)
 	if err != nil {
 		return item, err
@@ -285,6 +288,7 @@ func (l *loop) look() {
 	l.metrics.objects.WithLabelValues(l.name).Set(float64(s.Objects))
 	l.metrics.open.WithLabelValues(l.name).Set(float64(s.Open))
 	l.metrics.joined.WithLabelValues(l.name).Add(float64(s.Joined - l.stats.Joined))
+	l.metrics.gathered.WithLabelValues(l.name).Add(float64(s.Gathered - l.stats.Gathered))
 	l.metrics.withheld.WithLabelValues(l.name).Add(float64(s.Withheld + s.Unknown - l.stats.Withheld - l.stats.Unknown))
 	l.stats = s
 }

@@ -9,7 +9,7 @@ import (
 // metrics is what a kubewatch tells Prometheus.
 type metrics struct {
 	published, errors, relists, duplicates, resent *prometheus.CounterVec
-	faults, joined, withheld                       *prometheus.CounterVec
+	faults, joined, gathered, withheld             *prometheus.CounterVec
 	active, degraded, lag, objects, open           *prometheus.GaugeVec
 }
 
@@ -40,6 +40,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		duplicates: counters("duplicates_total", "Events that were left out because they are published already.", "cluster"),
 		resent:     counters("resent_total", "Messages that were sent again because the bus did not say that it has them.", "cluster"),
 		joined:     counters("faults_joined_total", "What said the same as a fault that was told.", "cluster"),
+		gathered:   counters("faults_gathered_total", "Faults that joined the alert which another pod of their workload had raised.", "cluster"),
 		withheld:   counters("faults_withheld_total", "Faults that were not told, or only later, because there were too many at once.", "cluster"),
 		objects:    gauges("objects", "Objects of the cluster that are known by their state."),
 		open:       gauges("faults_open", "Faults that last."),
@@ -57,7 +58,7 @@ func (m *metrics) begin(cluster string) {
 	for _, fault := range kube.Faults() {
 		m.faults.WithLabelValues(cluster, fault)
 	}
-	for _, c := range []*prometheus.CounterVec{m.errors, m.relists, m.duplicates, m.resent, m.joined, m.withheld} {
+	for _, c := range []*prometheus.CounterVec{m.errors, m.relists, m.duplicates, m.resent, m.joined, m.gathered, m.withheld} {
 		c.WithLabelValues(cluster)
 	}
 	for _, g := range []*prometheus.GaugeVec{m.active, m.degraded, m.lag, m.objects, m.open} {

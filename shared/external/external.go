@@ -95,6 +95,9 @@ type Fault struct {
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
 	Container string `json:"container,omitempty"`
+	// Workload is the kind and the name of what a pod is one of, such as Deployment/web:
+	// the alert is of all its pods, of which Name is one. It may be empty.
+	Workload string `json:"workload,omitempty"`
 	// Fault is the kind of the fault, as package kube lists them: 1 to MaxKey of the
 	// characters of Key. ID is the fault's own, in the same characters; it may be
 	// empty.
@@ -191,6 +194,7 @@ func (a *Alert) EachText(visit func(text *string, limit int)) {
 		visit(&f.Kind, kube.MaxName)
 		visit(&f.Name, kube.MaxName)
 		visit(&f.Container, kube.MaxName)
+		visit(&f.Workload, kube.MaxName)
 	}
 }
 

@@ -188,6 +188,11 @@ type Fault struct {
 	// ExitCode and Reason are how the container ended, where it did.
 	ExitCode int    `json:"exitCode,omitempty"`
 	Reason   string `json:"reason,omitempty"`
+	// Workload is the kind and the name of what the pod at fault is one of, such as
+	// Deployment/web. Alerts go by it; Episode is that of the alert, empty where there is
+	// none. Of other objects, and of pods that are none's, both are empty.
+	Workload string `json:"workload,omitempty"`
+	Episode  string `json:"episode,omitempty"`
 	// LogsFollow says that another message will bring the logs.
 	LogsFollow bool `json:"logsFollow,omitempty"`
 }

@@ -49,13 +49,17 @@ func fault(e *external.Alert) alert.Alert {
 	}
 }
 
-// faultKey is kubernetes:<cluster>:<namespace>:<kind>/<name>:<fault>, with the container
+// faultKey is kubernetes:<cluster>:<namespace>:<kind>/<name>:<fault>, of the workload where
+// a pod is one of it: what is wrong with all its pods is one. It has the container
 // behind the name, and the reason of a warning behind its fault: of two containers of
 // one pod, or two reasons, the one is no repetition of the other. Who reads it counts
 // colons, so names have none, though an event may hold any.
 func faultKey(e *external.Alert) string {
 	f, plain := e.Fault, strings.NewReplacer(":", "_")
 	object, what := f.Kind+"/"+f.Name, f.Fault
+	if f.Workload != "" {
+		object = f.Workload
+	}
 	if f.Container != "" {
 		object += "/" + f.Container
 	}
@@ -69,9 +73,13 @@ func faultKey(e *external.Alert) string {
 // at the objects themselves.
 func saysEnd(e *external.Alert) bool { return e.Fault != nil && e.Fault.Fault != kube.WatchDegraded }
 
-// object names what a fault is of, as kubectl does.
+// object names what a fault is of, as kubectl does: the workload, where it is of a pod of
+// one.
 func object(f *external.Fault) string {
 	name := f.Name
+	if kind, of, ok := strings.Cut(f.Workload, "/"); ok {
+		name = strings.ToLower(kind) + " " + of
+	}
 	if f.Namespace != "" {
 		name = f.Namespace + "/" + name
 	}
@@ -85,7 +93,7 @@ func faultContext(e *external.Alert) map[string]any {
 	f := e.Fault
 	c := map[string]any{alert.ClusterKey: f.Cluster, "kind": f.Kind, "name": f.Name, alert.FaultKey: f.Fault}
 	for name, value := range map[string]string{
-		alert.NamespaceKey: f.Namespace, "container": f.Container, "fault_id": f.ID,
+		alert.NamespaceKey: f.Namespace, "container": f.Container, "workload": f.Workload, "fault_id": f.ID,
 		// By this, a fault is told under the CI run that brought the version.
 		alert.ReleaseKey: e.Labels[labelVersion],
 	} {

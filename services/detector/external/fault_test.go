@@ -122,6 +122,19 @@ func TestFaultTitles(t *testing.T) {
 	}
 }
 
+// TestFaultOfWorkload: the alert is of the workload, whichever of its pods raises it.
+func TestFaultOfWorkload(t *testing.T) {
+	for _, pod := range []string{"web-1", "web-2"} {
+		e := crashing(external.StateFiring)
+		e.Fault.Name, e.Fault.Workload = pod, "Deployment/web"
+		a := rule.New().Take(e).Alert
+		if a.Title != "Crash loop: shop/deployment web (app)" || a.DedupKey != "kubernetes:dev:shop:Deployment/web/app:crash_loop" ||
+			a.Context["workload"] != "Deployment/web" || a.Context["kind"] != "Pod" || a.Context["name"] != pod {
+			t.Errorf("%q, %q, %v", a.Title, a.DedupKey, a.Context)
+		}
+	}
+}
+
 // TestFaultKeys: what an inbox shows as one is one.
 func TestFaultKeys(t *testing.T) {
 	seen := map[string]string{}

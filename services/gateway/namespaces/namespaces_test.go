@@ -88,17 +88,19 @@ func TestShowsKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]bool{
-		"kubernetes:dev:shop:Pod/web-1:crash":         true,
-		"kubernetes:dev:bank:Pod/web-1:crash":         false,
-		"kubernetes:dev:shop:Pod/w/app:warning/Shop":  true,
-		"kubernetes:dev:bank:Pod/w/shop:warning/shop": false,
-		"kubernetes:arn:aws:eks:shop:Pod/web-1:crash": true,
-		"kubernetes:shop:bank:Pod/shop:crash":         false,
-		"kubernetes:dev::Node/n1:node_not_ready":      false,
-		"kubernetes:dev::Cluster/dev:watch_degraded":  true,
-		"kubernetes:shop":                             false,
-		"errors:bank:9f3c2ab1":                        true,
-		"":                                            true,
+		"kubernetes:dev:shop:Pod/web-1:crash":            true,
+		"kubernetes:dev:bank:Pod/web-1:crash":            false,
+		"kubernetes:dev:shop:Pod/w/app:warning/Shop":     true,
+		"kubernetes:dev:bank:Pod/w/shop:warning/shop":    false,
+		"kubernetes:arn:aws:eks:shop:Pod/web-1:crash":    true,
+		"kubernetes:dev:shop:Deployment/web/app:crash":   true,
+		"kubernetes:dev:bank:Deployment/shop/shop:crash": false,
+		"kubernetes:shop:bank:Pod/shop:crash":            false,
+		"kubernetes:dev::Node/n1:node_not_ready":         false,
+		"kubernetes:dev::Cluster/dev:watch_degraded":     true,
+		"kubernetes:shop":                                false,
+		"errors:bank:9f3c2ab1":                           true,
+		"":                                               true,
 	} {
 		if shop.ShowsKey(key) != want {
 			t.Errorf("%q", key)

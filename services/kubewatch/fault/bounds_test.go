@@ -228,8 +228,10 @@ func TestWarningsInTurn(t *testing.T) {
 	var told []kube.Message
 	say := func(uid string, count int, when time.Duration) {
 		for _, f := range b.Event(event(uid, "Unhealthy", uid, count, when), at(when)) {
-			episodes[f.Alert.Key+" "+f.Alert.Episode] = true
 			told = append(told, f.Message)
+			if f.Alert != nil { // else it is told later, with what comes until then
+				episodes[f.Alert.Key+" "+f.Alert.Episode] = true
+			}
 		}
 	}
 	for i := range 30 {

@@ -8,6 +8,8 @@
 // whichever comes first. What happened before anybody watched is not told, what still
 // lasts is.
 //
+// Faults go by pod, and their alerts by workload; see group.
+//
 // The package knows no client of Kubernetes, no bus and no clock. Its memory is
 // bounded; so is how much it tells, see Burst. Nothing in it is by chance: the same
 // states, events and times give the same findings with the same ids, so that what a
@@ -40,7 +42,8 @@ const (
 	// ago is forgotten: it would be told again if the cluster said it again.
 	MaxTold = 50_000
 	// Burst is how many faults of one kind are told at once, and Rate how many more in
-	// each second after that. Past it, what lasts is told when there is room and it
+	// each second after that: of those whose alert is news, and as many again of those
+	// that join one, so that a workload's first fault doesn't wait behind the pods of another. Past it, what lasts is told when there is room and it
 	// still lasts, and the rest is counted (Withheld, and the Omitted of the next
 	// alert of the kind). Kinds don't take each other's room: a node's fault is told
 	// while thousands of pods crash.
@@ -77,9 +80,10 @@ const (
 type Finding struct {
 	// Message is to be published under MsgID. Without a MsgID it was already: only the
 	// logs are wanted.
+	// Where the Message has no Fault, there is only an Alert, told again under MsgID.
 	Message kube.Message
 	MsgID   string
-	// Alert is nil where there is none.
+	// Alert is nil where there is none: it was told, of another pod of the workload.
 	Alert *external.Alert
 	// Capture is which logs belong to it, nil where none do. See WithLogs.
 	Capture *Capture
@@ -102,11 +106,13 @@ type Target struct {
 // Stats is what a Book counts. Those that count are since it was made.
 type Stats struct {
 	// Objects are known, Open faults last, Waiting of those were not told yet.
-	Objects, Open, Waiting int
+	// Groups are the alerts that last.
+	Objects, Open, Waiting, Groups int
 	// Told are faults, Over ends of them. Joined is what said the same as a fault that
 	// was told, Withheld what was not told for one of the bounds, Unknown are states
-	// of objects past MaxObjects.
-	Told, Over, Joined, Withheld, Unknown uint64
+	// of objects past MaxObjects. Gathered are faults that were told within an alert that
+	// another pod of the workload had raised.
+	Told, Over, Joined, Withheld, Unknown, Gathered uint64
 }
 
 // Book is what is known of the faults of one cluster. It belongs to one goroutine.
@@ -121,6 +127,11 @@ type Book struct {
 	due timers
 	// room is what may be told of each kind.
 	room map[string]*bucket
+	// groups are those of what lasts, spells the others, by key; pending are those that
+	// are told again.
+	groups  map[string]*group
+	spells  *simplelru.LRU[string, *group]
+	pending pending
 	// told are the faults by id, latest by key, warned by the window's key, killed and
 	// read (when its logs were last wanted for a warning) by the pod's uid.
 	told   *simplelru.LRU[string, struct{}]
@@ -143,10 +154,6 @@ type last struct {
 	number int
 	over   bool
 	at     time.Time
-	// spell is the episode of the alert, of warnings, and logged says that logs were
-	// wanted for it.
-	spell  string
-	logged bool
 }
 
 // object is what is known of one. It is without a state until that was seen.
@@ -192,12 +199,13 @@ type lasting struct {
 	kind      string
 	container string
 	message   kube.Message
-	app       string
+	group     *group
 	// wanted are its logs.
 	wanted *Capture
-	// told is false while there is no room. place is where it waits then.
+	// told is false while there is no room. place is where it waits then, within room.
 	told  bool
 	place *list.Element
+	room  *bucket
 	// killed says that it was told within it that the container was ended for its
 	// memory.
 	killed bool
@@ -212,12 +220,14 @@ type lasting struct {
 func NewBook(cluster, uid string) *Book {
 	b := &Book{
 		cluster: cluster, uid: uid, mask: redact.New(), objects: map[string]*object{}, names: map[name]string{}, room: map[string]*bucket{},
+		groups: map[string]*group{},
 	}
 	// The only error is that of a size under 1.
 	b.told, _ = simplelru.NewLRU[string, struct{}](MaxTold, nil)
 	b.latest, _ = simplelru.NewLRU[string, last](MaxTold, nil)
 	b.warned, _ = simplelru.NewLRU[string, time.Time](MaxTold, nil)
 	b.read, _ = simplelru.NewLRU[string, time.Time](MaxTold, nil)
+	b.spells, _ = simplelru.NewLRU(MaxGroups, func(_ string, g *group) { b.unpend(g) })
 	b.killed, _ = simplelru.NewLRU[string, kill](MaxTold, nil)
 	return b
 }
@@ -225,7 +235,7 @@ func NewBook(cluster, uid string) *Book {
 // Stats says how the book stands.
 func (b *Book) Stats() Stats {
 	s := b.stats
-	s.Objects, s.Open = len(b.objects), b.open
+	s.Objects, s.Open, s.Groups = len(b.objects), b.open, len(b.groups)
 	for _, r := range b.room {
 		s.Waiting += r.waiting.Len()
 	}
@@ -238,6 +248,9 @@ func (b *Book) Next() time.Time {
 	if len(b.due) > 0 {
 		next = b.due[0].due
 	}
+	if len(b.pending) > 0 && (next.IsZero() || b.pending[0].due.Before(next)) {
+		next = b.pending[0].due
+	}
 	for _, r := range b.room {
 		if at := r.next(); r.waiting.Len() > 0 && (next.IsZero() || at.Before(next)) {
 			next = at
@@ -246,18 +259,21 @@ func (b *Book) Next() time.Time {
 	return next
 }
 
-// Tick tells what is due: ends, and what waited for room.
+// Tick tells what is due: ends, what waited for room, and alerts that more has joined.
 func (b *Book) Tick(now time.Time) []Finding {
 	var out []Finding
 	for len(b.due) > 0 && !b.due[0].due.After(now) {
 		out = b.end(out, b.due[0], b.due[0].why, now)
 	}
 	for _, kind := range kube.Faults() {
-		for r := b.bucket(kind); r.waiting.Len() > 0 && r.take(now); {
-			l := r.waiting.Remove(r.waiting.Front()).(*lasting)
-			l.place = nil
-			out = append(out, b.begin(l))
+		for _, r := range []*bucket{b.bucket(kind), b.bucket(more(kind))} {
+			for r.waiting.Len() > 0 && r.take(now) {
+				out = append(out, b.begin(r.waiting.Front().Value.(*lasting), now))
+			}
 		}
+	}
+	for len(b.pending) > 0 && !b.pending[0].due.After(now) {
+		out = append(out, b.again(b.pending[0], now))
 	}
 	return out
 }

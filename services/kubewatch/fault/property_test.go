@@ -37,7 +37,7 @@ type truth struct {
 func (c *cluster) found(found []fault.Finding) {
 	c.take(found, c.now)
 	for _, f := range found {
-		if f.MsgID == "" {
+		if f.MsgID == "" || f.Message.Fault == nil {
 			continue
 		}
 		m := f.Message

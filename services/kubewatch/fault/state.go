@@ -21,6 +21,9 @@ type Meta struct {
 // Pod is what is looked at of a pod. Nobody changes it any more.
 type Pod struct {
 	Meta
+	// Workload is the kind and the name of what it is a pod of, as in Deployment/web. It
+	// is empty where it is one by itself.
+	Workload string
 	// Node is where it runs, empty where it has no place yet.
 	Node string
 	// Deleting says that it was told to end, Disrupted that the cluster puts it away:

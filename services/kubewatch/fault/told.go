@@ -23,19 +23,22 @@ const (
 type said struct {
 	event kube.Event
 	fault kube.Fault
-	app   string
 }
 
 // key is the same for all faults of one kind of one object, or container; sub tells
 // those apart that have a kind in common, as the reason of a warning. An id is the key,
 // a hyphen and the episode.
 func (b *Book) key(t *object, container, kind, sub string) string {
+	return b.keyOf(t.uid, container, kind, sub)
+}
+
+func (b *Book) keyOf(uid, container, kind, sub string) string {
 	cluster := b.uid
 	if cluster == "" {
 		cluster = b.cluster
 	}
 	sum := sha256.New()
-	for _, part := range []string{cluster, t.uid, container, kind, sub} {
+	for _, part := range []string{cluster, uid, container, kind, sub} {
 		_, _ = sum.Write(append([]byte(part), 0)) // a hash takes everything
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:16])
@@ -47,29 +50,10 @@ func split(id string) (key, episode string) {
 	return key, episode
 }
 
-// series is the episode, or the id, as alerts have it: a warning that counts on is the
-// same again.
-func series(id string) string {
-	id, _, _ = strings.Cut(id, ".")
-	return id
-}
-
-// spell is the episode that an alert has. Warnings of one reason come as several events
-// in turn, as of a readiness and a liveness probe, or with a text that differs each time:
-// until nothing was heard of the reason for some time, all are one.
-func (b *Book) spell(key, episode string) string {
-	if now, ok := b.latest.Peek(key); ok && now.spell != "" {
-		return now.spell
-	}
-	return series(episode)
-}
-
-// spellOf is the spell of a warning that is told, or was, after what is known of its key.
-func (b *Book) spellOf(key, episode string, now time.Time) string {
-	if before, ok := b.latest.Peek(key); ok && before.spell != "" && now.Sub(before.at) < unseen {
-		return before.spell
-	}
-	return series(episode)
+// series is the episode as alerts have it: a warning that counts on is the same again.
+func series(episode string) string {
+	episode, _, _ = strings.Cut(episode, ".")
+	return episode
 }
 
 func (b *Book) message(s *said, id, state string) kube.Message {
@@ -88,36 +72,60 @@ func (b *Book) once(out []Finding, t *object, kind, container, sub, episode stri
 		return out
 	}
 	b.told.Add(id, struct{}{})
-	room, is := kind, last{id: id, at: now}
-	if kind == kube.Warning {
-		is.spell = b.spellOf(key, episode, now)
-		if before, ok := b.latest.Get(key); ok && before.spell == is.spell {
-			room, is.logged = repeats, before.logged
+	workload := t.workload()
+	if kind == kube.Crash && b.loops(t.namespace, workload, container) {
+		r := b.bucket(more(kind))
+		if !r.take(now) {
+			b.stats.Withheld++
+			return out
 		}
+		f := b.onceTold(key, id, "", what, now)
+		b.stats.Gathered++
+		return append(out, f)
 	}
-	r := b.bucket(room)
+	group := key
+	if workload != "" {
+		group = b.groupKey(t.namespace, workload, container, kind, sub)
+	}
+	g, r := b.spell(group, kind, workload, now), b.bucket(kind)
+	if g != nil {
+		r = b.bucket(more(kind))
+	}
 	if !r.take(now) {
-		r.omitted++
 		b.stats.Withheld++
+		if g == nil {
+			r.omitted++
+		} else { // its alert counts it
+			g.note(t.name.name, now)
+			b.pend(g)
+		}
 		return out
 	}
-	s, logs := what()
-	is.logged = is.logged || logs != nil
-	b.latest.Add(key, is)
-	m := b.message(&s, id, kube.StateFiring)
-	m.Fault.LogsFollow = logs != nil
-	b.stats.Told++
-	f := Finding{Message: m, MsgID: id + "/" + kube.StateFiring, Capture: logs}
-	// Of what counts on, the alert has the logs already, or they come and revise it: it
-	// would be without them in between.
-	if room != repeats || !is.logged {
-		f.Alert = b.alert(&m, s.app, r.omit())
+	if g == nil {
+		g = b.begins(group, series(episode), workload)
 	}
+	f := b.onceTold(key, id, g.episode, what, now)
+	g.note(t.name.name, now)
+	g.newest = f.Message
+	f.Alert = b.raise(g, &f.Message, b.bucket(kind).omit(), now)
 	return append(out, f)
 }
 
-// repeats is the room of warnings that count on: they take none from what is new.
-const repeats = kube.Warning + " again"
+// onceTold is a fault that is told once, within the episode of its workload's alert.
+func (b *Book) onceTold(key, id, episode string, what func() (said, *Capture), now time.Time) Finding {
+	s, logs := what()
+	b.latest.Add(key, last{id: id, at: now})
+	m := b.message(&s, id, kube.StateFiring)
+	m.Fault.LogsFollow = logs != nil
+	if m.Fault.Workload != "" {
+		m.Fault.Episode = episode
+	}
+	b.stats.Told++
+	return Finding{Message: m, MsgID: id + "/" + kube.StateFiring, Capture: logs}
+}
+
+// more is the room of what joins an alert that was told: it takes none from what is news.
+func more(kind string) string { return kind + " again" }
 
 func (r *bucket) omit() int {
 	n := r.omitted
@@ -131,7 +139,7 @@ func (b *Book) opened(out []Finding, t *object, kind string, s said, initial boo
 		b.stats.Withheld++
 		return out, nil
 	}
-	l := &lasting{of: t, key: b.key(t, s.event.InvolvedObject.Container, kind, ""), kind: kind, container: s.event.InvolvedObject.Container, app: s.app, index: -1}
+	l := &lasting{of: t, key: b.key(t, s.event.InvolvedObject.Container, kind, ""), kind: kind, container: s.event.InvolvedObject.Container, index: -1}
 	if before, ok := b.latest.Get(l.key); ok {
 		l.number = before.number
 		if before.over {
@@ -146,39 +154,60 @@ func (b *Book) opened(out []Finding, t *object, kind string, s said, initial boo
 	l.message.Fault.LogsFollow = l.wanted != nil
 	t.open = append(t.open, l)
 	b.open++
+	b.join(l)
 	r := b.bucket(kind)
+	if len(l.group.members) > 1 {
+		r = b.bucket(more(kind))
+	}
 	switch {
 	case initial && !since.IsZero() && since.Before(b.oldest.Add(-skew)):
 		// Our predecessor told it, longer ago than the stream remembers.
 		l.told = true
+		l.group.told++
 		b.latest.Add(l.key, last{id: id, number: l.number, at: now})
+		b.opens(l.group, &l.message)
 	case r.waiting.Len() == 0 && r.take(now):
-		out = append(out, b.begin(l))
+		out = append(out, b.begin(l, now))
 	default:
-		l.place = r.waiting.PushBack(l)
+		l.room, l.place = r, r.waiting.PushBack(l)
+		if l.group.open { // its alert counts it
+			b.pend(l.group)
+		}
 	}
 	return out, l
 }
 
 // begin tells a fault that lasts.
-func (b *Book) begin(l *lasting) Finding {
+func (b *Book) begin(l *lasting, now time.Time) Finding {
+	if l.place != nil {
+		l.room.waiting.Remove(l.place)
+		l.place = nil
+	}
 	l.told = true
+	l.group.told++
 	id := l.message.Fault.ID
 	b.told.Add(id, struct{}{})
 	b.latest.Add(l.key, last{id: id, number: l.number})
 	b.stats.Told++
 	m := l.message
-	f := Finding{Message: m, MsgID: id + "/" + kube.StateFiring, Alert: b.alert(&m, l.app, b.bucket(l.kind).omit()), Capture: l.wanted}
+	f := Finding{Message: m, MsgID: id + "/" + kube.StateFiring, Alert: b.raise(l.group, &m, 0, now), Capture: l.wanted}
 	l.wanted = nil
 	return f
 }
 
-// end tells that a fault is over, if anybody was told of it.
+// end tells that a fault is over, if anybody was told of it. Its alert is over with the
+// last fault of the workload: who comes after us knows those that were told, so the last
+// one of them has one that waits told before it goes.
 func (b *Book) end(out []Finding, l *lasting, why string, now time.Time) []Finding {
+	g := l.group
+	if l.told && g.told == 1 && len(g.members) > 1 {
+		out = append(out, b.begin(g.waits(), now))
+	}
 	b.set(l, time.Time{}, "")
 	b.close(l)
+	over := b.leave(l, now)
 	if !l.told {
-		b.bucket(l.kind).waiting.Remove(l.place)
+		l.room.waiting.Remove(l.place)
 		b.stats.Withheld++
 		return out
 	}
@@ -189,11 +218,15 @@ func (b *Book) end(out []Finding, l *lasting, why string, now time.Time) []Findi
 	event.Name, event.UID, event.ResourceVersion, event.Count = "", "", "", 0
 	f.State, f.LogsFollow = kube.StateOver, false
 	m := kube.Message{Cluster: b.cluster, ClusterUID: b.uid, Event: &event, Fault: &f}
-	a := b.alert(&m, l.app, 0)
-	a.State, a.EndsAt, a.StartsAt = external.StateResolved, now.UTC(), l.message.Event.Timestamp
-	a.Level = l.message.Event.Type
 	b.stats.Over++
-	return append(out, Finding{Message: m, MsgID: id + "/" + kube.StateOver, Alert: a})
+	end := Finding{Message: m, MsgID: id + "/" + kube.StateOver}
+	if over {
+		a := b.alert(g, &m, 0)
+		a.State, a.EndsAt, a.StartsAt = external.StateResolved, now.UTC(), l.message.Event.Timestamp
+		a.Level = l.message.Event.Type
+		end.Alert = a
+	}
+	return append(out, end)
 }
 
 func (b *Book) close(l *lasting) {
@@ -232,13 +265,13 @@ func (b *Book) Recall(m *kube.Message, at time.Time) {
 	o := m.Event.InvolvedObject
 	lasts := err == nil && slices.Contains(lastingKinds, m.Fault.Kind)
 	b.told.Add(m.Fault.ID, struct{}{})
-	is := last{id: m.Fault.ID, number: number, over: m.Fault.State == kube.StateOver, at: at}
-	if m.Fault.Kind == kube.Warning {
-		is.spell = b.spellOf(key, episode, at)
-		before, ok := b.latest.Get(key)
-		is.logged = m.Fault.LogsFollow || len(m.Logs) > 0 || ok && before.spell == is.spell && before.logged
+	// Logs may come after the end, and say nothing of that.
+	if len(m.Logs) == 0 || !b.latest.Contains(key) {
+		b.latest.Add(key, last{id: m.Fault.ID, number: number, over: m.Fault.State == kube.StateOver, at: at})
 	}
-	b.latest.Add(key, is)
+	if !lasts {
+		b.recalled(m, at)
+	}
 	if m.Fault.Kind == kube.OutOfMemory && len(m.Logs) == 0 {
 		b.killed.Add(identity(o), kill{at: at, event: m.Event.UID != ""})
 	}
@@ -256,15 +289,26 @@ func (b *Book) Recall(m *kube.Message, at time.Time) {
 	}
 	l := t.find(m.Fault.Kind, o.Container)
 	switch {
-	case !lasts || len(m.Logs) > 0:
+	case !lasts:
+		b.drop(t)
+	case len(m.Logs) > 0:
+		if g := b.belongs(m); g != nil {
+			g.logs(m)
+		}
 		b.drop(t)
 	case !firing && l != nil:
 		b.set(l, time.Time{}, "")
 		b.close(l)
+		b.leave(l, at)
 	case firing && l == nil && b.open < MaxOpen:
 		l = &lasting{
-			of: t, key: key, number: number, kind: m.Fault.Kind, container: o.Container, message: *m, app: m.App(), told: true,
+			of: t, key: key, number: number, kind: m.Fault.Kind, container: o.Container, message: *m, told: true,
 			killed: m.Fault.Reason == oomKilled, index: -1,
+		}
+		b.join(l)
+		l.group.told++
+		if !l.group.open {
+			b.opens(l.group, m)
 		}
 		t.open = append(t.open, l)
 		b.open++
@@ -289,19 +333,17 @@ func patience(kind string) time.Duration {
 }
 
 // WithLogs is what follows a finding once its logs are there: its message again, and
-// its alert with what the logs say. There is no alert where another fault of the same
-// kind was told meanwhile, but for a warning that counts on, or it is over: it would come
-// back to life.
+// its alert with what the logs say. There is no alert where that is over, or told anew
+// meanwhile: it would come back to life. Nor is there where the alert has the logs of
+// another pod of the workload, which say as much.
 func (b *Book) WithLogs(f *Finding, logs []kube.Log) Finding {
 	m := f.Message
 	follow := *m.Fault
 	follow.LogsFollow = false
 	m.Fault, m.Logs = &follow, logs
 	out := Finding{Message: m, MsgID: follow.ID + "/logs"}
-	key, _ := split(follow.ID)
-	if now, ok := b.latest.Get(key); !ok || now.id != follow.ID && now.spell == "" || now.over {
-		return out
+	if g := b.belongs(&m); g != nil && g.logs(&m) {
+		out.Alert = b.alert(g, &g.face, 0)
 	}
-	out.Alert = b.alert(&m, m.App(), 0)
 	return out
 }

@@ -44,7 +44,7 @@ func (b *Book) about(t *object, c *Container, kind string, end *Ended, now time.
 	if c.Init {
 		what = "init " + what
 	}
-	s := said{fault: kube.Fault{Kind: kind, Restarts: c.Restarts}, app: kube.App(t.pod.Labels, b.cluster)}
+	s := said{fault: kube.Fault{Kind: kind, Restarts: c.Restarts, Workload: t.workload()}}
 	reason, at := c.Waiting, now
 	var words []string
 	switch kind {
@@ -106,13 +106,13 @@ func (b *Book) state(t *object, m *Meta, kind string, c Condition, now time.Time
 			Namespace: m.Namespace, Timestamp: at.UTC(), Type: kube.TypeWarning, Reason: b.text(reason, kube.MaxName),
 			Message: b.text(message, kube.MaxMessage), Labels: m.Labels, InvolvedObject: m.Object(t.kind),
 		},
-		fault: kube.Fault{Kind: kind, Reason: b.text(c.Reason, kube.MaxName)}, app: kube.App(m.Labels, b.cluster),
+		fault: kube.Fault{Kind: kind, Reason: b.text(c.Reason, kube.MaxName)},
 	}
 }
 
 // event is what an event says, with what is known of its object's state.
 func (b *Book) event(t *object, e *kube.Event, kind, container string) said {
-	s := said{event: *e, fault: kube.Fault{Kind: kind}}
+	s := said{event: *e, fault: kube.Fault{Kind: kind, Workload: t.workload()}}
 	s.event.Message = b.text(e.Message, kube.MaxMessage)
 	s.event.InvolvedObject.Container = container
 	if t.pod != nil {
@@ -126,13 +126,12 @@ func (b *Book) event(t *object, e *kube.Event, kind, container string) said {
 			}
 		}
 	}
-	s.app = kube.App(s.event.Labels, b.cluster)
 	return s
 }
 
-// alert is the alert about a fault, with what its logs say once they are there.
-func (b *Book) alert(m *kube.Message, app string, omitted int) *external.Alert {
-	key, episode := split(m.Fault.ID)
+// alert is the alert of a group that shows a fault of it, with what the logs say once
+// they are there.
+func (b *Book) alert(g *group, m *kube.Message, omitted int) *external.Alert {
 	o, f := m.Event.InvolvedObject, m.Fault
 	// A copy: the labels are those of the object, and the alert's are masked in place.
 	labels := make(map[string]string, min(len(m.Event.Labels), external.MaxLabels))
@@ -140,23 +139,26 @@ func (b *Book) alert(m *kube.Message, app string, omitted int) *external.Alert {
 		labels[name] = m.Event.Labels[name]
 	}
 	a := &external.Alert{
-		Source: alert.SourceKubernetes, Key: key, Episode: b.spell(key, episode), State: external.StateFiring, Severity: f.Severity, Level: m.Event.Type,
-		App: app, Name: names[f.Kind], Place: place(o), Summary: m.Event.Message, Labels: labels, StartsAt: m.Event.Timestamp, Omitted: omitted,
-		Fault: &external.Fault{Cluster: m.Cluster, Namespace: o.Namespace, Kind: o.Kind, Name: o.Name, Container: o.Container, Fault: f.Kind, ID: f.ID},
+		Source: alert.SourceKubernetes, Key: g.key, Episode: g.episode, State: external.StateFiring, Severity: f.Severity, Level: m.Event.Type,
+		App: m.App(), Name: names[f.Kind], Place: place(o, g.workload), Summary: m.Event.Message, Labels: labels, StartsAt: m.Event.Timestamp, Omitted: omitted,
+		Fault: &external.Fault{Cluster: m.Cluster, Namespace: o.Namespace, Kind: o.Kind, Name: o.Name, Container: o.Container, Workload: g.workload, Fault: f.Kind, ID: f.ID},
 	}
 	if f.Kind == kube.Warning {
 		a.Name = m.Event.Reason
 	}
 	var words []string
+	if extent := g.extent(f.State == kube.StateOver); extent != "" {
+		words = append(words, extent)
+	}
 	if f.ExitCode != 0 && f.State != kube.StateOver { // that is how it failed, and not how it ended
 		words = append(words, "exit code "+strconv.Itoa(f.ExitCode))
 	}
 	if f.Restarts > 0 {
 		words = append(words, "restarts: "+strconv.Itoa(f.Restarts))
 	}
-	if line, marked := telling(m.Logs); line != "" {
-		a.Fault.Panic = marked
-		words = append(words, line)
+	if g.line != "" && f.State != kube.StateOver {
+		a.Fault.Panic = g.panics
+		words = append(words, g.line)
 	}
 	a.Detail = strings.Join(words, "; ")
 	b.mask.External(a)
@@ -164,8 +166,12 @@ func (b *Book) alert(m *kube.Message, app string, omitted int) *external.Alert {
 	return a
 }
 
-func place(o kube.Object) string {
+// place is where it is: the workload, where the object is one of its pods.
+func place(o kube.Object, workload string) string {
 	s := o.Name
+	if kind, name, ok := strings.Cut(workload, "/"); ok {
+		s = strings.ToLower(kind) + " " + name
+	}
 	if o.Namespace != "" {
 		s = o.Namespace + "/" + s
 	}

@@ -133,7 +133,7 @@ func cut(mask *redact.Engine, s string) string {
 func reducePod(mask *redact.Engine, o runtime.Object) *item {
 	pod := o.(*corev1.Pod)
 	p := &fault.Pod{
-		Meta: meta(mask, &pod.ObjectMeta), Node: same(pod.Spec.NodeName), Deleting: pod.DeletionTimestamp != nil,
+		Meta: meta(mask, &pod.ObjectMeta), Workload: workload(&pod.ObjectMeta), Node: same(pod.Spec.NodeName), Deleting: pod.DeletionTimestamp != nil,
 		Disrupted: disrupted(&pod.Status), Done: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
 	}
 	p.Containers = make([]fault.Container, 0, len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
@@ -151,6 +151,28 @@ func reducePod(mask *redact.Engine, o runtime.Object) *item {
 	add(pod.Spec.InitContainers, pod.Status.InitContainerStatuses, true)
 	add(pod.Spec.Containers, pod.Status.ContainerStatuses, false)
 	return &item{version: pod.ResourceVersion, update: Update{Pod: p}, meta: &p.Meta}
+}
+
+// hashLabel is the label of a deployment's pods that says of which of its versions they
+// are: the name of the replica set is the deployment's, a hyphen and this.
+const hashLabel = appsv1.DefaultDeploymentUniqueLabelKey
+
+// workload is what controls a pod, as kind and name. What only stands between the two, a
+// deployment's replica set, is left out: the next release is of the same workload. A job
+// is one of its own, also where a cron job makes it: each run may fail in another way.
+// A pod that its node runs by itself is none's.
+func workload(pod *metav1.ObjectMeta) string {
+	of := metav1.GetControllerOfNoCopy(pod)
+	if of == nil || of.Kind == "" || of.Name == "" || of.Kind == fault.KindNode {
+		return ""
+	}
+	kind, name := of.Kind, of.Name
+	if hash := pod.Labels[hashLabel]; kind == "ReplicaSet" && hash != "" {
+		if deployment, is := strings.CutSuffix(name, "-"+hash); is && deployment != "" {
+			kind, name = fault.KindDeployment, deployment
+		}
+	}
+	return same(kind + "/" + name)
 }
 
 // disruptions are the reasons that a pod is given where the cluster puts it away.

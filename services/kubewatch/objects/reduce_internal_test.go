@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
@@ -38,7 +39,7 @@ status:
   - {name: web, state: {waiting: {reason: ErrImagePull, message: not found}}}
   - {name: gone, state: {waiting: {reason: x}}}
   ephemeralContainerStatuses: [{name: debug, state: {terminated: {exitCode: 1}}}]`,
-			`{"Namespace":"shop","Name":"web-1","UID":"u-1","Alias":"","Labels":{"app":"web","password":"[REDACTED]"},"Initial":false,"Node":"n1","Deleting":true,"Disrupted":false,"Done":false,"Containers":[` +
+			`{"Namespace":"shop","Name":"web-1","UID":"u-1","Alias":"","Labels":{"app":"web","password":"[REDACTED]"},"Initial":false,"Workload":"","Node":"n1","Deleting":true,"Disrupted":false,"Done":false,"Containers":[` +
 				`{"Name":"init","Init":true,"Waiting":"","Message":"","Running":false,"Started":"0001-01-01T00:00:00Z","Restarts":0,"Ended":{"ExitCode":0,"Signal":0,"Reason":"Completed","Message":"","At":"2026-01-28T14:30:00Z","ID":"containerd://1"},"Last":null},` +
 				`{"Name":"web","Init":false,"Waiting":"ErrImagePull","Message":"not found","Running":false,"Started":"0001-01-01T00:00:00Z","Restarts":0,"Ended":null,"Last":null},` +
 				`{"Name":"proxy","Init":false,"Waiting":"","Message":"","Running":true,"Started":"2026-01-28T13:31:00Z","Restarts":2,"Ended":null,"Last":{"ExitCode":137,"Signal":9,"Reason":"OOMKilled","Message":"m","At":"0001-01-01T00:00:00Z","ID":""}},` +
@@ -46,11 +47,11 @@ status:
 		{"evicted, of a manifest", reducePod, &corev1.Pod{}, `
 metadata: {name: p, annotations: {kubernetes.io/config.hash: manifest}}
 status: {phase: Failed, reason: Evicted}`,
-			`{"Namespace":"","Name":"p","UID":"","Alias":"manifest","Labels":null,"Initial":false,"Node":"","Deleting":false,"Disrupted":true,"Done":true,"Containers":[]}`},
+			`{"Namespace":"","Name":"p","UID":"","Alias":"manifest","Labels":null,"Initial":false,"Workload":"","Node":"","Deleting":false,"Disrupted":true,"Done":true,"Containers":[]}`},
 		{"preempted", reducePod, &corev1.Pod{}, `
 metadata: {name: p}
 status: {phase: Succeeded, conditions: [{type: Ready, status: "True"}, {type: DisruptionTarget, status: "True"}]}`,
-			`{"Namespace":"","Name":"p","UID":"","Alias":"","Labels":null,"Initial":false,"Node":"","Deleting":false,"Disrupted":true,"Done":true,"Containers":[]}`},
+			`{"Namespace":"","Name":"p","UID":"","Alias":"","Labels":null,"Initial":false,"Workload":"","Node":"","Deleting":false,"Disrupted":true,"Done":true,"Containers":[]}`},
 		{"a node", reduceNode, &corev1.Node{}, `
 metadata: {name: n1}
 status: {conditions: [{type: DiskPressure, status: "True"}, {type: Ready, status: Unknown, reason: NodeStatusUnknown, message: Kubelet stopped, lastTransitionTime: "2026-01-28T14:30:00Z"}]}`,
@@ -83,6 +84,37 @@ status: {conditions: [{type: Complete, status: "False"}, {type: Failed, status: 
 		if err != nil || string(got) != tt.want {
 			t.Errorf("%s: %v\n%s\n%s", tt.name, err, got, tt.want)
 		}
+	}
+}
+
+// TestWorkload: what a pod is one of, also across the releases of a deployment.
+func TestWorkload(t *testing.T) {
+	const uid = "12345678-1234-1234-1234-123456789012"
+	for _, tt := range []struct {
+		kind, name, hash string
+		controls         bool
+		want             string
+	}{
+		{"ReplicaSet", "web-7d9f", "7d9f", true, "Deployment/web"},
+		{"ReplicaSet", "my-web-app-7d9f", "7d9f", true, "Deployment/my-web-app"},
+		{"ReplicaSet", "web-7d9f", "", true, "ReplicaSet/web-7d9f"},
+		{"ReplicaSet", "web", "7d9f", true, "ReplicaSet/web"},
+		{"ReplicaSet", "-7d9f", "7d9f", true, "ReplicaSet/-7d9f"},
+		{"StatefulSet", "db-7d9f", "7d9f", true, "StatefulSet/db-7d9f"},
+		{"Job", "backup-29384", "", true, "Job/backup-29384"},
+		{"Node", "n1", "", true, ""},
+		{"ReplicaSet", "web-7d9f", "7d9f", false, ""},
+		{"", "web", "", true, ""}, {"Job", "", "", true, ""},
+	} {
+		pod := &corev1.Pod{}
+		pod.Labels = map[string]string{"pod-template-hash": tt.hash}
+		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Other", Name: "o", UID: uid}, {Kind: tt.kind, Name: tt.name, UID: uid, Controller: &tt.controls}}
+		if got := reducePod(redact.New(), pod).update.Pod.Workload; got != tt.want {
+			t.Errorf("%+v: %q", tt, got)
+		}
+	}
+	if got := reducePod(redact.New(), &corev1.Pod{}).update.Pod.Workload; got != "" {
+		t.Errorf("of a pod by itself: %q", got)
 	}
 }
 
