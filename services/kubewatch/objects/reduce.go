@@ -15,6 +15,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/kubewatch/api"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/convert"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/fault"
+	"github.com/tocsin-bus/tocsin/shared/kube"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
@@ -133,7 +134,7 @@ func cut(mask *redact.Engine, s string) string {
 func reducePod(mask *redact.Engine, o runtime.Object) *item {
 	pod := o.(*corev1.Pod)
 	p := &fault.Pod{
-		Meta: meta(mask, &pod.ObjectMeta), Workload: workload(&pod.ObjectMeta), Node: same(pod.Spec.NodeName), Deleting: pod.DeletionTimestamp != nil,
+		Meta: meta(mask, &pod.ObjectMeta), Workload: workload(mask, &pod.ObjectMeta), Node: same(pod.Spec.NodeName), Deleting: pod.DeletionTimestamp != nil,
 		Disrupted: disrupted(&pod.Status), Done: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
 	}
 	p.Containers = make([]fault.Container, 0, len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
@@ -160,8 +161,9 @@ const hashLabel = appsv1.DefaultDeploymentUniqueLabelKey
 // workload is what controls a pod, as kind and name. What only stands between the two, a
 // deployment's replica set, is left out: the next release is of the same workload. A job
 // is one of its own, also where a cron job makes it: each run may fail in another way.
-// A pod that its node runs by itself is none's.
-func workload(pod *metav1.ObjectMeta) string {
+// A pod that its node runs by itself is none's. Who makes a pod may write anything there,
+// at any length.
+func workload(mask *redact.Engine, pod *metav1.ObjectMeta) string {
 	of := metav1.GetControllerOfNoCopy(pod)
 	if of == nil || of.Kind == "" || of.Name == "" || of.Kind == fault.KindNode {
 		return ""
@@ -172,7 +174,7 @@ func workload(pod *metav1.ObjectMeta) string {
 			kind, name = fault.KindDeployment, deployment
 		}
 	}
-	return same(kind + "/" + name)
+	return same(untrusted.Cut(untrusted.Visible(cut(mask, kind+"/"+name)), kube.MaxName))
 }
 
 // disruptions are the reasons that a pod is given where the cluster puts it away.

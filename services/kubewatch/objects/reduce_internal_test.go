@@ -15,6 +15,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 
+	"github.com/tocsin-bus/tocsin/shared/kube"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 
@@ -132,6 +133,19 @@ func TestReduceBounds(t *testing.T) {
 	}
 	if !p.Containers[0].Ended.At.Equal(time.Time{}) {
 		t.Error(p.Containers[0].Ended.At)
+	}
+}
+
+// TestWorkloadFromOutside: who makes a pod may name as its owner whatever they like.
+func TestWorkloadFromOutside(t *testing.T) {
+	yes := true
+	for _, name := range []string{strings.Repeat("ä", 1<<20), "AKIAIOSFODNN7EXAMPLE", "web\x1b[2J\u202e\nweb"} {
+		pod := &corev1.Pod{}
+		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: name, Controller: &yes}}
+		got := reducePod(redact.New(), pod).update.Pod.Workload
+		if !strings.HasPrefix(got, "Job/") || utf8.RuneCountInString(got) > kube.MaxName || strings.Contains(got, "AKIA") || strings.ContainsAny(got, "\x1b\u202e\n") {
+			t.Errorf("%.20q: %q", name, got)
+		}
 	}
 }
 
