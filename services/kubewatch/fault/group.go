@@ -136,14 +136,17 @@ func (b *Book) leave(l *lasting, now time.Time) bool {
 	return true
 }
 
-// waits is the first fault of a group that waits for room, nil where none does.
+// waits is a fault of a group that waits for room, nil where none does. It is the one with
+// the least key, which says nothing of when it is over: where all pods of a workload go, in
+// any order, few are told only to be over next, which there was no room for.
 func (g *group) waits() *lasting {
+	var least *lasting
 	for _, l := range g.members {
-		if l.place != nil {
-			return l
+		if l.place != nil && (least == nil || l.key < least.key) {
+			least = l
 		}
 	}
-	return nil
+	return least
 }
 
 // opens notes that the alert of a group is told.
@@ -162,7 +165,7 @@ func (b *Book) raise(g *group, m *kube.Message, omitted int, now time.Time) *ext
 		b.opens(g, m)
 	case now.Before(g.next):
 		b.stats.Gathered++
-		b.pend(g)
+		b.pend(g, now)
 		return nil
 	default:
 		b.stats.Gathered++
@@ -367,10 +370,12 @@ func (h *pending) Pop() any {
 	return g
 }
 
-// pend has a group told again as soon as it may be.
-func (b *Book) pend(g *group) {
+// pend has a group told again as soon as it may be: at once, where a predecessor told it last.
+func (b *Book) pend(g *group, now time.Time) {
 	if g.index < 0 {
-		g.due = g.next
+		if g.due = g.next; g.due.Before(now) {
+			g.due = now
+		}
 		heap.Push(&b.pending, g)
 	}
 }

@@ -97,7 +97,7 @@ func (b *Book) once(out []Finding, t *object, kind, container, sub, episode stri
 			r.omitted++
 		} else { // its alert counts it
 			g.note(t.name.name, now)
-			b.pend(g)
+			b.pend(g, now)
 		}
 		return out
 	}
@@ -107,7 +107,10 @@ func (b *Book) once(out []Finding, t *object, kind, container, sub, episode stri
 	f := b.onceTold(key, id, g.episode, what, now)
 	g.note(t.name.name, now)
 	g.newest = f.Message
-	f.Alert = b.raise(g, &f.Message, b.bucket(kind).omit(), now)
+	r = b.bucket(kind)
+	if f.Alert = b.raise(g, &f.Message, r.omitted, now); f.Alert != nil {
+		r.omitted = 0
+	}
 	return append(out, f)
 }
 
@@ -126,12 +129,6 @@ func (b *Book) onceTold(key, id, episode string, what func() (said, *Capture), n
 
 // more is the room of what joins an alert that was told: it takes none from what is news.
 func more(kind string) string { return kind + " again" }
-
-func (r *bucket) omit() int {
-	n := r.omitted
-	r.omitted = 0
-	return n
-}
 
 // opened begins a fault that lasts. since is when it began, where that is known.
 func (b *Book) opened(out []Finding, t *object, kind string, s said, initial bool, since, now time.Time) ([]Finding, *lasting) {
@@ -171,7 +168,7 @@ func (b *Book) opened(out []Finding, t *object, kind string, s said, initial boo
 	default:
 		l.room, l.place = r, r.waiting.PushBack(l)
 		if l.group.open { // its alert counts it
-			b.pend(l.group)
+			b.pend(l.group, now)
 		}
 	}
 	return out, l
