@@ -14,12 +14,14 @@ import (
 	shared "github.com/tocsin-bus/tocsin/shared/kube"
 )
 
+// replicaHash says which version of its deployment a replica is of.
+const replicaHash = "7d9f6c"
+
 // replica makes a pod as the replica set of a deployment does.
 func (w *world) replica(t *testing.T, namespace, deployment string, i int) *corev1.Pod {
 	t.Helper()
-	const hash = "7d9f6c"
-	of := deployment + "-" + hash
-	p := w.pod(t, namespace, fmt.Sprintf("%s-%d", of, i), map[string]string{"app": deployment, "pod-template-hash": hash})
+	of := deployment + "-" + replicaHash
+	p := w.pod(t, namespace, fmt.Sprintf("%s-%d", of, i), map[string]string{"app": deployment, "pod-template-hash": replicaHash})
 	controls := true
 	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: of, UID: "7d9f6c00-0000-4000-8000-000000000000", Controller: &controls}}
 	return must(w.server.Client().CoreV1().Pods(namespace).Update(t.Context(), p, metav1.UpdateOptions{}))(t)
@@ -104,7 +106,7 @@ func TestWorkload(t *testing.T) {
 		t.Fatalf("of %d pods %d are over: %+v", len(pods), len(over), r)
 	}
 	a := r.first[0]
-	if want := "kubernetes:" + w.cluster + ":" + ns + ":Deployment/checkout/app:crash_loop"; a.DedupKey != want || r.ends[0].DedupKey != want {
+	if want := "kubernetes:" + w.cluster + ":" + ns + ":Deployment/checkout/" + replicaHash + "/app:crash_loop"; a.DedupKey != want || r.ends[0].DedupKey != want {
 		t.Errorf("%q and %q, not %q", a.DedupKey, r.ends[0].DedupKey, want)
 	}
 	if a.Title != "Crash loop: "+ns+"/deployment checkout (app)" || a.Context["workload"] != "Deployment/checkout" || a.Context["kind"] != "Pod" || a.App != "checkout" {

@@ -95,8 +95,8 @@ type Fault struct {
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
 	Container string `json:"container,omitempty"`
-	// Workload is the kind and the name of what a pod is one of, such as Deployment/web:
-	// the alert is of all its pods, of which Name is one. It may be empty.
+	// Workload is the kind, the name and the version of what a pod is one of, such as
+	// Deployment/web/7d9f: the alert is of all its pods, of which Name is one. It may be empty.
 	Workload string `json:"workload,omitempty"`
 	// Fault is the kind of the fault, as package kube lists them: 1 to MaxKey of the
 	// characters of Key. ID is the fault's own, in the same characters; it may be

@@ -8,6 +8,7 @@
 package kube
 
 import (
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -188,8 +189,8 @@ type Fault struct {
 	// ExitCode and Reason are how the container ended, where it did.
 	ExitCode int    `json:"exitCode,omitempty"`
 	Reason   string `json:"reason,omitempty"`
-	// Workload is the kind and the name of what the pod at fault is one of, such as
-	// Deployment/web. Alerts go by it; Episode is that of the alert, empty where there is
+	// Workload is the kind, the name and the version of what the pod at fault is one of,
+	// such as Deployment/web/7d9f; see SplitWorkload. Alerts go by it; Episode is that of the alert, empty where there is
 	// none. Of other objects, and of pods that are none's, both are empty.
 	Workload string `json:"workload,omitempty"`
 	Episode  string `json:"episode,omitempty"`
@@ -231,6 +232,17 @@ type Leader struct {
 	ID string `json:"id"`
 	// Watch is how the watch is now.
 	Watch Watch `json:"watch"`
+}
+
+// SplitWorkload is a workload in its parts. The version is empty where it has none, as of
+// a job, and all of it where the text is no workload.
+func SplitWorkload(workload string) (kind, name, version string) {
+	kind, rest, ok := strings.Cut(workload, "/")
+	if !ok {
+		return "", "", ""
+	}
+	name, version, _ = strings.Cut(rest, "/")
+	return kind, name, version
 }
 
 // Tail is the end of a text: at most limit bytes, beginning with a whole rune. What

@@ -77,7 +77,7 @@ func saysEnd(e *external.Alert) bool { return e.Fault != nil && e.Fault.Fault !=
 // one.
 func object(f *external.Fault) string {
 	name := f.Name
-	if kind, of, ok := strings.Cut(f.Workload, "/"); ok {
+	if kind, of, _ := kube.SplitWorkload(f.Workload); of != "" {
 		name = strings.ToLower(kind) + " " + of
 	}
 	if f.Namespace != "" {
@@ -91,9 +91,13 @@ func object(f *external.Fault) string {
 
 func faultContext(e *external.Alert) map[string]any {
 	f := e.Fault
+	workload, version := "", ""
+	if kind, name, v := kube.SplitWorkload(f.Workload); name != "" {
+		workload, version = kind+"/"+name, v
+	}
 	c := map[string]any{alert.ClusterKey: f.Cluster, "kind": f.Kind, "name": f.Name, alert.FaultKey: f.Fault}
 	for name, value := range map[string]string{
-		alert.NamespaceKey: f.Namespace, "container": f.Container, "workload": f.Workload, "fault_id": f.ID,
+		alert.NamespaceKey: f.Namespace, "container": f.Container, "workload": workload, "workload_version": version, "fault_id": f.ID,
 		// By this, a fault is told under the CI run that brought the version.
 		alert.ReleaseKey: e.Labels[labelVersion],
 	} {

@@ -126,10 +126,10 @@ func TestFaultTitles(t *testing.T) {
 func TestFaultOfWorkload(t *testing.T) {
 	for _, pod := range []string{"web-1", "web-2"} {
 		e := crashing(external.StateFiring)
-		e.Fault.Name, e.Fault.Workload = pod, "Deployment/web"
+		e.Fault.Name, e.Fault.Workload = pod, "Deployment/web/7d9f"
 		a := rule.New().Take(e).Alert
-		if a.Title != "Crash loop: shop/deployment web (app)" || a.DedupKey != "kubernetes:dev:shop:Deployment/web/app:crash_loop" ||
-			a.Context["workload"] != "Deployment/web" || a.Context["kind"] != "Pod" || a.Context["name"] != pod {
+		if a.Title != "Crash loop: shop/deployment web (app)" || a.DedupKey != "kubernetes:dev:shop:Deployment/web/7d9f/app:crash_loop" ||
+			a.Context["workload"] != "Deployment/web" || a.Context["workload_version"] != "7d9f" || a.Context["kind"] != "Pod" || a.Context["name"] != pod {
 			t.Errorf("%q, %q, %v", a.Title, a.DedupKey, a.Context)
 		}
 	}

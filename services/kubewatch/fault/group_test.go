@@ -123,6 +123,31 @@ func TestTries(t *testing.T) {
 	}
 }
 
+// TestNextRelease: what is wrong with the next version of a deployment is news while the
+// one before still fails, and each is over by itself.
+func TestNextRelease(t *testing.T) {
+	b := fault.NewBook("dev", "c-1")
+	of := func(i int, version string, c container) *fault.Pod {
+		p := replica(i, c)
+		p.Workload = "Deployment/web/" + version
+		return p
+	}
+	before := b.Pod(of(0, "7d9f", loops), t0)[0].Alert
+	if got := b.Pod(of(1, "5c4b", dead(0, ended(1, "Error", min), nil)), at(min)); len(got) != 1 || got[0].Alert == nil {
+		t.Errorf("its crash: %+v", got)
+	}
+	next := b.Pod(of(1, "5c4b", loops), at(2*min))
+	if len(next) != 1 || next[0].Alert == nil || next[0].Alert.Key == before.Key || next[0].Alert.Place != before.Place {
+		t.Fatalf("%+v", next)
+	}
+	if got := b.Gone(replicaObject(0), at(3*min)); len(got) != 1 || got[0].Alert == nil || got[0].Alert.Key != before.Key || got[0].Alert.State != external.StateResolved {
+		t.Errorf("the end of the one before: %+v", got)
+	}
+	if got := b.Gone(replicaObject(1), at(4*min)); len(got) != 1 || got[0].Alert == nil || got[0].Alert.Key != next[0].Alert.Key {
+		t.Errorf("its own: %+v", got)
+	}
+}
+
 // TestGroupFlood: many pods of a workload are few alerts, of all of them, and another
 // workload's first fault doesn't wait behind them.
 func TestGroupFlood(t *testing.T) {

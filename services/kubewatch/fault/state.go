@@ -21,8 +21,8 @@ type Meta struct {
 // Pod is what is looked at of a pod. Nobody changes it any more.
 type Pod struct {
 	Meta
-	// Workload is the kind and the name of what it is a pod of, as in Deployment/web. It
-	// is empty where it is one by itself.
+	// Workload is the kind, the name and the version of what it is a pod of, as in
+	// Deployment/web/7d9f. It is empty where it is one by itself.
 	Workload string
 	// Node is where it runs, empty where it has no place yet.
 	Node string

@@ -169,7 +169,7 @@ func (b *Book) alert(g *group, m *kube.Message, omitted int) *external.Alert {
 // place is where it is: the workload, where the object is one of its pods.
 func place(o kube.Object, workload string) string {
 	s := o.Name
-	if kind, name, ok := strings.Cut(workload, "/"); ok {
+	if kind, name, _ := kube.SplitWorkload(workload); name != "" {
 		s = strings.ToLower(kind) + " " + name
 	}
 	if o.Namespace != "" {

@@ -154,27 +154,35 @@ func reducePod(mask *redact.Engine, o runtime.Object) *item {
 	return &item{version: pod.ResourceVersion, update: Update{Pod: p}, meta: &p.Meta}
 }
 
-// hashLabel is the label of a deployment's pods that says of which of its versions they
-// are: the name of the replica set is the deployment's, a hyphen and this.
-const hashLabel = appsv1.DefaultDeploymentUniqueLabelKey
+// The labels that say of which version of its workload a pod is. The name of a
+// deployment's replica set is the deployment's, a hyphen and the label's value.
+const (
+	hashLabel     = appsv1.DefaultDeploymentUniqueLabelKey
+	revisionLabel = appsv1.ControllerRevisionHashLabelKey
+)
 
-// workload is what controls a pod, as kind and name. What only stands between the two, a
-// deployment's replica set, is left out: the next release is of the same workload. A job
-// is one of its own, also where a cron job makes it: each run may fail in another way.
-// A pod that its node runs by itself is none's. Who makes a pod may write anything there,
-// at any length.
+// workload is what controls a pod, as kind, name and version. What only stands between the
+// two, a deployment's replica set, is left out. The version is part of it: what goes
+// wrong in the next release is news, also while the one before still fails. A job is one
+// of its own, also where a cron job makes it: each run may fail in another way. A pod that
+// its node runs by itself is none's. Who makes a pod may write anything there, at any
+// length.
 func workload(mask *redact.Engine, pod *metav1.ObjectMeta) string {
 	of := metav1.GetControllerOfNoCopy(pod)
 	if of == nil || of.Kind == "" || of.Name == "" || of.Kind == fault.KindNode {
 		return ""
 	}
-	kind, name := of.Kind, of.Name
+	kind, name, version := of.Kind, of.Name, pod.Labels[revisionLabel]
 	if hash := pod.Labels[hashLabel]; kind == "ReplicaSet" && hash != "" {
 		if deployment, is := strings.CutSuffix(name, "-"+hash); is && deployment != "" {
-			kind, name = fault.KindDeployment, deployment
+			kind, name, version = fault.KindDeployment, deployment, hash
 		}
 	}
-	return same(untrusted.Cut(untrusted.Visible(cut(mask, kind+"/"+name)), kube.MaxName))
+	whole := kind + "/" + name
+	if version != "" {
+		whole += "/" + version
+	}
+	return same(untrusted.Cut(untrusted.Visible(cut(mask, whole)), kube.MaxName))
 }
 
 // disruptions are the reasons that a pod is given where the cluster puts it away.

@@ -88,7 +88,7 @@ status: {conditions: [{type: Complete, status: "False"}, {type: Failed, status: 
 	}
 }
 
-// TestWorkload: what a pod is one of, also across the releases of a deployment.
+// TestWorkload: what a pod is one of, and of which version.
 func TestWorkload(t *testing.T) {
 	const uid = "12345678-1234-1234-1234-123456789012"
 	for _, tt := range []struct {
@@ -96,8 +96,8 @@ func TestWorkload(t *testing.T) {
 		controls         bool
 		want             string
 	}{
-		{"ReplicaSet", "web-7d9f", "7d9f", true, "Deployment/web"},
-		{"ReplicaSet", "my-web-app-7d9f", "7d9f", true, "Deployment/my-web-app"},
+		{"ReplicaSet", "web-7d9f", "7d9f", true, "Deployment/web/7d9f"},
+		{"ReplicaSet", "my-web-app-7d9f", "7d9f", true, "Deployment/my-web-app/7d9f"},
 		{"ReplicaSet", "web-7d9f", "", true, "ReplicaSet/web-7d9f"},
 		{"ReplicaSet", "web", "7d9f", true, "ReplicaSet/web"},
 		{"ReplicaSet", "-7d9f", "7d9f", true, "ReplicaSet/-7d9f"},
@@ -113,6 +113,12 @@ func TestWorkload(t *testing.T) {
 		if got := reducePod(redact.New(), pod).update.Pod.Workload; got != tt.want {
 			t.Errorf("%+v: %q", tt, got)
 		}
+	}
+	yes, replica := true, &corev1.Pod{}
+	replica.Labels = map[string]string{"controller-revision-hash": "db-5c"}
+	replica.OwnerReferences = []metav1.OwnerReference{{Kind: "StatefulSet", Name: "db", UID: uid, Controller: &yes}}
+	if got := reducePod(redact.New(), replica).update.Pod.Workload; got != "StatefulSet/db/db-5c" {
+		t.Errorf("of a stateful set: %q", got)
 	}
 	if got := reducePod(redact.New(), &corev1.Pod{}).update.Pod.Workload; got != "" {
 		t.Errorf("of a pod by itself: %q", got)
