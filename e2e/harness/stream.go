@@ -111,6 +111,11 @@ func (s *Stream) Next(ctx context.Context, within time.Duration) (Event, error) 
 	case e := <-s.Events:
 		return e, nil
 	case <-s.done:
+		select {
+		case e := <-s.Events: // it came right before
+			return e, nil
+		default:
+		}
 		return Event{}, errors.New("the stream of the dashboard has ended")
 	case <-ctx.Done():
 		return Event{}, fmt.Errorf("no event of the dashboard within %s", within)

@@ -80,9 +80,9 @@ type Config struct {
 	kept fanout.Bounds
 }
 
-// Run serves until ctx ends. Then it ends the streams of its readers at once, lets
-// other requests under way finish, closes its connections and returns nil. A bus
-// that is away is waited for, and told to readers meanwhile.
+// Run serves until ctx ends. Then it tells its readers what was stored until then, ends
+// their streams, lets other requests under way finish, closes its connections and
+// returns nil. A bus that is away is waited for, and told to readers meanwhile.
 func Run(ctx context.Context, cfg Config) error {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -93,14 +93,17 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	h, err := newHandler(ctx, cfg)
+	// The rest ends once the readers were told the last alerts.
+	life, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	h, err := newHandler(life, cfg)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	g.Go(func() error { return h.feed.run(ctx) })
-	g.Go(func() error { h.hub.Run(ctx); return nil })
-	g.Go(func() error { return h.desk.run(ctx) })
-	g.Go(func() error { return serve(ctx, l, h, cfg.Logger) })
+	g.Go(func() error { defer stop(); return h.feed.run(ctx, life) })
+	g.Go(func() error { h.hub.Run(life); return nil })
+	g.Go(func() error { return h.desk.run(life) })
+	g.Go(func() error { return serve(life, l, h, cfg.Logger) })
 	url := "http://" + httpguard.Reachable(l.Addr())
 	cfg.Logger.Info("the dashboard listens", "url", url)
 	if cfg.Ready != nil {

@@ -45,6 +45,9 @@ const (
 	// linkRetry is the pause before a connection that was closed for good is made
 	// anew.
 	linkRetry = 200 * time.Millisecond
+	// lastIn is how long, at the end, the last alerts may take to be read, and to be
+	// written to a reader.
+	lastIn = 500 * time.Millisecond
 )
 
 var (
@@ -96,10 +99,17 @@ func (f *feed) ready() error {
 
 func (f *feed) say(err error) { f.state.Store(&err) }
 
-// run connects and follows until ctx ends.
-func (f *feed) run(ctx context.Context) error {
+// run connects and follows until ctx ends, and then tells what is stored and not told
+// yet. What is under way goes on for lastIn after ctx at most, and ends with life.
+func (f *feed) run(ctx, life context.Context) error {
+	work, cancel := context.WithCancel(life)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		pause(work, lastIn)
+		cancel()
+	})()
 	for ctx.Err() == nil {
-		if err := f.runOnce(ctx); err != nil {
+		if err := f.runOnce(ctx, work); err != nil {
 			f.log.Warn("connect to the bus again", "because", err)
 		}
 		pause(ctx, linkRetry)
@@ -114,7 +124,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (f *feed) runOnce(ctx context.Context) error {
+func (f *feed) runOnce(ctx, work context.Context) error {
 	c, err := bus.Connect(ctx, f.cfg)
 	if err != nil {
 		return err
@@ -125,11 +135,11 @@ func (f *feed) runOnce(ctx context.Context) error {
 		return fmt.Errorf("subscribe to the alerts: %w", err)
 	}
 	f.conn.Store(c)
-	return f.follow(ctx, c, live)
+	return f.follow(ctx, work, c, live)
 }
 
 // follow tells the alerts until ctx ends or the connection is closed for good.
-func (f *feed) follow(ctx context.Context, c *bus.Conn, live <-chan *nats.Msg) error {
+func (f *feed) follow(ctx, work context.Context, c *bus.Conn, live <-chan *nats.Msg) error {
 	check := time.NewTicker(checkEvery)
 	defer check.Stop()
 	f.tape.Doubt()
@@ -137,22 +147,24 @@ func (f *feed) follow(ctx context.Context, c *bus.Conn, live <-chan *nats.Msg) e
 	for {
 		select {
 		case <-ctx.Done():
+			// What was stored last may still be on its way here.
+			f.check(work, c)
 			return nil
 		case <-c.Changes():
 			if c.NC.IsClosed() {
 				return errGone
 			}
 			f.tape.Doubt()
-			f.catchUp(ctx, c)
+			f.catchUp(work, c)
 		case m := <-live:
-			f.hear(ctx, m, live)
+			f.hear(work, m, live)
 			if _, wanted := f.tape.Want(); wanted {
-				f.catchUp(ctx, c)
+				f.catchUp(work, c)
 			}
 		case <-check.C:
-			f.check(ctx, c)
+			f.check(work, c)
 		case <-f.retry.C:
-			f.catchUp(ctx, c)
+			f.catchUp(work, c)
 		}
 	}
 }

@@ -319,6 +319,11 @@ func (l *listener) next(t *testing.T) sseEvent {
 	case e := <-l.events:
 		return e
 	case <-l.closed:
+		select {
+		case e := <-l.events: // it came right before
+			return e
+		default:
+		}
 		t.Fatal("the stream has ended")
 	case <-time.After(within):
 		t.Fatalf("no event within %s", within)

@@ -61,13 +61,13 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(h.life, cancel)()
-	s := sender{handler: h, query: q, out: http.NewResponseController(w), w: w, came: time.Now()}
+	s := sender{handler: h, query: q, request: r.Context(), out: http.NewResponseController(w), w: w, came: time.Now()}
 	// It asked all it wants to ask, and may listen for days.
 	if err := s.out.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return
 	}
-	// A write that waits for a slow reader must not hold up the end.
-	defer context.AfterFunc(ctx, func() { _ = s.out.SetWriteDeadline(time.Now()) })()
+	// A write that waits for a slow reader must not hold up the end for long.
+	defer context.AfterFunc(ctx, func() { _ = s.out.SetWriteDeadline(time.Now().Add(lastIn)) })()
 	if err := s.run(ctx); err != nil && ctx.Err() == nil {
 		h.log.Debug("a reader of the alerts has ended", "because", err)
 	}
@@ -77,10 +77,12 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 type sender struct {
 	*handler
 	query sse.Query
-	out   *http.ResponseController
-	w     http.ResponseWriter
-	came  time.Time
-	buf   []byte
+	// request ends when the reader has gone.
+	request context.Context
+	out     *http.ResponseController
+	w       http.ResponseWriter
+	came    time.Time
+	buf     []byte
 	// alerts are how many are in buf.
 	alerts int
 }
@@ -106,9 +108,10 @@ func (s *sender) run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			// What was told before the end is sent, whether it has been taken or not.
+			return s.deliver(s.request, reader)
 		case <-reader.Wake():
-			err = s.deliver(ctx, reader)
+			err = s.deliver(s.request, reader)
 		case <-tick.C:
 			err = s.write(ctx, []byte(sse.Heartbeat))
 		}
@@ -291,7 +294,10 @@ func (s *sender) write(ctx context.Context, piece []byte) error {
 	if err := s.out.SetWriteDeadline(time.Now().Add(writeIn)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return fmt.Errorf("%w: %w", errReaderGone, err)
 	}
-	if ctx.Err() != nil { // after the deadline is set: the end sets one that is over
+	if s.life.Err() != nil { // the end may have set its own before that
+		_ = s.out.SetWriteDeadline(time.Now().Add(lastIn)) // as just now
+	}
+	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if _, err := s.w.Write(piece); err != nil {

@@ -29,6 +29,29 @@ func TestLive(t *testing.T) {
 	want(t, "then", l.ids(t, 2), "4-5")
 }
 
+// TestLastAlert: what was stored before the end is told to whoever listens then, however
+// soon after it the end comes.
+func TestLastAlert(t *testing.T) {
+	b := newBus(t)
+	for i := range 20 {
+		d := start(t, b.config())
+		d.awaitReady(t)
+		readers := make([]*listener, 10)
+		for k := range readers {
+			readers[k] = d.listen(t, "")
+		}
+		b.raise(t, 1)
+		for _, l := range readers { // who was told one reads along
+			want(t, "the first", l.ids(t, 1), fmt.Sprint(2*i+1))
+		}
+		b.raise(t, 1)
+		d.stop()
+		for _, l := range readers {
+			want(t, "the last", l.ids(t, 1), fmt.Sprint(2*i+2))
+		}
+	}
+}
+
 // TestPast: of the past a reader gets what it asks for, and then goes on without a
 // gap.
 func TestPast(t *testing.T) {
