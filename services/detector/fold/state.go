@@ -17,13 +17,13 @@ import (
 
 // Version is that of the snapshots: it changes with their form, and with the
 // rules where a state would mean something else.
-const Version = snapshot.Trust
+const Version = snapshot.Lifecycle
 
 // Older versions are read, too: the log keeps an hour, and what was learned and
 // set before is nowhere else. What they lack begins anew; of what version 4 found
 // nobody says that it is over. Version 5 stood for a few commits only.
 func readable(version uint32) bool {
-	return version == Version || version == snapshot.Resolutions || version == 4
+	return version == Version || version == snapshot.Trust || version == snapshot.Resolutions || version == 4
 }
 
 // Errors of Restore. In both cases the state is unchanged, and as much of it as

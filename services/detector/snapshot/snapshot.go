@@ -26,6 +26,9 @@ const (
 	// Trust is the one from which on it holds what the rules know that an app can be
 	// judged by in place of the contract's (package rules).
 	Trust = 7
+	// Lifecycle is the version that adds the age of apps, frozen baselines, the quiet
+	// period that ends a spike, and the storm bound of each app.
+	Lifecycle = 8
 )
 
 // ErrDamaged is wrapped by every error of a Reader.
