@@ -22,9 +22,6 @@ const (
 	// arrived and not with what was announced: else a few slow senders could
 	// hold all of it with empty hands.
 	firstRead = 16 << 10
-	// drainLimit is how much of a body that is too large is read and thrown
-	// away: most clients look for an answer only once they have sent all.
-	drainLimit = 8 << 20
 )
 
 // body is the bytes of one request, and its share of the load.
@@ -64,7 +61,7 @@ func (h *handler) open(r *http.Request, d dialect) (b *body, refused reply, ok b
 
 func (h *handler) read(r *http.Request) (b *body, refused reply, ok bool) {
 	if r.ContentLength > maxBody {
-		return nil, tooLarge(r), false
+		return nil, tooLarge(), false
 	}
 	if !h.load.enter() {
 		return nil, h.shed("too many requests are under way: try again later"), false
@@ -96,7 +93,7 @@ func (h *handler) fill(b *body, r *http.Request) (reply, bool) {
 		n += m
 		switch {
 		case n > maxBody:
-			return tooLarge(r), false
+			return tooLarge(), false
 		case errors.Is(err, io.EOF):
 			// Some editors and shells put a mark before what they write.
 			b.data = bytes.TrimPrefix((*b.room)[:n], byteOrderMark)
@@ -132,10 +129,7 @@ func (h *handler) shed(why string) reply {
 	return refuse(http.StatusTooManyRequests, why).with("Retry-After", retryAfter)
 }
 
-func tooLarge(r *http.Request) reply {
-	if r.Header.Get("Expect") == "" {
-		_, _ = io.CopyN(io.Discard, r.Body, drainLimit) // it is refused either way
-	}
+func tooLarge() reply {
 	return refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is over %d bytes: send smaller batches", maxBody)).with("Connection", "close")
 }
 

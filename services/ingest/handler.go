@@ -77,6 +77,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if target != nil && target.phrase != nil && answer.status >= http.StatusBadRequest {
 		answer = target.phrase(r, answer)
 	}
+	if answer.status >= http.StatusBadRequest {
+		drain(r)
+	}
 	answer.write(w)
 	h.metrics.answered(path, answer.status)
 }

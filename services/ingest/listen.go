@@ -85,6 +85,7 @@ func (h *handler) otlpAlone() http.Handler {
 				refuse(http.StatusForbidden, err.Error()).write(w)
 				return
 			}
+			drain(r)
 			refuse(http.StatusNotFound, "not found: this port takes OTLP alone").write(w)
 		}
 	})
