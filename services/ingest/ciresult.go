@@ -17,9 +17,10 @@ import (
 // outcome is what a body says of a run.
 type outcome struct {
 	result ci.Result
-	// delivery is the subject that tells this sending from all others of its
-	// sender, see bus.DeliverySubject, or empty.
-	delivery string
+	// deliveries are the subjects by which this sending is known when it comes again:
+	// that of its id and, where it is signed, that of its body. See
+	// bus.DeliverySubject and bus.BodySubject. Without any, each is taken.
+	deliveries []string
 	// ignored says why there is no result, and is told to the sender.
 	ignored string
 	// answer is what the sender is told once the result is stored, or nil.
@@ -57,8 +58,8 @@ func (h *handler) takeResult(r *http.Request, d dialect, decode func(media strin
 	if said.ignored != "" {
 		return ignoredReply(said.ignored)
 	}
-	if said.delivery != "" {
-		switch taken, err := h.sink.Delivered(r.Context(), said.delivery); {
+	for _, subject := range said.deliveries {
+		switch taken, err := h.sink.Delivered(r.Context(), subject); {
 		case err != nil:
 			return refusePublish(err)
 		case taken:
@@ -73,8 +74,8 @@ func (h *handler) takeResult(r *http.Request, d dialect, decode func(media strin
 	}
 	// It is noted last: a delivery that was noted and not stored would be lost.
 	// One that is stored and not noted only updates itself when it comes again.
-	if said.delivery != "" {
-		if err := h.publish(r.Context(), &nats.Msg{Subject: said.delivery}); err != nil {
+	if notes := notesOf(said.deliveries); len(notes) > 0 {
+		if err := h.publish(r.Context(), notes...); err != nil {
 			return refusePublish(err)
 		}
 	}
@@ -84,6 +85,15 @@ func (h *handler) takeResult(r *http.Request, d dialect, decode func(media strin
 		return *said.answer
 	}
 	return okReply()
+}
+
+// notesOf makes the messages that note deliveries as taken.
+func notesOf(deliveries []string) []*nats.Msg {
+	notes := make([]*nats.Msg, len(deliveries))
+	for i, subject := range deliveries {
+		notes[i] = &nats.Msg{Subject: subject}
+	}
+	return notes
 }
 
 // prepared is an outcome and what is to be written of it.

@@ -25,7 +25,7 @@ func TestDeliveries(t *testing.T) {
 	deliver := func(id, status string) int {
 		t.Helper()
 		return h.takeResult(ask("POST", "/", strings.NewReader("x")), dialect{}, func(string, []byte) (outcome, error) {
-			return outcome{result: ci.Result{Status: status, Source: ci.SourceGitHub}, delivery: bus.DeliverySubject("github", id)}, nil
+			return outcome{result: ci.Result{Status: status, Source: ci.SourceGitHub}, deliveries: []string{bus.DeliverySubject("github", id)}}, nil
 		}).status
 	}
 	logged := func() (n int) {

@@ -46,7 +46,11 @@ func (h *handler) github(r *http.Request) reply {
 			return outcome{}, err
 		}
 		result, ignored, err := github.Decode(r.Header.Get(github.HeaderEvent), payload)
-		return outcome{result: result, ignored: ignored, delivery: delivery("github", r.Header.Get(github.HeaderDelivery))}, err
+		known := deliveries("github", r.Header.Get(github.HeaderDelivery))
+		if h.hooks.github != "" { // the id is not signed: of one body there can be any number
+			known = append(known, bus.BodySubject("github", data))
+		}
+		return outcome{result: result, ignored: ignored, deliveries: known}, err
 	})
 }
 
@@ -63,7 +67,9 @@ func (h *handler) gitlab(r *http.Request) reply {
 			if err != nil {
 				return outcome{}, refusal{unproven(err.Error())}
 			}
-			return fromGitLab(r, data, gitlab.HeaderID) // what was signed tells deliveries apart
+			said, err := fromGitLab(r, data, gitlab.HeaderID) // what was signed tells deliveries apart
+			said.deliveries = append(said.deliveries, bus.BodySubject("gitlab", data))
+			return said, err
 		})
 	case h.hooks.gitlabToken != "":
 		if !httpguard.SameSecret(r.Header.Get(gitlab.HeaderToken), h.hooks.gitlabToken) {
@@ -82,14 +88,14 @@ func (h *handler) gitlab(r *http.Request) reply {
 
 func fromGitLab(r *http.Request, data []byte, key string) (outcome, error) {
 	result, ignored, err := gitlab.Decode(r.Header.Get(gitlab.HeaderEvent), data)
-	return outcome{result: result, ignored: ignored, delivery: delivery("gitlab", r.Header.Get(key))}, err
+	return outcome{result: result, ignored: ignored, deliveries: deliveries("gitlab", r.Header.Get(key))}, err
 }
 
-// delivery is the subject of a delivery; without an id, it can't be told from
+// deliveries is the subject of a delivery; without an id, it can't be told from
 // others.
-func delivery(sender, id string) string {
+func deliveries(sender, id string) []string {
 	if id == "" {
-		return ""
+		return nil
 	}
-	return bus.DeliverySubject(sender, id)
+	return []string{bus.DeliverySubject(sender, id)}
 }

@@ -14,8 +14,8 @@ const (
 	StreamCI        = "CI"
 	StreamAlerts    = "ALERTS"
 	StreamNotices   = "NOTICES"
-	// StreamDeliveries holds which deliveries of webhooks were taken: a message
-	// each, without content.
+	// StreamDeliveries holds which deliveries of webhooks were taken: a message for the
+	// id and one for the signed body of each, without content.
 	StreamDeliveries = "DELIVERIES"
 	// StreamKubernetes holds events and faults of clusters.
 	StreamKubernetes = "KUBERNETES"
@@ -97,8 +97,9 @@ func Streams() []jetstream.StreamConfig {
 			Name:        StreamDeliveries,
 			Description: "which deliveries of webhooks were taken",
 			Subjects:    []string{allDeliveries},
-			// GitHub sends again what is up to 3 days old.
-			MaxAge: 4 * day, MaxMsgs: 20_000, MaxMsgsPerSubject: 1,
+			// GitHub sends again what is up to 3 days old, and whoever has seen a signed
+			// body can send it for ever. These are 10,000 deliveries, two messages each.
+			MaxAge: 7 * day, MaxMsgs: 2 * 10_000, MaxMsgsPerSubject: 1,
 		},
 		{
 			Name:        StreamKubernetes,

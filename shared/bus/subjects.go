@@ -130,6 +130,13 @@ func DeliverySubject(sender, id string) string {
 	return deliveryPrefix + Token(sender) + "." + hex.EncodeToString(sum[:16])
 }
 
+// BodySubject is where it is noted that a signed body of a webhook was taken, whatever
+// the id it came with.
+func BodySubject(sender string, body []byte) string {
+	sum := sha256.Sum256(body)
+	return deliveryPrefix + Token(sender) + ".body." + hex.EncodeToString(sum[:])
+}
+
 // The tokens that stand in a subject for the type of an event where it is none.
 const (
 	kubernetesFault = "fault"
