@@ -219,25 +219,45 @@ func TestExposedKey(t *testing.T) {
 	}
 }
 
-// TestDamagedRuntimeJSON while up runs: nobody says that nothing runs.
-func TestDamagedRuntimeJSON(t *testing.T) {
+// TestLostRuntimeJSON while up runs: nobody says that nothing runs, or what contradicts
+// another, and up writes the file again by itself.
+func TestLostRuntimeJSON(t *testing.T) {
 	b := up(t)
 	file := filepath.Join(b.StateDir, "runtime.json")
-	if err := os.WriteFile(file, []byte("garbage"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	pid := fmt.Sprintf("pid %d", b.Runtime.PID)
-	for _, args := range [][]string{{"up"}, {"tail"}} {
-		code, _, stderr := tocsin(t, b.StateDir, args...)
-		if code != 1 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, pid) || strings.Contains(stderr, "start it with") {
-			t.Errorf("%v: exit %d: %s", args, code, stderr)
-		}
-	}
-	code, stdout, _ := tocsin(t, b.StateDir, "doctor")
-	if code != 1 || !strings.Contains(stdout, pid) || !strings.Contains(stdout, "mend: restart tocsin up") {
-		t.Errorf("doctor: exit %d\n%s", code, stdout)
-	}
-	if err := syscall.Kill(b.Runtime.PID, 0); err != nil {
-		t.Errorf("up has gone: %v", err)
+	for name, harm := range map[string]func() error{
+		"removed": func() error { return os.Remove(file) },
+		"garbled": func() error { return os.WriteFile(file, []byte("garbage"), 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			// It is held up, so that the others see what it would repair at once.
+			if err := syscall.Kill(b.Runtime.PID, syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			err := harm()
+			for _, args := range [][]string{{"up"}, {"tail"}, {"doctor"}} {
+				code, stdout, stderr := tocsin(t, b.StateDir, args...)
+				said := stdout + stderr
+				if code != 1 || !strings.Contains(said, pid) || strings.Contains(said, "no bus is running") || strings.Contains(said, "start it") {
+					t.Errorf("%v: exit %d, want 1 with %s, and no advice to start another:\n%s", args, code, pid, said)
+				}
+			}
+			if err := errors.Join(err, syscall.Kill(b.Runtime.PID, syscall.SIGCONT)); err != nil {
+				t.Fatal(err)
+			}
+			var got statedir.Runtime
+			if !harness.Poll(t.Context(), 20*time.Second, func() bool {
+				got, err = statedir.At(b.StateDir).Running()
+				return err == nil && got == b.Runtime
+			}) {
+				t.Fatalf("running: got %+v, %v, want %+v", got, err, b.Runtime)
+			}
+			if _, stdout, _ := tocsin(t, b.StateDir, "doctor"); !strings.Contains(stdout, "ok   tocsin up") || !strings.Contains(stdout, "ok   bus") {
+				t.Errorf("doctor, once it is written again:\n%s", stdout)
+			}
+			w := &world{bus: b, agent: join(t, b, "after "+name)}
+			w.ci(t, map[string]any{"status": "failure", "commit": name})
+			w.alerts(t, 1)
+		})
 	}
 }

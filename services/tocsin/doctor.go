@@ -112,11 +112,14 @@ func (d *doctor) process(context.Context) []finding {
 		return []finding{{what: "bus", is: "external, " + withoutUsers(d.flags.NATSURL)}}
 	}
 	r, err := statedir.At(d.env.StateDir).Running()
+	var silent *statedir.UnannouncedError
 	switch {
 	case err != nil && d.unusable:
 		return []finding{{"tocsin up", err.Error(), "mend the state directory first"}}
+	case errors.As(err, &silent):
+		return []finding{{"tocsin up", err.Error(), "wait a few seconds: it writes runtime.json by itself; if it stays, restart that process"}}
 	case err != nil && !errors.Is(err, statedir.ErrNotRunning):
-		return []finding{{"tocsin up", err.Error(), "restart tocsin up"}}
+		return []finding{{"tocsin up", err.Error(), "wait a few seconds: it writes runtime.json again; if it stays, restart tocsin up"}}
 	case err != nil:
 		return []finding{{"tocsin up", err.Error(), "start it: tocsin up (an MCP client's gateway also starts it)"}}
 	}

@@ -53,16 +53,21 @@ type keeper struct {
 func (k *keeper) run(ctx context.Context) error {
 	tick := time.NewTicker(keeperTick)
 	defer tick.Stop()
-	for first := true; ; first = false {
+	first := true
+	for {
 		k.reap()
 		_, err := k.dir.Running()
 		if err == nil {
 			k.pause = minRestart
 		}
-		if errors.Is(err, statedir.ErrNotRunning) && k.due(first, time.Now()) {
-			if err := k.start(); err != nil {
-				k.log.Error("the bus can't be started in the background", "error", err)
+		var silent *statedir.UnannouncedError
+		if !errors.As(err, &silent) { // else a process holds the directory, and announces itself or ends
+			if errors.Is(err, statedir.ErrNotRunning) && k.due(first, time.Now()) {
+				if err := k.start(); err != nil {
+					k.log.Error("the bus can't be started in the background", "error", err)
+				}
 			}
+			first = false
 		}
 		select {
 		case <-ctx.Done():

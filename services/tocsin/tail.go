@@ -111,7 +111,8 @@ func needBus(env service.Env, flags service.BusFlags) error {
 		return nil
 	}
 	_, err := statedir.At(env.StateDir).Running()
-	if errors.Is(err, statedir.ErrNotRunning) {
+	var silent *statedir.UnannouncedError
+	if errors.Is(err, statedir.ErrNotRunning) && !errors.As(err, &silent) {
 		return fmt.Errorf("%w: start it with: tocsin up", err)
 	}
 	return err

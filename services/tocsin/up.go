@@ -207,10 +207,14 @@ func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
 	group.Go(func() error { return ingest.Run(taking, intake) })
 	group.Go(func() error {
 		err := u.announce(taking, listening, page)
-		if err == nil && u.announced && u.reachedBus(taking, reached) {
+		if err != nil || !u.announced {
+			return err
+		}
+		group.Go(func() error { u.keepAnnounced(taking); return nil })
+		if u.reachedBus(taking, reached) {
 			u.printURLs()
 		}
-		return err
+		return nil
 	})
 	if u.cmd.IdleExit > 0 {
 		group.Go(func() error {

@@ -33,6 +33,29 @@ func (u *up) idle(ctx context.Context) bool {
 	}
 }
 
+// announceTick is how often runtime.json is compared with what was announced.
+const announceTick = time.Second
+
+// keepAnnounced writes runtime.json again when it was removed or changed, until ctx
+// ends: without it nobody finds the bus, and nobody may start another.
+func (u *up) keepAnnounced(ctx context.Context) {
+	tick := time.NewTicker(announceTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		switch restored, err := u.lock.Restore(u.runtime); {
+		case err != nil:
+			u.env.Logger.Warn("runtime.json is not as it was written, and can't be written again", "error", err)
+		case restored:
+			u.env.Logger.Warn("runtime.json was removed or changed: it is written again")
+		}
+	}
+}
+
 const (
 	// faultTick is how often is looked whether the store failed and could be
 	// written again.

@@ -44,6 +44,26 @@ func (e *RunningError) Error() string {
 	return fmt.Sprintf("tocsin runs already on %s with pid %d: stop it first, or set another TOCSIN_STATE_DIR", e.Path, e.PID)
 }
 
+// UnannouncedError says that a process holds the directory and has not said where it
+// listens: it is starting, or runtime.json was removed, which it then writes again
+// within seconds. It is an ErrNotRunning: nobody can be reached yet.
+type UnannouncedError struct {
+	// PID is the process, or 0 where it has not said so yet.
+	PID  int
+	Path string
+}
+
+func (e *UnannouncedError) Error() string {
+	who := "tocsin up"
+	if e.PID != 0 {
+		who += fmt.Sprintf(" (pid %d)", e.PID)
+	}
+	return fmt.Sprintf("%s is on %s and has not announced itself yet: wait a few seconds", who, e.Path)
+}
+
+// Is reports whether target is ErrNotRunning.
+func (e *UnannouncedError) Is(target error) bool { return target == ErrNotRunning }
+
 // Lock is the exclusive right to run a bus on a directory. The kernel frees it
 // when the process ends, however it ends.
 type Lock struct {
@@ -79,18 +99,6 @@ func (d Dir) Lock() (*Lock, error) {
 	return &Lock{dir: d, file: f}, nil
 }
 
-// Announce writes runtime.json (mode 0600): from now on others can find us.
-func (l *Lock) Announce(r Runtime) error {
-	data, err := json.Marshal(r)
-	if err != nil {
-		return fmt.Errorf("encode runtime.json: %w", err)
-	}
-	if err := writeAtomic(filepath.Join(l.dir.path, runtimeFile), append(data, '\n')); err != nil {
-		return fmt.Errorf("write runtime.json: %w", err)
-	}
-	return nil
-}
-
 // Release removes runtime.json and gives the directory free. A directory that
 // somebody has removed is free already.
 func (l *Lock) Release() error {
@@ -123,22 +131,22 @@ func (d Dir) holder() int {
 	return pid
 }
 
-// Running says what runs on the directory. Its error is ErrNotRunning when
-// nobody holds the lock, whatever a dead process left in runtime.json, and also
-// while a bus is still starting. Other errors say what to do.
+// Running returns what runs on the directory. Its error is ErrNotRunning when
+// nobody holds the lock, whatever a dead process left in runtime.json, and an
+// *UnannouncedError, which is an ErrNotRunning too, while the holder has announced
+// nothing. Other errors say what to do.
 func (d Dir) Running() (Runtime, error) {
 	r, readErr := d.readRuntime()
-	if errors.Is(readErr, ErrNotRunning) {
-		return Runtime{}, readErr
-	}
 	held, err := d.held()
 	switch {
 	case err != nil:
 		return Runtime{}, err
 	case !held:
 		return Runtime{}, ErrNotRunning
+	case errors.Is(readErr, ErrNotRunning):
+		return Runtime{}, &UnannouncedError{PID: d.holder(), Path: d.path}
 	case readErr != nil:
-		return Runtime{}, fmt.Errorf("%w: stop tocsin up (pid %d) and start it again: it writes the file anew", readErr, d.holder())
+		return Runtime{}, fmt.Errorf("%w: wait a few seconds: tocsin up (pid %d) writes the file again", readErr, d.holder())
 	}
 	return r, nil
 }

@@ -222,3 +222,69 @@ func TestADirectoryThatWasRemovedIsReleased(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestALostAnnouncementIsRestored: whatever was done to the file, the holder writes it
+// again, and meanwhile nobody is sent to start another bus.
+func TestALostAnnouncementIsRestored(t *testing.T) {
+	d := open(t)
+	lock, err := d.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(d.Path(), "runtime.json")
+	want := statedir.Runtime{PID: os.Getpid(), NATSURL: "nats://127.0.0.1:1"}
+	if err := lock.Announce(want); err != nil {
+		t.Fatal(err)
+	}
+	if restored, err := lock.Restore(want); restored || err != nil {
+		t.Errorf("untouched: got %t, %v, want nothing written", restored, err)
+	}
+	for name, harm := range map[string]func() error{
+		"removed":      func() error { return os.Remove(file) },
+		"emptied":      func() error { return os.Truncate(file, 0) },
+		"garbled":      func() error { return os.WriteFile(file, []byte("\x00garbage"), 0o600) },
+		"another's":    func() error { return os.WriteFile(file, []byte(`{"pid":1}`), 0o600) },
+		"cut":          func() error { return os.Truncate(file, 9) },
+		"a dead link":  func() error { return errors.Join(os.Remove(file), os.Symlink("nowhere", file)) },
+		"not readable": func() error { return os.Chmod(file, 0) },
+	} {
+		if err := harm(); err != nil {
+			t.Fatal(err)
+		}
+		if name == "removed" {
+			_, err := d.Running()
+			var silent *statedir.UnannouncedError
+			if !errors.As(err, &silent) || silent.PID != os.Getpid() || !errors.Is(err, statedir.ErrNotRunning) || strings.Contains(err.Error(), "no bus") {
+				t.Errorf("removed: running: got %v, want that pid %d has not announced itself", err, os.Getpid())
+			}
+		}
+		if restored, err := lock.Restore(want); name != "not readable" && !restored || err != nil {
+			t.Errorf("%s: got %t, %v, want it written", name, restored, err)
+		}
+		if got, err := d.Running(); err != nil || got != want {
+			t.Errorf("%s: running: got %+v, %v, want %+v", name, got, err, want)
+		}
+	}
+
+	// A directory that was removed and made again belongs to whoever holds it now.
+	if err := os.RemoveAll(d.Path()); err != nil {
+		t.Fatal(err)
+	}
+	if restored, err := lock.Restore(want); restored || err == nil {
+		t.Errorf("without the directory: got %t, %v, want an error", restored, err)
+	}
+	again, err := statedir.Open(d.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := again.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if restored, err := lock.Restore(want); restored || err == nil {
+		t.Errorf("in another's directory: got %t, %v, want an error", restored, err)
+	}
+	if err := errors.Join(other.Release(), lock.Release()); err != nil {
+		t.Fatal(err)
+	}
+}
