@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,12 +14,53 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// TestFullDisk fills the disk under the bus: writes are refused with the
-// reason, nothing that was accepted is lost, and once there is room again the
-// bus mends itself.
+// TestFullDisk fills the disk under the bus: writes are refused with the reason, which
+// doctor and the agent hear as well, nothing that was accepted is lost or doubled, and
+// once there is room again the store is used again, however little that is.
 func TestFullDisk(t *testing.T) {
+	for name, c := range map[string]struct {
+		size string
+		// left is how much is free before events come, or 0 for all of it.
+		left int64
+		room func(dir string) error
+	}{
+		"a larger disk": {"24m", 0, func(dir string) error {
+			return syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=256m")
+		}},
+		"34 of 40 MB":   {"40m", 6 << 20, func(dir string) error { return os.Remove(filler(dir)) }},
+		"2 MB of 40 MB": {"40m", 6 << 20, func(dir string) error { return shorten(filler(dir), 2<<20) }},
+	} {
+		t.Run(name, func(t *testing.T) { fullDisk(t, c.size, c.left, c.room) })
+	}
+}
+
+// filler is a file that takes the room away.
+func filler(dir string) string { return filepath.Join(dir, "filler") }
+
+func shorten(file string, by int64) error {
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	return os.Truncate(file, info.Size()-by)
+}
+
+// fill leaves that much of the disk of dir free.
+func fill(t *testing.T, dir string, left int64) {
+	t.Helper()
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(dir, &disk); err != nil {
+		t.Fatal(err)
+	}
+	size := int64(disk.Bavail)*disk.Bsize - left
+	if err := os.WriteFile(filler(dir), make([]byte, size), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func fullDisk(t *testing.T, size string, left int64, makeRoom func(dir string) error) {
 	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=24m"); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
 		t.Skipf("a small disk can't be mounted here: %v", err)
 	}
 	t.Cleanup(func() {
@@ -36,11 +78,31 @@ func TestFullDisk(t *testing.T) {
 		}
 		noRace(t, b.Log)
 	})
-	w := &world{bus: b}
-	filler := map[string]any{"kind": "log", "log": map[string]any{"level": "info", "message": strings.Repeat("x", 10_000)}}
+	w := &world{bus: b, agent: join(t, b, "before")}
+	heard := func(says string) {
+		t.Helper()
+		for tool, args := range map[string]map[string]any{"observe": {"what": "status"}, "configure": {"action": "health"}} {
+			var said string
+			if !harness.Poll(t.Context(), 20*time.Second, func() bool {
+				blocks, err := w.agent.Call(t.Context(), tool, args)
+				if err != nil || len(blocks) == 0 {
+					return false
+				}
+				said = blocks[0]
+				return strings.Contains(said, says)
+			}) {
+				t.Errorf("%s: got %s, want %s in it", tool, said, says)
+			}
+		}
+	}
+	heard(`"intake":{"ok":true}`)
+	if left > 0 {
+		fill(t, dir, left)
+	}
+	large := map[string]any{"kind": "log", "log": map[string]any{"level": "info", "message": strings.Repeat("x", 10_000)}}
 	batch := make([]map[string]any, 50)
 	for i := range batch {
-		batch[i] = filler
+		batch[i] = large
 	}
 	accepted, maybe := map[string]bool{}, map[string]bool{}
 	full := harness.Answer{}
@@ -64,12 +126,15 @@ func TestFullDisk(t *testing.T) {
 	if a := get(t, b.IngestURL+"/readyz"); a.Status != 503 || !strings.Contains(a.Body, "no space left on device") {
 		t.Errorf("readyz: %d %s", a.Status, a.Body)
 	}
-	if code, stdout, _ := tocsin(t, dir, "doctor"); code != 1 || !strings.Contains(stdout, "free some space") {
+	if code, stdout, _ := tocsin(t, dir, "doctor"); code != 1 || !strings.Contains(stdout, "free some space") || !strings.Contains(stdout, "no space left on device") {
 		t.Errorf("doctor: exit %d\n%s", code, stdout)
 	}
+	heard(`"intake":{"ok":false,"reason":"`)
+	heard("no space left on device")
 
 	before := b.IngestURL
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=256m"); err != nil {
+	begun := time.Now()
+	if err := makeRoom(dir); err != nil {
 		t.Fatal(err)
 	}
 	if !harness.Poll(t.Context(), 30*time.Second, func() bool {
@@ -79,11 +144,13 @@ func TestFullDisk(t *testing.T) {
 		}
 		return err == nil && r.IngestURL != before
 	}) {
-		t.Fatalf("the bus does not mend itself\n%s", b.Log)
+		t.Fatalf("the store is not used again\n%s", b.Log)
 	}
+	t.Logf("the bus was back after %s", time.Since(begun).Round(time.Millisecond))
 	w.ready(t)
 	w.ci(t, map[string]any{"status": "failure", "commit": "mended"})
 	accepted["mended"] = true
+	heard(`"intake":{"ok":true}`)
 	toldOnce(t, join(t, b, "after"), accepted, maybe)
 }
 

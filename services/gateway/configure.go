@@ -185,7 +185,10 @@ func (g *gateway) clear(ctx context.Context) (answer, error) {
 
 // healthReply is how the gateway and what it depends on are.
 type healthReply struct {
-	Bus      busHealth             `json:"bus"`
+	Bus busHealth `json:"bus"`
+	// Intake says whether what is sent now is taken in, and why not; null where that is
+	// not known.
+	Intake   *intakeHealth         `json:"intake"`
 	Detector *query.DetectorStatus `json:"detector"`
 	// Error says why the detector's part is missing.
 	Error     string      `json:"error,omitempty"`
@@ -226,11 +229,13 @@ func (g *gateway) health(ctx context.Context) (answer, error) {
 	h.Bus.Connected = g.connected() == nil
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
+	intake := g.askIntake(ctx)
 	if status, err := ask[query.StatusReply](ctx, g, query.SubjectStatus, struct{}{}); err != nil {
 		h.Error = untrusted.Visible(err.Error())
 	} else {
 		h.Detector, h.Error = &status.Detector, status.Detector.Incomplete()
 	}
+	h.Intake = <-intake
 	g.forgetTold(ctx)
 	err := g.session.do(g.life, func(s *session, now time.Time) {
 		h.Inbox = inboxHealth{Pending: s.inbox.Len(), Received: s.received, Evicted: s.inbox.Evicted(), Silenced: s.inbox.Stats().Silenced}

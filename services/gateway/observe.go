@@ -211,12 +211,15 @@ func (g *gateway) events(ctx context.Context, l look) (list any, lacks lack, err
 type statusReply struct {
 	What string `json:"what"`
 	// Error says why a part is missing.
-	Error         string                `json:"error,omitempty"`
-	Apps          []appStatus           `json:"apps"`
-	AlertsPending int                   `json:"alerts_pending"`
-	Streaming     bool                  `json:"streaming"`
-	Bus           busHealth             `json:"bus"`
-	Detector      *query.DetectorStatus `json:"detector"`
+	Error         string      `json:"error,omitempty"`
+	Apps          []appStatus `json:"apps"`
+	AlertsPending int         `json:"alerts_pending"`
+	Streaming     bool        `json:"streaming"`
+	Bus           busHealth   `json:"bus"`
+	// Intake says whether what is sent now is taken in, and why not; null where that is
+	// not known.
+	Intake   *intakeHealth         `json:"intake"`
+	Detector *query.DetectorStatus `json:"detector"`
 	// Kubernetes has the clusters that are watched, where any is.
 	Kubernetes []clusterStatus `json:"kubernetes,omitempty"`
 	Client     string          `json:"client"`
@@ -235,6 +238,7 @@ type busHealth struct {
 func (g *gateway) status(ctx context.Context) (string, error) {
 	s := statusReply{What: whatStatus, Apps: []appStatus{}, Client: untrusted.Visible(g.link.client())}
 	s.Bus.Connected = g.connected() == nil
+	intake := g.askIntake(ctx)
 	s.Kubernetes = g.clusterStates(ctx)
 	detector, err := ask[query.StatusReply](ctx, g, query.SubjectStatus, struct{}{})
 	if err != nil {
@@ -249,6 +253,7 @@ func (g *gateway) status(ctx context.Context) (string, error) {
 			s.Apps = append(s.Apps, appStatus{AppStatus: app})
 		}
 	}
+	s.Intake = <-intake
 	err = g.session.do(g.life, func(own *session, _ time.Time) {
 		s.AlertsPending, s.Streaming = own.inbox.Len(), own.stream.Config().Enabled
 		for _, a := range own.inbox.Pending() {

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go/micro"
@@ -292,13 +291,4 @@ func (d *doctor) notices(context.Context) []finding {
 	}
 	slices.Sort(to)
 	return []finding{{what: "notices", is: "from level " + string(d.notify.Least()) + " on to " + strings.Join(to, " and ")}}
-}
-
-// freeBytes is how much room there is for us on the disk that holds path.
-func freeBytes(path string) (uint64, error) {
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(path, &fs); err != nil {
-		return 0, fmt.Errorf("look at the disk of %s: %w", path, err)
-	}
-	return fs.Bavail * uint64(fs.Bsize), nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/gateway"
+	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
 // idleLooks is how many times in the idle time is looked for gateways.
@@ -56,13 +57,8 @@ func (u *up) keepAnnounced(ctx context.Context) {
 	}
 }
 
-const (
-	// faultTick is how often is looked whether the store failed and could be
-	// written again.
-	faultTick = 5 * time.Second
-	// roomAgain is how much disk must be free for that, in bytes.
-	roomAgain = 64 << 20
-)
+// faultTick is how often is looked whether the store failed and could be written again.
+const faultTick = time.Second
 
 // errWritable says that a store which could not be written has room again. The
 // server itself does not try again.
@@ -83,8 +79,10 @@ func (u *up) untilWritable(ctx context.Context) error {
 		if fault == nil {
 			continue
 		}
-		if free, err := freeBytes(u.env.StateDir); err == nil && free >= roomAgain {
-			return fmt.Errorf("%w: it had failed: %w", errWritable, fault)
+		if err := hasRoom(u.env.StateDir, statedir.At(u.env.StateDir).JetStream()); err != nil {
+			u.env.Logger.Warn("the store failed and can't be written yet: it is used again once there is room", "error", err)
+			continue
 		}
+		return fmt.Errorf("%w: it had failed: %w", errWritable, fault)
 	}
 }

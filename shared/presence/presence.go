@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -60,20 +61,23 @@ func Identify(service, version string, log *slog.Logger) Config {
 }
 
 // Serve answers query.health on a connection until ctx ends, also over losses of
-// the connection. state gives OK, Reason and the part of the service; the rest is
+// the connection, and says the same in the statistics of the service, for [Of]. state gives OK, Reason and the part of the service; the rest is
 // filled in here. It is called from other goroutines, one call at a time, and
 // should take well under a second: who asks waits for about as long. A connection
 // is for one service: its role lets it answer a question once. The error is
 // ErrClosed where the connection was closed for good.
 func Serve(ctx context.Context, c *bus.Conn, cfg Config, state func() query.Health) error {
+	var one sync.Mutex
+	alone := func() query.Health { one.Lock(); defer one.Unlock(); return state() }
 	service, err := micro.AddService(c.NC, micro.Config{
-		Name: prefix + cfg.Service, Version: version, Description: "the " + cfg.Service + " of Tocsin",
+		StatsHandler: func(*micro.Endpoint) any { return cfg.signed(alone()) },
+		Name:         prefix + cfg.Service, Version: version, Description: "the " + cfg.Service + " of Tocsin",
 		Metadata: map[string]string{"id": cfg.ID, "version": cfg.Version},
 	})
 	if err != nil {
 		return fmt.Errorf("register the health of the %s: %w", cfg.Service, err)
 	}
-	if err := Add(service, cfg, state); err != nil {
+	if err := Add(service, cfg, alone); err != nil {
 		return errors.Join(err, service.Stop())
 	}
 	closed := c.NC.StatusChanged(nats.CLOSED)
@@ -95,25 +99,29 @@ func Serve(ctx context.Context, c *bus.Conn, cfg Config, state func() query.Heal
 // Add adds the endpoint to a service that there is already, as Serve has it. It
 // ends with that service.
 func Add(service micro.Service, cfg Config, state func() query.Health) error {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
 	answer := func(r micro.Request) {
-		h := state()
-		h.Service, h.ID, h.Version, h.Started = cfg.Service, cfg.ID, cfg.Version, cfg.Started.UTC()
-		h.Host, h.PID = host, os.Getpid()
-		if err := r.RespondJSON(h); err != nil {
+		if err := r.RespondJSON(cfg.signed(state())); err != nil {
 			cfg.Logger.Debug("nobody could be told how this service is", "error", err)
 		}
 	}
-	err = service.AddEndpoint(endpoint, micro.HandlerFunc(answer),
+	err := service.AddEndpoint(endpoint, micro.HandlerFunc(answer),
 		micro.WithEndpointSubject(query.SubjectHealth),
 		micro.WithEndpointQueueGroupDisabled()) // each instance answers for itself
 	if err != nil {
 		return fmt.Errorf("register the health of the %s: %w", cfg.Service, err)
 	}
 	return nil
+}
+
+// signed completes what a service says of itself with who it is.
+func (c Config) signed(h query.Health) query.Health {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	h.Service, h.ID, h.Version, h.Started = c.Service, c.ID, c.Version, c.Started.UTC()
+	h.Host, h.PID = host, os.Getpid()
+	return h
 }
 
 // Collect asks all services, and returns what came within wait, by service, host

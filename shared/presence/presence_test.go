@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -295,5 +296,60 @@ func TestClosedForGood(t *testing.T) {
 	}
 	if err := presence.Serve(t.Context(), c, cfg, ready); err == nil {
 		t.Error("it serves on a closed connection")
+	}
+}
+
+// TestOf asks one service alone: what comes back is what its instances say, at once
+// where their number is known, and at once where there are none.
+func TestOf(t *testing.T) {
+	dir := openDir(t)
+	serve(t, dir)
+	desk := connect(t, dir, bus.RoleGateway)
+	eventually(t, "connection", desk.Connected)
+	long := presence.Question{Service: "ingest", First: patience, Next: patience}
+	ask := func(q presence.Question) ([]query.Health, bool) {
+		t.Helper()
+		all, answered, err := presence.Of(t.Context(), desk, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all, answered
+	}
+	if all, answered := ask(long); len(all) != 0 || answered {
+		t.Errorf("nobody is there: got %+v, %t", all, answered)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	defer cancel()
+	for service, role := range map[string]bus.Role{"ingest": bus.RoleIngest, "gateway": bus.RoleGateway} {
+		for i := range 2 {
+			c := connect(t, dir, role)
+			eventually(t, "connection", c.Connected)
+			serving.Go(func() {
+				cfg := presence.Config{Service: service, ID: fmt.Sprint(i), Version: "1.2.3", Logger: quiet()}
+				err := presence.Serve(ctx, c, cfg, func() query.Health { return query.Health{OK: i == 0, Reason: "reason " + cfg.ID} })
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	both := long
+	both.Expected = 2
+	var all []query.Health
+	eventually(t, "two answers", func() bool {
+		all, _ = ask(presence.Question{Service: "ingest", First: moment, Next: moment})
+		return len(all) == 2
+	})
+	all, answered := ask(both)
+	if len(all) != 2 || !answered || all[0].Service != "ingest" || all[0].ID != "0" || !all[0].OK || all[1].OK || all[1].Reason != "reason 1" || all[1].PID != os.Getpid() {
+		t.Errorf("got %+v, %t, want both intakes", all, answered)
+	}
+	one := long
+	one.Expected = 1
+	if all, _ := ask(one); len(all) != 1 {
+		t.Errorf("one is expected: got %+v", all)
 	}
 }
