@@ -13,8 +13,9 @@ import (
 
 // arguments reads the arguments of a tool call. The first that is wrong makes
 // done fail, with a text that names it and says what is allowed. An argument
-// that is missing or null has its default, and one that is a text or a word
-// also where it is empty: models fill in what they don't mean.
+// that is missing has its default, and one that is a text or a word also where
+// it is empty: models fill in what they don't mean. A null is refused like any
+// other wrong type: taken as missing it would replace a setting with its default.
 type arguments struct {
 	raw map[string]json.RawMessage
 	// known are the arguments that were asked for, in order.
@@ -57,13 +58,16 @@ func (a *arguments) fail(name, must string) {
 	}
 }
 
-// take returns an argument's value, and nil where it has its default.
+// take returns the value of an argument, and nil where it is missing.
 func (a *arguments) take(name string) json.RawMessage {
 	a.known = append(a.known, name)
-	if value := a.raw[name]; string(value) != "null" {
-		return value
-	}
-	return nil
+	return a.raw[name]
+}
+
+// decode decodes the value of an argument, and reports whether it is of the type
+// that v points to. A null is of none.
+func decode(value json.RawMessage, v any) bool {
+	return string(value) != "null" && json.Unmarshal(value, v) == nil
 }
 
 // takeText is take for arguments that are texts.
@@ -81,17 +85,8 @@ func (a *arguments) text(name string, limit int) string {
 		return ""
 	}
 	var text string
-	if err := json.Unmarshal(value, &text); err != nil || len(text) > limit {
+	if !decode(value, &text) || len(text) > limit {
 		a.fail(name, fmt.Sprintf("a text of at most %d bytes", limit))
-	}
-	return text
-}
-
-// any is a text where it is one; anything else is as good as none.
-func (a *arguments) any(name string) string {
-	var text string
-	if json.Unmarshal(a.take(name), &text) != nil {
-		return ""
 	}
 	return text
 }
@@ -103,8 +98,19 @@ func (a *arguments) word(name, fallback string, allowed ...string) string {
 		return fallback
 	}
 	var word string
-	if value == nil || json.Unmarshal(value, &word) != nil || !slices.Contains(allowed, word) {
+	if value == nil || !decode(value, &word) || !slices.Contains(allowed, word) {
 		a.fail(name, "one of "+strings.Join(allowed, ", "))
+	}
+	return word
+}
+
+// hint is a text that is one of a few words, or another one, which the caller
+// takes for the default.
+func (a *arguments) hint(name string, known ...string) string {
+	value := a.takeText(name)
+	var word string
+	if value != nil && !decode(value, &word) {
+		a.fail(name, "one of "+strings.Join(known, ", "))
 	}
 	return word
 }
@@ -116,7 +122,7 @@ func (a *arguments) words(name string, fallback []string, allowed ...string) []s
 		return fallback
 	}
 	var words []string
-	bad := json.Unmarshal(value, &words) != nil || len(words) == 0 || len(words) > len(allowed)
+	bad := !decode(value, &words) || len(words) == 0 || len(words) > len(allowed)
 	for _, w := range words {
 		bad = bad || !slices.Contains(allowed, w)
 	}
@@ -134,7 +140,7 @@ func (a *arguments) list(name string, limit int, of string) []string {
 		return nil
 	}
 	var list []string
-	if json.Unmarshal(value, &list) != nil || len(list) > limit {
+	if !decode(value, &list) || len(list) > limit {
 		a.fail(name, fmt.Sprintf("a list of at most %d %s", limit, of))
 		return nil
 	}
@@ -148,7 +154,7 @@ func (a *arguments) whole(name string, fallback, low, high int) int {
 		return fallback
 	}
 	var n float64
-	if err := json.Unmarshal(value, &n); err != nil || n < float64(low) || n > float64(high) {
+	if !decode(value, &n) || n < float64(low) || n > float64(high) {
 		a.fail(name, fmt.Sprintf("between %d and %d", low, high))
 		return 0
 	}
@@ -161,7 +167,7 @@ func (a *arguments) whole(name string, fallback, low, high int) int {
 
 // optional is one of a few allowed words, or empty.
 func (a *arguments) optional(name string, allowed ...string) string {
-	if value := a.raw[name]; value == nil || string(value) == "null" || string(value) == `""` {
+	if value := a.raw[name]; value == nil || string(value) == `""` {
 		a.known = append(a.known, name)
 		return ""
 	}

@@ -17,7 +17,7 @@ func TestReadLook(t *testing.T) {
 	}{
 		{``, look{what: "status", since: 10 * time.Minute, limit: 50}},
 		{`null`, look{what: "status", since: 10 * time.Minute, limit: 50}},
-		{`{"what":null,"app":"","limit":null}`, look{what: "status", since: 10 * time.Minute, limit: 50}},
+		{`{"what":"","app":""}`, look{what: "status", since: 10 * time.Minute, limit: 50}},
 		{`{"what":"errors","app":"web","url":"/cart","since_seconds":60,"limit":5,"wait_seconds":50}`,
 			look{what: "errors", app: "web", url: "/cart", minRank: 3, since: time.Minute, limit: 5, wait: 50 * time.Second}},
 		{`{"what":"logs","severity_min":"warning","limit":200.0}`, look{what: "logs", minRank: 2, since: 10 * time.Minute, limit: 200}},

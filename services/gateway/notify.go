@@ -26,7 +26,7 @@ var noticeLevels = map[notice.Level]slog.Level{notice.Info: slog.LevelInfo, noti
 func (g *gateway) notify(ctx context.Context, data json.RawMessage) (answer, error) {
 	a := readArguments(data)
 	message := a.text("message", 64<<10)
-	level := a.any("level")
+	level := a.hint("level", "info", "warn", "error")
 	topic := a.text("context", maxText)
 	if err := a.done(); err != nil {
 		return nil, err
