@@ -167,7 +167,7 @@ func (g *gateway) begin() {
 	g.parts.Go(func() error { return g.saver.run(g.life) })
 	g.parts.Go(func() error { return g.updates.Run(g.life) })
 	if g.out != nil {
-		g.parts.Go(func() error { return notify(g.life, g.out, g.session.out) })
+		g.parts.Go(func() error { return notify(g.life, g.out, g.session.out, g.log) })
 	}
 }
 

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"io"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 )
@@ -58,8 +59,9 @@ func (l *lineWriter) gone() bool { return l.failed.Load() }
 func (*lineWriter) Close() error { return nil }
 
 // notify writes notifications until ctx ends. It takes each when somebody reads
-// it: what waits until then can still be taken back.
-func notify(ctx context.Context, w outlet, lines <-chan string) error {
+// it: what waits until then can still be taken back. After a write that failed it
+// logs the reason once, and discards the rest: the inbox has their alerts.
+func notify(ctx context.Context, w outlet, lines <-chan string, log *slog.Logger) error {
 	for {
 		lost, ok := w.await(ctx)
 		if !ok {
@@ -71,8 +73,22 @@ func notify(ctx context.Context, w outlet, lines <-chan string) error {
 		case <-lost:
 		case line := <-lines:
 			if _, err := io.WriteString(w, line+"\n"); err != nil {
-				return nil //nolint:nilerr // nobody reads any more: the session ends as well, and says so
+				if ctx.Err() == nil {
+					log.Error("cannot write a notification to the client: no more are sent; observe still has their alerts", "error", err)
+				}
+				return discard(ctx, lines)
 			}
+		}
+	}
+}
+
+// discard takes lines until ctx ends, so that they do not pile up.
+func discard(ctx context.Context, lines <-chan string) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-lines:
 		}
 	}
 }

@@ -75,11 +75,7 @@ func (r *rig) dial(t *testing.T, name string) *client {
 	}()
 	go func() {
 		defer close(c.lines)
-		scan := bufio.NewScanner(out)
-		scan.Buffer(nil, 4<<20)
-		for scan.Scan() {
-			c.lines <- scan.Text()
-		}
+		scan(out, c.lines)
 	}()
 	t.Cleanup(func() {
 		if c.in == nil {
@@ -90,6 +86,15 @@ func (r *rig) dial(t *testing.T, name string) *client {
 		}
 	})
 	return c
+}
+
+// scan hands over the lines of a reader until it ends.
+func scan(r io.Reader, lines chan<- string) {
+	scan := bufio.NewScanner(r)
+	scan.Buffer(nil, 4<<20)
+	for scan.Scan() {
+		lines <- scan.Text()
+	}
 }
 
 // open dials and initializes.
