@@ -276,7 +276,7 @@ func TestSubscribe(t *testing.T) {
 	c := r.open(t, "")
 	k.happens(t, "dev", "shop") // of the past
 
-	events := c.follow(t, `{"namespaces":["shop","shop","bank"],"labelSelector":"app = web","mode":"","type":null}`)
+	events := c.follow(t, `{"namespaces":["shop","shop","bank"],"labelSelector":"app = web","mode":"","type":""}`)
 	if got, _ := json.Marshal(events.Filters); events.Mode != "events" || events.Cluster != "dev" || events.Degraded || events.Note != "" ||
 		string(got) != `{"labelSelector":"app=web","namespaces":["bank","shop"]}` {
 		t.Errorf("%+v", events)

@@ -23,6 +23,9 @@ const (
 	linkRetry = 200 * time.Millisecond
 	// linkTimeout bounds one try.
 	linkTimeout = 5 * time.Second
+	// lookBack is how many alerts before the client's position are read, for
+	// revisions and resolutions of them.
+	lookBack = 64
 )
 
 // link is the way to the bus: it connects for ever and follows the alerts,
@@ -230,10 +233,30 @@ func (l *link) begin(ctx context.Context, c *bus.Conn) (since time.Time, err err
 	}
 	l.known = true
 	l.hand(arrival{at: l.at, past: true})
+	l.recall(ctx, c)
 	if l.at.Seq >= end.Seq || info.State.Msgs == 0 {
 		l.isReady()
 	}
 	return since, nil
+}
+
+// recall hands over the alerts that the client was delivered last, before this
+// process started. Without them a revision of one is ignored.
+func (l *link) recall(ctx context.Context, c *bus.Conn) {
+	back := min(lookBack, l.at.Seq)
+	if back == 0 {
+		return
+	}
+	messages, err := c.StoredFrom(ctx, bus.StreamAlerts, l.at.Seq+1-back, lookBack)
+	if err != nil {
+		l.log.Debug("cannot read the alerts that were delivered before", "error", err)
+	}
+	for _, m := range messages {
+		var a alert.Alert
+		if m.Seq <= l.at.Seq && json.Unmarshal(m.Data, &a) == nil {
+			l.hand(arrival{alert: clean.Alert(a, l.mask), at: l.at, known: true})
+		}
+	}
 }
 
 func (l *link) isReady() {

@@ -60,6 +60,9 @@ type arrival struct {
 	past bool
 	// news says that the alert came after all of the past had been read.
 	news bool
+	// known says that the alert was delivered before: it is remembered, and that is
+	// all.
+	known bool
 }
 
 func newSession(log *slog.Logger) *session {
@@ -103,12 +106,18 @@ func (s *session) take(a arrival, now time.Time) {
 		s.inbox.Unplace()
 	}
 	s.at = a.at
-	if a.past {
+	switch {
+	case a.past:
+		return
+	case a.known:
+		s.inbox.Know(a.alert)
+		s.stream.Know(a.alert)
 		return
 	}
 	s.received++
 	if s.hush.holds(a.alert, now) {
 		s.inbox.HoldBack(a.alert)
+		s.stream.Know(a.alert)
 		return
 	}
 	s.inbox.Offer(a.alert)
@@ -127,7 +136,8 @@ func (s *session) take(a arrival, now time.Time) {
 // restart forgets what the client wanted of the stream, and what it has not read of
 // it: it has begun anew. The inbox stays.
 func (s *session) restart(time.Time) {
-	s.stream, s.ways, s.lines = stream.New(), []way{viaMessage}, nil
+	s.stream.Reset()
+	s.ways, s.lines = []way{viaMessage}, nil
 }
 
 // pends says whether an alert of that rank or above is pending.

@@ -192,6 +192,19 @@ type Alert struct {
 // Occurrences is how many findings the alert stands for: at least one.
 func (a Alert) Occurrences() int { return max(a.Count, 1) }
 
+// Whole returns a revision under the id of the alert that it revises, which is the
+// id of the alert with all its revisions. Any other alert is returned as it is.
+func (a Alert) Whole() Alert {
+	if a.Revises == "" {
+		return a
+	}
+	if a.CorrelationID == a.ID {
+		a.CorrelationID = a.Revises
+	}
+	a.ID, a.Revises = a.Revises, ""
+	return a
+}
+
 // wire is the JSON form of an Alert. Field order is the contract's.
 type wire struct {
 	ID            string         `json:"id"`

@@ -167,3 +167,16 @@ func FuzzUnmarshalJSON(f *testing.F) {
 		}
 	})
 }
+
+func TestWhole(t *testing.T) {
+	for _, tt := range []struct{ name, id, revises, correlation, wantID, wantCorrelation string }{
+		{"no revision", "b", "", "b", "b", "b"},
+		{"a revision", "b", "a", "b", "a", "a"},
+		{"one that belongs with others", "b", "a", "c", "a", "c"},
+	} {
+		got := alert.Alert{ID: tt.id, Revises: tt.revises, CorrelationID: tt.correlation, Title: "t"}.Whole()
+		if want := (alert.Alert{ID: tt.wantID, CorrelationID: tt.wantCorrelation, Title: "t"}); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, want %+v", tt.name, got, want)
+		}
+	}
+}

@@ -25,9 +25,9 @@ import (
 // are counted as left out.
 const maxRead = 500
 
-// lookBack is how many alerts are read beside them that were told before, for what
-// may be the cause of one that was not.
-const lookBack = 16
+// lookBack is how many alerts are read beside them that were delivered before: one
+// that was not may be caused by them, or revise one of them.
+const lookBack = 64
 
 // reader looks into a client's inbox once. It follows nothing and keeps nothing:
 // it is for a process that lives for milliseconds.
@@ -164,6 +164,7 @@ func (r *reader) remember(w *waiting, msgs []bus.Message, silenced silence.Set, 
 		if !ok {
 			continue
 		}
+		w.box.Know(a)
 		if _, hushed := silenced.Hushes(a, now); !hushed {
 			told = append(told, a)
 		}

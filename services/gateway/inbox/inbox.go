@@ -11,15 +11,22 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// Capacity is how many alerts an inbox holds. Past it, the alert that arrived
-// first is evicted and counted; a repetition does not make an alert younger.
+// Capacity is how many alerts an inbox holds. Past it, the oldest of the least
+// severe is evicted and counted, which may be the one that has just come. A
+// resolution is as severe as what it resolves, and a repetition does not make an
+// alert younger.
 const Capacity = 50
 
 // Inbox holds alerts until they are drained.
 type Inbox struct {
-	list   pending.List
-	causes alert.Causes
-	stats  Stats
+	list       pending.List
+	causes     alert.Causes
+	severities pending.Severities
+	stats      Stats
+	// evicted counts those since alerts were last drained, and evictedAt is the
+	// position by which the newest of them had come.
+	evicted   int
+	evictedAt uint64
 }
 
 // Stats counts alerts since New.
@@ -28,8 +35,8 @@ type Stats struct {
 	// drained, cleared, told elsewhere or evicted, or is one of Revised, Ignored
 	// and Silenced.
 	Offered uint64
-	// Revised alerts took the place of a pending one, Ignored ones would have
-	// but found it gone.
+	// Revised alerts took the place of a pending one. Ignored ones found it gone,
+	// and were no more severe than what was known of it.
 	Revised, Ignored uint64
 	// Absorbed alerts said no more than that a pending one is over, which that
 	// one now says itself.
@@ -50,29 +57,42 @@ func New() *Inbox { return &Inbox{} }
 
 // Offer takes an alert in: into the pending one of the same app and dedup key,
 // in the place of the one that it revises, or at the end. A revision of what is
-// no longer pending is ignored. A pending alert that it resolves becomes one
+// no longer pending enters only where it raises the severity, under the id of the
+// first alert; else it is ignored. A pending alert that it resolves becomes one
 // line, and where it tells nothing else it goes into that.
 func (b *Inbox) Offer(a alert.Alert) {
 	b.stats.Offered++
+	raises := b.severities.Raises(a)
+	b.severities.Note(a)
 	resolved := a.Resolves != "" && b.list.Resolve(a)
 	switch {
 	case resolved && a.OnlyResolves():
 		b.stats.Absorbed++
+		return
+	case a.Revises != "" && b.list.Revise(a):
+		b.stats.Revised++
+		return
 	case a.Revises != "":
-		if b.list.Revise(a) {
-			b.stats.Revised++
-		} else {
+		if _, over := b.list.Find(a.Revises); over || !raises {
 			b.stats.Ignored++
+			return
 		}
-	case b.list.Merge(a):
-	default:
-		if b.list.Len() == Capacity {
-			b.list.DropFirst()
-			b.stats.Evicted++
-		}
-		b.list.Add(a)
+		a = a.Whole()
+	}
+	if b.list.Merge(a) {
+		return
+	}
+	b.list.Add(a)
+	if b.list.Len() > Capacity {
+		b.list.DropLeast(b.severities.RankOfFinding)
+		b.stats.Evicted++
+		b.evicted, b.evictedAt = b.evicted+1, max(b.evictedAt, a.Seq)
 	}
 }
+
+// Know remembers how severe an alert was that this inbox never held, for those that
+// revise or resolve it.
+func (b *Inbox) Know(a alert.Alert) { b.severities.Note(a) }
 
 // HoldBack counts an alert that is told to nobody. A pending one that it resolves
 // becomes one line all the same: that was raised before anybody silenced it, and
@@ -80,6 +100,7 @@ func (b *Inbox) Offer(a alert.Alert) {
 func (b *Inbox) HoldBack(a alert.Alert) {
 	b.stats.Offered++
 	b.stats.Silenced++
+	b.severities.Note(a)
 	if a.Resolves != "" {
 		b.list.Resolve(a)
 	}
@@ -109,6 +130,7 @@ func (b *Inbox) Pending() []alert.Alert { return b.list.Alerts() }
 func (b *Inbox) Drain(seq uint64) []alert.Alert {
 	told := b.causes.Digest(b.list.TakeUpTo(seq))
 	b.causes.Told(told)
+	b.evicted = 0
 	return alert.Alerts(told)
 }
 
@@ -129,6 +151,9 @@ func (b *Inbox) Own(seq uint64) { b.list.Own(seq) }
 // later is told as if they had been drained here.
 func (b *Inbox) DropTold(seq uint64) {
 	gone := b.list.DropTold(seq)
+	if seq >= b.evictedAt { // that reader counted them, or had room
+		b.evicted = 0
+	}
 	b.stats.ToldElsewhere += uint64(len(gone))
 	b.remember(gone)
 }
@@ -138,6 +163,7 @@ func (b *Inbox) DropTold(seq uint64) {
 func (b *Inbox) Remember(told []alert.Alert) {
 	all := make([]alert.Pending, len(told))
 	for i, a := range told {
+		b.Know(a)
 		all[i].Alert = a
 	}
 	b.remember(all)
@@ -153,11 +179,16 @@ func (b *Inbox) remember(told []alert.Pending) {
 func (b *Inbox) Clear() int {
 	n := b.list.Len()
 	b.list.Clear()
+	b.evicted = 0
 	return n
 }
 
 // Evicted is how many alerts had to go for want of room since New.
 func (b *Inbox) Evicted() uint64 { return b.stats.Evicted }
+
+// EvictedSince is how many had to go since alerts were last drained, cleared or
+// delivered by another reader.
+func (b *Inbox) EvictedSince() int { return b.evicted }
 
 // Stats returns the counts since New.
 func (b *Inbox) Stats() Stats { return b.stats }

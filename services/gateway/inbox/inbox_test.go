@@ -83,12 +83,12 @@ func TestRevisions(t *testing.T) {
 	b.Offer(revising(made("a", 3), "a1"))
 	b.Offer(revising(made("a", 4), "a1")) // a revision names the first alert
 	got := b.Pending()
-	if len(got) != 2 || got[0].ID != "a4" || got[0].Count != 0 || got[0].Revises != "" {
+	if len(got) != 2 || got[0].ID != "a1" || got[0].Detail != "detail 4" || got[0].Count != 0 || got[0].Revises != "" {
 		t.Errorf("place and count are kept: %+v", got)
 	}
 	b.Offer(made("a", 5))
 	b.Offer(revising(made("a", 6), "a1"))
-	if got := b.Pending()[0]; got.ID != "a6" || got.Count != 2 {
+	if got := b.Pending()[0]; got.ID != "a1" || got.Detail != "detail 6" || got.Count != 2 {
 		t.Errorf("after a repetition: %+v", got)
 	}
 	b.Drain(all)
@@ -294,7 +294,7 @@ func TestDrainUpToAPlace(t *testing.T) {
 	for _, c := range []struct {
 		seq  uint64
 		want string
-	}{{1, "a1(1) "}, {2, "b4(1) "}, {2, ""}, {4, "a3(1) "}} {
+	}{{1, "a1(1) "}, {2, "b2(1) "}, {2, ""}, {4, "a3(1) "}} {
 		if got := ids(b.Drain(c.seq)); got != c.want {
 			t.Errorf("up to %d: %s, want %s", c.seq, got, c.want)
 		}

@@ -148,9 +148,9 @@ func TestResolvedIsOneLine(t *testing.T) {
 	p.offer("a", true)
 	got := p.Drain(all)
 	want := made("a", 1)
-	if len(got) != 1 || got[0].Title != "Resolved: a" || got[0].Detail != "" || got[0].Context != nil || !got[0].Resolved ||
+	if len(got) != 1 || got[0].Title != "Resolved: a" || got[0].Detail != want.Detail || got[0].Context != nil || !got[0].Resolved ||
 		got[0].Severity != want.Severity || got[0].ID != want.ID || !got[0].Timestamp.Equal(want.Timestamp) || got[0].Resolves != "" {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want the detail %q in one line that is resolved", got, want.Detail)
 	}
 }
 

@@ -37,7 +37,8 @@ func (e *entry) join(a alert.Alert) {
 func (e *entry) revise(a alert.Alert) {
 	i := slices.IndexFunc(e.parts, func(p part) bool { return p.id == a.Revises })
 	p := &e.parts[max(i, 0)] // one that is not known any more is in the oldest
-	a.Count, a.Seq, a.Revises = p.alert.Count, p.alert.Seq, ""
+	a = a.Whole()
+	a.Count, a.Seq = p.alert.Count, p.alert.Seq
 	p.alert = a
 }
 

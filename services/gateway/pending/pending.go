@@ -102,15 +102,17 @@ func (l *List) Add(a alert.Alert) {
 // ids that the entry answers to stay: later revisions that name the same first
 // alert find it, and who was told of it has been told of its revisions.
 // Where others were merged with the one it revises, the severity doesn't fall.
-// The reader never saw what was replaced, so Revises does not stay. What is over
-// is not revised any more.
+// The reader never saw what was replaced, so the alert has the id of the first one,
+// which is that of the whole, and Revises does not stay. What is over is not revised
+// any more.
 func (l *List) Revise(a alert.Alert) bool {
 	e := l.find(a.Revises)
 	if e == nil || e.alert.Resolved {
 		return false
 	}
 	e.revise(a)
-	a.Count, a.Seq, a.Revises = e.alert.Count, e.alert.Seq, ""
+	a = a.Whole()
+	a.Count, a.Seq = e.alert.Count, e.alert.Seq
 	if e.offers > 1 && e.alert.Severity.Rank() > a.Severity.Rank() {
 		a.Severity = e.alert.Severity
 	}
@@ -118,11 +120,10 @@ func (l *List) Revise(a alert.Alert) bool {
 	return true
 }
 
-// Resolve makes one line of each alert that this one says is over, and says
-// whether the one that it names first was there. What it told of is not news any
-// more, that it had been is: title, URL, severity and count stay. Its place in the
-// stream becomes that of this one where this tells nothing else, as it is told by
-// that line.
+// Resolve makes one line of each alert that this one says is over, and reports
+// whether the one that it names first was there. Title, detail, URL, severity and
+// count stay. Its place in the stream becomes that of this one where this tells
+// nothing else, as it is told by that line.
 func (l *List) Resolve(a alert.Alert) bool {
 	found := l.end(a.Resolves, a)
 	for _, id := range a.AlsoResolves {
@@ -158,7 +159,7 @@ func (l *List) close(e *entry, by alert.Alert) {
 	if by.Context[alert.OutcomeKey] == alert.NewLevel {
 		how = "There to stay: "
 	}
-	a.Title, a.Detail, a.Context, a.Resolved = how+a.Title, "", nil, true
+	a.Title, a.Context, a.Resolved = how+a.Title, nil, true
 	e.become(a)
 	for _, line := range l.entries {
 		if line != e && line.alert.Resolved && line.key == e.key {
@@ -183,11 +184,19 @@ func (l *List) find(id string) *entry {
 	return l.entries[i]
 }
 
-// DropFirst forgets the alert that arrived first, if there is one.
-func (l *List) DropFirst() {
-	if len(l.entries) > 0 {
-		l.entries = slices.Delete(l.entries, 0, 1)
+// DropLeast forgets the alert of the lowest rank, of equals the one that arrived
+// first, if there is any.
+func (l *List) DropLeast(rank func(alert.Alert) int) {
+	if len(l.entries) == 0 {
+		return
 	}
+	least, lowest := 0, rank(l.entries[0].alert)
+	for i, e := range l.entries[1:] {
+		if r := rank(e.alert); r < lowest {
+			least, lowest = i+1, r
+		}
+	}
+	l.entries = slices.Delete(l.entries, least, least+1)
 }
 
 // DropBelow forgets alerts of a severity rank below rank and returns how many

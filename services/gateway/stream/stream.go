@@ -37,7 +37,9 @@ type Stream struct {
 	floor int
 
 	pending pending.List
-	causes  alert.Causes
+	// severities are those of all alerts that were offered, also while it was off.
+	severities pending.Severities
+	causes     alert.Causes
 	// since is when the first pending alert came.
 	since time.Time
 	sent  sent
@@ -58,8 +60,8 @@ type Stats struct {
 	// Suppressed alerts were duplicates, Dropped ones found the batch full,
 	// Filtered ones were not asked for.
 	Suppressed, Dropped, Filtered int
-	// Revised alerts took the place of a pending one, Ignored ones would have
-	// but found it gone.
+	// Revised alerts took the place of a pending one. Ignored ones found it gone,
+	// and were no more severe than what was known of it.
 	Revised, Ignored int
 	// Absorbed alerts said no more than that a pending one is over, which that
 	// one now says itself.
@@ -76,12 +78,19 @@ func New() *Stream { return &Stream{config: DefaultConfig()} }
 // Enable switches the stream on with a valid configuration in place of the one
 // it had. It starts afresh: what was pending, the memory of what was sent, the
 // throttle, the window of 60 s and the counts are forgotten. The client's floor
-// stays.
+// stays, and how severe alerts were.
 func (s *Stream) Enable(c Config) {
 	c.Enabled = true
 	c.Events = slices.Clone(c.Events)
-	*s = Stream{config: c, floor: s.floor}
+	*s = Stream{config: c, floor: s.floor, severities: s.severities}
 }
+
+// Reset makes the stream what New returns, but for how severe alerts were.
+func (s *Stream) Reset() { *s = Stream{config: DefaultConfig(), severities: s.severities} }
+
+// Know remembers how severe an alert was that is not offered, for those that revise
+// it.
+func (s *Stream) Know(a alert.Alert) { s.severities.Note(a) }
 
 // Disable switches the stream off and returns how many alerts were pending.
 // They are forgotten; the rest of the configuration stays to be looked at.
@@ -121,10 +130,13 @@ func (s *Stream) Stats() Stats {
 
 // Offer takes an alert and returns the notification that has to go out now, if
 // one has to. An alert that revises another takes its place where that is
-// pending and is ignored otherwise. One that resolves another makes one line of it
+// pending. Otherwise it is ignored, unless it raises the severity: then it is news,
+// and no duplicate. One that resolves another makes one line of it
 // where that is pending, also when it would not pass itself: what it resolves
 // did. The alert's context must not change later.
 func (s *Stream) Offer(a alert.Alert, now time.Time) []Notification {
+	raises := s.severities.Raises(a)
+	s.severities.Note(a)
 	if !s.config.Enabled {
 		return nil
 	}
@@ -138,14 +150,21 @@ func (s *Stream) Offer(a alert.Alert, now time.Time) []Notification {
 		return nil
 	}
 	open := !now.Before(s.pace.free(s.throttle()))
-	switch {
-	case a.Revises != "":
-		if !s.pending.Revise(a) {
-			s.stats.Ignored++
-			return nil
-		}
+	switch _, waits := s.pending.Find(a.Revises); {
+	case a.Revises != "" && s.pending.Revise(a):
 		s.stats.Revised++
-	case s.repeats(a, now):
+		if open {
+			return s.emit(now)
+		}
+		return nil
+	case a.Revises != "" && (waits || !raises):
+		s.stats.Ignored++
+		return nil
+	case a.Revises != "":
+		a = a.Whole()
+	}
+	switch {
+	case !raises && s.repeats(a, now):
 		s.pending.Repeat(a)
 		s.stats.Suppressed++
 		return nil
