@@ -33,7 +33,7 @@ func Build(ctx context.Context, dir string, race bool) (string, error) {
 // Env is the environment of a process on a state directory: this process's
 // own, without the settings of Tocsin that it may hold.
 func Env(stateDir string, more ...string) []string {
-	env := make([]string, 0, len(os.Environ())+4+len(more))
+	env := make([]string, 0, len(os.Environ())+5+len(more))
 	for _, kv := range os.Environ() {
 		if len(kv) < 7 || kv[:7] != "TOCSIN_" {
 			env = append(env, kv)
@@ -42,7 +42,7 @@ func Env(stateDir string, more ...string) []string {
 	// A binary with the race detector would sleep for a second before it ends.
 	// The usual ports of OTLP and of the dashboard are one for all: tests that run
 	// side by side would take them from each other.
-	return append(append(env, "TOCSIN_STATE_DIR="+stateDir, "TOCSIN_OTLP_ADDR=127.0.0.1:0", "TOCSIN_DASHBOARD_ADDR=127.0.0.1:0", "GORACE=atexit_sleep_ms=0"), more...)
+	return append(append(env, "TOCSIN_STATE_DIR="+stateDir, "XDG_CONFIG_HOME="+filepath.Join(stateDir, "config"), "TOCSIN_OTLP_ADDR=127.0.0.1:0", "TOCSIN_DASHBOARD_ADDR=127.0.0.1:0", "GORACE=atexit_sleep_ms=0"), more...)
 }
 
 // Log keeps what a process writes to stderr, for whoever looks into a failure.

@@ -76,6 +76,7 @@ func (f Flags) Config(env service.Env, joins service.BusFlags, listen ListenFlag
 
 // Run serves until ctx ends.
 func (c *Command) Run(ctx context.Context, env service.Env) error {
+	env.LogSettingsFile()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg := c.Config(env, c.BusFlags, c.ListenFlags)

@@ -51,6 +51,7 @@ func (c *Command) Validate() error {
 
 // Run detects until ctx ends.
 func (c *Command) Run(ctx context.Context, env service.Env) error {
+	env.LogSettingsFile()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	state := &State{}

@@ -47,11 +47,9 @@ func (c *Command) Validate() error {
 	return c.BusFlags.Validate()
 }
 
-// OnlyNamedFile implements service.OnlyNamedFile.
-func (*Command) OnlyNamedFile() {}
-
 // Run serves until stdin or ctx ends; on HTTP until ctx ends.
 func (c *Command) Run(ctx context.Context, env service.Env) error {
+	env.LogSettingsFile()
 	notices, err := notice.New(c.Notify, env.Logger.With("component", "notices"))
 	if err != nil {
 		return err

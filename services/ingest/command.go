@@ -61,6 +61,7 @@ func (c *Command) Validate() error { return c.CheckBus(c.BusFlags) }
 
 // Run serves until ctx ends.
 func (c *Command) Run(ctx context.Context, env service.Env) error {
+	env.LogSettingsFile()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg := c.Config(c.External(), registry)

@@ -93,16 +93,12 @@ type Command struct {
 	AllowedHosts []string `name:"allowed-host" help:"Host that requests for them may name beside loopback; may be repeated." env:"TOCSIN_ALLOWED_HOSTS" placeholder:"HOST"`
 }
 
-// OnlyNamedFile has the command read no settings file but one that is named: a
-// kubeconfig may have programs run for credentials, and a project that was cloned from
-// somewhere must not say which.
-func (c *Command) OnlyNamedFile() {}
-
 // Validate refuses what the embedded bus can't have.
 func (c *Command) Validate() error { return c.CheckBus(c.BusFlags) }
 
 // Run watches until ctx ends.
 func (c *Command) Run(ctx context.Context, env service.Env) error {
+	env.LogSettingsFile()
 	found, err := clusters.Find(c.Choice())
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,7 +50,7 @@ type finding struct{ what, is, mend string }
 // Run prints what runs and what is wrong. Its error counts what is wrong.
 func (c *doctorCommand) Run(ctx context.Context, env service.Env) error {
 	d := doctor{env: env, flags: c.BusFlags, layout: c.Layout(), notify: notice.Settings(c.Notify)}
-	for _, look := range []func(context.Context) []finding{d.stateDir, d.process, d.keys, d.intake, d.dashboard, d.bus, d.disk, d.notices, d.clients} {
+	for _, look := range []func(context.Context) []finding{d.settings, d.stateDir, d.process, d.keys, d.intake, d.dashboard, d.bus, d.disk, d.notices, d.clients} {
 		looked, cancel := context.WithTimeout(ctx, doctorTimeout)
 		d.findings = append(d.findings, look(looked)...)
 		cancel()
@@ -86,6 +87,14 @@ type doctor struct {
 	runtime  statedir.Runtime
 	running  bool
 	findings []finding
+}
+
+// settings names the settings file that was read.
+func (d *doctor) settings(context.Context) []finding {
+	if file := d.env.SettingsFile; file != "" {
+		return []finding{{what: "settings file", is: file}}
+	}
+	return []finding{{what: "settings file", is: "none: " + cmp.Or(service.UserFile(), "--config") + " would be read"}}
 }
 
 func (d *doctor) stateDir(context.Context) []finding {

@@ -54,8 +54,8 @@ func (c *hookCommand) Validate() error {
 	return nil
 }
 
-// OnlyNamedFile implements service.OnlyNamedFile.
-func (*hookCommand) OnlyNamedFile() {}
+// Silent implements service.Silent: agents show what a hook logs, at every call.
+func (*hookCommand) Silent() {}
 
 // Run answers a client's hook. What goes wrong is said to nobody, but at the
 // debug level: an agent's work is never held up by its alerts.

@@ -40,9 +40,6 @@ func (c *installCommand) Validate(line *kong.Context) error {
 	return nil
 }
 
-// OnlyNamedFile implements service.OnlyNamedFile.
-func (*installCommand) OnlyNamedFile() {}
-
 // Run writes the client's entries, or says that they are there.
 func (c *installCommand) Run(_ context.Context, env service.Env) error {
 	client, place, err := c.find()

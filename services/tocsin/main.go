@@ -50,7 +50,7 @@ type hookLine struct {
 
 func main() {
 	const description = "An alert bus for AI agents."
-	if onlyHook(os.Args[1:]) {
+	if onlyHook(os.Args[1:]) && !service.HasUserFile() {
 		line := &hookLine{}
 		code := service.Main("tocsin", description, line)
 		os.Exit(line.Hook.exitCode(code, os.Args[1:]))

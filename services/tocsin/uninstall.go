@@ -11,9 +11,6 @@ import (
 
 type uninstallCommand struct{ setupFlags }
 
-// OnlyNamedFile implements service.OnlyNamedFile.
-func (*uninstallCommand) OnlyNamedFile() {}
-
 // Run takes the client's entries out, wherever the program lies that they run.
 func (c *uninstallCommand) Run(_ context.Context, env service.Env) error {
 	client, place, err := c.find()

@@ -77,6 +77,7 @@ func (c *upCommand) checkAddrs(ctx context.Context) error {
 // Run runs bus, intake, detector and dashboard until ctx ends. When the store could not be
 // written for a while, the process begins anew in its place.
 func (c *upCommand) Run(ctx context.Context, env service.Env) error {
+	env.LogSettingsFile()
 	c.Token = strings.TrimSpace(c.Token)
 	if err := c.checkAddrs(ctx); err != nil {
 		return err
@@ -301,6 +302,7 @@ func (u *up) printURLs() {
 	for _, line := range []struct{ what, at string }{
 		{"dashboard", u.runtime.DashboardURL}, {"intake", u.runtime.IngestURL}, {"otlp", u.runtime.OTLPURL}, {"nats", u.runtime.NATSURL},
 		{"websocket", u.runtime.NATSWSURL}, {"state", u.env.StateDir},
+		{"settings", u.env.SettingsFile},
 	} {
 		if line.at != "" {
 			text += fmt.Sprintf("  %-10s %s\n", line.what, line.at)

@@ -9,11 +9,11 @@ import (
 )
 
 // othersVariables are those of others that a gateway, or the bus that it starts,
-// goes by: where state is kept, the desktop that shows notices, and the proxy on
+// goes by: where state and settings are kept, the desktop that shows notices, and the proxy on
 // the way to a webhook.
 func othersVariables() []string {
 	return []string{
-		"XDG_STATE_HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
+		"XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
 		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
 	}
 }

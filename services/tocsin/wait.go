@@ -56,9 +56,6 @@ func (c *waitCommand) Validate(line *kong.Context) error {
 	return err
 }
 
-// OnlyNamedFile implements service.OnlyNamedFile.
-func (*waitCommand) OnlyNamedFile() {}
-
 // Run prints the pending alerts, as observe has them, once there is one of the
 // severity.
 func (c *waitCommand) Run(ctx context.Context, env service.Env) error {

@@ -6,6 +6,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e))
 
 // Settings are the flags that every command has.
 type Settings struct {
-	Config    kong.ConfigFlag `help:"Settings file; a flag or an environment variable wins over it. Default, and not read beside another: tocsin.yaml in the working directory, if there; commands that agents start read none by default." placeholder:"FILE"`
+	Config    kong.ConfigFlag `help:"Settings file; a flag or an environment variable wins over it. Default: $$XDG_CONFIG_HOME/tocsin/tocsin.yaml, else ~/.config/tocsin/tocsin.yaml, if there." placeholder:"FILE"`
 	StateDir  string          `help:"Where streams, credentials and runtime.json live. Default: $$XDG_STATE_HOME/tocsin, else ~/.local/state/tocsin." env:"TOCSIN_STATE_DIR" placeholder:"DIR"`
 	LogFormat string          `help:"How to log to stderr: ${enum}." enum:"text,json" default:"text" env:"TOCSIN_LOG_FORMAT"`
 	LogLevel  string          `help:"What to log: ${enum}." enum:"debug,info,warn,error" default:"info" env:"TOCSIN_LOG_LEVEL"`
@@ -65,11 +66,21 @@ type Env struct {
 	// StateDir is an absolute path; it need not exist.
 	StateDir string
 	// Config is the settings file that was named, or empty.
-	Config         string
+	Config string
+	// SettingsFile is the settings file that was read, or empty.
+	SettingsFile   string
 	Logger         *slog.Logger
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Version        Version
+}
+
+// LogSettingsFile logs which settings file was read, if one was: services do at their
+// start.
+func (e Env) LogSettingsFile() {
+	if e.SettingsFile != "" {
+		e.Logger.Info("settings were read", "file", e.SettingsFile)
+	}
 }
 
 // Command is a command line: a struct of kong flags and subcommands whose
@@ -107,12 +118,12 @@ func loadNothing(io.Reader) (kong.Resolver, error) {
 }
 
 func run(ctx context.Context, args []string, name, description string, cli Command, env Env) int {
-	exited, code := false, ExitOK
+	exited, code, found := false, ExitOK, files{}
 	k, err := kong.New(cli,
 		kong.Name(name), kong.Description(description),
 		kong.Writers(env.Stdout, env.Stderr),
 		kong.Configuration(loadYAML),
-		kong.WithBeforeResolve(loadDefaultFile),
+		kong.WithBeforeResolve(found.load),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.Exit(func(c int) { exited, code = true, c }), // --help
@@ -133,7 +144,11 @@ func run(ctx context.Context, args []string, name, description string, cli Comma
 		return fail(env.Stderr, name, err)
 	}
 	env.Config = string(settings.Config)
+	env.SettingsFile = cmp.Or(env.Config, found.read)
 	env.Logger = newLogger(settings, env.Stderr)
+	if found.unread != "" && !silent(chosen) {
+		env.Logger.Warn(found.unread)
+	}
 	return fail(env.Stderr, name, chosen.Run(env))
 }
 

@@ -3,6 +3,7 @@ package service
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,14 +13,14 @@ import (
 
 type testCLI struct {
 	Settings
-	Greet  greetCommand  `cmd:""`
-	Wander wanderCommand `cmd:""`
+	Greet   greetCommand   `cmd:""`
+	Whisper whisperCommand `cmd:""`
 }
 
-// wanderCommand is started in places of others.
-type wanderCommand struct{ greetCommand }
+// whisperCommand logs nothing about settings files.
+type whisperCommand struct{ greetCommand }
 
-func (*wanderCommand) OnlyNamedFile() {}
+func (*whisperCommand) Silent() {}
 
 type greetCommand struct {
 	Name  string   `env:"TEST_GREET_NAME" default:"nobody"`
@@ -52,8 +53,9 @@ func TestSettingsAndExitCodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		args     []string
 		env      map[string]string
-		file     string // tocsin.yaml
-		other    string // other.yaml
+		file     string // the user's own tocsin.yaml
+		here     string // ./tocsin.yaml
+		other    string // ./other.yaml
 		code     int
 		out, err string
 	}{
@@ -72,9 +74,12 @@ func TestSettingsAndExitCodes(t *testing.T) {
 		"wrong use found by the code":   {args: []string{"greet", "--times=-1"}, code: ExitUsage, err: "--times must not be negative"},
 		"a named file stands alone":     {args: []string{"greet", "--config=other.yaml"}, file: "name: file\n", other: "times: 2\n", out: "nobody 2 []"},
 		"and hides a broken default":    {args: []string{"--config", "other.yaml", "greet"}, file: "a: [", other: "name: other\n", out: "other 1 []"},
-		"not where others say":          {args: []string{"wander"}, file: "name: file\n", out: "nobody 1 []"},
-		"not even when it is broken":    {args: []string{"wander"}, file: "a: [", out: "nobody 1 []"},
-		"but a named one":               {args: []string{"wander", "--config=other.yaml"}, file: "name: file\n", other: "name: other\n", out: "other 1 []"},
+		"not one that lies there":       {args: []string{"greet"}, here: "name: here\n", out: "nobody 1 []", err: "./tocsin.yaml is not read; pass --config tocsin.yaml or move it to CONFIG/tocsin/tocsin.yaml"},
+		"not even when it is broken":    {args: []string{"greet"}, here: "a: [", out: "nobody 1 []", err: "./tocsin.yaml is not read"},
+		"nor beside the user's own":     {args: []string{"greet"}, file: "name: file\n", here: "name: here\n", out: "file 1 []", err: "./tocsin.yaml is not read"},
+		"but where it is named":         {args: []string{"greet", "--config=tocsin.yaml"}, here: "name: here\n", out: "here 1 []"},
+		"silent about it":               {args: []string{"whisper"}, here: "name: here\n", out: "nobody 1 []"},
+		"silent, with the user's own":   {args: []string{"whisper"}, file: "name: file\n", out: "file 1 []"},
 		"a named file must be there":    {args: []string{"greet", "--config=none.yaml"}, code: ExitUsage, err: "none.yaml"},
 		"a wrong key in a named file":   {args: []string{"greet", "--config=other.yaml"}, other: "colour: x\n", code: ExitUsage, err: `"colour" is no setting`},
 		"empty is not set":              {args: []string{"greet"}, env: map[string]string{"TEST_GREET_NAME": ""}, out: "nobody 1 []"},
@@ -98,19 +103,25 @@ func TestSettingsAndExitCodes(t *testing.T) {
 		"help names the environment":    {args: []string{"greet", "--help"}, out: "($TEST_GREET_NAME)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
+			dir, config := t.TempDir(), t.TempDir()
 			t.Chdir(dir)
+			t.Setenv("XDG_CONFIG_HOME", config)
 			for k, v := range c.env {
 				t.Setenv(k, v)
 			}
-			for name, text := range map[string]string{"tocsin.yaml": c.file, "other.yaml": c.other} {
+			own := filepath.Join(config, "tocsin", "tocsin.yaml")
+			if err := os.Mkdir(filepath.Dir(own), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for name, text := range map[string]string{own: c.file, filepath.Join(dir, "tocsin.yaml"): c.here, filepath.Join(dir, "other.yaml"): c.other} {
 				if text == "" {
 					continue
 				}
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
+			c.err = strings.ReplaceAll(c.err, "CONFIG", config)
 			var stdout, stderr bytes.Buffer
 			code := run(t.Context(), c.args, "test", "A test.", &testCLI{}, Env{Stdout: &stdout, Stderr: &stderr})
 			if code != c.code {
@@ -125,7 +136,64 @@ func TestSettingsAndExitCodes(t *testing.T) {
 			if c.code != ExitOK && strings.Count(stderr.String(), "\n") != 1 {
 				t.Errorf("stderr is not one line: %q", &stderr)
 			}
+			if got, want := strings.Count(stderr.String(), "is not read"), strings.Count(c.err, "is not read"); got != want {
+				t.Errorf("%d warnings about a file that is not read, want %d: %q", got, want, &stderr)
+			}
 		})
+	}
+}
+
+// TestASettingsFileThatOthersCanWrite is refused, and so is another user's.
+func TestASettingsFileThatOthersCanWrite(t *testing.T) {
+	config := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", config)
+	t.Chdir(t.TempDir())
+	own := filepath.Join(config, "tocsin", "tocsin.yaml")
+	if err := os.Mkdir(filepath.Dir(own), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(own, []byte("name: file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for mode, refused := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o644: false, 0o646: true, 0o664: true, 0o666: true, 0o602: true} {
+		if err := os.Chmod(own, mode); err != nil {
+			t.Fatal(err)
+		}
+		var stdout, stderr bytes.Buffer
+		code := run(t.Context(), []string{"greet"}, "test", "A test.", &testCLI{}, Env{Stdout: &stdout, Stderr: &stderr})
+		if got := code == ExitUsage && strings.Contains(stderr.String(), own) && strings.Contains(stderr.String(), "chmod go-w"); got != refused {
+			t.Errorf("mode %04o: exit %d, %s; want refused = %t", mode, code, &stderr, refused)
+		}
+		if got := stdout.String() == "file 1 []"; got == refused {
+			t.Errorf("mode %04o: stdout %q; want refused = %t", mode, &stdout, refused)
+		}
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("not root: the file can't be given to another user")
+	}
+	if err := errors.Join(os.Chmod(own, 0o600), os.Chown(own, 12345, 12345)); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), []string{"greet"}, "test", "A test.", &testCLI{}, Env{Stdout: &stdout, Stderr: &stderr})
+	if code != ExitUsage || !strings.Contains(stderr.String(), "another user") {
+		t.Errorf("of another user: exit %d, stderr %q; want it refused", code, &stderr)
+	}
+}
+
+// TestUserFile: a relative XDG_CONFIG_HOME counts for nothing, as its standard has it.
+func TestUserFile(t *testing.T) {
+	for _, c := range []struct{ config, home, want string }{
+		{"/c", "/h", "/c/tocsin/tocsin.yaml"},
+		{"", "/h", "/h/.config/tocsin/tocsin.yaml"},
+		{"c", "/h", "/h/.config/tocsin/tocsin.yaml"},
+		{"", "", ""},
+	} {
+		t.Setenv("XDG_CONFIG_HOME", c.config)
+		t.Setenv("HOME", c.home)
+		if got := UserFile(); got != c.want {
+			t.Errorf("XDG_CONFIG_HOME=%q HOME=%q: %q, want %q", c.config, c.home, got, c.want)
+		}
 	}
 }
 

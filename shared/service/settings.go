@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -81,30 +82,63 @@ func forgetEmpty(n *kong.Node) {
 	}
 }
 
-// defaultFile is the settings file where none is named.
-const defaultFile = "tocsin.yaml"
+// fileName is the name of a settings file, in the user's own directory.
+const fileName = "tocsin.yaml"
 
-// OnlyNamedFile is a command that reads no settings file but one that is named by
-// --config. Agents start such commands in whatever project they work in, and a
-// project that was cloned from somewhere must not say which bus is joined, where
-// files are written or what is listened on.
-type OnlyNamedFile interface{ OnlyNamedFile() }
+// othersMayWrite are the permissions that nobody but the owner may have on the
+// settings file that is read by itself.
+const othersMayWrite fs.FileMode = 0o022
 
-// onlyNamedFile says whether what was asked for is such a command.
-func onlyNamedFile(ctx *kong.Context) bool {
+// UserFile returns the path of the settings file that is read where none is named:
+// $XDG_CONFIG_HOME/tocsin/tocsin.yaml, else ~/.config/tocsin/tocsin.yaml. It is empty
+// for a user without a home directory.
+func UserFile() string {
+	base := os.Getenv("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(base) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return ""
+		}
+		base = filepath.Join(home, ".config")
+	}
+	return filepath.Join(base, "tocsin", fileName)
+}
+
+// HasUserFile reports whether there is a settings file that is read by itself.
+func HasUserFile() bool {
+	_, err := os.Stat(UserFile())
+	return err == nil
+}
+
+// Silent is a command that logs nothing about settings files: its caller shows
+// stderr to a person, or acts on it, each time it runs.
+type Silent interface{ Silent() }
+
+// silent reports whether the command line asks for such a command.
+func silent(ctx *kong.Context) bool {
 	return slices.ContainsFunc(ctx.Path, func(word *kong.Path) bool {
 		node := word.Node()
 		if node == nil || !node.Target.CanAddr() {
 			return false
 		}
-		_, only := node.Target.Addr().Interface().(OnlyNamedFile)
-		return only
+		_, is := node.Target.Addr().Interface().(Silent)
+		return is
 	})
 }
 
-// loadDefaultFile reads defaultFile, if there, unless another file is named: one
-// that is named stands alone.
-func loadDefaultFile(k *kong.Kong, ctx *kong.Context, at *kong.Path) error {
+// files finds the settings file of a command line. A file in the working directory is
+// never read by itself: whoever wrote a repository must not choose the bus that is
+// joined, the addresses that are listened on, or where a token is sent.
+type files struct {
+	// read is the user's own file where it was read, or empty.
+	read string
+	// unread names the file that a person may believe was read, or is empty.
+	unread string
+}
+
+// load reads the user's own file, if there, unless another file is named: a named
+// file stands alone.
+func (f *files) load(ctx *kong.Context, at *kong.Path) error {
 	if at.App == nil { // kong asks for each word of the command line
 		return nil
 	}
@@ -113,18 +147,70 @@ func loadDefaultFile(k *kong.Kong, ctx *kong.Context, at *kong.Path) error {
 			return nil
 		}
 	}
-	if onlyNamedFile(ctx) {
-		return nil
-	}
-	resolver, err := k.LoadConfig(defaultFile)
+	path := UserFile()
+	resolver, err := loadOwn(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil
 	case err != nil:
-		return fmt.Errorf("%s: %w", defaultFile, err)
+		return err
+	default:
+		f.read = path
+		ctx.AddResolver(resolver)
 	}
-	ctx.AddResolver(resolver)
+	f.unread = unread(path)
 	return nil
+}
+
+// loadOwn reads a settings file that nobody but its owner can write.
+func loadOwn(path string) (kong.Resolver, error) {
+	if path == "" {
+		return nil, fs.ErrNotExist
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open the settings file: %w", err)
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	info, err := file.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("look at the settings file: %w", err)
+	}
+	if err := checkOwn(path, info); err != nil {
+		return nil, err
+	}
+	resolver, err := loadYAML(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return resolver, nil
+}
+
+// checkOwn returns an error where somebody other than this user and root can write
+// the file.
+func checkOwn(path string, info fs.FileInfo) error {
+	if mode := info.Mode().Perm(); mode&othersMayWrite != 0 {
+		return fmt.Errorf("the settings file %s is not read: others can write it (mode %04o): run chmod go-w %s", path, mode, path)
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 && int(stat.Uid) != os.Geteuid() {
+		return fmt.Errorf("the settings file %s is not read: it belongs to another user (id %d): make it yours", path, stat.Uid)
+	}
+	return nil
+}
+
+// unread returns the warning about a settings file in the working directory, or
+// nothing where there is none, or where it is the user's own.
+func unread(own string) string {
+	here, err := os.Stat(fileName)
+	if err != nil {
+		return ""
+	}
+	if info, err := os.Stat(own); err == nil && os.SameFile(here, info) {
+		return ""
+	}
+	if own == "" {
+		own = filepath.Join("$XDG_CONFIG_HOME", "tocsin", fileName)
+	}
+	return fmt.Sprintf("./%s is not read; pass --config %s or move it to %s", fileName, fileName, own)
 }
 
 // yamlSettings is a settings file: the long flag names of any command, with
