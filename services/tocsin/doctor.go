@@ -56,9 +56,12 @@ func (c *doctorCommand) Run(ctx context.Context, env service.Env) error {
 		cancel()
 	}
 	wrong := 0
-	for _, f := range d.findings {
+	for i, f := range append(d.findings, d.warnings...) {
 		mark := "ok  "
-		if f.mend != "" {
+		switch {
+		case i >= len(d.findings):
+			mark = "WARN"
+		case f.mend != "":
 			mark = "BAD "
 			wrong++
 		}
@@ -87,6 +90,13 @@ type doctor struct {
 	runtime  statedir.Runtime
 	running  bool
 	findings []finding
+	// warnings are shown last, and nothing is wrong by them.
+	warnings []finding
+}
+
+// warn adds a warning.
+func (d *doctor) warn(what, is, mend string) {
+	d.warnings = append(d.warnings, finding{what, is, mend})
 }
 
 // settings names the settings file that was read.
@@ -111,6 +121,9 @@ func (d *doctor) stateDir(context.Context) []finding {
 	case err != nil:
 		d.unusable = true
 		return []finding{{"state directory", err.Error(), "give it to this user, or set TOCSIN_STATE_DIR to another"}}
+	}
+	if warning, err := statedir.Exposure(d.env.StateDir); err == nil && warning != "" {
+		d.warn("state directory", warning, "keep others out of it: chmod 700, or start tocsin up as its owner, which does it; with Kubernetes' fsGroup only containers of the pod can")
 	}
 	return []finding{{what: "state directory", is: d.env.StateDir}}
 }

@@ -99,6 +99,9 @@ func (c *upCommand) serve(ctx context.Context, env service.Env) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := dir.Restrict(); err != nil {
+		env.Logger.Warn("others may read or write the state directory", "error", err)
+	}
 	lock, err := dir.Lock()
 	if err != nil {
 		return err

@@ -54,12 +54,16 @@ func Default() (string, error) {
 func At(path string) Dir { return Dir{path: path} }
 
 // Open creates the directory where it is missing (mode 0700) and checks that it
-// is of this version and can be written.
+// is of this version, can be written, and is not exposed to others.
 //
-// Its error wraps ErrVersion for another layout; every error says what to do.
+// Its error wraps ErrVersion for another layout and ErrExposed for a directory that
+// others could change; every error says what to do.
 func Open(path string) (Dir, error) {
 	if err := os.MkdirAll(path, ownerOnly); err != nil {
 		return Dir{}, fmt.Errorf("create state directory: %w: choose another with TOCSIN_STATE_DIR", err)
+	}
+	if _, err := Exposure(path); err != nil {
+		return Dir{}, err
 	}
 	d := Dir{path: path}
 	if err := d.checkWritable(); err != nil {
@@ -84,6 +88,9 @@ func Inspect(path string) error {
 	}
 	if !info.IsDir() {
 		return fmt.Errorf("%s is no directory: choose another with TOCSIN_STATE_DIR", path)
+	}
+	if _, err := Exposure(path); err != nil {
+		return err
 	}
 	d := Dir{path: path}
 	if _, err := d.checkVersion(); err != nil {
