@@ -9,6 +9,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/external"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
 	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
@@ -76,6 +77,7 @@ func cleanAlert(a *external.Alert, m Masker) {
 	m.External(a)
 	a.EachText(cut)
 	a.EachLink(cut)
+	a.App = telemetry.SenderApp(a.App)
 	for _, name := range slices.Sorted(maps.Keys(a.Labels)) { // of two that are cut to one, always the same stays
 		value := a.Labels[name]
 		short := untrusted.Cut(name, external.MaxName)

@@ -91,6 +91,7 @@ func cleanEvent(e *telemetry.Event, m Masker, now time.Time) {
 	if e.App == "" { // all of it was invisible
 		e.App = telemetry.DefaultApp
 	}
+	e.App = telemetry.SenderApp(e.App)
 	e.Time = e.Time.UTC()
 	if y := e.Time.Year(); e.Time.IsZero() || y < 1 || y > 9999 {
 		e.Time = now

@@ -24,7 +24,7 @@ type Flags struct {
 	OTLPAddr       string   `name:"otlp-addr" help:"Where OpenTelemetry's senders look by default, beside the intake; empty, also in the environment, turns it off. Default: ${default}." default:"127.0.0.1:4318" env:"TOCSIN_OTLP_ADDR" empty:"off" placeholder:"ADDR"`
 	Token          string   `help:"When set, every HTTP write needs it as Authorization: Bearer. Required to listen on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
 	AllowedHosts   []string `name:"allowed-host" help:"Host that requests may name beside loopback; may be repeated." env:"TOCSIN_ALLOWED_HOSTS" placeholder:"HOST"`
-	AllowedOrigins []string `name:"allowed-origin" help:"Origin whose pages may read answers, beside loopback; may be repeated." env:"TOCSIN_ALLOWED_ORIGINS" placeholder:"ORIGIN"`
+	AllowedOrigins []string `name:"allowed-origin" help:"Origin whose pages may send, beside loopback, such as https://app.example, https://*.example.com, or * for all; may be repeated." env:"TOCSIN_ALLOWED_ORIGINS" placeholder:"ORIGIN"`
 
 	Instance string `help:"Name of this intake on a bus with several, for what it tells of itself. Default: with an external bus the name of this machine, else none." env:"TOCSIN_INSTANCE" placeholder:"NAME"`
 

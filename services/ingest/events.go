@@ -3,9 +3,11 @@ package ingest
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 const (
@@ -26,9 +28,16 @@ func (h *handler) events(r *http.Request) reply {
 		if err != nil {
 			return found{}, refusal{refuseEvents(err, isBatch(media, data))}
 		}
+		if i := slices.IndexFunc(events, claimsToBeTocsin); i >= 0 {
+			return found{}, refusal{refuseAt(http.StatusBadRequest, `app must not be "`+telemetry.ReservedApp+`", which is reserved for what Tocsin reports about itself: any other name is allowed`, i)}
+		}
 		return found{events: events, checked: true}, nil
 	})
 }
+
+// claimsToBeTocsin reports whether an event has the reserved app, once what nobody can
+// see of its name is left out.
+func claimsToBeTocsin(e telemetry.Event) bool { return telemetry.IsReserved(untrusted.Strip(e.App)) }
 
 // isBatch says whether a body is meant to hold more than one event: all are but
 // a JSON object.

@@ -28,6 +28,8 @@ type handler struct {
 	// not hold up ours.
 	ours, theirs chan struct{}
 	routes       routes
+	// origins are the pages of other sites that were refused.
+	origins *refusedOrigins
 }
 
 func newHandler(cfg Config, s sink) *handler {
@@ -43,6 +45,7 @@ func newHandler(cfg Config, s sink) *handler {
 		accepted: cfg.Accepted,
 		now:      time.Now,
 		log:      cfg.Logger,
+		origins:  newRefusedOrigins(),
 		ours:     make(chan struct{}, 2*runtime.GOMAXPROCS(0)),
 		theirs:   make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
@@ -71,7 +74,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		answer = h.safely(target, r)
 	}
-	if target != nil && target.pages != ownPages {
+	if target != nil && target.pages {
 		h.allowOrigin(w.Header(), r)
 	}
 	if target != nil && target.phrase != nil && answer.status >= http.StatusBadRequest {
@@ -101,11 +104,14 @@ func (h *handler) admit(r *http.Request, target *route) (answer reply, done bool
 	if err := h.policy.CheckHost(r); err != nil {
 		return refuse(http.StatusForbidden, err.Error()), true
 	}
-	if target != nil && target.method == http.MethodPost && target.pages != ownPages && isPreflight(r) {
-		return h.preflight(r), true
-	}
 	if err := target.mayJoin(h.policy, r); err != nil {
+		if origin := h.policy.ForeignOrigin(r); origin != "" {
+			h.origins.note(h.masker.String(origin), h.now())
+		}
 		return refuse(http.StatusForbidden, err.Error()), true
+	}
+	if target != nil && target.pages && isPreflight(r) {
+		return preflight(r), true
 	}
 	if target == nil {
 		return refuse(http.StatusNotFound, "not found: there are "+h.routes.listed), true

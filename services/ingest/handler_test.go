@@ -97,7 +97,7 @@ var arrival = time.Date(2026, 1, 28, 14, 30, 0, 123_456_789, time.UTC)
 func testHandler(s sink, change ...func(*Config)) *handler {
 	cfg := Config{
 		Masker: fakeMasker{}, Registry: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
-		MaxInFlight: DefaultMaxInFlight, AllowedOrigins: []string{"https://app.example"},
+		MaxInFlight: DefaultMaxInFlight, AllowedOrigins: []string{"https://app.example", "https://*.pattern.example"},
 	}
 	for _, f := range change {
 		f(&cfg)
@@ -233,13 +233,13 @@ func TestAnswers(t *testing.T) {
 		{name: "reading needs no token", status: 200, method: "GET", path: "/readyz", change: withToken},
 		{name: "a rebound host", status: 403, method: "POST", path: "/v1/events", body: text(logEvent), header: with("Host", "evil.example:7400")},
 		{name: "a rebound host reads", status: 403, method: "GET", path: "/metrics", header: []string{"Host", "evil.example"}},
-		{name: "a foreign page sends telemetry", status: 200, method: "POST", path: "/v1/events", body: text(logEvent), header: []string{"Content-Type", "text/plain", "Origin", "https://evil.example"}},
-		{name: "a sandboxed page sends telemetry", status: 200, method: "POST", path: "/v1/events", body: text(logEvent), header: []string{"Content-Type", "text/plain", "Origin", "null"}},
+		{name: "a foreign page sends telemetry", status: 403, method: "POST", path: "/v1/events", body: text(logEvent), header: []string{"Content-Type", "text/plain", "Origin", "https://evil.example"}},
+		{name: "a sandboxed page sends telemetry", status: 403, method: "POST", path: "/v1/events", body: text(logEvent), header: []string{"Content-Type", "text/plain", "Origin", "null"}},
 		{name: "a configured page sends telemetry", status: 200, method: "POST", path: "/v1/events", body: text(logEvent), header: with("Origin", "https://app.example")},
 		{name: "a page learns what is wrong", status: 400, method: "POST", path: "/v1/events", body: text("{}"), header: with("Origin", "http://localhost:3000")},
 		{name: "a foreign page sends a CI result", status: 403, method: "POST", path: "/ci-result", body: text(failure), header: []string{"Content-Type", "text/plain", "Origin", "https://evil.example"}},
-		{name: "a local page sends a CI result", status: 403, method: "POST", path: "/ci-result", body: text(failure), header: with("Origin", "http://localhost:3000")},
-		{name: "a configured page sends a CI result", status: 403, method: "POST", path: "/ci-result", body: text(failure), header: with("Origin", "https://app.example")},
+		{name: "a local page sends a CI result", status: 200, method: "POST", path: "/ci-result", body: text(failure), header: with("Origin", "http://localhost:3000")},
+		{name: "a configured page sends a CI result", status: 200, method: "POST", path: "/ci-result", body: text(failure), header: with("Origin", "https://app.example")},
 		{name: "the own origin sends a CI result", status: 200, method: "POST", path: "/ci-result", body: text(failure), header: with("Origin", "http://127.0.0.1:7400")},
 		{name: "a foreign page reads", status: 403, method: "GET", path: "/metrics", header: []string{"Origin", "https://evil.example"}},
 		{name: "a foreign page embeds", status: 403, method: "GET", path: "/readyz", header: []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"}},
@@ -247,7 +247,7 @@ func TestAnswers(t *testing.T) {
 		{name: "preflight with a private network", status: 204, method: "OPTIONS", path: "/v1/events", header: []string{"Origin", "https://app.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Private-Network", "true"}},
 		{name: "preflight of a foreign page", status: 403, method: "OPTIONS", path: "/v1/events", header: []string{"Origin", "https://evil.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Private-Network", "true"}},
 		{name: "preflight of null", status: 403, method: "OPTIONS", path: "/v1/events", header: []string{"Origin", "null", "Access-Control-Request-Method", "POST"}},
-		{name: "preflight for CI results", status: 403, method: "OPTIONS", path: "/ci-result", header: []string{"Origin", "http://localhost:3000", "Access-Control-Request-Method", "POST"}},
+		{name: "preflight for CI results", status: 405, method: "OPTIONS", path: "/ci-result", header: []string{"Origin", "http://localhost:3000", "Access-Control-Request-Method", "POST"}},
 		{name: "preflight needs no token", status: 204, method: "OPTIONS", path: "/v1/events", header: []string{"Origin", "http://localhost:3000", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization"}, change: withToken},
 		{name: "a page without the token learns it", status: 401, method: "POST", path: "/v1/events", body: text(logEvent), header: with("Origin", "http://localhost:3000"), change: withToken},
 		{name: "a foreign page reads events", status: 403, method: "GET", path: "/v1/events", header: []string{"Origin", "https://evil.example"}},

@@ -18,7 +18,7 @@ const typeProtobuf = "application/x-protobuf"
 func (h *handler) otlpRoutes() []route {
 	signal := func(path string, s otlp.Signal) route {
 		return route{
-			path: path, method: http.MethodPost, pages: localPages, phrase: phraseOTLP,
+			path: path, method: http.MethodPost, pages: true, phrase: phraseOTLP,
 			serve: func(r *http.Request) reply { return h.otlp(r, s) },
 		}
 	}

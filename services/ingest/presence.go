@@ -27,6 +27,7 @@ func (h *handler) attend(ctx context.Context, s *busSink, version string) {
 func (h *handler) health(ctx context.Context, s *busSink) query.Health {
 	said := query.Health{OK: true, Ingest: &query.IngestHealth{
 		Pressure: h.load.now().pressure.String(), Circuit: circuitState(s.breaker.State()), Accepted: h.metrics.accepted.Load(),
+		RefusedOrigins: h.origins.list(h.now()),
 	}}
 	if err := s.Ready(ctx); err != nil {
 		said.OK, said.Reason = false, err.Error()

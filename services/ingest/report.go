@@ -14,7 +14,7 @@ import (
 
 const (
 	// ownApp is the app under which Tocsin tells of itself, where there is one intake.
-	ownApp = "tocsin"
+	ownApp = telemetry.ReservedApp
 	// circuitName is the name of the breaker to the bus.
 	circuitName = "ingest bus"
 	// maxPending is how many reports wait for the bus. Past it the oldest go:

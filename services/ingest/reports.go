@@ -14,7 +14,7 @@ var reportBodies = dialect{media: []string{"application/reports+json", "applicat
 
 // reportRoute is where browsers report to, for the pages of this machine.
 func (h *handler) reportRoute() route {
-	return route{path: pathReports, method: http.MethodPost, serve: h.reports, pages: localPages}
+	return route{path: pathReports, method: http.MethodPost, serve: h.reports, pages: true}
 }
 
 // reports takes what a browser reports.

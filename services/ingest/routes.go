@@ -25,19 +25,6 @@ const (
 	pathOther = "other" // for the metrics alone
 )
 
-// pages says which pages may have a part in a request. Programs, which send no
-// Origin, may always.
-type pages int
-
-const (
-	// ownPages: none but the intake's own.
-	ownPages pages = iota
-	// localPages: those of this machine and of configured origins.
-	localPages
-	// allPages: those of any site. They may read the answer where localPages may.
-	allPages
-)
-
 // route is what is at a path.
 type route struct {
 	// path may have {project} as its second part, which then stands for any.
@@ -46,9 +33,12 @@ type route struct {
 	// serve answers, or page does by itself.
 	serve func(*http.Request) reply
 	page  http.Handler
-	// pages may send here with POST, and read the answer. What is read with GET
-	// by all pages is public.
-	pages pages
+	// pages reports whether pages that may send here also read the answer (CORS), of
+	// POST.
+	pages bool
+	// public says that pages of every site may load this, as a script: a browser then
+	// names no Origin.
+	public bool
 	// ownProof says that senders prove themselves in another way than by the
 	// bearer token, and that serve looks at it.
 	ownProof bool
@@ -59,7 +49,7 @@ type route struct {
 // table is every route, in the order in which they are told.
 func (h *handler) table() []route {
 	table := []route{
-		{path: pathEvents, method: http.MethodPost, serve: h.events, pages: allPages},
+		{path: pathEvents, method: http.MethodPost, serve: h.events, pages: true},
 		{path: pathCIResult, method: http.MethodPost, serve: h.ciResult},
 		{path: pathJUnit, method: http.MethodPost, serve: h.junit},
 		{path: pathGitHub, method: http.MethodPost, serve: h.github, ownProof: true},
@@ -69,7 +59,7 @@ func (h *handler) table() []route {
 		{path: pathHealth, method: http.MethodGet, serve: func(*http.Request) reply { return okReply() }},
 		{path: pathReady, method: http.MethodGet, serve: h.ready},
 		{path: pathMetrics, method: http.MethodGet, page: h.metrics.page},
-		{path: pathScript, method: http.MethodGet, page: script.Handler(), pages: allPages},
+		{path: pathScript, method: http.MethodGet, page: script.Handler(), public: true},
 	}
 	table = append(table, h.sentryRoutes()...)
 	return append(table, h.otlpRoutes()...)
@@ -117,19 +107,13 @@ func (rs routes) find(r *http.Request) *route {
 	return known
 }
 
-// mayJoin says why the pages behind a request may have no part in it, or nil.
-// The Host has been checked.
+// mayJoin returns why the page behind a request may have no part in it, or nil. Those
+// of this machine and of configured origins may. The Host has been checked.
 func (rt *route) mayJoin(policy httpguard.Policy, r *http.Request) error {
-	switch {
-	case rt == nil || rt.method != r.Method && (rt.method != http.MethodGet || r.Method != http.MethodHead):
-	case rt.pages == allPages:
-		// Pages of any site may send telemetry: a server can't tell them from a
-		// program that claims to be one.
+	if rt != nil && rt.public && len(r.Header.Values("Origin")) == 0 {
 		return nil
-	case rt.pages == localPages:
-		return policy.CheckTrusted(r)
 	}
-	return policy.CheckSameSite(r)
+	return policy.CheckTrusted(r)
 }
 
 // allows says whether a method is the route's, and which are.

@@ -40,34 +40,49 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// TestPages says of each route which pages may have a part in it.
+// TestPages says of each route which pages may have a part in it: those of other sites
+// in none (contract, section 11), and who reads the answer.
 func TestPages(t *testing.T) {
-	const none, local, configured, foreign, null = "", "http://localhost:3000", "https://app.example", "https://evil.example", "null"
+	const none, local, configured, below, foreign, null = "", "http://localhost:3000", "https://app.example", "https://shop.pattern.example", "https://evil.example", "null"
+	const trusted = none + " " + local + " " + configured + " " + below
 	for _, c := range []struct {
-		path string
-		may  string // the origins that may, and read the answer
-		send string // those that may, and don't
+		path  string
+		may   string // the origins that may send
+		reads string // those that read the answer
 	}{
-		{"/v1/events", none + " " + local + " " + configured, foreign + " " + null},
-		{"/lines", none + " " + local + " " + configured, ""},
-		{"/ci-result", none, ""},
+		{"/v1/events", trusted, trusted},
+		{"/v1/logs", trusted, trusted},
+		{"/v1/reports", trusted, trusted},
+		{"/api/1/envelope/", trusted, trusted},
+		{"/lines", trusted, trusted},
+		{"/ci-result", trusted, none},
+		{"/v1/junit", trusted, none},
+		{"/webhooks/alertmanager", trusted, none},
+		{"/tocsin.js", trusted, none},
 	} {
-		for _, origin := range []string{none, local, configured, foreign, null} {
+		for _, origin := range []string{none, local, configured, below, foreign, null} {
 			h := foreignRoute(&fakeSink{})
 			header := []string{"Content-Type", "text/plain"}
 			if origin != none {
 				header = append(header, "Origin", origin)
 			}
-			w := answerOf(h, ask("POST", c.path, strings.NewReader("info"), header...))
-			may, send := contains(c.may, origin), contains(c.send, origin)
-			if refused := w.Code == http.StatusForbidden; refused == (may || send) {
-				t.Errorf("%s from %q: %d %s", c.path, origin, w.Code, w.Body)
+			method := "POST"
+			if c.path == "/tocsin.js" {
+				method = "GET"
 			}
-			if reads := w.Header().Get("Access-Control-Allow-Origin") == origin; origin != none && reads != may {
-				t.Errorf("%s from %q: reads the answer: %v", c.path, origin, reads)
+			w := answerOf(h, ask(method, c.path, strings.NewReader("info"), header...))
+			may, reads := contains(c.may, origin), contains(c.reads, origin)
+			if refused := w.Code == http.StatusForbidden; refused == may {
+				t.Errorf("%s from %q: %d %s, want refused = %t", c.path, origin, w.Code, w.Body, !may)
+			}
+			if text := w.Body.String(); !may && (!strings.Contains(text, strings.TrimPrefix(origin, "https://")) || !strings.Contains(text, "TOCSIN_ALLOWED_ORIGINS")) {
+				t.Errorf("%s from %q: %s, want the origin and the setting", c.path, origin, text)
+			}
+			if got := w.Header().Get("Access-Control-Allow-Origin") == origin; origin != none && got != reads {
+				t.Errorf("%s from %q: reads the answer: %v, want %v", c.path, origin, got, reads)
 			}
 			w = answerOf(h, ask("OPTIONS", c.path, nil, "Origin", origin, "Access-Control-Request-Method", "POST"))
-			if asked := w.Code == http.StatusNoContent; origin != none && asked != may {
+			if asked := w.Code == http.StatusNoContent; origin != none && asked != reads {
 				t.Errorf("%s, preflight from %q: %d", c.path, origin, w.Code)
 			}
 		}

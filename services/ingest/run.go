@@ -115,6 +115,7 @@ func Run(ctx context.Context, cfg Config) error {
 	g.Go(func() error { return sink.run(ctx) })
 	g.Go(func() error { reporter.run(ctx); return nil })
 	g.Go(func() error { h.attend(ctx, sink, cfg.Version); return nil })
+	g.Go(func() error { h.origins.run(ctx, cfg.Logger); return nil })
 	g.Go(func() error { return serve(ctx, intake.Listener, h, cfg.Logger) })
 	if otlp.Listener != nil {
 		g.Go(func() error { return serve(ctx, otlp.Listener, h.otlpAlone(), cfg.Logger) })

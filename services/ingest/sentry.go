@@ -27,7 +27,7 @@ func (h *handler) sentryRoutes() []route {
 	told := newRemembered(rememberedBytes)
 	at := func(path string, decode func(sentry.Sender, []byte) (sentry.Decoded, error)) route {
 		return route{
-			path: path, method: http.MethodPost, pages: localPages, ownProof: true,
+			path: path, method: http.MethodPost, pages: true, ownProof: true,
 			serve: func(r *http.Request) reply { return h.sentry(r, told, decode) },
 		}
 	}

@@ -41,7 +41,7 @@ func packed(t testing.TB, encoding string, data []byte) []byte {
 func foreignRoute(s sink, change ...func(*Config)) *handler {
 	h := testHandler(s, change...)
 	h.routes = newRoutes(append(h.table(), route{
-		path: "/lines", method: http.MethodPost, pages: localPages,
+		path: "/lines", method: http.MethodPost, pages: true,
 		serve: func(r *http.Request) reply {
 			return h.takeEvents(r, dialect{packed: true}, func(_ string, data []byte) (found, error) {
 				var f found

@@ -14,6 +14,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/external"
 	"github.com/tocsin-bus/tocsin/shared/kube"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
 // eventID is the Nats-Msg-Id of an event: the same for all who publish it.
@@ -46,7 +47,7 @@ func watchAlert(cluster string, w kube.Watch, began kube.Watch) *external.Alert 
 	sum := sha256.Sum256([]byte("watch\x00" + cluster))
 	a := &external.Alert{
 		Source: alert.SourceKubernetes, Key: hex.EncodeToString(sum[:16]), Episode: strconv.FormatInt(began.Since.UnixMilli(), 10),
-		State: external.StateFiring, Severity: alert.Warning, App: cluster, Name: "WatchDegraded", Place: cluster,
+		State: external.StateFiring, Severity: alert.Warning, App: telemetry.SenderApp(cluster), Name: "WatchDegraded", Place: cluster,
 		Summary: "the events of this cluster can't be watched", Detail: began.Error, StartsAt: began.Since,
 		Fault: &external.Fault{Cluster: cluster, Kind: kube.KindCluster, Name: cluster, Fault: kube.WatchDegraded},
 	}

@@ -163,6 +163,47 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
+func TestOriginPatterns(t *testing.T) {
+	for _, c := range []struct {
+		pattern, origin string
+		want            httpguard.Origin
+	}{
+		{"https://*.example.com", "https://shop.example.com", httpguard.Configured},
+		{"https://*.example.com", "https://a.b.example.com:443", httpguard.Configured},
+		{"https://*.example.com", "https://SHOP.example.com", httpguard.Configured},
+		{"https://*.example.com", "https://example.com", httpguard.Foreign},
+		{"https://*.example.com", "https://evilexample.com", httpguard.Foreign},
+		{"https://*.example.com", "https://example.com.evil.test", httpguard.Foreign},
+		{"https://*.example.com", "http://shop.example.com", httpguard.Foreign},
+		{"https://*.example.com", "https://shop.example.com:8443", httpguard.Foreign},
+		{"https://*.example.com", "null", httpguard.Foreign},
+		{"https://*.example.com:8443", "https://shop.example.com:8443", httpguard.Configured},
+		{"https://*.example.com/", "https://shop.example.com", httpguard.Foreign},
+		{"https://*.", "https://shop.example.com", httpguard.Foreign},
+		{"https://*", "https://shop.example.com", httpguard.Foreign},
+		{"https://shop.*.com", "https://shop.example.com", httpguard.Foreign},
+		{"*", "https://evil.example", httpguard.Configured},
+		{"*", "chrome-extension://abcdef", httpguard.Configured},
+		{"*", "http://localhost:3000", httpguard.LoopbackOrigin},
+		{"*", "null", httpguard.Foreign},
+		{"*", "", httpguard.Foreign},
+		{"null", "null", httpguard.Foreign},
+	} {
+		p := httpguard.Policy{AllowedOrigins: []string{c.pattern}}
+		r := request("POST", "localhost:7400", "Origin", c.origin)
+		if got := p.Origin(r); got != c.want {
+			t.Errorf("%q allows %q: %d, want %d", c.pattern, c.origin, got, c.want)
+		}
+		want := c.origin
+		if c.want != httpguard.Foreign {
+			want = ""
+		}
+		if got := p.ForeignOrigin(r); got != want {
+			t.Errorf("%q, %q: foreign origin %q, want %q", c.pattern, c.origin, got, want)
+		}
+	}
+}
+
 func TestAFormOfAForeignPageIsForeign(t *testing.T) {
 	r := request("POST", "localhost", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document")
 	if got := policy.Origin(r); got != httpguard.Foreign {

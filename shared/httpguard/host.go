@@ -22,7 +22,9 @@ type Policy struct {
 	// AllowedHosts are values of Host: a name or an address, which allows every
 	// port, or either with a port. There are no wildcards.
 	AllowedHosts []string
-	// AllowedOrigins are values of Origin, such as https://app.example.
+	// AllowedOrigins are values of Origin, such as https://app.example, or patterns:
+	// https://*.example.com for every host below example.com, and * for every origin
+	// but null.
 	AllowedOrigins []string
 }
 

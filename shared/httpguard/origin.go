@@ -58,12 +58,35 @@ func (p Policy) Origin(r *http.Request) Origin {
 	case (o.scheme == "http" || o.scheme == "https") && Loopback(o.name):
 		return LoopbackOrigin
 	}
-	for _, text := range p.AllowedOrigins {
-		if want, ok := parseOrigin(text); ok && want == o {
+	for _, pattern := range p.AllowedOrigins {
+		if o.matches(pattern) {
 			return Configured
 		}
 	}
 	return Foreign
+}
+
+// matches reports whether a value of AllowedOrigins allows the origin.
+func (o origin) matches(pattern string) bool {
+	if pattern == "*" {
+		return true
+	}
+	scheme, rest, found := strings.Cut(pattern, "://*.")
+	if !found {
+		want, ok := parseOrigin(pattern)
+		return ok && want == o
+	}
+	want, ok := parseOrigin(scheme + "://" + rest)
+	return ok && want.scheme == o.scheme && want.port == o.port && strings.HasSuffix(o.name, "."+want.name)
+}
+
+// ForeignOrigin returns the Origin of a request that a foreign page made, for people,
+// or nothing where the request names none.
+func (p Policy) ForeignOrigin(r *http.Request) string {
+	if values := r.Header.Values("Origin"); len(values) > 0 && p.Origin(r) == Foreign {
+		return shown(strings.Join(values, ", "))
+	}
+	return ""
 }
 
 // CheckSameSite says why a request may not, or nil: its Host, or a page of

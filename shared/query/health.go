@@ -37,6 +37,19 @@ type IngestHealth struct {
 	Circuit  string `json:"circuit"`
 	// Accepted counts the events since the start.
 	Accepted uint64 `json:"accepted"`
+	// RefusedOrigins are pages of other sites whose requests it refused within the last
+	// hour, the newest first.
+	RefusedOrigins []RefusedOrigin `json:"refused_origins,omitempty"`
+}
+
+// RefusedOrigin is a site whose pages an intake refuses, because the setting
+// TOCSIN_ALLOWED_ORIGINS does not name it.
+type RefusedOrigin struct {
+	Origin string `json:"origin"`
+	// Count is how many requests were refused since the first that is remembered.
+	Count uint64 `json:"count"`
+	// Last is when the newest was refused.
+	Last time.Time `json:"last"`
 }
 
 // DetectorHealth is what a detector says of itself.

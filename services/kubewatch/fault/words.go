@@ -12,6 +12,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/external"
 	"github.com/tocsin-bus/tocsin/shared/kube"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
 	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
@@ -140,7 +141,7 @@ func (b *Book) alert(g *group, m *kube.Message, omitted int) *external.Alert {
 	}
 	a := &external.Alert{
 		Source: alert.SourceKubernetes, Key: g.key, Episode: g.episode, State: external.StateFiring, Severity: f.Severity, Level: m.Event.Type,
-		App: m.App(), Name: names[f.Kind], Place: place(o, g.workload), Summary: m.Event.Message, Labels: labels, StartsAt: m.Event.Timestamp, Omitted: omitted,
+		App: telemetry.SenderApp(m.App()), Name: names[f.Kind], Place: place(o, g.workload), Summary: m.Event.Message, Labels: labels, StartsAt: m.Event.Timestamp, Omitted: omitted,
 		Fault: &external.Fault{Cluster: m.Cluster, Namespace: o.Namespace, Kind: o.Kind, Name: o.Name, Container: o.Container, Workload: g.workload, Fault: f.Kind, ID: f.ID},
 	}
 	if f.Kind == kube.Warning {

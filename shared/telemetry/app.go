@@ -1,0 +1,19 @@
+package telemetry
+
+import "strings"
+
+// ReservedApp is the app under which Tocsin reports about itself. No sender may use it,
+// in whatever letter case: a person would take its words for those of Tocsin.
+const ReservedApp = "tocsin"
+
+// IsReserved reports whether a sender's app is the reserved one.
+func IsReserved(app string) bool { return strings.EqualFold(strings.TrimSpace(app), ReservedApp) }
+
+// SenderApp returns the app under which something from outside is stored: its own name,
+// or "tocsin_" for the reserved one.
+func SenderApp(app string) string {
+	if IsReserved(app) {
+		return ReservedApp + "_"
+	}
+	return app
+}

@@ -1,0 +1,21 @@
+package telemetry_test
+
+import (
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+func TestSenderApp(t *testing.T) {
+	for app, want := range map[string]string{
+		"tocsin": "tocsin_", "Tocsin": "tocsin_", "TOCSIN": "tocsin_", " tocsin\t": "tocsin_",
+		"": "", "web": "web", "tocsin_": "tocsin_", "tocsin-shop": "tocsin-shop", "mytocsin": "mytocsin",
+	} {
+		if got := telemetry.SenderApp(app); got != want {
+			t.Errorf("%q is stored as %q, want %q", app, got, want)
+		}
+		if got := telemetry.IsReserved(app); got != (want == "tocsin_" && app != "tocsin_") {
+			t.Errorf("%q is reserved: %t", app, got)
+		}
+	}
+}
