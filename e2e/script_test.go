@@ -310,8 +310,8 @@ func TestScriptWhileTheIntakeIsAway(t *testing.T) {
 	tab.close()
 }
 
-// TestScriptIsServed: to pages of every site, but not to a name that was bound
-// to this machine.
+// TestScriptIsServed: to pages of this machine and of configured origins. A page that
+// loads it as a plain script names no origin. What it sends is looked at when it comes.
 func TestScriptIsServed(t *testing.T) {
 	b := up(t)
 	needsScript(t, b.IngestURL)
@@ -324,7 +324,8 @@ func TestScriptIsServed(t *testing.T) {
 			r.Header.Set("Sec-Fetch-Site", "cross-site")
 			r.Header.Set("Sec-Fetch-Dest", "script")
 		}},
-		{"a module of a foreign page", 200, func(r *http.Request) { r.Header.Set("Origin", "https://shop.example") }},
+		{"a module of a local page", 200, func(r *http.Request) { r.Header.Set("Origin", "http://localhost:3000") }},
+		{"a module of a foreign page", 403, func(r *http.Request) { r.Header.Set("Origin", "https://shop.example") }},
 		{"a rebound name", 403, func(r *http.Request) { r.Host = "rebound.example" }},
 		{"a post", 405, func(r *http.Request) { r.Method = http.MethodPost }},
 	} {

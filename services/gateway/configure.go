@@ -229,13 +229,13 @@ func (g *gateway) health(ctx context.Context) (answer, error) {
 	h.Bus.Connected = g.connected() == nil
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	intake := g.askIntake(ctx)
+	asked := g.askIntakes(ctx)
 	if status, err := ask[query.StatusReply](ctx, g, query.SubjectStatus, struct{}{}); err != nil {
 		h.Error = untrusted.Visible(err.Error())
 	} else {
 		h.Detector, h.Error = &status.Detector, status.Detector.Incomplete()
 	}
-	h.Intake = <-intake
+	h.Intake = (<-asked).health
 	g.forgetTold(ctx)
 	err := g.session.do(g.life, func(s *session, now time.Time) {
 		h.Inbox = inboxHealth{Pending: s.inbox.Len(), Received: s.received, Evicted: s.inbox.Evicted(), Silenced: s.inbox.Stats().Silenced}

@@ -25,12 +25,19 @@ type intakeHealth struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// intake asks the intakes how they are. It is nil where that is not known: without the
-// bus, and of an intake of an older version.
-func (g *gateway) intake(ctx context.Context) *intakeHealth {
+// intakes is what the intakes answered. Health is nil where that is not known: without
+// the bus, and of an intake of an older version. Refused is nil where there are no pages
+// of other sites that an intake refused.
+type intakes struct {
+	health  *intakeHealth
+	refused *refusedOrigins
+}
+
+// intakes asks the intakes how they are.
+func (g *gateway) intakes(ctx context.Context) intakes {
 	c := g.link.conn.Load()
 	if c == nil || g.connected() != nil {
-		return nil
+		return intakes{}
 	}
 	q := presence.Question{Service: "ingest", First: intakeWait, Next: nextIntakeWait}
 	if g.link.cfg.URL == "" { // tocsin up has one
@@ -39,12 +46,12 @@ func (g *gateway) intake(ctx context.Context) *intakeHealth {
 	all, answered, err := presence.Of(ctx, c, q)
 	switch {
 	case err != nil:
-		g.log.Debug("how the intake is can't be said", "error", err)
-		return nil
+		g.log.Debug("the health of the intake is not known", "error", err)
+		return intakes{}
 	case !answered:
-		return &intakeHealth{Reason: "no intake answers: nothing is taken in"}
+		return intakes{health: &intakeHealth{Reason: "no intake answers: nothing is taken in"}}
 	case len(all) == 0:
-		return nil
+		return intakes{}
 	}
 	refusing, reason := 0, ""
 	for _, h := range all {
@@ -58,12 +65,12 @@ func (g *gateway) intake(ctx context.Context) *intakeHealth {
 	if len(all) > 1 && refusing > 0 {
 		reason = fmt.Sprintf("%d of %d intakes refuse: %s", refusing, len(all), reason)
 	}
-	return &intakeHealth{OK: refusing == 0, Reason: reason}
+	return intakes{health: &intakeHealth{OK: refusing == 0, Reason: reason}, refused: g.refusedBy(all)}
 }
 
-// askIntake is intake, beside what else is asked: the result is in the channel.
-func (g *gateway) askIntake(ctx context.Context) <-chan *intakeHealth {
-	said := make(chan *intakeHealth, 1)
-	go func() { said <- g.intake(ctx) }()
-	return said
+// askIntakes asks the intakes in the background. The channel receives their answer.
+func (g *gateway) askIntakes(ctx context.Context) <-chan intakes {
+	answer := make(chan intakes, 1)
+	go func() { answer <- g.intakes(ctx) }()
+	return answer
 }

@@ -222,7 +222,10 @@ type statusReply struct {
 	Detector *query.DetectorStatus `json:"detector"`
 	// Kubernetes has the clusters that are watched, where any is.
 	Kubernetes []clusterStatus `json:"kubernetes,omitempty"`
-	Client     string          `json:"client"`
+	// RefusedOrigins are pages of other sites that an intake refused within the last hour, where
+	// there are any.
+	RefusedOrigins *refusedOrigins `json:"refused_origins,omitempty"`
+	Client         string          `json:"client"`
 }
 
 // appStatus is what the detector knows of an app, and what pends about it.
@@ -238,7 +241,7 @@ type busHealth struct {
 func (g *gateway) status(ctx context.Context) (string, error) {
 	s := statusReply{What: whatStatus, Apps: []appStatus{}, Client: untrusted.Visible(g.link.client())}
 	s.Bus.Connected = g.connected() == nil
-	intake := g.askIntake(ctx)
+	asked := g.askIntakes(ctx)
 	s.Kubernetes = g.clusterStates(ctx)
 	detector, err := ask[query.StatusReply](ctx, g, query.SubjectStatus, struct{}{})
 	if err != nil {
@@ -253,7 +256,8 @@ func (g *gateway) status(ctx context.Context) (string, error) {
 			s.Apps = append(s.Apps, appStatus{AppStatus: app})
 		}
 	}
-	s.Intake = <-intake
+	intakes := <-asked
+	s.Intake, s.RefusedOrigins = intakes.health, intakes.refused
 	err = g.session.do(g.life, func(own *session, _ time.Time) {
 		s.AlertsPending, s.Streaming = own.inbox.Len(), own.stream.Config().Enabled
 		for _, a := range own.inbox.Pending() {

@@ -248,7 +248,7 @@ func (d *doctor) bus(ctx context.Context) []finding {
 	}
 	out := []finding{{what: "bus", is: at + " answers"}}
 	out = append(out, d.streams(ctx, c)...)
-	watched := kubewatches(ctx, c) // before what may use up the time
+	watched := d.services(ctx, c) // before what may use up the time
 	return append(append(out, d.detector(ctx, c)), watched...)
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -11,18 +12,39 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
-// kubewatchWait is how long processes have to say how they are. They answer within a
+// healthWait is how long processes have to say how they are. They answer within a
 // few milliseconds; none may be there.
-const kubewatchWait = 300 * time.Millisecond
+const healthWait = 300 * time.Millisecond
 
-// kubewatches says how the watch of Kubernetes clusters is, where somebody watches
-// any. That nobody answers is told elsewhere.
-func kubewatches(ctx context.Context, c *bus.Conn) []finding {
-	all, err := presence.Collect(ctx, c, kubewatchWait)
+// services looks at what services report of themselves: how the watch of Kubernetes
+// clusters is, and which pages an intake refused. That nobody answers is told elsewhere.
+func (d *doctor) services(ctx context.Context, c *bus.Conn) []finding {
+	all, err := presence.Collect(ctx, c, healthWait)
 	if err != nil {
 		return nil
 	}
+	for _, h := range all {
+		if h.Ingest != nil && len(h.Ingest.RefusedOrigins) > 0 {
+			d.warn("intake", refusedPages(h.Ingest.RefusedOrigins, time.Now()),
+				"if such a page is yours, add its origin to TOCSIN_ALLOWED_ORIGINS and restart the intake; if not, there is nothing to do")
+		}
+	}
 	return watches(all)
+}
+
+// maxNamedOrigins is how many origins the doctor names.
+const maxNamedOrigins = 5
+
+// refusedPages describes the pages of other sites that an intake refused.
+func refusedPages(origins []query.RefusedOrigin, now time.Time) string {
+	var named []string
+	for _, o := range origins[:min(len(origins), maxNamedOrigins)] {
+		named = append(named, fmt.Sprintf("%s (requests: %d, the last %s ago)", untrusted.Visible(o.Origin), o.Count, max(0, now.Sub(o.Last)).Round(time.Second)))
+	}
+	if more := len(origins) - len(named); more > 0 {
+		named = append(named, fmt.Sprintf("%d more", more))
+	}
+	return "refused pages of other sites: " + strings.Join(named, ", ")
 }
 
 // watches is a finding for each cluster, of what its processes say, in the order in

@@ -13,8 +13,17 @@ func HasToken(r *http.Request, token string) bool {
 	if token == "" {
 		return true
 	}
+	got := bearer(r)
+	return got != "" && SameSecret(got, token)
+}
+
+// bearer returns the token that a request has, or nothing.
+func bearer(r *http.Request) string {
 	scheme, got, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	return strings.EqualFold(scheme, "Bearer") && SameSecret(strings.TrimSpace(got), token)
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(got)
 }
 
 // SameSecret compares hashes, so that neither the time nor the length tells
