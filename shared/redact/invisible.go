@@ -6,22 +6,25 @@ import (
 	"unicode/utf8"
 )
 
-// invisible says that a character takes no room, so that a reader doesn't see
-// that it splits a word: joiners and variation selectors, which are parts of
-// words and of emoji and therefore stay in texts, and those that are taken out
-// of texts elsewhere, be it before masking or after it.
+// invisible reports whether a character takes no room, so that a reader doesn't
+// see that it splits a word: the joiners, which are parts of words and of emoji
+// and therefore stay in texts, and those that package untrusted removes, be it
+// before masking or after it.
 func invisible(r rune) bool {
 	switch {
 	case r < 0xad:
 		return false
 	case r == 0xad, r == 0x034f, r == 0x061c, // soft hyphen, grapheme joiner, Arabic mark
-		r >= 0x180b && r <= 0x180f,                               // Mongolian selectors and separator
-		r >= 0x200b && r <= 0x200f,                               // zero-width space, joiners, marks
-		r >= 0x202a && r <= 0x202e,                               // embeddings, overrides
-		r >= 0x2060 && r <= 0x206f,                               // word joiner, isolates, deprecated ones
-		r >= 0xfe00 && r <= 0xfe0f, r >= 0xe0100 && r <= 0xe01ef, // variation selectors
-		r == 0xfeff, r >= 0xfff9 && r <= 0xfffb, // byte order mark, annotations
-		r >= 0xe0000 && r <= 0xe007f: // tags
+		r == 0x115f, r == 0x1160, r == 0x3164, r == 0xffa0, // blank Hangul letters
+		r == 0x17b4, r == 0x17b5, // blank Khmer vowels
+		r >= 0x180b && r <= 0x180f,              // Mongolian selectors and separator
+		r >= 0x200b && r <= 0x200f,              // zero-width space, joiners, marks
+		r >= 0x202a && r <= 0x202e,              // embeddings, overrides
+		r >= 0x2060 && r <= 0x206f,              // word joiner, isolates, deprecated ones
+		r >= 0xfe00 && r <= 0xfe0f,              // variation selectors
+		r == 0xfeff, r >= 0xfff0 && r <= 0xfffb, // byte order mark, annotations
+		r >= 0x1bca0 && r <= 0x1bca3, r >= 0x1d173 && r <= 0x1d17a, // shorthand and musical format controls
+		r >= 0xe0000 && r <= 0xe0fff: // tags, more variation selectors
 		return true
 	default:
 		return false

@@ -3,6 +3,7 @@ package telemetry_test
 import (
 	"errors"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -121,6 +122,32 @@ func TestRelease(t *testing.T) {
 	}
 }
 
+// TestHeadersAsNodeAndFetchHaveThem: Node has arrays for what may come twice, and
+// a fetch's Headers are listed as pairs.
+func TestHeadersAsNodeAndFetchHaveThem(t *testing.T) {
+	for headers, want := range map[string]map[string]string{
+		`{"set-cookie":["a=1","b=2"],"vary":"accept"}`:           {"set-cookie": "a=1, b=2", "vary": "accept"},
+		`{"a":[],"b":["x",1,true,null]}`:                         {"a": "", "b": "x, 1, true, "},
+		`[["set-cookie","a=1"],["vary","b"],["set-cookie","c"]]`: {"set-cookie": "a=1, c", "vary": "b"},
+		`[["content-length",12],["set-cookie",["a","b"]]]`:       {"content-length": "12", "set-cookie": "a, b"},
+		`[]`: {},
+	} {
+		for _, form := range []string{
+			`{"kind":"network","network":{"method":"GET","url":"/x","status":200,"response_headers":` + headers + `}}`,
+			`{"network":{"method":"GET","url":"/x","status":200,"response_headers":` + headers + `},"kind":"network"}`,
+		} {
+			events, err := telemetry.Decode(telemetry.FormJSON, []byte(form))
+			if err != nil {
+				t.Errorf("%s: %v", headers, err)
+				continue
+			}
+			if got := events[0].Network.ResponseHeaders; !maps.Equal(got, want) {
+				t.Errorf("%s: got %q, want %q", headers, got, want)
+			}
+		}
+	}
+}
+
 func TestHeadersAreTakenAsTheyStand(t *testing.T) {
 	events, err := telemetry.Decode(telemetry.FormJSON, []byte(`{"kind":"network","network":{"method":"GET","url":"/x","status":200,"request_headers":{"a":1.50,"b":true,"c":null,"d":"e\u0066"}}}`))
 	if err != nil {
@@ -196,8 +223,13 @@ func TestRefusals(t *testing.T) {
 		{"time", `{"kind":"log","time":"yesterday","log":{"level":"info","message":"hi"}}`, 0, "time must be an RFC 3339 time"},
 		{"time is empty", `{"kind":"log","time":"","log":{"level":"info","message":"hi"}}`, 0, "time must be an RFC 3339 time"},
 		{"null message", `{"kind":"log","log":{"level":"info","message":null}}`, 0, "log.message is required"},
-		{"header is a list", `{"kind":"network","network":{"method":"GET","url":"/x","status":200,"response_headers":{"set-cookie":["a"]}}}`, 0, "network.response_headers.set-cookie must be a string, a number or a boolean"},
-		{"headers are a text", `{"kind":"network","network":{"method":"GET","url":"/x","status":200,"request_headers":"a: b"}}`, 0, "network.request_headers must be an object of strings, numbers and booleans"},
+		{"header is a list of lists", `{"kind":"network","network":{"method":"GET","url":"/x","status":200,"response_headers":{"set-cookie":[["a"]]}}}`, 0, "network.response_headers.set-cookie must be a string, a number, a boolean or an array of these"},
+		{"headers are a list of texts", `{"kind":"network","network":{"method":"GET","url":"/x","status":200,"response_headers":["a","b"]}}`, 0, "network.response_headers must be an object"},
+		{"headers are a list of names", `{"kind":"network","network":{"method":"GET","url":"/x","status":200,"response_headers":[["a"]]}}`, 0, "network.response_headers must be an object"},
+		{"headers are a list of numbers", `{"kind":"network","network":{"method":"GET","url":"/x","status":200,"response_headers":[[1,"a"]]}}`, 0, "network.response_headers must be an object"},
+		{"headers are a list of triples", `{"kind":"network","network":{"method":"GET","url":"/x","status":200,"response_headers":[["a","b","c"]]}}`, 0, "network.response_headers must be an object"},
+		{"headers are a list of nothing", `{"kind":"network","network":{"method":"GET","url":"/x","status":200,"response_headers":[[]]}}`, 0, "network.response_headers must be an object"},
+		{"headers are a text", `{"kind":"network","network":{"method":"GET","url":"/x","status":200,"request_headers":"a: b"}}`, 0, "network.request_headers must be an object of strings, numbers, booleans and arrays of these, or an array of [name, value] pairs"},
 		{"a number in args that is too large", `{"kind":"log","log":{"level":"info","message":"x","args":[1,{"a":1e999}]}}`, 0, "log.args.1.a must be a number, no larger than 1.8e308"},
 		{"a vital that is too large", `{"kind":"vitals","vitals":{"lcp_ms":1e999}}`, 0, "vitals.lcp_ms must be a number of milliseconds, no larger than 1.8e308"},
 		{"a duration that is too large", `{"kind":"network","network":{"method":"GET","url":"/x","status":200,"duration_ms":1e999}}`, 0, "network.duration_ms must be a number of milliseconds, no larger than 1.8e308"},
@@ -295,6 +327,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(body)
 	f.Add([]byte(`{"kind":"log","log":{"level":"info","message":"\ud83d"}}`))
 	f.Add([]byte(`[[[[`))
+	f.Add([]byte(`[{"kind":"network","network":{"method":"GET","url":"/","status":200,"response_headers":[["a","b"],["a",["c",1]]],"request_headers":{"a":["b",null]}}}]`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, form := range []telemetry.Form{telemetry.FormJSON, telemetry.FormNDJSON, telemetry.FormAny} {
 			events, err := telemetry.Decode(form, body)

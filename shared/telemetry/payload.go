@@ -1,6 +1,9 @@
 package telemetry
 
-import "math"
+import (
+	"math"
+	"strings"
+)
 
 // payload reads the payload of e's kind; null is none. Log lines and requests
 // are most of what comes, so they are read by hand.
@@ -130,11 +133,16 @@ func (r *reader) status() (int, error) {
 	}
 }
 
-// headers reads an object of strings. Numbers and booleans are taken as they
-// stand: apps set Content-Length so.
+// headers reads headers in the forms that Node and fetch have them in: an object
+// of strings or of arrays of strings, or an array of [name, value] pairs. Numbers
+// and booleans are taken as they stand: apps set Content-Length so. The values of
+// one name are joined with a comma, as HTTP does.
 func (r *reader) headers(field string) (map[string]string, error) {
-	if r.dec.PeekKind() == 'n' {
+	switch r.dec.PeekKind() {
+	case 'n':
 		return nil, r.dec.SkipValue()
+	case '[':
+		return r.headerPairs(field)
 	}
 	if err := r.begin('{', field); err != nil {
 		return nil, err
@@ -146,17 +154,98 @@ func (r *reader) headers(field string) (map[string]string, error) {
 			return headers, err
 		}
 		header := string(name)
-		v, err := r.dec.ReadValue()
+		value, err := r.headerValue(field + "." + header)
 		if err != nil {
 			return nil, err
 		}
-		switch v.Kind() {
-		case '0', 't', 'f':
-			headers[header] = string(v)
-		default:
-			if headers[header], err = stringOf(field+"."+header, v, ""); err != nil {
-				return nil, err
-			}
+		headers[header] = value
+	}
+}
+
+// headerPairs reads an array of [name, value] pairs.
+func (r *reader) headerPairs(field string) (map[string]string, error) {
+	if _, err := r.dec.ReadToken(); err != nil {
+		return nil, err
+	}
+	all := map[string][]string{}
+	for r.dec.PeekKind() != ']' {
+		if err := r.begin('[', field); err != nil {
+			return nil, err
 		}
+		if r.dec.PeekKind() != '"' {
+			return nil, r.refuse(field)
+		}
+		name, err := r.text(field, "")
+		if err != nil {
+			return nil, err
+		}
+		if r.dec.PeekKind() == ']' {
+			return nil, r.refuse(field)
+		}
+		value, err := r.headerValue(field + "." + name)
+		if err != nil {
+			return nil, err
+		}
+		if r.dec.PeekKind() != ']' {
+			return nil, r.refuse(field)
+		}
+		if _, err := r.dec.ReadToken(); err != nil {
+			return nil, err
+		}
+		all[name] = append(all[name], value)
+	}
+	headers := make(map[string]string, len(all))
+	for name, values := range all {
+		headers[name] = strings.Join(values, separator)
+	}
+	_, err := r.dec.ReadToken()
+	return headers, err
+}
+
+// refuse reports that the next value is none that the field takes, or that it is
+// not JSON.
+func (r *reader) refuse(field string) error {
+	if r.dec.PeekKind() != ']' {
+		if err := r.dec.SkipValue(); err != nil {
+			return err
+		}
+	}
+	return wrong(field, "must be "+wanted(field))
+}
+
+// headerValue reads the value of one header, or all values in an array.
+func (r *reader) headerValue(field string) (string, error) {
+	if r.dec.PeekKind() != '[' {
+		return r.scalar(field)
+	}
+	if _, err := r.dec.ReadToken(); err != nil {
+		return "", err
+	}
+	var values []string
+	for r.dec.PeekKind() != ']' {
+		value, err := r.scalar(field)
+		if err != nil {
+			return "", err
+		}
+		values = append(values, value)
+	}
+	_, err := r.dec.ReadToken()
+	return strings.Join(values, separator), err
+}
+
+// separator joins the values of one header, as RFC 9110 has it.
+const separator = ", "
+
+// scalar reads a string, a number or a boolean; null is an empty string.
+func (r *reader) scalar(field string) (string, error) {
+	v, err := r.dec.ReadValue()
+	if err != nil {
+		return "", err
+	}
+	switch v.Kind() {
+	case '0', 't', 'f':
+		return string(v), nil
+	default:
+		return stringOf(field, v, "")
 	}
 }

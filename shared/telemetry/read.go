@@ -277,10 +277,13 @@ func wanted(field string) string {
 	case strings.HasPrefix(field, "log.args."):
 		return "a number" // nothing else in there is refused
 	case strings.HasPrefix(field, "network.request_headers."), strings.HasPrefix(field, "network.response_headers."):
-		return "a string, a number or a boolean"
+		return "a string, a number, a boolean or an array of these"
 	}
 	return "a string"
 }
+
+// headerForms says which forms headers have.
+const headerForms = "an object of strings, numbers, booleans and arrays of these, or an array of [name, value] pairs"
 
 // types names the types of the fields that are no strings.
 var types = map[string]string{
@@ -295,8 +298,8 @@ var types = map[string]string{
 	"log.args":                 "an array",
 	"network.status":           "a whole number from 0 to 999",
 	"network.duration_ms":      "a number of milliseconds",
-	"network.request_headers":  "an object of strings, numbers and booleans",
-	"network.response_headers": "an object of strings, numbers and booleans",
+	"network.request_headers":  headerForms,
+	"network.response_headers": headerForms,
 	"vitals.fcp_ms":            "a number of milliseconds",
 	"vitals.lcp_ms":            "a number of milliseconds",
 	"vitals.inp_ms":            "a number of milliseconds",

@@ -11,12 +11,13 @@ import (
 	"unicode/utf8"
 )
 
-// Strip makes text fit to be stored. Bidirectional controls, zero-width
-// characters but the joiners, Unicode tags and byte order marks are removed.
-// Control characters other than line feed and tab get a visible form: the
-// control pictures of Unicode (ESC becomes U+241B), or \u0085 spelled out where
-// there is none. A carriage return before a line feed is dropped. Bytes that
-// are no UTF-8 become U+FFFD.
+// Strip makes text fit to be stored. Every character that Unicode shows as
+// nothing is removed, but for the joiners: bidirectional controls, zero-width
+// characters, variation selectors, blank letters, Unicode tags and byte order
+// marks. Control characters other than line feed and tab, and the line and
+// paragraph separators, get a visible form: the control pictures of Unicode (ESC
+// becomes U+241B), or \u0085 spelled out where there is none. A carriage return
+// before a line feed is dropped. Bytes that are no UTF-8 become U+FFFD.
 //
 // Clean text is returned as it is, without an allocation.
 func Strip(text string) string { return clean(text, false) }
@@ -56,7 +57,7 @@ func dirty(text string, oneLine bool) int {
 			continue
 		}
 		r, size := utf8.DecodeRuneInString(text[i:])
-		if r == utf8.RuneError && size == 1 || hidden(r) || spelled(r, oneLine) {
+		if r == utf8.RuneError && size == 1 || hidden(r) || spelled(r) {
 			return i
 		}
 		i += size
@@ -83,34 +84,40 @@ func write(b *strings.Builder, r rune, oneLine bool) {
 		b.WriteRune(r + pictures)
 	case r == del:
 		b.WriteRune(delPicture)
-	case spelled(r, oneLine):
+	case spelled(r):
 		fmt.Fprintf(b, `\u%04x`, r)
 	default:
 		b.WriteRune(r)
 	}
 }
 
-// spelled says whether a character above ASCII acts as a control: those of C1,
-// among them the terminal's CSI, and in one line also the line separators.
-func spelled(r rune, oneLine bool) bool {
-	return r >= 0x80 && r < 0xa0 || oneLine && (r == 0x2028 || r == 0x2029)
+// spelled reports whether a character above ASCII acts as a control: those of
+// C1, among them the terminal's CSI, and the line and paragraph separators.
+func spelled(r rune) bool {
+	return r >= 0x80 && r < 0xa0 || r == 0x2028 || r == 0x2029
 }
 
-// hidden says whether a character is invisible and only serves to hide or to
-// reorder what a reader sees. The joiners U+200C and U+200D are part of words
-// and emoji and stay.
+// hidden reports whether a character is invisible and only serves to hide or to
+// reorder what a reader sees: Unicode's Default_Ignorable_Code_Point and the
+// annotation marks. The joiners U+200C and U+200D are part of words and emoji
+// and stay. An emoji loses its variation selector, which carries no meaning of
+// its own and can carry hidden bytes.
 func hidden(r rune) bool {
 	switch {
 	case r < 0xad:
 		return false
-	case r == 0xad, // soft hyphen
+	case r == 0xad, r == 0x034f, // soft hyphen, grapheme joiner
 		r == 0x061c, r == 0x200e, r == 0x200f, // bidirectional marks
 		r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069, // embeddings, overrides, isolates
-		r == 0x180e, r == 0x200b, // zero-width spaces
+		r == 0x115f, r == 0x1160, r == 0x3164, r == 0xffa0, // blank Hangul letters
+		r == 0x17b4, r == 0x17b5, // blank Khmer vowels
+		r >= 0x180b && r <= 0x180f, r == 0x200b, // Mongolian selectors, zero-width space
 		r >= 0x2060 && r <= 0x2065, r >= 0x206a && r <= 0x206f, // word joiner, invisible operators, deprecated format characters
-		r == 0xfeff,                  // byte order mark
-		r >= 0xe0000 && r <= 0xe007f, // tags
-		r >= 0xfff9 && r <= 0xfffb:   // interlinear annotations
+		r >= 0xfe00 && r <= 0xfe0f,                                 // variation selectors
+		r == 0xfeff,                                                // byte order mark
+		r >= 0xfff0 && r <= 0xfffb,                                 // unassigned, interlinear annotations
+		r >= 0x1bca0 && r <= 0x1bca3, r >= 0x1d173 && r <= 0x1d17a, // shorthand and musical format controls
+		r >= 0xe0000 && r <= 0xe0fff: // tags, more variation selectors
 		return true
 	}
 	return false

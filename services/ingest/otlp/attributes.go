@@ -1,10 +1,12 @@
 package otlp
 
 import (
+	"bytes"
 	"encoding/base64"
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -66,7 +68,7 @@ func spell(v pcommon.Value) string {
 	case pcommon.ValueTypeDouble:
 		return spellDouble(v.Double())
 	case pcommon.ValueTypeBytes:
-		return base64.StdEncoding.EncodeToString(v.Bytes().AsRaw())
+		return spellBytes(v.Bytes().AsRaw())
 	case pcommon.ValueTypeMap, pcommon.ValueTypeSlice:
 		if data, err := json.Marshal(open(v), json.Deterministic(true), lenient); err == nil {
 			return string(data)
@@ -75,6 +77,15 @@ func spell(v pcommon.Value) string {
 	default:
 		return ""
 	}
+}
+
+// spellBytes returns bytes as they are where they are text, so that the secrets
+// in it are found, and as base64 where they are not.
+func spellBytes(b []byte) string {
+	if printable := func(r rune) bool { return r >= ' ' }; utf8.Valid(b) && bytes.ContainsFunc(b, printable) {
+		return string(b)
+	}
+	return base64.StdEncoding.EncodeToString(b)
 }
 
 // spellDouble is a double as JSON has it, or the name that protobuf's JSON has
