@@ -56,6 +56,7 @@ workload of errors has %d simulated hours or more, each of page loads %d pages, 
 	r.writeEscalations(&b)
 	r.writeBounds(&b)
 	r.writeLoads(&b)
+	r.writeShapes(&b)
 	r.writeLines(&b)
 	r.writeNAB(&b)
 	r.writeTCPD(&b)
@@ -198,7 +199,7 @@ func (r *Results) writeLoads(b *bytes.Buffer) {
 	var still, deploys [][]string
 	for i := range r.Cells {
 		c := &r.Cells[i]
-		if c.Workload.Kind != workload.Loads {
+		if c.Workload.Kind != workload.Loads || shaped(c) {
 			continue
 		}
 		s := &c.Summary

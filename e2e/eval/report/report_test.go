@@ -40,6 +40,11 @@ func lines(name, rules string, chatter, learned, errors run.Hidden) run.Cell {
 	return c
 }
 
+func raised(c run.Cell, alerts int) run.Cell {
+	c.Raised = run.Raised{Alerts: alerts, Loads: 1000}
+	return c
+}
+
 // made are results of each kind, figures met and missed among them.
 func made() *report.Results {
 	wolf := score.Tally{Hours: 12, Episodes: 4, Found: 3, Delays: []float64{2, 6, 7.5}, Right: 3, False: 50, FalseAt: [4]int{50}, FoundAt: [4]int{3}, Cold: 2}
@@ -62,6 +67,10 @@ func made() *report.Results {
 			cell("unchanged cv 0.25", "spec", workload.Loads, loads, loads),
 			cell("unchanged cv 0.25", "confirmed", workload.Loads, sure, sure),
 			cell("deploy +30%, cv 0.15", "confirmed", workload.Loads, found, found),
+			raised(cell("varied cv 0.35", "spec", workload.Loads, loads, loads), 95),
+			raised(cell("varied cv 0.35", "confirmed", workload.Loads, sure, sure), 11),
+			cell("doubled cv 0.35", "spec", workload.Loads, found, found),
+			cell("doubled cv 0.35", "confirmed", workload.Loads, found, found),
 			lines("noisy 1 lines/s", "spec", run.Hidden{Hidden: 1, Of: 2}, run.Hidden{Hidden: 1, Of: 1}, run.Hidden{Of: 5}),
 			lines("noisy 1 lines/s", "mined", run.Hidden{Hidden: 8999, Of: 10000}, run.Hidden{Hidden: 9, Of: 10}, run.Hidden{Hidden: 1, Of: 5}),
 		},
@@ -122,6 +131,8 @@ func TestFigures(t *testing.T) {
 		"| under 5 | in 1 of 2 workloads; at worst 7.5 (4 to 7.5), bursts 2/s; who knows both rates has it in 1 of 2 | **missed** |",
 		"| at most 0.5 | 0.4 (0.4 to 0.4) | met | 7 (7 to 7) |",
 		"| at least 0.85 | 0.9 (0.9 to 0.9) | met |",
+		"alerts in 100 loads, cv 0.35 | at most 1 | 1.1 | **missed** | 9.5 |",
+		"twice as slow found within 5 loads, cv 0.35 | at least 0.95 | 0.9 (0.9 to 0.9) | **missed** | 0.9 (0.9 to 0.9) |",
 		"| none | 1 of 5 | **missed** | 0 of 5 |",
 		"| at least 90% | 89.9%, after the first 10 min 90%; at worst 89.9% | **missed** | 50%, after the first 10 min 100%; at worst 50% |",
 	} {

@@ -48,6 +48,8 @@ type Cell struct {
 	// Escalating is what was told of each error by itself.
 	Escalating        []score.Tally
 	EscalatingSummary score.Summary
+	// Raised is of pages of the generator workload.Varied.
+	Raised Raised
 }
 
 // Evaluate folds a workload into each of the detectors that are compared on it.
@@ -66,6 +68,9 @@ func Evaluate(w workload.Workload, seeds workload.Seeds) []Cell {
 				blocks, escalating := Judge(&w, &r, c.Set)
 				cells[n].Blocks = append(cells[n].Blocks, blocks...)
 				cells[n].Escalating = append(cells[n].Escalating, escalating...)
+			}
+			if w.Generator == workload.Varied {
+				cells[n].Raised.Add(Raise(&r, c.Set))
 			}
 		}
 	}
