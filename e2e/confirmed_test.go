@@ -20,8 +20,8 @@ func (w *world) loads(t *testing.T, n int, lcp float64, device any) {
 }
 
 // TestRegressionIsConfirmed: a page that becomes slower on telephones, which are
-// slower than desktops anyway, is told once it is sure, and when that is its new
-// level; what is usual survives that the detector is killed.
+// slower than desktops anyway, is raised once it is sure, and resolved once it is as
+// before and not earlier; what is usual survives that the detector is killed.
 func TestRegressionIsConfirmed(t *testing.T) {
 	killed, err := harness.Up(t.Context(), binary, t.TempDir(), "--regression", "confirmed")
 	if err != nil {
@@ -47,10 +47,11 @@ func TestRegressionIsConfirmed(t *testing.T) {
 	if w.bus, err = upIn(t, killed.StateDir, "--regression", "confirmed"); err != nil {
 		t.Fatal(err)
 	}
-	w.loads(t, 5, 4100, "mobile")
-	settled := w.alerts(t, 1)
-	equal(t, settled, map[string]alert.Severity{"end: LCP on /cart (mobile) has a new level": alert.Info})
-	if settled[0].Detail != "LCP 4100 ms (median of 5 loads), before 3000 ms (20 loads)" {
-		t.Errorf("%s", settled[0].Detail)
+	w.loads(t, 25, 4100, "mobile")
+	w.loads(t, 3, 3010, "mobile")
+	resolved := w.alerts(t, 1)
+	equal(t, resolved, map[string]alert.Severity{"end: Resolved: LCP regressed on /cart (mobile)": alert.Info})
+	if resolved[0].Detail != "LCP 3010 ms (median of 5 loads), baseline 3000 ms (20 loads)" {
+		t.Errorf("%s", resolved[0].Detail)
 	}
 }

@@ -1,6 +1,8 @@
 package fold
 
 import (
+	"time"
+
 	"github.com/tocsin-bus/tocsin/services/detector/finding"
 	"github.com/tocsin-bus/tocsin/services/detector/regression"
 	"github.com/tocsin-bus/tocsin/services/detector/rules"
@@ -10,7 +12,7 @@ import (
 
 // pages is what a rule for regressions remembers of the pages of an app.
 type pages interface {
-	Load(app, url string, vitals *telemetry.Vitals) []finding.Finding
+	Load(app, url string, vitals *telemetry.Vitals, now time.Time) []finding.Finding
 	Baselines() []regression.Baseline
 	BaselinesOf(page string) []regression.Baseline
 	Names() []string

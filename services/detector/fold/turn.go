@@ -60,7 +60,7 @@ func (t *turn) event(a *app, e *telemetry.Event) {
 	t.found(a, a.noise.Tick(t.now))
 	switch {
 	case e.Vitals != nil:
-		for _, found := range a.pages.Load(a.name, e.URL, e.Vitals) {
+		for _, found := range a.pages.Load(a.name, e.URL, e.Vitals, t.now) {
 			t.track(a, found)
 		}
 	case e.Action != nil:

@@ -93,7 +93,7 @@ func TestFalseAlarms(t *testing.T) {
 				var s, o level.Series
 				p, q := newPage(i, tt.cv), newPage(pages+i, tt.cv)
 				for n := range 300 {
-					v := s.Add(&times, p.load(1))
+					v := s.Add(&times, p.load(1), level.Settling)
 					unchanged.take(v)
 					if n < 30 {
 						cold.take(v)
@@ -102,7 +102,7 @@ func TestFalseAlarms(t *testing.T) {
 					if q.IntN(50) == 0 {
 						factor, far = 3, far+1
 					}
-					outliers.take(o.Add(&times, q.load(factor)))
+					outliers.take(o.Add(&times, q.load(factor), level.Settling))
 				}
 			}
 			alone := outliers.first[level.Single]
@@ -135,11 +135,11 @@ func TestRecall(t *testing.T) {
 					var s level.Series
 					p := newPage(10*pages+seed, tt.cv)
 					for range 40 {
-						s.Add(&times, p.load(1))
+						s.Add(&times, p.load(1), level.Settling)
 					}
 					first, second := 0, 0
 					for n := 1; n <= 30; n++ {
-						v := s.Add(&times, p.load(factor))
+						v := s.Add(&times, p.load(factor), level.Settling)
 						if v.Event == level.Risen && first == 0 {
 							first = n
 						}
@@ -182,7 +182,7 @@ func BenchmarkAdd(b *testing.B) {
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				s.Add(&times, loads[i%len(loads)])
+				s.Add(&times, loads[i%len(loads)], level.Settling)
 				i++
 			}
 		})

@@ -7,7 +7,8 @@
 // withdrawn. What is found can begin with any of the three. Values under suspicion
 // stay out of the reference until it is decided: those of what is withdrawn are as
 // good as others then, those of what was Confirmed are thrown away should the series
-// come back, and five that agree on a new level become the reference.
+// come back, and what stays for as long as the caller says becomes the reference: until
+// then the reference is frozen.
 //
 // How few false alarms there are follows from the tests: a Single lies 9 median
 // deviations out, which is 6 standard deviations of normal values; a Probable is
@@ -52,11 +53,8 @@ const (
 	// confirm it nor show that all is as before. Then it is withdrawn.
 	singlePatience   = 4
 	probablePatience = 8
-	// agreed is how far the five of a new level may be apart, in median deviations of
-	// the reference. Values that don't agree for settling loads are a new level that
-	// varies.
-	agreed   = 9
-	settling = 20
+	// longest is up to how many values are counted after a confidence was reached.
+	longest = 20
 	// remembered is for how many values a Single that was withdrawn is remembered.
 	// Until then only a value half as large again is another one: what is alone now
 	// and then is usual.
@@ -147,8 +145,16 @@ type Series struct {
 // Confidence is that of what is found.
 func (s *Series) Confidence() Confidence { return s.found }
 
-// Add takes the next value, from 0 to Max, and says what it brought.
-func (s *Series) Add(sc *Scale, v int64) Verdict {
+// Settling is after how many values a level is usual where the caller has no reason
+// to wait for more or fewer.
+const Settling = 20
+
+// Never is more values than are ever counted.
+const Never = Newest + longest + 1
+
+// Add takes the next value, from 0 to Max, and returns what it brought. A level that
+// is Confirmed is the usual one once settling values lie on it.
+func (s *Series) Add(sc *Scale, v int64, settling int) Verdict {
 	s.push(v)
 	var (
 		b base
@@ -189,7 +195,7 @@ func (s *Series) Add(sc *Scale, v int64) Verdict {
 			s.nnew = uint8(copy(s.newest[:], s.last(Probable.Of())))
 			return verdict
 		}
-		if s.since >= settling || s.since >= Newest && sc.agree(five, &b, agreed) {
+		if Newest+int(s.since) >= settling {
 			verdict := s.end(Settled, five, &b)
 			s.begin(five)
 			return verdict
@@ -240,7 +246,7 @@ func (s *Series) push(v int64) {
 	s.nnew++
 	if s.found != None {
 		s.suspects++
-		s.since = min(s.since+1, settling)
+		s.since = min(s.since+1, longest)
 	}
 }
 

@@ -1,9 +1,6 @@
 package level
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // Scale says of a kind of values what is worse and how they vary. Everything is in
 // whole units and doubled, as a median of them may be a half.
@@ -90,19 +87,6 @@ func (sc *Scale) ratio(b *base) float64 {
 	}
 	sort(all[:b.n])
 	return max(all[b.n/2], 1+float64(sc.Calm)/100)
-}
-
-// agree says whether values lie within so many deviations of each other.
-func (sc *Scale) agree(values []int64, b *base, deviations int) bool {
-	low, high := slices.Min(values), slices.Max(values)
-	if !sc.Factors {
-		return 2*(high-low) <= int64(deviations)*sc.difference(b)
-	}
-	limit, ratio := float64(low), sc.ratio(b)
-	for range deviations {
-		limit *= ratio
-	}
-	return float64(high) <= limit
 }
 
 // sort sorts few values, by insertion: faster than what is made for many.

@@ -23,6 +23,9 @@ func (s *Series) Suspect() {
 	}
 }
 
+// Suspects returns how many of the newest values are under suspicion.
+func (s *Series) Suspects() int { return int(s.suspects) }
+
 // Values are the newest values, the oldest first: at most Reference, those under
 // suspicion included.
 func (s *Series) Values() []int64 {
@@ -64,7 +67,7 @@ func Restore(r *snapshot.Reader) Series {
 	}
 	if s.found != None {
 		s.suspects = uint8(r.UpTo(int(s.nnew)))
-		s.since = uint8(r.UpTo(settling))
+		s.since = uint8(r.UpTo(longest))
 		s.u = uint8(r.UpTo(Newest * Reference))
 		s.level = value(r, 2*Max)
 		if int(s.suspects) < s.found.Of() || s.slow {

@@ -11,7 +11,7 @@ import (
 type load struct {
 	metric         *metric
 	units          int64
-	baseline       baseline
+	baseline       reference
 	app, page, url string
 }
 
@@ -19,7 +19,7 @@ type load struct {
 func (l *load) alert() alert.Alert {
 	a := l.compared()
 	a.Title, a.Severity = l.title(), alert.Warning
-	if l.metric.severe(l.units, l.baseline) {
+	if l.metric.severe(l.units, &l.baseline) {
 		a.Severity = alert.Error
 	}
 	return a
@@ -29,6 +29,14 @@ func (l *load) alert() alert.Alert {
 func (l *load) resolution() alert.Alert {
 	a := l.compared()
 	a.Title, a.Severity = "Resolved: "+l.metric.name+" regressed"+l.on(), alert.Info
+	return a
+}
+
+// newLevel says that what was found has stayed, and is the baseline from now on.
+func (l *load) newLevel() alert.Alert {
+	a := l.compared()
+	a.Title, a.Severity = "New level: "+l.metric.name+l.on(), alert.Info
+	a.Context[alert.OutcomeKey] = alert.NewLevel
 	return a
 }
 

@@ -3,6 +3,7 @@ package regression
 import (
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/finding"
 	"github.com/tocsin-bus/tocsin/services/detector/level"
@@ -36,6 +37,9 @@ type series struct {
 	open finding.Open
 	// told is the confidence of what was told last of what is found now.
 	told uint8
+	// since is the time of the load with which it was found first, zero where that was
+	// before a snapshot that did not say it.
+	since time.Time
 	// end is how what is open has ended, while nothing is found.
 	end ending
 }
@@ -74,15 +78,15 @@ func (c *Confirmed) Size() int { return c.size }
 // What the storm limiter held back is tried again with the next load of the page,
 // as far as it still holds. A new level that nobody was told the regression of is
 // the baseline without a word.
-func (c *Confirmed) Load(app, url string, vitals *telemetry.Vitals) []finding.Finding {
+func (c *Confirmed) Load(app, url string, vitals *telemetry.Vitals, now time.Time) []finding.Finding {
 	c.scratch = template.AppendPage(append(c.scratch[:0], classOf(vitals.Device)), url)
 	p := place{app: app, url: url, device: vitals.Device}
-	found, ended := c.compare(&p, vitals)
+	found, ended := c.compare(&p, vitals, now)
 	if vitals.Device != "" {
 		c.scratch[0] = noClass
 		if page := c.pages.Peek(string(c.scratch)); page != nil && (*page).open() {
 			p.device = ""
-			more, over := c.compare(&p, vitals)
+			more, over := c.compare(&p, vitals, now)
 			found, ended = append(found, more...), append(ended, over...)
 		}
 	}
@@ -91,7 +95,7 @@ func (c *Confirmed) Load(app, url string, vitals *telemetry.Vitals) []finding.Fi
 
 // compare compares a load with the page in scratch, of which p tells. With loads on
 // another class of devices it is only about what is open.
-func (c *Confirmed) compare(p *place, vitals *telemetry.Vitals) (found, ended []finding.Finding) {
+func (c *Confirmed) compare(p *place, vitals *telemetry.Vitals, now time.Time) (found, ended []finding.Finding) {
 	var page *classed
 	for i := range metrics {
 		m := &metrics[i]
@@ -110,7 +114,7 @@ func (c *Confirmed) compare(p *place, vitals *telemetry.Vitals) (found, ended []
 			c.size += seriesSize
 		}
 		s := page[i]
-		v := s.take(m, m.units(*value))
+		v := s.take(m, m.units(*value), now)
 		if !s.news() {
 			continue
 		}
@@ -142,11 +146,18 @@ func (p *classed) open() bool {
 	return false
 }
 
-// take adds a load.
-func (s *series) take(m *metric, units int64) level.Verdict {
-	v := s.Add(m.levels(), units)
+// take adds a load that came at a time.
+func (s *series) take(m *metric, units int64, now time.Time) level.Verdict {
+	settling := level.Never
+	if s.Confidence() != level.None {
+		if s.since.IsZero() || now.Before(s.since) {
+			s.since = now
+		}
+		settling = newLevelAfter(now.Sub(s.since), level.Newest)
+	}
+	v := s.Add(m.levels(), units, settling)
 	if v.Began {
-		s.told = uint8(level.None)
+		s.told, s.since = uint8(level.None), now
 	}
 	if ends(v.Event) {
 		s.end = ending{v.Event, v.Confidence, v.Of, v.Values, v.Level, v.Usual}
@@ -289,6 +300,7 @@ func (s *series) save(w *snapshot.Writer) {
 	switch {
 	case s.Confidence() != level.None:
 		w.Len(int(s.told))
+		w.Int(s.since.UnixMilli())
 	case s.open.Any():
 		w.Len(int(s.end.event))
 		w.Len(int(s.end.confidence))
@@ -326,6 +338,9 @@ func restoreSeries(r *snapshot.Reader) *series {
 	switch {
 	case s.Confidence() != level.None:
 		s.told = uint8(r.UpTo(int(level.Confirmed)))
+		if r.Has(snapshot.Lifecycle) {
+			s.since = restoreSince(r)
+		}
 	case s.open.Any():
 		s.end = ending{
 			event: level.Event(r.UpTo(int(level.Settled))), confidence: level.Confidence(r.UpTo(int(level.Confirmed))),
@@ -358,12 +373,16 @@ func (p *Pages) Confirmed() *Confirmed {
 // that led to it are looked at again: most that would confirm it may have come.
 func (m *metric) resume(w *window) *series {
 	s, values := &series{open: w.open}, w.oldestFirst()
+	var since time.Time
+	if w.incident != nil {
+		since = w.incident.since
+	}
 	if !w.open.Any() {
 		s.Series = level.Of(values)
 		return s
 	}
 	for _, v := range values {
-		s.take(m, v)
+		s.take(m, v, since)
 	}
 	if s.Confidence() == level.None {
 		if s.end.event == level.Settled {
@@ -395,7 +414,7 @@ func (c *Confirmed) Pages() *Pages {
 				windows[i] = w
 			}
 			if values := s.Values(); len(values) >= w.n {
-				*w = window{open: w.open}
+				*w = window{open: w.open, incident: w.incident}
 				for _, v := range values {
 					w.add(v)
 				}
@@ -406,8 +425,27 @@ func (c *Confirmed) Pages() *Pages {
 			}
 			own.Join(others)
 			w.open = own
+			if s.open.Any() {
+				w.incident = s.incident(w)
+			}
 		}
 		p.add(key[1:], windows)
 	}
 	return p
+}
+
+// incident is what the series found, as the contract's rule goes on with it. Where the
+// series is on the level of before again, the next load ends it.
+func (s *series) incident(w *window) *incident {
+	median, loads := s.Usual()
+	b := w.baseline()
+	i := &incident{before: reference{loads: loads, double: median}, least: max(b.sorted[w.n-1], median/2), since: s.since, loads: 1}
+	if loads == b.loads && median == b.double {
+		i.before = b.reference()
+	}
+	if s.Confidence() != level.None {
+		i.loads = s.Suspects()
+		i.least = max(s.Now().Level, median) / 2
+	}
+	return i
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -22,6 +23,7 @@ import (
 type visits struct {
 	t     *testing.T
 	rule  *regression.Confirmed
+	now   time.Time
 	n     int
 	all   []alert.Alert
 	again []bool
@@ -52,7 +54,8 @@ func (v *visits) play(loads string, vitals func(float64) *telemetry.Vitals) {
 		}
 		for range many {
 			v.n++
-			for _, f := range v.rule.Load("web", cart, vitals(value)) {
+			v.now = v.now.Add(20 * time.Second)
+			for _, f := range v.rule.Load("web", cart, vitals(value), v.now) {
 				if held {
 					continue
 				}
@@ -111,7 +114,7 @@ func TestConfirmed(t *testing.T) {
 			"1 warning single: LCP regressed 200% on /cart (one load)\n" +
 				"3 error probable: LCP regressed 200% on /cart\n" +
 				"5 error confirmed: LCP regressed 200% on /cart\n" +
-				"10 info confirmed: LCP on /cart has a new level <5>",
+				"20 info confirmed: New level: LCP on /cart <5>",
 		},
 		{
 			"confirmed, then recovery", "25*1000 | 6*1300 10*1000",
@@ -128,20 +131,20 @@ func TestConfirmed(t *testing.T) {
 				"16 warning confirmed: LCP regressed 30% on /cart",
 		},
 		{
-			"a new level is a baseline", "25*1000 | 10*1300 20*1500 10*2000",
+			"a new level is a baseline", "25*1000 | 20*1300 20*1500 20*2000",
 			"3 warning probable: LCP regressed 30% on /cart\n" +
 				"5 warning confirmed: LCP regressed 30% on /cart\n" +
-				"10 info confirmed: LCP on /cart has a new level <5>\n" +
-				"33 warning probable: LCP regressed 33% on /cart\n" +
-				"35 warning confirmed: LCP regressed 33% on /cart\n" +
-				"40 info confirmed: LCP on /cart has a new level <35>",
+				"20 info confirmed: New level: LCP on /cart <5>\n" +
+				"43 warning probable: LCP regressed 33% on /cart\n" +
+				"45 warning confirmed: LCP regressed 33% on /cart\n" +
+				"60 info confirmed: New level: LCP on /cart <45>",
 		},
 		{"faster is no news", "25*1000 | 20*500", ""},
 		{
-			"and a baseline: what was usual before is a regression", "25*1000 | 5*500 10*1000",
+			"and a baseline: what was usual before is a regression", "25*1000 | 5*500 20*1000",
 			"9 error probable: LCP regressed 100% on /cart\n" +
 				"10 error confirmed: LCP regressed 100% on /cart\n" +
-				"15 info confirmed: LCP on /cart has a new level <10>",
+				"25 info confirmed: New level: LCP on /cart <10>",
 		},
 		{
 			"what was held back is told with the next load", "25*1000 | 2*1300 (1300) 1300 1300 5*1000",
@@ -173,10 +176,10 @@ func TestConfirmed(t *testing.T) {
 				"6 error probable: LCP regressed 800% on /cart\n" +
 				"8 info probable: Withdrawn: LCP regressed on /cart <6>",
 		},
-		{"a new level that nobody was told the regression of", "25*1000 | (10*1300) 10*1300", ""},
+		{"a new level that nobody was told the regression of", "25*1000 | (20*1300) 10*1300", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			v := visits{t: t, rule: regression.NewConfirmed()}
+			v := visits{t: t, rule: regression.NewConfirmed(), now: noon}
 			v.play(tt.loads, lcp)
 			if got := v.said(); got != tt.want {
 				t.Errorf("%s\ngot\n%s\nwant\n%s", tt.loads, got, tt.want)
@@ -238,7 +241,7 @@ func TestConfirmedTells(t *testing.T) {
 			},
 		},
 		{
-			"a new level", "25*1000 | 5*1300 5*1350", on("desktop"), "LCP on /cart (desktop) has a new level",
+			"a new level", "25*1000 | 5*1300 15*1350", on("desktop"), "New level: LCP on /cart (desktop)",
 			"LCP 1350 ms (median of 5 loads), before 1000 ms (20 loads)", "regression:web:/cart:lcp_ms:desktop",
 			map[string]any{
 				"metric": "lcp_ms", "page": "/cart", "value": 1350.0, "baseline": 1000.0, "loads": 20, "median_of": 5, "confidence": "confirmed",
@@ -252,7 +255,7 @@ func TestConfirmedTells(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			v := visits{t: t, rule: regression.NewConfirmed()}
+			v := visits{t: t, rule: regression.NewConfirmed(), now: noon}
 			v.play(tt.loads, tt.vitals)
 			if len(v.all) == 0 {
 				t.Fatal("nothing was told")
@@ -276,7 +279,7 @@ func TestDevicesAreApart(t *testing.T) {
 	c := regression.NewConfirmed()
 	told := 0
 	load := func(url string, v float64, device telemetry.Device) {
-		told += len(c.Load("web", url, &telemetry.Vitals{LCP: &v, Device: device}))
+		told += len(c.Load("web", url, &telemetry.Vitals{LCP: &v, Device: device}, noon))
 	}
 	for range 12 {
 		load("/a", 1000, telemetry.DeviceDesktop)
@@ -309,7 +312,7 @@ func TestDevicesAreApart(t *testing.T) {
 func TestConfirmedIsBounded(t *testing.T) {
 	c := regression.NewConfirmed()
 	for i := range regression.MaxPages + 2 {
-		c.Load("web", fmt.Sprintf("/page-%c%c%c", 'a'+i%26, 'a'+i/26%26, 'a'+i/676), lcp(100))
+		c.Load("web", fmt.Sprintf("/page-%c%c%c", 'a'+i%26, 'a'+i/26%26, 'a'+i/676), lcp(100), noon)
 	}
 	if c.Len() != regression.MaxPages || c.Evicted() != 2 {
 		t.Errorf("%d pages, %d evicted", c.Len(), c.Evicted())
@@ -318,7 +321,7 @@ func TestConfirmedIsBounded(t *testing.T) {
 		t.Error("the page loaded least recently was kept")
 	}
 	c = confirmedAgain(t, c)
-	c.Load("web", "/new", lcp(100))
+	c.Load("web", "/new", lcp(100), noon)
 	if c.BaselinesOf("/page-caa") != nil || c.BaselinesOf("/page-daa") == nil {
 		t.Error("the order of use is lost")
 	}
@@ -337,9 +340,9 @@ func TestTheOtherRuleGoesOn(t *testing.T) {
 	slow := func() *regression.Pages {
 		p := regression.New()
 		for range 30 {
-			p.Load("web", cart, lcp(1000))
+			p.Load("web", cart, lcp(1000), noon)
 		}
-		told(p.Load("web", cart, lcp(3000)), "a")
+		told(p.Load("web", cart, lcp(3000), noon), "a")
 		return p
 	}
 	t.Run("confirmed withdraws what spec found", func(t *testing.T) {
@@ -347,39 +350,39 @@ func TestTheOtherRuleGoesOn(t *testing.T) {
 		if got := c.BaselinesOf("/cart"); len(got) != 1 || got[0].Median != 1000 || got[0].Loads != 19 {
 			t.Errorf("%+v", got)
 		}
-		if all := told(c.Load("web", cart, lcp(1000)), "b"); len(all) != 0 {
+		if all := told(c.Load("web", cart, lcp(1000), noon), "b"); len(all) != 0 {
 			t.Errorf("%+v", all)
 		}
-		if all := told(c.Load("web", cart, lcp(1000)), "c"); len(all) != 1 || all[0].Resolves != "a" || all[0].Context["outcome"] != "withdrawn" {
+		if all := told(c.Load("web", cart, lcp(1000), noon), "c"); len(all) != 1 || all[0].Resolves != "a" || all[0].Context["outcome"] != "withdrawn" {
 			t.Errorf("%+v", all)
 		}
 	})
 	t.Run("or confirms it", func(t *testing.T) {
 		c := slow().Confirmed()
-		told(c.Load("web", cart, lcp(3000)), "b")
-		if all := told(c.Load("web", cart, lcp(3000)), "c"); len(all) != 1 || all[0].Context["confidence"] != "probable" || all[0].Resolves != "" {
+		told(c.Load("web", cart, lcp(3000), noon), "b")
+		if all := told(c.Load("web", cart, lcp(3000), noon), "c"); len(all) != 1 || all[0].Context["confidence"] != "probable" || all[0].Resolves != "" {
 			t.Errorf("%+v", all)
 		}
 	})
 	t.Run("with the loads that came before", func(t *testing.T) {
 		for n, want := range map[int]string{
-			1:  "probable confirmed new_level",
-			4:  "confirmed new_level",
+			1:  "probable confirmed",
+			4:  "confirmed",
 			6:  "confirmed new_level",
-			9:  "new_level",
-			10: "new_level",
+			9:  "confirmed new_level",
+			10: "confirmed new_level",
 		} {
 			p := regression.New()
 			for range 30 {
-				p.Load("web", cart, lcp(1000))
+				p.Load("web", cart, lcp(1000), noon)
 			}
 			for range n {
-				told(p.Load("web", cart, lcp(2000)), "a")
+				told(p.Load("web", cart, lcp(2000), noon), "a")
 			}
 			c := confirmedAgain(t, p.Confirmed())
 			var got []string
-			for range 10 {
-				for _, a := range told(c.Load("web", cart, lcp(2000)), "b") {
+			for i := range 15 {
+				for _, a := range told(c.Load("web", cart, lcp(2000), noon.Add(time.Duration(i)*10*time.Second)), "b") {
 					how, ended := a.Context["outcome"].(string)
 					if !ended {
 						how = a.Context["confidence"].(string)
@@ -398,20 +401,20 @@ func TestTheOtherRuleGoesOn(t *testing.T) {
 			return &telemetry.Vitals{LCP: &v, Device: device}
 		}
 		for range 25 {
-			c.Load("web", cart, on(500, ""))
-			c.Load("web", cart, on(1000, telemetry.DeviceDesktop))
+			c.Load("web", cart, on(500, ""), noon)
+			c.Load("web", cart, on(1000, telemetry.DeviceDesktop), noon)
 		}
 		for range 12 {
-			c.Load("web", cart, on(3000, telemetry.DeviceMobile))
-			c.Load("web", "/other", on(3000, telemetry.DeviceMobile))
+			c.Load("web", cart, on(3000, telemetry.DeviceMobile), noon)
+			c.Load("web", "/other", on(3000, telemetry.DeviceMobile), noon)
 		}
-		told(c.Load("web", cart, on(9000, telemetry.DeviceMobile)), "a")
-		told(c.Load("web", cart, on(3000, telemetry.DeviceDesktop)), "b")
+		told(c.Load("web", cart, on(9000, telemetry.DeviceMobile), noon), "a")
+		told(c.Load("web", cart, on(3000, telemetry.DeviceDesktop), noon), "b")
 		p := restored(t, c.Pages())
 		if got := p.BaselinesOf("/cart"); len(got) != 1 || got[0].Median != 1000 || got[0].Loads != 20 || p.Len() != 2 {
 			t.Errorf("%+v", got)
 		}
-		if all := told(p.Load("web", cart, lcp(1000)), "c"); len(all) != 1 || all[0].Resolves != "b" || !slices.Equal(all[0].AlsoResolves, []string{"a"}) {
+		if all := told(p.Load("web", cart, lcp(1000), noon), "c"); len(all) != 1 || all[0].Resolves != "b" || !slices.Equal(all[0].AlsoResolves, []string{"a"}) {
 			t.Errorf("%+v", all)
 		}
 	})
@@ -419,14 +422,14 @@ func TestTheOtherRuleGoesOn(t *testing.T) {
 		c := confirmedAgain(t, slow().Confirmed())
 		v := 1000.0
 		on := &telemetry.Vitals{LCP: &v, Device: telemetry.DeviceDesktop}
-		if all := told(c.Load("web", cart, on), "b"); len(all) != 0 {
+		if all := told(c.Load("web", cart, on, noon), "b"); len(all) != 0 {
 			t.Errorf("%+v", all)
 		}
-		if all := told(c.Load("web", cart, on), "c"); len(all) != 1 || all[0].Resolves != "a" || all[0].DedupKey != "regression:web:/cart:lcp_ms" {
+		if all := told(c.Load("web", cart, on, noon), "c"); len(all) != 1 || all[0].Resolves != "a" || all[0].DedupKey != "regression:web:/cart:lcp_ms" {
 			t.Errorf("%+v", all)
 		}
 		for range 20 {
-			told(c.Load("web", cart, on), "d")
+			told(c.Load("web", cart, on, noon), "d")
 		}
 		if got := c.BaselinesOf("/cart"); len(got) != 2 || got[0].Loads != 20 || got[1].Loads != 20 {
 			t.Errorf("%+v", got)
@@ -438,14 +441,14 @@ func TestTheOtherRuleGoesOn(t *testing.T) {
 			return &telemetry.Vitals{LCP: &v, Device: device}
 		}
 		for range 25 {
-			c.Load("web", cart, on(1000, telemetry.DeviceMobile))
-			c.Load("web", cart, on(1000, ""))
+			c.Load("web", cart, on(1000, telemetry.DeviceMobile), noon)
+			c.Load("web", cart, on(1000, ""), noon)
 		}
-		told(c.Load("web", cart, on(3000, telemetry.DeviceMobile)), "mobile")
-		told(c.Load("web", cart, on(3000, "")), "first")
+		told(c.Load("web", cart, on(3000, telemetry.DeviceMobile), noon), "mobile")
+		told(c.Load("web", cart, on(3000, ""), noon), "first")
 		p := restored(t, c.Pages())
-		told(p.Load("web", cart, on(5000, telemetry.DeviceMobile)), "second")
-		if all := told(p.Load("web", cart, lcp(1000)), "end"); len(all) != 1 || all[0].Resolves != "second" || !slices.Equal(all[0].AlsoResolves, []string{"mobile"}) {
+		told(p.Load("web", cart, on(5000, telemetry.DeviceMobile), noon), "second")
+		if all := told(p.Load("web", cart, lcp(1000), noon), "end"); len(all) != 1 || all[0].Resolves != "second" || !slices.Equal(all[0].AlsoResolves, []string{"mobile"}) {
 			t.Errorf("%+v", all)
 		}
 	})
@@ -453,8 +456,8 @@ func TestTheOtherRuleGoesOn(t *testing.T) {
 		p := regression.New()
 		for i := range 30 {
 			v := 1000 + float64(i)
-			p.Load("web", cart, &telemetry.Vitals{LCP: &v, CLS: new(float64)})
-			p.Load("web", "/b", lcp(v))
+			p.Load("web", cart, &telemetry.Vitals{LCP: &v, CLS: new(float64)}, noon)
+			p.Load("web", "/b", lcp(v), noon)
 		}
 		again := restored(t, confirmedAgain(t, p.Confirmed()).Pages())
 		if !slices.Equal(again.Baselines(), p.Baselines()) || again.Size() != p.Size() {
@@ -483,7 +486,7 @@ func TestConfirmedIsConsistent(t *testing.T) {
 			if rapid.Bool().Draw(t, "restart") {
 				other = confirmedAgain(t, other)
 			}
-			found, again := one.Load("web", cart, vitals), other.Load("web", cart, vitals)
+			found, again := one.Load("web", cart, vitals, noon), other.Load("web", cart, vitals, noon)
 			if len(found) != len(again) {
 				t.Fatalf("%d and %d findings", len(found), len(again))
 			}
@@ -531,7 +534,7 @@ func FuzzRestoreConfirmed(f *testing.F) {
 				f.Fatal(err)
 			}
 			for range n {
-				for _, found := range c.Load("web", cart, lcp(ms)) {
+				for _, found := range c.Load("web", cart, lcp(ms), noon) {
 					if !strings.HasPrefix(word, "(") {
 						found.Told("id")
 					}
@@ -554,7 +557,7 @@ func FuzzRestoreConfirmed(f *testing.F) {
 		confirmedAgain(t, c)
 		restored(t, c.Pages())
 		for i := range 40 {
-			for _, found := range c.Load("web", cart, lcp(float64(100*(i%9)))) {
+			for _, found := range c.Load("web", cart, lcp(float64(100*(i%9))), noon) {
 				found.Told("id")
 			}
 		}
@@ -577,7 +580,7 @@ func usualLoads() []*telemetry.Vitals {
 func TestNothingFoundAllocatesNothing(t *testing.T) {
 	c, loads, i := regression.NewConfirmed(), usualLoads(), 0
 	load := func() {
-		if found := c.Load("web", cart, loads[i%len(loads)]); len(found) > 0 {
+		if found := c.Load("web", cart, loads[i%len(loads)], noon); len(found) > 0 {
 			t.Fatal(found[0].Alert)
 		}
 		i++
@@ -592,7 +595,7 @@ func BenchmarkLoadConfirmed(b *testing.B) {
 	b.ReportAllocs()
 	c, loads, i := regression.NewConfirmed(), usualLoads(), 0
 	for b.Loop() {
-		c.Load("web", cart, loads[i%len(loads)])
+		c.Load("web", cart, loads[i%len(loads)], noon)
 		i++
 	}
 }

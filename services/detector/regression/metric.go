@@ -41,23 +41,26 @@ func (m *metric) units(v float64) int64 {
 func (m *metric) value(units int64) float64 { return float64(units) / float64(m.scale) }
 
 // over is the rule. Everything is doubled, as the median is.
-func (m *metric) over(v int64, b baseline) bool {
-	if b.loads == 0 {
-		return false
-	}
-	worse := 2*v - b.double
-	if m.scale == shift {
-		if worse <= 2*shift/10 {
-			return false
-		}
-	} else if 5*v <= 3*b.double || worse < 2*50*timing {
-		return false
-	}
-	return b.loads < minSpread || 2*worse > 3*b.spread()
+func (m *metric) over(v int64, b *reference) bool {
+	return m.worse20(v, b.loads, b.double) && (b.loads < minSpread || 2*(2*v-b.double) > 3*b.spread)
 }
 
-// severe is whether what is over is 50% over, or 0.25 for CLS.
-func (m *metric) severe(v int64, b baseline) bool { return m.severeDouble(2*v, b.double) }
+// overWindow is over, for the loads themselves: their spread is seldom needed.
+func (m *metric) overWindow(v int64, b *baseline) bool {
+	return m.worse20(v, b.loads, b.double) && (b.loads < minSpread || 2*(2*v-b.double) > 3*b.spread())
+}
+
+// worse20 is over without the spread.
+func (m *metric) worse20(v int64, loads int, double int64) bool {
+	worse := 2*v - double
+	if m.scale == shift {
+		return loads > 0 && worse > 2*shift/10
+	}
+	return loads > 0 && 5*v > 3*double && worse >= 2*50*timing
+}
+
+// severe reports whether what is over is 50% over, or 0.25 for CLS.
+func (m *metric) severe(v int64, b *reference) bool { return m.severeDouble(2*v, b.double) }
 
 // severeDouble is severe for a value that is doubled as the baseline is.
 func (m *metric) severeDouble(v, baseline int64) bool {

@@ -4,8 +4,10 @@
 // the first load on. A load is over it when a timing is more than 20% and at
 // least 50 ms worse, or CLS more than 0.1; from 5 loads on it must also lie
 // outside the median + 3 MAD, so that a page that always varies is left alone.
-// A load is compared first and joins the baseline then. The next load that is
-// not over ends what was found, also when the baseline has come up to it.
+// A load is compared first and joins the baseline then. What was found ends by the
+// baseline of before it, which is frozen until then: a load that is as before ends
+// it, and what stays for 20 loads and a minute, or for 15 minutes, ends it as a new
+// level, which is the baseline from then on and no resolution.
 //
 // That is Pages, the contract's rule. Confirmed is the other one: it tells less, and
 // how sure it is of it.
@@ -17,6 +19,7 @@ package regression
 import (
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/finding"
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
@@ -54,11 +57,11 @@ func (p *Pages) Evicted() uint64 { return p.evicted }
 // Size is about how many bytes are held.
 func (p *Pages) Size() int { return p.size }
 
-// Load compares one page load with the baselines of its page, then adds it to
-// them. There is a finding for each metric that is over and, behind those, the
-// end of each that was and is no more; both in the order of the metrics, and
-// usually none.
-func (p *Pages) Load(app, url string, vitals *telemetry.Vitals) []finding.Finding {
+// Load compares one page load, which came at a time, with the baselines of its page,
+// then adds it to them. There is a finding for each metric that is over and, behind
+// those, the end of each that was and is no more; both in the order of the metrics,
+// and usually none.
+func (p *Pages) Load(app, url string, vitals *telemetry.Vitals, now time.Time) []finding.Finding {
 	p.scratch = template.AppendPage(p.scratch[:0], url)
 	var found, ended []finding.Finding
 	var windows *page
@@ -76,18 +79,69 @@ func (p *Pages) Load(app, url string, vitals *telemetry.Vitals) []finding.Findin
 			p.size += windowSize
 		}
 		w, units := windows[i], m.units(*value)
-		b := w.baseline()
-		if over := m.over(units, b); over || w.open.Any() {
-			l := load{metric: m, units: units, baseline: b, app: app, page: string(p.scratch), url: url}
-			if over {
-				found = append(found, finding.Renewed(l.alert(), &w.open))
-			} else {
-				ended = append(ended, finding.End(l.resolution(), &w.open))
-			}
+		l := load{metric: m, units: units, app: app, url: url}
+		switch w.take(&l, now) {
+		case raises:
+			l.page = string(p.scratch)
+			found = append(found, finding.Renewed(l.alert(), &w.open))
+		case resolves:
+			l.page = string(p.scratch)
+			ended = append(ended, finding.End(l.resolution(), &w.open))
+		case settles:
+			l.page = string(p.scratch)
+			ended = append(ended, finding.End(l.newLevel(), &w.open))
+		case nothing:
 		}
-		w.add(units)
 	}
 	return append(found, ended...)
+}
+
+// outcome is what a load brought.
+type outcome uint8
+
+const (
+	nothing outcome = iota
+	raises
+	resolves
+	settles
+)
+
+// take adds a load to the window, and notes in it what it was compared with.
+func (w *window) take(l *load, now time.Time) outcome {
+	b := w.baseline()
+	over := l.metric.overWindow(l.units, &b)
+	end, news := goesOn, nothing
+	if w.incident == nil && w.open.Any() {
+		w.resume()
+	}
+	if w.incident != nil {
+		l.baseline = w.incident.before
+		end = w.incident.take(l.metric, l.units, now)
+	}
+	switch {
+	case end == isNewLevel && w.incident.loads > 0:
+		// The loads of the incident are the baseline; loads is 0 once they are.
+		w.add(l.units)
+		w.keep(w.incident.loads)
+		w.incident.loads = 0
+		news = settles
+	case over:
+		if w.incident == nil || end != goesOn {
+			w.incident = &incident{before: b.reference(), least: l.units}
+			w.incident.take(l.metric, l.units, now)
+		}
+		l.baseline = b.reference()
+		w.add(l.units)
+		return raises
+	default:
+		w.add(l.units)
+		news = [...]outcome{goesOn: nothing, isResolved: resolves, isNewLevel: settles}[end]
+	}
+	if end != goesOn && !w.open.Any() { // no alert left, or its end has
+		w.incident = nil
+		return nothing
+	}
+	return news
 }
 
 // page finds or makes the windows of the page in scratch.
@@ -100,7 +154,7 @@ func (p *Pages) page() *page {
 
 // About what a window and a page take, in bytes.
 const (
-	windowSize = 8*Loads + 16 + finding.Size
+	windowSize = 8*Loads + 24 + incidentSize + finding.Size
 	pageSize   = 8*len(metrics) + 128
 )
 

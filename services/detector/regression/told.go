@@ -65,7 +65,7 @@ func (p *place) ended(e ending) alert.Alert {
 		a.Detail = "the loads that followed do not confirm it: " + now + ", baseline " + usual
 	case level.Settled:
 		a.Context[alert.OutcomeKey] = alert.NewLevel
-		a.Title = m.name + p.on("") + " has a new level"
+		a.Title = "New level: " + m.name + p.on("")
 		a.Detail = now + ", before " + usual
 	default:
 		a.Context[alert.OutcomeKey] = "recovered"

@@ -20,6 +20,8 @@ type window struct {
 	n      int // how many are there
 	next   int // where the next goes: the oldest, once the window is full
 	open   finding.Open
+	// incident is what is open, or was until its end leaves; nil most of the time.
+	incident *incident
 }
 
 func (w *window) add(v int64) {
@@ -33,6 +35,19 @@ type baseline struct {
 	sorted [Loads]int64
 	loads  int
 	double int64 // twice the median, which may be a half
+}
+
+// reference is what remains of a baseline once its loads are gone.
+type reference struct {
+	loads          int
+	double, spread int64 // see baseline
+}
+
+func (b *baseline) reference() reference {
+	if b.loads == 0 {
+		return reference{}
+	}
+	return reference{loads: b.loads, double: b.double, spread: b.spread()}
 }
 
 func (w *window) baseline() baseline {
@@ -63,6 +78,15 @@ func double(sorted []int64) int64 {
 	return sorted[middle-1] + sorted[middle]
 }
 
+// keep forgets all but the newest loads.
+func (w *window) keep(newest int) {
+	values := w.oldestFirst()
+	w.n, w.next = 0, 0
+	for _, v := range values[max(len(values)-newest, 0):] {
+		w.add(v)
+	}
+}
+
 // oldestFirst are the loads.
 func (w *window) oldestFirst() []int64 {
 	all := make([]int64, w.n)
@@ -84,6 +108,7 @@ func (w *window) save(to *snapshot.Writer) {
 		to.Int(v)
 	}
 	w.open.Save(to)
+	w.incident.save(to)
 }
 
 func restoreWindow(r *snapshot.Reader) *window {
@@ -100,5 +125,6 @@ func restoreWindow(r *snapshot.Reader) *window {
 		w.add(v)
 	}
 	w.open = finding.Restore(r)
+	w.incident = restoreIncident(r)
 	return w
 }

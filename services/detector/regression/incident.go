@@ -1,0 +1,142 @@
+package regression
+
+import (
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/level"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+)
+
+// After newLevelLoads loads at the level of an incident, or after newLevelTime, that
+// level is what is usual: the incident ends as a new level, which is no resolution. A
+// busy page has 20 loads in seconds, so it waits for newLevelLeast as well; a page
+// that is hardly ever loaded waits for newLevelFew loads.
+const (
+	newLevelLoads, newLevelFew  = 20, 3
+	newLevelLeast, newLevelTime = time.Minute, 15 * time.Minute
+)
+
+// newLevelAfter returns after how many loads an incident of that age is a new level.
+func newLevelAfter(age time.Duration, few int) int {
+	switch {
+	case age >= newLevelTime:
+		return few
+	case age >= newLevelLeast:
+		return newLevelLoads
+	default: // more than an incident counts
+		return level.Never
+	}
+}
+
+// incident is a regression that goes on, for the rule Pages: it ends by the baseline
+// of before it, which is frozen. Slow loads join the window in the meantime, as the
+// contract has it, so that the window's own median says nothing of an end.
+type incident struct {
+	before reference
+	// least is the value of the least slow load that was over the baseline of before.
+	least int64
+	// since is the time of its first load. Zero means that the next one sets it.
+	since time.Time
+	// loads counts its loads up to newLevelLoads, and back those of them that came last
+	// and were not over the baseline of before.
+	loads, back int
+	// end is how it ended, where that has not left yet.
+	end incidentEnd
+}
+
+// incidentSize is about what an incident takes, in bytes.
+const incidentSize = 96
+
+type incidentEnd uint8
+
+const (
+	goesOn incidentEnd = iota
+	isResolved
+	isNewLevel
+)
+
+// surelyBack is how many loads in a row end an incident of as many loads or more,
+// where none of them is clearly as before.
+const surelyBack = 3
+
+// take adds a load and returns how the incident stands after it.
+func (i *incident) take(m *metric, units int64, now time.Time) incidentEnd {
+	if i.end != goesOn {
+		return i.end
+	}
+	if i.since.IsZero() || now.Before(i.since) {
+		i.since = now
+	}
+	slow := m.over(units, &i.before)
+	i.loads = min(i.loads+1, newLevelLoads)
+	switch {
+	case slow:
+		i.least, i.back = min(i.least, units), 0
+		if i.loads >= newLevelAfter(now.Sub(i.since), newLevelFew) {
+			i.end = isNewLevel
+		}
+	case i.isBack(units):
+		i.end = isResolved
+	default:
+		i.back++
+		if i.back >= surelyBack || i.back >= i.loads-i.back {
+			i.end = isResolved
+		}
+	}
+	return i.end
+}
+
+// isBack reports whether a load that is not over is within an eighth of the way from
+// the baseline of before to the level of the incident. Where loads vary, one that is
+// only just not over can be one of the incident.
+func (i *incident) isBack(units int64) bool {
+	return 8*(2*units-i.before.double) <= 2*i.least-i.before.double
+}
+
+// resume begins an incident for what is open without one, as in an older snapshot: the
+// window is still mostly of before, or its median would have ended it.
+func (w *window) resume() {
+	b := w.baseline()
+	w.incident = &incident{before: b.reference(), least: max(b.sorted[w.n-1], b.double/2), loads: 1}
+}
+
+func (i *incident) save(w *snapshot.Writer) {
+	w.Bool(i != nil)
+	if i == nil {
+		return
+	}
+	w.Len(i.before.loads)
+	w.Int(i.before.double)
+	w.Int(i.before.spread)
+	w.Int(i.least)
+	w.Int(i.since.UnixMilli())
+	w.Len(i.loads)
+	w.Len(i.back)
+	w.Len(int(i.end))
+}
+
+// restoreIncident reads what save wrote, and nothing of an older snapshot.
+func restoreIncident(r *snapshot.Reader) *incident {
+	if !r.Has(snapshot.Lifecycle) || !r.Bool() {
+		return nil
+	}
+	i := &incident{
+		before: reference{loads: r.UpTo(Loads), double: r.Int(), spread: r.Int()},
+		least:  r.Int(), since: restoreSince(r),
+		loads: r.UpTo(newLevelLoads), back: r.UpTo(surelyBack), end: incidentEnd(r.UpTo(int(isNewLevel))),
+	}
+	const most = maxValue * shift
+	if i.before.double < 0 || i.before.double > 2*most || i.before.spread < 0 || i.before.spread > 4*most || i.least < 0 || i.least > most {
+		r.Fail("an incident of %d units over %d", i.least, i.before.double)
+	}
+	return i
+}
+
+// restoreSince reads a time that may be zero.
+func restoreSince(r *snapshot.Reader) time.Time {
+	since := time.UnixMilli(r.Int()).UTC()
+	if since.UnixMilli() == (time.Time{}).UnixMilli() {
+		return time.Time{}
+	}
+	return since
+}
