@@ -270,7 +270,9 @@ func TestRestarts(t *testing.T) {
 		}
 		stop := r.detect(t, every)
 		for range total / 6 {
-			r.send(t, boom(word(sent)))
+			e := boom(word(sent))
+			e.App = fmt.Sprint("app", sent%10) // so many of one app would be a storm
+			r.send(t, e)
 			sent++
 		}
 		stop()

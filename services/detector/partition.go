@@ -101,6 +101,8 @@ func (p *partition) run(ctx, life context.Context, caughtUp func()) error {
 		feeding.Go(func() error { return p.sweep(feedCtx) })
 		if p.of > 1 {
 			feeding.Go(func() error { return p.tick(feedCtx) })
+		} else {
+			feeding.Go(func() error { return p.tickWhileWaiting(feedCtx) })
 		}
 	}
 
@@ -220,6 +222,9 @@ const (
 	// time: a spike ends by the passing of time, which only messages tell, and the
 	// apps of a partition may say nothing for long.
 	tickEvery = 5 * time.Second
+	// waitingEvery is how often the only partition writes the time while alerts wait
+	// for it.
+	waitingEvery = time.Second
 	// ticksSaved are so many that the state is saved for them alone, so that its
 	// position stays ahead of what the stream drops.
 	ticksSaved = 12
@@ -247,6 +252,27 @@ func (p *partition) tick(ctx context.Context) error {
 		}
 		if _, err := p.publisher.Publish(ctx, tickMessage()); err != nil && ctx.Err() == nil {
 			p.log.Debug("the time could not be told", "error", err)
+		}
+	}
+}
+
+// tickWhileWaiting writes the time into the log of the only partition while the fold
+// holds back alerts that leave as time passes: telemetry may have ended with a storm.
+func (p *partition) tickWhileWaiting(ctx context.Context) error {
+	every := time.NewTicker(waitingEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-every.C:
+		}
+		waits := false
+		if p.ask(ctx, func(l *loop) { waits = l.fold.Waits() }) != nil || !waits || !p.tenure.held() {
+			continue
+		}
+		if _, err := p.publisher.Publish(ctx, tickMessage()); err != nil && ctx.Err() == nil {
+			p.log.Debug("the time could not be written; the next try follows", "error", err)
 		}
 	}
 }

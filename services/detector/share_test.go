@@ -191,25 +191,34 @@ func (m *member) ready(n int) func() bool {
 
 const apps = 16
 
-// send sends one error that was never seen for each app, all in messages of their
-// own, and again until the bus takes them.
+// opened is an open circuit, whose alert leaves however many do.
+func opened(name string) telemetry.Event {
+	return telemetry.Event{Kind: telemetry.KindCircuit, Circuit: &telemetry.Circuit{Name: name, State: telemetry.CircuitOpen}}
+}
+
+// send sends one open circuit that was never seen for each app, all in messages of
+// their own, and again until the bus takes them.
 func (c *crowd) send(t *testing.T) {
 	t.Helper()
+	c.sendEach(t, opened(word(c.sent)))
+	c.sent++
+}
+
+// sendEach sends an event for each app.
+func (c *crowd) sendEach(t *testing.T, e telemetry.Event) {
+	t.Helper()
 	for app := range apps {
-		name := fmt.Sprintf("app%d", app)
-		data, err := telemetry.Encode([]telemetry.Event{{
-			Kind: telemetry.KindLog, App: name, Log: &telemetry.Log{Level: telemetry.LevelError, Message: word(c.sent)},
-		}})
+		e.App = fmt.Sprintf("app%d", app)
+		data, err := telemetry.Encode([]telemetry.Event{e})
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := &nats.Msg{Subject: bus.TelemetrySubject(name, telemetry.KindLog), Data: data}
+		m := &nats.Msg{Subject: bus.TelemetrySubject(e.App, e.Kind), Data: data}
 		eventually(t, "room for telemetry", func() bool {
 			_, err := c.sender.Publish(t.Context(), m)
 			return err == nil
 		})
 	}
-	c.sent++
 }
 
 // flow sends until the returned function is called.
@@ -412,7 +421,7 @@ func TestAnswersOfOwners(t *testing.T) {
 	if added.Added == "" || len(added.Rules) != 1 || added.Rules[0].State != "manual" {
 		t.Fatalf("%+v", added)
 	}
-	c.send(t)
+	c.sendEach(t, boom("boom"))
 	eventually(t, "hidden events", func() bool {
 		list := ask[query.NoiseReply](t, r, query.SubjectNoise, query.NoiseRequest{Action: query.NoiseList})
 		return len(list.Rules) == 1 && list.Rules[0].Hidden == apps

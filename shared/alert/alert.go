@@ -75,6 +75,8 @@ const (
 	SourceCircuit     = "circuit_monitor"
 	SourceSecurity    = "security_monitor"
 	SourceFrustration = "frustration_detector"
+	// SourceStorm is the storm limiter, which sums up the alerts that it holds back.
+	SourceStorm = "storm_limiter"
 	// SourceAlertmanager is another monitoring system, whose alerts are passed on.
 	SourceAlertmanager = "alertmanager"
 	// SourceKubernetes is kubewatch, which finds faults in clusters.

@@ -97,6 +97,7 @@ type Fold struct {
 	ci     *ciresult.Results
 	others *others.Alerts
 	storm  *storm.Limiter
+	budget *storm.Budget
 	// spikes are those told, shadows those told in the shadow.
 	spikes, shadows spikes
 	escalations     escalations
@@ -120,7 +121,7 @@ func New(cfg Config) *Fold {
 	}
 	return &Fold{
 		cfg: cfg, apps: lru.New[string, *app](cfg.MaxApps),
-		manual: &noise.Manual{}, ci: ciresult.New(), others: others.New(), storm: storm.New(), spikes: newSpikes(), shadows: newSpikes(), escalations: newEscalations(),
+		manual: &noise.Manual{}, ci: ciresult.New(), others: others.New(), storm: storm.New(), budget: storm.NewBudget(), spikes: newSpikes(), shadows: newSpikes(), escalations: newEscalations(),
 	}
 }
 

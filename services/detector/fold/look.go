@@ -124,7 +124,7 @@ func (e *Evicted) add(a *app) {
 func (f *Fold) Stats() Stats {
 	s := Stats{
 		Apps: f.apps.Len(), Bytes: f.bytes,
-		Hidden: f.count.hidden, Held: f.count.held, HeldLost: f.storm.Lost(), Evicted: f.count.gone,
+		Hidden: f.count.hidden, Held: f.count.held, HeldLost: f.storm.Lost() + f.budget.Lost(), Evicted: f.count.gone,
 	}
 	for _, known := range f.apps.All() {
 		a := *known

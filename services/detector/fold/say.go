@@ -2,8 +2,10 @@ package fold
 
 import (
 	"github.com/tocsin-bus/tocsin/services/detector/finding"
+	"github.com/tocsin-bus/tocsin/services/detector/storm"
 	"github.com/tocsin-bus/tocsin/services/detector/template"
 	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 // track publishes what a rule found, or its end, unless its storm is held back.
@@ -40,6 +42,9 @@ func (t *turn) admit(app string, a alert.Alert, again bool) (key string, held in
 	if a.Resolves != "" && a.Category != alert.Threshold {
 		f.key = append(f.key, ends...)
 	}
+	if t.overBudget(app, &a) {
+		return "", 0, false
+	}
 	switch {
 	case a.Revises != "" || a.OnlyResolves():
 		leaves = f.storm.OfferUncounted(f.key, t.now)
@@ -58,10 +63,35 @@ func (t *turn) admit(app string, a alert.Alert, again bool) (key string, held in
 // that it is over. The end of a threshold has a dedup key of its own.
 const ends = "\x00end"
 
+// overBudget reports whether a new alert, of which the fold's buffer holds the storm
+// key, is one too many of its app or of all apps. Then it is counted for a summary.
+// A repetition that the storm limiter will hold back is not asked about.
+func (t *turn) overBudget(app string, a *alert.Alert) bool {
+	if !storm.Counts(a.Category) || a.Revises != "" || a.Resolves != "" {
+		return false
+	}
+	return t.unpaid(app, a.Category, a.Severity, func() string { return a.Title })
+}
+
+func (t *turn) unpaid(app string, c alert.Category, s alert.Severity, title func() string) bool {
+	f := t.fold
+	if !f.storm.Room(f.key, t.now) || f.budget.Pay(app, t.now) {
+		return false
+	}
+	f.count.held++
+	f.budget.Hold(app, f.key, c, s, func() string {
+		return untrusted.Cut(untrusted.Visible(title()), alert.MaxTitle)
+	}, t.now)
+	return true
+}
+
 // leave is admit for an alert that is still to be made, of which the fold's buffer
-// holds the dedup key.
-func (t *turn) leave(app string) (key string, held int, leaves bool) {
+// holds the dedup key. Title makes the title of one that is held back.
+func (t *turn) leave(app string, c alert.Category, s alert.Severity, title func() string) (key string, held int, leaves bool) {
 	n := t.stormKey(app)
+	if t.unpaid(app, c, s, title) {
+		return "", 0, false
+	}
 	held, leaves = t.fold.storm.Offer(t.fold.key, t.now)
 	return t.passed(n, leaves), held, leaves
 }
@@ -94,8 +124,16 @@ func (t *turn) say(a *app, found alert.Alert, held int) *alert.Alert {
 	return said
 }
 
-// publish completes an alert that leaves.
+// publish completes an alert that leaves. The summary of what is held back of its
+// app leaves with it.
 func (t *turn) publish(app string, a alert.Alert, held int) *alert.Alert {
+	at := len(t.alerts)
+	t.complete(app, a, held)
+	t.summarize(app)
+	return &t.alerts[at]
+}
+
+func (t *turn) complete(app string, a alert.Alert, held int) {
 	a.ID = t.id()
 	t.ordinal++
 	a.App, a.Timestamp, a.CorrelationID = app, t.now, a.ID
@@ -104,7 +142,6 @@ func (t *turn) publish(app string, a alert.Alert, held int) *alert.Alert {
 	}
 	clean(&a)
 	t.alerts = append(t.alerts, a)
-	return &t.alerts[len(t.alerts)-1]
 }
 
 // whisper tells an alert in the shadow, and returns its id. It goes by the storm

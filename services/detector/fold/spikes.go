@@ -178,6 +178,7 @@ func (t *turn) watch() {
 		}
 	}
 	t.calm()
+	t.summarizeDue()
 	t.index, t.ordinal = 0, 0
 }
 

@@ -66,6 +66,7 @@ func (f *Fold) Snapshot() ([]byte, error) {
 	f.spikes.save(w)
 	f.shadows.save(w)
 	f.escalations.save(w)
+	f.budget.Save(w)
 	data := w.Bytes()
 	f.written = len(data)
 	seal(data)
@@ -114,6 +115,9 @@ func (f *Fold) Restore(data []byte) error {
 	if r.Has(snapshot.Trust) {
 		next.shadows = restoreSpikes(next.apps, r)
 		next.escalations = restoreEscalations(next.apps, r)
+	}
+	if r.Has(snapshot.Lifecycle) {
+		next.budget = storm.RestoreBudget(r)
 	}
 	if err := r.Close(); err != nil {
 		return fmt.Errorf("restore the detector's state: %w", err)

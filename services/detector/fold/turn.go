@@ -77,7 +77,8 @@ func (t *turn) event(a *app, e *telemetry.Event) {
 		}
 	case e.Security != nil:
 		t.fold.key = security.AppendKey(t.fold.key[:0], a.name, e.Security)
-		if key, held, leaves := t.leave(a.name); leaves {
+		title := func() string { return security.Alert(e, "").Title }
+		if key, held, leaves := t.leave(a.name, alert.Security, alert.Warning, title); leaves {
 			t.say(a, security.Alert(e, key), held)
 		}
 	}
@@ -103,14 +104,15 @@ func (t *turn) log(a *app, e *telemetry.Event) {
 func (t *turn) request(a *app, e *telemetry.Event) {
 	f := t.fold
 	f.template = template.AppendPage(f.template[:0], e.Network.URL)
-	_, bad := network.Severity(e.Network.Status)
+	severity, bad := network.Severity(e.Network.Status)
 	hidden, found := a.noise.Request(e.Network.URL, f.template, bad, t.now)
 	t.found(a, found)
 	if t.hidden(a, hidden, telemetry.KindNetwork, noise.Sighting{Text: e.Network.URL, Alarming: bad}) || !bad {
 		return
 	}
 	f.key = network.AppendKey(f.key[:0], e.Network, f.template)
-	if key, held, leaves := t.leave(a.name); leaves {
+	title := func() string { return network.Alert(e.Network, string(f.template), "").Title }
+	if key, held, leaves := t.leave(a.name, alert.NetworkErrors, severity, title); leaves {
 		t.say(a, network.Alert(e.Network, string(f.template), key), held)
 	}
 	if !network.Failed(e.Network.Status) {

@@ -1,9 +1,15 @@
-// Package storm bounds how often the detector says the same: of one key at
+// Package storm bounds how many alerts leave the detector.
+//
+// Limiter bounds repetitions: of one key at
 // most 10 alerts leave in 10 seconds. Those held back are added to the count
 // of the next that leaves, but for those that are no finding of their own, such as
 // revisions: they tell nothing twice.
 //
-// It knows no clock and nothing of alerts but their keys. A time before the last
+// Budget bounds different alerts, of one app and of all apps together. Those held
+// back leave in one summary.
+//
+// It knows no clock, and nothing of alerts but their keys, categories, severities
+// and titles. A time before the last
 // one of a key means that a clock was set back, and its window starts anew.
 package storm
 
@@ -49,6 +55,12 @@ func (l *Limiter) Evicted() uint64 { return l.evicted }
 // Lost is how many held back alerts were forgotten with their keys.
 func (l *Limiter) Lost() uint64 { return l.lost }
 
+// Room reports whether Offer would let an alert with that key leave.
+func (l *Limiter) Room(key []byte, now time.Time) bool {
+	p := lru.GetBytes(l.keys, key)
+	return p == nil || p.room(now.UnixMilli())
+}
+
 // Offer asks to let an alert with that key leave. When it may, held is how many
 // were held back before it, which its count has to include.
 func (l *Limiter) Offer(key []byte, now time.Time) (held int, leaves bool) {
@@ -85,6 +97,12 @@ func (l *Limiter) passage(key []byte) *passage {
 		return p
 	}
 	return l.add(string(key), passage{})
+}
+
+// room reports whether an alert may leave at time t.
+func (p *passage) room(t int64) bool {
+	n := len(p.left)
+	return n < Burst || p.left[n-1] > t || p.left[0] <= t-Window.Milliseconds()
 }
 
 // leave notes that an alert leaves at time t, if it may.

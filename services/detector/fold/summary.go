@@ -1,0 +1,60 @@
+package fold
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tocsin-bus/tocsin/services/detector/storm"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// Waits reports whether alerts are held back that leave with the passing of time,
+// which only messages bring.
+func (f *Fold) Waits() bool { return f.budget.Waits() }
+
+// summarizeDue publishes the summaries of apps that have held back alerts for so long
+// that they no longer wait for another alert to leave.
+func (t *turn) summarizeDue() {
+	for _, app := range t.fold.budget.Due(t.now) {
+		t.summarize(app)
+	}
+}
+
+// summarize publishes one alert in place of those that are held back of an app, if
+// there are any. Its key is bounded like every other key. Past that bound it waits,
+// and counts what comes meanwhile.
+func (t *turn) summarize(app string) {
+	f := t.fold
+	if !f.budget.Holds(app) {
+		return
+	}
+	f.key = append(append(f.key[:0], "storm:"...), app...)
+	n := t.stormKey(app)
+	if !f.storm.OfferUncounted(f.key, t.now) {
+		return
+	}
+	key := string(f.key[:n])
+	held := f.budget.Take(app)
+	t.complete(app, summary(held, key), held.Total-1)
+}
+
+// summary is the alert that stands for alerts that are held back.
+func summary(held storm.Summary, key string) alert.Alert {
+	categories, examples := map[string]any{}, make([]any, len(held.Examples))
+	var parts []string
+	for _, c := range alert.Categories() {
+		if n := held.Categories[c]; n > 0 {
+			categories[string(c)] = n
+			parts = append(parts, fmt.Sprintf("%d %s", n, c))
+		}
+	}
+	for i, title := range held.Examples {
+		examples[i] = title
+	}
+	return alert.Alert{
+		Severity: held.Severity, Category: held.Category, Source: alert.SourceStorm, DedupKey: key,
+		Title:   fmt.Sprintf("%d more different alerts", held.Different),
+		Detail:  "Held back in a storm: " + strings.Join(parts, ", ") + ". For example: " + strings.Join(held.Examples, "; "),
+		Context: map[string]any{"categories": categories, "examples": examples},
+	}
+}
