@@ -12,6 +12,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/recent"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
 // Bounds of the loop.
@@ -185,7 +186,7 @@ func (l *loop) take(in input) {
 		l.countGap(m.Seq)
 	}
 	for i := range m.Events {
-		l.recent.Add(&m.Events[i], m.Time, in.sender)
+		l.recent.AddAt(query.EventPosition{Seq: m.Seq, Index: i}, &m.Events[i], m.Time, in.sender)
 	}
 	if m.Seq >= l.recallEnd {
 		l.recall()

@@ -89,7 +89,7 @@ func (p *partition) recall(ctx context.Context) {
 
 func (p *partition) events(ctx context.Context, r query.EventsRequest) (reply query.EventsReply, err error) {
 	p.recall(ctx)
-	err = p.ask(ctx, func(l *loop) { reply.Events = l.recent.Query(r) })
+	err = p.ask(ctx, func(l *loop) { reply = l.recent.Page(r) })
 	return reply, err
 }
 

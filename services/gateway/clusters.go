@@ -89,22 +89,27 @@ func (g *gateway) shown(text string) string {
 
 // kubernetes reads what clusters said, newest first. Where there is less than was asked
 // for it says why.
-func (g *gateway) kubernetes(ctx context.Context, l look) (list any, lacks lack, err error) {
+func (g *gateway) kubernetes(ctx context.Context, l look) (p page, err error) {
 	watched, err := g.clusters(ctx)
 	if err != nil {
-		return nil, lacks, g.unread(ctx, bus.StreamKubernetes, err)
+		return p, g.unread(ctx, bus.StreamKubernetes, err)
 	}
 	first, last, err := g.extent(ctx, bus.StreamKubernetes)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return nil, lacks, errNoKubernetes
+		return p, errNoKubernetes
 	case err != nil:
-		return nil, lacks, err
+		return p, err
 	case first > last && len(watched) == 0:
-		return nil, lacks, errUnwatched
+		return p, errUnwatched
+	}
+	// A later page begins where the first one did: a fault that stood there stands for
+	// all that was said of it before.
+	if l.before.Top > 0 {
+		last = min(last, l.before.Top)
 	}
 	found := kubelist.New(kubelist.Want{
-		App: l.app, MinRank: l.minRank, Since: time.Now().Add(-l.since), Limit: l.limit, MaxBytes: query.MaxReply,
+		App: l.app, MinRank: l.minRank, Since: l.from, Before: l.before.Seq, Limit: l.limit, MaxBytes: query.MaxReply, MaxOlder: maxLeftOut,
 		Shows: func(m *kube.Message) bool { return l.url == "" && g.cfg.Kubernetes.Namespaces.Shows(m) },
 	})
 	read := 0
@@ -115,17 +120,18 @@ func (g *gateway) kubernetes(ctx context.Context, l look) (list any, lacks lack,
 			g.log.Warn("skipped what no cluster said", "subject", m.Subject, "sequence", m.Seq, "error", err)
 			return true
 		}
-		return found.Add(said, m.Time, len(m.Data))
+		return found.Add(said, m.Seq, m.Time, len(m.Data))
 	})
 	notes, err := shortfall(err, read)
 	if err != nil {
-		return nil, lacks, err
+		return p, err
 	}
-	newest := found.Newest()
-	for i := range newest {
-		newest[i].Message = clean.Kubernetes(newest[i].Message, g.mask)
+	p = page{older: found.Older(), top: last, incomplete: strings.Join(append(notes, g.unwatched(watched)...), "; ")}
+	for _, item := range found.Newest() {
+		item.Message = clean.Kubernetes(item.Message, g.mask)
+		p.entries = append(p.entries, entry{item, position{Seq: item.Seq}})
 	}
-	return newest, lack{truncated: found.Truncated(), incomplete: strings.Join(append(notes, g.unwatched(watched)...), "; ")}, nil
+	return p, nil
 }
 
 // shortfall says what is missing where not all was read, or that nothing was. What was

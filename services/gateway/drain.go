@@ -2,16 +2,20 @@ package gateway
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
+	"github.com/tocsin-bus/tocsin/services/gateway/fit"
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
 // drain takes the pending alerts out into the second block, and claims them
 // before it does. A client that ends between the two has missed an alert, which
 // stays in the history; a client that goes on is never told one twice, also when
-// several readers serve it. What comes in while it claims is left for the next:
+// several readers serve it. What has no room in the block stays in the inbox. What comes in while it claims is left for the next:
 // another reader may be claiming that.
 //
 // A call that ends meanwhile is told nothing, and what it claimed waits here.
@@ -31,7 +35,8 @@ func (g *gateway) drain(call context.Context) (string, error) {
 	if err != nil {
 		g.log.Warn("the alerts can't be marked as told yet: a restart now would tell them again", "error", err)
 	}
-	var alerts []alert.Alert
+	var block string
+	var writing error
 	err = g.session.do(g.life, func(s *session, _ time.Time) {
 		switch {
 		case !s.at.Created.Equal(at.Created): // the stream was made anew: what was claimed has no place any more
@@ -41,13 +46,34 @@ func (g *gateway) drain(call context.Context) (string, error) {
 		}
 		s.inbox.Own(at.Seq)
 		if call.Err() == nil {
-			alerts = s.inbox.Drain(at.Seq)
+			block, writing = drainBlock(s.inbox, at.Seq)
 		}
 	})
-	if err != nil || len(alerts) == 0 {
-		return "", err
-	}
-	return alert.Block(alerts)
+	return block, errors.Join(err, writing)
+}
+
+// drainBlock takes the alerts that came up to a position out of an inbox, as many as
+// have room in a block. Its summary line says how many are still pending, and how many
+// were evicted since the last block.
+func drainBlock(b *inbox.Inbox, seq uint64) (block string, err error) {
+	evicted := b.EvictedSince()
+	err = b.DrainWithin(seq, func(digest []alert.Alert, left int) (fits bool, err error) {
+		var notes []string
+		if left > 0 {
+			notes = append(notes, fmt.Sprintf("%d more pending: call observe again", left))
+		}
+		if evicted > 0 {
+			notes = append(notes, fmt.Sprintf(`%d evicted: observe {"what":"alerts"} lists them`, evicted))
+		}
+		objects, err := fit.Encode(digest)
+		if err != nil {
+			return false, err
+		}
+		list := fit.List(objects, maxAlertsBlock-len(alert.BlockOf(digest, nil, notes...)))
+		block = alert.BlockOf(digest, fit.Join(list), notes...)
+		return len(list) == len(objects), nil
+	})
+	return block, err
 }
 
 // takeTurn waits until no other call compares the inbox with the cursor.

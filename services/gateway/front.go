@@ -45,6 +45,9 @@ type front struct {
 	// those that have none.
 	sessions, sessionless http.Handler
 
+	// now is the time, by which a client is idle.
+	now func() time.Time
+
 	replies sync.Map // number of a request -> *reply
 	number  atomic.Uint64
 
@@ -58,7 +61,7 @@ type front struct {
 
 func newFront(ctx context.Context, cfg Config, at HTTPConfig) *front {
 	f := &front{
-		ctx: ctx, cfg: cfg, guard: newGuard(at), log: cfg.Logger.With("component", "gateway"), guests: map[string]*guest{},
+		ctx: ctx, cfg: cfg, guard: newGuard(at), log: cfg.Logger.With("component", "gateway"), guests: map[string]*guest{}, now: time.Now,
 	}
 	f.cfg.quota = cfg.Kubernetes.quota()
 	f.outlook = newOutlook(cfg.Bus, f.log)

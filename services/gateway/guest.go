@@ -90,7 +90,7 @@ func introducedAs(body []byte) string {
 func (f *front) newGuest(client string, inbox func(string) string, sessionID func() string) *guest {
 	cfg := f.cfg
 	cfg.Client = client
-	g := &guest{gateway: newGateway(f.ctx, cfg, nil), used: time.Now()}
+	g := &guest{gateway: newGateway(f.ctx, cfg, nil), used: f.now()}
 	g.present()
 	g.link.kubewatch = g.attendKubewatch
 	g.push = newPush(g.life)
@@ -121,7 +121,7 @@ func (f *front) add(key string, g *guest) bool {
 func (f *front) full() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, idle := longestIdle(f.guests, time.Now())
+	_, idle := longestIdle(f.guests, f.now())
 	return f.ended || len(f.guests) >= maxGuests && idle == nil
 }
 
@@ -131,7 +131,7 @@ func (f *front) room() bool {
 	if f.ended || len(f.guests) < maxGuests {
 		return !f.ended
 	}
-	key, g := longestIdle(f.guests, time.Now())
+	key, g := longestIdle(f.guests, f.now())
 	if g == nil {
 		return false
 	}
@@ -198,7 +198,7 @@ func (f *front) asked(g *guest) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	g.open--
-	g.used = time.Now()
+	g.used = f.now()
 }
 
 // sweep ends clients that have not asked for long, until ctx ends.

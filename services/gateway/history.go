@@ -55,52 +55,88 @@ func ask[T any](ctx context.Context, g *gateway, subject string, request any) (r
 	return reply, nil
 }
 
-// history reads the alerts as they were published, newest first.
-func (g *gateway) history(ctx context.Context, l look) (list any, lacks lack, err error) {
-	newest := ring[alert.Alert]{limit: l.limit}
-	err = g.read(ctx, bus.StreamAlerts, time.Now().Add(-l.since), func(m bus.Message) {
+// history reads the alerts as they were published, newest first. A bus that does
+// not answer in time gives those that were read by then, and that is said.
+func (g *gateway) history(ctx context.Context, l look) (p page, err error) {
+	read := 0
+	err = g.newest(ctx, bus.StreamAlerts, l, func(m bus.Message) bool {
+		read++
 		var a alert.Alert
 		if json.Unmarshal(m.Data, &a) != nil { // said when the inbox met it
-			return
+			return true
 		}
 		if (l.app == "" || a.App == l.app) && strings.Contains(a.URL, l.url) && a.Severity.Rank() >= l.minRank && g.shows(a) {
-			newest.add(clean.Alert(a, g.mask))
+			if len(p.entries) == l.limit {
+				p.older++
+			} else {
+				p.entries = append(p.entries, entry{clean.Alert(a, g.mask), position{Seq: m.Seq}})
+			}
 		}
+		return p.older < maxLeftOut
 	})
-	return newest.newestFirst(), lack{}, err
+	notes, err := shortfall(err, read)
+	p.incomplete = strings.Join(notes, "; ")
+	return p, err
+}
+
+// newest hands over what a stream holds before the cursor and since the time that a
+// call looks back to, newest first, until handle wants no more. What comes while it
+// reads is not read.
+func (g *gateway) newest(ctx context.Context, stream string, l look, handle func(bus.Message) (more bool)) error {
+	first, last, err := g.extent(ctx, stream)
+	if err != nil {
+		return err
+	}
+	if l.before.Seq > 0 {
+		last = min(last, l.before.Seq-1)
+	}
+	return g.backwards(ctx, stream, first, last, readAtOnce, func(m bus.Message) bool {
+		return !m.Time.Before(l.from) && handle(m)
+	})
 }
 
 // storedResult is a CI result with the bus's stamp of its arrival.
 type storedResult struct {
 	ci.Result
 	Received time.Time `json:"received"`
+	seq      uint64
 }
 
 // results reads the newest CI results, newest first.
-func (g *gateway) results(ctx context.Context, l look) (list any, lacks lack, err error) {
-	list, err = g.newestResults(ctx, l)
-	return list, lack{}, err
+func (g *gateway) results(ctx context.Context, l look) (p page, err error) {
+	all, err := g.newestResults(ctx, l)
+	for _, s := range all {
+		switch {
+		case l.before.Seq > 0 && s.seq >= l.before.Seq:
+		case len(p.entries) == l.limit:
+			p.older++
+		default:
+			p.entries = append(p.entries, entry{s, position{Seq: s.seq}})
+		}
+	}
+	return p, err
 }
 
+// newestResults reads all CI results that are kept and were asked for.
 func (g *gateway) newestResults(ctx context.Context, l look) ([]storedResult, error) {
 	var stored []storedResult
-	err := g.read(ctx, bus.StreamCI, time.Now().Add(-l.since), func(m bus.Message) {
+	err := g.read(ctx, bus.StreamCI, l.from, func(m bus.Message) {
 		r, err := ci.Decode(m.Data)
 		if err != nil {
 			g.log.Warn("skipped what is no CI result", "subject", m.Subject, "error", err)
 			return
 		}
-		stored = append(stored, storedResult{Result: r, Received: m.Time})
+		stored = append(stored, storedResult{Result: r, Received: m.Time, seq: m.Seq})
 	})
 	kept, _ := ci.Newest(stored, func(s storedResult) ci.Result { return s.Result })
-	newest := ring[storedResult]{limit: l.limit}
-	for _, s := range kept {
+	newest := []storedResult{}
+	for _, s := range slices.Backward(kept) {
 		if l.wantsResult(s.Result) {
 			s.Result = clean.Result(s.Result, g.mask)
-			newest.add(s)
+			newest = append(newest, s)
 		}
 	}
-	return newest.newestFirst(), err
+	return newest, err
 }
 
 // wantsResult says whether a CI result was asked for. Its app is the default
@@ -113,7 +149,8 @@ func (l look) wantsResult(r ci.Result) bool {
 	return (l.app == "" || l.app == telemetry.DefaultApp) && strings.Contains(r.URL, l.url) && rank >= l.minRank
 }
 
-// read hands over what a stream holds that arrived since a time.
+// read hands over what a stream holds that arrived since a time, of which there must
+// be little.
 func (g *gateway) read(ctx context.Context, name string, since time.Time, handle func(bus.Message)) error {
 	if err := g.connected(); err != nil {
 		return err
@@ -132,31 +169,6 @@ func (g *gateway) read(ctx context.Context, name string, since time.Time, handle
 // silences changes what is told to nobody, for who is connected.
 func (g *gateway) silences() silences.Keeper {
 	return silences.NewKeeper(g.link.conn.Load(), g.mask, g.log)
-}
-
-// ring keeps the newest of what is added.
-type ring[T any] struct {
-	limit int
-	items []T
-	next  int
-}
-
-func (r *ring[T]) add(item T) {
-	if len(r.items) < r.limit {
-		r.items = append(r.items, item)
-		return
-	}
-	r.items[r.next] = item
-	r.next = (r.next + 1) % r.limit
-}
-
-func (r *ring[T]) newestFirst() []T {
-	all := append(slices.Clone(r.items[r.next:]), r.items[:r.next]...)
-	slices.Reverse(all)
-	if all == nil {
-		return []T{} // [] and not null on the wire
-	}
-	return all
 }
 
 // encode is json.Marshal without the escaping of <, > and &, which a model

@@ -4,11 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/fit"
 	"github.com/tocsin-bus/tocsin/services/gateway/stream"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/query"
@@ -41,6 +42,10 @@ type look struct {
 	since          time.Duration
 	limit          int
 	wait           time.Duration
+	// before is where it reads on; the zero value is the beginning.
+	before pageCursor
+	// from is the oldest time of an entry, once the call looks.
+	from time.Time
 }
 
 // kinds says which events each word stands for.
@@ -49,9 +54,9 @@ var kinds = map[string]telemetry.Kind{
 	"actions": telemetry.KindAction, "security": telemetry.KindSecurity,
 }
 
-func readLook(data json.RawMessage) (look, error) {
+func readLook(data json.RawMessage) (l look, err error) {
 	a := readArguments(data)
-	l := look{
+	l = look{
 		what: a.word("what", whatStatus, "alerts", "errors", "logs", "network", "vitals", "actions", "ci", "kubernetes", "noise", "security", "status"),
 		app:  a.text("app", maxText), url: a.text("url", maxText),
 		minRank: alert.Severity(a.optional("severity_min", "info", "warning", "error")).Rank(),
@@ -62,7 +67,21 @@ func readLook(data json.RawMessage) (look, error) {
 	if l.what == "errors" {
 		l.minRank = alert.Error.Rank()
 	}
-	return l, a.done()
+	before := a.text("before", maxText)
+	if err := a.done(); err != nil || before == "" {
+		return l, err
+	}
+	l.before, err = parseCursor(before, l.what)
+	return l, err
+}
+
+// begin fixes how far back the list goes, on all its pages.
+func (l look) begin(now time.Time) look {
+	l.from = now.Add(-l.since)
+	if l.before != (pageCursor{}) {
+		l.from = time.UnixMilli(l.before.Since)
+	}
+	return l
 }
 
 // observe answers with what was asked for, and hands the pending alerts over.
@@ -135,76 +154,85 @@ func (g *gateway) hold(ctx context.Context, until time.Time, whole time.Duration
 
 // see makes the first block.
 func (g *gateway) see(ctx context.Context, l look) (string, error) {
+	l = l.begin(time.Now())
+	if l.what == whatStatus {
+		return g.status(ctx, l)
+	}
+	p, err := g.page(ctx, l)
+	if err != nil {
+		return l.failure(err)
+	}
+	return l.block(p)
+}
+
+// page reads what was asked for.
+func (g *gateway) page(ctx context.Context, l look) (page, error) {
 	switch l.what {
-	case whatStatus:
-		return g.status(ctx)
 	case whatAlerts:
-		return g.list(l.what, func() (any, lack, error) { return g.history(ctx, l) })
+		return g.history(ctx, l)
 	case whatCI:
-		return g.list(l.what, func() (any, lack, error) { return g.results(ctx, l) })
+		return g.results(ctx, l)
 	case whatKubernetes:
-		return g.list(l.what, func() (any, lack, error) { return g.kubernetes(ctx, l) })
+		return g.kubernetes(ctx, l)
 	case whatNoise:
-		return g.list(l.what, func() (any, lack, error) {
-			reply, err := ask[query.NoiseReply](ctx, g, query.SubjectNoise, query.NoiseRequest{Action: query.NoiseList, App: l.app})
-			return reply.Rules, lack{truncated: reply.Truncated, incomplete: reply.Incomplete(), hidden: reply.HiddenTotal}, err
-		})
+		return g.rules(ctx, l)
 	default:
-		return g.list(l.what, func() (any, lack, error) { return g.events(ctx, l) })
+		return g.events(ctx, l)
 	}
 }
 
-// list is a first block with a list in it, or with the reason why there is none.
-func (g *gateway) list(what string, get func() (list any, lacks lack, err error)) (string, error) {
-	list, lacks, err := get()
-	if err != nil {
-		return encode(struct {
-			What  string `json:"what"`
-			Error string `json:"error"`
-		}{what, untrusted.Visible(err.Error())})
-	}
-	items, err := encode(list)
-	if err != nil {
-		return "", err
-	}
-	name, err := encode(what)
-	if err != nil {
-		return "", err
-	}
-	end := ""
-	if lacks.hidden > 0 {
-		end = fmt.Sprintf(`,"hidden_total":%d`, lacks.hidden)
-	}
-	if lacks.truncated {
-		end += `,"truncated":true`
-	}
-	if lacks.incomplete != "" {
-		why, err := encode(lacks.incomplete)
-		if err != nil {
-			return "", err
-		}
-		end += `,"incomplete":` + why
-	}
-	return `{"what":` + name + `,` + name + `:` + items + end + `}`, nil
-}
-
-// lack is what a list does not hold: more than fits, what nobody answered for, and how
-// many events the rules of what is noise have hidden.
-type lack struct {
-	truncated  bool
-	incomplete string
-	hidden     uint64
-}
-
-func (g *gateway) events(ctx context.Context, l look) (list any, lacks lack, err error) {
+func (g *gateway) events(ctx context.Context, l look) (page, error) {
 	reply, err := ask[query.EventsReply](ctx, g, query.SubjectEvents, query.EventsRequest{
-		Kinds: []telemetry.Kind{kinds[l.what]}, App: l.app, URL: l.url, MinRank: l.minRank,
-		Since: time.Now().Add(-l.since), Limit: l.limit,
+		Kinds: []telemetry.Kind{kinds[l.what]}, App: l.app, URL: l.url, MinRank: l.minRank, Since: l.from, Limit: l.limit,
+		Paged: true, Before: query.EventPosition{Seq: l.before.Seq, Index: l.before.Index},
 	})
-	for i := range reply.Events {
-		g.mask.Event(&reply.Events[i].Event)
+	p := page{older: reply.Older, incomplete: reply.Incomplete()}
+	for _, e := range reply.Events {
+		at := position{Seq: e.Position.Seq, Index: e.Position.Index}
+		e.Position = query.EventPosition{}
+		g.mask.Event(&e.Event)
+		p.entries = append(p.entries, entry{e, at})
 	}
-	return reply.Events, lack{truncated: reply.Truncated, incomplete: reply.Incomplete()}, err
+	return p, err
+}
+
+// rules lists the noise rules: those added by hand, then by app and pattern.
+func (g *gateway) rules(ctx context.Context, l look) (page, error) {
+	reply, err := ask[query.NoiseReply](ctx, g, query.SubjectNoise, query.NoiseRequest{Action: query.NoiseList, App: l.app})
+	p := page{incomplete: reply.Incomplete(), hidden: reply.HiddenTotal}
+	if reply.Truncated {
+		p.incomplete = strings.TrimPrefix(p.incomplete+"; the detector has more rules than it can list: name an app", "; ")
+	}
+	var all []entry
+	for _, r := range reply.Rules {
+		all = append(all, entry{r, position{Name: ruleKey(r)}})
+	}
+	return l.named(p, all), err
+}
+
+const (
+	// stateManual is that of rules that were added by hand.
+	stateManual = "manual"
+	// maxRuleKey is how much of a pattern is in a cursor, in bytes.
+	maxRuleKey = 100
+)
+
+// ruleKey sorts rules: those added by hand first, then by app, pattern and id.
+func ruleKey(r query.NoiseRule) string {
+	state := "1"
+	if r.State == stateManual {
+		state = "0"
+	}
+	return strings.Join([]string{state, r.App, r.Pattern[:min(len(r.Pattern), maxRuleKey)], r.ID}, "\x00")
+}
+
+// named makes a page of entries that have names, in the order of these.
+func (l look) named(p page, all []entry) page {
+	slices.SortStableFunc(all, func(a, b entry) int { return strings.Compare(a.at.Name, b.at.Name) })
+	all = slices.DeleteFunc(all, func(e entry) bool { return e.at.Name <= l.before.Name && l.before.Name != "" })
+	n := min(len(all), l.limit)
+	p.entries, p.older = all[:n], len(all)-n
+	return p
 }
 
 // statusReply tells data from silence.
@@ -226,6 +254,8 @@ type statusReply struct {
 	// there are any.
 	RefusedOrigins *refusedOrigins `json:"refused_origins,omitempty"`
 	Client         string          `json:"client"`
+	// Truncated says how many apps are left out.
+	Truncated *truncated `json:"truncated,omitempty"`
 }
 
 // appStatus is what the detector knows of an app, and what pends about it.
@@ -238,7 +268,7 @@ type busHealth struct {
 	Connected bool `json:"connected"`
 }
 
-func (g *gateway) status(ctx context.Context) (string, error) {
+func (g *gateway) status(ctx context.Context, l look) (string, error) {
 	s := statusReply{What: whatStatus, Apps: []appStatus{}, Client: untrusted.Visible(g.link.client())}
 	s.Bus.Connected = g.connected() == nil
 	asked := g.askIntakes(ctx)
@@ -269,10 +299,40 @@ func (g *gateway) status(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for i := range s.Apps {
-		s.Apps[i].App = untrusted.Visible(s.Apps[i].App)
+	return l.statusBlock(s)
+}
+
+// statusBlock writes a status with as many of its apps as were asked for and have
+// room, by name.
+func (l look) statusBlock(s statusReply) (string, error) {
+	var all []entry
+	for _, app := range s.Apps {
+		if l.app != "" && l.app != app.App {
+			continue
+		}
+		at := position{Name: app.App}
+		app.App = untrusted.Visible(app.App)
+		all = append(all, entry{app, at})
 	}
-	return encode(s)
+	p := l.named(page{}, all)
+	s.Apps, s.Truncated = []appStatus{}, &truncated{maxLeftOut, strings.Repeat("x", maxText)}
+	around, err := fit.Encode([]statusReply{s})
+	if err != nil {
+		return "", err
+	}
+	// What is known beside the apps may take half of the block.
+	const most = maxFirstBlock / 2
+	room := maxFirstBlock - min(len(around[0]), most)
+	list, cut, err := l.fits(p, room)
+	if err != nil {
+		return "", err
+	}
+	s.Truncated = cut
+	if around, err = fit.Encode([]statusReply{s}); err != nil {
+		return "", err
+	}
+	text := string(fit.Object(around[0], most))
+	return strings.Replace(text, `"apps":[]`, `"apps":`+string(list), 1), nil
 }
 
 // streamReply is the answer to streaming's status.

@@ -129,7 +129,7 @@ type latestResult struct {
 
 // latestCI is the newest CI result of each pipeline and ref, newest first.
 func (g *gateway) latestCI(ctx context.Context) ([]latestResult, error) {
-	stored, err := g.newestResults(ctx, look{what: whatCI, since: maxSince * time.Second, limit: ci.Kept})
+	stored, err := g.newestResults(ctx, look{what: whatCI, since: maxSince * time.Second, limit: ci.Kept}.begin(time.Now()))
 	latest := []latestResult{} // [] and not null on the wire
 	seen := map[[3]string]bool{}
 	for _, s := range stored {

@@ -137,16 +137,4 @@ func TestSessionWait(t *testing.T) {
 	}
 }
 
-func TestRing(t *testing.T) {
-	for n, want := range map[int]string{0: "[]", 2: "[1 0]", 3: "[2 1 0]", 7: "[6 5 4]"} {
-		r := ring[int]{limit: 3}
-		for i := range n {
-			r.add(i)
-		}
-		if got := fmt.Sprint(r.newestFirst()); got != want {
-			t.Errorf("%d: %s", n, got)
-		}
-	}
-}
-
 func quietLog() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -65,6 +65,7 @@ func (g *gateway) definitions() []definition {
 "severity_min":{"type":"string","enum":["info","warning","error"],"description":"Only this severity and above"},
 "since_seconds":{"type":"integer","minimum":1,"maximum":604800,"default":600,"description":"How far back"},
 "limit":{"type":"integer","minimum":1,"maximum":200,"default":50},
+"before":{"type":"string","description":"Read on: the truncated.before of an answer to the same what"},
 "wait_seconds":{"type":"integer","minimum":0,"maximum":50,"default":0,"description":"Hold the call until an alert is pending, at most this long"}},
 "additionalProperties":false}`,
 		},

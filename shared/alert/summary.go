@@ -48,18 +48,24 @@ func Summary(alerts []Alert) string {
 // in the order given. Without alerts it is empty. It fails only when a context
 // holds what JSON can't say.
 func Block(alerts []Alert) (string, error) {
-	if len(alerts) == 0 {
-		return "", nil
-	}
 	list, err := encode(alerts)
 	if err != nil {
 		return "", err
 	}
+	return BlockOf(alerts, list), nil
+}
+
+// BlockOf is Block with the alerts as they are written already, and with notes in
+// the summary line, which then always stands.
+func BlockOf(alerts []Alert, list []byte, notes ...string) string {
+	if len(alerts) == 0 {
+		return ""
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "--- ALERTS (%d) ---\n", len(alerts))
-	if len(alerts) > summaryOver {
-		b.WriteString(Summary(alerts) + "\n")
+	if len(alerts) > summaryOver || len(notes) > 0 {
+		b.WriteString(strings.Join(append([]string{Summary(alerts)}, notes...), "; ") + "\n")
 	}
 	b.Write(list)
-	return b.String(), nil
+	return b.String()
 }

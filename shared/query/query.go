@@ -8,6 +8,7 @@
 package query
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -51,12 +52,35 @@ type EventsRequest struct {
 	Until time.Time `json:"until,omitzero"`
 	// Limit is how many events at most: DefaultLimit for 0, never over MaxLimit.
 	Limit int `json:"limit,omitempty"`
+	// Paged asks for the position of each event, and for how many older ones there
+	// are.
+	Paged bool `json:"paged,omitempty"`
+	// Before leaves out the event at that position and what came after it; zero
+	// means no bound.
+	Before EventPosition `json:"before,omitzero"`
+}
+
+// MaxOlder bounds EventsReply.Older.
+const MaxOlder = 1000
+
+// EventPosition is where an event is in the stream TELEMETRY: the sequence of its
+// message, and which of the events in that.
+type EventPosition struct {
+	Seq   uint64 `json:"seq"`
+	Index int    `json:"index"`
+}
+
+// Compare returns -1 where p comes before q, 1 where it comes after it, else 0.
+func (p EventPosition) Compare(q EventPosition) int {
+	return cmp.Or(cmp.Compare(p.Seq, q.Seq), cmp.Compare(p.Index, q.Index))
 }
 
 // StoredEvent is an event as stored, with the bus's stamp of its arrival.
 type StoredEvent struct {
 	telemetry.Event
 	Received time.Time `json:"received"`
+	// Position is there in the answer to a Paged request.
+	Position EventPosition `json:"position,omitzero"`
 }
 
 // EventsReply answers an EventsRequest.
@@ -64,6 +88,9 @@ type EventsReply struct {
 	Events []StoredEvent `json:"events"`
 	// Truncated says that MaxReply left events out.
 	Truncated bool `json:"truncated,omitempty"`
+	// Older is how many events match the request beside those, in the answer to a
+	// Paged one: at most MaxOlder are counted of each partition.
+	Older int `json:"older,omitempty"`
 	Part
 }
 

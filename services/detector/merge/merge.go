@@ -16,19 +16,27 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// Events are the newest of all, at most limit, and as many as fit into a reply.
+// Events are the newest of all, at most limit, and as many as fit into a reply. Those
+// that are left out for want of room count as older. Where events have positions,
+// these say which is newer.
 func Events(replies []query.EventsReply, limit int) (all query.EventsReply, err error) {
 	all.Events = []query.StoredEvent{}
 	for _, r := range replies {
 		all.Events = append(all.Events, r.Events...)
 		all.Truncated = all.Truncated || r.Truncated
+		all.Older += r.Older
 	}
 	if len(replies) > 1 {
-		slices.SortStableFunc(all.Events, func(a, b query.StoredEvent) int { return b.Received.Compare(a.Received) })
+		slices.SortStableFunc(all.Events, func(a, b query.StoredEvent) int {
+			return cmp.Or(b.Position.Compare(a.Position), b.Received.Compare(a.Received))
+		})
 	}
-	all.Events = all.Events[:min(limit, len(all.Events))]
-	fits, cut, err := fit(all.Events)
+	found := len(all.Events)
+	fits, cut, err := fit(all.Events[:min(limit, found)])
 	all.Events, all.Truncated = fits, all.Truncated || cut
+	if slices.ContainsFunc(fits, func(e query.StoredEvent) bool { return e.Position != query.EventPosition{} }) {
+		all.Older += found - len(fits)
+	}
 	return all, err
 }
 

@@ -55,6 +55,30 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// TestPagedEvents: positions say which event is newer, and what has no room is
+// counted as older.
+func TestPagedEvents(t *testing.T) {
+	paged := func(seq uint64, index int) query.StoredEvent {
+		e := event(1, fmt.Sprint(seq, ".", index, " "))
+		e.Position = query.EventPosition{Seq: seq, Index: index}
+		return e
+	}
+	got, err := merge.Events([]query.EventsReply{
+		{Events: []query.StoredEvent{paged(5, 1), paged(5, 0), paged(2, 0)}, Older: 3},
+		{Events: []query.StoredEvent{paged(4, 0), paged(1, 0)}},
+	}, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text string
+	for _, e := range got.Events {
+		text += e.Log.Message
+	}
+	if want := "5.1 5.0 4.0 2.0 "; text != want || got.Older != 4 {
+		t.Errorf("got %s and %d older, want %s and 4", text, got.Older, want)
+	}
+}
+
 func TestStatus(t *testing.T) {
 	got := merge.Status([]query.StatusReply{
 		{Apps: []query.AppStatus{{App: "web"}, {App: "zoo"}}, Detector: query.DetectorStatus{Ready: true, Behind: 2, Lost: 1, Rules: []string{"a"}}},

@@ -69,14 +69,19 @@ func New(cfg Config) *Store {
 // Bytes is about how much memory the events take.
 func (s *Store) Bytes() int { return s.bytes }
 
-// Add remembers an event that arrived at the given time from a sender, which
-// may be unknown (empty).
+// Add is AddAt for an event whose position is not known.
 func (s *Store) Add(event *telemetry.Event, received time.Time, sender string) {
+	s.AddAt(query.EventPosition{}, event, received, sender)
+}
+
+// AddAt remembers an event that arrived at the given time from a sender, which
+// may be unknown (empty), with its position in the stream.
+func (s *Store) AddAt(position query.EventPosition, event *telemetry.Event, received time.Time, sender string) {
 	s.app(event.App).add(received, sender)
 	from := source{event.App, event.Kind}
 	r := s.ring(from)
 	s.serial++
-	it := item{event: query.StoredEvent{Event: *event, Received: received}, serial: s.serial, size: size(event)}
+	it := item{event: query.StoredEvent{Event: *event, Received: received, Position: position}, serial: s.serial, size: size(event)}
 	s.bytes += it.size
 	if r.len() == MaxEvents {
 		s.bytes -= r.pop().size
@@ -124,16 +129,29 @@ func (s *Store) forget(from source) {
 
 // Query returns the remembered events that r asks for, the newest first. A
 // limit of 0 or less means query.DefaultLimit; none is over query.MaxLimit.
-func (s *Store) Query(r query.EventsRequest) []query.StoredEvent {
+func (s *Store) Query(r query.EventsRequest) []query.StoredEvent { return s.Page(r).Events }
+
+// Page is Query with how many older events match, where that was asked for.
+func (s *Store) Page(r query.EventsRequest) query.EventsReply {
 	limit := Limit(r)
-	events := []query.StoredEvent{}
+	reply := query.EventsReply{Events: []query.StoredEvent{}}
 	for it := range s.newest(&r) {
-		events = append(events, it.event)
-		if len(events) == limit {
+		if len(reply.Events) == limit {
+			reply.Older++
+			if reply.Older == query.MaxOlder {
+				break
+			}
+			continue
+		}
+		event := it.event
+		if !r.Paged {
+			event.Position = query.EventPosition{}
+		}
+		if reply.Events = append(reply.Events, event); len(reply.Events) == limit && !r.Paged {
 			break
 		}
 	}
-	return events
+	return reply
 }
 
 // Limit is how many events r asks for.

@@ -103,6 +103,9 @@ func (c *cursor) next(r *query.EventsRequest) bool {
 		if !r.Until.IsZero() && e.Received.After(r.Until) {
 			continue
 		}
+		if r.Before != (query.EventPosition{}) && e.Position.Compare(r.Before) >= 0 {
+			continue
+		}
 		if r.MinRank <= rank(&e.Event) && aboutURL(&e.Event, r.URL) {
 			return true
 		}

@@ -7,6 +7,9 @@
 package inbox
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/tocsin-bus/tocsin/services/gateway/pending"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
@@ -128,10 +131,76 @@ func (b *Inbox) Pending() []alert.Alert { return b.list.Alerts() }
 // most urgent and newest first, and what has one cause under that. Of one that
 // came again after it, the rest stays.
 func (b *Inbox) Drain(seq uint64) []alert.Alert {
-	told := b.causes.Digest(b.list.TakeUpTo(seq))
+	told := b.causes.Digest(b.list.UpTo(seq))
+	b.take(seq, told, func(int) bool { return true })
+	return alert.Alerts(told)
+}
+
+// DrainWithin is Drain of as many alerts as have room. The others stay: the least
+// severe, of these the oldest. write writes a digest, of which so many alerts are left
+// out, and reports whether it has room; the last one that has is the one that is
+// drained. One alert is drained in any case. Where write fails, all stay.
+func (b *Inbox) DrainWithin(seq uint64, write func(digest []alert.Alert, left int) (fits bool, err error)) error {
+	waiting := b.list.UpTo(seq)
+	if len(waiting) == 0 {
+		return nil
+	}
+	order := b.bySeverity(waiting)
+	digest := func(n int) []alert.Pending {
+		chosen := slices.Clone(order[:n])
+		slices.Sort(chosen) // of equals the order of arrival decides
+		some := make([]alert.Pending, n)
+		for i, at := range chosen {
+			some[i] = waiting[at]
+		}
+		return b.causes.Digest(some)
+	}
+	try := func(n int) (told []alert.Pending, fits bool, err error) {
+		told = digest(n)
+		fits, err = write(alert.Alerts(told), len(waiting)-n)
+		return told, fits, err
+	}
+	n := len(waiting)
+	told, fits, err := try(n)
+	for low, high := 1, n; err == nil && !fits; { // low is taken in any case, high is too many
+		n = (low + high) / 2
+		told, fits, err = try(n)
+		switch {
+		case n == low:
+			fits = true
+		case fits && n+1 < high:
+			low, fits = n, false
+		case !fits:
+			high = n
+		}
+	}
+	if err != nil {
+		return err
+	}
+	taken := order[:n]
+	b.take(seq, told, func(i int) bool { return slices.Contains(taken, i) })
+	return nil
+}
+
+// bySeverity returns the places of alerts, the most severe first, of equals the
+// newest.
+func (b *Inbox) bySeverity(all []alert.Pending) []int {
+	order := make([]int, len(all))
+	ranks := make([]int, len(all))
+	for i, a := range all {
+		order[i], ranks[i] = i, b.severities.RankOfFinding(a.Alert)
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		return cmp.Or(cmp.Compare(ranks[j], ranks[i]), all[j].Timestamp.Compare(all[i].Timestamp), cmp.Compare(all[j].Seq, all[i].Seq))
+	})
+	return order
+}
+
+// take removes what was told.
+func (b *Inbox) take(seq uint64, told []alert.Pending, wanted func(i int) bool) {
+	b.list.Take(seq, wanted)
 	b.causes.Told(told)
 	b.evicted = 0
-	return alert.Alerts(told)
 }
 
 // Digest is what a Drain of all would return, and keeps the alerts.

@@ -20,24 +20,30 @@ type Want struct {
 	MinRank int
 	// Since is how far back, by the bus's own stamps.
 	Since time.Time
+	// Before is the sequence of the oldest message that was shown before, or 0.
+	Before uint64
 	// Shows says what this reader may see at all.
 	Shows func(m *kube.Message) bool
 	// Limit is how many are shown at most, MaxBytes how much, as stored.
 	Limit, MaxBytes int
+	// MaxOlder is how many are counted that are not shown.
+	MaxOlder int
 }
 
 // Shown is a message and when the bus received it.
 type Shown struct {
 	kube.Message
 	Received time.Time `json:"received"`
+	// Seq is that of the message.
+	Seq uint64 `json:"-"`
 }
 
 // List is what is shown.
 type List struct {
-	want      Want
-	items     []Shown
-	bytes     int
-	truncated bool
+	want  Want
+	items []Shown
+	bytes int
+	older int
 	// faults are those that have a place, by id and state.
 	faults map[[2]string]bool
 }
@@ -45,38 +51,39 @@ type List struct {
 // New is a list of nothing yet.
 func New(w Want) *List { return &List{want: w, items: []Shown{}, faults: map[[2]string]bool{}} }
 
-// Add takes the next older message, of so many bytes, and says whether any more can
-// have a place. Of a fault and what was said of it later, as with its logs, the newest
-// stands for both; its end is another item.
-func (l *List) Add(m kube.Message, received time.Time, size int) (more bool) {
+// Add takes the next older message, of that sequence and so many bytes, and reports
+// whether any more are of interest. Of a fault and what was said of it later, as with
+// its logs, the newest stands for both; its end is another item. Messages that are not
+// before Want.Before were shown before.
+func (l *List) Add(m kube.Message, seq uint64, received time.Time, size int) (more bool) {
 	if received.Before(l.want.Since) {
 		return false
 	}
 	if !l.wants(&m) {
 		return true
 	}
-	var fault [2]string
 	if m.Fault != nil && m.Fault.ID != "" {
-		if fault = [2]string{m.Fault.ID, m.Fault.State}; l.faults[fault] {
+		fault := [2]string{m.Fault.ID, m.Fault.State}
+		if l.faults[fault] {
 			return true
 		}
-	}
-	if len(l.items) > 0 && l.bytes+size > l.want.MaxBytes {
-		l.truncated = true
-		return false
-	}
-	if fault != [2]string{} {
 		l.faults[fault] = true
 	}
-	l.items, l.bytes = append(l.items, Shown{m, received.UTC()}), l.bytes+size
-	return len(l.items) < l.want.Limit
+	switch {
+	case l.want.Before > 0 && seq >= l.want.Before:
+	case l.older == 0 && len(l.items) < l.want.Limit && (len(l.items) == 0 || l.bytes+size <= l.want.MaxBytes):
+		l.items, l.bytes = append(l.items, Shown{m, received.UTC(), seq}), l.bytes+size
+	default:
+		l.older++
+	}
+	return l.older < l.want.MaxOlder || l.older == 0 && len(l.items) < l.want.Limit
 }
 
 // Newest are the messages that are shown, the newest first.
 func (l *List) Newest() []Shown { return l.items }
 
-// Truncated says that MaxBytes left some out.
-func (l *List) Truncated() bool { return l.truncated }
+// Older is how many are not shown, for Limit or for MaxBytes.
+func (l *List) Older() int { return l.older }
 
 func (l *List) wants(m *kube.Message) bool {
 	return (l.want.Shows == nil || l.want.Shows(m)) && Severity(m).Rank() >= l.want.MinRank && (l.want.App == "" || m.App() == l.want.App)

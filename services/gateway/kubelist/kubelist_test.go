@@ -47,7 +47,7 @@ func stored() []kube.Message {
 func list(w kubelist.Want, all []kube.Message) (shown string, l *kubelist.List) {
 	l = kubelist.New(w)
 	for i, m := range slices.Backward(all) {
-		if !l.Add(m, start.Add(time.Duration(i)*time.Second), 100) {
+		if !l.Add(m, uint64(i+1), start.Add(time.Duration(i)*time.Second), 100) {
 			break
 		}
 	}
@@ -66,30 +66,31 @@ func list(w kubelist.Want, all []kube.Message) (shown string, l *kubelist.List) 
 }
 
 func TestList(t *testing.T) {
-	wide := kubelist.Want{Since: start.Add(time.Second), Limit: 50, MaxBytes: 10_000}
+	wide := kubelist.Want{Since: start.Add(time.Second), Limit: 50, MaxBytes: 10_000, MaxOlder: 4}
 	for _, tt := range []struct {
-		name      string
-		narrow    func(w *kubelist.Want)
-		want      string
-		truncated bool
+		name   string
+		narrow func(w *kubelist.Want)
+		want   string
+		older  int
 	}{
-		{"all since", func(*kubelist.Want) {}, "degraded:false, degraded:true, f1 over, f1 firing with logs, f2 firing, Killing, Pulled", false},
-		{"a limit", func(w *kubelist.Want) { w.Limit = 4 }, "degraded:false, degraded:true, f1 over, f1 firing with logs", false},
-		{"warnings", func(w *kubelist.Want) { w.MinRank = alert.Warning.Rank() }, "degraded:true, f1 over, f1 firing with logs, f2 firing, Killing", false},
-		{"errors", func(w *kubelist.Want) { w.MinRank = alert.Error.Rank() }, "f1 over, f1 firing with logs", false},
-		{"an app", func(w *kubelist.Want) { w.App = "bank" }, "Killing", false},
-		{"what has no app", func(w *kubelist.Want) { w.App = "dev" }, "degraded:false, degraded:true", false},
-		{"bytes", func(w *kubelist.Want) { w.MaxBytes = 299 }, "degraded:false, degraded:true", true},
-		{"one that is too large is shown", func(w *kubelist.Want) { w.MaxBytes = 50 }, "degraded:false", true},
+		{"all since", func(*kubelist.Want) {}, "degraded:false, degraded:true, f1 over, f1 firing with logs, f2 firing, Killing, Pulled", 0},
+		{"a limit", func(w *kubelist.Want) { w.Limit = 4 }, "degraded:false, degraded:true, f1 over, f1 firing with logs", 3},
+		{"warnings", func(w *kubelist.Want) { w.MinRank = alert.Warning.Rank() }, "degraded:true, f1 over, f1 firing with logs, f2 firing, Killing", 0},
+		{"errors", func(w *kubelist.Want) { w.MinRank = alert.Error.Rank() }, "f1 over, f1 firing with logs", 0},
+		{"an app", func(w *kubelist.Want) { w.App = "bank" }, "Killing", 0},
+		{"what has no app", func(w *kubelist.Want) { w.App = "dev" }, "degraded:false, degraded:true", 0},
+		{"bytes", func(w *kubelist.Want) { w.MaxBytes = 299 }, "degraded:false, degraded:true", 4},
+		{"one that is too large is shown", func(w *kubelist.Want) { w.MaxBytes = 50 }, "degraded:false", 4},
+		{"what follows a page", func(w *kubelist.Want) { w.Before = 6 }, "f2 firing, Killing, Pulled", 0},
 		{"what may be seen", func(w *kubelist.Want) {
 			w.Shows = func(m *kube.Message) bool { return m.Event != nil && m.Event.InvolvedObject.Namespace == "bank" }
-		}, "Killing", false},
+		}, "Killing", 0},
 	} {
 		w := wide
 		tt.narrow(&w)
 		got, l := list(w, stored())
-		if got != tt.want || l.Truncated() != tt.truncated {
-			t.Errorf("%s: %s, truncated %t; want %s", tt.name, got, l.Truncated(), tt.want)
+		if got != tt.want || l.Older() != tt.older {
+			t.Errorf("%s: got %s and %d older, want %s and %d", tt.name, got, l.Older(), tt.want, tt.older)
 		}
 	}
 }

@@ -42,40 +42,56 @@ func (e *entry) revise(a alert.Alert) {
 	p.alert = a
 }
 
-// TakeUpTo takes out what came up to a place in the stream, in the order of first
-// arrival. Of an alert that came again after it, it takes what came up to there
-// and leaves the rest: each is told by whom its place belongs to.
-func (l *List) TakeUpTo(seq uint64) []alert.Pending {
-	var taken []alert.Pending
+// UpTo returns what came up to a position in the stream, in the order of first
+// arrival, and keeps it. Of an alert that came again after it, it is what came up to
+// there.
+func (l *List) UpTo(seq uint64) []alert.Pending {
+	var all []alert.Pending
+	for _, e := range l.entries {
+		if a, n := e.upTo(seq); n > 0 {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// Take removes what UpTo returns and wanted says yes to, by its index there. Of an
+// alert that came again after the position, the rest stays: each is delivered by the
+// reader that its position belongs to.
+func (l *List) Take(seq uint64, wanted func(i int) bool) {
+	i := 0
 	kept := l.entries[:0]
 	for _, e := range l.entries {
-		if e.alert.Seq <= seq {
-			taken = append(taken, e.pending())
-			continue
+		_, n := e.upTo(seq)
+		if n > 0 && wanted(i) {
+			if n < len(e.parts) {
+				e.keep(slices.Delete(e.parts, 0, n))
+				kept = append(kept, e)
+			}
+		} else {
+			kept = append(kept, e)
 		}
-		kept = append(kept, e)
-		if a, some := e.split(seq); some {
-			taken = append(taken, a)
+		if n > 0 {
+			i++
 		}
 	}
 	clear(l.entries[len(kept):])
 	l.entries = kept
-	return taken
 }
 
-// split takes out of an entry what came up to a place, and says whether there was
-// any. What is over is told in one line, whole.
-func (e *entry) split(seq uint64) (a alert.Pending, some bool) {
-	n := 0
+// upTo returns what of an entry came up to a position, and how many of its parts that
+// is. What is over is one line, whole.
+func (e *entry) upTo(seq uint64) (a alert.Pending, n int) {
+	if e.alert.Seq <= seq {
+		return e.pending(), len(e.parts)
+	}
 	for n < len(e.parts) && e.parts[n].alert.Seq <= seq {
 		n++
 	}
 	if n == 0 || n == len(e.parts) || e.alert.Resolved {
-		return a, false
+		return a, 0
 	}
-	a = alert.Pending{Alert: merged(e.parts[:n]), Since: begun(e.parts[:n])}
-	e.keep(slices.Delete(e.parts, 0, n))
-	return a, true
+	return alert.Pending{Alert: merged(e.parts[:n]), Since: begun(e.parts[:n])}, n
 }
 
 // keep leaves some of its parts in the entry.

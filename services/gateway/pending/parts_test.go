@@ -43,13 +43,13 @@ func TestTakeUpTo(t *testing.T) {
 				l.Add(a)
 			}
 		}
-		if got := told(alert.Alerts(l.TakeUpTo(tt.seq))); got != tt.want || told(l.Alerts()) != tt.rest {
+		if got := told(alert.Alerts(takeUpTo(&l, tt.seq))); got != tt.want || told(l.Alerts()) != tt.rest {
 			t.Errorf("up to %d: %s, and %s is left", tt.seq, got, told(l.Alerts()))
 		}
-		if got := told(alert.Alerts(l.TakeUpTo(tt.seq))); got != "" {
+		if got := told(alert.Alerts(takeUpTo(&l, tt.seq))); got != "" {
 			t.Errorf("up to %d again: %s", tt.seq, got)
 		}
-		if got := told(alert.Alerts(l.TakeUpTo(7))); got != tt.rest {
+		if got := told(alert.Alerts(takeUpTo(&l, 7))); got != tt.rest {
 			t.Errorf("after %d: %s, want %s", tt.seq, got, tt.rest)
 		}
 		if l.Len() != 0 || l.Offers() != 0 {
@@ -65,7 +65,7 @@ func TestManyParts(t *testing.T) {
 	for seq := uint64(2); seq <= 40; seq++ {
 		l.Merge(placed("a", seq, 0))
 	}
-	if got := told(alert.Alerts(l.TakeUpTo(5))) + ", " + told(alert.Alerts(l.TakeUpTo(20))) + ", " + told(alert.Alerts(l.TakeUpTo(40))); got != ", , a*40@40" {
+	if got := told(alert.Alerts(takeUpTo(&l, 5))) + ", " + told(alert.Alerts(takeUpTo(&l, 20))) + ", " + told(alert.Alerts(takeUpTo(&l, 40))); got != ", , a*40@40" {
 		t.Error(got)
 	}
 }
@@ -120,12 +120,36 @@ func TestBegun(t *testing.T) {
 		if all := l.Pending(); len(all) != 1 || !all[0].Since.Equal(start.Add(time.Second)) {
 			t.Errorf("%d: %+v", tt.offers, all)
 		}
-		taken, left := l.TakeUpTo(tt.upTo), l.Pending()
+		taken, left := takeUpTo(&l, tt.upTo), l.Pending()
 		if len(taken) != 1 || !taken[0].Since.Equal(start.Add(time.Duration(tt.taken)*time.Second)) {
 			t.Errorf("%d up to %d: took %+v", tt.offers, tt.upTo, taken)
 		}
 		if tt.left == 0 != (len(left) == 0) || tt.left > 0 && !left[0].Since.Equal(start.Add(time.Duration(tt.left)*time.Second)) {
 			t.Errorf("%d up to %d: left %+v", tt.offers, tt.upTo, left)
 		}
+	}
+}
+
+// takeUpTo takes all that came up to a position.
+func takeUpTo(l *pending.List, seq uint64) []alert.Pending {
+	all := l.UpTo(seq)
+	l.Take(seq, func(int) bool { return true })
+	return all
+}
+
+// TestTakeSome takes every other alert that came up to a position: the others stay,
+// and what came after it.
+func TestTakeSome(t *testing.T) {
+	var l pending.List
+	for i, key := range []string{"a", "b", "c", "d", "a", "e"} {
+		a := made(fmt.Sprint(key, i), key, alert.Error)
+		a.Seq = uint64(i + 1)
+		if !l.Merge(a) {
+			l.Add(a)
+		}
+	}
+	l.Take(4, func(i int) bool { return i%2 == 0 })
+	if got, want := fmt.Sprint(ids(&l)), "[a4*0 b1*0 d3*0 e5*0]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

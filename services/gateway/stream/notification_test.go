@@ -3,6 +3,7 @@ package stream_test
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -134,5 +135,52 @@ func TestLineRefusesWhatIsNoJSON(t *testing.T) {
 	a.Context["f"] = func() {}
 	if _, err := (stream.Notification{Alerts: []alert.Alert{a}}).Line(); err == nil {
 		t.Error("a function was written")
+	}
+}
+
+// TestLinesAreBounded: a notification has at most 24 KiB, however long its alerts are.
+// Long fields are cut first; then a batch leaves out its last alerts, and says so.
+func TestLinesAreBounded(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		n, text     int
+		leftOut     int
+		titleSuffix string
+	}{
+		{"one", 1, 100_000, 0, ""},
+		{"a few", 5, 100, 0, ""},
+		{"long fields are cut", 30, 3000, 0, ""},
+		{"a hundred", 100, 3000, 48, "; 48 left out here: call observe"},
+	} {
+		n := stream.Notification{At: start}
+		for i := range tt.n {
+			a := made(fmt.Sprintf("key%03d", i))
+			a.Detail = strings.Repeat("d", tt.text)
+			a.Context = map[string]any{"url": strings.Repeat("u", tt.text)}
+			n.Alerts = append(n.Alerts, a)
+		}
+		line, err := n.Line()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			Params struct {
+				Data struct {
+					Title   string
+					Count   int
+					LeftOut int `json:"left_out"`
+					Alerts  []struct {
+						Key string `json:"dedup_key"`
+					}
+				}
+			}
+		}
+		if err := json.Unmarshal(line, &got); err != nil {
+			t.Fatal(err)
+		}
+		data := got.Params.Data
+		if len(line) > stream.MaxLine || data.LeftOut != tt.leftOut || !strings.HasSuffix(data.Title, tt.titleSuffix) || tt.n > 1 && (data.Count != tt.n || len(data.Alerts) != tt.n-tt.leftOut || data.Alerts[0].Key != "key000") {
+			t.Errorf("%s: got %d of %d alerts and %d left out in %d bytes, titled %q; want %d left out in at most %d bytes", tt.name, len(data.Alerts), data.Count, data.LeftOut, len(line), data.Title, tt.leftOut, stream.MaxLine)
+		}
 	}
 }
