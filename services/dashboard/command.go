@@ -42,8 +42,9 @@ func (f Flags) Validate() error {
 
 // ListenFlags are those that every listener has, for a dashboard alone.
 type ListenFlags struct {
-	Token        string   `help:"When set, every HTTP write needs it as Authorization: Bearer. Required to listen on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
+	Token        string   `help:"When set, every HTTP write needs it as Authorization: Bearer, and beyond loopback every read; people sign in with it on the page. Required to listen on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
 	AllowedHosts []string `name:"allowed-host" help:"Host that requests may name beside loopback, such as that of a proxy in front; may be repeated." env:"TOCSIN_ALLOWED_HOSTS" placeholder:"HOST"`
+	service.ProxyFlags
 }
 
 // Command runs the dashboard alone.
@@ -56,7 +57,7 @@ type Command struct {
 // Config is what the settings say; Registry and Ready are left out.
 func (f Flags) Config(env service.Env, joins service.BusFlags, listen ListenFlags) Config {
 	cfg := Config{
-		Bus: env.Bus(joins), Addr: f.DashboardAddr, Token: listen.Token, AllowedHosts: listen.AllowedHosts,
+		Bus: env.Bus(joins), Addr: f.DashboardAddr, Token: listen.Token, AllowedHosts: listen.AllowedHosts, Proxy: listen.Proxy(),
 		Version: env.Version.Version, Logger: env.Logger,
 	}
 	desk := cfg.Bus

@@ -62,9 +62,11 @@ type Config struct {
 	// needs a Token. Empty means DefaultAddr, or a free port where that is taken: a
 	// second bus on this machine must not fail for its page. The log says so.
 	Addr string
-	// Token, when set, must come with every write as Authorization: Bearer. One of
-	// white space is none.
+	// Token, when set, must come with every write as Authorization: Bearer, and beyond
+	// loopback with every read; or with a sign-in's cookie. One of white space is none.
 	Token string
+	// Proxy is one in front whose users need no Token.
+	Proxy httpguard.Proxy
 	// AllowedHosts may be named beside loopback; a concrete host in Addr is added by
 	// itself. See httpguard.Policy. No page of another origin may do anything here.
 	AllowedHosts []string
@@ -78,6 +80,8 @@ type Config struct {
 
 	// kept is how much is kept for readers.
 	kept fanout.Bounds
+	// beyond says that other machines can reach the listener.
+	beyond bool
 }
 
 // Run serves until ctx ends. Then it tells its readers what was stored until then, ends
@@ -92,6 +96,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	cfg.beyond = httpguard.Beyond(l.Addr())
 	g, ctx := errgroup.WithContext(ctx)
 	// The rest ends once the readers were told the last alerts.
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))

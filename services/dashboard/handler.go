@@ -17,7 +17,8 @@ import (
 // handler answers every request of the dashboard.
 type handler struct {
 	policy  httpguard.Policy
-	token   string
+	access  httpguard.Access
+	signIns *signIns
 	browser Browser
 	version string
 	page    *web.Page
@@ -44,9 +45,10 @@ func newHandler(life context.Context, cfg Config) (*handler, error) {
 	}
 	policy := httpguard.Policy{AllowedHosts: cfg.AllowedHosts}
 	h := &handler{
-		policy: policy.ListeningOn(cfg.Addr), token: cfg.Token, browser: cfg.Browser, version: cfg.Version,
+		policy: policy.ListeningOn(cfg.Addr), signIns: newSignIns(), browser: cfg.Browser, version: cfg.Version,
 		page: page, metrics: newMetrics(cfg.Registry), log: cfg.Logger, life: life, readers: make(chan struct{}, maxReaders),
 	}
+	h.access = httpguard.Access{Token: cfg.Token, Beyond: cfg.beyond, Proxy: cfg.Proxy, SignedIn: h.signedIn}
 	mask := redact.New()
 	h.hub = fanout.New(cfg.kept, func(alerts int) {
 		h.metrics.dropped.Add(float64(alerts))
@@ -89,18 +91,28 @@ func (h *handler) answer(w *statusWriter, r *http.Request) (label string) {
 		return pathOther
 	}
 	rt := t.of(r.Method)
-	switch {
-	case rt == nil:
+	if rt == nil {
 		notAllowed(t.allow()).write(w)
 		return t.label
-	case rt.method != http.MethodGet && !httpguard.HasToken(r, h.token):
-		refuse(http.StatusUnauthorized, "a token is required: send Authorization: Bearer with the value of TOCSIN_TOKEN",
-			"WWW-Authenticate", "Bearer").write(w)
+	}
+	if err := h.prove(rt, r); err != nil {
+		refuse(http.StatusUnauthorized, err.Error(), "WWW-Authenticate", "Bearer").write(w)
 		return t.label
 	}
 	r.SetPathValue("id", t.name)
 	h.safely(rt, w, r)
 	return t.label
+}
+
+// prove returns nil where whoever asks may have what is at a route, or why not.
+func (h *handler) prove(rt *route, r *http.Request) error {
+	switch {
+	case rt.open:
+		return nil
+	case rt.method == http.MethodGet:
+		return h.access.CheckRead(r)
+	}
+	return h.access.CheckWrite(r)
 }
 
 func notAllowed(allow string) *refusal {
@@ -161,8 +173,17 @@ func (h *handler) protect(header http.Header, r *http.Request) {
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 }
 
-func (h *handler) ready(*http.Request) (any, error) {
-	return done{true}, h.feed.ready()
+// ready says whether alerts arrive, and why not to those who may read.
+func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
+	switch err := h.feed.ready(); {
+	case err == nil:
+		writeJSON(w, http.StatusOK, done{true})
+	case h.access.CheckRead(r) != nil:
+		w.Header().Set("Retry-After", retryAfter)
+		writeJSON(w, http.StatusServiceUnavailable, done{false})
+	default:
+		refused(err).write(w)
+	}
 }
 
 // state is how this dashboard is, as it says itself on the bus.

@@ -5,11 +5,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/tocsin-bus/tocsin/shared/httpguard"
 )
 
 // everyPath is one request for each thing that there is.
 var everyPath = []struct{ method, path string }{
-	{"GET", "/"}, {"GET", pathStream}, {"GET", pathSession}, {"GET", pathAlerts}, {"GET", pathHealth}, {"GET", pathStatus},
+	{"GET", "/"}, {"GET", pathStream}, {"GET", pathSession}, {"POST", pathSignIn}, {"DELETE", pathSignIn}, {"GET", pathAlerts}, {"GET", pathHealth}, {"GET", pathStatus},
 	{"GET", pathVitals}, {"GET", pathEvents}, {"GET", pathNoise}, {"POST", pathNoise}, {"GET", pathSilences}, {"POST", pathSilences},
 	{"DELETE", pathSilences + "/x"}, {"POST", pathAcks}, {"DELETE", pathAcks + "/x"}, {"GET", pathNotices},
 	{"GET", pathAlive}, {"GET", pathReady}, {"GET", pathMetrics}, {"GET", "/nothing"}, {"OPTIONS", pathStream},
@@ -56,13 +58,29 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-// TestBehindProxy: where a proxy speaks TLS in front, the page's own origin is https.
+// TestBehindProxy: where a proxy speaks TLS in front, the page's own origin is https. By
+// the proxy's name nobody reads without the token, but users that the proxy names, where
+// it is trusted.
 func TestBehindProxy(t *testing.T) {
 	b := newBus(t)
 	cfg := b.config()
-	cfg.AllowedHosts = []string{"alerts.example"}
+	cfg.AllowedHosts, cfg.Token = []string{"alerts.example"}, "secret"
+	var here httpguard.Network
+	if err := here.UnmarshalText([]byte("127.0.0.1")); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Proxy = httpguard.Proxy{Networks: []httpguard.Network{here}, Header: "Remote-User"}
 	d := start(t, cfg)
 	d.awaitReady(t)
+	if a := d.get(t, pathAlerts, "Host", "alerts.example"); a.status != http.StatusUnauthorized {
+		t.Errorf("by the proxy's name, without a proof: %d %s, want 401", a.status, a.body)
+	}
+	if a := d.get(t, pathAlerts, "Host", "alerts.example", "Remote-User", "ann"); a.status != http.StatusOK {
+		t.Errorf("a user of the proxy: %d %s, want 200", a.status, a.body)
+	}
+	if a := d.send(t, "POST", pathNoise, "{}", "Host", "alerts.example", "Remote-User", "ann"); a.status == http.StatusUnauthorized {
+		t.Errorf("a user of the proxy changes something: %d %s, want no 401", a.status, a.body)
+	}
 	for _, tt := range []struct {
 		host, origin string
 		status       int
@@ -73,7 +91,7 @@ func TestBehindProxy(t *testing.T) {
 		{"alerts.example", "https://other.example", 403},
 		{"other.example", "https://other.example", 403},
 	} {
-		header := []string{"Host", tt.host}
+		header := []string{"Host", tt.host, "Authorization", "Bearer secret"}
 		if tt.origin != "" {
 			header = append(header, "Origin", tt.origin)
 		}
@@ -92,7 +110,7 @@ func TestToken(t *testing.T) {
 	d.awaitReady(t)
 	d.awaitDesk(t)
 	for _, r := range everyPath {
-		if r.path == pathStream || r.method == http.MethodOptions {
+		if r.path == pathStream || r.path == pathSignIn || r.method == http.MethodOptions {
 			continue
 		}
 		write := r.method != http.MethodGet

@@ -10,6 +10,7 @@ import (
 const (
 	pathStream   = "/events/stream"
 	pathSession  = "/api/session"
+	pathSignIn   = "/api/sign-in"
 	pathAlerts   = "/api/alerts"
 	pathHealth   = "/api/health"
 	pathStatus   = "/api/status"
@@ -33,6 +34,8 @@ type route struct {
 	method, path string
 	// named says that one more part follows the path: what it is about.
 	named bool
+	// open says that it needs no proof of who asks, wherever that comes from.
+	open bool
 	// serve answers with a value, or page does by itself.
 	serve func(*http.Request) (any, error)
 	page  http.HandlerFunc
@@ -44,6 +47,8 @@ func (h *handler) table() []route {
 	return []route{
 		{method: get, path: pathStream, page: h.stream},
 		{method: get, path: pathSession, serve: h.session},
+		{method: post, path: pathSignIn, open: true, page: h.signIn},
+		{method: del, path: pathSignIn, open: true, page: h.signOut},
 		{method: get, path: pathAlerts, serve: h.alerts},
 		{method: get, path: pathHealth, serve: h.health},
 		{method: get, path: pathStatus, serve: h.status},
@@ -57,8 +62,8 @@ func (h *handler) table() []route {
 		{method: post, path: pathAcks, serve: h.ack},
 		{method: del, path: pathAcks, named: true, serve: h.unack},
 		{method: get, path: pathNotices, serve: h.notices},
-		{method: get, path: pathAlive, serve: func(*http.Request) (any, error) { return done{true}, nil }},
-		{method: get, path: pathReady, serve: h.ready},
+		{method: get, path: pathAlive, open: true, serve: func(*http.Request) (any, error) { return done{true}, nil }},
+		{method: get, path: pathReady, open: true, page: h.ready},
 		{method: get, path: pathMetrics, page: h.metrics.page.ServeHTTP},
 	}
 }

@@ -196,6 +196,8 @@ type session struct {
 	Desk          bool   `json:"desk"`
 	DeskReason    string `json:"desk_reason"`
 	TokenRequired bool   `json:"token_required"`
+	// SignedIn says that the request has the cookie of a sign-in, which can be ended.
+	SignedIn bool `json:"signed_in"`
 }
 
 // busAccess is how a browser joins the bus.
@@ -206,7 +208,7 @@ type busAccess struct {
 }
 
 func (h *handler) session(r *http.Request) (any, error) {
-	s := session{Version: h.version, Desk: h.desk.open(), DeskReason: h.desk.closed, TokenRequired: h.token != ""}
+	s := session{Version: h.version, Desk: h.desk.open(), DeskReason: h.desk.closed, TokenRequired: h.access.Token != "", SignedIn: h.signedIn(r)}
 	if at := h.browser.url(r); at != "" && h.browser.Key != nil {
 		key, err := h.browser.key(r.Context())
 		if err == nil {

@@ -35,6 +35,9 @@ const (
 // errReaderGone says that a reader takes nothing any more.
 var errReaderGone = errors.New("the reader is gone")
 
+// errSignedOut says that a reader may read no more.
+var errSignedOut = errors.New("the reader's sign-in is over")
+
 // stream sends alerts for as long as the reader and the dashboard are there.
 func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 	q, err := sse.Parse(r)
@@ -61,7 +64,7 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(h.life, cancel)()
-	s := sender{handler: h, query: q, request: r.Context(), out: http.NewResponseController(w), w: w, came: time.Now()}
+	s := sender{handler: h, may: func() bool { return h.access.CheckRead(r) == nil }, query: q, request: r.Context(), out: http.NewResponseController(w), w: w, came: time.Now()}
 	// It asked all it wants to ask, and may listen for days.
 	if err := s.out.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return
@@ -76,6 +79,8 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 // sender is one stream to one reader.
 type sender struct {
 	*handler
+	// may reports whether the reader still may read: a sign-in ends.
+	may   func() bool
 	query sse.Query
 	// request ends when the reader has gone.
 	request context.Context
@@ -113,6 +118,9 @@ func (s *sender) run(ctx context.Context) error {
 		case <-reader.Wake():
 			err = s.deliver(s.request, reader)
 		case <-tick.C:
+			if !s.may() {
+				return errSignedOut
+			}
 			err = s.write(ctx, []byte(sse.Heartbeat))
 		}
 		if err != nil {

@@ -29,6 +29,8 @@ type Command struct {
 	AllowedHosts   []string `name:"allowed-host" help:"With --http: host that requests may name beside loopback; may be repeated." env:"TOCSIN_ALLOWED_HOSTS" placeholder:"HOST"`
 	AllowedOrigins []string `name:"allowed-origin" help:"With --http: origin whose pages may be clients; may be repeated." env:"TOCSIN_ALLOWED_ORIGINS" placeholder:"ORIGIN"`
 
+	service.ProxyFlags
+
 	Kubernetes KubernetesFlags `embed:""`
 	Notify     notice.Settings `embed:""`
 }
@@ -80,7 +82,7 @@ func (c *Command) serve(ctx context.Context, env service.Env, notices *notice.Co
 	}
 	if c.HTTP != "" {
 		return Serve(ctx, cfg, HTTPConfig{
-			Addr: c.HTTP, Token: c.Token, AllowedHosts: c.AllowedHosts, AllowedOrigins: c.AllowedOrigins,
+			Addr: c.HTTP, Token: c.Token, AllowedHosts: c.AllowedHosts, AllowedOrigins: c.AllowedOrigins, Proxy: c.Proxy(),
 			Ready: func(url string) { _, _ = fmt.Fprintf(env.Stdout, "gateway  %s\n", url) }, // a closed stdout is no reason to end
 		})
 	}

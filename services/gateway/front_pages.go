@@ -15,13 +15,20 @@ import (
 // errNoRoom says that one client more would be refused.
 var errNoRoom = errors.New("as many clients are served as can be: end one of their sessions")
 
-// pages are what the front answers beside MCP, to whoever may come at all: an
-// orchestrator has no token.
+// pages are what the front answers beside MCP. An orchestrator has no token: beyond
+// loopback it is told no reasons.
 func (f *front) pages() map[string]http.Handler {
+	metrics := promhttp.HandlerFor(f.metrics.registry, promhttp.HandlerOpts{})
 	return map[string]http.Handler{
-		"/healthz": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { service.AnswerHealth(w, nil) }),
-		"/readyz":  http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { service.AnswerHealth(w, f.ready(r)) }),
-		"/metrics": promhttp.HandlerFor(f.metrics.registry, promhttp.HandlerOpts{}),
+		"/healthz": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { service.AnswerHealth(w, r, f.guard.access, nil) }),
+		"/readyz": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			service.AnswerHealth(w, r, f.guard.access, f.ready(r))
+		}),
+		"/metrics": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if f.guard.prove(w, f.guard.access.CheckRead(r)) {
+				metrics.ServeHTTP(w, r)
+			}
+		}),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -22,8 +23,8 @@ const bodyTimeout = 10 * time.Second
 // guard says who may come in over HTTP.
 type guard struct {
 	policy httpguard.Policy
-	// token is what every request needs, or empty; those for pages need none.
-	token string
+	// access says who may: for MCP every request counts as a write.
+	access httpguard.Access
 	// pages are what is no MCP, by path.
 	pages map[string]http.Handler
 }
@@ -31,7 +32,7 @@ type guard struct {
 func newGuard(at HTTPConfig) *guard {
 	return &guard{
 		policy: httpguard.Policy{AllowedHosts: at.AllowedHosts, AllowedOrigins: at.AllowedOrigins}.ListeningOn(at.Addr),
-		token:  at.Token,
+		access: httpguard.Access{Token: strings.TrimSpace(at.Token), Beyond: at.beyond, Proxy: at.Proxy},
 	}
 }
 
@@ -61,12 +62,17 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request) bool {
 		refuse(w, http.StatusNotFound, "not found: MCP is at "+pathMCP)
 		return false
 	}
-	if !httpguard.HasToken(r, g.token) {
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		refuse(w, http.StatusUnauthorized, "a token is required: send Authorization: Bearer with the value of TOCSIN_TOKEN")
-		return false
+	return g.prove(w, g.access.CheckWrite(r))
+}
+
+// prove refuses those who did not prove themselves.
+func (g *guard) prove(w http.ResponseWriter, err error) bool {
+	if err == nil {
+		return true
 	}
-	return true
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	refuse(w, http.StatusUnauthorized, err.Error())
+	return false
 }
 
 // allowPage lets the page of a configured origin read the answer.

@@ -34,8 +34,13 @@ type HTTPConfig struct {
 	Token string
 	// AllowedHosts and AllowedOrigins may beside loopback; see httpguard.Policy.
 	AllowedHosts, AllowedOrigins []string
+	// Proxy is one in front whose users need no Token.
+	Proxy httpguard.Proxy
 	// Ready is called once, with the URL, when requests are taken. It may be nil.
 	Ready func(url string)
+
+	// beyond says that other machines can reach the listener.
+	beyond bool
 }
 
 // Serve serves MCP on HTTP until ctx ends. Each client has an inbox, a stream
@@ -53,6 +58,7 @@ func Serve(ctx context.Context, cfg Config, at HTTPConfig) error {
 	if err := httpguard.CheckListen(ctx, "--http", l.Addr().String(), at.Token); err != nil {
 		return errors.Join(service.Usagef("%s", err), l.Close())
 	}
+	at.beyond = httpguard.Beyond(l.Addr())
 	f := newFront(ctx, cfg, at)
 	url := "http://" + httpguard.Reachable(l.Addr()) + pathMCP
 	f.log.Info("the gateway listens", "url", url)

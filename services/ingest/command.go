@@ -22,9 +22,11 @@ type AddrFlag struct {
 type Flags struct {
 	AddrFlag
 	OTLPAddr       string   `name:"otlp-addr" help:"Where OpenTelemetry's senders look by default, beside the intake; empty, also in the environment, turns it off. Default: ${default}." default:"127.0.0.1:4318" env:"TOCSIN_OTLP_ADDR" empty:"off" placeholder:"ADDR"`
-	Token          string   `help:"When set, every HTTP write needs it as Authorization: Bearer. Required to listen on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
+	Token          string   `help:"When set, every HTTP write needs it as Authorization: Bearer, and beyond loopback every read. Required to listen on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
 	AllowedHosts   []string `name:"allowed-host" help:"Host that requests may name beside loopback; may be repeated." env:"TOCSIN_ALLOWED_HOSTS" placeholder:"HOST"`
 	AllowedOrigins []string `name:"allowed-origin" help:"Origin whose pages may send, beside loopback, such as https://app.example, https://*.example.com, or * for all; may be repeated." env:"TOCSIN_ALLOWED_ORIGINS" placeholder:"ORIGIN"`
+
+	service.ProxyFlags
 
 	Instance string `help:"Name of this intake on a bus with several, for what it tells of itself. Default: with an external bus the name of this machine, else none." env:"TOCSIN_INSTANCE" placeholder:"NAME"`
 
@@ -41,7 +43,7 @@ func (f Flags) Config(external bool, registry *prometheus.Registry) Config {
 		instance = host
 	}
 	return Config{
-		Instance: instance, Addr: f.IngestAddr, OTLPAddr: strings.TrimSpace(f.OTLPAddr), Token: f.Token, AllowedHosts: f.AllowedHosts, AllowedOrigins: f.AllowedOrigins,
+		Instance: instance, Addr: f.IngestAddr, OTLPAddr: strings.TrimSpace(f.OTLPAddr), Token: f.Token, AllowedHosts: f.AllowedHosts, AllowedOrigins: f.AllowedOrigins, Proxy: f.Proxy(),
 		GitHubWebhookSecret: f.GitHubWebhookSecret,
 		GitLabSecretToken:   f.GitLabSecretToken,
 		GitLabSigningToken:  f.GitLabSigningToken,

@@ -13,7 +13,7 @@ import (
 // handler answers every request of the intake.
 type handler struct {
 	policy   httpguard.Policy
-	token    string
+	access   httpguard.Access
 	hooks    hooks
 	sink     sink
 	masker   Masker
@@ -36,7 +36,7 @@ func newHandler(cfg Config, s sink) *handler {
 	policy := httpguard.Policy{AllowedHosts: cfg.AllowedHosts, AllowedOrigins: cfg.AllowedOrigins}
 	h := &handler{
 		policy:   policy.ListeningOn(cfg.Addr).ListeningOn(cfg.OTLPAddr),
-		token:    cfg.Token,
+		access:   httpguard.Access{Token: cfg.Token, Beyond: cfg.beyond, Proxy: cfg.Proxy},
 		hooks:    hooks{cfg.GitHubWebhookSecret, cfg.GitLabSecretToken, cfg.GitLabSigningToken},
 		sink:     s,
 		masker:   cfg.Masker,
@@ -119,15 +119,22 @@ func (h *handler) admit(r *http.Request, target *route) (answer reply, done bool
 	if allow, ok := target.allows(r.Method); !ok {
 		return refuse(http.StatusMethodNotAllowed, "method not allowed: allowed is "+allow).with("Allow", allow), true
 	}
-	if target.method == http.MethodPost && !target.ownProof && !h.authorized(r) {
-		return unproven("a token is required: send Authorization: Bearer with the value of TOCSIN_TOKEN").
-			with("WWW-Authenticate", "Bearer"), true
+	var err error
+	switch {
+	case target.method == http.MethodPost && !target.ownProof:
+		err = h.authorized(r)
+	case target.private:
+		err = h.access.CheckRead(r)
+	}
+	if err != nil {
+		return unproven(err.Error()).with("WWW-Authenticate", "Bearer"), true
 	}
 	return reply{}, false
 }
 
-// authorized says whether a request has the token, if there is one.
-func (h *handler) authorized(r *http.Request) bool { return httpguard.HasToken(r, h.token) }
+// authorized returns nil where a request has the token, if there is one, or why it may
+// not write.
+func (h *handler) authorized(r *http.Request) error { return httpguard.CheckToken(r, h.access.Token) }
 
 // unproven refuses what does not prove where it comes from.
 func unproven(why string) reply { return refuse(http.StatusUnauthorized, why) }
@@ -146,6 +153,9 @@ func (h *handler) safely(target *route, r *http.Request) (answer reply) {
 
 func (h *handler) ready(r *http.Request) reply {
 	if err := h.sink.Ready(r.Context()); err != nil {
+		if h.access.CheckRead(r) != nil {
+			return reply{status: http.StatusServiceUnavailable, body: []byte(`{"ok":false}`)}.with("Retry-After", retryAfter)
+		}
 		return refuse(http.StatusServiceUnavailable, err.Error()).with("Retry-After", retryAfter)
 	}
 	return okReply()

@@ -230,7 +230,7 @@ func TestAnswers(t *testing.T) {
 		{name: "a wrong token", status: 401, method: "POST", path: "/ci-result", body: text(failure), header: with("Authorization", "Bearer s3cre"), change: withToken},
 		{name: "another scheme", status: 401, method: "POST", path: "/ci-result", body: text(failure), header: with("Authorization", "Basic s3cret"), change: withToken},
 		{name: "the token", status: 200, method: "POST", path: "/ci-result", body: text(failure), header: with("Authorization", "bearer s3cret"), change: withToken},
-		{name: "reading needs no token", status: 200, method: "GET", path: "/readyz", change: withToken},
+		{name: "reading on this machine needs no token", status: 200, method: "GET", path: "/readyz", change: withToken},
 		{name: "a rebound host", status: 403, method: "POST", path: "/v1/events", body: text(logEvent), header: with("Host", "evil.example:7400")},
 		{name: "a rebound host reads", status: 403, method: "GET", path: "/metrics", header: []string{"Host", "evil.example"}},
 		{name: "a foreign page sends telemetry", status: 403, method: "POST", path: "/v1/events", body: text(logEvent), header: []string{"Content-Type", "text/plain", "Origin", "https://evil.example"}},

@@ -24,6 +24,14 @@ func (l listener) url() string {
 	return "http://" + httpguard.Reachable(l.Addr())
 }
 
+// at is where it listens, or nil.
+func (l listener) at() net.Addr {
+	if l.Listener == nil {
+		return nil
+	}
+	return l.Addr()
+}
+
 // Close ends it, if it listens.
 func (l listener) Close() error {
 	if l.Listener == nil {

@@ -39,6 +39,9 @@ type route struct {
 	// public says that pages of every site may load this, as a script: a browser then
 	// names no Origin.
 	public bool
+	// private says that what is read here is for those who prove themselves, where a
+	// request comes from beyond loopback.
+	private bool
 	// ownProof says that senders prove themselves in another way than by the
 	// bearer token, and that serve looks at it.
 	ownProof bool
@@ -58,7 +61,7 @@ func (h *handler) table() []route {
 		h.reportRoute(),
 		{path: pathHealth, method: http.MethodGet, serve: func(*http.Request) reply { return okReply() }},
 		{path: pathReady, method: http.MethodGet, serve: h.ready},
-		{path: pathMetrics, method: http.MethodGet, page: h.metrics.page},
+		{path: pathMetrics, method: http.MethodGet, page: h.metrics.page, private: true},
 		{path: pathScript, method: http.MethodGet, page: script.Handler(), public: true},
 	}
 	table = append(table, h.sentryRoutes()...)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/ingest/gitlab"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/httpguard"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
@@ -53,8 +54,8 @@ type Config struct {
 	// Addr is host:port to listen on; port 0 picks a free one. Empty means
 	// DefaultAddr. Anything but loopback needs a Token.
 	Addr string
-	// Token, when set, must come with every write as Authorization: Bearer. One
-	// of white space is none.
+	// Token, when set, must come with every write as Authorization: Bearer, and beyond
+	// loopback with every read. One of white space is none.
 	Token string
 	// OTLPAddr is host:port of a second listener, where OpenTelemetry's senders
 	// look by default. It takes OTLP alone. Empty means none; where the port is
@@ -67,6 +68,8 @@ type Config struct {
 	// AllowedHosts and AllowedOrigins may beside loopback; a concrete host in
 	// Addr is added by itself. See httpguard.Policy.
 	AllowedHosts, AllowedOrigins []string
+	// Proxy is one in front whose users may read as those with the Token.
+	Proxy httpguard.Proxy
 	// MaxInFlight is how many bytes of bodies may be under way at once; beyond,
 	// requests are shed with 429. 0 means DefaultMaxInFlight.
 	MaxInFlight int64
@@ -85,6 +88,9 @@ type Config struct {
 	// Accepted is called after every accepted write, from many goroutines at
 	// once. It may be nil.
 	Accepted func()
+
+	// beyond says that other machines can reach a listener.
+	beyond bool
 }
 
 // Listening is the URLs of what listens; that of something that doesn't is empty.
@@ -107,6 +113,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return errors.Join(err, intake.Close(), otlp.Close())
 	}
 	defer sink.close()
+	cfg.beyond = httpguard.Beyond(intake.at(), otlp.at())
 	h := newHandler(cfg, sink)
 	h.metrics.watch(h.load, sink)
 	reporter := &reporter{sink: sink, load: h.load, app: appOf(cfg.Instance), log: cfg.Logger, dropped: h.metrics.reportsDropped}

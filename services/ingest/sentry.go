@@ -19,7 +19,12 @@ const (
 // need not ask first, and the SDK for Node says nothing.
 var sentryBodies = dialect{packed: true}
 
-const proveSentry = "a token is required: the DSN must be http://TOKEN@HOST/PROJECT with the value of TOCSIN_TOKEN"
+// Why an SDK is refused: its DSN has no key, or a wrong one.
+const (
+	noSentryKey    = "a token is required" + sentryDSN
+	wrongSentryKey = "the token is not valid" + sentryDSN
+	sentryDSN      = ": the DSN must be http://TOKEN@HOST/PROJECT with the value of TOCSIN_TOKEN"
+)
 
 // sentryRoutes are the paths of the SDKs. The pages of this machine may send
 // there.
@@ -55,13 +60,18 @@ func sentryKey(r *http.Request) string {
 // event, as SDKs expect it.
 func (h *handler) sentry(r *http.Request, told *remembered, decode func(sentry.Sender, []byte) (sentry.Decoded, error)) reply {
 	key := sentryKey(r)
-	proven := h.authorized(r) || key != "" && httpguard.SameSecret(key, h.token)
+	proven := h.authorized(r) == nil || key != "" && httpguard.SameSecret(key, h.access.Token)
 	if !proven && key != "" {
-		return unproven(proveSentry)
+		return unproven(wrongSentryKey)
 	}
 	return h.takeEvents(r, sentryBodies, func(_ string, data []byte) (found, error) {
-		if !proven && !httpguard.SameSecret(sentry.KeyOf(data), h.token) {
-			return found{}, refusal{unproven(proveSentry)}
+		if !proven {
+			switch key := sentry.KeyOf(data); {
+			case key == "":
+				return found{}, refusal{unproven(noSentryKey)}
+			case !httpguard.SameSecret(key, h.access.Token):
+				return found{}, refusal{unproven(wrongSentryKey)}
+			}
 		}
 		own := &notes{remembered: told}
 		in, err := decode(sentry.Sender{Project: r.PathValue("project"), Memory: own}, data)

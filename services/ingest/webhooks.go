@@ -31,9 +31,10 @@ func (h *handler) github(r *http.Request) reply {
 	case h.hooks.github != "":
 	case signed:
 		return unproven("the delivery is signed, but TOCSIN_GITHUB_WEBHOOK_SECRET is not set: set it to the webhook's secret")
-	case !h.authorized(r):
-		return unproven("a token is required: set TOCSIN_GITHUB_WEBHOOK_SECRET to the webhook's secret, or send Authorization: Bearer with the value of TOCSIN_TOKEN").
-			with("WWW-Authenticate", "Bearer")
+	default:
+		if err := h.authorized(r); err != nil {
+			return unproven(err.Error()+"; or set TOCSIN_GITHUB_WEBHOOK_SECRET to the webhook's secret").with("WWW-Authenticate", "Bearer")
+		}
 	}
 	return h.takeResult(r, githubBodies, func(media string, data []byte) (outcome, error) {
 		if secret := h.hooks.github; secret != "" {
@@ -77,9 +78,10 @@ func (h *handler) gitlab(r *http.Request) reply {
 		}
 	case r.Header.Get(gitlab.HeaderToken) != "" || r.Header.Get(gitlab.HeaderSignature) != "":
 		return unproven("the delivery has a token or a signature, but neither TOCSIN_GITLAB_SIGNING_TOKEN nor TOCSIN_GITLAB_SECRET_TOKEN is set: set the one that the webhook has")
-	case !h.authorized(r):
-		return unproven("a token is required: set TOCSIN_GITLAB_SIGNING_TOKEN or TOCSIN_GITLAB_SECRET_TOKEN to what the webhook has, or send Authorization: Bearer with the value of TOCSIN_TOKEN").
-			with("WWW-Authenticate", "Bearer")
+	default:
+		if err := h.authorized(r); err != nil {
+			return unproven(err.Error()+"; or set TOCSIN_GITLAB_SIGNING_TOKEN or TOCSIN_GITLAB_SECRET_TOKEN to what the webhook has").with("WWW-Authenticate", "Bearer")
+		}
 	}
 	return h.takeResult(r, gitlabBodies, func(_ string, data []byte) (outcome, error) {
 		return fromGitLab(r, data, gitlab.HeaderKey)

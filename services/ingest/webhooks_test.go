@@ -62,7 +62,7 @@ func TestGitHub(t *testing.T) {
 	}{
 		"open":                       {plain, runFailed, []string{event, "workflow_run"}, 200, `{"ok":true}`},
 		"with the token":             {withBearer, runFailed, []string{event, "workflow_run", "Authorization", "Bearer bearer"}, 200, `{"ok":true}`},
-		"without it":                 {withBearer, runFailed, []string{event, "workflow_run"}, 401, "set TOCSIN_GITHUB_WEBHOOK_SECRET to the webhook's secret, or send Authorization"},
+		"without it":                 {withBearer, runFailed, []string{event, "workflow_run"}, 401, "or set TOCSIN_GITHUB_WEBHOOK_SECRET to the webhook's secret"},
 		"signed, and no token":       {func(c *Config) { withSecret(c); withBearer(c) }, runFailed, []string{event, "workflow_run", signature, right}, 200, `{"ok":true}`},
 		"a form":                     {withSecret, form, []string{event, "workflow_run", "Content-Type", "application/x-www-form-urlencoded", signature, hubSignature("s3cret", form)}, 200, `{"ok":true}`},
 		"unsigned":                   {withSecret, runFailed, []string{event, "workflow_run"}, 401, "X-Hub-Signature-256 is missing"},

@@ -248,7 +248,7 @@ func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
 func (u *up) dashboard(join bus.ConnConfig, registry *prometheus.Registry, ready func(string)) dashboard.Config {
 	c := u.cmd
 	cfg := c.Dashboard.Config(u.env, c.BusFlags, dashboard.ListenFlags{
-		Token: c.Token, AllowedHosts: c.AllowedHosts,
+		Token: c.Token, AllowedHosts: c.AllowedHosts, ProxyFlags: c.ProxyFlags,
 	})
 	cfg.Registry, cfg.Ready = registry, ready
 	switch {

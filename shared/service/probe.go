@@ -26,6 +26,7 @@ const (
 type Probe struct {
 	Live    bool          `help:"Ask whether it is alive (/healthz), in place of whether it does its work (/readyz)."`
 	Timeout time.Duration `help:"How long the answer may take. Default: ${default}." default:"3s" placeholder:"D"`
+	Token   string        `help:"Value of the service's TOCSIN_TOKEN: beyond loopback it gives reasons to those alone who have it." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
 }
 
 // Ask asks what listens on addr, as the service has it in its settings: where that
@@ -51,6 +52,9 @@ func (p Probe) AskURL(ctx context.Context, name, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+p.path(), http.NoBody)
 	if err != nil {
 		return fmt.Errorf("ask %s: %w", name, err)
+	}
+	if token := strings.TrimSpace(p.Token); token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	// No proxy: it is on this machine. No kept connection: this process ends.
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -90,7 +94,7 @@ func reason(status int, body []byte) string {
 		Error string `json:"error"`
 	}
 	text := strings.TrimSpace(string(body))
-	if json.Unmarshal(body, &said) == nil && said.Error != "" {
+	if json.Unmarshal(body, &said) == nil {
 		text = said.Error
 	}
 	if text == "" {
