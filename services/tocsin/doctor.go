@@ -34,6 +34,7 @@ const (
 type doctorCommand struct {
 	service.BusFlags
 	service.LayoutFlags
+	Token string `help:"Value of TOCSIN_TOKEN: beyond loopback what runs says what is wrong to those alone who have it." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
 	// Notify are those of its own environment, which the gateways of clients that
 	// are started from here have too.
 	Notify noticeSettings `embed:""`
@@ -49,7 +50,7 @@ type finding struct{ what, is, mend string }
 
 // Run prints what runs and what is wrong. Its error counts what is wrong.
 func (c *doctorCommand) Run(ctx context.Context, env service.Env) error {
-	d := doctor{env: env, flags: c.BusFlags, layout: c.Layout(), notify: notice.Settings(c.Notify)}
+	d := doctor{env: env, flags: c.BusFlags, layout: c.Layout(), token: strings.TrimSpace(c.Token), notify: notice.Settings(c.Notify)}
 	for _, look := range []func(context.Context) []finding{d.settings, d.stateDir, d.process, d.keys, d.intake, d.dashboard, d.bus, d.disk, d.notices, d.clients} {
 		looked, cancel := context.WithTimeout(ctx, doctorTimeout)
 		d.findings = append(d.findings, look(looked)...)
@@ -85,6 +86,7 @@ type doctor struct {
 	env      service.Env
 	flags    service.BusFlags
 	layout   bus.Layout // what an external bus is to be like
+	token    string
 	notify   notice.Settings
 	unusable bool // the state directory
 	runtime  statedir.Runtime
@@ -184,12 +186,12 @@ func (d *doctor) intake(ctx context.Context) []finding {
 	if d.runtime.IngestURL == "" {
 		return []finding{{"intake", "tocsin up runs without one", "restart tocsin up"}}
 	}
-	status, body, err := get(ctx, d.runtime.IngestURL+"/readyz")
+	status, why, err := d.ready(ctx, d.runtime.IngestURL)
 	switch {
 	case err != nil:
 		return []finding{{"intake", err.Error(), "restart tocsin up; its log is " + statedir.At(d.env.StateDir).Log() + " where a gateway started it"}}
 	case status != http.StatusOK:
-		return []finding{{"intake", fmt.Sprintf("not ready: %s", body), "wait a moment; if it stays, do what the reason says, or restart tocsin up"}}
+		return []finding{{"intake", "not ready: " + why, "wait a moment; if it stays, do what the reason says, or restart tocsin up"}}
 	}
 	otlp := "nothing listens at the usual port: it was taken, or is turned off; " + d.runtime.IngestURL + " takes OTLP too"
 	if d.runtime.OTLPURL != "" {
@@ -205,27 +207,34 @@ func (d *doctor) dashboard(ctx context.Context) []finding {
 	if d.runtime.DashboardURL == "" {
 		return []finding{{"dashboard", "tocsin up runs without one", "restart tocsin up with this binary"}}
 	}
-	status, body, err := get(ctx, d.runtime.DashboardURL+"/readyz")
+	status, why, err := d.ready(ctx, d.runtime.DashboardURL)
 	switch {
 	case err != nil:
 		return []finding{{"dashboard", err.Error(), "restart tocsin up; its log is " + statedir.At(d.env.StateDir).Log() + " where a gateway started it"}}
 	case status != http.StatusOK:
-		return []finding{{"dashboard", fmt.Sprintf("not ready: %s", body), "wait a moment; if it stays, do what the reason says, or restart tocsin up"}}
+		return []finding{{"dashboard", "not ready: " + why, "wait a moment; if it stays, do what the reason says, or restart tocsin up"}}
 	}
 	return []finding{{what: "dashboard", is: d.runtime.DashboardURL + " is ready"}}
 }
 
-func get(ctx context.Context, url string) (int, string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+// ready asks what listens at a URL whether it is ready, and why not.
+func (d *doctor) ready(ctx context.Context, url string) (status int, why string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", http.NoBody)
 	if err != nil {
 		return 0, "", err
+	}
+	if d.token != "" {
+		req.Header.Set("Authorization", "Bearer "+d.token)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return 0, "", err
 	}
 	body, readErr := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
-	return resp.StatusCode, string(body), errors.Join(readErr, resp.Body.Close())
+	if why = strings.TrimSpace(string(body)); why == `{"ok":false}` {
+		why = "the reason is for those who have the token: set TOCSIN_TOKEN and ask again"
+	}
+	return resp.StatusCode, why, errors.Join(readErr, resp.Body.Close())
 }
 
 func (d *doctor) bus(ctx context.Context) []finding {

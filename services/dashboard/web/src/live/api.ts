@@ -7,7 +7,7 @@ import type { Bus } from '../core/source.ts';
 
 /** How long an answer may take, in ms. */
 const PATIENCE = 15_000;
-const TOKEN = 'tocsin-token';
+const SIGN_IN = 'api/sign-in';
 
 /** An answer that says no, in words for people. status is 0 where there was none. */
 export class Refused extends Error {
@@ -22,33 +22,61 @@ export class Refused extends Error {
 /** Asks a person for the token; undefined when they would not say. */
 export type AskToken = (wrong: boolean) => Promise<string | undefined>;
 
-export class Api {
-  constructor(private readonly askToken: AskToken) {}
+/** Who the service knows the person as changes; a cookie that no script reads proves it. */
+export interface Gate {
+  /** Looking needs a sign-in. */
+  locked(): void;
+  signedIn(): void;
+}
 
-  get(path: string): Promise<unknown> {
-    return send('GET', path);
+export class Api {
+  constructor(
+    private readonly askToken: AskToken,
+    private readonly gate: Gate,
+  ) {}
+
+  async get(path: string): Promise<unknown> {
+    try {
+      return await send('GET', path);
+    } catch (error) {
+      if (error instanceof Refused && error.status === 401) this.gate.locked();
+      throw error;
+    }
   }
 
-  /** Changes something. Where the service wants the token a person is asked for it. */
+  /** Changes something. Where the service wants a sign-in for it a person is asked for the token. */
   async change(method: 'POST' | 'DELETE', path: string, body?: unknown): Promise<unknown> {
-    for (let tries = 0; ; tries++) {
-      try {
-        return await send(method, path, body);
-      } catch (error) {
-        if (!(error instanceof Refused) || error.status !== 401) throw error;
-        const given = await this.askToken(tries > 0 || sessionStorage.getItem(TOKEN) !== null);
-        if (given === undefined)
-          throw new Refused(401, 'nothing was changed: this dashboard wants its token for changes');
-        sessionStorage.setItem(TOKEN, given); // for this tab, until it is closed
-      }
+    try {
+      return await send(method, path, body);
+    } catch (error) {
+      if (!(error instanceof Refused) || error.status !== 401) throw error;
     }
+    for (let wrong = false; ; wrong = true) {
+      const token = await this.askToken(wrong);
+      if (token === undefined) throw new Refused(401, 'nothing was changed: this dashboard wants its token for changes');
+      if (await this.signIn(token)) return send(method, path, body);
+    }
+  }
+
+  /** Signs in for 12 hours. False when that is not the token. */
+  async signIn(token: string): Promise<boolean> {
+    try {
+      await send('POST', SIGN_IN, { token });
+    } catch (error) {
+      if (error instanceof Refused && error.status === 401) return false;
+      throw error;
+    }
+    this.gate.signedIn();
+    return true;
+  }
+
+  async signOut(): Promise<void> {
+    await send('DELETE', SIGN_IN);
   }
 }
 
 async function send(method: string, path: string, body?: unknown): Promise<unknown> {
   const headers: Record<string, string> = {};
-  const secret = method === 'GET' ? null : sessionStorage.getItem(TOKEN);
-  if (secret !== null) headers.Authorization = `Bearer ${secret}`;
   const init: RequestInit = { method, headers, signal: AbortSignal.timeout(PATIENCE), cache: 'no-store' };
   if (body !== undefined) {
     headers['Content-Type'] = 'application/json';
@@ -82,6 +110,8 @@ export interface Session {
   /** Whether the service may ask and change things; why not. */
   readonly desk: boolean;
   readonly deskReason: string;
+  /** Whether a person signed in here, and can sign out. */
+  readonly signedIn: boolean;
 }
 
 export async function session(api: Api): Promise<Session> {
@@ -93,6 +123,7 @@ export async function session(api: Api): Promise<Session> {
     bus: known ? { url: token(bus.url), seed: token(bus.seed), jwt: token(bus.jwt) } : null,
     desk: v.desk === true,
     deskReason: token(v.desk_reason),
+    signedIn: v.signed_in === true,
   };
 }
 

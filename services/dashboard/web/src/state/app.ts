@@ -14,7 +14,7 @@ import { list, object } from '../core/read.ts';
 import { type Row, rows as rowsOf, tally } from '../core/rows.ts';
 import type { Store } from '../core/store.ts';
 import { readPages } from '../core/vitals.ts';
-import { Api, type Session } from '../live/api.ts';
+import { Api, Refused, session as askSession, type Session } from '../live/api.ts';
 import { Engine } from '../live/engine.ts';
 import { askToken, dialog } from './dialogs.ts';
 import { Watched, words } from './loaded.ts';
@@ -26,7 +26,18 @@ export type View = (typeof VIEWS)[number];
 /** How often the page is drawn anew while alerts pour in, in ms. */
 const REDRAW = 120;
 
-export const api = new Api(askToken);
+/** Whether looking needs a sign-in first. */
+export const locked = signal(false);
+
+export const api = new Api(askToken, {
+  locked() {
+    locked.value = true;
+  },
+  signedIn() {
+    const known = session.peek();
+    if (known !== undefined) session.value = { ...known, signedIn: true };
+  },
+});
 
 /** The time, each second. */
 export const now = signal(Date.now());
@@ -231,14 +242,6 @@ export function start(): void {
     if (location.hash !== wanted && !(location.hash === '' && wanted === '#/alerts'))
       history.replaceState(null, '', wanted);
   });
-  engine.start();
-  quiet.watch();
-  services.watch();
-  effect(() => {
-    const stored = storedNotices.now.value.value;
-    if (stored !== undefined) notices.value = withNotices(notices.peek(), stored);
-  });
-  storedNotices.watch();
   effect(() => {
     if (view.value === 'notices') unread.value = 0;
   });
@@ -247,4 +250,27 @@ export function start(): void {
     const words = announcer.say(now.value);
     if (words !== '') said.value = words;
   }, 1000);
+  void begin();
+}
+
+/** Begins to read, unless a sign-in is needed: the page is loaded again after that. */
+async function begin(): Promise<void> {
+  try {
+    session.value = await askSession(api);
+  } catch (error) {
+    if (error instanceof Refused && error.status === 401) return;
+  }
+  engine.start();
+  quiet.watch();
+  services.watch();
+  effect(() => {
+    const stored = storedNotices.now.value.value;
+    if (stored !== undefined) notices.value = withNotices(notices.peek(), stored);
+  });
+  storedNotices.watch();
+}
+
+/** Ends the sign-in, and what the page shows with it. */
+export async function signOut(): Promise<void> {
+  if (await act('', () => api.signOut())) location.reload();
 }

@@ -1,6 +1,6 @@
 import { useEffect } from 'preact/hooks';
 
-import { anew, opened, outdated, said, store, toast, type View, view } from '../state/app.ts';
+import { anew, locked, opened, outdated, said, store, toast, type View, view } from '../state/app.ts';
 import { Alerts } from './Alerts.tsx';
 import { Charts } from './Charts.tsx';
 import { CI } from './CI.tsx';
@@ -10,6 +10,7 @@ import { Header, NAMES } from './Header.tsx';
 import { Notices } from './Notices.tsx';
 import { Quiet } from './Quiet.tsx';
 import { Services } from './Services.tsx';
+import { SignIn } from './SignIn.tsx';
 
 const VIEW_OF: Record<View, () => preact.JSX.Element> = {
   alerts: Alerts,
@@ -24,8 +25,9 @@ export function App() {
   const Shown = VIEW_OF[view.value];
   const alert = opened.value === '' ? undefined : store().get(opened.value);
   useEffect(() => {
-    document.title = `${NAMES[view.value]} · Tocsin`;
-  }, [view.value]);
+    document.title = locked.value ? 'Sign in · Tocsin' : `${NAMES[view.value]} · Tocsin`;
+  }, [view.value, locked.value]);
+  if (locked.value) return <SignIn />;
   return (
     <>
       <button type="button" class="skip" onClick={skip}>

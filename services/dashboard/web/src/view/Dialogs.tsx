@@ -110,18 +110,18 @@ function Token({ of }: { of: Extract<Dialog, { type: 'token' }> }) {
       >
         <p>
           {of.wrong ? 'That is not it. ' : ''}Changes need the token that tocsin was started with (
-          <code>TOCSIN_TOKEN</code>). It is kept in this tab until it is closed.
+          <code>TOCSIN_TOKEN</code>). You are signed in with it for 12 hours.
         </p>
         <label class="field">
           Token
-          <input ref={input} type="password" required autocomplete="off" />
+          <input ref={input} type="password" required autocomplete="current-password" />
         </label>
         <div class="dialog-actions">
           <button type="button" class="quiet-button" onClick={close}>
             Cancel
           </button>
           <button type="submit" class="primary">
-            Go on
+            Sign in
           </button>
         </div>
       </form>

@@ -1,6 +1,6 @@
 import { toQuery } from '../core/filter.ts';
 import { clock } from '../core/time.ts';
-import { ci, filter, now, services, unread, VIEWS, type View, view, way } from '../state/app.ts';
+import { ci, filter, now, services, session, signOut, unread, VIEWS, type View, view, way } from '../state/app.ts';
 import { dialog } from '../state/dialogs.ts';
 import { set, settings, type Theme } from '../state/settings.ts';
 
@@ -38,6 +38,11 @@ export function Header() {
         >
           ?
         </button>
+        {session.value?.signedIn && (
+          <button type="button" class="quiet-button" onClick={() => void signOut()}>
+            Sign out
+          </button>
+        )}
       </div>
     </header>
   );
