@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,9 +16,9 @@ import (
 
 // Bounds of following.
 const (
-	// fetchMessages and fetchBytes bound what is under way to a follower.
-	fetchMessages = 512
-	fetchBytes    = 8 * mib
+	// fetchMessages is how many messages are under way to a follower. The largest have
+	// 2 MiB, most of them a few KiB.
+	fetchMessages = 128
 	// followHeartbeat is how often the server says that there is nothing new. After
 	// twice that without a word the consumer is taken for gone, as it is with the
 	// server of a cluster that it was on: the connection may be to another.
@@ -53,8 +54,7 @@ type FollowConfig struct {
 	// Began is called each time that following begins, also after an interruption,
 	// with how many messages are to come. It may be nil.
 	Began func(pending uint64)
-	// Ahead is how many messages may be under way to a handle that takes its time,
-	// whatever their size. Zero is 512 messages, of 8 MiB together.
+	// Ahead is how many messages may be under way. Zero is 128.
 	Ahead int
 	// HeadersOnly leaves the payloads out.
 	HeadersOnly bool
@@ -172,14 +172,12 @@ func (f *follower) run(ctx context.Context) error {
 	}
 }
 
-// ahead is how much may be under way. A bound of bytes has the server say so at the end
-// of each batch, for which the client has no room beside a batch that waits: where the
-// handle is slow as a rule, what comes then is dropped, and following begins anew.
+// ahead bounds what is under way by a number of messages. With a bound of bytes the
+// server would end each batch with a message of its own, for which the client has no
+// room beside a batch that waits: where the handle is slow, the client would drop what
+// comes then, and following would begin again.
 func (f *follower) ahead() jetstream.PullMessagesOpt {
-	if f.cfg.Ahead > 0 {
-		return jetstream.PullMaxMessages(f.cfg.Ahead)
-	}
-	return jetstream.PullMaxMessagesWithBytesLimit(fetchMessages, fetchBytes)
+	return jetstream.PullMaxMessages(cmp.Or(f.cfg.Ahead, fetchMessages))
 }
 
 // untilReconnect ends ctx when the connection was lost and made again: the stream

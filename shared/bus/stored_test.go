@@ -133,6 +133,12 @@ func (l *logged) String() string {
 
 // TestFollowOfASlowHandle: nothing that is under way to it is dropped.
 func TestFollowOfASlowHandle(t *testing.T) {
+	for _, ahead := range []int{0, 32} {
+		t.Run(fmt.Sprint(ahead, " ahead"), func(t *testing.T) { followSlowly(t, ahead) })
+	}
+}
+
+func followSlowly(t *testing.T, ahead int) {
 	s, _ := serve(t, openDir(t))
 	var log logged
 	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: "k", Role: bus.RoleKubewatch, Server: s, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -151,14 +157,16 @@ func TestFollowOfASlowHandle(t *testing.T) {
 	ctx, done := context.WithCancel(t.Context())
 	defer done()
 	err = bus.Follow(ctx, c, bus.FollowConfig{
-		Stream: bus.StreamKubernetes, Ahead: 32, Logger: quiet(), Began: func(uint64) { began++ },
+		Stream: bus.StreamKubernetes, Ahead: ahead, Logger: quiet(), Began: func(uint64) { began++ },
 	}, func(m bus.Message) error {
 		if want := strconv.Itoa(next); string(m.Data) != want {
 			return fmt.Errorf("%s, not %s", m.Data, want)
 		}
-		time.Sleep(20 * time.Microsecond) // it takes its time
 		if next++; next == all {
 			done()
+		}
+		if next%50 == 0 { // it takes its time: meanwhile comes all that may be under way
+			time.Sleep(10 * time.Millisecond)
 		}
 		return nil
 	})
