@@ -22,10 +22,15 @@ func main() { os.Exit(run()) }
 func run() int {
 	bin := flag.String("tocsin", "bin/tocsin", "the binary to measure")
 	samples := flag.Int("samples", 500, "how often each latency is measured")
+	onlyStorms := flag.Bool("storms", false, "measure only how late alerts are in a storm")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := bench(ctx, *bin, *samples); err != nil {
+	measure := bench
+	if *onlyStorms {
+		measure = benchStorms
+	}
+	if err := measure(ctx, *bin, *samples); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		return 1
 	}
@@ -48,7 +53,19 @@ func bench(ctx context.Context, bin string, samples int) error {
 	if err != nil {
 		return err
 	}
-	all = append(append(all, more...), decisions()...)
+	stormy, err := storms(ctx, bin)
+	if err != nil {
+		return err
+	}
+	all = append(append(append(all, more...), stormy...), decisions()...)
+	return figures.Print(os.Stdout, all)
+}
+
+func benchStorms(ctx context.Context, bin string, _ int) error {
+	all, err := storms(ctx, bin)
+	if err != nil {
+		return err
+	}
 	return figures.Print(os.Stdout, all)
 }
 

@@ -27,6 +27,11 @@ const (
 	// alert counts as a different one.
 	maxDifferent = 500
 
+	// reserve is the part of the shared bucket that apps in a storm leave to calm ones.
+	// A calm app gets a twentieth of what is left beyond spared, which is for apps that
+	// have used nothing.
+	reserve = 150 * one
+	spared  = 25 * one
 	// one is an alert in the unit of accounts, in which both rates are whole numbers
 	// each millisecond.
 	one     = 1_000_000
@@ -43,10 +48,10 @@ const (
 // and counts those that it holds back. Every app pays for its alerts from two
 // leaky buckets: its own, and one that all apps share.
 //
-// The shared bucket is divided evenly. An app gets no more than an even part of it,
-// nor more than is left for an app that comes next (a dynamic threshold, as in
-// shared switch buffers), and what drains is divided evenly among those that filled
-// it. So apps in a storm leave room for the first alerts of another one.
+// The shared bucket is divided evenly. An app in a storm gets no more than an even
+// part of it, any app no more than is left for one that comes next (a dynamic
+// threshold, as in shared switch buffers), and what drains is divided evenly among
+// those that filled it. So apps in a storm leave room for the alerts of others.
 //
 // A Budget is not safe for concurrent use.
 type Budget struct {
@@ -61,9 +66,12 @@ type Budget struct {
 	lost uint64
 }
 
-// account is what an app used of both buckets and what it holds back.
+// account is what an app used of both buckets and what it holds back. stormy is true
+// from the first alert that is held back until its part of the shared bucket has
+// drained.
 type account struct {
 	own, shared int64
+	stormy      bool
 	held        held
 }
 
@@ -125,6 +133,7 @@ func (b *Budget) Pay(app string, now time.Time) bool {
 	b.drain(now)
 	a := b.account(app)
 	if a.own+one > AppBurst*one || a.shared+one > b.share(a) {
+		a.stormy = true
 		return false
 	}
 	if a.shared == 0 {
@@ -142,7 +151,10 @@ func (b *Budget) share(of *account) int64 {
 	if of.shared == 0 {
 		return left
 	}
-	return min(AllBurst*one/(b.users+1), left)
+	if of.stormy {
+		return min((AllBurst*one-reserve)/b.users, left)
+	}
+	return min(max(AllBurst*one/(b.users+1), (left-spared)/20), left)
 }
 
 // Hold counts an alert of an app that is held back. The title is asked for only
@@ -307,6 +319,8 @@ func (b *Budget) divide() (more bool) {
 	for _, a := range b.accounts.All() {
 		if settle(&(*a).shared); (*a).shared > 0 {
 			b.users++
+		} else {
+			(*a).stormy = false
 		}
 	}
 	return more
@@ -322,6 +336,7 @@ func (b *Budget) Save(w *snapshot.Writer) {
 		w.String(app)
 		w.Int((*a).own)
 		w.Int((*a).shared)
+		w.Bool((*a).stormy)
 		(*a).held.save(w)
 	}
 }
@@ -357,7 +372,7 @@ func RestoreBudget(r *snapshot.Reader) *Budget {
 	}
 	b.filled = b.abandoned
 	for range r.Len(MaxApps) {
-		app, a := r.String(maxName), &account{own: r.Int(), shared: r.Int()}
+		app, a := r.String(maxName), &account{own: r.Int(), shared: r.Int(), stormy: r.Bool()}
 		if a.own < 0 || a.own > AppBurst*one || a.shared < 0 || a.shared > AppBurst*one {
 			r.Fail("an account of %d and %d", a.own, a.shared)
 			return NewBudget()

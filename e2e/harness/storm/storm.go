@@ -1,0 +1,245 @@
+// Package storm sends a storm of failing requests to a running tocsin, and measures
+// how late another app's alerts are meanwhile. It asserts nothing: it returns what
+// happened.
+package storm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/statedir"
+)
+
+const (
+	// urls is how many different requests there are.
+	urls = 9999
+	// probeEvery is the pause between two requests of calm apps.
+	probeEvery = 250 * time.Millisecond
+	// calm is the name of those apps, before a number. They take turns, and have a
+	// failing request of their own each time.
+	calm     = "calm"
+	calmApps = 8
+	// senders post at the same time.
+	senders = 4
+	// patience bounds the wait for the last alert.
+	patience = 60 * time.Second
+)
+
+// Config is what a storm is like.
+type Config struct {
+	// Rate is how many requests a second fail, of all Apps together, and Batch how
+	// many of them one POST has.
+	Apps, Rate, Batch int
+	For               time.Duration
+	Seed              uint64
+}
+
+// Result is what happened.
+type Result struct {
+	// Sent is how many failing requests were accepted, and Rate how many a second.
+	Sent int
+	Rate float64
+	// Alerts is how many alerts told of them, and Counted the sum of their counts.
+	Alerts, Counted int
+	// Delays are from a calm app's accepted POST to its alert, Missing how many of
+	// those never came.
+	Delays  []time.Duration
+	Missing int
+}
+
+// Run sends a storm and waits until its alerts count every request.
+func Run(ctx context.Context, b *harness.Bus, cfg Config) (Result, error) {
+	conn, err := bus.Connect(ctx, bus.ConnConfig{
+		Name: "storm", Role: bus.RoleGateway, Dir: statedir.At(b.StateDir), Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return Result{}, fmt.Errorf("read alerts: %w", err)
+	}
+	defer conn.Close()
+	w := &watch{seen: map[string]time.Time{}}
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	group, reading := errgroup.WithContext(reading)
+	group.Go(func() error {
+		return bus.Follow(reading, conn, bus.FollowConfig{Stream: bus.StreamAlerts, Logger: slog.New(slog.DiscardHandler)}, w.take)
+	})
+	p := &poster{client: &http.Client{Timeout: patience}, url: b.IngestURL + "/v1/events"}
+	r, accepted, err := p.storm(ctx, cfg)
+	if err == nil {
+		harness.Poll(ctx, patience, func() bool {
+			alerts, counted := w.counts()
+			r.Alerts, r.Counted = alerts, counted
+			return counted >= r.Sent && w.missing(accepted) == 0
+		})
+	}
+	stop()
+	if err := errors.Join(err, group.Wait()); err != nil {
+		return r, err
+	}
+	r.Missing = w.missing(accepted)
+	for url, at := range accepted {
+		if seen, ok := w.seen[url]; ok {
+			r.Delays = append(r.Delays, max(0, seen.Sub(at)))
+		}
+	}
+	return r, nil
+}
+
+// watch is what the alerts say.
+type watch struct {
+	mu              sync.Mutex
+	alerts, counted int
+	seen            map[string]time.Time // of calm apps, by URL
+}
+
+func (w *watch) take(m bus.Message) error {
+	var a alert.Alert
+	if err := json.Unmarshal(m.Data, &a); err != nil {
+		return fmt.Errorf("read an alert: %w", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case a.Category != alert.NetworkErrors:
+	case strings.HasPrefix(a.App, calm):
+		w.seen[a.URL] = time.Now()
+	case strings.HasPrefix(a.App, "storm"):
+		w.alerts++
+		w.counted += a.Occurrences()
+	}
+	return nil
+}
+
+func (w *watch) counts() (alerts, counted int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.alerts, w.counted
+}
+
+func (w *watch) missing(accepted map[string]time.Time) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for url := range accepted {
+		if _, ok := w.seen[url]; !ok {
+			n++
+		}
+	}
+	return n
+}
+
+// poster posts events, and keeps its connections as a sender does.
+type poster struct {
+	client *http.Client
+	url    string
+}
+
+type request struct {
+	Kind    string         `json:"kind"`
+	App     string         `json:"app"`
+	Network map[string]any `json:"network"`
+}
+
+func failed(app, url string) request {
+	return request{"network", app, map[string]any{"method": "GET", "url": url, "status": 500}}
+}
+
+// storm posts requests that failed, with those of calm apps between them, and returns
+// when each of these was accepted.
+func (p *poster) storm(ctx context.Context, cfg Config) (r Result, accepted map[string]time.Time, err error) {
+	accepted = map[string]time.Time{}
+	group, ctx := errgroup.WithContext(ctx)
+	begin := time.Now()
+	var mu sync.Mutex
+	for sender := range senders {
+		group.Go(func() error {
+			random := rand.New(rand.NewPCG(cfg.Seed, uint64(sender))) //nolint:gosec // a workload, no secret
+			pace := time.NewTicker(time.Duration(senders*cfg.Batch) * time.Second / time.Duration(cfg.Rate))
+			defer pace.Stop()
+			for time.Since(begin) < cfg.For {
+				batch := make([]request, cfg.Batch)
+				for i := range batch {
+					batch[i] = failed(fmt.Sprint("storm", random.IntN(cfg.Apps)), fmt.Sprint("http://localhost:3000/e", random.IntN(urls)))
+				}
+				if err := p.post(ctx, batch); err != nil {
+					return err
+				}
+				mu.Lock()
+				r.Sent += len(batch)
+				mu.Unlock()
+				select {
+				case <-pace.C:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			return nil
+		})
+	}
+	group.Go(func() error {
+		for i := 0; time.Since(begin) < cfg.For; i++ {
+			url := "http://localhost:3000/calm" + word(i)
+			if err := p.post(ctx, []request{failed(fmt.Sprint(calm, i%calmApps), url)}); err != nil {
+				return err
+			}
+			accepted[url] = time.Now()
+			select {
+			case <-time.After(probeEvery):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return nil
+	})
+	err = group.Wait()
+	r.Rate = float64(r.Sent) / time.Since(begin).Seconds()
+	return r, accepted, err
+}
+
+// word is a number in letters, which no template takes for an id.
+func word(n int) string {
+	text := []byte{'a', 'a', 'a'}
+	for i := range text {
+		text[i] += byte(n % 26)
+		n /= 26
+	}
+	return string(text)
+}
+
+func (p *poster) post(ctx context.Context, batch []request) error {
+	data, err := json.Marshal(batch)
+	if err != nil {
+		return fmt.Errorf("encode events: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("post events: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("post events: %w", err)
+	}
+	answer, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("post events: %s %s", resp.Status, answer)
+	}
+	return nil
+}
