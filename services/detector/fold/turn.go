@@ -91,9 +91,14 @@ func (t *turn) log(a *app, e *telemetry.Event) {
 	hidden, found := a.noise.Log(e.Log, tool, f.template, t.now)
 	t.found(a, found)
 	failed := e.Log.Level == telemetry.LevelError
-	if t.hidden(a, hidden, telemetry.KindLog, noise.Sighting{Text: e.Log.Message, Level: e.Log.Level, Alarming: failed}) || !failed {
+	seen := noise.Sighting{Text: e.Log.Message, Level: e.Log.Level}
+	if failed {
+		seen.Severity = alert.Error
+	}
+	if t.hidden(a, hidden, telemetry.KindLog, seen) || !failed {
 		return
 	}
+	a.noise.Failed(t.now)
 	if news, ok := a.errors.Log(a.name, e, tool, f.template, t.now); ok {
 		t.offer(a, news)
 	}
@@ -105,9 +110,9 @@ func (t *turn) request(a *app, e *telemetry.Event) {
 	f := t.fold
 	f.template = template.AppendPage(f.template[:0], e.Network.URL)
 	severity, bad := network.Severity(e.Network.Status)
-	hidden, found := a.noise.Request(e.Network.URL, f.template, bad, t.now)
+	hidden, found := a.noise.Request(e.Network.URL, f.template, severity, t.now)
 	t.found(a, found)
-	if t.hidden(a, hidden, telemetry.KindNetwork, noise.Sighting{Text: e.Network.URL, Alarming: bad}) || !bad {
+	if t.hidden(a, hidden, telemetry.KindNetwork, noise.Sighting{Text: e.Network.URL, Severity: severity}) || !bad {
 		return
 	}
 	f.key = network.AppendKey(f.key[:0], e.Network, f.template)

@@ -133,12 +133,12 @@ func (a *App) under(key []byte, p *pattern) *rule {
 
 // isTold says whether a mined rule does what one about a pattern that occurred n
 // times would.
-func (a *App) isTold(key string, p *pattern, n int) bool {
+func (a *App) isTold(key string, p *pattern, n int, t int64) bool {
 	if a.mined == nil || a.mined.rules == 0 {
 		return false
 	}
 	r := a.under([]byte(key), p)
-	return r != nil && (r.applied || baseConfidence+n < minApplied)
+	return r != nil && (r.applied || baseConfidence+n < minApplied || a.waits(r, t))
 }
 
 // mine makes and strengthens rules about what templates have in common.
@@ -186,7 +186,11 @@ func (a *App) judgeMined(class string, c drain.Cluster, t int64, found *Found) {
 		a.strengthen(r, c.N, t, found)
 		return
 	}
-	r := a.newRule(class+c.Text(), c.N, t)
+	warned := slices.ContainsFunc(c.Lines, func(text string) bool {
+		p := a.patterns.Peek(class + text)
+		return p != nil && (*p).warnedSince(t-Window.Milliseconds())
+	})
+	r := a.newRule(class+c.Text(), c.N, t, warned)
 	r.template = c.Template
 	if a.isRemoved(r) || a.isCovered(r) {
 		return
@@ -233,7 +237,7 @@ func (a *App) takeOver(r *rule) {
 	}
 	for key, known := range a.rules.All() {
 		o := *known
-		if o == r || key[0] != r.key[0] || o.applied && !r.applied {
+		if o == r || key[0] != r.key[0] || o.applied && !r.applied || o.accepted && !r.accepted {
 			continue
 		}
 		own := o.template

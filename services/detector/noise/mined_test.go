@@ -15,6 +15,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/rules"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/services/detector/template"
+	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -281,17 +282,17 @@ func TestWhatLedToAProposal(t *testing.T) {
 // TestWhatARuleShows: in three minutes, what a rule hid of health checks.
 func TestWhatARuleShows(t *testing.T) {
 	a := noise.New("web", rules.NoiseSpec)
-	check := func(n int, alarming bool, d time.Duration) {
+	check := func(n int, severity alert.Severity, d time.Duration) {
 		for i := range n {
 			url := fmt.Sprintf("http://localhost/health?n=%d", i)
-			a.Request(url, template.AppendPage(nil, url), alarming, at(d))
+			a.Request(url, template.AppendPage(nil, url), severity, at(d))
 		}
 	}
-	check(20, true, 0)
-	a.Detect(at(0))
-	check(7, false, time.Second)
-	check(3, true, time.Minute)
-	check(1, false, 9*time.Minute)
+	check(20, alert.Error, 0)
+	a.Detect(at(time.Millisecond))
+	check(7, "", time.Second)
+	check(3, alert.Error, time.Minute)
+	check(1, "", 9*time.Minute)
 	a = restored(t, a)
 	for now, last := range map[time.Duration]uint64{9 * time.Minute: 11, 10*time.Minute + 30*time.Second: 4, 15 * time.Minute: 1, time.Hour: 0, 0: 7} {
 		if r := a.Rules(at(now))[0]; r.Hidden != 11 || r.AlertsHeld != 3 || r.HiddenLast10Min != last || len(r.ByLevel) > 0 {
@@ -304,14 +305,14 @@ func TestWhatARuleShows(t *testing.T) {
 	}
 	for i := range 4 {
 		url := fmt.Sprintf("http://localhost/health?next=%d\x1b", i)
-		a.Request(url, template.AppendPage(nil, url), false, at(10*time.Minute+time.Duration(i)*time.Second))
+		a.Request(url, template.AppendPage(nil, url), "", at(10*time.Minute+time.Duration(i)*time.Second))
 	}
 	r = a.Rules(at(0))[0]
 	if want := []string{"http://localhost/health?n=0", "http://localhost/health?next=0␛", "http://localhost/health?next=1␛"}; !slices.Equal(r.Examples, want) {
 		t.Errorf("the first three: %q", r.Examples)
 	}
-	check(1, false, 20*time.Minute)
-	a.Request("/health", []byte("/health"), false, at(21*time.Minute))
+	check(1, "", 20*time.Minute)
+	a.Request("/health", []byte("/health"), "", at(21*time.Minute))
 	if r = a.Rules(at(0))[0]; !slices.Equal(r.Examples, []string{"http://localhost/health?next=0␛", "http://localhost/health?next=1␛", "/health"}) {
 		t.Errorf("the newest: %q", r.Examples)
 	}

@@ -19,6 +19,10 @@
 // level is part of what counts together: lines of level error are not counted
 // together with others even where they come from a tool.
 //
+// A rule that was applied by itself hides neither a check that fails after it
+// succeeded (one failure is shown until 120 s have passed without any) nor warnings of
+// an app with an open error: a rule about those is only proposed.
+//
 // A found rule that was removed does not come back, and neither does any other
 // that would hide a line of it, until somebody brings it back (Accept), which is
 // also how a proposed rule is made to apply.
@@ -33,6 +37,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
 	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
@@ -91,6 +96,8 @@ type App struct {
 	// milliseconds since 1970; started says that there is such a time.
 	lastRun int64
 	started bool
+	// failed is when an error was logged last, in milliseconds since 1970.
+	failed int64
 
 	scratch          []byte
 	size             int
@@ -104,6 +111,7 @@ type pattern struct {
 	next    int     // where the next goes once at is full: the oldest
 	example string  // from the moment on when it may become a rule
 	under   verdict // which mined rule it is under
+	warned  int64   // when the newest warning among them came
 }
 
 // New returns an app without patterns and rules.
@@ -148,19 +156,23 @@ func (a *App) Log(log *telemetry.Log, tool bool, template []byte, now time.Time)
 		return false, a.Tick(now)
 	}
 	a.scratch = append(append(a.scratch[:0], of), template...)
-	return a.take(Sighting{Text: log.Message, Level: log.Level, Alarming: failed}, now)
+	s := Sighting{Text: log.Message, Level: log.Level}
+	if failed {
+		s.Severity = alert.Error
+	}
+	return a.take(s, now)
 }
 
 // Request counts a request to a URL, of which page is the path template, when it
-// is of the infrastructure. Otherwise it is like Log. Alarming says that an alert is
-// raised for it unless it is hidden.
-func (a *App) Request(url string, page []byte, alarming bool, now time.Time) (hidden bool, found *Found) {
+// is of the infrastructure. Otherwise it is like Log. Severity is that of the alert that
+// is raised for it unless it is hidden, empty where there is none.
+func (a *App) Request(url string, page []byte, severity alert.Severity, now time.Time) (hidden bool, found *Found) {
 	probe := infrastructure(page, url)
 	if probe == nil {
 		return false, a.Tick(now)
 	}
 	a.scratch = append(append(a.scratch[:0], ofRequests), probe...)
-	return a.take(Sighting{Text: url, Alarming: alarming}, now)
+	return a.take(Sighting{Text: url, Severity: severity}, now)
 }
 
 // Tick is for events that can't be noise: they only let time pass.
@@ -204,7 +216,10 @@ func (a *App) count(p *pattern, s Sighting, t int64) *pattern {
 		a.addPattern(string(a.scratch), p)
 	}
 	a.size -= p.size()
-	p.add(t, s.Alarming)
+	p.add(t, s.Alarming())
+	if s.warns() {
+		p.warned = t
+	}
 	if p.example == "" && len(p.at) >= minLogs && a.scratch[0] != ofRequests { // their pattern says it all
 		p.example = strings.Clone(untrusted.Cut(s.Text, maxExample))
 	}
@@ -228,10 +243,15 @@ func (a *App) hide(mined *rule, s Sighting, t int64, found *Found) bool {
 	return a.note(mined, s, t, found)
 }
 
-// note counts an occurrence under a rule, and says whether that applies.
+// note counts an occurrence under a rule, and reports whether the rule hides it.
 func (a *App) note(r *rule, s Sighting, t int64, found *Found) bool {
 	if !r.applied && found != nil && r.seen.since == t {
 		return false // it is counted in what led to the rule
+	}
+	r.warned = r.warned || s.warns()
+	if r.applied && a.exempts(r, s, t) {
+		r.seen.lastSeen = t
+		return false
 	}
 	a.size += r.seen.see(s, t)
 	return r.applied

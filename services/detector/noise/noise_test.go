@@ -34,7 +34,7 @@ func log(a *noise.App, l *telemetry.Log, d time.Duration) (bool, *noise.Found) {
 }
 
 func request(a *noise.App, url string, d time.Duration) (bool, *noise.Found) {
-	return a.Request(url, template.AppendPage(nil, url), false, at(d))
+	return a.Request(url, template.AppendPage(nil, url), "", at(d))
 }
 
 // seen feeds n lines in one instant and runs auto-detection.

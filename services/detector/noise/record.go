@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 	"github.com/tocsin-bus/tocsin/shared/untrusted"
@@ -26,8 +27,9 @@ type Sighting struct {
 	Text string
 	// Level is that of a log, empty for a request.
 	Level telemetry.Level
-	// Alarming says that alerts are raised for events such as this.
-	Alarming bool
+	// Severity is that of the alerts that are raised for events such as this, empty
+	// where none are.
+	Severity alert.Severity
 }
 
 // levels are in the order in which a record counts them.
@@ -48,7 +50,7 @@ type record struct {
 func (r *record) see(s Sighting, t int64) (grown int) {
 	r.lastSeen = t
 	r.n++
-	if s.Alarming {
+	if s.Alarming() {
 		r.alarming++
 	}
 	if i := slices.Index(levels[:], s.Level); i >= 0 {

@@ -27,8 +27,11 @@ type rule struct {
 	id, key string
 	percent int // of confidence
 	applied bool
-	example string
-	seen    record
+	// accepted says that somebody wants it to apply, warned that it is about warnings.
+	accepted, warned bool
+	check            check
+	example          string
+	seen             record
 	// template is what it is bound to when that has holes, else nil: then it is about
 	// its key alone.
 	template *drain.Template
@@ -95,7 +98,7 @@ func (a *App) Detect(now time.Time) *Found {
 		if len((*p).at) < least {
 			continue
 		}
-		if n := (*p).within(t-Window.Milliseconds(), t); n >= least && !a.isTold(key, *p, n) {
+		if n := (*p).within(t-Window.Milliseconds(), t); n >= least && !a.isTold(key, *p, n, t) {
 			a.judge(key, *p, n, t, &found)
 		}
 	}
@@ -107,11 +110,14 @@ func (a *App) Detect(now time.Time) *Found {
 
 // judge makes or strengthens the rule of a pattern that occurred n times.
 func (a *App) judge(key string, p *pattern, n int, t int64, found *Found) {
+	warned := p.warnedSince(t - Window.Milliseconds())
 	if r := a.ruleOf(key); r != nil {
+		r.warned = r.warned || warned
 		a.strengthen(r, n, t, found)
 		return
 	}
-	r := a.newRule(key, n, t)
+	r := a.newRule(key, n, t, warned)
+	r.check = p.came(t)
 	if a.isRemoved(r) {
 		return
 	}
@@ -126,10 +132,11 @@ func (a *App) judge(key string, p *pattern, n int, t int64, found *Found) {
 	found.add(r)
 }
 
-// newRule is a rule about what occurred n times.
-func (a *App) newRule(key string, n int, t int64) *rule {
+// newRule is a rule about what occurred n times, with warnings or without.
+func (a *App) newRule(key string, n int, t int64, warned bool) *rule {
 	percent := min(baseConfidence+n, maxConfidence)
-	r := &rule{id: ruleID(a.name, key), key: key, percent: percent, applied: percent >= minApplied}
+	r := &rule{id: ruleID(a.name, key), key: key, percent: percent, warned: warned}
+	r.applied = percent >= minApplied && !a.waits(r, t)
 	r.seen.since, r.seen.lastSeen = t, t
 	r.seen.minutes.minute = minuteOf(t)
 	return r
@@ -155,7 +162,7 @@ func (r *rule) came(p *pattern, t int64) {
 // apply from enough of it on.
 func (a *App) strengthen(r *rule, n int, t int64, found *Found) {
 	percent := min(baseConfidence+n, maxConfidence)
-	if r.percent = max(r.percent, percent); r.applied || percent < minApplied {
+	if r.percent = max(r.percent, percent); r.applied || percent < minApplied || a.waits(r, t) {
 		return
 	}
 	a.apply(r, t)
@@ -266,6 +273,7 @@ func (a *App) Accept(id string, now time.Time) bool {
 	t := now.UnixMilli()
 	for _, known := range a.rules.All() {
 		if r := *known; r.id == id {
+			r.accepted = true
 			if !r.applied {
 				a.apply(r, t)
 			}
@@ -282,7 +290,7 @@ func (a *App) Accept(id string, now time.Time) bool {
 	if !a.knows(was.key) || a.rules.Peek(was.key) != nil || !a.makeRoom(t) {
 		return true // it may be found again
 	}
-	r := &rule{id: id, key: was.key, percent: was.percent, applied: true}
+	r := &rule{id: id, key: was.key, percent: was.percent, applied: true, accepted: true}
 	r.seen.since, r.seen.lastSeen = t, t
 	if a.bind(r) && a.addRule(r) {
 		a.takeOver(r)

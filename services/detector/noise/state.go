@@ -23,6 +23,7 @@ const (
 func (a *App) Save(w *snapshot.Writer) {
 	w.Bool(a.started)
 	w.Int(a.lastRun)
+	w.Int(a.failed)
 	w.Len(a.patterns.Len())
 	for key, p := range a.patterns.All() {
 		w.String(key)
@@ -56,6 +57,7 @@ func (p *pattern) save(w *snapshot.Writer) {
 		alarms |= uint64(p.alarms>>((p.next+i)%len(p.at))&1) << i
 	}
 	w.Uint(alarms)
+	w.Int(p.warned)
 }
 
 func (r *rule) save(w *snapshot.Writer) {
@@ -65,6 +67,7 @@ func (r *rule) save(w *snapshot.Writer) {
 	w.Int(r.seen.lastSeen)
 	w.String(r.example)
 	r.seen.save(w)
+	r.saveExempt(w)
 }
 
 // Restore reads what Save wrote of the app of that name. Errors are in r. What only
@@ -72,6 +75,9 @@ func (r *rule) save(w *snapshot.Writer) {
 func Restore(app string, by rules.Noise, r *snapshot.Reader) *App {
 	a := New(app, by)
 	a.started, a.lastRun = r.Bool(), r.Int()
+	if r.Has(snapshot.Lifecycle) {
+		a.failed = r.Int()
+	}
 	for range r.Len(MaxPatterns) {
 		if key, p := restoreKey(r), restorePattern(r); a.knows(key) {
 			a.addPattern(key, p)
@@ -112,6 +118,9 @@ func restorePattern(r *snapshot.Reader) *pattern {
 	if r.Has(snapshot.Trust) {
 		p.alarms = uint32(r.UpTo(1<<arrivals - 1))
 	}
+	if r.Has(snapshot.Lifecycle) {
+		p.warned = r.Int()
+	}
 	return p
 }
 
@@ -122,6 +131,7 @@ func restoreRule(app string, in *snapshot.Reader) *rule {
 	if in.Has(snapshot.Trust) {
 		r.seen.restore(in)
 	}
+	r.restoreExempt(in)
 	return r
 }
 

@@ -1,0 +1,96 @@
+package fold_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/fold"
+	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/query"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// TestFailingHealthCheckIsNews: after 40 successes under a rule that was applied by
+// itself, an outage is one alert, and no spike beside it.
+func TestFailingHealthCheckIsNews(t *testing.T) {
+	for _, by := range []rules.Noise{rules.NoiseSpec, rules.Mined} {
+		t.Run(by.String(), func(t *testing.T) {
+			s := &script{fold: fold.New(fold.Config{Rules: rules.Table{Default: rules.Set{Noise: by}}})}
+			check := func(n, status int, d time.Duration) {
+				for range n {
+					s.at(d, events(requested("GET", "/health", status)))
+				}
+			}
+			want := func(what, want string) {
+				t.Helper()
+				if got := s.titles(); got != want {
+					t.Errorf("%s: got\n%s\nwant\n%s", what, got, want)
+				}
+				s.alerts = nil
+				s.restart(t, fold.Config{Rules: rules.Table{Default: rules.Set{Noise: by}}})
+			}
+			check(40, 200, 0)
+			s.at(time.Second, fold.Message{Noise: &query.NoiseRequest{Action: query.NoiseAutoDetect}})
+			want("auto_detect", "info noise: Noise found and hidden")
+			check(6, 503, 2*time.Second)
+			const outage = "error network_errors: Server error: GET /health → 503"
+			want("an outage", outage)
+			check(6, 200, 10*time.Second)
+			check(6, 503, 100*time.Second)
+			want("98 s later", "")
+			check(6, 503, 220*time.Second)
+			want("120 s after the last failure", outage)
+			s.at(230*time.Second, fold.Message{Noise: &query.NoiseRequest{Action: query.NoiseAdd, Pattern: "/health"}})
+			check(6, 503, 400*time.Second)
+			want("under a rule that somebody added", "")
+		})
+	}
+}
+
+// TestWarningsBesideAnError: auto-detection announces no rule about warnings of an app
+// that has an error which was raised or came again in the last 10 minutes.
+func TestWarningsBesideAnError(t *testing.T) {
+	for _, by := range []rules.Noise{rules.NoiseSpec, rules.Mined} {
+		t.Run(by.String(), func(t *testing.T) {
+			s := &script{fold: fold.New(fold.Config{Rules: rules.Table{Default: rules.Set{Noise: by}}})}
+			boom := func(d time.Duration) { s.at(d, events(logged(telemetry.LevelError, "boom"))) }
+			detect := func(d time.Duration, want int) {
+				t.Helper()
+				s.alerts = nil
+				for i := range 30 {
+					s.at(d, events(logged(telemetry.LevelWarn, fmt.Sprintf("slow query %d", i))))
+				}
+				s.at(d, fold.Message{Noise: &query.NoiseRequest{Action: query.NoiseAutoDetect}})
+				announced := 0
+				for _, a := range s.alerts {
+					if a.Category == alert.Noise {
+						announced++
+					}
+				}
+				if announced != want {
+					t.Errorf("after %s: %d announcements, want %d; rules %+v", d, announced, want, s.fold.NoiseRules("web"))
+				}
+			}
+			boom(0)
+			boom(9 * time.Minute) // it is known, and open still
+			detect(18*time.Minute, 0)
+			hidden := s.fold.Stats().Hidden
+			if hidden > 0 {
+				t.Errorf("%d events are hidden by a rule that is only proposed", hidden)
+			}
+			detect(20*time.Minute, 1)
+			boom(21 * time.Minute)
+			hidden = s.fold.Stats().Hidden
+			s.at(22*time.Minute, events(logged(telemetry.LevelWarn, "slow query 7")))
+			if got := s.fold.Stats().Hidden - hidden; got > 0 {
+				t.Errorf("%d warnings are hidden beside an open error", got)
+			}
+			s.at(31*time.Minute, events(logged(telemetry.LevelWarn, "slow query 7")))
+			if got := s.fold.Stats().Hidden - hidden; got != 1 {
+				t.Errorf("%d of 1 warnings are hidden after the error was closed", got)
+			}
+		})
+	}
+}

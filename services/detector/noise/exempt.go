@@ -1,0 +1,109 @@
+package noise
+
+import (
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// A rule that was applied by itself leaves two things alone, which a rule that
+// somebody wants does hide: a check that fails after it succeeded, and warnings of an
+// app with an open error.
+const (
+	// CheckQuiet is how long a check must not have failed for its next failure to be
+	// news.
+	CheckQuiet = 120 * time.Second
+	// ErrorOpen is how long an error counts as open after it was logged last.
+	ErrorOpen = 10 * time.Minute
+)
+
+// check is what a rule about requests remembers of their outcomes. failed is when one
+// failed last, in milliseconds since 1970, 0 for never.
+type check struct {
+	succeeded bool
+	failed    int64
+}
+
+// fails notes a failure, and reports whether it is news.
+func (c *check) fails(t int64) bool {
+	quiet := c.failed == 0 || t < c.failed || t-c.failed >= CheckQuiet.Milliseconds()
+	c.failed = t
+	return c.succeeded && quiet
+}
+
+// came returns the check of which a pattern knows the newest outcomes, but for
+// failures at t: one of those may be the event that is looked at.
+func (p *pattern) came(t int64) (c check) {
+	for i, at := range p.at {
+		switch {
+		case p.alarms>>i&1 == 0:
+			c.succeeded = true
+		case at < t:
+			c.failed = max(c.failed, at)
+		}
+	}
+	return c
+}
+
+// Failed notes that an error of the app was logged that no rule hides.
+func (a *App) Failed(now time.Time) { a.failed = now.UnixMilli() }
+
+// errorOpen reports whether an error of the app is open.
+func (a *App) errorOpen(t int64) bool {
+	return a.failed > 0 && t >= a.failed && t-a.failed < ErrorOpen.Milliseconds()
+}
+
+// exempts reports whether a rule that applies leaves an event alone, and notes what a
+// check came to.
+func (a *App) exempts(r *rule, s Sighting, t int64) bool {
+	news := false
+	if r.key[0] == ofRequests {
+		if s.Alarming() {
+			news = r.check.fails(t)
+		} else {
+			r.check.succeeded = true
+		}
+	}
+	switch {
+	case r.accepted:
+		return false
+	case r.key[0] == ofRequests && r.check.succeeded:
+		return news
+	default:
+		return s.warns() && a.errorOpen(t)
+	}
+}
+
+// waits reports whether a rule may not apply by itself: it would hide warnings of an
+// app with an open error.
+func (a *App) waits(r *rule, t int64) bool { return r.warned && a.errorOpen(t) }
+
+// Alarming reports whether alerts are raised for events such as this.
+func (s Sighting) Alarming() bool { return s.Severity != "" }
+
+// warns reports whether it is a warning.
+func (s Sighting) warns() bool {
+	return s.Level == telemetry.LevelWarn || s.Severity == alert.Warning
+}
+
+// warnedSince reports whether a warning of the pattern came after a time.
+func (p *pattern) warnedSince(t int64) bool { return p.warned > t }
+
+func (r *rule) saveExempt(w *snapshot.Writer) {
+	w.Bool(r.accepted)
+	w.Bool(r.warned)
+	w.Bool(r.check.succeeded)
+	w.Int(r.check.failed)
+}
+
+func (r *rule) restoreExempt(in *snapshot.Reader) {
+	if !in.Has(snapshot.Lifecycle) {
+		// An older version did not note that a check had succeeded. Most have.
+		r.check.succeeded = r.key[0] == ofRequests
+		return
+	}
+	r.accepted, r.warned = in.Bool(), in.Bool()
+	r.check = check{succeeded: in.Bool(), failed: in.Int()}
+}
