@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"gotest.tools/gotestsum/testjson"
-
 	"github.com/tocsin-bus/tocsin/services/ingest/testrun"
 )
 
@@ -89,15 +87,15 @@ func (f *fold) test(e event) {
 	t := p.tests[e.Test]
 	if t == nil {
 		t = &tail{}
-		if f.tests < maxKept && !e.Action.IsTerminal() {
+		if f.tests < maxKept && !e.Action.ends() {
 			p.tests[e.Test] = t
 			f.tests++
 		}
 	}
-	if e.Action == testjson.ActionOutput && !begins(e.Output, testMarks) {
+	if e.Action == actionOutput && !begins(e.Output, testMarks) {
 		t.add(e.Output)
 	}
-	if !e.Action.IsTerminal() {
+	if !e.Action.ends() {
 		return
 	}
 	if p.tests[e.Test] != nil {
@@ -105,9 +103,9 @@ func (f *fold) test(e event) {
 		f.tests--
 	}
 	switch e.Action {
-	case testjson.ActionPass:
+	case actionPass:
 		f.out.Passed++
-	case testjson.ActionSkip:
+	case actionSkip:
 		f.out.Skipped++
 	default:
 		f.testFailed(p, e.Package, e.Test, t)
@@ -117,8 +115,8 @@ func (f *fold) test(e event) {
 
 func (f *fold) testFailed(p *pkg, name, test string, t *tail) {
 	p.failed = true
-	for parent := testjson.TestName(test).Parent(); parent != "" && len(p.parents) < maxKept; parent = testjson.TestName(parent).Parent() {
-		p.parents[parent] = true
+	for of := parent(test); of != "" && len(p.parents) < maxKept; of = parent(of) {
+		p.parents[of] = true
 	}
 	if p.parents[test] {
 		return
@@ -130,13 +128,13 @@ func (f *fold) testFailed(p *pkg, name, test string, t *tail) {
 // packageEvent takes an event of a package as a whole.
 func (f *fold) packageEvent(e event) {
 	p := f.of(e.Package)
-	if e.Action == testjson.ActionOutput && !begins(e.Output, packageMarks) {
+	if e.Action == actionOutput && !begins(e.Output, packageMarks) {
 		p.add(e.Output)
 	}
-	if !e.Action.IsTerminal() {
+	if !e.Action.ends() {
 		return
 	}
-	if e.Action == testjson.ActionFail {
+	if e.Action == actionFail {
 		f.packageFailed(p, e)
 	}
 	f.forget(e.Package, p)

@@ -9,15 +9,11 @@ package gotest
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
-
-	"gotest.tools/gotestsum/testjson"
 
 	"github.com/tocsin-bus/tocsin/services/ingest/testrun"
 )
@@ -25,13 +21,6 @@ import (
 // maxLine is the longest line that is read as an event, in bytes: go test cuts
 // output into pieces of 4 KiB. Longer ones are text.
 const maxLine = 1 << 20
-
-// event is one line of the stream.
-type event struct {
-	testjson.TestEvent
-	// FailedBuild is the import path of the build that a package failed for.
-	FailedBuild string
-}
 
 // Read reads events from in until it ends, and writes the text of the tests to
 // out while it does. Lines that are no events are text as well. Its error is
@@ -78,17 +67,17 @@ func Read(in io.Reader, out io.Writer) (testrun.Outcome, error) {
 
 // line takes one line, and returns the text in it.
 func (f *fold) line(line []byte) []byte {
-	var e event
-	if !bytes.HasPrefix(line, []byte("{")) || json.Unmarshal(line, &e) != nil || e.Action == "" {
+	e, ok := decode(line)
+	if !ok {
 		f.other.add(string(line))
 		return line
 	}
 	f.events = true
 	f.at(e.Time)
 	switch {
-	case e.Action == testjson.ActionBuild:
+	case e.Action == actionBuildOutput:
 		f.buildOutput(e.ImportPath, e.Output)
-	case e.Action == "build-fail":
+	case e.Action == actionBuildFail:
 		f.buildFailed(e.ImportPath)
 	case e.Package != "" && e.Test != "":
 		f.test(e)
