@@ -16,7 +16,7 @@ func TestRootCauseFirst(t *testing.T) {
 	of := func(kind string, payload map[string]any) map[string]any {
 		return map[string]any{"kind": kind, "app": "web", "url": "http://localhost:3000/cart?tab=1", "release": "web@" + commit[:8], kind: payload}
 	}
-	for range 5 {
+	for range 4 {
 		w.vitals(t, "/cart", 1000)
 	}
 	w.events(t, map[string]any{"kind": "log", "app": "shop", "log": map[string]any{"level": "error", "message": "the printer is out of paper"}})

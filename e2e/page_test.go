@@ -142,7 +142,7 @@ func TestPage(t *testing.T) {
 	})
 
 	t.Run("charts", func(t *testing.T) {
-		for range 5 {
+		for range 4 {
 			w.vitals(t, "/cart", 2500)
 		}
 		w.vitals(t, "/cart", 3900)

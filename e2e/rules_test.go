@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,18 +9,6 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
-
-// shadowed are the alerts that tocsin tail --shadow --json has shown so far.
-func shadowed(t *testing.T, tail *harness.Process) (all []alert.Alert) {
-	t.Helper()
-	for line := range strings.Lines(tail.Stdout.String()) {
-		var a alert.Alert
-		if err := json.Unmarshal([]byte(line), &a); err == nil { // else it is not written to its end
-			all = append(all, a)
-		}
-	}
-	return all
-}
 
 // burst sends so many errors of an app at once that they are a spike also where
 // nothing is known of it.
@@ -44,57 +31,70 @@ func of(all []alert.Alert, category alert.Category) (some []alert.Alert) {
 	return some
 }
 
-// TestRulesInTheShadow: with both, the rule of the contract speaks and the other
-// one is heard on shadow.alerts.> alone; an app can be judged by another.
-func TestRulesInTheShadow(t *testing.T) {
-	w := start(t, "--anomaly=both", "--anomaly=shop=rate-tail")
-	tail := run(t, w.bus.StateDir, "tail", "--shadow", "--json")
-	// It listens from now on: what comes before it does is kept nowhere.
-	heard := harness.Poll(t.Context(), 20*time.Second, func() bool {
-		w.burst(t, fmt.Sprintf("first%d", time.Now().UnixNano()))
-		return len(shadowed(t, tail)) > 0
-	})
-	if !heard {
-		t.Fatalf("tail --shadow shows nothing\n%s%s", tail.Log, w.bus.Log)
+// TestRulesOfAFreshApp checks the default settings on an app that is new: 12 errors at
+// once are a spike, the second load can be a regression, and both within 5 s are
+// correlated. doctor names the rules.
+func TestRulesOfAFreshApp(t *testing.T) {
+	w := start(t)
+	w.vitals(t, "/cart", 2500)
+	w.vitals(t, "/cart", 3350)
+	w.logs(t, "error", 12, func(int) string { return "boom" })
+	w.settle(t, 3) // regression, first error, spike
+	got := map[alert.Category]string{}
+	o := w.observe(t, nil)
+	for _, a := range o.Alerts {
+		got[a.Category] = a.Title
 	}
+	want := map[alert.Category]string{
+		alert.Regression: "Correlated: LCP regressed 34% on /cart + Error spike in logs: more than 3x the rolling average",
+		alert.Errors:     "New error: boom",
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v\n%s", got, want, o.Block)
+	}
+	const rules = "rules: anomaly auto (ratio3x while an app is young, then rate-tail), regression auto (spec, then confirmed), noise auto (mined)"
+	if _, stdout, stderr := tocsin(t, w.bus.StateDir, "doctor"); !strings.Contains(stdout, rules) {
+		t.Errorf("doctor says %s%s, want %q in it", stdout, stderr, rules)
+	}
+}
+
+// TestRulesOfAnApp checks that a single flag wins over --rules, and an app's over both.
+func TestRulesOfAnApp(t *testing.T) {
+	w := start(t, "--rules=statistical", "--anomaly=ratio3x", "--anomaly=shop=rate-tail")
 	w.burst(t, "web")
 	w.burst(t, "shop")
-	var web, shop []alert.Alert
+	spikes := map[string][]alert.Alert{}
 	told := harness.Poll(t.Context(), 20*time.Second, func() bool {
 		for _, a := range of(w.observe(t, nil).Alerts, alert.Anomaly) {
-			switch a.App {
-			case "web":
-				web = append(web, a)
-			case "shop":
-				shop = append(shop, a)
-			}
+			spikes[a.App] = append(spikes[a.App], a)
 		}
-		return len(web) > 0 && len(shop) > 0
+		return len(spikes["web"]) > 0 && len(spikes["shop"]) > 0
 	})
-	if !told || len(web) != 1 || len(shop) != 1 {
-		t.Fatalf("web %+v, shop %+v\n%s", web, shop, w.bus.Log)
+	if !told || len(spikes["web"]) != 1 || len(spikes["shop"]) != 1 {
+		t.Fatalf("%+v\n%s", spikes, w.bus.Log)
 	}
-	if !strings.Contains(web[0].Title, "3x") || web[0].Context["rule"] == "rate-tail" {
-		t.Errorf("web: the contract's rule does not speak: %+v", web[0])
+	if web := spikes["web"][0]; !strings.Contains(web.Title, "3x") || web.Context["rule"] == "rate-tail" {
+		t.Errorf("web is not judged by ratio3x: %+v", web)
 	}
-	if !strings.Contains(shop[0].Detail, "expected") || !strings.Contains(shop[0].Detail, "p = ") || shop[0].Context["rule"] != "rate-tail" {
-		t.Errorf("shop: rate-tail does not speak: %+v", shop[0])
+	if shop := spikes["shop"][0]; !strings.Contains(shop.Detail, "expected") || !strings.Contains(shop.Detail, "p = ") || shop.Context["rule"] != "rate-tail" {
+		t.Errorf("shop is not judged by rate-tail: %+v", shop)
 	}
-	for _, a := range shadowed(t, tail) {
-		if a.App == "shop" || a.Category == alert.Anomaly && a.Context["rule"] != "rate-tail" {
-			t.Errorf("in the shadow: %+v", a)
-		}
+}
+
+// TestRulesOfAnEarlierRelease checks that both and tail --shadow are taken with a warning
+// that names the setting.
+func TestRulesOfAnEarlierRelease(t *testing.T) {
+	w := start(t, "--anomaly=both")
+	if log := w.bus.Log.String(); !strings.Contains(log, "--anomaly") || !strings.Contains(log, "TOCSIN_ANOMALY") || !strings.Contains(log, "taken as auto") {
+		t.Errorf("no warning of --anomaly both: %s", log)
 	}
-	isShadow := func() bool {
-		for _, a := range shadowed(t, tail) {
-			if a.App == "web" && a.Category == alert.Anomaly && a.DedupKey == web[0].DedupKey && a.ID != web[0].ID {
-				return true
-			}
-		}
-		return false
+	w.burst(t, "web")
+	tail := run(t, w.bus.StateDir, "tail", "--shadow", "--json")
+	if !harness.Poll(t.Context(), 20*time.Second, func() bool { return strings.Contains(tail.Stdout.String(), "Error spike in logs: more than 3x") }) {
+		t.Errorf("tail --shadow does not tail: %s%s", tail.Stdout, tail.Log)
 	}
-	if !harness.Poll(t.Context(), 10*time.Second, isShadow) {
-		t.Errorf("of web nothing is in the shadow: %+v", shadowed(t, tail))
+	if log := tail.Log.String(); !strings.Contains(log, "tail --shadow has no effect") {
+		t.Errorf("no warning of tail --shadow: %s", log)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestRulesAreChecked(t *testing.T) {
 			_ = p.Kill()
 			t.Fatalf("%v goes on", args)
 		}
-		if text := p.Log.String(); p.ExitCode() != 2 || !strings.Contains(text, "ratio3x, rate-tail, both") || strings.Count(text, "\n") != 1 {
+		if text := p.Log.String(); p.ExitCode() != 2 || !strings.Contains(text, "auto, ratio3x, rate-tail") || strings.Count(text, "\n") != 1 {
 			t.Errorf("%v: %d %s", args, p.ExitCode(), text)
 		}
 	}

@@ -167,7 +167,7 @@ func TestSilence(t *testing.T) {
 func TestAcknowledge(t *testing.T) {
 	w := start(t)
 	other := &world{bus: w.bus, agent: join(t, w.bus, "other")}
-	for range 6 {
+	for range 4 {
 		w.vitals(t, "/cart", 2500)
 	}
 	w.vitals(t, "/cart", 3300)

@@ -33,12 +33,12 @@ nsc generate creds --account TOCSIN --name ingest >"$dir/ingest.creds"
 nsc add user --account TOCSIN --name detector \
   --allow-pub-response=1 --response-ttl 2s \
   --allow-sub '$SRV.>,query.health,query.events,query.status,query.noise,query.vitals,query.partition.>,_INBOX_detector.>' \
-  --allow-pub 'alerts.>,shadow.alerts.>,intake.noise,intake.tick,$JS.API.INFO,$JS.API.STREAM.INFO.*,$JS.API.STREAM.NAMES,$JS.FC.>,$JS.ACK.>,$JS.API.CONSUMER.*.TELEMETRY.>,$JS.API.CONSUMER.MSG.NEXT.TELEMETRY.>,$JS.API.CONSUMER.*.ALERTS.>,$JS.API.CONSUMER.MSG.NEXT.ALERTS.>,$O.detector.>,$JS.API.DIRECT.GET.OBJ_detector.>,$JS.API.CONSUMER.*.OBJ_detector.>,$JS.API.CONSUMER.MSG.NEXT.OBJ_detector.>,$JS.API.STREAM.PURGE.OBJ_detector,$JS.API.STREAM.MSG.GET.OBJ_detector,$KV.owners.>,$JS.API.DIRECT.GET.KV_owners,$JS.API.DIRECT.GET.KV_owners.>,$JS.API.STREAM.MSG.DELETE.KV_owners,query.partition.>'
+  --allow-pub 'alerts.>,intake.noise,intake.tick,$JS.API.INFO,$JS.API.STREAM.INFO.*,$JS.API.STREAM.NAMES,$JS.FC.>,$JS.ACK.>,$JS.API.CONSUMER.*.TELEMETRY.>,$JS.API.CONSUMER.MSG.NEXT.TELEMETRY.>,$JS.API.CONSUMER.*.ALERTS.>,$JS.API.CONSUMER.MSG.NEXT.ALERTS.>,$O.detector.>,$JS.API.DIRECT.GET.OBJ_detector.>,$JS.API.CONSUMER.*.OBJ_detector.>,$JS.API.CONSUMER.MSG.NEXT.OBJ_detector.>,$JS.API.STREAM.PURGE.OBJ_detector,$JS.API.STREAM.MSG.GET.OBJ_detector,$KV.owners.>,$JS.API.DIRECT.GET.KV_owners,$JS.API.DIRECT.GET.KV_owners.>,$JS.API.STREAM.MSG.DELETE.KV_owners,query.partition.>'
 nsc generate creds --account TOCSIN --name detector >"$dir/detector.creds"
 
 nsc add user --account TOCSIN --name gateway \
   --allow-pub-response=1 --response-ttl 2s \
-  --allow-sub '$SRV.>,query.health,shadow.alerts.>,_INBOX_gateway.>' \
+  --allow-sub '$SRV.>,query.health,_INBOX_gateway.>' \
   --allow-pub 'notices.>,$SRV.>,query.events,query.status,query.noise,query.vitals,query.health,$JS.API.INFO,$JS.API.STREAM.INFO.*,$JS.API.STREAM.NAMES,$JS.FC.>,$JS.ACK.>,$JS.API.CONSUMER.*.ALERTS.>,$JS.API.CONSUMER.MSG.NEXT.ALERTS.>,$JS.API.CONSUMER.*.CI.>,$JS.API.CONSUMER.MSG.NEXT.CI.>,$JS.API.CONSUMER.*.NOTICES.>,$JS.API.CONSUMER.MSG.NEXT.NOTICES.>,$JS.API.DIRECT.GET.ALERTS,$JS.API.DIRECT.GET.ALERTS.>,$KV.gateways.>,$JS.API.DIRECT.GET.KV_gateways.>,$KV.silences.>,$JS.API.DIRECT.GET.KV_silences,$JS.API.DIRECT.GET.KV_silences.>,$JS.API.CONSUMER.*.KV_silences.>,$JS.API.CONSUMER.MSG.NEXT.KV_silences.>,$JS.API.CONSUMER.*.KUBERNETES.>,$JS.API.CONSUMER.MSG.NEXT.KUBERNETES.>,$JS.API.DIRECT.GET.KUBERNETES,$JS.API.DIRECT.GET.KUBERNETES.>,$JS.API.CONSUMER.*.KV_kubewatch.>,$JS.API.CONSUMER.MSG.NEXT.KV_kubewatch.>,$JS.API.DIRECT.GET.KV_kubewatch,$JS.API.DIRECT.GET.KV_kubewatch.>'
 nsc generate creds --account TOCSIN --name gateway >"$dir/gateway.creds"
 

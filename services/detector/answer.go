@@ -149,9 +149,6 @@ func (a answerer) status(ctx context.Context, _ []byte) (any, error) {
 		return nil, err
 	}
 	reply := merge.Status(replies)
-	if isContract(reply.Detector.Rules) {
-		reply.Detector.Rules = nil
-	}
 	reply.Detector.Part = part
 	reply.Detector.Ready = reply.Detector.Ready && len(part.Unanswered) == 0
 	return reply, nil

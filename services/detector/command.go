@@ -3,6 +3,7 @@ package detector
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -21,14 +22,26 @@ type HealthFlag struct {
 // RuleFlags say by which rules apps are judged. Each value is a rule for all apps,
 // or APP=RULE for one.
 type RuleFlags struct {
-	Anomaly    []string `help:"How an error spike is told from errors as usual: ratio3x, rate-tail, or both, which has rate-tail speak on shadow.alerts.> only. APP=RULE for one app; may be repeated. Default: ratio3x." env:"TOCSIN_ANOMALY" placeholder:"RULE"`
-	Regression []string `help:"How a slower page is told from one that varies: spec, or confirmed, which has the loads that follow confirm or withdraw what one says. APP=RULE for one app; may be repeated. Default: spec." env:"TOCSIN_REGRESSION" placeholder:"RULE"`
-	Noise      []string `help:"What counts as one message that is said over and over: spec, or mined, which also finds the words that vary. APP=RULE for one app; may be repeated. Default: spec." env:"TOCSIN_NOISE" placeholder:"RULE"`
+	All        []string `name:"rules" help:"All three detection rules below: auto, spec (the specification's) or statistical. APP=RULE for one app; may be repeated. Default: auto, the specification's for the first 10 min of an app, then the statistical ones." env:"TOCSIN_RULES" placeholder:"RULE"`
+	Anomaly    []string `help:"Error-spike detection rule: auto, ratio3x or rate-tail. Wins over --rules. APP=RULE for one app; may be repeated. Default: auto, ratio3x for the first 10 min of an app, then rate-tail." env:"TOCSIN_ANOMALY" placeholder:"RULE"`
+	Regression []string `help:"Detection rule for slower pages: auto, spec, or confirmed by the loads that follow. Wins over --rules. APP=RULE for one app; may be repeated. Default: auto, spec for the first 5 loads of a page within the first 10 min of an app, then confirmed." env:"TOCSIN_REGRESSION" placeholder:"RULE"`
+	Noise      []string `help:"Detection rule for repeated messages: auto, spec, or mined, which also finds the words that vary. Wins over --rules. APP=RULE for one app; may be repeated. Default: auto, which is mined." env:"TOCSIN_NOISE" placeholder:"RULE"`
+}
+
+func (f RuleFlags) words() rules.Words {
+	return rules.Words{Rules: f.All, Anomaly: f.Anomaly, Regression: f.Regression, Noise: f.Noise}
 }
 
 // Rules reads the flags. Its errors name the flag and what is allowed.
 func (f RuleFlags) Rules() (rules.Table, error) {
-	return rules.Words{Anomaly: f.Anomaly, Regression: f.Regression, Noise: f.Noise}.Table()
+	return f.words().Table()
+}
+
+// Warn logs the values that are of an earlier release, and what they are taken as.
+func (f RuleFlags) Warn(log *slog.Logger) {
+	for _, line := range f.words().Warnings() {
+		log.Warn(line)
+	}
 }
 
 // Command runs the detector alone.
@@ -74,6 +87,7 @@ func (c *Command) Run(ctx context.Context, env service.Env) error {
 	if err != nil {
 		return err // not reached: Validate has read them
 	}
+	c.Warn(env.Logger)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return Run(ctx, Config{

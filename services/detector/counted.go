@@ -6,25 +6,47 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
 )
 
-// tally tells Prometheus what folds count themselves: what they hide, hold back and
-// forget. It is told at each snapshot, because to count takes a look at every app.
+// tally is what folds count themselves, as Prometheus has it: what they hide, hold back
+// and forget. To count takes a look at every app, so it is done for each scrape, and
+// with each snapshot: what a partition has counted is not lost when it ends.
 type tally struct {
-	hidden, held, heldLost, expected prometheus.Counter
-	forgotten                        *prometheus.CounterVec
-	bytes                            *prometheus.GaugeVec
+	hidden, held, heldLost, expected, untracked prometheus.Counter
+	forgotten                                   *prometheus.CounterVec
+	bytes, strangers                            *prometheus.GaugeVec
+	// refresh has all folds counted.
+	refresh func()
 }
 
-func newTally(r prometheus.Registerer) tally {
+func (t tally) collectors() []prometheus.Collector {
+	return []prometheus.Collector{t.hidden, t.held, t.heldLost, t.expected, t.untracked, t.forgotten, t.bytes, t.strangers}
+}
+
+// Describe implements prometheus.Collector.
+func (t tally) Describe(out chan<- *prometheus.Desc) {
+	for _, c := range t.collectors() {
+		c.Describe(out)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (t tally) Collect(out chan<- prometheus.Metric) {
+	t.refresh()
+	for _, c := range t.collectors() {
+		c.Collect(out)
+	}
+}
+
+func newTally(refresh func()) tally {
 	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: "tocsin", Subsystem: "detector", Name: name, Help: help})
-		r.MustRegister(c)
-		return c
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "tocsin", Subsystem: "detector", Name: name, Help: help})
 	}
 	t := tally{
-		hidden:   counter("hidden_events_total", "Events under a noise rule, which raise no alert."),
-		held:     counter("held_alerts_total", "Alerts held back in a storm; the next of their key, or the summary of their app, counts them."),
-		heldLost: counter("held_lost_alerts_total", "Alerts held back that no other will count, because their key or their app was forgotten."),
-		expected: counter("expected_bursts_total", "Bursts of errors that came by a schedule that was learned, and were not told."),
+		refresh:   refresh,
+		hidden:    counter("hidden_events_total", "Events under a noise rule, which raise no alert."),
+		held:      counter("held_alerts_total", "Alerts held back in a storm; the next of their key, or the summary of their app, counts them."),
+		heldLost:  counter("held_lost_alerts_total", "Alerts held back that no other will count, because their key or their app was forgotten."),
+		expected:  counter("expected_bursts_total", "Bursts of errors that came by a schedule that was learned, and were not told."),
+		untracked: counter("untracked_events_total", "Events of apps that are not tracked, because there are too many others."),
 		forgotten: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "tocsin", Subsystem: "detector", Name: "forgotten_total",
 			Help: "What was forgotten for want of room, by what it was; what went with its app counts as one app.",
@@ -33,8 +55,11 @@ func newTally(r prometheus.Registerer) tally {
 			Namespace: "tocsin", Subsystem: "detector", Name: "state_bytes",
 			Help: "About how much memory is taken by what is remembered of apps, by partition that is owned here.",
 		}, []string{"partition"}),
+		strangers: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: "tocsin", Subsystem: "detector", Name: "apps_not_tracked",
+			Help: "Apps that had an event within 24 h and are not tracked, at most 10,000, by partition that is owned here.",
+		}, []string{"partition"}),
 	}
-	r.MustRegister(t.forgotten, t.bytes)
 	for what := range forgotten(fold.Evicted{}) { // so that the first one counts as an increase
 		t.forgotten.WithLabelValues(what)
 	}
@@ -48,6 +73,7 @@ func (t tally) add(before, now fold.Stats) {
 	t.held.Add(since(before.Held, now.Held))
 	t.heldLost.Add(since(before.HeldLost, now.HeldLost))
 	t.expected.Add(since(before.Recurring, now.Recurring))
+	t.untracked.Add(since(before.Untracked, now.Untracked))
 	earlier := forgotten(before.Evicted)
 	for what, n := range forgotten(now.Evicted) {
 		t.forgotten.WithLabelValues(what).Add(since(earlier[what], n))

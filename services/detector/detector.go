@@ -44,7 +44,8 @@ type Config struct {
 	// SnapshotEvery is how often the state is saved while something changes;
 	// 0 means DefaultSnapshotEvery. A start folds again what came since.
 	SnapshotEvery time.Duration
-	// Rules says by which rules each app is judged; the zero value by the contract's.
+	// Rules says by which rules each app is judged; the zero value by the
+	// specification's.
 	// Detectors that share a bus should have the same.
 	Rules    rules.Table
 	Registry prometheus.Registerer
@@ -86,7 +87,8 @@ func Run(ctx context.Context, cfg Config) error {
 		}
 	})
 	log := cfg.Logger.With("component", "detector")
-	d := &process{cfg: cfg, who: presence.Identify("detector", cfg.Version, log), state: cfg.State, metrics: newMetrics(cfg.Registry), log: log}
+	d := &process{cfg: cfg, who: presence.Identify("detector", cfg.Version, log), state: cfg.State, log: log}
+	d.metrics = newMetrics(cfg.Registry, d.count)
 	d.state.judges(cfg.Rules)
 	defer d.state.takesPart(false, 0)
 	for {
@@ -121,6 +123,21 @@ type process struct {
 	state     *State
 	metrics   *metrics
 	log       *slog.Logger
+}
+
+// countTimeout bounds how long a scrape waits for one partition, which then shows what
+// it had counted before.
+const countTimeout = 500 * time.Millisecond
+
+// count has all partitions that are owned here counted.
+func (d *process) count() {
+	for _, p := range d.state.partitions() {
+		ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
+		if err := p.ask(ctx, (*loop).count); err != nil {
+			p.log.Debug("the counts for a scrape are those of the last snapshot", "error", err)
+		}
+		cancel()
+	}
 }
 
 func (d *process) runOnce(ctx context.Context) (err error) {

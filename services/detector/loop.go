@@ -11,7 +11,6 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
 	"github.com/tocsin-bus/tocsin/services/detector/recent"
 	"github.com/tocsin-bus/tocsin/shared/alert"
-	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
@@ -185,14 +184,16 @@ func (l *loop) take(in input) {
 	} else {
 		l.countGap(m.Seq)
 	}
+	if m.Seq > l.at.Telemetry { // else folded in before the snapshot; only remembered here
+		l.apply(in)
+	}
 	for i := range m.Events {
-		l.recent.AddAt(query.EventPosition{Seq: m.Seq, Index: i}, &m.Events[i], m.Time, in.sender)
+		if e := &m.Events[i]; l.fold.Tracks(e.App) {
+			l.recent.AddAt(query.EventPosition{Seq: m.Seq, Index: i}, e, m.Time, in.sender)
+		}
 	}
 	if m.Seq >= l.recallEnd {
 		l.recall()
-	}
-	if m.Seq > l.at.Telemetry { // else folded in before the snapshot; only remembered here
-		l.apply(in)
 	}
 	l.reached(in.behind)
 	if l.bytes >= snapshotBytes {
@@ -217,7 +218,9 @@ func (l *loop) apply(in input) {
 	}
 	l.changed = l.changed || !in.tick || len(out.Alerts) > 0 || l.ticks >= ticksSaved
 	l.raise(out.Alerts)
-	l.compare(out.Shadow)
+	for _, app := range out.Forgotten {
+		l.recent.Forget(app)
+	}
 	if out.Noise != nil {
 		l.outcomes.add(in.commandID, *out.Noise)
 	}
@@ -305,24 +308,6 @@ func (l *loop) raise(alerts []alert.Alert) {
 	}
 }
 
-// compare tells what a rule in the shadow would have raised to whoever listens now.
-// What a replay raises is old, and was told or had nobody to hear it.
-func (l *loop) compare(shadow []alert.Alert) {
-	if !l.replayed() || len(shadow) > 0 && !l.p.tenure.held() {
-		return
-	}
-	for _, a := range shadow {
-		l.p.metrics.shadow.WithLabelValues(string(a.Category), string(a.Severity)).Inc()
-		data, err := a.MarshalJSON()
-		if err == nil {
-			err = l.p.out.NC.Publish(bus.ShadowSubject(a), data)
-		}
-		if err != nil {
-			l.p.log.Debug("an alert in the shadow could not be told", "error", err)
-		}
-	}
-}
-
 // snapshot captures the state, to be saved once its alerts are stored. A newer
 // one takes the place of one that still waits.
 func (l *loop) snapshot() {
@@ -347,11 +332,12 @@ func (l *loop) snapshot() {
 	l.count()
 }
 
-// count tells what the fold counted since the last snapshot.
+// count adds to the metrics what the fold counted since the last time.
 func (l *loop) count() {
 	now := l.fold.Stats()
 	l.p.metrics.tally.add(l.counted, now)
 	l.p.metrics.tally.bytes.WithLabelValues(strconv.Itoa(l.p.number)).Set(float64(now.Bytes))
+	l.p.metrics.tally.strangers.WithLabelValues(strconv.Itoa(l.p.number)).Set(float64(now.NotTracked))
 	l.counted = now
 }
 

@@ -24,7 +24,7 @@ func TestAlertsOfASnapshot(t *testing.T) {
 	before.Apply(message(1, "boom one"))
 	second := before.Apply(message(2, "boom two")).Alerts[0].ID
 
-	d := &process{metrics: newMetrics(prometheus.NewRegistry()), log: slog.New(slog.DiscardHandler)}
+	d := &process{metrics: newMetrics(prometheus.NewRegistry(), func() {}), log: slog.New(slog.DiscardHandler)}
 	l := newLoop(newPartition(d, 0, 1, nil), &beginning{
 		fold: fold.New(fold.Config{}), newest: 2, at: position{Alerts: 7},
 		spoken: map[string]struct{}{second: {}, "left over": {}},

@@ -4,8 +4,6 @@ import (
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
 // metrics is what the detector tells Prometheus.
@@ -13,13 +11,14 @@ type metrics struct {
 	messages, events, undecodable, lost prometheus.Counter
 	publishFailures, snapshotFailures   prometheus.Counter
 	takeovers                           prometheus.Counter
-	alerts, shadow                      *prometheus.CounterVec
+	alerts                              *prometheus.CounterVec
 	behind, snapshotBytes               *prometheus.GaugeVec
 	owned                               prometheus.Gauge
 	tally                               tally
 }
 
-func newMetrics(r prometheus.Registerer) *metrics {
+// newMetrics registers them. refresh has all folds counted, for a scrape.
+func newMetrics(r prometheus.Registerer, refresh func()) *metrics {
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: "tocsin", Subsystem: "detector", Name: name, Help: help})
 		r.MustRegister(c)
@@ -31,7 +30,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		return g
 	}
 	m := &metrics{
-		tally:            newTally(r),
+		tally:            newTally(refresh),
 		messages:         counter("messages_total", "Messages of TELEMETRY that were folded in."),
 		events:           counter("events_total", "Events that were folded in."),
 		undecodable:      counter("undecodable_total", "Messages of TELEMETRY that were no events, and were skipped."),
@@ -48,14 +47,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Namespace: "tocsin", Subsystem: "detector", Name: "alerts_total", Help: "Alerts raised, by category and severity.",
 		}, []string{"category", "severity"}),
 	}
-	m.shadow = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: "tocsin", Subsystem: "detector", Name: "shadow_alerts_total",
-		Help: "Alerts that a rule in the shadow would have raised, by category and severity.",
-	}, []string{"category", "severity"})
-	for _, severity := range alert.Severities() { // so that the first one counts as an increase
-		m.shadow.WithLabelValues(string(alert.Anomaly), string(severity))
-	}
-	r.MustRegister(m.alerts, m.shadow, m.owned)
+	r.MustRegister(m.alerts, m.owned, m.tally)
 	return m
 }
 
@@ -72,4 +64,5 @@ func (m *metrics) forget(partition int) {
 	m.behind.DeleteLabelValues(strconv.Itoa(partition))
 	m.snapshotBytes.DeleteLabelValues(strconv.Itoa(partition))
 	m.tally.bytes.DeleteLabelValues(strconv.Itoa(partition))
+	m.tally.strangers.DeleteLabelValues(strconv.Itoa(partition))
 }

@@ -98,7 +98,7 @@ func (p *partition) status(ctx context.Context, _ statusRequest) (reply query.St
 	err = p.ask(ctx, func(l *loop) {
 		reply = query.StatusReply{
 			Apps:     l.recent.Status(time.Now()),
-			Detector: query.DetectorStatus{Ready: l.caughtUp || l.behind == 0, Behind: l.behind, Lost: l.lost, Rules: judged(p.cfg.Rules)},
+			Detector: query.DetectorStatus{Ready: l.caughtUp || l.behind == 0, Behind: l.behind, Lost: l.lost, Rules: judged(p.cfg.Rules), AppsNotTracked: l.fold.NotTracked()},
 		}
 	})
 	return reply, err

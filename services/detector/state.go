@@ -53,9 +53,7 @@ func (s *State) Health() query.Health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := &query.DetectorHealth{Of: s.of, Partitions: slices.Sorted(maps.Keys(s.owned))}
-	if all := judged(s.rules); !isContract(all) {
-		d.Rules = all
-	}
+	d.Rules = judged(s.rules)
 	if d.Partitions == nil {
 		d.Partitions = []int{} // [] and not null on the wire
 	}
@@ -107,8 +105,6 @@ func judged(by rules.Table) []string {
 	return []string{untrusted.Cut(by.String(), maxRules)}
 }
 
-func isContract(told []string) bool { return slices.Equal(told, judged(rules.Table{})) }
-
 // waits notes why it does not take part.
 func (s *State) waits(why error) {
 	s.mu.Lock()
@@ -132,6 +128,21 @@ func (s *State) disown(p *partition) {
 	if s.owned[p.number] == p {
 		delete(s.owned, p.number)
 	}
+}
+
+// partitions are those that are owned here and have begun.
+func (s *State) partitions() (all []*partition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, number := range slices.Sorted(maps.Keys(s.owned)) {
+		p := s.owned[number]
+		select {
+		case <-p.begun:
+			all = append(all, p)
+		default: // it reads its state
+		}
+	}
+	return all
 }
 
 // partition is one that is owned here and may speak, or nil.

@@ -280,11 +280,14 @@ func (d *doctor) detector(ctx context.Context, c *bus.Conn) finding {
 		return finding{"detector", fmt.Sprintf("is reading what it missed, %d messages behind", s.Detector.Behind), "wait a moment"}
 	}
 	is := fmt.Sprintf("ready, apps seen: %d", len(s.Apps))
+	if n := s.Detector.AppsNotTracked; n > 0 {
+		is += fmt.Sprintf("; not tracked, because there are 1,000 others: %d", n)
+	}
 	if by := s.Detector.Rules; len(by) > 0 {
 		is += "; rules: " + strings.Join(by, " or ")
 	}
 	if len(s.Detector.Rules) > 1 {
-		return finding{"detector", is, "give all detectors the same --anomaly, --regression and --noise: which holds for an app depends on who owns it now"}
+		return finding{"detector", is, "give all detectors the same --rules, --anomaly, --regression and --noise: which holds for an app depends on who owns it now"}
 	}
 	return finding{what: "detector", is: is}
 }

@@ -166,7 +166,7 @@ func TestTailTime(t *testing.T) {
 func TestRules(t *testing.T) {
 	for _, command := range []string{"up", "detector --nats-url nats://127.0.0.1:1"} {
 		args := strings.Fields(command)
-		line, err := parsed(t, append(args, "--anomaly", "rate-tail", "--anomaly", "web=both", "--regression=confirmed", "--noise", "mined,shop=spec")...)
+		line, err := parsed(t, append(args, "--rules", "spec", "--anomaly", "rate-tail", "--anomaly", "web=auto", "--regression=confirmed", "--noise", "mined,shop=spec")...)
 		if err != nil {
 			t.Fatalf("%s: %v", command, err)
 		}
@@ -176,13 +176,20 @@ func TestRules(t *testing.T) {
 		}
 		table, err := flags.Rules()
 		want := rules.Table{Default: rules.Set{Anomaly: rules.RateTail, Regression: rules.Confirmed, Noise: rules.Mined}, Apps: map[string]rules.Set{
-			"web":  {Anomaly: rules.Both, Regression: rules.Confirmed, Noise: rules.Mined},
+			"web":  {Anomaly: rules.Auto, Regression: rules.Confirmed, Noise: rules.Mined},
 			"shop": {Anomaly: rules.RateTail, Regression: rules.Confirmed},
 		}}
 		if err != nil || !reflect.DeepEqual(table, want) {
 			t.Errorf("%s: %+v, %v", command, table, err)
 		}
-		if _, err := parsed(t, append(args, "--anomaly", "web=never")...); err == nil || !strings.Contains(err.Error(), "ratio3x, rate-tail, both") {
+		line, err = parsed(t, args...)
+		if flags = line.Up.RuleFlags; args[0] == "detector" {
+			flags = line.Detector.RuleFlags
+		}
+		if table, _ := flags.Rules(); err != nil || !reflect.DeepEqual(table, rules.Table{Default: rules.Default()}) {
+			t.Errorf("%s, nothing said: %+v, %v", command, table, err)
+		}
+		if _, err := parsed(t, append(args, "--anomaly", "web=never")...); err == nil || !strings.Contains(err.Error(), "auto, ratio3x, rate-tail") {
 			t.Errorf("%s: a rule that there is not: %v", command, err)
 		}
 	}

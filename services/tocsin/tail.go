@@ -28,7 +28,8 @@ type tailCommand struct {
 	Severity string `help:"Only this severity and above: info, warning or error." placeholder:"S"`
 	Last     int    `help:"How many past alerts to show first, and as many notices, at most 100." default:"10"`
 	JSON     bool   `name:"json" help:"One JSON object a line, as on the bus; a notice has \"notice\": true beside."`
-	Shadow   bool   `help:"Only what rules in the shadow would have raised (see --anomaly of up and detector), from now on: it is kept nowhere."`
+	// Shadow is of an earlier release, and accepted for one more.
+	Shadow bool `hidden:""`
 	// Readers of --json expect alerts, and --category asks for them: only who says
 	// so gets notices among those.
 	Notices *bool `help:"Show what agents tell you (notify), too. Default: yes, but not with --json or --category." negatable:""`
@@ -66,6 +67,9 @@ func (c *tailCommand) notices() bool {
 // Run shows the last few alerts and notices that match, then each new one, until
 // ctx ends.
 func (c *tailCommand) Run(ctx context.Context, env service.Env) error {
+	if c.Shadow {
+		env.Logger.Warn("tail --shadow has no effect, because rules no longer run in the shadow; leave it out")
+	}
 	if err := needBus(env, c.BusFlags); err != nil {
 		return err
 	}
@@ -77,9 +81,6 @@ func (c *tailCommand) Run(ctx context.Context, env service.Env) error {
 	}
 	defer conn.Close()
 	show := tailShow{tailCommand: c, mask: redact.New(), log: env.Logger}
-	if c.Shadow {
-		return show.shadow(ctx, conn, env.Stdout)
-	}
 	sources := []*tailSource{{stream: bus.StreamAlerts, keep: c.Last, read: show.alert}}
 	if c.notices() {
 		sources = append(sources, &tailSource{stream: bus.StreamNotices, keep: c.Last, read: show.notice})

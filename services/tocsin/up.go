@@ -172,6 +172,7 @@ func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
 	if err != nil {
 		return err // not reached: Validate has read them
 	}
+	u.cmd.Warn(u.env.Logger)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	u.lastUse.Store(time.Now().UnixNano())

@@ -75,7 +75,7 @@ func (r Role) Permissions() *server.Permissions {
 		sub = []string{allServiceAsks, query.SubjectHealth}
 	case RoleDetector:
 		pub = []string{
-			AllAlerts, AllShadowAlerts, SubjectIntakeNoise, SubjectIntakeTick,
+			AllAlerts, SubjectIntakeNoise, SubjectIntakeTick,
 			"$JS.API.INFO", "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.NAMES", "$JS.FC.>", "$JS.ACK.>",
 			"$JS.API.CONSUMER.*." + StreamTelemetry + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamTelemetry + ".>",
 			"$JS.API.CONSUMER.*." + StreamAlerts + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamAlerts + ".>",
@@ -109,7 +109,7 @@ func (r Role) Permissions() *server.Permissions {
 			"$JS.API.CONSUMER.*." + kvPrefix + BucketKubewatch + ".>", "$JS.API.CONSUMER.MSG.NEXT." + kvPrefix + BucketKubewatch + ".>",
 			apiDirectGet + kvPrefix + BucketKubewatch, apiDirectGet + kvPrefix + BucketKubewatch + ".>",
 		}
-		sub = []string{allServiceAsks, query.SubjectHealth, AllShadowAlerts}
+		sub = []string{allServiceAsks, query.SubjectHealth}
 	case RoleKubewatch:
 		pub = []string{
 			AllKubernetes, SubjectIntakeAlerts,

@@ -17,7 +17,6 @@ const (
 	livePrefix       = "live."
 	noticesPrefix    = "notices."
 	deliveryPrefix   = "delivery."
-	shadowPrefix     = "shadow."
 	kubernetesPrefix = "kubernetes."
 
 	// SubjectIntakeCI carries every accepted CI result to the detector. The CI
@@ -42,9 +41,6 @@ const (
 	AllNotices    = noticesPrefix + ">"
 	// AllLiveNotices is what NOTICES republishes, for dashboards.
 	AllLiveNotices = livePrefix + AllNotices
-	// AllShadowAlerts is what a rule would have said that only runs beside the one
-	// that speaks. No stream keeps it: who compares rules listens.
-	AllShadowAlerts = shadowPrefix + AllAlerts
 	// AllKubernetes is everything that clusters say.
 	AllKubernetes = kubernetesPrefix + ">"
 	allCIResults  = ciResultPrefix + ">"
@@ -116,9 +112,6 @@ func CIResultSubject(source, commit, name, status string) string {
 func AlertSubject(a alert.Alert) string {
 	return alertsPrefix + Token(a.App) + "." + Token(string(a.Category)) + "." + Token(string(a.Severity))
 }
-
-// ShadowSubject is where an alert goes that a rule in the shadow would have raised.
-func ShadowSubject(a alert.Alert) string { return shadowPrefix + AlertSubject(a) }
 
 // NoticeSubject is where an agent's message to its user is published.
 func NoticeSubject(context string) string { return noticesPrefix + Token(context) }

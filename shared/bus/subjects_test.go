@@ -30,7 +30,6 @@ func TestSubjects(t *testing.T) {
 		{TelemetrySubject("Shop Web", "network"), "telemetry.shop_web.network"},
 		{CIResultSubject("github-actions", "ABC123", "", "failure"), "ci.result.github-actions.abc123._.failure"},
 		{AlertSubject(alert.Alert{App: "web", Category: alert.NetworkErrors, Severity: alert.Error}), "alerts.web.network_errors.error"},
-		{ShadowSubject(alert.Alert{App: "web", Category: alert.Anomaly, Severity: alert.Error}), "shadow.alerts.web.anomaly.error"},
 		{NoticeSubject("llm"), "notices.llm"},
 		{DeliverySubject("GitHub", "72d3162e-cc78-11e3-81ab-4c9367dc0958"), "delivery.github.9514e6751b793abb198c32e333740b61"},
 	} {

@@ -136,8 +136,11 @@ type DetectorStatus struct {
 	// Lost counts messages that the stream dropped before it read them: where it has
 	// several partitions, at most so many, of all of them.
 	Lost uint64 `json:"lost"`
-	// Rules says by which rules apps are judged, where that is not by the contract's
-	// alone. There are several where detectors are set up differently, which they
+	// AppsNotTracked is how many apps had an event within the last 24 h and are not
+	// tracked, because 1,000 others are: at most 10,000. They are not among the apps of
+	// a StatusReply, and nothing is remembered of them.
+	AppsNotTracked int `json:"apps_not_tracked,omitempty"`
+	// Rules are the detection rules in force. There are several where detectors are set up differently, which they
 	// should not be: which of them holds for an app then depends on who owns it.
 	Rules []string `json:"rules,omitempty"`
 	Part

@@ -33,7 +33,7 @@ func logged(level, message string) event {
 
 func (s *stage) calm(ctx context.Context) error {
 	s.chapter(ctx, "A shop page loads well")
-	for _, lcp := range []float64{1180, 1220, 1205, 1190, 1240, 1210} {
+	for _, lcp := range []float64{1180, 1220, 1205, 1190} {
 		if err := s.send(ctx, load(lcp), request("GET", "/api/cart", 200, 40), logged("info", "cart rendered")); err != nil {
 			return err
 		}

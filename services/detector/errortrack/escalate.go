@@ -122,6 +122,9 @@ func (e *Errors) Leading(now time.Time) (name string, count int64) {
 // window is the time in which what comes counts as now.
 const window = 10 * time.Second
 
+// Counted reports whether any error is counted in time.
+func (e *Errors) Counted() bool { return e.rates > 0 }
+
 // Uncounted stops counting, where nobody asks any more, and says whether anything was
 // counted.
 func (e *Errors) Uncounted() (changed bool) {

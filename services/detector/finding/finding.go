@@ -45,6 +45,17 @@ func (f Finding) Noting(note *uint8, as uint8) Finding {
 	return f
 }
 
+// Ends reports whether the finding is the end of what was found before.
+func (f Finding) Ends() bool { return f.end }
+
+// Withheld notes that the finding is known, though no alert tells it: another rule has
+// raised one about the same. It is not open, so nothing resolves it.
+func (f Finding) Withheld() {
+	if f.note != nil {
+		*f.note = f.as
+	}
+}
+
 // Told notes that the alert left under an id. The rule must not have forgotten
 // what the finding is about since it was made.
 func (f Finding) Told(id string) {

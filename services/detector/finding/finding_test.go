@@ -62,6 +62,22 @@ func TestNoting(t *testing.T) {
 	}
 }
 
+// TestWithheld checks that a finding that another rule has told is noted and not open.
+func TestWithheld(t *testing.T) {
+	var open finding.Open
+	var note uint8
+	f := finding.Renewed(alert.Alert{Severity: alert.Warning}, &open).Noting(&note, 3)
+	if f.Withheld(); note != 3 || open.Any() || f.Ends() {
+		t.Errorf("noted %d, open %v, ends %v", note, open.Any(), f.Ends())
+	}
+	if finding.New(alert.Alert{}, &open).Withheld(); open.Any() { // without a note nothing happens
+		t.Error("it is open")
+	}
+	if !finding.End(alert.Alert{}, &open).Ends() {
+		t.Error("an end does not end")
+	}
+}
+
 func TestJoin(t *testing.T) {
 	var one, other finding.Open
 	one.Add("a", alert.Warning)

@@ -15,8 +15,12 @@ import (
 
 // app is what the rules remember of one app.
 type app struct {
-	name           string
+	name string
+	// untracked says that there is no room to remember anything of the app: it has a
+	// name and lasts for one message.
+	untracked      bool
 	rules          rules.Set
+	age            age
 	pages          pages
 	errors         *errortrack.Errors
 	logs, requests signal
@@ -32,11 +36,14 @@ type app struct {
 	encoded []byte
 }
 
+// newApp is an app whose first event comes now.
 func newApp(name string, set rules.Set, now time.Time) *app {
-	return &app{
-		name: name, rules: set, pages: newPages(set.Regression), errors: errortrack.New(), logs: newSignal(set.Anomaly, now), requests: newSignal(set.Anomaly, now),
-		noise: noise.New(name, set.Noise), states: threshold.New(), targets: frustration.New(),
+	a := &app{
+		name: name, rules: set, age: age{first: now, last: now}, errors: errortrack.New(),
+		noise: noise.New(name, set.Noise.InForce()), states: threshold.New(), targets: frustration.New(),
 	}
+	a.settle(opened{}, now)
+	return a
 }
 
 // appSize is about what an app takes that remembers nothing, in bytes.
@@ -48,7 +55,7 @@ func (a *app) measure() int {
 }
 
 func (a *app) save(w *snapshot.Writer) {
-	savePages(a.rules.Regression, a.pages, w)
+	a.pages.save(w)
 	a.errors.Save(w)
 	a.logs.save(w)
 	a.requests.save(w)
@@ -59,33 +66,46 @@ func (a *app) save(w *snapshot.Writer) {
 	a.links.anomaly.save(w)
 	a.releases.Save(w)
 	a.links.escalation.save(w)
+	a.age.save(w)
 }
 
 // restoreApp reads what save wrote. Errors are in r.
 func restoreApp(name string, set rules.Set, r *snapshot.Reader) *app {
 	a := &app{
 		name: name, rules: set,
-		pages: restorePages(set.Regression, r), errors: errortrack.Restore(r), logs: restoreSignal(r), requests: restoreSignal(r),
-		noise: noise.Restore(name, set.Noise, r), states: threshold.Restore(r), targets: frustration.Restore(r),
+		pages: restorePages(r), errors: errortrack.Restore(r), logs: restoreSignal(r), requests: restoreSignal(r),
+		noise: noise.Restore(name, set.Noise.InForce(), r), states: threshold.Restore(r), targets: frustration.Restore(r),
 		links: links{regression: restoreLink(r), anomaly: restoreLink(r)},
 	}
 	if r.Has(snapshot.Trust) {
 		a.releases = release.Restore(r)
 		a.links.escalation = restoreLink(r)
 	}
+	a.age = restoreAge(r)
 	return a
 }
 
-// judge gives the signals and the errors what the app's rules need from now on, and
-// says whether they lacked or had anything else.
-func (a *app) judge(now time.Time) (changed bool) {
-	logs, requests := a.logs.judgedBy(a.rules.Anomaly, now), a.requests.judgedBy(a.rules.Anomaly, now)
+// opened are the alerts of an app that are open, as far as the fold keeps them: of each
+// signal those of the rule by ratio and of the rule by rate, and of errors that escalate.
+type opened struct {
+	logs, requests struct{ ratio, tail bool }
+	escalations    bool
+}
+
+// settle gives the app what the rules in force need from now on, and lets go of what
+// nobody needs any more: a rule that is no longer in force is fed until the last alert
+// that it raised has ended. It reports whether anything changed.
+func (a *app) settle(open opened, now time.Time) (changed bool) {
+	ratio := a.rules.Anomaly.InForce(a.young()) == rules.Ratio3x
+	tail := a.rules.Anomaly != rules.Ratio3x // also while the app is young: it learns
+	logs := a.logs.with(ratio || open.logs.ratio, tail || open.logs.tail, now)
+	requests := a.requests.with(ratio || open.requests.ratio, tail || open.requests.tail, now)
 	changed = logs != a.logs || requests != a.requests
 	a.logs, a.requests = logs, requests
-	if a.rules.Anomaly == rules.Ratio3x && a.errors.Uncounted() {
+	if !tail && !open.escalations && a.errors.Uncounted() {
 		changed = true
 	}
-	return changed
+	return a.pages.settle(a.rules.Regression, a.young()) || changed
 }
 
 // links are the newest alerts of an app that others can belong to; of several

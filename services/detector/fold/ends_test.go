@@ -11,8 +11,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// TestEndsOnce: what rate-tail tells of ends once, with the key and in the light or the
-// shadow that it was told in, and no two of a key go on at a time: through restarts with
+// TestEndsOnce: what rate-tail tells of ends once, with the key
+// that it was told with, and no two of a key go on at a time: through restarts with
 // other rules, clocks that are set back, streams that stop and others that go on.
 func TestEndsOnce(t *testing.T) {
 	for seed := range uint64(30) {
@@ -26,7 +26,6 @@ func TestEndsOnce(t *testing.T) {
 			d.s.at(d.now, fold.Message{})
 		}
 		checkEnds(t, seed, d.s.alerts)
-		checkEnds(t, seed, d.s.shadow)
 	}
 }
 
@@ -42,7 +41,7 @@ func (d *disorder) step() {
 	app := []string{"web", "shop"}[d.r.IntN(2)]
 	switch d.r.IntN(10) {
 	case 0:
-		d.s.restart(d.t, judgedBy([]rules.Anomaly{rules.Ratio3x, rules.RateTail, rules.Both}[d.r.IntN(3)]))
+		d.s.restart(d.t, judgedBy([]rules.Anomaly{rules.Ratio3x, rules.RateTail, rules.Auto}[d.r.IntN(3)]))
 	case 1:
 		d.now = max(0, d.now-time.Duration(d.r.IntN(100))*time.Second)
 	case 2:

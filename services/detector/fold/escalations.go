@@ -14,16 +14,11 @@ import (
 const maxEscalations = 100
 
 // escalations are the errors that escalate, each with what was told of it. As with
-// spikes, what was told in the shadow ends there, by whatever rule an app is judged
-// then.
+// spikes, an error is counted until what was told of it has ended, by whatever rule the
+// app is judged then.
 type escalations struct {
-	open    *lru.Map[escalation, told]
+	open    *lru.Map[escalation, errortrack.Told]
 	evicted uint64
-}
-
-type told struct {
-	errortrack.Told
-	shadow bool
 }
 
 // escalation is an error of an app, by its fingerprint.
@@ -33,10 +28,10 @@ type escalation struct {
 }
 
 func newEscalations() escalations {
-	return escalations{open: lru.New[escalation, told](maxEscalations)}
+	return escalations{open: lru.New[escalation, errortrack.Told](maxEscalations)}
 }
 
-func (e *escalations) begin(of escalation, what told) {
+func (e *escalations) begin(of escalation, what errortrack.Told) {
 	if _, gone := e.open.Add(of, what); gone != nil {
 		e.evicted++
 	}
@@ -51,20 +46,24 @@ func (e *escalations) forget(a *app) {
 	}
 }
 
-// escalate counts the error that a has just taken, where the app's rules ask how fast
-// each comes.
+// has reports whether an error of an app escalates.
+func (e *escalations) has(a *app) bool {
+	for of := range e.open.All() {
+		if of.app == a {
+			return true
+		}
+	}
+	return false
+}
+
+// escalate counts the error that a has just taken, where anybody asks how fast each
+// comes. It raises an alert where the rule that asks is in force.
 func (t *turn) escalate(a *app, e *telemetry.Event) {
-	if a.rules.Anomaly == rules.Ratio3x {
+	if a.rules.Anomaly == rules.Ratio3x && !a.errors.Counted() {
 		return
 	}
 	found, ok := a.errors.Escalates(a.name, e, t.fold.template, t.now)
-	if !ok {
-		return
-	}
-	of := escalation{a, found.Fingerprint}
-	if a.rules.Anomaly == rules.Both {
-		found.Alert.ID = t.whisper(a, found.Alert)
-		t.fold.escalations.begin(of, told{errortrack.ToldBy(found.Alert), true})
+	if !ok || a.rules.Anomaly.InForce(a.young()) != rules.RateTail {
 		return
 	}
 	key, held, leaves := t.admit(a.name, found.Alert, false)
@@ -74,7 +73,7 @@ func (t *turn) escalate(a *app, e *telemetry.Event) {
 	found.Alert.DedupKey = key
 	said := t.say(a, found.Alert, held)
 	a.links.escalated(said)
-	t.fold.escalations.begin(of, told{errortrack.ToldBy(*said), false})
+	t.fold.escalations.begin(escalation{a, found.Fingerprint}, errortrack.ToldBy(*said))
 }
 
 // calm publishes the ends of escalations. One that is held back is tried again with
@@ -88,13 +87,10 @@ func (t *turn) calm() {
 		if !over {
 			continue
 		}
-		ended := told.Resolution(of.app.name, end)
-		if told.shadow {
-			t.whisper(of.app, ended)
-		} else if _, left := t.offer(of.app, ended); !left {
-			continue
+		if _, left := t.offer(of.app, told.Resolution(of.app.name, end)); left {
+			t.fold.escalations.open.Delete(of)
+			t.settle(of.app)
 		}
-		t.fold.escalations.open.Delete(of)
 	}
 }
 
@@ -113,7 +109,6 @@ func (e *escalations) save(w *snapshot.Writer) {
 		w.String(of.app.name)
 		w.Uint(of.fingerprint)
 		told.Save(w)
-		w.Bool(told.shadow)
 	}
 }
 
@@ -121,7 +116,10 @@ func (e *escalations) save(w *snapshot.Writer) {
 func restoreEscalations(apps *lru.Map[string, *app], r *snapshot.Reader) escalations {
 	e := newEscalations()
 	for range r.Len(maxEscalations) {
-		name, fingerprint, what := r.String(maxApp), r.Uint(), told{errortrack.RestoreTold(r), r.Bool()}
+		name, fingerprint, what := r.String(maxApp), r.Uint(), errortrack.RestoreTold(r)
+		if !r.Has(snapshot.Lifecycle) && r.Bool() {
+			continue // it was told in the shadow
+		}
 		if known := apps.Peek(name); known != nil {
 			e.begin(escalation{*known, fingerprint}, what)
 		}

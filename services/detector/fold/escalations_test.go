@@ -22,15 +22,15 @@ func judged(by rules.Anomaly) (*script, fold.Config) {
 
 // escalation plays an error of ten minutes at one in 10 s, which then comes twice a
 // second for 15 s while another goes on as ever, and half an hour after which there is
-// little. It returns what was told, aloud and in the shadow.
-func escalation(t *testing.T, by rules.Anomaly, restarts bool) (aloud, shadow []alert.Alert) {
+// little. It returns what was told.
+func escalation(t *testing.T, by rules.Anomaly, restarts bool) []alert.Alert {
 	t.Helper()
 	s, cfg := judged(by)
 	say := func(at time.Duration, e ...telemetry.Event) {
 		if restarts {
 			s.restart(t, cfg)
 		}
-		shadow = append(shadow, s.at(at, events(e...)).Shadow...)
+		s.at(at, events(e...))
 	}
 	boom, other := thrown("boom", "pay"), thrown("other", "cart")
 	at := time.Duration(0)
@@ -43,7 +43,7 @@ func escalation(t *testing.T, by rules.Anomaly, restarts bool) (aloud, shadow []
 	for at += 15 * time.Second; at < 40*time.Minute; at += 10 * time.Second {
 		say(at, other)
 	}
-	return s.alerts, shadow
+	return s.alerts
 }
 
 func ofErrors(all []alert.Alert) (titles []string) {
@@ -56,31 +56,26 @@ func ofErrors(all []alert.Alert) (titles []string) {
 }
 
 // TestEscalation: an error that comes far faster than it did is told once, with its
-// end, where the app is judged by how likely that is; and by the contract's rule it is
-// not.
+// end, where the app is judged by how likely that is, or is known; and by the contract's
+// rule it is not.
 func TestEscalation(t *testing.T) {
 	const began, over = "Error escalates: boom", "Resolved: Error escalates: boom"
 	first := []string{"New error: boom", "New error: other"}
 	for _, tt := range []struct {
-		by            rules.Anomaly
-		aloud, shadow []string
+		by   rules.Anomaly
+		want []string
 	}{
-		{rules.Ratio3x, first, nil},
-		{rules.RateTail, slices.Concat(first, []string{began, over}), nil},
-		{rules.Both, first, []string{began, over}},
+		{rules.Ratio3x, first},
+		{rules.RateTail, slices.Concat(first, []string{began, over})},
+		{rules.Auto, slices.Concat(first, []string{began, over})},
 	} {
 		for _, restarts := range []bool{false, true} {
 			t.Run(fmt.Sprint(tt.by, ", restarts ", restarts), func(t *testing.T) {
-				aloud, shadow := escalation(t, tt.by, restarts)
-				if got := ofErrors(aloud); !slices.Equal(got, tt.aloud) {
-					t.Errorf("aloud %q", got)
+				all := escalation(t, tt.by, restarts)
+				if got := ofErrors(all); !slices.Equal(got, tt.want) {
+					t.Errorf("got %q, want %q", got, tt.want)
 				}
-				if got := ofErrors(shadow); !slices.Equal(got, tt.shadow) {
-					t.Errorf("in the shadow %q", got)
-				}
-				for _, all := range [][]alert.Alert{aloud, shadow} {
-					checkEscalation(t, all)
-				}
+				checkEscalation(t, all)
 			})
 		}
 	}
@@ -133,9 +128,9 @@ func checkEscalation(t *testing.T, all []alert.Alert) {
 // TestEscalationAndSpike: where the whole signal spikes with the error, both alerts have
 // one correlation id, and the spike names the error.
 func TestEscalationAndSpike(t *testing.T) {
-	aloud, _ := escalation(t, rules.RateTail, false)
+	all := escalation(t, rules.RateTail, false)
 	var escalates, spike alert.Alert
-	for _, a := range aloud {
+	for _, a := range all {
 		switch {
 		case strings.HasPrefix(a.Title, "Error escalates"):
 			escalates = a
@@ -148,8 +143,9 @@ func TestEscalationAndSpike(t *testing.T) {
 	}
 }
 
-// TestEscalationOfWhatIsForgotten: an error whose app is judged by another rule now, or
-// that was forgotten, is told to be over.
+// TestEscalationOfWhatIsForgotten checks that the alert of an error ends when the error
+// is calm, also where the app is judged by another rule by then, and at once where the
+// error was forgotten.
 func TestEscalationOfWhatIsForgotten(t *testing.T) {
 	burst := func(s *script) {
 		for i := range 60 {
@@ -162,9 +158,14 @@ func TestEscalationOfWhatIsForgotten(t *testing.T) {
 	s, _ := judged(rules.RateTail)
 	burst(s)
 	s.restart(t, fold.Config{})
-	s.at(10*time.Minute+time.Second, fold.Message{})
+	s.ticks(10*time.Minute+time.Second, 10*time.Minute+5*time.Second)
+	if got := ofErrors(s.alerts); len(got) != 2 {
+		t.Errorf("judged by the specification's rule, while it goes on: got %q", got)
+	}
+	s.restart(t, fold.Config{})
+	s.ticks(10*time.Minute+6*time.Second, 10*time.Minute+20*time.Second)
 	if got := ofErrors(s.alerts); len(got) != 3 || got[2] != "Resolved: Error escalates: boom" {
-		t.Errorf("judged by the contract's rule: %q", got)
+		t.Errorf("judged by the specification's rule, when it is over: got %q", got)
 	}
 	s, _ = judged(rules.RateTail)
 	burst(s)

@@ -44,8 +44,11 @@ const (
 )
 
 // Config bounds a Fold. Whoever writes the events chooses the names of the apps
-// and how much there is to remember of each. Past a bound the app that was
-// silent for the longest is forgotten; it starts anew when it speaks again.
+// and how much there is to remember of each. Past MaxApps a newcomer takes the place of
+// an app that was silent for 24 h, or of the newest app without history; an app has
+// history once it has raised an alert or its events span over 10 min. Where all have
+// history the newcomer is not tracked. Past MaxBytes the same apps are forgotten first,
+// then the one that was silent for the longest. A forgotten app starts from nothing.
 type Config struct {
 	// Partition names the part of the log that is folded in, empty for all of it.
 	// A message that several parts hold raises alerts of its own in each of them.
@@ -81,27 +84,32 @@ type Message struct {
 // Outcome is what a message led to.
 type Outcome struct {
 	Alerts []alert.Alert
-	// Shadow is what a rule would have said that only runs beside the one that
-	// speaks (rules.Both). It changes nothing about Alerts.
-	Shadow []alert.Alert
+	// Forgotten are the apps that are no longer tracked.
+	Forgotten []string
 	// Noise is what became of a noise command, nil for other messages.
 	Noise *noise.Report
 }
 
 // Fold is the state of the detector.
 type Fold struct {
-	cfg    Config
-	apps   *lru.Map[string, *app]
-	bytes  int // of all apps
-	manual *noise.Manual
-	ci     *ciresult.Results
-	others *others.Alerts
-	storm  *storm.Limiter
-	budget *storm.Budget
-	// spikes are those told, shadows those told in the shadow.
-	spikes, shadows spikes
-	escalations     escalations
-	newest          time.Time
+	cfg  Config
+	apps *lru.Map[string, *app]
+	// newcomers are the apps that never had history, in the order in which they came, and
+	// came is how many apps came so far.
+	newcomers   *lru.Map[string, *app]
+	came        uint64
+	strangers   strangers
+	bytes       int // of all apps
+	manual      *noise.Manual
+	ci          *ciresult.Results
+	others      *others.Alerts
+	storm       *storm.Limiter
+	budget      *storm.Budget
+	spikes      spikes
+	escalations escalations
+	newest      time.Time
+	// forgotten is for Outcome.Forgotten.
+	forgotten []string
 
 	count counters
 	// Buffers that are used again: a template, a key, an app's state.
@@ -120,13 +128,13 @@ func New(cfg Config) *Fold {
 		cfg.MaxBytes = DefaultBytes
 	}
 	return &Fold{
-		cfg: cfg, apps: lru.New[string, *app](cfg.MaxApps),
-		manual: &noise.Manual{}, ci: ciresult.New(), others: others.New(), storm: storm.New(), budget: storm.NewBudget(), spikes: newSpikes(), shadows: newSpikes(), escalations: newEscalations(),
+		cfg: cfg, apps: lru.New[string, *app](cfg.MaxApps), newcomers: lru.New[string, *app](cfg.MaxApps), strangers: newStrangers(),
+		manual: &noise.Manual{}, ci: ciresult.New(), others: others.New(), storm: storm.New(), budget: storm.NewBudget(), spikes: newSpikes(), escalations: newEscalations(),
 	}
 }
 
 // Apply folds in the next message of the log.
-func (f *Fold) Apply(m Message) Outcome {
+func (f *Fold) Apply(m Message) (out Outcome) {
 	t := turn{fold: f, seq: m.Seq, stamp: m.Time, now: f.clock(m.Time)}
 	t.watch()
 	switch {
@@ -136,11 +144,12 @@ func (f *Fold) Apply(m Message) Outcome {
 		t.external(m.External)
 	case m.Noise != nil:
 		report := t.command(m.Noise)
-		return Outcome{Alerts: t.alerts, Shadow: t.shadow, Noise: &report}
+		out.Noise = &report
 	default:
 		t.events(m.Events)
 	}
-	return Outcome{Alerts: t.alerts, Shadow: t.shadow}
+	out.Alerts, out.Forgotten, f.forgotten = t.alerts, f.forgotten, nil
+	return out
 }
 
 // clock makes of a stamp the time that the rules go by.
@@ -153,15 +162,70 @@ func (f *Fold) clock(stamp time.Time) time.Time {
 	return t
 }
 
-// app finds or begins an app.
+// app finds or begins an app. Where there is no room it is one that is not tracked.
 func (f *Fold) app(name string) *app {
 	if known := f.apps.Get(name); known != nil {
 		return *known
 	}
+	if f.apps.Len() == f.apps.Cap() {
+		out := f.givesWay(nil)
+		if out == nil {
+			f.strangers.add(name, f.newest)
+			return &app{name: name, untracked: true}
+		}
+		f.apps.Delete(out.name)
+		f.forget(out)
+	}
+	f.strangers.tracked(name)
 	a := newApp(name, f.cfg.Rules.For(name), f.newest)
+	f.came++
+	a.age.number = f.came
 	f.addApp(a)
+	f.newcomers.Add(name, a)
 	return a
 }
+
+// givesWay is the app that a newcomer takes the place of: one that was silent for 24 h,
+// or the newest without history. It is nil where all have history, but for the one to be
+// spared.
+func (f *Fold) givesWay(spared *app) *app {
+	if oldest := f.apps.Oldest(); oldest != nil && oldest.Value.age.silent(f.newest) {
+		return oldest.Value
+	}
+	for _, newest := range f.newcomers.Backward() {
+		if *newest != spared {
+			return *newest
+		}
+	}
+	return nil
+}
+
+// seen notes that an event of an app came.
+func (f *Fold) seen(a *app) {
+	grown := a.age.seen(f.newest)
+	if a.age.known() {
+		f.newcomers.Delete(a.name)
+	}
+	if grown {
+		a.settle(f.openOf(a), f.newest)
+	}
+}
+
+// raised notes that an app has raised an alert.
+func (f *Fold) raised(a *app) {
+	if a.untracked || a.age.raised {
+		return
+	}
+	a.age.raised, a.encoded = true, nil
+	f.newcomers.Delete(a.name)
+}
+
+// Tracks reports whether an app is remembered.
+func (f *Fold) Tracks(app string) bool { return f.apps.Peek(appName(app)) != nil }
+
+// NotTracked is how many apps had an event within the last 24 h and are not tracked, at
+// most 10,000.
+func (f *Fold) NotTracked() int { return f.strangers.count(f.newest) }
 
 func (f *Fold) addApp(a *app) {
 	_, gone := f.apps.Add(a.name, a)
@@ -175,7 +239,7 @@ func (f *Fold) addApp(a *app) {
 // changed is called when an app, if there is one, has taken its events of a
 // message.
 func (f *Fold) changed(a *app) {
-	if a == nil {
+	if a == nil || a.untracked {
 		return
 	}
 	a.encoded = nil
@@ -187,18 +251,30 @@ func (f *Fold) changed(a *app) {
 // shrink makes room by forgetting apps, but not the one used last.
 func (f *Fold) shrink() {
 	for f.bytes > f.cfg.MaxBytes && f.apps.Len() > 1 {
-		oldest := f.apps.Oldest().Value
-		f.apps.Delete(oldest.name)
-		f.forget(oldest)
+		var used *app
+		for _, last := range f.apps.Backward() {
+			used = *last
+			break
+		}
+		out := f.givesWay(used)
+		if out == nil {
+			out = f.apps.Oldest().Value
+		}
+		f.apps.Delete(out.name)
+		f.forget(out)
 	}
 }
 
 // forget counts an app out that is no longer in apps.
 func (f *Fold) forget(a *app) {
 	f.bytes -= a.size
+	f.newcomers.Delete(a.name)
+	if !a.age.silent(f.newest) {
+		f.strangers.add(a.name, f.newest)
+	}
 	f.spikes.forget(a)
-	f.shadows.forget(a)
 	f.escalations.forget(a)
 	f.count.apps++
 	f.count.gone.add(a)
+	f.forgotten = append(f.forgotten, a.name)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // everything has every app judged by all that there is.
-var everything = rules.Table{Default: rules.Set{Anomaly: rules.Both, Regression: rules.Confirmed, Noise: rules.Mined}}
+var everything = rules.Table{Default: rules.Default()}
 
 // stack is that of the error in a function, as V8 writes it.
 func stack(function int) string {

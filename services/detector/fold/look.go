@@ -46,7 +46,7 @@ func (f *Fold) RemovedNoiseRules(app string) []query.RemovedRule {
 // at the end; nothing for an app that is not known.
 func (f *Fold) Baselines(app string) []regression.Baseline {
 	if known := f.apps.Peek(appName(app)); known != nil {
-		return (*known).pages.Baselines()
+		return (*known).pages.shown().Baselines()
 	}
 	return nil
 }
@@ -58,7 +58,7 @@ func (f *Fold) Baselines(app string) []regression.Baseline {
 func (f *Fold) PageBaselines(app, page string) map[string]query.Baseline {
 	all := map[string]query.Baseline{}
 	if known := f.apps.Peek(appName(app)); known != nil {
-		for _, b := range (*known).pages.BaselinesOf(page) {
+		for _, b := range (*known).pages.shown().BaselinesOf(page) {
 			usual := query.Baseline{Median: b.Median, Loads: b.Loads}
 			if b.Device != "" {
 				all[b.Metric+":"+string(b.Device)] = usual
@@ -74,7 +74,7 @@ func (f *Fold) PageBaselines(app, page string) map[string]query.Baseline {
 // Pages lists the pages of an app that have baselines, the one loaded last first.
 func (f *Fold) Pages(app string) []string {
 	if known := f.apps.Peek(appName(app)); known != nil {
-		return (*known).pages.Names()
+		return (*known).pages.shown().Names()
 	}
 	return nil
 }
@@ -87,6 +87,10 @@ type Stats struct {
 	// Hidden counts events under a noise rule, Held alerts held back in a storm,
 	// HeldLost those of them that no count will ever tell.
 	Hidden, Held, HeldLost uint64
+	// NotTracked is how many apps had an event within the last 24 h and are not tracked,
+	// Untracked counts the events of such apps.
+	NotTracked int
+	Untracked  uint64
 	// Recurring counts bursts of errors that came by their schedules and were not
 	// told (ratetail.Counter), of the apps that are remembered.
 	Recurring uint64
@@ -96,8 +100,8 @@ type Stats struct {
 
 // Evicted counts what was forgotten for want of room. What went with its app
 // counts as one app. NoiseLeftOut are patterns that found no room as a rule,
-// counted in each run of auto-detection. Spikes, with errors that escalate and what was
-// told in the shadow, and CIFailures were open, and their end will not be told.
+// counted in each run of auto-detection. Spikes, with errors that escalate, and
+// CIFailures were open, and their end will not be told.
 type Evicted struct {
 	Apps, Pages, Templates, Errors, Circuits, Targets, CIResults, ExternalAlerts, StormKeys, NoiseLeftOut uint64
 	Spikes, CIFailures, Releases                                                                          uint64
@@ -105,13 +109,13 @@ type Evicted struct {
 
 // counters are what the fold itself counts.
 type counters struct {
-	hidden, held, apps uint64
+	hidden, held, apps, untracked uint64
 	// gone is what apps had evicted that were themselves evicted since.
 	gone Evicted
 }
 
 func (e *Evicted) add(a *app) {
-	e.Pages += a.pages.Evicted()
+	e.Pages += a.pages.shown().Evicted()
 	e.Templates += a.noise.Evicted()
 	e.NoiseLeftOut += a.noise.LeftOut()
 	e.Errors += a.errors.Evicted()
@@ -124,17 +128,18 @@ func (e *Evicted) add(a *app) {
 func (f *Fold) Stats() Stats {
 	s := Stats{
 		Apps: f.apps.Len(), Bytes: f.bytes,
+		NotTracked: f.NotTracked(), Untracked: f.count.untracked,
 		Hidden: f.count.hidden, Held: f.count.held, HeldLost: f.storm.Lost() + f.budget.Lost(), Evicted: f.count.gone,
 	}
 	for _, known := range f.apps.All() {
 		a := *known
-		s.Pages += a.pages.Len()
+		s.Pages += a.pages.shown().Len()
 		s.Templates += a.noise.Patterns()
 		s.Errors += a.errors.Len()
 		s.Evicted.add(a)
 		s.Recurring += a.logs.heldBack() + a.requests.heldBack()
 	}
 	s.Evicted.Apps, s.Evicted.CIResults, s.Evicted.StormKeys = f.count.apps, f.ci.Evicted(), f.storm.Evicted()
-	s.Evicted.ExternalAlerts, s.Evicted.CIFailures, s.Evicted.Spikes = f.others.Evicted(), f.ci.EvictedFailing(), f.spikes.evicted+f.shadows.evicted+f.escalations.evicted
+	s.Evicted.ExternalAlerts, s.Evicted.CIFailures, s.Evicted.Spikes = f.others.Evicted(), f.ci.EvictedFailing(), f.spikes.evicted+f.escalations.evicted
 	return s
 }

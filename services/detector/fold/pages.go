@@ -10,48 +10,139 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// pages is what a rule for regressions remembers of the pages of an app.
-type pages interface {
-	Load(app, url string, vitals *telemetry.Vitals, now time.Time) []finding.Finding
+// pages is what the rules for regressions remember of the pages of an app. A rule that
+// the app does not need is nil; one of them never is.
+type pages struct {
+	spec      *regression.Pages
+	confirmed *regression.Confirmed
+}
+
+// youngLoads is how many loads of a page's metric end its youth, where the app's own
+// has not ended before.
+const youngLoads = 5
+
+// settle gives the pages what a rule needs for an app that is young or not, and lets go
+// of what nobody needs: a rule that is no longer in force is fed until its last alert
+// has ended. It reports whether anything changed.
+func (p *pages) settle(by rules.Regression, young bool) (changed bool) {
+	was := *p
+	spec := by.InForce(young) == rules.Spec || p.spec != nil && p.spec.AnyOpen()
+	confirmed := by != rules.Spec || p.confirmed != nil && p.confirmed.AnyOpen()
+	switch {
+	case spec && p.spec == nil && p.confirmed != nil:
+		p.spec = p.confirmed.Learned()
+	case spec && p.spec == nil:
+		p.spec = regression.New()
+	}
+	switch {
+	case confirmed && p.confirmed == nil && was.spec != nil:
+		p.confirmed = was.spec.Learned()
+	case confirmed && p.confirmed == nil:
+		p.confirmed = regression.NewConfirmed()
+	}
+	if !spec {
+		p.spec = nil
+	}
+	if !confirmed {
+		p.confirmed = nil
+	}
+	return *p != was
+}
+
+// load asks the rules about one page load. About a metric of a page the rule that has
+// an alert open goes on alone until that has ended; else the rule in force raises it.
+func (p *pages) load(app string, e *telemetry.Event, by rules.Regression, young bool, now time.Time) (found []finding.Finding) {
+	if p.spec != nil {
+		for _, f := range p.spec.Load(app, e.URL, e.Vitals, now) {
+			loads, open := p.spec.Loads(e.URL, metricOf(f))
+			youngMetric := young && loads <= youngLoads // this load is one of them
+			if f.Ends() || open || by.InForce(youngMetric) == rules.Spec && !p.confirmedHas(e.URL, metricOf(f)) {
+				found = append(found, f)
+			}
+		}
+	}
+	if p.confirmed == nil {
+		return found
+	}
+	for _, f := range p.confirmed.Load(app, e.URL, e.Vitals, now) {
+		loads, open := 0, false
+		if p.spec != nil {
+			loads, open = p.spec.Loads(e.URL, metricOf(f))
+		}
+		youngMetric := young && loads <= youngLoads
+		if f.Ends() || p.confirmed.Open(e.URL, metricOf(f)) || by.InForce(youngMetric) == rules.Confirmed && !open {
+			found = append(found, f)
+			continue
+		}
+		f.Withheld()
+	}
+	return found
+}
+
+func (p *pages) confirmedHas(url, metric string) bool {
+	return p.confirmed != nil && p.confirmed.Open(url, metric)
+}
+
+// metricOf is the name of the metric that a finding is about.
+func metricOf(f finding.Finding) string {
+	name, _ := f.Alert.Context["metric"].(string)
+	return name
+}
+
+// shown is the rule whose baselines are shown: the one that knows more of them.
+func (p *pages) shown() interface {
 	Baselines() []regression.Baseline
 	BaselinesOf(page string) []regression.Baseline
 	Names() []string
 	Len() int
 	Evicted() uint64
-	Size() int
-	Save(w *snapshot.Writer)
+} {
+	if p.confirmed != nil {
+		return p.confirmed
+	}
+	return p.spec
 }
 
-func newPages(rule rules.Regression) pages {
-	if rule == rules.Confirmed {
-		return regression.NewConfirmed()
+// Size is about how many bytes are held.
+func (p *pages) Size() (bytes int) {
+	if p.spec != nil {
+		bytes += p.spec.Size()
 	}
-	return regression.New()
+	if p.confirmed != nil {
+		bytes += p.confirmed.Size()
+	}
+	return bytes
 }
 
-// savePages writes what a rule remembers, and which one it is.
-func savePages(rule rules.Regression, p pages, w *snapshot.Writer) {
-	w.Len(int(rule))
-	p.Save(w)
+func (p *pages) save(w *snapshot.Writer) {
+	w.Bool(p.spec != nil)
+	if p.spec != nil {
+		p.spec.Save(w)
+	}
+	w.Bool(p.confirmed != nil)
+	if p.confirmed != nil {
+		p.confirmed.Save(w)
+	}
 }
 
-// restorePages reads it for the rule that holds from now on: what the other has
-// learned goes on with it, and what the other found it ends. Errors are in r.
-func restorePages(rule rules.Regression, r *snapshot.Reader) pages {
-	saved := rules.Spec
-	if r.Has(snapshot.Trust) {
-		saved = rules.Regression(r.UpTo(int(rules.Confirmed)))
+// restorePages reads what save wrote. Errors are in r.
+func restorePages(r *snapshot.Reader) (p pages) {
+	spec, confirmed := true, false // before Trust there was the one rule
+	switch {
+	case r.Has(snapshot.Lifecycle):
+		spec = r.Bool()
+	case r.Has(snapshot.Trust):
+		confirmed = rules.Regression(r.UpTo(int(rules.Confirmed))) == rules.Confirmed
+		spec = !confirmed
 	}
-	if saved == rules.Confirmed {
-		p := regression.RestoreConfirmed(r)
-		if rule == rules.Confirmed {
-			return p
-		}
-		return p.Pages()
+	if spec {
+		p.spec = regression.Restore(r)
 	}
-	p := regression.Restore(r)
-	if rule == rules.Confirmed {
-		return p.Confirmed()
+	if r.Has(snapshot.Lifecycle) {
+		confirmed = r.Bool()
+	}
+	if confirmed {
+		p.confirmed = regression.RestoreConfirmed(r)
 	}
 	return p
 }

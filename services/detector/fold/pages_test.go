@@ -21,6 +21,9 @@ var confirmed = fold.Config{Rules: rules.Table{
 	Default: rules.Set{Regression: rules.Confirmed}, Apps: map[string]rules.Set{"shop": {}},
 }}
 
+// auto is the default of the settings.
+var auto = fold.Config{Rules: rules.Table{Default: rules.Default()}}
+
 // visited is a load of /cart.
 func visited(app string, lcp float64, device telemetry.Device) telemetry.Event {
 	e := loaded("/cart", lcp)
@@ -96,8 +99,8 @@ func TestPageBaselinesOfDevices(t *testing.T) {
 	}
 }
 
-// TestRuleChangesWithARestart: what was usual before is so after, and what one rule
-// found the other ends.
+// TestRuleChangesWithARestart checks that what was usual before a restart with another
+// rule is so after it, and that the rule that raised an alert ends it.
 func TestRuleChangesWithARestart(t *testing.T) {
 	const slower = "\nwarning regression: LCP regressed 40% on /cart"
 	for _, tt := range []struct {
@@ -105,8 +108,10 @@ func TestRuleChangesWithARestart(t *testing.T) {
 		before, after fold.Config
 		want          string // of what came after the restart
 	}{
-		{"to confirmed", fold.Config{}, confirmed, "info regression: Withdrawn: LCP regressed on /cart" + strings.Repeat(slower, 2)},
-		{"and back", confirmed, fold.Config{}, "info regression: Resolved: LCP regressed on /cart" + strings.Repeat(slower, 5)},
+		{"to confirmed", fold.Config{}, confirmed, "info regression: Resolved: LCP regressed on /cart" + strings.Repeat(slower, 2)},
+		{"to auto, of an app that is known", fold.Config{}, auto, "info regression: Resolved: LCP regressed on /cart" + strings.Repeat(slower, 2)},
+		{"and back", confirmed, fold.Config{}, "info regression: Withdrawn: LCP regressed on /cart" + strings.Repeat(slower, 5)},
+		{"from auto", auto, fold.Config{}, "info regression: Withdrawn: LCP regressed on /cart" + strings.Repeat(slower, 5)},
 		{"not at all", confirmed, confirmed, "info regression: Withdrawn: LCP regressed on /cart" + strings.Repeat(slower, 2)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -161,7 +166,7 @@ func TestReplayOfConfirmed(t *testing.T) {
 func TestRegressionsEnd(t *testing.T) {
 	devices := []telemetry.Device{"", telemetry.DeviceMobile, telemetry.DeviceDesktop}
 	rapid.Check(t, func(t *rapid.T) {
-		either := rapid.SampledFrom([]fold.Config{confirmed, {}})
+		either := rapid.SampledFrom([]fold.Config{confirmed, {}, auto})
 		s := &script{fold: fold.New(either.Draw(t, "rule"))}
 		some := devices
 		if rapid.Bool().Draw(t, "all tell their device") {

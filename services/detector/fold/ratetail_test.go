@@ -3,13 +3,10 @@ package fold_test
 import (
 	"fmt"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
 	"github.com/tocsin-bus/tocsin/services/detector/rules"
@@ -111,164 +108,106 @@ var rateTail = []struct {
 	}, []string{"1h1m40s: " + driftTitle, "4h1m40s: Errors in logs stay higher, which is usual now <- " + driftTitle}},
 }
 
-// TestRateTail plays each timeline undisturbed and with restarts, in the open and
-// in the shadow of the contract's rule.
+// TestRateTail plays each timeline.
 func TestRateTail(t *testing.T) {
 	for _, tt := range rateTail {
 		t.Run(tt.name, func(t *testing.T) {
-			open, shadow := scriptBy(rules.RateTail), scriptBy(rules.Both)
-			tt.play(open)
-			tt.play(shadow)
-			if got := anomalies(open.alerts); !slices.Equal(got, tt.want) {
+			s := scriptBy(rules.RateTail)
+			tt.play(s)
+			if got := anomalies(s.alerts); !slices.Equal(got, tt.want) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
 			}
-			checkResolutions(t, open.alerts)
-			if n := open.fold.Stats().Recurring; (n > 0) != (tt.name == recurring) {
+			checkResolutions(t, s.alerts)
+			if n := s.fold.Stats().Recurring; (n > 0) != (tt.name == recurring) {
 				t.Errorf("%d bursts were held back", n)
-			}
-			if got := anomalies(shadow.shadow); !slices.Equal(got, tt.want) {
-				t.Errorf("in the shadow\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
-			}
-			checkResolutions(t, shadow.shadow)
-			if len(open.shadow) > 0 {
-				t.Errorf("in the shadow of nothing: %v", open.shadow)
 			}
 		})
 	}
 }
 
-// play draws a log of errors and of what else there is, with bursts and silences.
-func play(t *rapid.T) (at []time.Duration, messages []fold.Message) {
-	now := time.Duration(0)
-	for range rapid.IntRange(1, 60).Draw(t, "messages") {
-		now += time.Duration(rapid.SampledFrom([]int{0, 1, 100, 900, 5000, 61_000, 300_000, 3_700_000}).Draw(t, "ms")) * time.Millisecond
-		if !rapid.Bool().Draw(t, "a burst") {
-			at, messages = append(at, now), append(messages, message(t))
-			continue
-		}
-		n, bad := rapid.IntRange(5, 60).Draw(t, "errors"), rapid.Bool().Draw(t, "requests")
-		app := rapid.SampledFrom([]string{"web", "shop"}).Draw(t, "app")
-		for range n {
-			e := logged(telemetry.LevelError, "burst")
-			if bad {
-				e = requested("GET", "/x", 500)
-			}
-			e.App = app
-			at, messages = append(at, now), append(messages, events(e))
-			now += 70 * time.Millisecond
-		}
-	}
-	return at, messages
-}
-
-// TestShadowChangesNothing: with rate-tail in the shadow, the same is told with the
-// same ids as without it, and what is told in the shadow is what rate-tail tells by
-// itself.
-func TestShadowChangesNothing(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		ratio, both, tail := scriptBy(rules.Ratio3x), scriptBy(rules.Both), scriptBy(rules.RateTail)
-		at, messages := play(t)
-		for i := range at {
-			for _, s := range []*script{ratio, both, tail} {
-				s.at(at[i], messages[i])
-			}
-			if rapid.IntRange(0, 20).Draw(t, "restart") == 0 {
-				both.restart(t, judgedBy(rules.Both))
-			}
-		}
-		if !reflect.DeepEqual(ratio.alerts, both.alerts) {
-			t.Fatalf("alone\n%s\nwith a shadow\n%s", ratio.titles(), both.titles())
-		}
-		if len(ratio.shadow)+len(tail.shadow) > 0 {
-			t.Fatalf("in the shadow of nothing: %v %v", ratio.shadow, tail.shadow)
-		}
-		if got, want := anomalies(both.shadow), anomalies(tail.alerts); !slices.Equal(got, want) {
-			t.Fatalf("in the shadow\n%s\nalone\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
-		if got, want := explained(both.shadow), explained(tail.alerts); !slices.Equal(got, want) {
-			t.Fatalf("in the shadow\n%s\nalone\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
-		ids := map[string]bool{}
-		for _, a := range slices.Concat(both.alerts, both.shadow) {
-			if ids[a.ID] || len(a.ID) != 26 {
-				t.Fatalf("id %q twice", a.ID)
-			}
-			ids[a.ID] = true
-		}
-	})
-}
-
-// TestRulesChange: what goes on when the rules of an app change with a restart is
-// told to be over: when it is where the rule still counts, and at once where not.
+// TestRulesChange checks that a change of the rules with a restart neither raises nor
+// resolves anything: what goes on is ended by the rule that raised it, when it is over,
+// and a burst that goes on is not told twice.
 func TestRulesChange(t *testing.T) {
-	spike := func(s *script) {
-		s.at(0, errorsLogged(1))
-		s.burst(5*time.Minute, 30)
-	}
 	for _, tt := range []struct {
-		from, to     rules.Anomaly
-		open, shadow []string
+		from, to rules.Anomaly
+		want     []string
+		next     string
 	}{
-		{rules.Ratio3x, rules.RateTail, []string{"5m0s: " + ratioTitle, "5m2s: " + ratioEnd}, nil},
-		{rules.Ratio3x, rules.Both, []string{"5m0s: " + ratioTitle, "5m12s: " + ratioEnd}, nil},
-		{rules.RateTail, rules.Ratio3x, []string{"5m0s: " + spikeTitle, "5m2s: " + spikeEnd}, nil},
-		{rules.RateTail, rules.Both, []string{"5m0s: " + spikeTitle, "5m11s: " + spikeEnd}, nil},
-		{rules.Both, rules.RateTail, []string{"5m0s: " + ratioTitle, "5m2s: " + ratioEnd}, []string{"5m0s: " + spikeTitle, "5m11s: " + spikeEnd}},
-		{rules.Both, rules.Ratio3x, []string{"5m0s: " + ratioTitle, "5m12s: " + ratioEnd}, []string{"5m0s: " + spikeTitle, "5m2s: " + spikeEnd}},
+		{rules.Ratio3x, rules.RateTail, []string{"5m0s: " + ratioTitle, ratioEnd}, spikeTitle},
+		{rules.Ratio3x, rules.Auto, []string{"5m0s: " + ratioTitle, ratioEnd}, spikeTitle},
+		{rules.RateTail, rules.Ratio3x, []string{"5m0s: " + spikeTitle, spikeEnd}, ratioTitle},
+		{rules.RateTail, rules.Auto, []string{"5m0s: " + spikeTitle, spikeEnd}, spikeTitle},
+		{rules.Auto, rules.RateTail, []string{"5m0s: " + ratioTitle, ratioEnd}, spikeTitle},
+		{rules.Auto, rules.Ratio3x, []string{"5m0s: " + ratioTitle, ratioEnd}, ratioTitle},
 	} {
 		t.Run(fmt.Sprint(tt.from, " to ", tt.to), func(t *testing.T) {
 			s := scriptBy(tt.from)
-			spike(s)
+			s.at(0, errorsLogged(1))
+			s.burst(5*time.Minute, 30)
+			s.restart(t, judgedBy(tt.to))
+			s.burst(5*time.Minute+1500*time.Millisecond, 10) // it goes on
 			s.restart(t, judgedBy(tt.to))
 			s.ticks(5*time.Minute+2*time.Second, 10*time.Minute)
 			s.restart(t, judgedBy(tt.to))
-			if got := anomalies(s.alerts); !slices.Equal(got, tt.open) {
-				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.open, "\n"))
-			}
-			if got := anomalies(s.shadow); !slices.Equal(got, tt.shadow) {
-				t.Errorf("in the shadow\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.shadow, "\n"))
+			if got := findings(s.alerts); !slices.Equal(got, tt.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
 			}
 			checkResolutions(t, s.alerts)
 			// The new rule counts from the change on.
 			s.alerts = nil
+			s.at(14*time.Minute, errorsLogged(1))
 			s.burst(15*time.Minute, 30)
-			want := ratioTitle
-			if tt.to == rules.RateTail {
-				want = spikeTitle
-			}
-			if got := anomalies(s.alerts); !slices.Equal(got, []string{"15m0s: " + want}) {
-				t.Errorf("the next spike: %v", got)
+			if got, want := findings(s.alerts), []string{"15m0s: " + tt.next}; !slices.Equal(got, want) {
+				t.Errorf("the next spike: got %q, want %q", got, want)
 			}
 		})
 	}
 }
 
-// TestUpgradeToRateTail: a snapshot of a version before it is gone on with by the
-// new rule. That of version 6 has a spike that went on by the contract's.
+// TestRulesChangeInSteadyErrors checks that errors that come as ever are no spike for a
+// rule that a restart brings in.
+func TestRulesChangeInSteadyErrors(t *testing.T) {
+	for _, change := range [][2]rules.Anomaly{{rules.Ratio3x, rules.RateTail}, {rules.RateTail, rules.Ratio3x}, {rules.Auto, rules.Ratio3x}, {rules.Ratio3x, rules.Auto}} {
+		s := scriptBy(change[0])
+		steady := func(to time.Duration) {
+			at := time.Duration(s.seq) * 50 * time.Millisecond
+			for ; at < to; at += 50 * time.Millisecond { // 20 a second
+				s.at(at, errorsLogged(1))
+			}
+		}
+		steady(12 * time.Minute)
+		s.alerts = nil
+		s.restart(t, judgedBy(change[1]))
+		steady(15 * time.Minute)
+		if got := findings(s.alerts); len(got) != 0 {
+			t.Errorf("%v to %v: got %q, want none", change[0], change[1], got)
+		}
+	}
+}
+
+// TestUpgradeToRateTail goes on by another rule from a snapshot of a version without it.
+// In that of version 6 a spike goes on: the rule that found it ends it.
 func TestUpgradeToRateTail(t *testing.T) {
 	for _, version := range []string{"version4", "version6"} {
 		state, err := os.ReadFile("testdata/" + version + ".snapshot")
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, by := range []rules.Anomaly{rules.RateTail, rules.Both} {
+		for _, by := range []rules.Anomaly{rules.RateTail, rules.Auto} {
 			s := scriptBy(by)
 			s.seq = 1000
 			if err := s.fold.Restore(state); err != nil {
 				t.Fatal(err)
 			}
 			s.burst(20*time.Minute, 30)
-			s.ticks(20*time.Minute+2*time.Second, 21*time.Minute)
-			told := anomalies(s.alerts)
-			if by == rules.Both {
-				told = anomalies(s.shadow)
+			s.ticks(20*time.Minute+2*time.Second, 25*time.Minute)
+			want := []string{"20m0s: " + spikeTitle, spikeEnd}
+			if version == "version6" {
+				want = slices.Insert(want, 0, "Resolved: Error spike in logs <- ")
 			}
-			want := []string{"20m0s: " + spikeTitle, "20m11s: " + spikeEnd}
-			if version == "version6" && by == rules.RateTail {
-				want = slices.Insert(want, 0, "20m0s: Resolved: Error spike in logs <- ")
-			}
-			if !slices.Equal(told, want) {
-				t.Errorf("%s, %v: %v", version, by, told)
+			if told := findings(s.alerts); !slices.Equal(told, want) {
+				t.Errorf("%s, %v: got %q, want %q", version, by, told, want)
 			}
 		}
 	}
@@ -298,7 +237,7 @@ func TestEachAppByItsRules(t *testing.T) {
 // BenchmarkApplyErrors is a log of nothing but errors, by each rule: 50 apps, of
 // which each has 200 errors a second.
 func BenchmarkApplyErrors(b *testing.B) {
-	for _, by := range []rules.Anomaly{rules.Ratio3x, rules.RateTail, rules.Both} {
+	for _, by := range []rules.Anomaly{rules.Ratio3x, rules.RateTail, rules.Auto} {
 		b.Run(by.String(), func(b *testing.B) {
 			batch := slices.Repeat([]telemetry.Event{logged(telemetry.LevelError, "boom")}, 100)
 			f := fold.New(judgedBy(by))

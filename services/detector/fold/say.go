@@ -120,6 +120,7 @@ func (t *turn) passed(n int, leaves bool) string {
 func (t *turn) say(a *app, found alert.Alert, held int) *alert.Alert {
 	t.place(a, &found)
 	said := t.publish(a.name, found, held)
+	t.fold.raised(a)
 	a.links.correlate(said)
 	return said
 }
@@ -142,20 +143,6 @@ func (t *turn) complete(app string, a alert.Alert, held int) {
 	}
 	clean(&a)
 	t.alerts = append(t.alerts, a)
-}
-
-// whisper tells an alert in the shadow, and returns its id. It goes by the storm
-// limiter and by what alerts belong together: nothing about those that are told
-// depends on it. The rules that are heard there bound themselves, by telling each
-// episode once.
-func (t *turn) whisper(a *app, said alert.Alert) (id string) {
-	t.place(a, &said)
-	said.ID = t.shadowID()
-	said.App, said.Timestamp, said.CorrelationID = a.name, t.now, said.ID
-	said.DedupKey = string(finding.Bounded([]byte(said.DedupKey)))
-	clean(&said)
-	t.shadow = append(t.shadow, said)
-	return said.ID
 }
 
 // place adds to an alert where the event that raised it happened: the page's path

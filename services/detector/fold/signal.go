@@ -5,37 +5,80 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/detector/anomaly"
 	"github.com/tocsin-bus/tocsin/services/detector/ratetail"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 )
 
-// signal counts the errors of one signal of an app, for the rules that the app is
-// judged by: the others are nil.
+// signal counts the errors of one signal of an app, for the rules that the app needs:
+// the others are nil.
 type signal struct {
 	ratio *anomaly.Counter
 	tail  *ratetail.Counter
 }
 
-// newSignal makes one of a stream that is watched from now on.
-func newSignal(by rules.Anomaly, now time.Time) signal {
-	return signal{}.judgedBy(by, now)
+// with is the signal for the rules that are needed from now on. What it lacks goes on
+// from what the other rule knows, so that nothing that went on before looks new.
+func (s signal) with(ratio, tail bool, now time.Time) signal {
+	var next signal
+	switch {
+	case !ratio:
+	case s.ratio != nil:
+		next.ratio = s.ratio
+	default:
+		next.ratio = ratioAfter(s.tail, now)
+	}
+	switch {
+	case !tail:
+	case s.tail != nil:
+		next.tail = s.tail
+	default:
+		next.tail = tailAfter(s.ratio, now)
+	}
+	return next
 }
 
-// judgedBy is the signal with what a rule needs: what it lacks begins now, and what
-// it has no use for any more is forgotten.
-func (s signal) judgedBy(by rules.Anomaly, now time.Time) signal {
-	ratio, tail := by != rules.RateTail, by != rules.Ratio3x
-	if !ratio {
-		s.ratio = nil
-	} else if s.ratio == nil {
-		s.ratio = &anomaly.Counter{}
+// Bounds of what one rule hands to the other: errors in all, and in a second.
+const (
+	maxHanded       = 1 << 20
+	maxHandedSecond = maxHanded >> 6
+)
+
+// tailAfter is a counter that begins with the errors that another one knows, the newest
+// of them where they are too many.
+func tailAfter(ratio *anomaly.Counter, now time.Time) *ratetail.Counter {
+	if ratio == nil {
+		return ratetail.New(now)
 	}
-	if !tail {
-		s.tail = nil
-	} else if s.tail == nil {
-		s.tail = ratetail.New(now)
+	ratio.Over(now) // lets go of what is too old
+	since, total := now.Add(-anomaly.Memory), ratio.Total()
+	tail := ratetail.New(since)
+	for at, n := range ratio.Errors() {
+		if total > maxHanded {
+			total -= n
+			tail = ratetail.New(at)
+			continue
+		}
+		for range n {
+			tail.Add(at)
+		}
 	}
-	return s
+	tail.Over(now)
+	return tail
+}
+
+// ratioAfter is tailAfter the other way round.
+func ratioAfter(tail *ratetail.Counter, now time.Time) *anomaly.Counter {
+	ratio := &anomaly.Counter{}
+	if tail == nil {
+		return ratio
+	}
+	tail.Over(now)
+	for at, n := range tail.Errors(int64(anomaly.Memory / time.Second)) {
+		for range min(n, maxHandedSecond) {
+			ratio.Add(at)
+		}
+	}
+	ratio.Over(now)
+	return ratio
 }
 
 // Size is about how many bytes it takes.

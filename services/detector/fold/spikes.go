@@ -1,29 +1,28 @@
 package fold
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/anomaly"
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
 	"github.com/tocsin-bus/tocsin/services/detector/ratetail"
+	"github.com/tocsin-bus/tocsin/services/detector/rules"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
 // maxSpikes is how many spikes of all apps are watched for their end, which each
 // message pays for. Past it, the one whose newest alert is the oldest is watched
-// no more and never ends; so it is with those of an app that is forgotten. What
-// is told in the shadow has the same room again.
+// no more and never ends; so it is with those of an app that is forgotten.
 const maxSpikes = 100
 
 // spikes are the spikes and drifts that are not over, each with the id of its
 // newest alert. They end by the passing of time, which every message tells,
 // whatever it is of.
 //
-// They outlive a change of an app's rules. What a rule found that still counts
-// ends as ever, also where it has begun to speak or to be silent since; one that
-// counts no more has its spikes end with the next message. What was told in the
-// shadow ends there, and is not told once more in the open.
+// They outlive a change of the rules in force: what found a spike is fed until that has
+// ended (app.settle).
 type spikes struct {
 	open    *lru.Map[source, string]
 	evicted uint64
@@ -82,7 +81,8 @@ func (s source) end(id string, now time.Time) (end alert.Alert, over, moved bool
 	return end, over, moved
 }
 
-// dropped is the end of what nothing counts any more.
+// dropped is the end of what nothing counts any more, as a snapshot of an older version
+// can have it.
 func (s source) dropped(id string) (end alert.Alert) {
 	switch s.by {
 	case byTail:
@@ -113,12 +113,43 @@ func (s *spikes) forget(a *app) {
 	}
 }
 
-// failed counts an error of a signal of an app, by each rule that the app is judged
-// by. Where there are two, the contract's speaks.
+// has reports whether a spike is open.
+func (s *spikes) has(of source) bool { return s.open.Peek(of) != nil }
+
+// openOf are the open alerts of an app.
+func (f *Fold) openOf(a *app) (open opened) {
+	has := func(signal string, by ...finder) bool {
+		return slices.ContainsFunc(by, func(by finder) bool { return f.spikes.has(source{a, signal, by}) })
+	}
+	open.logs.ratio, open.logs.tail = has(alert.SignalLogs, byRatio), has(alert.SignalLogs, byTail, byDrift)
+	open.requests.ratio, open.requests.tail = has(alert.SignalRequests, byRatio), has(alert.SignalRequests, byTail, byDrift)
+	open.escalations = f.escalations.has(a)
+	return open
+}
+
+// raises reports whether what found a spike may raise an alert of it: the rule that has
+// one open goes on alone until that has ended; else the rule in force does.
+func (t *turn) raises(of source) bool {
+	if t.fold.spikes.has(of) {
+		return true
+	}
+	other := source{of.app, of.signal, byTail}
+	if of.by == byTail {
+		other.by = byRatio
+	}
+	rule := rules.RateTail
+	if of.by == byRatio {
+		rule = rules.Ratio3x
+	}
+	return of.app.rules.Anomaly.InForce(of.app.young()) == rule && (of.by == byDrift || !t.fold.spikes.has(other))
+}
+
+// failed counts an error of a signal of an app, by each rule that the app needs.
 func (t *turn) failed(a *app, name string, counters *signal) {
 	if counters.ratio != nil {
-		if found, ok := counters.ratio.Add(t.now); ok {
-			t.spike(source{a, name, byRatio}, found.Alert(a.name, name))
+		of := source{a, name, byRatio}
+		if found, ok := counters.ratio.Add(t.now); ok && t.raises(of) {
+			t.spike(of, found.Alert(a.name, name))
 		}
 	}
 	if counters.tail == nil {
@@ -128,25 +159,22 @@ func (t *turn) failed(a *app, name string, counters *signal) {
 	if !ok {
 		return
 	}
-	by := byTail
+	of := source{a, name, byTail}
 	if found.Kind == ratetail.Drift {
-		by = byDrift
+		of.by = byDrift
 	}
-	of, news := source{a, name, by}, found.Alert(a.name, name)
+	if !t.raises(of) {
+		return
+	}
+	news := found.Alert(a.name, name)
 	if found.Kind == ratetail.Spike && name == alert.SignalLogs {
 		t.lead(a, &news)
 	}
-	switch {
-	case counters.ratio != nil:
-		id := t.whisper(a, news)
-		if found.Kind != ratetail.Recurring {
-			t.fold.shadows.begin(of, id)
-		}
-	case found.Kind == ratetail.Recurring: // a note, which has no end
+	if found.Kind == ratetail.Recurring { // a note, which has no end
 		t.offer(a, news)
-	default:
-		t.spike(of, news)
+		return
 	}
+	t.spike(of, news)
 }
 
 // spike publishes that a spike began.
@@ -168,18 +196,20 @@ func (t *turn) watch() {
 		if end, over := t.over(of, *id); over {
 			if _, left := t.offer(of.app, end); left {
 				t.fold.spikes.open.Delete(of)
+				t.settle(of.app)
 			}
-		}
-	}
-	for of, id := range t.fold.shadows.open.All() {
-		if end, over := t.over(of, *id); over {
-			t.whisper(of.app, end)
-			t.fold.shadows.open.Delete(of)
 		}
 	}
 	t.calm()
 	t.summarizeDue()
 	t.index, t.ordinal = 0, 0
+}
+
+// settle lets go of what an app no longer needs after an alert of it has ended.
+func (t *turn) settle(a *app) {
+	if a.settle(t.fold.openOf(a), t.now) {
+		t.fold.changed(a)
+	}
 }
 
 func (t *turn) over(of source, id string) (end alert.Alert, over bool) {

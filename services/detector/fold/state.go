@@ -2,10 +2,12 @@ package fold
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/ciresult"
@@ -64,9 +66,9 @@ func (f *Fold) Snapshot() ([]byte, error) {
 		w.Raw(a.encoded)
 	}
 	f.spikes.save(w)
-	f.shadows.save(w)
 	f.escalations.save(w)
 	f.budget.Save(w)
+	f.strangers.save(w)
 	data := w.Bytes()
 	f.written = len(data)
 	seal(data)
@@ -103,28 +105,55 @@ func (f *Fold) Restore(data []byte) error {
 		}
 		of := snapshot.NewReaderOf(version, encoded)
 		a := restoreApp(name, f.cfg.Rules.For(name), of)
+		if !r.Has(snapshot.Lifecycle) {
+			a.age.first, a.age.last = next.newest, next.newest
+		}
 		if err := of.Close(); err != nil {
 			return fmt.Errorf("restore the detector's state of app %q: %w", name, err)
 		}
-		if changed := a.judge(next.newest); version == Version && !changed {
+		if version == Version {
 			a.encoded = bytes.Clone(encoded)
 		}
 		next.addApp(a)
 	}
 	next.spikes = restoreSpikes(next.apps, r)
 	if r.Has(snapshot.Trust) {
-		next.shadows = restoreSpikes(next.apps, r)
+		if !r.Has(snapshot.Lifecycle) {
+			restoreSpikes(next.apps, r) // those that were told in the shadow
+		}
 		next.escalations = restoreEscalations(next.apps, r)
 	}
 	if r.Has(snapshot.Lifecycle) {
 		next.budget = storm.RestoreBudget(r)
 	}
+	next.strangers = restoreStrangers(r)
 	if err := r.Close(); err != nil {
 		return fmt.Errorf("restore the detector's state: %w", err)
 	}
+	next.settle()
 	next.shrink()
+	next.forgotten = nil // nobody has heard of them since
 	*f = *next
 	return nil
+}
+
+// settle gives all apps what their rules need, and notes which of them have no history.
+func (f *Fold) settle() {
+	var newcomers []*app
+	for _, known := range f.apps.All() {
+		a := *known
+		if a.settle(f.openOf(a), f.newest) {
+			f.changed(a)
+		}
+		if !a.age.known() {
+			newcomers = append(newcomers, a)
+		}
+		f.came = max(f.came, a.age.number)
+	}
+	slices.SortFunc(newcomers, func(a, b *app) int { return cmp.Compare(a.age.number, b.age.number) })
+	for _, a := range newcomers {
+		f.newcomers.Add(a.name, a)
+	}
 }
 
 // maxApps is more apps than any configuration has.

@@ -25,18 +25,13 @@ var idEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadd
 
 // id is that of the next alert: it follows from where in the log it was raised,
 // so that a replay gives the same, and from which part of the log is folded in.
-func (t *turn) id() string { return t.idOf(t.ordinal, "") }
-
-// shadowID is id for an alert in the shadow, of which no message has another.
-func (t *turn) shadowID() string { return t.idOf(len(t.shadow), "\x00shadow") }
-
-func (t *turn) idOf(ordinal int, kind string) string {
+func (t *turn) id() string {
 	place := make([]byte, 32, 64)
 	binary.BigEndian.PutUint64(place[0:], t.seq)
 	binary.BigEndian.PutUint64(place[8:], uint64(t.stamp.UnixNano()))
 	binary.BigEndian.PutUint64(place[16:], uint64(t.index))
-	binary.BigEndian.PutUint64(place[24:], uint64(ordinal))
-	place = append(append(place, t.fold.cfg.Partition...), kind...)
+	binary.BigEndian.PutUint64(place[24:], uint64(t.ordinal))
+	place = append(place, t.fold.cfg.Partition...)
 	sum := sha256.Sum256(place)
 	return idEncoding.EncodeToString(sum[:])[:idLen]
 }

@@ -25,8 +25,6 @@ type turn struct {
 	// of is that event, nil where an alert is raised by none.
 	of     *telemetry.Event
 	alerts []alert.Alert
-	// shadow is for Outcome.Shadow.
-	shadow []alert.Alert
 }
 
 // events folds in the events of a message, which are mostly of one app.
@@ -39,6 +37,11 @@ func (t *turn) events(events []telemetry.Event) {
 			a = t.fold.app(name)
 		}
 		t.index, t.ordinal, t.of = i, 0, e
+		if a.untracked {
+			t.untracked(a, e)
+			continue
+		}
+		t.fold.seen(a)
 		a.releases.Heard(e.Release, t.now)
 		t.event(a, e)
 	}
@@ -60,9 +63,7 @@ func (t *turn) event(a *app, e *telemetry.Event) {
 	t.found(a, a.noise.Tick(t.now))
 	switch {
 	case e.Vitals != nil:
-		for _, found := range a.pages.Load(a.name, e.URL, e.Vitals, t.now) {
-			t.track(a, found)
-		}
+		t.loaded(a, e)
 	case e.Action != nil:
 		if found, ok := a.targets.Action(a.name, e, t.now); ok {
 			t.offer(a, found)
@@ -76,11 +77,27 @@ func (t *turn) event(a *app, e *telemetry.Event) {
 			t.track(a, found)
 		}
 	case e.Security != nil:
-		t.fold.key = security.AppendKey(t.fold.key[:0], a.name, e.Security)
-		title := func() string { return security.Alert(e, "").Title }
-		if key, held, leaves := t.leave(a.name, alert.Security, alert.Warning, title); leaves {
-			t.say(a, security.Alert(e, key), held)
-		}
+		t.security(a, e)
+	}
+}
+
+func (t *turn) security(a *app, e *telemetry.Event) {
+	t.fold.key = security.AppendKey(t.fold.key[:0], a.name, e.Security)
+	title := func() string { return security.Alert(e, "").Title }
+	if key, held, leaves := t.leave(a.name, alert.Security, alert.Warning, title); leaves {
+		t.say(a, security.Alert(e, key), held)
+	}
+}
+
+// loaded folds in a page load.
+func (t *turn) loaded(a *app, e *telemetry.Event) {
+	ended := false
+	for _, found := range a.pages.load(a.name, e, a.rules.Regression, a.young(), t.now) {
+		t.track(a, found)
+		ended = ended || found.Ends()
+	}
+	if ended {
+		a.settle(t.fold.openOf(a), t.now) // which may have been the last of a rule
 	}
 }
 
@@ -107,23 +124,39 @@ func (t *turn) log(a *app, e *telemetry.Event) {
 }
 
 func (t *turn) request(a *app, e *telemetry.Event) {
-	f := t.fold
-	f.template = template.AppendPage(f.template[:0], e.Network.URL)
-	severity, bad := network.Severity(e.Network.Status)
-	hidden, found := a.noise.Request(e.Network.URL, f.template, severity, t.now)
-	t.found(a, found)
-	if t.hidden(a, hidden, telemetry.KindNetwork, noise.Sighting{Text: e.Network.URL, Severity: severity}) || !bad {
+	severity, bad, hidden := t.bad(a, e, a.noise)
+	if !bad || hidden {
 		return
 	}
+	t.answered(a, e, severity)
+	if network.Failed(e.Network.Status) {
+		t.failed(a, alert.SignalRequests, &a.requests)
+	}
+}
+
+// bad reports whether the status of a request is one to raise an alert for, how severe
+// that is, and whether a noise rule hides it: one that was found, where rules is not nil, or one of a user's.
+// It leaves the template of the URL in the fold's buffer.
+func (t *turn) bad(a *app, e *telemetry.Event, rules *noise.App) (severity alert.Severity, bad, hidden bool) {
+	f := t.fold
+	f.template = template.AppendPage(f.template[:0], e.Network.URL)
+	severity, bad = network.Severity(e.Network.Status)
+	if rules != nil {
+		var found *noise.Found
+		hidden, found = rules.Request(e.Network.URL, f.template, severity, t.now)
+		t.found(a, found)
+	}
+	return severity, bad, t.hidden(a, hidden, telemetry.KindNetwork, noise.Sighting{Text: e.Network.URL, Severity: severity})
+}
+
+// answered raises the alert for a request whose status is bad.
+func (t *turn) answered(a *app, e *telemetry.Event, severity alert.Severity) {
+	f := t.fold
 	f.key = network.AppendKey(f.key[:0], e.Network, f.template)
 	title := func() string { return network.Alert(e.Network, string(f.template), "").Title }
 	if key, held, leaves := t.leave(a.name, alert.NetworkErrors, severity, title); leaves {
 		t.say(a, network.Alert(e.Network, string(f.template), key), held)
 	}
-	if !network.Failed(e.Network.Status) {
-		return
-	}
-	t.failed(a, alert.SignalRequests, &a.requests)
 }
 
 // hidden says whether a found rule or one added by hand hides an event.

@@ -97,6 +97,15 @@ func (m *Map[K, V]) Oldest() *Entry[K, V] {
 	return &m.ends.prev.entry
 }
 
+// Backward walks the entries from the most to the least recently used, as All does the
+// other way round. The loop body must not delete any.
+func (m *Map[K, V]) Backward() iter.Seq2[K, *V] {
+	return func(yield func(K, *V) bool) {
+		for n := m.ends.next; n != &m.ends && yield(n.entry.Key, &n.entry.Value); n = n.next {
+		}
+	}
+}
+
 // All walks the entries from the least to the most recently used and marks
 // none as used. The loop body may change values and must not add or get; it
 // may delete the entry it was just given.

@@ -137,3 +137,31 @@ func BenchmarkGet(b *testing.B) {
 		i += 7
 	}
 }
+
+// TestBackward walks the other way round than All, and can be left.
+func TestBackward(t *testing.T) {
+	m := lru.New[int, int](3)
+	var got []int
+	walk := func(most int) []int {
+		got = nil
+		for k := range m.Backward() {
+			if got = append(got, k); len(got) == most {
+				break
+			}
+		}
+		return got
+	}
+	if walk(9); got != nil {
+		t.Errorf("of nothing: %v", got)
+	}
+	for i := range 4 {
+		m.Add(i, i)
+	}
+	m.Get(2)
+	if walk(9); !slices.Equal(got, []int{2, 3, 1}) {
+		t.Errorf("got %v, want 2 3 1", got)
+	}
+	if walk(1); !slices.Equal(got, []int{2}) {
+		t.Errorf("got %v, want 2", got)
+	}
+}

@@ -49,6 +49,7 @@ func Status(replies []query.StatusReply) query.StatusReply {
 		all.Detector.Ready = all.Detector.Ready && r.Detector.Ready
 		all.Detector.Behind += r.Detector.Behind
 		all.Detector.Lost += r.Detector.Lost
+		all.Detector.AppsNotTracked += r.Detector.AppsNotTracked
 		for _, by := range r.Detector.Rules {
 			if !slices.Contains(all.Detector.Rules, by) {
 				all.Detector.Rules = append(all.Detector.Rules, by)

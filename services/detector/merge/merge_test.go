@@ -81,11 +81,11 @@ func TestPagedEvents(t *testing.T) {
 
 func TestStatus(t *testing.T) {
 	got := merge.Status([]query.StatusReply{
-		{Apps: []query.AppStatus{{App: "web"}, {App: "zoo"}}, Detector: query.DetectorStatus{Ready: true, Behind: 2, Lost: 1, Rules: []string{"a"}}},
-		{Apps: []query.AppStatus{{App: "shop"}}, Detector: query.DetectorStatus{Ready: true, Behind: 5, Lost: 3, Rules: []string{"b"}}},
+		{Apps: []query.AppStatus{{App: "web"}, {App: "zoo"}}, Detector: query.DetectorStatus{Ready: true, Behind: 2, Lost: 1, AppsNotTracked: 4, Rules: []string{"a"}}},
+		{Apps: []query.AppStatus{{App: "shop"}}, Detector: query.DetectorStatus{Ready: true, Behind: 5, Lost: 3, AppsNotTracked: 5, Rules: []string{"b"}}},
 		{Detector: query.DetectorStatus{Ready: true, Rules: []string{"a"}}},
 	})
-	if len(got.Apps) != 3 || got.Apps[0].App != "shop" || got.Apps[2].App != "zoo" || !got.Detector.Ready || got.Detector.Behind != 7 || got.Detector.Lost != 4 || !slices.Equal(got.Detector.Rules, []string{"a", "b"}) {
+	if len(got.Apps) != 3 || got.Apps[0].App != "shop" || got.Apps[2].App != "zoo" || !got.Detector.Ready || got.Detector.Behind != 7 || got.Detector.Lost != 4 || got.Detector.AppsNotTracked != 9 || !slices.Equal(got.Detector.Rules, []string{"a", "b"}) {
 		t.Errorf("%+v", got)
 	}
 	if got := merge.Status([]query.StatusReply{{Detector: query.DetectorStatus{Ready: true}}, {}}); got.Detector.Ready || got.Apps == nil {

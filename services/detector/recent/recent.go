@@ -24,7 +24,7 @@ const (
 	// oldest of them is forgotten.
 	MaxEvents = 1000
 	// MaxApps is how many apps are known. Past it, the one not heard of for the
-	// longest is forgotten.
+	// longest is forgotten. The caller decides which apps those are (Forget).
 	MaxApps = 1000
 	// MaxSenders is how many senders of an app are known: those heard of last.
 	MaxSenders = 8
@@ -107,6 +107,16 @@ func (s *Store) app(name string) *app {
 		}
 	}
 	return *stored
+}
+
+// Forget forgets an app with its events.
+func (s *Store) Forget(app string) {
+	if !s.apps.Delete(app) {
+		return
+	}
+	for _, kind := range telemetry.Kinds() {
+		s.forget(source{app, kind})
+	}
 }
 
 func (s *Store) ring(from source) *ring {

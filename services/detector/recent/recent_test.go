@@ -292,3 +292,20 @@ func TestLoads(t *testing.T) {
 		t.Errorf("%d at most", n)
 	}
 }
+
+// TestForget checks that an app is gone with its events, and others are not.
+func TestForget(t *testing.T) {
+	s := recent.New(recent.Config{})
+	s.Add(line("web", telemetry.LevelInfo, "a"), at(0), "")
+	before := s.Bytes()
+	s.Add(line("shop", telemetry.LevelInfo, "b"), at(1), "")
+	s.Add(request("shop", "/c", 200), at(2), "")
+	s.Forget("shop")
+	s.Forget("nobody")
+	if got := names(s.Query(query.EventsRequest{})); got != "a" || s.Bytes() != before {
+		t.Errorf("got %q in %d bytes, want a in %d", got, s.Bytes(), before)
+	}
+	if apps := s.Status(at(3)); len(apps) != 1 || apps[0].App != "web" {
+		t.Errorf("got %+v, want web alone", apps)
+	}
+}

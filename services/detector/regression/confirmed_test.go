@@ -12,7 +12,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tocsin-bus/tocsin/services/detector/finding"
 	"github.com/tocsin-bus/tocsin/services/detector/regression"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -327,145 +326,6 @@ func TestConfirmedIsBounded(t *testing.T) {
 	}
 }
 
-// TestTheOtherRuleGoesOn: what one rule has learned goes on with the other, and
-// what one found the other ends.
-func TestTheOtherRuleGoesOn(t *testing.T) {
-	told := func(found []finding.Finding, id string) (all []alert.Alert) {
-		for _, f := range found {
-			f.Told(id)
-			all = append(all, f.Alert)
-		}
-		return all
-	}
-	slow := func() *regression.Pages {
-		p := regression.New()
-		for range 30 {
-			p.Load("web", cart, lcp(1000), noon)
-		}
-		told(p.Load("web", cart, lcp(3000), noon), "a")
-		return p
-	}
-	t.Run("confirmed withdraws what spec found", func(t *testing.T) {
-		c := confirmedAgain(t, slow().Confirmed())
-		if got := c.BaselinesOf("/cart"); len(got) != 1 || got[0].Median != 1000 || got[0].Loads != 19 {
-			t.Errorf("%+v", got)
-		}
-		if all := told(c.Load("web", cart, lcp(1000), noon), "b"); len(all) != 0 {
-			t.Errorf("%+v", all)
-		}
-		if all := told(c.Load("web", cart, lcp(1000), noon), "c"); len(all) != 1 || all[0].Resolves != "a" || all[0].Context["outcome"] != "withdrawn" {
-			t.Errorf("%+v", all)
-		}
-	})
-	t.Run("or confirms it", func(t *testing.T) {
-		c := slow().Confirmed()
-		told(c.Load("web", cart, lcp(3000), noon), "b")
-		if all := told(c.Load("web", cart, lcp(3000), noon), "c"); len(all) != 1 || all[0].Context["confidence"] != "probable" || all[0].Resolves != "" {
-			t.Errorf("%+v", all)
-		}
-	})
-	t.Run("with the loads that came before", func(t *testing.T) {
-		for n, want := range map[int]string{
-			1:  "probable confirmed",
-			4:  "confirmed",
-			6:  "confirmed new_level",
-			9:  "confirmed new_level",
-			10: "confirmed new_level",
-		} {
-			p := regression.New()
-			for range 30 {
-				p.Load("web", cart, lcp(1000), noon)
-			}
-			for range n {
-				told(p.Load("web", cart, lcp(2000), noon), "a")
-			}
-			c := confirmedAgain(t, p.Confirmed())
-			var got []string
-			for i := range 15 {
-				for _, a := range told(c.Load("web", cart, lcp(2000), noon.Add(time.Duration(i)*10*time.Second)), "b") {
-					how, ended := a.Context["outcome"].(string)
-					if !ended {
-						how = a.Context["confidence"].(string)
-					}
-					got = append(got, how)
-				}
-			}
-			if got := strings.Join(got, " "); got != want {
-				t.Errorf("after %d slow loads: %s, want %s", n, got, want)
-			}
-		}
-	})
-	t.Run("spec ends what confirmed found", func(t *testing.T) {
-		c := regression.NewConfirmed()
-		on := func(v float64, device telemetry.Device) *telemetry.Vitals {
-			return &telemetry.Vitals{LCP: &v, Device: device}
-		}
-		for range 25 {
-			c.Load("web", cart, on(500, ""), noon)
-			c.Load("web", cart, on(1000, telemetry.DeviceDesktop), noon)
-		}
-		for range 12 {
-			c.Load("web", cart, on(3000, telemetry.DeviceMobile), noon)
-			c.Load("web", "/other", on(3000, telemetry.DeviceMobile), noon)
-		}
-		told(c.Load("web", cart, on(9000, telemetry.DeviceMobile), noon), "a")
-		told(c.Load("web", cart, on(3000, telemetry.DeviceDesktop), noon), "b")
-		p := restored(t, c.Pages())
-		if got := p.BaselinesOf("/cart"); len(got) != 1 || got[0].Median != 1000 || got[0].Loads != 20 || p.Len() != 2 {
-			t.Errorf("%+v", got)
-		}
-		if all := told(p.Load("web", cart, lcp(1000), noon), "c"); len(all) != 1 || all[0].Resolves != "b" || !slices.Equal(all[0].AlsoResolves, []string{"a"}) {
-			t.Errorf("%+v", all)
-		}
-	})
-	t.Run("also of loads that tell their device", func(t *testing.T) {
-		c := confirmedAgain(t, slow().Confirmed())
-		v := 1000.0
-		on := &telemetry.Vitals{LCP: &v, Device: telemetry.DeviceDesktop}
-		if all := told(c.Load("web", cart, on, noon), "b"); len(all) != 0 {
-			t.Errorf("%+v", all)
-		}
-		if all := told(c.Load("web", cart, on, noon), "c"); len(all) != 1 || all[0].Resolves != "a" || all[0].DedupKey != "regression:web:/cart:lcp_ms" {
-			t.Errorf("%+v", all)
-		}
-		for range 20 {
-			told(c.Load("web", cart, on, noon), "d")
-		}
-		if got := c.BaselinesOf("/cart"); len(got) != 2 || got[0].Loads != 20 || got[1].Loads != 20 {
-			t.Errorf("%+v", got)
-		}
-	})
-	t.Run("what spec tells again is not what confirmed found elsewhere", func(t *testing.T) {
-		c := regression.NewConfirmed()
-		on := func(v float64, device telemetry.Device) *telemetry.Vitals {
-			return &telemetry.Vitals{LCP: &v, Device: device}
-		}
-		for range 25 {
-			c.Load("web", cart, on(1000, telemetry.DeviceMobile), noon)
-			c.Load("web", cart, on(1000, ""), noon)
-		}
-		told(c.Load("web", cart, on(3000, telemetry.DeviceMobile), noon), "mobile")
-		told(c.Load("web", cart, on(3000, ""), noon), "first")
-		p := restored(t, c.Pages())
-		told(p.Load("web", cart, on(5000, telemetry.DeviceMobile), noon), "second")
-		if all := told(p.Load("web", cart, lcp(1000), noon), "end"); len(all) != 1 || all[0].Resolves != "second" || !slices.Equal(all[0].AlsoResolves, []string{"mobile"}) {
-			t.Errorf("%+v", all)
-		}
-	})
-	t.Run("there and back", func(t *testing.T) {
-		p := regression.New()
-		for i := range 30 {
-			v := 1000 + float64(i)
-			p.Load("web", cart, &telemetry.Vitals{LCP: &v, CLS: new(float64)}, noon)
-			p.Load("web", "/b", lcp(v), noon)
-		}
-		again := restored(t, confirmedAgain(t, p.Confirmed()).Pages())
-		if !slices.Equal(again.Baselines(), p.Baselines()) || again.Size() != p.Size() {
-			t.Errorf("%+v\nwas %+v", again.Baselines(), p.Baselines())
-		}
-	})
-}
-
 // TestConfirmedIsConsistent: on any loads, held back or not, with restarts in
 // between or not, the same is told; every end ends what is open, and what was told
 // is not told again unless it is surer.
@@ -555,7 +415,7 @@ func FuzzRestoreConfirmed(f *testing.F) {
 			return
 		}
 		confirmedAgain(t, c)
-		restored(t, c.Pages())
+		restored(t, c.Learned())
 		for i := range 40 {
 			for _, found := range c.Load("web", cart, lcp(float64(100*(i%9))), noon) {
 				found.Told("id")

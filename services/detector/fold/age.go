@@ -1,0 +1,65 @@
+package fold
+
+import (
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+)
+
+const (
+	// youth is how long an app is young, from its first event on.
+	youth = 10 * time.Minute
+	// forgetful is how long an app without events keeps its history.
+	forgetful = 24 * time.Hour
+)
+
+// age is how long an app has been known.
+type age struct {
+	// first and last are when its first and its newest event came.
+	first, last time.Time
+	// grown says that it is no longer young, raised that it has raised an alert.
+	grown, raised bool
+	// number is how many apps came before it: of two the newer has the higher one.
+	number uint64
+}
+
+// young reports whether the specification's rules are in force for an app that has them
+// while it is young.
+func (a *app) young() bool { return !a.age.grown }
+
+// seen notes an event, and reports whether the app is no longer young with it.
+func (a *age) seen(now time.Time) (grown bool) {
+	if now.Before(a.first) { // a clock was set back
+		a.first = now
+	}
+	a.last = now
+	if a.grown || now.Sub(a.first) < youth {
+		return false
+	}
+	a.grown = true
+	return true
+}
+
+// known reports whether the app has history, unless it is silent for long: it has raised
+// an alert, or its events span more than its youth.
+func (a *age) known() bool { return a.raised || a.last.Sub(a.first) > youth }
+
+// silent reports whether the app has had no event for so long that it has no history.
+func (a *age) silent(now time.Time) bool { return now.Sub(a.last) >= forgetful }
+
+func (a *age) save(w *snapshot.Writer) {
+	w.Int(a.first.UnixMilli())
+	w.Int(a.last.UnixMilli())
+	w.Bool(a.grown)
+	w.Bool(a.raised)
+	w.Uint(a.number)
+}
+
+// restoreAge reads what save wrote. An app of an older snapshot is known. Errors are in
+// r.
+func restoreAge(r *snapshot.Reader) (a age) {
+	if !r.Has(snapshot.Lifecycle) {
+		return age{grown: true, raised: true}
+	}
+	return age{first: time.UnixMilli(r.Int()).UTC(), last: time.UnixMilli(r.Int()).UTC(), grown: r.Bool(), raised: r.Bool(), number: r.Uint()}
+}

@@ -1,0 +1,87 @@
+package fold
+
+import (
+	"hash/fnv"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/lru"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/threshold"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// maxStrangers is how many apps that are not tracked are counted. Past it, the one whose
+// event is the oldest is counted no more.
+const maxStrangers = 10_000
+
+// strangers are the apps that are not tracked and had an event within the last 24 h, by
+// the hashes of their names, with the time of it.
+type strangers struct{ seen *lru.Map[uint64, time.Time] }
+
+func newStrangers() strangers { return strangers{lru.New[uint64, time.Time](maxStrangers)} }
+
+func hashOf(name string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name)) // never fails
+	return h.Sum64()
+}
+
+func (s *strangers) add(name string, now time.Time) { s.seen.Add(hashOf(name), now) }
+
+// tracked takes out an app that is tracked from now on.
+func (s *strangers) tracked(name string) {
+	if s.seen.Len() > 0 {
+		s.seen.Delete(hashOf(name))
+	}
+}
+
+// count is how many there are.
+func (s *strangers) count(now time.Time) int {
+	for oldest := s.seen.Oldest(); oldest != nil && now.Sub(oldest.Value) >= forgetful; oldest = s.seen.Oldest() {
+		s.seen.Delete(oldest.Key)
+	}
+	return s.seen.Len()
+}
+
+func (s *strangers) save(w *snapshot.Writer) {
+	w.Len(s.seen.Len())
+	for hash, at := range s.seen.All() {
+		w.Uint(hash)
+		w.Int(at.UnixMilli())
+	}
+}
+
+// restoreStrangers reads what save wrote. Errors are in r.
+func restoreStrangers(r *snapshot.Reader) strangers {
+	s := newStrangers()
+	if !r.Has(snapshot.Lifecycle) {
+		return s
+	}
+	for range r.Len(maxStrangers) {
+		hash, at := r.Uint(), r.Int()
+		s.seen.Add(hash, time.UnixMilli(at).UTC())
+	}
+	return s
+}
+
+// untracked asks the rules about an event of an app that is not tracked: those that need
+// no memory of it. Nothing they raise is known to be open, so nothing ends it.
+func (t *turn) untracked(a *app, e *telemetry.Event) {
+	t.fold.count.untracked++
+	switch {
+	case e.Network != nil:
+		if severity, bad, hidden := t.bad(a, e, nil); bad && !hidden {
+			t.answered(a, e, severity)
+		}
+	case e.Security != nil:
+		t.security(a, e)
+	case e.Memory != nil:
+		if found, ok := threshold.New().Memory(a.name, e.Memory); ok {
+			t.track(a, found)
+		}
+	case e.Circuit != nil:
+		if found, ok := threshold.New().Circuit(a.name, e.Circuit); ok {
+			t.track(a, found)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package ratetail
+
+import (
+	"iter"
+	"math"
+	"time"
+)
+
+// Errors yields how many errors came in each of the seconds up to the newest, the
+// oldest first, so that another rule can go on from them. They are exact for the last
+// 10 s. What was before is known as a rate only, and spread evenly; without the errors
+// of a spike that goes on.
+func (c *Counter) Errors(seconds int64) iter.Seq2[time.Time, int64] {
+	return func(yield func(time.Time, int64) bool) {
+		rest, rate := 0.0, 0.0
+		if c.usual.exposure > 0 {
+			rate = c.usual.count / c.usual.exposure
+		}
+		for s := c.at - seconds + 1; s <= c.at; s++ {
+			n := int64(0)
+			switch {
+			case s > c.at-slots:
+				n = int64(*c.slot(s))
+			case s > c.since:
+				rest += rate
+				n = int64(math.Floor(rest))
+				rest -= float64(n)
+			}
+			if n > 0 && !yield(time.Unix(s, 0), n) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package regression
+
+import (
+	"github.com/tocsin-bus/tocsin/services/detector/level"
+	"github.com/tocsin-bus/tocsin/services/detector/template"
+)
+
+// Learned is what Confirmed knows from the start where this rule has judged the pages
+// so far. The last loads are its baselines, of no class of devices: loads that name
+// their class begin without one. Alerts that are open stay with this rule.
+func (p *Pages) Learned() *Confirmed {
+	c := NewConfirmed()
+	for name, windows := range p.pages.All() {
+		page := &classed{}
+		for i, w := range (*windows).all() {
+			page[i] = &series{Series: level.Of(w.oldestFirst())}
+		}
+		c.add(string(noClass)+name, page)
+	}
+	return c
+}
+
+// Learned is what Pages knows from the start where this rule has judged the pages so
+// far. A page on several classes of devices is one there: it has the loads of the class
+// with the most, of equals that loaded last. Alerts that are open stay with this rule.
+func (c *Confirmed) Learned() *Pages {
+	p := New()
+	for key, classes := range c.pages.All() {
+		windows := &page{}
+		if known := p.pages.Peek(key[1:]); known != nil {
+			windows = *known
+			p.size -= windows.size(key[1:])
+		}
+		for i, s := range (*classes).seen() {
+			w := windows[i]
+			if w == nil {
+				w = &window{}
+				windows[i] = w
+			}
+			if values := s.Values(); len(values) >= w.n {
+				*w = window{}
+				for _, v := range values {
+					w.add(v)
+				}
+			}
+		}
+		p.add(key[1:], windows)
+	}
+	return p
+}
+
+// Loads is how many loads of a page with a metric are remembered, at most Loads, and
+// open whether an alert about them is open.
+func (p *Pages) Loads(url, metric string) (loads int, open bool) {
+	if page := p.pages.Peek(string(template.AppendPage(nil, url))); page != nil {
+		for i, w := range (*page).all() {
+			if metrics[i].key == metric {
+				return w.n, w.open.Any()
+			}
+		}
+	}
+	return 0, false
+}
+
+// AnyOpen reports whether any alert is open.
+func (p *Pages) AnyOpen() bool {
+	for _, page := range p.pages.All() {
+		for _, w := range (*page).all() {
+			if w.open.Any() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Open reports whether an alert about a metric of a page is open, on any class of
+// devices.
+func (c *Confirmed) Open(url, metric string) bool {
+	name := string(template.AppendPage(nil, url))
+	for _, device := range classes() {
+		page := c.pages.Peek(string(rune(classOf(device))) + name)
+		if page == nil {
+			continue
+		}
+		for i, s := range (*page).seen() {
+			if metrics[i].key == metric && s.open.Any() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// AnyOpen reports whether any alert is open.
+func (c *Confirmed) AnyOpen() bool {
+	for _, page := range c.pages.All() {
+		if (*page).open() {
+			return true
+		}
+	}
+	return false
+}
