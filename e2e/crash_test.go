@@ -124,17 +124,15 @@ func history(t *testing.T, agent *harness.Agent) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
 	for _, app := range []string{"web", "default"} {
-		o, err := agent.Observe(context.WithoutCancel(t.Context()), map[string]any{"what": "alerts", "app": app, "limit": 200})
+		entries, _, err := agent.ObserveAll(context.WithoutCancel(t.Context()), "alerts", map[string]any{"app": app, "limit": 200})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var first struct {
-			Alerts []alert.Alert `json:"alerts"`
-		}
-		if err := json.Unmarshal([]byte(o.First), &first); err != nil {
-			t.Fatalf("observe alerts: %v: %.200s", err, o.First)
-		}
-		for _, a := range first.Alerts {
+		for _, entry := range entries {
+			var a alert.Alert
+			if err := json.Unmarshal(entry, &a); err != nil {
+				t.Fatalf("observe alerts: %v: %.200s", err, entry)
+			}
 			switch a.Category {
 			case alert.CI:
 				counts[fmt.Sprint(a.Context["commit"])]++

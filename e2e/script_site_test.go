@@ -193,18 +193,18 @@ func (w *witness) stored(t *testing.T, what, app string, ok func([]telemetry.Eve
 // look is what is stored of an app now.
 func (w *witness) look(t *testing.T, what, app string) []telemetry.Event {
 	t.Helper()
-	o := w.observe(t, map[string]any{"what": what, "app": app, "limit": 200})
-	var answer map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(o.First), &answer); err != nil {
-		t.Fatalf("%v: %s", err, o.First)
+	entries, raised, err := w.agent.ObserveAll(t.Context(), what, map[string]any{"app": app, "limit": 200})
+	w.raised = append(w.raised, raised...)
+	if err != nil {
+		return nil // a busy machine: the detector did not answer in time
 	}
-	w.raised = append(w.raised, o.Alerts...)
 	var events []telemetry.Event
-	if answer[what] == nil { // a busy machine: the detector did not answer in time
-		return nil
-	}
-	if err := json.Unmarshal(answer[what], &events); err != nil {
-		t.Fatalf("%v: %s", err, o.First)
+	for _, entry := range entries {
+		var e telemetry.Event
+		if err := json.Unmarshal(entry, &e); err != nil {
+			t.Fatalf("%v: %s", err, entry)
+		}
+		events = append(events, e)
 	}
 	return events
 }

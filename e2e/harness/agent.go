@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -201,6 +202,47 @@ func (a *Agent) Observe(ctx context.Context, args map[string]any) (Observed, err
 		return parseBlock(blocks[0], blocks[1])
 	default:
 		return Observed{}, fmt.Errorf("observe answered with %d blocks", len(blocks))
+	}
+}
+
+// ObserveAll reads a list to its end, page by page, and returns its entries, newest
+// first, and the alerts that came along.
+func (a *Agent) ObserveAll(ctx context.Context, what string, args map[string]any) (entries []json.RawMessage, came []alert.Alert, err error) {
+	args = maps.Clone(args)
+	if args == nil {
+		args = map[string]any{}
+	}
+	args["what"] = what
+	key := what
+	if what == "status" {
+		key = "apps"
+	}
+	for {
+		o, err := a.Observe(ctx, args)
+		if err != nil {
+			return nil, nil, err
+		}
+		came = append(came, o.Alerts...)
+		var answer map[string]json.RawMessage
+		var page []json.RawMessage
+		var truncated struct{ Before string }
+		if err := json.Unmarshal([]byte(o.First), &answer); err != nil {
+			return nil, nil, fmt.Errorf("observe %s: %w: %.200s", what, err, o.First)
+		}
+		if answer[key] == nil { // it says why
+			return entries, came, fmt.Errorf("observe %s: %.200s", what, o.First)
+		}
+		if err := json.Unmarshal(answer[key], &page); err != nil {
+			return nil, nil, fmt.Errorf("observe %s: %w: %.200s", what, err, o.First)
+		}
+		entries = append(entries, page...)
+		if answer["truncated"] == nil {
+			return entries, came, nil
+		}
+		if err := json.Unmarshal(answer["truncated"], &truncated); err != nil || truncated.Before == "" {
+			return nil, nil, fmt.Errorf("observe %s cannot be read on: %s", what, answer["truncated"])
+		}
+		args["before"] = truncated.Before
 	}
 }
 

@@ -194,22 +194,17 @@ func TestFaults(t *testing.T) {
 		}
 		return ""
 	})
-	observed := func() string {
-		o, err := c.Observe(ctx, map[string]any{"what": "kubernetes", "limit": 200})
-		if err != nil {
-			t.Fatal(err)
-		}
-		inbox = append(inbox, o.Alerts...)
-		return o.First
+	said, came, err := c.ObserveAll(ctx, "kubernetes", map[string]any{"limit": 200})
+	if err != nil {
+		t.Fatal(err)
 	}
-	var seen struct {
-		Said []shared.Message `json:"kubernetes"`
-	}
-	if text := observed(); json.Unmarshal([]byte(text), &seen) != nil {
-		t.Fatal(text)
-	}
+	inbox = append(inbox, came...)
 	found := map[string]int{}
-	for _, m := range seen.Said {
+	for _, text := range said {
+		var m shared.Message
+		if err := json.Unmarshal(text, &m); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
 		if m.Fault != nil && m.Fault.State == shared.StateFiring {
 			found[m.Fault.Kind+" "+m.Event.InvolvedObject.Name]++
 		}
