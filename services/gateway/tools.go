@@ -10,10 +10,10 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
-// instructions tell the model what this is, in at most 1 KB.
+// instructions describe this server to the model, in at most 1 KB.
 const instructions = `Tocsin watches the apps you work on and the CI behind them, and raises alerts: regressions, error spikes, new errors, failed requests, CI results, security reports, thresholds, user frustration, Kubernetes faults.
 
-Call observe after you changed, ran or deployed something, and when you wonder whether it worked. Alerts that came since your last call stand in a second block after "--- ALERTS (n) ---"; each is told once. inhibited_by names an alert's likely cause: look there first. observe {"what":"alerts"} shows the history again, observe {"wait_seconds":30} waits for the next alert.
+Call observe after you changed, ran or deployed something, and when you wonder whether it worked. Alerts that came since your last call are in a second block after "--- ALERTS (n) ---", each once; if it says "N more pending", call observe again. inhibited_by names an alert's likely cause: look there first. observe {"what":"alerts"} shows the history again, observe {"wait_seconds":30} waits for the next alert.
 
 To get alerts as notifications while you work: configure_streaming {"action":"enable"}. They are throttled to one in 5 s and 12 a minute; "disable" ends them.
 
@@ -56,7 +56,7 @@ func (g *gateway) definitions() []definition {
 	return []definition{
 		{
 			name: "observe", handle: g.observe,
-			description: "Look at what happens in the watched apps, newest first, and get the alerts that came since your last call (in a second block; each is told once). " +
+			description: "Look at what happens in the watched apps, newest first, and get the alerts that came since your last call (in a second block, each once). An answer has at most 40 KB: truncated.left_out counts older entries, and before reads on. " +
 				"what: status (default) tells data from silence; alerts is the history of alerts; errors, logs, network, vitals, actions, security are events; ci the latest CI results; kubernetes what watched clusters say: events, and faults with logs; noise the noise rules.",
 			schema: `{"type":"object","properties":{
 "what":{"type":"string","enum":["alerts","errors","logs","network","vitals","actions","ci","kubernetes","noise","security","status"],"default":"status"},
