@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,8 +29,6 @@ const (
 	maxRestart = 30 * time.Second
 	// backgroundIdleExit ends a bus that a gateway started, once it is alone.
 	backgroundIdleExit = "4h"
-	// maxLog is where the log of a background bus is begun anew.
-	maxLog = 8 << 20
 )
 
 // keeper sees to it that a bus runs: it starts one in the background when none
@@ -121,7 +120,7 @@ func (k *keeper) reap() {
 	}
 	pid, err := syscall.Wait4(k.pid, nil, syscall.WNOHANG, nil)
 	if pid == k.pid || errors.Is(err, syscall.ECHILD) {
-		k.log.Warn("the bus in the background has ended", "pid", k.pid, "its last word", lastLine(k.dir.Log()), "log", k.dir.Log())
+		k.log.Warn("the bus in the background has ended", "pid", k.pid, "its last word", cmp.Or(lastLine(k.dir.Log()), lastLine(k.dir.Log()+".1")), "log", k.dir.Log())
 		k.pid = 0
 	}
 }
@@ -145,16 +144,4 @@ func lastLine(path string) string {
 	}
 	line := strings.TrimSpace(string(text))
 	return untrusted.Visible(line[strings.LastIndexByte(line, '\n')+1:])
-}
-
-func openLog(path string) (*os.File, error) {
-	flags := os.O_CREATE | os.O_WRONLY | os.O_APPEND
-	if info, err := os.Stat(path); err == nil && info.Size() > maxLog {
-		flags |= os.O_TRUNC
-	}
-	f, err := os.OpenFile(path, flags, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open the log of the bus: %w", err)
-	}
-	return f, nil
 }

@@ -91,6 +91,7 @@ func (c *upCommand) Run(ctx context.Context, env service.Env) error {
 		return errors.Join(err, exeErr)
 	}
 	env.Logger.Warn("starting anew", "because", err)
+	service.FlushLog(env.Logger)
 	return fmt.Errorf("start anew: %w", syscall.Exec(exe, os.Args, os.Environ())) //nolint:gosec // this very program
 }
 
@@ -231,6 +232,9 @@ func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
 	}
 	if u.server != nil {
 		group.Go(func() error { return u.untilWritable(taking) })
+	}
+	if log, ok := findLog(statedir.At(u.env.StateDir).Log(), u.env.Stderr, u.env.Stdout); ok {
+		group.Go(func() error { log.keepSmall(taking, maxLog, u.env.Logger); return nil })
 	}
 	err = group.Wait()
 	stopDetecting()

@@ -146,6 +146,7 @@ func run(ctx context.Context, args []string, name, description string, cli Comma
 	env.Config = string(settings.Config)
 	env.SettingsFile = cmp.Or(env.Config, found.read)
 	env.Logger = newLogger(settings, env.Stderr)
+	defer FlushLog(env.Logger)
 	if found.unread != "" && !silent(chosen) {
 		env.Logger.Warn(found.unread)
 	}

@@ -43,14 +43,16 @@ func newLogger(s Settings, w io.Writer) *slog.Logger {
 	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
 		level = slog.LevelInfo // not reached: kong has checked the value
 	}
+	var handler slog.Handler
 	switch {
 	case s.LogFormat == "json":
-		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+		handler = slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})
 	case isTerminal(w):
-		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly}))
+		handler = tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly})
 	default:
-		return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+		handler = slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})
 	}
+	return slog.New(newRepeats(handler))
 }
 
 func isTerminal(w io.Writer) bool {

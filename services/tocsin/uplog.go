@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strconv"
+	"time"
+)
+
+// The log of a bus that runs in the background, up.log, is at most about so many bytes,
+// and so are each of the files before it, up.log.1 and up.log.2.
+const (
+	maxLog  = 8 << 20
+	oldLogs = 2
+	// logTick is how often the size is looked at. What is logged meanwhile is bounded by
+	// the logger.
+	logTick = time.Second
+)
+
+// openLog opens the log for a bus that is about to start.
+func openLog(path string) (*os.File, error) {
+	if info, err := os.Stat(path); err == nil && info.Size() > maxLog {
+		if err := shiftLogs(path); err != nil {
+			return nil, err
+		}
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the log of the bus: %w", err)
+	}
+	return f, nil
+}
+
+// shiftLogs makes the log the first of the old ones, and forgets the last of those.
+func shiftLogs(path string) error {
+	for n := oldLogs; n > 0; n-- {
+		from := path
+		if n > 1 {
+			from += "." + strconv.Itoa(n-1)
+		}
+		if err := os.Rename(from, path+"."+strconv.Itoa(n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("rotate the log of the bus: %w", err)
+		}
+	}
+	return nil
+}
+
+// ownLog is the log file that this process writes to.
+type ownLog struct {
+	path string
+	// open are the standard streams that go there.
+	open []*os.File
+}
+
+// findLog returns which of the standard streams go to the file at path. ok is false
+// where none does, as in a terminal.
+func findLog(path string, streams ...io.Writer) (l ownLog, ok bool) {
+	want, err := os.Stat(path)
+	if err != nil || !want.Mode().IsRegular() {
+		return l, false
+	}
+	l.path = path
+	for _, w := range streams {
+		f, isFile := w.(*os.File)
+		if !isFile {
+			continue
+		}
+		if info, err := f.Stat(); err == nil && os.SameFile(info, want) {
+			l.open = append(l.open, f)
+		}
+	}
+	return l, len(l.open) > 0
+}
+
+// keepSmall rotates the log when it has got larger than limit, until ctx ends.
+func (l ownLog) keepSmall(ctx context.Context, limit int64, log *slog.Logger) {
+	tick := time.NewTicker(logTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := l.rotate(limit); err != nil {
+			log.Warn("the log can't be rotated", "error", err)
+		}
+	}
+}
+
+// rotate begins a new file where the log is larger than limit. The streams go over to
+// it by themselves, so a line is in one file or the other, and so is the last word of a
+// process that crashes.
+func (l ownLog) rotate(limit int64) error {
+	if info, err := l.open[0].Stat(); err != nil || info.Size() <= limit {
+		return err
+	}
+	next := l.path + ".next"
+	f, err := os.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("begin a new log: %w", err)
+	}
+	defer func() { _ = f.Close() }() // the streams have it
+	if err := shiftLogs(l.path); err != nil {
+		return errors.Join(err, os.Remove(next))
+	}
+	if err := os.Rename(next, l.path); err != nil {
+		return fmt.Errorf("begin a new log: %w", err)
+	}
+	for _, stream := range l.open {
+		if err := dup(int(f.Fd()), int(stream.Fd())); err != nil {
+			return fmt.Errorf("go over to the new log: %w", err)
+		}
+	}
+	return nil
+}
