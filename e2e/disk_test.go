@@ -126,7 +126,7 @@ func fullDisk(t *testing.T, size string, left int64, makeRoom func(dir string) e
 	if a := get(t, b.IngestURL+"/readyz"); a.Status != 503 || !strings.Contains(a.Body, "no space left on device") {
 		t.Errorf("readyz: %d %s", a.Status, a.Body)
 	}
-	if code, stdout, _ := tocsin(t, dir, "doctor"); code != 1 || !strings.Contains(stdout, "free some space") || !strings.Contains(stdout, "no space left on device") {
+	if code, stdout, _ := tocsin(t, dir, "doctor"); code != 1 || !strings.Contains(stdout, "free some space on the disk of "+dir) || !strings.Contains(stdout, "no space left on device") {
 		t.Errorf("doctor: exit %d\n%s", code, stdout)
 	}
 	heard(`"intake":{"ok":false,"reason":"`)

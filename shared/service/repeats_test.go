@@ -6,17 +6,35 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
 // logged is what a logger wrote: level, message and attributes, without the time.
-type logged struct{ bytes.Buffer }
+type logged struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
 
 func (l *logged) take() []string {
-	text := strings.TrimSuffix(l.String(), "\n")
-	l.Reset()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text := strings.TrimSuffix(l.buf.String(), "\n")
+	l.buf.Reset()
 	if text == "" {
 		return nil
 	}
@@ -148,7 +166,7 @@ func TestRepeatsAreBounded(t *testing.T) {
 		}
 		h, ok := log.Handler().(*repeats)
 		if !ok || len(h.lines) > maxRepeats+1 || len(h.variants) > maxRepeats {
-			t.Errorf("%d lines and %d messages are kept", len(h.lines), len(h.variants))
+			t.Fatalf("%d lines and %d messages are kept", len(h.lines), len(h.variants))
 		}
 		time.Sleep(repeatEvery)
 		synctest.Wait()
