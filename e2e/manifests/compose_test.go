@@ -15,7 +15,7 @@ import (
 
 // composeEnv is what the README has somebody write into .env.
 func composeEnv() []string {
-	env := []string{"TOCSIN_TOKEN=secret", "TOCSIN_USER=1000:1000", "TOCSIN_ROUTES_PASSWORD=Rpassword"}
+	env := []string{"TOCSIN_TOKEN=secret", "TOCSIN_USER=1000:1000", "TOCSIN_ROUTES_PASSWORD=Rpassword", "TOCSIN_GRAFANA_PASSWORD=Gpassword"}
 	for _, role := range roles {
 		env = append(env, "TOCSIN_NKEY_"+strings.ToUpper(role)+"=U"+role)
 	}
@@ -39,7 +39,7 @@ func TestCompose(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"balancer", "dashboard", "detector-1", "detector-2", "gateway", "grafana", "ingest-1", "ingest-2", "kubewatch-1", "kubewatch-2", "nats-1", "nats-2", "nats-3", "prometheus", "provision",
+		"balancer", "dashboard", "detector-1", "detector-2", "gateway", "grafana", "ingest-1", "ingest-2", "kubewatch-1", "kubewatch-2", "nats-1", "nats-2", "nats-3", "prometheus", "provision", "stores",
 	}
 	if got := slices.Sorted(maps.Keys(project.Services)); !slices.Equal(got, want) {
 		t.Errorf("services %v", got)
@@ -66,6 +66,34 @@ func TestCompose(t *testing.T) {
 			if d := s.DependsOn[other]; d.Condition == types.ServiceConditionStarted {
 				t.Errorf("%s begins before %s is well", s.Name, other)
 			}
+		}
+	}
+	for _, name := range []string{"nats-1", "nats-2", "nats-3"} {
+		server := project.Services[name]
+		if got := server.User; got != "1000:1000" {
+			t.Errorf("%s: user %q, want 1000:1000", name, got)
+		}
+		if monitor := *server.Environment["TOCSIN_SERVER_MONITOR"]; !strings.HasPrefix(monitor, "127.0.0.1:") {
+			t.Errorf("%s: other containers reach its monitor at %s", name, monitor)
+		}
+		// Its volume is one that was given to that user before.
+		given := slices.ContainsFunc(project.Services["stores"].Volumes, func(v types.ServiceVolumeConfig) bool { return v.Source == name })
+		if server.DependsOn["stores"].Condition != types.ServiceConditionCompletedSuccessfully || !given {
+			t.Errorf("%s: begins without a volume that it may write", name)
+		}
+	}
+	if stores := project.Services["stores"]; stores.NetworkMode != "none" || !slices.Equal(stores.CapAdd, []string{"CHOWN", "DAC_READ_SEARCH"}) ||
+		!slices.Equal(stores.Command, []string{"1000:1000", "/stores"}) {
+		t.Errorf("stores: network %q, capabilities %v, command %q", stores.NetworkMode, stores.CapAdd, stores.Command)
+	}
+	if v := project.Services["grafana"].Environment["GF_SECURITY_ADMIN_PASSWORD"]; v == nil || *v != "Gpassword" {
+		t.Error("grafana has a password that is not the one of .env")
+	}
+	// What senders and readers prove themselves by is for those who ask for it.
+	for name, s := range project.Services {
+		listens := strings.HasPrefix(s.Image, "ghcr.io/tocsin-bus/") && name != "provision"
+		if v := s.Environment["TOCSIN_TOKEN"]; (v != nil && *v != "") != listens {
+			t.Errorf("%s: has the token: %v, want %v", name, v != nil, listens)
 		}
 	}
 	// Each may have its own key and no other; the dashboard has the desk's too.
@@ -101,11 +129,17 @@ func TestCompose(t *testing.T) {
 // bounded is what holds for every container.
 func bounded(t *testing.T, s types.ServiceConfig) {
 	t.Helper()
-	if s.Name != "provision" && s.MemLimit == 0 {
+	if s.Name != "provision" && s.Name != "stores" && s.MemLimit == 0 {
 		t.Errorf("%s: no limit of memory", s.Name)
 	}
 	if !slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
 		t.Errorf("%s: may gain privileges", s.Name)
+	}
+	if !slices.Equal(s.CapDrop, []string{"ALL"}) || len(s.CapAdd) > 0 && s.Name != "stores" {
+		t.Errorf("%s: has capabilities: without %v, with %v", s.Name, s.CapDrop, s.CapAdd)
+	}
+	if !s.ReadOnly && s.Name != "grafana" { // that one writes beside its volume
+		t.Errorf("%s: may write its root", s.Name)
 	}
 	if s.Restart == "" {
 		t.Errorf("%s: stays ended", s.Name)
@@ -124,7 +158,7 @@ func ours(t *testing.T, s types.ServiceConfig) {
 	if s.StopGracePeriod == nil || s.StopGracePeriod.String() != "30s" {
 		t.Errorf("%s: is given %v to end", s.Name, s.StopGracePeriod)
 	}
-	for _, name := range []string{"TOCSIN_NATS_URL", "TOCSIN_NATS_CREDS", "TOCSIN_TOKEN"} {
+	for _, name := range []string{"TOCSIN_NATS_URL", "TOCSIN_NATS_CREDS"} {
 		if v := s.Environment[name]; v == nil || *v == "" {
 			t.Errorf("%s: no %s", s.Name, name)
 		}
