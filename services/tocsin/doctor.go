@@ -190,8 +190,8 @@ func (d *doctor) intake(ctx context.Context) []finding {
 	switch {
 	case err != nil:
 		return []finding{{"intake", err.Error(), "restart tocsin up; its log is " + statedir.At(d.env.StateDir).Log() + " where a gateway started it"}}
-	case strings.Contains(body, bus.ErrStore.Error()):
-		return []finding{{"intake", fmt.Sprintf("not ready: %s", body), "free some space on the disk of " + d.env.StateDir + ": the store is used again by itself within 10 s"}}
+	case strings.Contains(why, bus.ErrStore.Error()):
+		return []finding{{"intake", fmt.Sprintf("not ready: %s", why), "free some space on the disk of " + d.env.StateDir + ": the store is used again by itself within 10 s"}}
 	case status != http.StatusOK:
 		return []finding{{"intake", "not ready: " + why, "wait a moment; if it stays, do what the reason says, or restart tocsin up"}}
 	}
