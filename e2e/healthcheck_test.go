@@ -85,7 +85,7 @@ func TestHealthcheckOfServices(t *testing.T) {
 			if code, said := healthcheck(t, dir, env, service); code != 1 || !strings.HasPrefix(said, "tocsin: "+c.waits) || strings.Count(said, "\n") != 1 {
 				t.Errorf("without a bus: %d %q", code, said)
 			}
-			resp := get(t, "http://"+net.JoinHostPort("127.0.0.1", fmt.Sprint(port))+"/metrics")
+			resp := send(t, "GET", "http://"+net.JoinHostPort("127.0.0.1", fmt.Sprint(port))+"/metrics", "", "Authorization", "Bearer secret")
 			if resp.Status != 200 || !strings.Contains(resp.Body, "\ntocsin_"+service+"_") {
 				t.Errorf("metrics: %d %.300s", resp.Status, resp.Body)
 			}

@@ -196,7 +196,7 @@ func (r *rig) account(t *testing.T) {
 	r.checkHeard(t, all)
 	r.checkTold(t, sent, all)
 	for _, d := range r.Detector {
-		if lost, ok := metric(t.Context(), d, containers.PortDetector, "tocsin_detector_lost_messages_total"); !ok || lost != 0 {
+		if lost, ok := r.metric(t.Context(), d, containers.PortDetector, "tocsin_detector_lost_messages_total"); !ok || lost != 0 {
 			t.Errorf("%s says that it lost %v messages (%v)", d.Name, lost, ok)
 		}
 	}

@@ -111,8 +111,8 @@ func (r *rig) kill(t *testing.T, c *containers.Container) {
 // takenOver waits until a detector owns everything.
 func (r *rig) takenOver(t *testing.T, by *containers.Container, since time.Time) {
 	t.Helper()
-	if !poll(t, takenOverIn, func() bool { return owned(t.Context(), by) == partitions }) {
-		t.Errorf("%s owns %d of %d partitions %s after the other one ended", by.Name, owned(t.Context(), by), partitions, time.Since(since))
+	if !poll(t, takenOverIn, func() bool { return r.owned(t.Context(), by) == partitions }) {
+		t.Errorf("%s owns %d of %d partitions %s after the other one ended", by.Name, r.owned(t.Context(), by), partitions, time.Since(since))
 	}
 	t.Logf("%s has taken over %.1f s after the other one ended", by.Name, time.Since(since).Seconds())
 }

@@ -46,12 +46,13 @@ func (r *rig) page(t *testing.T) {
 	all, _ := r.alerts.list()
 	newest := all[len(all)-1].Alert
 	at := r.Dashboard.URL(containers.PortDashboard) + "/"
-	if a, err := get(t.Context(), at); err != nil || strings.Contains(a.Body, "built without") {
+	if a, err := get(t.Context(), at, ""); err != nil || strings.Contains(a.Body, "built without") {
 		t.Skipf("the page is not built into the image: make page (%v)", err)
 	}
 	ctx, cancel := context.WithTimeout(browser, time.Minute)
 	defer cancel()
-	if err := chromedp.Do(ctx, chromedp.Navigate(at)); err != nil {
+	if err := chromedp.Do(ctx, chromedp.Navigate(at),
+		chromedp.SendKeys(`.sign-in input[type="password"]`, r.Token+"\r")); err != nil {
 		t.Fatal(err)
 	}
 	text := ""

@@ -123,7 +123,7 @@ func (r *rig) follow(t *testing.T) {
 
 	r.alerts = &stored{}
 	all.Go(func() { r.alerts.follow(life, r.conn) })
-	r.reader = harness.NewReader(r.Dashboard.URL(containers.PortDashboard), 0)
+	r.reader = harness.NewReader(r.Dashboard.URL(containers.PortDashboard), r.Token, 0)
 	all.Go(func() { r.reader.Run(life) })
 	r.agent = &agent{url: r.Gateway.URL(containers.PortGateway) + "/mcp?client=e2e", token: r.Token}
 	if err := r.agent.dial(life); err != nil {
@@ -151,7 +151,7 @@ func (r *rig) readyAt(t *testing.T, c *containers.Container) {
 	t.Helper()
 	said := ""
 	if !poll(t, readyIn, func() bool {
-		a, err := get(t.Context(), r.Ready(c))
+		a, err := get(t.Context(), r.Ready(c), "")
 		said = fmt.Sprintf("%d %s %v", a.Status, a.Body, err)
 		return err == nil && a.Status == http.StatusOK
 	}) {
@@ -178,10 +178,14 @@ func quick() *http.Client {
 	return &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 }
 
-func get(ctx context.Context, url string) (harness.Answer, error) {
+// get reads, with the token where one is given.
+func get(ctx context.Context, url, token string) (harness.Answer, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return harness.Answer{}, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	return harness.DoWith(quick(), req)
 }
@@ -204,8 +208,8 @@ func (r *rig) post(t *testing.T, url, body string) harness.Answer {
 
 // metric is the sum of a metric of a container over its labels, and whether it
 // could be asked.
-func metric(ctx context.Context, c *containers.Container, port int, name string) (sum float64, ok bool) {
-	a, err := get(ctx, c.URL(port)+"/metrics")
+func (r *rig) metric(ctx context.Context, c *containers.Container, port int, name string) (sum float64, ok bool) {
+	a, err := get(ctx, c.URL(port)+"/metrics", r.Token)
 	if err != nil || a.Status != http.StatusOK {
 		return 0, false
 	}
@@ -224,8 +228,8 @@ func metric(ctx context.Context, c *containers.Container, port int, name string)
 }
 
 // owned is how many partitions a detector owns, 0 too where it does not answer.
-func owned(ctx context.Context, detector *containers.Container) int {
-	n, _ := metric(ctx, detector, containers.PortDetector, "tocsin_detector_partitions_owned")
+func (r *rig) owned(ctx context.Context, detector *containers.Container) int {
+	n, _ := r.metric(ctx, detector, containers.PortDetector, "tocsin_detector_partitions_owned")
 	return int(n)
 }
 
@@ -235,7 +239,7 @@ func (r *rig) shared(t *testing.T) {
 	var counts [2]int
 	if !poll(t, readyIn, func() bool {
 		for i, d := range r.Detector {
-			counts[i] = owned(t.Context(), d)
+			counts[i] = r.owned(t.Context(), d)
 		}
 		return counts[0] == partitions/2 && counts[1] == partitions/2
 	}) {

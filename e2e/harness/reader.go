@@ -35,7 +35,7 @@ type Heard struct {
 // Reader reads the alerts of a dashboard as a page does: when the stream ends it
 // comes again, and says where it was. It is safe for concurrent use.
 type Reader struct {
-	url string
+	url, token string
 
 	mu      sync.Mutex
 	heard   []Heard
@@ -44,9 +44,10 @@ type Reader struct {
 	trouble []string
 }
 
-// NewReader makes one that begins after a sequence of ALERTS. Run reads.
-func NewReader(dashboard string, after uint64) *Reader {
-	return &Reader{url: dashboard + "/events/stream", last: strconv.FormatUint(after, 10)}
+// NewReader makes one that begins after a sequence of ALERTS. Run reads, with the token
+// where there is one.
+func NewReader(dashboard, token string, after uint64) *Reader {
+	return &Reader{url: dashboard + "/events/stream", token: token, last: strconv.FormatUint(after, 10)}
 }
 
 // Run reads until ctx ends.
@@ -71,6 +72,9 @@ func (r *Reader) read(ctx context.Context) error {
 	}
 	r.mu.Lock()
 	req.Header.Set("Last-Event-ID", r.last)
+	if r.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.token)
+	}
 	r.mu.Unlock()
 	own := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := own.Do(req)

@@ -141,8 +141,11 @@ func TestScrapeConfig(t *testing.T) {
 		} `json:"global"`
 		RuleFiles     []string `json:"rule_files"`
 		ScrapeConfigs []struct {
-			JobName string `json:"job_name"`
-			Static  []struct {
+			JobName       string `json:"job_name"`
+			Authorization struct {
+				CredentialsFile string `json:"credentials_file"`
+			} `json:"authorization"`
+			Static []struct {
 				Targets []string `json:"targets"`
 			} `json:"static_configs"`
 		} `json:"scrape_configs"`
@@ -160,8 +163,15 @@ func TestScrapeConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var secrets []string
+	for _, secret := range project.Services["prometheus"].Secrets {
+		secrets = append(secrets, "/run/secrets/"+secret.Source)
+	}
 	asked := 0
 	for _, job := range cfg.ScrapeConfigs {
+		if file := job.Authorization.CredentialsFile; !slices.Contains(secrets, file) {
+			t.Errorf("%s proves itself by %q, which is not among the secrets of Prometheus: %v", job.JobName, file, secrets)
+		}
 		for _, static := range job.Static {
 			for _, target := range static.Targets {
 				host, _, err := net.SplitHostPort(target)
