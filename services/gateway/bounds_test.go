@@ -220,3 +220,24 @@ func FuzzCursor(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkDrainBlock measures the drain of a full inbox to the text of the block: of
+// alerts as they usually are, and of such that have no room.
+func BenchmarkDrainBlock(b *testing.B) {
+	for name, text := range map[string]int{"usual": 60, "long": 2000} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				box := inbox.New()
+				for i := range inbox.Capacity {
+					box.Offer(long(alert.Error, i, text))
+				}
+				b.StartTimer()
+				if block, err := drainBlock(box, 100); err != nil || block == "" {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
