@@ -57,7 +57,7 @@ func (g *gateway) drain(call context.Context) (string, error) {
 // were evicted since the last block.
 func drainBlock(b *inbox.Inbox, seq uint64) (block string, err error) {
 	evicted := b.EvictedSince()
-	err = b.DrainWithin(seq, func(digest []alert.Alert, left int) (fits bool, err error) {
+	err = b.DrainWithin(seq, func(digest []alert.Alert, left int) (room int, err error) {
 		var notes []string
 		if left > 0 {
 			notes = append(notes, fmt.Sprintf("%d more pending: call observe again", left))
@@ -67,11 +67,11 @@ func drainBlock(b *inbox.Inbox, seq uint64) (block string, err error) {
 		}
 		objects, err := fit.Encode(digest)
 		if err != nil {
-			return false, err
+			return 0, err
 		}
 		list := fit.List(objects, maxAlertsBlock-len(alert.BlockOf(digest, nil, notes...)))
 		block = alert.BlockOf(digest, fit.Join(list), notes...)
-		return len(list) == len(objects), nil
+		return len(list), nil
 	})
 	return block, err
 }

@@ -138,48 +138,32 @@ func (b *Inbox) Drain(seq uint64) []alert.Alert {
 
 // DrainWithin is Drain of as many alerts as have room. The others stay: the least
 // severe, of these the oldest. write writes a digest, of which so many alerts are left
-// out, and reports whether it has room; the last one that has is the one that is
-// drained. One alert is drained in any case. Where write fails, all stay.
-func (b *Inbox) DrainWithin(seq uint64, write func(digest []alert.Alert, left int) (fits bool, err error)) error {
+// out, and returns how many of it have room. It is asked until all have, and what it
+// wrote then is drained. One alert is drained in any case. Where write fails, all stay.
+func (b *Inbox) DrainWithin(seq uint64, write func(digest []alert.Alert, left int) (room int, err error)) error {
 	waiting := b.list.UpTo(seq)
 	if len(waiting) == 0 {
 		return nil
 	}
 	order := b.bySeverity(waiting)
-	digest := func(n int) []alert.Pending {
+	for n := len(waiting); ; {
 		chosen := slices.Clone(order[:n])
 		slices.Sort(chosen) // of equals the order of arrival decides
 		some := make([]alert.Pending, n)
 		for i, at := range chosen {
 			some[i] = waiting[at]
 		}
-		return b.causes.Digest(some)
-	}
-	try := func(n int) (told []alert.Pending, fits bool, err error) {
-		told = digest(n)
-		fits, err = write(alert.Alerts(told), len(waiting)-n)
-		return told, fits, err
-	}
-	n := len(waiting)
-	told, fits, err := try(n)
-	for low, high := 1, n; err == nil && !fits; { // low is taken in any case, high is too many
-		n = (low + high) / 2
-		told, fits, err = try(n)
-		switch {
-		case n == low:
-			fits = true
-		case fits && n+1 < high:
-			low, fits = n, false
-		case !fits:
-			high = n
+		told := b.causes.Digest(some)
+		room, err := write(alert.Alerts(told), len(waiting)-n)
+		if err != nil {
+			return err
 		}
+		if room >= len(told) || n == 1 {
+			b.take(seq, told, func(i int) bool { return slices.Contains(chosen, i) })
+			return nil
+		}
+		n = max(min(n-1, room), 1)
 	}
-	if err != nil {
-		return err
-	}
-	taken := order[:n]
-	b.take(seq, told, func(i int) bool { return slices.Contains(taken, i) })
-	return nil
 }
 
 // bySeverity returns the places of alerts, the most severe first, of equals the
