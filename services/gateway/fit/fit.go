@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
@@ -150,12 +151,36 @@ func (w *writer) text(name string) {
 		w.out = append(w.out, `""`...)
 		return
 	}
-	var text string
-	if json.Unmarshal(raw, &text) != nil { // not what encoding/json writes
-		w.out = append(w.out, `"…"`...)
+	if end := cutAt(raw, max(w.cut.text, 1)); end < len(raw) {
+		w.out = append(append(w.out, raw[:end]...), `…"`...)
 		return
 	}
-	w.out = appendText(w.out, untrusted.Cut(text, max(w.cut.text, 1)))
+	w.out = append(w.out, raw...)
+}
+
+// cutAt returns where a text of JSON is cut so that with an ellipsis it has at most
+// limit characters; its whole length where it has no more. It cuts through no
+// character and no escape.
+func cutAt(raw []byte, limit int) int {
+	end := 0
+	for i, n := 1, 0; i < len(raw)-1; n++ {
+		if n == limit-1 {
+			end = i
+		}
+		if n == limit {
+			return end
+		}
+		switch {
+		case raw[i] == '\\' && raw[i+1] == 'u':
+			i += len(`\u0000`)
+		case raw[i] == '\\':
+			i += len(`\n`)
+		default:
+			_, size := utf8.DecodeRune(raw[i:])
+			i += size
+		}
+	}
+	return len(raw)
 }
 
 func (w *writer) object(depth int) {

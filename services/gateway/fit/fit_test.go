@@ -21,6 +21,8 @@ func TestObject(t *testing.T) {
 		{"a long text", `{"a":"` + x(5000) + `","b":1}`, 1100, `{"a":"` + x(999) + `…","b":1}`},
 		{"longer texts", `{"a":"` + x(5000) + `","b":"` + x(400) + `"}`, 800, `{"a":"` + x(299) + `…","b":"` + x(299) + `…"}`},
 		{"escapes are not cut through", `{"a":"` + strings.Repeat(`\n`, 600) + `"}`, 1000, `{"a":"` + strings.Repeat(`\n`, 299) + `…"}`},
+		{"characters of several bytes", `{"a":"` + strings.Repeat("é😀", 600) + `"}`, 3200, `{"a":"` + strings.Repeat("é😀", 499) + `é…"}`},
+		{"of few characters", `{"a":"` + strings.Repeat("é", 900) + `","b":"` + x(5000) + `"}`, 3000, `{"a":"` + strings.Repeat("é", 900) + `","b":"` + x(999) + `…"}`},
 		{"quotes within texts", `{"a":"\"}]\\","b":"` + x(2000) + `"}`, 1100, `{"a":"\"}]\\","b":"` + x(999) + `…"}`},
 		{"an identifier is whole or empty", `{"dedup_key":"` + x(2000) + `","id":"i"}`, 1000, `{"dedup_key":"","id":"i"}`},
 		{"a long list", `{"n":[` + numbers(3000) + `],"z":null}`, 300, `{"n":[` + numbers(50) + `],"n_left_out":2950,"z":null}`},
