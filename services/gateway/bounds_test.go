@@ -17,7 +17,7 @@ func long(severity alert.Severity, n, text int) alert.Alert {
 	return alert.Alert{
 		ID: id, Severity: severity, Category: alert.Errors, Title: "title of " + id, Detail: strings.Repeat("d", text), App: "web", URL: strings.Repeat("u", text),
 		Context: map[string]any{"message": strings.Repeat("m", text)}, Timestamp: time.Date(2026, 1, 28, 14, 30, n, 0, time.UTC),
-		Source: alert.SourceErrors, DedupKey: id, CorrelationID: id, Seq: uint64(n + 1), //nolint:gosec // small
+		Source: alert.SourceErrors, DedupKey: id, CorrelationID: id, Seq: uint64(n + 1),
 	}
 }
 
@@ -105,7 +105,7 @@ func TestFirstBlockFits(t *testing.T) {
 		l := look{what: "logs", limit: 200}.begin(time.Now())
 		p := page{older: tt.older, incomplete: strings.Repeat("why ", 1000), hidden: 3}
 		for i := range tt.n {
-			p.entries = append(p.entries, entry{map[string]string{"text": strings.Repeat("x", tt.text), "more": strings.Repeat("y", tt.text)}, position{Seq: uint64(500 - i)}}) //nolint:gosec // small
+			p.entries = append(p.entries, entry{map[string]string{"text": strings.Repeat("x", tt.text), "more": strings.Repeat("y", tt.text)}, position{Seq: uint64(500 - i)}})
 		}
 		text, err := l.block(p)
 		if err != nil {
@@ -127,7 +127,7 @@ func TestFirstBlockFits(t *testing.T) {
 			continue
 		}
 		c, err := parseCursor(got.Truncated.Before, "logs")
-		if want := uint64(501 - tt.shown); err != nil || c.Seq != want || c.Since != l.from.UnixMilli() { //nolint:gosec // small
+		if want := uint64(501 - tt.shown); err != nil || c.Seq != want || c.Since != l.from.UnixMilli() {
 			t.Errorf("%s: got %+v, %v, want sequence %d", tt.name, c, err, want)
 		}
 	}

@@ -109,7 +109,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ingest.JS.Publish(t.Context(), bus.CIResultSubject(result.Source, result.Commit, result.Name, string(result.Status)), data); err != nil {
+		if _, err := ingest.JS.Publish(t.Context(), bus.CIResultSubject(result.Source, result.Commit, result.Name, result.Status), data); err != nil {
 			t.Fatal(err)
 		}
 		results = append(results, `"commit":"`+result.Commit+`"`)

@@ -15,7 +15,7 @@ func TestPages(t *testing.T) {
 	s := recent.New(recent.Config{})
 	add := func(seq uint64, app string, n int) {
 		for i := range n {
-			s.AddAt(query.EventPosition{Seq: seq, Index: i}, line(app, telemetry.LevelInfo, fmt.Sprintf("%d.%d", seq, i)), at(int(seq)), "") //nolint:gosec // small
+			s.AddAt(query.EventPosition{Seq: seq, Index: i}, line(app, telemetry.LevelInfo, fmt.Sprintf("%d.%d", seq, i)), at(int(seq)), "")
 		}
 	}
 	for seq := range uint64(5) {
@@ -51,7 +51,7 @@ func TestPages(t *testing.T) {
 func TestOlderIsBounded(t *testing.T) {
 	s := recent.New(recent.Config{})
 	for i := range 2 * recent.MaxEvents {
-		s.AddAt(query.EventPosition{Seq: uint64(i + 1)}, line(fmt.Sprint("app", i%2), telemetry.LevelInfo, "x"), at(0), "") //nolint:gosec // small
+		s.AddAt(query.EventPosition{Seq: uint64(i + 1)}, line(fmt.Sprint("app", i%2), telemetry.LevelInfo, "x"), at(0), "")
 	}
 	if p := s.Page(query.EventsRequest{Paged: true}); p.Older != query.MaxOlder || p.Events[0].Position.Seq != 2*recent.MaxEvents {
 		t.Errorf("got %d older behind position %v, want %d behind %d", p.Older, p.Events[0].Position, query.MaxOlder, 2*recent.MaxEvents)

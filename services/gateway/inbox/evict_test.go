@@ -12,7 +12,7 @@ import (
 // severe is an alert of a severity: e, w or i, and any number behind it.
 func severe(key string, n int) alert.Alert {
 	a := made(key, n)
-	a.Seq = uint64(n) //nolint:gosec // small
+	a.Seq = uint64(n)
 	a.Severity = map[byte]alert.Severity{'e': alert.Error, 'w': alert.Warning, 'i': alert.Info}[key[0]]
 	return a
 }

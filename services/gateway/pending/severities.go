@@ -43,7 +43,7 @@ func (s *Severities) find(id string) *severity {
 
 // Note remembers an alert. A revision counts for the alert that it revises.
 func (s *Severities) Note(a alert.Alert) {
-	id, rank := cmp.Or(a.Revises, a.ID), int8(a.Severity.Rank()) //nolint:gosec // 0 to 3
+	id, rank := cmp.Or(a.Revises, a.ID), int8(a.Severity.Rank())
 	if known := s.find(id); known != nil {
 		known.rank = max(known.rank, rank)
 		return

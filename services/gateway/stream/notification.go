@@ -17,8 +17,9 @@ const Logger = "tocsin"
 const batchCategory = "batch"
 
 const (
-	// MaxLine bounds a notification, in bytes, and MaxData the data in it.
+	// MaxLine bounds a notification, in bytes.
 	MaxLine = 24 << 10
+	// MaxData bounds the data in it.
 	MaxData = MaxLine - 128
 	// maxLeftOutNote is what it takes to say how many alerts are left out.
 	maxLeftOutNote = 100
