@@ -3,7 +3,6 @@ package service
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -193,7 +192,7 @@ func letters(n int) string {
 }
 
 func BenchmarkRepeats(b *testing.B) {
-	log := slog.New(newRepeats(slog.NewTextHandler(io.Discard, nil)))
+	log := slog.New(newRepeats(slog.NewTextHandler(&logged{}, nil)))
 	for i := range b.N {
 		log.Warn("skipped what is no alert of the stream", "subject", i)
 	}
