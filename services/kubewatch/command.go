@@ -32,11 +32,12 @@ type ClusterFlags struct {
 	Contexts    []string `name:"context" help:"Context of the kubeconfig whose cluster is watched; may be repeated. Default: its current one." env:"TOCSIN_KUBE_CONTEXTS" placeholder:"NAME"`
 	AllContexts bool     `help:"Watch the clusters of all contexts." env:"TOCSIN_KUBE_ALL_CONTEXTS"`
 	ClusterName string   `help:"What the cluster is called that this runs in. Default: ${default}." default:"in-cluster" env:"TOCSIN_KUBE_CLUSTER_NAME" placeholder:"NAME"`
+	Namespace   string   `help:"The only namespace that is watched. Default: all, with the nodes." env:"TOCSIN_KUBE_NAMESPACE" placeholder:"NAME"`
 }
 
 // Choice is what the flags say.
 func (f ClusterFlags) Choice() clusters.Choice {
-	return clusters.Choice{Kubeconfig: f.Kubeconfig, Contexts: f.Contexts, All: f.AllContexts, InClusterName: f.ClusterName}
+	return clusters.Choice{Kubeconfig: f.Kubeconfig, Contexts: f.Contexts, All: f.AllContexts, InClusterName: f.ClusterName, Namespace: f.Namespace}
 }
 
 // Validate says which two exclude each other.

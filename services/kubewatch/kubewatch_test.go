@@ -62,6 +62,24 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// TestOneNamespace: with a namespace named, no other one is asked about.
+func TestOneNamespace(t *testing.T) {
+	r := newRig(t)
+	w := r.watchIn("dev", "shop")
+	const in = "watch /api/v1/namespaces/shop/"
+	r.until("watches of the namespace", func() bool { return r.cluster.Asked(in+"events") > 0 && r.cluster.Asked(in+"pods") > 0 })
+	r.cluster.Event(event("Started"))
+	r.until("event", func() bool { return slices.Contains(r.reasons(), "Started") })
+	for _, path := range []string{"/api/v1/events", "/api/v1/pods", "/apis/apps/v1/deployments", "/apis/batch/v1/jobs", "/api/v1/namespaces/kube-system"} {
+		for _, verb := range []string{"list ", "watch ", "get "} {
+			if n := r.cluster.Asked(verb + path); n > 0 {
+				t.Errorf("asked %d times to %s%s", n, verb, path)
+			}
+		}
+	}
+	w.stop(t)
+}
+
 // TestFault: a Warning event of a pod is a fault at once; the end of its containers'
 // log follows, and both are told to the detector.
 func TestFault(t *testing.T) {

@@ -40,6 +40,7 @@ func newMember(k *process, c clusters.Cluster) (*member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster %s: %w", c.Name, err)
 	}
+	client = client.In(c.Namespace)
 	m := &member{process: k, name: c.Name, client: client, key: key(c.Name), log: k.log.With("cluster", c.Name), changed: make(chan struct{}, 1)}
 	m.metrics.begin(c.Name)
 	return m, nil

@@ -100,12 +100,18 @@ type watcher struct {
 // watch runs a kubewatch until stop, or the end of the test.
 func (r *rig) watch(name string) *watcher {
 	r.t.Helper()
+	return r.watchIn(name, "")
+}
+
+// watchIn is watch of one namespace alone.
+func (r *rig) watchIn(name, namespace string) *watcher {
+	r.t.Helper()
 	w := &watcher{State: &kubewatch.State{}, Registry: prometheus.NewRegistry(), ended: make(chan error, 1)}
 	var ctx context.Context
 	ctx, w.cancel = context.WithCancel(context.Background())
 	go func() {
 		w.ended <- kubewatch.Run(ctx, kubewatch.Config{
-			Bus: r.bus.Config(bus.RoleKubewatch), Clusters: []clusters.Cluster{{Name: name, Config: r.cluster.Config()}},
+			Bus: r.bus.Config(bus.RoleKubewatch), Clusters: []clusters.Cluster{{Name: name, Config: r.cluster.Config(), Namespace: namespace}},
 			Registry: w.Registry, Logger: r.log, State: w.State, Version: "test",
 		})
 	}()

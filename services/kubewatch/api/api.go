@@ -9,6 +9,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -49,6 +50,8 @@ type Client struct {
 	http              *http.Client
 	// address is a hash of the server's URL and of who vouches for it.
 	address string
+	// namespace is the only one that is asked about, or empty for all.
+	namespace string
 }
 
 // Connect makes a client. It asks the server nothing: its error says what is wrong
@@ -101,51 +104,64 @@ func address(cfg *rest.Config) string {
 // clusters apart that don't say who they are.
 func (c *Client) Address() string { return c.address }
 
+// In returns a client of the same cluster that asks about one namespace alone, or about
+// all for the empty name. One namespace is known by a uid and an address of its own.
+func (c *Client) In(namespace string) *Client {
+	one := *c
+	if one.namespace = namespace; namespace != "" {
+		sum := sha256.Sum256([]byte(c.address + "\n" + namespace))
+		one.address = hex.EncodeToString(sum[:16])
+	}
+	return &one
+}
+
 // Close ends connections that nothing is under way on.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // UID is what a cluster is known by, whatever it is called: the uid of its namespace
-// kube-system.
+// kube-system, or of the only one that is asked about.
 func (c *Client) UID(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	var ns corev1.Namespace
-	if err := c.core.Get().Resource("namespaces").Name(metav1.NamespaceSystem).Do(ctx).Into(&ns); err != nil {
+	if err := c.core.Get().Resource("namespaces").Name(cmp.Or(c.namespace, metav1.NamespaceSystem)).Do(ctx).Into(&ns); err != nil {
 		return "", fmt.Errorf("read the uid of the cluster: %w", err)
 	}
 	return string(ns.UID), nil
 }
 
-// Resource is one kind of object, of all namespaces.
+// Resource is one kind of object, of one namespace or of all.
 type Resource struct {
 	rest *rest.RESTClient
 	name string
 	list func() runtime.Object
+	// namespace is empty for all, and for objects that are in none.
+	namespace string
 }
 
 // Events are core/v1 events, as all API groups have them.
 func (c *Client) Events() Resource {
-	return Resource{c.core, "events", func() runtime.Object { return &corev1.EventList{} }}
+	return Resource{c.core, "events", func() runtime.Object { return &corev1.EventList{} }, c.namespace}
 }
 
 // Pods of the cluster.
 func (c *Client) Pods() Resource {
-	return Resource{c.core, "pods", func() runtime.Object { return &corev1.PodList{} }}
+	return Resource{c.core, "pods", func() runtime.Object { return &corev1.PodList{} }, c.namespace}
 }
 
 // Nodes of the cluster.
 func (c *Client) Nodes() Resource {
-	return Resource{c.core, "nodes", func() runtime.Object { return &corev1.NodeList{} }}
+	return Resource{c.core, "nodes", func() runtime.Object { return &corev1.NodeList{} }, ""}
 }
 
 // Deployments of the cluster.
 func (c *Client) Deployments() Resource {
-	return Resource{c.apps, "deployments", func() runtime.Object { return &appsv1.DeploymentList{} }}
+	return Resource{c.apps, "deployments", func() runtime.Object { return &appsv1.DeploymentList{} }, c.namespace}
 }
 
 // Jobs of the cluster.
 func (c *Client) Jobs() Resource {
-	return Resource{c.batch, "jobs", func() runtime.Object { return &batchv1.JobList{} }}
+	return Resource{c.batch, "jobs", func() runtime.Object { return &batchv1.JobList{} }, c.namespace}
 }
 
 // Name is that of the resource, as roles name it.
@@ -155,7 +171,7 @@ func (r Resource) Name() string { return r.name }
 // resource's type.
 func (r Resource) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	into := r.list()
-	if err := r.rest.Get().Resource(r.name).VersionedParams(&opts, metav1.ParameterCodec).MaxRetries(0).Do(ctx).Into(into); err != nil {
+	if err := r.rest.Get().NamespaceIfScoped(r.namespace, r.namespace != "").Resource(r.name).VersionedParams(&opts, metav1.ParameterCodec).MaxRetries(0).Do(ctx).Into(into); err != nil {
 		return nil, fmt.Errorf("list %s: %w", r.name, err)
 	}
 	return into, nil
@@ -165,7 +181,7 @@ func (r Resource) List(ctx context.Context, opts metav1.ListOptions) (runtime.Ob
 func (r Resource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	opts.Watch = true
 	// Not tried again in there: who asks counts errors, and waits.
-	w, err := r.rest.Get().Resource(r.name).VersionedParams(&opts, metav1.ParameterCodec).MaxRetries(0).Watch(ctx)
+	w, err := r.rest.Get().NamespaceIfScoped(r.namespace, r.namespace != "").Resource(r.name).VersionedParams(&opts, metav1.ParameterCodec).MaxRetries(0).Watch(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", r.name, err)
 	}
@@ -174,7 +190,7 @@ func (r Resource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Int
 
 // ListWatch is what an informer of client-go takes.
 func (r Resource) ListWatch() *cache.ListWatch {
-	return cache.NewFilteredListWatchFromClient(r.rest, r.name, metav1.NamespaceAll, func(*metav1.ListOptions) {})
+	return cache.NewFilteredListWatchFromClient(r.rest, r.name, r.namespace, func(*metav1.ListOptions) {})
 }
 
 // Logs reads the log of a pod's container. The caller closes it. Of the options,

@@ -99,6 +99,38 @@ func TestAsks(t *testing.T) {
 	}
 }
 
+// TestAsksOneNamespace: all but what is in no namespace is asked of the one.
+func TestAsksOneNamespace(t *testing.T) {
+	var asked []string
+	all := connect(t, func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.String())
+		answer(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"shop","uid":"u-2"}}`)
+	})
+	c := all.In("shop")
+	if uid, err := c.UID(t.Context()); err != nil || uid != "u-2" {
+		t.Errorf("uid %q, %v; want u-2", uid, err)
+	}
+	for _, r := range []api.Resource{c.Events(), c.Pods(), c.Deployments(), c.Jobs(), c.Nodes()} {
+		_, _ = r.List(t.Context(), metav1.ListOptions{}) // of another type
+	}
+	if w, err := c.Events().Watch(t.Context(), metav1.ListOptions{}); err == nil {
+		w.Stop()
+	}
+	_, _ = c.Pods().ListWatch().ListWithContext(t.Context(), metav1.ListOptions{})
+	want := []string{
+		"/api/v1/namespaces/shop",
+		"/api/v1/namespaces/shop/events", "/api/v1/namespaces/shop/pods",
+		"/apis/apps/v1/namespaces/shop/deployments", "/apis/batch/v1/namespaces/shop/jobs", "/api/v1/nodes",
+		"/api/v1/namespaces/shop/events?watch=true", "/api/v1/namespaces/shop/pods",
+	}
+	if strings.Join(asked, "\n") != strings.Join(want, "\n") {
+		t.Errorf("asked\n%s\nwant\n%s", strings.Join(asked, "\n"), strings.Join(want, "\n"))
+	}
+	if c.Address() == all.Address() || c.Address() == all.In("other").Address() || all.In("").Address() != all.Address() {
+		t.Errorf("addresses %s, %s, %s", all.Address(), c.Address(), all.In("other").Address())
+	}
+}
+
 // TestAddress: another server, or another authority, is another cluster.
 func TestAddress(t *testing.T) {
 	seen := map[string]string{}

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -30,6 +31,8 @@ type Cluster struct {
 	// Name is what people call it: the context's.
 	Name   string
 	Config *rest.Config
+	// Namespace is the only one that is watched, or empty for all.
+	Namespace string
 }
 
 // Choice is what the settings say.
@@ -42,10 +45,17 @@ type Choice struct {
 	// InClusterName is what the cluster is called that this process runs in. It is
 	// looked for where no kubeconfig is named and none is there.
 	InClusterName string
+	// Namespace is the only one that is watched, or empty for all.
+	Namespace string
 }
 
 // Find lists the clusters. Its errors say what is wrong with the settings.
 func Find(choice Choice) ([]Cluster, error) {
+	if ns := choice.Namespace; ns != "" {
+		if wrong := validation.IsDNS1123Label(ns); len(wrong) > 0 {
+			return nil, fmt.Errorf("--namespace %q: %s", ns, strings.Join(wrong, "; "))
+		}
+	}
 	rules := &clientcmd.ClientConfigLoadingRules{Precedence: []string{clientcmd.RecommendedHomeFile}}
 	if choice.Kubeconfig != "" {
 		rules.Precedence = filepath.SplitList(choice.Kubeconfig)
@@ -69,7 +79,7 @@ func Find(choice Choice) ([]Cluster, error) {
 		if err != nil {
 			return nil, fmt.Errorf("kubeconfig %s: context %s: %w", strings.Join(rules.Precedence, ", "), name, err)
 		}
-		found = append(found, Cluster{Name: name, Config: cfg})
+		found = append(found, Cluster{Name: name, Config: cfg, Namespace: choice.Namespace})
 	}
 	return found, nil
 }
@@ -127,5 +137,5 @@ func inCluster(choice Choice) ([]Cluster, error) {
 	case choice.All || len(choice.Contexts) > 0:
 		return nil, fmt.Errorf("--context and --all-contexts need a kubeconfig, and there is no %s: this pod's own cluster is watched without them", clientcmd.RecommendedHomeFile)
 	}
-	return []Cluster{{Name: choice.InClusterName, Config: cfg}}, nil
+	return []Cluster{{Name: choice.InClusterName, Config: cfg, Namespace: choice.Namespace}}, nil
 }

@@ -57,6 +57,8 @@ func TestFind(t *testing.T) {
 		"no such context":            {choice: clusters.Choice{Kubeconfig: one, Contexts: []string{"stage"}}, want: `no context "stage": there are dev, prod`, fails: true},
 		"no current context":         {choice: clusters.Choice{Kubeconfig: two}, want: "no current context: name one by --context", fails: true},
 		"a context of no cluster":    {choice: clusters.Choice{Kubeconfig: two, Contexts: []string{"broken"}}, want: "context broken", fails: true},
+		"one namespace":              {choice: clusters.Choice{Kubeconfig: one, Namespace: "shop"}, want: "dev=https://one.example:6443 in shop"},
+		"no name of a namespace":     {choice: clusters.Choice{Kubeconfig: one, Namespace: "shop/web"}, want: "--namespace", fails: true},
 		"no context at all":          {choice: clusters.Choice{Kubeconfig: empty, All: true}, want: "it has no context", fails: true},
 		"no YAML":                    {choice: clusters.Choice{Kubeconfig: broken}, want: "read the kubeconfig", fails: true},
 		"no such file":               {choice: clusters.Choice{Kubeconfig: filepath.Join(dir, "none")}, want: "name one by --kubeconfig", fails: true},
@@ -74,7 +76,11 @@ func TestFind(t *testing.T) {
 			}
 			var got []string
 			for _, c := range found {
-				got = append(got, c.Name+"="+c.Config.Host)
+				text := c.Name + "=" + c.Config.Host
+				if c.Namespace != "" {
+					text += " in " + c.Namespace
+				}
+				got = append(got, text)
 			}
 			if strings.Join(got, " ") != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)

@@ -206,7 +206,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Query().Get("watch") != "":
 		verb = "watch"
-	case strings.HasPrefix(path, "/api/v1/namespaces/"):
+	case strings.HasSuffix(path, "/log"), strings.HasPrefix(path, "/api/v1/namespaces/") && strings.Count(path, "/") == 4:
 		verb = "get"
 	}
 	s.mu.Lock()
@@ -224,8 +224,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case len(answers) > 0:
 		say(w, answers[0])
-	case path == "/api/v1/namespaces/kube-system":
-		_, _ = fmt.Fprintf(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":%q}}`, uid)
+	case strings.HasPrefix(path, "/api/v1/namespaces/") && strings.Count(path, "/") == 4:
+		_, _ = fmt.Fprintf(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":%q,"uid":%q}}`, path[strings.LastIndexByte(path, '/')+1:], uid)
 	case strings.HasSuffix(path, "/log"):
 		_, _ = io.WriteString(w, text)
 	case verb == "list":
@@ -251,16 +251,17 @@ func (s *Server) list(w http.ResponseWriter, path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	items := slices.Clone(s.objects[path])
-	if path == Path {
+	if strings.HasSuffix(path, "/events") {
 		items = s.events()
 	}
 	if items == nil {
 		items = []json.RawMessage{}
 	}
 	resource := path[strings.LastIndexByte(path, '/')+1:]
+	version, _, _ := strings.Cut(strings.TrimSuffix(path, "/"+resource), "/namespaces/")
 	_ = json.NewEncoder(w).Encode(map[string]any{
 		"kind":       strings.ToUpper(resource[:1]) + strings.TrimSuffix(resource[1:], "s") + "List",
-		"apiVersion": strings.TrimPrefix(strings.TrimPrefix(strings.TrimSuffix(path, "/"+resource), "/apis/"), "/api/"),
+		"apiVersion": strings.TrimPrefix(strings.TrimPrefix(version, "/apis/"), "/api/"),
 		"metadata":   map[string]any{"resourceVersion": strconv.Itoa(s.version)},
 		"items":      items,
 	})
@@ -296,7 +297,7 @@ const tooLarge = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason"
 	`"details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}]}}`
 
 func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
-	events := r.URL.Path == Path
+	events := strings.HasSuffix(r.URL.Path, "/events")
 	from, err := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	if err != nil || r.URL.Query().Get("sendInitialEvents") != "" {
 		say(w, Answer{Status: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid}) // who asks so then lists
