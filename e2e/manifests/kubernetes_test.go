@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"text/template"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -36,22 +38,61 @@ var watching = map[string]string{
 	"cluster": "components: [../../kubewatch]",
 }
 
+// watchingOne is what has kubewatch watch one namespace alone.
+var watchingOne = map[string]string{
+	"single":  "components: [../../kubewatch/sidecar, ../../kubewatch/namespaced]",
+	"cluster": "components: [../../kubewatch, ../../kubewatch/namespaced]",
+}
+
+const (
+	// oneNamespace names that one.
+	oneNamespace = "configMapGenerator: [{ name: kubewatch, literals: [namespace=shop] }]"
+	// wayOut lets kubewatch out to the API server.
+	wayOut = "patches: [{ path: api-server.yaml }]"
+)
+
+// slicesOfEndpoints are the addresses of an API server, as kubectl gets them.
+const slicesOfEndpoints = `{"kind":"List","items":[
+	{"addressType":"IPv4","endpoints":[{"addresses":["10.0.0.1"]},{"addresses":["10.0.0.2"]}],"ports":[{"name":"https","port":6443,"protocol":"TCP"}]},
+	{"addressType":"IPv6","endpoints":[{"addresses":["fd00::1"]}],"ports":[{"name":"https","port":443,"protocol":"TCP"}]}]}`
+
+// apiServer is the patch that kubewatch/api-server.tmpl writes. kubectl, too, has
+// text/template fill it in, with the JSON of the objects.
+func apiServer(t *testing.T) string {
+	t.Helper()
+	var endpoints any
+	if err := json.Unmarshal([]byte(slicesOfEndpoints), &endpoints); err != nil {
+		t.Fatal(err)
+	}
+	of, err := template.New("api-server").Parse(string(read(t, deploy(t, "kubernetes", "kubewatch", "api-server.tmpl"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := of.Execute(&text, endpoints); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
+}
+
 // overlay builds an overlay of a copy of deploy/, in which the secrets stand that a
 // person makes, and gives each object as YAML. A name that ends in +kubewatch is the
-// overlay with that switched on.
+// overlay with that switched on, in +namespaced with one namespace alone, and in +closed
+// without a way to the API server.
 func overlay(t *testing.T, name string) [][]byte {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(deploy(t))); err != nil {
 		t.Fatal(err)
 	}
-	name, watches := strings.CutSuffix(name, "+kubewatch")
+	name, watches, _ := strings.Cut(name, "+")
 	at := filepath.Join(dir, "kubernetes", "overlays", name)
-	if watches {
-		file := filepath.Join(at, "kustomization.yaml")
-		if err := os.WriteFile(file, slices.Concat(read(t, file), []byte(watching[name]+"\n")), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	lines := map[string][]string{
+		"kubewatch": {watching[name], wayOut}, "namespaced": {watchingOne[name], oneNamespace, wayOut}, "closed": {watching[name]},
+	}[watches]
+	file := filepath.Join(at, "kustomization.yaml")
+	if err := os.WriteFile(file, slices.Concat(read(t, file), []byte(strings.Join(lines, "\n")+"\n")), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	write := func(file, text string) {
 		t.Helper()
@@ -63,6 +104,7 @@ func overlay(t *testing.T, name string) [][]byte {
 		}
 	}
 	write("token.env", "TOCSIN_TOKEN=secret\n")
+	write("api-server.yaml", apiServer(t))
 	public := ""
 	for _, role := range roles {
 		write("keys/"+role+".nk", "SU"+role+"\n")
@@ -190,7 +232,7 @@ func installed(t *testing.T, name string) *installation {
 	return i
 }
 
-var overlays = []string{"single", "cluster", "single+kubewatch", "cluster+kubewatch"}
+var overlays = []string{"single", "cluster", "single+kubewatch", "cluster+kubewatch", "single+namespaced", "cluster+namespaced"}
 
 // TestSchemas has each object checked against the schemas of a server, which
 // kubectl-validate brings along. It is run by itself: what it needs of Kubernetes is
@@ -401,7 +443,7 @@ func TestNetworkPolicies(t *testing.T) {
 		opened := map[string]bool{}
 		for _, np := range i.policies {
 			for _, rule := range np.Spec.Egress {
-				if len(rule.Ports) == 0 || len(rule.To) == 0 && np.Name != "kubewatch" {
+				if len(rule.Ports) == 0 || len(rule.To) == 0 {
 					t.Errorf("%s: %s lets out to anywhere", name, np.Name)
 				}
 			}
@@ -482,7 +524,7 @@ func TestRights(t *testing.T) {
 	}
 	for _, name := range overlays {
 		i := installed(t, name)
-		if !strings.HasSuffix(name, "+kubewatch") {
+		if !strings.HasSuffix(name, "+kubewatch") { // what is in one namespace has its Role there
 			if len(i.rights)+len(i.bindings) > 0 {
 				t.Errorf("%s: rights that nobody asked for", name)
 			}
@@ -517,6 +559,90 @@ func TestRights(t *testing.T) {
 		if !strings.Contains(string(read(t, deploy(t, "kubernetes", "README.md"))), watching[overlay]) {
 			t.Errorf("the README does not say %q", watching[overlay])
 		}
+	}
+}
+
+// TestWayToTheAPIServer: kubewatch gets out to the addresses that somebody named, and
+// without any to nothing.
+func TestWayToTheAPIServer(t *testing.T) {
+	for name, want := range map[string][]string{
+		"cluster+closed": nil, "single+closed": nil,
+		"cluster+kubewatch": {"10.0.0.1/32:6443", "10.0.0.2/32:6443", "fd00::1/128:443"},
+		"single+namespaced": {"10.0.0.1/32:6443", "10.0.0.2/32:6443", "fd00::1/128:443"},
+	} {
+		var got []string
+		found := false
+		for _, np := range installed(t, name).policies {
+			if np.Name != "kubewatch" {
+				continue
+			}
+			found = slices.Contains(np.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
+			for _, rule := range np.Spec.Egress {
+				for _, to := range rule.To {
+					for _, port := range rule.Ports {
+						got = append(got, fmt.Sprintf("%s:%d", to.IPBlock.CIDR, port.Port.IntValue()))
+					}
+				}
+			}
+		}
+		if !found || !slices.Equal(got, want) {
+			t.Errorf("%s: it gets out to %q, want %q; there is a policy: %v", name, got, want, found)
+		}
+	}
+	readme := string(read(t, deploy(t, "kubernetes", "README.md")))
+	for _, line := range []string{wayOut, oneNamespace, watchingOne["cluster"], "-o go-template-file=kubewatch/api-server.tmpl", "kubewatch/namespaced/role.yaml"} {
+		if !strings.Contains(readme, line) {
+			t.Errorf("the README does not say %q", line)
+		}
+	}
+}
+
+// TestRightsInOneNamespace: with the component namespaced there are no rights over the
+// cluster, kubewatch knows its namespace, and the Role for that has what it does there.
+func TestRightsInOneNamespace(t *testing.T) {
+	for _, name := range []string{"single+namespaced", "cluster+namespaced"} {
+		i := installed(t, name)
+		if len(i.rights)+len(i.bindings) > 0 {
+			t.Errorf("%s: %d ClusterRoles, %d bindings, want none", name, len(i.rights), len(i.bindings))
+		}
+		watched := 0
+		for _, p := range i.pods {
+			for _, c := range p.spec.Spec.Containers {
+				for _, e := range c.Env {
+					if e.Name != "TOCSIN_KUBE_NAMESPACE" {
+						continue
+					}
+					watched++
+					if ref := e.ValueFrom.ConfigMapKeyRef; c.Name != "kubewatch" || !slices.Equal(i.configs["ConfigMap/"+ref.Name], []string{ref.Key}) {
+						t.Errorf("%s: %s has its namespace from %s, which has %q", name, c.Name, ref.Name, i.configs["ConfigMap/"+ref.Name])
+					}
+				}
+			}
+		}
+		if watched != 1 {
+			t.Errorf("%s: %d containers know their namespace, want 1", name, watched)
+		}
+	}
+	objects := strings.Split(string(read(t, deploy(t, "kubernetes", "kubewatch", "namespaced", "role.yaml"))), "\n---\n")
+	role, binding := strict[rbacv1.Role](t, []byte(objects[0])), strict[rbacv1.RoleBinding](t, []byte(objects[1]))
+	var got []string
+	for _, r := range role.Rules {
+		got = append(got, allowed(r)...)
+	}
+	want := []string{
+		"apps deployments list", "apps deployments watch",
+		"batch jobs list", "batch jobs watch",
+		"core events list", "core events watch",
+		"core namespaces get",
+		"core pods list", "core pods watch",
+		"core pods/log get",
+	}
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("the Role allows %q, want %q", got, want)
+	}
+	holder := []rbacv1.Subject{{Kind: "ServiceAccount", Name: "kubewatch", Namespace: "tocsin"}}
+	if role.Namespace != "" || binding.Namespace != "" || binding.RoleRef.Kind != "Role" || binding.RoleRef.Name != role.Name || !slices.Equal(binding.Subjects, holder) {
+		t.Errorf("the Role is in %q, and bound in %q by %+v to %v", role.Namespace, binding.Namespace, binding.RoleRef, binding.Subjects)
 	}
 }
 
