@@ -167,7 +167,7 @@ func (p *poster) storm(ctx context.Context, cfg Config) (r Result, accepted map[
 	var mu sync.Mutex
 	for sender := range senders {
 		group.Go(func() error {
-			random := rand.New(rand.NewPCG(cfg.Seed, uint64(sender))) //nolint:gosec // a workload, no secret
+			random := rand.New(rand.NewPCG(cfg.Seed, uint64(sender)))
 			pace := time.NewTicker(time.Duration(senders*cfg.Batch) * time.Second / time.Duration(cfg.Rate))
 			defer pace.Stop()
 			for time.Since(begin) < cfg.For {

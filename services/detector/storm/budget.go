@@ -13,10 +13,14 @@ const (
 	// MaxApps is how many apps have an account. Past it, the one that used its
 	// account least recently loses it, with what it held back.
 	MaxApps = 1000
-	// AppBurst new alerts of one app leave at once, and AppRate more each second.
-	AppBurst, AppRate = 50, 5
-	// AllBurst new alerts of all apps leave at once, and AllRate more each second.
-	AllBurst, AllRate = 500, 100
+	// AppBurst is how many new alerts of one app leave at once.
+	AppBurst = 50
+	// AppRate is how many more leave each second.
+	AppRate = 5
+	// AllBurst is how many new alerts of all apps leave at once.
+	AllBurst = 500
+	// AllRate is how many more leave each second.
+	AllRate = 100
 	// HoldFor is how long alerts are held back when no other alert of their app
 	// leaves, which would take their summary along.
 	HoldFor = 10 * time.Second

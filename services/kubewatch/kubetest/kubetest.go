@@ -225,7 +225,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	case len(answers) > 0:
 		say(w, answers[0])
 	case strings.HasPrefix(path, "/api/v1/namespaces/") && strings.Count(path, "/") == 4:
-		_, _ = fmt.Fprintf(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":%q,"uid":%q}}`, path[strings.LastIndexByte(path, '/')+1:], uid)
+		_, _ = fmt.Fprintf(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"uid":%q}}`, uid)
 	case strings.HasSuffix(path, "/log"):
 		_, _ = io.WriteString(w, text)
 	case verb == "list":
