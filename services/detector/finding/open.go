@@ -31,7 +31,7 @@ type told struct {
 	id       string
 	severity alert.Severity
 	// apart says that it was told under another dedup key than what is told from now
-	// on, which therefore doesn't take its place.
+	// on, which therefore doesn't take its place. Only snapshots of version 7 bring it.
 	apart bool
 }
 
@@ -40,26 +40,13 @@ func (o *Open) Any() bool { return len(o.told) > 0 }
 
 // Add notes an alert that was told. Copies of o stay as they are.
 func (o *Open) Add(id string, severity alert.Severity) {
-	o.add(told{id: id, severity: severity})
-}
-
-func (o *Open) add(t told) {
-	o.told = append(slices.Clip(o.told), t)
+	o.told = append(slices.Clip(o.told), told{id: id, severity: severity})
 	if len(o.told) > MaxOpen {
 		oldest := 0
 		if o.worst() == oldest {
 			oldest++
 		}
 		o.told = slices.Delete(o.told, oldest, oldest+1)
-	}
-}
-
-// Join adds what is open of another thing, which is one with this from now on. It
-// was told under a dedup key of its own.
-func (o *Open) Join(other Open) {
-	for _, t := range other.told {
-		t.apart = true
-		o.add(t)
 	}
 }
 

@@ -52,6 +52,15 @@ func TestManyApps(t *testing.T) {
 			s.at(3, from("d", tick()))
 			s.at(4, from("e", tick()))
 		}, "a c e", 2},
+		{"so is an alert of another system", func(s *script) {
+			s.at(0, from("a", tick()))
+			s.at(1, from("b", tick()))
+			s.at(2, from("c", tick()))
+			m := raised("firing", "1")
+			m.External[0].App = "c"
+			s.at(3, m)
+			s.at(4, from("d", tick()))
+		}, "a c d", 1},
 		{"so is to be seen for over 10 min", func(s *script) {
 			s.at(0, from("a", tick()))
 			s.at(time.Minute, from("b", tick()))

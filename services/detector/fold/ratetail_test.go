@@ -52,16 +52,6 @@ func anomalies(alerts []alert.Alert) (list []string) {
 	return list
 }
 
-// explained is what anomalies say beside their titles.
-func explained(alerts []alert.Alert) (list []string) {
-	for _, a := range alerts {
-		if a.Category == alert.Anomaly {
-			list = append(list, fmt.Sprint(a.Detail, " ", a.Context))
-		}
-	}
-	return list
-}
-
 const (
 	spikeTitle  = "Error spike in logs: far more than expected"
 	spikeEnd    = "Resolved: Error spike in logs <- " + spikeTitle

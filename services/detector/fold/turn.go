@@ -205,5 +205,8 @@ func (t *turn) tell(app string, a alert.Alert) (id string, left bool) {
 		return "", false
 	}
 	a.DedupKey = key
+	if known := t.fold.apps.Peek(app); known != nil {
+		t.fold.raised(*known)
+	}
 	return t.publish(app, a, held).ID, true
 }

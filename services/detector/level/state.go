@@ -15,17 +15,6 @@ func Of(values []int64) Series {
 	return s
 }
 
-// Suspect has a series begin with a Single: its newest value was told to be worse,
-// by a rule that goes by one value. A series without values has none.
-func (s *Series) Suspect() {
-	if s.nnew > 0 && s.found == None {
-		s.found, s.suspects, s.level, s.slow = Single, 1, 2*s.newest[s.nnew-1], false
-	}
-}
-
-// Suspects returns how many of the newest values are under suspicion.
-func (s *Series) Suspects() int { return int(s.suspects) }
-
 // Values are the newest values, the oldest first: at most Reference, those under
 // suspicion included.
 func (s *Series) Values() []int64 {
