@@ -63,6 +63,9 @@ func TestRealAppAmongMany(t *testing.T) {
 		if web < 0 || len(status.Apps) != 1000 || status.Detector.AppsNotTracked != 101 {
 			t.Errorf("got %d apps, web among them: %v, and %d not tracked; want 1000, true, 101", len(status.Apps), web >= 0, status.Detector.AppsNotTracked)
 		}
+		if health := ask[query.Health](t, r, query.SubjectHealth, struct{}{}); health.Detector == nil || health.Detector.AppsNotTracked != 101 || len(health.Detector.Rules) != 1 {
+			t.Errorf("got health %+v, want 101 apps not tracked and the rules in force", health.Detector)
+		}
 	}
 	look()
 	if got := counter(t, registry, "forgotten_total", "apps"); got != 101 {

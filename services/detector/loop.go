@@ -112,6 +112,7 @@ func newLoop(p *partition, b *beginning) *loop {
 func (l *loop) run(feeding, working context.Context) error {
 	l.p.metrics.lost.Add(float64(l.lost))
 	l.p.progress.lost.Store(l.lost)
+	l.p.progress.notTracked.Store(int64(l.fold.NotTracked()))
 	if l.caughtUp {
 		l.ready()
 	}
@@ -221,6 +222,7 @@ func (l *loop) apply(in input) {
 	for _, app := range out.Forgotten {
 		l.recent.Forget(app)
 	}
+	l.p.progress.notTracked.Store(int64(l.fold.NotTracked()))
 	if out.Noise != nil {
 		l.outcomes.add(in.commandID, *out.Noise)
 	}

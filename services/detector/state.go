@@ -29,6 +29,7 @@ type State struct {
 // progress is how far a partition is, told by its loop.
 type progress struct {
 	behind, lost atomic.Uint64
+	notTracked   atomic.Int64
 	caughtUp     atomic.Bool
 	because      atomic.Pointer[string]
 }
@@ -62,6 +63,7 @@ func (s *State) Health() query.Health {
 	for _, p := range s.owned {
 		d.Behind += p.progress.behind.Load()
 		d.Lost += p.progress.lost.Load()
+		d.AppsNotTracked += int(p.progress.notTracked.Load())
 		d.Ready = d.Ready && p.progress.caughtUp.Load()
 		if why := p.progress.reason(); why != "" {
 			waits = why

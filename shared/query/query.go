@@ -138,7 +138,7 @@ type DetectorStatus struct {
 	Lost uint64 `json:"lost"`
 	// AppsNotTracked is how many apps had an event within the last 24 h and are not
 	// tracked, because 1,000 others are: at most 10,000. They are not among the apps of
-	// a StatusReply, and nothing is remembered of them.
+	// a StatusReply.
 	AppsNotTracked int `json:"apps_not_tracked,omitempty"`
 	// Rules are the detection rules in force. There are several where detectors are set up differently, which they
 	// should not be: which of them holds for an app then depends on who owns it.
