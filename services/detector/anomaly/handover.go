@@ -9,7 +9,7 @@ import (
 const Memory = (window + history) * time.Millisecond
 
 // Errors yields when errors came and how many at each time, the oldest first: those of
-// the last Memory, so that another rule can go on from them. Total is their sum.
+// the last Memory, so that another rule can go on from them.
 func (c *Counter) Errors() iter.Seq2[time.Time, int64] {
 	return func(yield func(time.Time, int64) bool) {
 		for i := range c.cells.len() {
@@ -20,5 +20,16 @@ func (c *Counter) Errors() iter.Seq2[time.Time, int64] {
 	}
 }
 
-// Total is how many errors Errors yields.
-func (c *Counter) Total() int64 { return c.now + c.before }
+// Count counts n errors at a time, which is not before the last, without looking for a
+// spike: for errors that another rule has judged.
+func (c *Counter) Count(at time.Time, n int64) {
+	t := at.UnixMilli()
+	c.until(t)
+	if last := c.cells.len() - 1; c.recent > 0 && c.cells.at(last).at == t {
+		c.cells.at(last).count += n
+	} else {
+		c.cells.push(cell{at: t, count: n})
+		c.recent++
+	}
+	c.now += n
+}

@@ -156,7 +156,7 @@ func TestRulesChange(t *testing.T) {
 }
 
 // TestRulesChangeInSteadyErrors checks that errors that come as ever are no spike for a
-// rule that a restart brings in.
+// rule that a restart brings in, and that it finds one soon after.
 func TestRulesChangeInSteadyErrors(t *testing.T) {
 	for _, change := range [][2]rules.Anomaly{{rules.Ratio3x, rules.RateTail}, {rules.RateTail, rules.Ratio3x}, {rules.Auto, rules.Ratio3x}, {rules.Ratio3x, rules.Auto}} {
 		s := scriptBy(change[0])
@@ -169,9 +169,15 @@ func TestRulesChangeInSteadyErrors(t *testing.T) {
 		steady(12 * time.Minute)
 		s.alerts = nil
 		s.restart(t, judgedBy(change[1]))
-		steady(15 * time.Minute)
-		if got := findings(s.alerts); len(got) != 0 {
+		steady(14 * time.Minute)
+		if got := anomalies(s.alerts); len(got) != 0 {
 			t.Errorf("%v to %v: got %q, want none", change[0], change[1], got)
+		}
+		for range 1000 {
+			s.at(14*time.Minute, errorsLogged(1))
+		}
+		if got := anomalies(s.alerts); len(got) != 1 {
+			t.Errorf("%v to %v, then 1000 errors more: got %q, want one spike", change[0], change[1], got)
 		}
 	}
 }

@@ -36,30 +36,15 @@ func (s signal) with(ratio, tail bool, now time.Time) signal {
 	return next
 }
 
-// Bounds of what one rule hands to the other: errors in all, and in a second.
-const (
-	maxHanded       = 1 << 20
-	maxHandedSecond = maxHanded >> 6
-)
-
-// tailAfter is a counter that begins with the errors that another one knows, the newest
-// of them where they are too many.
+// tailAfter is a counter that begins with the errors that another one knows.
 func tailAfter(ratio *anomaly.Counter, now time.Time) *ratetail.Counter {
 	if ratio == nil {
 		return ratetail.New(now)
 	}
 	ratio.Over(now) // lets go of what is too old
-	since, total := now.Add(-anomaly.Memory), ratio.Total()
-	tail := ratetail.New(since)
+	tail := ratetail.New(now.Add(-anomaly.Memory))
 	for at, n := range ratio.Errors() {
-		if total > maxHanded {
-			total -= n
-			tail = ratetail.New(at)
-			continue
-		}
-		for range n {
-			tail.Add(at)
-		}
+		tail.Count(at, n)
 	}
 	tail.Over(now)
 	return tail
@@ -73,9 +58,7 @@ func ratioAfter(tail *ratetail.Counter, now time.Time) *anomaly.Counter {
 	}
 	tail.Over(now)
 	for at, n := range tail.Errors(int64(anomaly.Memory / time.Second)) {
-		for range min(n, maxHandedSecond) {
-			ratio.Add(at)
-		}
+		ratio.Count(at, n)
 	}
 	ratio.Over(now)
 	return ratio

@@ -32,3 +32,12 @@ func (c *Counter) Errors(seconds int64) iter.Seq2[time.Time, int64] {
 		}
 	}
 }
+
+// Count counts n errors at a time, which is not before the last, without looking for a
+// spike: for errors that another rule has judged.
+func (c *Counter) Count(at time.Time, n int64) {
+	c.until(second(at))
+	slot := c.slot(c.at)
+	*slot = uint32(min(int64(*slot)+n, math.MaxUint32))
+	c.lastError = c.at
+}
