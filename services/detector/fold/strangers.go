@@ -70,9 +70,7 @@ func (t *turn) untracked(a *app, e *telemetry.Event) {
 	t.fold.count.untracked++
 	switch {
 	case e.Network != nil:
-		if severity, bad, hidden := t.bad(a, e, nil); bad && !hidden {
-			t.answered(a, e, severity)
-		}
+		t.request(a, e)
 	case e.Security != nil:
 		t.security(a, e)
 	case e.Memory != nil:

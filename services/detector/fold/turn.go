@@ -124,39 +124,27 @@ func (t *turn) log(a *app, e *telemetry.Event) {
 }
 
 func (t *turn) request(a *app, e *telemetry.Event) {
-	severity, bad, hidden := t.bad(a, e, a.noise)
-	if !bad || hidden {
-		return
-	}
-	t.answered(a, e, severity)
-	if network.Failed(e.Network.Status) {
-		t.failed(a, alert.SignalRequests, &a.requests)
-	}
-}
-
-// bad reports whether the status of a request is one to raise an alert for, how severe
-// that is, and whether a noise rule hides it: one that was found, where rules is not nil, or one of a user's.
-// It leaves the template of the URL in the fold's buffer.
-func (t *turn) bad(a *app, e *telemetry.Event, rules *noise.App) (severity alert.Severity, bad, hidden bool) {
 	f := t.fold
 	f.template = template.AppendPage(f.template[:0], e.Network.URL)
-	severity, bad = network.Severity(e.Network.Status)
-	if rules != nil {
+	severity, bad := network.Severity(e.Network.Status)
+	hidden := false
+	if !a.untracked {
 		var found *noise.Found
-		hidden, found = rules.Request(e.Network.URL, f.template, severity, t.now)
+		hidden, found = a.noise.Request(e.Network.URL, f.template, severity, t.now)
 		t.found(a, found)
 	}
-	return severity, bad, t.hidden(a, hidden, telemetry.KindNetwork, noise.Sighting{Text: e.Network.URL, Severity: severity})
-}
-
-// answered raises the alert for a request whose status is bad.
-func (t *turn) answered(a *app, e *telemetry.Event, severity alert.Severity) {
-	f := t.fold
+	if t.hidden(a, hidden, telemetry.KindNetwork, noise.Sighting{Text: e.Network.URL, Severity: severity}) || !bad {
+		return
+	}
 	f.key = network.AppendKey(f.key[:0], e.Network, f.template)
 	title := func() string { return network.Alert(e.Network, string(f.template), "").Title }
 	if key, held, leaves := t.leave(a.name, alert.NetworkErrors, severity, title); leaves {
 		t.say(a, network.Alert(e.Network, string(f.template), key), held)
 	}
+	if a.untracked || !network.Failed(e.Network.Status) {
+		return
+	}
+	t.failed(a, alert.SignalRequests, &a.requests)
 }
 
 // hidden says whether a found rule or one added by hand hides an event.
