@@ -101,6 +101,7 @@ func TestCompose(t *testing.T) {
 		"ingest-1": {"ingest"}, "ingest-2": {"ingest"}, "detector-1": {"detector"}, "detector-2": {"detector"},
 		"gateway": {"gateway"}, "dashboard": {"dashboard", "gateway"}, "provision": {"provisioner"},
 		"kubewatch-1": {"kubeconfig", "kubewatch"}, "kubewatch-2": {"kubeconfig", "kubewatch"},
+		"prometheus": {"token"},
 	} {
 		var got []string
 		for _, s := range project.Services[service].Secrets {
@@ -112,7 +113,7 @@ func TestCompose(t *testing.T) {
 	}
 	for role, secret := range project.Secrets {
 		file := role + ".nk"
-		if role == "kubeconfig" {
+		if role == "kubeconfig" || role == "token" {
 			file = role
 		}
 		if secret.File != deploy(t, "compose", "keys", file) {

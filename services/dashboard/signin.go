@@ -117,7 +117,7 @@ func (h *handler) signOut(w http.ResponseWriter, r *http.Request) {
 // sent. Where the page came by TLS, as its Origin says behind a proxy too, it goes no
 // other way.
 func setSignInCookie(w http.ResponseWriter, r *http.Request, value string, life time.Duration) {
-	http.SetCookie(w, &http.Cookie{
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure where the page came by TLS: without it no cookie would be kept
 		Name: signInCookie, Value: value, Path: "/", MaxAge: int(life.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		Secure: r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://"),
 	})

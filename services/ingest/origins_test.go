@@ -2,16 +2,34 @@ package ingest
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"context"
 )
+
+// lockedBuffer keeps what is logged while a test reads it.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
 
 // TestRefusedOriginsAreBounded: twenty sites, each with a count and the time of its
 // last request, for an hour.
@@ -37,7 +55,7 @@ func TestRefusedOriginsAreBounded(t *testing.T) {
 // TestRefusedOriginsAreLoggedOnceAMinute, with a count.
 func TestRefusedOriginsAreLoggedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log lockedBuffer
 		h := testHandler(&fakeSink{})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})

@@ -7,10 +7,18 @@ import (
 )
 
 func TestSenderApp(t *testing.T) {
-	for app, want := range map[string]string{
-		"tocsin": "tocsin_", "Tocsin": "tocsin_", "TOCSIN": "tocsin_", " tocsin\t": "tocsin_",
-		"": "", "web": "web", "tocsin_": "tocsin_", "tocsin-shop": "tocsin-shop", "mytocsin": "mytocsin",
+	for _, c := range []struct{ app, want string }{
+		{"tocsin", "tocsin_"},
+		{"Tocsin", "tocsin_"},
+		{"TOCSIN", "tocsin_"},
+		{" tocsin\t", "tocsin_"},
+		{"", ""},
+		{"web", "web"},
+		{"tocsin_", "tocsin_"},
+		{"tocsin-shop", "tocsin-shop"},
+		{"mytocsin", "mytocsin"},
 	} {
+		app, want := c.app, c.want
 		if got := telemetry.SenderApp(app); got != want {
 			t.Errorf("%q is stored as %q, want %q", app, got, want)
 		}
