@@ -27,13 +27,18 @@ func subject(i int) string {
 	return "subject" + string([]byte{byte('a' + i/26/26%26), byte('a' + i/26%26), byte('a' + i%26)})
 }
 
+// crashApps is how many apps the errors are of: so many of one would be a storm.
+const crashApps = 10
+
+func crashApp(i int) string { return fmt.Sprint("web", i%crashApps) }
+
 // crashPost is the i-th post: CI results and new errors in turn, each of which
 // raises an alert of its own.
 func crashPost(i int) (path string, body any) {
 	if i%2 == 0 {
 		return "/ci-result", map[string]any{"status": "failure", "commit": subject(i)}
 	}
-	return "/v1/events", map[string]any{"kind": "log", "app": "web", "log": map[string]any{"level": "error", "message": "no answer from " + subject(i)}}
+	return "/v1/events", map[string]any{"kind": "log", "app": crashApp(i / 2), "log": map[string]any{"level": "error", "message": "no answer from " + subject(i)}}
 }
 
 // TestKillLosesAndDoublesNothing posts a stream of events, kills the whole bus
@@ -123,7 +128,11 @@ func missing(accepted map[string]bool, told map[string]int) []string {
 func history(t *testing.T, agent *harness.Agent) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
-	for _, app := range []string{"web", "default"} {
+	apps := []string{"default"}
+	for i := range crashApps {
+		apps = append(apps, crashApp(i))
+	}
+	for _, app := range apps {
 		entries, _, err := agent.ObserveAll(context.WithoutCancel(t.Context()), "alerts", map[string]any{"app": app, "limit": 200})
 		if err != nil {
 			t.Fatal(err)

@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	// crowdApps send at once, each a different error every crowdPause.
+	// crowdApps send at once, each another open circuit every crowdPause: no storm bound
+	// holds those back.
 	crowdApps  = 12
 	crowdPause = 25 * time.Millisecond
 	// crowdParts is into how many partitions telemetry is split.
@@ -102,7 +103,7 @@ func TestDetectorsTakeOver(t *testing.T) {
 			var events []map[string]any
 			for app := range crowdApps {
 				events = append(events, map[string]any{
-					"kind": "log", "app": fmt.Sprintf("crowd%d", app), "log": map[string]any{"level": "error", "message": "lost " + letters(i)},
+					"kind": "circuit", "app": fmt.Sprintf("crowd%d", app), "circuit": map[string]any{"name": letters(i), "state": "open"},
 				})
 			}
 			a, err := w.bus.Post(t.Context(), "/v1/events", events)
@@ -111,7 +112,7 @@ func TestDetectorsTakeOver(t *testing.T) {
 				return
 			}
 			for app := range crowdApps {
-				accepted[fmt.Sprintf("crowd%d New error: lost %s", app, letters(i))] = true
+				accepted[fmt.Sprintf("crowd%d Circuit %s is open", app, letters(i))] = true
 			}
 		}
 	})
@@ -147,7 +148,7 @@ func TestDetectorsTakeOver(t *testing.T) {
 			t.Errorf("told %d times: %s", told[what], what)
 		}
 	}
-	t.Logf("%d errors, each told once", len(accepted))
+	t.Logf("%d open circuits, each told once", len(accepted))
 	if t.Failed() {
 		t.Logf("one:\n%s\ntwo:\n%s", one.Log, two.Log)
 	}
@@ -187,7 +188,7 @@ func signal(t *testing.T, d *detectorProcess, s syscall.Signal) {
 	}
 }
 
-// crowdTold counts the alerts about errors, by app and title, once there are n, or
+// crowdTold counts the alerts about circuits, by app and title, once there are n, or
 // whatever there is when the time is up.
 func crowdTold(t *testing.T, nats string, n int) map[string]int {
 	t.Helper()
@@ -204,7 +205,7 @@ func crowdTold(t *testing.T, nats string, n int) map[string]int {
 		if err := json.Unmarshal(m.Data, &a); err != nil {
 			return fmt.Errorf("alert %d: %w", m.Seq, err)
 		}
-		if a.Category == alert.Errors {
+		if a.Category == alert.Threshold {
 			told[a.App+" "+a.Title]++
 		}
 		if len(told) >= n && m.Pending == 0 {
