@@ -127,21 +127,17 @@ func (f *Fold) openOf(a *app) (open opened) {
 	return open
 }
 
-// raises reports whether what found a spike may raise an alert of it: the rule that has
-// one open goes on alone until that has ended; else the rule in force does.
+// raises reports whether what found a spike may raise an alert of it: its rule is in
+// force, and the other has none open, which it ends by itself.
 func (t *turn) raises(of source) bool {
-	if t.fold.spikes.has(of) {
-		return true
-	}
-	other := source{of.app, of.signal, byTail}
-	if of.by == byTail {
-		other.by = byRatio
-	}
-	rule := rules.RateTail
+	rule, other := rules.RateTail, source{of.app, of.signal, byRatio}
 	if of.by == byRatio {
-		rule = rules.Ratio3x
+		rule, other.by = rules.Ratio3x, byTail
 	}
-	return of.app.rules.Anomaly.InForce(of.app.young()) == rule && (of.by == byDrift || !t.fold.spikes.has(other))
+	if of.app.rules.Anomaly.InForce(of.app.young()) != rule {
+		return false
+	}
+	return of.by == byDrift || !t.fold.spikes.has(other)
 }
 
 // failed counts an error of a signal of an app, by each rule that the app needs.
