@@ -48,11 +48,11 @@ func TestReadsBeyondLoopback(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/api/session", "/api/alerts", "/api/events", "/api/status", "/api/health", "/events/stream"} {
-		if a := send(t, "GET", b.DashboardURL+path, ""); a.Status != http.StatusUnauthorized || !strings.Contains(string(a.Body), "a token is required") {
+		if a := send(t, "GET", b.DashboardURL+path, ""); a.Status != http.StatusUnauthorized || !strings.Contains(a.Body, "a token is required") {
 			t.Errorf("%s: %d %s, want 401", path, a.Status, a.Body)
 		}
 	}
-	if a := send(t, "POST", "http://"+gateway+"/mcp", `{}`, "Content-Type", "application/json", "Authorization", "Bearer guessed"); a.Status != http.StatusUnauthorized || !strings.Contains(string(a.Body), "the token is not valid") {
+	if a := send(t, "POST", "http://"+gateway+"/mcp", `{}`, "Content-Type", "application/json", "Authorization", "Bearer guessed"); a.Status != http.StatusUnauthorized || !strings.Contains(a.Body, "the token is not valid") {
 		t.Errorf("MCP with a wrong token: %d %s, want 401", a.Status, a.Body)
 	}
 	if code, stdout, stderr := tocsin(t, b.StateDir, "doctor"); code != 0 {

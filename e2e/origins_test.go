@@ -13,13 +13,13 @@ func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 	for _, path := range []string{"/v1/events", "/ci-result", "/v1/logs", "/v1/reports", "/api/1/envelope/", "/v1/junit", "/webhooks/alertmanager"} {
 		for _, origin := range []string{"https://evil.example", "null"} {
 			a := send(t, "POST", w.bus.IngestURL+path, `{"kind":"circuit","app":"shop","circuit":{"name":"db","state":"open"}}`, "Content-Type", "text/plain", "Origin", origin)
-			if a.Status != http.StatusForbidden || !strings.Contains(string(a.Body), "TOCSIN_ALLOWED_ORIGINS") {
+			if a.Status != http.StatusForbidden || !strings.Contains(a.Body, "TOCSIN_ALLOWED_ORIGINS") {
 				t.Errorf("%s from %s: %d %s, want 403 that names the setting", path, origin, a.Status, a.Body)
 			}
 		}
 	}
 	a := send(t, "POST", w.bus.IngestURL+"/v1/events", `{"kind":"circuit","app":"Tocsin","circuit":{"name":"ingest","state":"open"}}`, "Content-Type", "application/json")
-	if a.Status != http.StatusBadRequest || !strings.Contains(string(a.Body), `"index":0`) {
+	if a.Status != http.StatusBadRequest || !strings.Contains(a.Body, `"index":0`) {
 		t.Errorf("the app Tocsin: %d %s, want 400 with an index", a.Status, a.Body)
 	}
 	status := w.call(t, "observe", map[string]any{"what": "status"})
