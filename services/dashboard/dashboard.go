@@ -80,7 +80,7 @@ type Config struct {
 
 	// kept is how much is kept for readers.
 	kept fanout.Bounds
-	// beyond says that other machines can reach the listener.
+	// beyond reports whether other machines can reach the listener.
 	beyond bool
 }
 

@@ -173,7 +173,7 @@ func (h *handler) protect(header http.Header, r *http.Request) {
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 }
 
-// ready says whether alerts arrive, and why not to those who may read.
+// ready answers whether alerts arrive, and why not to those who may read.
 func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
 	switch err := h.feed.ready(); {
 	case err == nil:

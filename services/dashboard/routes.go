@@ -34,7 +34,7 @@ type route struct {
 	method, path string
 	// named says that one more part follows the path: what it is about.
 	named bool
-	// open says that it needs no proof of who asks, wherever that comes from.
+	// open routes need no proof of who asks, wherever that comes from.
 	open bool
 	// serve answers with a value, or page does by itself.
 	serve func(*http.Request) (any, error)

@@ -196,7 +196,7 @@ type session struct {
 	Desk          bool   `json:"desk"`
 	DeskReason    string `json:"desk_reason"`
 	TokenRequired bool   `json:"token_required"`
-	// SignedIn says that the request has the cookie of a sign-in, which can be ended.
+	// SignedIn reports whether the request has the cookie of a sign-in, which can be ended.
 	SignedIn bool `json:"signed_in"`
 }
 

@@ -35,7 +35,7 @@ const (
 // errReaderGone says that a reader takes nothing any more.
 var errReaderGone = errors.New("the reader is gone")
 
-// errSignedOut says that a reader may read no more.
+// errSignedOut is returned when a reader may read no more.
 var errSignedOut = errors.New("the reader's sign-in is over")
 
 // stream sends alerts for as long as the reader and the dashboard are there.

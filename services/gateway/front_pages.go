@@ -16,7 +16,7 @@ import (
 var errNoRoom = errors.New("as many clients are served as can be: end one of their sessions")
 
 // pages are what the front answers beside MCP. An orchestrator has no token: beyond
-// loopback it is told no reasons.
+// loopback it gets no reasons.
 func (f *front) pages() map[string]http.Handler {
 	metrics := promhttp.HandlerFor(f.metrics.registry, promhttp.HandlerOpts{})
 	return map[string]http.Handler{

@@ -39,7 +39,7 @@ type HTTPConfig struct {
 	// Ready is called once, with the URL, when requests are taken. It may be nil.
 	Ready func(url string)
 
-	// beyond says that other machines can reach the listener.
+	// beyond reports whether other machines can reach the listener.
 	beyond bool
 }
 

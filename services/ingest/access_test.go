@@ -50,7 +50,7 @@ func TestReadsBeyondLoopback(t *testing.T) {
 	}
 }
 
-// TestWrongTokens are told from missing ones, in each sender's own way.
+// TestWrongTokens get another answer than missing ones, in each sender's own way.
 func TestWrongTokens(t *testing.T) {
 	for _, c := range []struct {
 		path   string

@@ -36,10 +36,10 @@ type route struct {
 	// pages reports whether pages that may send here also read the answer (CORS), of
 	// POST.
 	pages bool
-	// public says that pages of every site may load this, as a script: a browser then
+	// public routes may be loaded by pages of every site, as a script: a browser then
 	// names no Origin.
 	public bool
-	// private says that what is read here is for those who prove themselves, where a
+	// private routes are read by those alone who prove themselves, where a
 	// request comes from beyond loopback.
 	private bool
 	// ownProof says that senders prove themselves in another way than by the

@@ -89,7 +89,7 @@ type Config struct {
 	// once. It may be nil.
 	Accepted func()
 
-	// beyond says that other machines can reach a listener.
+	// beyond reports whether other machines can reach a listener.
 	beyond bool
 }
 

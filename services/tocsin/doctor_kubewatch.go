@@ -17,7 +17,7 @@ import (
 const healthWait = 300 * time.Millisecond
 
 // services looks at what services report of themselves: how the watch of Kubernetes
-// clusters is, and which pages an intake refused. That nobody answers is told elsewhere.
+// clusters is, and which pages an intake refused. Where nobody answers, another finding reports it.
 func (d *doctor) services(ctx context.Context, c *bus.Conn) []finding {
 	all, err := presence.Collect(ctx, c, healthWait)
 	if err != nil {

@@ -35,7 +35,7 @@ func CheckToken(r *http.Request, token string) error {
 type Access struct {
 	// Token is what proves it, as Authorization: Bearer. It may be empty.
 	Token string
-	// Beyond says that other machines can reach the listener.
+	// Beyond reports whether other machines can reach the listener.
 	Beyond bool
 	// Proxy names proxies whose users may.
 	Proxy Proxy
