@@ -54,6 +54,13 @@ var hostile = []string{
 	"<token>", "<token ", "<", "name=\"pin\"", "name=\"pin\"\n\r\n", "SG.", "SG.aaaaaaaaaaaaaaaaa.", "SK", "SK0", "ghp_", "gl", "glpat-", "xoxb-", "AKIA", "AIza", "npm_", "&", "&sid=", "a=&", " ", " =", " \n=", "\n:", "'", "token='", "|,", "token=)", "token=,a",
 	"cookie: a=\"", "Cookie: a=1;", "\xff", "€", "[", "[4111111111111111,", "<token><![CDATA[", "\"a\" : 4111111111111111", "hooks.slack.com/services/",
 	"\u200d", "a\u200d", "ghp_\u200d", "to\u200dken=", "%E2%80%8D", "pass%E2%80%8D=", "\"a\u200d\":", "4\ufe0f", "4111.", "+4111", "//a1", "https://a1b@", "hf_", "shpat_", "tokenCount=", "\"tokenCount\":5", "tokenCount:5.", "bearer abcdefghijkl",
+	"name:\"", "name:\"token\",", "{\"name\":\"token\",\"a\":1,", "\"value\":\"a", "\"value\":\"a\",\"name\":\"", "name=token ", "data:", "kind: Secret\ndata:", "data:{\"a\":\"b\",", "variables:{", "\"variables\":{\"a\":1,", "password:$a,variables:{", "$", "login(password: $p",
+	"[\"token\",\"", "\",\"", "\\\",\\\"", "('token','", "->", "token ->", "token -> a1b2", "|", "| token |", "| token | a", "\t", "token\t", "\\t", "token\\ta", " is ", "token is ", "API key is ", "provided ", "used used ", "provided: ", "API key: ",
+	"--token", "--token ", "--token a ", "--user a:", " -p", "mysql -p", "mysql -p ", "curl -u ", "docker login -p ", " -u a:", "http -a ", "values(", ") values (", "(token) values ('a',", "(token) values (", "identified by ", "identified with a by ", "password '", "auth plain ", "AUTH LOGIN aaaaaaaa",
+	"@tcp(", "a:b@tcp(", "@//", "a/b@//", "//a:b#", "//a:b/", "x://a:b/@", "http://a:b/c@", "//a:b\"c", "SUAM", "SU", ":AA", "1234567:AA", "Q~", "1Q~", ".atlasv1.", "discord", "discord.com/api/webhooks/", "webhookb2/", "base64:", "base64:aaaaaaaaaaaaaaaaaaaaaaaa",
+	"-----END", "-----END RSA PRIVATE KEY-----", "AAAAAAAAAAAAAAAA\n-----END ", "AAAA\n", "token: |\n  ", "token: |\n  a\n", "token:\n  ", "token = a b ", "token = ", "token=Some(", "token=b\"", "token=\"\"\"", "token<<EOF\n", "token<<", "+", "%41+", "+token:+", "Cookie:%20a=",
+	"lin_api_", "dapi", "ops_eyJ", "ops_eyJa", "LTAI", "pat.", "sc_", "sc_aaaaa.", "ZXlK", "ZXlKaGJHY2lPaU", "eyJrIjoi", "EAAMa", "xkeysib-", "key-", "patAAAAAAAAAAAAAA.", "QUtJQ", "LS0tLS1CRUdJTi", "glc_a", "hvb.", "fm2_", "s-s4t2ud-", "sha256~", " sc_aaaaa.aaaa.acc-",
+	"kind: Secret\n", "stringData:\n a: b\n", "name=\"token\"\n\n", "\\n", "\\r\\n", "a\\nb:", "\\", "arn:", "arn:token:", "field: token value ",
 }
 
 // The time that a text costs must grow with its length only: the bytes come

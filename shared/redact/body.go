@@ -56,7 +56,7 @@ func isForm(s string) bool {
 // cut leaves at most the first end bytes of a longer text: less where a rune or
 // a mask goes on beyond.
 func cut(s string, end int) string {
-	const longestMask, opening = 32, "[REDACTED"
+	const longestMask, opening = 40, "[REDACTED"
 	for least := end - utf8.UTFMax; end > least && !utf8.RuneStart(s[end]); {
 		end--
 	}

@@ -77,25 +77,68 @@ func jsonDecode(s string) string {
 	return out.String()
 }
 
-// encoded looks into percent-encoded text: a URL or JSON within a parameter.
-// Where masking changes what is inside, it is put back encoded.
+// encoded looks into percent-encoded text: a URL or JSON within a parameter, or
+// the words of a form. Where masking changes what is inside, it is put back
+// encoded.
 func encoded(c cursor) hit {
-	if c.nesting >= maxNesting || !is(byteAt(c.text, c.at+1), classHex) || !is(byteAt(c.text, c.at+2), classHex) {
+	const ends = "\"'`&?#;,=<>() \t\r\n\\"
+	plus := c.text[c.at] == '+'
+	if c.nesting >= maxNesting || plus && c.mode == modeText || !plus && (!is(byteAt(c.text, c.at+1), classHex) || !is(byteAt(c.text, c.at+2), classHex)) {
 		return hit{}
 	}
-	const ends = "\"'`&?#;,=<>() \t\r\n\\"
-	from, to := c.at, c.at
+	from, to, near := c.at, c.at, -1
 	for from > c.floor && strings.IndexByte(ends, c.text[from-1]) < 0 {
-		from--
+		if from--; c.text[from] == '/' && near < 0 {
+			near = from + 1
+		}
 	}
 	for to < len(c.text) && strings.IndexByte(ends, c.text[to]) < 0 {
 		to++
 	}
-	to = c.engine.tokensEnd(c, from, to)
-	inside := percentDecode(c.text[from:to])
-	clean := c.engine.scan(inside, modeText, c.nesting+1)
-	if clean == inside {
-		return hit{retry: to}
+	if c.holdsHeader(max(near, from), to) {
+		to += strings.IndexAny(c.text[to:]+"&", "&# \t\r\n\"<>")
 	}
-	return hit{from: from, to: to, text: percentEncode(clean)}
+	to = c.engine.tokensEnd(c, from, to)
+	for _, from := range [...]int{near, from} { // what is encoded in a path begins with its segment
+		if from < 0 {
+			continue
+		}
+		if clean, changed := c.decoded(c.text[from:to]); changed {
+			return hit{from: from, to: to, text: clean}
+		}
+	}
+	return hit{retry: to}
+}
+
+// decoded masks the secrets in percent-encoded text, and reports whether there
+// were any. Forms have a plus for a space, others for itself.
+func (c cursor) decoded(text string) (string, bool) {
+	if strings.IndexByte(text, '+') >= 0 {
+		inside := percentDecode(strings.ReplaceAll(text, "+", " "))
+		if clean := c.engine.scan(inside, modeText, c.nesting+1); clean != inside {
+			return strings.ReplaceAll(percentEncode(clean), "%20", "+"), true
+		}
+	}
+	if strings.IndexByte(text, '%') < 0 {
+		return text, false
+	}
+	inside := percentDecode(text)
+	if clean := c.engine.scan(inside, modeText, c.nesting+1); clean != inside {
+		return percentEncode(clean), true
+	}
+	return text, false
+}
+
+// holdsHeader reports whether percent-encoded text that something ends at to is
+// a sensitive header up to a sign within its value, as in Cookie:%20sid=abc.
+func (c cursor) holdsHeader(from, to int) bool {
+	if to >= len(c.text) || strings.IndexByte("=;,", c.text[to]) < 0 || to-from > maxName {
+		return false
+	}
+	name, _, ok := strings.Cut(percentDecode(c.text[from:to]), ":")
+	if !ok {
+		return false
+	}
+	g, last := c.names.grade(name[strings.LastIndexAny(name, " +\n")+1:])
+	return g == strong && last
 }

@@ -12,10 +12,21 @@ type Engine struct {
 	names names
 	rules []rule
 	// Bit r of lead[k][b] says that byte b may stand at position k of the
-	// prefix of rule r. What passes all three is tried.
+	// starts of rule r. What passes all three is tried.
 	lead [3][256]uint64
+	// pairs has a bit for every two bytes that some rule may begin with: most
+	// places of a text are passed over with one look at it.
+	pairs [1 << 16 / 64]uint64
 	// Bit r of shapes says that rule r goes by the shape of a token alone.
 	shapes uint64
+	// loose are the rules that go by so little that a text which isn't in one piece
+	// doesn't count.
+	loose uint64
+	// vendors are the tokens of vendors, and vendorBit is the bit of their rule.
+	vendors   *vendors
+	vendorBit uint64
+	// cardBit is the bit of the rule for cards, which begins at digits.
+	cardBit uint64
 	// identifiers has no rule for a name and a colon: it is what the parts of an
 	// identifier are joined by.
 	identifiers *Engine
@@ -23,10 +34,12 @@ type Engine struct {
 
 // rule is one thing to look for.
 type rule struct {
-	// prefix is what a match begins with, and fold that its case is of no
-	// account.
-	prefix string
+	// starts are what a match begins with, one of them, and fold that its case is
+	// of no account.
+	starts []string
 	fold   bool
+	// short says that a start is found by its first bytes alone.
+	short bool
 	// named says that it goes by a name or an encoding, not by a shape.
 	named bool
 	// mask is what takes the place of a match.
@@ -34,7 +47,7 @@ type rule struct {
 	match func(cursor) hit
 }
 
-// cursor is what a rule sees: a text, and where in it the prefix was found. A
+// cursor is what a rule sees: a text, and where in it the start was found. A
 // rule may look back to floor, where the last mask ended.
 type cursor struct {
 	names     *names
@@ -57,39 +70,75 @@ type hit struct {
 // New returns an engine with all rules.
 func New() *Engine {
 	rules := allRules()
-	e := newEngine(rules)
-	e.identifiers = newEngine(slices.DeleteFunc(rules, func(r rule) bool { return r.prefix == ":" }))
+	v := newVendors()
+	e := newEngine(rules, v)
+	e.identifiers = newEngine(slices.DeleteFunc(rules, func(r rule) bool { return slices.Contains(r.starts, ":") }), v)
 	return e
 }
 
-func newEngine(rules []rule) *Engine {
+func newEngine(rules []rule, v *vendors) *Engine {
 	if len(rules) > maxRules {
 		panic("redact: more rules than bits")
 	}
-	e := &Engine{names: sensitiveNames(), rules: slices.Clone(rules)}
+	e := &Engine{names: sensitiveNames(), rules: slices.Clone(rules), vendors: v}
 	for r, rule := range rules {
 		if !rule.named {
 			e.shapes |= 1 << r
 		}
-		for k := range e.lead {
-			e.admit(k, r, rule)
+		if rule.starts == nil {
+			e.vendorBit = 1 << r
+		}
+		if rule.mask == maskOf("card") {
+			e.cardBit = 1 << r
+		}
+		switch rule.mask {
+		case maskOf("card"), maskOf("bearer"), maskOf("basic"), maskOf("url_credentials"), maskOf("base64"):
+			e.loose |= 1 << r
+		}
+		e.rules[r].short = isShort(rule)
+		for _, start := range rule.starts {
+			for k := range e.lead {
+				e.admit(k, r, start, rule.fold)
+			}
+		}
+	}
+	e.pairs = v.pairs
+	for first := range 256 {
+		if e.lead[0][first] == 0 {
+			continue
+		}
+		for second := range 256 {
+			if e.lead[0][first]&e.lead[1][second] != 0 {
+				e.pairs[(first<<8|second)>>6] |= 1 << (second & 63)
+			}
 		}
 	}
 	return e
 }
 
-// admit enters which bytes rule r allows at position k of its prefix.
-func (e *Engine) admit(k, r int, rule rule) {
+// isShort reports whether the bytes that lead has tell all about the starts of a
+// rule: where they have one byte each, or there is one of no more than three.
+func isShort(r rule) bool {
+	for _, start := range r.starts {
+		if len(start) > 1 && (len(r.starts) > 1 || r.fold || len(start) > 3) {
+			return false
+		}
+	}
+	return true
+}
+
+// admit enters which byte rule r allows at position k of one of its starts.
+func (e *Engine) admit(k, r int, start string, fold bool) {
 	bit := uint64(1) << r
-	if k >= len(rule.prefix) {
+	if k >= len(start) {
 		for b := range e.lead[k] {
 			e.lead[k][b] |= bit
 		}
 		return
 	}
-	b := rule.prefix[k]
+	b := start[k]
 	e.lead[k][b] |= bit
-	if rule.fold && isLetter(b) {
+	if fold && isLetter(b) {
 		e.lead[k][b^0x20] |= bit
 	}
 }
@@ -133,8 +182,9 @@ func (e *Engine) pass(s string, m mode, nesting int, ed *editor) {
 	var retry retries
 	c := cursor{names: &e.names, engine: e, text: s, mode: m, nesting: nesting}
 	for c.at < len(s) {
+		c.at = e.next(s, c.at)
 		set := e.candidates(s, c.at)
-		if set == 0 { // most bytes
+		if set == 0 || set == e.cardBit && c.at > 0 && is(s[c.at-1], classDigit) && !wordStart(s, c.at) {
 			c.at++
 			continue
 		}
@@ -151,6 +201,23 @@ func (e *Engine) pass(s string, m mode, nesting int, ed *editor) {
 	}
 }
 
+// next returns the first place from i on where a rule may begin, or the last of
+// the text.
+func (e *Engine) next(s string, i int) int {
+	last := len(s) - 1
+	if i >= last {
+		return i
+	}
+	at := uint(s[i])
+	for ; i < last; i++ {
+		at = at<<8&0xff00 | uint(s[i+1])
+		if e.pairs[at>>6%uint(len(e.pairs))]>>(at%64)&1 != 0 {
+			return i
+		}
+	}
+	return i
+}
+
 // retries is where in a text each rule is worth trying again.
 type retries [maxRules]int
 
@@ -159,7 +226,7 @@ type retries [maxRules]int
 func (e *Engine) try(c *cursor, set uint64, retry *retries) (h hit, shape bool) {
 	for ; set != 0; set &= set - 1 {
 		r := bits.TrailingZeros64(set)
-		if c.at < retry[r] || !e.rules[r].begins(c.text[c.at:]) {
+		if c.at < retry[r] || (!e.rules[r].short || c.at+len(e.lead) > len(c.text)) && !e.rules[r].begins(c.text[c.at:]) {
 			continue
 		}
 		c.mask = e.rules[r].mask
@@ -188,19 +255,27 @@ func (e *Engine) tokensEnd(c cursor, from, to int) int {
 // candidates returns the rules that allow the three bytes at i.
 func (e *Engine) candidates(s string, i int) uint64 {
 	set := e.lead[0][s[i]]
-	if set == 0 || i+2 >= len(s) {
+	if i+2 >= len(s) {
 		return set
 	}
-	return set & e.lead[1][s[i+1]] & e.lead[2][s[i+2]]
+	set &= e.lead[1][s[i+1]] & e.lead[2][s[i+2]]
+	if e.vendors.mayBegin(s, i) {
+		set |= e.vendorBit
+	}
+	return set
 }
 
-func (r rule) begins(s string) bool {
-	n := len(r.prefix)
-	if len(s) < n {
-		return false
+// begins reports whether s begins with one of the starts. The tokens of vendors,
+// which have no starts here, have been looked for already.
+func (r *rule) begins(s string) bool {
+	if r.starts == nil {
+		return true
 	}
-	if r.fold {
-		return strings.EqualFold(s[:n], r.prefix)
+	for _, start := range r.starts {
+		n := len(start)
+		if len(s) >= n && (s[:n] == start || r.fold && strings.EqualFold(s[:n], start)) {
+			return true
+		}
 	}
-	return s[:n] == r.prefix
+	return false
 }

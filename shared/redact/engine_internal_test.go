@@ -10,7 +10,7 @@ import (
 // A rule that fails masks the whole value: only that value, but all of it.
 func TestARuleThatPanics(t *testing.T) {
 	t.Parallel()
-	e := newEngine(append(allRules(), rule{prefix: "boom", match: func(cursor) hit { panic("a bug") }}))
+	e := newEngine(append(allRules(), rule{starts: []string{"boom"}, named: true, match: func(cursor) hit { panic("a bug") }}), newVendors())
 	for name, mask := range map[string]func(string) string{
 		"String": e.String, "URL": e.URL, "Body": e.Body,
 		"Header":  func(s string) string { return e.Header("accept", s) },
@@ -35,7 +35,7 @@ func TestARuleThatIsWrong(t *testing.T) {
 		"beyond the end": {from: 0, to: 1 << 20}, "backwards": {from: 5, to: 1}, "before the text": {from: -1, to: 3},
 		"never done": {from: 0, to: 1, text: "xx"},
 	} {
-		e := newEngine([]rule{{prefix: "x", match: func(cursor) hit { return h }}})
+		e := newEngine([]rule{{starts: []string{"x"}, match: func(cursor) hit { return h }}}, newVendors())
 		if got := e.String("x y z"); got != Mask {
 			t.Errorf("%s: %q", name, got)
 		}
@@ -52,5 +52,5 @@ func TestNoMoreRulesThanBits(t *testing.T) {
 			t.Error("an engine with too many rules was made")
 		}
 	}()
-	newEngine(make([]rule, maxRules+1))
+	newEngine(make([]rule, maxRules+1), newVendors())
 }

@@ -244,7 +244,7 @@ func TestLogLines(t *testing.T) {
 		{`{"pass":"a","pass":12,"dbPass":"b","passRate":"98%"}`, `{"pass":"[REDACTED]","pass":12,"dbPass":"[REDACTED]","passRate":"98%"}`},
 		{"a=%3D" + pem + " b", "a=%3D[REDACTED:private_key] b"},
 		{"{\n \"log\": \"token: \"\n}\n", "{\n \"log\": \"token: \"\n}\n"},
-		{`{"log":"token: ","n":1,"m":["sid=","a"],"o":"{\"p\":\"token=\",\"q\":1}"}`, `{"log":"token: ","n":1,"m":["sid=","a"],"o":"{\"p\":\"token=\",\"q\":1}"}`},
+		{`{"log":"token: ","n":1,"m":["sid=","a"],"o":"{\"p\":\"token=\",\"q\":1}"}`, `{"log":"token: ","n":1,"m":["sid=","[REDACTED]"],"o":"{\"p\":\"token=\",\"q\":1}"}`},
 		{jwt + ": expired", "[REDACTED:jwt]: expired"},
 		{pem + pem, "[REDACTED:private_key][REDACTED:private_key]"},
 		{"Set-Cookie: sid=abc; Path=/; HttpOnly", "Set-Cookie: [REDACTED]"},

@@ -30,6 +30,16 @@ func fuzz(f *testing.F, mask func(string) string, most func(int) int) {
 	} {
 		f.Add(s)
 	}
+	for _, s := range hostile {
+		f.Add(s + "a1b2 " + s)
+	}
+	for _, s := range []string{
+		`{"name":"token","value":"x"},{"value":"a","name":"sid"}`, "- name: token\n  value: a b\n", `["token","a1b2",["cookie: ","b"]]`, "mysql -u a -pb1 'x'", "curl --user 'a:b' -u c:d", "insert into a (b, token) values ('x', 'y'), (1, $2)",
+		"identified by 'x' password \"y\"", "kind: Secret\ndata:\n  a: b\n  token: c\n", `{"query":"a(token: $b)","variables":{"b":"c"}}`, "//a:b/c#d@e.f:1 //u:p@h", "a:b@tcp(c) x/y@//z", "token: |\n  a\n  b\nc: d", "token -> a1b2 | token | a1b2 |\ttoken\ta1b2",
+		"k=-----BEGIN+EC+PRIVATE+KEY-----%0AAAAA%0A-----END+EC+PRIVATE+KEY-----", "AAAAAAAAAAAAAAAAAA\n-----END PRIVATE KEY-----", "api key is a1b2c3d4, token is 'x1'",
+	} {
+		f.Add(s)
+	}
 	f.Fuzz(func(t *testing.T, s string) {
 		once := mask(s)
 		if twice := mask(once); twice != once {

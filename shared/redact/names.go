@@ -1,6 +1,9 @@
 package redact
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // grade says how much a name tells about its value.
 type grade uint8
@@ -28,6 +31,17 @@ type names struct {
 	// pairs are matched by two neighbouring words, written together. They are
 	// strong or counts.
 	pairs map[string]grade
+	// begin has a bit for the first letter of each word and pair, by length: most
+	// words of names are passed over with a look at it.
+	begin [maxName + 1]uint32
+}
+
+// find returns the grade of a word or pair in a table.
+func (n *names) find(table map[string]grade, word []byte) grade {
+	if n.begin[len(word)]>>(word[0]&31)&1 == 0 {
+		return harmless
+	}
+	return table[string(word)]
 }
 
 func sensitiveNames() names {
@@ -47,12 +61,17 @@ func sensitiveNames() names {
 		signingkey masterkey sessionkey subscriptionkey functionskey functionkey deploykey
 		licensekey storagekey sessionid cardnumber cardnum cardno ccnumber ccnum creditcard
 		securitycode onetimecode verificationcode clientsecret authtoken dbpass userpass
-		rootpass socialsecurity`
+		rootpass socialsecurity appkey`
 	counts := `tokencount tokensused tokenslimit tokenlimit tokensleft tokensremaining tokentotal`
 	for g, list := range map[grade]string{strong: pairs, count: counts} {
 		enter(g, list)
 		for p := range strings.FieldsSeq(list) {
 			n.pairs[p] = g
+		}
+	}
+	for _, table := range []map[string]grade{n.words, n.pairs} {
+		for word := range table {
+			n.begin[len(word)] |= 1 << (word[0] & 31)
 		}
 	}
 	return n
@@ -82,6 +101,12 @@ func (n *names) grade(name string) (g grade, last bool) {
 		return h, end
 	}
 	return g, last
+}
+
+// isName reports whether a word is the name of a secret itself.
+func (n *names) isName(word string) bool {
+	g, last := n.grade(word)
+	return g == strong && last
 }
 
 // splitter walks the words of a name: parts between anything that is no
@@ -133,10 +158,13 @@ func (sp *splitter) endWord() {
 	if sp.word == sp.n {
 		return
 	}
-	g := sp.names.words[string(sp.letters[sp.word:sp.n])]
+	g := sp.names.find(sp.names.words, sp.letters[sp.word:sp.n])
+	if sp.word > 0 && string(sp.letters[sp.word:sp.n]) == "pat" {
+		g = weak // GH_PAT; alone it is a pattern, or a person
+	}
 	sp.counts = false
 	if sp.before < sp.word {
-		pair := sp.names.pairs[string(sp.letters[sp.before:sp.n])]
+		pair := sp.names.find(sp.names.pairs, sp.letters[sp.before:sp.n])
 		g, sp.counts = max(g, pair), pair == count
 	}
 	sp.old, sp.older = sp.best, sp.old
@@ -151,8 +179,8 @@ func (sp *splitter) endPart() {
 	}
 	sp.endWord()
 	part := sp.letters[sp.part:sp.n]
-	g := sp.names.words[string(part)]
-	if strings.HasSuffix(string(part), "password") || strings.HasSuffix(string(part), "passwd") {
+	g := sp.names.find(sp.names.words, part)
+	if len(part) > len("passwd") && (bytes.HasSuffix(part, []byte("password")) || bytes.HasSuffix(part, []byte("passwd"))) {
 		g = strong
 	}
 	if g > harmless {

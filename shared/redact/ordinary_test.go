@@ -11,7 +11,7 @@ func TestOrdinaryTextStays(t *testing.T) {
 	t.Parallel()
 	e := redact.New()
 	for _, s := range []string{
-		"", " ", "ok",
+		"", " ", "ok", "-", "token -", "x\"", "x\",", "token is", "--", "+", "|", "a|", "<", "<<", "token<<", "token\t", "Q~", ":AA", "-----END", "-----BEGIN", "LTA", "@//", "values", "values(",
 		// words and codes beside bearer
 		"Bearer 401", "got Bearer 200 OK", "Bearer v1", "Bearer be", "bearer misconfigured", "the bearer microservice", "bearer dependencies",
 		// counts, and users that are no secrets

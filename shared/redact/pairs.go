@@ -13,6 +13,8 @@ type field struct {
 	value int
 	grade grade
 	colon bool
+	// beside says that the name is not the field's own but stands beside it.
+	beside bool
 }
 
 // pair matches the value after a sensitive name and = or :, be it in a query, a
@@ -24,9 +26,15 @@ func pair(c cursor) hit {
 	}
 	var last bool
 	if f.grade, last = c.names.grade(f.name); f.grade == harmless {
-		return multipart(c, f)
+		if h := beside(c, f); h.to > 0 {
+			return h
+		}
+		return spacedPair(c, f)
 	}
-	if f.quote == "" && f.colon && (c.mode != modeText || onlyLooksNamed(c, f, last)) {
+	if f.quote == "" && f.colon && (c.mode != modeText && !headerInURL(c, f) || onlyLooksNamed(c, f, last)) {
+		return hit{}
+	}
+	if namesOther(c, f, last) {
 		return hit{}
 	}
 	h := value(c, f)
@@ -34,6 +42,41 @@ func pair(c cursor) hit {
 		return hit{}
 	}
 	return h
+}
+
+// namesOther reports whether a sensitive name means something else here: the
+// working directory, a file that is renamed, a part of an identifier of AWS.
+func namesOther(c cursor, f field, last bool) bool {
+	const far = 128
+	s := c.text
+	switch {
+	case strings.HasSuffix(f.name, "PWD") && (f.name == "PWD" || f.name == "$PWD" || f.name == "OLDPWD"):
+		return byteAt(s, f.value) == '/'
+	case !last && f.quote == "" && !f.colon && s[f.value-1] == '>':
+		return true
+	case f.colon && f.quote == "" && byteAt(s, f.start-1) == ':':
+		before := s[max(0, f.start-far):f.start]
+		return strings.Contains(before[strings.LastIndexAny(before, " \t\n\"'=[(")+1:], "arn:")
+	}
+	return false
+}
+
+// headerInURL reports whether a header stands in a URL, as "X-Api-Key:+abc".
+func headerInURL(c cursor, f field) bool {
+	return f.grade == strong && byteAt(c.text, f.value) == '+'
+}
+
+// spacedPair matches the value behind a name of several words, as in "API key:
+// abc1" and "Incorrect API key provided: abc1".
+func spacedPair(c cursor, f field) hit {
+	if f.quote != "" || c.mode != modeText || !spacedName(c, f.name, f.start) {
+		return hit{}
+	}
+	from := skipSpace(c.text, f.value, false)
+	if strings.IndexByte("/.~", byteAt(c.text, from)) >= 0 {
+		return hit{} // a file
+	}
+	return plainSecret(c, from, looksSecret)
 }
 
 // fieldBefore finds the name before the separator, and where the value begins.
@@ -68,9 +111,10 @@ func fieldBefore(c cursor) (field, bool) {
 		for f.start > c.floor && i-f.start < maxName && is(s[f.start-1], className) {
 			f.start--
 		}
+		f.start += afterEscape(s[f.start:i])
 		f.name = s[f.start:i]
 	}
-	return f, len(f.name) > 2 && f.separated(s)
+	return f, (len(f.name) > 2 || f.name == "is" || f.name == "k" || f.name == "v") && f.separated(s)
 }
 
 // inMask says that what stands before i is a mask or the beginning of one, the
@@ -128,6 +172,10 @@ func onlyLooksNamed(c cursor, f field, last bool) bool {
 	if !last && (is(byteAt(s, f.value), classDigit) || isErrorType(f.name)) {
 		return true
 	}
+	if from := skipSpace(s, f.value, false); !last && from > f.value && strings.IndexByte(f.name, '.') >= 0 &&
+		!looksSecret(s[from:runEnd(s, from, classBase64)]) {
+		return true // aws_secretsmanager_secret.db: Creation complete
+	}
 	if f.grade != weak && (last || !isTypeName(f.name)) {
 		return false
 	}
@@ -162,27 +210,37 @@ func isTypeName(name string) bool {
 func multipart(c cursor, f field) hit {
 	const headers, boundary = 512, "\n--"
 	s := c.text
-	if f.name != "name" || f.colon || byteAt(s, f.value) != '"' {
+	if f.name != "name" || f.colon || f.quote != "" {
 		return hit{}
 	}
-	end := strings.IndexByte(s[f.value+1:min(len(s), f.value+1+maxName)], '"')
-	if end < 0 {
-		return hit{}
-	}
-	end += f.value + 1
-	if g, _ := c.names.grade(s[f.value+1 : end]); g < weak {
-		return hit{}
-	}
-	head, _, ok := strings.Cut(s[end:min(len(s), end+headers)], "\n\r\n")
+	name, ok := shortValue(s, f.value, false, maxName)
 	if !ok {
 		return hit{}
 	}
-	from := end + len(head) + len("\n\r\n")
+	if g, _ := c.names.grade(name.text); g < weak {
+		return hit{}
+	}
+	end := name.end
+	head := s[end:min(len(s), end+headers)]
+	from := end
+	for _, blank := range []string{"\n\r\n", "\n\n", `\n\r\n`, `\n\n`, `\\n\\r\\n`, `\\n\\n`} {
+		if i := strings.Index(head, blank); i >= 0 && (from == end || end+i+len(blank) < from) {
+			from = end + i + len(blank)
+		}
+	}
+	if from == end {
+		return hit{}
+	}
 	to := len(s)
 	if n := strings.Index(s[from:], boundary); n >= 0 {
 		to = from + n
-		if to > from && s[to-1] == '\r' {
-			to--
+	} else if n := strings.Index(s[from:], "--"); n >= 0 && strings.HasSuffix(s[:from], "n") {
+		to = from + n // the text is JSON within JSON, and so are its line ends
+	}
+	to = from + len(strings.TrimRight(s[from:to], "\r"))
+	for _, end := range []string{`\n`, `\r`} {
+		for strings.HasSuffix(s[from:to], end) {
+			to = from + len(strings.TrimRight(strings.TrimSuffix(s[from:to], end), `\`))
 		}
 	}
 	if to == from {
@@ -195,6 +253,9 @@ func multipart(c cursor, f field) hit {
 // its end it is as likely a type parameter, and stays.
 func element(c cursor) hit {
 	s, from := c.text, c.at+1
+	if byteAt(s, from) == '<' {
+		return heredoc(c)
+	}
 	end := from
 	for end < len(s) && end-from < maxName && (isAlnum(s[end]) || strings.IndexByte("_-.:", s[end]) >= 0) {
 		end++
@@ -228,4 +289,33 @@ func element(c cursor) hit {
 		return hit{}
 	}
 	return hit{from: from, to: from + length, text: Mask}
+}
+
+// heredoc matches the lines behind a sensitive name and <<: what comes up to the
+// line with the word that begins them.
+func heredoc(c cursor) hit {
+	s := c.text
+	if !announcedBy(c, c.at) {
+		return hit{}
+	}
+	from := c.at + len("<<")
+	word := s[from:runEnd(s, from, classToken)]
+	from += len(word)
+	n := lineBreak(s, from)
+	if word == "" || n == 0 {
+		return hit{}
+	}
+	from += n
+	to := len(s)
+	if i := strings.Index(s[from:], word); i > 0 {
+		to = from + i
+	}
+	to = from + len(strings.TrimRight(s[from:to], "\r\n"))
+	for _, end := range []string{`\n`, `\r`} {
+		to = from + len(strings.TrimSuffix(s[from:to], end))
+	}
+	if to <= from {
+		return hit{}
+	}
+	return hit{from: from, to: to, text: Mask}
 }

@@ -93,36 +93,113 @@ func basic(c cursor) hit {
 	return hit{from: from, to: to, text: c.mask}
 }
 
+// keyLabel is the label of the PEM line whose dashes end at from, and where it
+// ends.
+func keyLabel(s string, from int) (string, int) {
+	const longest = 96
+	label, _, ok := strings.Cut(s[from:min(from+longest, len(s))], "-----")
+	end := from + len(label)
+	if ok {
+		end += len("-----")
+		if more := runEndOf(s, end, '-'); more-end < len("-----") {
+			end = more
+		}
+	}
+	return strings.NewReplacer("+", " ", "%20", " ", "_", " ").Replace(label), end
+}
+
+func isKeyLabel(label string) bool {
+	return strings.Contains(label, "PRIVATE KEY") || strings.Contains(label, "NKEY SEED")
+}
+
 // privateKey matches a PEM block, up to the end of the text where its end is
 // cut off.
 func privateKey(c cursor) hit {
-	const longestLabel = 64
-	from := c.at + len("-----BEGIN ")
-	label, _, _ := strings.Cut(c.text[from:min(from+longestLabel, len(c.text))], "-----")
-	if !strings.Contains(label, "PRIVATE KEY") {
+	const begin, end = len("-----BEGIN"), "-----END"
+	if label, _ := keyLabel(c.text, c.at+begin); !isKeyLabel(label) {
 		return hit{}
 	}
 	to := len(c.text)
-	if end := strings.Index(c.text[from:], "-----END "); end >= 0 {
-		to = from + end + len("-----END ")
-		if dashes := strings.Index(c.text[to:min(to+longestLabel, len(c.text))], "-----"); dashes >= 0 {
-			to += dashes + len("-----")
-		}
+	if i := strings.Index(c.text[c.at+begin:], end); i >= 0 {
+		_, to = keyLabel(c.text, c.at+begin+i+len(end))
 	}
 	return hit{from: c.at, to: to, text: c.mask}
 }
 
-// urlCredentials matches user:password before the last @ of an authority, and a
-// user alone that looks like a token.
+// privateKeyEnd matches the last lines of a PEM block whose beginning was cut
+// off.
+func privateKeyEnd(c cursor) hit {
+	const longest = 16 << 10
+	label, to := keyLabel(c.text, c.at+len("-----END"))
+	if !isKeyLabel(label) {
+		return hit{}
+	}
+	s, from := c.text, c.at
+	for from > c.floor && c.at-from < longest {
+		end := breakBefore(s, from)
+		start := end
+		for start > c.floor && is(s[start-1], classBase64) {
+			start--
+		}
+		if escaped := start < end && byteAt(s, start-1) == '\\'; escaped {
+			start++ // the n of an escaped line end is none of the line
+		}
+		if start >= end {
+			break
+		}
+		before := breakBefore(s, start)
+		if before == start && start > c.floor && !isQuote(byteAt(s, start-1)) && !is(byteAt(s, start-1), classSpace) {
+			break
+		}
+		from = start
+		if before == start {
+			break
+		}
+	}
+	const shortest = 16
+	if c.at-from < shortest {
+		return hit{}
+	}
+	return hit{from: from, to: to, text: c.mask}
+}
+
+// breakBefore returns where the line break begins that ends at i, or i.
+func breakBefore(s string, i int) int {
+	for i > 0 && (s[i-1] == '\n' || s[i-1] == '\r') {
+		i--
+	}
+	for i > 1 && (s[i-1] == 'n' || s[i-1] == 'r') && s[i-2] == '\\' {
+		for i--; i > 0 && s[i-1] == '\\'; {
+			i--
+		}
+	}
+	return i
+}
+
+// encodedKey matches a PEM block in base64.
+func encodedKey(c cursor) hit {
+	const looked = 96
+	to := runEnd(c.text, c.at, classBase64)
+	head := c.text[c.at:min(to, c.at+looked)]
+	raw, _ := base64.RawStdEncoding.DecodeString(head[:len(head)&^3])
+	if !isKeyLabel(string(raw)) {
+		return hit{retry: to}
+	}
+	return hit{from: c.at, to: to, text: c.mask}
+}
+
+// urlCredentials matches user:password before the @ that ends them, and a user
+// alone that looks like a token. Passwords are looked for beyond the end of the
+// authority too: people and programs forget to encode / ? # and quotes.
 func urlCredentials(c cursor) hit {
-	from := c.at + 2
-	if c.text[c.at+1] == '\\' {
+	s, from := c.text, c.at+2
+	if s[c.at+1] == '\\' {
 		from++
 	}
 	colon, at, i := -1, -1, from
 loop:
-	for ; i < len(c.text); i++ {
-		switch c.text[i] {
+	for ; i < len(s); i++ {
+		switch s[i] {
 		case ':':
 			if colon < 0 {
 				colon = i
@@ -133,14 +210,127 @@ loop:
 			break loop
 		}
 	}
+	if colon >= 0 && (at < 0 || colon < at) && i < len(s) && strings.IndexByte("/?#\"\\", s[i]) >= 0 {
+		if far, retry := c.farAt(from, colon, at, i); far > 0 {
+			return hit{from: from, to: far, text: c.mask}
+		} else if at < 0 {
+			return hit{retry: retry}
+		}
+	}
 	if at < 0 {
 		return hit{}
 	}
 	if colon < 0 || at < colon {
 		const shortest = 20
-		if at-from < shortest || runEnd(c.text, from, classLetter|classDigit) < at || !strings.ContainsAny(c.text[from:at], "0123456789") {
+		if at-from < shortest || runEnd(s, from, classLetter|classDigit) < at || !strings.ContainsAny(s[from:at], "0123456789") {
 			return hit{} // names of users have dots, dashes and underscores in them
 		}
 	}
 	return hit{from: from, to: at, text: c.mask}
+}
+
+// farAt returns where the @ stands that ends a password with signs in it that
+// end an authority, the first of which is at stop: 0 where what is before stop is
+// no user and beginning of a password, or nothing that looks like a host follows.
+// at is the last @ before stop, or negative. Without any @ it is worth trying
+// again at retry.
+func (c cursor) farAt(from, colon, at, stop int) (far, retry int) {
+	const longest, longestPort = 512, 5
+	s := c.text
+	for i := from; i < colon; i++ {
+		if !is(s[i], classBase64) && s[i] != '%' {
+			return 0, 0
+		}
+	}
+	plain := at < 0 // no @ so far
+	if !plain && isHost(s, at+1) {
+		return 0, 0
+	}
+	if plain {
+		if port := stop - colon - 1; port > 0 && port <= longestPort && runEnd(s, colon+1, classDigit) == stop {
+			return 0, 0
+		}
+	}
+	i := stop
+	for ; i < len(s) && i-stop < longest; i++ {
+		b := s[i]
+		switch {
+		case b == '@':
+			if retry = i; isHost(s, i+1) || plain && !c.web() && isAlnum(byteAt(s, i+1)) {
+				far = i
+			}
+			continue
+		case is(b, classSpace), b == '<', b == '>', b == '`':
+		case b == '"' || b == '\\':
+			end := runEndOf(s, i, '\\')
+			if c := byteAt(s, end); (c == '"' || c == '/') && isAlnum(s[i-1]) && isAlnum(byteAt(s, end+1)) {
+				i = end
+				continue
+			}
+		default:
+			continue
+		}
+		break
+	}
+	if retry == 0 {
+		retry = i
+	} else if far == 0 {
+		retry = 0
+	}
+	return far, retry
+}
+
+// web reports whether the // at the cursor follows a scheme of the web, or none.
+// The address of such a scheme has paths and queries with an @ in them.
+func (c cursor) web() bool {
+	before := strings.ToLower(c.text[max(0, c.at-len("https:")):c.at])
+	if !strings.HasSuffix(before, ":") || len(before) < 2 || !isAlnum(before[len(before)-2]) {
+		return true
+	}
+	for _, scheme := range []string{"http:", "https:", "ws:", "wss:", "ftp:"} {
+		if strings.HasSuffix(before, scheme) {
+			return true
+		}
+	}
+	return false
+}
+
+// isHost reports whether what stands at i can only be a host: it has a dot in it
+// or a port behind it.
+func isHost(s string, i int) bool {
+	const longest = 253
+	end := i
+	for end < len(s) && end-i < longest && (isAlnum(s[end]) || s[end] == '-' || s[end] == '.') {
+		end++
+	}
+	host := s[i:end]
+	return end > i && isAlnum(host[0]) && (host == "localhost" || strings.Contains(strings.TrimRight(host, "."), ".") || byteAt(s, end) == ':' && is(byteAt(s, end+1), classDigit))
+}
+
+// driverCredentials matches user:password before @tcp( and @unix(, which Go's
+// MySQL driver has, and user/password before @//, which Oracle has.
+func driverCredentials(c cursor) hit {
+	const longest = 256
+	s, sep := c.text, byte(':')
+	if s[c.at+1] == '/' {
+		sep = '/'
+	}
+	from := c.at
+	for from > c.floor && c.at-from < longest && !is(s[from-1], classSpace) && !isQuote(s[from-1]) && strings.IndexByte("(,;<>[{", s[from-1]) < 0 {
+		if from--; s[from] == '/' && s[from+1] == '/' {
+			return hit{} // a URL
+		}
+	}
+	text := s[from:c.at]
+	if i := strings.LastIndexAny(text, "="); i >= 0 && strings.IndexByte(text[:i], sep) < 0 {
+		text = text[i+1:]
+	}
+	if i := strings.LastIndex(text, ":"); sep == '/' && i >= 0 {
+		text = text[i+1:] // jdbc:oracle:thin:
+	}
+	i := strings.IndexByte(text, sep)
+	if i <= 0 || i+1 == len(text) || strings.HasPrefix(text, "[REDACTED") {
+		return hit{}
+	}
+	return hit{from: c.at - len(text), to: c.at, text: c.mask}
 }

@@ -4,67 +4,77 @@ import "strings"
 
 // allRules lists the rules. Where two match at one place the first one counts.
 func allRules() []rule {
-	rules := []rule{
-		{prefix: "=", named: true, mask: Mask, match: pair},
-		{prefix: ":", named: true, mask: Mask, match: pair},
-		{prefix: "%", named: true, mask: Mask, match: encoded},
-		{prefix: "<", named: true, mask: Mask, match: element},
+	var rules []rule
+	named := func(match func(cursor) hit, starts ...string) {
+		rules = append(rules, rule{starts: starts, named: true, mask: Mask, match: match})
 	}
-	add := func(name, prefix string, match func(cursor) hit) {
-		rules = append(rules, rule{prefix: prefix, mask: maskOf(name), match: match})
+	folded := func(match func(cursor) hit, starts ...string) {
+		rules = append(rules, rule{starts: starts, fold: true, named: true, mask: Mask, match: match})
 	}
-	for _, p := range []string{"AKIA", "ASIA", "ABIA", "ACCA"} {
-		add("aws", p, token(p, classUpperDigit, 16))
+	shape := func(name string, match func(cursor) hit, starts ...string) {
+		rules = append(rules, rule{starts: starts, mask: maskOf(name), match: match})
 	}
-	add("google", "AIza", token("AIza", classToken, 30))
-	add("google", "ya29.c.", token("ya29.c.", classToken, 20))
-	add("google", "ya29.", token("ya29.", classToken, 20))
-	add("google", "GOCSPX-", token("GOCSPX-", classToken, 20))
-	add("azure", "AccountKey=", after("AccountKey=", classBase64, 20))
-	for _, p := range []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"} {
-		add("github", p, token(p, classToken, 20))
+	tokens := func(name string, c class, least int, starts ...string) {
+		shape(name, oneOf(c, least, starts...), starts...)
 	}
-	add("gitlab", "gl", gitlab)
-	add("gitlab", "GR1348941", token("GR1348941", classToken, 20))
-	add("slack", "xox", slack)
-	add("slack", "xapp-", token("xapp-", classToken, 16))
-	for _, p := range []string{"services/", "workflows/", "triggers/"} {
-		hook := "hooks.slack.com/" + p
-		add("slack", hook, after(hook, classBase64, 10))
-	}
-	add("anthropic", "sk-ant-", token("sk-ant-", classToken, 10))
-	for _, p := range []string{"sk-proj-", "sk-svcacct-", "sk-admin-"} {
-		add("openai", p, token(p, classToken, 16))
-	}
-	add("openai", "sk-", openai)
-	for _, p := range []string{"sk_live_", "sk_test_", "rk_live_", "rk_test_"} {
-		add("stripe", p, token(p, classToken, 10))
-	}
-	add("stripe", "whsec_", token("whsec_", classBase64, 16))
-	for _, p := range []string{"dop_v1_", "doo_v1_", "dor_v1_"} {
-		add("digitalocean", p, token(p, classHex, 40))
-	}
-	add("shopify", "shp", oneOf(classHex, 32, "shpat_", "shpca_", "shppa_", "shpss_"))
-	add("square", "sq0", oneOf(classToken, 20, "sq0atp-", "sq0csp-", "sq0idp-"))
-	add("docker", "dckr_", oneOf(classToken, 20, "dckr_pat_", "dckr_oat_"))
-	add("huggingface", "hf_", atWord(withDigit(token("hf_", classLetter|classDigit, 30))))
-	add("groq", "gsk_", atWord(token("gsk_", classLetter|classDigit, 40)))
-	add("vault", "hvs.", atWord(withDigit(token("hvs.", classToken, 24))))
-	add("age", "AGE-SECRET-KEY-1", token("AGE-SECRET-KEY-1", classUpperDigit, 40))
-	add("npm", "npm_", atWord(token("npm_", classToken, 30)))
-	add("pypi", "pypi-", atWord(token("pypi-", classToken, 40)))
-	add("twilio", "SK", twilio)
-	add("sendgrid", "SG.", sendgrid)
-	add("jwt", "eyJ", jwt)
-	add("private_key", "-----BEGIN ", privateKey)
-	add("url_credentials", "//", urlCredentials)
-	add("url_credentials", `/\/`, urlCredentials)
+	named(pair, "=")
+	named(pair, ":")
+	named(encoded, "%", "+")
+	named(element, "<")
+	named(arrow, "->")
+	named(cell, "|")
+	named(tabbed, "\t", `\t`)
+	named(longFlag, "--")
+	named(shortFlag, " -p", " -u", " -a")
+	named(isValue, " is ")
+	named(listed, `",`, "',")
+	folded(values, "values")
+	folded(identifiedBy, "identified ", "password ")
+	folded(authCommand, "auth ")
+	shape("url_credentials", driverCredentials, "@tcp(", "@unix(", "@//")
+	tokens("aws", classUpperDigit, 16, "AKIA", "ASIA", "ABIA", "ACCA")
+	tokens("google", classToken, 30, "AIza")
+	tokens("google", classToken, 20, "ya29.c.", "ya29.", "GOCSPX-")
+	shape("azure", after("AccountKey=", classBase64, 20), "AccountKey=")
+	tokens("github", classToken, 20, "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_")
+	shape("gitlab", gitlab, "gl")
+	tokens("gitlab", classToken, 20, "GR1348941")
+	shape("slack", slack, "xox")
+	tokens("slack", classToken, 16, "xapp-")
+	shape("slack", slackHook, "hooks.slack.com/")
+	tokens("anthropic", classToken, 10, "sk-ant-")
+	tokens("openai", classToken, 16, "sk-proj-", "sk-svcacct-", "sk-admin-")
+	shape("openai", openai, "sk-")
+	tokens("stripe", classToken, 10, "sk_live_", "sk_test_", "rk_live_", "rk_test_")
+	tokens("stripe", classBase64, 16, "whsec_")
+	tokens("digitalocean", classHex, 40, "dop_v1_", "doo_v1_", "dor_v1_")
+	tokens("shopify", classHex, 32, "shpat_", "shpca_", "shppa_", "shpss_")
+	tokens("square", classToken, 20, "sq0atp-", "sq0csp-", "sq0idp-")
+	tokens("docker", classToken, 20, "dckr_pat_", "dckr_oat_")
+	shape("huggingface", atWord(withDigit(token("hf_", classLetter|classDigit, 30))), "hf_")
+	shape("groq", atWord(token("gsk_", classLetter|classDigit, 40)), "gsk_")
+	shape("vault", atWord(withDigit(token("hvs.", classToken, 24))), "hvs.")
+	tokens("age", classUpperDigit, 40, "AGE-SECRET-KEY-1")
+	shape("npm", atWord(token("npm_", classToken, 30)), "npm_")
+	shape("pypi", atWord(token("pypi-", classToken, 40)), "pypi-")
+	shape("twilio", twilio, "SK")
+	shape("sendgrid", sendgrid, "SG.")
+	shape("nkey", nkeySeed, "SO", "SA", "SU", "SN", "SC", "SX")
+	shape("jwt", jwt, "eyJ")
+	shape("private_key", privateKey, "-----BEGIN")
+	shape("private_key", privateKeyEnd, "-----END")
+	shape("url_credentials", urlCredentials, "//", `/\/`)
+	shape("base64", base64Prefixed, "base64:")
+	shape("telegram", telegram, ":AA")
+	shape("discord", discordHook, "discord")
+	shape("teams", teamsHook, "webhookb2/")
+	shape("azure", azureSecret, "Q~")
+	shape("terraform", terraform, ".atlasv1.")
 	rules = append(rules,
-		rule{prefix: "bearer", fold: true, mask: maskOf("bearer"), match: atWord(bearer)},
-		rule{prefix: "basic", fold: true, mask: maskOf("basic"), match: atWord(basic)})
-	for _, digit := range []string{"2", "3", "4", "5", "6"} {
-		add("card", digit, card)
-	}
+		rule{match: vendorToken},
+		rule{starts: []string{"bearer"}, fold: true, mask: maskOf("bearer"), match: atWord(bearer)},
+		rule{starts: []string{"basic"}, fold: true, mask: maskOf("basic"), match: atWord(basic)})
+	shape("card", card, "2", "3", "4", "5", "6")
 	return rules
 }
 
@@ -143,6 +153,16 @@ func slack(c cursor) hit {
 	return token(c.text[c.at:c.at+5], classToken, 10)(c)
 }
 
+// slackHook matches what comes after the address of a webhook.
+func slackHook(c cursor) hit {
+	for _, kind := range []string{"services/", "workflows/", "triggers/"} {
+		if start := "hooks.slack.com/" + kind; strings.HasPrefix(c.text[c.at:], start) {
+			return after(start, classBase64, 10)(c)
+		}
+	}
+	return hit{}
+}
+
 // oneOf matches whichever of the prefixes there is, as token does.
 func oneOf(c class, least int, prefixes ...string) func(cursor) hit {
 	return func(cur cursor) hit {
@@ -218,4 +238,93 @@ func jwt(c cursor) hit {
 		return hit{retry: first}
 	}
 	return hit{from: c.at, to: to, text: c.mask}
+}
+
+// nkeySeed matches the seed of a NATS key: 58 letters and digits of base32.
+func nkeySeed(c cursor) hit {
+	const length = 58
+	end := c.at
+	for end < len(c.text) && end-c.at <= length && (isUpper(c.text[end]) || c.text[end] >= '2' && c.text[end] <= '7') {
+		end++
+	}
+	if end-c.at != length || isAlnum(byteAt(c.text, end)) || !wordStart(c.text, c.at) {
+		return hit{}
+	}
+	return hit{from: c.at, to: end, text: c.mask}
+}
+
+// base64Prefixed matches what says itself that it is base64.
+func base64Prefixed(c cursor) hit {
+	h := atWord(after("base64:", classBase64, 24))(c)
+	if h.to == 0 || strings.ContainsAny(c.text[h.from:h.to], "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+		return h
+	}
+	return hit{}
+}
+
+// telegram matches the token of a bot: its number, a colon and AA.
+func telegram(c cursor) hit {
+	const least, most, key = 6, 12, 30
+	from := c.at
+	for from > c.floor && c.at-from <= most && is(c.text[from-1], classDigit) {
+		from--
+	}
+	to := runEnd(c.text, c.at+1, classToken)
+	if n := c.at - from; n < least || n > most || to-c.at-1 < key || !wordStart(c.text, from) && !strings.HasSuffix(c.text[:from], "/bot") {
+		return hit{}
+	}
+	return hit{from: from, to: to, text: c.mask}
+}
+
+// discordHook matches what comes after the address of a webhook.
+func discordHook(c cursor) hit {
+	const far, mark = 48, "/webhooks/"
+	i := strings.Index(c.text[c.at:min(len(c.text), c.at+far)], mark)
+	if i < 0 || strings.ContainsAny(c.text[c.at:c.at+i], " \n\"") {
+		return hit{}
+	}
+	return after(c.text[c.at:c.at+i+len(mark)], classBase64, 20)(c)
+}
+
+// teamsHook matches what comes after the address of a webhook.
+func teamsHook(c cursor) hit {
+	const shortest = 32
+	from := c.at + len("webhookb2/")
+	to := from
+	for to < len(c.text) && (is(c.text[to], classToken) || c.text[to] == '@' || c.text[to] == '/') {
+		to++
+	}
+	if to-from < shortest {
+		return hit{}
+	}
+	return hit{from: from, to: to, text: c.mask}
+}
+
+// azureSecret matches the secret of an application: three characters, a digit,
+// Q~ and the rest.
+func azureSecret(c cursor) hit {
+	const lead, least = 4, 30
+	from := c.at - lead
+	if from < c.floor || !is(c.text[c.at-1], classDigit) || runEnd(c.text, from, classBase64) < c.at || isAlnum(byteAt(c.text, from-1)) {
+		return hit{}
+	}
+	h := after("Q~", classBase64, least)(c)
+	if h.to == 0 {
+		return h
+	}
+	return hit{from: from, to: h.to, text: c.mask}
+}
+
+// terraform matches what stands before .atlasv1. and after it.
+func terraform(c cursor) hit {
+	const lead, least = 14, 40
+	from := c.at
+	for from > c.floor && c.at-from < lead && isAlnum(c.text[from-1]) {
+		from--
+	}
+	h := after(".atlasv1.", classBase64, least)(c)
+	if h.to == 0 {
+		return h
+	}
+	return hit{from: from, to: h.to, text: c.mask}
 }

@@ -13,10 +13,13 @@ func value(c cursor, f field) hit {
 	if from >= len(s) {
 		return hit{}
 	}
-	escapes := from
-	for byteAt(s, escapes) == '\\' {
-		escapes++
+	if f.quote == "" && c.mode == modeText {
+		if h := blockScalar(s, f, from); h.to > 0 {
+			return h
+		}
+		from = wrapped(s, from)
 	}
+	escapes := runEndOf(s, from, '\\')
 	quoted := isQuote(byteAt(s, escapes)) && !plainOnly
 	if quoted && (f.quote == "" || len(f.quote)-1 > escapes-from) && endsOuter(s, escapes+1) {
 		return hit{}
@@ -28,16 +31,24 @@ func value(c cursor, f field) hit {
 		return hit{}
 	}
 	if quoted {
+		if h := tripleQuoted(s, from, escapes); h.to > 0 {
+			return h
+		}
 		return hit{from: escapes + 1, to: quotedEnd(s, escapes+1, escapes-from), text: Mask}
+	}
+	if f.digits(s, from) {
+		return hit{}
 	}
 	to := from
 	if b := s[from]; (b == '{' || b == '[') && !plainOnly {
 		to = nestedEnd(s, from)
 	}
 	if f.quote != "" {
-		to = scalarEnd(s, to)
-		if saysNone(s[from:to]) {
+		if to = scalarEnd(s, to); to == from {
 			return hit{}
+		}
+		if word := s[from:to]; saysNone(word) || isLetter(word[0]) && c.names.isName(word) {
+			return hit{} // "db-token" : secret "db-token" not found
 		}
 		to = c.engine.tokensEnd(c, from, to)
 		return hit{from: from, to: to, text: f.quote + Mask + f.quote}
@@ -50,8 +61,11 @@ func value(c cursor, f field) hit {
 		return hit{}
 	}
 	if c.mode == modeText {
-		if wholeLine(s[from:to], f) {
+		switch {
+		case wholeLine(s[from:to], f):
 			to = lineEnd(s, to, byteAt(s, f.start-1))
+		case f.beside && f.colon, !f.colon && f.value < from && startsLine(s, f.start) && byteAt(s, f.value-2) == ' ':
+			to = wordsEnd(s, to)
 		}
 		to = c.engine.tokensEnd(c, from, to)
 	}
@@ -172,10 +186,25 @@ func nestedEnd(s string, i int) int {
 // is one, is often just what the reader looks for.
 func saysNone(s string) bool {
 	switch s {
-	case "null", "true", "false", "undefined", "None", "nil":
+	case "null", "true", "false", "undefined", "None", "nil", "await", "new":
 		return true
 	default:
+		return stands(s)
+	}
+}
+
+// stands reports whether a value stands for one: the parameter of a statement or
+// of a format, or asterisks.
+func stands(s string) bool {
+	switch {
+	case s == "":
 		return false
+	case s[0] == '$':
+		return len(s) > 1 && runEnd(s, 1, classDigit) == len(s)
+	case s[0] == '%':
+		return len(s) == 2 && strings.IndexByte("svdq", s[1]) >= 0
+	default:
+		return s == "?" || runEndOf(s, 0, '*') == len(s)
 	}
 }
 
@@ -184,7 +213,8 @@ func saysNone(s string) bool {
 func saysWrong(s string) bool {
 	switch strings.ToLower(s) {
 	case "not", "no", "is", "must", "missing", "invalid", "expired", "malformed", "required", "unexpected", "expected",
-		"failed", "empty", "string", "enabled", "disabled", "cannot", "could":
+		"failed", "empty", "string", "enabled", "disabled", "cannot", "could", "yes", "unknown", "forbidden", "denied", "unauthorized",
+		"none", "read", "write", "inherit":
 		return true
 	default:
 		return false
@@ -280,4 +310,137 @@ func lineEnd(s string, i int, before byte) int {
 		}
 	}
 	return i
+}
+
+// digits reports whether what stands at i is the size of a secret: kubectl
+// describes one as "password: 12 bytes".
+func (f field) digits(s string, i int) bool {
+	end := runEnd(s, i, classDigit)
+	return end > i && strings.HasPrefix(s[end:], " byte")
+}
+
+// startsLine reports whether the name at i is the first on its line, or of what
+// an error says.
+func startsLine(s string, i int) bool {
+	for i > 0 && (s[i-1] == ' ' || s[i-1] == '\t') {
+		i--
+	}
+	return i == 0 || isQuote(s[i-1]) || s[i-1] == ':' || s[i-1] == '\n' || s[i-1] == '\r' || s[i-1] == 'n' && byteAt(s, i-2) == '\\'
+}
+
+// wordsEnd returns where a value of several words ends whose first one ends at
+// i: with the line, or before a comment or a further name and its value.
+func wordsEnd(s string, i int) int {
+	for byteAt(s, i) == ' ' {
+		from := skipSpace(s, i, false)
+		to := plainEnd(s, from, modeText)
+		if to == from || s[from] == '#' || s[from] == ';' || strings.ContainsAny(s[from:to], "=:{") || byteAt(s, skipSpace(s, to, false)) == '=' {
+			break
+		}
+		i = to
+	}
+	return i
+}
+
+// blockScalar matches a value of YAML that stands on the lines below its name:
+// behind | or >, or a single word.
+func blockScalar(s string, f field, from int) hit {
+	if !f.colon {
+		return hit{}
+	}
+	i, block := from, false
+	if b := byteAt(s, i); b == '|' || b == '>' {
+		block = true
+		for i++; strings.IndexByte("+-0123456789", byteAt(s, i)) >= 0 && i < len(s); {
+			i++
+		}
+		i = skipSpace(s, i, false)
+	}
+	first, indent := -1, indentOf(s, f.start)
+	end, escaped := 0, byteAt(s, i) == '\\'
+	for n := lineBreak(s, i); n > 0; n = lineBreak(s, i) {
+		line := i + n
+		i = line
+		for byteAt(s, i) == ' ' || byteAt(s, i) == '\t' {
+			i++
+		}
+		if i-line <= indent && lineBreak(s, i) == 0 {
+			break
+		}
+		content := i
+		for i < len(s) && s[i] != '\n' && s[i] != '\r' && (!escaped || s[i] != '\\' && s[i] != '"') {
+			i++
+		}
+		if i > content {
+			if end = i; first < 0 {
+				first = content
+			}
+		}
+		if !block {
+			break
+		}
+	}
+	if first < 0 {
+		return hit{}
+	}
+	if !block {
+		if word := s[first:end]; strings.ContainsAny(word, " \t:=({[<") || strings.HasPrefix(word, "-") || saysWrong(word) || !looksSecret(word) {
+			return hit{}
+		}
+	}
+	return hit{from: first, to: end, text: Mask}
+}
+
+// wrapped returns where the quote stands that begins a value within a call or
+// behind the letter of a kind of string: Some("abc"), b"abc". It returns i where
+// there is none.
+func wrapped(s string, i int) int {
+	const deepest, longest = 4, 32
+	at := i
+	for range deepest {
+		end := at
+		for end < len(s) && end-at < longest && (isAlnum(s[end]) || strings.IndexByte("_.:&*@$", s[end]) >= 0) {
+			end++
+		}
+		quote := runEndOf(s, end, '\\')
+		if isQuote(byteAt(s, quote)) {
+			switch {
+			case end == at && at > i:
+				return at
+			case at < end && end-at <= 2 && isAlnum(byteAt(s, quote+1)) && !endsOuter(s, quote+1) && strings.Trim(s[at:end], "bBrRuUfFL@$&") == "":
+				return end
+			}
+		}
+		if end == at || byteAt(s, end) != '(' {
+			break
+		}
+		at = end + 1
+	}
+	return i
+}
+
+// tripleQuoted matches a value in three quotes.
+func tripleQuoted(s string, from, quote int) hit {
+	mark := s[from : quote+1]
+	if !strings.HasPrefix(s[quote+1:], mark+mark) || s[quote] == '`' {
+		return hit{}
+	}
+	begin := quote + 1 + 2*len(mark)
+	to := len(s)
+	if i := strings.Index(s[begin:], mark+mark+mark); i >= 0 {
+		to = begin + i
+	}
+	for begin < to && lineBreak(s, begin) > 0 {
+		begin += lineBreak(s, begin)
+	}
+	to = begin + len(strings.TrimRight(s[begin:max(to, begin)], "\r\n"))
+	for _, end := range []string{`\n`, `\r`} {
+		if strings.HasSuffix(s[begin:to], end) {
+			to = begin + len(strings.TrimRight(strings.TrimSuffix(s[begin:to], end), `\`))
+		}
+	}
+	if to <= begin {
+		return hit{}
+	}
+	return hit{from: begin, to: to, text: Mask}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"reflect"
 	"strconv"
-	"strings"
 )
 
 // maxDepth is how deep open JSON is walked. What lies deeper is masked whole.
@@ -43,13 +42,71 @@ func (e *Engine) any(v any, depth int) any {
 // object masks the members of an object in place, and what is secret in their
 // names.
 func (e *Engine) object(m map[string]any, depth int) {
+	e.variables(m)
+	named := e.namedBeside(m)
 	for name, v := range m {
 		clean := e.member(name, v, depth)
+		if named != harmless && isValueLabel(name) {
+			clean = e.valueBeside(named, v, depth)
+		}
 		if key := e.String(name); key != name {
 			delete(m, name)
 			name = key
 		}
 		m[name] = clean
+	}
+}
+
+// namedBeside grades the name in an object that holds a name and a value:
+// {"name": "x-api-key", "value": "abc"}.
+func (e *Engine) namedBeside(m map[string]any) grade {
+	if len(m) < 2 {
+		return harmless
+	}
+	for label, v := range m {
+		name, ok := v.(string)
+		if !ok || !isNameLabel(label) {
+			continue
+		}
+		if g := (cursor{names: &e.names}).gradeBeside(name); g != harmless {
+			return g
+		}
+	}
+	return harmless
+}
+
+// valueBeside masks a value that has its name beside it. Numbers stay: such
+// objects are also how metrics are written.
+func (e *Engine) valueBeside(g grade, v any, depth int) any {
+	switch text := v.(type) {
+	case nil, bool:
+		return v
+	case string:
+		if text == "" || g == count && isCount(text) {
+			return v
+		}
+		return Mask
+	}
+	if isNumber(v) {
+		return e.any(v, depth+1)
+	}
+	return Mask
+}
+
+// variables masks the variables of a GraphQL query that stand for a sensitive
+// argument, in place.
+func (e *Engine) variables(m map[string]any) {
+	query, ok := m["query"].(string)
+	values, has := m["variables"].(map[string]any)
+	if !ok || !has {
+		return
+	}
+	bound := map[string]bool{}
+	bind(&e.names, query, bound)
+	for name := range bound {
+		if v, ok := values[name]; ok && v != nil && v != "" {
+			values[name] = Mask
+		}
 	}
 }
 
@@ -73,38 +130,6 @@ func (e *Engine) member(name string, v any, depth int) any {
 		}
 	}
 	return e.any(v, depth+1)
-}
-
-// list masks the elements of an array in place. A console call passes a name
-// and its value side by side: "token:", "abc".
-func (e *Engine) list(values []any, depth int) {
-	for i, v := range values {
-		if g := e.announced(values, i); v != nil && v != "" && (g >= weak || g == count && !isNumber(v)) {
-			values[i] = Mask
-			continue
-		}
-		values[i] = e.any(v, depth+1)
-	}
-}
-
-// announced grades the name that stands before element i.
-func (e *Engine) announced(values []any, i int) grade {
-	if i == 0 {
-		return harmless
-	}
-	s, ok := values[i-1].(string)
-	if !ok {
-		return harmless
-	}
-	name := strings.TrimRight(s, ":= \t")
-	if !strings.ContainsAny(s[len(name):], ":=") {
-		return harmless
-	}
-	g, last := e.names.grade(name[strings.LastIndexAny(name, " \t\n,;/")+1:])
-	if !last {
-		return harmless
-	}
-	return g
 }
 
 func isNumber(v any) bool {

@@ -1,0 +1,503 @@
+package redact
+
+import "strings"
+
+// Bounds of what is looked at around a name that stands beside its value.
+const (
+	// farValue is how far from its name a value may begin.
+	farValue = 512
+	// farSecret is how far around the data of a Kubernetes Secret its kind may be.
+	farSecret = 4 << 10
+	// farQuery is how far around its variables a GraphQL query may reach.
+	farQuery = 4 << 10
+	// mostBound is how many variables of a query are looked at.
+	mostBound = 64
+)
+
+// beside matches a value whose name is the value of another field: {"name":
+// "x-api-key", "value": "abc"} in whatever form, the fields of a form in a
+// multipart body, the variables of a GraphQL query and the data of a Kubernetes
+// Secret. f is the field before the cursor, with a harmless name.
+func beside(c cursor, f field) hit {
+	start := len(f.name)
+	for start > 0 && isLetter(f.name[start-1]) && len(f.name)-start <= len("stringData") {
+		start--
+	}
+	switch label := f.name[start:]; len(label) {
+	case len("k"), len("key"), len("data"), len("value"), len("header"), len("variables"), len("stringData"):
+		switch {
+		case isNameLabel(label):
+			if h := multipart(c, f); h.to > 0 {
+				return h
+			}
+			return valueAfterName(c, f)
+		case isValueLabel(label):
+			return valueBeforeName(c, f)
+		case label == "data" || label == "stringData":
+			return secretData(c, f)
+		case label == "variables":
+			return variables(c, f)
+		}
+	}
+	return hit{}
+}
+
+func isNameLabel(label string) bool {
+	switch label {
+	case "name", "k", "Name", "key", "Key", "header", "Header", "NAME", "KEY", "field":
+		return true
+	}
+	return false
+}
+
+func isValueLabel(label string) bool {
+	switch label {
+	case "value", "v", "Value", "val", "VALUE":
+		return true
+	}
+	return false
+}
+
+// member is a field with a value that ends soon: a name, or what stands between
+// a name and its value.
+type member struct {
+	text      string
+	quoted    bool
+	from, end int // end is behind the closing quote
+}
+
+// shortValue reads the value at i, at most far bytes of it.
+func shortValue(s string, i int, quotedName bool, far int) (member, bool) {
+	from := skipSpace(s, i, quotedName)
+	stop := min(len(s), from+far)
+	escapes := runEndOf(s[:stop], from, '\\')
+	if escapes < stop && isQuote(s[escapes]) {
+		to := quotedEnd(s[:stop], escapes+1, escapes-from)
+		if to >= stop {
+			return member{}, false
+		}
+		return member{s[escapes+1 : to], true, escapes + 1, to + (escapes - from) + 1}, true
+	}
+	to := from
+	for to < stop && !is(s[to], classSpace) && strings.IndexByte(",;&}{)]<>\"'\\", s[to]) < 0 {
+		to++
+	}
+	return member{s[from:to], false, from, to}, to > from && to < stop
+}
+
+// nextLabel reads the field that comes after a value, and where its own begins.
+func nextLabel(s string, i int) (f field, ok bool) {
+	const far = 64
+	stop := min(len(s), i+far)
+	for i < stop {
+		if is(s[i], classSpace) || strings.IndexByte(",;&", s[i]) >= 0 {
+			i++
+		} else if n := lineBreak(s, i); n > 0 {
+			i += n
+		} else {
+			break
+		}
+	}
+	f.start = i
+	escapes := runEndOf(s[:stop], i, '\\')
+	if escapes < stop && isQuote(s[escapes]) {
+		f.quote = s[i : escapes+1]
+		i = escapes + 1
+	}
+	to := i
+	for to < stop && (isAlnum(s[to]) || strings.IndexByte("_-./", s[to]) >= 0) {
+		to++
+	}
+	f.name = s[i:to]
+	if f.name == "" || !strings.HasPrefix(s[to:], f.quote) {
+		return f, false
+	}
+	to = skipSpace(s, to+len(f.quote), f.quote != "")
+	if c := byteAt(s, to); c != ':' && c != '=' {
+		return f, false
+	}
+	f.colon, f.value = s[to] == ':', to+1
+	return f, true
+}
+
+// valueAfterName matches the value that comes after a sensitive name.
+func valueAfterName(c cursor, f field) hit {
+	name, ok := shortValue(c.text, f.value, f.quote != "", maxName)
+	if !ok {
+		return hit{}
+	}
+	g := c.gradeBeside(name.text)
+	if g == harmless {
+		return hit{}
+	}
+	for end := name.end; end-c.at < farValue; {
+		next, ok := nextLabel(c.text, end)
+		if !ok || f.quote != "" && next.quote == "" {
+			return hit{}
+		}
+		if isValueLabel(next.name) {
+			next.name, next.grade, next.beside = name.text, g, true
+			return c.besideValue(next)
+		}
+		if isNameLabel(next.name) {
+			return hit{}
+		}
+		between, ok := shortValue(c.text, next.value, next.quote != "", farValue)
+		if !ok {
+			return hit{}
+		}
+		end = between.end
+	}
+	return hit{}
+}
+
+// valueBeforeName matches the value that a sensitive name comes directly after.
+func valueBeforeName(c cursor, f field) hit {
+	if f.quote == "" {
+		return hit{} // what people and encoders write without quotes begins with the name
+	}
+	value, ok := shortValue(c.text, f.value, true, 2*farValue)
+	if !ok || !value.quoted {
+		return hit{}
+	}
+	next, ok := nextLabel(c.text, value.end)
+	if !ok || !isNameLabel(next.name) {
+		return hit{}
+	}
+	name, ok := shortValue(c.text, next.value, next.quote != "", maxName)
+	if !ok || c.gradeBeside(name.text) == harmless {
+		return hit{}
+	}
+	f.name, f.grade, f.beside = name.text, strong, true
+	return c.besideValue(f)
+}
+
+// gradeBeside grades the value of a name's field.
+func (c cursor) gradeBeside(name string) grade {
+	if len(name) < len("pin") || strings.ContainsAny(name, " \t\n") || strings.HasPrefix(name, "[REDACTED") {
+		return harmless
+	}
+	g, last := c.names.grade(name)
+	switch {
+	case g == strong && last, g == weak && last:
+		return strong
+	case g == strong:
+		return strong
+	case g == count:
+		return count
+	default:
+		return harmless
+	}
+}
+
+// besideValue masks the value of a field that has its name beside it. Numbers
+// stay: such pairs are also how metrics are written.
+func (c cursor) besideValue(f field) hit {
+	from := skipSpace(c.text, f.value, true)
+	end := scalarEnd(c.text, from)
+	if end > from && (isNumeric(c.text[from:end]) || saysNone(c.text[from:end])) {
+		return hit{}
+	}
+	h := value(c, f)
+	if h.to <= h.from {
+		return hit{}
+	}
+	return h
+}
+
+func isNumeric(s string) bool {
+	for i := range len(s) {
+		if !is(s[i], classDigit) && strings.IndexByte("+-.eE", s[i]) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// secretData matches the data of a Kubernetes Secret: every value in it is one,
+// whatever its name.
+func secretData(c cursor, f field) hit {
+	s := c.text
+	from := skipSpace(s, f.value, true)
+	if !isSecret(s[max(0, c.at-farSecret):c.at]) && !isSecret(s[c.at:min(len(s), c.at+farSecret)]) {
+		return hit{}
+	}
+	var values []member
+	if byteAt(s, from) == '{' {
+		end := nestedEnd(s, from)
+		for i := from + 1; i < end; {
+			next, ok := nextLabel(s[:end], i)
+			if !ok {
+				break
+			}
+			v, ok := shortValue(s[:end], next.value, true, end)
+			if !ok {
+				break
+			}
+			values = append(values, v)
+			i = v.end
+		}
+		return masked(s, values, c.floor)
+	}
+	indent := indentOf(s, f.start)
+	for i := skipSpace(s, f.value, false); lineBreak(s, i) > 0; {
+		line := i + lineBreak(s, i)
+		i = line
+		for byteAt(s, i) == ' ' {
+			i++
+		}
+		colon := i
+		for colon < len(s) && (isAlnum(s[colon]) || strings.IndexByte("-_.", s[colon]) >= 0) {
+			colon++
+		}
+		if i-line <= indent || byteAt(s, colon) != ':' {
+			break
+		}
+		i = skipSpace(s, colon+1, false)
+		to := yamlLineEnd(s, i)
+		values = append(values, member{from: i, end: to, text: s[i:to]})
+		i = to
+	}
+	return masked(s, values, c.floor)
+}
+
+// masked puts a mask in place of each value, as one hit.
+func masked(s string, values []member, floor int) hit {
+	var out strings.Builder
+	first, copied := -1, 0
+	for _, v := range values {
+		if v.from < floor || v.text == "" || v.text == Mask || strings.HasPrefix(v.text, "|") {
+			continue
+		}
+		if first < 0 {
+			first, copied = v.from, v.from
+		}
+		out.WriteString(s[copied:v.from])
+		out.WriteString(Mask)
+		copied = v.from + len(v.text)
+	}
+	if first < 0 {
+		return hit{}
+	}
+	return hit{from: first, to: copied, text: out.String()}
+}
+
+// isSecret reports whether a text has the kind of a Kubernetes Secret in it.
+func isSecret(s string) bool {
+	const word, most = "Secret", 8
+	for range most {
+		i := strings.Index(s, word)
+		if i < 0 {
+			return false
+		}
+		before := strings.TrimRight(s[:i], " \t\"'\\")
+		before, colon := strings.CutSuffix(before, ":")
+		if s = s[i+len(word):]; colon && !isAlnum(byteAt(s, 0)) && strings.HasSuffix(strings.TrimRight(before, " \t\"'\\"), "kind") {
+			return true
+		}
+	}
+	return false
+}
+
+// indentOf returns how far the name at i is indented in a YAML text.
+func indentOf(s string, i int) int {
+	n := 0
+	for i > 0 && n < maxName && (s[i-1] == ' ' || s[i-1] == '-') {
+		i--
+		n++
+	}
+	return n
+}
+
+// yamlLineEnd returns where the line at i ends, be it the real end or that of a
+// line in JSON.
+func yamlLineEnd(s string, i int) int {
+	for i < len(s) && s[i] != '\n' && s[i] != '\r' && s[i] != '"' {
+		if s[i] == '\\' {
+			if end := runEndOf(s, i, '\\'); lineBreak(s, i) > 0 || byteAt(s, end) == '"' {
+				return i
+			}
+		}
+		i++
+	}
+	return i
+}
+
+// variables matches the variables of a GraphQL query that stand for a sensitive
+// argument: login(password: $p) has the password in the variable p.
+func variables(c cursor, f field) hit {
+	s := c.text
+	from := skipSpace(s, f.value, true)
+	if byteAt(s, from) != '{' {
+		return hit{}
+	}
+	end := min(nestedEnd(s[:min(len(s), from+farQuery)], from), len(s))
+	bound := map[string]bool{}
+	bind(c.names, s[max(0, c.at-farQuery):c.at], bound)
+	bind(c.names, s[end:min(len(s), end+farQuery)], bound)
+	if len(bound) == 0 {
+		return hit{}
+	}
+	var values []member
+	for i := from + 1; i < end; {
+		next, ok := nextLabel(s[:end], i)
+		if !ok {
+			break
+		}
+		v, ok := shortValue(s[:end], next.value, true, end)
+		if !ok {
+			break
+		}
+		if bound[next.name] && v.quoted {
+			values = append(values, v)
+		}
+		i = v.end
+	}
+	return masked(s, values, c.floor)
+}
+
+// bind enters the variables of a query that stand for sensitive arguments.
+func bind(n *names, query string, bound map[string]bool) {
+	for range mostBound {
+		i := strings.IndexByte(query, '$')
+		if i < 0 {
+			return
+		}
+		before := strings.TrimRight(query[:i], " ")
+		query = query[i+1:]
+		before, colon := strings.CutSuffix(before, ":")
+		if !colon {
+			continue
+		}
+		start := len(before)
+		for start > 0 && (isAlnum(before[start-1]) || before[start-1] == '_') {
+			start--
+		}
+		end := 0
+		for end < len(query) && (isAlnum(query[end]) || query[end] == '_') {
+			end++
+		}
+		if g, _ := n.grade(before[start:]); g >= weak && end > 0 {
+			bound[query[:end]] = true
+		}
+	}
+}
+
+// listed matches the element of a list that comes after a sensitive name: the
+// value in ["x-api-key", "abc"]. It begins at the quote that ends the name.
+func listed(c cursor) hit {
+	const longest = 128
+	s := c.text
+	from := skipSpace(s, c.at+len(`",`), true)
+	escapes := runEndOf(s, from, '\\')
+	end := c.at
+	for end > 0 && s[end-1] == '\\' && c.at-end <= maxQuote {
+		end--
+	}
+	if byteAt(s, escapes) != s[c.at] || escapes-from != c.at-end {
+		return hit{}
+	}
+	window := s[max(0, end-longest):end]
+	open := strings.LastIndexByte(window, s[c.at])
+	if open < 0 || len(window)-open-1 < len("pin") {
+		return hit{}
+	}
+	before := end - len(window) + open - (c.at - end)
+	for before > 0 && is(s[before-1], classSpace) {
+		before--
+	}
+	if before > 0 && strings.IndexByte("[(,", s[before-1]) < 0 {
+		return hit{}
+	}
+	name := window[open+1:]
+	if format, ok := strings.CutSuffix(name, "%s"); ok && strings.IndexByte(format, '%') < 0 {
+		name = format
+	}
+	says := c.names.announces(name)
+	if says == saysNothing {
+		return hit{}
+	}
+	to := quotedEnd(s, escapes+1, escapes-from)
+	value := s[escapes+1 : to]
+	if byteAt(s, skipSpace(s, to+escapes-from+1, true)) == ':' || to == escapes+1 || !c.names.follows(says, name, value) {
+		return hit{}
+	}
+	return hit{from: escapes + 1, to: to, text: Mask}
+}
+
+// announcement says how sure it is that a text in a list names the element
+// that comes next.
+type announcement int
+
+const (
+	saysNothing announcement = iota
+	// saysWord is a plain word such as password, which lists of fields have too.
+	saysWord
+	// saysName is a name that is seldom anything else: x-api-key, --password,
+	// "password:", "Authorization: Bearer".
+	saysName
+)
+
+// announces reports whether a text in a list names the element that comes next.
+func (n *names) announces(s string) announcement {
+	if len(s) < len("pin") || strings.HasPrefix(s, "[REDACTED") {
+		return saysNothing
+	}
+	trimmed := strings.TrimRight(s, ":= \t")
+	if strings.ContainsAny(s[len(trimmed):], ":=") {
+		name := trimmed[strings.LastIndexAny(trimmed, " \t\n,;/")+1:]
+		if g, last := n.grade(name); g >= weak && last {
+			return saysName
+		}
+		return saysNothing
+	}
+	if i := strings.LastIndexByte(trimmed, ' '); i >= 0 {
+		if name := strings.TrimRight(trimmed[:i], ":= \t"); isScheme(trimmed[i+1:]) && name != "" {
+			if g, last := n.grade(name[strings.LastIndexAny(name, " \t\n,;/")+1:]); g >= weak && last {
+				return saysName
+			}
+		}
+		return saysNothing
+	}
+	if strings.EqualFold(trimmed, "bearer") {
+		return saysName
+	}
+	name, flag := strings.CutPrefix(trimmed, "--")
+	for i := range len(name) {
+		if !isAlnum(name[i]) && strings.IndexByte("-_.[]", name[i]) < 0 {
+			return saysNothing
+		}
+	}
+	switch g, last := n.grade(name); {
+	case g != strong || !last:
+		return saysNothing
+	case flag || strings.ContainsAny(name, "-_.") || strings.EqualFold(name, "authorization"):
+		return saysName
+	default:
+		return saysWord
+	}
+}
+
+func isScheme(word string) bool {
+	switch strings.ToLower(word) {
+	case "bearer", "basic", "token", "digest", "apikey":
+		return true
+	}
+	return false
+}
+
+// follows reports whether a text is the value of the name before it in a list,
+// and not the next of several names or the rest of a sentence.
+func (n *names) follows(says announcement, name, value string) bool {
+	word, _, _ := strings.Cut(value, " ")
+	if saysWrong(word) || strings.HasPrefix(name, "--") && placeholder(word) || strings.HasPrefix(value, "--") {
+		return false
+	}
+	if says == saysName && !strings.ContainsAny(name, "_.") {
+		return true
+	}
+	if g, _ := n.grade(value); g > harmless && strings.IndexFunc(value, func(r rune) bool { return r >= '0' && r <= '9' }) < 0 {
+		return false
+	}
+	return looksSecret(value)
+}

@@ -1,0 +1,49 @@
+package redact_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/shared/redact"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// cleanKilobytes are texts of a kilobyte without a secret, of several kinds.
+var cleanKilobytes = map[string]string{
+	"log":   repeated("2026-01-28 14:30:00,123 INFO [worker-3] processed order 48213 of customer ada@example.com in 42 ms (3 items, EUR 59.90), cache hit: false\n"),
+	"stack": repeated("    at renderWithHooks (http://localhost:3000/static/js/bundle.js:23456:18)\n    at async login (/app/src/auth/login.js:42:9)\n"),
+	"JSON":  repeated(`{"id":12,"name":"Ada Lovelace","email":"ada@example.com","created":"2026-01-28T14:30:00.000Z","tags":["a","b"],"ok":true},`),
+	"prose": repeated("The quick brown fox jumps over the lazy dog, and the test that follows it is the one that fails. "),
+	"CI":    repeated("--- FAIL: TestCart (0.00s)\n    cart_test.go:42: got 3, want 4\nok  \tgithub.com/tocsin-bus/tocsin/shared/redact\t4.373s\n"),
+}
+
+func repeated(s string) string { return strings.Repeat(s, 1024/len(s)+1)[:1024] }
+
+// BenchmarkCleanKilobyte is an event with a kilobyte of text without a secret.
+func BenchmarkCleanKilobyte(b *testing.B) {
+	e := redact.New()
+	for name, text := range cleanKilobytes {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				e.Event(&telemetry.Event{Kind: telemetry.KindLog, App: "shop", Session: "s-1", URL: "http://localhost:3000/cart", Log: &telemetry.Log{Level: telemetry.LevelInfo, Message: text}})
+			}
+		})
+	}
+}
+
+// BenchmarkNew is what a command pays that masks little.
+func BenchmarkNew(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		redact.New()
+	}
+}
+
+// BenchmarkFirstTokenOfGitleaks is what the first text with a start of gitleaks'
+// pays: the rules are read, and one is compiled.
+func BenchmarkFirstTokenOfGitleaks(b *testing.B) {
+	for b.Loop() {
+		redact.New().String("with LTAI" + "aB3xY9kQ")
+	}
+}
