@@ -87,6 +87,7 @@ func TestNoSecretStandsInTheSender(t *testing.T) {
 		"{jwt}":               "_REDACTED_jwt_",
 		"Bearer {jwt}":        "",
 		"app-{token}":         "",
+		"lin_api_" + strings.Repeat("aB3xY9kQ", 5): "_REDACTED_linear_",
 		"curl/8.5.0":          "curl",
 		"Mozilla/5.0 {token}": "Mozilla",
 		"check {token}":       "check",
