@@ -143,6 +143,7 @@ func (r *reader) headers(field string) (map[string]string, error) {
 		return nil, r.dec.SkipValue()
 	case '[':
 		return r.headerPairs(field)
+	default:
 	}
 	if err := r.begin('{', field); err != nil {
 		return nil, err
