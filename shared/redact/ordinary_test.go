@@ -60,7 +60,7 @@ func TestOrdinaryTextStays(t *testing.T) {
 		"sk-circle sk-fading-circle sk-cube-grid", "sk-loading-spinner-container-large", "task-force-one-two-three-four-five", "css-1a2b3c-MuiButton-root", "ask-me-anything-about-this-topic",
 		"flex items-center justify-between px-4 py-2 bg-gray-100", "glob-parent", "gl-matrix", "xoxo, gossip", "npm_config_registry=https://registry.npmjs.org/",
 		"npm ERR! code ELIFECYCLE", "eyJust a word", "SKU 12345", "SG.1.2", "AKIA", "Alza",
-		"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----", "-----BEGIN PUBLIC KEY-----",
+		"a\n-----END CERTIFICATE-----\n-----END PRIVATE KEY\nb\n", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----", "-----BEGIN PUBLIC KEY-----",
 		"mailto:ada@example.com", "ada@example.com", "ssh git@github.com:tocsin/x.git", "https://github.com/tocsin-bus/tocsin/pull/2#discussion_r1",
 		"12:30:45", "ratio 16:9", "a: b: c", "50% done", "100%25", "%s: %v", "%20", "caf%C3%A9", "a\\b\\c", `C:\Users\ada\token.txt`,
 		"日本語のログ", "✓ 12 tests passed (3.2 s)", "FAIL src/auth.test.ts > login > rejects a wrong password",

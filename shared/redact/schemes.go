@@ -131,14 +131,14 @@ func privateKey(c cursor) hit {
 func privateKeyEnd(c cursor) hit {
 	const longest = 16 << 10
 	label, to := keyLabel(c.text, c.at+len("-----END"))
-	if !isKeyLabel(label) {
+	if !isKeyLabel(label) || c.text[to-1] != '-' {
 		return hit{}
 	}
 	s, from := c.text, c.at
 	for from > c.floor && c.at-from < longest {
 		end := breakBefore(s, from)
 		start := end
-		for start > c.floor && is(s[start-1], classBase64) {
+		for start > c.floor && (isAlnum(s[start-1]) || strings.IndexByte("+/=", s[start-1]) >= 0) {
 			start--
 		}
 		if escaped := start < end && byteAt(s, start-1) == '\\'; escaped {
