@@ -20,12 +20,18 @@
 // A lower level is the usual one at a chance under 1 in 5000: were it mistaken,
 // what comes next would look worse. figures_test.go has what comes of them together.
 //
+// Some series have two usual levels, or values that are like the one before them. So a
+// rise has to be one beside up to 44 older values as well (past.go): over the nearest
+// usual level, and by what is new in each value. That memory also finds what the 20 do
+// not show: one value over the highest of several levels, and a rise of half and more
+// in values that vary much.
+//
 // The package knows no metric, no page, no alert and no clock. Each value takes
 // constant time and no memory.
 package level
 
 import (
-	"cmp"
+	"math"
 	"slices"
 )
 
@@ -42,7 +48,7 @@ const (
 // How far out is worth telling, in median deviations of the values before, and of
 // how many of them at least. Few values tell less of how they vary.
 const (
-	singleOut, singleOf         = 9, 10
+	singleOut, singleOf         = 9, 20
 	probableOut, probableOf     = 4, 10
 	probableFewOut, probableFew = 8, 6
 	confirmedOf                 = 5
@@ -53,6 +59,9 @@ const (
 	// confirm it nor show that all is as before. Then it is withdrawn.
 	singlePatience   = 4
 	probablePatience = 8
+	// reminded is of how many values after a Confirmed those that wait no longer are
+	// remembered: should the series come back, its level can be one that is usual.
+	reminded = 12
 	// longest is up to how many values are counted after a confidence was reached.
 	longest = 20
 	// remembered is for how many values a Single that was withdrawn is remembered.
@@ -107,6 +116,8 @@ type Verdict struct {
 	Confidence Confidence
 	// Began says that nothing was found before.
 	Began bool
+	// Worse says that the level has risen again, after a Confirmed.
+	Worse bool
 	// Level is the median, doubled, of the Of newest values that it is about.
 	Level int64
 	Of    int
@@ -114,7 +125,8 @@ type Verdict struct {
 	// these are.
 	Usual  int64
 	Values int
-	// Chance is that of the ranks of a Confirmed, where nothing had changed.
+	// Chance is that of the ranks of a Confirmed, where nothing had changed and values
+	// knew nothing of each other.
 	Chance float64
 }
 
@@ -122,8 +134,13 @@ type Verdict struct {
 type Series struct {
 	reference [Reference]int64 // the oldest first
 	newest    [held]int64      // the oldest first, all newer than the reference
-	// nref and nnew are how many there are of each.
-	nref, nnew uint8
+	older     [older]float32   // the oldest first, all older than the reference
+	// nref, nnew and nold are how many there are of each.
+	nref, nnew, nold uint8
+	// kept, in percent, and noise are what was known of the past that was forgotten last
+	// (see past), while the values since then are few; noise is 0 where nothing was.
+	kept  uint8
+	noise float32
 
 	found Confidence
 	// suspects is how many of the newest values are under suspicion of what is found,
@@ -175,8 +192,8 @@ func (s *Series) Add(sc *Scale, v int64, settling int) Verdict {
 		}
 		median := double(five)
 		s.slow = sc.nearly(median, b.median)
-		if sc.over(b.median, median) && lower(five, &b) {
-			s.begin(five)
+		if sc.over(b.median, median) && lower(five, &b) && s.fell(sc) {
+			s.begin(sc, five)
 			return Verdict{Event: Improved, Level: median, Of: Newest, Usual: b.median, Values: b.n}
 		}
 	case Single:
@@ -189,7 +206,20 @@ func (s *Series) Add(sc *Scale, v int64, settling int) Verdict {
 			return s.end(Withdrawn, three, &b)
 		}
 	case Confirmed:
+		// Half as much again as what was found is news, too.
+		if three := s.last(Probable.Of()); int(s.since) >= len(three) && sc.over(2*slices.Min(three), s.level) && 2*double(three) >= 3*s.level {
+			s.level, s.since = double(three), 0
+			return Verdict{
+				Event: Risen, Confidence: Confirmed, Worse: true, Level: s.level, Of: len(three), Usual: b.median, Values: b.n,
+				Chance: chance(int(s.u), b.n),
+			}
+		}
 		if s.isBack(five, &b) {
+			if s.since >= Newest { // not a short one: it may be usual by turns
+				for _, v := range s.newest[:max(int(s.nnew)-Probable.Of(), 0)] {
+					s.remind(v)
+				}
+			}
 			verdict := s.end(Recovered, five, &b)
 			// Most of them are as before; the others are of what is over.
 			s.nnew = uint8(copy(s.newest[:], s.last(Probable.Of())))
@@ -197,7 +227,7 @@ func (s *Series) Add(sc *Scale, v int64, settling int) Verdict {
 		}
 		if Newest+int(s.since) >= settling {
 			verdict := s.end(Settled, five, &b)
-			s.begin(five)
+			s.begin(sc, s.newest[:s.nnew])
 			return verdict
 		}
 	}
@@ -238,6 +268,9 @@ func (s *Series) push(v int64) {
 		if s.nnew > s.suspects {
 			s.refer(s.newest[0])
 		} else {
+			if s.found == Confirmed && s.since <= reminded {
+				s.remind(s.newest[0])
+			}
 			s.suspects--
 		}
 		s.nnew = uint8(copy(s.newest[:], s.newest[1:s.nnew]))
@@ -253,10 +286,20 @@ func (s *Series) push(v int64) {
 // refer adds a value to the reference, of which the oldest goes.
 func (s *Series) refer(v int64) {
 	if s.nref == Reference {
+		s.remind(s.reference[0])
 		s.nref = uint8(copy(s.reference[:], s.reference[1:]))
 	}
 	s.reference[s.nref] = v
 	s.nref++
+}
+
+// remind adds a value to those that are older than the reference.
+func (s *Series) remind(v int64) {
+	if s.nold == older {
+		s.nold = uint8(copy(s.older[:], s.older[1:]))
+	}
+	s.older[s.nold] = float32(v)
+	s.nold++
 }
 
 // last is the k newest values, or none where there are fewer.
@@ -289,11 +332,16 @@ type against struct {
 // what is found, with what gives it in a. b is what the five newest are compared
 // with.
 func (s *Series) rise(sc *Scale, b *base, a *against) Confidence {
+	var p past
 	if five := s.last(Newest); len(five) > 0 && b.n >= confirmedOf && s.found < Confirmed {
-		if median := double(five); sc.over(median, b.median) {
-			if u := larger(five, b.sorted[:b.n]); u >= worse[b.n] {
-				s.u, a.level, a.base = uint8(u), median, *b
-				return Confirmed
+		if median := double(five); sc.nearly(median, b.median) {
+			if u := larger(five, b.sorted[:b.n]); u >= worse[b.n] || s.found == None && u >= likely[b.n] && sc.perhaps(median, b.median) {
+				s.look(sc, &p, Newest)
+				if (sc.over(median, b.median) || p.over(median)) &&
+					(u >= worse[b.n] && p.rises(confirmedRise) || s.found == None && p.large(median, confirmedLarge, confirmedSure)) {
+					s.u, a.level, a.base = uint8(u), median, *b
+					return Confirmed
+				}
 			}
 		}
 	}
@@ -308,15 +356,29 @@ func (s *Series) rise(sc *Scale, b *base, a *against) Confidence {
 			if a.n < probableOf {
 				out = probableFewOut
 			}
-			if sc.beyond(a.level, &a.base, out) && a.seldom() {
+			if far := sc.beyond(a.level, &a.base, out); far || sc.perhaps(a.level, a.median) {
+				s.look(sc, &p, Probable.Of())
+				if far && p.seldom(a.level, fewOf) && p.rises(probableRise) ||
+					p.large(a.level, threeLarge, threeSure) && p.seldom(a.level, hardlyOf) {
+					return Probable
+				}
+			}
+		}
+	}
+	if four := s.last(4); len(four) > 0 && b.n >= probableOf {
+		if median := double(four); sc.perhaps(median, b.median) {
+			if s.look(sc, &p, len(four)); p.large(median, fourLarge, fourSure) && p.seldom(median, hardlyOf) {
+				s.compare(a, b, s.last(Probable.Of()))
 				return Probable
 			}
 		}
 	}
 	if s.found == None && newest > 3*s.peak { // the peak is not doubled: half as large again
 		s.compare(a, b, s.last(1))
-		if a.n >= singleOf && sc.over(newest, a.median) && sc.beyond(newest, &a.base, singleOut) {
-			return Single
+		if a.n >= singleOf && sc.over(newest, a.median) && sc.tops(newest, b) {
+			if s.look(sc, &p, 1); (p.nlevels > 1 || sc.beyond(newest, &a.base, singleOut)) && p.alone() {
+				return Single
+			}
 		}
 	}
 	return None
@@ -329,12 +391,6 @@ func (s *Series) compare(a *against, b *base, values []int64) {
 	if a.base = *b; b.n < Reference {
 		s.before(&a.base, len(values))
 	}
-}
-
-// seldom says whether no more than one of the values before was as large.
-func (a *against) seldom() bool {
-	larger, _ := slices.BinarySearchFunc(a.sorted[:a.n], a.level, func(v, level int64) int { return cmp.Compare(2*v, level) })
-	return a.n-larger <= 1
 }
 
 // risen notes what was found.
@@ -362,9 +418,13 @@ func (s *Series) end(how Event, values []int64, b *base) Verdict {
 }
 
 // begin makes values the reference, and forgets all others.
-func (s *Series) begin(values []int64) {
+func (s *Series) begin(sc *Scale, values []int64) {
+	var p past
+	if s.look(sc, &p, Newest); p.n >= manyPast*3/4 {
+		s.kept, s.noise = uint8(100*p.kept), float32(p.noise)
+	}
 	s.nref = uint8(copy(s.reference[:], values))
-	s.nnew, s.slow, s.peak, s.forget = 0, false, 0, 0
+	s.nnew, s.nold, s.slow, s.peak, s.forget = 0, 0, false, 0, 0
 }
 
 func (s *Series) remember(peak int64) { s.peak, s.forget = max(s.peak, peak), remembered }
@@ -373,6 +433,13 @@ func (s *Series) remember(peak int64) { s.peak, s.forget = max(s.peak, peak), re
 // found.
 func (s *Series) isBack(values []int64, b *base) bool {
 	return len(values) > 0 && 2*double(values) < b.median+s.level
+}
+
+// fell says whether the five newest values are lower than all that is usual.
+func (s *Series) fell(sc *Scale) bool {
+	var p past
+	s.look(sc, &p, Newest)
+	return (p.n >= manyPast || p.n >= fewPast && p.kept == 0) && p.jump(math.MaxFloat64) <= -fellRise
 }
 
 // lower says whether five values are surely under the others, or under all of

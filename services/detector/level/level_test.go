@@ -64,32 +64,48 @@ func TestTimelines(t *testing.T) {
 		{
 			"what is over is not in the reference", "25*100 | 7*300 5*100 6*140",
 			"1: single 300, usual 100 of 20; 3: probable 300, usual 100 of 20; 5: confirmed 300, usual 100 of 20; 10: recovered 100, usual 100 of 20; " +
-				"15: probable 140, usual 100 of 20; 17: confirmed 140, usual 100 of 20",
+				"17: confirmed 140, usual 100 of 20",
 		},
 		{
 			"probable, and back", "25*100 | 3*300 2*100",
 			"1: single 300, usual 100 of 20; 3: probable 300, usual 100 of 20; 5: withdrawn 100, usual 100 of 20",
 		},
 		{
-			"a new level that varies", "25*100 | 12*300 90 2*500 900 300 500 900 300 500 900",
-			"1: single 300, usual 100 of 20; 3: probable 300, usual 100 of 20; 5: confirmed 300, usual 100 of 20; 20: settled 500, usual 100 of 20",
+			"half as much again is news, and then it has to stay as long", "25*100 | 12*300 90 2*500 900 300 500 900 300 500 900",
+			"1: single 300, usual 100 of 20; 3: probable 300, usual 100 of 20; 5: confirmed 300, usual 100 of 20; 16: confirmed 500, usual 100 of 20",
 		},
 		{
 			"values need not agree", "25*100 | 5*300 300 900 300 900 300 900 300 900 300 900 300 900 300 900 300 900 300 900 300 900",
 			"1: single 300, usual 100 of 20; 3: probable 300, usual 100 of 20; 5: confirmed 300, usual 100 of 20; 20: settled 300, usual 100 of 20",
 		},
 		{"a new level is soon the usual", "25*100 | 20*300 7*450", "1: single 300, usual 100 of 20; 3: probable 300, usual 100 of 20; 5: confirmed 300, usual 100 of 20; " +
-			"20: settled 300, usual 100 of 20; 24: probable 450, usual 300 of 6; 25: confirmed 450, usual 300 of 5"},
+			"20: settled 300, usual 100 of 20; 23: probable 450, usual 300 of 10; 25: confirmed 450, usual 300 of 10"},
 		{"lower is good", "25*300 | 5*100 5*300", "5: improved 100, usual 300 of 20; 9: probable 300, usual 100 of 6; 10: confirmed 300, usual 100 of 5"},
 		{"two that are alone and alike are told once", "25*100 | 300 30*100 320 3*100 440 451 3*100", "1: single 300, usual 100 of 20; 3: withdrawn 100, usual 100 of 20; " +
 			"37: single 451, usual 100 of 20; 39: withdrawn 100, usual 100 of 20"},
 		{"none without values before", "| 300 100 900 100", ""},
-		{"a single of ten", "10*100 | 300", "1: single 300, usual 100 of 10"},
-		{"nine are too few", "9*100 | 300", ""},
+		{"a single of twenty", "20*100 | 300", "1: single 300, usual 100 of 20"},
+		{"nineteen are too few", "19*100 | 300", ""},
 		{"three of six must be far out", "6*100 | 140 140 140", ""},
 		{"and are found", "6*100 | 150 150 150", "3: probable 150, usual 100 of 6"},
 		{"three are found where one before was as large", "10*100 300 14*100 | 3*300 100", "3: probable 300, usual 100 of 20"},
-		{"and are usual where two were", "10*100 300 5*100 300 8*100 | 3*300 100", ""},
+		{"and are usual where one in eight was", "10*100 2*300 5*100 2*300 8*100 | 3*300 100", ""},
+		{"an alike one before is usual, however long ago", "10*100 300 50*100 | 350 100 100", ""},
+		{
+			"two levels by turns: after the first time neither is news", "30*100 15*160 15*100 | 15*160 15*100 15*160 15*100 15*160", "",
+		},
+		{
+			"but what is over both is", "30*100 15*160 15*100 15*160 15*100 | 5*220", "1: single 220, usual 100 of 20; 3: probable 220, usual 100 of 20; 5: confirmed 220, usual 100 of 20",
+		},
+		{
+			"two levels by chance", "100 220 220 100 220 100 100 100 220 100 220 220 100 220 100 220 220 100 100 220 100 220 100 100 220 220 100 220 100 100 220 100 | " +
+				"220 220 220 100 220 220 220", "",
+		},
+		{
+			"a value over both is", "100 220 220 100 220 100 100 100 220 100 220 220 100 220 100 220 220 100 100 220 100 220 100 100 220 220 100 220 100 100 220 100 | " +
+				"440", "1: single 440, usual 220 of 20",
+		},
+
 		{"five of five are sure", "5*100 | 5*125", "5: confirmed 125, usual 100 of 5"},
 		{"four are too few", "4*100 | 4*300", ""},
 		{"values of nothing", "25*0 | 10*0 60 0 0", "11: single 60, usual 0 of 20; 13: withdrawn 0, usual 0 of 20"},
@@ -203,8 +219,8 @@ func TestVerdicts(t *testing.T) {
 					t.Fatalf("%v became %v with %+v", before, now, got)
 				}
 			case level.Risen:
-				if now <= before || now != got.Confidence || got.Began != (before == level.None) || got.Level <= got.Usual || got.Values < 5 || got.Of != now.Of() ||
-					(got.Chance > 0) != (now == level.Confirmed) || got.Chance >= 0.01 {
+				if now <= before && !got.Worse || now != got.Confidence || got.Began != (before == level.None) || got.Level <= got.Usual || got.Values < 5 || got.Of != now.Of() && !got.Worse ||
+					(got.Chance > 0) != (now == level.Confirmed) || got.Chance >= 0.05 {
 					t.Fatalf("%v became %v with %+v", before, now, got)
 				}
 				if again := one.Now(); again.Level != got.Level || again.Confidence != now || again.Usual != got.Usual {

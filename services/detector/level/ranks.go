@@ -86,8 +86,10 @@ func critical(oneIn int64) (least [Reference + 1]int) {
 	return least
 }
 
-// Tables of critical, for a regression and for an improvement.
+// Tables of critical, for a regression, for an improvement, and for what is looked at
+// at all.
 var (
 	worse  = critical(100)
 	better = critical(5000)
+	likely = critical(20)
 )

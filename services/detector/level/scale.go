@@ -29,6 +29,19 @@ func (sc *Scale) nearly(value, median int64) bool {
 	return 2*(value-median) >= sc.Least && 200*(value-median) > sc.Percent*median
 }
 
+// perhaps reports whether a doubled value is so much larger that it can be large beside
+// the whole past, which costs more to look at.
+func (sc *Scale) perhaps(value, median int64) bool {
+	return sc.over(value, median) && 10*value > 13*median
+}
+
+// tops reports whether a doubled value is so much larger than all of a base that it can
+// be alone beside the whole past.
+func (sc *Scale) tops(value int64, b *base) bool {
+	largest := 2 * b.sorted[b.n-1]
+	return value > largest && (!sc.Factors || 10*value > 13*largest)
+}
+
 // base is what values are compared with: up to Reference of them, sorted.
 type base struct {
 	sorted [Reference]int64

@@ -3,7 +3,7 @@ package level
 import "github.com/tocsin-bus/tocsin/services/detector/snapshot"
 
 // Size is about what a Series takes, in bytes.
-const Size = 8*(Reference+held) + 48
+const Size = 8*(Reference+held) + 4*older + 56
 
 // Of is a series of which only the values are known, the oldest first: of more than
 // Reference the newest. Nothing is found in it.
@@ -30,6 +30,12 @@ func (s *Series) Save(w *snapshot.Writer) {
 			w.Int(v)
 		}
 	}
+	w.Len(int(s.nold))
+	for _, v := range s.older[:s.nold] {
+		w.Int(int64(v))
+	}
+	w.Len(int(s.kept))
+	w.Float(float64(s.noise))
 	w.Len(int(s.found))
 	w.Bool(s.slow)
 	w.Len(int(s.forget))
@@ -49,6 +55,9 @@ func Restore(r *snapshot.Reader) Series {
 	var s Series
 	s.nref = values(r, s.reference[:])
 	s.nnew = values(r, s.newest[:])
+	if r.Has(snapshot.Lifecycle) {
+		s.restorePast(r)
+	}
 	s.found = Confidence(r.UpTo(int(Confirmed)))
 	s.slow = r.Bool()
 	if s.forget = uint16(r.UpTo(remembered)); s.forget > 0 {
@@ -67,6 +76,20 @@ func Restore(r *snapshot.Reader) Series {
 		return Series{}
 	}
 	return s
+}
+
+// restorePast reads what is older than the reference, which older snapshots lack.
+func (s *Series) restorePast(r *snapshot.Reader) {
+	for i := range r.Len(older) {
+		s.older[i] = float32(value(r, 2*Max))
+		s.nold++
+	}
+	s.kept = uint8(r.UpTo(100))
+	if noise := r.Float(); noise >= 0 && noise <= Max {
+		s.noise = float32(noise)
+	} else {
+		r.Fail("a standard deviation of %g", noise)
+	}
 }
 
 func values(r *snapshot.Reader, into []int64) (n uint8) {

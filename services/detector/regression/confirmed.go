@@ -159,6 +159,9 @@ func (s *series) take(m *metric, units int64, now time.Time) level.Verdict {
 	if v.Began {
 		s.told, s.since = uint8(level.None), now
 	}
+	if v.Worse {
+		s.told = uint8(level.Probable) // it is told again
+	}
 	if ends(v.Event) {
 		s.end = ending{v.Event, v.Confidence, v.Of, v.Values, v.Level, v.Usual}
 	}

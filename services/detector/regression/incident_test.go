@@ -103,13 +103,23 @@ func TestIncidentsOfOlderSnapshots(t *testing.T) {
 		}
 		values := append(slices.Repeat([]int64{1_000_000}, 15), slices.Repeat([]int64{2_000_000}, 5)...)
 		spec.Len(len(values))
-		var s level.Series
 		for _, v := range values {
 			spec.Int(v)
-			s.Add(&level.Scale{Factors: true, Percent: 20, Least: 100_000, Calm: 5}, v, level.Settling)
 		}
 		opened().Save(&spec)
-		s.Save(&confirmed)
+		for _, part := range [][]int64{values[:15], values[15:]} { // the reference, and what is newer
+			confirmed.Len(len(part))
+			for _, v := range part {
+				confirmed.Int(v)
+			}
+		}
+		confirmed.Len(int(level.Confirmed))
+		confirmed.Bool(false)
+		confirmed.Len(0)
+		for _, n := range []int{5, 0, 75} { // under suspicion, since then, ranks
+			confirmed.Len(n)
+		}
+		confirmed.Int(2 * 2_000_000)
 		opened().Save(&confirmed)
 		confirmed.Len(int(level.Confirmed))
 	}
