@@ -270,9 +270,9 @@ const (
 	confirmedRise, probableRise, fellRise = 2.5, 2.5, 3
 	// One that they do not show is so many times the highest usual level, and so many
 	// standard deviations of it, where no value counts for more than capped.
-	confirmedLarge, confirmedSure = 1.5, 2.65
-	fourLarge, fourSure           = 1.7, 2.9
-	threeLarge, threeSure         = 1.9, 3.3
+	confirmedLarge, confirmedSure = 1.5, 2.5
+	fourLarge, fourSure           = 1.7, 2.8
+	threeLarge, threeSure         = 1.9, 3.2
 	capped                        = 2.5
 	// At most one in fewOf values of the past may be as large, in hardlyOf where
 	// nothing else shows the rise.

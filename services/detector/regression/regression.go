@@ -110,7 +110,8 @@ const (
 func (w *window) take(l *load, now time.Time) outcome {
 	b := w.baseline()
 	over := l.metric.overWindow(l.units, &b)
-	end, news := goesOn, nothing
+	end := goesOn
+	var news outcome
 	if w.incident == nil && w.open.Any() {
 		w.resume()
 	}
