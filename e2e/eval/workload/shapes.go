@@ -1,15 +1,15 @@
 package workload
 
-import (
-	"math/rand/v2"
-)
+import "math/rand/v2"
 
 // Pages of which the loads do not all lie around one median. The events do not name
 // the cause: neither the device nor whether the load came from a cache.
 const (
-	// Varied is the generator of such pages that never change, Doubled the one of the
-	// same pages with a deploy that makes every load take twice as long.
-	Varied, Doubled = "varied", "doubled"
+	// Varied is the generator of such pages that never change.
+	Varied = "varied"
+	// Doubled is the generator of the same pages with a deploy that makes every load take
+	// twice as long.
+	Doubled = "doubled"
 
 	// shapeDeploy is a load from which on a doubled page is slow at the earliest, and
 	// moreShape how many further ones there can be before it.
