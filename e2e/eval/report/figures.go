@@ -120,7 +120,7 @@ func (r *Results) figures() []figure {
 			all = append(all, figure{q.what, q.asked, measured, contract, met})
 		}
 	}
-	return slices.Concat(all, r.shapeFigures(), r.noiseFigures())
+	return slices.Concat(all, r.pageShapeFigures(), r.noiseFigures())
 }
 
 // answer says in how many of the cells the figure holds, and what it is in the

@@ -56,7 +56,7 @@ workload of errors has %d simulated hours or more, each of page loads %d pages, 
 	r.writeEscalations(&b)
 	r.writeBounds(&b)
 	r.writeLoads(&b)
-	r.writeShapes(&b)
+	r.writePageShapes(&b)
 	r.writeLines(&b)
 	r.writeNAB(&b)
 	r.writeTCPD(&b)

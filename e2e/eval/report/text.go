@@ -20,7 +20,7 @@ func (r *Results) Text() []byte {
 	r.writeEscalations(&markdown)
 	r.writeBounds(&markdown)
 	r.writeLoads(&markdown)
-	r.writeShapes(&markdown)
+	r.writePageShapes(&markdown)
 	r.writeLines(&markdown)
 	r.writeNAB(&markdown)
 	r.writeTCPD(&markdown)

@@ -32,7 +32,7 @@ type shape struct {
 }
 
 // shapes pairs the unchanged pages with those that became twice as slow.
-func (r *Results) shapes() (all []shape) {
+func (r *Results) pageShapes() (all []shape) {
 	for i := range r.Cells {
 		c := &r.Cells[i]
 		if !shaped(c) {
@@ -78,8 +78,8 @@ func (s *shape) recall() string {
 	return interval(s.doubled.Summary.Recall)
 }
 
-func (r *Results) writeShapes(b *bytes.Buffer) {
-	shapes := r.shapes()
+func (r *Results) writePageShapes(b *bytes.Buffer) {
+	shapes := r.pageShapes()
 	if len(shapes) == 0 {
 		return
 	}
@@ -102,9 +102,9 @@ are counted as above. Recall is of pages of which every load takes twice as long
 	table(b, []string{"pages", "rules", "alerts in 100 loads", "false findings in 100 loads", "recall within 5 loads", "deploys"}, rows)
 }
 
-// shapeFigures are the figures that were asked of pages that vary.
-func (r *Results) shapeFigures() (all []figure) {
-	shapes := r.shapes()
+// pageShapeFigures are the figures that were asked of pages that vary.
+func (r *Results) pageShapeFigures() (all []figure) {
+	shapes := r.pageShapes()
 	contract := map[string]*shape{}
 	for i := range shapes {
 		if shapes[i].rules == rules.Spec.String() {

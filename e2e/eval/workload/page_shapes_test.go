@@ -9,9 +9,9 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/eval/workload"
 )
 
-// TestShapes checks how often loads are slow, how long turns last and how much loads
+// TestPageShapes checks how often loads are slow, how long turns last and how much loads
 // resemble the one before them.
-func TestShapes(t *testing.T) {
+func TestPageShapes(t *testing.T) {
 	for _, tt := range []struct {
 		cell string
 		// slow is the share of loads over 1.4 times the fast median; kept the correlation

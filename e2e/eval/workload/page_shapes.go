@@ -72,8 +72,8 @@ func pageShapes() []pageShape {
 	}
 }
 
-// shapeWorkloads are pages of each shape, unchanged and doubled.
-func shapeWorkloads(size Size) []Workload {
+// pageShapeWorkloads are pages of each shape, unchanged and doubled.
+func pageShapeWorkloads(size Size) []Workload {
 	var all []Workload
 	for _, s := range pageShapes() {
 		all = append(all,
