@@ -82,7 +82,7 @@ func questions() []question {
 	return []question{
 		{
 			"`rate-tail`: false alerts an app-day, but for clustered errors", "at most 1", tail, ratio,
-			both(kind(workload.Errors), not(clustered)), perDay, more, atMost(1), nil,
+			both(kind(workload.Errors), both(not(clustered), not(shapes))), perDay, more, atMost(1), nil,
 		},
 		{"`rate-tail`: false alerts an app-day, clustered errors", "at most 24", tail, ratio, clustered, perDay, more, atMost(24), nil},
 		{
@@ -105,7 +105,7 @@ func questions() []question {
 // figures are those asked for of which something was measured.
 func (r *Results) figures() []figure {
 	var all []figure
-	for _, q := range questions() {
+	for _, q := range append(questions(), shapeQuestions()...) {
 		if measured, met, any := q.answer(r.of(q.rules, q.fits)); any {
 			contract, _, _ := q.answer(r.of(q.contract, q.fits))
 			if q.bounded != nil && len(r.Bounds) > 0 {

@@ -31,7 +31,7 @@ type shape struct {
 	varied, doubled *run.Cell
 }
 
-// shapes pairs the unchanged pages with those that became twice as slow.
+// pageShapes pairs the unchanged pages with those that became twice as slow.
 func (r *Results) pageShapes() (all []shape) {
 	for i := range r.Cells {
 		c := &r.Cells[i]

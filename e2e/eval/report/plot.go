@@ -97,16 +97,16 @@ func (r *Results) panels() []panel {
 	all := []panel{
 		{
 			"False alerts an app-day, errors", true, []float64{0.1, 1, 10, 100, 1000}, 2000,
-			r.plotted(kind(workload.Errors), func(c *run.Cell) score.Estimate { return c.Summary.PerDay }, func(c *run.Cell) float64 {
-				if clustered(c) {
-					return 24
-				}
-				return 1
-			}),
+			r.plotted(kind(workload.Errors), func(c *run.Cell) score.Estimate { return c.Summary.PerDay }, mostFalse),
 		},
 		{
 			"Recall of episodes of errors", false, tenths, 1,
-			r.plotted(episodes, func(c *run.Cell) score.Estimate { return c.Summary.Recall }, only(generator("bursts"), 0.95)),
+			r.plotted(episodes, func(c *run.Cell) score.Estimate { return c.Summary.Recall }, func(c *run.Cell) float64 {
+				if least, asked := leastRecall(c); asked {
+					return least
+				}
+				return math.NaN()
+			}),
 		},
 		{"Delay p95 of bursts, s", false, []float64{0, 5, 10, 15}, 15, delays},
 		{

@@ -129,6 +129,9 @@ further ones would not have been told. "Learning" are the false findings, counte
 recurrences of something that recurs, which look like bursts to whoever sees them for the first time. A drift has 2 h to be told in, so that
 rules with many false alerts find it by chance: their precision says so.
 `, int(r.Size.ErrorRun().Hours()), r.Size.Hours)
+	if r.hasShapes() {
+		fmt.Fprintf(b, describeShapes, int(r.Size.ShapeRun().Hours()))
+	}
 	table(b, []string{"workload", "rules", "false an app-day", "open, h", "recall", "episodes", "precision", "delay p50", "delay p95", "cold start", "learning", "notes"}, rows)
 }
 

@@ -92,6 +92,18 @@ func TestTell(t *testing.T) {
 	}
 }
 
+// TestTellRaisedNotes: a note becomes a finding when it is raised, unless it is over.
+func TestTellRaisedNotes(t *testing.T) {
+	note, raised := said(1, "a", "k"), revises(said(3, "c", "k"), "a")
+	note.Severity = alert.Info
+	if told, _ := score.Tell([]alert.Alert{note, raised, over(4, "d", "k", "a")}, start); len(told) != 1 || told[0].Opened() != at(3) || told[0].Over != at(4) {
+		t.Errorf("a note that is raised: got %+v, want one finding from 3 to 4 min", told)
+	}
+	if told, _ := score.Tell([]alert.Alert{note, over(2, "b", "k", "a"), raised}, start); len(told) != 0 {
+		t.Errorf("a note that is over: got %+v, want no finding", told)
+	}
+}
+
 // TestTellNotes: what says that something is so opens nothing, also under the key
 // of what says that something is wrong.
 func TestTellNotes(t *testing.T) {

@@ -75,14 +75,16 @@ func (t *Told) Highest(from, to time.Duration) (c Confidence, any bool) {
 // began at start. Ends of findings are told to nobody's disadvantage: they count
 // as nothing. What is of severity info and ends nothing says that something is so,
 // not that it is wrong, as that a burst recurs: it is a note, and of those there
-// are the times.
+// are the times. A note that is not over becomes a finding when an alert of a higher
+// severity revises it.
 func Tell(alerts []alert.Alert, start time.Time) (told []Told, notes []time.Duration) {
 	open := map[string]int{} // by dedup key, the places of findings
-	keys := map[string]string{}
+	keys, notable := map[string]string{}, map[string]bool{}
 	for i := range alerts {
 		a := &alerts[i]
 		if a.Resolves != "" {
 			for _, id := range append([]string{a.Resolves}, a.AlsoResolves...) {
+				delete(notable, id)
 				if of, is := open[keys[id]]; is {
 					told[of].Over, told[of].Ended = a.Timestamp.Sub(start), true
 					delete(open, keys[id])
@@ -94,6 +96,8 @@ func Tell(alerts []alert.Alert, start time.Time) (told []Told, notes []time.Dura
 		}
 		if a.Severity == alert.Info {
 			notes = append(notes, a.Timestamp.Sub(start))
+			notable[a.ID] = true
+			keys[a.ID] = a.DedupKey
 			continue
 		}
 		said := Said{At: a.Timestamp.Sub(start), Confidence: confidence(a)}
@@ -102,7 +106,7 @@ func Tell(alerts []alert.Alert, start time.Time) (told []Told, notes []time.Dura
 			of, again = open[keys[a.Revises]]
 		}
 		if !again {
-			if a.Revises != "" {
+			if a.Revises != "" && !notable[a.Revises] {
 				continue // of what is over already: nobody is shown it
 			}
 			of = len(told)

@@ -120,7 +120,7 @@ var Full = Size{Hours: 240, Pages: 400, Chatter: 3}
 
 // All lists every workload.
 func All(size Size) []Workload {
-	return slices.Concat(errorWorkloads(size), loadWorkloads(size), pageShapeWorkloads(size), lineWorkloads(size))
+	return slices.Concat(errorWorkloads(size), shapeWorkloads(size), loadWorkloads(size), pageShapeWorkloads(size), lineWorkloads(size))
 }
 
 // exponential draws a gap with that mean, at least a millisecond.
