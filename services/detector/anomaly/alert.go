@@ -15,11 +15,15 @@ func (s Spike) Alert(app, signal string) alert.Alert {
 	return a
 }
 
-// Resolution says that the spike that the alert with an id told of is over, and
-// what was counted then.
+// Resolution returns the alert that ends the spike of the alert with an id, with
+// what was counted then. A spike that stayed is not resolved: it is the new level.
 func (s Spike) Resolution(app, signal, id string) alert.Alert {
 	a := s.about(app, signal)
 	a.Severity, a.Title, a.Resolves = alert.Info, "Resolved: Error spike in "+signal, id
+	if s.Stayed {
+		a.Context[alert.OutcomeKey] = alert.NewLevel
+		a.Title = "Errors in " + signal + " stay as many as in the spike, which is usual now"
+	}
 	return a
 }
 

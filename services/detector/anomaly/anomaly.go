@@ -2,10 +2,16 @@
 //
 // At an error at time t, c is the count in (t-10 s, t] and the rolling average
 // the count in (t-70 s, t-10 s] divided by 6. A spike is c of at least 5 and
-// more than 3 times the average. There is one finding per spike: the next only
-// after c has been at or under 1.5 times the average, or 30 s after the last.
-// At the former it is over: which may be between two errors, or long after the
-// last, so whoever wants to hear of it asks now and then.
+// more than 3 times the average. That average is frozen while the spike is open,
+// so that the errors of an incident never become its own measure.
+//
+// A spike calms when c is at or under 1.5 times the frozen average, or 1. It ends
+// when c has not been over 1.5 times the average, nor over 2, for 120 s after
+// that: a return before then belongs to the same spike. A spike that has not ended
+// 15 min after it began, and that the errors of the minute before no longer make
+// one, has become the new level. Either may happen between two errors, or long
+// after the last, so a caller asks now and then (Over). There is one finding per
+// spike.
 //
 // The counts are exact on times in whole milliseconds. Equal times share a
 // cell, so a window is never more than 70,000 cells whatever the rate, and each
@@ -17,6 +23,7 @@
 package anomaly
 
 import (
+	"math"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
@@ -26,8 +33,14 @@ import (
 const (
 	window   = 10_000
 	history  = 60_000
-	rearm    = 30_000
 	minSpike = 5
+	// mostCalm is the largest count at which a spike calms, whatever the average, and
+	// mostQuiet the largest one after that which is no return.
+	mostCalm, mostQuiet = 1, 2
+	// quiet is for how long there is no return when a spike ends, and newLevel after
+	// how long it has become the new level.
+	quiet    = 120_000
+	newLevel = 900_000
 	windows  = history / window
 )
 
@@ -38,8 +51,10 @@ const maxCells = window + history
 type Spike struct {
 	// Count is the number of errors in the last 10 s.
 	Count int
-	// Average is the number of errors in 10 s, over the 60 s before.
+	// Average is the number of errors in 10 s, over the 60 s before the spike.
 	Average float64
+	// Stayed reports whether the spike ended as the new level.
+	Stayed bool
 }
 
 // Counter counts the errors of one app and signal. The zero value is ready.
@@ -49,13 +64,17 @@ type Counter struct {
 	// before are the errors in them and in the others.
 	recent      int
 	now, before int64
-	// silent says that the spike of lastAlert goes on, so that none is found.
-	silent    bool
-	lastAlert int64
-	// spiking says that a spike was found that has not become calm since, moved
-	// is up to when cells were moved on.
-	spiking bool
-	moved   int64
+	// open reports whether a spike has not ended, opened is when it began, and frozen
+	// the errors in the 60 s before. They stay when it ends.
+	open           bool
+	opened, frozen int64
+	// calm reports whether the open spike has calmed, and calmSince is when.
+	calm      bool
+	calmSince int64
+	// stayed reports whether the last spike ended as the new level.
+	stayed bool
+	// moved is up to when cells were moved on.
+	moved int64
 }
 
 // cell is how many errors came in one millisecond.
@@ -75,47 +94,52 @@ func (c *Counter) Add(now time.Time) (Spike, bool) {
 		c.recent++
 	}
 	c.now++
-	if c.silent && t-c.lastAlert >= rearm {
-		c.silent = false
-	}
-	if c.silent || c.now < minSpike || c.now*windows <= 3*c.before {
+	if c.open {
+		if c.calm && c.now > mostQuiet && c.over() {
+			c.calm = false
+		}
 		return Spike{}, false
 	}
-	c.silent, c.spiking, c.lastAlert = true, true, t
+	if c.now < minSpike || c.now*windows <= 3*c.before {
+		return Spike{}, false
+	}
+	c.open, c.opened, c.frozen, c.calm, c.stayed = true, t, c.before, false, false
 	return c.counted(), true
 }
 
-// Over counts up to now and says whether there is no spike any more. moved says
-// that something was counted anew.
+// over reports whether the count is over 1.5 times the frozen average.
+func (c *Counter) over() bool { return 2*c.now*windows > 3*c.frozen }
+
+// Over lets time pass up to now and reports whether no spike is open, and what is
+// counted. moved reports whether that changed anything.
 func (c *Counter) Over(now time.Time) (counted Spike, over, moved bool) {
 	moved = c.until(now.UnixMilli())
-	return c.counted(), !c.spiking, moved
+	return c.counted(), !c.open, moved
 }
 
+// counted is the count, beside the average of before the newest spike.
 func (c *Counter) counted() Spike {
-	return Spike{Count: int(c.now), Average: float64(c.before) / windows}
+	return Spike{Count: int(c.now), Average: float64(c.frozen) / windows, Stayed: c.stayed}
 }
 
-// until lets time pass up to t, and says whether that changed anything.
+// until lets time pass up to t, and reports whether that changed anything.
 func (c *Counter) until(t int64) bool {
-	if n := c.cells.len(); c.moved > t || n > 0 && c.cells.at(n-1).at > t {
+	if n := c.cells.len(); c.moved > t || n > 0 && c.cells.at(n-1).at > t || c.open && c.opened > t {
 		*c = Counter{}
 		return true
 	}
-	before := c.moved
+	before, wasOpen := c.moved, c.open
 	c.advance(t)
-	return c.moved != before
+	return c.moved != before || c.open != wasOpen
 }
 
 // advance lets cells leave the window and the history up to time t, in the
-// order in which they do, and looks after each moment whether it has become
-// calm: it may have been so only for a while between two errors.
+// order in which they do, and looks before and after each moment at the open spike:
+// it may have calmed only for a while between two errors.
 func (c *Counter) advance(t int64) {
-	for c.cells.len() > 0 {
-		moment := c.cells.at(0).at + window + history
-		if c.recent > 0 {
-			moment = min(moment, c.firstRecent().at+window)
-		}
+	for {
+		moment := c.next()
+		c.end(min(moment-1, t))
 		if moment > t {
 			return
 		}
@@ -129,18 +153,36 @@ func (c *Counter) advance(t int64) {
 			c.cells.pop()
 		}
 		c.moved = moment
-		c.calm()
+		if c.open && !c.calm && (c.now <= mostCalm || !c.over()) {
+			c.calm, c.calmSince = true, moment
+		}
+	}
+}
+
+// next is when the next cell leaves the window or the history.
+func (c *Counter) next() int64 {
+	if c.cells.len() == 0 {
+		return math.MaxInt64
+	}
+	moment := c.cells.at(0).at + window + history
+	if c.recent > 0 {
+		moment = min(moment, c.firstRecent().at+window)
+	}
+	return moment
+}
+
+// end ends the open spike if it ends by time t, up to which no count changes.
+func (c *Counter) end(t int64) {
+	switch {
+	case !c.open:
+	case c.calm:
+		c.open = t < c.calmSince+quiet
+	case t >= c.opened+newLevel && c.now*windows <= 3*c.before:
+		c.open, c.stayed = false, true
 	}
 }
 
 func (c *Counter) firstRecent() *cell { return c.cells.at(c.cells.len() - c.recent) }
-
-// calm ends a spike when the count is at or under 1.5 times the average.
-func (c *Counter) calm() {
-	if c.spiking && 2*c.now*windows <= 3*c.before {
-		c.silent, c.spiking = false, false
-	}
-}
 
 // Save writes what is counted.
 func (c *Counter) Save(w *snapshot.Writer) {
@@ -153,9 +195,12 @@ func (c *Counter) Save(w *snapshot.Writer) {
 		last = c.cells.at(i).at
 	}
 	w.Len(c.recent)
-	w.Bool(c.silent)
-	w.Uint(uint64(c.lastAlert))
-	w.Bool(c.spiking)
+	w.Bool(c.open)
+	w.Uint(uint64(c.opened))
+	w.Uint(uint64(c.frozen))
+	w.Bool(c.calm)
+	w.Uint(uint64(c.calmSince))
+	w.Bool(c.stayed)
 	w.Uint(uint64(c.moved))
 }
 
@@ -183,10 +228,12 @@ func Restore(r *snapshot.Reader) *Counter {
 		c.cells.push(cell{at: last, count: count})
 	}
 	c.recent = r.UpTo(c.cells.len())
-	c.silent, c.lastAlert = r.Bool(), int64(r.UpTo(maxTime))
-	c.spiking = c.silent // before, the one was the other
-	if r.Has(snapshot.Resolutions) {
-		c.spiking, c.moved = r.Bool(), int64(r.UpTo(maxTime))
+	c.open, c.opened = r.Bool(), int64(r.UpTo(maxTime))
+	switch {
+	case r.Has(snapshot.Lifecycle):
+		c.frozen, c.calm, c.calmSince, c.stayed, c.moved = int64(r.UpTo(maxFrozen)), r.Bool(), int64(r.UpTo(maxTime)), r.Bool(), int64(r.UpTo(maxTime))
+	case r.Has(snapshot.Resolutions): // open was for how long none was found
+		c.open, c.moved = r.Bool(), int64(r.UpTo(maxTime))
 	}
 	for i := range c.cells.len() {
 		if n := c.cells.at(i).count; i < c.cells.len()-c.recent {
@@ -195,12 +242,18 @@ func Restore(r *snapshot.Reader) *Counter {
 			c.now += n
 		}
 	}
+	if c.open && !r.Has(snapshot.Lifecycle) {
+		// The minute before may hold errors of the spike. When it was found, its count
+		// was more than 3 times the average.
+		c.frozen = min(c.before, 2*c.now)
+	}
 	return c
 }
 
 // What no snapshot of ours exceeds: errors in a millisecond, and a time in
 // milliseconds since 1970.
 const (
-	maxCount = 1 << 40
-	maxTime  = 1 << 50
+	maxCount  = 1 << 40
+	maxTime   = 1 << 50
+	maxFrozen = 1 << 58
 )

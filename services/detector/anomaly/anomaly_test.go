@@ -36,17 +36,21 @@ func TestSpikes(t *testing.T) {
 		{"five in just under 10 s", []int{0, 1, 2, 3, 9_999}, []int{9_999}},
 		{"one alert per spike", every(0, 9_000, 100), []int{400}},
 		{"a steady rate is no spike, its beginning is", every(0, 200_000, 1000), []int{4_000}},
-		// 60 s at 1/s: 60 in the history, an average of 10, so more than 30 in
-		// 10 s. The beginning was found at 4 s.
-		{"30 where 10 are usual", slices.Concat(every(0, 59_000, 1000), every(69_001, 69_030, 1)), []int{4_000}},
-		{"31 where 10 are usual", slices.Concat(every(0, 59_000, 1000), every(69_001, 69_031, 1)), []int{4_000, 69_031}},
-		{"errors 70 s old are forgotten", slices.Concat(every(1, 100, 1), every(70_100, 70_104, 1)), []int{5, 70_104}},
-		{"errors just under 70 s old are not: 98 of them mean over 49", slices.Concat(every(1, 100, 1), every(70_002, 70_006, 1)), []int{5}},
-		{"it ends when the window has emptied, seen at the next error", slices.Concat(every(0, 4, 1), every(10_005, 10_009, 1)), []int{4, 10_009}},
-		{"the next spike after it ended", slices.Concat(every(0, 4, 1), every(75_000, 75_010, 1)), []int{4, 75_004}},
-		{"it has not ended while errors stay over 1.5x, for 30 s", every(0, 29_999, 100), []int{400}},
+		// 1/s for 16 min: the beginning was found at 4 s and has become the level. 60 are
+		// in the history, an average of 10, so more than 30 in 10 s.
+		{"30 where 10 are usual", slices.Concat(every(0, 959_000, 1000), every(969_001, 969_030, 1)), []int{4_000}},
+		{"31 where 10 are usual", slices.Concat(every(0, 959_000, 1000), every(969_001, 969_031, 1)), []int{4_000, 969_031}},
+		{"5 where 4 are usual", slices.Concat(every(0, 57_500, 2500), every(70_000, 70_004, 1)), nil},
+		{"errors 70 s old are forgotten", slices.Concat(every(0, 57_500, 2500), every(127_500, 127_504, 1)), []int{127_504}},
+		// Section 11 of the contract replaces section 5's "after c has been at or under
+		// 1.5x, or 30 s later": a return within 120 s is the same spike.
+		{"what returns within 120 s of the calm is the same spike", slices.Concat(every(0, 4, 1), every(10_005, 10_009, 1), every(135_000, 135_010, 1)), []int{4}},
+		{"two errors are no return", slices.Concat(every(0, 4, 1), []int{60_000, 60_001}, every(130_003, 130_010, 1)), []int{4, 130_007}},
+		{"the next spike after 120 s of calm", slices.Concat(every(0, 4, 1), every(130_003, 130_010, 1)), []int{4, 130_007}},
+		{"it goes on while errors stay over 1.5x", every(0, 200_000, 100), []int{400}},
+		{"what stays for 15 min is the measure from then on", slices.Concat(every(0, 1_000_000, 100), every(1_000_001, 1_000_300, 1)), []int{400, 1_000_203}},
 		{"a clock that is set back starts anew", []int{90_000, 90_001, 90_002, 90_003, 0, 1, 2, 3, 4}, []int{4}},
-		{"an avalanche is told again after 30 s", growing(45_000), []int{50, 30_050}},
+		{"an avalanche is one spike", growing(45_000), []int{50}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -80,12 +84,12 @@ func growing(until int) []int {
 
 func TestSpikeCounts(t *testing.T) {
 	var c anomaly.Counter
-	for _, ms := range every(0, 59_000, 1000) {
+	for _, ms := range every(0, 959_000, 1000) {
 		c.Add(at(ms))
 	}
 	var last anomaly.Spike
 	for i := range 40 {
-		if s, spike := c.Add(at(69_001 + i)); spike {
+		if s, spike := c.Add(at(969_001 + i)); spike {
 			last = s
 		}
 	}
@@ -97,7 +101,8 @@ func TestSpikeCounts(t *testing.T) {
 // Each row is when errors come, and when it is asked whether no spike goes on.
 func TestOver(t *testing.T) {
 	five := every(0, 4, 1)
-	steady := every(0, 99_000, 1000) // a spike at 4 s; from 20 s on 10 in 10 s
+	// Four errors in 10 s are usual, then five times as many come for a minute.
+	usual := slices.Concat(every(0, 300_000, 2500), every(300_001, 360_000, 500))
 	for _, tt := range []struct {
 		name   string
 		errors []int
@@ -107,14 +112,19 @@ func TestOver(t *testing.T) {
 		{"no error at all", nil, 0, true},
 		{"no spike", every(0, 3, 1), 3, true},
 		{"at once", five, 4, false},
-		{"two left are over 1.5x of 3 in the minute", five, 10_002, false},
-		{"one left is 1.5x of 4 in the minute", five, 10_003, true},
-		{"the last has left the window", five, 10_004, true},
+		{"it is calm with one left, but has to stay so for 120 s", five, 10_003, false},
+		{"just under 120 s later", five, 130_002, false},
+		{"120 s later", five, 130_003, true},
 		{"long after", five, 1_000_000, true},
-		{"6 where 4 are usual are 1.5x", slices.Concat(every(0, 23, 1), every(10_100, 10_105, 1)), 10_105, true},
-		{"a steady rate goes on at first", steady[:40], 39_999, false},
-		{"until the minute has seen enough of it: 40 where 10 come in 10 s", steady[:50], 49_999, true},
-		{"still over 1.5x, though not over 3x", slices.Concat(five, every(8_000, 8_010, 1)), 15_000, false},
+		{"two errors are no return", slices.Concat(five, []int{100_000, 100_001}), 130_003, true},
+		{"three are, while they are in the window", slices.Concat(five, every(100_000, 100_002, 1)), 130_003, false},
+		{"and 120 s later it ends", slices.Concat(five, every(100_000, 100_002, 1)), 230_001, true},
+		{"an incident of a minute: its errors are not its measure", usual, 360_000, false},
+		{"nor is it over while fewer than three times as many come", slices.Concat(usual, every(361_000, 600_000, 1250)), 600_000, false},
+		{"it ends 120 s after it is back at what is usual", slices.Concat(usual, every(361_000, 500_000, 2500)), 500_000, true},
+		{"not before", slices.Concat(usual, every(361_000, 480_000, 2500)), 480_000, false},
+		{"what stays is no spike after 15 min", every(0, 904_000, 1000), 904_000, true},
+		{"but one until then", every(0, 903_000, 1000), 903_999, false},
 		{"a clock that was set back", five, -1, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -123,7 +133,7 @@ func TestOver(t *testing.T) {
 				c.Add(at(ms))
 			}
 			if _, over, _ := c.Over(at(tt.ask)); over != tt.want {
-				t.Errorf("over at %d: %v", tt.ask, over)
+				t.Errorf("over at %d: got %v, want %v", tt.ask, over, tt.want)
 			}
 		})
 	}
@@ -137,6 +147,10 @@ func TestAlert(t *testing.T) {
 		a.Severity != alert.Error || a.Category != alert.Anomaly || a.Source != alert.SourceAnomaly {
 		t.Errorf("got %+v", a)
 	}
+	if stayed := (anomaly.Spike{Count: 12, Average: 10, Stayed: true}).Resolution("web", alert.SignalLogs, "id"); stayed.Title != "Errors in logs stay as many as in the spike, which is usual now" ||
+		stayed.Context[alert.OutcomeKey] != alert.NewLevel || stayed.Resolves != "id" {
+		t.Errorf("got %+v, want the new level", stayed)
+	}
 	end := anomaly.Spike{Count: 12, Average: 10}.Resolution("web", alert.SignalRequests, "id")
 	if end.Title != "Resolved: Error spike in requests" || end.Resolves != "id" || end.Severity != alert.Info ||
 		end.Detail != "12 errors in the last 10 s, rolling average 10.0 (of the 60 s before)" ||
@@ -146,14 +160,13 @@ func TestAlert(t *testing.T) {
 }
 
 // The rule, written as the contract has it, over all errors there ever were.
-// Whether a spike has become calm between two errors is looked at in every
+// Whether a spike has calmed or ended between two errors is looked at in every
 // millisecond at which anything changes.
 type model struct {
-	errors    []int
-	silent    bool
-	spiking   bool
-	lastAlert int
-	looked    int
+	errors                    []int
+	open, calm                bool
+	opened, calmSince, frozen int
+	looked                    int
 }
 
 func (m *model) count(from, to int) (n int) {
@@ -165,30 +178,36 @@ func (m *model) count(from, to int) (n int) {
 	return n
 }
 
-func (m *model) calm(t int) {
-	c, before := m.count(t-10_000, t), m.count(t-70_000, t-10_000)
-	if float64(c) <= 1.5*float64(before)/6 {
-		m.silent, m.spiking = false, false
+func (m *model) counts(t int) (c, before int) {
+	return m.count(t-10_000, t), m.count(t-70_000, t-10_000)
+}
+
+func (m *model) at(t int) {
+	c, before := m.counts(t)
+	if m.open && !m.calm && float64(c) <= max(1.5*float64(m.frozen)/6, 1) {
+		m.calm, m.calmSince = true, t
+	}
+	if m.open && (m.calm && t >= m.calmSince+120_000 || !m.calm && t >= m.opened+900_000 && float64(c) <= 3*float64(before)/6) {
+		m.open = false
 	}
 }
 
 func (m *model) over(t int) bool {
 	m.look(t)
-	return !m.spiking
+	return !m.open
 }
 
 func (m *model) look(t int) {
 	var moments []int
 	for _, e := range m.errors {
-		for _, moment := range []int{e + 10_000, e + 70_000} {
-			if moment > m.looked && moment <= t {
-				moments = append(moments, moment)
-			}
-		}
+		moments = append(moments, e+10_000, e+70_000, e+130_000, e+190_000)
 	}
+	moments = append(moments, m.opened+900_000)
 	slices.Sort(moments)
 	for _, moment := range moments {
-		m.calm(moment)
+		if moment > m.looked && moment <= t {
+			m.at(moment)
+		}
 	}
 	m.looked = t
 }
@@ -196,21 +215,24 @@ func (m *model) look(t int) {
 func (m *model) add(t int) bool {
 	m.look(t)
 	m.errors = append(m.errors, t)
-	if t-m.lastAlert >= 30_000 {
-		m.silent = false
-	}
-	c, before := m.count(t-10_000, t), m.count(t-70_000, t-10_000)
-	if m.silent || c < 5 || float64(c) <= 3*float64(before)/6 {
+	c, before := m.counts(t)
+	if m.open {
+		if c > 2 && float64(c) > 1.5*float64(m.frozen)/6 {
+			m.calm = false
+		}
 		return false
 	}
-	m.silent, m.spiking, m.lastAlert = true, true, t
+	if c < 5 || float64(c) <= 3*float64(before)/6 {
+		return false
+	}
+	m.open, m.calm, m.opened, m.frozen = true, false, t, before
 	return true
 }
 
 func TestAgainstModel(t *testing.T) {
-	gaps := []int{0, 0, 1, 10, 100, 500, 1000, 2500, 9_999, 10_000, 10_001, 29_999, 30_000, 60_000, 69_999, 70_000}
+	gaps := []int{0, 0, 1, 10, 100, 500, 1000, 2500, 9_999, 10_000, 10_001, 29_999, 60_000, 69_999, 70_000, 119_999, 120_000, 130_000, 900_000}
 	rapid.Check(t, func(t *rapid.T) {
-		c, m := &anomaly.Counter{}, &model{looked: -1, lastAlert: -1 << 40}
+		c, m := &anomaly.Counter{}, &model{looked: -1, opened: -1 << 40}
 		now := 0
 		for range rapid.IntRange(1, 25).Draw(t, "bursts") {
 			for range rapid.IntRange(0, 3).Draw(t, "looks") {

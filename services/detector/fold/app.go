@@ -29,6 +29,7 @@ type app struct {
 	targets        *frustration.Targets
 	releases       release.Releases
 	links          links
+	outcomes       outcomes
 
 	// size is about how many bytes the app takes, as the fold has counted it.
 	size int
@@ -67,6 +68,7 @@ func (a *app) save(w *snapshot.Writer) {
 	a.releases.Save(w)
 	a.links.escalation.save(w)
 	a.age.save(w)
+	a.outcomes.save(w)
 }
 
 // restoreApp reads what save wrote. Errors are in r.
@@ -82,6 +84,9 @@ func restoreApp(name string, set rules.Set, r *snapshot.Reader) *app {
 		a.links.escalation = restoreLink(r)
 	}
 	a.age = restoreAge(r)
+	if r.Has(snapshot.Lifecycle) {
+		a.outcomes = restoreOutcomes(r)
+	}
 	return a
 }
 

@@ -54,6 +54,8 @@ func TestMined(t *testing.T) {
 	if out.Noise.Err != nil || out.Noise.Added != id {
 		t.Errorf("%+v", out.Noise)
 	}
+	s.at(170*time.Second, events()) // the spike of the errors ends, 120 s after it calmed
+	told = len(s.alerts)
 	s.at(3*time.Minute, chatter(7, telemetry.LevelError, line))
 	s.at(3*time.Minute, events(logged(telemetry.LevelError, "[vite] cannot load zoe now")))
 	if len(s.alerts) != told {

@@ -72,30 +72,37 @@ var resolutions = []struct {
 
 	{"a spike, by whatever comes later", []step{
 		{0, errorsLogged(5)},
-		{9999 * time.Millisecond, elsewhere()},
 		{10 * time.Second, elsewhere()},
-		{11 * time.Second, elsewhere()},
+		// 120 s after the spike calmed: section 11 of the contract.
+		{129_999 * time.Millisecond, elsewhere()},
+		{130 * time.Second, elsewhere()},
+		{131 * time.Second, elsewhere()},
 	}, []string{
 		"New error: boom", "Error spike in logs: more than 3x the rolling average",
 		"Resolved: Error spike in logs <- Error spike in logs: more than 3x the rolling average",
 	}},
 
-	{"a spike, by a message that can't be read", []step{{0, errorsLogged(5)}, {time.Minute, fold.Message{}}}, []string{
+	{"a spike, by a message that can't be read", []step{{0, errorsLogged(5)}, {3 * time.Minute, fold.Message{}}}, []string{
 		"New error: boom", "Error spike in logs: more than 3x the rolling average",
 		"Resolved: Error spike in logs <- Error spike in logs: more than 3x the rolling average",
 	}},
 
-	{"a spike ends before the next begins", []step{{0, errorsLogged(5)}, {2 * time.Minute, errorsLogged(6)}, {3 * time.Minute, elsewhere()}}, []string{
+	{"a spike ends before the next begins", []step{{0, errorsLogged(5)}, {3 * time.Minute, errorsLogged(6)}, {6 * time.Minute, elsewhere()}}, []string{
 		"New error: boom", "Error spike in logs: more than 3x the rolling average",
 		"Resolved: Error spike in logs <- Error spike in logs: more than 3x the rolling average",
 		"Error spike in logs: more than 3x the rolling average",
 		"Resolved: Error spike in logs <- Error spike in logs: more than 3x the rolling average",
 	}},
 
+	{"a spike that returns within 120 s is the same", []step{{0, errorsLogged(5)}, {100 * time.Second, errorsLogged(9)}, {229 * time.Second, elsewhere()}, {230 * time.Second, elsewhere()}}, []string{
+		"New error: boom", "Error spike in logs: more than 3x the rolling average",
+		"Resolved: Error spike in logs <- Error spike in logs: more than 3x the rolling average",
+	}},
+
 	{"what noise hides now is over", []step{
 		{0, errorsLogged(5)},
 		{time.Second, fold.Message{Noise: &query.NoiseRequest{Action: query.NoiseAdd, Pattern: "boom", Kind: telemetry.KindLog}}},
-		{12 * time.Second, errorsLogged(5)},
+		{131 * time.Second, errorsLogged(5)},
 	}, []string{
 		"New error: boom", "Error spike in logs: more than 3x the rolling average",
 		"Resolved: Error spike in logs <- Error spike in logs: more than 3x the rolling average",
@@ -325,7 +332,7 @@ func TestSpikesAreBounded(t *testing.T) {
 	}
 	ended := func(s *script) (apps []string) {
 		s.alerts = nil
-		s.at(time.Minute, fold.Message{})
+		s.at(3*time.Minute, fold.Message{})
 		for _, a := range s.alerts {
 			apps = append(apps, a.App)
 		}

@@ -17,8 +17,8 @@ import (
 // no more and never ends; so it is with those of an app that is forgotten.
 const maxSpikes = 100
 
-// spikes are the spikes and drifts that are not over, each with the id of its
-// newest alert. They end by the passing of time, which every message tells,
+// spikes are the spikes, bursts that recur and drifts that are not over, each with the
+// id of its first alert. They end by the passing of time, which every message tells,
 // whatever it is of.
 //
 // They outlive a change of the rules in force: what found a spike is fed until that has
@@ -98,7 +98,7 @@ func (s source) dropped(id string) (end alert.Alert) {
 
 func newSpikes() spikes { return spikes{open: lru.New[source, string](maxSpikes)} }
 
-// begin notes the newest alert of a spike.
+// begin notes the first alert of a spike.
 func (s *spikes) begin(of source, id string) {
 	if _, gone := s.open.Add(of, id); gone != nil {
 		s.evicted++
@@ -151,7 +151,7 @@ func (t *turn) failed(a *app, name string, counters *signal) {
 	if counters.tail == nil {
 		return
 	}
-	found, ok := counters.tail.Add(t.now)
+	found, ok := counters.tail.Add(t.now, a.outcomes.failing(t.now))
 	if !ok {
 		return
 	}
@@ -159,14 +159,17 @@ func (t *turn) failed(a *app, name string, counters *signal) {
 	if found.Kind == ratetail.Drift {
 		of.by = byDrift
 	}
-	if !t.raises(of) {
+	open := t.fold.spikes.open.Peek(of)
+	raises := found.Raises && open != nil // the severity of the alert that is open
+	if !raises && !t.raises(of) {
 		return
 	}
 	news := found.Alert(a.name, name)
 	if found.Kind == ratetail.Spike && name == alert.SignalLogs {
 		t.lead(a, &news)
 	}
-	if found.Kind == ratetail.Recurring { // a note, which has no end
+	if raises {
+		news.Revises = *open
 		t.offer(a, news)
 		return
 	}

@@ -133,7 +133,13 @@ func (t *turn) request(a *app, e *telemetry.Event) {
 		hidden, found = a.noise.Request(e.Network.URL, f.template, severity, t.now)
 		t.found(a, found)
 	}
-	if t.hidden(a, hidden, telemetry.KindNetwork, noise.Sighting{Text: e.Network.URL, Severity: severity}) || !bad {
+	if t.hidden(a, hidden, telemetry.KindNetwork, noise.Sighting{Text: e.Network.URL, Severity: severity}) {
+		return
+	}
+	if !a.untracked {
+		a.outcomes.add(t.now, network.Failed(e.Network.Status))
+	}
+	if !bad {
 		return
 	}
 	f.key = network.AppendKey(f.key[:0], e.Network, f.template)

@@ -140,7 +140,11 @@ func TestUpgradeFrom6(t *testing.T) {
 			s.at(at, m)
 			at += time.Second
 		}
-		s.at(500*time.Second, fold.Message{})
+		s.at(531*time.Second, fold.Message{}) // 120 s after the spike calmed, at 412 s, it ends
+		if n := len(s.alerts); n != 2 {
+			t.Errorf("restarts %v: %d ends by 531 s, want 2", restarts, n)
+		}
+		s.at(532*time.Second, fold.Message{})
 		var got []string
 		for _, a := range s.alerts {
 			got = append(got, a.Title+" <- "+a.Resolves)

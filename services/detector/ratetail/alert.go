@@ -24,7 +24,8 @@ func (f Finding) Alert(app, signal string) alert.Alert {
 	switch f.Kind {
 	case Recurring:
 		a.Severity, a.Title = alert.Info, "Error burst in "+signal+" recurs by a schedule"
-		a.Detail = fmt.Sprintf("every %s, with about %.0f errors each time; it is told again only when it is larger than usual or off its schedule", span(f.Period), f.Usual)
+		a.Detail = fmt.Sprintf("every %s, with about %.0f errors each time; it becomes an error over %d s, over %d times that size, or when over 30%% of the app's requests fail",
+			span(f.Period), f.Usual, mostLong, maxLarger)
 	case Drift:
 		a.Severity, a.Title = alert.Warning, "Errors in "+signal+" have drifted upwards"
 		a.Detail = fmt.Sprintf("from %s/s to %s/s over %s", figure(f.From), figure(f.To), span(float64(f.Over)))
@@ -60,6 +61,9 @@ func (f Finding) Resolution(app, signal, id string) alert.Alert {
 		a.Context[alert.OutcomeKey] = alert.NewLevel
 		a.Title = "Errors in " + signal + " stay higher, which is usual now"
 		a.Detail = fmt.Sprintf("%s/s is what is expected from now on; the drift had begun at %s/s", figure(f.To), figure(f.From))
+	case RecurringOver:
+		a.Title = "Resolved: Error burst in " + signal
+		a.Detail = fmt.Sprintf("%d errors in the last %d s; expected %s", f.Count, f.Seconds, figure(f.Expected))
 	default:
 		a.Title = "Resolved: Error spike in " + signal
 		a.Detail = fmt.Sprintf("%d errors in the last %d s; expected %s", f.Count, f.Seconds, figure(f.Expected))
@@ -79,8 +83,7 @@ func (f Finding) about(app, signal string) alert.Alert {
 		a.Context[ruleKey] = ruleDrift
 		a.Context["from_per_s"], a.Context["to_per_s"] = rounded(f.From), rounded(f.To)
 		return a
-	case Recurring: // told once, so no spike may take its place before it is read
-		a.DedupKey += ":recurring"
+	case Recurring:
 		a.Context[ruleKey], a.Context["period_s"], a.Context["usual"] = ruleRecurring, rounded(f.Period), rounded(f.Usual)
 	default:
 		a.Context[ruleKey] = ruleRateTail

@@ -147,7 +147,6 @@ func (c *core) tick() (n int64, of fate) {
 	case c.state != calm && gone >= c.from:
 		return n, held
 	default:
-		c.usual.pass(float64(n), short)
 		return n, usual
 	}
 }
@@ -156,15 +155,15 @@ func (c *core) tick() (n int64, of fate) {
 func (c *core) full() bool { return c.at < c.lastError+slots }
 
 // skip lets seconds pass in which nothing is in the window and nothing comes.
-// heard is how many of them are not part of a silence.
-func (c *core) skip(seconds int64) (heard int64) {
+// heard is how many of them are not part of a silence, and felt how many they count
+// as.
+func (c *core) skip(seconds int64) (heard int64, felt float64) {
 	if c.at == c.lastError+slots {
 		c.patience = slots + uint32(min(missed/c.usual.rate(), math.MaxUint32/2))
 	}
 	heard = min(max(c.lastError+int64(c.patience)-c.at, 0), seconds)
-	c.usual.skip(float64(heard)+float64(seconds-heard)/slowdown, short)
 	c.at += seconds
-	return heard
+	return heard, float64(heard) + float64(seconds-heard)/slowdown
 }
 
 // calmed says whether what goes on is over: the count is at what is expected in
@@ -178,12 +177,3 @@ func (c *core) calmed() bool {
 
 // expected is how many errors are expected in 10 s.
 func (c *core) expected() float64 { return slots * c.usual.rate() }
-
-// ended is how the last spike ended, and whether none goes on.
-func (c *core) ended() (end Finding, over bool) {
-	end = Finding{Kind: SpikeOver, Count: c.count(), Expected: c.expected(), Seconds: slots}
-	if c.stayed {
-		end.Kind = SpikeStayed
-	}
-	return end, c.state != spiking
-}

@@ -7,10 +7,13 @@ import "time"
 type Counter struct {
 	core
 	episode   episode
+	incident  incident
 	spread    spread
 	block     counted
 	recurring recurring
 	drift     drift
+	// wasNoted reports whether the last incident was one of a burst that recurs.
+	wasNoted bool
 
 	// What holds for the second that goes on, once an error has come in it: the
 	// errors in each window before it, and how many may come in it until they are
@@ -27,8 +30,6 @@ type episode struct {
 	// expected without it.
 	peak  int64
 	usual float64
-	// held is what was counted since it began.
-	held level
 	// most and longest are up to where a burst that was expected is not larger
 	// than usual: errors in 10 s, and seconds.
 	most, longest int64
@@ -57,19 +58,23 @@ const counterSize = 1536
 // usual, since New or Restore.
 func (c *Counter) HeldBack() uint64 { return c.recurring.heldBack }
 
-// Add counts an error at now and says what it finds with it: a Spike, a Recurring
-// burst or a Drift. There is one finding per spike and drift, and one per
-// schedule of bursts.
-func (c *Counter) Add(now time.Time) (Finding, bool) {
+// Add counts an error at now and returns what it finds with it: a Spike, a Recurring
+// burst or a Drift. There is one finding per incident and drift, and a second one for
+// a Recurring burst that turns out to be a spike. failing is whether so many requests
+// of the app fail that no burst may pass for one that recurs.
+func (c *Counter) Add(now time.Time, failing bool) (Finding, bool) {
 	c.until(second(now))
 	if !c.ready {
 		c.ready, c.before = true, c.earlier()
 		c.limit = minSpike - 1 - c.before[last]
 	}
 	n := c.add()
+	if c.state == calm && c.incident.quietSince != 0 {
+		c.heard(c.before[last] + n)
+	}
 	switch {
 	case c.state != calm:
-		if found, ok := c.goOn(c.before[last] + n); ok {
+		if found, ok := c.goOn(c.before[last]+n, failing); ok {
 			return found, true
 		}
 	case n > c.limit:
@@ -78,7 +83,7 @@ func (c *Counter) Add(now time.Time) (Finding, bool) {
 		if !spike {
 			break
 		}
-		if found, ok := c.begin(c.before[last]+n, found); ok {
+		if found, ok := c.begin(c.before[last]+n, found, failing); ok {
 			return found, true
 		}
 	}
@@ -91,13 +96,19 @@ func (c *Counter) Add(now time.Time) (Finding, bool) {
 	return Finding{}, false
 }
 
-// Over lets time pass up to now and says whether no spike goes on, and how the
-// last one ended: SpikeOver or SpikeStayed. moved says that something was counted
-// anew.
+// Over lets time pass up to now and reports whether no incident is open, and how the
+// last one ended: SpikeOver, SpikeStayed or RecurringOver. moved reports whether
+// anything was counted.
 func (c *Counter) Over(now time.Time) (end Finding, over, moved bool) {
 	moved = c.until(second(now))
-	end, over = c.ended()
-	return end, over, moved
+	end = Finding{Kind: SpikeOver, Count: c.count(), Expected: c.expected(), Seconds: slots}
+	switch {
+	case c.stayed:
+		end.Kind = SpikeStayed
+	case c.wasNoted:
+		end.Kind = RecurringOver
+	}
+	return end, c.incident.grade == none, moved
 }
 
 // DriftOver is Over for a drift, with DriftOver or DriftStayed.
@@ -111,40 +122,44 @@ func (c *Counter) DriftOver(now time.Time) (end Finding, over, moved bool) {
 }
 
 func (c *Counter) drifted(kind Kind) Finding {
-	return Finding{Kind: kind, From: c.drift.from, To: c.usual.rate(), Over: c.at - c.drift.calm}
+	return Finding{Kind: kind, From: c.drift.from, To: c.learned().rate(), Over: c.at - c.drift.calm}
 }
 
 // begin opens an episode: a spike of which n errors are in the last 10 s, or a
 // burst that was expected.
-func (c *Counter) begin(n int64, found Finding) (Finding, bool) {
+func (c *Counter) begin(n int64, found Finding, failing bool) (Finding, bool) {
 	p := c.usual.expect(slots, c.spread.factor())
-	c.state, c.stayed, c.from = spiking, false, c.onset()
+	c.state, c.from = spiking, c.onset()
 	c.episode = episode{peak: n, usual: p.mean}
-	due, recognised := c.recurring.of(c.from)
+	due := c.recurring.of(c.from)
 	if due == nil {
 		if c.recurring.often(c.from) {
-			c.spread.see(float64(n), 1, c.usual)
+			c.spread.see(float64(n), 1, *c.learned())
 		}
-		return found, true
+		return c.raise(found)
 	}
 	c.state = expected
-	c.episode.most, c.episode.longest = due.with(p).threshold(larger)-1, due.longest()
-	if larger, ok := c.goOn(n); ok {
-		return larger, true
+	c.episode.most, c.episode.longest = int64(p.mean+maxLarger*due.typical()), due.longest()
+	if c.larger(n, failing) {
+		return c.goOn(n, failing)
 	}
-	if recognised {
-		found.Kind, found.Period, found.Usual = Recurring, due.period(), due.typical()
-		return found, true
-	}
-	return Finding{}, false
+	found.Kind, found.Period, found.Usual = Recurring, due.period(), due.typical()
+	return c.note(found)
+}
+
+// larger reports whether a burst that was expected, with n errors in the last 10 s,
+// is more than that.
+func (c *Counter) larger(n int64, failing bool) bool {
+	return failing || n > c.episode.most || c.at-c.from > c.episode.longest
 }
 
 // goOn takes note of an error while an episode goes on, which may make a spike of
 // a burst that was expected.
-func (c *Counter) goOn(n int64) (Finding, bool) {
+func (c *Counter) goOn(n int64, failing bool) (Finding, bool) {
 	e := &c.episode
 	e.peak = max(e.peak, n)
-	if c.state != expected || n <= e.most && c.at-c.from <= e.longest {
+	c.held()
+	if c.state != expected || !c.larger(n, failing) {
 		return Finding{}, false
 	}
 	c.state = spiking
@@ -153,10 +168,10 @@ func (c *Counter) goOn(n int64) (Finding, bool) {
 	if !longer {
 		p = due.with(p)
 	}
-	return Finding{
+	return c.raise(Finding{
 		Kind: Spike, Count: n, Expected: p.mean, LogP: p.logTail(float64(n)), Seconds: slots,
 		Period: due.period(), Usual: due.typical(), Longer: longer,
-	}, true
+	})
 }
 
 // until lets time pass up to a second, and says whether that changed anything.
@@ -172,25 +187,31 @@ func (c *Counter) until(s int64) (moved bool) {
 	for c.at < s && c.full() {
 		n, of := c.tick()
 		c.left(n, of)
-		if c.state != calm {
-			c.goneOn()
+		if c.state != calm && c.calmed() {
+			c.ended()
 		}
+		c.advance()
 	}
-	if c.at < s {
-		c.skipped(c.usual, s-c.at)
+	for c.at < s {
+		to := min(s, max(c.incident.deadline(), c.at+1))
+		c.skipped(*c.learned(), to-c.at)
+		c.advance()
 	}
 	return true
 }
 
 // left takes note of a second that left the window.
 func (c *Counter) left(n int64, of fate) {
-	switch of {
-	case unknown:
+	if of == unknown {
 		return
-	case held:
-		c.episode.held.pass(float64(n), short)
+	}
+	if c.incident.frozen {
+		c.incident.all.pass(float64(n), short)
+	}
+	if of == usual {
+		c.learned().pass(float64(n), short)
+	} else {
 		c.block.void = true
-	case usual:
 	}
 	c.block.errors += n
 	if c.block.seconds++; c.block.seconds == block {
@@ -201,27 +222,18 @@ func (c *Counter) left(n int64, of fate) {
 func (c *Counter) blockDone() {
 	if !c.block.void {
 		c.spread.see(float64(c.block.errors), 1, c.block.usual)
-		c.drift.see(float64(c.block.errors), 1, c.spread.factor(), c.usual.rate(), c.at)
+		c.drift.see(float64(c.block.errors), 1, c.spread.factor(), c.learned().rate(), c.at)
 	}
 	if c.drift.open && c.at-c.drift.since >= driftNewLevel {
-		c.drift.rebase(c.usual.rate(), c.at)
+		c.drift.rebase(c.learned().rate(), c.at)
 	}
-	c.block = counted{usual: c.usual}
+	c.block = counted{usual: *c.learned()}
 }
 
-// goneOn ends an episode when the count has come down, or when it has stayed for
-// so long that it is what is to be expected from now on.
-func (c *Counter) goneOn() {
-	switch e := &c.episode; {
-	case c.calmed():
-	case c.at-c.from >= newLevel:
-		c.stayed = c.state == spiking
-		c.usual = e.held
-		c.drift.rebase(e.held.rate(), c.at)
-	default:
-		return
-	}
+// ended ends an episode.
+func (c *Counter) ended() {
 	c.recurring.over(burst{from: c.from, size: max(0, c.episode.peak-int64(c.episode.usual)), length: c.at - c.from}, c.state == expected)
+	c.quieten()
 	c.state, c.episode = calm, episode{}
 }
 
@@ -229,7 +241,11 @@ func (c *Counter) goneOn() {
 // in a stream of which something is usual. A silence says nothing of how errors
 // cluster, nor that they drift. But a drift that was told is over with it, in time.
 func (c *Counter) skipped(before level, seconds int64) {
-	heard := c.skip(seconds)
+	heard, felt := c.skip(seconds)
+	c.learned().skip(felt, short)
+	if c.incident.frozen {
+		c.incident.all.skip(felt, short)
+	}
 	silent := seconds - heard
 	if left := block - c.block.seconds; heard < left {
 		c.block.seconds += heard
@@ -239,14 +255,14 @@ func (c *Counter) skipped(before level, seconds int64) {
 		c.at += seconds - left
 		blocks := float64((heard - left) / block)
 		c.spread.see(0, blocks, before)
-		c.drift.see(0, blocks, c.spread.factor(), c.usual.rate(), c.at-silent)
-		c.block = counted{seconds: (heard - left) % block, usual: c.usual}
+		c.drift.see(0, blocks, c.spread.factor(), c.learned().rate(), c.at-silent)
+		c.block = counted{seconds: (heard - left) % block, usual: *c.learned()}
 	}
 	if silent > 0 {
 		c.spread.pass(float64(silent) / slowdown)
 		if c.drift.open {
-			c.drift.see(0, float64(silent)/slowdown/block, c.spread.factor(), c.usual.rate(), c.at)
+			c.drift.see(0, float64(silent)/slowdown/block, c.spread.factor(), c.learned().rate(), c.at)
 		}
-		c.block = counted{usual: c.usual}
+		c.block = counted{usual: *c.learned()}
 	}
 }

@@ -11,8 +11,10 @@ const (
 	SpikeOver
 	// SpikeStayed: a spike has become the new level.
 	SpikeStayed
-	// Recurring: a burst that was found to come by a schedule.
+	// Recurring: a burst that comes by its schedule.
 	Recurring
+	// RecurringOver: such a burst has ended.
+	RecurringOver
 	// Drift: the rate has risen slowly.
 	Drift
 	// DriftOver: it has come back.
@@ -36,6 +38,9 @@ type Finding struct {
 	// expected then is what is usual without it.
 	Period, Usual float64
 	Longer        bool
+	// Raises reports whether the spike is of the Recurring burst that is open, whose
+	// alert it raises to an error.
+	Raises bool
 	// From and To are the rates between which errors drifted, in errors a second,
 	// and Over in how many seconds.
 	From, To float64

@@ -10,12 +10,16 @@
 // little a young counter knows, widened by how much the errors of this stream
 // cluster. A spike is 5 errors or more in one of these windows with a tail under
 // the window's share; the short ones are there to be quick where errors are few.
-// It is over when the count in 10 s has come down to what is expected. What comes
-// in between is not taken for usual, unless it stays: then it is the new level,
-// and that is said.
+// It calms when the count in 10 s has come down to what is expected. What comes
+// in between is not learned as usual.
+//
+// An incident (incident.go) is a spike with all that follow it within 120 s, and
+// raises one alert. What was usual before is frozen until it ends, so that its
+// errors never become their own measure. What stays for 15 min is the new level.
 //
 // Beside that a Counter finds slow drifts (drift.go), and bursts that come by a
-// schedule, which are no news (recurring.go). Small is the spike alone, for when
+// schedule, which have a lower severity while they are short, no larger than usual,
+// and most requests succeed (recurring.go). Small is the spike alone, for when
 // there are many, such as one for each error.
 //
 // Add is amortised constant: it compares with a limit that holds for a second,
@@ -43,7 +47,9 @@ const (
 	// are a spike all the same, as an app that crashes at its start has them.
 	young, unsure = 30, 1e-4
 	// newLevel is how long a spike goes on until it is the new level.
-	newLevel = 600
+	newLevel = 900
+	// quiet is for how long an incident has no spike when it ends.
+	quiet = 120
 	// A silence is when missed errors have failed to come. From then on time passes
 	// slowdown times slower: that an app is not used for an hour says less about
 	// what is usual than an hour of use.

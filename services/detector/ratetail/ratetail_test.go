@@ -79,7 +79,7 @@ type told struct {
 }
 
 var names = map[ratetail.Kind]string{
-	ratetail.Spike: "spike", ratetail.SpikeOver: "over", ratetail.SpikeStayed: "stays", ratetail.Recurring: "recurs",
+	ratetail.Spike: "spike", ratetail.SpikeOver: "over", ratetail.SpikeStayed: "stays", ratetail.Recurring: "recurs", ratetail.RecurringOver: "recurs over",
 	ratetail.Drift: "drift", ratetail.DriftOver: "drift over", ratetail.DriftStayed: "drift stays",
 }
 
@@ -99,9 +99,9 @@ func watch(c *ratetail.Counter, s stream, until int64) (all []told) {
 		for ; next < t; next += sec {
 			ask(next)
 		}
-		if found, ok := c.Add(at(t)); ok {
+		if found, ok := c.Add(at(t), false); ok {
 			all = append(all, told{t, found})
-			spike, drift = spike || found.Kind == ratetail.Spike, drift || found.Kind == ratetail.Drift
+			spike, drift = spike || found.Kind == ratetail.Spike || found.Kind == ratetail.Recurring, drift || found.Kind == ratetail.Drift
 		}
 	}
 	for ; next <= until; next += sec {
@@ -137,6 +137,15 @@ func every(first, last, step int64) (s stream) {
 	return s
 }
 
+// comesAndGoes is half a minute of ten errors a second, and half a minute of none, by
+// turns.
+func comesAndGoes(from, to int64) (s stream) {
+	for ; from < to; from += min {
+		s = append(s, every(from, from+30*sec, 100)...)
+	}
+	return s
+}
+
 // Each row is when errors come, and what is said of them and in which second.
 func TestTimelines(t *testing.T) {
 	for _, tt := range []struct {
@@ -146,18 +155,23 @@ func TestTimelines(t *testing.T) {
 		want   string
 	}{
 		{"nothing is known at the beginning", every(0, 900, 50), min, "[]"},
-		{"but 60 errors at once are a spike", every(0, 59, 1), min, "[0:spike 10:over]"},
-		{"and so are 20 after 20 s of none", every(20*sec, 20*sec+190, 10), min, "[20:spike 30:over]"},
+		{"but 60 errors at once are a spike", every(0, 59, 1), 3 * min, "[0:spike 130:over]"},
+		{"and so are 20 after 20 s of none", every(20*sec, 20*sec+190, 10), 3 * min, "[20:spike 150:over]"},
 		{"of which 10 are not", every(20*sec, 20*sec+90, 10), min, "[]"},
 		{"four errors after 10 min of none are no spike", every(10*min, 10*min+300, 100), 11 * min, "[]"},
-		{"the fifth is, over when 10 s have passed", every(10*min, 10*min+400, 100), 11 * min, "[600:spike 610:over]"},
-		{"one finding per spike", every(10*min, 12*min, 100), 13 * min, "[600:spike 729:over]"},
-		{"a spike ends, and the next begins", together(every(10*min, 10*min+900, 100), every(11*min, 11*min+900, 100)), 12 * min,
-			"[600:spike 610:over 660:spike 670:over]"},
+		{"the fifth is, over when 10 s and 120 s have passed", every(10*min, 10*min+400, 100), 13 * min, "[600:spike 730:over]"},
+		{"one finding per spike", every(10*min, 12*min, 100), 15 * min, "[600:spike 849:over]"},
+		// Section 11 of the contract: what returns within 120 s is the same alert.
+		{"a spike that returns within 120 s is the same", together(every(10*min, 10*min+900, 100), every(11*min, 11*min+900, 100)), 14 * min,
+			"[600:spike 790:over]"},
+		{"a spike ends, and the next begins", together(every(10*min, 10*min+900, 100), every(13*min, 13*min+900, 100)), 16 * min,
+			"[600:spike 730:over 780:spike 910:over]"},
+		{"it comes and goes for 20 min: one incident until that is the new level", comesAndGoes(10*min, 30*min), 33 * min, "[600:spike 1505:stays 1560:recurs 1899:recurs over]"},
+		{"a few errors each 10 s go on, too few to be found again", together(every(10*min, 10*min+400, 100), every(10*min+12*sec, 15*min, 4*sec)), 18 * min, "[600:spike 1020:over]"},
 		{"a steady rate is learned from the beginning", every(0, hour, 500), hour, "[]"},
-		{"it ends when it is back at what is usual", together(every(0, 20*min, 2000), every(10*min, 10*min+20*sec, 100)), 20 * min, "[600:spike 630:over]"},
-		{"what stays for 10 min is usual from then on", together(every(0, 10*min, 2000), every(10*min, hour, 200)), hour, "[601:spike 1200:stays]"},
-		{"one finding also where half as many more are a spike", together(every(0, 12*min, 100), every(10*min, 11*min, 166)), 12 * min, "[607:spike 667:over]"},
+		{"it ends when it is back at what is usual", together(every(0, 20*min, 2000), every(10*min, 10*min+20*sec, 100)), 20 * min, "[600:spike 749:over]"},
+		{"what stays for 15 min is usual from then on", together(every(0, 10*min, 2000), every(10*min, hour, 200)), hour, "[601:spike 1502:stays]"},
+		{"one finding also where half as many more are a spike", together(every(0, 14*min, 100), every(10*min, 11*min, 166)), 14 * min, "[607:spike 788:over]"},
 		{"a clock that is set back starts anew", append(every(10*min, 10*min+300, 100), every(0, 300, 100)...), 10 * min, "[]"},
 		{"and ends what went on", append(every(10*min, 10*min+900, 100), every(sec, 9*sec, 4*sec)...), 10 * min, "[600:spike]"},
 	} {
@@ -171,8 +185,8 @@ func TestTimelines(t *testing.T) {
 
 // TestExplains: the figures of a finding are those of the rule.
 func TestExplains(t *testing.T) {
-	s := together(every(0, 10*min, 10*sec), every(10*min+5*sec, 10*min+6*sec, 100))
-	all := watch(ratetail.New(at(0)), s, 11*min)
+	s := together(every(0, 13*min, 10*sec), every(10*min+5*sec, 10*min+6*sec, 100))
+	all := watch(ratetail.New(at(0)), s, 13*min)
 	if len(all) != 2 {
 		t.Fatal(all)
 	}
@@ -248,13 +262,13 @@ func TestOneSpike(t *testing.T) {
 	}
 }
 
-// TestRecurring: what comes by a schedule is told as that with its third burst,
-// held back from then on, and a spike where it is larger or off the schedule.
+// TestRecurring: what comes by a schedule is told as that from its third burst on,
+// and a spike where it is larger or off the schedule.
 func TestRecurring(t *testing.T) {
-	for _, period := range []int64{min, 5 * min, 17 * min, hour} {
+	for _, period := range []int64{10 * min, 17 * min, hour} {
 		r := seeded(uint64(period))
 		s := r.steady(0, 12*period, 0.1)
-		s = append(s, r.burst(10*period+40*sec, 10*sec, 60)...) // off the schedule
+		s = append(s, r.burst(10*period+170*sec, 10*sec, 60)...) // off the schedule
 		for i := range int64(12) {
 			n := 20
 			if i == 8 {
@@ -264,22 +278,99 @@ func TestRecurring(t *testing.T) {
 		}
 		c := ratetail.New(at(-10 * min))
 		all := watch(c, together(s), 12*period)
-		if got := kinds(all); got != "spike, over, spike, over, recurs, spike, over, spike, over" {
+		recurs := ", recurs, recurs over"
+		if got := kinds(all); got != "spike, over, spike, over"+strings.Repeat(recurs, 6)+", recurs, spike, over"+strings.Repeat(recurs, 2)+", spike, over"+recurs {
 			t.Errorf("every %d s: %v", period/sec, all)
 			continue
 		}
-		recurs, larger, off := all[4], all[5], all[7]
-		if p := recurs.what.Period * float64(sec); math.Abs(p-float64(period)) > 3*float64(sec) || recurs.what.Usual < 15 || recurs.what.Usual > 25 {
-			t.Errorf("every %d s: %+v", period/sec, recurs)
+		first, larger, off := all[4], all[17], all[23]
+		if p := first.what.Period * float64(sec); math.Abs(p-float64(period)) > 3*float64(sec) || first.what.Usual < 15 || first.what.Usual > 25 {
+			t.Errorf("every %d s: %+v", period/sec, first)
 		}
-		if d := larger.at - 8*period; d < 0 || d > 25*sec || larger.what.Expected < 15 {
+		if d := larger.at - 8*period; d < 0 || d > 25*sec || larger.what.Expected < 15 || !larger.what.Raises {
 			t.Errorf("larger than usual, every %d s: %v %+v", period/sec, larger, larger.what)
 		}
-		if d := off.at - 10*period; d < 40*sec || d > 45*sec || off.what.Expected > 5 {
+		if d := off.at - 10*period; d < 170*sec || d > 175*sec || off.what.Expected > 5 || off.what.Raises {
 			t.Errorf("off the schedule, every %d s: %v %+v", period/sec, off, off.what)
 		}
 		if c.HeldBack() != 9 {
-			t.Errorf("every %d s: %d held back", period/sec, c.HeldBack())
+			t.Errorf("every %d s: %d held back, want 9", period/sec, c.HeldBack())
+		}
+	}
+}
+
+// TestRecurringEachMinute: bursts that come before the last one's quiet period has
+// passed are one incident, also beside one that is off the schedule and becomes an
+// error.
+func TestRecurringEachMinute(t *testing.T) {
+	r := seeded(1)
+	s := together(r.steady(0, 30*min, 0.1), r.burst(20*min+40*sec, 10*sec, 60))
+	for i := range int64(30) {
+		s = append(s, r.burst(15*sec+i*min+r.Int64N(sec), 3*sec, 20)...)
+	}
+	all := watch(ratetail.New(at(-10*min)), together(s), 33*min)
+	if got := kinds(all); got != "spike, stays, recurs, spike, over, recurs, recurs over" {
+		t.Fatalf("got %v", all)
+	}
+	if !all[3].what.Raises || all[3].at < 20*min+40*sec || all[3].at > 20*min+45*sec {
+		t.Errorf("off the schedule: got %v %+v, want it to raise the open alert", all[3], all[3].what)
+	}
+}
+
+// TestRecurringBounds: a burst that comes by its schedule is an error from 60 s on,
+// over twice its usual size, and at once where requests fail.
+func TestRecurringBounds(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		last    stream // the fifth burst
+		failing bool
+		want    string
+	}{
+		{"as usual", every(20*min, 20*min+sec, 50), false, "recurs at 1200, over"},
+		{"1.9 times as many", every(20*min, 20*min+sec, 26), false, "recurs at 1200, over"},
+		{"2.1 times as many", every(20*min, 20*min+sec, 23), false, "recurs at 1200, raised at 1200, over"},
+		{"it goes on", every(20*min, 23*min, 400), false, "recurs at 1201, raised at 1231, over"},
+		{"requests fail", every(20*min, 20*min+sec, 50), true, "spike at 1200, over"},
+	} {
+		c := ratetail.New(at(-10 * min))
+		for i := range int64(4) {
+			for _, ms := range every(i*5*min, i*5*min+sec, 50) {
+				c.Add(at(ms), false)
+			}
+		}
+		got, open := "", false
+		for _, ms := range append(tt.last, 30*min) {
+			if _, over, _ := c.Over(at(ms)); open && over {
+				got, open = got+", over", false
+			}
+			if found, ok := c.Add(at(ms), tt.failing); ok {
+				word := names[found.Kind]
+				if found.Raises {
+					word = "raised"
+				}
+				got, open = got+fmt.Sprintf(", %s at %d", word, ms/sec), true
+			}
+		}
+		if got = strings.TrimPrefix(got, ", "); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestOutagesRecur: an outage is an error each time, however often it comes by a
+// schedule.
+func TestOutagesRecur(t *testing.T) {
+	var s stream
+	for i := range int64(6) {
+		s = append(s, every(i*3*hour, i*3*hour+10*min, 40)...)
+	}
+	all := watch(ratetail.New(at(-20*min)), together(s), 18*hour)
+	if got, again := kinds(all), strings.Repeat(", recurs, spike, over", 4); got != "spike, over, spike, over"+again {
+		t.Fatalf("got %v", all)
+	}
+	for i := 4; i < len(all); i += 3 {
+		if took := all[i+1].at - all[i].at; took > 61*sec {
+			t.Errorf("the outage at %d s became an error after %d s", all[i].at/sec, took/sec)
 		}
 	}
 }
@@ -292,11 +383,11 @@ func TestRecurringGoesOn(t *testing.T) {
 		s = append(s, every(i*5*min, i*5*min+sec, 50)...)
 	}
 	all := watch(ratetail.New(at(-10*min)), together(s), hour)
-	if got := kinds(all); got != "spike, over, spike, over, recurs, spike, over" {
+	if got := kinds(all); got != "spike, over, spike, over, recurs, recurs over, recurs, recurs over, recurs, spike, over" {
 		t.Fatal(all)
 	}
-	if f := all[5].what; !f.Longer || f.Expected > 0.1 || f.LogP > math.Log(1e-6) || all[5].at > 20*min+40*sec {
-		t.Errorf("%v %+v", all[5], f)
+	if f := all[9].what; !f.Longer || !f.Raises || f.Expected > 0.1 || f.LogP > math.Log(1e-6) || all[9].at > 20*min+40*sec {
+		t.Errorf("%v %+v", all[9], f)
 	}
 }
 
@@ -307,7 +398,7 @@ func TestRecurringForgets(t *testing.T) {
 	for _, i := range []int64{0, 1, 2, 3, 4, 12} {
 		s = append(s, every(i*5*min, i*5*min+sec, 50)...)
 	}
-	if got := kinds(watch(ratetail.New(at(-10*min)), s, 2*hour)); got != "spike, over, spike, over, recurs, spike, over" {
+	if got, recurs := kinds(watch(ratetail.New(at(-10*min)), s, 2*hour)), ", recurs, recurs over"; got != "spike, over, spike, over"+recurs+recurs+recurs+", spike, over" {
 		t.Error(got)
 	}
 }
@@ -392,11 +483,14 @@ func TestAlerts(t *testing.T) {
 			"Resolved: Error spike in logs", "2 errors in the last 10 s; expected 1.3",
 			"anomaly:web:logs", "map[average:1.3 count:2 expected:1.3 rule:rate-tail signal:logs window_s:10]"},
 		{ratetail.Finding{Kind: ratetail.SpikeStayed, Count: 30, Seconds: 10, Expected: 31}.Resolution("web", "logs", "id"), alert.Info,
-			"Errors in logs stay as many as in the spike, which is usual now", "After 10 min, 31 errors in 10 s are what is expected",
+			"Errors in logs stay as many as in the spike, which is usual now", "After 15 min, 31 errors in 10 s are what is expected",
 			"anomaly:web:logs", "map[average:31 count:30 expected:31 outcome:new_level rule:rate-tail signal:logs window_s:10]"},
 		{ratetail.Finding{Kind: ratetail.Recurring, Count: 9, Seconds: 2, Expected: 0.2, LogP: math.Log(1e-9), Period: 900, Usual: 20.5}.Alert("web", "logs"), alert.Info,
-			"Error burst in logs recurs by a schedule", "every 15 min, with about 20 errors each time; it is told again only when it is larger than usual or off its schedule",
-			"anomaly:web:logs:recurring", "map[average:0.2 count:9 expected:0.2 p:1e-09 period_s:900 rule:recurring signal:logs usual:20.5 window_s:2]"},
+			"Error burst in logs recurs by a schedule", "every 15 min, with about 20 errors each time; it becomes an error over 60 s, over 2 times that size, or when over 30% of the app's requests fail",
+			"anomaly:web:logs", "map[average:0.2 count:9 expected:0.2 p:1e-09 period_s:900 rule:recurring signal:logs usual:20.5 window_s:2]"},
+		{ratetail.Finding{Kind: ratetail.RecurringOver, Count: 2, Seconds: 10, Expected: 1.3}.Resolution("web", "logs", "id"), alert.Info,
+			"Resolved: Error burst in logs", "2 errors in the last 10 s; expected 1.3",
+			"anomaly:web:logs", "map[average:1.3 count:2 expected:1.3 rule:rate-tail signal:logs window_s:10]"},
 		{drift.Alert("web", "logs"), alert.Warning, "Errors in logs have drifted upwards", "from 0.2/s to 0.5/s over 40 min",
 			"anomaly:web:logs:drift", "map[from_per_s:0.2 rule:drift signal:logs to_per_s:0.5]"},
 		{ratetail.Finding{Kind: ratetail.DriftOver, From: 0.2, To: 0.21}.Resolution("web", "logs", "id"), alert.Info,
@@ -462,8 +556,8 @@ func TestRestoredGoesOn(t *testing.T) {
 				}
 			}
 			for _, ms := range s {
-				got, ok := one.Add(at(ms))
-				if same, sameOK := other.Add(at(ms)); got != same || ok != sameOK {
+				got, ok := one.Add(at(ms), false)
+				if same, sameOK := other.Add(at(ms), false); got != same || ok != sameOK {
 					t.Fatalf("at %d: %+v and %+v", ms, got, same)
 				}
 				got, ok = small.Add(at(ms))
@@ -532,7 +626,7 @@ func TestSmall(t *testing.T) {
 func TestRestoreRefuses(t *testing.T) {
 	c := ratetail.New(at(0))
 	for _, ms := range together(every(0, hour, 2000), every(30*min, 30*min+2*sec, 40), every(40*min, 40*min+2*sec, 40)) {
-		c.Add(at(ms))
+		c.Add(at(ms), false)
 	}
 	var w snapshot.Writer
 	c.Save(&w)
@@ -554,7 +648,7 @@ func FuzzRestore(f *testing.F) {
 	c := ratetail.New(at(0))
 	for i := range int64(4) {
 		for _, ms := range every(i*5*min, i*5*min+2*sec, 40) {
-			c.Add(at(20*min + ms))
+			c.Add(at(20*min+ms), false)
 		}
 	}
 	var w snapshot.Writer
@@ -565,7 +659,7 @@ func FuzzRestore(f *testing.F) {
 		r := snapshot.NewReader(data)
 		if c := ratetail.Restore(r); r.Err() == nil {
 			for _, ms := range []int64{0, 0, 0, 0, 0, 0, 0, 11 * sec, hour, 24 * hour} {
-				c.Add(at(ms))
+				c.Add(at(ms), false)
 			}
 		}
 		r = snapshot.NewReader(data)
@@ -583,7 +677,7 @@ func BenchmarkAdd(b *testing.B) {
 			c, now := ratetail.New(at(0)), at(0)
 			for b.Loop() {
 				now = now.Add(gap)
-				c.Add(now)
+				c.Add(now, false)
 			}
 		})
 	}

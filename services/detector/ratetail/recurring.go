@@ -6,8 +6,9 @@ import "math"
 // learned from the stream itself: of the last bursts that were of no schedule it
 // is known when they began and how large they were, and a third one that comes as
 // long after the second as that came after the first makes a schedule of them.
-// What comes when a schedule has it due is held back, while it is no larger than
-// usual. A schedule whose bursts fail to come is forgotten.
+// What comes when a schedule has it due has a lower severity, while it lasts no longer
+// than 60 s and is no larger than twice the usual size. A schedule whose bursts fail to
+// come is forgotten.
 const (
 	maxPast      = 4
 	maxSchedules = 4
@@ -20,15 +21,15 @@ const (
 	evenness, lateness = 2, 4
 	// maxMissed is how many bursts in a row a schedule outlives.
 	maxMissed = 5
-	// maxLonger and moreLonger are how much longer than the longest one a burst may
-	// take: so many times, and so many seconds more.
+	// maxLarger is how many times the usual size a burst may have, and maxLonger and
+	// moreLonger how much longer than the longest one it may take: so many times, and so
+	// many seconds more, but never over mostLong seconds.
+	maxLarger             = 2
 	maxLonger, moreLonger = 2, slots
+	mostLong              = 60
 	// oftenBursts by no schedule within oftenSeconds are how a stream's errors come.
 	oftenBursts, oftenSeconds = 3, 3600
 )
-
-// larger is the tail, as a logarithm, under which a burst is larger than usual.
-var larger = math.Log(1e-5)
 
 // burst is when a burst began, how many errors it added to 10 s at most, and how
 // long it went on, in seconds.
@@ -107,7 +108,7 @@ func (s *schedule) longest() (most int64) {
 	for _, b := range s.known() {
 		most = max(most, b.length)
 	}
-	return maxLonger*most + moreLonger
+	return min(maxLonger*most+moreLonger, mostLong)
 }
 
 // recurring is what is known of bursts that recur.
@@ -126,7 +127,7 @@ type recurring struct {
 func (r *recurring) schedule() *schedule { return &r.schedules[r.current-1] }
 
 // of finds the schedule by which a burst begins, or makes one if it is the third.
-func (r *recurring) of(from int64) (s *schedule, recognised bool) {
+func (r *recurring) of(from int64) *schedule {
 	r.current = 0
 	for i := 0; i < r.n; {
 		s := &r.schedules[i]
@@ -143,13 +144,10 @@ func (r *recurring) of(from int64) (s *schedule, recognised bool) {
 			r.current = i
 		}
 	}
-	if r.current == 0 {
-		recognised = r.recognise(from)
+	if r.current == 0 && !r.recognise(from) {
+		return nil
 	}
-	if r.current == 0 {
-		return nil, false
-	}
-	return r.schedule(), recognised
+	return r.schedule()
 }
 
 // rhythms are which of the past bursts may be the second and the first of three:

@@ -56,8 +56,11 @@ func (s *Small) look(before *[len(windows)]int64, n int64) (Finding, bool) {
 // anew.
 func (s *Small) Over(now time.Time) (end Finding, over, moved bool) {
 	moved = s.until(second(now))
-	end, over = s.ended()
-	return end, over, moved
+	end = Finding{Kind: SpikeOver, Count: s.count(), Expected: s.expected(), Seconds: slots}
+	if s.stayed {
+		end.Kind = SpikeStayed
+	}
+	return end, s.state != spiking, moved
 }
 
 // Now lets time pass up to now and says how many errors came in the last 10 s and how
@@ -79,7 +82,9 @@ func (s *Small) until(t int64) (moved bool) {
 	}
 	moved = t > s.at
 	for s.at < t && s.full() {
-		s.tick()
+		if n, of := s.tick(); of == usual {
+			s.usual.pass(float64(n), short)
+		}
 		switch {
 		case s.state == calm:
 		case s.calmed():
@@ -92,7 +97,8 @@ func (s *Small) until(t int64) (moved bool) {
 		}
 	}
 	if s.at < t {
-		s.skip(t - s.at)
+		_, felt := s.skip(t - s.at)
+		s.usual.skip(felt, short)
 	}
 	return moved
 }

@@ -90,10 +90,11 @@ func (c *Counter) Save(w *snapshot.Writer) {
 	if c.state != calm {
 		w.Uint(uint64(c.episode.peak))
 		w.Float(c.episode.usual)
-		saveLevel(w, c.episode.held)
 		w.Uint(uint64(c.episode.most))
 		w.Uint(uint64(c.episode.longest))
 	}
+	c.incident.save(w)
+	w.Bool(c.wasNoted)
 	w.Float(c.spread.squares)
 	w.Float(c.spread.expected)
 	w.Uint(uint64(c.block.seconds))
@@ -108,7 +109,16 @@ func (c *Counter) Save(w *snapshot.Writer) {
 func Restore(r *snapshot.Reader) *Counter {
 	c := &Counter{core: restoreCore(r)}
 	if c.state != calm {
-		c.episode = episode{peak: count(r), usual: amount(r), held: restoreLevel(r), most: count(r), longest: count(r)}
+		c.episode = episode{peak: count(r), usual: amount(r)}
+		if !r.Has(snapshot.Lifecycle) {
+			c.incident.all = restoreLevel(r)
+		}
+		c.episode.most, c.episode.longest = count(r), count(r)
+	}
+	if r.Has(snapshot.Lifecycle) {
+		c.incident, c.wasNoted = restoreIncident(r), r.Bool()
+	} else {
+		c.adopt()
 	}
 	c.spread = spread{squares: amount(r), expected: amount(r)}
 	c.block = counted{seconds: int64(r.UpTo(block - 1)), errors: count(r), void: r.Bool(), usual: restoreLevel(r)}
@@ -119,6 +129,44 @@ func Restore(r *snapshot.Reader) *Counter {
 		return New(time.Time{})
 	}
 	return c
+}
+
+// adopt makes an incident of the spike of an older snapshot. What is usual was kept
+// apart from it then, too. Of a burst that was expected nothing was told.
+func (c *Counter) adopt() {
+	if c.state != spiking {
+		c.incident = incident{}
+		return
+	}
+	c.incident = incident{grade: raised, opened: c.from, spiking: c.at - c.from, peak: c.episode.peak, frozen: true, before: c.usual.rate(), live: c.usual, all: c.incident.all}
+}
+
+func (i *incident) save(w *snapshot.Writer) {
+	w.Uint(uint64(i.grade))
+	if i.grade == none {
+		return
+	}
+	w.Int(i.opened)
+	w.Int(i.quietSince)
+	w.Uint(uint64(i.quietErrors))
+	w.Uint(uint64(i.level))
+	w.Uint(uint64(i.spiking))
+	w.Uint(uint64(i.peak))
+	w.Bool(i.frozen)
+	w.Float(i.before)
+	saveLevel(w, i.live)
+	saveLevel(w, i.all)
+}
+
+func restoreIncident(r *snapshot.Reader) incident {
+	g := grade(r.UpTo(int(grades) - 1))
+	if g == none {
+		return incident{}
+	}
+	return incident{
+		grade: g, opened: seconds(r), quietSince: seconds(r), quietErrors: count(r), level: count(r), spiking: count(r), peak: count(r),
+		frozen: r.Bool(), before: amount(r), live: restoreLevel(r), all: restoreLevel(r),
+	}
 }
 
 func count(r *snapshot.Reader) int64 { return int64(r.UpTo(maxCount)) }

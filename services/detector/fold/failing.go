@@ -1,0 +1,89 @@
+package fold
+
+import (
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+)
+
+// The share of an app's requests that fail from which on no burst of errors passes
+// for one that recurs: more than mostFailing of mostOf, of leastRequests or more, in
+// outcomeSeconds.
+const (
+	mostFailing, mostOf = 3, 10
+	leastRequests       = 5
+	outcomeSeconds      = 10
+)
+
+// outcomes counts the requests of an app in the last 10 s, and those that failed.
+// The zero value is ready.
+type outcomes struct {
+	at          int64 // the newest second
+	slots       [outcomeSeconds]outcome
+	all, failed uint32
+}
+
+type outcome struct{ all, failed uint32 }
+
+// add counts a request.
+func (o *outcomes) add(now time.Time, failed bool) {
+	slot := o.until(now)
+	slot.all++
+	o.all++
+	if failed {
+		slot.failed++
+		o.failed++
+	}
+}
+
+// failing reports whether too many requests fail.
+func (o *outcomes) failing(now time.Time) bool {
+	if o.failed == 0 {
+		return false
+	}
+	o.until(now)
+	return o.all >= leastRequests && mostOf*uint64(o.failed) > mostFailing*uint64(o.all)
+}
+
+// until lets time pass and returns the slot of the second that goes on. A clock that
+// was set back begins again with no requests.
+func (o *outcomes) until(now time.Time) *outcome {
+	s := now.Unix()
+	if s < o.at || s >= o.at+outcomeSeconds {
+		*o = outcomes{at: s}
+	}
+	for o.at < s {
+		o.at++
+		slot := o.slot()
+		o.all, o.failed = o.all-slot.all, o.failed-slot.failed
+		*slot = outcome{}
+	}
+	return o.slot()
+}
+
+func (o *outcomes) slot() *outcome {
+	return &o.slots[((o.at%outcomeSeconds)+outcomeSeconds)%outcomeSeconds]
+}
+
+func (o *outcomes) save(w *snapshot.Writer) {
+	w.Int(o.at)
+	for _, slot := range o.slots {
+		w.Uint(uint64(slot.all))
+		w.Uint(uint64(slot.failed))
+	}
+}
+
+// maxOutcomes is more requests than come in a second.
+const maxOutcomes = 1 << 28
+
+// restoreOutcomes reads what save wrote. Errors are in r.
+func restoreOutcomes(r *snapshot.Reader) (o outcomes) {
+	o.at = r.Int()
+	for i := range o.slots {
+		slot := outcome{all: uint32(r.UpTo(maxOutcomes))}
+		slot.failed = uint32(r.UpTo(int(slot.all)))
+		o.slots[i] = slot
+		o.all, o.failed = o.all+slot.all, o.failed+slot.failed
+	}
+	return o
+}
