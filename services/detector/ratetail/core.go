@@ -85,8 +85,8 @@ func (c *core) earlier() (before [len(windows)]int64) {
 
 // look asks of every window whether its count is a spike, with n errors in the
 // second that goes on. If none is, no more than limit in it are one either.
-func (c *core) look(before *[len(windows)]int64, n int64, factor float64) (found Finding, limit int64, spike bool) {
-	more, expected := leniency*math.Log(factor), c.expected()
+func (c *core) look(before *[len(windows)]int64, n int64, s *scales) (found Finding, limit int64, spike bool) {
+	more, expected := leniency*math.Log(s.clusters()), c.expected()
 	limit = math.MaxInt64
 	sureness := 0.0
 	if c.at-c.since < young {
@@ -94,7 +94,7 @@ func (c *core) look(before *[len(windows)]int64, n int64, factor float64) (found
 	}
 	for i, w := range windows {
 		count := before[i] + n
-		p := c.usual.expect(float64(w.length), factor)
+		p := s.expect(c.usual, w.length)
 		most := p.floor()
 		if count > most {
 			share := w.share(expected) + sureness

@@ -8,7 +8,7 @@ type Counter struct {
 	core
 	episode   episode
 	incident  incident
-	spread    spread
+	scales    scales
 	block     counted
 	recurring recurring
 	drift     drift
@@ -41,7 +41,7 @@ type counted struct {
 	// void says that a part of it belongs to a spike; usual is what was usual at
 	// its beginning.
 	void  bool
-	usual level
+	usual [numScales]level
 }
 
 // New returns a counter that has seen no error up to now, of a stream that was
@@ -52,7 +52,7 @@ func New(now time.Time) *Counter { return &Counter{core: begun(now)} }
 func (c *Counter) Size() int { return counterSize }
 
 // counterSize is that on 64 bits, which a test holds against the real one.
-const counterSize = 1536
+const counterSize = 1856
 
 // HeldBack is how many bursts came by their schedules and were no larger than
 // usual, since New or Restore.
@@ -78,7 +78,7 @@ func (c *Counter) Add(now time.Time, failing bool) (Finding, bool) {
 			return found, true
 		}
 	case n > c.limit:
-		found, limit, spike := c.look(&c.before, n, c.spread.factor())
+		found, limit, spike := c.look(&c.before, n, &c.scales)
 		c.limit = limit
 		if !spike {
 			break
@@ -122,19 +122,19 @@ func (c *Counter) DriftOver(now time.Time) (end Finding, over, moved bool) {
 }
 
 func (c *Counter) drifted(kind Kind) Finding {
-	return Finding{Kind: kind, From: c.drift.from, To: c.learned().rate(), Over: c.at - c.drift.calm}
+	return Finding{Kind: kind, From: c.drift.from, To: c.scales.levels[0].rate(), Over: c.at - c.drift.calm}
 }
 
 // begin opens an episode: a spike of which n errors are in the last 10 s, or a
 // burst that was expected.
 func (c *Counter) begin(n int64, found Finding, failing bool) (Finding, bool) {
-	p := c.usual.expect(slots, c.spread.factor())
+	p := c.scales.expect(c.usual, slots)
 	c.state, c.from = spiking, c.onset()
 	c.episode = episode{peak: n, usual: p.mean}
 	due := c.recurring.of(c.from)
 	if due == nil {
 		if c.recurring.often(c.from) {
-			c.spread.see(float64(n), 1, *c.learned())
+			c.scales.spike(n, int64(*c.slot(c.at))+int64(*c.slot(c.at - 1)))
 		}
 		return c.raise(found)
 	}
@@ -164,7 +164,7 @@ func (c *Counter) goOn(n int64, failing bool) (Finding, bool) {
 	}
 	c.state = spiking
 	due, longer := c.recurring.schedule(), n <= e.most
-	p := c.usual.expect(slots, c.spread.factor())
+	p := c.scales.expect(c.usual, slots)
 	if !longer {
 		p = due.with(p)
 	}
@@ -194,7 +194,7 @@ func (c *Counter) until(s int64) (moved bool) {
 	}
 	for c.at < s {
 		to := min(s, max(c.incident.deadline(), c.at+1))
-		c.skipped(*c.learned(), to-c.at)
+		c.skipped(to - c.at)
 		c.advance()
 	}
 	return true
@@ -209,7 +209,8 @@ func (c *Counter) left(n int64, of fate) {
 		c.incident.all.pass(float64(n), short)
 	}
 	if of == usual {
-		c.learned().pass(float64(n), short)
+		c.scales.pass(n)
+		c.thaw()
 	} else {
 		c.block.void = true
 	}
@@ -219,15 +220,31 @@ func (c *Counter) left(n int64, of fate) {
 	}
 }
 
+// thaw makes what is learned the measure, unless that is frozen.
+func (c *Counter) thaw() {
+	if !c.incident.frozen {
+		c.usual = c.scales.usual()
+	}
+}
+
 func (c *Counter) blockDone() {
 	if !c.block.void {
-		c.spread.see(float64(c.block.errors), 1, c.block.usual)
-		c.drift.see(float64(c.block.errors), 1, c.spread.factor(), c.learned().rate(), c.at)
+		c.scales.see(float64(c.block.errors), 1, &c.block.usual)
+		c.drifts(float64(c.block.errors), 1, c.at)
+		c.thaw()
 	}
 	if c.drift.open && c.at-c.drift.since >= driftNewLevel {
-		c.drift.rebase(c.learned().rate(), c.at)
+		c.drift.rebase(c.rate(), c.at)
 	}
-	c.block = counted{usual: *c.learned()}
+	c.block = counted{usual: c.scales.levels}
+}
+
+// rate is that of the last minutes, in errors a second.
+func (c *Counter) rate() float64 { return c.scales.levels[0].rate() }
+
+// drifts has a drift take in a number of blocks with n errors each, up to a second.
+func (c *Counter) drifts(n, blocks float64, at int64) {
+	c.drift.see(n, blocks, c.scales.spreads[0].factor(), c.rate(), at)
 }
 
 // ended ends an episode.
@@ -240,9 +257,10 @@ func (c *Counter) ended() {
 // skipped lets seconds pass in which nothing is in the window and nothing comes,
 // in a stream of which something is usual. A silence says nothing of how errors
 // cluster, nor that they drift. But a drift that was told is over with it, in time.
-func (c *Counter) skipped(before level, seconds int64) {
+func (c *Counter) skipped(seconds int64) {
+	before := c.scales.levels
 	heard, felt := c.skip(seconds)
-	c.learned().skip(felt, short)
+	c.scales.skip(felt)
 	if c.incident.frozen {
 		c.incident.all.skip(felt, short)
 	}
@@ -254,15 +272,18 @@ func (c *Counter) skipped(before level, seconds int64) {
 		c.blockDone()
 		c.at += seconds - left
 		blocks := float64((heard - left) / block)
-		c.spread.see(0, blocks, before)
-		c.drift.see(0, blocks, c.spread.factor(), c.learned().rate(), c.at-silent)
-		c.block = counted{seconds: (heard - left) % block, usual: *c.learned()}
+		c.scales.see(0, blocks, &before)
+		c.drifts(0, blocks, c.at-silent)
+		c.block = counted{seconds: (heard - left) % block, usual: c.scales.levels}
 	}
 	if silent > 0 {
-		c.spread.pass(float64(silent) / slowdown)
+		c.scales.passBlind(float64(silent) / slowdown)
 		if c.drift.open {
-			c.drift.see(0, float64(silent)/slowdown/block, c.spread.factor(), c.learned().rate(), c.at)
+			c.drifts(0, float64(silent)/slowdown/block, c.at)
+		} else {
+			c.drift.silent()
 		}
-		c.block = counted{usual: *c.learned()}
+		c.block = counted{usual: c.scales.levels}
 	}
+	c.thaw()
 }

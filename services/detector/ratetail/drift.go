@@ -46,6 +46,44 @@ type drift struct {
 	open, news, stayed bool
 	since              int64
 	from, back         float64
+	long               longSpread
+}
+
+// longSpread is how much more the counts of some minutes vary around the reference
+// than those of errors that come one by one. A rate that wanders within minutes is
+// over the reference for many blocks on end by chance.
+type longSpread struct {
+	// squares are of the blocks, each in units of its mean, discounted.
+	squares, blocks float64
+	// errors and seconds are of the block that goes on.
+	errors, seconds float64
+}
+
+const (
+	longBlock    = 300
+	longHalfLife = 12 * 3600
+	// longPrior is how many blocks of errors that come one by one are believed before,
+	// longClip how many deviations one block counts as at most, and longDoubt how much
+	// over 1 the spread may be found by chance.
+	longPrior, longClip, longDoubt = 4, 4, 0.3
+)
+
+func (l *longSpread) factor() float64 {
+	return max(1, (longPrior+l.squares)/(longPrior+l.blocks)-longDoubt)
+}
+
+// see takes in seconds with n errors, at a rate that was expected.
+func (l *longSpread) see(n, seconds, rate float64) {
+	l.errors, l.seconds = l.errors+n, l.seconds+seconds
+	if l.seconds < longBlock {
+		return
+	}
+	mean := max(rate*l.seconds, 1)
+	d := math.Exp2(-l.seconds / longHalfLife)
+	off := (l.errors - mean) * (l.errors - mean) / mean
+	l.squares = l.squares*d + min(off, longClip*longClip*l.factor())
+	l.blocks = l.blocks*d + 1
+	l.errors, l.seconds = 0, 0
 }
 
 // most is the reference, taken a deviation higher than what it was learned from.
@@ -61,6 +99,7 @@ func (d *drift) see(n, blocks, factor, rate float64, at int64) {
 		return
 	}
 	if d.open {
+		factor = max(factor, d.long.factor())
 		d.back = max(0, d.back+blocks*(block*d.most()*(backRatio-1)-n*logBack)/factor)
 		if d.back >= backLimit && rate <= backRate*d.most() {
 			d.close(at)
@@ -68,6 +107,8 @@ func (d *drift) see(n, blocks, factor, rate float64, at int64) {
 		return
 	}
 	if d.reference.exposure >= driftFrom {
+		d.long.see(n*blocks, blocks*block, d.reference.rate())
+		factor = max(factor, d.long.factor())
 		d.sum += blocks * (n*logDrift - block*d.most()*(driftRatio-1)) / factor
 		d.risen.errors += blocks * n
 		d.risen.seconds += blocks * block
@@ -83,6 +124,9 @@ func (d *drift) see(n, blocks, factor, rate float64, at int64) {
 	d.reference.skip(blocks*block, long)
 	d.reference.count += n
 }
+
+// silent notes that nothing is known of what goes on.
+func (d *drift) silent() { d.long.errors, d.long.seconds = 0, 0 }
 
 func (d *drift) close(at int64) { d.open, d.news, d.sum, d.calm, d.back = false, false, 0, at, 0 }
 

@@ -17,11 +17,10 @@ type incident struct {
 	// in 10 s.
 	spiking, peak int64
 	// frozen reports whether what was usual before it is the measure, and before is
-	// that, in errors a second. Meanwhile live is what is learned, and all what came
-	// since the beginning.
-	frozen    bool
-	before    float64
-	live, all level
+	// that, in errors a second. Meanwhile all is what came since the beginning.
+	frozen bool
+	before float64
+	all    level
 }
 
 // grade is how serious an incident is.
@@ -60,8 +59,9 @@ func (c *Counter) raise(found Finding) (Finding, bool) {
 	case noted:
 		found.Raises = true
 	}
-	i.opened, i.grade, i.frozen, i.before, i.live, i.all = c.at, raised, true, c.usual.rate(), c.usual, level{}
+	i.opened, i.grade, i.frozen, i.before, i.all = c.at, raised, true, c.usual.rate(), level{}
 	i.spiking, i.peak = 0, c.episode.peak
+	c.scales.forget()
 	return found, true
 }
 
@@ -111,7 +111,7 @@ func (c *Counter) quieten() {
 		return
 	}
 	// Halfway between what is usual and what came in the incident it is at its level.
-	p := c.usual.expect(slots, c.spread.factor())
+	p := c.scales.expect(c.usual, slots)
 	step := max(1, p.deviation()/4)
 	level := math.Ceil(max(leastLevel, p.mean, (p.mean+slots*i.all.rate())/2))
 	for p.logTail(level) >= atLevel {
@@ -129,14 +129,6 @@ func (c *Counter) heard(n int64) {
 	if i.quietErrors++; n >= i.level {
 		i.quietSince, i.quietErrors = c.at, 0
 	}
-}
-
-// learned is the level that takes in what is usual.
-func (c *Counter) learned() *level {
-	if c.incident.frozen {
-		return &c.incident.live
-	}
-	return &c.usual
 }
 
 // deadline is the second in which the incident ends if nothing more comes.
@@ -160,7 +152,7 @@ func (c *Counter) advance() {
 	age := c.at - i.opened
 	switch {
 	case c.at >= i.deadline():
-		if i.frozen && i.quietErrors > 0 && c.usual.expect(quiet, c.spread.factor()).logTail(float64(i.quietErrors)) < elevated {
+		if i.frozen && i.quietErrors > 0 && c.scales.expect(c.usual, quiet).logTail(float64(i.quietErrors)) < elevated {
 			i.quietSince, i.quietErrors = c.at, 0
 			return
 		}
@@ -171,7 +163,8 @@ func (c *Counter) advance() {
 		c.close(true) // it comes by a schedule
 	case i.frozen && age > newLevel:
 		// It comes and goes. What is between is usual from now on.
-		i.frozen, c.usual = false, i.live
+		i.frozen = false
+		c.thaw()
 	}
 }
 
@@ -180,16 +173,13 @@ func (c *Counter) settle() {
 	if c.state != calm {
 		c.ended()
 	}
-	c.incident.frozen = false
-	c.usual = c.incident.all
-	c.drift.rebase(c.usual.rate(), c.at)
+	c.scales.settle(c.incident.all)
+	c.drift.rebase(c.rate(), c.at)
 	c.close(true)
 }
 
 func (c *Counter) close(stayed bool) {
-	if c.incident.frozen {
-		c.usual = c.incident.live
-	}
 	c.stayed, c.wasNoted = stayed, c.incident.grade == noted
 	c.incident = incident{}
+	c.thaw()
 }

@@ -128,5 +128,5 @@ func (l *level) rate() float64 { return (priorCount + l.count) / (priorExposure 
 // expect predicts the errors of some seconds, when their clusters have the given
 // spread: 1 for errors that come one by one.
 func (l *level) expect(seconds, spread float64) predictive {
-	return predictive{mean: seconds * l.rate(), excess: spread - 1 + seconds/(priorExposure+l.exposure)}
+	return predictive{mean: seconds * l.rate(), excess: spread*(1+seconds/(priorExposure+l.exposure)) - 1}
 }

@@ -2,7 +2,7 @@ package ratetail
 
 import "math"
 
-// spread is how much more the counts of 10 s vary than those of errors that come
+// spread is how much more the counts of some seconds vary than those of errors that come
 // one by one: their variance per mean (Fano's factor), discounted with a
 // half-life of an hour, drawn to 1 while little is known, and never under it.
 //
@@ -10,7 +10,11 @@ import "math"
 // most, and a spike counts only where spikes come often. So a real one doesn't
 // make a stream one of clusters, and a stream whose clusters are taken for spikes
 // is known for it after a few of them.
-type spread struct{ squares, expected float64 }
+type spread struct {
+	squares, expected float64
+	// means is the sum of the squares of what was expected, discounted like it.
+	means float64
+}
 
 const (
 	spreadHalfLife = 3600
@@ -18,7 +22,7 @@ const (
 	// spreadPrior is how many expected errors the 1 at the beginning counts for.
 	spreadPrior = 5
 	// spreadFrom is the exposure from which on there is an expectation to be off
-	// from.
+	// from, unless a level forgets sooner.
 	spreadFrom = 60
 	spreadClip = 4
 	// spreadDoubt is how much over 1 the factor of errors that come one by one may
@@ -30,16 +34,22 @@ func (s *spread) factor() float64 {
 	return max(1, (spreadPrior+s.squares)/(spreadPrior+s.expected)-spreadDoubt)
 }
 
-// see takes in a number of blocks with n errors each, when l was usual before.
-func (s *spread) see(n, blocks float64, l level) {
-	if l.exposure < spreadFrom || blocks == 0 {
+// see takes in a number of blocks of some seconds with n errors each, when l was
+// usual before, unless that knows less than from seconds.
+func (s *spread) see(n, blocks, seconds float64, l level, from float64) {
+	if l.exposure < from || blocks == 0 {
 		return
 	}
-	p, factor := l.expect(block, 1), s.factor()
-	s.pass(blocks * block)
+	p, factor := l.expect(seconds, 1), s.factor()
+	s.pass(blocks * seconds)
 	off := (n - p.mean) * (n - p.mean) / (1 + p.excess)
-	s.squares += blocks * min(off, spreadClip*spreadClip*p.mean*factor)
+	clip := p.mean
+	if seconds < block {
+		clip = max(clip, 1) // else clusters that are rare are never known
+	}
+	s.squares += blocks * min(off, spreadClip*spreadClip*clip*factor)
 	s.expected += blocks * p.mean
+	s.means += blocks * p.mean * p.mean
 }
 
 // pass lets time pass.
@@ -47,4 +57,5 @@ func (s *spread) pass(seconds float64) {
 	d := math.Exp2(-seconds / spreadHalfLife)
 	s.squares *= d
 	s.expected *= d
+	s.means *= d
 }

@@ -95,12 +95,13 @@ func (c *Counter) Save(w *snapshot.Writer) {
 	}
 	c.incident.save(w)
 	w.Bool(c.wasNoted)
-	w.Float(c.spread.squares)
-	w.Float(c.spread.expected)
+	c.scales.save(w)
 	w.Uint(uint64(c.block.seconds))
 	w.Uint(uint64(c.block.errors))
 	w.Bool(c.block.void)
-	saveLevel(w, c.block.usual)
+	for _, l := range c.block.usual {
+		saveLevel(w, l)
+	}
 	c.recurring.save(w)
 	c.drift.save(w)
 }
@@ -120,8 +121,14 @@ func Restore(r *snapshot.Reader) *Counter {
 	} else {
 		c.adopt()
 	}
-	c.spread = spread{squares: amount(r), expected: amount(r)}
-	c.block = counted{seconds: int64(r.UpTo(block - 1)), errors: count(r), void: r.Bool(), usual: restoreLevel(r)}
+	c.scales = restoreScales(r, c.usual)
+	c.block = counted{seconds: int64(r.UpTo(block - 1)), errors: count(r), void: r.Bool(), usual: c.scales.levels}
+	c.block.usual[0] = restoreLevel(r)
+	if r.Has(snapshot.Lifecycle) {
+		for i := range c.block.usual[1:] {
+			c.block.usual[1+i] = restoreLevel(r)
+		}
+	}
 	c.recurring = restoreRecurring(r)
 	c.drift = restoreDrift(r)
 	if c.state == expected && c.recurring.current == 0 {
@@ -138,7 +145,71 @@ func (c *Counter) adopt() {
 		c.incident = incident{}
 		return
 	}
-	c.incident = incident{grade: raised, opened: c.from, spiking: c.at - c.from, peak: c.episode.peak, frozen: true, before: c.usual.rate(), live: c.usual, all: c.incident.all}
+	c.incident = incident{grade: raised, opened: c.from, spiking: c.at - c.from, peak: c.episode.peak, frozen: true, before: c.usual.rate(), all: c.incident.all}
+}
+
+func saveSpread(w *snapshot.Writer, s spread) {
+	w.Float(s.squares)
+	w.Float(s.expected)
+	w.Float(s.means)
+}
+
+func restoreSpread(r *snapshot.Reader) spread {
+	s := spread{squares: amount(r), expected: amount(r)}
+	if r.Has(snapshot.Lifecycle) {
+		s.means = amount(r)
+	}
+	return s
+}
+
+func (s *scales) save(w *snapshot.Writer) {
+	for i := range s.levels {
+		saveSpread(w, s.spreads[i])
+		saveLevel(w, s.levels[i])
+		w.Float(s.scores[i])
+	}
+	w.Uint(uint64(s.chosen))
+	saveSpread(w, s.fine)
+	w.Uint(uint64(s.part.seconds))
+	w.Uint(uint64(s.part.errors))
+	w.Len(s.waits)
+	for _, n := range s.waiting[:s.waits] {
+		w.Uint(uint64(n))
+	}
+}
+
+// restoreScales reads what save wrote. Older snapshots have one level, which is usual,
+// and its spread.
+func restoreScales(r *snapshot.Reader, usual level) (s scales) {
+	if !r.Has(snapshot.Lifecycle) {
+		known := restoreSpread(r)
+		s.settle(usual)
+		s.levels[0], s.fine = usual, known
+		for i := range s.spreads {
+			s.spreads[i] = known
+		}
+		return s
+	}
+	for i := range s.levels {
+		s.spreads[i], s.levels[i], s.scores[i] = restoreSpread(r), restoreLevel(r), score(r)
+	}
+	s.chosen, s.fine = r.UpTo(numScales-1), restoreSpread(r)
+	s.part.seconds, s.part.errors = int64(r.UpTo(fineBlock-1)), count(r)
+	s.waits = r.Len(lag)
+	for i := range s.waits {
+		s.waiting[i] = uint32(r.UpTo(math.MaxUint32))
+	}
+	return s
+}
+
+// score reads a logarithm of a likelihood.
+func score(r *snapshot.Reader) float64 {
+	v := r.Float()
+	if !(v >= -maxCount*maxSeconds && v <= maxCount*maxSeconds) {
+		r.Fail("%v where a score is to be", v)
+		return 0
+	}
+	return v
 }
 
 func (i *incident) save(w *snapshot.Writer) {
@@ -154,7 +225,6 @@ func (i *incident) save(w *snapshot.Writer) {
 	w.Uint(uint64(i.peak))
 	w.Bool(i.frozen)
 	w.Float(i.before)
-	saveLevel(w, i.live)
 	saveLevel(w, i.all)
 }
 
@@ -165,7 +235,7 @@ func restoreIncident(r *snapshot.Reader) incident {
 	}
 	return incident{
 		grade: g, opened: seconds(r), quietSince: seconds(r), quietErrors: count(r), level: count(r), spiking: count(r), peak: count(r),
-		frozen: r.Bool(), before: amount(r), live: restoreLevel(r), all: restoreLevel(r),
+		frozen: r.Bool(), before: amount(r), all: restoreLevel(r),
 	}
 }
 
@@ -239,6 +309,10 @@ func (d *drift) save(w *snapshot.Writer) {
 	w.Int(d.since)
 	w.Float(d.from)
 	w.Float(d.back)
+	w.Float(d.long.squares)
+	w.Float(d.long.blocks)
+	w.Float(d.long.errors)
+	w.Float(d.long.seconds)
 }
 
 func restoreDrift(r *snapshot.Reader) (d drift) {
@@ -246,6 +320,9 @@ func restoreDrift(r *snapshot.Reader) (d drift) {
 	d.risen.errors, d.risen.seconds = amount(r), amount(r)
 	d.open, d.news, d.stayed = r.Bool(), r.Bool(), r.Bool()
 	d.since, d.from, d.back = seconds(r), amount(r), amount(r)
+	if r.Has(snapshot.Lifecycle) {
+		d.long = longSpread{squares: amount(r), blocks: amount(r), errors: amount(r), seconds: amount(r)}
+	}
 	if d.news && d.risen.seconds == 0 {
 		r.Fail("a drift in no time")
 	}

@@ -30,6 +30,17 @@ func (d predictive) logTail(k float64) float64 {
 	return math.Log1p(-math.Exp(front + math.Log(betaFraction(r, k, y)/r)))
 }
 
+// logMass is the natural logarithm of the probability of k, but for a part that is the
+// same in all predictives.
+func (d predictive) logMass(k float64) float64 {
+	r, grown := d.mean/d.excess, math.Log1p(d.excess)
+	mass := -r * grown
+	if k > 0 {
+		mass += logGamma(k+r) - logGamma(r) + k*(math.Log(d.excess)-grown)
+	}
+	return mass
+}
+
 func logGamma(x float64) float64 {
 	v, _ := math.Lgamma(x)
 	return v

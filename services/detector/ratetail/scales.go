@@ -1,0 +1,155 @@
+package ratetail
+
+import "math"
+
+// scales is what is learned of a stream at several time scales: how fast its errors
+// come by levels that forget in minutes and in seconds, and how much counts vary
+// around what each of them predicts. A rate that wanders within minutes is known
+// better by a level that forgets sooner; one that is steady by a level that
+// remembers. The level that predicted the blocks of the last hour best is chosen.
+//
+// Counts vary more than those of errors that come one by one for two reasons. Errors
+// that come in clusters vary as much in 2 s as in 10 s; a rate that wanders varies the
+// more, the longer the time. So the spread is learned of both.
+type scales struct {
+	levels  [numScales]level
+	spreads [numScales]spread
+	// scores are the logarithms of how likely each made the blocks, discounted.
+	scores [numScales]float64
+	chosen int
+	// fine is the spread of fineBlock seconds, of which the errors and seconds that
+	// goes on are gathered in part.
+	fine spread
+	part struct{ seconds, errors int64 }
+	// waiting are the errors of the seconds, the oldest first, that are still to be
+	// learned.
+	waiting [lag]uint32
+	waits   int
+}
+
+const (
+	numScales = 3
+	fineBlock = 2
+	// leastMean is how many errors a block has on average, at least, when it says
+	// which level is best, and betterBy by how much, as a logarithm, the chosen one
+	// was worse when another is.
+	leastMean, betterBy = 1, 6
+	// lag is for how many seconds more than a window what came is not learned. Else a
+	// level that forgets in seconds has learned a spike by the time it is found.
+	lag = 10
+)
+
+// memories are the half-lives of the levels, the longest first.
+var memories = [numScales]memory{short, halving(75), halving(20)}
+
+// learnedFrom is the exposure from which on a level predicts something.
+func learnedFrom(scale int) float64 { return min(spreadFrom, memories[scale].half) }
+
+// usual is the level that is chosen.
+func (s *scales) usual() level { return s.levels[s.chosen] }
+
+// pass lets a second with n errors in.
+func (s *scales) pass(n int64) {
+	s.part.errors += n
+	if s.part.seconds++; s.part.seconds == fineBlock {
+		s.fine.see(float64(s.part.errors), 1, fineBlock, s.usual(), learnedFrom(s.chosen))
+		s.part.seconds, s.part.errors = 0, 0
+	}
+	if s.waits == lag {
+		s.learn()
+	}
+	s.waiting[s.waits] = uint32(min(n, math.MaxUint32))
+	s.waits++
+}
+
+// learn takes in the second that waits for the longest.
+func (s *scales) learn() {
+	n := float64(s.waiting[0])
+	copy(s.waiting[:], s.waiting[1:s.waits])
+	s.waits--
+	for i := range s.levels {
+		s.levels[i].pass(n, memories[i])
+	}
+}
+
+// forget drops what waits: a spike was found, which may have begun in it.
+func (s *scales) forget() { s.waits = 0 }
+
+// skip lets seconds without errors pass.
+func (s *scales) skip(seconds float64) {
+	for s.waits > 0 && seconds > 0 {
+		s.learn()
+	}
+	for i := range s.levels {
+		s.levels[i].skip(seconds, memories[i])
+	}
+	s.part.seconds, s.part.errors = 0, 0
+}
+
+// see takes in a number of blocks of 10 s with n errors each, when the levels were
+// those before, and chooses.
+func (s *scales) see(n, blocks float64, before *[numScales]level) {
+	if blocks == 0 {
+		return
+	}
+	d := math.Exp2(-blocks * block / spreadHalfLife)
+	asked := before[0].exposure >= spreadFrom && block*before[0].rate() >= leastMean
+	for i := range s.levels {
+		s.scores[i] *= d
+		if asked {
+			s.scores[i] += blocks * before[i].expect(block, s.spreads[i].factor()).logMass(n)
+		}
+		s.spreads[i].see(n, blocks, block, before[i], learnedFrom(i))
+	}
+	for i, score := range s.scores {
+		if score > s.scores[s.chosen]+betterBy {
+			s.chosen = i
+		}
+	}
+}
+
+// spike takes in a spike of a stream that has them all the time, with n errors in 10 s
+// and some in fineBlock.
+func (s *scales) spike(n, fine int64) {
+	for i := range s.levels {
+		s.spreads[i].see(float64(n), 1, block, s.levels[i], learnedFrom(i))
+	}
+	s.fine.see(float64(fine), 1, fineBlock, s.usual(), learnedFrom(s.chosen))
+}
+
+// passBlind lets seconds pass of which nothing is known.
+func (s *scales) passBlind(seconds float64) {
+	d := math.Exp2(-seconds / spreadHalfLife)
+	for i := range s.spreads {
+		s.spreads[i].pass(seconds)
+		s.scores[i] *= d
+	}
+	s.fine.pass(seconds)
+}
+
+// settle makes a level the usual one.
+func (s *scales) settle(l level) {
+	rate := l.count / max(l.exposure, 1)
+	for i := range s.levels {
+		exposure := min(l.exposure, 1/(1-memories[i].left))
+		s.levels[i] = level{count: rate * exposure, exposure: exposure}
+	}
+}
+
+// clusters is the part of the spread that errors have that come at one time: what
+// it is when the time becomes shorter and shorter.
+func (s *scales) clusters() float64 {
+	fine, coarse := s.fine.factor(), s.spreads[s.chosen].factor()
+	return min(max(1, fine-(coarse-fine)*fineBlock/(slots-fineBlock)), coarse)
+}
+
+// expect predicts the errors of some seconds when l is usual. What a rate that wanders
+// adds to the spread grows with the errors that are expected: with the time, and with
+// the rate.
+func (s *scales) expect(l level, seconds int64) predictive {
+	known, clusters, times := &s.spreads[s.chosen], s.clusters(), float64(seconds)/slots
+	if known.means > 0 {
+		times = float64(seconds) * l.rate() * known.expected / known.means
+	}
+	return l.expect(float64(seconds), clusters+(known.factor()-clusters)*times)
+}
