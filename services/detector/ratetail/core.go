@@ -86,25 +86,33 @@ func (c *core) earlier() (before [len(windows)]int64) {
 // look asks of every window whether its count is a spike, with n errors in the
 // second that goes on. If none is, no more than limit in it are one either.
 func (c *core) look(before *[len(windows)]int64, n int64, s *scales) (found Finding, limit int64, spike bool) {
+	weight := 1 + (s.tail.weight()-1)*max(0, 2-s.clusters())
 	more, expected := leniency*math.Log(s.clusters()), c.expected()
 	limit = math.MaxInt64
 	sureness := 0.0
 	if c.at-c.since < young {
 		sureness = math.Log(unsure)
 	}
-	for i, w := range windows {
-		count := before[i] + n
-		p := s.expect(c.usual, w.length)
+	for i := range len(windows) + 1 {
+		w, earlier := longest, int64(0)
+		if i <= last {
+			w, earlier = windows[i], before[i]
+		} else if earlier = s.recent(w.length - slots); s.chosen == 0 || earlier == 0 {
+			break // the rate is known well, or there is no more than in the last one
+		} else {
+			earlier += before[last]
+		}
+		count, p := earlier+n, s.expect(c.usual, w.length)
 		most := p.floor()
 		if count > most {
-			share := w.share(expected) + sureness
-			most = p.threshold(max(share, min(share+more, mostP))) - 1
+			share := w.share(expected, s.chosen > 0) + sureness
+			most = p.threshold(weight*max(share, min(share+more, mostP))) - 1
 		}
 		if count > most {
 			found = Finding{Kind: Spike, Count: count, Expected: p.mean, LogP: p.logTail(float64(count)), Seconds: w.length}
 			return found, limit, true
 		}
-		limit = min(limit, most-before[i])
+		limit = min(limit, most-earlier)
 	}
 	return Finding{}, limit, false
 }

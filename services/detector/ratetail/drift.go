@@ -49,14 +49,18 @@ type drift struct {
 	long               longSpread
 }
 
-// longSpread is how much more the counts of some minutes vary around the reference
+// longSpread is how much more the counts of some minutes vary from one to the next
 // than those of errors that come one by one. A rate that wanders within minutes is
-// over the reference for many blocks on end by chance.
+// over the reference for many blocks on end by chance; one that drifts changes little
+// from one block to the next.
 type longSpread struct {
-	// squares are of the blocks, each in units of its mean, discounted.
+	// squares are those of the differences, each in units of what is expected of it,
+	// discounted.
 	squares, blocks float64
-	// errors and seconds are of the block that goes on.
-	errors, seconds float64
+	// errors and seconds are of the block that goes on, and before is the rate in the
+	// last one, where known.
+	errors, seconds, before float64
+	known                   bool
 }
 
 const (
@@ -66,25 +70,33 @@ const (
 	// longClip how many deviations one block counts as at most, and longDoubt how much
 	// over 1 the spread may be found by chance.
 	longPrior, longClip, longDoubt = 4, 4, 0.3
+	// longGain is how much more counts of the next hours vary than those from one block
+	// to the next.
+	longGain = 2.5
 )
 
 func (l *longSpread) factor() float64 {
-	return max(1, (longPrior+l.squares)/(longPrior+l.blocks)-longDoubt)
+	return 1 + longGain*max(0, (longPrior+l.squares)/(longPrior+l.blocks)-longDoubt-1)
 }
 
-// see takes in seconds with n errors, at a rate that was expected.
-func (l *longSpread) see(n, seconds, rate float64) {
+// see takes in seconds with n errors.
+func (l *longSpread) see(n, seconds float64) {
 	l.errors, l.seconds = l.errors+n, l.seconds+seconds
 	if l.seconds < longBlock {
 		return
 	}
-	mean := max(rate*l.seconds, 1)
-	d := math.Exp2(-l.seconds / longHalfLife)
-	off := (l.errors - mean) * (l.errors - mean) / mean
-	l.squares = l.squares*d + min(off, longClip*longClip*l.factor())
-	l.blocks = l.blocks*d + 1
+	if l.known {
+		d, before := math.Exp2(-l.seconds/longHalfLife), l.before*l.seconds
+		off := (l.errors - before) * (l.errors - before) / max(l.errors+before, 1)
+		l.squares = l.squares*d + min(off, longClip*longClip*l.factor())
+		l.blocks = l.blocks*d + 1
+	}
+	l.before, l.known = l.errors/l.seconds, true
 	l.errors, l.seconds = 0, 0
 }
+
+// forget drops the block that goes on and the one before.
+func (l *longSpread) forget() { l.errors, l.seconds, l.before, l.known = 0, 0, 0, false }
 
 // most is the reference, taken a deviation higher than what it was learned from.
 func (d *drift) most() float64 {
@@ -107,7 +119,7 @@ func (d *drift) see(n, blocks, factor, rate float64, at int64) {
 		return
 	}
 	if d.reference.exposure >= driftFrom {
-		d.long.see(n*blocks, blocks*block, d.reference.rate())
+		d.long.see(n*blocks, blocks*block)
 		factor = max(factor, d.long.factor())
 		d.sum += blocks * (n*logDrift - block*d.most()*(driftRatio-1)) / factor
 		d.risen.errors += blocks * n
@@ -118,6 +130,7 @@ func (d *drift) see(n, blocks, factor, rate float64, at int64) {
 		d.risen.errors, d.risen.seconds = 0, 0
 	}
 	if d.sum >= driftLimit {
+		d.long.forget()
 		d.open, d.news, d.stayed, d.since, d.from, d.back = true, true, false, at, d.reference.rate(), 0
 		return
 	}
@@ -126,7 +139,7 @@ func (d *drift) see(n, blocks, factor, rate float64, at int64) {
 }
 
 // silent notes that nothing is known of what goes on.
-func (d *drift) silent() { d.long.errors, d.long.seconds = 0, 0 }
+func (d *drift) silent() { d.long.forget() }
 
 func (d *drift) close(at int64) { d.open, d.news, d.sum, d.calm, d.back = false, false, 0, at, 0 }
 

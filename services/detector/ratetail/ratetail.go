@@ -71,6 +71,10 @@ var windows = [...]window{
 	{2, math.Log(1e-6)}, {4, math.Log(3e-6)}, {6, math.Log(2e-6)}, {slots, math.Log(1.5e-5)},
 }
 
+// longest is a window that reaches further back than the slots, into what is still to
+// be learned. It is for rises of rates that wander, of which the others are less sure.
+var longest = window{15, math.Log(1.5e-5)}
+
 const (
 	last = len(windows) - 1
 	// A stream is busy with mostBusy expected errors in 10 s, and a share never under
@@ -83,8 +87,11 @@ const (
 
 // share is the tail in use, as a logarithm, of a stream with so many errors
 // expected in 10 s.
-func (w window) share(mean float64) float64 {
+func (w window) share(mean float64, wanders bool) float64 {
 	part := min(1, max(mean/mostBusy, leastBusy))
+	if wanders && w.length >= slots {
+		part = 1
+	}
 	if w.length < slots {
 		part = leastBusy / part
 	}

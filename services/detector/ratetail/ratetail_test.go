@@ -169,9 +169,9 @@ func TestTimelines(t *testing.T) {
 		{"it comes and goes for 20 min: one incident until that is the new level", comesAndGoes(10*min, 30*min), 33 * min, "[600:spike 1505:stays 1560:recurs 1899:recurs over]"},
 		{"a few errors each 10 s go on, too few to be found again", together(every(10*min, 10*min+400, 100), every(10*min+12*sec, 15*min, 4*sec)), 18 * min, "[600:spike 1020:over]"},
 		{"a steady rate is learned from the beginning", every(0, hour, 500), hour, "[]"},
-		{"it ends when it is back at what is usual", together(every(0, 20*min, 2000), every(10*min, 10*min+20*sec, 100)), 20 * min, "[600:spike 749:over]"},
+		{"it ends when it is back at what is usual", together(every(0, 20*min, 2000), every(10*min, 10*min+20*sec, 100)), 20 * min, "[600:spike 750:over]"},
 		{"what stays for 15 min is usual from then on", together(every(0, 10*min, 2000), every(10*min, hour, 200)), hour, "[601:spike 1502:stays]"},
-		{"one finding also where half as many more are a spike", together(every(0, 14*min, 100), every(10*min, 11*min, 166)), 14 * min, "[607:spike 788:over]"},
+		{"one finding also where half as many more are a spike", together(every(0, 14*min, 100), every(10*min, 11*min, 166)), 14 * min, "[608:spike 788:over]"},
 		{"a clock that is set back starts anew", append(every(10*min, 10*min+300, 100), every(0, 300, 100)...), 10 * min, "[]"},
 		{"and ends what went on", append(every(10*min, 10*min+900, 100), every(sec, 9*sec, 4*sec)...), 10 * min, "[600:spike]"},
 	} {

@@ -21,6 +21,8 @@ type scales struct {
 	// goes on are gathered in part.
 	fine spread
 	part struct{ seconds, errors int64 }
+	// tail is how heavy the tails of the counts are.
+	tail tail
 	// waiting are the errors of the seconds, the oldest first, that are still to be
 	// learned.
 	waiting [lag]uint32
@@ -36,8 +38,44 @@ const (
 	leastMean, betterBy = 1, 6
 	// lag is for how many seconds more than a window what came is not learned. Else a
 	// level that forgets in seconds has learned a spike by the time it is found.
-	lag = 10
+	lag = 5
 )
+
+// tail is how much heavier the tail of the counts is than the predictive's: how far
+// the logarithms of the tails of large counts are beyond a limit, on average. That is
+// 1 where the predictive is right, and its share of alerts grows with it (Hill's
+// estimator of an exponential tail).
+type tail struct{ beyond, counts float64 }
+
+const (
+	// tailFrom is the tail from which on a count is large, tailClip how far beyond one
+	// counts at most, both as logarithms; tailPrior is how many counts of a right
+	// predictive are believed before, and tailDoubt what may be found by chance.
+	tailClip, tailPrior, tailDoubt = 3, 20, 0.04
+	tailHalfLife                   = 6 * 3600
+	tailGain                       = 4
+)
+
+var tailFrom = math.Log(0.1)
+
+func (t *tail) see(logP float64) {
+	if logP < tailFrom {
+		t.beyond += min(tailFrom-logP, tailClip)
+		t.counts++
+	}
+}
+
+func (t *tail) pass(seconds float64) {
+	d := math.Exp2(-seconds / tailHalfLife)
+	t.beyond *= d
+	t.counts *= d
+}
+
+// weight is what the logarithm of a share of alerts is to be multiplied by.
+func (t *tail) weight() float64 {
+	clipped := 1 - math.Exp(-tailClip) // what a right predictive has on average
+	return 1 + max(0, ((tailPrior+t.beyond/clipped)/(tailPrior+t.counts)-1-tailDoubt)*tailGain)
+}
 
 // memories are the half-lives of the levels, the longest first.
 var memories = [numScales]memory{short, halving(75), halving(20)}
@@ -72,6 +110,14 @@ func (s *scales) learn() {
 	}
 }
 
+// recent is how many errors came in the newest seconds of those that wait.
+func (s *scales) recent(seconds int64) (n int64) {
+	for _, of := range s.waiting[max(0, s.waits-int(seconds)):s.waits] {
+		n += int64(of)
+	}
+	return n
+}
+
 // forget drops what waits: a spike was found, which may have begun in it.
 func (s *scales) forget() { s.waits = 0 }
 
@@ -92,6 +138,10 @@ func (s *scales) see(n, blocks float64, before *[numScales]level) {
 	if blocks == 0 {
 		return
 	}
+	if p := s.expect(before[s.chosen], block); n > p.mean {
+		s.tail.see(p.logTail(n))
+	}
+	s.tail.pass(blocks * block)
 	d := math.Exp2(-blocks * block / spreadHalfLife)
 	asked := before[0].exposure >= spreadFrom && block*before[0].rate() >= leastMean
 	for i := range s.levels {
@@ -125,6 +175,7 @@ func (s *scales) passBlind(seconds float64) {
 		s.scores[i] *= d
 	}
 	s.fine.pass(seconds)
+	s.tail.pass(seconds)
 }
 
 // settle makes a level the usual one.

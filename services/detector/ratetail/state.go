@@ -168,6 +168,8 @@ func (s *scales) save(w *snapshot.Writer) {
 		saveLevel(w, s.levels[i])
 		w.Float(s.scores[i])
 	}
+	w.Float(s.tail.beyond)
+	w.Float(s.tail.counts)
 	w.Uint(uint64(s.chosen))
 	saveSpread(w, s.fine)
 	w.Uint(uint64(s.part.seconds))
@@ -193,6 +195,7 @@ func restoreScales(r *snapshot.Reader, usual level) (s scales) {
 	for i := range s.levels {
 		s.spreads[i], s.levels[i], s.scores[i] = restoreSpread(r), restoreLevel(r), score(r)
 	}
+	s.tail = tail{beyond: amount(r), counts: amount(r)}
 	s.chosen, s.fine = r.UpTo(numScales-1), restoreSpread(r)
 	s.part.seconds, s.part.errors = int64(r.UpTo(fineBlock-1)), count(r)
 	s.waits = r.Len(lag)
@@ -313,6 +316,8 @@ func (d *drift) save(w *snapshot.Writer) {
 	w.Float(d.long.blocks)
 	w.Float(d.long.errors)
 	w.Float(d.long.seconds)
+	w.Float(d.long.before)
+	w.Bool(d.long.known)
 }
 
 func restoreDrift(r *snapshot.Reader) (d drift) {
@@ -321,7 +326,7 @@ func restoreDrift(r *snapshot.Reader) (d drift) {
 	d.open, d.news, d.stayed = r.Bool(), r.Bool(), r.Bool()
 	d.since, d.from, d.back = seconds(r), amount(r), amount(r)
 	if r.Has(snapshot.Lifecycle) {
-		d.long = longSpread{squares: amount(r), blocks: amount(r), errors: amount(r), seconds: amount(r)}
+		d.long = longSpread{squares: amount(r), blocks: amount(r), errors: amount(r), seconds: amount(r), before: amount(r), known: r.Bool()}
 	}
 	if d.news && d.risen.seconds == 0 {
 		r.Fail("a drift in no time")
