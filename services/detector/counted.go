@@ -45,7 +45,7 @@ func newTally(refresh func()) tally {
 		hidden:    counter("hidden_events_total", "Events under a noise rule, which raise no alert."),
 		held:      counter("held_alerts_total", "Alerts held back in a storm; the next of their key, or the summary of their app, counts them."),
 		heldLost:  counter("held_lost_alerts_total", "Alerts held back that no other will count, because their key or their app was forgotten."),
-		expected:  counter("expected_bursts_total", "Bursts of errors that came by a schedule that was learned, and were not told."),
+		expected:  counter("expected_bursts_total", "Bursts of errors that came by a learned schedule and whose alerts stayed at severity info."),
 		untracked: counter("untracked_events_total", "Events of apps that are not tracked, because there are too many others."),
 		forgotten: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "tocsin", Subsystem: "detector", Name: "forgotten_total",

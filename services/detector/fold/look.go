@@ -91,8 +91,8 @@ type Stats struct {
 	// Untracked counts the events of such apps.
 	NotTracked int
 	Untracked  uint64
-	// Recurring counts bursts of errors that came by their schedules and were not
-	// told (ratetail.Counter), of the apps that are remembered.
+	// Recurring counts bursts of errors that came by their schedules and whose alerts
+	// stayed at severity info (ratetail.Counter), of the apps that are remembered.
 	Recurring uint64
 	// Evicted counts what was forgotten for want of room, by what it was.
 	Evicted Evicted

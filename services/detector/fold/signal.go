@@ -75,7 +75,7 @@ func (s signal) Size() (bytes int) {
 	return bytes
 }
 
-// heldBack is how many bursts came by a schedule and were not told.
+// heldBack is how many bursts came by a schedule and were not raised to errors.
 func (s signal) heldBack() uint64 {
 	if s.tail == nil {
 		return 0

@@ -86,7 +86,7 @@ func (c *core) earlier() (before [len(windows)]int64) {
 // look asks of every window whether its count is a spike, with n errors in the
 // second that goes on. If none is, no more than limit in it are one either.
 func (c *core) look(before *[len(windows)]int64, n int64, s *scales) (found Finding, limit int64, spike bool) {
-	weight := 1 + (s.tail.weight()-1)*max(0, 2-s.clusters())
+	weight := s.weight()
 	more, expected := leniency*math.Log(s.clusters()), c.expected()
 	limit = math.MaxInt64
 	sureness := 0.0

@@ -72,7 +72,7 @@ const (
 	longPrior, longClip, longDoubt = 4, 4, 0.3
 	// longGain is how much more counts of the next hours vary than those from one block
 	// to the next.
-	longGain = 2.5
+	longGain = 4
 )
 
 func (l *longSpread) factor() float64 {

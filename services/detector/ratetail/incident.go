@@ -114,14 +114,18 @@ func (c *Counter) quieten() {
 	p := c.scales.expect(c.usual, slots)
 	step := max(1, p.deviation()/4)
 	level := math.Ceil(max(leastLevel, p.mean, (p.mean+slots*i.all.rate())/2))
-	for p.logTail(level) >= atLevel {
+	for range levelSteps {
+		if p.logTail(level) < atLevel {
+			break
+		}
 		level = math.Ceil(level + step)
 	}
 	i.level = int64(min(level, maxCount))
 }
 
-// leastLevel is the fewest errors in 10 s that are at an incident's level.
-const leastLevel = 2
+// leastLevel is the fewest errors in 10 s that are at an incident's level, and
+// levelSteps how many quarters of a deviation over the mean that is at most.
+const leastLevel, levelSteps = 2, 40
 
 // heard takes note of an error in a quiet period, with n in the last 10 s.
 func (c *Counter) heard(n int64) {

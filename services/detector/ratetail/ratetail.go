@@ -3,13 +3,15 @@
 // rule in package anomaly.
 //
 // A Counter knows the errors of one app and signal in ten slots of a second, and
-// of what was before them a count and an exposure in seconds, both discounted
-// with a half-life of 300 s. From these follows how many errors are to be
+// of what was before them a count and an exposure in seconds, both discounted: with
+// a half-life of 300 s, or of less where the rate wanders within minutes (scales.go).
+// From these follows how many errors are to be
 // expected in the newest 2, 4, 6 and 10 s, and how likely so many as came are:
 // the tail of the Gamma-Poisson (negative binomial) predictive, which knows how
 // little a young counter knows, widened by how much the errors of this stream
-// cluster. A spike is 5 errors or more in one of these windows with a tail under
-// the window's share; the short ones are there to be quick where errors are few.
+// cluster and how much its rate wanders. A spike is 5 errors or more in one of these
+// windows with a tail under the window's share; the short ones are there to be quick
+// where errors are few.
 // It calms when the count in 10 s has come down to what is expected. What comes
 // in between is not learned as usual.
 //

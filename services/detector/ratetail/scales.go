@@ -39,6 +39,9 @@ const (
 	// lag is for how many seconds more than a window what came is not learned. Else a
 	// level that forgets in seconds has learned a spike by the time it is found.
 	lag = 5
+	// newest is how much more a rate has wandered by the newest second than in the
+	// whole window, as a part of that.
+	newest = 0.5
 )
 
 // tail is how much heavier the tail of the counts is than the predictive's: how far
@@ -51,18 +54,38 @@ const (
 	// tailFrom is the tail from which on a count is large, tailClip how far beyond one
 	// counts at most, both as logarithms; tailPrior is how many counts of a right
 	// predictive are believed before, and tailDoubt what may be found by chance.
-	tailClip, tailPrior, tailDoubt = 3, 20, 0.04
+	tailClip, tailPrior, tailDoubt = 3, 20, -0.05
 	tailHalfLife                   = 6 * 3600
 	tailGain                       = 4
+	// smallMean is the mean up to which tails are far from one count to the next.
+	smallMean = 200
 )
 
 var tailFrom = math.Log(0.1)
 
-func (t *tail) see(logP float64) {
-	if logP < tailFrom {
-		t.beyond += min(tailFrom-logP, tailClip)
-		t.counts++
+// see takes in a count of which p was the predictive.
+func (t *tail) see(n float64, p predictive) {
+	if n <= max(p.mean, 1) {
+		return
 	}
+	logP := p.logTail(n)
+	if logP >= tailFrom {
+		return
+	}
+	// Where counts are small, the first that is large may be far beyond the limit.
+	from := tailFrom
+	if p.mean < smallMean {
+		from = logP
+		for k := n - 1; k >= 1; k-- {
+			if before := p.logTail(k); before < tailFrom {
+				from = before
+			} else {
+				break
+			}
+		}
+	}
+	t.beyond += min(from-logP, tailClip)
+	t.counts++
 }
 
 func (t *tail) pass(seconds float64) {
@@ -138,9 +161,7 @@ func (s *scales) see(n, blocks float64, before *[numScales]level) {
 	if blocks == 0 {
 		return
 	}
-	if p := s.expect(before[s.chosen], block); n > p.mean {
-		s.tail.see(p.logTail(n))
-	}
+	s.tail.see(n, s.expect(before[s.chosen], block))
 	s.tail.pass(blocks * block)
 	d := math.Exp2(-blocks * block / spreadHalfLife)
 	asked := before[0].exposure >= spreadFrom && block*before[0].rate() >= leastMean
@@ -194,6 +215,14 @@ func (s *scales) clusters() float64 {
 	return min(max(1, fine-(coarse-fine)*fineBlock/(slots-fineBlock)), coarse)
 }
 
+// weight is what the logarithm of a share of alerts is to be multiplied by, where the
+// spread comes from a rate that wanders: what comes in clusters has lighter tails than
+// the predictive, and what comes one by one has those that it should have.
+func (s *scales) weight() float64 {
+	wanders := min(1, 3*(s.spreads[s.chosen].factor()-1)) * max(0, 2-s.clusters())
+	return 1 + (s.tail.weight()-1)*wanders
+}
+
 // expect predicts the errors of some seconds when l is usual. What a rate that wanders
 // adds to the spread grows with the errors that are expected: with the time, and with
 // the rate.
@@ -201,6 +230,10 @@ func (s *scales) expect(l level, seconds int64) predictive {
 	known, clusters, times := &s.spreads[s.chosen], s.clusters(), float64(seconds)/slots
 	if known.means > 0 {
 		times = float64(seconds) * l.rate() * known.expected / known.means
+	}
+	if seconds < slots {
+		// The newest seconds are further from what is learned than a whole window.
+		times *= 1 + newest*(1-float64(seconds)/slots)
 	}
 	return l.expect(float64(seconds), clusters+(known.factor()-clusters)*times)
 }
