@@ -31,7 +31,7 @@ func mostFalse(c *run.Cell) float64 {
 	case wanders(c):
 		return 3
 	case repeated(c):
-		return 1.5
+		return 2
 	}
 	return 1
 }
@@ -63,17 +63,17 @@ func shapeQuestions() []question {
 		recallOf("outages that recur", "all", outages, atLeast(1)),
 		perDayOf("rolling restarts, which are 6.9 a day", "under 8", restarts, under(8)),
 		perDayOf("a rate that wanders", "under 3", wanders, under(3)),
-		recallOf("rises to 4 times for 60 s within 15 s, of a rate that wanders within a minute or more", "at least 0.95", slowRises, atLeast(0.95)),
+		recallOf("rises to 4 times for 60 s, of a rate that wanders within 300 s (in 15 s) or 60 s", "at least 0.95", slowRises, atLeast(0.95)),
 		perDayOf("steady rates with small rises", "at most 1", rises, atMost(1)),
 		recallOf("a doubling of 10/s for 30 s, and 1.5 times 50/s for 60 s", "at least 0.99", rises, atLeast(0.99)),
-		perDayOf("office hours, and clients that retry", "at most 1.5", repeated, atMost(1.5)),
+		perDayOf("office hours, and clients that retry", "at most 2", repeated, atMost(2)),
 	}
 }
 
 // describeShapes explains the streams, where there are any.
 const describeShapes = `
-Streams of users: outages that recur, rolling restarts, and rates that wander are of 3 runs of %d h. A rise is found when something is told within 15 s
-of its beginning, or while it lasts where the rate is steady; an outage while it lasts. A restart is no episode: all of its alerts count as false.
+Streams of users: outages that recur, rolling restarts, and rates that wander are of 3 runs of %d h. A rise at 1/s is found when something is told within 15 s
+of its beginning, others and outages while they last. A restart is no episode: all of its alerts count as false.
 `
 
 func (r *Results) hasShapes() bool {

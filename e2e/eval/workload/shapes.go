@@ -28,7 +28,7 @@ const (
 // standard deviation and a time constant. Its median is in errors a second.
 type wander struct {
 	median, deviation float64
-	constant        time.Duration
+	constant          time.Duration
 }
 
 func (w wander) String() string {
@@ -56,10 +56,16 @@ func shapeWorkloads(size Size) []Workload {
 		run.outages(r, 0.02, 30, 10*time.Minute, 150*time.Minute)
 	})
 	add("restarts", "6 of 8 errors, each 2 to 5 h", (*Run).restarts)
-	quadruple := rise{4, time.Minute, 15 * time.Second}
-	for _, w := range []wander{{1, 0.5, 300 * time.Second}, {1, 0.5, 30 * time.Second}, {5, 0.3, time.Minute}} {
-		add("wander", w.String(), func(run *Run, r *rand.Rand) { run.wanders(r, w, rise{}) })
-		add("wander+rises", w.String(), func(run *Run, r *rand.Rand) { run.wanders(r, w, quadruple) })
+	for _, of := range []struct {
+		wander
+		told time.Duration
+	}{
+		{wander{1, 0.5, 300 * time.Second}, 15 * time.Second},
+		{wander{1, 0.5, 30 * time.Second}, 15 * time.Second},
+		{wander{5, 0.3, time.Minute}, time.Minute},
+	} {
+		add("wander", of.String(), func(run *Run, r *rand.Rand) { run.wanders(r, of.wander, rise{}) })
+		add("wander+rises", of.String(), func(run *Run, r *rand.Rand) { run.wanders(r, of.wander, rise{4, time.Minute, of.told}) })
 	}
 	add("rises", "10/s, 2 times for 30 s", func(run *Run, r *rand.Rand) {
 		run.wanders(r, wander{median: 10}, rise{2, 30 * time.Second, 30 * time.Second})

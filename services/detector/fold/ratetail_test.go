@@ -92,7 +92,7 @@ var rateTail = []struct {
 		s.ticks(33*time.Minute+2*time.Second, 36*time.Minute)
 	}, []string{
 		"5m0s: " + spikeTitle, "7m10s: " + spikeEnd, "10m0s: " + spikeTitle, "12m10s: " + spikeEnd,
-		"15m0s: " + recursTitle, "17m10s: " + recursEnd, "20m0s: " + recursTitle, "22m10s: " + recursEnd,
+		"15m0s: " + spikeTitle, "17m10s: " + spikeEnd, "20m0s: " + recursTitle, "22m10s: " + recursEnd,
 		"25m0s: " + recursTitle, "27m10s: " + recursEnd, "30m0s: " + recursTitle, "32m10s: " + recursEnd, "33m0s: " + spikeTitle, "35m10s: " + spikeEnd,
 	}},
 	{"a burst that recurs and goes on", func(s *script) {
@@ -105,7 +105,7 @@ var rateTail = []struct {
 		s.ticks(26*time.Minute+30*time.Second, 29*time.Minute)
 	}, []string{
 		"5m0s: " + spikeTitle, "7m10s: " + spikeEnd, "10m0s: " + spikeTitle, "12m10s: " + spikeEnd,
-		"15m0s: " + recursTitle, "17m10s: " + recursEnd, "20m0s: " + recursTitle, "22m10s: " + recursEnd,
+		"15m0s: " + spikeTitle, "17m10s: " + spikeEnd, "20m0s: " + recursTitle, "22m10s: " + recursEnd,
 		"25m0s: " + recursTitle, "25m2s: " + spikeTitle + " -> " + recursTitle, "28m29s: Resolved: Error spike in logs <- " + recursTitle,
 	}},
 	{"a drift, which stays", func(s *script) {

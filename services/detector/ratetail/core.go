@@ -93,14 +93,15 @@ func (c *core) look(before *[len(windows)]int64, n int64, s *scales) (found Find
 	if c.at-c.since < young {
 		sureness = math.Log(unsure)
 	}
-	for i := range len(windows) + 1 {
-		w, earlier := longest, int64(0)
+	of := len(windows)
+	recent := s.recent(longest.length - slots)
+	if s.chosen > 0 && recent > 0 { // the rate wanders, and it has more than the last one
+		of++
+	}
+	for i := range of {
+		w, earlier := longest, before[last]+recent
 		if i <= last {
 			w, earlier = windows[i], before[i]
-		} else if earlier = s.recent(w.length - slots); s.chosen == 0 || earlier == 0 {
-			break // the rate is known well, or there is no more than in the last one
-		} else {
-			earlier += before[last]
 		}
 		count, p := earlier+n, s.expect(c.usual, w.length)
 		most := p.floor()

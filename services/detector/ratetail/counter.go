@@ -131,9 +131,9 @@ func (c *Counter) begin(n int64, found Finding, failing bool) (Finding, bool) {
 	p := c.scales.expect(c.usual, slots)
 	c.state, c.from = spiking, c.onset()
 	c.episode = episode{peak: n, usual: p.mean}
-	due := c.recurring.of(c.from)
-	if due == nil {
-		if c.recurring.often(c.from) {
+	due, made := c.recurring.of(c.from)
+	if due == nil || made {
+		if due == nil && c.recurring.often(c.from) {
 			c.scales.spike(n, int64(*c.slot(c.at))+int64(*c.slot(c.at - 1)))
 		}
 		return c.raise(found)

@@ -53,12 +53,10 @@ var elevated = math.Log(1e-4)
 func (c *Counter) raise(found Finding) (Finding, bool) {
 	i := &c.incident
 	i.quietSince = 0
-	switch i.grade {
-	case raised:
+	if i.grade == raised {
 		return Finding{}, false
-	case noted:
-		found.Raises = true
 	}
+	found.Raises = i.grade == noted
 	i.opened, i.grade, i.frozen, i.before, i.all = c.at, raised, true, c.usual.rate(), level{}
 	i.spiking, i.peak = 0, c.episode.peak
 	c.scales.forget()
@@ -68,16 +66,15 @@ func (c *Counter) raise(found Finding) (Finding, bool) {
 // note makes an incident of a burst that recurs, and reports whether that is news.
 func (c *Counter) note(found Finding) (Finding, bool) {
 	i := &c.incident
-	switch i.grade {
-	case raised:
-		c.held()
-		return Finding{}, false
-	case noted:
-		i.quietSince = 0
-		return Finding{}, false
+	if i.grade == none {
+		*i = incident{grade: noted, opened: c.at}
+		return found, true
 	}
-	*i = incident{grade: noted, opened: c.at}
-	return found, true
+	if i.grade == noted {
+		i.quietSince = 0
+	}
+	c.held()
+	return Finding{}, false
 }
 
 // alike is the part of an incident's peak from which on a burst that comes by its

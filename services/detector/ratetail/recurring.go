@@ -6,7 +6,7 @@ import "math"
 // learned from the stream itself: of the last bursts that were of no schedule it
 // is known when they began and how large they were, and a third one that comes as
 // long after the second as that came after the first makes a schedule of them.
-// What comes when a schedule has it due has a lower severity, while it lasts no longer
+// What comes from then on when a schedule has it due has a lower severity, while it lasts no longer
 // than 60 s and is no larger than twice the usual size. A schedule whose bursts fail to
 // come is forgotten.
 const (
@@ -127,7 +127,8 @@ type recurring struct {
 func (r *recurring) schedule() *schedule { return &r.schedules[r.current-1] }
 
 // of finds the schedule by which a burst begins, or makes one if it is the third.
-func (r *recurring) of(from int64) *schedule {
+// made reports whether it did: three bursts may come evenly by chance.
+func (r *recurring) of(from int64) (s *schedule, made bool) {
 	r.current = 0
 	for i := 0; i < r.n; {
 		s := &r.schedules[i]
@@ -144,10 +145,12 @@ func (r *recurring) of(from int64) *schedule {
 			r.current = i
 		}
 	}
-	if r.current == 0 && !r.recognise(from) {
-		return nil
+	if r.current == 0 {
+		if made = r.recognise(from); !made {
+			return nil, false
+		}
 	}
-	return r.schedule()
+	return r.schedule(), made
 }
 
 // rhythms are which of the past bursts may be the second and the first of three:
