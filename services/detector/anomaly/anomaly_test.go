@@ -292,6 +292,52 @@ func TestBounded(t *testing.T) {
 	}
 }
 
+// TestRestoreOpenSpike: a spike that goes on in a snapshot of version 6 stays open while
+// the errors of the spike go on, although the minute before is full of them, and ends
+// 120 s after it has calmed.
+func TestRestoreOpenSpike(t *testing.T) {
+	var w snapshot.Writer
+	w.Len(128)
+	w.Len(70)
+	for i := range 70 { // one a second, since 70 s
+		step := int64(1000)
+		if i == 0 {
+			step = at(0).UnixMilli()
+		}
+		w.Int(step)
+		w.Int(1)
+	}
+	w.Len(10)
+	w.Bool(true)
+	w.Uint(uint64(at(4000).UnixMilli()))
+	w.Bool(true)
+	w.Uint(uint64(at(69_000).UnixMilli()))
+	r := snapshot.NewReaderOf(snapshot.Resolutions, w.Bytes())
+	c := anomaly.Restore(r)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	last := 0
+	for ms := 70_000; ms < 140_000; ms += 500 { // twice as many
+		if _, spike := c.Add(at(ms)); spike {
+			t.Errorf("at %d ms the spike is found again", ms)
+		}
+		if _, over, _ := c.Over(at(ms)); over {
+			t.Fatalf("at %d ms it is over, and goes on", ms)
+		}
+		last = ms
+	}
+	for ms := last; ms < last+200_000; ms += 100 {
+		if _, over, _ := c.Over(at(ms)); over {
+			if after := ms - last; after < 120_000 || after > 131_000 {
+				t.Errorf("it ended %d ms after the last error, want about 125 s", after)
+			}
+			return
+		}
+	}
+	t.Error("it does not end")
+}
+
 func TestRestoreRefuses(t *testing.T) {
 	for name, write := range map[string]func(*snapshot.Writer){
 		"times that run backwards": func(w *snapshot.Writer) {
