@@ -46,6 +46,7 @@ workload of errors has %d simulated hours or more, each of page loads %d pages, 
 - A **finding** is an alert with all that repeat, confirm or revise it until it is over. It is **false**, once, when it was opened outside
   of every episode. No count is adjusted to points.
 - An alert of severity info that ends nothing is a **note**, as that a burst recurs each hour: it says that something is so, not that it is wrong.
+  A revision that raises it to an error makes it a finding.
 - What is opened in an app's first 10 minutes is counted apart, as **cold start**.
 - In parentheses are intervals of 95%%: percentile bootstrap over blocks of 12 h, or over pages; where nothing was counted, exact ones.
 
