@@ -85,6 +85,8 @@ const (
 	// come nearer to their thresholds.
 	mostBusy, leastBusy   = 20, 0.25
 	tooBusy, leastTooBusy = 40, 0.05
+	// leastWander is the least of that for a stream whose rate wanders.
+	leastWander = 0.7
 )
 
 // share is the tail in use, as a logarithm, of a stream with so many errors
@@ -92,7 +94,7 @@ const (
 func (w window) share(mean float64, wanders bool) float64 {
 	part := min(1, max(mean/mostBusy, leastBusy))
 	if wanders && w.length >= slots {
-		part = 1
+		part = max(part, leastWander)
 	}
 	if w.length < slots {
 		part = leastBusy / part

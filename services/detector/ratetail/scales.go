@@ -56,7 +56,7 @@ const (
 	// predictive are believed before, and tailDoubt what may be found by chance.
 	tailClip, tailPrior, tailDoubt = 3, 20, -0.05
 	tailHalfLife                   = 6 * 3600
-	tailGain                       = 4
+	tailGain                       = 3
 	// smallMean is the mean up to which tails are far from one count to the next.
 	smallMean = 200
 )
