@@ -145,10 +145,11 @@ func TestEvaluateIsTheSame(t *testing.T) {
 }
 
 // TestContract: on the streams of the tuning seeds the contract's rules do what
-// they are known to: they find bursts on little traffic, and cry wolf.
+// they are known to: they find most bursts on little traffic, but for those that come
+// while a false spike is open, and raise many false alerts.
 func TestContract(t *testing.T) {
 	cell := func(name string) run.Cell { return run.Evaluate(find(t, name), workload.Tuning)[0] }
-	if c := cell("bursts 0.1/s"); c.Rules != "ratio3x" || c.Summary.Recall.Value < 0.95 || c.Summary.PerDay.Value < 50 {
+	if c := cell("bursts 0.1/s"); c.Rules != "ratio3x" || c.Summary.Recall.Value < 0.75 || c.Summary.PerDay.Value < 50 {
 		t.Errorf("%s: recall %+v, false %+v a day", c.Rules, c.Summary.Recall, c.Summary.PerDay)
 	}
 	if c := cell("bursts 2/s"); c.Summary.Recall.Value > 0.3 {
@@ -177,13 +178,13 @@ func TestAsLoads(t *testing.T) {
 }
 
 func TestAsErrors(t *testing.T) {
-	values := make([]float64, 100)
+	values := make([]float64, 200)
 	for i := range values {
 		values[i] = 10_000 // far more than errors come
 	}
-	values[50] = 90_000
-	// To the contract's rule the very first errors are a spike.
-	if got := run.AsErrors(values, 15, rules.Set{}); !reflect.DeepEqual(got, []int{0, 50}) {
+	values[150] = 90_000
+	// To the contract's rule the very first errors are a spike, for 15 min.
+	if got := run.AsErrors(values, 15, rules.Set{}); !reflect.DeepEqual(got, []int{0, 150}) {
 		t.Errorf("found at %v", got)
 	}
 	for _, tt := range []struct {

@@ -6,8 +6,8 @@
 // so that the errors of an incident never become its own measure.
 //
 // A spike calms when c is at or under 1.5 times the frozen average, or 1. It ends
-// when c has not been over 1.5 times the average, nor over 2, for 120 s after
-// that: a return before then belongs to the same spike. A spike that has not ended
+// when c has not been at its level for 120 s after that, which is three quarters of
+// what a spike takes: a return before then belongs to the same spike. A spike that has not ended
 // 15 min after it began, and that the errors of the minute before no longer make
 // one, has become the new level. Either may happen between two errors, or long
 // after the last, so a caller asks now and then (Over). There is one finding per
@@ -34,9 +34,10 @@ const (
 	window   = 10_000
 	history  = 60_000
 	minSpike = 5
-	// mostCalm is the largest count at which a spike calms, whatever the average, and
-	// mostQuiet the largest one after that which is no return.
-	mostCalm, mostQuiet = 1, 2
+	// mostCalm is the largest count at which a spike calms, whatever the average.
+	mostCalm = 1
+	// backPart and backOf are the part of the count of a spike that is at its level.
+	backPart, backOf = 3, 4
 	// quiet is for how long there is no return when a spike ends, and newLevel after
 	// how long it has become the new level.
 	quiet    = 120_000
@@ -95,7 +96,7 @@ func (c *Counter) Add(now time.Time) (Spike, bool) {
 	}
 	c.now++
 	if c.open {
-		if c.calm && c.now > mostQuiet && c.over() {
+		if c.calm && backOf*c.now >= backPart*max(minSpike, c.frozen/2+1) {
 			c.calm = false
 		}
 		return Spike{}, false
