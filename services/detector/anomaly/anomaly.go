@@ -72,6 +72,8 @@ type Counter struct {
 	// calm reports whether the open spike has calmed, and calmSince is when.
 	calm      bool
 	calmSince int64
+	// returned is when the open spike last went on after it had calmed.
+	returned int64
 	// stayed reports whether the last spike ended as the new level.
 	stayed bool
 	// moved is up to when cells were moved on.
@@ -97,14 +99,14 @@ func (c *Counter) Add(now time.Time) (Spike, bool) {
 	c.now++
 	if c.open {
 		if c.calm && backOf*c.now >= backPart*max(minSpike, c.frozen/2+1) {
-			c.calm = false
+			c.calm, c.returned = false, t
 		}
 		return Spike{}, false
 	}
 	if c.now < minSpike || c.now*windows <= 3*c.before {
 		return Spike{}, false
 	}
-	c.open, c.opened, c.frozen, c.calm, c.stayed = true, t, c.before, false, false
+	c.open, c.opened, c.frozen, c.calm, c.returned, c.stayed = true, t, c.before, false, 0, false
 	return c.counted(), true
 }
 
@@ -178,6 +180,9 @@ func (c *Counter) end(t int64) {
 	case !c.open:
 	case c.calm:
 		c.open = t < c.calmSince+quiet
+	case t == c.returned:
+		// Over was asked while it was calm. It ends as the new level when Over is asked
+		// again, and not within Add, which could find the next spike at once.
 	case t >= c.opened+newLevel && c.now*windows <= 3*c.before:
 		c.open, c.stayed = false, true
 	}
@@ -201,6 +206,7 @@ func (c *Counter) Save(w *snapshot.Writer) {
 	w.Uint(uint64(c.frozen))
 	w.Bool(c.calm)
 	w.Uint(uint64(c.calmSince))
+	w.Uint(uint64(c.returned))
 	w.Bool(c.stayed)
 	w.Uint(uint64(c.moved))
 }
@@ -232,7 +238,8 @@ func Restore(r *snapshot.Reader) *Counter {
 	c.open, c.opened = r.Bool(), int64(r.UpTo(maxTime))
 	switch {
 	case r.Has(snapshot.Lifecycle):
-		c.frozen, c.calm, c.calmSince, c.stayed, c.moved = int64(r.UpTo(maxFrozen)), r.Bool(), int64(r.UpTo(maxTime)), r.Bool(), int64(r.UpTo(maxTime))
+		c.frozen, c.calm, c.calmSince = int64(r.UpTo(maxFrozen)), r.Bool(), int64(r.UpTo(maxTime))
+		c.returned, c.stayed, c.moved = int64(r.UpTo(maxTime)), r.Bool(), int64(r.UpTo(maxTime))
 	case r.Has(snapshot.Resolutions): // open was for how long none was found
 		c.open, c.moved = r.Bool(), int64(r.UpTo(maxTime))
 	}
