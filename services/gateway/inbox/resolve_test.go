@@ -131,7 +131,7 @@ func TestANewLevelIsNews(t *testing.T) {
 		for _, a := range p.told {
 			got = append(got, a.Title)
 		}
-		want := []string{"There to stay: r", "r has a new level"}
+		want := []string{"New level: r", "r has a new level"}
 		if drained {
 			want = want[1:]
 		}

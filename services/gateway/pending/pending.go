@@ -157,7 +157,7 @@ func (l *List) end(id string, by alert.Alert) (found bool) {
 func (l *List) close(e *entry, by alert.Alert) {
 	a, how := e.alert, "Resolved: "
 	if by.Context[alert.OutcomeKey] == alert.NewLevel {
-		how = "There to stay: "
+		how = "New level: "
 	}
 	a.Title, a.Context, a.Resolved = how+a.Title, nil, true
 	e.become(a)
