@@ -223,7 +223,7 @@ const (
 	// apps of a partition may say nothing for long.
 	tickEvery = 5 * time.Second
 	// waitingEvery is how often the only partition writes the time while alerts wait
-	// for it.
+	// for it. While a spike is open it does so every tickEvery.
 	waitingEvery = time.Second
 	// ticksSaved are so many that the state is saved for them alone, so that its
 	// position stays ahead of what the stream drops.
@@ -257,20 +257,26 @@ func (p *partition) tick(ctx context.Context) error {
 }
 
 // tickWhileWaiting writes the time into the log of the only partition while the fold
-// holds back alerts that leave as time passes: telemetry may have ended with a storm.
+// waits for it: telemetry may have ended with a storm, or with the outage of what sent
+// it. Alerts that are held back wait for each second, spikes for tickEvery.
 func (p *partition) tickWhileWaiting(ctx context.Context) error {
 	every := time.NewTicker(waitingEvery)
 	defer every.Stop()
+	last := time.Now()
 	for {
+		var now time.Time
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-every.C:
+		case now = <-every.C:
 		}
-		waits := false
-		if p.ask(ctx, func(l *loop) { waits = l.fold.Waits() }) != nil || !waits || !p.tenure.held() {
+		wanted := false
+		if p.ask(ctx, func(l *loop) {
+			wanted = l.fold.Waits() || now.Sub(last) >= tickEvery && l.fold.Unfinished()
+		}) != nil || !wanted || !p.tenure.held() {
 			continue
 		}
+		last = now
 		if _, err := p.publisher.Publish(ctx, tickMessage()); err != nil && ctx.Err() == nil {
 			p.log.Debug("the time could not be written; the next try follows", "error", err)
 		}
