@@ -132,22 +132,26 @@ func fullDisk(t *testing.T, size string, left int64, makeRoom func(dir string) e
 	heard(`"intake":{"ok":false,"reason":"`)
 	heard("no space left on device")
 
-	before := b.IngestURL
 	begun := time.Now()
 	if err := makeRoom(dir); err != nil {
 		t.Fatal(err)
 	}
 	if !harness.Poll(t.Context(), 30*time.Second, func() bool {
-		r, err := statedir.At(dir).Running()
-		if err == nil {
-			b.Runtime = r
-		}
-		return err == nil && r.IngestURL != before
+		a, err := b.Post(t.Context(), "/v1/events", large) // where it was, although its port was left open
+		return err == nil && a.Status == 200
 	}) {
 		t.Fatalf("the store is not used again\n%s", b.Log)
 	}
 	t.Logf("the bus was back after %s", time.Since(begun).Round(time.Millisecond))
 	w.ready(t)
+	var after statedir.Runtime
+	if !harness.Poll(t.Context(), 10*time.Second, func() bool {
+		r, err := statedir.At(dir).Running()
+		after = r
+		return err == nil
+	}) || after != b.Runtime {
+		t.Errorf("got %+v, want the addresses of before, %+v", after, b.Runtime)
+	}
 	w.ci(t, map[string]any{"status": "failure", "commit": "mended"})
 	accepted["mended"] = true
 	heard(`"intake":{"ok":true}`)

@@ -82,7 +82,7 @@ func (c *upCommand) Run(ctx context.Context, env service.Env) error {
 	if err := c.checkAddrs(ctx); err != nil {
 		return err
 	}
-	err := c.serve(ctx, env)
+	at, err := c.serve(ctx, env)
 	if !errors.Is(err, errWritable) || ctx.Err() != nil {
 		return err
 	}
@@ -92,20 +92,21 @@ func (c *upCommand) Run(ctx context.Context, env service.Env) error {
 	}
 	env.Logger.Warn("starting anew", "because", err)
 	service.FlushLog(env.Logger)
-	return fmt.Errorf("start anew: %w", syscall.Exec(exe, os.Args, os.Environ())) //nolint:gosec // this very program
+	return fmt.Errorf("start anew: %w", syscall.Exec(exe, c.inPlace(os.Args, at), os.Environ())) //nolint:gosec // this very program
 }
 
-func (c *upCommand) serve(ctx context.Context, env service.Env) (err error) {
+// serve runs all until ctx ends, and returns where it listened.
+func (c *upCommand) serve(ctx context.Context, env service.Env) (at statedir.Runtime, err error) {
 	dir, err := statedir.Open(env.StateDir)
 	if err != nil {
-		return err
+		return at, err
 	}
 	if err := dir.Restrict(); err != nil {
 		env.Logger.Warn("others may read or write the state directory", "error", err)
 	}
 	lock, err := dir.Lock()
 	if err != nil {
-		return err
+		return at, err
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
 
@@ -118,17 +119,18 @@ func (c *upCommand) serve(ctx context.Context, env service.Env) (err error) {
 		})
 		if err != nil && ctx.Err() != nil {
 			env.Logger.Info("asked to end during the start", "error", err)
-			return nil
+			return at, nil
 		}
 		if err != nil {
-			return err
+			return at, err
 		}
 		defer server.Close()
 		u.server, join = server, bus.ConnConfig{Server: server, Logger: env.Logger}
 		u.runtime.NATSURL, u.runtime.NATSWSURL = server.URL(), server.WSURL()
 		u.browser = dashboard.Browser{URL: server.WSURL, Anywhere: anyHost(c.NATSWSAddr), Key: dashboard.KeyIn(dir)}
 	}
-	return u.run(ctx, join)
+	err = u.run(ctx, join)
+	return u.runtime, err
 }
 
 // anyHost says whether what listens on addr can be reached by every name of this
