@@ -29,8 +29,8 @@ func (a *app) young() bool { return !a.age.grown }
 
 // seen notes an event, and reports whether the app is no longer young with it.
 func (a *age) seen(now time.Time) (grown bool) {
-	if now.Before(a.first) { // a clock was set back
-		a.first = now
+	if now.Before(a.last) { // a clock was set back, and the app is as old as it was
+		a.first = a.first.Add(now.Sub(a.last))
 	}
 	a.last = now
 	if a.grown || now.Sub(a.first) < youth {

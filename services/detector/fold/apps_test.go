@@ -213,6 +213,28 @@ func TestBytesTakeTheNewestFirst(t *testing.T) {
 	}
 }
 
+// TestHistoryOutlivesAClock checks that an app keeps its history where the clock is set
+// back, over a restart as well.
+func TestHistoryOutlivesAClock(t *testing.T) {
+	cfg := fold.Config{MaxApps: 2, Rules: auto.Rules}
+	for _, restart := range []bool{false, true} {
+		for _, back := range []time.Duration{5 * time.Minute, time.Hour} {
+			s := &script{fold: fold.New(cfg)}
+			s.at(0, from("real", tick()))
+			s.at(11*time.Minute, from("real", tick()))
+			s.at(11*time.Minute-back, from("real", tick()))
+			s.at(11*time.Minute-back, from("other", logged(telemetry.LevelError, "boom")))
+			if restart {
+				s.restart(t, cfg)
+			}
+			s.at(12*time.Minute-back, from("new", tick()))
+			if !s.fold.Tracks("real") || !s.fold.Tracks("other") {
+				t.Errorf("%s back, restart %t: got real tracked %t, other %t, want both", back, restart, s.fold.Tracks("real"), s.fold.Tracks("other"))
+			}
+		}
+	}
+}
+
 // TestReplayOfManyApps checks that a restart changes nothing about who is tracked.
 func TestReplayOfManyApps(t *testing.T) {
 	cfg := fold.Config{MaxApps: 3, Rules: auto.Rules}
