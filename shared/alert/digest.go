@@ -44,7 +44,8 @@ func (a Alert) OnlyResolves() bool {
 
 // Merge makes one alert of two with the same MergeKey. Everything is as in the
 // one with the newer timestamp (in the later arrival when they are equal), but
-// the severity is the higher one and Count the sum of what both stand for.
+// the severity is the higher one and Count the sum of what both stand for. Of two
+// summaries of a storm, one summary has the counts of both.
 func Merge(earlier, later Alert) Alert {
 	merged := later
 	if earlier.Timestamp.After(later.Timestamp) {
@@ -53,7 +54,7 @@ func Merge(earlier, later Alert) Alert {
 	merged.Severity = higher(earlier.Severity, later.Severity)
 	merged.Count = earlier.Occurrences() + later.Occurrences()
 	merged.Seq = max(earlier.Seq, later.Seq)
-	return merged
+	return mergeStorms(earlier, later, merged)
 }
 
 // Digest prepares alerts for a reader who was told nothing before, each as it

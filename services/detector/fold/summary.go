@@ -1,9 +1,6 @@
 package fold
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/tocsin-bus/tocsin/services/detector/storm"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
@@ -44,21 +41,5 @@ func (t *turn) summarize(app string) {
 
 // summary is the alert that stands for alerts that are held back.
 func summary(held storm.Summary, key string) alert.Alert {
-	categories, examples := map[string]any{}, make([]any, len(held.Examples))
-	var parts []string
-	for _, c := range alert.Categories() {
-		if n := held.Categories[c]; n > 0 {
-			categories[string(c)] = n
-			parts = append(parts, fmt.Sprintf("%d %s", n, c))
-		}
-	}
-	for i, title := range held.Examples {
-		examples[i] = title
-	}
-	return alert.Alert{
-		Severity: held.Severity, Category: held.Category, Source: alert.SourceStorm, DedupKey: key,
-		Title:   fmt.Sprintf("%d more different alerts", held.Different),
-		Detail:  "Held back in a storm: " + strings.Join(parts, ", ") + ". For example: " + strings.Join(held.Examples, "; "),
-		Context: map[string]any{"categories": categories, "examples": examples},
-	}
+	return held.Fill(alert.Alert{Severity: held.Severity, DedupKey: key})
 }

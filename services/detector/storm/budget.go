@@ -25,8 +25,6 @@ const (
 	// leaves, which would take their summary along.
 	HoldFor = 10 * time.Second
 
-	// MaxExamples is how many alerts a summary names.
-	MaxExamples = 5
 	// maxDifferent is how many keys an app's summary tells apart. Past it each
 	// alert counts as a different one.
 	maxDifferent = 500
@@ -84,7 +82,6 @@ type account struct {
 type held struct {
 	since      int64
 	total      int
-	beyond     int      // alerts past maxDifferent, each counted as different
 	keys       []uint64 // hashes, sorted
 	categories []int    // different alerts, in the order of alert.Categories
 	severity   alert.Severity
@@ -93,16 +90,11 @@ type held struct {
 
 // Summary says what was held back of one app.
 type Summary struct {
-	// Total is how many alerts were held back. Different is how many of them had keys
-	// of their own, and Categories how many of these each category had.
-	Total, Different int
-	Categories       map[alert.Category]int
-	// Category is the one with the most different alerts.
-	Category alert.Category
+	alert.Storm
+	// Total is how many alerts were held back, repetitions of a key included.
+	Total int
 	// Severity is the highest.
 	Severity alert.Severity
-	// Examples are the titles of the first ones, at most MaxExamples.
-	Examples []string
 }
 
 // NewBudget returns a Budget of which nothing is used.
@@ -177,7 +169,7 @@ func (b *Budget) Hold(app string, key []byte, c alert.Category, s alert.Severity
 		return
 	}
 	h.categories[slices.Index(alert.Categories(), c)]++
-	if len(h.examples) < MaxExamples {
+	if len(h.examples) < alert.MaxStormExamples {
 		h.examples = append(h.examples, title())
 	}
 }
@@ -189,9 +181,7 @@ func (h *held) different(key []byte) bool {
 	switch {
 	case known:
 		return false
-	case len(h.keys) == maxDifferent:
-		h.beyond++
-	default:
+	case len(h.keys) < maxDifferent:
 		h.keys = slices.Insert(h.keys, i, sum)
 	}
 	return true
@@ -219,17 +209,10 @@ func (b *Budget) Take(app string) Summary {
 	a := *b.accounts.Peek(app)
 	h := a.held
 	a.held = held{}
-	s := Summary{
-		Total: h.total, Different: len(h.keys) + h.beyond, Categories: map[alert.Category]int{},
-		Severity: h.severity, Examples: h.examples,
-	}
-	most := 0
+	s := Summary{Storm: alert.Storm{Categories: map[alert.Category]int{}, Examples: h.examples}, Total: h.total, Severity: h.severity}
 	for i, c := range alert.Categories() {
 		if n := h.categories[i]; n > 0 {
 			s.Categories[c] = n
-			if n > most {
-				s.Category, most = c, n
-			}
 		}
 	}
 	return s
@@ -351,7 +334,6 @@ func (h *held) save(w *snapshot.Writer) {
 		return
 	}
 	w.Int(h.since)
-	w.Len(h.beyond)
 	w.Len(len(h.keys))
 	for _, key := range h.keys {
 		w.Uint(key)
@@ -393,7 +375,6 @@ func (h *held) restore(r *snapshot.Reader) {
 		return
 	}
 	h.since = r.Int()
-	h.beyond = r.UpTo(maxTotal)
 	for range r.Len(maxDifferent) {
 		h.keys = append(h.keys, r.Uint())
 	}
@@ -407,7 +388,7 @@ func (h *held) restore(r *snapshot.Reader) {
 		return
 	}
 	h.severity = alert.Severities()[rank-1]
-	for range r.Len(MaxExamples) {
+	for range r.Len(alert.MaxStormExamples) {
 		h.examples = append(h.examples, r.String(maxExample))
 	}
 }
