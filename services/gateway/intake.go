@@ -11,7 +11,7 @@ import (
 
 const (
 	// intakeWait bounds how long an intake may take to say how it is. One that looks at
-	// a bus that does not answer takes longer, and says nothing then.
+	// a bus that does not answer takes longer: its health is not known then.
 	intakeWait = 300 * time.Millisecond
 	// nextIntakeWait is how long another intake of an external bus is waited for. How
 	// many there are is not known.
@@ -26,7 +26,7 @@ type intakeHealth struct {
 }
 
 // intakes is what the intakes answered. Health is nil where that is not known: without
-// the bus, and of an intake of an older version. Refused is nil where there are no pages
+// the bus, of an intake of an older version, and of one that is too slow. Refused is nil where there are no pages
 // of other sites that an intake refused.
 type intakes struct {
 	health  *intakeHealth

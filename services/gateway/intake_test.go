@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/presence"
@@ -59,4 +61,25 @@ func TestTheIntakeIsInStatusAndHealth(t *testing.T) {
 
 	r.Down()
 	says(`"intake":null`)
+}
+
+// TestASlowIntakeIsNotGone checks that an intake which is there and says nothing in
+// time is not reported as none: what it does is not known.
+func TestASlowIntakeIsNotGone(t *testing.T) {
+	r := newRig(t)
+	intake := r.Join(t, bus.RoleIngest)
+	if _, err := intake.NC.Subscribe("$SRV.STATS.tocsin-ingest", func(*nats.Msg) {}); err != nil {
+		t.Fatal(err)
+	}
+	if err := intake.NC.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	c := r.dial(t, "")
+	c.initialize(t, "2025-11-25")
+	c.pending(t, 0)
+	for _, call := range [][2]string{{"observe", `{"what":"status"}`}, {"configure", `{"action":"health"}`}} {
+		if got := c.call(t, call[0], call[1]).blocks[0]; !strings.Contains(got, `"intake":null`) {
+			t.Errorf("%s: got %s, want \"intake\":null in it", call[0], got)
+		}
+	}
 }

@@ -14,6 +14,10 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
+// ErrSilent is returned for services of which none answers in time, although one is
+// there.
+var ErrSilent = errors.New("no answer in time")
+
 // Question says which services Of asks, and how long it waits for them.
 type Question struct {
 	// Service is their role, as in Config.
@@ -27,7 +31,7 @@ type Question struct {
 
 // Of asks the instances of one service how they are, and nobody else: by the statistics
 // that micro gives by a service's name. Where none is there it returns at once, with
-// none. A service of a version that does not say so there is left out, and answered is
+// none; where some are, but are too slow, with ErrSilent. A service of a version that does not say so there is left out, and answered is
 // true all the same. A bus that is away is bus.ErrAway.
 func Of(ctx context.Context, c *bus.Conn, q Question) (all []query.Health, answered bool, err error) {
 	if !c.Connected() {
@@ -52,6 +56,8 @@ func Of(ctx context.Context, c *bus.Conn, q Question) (all []query.Health, answe
 		switch {
 		case ctx.Err() != nil:
 			return nil, answered, ctx.Err()
+		case errors.Is(err, context.DeadlineExceeded) && !answered:
+			return nil, false, fmt.Errorf("hear the health of the %s: %w", q.Service, ErrSilent)
 		case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrNoResponders):
 			return sorted(all), answered, nil
 		case err != nil:
