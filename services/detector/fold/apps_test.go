@@ -213,6 +213,25 @@ func TestBytesTakeTheNewestFirst(t *testing.T) {
 	}
 }
 
+// TestSummaryIsHistory checks that an app whose only alert left in a summary has history.
+func TestSummaryIsHistory(t *testing.T) {
+	const apps = 700 // more than may raise an alert at once
+	s := &script{fold: fold.New(fold.Config{MaxApps: apps, Rules: auto.Rules})}
+	name := func(i int) string { return "app" + words(i) }
+	for i := range apps {
+		s.at(0, from(name(i), requested("GET", "/c", 401)))
+	}
+	left := len(s.alerts)
+	s.at(10*time.Second, fold.Message{})
+	if left >= apps || len(s.alerts) != apps {
+		t.Fatalf("got %d alerts at once and %d after 10 s, want fewer than %[3]d and %[3]d", left, len(s.alerts), apps)
+	}
+	s.at(11*time.Second, from("new", tick()))
+	if s.fold.Tracks("new") || !s.fold.Tracks(name(apps-1)) {
+		t.Errorf("got new tracked %t, the newest app with a summary %t, want the latter alone", s.fold.Tracks("new"), s.fold.Tracks(name(apps-1)))
+	}
+}
+
 // TestHistoryOutlivesAClock checks that an app keeps its history where the clock is set
 // back, over a restart as well.
 func TestHistoryOutlivesAClock(t *testing.T) {

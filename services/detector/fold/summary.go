@@ -37,6 +37,9 @@ func (t *turn) summarize(app string) {
 	key := string(f.key[:n])
 	held := f.budget.Take(app)
 	t.complete(app, summary(held, key), held.Total-1)
+	if known := f.apps.Peek(app); known != nil {
+		f.raised(*known)
+	}
 }
 
 // summary is the alert that stands for alerts that are held back.
