@@ -150,7 +150,10 @@ func writeAtomic(file string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	return os.Rename(tmp, file)
+	if err := os.Rename(tmp, file); err != nil {
+		return errors.Join(err, os.Remove(tmp))
+	}
+	return nil
 }
 
 // writeTemp writes data into a new file beside file and returns its name.

@@ -223,6 +223,29 @@ func TestADirectoryThatWasRemovedIsReleased(t *testing.T) {
 	}
 }
 
+// TestAnAnnouncementThatFailsLeavesNothing checks that tries to write runtime.json,
+// which come once a second, do not fill the directory where they fail.
+func TestAnAnnouncementThatFailsLeavesNothing(t *testing.T) {
+	d := open(t)
+	lock, err := d.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(d.Path(), "runtime.json"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadDir(d.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Announce(statedir.Runtime{PID: os.Getpid()}); err == nil {
+		t.Error("got no error where a directory is in the way")
+	}
+	if after, err := os.ReadDir(d.Path()); err != nil || len(after) != len(before) {
+		t.Errorf("got %v, %v, want no more than %v", after, err, before)
+	}
+}
+
 // TestALostAnnouncementIsRestored: whatever was done to the file, the holder writes it
 // again, and meanwhile nobody is sent to start another bus.
 func TestALostAnnouncementIsRestored(t *testing.T) {
