@@ -21,6 +21,8 @@ func TestNobodySpeaksAsTocsin(t *testing.T) {
 		{event("Tocsin"), `"index":0`},
 		{event("TOCSIN "), `"index":0`},
 		{event("toc\u200bsin"), `"index":0`},
+		{event("toc\u200dsin"), `"index":0`},
+		{event("tocsin\u2800"), `"index":0`},
 		{"[" + event("web") + "," + event("tOcSiN") + "]", `"index":1`},
 		{event("web") + "\n" + event("web") + "\n" + event("tocsin"), `"index":2`},
 	} {

@@ -6,8 +6,14 @@ import "strings"
 // in whatever letter case: a person would take its words for those of Tocsin.
 const ReservedApp = "tocsin"
 
-// IsReserved reports whether a sender's app is the reserved one.
-func IsReserved(app string) bool { return strings.EqualFold(strings.TrimSpace(app), ReservedApp) }
+// unseen are the characters that text from outside may have and that nobody sees in a
+// name: the joiners and the Braille blank.
+var unseen = strings.NewReplacer("\u200c", "", "\u200d", "", "\u2800", "")
+
+// IsReserved reports whether a sender's app is, or looks like, the reserved one.
+func IsReserved(app string) bool {
+	return strings.EqualFold(strings.TrimSpace(unseen.Replace(app)), ReservedApp)
+}
 
 // SenderApp returns the app under which something from outside is stored: its own name,
 // or "tocsin_" for the reserved one.
