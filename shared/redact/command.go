@@ -38,18 +38,32 @@ func longFlag(c cursor) hit {
 	return plainSecret(c, value, secret)
 }
 
+const (
+	// switchesOfCurl are the flags of one letter without an argument that stand before
+	// -u in one word.
+	switchesOfCurl = "sSfkiLvgGINj"
+	// maxFlags is how long such a word is at most.
+	maxFlags = 12
+)
+
 // shortFlag matches the argument of -p, -u and -a behind a command that takes a
-// password there.
+// password there, and that of a -u behind other flags of curl, as in -fsSu.
 func shortFlag(c cursor) hit {
-	const flag = len(" -p")
 	s := c.text
-	from := skipSpace(s, c.at+flag, false)
+	flag := c.at + len(" -")
+	for flag < len(s) && flag-c.at < maxFlags && strings.IndexByte(switchesOfCurl, s[flag]) >= 0 {
+		flag++
+	}
+	kind := byteAt(s, flag)
+	if kind != 'u' && flag > c.at+len(" -") {
+		return hit{}
+	}
+	from := skipSpace(s, flag+1, false)
 	if from >= len(s) || s[from] == '-' || s[from] == '\n' || s[from] == '\r' {
 		return hit{}
 	}
-	kind := s[c.at+2]
 	command := commandBefore(c, kind)
-	attached := from == c.at+flag
+	attached := from == flag+1
 	switch {
 	case command == "":
 		return hit{}

@@ -242,6 +242,9 @@ func (c cursor) farAt(from, colon, at, stop int) (far, retry int) {
 			return 0, 0
 		}
 	}
+	if colon-from == 1 && stop == colon+1 && s[stop] == '\\' {
+		return 0, 0 // the drive of a file
+	}
 	plain := at < 0 // no @ so far
 	if !plain && isHost(s, at+1) {
 		return 0, 0
@@ -263,8 +266,12 @@ func (c cursor) farAt(from, colon, at, stop int) (far, retry int) {
 		case is(b, classSpace), b == '<', b == '>', b == '`':
 		case b == '"' || b == '\\':
 			end := runEndOf(s, i, '\\')
-			if c := byteAt(s, end); (c == '"' || c == '/') && isAlnum(s[i-1]) && isAlnum(byteAt(s, end+1)) {
+			switch next := byteAt(s, end); {
+			case (next == '"' || next == '/') && isAlnum(s[i-1]) && isAlnum(byteAt(s, end+1)):
 				i = end
+				continue
+			case b == '\\' && next == '@', b == '\\' && isAlnum(next) && strings.IndexByte("nrtu", next) < 0:
+				i = end - 1 // of the password: n, r, t and u are more likely an escape
 				continue
 			}
 		default:
