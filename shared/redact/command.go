@@ -55,7 +55,7 @@ func shortFlag(c cursor) hit {
 		flag++
 	}
 	kind := byteAt(s, flag)
-	if kind != 'u' && flag > c.at+len(" -") {
+	if kind != 'u' && (flag > c.at+len(" -") || kind != 'p' && kind != 'a') {
 		return hit{}
 	}
 	from := skipSpace(s, flag+1, false)

@@ -234,9 +234,9 @@ func spacedName(c cursor, last string, start int) bool {
 		}
 		return spacedName(c, word, from)
 	case foldedIn(last, "key", "keys", "code", "phrase", "number"):
-		word, _ := nameBefore(c, start-1)
-		if word == "" || len(word) > maxName/2 || strings.HasPrefix(word, "[REDACTED") {
-			return false
+		word, from := nameBefore(c, start-1)
+		if word == "" || len(word) > maxName/2 || strings.HasPrefix(word, "[REDACTED") || byteAt(c.text, from-1) == '=' {
+			return false // service=api key=user:42
 		}
 		g, ends := c.names.grade(word + " " + last)
 		return g == strong && ends

@@ -25,7 +25,7 @@ func allRules() []rule {
 	named(cell, "|")
 	named(tabbed, "\t", `\t`)
 	named(longFlag, "--")
-	named(shortFlag, " -p", " -u", " -a", " -s", " -S", " -f", " -k", " -i", " -L", " -v", " -g", " -G", " -I", " -N", " -j")
+	named(shortFlag, " -")
 	named(isValue, " is ")
 	named(listed, `",`, "',")
 	folded(values, "values")
