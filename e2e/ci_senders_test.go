@@ -187,7 +187,8 @@ func TestGitHubRedelivery(t *testing.T) {
 	w := &world{bus: b, agent: join(t, b, "e2e")}
 	got := w.alerts(t, 2)
 	send(b, "D2", passed, `{"ok":true,"duplicate":true}`)
-	send(b, "D3", failed, `{"ok":true}`)
+	send(b, "D3", failed, `{"ok":true,"duplicate":true}`) // a replay under another id
+	send(b, "D4", append(bytes.Clone(failed), '\n'), `{"ok":true}`)
 	got = append(got, w.alerts(t, 1)...) // by now a third of the redelivered would be here
 	const title = "CI failure: CodeQL / linters on main"
 	if len(got) != 3 || got[0].Title != "Resolved: "+title || got[1].Title != "CI success: CodeQL / linters on main" || got[2].Title != title {

@@ -17,7 +17,7 @@ func TestDemo(t *testing.T) {
 	}
 	scratch := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "go", "run", "./cmd/demo", "-tocsin", binary, "-pace", "0")
-	cmd.Env = append(harness.Env(scratch), "TMPDIR="+scratch)
+	cmd.Env = append(harness.Env(t.TempDir()), "TMPDIR="+scratch)
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "notifications/message") || !strings.Contains(string(out), "the end: ") {
 		t.Fatalf("%v\n%s", err, out)

@@ -47,7 +47,7 @@ func TestOverBeforeItWasTold(t *testing.T) {
 	for _, lcp := range []float64{2500, 3350, 2500} {
 		w.vitals(t, "/cart", lcp)
 	}
-	w.ci(t, map[string]any{"status": "failure", "ref": "main", "commit": "a", "name": "build"})
+	w.ci(t, map[string]any{"status": "failure", "ref": "main", "commit": "a", "name": "build", "summary": "2 failed"})
 	w.ci(t, map[string]any{"status": "success", "ref": "main", "commit": "b", "name": "build"})
 	w.settle(t, 4)
 	o := w.observe(t, nil)
@@ -57,8 +57,8 @@ func TestOverBeforeItWasTold(t *testing.T) {
 		"end: CI success: build on main":             alert.Info,
 	})
 	for _, a := range o.Alerts {
-		if a.Resolved && (a.Detail != "" || len(a.Context) > 0) {
-			t.Errorf("more than a line: %+v", a)
+		if a.Resolved && (a.Detail == "" || len(a.Context) > 0) {
+			t.Errorf("got %+v, want its detail and no context", a)
 		}
 	}
 }

@@ -96,8 +96,12 @@ func (p *partition) events(ctx context.Context, r query.EventsRequest) (reply qu
 func (p *partition) status(ctx context.Context, _ statusRequest) (reply query.StatusReply, err error) {
 	p.recall(ctx)
 	err = p.ask(ctx, func(l *loop) {
+		apps := l.recent.Status(time.Now())
+		for i := range apps {
+			apps[i].History = l.fold.HasHistory(apps[i].App)
+		}
 		reply = query.StatusReply{
-			Apps:     l.recent.Status(time.Now()),
+			Apps:     apps,
 			Detector: query.DetectorStatus{Ready: l.caughtUp || l.behind == 0, Behind: l.behind, Lost: l.lost, Rules: judged(p.cfg.Rules), AppsNotTracked: l.fold.NotTracked()},
 		}
 	})

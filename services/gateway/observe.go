@@ -302,15 +302,24 @@ func (g *gateway) status(ctx context.Context, l look) (string, error) {
 	return l.statusBlock(s)
 }
 
+// What stands before the names of apps in the order of a status.
+const (
+	statusKnown    = "0 "
+	statusNewcomer = "1 "
+)
+
 // statusBlock writes a status with as many of its apps as were asked for and have
-// room, by name.
+// room: those with history first, so that newcomers crowd none of them out, then by name.
 func (l look) statusBlock(s statusReply) (string, error) {
 	var all []entry
 	for _, app := range s.Apps {
 		if l.app != "" && l.app != app.App {
 			continue
 		}
-		at := position{Name: app.App}
+		at := position{Name: statusNewcomer + app.App}
+		if app.History {
+			at.Name = statusKnown + app.App
+		}
 		app.App = untrusted.Visible(app.App)
 		all = append(all, entry{app, at})
 	}

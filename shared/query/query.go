@@ -125,6 +125,8 @@ type AppStatus struct {
 	LastEventSeconds float64 `json:"last_event_seconds"`
 	// LastMinute is how many events arrived in the last 60 s.
 	LastMinute int `json:"events_last_minute"`
+	// History reports whether the app has raised an alert, or was seen for over 10 min.
+	History bool `json:"history,omitempty"`
 }
 
 // DetectorStatus is how the detector itself is.

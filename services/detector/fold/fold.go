@@ -223,6 +223,13 @@ func (f *Fold) raised(a *app) {
 // Tracks reports whether an app is remembered.
 func (f *Fold) Tracks(app string) bool { return f.apps.Peek(appName(app)) != nil }
 
+// HasHistory reports whether an app is tracked and does not give way to newcomers: it
+// has raised an alert, or its events span more than 10 min.
+func (f *Fold) HasHistory(app string) bool {
+	known := f.apps.Peek(appName(app))
+	return known != nil && (*known).age.known()
+}
+
 // NotTracked is how many apps had an event within the last 24 h and are not tracked, at
 // most 10,000.
 func (f *Fold) NotTracked() int { return f.strangers.count(f.newest) }
