@@ -373,6 +373,7 @@ func TestHeaderArraysAreTaken(t *testing.T) {
 	h, s := masking()
 	for _, headers := range []string{
 		`{"set-cookie":["a=V","b=V"],"x-api-key":["V"],"vary":["accept","origin"]}`,
+		`["set-cookie","a=V","set-cookie","b=V","x-api-key","V","vary","accept","vary","origin"]`,
 		`[["set-cookie","a=V"],["set-cookie","b=V"],["x-api-key","V"],["vary","accept"],["vary","origin"]]`,
 	} {
 		stored := stores(t, h, s, planted{pathEvents, typeJSON, `{"kind":"network","network":{"method":"GET","url":"/","status":500,"response_headers":` + strings.ReplaceAll(headers, "V", password) + `}}`, nil})

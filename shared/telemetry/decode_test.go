@@ -130,6 +130,7 @@ func TestHeadersAsNodeAndFetchHaveThem(t *testing.T) {
 		`{"a":[],"b":["x",1,true,null]}`:                         {"a": "", "b": "x, 1, true, "},
 		`[["set-cookie","a=1"],["vary","b"],["set-cookie","c"]]`: {"set-cookie": "a=1, c", "vary": "b"},
 		`[["content-length",12],["set-cookie",["a","b"]]]`:       {"content-length": "12", "set-cookie": "a, b"},
+		`["set-cookie","a=1","Vary","b","set-cookie","c","n",1]`: {"set-cookie": "a=1, c", "Vary": "b", "n": "1"},
 		`[]`: {},
 	} {
 		for _, form := range []string{
@@ -224,12 +225,13 @@ func TestRefusals(t *testing.T) {
 		{"time is empty", `{"kind":"log","time":"","log":{"level":"info","message":"hi"}}`, 0, "time must be an RFC 3339 time"},
 		{"null message", `{"kind":"log","log":{"level":"info","message":null}}`, 0, "log.message is required"},
 		{"header is a list of lists", `{"kind":"network","network":{"method":"GET","url":"/x","status":200,"response_headers":{"set-cookie":[["a"]]}}}`, 0, "network.response_headers.set-cookie must be a string, a number, a boolean or an array of these"},
-		{"headers are a list of texts", `{"kind":"network","network":{"method":"GET","url":"/x","status":200,"response_headers":["a","b"]}}`, 0, "network.response_headers must be an object"},
+		{"headers are a list of texts", `{"kind":"network","network":{"method":"GET","url":"/x","status":200,"response_headers":["a","b","c"]}}`, 0, "network.response_headers must be an object"},
+		{"headers are a list that begins with a text", `{"kind":"network","network":{"method":"GET","url":"/x","status":200,"response_headers":["a","b",["c","d"]]}}`, 0, "network.response_headers must be an object"},
 		{"headers are a list of names", `{"kind":"network","network":{"method":"GET","url":"/x","status":200,"response_headers":[["a"]]}}`, 0, "network.response_headers must be an object"},
 		{"headers are a list of numbers", `{"kind":"network","network":{"method":"GET","url":"/x","status":200,"response_headers":[[1,"a"]]}}`, 0, "network.response_headers must be an object"},
 		{"headers are a list of triples", `{"kind":"network","network":{"method":"GET","url":"/x","status":200,"response_headers":[["a","b","c"]]}}`, 0, "network.response_headers must be an object"},
 		{"headers are a list of nothing", `{"kind":"network","network":{"method":"GET","url":"/x","status":200,"response_headers":[[]]}}`, 0, "network.response_headers must be an object"},
-		{"headers are a text", `{"kind":"network","network":{"method":"GET","url":"/x","status":200,"request_headers":"a: b"}}`, 0, "network.request_headers must be an object of strings, numbers, booleans and arrays of these, or an array of [name, value] pairs"},
+		{"headers are a text", `{"kind":"network","network":{"method":"GET","url":"/x","status":200,"request_headers":"a: b"}}`, 0, "network.request_headers must be an object of strings, numbers, booleans and arrays of these, an array of [name, value] pairs, or an array of names and values by turns"},
 		{"a number in args that is too large", `{"kind":"log","log":{"level":"info","message":"x","args":[1,{"a":1e999}]}}`, 0, "log.args.1.a must be a number, no larger than 1.8e308"},
 		{"a vital that is too large", `{"kind":"vitals","vitals":{"lcp_ms":1e999}}`, 0, "vitals.lcp_ms must be a number of milliseconds, no larger than 1.8e308"},
 		{"a duration that is too large", `{"kind":"network","network":{"method":"GET","url":"/x","status":200,"duration_ms":1e999}}`, 0, "network.duration_ms must be a number of milliseconds, no larger than 1.8e308"},

@@ -134,8 +134,8 @@ func (r *reader) status() (int, error) {
 }
 
 // headers reads headers in the forms that Node and fetch have them in: an object
-// of strings or of arrays of strings, or an array of [name, value] pairs. Numbers
-// and booleans are taken as they stand: apps set Content-Length so. The values of
+// of strings or of arrays of strings, an array of [name, value] pairs, or one of
+// names and values by turns, as Node's rawHeaders. Numbers and booleans are taken as they stand: apps set Content-Length so. The values of
 // one name are joined with a comma, as HTTP does.
 func (r *reader) headers(field string) (map[string]string, error) {
 	switch r.dec.PeekKind() {
@@ -163,15 +163,18 @@ func (r *reader) headers(field string) (map[string]string, error) {
 	}
 }
 
-// headerPairs reads an array of [name, value] pairs.
+// headerPairs reads an array of [name, value] pairs, or of names and values by turns.
 func (r *reader) headerPairs(field string) (map[string]string, error) {
 	if _, err := r.dec.ReadToken(); err != nil {
 		return nil, err
 	}
+	flat := r.dec.PeekKind() == '"'
 	all := map[string][]string{}
 	for r.dec.PeekKind() != ']' {
-		if err := r.begin('[', field); err != nil {
-			return nil, err
+		if !flat {
+			if err := r.begin('[', field); err != nil {
+				return nil, err
+			}
 		}
 		if r.dec.PeekKind() != '"' {
 			return nil, r.refuse(field)
@@ -187,13 +190,16 @@ func (r *reader) headerPairs(field string) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
+		all[name] = append(all[name], value)
+		if flat {
+			continue
+		}
 		if r.dec.PeekKind() != ']' {
 			return nil, r.refuse(field)
 		}
 		if _, err := r.dec.ReadToken(); err != nil {
 			return nil, err
 		}
-		all[name] = append(all[name], value)
 	}
 	headers := make(map[string]string, len(all))
 	for name, values := range all {

@@ -283,7 +283,7 @@ func wanted(field string) string {
 }
 
 // headerForms says which forms headers have.
-const headerForms = "an object of strings, numbers, booleans and arrays of these, or an array of [name, value] pairs"
+const headerForms = "an object of strings, numbers, booleans and arrays of these, an array of [name, value] pairs, or an array of names and values by turns"
 
 // types names the types of the fields that are no strings.
 var types = map[string]string{
