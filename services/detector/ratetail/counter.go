@@ -87,7 +87,8 @@ func (c *Counter) Add(now time.Time, failing bool) (Finding, bool) {
 			return found, true
 		}
 	}
-	if c.drift.news {
+	// While a spike goes on, its alert covers the rise.
+	if c.drift.news && c.incident.grade != raised {
 		c.drift.news = false
 		found := c.drifted(Drift)
 		found.To = c.drift.risen.errors / c.drift.risen.seconds

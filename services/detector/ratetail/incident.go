@@ -180,6 +180,9 @@ func (c *Counter) settle() {
 }
 
 func (c *Counter) close(stayed bool) {
+	if stayed && c.drift.news {
+		c.drift.rebase(c.rate(), c.at) // the end of the spike reports the new level
+	}
 	c.stayed, c.wasNoted = stayed, c.incident.grade == noted
 	c.incident = incident{}
 	c.thaw()

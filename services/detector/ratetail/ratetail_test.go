@@ -498,6 +498,34 @@ func TestDrift(t *testing.T) {
 	}
 }
 
+// TestOneAlertAMorning: the rise at the beginning of office hours is a spike, and the
+// same rise is no drift beside it.
+func TestOneAlertAMorning(t *testing.T) {
+	const first = 5 * hour
+	spikes := 0
+	for n := range uint64(20) {
+		r := seeded(n)
+		all := watch(ratetail.New(at(0)), together(r.steady(0, first, 0.005), r.steady(first, 8*hour, 0.3)), 8*hour)
+		open := false
+		for _, one := range all {
+			switch one.what.Kind {
+			case ratetail.Spike:
+				open = true
+			case ratetail.SpikeOver, ratetail.SpikeStayed:
+				open = false
+			case ratetail.Drift:
+				if open {
+					t.Errorf("morning %d: %v, want no drift while a spike is open", n, all)
+				}
+			}
+		}
+		spikes += of(all, ratetail.Spike)
+	}
+	if spikes < 20 || spikes > 24 {
+		t.Errorf("%d spikes in 20 mornings, want 20 to 24", spikes)
+	}
+}
+
 // TestSilence: what was usual is not forgotten while nothing is heard.
 func TestSilence(t *testing.T) {
 	alerts := 0
