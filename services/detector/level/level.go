@@ -338,7 +338,7 @@ func (s *Series) rise(sc *Scale, b *base, a *against) Confidence {
 			if u := larger(five, b.sorted[:b.n]); u >= worse[b.n] || s.found == None && u >= likely[b.n] && sc.perhaps(median, b.median) {
 				s.look(sc, &p, Newest)
 				if (sc.over(median, b.median) || p.over(median)) &&
-					(u >= worse[b.n] && p.rises(confirmedRise) || s.found == None && p.large(median, confirmedLarge, confirmedSure)) {
+					(u >= worse[b.n] && p.rises(confirmedRise) && p.off(median) || s.found == None && p.large(median, confirmedLarge, confirmedSure)) {
 					s.u, a.level, a.base = uint8(u), median, *b
 					return Confirmed
 				}
@@ -358,7 +358,7 @@ func (s *Series) rise(sc *Scale, b *base, a *against) Confidence {
 			}
 			if far := sc.beyond(a.level, &a.base, out); far || sc.perhaps(a.level, a.median) {
 				s.look(sc, &p, Probable.Of())
-				if far && p.seldom(a.level, fewOf) && p.rises(probableRise) ||
+				if far && p.seldom(a.level, fewOf) && p.rises(probableRise) && p.off(a.level) ||
 					p.large(a.level, threeLarge, threeSure) && p.seldom(a.level, hardlyOf) {
 					return Probable
 				}
@@ -366,7 +366,7 @@ func (s *Series) rise(sc *Scale, b *base, a *against) Confidence {
 		}
 	}
 	if four := s.last(4); len(four) > 0 && b.n >= probableOf {
-		if median := double(four); sc.perhaps(median, b.median) {
+		if median := double(four); sc.perhaps(median, b.median) && threeOver(sc, four, b.median) {
 			if s.look(sc, &p, len(four)); p.large(median, fourLarge, fourSure) && p.seldom(median, hardlyOf) {
 				s.compare(a, b, s.last(Probable.Of()))
 				return Probable
@@ -446,6 +446,18 @@ func (s *Series) fell(sc *Scale) bool {
 // them while they are so few that nothing is sure.
 func lower(five []int64, b *base) bool {
 	return smaller(five, b.sorted[:b.n]) >= min(better[b.n], Newest*b.n)
+}
+
+// threeOver reports whether at least three values are worse than a doubled one. The
+// median of four lies high with two of them.
+func threeOver(sc *Scale, four []int64, than int64) bool {
+	n := 0
+	for _, v := range four {
+		if sc.over(2*v, than) {
+			n++
+		}
+	}
+	return n >= 3
 }
 
 // double is twice the median of up to five values.

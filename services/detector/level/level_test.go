@@ -83,6 +83,8 @@ func TestTimelines(t *testing.T) {
 		{"lower is good", "25*300 | 5*100 5*300", "5: improved 100, usual 300 of 20; 9: probable 300, usual 100 of 6; 10: confirmed 300, usual 100 of 5"},
 		{"two that are alone and alike are told once", "25*100 | 300 30*100 320 3*100 440 451 3*100", "1: single 300, usual 100 of 20; 3: withdrawn 100, usual 100 of 20; " +
 			"37: single 451, usual 100 of 20; 39: withdrawn 100, usual 100 of 20"},
+		{"a little over the higher of two levels", "30*100 15*160 15*100 | 15*178", ""},
+		{"twice the lower of two levels", "30*100 15*160 15*100 15*160 | 5*200", "2: probable 200, usual 100 of 20; 4: confirmed 200, usual 100 of 20"},
 		{"none without values before", "| 300 100 900 100", ""},
 		{"a single of twenty", "20*100 | 300", "1: single 300, usual 100 of 20"},
 		{"nineteen are too few", "19*100 | 300", ""},

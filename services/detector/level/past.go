@@ -270,18 +270,21 @@ const (
 	confirmedRise, probableRise, fellRise = 2.5, 2.5, 3
 	// One that they do not show is so many times the highest usual level, and so many
 	// standard deviations of it, where no value counts for more than capped.
-	confirmedLarge, confirmedSure = 1.5, 2.5
-	fourLarge, fourSure           = 1.7, 2.8
-	threeLarge, threeSure         = 1.9, 3.2
+	confirmedLarge, confirmedSure = 1.5, 2.2
+	fourLarge, fourSure           = 1.5, 2.2
+	threeLarge, threeSure         = 1.9, 3
 	capped                        = 2.5
 	// At most one in fewOf values of the past may be as large, in hardlyOf where
 	// nothing else shows the rise.
-	fewOf, hardlyOf = 8, 12
+	fewOf, hardlyOf = 8, 20
 	// A Single is so many median deviations over the highest usual level, and
 	// aloneTimes the largest value of the past.
 	aloneOut, aloneTimes = 6, 1.3
 	// overTimes is how much larger is worse, as for Scale.
 	overTimes = 1.2
+	// offTimes is how many times the nearest of several usual levels a rise is at least.
+	// Each of them is known by few values.
+	offTimes = 1.14
 )
 
 // rises reports whether the newest values lie so many standard deviations over what is
@@ -291,6 +294,12 @@ func (p *past) rises(deviations float64) bool {
 		deviations += chainMore
 	}
 	return p.jump(math.MaxFloat64) >= deviations
+}
+
+// off reports whether a doubled median of the newest values is off all of several usual
+// levels.
+func (p *past) off(double int64) bool {
+	return !p.sc.Factors || p.nlevels < 2 || p.own(p.at(double)) > log2(offTimes)
 }
 
 // large reports whether a doubled median of the newest values is so many times the
