@@ -106,7 +106,7 @@ func (c *core) look(before *[len(windows)]int64, n int64, s *scales) (found Find
 		count, p := earlier+n, s.expect(c.usual, w.length)
 		most := p.floor()
 		if count > most {
-			share := w.share(expected, s.chosen > 0) + sureness
+			share := w.share(expected, s.chosen > 0) + sureness - s.doubt(expected)
 			most = p.threshold(weight*max(share, min(share+more, mostP))) - 1
 		}
 		if count > most {

@@ -85,8 +85,12 @@ const (
 	// come nearer to their thresholds.
 	mostBusy, leastBusy   = 20, 0.25
 	tooBusy, leastTooBusy = 40, 0.05
-	// leastWander is the least of that for a stream whose rate wanders.
-	leastWander = 0.7
+	// leastWander is the least of that for a stream whose rate wanders. Its long windows
+	// have wanderLong of the share, the more the fewer errors are expected in 10 s than
+	// wanderMean, and the short ones wanderShort: rises are missed where the rate is low.
+	leastWander             = 0.7
+	wanderLong, wanderShort = 1.4, 0.5
+	wanderMean, wanderLeast = 10, 0.5
 )
 
 // share is the tail in use, as a logarithm, of a stream with so many errors
@@ -98,6 +102,14 @@ func (w window) share(mean float64, wanders bool) float64 {
 	}
 	if w.length < slots {
 		part = leastBusy / part
+	}
+	if wanders {
+		part *= max(wanderMean/max(mean, 1), wanderLeast)
+		if w.length < slots {
+			part *= wanderShort
+		} else {
+			part *= wanderLong
+		}
 	}
 	return w.logP + math.Log(part*min(1, max(tooBusy/mean, leastTooBusy)))
 }

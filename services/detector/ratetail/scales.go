@@ -101,7 +101,7 @@ func (t *tail) weight() float64 {
 }
 
 // memories are the half-lives of the levels, the longest first.
-var memories = [numScales]memory{short, halving(75), halving(20)}
+var memories = [numScales]memory{short, halving(50), halving(15)}
 
 // learnedFrom is the exposure from which on a level predicts something.
 func learnedFrom(scale int) float64 { return min(spreadFrom, memories[scale].half) }
@@ -222,6 +222,19 @@ func (s *scales) weight() float64 {
 	wanders := min(1, 3*(s.spreads[s.chosen].factor()-1)) * max(0, 2-s.clusters())
 	return 1 + (s.tail.weight()-1)*wanders
 }
+
+// doubt is by how much, as a logarithm, shares are less for a rate that wanders much,
+// when so many errors are expected in 10 s.
+func (s *scales) doubt(expected float64) float64 {
+	if s.chosen == 0 {
+		return 0
+	}
+	return math.Log1p(doubtGain * (s.spreads[s.chosen].factor() - 1) / max(expected, 1))
+}
+
+// doubtGain is how much of a rate's variance, in units of its square, makes the shares
+// half as large: one in doubtGain.
+const doubtGain = 10
 
 // expect predicts the errors of some seconds when l is usual. What a rate that wanders
 // adds to the spread grows with the errors that are expected: with the time, and with
