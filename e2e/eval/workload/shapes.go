@@ -25,14 +25,14 @@ const (
 )
 
 // wander describes a rate whose logarithm is an Ornstein-Uhlenbeck process with a
-// standard deviation and a time constant. Its median is in errors a second.
+// standard deviation and a time constant. Its mean is in errors a second.
 type wander struct {
-	median, deviation float64
+	mean, deviation float64
 	constant          time.Duration
 }
 
 func (w wander) String() string {
-	return fmt.Sprintf("%g/s, sd %g in %g s", w.median, w.deviation, w.constant.Seconds())
+	return fmt.Sprintf("%g/s, sd %g in %g s", w.mean, w.deviation, w.constant.Seconds())
 }
 
 // rise describes what a rise is: how many times the rate, for how long, and within
@@ -68,10 +68,10 @@ func shapeWorkloads(size Size) []Workload {
 		add("wander+rises", of.String(), func(run *Run, r *rand.Rand) { run.wanders(r, of.wander, rise{4, time.Minute, of.told}) })
 	}
 	add("rises", "10/s, 2 times for 30 s", func(run *Run, r *rand.Rand) {
-		run.wanders(r, wander{median: 10}, rise{2, 30 * time.Second, 30 * time.Second})
+		run.wanders(r, wander{mean: 10}, rise{2, 30 * time.Second, 30 * time.Second})
 	})
 	add("rises", "50/s, 1.5 times for 60 s", func(run *Run, r *rand.Rand) {
-		run.wanders(r, wander{median: 50}, rise{1.5, time.Minute, time.Minute})
+		run.wanders(r, wander{mean: 50}, rise{1.5, time.Minute, time.Minute})
 	})
 	add("office hours", "0.3/s, nights 0.005/s", (*Run).officeHours)
 	add("retries", "5 times, 1 to 8 s apart", (*Run).retries)
@@ -128,7 +128,7 @@ func (run *Run) wanders(r *rand.Rand, w wander, of rise) {
 		if at >= end && end < run.Length {
 			next(end + apart)
 		}
-		rate := w.median * math.Exp(x)
+		rate := w.mean * math.Exp(x-w.deviation*w.deviation/2)
 		// A rise begins and ends within a step, at whole milliseconds.
 		cuts := [...]time.Duration{at, min(max(start, at), at+step), min(max(end, at), at+step), at + step}
 		for i, cut := range cuts[:3] {

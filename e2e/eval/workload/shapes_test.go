@@ -17,9 +17,9 @@ func TestShapes(t *testing.T) {
 	}{
 		{"outages 30/s for 10 min each 2.5 h", 0.02, 1501, 1, 10 * time.Minute},
 		{"restarts 6 of 8 errors, each 2 to 5 h", 0.05 + 48/(3.5*3600), 0, 48, 0},
-		{"wander 1/s, sd 0.5 in 300 s", 1.133, 0, 1 + 2*300*0.35, 0},
-		{"wander+rises 1/s, sd 0.5 in 30 s", 1.133, 4, 1 + 2*30*0.35, time.Minute},
-		{"wander+rises 5/s, sd 0.3 in 60 s", 5.23, 4, 1 + 2*60*5*0.12, time.Minute},
+		{"wander 1/s, sd 0.5 in 300 s", 1, 0, 1 + 2*300*0.35, 0},
+		{"wander+rises 1/s, sd 0.5 in 30 s", 1, 4, 1 + 2*30*0.35, time.Minute},
+		{"wander+rises 5/s, sd 0.3 in 60 s", 5, 4, 1 + 2*60*5*0.12, time.Minute},
 		{"rises 10/s, 2 times for 30 s", 10, 2, 1, 30 * time.Second},
 		{"rises 50/s, 1.5 times for 60 s", 50, 1.5, 1, time.Minute},
 		{"retries 5 times, 1 to 8 s apart", 0.25, 0, 5, 0},
