@@ -28,7 +28,7 @@ const (
 // standard deviation and a time constant. Its mean is in errors a second.
 type wander struct {
 	mean, deviation float64
-	constant          time.Duration
+	constant        time.Duration
 }
 
 func (w wander) String() string {
