@@ -6,6 +6,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/e2e/eval/workload"
 	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
 // Hidden counts events and those of them that were hidden.
@@ -41,13 +42,16 @@ func Hide(r *workload.Run, set rules.Set) Lines {
 }
 
 func (l *Lines) count(a *workload.Arrival, hidden bool) {
-	one := Hidden{Of: 1}
+	one, class := Hidden{Of: 1}, a.Class
 	if hidden {
 		one.Hidden = 1
 	}
-	l.All[a.Class] = l.All[a.Class].Plus(one)
+	if class.Chatter() && a.Event.Log.Level == telemetry.LevelWarn {
+		class = workload.OfWarnings
+	}
+	l.All[class] = l.All[class].Plus(one)
 	if a.At >= workload.LearnLines {
-		l.Learned[a.Class] = l.Learned[a.Class].Plus(one)
+		l.Learned[class] = l.Learned[class].Plus(one)
 	}
 }
 

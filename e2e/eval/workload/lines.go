@@ -23,6 +23,10 @@ const (
 	OfTools Class = "tool"
 	// OfProbes are health checks.
 	OfProbes Class = "health"
+	// OfWarnings are lines of level warning that come again and again. The app always
+	// has an open error in these workloads, beside which no rule that was found hides a
+	// warning.
+	OfWarnings Class = "warning"
 
 	chatter Class = "chatter:"
 )
