@@ -1,7 +1,7 @@
 package redact
 
 // class is a set of byte classes.
-type class uint8
+type class uint16
 
 const (
 	classLetter class = 1 << iota
@@ -12,6 +12,9 @@ const (
 	classBase64     // both base64 alphabets, with padding, and . and ~
 	className       // what an unquoted field name is made of
 	classSpace
+	classCommandEnd // what ends a command on a line
+	classSwitch     // flags of one letter that curl has before -u in one word
+	classPlainEnd   // what may end a value without quotes
 )
 
 var classes = classify()
@@ -45,7 +48,10 @@ func classify() (table [256]class) {
 	add("_-", classToken)
 	add("_-+/=.~", classBase64)
 	add(`_-.[]%$\`, className)
-	add(" \t\r\n", classSpace)
+	add(" \t\r\n", classSpace|classPlainEnd)
+	add("\n\r|;&", classCommandEnd)
+	add(switchesOfCurl, classSwitch)
+	add("&#\"<>`\\',;)}]|", classPlainEnd)
 	return table
 }
 

@@ -51,7 +51,7 @@ const (
 func shortFlag(c cursor) hit {
 	s := c.text
 	flag := c.at + len(" -")
-	for flag < len(s) && flag-c.at < maxFlags && strings.IndexByte(switchesOfCurl, s[flag]) >= 0 {
+	for flag < len(s) && flag-c.at < maxFlags && is(s[flag], classSwitch) {
 		flag++
 	}
 	kind := byteAt(s, flag)
@@ -106,10 +106,11 @@ func (c cursor) afterColon(from int, command string) hit {
 // password behind a flag of one letter, or an empty text.
 func commandBefore(c cursor, flag byte) string {
 	const far = 256
-	line := c.text[max(0, c.at-far):c.at]
-	if i := strings.LastIndexAny(line, "\n\r|;&"); i >= 0 {
-		line = line[i+1:]
+	from := c.at
+	for from > max(0, c.at-far) && !is(c.text[from-1], classCommandEnd) {
+		from--
 	}
+	line := c.text[from:c.at]
 	if !mayTakePassword(line, flag) {
 		return ""
 	}

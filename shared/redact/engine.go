@@ -87,6 +87,11 @@ func newEngine(rules []rule, v *vendors) *Engine {
 		}
 		if rule.starts == nil {
 			e.vendorBit = 1 << r
+			for start := range v.byStart {
+				for k := range e.lead {
+					e.admit(k, r, start, false)
+				}
+			}
 		}
 		if rule.mask == maskOf("card") {
 			e.cardBit = 1 << r
@@ -104,11 +109,12 @@ func newEngine(rules []rule, v *vendors) *Engine {
 	}
 	e.pairs = v.pairs
 	for first := range 256 {
-		if e.lead[0][first] == 0 {
+		set := e.lead[0][first] &^ e.vendorBit
+		if set == 0 {
 			continue
 		}
 		for second := range 256 {
-			if e.lead[0][first]&e.lead[1][second] != 0 {
+			if set&e.lead[1][second] != 0 {
 				e.pairs[(first<<8|second)>>6] |= 1 << (second & 63)
 			}
 		}
@@ -117,10 +123,11 @@ func newEngine(rules []rule, v *vendors) *Engine {
 }
 
 // isShort reports whether the bytes that lead has tell all about the starts of a
-// rule: where they have one byte each, or there is one of no more than three.
+// rule: where these have no more than three bytes, and differ in the last alone.
 func isShort(r rule) bool {
 	for _, start := range r.starts {
-		if len(start) > 1 && (len(r.starts) > 1 || r.fold || len(start) > 3) {
+		first, last := r.starts[0], len(start)-1
+		if len(start) > 3 || len(start) != len(first) || start[:last] != first[:last] || last > 0 && r.fold {
 			return false
 		}
 	}
@@ -259,8 +266,8 @@ func (e *Engine) candidates(s string, i int) uint64 {
 		return set
 	}
 	set &= e.lead[1][s[i+1]] & e.lead[2][s[i+2]]
-	if e.vendors.mayBegin(s, i) {
-		set |= e.vendorBit
+	if set&e.vendorBit != 0 && !e.vendors.mayBegin(s, i) {
+		set &^= e.vendorBit
 	}
 	return set
 }

@@ -34,9 +34,15 @@ func invisible(r rune) bool {
 // firstInvisible is where the first invisible character of s begins: -1 if
 // there is none.
 func firstInvisible(s string) int {
+	const eightHigh = 0x8080808080808080
 	for i := 0; i < len(s); {
-		if i+8 <= len(s) && s[i]|s[i+1]|s[i+2]|s[i+3]|s[i+4]|s[i+5]|s[i+6]|s[i+7] < utf8.RuneSelf {
+		if i+8 <= len(s) && (uint64(s[i])|uint64(s[i+1])<<8|uint64(s[i+2])<<16|uint64(s[i+3])<<24|
+			uint64(s[i+4])<<32|uint64(s[i+5])<<40|uint64(s[i+6])<<48|uint64(s[i+7])<<56)&eightHigh == 0 {
 			i += 8
+			continue
+		}
+		if s[i] < utf8.RuneSelf {
+			i++
 			continue
 		}
 		r, size := utf8.DecodeRuneInString(s[i:])

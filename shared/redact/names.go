@@ -130,6 +130,9 @@ func (n *names) gradeWords(name string) (grade, bool) {
 	if len(name) < len("pin") {
 		return harmless, false
 	}
+	if isSmall(name) {
+		return n.gradeWord(name)
+	}
 	sp := splitter{names: n}
 	for i := range len(name) {
 		c := name[i]
@@ -152,6 +155,34 @@ func (n *names) gradeWords(name string) (grade, bool) {
 		return harmless, false // passRate
 	}
 	return sp.best, sp.last
+}
+
+// isSmall reports whether a name is one word of small letters.
+func isSmall(name string) bool {
+	for i := range len(name) {
+		if name[i] < 'a' || name[i] > 'z' {
+			return false
+		}
+	}
+	return true
+}
+
+// gradeWord is gradeWords for one word of small letters, as most names are.
+func (n *names) gradeWord(word string) (grade, bool) {
+	if endsInPassword(word) {
+		return strong, true
+	}
+	if n.begin[len(word)]>>(word[0]&31)&1 == 0 {
+		return harmless, false
+	}
+	g := n.words[word]
+	return g, g > harmless
+}
+
+// endsInPassword reports whether a word such as dbpassword ends in the one of two
+// words for it.
+func endsInPassword(word string) bool {
+	return len(word) > len("passwd") && word[len(word)-1] == 'd' && (strings.HasSuffix(word, "password") || strings.HasSuffix(word, "passwd"))
 }
 
 func (sp *splitter) endWord() {

@@ -105,8 +105,14 @@ func keyLabel(s string, from int) (string, int) {
 			end = more
 		}
 	}
-	return strings.NewReplacer("+", " ", "%20", " ", "_", " ").Replace(label), end
+	if !strings.Contains(label, "KEY") {
+		return label, end // no key: spaces matter not
+	}
+	return labelSpaces.Replace(label), end
 }
+
+// labelSpaces writes the spaces of a label in any encoding as spaces.
+var labelSpaces = strings.NewReplacer("+", " ", "%20", " ", "_", " ")
 
 func isKeyLabel(label string) bool {
 	return strings.Contains(label, "PRIVATE KEY") || strings.Contains(label, "NKEY SEED")

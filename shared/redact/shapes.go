@@ -24,8 +24,8 @@ func allRules() []rule {
 	named(arrow, "->")
 	named(cell, "|")
 	named(tabbed, "\t", `\t`)
-	named(longFlag, "--")
-	named(shortFlag, " -")
+	named(longFlag, eachOf("--", letters)...)
+	named(shortFlag, eachOf(" -", "pua"+switchesOfCurl)...)
 	named(isValue, " is ")
 	named(listed, `",`, "',")
 	folded(values, "values")
@@ -76,6 +76,18 @@ func allRules() []rule {
 		rule{starts: []string{"basic"}, fold: true, mask: maskOf("basic"), match: atWord(basic)})
 	shape("card", card, "2", "3", "4", "5", "6")
 	return rules
+}
+
+// letters are those of ASCII.
+const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// eachOf returns starts that go on behind the same two bytes with one of several.
+func eachOf(before, ends string) []string {
+	starts := make([]string, len(ends))
+	for i := range len(ends) {
+		starts[i] = before + ends[i:i+1]
+	}
+	return starts
 }
 
 func maskOf(rule string) string { return "[REDACTED:" + rule + "]" }

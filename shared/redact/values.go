@@ -234,6 +234,7 @@ func plainEnd(s string, i int, m mode) int {
 	for ; i < len(s); i++ {
 		c := s[i]
 		switch {
+		case !is(c, classPlainEnd):
 		case c == '&', c == '#' && m == modeURL:
 			return i
 		case m != modeText:

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/zricethezav/gitleaks/v8/config"
@@ -12,7 +13,8 @@ import (
 // vendor is a token that begins at a word, and begins as no word does.
 type vendor struct {
 	name, start string
-	// What follows the start: at least least bytes of a class.
+	// What follows the start: at least least bytes of a class. Where a rule is
+	// given, only then it is asked: an expression costs much.
 	class class
 	least int
 	// match is for those with more to it than that.
@@ -74,48 +76,48 @@ func vendorTokens() []vendor {
 		{name: "aws", start: "QVNJQ", class: classBase64, least: 24},
 		{name: "private_key", start: "LS0tLS1CRUdJTi", match: encodedKey},
 
-		{name: "onepassword", start: "A3-", rule: "1password-secret-key"},
-		{name: "onepassword", start: "ops_eyJ", rule: "1password-service-account-token"},
-		{name: "adobe", start: "p8e-", rule: "adobe-client-secret"},
-		{name: "alibaba", start: "LTAI", rule: "alibaba-access-key-id"},
-		{name: "artifactory", start: "cmVmd", rule: "artifactory-reference-token"},
-		{name: "authress", start: "sc_", rule: "authress-service-client-access-key"},
-		{name: "authress", start: "ext_", rule: "authress-service-client-access-key"},
-		{name: "authress", start: "scauth_", rule: "authress-service-client-access-key"},
-		{name: "authress", start: "authress_", rule: "authress-service-client-access-key"},
-		{name: "bedrock", start: "ABSK", rule: "aws-amazon-bedrock-api-key-long-lived"},
+		{name: "onepassword", start: "A3-", class: classUpperDigit, least: 6, rule: "1password-secret-key"},
+		{name: "onepassword", start: "ops_eyJ", class: classBase64, least: 250, rule: "1password-service-account-token"},
+		{name: "adobe", start: "p8e-", class: alnum, least: 32, rule: "adobe-client-secret"},
+		{name: "alibaba", start: "LTAI", class: alnum, least: 20, rule: "alibaba-access-key-id"},
+		{name: "artifactory", start: "cmVmd", class: alnum, least: 59, rule: "artifactory-reference-token"},
+		{name: "authress", start: "sc_", class: alnum, least: 5, rule: "authress-service-client-access-key"},
+		{name: "authress", start: "ext_", class: alnum, least: 5, rule: "authress-service-client-access-key"},
+		{name: "authress", start: "scauth_", class: alnum, least: 5, rule: "authress-service-client-access-key"},
+		{name: "authress", start: "authress_", class: alnum, least: 5, rule: "authress-service-client-access-key"},
+		{name: "bedrock", start: "ABSK", class: classBase64, least: 109, rule: "aws-amazon-bedrock-api-key-long-lived"},
 		{name: "bedrock", start: "bedrock-api-key-", rule: "aws-amazon-bedrock-api-key-short-lived"},
-		{name: "clickhouse", start: "4b1d", rule: "clickhouse-cloud-api-secret-key"},
-		{name: "clojars", start: "CLOJARS_", rule: "clojars-api-token"},
-		{name: "cloudflare", start: "v1.0-", rule: "cloudflare-origin-ca-key"},
+		{name: "clickhouse", start: "4b1d", class: alnum, least: 38, rule: "clickhouse-cloud-api-secret-key"},
+		{name: "clojars", start: "CLOJARS_", class: alnum, least: 60, rule: "clojars-api-token"},
+		{name: "cloudflare", start: "v1.0-", class: classHex, least: 24, rule: "cloudflare-origin-ca-key"},
 		{name: "duffel", start: "duffel_", rule: "duffel-api-token"},
-		{name: "easypost", start: "EZAK", rule: "easypost-api-token"},
-		{name: "easypost", start: "EZTK", rule: "easypost-test-api-token"},
-		{name: "facebook", start: "EAAM", rule: "facebook-page-access-token"},
-		{name: "facebook", start: "EAAC", rule: "facebook-page-access-token"},
+		{name: "easypost", start: "EZAK", class: alnum, least: 54, rule: "easypost-api-token"},
+		{name: "easypost", start: "EZTK", class: alnum, least: 54, rule: "easypost-test-api-token"},
+		{name: "facebook", start: "EAAM", class: alnum, least: 100, rule: "facebook-page-access-token"},
+		{name: "facebook", start: "EAAC", class: alnum, least: 100, rule: "facebook-page-access-token"},
 		{name: "flutterwave", start: "FLWSECK_TEST-", rule: "flutterwave-secret-key"},
 		{name: "flutterwave", start: "FLWSECK_TEST-", rule: "flutterwave-encryption-key"},
 		{name: "frameio", start: "fio-u-", rule: "frameio-api-token"},
-		{name: "grafana", start: "glc_", rule: "grafana-cloud-api-token"},
-		{name: "grafana", start: "eyJrIjoi", rule: "grafana-api-key"},
-		{name: "harness", start: "pat.", rule: "harness-api-key"},
-		{name: "harness", start: "sat.", rule: "harness-api-key"},
-		{name: "huggingface", start: "api_org_", rule: "huggingface-organization-api-token"},
-		{name: "infracost", start: "ico-", rule: "infracost-api-token"},
-		{name: "intra42", start: "s-s4t2", rule: "intra42-client-secret"},
+		{name: "grafana", start: "glc_", class: classBase64, least: 32, rule: "grafana-cloud-api-token"},
+		{name: "grafana", start: "eyJrIjoi", class: alnum, least: 70, rule: "grafana-api-key"},
+		{name: "harness", start: "pat.", class: classToken, least: 22, rule: "harness-api-key"},
+		{name: "harness", start: "sat.", class: classToken, least: 22, rule: "harness-api-key"},
+		{name: "huggingface", start: "api_org_", class: classLetter, least: 34, rule: "huggingface-organization-api-token"},
+		{name: "infracost", start: "ico-", class: alnum, least: 32, rule: "infracost-api-token"},
+		{name: "intra42", start: "s-s4t2", class: classToken, least: 67, rule: "intra42-client-secret"},
 		{name: "jwt", start: "ZXlK", rule: "jwt-base64"},
-		{name: "octopus", start: "API-", rule: "octopus-deploy-api-key"},
-		{name: "openshift", start: "sha256~", rule: "openshift-user-token"},
-		{name: "prefect", start: "pnu_", rule: "prefect-api-token"},
-		{name: "readme", start: "rdme_", rule: "readme-api-token"},
-		{name: "scalingo", start: "tk-us-", rule: "scalingo-api-token"},
-		{name: "brevo", start: "xkeysib-", rule: "sendinblue-api-token"},
+		{name: "octopus", start: "API-", class: classUpperDigit, least: 26, rule: "octopus-deploy-api-key"},
+		{name: "openshift", start: "sha256~", class: classToken, least: 43, rule: "openshift-user-token"},
+		{name: "prefect", start: "pnu_", class: alnum, least: 36, rule: "prefect-api-token"},
+		{name: "readme", start: "rdme_", class: alnum, least: 70, rule: "readme-api-token"},
+		{name: "scalingo", start: "tk-us-", class: classToken, least: 48, rule: "scalingo-api-token"},
+		{name: "brevo", start: "xkeysib-", class: classHex, least: 64, rule: "sendinblue-api-token"},
 		{name: "settlemint", start: "sm_aat_", rule: "settlemint-application-access-token"},
 		{name: "settlemint", start: "sm_pat_", rule: "settlemint-personal-access-token"},
 		{name: "settlemint", start: "sm_sat_", rule: "settlemint-service-access-token"},
 		{name: "shippo", start: "shippo_", rule: "shippo-api-token"},
-		{name: "square", start: "EAAA", rule: "square-access-token"},
-		{name: "vault", start: "hvb.", rule: "vault-batch-token"},
+		{name: "square", start: "EAAA", class: classToken, least: 22, rule: "square-access-token"},
+		{name: "vault", start: "hvb.", class: classToken, least: 138, rule: "vault-batch-token"},
 	}
 }
 
@@ -138,7 +140,7 @@ func newVendors() *vendors {
 	for _, one := range vendorTokens() {
 		switch {
 		case one.rule != "":
-			one.match = expression(sync.OnceValue(func() *regexp.Regexp { return compiled(rules()[one.rule]) }))
+			one.match = expression(one, sync.OnceValue(func() *regexp.Regexp { return compiled(rules()[one.rule]) }))
 		case one.match == nil:
 			one.match = token(one.start, one.class, one.least)
 		}
@@ -202,16 +204,33 @@ func compiled(expression string) *regexp.Regexp {
 	return regexp.MustCompile("^(?:" + strings.TrimSuffix(expression, terminator) + ")")
 }
 
-// expression matches what a regular expression does.
-func expression(re func() *regexp.Regexp) func(cursor) hit {
+// expression matches what a regular expression does, which is that of a vendor.
+func expression(v vendor, re func() *regexp.Regexp) func(cursor) hit {
 	const longest = 1 << 10
 	return func(c cursor) hit {
+		if !v.mayFollow(c.text, c.at+len(v.start)) {
+			return hit{}
+		}
 		at := re().FindStringIndex(c.text[c.at:min(len(c.text), c.at+longest)])
 		if at == nil {
 			return hit{}
 		}
 		return hit{from: c.at, to: runEnd(c.text, c.at+at[1], classToken), text: c.mask}
 	}
+}
+
+// mayFollow reports whether what must follow the start stands at i. Characters
+// beyond ASCII are left to the expression.
+func (v vendor) mayFollow(s string, i int) bool {
+	if len(s)-i < v.least {
+		return false
+	}
+	for _, b := range []byte(s[i : i+v.least]) {
+		if !is(b, v.class) && b < utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // mailgun matches key- and exactly 32 hexadecimal digits.
