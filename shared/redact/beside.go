@@ -177,7 +177,7 @@ func (c cursor) gradeBeside(name string) grade {
 	if len(name) < len("pin") || strings.ContainsAny(name, " \t\n") || strings.HasPrefix(name, "[REDACTED") {
 		return harmless
 	}
-	g, last := c.names.grade(name)
+	g, last := c.engine.names.grade(name)
 	switch {
 	case g == strong && last, g == weak && last:
 		return strong
@@ -333,8 +333,8 @@ func variables(c cursor, f field) hit {
 	}
 	end := min(nestedEnd(s[:min(len(s), from+farQuery)], from), len(s))
 	bound := map[string]bool{}
-	bind(c.names, s[max(0, c.at-farQuery):c.at], bound)
-	bind(c.names, s[end:min(len(s), end+farQuery)], bound)
+	bind(&c.engine.names, s[max(0, c.at-farQuery):c.at], bound)
+	bind(&c.engine.names, s[end:min(len(s), end+farQuery)], bound)
 	if len(bound) == 0 {
 		return hit{}
 	}
@@ -413,13 +413,13 @@ func listed(c cursor) hit {
 	if format, ok := strings.CutSuffix(name, "%s"); ok && strings.IndexByte(format, '%') < 0 {
 		name = format
 	}
-	says := c.names.announces(name)
+	says := c.engine.names.announces(name)
 	if says == saysNothing {
 		return hit{}
 	}
 	to := quotedEnd(s, escapes+1, escapes-from)
 	value := s[escapes+1 : to]
-	if byteAt(s, skipSpace(s, to+escapes-from+1, true)) == ':' || to == escapes+1 || !c.names.follows(says, name, value) {
+	if byteAt(s, skipSpace(s, to+escapes-from+1, true)) == ':' || to == escapes+1 || !c.engine.names.follows(says, name, value) {
 		return hit{}
 	}
 	return hit{from: escapes + 1, to: to, text: Mask}

@@ -25,7 +25,7 @@ func longFlag(c cursor) hit {
 		return c.afterColon(value, commandBefore(c, 'u'))
 	}
 	secret := func(string) bool { return true }
-	switch g, last := c.names.grade(name); {
+	switch g, last := c.engine.names.grade(name); {
 	case g == strong && last:
 	case g == weak && last, name == "pass":
 		secret = looksSecret

@@ -139,6 +139,6 @@ func (c cursor) holdsHeader(from, to int) bool {
 	if !ok {
 		return false
 	}
-	g, last := c.names.grade(name[strings.LastIndexAny(name, " +\n")+1:])
+	g, last := c.engine.names.grade(name[strings.LastIndexAny(name, " +\n")+1:])
 	return g == strong && last
 }

@@ -50,7 +50,6 @@ type rule struct {
 // cursor is what a rule sees: a text, and where in it the start was found. A
 // rule may look back to floor, where the last mask ended.
 type cursor struct {
-	names     *names
 	engine    *Engine
 	text      string
 	at, floor int
@@ -105,6 +104,12 @@ func newEngine(rules []rule, v *vendors) *Engine {
 			for k := range e.lead {
 				e.admit(k, r, start, rule.fold)
 			}
+		}
+	}
+	for b := range 256 { // a card begins with four digits at least
+		if !is(byte(b), classDigit) {
+			e.lead[1][b] &^= e.cardBit
+			e.lead[2][b] &^= e.cardBit
 		}
 	}
 	e.pairs = v.pairs
@@ -187,7 +192,7 @@ func (e *Engine) scan(s string, m mode, nesting int) string {
 // pass hands everything that is to be masked in s to the editor.
 func (e *Engine) pass(s string, m mode, nesting int, ed *editor) {
 	var retry retries
-	c := cursor{names: &e.names, engine: e, text: s, mode: m, nesting: nesting}
+	c := cursor{engine: e, text: s, mode: m, nesting: nesting}
 	for c.at < len(s) {
 		c.at = e.next(s, c.at)
 		set := e.candidates(s, c.at)
@@ -236,12 +241,13 @@ func (e *Engine) try(c *cursor, set uint64, retry *retries) (h hit, shape bool) 
 		if c.at < retry[r] || (!e.rules[r].short || c.at+len(e.lead) > len(c.text)) && !e.rules[r].begins(c.text[c.at:]) {
 			continue
 		}
-		c.mask = e.rules[r].mask
-		if h = e.rules[r].match(*c); h.to != 0 {
-			retry[r] = h.to
-			return h, !e.rules[r].named
+		rule := &e.rules[r]
+		got := rule.match(cursor{engine: e, text: c.text, at: c.at, floor: c.floor, mode: c.mode, nesting: c.nesting, mask: rule.mask})
+		if got.to != 0 {
+			retry[r] = got.to
+			return got, !rule.named
 		}
-		retry[r] = h.retry
+		retry[r] = got.retry
 	}
 	return hit{}, false
 }

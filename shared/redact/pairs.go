@@ -20,12 +20,15 @@ type field struct {
 // pair matches the value after a sensitive name and = or :, be it in a query, a
 // form, JSON or a log line. It begins at the separator.
 func pair(c cursor) hit {
+	if rest := c.text[c.at:]; strings.HasPrefix(rest, "://") || strings.HasPrefix(rest, "::") {
+		return hit{} // most colons of logs
+	}
 	f, ok := fieldBefore(c)
 	if !ok {
 		return hit{}
 	}
 	var last bool
-	if f.grade, last = c.names.grade(f.name); f.grade == harmless {
+	if f.grade, last = c.engine.names.grade(f.name); f.grade == harmless {
 		if h := beside(c, f); h.to > 0 {
 			return h
 		}
@@ -217,7 +220,7 @@ func multipart(c cursor, f field) hit {
 	if !ok {
 		return hit{}
 	}
-	if g, _ := c.names.grade(name.text); g < weak {
+	if g, _ := c.engine.names.grade(name.text); g < weak {
 		return hit{}
 	}
 	end := name.end
@@ -260,7 +263,7 @@ func element(c cursor) hit {
 	for end < len(s) && end-from < maxName && (isAlnum(s[end]) || strings.IndexByte("_-.:", s[end]) >= 0) {
 		end++
 	}
-	if g, _ := c.names.grade(s[from:end]); g != strong {
+	if g, _ := c.engine.names.grade(s[from:end]); g != strong {
 		return hit{}
 	}
 	stop := strings.IndexAny(s[end:], "<>")

@@ -37,7 +37,7 @@ func announcedBy(c cursor, i int) bool {
 	if len(name) < len("pin") || byteAt(c.text, start-1) == '/' || strings.HasPrefix(name, "[REDACTED") {
 		return false
 	}
-	g, last := c.names.grade(name)
+	g, last := c.engine.names.grade(name)
 	return g == strong && last
 }
 
@@ -229,7 +229,7 @@ func spacedName(c cursor, last string, start int) bool {
 	switch {
 	case foldedIn(last, "provided", "given", "supplied", "received", "used", "is"):
 		word, from := nameBefore(c, start-1)
-		if g, ends := c.names.grade(word); g == strong && ends {
+		if g, ends := c.engine.names.grade(word); g == strong && ends {
 			return true
 		}
 		return spacedName(c, word, from)
@@ -238,7 +238,7 @@ func spacedName(c cursor, last string, start int) bool {
 		if word == "" || len(word) > maxName/2 || strings.HasPrefix(word, "[REDACTED") || byteAt(c.text, from-1) == '=' {
 			return false // service=api key=user:42
 		}
-		g, ends := c.names.grade(word + " " + last)
+		g, ends := c.engine.names.grade(word + " " + last)
 		return g == strong && ends
 	default:
 		return false

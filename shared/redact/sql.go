@@ -76,7 +76,7 @@ func sensitiveColumns(c cursor) map[int]bool {
 	var columns map[int]bool
 	n := 0
 	for name := range strings.SplitSeq(list[open+1:], ",") {
-		if g, last := c.names.grade(strings.Trim(name, " \t\r\n\"'`[]\\")); g >= weak && last {
+		if g, last := c.engine.names.grade(strings.Trim(name, " \t\r\n\"'`[]\\")); g >= weak && last {
 			if columns == nil {
 				columns = map[int]bool{}
 			}

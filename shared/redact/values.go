@@ -47,7 +47,7 @@ func value(c cursor, f field) hit {
 		if to = scalarEnd(s, to); to == from {
 			return hit{}
 		}
-		if word := s[from:to]; saysNone(word) || isLetter(word[0]) && c.names.isName(word) {
+		if word := s[from:to]; saysNone(word) || isLetter(word[0]) && c.engine.names.isName(word) {
 			return hit{} // "db-token" : secret "db-token" not found
 		}
 		to = c.engine.tokensEnd(c, from, to)

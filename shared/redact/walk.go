@@ -68,7 +68,7 @@ func (e *Engine) namedBeside(m map[string]any) grade {
 		if !ok || !isNameLabel(label) {
 			continue
 		}
-		if g := (cursor{names: &e.names}).gradeBeside(name); g != harmless {
+		if g := (cursor{engine: e}).gradeBeside(name); g != harmless {
 			return g
 		}
 	}

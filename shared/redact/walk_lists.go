@@ -139,7 +139,7 @@ func (e *Engine) joined(values []any) {
 		if at == len(s) || e.candidates(s, at)&e.shapes == 0 {
 			continue
 		}
-		if h, _ := e.try(&cursor{names: &e.names, engine: e, text: s, at: at}, e.shapes&e.candidates(s, at), new(retries)); h.to > 0 {
+		if h, _ := e.try(&cursor{engine: e, text: s, at: at}, e.shapes&e.candidates(s, at), new(retries)); h.to > 0 {
 			continue // all of it is here
 		}
 		i = e.joinedToken(values, i, at)
@@ -161,7 +161,7 @@ func (e *Engine) joined(values []any) {
 // It returns the last element that it masked.
 func (e *Engine) joinedKey(values []any, i, at int) int {
 	s, _ := values[i].(string)
-	h, _ := e.try(&cursor{names: &e.names, engine: e, text: s, at: at}, e.shapes&e.candidates(s, at), new(retries))
+	h, _ := e.try(&cursor{engine: e, text: s, at: at}, e.shapes&e.candidates(s, at), new(retries))
 	if h.to == 0 {
 		return i
 	}
@@ -206,7 +206,7 @@ func (e *Engine) joinedToken(values []any, i, at int) int {
 	}
 	whole := text.String()
 	set := e.shapes & e.candidates(whole, 0)
-	h, _ := e.try(&cursor{names: &e.names, engine: e, text: whole}, set&^e.loose, new(retries))
+	h, _ := e.try(&cursor{engine: e, text: whole}, set&^e.loose, new(retries))
 	if h.to <= len(s)-at || len(ends) == 0 {
 		return i
 	}
