@@ -220,14 +220,14 @@ func (e *Engine) next(s string, i int) int {
 	if i >= last {
 		return i
 	}
-	at := uint(s[i])
-	for ; i < last; i++ {
-		at = at<<8&0xff00 | uint(s[i+1])
+	at, rest := uint(s[i]), s[i+1:]
+	for k := range len(rest) {
+		at = at<<8&0xff00 | uint(rest[k])
 		if e.pairs[at>>6%uint(len(e.pairs))]>>(at%64)&1 != 0 {
-			return i
+			return i + k
 		}
 	}
-	return i
+	return last
 }
 
 // retries is where in a text each rule is worth trying again.

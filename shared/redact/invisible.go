@@ -36,10 +36,16 @@ func invisible(r rune) bool {
 func firstInvisible(s string) int {
 	const eightHigh = 0x8080808080808080
 	for i := 0; i < len(s); {
-		if i+8 <= len(s) && (uint64(s[i])|uint64(s[i+1])<<8|uint64(s[i+2])<<16|uint64(s[i+3])<<24|
-			uint64(s[i+4])<<32|uint64(s[i+5])<<40|uint64(s[i+6])<<48|uint64(s[i+7])<<56)&eightHigh == 0 {
+		for len(s)-i >= 8 {
+			b := s[i : i+8]
+			if (uint64(b[0])|uint64(b[1])<<8|uint64(b[2])<<16|uint64(b[3])<<24|
+				uint64(b[4])<<32|uint64(b[5])<<40|uint64(b[6])<<48|uint64(b[7])<<56)&eightHigh != 0 {
+				break
+			}
 			i += 8
-			continue
+		}
+		if i == len(s) {
+			break
 		}
 		if s[i] < utf8.RuneSelf {
 			i++
