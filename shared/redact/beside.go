@@ -79,7 +79,7 @@ func shortValue(s string, i int, quotedName bool, far int) (member, bool) {
 		return member{s[escapes+1 : to], true, escapes + 1, to + (escapes - from) + 1}, true
 	}
 	to := from
-	for to < stop && !is(s[to], classSpace) && strings.IndexByte(",;&}{)]<>\"'\\", s[to]) < 0 {
+	for to < stop && !is(s[to], classShortEnd) {
 		to++
 	}
 	return member{s[from:to], false, from, to}, to > from && to < stop
@@ -105,7 +105,7 @@ func nextLabel(s string, i int) (f field, ok bool) {
 		i = escapes + 1
 	}
 	to := i
-	for to < stop && (isAlnum(s[to]) || strings.IndexByte("_-./", s[to]) >= 0) {
+	for to < stop && is(s[to], classLabel) {
 		to++
 	}
 	f.name = s[i:to]

@@ -15,6 +15,8 @@ const (
 	classCommandEnd // what ends a command on a line
 	classSwitch     // flags of one letter that curl has before -u in one word
 	classPlainEnd   // what may end a value without quotes
+	classShortEnd   // what ends a short value without quotes
+	classLabel      // what the label of a field is made of
 )
 
 var classes = classify()
@@ -37,7 +39,7 @@ func classify() (table [256]class) {
 			table[b] |= classHex
 		}
 		if upper || lower || digit {
-			table[b] |= classToken | classBase64 | className
+			table[b] |= classToken | classBase64 | className | classLabel
 		}
 	}
 	add := func(chars string, c class) {
@@ -48,7 +50,9 @@ func classify() (table [256]class) {
 	add("_-", classToken)
 	add("_-+/=.~", classBase64)
 	add(`_-.[]%$\`, className)
-	add(" \t\r\n", classSpace|classPlainEnd)
+	add(" \t\r\n", classSpace|classPlainEnd|classShortEnd)
+	add(",;&}{)]<>\"'\\", classShortEnd)
+	add("_-./", classLabel)
 	add("\n\r|;&", classCommandEnd)
 	add(switchesOfCurl, classSwitch)
 	add("&#\"<>`\\',;)}]|", classPlainEnd)
