@@ -249,7 +249,12 @@ func multipart(c cursor, f field) hit {
 	if to == from {
 		return hit{}
 	}
-	return hit{from: from, to: to, text: Mask}
+	// Between the name and the value stand further headers, which may hold a secret.
+	between := s[end:from]
+	if c.nesting < maxNesting {
+		between = c.engine.scan(between, c.mode, c.nesting+1)
+	}
+	return hit{from: end, to: to, text: between + Mask}
 }
 
 // element matches the text of an XML element with a sensitive name. Without
