@@ -219,7 +219,7 @@ func TestExposedKey(t *testing.T) {
 	}
 }
 
-// TestLostRuntimeJSON while up runs: nobody says that nothing runs, or what contradicts
+// TestLostRuntimeJSON while up runs: no command reports that nothing runs, or contradicts
 // another, and up writes the file again by itself.
 func TestLostRuntimeJSON(t *testing.T) {
 	b := up(t)

@@ -104,7 +104,7 @@ func (h *handler) answer(w *statusWriter, r *http.Request) (label string) {
 	return t.label
 }
 
-// prove returns nil where whoever asks may have what is at a route, or why not.
+// prove returns nil where the sender of a request may have what is at a route, or why not.
 func (h *handler) prove(rt *route, r *http.Request) error {
 	switch {
 	case rt.open:

@@ -11,7 +11,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// TestStormEndsInSilence: the only partition, which nobody else tells the time, writes
+// TestStormEndsInSilence: the only partition, to which no other one writes the time, writes
 // it down itself while alerts are held back, so that their summary leaves.
 func TestStormEndsInSilence(t *testing.T) {
 	t.Parallel()

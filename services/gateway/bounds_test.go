@@ -21,7 +21,7 @@ func long(severity alert.Severity, n, text int) alert.Alert {
 	}
 }
 
-// TestDrainBlock takes what pends in blocks: each is bounded, says what is still
+// TestDrainBlock takes pending alerts in blocks: each is bounded, names what is still
 // pending, and has the most severe and newest of what is left.
 func TestDrainBlock(t *testing.T) {
 	for _, tt := range []struct {

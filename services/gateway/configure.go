@@ -186,7 +186,7 @@ func (g *gateway) clear(ctx context.Context) (answer, error) {
 // healthReply is how the gateway and what it depends on are.
 type healthReply struct {
 	Bus busHealth `json:"bus"`
-	// Intake says whether what is sent now is taken in, and why not; null where that is
+	// Intake reports whether the intake accepts events now, and why not; null where that is
 	// not known.
 	Intake   *intakeHealth         `json:"intake"`
 	Detector *query.DetectorStatus `json:"detector"`

@@ -18,10 +18,10 @@ const (
 	nextIntakeWait = 25 * time.Millisecond
 )
 
-// intakeHealth says whether what is sent now is taken in.
+// intakeHealth reports whether the intake accepts events now.
 type intakeHealth struct {
 	OK bool `json:"ok"`
-	// Reason says why not.
+	// Reason is why not.
 	Reason string `json:"reason,omitempty"`
 }
 

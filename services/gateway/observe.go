@@ -244,7 +244,7 @@ type statusReply struct {
 	AlertsPending int         `json:"alerts_pending"`
 	Streaming     bool        `json:"streaming"`
 	Bus           busHealth   `json:"bus"`
-	// Intake says whether what is sent now is taken in, and why not; null where that is
+	// Intake reports whether the intake accepts events now, and why not; null where that is
 	// not known.
 	Intake   *intakeHealth         `json:"intake"`
 	Detector *query.DetectorStatus `json:"detector"`
@@ -254,7 +254,7 @@ type statusReply struct {
 	// there are any.
 	RefusedOrigins *refusedOrigins `json:"refused_origins,omitempty"`
 	Client         string          `json:"client"`
-	// Truncated says how many apps are left out.
+	// Truncated counts the apps that are left out.
 	Truncated *truncated `json:"truncated,omitempty"`
 }
 

@@ -60,7 +60,7 @@ type arrival struct {
 	past bool
 	// news says that the alert came after all of the past had been read.
 	news bool
-	// known says that the alert was delivered before: it is remembered, and that is
+	// known reports whether the alert was delivered before: it is remembered, and that is
 	// all.
 	known bool
 }

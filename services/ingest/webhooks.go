@@ -68,7 +68,7 @@ func (h *handler) gitlab(r *http.Request) reply {
 			if err != nil {
 				return outcome{}, refusal{unproven(err.Error())}
 			}
-			said, err := fromGitLab(r, data, gitlab.HeaderID) // what was signed tells deliveries apart
+			said, err := fromGitLab(r, data, gitlab.HeaderID) // deliveries are distinguished by what was signed
 			said.deliveries = append(said.deliveries, bus.BodySubject("gitlab", data))
 			return said, err
 		})

@@ -92,7 +92,7 @@ func (c *upCommand) Run(ctx context.Context, env service.Env) error {
 	}
 	env.Logger.Warn("starting anew", "because", err)
 	service.FlushLog(env.Logger)
-	return fmt.Errorf("start anew: %w", syscall.Exec(exe, c.inPlace(os.Args, at), os.Environ())) //nolint:gosec // this very program
+	return fmt.Errorf("start again in place: %w", syscall.Exec(exe, c.inPlace(os.Args, at), os.Environ())) //nolint:gosec // this very program
 }
 
 // serve runs all until ctx ends, and returns where it listened.

@@ -57,7 +57,7 @@ func (u *up) keepAnnounced(ctx context.Context) {
 	}
 }
 
-// faultTick is how often is looked whether the store failed and could be written again.
+// faultTick is the time between looks at a store that failed and may be writable again.
 const faultTick = time.Second
 
 // errWritable says that a store which could not be written has room again. The

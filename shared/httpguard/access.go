@@ -101,7 +101,7 @@ const DefaultUserHeader = "X-Forwarded-User"
 // Proxy is a proxy in front of a listener that signs people in. Without Networks there
 // is none.
 type Proxy struct {
-	// Networks are where it comes from: whoever is there is believed.
+	// Networks are where it comes from: every address in them is trusted.
 	Networks []Network
 	// Header is the one in which it names the user; the proxy must take it out of what
 	// others send. Empty means DefaultUserHeader.

@@ -425,7 +425,7 @@ func listed(c cursor) hit {
 	return hit{from: escapes + 1, to: to, text: Mask}
 }
 
-// announcement says how sure it is that a text in a list names the element
+// announcement returns how sure it is that a text in a list names the element
 // that comes next.
 type announcement int
 

@@ -38,7 +38,7 @@ type rule struct {
 	// of no account.
 	starts []string
 	fold   bool
-	// short says that a start is found by its first bytes alone.
+	// short reports whether a start is found by its first bytes alone.
 	short bool
 	// named says that it goes by a name or an encoding, not by a shape.
 	named bool

@@ -13,7 +13,7 @@ type field struct {
 	value int
 	grade grade
 	colon bool
-	// beside says that the name is not the field's own but stands beside it.
+	// beside reports whether the name is not the field's own but stands beside it.
 	beside bool
 }
 

@@ -76,7 +76,7 @@ func (h *repeats) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-// textOf is an attribute as a part of what tells lines apart.
+// textOf is an attribute as a part of what distinguishes lines.
 func textOf(a slog.Attr) string { return "\x00" + a.Key + "\x00" + a.Value.Resolve().String() }
 
 // messageOf is what lines of one message share: the level, the scope and the message
@@ -91,7 +91,7 @@ func (h *repeats) messageOf(r slog.Record) string {
 	return r.Level.String() + h.scope + "\x00" + message
 }
 
-// lineOf is what tells a line from all others.
+// lineOf is what distinguishes a line from all others.
 func (h *repeats) lineOf(r slog.Record) string {
 	text := strings.Builder{}
 	text.WriteString(r.Level.String() + h.scope + "\x00" + r.Message)
@@ -103,7 +103,7 @@ func (h *repeats) lineOf(r slog.Record) string {
 type counted struct {
 	seed maphash.Seed
 	mu   sync.Mutex
-	// lines are those of the last repeatEvery, by the hash of what tells them apart.
+	// lines are those of the last repeatEvery, by the hash of what distinguishes them.
 	lines map[uint64]*line
 	// variants counts the lines of each message.
 	variants map[uint64]int

@@ -129,7 +129,7 @@ func silent(ctx *kong.Context) bool {
 }
 
 // files finds the settings file of a command line. A file in the working directory is
-// never read by itself: whoever wrote a repository must not choose the bus that is
+// never read by itself: the author of a repository must not choose the bus that is
 // joined, the addresses that are listened on, or where a token is sent.
 type files struct {
 	// read is the user's own file where it was read, or empty.

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// errLost says that another process may hold the directory by now.
+// errLost is returned where another process may hold the directory by now.
 var errLost = errors.New("the lock of the state directory is gone: was the directory removed?")
 
 // Announce writes runtime.json (mode 0600): from now on others can find us.

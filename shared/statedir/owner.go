@@ -9,7 +9,7 @@ import (
 )
 
 // ErrExposed is returned for a directory of another user that everybody can write:
-// whoever does could exchange credentials and runtime.json.
+// every user could exchange credentials and runtime.json.
 var ErrExposed = errors.New("state directory is not safe")
 
 // Permissions to write that somebody other than the owner may have.

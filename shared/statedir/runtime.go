@@ -44,7 +44,7 @@ func (e *RunningError) Error() string {
 	return fmt.Sprintf("tocsin runs already on %s with pid %d: stop it first, or set another TOCSIN_STATE_DIR", e.Path, e.PID)
 }
 
-// UnannouncedError says that a process holds the directory and has not said where it
+// UnannouncedError is returned where a process holds the directory and has not announced where it
 // listens: it is starting, or runtime.json was removed, which it then writes again
 // within seconds. It is an ErrNotRunning: nobody can be reached yet.
 type UnannouncedError struct {

@@ -6,7 +6,7 @@ import (
 )
 
 // Raised counts every alert of pages that never change, as a reader receives them: a
-// finding that is told again because it is surer counts again, and the cold start
+// finding that is raised again because it is surer counts again, and the cold start
 // counts too.
 type Raised struct{ Alerts, Loads int }
 

@@ -54,7 +54,7 @@ type Result struct {
 	// Sent is how many failing requests were accepted, and Rate how many a second.
 	Sent int
 	Rate float64
-	// Alerts is how many alerts told of them, and Counted the sum of their counts.
+	// Alerts is how many alerts were raised for them, and Counted the sum of their counts.
 	Alerts, Counted int
 	// Delays are from a calm app's accepted POST to its alert, Missing how many of
 	// those never came.

@@ -48,7 +48,7 @@ func (f Finding) Noting(note *uint8, as uint8) Finding {
 // Ends reports whether the finding is the end of what was found before.
 func (f Finding) Ends() bool { return f.end }
 
-// Withheld notes that the finding is known, though no alert tells it: another rule has
+// Withheld notes that the finding is known, though no alert is raised for it: another rule has
 // raised one about the same. It is not open, so nothing resolves it.
 func (f Finding) Withheld() {
 	if f.note != nil {

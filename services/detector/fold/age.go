@@ -17,7 +17,7 @@ const (
 type age struct {
 	// first and last are when its first and its newest event came.
 	first, last time.Time
-	// grown says that it is no longer young, raised that it has raised an alert.
+	// grown reports whether it is no longer young, raised whether it has raised an alert.
 	grown, raised bool
 	// number is how many apps came before it: of two the newer has the higher one.
 	number uint64

@@ -16,7 +16,7 @@ import (
 // app is what the rules remember of one app.
 type app struct {
 	name string
-	// untracked says that there is no room to remember anything of the app: it has a
+	// untracked reports whether there is no room to remember anything of the app: it has a
 	// name and lasts for one message.
 	untracked      bool
 	rules          rules.Set

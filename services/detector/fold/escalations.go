@@ -118,7 +118,7 @@ func restoreEscalations(apps *lru.Map[string, *app], r *snapshot.Reader) escalat
 	for range r.Len(maxEscalations) {
 		name, fingerprint, what := r.String(maxApp), r.Uint(), errortrack.RestoreTold(r)
 		if !r.Has(snapshot.Lifecycle) && r.Bool() {
-			continue // it was told in the shadow
+			continue // it was raised in the shadow mode, which is gone
 		}
 		if known := apps.Peek(name); known != nil {
 			e.begin(escalation{*known, fingerprint}, what)

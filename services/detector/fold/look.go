@@ -101,7 +101,7 @@ type Stats struct {
 // Evicted counts what was forgotten for want of room. What went with its app
 // counts as one app. NoiseLeftOut are patterns that found no room as a rule,
 // counted in each run of auto-detection. Spikes, with errors that escalate, and
-// CIFailures were open, and their end will not be told.
+// CIFailures were open, and their end will not be announced.
 type Evicted struct {
 	Apps, Pages, Templates, Errors, Circuits, Targets, CIResults, ExternalAlerts, StormKeys, NoiseLeftOut uint64
 	Spikes, CIFailures, Releases                                                                          uint64

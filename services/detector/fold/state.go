@@ -119,7 +119,7 @@ func (f *Fold) Restore(data []byte) error {
 	next.spikes = restoreSpikes(next.apps, r)
 	if r.Has(snapshot.Trust) {
 		if !r.Has(snapshot.Lifecycle) {
-			restoreSpikes(next.apps, r) // those that were told in the shadow
+			restoreSpikes(next.apps, r) // those of the shadow mode, which is gone
 		}
 		next.escalations = restoreEscalations(next.apps, r)
 	}

@@ -116,7 +116,7 @@ type Verdict struct {
 	Confidence Confidence
 	// Began says that nothing was found before.
 	Began bool
-	// Worse says that the level has risen again, after a Confirmed.
+	// Worse reports whether the level has risen again, after a Confirmed.
 	Worse bool
 	// Level is the median, doubled, of the Of newest values that it is about.
 	Level int64
@@ -435,7 +435,7 @@ func (s *Series) isBack(values []int64, b *base) bool {
 	return len(values) > 0 && 2*double(values) < b.median+s.level
 }
 
-// fell says whether the five newest values are lower than all that is usual.
+// fell reports whether the five newest values are lower than all that is usual.
 func (s *Series) fell(sc *Scale) bool {
 	var p past
 	s.look(sc, &p, Newest)

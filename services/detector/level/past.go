@@ -117,7 +117,7 @@ func (p *past) split(sorted []float64) int {
 }
 
 const (
-	// mostLevels is how many usual levels are told apart.
+	// mostLevels is how many usual levels are distinguished.
 	mostLevels = 4
 	// Two groups are levels of their own where their medians are apart by so many median
 	// deviations of both, and hardly a value in so many lies between them.

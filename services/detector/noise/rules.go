@@ -27,7 +27,7 @@ type rule struct {
 	id, key string
 	percent int // of confidence
 	applied bool
-	// accepted says that somebody wants it to apply, warned that it is about warnings.
+	// accepted reports whether a person made it apply, warned whether it is about warnings.
 	accepted, warned bool
 	check            check
 	example          string

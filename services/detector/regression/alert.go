@@ -32,7 +32,7 @@ func (l *load) resolution() alert.Alert {
 	return a
 }
 
-// newLevel says that what was found has stayed, and is the baseline from now on.
+// newLevel is the end of a finding that has stayed, and is the baseline from now on.
 func (l *load) newLevel() alert.Alert {
 	a := l.compared()
 	a.Title, a.Severity = "New level: "+l.metric.name+l.on(), alert.Info

@@ -160,7 +160,7 @@ func (s *series) take(m *metric, units int64, now time.Time) level.Verdict {
 		s.told, s.since = uint8(level.None), now
 	}
 	if v.Worse {
-		s.told = uint8(level.Probable) // it is told again
+		s.told = uint8(level.Probable) // it is raised again
 	}
 	if ends(v.Event) {
 		s.end = ending{v.Event, v.Confidence, v.Of, v.Values, v.Level, v.Usual}

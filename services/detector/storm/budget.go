@@ -25,7 +25,7 @@ const (
 	// leaves, which would take their summary along.
 	HoldFor = 10 * time.Second
 
-	// maxDifferent is how many keys an app's summary tells apart. Past it each
+	// maxDifferent is how many keys an app's summary distinguishes. Past it each
 	// alert counts as a different one.
 	maxDifferent = 500
 

@@ -180,7 +180,7 @@ func (b *Inbox) bySeverity(all []alert.Pending) []int {
 	return order
 }
 
-// take removes what was told.
+// take removes what was delivered.
 func (b *Inbox) take(seq uint64, told []alert.Pending, wanted func(i int) bool) {
 	b.list.Take(seq, wanted)
 	b.causes.Told(told)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// action is what an event tells of a test, a package or a build, as go doc
+// action is what an event reports of a test, a package or a build, as go doc
 // cmd/test2json and go help buildjson list them. Others count as none of these.
 type action string
 
