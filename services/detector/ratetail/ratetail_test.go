@@ -517,6 +517,7 @@ func TestOneAlertAMorning(t *testing.T) {
 				if open {
 					t.Errorf("morning %d: %v, want no drift while a spike is open", n, all)
 				}
+			default: // nothing that opens or ends a spike
 			}
 		}
 		spikes += of(all, ratetail.Spike)
