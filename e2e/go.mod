@@ -11,8 +11,6 @@ require (
 	github.com/prometheus/alertmanager v0.34.2
 	github.com/prometheus/client_golang v1.25.0
 	github.com/prometheus/common v0.72.0
-	github.com/tocsin-bus/tocsin/services/detector v0.0.0
-	github.com/tocsin-bus/tocsin/shared v0.0.0
 	go.opentelemetry.io/collector/pdata v1.70.0
 	go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp v0.23.0
 	go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp v1.47.0
@@ -213,8 +211,6 @@ require (
 	github.com/testcontainers/testcontainers-go v0.44.0
 	github.com/tklauser/go-sysconf v0.4.0 // indirect
 	github.com/tklauser/numcpus v0.12.0 // indirect
-	github.com/tocsin-bus/tocsin/services/gateway v0.0.0
-	github.com/tocsin-bus/tocsin/services/ingest v0.0.0
 	github.com/yusufpapurcu/wmi v1.2.4 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp v0.72.0
@@ -227,12 +223,8 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-replace github.com/tocsin-bus/tocsin/shared => ../shared
-
 tool github.com/nats-io/nats-server/v2
 
-replace github.com/tocsin-bus/tocsin/services/gateway => ../services/gateway
+require github.com/tocsin-bus/tocsin v0.0.0
 
-replace github.com/tocsin-bus/tocsin/services/ingest => ../services/ingest
-
-replace github.com/tocsin-bus/tocsin/services/detector => ../services/detector
+replace github.com/tocsin-bus/tocsin => ../
