@@ -12,7 +12,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/clean"
 	"github.com/tocsin-bus/tocsin/shared/redact"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // event reads an alert and encodes it for its readers: as it is stored, unless it
@@ -47,7 +47,7 @@ func event(m bus.Message, mask *redact.Engine) (*fanout.Event, error) {
 // plain says whether JSON holds no character that somebody should not be shown, also
 // not where an alert has none of ours: not as it is, and not spelled out.
 func plain(data []byte) bool {
-	return !bytes.Contains(data, []byte(`\u`)) && untrusted.Strip(string(data)) == strings.ReplaceAll(string(data), "\r\n", "\n")
+	return !bytes.Contains(data, []byte(`\u`)) && sanitize.Strip(string(data)) == strings.ReplaceAll(string(data), "\r\n", "\n")
 }
 
 // oneLine is JSON without line ends, which only stand between its parts.

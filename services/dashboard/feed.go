@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/tocsin-bus/tocsin/services/dashboard/fanout"
-	"github.com/tocsin-bus/tocsin/services/dashboard/tape"
+	"github.com/tocsin-bus/tocsin/services/dashboard/sequencer"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
@@ -72,7 +72,7 @@ type feed struct {
 	// state is why alerts are not read right now, or nil.
 	state atomic.Pointer[error]
 
-	tape  tape.Tape
+	tape  sequencer.Tape
 	known bool
 	// retry fires when the stream is to be read again, and stuckSince is since when
 	// what was published can't be read.
@@ -194,10 +194,10 @@ func (f *feed) hear(ctx context.Context, m *nats.Msg, live <-chan *nats.Msg) {
 	f.tell(ctx, next)
 }
 
-func mark(m bus.Message) tape.Mark { return tape.Mark{Seq: m.Seq, Time: m.Time} }
+func mark(m bus.Message) sequencer.Mark { return sequencer.Mark{Seq: m.Seq, Time: m.Time} }
 
-func marks(msgs []bus.Message) []tape.Mark {
-	list := make([]tape.Mark, len(msgs))
+func marks(msgs []bus.Message) []sequencer.Mark {
+	list := make([]sequencer.Mark, len(msgs))
 	for i, m := range msgs {
 		list[i] = mark(m)
 	}
@@ -283,26 +283,26 @@ func (f *feed) read(ctx context.Context, c *bus.Conn) (again time.Duration, err 
 		missed := f.tape.Missed()
 		first, outcome := f.tape.Read(marks(msgs), more(msgs))
 		f.noteMissed(missed)
-		if outcome == tape.Empty {
+		if outcome == sequencer.Empty {
 			newest, found, err := f.newest(ctx, c)
 			if err != nil {
 				return 0, err
 			}
 			outcome = f.tape.End(newest, found)
 		}
-		if first < len(msgs) && outcome != tape.Renewed {
+		if first < len(msgs) && outcome != sequencer.Renewed {
 			f.tellSlowly(ctx, msgs[first:])
 			f.stuckSince = time.Time{}
 		}
 		switch outcome {
-		case tape.Renewed:
+		case sequencer.Renewed:
 			f.log.Warn("the alerts were made anew: all of them are told")
 			if err := f.hub.Begin(ctx, 1, nil); err != nil {
 				return 0, err
 			}
-		case tape.Behind:
+		case sequencer.Behind:
 			return f.lag(), nil
-		case tape.Fine, tape.Empty:
+		case sequencer.Fine, sequencer.Empty:
 		}
 	}
 }
@@ -373,7 +373,7 @@ func (f *feed) check(ctx context.Context, c *bus.Conn) {
 	}
 }
 
-func (f *feed) newest(ctx context.Context, c *bus.Conn) (tape.Mark, bool, error) {
+func (f *feed) newest(ctx context.Context, c *bus.Conn) (sequencer.Mark, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerIn)
 	defer cancel()
 	m, found, err := c.Last(ctx, bus.StreamAlerts, bus.AllAlerts)

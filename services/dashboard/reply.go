@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 const (
@@ -61,7 +61,7 @@ func (e *refusal) write(w http.ResponseWriter) {
 	writeJSON(w, e.status, struct {
 		OK    bool   `json:"ok"`
 		Error string `json:"error"`
-	}{false, untrusted.Cut(untrusted.Visible(e.text), maxRefusal)})
+	}{false, sanitize.Cut(sanitize.Visible(e.text), maxRefusal)})
 }
 
 // done is the answer to what was done and has nothing more to tell.

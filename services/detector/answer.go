@@ -12,9 +12,9 @@ import (
 	"github.com/nats-io/nats.go/micro"
 	"github.com/nats-io/nuid"
 
+	"github.com/tocsin-bus/tocsin/services/detector/eventring"
 	"github.com/tocsin-bus/tocsin/services/detector/merge"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
-	"github.com/tocsin-bus/tocsin/services/detector/recent"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/presence"
 	"github.com/tocsin-bus/tocsin/shared/query"
@@ -138,7 +138,7 @@ func (a answerer) events(ctx context.Context, data []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply, err := merge.Events(replies, recent.Limit(r))
+	reply, err := merge.Events(replies, eventring.Limit(r))
 	reply.Part = part
 	return reply, err
 }

@@ -7,9 +7,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tocsin-bus/tocsin/services/detector/eventring"
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
-	"github.com/tocsin-bus/tocsin/services/detector/recent"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
@@ -31,7 +31,7 @@ const (
 type loop struct {
 	p      *partition
 	fold   *fold.Fold
-	recent *recent.Store
+	recent *eventring.Store
 	// at is what has been folded in; but for its Alerts, which stay as they were
 	// at the start. told are the ids that the replay raises again, nil once it
 	// has passed replayEnd, the newest sequence of TELEMETRY at the start.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/tocsin-bus/tocsin/services/detector/eventring"
 	"github.com/tocsin-bus/tocsin/services/detector/merge"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
-	"github.com/tocsin-bus/tocsin/services/detector/recent"
 	"github.com/tocsin-bus/tocsin/services/detector/vitals"
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
@@ -161,7 +161,7 @@ func (p *partition) vitals(ctx context.Context, r query.VitalsRequest) (reply qu
 		return reply, err
 	}
 	reply.Pages, reply.Truncated = vitals.Pages(r, loads, known)
-	reply.Truncated = reply.Truncated || len(loads) == recent.MaxLoads
+	reply.Truncated = reply.Truncated || len(loads) == eventring.MaxLoads
 	err = p.ask(ctx, func(l *loop) {
 		for i := range reply.Pages {
 			page := &reply.Pages[i]

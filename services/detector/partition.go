@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tocsin-bus/tocsin/services/detector/eventring"
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
-	"github.com/tocsin-bus/tocsin/services/detector/recent"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
@@ -57,8 +57,8 @@ func (p *partition) newFold() *fold.Fold {
 	})
 }
 
-func (p *partition) newRecent() *recent.Store {
-	return recent.New(recent.Config{MaxBytes: max(recent.DefaultBytes/p.of, minRecentBytes)})
+func (p *partition) newRecent() *eventring.Store {
+	return eventring.New(eventring.Config{MaxBytes: max(eventring.DefaultBytes/p.of, minRecentBytes)})
 }
 
 // run detects until ctx ends, then stores what was raised and saves the state; or

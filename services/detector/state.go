@@ -9,7 +9,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/detector/rules"
 	"github.com/tocsin-bus/tocsin/shared/query"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // State is how a detector is, as it tells while it runs. The zero value is one
@@ -104,7 +104,7 @@ const maxRules = 1000
 
 // judged is a table of rules as it is told.
 func judged(by rules.Table) []string {
-	return []string{untrusted.Cut(by.String(), maxRules)}
+	return []string{sanitize.Cut(by.String(), maxRules)}
 }
 
 // waits notes why it does not take part.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // arguments reads the arguments of a tool call. The first that is wrong makes
@@ -47,7 +47,7 @@ func (a *arguments) done() error {
 	}
 	if len(unknown) > 0 {
 		slices.Sort(unknown)
-		return fmt.Errorf("%s is no argument: allowed are %s", untrusted.Cut(untrusted.Visible(unknown[0]), 64), cmp.Or(strings.Join(a.known, ", "), "none"))
+		return fmt.Errorf("%s is no argument: allowed are %s", sanitize.Cut(sanitize.Visible(unknown[0]), 64), cmp.Or(strings.Join(a.known, ", "), "none"))
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/stream"
+	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 )
 
 func TestReadLook(t *testing.T) {
@@ -56,7 +56,7 @@ func TestBadArguments(t *testing.T) {
 		{"throttle 0", streaming, `{"throttle_seconds":0}`, "throttle_seconds must be between 1 and 60"},
 		{"throttle 61", streaming, `{"throttle_seconds":61}`, "throttle_seconds must be between 1 and 60"},
 		{"throttle huge", streaming, `{"throttle_seconds":1e300}`, "throttle_seconds must be between 1 and 60"},
-		{"events", streaming, `{"events":["all","x"]}`, "events must be a list with at least one of " + strings.Join(stream.Filters(), ", ")},
+		{"events", streaming, `{"events":["all","x"]}`, "events must be a list with at least one of " + strings.Join(notifier.Filters(), ", ")},
 		{"events is empty", streaming, `{"events":[]}`, "events must be a list with at least one of"},
 		{"events is a word", streaming, `{"events":"all"}`, "events must be a list"},
 		{"severity_min", streaming, `{"severity_min":"high"}`, "severity_min must be one of info, warning, error"},

@@ -17,7 +17,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/clean"
 	"github.com/tocsin-bus/tocsin/shared/kube"
 	"github.com/tocsin-bus/tocsin/shared/query"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // maxClusters is how many clusters are known to be watched; others are left out.
@@ -84,7 +84,7 @@ func (g *gateway) clusterStates(ctx context.Context) []clusterStatus {
 }
 
 func (g *gateway) shown(text string) string {
-	return untrusted.Cut(untrusted.Visible(g.mask.String(text)), kube.MaxName)
+	return sanitize.Cut(sanitize.Visible(g.mask.String(text)), kube.MaxName)
 }
 
 // kubernetes reads what clusters said, newest first. Where there is less than was asked
@@ -145,7 +145,7 @@ func shortfall(err error, read int) (notes []string, none error) {
 	case errors.Is(err, errSilent):
 		return []string{fmt.Sprintf("only the newest %d messages could be looked at within %s: ask for less with since_seconds", read, queryTimeout)}, nil
 	default:
-		return []string{fmt.Sprintf("only the newest %d messages could be looked at: %s", read, untrusted.Visible(err.Error()))}, nil
+		return []string{fmt.Sprintf("only the newest %d messages could be looked at: %s", read, sanitize.Visible(err.Error()))}, nil
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/notice"
+	"github.com/tocsin-bus/tocsin/services/gateway/notify"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
@@ -32,7 +32,7 @@ type Command struct {
 	service.ProxyFlags
 
 	Kubernetes KubernetesFlags `embed:""`
-	Notify     notice.Settings `embed:""`
+	Notify     notify.Settings `embed:""`
 }
 
 // Validate refuses what contradicts itself.
@@ -52,7 +52,7 @@ func (c *Command) Validate() error {
 // Run serves until stdin or ctx ends; on HTTP until ctx ends.
 func (c *Command) Run(ctx context.Context, env service.Env) error {
 	env.LogSettingsFile()
-	notices, err := notice.New(c.Notify, env.Logger.With("component", "notices"))
+	notices, err := notify.New(c.Notify, env.Logger.With("component", "notices"))
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (c *Command) Run(ctx context.Context, env service.Env) error {
 }
 
 // delivering delivers notices while f runs, and a moment longer.
-func delivering(ctx context.Context, notices *notice.Courier, f func() error) error {
+func delivering(ctx context.Context, notices *notify.Courier, f func() error) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
@@ -71,7 +71,7 @@ func delivering(ctx context.Context, notices *notice.Courier, f func() error) er
 	return f()
 }
 
-func (c *Command) serve(ctx context.Context, env service.Env, notices *notice.Courier) error {
+func (c *Command) serve(ctx context.Context, env service.Env, notices *notify.Courier) error {
 	kubernetes, err := c.Kubernetes.config()
 	if err != nil {
 		return err

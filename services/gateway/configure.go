@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
-	"github.com/tocsin-bus/tocsin/services/gateway/notice"
-	"github.com/tocsin-bus/tocsin/services/gateway/stream"
+	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
+	"github.com/tocsin-bus/tocsin/services/gateway/notify"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/query"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 // configure does what its action says.
@@ -62,15 +62,15 @@ func (g *gateway) configureStreaming(ctx context.Context, data json.RawMessage) 
 
 // wish is how a client wants to be told of alerts.
 type wish struct {
-	stream.Config
+	notifier.Config
 	// via are the ways that were named; none means the usual ones.
 	via []way
 }
 
 func readStream(a *arguments) wish {
-	w := wish{Config: stream.DefaultConfig()}
-	w.Events = a.words("events", w.Events, stream.Filters()...)
-	w.ThrottleSeconds = a.whole("throttle_seconds", w.ThrottleSeconds, stream.MinThrottleSeconds, stream.MaxThrottleSeconds)
+	w := wish{Config: notifier.DefaultConfig()}
+	w.Events = a.words("events", w.Events, notifier.Filters()...)
+	w.ThrottleSeconds = a.whole("throttle_seconds", w.ThrottleSeconds, notifier.MinThrottleSeconds, notifier.MaxThrottleSeconds)
 	w.URL = a.text("url_filter", maxText)
 	w.SeverityMin = alert.Severity(a.word("severity_min", string(w.SeverityMin), "info", "warning", "error"))
 	allowed := make([]string, 0, len(ways()))
@@ -113,8 +113,8 @@ func (g *gateway) switchStream(ctx context.Context, action string, w wish) (answ
 			s.stream.Enable(w.Config)
 			s.ways, s.lines = via, nil
 			reply = struct {
-				Status string        `json:"status"`
-				Config stream.Config `json:"config"`
+				Status string          `json:"status"`
+				Config notifier.Config `json:"config"`
 				told
 			}{"enabled", s.stream.Config(), s.told(peer, w.via != nil)}
 		case "disable":
@@ -199,7 +199,7 @@ type healthReply struct {
 	// Kubernetes is there where a kubewatch is or was.
 	Kubernetes *kubernetesHealth `json:"kubernetes,omitempty"`
 	// Notices are the sinks of what the agent tells its user, where any is set.
-	Notices []notice.Health `json:"notices,omitempty"`
+	Notices []notify.Health `json:"notices,omitempty"`
 	Version string          `json:"version"`
 	Client  string          `json:"client"`
 }
@@ -225,13 +225,13 @@ type kubernetesHealth struct {
 }
 
 func (g *gateway) health(ctx context.Context) (answer, error) {
-	h := healthReply{Version: g.cfg.Version, Client: untrusted.Visible(g.link.client()), Notices: g.cfg.Notices.Health()}
+	h := healthReply{Version: g.cfg.Version, Client: sanitize.Visible(g.link.client()), Notices: g.cfg.Notices.Health()}
 	h.Bus.Connected = g.connected() == nil
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	asked := g.askIntakes(ctx)
 	if status, err := ask[query.StatusReply](ctx, g, query.SubjectStatus, struct{}{}); err != nil {
-		h.Error = untrusted.Visible(err.Error())
+		h.Error = sanitize.Visible(err.Error())
 	} else {
 		h.Detector, h.Error = &status.Detector, status.Detector.Incomplete()
 	}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/clean"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/silence"
 	"github.com/tocsin-bus/tocsin/shared/silences"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 const (
@@ -207,7 +207,7 @@ func (g *gateway) listSilences(ctx context.Context) (answer, error) {
 			}
 			shown := clean.Alert(alert.Alert{App: x.App, DedupKey: x.DedupKey, Category: x.Category}, g.mask)
 			x.App, x.DedupKey, x.Category = shown.App, shown.DedupKey, shown.Category
-			x.ID, x.Reason, x.By = untrusted.Visible(x.ID), g.mask.String(x.Reason), g.mask.String(x.By)
+			x.ID, x.Reason, x.By = sanitize.Visible(x.ID), g.mask.String(x.Reason), g.mask.String(x.By)
 			reply.Silences = append(reply.Silences, listedSilence{x, s.hush.held[silence.Why{Silence: x.ID}]})
 		}
 		for _, k := range slices.Backward(set.Acks.Active(now)) {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/events"
-	"github.com/tocsin-bus/tocsin/services/gateway/stream"
+	"github.com/tocsin-bus/tocsin/services/gateway/mcpevents"
+	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -28,7 +28,7 @@ func (g *gateway) route(next mcp.MethodHandler) mcp.MethodHandler {
 
 // addEvents adds the Events extension to the client's server.
 func (g *gateway) addEvents(s *mcp.Server) {
-	err := events.Register(s, events.Config{
+	err := mcpevents.Register(s, mcpevents.Config{
 		Source:   &feed{link: g.link, settle: g.settle, hushed: g.hushed, shows: g.shows, mask: g.mask, log: g.log},
 		Notifier: g.notifier,
 		Underway: g.underwayOn,
@@ -42,8 +42,8 @@ func (g *gateway) addEvents(s *mcp.Server) {
 
 // wanted is what a subscription gets that says nothing of it: what the client
 // wants of its stream, where that goes by events too.
-func (g *gateway) wanted() stream.Config {
-	wanted := stream.DefaultConfig()
+func (g *gateway) wanted() notifier.Config {
+	wanted := notifier.DefaultConfig()
 	// A session that has ended wants nothing else.
 	_ = g.session.do(g.life, func(s *session, _ time.Time) {
 		if slices.Contains(s.ways, viaEvents) && s.stream.Config().Enabled {

@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/events"
+	"github.com/tocsin-bus/tocsin/services/gateway/mcpevents"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/clean"
@@ -36,21 +36,21 @@ func (f *feed) conn() *bus.Conn {
 }
 
 // State implements events.Source.
-func (f *feed) State(ctx context.Context) (events.State, error) {
+func (f *feed) State(ctx context.Context) (mcpevents.State, error) {
 	f.settle(ctx)
 	c := f.conn()
 	if c == nil {
-		return events.State{}, errAway
+		return mcpevents.State{}, errAway
 	}
 	s, err := c.JS.Stream(ctx, bus.StreamAlerts)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return events.State{}, errSilent
+		return mcpevents.State{}, errSilent
 	}
 	if err != nil {
-		return events.State{}, fmt.Errorf("look at the alerts: %w", err)
+		return mcpevents.State{}, fmt.Errorf("look at the alerts: %w", err)
 	}
 	info := s.CachedInfo()
-	state := events.State{Created: info.Created, First: info.State.FirstSeq, Last: info.State.LastSeq}
+	state := mcpevents.State{Created: info.Created, First: info.State.FirstSeq, Last: info.State.LastSeq}
 	if info.State.Msgs == 0 {
 		state.First = state.Last + 1
 	}
@@ -58,7 +58,7 @@ func (f *feed) State(ctx context.Context) (events.State, error) {
 }
 
 // Read implements events.Source.
-func (f *feed) Read(ctx context.Context, after uint64, limit int) ([]events.Arrival, error) {
+func (f *feed) Read(ctx context.Context, after uint64, limit int) ([]mcpevents.Arrival, error) {
 	c := f.conn()
 	if c == nil {
 		return nil, errAway
@@ -70,7 +70,7 @@ func (f *feed) Read(ctx context.Context, after uint64, limit int) ([]events.Arri
 	if err != nil {
 		return nil, err
 	}
-	list := make([]events.Arrival, len(messages))
+	list := make([]mcpevents.Arrival, len(messages))
 	for i, m := range messages {
 		list[i] = f.arrival(m, time.Time{})
 	}
@@ -81,15 +81,15 @@ func (f *feed) Read(ctx context.Context, after uint64, limit int) ([]events.Arri
 func (f *feed) Hushed(a alert.Alert) bool { return f.hushed(a) }
 
 // Follow implements events.Source.
-func (f *feed) Follow(ctx context.Context, after events.Position, hand func(events.Arrival)) {
+func (f *feed) Follow(ctx context.Context, after mcpevents.Position, hand func(mcpevents.Arrival)) {
 	cfg := bus.FollowConfig{Stream: bus.StreamAlerts, Start: after.Seq + 1, Created: after.Created, Logger: f.log}
 	f.link.chase(ctx, cfg, func(m bus.Message, created time.Time) { hand(f.arrival(m, created)) })
 }
 
 // arrival reads a message of the stream that was made at created. Of an alert that
 // is silenced, or may not be seen here, there is only the place.
-func (f *feed) arrival(m bus.Message, created time.Time) events.Arrival {
-	arrived := events.Arrival{At: events.Position{Seq: m.Seq, Created: created}, Time: m.Time}
+func (f *feed) arrival(m bus.Message, created time.Time) mcpevents.Arrival {
+	arrived := mcpevents.Arrival{At: mcpevents.Position{Seq: m.Seq, Created: created}, Time: m.Time}
 	var a alert.Alert
 	if err := json.Unmarshal(m.Data, &a); err != nil {
 		return arrived // said when the inbox met it

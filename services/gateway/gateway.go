@@ -25,9 +25,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/clients"
-	"github.com/tocsin-bus/tocsin/services/gateway/events"
-	"github.com/tocsin-bus/tocsin/services/gateway/kubesub"
-	"github.com/tocsin-bus/tocsin/services/gateway/notice"
+	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
+	"github.com/tocsin-bus/tocsin/services/gateway/mcpevents"
+	"github.com/tocsin-bus/tocsin/services/gateway/notify"
 	"github.com/tocsin-bus/tocsin/services/gateway/resources"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/redact"
@@ -60,10 +60,10 @@ type Config struct {
 	Kubernetes KubernetesConfig
 	// quota is what all clients share that are served together. Where it is nil this
 	// one has one of its own.
-	quota *kubesub.Quota
+	quota *kubernetes.Quota
 	// Notices carries what the agent tells its user beyond log and bus. It may be
 	// nil; whoever made it runs it.
-	Notices *notice.Courier
+	Notices *notify.Courier
 	// Stdin and Stdout are where Run serves; Serve has no need of them.
 	Stdin   io.Reader
 	Stdout  io.Writer
@@ -93,7 +93,7 @@ type gateway struct {
 	// subscriptions there may be, and floor the least rank that the client's level
 	// lets through.
 	toolset *toolset
-	quota   *kubesub.Quota
+	quota   *kubernetes.Quota
 	floor   atomic.Int32
 	// draining is full while a call takes the pending alerts.
 	draining chan struct{}
@@ -167,7 +167,7 @@ func (g *gateway) begin() {
 	g.parts.Go(func() error { return g.saver.run(g.life) })
 	g.parts.Go(func() error { return g.updates.Run(g.life) })
 	if g.out != nil {
-		g.parts.Go(func() error { return notify(g.life, g.out, g.session.out, g.log) })
+		g.parts.Go(func() error { return writeNotifications(g.life, g.out, g.session.out, g.log) })
 	}
 }
 
@@ -196,7 +196,7 @@ func (g *gateway) server(opts mcp.ServerOptions) *mcp.Server {
 	opts.Instructions, opts.Logger = instructions, slog.New(slog.DiscardHandler)
 	opts.SupportedProtocolVersions = g.cfg.Protocol.versions()
 	opts.Capabilities = &mcp.ServerCapabilities{Logging: &mcp.LoggingCapabilities{}, Tools: &mcp.ToolCapabilities{ListChanged: true}}
-	events.Declare(opts.Capabilities)
+	mcpevents.Declare(opts.Capabilities)
 	g.offerResources(&opts)
 	s := mcp.NewServer(&mcp.Implementation{Name: name, Title: "Tocsin", Version: g.cfg.Version}, &opts)
 	g.register(s)

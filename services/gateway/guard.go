@@ -11,10 +11,10 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/events"
 	"github.com/tocsin-bus/tocsin/services/gateway/lines"
+	"github.com/tocsin-bus/tocsin/services/gateway/mcpevents"
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // bodyTimeout bounds how slow the body of a request may come.
@@ -86,7 +86,7 @@ func allowPage(h http.Header, r *http.Request) {
 
 // refuse answers with an error as JSON-RPC has them, of no request.
 func refuse(w http.ResponseWriter, status int, why string) {
-	text, err := encode(untrusted.Visible(why))
+	text, err := encode(sanitize.Visible(why))
 	if err != nil {
 		text = `"refused"`
 	}
@@ -121,7 +121,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.Method != http.MethodPost {
 		return nil, nil
 	}
-	body = events.StampBody(body)
+	body = mcpevents.StampBody(body)
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return body, nil
 }

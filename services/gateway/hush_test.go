@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
-	"github.com/tocsin-bus/tocsin/services/gateway/stream"
+	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/silence"
@@ -149,7 +149,7 @@ func TestEndingsAreBounded(t *testing.T) {
 func TestHushProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newSession(slog.New(slog.DiscardHandler))
-		s.stream.Enable(stream.DefaultConfig())
+		s.stream.Enable(notifier.DefaultConfig())
 		now := time.Now()
 		var set silence.Set
 		var handed, came uint64

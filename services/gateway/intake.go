@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/presence"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 const (
@@ -59,7 +59,7 @@ func (g *gateway) intakes(ctx context.Context) intakes {
 			continue
 		}
 		if refusing++; refusing == 1 {
-			reason = untrusted.Visible(g.mask.String(h.Reason))
+			reason = sanitize.Visible(g.mask.String(h.Reason))
 		}
 	}
 	if len(all) > 1 && refusing > 0 {

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/kubesub"
+	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
 	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
 )
 
@@ -42,7 +42,7 @@ func (f KubernetesFlags) config() (KubernetesConfig, error) {
 			return KubernetesConfig{}, fmt.Errorf("%s must be between 1 and %d", limit.setting, maxLimit)
 		}
 	}
-	return KubernetesConfig{Namespaces: shown, Limits: kubesub.Limits{PerSession: f.MaxPerSession, Global: f.MaxGlobal}}, nil
+	return KubernetesConfig{Namespaces: shown, Limits: kubernetes.Limits{PerSession: f.MaxPerSession, Global: f.MaxGlobal}}, nil
 }
 
 // KubernetesConfig says what of Kubernetes a gateway shows.
@@ -50,13 +50,13 @@ type KubernetesConfig struct {
 	// Namespaces are those that are shown; the zero value is all.
 	Namespaces namespaces.Set
 	// Limits is how many subscriptions there may be. What is zero is the default.
-	Limits kubesub.Limits
+	Limits kubernetes.Limits
 }
 
 // quota is what all sessions that are served with this configuration share.
-func (c KubernetesConfig) quota() *kubesub.Quota {
-	return kubesub.NewQuota(kubesub.Limits{
-		PerSession: cmp.Or(c.Limits.PerSession, kubesub.DefaultPerSession),
-		Global:     cmp.Or(c.Limits.Global, kubesub.DefaultGlobal),
+func (c KubernetesConfig) quota() *kubernetes.Quota {
+	return kubernetes.NewQuota(kubernetes.Limits{
+		PerSession: cmp.Or(c.Limits.PerSession, kubernetes.DefaultPerSession),
+		Global:     cmp.Or(c.Limits.Global, kubernetes.DefaultGlobal),
 	})
 }

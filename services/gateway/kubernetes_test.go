@@ -18,7 +18,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/gateway"
 	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
-	"github.com/tocsin-bus/tocsin/services/gateway/kubesub"
+	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
 	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/kube"
@@ -861,7 +861,7 @@ func TestSubscriptionsSurviveTheBus(t *testing.T) {
 func TestSubscriptionLimits(t *testing.T) {
 	r := newRig(t)
 	r.watcher(t, "dev")
-	r.kubernetes.Limits = kubesub.Limits{PerSession: 2, Global: 3}
+	r.kubernetes.Limits = kubernetes.Limits{PerSession: 2, Global: 3}
 	url := r.serve(t, gateway.Compatible, gateway.HTTPConfig{})
 	a, _ := join(t, url)
 	b, _ := join(t, url)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/notice"
+	"github.com/tocsin-bus/tocsin/services/gateway/notify"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
@@ -19,7 +19,7 @@ import (
 const noticeTimeout = time.Second
 
 // noticeLevels are those that a notice is logged at.
-var noticeLevels = map[notice.Level]slog.Level{notice.Info: slog.LevelInfo, notice.Warn: slog.LevelWarn, notice.Error: slog.LevelError}
+var noticeLevels = map[notify.Level]slog.Level{notify.Info: slog.LevelInfo, notify.Warn: slog.LevelWarn, notify.Error: slog.LevelError}
 
 // notify logs and publishes what the agent says, and hands it to the sinks that
 // are set. None of them can fail the call: the agent could do nothing about it.
@@ -34,8 +34,8 @@ func (g *gateway) notify(ctx context.Context, data json.RawMessage) (answer, err
 	if strings.TrimSpace(message) == "" {
 		return nil, errors.New("message must not be empty")
 	}
-	n := notice.Notice{
-		Message: message, Level: notice.Level(level), Context: topic, Client: g.link.client(), Timestamp: alert.FormatTime(time.Now()),
+	n := notify.Notice{
+		Message: message, Level: notify.Level(level), Context: topic, Client: g.link.client(), Timestamp: alert.FormatTime(time.Now()),
 	}.Clean(g.mask)
 	g.log.Log(g.life, noticeLevels[n.Level], "llm_notify", "message", n.Message, "context", n.Context, "client", n.Client)
 	g.cfg.Notices.Tell(n)
@@ -46,7 +46,7 @@ func (g *gateway) notify(ctx context.Context, data json.RawMessage) (answer, err
 	return answer{"Notification sent: " + n.Message}, nil
 }
 
-func (g *gateway) publishNotice(n notice.Notice) error {
+func (g *gateway) publishNotice(n notify.Notice) error {
 	if err := g.connected(); err != nil {
 		return err
 	}

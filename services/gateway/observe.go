@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/fit"
-	"github.com/tocsin-bus/tocsin/services/gateway/stream"
+	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/query"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 const (
@@ -269,19 +269,19 @@ type busHealth struct {
 }
 
 func (g *gateway) status(ctx context.Context, l look) (string, error) {
-	s := statusReply{What: whatStatus, Apps: []appStatus{}, Client: untrusted.Visible(g.link.client())}
+	s := statusReply{What: whatStatus, Apps: []appStatus{}, Client: sanitize.Visible(g.link.client())}
 	s.Bus.Connected = g.connected() == nil
 	asked := g.askIntakes(ctx)
 	s.Kubernetes = g.clusterStates(ctx)
 	detector, err := ask[query.StatusReply](ctx, g, query.SubjectStatus, struct{}{})
 	if err != nil {
-		s.Error = untrusted.Visible(err.Error())
+		s.Error = sanitize.Visible(err.Error())
 	} else {
 		s.Detector, s.Error = &detector.Detector, detector.Detector.Incomplete()
 		for _, app := range detector.Apps {
 			app.LastEventSeconds = math.Round(app.LastEventSeconds*1000) / 1000
 			for i := range app.Senders {
-				app.Senders[i] = untrusted.Visible(g.mask.String(app.Senders[i]))
+				app.Senders[i] = sanitize.Visible(g.mask.String(app.Senders[i]))
 			}
 			s.Apps = append(s.Apps, appStatus{AppStatus: app})
 		}
@@ -320,7 +320,7 @@ func (l look) statusBlock(s statusReply) (string, error) {
 		if app.History {
 			at.Name = statusKnown + app.App
 		}
-		app.App = untrusted.Visible(app.App)
+		app.App = sanitize.Visible(app.App)
 		all = append(all, entry{app, at})
 	}
 	p := l.named(page{}, all)
@@ -346,10 +346,10 @@ func (l look) statusBlock(s statusReply) (string, error) {
 
 // streamReply is the answer to streaming's status.
 type streamReply struct {
-	Config      stream.Config `json:"config"`
-	NotifyCount int           `json:"notify_count"`
-	Pending     int           `json:"pending"`
-	Suppressed  int           `json:"suppressed"`
-	Dropped     int           `json:"dropped"`
+	Config      notifier.Config `json:"config"`
+	NotifyCount int             `json:"notify_count"`
+	Pending     int             `json:"pending"`
+	Suppressed  int             `json:"suppressed"`
+	Dropped     int             `json:"dropped"`
 	told
 }

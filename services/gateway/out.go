@@ -58,10 +58,10 @@ func (l *lineWriter) gone() bool { return l.failed.Load() }
 // Close does nothing: stdout is not ours to close.
 func (*lineWriter) Close() error { return nil }
 
-// notify writes notifications until ctx ends. It takes each when somebody reads
+// writeNotifications writes notifications until ctx ends. It takes each when somebody reads
 // it: what waits until then can still be taken back. After a write that failed it
 // logs the reason once, and discards the rest: the inbox has their alerts.
-func notify(ctx context.Context, w outlet, lines <-chan string, log *slog.Logger) error {
+func writeNotifications(ctx context.Context, w outlet, lines <-chan string, log *slog.Logger) error {
 	for {
 		lost, ok := w.await(ctx)
 		if !ok {

@@ -19,7 +19,7 @@ func TestNotifyLogsOneFailure(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	lines, done := make(chan string), make(chan error, 1)
 	go func() {
-		done <- notify(ctx, &lineWriter{w: brokenWriter{}}, lines, slog.New(slog.NewTextHandler(&log, nil)))
+		done <- writeNotifications(ctx, &lineWriter{w: brokenWriter{}}, lines, slog.New(slog.NewTextHandler(&log, nil)))
 	}()
 	for range 2 * maxLines {
 		lines <- "line"

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/fit"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 const (
@@ -119,7 +119,7 @@ func (l look) block(p page) (string, error) {
 		Hidden     uint64     `json:"hidden_total,omitempty"`
 		Truncated  *truncated `json:"truncated,omitempty"`
 		Incomplete string     `json:"incomplete,omitempty"`
-	}{Hidden: p.hidden, Incomplete: untrusted.Cut(p.incomplete, maxNote)}
+	}{Hidden: p.hidden, Incomplete: sanitize.Cut(p.incomplete, maxNote)}
 	// What stands around the list, at its longest.
 	end.Truncated = &truncated{maxLeftOut, strings.Repeat("x", maxText)}
 	around, err := encode(end)
@@ -146,5 +146,5 @@ func (l look) failure(err error) (string, error) {
 	return encode(struct {
 		What  string `json:"what"`
 		Error string `json:"error"`
-	}{l.what, untrusted.Cut(untrusted.Visible(err.Error()), maxNote)})
+	}{l.what, sanitize.Cut(sanitize.Visible(err.Error()), maxNote)})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/presence"
 	"github.com/tocsin-bus/tocsin/shared/query"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // healthWithin bounds how long it is looked for what other readers of the client
@@ -31,7 +31,7 @@ func (g *gateway) presence() query.Health {
 	call, cancel := context.WithTimeout(g.life, healthWithin)
 	defer cancel()
 	g.forgetTold(call)
-	said := query.GatewayHealth{Client: untrusted.Visible(cmp.Or(g.cfg.Client, g.peer().name))}
+	said := query.GatewayHealth{Client: sanitize.Visible(cmp.Or(g.cfg.Client, g.peer().name))}
 	if version := g.protocol.Load(); version != nil {
 		said.Protocol = *version
 	}

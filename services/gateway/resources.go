@@ -12,7 +12,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/ci"
 	"github.com/tocsin-bus/tocsin/shared/clean"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 const (
@@ -143,7 +143,7 @@ func (g *gateway) latestCI(ctx context.Context) ([]latestResult, error) {
 
 // bounded cuts a result to what one can read, and makes its text visible.
 func bounded(s storedResult) latestResult {
-	shown := func(text string, limit int) string { return untrusted.Cut(untrusted.Visible(text), limit) }
+	shown := func(text string, limit int) string { return sanitize.Cut(sanitize.Visible(text), limit) }
 	l := latestResult{storedResult: s, FailuresLeftOut: max(0, len(s.Failures)-maxFailures)}
 	l.Ref, l.Commit, l.Name, l.URL = shown(s.Ref, maxCIText), shown(s.Commit, maxCIText), shown(s.Name, maxCIText), shown(s.URL, maxText)
 	l.Summary = shown(s.Summary, alert.MaxDetail)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
-	"github.com/tocsin-bus/tocsin/services/gateway/kubesub"
-	"github.com/tocsin-bus/tocsin/services/gateway/stream"
+	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
+	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -23,7 +23,7 @@ const maxLines = 16
 // touches them; whoever wants something of them sends the loop a call.
 type session struct {
 	inbox  *inbox.Inbox
-	stream *stream.Stream
+	stream *notifier.Stream
 	hush   *hush
 	// at is the place of the newest alert offered.
 	at       cursor.Position
@@ -38,7 +38,7 @@ type session struct {
 	waiters map[chan struct{}]int
 	// watchers are who watches Kubernetes clusters, subscriptions the client's to what
 	// those say, by id.
-	watchers      kubesub.Watchers
+	watchers      kubernetes.Watchers
 	subscriptions map[string]*subscription
 	// changed hears of alerts that are news, unless they are silenced. It must not
 	// wait.
@@ -67,7 +67,7 @@ type arrival struct {
 
 func newSession(log *slog.Logger) *session {
 	return &session{
-		inbox: inbox.New(), stream: stream.New(), ways: []way{viaMessage}, waiters: map[chan struct{}]int{}, subscriptions: map[string]*subscription{},
+		inbox: inbox.New(), stream: notifier.New(), ways: []way{viaMessage}, waiters: map[chan struct{}]int{}, subscriptions: map[string]*subscription{},
 		changed: func(alert.Alert) {}, hush: newHush(log), arrivals: make(chan arrival), calls: make(chan func(*session, time.Time)), out: make(chan string), log: log,
 	}
 }
@@ -155,7 +155,7 @@ func urgency(a alert.Alert) int {
 }
 
 // emit hands each notification to the ways in use.
-func (s *session) emit(notes []stream.Notification) {
+func (s *session) emit(notes []notifier.Notification) {
 	for _, n := range notes {
 		for _, w := range s.ways {
 			line, err := w.line(n)

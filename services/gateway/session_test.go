@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
-	"github.com/tocsin-bus/tocsin/services/gateway/stream"
+	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -39,7 +39,7 @@ func (s *session) give(n int) {
 func enable(t *testing.T, s *session, throttle int) {
 	t.Helper()
 	err := s.do(t.Context(), func(s *session, _ time.Time) {
-		c := stream.DefaultConfig()
+		c := notifier.DefaultConfig()
 		c.Enabled, c.ThrottleSeconds = true, throttle
 		s.stream.Enable(c)
 	})

@@ -11,12 +11,12 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/kubesub"
+	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
 	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/kube"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // The tools for Kubernetes.
@@ -61,29 +61,29 @@ func (g *gateway) kubernetesTools() []definition {
 // subscribed is the answer to a new subscription, and the beginning of each in the
 // list.
 type subscribed struct {
-	ID      string          `json:"subscriptionId"`
-	Cluster string          `json:"cluster"`
-	Mode    kubesub.Mode    `json:"mode"`
-	Filters kubesub.Filters `json:"filters"`
+	ID      string             `json:"subscriptionId"`
+	Cluster string             `json:"cluster"`
+	Mode    kubernetes.Mode    `json:"mode"`
+	Filters kubernetes.Filters `json:"filters"`
 }
 
 func (s *subscription) described() subscribed {
-	return subscribed{s.id, untrusted.Visible(s.filter.Cluster()), s.filter.Mode(), s.filter.Filters()}
+	return subscribed{s.id, sanitize.Visible(s.filter.Cluster()), s.filter.Mode(), s.filter.Filters()}
 }
 
 // subscribe begins a subscription with what comes from now on.
 func (g *gateway) subscribe(ctx context.Context, c call) (answer, error) {
 	a := readArguments(c.arguments)
 	cluster := a.text("cluster", kube.MaxName)
-	mode := kubesub.Mode(a.word("mode", string(kubesub.Events), string(kubesub.Events), string(kubesub.Faults)))
-	wish := kubesub.Filters{
+	mode := kubernetes.Mode(a.word("mode", string(kubernetes.Events), string(kubernetes.Events), string(kubernetes.Faults)))
+	wish := kubernetes.Filters{
 		Namespaces:        a.list("namespaces", namespaces.Max, "names of namespaces"),
-		LabelSelector:     a.text("labelSelector", kubesub.MaxSelector),
-		InvolvedKind:      a.text("involvedKind", kubesub.MaxKind),
-		InvolvedName:      a.text("involvedName", kubesub.MaxName),
-		InvolvedNamespace: a.text("involvedNamespace", kubesub.MaxName),
+		LabelSelector:     a.text("labelSelector", kubernetes.MaxSelector),
+		InvolvedKind:      a.text("involvedKind", kubernetes.MaxKind),
+		InvolvedName:      a.text("involvedName", kubernetes.MaxName),
+		InvolvedNamespace: a.text("involvedNamespace", kubernetes.MaxName),
 		Type:              a.optional("type", kube.TypeNormal, kube.TypeWarning),
-		Reason:            a.text("reason", kubesub.MaxReason),
+		Reason:            a.text("reason", kubernetes.MaxReason),
 	}
 	if err := a.done(); err != nil {
 		return nil, err
@@ -100,8 +100,8 @@ func (g *gateway) subscribe(ctx context.Context, c call) (answer, error) {
 		if cluster, why, err = own.cluster(cluster, now); err != nil {
 			return
 		}
-		var f kubesub.Filter
-		if f, err = kubesub.New(cluster, mode, wish, g.cfg.Kubernetes.Namespaces); err != nil {
+		var f kubernetes.Filter
+		if f, err = kubernetes.New(cluster, mode, wish, g.cfg.Kubernetes.Namespaces); err != nil {
 			return
 		}
 		var release func()
@@ -130,8 +130,8 @@ func (g *gateway) subscribe(ctx context.Context, c call) (answer, error) {
 
 // newSubscription is one that nobody serves yet. However it ends, its place is free
 // at once.
-func newSubscription(life context.Context, f kubesub.Filter, now time.Time, release func()) *subscription {
-	s := &subscription{id: kubesub.NewID(), filter: f, began: now, turn: make(chan struct{}, 1)}
+func newSubscription(life context.Context, f kubernetes.Filter, now time.Time, release func()) *subscription {
+	s := &subscription{id: kubernetes.NewID(), filter: f, began: now, turn: make(chan struct{}, 1)}
 	s.current.Store(now.UnixNano())
 	ctx, stop := context.WithCancel(life)
 	s.life, s.stop = ctx, func() { stop(); release() }
@@ -140,7 +140,7 @@ func newSubscription(life context.Context, f kubesub.Filter, now time.Time, rele
 }
 
 // subscribeNote says in words what keeps notifications from coming.
-func (g *gateway) subscribeNote(mode kubesub.Mode, degraded string) string {
+func (g *gateway) subscribeNote(mode kubernetes.Mode, degraded string) string {
 	var notes []string
 	if !g.peer().unasked {
 		notes = append(notes, "The protocol "+version20260728+" forbids messages that nobody asked for, so nothing of this subscription can be delivered to this client; observe has the alerts about faults.")
@@ -193,7 +193,7 @@ func (g *gateway) unsubscribe(ctx context.Context, data json.RawMessage) (answer
 	case id == "":
 		return nil, errors.New("subscriptionId must be the id of a subscription of this session: " + toolListed + " has them")
 	case s == nil:
-		return nil, fmt.Errorf("subscriptionId %s is not found among the subscriptions of this session: %s has them", untrusted.Cut(id, 64), toolListed)
+		return nil, fmt.Errorf("subscriptionId %s is not found among the subscriptions of this session: %s has them", sanitize.Cut(id, 64), toolListed)
 	}
 	return encoded(struct {
 		Cancelled bool `json:"cancelled"`
@@ -258,7 +258,7 @@ func (s *session) takeSubscriptions() []*subscription {
 func (s *session) watched(now time.Time) []string {
 	names := s.watchers.Live(now, bus.KubewatchTTL)
 	for i := range names {
-		names[i] = untrusted.Visible(names[i])
+		names[i] = sanitize.Visible(names[i])
 	}
 	return names
 }

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/kubesub"
+	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/clean"
 	"github.com/tocsin-bus/tocsin/shared/kube"
@@ -32,7 +32,7 @@ const (
 // writes: where the client does not read, it waits, and the stream remembers.
 type subscription struct {
 	id     string
-	filter kubesub.Filter
+	filter kubernetes.Filter
 	began  time.Time
 	// life ends with the subscription, or with the gateway.
 	life context.Context
@@ -130,7 +130,7 @@ func (s *subscription) write(out outlet, line []byte) bool {
 }
 
 // deliver writes a notification, if it may be written to this client.
-func (g *gateway) deliver(s *subscription, n kubesub.Notification) (written bool) {
+func (g *gateway) deliver(s *subscription, n kubernetes.Notification) (written bool) {
 	if !g.peer().unasked || n.Level.Rank() < int(g.floor.Load()) {
 		s.withheld.Add(1)
 		return false
@@ -152,7 +152,7 @@ func (g *gateway) serveSubscription(s *subscription, start uint64, created time.
 		return
 	}
 	next := start
-	var recent kubesub.Recent
+	var recent kubernetes.Recent
 	cfg := bus.FollowConfig{
 		Stream: bus.StreamKubernetes, Subjects: s.filter.Subjects(), Start: start, Created: created,
 		Ahead: aheadMessages, Logger: g.log,
@@ -171,7 +171,7 @@ func (g *gateway) serveSubscription(s *subscription, start uint64, created time.
 }
 
 // pass hands a message on, if it is one for the subscription.
-func (g *gateway) pass(s *subscription, m bus.Message, recent *kubesub.Recent) {
+func (g *gateway) pass(s *subscription, m bus.Message, recent *kubernetes.Recent) {
 	var said kube.Message
 	if err := json.Unmarshal(m.Data, &said); err != nil {
 		g.log.Warn("skipped what says nothing of Kubernetes", "subject", m.Subject, "sequence", m.Seq, "error", err)
@@ -183,7 +183,7 @@ func (g *gateway) pass(s *subscription, m bus.Message, recent *kubesub.Recent) {
 			h.watched(kube.Watch{Degraded: said.Watch.Degraded, Error: g.shown(said.Watch.Error)})
 		})
 	case !s.filter.Match(&said) || !g.cfg.Kubernetes.Namespaces.Shows(&said):
-	case s.filter.Mode() == kubesub.Events && recent.Again(&said, m.Time):
+	case s.filter.Mode() == kubernetes.Events && recent.Again(&said, m.Time):
 	default:
 		shown := clean.Kubernetes(said, g.mask)
 		if g.deliver(s, s.filter.Deliver(s.id, &shown)) {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // instructions describe this server to the model, in at most 1 KB.
@@ -142,7 +142,7 @@ func (g *gateway) addTool(s *mcp.Server, d definition) {
 		}
 		blocks, err := d.handle(ctx, call{r.Params.Arguments, tell, gone, answered})
 		if err != nil {
-			blocks = answer{untrusted.Visible(err.Error())}
+			blocks = answer{sanitize.Visible(err.Error())}
 		}
 		result := &mcp.CallToolResult{IsError: err != nil}
 		for _, b := range blocks {

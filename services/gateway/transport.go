@@ -9,8 +9,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/events"
 	"github.com/tocsin-bus/tocsin/services/gateway/lines"
+	"github.com/tocsin-bus/tocsin/services/gateway/mcpevents"
 )
 
 // maxCalls is how many calls of a client may be under way, beside the streams
@@ -65,8 +65,8 @@ func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return nil, err
 		}
 		r, ok := m.(*jsonrpc.Request)
-		if !ok || !r.IsCall() || c.calls.begin(r.ID, events.Held(r)) {
-			events.Stamp(r)
+		if !ok || !r.IsCall() || c.calls.begin(r.ID, mcpevents.Held(r)) {
+			mcpevents.Stamp(r)
 			return m, nil
 		}
 		refusal := &jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: codeBusy, Message: "too many calls are under way: wait for their answers"}}
@@ -105,7 +105,7 @@ func newCalls() *calls {
 func (c *calls) begin(id jsonrpc.ID, held bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if held && c.held == 2*events.MaxStreams || !held && len(c.waiting)-c.held >= maxCalls {
+	if held && c.held == 2*mcpevents.MaxStreams || !held && len(c.waiting)-c.held >= maxCalls {
 		return false
 	}
 	if held && !c.waiting[id] {

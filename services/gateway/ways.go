@@ -7,9 +7,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/channel"
-	"github.com/tocsin-bus/tocsin/services/gateway/events"
-	"github.com/tocsin-bus/tocsin/services/gateway/stream"
+	"github.com/tocsin-bus/tocsin/services/gateway/claudechannel"
+	"github.com/tocsin-bus/tocsin/services/gateway/mcpevents"
+	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 )
 
 // way is one by which alerts reach a client while it works. The stream decides
@@ -30,12 +30,12 @@ func ways() []way { return []way{viaMessage, viaChannel, viaEvents} }
 
 // line writes a notification as a way has it. A way that is no message of its
 // own has no line.
-func (w way) line(n stream.Notification) ([]byte, error) {
+func (w way) line(n notifier.Notification) ([]byte, error) {
 	switch w {
 	case viaMessage:
 		return n.Line()
 	case viaChannel:
-		return channel.Line(n.Alerts)
+		return claudechannel.Line(n.Alerts)
 	case viaEvents:
 	}
 	return nil, nil
@@ -55,12 +55,12 @@ func peerOf(version string, client *mcp.Implementation, can *mcp.ClientCapabilit
 	p := peer{unasked: version < version20260728}
 	if client != nil {
 		p.name = strings.TrimSpace(clientName(client) + " " + client.Version)
-		p.channel = channel.Takes(client.Name, client.Version)
+		p.channel = claudechannel.Takes(client.Name, client.Version)
 	}
 	if can != nil {
-		_, announced := can.Experimental[channel.Capability]
+		_, announced := can.Experimental[claudechannel.Capability]
 		p.channel = p.channel || announced
-		_, p.events = can.Extensions[events.Extension]
+		_, p.events = can.Extensions[mcpevents.Extension]
 	}
 	return p
 }
@@ -98,7 +98,7 @@ func (p peer) choose(wish []way) ([]way, error) {
 func plain(used []way) bool { return slices.Equal(used, []way{viaMessage}) }
 
 // noteNoUnasked tells a client what works over its protocol.
-const noteNoUnasked = "This protocol forbids messages that nobody asked for. What works: events/stream and events/poll (" + events.Extension +
+const noteNoUnasked = "This protocol forbids messages that nobody asked for. What works: events/stream and events/poll (" + mcpevents.Extension +
 	"), subscriptions/listen on tocsin://alerts, and observe with wait_seconds."
 
 // noteNoChannel tells a client that asked for what it never said it takes.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/external"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 // takeAlerts serves another monitoring system: it reads the body, has it
@@ -66,13 +66,13 @@ func (h *handler) prepareAlerts(alerts []external.Alert, leftOut int) (alertBatc
 // cleanAlert makes an alert fit to be stored: visible, masked, bounded. It is 140
 // KB of JSON at most then, and more than one fits into maxMessage.
 func cleanAlert(a *external.Alert, m Masker) {
-	strip := func(s *string, _ int) { *s = untrusted.Strip(*s) }
-	cut := func(s *string, limit int) { *s = untrusted.Cut(*s, limit) }
+	strip := func(s *string, _ int) { *s = sanitize.Strip(*s) }
+	cut := func(s *string, limit int) { *s = sanitize.Cut(*s, limit) }
 	a.EachText(strip)
 	a.EachLink(strip)
 	a.Labels = stripHeaders(a.Labels)
 	for i := range a.GroupBy {
-		a.GroupBy[i] = untrusted.Strip(a.GroupBy[i])
+		a.GroupBy[i] = sanitize.Strip(a.GroupBy[i])
 	}
 	m.External(a)
 	a.EachText(cut)
@@ -80,14 +80,14 @@ func cleanAlert(a *external.Alert, m Masker) {
 	a.App = telemetry.SenderApp(a.App)
 	for _, name := range slices.Sorted(maps.Keys(a.Labels)) { // of two that are cut to one, always the same stays
 		value := a.Labels[name]
-		short := untrusted.Cut(name, external.MaxName)
+		short := sanitize.Cut(name, external.MaxName)
 		if short != name {
 			delete(a.Labels, name)
 		}
-		a.Labels[short] = untrusted.Cut(value, external.MaxLabel)
+		a.Labels[short] = sanitize.Cut(value, external.MaxLabel)
 	}
 	for i := range a.GroupBy {
-		a.GroupBy[i] = untrusted.Cut(a.GroupBy[i], external.MaxName)
+		a.GroupBy[i] = sanitize.Cut(a.GroupBy[i], external.MaxName)
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // beyond stands for what was cut.
@@ -23,7 +23,7 @@ func stripArgs(args []any) []any {
 func stripValue(v any) any {
 	switch v := v.(type) {
 	case string:
-		return untrusted.Strip(v)
+		return sanitize.Strip(v)
 	case []any:
 		for i := range v {
 			v[i] = stripValue(v[i])
@@ -31,7 +31,7 @@ func stripValue(v any) any {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for name, value := range v { // of two names that become the same one stays
-			out[untrusted.Strip(name)] = stripValue(value)
+			out[sanitize.Strip(name)] = stripValue(value)
 		}
 		return out
 	}
@@ -85,7 +85,7 @@ func (a *allowance) array(values []any, depth int) []any {
 // cut takes a text out of the allowance; bytes stand for characters here, so
 // that the allowance is never passed.
 func (a *allowance) cut(text string) string {
-	text = untrusted.Cut(text, max(a.text, 1))
+	text = sanitize.Cut(text, max(a.text, 1))
 	a.text -= len(text)
 	return text
 }
@@ -97,7 +97,7 @@ func stripHeaders(headers map[string]string) map[string]string {
 	}
 	out := make(map[string]string, len(headers))
 	for name, value := range headers {
-		out[untrusted.Strip(name)] = untrusted.Strip(value)
+		out[sanitize.Strip(name)] = sanitize.Strip(value)
 	}
 	return out
 }
@@ -116,8 +116,8 @@ func cutHeaders(headers map[string]string) map[string]string {
 	out := make(map[string]string, min(len(headers), maxHeaders))
 	room := headerRoom
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		value := untrusted.Cut(headers[name], maxHeader)
-		name = untrusted.Cut(name, maxName)
+		value := sanitize.Cut(headers[name], maxHeader)
+		name = sanitize.Cut(name, maxName)
 		if room -= len(name) + len(value); room < 0 || len(out) == maxHeaders {
 			break
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/ci"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // outcome is what a body says of a run.
@@ -151,9 +151,9 @@ const (
 
 // cleanResult makes a result fit to be stored: visible, masked, bounded.
 func cleanResult(r *ci.Result, m Masker) {
-	eachResultText(r, func(s *string, _ int) { *s = untrusted.Strip(*s) })
+	eachResultText(r, func(s *string, _ int) { *s = sanitize.Strip(*s) })
 	m.Result(r)
-	eachResultText(r, func(s *string, limit int) { *s = untrusted.Cut(*s, limit) })
+	eachResultText(r, func(s *string, limit int) { *s = sanitize.Cut(*s, limit) })
 }
 
 func eachResultText(r *ci.Result, visit func(text *string, limit int)) {

@@ -5,8 +5,8 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/ci"
 	"github.com/tocsin-bus/tocsin/shared/external"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 // Masker masks secrets in place. It is called with texts from which hidden
@@ -72,16 +72,16 @@ func cleanEvents(events []telemetry.Event, m Masker, now time.Time) {
 // cleanEvent makes an event fit to be stored: visible, masked, bounded, and
 // with a time.
 func cleanEvent(e *telemetry.Event, m Masker, now time.Time) {
-	eachText(e, func(s *string, _ int) { *s = untrusted.Strip(*s) })
+	eachText(e, func(s *string, _ int) { *s = sanitize.Strip(*s) })
 	if l := e.Log; l != nil {
 		l.Args = stripArgs(l.Args)
 	}
 	if n := e.Network; n != nil {
 		n.RequestHeaders, n.ResponseHeaders = stripHeaders(n.RequestHeaders), stripHeaders(n.ResponseHeaders)
-		n.RequestBody, n.ResponseBody = untrusted.Strip(n.RequestBody), untrusted.Strip(n.ResponseBody)
+		n.RequestBody, n.ResponseBody = sanitize.Strip(n.RequestBody), sanitize.Strip(n.ResponseBody)
 	}
 	m.Event(e)
-	eachText(e, func(s *string, limit int) { *s = untrusted.Cut(*s, limit) })
+	eachText(e, func(s *string, limit int) { *s = sanitize.Cut(*s, limit) })
 	if l := e.Log; l != nil {
 		l.Args = cutArgs(l.Args)
 	}

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 const (
@@ -37,7 +37,7 @@ func (h *handler) events(r *http.Request) reply {
 
 // claimsToBeTocsin reports whether an event has the reserved app, once what nobody can
 // see of its name is left out.
-func claimsToBeTocsin(e telemetry.Event) bool { return telemetry.IsReserved(untrusted.Strip(e.App)) }
+func claimsToBeTocsin(e telemetry.Event) bool { return telemetry.IsReserved(sanitize.Strip(e.App)) }
 
 // isBatch says whether a body is meant to hold more than one event: all are but
 // a JSON object.

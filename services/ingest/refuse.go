@@ -9,8 +9,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 const (
@@ -58,7 +58,7 @@ func acceptedReply(n int) reply {
 
 // ignoredReply says that a request was understood and nothing is to be done.
 func ignoredReply(why string) reply {
-	body, _ := jsontext.AppendQuote([]byte(`{"ok":true,"ignored":`), untrusted.Cut(untrusted.Visible(why), maxRefusal))
+	body, _ := jsontext.AppendQuote([]byte(`{"ok":true,"ignored":`), sanitize.Cut(sanitize.Visible(why), maxRefusal))
 	return reply{status: http.StatusAccepted, body: append(body, '}')}
 }
 
@@ -69,7 +69,7 @@ func refuse(status int, text string) reply { return refuseAt(status, text, -1) }
 func refuseAt(status int, text string, index int) reply {
 	body := []byte(`{"ok":false,"error":`)
 	// Visible leaves no bytes that are no text, the one thing that can't be quoted.
-	body, _ = jsontext.AppendQuote(body, untrusted.Cut(untrusted.Visible(text), maxRefusal))
+	body, _ = jsontext.AppendQuote(body, sanitize.Cut(sanitize.Visible(text), maxRefusal))
 	if index >= 0 {
 		body = strconv.AppendInt(append(body, `,"index":`...), int64(index), 10)
 	}

@@ -3,7 +3,7 @@ package ingest
 import (
 	"strings"
 
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // maxSender is the longest name of a sender, in bytes.
@@ -20,7 +20,7 @@ var browsers = []struct{ mark, name string }{
 // or nothing. The whole is masked before it is taken apart: part of a secret
 // would not be known for one.
 func sender(userAgent string, m Masker) string {
-	userAgent = m.String(untrusted.Strip(userAgent))
+	userAgent = m.String(sanitize.Strip(userAgent))
 	if strings.HasPrefix(userAgent, "Mozilla/") {
 		for _, b := range browsers {
 			if strings.Contains(userAgent, b.mark) {

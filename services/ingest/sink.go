@@ -13,7 +13,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // sink is where accepted writes go.
@@ -123,7 +123,7 @@ func (s *busSink) Publish(ctx context.Context, msgs ...*nats.Msg) error {
 		publisher := s.link.Load().publisher
 		for part := range slices.Chunk(msgs, publishAtOnce) {
 			if _, err := publisher.Publish(ctx, part...); err != nil {
-				text := untrusted.Cut(err.Error(), maxReason)
+				text := sanitize.Cut(err.Error(), maxReason)
 				s.failure.Store(&text)
 				return struct{}{}, err
 			}

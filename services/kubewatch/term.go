@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/tocsin-bus/tocsin/services/kubewatch/checkpoint"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/convert"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/feed"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/leader"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/outbox"
-	"github.com/tocsin-bus/tocsin/services/kubewatch/place"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/kube"
 	"github.com/tocsin-bus/tocsin/shared/redact"
@@ -37,10 +37,10 @@ const (
 type term struct {
 	*member
 	clean  convert.Converter
-	keeper *place.Keeper
+	keeper *checkpoint.Keeper
 	// place is up to where a predecessor, or we before, have published; stream is when
 	// the stream was made that its sequence is of.
-	place  place.Place
+	place  checkpoint.Place
 	stream time.Time
 	// published are the ids of messages past the place.
 	published map[string]struct{}
@@ -120,8 +120,8 @@ func (t *term) recall(ctx context.Context) (last uint64, watch kube.Watch, err e
 	defer cancel()
 	// The place first: what is published meanwhile, by one who does not know yet that it
 	// is no leader any more, is past it.
-	t.keeper, t.place, err = place.Open(ctx, t.places, t.key)
-	if errors.Is(err, place.ErrUnreadable) {
+	t.keeper, t.place, err = checkpoint.Open(ctx, t.places, t.key)
+	if errors.Is(err, checkpoint.ErrUnreadable) {
 		t.log.Warn("the cluster is watched from now on: what happened since it was watched last is not told", "because", err)
 	} else if err != nil {
 		return 0, watch, err
@@ -180,10 +180,10 @@ func (t *term) reach(p outbox.Place) {
 func (t *term) keep(ctx context.Context) error {
 	for p := range t.reached {
 		for {
-			err := t.keeper.Save(ctx, place.Place{
+			err := t.keeper.Save(ctx, checkpoint.Place{
 				ClusterUID: t.uid, Version: p.Version, Sequence: p.Sequence, Stream: t.stream, By: t.who.ID,
 			})
-			if errors.Is(err, place.ErrOvertaken) {
+			if errors.Is(err, checkpoint.ErrOvertaken) {
 				return err
 			}
 			ended := !pause(ctx, saveEvery)
@@ -325,7 +325,7 @@ func (t *term) identify(ctx context.Context, f *feed.Feed) error {
 		if t.place.Version != "" {
 			t.log.Warn("another cluster has this name now: its events are watched from now on", "was", t.place.ClusterUID, "is", t.uid)
 		}
-		t.place = place.Place{}
+		t.place = checkpoint.Place{}
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/tocsin-bus/tocsin/services/ingest/testrun"
 	"github.com/tocsin-bus/tocsin/shared/ci"
 	"github.com/tocsin-bus/tocsin/shared/redact"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/service"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 // describe takes what the flags say, and from the environment of the CI system
@@ -118,5 +118,5 @@ func reason(r ci.Result) string {
 	if line, _, _ := strings.Cut(strings.TrimSpace(r.Failures[0].Message), "\n"); line != "" {
 		why += ": " + line
 	}
-	return untrusted.Cut(untrusted.Visible(why), maxReason)
+	return sanitize.Cut(sanitize.Visible(why), maxReason)
 }

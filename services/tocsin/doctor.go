@@ -17,7 +17,7 @@ import (
 
 	"github.com/nats-io/nats.go/micro"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/notice"
+	"github.com/tocsin-bus/tocsin/services/gateway/notify"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/service"
@@ -42,7 +42,7 @@ type doctorCommand struct {
 
 // noticeSettings are not refused when they are read: to say what is wrong is what
 // doctor is for.
-type noticeSettings notice.Settings
+type noticeSettings notify.Settings
 
 // finding is one line of the doctor's: what was looked at, what is, and where
 // something is wrong, the mend.
@@ -50,7 +50,7 @@ type finding struct{ what, is, mend string }
 
 // Run prints what runs and what is wrong. Its error counts what is wrong.
 func (c *doctorCommand) Run(ctx context.Context, env service.Env) error {
-	d := doctor{env: env, flags: c.BusFlags, layout: c.Layout(), token: strings.TrimSpace(c.Token), notify: notice.Settings(c.Notify)}
+	d := doctor{env: env, flags: c.BusFlags, layout: c.Layout(), token: strings.TrimSpace(c.Token), notify: notify.Settings(c.Notify)}
 	for _, look := range []func(context.Context) []finding{d.settings, d.stateDir, d.process, d.keys, d.intake, d.dashboard, d.bus, d.disk, d.notices, d.clients} {
 		looked, cancel := context.WithTimeout(ctx, doctorTimeout)
 		d.findings = append(d.findings, look(looked)...)
@@ -87,7 +87,7 @@ type doctor struct {
 	flags    service.BusFlags
 	layout   bus.Layout // what an external bus is to be like
 	token    string
-	notify   notice.Settings
+	notify   notify.Settings
 	unusable bool // the state directory
 	runtime  statedir.Runtime
 	running  bool

@@ -9,7 +9,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/presence"
 	"github.com/tocsin-bus/tocsin/shared/query"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // healthWait is how long processes have to say how they are. They answer within a
@@ -39,7 +39,7 @@ const maxNamedOrigins = 5
 func refusedPages(origins []query.RefusedOrigin, now time.Time) string {
 	var named []string
 	for _, o := range origins[:min(len(origins), maxNamedOrigins)] {
-		named = append(named, fmt.Sprintf("%s (requests: %d, the last %s ago)", untrusted.Visible(o.Origin), o.Count, max(0, now.Sub(o.Last)).Round(time.Second)))
+		named = append(named, fmt.Sprintf("%s (requests: %d, the last %s ago)", sanitize.Visible(o.Origin), o.Count, max(0, now.Sub(o.Last)).Round(time.Second)))
 	}
 	if more := len(origins) - len(named); more > 0 {
 		named = append(named, fmt.Sprintf("%d more", more))
@@ -80,11 +80,11 @@ func watches(all []query.Health) []finding {
 			degraded = degraded || c.Degraded
 		}
 		if !h.OK && !degraded {
-			out = append(out, finding{"kubewatch", fmt.Sprintf("%s is not well: %s", process(h), untrusted.Visible(h.Reason)), "do what the reason says; its log says more"})
+			out = append(out, finding{"kubewatch", fmt.Sprintf("%s is not well: %s", process(h), sanitize.Visible(h.Reason)), "do what the reason says; its log says more"})
 		}
 	}
 	for _, name := range names {
-		w, shown := clusters[name], untrusted.Visible(name)
+		w, shown := clusters[name], sanitize.Visible(name)
 		standby := ""
 		if w.standby > 0 {
 			standby = fmt.Sprintf(", standing by: %d", w.standby)
@@ -94,7 +94,7 @@ func watches(all []query.Health) []finding {
 			out = append(out, finding{"kubewatch", "nobody watches " + shown + standby, fmt.Sprintf("wait %s: one that stands by takes over; else look at its log", bus.KubewatchTTL)})
 		case w.degraded:
 			out = append(out, finding{
-				"kubewatch", fmt.Sprintf("%s can't be watched by %s: %s%s", shown, process(w.by), untrusted.Visible(w.reason), standby),
+				"kubewatch", fmt.Sprintf("%s can't be watched by %s: %s%s", shown, process(w.by), sanitize.Visible(w.reason), standby),
 				"is the cluster's API server there, and may the kubewatch list and watch events? it goes on trying",
 			})
 		default:
@@ -105,5 +105,5 @@ func watches(all []query.Health) []finding {
 }
 
 func process(h query.Health) string {
-	return fmt.Sprintf("pid %d on %s", h.PID, untrusted.Visible(h.Host))
+	return fmt.Sprintf("pid %d on %s", h.PID, sanitize.Visible(h.Host))
 }

@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 const (
@@ -143,5 +143,5 @@ func lastLine(path string) string {
 		return ""
 	}
 	line := strings.TrimSpace(string(text))
-	return untrusted.Visible(line[strings.LastIndexByte(line, '\n')+1:])
+	return sanitize.Visible(line[strings.LastIndexByte(line, '\n')+1:])
 }

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/notice"
+	"github.com/tocsin-bus/tocsin/services/gateway/notify"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/redact"
@@ -37,7 +37,7 @@ type tailCommand struct {
 
 // Validate refuses words that would silently match nothing.
 func (c *tailCommand) Validate() error {
-	if c.Severity == string(notice.Warn) { // as agents' notices have it
+	if c.Severity == string(notify.Warn) { // as agents' notices have it
 		c.Severity = string(alert.Warning)
 	}
 	if c.Severity != "" && alert.Severity(c.Severity).Rank() == 0 {

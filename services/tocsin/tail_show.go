@@ -6,11 +6,11 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/notice"
+	"github.com/tocsin-bus/tocsin/services/gateway/notify"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/redact"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // tailShow makes text of messages. What stands on the bus may come from a
@@ -51,7 +51,7 @@ func (s tailShow) alert(m bus.Message) (string, error) {
 // notice is the text for what an agent tells its user, or empty when it is not to
 // be shown.
 func (s tailShow) notice(m bus.Message) (string, error) {
-	var n notice.Notice
+	var n notify.Notice
 	if err := json.Unmarshal(m.Data, &n); err != nil {
 		s.log.Warn("not a notice", "subject", m.Subject, "error", err)
 		return "", nil
@@ -62,7 +62,7 @@ func (s tailShow) notice(m bus.Message) (string, error) {
 	if s.JSON {
 		line, err := json.Marshal(struct {
 			IsNotice bool `json:"notice"`
-			notice.Notice
+			notify.Notice
 		}{true, n})
 		return visibleLine(line), err
 	}
@@ -84,9 +84,9 @@ func (s tailShow) urgent(severity alert.Severity) bool {
 // tailText is one line, and a second one where there is a detail.
 func tailText(at time.Time, severity, category, app, title, detail string) string {
 	text := fmt.Sprintf("%s  %-7s  %-16s  %-10s  %s\n", tailTime(at.Local(), time.Now()),
-		untrusted.Visible(severity), untrusted.Visible(category), untrusted.Visible(app), untrusted.Visible(title))
+		sanitize.Visible(severity), sanitize.Visible(category), sanitize.Visible(app), sanitize.Visible(title))
 	if detail != "" {
-		text += "          " + untrusted.Visible(detail) + "\n"
+		text += "          " + sanitize.Visible(detail) + "\n"
 	}
 	return text
 }
@@ -101,4 +101,4 @@ func tailTime(at, now time.Time) string {
 
 // visibleLine ends a line of JSON. It escapes some control characters itself; the
 // others become visible text of the same strings.
-func visibleLine(line []byte) string { return untrusted.Visible(string(line)) + "\n" }
+func visibleLine(line []byte) string { return sanitize.Visible(string(line)) + "\n" }

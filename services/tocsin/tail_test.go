@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/notice"
+	"github.com/tocsin-bus/tocsin/services/gateway/notify"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/redact"
@@ -64,8 +64,8 @@ func TestTailOfAlert(t *testing.T) {
 func TestTailOfNotice(t *testing.T) {
 	at := time.Date(2026, 1, 28, 14, 30, 0, 0, time.Local)
 	secret := "ghp_" + strings.Repeat("a1B2c3", 6)
-	data, err := json.Marshal(notice.Notice{
-		Message: "done\n14:30:01  error    ci  fake\x1b[31m " + secret, Level: notice.Warn, Context: "de\u202eploy", Client: "claude-code in /work",
+	data, err := json.Marshal(notify.Notice{
+		Message: "done\n14:30:01  error    ci  fake\x1b[31m " + secret, Level: notify.Warn, Context: "de\u202eploy", Client: "claude-code in /work",
 		Timestamp: at.Format(time.RFC3339),
 	})
 	if err != nil {

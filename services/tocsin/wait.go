@@ -12,7 +12,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/gateway"
 	"github.com/tocsin-bus/tocsin/services/gateway/clients"
-	"github.com/tocsin-bus/tocsin/services/gateway/notice"
+	"github.com/tocsin-bus/tocsin/services/gateway/notify"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
@@ -40,7 +40,7 @@ func (c *waitCommand) Validate(line *kong.Context) error {
 			c.Client = ""
 		}
 	}
-	if c.Severity == string(notice.Warn) { // as agents' notices have it
+	if c.Severity == string(notify.Warn) { // as agents' notices have it
 		c.Severity = string(alert.Warning)
 	}
 	if c.Severity != "" && alert.Severity(c.Severity).Rank() == 0 {

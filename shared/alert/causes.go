@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // CauseWindow is how far from its cause an alert may have begun, before or after
@@ -294,7 +294,7 @@ func (n *name) shown() string {
 	case byPage:
 	}
 	const maxShown = 80 // characters
-	return untrusted.Cut(untrusted.Visible(text), maxShown)
+	return sanitize.Cut(sanitize.Visible(text), maxShown)
 }
 
 // namesOf lists what alerts name, and for each alert which of these.
@@ -368,7 +368,7 @@ func (g *cause) reason(all []findings, first Alert) string {
 	const maxApp = 80 // characters
 	of := fmt.Sprintf("%d apps", len(apps))
 	if len(apps) == 1 {
-		of = untrusted.Cut(untrusted.Visible(apps[0]), maxApp)
+		of = sanitize.Cut(sanitize.Visible(apps[0]), maxApp)
 	}
 	named := g.names[0]
 	switch more := len(g.names) - 2; {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // CorrelationWindow is how far apart in time a regression and an anomaly of one
@@ -74,8 +74,8 @@ func Digest(alerts []Alert) []Alert {
 func inOrder(pending []Pending) []Pending {
 	sorted := slices.Clone(pending)
 	for i := range sorted {
-		sorted[i].Title = untrusted.Cut(sorted[i].Title, MaxTitle)
-		sorted[i].Detail = untrusted.Cut(sorted[i].Detail, MaxDetail)
+		sorted[i].Title = sanitize.Cut(sorted[i].Title, MaxTitle)
+		sorted[i].Detail = sanitize.Cut(sorted[i].Detail, MaxDetail)
 	}
 	slices.SortStableFunc(sorted, func(a, b Pending) int {
 		return cmp.Or(

@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // MaxEncoded is how large a result is at most where it is posted and where it is
@@ -41,7 +41,7 @@ func Encode(r Result) ([]byte, Result, error) {
 		case step < len(shorter):
 			for i := range r.Failures {
 				f := &r.Failures[i]
-				f.Name, f.Message = untrusted.Cut(f.Name, shorter[step]), untrusted.Cut(f.Message, shorter[step])
+				f.Name, f.Message = sanitize.Cut(f.Name, shorter[step]), sanitize.Cut(f.Message, shorter[step])
 			}
 		case len(r.Failures) > 0:
 			r.Failures = r.Failures[:len(r.Failures)*3/4]

@@ -9,30 +9,30 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/ci"
 	"github.com/tocsin-bus/tocsin/shared/redact"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // Alert masks secrets and makes outside text visible, once more: what stands on
 // the bus may come from a detector of another version, or from somebody else. What
 // it resolves and the maps and lists of the context are changed in place.
 func Alert(a alert.Alert, mask *redact.Engine) alert.Alert {
-	return cleaned(a, mask, untrusted.Visible)
+	return cleaned(a, mask, sanitize.Visible)
 }
 
 // Page is Alert for who shows text in several lines, as a web page does: line feeds
 // and tabs stay.
 func Page(a alert.Alert, mask *redact.Engine) alert.Alert {
-	return cleaned(a, mask, untrusted.Strip)
+	return cleaned(a, mask, sanitize.Strip)
 }
 
 func cleaned(a alert.Alert, mask *redact.Engine, text func(string) string) alert.Alert {
 	mask.Alert(&a)
-	a.Title = untrusted.Cut(text(a.Title), alert.MaxTitle)
-	a.Detail = untrusted.Cut(text(a.Detail), alert.MaxDetail)
+	a.Title = sanitize.Cut(text(a.Title), alert.MaxTitle)
+	a.Detail = sanitize.Cut(text(a.Detail), alert.MaxDetail)
 	a.App, a.URL, a.DedupKey, a.Source = text(a.App), text(a.URL), text(a.DedupKey), text(a.Source)
 	a.ID, a.CorrelationID, a.Revises = text(a.ID), text(a.CorrelationID), text(a.Revises)
 	a.Resolves, a.InhibitedBy = text(a.Resolves), text(a.InhibitedBy)
-	a.Reason = untrusted.Cut(text(a.Reason), alert.MaxDetail)
+	a.Reason = sanitize.Cut(text(a.Reason), alert.MaxDetail)
 	for i, id := range a.AlsoResolves {
 		a.AlsoResolves[i] = text(id)
 	}
@@ -46,18 +46,18 @@ func cleaned(a alert.Alert, mask *redact.Engine, text func(string) string) alert
 func Result(r ci.Result, mask *redact.Engine) ci.Result {
 	mask.Result(&r)
 	for _, text := range []*string{&r.Status, &r.Source, &r.Ref, &r.Commit, &r.Name, &r.Summary, &r.URL} {
-		*text = untrusted.Visible(*text)
+		*text = sanitize.Visible(*text)
 	}
 	for i := range r.Failures {
 		f := &r.Failures[i]
-		f.Name, f.Message = untrusted.Visible(f.Name), untrusted.Visible(f.Message)
+		f.Name, f.Message = sanitize.Visible(f.Name), sanitize.Visible(f.Message)
 	}
 	return r
 }
 
 // Value cleans every text of a decoded JSON value for a web page, names of members
 // included: lists and maps in place. Secrets in it are for others to mask.
-func Value(value any) any { return cleanValue(value, untrusted.Strip) }
+func Value(value any) any { return cleanValue(value, sanitize.Strip) }
 
 func cleanValue(value any, text func(string) string) any {
 	switch v := value.(type) {

@@ -3,7 +3,7 @@ package clean
 import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 	"github.com/tocsin-bus/tocsin/shared/redact"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // Kubernetes does the same of what a cluster says. Line feeds and tabs stay in the
@@ -12,7 +12,7 @@ import (
 func Kubernetes(m kube.Message, mask *redact.Engine) kube.Message {
 	text := func(fields ...*string) {
 		for _, field := range fields {
-			*field = untrusted.Visible(mask.String(*field))
+			*field = sanitize.Visible(mask.String(*field))
 		}
 	}
 	text(&m.Cluster)
@@ -20,7 +20,7 @@ func Kubernetes(m kube.Message, mask *redact.Engine) kube.Message {
 		e := *m.Event
 		o := &e.InvolvedObject
 		text(&e.Namespace, &e.Type, &e.Reason, &e.Message, &e.Component, &e.Name, &o.APIVersion, &o.Kind, &o.Name, &o.Namespace, &o.Container)
-		e.Message = untrusted.Cut(e.Message, kube.MaxMessage)
+		e.Message = sanitize.Cut(e.Message, kube.MaxMessage)
 		if e.Labels != nil {
 			e.Labels = make(map[string]string, len(m.Event.Labels))
 			for name, value := range m.Event.Labels {
@@ -33,7 +33,7 @@ func Kubernetes(m kube.Message, mask *redact.Engine) kube.Message {
 	if m.Fault != nil {
 		f := *m.Fault
 		text(&f.Reason)
-		f.ID, f.Kind = untrusted.Visible(f.ID), untrusted.Visible(f.Kind)
+		f.ID, f.Kind = sanitize.Visible(f.ID), sanitize.Visible(f.Kind)
 		m.Fault = &f
 	}
 	if m.Watch != nil {
@@ -44,7 +44,7 @@ func Kubernetes(m kube.Message, mask *redact.Engine) kube.Message {
 	var logs []kube.Log
 	for _, l := range m.Logs {
 		text(&l.Container, &l.Error)
-		l.Sample = untrusted.Strip(mask.String(l.Sample))
+		l.Sample = sanitize.Strip(mask.String(l.Sample))
 		logs = append(logs, l)
 	}
 	m.Logs = logs

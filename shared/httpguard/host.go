@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // Policy is what an operator allows beside loopback, which is always allowed.
@@ -126,4 +126,4 @@ func isName(s string) bool {
 	return true
 }
 
-func shown(value string) string { return untrusted.Cut(untrusted.Visible(value), maxShown) }
+func shown(value string) string { return sanitize.Cut(sanitize.Visible(value), maxShown) }

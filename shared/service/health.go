@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // Health is what a service serves that has no other HTTP: what an orchestrator asks for.
@@ -79,7 +79,7 @@ func AnswerHealth(w http.ResponseWriter, r *http.Request, access httpguard.Acces
 	}{OK: err == nil}
 	if err != nil {
 		if access.CheckRead(r) == nil {
-			answer.Error = untrusted.Visible(err.Error())
+			answer.Error = sanitize.Visible(err.Error())
 		}
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 const (
@@ -100,7 +100,7 @@ func reason(status int, body []byte) string {
 	if text == "" {
 		text = fmt.Sprintf("status %d", status)
 	}
-	return untrusted.Cut(untrusted.Visible(text), shownReason)
+	return sanitize.Cut(sanitize.Visible(text), shownReason)
 }
 
 // Check runs a health check as a command does: one line on stdout where all is

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // AckFor is how long an acknowledgement lasts at most.
@@ -38,7 +38,7 @@ func Acknowledge(a alert.Alert, by string, now time.Time) Ack {
 }
 
 func (k Ack) tidy() Ack {
-	k.By = untrusted.Cut(untrusted.Visible(k.By), maxBy)
+	k.By = sanitize.Cut(sanitize.Visible(k.By), maxBy)
 	k.Since, k.Created, k.Until = tidyTime(k.Since), tidyTime(k.Created), tidyTime(k.Until)
 	return k
 }

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // Bounds of what one silence says.
@@ -56,8 +56,8 @@ type Silence struct {
 
 // tidy makes the texts fit to be shown and the times fit to be written.
 func (s Silence) tidy() Silence {
-	s.Reason = untrusted.Cut(untrusted.Visible(s.Reason), maxReason)
-	s.By = untrusted.Cut(untrusted.Visible(s.By), maxBy)
+	s.Reason = sanitize.Cut(sanitize.Visible(s.Reason), maxReason)
+	s.By = sanitize.Cut(sanitize.Visible(s.By), maxBy)
 	s.Created, s.Until = tidyTime(s.Created), tidyTime(s.Until)
 	return s
 }

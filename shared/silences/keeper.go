@@ -16,8 +16,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/clean"
 	"github.com/tocsin-bus/tocsin/shared/redact"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/silence"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 // Bounds of how long a silence lasts: at most as long as alerts are kept.
@@ -146,7 +146,7 @@ func (k Keeper) List(ctx context.Context) (set silence.Set, err error) {
 	}
 	now := time.Now()
 	set.Silences, set.Acks = set.Silences.Active(now), set.Acks.Active(now)
-	show := func(text string) string { return untrusted.Visible(k.mask.String(text)) }
+	show := func(text string) string { return sanitize.Visible(k.mask.String(text)) }
 	for i, x := range set.Silences {
 		shown := clean.Alert(alert.Alert{ID: x.ID, App: x.App, DedupKey: x.DedupKey, Category: x.Category}, k.mask)
 		x.ID, x.App, x.DedupKey, x.Category = shown.ID, shown.App, shown.DedupKey, shown.Category

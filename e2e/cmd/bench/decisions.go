@@ -9,7 +9,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
-	"github.com/tocsin-bus/tocsin/services/gateway/stream"
+	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -67,9 +67,9 @@ func made(i int) alert.Alert {
 }
 
 // full is a stream that remembers 500 keys and has 100 alerts pending.
-func full() *stream.Stream {
-	s := stream.New()
-	c := stream.DefaultConfig()
+func full() *notifier.Stream {
+	s := notifier.New()
+	c := notifier.DefaultConfig()
 	c.ThrottleSeconds = 1
 	s.Enable(c)
 	for i := range 600 {
@@ -89,7 +89,7 @@ func stateBytes() uint64 {
 		return m.HeapAlloc
 	}
 	before := heap()
-	kept := make([]*stream.Stream, streams)
+	kept := make([]*notifier.Stream, streams)
 	for i := range kept {
 		kept[i] = full()
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/ci"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 const (
@@ -211,9 +211,9 @@ func detail(result *ci.Result) string {
 			parts = append(parts, fmt.Sprintf("and %d more", len(result.Failures)-i))
 			break
 		}
-		text := untrusted.Cut(f.Name, maxName)
+		text := sanitize.Cut(f.Name, maxName)
 		if f.Message != "" {
-			text += ": " + untrusted.Cut(f.Message, maxMessage)
+			text += ": " + sanitize.Cut(f.Message, maxMessage)
 		}
 		parts = append(parts, text)
 	}
@@ -224,7 +224,7 @@ func context(result *ci.Result) map[string]any {
 	c := map[string]any{"status": result.Status, "source": result.Source, "failures": failures(result)}
 	for name, value := range map[string]string{"ref": result.Ref, "commit": result.Commit, "name": result.Name} {
 		if value != "" {
-			c[name] = untrusted.Cut(value, maxName)
+			c[name] = sanitize.Cut(value, maxName)
 		}
 	}
 	if result.DurationMS > 0 {
@@ -237,7 +237,7 @@ func failures(result *ci.Result) []any {
 	list := []any{}
 	for _, f := range result.Failures[:min(len(result.Failures), maxFailures)] {
 		list = append(list, map[string]any{
-			"name": untrusted.Cut(f.Name, maxName), "message": untrusted.Cut(f.Message, maxMessage),
+			"name": sanitize.Cut(f.Name, maxName), "message": sanitize.Cut(f.Message, maxMessage),
 		})
 	}
 	return list

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 // sighting is an error that was seen just now, and what is known of it since.
@@ -41,7 +41,7 @@ func (s sighting) back() alert.Alert {
 // happened. It is the message that is cut.
 func (s sighting) detail(happened string) string {
 	known := fmt.Sprintf("(first seen %s, seen %d times, %s)", s.since(), s.known.seen, happened)
-	message := untrusted.Cut(s.event.Log.Message, alert.MaxDetail-len(known)-1)
+	message := sanitize.Cut(s.event.Log.Message, alert.MaxDetail-len(known)-1)
 	if message == "" {
 		return known
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/external"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 const (
@@ -155,14 +155,14 @@ func detail(e *external.Alert) string {
 		return note
 	}
 	const between = "; "
-	return untrusted.Cut(text, alert.MaxDetail-len(between)-len(note)) + between + note
+	return sanitize.Cut(text, alert.MaxDetail-len(between)-len(note)) + between + note
 }
 
 func context(e *external.Alert) map[string]any {
 	group := map[string]any{}
 	for _, name := range e.GroupBy {
 		if value, ok := e.Labels[name]; ok {
-			group[untrusted.Visible(name)] = value
+			group[sanitize.Visible(name)] = value
 		}
 	}
 	c := map[string]any{"state": e.State, "labels": visible(e.Labels), "group": group}
@@ -190,7 +190,7 @@ func context(e *external.Alert) map[string]any {
 func visible(labels map[string]string) map[string]any {
 	shown := make(map[string]any, len(labels))
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		shown[untrusted.Visible(name)] = labels[name]
+		shown[sanitize.Visible(name)] = labels[name]
 	}
 	return shown
 }

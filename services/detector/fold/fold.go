@@ -21,9 +21,9 @@ import (
 	others "github.com/tocsin-bus/tocsin/services/detector/external"
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
+	"github.com/tocsin-bus/tocsin/services/detector/ratelimit"
 	"github.com/tocsin-bus/tocsin/services/detector/rules"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
-	"github.com/tocsin-bus/tocsin/services/detector/storm"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/ci"
 	"github.com/tocsin-bus/tocsin/shared/external"
@@ -103,8 +103,8 @@ type Fold struct {
 	manual      *noise.Manual
 	ci          *ciresult.Results
 	others      *others.Alerts
-	storm       *storm.Limiter
-	budget      *storm.Budget
+	storm       *ratelimit.Limiter
+	budget      *ratelimit.Budget
 	spikes      spikes
 	escalations escalations
 	newest      time.Time
@@ -129,7 +129,7 @@ func New(cfg Config) *Fold {
 	}
 	return &Fold{
 		cfg: cfg, apps: lru.New[string, *app](cfg.MaxApps), newcomers: lru.New[string, *app](cfg.MaxApps), strangers: newStrangers(),
-		manual: &noise.Manual{}, ci: ciresult.New(), others: others.New(), storm: storm.New(), budget: storm.NewBudget(), spikes: newSpikes(), escalations: newEscalations(),
+		manual: &noise.Manual{}, ci: ciresult.New(), others: others.New(), storm: ratelimit.New(), budget: ratelimit.NewBudget(), spikes: newSpikes(), escalations: newEscalations(),
 	}
 }
 

@@ -2,10 +2,10 @@ package fold
 
 import (
 	"github.com/tocsin-bus/tocsin/services/detector/finding"
-	"github.com/tocsin-bus/tocsin/services/detector/storm"
+	"github.com/tocsin-bus/tocsin/services/detector/ratelimit"
 	"github.com/tocsin-bus/tocsin/services/detector/template"
 	"github.com/tocsin-bus/tocsin/shared/alert"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // track publishes what a rule found, or its end, unless its storm is held back.
@@ -67,7 +67,7 @@ const ends = "\x00end"
 // key, is one too many of its app or of all apps. Then it is counted for a summary.
 // A repetition that the storm limiter will hold back is not asked about.
 func (t *turn) overBudget(app string, a *alert.Alert) bool {
-	if !storm.Counts(a.Category) || a.Revises != "" || a.Resolves != "" {
+	if !ratelimit.Counts(a.Category) || a.Revises != "" || a.Resolves != "" {
 		return false
 	}
 	return t.unpaid(app, a.Category, a.Severity, func() string { return a.Title })
@@ -80,7 +80,7 @@ func (t *turn) unpaid(app string, c alert.Category, s alert.Severity, title func
 	}
 	f.count.held++
 	f.budget.Hold(app, f.key, c, s, func() string {
-		return untrusted.Cut(untrusted.Visible(title()), alert.MaxTitle)
+		return sanitize.Cut(sanitize.Visible(title()), alert.MaxTitle)
 	}, t.now)
 	return true
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/ciresult"
 	others "github.com/tocsin-bus/tocsin/services/detector/external"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
+	"github.com/tocsin-bus/tocsin/services/detector/ratelimit"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
-	"github.com/tocsin-bus/tocsin/services/detector/storm"
 )
 
 // Version is that of the snapshots: it changes with their form, and with the
@@ -96,7 +96,7 @@ func (f *Fold) Restore(data []byte) error {
 	next.manual = noise.RestoreManual(r)
 	next.ci = ciresult.Restore(r)
 	next.others = others.Restore(r)
-	next.storm = storm.Restore(r)
+	next.storm = ratelimit.Restore(r)
 	for range r.Len(maxApps) {
 		name := r.String(maxApp)
 		encoded := r.Raw(len(state))
@@ -124,7 +124,7 @@ func (f *Fold) Restore(data []byte) error {
 		next.escalations = restoreEscalations(next.apps, r)
 	}
 	if r.Has(snapshot.Lifecycle) {
-		next.budget = storm.RestoreBudget(r)
+		next.budget = ratelimit.RestoreBudget(r)
 	}
 	next.strangers = restoreStrangers(r)
 	if err := r.Close(); err != nil {

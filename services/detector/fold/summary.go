@@ -1,7 +1,7 @@
 package fold
 
 import (
-	"github.com/tocsin-bus/tocsin/services/detector/storm"
+	"github.com/tocsin-bus/tocsin/services/detector/ratelimit"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -43,6 +43,6 @@ func (t *turn) summarize(app string) {
 }
 
 // summary is the alert that stands for alerts that are held back.
-func summary(held storm.Summary, key string) alert.Alert {
+func summary(held ratelimit.Summary, key string) alert.Alert {
 	return held.Fill(alert.Alert{Severity: held.Severity, DedupKey: key})
 }

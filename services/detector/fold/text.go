@@ -8,8 +8,8 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/detector/finding"
 	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 const (
@@ -51,11 +51,11 @@ func appName(name string) string {
 // clean makes every text of an alert, most of which quotes the outside, fit to
 // be shown.
 func clean(a *alert.Alert) {
-	a.Title = untrusted.Cut(untrusted.Visible(a.Title), alert.MaxTitle)
-	a.Detail = untrusted.Cut(untrusted.Visible(a.Detail), alert.MaxDetail)
-	a.App = untrusted.Visible(a.App)
-	a.URL = untrusted.Cut(untrusted.Visible(a.URL), maxText)
-	a.DedupKey = untrusted.Visible(a.DedupKey)
+	a.Title = sanitize.Cut(sanitize.Visible(a.Title), alert.MaxTitle)
+	a.Detail = sanitize.Cut(sanitize.Visible(a.Detail), alert.MaxDetail)
+	a.App = sanitize.Visible(a.App)
+	a.URL = sanitize.Cut(sanitize.Visible(a.URL), maxText)
+	a.DedupKey = sanitize.Visible(a.DedupKey)
 	for name, value := range a.Context {
 		a.Context[name] = cleanValue(value)
 	}
@@ -64,7 +64,7 @@ func clean(a *alert.Alert) {
 func cleanValue(value any) any {
 	switch v := value.(type) {
 	case string:
-		return untrusted.Cut(untrusted.Visible(v), maxText)
+		return sanitize.Cut(sanitize.Visible(v), maxText)
 	case []any:
 		for i := range v {
 			v[i] = cleanValue(v[i])

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tocsin-bus/tocsin/services/detector/drain"
+	"github.com/tocsin-bus/tocsin/services/detector/logtemplate"
 )
 
 // classes are the kinds of patterns of which templates count together that differ.
@@ -15,12 +15,12 @@ const classes = string(ofLogs) + string(ofTools) + string(ofToolErrors)
 // mined is what an app keeps when templates count together that differ: the rules
 // about them, to be found by a line. Everything in it follows from the app's rules.
 type mined struct {
-	index [len(classes)]drain.Index[*rule]
+	index [len(classes)]logtemplate.Index[*rule]
 	rules int
 	// epoch tells a verdict from one that the rules have made old since.
 	epoch uint64
 
-	line *drain.Line // nil while there are no such rules
+	line *logtemplate.Line // nil while there are no such rules
 	hits []*rule
 }
 
@@ -31,7 +31,7 @@ type verdict struct {
 }
 
 // minedSize is about what it takes beside the rules, in bytes.
-const minedSize = 24*drain.MaxTokens + 512
+const minedSize = 24*logtemplate.MaxTokens + 512
 
 func (m *mined) size() int {
 	if m == nil || m.rules == 0 {
@@ -41,7 +41,7 @@ func (m *mined) size() int {
 }
 
 // of is the index of the rules about patterns such as a key's, or nil.
-func (m *mined) of(key string) *drain.Index[*rule] {
+func (m *mined) of(key string) *logtemplate.Index[*rule] {
 	if m == nil || key == "" {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (m *mined) add(r *rule) bool {
 		return false
 	}
 	if m.changed(); m.rules == 0 {
-		m.line = &drain.Line{}
+		m.line = &logtemplate.Line{}
 	}
 	m.rules++
 	return true
@@ -87,15 +87,15 @@ func (m *mined) delete(r *rule) {
 
 // knows says whether a key is one of those that patterns have here.
 func (a *App) knows(key string) bool {
-	return key != "" && (a.mined != nil || key[0] != ofToolErrors && !drain.Varies(key))
+	return key != "" && (a.mined != nil || key[0] != ofToolErrors && !logtemplate.Varies(key))
 }
 
 // bind gives a rule its template when its key has holes, and says whether it is one.
 func (a *App) bind(r *rule) (ok bool) {
-	if !drain.Varies(r.key) {
+	if !logtemplate.Varies(r.key) {
 		return true
 	}
-	if r.template, ok = drain.Parse(r.key[1:]); !ok || a.mined.of(r.key) == nil {
+	if r.template, ok = logtemplate.Parse(r.key[1:]); !ok || a.mined.of(r.key) == nil {
 		r.template = nil
 		return false
 	}
@@ -158,20 +158,20 @@ func (a *App) mine(t int64, found *Found) {
 			a.strengthen(r, int(min(n, arrivals)), t, found)
 		}
 	}
-	var lines [len(classes)][]drain.Counted
+	var lines [len(classes)][]logtemplate.Counted
 	for key, p := range a.patterns.All() {
 		i := strings.IndexByte(classes, key[0])
 		if i < 0 {
 			continue
 		}
 		if n := (*p).within(t-Window.Milliseconds(), t); n > 0 && !a.under([]byte(key), *p).applies() {
-			lines[i] = append(lines[i], drain.Counted{Text: key[1:], N: n})
+			lines[i] = append(lines[i], logtemplate.Counted{Text: key[1:], N: n})
 		}
 	}
 	for i := range lines {
-		clusters := drain.Mine(lines[i], minLogs)
+		clusters := logtemplate.Mine(lines[i], minLogs)
 		// The widest come first, so that what they cover is not told beside them.
-		slices.SortFunc(clusters, func(a, b drain.Cluster) int {
+		slices.SortFunc(clusters, func(a, b logtemplate.Cluster) int {
 			return cmp.Or(cmp.Compare(b.Width(), a.Width()), cmp.Compare(a.Text(), b.Text()))
 		})
 		for _, c := range clusters {
@@ -181,7 +181,7 @@ func (a *App) mine(t int64, found *Found) {
 }
 
 // judgeMined makes or strengthens the rule about a cluster of lines.
-func (a *App) judgeMined(class string, c drain.Cluster, t int64, found *Found) {
+func (a *App) judgeMined(class string, c logtemplate.Cluster, t int64, found *Found) {
 	if r := a.ruleOf(class + c.Text()); r != nil {
 		a.strengthen(r, c.N, t, found)
 		return
@@ -242,7 +242,7 @@ func (a *App) takeOver(r *rule) {
 		}
 		own := o.template
 		if own == nil {
-			own, _ = drain.Parse(key[1:])
+			own, _ = logtemplate.Parse(key[1:])
 		}
 		if own == nil || !r.template.Covers(own) {
 			continue
@@ -261,7 +261,7 @@ func (m *mined) overlapsRemoved(a *App, r *rule) bool {
 	}
 	own := r.template
 	if own == nil {
-		own, _ = drain.Parse(r.key[1:])
+		own, _ = logtemplate.Parse(r.key[1:])
 	}
 	if own == nil {
 		return false

@@ -38,8 +38,8 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
 	"github.com/tocsin-bus/tocsin/services/detector/rules"
 	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 const (
@@ -221,7 +221,7 @@ func (a *App) count(p *pattern, s Sighting, t int64) *pattern {
 		p.warned = t
 	}
 	if p.example == "" && len(p.at) >= minLogs && a.scratch[0] != ofRequests { // their pattern says it all
-		p.example = strings.Clone(untrusted.Cut(s.Text, maxExample))
+		p.example = strings.Clone(sanitize.Cut(s.Text, maxExample))
 	}
 	a.size += p.size()
 	return p

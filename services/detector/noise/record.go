@@ -8,8 +8,8 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/query"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 const (
@@ -70,7 +70,7 @@ func (r *record) see(s Sighting, t int64) (grown int) {
 
 // show makes a text an example, in place of the oldest, unless it is one.
 func (r *record) show(text string) (grown int) {
-	text = untrusted.Cut(untrusted.Visible(head(text)), maxExample)
+	text = sanitize.Cut(sanitize.Visible(head(text)), maxExample)
 	if text == "" || slices.Contains(r.examples, text) {
 		return 0
 	}

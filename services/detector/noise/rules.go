@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/tocsin-bus/tocsin/services/detector/drain"
+	"github.com/tocsin-bus/tocsin/services/detector/logtemplate"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
@@ -34,7 +34,7 @@ type rule struct {
 	seen             record
 	// template is what it is bound to when that has holes, else nil: then it is about
 	// its key alone.
-	template *drain.Template
+	template *logtemplate.Template
 }
 
 // applies says whether there is a rule and it applies.
@@ -75,7 +75,7 @@ func (f *Found) Len() int {
 }
 
 func (f *Found) add(r *rule) {
-	pattern := drain.Shown(r.key[1:])
+	pattern := logtemplate.Shown(r.key[1:])
 	if !r.applied {
 		f.Proposed = append(f.Proposed, pattern)
 		return
@@ -224,7 +224,7 @@ type removal struct {
 	key     string // empty when an older version removed it
 	percent int
 	// template is what the key says when templates count together that differ.
-	template *drain.Template
+	template *logtemplate.Template
 }
 
 func (r removal) size() int {
@@ -253,7 +253,7 @@ func (a *App) Remove(id string) bool {
 func (a *App) addRemoved(id, key string, percent int) {
 	r := removal{key: key, percent: percent}
 	if a.mined.of(key) != nil {
-		r.template, _ = drain.Parse(key[1:])
+		r.template, _ = logtemplate.Parse(key[1:])
 	}
 	a.size += r.size()
 	if _, gone := a.removed.Add(id, r); gone != nil {
@@ -313,7 +313,7 @@ func (a *App) Removed() []query.RemovedRule {
 	var all []query.RemovedRule
 	for id, r := range a.removed.All() {
 		if r.key != "" {
-			all = append(all, query.RemovedRule{ID: id, App: a.name, Kind: kindOf(r.key), Pattern: drain.Shown(r.key[1:])})
+			all = append(all, query.RemovedRule{ID: id, App: a.name, Kind: kindOf(r.key), Pattern: logtemplate.Shown(r.key[1:])})
 		}
 	}
 	return all
@@ -328,7 +328,7 @@ func kindOf(key string) telemetry.Kind {
 
 func (r *rule) describe(app string, now int64) query.NoiseRule {
 	d := query.NoiseRule{
-		ID: r.id, App: app, State: stateProposed, Kind: kindOf(r.key), Pattern: drain.Shown(r.key[1:]),
+		ID: r.id, App: app, State: stateProposed, Kind: kindOf(r.key), Pattern: logtemplate.Shown(r.key[1:]),
 		Confidence: float64(r.percent) / 100, Example: r.example,
 	}
 	if r.applied {

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/services/detector/changepoint"
 	"github.com/tocsin-bus/tocsin/services/detector/finding"
-	"github.com/tocsin-bus/tocsin/services/detector/level"
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/services/detector/template"
@@ -33,7 +33,7 @@ type classed [len(metrics)]*series
 
 // series is one metric of it.
 type series struct {
-	level.Series
+	changepoint.Series
 	open finding.Open
 	// told is the confidence of what was told last of what is found now.
 	told uint8
@@ -46,10 +46,10 @@ type series struct {
 
 // ending is what an end tells.
 type ending struct {
-	event      level.Event
-	confidence level.Confidence // of what ended
-	of, loads  int              // of how many loads the level is, and the baseline
-	level      int64            // doubled, as is the baseline
+	event      changepoint.Event
+	confidence changepoint.Confidence // of what ended
+	of, loads  int                    // of how many loads the level is, and the baseline
+	level      int64                  // doubled, as is the baseline
 	baseline   int64
 }
 
@@ -119,13 +119,13 @@ func (c *Confirmed) compare(p *place, vitals *telemetry.Vitals, now time.Time) (
 			continue
 		}
 		p.metric, p.page = m, string(c.scratch[1:])
-		if s.Confidence() == level.None {
+		if s.Confidence() == changepoint.None {
 			f := finding.End(p.ended(s.end), &s.open)
 			f.Again = !ends(v.Event)
 			ended = append(ended, f)
 			continue
 		}
-		again := v.Event != level.Risen
+		again := v.Event != changepoint.Risen
 		if again {
 			v = s.Now()
 		}
@@ -147,20 +147,20 @@ func (p *classed) open() bool {
 }
 
 // take adds a load that came at a time.
-func (s *series) take(m *metric, units int64, now time.Time) level.Verdict {
-	settling := level.Never
-	if s.Confidence() != level.None {
+func (s *series) take(m *metric, units int64, now time.Time) changepoint.Verdict {
+	settling := changepoint.Never
+	if s.Confidence() != changepoint.None {
 		if s.since.IsZero() || now.Before(s.since) {
 			s.since = now
 		}
-		settling = newLevelAfter(now.Sub(s.since), level.Newest)
+		settling = newLevelAfter(now.Sub(s.since), changepoint.Newest)
 	}
 	v := s.Add(m.levels(), units, settling)
 	if v.Began {
-		s.told, s.since = uint8(level.None), now
+		s.told, s.since = uint8(changepoint.None), now
 	}
 	if v.Worse {
-		s.told = uint8(level.Probable) // it is raised again
+		s.told = uint8(changepoint.Probable) // it is raised again
 	}
 	if ends(v.Event) {
 		s.end = ending{v.Event, v.Confidence, v.Of, v.Values, v.Level, v.Usual}
@@ -172,12 +172,12 @@ func (s *series) take(m *metric, units int64, now time.Time) level.Verdict {
 // was told is over.
 func (s *series) news() bool {
 	found := s.Confidence()
-	return uint8(found) > s.told || found == level.None && s.open.Any()
+	return uint8(found) > s.told || found == changepoint.None && s.open.Any()
 }
 
 // ends says whether an event is the end of what was found.
-func ends(e level.Event) bool {
-	return e == level.Withdrawn || e == level.Recovered || e == level.Settled
+func ends(e changepoint.Event) bool {
+	return e == changepoint.Withdrawn || e == changepoint.Recovered || e == changepoint.Settled
 }
 
 // page finds or makes the page in scratch.
@@ -189,7 +189,7 @@ func (c *Confirmed) page() *classed {
 }
 
 // seriesSize is about what a series takes, in bytes.
-const seriesSize = level.Size + finding.Size + 64
+const seriesSize = changepoint.Size + finding.Size + 64
 
 func (c *Confirmed) add(key string, page *classed) *classed {
 	stored, gone := c.pages.Add(key, page)
@@ -301,7 +301,7 @@ func (s *series) save(w *snapshot.Writer) {
 	s.Save(w)
 	s.open.Save(w)
 	switch {
-	case s.Confidence() != level.None:
+	case s.Confidence() != changepoint.None:
 		w.Len(int(s.told))
 		w.Int(s.since.UnixMilli())
 	case s.open.Any():
@@ -337,19 +337,19 @@ func RestoreConfirmed(r *snapshot.Reader) *Confirmed {
 }
 
 func restoreSeries(r *snapshot.Reader) *series {
-	s := &series{Series: level.Restore(r), open: finding.Restore(r)}
+	s := &series{Series: changepoint.Restore(r), open: finding.Restore(r)}
 	switch {
-	case s.Confidence() != level.None:
-		s.told = uint8(r.UpTo(int(level.Confirmed)))
+	case s.Confidence() != changepoint.None:
+		s.told = uint8(r.UpTo(int(changepoint.Confirmed)))
 		if r.Has(snapshot.Lifecycle) {
 			s.since = restoreSince(r)
 		}
 	case s.open.Any():
 		s.end = ending{
-			event: level.Event(r.UpTo(int(level.Settled))), confidence: level.Confidence(r.UpTo(int(level.Confirmed))),
-			of: r.UpTo(level.Newest), loads: r.UpTo(level.Reference), level: r.Int(), baseline: r.Int(),
+			event: changepoint.Event(r.UpTo(int(changepoint.Settled))), confidence: changepoint.Confidence(r.UpTo(int(changepoint.Confirmed))),
+			of: r.UpTo(changepoint.Newest), loads: r.UpTo(changepoint.Reference), level: r.Int(), baseline: r.Int(),
 		}
-		if !ends(s.end.event) || s.end.level < 0 || s.end.level > 2*level.Max || s.end.baseline < 0 || s.end.baseline > 2*level.Max {
+		if !ends(s.end.event) || s.end.level < 0 || s.end.level > 2*changepoint.Max || s.end.baseline < 0 || s.end.baseline > 2*changepoint.Max {
 			r.Fail("the end of a regression that is none")
 		}
 	}

@@ -1,7 +1,7 @@
 package regression
 
 import (
-	"github.com/tocsin-bus/tocsin/services/detector/level"
+	"github.com/tocsin-bus/tocsin/services/detector/changepoint"
 	"github.com/tocsin-bus/tocsin/services/detector/template"
 )
 
@@ -13,7 +13,7 @@ func (p *Pages) Learned() *Confirmed {
 	for name, windows := range p.pages.All() {
 		page := &classed{}
 		for i, w := range (*windows).all() {
-			page[i] = &series{Series: level.Of(w.oldestFirst())}
+			page[i] = &series{Series: changepoint.Of(w.oldestFirst())}
 		}
 		c.add(string(noClass)+name, page)
 	}

@@ -3,7 +3,7 @@ package regression
 import (
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/detector/level"
+	"github.com/tocsin-bus/tocsin/services/detector/changepoint"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 )
 
@@ -24,7 +24,7 @@ func newLevelAfter(age time.Duration, few int) int {
 	case age >= newLevelLeast:
 		return newLevelLoads
 	default: // more than an incident counts
-		return level.Never
+		return changepoint.Never
 	}
 }
 

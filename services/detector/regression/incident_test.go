@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/services/detector/changepoint"
 	"github.com/tocsin-bus/tocsin/services/detector/finding"
-	"github.com/tocsin-bus/tocsin/services/detector/level"
 	"github.com/tocsin-bus/tocsin/services/detector/regression"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -113,7 +113,7 @@ func TestIncidentsOfOlderSnapshots(t *testing.T) {
 				confirmed.Int(v)
 			}
 		}
-		confirmed.Len(int(level.Confirmed))
+		confirmed.Len(int(changepoint.Confirmed))
 		confirmed.Bool(false)
 		confirmed.Len(0)
 		for _, n := range []int{5, 0, 75} { // under suspicion, since then, ranks
@@ -121,7 +121,7 @@ func TestIncidentsOfOlderSnapshots(t *testing.T) {
 		}
 		confirmed.Int(2 * 2_000_000)
 		opened().Save(&confirmed)
-		confirmed.Len(int(level.Confirmed))
+		confirmed.Len(int(changepoint.Confirmed))
 	}
 	for name, load := range map[string]func(ms float64, now time.Time) []finding.Finding{
 		"spec": func() func(float64, time.Time) []finding.Finding {

@@ -4,7 +4,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/tocsin-bus/tocsin/services/detector/level"
+	"github.com/tocsin-bus/tocsin/services/detector/changepoint"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -86,11 +86,11 @@ func (m *metric) worse(v, baseline int64) string {
 // The same rule as over, as Confirmed wants it, with what loads vary by at least
 // however alike they were: 5%, or 0.02 for CLS.
 var (
-	timings = level.Scale{Factors: true, Percent: 20, Least: 2 * 50 * timing, Calm: 5}
-	shifts  = level.Scale{Least: 2*shift/10 + 1, Calm: 2 * shift / 50}
+	timings = changepoint.Scale{Factors: true, Percent: 20, Least: 2 * 50 * timing, Calm: 5}
+	shifts  = changepoint.Scale{Least: 2*shift/10 + 1, Calm: 2 * shift / 50}
 )
 
-func (m *metric) levels() *level.Scale {
+func (m *metric) levels() *changepoint.Scale {
 	if m.scale == shift {
 		return &shifts
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tocsin-bus/tocsin/services/detector/level"
+	"github.com/tocsin-bus/tocsin/services/detector/changepoint"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -29,8 +29,8 @@ const (
 
 // risen says that a page regressed. One load alone is never an error: the next may
 // show that it was nothing.
-func (p *place) risen(v level.Verdict) alert.Alert {
-	m, one := p.metric, v.Confidence == level.Single
+func (p *place) risen(v changepoint.Verdict) alert.Alert {
+	m, one := p.metric, v.Confidence == changepoint.Single
 	a := p.compared(v.Level, v.Of, v.Usual, v.Values)
 	a.Context[keyConfidence] = v.Confidence.String()
 	by, remark := m.worse(v.Level, v.Usual), ""
@@ -59,11 +59,11 @@ func (p *place) ended(e ending) alert.Alert {
 	regressed := m.name + " regressed" + p.on("")
 	now, usual := p.median(e.level, e.of), fmt.Sprintf("%s (%s)", m.text(float64(e.baseline)/2), loads(e.loads))
 	switch e.event {
-	case level.Withdrawn:
+	case changepoint.Withdrawn:
 		a.Context[alert.OutcomeKey] = "withdrawn"
 		a.Title = "Withdrawn: " + regressed
 		a.Detail = "the loads that followed do not confirm it: " + now + ", baseline " + usual
-	case level.Settled:
+	case changepoint.Settled:
 		a.Context[alert.OutcomeKey] = alert.NewLevel
 		a.Title = "New level: " + m.name + p.on("")
 		a.Detail = now + ", before " + usual

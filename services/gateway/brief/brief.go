@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // MaxText is the longest text that is added to a model's context, in bytes. The
@@ -22,8 +22,8 @@ const MaxText = 4096
 // shrinks make alerts smaller, each more than the one before.
 var shrinks = []func(alert.Alert) alert.Alert{
 	func(a alert.Alert) alert.Alert { return a },
-	func(a alert.Alert) alert.Alert { a.Detail = untrusted.Cut(a.Detail, 500); return a },
-	func(a alert.Alert) alert.Alert { a.Detail = untrusted.Cut(a.Detail, 150); return a },
+	func(a alert.Alert) alert.Alert { a.Detail = sanitize.Cut(a.Detail, 500); return a },
+	func(a alert.Alert) alert.Alert { a.Detail = sanitize.Cut(a.Detail, 150); return a },
 	bare,
 }
 
@@ -32,13 +32,13 @@ var shrinks = []func(alert.Alert) alert.Alert{
 // who silences by a part of one silences nothing, and is not told so.
 func bare(a alert.Alert) alert.Alert {
 	const maxName, maxKey = 64, 256 // characters, bytes
-	a.Detail, a.URL, a.Context = untrusted.Cut(a.Detail, 100), untrusted.Cut(a.URL, 100), nil
-	a.AlsoResolves, a.Reason = nil, untrusted.Cut(a.Reason, 200)
+	a.Detail, a.URL, a.Context = sanitize.Cut(a.Detail, 100), sanitize.Cut(a.URL, 100), nil
+	a.AlsoResolves, a.Reason = nil, sanitize.Cut(a.Reason, 200)
 	if len(a.DedupKey) > maxKey {
 		a.DedupKey = ""
 	}
 	for _, name := range []*string{&a.ID, &a.App, &a.Source, &a.CorrelationID, &a.Revises, &a.Resolves, &a.InhibitedBy, (*string)(&a.Category)} {
-		*name = untrusted.Cut(*name, maxName)
+		*name = sanitize.Cut(*name, maxName)
 	}
 	return a
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 const (
@@ -60,7 +60,7 @@ func Key(client string) string {
 }
 
 // Shown is a client's name as it stands in the bucket, for people.
-func Shown(client string) string { return untrusted.Cut(untrusted.Visible(client), maxName) }
+func Shown(client string) string { return sanitize.Cut(sanitize.Visible(client), maxName) }
 
 func open(ctx context.Context, c *bus.Conn) (jetstream.KeyValue, error) {
 	kv, err := c.JS.KeyValue(ctx, bus.BucketGateways)

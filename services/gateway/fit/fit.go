@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // cut says what is left of long fields.
@@ -212,7 +212,7 @@ func (w *writer) object(depth int) {
 		comma()
 		name := nameOf(key)
 		if len(name) > max(w.cut.text, 1) {
-			name = untrusted.Cut(name, max(w.cut.text, 1))
+			name = sanitize.Cut(name, max(w.cut.text, 1))
 			w.out = appendText(w.out, name)
 		} else {
 			w.out = append(w.out, key...)

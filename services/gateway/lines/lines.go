@@ -15,7 +15,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // Max is the longest message of a client, in bytes. A longer one is refused and
@@ -137,7 +137,7 @@ func (l *Reader) answer(line []byte, refusal *jsonrpc.Error) error {
 	if len(line) > Max || json.Unmarshal(line, &message) != nil || !isID(message.ID) {
 		message.ID = json.RawMessage("null")
 	}
-	text, err := json.Marshal(untrusted.Visible(refusal.Message))
+	text, err := json.Marshal(sanitize.Visible(refusal.Message))
 	if err != nil {
 		return err
 	}

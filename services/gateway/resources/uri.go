@@ -14,7 +14,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // The URIs. Reading one neither takes alerts out of the inbox nor counts as having
@@ -87,7 +87,7 @@ var ErrNoSuchAlert = errors.New("no such alert")
 // NotFound is the SDK's error of a resource that is not there, which itself can't
 // be written of every URI that a client may come up with.
 func NotFound(uri string) error {
-	uri = untrusted.Cut(untrusted.Visible(uri), maxURI)
+	uri = sanitize.Cut(sanitize.Visible(uri), maxURI)
 	data, err := json.Marshal(map[string]string{"uri": uri})
 	if err != nil {
 		return fmt.Errorf("write the URI: %w", err)
@@ -100,5 +100,5 @@ func Failure(uri string, err error) error {
 	if errors.Is(err, ErrNoSuchAlert) {
 		return NotFound(uri)
 	}
-	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: untrusted.Visible(err.Error())}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: sanitize.Visible(err.Error())}
 }

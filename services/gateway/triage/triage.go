@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // MaxBytes is how long a work order is at most. What does not fit is counted in
@@ -219,7 +219,7 @@ func group(alerts []alert.Alert, room int) (tasks []*task, left int) {
 // item is one alert as JSON, in one line without a backtick: nothing in it ends
 // the fenced block.
 func item(a alert.Alert) string {
-	shown := func(text string, limit int) string { return untrusted.Cut(untrusted.Visible(text), limit) }
+	shown := func(text string, limit int) string { return sanitize.Cut(sanitize.Visible(text), limit) }
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tocsin-bus/tocsin/services/ingest/testrun"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 const (
@@ -74,7 +74,7 @@ func (r *reader) start(e xml.StartElement) error {
 		r.count(e.Attr)
 	case "testsuite":
 		r.count(e.Attr)
-		s := suite{name: untrusted.Cut(attr(e.Attr, "name"), maxSuite)}
+		s := suite{name: sanitize.Cut(attr(e.Attr, "name"), maxSuite)}
 		s.own, s.told = seconds(attr(e.Attr, "time"))
 		r.suites = append(r.suites, s)
 	case "testcase":

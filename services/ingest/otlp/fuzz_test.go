@@ -7,8 +7,8 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
 	"github.com/tocsin-bus/tocsin/services/ingest/otlp"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 // fuzz holds of every body: no panic, valid events that can be written, within
@@ -41,11 +41,11 @@ func fuzz(f *testing.F, signal otlp.Signal, seeds ...request) {
 			}
 			if l := d.Events[i].Log; l != nil {
 				l.Args = nil // the intake cleans them, and so the texts
-				l.Message, l.Stack, l.Source = untrusted.Strip(l.Message), untrusted.Strip(l.Stack), untrusted.Strip(l.Source)
+				l.Message, l.Stack, l.Source = sanitize.Strip(l.Message), sanitize.Strip(l.Stack), sanitize.Strip(l.Source)
 			}
-			d.Events[i].App, d.Events[i].Session, d.Events[i].URL = "", "", untrusted.Strip(d.Events[i].URL)
+			d.Events[i].App, d.Events[i].Session, d.Events[i].URL = "", "", sanitize.Strip(d.Events[i].URL)
 			if n := d.Events[i].Network; n != nil {
-				n.Method, n.URL, n.Error = untrusted.Strip(n.Method), untrusted.Strip(n.URL), untrusted.Strip(n.Error)
+				n.Method, n.URL, n.Error = sanitize.Strip(n.Method), sanitize.Strip(n.URL), sanitize.Strip(n.Error)
 				n.RequestHeaders, n.ResponseHeaders = nil, nil
 			}
 		}

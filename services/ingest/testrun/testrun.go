@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/ci"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 const (
@@ -40,8 +40,8 @@ func (o *Outcome) Fail(name, message string) {
 	}
 	// Cut returns a part of the text, which may be that of a whole report.
 	o.Failures = append(o.Failures, ci.Failure{
-		Name:    strings.Clone(untrusted.Cut(name, maxName)),
-		Message: strings.Clone(untrusted.Cut(message, maxMessage)),
+		Name:    strings.Clone(sanitize.Cut(name, maxName)),
+		Message: strings.Clone(sanitize.Cut(message, maxMessage)),
 	})
 }
 

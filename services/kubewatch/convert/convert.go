@@ -16,7 +16,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/kube"
 	"github.com/tocsin-bus/tocsin/shared/redact"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // maxRaw bounds how much of a text is looked at, in bytes: masking costs by length,
@@ -44,7 +44,7 @@ func (c Converter) Event(e *corev1.Event, labels map[string]string) *kube.Event 
 		Component:       c.word(component(e)),
 		Name:            c.word(e.Name),
 		UID:             c.id(string(e.UID)),
-		ResourceVersion: untrusted.Cut(untrusted.Visible(e.ResourceVersion), kube.MaxName), // the cluster's own
+		ResourceVersion: sanitize.Cut(sanitize.Visible(e.ResourceVersion), kube.MaxName), // the cluster's own
 	}
 }
 
@@ -113,19 +113,19 @@ func (c Converter) Labels(labels map[string]string) map[string]string {
 		}
 		// Behind its name: a value is masked for what it is called, too.
 		_, value, _ := strings.Cut(c.mask.String(name+"="+labels[name]), "=")
-		kept[c.word(name)] = untrusted.Cut(untrusted.Visible(value), kube.MaxLabel)
+		kept[c.word(name)] = sanitize.Cut(sanitize.Visible(value), kube.MaxLabel)
 	}
 	return kept
 }
 
 // Line is a text of one line, such as an error's.
 func (c Converter) Line(text string) string {
-	return untrusted.Cut(c.mask.String(untrusted.Visible(bounded(text))), kube.MaxMessage)
+	return sanitize.Cut(c.mask.String(sanitize.Visible(bounded(text))), kube.MaxMessage)
 }
 
 // word is a text that is a name, or ought to be: of one line.
 func (c Converter) word(text string) string {
-	return untrusted.Cut(c.mask.String(untrusted.Visible(bounded(text))), kube.MaxName)
+	return sanitize.Cut(c.mask.String(sanitize.Visible(bounded(text))), kube.MaxName)
 }
 
 // id is a uid. A UUID stays as it is: of 40,000 one has digits like those of a payment
@@ -153,7 +153,7 @@ func isUUID(text string) bool {
 
 // text is fit to be stored: without secrets, visible, and of at most limit characters.
 func (c Converter) text(text string, limit int) string {
-	return untrusted.Cut(c.mask.String(untrusted.Strip(bounded(text))), limit)
+	return sanitize.Cut(c.mask.String(sanitize.Strip(bounded(text))), limit)
 }
 
 func bounded(text string) string {

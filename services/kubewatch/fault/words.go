@@ -12,8 +12,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/external"
 	"github.com/tocsin-bus/tocsin/shared/kube"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
 )
 
 // names are what the kinds are called in alerts. A warning is called by its reason.
@@ -34,7 +34,7 @@ func (b *Book) text(s string, limit int) string {
 	if s == "" {
 		return ""
 	}
-	return untrusted.Cut(untrusted.Visible(b.mask.String(s)), limit)
+	return sanitize.Cut(sanitize.Visible(b.mask.String(s)), limit)
 }
 
 // about is what the state of a container says.
@@ -163,7 +163,7 @@ func (b *Book) alert(g *group, m *kube.Message, omitted int) *external.Alert {
 	}
 	a.Detail = strings.Join(words, "; ")
 	b.mask.External(a)
-	a.Detail = untrusted.Cut(untrusted.Visible(a.Detail), external.MaxText)
+	a.Detail = sanitize.Cut(sanitize.Visible(a.Detail), external.MaxText)
 	return a
 }
 
@@ -187,9 +187,9 @@ func place(o kube.Object, workload string) string {
 func telling(logs []kube.Log) (text string, marked bool) {
 	for _, l := range logs {
 		if line, why, ok := panics.Says(l.Sample); l.HasPanic && ok {
-			text = "log of " + l.Container + ": " + untrusted.Cut(line, maxLine)
+			text = "log of " + l.Container + ": " + sanitize.Cut(line, maxLine)
 			if why != "" {
-				text += " ⏎ " + untrusted.Cut(why, maxLine)
+				text += " ⏎ " + sanitize.Cut(why, maxLine)
 			}
 			return text, true
 		}
@@ -202,7 +202,7 @@ func telling(logs []kube.Log) (text string, marked bool) {
 	}
 	for _, l := range logs {
 		if l.Error != "" {
-			return "no log of " + l.Container + ": " + untrusted.Cut(l.Error, maxLine), false
+			return "no log of " + l.Container + ": " + sanitize.Cut(l.Error, maxLine), false
 		}
 	}
 	return "", false
@@ -214,7 +214,7 @@ func last3(sample string) []string {
 	for len(sample) > 0 && len(lines) < maxLines {
 		i := strings.LastIndexByte(sample, '\n')
 		if line := strings.TrimSpace(sample[i+1:]); line != "" {
-			lines = append([]string{untrusted.Cut(line, maxLine)}, lines...)
+			lines = append([]string{sanitize.Cut(line, maxLine)}, lines...)
 		}
 		sample = sample[:max(i, 0)]
 	}

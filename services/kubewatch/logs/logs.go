@@ -24,7 +24,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/kubewatch/panics"
 	"github.com/tocsin-bus/tocsin/shared/kube"
 	"github.com/tocsin-bus/tocsin/shared/redact"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // Defaults of a Config.
@@ -319,7 +319,7 @@ func (c *Capturer) sample(data []byte, missing cuts) (sample string, truncated, 
 		from := max(0, len(tail)-maxToken)
 		tail = tail[:from+1+bytes.LastIndexFunc(tail[from:], notOfSecret)]
 	}
-	text := untrusted.Strip(c.mask.String(headless(string(tail))))
+	text := sanitize.Strip(c.mask.String(headless(string(tail))))
 	// Masks may be longer than what they stand for, and pictures of controls are.
 	if len(text) > c.cfg.MaxBytes {
 		text, truncated = string(kube.Tail([]byte(text), c.cfg.MaxBytes)), true
@@ -350,7 +350,7 @@ func headless(text string) string {
 }
 
 func (c *Capturer) clean(s string, limit int) string {
-	return untrusted.Cut(untrusted.Visible(c.mask.String(s)), limit)
+	return sanitize.Cut(sanitize.Visible(c.mask.String(s)), limit)
 }
 
 // reason says in words why a log could not be had.

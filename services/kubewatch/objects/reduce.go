@@ -17,7 +17,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/kubewatch/fault"
 	"github.com/tocsin-bus/tocsin/shared/kube"
 	"github.com/tocsin-bus/tocsin/shared/redact"
-	"github.com/tocsin-bus/tocsin/shared/untrusted"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // maxText bounds what is kept of a message, in characters. It is kept only of what is
@@ -128,7 +128,7 @@ func cut(mask *redact.Engine, s string) string {
 	if len(s) > maxRaw {
 		s = strings.ToValidUTF8(s[:maxRaw], "")
 	}
-	return untrusted.Cut(mask.String(s), maxText)
+	return sanitize.Cut(mask.String(s), maxText)
 }
 
 func reducePod(mask *redact.Engine, o runtime.Object) *item {
@@ -182,7 +182,7 @@ func workload(mask *redact.Engine, pod *metav1.ObjectMeta) string {
 	if version != "" {
 		whole += "/" + version
 	}
-	return same(untrusted.Cut(untrusted.Visible(cut(mask, whole)), kube.MaxName))
+	return same(sanitize.Cut(sanitize.Visible(cut(mask, whole)), kube.MaxName))
 }
 
 // disruptions are the reasons that a pod is given where the cluster puts it away.

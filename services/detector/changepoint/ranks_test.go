@@ -1,0 +1,156 @@
+package changepoint
+
+import (
+	"math/bits"
+	"slices"
+	"testing"
+)
+
+// choices calls f with each choice of 5 of n places, as bits.
+func choices(n int, f func(chosen uint32)) {
+	for chosen := uint32(1)<<Newest - 1; chosen < 1<<n; {
+		f(chosen)
+		// The next larger number with as many bits (Gosper).
+		low := chosen & -chosen
+		high := chosen + low
+		chosen = high | (chosen^high)/low>>2
+	}
+}
+
+// parted gives the values at the chosen places, and the others, sorted.
+func parted(pool []int64, chosen uint32) (values, others []int64) {
+	for i, v := range pool {
+		if chosen>>i&1 == 1 {
+			values = append(values, v)
+		} else {
+			others = append(others, v)
+		}
+	}
+	return values, others
+}
+
+// TestOrders counts u over all arrangements of different values, pair by pair.
+func TestOrders(t *testing.T) {
+	for _, n := range []int{0, 1, 2, 5, 9, 20} {
+		pool := make([]int64, n+Newest)
+		for i := range pool {
+			pool[i] = int64(10 * i)
+		}
+		var want [Newest*Reference + 1]int64
+		all := int64(0)
+		choices(n+Newest, func(chosen uint32) {
+			values, others := parted(pool, chosen)
+			u := 0
+			for _, v := range values {
+				for _, o := range others {
+					if v > o {
+						u++
+					}
+				}
+			}
+			if larger(values, others) != u || smaller(values, others) != Newest*n-u {
+				t.Fatalf("%v against %v: u is %d, want %d", values, others, larger(values, others), u)
+			}
+			want[u]++
+			all++
+		})
+		if got := orders(n); got != want {
+			t.Errorf("%d: %v\nwant %v", n, got, want)
+		}
+		if _, got := tail(0, n); got != all {
+			t.Errorf("%d: %d orders, want %d", n, got, all)
+		}
+	}
+}
+
+// TestCritical: the least u of the tables has a chance under the limit, and the one
+// below has not. The values for 5 against 5, 10 and 20 at 1% are 5n minus those that
+// tables print for the two-sided test (Mann and Whitney 1947; Milton 1964): 0, 4, 13.
+func TestCritical(t *testing.T) {
+	for n, printed := range map[int]int{5: 0, 10: 4, 20: 13} {
+		if got := Newest*n - worse[n]; got != printed {
+			t.Errorf("against %d: %d, printed is %d", n, got, printed)
+		}
+	}
+	for limit, table := range map[float64][Reference + 1]int{0.01: worse, 0.0002: better} {
+		for n, least := range table {
+			if least <= Newest*n && chance(least, n) >= limit || least > 0 && chance(least-1, n) < limit {
+				t.Errorf("%d against %d at %g: chance %g, below %g", least, n, limit, chance(least, n), chance(least-1, n))
+			}
+		}
+	}
+	// With how few nothing is sure: 2 of C(9,5) = 126 orders, and of C(18,5) = 8568
+	// and C(19,5) = 11628.
+	if worse[4] != 21 || better[13] != 66 || better[14] != 70 {
+		t.Errorf("%v\n%v", worse, better)
+	}
+}
+
+// TestTies: whatever is equal to what, u is the least that an order among equals
+// gives, and over all arrangements the test finds something no more often than it
+// says.
+func TestTies(t *testing.T) {
+	for _, pool := range [][]int64{
+		{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+		{0, 0, 0, 0, 0, 0, 0, 0, 5, 5, 5, 5, 5},
+		{0, 0, 0, 0, 0, 1, 1, 2, 3, 3, 3, 4, 4, 4, 5},
+		{1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8},
+	} {
+		n := len(pool) - Newest
+		all, found, lower := 0, 0, 0
+		choices(len(pool), func(chosen uint32) {
+			values, others := parted(pool, chosen)
+			// Equals in the order that is the worst for the values: behind the others.
+			least := 0
+			for i := range pool {
+				if chosen>>i&1 == 0 {
+					continue
+				}
+				for j := range i {
+					if chosen>>j&1 == 0 && pool[j] < pool[i] {
+						least++
+					}
+				}
+			}
+			if u := larger(values, others); u != least {
+				t.Fatalf("%v against %v: %d, want %d", values, others, u, least)
+			}
+			mirrored := slices.Clone(others)
+			negative := slices.Clone(values)
+			for i := range mirrored {
+				mirrored[i] = -mirrored[i]
+			}
+			slices.Reverse(mirrored)
+			for i := range negative {
+				negative[i] = -negative[i]
+			}
+			if smaller(values, others) != larger(negative, mirrored) {
+				t.Fatalf("%v against %v: the other side differs", values, others)
+			}
+			all++
+			if larger(values, others) >= worse[n] {
+				found++
+			}
+			if smaller(values, others) >= worse[n] {
+				lower++
+			}
+		})
+		// One side of a two-sided test at 1%.
+		if limit := float64(all) * 0.005; float64(found) > limit || float64(lower) > limit {
+			t.Errorf("%v: %d and %d of %d arrangements, more than one in 200", pool, found, lower, all)
+		}
+	}
+}
+
+func TestChoices(t *testing.T) {
+	n := 0
+	choices(9, func(chosen uint32) {
+		if bits.OnesCount32(chosen) != Newest {
+			t.Fatalf("%b", chosen)
+		}
+		n++
+	})
+	if n != 126 {
+		t.Errorf("%d", n)
+	}
+}

@@ -1,0 +1,115 @@
+package changepoint
+
+import "math"
+
+// Scale says of a kind of values what is worse and how they vary. Everything is in
+// whole units and doubled, as a median of them may be a half.
+type Scale struct {
+	// Factors says that values vary by factors, as times do: twice as long is as far
+	// out as half as long. Else they vary by differences.
+	Factors bool
+	// What is worse is more than Percent larger, and at least Least / 2 units.
+	Percent, Least int64
+	// Calm is what values vary by at least, however alike they were: in percent with
+	// Factors, else in half units. Few loads can be alike by chance.
+	Calm int64
+}
+
+// Max is the largest value, in units: with it no product overflows, and every
+// doubled value is exact as a float64.
+const Max = 1e13
+
+// over says whether a doubled value is worse than a doubled median.
+func (sc *Scale) over(value, median int64) bool {
+	return value-median >= sc.Least && 100*(value-median) > sc.Percent*median
+}
+
+// nearly says whether it is half as much larger as what is worse.
+func (sc *Scale) nearly(value, median int64) bool {
+	return 2*(value-median) >= sc.Least && 200*(value-median) > sc.Percent*median
+}
+
+// perhaps reports whether a doubled value is so much larger that it can be large beside
+// the whole past, which costs more to look at.
+func (sc *Scale) perhaps(value, median int64) bool {
+	return sc.over(value, median) && 10*value > 13*median
+}
+
+// tops reports whether a doubled value is so much larger than all of a base that it can
+// be alone beside the whole past.
+func (sc *Scale) tops(value int64, b *base) bool {
+	largest := 2 * b.sorted[b.n-1]
+	return value > largest && (!sc.Factors || 10*value > 13*largest)
+}
+
+// base is what values are compared with: up to Reference of them, sorted.
+type base struct {
+	sorted [Reference]int64
+	n      int
+	median int64 // doubled
+}
+
+func (b *base) sort() {
+	sort(b.sorted[:b.n])
+	b.median = b.sorted[(b.n-1)/2] + b.sorted[b.n/2]
+}
+
+// beyond says whether a doubled value is farther over the median than so many
+// median deviations. With Factors that is a power of the median ratio: the
+// deviation of logarithms, without any.
+func (sc *Scale) beyond(value int64, b *base, deviations int) bool {
+	if !sc.Factors {
+		return value-b.median > int64(deviations)*sc.difference(b)
+	}
+	// Only products of numbers that are exact or rounded once each: no machine may
+	// fuse them, so that all come to the same.
+	limit, ratio := float64(b.median), sc.ratio(b)
+	for range deviations {
+		limit *= ratio
+	}
+	return b.median == 0 || float64(value) > limit
+}
+
+// difference is the median absolute deviation, doubled; of an even number of them
+// the larger one.
+func (sc *Scale) difference(b *base) int64 {
+	var all [Reference]int64
+	for i, v := range b.sorted[:b.n] {
+		all[i] = max(2*v-b.median, b.median-2*v)
+	}
+	sort(all[:b.n])
+	return max(all[b.n/2], sc.Calm)
+}
+
+// ratio is the median of how many times each value is the median, or the median
+// is it; of an even number the larger one.
+func (sc *Scale) ratio(b *base) float64 {
+	var all [Reference]float64
+	median := float64(b.median)
+	for i, v := range b.sorted[:b.n] {
+		value := float64(2 * v)
+		switch {
+		case 2*v == b.median:
+			all[i] = 1
+		case 2*v > b.median:
+			all[i] = value / median
+		default:
+			all[i] = median / value
+		}
+		all[i] = min(all[i], math.MaxFloat64) // of nothing it is infinite
+	}
+	sort(all[:b.n])
+	return max(all[b.n/2], 1+float64(sc.Calm)/100)
+}
+
+// sort sorts few values, by insertion: faster than what is made for many.
+func sort[T int64 | float64](values []T) {
+	for i := 1; i < len(values); i++ {
+		v := values[i]
+		at := i
+		for ; at > 0 && values[at-1] > v; at-- {
+			values[at] = values[at-1]
+		}
+		values[at] = v
+	}
+}

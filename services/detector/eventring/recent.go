@@ -1,0 +1,201 @@
+// Package recent remembers the newest events, so that somebody can look at
+// them, and what there is to know of who sent them.
+//
+// It keeps the newest 1,000 events of each app and kind, and all of them
+// together in a budget of bytes. It decides nothing, and is no part of the
+// detector's state: a start remembers anew from the stream.
+//
+// A Store is not safe for concurrent use; the events that it returns are shared
+// and must not be changed.
+package eventring
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/lru"
+	"github.com/tocsin-bus/tocsin/shared/query"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+const (
+	// MaxEvents is how many events of one app and kind are kept. Past it, the
+	// oldest of them is forgotten.
+	MaxEvents = 1000
+	// MaxApps is how many apps are known. Past it, the one not heard of for the
+	// longest is forgotten. The caller decides which apps those are (Forget).
+	MaxApps = 1000
+	// MaxSenders is how many senders of an app are known: those heard of last.
+	MaxSenders = 8
+	// DefaultBytes is the default of Config.MaxBytes.
+	DefaultBytes = 64 << 20
+)
+
+// Config bounds a Store.
+type Config struct {
+	// MaxBytes is about how much memory the events take; 0 means DefaultBytes.
+	// Past it, the oldest events go, of the app and kind that were silent for
+	// the longest.
+	MaxBytes int
+}
+
+// Store remembers events.
+type Store struct {
+	maxBytes, bytes int
+	rings           *lru.Map[source, *ring]
+	apps            *lru.Map[string, *app]
+	serial          uint64
+}
+
+// source is what events are kept apart by.
+type source struct {
+	app  string
+	kind telemetry.Kind
+}
+
+// New returns an empty store.
+func New(cfg Config) *Store {
+	if cfg.MaxBytes == 0 {
+		cfg.MaxBytes = DefaultBytes
+	}
+	return &Store{
+		maxBytes: cfg.MaxBytes,
+		rings:    lru.New[source, *ring](MaxApps * len(telemetry.Kinds())),
+		apps:     lru.New[string, *app](MaxApps),
+	}
+}
+
+// Bytes is about how much memory the events take.
+func (s *Store) Bytes() int { return s.bytes }
+
+// Add is AddAt for an event whose position is not known.
+func (s *Store) Add(event *telemetry.Event, received time.Time, sender string) {
+	s.AddAt(query.EventPosition{}, event, received, sender)
+}
+
+// AddAt remembers an event that arrived at the given time from a sender, which
+// may be unknown (empty), with its position in the stream.
+func (s *Store) AddAt(position query.EventPosition, event *telemetry.Event, received time.Time, sender string) {
+	s.app(event.App).add(received, sender)
+	from := source{event.App, event.Kind}
+	r := s.ring(from)
+	s.serial++
+	it := item{event: query.StoredEvent{Event: *event, Received: received, Position: position}, serial: s.serial, size: size(event)}
+	s.bytes += it.size
+	if r.len() == MaxEvents {
+		s.bytes -= r.pop().size
+	}
+	r.push(it)
+	for s.bytes > s.maxBytes && s.rings.Len() > 0 {
+		oldest := s.rings.Oldest()
+		s.bytes -= oldest.Value.pop().size
+		if oldest.Value.len() == 0 {
+			s.rings.Delete(oldest.Key)
+		}
+	}
+}
+
+func (s *Store) app(name string) *app {
+	if known := s.apps.Get(name); known != nil {
+		return *known
+	}
+	stored, gone := s.apps.Add(name, &app{})
+	if gone != nil {
+		for _, kind := range telemetry.Kinds() {
+			s.forget(source{gone.Key, kind})
+		}
+	}
+	return *stored
+}
+
+// Forget forgets an app with its events.
+func (s *Store) Forget(app string) {
+	if !s.apps.Delete(app) {
+		return
+	}
+	for _, kind := range telemetry.Kinds() {
+		s.forget(source{app, kind})
+	}
+}
+
+func (s *Store) ring(from source) *ring {
+	if known := s.rings.Get(from); known != nil {
+		return *known
+	}
+	stored, gone := s.rings.Add(from, &ring{})
+	if gone != nil {
+		s.bytes -= gone.Value.size()
+	}
+	return *stored
+}
+
+func (s *Store) forget(from source) {
+	if r := s.rings.Peek(from); r != nil {
+		s.bytes -= (*r).size()
+		s.rings.Delete(from)
+	}
+}
+
+// Query returns the remembered events that r asks for, the newest first. A
+// limit of 0 or less means query.DefaultLimit; none is over query.MaxLimit.
+func (s *Store) Query(r query.EventsRequest) []query.StoredEvent { return s.Page(r).Events }
+
+// Page is Query with how many older events match, where that was asked for.
+func (s *Store) Page(r query.EventsRequest) query.EventsReply {
+	limit := Limit(r)
+	reply := query.EventsReply{Events: []query.StoredEvent{}}
+	for it := range s.newest(&r) {
+		if len(reply.Events) == limit {
+			reply.Older++
+			if reply.Older == query.MaxOlder {
+				break
+			}
+			continue
+		}
+		event := it.event
+		if !r.Paged {
+			event.Position = query.EventPosition{}
+		}
+		if reply.Events = append(reply.Events, event); len(reply.Events) == limit && !r.Paged {
+			break
+		}
+	}
+	return reply
+}
+
+// Limit is how many events r asks for.
+func Limit(r query.EventsRequest) int {
+	if r.Limit <= 0 {
+		return query.DefaultLimit
+	}
+	return min(r.Limit, query.MaxLimit)
+}
+
+// MaxLoads bounds what Loads returns.
+const MaxLoads = 10_000
+
+// Loads returns the remembered events with web vitals of an app, or of all for the
+// empty name, the newest first: at most MaxLoads.
+func (s *Store) Loads(app string) []query.StoredEvent {
+	var events []query.StoredEvent
+	for it := range s.newest(&query.EventsRequest{App: app, Kinds: []telemetry.Kind{telemetry.KindVitals}}) {
+		if events = append(events, it.event); len(events) == MaxLoads {
+			break
+		}
+	}
+	return events
+}
+
+// matches says whether events of a source can be asked for by r.
+func (from source) matches(r *query.EventsRequest) bool {
+	return (r.App == "" || r.App == from.app) && (len(r.Kinds) == 0 || slices.Contains(r.Kinds, from.kind))
+}
+
+// aboutURL says whether an event's page, request or blocked resource holds part
+// in its URL.
+func aboutURL(e *telemetry.Event, part string) bool {
+	return part == "" || strings.Contains(e.URL, part) ||
+		e.Network != nil && strings.Contains(e.Network.URL, part) ||
+		e.Security != nil && strings.Contains(e.Security.BlockedURL, part)
+}

@@ -1,0 +1,62 @@
+package eventring
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/query"
+)
+
+// minute is how many seconds are counted.
+const minute = 60
+
+// app is what is known of one app.
+type app struct {
+	senders []string // the one heard of last at the end
+	last    time.Time
+	// counts are the events of a second, at the second modulo 60; seconds says
+	// of which.
+	counts  [minute]int
+	seconds [minute]int64
+}
+
+func (a *app) add(received time.Time, sender string) {
+	a.last = received
+	second := received.Unix()
+	i := ((second % minute) + minute) % minute
+	if a.seconds[i] != second {
+		a.seconds[i], a.counts[i] = second, 0
+	}
+	a.counts[i]++
+	if n := len(a.senders); sender == "" || n > 0 && a.senders[n-1] == sender {
+		return
+	}
+	a.senders = slices.DeleteFunc(a.senders, func(s string) bool { return s == sender })
+	if len(a.senders) == MaxSenders {
+		a.senders = slices.Delete(a.senders, 0, 1)
+	}
+	a.senders = append(a.senders, strings.Clone(sender))
+}
+
+// Status says of every known app, by name, who sends for it and when it was
+// heard of. The events of the last minute are counted in whole seconds.
+func (s *Store) Status(now time.Time) []query.AppStatus {
+	all := []query.AppStatus{}
+	for name, known := range s.apps.All() {
+		a := *known
+		status := query.AppStatus{App: name, Senders: slices.Clone(a.senders), LastEventSeconds: max(now.Sub(a.last).Seconds(), 0)}
+		if status.Senders == nil {
+			status.Senders = []string{} // [] and not null on the wire
+		}
+		slices.Sort(status.Senders)
+		for i, second := range a.seconds {
+			if age := now.Unix() - second; age >= 0 && age < minute {
+				status.LastMinute += a.counts[i]
+			}
+		}
+		all = append(all, status)
+	}
+	slices.SortFunc(all, func(a, b query.AppStatus) int { return strings.Compare(a.App, b.App) })
+	return all
+}

@@ -1,0 +1,83 @@
+package logtemplate
+
+// Index finds the templates of a line, each with a value of its own. The zero value
+// is empty.
+type Index[V any] struct {
+	leaves map[leaf][]entry[V]
+	n      int
+}
+
+type entry[V any] struct {
+	template *Template
+	value    V
+}
+
+// Len is how many templates it holds.
+func (x *Index[V]) Len() int { return x.n }
+
+// Add adds a template that varies and is not there, and says whether its leaf had
+// room.
+func (x *Index[V]) Add(t *Template, value V) bool {
+	if x.leaves == nil {
+		x.leaves = map[leaf][]entry[V]{}
+	}
+	at := t.leaf()
+	if len(x.leaves[at]) == maxLeaf {
+		return false
+	}
+	x.leaves[at] = append(x.leaves[at], entry[V]{t, value})
+	x.n++
+	return true
+}
+
+// Delete removes a template with a text.
+func (x *Index[V]) Delete(t *Template) {
+	at := t.leaf()
+	entries := x.leaves[at]
+	for i := range entries {
+		if entries[i].template.text == t.text {
+			entries[i] = entries[len(entries)-1]
+			clear(entries[len(entries)-1:])
+			x.leaves[at] = entries[:len(entries)-1]
+			x.n--
+			break
+		}
+	}
+	if len(x.leaves[at]) == 0 {
+		delete(x.leaves, at)
+	}
+}
+
+// Find appends the values of the templates that a line is of to dst, in no
+// particular order.
+func (x *Index[V]) Find(dst []V, l *Line) []V {
+	for _, at := range leavesOf(l.tokens[:l.n]) {
+		dst = x.find(dst, at, l)
+	}
+	return x.find(dst, listLeaf(l.tokens[:l.n]), l)
+}
+
+func (x *Index[V]) find(dst []V, at leaf, l *Line) []V {
+	entries := x.leaves[at]
+	for i := range entries {
+		if entries[i].template.Matches(l) {
+			dst = append(dst, entries[i].value)
+		}
+	}
+	return dst
+}
+
+// leaf is where lines look for a template: the first leaf that goes by a word that
+// stays.
+func (t *Template) leaf() leaf {
+	if t.list > 0 {
+		return listLeaf(t.tokens)
+	}
+	all := leavesOf(t.tokens)
+	for i, place := range places(len(t.tokens)) {
+		if t.tokens[place].firm {
+			return all[i]
+		}
+	}
+	return all[0] // Parse takes no template that varies and has none
+}

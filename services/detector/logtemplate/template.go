@@ -1,0 +1,179 @@
+package logtemplate
+
+import (
+	"slices"
+	"strings"
+)
+
+// What stands in the text of a template for what varies. No line of package template
+// holds them.
+const (
+	Hole = 0x01 // a word
+	List = 0x02 // one word or more, with all that is between them
+)
+
+// shown is how people see them.
+var shown = strings.NewReplacer(string(rune(Hole)), "<*>", string(rune(List)), "<...>")
+
+// plain has words in their place.
+var plain = strings.NewReplacer(string(rune(Hole)), "x", string(rune(List)), "x")
+
+// Template is what lines have in common. It does not change.
+type Template struct {
+	text   string
+	tokens []token
+	holes  int
+	// list is which of the tokens stands for a list, 0 for none.
+	list int
+}
+
+// Parse reads the text of a template, also of one that varies nowhere. It refuses
+// what Mine would not have made: one that varies too much.
+func Parse(text string) (*Template, bool) {
+	// Cut measures the words; what varies is a word to it.
+	var line Line
+	if !line.Cut([]byte(plain.Replace(text))) {
+		return nil, false
+	}
+	t := &Template{text: text, tokens: slices.Clone(line.tokens[:line.n])}
+	var f form
+	for i := range t.tokens {
+		w := &t.tokens[i]
+		word := text[w.word:w.end]
+		switch {
+		case !Varies(text[w.start:w.end]):
+			f.word(w.firm, i, len(t.tokens))
+		case len(word) != 1 || !w.varies:
+			return nil, false // it is not all of the word, or there is another
+		case word[0] == Hole:
+			w.hole, w.firm = true, false
+			f.hole()
+		case t.list > 0 || i == 0 || i == len(t.tokens)-1 || w.between(text) != " ":
+			return nil, false
+		default:
+			t.list, w.firm = i, false
+		}
+	}
+	if t.list > 0 {
+		return t, f.holes == 0 && f.firm >= minFirmAround && t.tokens[0].firm
+	}
+	t.holes = f.holes
+	return t, f.ok()
+}
+
+// Varies says whether the text is of a template that lines differ in.
+func Varies(text string) bool {
+	return strings.IndexByte(text, Hole) >= 0 || strings.IndexByte(text, List) >= 0
+}
+
+// Text is the template with Hole and List for what varies, for Parse.
+func (t *Template) Text() string { return t.text }
+
+// String is the template as people see it, with <*> for a word that varies and <...>
+// for a list.
+func (t *Template) String() string { return Shown(t.text) }
+
+// Shown is the text of a template as people see it.
+func Shown(text string) string { return shown.Replace(text) }
+
+// Width is how much varies: how many words, and more than of any when there is a list.
+func (t *Template) Width() int {
+	if t.list > 0 {
+		return MaxTokens
+	}
+	return t.holes
+}
+
+// Size is about how many bytes it takes.
+func (t *Template) Size() int { return len(t.text) + 24*len(t.tokens) + 64 }
+
+// Matches says whether a line is one of the template's.
+func (t *Template) Matches(l *Line) bool {
+	behind := 0
+	switch {
+	case t.list > 0 && l.n >= len(t.tokens):
+		behind = len(t.tokens) - 1 - t.list
+	case l.n != len(t.tokens):
+		return false
+	}
+	for i := range len(t.tokens) - behind {
+		if t.list > 0 && i == t.list {
+			break
+		}
+		if !t.takes(i, l, i) {
+			return false
+		}
+	}
+	for i := range behind {
+		if !t.takes(len(t.tokens)-1-i, l, l.n-1-i) {
+			return false
+		}
+	}
+	return true
+}
+
+// takes says whether a word of a line can stand where one of the template does.
+func (t *Template) takes(i int, l *Line, j int) bool {
+	own, w := &t.tokens[i], &l.tokens[j]
+	if own.hole {
+		return w.varies && string(l.text[w.start:w.word]) == own.between(t.text)
+	}
+	return string(l.text[w.start:w.end]) == t.text[own.start:own.end]
+}
+
+// Covers says whether every line of another template is one of this, too.
+func (t *Template) Covers(o *Template) bool {
+	before, behind := t.around()
+	oBefore, oBehind := o.around()
+	switch {
+	case t.list == 0 && (o.list > 0 || len(t.tokens) != len(o.tokens)),
+		t.list > 0 && (len(o.tokens) < len(t.tokens) || o.list > 0 && (oBefore < before || oBehind < behind)):
+		return false
+	}
+	return t.agrees(o, before, behind, func(own, other *token) bool { return own.hole || !other.hole })
+}
+
+// Overlaps says whether there are lines of both.
+func (t *Template) Overlaps(o *Template) bool {
+	before, behind := t.around()
+	oBefore, oBehind := o.around()
+	switch {
+	case t.list == 0 && o.list == 0 && len(t.tokens) != len(o.tokens),
+		t.list > 0 && o.list == 0 && len(o.tokens) < len(t.tokens),
+		t.list == 0 && o.list > 0 && len(t.tokens) < len(o.tokens):
+		return false
+	}
+	return t.agrees(o, min(before, oBefore), min(behind, oBehind), func(*token, *token) bool { return true })
+}
+
+// around is how many words stand before a list and behind it; where there is none, all
+// stand before.
+func (t *Template) around() (before, behind int) {
+	if t.list == 0 {
+		return len(t.tokens), len(t.tokens)
+	}
+	return t.list, len(t.tokens) - 1 - t.list
+}
+
+// agrees says whether lines of both can be in so many places from the beginning and
+// from the end, and whether ok says so of each.
+func (t *Template) agrees(o *Template, before, behind int, ok func(own, other *token) bool) bool {
+	agree := func(i, j int) bool {
+		own, other := &t.tokens[i], &o.tokens[j]
+		if own.hole || other.hole {
+			return ok(own, other) && fits(t.text, own, o.text, other)
+		}
+		return ok(own, other) && t.text[own.start:own.end] == o.text[other.start:other.end]
+	}
+	for i := range before {
+		if !agree(i, i) {
+			return false
+		}
+	}
+	for i := range behind {
+		if !agree(len(t.tokens)-1-i, len(o.tokens)-1-i) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,394 @@
+package ratelimit
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/lru"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+const (
+	// MaxApps is how many apps have an account. Past it, the one that used its
+	// account least recently loses it, with what it held back.
+	MaxApps = 1000
+	// AppBurst is how many new alerts of one app leave at once.
+	AppBurst = 50
+	// AppRate is how many more leave each second.
+	AppRate = 5
+	// AllBurst is how many new alerts of all apps leave at once.
+	AllBurst = 500
+	// AllRate is how many more leave each second.
+	AllRate = 100
+	// HoldFor is how long alerts are held back when no other alert of their app
+	// leaves, which would take their summary along.
+	HoldFor = 10 * time.Second
+
+	// maxDifferent is how many keys an app's summary distinguishes. Past it each
+	// alert counts as a different one.
+	maxDifferent = 500
+
+	// reserve is the part of the shared bucket that apps in a storm leave to calm ones.
+	// A calm app gets a twentieth of what is left beyond spared, which is for apps that
+	// have used nothing.
+	reserve = 150 * one
+	spared  = 25 * one
+	// one is an alert in the unit of accounts, in which both rates are whole numbers
+	// each millisecond.
+	one     = 1_000_000
+	perApp  = AppRate * one / 1000
+	perAll  = AllRate * one / 1000
+	maxIdle = 60_000 // by then every account is settled, in milliseconds
+	// maxName and maxExample bound what a snapshot holds, in bytes.
+	maxName, maxExample = 1 << 16, 1 << 16
+	// maxTotal bounds counts in a snapshot.
+	maxTotal = 1 << 40
+)
+
+// Budget bounds how many new alerts leave, of each app and of all apps together,
+// and counts those that it holds back. Every app pays for its alerts from two
+// leaky buckets: its own, and one that all apps share.
+//
+// The shared bucket is divided evenly. An app in a storm gets no more than an even
+// part of it, any app no more than is left for one that comes next (a dynamic
+// threshold, as in shared switch buffers), and what drains is divided evenly among
+// those that filled it. So apps in a storm leave room for the alerts of others.
+//
+// A Budget is not safe for concurrent use.
+type Budget struct {
+	accounts *lru.Map[string, *account]
+	// filled is how full the shared bucket is: by the accounts, and abandoned by
+	// those that were evicted. spare has drained and is not yet divided.
+	filled, abandoned, spare int64
+	// users is how many accounts use the shared bucket.
+	users int64
+	// last is the time of the newest call, in milliseconds since 1970.
+	last int64
+	lost uint64
+}
+
+// account is what an app used of both buckets and what it holds back. stormy is true
+// from the first alert that is held back until its part of the shared bucket has
+// drained.
+type account struct {
+	own, shared int64
+	stormy      bool
+	held        held
+}
+
+// held is what an account holds back. since is when it began to, in milliseconds
+// since 1970.
+type held struct {
+	since      int64
+	total      int
+	keys       []uint64 // hashes, sorted
+	categories []int    // different alerts, in the order of alert.Categories
+	severity   alert.Severity
+	examples   []string
+}
+
+// Summary says what was held back of one app.
+type Summary struct {
+	alert.Storm
+	// Total is how many alerts were held back, repetitions of a key included.
+	Total int
+	// Severity is the highest.
+	Severity alert.Severity
+}
+
+// NewBudget returns a Budget of which nothing is used.
+func NewBudget() *Budget { return &Budget{accounts: lru.New[string, *account](MaxApps)} }
+
+// Counts reports whether alerts of a category are paid for. Others are bounded by
+// what they are about, such as a page or a CI job.
+func Counts(c alert.Category) bool {
+	switch c {
+	case alert.Errors, alert.NetworkErrors, alert.Security, alert.UserFrustration, alert.Kubernetes:
+		return true
+	default:
+		return false
+	}
+}
+
+// Lost is how many held back alerts were forgotten with their apps since NewBudget.
+func (b *Budget) Lost() uint64 { return b.lost }
+
+// Waits reports whether any alert is held back.
+func (b *Budget) Waits() bool {
+	for _, a := range b.accounts.All() {
+		if (*a).held.total > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Pay reports whether a new alert of an app may leave, which then uses its room.
+func (b *Budget) Pay(app string, now time.Time) bool {
+	b.drain(now)
+	a := b.account(app)
+	if a.own+one > AppBurst*one || a.shared+one > b.share(a) {
+		a.stormy = true
+		return false
+	}
+	if a.shared == 0 {
+		b.users++
+	}
+	a.own += one
+	a.shared += one
+	b.filled += one
+	return true
+}
+
+// share is how much of the shared bucket an app may use.
+func (b *Budget) share(of *account) int64 {
+	left := AllBurst*one - b.filled
+	if of.shared == 0 {
+		return left
+	}
+	if of.stormy {
+		return min((AllBurst*one-reserve)/b.users, left)
+	}
+	return min(max(AllBurst*one/(b.users+1), (left-spared)/20), left)
+}
+
+// Hold counts an alert of an app that is held back. The title is asked for only
+// where it is an example.
+func (b *Budget) Hold(app string, key []byte, c alert.Category, s alert.Severity, title func() string, now time.Time) {
+	b.drain(now)
+	h := &b.account(app).held
+	if h.total == 0 {
+		*h = held{since: now.UnixMilli(), categories: make([]int, len(alert.Categories()))}
+	}
+	h.total++
+	if s.Rank() > h.severity.Rank() {
+		h.severity = s
+	}
+	if !h.different(key) {
+		return
+	}
+	h.categories[slices.Index(alert.Categories(), c)]++
+	if len(h.examples) < alert.MaxStormExamples {
+		h.examples = append(h.examples, title())
+	}
+}
+
+// different reports whether a key is held back for the first time, and remembers it.
+func (h *held) different(key []byte) bool {
+	sum := hash(key)
+	i, known := slices.BinarySearch(h.keys, sum)
+	switch {
+	case known:
+		return false
+	case len(h.keys) < maxDifferent:
+		h.keys = slices.Insert(h.keys, i, sum)
+	}
+	return true
+}
+
+// hash is FNV-1a, which is the same in every process.
+func hash(key []byte) uint64 {
+	const offset, prime = 14695981039346656037, 1099511628211
+	sum := uint64(offset)
+	for _, c := range key {
+		sum = (sum ^ uint64(c)) * prime
+	}
+	return sum
+}
+
+// Holds reports whether alerts of an app are held back.
+func (b *Budget) Holds(app string) bool {
+	a := b.accounts.Peek(app)
+	return a != nil && (*a).held.total > 0
+}
+
+// Take returns what is held back of an app, which counts from zero again. It must
+// hold something.
+func (b *Budget) Take(app string) Summary {
+	a := *b.accounts.Peek(app)
+	h := a.held
+	a.held = held{}
+	s := Summary{Storm: alert.Storm{Categories: map[alert.Category]int{}, Examples: h.examples}, Total: h.total, Severity: h.severity}
+	for i, c := range alert.Categories() {
+		if n := h.categories[i]; n > 0 {
+			s.Categories[c] = n
+		}
+	}
+	return s
+}
+
+// Due returns the apps that have held back alerts for HoldFor, the one whose
+// account was used least recently first.
+func (b *Budget) Due(now time.Time) []string {
+	var due []string
+	t := now.UnixMilli()
+	for app, a := range b.accounts.All() {
+		h := &(*a).held
+		if h.total == 0 {
+			continue
+		}
+		h.since = min(h.since, t) // a clock was set back
+		if t-h.since >= HoldFor.Milliseconds() {
+			due = append(due, app)
+		}
+	}
+	return due
+}
+
+// account finds or opens that of an app.
+func (b *Budget) account(app string) *account {
+	if known := b.accounts.Get(app); known != nil {
+		return *known
+	}
+	a := &account{}
+	b.add(app, a)
+	return a
+}
+
+func (b *Budget) add(app string, a *account) {
+	if a.shared > 0 {
+		b.users++
+	}
+	if _, gone := b.accounts.Add(app, a); gone != nil {
+		if gone.Value.shared > 0 {
+			b.users--
+		}
+		b.abandoned += gone.Value.shared
+		b.lost += uint64(gone.Value.held.total)
+	}
+}
+
+// drain lets time pass for all accounts and closes those that are settled.
+func (b *Budget) drain(now time.Time) {
+	t := now.UnixMilli()
+	passed := min(t-b.last, maxIdle)
+	b.last = t
+	if passed <= 0 { // the same millisecond, or a clock was set back
+		return
+	}
+	for _, a := range b.accounts.All() {
+		(*a).own = max(0, (*a).own-passed*perApp)
+	}
+	b.spare += passed * perAll
+	for b.spare > 0 && b.divide() { // what one account has no use for, the others get
+	}
+	if b.filled == 0 {
+		b.spare = 0
+	}
+	for app, a := range b.accounts.All() {
+		if (*a).own == 0 && (*a).shared == 0 && (*a).held.total == 0 {
+			b.accounts.Delete(app)
+		}
+	}
+}
+
+// divide gives each account that uses the shared bucket an even part of what has
+// drained, and reports whether there is any left that another round could give.
+func (b *Budget) divide() (more bool) {
+	users := b.users
+	if b.abandoned > 0 {
+		users++
+	}
+	if users == 0 || b.spare < users {
+		return false // it is kept for the next time
+	}
+	part := b.spare / users
+	settle := func(owed *int64) {
+		paid := min(*owed, part)
+		*owed -= paid
+		b.filled -= paid
+		b.spare -= paid
+		more = more || paid > 0 && paid < part
+	}
+	settle(&b.abandoned)
+	b.users = 0
+	for _, a := range b.accounts.All() {
+		if settle(&(*a).shared); (*a).shared > 0 {
+			b.users++
+		} else {
+			(*a).stormy = false
+		}
+	}
+	return more
+}
+
+// Save writes all accounts.
+func (b *Budget) Save(w *snapshot.Writer) {
+	w.Int(b.last)
+	w.Int(b.abandoned)
+	w.Int(b.spare)
+	w.Len(b.accounts.Len())
+	for app, a := range b.accounts.All() {
+		w.String(app)
+		w.Int((*a).own)
+		w.Int((*a).shared)
+		w.Bool((*a).stormy)
+		(*a).held.save(w)
+	}
+}
+
+func (h *held) save(w *snapshot.Writer) {
+	w.Len(h.total)
+	if h.total == 0 {
+		return
+	}
+	w.Int(h.since)
+	w.Len(len(h.keys))
+	for _, key := range h.keys {
+		w.Uint(key)
+	}
+	for _, n := range h.categories {
+		w.Len(n)
+	}
+	w.Len(h.severity.Rank())
+	w.Len(len(h.examples))
+	for _, title := range h.examples {
+		w.String(title)
+	}
+}
+
+// RestoreBudget reads what Save wrote. Errors are in r.
+func RestoreBudget(r *snapshot.Reader) *Budget {
+	b := NewBudget()
+	b.last, b.abandoned, b.spare = r.Int(), r.Int(), r.Int()
+	if b.abandoned < 0 || b.abandoned > AllBurst*one || b.spare < 0 || b.spare > maxIdle*perAll {
+		r.Fail("a shared bucket of %d and %d", b.abandoned, b.spare)
+		return NewBudget()
+	}
+	b.filled = b.abandoned
+	for range r.Len(MaxApps) {
+		app, a := r.String(maxName), &account{own: r.Int(), shared: r.Int(), stormy: r.Bool()}
+		if a.own < 0 || a.own > AppBurst*one || a.shared < 0 || a.shared > AppBurst*one {
+			r.Fail("an account of %d and %d", a.own, a.shared)
+			return NewBudget()
+		}
+		a.held.restore(r)
+		b.filled += a.shared
+		b.add(app, a)
+	}
+	return b
+}
+
+func (h *held) restore(r *snapshot.Reader) {
+	if h.total = r.UpTo(maxTotal); h.total == 0 {
+		return
+	}
+	h.since = r.Int()
+	for range r.Len(maxDifferent) {
+		h.keys = append(h.keys, r.Uint())
+	}
+	for range alert.Categories() {
+		h.categories = append(h.categories, r.UpTo(maxTotal))
+	}
+	rank := r.UpTo(len(alert.Severities()))
+	if rank == 0 || !slices.IsSorted(h.keys) {
+		r.Fail("alerts held back without a severity, or out of order")
+		*h = held{}
+		return
+	}
+	h.severity = alert.Severities()[rank-1]
+	for range r.Len(alert.MaxStormExamples) {
+		h.examples = append(h.examples, r.String(maxExample))
+	}
+}

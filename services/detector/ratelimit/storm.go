@@ -1,0 +1,158 @@
+// Package storm bounds how many alerts leave the detector.
+//
+// Limiter bounds repetitions: of one key at
+// most 10 alerts leave in 10 seconds. Those held back are added to the count
+// of the next that leaves, but for those that are no finding of their own, such as
+// revisions: they tell nothing twice.
+//
+// Budget bounds different alerts, of one app and of all apps together. Those held
+// back leave in one summary.
+//
+// It knows no clock, and nothing of alerts but their keys, categories, severities
+// and titles. A time before the last
+// one of a key means that a clock was set back, and its window starts anew.
+package ratelimit
+
+import (
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/lru"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+)
+
+const (
+	// MaxKeys is how many keys are watched. Past it, the one not offered for the
+	// longest is forgotten, with what it held back.
+	MaxKeys = 10_000
+	// Burst is how many alerts of one key leave within Window.
+	Burst = 10
+	// Window is how far back alerts of one key count.
+	Window = 10 * time.Second
+	// maxKey is the longest key in a snapshot, in bytes.
+	maxKey = 1 << 16
+)
+
+// Limiter decides for each alert whether it leaves.
+type Limiter struct {
+	keys          *lru.Map[string, passage]
+	evicted, lost uint64
+}
+
+// passage is what left under one key, in milliseconds since 1970, the oldest
+// first, and how many were held back since.
+type passage struct {
+	left []int64
+	held int
+}
+
+// New returns a limiter that has seen nothing.
+func New() *Limiter { return &Limiter{keys: lru.New[string, passage](MaxKeys)} }
+
+// Evicted is how many keys were forgotten for want of room since New, and Lost
+// how many held back alerts were forgotten with them.
+func (l *Limiter) Evicted() uint64 { return l.evicted }
+
+// Lost is how many held back alerts were forgotten with their keys.
+func (l *Limiter) Lost() uint64 { return l.lost }
+
+// Room reports whether Offer would let an alert with that key leave.
+func (l *Limiter) Room(key []byte, now time.Time) bool {
+	p := lru.GetBytes(l.keys, key)
+	return p == nil || p.room(now.UnixMilli())
+}
+
+// Offer asks to let an alert with that key leave. When it may, held is how many
+// were held back before it, which its count has to include.
+func (l *Limiter) Offer(key []byte, now time.Time) (held int, leaves bool) {
+	p := l.passage(key)
+	if !p.leave(now.UnixMilli()) {
+		p.held++
+		return 0, false
+	}
+	held, p.held = p.held, 0
+	return held, true
+}
+
+// OfferAgain is Offer for an alert that was held back before: it is one of those
+// in the count, and no other when it is held back once more.
+func (l *Limiter) OfferAgain(key []byte, now time.Time) (held int, leaves bool) {
+	p := l.passage(key)
+	if !p.leave(now.UnixMilli()) {
+		return 0, false
+	}
+	held, p.held = max(p.held-1, 0), 0
+	return held, true
+}
+
+// OfferUncounted is Offer for an alert that is no finding of its own, as one that
+// takes the place of an earlier one or says that it is over: it counts towards
+// the bound, but held back it is in no count, and it tells none.
+func (l *Limiter) OfferUncounted(key []byte, now time.Time) (leaves bool) {
+	return l.passage(key).leave(now.UnixMilli())
+}
+
+// passage finds or begins that of a key.
+func (l *Limiter) passage(key []byte) *passage {
+	if p := lru.GetBytes(l.keys, key); p != nil {
+		return p
+	}
+	return l.add(string(key), passage{})
+}
+
+// room reports whether an alert may leave at time t.
+func (p *passage) room(t int64) bool {
+	n := len(p.left)
+	return n < Burst || p.left[n-1] > t || p.left[0] <= t-Window.Milliseconds()
+}
+
+// leave notes that an alert leaves at time t, if it may.
+func (p *passage) leave(t int64) bool {
+	if n := len(p.left); n > 0 && p.left[n-1] > t {
+		p.left = p.left[:0]
+	}
+	gone := 0
+	for gone < len(p.left) && p.left[gone] <= t-Window.Milliseconds() {
+		gone++
+	}
+	p.left = append(p.left[:0], p.left[gone:]...)
+	if len(p.left) == Burst {
+		return false
+	}
+	p.left = append(p.left, t)
+	return true
+}
+
+func (l *Limiter) add(key string, p passage) *passage {
+	stored, gone := l.keys.Add(key, p)
+	if gone != nil {
+		l.evicted++
+		l.lost += uint64(gone.Value.held)
+	}
+	return stored
+}
+
+// Save writes what is watched.
+func (l *Limiter) Save(w *snapshot.Writer) {
+	w.Len(l.keys.Len())
+	for key, p := range l.keys.All() {
+		w.String(key)
+		w.Len(p.held)
+		w.Len(len(p.left))
+		for _, t := range p.left {
+			w.Int(t)
+		}
+	}
+}
+
+// Restore reads what Save wrote. Errors are in r.
+func Restore(r *snapshot.Reader) *Limiter {
+	l := New()
+	for range r.Len(MaxKeys) {
+		key, p := r.String(maxKey), passage{held: r.UpTo(1 << 40)}
+		for range r.Len(Burst) {
+			p.left = append(p.left, r.Int())
+		}
+		l.add(key, p)
+	}
+	return l
+}

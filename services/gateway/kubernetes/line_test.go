@@ -1,0 +1,69 @@
+package kubernetes_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
+	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
+	"github.com/tocsin-bus/tocsin/shared/kube"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func TestLines(t *testing.T) {
+	events, err := kubernetes.New("dev", kubernetes.Events, kubernetes.Filters{Namespaces: []string{"shop"}}, namespaces.Set{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	faults, err := kubernetes.New("dev", kubernetes.Faults, kubernetes.Filters{Namespaces: []string{"shop"}}, namespaces.Set{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare := node()
+	bare.Event.Labels = nil
+	first, withLogs := fault(kube.CrashLoop, kube.StateFiring), fault(kube.CrashLoop, kube.StateFiring)
+	first.Fault.LogsFollow, withLogs.Fault.LogsFollow = true, true
+	withLogs.Logs = []kube.Log{
+		{Container: "web", HasPanic: true, Sample: "panic: runtime error\ngoroutine 1 [running]:\n", Truncated: true},
+		{Container: "web", Previous: true, Error: "the cluster refuses its logs: pods/log is forbidden"},
+	}
+	for name, n := range map[string]kubernetes.Notification{
+		"event":      events.Deliver("sub-123", pod()),
+		"event_node": events.Deliver("sub-123", bare),
+		"fault":      faults.Deliver("sub-456", first),
+		"fault_logs": faults.Deliver("sub-456", withLogs),
+		"degraded":   faults.Degraded("sub-789", "watch connection failed after 5 reconnection attempts"),
+		"recovered":  faults.Recovered("sub-789"),
+		"lost":       faults.Lost("sub-789", 12, false),
+	} {
+		t.Run(name, func(t *testing.T) {
+			line, err := n.Line()
+			if err != nil || bytes.ContainsRune(line, '\n') {
+				t.Fatalf("%v: %s", err, line)
+			}
+			var pretty bytes.Buffer
+			if err := json.Indent(&pretty, line, "", "  "); err != nil {
+				t.Fatal(err)
+			}
+			pretty.WriteByte('\n')
+			path := filepath.Join("testdata", name+".json")
+			if *update {
+				if err := os.WriteFile(path, pretty.Bytes(), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(want, pretty.Bytes()) {
+				t.Errorf("%s", pretty.Bytes())
+			}
+		})
+	}
+}

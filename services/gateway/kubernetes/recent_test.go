@@ -1,0 +1,55 @@
+package kubernetes_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
+	"github.com/tocsin-bus/tocsin/shared/kube"
+)
+
+func TestAgain(t *testing.T) {
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var r kubernetes.Recent
+	for _, step := range []struct {
+		at      time.Duration
+		version string
+		want    bool
+	}{
+		{0, "7", false}, {time.Second, "7", true}, {2 * time.Second, "8", false}, {5*time.Second - 1, "7", true},
+		{5 * time.Second, "7", false}, {6 * time.Second, "7", true}, {7 * time.Second, "8", false},
+	} {
+		m := pod()
+		m.Event.ResourceVersion = step.version
+		if got := r.Again(m, begin.Add(step.at)); got != step.want {
+			t.Errorf("%s at %s: %t", step.version, step.at, got)
+		}
+	}
+	nameless := &kube.Message{Cluster: "dev", Event: &kube.Event{Namespace: "shop"}}
+	for range 2 {
+		if r.Again(nameless, begin) {
+			t.Error("what has no name is taken for the same")
+		}
+	}
+}
+
+// TestRecentIsBounded: the oldest of many are forgotten, the others not.
+func TestRecentIsBounded(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var r kubernetes.Recent
+	event := func(i int) *kube.Message {
+		m := pod()
+		m.Event.UID = fmt.Sprint(i)
+		return m
+	}
+	for i := range 1025 {
+		r.Again(event(i), now)
+	}
+	if !r.Again(event(1024), now) || !r.Again(event(1), now) {
+		t.Error("a late one is forgotten")
+	}
+	if r.Again(event(0), now) {
+		t.Error("more are remembered than is allowed")
+	}
+}

@@ -1,0 +1,93 @@
+package mcpevents
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != string(want) {
+		t.Errorf("%s:\n got %s\nwant %s", name, got, want)
+	}
+}
+
+// TestLines holds every notification to its golden file.
+func TestLines(t *testing.T) {
+	p := newPush(json.RawMessage(`7`), everything(), at(41))
+	write := func(name string, l []byte, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name, l)
+	}
+	l, err := p.active(false)
+	write("active.json", l, err)
+	l, err = p.active(true)
+	write("gap.json", l, err)
+	l, err = p.heartbeat()
+	write("heartbeat.json", l, err)
+	l, err = p.failure(errors.New("the bus is away: tocsin doctor says what is wrong"))
+	write("error.json", l, err)
+
+	a := made("01")
+	a.Seq, a.Count, a.Context = 42, 3, map[string]any{"url": "/a?b=1&c=2"}
+	lines, err := p.take(Arrival{At: at(42), Alert: a}, start)
+	if len(lines) != 1 {
+		t.Fatalf("%d lines", len(lines))
+	}
+	write("event.json", lines[0], err)
+}
+
+// TestResults holds every result to its golden file.
+func TestResults(t *testing.T) {
+	write := func(name string, result any) {
+		t.Helper()
+		data, err := json.MarshalIndent(result, "", "\t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name, append(data, '\n'))
+	}
+	l, err := list(t.Context(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("list.json", l)
+	m := newMemory()
+	m.add(made("01"), made("02"))
+	for name, ask := range map[string]*subscription{"poll_null.json": {}, "poll.json": {Cursor: cursor(0), MaxEvents: number(1)}} {
+		r, err := poll(t.Context(), m, ask, everything(), start.Add(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(name, r)
+	}
+}
+
+// TestAlertsWithoutAnIDGetOne: the extension wants one.
+func TestAlertsWithoutAnIDGetOne(t *testing.T) {
+	a := made("")
+	a.Seq = 5
+	if o := occurrenceOf(*a); o.EventID != "seq-5" {
+		t.Errorf("%q", o.EventID)
+	}
+}

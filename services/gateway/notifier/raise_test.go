@@ -1,0 +1,69 @@
+package notifier_test
+
+import (
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// TestRaisingRevision: a revision that is more severe than all that is known of the
+// alert is sent, also as the same key was sent a moment ago; others replace a
+// pending one or nothing.
+func TestRaisingRevision(t *testing.T) {
+	of := func(severity alert.Severity) alert.Alert {
+		a := made("A")
+		a.ID, a.Revises, a.Severity = "revision", "id of A", severity
+		return a
+	}
+	first := made("A")
+	first.Severity = alert.Info
+	warnings := func() *notifier.Stream {
+		s := notifier.New()
+		s.Enable(notifier.DefaultConfig())
+		return s
+	}
+	for _, tt := range []struct {
+		name string
+		s    *notifier.Stream
+		do   func(p *player)
+		want string
+	}{
+		{"sent a moment ago", enabled(5), func(p *player) { p.offer(first, at(0)); p.offer(of(alert.Error), at(6)) }, "0: A; 6: A"},
+		{"sent long ago", enabled(5), func(p *player) { p.offer(first, at(0)); p.offer(of(alert.Error), at(600)) }, "0: A; 600: A"},
+		{"within the throttle", enabled(5), func(p *player) { p.offer(first, at(0)); p.offer(of(alert.Error), at(1)) }, "0: A; 5: A"},
+		{"the same severity", enabled(5), func(p *player) { p.offer(first, at(0)); p.offer(of(alert.Info), at(6)) }, "0: A"},
+		{"once only", enabled(5), func(p *player) {
+			p.offer(first, at(0))
+			p.offer(of(alert.Error), at(6))
+			p.offer(of(alert.Error), at(60))
+		}, "0: A; 6: A"},
+		{"filtered before", warnings(), func(p *player) { p.offer(first, at(0)); p.offer(of(alert.Error), at(6)) }, "6: A"},
+		{"raised before it was enabled", notifier.New(), func(p *player) {
+			p.offer(first, at(0))
+			p.Enable(notifier.DefaultConfig())
+			p.offer(of(alert.Error), at(6))
+		}, "6: A"},
+		{"not known", enabled(5), func(p *player) { p.offer(of(alert.Error), at(6)) }, ""},
+		{"known after a restart of the session", enabled(5), func(p *player) {
+			p.offer(first, at(0))
+			p.Reset()
+			p.Enable(notifier.DefaultConfig())
+			p.offer(of(alert.Error), at(6))
+		}, "0: A; 6: A"},
+	} {
+		p := &player{Stream: tt.s}
+		tt.do(p)
+		p.until(at(1e6))
+		if got := p.String(); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+		for _, n := range p.out {
+			for _, a := range n.Alerts {
+				if a.ID != "id of A" || a.Revises != "" {
+					t.Errorf("%s: got id %q and revises %q, want the first alert's id", tt.name, a.ID, a.Revises)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package notify
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestSlackPayload(t *testing.T) {
+	data, err := json.Marshal(slackMessage(sample()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "slack.json", data)
+}
+
+func TestSlackText(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                           "",
+		"plain":                      "plain",
+		"<!channel>":                 "&lt;!channel&gt;",
+		"<@U024BE7LH> <#C1|x>":       "&lt;@U024BE7LH&gt; &lt;#C1|x&gt;",
+		"<https://evil.example|bug>": "&lt;https://evil.example|bug&gt;",
+		"&lt;!here&gt;":              "&amp;lt;!here&amp;gt;",
+	} {
+		if got := escapeSlack(text, 100); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if got := escapeSlack("ab<c", 6); got != "ab…" {
+		t.Errorf("cut to %q: no half of an escape may be left", got)
+	}
+	if got := escapeSlack("ab<", 6); got != "ab&lt;" {
+		t.Errorf("cut to %q, though it fits", got)
+	}
+}
+
+// TestSlackFits: Slack refuses a section that is too long.
+func TestSlackFits(t *testing.T) {
+	d := delivery{Notice: Notice{Message: strings.Repeat("&", MaxMessage), Context: strings.Repeat("<", maxWords), Client: strings.Repeat("&", maxWords)}}
+	m := slackMessage(d)
+	if n := utf8.RuneCountInString(m.Text); n > maxSlack || n < maxSlack-10 {
+		t.Errorf("%d characters", n)
+	}
+}
+
+// FuzzSlackText: whatever stands in it, Slack finds nothing to act on, and shows
+// what was said.
+func FuzzSlackText(f *testing.F) {
+	for _, text := range []string{"<!channel>", "&amp;<x|y>", "a\xffb<", "…&", strings.Repeat("<", 50)} {
+		f.Add(text, 20)
+	}
+	back := strings.NewReplacer("&lt;", "<", "&gt;", ">", "&amp;", "&")
+	f.Fuzz(func(t *testing.T, text string, limit int) {
+		text = strings.ToValidUTF8(text, "?") // as Clean leaves it
+		limit = 1 + max(limit, -limit, 0)%5000
+		got := escapeSlack(text, limit)
+		if strings.ContainsAny(got, "<>") || strings.Contains(back.Replace(strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(got, "&amp;", ""), "&lt;", ""), "&gt;", "")), "&") {
+			t.Fatalf("%q is not literal", got)
+		}
+		if n := utf8.RuneCountInString(got); n > limit {
+			t.Fatalf("%d characters, limit %d", n, limit)
+		}
+		if shown := back.Replace(got); shown != text && !strings.HasPrefix(text, strings.TrimSuffix(shown, "…")) {
+			t.Fatalf("%q is shown as %q", text, shown)
+		}
+	})
+}
