@@ -225,6 +225,9 @@ require (
 
 tool github.com/nats-io/nats-server/v2
 
-require github.com/tocsin-bus/tocsin v0.0.0
+require (
+	github.com/google/go-cmp v0.7.0
+	github.com/tocsin-bus/tocsin v0.0.0
+)
 
 replace github.com/tocsin-bus/tocsin => ../
