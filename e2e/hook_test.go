@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/e2e/harness"
-	"github.com/tocsin-bus/tocsin/services/gateway/clients"
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
@@ -128,7 +128,7 @@ func TestHooks(t *testing.T) {
 	dir := w.bus.StateDir
 	for i, c := range hookClients() {
 		t.Run(c.name, func(t *testing.T) {
-			known, _ := clients.Named(c.name)
+			known, _ := inbox.FindAgent(c.name)
 			tool := c.input(dir, c.tool)
 			first := c.tell(t, dir, c.input(dir, c.start), c.told)
 			if lines := strings.Split(first, "\n"); len(lines) != 2 || !strings.HasPrefix(lines[0], "Tocsin: ") || !strings.Contains(lines[1], "observe") {

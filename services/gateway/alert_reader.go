@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/clean"
@@ -55,7 +55,7 @@ type link struct {
 	log       *slog.Logger
 
 	// at is the newest alert handed on; known says that there is such a place.
-	at    cursor.Position
+	at    inbox.Position
 	known bool
 	ready bool
 }
@@ -80,19 +80,19 @@ func (l *link) client() string {
 }
 
 // load reads where the client was, and whether it was ever seen.
-func (l *link) load(ctx context.Context, c *bus.Conn) (at cursor.Position, found bool, err error) {
+func (l *link) load(ctx context.Context, c *bus.Conn) (at inbox.Position, found bool, err error) {
 	if l.once {
-		return cursor.Position{}, false, nil
+		return inbox.Position{}, false, nil
 	}
-	return cursor.Load(ctx, c, l.client())
+	return inbox.LoadPosition(ctx, c, l.client())
 }
 
 // claim moves the client's place on, and returns where it was.
-func (l *link) claim(ctx context.Context, c *bus.Conn, at cursor.Position) (before cursor.Position, err error) {
+func (l *link) claim(ctx context.Context, c *bus.Conn, at inbox.Position) (before inbox.Position, err error) {
 	if l.once {
-		return cursor.Position{}, nil
+		return inbox.Position{}, nil
 	}
-	return cursor.Claim(ctx, c, l.client(), at)
+	return inbox.Claim(ctx, c, l.client(), at)
 }
 
 // errGone says that a connection was closed for good, as it is when the bus no
@@ -172,7 +172,7 @@ func (l *link) follow(ctx context.Context, c *bus.Conn, loaded chan<- struct{}) 
 		follow.Start = l.at.Seq + 1
 	}
 	follow.Renewed = func(created time.Time) (uint64, time.Time) {
-		l.at = cursor.Position{Created: created}
+		l.at = inbox.Position{Created: created}
 		return 0, time.Time{}
 	}
 	return bus.Follow(ctx, c, follow, func(m bus.Message) error {
@@ -214,15 +214,15 @@ func (l *link) begin(ctx context.Context, c *bus.Conn) (since time.Time, err err
 		return time.Time{}, err
 	}
 	l.silences.load(ctx, c)
-	end := cursor.Position{Seq: info.State.LastSeq, Created: info.Created}
+	end := inbox.Position{Seq: info.State.LastSeq, Created: info.Created}
 	switch {
 	case found && at.Created.Equal(info.Created):
 		l.at = at
 	case found: // the stream was made anew: all of it is news
-		l.at = cursor.Position{Created: info.Created}
+		l.at = inbox.Position{Created: info.Created}
 	default:
-		since = time.Now().Add(-cursor.Unseen)
-		l.at = cursor.Position{Created: info.Created}
+		since = time.Now().Add(-inbox.FirstLookback)
+		l.at = inbox.Position{Created: info.Created}
 		if info.State.Msgs > 0 && info.State.LastTime.After(since) {
 			return since, nil // the place is that of the first alert, not known yet
 		}
@@ -272,8 +272,8 @@ func (l *link) take(ctx context.Context, c *bus.Conn, m bus.Message) {
 		// The first alert of a client that was never seen: what comes from here
 		// on is kept for it, also when it ends before it asks.
 		l.known = true
-		saving, cancel := context.WithTimeout(ctx, cursor.Timeout)
-		if _, err := l.claim(saving, c, cursor.Position{Seq: m.Seq - 1, Created: l.at.Created}); err != nil && ctx.Err() == nil {
+		saving, cancel := context.WithTimeout(ctx, inbox.ClaimTimeout)
+		if _, err := l.claim(saving, c, inbox.Position{Seq: m.Seq - 1, Created: l.at.Created}); err != nil && ctx.Err() == nil {
 			l.log.Warn("the cursor is not saved yet", "error", err)
 		}
 		cancel()

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
 	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
@@ -23,10 +22,10 @@ const maxLines = 16
 // touches them; whoever wants something of them sends the loop a call.
 type session struct {
 	inbox  *inbox.Inbox
-	stream *notifier.Stream
+	stream *notifier.Notifier
 	hush   *hush
 	// at is the place of the newest alert offered.
-	at       cursor.Position
+	at       inbox.Position
 	received uint64
 	// ways are those that the stream's notifications go. While it is off they
 	// mean nothing.
@@ -55,7 +54,7 @@ type session struct {
 // past has been read.
 type arrival struct {
 	alert alert.Alert
-	at    cursor.Position
+	at    inbox.Position
 	// past says that there is no alert in it: only at counts.
 	past bool
 	// news says that the alert came after all of the past had been read.

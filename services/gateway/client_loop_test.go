@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
@@ -31,7 +31,7 @@ func runSession(t *testing.T) (s *session, out chan string) {
 }
 
 func (s *session) give(n int) {
-	s.arrivals <- arrival{at: cursor.Position{Seq: uint64(n)}, alert: alert.Alert{
+	s.arrivals <- arrival{at: inbox.Position{Seq: uint64(n)}, alert: alert.Alert{
 		ID: fmt.Sprint("id", n), Seq: uint64(n), Severity: alert.Error, Category: alert.CI, Title: fmt.Sprint("alert ", n), DedupKey: fmt.Sprint("key", n), App: "web", Timestamp: time.Now(),
 	}}
 }

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/gateway"
-	"github.com/tocsin-bus/tocsin/services/gateway/clients"
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -136,7 +136,7 @@ func (p *play) do(what string) {
 		p.hook(testrig.Call("Stop"))
 	case "wait":
 		block, err := gateway.Wait(context.WithoutCancel(p.t.Context()), gateway.WaitConfig{
-			Bus: bus.ConnConfig{Dir: p.rig.Dir}, Inbox: clients.NamedInbox(p.client), Timeout: 50 * time.Millisecond, Logger: testrig.Quiet(),
+			Bus: bus.ConnConfig{Dir: p.rig.Dir}, Inbox: inbox.NamedKey(p.client), Timeout: 50 * time.Millisecond, Logger: testrig.Quiet(),
 		})
 		if err != nil && !errors.Is(err, gateway.ErrNoAlert) {
 			p.t.Error(err)

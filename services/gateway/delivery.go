@@ -7,7 +7,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/claudechannel"
 	"github.com/tocsin-bus/tocsin/services/gateway/mcpevents"
 	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 )
@@ -35,7 +34,7 @@ func (w way) line(n notifier.Notification) ([]byte, error) {
 	case viaMessage:
 		return n.Line()
 	case viaChannel:
-		return claudechannel.Line(n.Alerts)
+		return notifier.ClaudeChannelLine(n.Alerts)
 	case viaEvents:
 	}
 	return nil, nil
@@ -55,10 +54,10 @@ func peerOf(version string, client *mcp.Implementation, can *mcp.ClientCapabilit
 	p := peer{unasked: version < version20260728}
 	if client != nil {
 		p.name = strings.TrimSpace(clientName(client) + " " + client.Version)
-		p.channel = claudechannel.Takes(client.Name, client.Version)
+		p.channel = notifier.SupportsClaudeChannel(client.Name, client.Version)
 	}
 	if can != nil {
-		_, announced := can.Experimental[claudechannel.Capability]
+		_, announced := can.Experimental[notifier.ClaudeChannelCapability]
 		p.channel = p.channel || announced
 		_, p.events = can.Extensions[mcpevents.Extension]
 	}

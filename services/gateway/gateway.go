@@ -24,7 +24,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/clients"
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
 	"github.com/tocsin-bus/tocsin/services/gateway/mcpevents"
 	"github.com/tocsin-bus/tocsin/services/gateway/notify"
@@ -136,7 +136,7 @@ func newGateway(ctx context.Context, cfg Config, out outlet) *gateway {
 	g := &gateway{
 		cfg: cfg, life: life, stop: stop, out: out, mask: redact.New(), log: log, begun: time.Now(),
 		toolset: newToolset(), quota: cfg.quota, draining: make(chan struct{}, 1), closing: closing, close: sync.OnceFunc(func() { close(closing) }),
-		inbox: func(client string) string { return clients.Inbox(client, cfg.Dir) },
+		inbox: func(client string) string { return inbox.Key(client, cfg.Dir) },
 	}
 	if g.quota == nil {
 		g.quota = cfg.Kubernetes.quota()
@@ -154,7 +154,7 @@ func newGateway(ctx context.Context, cfg Config, out outlet) *gateway {
 	g.updates = resources.New(resources.Config{Closing: closing, Settle: g.settle, Look: g.story, Logger: log})
 	g.session.changed = g.updates.Note
 	if cfg.Client != "" {
-		g.link.identify(clients.NamedInbox(cfg.Client))
+		g.link.identify(inbox.NamedKey(cfg.Client))
 	}
 	return g
 }

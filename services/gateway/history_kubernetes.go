@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/kubelist"
+	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/clean"
 	"github.com/tocsin-bus/tocsin/shared/kube"
@@ -108,7 +108,7 @@ func (g *gateway) kubernetes(ctx context.Context, l look) (p page, err error) {
 	if l.before.Top > 0 {
 		last = min(last, l.before.Top)
 	}
-	found := kubelist.New(kubelist.Want{
+	found := kubernetes.NewHistory(kubernetes.HistoryQuery{
 		App: l.app, MinRank: l.minRank, Since: l.from, Before: l.before.Seq, Limit: l.limit, MaxBytes: query.MaxReply, MaxOlder: maxLeftOut,
 		Shows: func(m *kube.Message) bool { return l.url == "" && g.cfg.Kubernetes.Namespaces.Shows(m) },
 	})

@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tocsin-bus/tocsin/services/gateway"
-	"github.com/tocsin-bus/tocsin/services/gateway/clients"
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
 	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -275,7 +275,7 @@ func TestNamespacesOfAlerts(t *testing.T) {
 	last := r.of("shop")
 	r.Publish(t, last)
 	block, err := gateway.Wait(t.Context(), gateway.WaitConfig{
-		Bus: bus.ConnConfig{Dir: r.Dir}, Inbox: clients.NamedInbox("shop's"), Namespaces: r.kubernetes.Namespaces, Timeout: patience, Logger: testrig.Quiet(),
+		Bus: bus.ConnConfig{Dir: r.Dir}, Inbox: inbox.NamedKey("shop's"), Namespaces: r.kubernetes.Namespaces, Timeout: patience, Logger: testrig.Quiet(),
 	})
 	if err != nil || testrig.Titles(t, block) != last.ID {
 		t.Errorf("wait: %q %v", block, err)

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/fit"
+	"github.com/tocsin-bus/tocsin/services/gateway/truncate"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
@@ -105,12 +105,12 @@ func (l look) fits(p page, size int) (list json.RawMessage, cut *truncated, err 
 	for i, e := range p.entries {
 		values[i] = e.value
 	}
-	objects, err := fit.Encode(values)
+	objects, err := truncate.Encode(values)
 	if err != nil {
 		return nil, nil, err
 	}
-	objects = fit.List(objects, size)
-	return fit.Join(objects), l.cutOff(p, len(objects)), nil
+	objects = truncate.List(objects, size)
+	return truncate.Join(objects), l.cutOff(p, len(objects)), nil
 }
 
 // block is the first block with a page in it.

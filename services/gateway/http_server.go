@@ -14,7 +14,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/clients"
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/services/gateway/lines"
 )
 
@@ -197,7 +197,7 @@ func (f *front) serveNew(to *reply, r *http.Request) {
 // who asks, and is a whole of its own.
 func (f *front) serveSessionless(to *reply, r *http.Request, body []byte) {
 	client := clientOf(r)
-	key := clients.NamedInbox(client)
+	key := inbox.NamedKey(client)
 	if client == "" {
 		key = introducedAs(body) + " over HTTP"
 	}

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
-	"github.com/tocsin-bus/tocsin/services/gateway/fit"
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
+	"github.com/tocsin-bus/tocsin/services/gateway/truncate"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -26,7 +25,7 @@ func (g *gateway) drain(call context.Context) (string, error) {
 	}
 	defer g.endTurn()
 	var pending int
-	var at cursor.Position
+	var at inbox.Position
 	err := g.session.do(g.life, func(s *session, _ time.Time) { pending, at = s.inbox.Len(), s.at })
 	if err != nil || pending == 0 {
 		return "", err
@@ -65,12 +64,12 @@ func drainBlock(b *inbox.Inbox, seq uint64) (block string, err error) {
 		if evicted > 0 {
 			notes = append(notes, fmt.Sprintf(`%d evicted: observe {"what":"alerts"} lists them`, evicted))
 		}
-		objects, err := fit.Encode(digest)
+		objects, err := truncate.Encode(digest)
 		if err != nil {
 			return 0, err
 		}
-		list := fit.List(objects, maxAlertsBlock-len(alert.BlockOf(digest, nil, notes...)))
-		block = alert.BlockOf(digest, fit.Join(list), notes...)
+		list := truncate.List(objects, maxAlertsBlock-len(alert.BlockOf(digest, nil, notes...)))
+		block = alert.BlockOf(digest, truncate.Join(list), notes...)
 		return len(list), nil
 	})
 	return block, err
@@ -104,7 +103,7 @@ func (g *gateway) forgetTold(call context.Context) (pending int) {
 	if c == nil || !c.Connected() {
 		return pending
 	}
-	ctx, cancel := context.WithTimeout(call, cursor.Timeout)
+	ctx, cancel := context.WithTimeout(call, inbox.ClaimTimeout)
 	defer cancel()
 	told, found, err := g.link.load(ctx, c)
 	if err != nil || !found {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 )
 
 // drainer is a gateway whose cursor the test moves.
@@ -72,7 +72,7 @@ func TestDrainOfACallThatEnds(t *testing.T) {
 		g.session.give(3)
 		out = g.drained(t.Context())
 		job = <-g.saver.jobs
-		job.done <- saved{before: cursor.Position{Seq: 2}} // another reader was told the second
+		job.done <- saved{before: inbox.Position{Seq: 2}} // another reader was told the second
 		block := <-out
 		if !strings.Contains(block, "id1") || strings.Contains(block, "id2") || !strings.Contains(block, "id3") {
 			t.Errorf("%s", block)

@@ -101,7 +101,7 @@ func (g *gateway) subscribe(ctx context.Context, c call) (answer, error) {
 			return
 		}
 		var f kubernetes.Filter
-		if f, err = kubernetes.New(cluster, mode, wish, g.cfg.Kubernetes.Namespaces); err != nil {
+		if f, err = kubernetes.NewFilter(cluster, mode, wish, g.cfg.Kubernetes.Namespaces); err != nil {
 			return
 		}
 		var release func()

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
@@ -21,13 +21,13 @@ type saver struct {
 }
 
 type saveJob struct {
-	at   cursor.Position
+	at   inbox.Position
 	done chan<- saved
 }
 
 // saved is what came of a try to save, and where the cursor was before.
 type saved struct {
-	before cursor.Position
+	before inbox.Position
 	err    error
 }
 
@@ -37,24 +37,24 @@ func newSaver(l *link, log *slog.Logger) *saver {
 
 // save returns once a try to save was made, with where the cursor was before.
 // Where it failed, more are made.
-func (s *saver) save(ctx context.Context, at cursor.Position) (before cursor.Position, err error) {
+func (s *saver) save(ctx context.Context, at inbox.Position) (before inbox.Position, err error) {
 	done := make(chan saved, 1)
 	select {
 	case s.jobs <- saveJob{at: at, done: done}:
 	case <-ctx.Done():
-		return cursor.Position{}, errEnded
+		return inbox.Position{}, errEnded
 	}
 	select {
 	case got := <-done:
 		return got.before, got.err
 	case <-ctx.Done():
-		return cursor.Position{}, errEnded
+		return inbox.Position{}, errEnded
 	}
 }
 
 // run saves until ctx ends.
 func (s *saver) run(ctx context.Context) error {
-	var unsaved *cursor.Position
+	var unsaved *inbox.Position
 	retry := time.NewTicker(saveRetry)
 	defer retry.Stop()
 	for {
@@ -79,12 +79,12 @@ func (s *saver) run(ctx context.Context) error {
 	}
 }
 
-func (s *saver) try(ctx context.Context, at cursor.Position) (before cursor.Position, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cursor.Timeout)
+func (s *saver) try(ctx context.Context, at inbox.Position) (before inbox.Position, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inbox.ClaimTimeout)
 	defer cancel()
 	c := s.link.conn.Load()
 	if c == nil || !c.Connected() {
-		return cursor.Position{}, bus.ErrAway
+		return inbox.Position{}, bus.ErrAway
 	}
 	before, err = s.link.claim(ctx, c, at)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/claudechannel"
+	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -178,7 +178,7 @@ func (g *gateway) greet(version string) *mcp.InitializeResult {
 		if can.Experimental == nil {
 			can.Experimental = map[string]any{}
 		}
-		can.Experimental[claudechannel.Capability] = struct{}{}
+		can.Experimental[notifier.ClaudeChannelCapability] = struct{}{}
 		greeting.Capabilities, greeting.Instructions = &can, greeting.Instructions+channelInstructions
 	}
 	return &greeting

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"pgregory.net/rapid"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -40,7 +40,7 @@ func (s *session) raise(key, app string, severity alert.Severity, now time.Time,
 	a := alert.Alert{
 		ID: fmt.Sprint(key, n), Severity: severity, Category: alert.Errors, Title: key, DedupKey: key, App: app, Timestamp: now,
 	}
-	s.take(arrival{at: cursor.Position{Seq: uint64(n + 1)}, alert: a}, now)
+	s.take(arrival{at: inbox.Position{Seq: uint64(n + 1)}, alert: a}, now)
 	return a
 }
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/cursor"
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 	"github.com/tocsin-bus/tocsin/services/gateway/notify"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -171,7 +171,7 @@ func (g *gateway) clear(ctx context.Context) (answer, error) {
 		Status  string `json:"status"`
 		Cleared int    `json:"alerts_cleared"`
 	}
-	var at cursor.Position
+	var at inbox.Position
 	err := g.session.do(g.life, func(s *session, _ time.Time) {
 		reply.Status, reply.Cleared, at = "cleared", s.inbox.Clear(), s.at
 	})

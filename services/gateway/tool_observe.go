@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/fit"
 	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
+	"github.com/tocsin-bus/tocsin/services/gateway/truncate"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
@@ -325,7 +325,7 @@ func (l look) statusBlock(s statusReply) (string, error) {
 	}
 	p := l.named(page{}, all)
 	s.Apps, s.Truncated = []appStatus{}, &truncated{maxLeftOut, strings.Repeat("x", maxText)}
-	around, err := fit.Encode([]statusReply{s})
+	around, err := truncate.Encode([]statusReply{s})
 	if err != nil {
 		return "", err
 	}
@@ -337,10 +337,10 @@ func (l look) statusBlock(s statusReply) (string, error) {
 		return "", err
 	}
 	s.Truncated = cut
-	if around, err = fit.Encode([]statusReply{s}); err != nil {
+	if around, err = truncate.Encode([]statusReply{s}); err != nil {
 		return "", err
 	}
-	text := string(fit.Object(around[0], most))
+	text := string(truncate.Object(around[0], most))
 	return strings.Replace(text, `"apps":[]`, `"apps":`+string(list), 1), nil
 }
 

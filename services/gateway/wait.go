@@ -15,7 +15,7 @@ import (
 type WaitConfig struct {
 	// Bus is how to join; Name and Role are filled in here.
 	Bus bus.ConnConfig
-	// Inbox is whose inbox this is; see package clients.
+	// Inbox is whose inbox this is; see [inbox.Key].
 	Inbox string
 	// Severity is the least that an alert must have to end the waiting; empty
 	// means any.
@@ -67,7 +67,7 @@ func (g *gateway) await(ctx context.Context, rank int) (string, error) {
 			return "", ErrNoAlert
 		}
 		// What pends is claimed now, and nobody else would be told of it: the time may
-		// be up meanwhile, by a second or two at most (cursor.Timeout).
+		// be up meanwhile, by a second or two at most (inbox.ClaimTimeout).
 		if block, err := g.drain(context.WithoutCancel(ctx)); block != "" || err != nil {
 			return block, err
 		}

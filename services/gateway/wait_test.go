@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/gateway"
-	"github.com/tocsin-bus/tocsin/services/gateway/clients"
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -19,7 +19,7 @@ import (
 // wait waits as a command does, for the client of that name.
 func (r *rig) wait(ctx context.Context, client string, severity alert.Severity, timeout time.Duration) (string, error) {
 	return gateway.Wait(ctx, gateway.WaitConfig{
-		Bus: bus.ConnConfig{Dir: r.Dir}, Inbox: clients.NamedInbox(client), Severity: severity, Timeout: timeout, Logger: testrig.Quiet(),
+		Bus: bus.ConnConfig{Dir: r.Dir}, Inbox: inbox.NamedKey(client), Severity: severity, Timeout: timeout, Logger: testrig.Quiet(),
 	})
 }
 

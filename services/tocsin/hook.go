@@ -11,9 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/clients"
-	"github.com/tocsin-bus/tocsin/services/gateway/glance"
 	"github.com/tocsin-bus/tocsin/services/gateway/hook"
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
@@ -74,7 +73,7 @@ func (c *hookCommand) Run(ctx context.Context, env service.Env) error {
 	if c.Wait > 0 {
 		return c.wake(ctx, env, cfg, client)
 	}
-	line, err := glance.Answer(ctx, cfg)
+	line, err := hook.Answer(ctx, cfg)
 	if err != nil {
 		log.Debug("nothing could be looked up", "error", err)
 		return nil
@@ -95,7 +94,7 @@ func (c *hookCommand) exitCode(code int, args []string) int {
 
 // wake waits, as long as the process of that id is our parent, and ends as Claude
 // Code wants it to be woken.
-func (c *hookCommand) wake(ctx context.Context, env service.Env, cfg glance.Config, client int) error {
+func (c *hookCommand) wake(ctx context.Context, env service.Env, cfg hook.Config, client int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	defer watch.Wait()
@@ -109,7 +108,7 @@ func (c *hookCommand) wake(ctx context.Context, env service.Env, cfg glance.Conf
 		}
 		cancel() // nobody is left to be woken
 	})
-	text, err := glance.Wait(ctx, glance.WaitConfig{Config: cfg, Severity: alert.Severity(c.Severity), Timeout: c.Wait})
+	text, err := hook.Wait(ctx, hook.WaitConfig{Config: cfg, Severity: alert.Severity(c.Severity), Timeout: c.Wait})
 	if err != nil {
 		cfg.Logger.Debug("nothing could be waited for", "error", err)
 		return nil
@@ -122,8 +121,8 @@ func (c *hookCommand) wake(ctx context.Context, env service.Env, cfg glance.Conf
 }
 
 // config reads which moment it is, and finds the inbox.
-func (c *hookCommand) config(env service.Env, log *slog.Logger) (glance.Config, error) {
-	cfg := glance.Config{Bus: env.Bus(c.BusFlags), Hold: c.Stop, Logger: log}
+func (c *hookCommand) config(env service.Env, log *slog.Logger) (hook.Config, error) {
+	cfg := hook.Config{Bus: env.Bus(c.BusFlags), Hold: c.Stop, Logger: log}
 	shown, err := c.set() // one that is wrong shows nothing
 	if err != nil {
 		return cfg, err
@@ -137,15 +136,15 @@ func (c *hookCommand) config(env service.Env, log *slog.Logger) (glance.Config, 
 		return cfg, err
 	}
 	if c.Inbox != "" {
-		cfg.Inbox = clients.NamedInbox(c.Inbox)
+		cfg.Inbox = inbox.NamedKey(c.Inbox)
 		return cfg, nil
 	}
 	dir, err := c.dir(cfg.Call)
 	if err != nil {
 		return cfg, err
 	}
-	known, _ := clients.Named(c.Client) // kong has checked the name
-	cfg.Inbox = clients.Inbox(known.MCP, dir)
+	known, _ := inbox.FindAgent(c.Client) // kong has checked the name
+	cfg.Inbox = inbox.Key(known.MCP, dir)
 	return cfg, nil
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/tocsin-bus/tocsin/services/gateway"
-	"github.com/tocsin-bus/tocsin/services/gateway/clients"
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/services/gateway/notify"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/service"
@@ -46,7 +46,7 @@ func (c *waitCommand) Validate(line *kong.Context) error {
 	if c.Severity != "" && alert.Severity(c.Severity).Rank() == 0 {
 		return errors.New("--severity must be one of info, warning, error")
 	}
-	if _, known := clients.Named(c.Agent); !known && c.Agent != "" {
+	if _, known := inbox.FindAgent(c.Agent); !known && c.Agent != "" {
 		return errors.New("--agent must be one of claude-code, codex, gemini-cli, cursor, vscode")
 	}
 	if c.Timeout < 0 {
@@ -89,7 +89,7 @@ func (c *waitCommand) Run(ctx context.Context, env service.Env) error {
 // inbox is whose alerts are waited for.
 func (c *waitCommand) inbox() (string, error) {
 	if c.Client != "" {
-		return clients.NamedInbox(c.Client), nil
+		return inbox.NamedKey(c.Client), nil
 	}
 	dir, err := os.Getwd()
 	if err == nil {
@@ -98,8 +98,8 @@ func (c *waitCommand) inbox() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the working directory, by which the inbox is known without --client: %w", err)
 	}
-	if agent, ok := clients.Named(c.Agent); ok {
-		return clients.Inbox(agent.MCP, dir), nil
+	if agent, ok := inbox.FindAgent(c.Agent); ok {
+		return inbox.Key(agent.MCP, dir), nil
 	}
-	return clients.NamedInbox("tocsin wait in " + dir), nil
+	return inbox.NamedKey("tocsin wait in " + dir), nil
 }

@@ -67,7 +67,7 @@ func made(i int) alert.Alert {
 }
 
 // full is a stream that remembers 500 keys and has 100 alerts pending.
-func full() *notifier.Stream {
+func full() *notifier.Notifier {
 	s := notifier.New()
 	c := notifier.DefaultConfig()
 	c.ThrottleSeconds = 1
@@ -89,7 +89,7 @@ func stateBytes() uint64 {
 		return m.HeapAlloc
 	}
 	before := heap()
-	kept := make([]*notifier.Stream, streams)
+	kept := make([]*notifier.Notifier, streams)
 	for i := range kept {
 		kept[i] = full()
 	}

@@ -1,10 +1,3 @@
-// Package hook speaks the hook formats of coding agents: JSON that a client
-// writes to a command's stdin at a moment of its session, and JSON that it reads
-// from the command's stdout.
-//
-// It decides which moments matter, and what a client's answer looks like. It
-// knows no bus, no inbox, no clock, and not what is told. The formats are those
-// that the clients document; testdata has each with its source.
 package hook
 
 import (

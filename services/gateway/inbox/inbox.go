@@ -1,16 +1,17 @@
-// Package inbox is the gateway's passive buffer: the alerts that its client has
-// not been shown yet.
+// Package inbox holds the alerts that one client has not received yet.
 //
-// It decides which alerts are kept, merged and evicted, and hands them out as a
-// digest. It knows no bus, no MCP and no clock; whoever owns it serialises the
-// calls.
+// [Inbox] decides which alerts are kept, merged and evicted, and hands them out
+// as a digest. [List] merges alerts; the notifier's batch uses it too. Both are
+// pure: they know no bus, no MCP and no clock, and are not safe for concurrent
+// use. [Claim] keeps each client's inbox position on the bus, so that each alert
+// is delivered by one of the client's readers. [Key] names the inbox of a coding
+// agent.
 package inbox
 
 import (
 	"cmp"
 	"slices"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/pending"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -22,9 +23,9 @@ const Capacity = 50
 
 // Inbox holds alerts until they are drained.
 type Inbox struct {
-	list       pending.List
+	list       List
 	causes     alert.Causes
-	severities pending.Severities
+	severities Severities
 	stats      Stats
 	// evicted counts those since alerts were last drained, and evictedAt is the
 	// position by which the newest of them had come.
@@ -55,7 +56,7 @@ type Stats struct {
 	Silenced uint64
 }
 
-// New returns an empty inbox.
+// New returns an empty
 func New() *Inbox { return &Inbox{} }
 
 // Offer takes an alert in: into the pending one of the same app and dedup key,

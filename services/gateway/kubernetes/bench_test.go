@@ -11,7 +11,7 @@ import (
 
 // BenchmarkDeliver: an event is matched, by a selector too, and made a line.
 func BenchmarkDeliver(b *testing.B) {
-	f, err := kubernetes.New("dev", kubernetes.Events, kubernetes.Filters{Namespaces: []string{"shop"}, LabelSelector: "app=web,tier in (front,back)"}, namespaces.Set{})
+	f, err := kubernetes.NewFilter("dev", kubernetes.Events, kubernetes.Filters{Namespaces: []string{"shop"}, LabelSelector: "app=web,tier in (front,back)"}, namespaces.Set{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func hundred(b *testing.B) []kubernetes.Filter {
 	}
 	all := make([]kubernetes.Filter, 100)
 	for i := range all {
-		f, err := kubernetes.New("dev", kubernetes.Events, wishes[i%len(wishes)], namespaces.Set{})
+		f, err := kubernetes.NewFilter("dev", kubernetes.Events, wishes[i%len(wishes)], namespaces.Set{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -1,9 +1,10 @@
-// Package kubesub decides what a client gets that has subscribed to what Kubernetes
-// clusters say: which filters may be, which messages pass them, on which subjects
-// those come, how many subscriptions there may be, and the form of what is delivered.
+// Package kubernetes holds what a gateway decides about Kubernetes messages: which
+// filters a subscription may have and which messages pass them ([Filter]), how many
+// subscriptions are allowed ([Quota]), which clusters are watched ([Watchers]), the
+// notifications that a subscriber receives ([Notification]), and which stored
+// messages a history query returns ([History]).
 //
-// It is pure: it knows no bus, no MCP session and no clock. Who follows the stream,
-// who writes and who waits is the gateway's.
+// It is pure: it knows no bus, no MCP session and no clock.
 package kubernetes
 
 import (
@@ -73,9 +74,9 @@ type Filter struct {
 	labels  labels.Selector
 }
 
-// New checks what a client asks for. Where not everything may be shown, the filter
+// NewFilter checks what a client asks for. Where not everything may be shown, the filter
 // has the namespaces that may be. Its errors name the argument and what is allowed.
-func New(cluster string, mode Mode, wish Filters, shown namespaces.Set) (Filter, error) {
+func NewFilter(cluster string, mode Mode, wish Filters, shown namespaces.Set) (Filter, error) {
 	f := Filter{cluster: cluster, mode: mode, filters: wish, labels: labels.Everything()}
 	f.filters.Namespaces = slices.Compact(slices.Sorted(slices.Values(wish.Namespaces)))
 	if err := f.checkNames(); err != nil {

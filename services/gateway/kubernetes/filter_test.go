@@ -84,7 +84,7 @@ func TestMatch(t *testing.T) {
 		}(), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, err := kubernetes.New("dev", tt.mode, tt.filters, namespaces.Set{})
+			f, err := kubernetes.NewFilter("dev", tt.mode, tt.filters, namespaces.Set{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +95,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestNewFilterRefuses(t *testing.T) {
 	type F = kubernetes.Filters
 	limited := shown(t, "shop", "_cluster")
 	for name, tt := range map[string]struct {
@@ -125,7 +125,7 @@ func TestNewRefuses(t *testing.T) {
 		"an involved of odd letters": {kubernetes.Events, F{InvolvedNamespace: "a.b"}, namespaces.Set{}, "involvedNamespace must be the name"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := kubernetes.New("dev", tt.mode, tt.filters, tt.shown); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := kubernetes.NewFilter("dev", tt.mode, tt.filters, tt.shown); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v", err)
 			}
 		})
@@ -134,7 +134,7 @@ func TestNewRefuses(t *testing.T) {
 
 // TestLimitedToNamespaces: without a wish there are those that are shown.
 func TestLimitedToNamespaces(t *testing.T) {
-	f, err := kubernetes.New("dev", kubernetes.Faults, kubernetes.Filters{}, shown(t, "shop", "bank"))
+	f, err := kubernetes.NewFilter("dev", kubernetes.Faults, kubernetes.Filters{}, shown(t, "shop", "bank"))
 	if err != nil || strings.Join(f.Filters().Namespaces, " ") != "bank shop" {
 		t.Fatalf("%v %+v", err, f.Filters())
 	}
@@ -162,7 +162,7 @@ func genFilter(t *rapid.T) (kubernetes.Filter, bool) {
 		InvolvedNamespace: words("", "", "", "shop", "_cluster").Draw(t, "involved"),
 	}
 	limit := shown(t, rapid.SliceOfNDistinct(words("shop", "_cluster", "default"), 0, 2, rapid.ID[string]).Draw(t, "shown")...)
-	f, err := kubernetes.New(words("dev", "Dev/1", "dev.1").Draw(t, "cluster of the filter"), rapid.SampledFrom([]kubernetes.Mode{kubernetes.Events, kubernetes.Faults}).Draw(t, "mode"), w, limit)
+	f, err := kubernetes.NewFilter(words("dev", "Dev/1", "dev.1").Draw(t, "cluster of the filter"), rapid.SampledFrom([]kubernetes.Mode{kubernetes.Events, kubernetes.Faults}).Draw(t, "mode"), w, limit)
 	return f, err == nil
 }
 
@@ -254,14 +254,14 @@ func FuzzSelector(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, selector string) {
-		s, err := kubernetes.New("dev", kubernetes.Events, kubernetes.Filters{LabelSelector: selector, Type: "Normal"}, namespaces.Set{})
+		s, err := kubernetes.NewFilter("dev", kubernetes.Events, kubernetes.Filters{LabelSelector: selector, Type: "Normal"}, namespaces.Set{})
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "labelSelector must") {
 				t.Fatal(err)
 			}
 			return
 		}
-		again, err := kubernetes.New("dev", kubernetes.Events, s.Filters(), namespaces.Set{})
+		again, err := kubernetes.NewFilter("dev", kubernetes.Events, s.Filters(), namespaces.Set{})
 		if len(s.Filters().LabelSelector) > kubernetes.MaxSelector { // it grows by being normalised
 			return
 		}

@@ -16,11 +16,11 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestLines(t *testing.T) {
-	events, err := kubernetes.New("dev", kubernetes.Events, kubernetes.Filters{Namespaces: []string{"shop"}}, namespaces.Set{})
+	events, err := kubernetes.NewFilter("dev", kubernetes.Events, kubernetes.Filters{Namespaces: []string{"shop"}}, namespaces.Set{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	faults, err := kubernetes.New("dev", kubernetes.Faults, kubernetes.Filters{Namespaces: []string{"shop"}}, namespaces.Set{})
+	faults, err := kubernetes.NewFilter("dev", kubernetes.Faults, kubernetes.Filters{Namespaces: []string{"shop"}}, namespaces.Set{})
 	if err != nil {
 		t.Fatal(err)
 	}

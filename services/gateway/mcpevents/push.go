@@ -20,7 +20,7 @@ import (
 type push struct {
 	id     json.RawMessage
 	filter filter
-	stream *notifier.Stream
+	stream *notifier.Notifier
 	// seen is the newest place that was looked at. safe is the newest from which
 	// the client would get all that it has not been sent: before the first alert
 	// that is held back.

@@ -1,8 +1,9 @@
-// Package namespaces decides which namespaces of Kubernetes a gateway shows. The
-// watcher on the bus sees all of a cluster; a gateway may be meant for less.
+// Package namespaces decides which Kubernetes namespaces a gateway, a hook or a
+// command shows: kubewatch publishes the messages of a whole cluster, and a reader
+// may be limited to part of it (--kubernetes-namespaces).
 //
-// It is pure, and goes by the true names in a message: a subject's tokens are cut
-// and lossy, so they are none. It knows nothing of tools.
+// It is pure and compares the names inside a message. It never uses the tokens of a
+// subject, which may be shortened.
 package namespaces
 
 import (

@@ -9,7 +9,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-func of(namespace string) *kube.Message {
+func about(namespace string) *kube.Message {
 	return &kube.Message{Cluster: "dev", Event: &kube.Event{Namespace: "default", InvolvedObject: kube.Object{Kind: "Pod", Name: "web", Namespace: namespace}}}
 }
 
@@ -19,17 +19,17 @@ func TestShows(t *testing.T) {
 		m     *kube.Message
 		want  bool
 	}{
-		{"", of("shop"), true},
-		{"", of(""), true},
-		{"shop", of("shop"), true},
-		{" shop ,bank", of("bank"), true},
-		{"shop", of("bank"), false},
+		{"", about("shop"), true},
+		{"", about(""), true},
+		{"shop", about("shop"), true},
+		{" shop ,bank", about("bank"), true},
+		{"shop", about("bank"), false},
 		// A node's event is kept in the namespace default, and is about none.
-		{"default", of(""), false},
-		{"_cluster", of(""), true},
-		{"_cluster", of("shop"), false},
+		{"default", about(""), false},
+		{"_cluster", about(""), true},
+		{"_cluster", about("shop"), false},
 		// The token of a long name is that of another one.
-		{strings.Repeat("a", 63), of(strings.Repeat("a", 63) + "b"), false},
+		{strings.Repeat("a", 63), about(strings.Repeat("a", 63) + "b"), false},
 		{"shop", &kube.Message{Cluster: "dev", Watch: &kube.Watch{Degraded: true}}, true},
 		{"shop", &kube.Message{Cluster: "dev"}, false},
 	} {
@@ -51,7 +51,7 @@ func TestShows(t *testing.T) {
 }
 
 func TestShowsAlert(t *testing.T) {
-	of := func(namespace any, fault string) alert.Alert {
+	about := func(namespace any, fault string) alert.Alert {
 		a := alert.Alert{Category: alert.Kubernetes, Context: map[string]any{"fault": fault}}
 		if namespace != nil {
 			a.Context["namespace"] = namespace
@@ -63,13 +63,13 @@ func TestShowsAlert(t *testing.T) {
 		a     alert.Alert
 		want  bool
 	}{
-		{nil, of("bank", kube.Crash), true},
-		{[]string{"shop"}, of("shop", kube.Crash), true},
-		{[]string{"shop"}, of("bank", kube.Crash), false},
-		{[]string{"shop"}, of(nil, kube.NodeNotReady), false},
-		{[]string{"shop", "_cluster"}, of(nil, kube.NodeNotReady), true},
-		{[]string{"shop", "_cluster"}, of(7, kube.Crash), false},
-		{[]string{"shop"}, of(nil, kube.WatchDegraded), true},
+		{nil, about("bank", kube.Crash), true},
+		{[]string{"shop"}, about("shop", kube.Crash), true},
+		{[]string{"shop"}, about("bank", kube.Crash), false},
+		{[]string{"shop"}, about(nil, kube.NodeNotReady), false},
+		{[]string{"shop", "_cluster"}, about(nil, kube.NodeNotReady), true},
+		{[]string{"shop", "_cluster"}, about(7, kube.Crash), false},
+		{[]string{"shop"}, about(nil, kube.WatchDegraded), true},
 		{[]string{"shop"}, alert.Alert{Category: alert.Errors, Context: map[string]any{"namespace": "bank"}}, true},
 	} {
 		s, err := namespaces.New(tt.names)
@@ -111,7 +111,7 @@ func TestShowsKey(t *testing.T) {
 	}
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestNewNamespacesRefuses(t *testing.T) {
 	for _, name := range []string{"", "Shop", "shop/x", "-shop", "shop-", "*", "_", strings.Repeat("a", 64)} {
 		if _, err := namespaces.New([]string{"fine", name}); err == nil || !strings.Contains(err.Error(), "_cluster") {
 			t.Errorf("%q: %v", name, err)

@@ -12,7 +12,7 @@ import (
 
 // full returns a stream that remembers 500 keys and has 100 alerts pending, as
 // long as alerts get in ASCII.
-func full() *notifier.Stream {
+func full() *notifier.Notifier {
 	s := enabled(1)
 	for i := range 600 {
 		a := made(fmt.Sprintf("POST:/api/users/%s/%03d:500", strings.Repeat("x", 100), i))
@@ -36,7 +36,7 @@ func stateBytes() uint64 {
 		return m.HeapAlloc
 	}
 	before := heap()
-	kept := make([]*notifier.Stream, streams)
+	kept := make([]*notifier.Notifier, streams)
 	for i := range kept {
 		kept[i] = full()
 	}

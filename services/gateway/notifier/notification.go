@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/fit"
+	"github.com/tocsin-bus/tocsin/services/gateway/truncate"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -88,7 +88,7 @@ func (n Notification) Data() (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fit.Object(alone, MaxData), nil
+	return truncate.Object(alone, MaxData), nil
 }
 
 // Line returns the whole JSON-RPC notification as one line without a line feed.
@@ -124,7 +124,7 @@ func (n Notification) batch() (json.RawMessage, error) {
 		}
 	}
 	batch.Timestamp = alert.FormatTime(newest)
-	objects, err := fit.Encode(each)
+	objects, err := truncate.Encode(each)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (n Notification) batch() (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	batch.Alerts = fit.List(objects, MaxData-len(around)-maxLeftOutNote)
+	batch.Alerts = truncate.List(objects, MaxData-len(around)-maxLeftOutNote)
 	if batch.LeftOut = len(objects) - len(batch.Alerts); batch.LeftOut > 0 {
 		batch.Title += fmt.Sprintf("; %d left out here: call observe", batch.LeftOut)
 	}

@@ -19,7 +19,7 @@ func TestProperties(t *testing.T) {
 		throttle := rapid.SampledFrom([]int{1, 2, 5, 60}).Draw(t, "throttle")
 		keys := rapid.SampledFrom([]int{3, 20, 300}).Draw(t, "keys")
 		pauses := rapid.SampledFrom([]int{50, 1000, 6000, 40000}).Draw(t, "pauses")
-		p := &player{Stream: notifier.New()}
+		p := &player{Notifier: notifier.New()}
 		least := rapid.SampledFrom([]alert.Severity{alert.Info, alert.Warning}).Draw(t, "severity_min")
 		p.Enable(notifier.Config{Events: []string{"errors"}, ThrottleSeconds: throttle, SeverityMin: least})
 

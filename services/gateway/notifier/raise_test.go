@@ -18,14 +18,14 @@ func TestRaisingRevision(t *testing.T) {
 	}
 	first := made("A")
 	first.Severity = alert.Info
-	warnings := func() *notifier.Stream {
+	warnings := func() *notifier.Notifier {
 		s := notifier.New()
 		s.Enable(notifier.DefaultConfig())
 		return s
 	}
 	for _, tt := range []struct {
 		name string
-		s    *notifier.Stream
+		s    *notifier.Notifier
 		do   func(p *player)
 		want string
 	}{
@@ -52,7 +52,7 @@ func TestRaisingRevision(t *testing.T) {
 			p.offer(of(alert.Error), at(6))
 		}, "0: A; 6: A"},
 	} {
-		p := &player{Stream: tt.s}
+		p := &player{Notifier: tt.s}
 		tt.do(p)
 		p.until(at(1e6))
 		if got := p.String(); got != tt.want {

@@ -24,7 +24,7 @@ func made(key string) alert.Alert {
 }
 
 // enabled returns a stream that lets everything through.
-func enabled(throttle int) *notifier.Stream {
+func enabled(throttle int) *notifier.Notifier {
 	s := notifier.New()
 	c := notifier.DefaultConfig()
 	c.ThrottleSeconds, c.SeverityMin = throttle, alert.Info
@@ -34,7 +34,7 @@ func enabled(throttle int) *notifier.Stream {
 
 // player plays alerts to a stream and keeps its timer like a gateway does.
 type player struct {
-	*notifier.Stream
+	*notifier.Notifier
 	out []notifier.Notification
 }
 
@@ -81,7 +81,7 @@ func (p *player) String() string {
 // play offers alerts written as "0 A, 1.5 B" and waits for the last batch. A
 // key ending in - is a warning.
 func play(throttle int, timeline string) *player {
-	p := &player{Stream: enabled(throttle)}
+	p := &player{Notifier: enabled(throttle)}
 	for _, step := range strings.Split(timeline, ", ") {
 		var seconds float64
 		var key string
@@ -171,7 +171,7 @@ func TestEnds(t *testing.T) {
 		{"there again after the line that it was over", "0 X, 1 A, 2 !A, 6 A, 12 A", "0: X; 5: (A); 10: A", "0: X; 5: (A); 10: A"},
 	} {
 		for severity, want := range map[alert.Severity]string{alert.Info: c.all, alert.Warning: c.warnings} {
-			p := &player{Stream: enabled(5)}
+			p := &player{Notifier: enabled(5)}
 			config := p.Config()
 			config.SeverityMin = severity
 			p.Enable(config)
@@ -213,7 +213,7 @@ func TestFullBatch(t *testing.T) {
 		}
 	}
 
-	p := &player{Stream: enabled(5)}
+	p := &player{Notifier: enabled(5)}
 	p.offer(made("first"), at(0))
 	for i := range 100 {
 		p.offer(made(fmt.Sprint("k", i)), at(4.9))
@@ -227,7 +227,7 @@ func TestFullBatch(t *testing.T) {
 }
 
 func TestForgetsTheOldestKey(t *testing.T) {
-	p := &player{Stream: enabled(1)}
+	p := &player{Notifier: enabled(1)}
 	for i := range 501 {
 		p.offer(made(fmt.Sprint("k", i)), at(float64(i/100)))
 	}
@@ -248,7 +248,7 @@ func TestRevisions(t *testing.T) {
 		a.ID, a.Revises, a.Title = "id of "+title, "id of B", title
 		return a
 	}
-	p := &player{Stream: enabled(5)}
+	p := &player{Notifier: enabled(5)}
 	p.offer(made("A"), at(0))
 	p.offer(revised("too early"), at(1))
 	p.offer(made("B"), at(2))

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/clients"
-	"github.com/tocsin-bus/tocsin/services/gateway/glance"
 	"github.com/tocsin-bus/tocsin/services/gateway/hook"
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
@@ -36,11 +35,11 @@ func (b *Bus) Hook(t *testing.T, client, input string) string {
 
 // Answer has a hook called until it has found the bus: it gives up within
 // milliseconds, which is too soon on a busy machine. It returns the line as printed.
-func Answer(t *testing.T, cfg glance.Config) (line []byte) {
+func Answer(t *testing.T, cfg hook.Config) (line []byte) {
 	t.Helper()
 	ok := Poll(func() bool {
 		var err error
-		line, err = glance.Answer(t.Context(), cfg)
+		line, err = hook.Answer(t.Context(), cfg)
 		if err != nil && !errors.Is(err, bus.ErrAway) && !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
@@ -58,13 +57,13 @@ func (b *Bus) TryHook(client, input string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return glance.Answer(context.Background(), cfg)
+	return hook.Answer(context.Background(), cfg)
 }
 
 // HookConfig is what TryHook answers.
-func (b *Bus) HookConfig(client, input string) (glance.Config, error) {
+func (b *Bus) HookConfig(client, input string) (hook.Config, error) {
 	c, err := hook.Parse("claude-code", []byte(input))
-	return glance.Config{Bus: bus.ConnConfig{Dir: b.Dir}, Inbox: clients.NamedInbox(client), Call: c, Hold: true, Logger: Quiet()}, err
+	return hook.Config{Bus: bus.ConnConfig{Dir: b.Dir}, Inbox: inbox.NamedKey(client), Call: c, Hold: true, Logger: Quiet()}, err
 }
 
 // Said is the text within an answer, with "HELD " before what holds the agent.

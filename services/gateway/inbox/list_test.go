@@ -1,0 +1,179 @@
+package inbox_test
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+func entryAlert(id, key string, severity alert.Severity) alert.Alert {
+	return alert.Alert{ID: id, Severity: severity, Category: alert.CI, Timestamp: start, App: "web", DedupKey: key}
+}
+
+func ids(l *inbox.List) (list []string) {
+	for _, a := range l.Alerts() {
+		list = append(list, fmt.Sprintf("%s*%d", a.ID, a.Count))
+	}
+	return list
+}
+
+func TestList(t *testing.T) {
+	var l inbox.List
+	add := func(a alert.Alert) {
+		if !l.Merge(a) {
+			l.Add(a)
+		}
+	}
+	revise := func(id, of string) bool {
+		a := entryAlert(id, "revised", alert.Error)
+		a.Revises, a.Count = of, 9
+		return l.Revise(a)
+	}
+	step := func(name string, offers int, want ...string) {
+		t.Helper()
+		if got := ids(&l); !reflect.DeepEqual(got, want) || l.Len() != len(want) || l.Offers() != offers {
+			t.Fatalf("%s: %v of %d offers (%d), want %v of %d", name, got, l.Offers(), l.Len(), want, offers)
+		}
+	}
+	same := func(alert.Alert) int { return 0 }
+	if l.DropLeast(same); revise("r", "a1") {
+		t.Error("a revision found something in an empty list")
+	}
+	add(entryAlert("a1", "a", alert.Warning))
+	add(entryAlert("b1", "b", alert.Error))
+	add(entryAlert("a2", "a", alert.Info))
+	step("merged", 3, "a2*2", "b1*0")
+	if !revise("r1", "a1") || !revise("r2", "a1") || !revise("r3", "a2") || revise("r4", "r1") || revise("r5", "") {
+		t.Error("revisions go by the ids of the alerts merged")
+	}
+	step("revised", 3, "a2*2", "b1*0")
+	for i := range 9 {
+		add(entryAlert(fmt.Sprint("b", i+2), "b", alert.Error))
+	}
+	if !revise("r6", "b1") || !revise("r7", "b10") || revise("r8", "b5") {
+		t.Error("the first id and the newest are kept")
+	}
+	step("many", 12, "a2*2", "b10*10")
+	add(entryAlert("c1", "c", alert.Info))
+	if n := l.DropBelow(alert.Warning.Rank()); n != 1 {
+		t.Errorf("%d offers dropped, want 1", n)
+	}
+	l.DropLeast(same)
+	step("dropped", 10, "b10*10")
+	l.Clear()
+	step("cleared", 0)
+
+	info := entryAlert("d2", "d", alert.Info)
+	info.Revises = "d1"
+	add(entryAlert("d1", "d", alert.Warning))
+	if l.Revise(info); l.Alerts()[0].Severity != alert.Info {
+		t.Error("a revision takes the place of a lone alert with its own severity")
+	}
+	add(entryAlert("d3", "d", alert.Error))
+	if l.Revise(info); l.Alerts()[0].Severity != alert.Error {
+		t.Error("a revision hid the severity of another alert")
+	}
+}
+
+// TestListResolveSeveral: an end closes all that it names, and says whether the first of
+// them was there. What was not merged is named in the place of what was.
+func TestListResolveSeveral(t *testing.T) {
+	end := func(ids ...string) alert.Alert {
+		return alert.Alert{ID: "end", Category: alert.CI, Severity: alert.Info, App: "web", DedupKey: "b", Resolves: ids[0], AlsoResolves: ids[1:]}
+	}
+	for _, tt := range []struct {
+		ids   string
+		found bool
+		over  string
+	}{
+		{"b1 a1", true, "a b"},
+		{"b1 gone a2", true, "a b"},
+		{"gone b1", false, "b"},
+		{"c1 b1", true, "b c"},
+		{"c2", true, "c"},
+		{"gone", false, ""},
+	} {
+		var l inbox.List
+		for _, a := range []alert.Alert{entryAlert("a1", "a", alert.Error), entryAlert("b1", "b", alert.Error), entryAlert("c1", "c", alert.Error)} {
+			l.Add(a)
+		}
+		l.Merge(entryAlert("a2", "a", alert.Error))
+		for i := 9; i >= 2; i-- { // some are forgotten
+			l.Repeat(entryAlert(fmt.Sprint("c", i), "c", alert.Info))
+		}
+		l.Repeat(entryAlert("d1", "d", alert.Info))
+		revision := entryAlert("r", "c", alert.Info)
+		if revision.Revises = "c2"; l.Revise(revision) {
+			t.Error("what was not merged is not revised")
+		}
+		found := l.Resolve(end(strings.Fields(tt.ids)...))
+		var over []string
+		for _, a := range l.Alerts() {
+			if a.Resolved {
+				over = append(over, a.DedupKey)
+			}
+		}
+		if got := strings.Join(over, " "); got != tt.over || found != tt.found || l.Len() != 3 {
+			t.Errorf("%s: %v, %s are over, want %v, %s", tt.ids, found, got, tt.found, tt.over)
+		}
+	}
+}
+
+func TestListResolve(t *testing.T) {
+	var l inbox.List
+	add := func(a alert.Alert) {
+		if !l.Merge(a) {
+			l.Add(a)
+		}
+	}
+	raised := func(id string) alert.Alert {
+		a := entryAlert(id, "a", alert.Warning)
+		a.Category, a.Title, a.Detail, a.URL = alert.Regression, "slow", "by 34%", "http://localhost/"
+		a.Context = map[string]any{"page": "/"}
+		return a
+	}
+	end := func(of string, category alert.Category, seq uint64) alert.Alert {
+		return alert.Alert{ID: "end of " + of, Category: category, Severity: alert.Info, App: "web", DedupKey: "a", Resolves: of, Seq: seq}
+	}
+	if l.Resolve(end("a1", alert.Regression, 1)) {
+		t.Error("resolved something in an empty list")
+	}
+	worse := raised("a2")
+	worse.Severity, worse.Seq = alert.Error, 5
+	add(raised("a1"))
+	add(worse)
+	if l.Resolve(end("a0", alert.Regression, 6)) || l.Resolve(alert.Alert{}) || !l.Resolve(end("a2", alert.Regression, 7)) || !l.Resolve(end("a2", alert.Regression, 8)) {
+		t.Error("an end goes by the ids of the alerts merged, and may come again")
+	}
+	want := worse
+	want.Title, want.Context, want.Resolved, want.Count, want.Seq = "Resolved: slow", nil, true, 2, 8
+	if got := l.Alerts(); len(got) != 1 || !reflect.DeepEqual(got[0], want) {
+		t.Errorf("\n got %+v\nwant %+v", got, want)
+	}
+	revision := raised("a9")
+	revision.Revises = "a1"
+	if l.Revise(revision) {
+		t.Error("what is over was revised")
+	}
+	add(raised("a3"))
+	add(end("gone", alert.Regression, 9))
+	add(end("gone too", alert.Regression, 10))
+	if got, want := fmt.Sprint(ids(&l)), "[a2*2 a3*0 end of gone too*2]"; got != want {
+		t.Errorf("merged with what is over, or with an end: %s, want %s", got, want)
+	}
+	add(entryAlert("b1", "b", alert.Warning))
+	if l.Resolve(end("b1", alert.CI, 20)); l.Alerts()[3].Seq != 0 || !l.Alerts()[3].Resolved {
+		t.Error("an end that is told by itself has its own place")
+	}
+	l.Resolve(end("a3", alert.Regression, 11))
+	if got, want := fmt.Sprint(ids(&l)), "[a3*3 end of gone too*2 b1*0]"; got != want || l.Offers() != 6 || l.Alerts()[0].Seq != 11 {
+		t.Errorf("over again it is more of the same line: %s, want %s", got, want)
+	}
+	if !l.Resolve(end("a1", alert.Regression, 12)) || !l.Resolve(end("a3", alert.Regression, 13)) {
+		t.Error("that line answers to all of its ids")
+	}
+}

@@ -1,0 +1,67 @@
+package inbox_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
+	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+)
+
+func TestBeyond(t *testing.T) {
+	then, now := time.Unix(1, 0), time.Unix(2, 0)
+	for _, tt := range []struct {
+		p, q inbox.Position
+		want bool
+	}{
+		{inbox.Position{Seq: 5, Created: then}, inbox.Position{Seq: 4, Created: then}, true},
+		{inbox.Position{Seq: 5, Created: then}, inbox.Position{Seq: 5, Created: then}, false},
+		{inbox.Position{Seq: 5, Created: then}, inbox.Position{Seq: 6, Created: then}, false},
+		{inbox.Position{Seq: 1, Created: now}, inbox.Position{Seq: 6, Created: then}, true},
+	} {
+		if got := tt.p.Beyond(tt.q); got != tt.want {
+			t.Errorf("%v beyond %v: %v", tt.p, tt.q, got)
+		}
+	}
+}
+
+// TestClaim: however many readers claim at once, each stretch is one reader's, and
+// the cursor never goes back.
+func TestClaim(t *testing.T) {
+	b := testrig.New(t)
+	c := b.Join(t, bus.RoleGateway)
+	const client, readers, last = "client a b", 4, 20
+	if _, found, err := inbox.LoadPosition(t.Context(), c, client); err != nil || found {
+		t.Fatalf("never seen: %v %v", found, err)
+	}
+	created := time.Unix(1, 0).UTC()
+	var mu sync.Mutex
+	told := map[uint64]int{}
+	var all sync.WaitGroup
+	for range readers {
+		all.Go(func() {
+			for seq := uint64(1); seq <= last; seq++ {
+				before, err := inbox.Claim(t.Context(), c, client, inbox.Position{Seq: seq, Created: created})
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				for n := before.Seq + 1; n <= seq; n++ {
+					told[n]++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	for n := uint64(1); n <= last; n++ {
+		if told[n] != 1 {
+			t.Errorf("%d is told %d times", n, told[n])
+		}
+	}
+	if at, found, err := inbox.LoadPosition(t.Context(), c, client); err != nil || !found || at.Seq != last || !at.Created.Equal(created) {
+		t.Errorf("%+v %v %v", at, found, err)
+	}
+}

@@ -1,0 +1,86 @@
+package inbox
+
+import (
+	"cmp"
+	"hash/maphash"
+	"slices"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// maxSeverities is how many alerts are remembered by severity. Past it the one that
+// was seen first is forgotten, and a revision of it is ignored.
+const maxSeverities = 500
+
+// Severities remembers how severe each alert was at its worst, revisions included.
+// From that follow which revision raises the severity, and how severe a finding was
+// that is resolved. The zero value remembers nothing. It is not safe for concurrent
+// use.
+type Severities struct {
+	// seen is short: a look at all of it takes less than a microsecond. The one seen
+	// first is at next once it is full.
+	seen []severity
+	next int
+}
+
+// severity is that of an alert, by a hash of its id.
+type severity struct {
+	id   uint64
+	rank int8
+}
+
+var seed = maphash.MakeSeed()
+
+// find returns the severity of an alert, or nil where it is not known.
+func (s *Severities) find(id string) *severity {
+	of := maphash.String(seed, id)
+	i := slices.IndexFunc(s.seen, func(known severity) bool { return known.id == of })
+	if i < 0 {
+		return nil
+	}
+	return &s.seen[i]
+}
+
+// Note remembers an alert. A revision counts for the alert that it revises.
+func (s *Severities) Note(a alert.Alert) {
+	id, rank := cmp.Or(a.Revises, a.ID), int8(a.Severity.Rank())
+	if known := s.find(id); known != nil {
+		known.rank = max(known.rank, rank)
+		return
+	}
+	first := severity{maphash.String(seed, id), rank}
+	if len(s.seen) < maxSeverities {
+		s.seen = append(s.seen, first)
+		return
+	}
+	s.seen[s.next] = first
+	s.next = (s.next + 1) % maxSeverities
+}
+
+// Raises reports whether an alert revises one that is known to be less severe, in
+// all its revisions.
+func (s *Severities) Raises(a alert.Alert) bool {
+	if a.Revises == "" {
+		return false
+	}
+	before := s.find(a.Revises)
+	return before != nil && a.Severity.Rank() > int(before.rank)
+}
+
+// RankOfFinding returns the severity rank of the finding that an alert is about: for
+// a resolution that of the most severe alert that it resolves. One that is not known
+// counts as an error, because its end must not be lost for a warning.
+func (s *Severities) RankOfFinding(a alert.Alert) int {
+	worst := a.Severity.Rank()
+	if a.Resolves == "" {
+		return worst
+	}
+	for _, id := range append([]string{a.Resolves}, a.AlsoResolves...) {
+		known := s.find(id)
+		if known == nil {
+			return alert.Error.Rank()
+		}
+		worst = max(worst, int(known.rank))
+	}
+	return worst
+}
