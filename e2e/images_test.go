@@ -105,17 +105,21 @@ func TestImagesAreBare(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		program := "/usr/bin/" + name
+		entrypoint, healthcheck := "/usr/bin/tocsin", "CMD /usr/bin/tocsin healthcheck"
+		if service, ok := strings.CutPrefix(name, "tocsin-"); ok {
+			entrypoint += " " + service
+			healthcheck += " " + service
+		}
 		c := got.Config
 		switch {
 		case c.User != "65532:65532":
-			t.Errorf("%s: user %q", name, c.User)
-		case c.Healthcheck == nil || strings.Join(c.Healthcheck.Test, " ") != "CMD "+program+" healthcheck":
-			t.Errorf("%s: health check %+v", name, c.Healthcheck)
-		case strings.Join(c.Entrypoint, " ") != program:
-			t.Errorf("%s: entry point %v", name, c.Entrypoint)
+			t.Errorf("%s: user = %q, want 65532:65532", name, c.User)
+		case c.Healthcheck == nil || strings.Join(c.Healthcheck.Test, " ") != healthcheck:
+			t.Errorf("%s: health check = %+v, want %q", name, c.Healthcheck, healthcheck)
+		case strings.Join(c.Entrypoint, " ") != entrypoint:
+			t.Errorf("%s: entry point = %v, want %q", name, c.Entrypoint, entrypoint)
 		case len(got.RootFS.Layers) != 3: // license, state, program
-			t.Errorf("%s: %d layers", name, len(got.RootFS.Layers))
+			t.Errorf("%s: %d layers, want 3", name, len(got.RootFS.Layers))
 		}
 		for _, label := range []string{"title", "description", "source", "licenses", "version", "revision", "created"} {
 			if c.Labels["org.opencontainers.image."+label] == "" {
@@ -214,7 +218,7 @@ func TestBinariesOfImagesAreReproducible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	platform := "linux/" + runtime.GOARCH // the images have built it already, so that only one is built from nothing
+	platform := "linux/" + runtime.GOARCH // already built for the images: only the second build starts with an empty cache
 	build := func(from string, more ...string) (file string) {
 		t.Helper()
 		context := t.TempDir()
@@ -226,7 +230,7 @@ func TestBinariesOfImagesAreReproducible(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		return filepath.Join(context, platform, "tocsin-detector")
+		return filepath.Join(context, platform, "tocsin")
 	}
 	elsewhere := t.TempDir()
 	copyFiles := exec.CommandContext(t.Context(), "sh", "-c", `git ls-files -z --cached --others --exclude-standard | tar --null -T - -cf - | tar -xf - -C "$0"`, elsewhere)
@@ -236,7 +240,7 @@ func TestBinariesOfImagesAreReproducible(t *testing.T) {
 	}
 	first, second := build(root), build(elsewhere, "GOCACHE="+t.TempDir(), "GOWORK=")
 	if a, b := sum(t, first), sum(t, second); a != b {
-		t.Errorf("%s, and elsewhere %s", a, b)
+		t.Errorf("checksum in another directory = %s, want %s", b, a)
 	}
 	static(t, first, platform)
 }
@@ -265,7 +269,7 @@ func TestImagesAreReproducible(t *testing.T) {
 		return sum(t, filepath.Join(dir, "tocsin-detector.tar"))
 	}
 	if a, b := build(), build(); a != b {
-		t.Errorf("%s, and then %s", a, b)
+		t.Errorf("checksum of the second build = %s, want %s", b, a)
 	}
 }
 

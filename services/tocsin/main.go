@@ -55,6 +55,7 @@ func main() {
 		code := service.Main("tocsin", description, line)
 		os.Exit(line.Hook.exitCode(code, os.Args[1:]))
 	}
+	os.Args = healthcheckArgs(os.Args)
 	line := &cli{}
 	code := service.Main("tocsin", description, line)
 	os.Exit(line.Hook.exitCode(code, os.Args[1:]))
@@ -65,4 +66,15 @@ func main() {
 func onlyHook(args []string) bool {
 	return len(args) > 0 && args[0] == "hook" &&
 		!slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--config") })
+}
+
+// healthcheckArgs returns the command line with `tocsin SERVICE healthcheck` turned into
+// `tocsin healthcheck SERVICE`. The image of a service has the entry point `tocsin
+// SERVICE`, so `docker run IMAGE healthcheck` arrives in that order.
+func healthcheckArgs(args []string) []string {
+	services := []string{"ingest", "detector", "dashboard", "kubewatch", "gateway"}
+	if len(args) > 2 && args[2] == "healthcheck" && slices.Contains(services, args[1]) {
+		return slices.Concat(args[:1], []string{args[2], args[1]}, args[3:])
+	}
+	return args
 }

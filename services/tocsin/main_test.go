@@ -77,6 +77,23 @@ func TestOnlyHook(t *testing.T) {
 	}
 }
 
+func TestHealthcheckArgs(t *testing.T) {
+	for line, want := range map[string]string{
+		"tocsin":                              "tocsin",
+		"tocsin detector":                     "tocsin detector",
+		"tocsin detector healthcheck":         "tocsin healthcheck detector",
+		"tocsin gateway healthcheck --live":   "tocsin healthcheck gateway --live",
+		"tocsin healthcheck detector":         "tocsin healthcheck detector",
+		"tocsin notify healthcheck":           "tocsin notify healthcheck",
+		"tocsin ingest --token healthcheck":   "tocsin ingest --token healthcheck",
+		"tocsin kubewatch --live healthcheck": "tocsin kubewatch --live healthcheck",
+	} {
+		if got := strings.Join(healthcheckArgs(strings.Fields(line)), " "); got != want {
+			t.Errorf("healthcheckArgs(%q) = %q, want %q", line, got, want)
+		}
+	}
+}
+
 // TestFlagsWinOverTheEnvironment, where both say whose inbox it is.
 func TestFlagsWinOverTheEnvironment(t *testing.T) {
 	t.Setenv("TOCSIN_CLIENT", "me")
