@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/detector/fold"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// How often time passes between two messages, as for a detector that is the only one
+// (services/detector): while alerts are held back, and while an incident is open.
+const (
+	heldEvery = time.Second
+	openEvery = 5 * time.Second
+)
+
+// maxSkew is how far times may run backwards and count as the newest one (fold).
+const maxSkew = time.Minute
+
+// player applies messages to a detector without a bus.
+type player struct {
+	fold *fold.Fold
+	out  io.Writer
+	seq  uint64
+	// newest is the time up to which the stream has been played, and ticked that of the
+	// newest message that only let time pass, or of the first message.
+	newest, ticked time.Time
+}
+
+// apply applies events that arrived together.
+func (p *player) apply(at time.Time, events []telemetry.Event) error {
+	if p.seq == 0 {
+		p.newest, p.ticked = at, at
+	}
+	if err := p.pass(at); err != nil {
+		return err
+	}
+	switch {
+	case at.After(p.newest):
+		p.newest = at
+	case p.newest.Sub(at) > maxSkew: // the detector starts from the earlier time, too
+		p.newest, p.ticked = at, at
+	}
+	return p.message(fold.Message{Time: at, Events: events})
+}
+
+// finish lets time pass after the last message while an incident is open.
+func (p *player) finish(longest time.Duration) error {
+	if p.seq == 0 {
+		return nil
+	}
+	return p.pass(p.newest.Add(longest).Add(1))
+}
+
+// pass lets time pass until just before a time, in steps of a second after the newest message.
+func (p *player) pass(until time.Time) error {
+	for p.fold.Waits() || p.fold.Unfinished() {
+		next := p.newest.Add(heldEvery)
+		if !next.Before(until) {
+			return nil
+		}
+		p.newest = next
+		if !p.fold.Waits() && next.Sub(p.ticked) < openEvery {
+			continue
+		}
+		p.ticked = next
+		if err := p.message(fold.Message{Time: next}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *player) message(m fold.Message) error {
+	p.seq++
+	m.Seq = p.seq
+	for _, a := range p.fold.Apply(m).Alerts {
+		data, err := a.MarshalJSON()
+		if err != nil {
+			return fmt.Errorf("encode alert %s: %w", a.ID, err)
+		}
+		if _, err := p.out.Write(append(data, '\n')); err != nil {
+			return fmt.Errorf("write alerts: %w", err)
+		}
+	}
+	return nil
+}
