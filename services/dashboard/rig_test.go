@@ -18,6 +18,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/embedded"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
@@ -57,7 +58,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 type testBus struct {
 	dir    statedir.Dir
 	lock   *statedir.Lock
-	server *bus.Server
+	server *embedded.Server
 	// detector is the connection of one.
 	detector *bus.Conn
 	n        int
@@ -81,7 +82,7 @@ func (b *testBus) up(t *testing.T) {
 	if b.lock, err = b.dir.Lock(); err != nil {
 		t.Fatal(err)
 	}
-	if b.server, err = bus.StartServer(t.Context(), bus.ServerConfig{Dir: b.dir, Addr: "127.0.0.1:0", Logger: quiet()}); err != nil {
+	if b.server, err = embedded.Start(t.Context(), embedded.Config{Dir: b.dir, Addr: "127.0.0.1:0", Logger: quiet()}); err != nil {
 		t.Fatal(err)
 	}
 	b.detector, err = bus.Connect(t.Context(), bus.ConnConfig{Name: t.Name(), Role: bus.RoleDetector, Server: b.server, Logger: quiet()})

@@ -18,6 +18,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/embedded"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 // rig is a bus with somebody who sends and somebody who listens.
 type rig struct {
 	dir     statedir.Dir
-	server  *bus.Server
+	server  *embedded.Server
 	sender  *bus.Publisher
 	gateway *bus.Conn
 }
@@ -44,7 +45,7 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := bus.StartServer(t.Context(), bus.ServerConfig{Dir: dir, Addr: "127.0.0.1:0", Logger: quiet()})
+	s, err := embedded.Start(t.Context(), embedded.Config{Dir: dir, Addr: "127.0.0.1:0", Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

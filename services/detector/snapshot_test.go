@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/embedded"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
@@ -24,7 +25,7 @@ func store(t *testing.T) (*bus.Conn, jetstream.ObjectStore) {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	s, err := bus.StartServer(t.Context(), bus.ServerConfig{Dir: dir, Addr: "127.0.0.1:0", Logger: log})
+	s, err := embedded.Start(t.Context(), embedded.Config{Dir: dir, Addr: "127.0.0.1:0", Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}

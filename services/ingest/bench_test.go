@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/embedded"
 	"github.com/tocsin-bus/tocsin/shared/ci"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
@@ -33,12 +34,12 @@ func hundred() string {
 	return "[" + strings.Join(events, ",") + "]"
 }
 
-func benchBus(b *testing.B) *bus.Server {
+func benchBus(b *testing.B) *embedded.Server {
 	dir, err := statedir.Open(b.TempDir())
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := bus.StartServer(b.Context(), bus.ServerConfig{Dir: dir, Addr: "127.0.0.1:0", Logger: quiet()})
+	s, err := embedded.Start(b.Context(), embedded.Config{Dir: dir, Addr: "127.0.0.1:0", Logger: quiet()})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func BenchmarkCIResultsAtOnce(b *testing.B) {
 }
 
 // fillView stores n results of other commits with that many failures.
-func fillView(b *testing.B, server *bus.Server, n, cases int) {
+func fillView(b *testing.B, server *embedded.Server, n, cases int) {
 	c, err := bus.Connect(b.Context(), bus.ConnConfig{Name: "fill", Role: bus.RoleIngest, Server: server, Logger: quiet()})
 	if err != nil {
 		b.Fatal(err)
@@ -114,7 +115,7 @@ func fillView(b *testing.B, server *bus.Server, n, cases int) {
 
 // raw publishes n messages and says how long that took until the last one was
 // acknowledged.
-func raw(b *testing.B, server *bus.Server, data []byte, n int) time.Duration {
+func raw(b *testing.B, server *embedded.Server, data []byte, n int) time.Duration {
 	c, err := bus.Connect(b.Context(), bus.ConnConfig{Name: "raw", Role: bus.RoleIngest, Server: server, Logger: quiet()})
 	if err != nil {
 		b.Fatal(err)
@@ -143,7 +144,7 @@ func raw(b *testing.B, server *bus.Server, data []byte, n int) time.Duration {
 	return time.Since(start)
 }
 
-func overHTTP(b *testing.B, server *bus.Server, path, body string, events, senders int) {
+func overHTTP(b *testing.B, server *embedded.Server, path, body string, events, senders int) {
 	ready := make(chan string, 1)
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error, 1)

@@ -20,6 +20,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/embedded"
 	"github.com/tocsin-bus/tocsin/shared/service"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
@@ -57,7 +58,7 @@ func serveBus(t *testing.T, dir statedir.Dir) (stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := bus.StartServer(t.Context(), bus.ServerConfig{Dir: dir, Addr: "127.0.0.1:0", Logger: quiet()})
+	s, err := embedded.Start(t.Context(), embedded.Config{Dir: dir, Addr: "127.0.0.1:0", Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector"
 	"github.com/tocsin-bus/tocsin/services/ingest"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/embedded"
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
 	"github.com/tocsin-bus/tocsin/shared/service"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
@@ -113,7 +114,7 @@ func (c *upCommand) serve(ctx context.Context, env service.Env) (at statedir.Run
 	u := up{cmd: c, env: env, lock: lock, runtime: statedir.Runtime{PID: os.Getpid(), Version: env.Version.Version, NATSURL: withoutUsers(c.NATSURL)}}
 	join := env.Bus(c.BusFlags)
 	if !c.External() {
-		server, err := bus.StartServer(ctx, bus.ServerConfig{
+		server, err := embedded.Start(ctx, embedded.Config{
 			Dir: dir, Addr: c.NATSAddr, WSAddr: c.NATSWSAddr, SyncAlways: c.SyncAlways, Logger: env.Logger,
 			WSGuard: httpguard.Policy{AllowedHosts: c.AllowedHosts, AllowedOrigins: c.AllowedOrigins}.ListeningOn(c.NATSWSAddr).CheckTrusted,
 		})
@@ -158,7 +159,7 @@ type up struct {
 	cmd     *upCommand
 	env     service.Env
 	lock    *statedir.Lock
-	server  *bus.Server // nil when the bus is somebody else's
+	server  *embedded.Server // nil when the bus is somebody else's
 	runtime statedir.Runtime
 	// announced says that runtime.json is written.
 	announced bool

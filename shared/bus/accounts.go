@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/nats-io/nats-server/v2/server"
 )
 
 // A server keeps dashboards in an account of their own. Who may ask for anything
@@ -91,34 +89,17 @@ func writeUser(b *strings.Builder, role Role, key string) {
 	p := role.Permissions()
 	fmt.Fprintf(b, "      { # %s\n        nkey: %s\n        permissions {\n", role, key)
 	for _, list := range []struct {
-		name  string
-		allow *server.SubjectPermission
+		name     string
+		subjects []string
 	}{{"publish", p.Publish}, {"subscribe", p.Subscribe}} {
 		fmt.Fprintf(b, "          %s: [\n", list.name)
-		for _, s := range list.allow.Allow {
+		for _, s := range list.subjects {
 			fmt.Fprintf(b, "            %q\n", s)
 		}
 		b.WriteString("          ]\n")
 	}
-	if r := p.Response; r != nil {
-		fmt.Fprintf(b, "          allow_responses { max: %d, expires: %q }\n", r.MaxMsgs, r.Expires)
+	if p.Replies > 0 {
+		fmt.Fprintf(b, "          allow_responses { max: %d, expires: %q }\n", p.Replies, p.ReplyWithin)
 	}
 	b.WriteString("        }\n      }\n")
-}
-
-// letIn makes the roles, by their public keys, those whom an embedded server lets in.
-func letIn(opts *server.Options, public map[Role]string) error {
-	patience := opts.AuthTimeout // an external server's clients are not as busy
-	if err := opts.ProcessConfigString(ServerAccounts(func(r Role) string { return public[r] })); err != nil {
-		return fmt.Errorf("let the roles in: %w", err)
-	}
-	opts.AuthTimeout = patience
-	for _, a := range opts.Accounts {
-		if a.Name == AccountServices {
-			// The stores of embedded servers have their streams in the account that a
-			// server has where none is configured. A configuration can't name it.
-			a.Name = server.DEFAULT_GLOBAL_ACCOUNT
-		}
-	}
-	return nil
 }

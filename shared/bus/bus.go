@@ -1,10 +1,8 @@
-// Package bus is Tocsin's side of NATS: the subjects, streams and buckets as
-// tables, the embedded server, connections of each role, acknowledged
-// publishing and following a stream through every kind of interruption.
+// Package bus is Tocsin's side of NATS: the subjects, streams and buckets as tables, the
+// permissions of each role, connections that survive every interruption, acknowledged
+// publishing, and reading streams in order.
 //
-// It decides nothing about events or alerts. Use Connect for a service that
-// talks to a bus, StartServer for the one process that embeds it, Publisher
-// where an answer depends on the write, and Follow to read a stream in order.
+// It knows nothing of what events and alerts mean. Package embedded runs the server.
 package bus
 
 import (

@@ -15,58 +15,30 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
+	"github.com/tocsin-bus/tocsin/shared/bus/embedded"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+func quiet() *slog.Logger { return bustest.Quiet() }
 
-func openDir(t *testing.T) statedir.Dir {
-	t.Helper()
-	dir, err := statedir.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
+// guarded refuses the websocket to http://evil.example.
+func guarded(dir statedir.Dir) embedded.Config {
+	return embedded.Config{Dir: dir, WSAddr: "127.0.0.1:0", WSGuard: func(r *http.Request) error {
+		if r.Header.Get("Origin") == "http://evil.example" {
+			return errors.New("origin refused")
+		}
+		return nil
+	}}
 }
 
-// serve starts a server on dir and writes runtime.json, as tocsin up does.
-// The returned function stops it.
-func serve(t *testing.T, dir statedir.Dir) (*bus.Server, func()) {
+// serve runs a bus with a websocket on dir, as tocsin up does. The returned function stops it.
+func serve(t *testing.T, dir statedir.Dir) (*embedded.Server, func()) {
 	t.Helper()
-	lock, err := dir.Lock()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := bus.StartServer(t.Context(), bus.ServerConfig{
-		Dir: dir, Addr: "127.0.0.1:0", WSAddr: "127.0.0.1:0", Logger: quiet(),
-		WSGuard: func(r *http.Request) error {
-			if r.Header.Get("Origin") == "http://evil.example" {
-				return errors.New("origin refused")
-			}
-			return nil
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := lock.Announce(statedir.Runtime{PID: os.Getpid(), NATSURL: s.URL(), NATSWSURL: s.WSURL()}); err != nil {
-		t.Fatal(err)
-	}
-	stopped := false
-	stop := func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		s.Close()
-		if err := lock.Release(); err != nil {
-			t.Error(err)
-		}
-	}
-	t.Cleanup(stop)
-	return s, stop
+	b := bustest.StartWith(t, guarded(dir))
+	return b.Server, b.Stop
 }
 
 func connect(t *testing.T, cfg bus.ConnConfig) *bus.Conn {
@@ -80,26 +52,15 @@ func connect(t *testing.T, cfg bus.ConnConfig) *bus.Conn {
 	return c
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("no %s within 10 s", what)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
-
 func TestFollowSurvivesARestartAtAnotherAddress(t *testing.T) {
-	dir := openDir(t)
+	dir := bustest.OpenDir(t)
 	c := connect(t, bus.ConnConfig{Name: "early", Role: bus.RoleDetector, Dir: dir}) // before the bus
 	if c.Connected() {
 		t.Fatal("connected to nothing")
 	}
 	s, stop := serve(t, dir)
 	first := s.URL()
-	eventually(t, "connection", c.Connected)
+	bustest.Eventually(t, "connection", c.Connected)
 
 	got := make(chan string, 100)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -110,7 +71,7 @@ func TestFollowSurvivesARestartAtAnotherAddress(t *testing.T) {
 			return nil
 		})
 	}()
-	publish := func(s *bus.Server, from, to int) {
+	publish := func(s *embedded.Server, from, to int) {
 		in := connect(t, bus.ConnConfig{Name: "in", Role: bus.RoleIngest, Server: s})
 		defer in.Close()
 		p, err := bus.NewPublisher(in, 16)
@@ -125,7 +86,7 @@ func TestFollowSurvivesARestartAtAnotherAddress(t *testing.T) {
 	}
 	publish(s, 0, 10)
 	stop()
-	eventually(t, "disconnection", func() bool { return !c.Connected() })
+	bustest.Eventually(t, "disconnection", func() bool { return !c.Connected() })
 	s, _ = serve(t, dir)
 	if s.URL() == first {
 		t.Skip("the kernel gave the same port twice")
@@ -157,10 +118,10 @@ func TestFollowSurvivesARestartAtAnotherAddress(t *testing.T) {
 // TestFollowOfAStoreMadeAnew: a follower that goes on over the restart of a bus
 // whose store is gone follows what is there now.
 func TestFollowOfAStoreMadeAnew(t *testing.T) {
-	dir := openDir(t)
+	dir := bustest.OpenDir(t)
 	s, stop := serve(t, dir)
 	c := connect(t, bus.ConnConfig{Name: "follower", Role: bus.RoleDetector, Dir: dir})
-	eventually(t, "connection", c.Connected)
+	bustest.Eventually(t, "connection", c.Connected)
 	got := make(chan string, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -174,7 +135,7 @@ func TestFollowOfAStoreMadeAnew(t *testing.T) {
 			return nil
 		})
 	}()
-	publish := func(s *bus.Server, texts ...string) {
+	publish := func(s *embedded.Server, texts ...string) {
 		in := connect(t, bus.ConnConfig{Name: "in", Role: bus.RoleIngest, Server: s})
 		defer in.Close()
 		p, err := bus.NewPublisher(in, 16)
@@ -203,7 +164,7 @@ func TestFollowOfAStoreMadeAnew(t *testing.T) {
 	publish(s, "a", "b", "c", "d", "e")
 	expect("a", "b", "c", "d", "e")
 	stop()
-	eventually(t, "disconnection", func() bool { return !c.Connected() })
+	bustest.Eventually(t, "disconnection", func() bool { return !c.Connected() })
 	if err := os.RemoveAll(filepath.Join(dir.Path(), "jetstream")); err != nil {
 		t.Fatal(err)
 	}

@@ -201,7 +201,7 @@ func TestReplicasLag(t *testing.T) {
 		cfg := rig.Config(bus.RoleGateway)
 		cfg.Name, cfg.URL = "reader", rig.URLOf(i)
 		c := connect(t, cfg)
-		eventually(t, "connection", c.Connected)
+		bustest.Eventually(t, "connection", c.Connected)
 		readers = append(readers, c)
 	}
 	read := make([][]bus.Message, len(readers))

@@ -23,9 +23,6 @@ import (
 // Bounds of a connection.
 const (
 	dialTimeout = 2 * time.Second
-	// inProcessTimeout is for the server in this process. It is there, and is not
-	// tried again: on a machine that is busy with other things it is waited for.
-	inProcessTimeout = 10 * time.Second
 	// requestTimeout bounds one JetStream request that has no deadline.
 	requestTimeout = 5 * time.Second
 	// pingInterval finds a peer that vanished without a word, after three times as
@@ -38,14 +35,27 @@ const (
 	maxReconnectDelay = 2 * time.Second
 )
 
+// InProcessTimeout is how long a connection to a server in this process may take. There is
+// no second try, and the machine may be busy.
+const InProcessTimeout = 10 * time.Second
+
+// InProcess is a NATS server in this process. Package embedded has one.
+type InProcess interface {
+	nats.InProcessConnProvider
+	// Key returns the key of a role, or nil.
+	Key(role Role) nkeys.KeyPair
+	// Fault returns why the server can't write its store, or nil.
+	Fault() error
+}
+
 // ConnConfig says which bus to join and as whom. Exactly one of Server, Dir
 // and URL names the bus.
 type ConnConfig struct {
 	// Name is shown by the server's monitoring.
 	Name string
 	Role Role
-	// Server is an embedded server in this process.
-	Server *Server
+	// Server is a server in this process, see package embedded.
+	Server InProcess
 	// Dir finds the bus that runs on a state directory. It is looked up again
 	// for every attempt, so a bus that came back at another address is found.
 	Dir statedir.Dir
@@ -73,7 +83,7 @@ type Conn struct {
 	denials denials
 	// untrusted is why TLS failed since the connection was last there, or nil.
 	untrusted atomic.Pointer[error]
-	server    *Server         // nil unless it is in this process
+	server    InProcess       // nil unless it is in this process
 	dialer    *stateDirDialer // nil unless it is found by its state directory
 }
 
@@ -145,8 +155,8 @@ func (c *Conn) options(cfg ConnConfig) ([]nats.Option, string, error) {
 	}
 	switch {
 	case cfg.Server != nil:
-		auth, err := keyOption(cfg.Server.keys[cfg.Role])
-		return append(opts, nats.InProcessServer(cfg.Server.ns), nats.Timeout(inProcessTimeout), auth), "", err
+		auth, err := keyOption(cfg.Server.Key(cfg.Role))
+		return append(opts, nats.InProcessServer(cfg.Server), nats.Timeout(InProcessTimeout), auth), "", err
 	case cfg.URL != "":
 		secure, err := tlsFiles(cfg)
 		if err != nil {

@@ -70,14 +70,14 @@ nsc add account --name DASHBOARDS
 	b.WriteString(`services=$(nsc describe account --name TOCSIN --field sub | tr -d '"')
 `)
 	looks := bus.RoleDashboard.Permissions()
-	for i, subject := range looks.Subscribe.Allow {
+	for i, subject := range looks.Subscribe {
 		if strings.HasPrefix(subject, "_INBOX.") {
 			continue
 		}
 		fmt.Fprintf(&b, "nsc add export --account TOCSIN --name live-%d --subject '%s'\n", i, subject)
 		fmt.Fprintf(&b, "nsc add import --account DASHBOARDS --name live-%d --src-account \"$services\" --remote-subject '%s' --local-subject '%s'\n", i, subject, subject)
 	}
-	for i, subject := range looks.Publish.Allow {
+	for i, subject := range looks.Publish {
 		fmt.Fprintf(&b, "nsc add export --account TOCSIN --name look-%d --service --response-type Stream --response-threshold %s --subject '%s'\n", i, bus.LookWithin, subject)
 		fmt.Fprintf(&b, "nsc add import --account DASHBOARDS --name look-%d --service --src-account \"$services\" --remote-subject '%s' --local-subject '%s'\n", i, subject, subject)
 	}
@@ -91,10 +91,10 @@ nsc add account --name DASHBOARDS
 			account = bus.AccountDashboards
 		}
 		fmt.Fprintf(&b, "\nnsc add user --account %s --name %s", account, role)
-		if r := p.Response; r != nil {
-			fmt.Fprintf(&b, " \\\n  --allow-pub-response=%d --response-ttl %s", r.MaxMsgs, r.Expires)
+		if p.Replies > 0 {
+			fmt.Fprintf(&b, " \\\n  --allow-pub-response=%d --response-ttl %s", p.Replies, p.ReplyWithin)
 		}
-		fmt.Fprintf(&b, " \\\n  --allow-sub %s \\\n  --allow-pub %s\n", quoted(p.Subscribe.Allow), quoted(p.Publish.Allow))
+		fmt.Fprintf(&b, " \\\n  --allow-sub %s \\\n  --allow-pub %s\n", quoted(p.Subscribe), quoted(p.Publish))
 		fmt.Fprintf(&b, "nsc generate creds --account %s --name %s >\"$dir/%s.creds\"\n", account, role, role)
 	}
 	return b.String()

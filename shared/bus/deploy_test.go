@@ -174,7 +174,7 @@ func looks(t *testing.T, rig *bustest.Rig, w *bustest.Wire, seq uint64) {
 	}
 	// In a cluster the other servers hear of a subscription a moment later.
 	var m *nats.Msg
-	eventually(t, "live alert", func() bool {
+	bustest.Eventually(t, "live alert", func() bool {
 		sayAlert(t, rig)
 		m, err = live.NextMsg(100 * time.Millisecond)
 		return err == nil
@@ -310,12 +310,12 @@ func writeOperator(t *testing.T, dir string) map[bus.Role]string {
 		view.Imports.Add(&jwt.Import{Name: subject, Account: account, Subject: s, LocalSubject: jwt.RenamingSubject(s), Type: kind})
 	}
 	looks := bus.RoleDashboard.Permissions()
-	for _, s := range looks.Subscribe.Allow {
+	for _, s := range looks.Subscribe {
 		if !strings.HasPrefix(s, "_INBOX.") {
 			share(s, jwt.Stream)
 		}
 	}
-	for _, s := range looks.Publish.Allow {
+	for _, s := range looks.Publish {
 		share(s, jwt.Service)
 	}
 	conf := fmt.Sprintf("operator: %s\nsystem_account: %s\nresolver: MEMORY\nresolver_preload: {\n  %s: %s\n  %s: %s\n  %s: %s\n}\n",
@@ -329,10 +329,10 @@ func writeOperator(t *testing.T, dir string) map[bus.Role]string {
 		p := role.Permissions()
 		claims := jwt.NewUserClaims(user)
 		claims.Name = string(role)
-		claims.Pub.Allow.Add(p.Publish.Allow...)
-		claims.Sub.Allow.Add(p.Subscribe.Allow...)
-		if p.Response != nil {
-			claims.Resp = &jwt.ResponsePermission{MaxMsgs: p.Response.MaxMsgs, Expires: p.Response.Expires}
+		claims.Pub.Allow.Add(p.Publish...)
+		claims.Sub.Allow.Add(p.Subscribe...)
+		if p.Replies > 0 {
+			claims.Resp = &jwt.ResponsePermission{MaxMsgs: p.Replies, Expires: p.ReplyWithin}
 		}
 		seed, err := userKey.Seed()
 		if err != nil {

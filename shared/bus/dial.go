@@ -45,7 +45,7 @@ const warnAfter = 3
 
 func newStateDirDialer(dir statedir.Dir, role Role, timeout time.Duration, log *slog.Logger) *stateDirDialer {
 	d := &stateDirDialer{dir: dir, role: role, timeout: timeout, log: log, key: &lateKey{}}
-	if pair, err := readKey(dir, role, log); err == nil {
+	if pair, err := ReadKey(dir, role, log); err == nil {
 		_ = d.key.set(pair) // Dial says what is wrong with it
 	}
 	return d
@@ -79,7 +79,7 @@ var errEarly = errors.New("the connection is not made yet")
 
 // renewKey takes the key that lies in the state directory.
 func (d *stateDirDialer) renewKey() error {
-	pair, err := readKey(d.dir, d.role, d.log)
+	pair, err := ReadKey(d.dir, d.role, d.log)
 	if err != nil {
 		return err
 	}

@@ -13,43 +13,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// makeKeys reads the roles' keys, and makes those that are missing. Only the
-// process that embeds the server does: a key that it does not know opens
-// nothing.
-func makeKeys(dir statedir.Dir, log *slog.Logger) (map[Role]nkeys.KeyPair, error) {
-	keys := make(map[Role]nkeys.KeyPair, len(Roles()))
-	for _, role := range Roles() {
-		key, err := readKey(dir, role, log)
-		if errors.Is(err, fs.ErrNotExist) {
-			if err = makeKey(dir, role); err == nil {
-				key, err = readKey(dir, role, log)
-			}
-		}
-		if err != nil {
-			return nil, err
-		}
-		keys[role] = key
-	}
-	return keys, nil
-}
-
-// publicKeys are what the embedded server knows its clients by. The seeds stay in
-// the state directory; the server and the wire only ever see public keys and
-// signatures.
-func publicKeys(keys map[Role]nkeys.KeyPair) (map[Role]string, error) {
-	public := make(map[Role]string, len(keys))
-	for role, key := range keys {
-		var err error
-		if public[role], err = key.PublicKey(); err != nil {
-			return nil, fmt.Errorf("read the public key of %s: %w", role, err)
-		}
-	}
-	return public, nil
-}
-
-// readKey reads a role's key. Its error wraps ErrKey, and fs.ErrNotExist where
+// ReadKey reads a role's key. Its error wraps ErrKey, and fs.ErrNotExist where
 // there is none.
-func readKey(dir statedir.Dir, role Role, log *slog.Logger) (nkeys.KeyPair, error) {
+func ReadKey(dir statedir.Dir, role Role, log *slog.Logger) (nkeys.KeyPair, error) {
 	file := dir.Credential(string(role))
 	seed, mended, err := dir.ReadCredential(string(role))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -68,20 +34,11 @@ func readKey(dir statedir.Dir, role Role, log *slog.Logger) (nkeys.KeyPair, erro
 	return key, nil
 }
 
-func makeKey(dir statedir.Dir, role Role) error {
-	key, err := nkeys.CreateUser()
-	if err != nil {
-		return fmt.Errorf("make the key of %s: %w", role, err)
-	}
-	seed, err := key.Seed()
-	if err != nil {
-		return fmt.Errorf("make the key of %s: %w", role, err)
-	}
-	return dir.CreateCredential(string(role), append(seed, '\n'))
-}
-
 // keyOption proves a role to the server by its key.
 func keyOption(key nkeys.KeyPair) (nats.Option, error) {
+	if key == nil {
+		return nil, fmt.Errorf("%w: the server in this process has no key for this role", ErrKey)
+	}
 	public, err := key.PublicKey()
 	if err != nil {
 		return nil, fmt.Errorf("read the public key: %w", err)

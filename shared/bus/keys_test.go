@@ -10,10 +10,11 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
 func TestOnlyTheServerMakesKeys(t *testing.T) {
-	dir := openDir(t)
+	dir := bustest.OpenDir(t)
 	c := connect(t, bus.ConnConfig{Name: "early", Role: bus.RoleGateway, Dir: dir})
 	file := dir.Credential(string(bus.RoleGateway))
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
@@ -23,7 +24,7 @@ func TestOnlyTheServerMakesKeys(t *testing.T) {
 		t.Errorf("nothing runs: %v", why)
 	}
 	_, stop := serve(t, dir)
-	eventually(t, "connection with a key made later", c.Connected)
+	bustest.Eventually(t, "connection with a key made later", c.Connected)
 	if why := c.Why(); why != nil {
 		t.Errorf("connected: %v", why)
 	}
@@ -40,7 +41,7 @@ func TestOnlyTheServerMakesKeys(t *testing.T) {
 			t.Errorf("%v, want %s", why, want)
 		}
 	}
-	eventually(t, "check that says why", func() bool {
+	bustest.Eventually(t, "check that says why", func() bool {
 		err := late.Check(t.Context(), bus.StreamAlerts)
 		return errors.Is(err, bus.ErrAway) && errors.Is(err, bus.ErrKey)
 	})
@@ -52,20 +53,20 @@ func TestOnlyTheServerMakesKeys(t *testing.T) {
 	}
 	stop()
 	serve(t, dir)
-	eventually(t, "connection after the restart", late.Connected)
-	eventually(t, "connection with another key", c.Connected)
+	bustest.Eventually(t, "connection after the restart", late.Connected)
+	bustest.Eventually(t, "connection with another key", c.Connected)
 }
 
 // reason waits for why a connection is not let in. While it tries again there
 // is none.
 func reason(t *testing.T, c *bus.Conn) (why error) {
 	t.Helper()
-	eventually(t, "reason", func() bool { why = c.Why(); return why != nil })
+	bustest.Eventually(t, "reason", func() bool { why = c.Why(); return why != nil })
 	return why
 }
 
 func TestAKeyThatTheBusDoesNotKnow(t *testing.T) {
-	dir := openDir(t)
+	dir := bustest.OpenDir(t)
 	serve(t, dir)
 	other, err := nkeys.CreateUser()
 	if err != nil {
@@ -94,7 +95,7 @@ func TestAKeyThatTheBusDoesNotKnow(t *testing.T) {
 // TestTheServerDoesNotNeedTheFiles: what it has read it keeps, for the
 // services of its own process.
 func TestTheServerDoesNotNeedTheFiles(t *testing.T) {
-	dir := openDir(t)
+	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
 	if err := os.Remove(dir.Credential(string(bus.RoleDetector))); err != nil {
 		t.Fatal(err)

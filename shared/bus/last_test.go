@@ -6,11 +6,12 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
 // TestLast: a role that may only read by direct get finds the end of the alerts.
 func TestLast(t *testing.T) {
-	dir := openDir(t)
+	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
 	detector := connect(t, bus.ConnConfig{Name: "d", Role: bus.RoleDetector, Server: s})
 	c := connect(t, bus.ConnConfig{Name: "b", Role: bus.RoleDashboard, Server: s})

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
 // TestOnce: a connection that is tried once is there, or known not to be.
 func TestOnce(t *testing.T) {
-	dir := openDir(t)
+	dir := bustest.OpenDir(t)
 	const patience = 100 * time.Millisecond
 	once := func(cfg bus.ConnConfig) (*bus.Conn, error) {
 		cfg.Name, cfg.Role, cfg.Once, cfg.Logger = "once", bus.RoleGateway, patience, quiet()
@@ -42,13 +43,13 @@ func TestOnce(t *testing.T) {
 	}
 	_, stop := serve(t, dir)
 	var c *bus.Conn
-	eventually(t, "a connection in time", func() bool { c, err = once(bus.ConnConfig{Dir: dir}); return err == nil })
+	bustest.Eventually(t, "a connection in time", func() bool { c, err = once(bus.ConnConfig{Dir: dir}); return err == nil })
 	defer c.Close()
 	if !c.Connected() {
 		t.Error("it is not there")
 	}
 	stop()
-	eventually(t, "its end", c.NC.IsClosed)
+	bustest.Eventually(t, "its end", c.NC.IsClosed)
 	lock, err := dir.Lock()
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ func TestFollowOverTheRestartOfTheStreamsServer(t *testing.T) {
 		cfg := r.Config(role)
 		cfg.URL = r.URLOf(server)
 		c := connect(t, cfg)
-		eventually(t, "connection", c.Connected)
+		bustest.Eventually(t, "connection", c.Connected)
 		return c
 	}
 	reader, writer := on((home+1)%3, bus.RoleDetector), on((home+2)%3, bus.RoleIngest)
@@ -74,12 +74,12 @@ func TestFollowOverTheRestartOfTheStreamsServer(t *testing.T) {
 		}
 	}
 	send()
-	eventually(t, "what was sent before", func() bool { return got.Load() == apps })
+	bustest.Eventually(t, "what was sent before", func() bool { return got.Load() == apps })
 
 	r.Restart(home)
 	begin := time.Now()
 	send()
-	eventually(t, "what was sent after", func() bool { return got.Load() == 2*apps })
+	bustest.Eventually(t, "what was sent after", func() bool { return got.Load() == 2*apps })
 	if took := time.Since(begin); took > within {
 		t.Errorf("it took %s", took)
 	}
@@ -103,7 +103,7 @@ func TestFollowWhereAConsumerStays(t *testing.T) {
 		t.Fatal("no server")
 	}
 	c := connect(t, bus.ConnConfig{Name: "u", Role: bus.RoleProvisioner, URL: strings.Replace(ns.ClientURL(), "://", "://u:p@", 1)})
-	eventually(t, "connection", c.Connected)
+	bustest.Eventually(t, "connection", c.Connected)
 	if err := bus.Provision(t.Context(), c, bus.Layout{}, quiet()); err != nil {
 		t.Fatal(err)
 	}
@@ -122,11 +122,11 @@ func TestFollowWhereAConsumerStays(t *testing.T) {
 		if _, err := c.JS.Publish(t.Context(), "telemetry.web.log", []byte("[]")); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "message", func() bool { return got.Load() == n+1 })
+		bustest.Eventually(t, "message", func() bool { return got.Load() == n+1 })
 		if err := c.NC.ForceReconnect(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "connection", c.Connected)
+		bustest.Eventually(t, "connection", c.Connected)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestQuestionsThatGetLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := connect(t, bus.ConnConfig{Name: "asks", Role: bus.RoleDetector, URL: ns.ClientURL()})
-	eventually(t, "connection", c.Connected)
+	bustest.Eventually(t, "connection", c.Connected)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for name, ask := range map[string]func() error{

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -174,9 +173,7 @@ func isNoPeers(err error) bool {
 	if !errors.As(err, &api) {
 		return false
 	}
-	return slices.Contains([]server.ErrorIdentifier{
-		server.JSClusterNoPeersErrF, server.JSInsufficientResourcesErr, server.JSStreamReplicasNotSupportedErr,
-	}, server.ErrorIdentifier(api.ErrorCode))
+	return slices.Contains([]jetstream.ErrorCode{codeNoPeers, codeInsufficientResource, codeReplicasNotSupported}, api.ErrorCode)
 }
 
 func wrapStream(doing, name string, err error) error {

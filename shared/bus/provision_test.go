@@ -13,13 +13,27 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
+
+// serverPermissions are those of a role as a server's options have them.
+func serverPermissions(role bus.Role) *server.Permissions {
+	p := role.Permissions()
+	list := &server.Permissions{
+		Publish:   &server.SubjectPermission{Allow: p.Publish},
+		Subscribe: &server.SubjectPermission{Allow: p.Subscribe},
+	}
+	if p.Replies > 0 {
+		list.Response = &server.ResponsePermission{MaxMsgs: p.Replies, Expires: p.ReplyWithin}
+	}
+	return list
+}
 
 // users are a server's without keys: each role's name is its password.
 func users(roles ...bus.Role) []*server.User {
 	var list []*server.User
 	for _, role := range roles {
-		list = append(list, &server.User{Username: string(role), Password: string(role), Permissions: role.Permissions()})
+		list = append(list, &server.User{Username: string(role), Password: string(role), Permissions: serverPermissions(role)})
 	}
 	return list
 }
@@ -42,7 +56,7 @@ func serveRoles(t *testing.T) (as func(bus.Role) *bus.Conn) {
 	return func(role bus.Role) *bus.Conn {
 		t.Helper()
 		c := connect(t, bus.ConnConfig{Name: string(role), Role: role, URL: strings.Replace(ns.ClientURL(), "://", fmt.Sprintf("://%s:%s@", role, role), 1)})
-		eventually(t, "connection", c.Connected)
+		bustest.Eventually(t, "connection", c.Connected)
 		return c
 	}
 }
@@ -87,7 +101,7 @@ func TestServicesOnAPreparedBus(t *testing.T) {
 // buckets, so that its own calls find nothing to object to.
 func TestTheBucketsAreThoseOfTheClient(t *testing.T) {
 	theirs := connect(t, bus.ConnConfig{Name: "theirs", Role: bus.RoleProvisioner, URL: serveForeign(t)})
-	eventually(t, "connection", theirs.Connected)
+	bustest.Eventually(t, "connection", theirs.Connected)
 	const mib = 1 << 20
 	for _, cfg := range []jetstream.KeyValueConfig{
 		{Bucket: bus.BucketGateways, Description: "up to where each client's inbox was drained", History: 1, TTL: 30 * 24 * time.Hour, MaxBytes: 16 * mib},
@@ -112,7 +126,7 @@ func TestTheBucketsAreThoseOfTheClient(t *testing.T) {
 		}
 	}
 	ours := connect(t, bus.ConnConfig{Name: "ours", Role: bus.RoleProvisioner, URL: serveForeign(t)})
-	eventually(t, "connection", ours.Connected)
+	bustest.Eventually(t, "connection", ours.Connected)
 	if err := bus.Provision(t.Context(), ours, bus.Layout{}, quiet()); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +149,7 @@ func TestTheBucketsAreThoseOfTheClient(t *testing.T) {
 func TestPartitions(t *testing.T) {
 	const of = 4
 	c := connect(t, bus.ConnConfig{Name: "p", Role: bus.RoleProvisioner, URL: serveForeign(t)})
-	eventually(t, "connection", c.Connected)
+	bustest.Eventually(t, "connection", c.Connected)
 	if err := bus.Provision(t.Context(), c, bus.Layout{Partitions: of}, quiet()); err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +247,7 @@ func TestPartitions(t *testing.T) {
 // can be split.
 func TestSplittingLater(t *testing.T) {
 	c := connect(t, bus.ConnConfig{Name: "p", Role: bus.RoleProvisioner, URL: serveForeign(t)})
-	eventually(t, "connection", c.Connected)
+	bustest.Eventually(t, "connection", c.Connected)
 	if _, err := c.Partitions(t.Context()); err == nil || !strings.Contains(err.Error(), "tocsin provision") {
 		t.Errorf("without a stream: %v", err)
 	}

@@ -1,7 +1,7 @@
 package bus
 
 import (
-	"github.com/nats-io/nats-server/v2/server"
+	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
@@ -55,13 +55,22 @@ func lookSubjects() []string {
 	return []string{apiDirectGet + StreamAlerts, apiDirectGet + StreamSilences + ".$KV." + BucketSilences + ".*"}
 }
 
+// Permissions lists the subjects that a role may publish and subscribe to.
+type Permissions struct {
+	Publish, Subscribe []string
+	// Replies is how many messages the role may send to the reply inbox of a request,
+	// within ReplyWithin; 0 for none.
+	Replies     int
+	ReplyWithin time.Duration
+}
+
 // Permissions is the table of what each role may publish and subscribe to.
 // A role that may create consumers could make the server deliver anywhere, so
 // the dashboard may not: it hears what is republished, and reads ALERTS by direct
 // get alone, from an account of its own. The others are trusted like the process
 // that embeds the server: see AccountDashboards for what each could do by its
 // questions alone.
-func (r Role) Permissions() *server.Permissions {
+func (r Role) Permissions() Permissions {
 	var pub, sub []string
 	switch r {
 	case RoleIngest:
@@ -129,13 +138,10 @@ func (r Role) Permissions() *server.Permissions {
 	default: // nobody we know
 	}
 	sub = append(sub, r.inboxPrefix()+".>")
-	p := &server.Permissions{
-		Publish:   &server.SubjectPermission{Allow: pub},
-		Subscribe: &server.SubjectPermission{Allow: sub},
-	}
+	p := Permissions{Publish: pub, Subscribe: sub}
 	switch r {
 	case RoleIngest, RoleDetector, RoleGateway, RoleKubewatch: // they answer, to whatever inbox asks
-		p.Response = &server.ResponsePermission{MaxMsgs: 1, Expires: queryTimeout}
+		p.Replies, p.ReplyWithin = 1, queryTimeout
 	default:
 	}
 	return p

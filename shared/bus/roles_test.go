@@ -14,12 +14,13 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
+	"github.com/tocsin-bus/tocsin/shared/bus/embedded"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
 // connectBare connects as a role without what bus.Connect adds. forbidden does
 // what the server must refuse.
-func connectBare(t *testing.T, s *bus.Server, dir statedir.Dir, role bus.Role) (nc *nats.Conn, forbidden func(what string, do func() error)) {
+func connectBare(t *testing.T, s *embedded.Server, dir statedir.Dir, role bus.Role) (nc *nats.Conn, forbidden func(what string, do func() error)) {
 	t.Helper()
 	refused := make(chan error, 10)
 	auth, err := nats.NkeyOptionFromSeed(dir.Credential(string(role)))
@@ -53,7 +54,7 @@ func connectBare(t *testing.T, s *bus.Server, dir statedir.Dir, role bus.Role) (
 // TestIngestMayDeleteResultsAlone tries on the wire what the intake may not do
 // with the means that it has for CI results.
 func TestIngestMayDeleteResultsAlone(t *testing.T) {
-	dir := openDir(t)
+	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
 	nc, forbidden := connectBare(t, s, dir, bus.RoleIngest)
 	for _, subject := range []string{
@@ -91,7 +92,7 @@ func TestIngestMayDeleteResultsAlone(t *testing.T) {
 // TestAlertsOfOthersComeByTheIntake: it writes them into the log, nobody else
 // does, and to make alerts of them it may not.
 func TestAlertsOfOthersComeByTheIntake(t *testing.T) {
-	dir := openDir(t)
+	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
 	p, err := bus.NewPublisher(connect(t, bus.ConnConfig{Name: "i", Role: bus.RoleIngest, Server: s}), 1)
 	if err != nil {
@@ -113,7 +114,7 @@ func TestAlertsOfOthersComeByTheIntake(t *testing.T) {
 // TestDashboardMayOnlyLook tries on the wire what a read-only
 // credential must not do.
 func TestDashboardMayOnlyLook(t *testing.T) {
-	dir := openDir(t)
+	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
 	nc, forbidden := connectBare(t, s, dir, bus.RoleDashboard)
 	for _, subject := range []string{"telemetry.web.log", "alerts.web.ci.error", "live.alerts.web.ci.error", "intake.ci", "notices.llm", "live.notices.llm", "query.events"} {
@@ -170,7 +171,7 @@ func TestDashboardMayOnlyLook(t *testing.T) {
 
 // TestDashboardHearsNotices: as they are told, by the live subject alone.
 func TestDashboardHearsNotices(t *testing.T) {
-	dir := openDir(t)
+	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
 	nc, forbidden := connectBare(t, s, dir, bus.RoleDashboard)
 	forbidden("read notices directly", func() error {
@@ -199,7 +200,7 @@ func TestDashboardHearsNotices(t *testing.T) {
 // TestGatewaysSilence: they write, read and follow what is silenced; nobody else
 // does any of it, and a gateway can't take the bucket away.
 func TestGatewaysSilence(t *testing.T) {
-	dir := openDir(t)
+	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
 	g := connect(t, bus.ConnConfig{Name: "g", Role: bus.RoleGateway, Server: s})
 	kv, err := g.JS.KeyValue(t.Context(), bus.BucketSilences)
@@ -258,7 +259,7 @@ func TestGatewaysSilence(t *testing.T) {
 // TestEveryServiceCanDoItsWork walks through what the services ask of the bus,
 // with their own credentials.
 func TestEveryServiceCanDoItsWork(t *testing.T) {
-	s, _ := serve(t, openDir(t))
+	s, _ := serve(t, bustest.OpenDir(t))
 	gateway := connect(t, bus.ConnConfig{Name: "g", Role: bus.RoleGateway, Server: s})
 	kv, err := gateway.JS.KeyValue(t.Context(), bus.BucketGateways)
 	if err != nil {
@@ -323,7 +324,7 @@ func TestEveryServiceCanDoItsWork(t *testing.T) {
 }
 
 func TestWebsocketAsksTheGuard(t *testing.T) {
-	dir := openDir(t)
+	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
 	seed, err := os.ReadFile(dir.Credential(string(bus.RoleDashboard)))
 	if err != nil || !strings.HasPrefix(string(seed), "SU") {

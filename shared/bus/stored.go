@@ -9,31 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// The parts of JetStream's own interface that this package uses. A role may use
-// them on a stream whose subjects its permissions list.
-const (
-	apiDirectGet = "$JS.API.DIRECT.GET."
-	apiDelete    = "$JS.API.STREAM.MSG.DELETE."
-	apiInfo      = "$JS.API.STREAM.INFO."
-	apiCreate    = "$JS.API.STREAM.CREATE."
-	apiUpdate    = "$JS.API.STREAM.UPDATE."
-)
-
 // maxStoredBytes bounds what one Stored returns, but for its last message.
 const maxStoredBytes = 16 * mib
-
-// The statuses of an answer without a message.
-const (
-	statusEnd   = "204"
-	statusEmpty = "404"
-	// statusNobody says that the stream is missing or allows no direct reads.
-	statusNobody = "503"
-)
 
 // Stored reads what a small stream holds now, as StoredFrom does from its first
 // message on.
@@ -50,7 +31,7 @@ func (c *Conn) StoredFrom(ctx context.Context, stream string, seq uint64, limit 
 	if err := c.usable(); err != nil {
 		return nil, err
 	}
-	ask, err := json.Marshal(server.JSApiMsgGetRequest{Seq: max(seq, 1), Batch: limit, MaxBytes: maxStoredBytes})
+	ask, err := json.Marshal(getRequest{Seq: max(seq, 1), Batch: limit, MaxBytes: maxStoredBytes})
 	if err != nil {
 		return nil, fmt.Errorf("read stream %s: %w", stream, err)
 	}
@@ -88,7 +69,7 @@ func collect(ctx context.Context, answers <-chan *nats.Msg) ([]Message, error) {
 			case "":
 			case statusEnd, statusEmpty:
 				return msgs, nil
-			case statusNobody:
+			case statusNoResponders:
 				return nil, fmt.Errorf("the bus answered %s: %w", status, nats.ErrNoResponders)
 			default:
 				return nil, fmt.Errorf("the bus answered %s %s", status, m.Header.Get("Description"))
@@ -104,7 +85,7 @@ func collect(ctx context.Context, answers <-chan *nats.Msg) ([]Message, error) {
 
 // direct is the message within an answer.
 func direct(m *nats.Msg) (Message, error) {
-	pending, err := strconv.ParseUint(m.Header.Get(server.JSNumPending), 10, 64)
+	pending, err := strconv.ParseUint(m.Header.Get(headerPending), 10, 64)
 	if err != nil { // servers before 2.11 answer with one message and no end
 		return Message{}, errors.New("the NATS server is too old to read many messages at once: 2.11 does")
 	}
@@ -152,7 +133,7 @@ func (c *Conn) Last(ctx context.Context, stream, subject string) (m Message, fou
 	if err := c.usable(); err != nil {
 		return m, false, err
 	}
-	ask, err := json.Marshal(server.JSApiMsgGetRequest{LastFor: subject})
+	ask, err := json.Marshal(getRequest{LastFor: subject})
 	if err != nil {
 		return m, false, fmt.Errorf("read the end of stream %s: %w", stream, err)
 	}
@@ -214,7 +195,7 @@ func (c *Conn) Delete(ctx context.Context, stream string, seq uint64) error {
 		return err
 	}
 	// Overwriting its bytes on the disk would cost more and is not what is wanted.
-	ask, err := json.Marshal(server.JSApiMsgDeleteRequest{Seq: seq, NoErase: true})
+	ask, err := json.Marshal(deleteRequest{Seq: seq, NoErase: true})
 	if err != nil {
 		return fmt.Errorf("delete message %d of stream %s: %w", seq, stream, err)
 	}
@@ -222,7 +203,9 @@ func (c *Conn) Delete(ctx context.Context, stream string, seq uint64) error {
 	if err != nil {
 		return fmt.Errorf("delete message %d of stream %s: %w", seq, stream, err)
 	}
-	var answer server.JSApiMsgDeleteResponse
+	var answer struct {
+		Error *jetstream.APIError `json:"error"`
+	}
 	if err := json.Unmarshal(m.Data, &answer); err != nil {
 		return fmt.Errorf("delete message %d of stream %s: %w", seq, stream, err)
 	}
@@ -235,8 +218,8 @@ func (c *Conn) Delete(ctx context.Context, stream string, seq uint64) error {
 // gone says whether a message could not be deleted because it isn't there. The
 // store says so in words only, and otherwise below the oldest message than
 // between two.
-func gone(e *server.ApiError) bool {
-	return e.ErrCode == uint16(server.JSSequenceNotFoundErrF) ||
-		strings.Contains(e.Description, server.ErrStoreMsgNotFound.Error()) ||
-		strings.Contains(e.Description, server.ErrStoreEOF.Error())
+func gone(e *jetstream.APIError) bool {
+	return e.ErrorCode == codeSequenceNotFound ||
+		strings.Contains(e.Description, storeNoMessage) ||
+		strings.Contains(e.Description, storeEOF)
 }

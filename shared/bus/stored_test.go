@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
 // serveForeign runs a server that Tocsin has not prepared.
@@ -34,7 +35,7 @@ func serveForeign(t *testing.T) string {
 }
 
 func TestHas(t *testing.T) {
-	dir := openDir(t)
+	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
 	c := connect(t, bus.ConnConfig{Name: "i", Role: bus.RoleIngest, Server: s})
 	p, err := bus.NewPublisher(c, 8)
@@ -53,14 +54,14 @@ func TestHas(t *testing.T) {
 		}
 	}
 	foreign := connect(t, bus.ConnConfig{Name: "i", Role: bus.RoleIngest, URL: serveForeign(t)})
-	eventually(t, "connection", foreign.Connected)
+	bustest.Eventually(t, "connection", foreign.Connected)
 	if has, err := foreign.Has(t.Context(), bus.StreamDeliveries, taken); err == nil || has {
 		t.Errorf("without the stream: %v %v", has, err)
 	}
 }
 
 func TestStoredAndDelete(t *testing.T) {
-	dir := openDir(t)
+	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
 	c := connect(t, bus.ConnConfig{Name: "i", Role: bus.RoleIngest, Server: s})
 	p, err := bus.NewPublisher(c, 8)
@@ -139,7 +140,7 @@ func TestFollowOfASlowHandle(t *testing.T) {
 }
 
 func followSlowly(t *testing.T, ahead int) {
-	s, _ := serve(t, openDir(t))
+	s, _ := serve(t, bustest.OpenDir(t))
 	var log logged
 	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: "k", Role: bus.RoleKubewatch, Server: s, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
@@ -180,14 +181,14 @@ func followSlowly(t *testing.T, ahead int) {
 
 func TestStoredSaysWhatIsWrong(t *testing.T) {
 	c := connect(t, bus.ConnConfig{Name: "i", Role: bus.RoleIngest, URL: serveForeign(t)})
-	eventually(t, "connection", c.Connected)
+	bustest.Eventually(t, "connection", c.Connected)
 	if _, err := c.Stored(t.Context(), bus.StreamCI, 10); !errors.Is(err, nats.ErrNoResponders) || !strings.Contains(err.Error(), "read stream CI: the bus answered 503") {
 		t.Errorf("without a stream: %v", err)
 	}
 	if err := c.Delete(t.Context(), bus.StreamCI, 1); err == nil || !strings.Contains(err.Error(), "stream not found") {
 		t.Errorf("without a stream: %v", err)
 	}
-	dir := openDir(t)
+	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
 	denied := connect(t, bus.ConnConfig{Name: "i", Role: bus.RoleIngest, Server: s})
 	if _, err := denied.Stored(t.Context(), bus.StreamAlerts, 10); !errors.Is(err, bus.ErrDenied) {
@@ -212,7 +213,7 @@ func TestStoredSaysWhatIsWrong(t *testing.T) {
 // subject, which is how CI was once made, and in use.
 func TestProvisionWidensTheStreamOfResults(t *testing.T) {
 	c := connect(t, bus.ConnConfig{Name: "p", Role: bus.RoleIngest, URL: serveForeign(t)})
-	eventually(t, "connection", c.Connected)
+	bustest.Eventually(t, "connection", c.Connected)
 	publish := func(data string) {
 		t.Helper()
 		if _, err := c.JS.Publish(t.Context(), "ci.result.custom.abc.build.failure", []byte(data)); err != nil {
@@ -250,7 +251,7 @@ func TestProvisionWidensTheStreamOfResults(t *testing.T) {
 // TestRepublishedAlone: a dashboard can have what it asks for answered to where the
 // others listen. That is told from what a stream has published again.
 func TestRepublishedAlone(t *testing.T) {
-	s, _ := serve(t, openDir(t))
+	s, _ := serve(t, bustest.OpenDir(t))
 	p, err := bus.NewPublisher(connect(t, bus.ConnConfig{Name: "d", Role: bus.RoleDetector, Server: s}), 8)
 	if err != nil {
 		t.Fatal(err)

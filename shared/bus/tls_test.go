@@ -55,7 +55,7 @@ func TestTLS(t *testing.T) {
 			c.cfg.Name, c.cfg.Role = name, bus.RoleGateway
 			conn := connect(t, c.cfg)
 			if c.in {
-				eventually(t, "connection", conn.Connected)
+				bustest.Eventually(t, "connection", conn.Connected)
 				if state, err := conn.NC.TLSConnectionState(); err != nil || state.Version < tls.VersionTLS12 {
 					t.Errorf("%v %v", state.Version, err)
 				}

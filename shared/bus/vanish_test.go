@@ -88,7 +88,7 @@ func TestAServerThatVanishes(t *testing.T) {
 	cfg := rig.Config(bus.RoleGateway)
 	cfg.Name, cfg.URL = "follower", "nats://"+w.Addr().String()
 	c := connect(t, cfg)
-	eventually(t, "connection", c.Connected)
+	bustest.Eventually(t, "connection", c.Connected)
 	h := &heard{times: map[string]int{}}
 	ctx, stop := context.WithCancel(t.Context())
 	followed := make(chan error, 1)
@@ -98,7 +98,7 @@ func TestAServerThatVanishes(t *testing.T) {
 	other := rig.Config(bus.RoleDetector)
 	other.Name, other.URL = "speaker", rig.URLOf(1)
 	speaker := connect(t, other)
-	eventually(t, "connection", speaker.Connected)
+	bustest.Eventually(t, "connection", speaker.Connected)
 	p, err := bus.NewPublisher(speaker, 1)
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
 	"github.com/tocsin-bus/tocsin/services/ingest"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/embedded"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
@@ -35,7 +36,7 @@ const (
 
 // measured is an intake in this process, and the bus that it writes to.
 type measured struct {
-	server *bus.Server
+	server *embedded.Server
 	conn   *bus.Conn
 	url    string
 	client *http.Client
@@ -53,7 +54,7 @@ func withIntake(ctx context.Context, f func(context.Context, measured) ([]figure
 		return nil, err
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	server, err := bus.StartServer(ctx, bus.ServerConfig{Dir: dir, Addr: "127.0.0.1:0", Logger: quiet})
+	server, err := embedded.Start(ctx, embedded.Config{Dir: dir, Addr: "127.0.0.1:0", Logger: quiet})
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +134,7 @@ func rate(n int, f func() error) (float64, error) {
 }
 
 // stored is the message that the intake wrote of one batch.
-func stored(ctx context.Context, server *bus.Server) (*nats.Msg, error) {
+func stored(ctx context.Context, server *embedded.Server) (*nats.Msg, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	conn, err := bus.Connect(ctx, bus.ConnConfig{Name: "bench reader", Role: bus.RoleDetector, Server: server, Logger: quiet})
 	if err != nil {

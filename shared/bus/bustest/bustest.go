@@ -191,7 +191,7 @@ func (r *Rig) Connect(role bus.Role) *bus.Conn {
 	c, err := bus.Connect(r.t.Context(), cfg)
 	must(r.t, err)
 	r.t.Cleanup(c.Close)
-	r.eventually("connection as "+string(role), c.Connected)
+	Eventually(r.t, "connection as "+string(role), c.Connected)
 	return c
 }
 
@@ -202,7 +202,7 @@ func (r *Rig) Provision(layout bus.Layout) {
 	c := r.Connect(bus.RoleProvisioner)
 	defer c.Close()
 	var err error
-	r.eventually("prepared bus", func() bool {
+	Eventually(r.t, "prepared bus", func() bool {
 		if err = bus.Provision(r.t.Context(), c, layout, slog.New(slog.DiscardHandler)); err != nil {
 			r.t.Logf("prepare the bus: %v", err)
 		}
@@ -225,7 +225,7 @@ func (r *Rig) Stop(i int) {
 func (r *Rig) Start(i int) {
 	r.t.Helper()
 	for _, p := range []int{r.opts[i].Port, r.opts[i].Cluster.Port} {
-		r.eventually(fmt.Sprintf("free port %d", p), func() bool { return free(p) })
+		Eventually(r.t, fmt.Sprintf("free port %d", p), func() bool { return free(p) })
 	}
 	r.run(i)
 }
@@ -242,7 +242,7 @@ func (r *Rig) Restart(i int) {
 // and has caught up with all streams and consumers that it holds.
 func (r *Rig) Ready() {
 	r.t.Helper()
-	r.eventually("well servers", func() bool {
+	Eventually(r.t, "well servers", func() bool {
 		led := len(r.opts) == 1
 		for _, ns := range r.nodes {
 			if ns == nil {
@@ -278,17 +278,6 @@ func (r *Rig) run(i int) {
 	r.nodes[i] = ns
 	if !ns.ReadyForConnections(patience) {
 		r.t.Fatalf("server %d takes no connections within %s", i, patience)
-	}
-}
-
-func (r *Rig) eventually(what string, ok func() bool) {
-	r.t.Helper()
-	deadline := time.Now().Add(patience)
-	for !ok() {
-		if time.Now().After(deadline) {
-			r.t.Fatalf("no %s within %s", what, patience)
-		}
-		time.Sleep(5 * time.Millisecond)
 	}
 }
 

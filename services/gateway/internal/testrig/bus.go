@@ -14,6 +14,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/embedded"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
@@ -26,7 +27,7 @@ type Bus struct {
 	// Dir is where its address and its credentials are, and Lock what holds Dir.
 	Dir    statedir.Dir
 	Lock   *statedir.Lock
-	Server *bus.Server
+	Server *embedded.Server
 	// Conn is a detector's.
 	Conn *bus.Conn
 	n    int
@@ -52,7 +53,7 @@ func (b *Bus) Up(t *testing.T) {
 	if b.Lock, err = b.Dir.Lock(); err != nil {
 		t.Fatal(err)
 	}
-	b.Server, err = bus.StartServer(t.Context(), bus.ServerConfig{Dir: b.Dir, Addr: "127.0.0.1:0", Logger: Quiet()})
+	b.Server, err = embedded.Start(t.Context(), embedded.Config{Dir: b.Dir, Addr: "127.0.0.1:0", Logger: Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package bus
+package embedded
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
 
+	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
@@ -22,19 +23,19 @@ import (
 const (
 	// maxPayload is the largest message. It is above what the intake makes
 	// (512 KiB) and what NATS allows by default, so that an operator's tools work.
-	maxPayload = 2 * mib
+	maxPayload = 2 << 20
 	// maxStore bounds the disk: the streams' limits and the detector's
 	// snapshots, with room for what the server keeps until it compacts.
 	maxStore = 2 << 30
 	// maxMemory bounds what consumers keep in memory.
-	maxMemory = 64 * mib
+	maxMemory = 64 << 20
 	// syncInterval is how much acknowledged data a power cut may cost. The end
 	// of the process, even by kill -9, costs nothing.
 	syncInterval = 5 * time.Second
 )
 
-// ServerConfig says how to embed a server.
-type ServerConfig struct {
+// Config says how to embed a server.
+type Config struct {
 	// Dir is where the store and the roles' credentials live. Its lock must be
 	// held by the caller: JetStream has none of its own.
 	Dir statedir.Dir
@@ -54,15 +55,15 @@ type ServerConfig struct {
 // Server is an embedded NATS server with JetStream, provisioned and ready.
 type Server struct {
 	ns    *server.Server
-	keys  map[Role]nkeys.KeyPair
+	keys  map[bus.Role]nkeys.KeyPair
 	ws    *websocketProxy
 	log   *slog.Logger
 	fault *atomic.Pointer[string]
 }
 
-// StartServer starts the server, waits until its store is recovered, and
+// Start starts the server, waits until its store is recovered, and
 // creates the streams and buckets. Its errors say what to do.
-func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
+func Start(ctx context.Context, cfg Config) (*Server, error) {
 	origin := secretOrigin()
 	opts, err := serverOptions(ctx, cfg, origin)
 	if err != nil {
@@ -73,7 +74,7 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 		return nil, err
 	}
 	// It lives as long as this process, in memory.
-	if keys[RoleProvisioner], err = nkeys.CreateUser(); err != nil {
+	if keys[bus.RoleProvisioner], err = nkeys.CreateUser(); err != nil {
 		return nil, fmt.Errorf("make the credential of the provisioner: %w", err)
 	}
 	public, err := publicKeys(keys)
@@ -111,7 +112,7 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	return s, nil
 }
 
-func serverOptions(ctx context.Context, cfg ServerConfig, origin string) (*server.Options, error) {
+func serverOptions(ctx context.Context, cfg Config, origin string) (*server.Options, error) {
 	host, port, err := splitAddr(cfg.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("TOCSIN_NATS_ADDR: %w", err)
@@ -136,7 +137,7 @@ func serverOptions(ctx context.Context, cfg ServerConfig, origin string) (*serve
 		SyncInterval: syncInterval, SyncAlways: cfg.SyncAlways,
 		MaxPayload: maxPayload,
 		// By default 2 s, which ends the clients in this process before their own time.
-		AuthTimeout: inProcessTimeout.Seconds(),
+		AuthTimeout: bus.InProcessTimeout.Seconds(),
 		// A slow subscriber must not slow the intake down.
 		NoFastProducerStall: true,
 	}
@@ -165,13 +166,19 @@ func splitAddr(addr string) (host string, port int, err error) {
 }
 
 func (s *Server) provision(ctx context.Context) error {
-	c, err := Connect(ctx, ConnConfig{Name: "tocsin provisioner", Server: s, Role: RoleProvisioner, Logger: s.log})
+	c, err := bus.Connect(ctx, bus.ConnConfig{Name: "tocsin provisioner", Server: s, Role: bus.RoleProvisioner, Logger: s.log})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	return Provision(ctx, c, Layout{}, s.log)
+	return bus.Provision(ctx, c, bus.Layout{}, s.log)
 }
+
+// InProcessConn makes a connection within this process.
+func (s *Server) InProcessConn() (net.Conn, error) { return s.ns.InProcessConn() }
+
+// Key returns the key of a role.
+func (s *Server) Key(role bus.Role) nkeys.KeyPair { return s.keys[role] }
 
 // URL is where clients on this machine connect, with the real port.
 func (s *Server) URL() string { return "nats://" + httpguard.Reachable(s.ns.Addr()) }
@@ -188,7 +195,7 @@ func (s *Server) WSURL() string {
 // stays: the server does not try again before it is started anew.
 func (s *Server) Fault() error {
 	if text := s.fault.Load(); text != nil {
-		return fmt.Errorf("%w: %s", ErrStore, *text)
+		return fmt.Errorf("%w: %s", bus.ErrStore, *text)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package bus
+package embedded
 
 import (
 	"context"
@@ -50,11 +50,11 @@ func secretOrigin() string { return "https://" + rand.Text() + ".invalid" }
 
 // startWebsocket serves cfg.WSAddr in front of the listener at inner, to which
 // every request that the guard lets through comes from origin.
-func startWebsocket(ctx context.Context, cfg ServerConfig, inner, origin string, bounds websocketBounds) (*websocketProxy, error) {
+func startWebsocket(ctx context.Context, cfg Config, inner, origin string, bounds websocketBounds) (*websocketProxy, error) {
 	if cfg.WSGuard == nil {
 		return nil, errors.New("start the websocket: no guard for its origins")
 	}
-	addr, err := hostPort(inner)
+	listener, err := url.Parse(inner)
 	if err != nil {
 		return nil, fmt.Errorf("start the websocket: %w", err)
 	}
@@ -63,7 +63,7 @@ func startWebsocket(ctx context.Context, cfg ServerConfig, inner, origin string,
 	if err != nil {
 		return nil, fmt.Errorf("listen for the NATS websocket: %w: free the port or set TOCSIN_NATS_WS_ADDR", err)
 	}
-	target := &url.URL{Scheme: "http", Host: addr}
+	target := &url.URL{Scheme: "http", Host: listener.Host}
 	p := &websocketProxy{
 		url: "ws://" + httpguard.Reachable(l.Addr()), done: make(chan struct{}),
 		// No proxy of the environment: the listener is in this process.

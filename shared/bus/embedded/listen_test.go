@@ -1,4 +1,4 @@
-package bus_test
+package embedded_test
 
 import (
 	"net/http"
@@ -8,15 +8,17 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
+	"github.com/tocsin-bus/tocsin/shared/bus/embedded"
 )
 
 // TestWildcardAddressesAreAnnouncedAsLoopback: what is announced is for
 // connecting to.
 func TestWildcardAddressesAreAnnouncedAsLoopback(t *testing.T) {
 	for _, addr := range []string{"0.0.0.0:0", ":0", "[::]:0"} {
-		dir := openDir(t)
-		s, err := bus.StartServer(t.Context(), bus.ServerConfig{
-			Dir: dir, Addr: addr, WSAddr: addr, Logger: quiet(), WSGuard: func(*http.Request) error { return nil },
+		dir := bustest.OpenDir(t)
+		s, err := embedded.Start(t.Context(), embedded.Config{
+			Dir: dir, Addr: addr, WSAddr: addr, Logger: bustest.Quiet(), WSGuard: func(*http.Request) error { return nil },
 		})
 		if err != nil {
 			t.Fatal(err)

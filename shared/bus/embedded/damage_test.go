@@ -1,4 +1,4 @@
-package bus_test
+package embedded_test
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
+	"github.com/tocsin-bus/tocsin/shared/bus/embedded"
 )
 
 // TestADamagedStoreIsToldAtOnce, with the file and what to do, and is left as
@@ -45,9 +47,8 @@ func TestADamagedStoreIsToldAtOnce(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := openDir(t)
-			_, stop := serve(t, dir)
-			stop()
+			dir := bustest.OpenDir(t)
+			bustest.StartWith(t, embedded.Config{Dir: dir}).Stop()
 			stream := filepath.Join(dir.JetStream(), "jetstream", "$G", "streams", bus.StreamAlerts)
 			file := damage(t, stream)
 			before, err := os.ReadDir(stream)
@@ -55,7 +56,7 @@ func TestADamagedStoreIsToldAtOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			begun := time.Now()
-			s, err := bus.StartServer(t.Context(), bus.ServerConfig{Dir: dir, Addr: "127.0.0.1:0", Logger: quiet()})
+			s, err := embedded.Start(t.Context(), embedded.Config{Dir: dir, Addr: "127.0.0.1:0", Logger: bustest.Quiet()})
 			if err == nil {
 				s.Close()
 				t.Fatal("it started")
@@ -79,7 +80,7 @@ func TestADamagedStoreIsToldAtOnce(t *testing.T) {
 			if err := os.Rename(stream, filepath.Join(t.TempDir(), "kept")); err != nil {
 				t.Fatal(err)
 			}
-			serve(t, dir)
+			bustest.StartWith(t, embedded.Config{Dir: dir})
 		})
 	}
 }
@@ -87,8 +88,8 @@ func TestADamagedStoreIsToldAtOnce(t *testing.T) {
 func TestAStartThatIsCalledOffEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	s, err := bus.StartServer(ctx, bus.ServerConfig{
-		Dir: openDir(t), Addr: "127.0.0.1:0", Logger: quiet(), WSGuard: func(*http.Request) error { return nil },
+	s, err := embedded.Start(ctx, embedded.Config{
+		Dir: bustest.OpenDir(t), Addr: "127.0.0.1:0", Logger: bustest.Quiet(), WSGuard: func(*http.Request) error { return nil },
 	})
 	if err == nil {
 		s.Close()

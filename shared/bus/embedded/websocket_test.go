@@ -1,4 +1,4 @@
-package bus
+package embedded
 
 import (
 	"bufio"
@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ func echo(t *testing.T) string {
 
 func startBounded(t *testing.T, bounds websocketBounds) string {
 	t.Helper()
-	p, err := startWebsocket(t.Context(), ServerConfig{
+	p, err := startWebsocket(t.Context(), Config{
 		WSAddr: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
 		WSGuard: func(r *http.Request) error {
 			if r.Header.Get("Origin") == "https://evil.example" {
@@ -182,7 +183,7 @@ func TestTheInnerListenerKnowsTheProxyAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := StartServer(t.Context(), ServerConfig{
+	s, err := Start(t.Context(), Config{
 		Dir: dir, Addr: "127.0.0.1:0", WSAddr: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
 		WSGuard: func(*http.Request) error { return nil },
 	})
@@ -190,10 +191,11 @@ func TestTheInnerListenerKnowsTheProxyAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	inner, err := hostPort(s.ns.WebsocketURL())
+	listener, err := url.Parse(s.ns.WebsocketURL())
 	if err != nil {
 		t.Fatal(err)
 	}
+	inner := listener.Host
 	if host, _, err := net.SplitHostPort(inner); err != nil || host != "127.0.0.1" {
 		t.Fatalf("it listens on %s, %v", inner, err)
 	}
