@@ -65,7 +65,7 @@ func tried(m *testing.M) (code int) {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	suite.binary = sync.OnceValues(func() (string, error) { return harness.Build(context.Background(), suite.dir, true) })
+	suite.binary = sync.OnceValues(func() (string, error) { return harness.Build(context.Background(), harness.Tocsin) })
 	suite.server = sync.OnceValues(startServer)
 	suite.world = sync.OnceValues(startWorld)
 	defer func() {

@@ -22,6 +22,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/chromium"
 	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -53,8 +54,8 @@ func page(ctx context.Context, bin string) (all []figures.Figure, err error) {
 	if bin, err = filepath.Abs(bin); err != nil {
 		return nil, err
 	}
-	browser, stop, err := harness.Browser(ctx, profile)
-	if errors.Is(err, harness.ErrNoBrowser) {
+	browser, stop, err := chromium.Launch(ctx, profile)
+	if errors.Is(err, chromium.ErrNone) {
 		return []figures.Figure{{What: "the dashboard's page", Measured: "not measured: " + err.Error()}}, nil
 	}
 	if err != nil {

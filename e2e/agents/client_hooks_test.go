@@ -1,0 +1,53 @@
+package agents
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
+	"github.com/tocsin-bus/tocsin/e2e/harness/model"
+)
+
+// TestClientsHooks: a coding agent that was set up by tocsin install for its
+// project sends to its model, without being asked: with the prompt what pended;
+// with a tool's result what came while the model thought; and when it is about
+// to stop, once more what came last. observe then has nothing left to tell, as
+// the gateway and the hooks share one inbox.
+func TestClientsHooks(t *testing.T) {
+	for _, agent := range codingAgents {
+		if agent.installs == "" {
+			continue // a plain client of MCP
+		}
+		t.Run(agent.name, func(t *testing.T) {
+			packages := e2etest.NodeModules(t, agent.folder)
+			sys := e2etest.Start(t)
+			works, stops := agent.shell, model.Say("that was all")
+			works.Before = func() { breaks(t, sys, "second") }
+			stops.Before = func() { breaks(t, sys, "third") }
+			d := sit(t, sys, works, stops, model.Call("observe"), model.Say("goodbye"))
+			args := agent.command(t, packages, d)
+			d.install(t, agent, "--scope=project")
+			breaks(t, sys, "first")
+
+			out := d.run(t, args)
+			asked := d.model.Asked()
+			if len(asked) != 4 || !strings.Contains(out, "goodbye") {
+				t.Fatalf("%d questions\n%s\n%s", len(asked), out, summary(d.model.Requests()))
+			}
+			for i, known := range []int{1, 2, 3, 3} {
+				for j, name := range []string{"first", "second", "third"} {
+					want := 0
+					if j < known {
+						want = 1
+					}
+					if n := strings.Count(asked[i].Body, "CI failure: "+name); n != want {
+						t.Errorf("question %d has the alert of the %s failure %d times: %s", i, name, n, summary(asked[i:i+1]))
+					}
+				}
+			}
+			if last := asked[3].Body; !strings.Contains(last, agent.inbox+" in "+d.project) {
+				t.Errorf("observe was of another inbox: %s", summary(asked[3:]))
+			}
+		})
+	}
+}

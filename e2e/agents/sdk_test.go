@@ -1,0 +1,127 @@
+package agents
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
+	"github.com/tocsin-bus/tocsin/services/gateway"
+)
+
+// typeScript is one of the TypeScript SDK's clients.
+type typeScript struct {
+	// pkg is what it is imported from.
+	pkg string
+	// asks is the protocol version that it asks for, or "auto": what it finds.
+	asks string
+	// protocol is the gateway's.
+	protocol gateway.Protocol
+	// over is how it reaches the gateway: stdio or HTTP.
+	over string
+	// agreed is the version that both then speak.
+	agreed string
+}
+
+// typeScripts are the SDK as it was when each version was the newest, and as it
+// is now.
+var typeScripts = []typeScript{
+	{"sdk-of-2024-11-05", "2024-11-05", gateway.Compatible, "stdio", "2024-11-05"},
+	{"sdk-of-2025-06-18", "2025-06-18", gateway.Compatible, "stdio", "2025-06-18"},
+	{"sdk-of-2025-06-18", "2025-06-18", gateway.Compatible, "HTTP", "2025-06-18"},
+	{"@modelcontextprotocol/sdk", "2025-11-25", gateway.Compatible, "stdio", "2025-11-25"},
+	{"@modelcontextprotocol/sdk", "2025-11-25", gateway.Latest, "HTTP", "2025-11-25"},
+	{"@modelcontextprotocol/client", "2024-11-05", gateway.Compatible, "stdio", "2024-11-05"},
+	{"@modelcontextprotocol/client", "2025-06-18", gateway.Compatible, "stdio", "2025-06-18"},
+	{"@modelcontextprotocol/client", "2025-11-25", gateway.Latest, "stdio", "2025-11-25"},
+	{"@modelcontextprotocol/client", "2026-07-28", gateway.Latest, "stdio", "2026-07-28"},
+	{"@modelcontextprotocol/client", "2026-07-28", gateway.Latest, "HTTP", "2026-07-28"},
+	{"@modelcontextprotocol/client", "auto", gateway.Compatible, "stdio", "2025-11-25"},
+	{"@modelcontextprotocol/client", "auto", gateway.Compatible, "HTTP", "2025-11-25"},
+	{"@modelcontextprotocol/client", "auto", gateway.Latest, "stdio", "2026-07-28"},
+}
+
+// sdkSeen is what node/sdk/agent.mjs tells.
+type sdkSeen struct {
+	Agreed   string   `json:"agreed"`
+	Server   string   `json:"server"`
+	Tools    []string `json:"tools"`
+	Observed string   `json:"observed"`
+	Notified string   `json:"notified"`
+	Enabled  string   `json:"enabled"`
+	Message  *struct {
+		Level, Logger, Title string
+	} `json:"message"`
+	Streamed string `json:"streamed"`
+	Pinged   bool   `json:"pinged"`
+	Held     string `json:"held"`
+	After    string `json:"after"`
+}
+
+// TestClientsTypeScriptSDK: the SDK that most clients are built on, old and new,
+// over stdio and HTTP: it lists, observes, is notified, pings and cancels.
+func TestClientsTypeScriptSDK(t *testing.T) {
+	dir := e2etest.NodeModules(t, "sdk")
+	e2etest.NeedNode(t, 20)
+	for _, ts := range typeScripts {
+		t.Run(fmt.Sprintf("%s asks %s of %s over %s", strings.TrimPrefix(ts.pkg, "@"), ts.asks, ts.protocol, ts.over), func(t *testing.T) {
+			t.Parallel()
+			b := e2etest.Up(t)
+			races := t.TempDir()
+			where := []string{e2etest.Binary(t), "gateway", "--autostart=false", "--protocol=" + string(ts.protocol)}
+			if ts.over == "HTTP" {
+				where = []string{overHTTP(t, b, e2etest.Binary(t), append(where[1:], "--http=127.0.0.1:0")...)}
+			}
+			node := exec.CommandContext(t.Context(), "node", append([]string{"agent.mjs", ts.pkg, ts.asks}, where...)...)
+			node.Dir = dir
+			node.Env = append(node.Environ(), "TOCSIN_STATE_DIR="+b.StateDir, "INTAKE="+b.IngestURL, "GORACE=atexit_sleep_ms=0 log_path="+filepath.Join(races, "race"))
+			var stderr strings.Builder
+			node.Stderr = &stderr
+			out, err := node.Output()
+			if err != nil {
+				t.Fatalf("%v\n%s\n%s", err, &stderr, b.Log)
+			}
+			noReports(t, races)
+			var seen sdkSeen
+			if err := json.Unmarshal(out, &seen); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			checkSDK(t, ts, seen)
+			if t.Failed() {
+				t.Logf("%s\n%s\n%s", out, &stderr, b.Log)
+			}
+		})
+	}
+}
+
+func checkSDK(t *testing.T, ts typeScript, seen sdkSeen) {
+	t.Helper()
+	if seen.Server != "tocsin" || seen.Agreed != ts.agreed {
+		t.Errorf("%s over %s", seen.Server, seen.Agreed)
+	}
+	if want := []string{"configure", "configure_streaming", "notify", "observe"}; !slices.Equal(seen.Tools, want) {
+		t.Errorf("tools: %q", seen.Tools)
+	}
+	for marker, text := range map[string]string{"first": seen.Observed, "second": seen.Streamed, "third": seen.After} {
+		if !strings.HasPrefix(text, "--- ALERTS (1) ---") || !strings.Contains(text, "CI failure: "+marker) {
+			t.Errorf("%s: %q", marker, text)
+		}
+	}
+	if ts.agreed == "2026-07-28" { // which has neither
+		if seen.Message != nil || seen.Pinged {
+			t.Errorf("%+v", seen)
+		}
+	} else if !seen.Pinged || seen.Message == nil || seen.Message.Level != "error" || seen.Message.Title != "CI failure: second" {
+		t.Errorf("the notification: %+v", seen.Message)
+	}
+	if seen.Notified == "" || seen.Enabled == "" {
+		t.Errorf("%+v", seen)
+	}
+	if !strings.HasPrefix(seen.Held, "ended: ") {
+		t.Errorf("the call that was cancelled: %q", seen.Held)
+	}
+}

@@ -1,0 +1,56 @@
+package alerts
+
+import (
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// loads posts loads of /cart on a device, all in one batch.
+func loads(t *testing.T, sys *e2etest.System, n int, lcp float64, device any) {
+	t.Helper()
+	batch := make([]map[string]any, n)
+	for i := range batch {
+		batch[i] = map[string]any{
+			"kind": "vitals", "app": "web", "url": "http://localhost:3000/cart", "vitals": map[string]any{"lcp_ms": lcp, "device": device},
+		}
+	}
+	sys.PostEvents(t, batch...)
+}
+
+// TestRegressionIsConfirmed: a page that becomes slower on telephones, which are
+// slower than desktops anyway, is raised once it is sure, and resolved once it is as
+// before and not earlier; what is usual survives that the detector is killed.
+func TestRegressionIsConfirmed(t *testing.T) {
+	killed, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir(), "--regression", "confirmed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sys := &e2etest.System{Bus: killed, Agent: e2etest.Join(t, killed, "e2e")}
+	for range 5 {
+		loads(t, sys, 5, 3000, "mobile")
+		loads(t, sys, 5, 1000, "desktop")
+	}
+	loads(t, sys, 1, 1000, 7) // no class of devices: none
+	loads(t, sys, 5, 4000, "mobile")
+	sys.WaitReceived(t, 2)
+	found := sys.TakeAlerts(t, 1)
+	equal(t, found, map[string]alert.Severity{"raised: LCP regressed 33% on /cart (mobile)": alert.Warning})
+	if c := found[0].Context; c["confidence"] != "confirmed" || c["device"] != "mobile" || found[0].DedupKey != "regression:web:/cart:lcp_ms:mobile" || found[0].Count != 2 {
+		t.Errorf("%+v", found[0])
+	}
+	if err := killed.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	e2etest.CheckLog(t, killed.Log)
+	sys.Bus = e2etest.UpIn(t, killed.StateDir, "--regression", "confirmed")
+	loads(t, sys, 25, 4100, "mobile")
+	loads(t, sys, 3, 3010, "mobile")
+	resolved := sys.TakeAlerts(t, 1)
+	equal(t, resolved, map[string]alert.Severity{"end: Resolved: LCP regressed on /cart (mobile)": alert.Info})
+	if resolved[0].Detail != "LCP 3010 ms (median of 5 loads), baseline 3000 ms (20 loads)" {
+		t.Errorf("%s", resolved[0].Detail)
+	}
+}

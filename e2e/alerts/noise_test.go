@@ -1,0 +1,43 @@
+package alerts
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// TestFailingHealthCheck: health checks are hidden by themselves, and the one that
+// fails is one alert all the same.
+func TestFailingHealthCheck(t *testing.T) {
+	for _, by := range []string{"spec", "mined"} {
+		t.Run(by, func(t *testing.T) {
+			sys := e2etest.Start(t, "--noise="+by)
+			check := func(n, status int) {
+				all := make([]map[string]any, n)
+				for i := range all {
+					all[i] = map[string]any{"kind": "network", "app": "web", "network": map[string]any{"method": "GET", "url": "http://localhost:3000/health", "status": status}}
+				}
+				sys.PostEvents(t, all...)
+			}
+			check(40, 200)
+			sys.Call(t, "configure", map[string]any{"action": "noise", "noise_action": "auto_detect"})
+			check(6, 503)
+			sys.PostLogs(t, "error", 1, func(int) string { return "the end" })
+			var got []alert.Alert
+			ended := harness.Poll(t.Context(), 20*time.Second, func() bool {
+				got = append(got, sys.Observe(t, nil).Alerts...)
+				return len(of(got, alert.Errors)) > 0
+			})
+			if !ended {
+				t.Fatalf("got %+v, without the last one", got)
+			}
+			failed := append(of(got, alert.NetworkErrors), of(got, alert.Anomaly)...)
+			if len(failed) != 1 || failed[0].Title != "Server error: GET /health → 503" || failed[0].Count > 1 {
+				t.Errorf("got %+v, want one alert about the failing check", failed)
+			}
+		})
+	}
+}

@@ -1,0 +1,140 @@
+package alerts
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// burst sends so many errors of an app at once that they are a spike also where
+// nothing is known of it.
+func burst(t *testing.T, sys *e2etest.System, app string) {
+	t.Helper()
+	var all []map[string]any
+	for range 80 {
+		all = append(all, map[string]any{"kind": "log", "app": app, "log": map[string]any{"level": "error", "message": "boom"}})
+	}
+	sys.PostEvents(t, all...)
+}
+
+// of are the alerts of a category.
+func of(all []alert.Alert, category alert.Category) (some []alert.Alert) {
+	for _, a := range all {
+		if a.Category == category {
+			some = append(some, a)
+		}
+	}
+	return some
+}
+
+// TestRulesOfAFreshApp checks the default settings on an app that is new: 12 errors at
+// once are a spike, the second load can be a regression, and both within 5 s are
+// correlated. doctor names the rules.
+func TestRulesOfAFreshApp(t *testing.T) {
+	sys := e2etest.Start(t)
+	sys.PostVitals(t, "/cart", 2500)
+	sys.PostVitals(t, "/cart", 3350)
+	sys.PostLogs(t, "error", 12, func(int) string { return "boom" })
+	sys.WaitReceived(t, 3) // regression, first error, spike
+	got := map[alert.Category]string{}
+	o := sys.Observe(t, nil)
+	for _, a := range o.Alerts {
+		got[a.Category] = a.Title
+	}
+	want := map[alert.Category]string{
+		alert.Regression: "Correlated: LCP regressed 34% on /cart + Error spike in logs: more than 3x the rolling average",
+		alert.Errors:     "New error: boom",
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v\n%s", got, want, o.Block)
+	}
+	const rules = "rules: anomaly auto (ratio3x while an app is young, then rate-tail), regression auto (spec, then confirmed), noise auto (mined)"
+	if _, stdout, stderr := e2etest.Tocsin(t, sys.Bus.StateDir, "doctor"); !strings.Contains(stdout, rules) {
+		t.Errorf("doctor says %s%s, want %q in it", stdout, stderr, rules)
+	}
+}
+
+// TestRulesOfAnApp checks that a single flag wins over --rules, and an app's over both.
+func TestRulesOfAnApp(t *testing.T) {
+	sys := e2etest.Start(t, "--rules=statistical", "--anomaly=ratio3x", "--anomaly=shop=rate-tail")
+	burst(t, sys, "web")
+	burst(t, sys, "shop")
+	spikes := map[string][]alert.Alert{}
+	told := harness.Poll(t.Context(), 20*time.Second, func() bool {
+		for _, a := range of(sys.Observe(t, nil).Alerts, alert.Anomaly) {
+			spikes[a.App] = append(spikes[a.App], a)
+		}
+		return len(spikes["web"]) > 0 && len(spikes["shop"]) > 0
+	})
+	if !told || len(spikes["web"]) != 1 || len(spikes["shop"]) != 1 {
+		t.Fatalf("%+v\n%s", spikes, sys.Bus.Log)
+	}
+	if web := spikes["web"][0]; !strings.Contains(web.Title, "3x") || web.Context["rule"] == "rate-tail" {
+		t.Errorf("web is not judged by ratio3x: %+v", web)
+	}
+	if shop := spikes["shop"][0]; !strings.Contains(shop.Detail, "expected") || !strings.Contains(shop.Detail, "p = ") || shop.Context["rule"] != "rate-tail" {
+		t.Errorf("shop is not judged by rate-tail: %+v", shop)
+	}
+}
+
+// TestRulesOfAnEarlierRelease checks that both and tail --shadow are taken with a warning
+// that names the setting.
+func TestRulesOfAnEarlierRelease(t *testing.T) {
+	sys := e2etest.Start(t, "--anomaly=both")
+	if log := sys.Bus.Log.String(); !strings.Contains(log, "--anomaly") || !strings.Contains(log, "TOCSIN_ANOMALY") || !strings.Contains(log, "taken as auto") {
+		t.Errorf("no warning of --anomaly both: %s", log)
+	}
+	burst(t, sys, "web")
+	tail := e2etest.Run(t, sys.Bus.StateDir, "tail", "--shadow", "--json")
+	if !harness.Poll(t.Context(), 20*time.Second, func() bool { return strings.Contains(tail.Stdout.String(), "Error spike in logs: more than 3x") }) {
+		t.Errorf("tail --shadow does not tail: %s%s", tail.Stdout, tail.Log)
+	}
+	if log := tail.Log.String(); !strings.Contains(log, "tail --shadow has no effect") {
+		t.Errorf("no warning of tail --shadow: %s", log)
+	}
+}
+
+// TestRulesWithdrawn: one slow load is told as such, and withdrawn by those that
+// follow.
+func TestRulesWithdrawn(t *testing.T) {
+	sys := e2etest.Start(t, "--regression", "confirmed")
+	for i := range 20 {
+		sys.PostVitals(t, "/cart", 1000+float64(i*7%30))
+	}
+	sys.PostVitals(t, "/cart", 3000)
+	single := sys.TakeAlerts(t, 1)
+	if len(single) != 1 || single[0].Category != alert.Regression || single[0].Context["confidence"] != "single" {
+		t.Fatalf("%+v", single)
+	}
+	for range 2 {
+		sys.PostVitals(t, "/cart", 1010)
+	}
+	withdrawn := sys.TakeAlerts(t, 1)
+	if len(withdrawn) != 1 || withdrawn[0].Resolves != single[0].ID || !strings.HasPrefix(withdrawn[0].Title, "Withdrawn: ") {
+		t.Fatalf("%+v", withdrawn)
+	}
+}
+
+// TestRulesAreChecked: a rule that there is not is refused with those that there are.
+func TestRulesAreChecked(t *testing.T) {
+	for _, args := range [][]string{{"up", "--anomaly", "web=often"}, {"detector", "--nats-url=nats://127.0.0.1:1", "--anomaly=often"}} {
+		p, err := harness.Start(e2etest.Binary(t), t.TempDir(), nil, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-p.Done():
+		case <-time.After(20 * time.Second):
+			_ = p.Kill()
+			t.Fatalf("%v goes on", args)
+		}
+		if text := p.Log.String(); p.ExitCode() != 2 || !strings.Contains(text, "auto, ratio3x, rate-tail") || strings.Count(text, "\n") != 1 {
+			t.Errorf("%v: %d %s", args, p.ExitCode(), text)
+		}
+	}
+}

@@ -1,0 +1,274 @@
+package alerts
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/silence"
+	"github.com/tocsin-bus/tocsin/shared/statedir"
+)
+
+// refused is the text of a tool error.
+func refused(t *testing.T, sys *e2etest.System, args map[string]any) string {
+	t.Helper()
+	_, err := sys.Agent.Call(t.Context(), "configure", args)
+	var refusal *harness.ToolError
+	if !errors.As(err, &refusal) {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return refusal.Text
+}
+
+// TestSilence: one agent silences an app, and nobody is told of what is raised from
+// then on: neither the other agent, nor a shell, nor after the bus was started
+// anew, until it is taken back. What pended before is told, and the history has
+// all of it.
+func TestSilence(t *testing.T) {
+	dir := t.TempDir()
+	b, err := harness.Up(t.Context(), e2etest.Binary(t), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := b.Stop(); err != nil {
+			t.Errorf("%v\n%s", err, b.Log)
+		}
+		e2etest.CheckLog(t, b.Log)
+	}()
+	one := &e2etest.System{Bus: b, Agent: e2etest.Join(t, b, "one")}
+	two := &e2etest.System{Bus: b, Agent: e2etest.Join(t, b, "two")}
+	both := []*e2etest.System{one, two}
+	both[1].Call(t, "configure_streaming", map[string]any{"action": "enable", "throttle_seconds": 1})
+	one.PostServerError(t, "checkout", "/before")
+	for _, sys := range both {
+		sys.WaitReceived(t, 1)
+	}
+	if n := two.NextNotification(t, 10*time.Second); n.Data.Title != "Server error: GET /before → 500" {
+		t.Errorf("notified of %+v", n)
+	}
+	silenced := one.Configure(t, map[string]any{"action": "silence", "app": "checkout", "category": "network_errors", "minutes": 10, "reason": "its database moves"})
+	if s := silenced.Silence; silenced.Status != "silenced" || s.App != "checkout" || s.By == "" || s.Reason != "its database moves" || s.Until.Sub(s.Created) != 10*time.Minute {
+		t.Fatalf("%+v", silenced)
+	}
+	two.Configure(t, map[string]any{"action": "silence_list"}) // it holds in two by now
+
+	one.PostServerError(t, "checkout", "/pay")
+	one.PostServerError(t, "web", "/cart")
+	for _, sys := range both {
+		sys.WaitReceived(t, 3)
+		if got := e2etest.Titles(sys.Observe(t, nil).Alerts); got != "Server error: GET /before → 500, Server error: GET /cart → 500" {
+			t.Errorf("told %s", got)
+		}
+		if n := sys.Configure(t, map[string]any{"action": "health"}).Inbox.Silenced; n != 1 {
+			t.Errorf("%d silenced", n)
+		}
+		list := sys.Configure(t, map[string]any{"action": "silence_list"})
+		if len(list.Silences) != 1 || list.Silences[0].ID != silenced.Silence.ID || list.Silences[0].HeldBack != 1 {
+			t.Errorf("%+v", list)
+		}
+	}
+	if n := two.NextNotification(t, 10*time.Second); n.Data.Title != "Server error: GET /cart → 500" {
+		t.Errorf("notified of %+v", n)
+	}
+	if history := one.Call(t, "observe", map[string]any{"what": "alerts"}); !strings.Contains(history, "GET /pay → 500") {
+		t.Errorf("history: %s", history)
+	}
+	if code, stdout, stderr := e2etest.Tocsin(t, dir, "wait", "--client=late", "--severity=error", "--timeout=5s"); code != 0 || strings.Contains(stdout, "/pay") {
+		t.Errorf("wait: exit %d: %s%s", code, stdout, stderr)
+	}
+
+	// The bus is started anew; what was silenced stays so.
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := refused(t, one, map[string]any{"action": "unsilence", "silence_id": silenced.Silence.ID}); !strings.Contains(got, "the bus is away") {
+		t.Error(got)
+	}
+	e2etest.CheckLog(t, b.Log)
+	if b, err = harness.Up(t.Context(), e2etest.Binary(t), dir); err != nil {
+		t.Fatal(err)
+	}
+	one.Bus, two.Bus = b, b
+	one.PostServerError(t, "checkout", "/refund")
+	for _, sys := range both {
+		sys.WaitReceived(t, 4)
+		if got := e2etest.Titles(sys.Observe(t, nil).Alerts); got != "" {
+			t.Errorf("told %s", got)
+		}
+	}
+	if got := two.Configure(t, map[string]any{"action": "unsilence", "silence_id": silenced.Silence.ID}); got.Status != "unsilenced" || got.SilenceID != silenced.Silence.ID {
+		t.Errorf("%+v", got)
+	}
+	for _, sys := range both {
+		if list := sys.Configure(t, map[string]any{"action": "silence_list"}); len(list.Silences) != 0 {
+			t.Errorf("%+v", list)
+		}
+	}
+	one.PostServerError(t, "checkout", "/invoice")
+	for _, sys := range append(both, &e2etest.System{Bus: b, Agent: e2etest.Join(t, b, "three")}) {
+		if got := e2etest.Titles(sys.TakeAlerts(t, 1)); !strings.Contains(got, "GET /invoice → 500") || strings.Contains(got, "/pay") || strings.Contains(got, "/refund") {
+			t.Errorf("told %s", got)
+		}
+	}
+}
+
+// TestAcknowledge: a regression that is known of is not told again until it gets
+// worse, and a failing request not at all.
+func TestAcknowledge(t *testing.T) {
+	sys := e2etest.Start(t)
+	other := &e2etest.System{Bus: sys.Bus, Agent: e2etest.Join(t, sys.Bus, "other")}
+	for range 4 {
+		sys.PostVitals(t, "/cart", 2500)
+	}
+	sys.PostVitals(t, "/cart", 3300)
+	told := sys.TakeAlerts(t, 1)
+	if len(told) != 1 || told[0].Severity != alert.Warning {
+		t.Fatalf("%+v", told)
+	}
+	acked := sys.Configure(t, map[string]any{"action": "ack", "alert_id": told[0].ID})
+	if acked.Status != "acknowledged" || acked.DedupKey != told[0].DedupKey || time.Until(acked.Until) < 23*time.Hour {
+		t.Fatalf("%+v", acked)
+	}
+	if list := other.Configure(t, map[string]any{"action": "silence_list"}); len(list.Acks) != 1 || list.Acks[0].AlertID != told[0].ID {
+		t.Errorf("%+v", list)
+	}
+	if o := other.Observe(t, nil); len(o.Alerts) != 0 {
+		t.Errorf("it still pends: %+v", o.Alerts)
+	}
+	sys.PostVitals(t, "/cart", 3300) // the same again
+	sys.WaitReceived(t, 2)
+	sys.PostVitals(t, "/cart", 9000) // worse
+	for _, sys := range []*e2etest.System{sys, other} {
+		if got := sys.TakeAlerts(t, 1); len(got) != 1 || got[0].Severity != alert.Error || got[0].Occurrences() != 1 {
+			t.Errorf("%+v", got)
+		}
+	}
+	if got := refused(t, sys, map[string]any{"action": "ack", "alert_id": "nobody"}); !strings.Contains(got, "alert_id must be the id of an alert") {
+		t.Error(got)
+	}
+
+	sys.PostServerError(t, "web", "/pay")
+	request := sys.TakeAlerts(t, 1)[0]
+	sys.Configure(t, map[string]any{"action": "ack", "alert_id": request.ID})
+	for i := range 3 {
+		sys.PostServerError(t, "web", "/pay")
+		sys.PostServerError(t, "web", fmt.Sprint("/other", string(rune('a'+i))))
+	}
+	if got := e2etest.Titles(sys.TakeAlerts(t, 3)); strings.Contains(got, "/pay") {
+		t.Errorf("told %s", got)
+	}
+}
+
+// TestSilenceExpires: by its end, which another tool may have set.
+func TestSilenceExpires(t *testing.T) {
+	sys := e2etest.Start(t)
+	const lasts = 4 * time.Second
+	now := time.Now()
+	list, _, err := silence.Silences(nil).Add(silence.Silence{ID: "short", App: "web", By: "an operator", Created: now, Until: now.Add(lasts)}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := list.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: "operator", Role: bus.RoleGateway, Dir: statedir.At(sys.Bus.StateDir), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if !harness.Poll(t.Context(), 10*time.Second, c.Connected) {
+		t.Fatal("no connection")
+	}
+	kv, err := c.JS.KeyValue(t.Context(), bus.BucketSilences)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.Put(t.Context(), bus.KeySilences, data); err != nil {
+		t.Fatal(err)
+	}
+	if got := sys.Configure(t, map[string]any{"action": "silence_list"}); len(got.Silences) != 1 {
+		t.Fatalf("%+v", got)
+	}
+	sys.PostServerError(t, "web", "/during")
+	if time.Since(now) > lasts {
+		t.Fatalf("it took longer than the silence, %s, to raise an alert", lasts)
+	}
+	over := func() bool { return len(sys.Configure(t, map[string]any{"action": "silence_list"}).Silences) == 0 }
+	if !harness.Poll(t.Context(), 10*time.Second, over) {
+		t.Fatal("it does not end")
+	}
+	sys.PostServerError(t, "web", "/after")
+	if got := e2etest.Titles(sys.TakeAlerts(t, 1)); got != "Server error: GET /after → 500" {
+		t.Errorf("told %s", got)
+	}
+}
+
+// TestSilenceInAShell: what a person silences and acknowledges holds for agents,
+// as if one of them had asked.
+func TestSilenceInAShell(t *testing.T) {
+	b := e2etest.Up(t)
+	sys := &e2etest.System{Bus: b, Agent: e2etest.Join(t, b, "e2e")}
+	shell := func(args ...string) string {
+		t.Helper()
+		code, stdout, stderr := e2etest.Tocsin(t, b.StateDir, args...)
+		if code != 0 || stderr != "" {
+			t.Fatalf("%v: exit %d: %s%s", args, code, stdout, stderr)
+		}
+		return stdout
+	}
+	if out := shell("silence", "--list"); out != "nothing is silenced or acknowledged\n" {
+		t.Error(out)
+	}
+	out := shell("silence", "--app=shop", "--for=30m", "--reason=deploy\x1b[31m")
+	_, id, found := strings.Cut(strings.TrimSpace(out), "--end ")
+	if !found || !strings.HasPrefix(out, "silenced until ") {
+		t.Fatal(out)
+	}
+	if list := shell("silence", "--list"); !strings.HasPrefix(list, id) || !strings.Contains(list, "silenced: app shop") || !strings.HasSuffix(list, ": deploy␛[31m\n") {
+		t.Errorf("%q", list)
+	}
+	if seen := sys.Configure(t, map[string]any{"action": "silence_list"}); len(seen.Silences) != 1 || seen.Silences[0].ID != id || !strings.HasSuffix(seen.Silences[0].By, " in a shell") {
+		t.Errorf("%+v", seen.Silences)
+	}
+	sys.PostServerError(t, "shop", "/held")
+	sys.PostServerError(t, "web", "/told")
+	sys.WaitReceived(t, 2)
+	told := sys.Observe(t, nil).Alerts
+	if e2etest.Titles(told) != "Server error: GET /told → 500" {
+		t.Fatalf("%s", e2etest.Titles(told))
+	}
+	shell("silence", "--end", id)
+	out = shell("ack", told[0].ID)
+	if !strings.HasPrefix(out, "acknowledged until ") || !strings.Contains(shell("silence", "--list"), "acknowledged: app web") {
+		t.Error(out)
+	}
+	shell("silence", "--end", told[0].ID)
+	for _, tt := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"silence"}, 2, "say what to silence"},
+		{[]string{"silence", "--app=a", "--list"}, 2, "say what to silence"},
+		{[]string{"silence", "--category=x"}, 2, "--category must be one of"},
+		{[]string{"silence", "--app=a", "--for=30s"}, 2, "--for must be between 1m0s and 168h0m0s"},
+		{[]string{"silence", "--end=nothing"}, 1, "tocsin silence --list"},
+		{[]string{"silence", "--dedup-key=cut…"}, 1, "ends where it was cut"},
+		{[]string{"ack", "nothing"}, 1, "tocsin tail --json shows the ids"},
+		{[]string{"ack"}, 2, "alert-id"},
+	} {
+		code, stdout, stderr := e2etest.Tocsin(t, b.StateDir, tt.args...)
+		if code != tt.code || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, tt.want) {
+			t.Errorf("%v: exit %d: %s%s", tt.args, code, stdout, stderr)
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package commands
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
+)
+
+// TestDemo plays make demo without its pauses: the story goes as told, and
+// nothing is left behind.
+func TestDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and plays the demo")
+	}
+	scratch := t.TempDir()
+	demo := e2etest.Build(t, harness.Program{Name: "demo", Package: "./cmd/demo", Dir: "e2e"})
+	cmd := exec.CommandContext(t.Context(), demo, "-tocsin", e2etest.Binary(t), "-pace", "0")
+	cmd.Env = append(harness.Env(t.TempDir()), "TMPDIR="+scratch)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "notifications/message") || !strings.Contains(string(out), "the end: ") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	left, err := os.ReadDir(scratch)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}

@@ -1,0 +1,95 @@
+package commands
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
+)
+
+// patienceOfHealth bounds how long a service may take to be well.
+const patienceOfHealth = 20 * time.Second
+
+// healthcheck runs tocsin healthcheck, and returns its exit code and what it says.
+func healthcheck(t *testing.T, dir string, env []string, args ...string) (code int, said string) {
+	t.Helper()
+	p, err := harness.Start(e2etest.Binary(t), dir, env, append([]string{"healthcheck"}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code = p.ExitCode()
+	if out := p.Stdout.String(); code == 0 {
+		return code, out
+	}
+	return code, p.Log.String()
+}
+
+// TestHealthcheckOfAll follows tocsin up from its start to its end.
+func TestHealthcheckOfAll(t *testing.T) {
+	b := e2etest.Up(t)
+	ready := harness.Poll(t.Context(), patienceOfHealth, func() bool { code, _ := healthcheck(t, b.StateDir, nil); return code == 0 })
+	if code, said := healthcheck(t, b.StateDir, nil); !ready || code != 0 || said != "tocsin up is ready\n" {
+		t.Fatalf("%d %q\n%s", code, said, b.Log)
+	}
+	if code, said := healthcheck(t, b.StateDir, nil, "--live"); code != 0 || said != "tocsin up is alive\n" {
+		t.Errorf("alive: %d %q", code, said)
+	}
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if code, said := healthcheck(t, b.StateDir, nil); code != 1 || said != "tocsin: tocsin up is not ready: no bus is running on this state directory\n" {
+		t.Errorf("after its end: %d %q", code, said)
+	}
+}
+
+// TestHealthcheckOfServices: each service alone is asked at the address that it
+// has in the same settings, and says what it waits for.
+func TestHealthcheckOfServices(t *testing.T) {
+	for service, c := range map[string]struct {
+		variable string
+		args     []string
+		waits    string
+	}{
+		"ingest":    {"TOCSIN_INGEST_ADDR", nil, "the intake is not ready: the bus is away"},
+		"detector":  {"TOCSIN_DETECTOR_HEALTH_ADDR", nil, "the detector is not ready: "},
+		"dashboard": {"TOCSIN_DASHBOARD_ADDR", nil, "the dashboard is not ready: the bus is away"},
+		"gateway":   {"TOCSIN_GATEWAY_HTTP", []string{"--autostart=false"}, "the gateway is not ready: the bus is away"},
+	} {
+		t.Run(service, func(t *testing.T) {
+			dir := t.TempDir() // no bus runs there
+			port := e2etest.FreePort(t)
+			// A wildcard is asked on loopback.
+			env := []string{fmt.Sprintf("%s=0.0.0.0:%d", c.variable, port), "TOCSIN_TOKEN=secret"}
+			if code, said := healthcheck(t, dir, env, service); c.waits != "" && code != 1 || !strings.Contains(said, "does not answer") {
+				t.Errorf("before it runs: %d %q", code, said)
+			}
+			p, err := harness.Start(e2etest.Binary(t), dir, env, append([]string{service}, c.args...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := p.Stop(); err != nil {
+					t.Errorf("%v\n%s", err, p.Log)
+				}
+			}()
+			alive := harness.Poll(t.Context(), patienceOfHealth, func() bool {
+				code, _ := healthcheck(t, dir, env, service, "--live")
+				return code == 0
+			})
+			if !alive {
+				t.Fatalf("it is not alive\n%s", p.Log)
+			}
+			if code, said := healthcheck(t, dir, env, service); code != 1 || !strings.HasPrefix(said, "tocsin: "+c.waits) || strings.Count(said, "\n") != 1 {
+				t.Errorf("without a bus: %d %q", code, said)
+			}
+			resp := e2etest.Send(t, "GET", "http://"+net.JoinHostPort("127.0.0.1", fmt.Sprint(port))+"/metrics", "", "Authorization", "Bearer secret")
+			if resp.Status != 200 || !strings.Contains(resp.Body, "\ntocsin_"+service+"_") {
+				t.Errorf("metrics: %d %.300s", resp.Status, resp.Body)
+			}
+		})
+	}
+}

@@ -1,0 +1,383 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// listen reads the stream of a dashboard until the end of the test.
+func listen(t *testing.T, dashboard, query string, last uint64) *harness.Stream {
+	t.Helper()
+	s, err := harness.Listen(t.Context(), dashboard, query, last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func nextAlert(t *testing.T, s *harness.Stream) (uint64, alert.Alert) {
+	t.Helper()
+	e, err := s.Next(t.Context(), 30*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := e.Alert()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.ID, a
+}
+
+// TestDashboard: an alert is on the dashboard as it is raised, and in its history; who
+// comes back goes on where it was.
+func TestDashboard(t *testing.T) {
+	sys := e2etest.Start(t)
+	live := listen(t, sys.Bus.DashboardURL, "", 0)
+	sys.PostCI(t, map[string]any{"status": "failure", "name": "test", "commit": "abc", "summary": "<script>alert(1)</script>"})
+	seq, a := nextAlert(t, live)
+	if seq != 1 || a.Category != alert.CI || a.Severity != alert.Error || !strings.Contains(a.Detail, "<script>") {
+		t.Errorf("%d %+v", seq, a)
+	}
+	sys.PostCI(t, map[string]any{"status": "success", "name": "test", "commit": "abc"})
+	if seq, a := nextAlert(t, live); seq != 2 || a.Resolves == "" {
+		t.Errorf("%d %+v", seq, a)
+	}
+	for query, last := range map[string]uint64{"?replay=1": 0, "": 1, "?category=ci&severity=info&app=default&last_event_id=1": 0} {
+		s := listen(t, sys.Bus.DashboardURL, query, last)
+		if seq, _ := nextAlert(t, s); seq != 2 {
+			t.Errorf("%s: %d", query, seq)
+		}
+	}
+	var history struct {
+		Alerts []struct {
+			Seq   uint64
+			Alert alert.Alert
+		}
+	}
+	if err := e2etest.Send(t, "GET", sys.Bus.DashboardURL+"/api/alerts", "").JSON(&history); err != nil || len(history.Alerts) != 2 || history.Alerts[1].Alert.ID != a.ID {
+		t.Errorf("%+v %v", history, err)
+	}
+	page := e2etest.Send(t, "GET", sys.Bus.DashboardURL+"/", "")
+	if page.Status != 200 || !strings.HasPrefix(page.Header.Get("Content-Type"), "text/html") || strings.Contains(page.Header.Get("Content-Security-Policy"), "unsafe") {
+		t.Errorf("%d %v", page.Status, page.Header)
+	}
+	code, out, _ := e2etest.Tocsin(t, sys.Bus.StateDir, "doctor")
+	if !strings.Contains(out, "dashboard        "+sys.Bus.DashboardURL+" is ready") {
+		t.Errorf("doctor (%d) says\n%s", code, out)
+	}
+	if out := sys.Bus.Stdout.String(); !strings.Contains(out, "  dashboard  "+sys.Bus.DashboardURL+"\n") {
+		t.Errorf("tocsin up says\n%s", out)
+	}
+}
+
+// TestDashboardDesk: what a person looks at and does on the page is what the detector
+// and every agent have.
+func TestDashboardDesk(t *testing.T) {
+	sys := e2etest.Start(t)
+	api := sys.Bus.DashboardURL + "/api/"
+	sys.PostVitals(t, "/cart", 2500)
+	sys.PostLogs(t, "error", 1, func(int) string { return "TypeError: x is undefined" })
+	live := listen(t, sys.Bus.DashboardURL, "?replay=10", 0)
+	if _, a := nextAlert(t, live); a.Category != alert.Errors {
+		t.Errorf("%+v", a)
+	}
+	for path, says := range map[string]string{
+		"status":                                 `"app":"web"`,
+		"vitals?app=web":                         `"page":"/cart"`,
+		"events?app=web&kind=log":                `TypeError: x is undefined`,
+		"noise":                                  `"rules":[`,
+		"notices":                                `"notices":[]`,
+		"silences":                               `{"silences":[],"acks":[]}`,
+		"session":                                `"bus":{"url":"` + sys.Bus.NATSWSURL + `","seed":"SU`,
+		"health":                                 `"service":"detector"`,
+		"events?until=" + "2020-01-01T00:00:00Z": `"events":[]`,
+	} {
+		if a := e2etest.Send(t, "GET", api+path, ""); a.Status != 200 || !strings.Contains(a.Body, says) {
+			t.Errorf("%s: %d %s", path, a.Status, a.Body)
+		}
+	}
+	sys.Call(t, "notify", map[string]any{"message": "look at this"})
+	if a := e2etest.Send(t, "GET", api+"notices", ""); !strings.Contains(a.Body, `"message":"look at this"`) {
+		t.Errorf("%s", a.Body)
+	}
+
+	// What matches a noise rule raises no alert.
+	if a := e2etest.Send(t, "POST", api+"noise", `{"action":"add","app":"web","kind":"log","pattern":"ResizeObserver"}`); a.Status != 200 || !strings.Contains(a.Body, `"pattern":"ResizeObserver"`) {
+		t.Fatalf("%d %s", a.Status, a.Body)
+	}
+	if a := e2etest.Send(t, "POST", api+"noise", `{"action":"remove","rule_id":"no such rule"}`); a.Status != 400 {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+	sys.PostLogs(t, "error", 1, func(int) string { return "ResizeObserver loop limit exceeded" })
+	// What is silenced is told to nobody, and is on the dashboard all the same.
+	if a := e2etest.Send(t, "POST", api+"silences", `{"category":"ci","minutes":5,"reason":"deploy"}`); a.Status != 200 || !strings.Contains(a.Body, `"reason":"deploy"`) {
+		t.Fatalf("%d %s", a.Status, a.Body)
+	}
+	agentKnows(t, sys, "deploy")
+	sys.TakeAlerts(t, 1) // the error of before
+	sys.PostCI(t, map[string]any{"status": "failure", "name": "silenced", "commit": "a"})
+	if _, a := nextAlert(t, live); a.Category != alert.CI || !strings.Contains(a.Title, "silenced") {
+		t.Errorf("on the dashboard: %+v", a)
+	}
+	sys.WaitReceived(t, 2)
+	if o := sys.Observe(t, map[string]any{}); len(o.Alerts) != 0 {
+		t.Errorf("an agent is told %+v", o.Alerts)
+	}
+}
+
+// agentKnows waits until the agent's own list of silences has a reason.
+func agentKnows(t *testing.T, sys *e2etest.System, reason string) {
+	t.Helper()
+	if !harness.Poll(t.Context(), 20*time.Second, func() bool {
+		return strings.Contains(sys.Call(t, "configure", map[string]any{"action": "silence_list"}), reason)
+	}) {
+		t.Fatalf("the agent does not know of %s", reason)
+	}
+}
+
+// TestDashboardResumesOverKill: a reader that comes back after each kill -9 of the
+// whole bus has every accepted alert once and in order, and so has one of a dashboard
+// that runs by itself and never goes away.
+func TestDashboardResumesOverKill(t *testing.T) {
+	dir := t.TempDir()
+	at := fmt.Sprintf("--dashboard-addr=127.0.0.1:%d", e2etest.FreePort(t))
+	b, err := harness.Up(t.Context(), e2etest.Binary(t), dir, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Stop(); err != nil {
+			t.Errorf("%v\n%s", err, b.Log)
+		}
+		e2etest.CheckLog(t, b.Log)
+	})
+	alone := e2etest.RunUntilKilled(t, dir, "dashboard", fmt.Sprintf("--dashboard-addr=127.0.0.1:%d", e2etest.FreePort(t)))
+	aloneURL := func() string { return strings.TrimSpace(strings.TrimPrefix(alone.Stdout.String(), "dashboard")) }
+	if !harness.Poll(t.Context(), 20*time.Second, func() bool { return aloneURL() != "" && e2etest.Get(t, aloneURL()+"/readyz").Status == 200 }) {
+		t.Fatalf("%s%s", alone.Stdout, alone.Log)
+	}
+	stays := listen(t, aloneURL(), "", 0)
+	var seen, stayed []string
+	var last uint64
+	back := listen(t, b.DashboardURL, "", 0)
+	n := 0
+	post := func() {
+		t.Helper()
+		n++
+		a, err := b.Post(t.Context(), "/ci-result", map[string]any{"status": "failure", "name": "n", "commit": e2etest.UniqueWord(n)})
+		if err != nil || a.Status != 200 {
+			t.Fatalf("%v %+v", err, a)
+		}
+	}
+	take := func(s *harness.Stream, into *[]string) uint64 {
+		t.Helper()
+		seq, a := nextAlert(t, s)
+		*into = append(*into, fmt.Sprint(a.Context["commit"]))
+		return seq
+	}
+	for range 5 {
+		for range 3 {
+			post()
+		}
+		last = take(back, &seen) // the other two it has not, or only on the way
+		if err := b.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		e2etest.CheckLog(t, b.Log)
+		<-back.Done()
+		if b, err = harness.Up(t.Context(), e2etest.Binary(t), dir, at); err != nil {
+			t.Fatal(err)
+		}
+		post()
+		back = listen(t, b.DashboardURL, "", last)
+		for len(seen) < n {
+			take(back, &seen)
+		}
+	}
+	for len(stayed) < n {
+		take(stays, &stayed)
+	}
+	for i := range n {
+		if seen[i] != e2etest.UniqueWord(i+1) || stayed[i] != e2etest.UniqueWord(i+1) {
+			t.Fatalf("alert %d is %s for who came back and %s for who stayed, not %s", i+1, seen[i], stayed[i], e2etest.UniqueWord(i+1))
+		}
+	}
+	if len(back.Events)+len(stays.Events) > 0 {
+		t.Error("something came twice")
+	}
+}
+
+// TestEveryListenerLooksAtHostAndOrigin: the page, its stream, the intake and the NATS
+// websocket (contract, section 8).
+func TestEveryListenerLooksAtHostAndOrigin(t *testing.T) {
+	b := e2etest.Up(t)
+	ws := []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="}
+	for url, extra := range map[string][]string{
+		b.DashboardURL + "/":                                 nil,
+		b.DashboardURL + "/events/stream":                    nil,
+		b.DashboardURL + "/api/session":                      nil,
+		b.DashboardURL + "/metrics":                          nil,
+		b.IngestURL + "/metrics":                             nil,
+		"http" + strings.TrimPrefix(b.NATSWSURL, "ws") + "/": ws,
+	} {
+		for _, header := range [][]string{
+			{"Host", "evil.example"}, {"Origin", "https://evil.example"}, {"Origin", "null"}, {"Host", "evil.example", "Origin", "http://evil.example"},
+		} {
+			if a := e2etest.Send(t, "GET", url, "", append(header, extra...)...); a.Status != http.StatusForbidden {
+				t.Errorf("%s %q: %d %s", url, header, a.Status, a.Body)
+			}
+		}
+	}
+}
+
+// TestDashboardToken: with a token, writes need it.
+func TestDashboardToken(t *testing.T) {
+	b, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir(), "--token=secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Stop(); err != nil {
+			t.Errorf("%v\n%s", err, b.Log)
+		}
+	})
+	for _, write := range [][2]string{{"POST", "noise"}, {"POST", "silences"}, {"POST", "acks"}, {"DELETE", "silences/x"}, {"DELETE", "acks/x"}} {
+		url := b.DashboardURL + "/api/" + write[1]
+		for _, header := range [][]string{nil, {"Authorization", "Bearer wrong"}} {
+			if a := e2etest.Send(t, write[0], url, "{}", header...); a.Status != http.StatusUnauthorized {
+				t.Errorf("%v %v: %d", write, header, a.Status)
+			}
+		}
+		if a := e2etest.Send(t, write[0], url, "{}", "Authorization", "Bearer secret"); a.Status == http.StatusUnauthorized {
+			t.Errorf("%v: %d %s", write, a.Status, a.Body)
+		}
+	}
+	if a := e2etest.Send(t, "GET", b.DashboardURL+"/api/alerts", ""); a.Status != 200 {
+		t.Errorf("a read: %d %s", a.Status, a.Body)
+	}
+}
+
+// TestEndWithReaders: readers do not hold up the end, and get all that was raised
+// before it.
+func TestEndWithReaders(t *testing.T) {
+	b, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	streams := make([]*harness.Stream, 40)
+	for i := range streams {
+		streams[i] = listen(t, b.DashboardURL, "", 0)
+	}
+	if a, err := b.Post(t.Context(), "/ci-result", map[string]any{"status": "failure", "commit": "last"}); err != nil || a.Status != 200 {
+		t.Fatalf("%v %+v", err, a)
+	}
+	begun := time.Now()
+	if err := b.Stop(); err != nil {
+		t.Errorf("%v\n%s", err, b.Log)
+	}
+	if took := time.Since(begun); took > 4*time.Second {
+		t.Errorf("the end took %s\n%s", took, b.Log)
+	}
+	e2etest.CheckLog(t, b.Log)
+	for _, s := range streams {
+		if _, a := nextAlert(t, s); a.Context["commit"] != "last" {
+			t.Errorf("%+v", a)
+		}
+		<-s.Done()
+	}
+}
+
+// TestReadersDoNotKeepTheBus: an open page is no use of the bus that would keep one
+// that a gateway has started.
+func TestReadersDoNotKeepTheBus(t *testing.T) {
+	b, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir(), "--idle-exit=2s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listen(t, b.DashboardURL, "", 0)
+	select {
+	case <-b.Done():
+	case <-time.After(30 * time.Second):
+		t.Errorf("it goes on\n%s", b.Log)
+	}
+	if err := b.Kill(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDashboardOnAnExternalBus: alone, against somebody else's server; it waits for
+// that, and says so.
+func TestDashboardOnAnExternalBus(t *testing.T) {
+	dir, port := t.TempDir(), e2etest.FreePort(t)
+	nats := fmt.Sprintf("nats://127.0.0.1:%d", port)
+	p := e2etest.RunUntilKilled(t, dir, "dashboard", "--nats-url="+nats, "--dashboard-addr=127.0.0.1:0")
+	var url string
+	if !harness.Poll(t.Context(), 20*time.Second, func() bool {
+		url = strings.TrimSpace(strings.TrimPrefix(p.Stdout.String(), "dashboard"))
+		return url != ""
+	}) {
+		t.Fatalf("%s%s", p.Stdout, p.Log)
+	}
+	if a := e2etest.Get(t, url+"/readyz"); a.Status != 503 || !strings.Contains(a.Body, "away") {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+	early := listen(t, url, "", 0)
+	server, err := harness.Start(e2etest.NATSServer(t), dir, nil, "-js", "-sd", filepath.Join(dir, "nats"), "-a", "127.0.0.1", "-p", fmt.Sprint(port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Kill(); err != nil {
+			t.Error(err)
+		}
+	})
+	services := e2etest.RunUntilKilled(t, dir, "up", "--nats-url="+nats, "--ingest-addr=127.0.0.1:0")
+	if !harness.Poll(t.Context(), 30*time.Second, func() bool { return e2etest.Get(t, url+"/readyz").Status == 200 }) {
+		t.Fatalf("%s", p.Log)
+	}
+	intake := ""
+	if !harness.Poll(t.Context(), 20*time.Second, func() bool {
+		_, after, found := strings.Cut(services.Stdout.String(), "intake")
+		intake, _, _ = strings.Cut(strings.TrimSpace(after), "\n")
+		return found
+	}) {
+		t.Fatalf("%s%s", services.Stdout, services.Log)
+	}
+	if a := e2etest.Send(t, "POST", intake+"/ci-result", `{"status":"failure","commit":"a"}`); a.Status != 200 {
+		t.Fatalf("%d %s", a.Status, a.Body)
+	}
+	if seq, a := nextAlert(t, early); seq != 1 || a.Context["commit"] != "a" {
+		t.Errorf("%d %+v", seq, a)
+	}
+	var health struct{ Services []struct{ Service string } }
+	seen := func() bool {
+		_ = json.Unmarshal([]byte(e2etest.Get(t, url+"/api/health").Body), &health)
+		names := fmt.Sprint(health.Services)
+		return strings.Count(names, "dashboard") == 2 && strings.Contains(names, "detector") && strings.Contains(names, "ingest")
+	}
+	if !harness.Poll(t.Context(), 20*time.Second, seen) {
+		t.Errorf("%+v", health)
+	}
+	if a := e2etest.Get(t, url+"/api/session"); !strings.Contains(a.Body, `"bus":null`) {
+		t.Errorf("%s", a.Body)
+	}
+	for _, q := range []*harness.Process{p, services} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if err := q.Stop(); err != nil || ctx.Err() != nil {
+			t.Errorf("%v\n%s", err, q.Log)
+		}
+		e2etest.CheckLog(t, q.Log)
+	}
+}

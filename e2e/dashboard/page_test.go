@@ -1,0 +1,417 @@
+package dashboard
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/chromium"
+	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
+)
+
+// TestPage: a person sees alerts as they are raised, finds some among them, and
+// moves about by keys alone.
+func TestPage(t *testing.T) {
+	browser := chromium.Start(t)
+	sys := e2etest.Start(t)
+	needsPage(t, sys.Bus.DashboardURL)
+	v := view(browser, t, sys.Bus.DashboardURL)
+	v.sees(t, "that there are none yet", `document.querySelector(".empty")?.textContent.includes("No alerts yet")`)
+	v.live(t, "websocket")
+
+	sys.PostCI(t, map[string]any{"status": "failure", "name": "test", "ref": "main", "commit": "abc123", "summary": "2 failed", "failures": []map[string]any{{"name": "test_login", "message": "got 401"}}})
+	v.has(t, "CI failure: test on main")
+	sys.PostEvents(t,
+		map[string]any{"kind": "action", "app": "web", "action": map[string]any{"type": "click", "target": "#buy"}},
+		map[string]any{"kind": "network", "app": "web", "network": map[string]any{"method": "POST", "url": "/api/users", "status": 500, "duration_ms": 12}})
+	sys.PostServerError(t, "checkout", "/pay")
+	sys.PostEvents(t, map[string]any{"kind": "network", "app": "web", "network": map[string]any{"method": "GET", "url": "/api/session", "status": 401}})
+	for _, title := range []string{"Server error: POST /api/users → 500", "Server error: GET /pay → 500"} {
+		v.has(t, title)
+	}
+	v.sees(t, "all four", `document.querySelectorAll(".rows [role=row]").length === 4`)
+
+	shown := func(t *testing.T, what string, want ...string) {
+		t.Helper()
+		slices.Sort(want)
+		v.sees(t, what, fmt.Sprintf(`JSON.stringify(%s.sort()) === %q`, shownTitles, inLine(want)))
+	}
+	const users, pay, ci = "Server error: POST /api/users → 500", "Server error: GET /pay → 500", "CI failure: test on main"
+	unauthorised := chromium.Eval[string](t, v.Tab, shownTitles+`.find(x => x.includes("401"))`)
+
+	t.Run("filters", func(t *testing.T) {
+		v.click(t, `.severities button:nth-child(2)`)
+		shown(t, "warnings alone", unauthorised)
+		v.button(t, "Show all")
+		v.sees(t, "the address without a filter", `location.hash === "#/alerts" || location.hash === ""`)
+		v.click(t, `.choice:nth-of-type(3) > button, .choice button`)
+		v.sees(t, "the focus in the panel", `document.activeElement.closest(".choice-panel")`)
+		v.press(t, kb.Escape)
+		chromium.Eval[bool](t, v.Tab, `(location.hash = "#/alerts?app=checkout", true)`)
+		shown(t, "an app by the address", pay)
+		chromium.Eval[bool](t, v.Tab, `(location.hash = "#/alerts?category=ci", true)`)
+		shown(t, "a category by the address", ci)
+		v.button(t, "Show all")
+		shown(t, "all again", ci, users, pay, unauthorised)
+	})
+
+	t.Run("search by keys", func(t *testing.T) {
+		v.press(t, "/")
+		v.sees(t, "the focus in the search", `document.activeElement.id === "search"`)
+		// The test's keyboard types the slash as well where the focus was quicker; a
+		// real one doesn't.
+		chromium.Eval[bool](t, v.Tab, `(document.activeElement.value = "", true)`)
+		v.press(t, "server post -pay")
+		shown(t, "what matches", users)
+		v.press(t, kb.Escape)
+		shown(t, "all again", ci, users, pay, unauthorised)
+	})
+
+	t.Run("keys", func(t *testing.T) {
+		focused := `document.activeElement.getAttribute("aria-rowindex")`
+		v.press(t, "j")
+		v.sees(t, "the first line", focused+` === "2"`)
+		v.press(t, "j", kb.ArrowDown)
+		v.sees(t, "the third line", focused+` === "4"`)
+		v.press(t, kb.End)
+		v.sees(t, "the last line", focused+` === "5"`)
+		v.press(t, kb.Home, "k")
+		v.sees(t, "the first line again", focused+` === "2"`)
+		v.sees(t, "one stop for Tab", `document.querySelectorAll('.rows [tabindex="0"]').length === 1`)
+		v.press(t, kb.Enter)
+		v.sees(t, "the focus in the drawer", `document.activeElement.closest("aside[aria-label=Alert] h2")`)
+		v.press(t, kb.Escape)
+		v.sees(t, "the focus in the list again", `!document.querySelector("aside") && `+focused+` === "2"`)
+		v.press(t, "?")
+		v.sees(t, "the help", `document.querySelector("dialog[open]")?.textContent.includes("silence")`)
+		v.press(t, kb.Escape)
+		v.sees(t, "no help", `!document.querySelector("dialog")`)
+		for i, name := range []string{"Alerts", "CI", "Charts", "Quiet", "Notices", "Services"} {
+			v.press(t, fmt.Sprint(i+1))
+			v.sees(t, name, fmt.Sprintf(`document.querySelector("main").getAttribute("aria-label") === %q && document.querySelector("nav [aria-current=page]").textContent.startsWith(%q)`, name, name))
+		}
+		v.press(t, "1")
+	})
+
+	t.Run("drawer", func(t *testing.T) {
+		v.has(t, users)
+		id := chromium.Eval[string](t, v.Tab, fmt.Sprintf(`[...document.querySelectorAll(".rows [role=row]")].find(r => r.textContent.includes(%q)).dataset.id`, users))
+		v.click(t, fmt.Sprintf(`[data-id="%s"]`, id))
+		v.sees(t, "what it is about", `["method", "POST", "/api/users", "500"].every(x => document.querySelector("aside section[aria-label=Context]")?.textContent.includes(x))`)
+		v.sees(t, "what happened around it", `["click #buy", "POST /api/users → 500"].every(x => document.querySelector("aside .events")?.textContent.includes(x))`)
+		v.click(t, "aside .close")
+		v.sees(t, "no drawer", `!document.querySelector("aside")`)
+	})
+
+	t.Run("pause", func(t *testing.T) {
+		v.press(t, "p")
+		v.sees(t, "that it holds still", `document.querySelector(".pause").textContent.includes("Resume")`)
+		sys.PostServerError(t, "checkout", "/later")
+		v.sees(t, "that one waits", `document.querySelector(".pause .number").textContent === "+1"`)
+		shown(t, "what was there", ci, users, pay, unauthorised)
+		v.press(t, "p")
+		v.has(t, "Server error: GET /later → 500")
+	})
+
+	t.Run("CI by ref", func(t *testing.T) {
+		sys.PostCI(t, map[string]any{"status": "success", "name": "lint", "ref": "main", "commit": "abc123", "summary": "clean"})
+		sys.PostCI(t, map[string]any{"status": "success", "name": "test", "ref": "topic", "commit": "def456", "summary": "14 passed"})
+		v.press(t, "2")
+		v.sees(t, "both refs", `[...document.querySelectorAll(".ref h2")].map(e => e.textContent).sort().join() === "main,topic"`)
+		v.sees(t, "what is broken", `document.querySelector('.ref[aria-label="Ref main"]').textContent.includes("1 broken, 1 passed")`)
+		v.button(t, "test")
+		v.sees(t, "the drawer", `document.querySelector("aside h2")?.textContent.startsWith("CI ")`)
+		v.press(t, kb.Escape, "1")
+	})
+
+	t.Run("notices and services", func(t *testing.T) {
+		sys.Call(t, "notify", map[string]any{"message": "the cart is mended", "level": "warn"})
+		v.sees(t, "a badge", `document.querySelector('nav a[href^="#/notices"] .badge')?.textContent.startsWith("1")`)
+		v.press(t, "5")
+		v.sees(t, "the notice", `document.querySelector(".notices")?.textContent.includes("the cart is mended")`)
+		v.sees(t, "no badge", `!document.querySelector('nav a[href^="#/notices"] .badge')`)
+		sys.Call(t, "configure_streaming", map[string]any{"action": "enable", "events": []string{"ci"}})
+		v.press(t, "6")
+		for _, service := range []string{"ingest", "dashboard"} {
+			v.sees(t, service, fmt.Sprintf(`[...document.querySelectorAll("main tbody tr")].find(r => r.querySelector("th").textContent === %q)?.textContent.includes("well")`, service))
+		}
+		v.sees(t, "the gateway and its stream", `[...document.querySelectorAll("main tbody tr")].find(r => r.querySelector("th").textContent.includes("e2e"))?.textContent.includes("on ci")`)
+	})
+
+	t.Run("charts", func(t *testing.T) {
+		for range 4 {
+			sys.PostVitals(t, "/cart", 2500)
+		}
+		sys.PostVitals(t, "/cart", 3900)
+		v.press(t, "3")
+		v.sees(t, "the chart in words", `document.querySelector('.vital [role=img]')?.getAttribute("aria-label").includes("3900 ms")`)
+		v.sees(t, "its alert", `document.querySelector('.vital [role=img]').getAttribute("aria-label").includes("1 alert")`)
+		v.sees(t, "it is drawn", `document.querySelector(".vital canvas")`)
+		v.click(t, ".vital .toggle")
+		v.sees(t, "its table", `document.querySelector(".vital table")?.textContent.includes("LCP regressed")`)
+		v.sees(t, "the alert rate", `document.querySelector(".rate canvas")`)
+	})
+}
+
+func inLine(texts []string) string {
+	quoted := make([]string, len(texts))
+	for i, text := range texts {
+		quoted[i] = `"` + text + `"`
+	}
+	return "[" + strings.Join(quoted, ",") + "]"
+}
+
+// TestPageSilences: what a person silences on the page is told to no agent, until
+// they end it; and an acknowledged alert is marked.
+func TestPageSilences(t *testing.T) {
+	browser := chromium.Start(t)
+	sys := e2etest.Start(t)
+	needsPage(t, sys.Bus.DashboardURL)
+	v := view(browser, t, sys.Bus.DashboardURL)
+	sys.PostServerError(t, "checkout", "/before")
+	v.has(t, "Server error: GET /before → 500")
+	sys.WaitReceived(t, 1)
+
+	v.press(t, "j", "s")
+	v.sees(t, "the dialog", `document.querySelector("dialog[open] form")`)
+	v.button(t, "All of app checkout")
+	chromium.Eval[bool](t, v.Tab, `(document.querySelector("dialog input[name=reason]").value = "deploy <b>2</b>", true)`)
+	v.click(t, "dialog button[type=submit]")
+	v.sees(t, "that it is done", `!document.querySelector("dialog") && document.querySelector(".toast:not(.bad)")?.textContent.includes("Silenced")`)
+	sys.Configure(t, map[string]any{"action": "silence_list"}) // it holds in the agent by now
+
+	sys.PostServerError(t, "checkout", "/silenced")
+	sys.PostServerError(t, "web", "/told")
+	v.sees(t, "the mark", `[...document.querySelectorAll(".rows [role=row]")].find(r => r.textContent.includes("/silenced"))?.querySelector(".tag")?.textContent === "silenced"`)
+	sys.WaitReceived(t, 3)
+	if got := e2etest.Titles(sys.Observe(t, nil).Alerts); got != "Server error: GET /before → 500, Server error: GET /told → 500" {
+		t.Errorf("the agent was told %s", got)
+	}
+
+	v.press(t, "4")
+	v.sees(t, "the silence", `document.querySelector("main table")?.textContent.includes("deploy <b>2</b>")`)
+	v.button(t, "End")
+	v.sees(t, "that there is none", `document.querySelector("main").textContent.includes("Nothing is silenced")`)
+	if list := sys.Configure(t, map[string]any{"action": "silence_list"}); len(list.Silences) != 0 {
+		t.Errorf("%+v", list)
+	}
+
+	v.press(t, "1")
+	v.has(t, "Server error: GET /told → 500")
+	v.press(t, "j", "a")
+	v.sees(t, "the mark", `document.querySelector('.rows [role=row][tabindex="0"] .tag')?.textContent === "acknowledged"`)
+	v.press(t, "c")
+	v.sees(t, "only what is current", `document.querySelectorAll(".rows [role=row]").length === 2`)
+
+	v.press(t, "4")
+	v.sees(t, "the form", `document.querySelector("main input[name=pattern]")`)
+	for _, rule := range []string{"websocket closed", "<script>"} {
+		chromium.Eval[bool](t, v.Tab, fmt.Sprintf(`(document.querySelector("main input[name=pattern]").value = %q, document.querySelector("main form button").click(), true)`, rule))
+		v.sees(t, "the rule", fmt.Sprintf(`[...document.querySelectorAll("th.pattern")].some(e => e.textContent === %q)`, rule))
+	}
+	v.click(t, `[aria-label="Remove the rule <script>"]`)
+	v.sees(t, "that it is gone", `document.querySelectorAll("th.pattern").length === 1`)
+}
+
+// TestPageToken: where there is a token, changes need it and looking does not. It is
+// asked for once in a tab.
+func TestPageToken(t *testing.T) {
+	browser := chromium.Start(t)
+	bus := e2etest.Up(t, "--token=s3cret")
+	needsPage(t, bus.DashboardURL)
+	v := view(browser, t, bus.DashboardURL+"/#/quiet")
+	v.live(t, "websocket")
+	add := func(rule string) {
+		chromium.Eval[bool](t, v.Tab, fmt.Sprintf(`(document.querySelector("main input[name=pattern]").value = %q, document.querySelector("main form button").click(), true)`, rule))
+	}
+	token := func(token string) {
+		v.sees(t, "the question", `document.querySelector("dialog[open] input[type=password]")`)
+		chromium.Eval[bool](t, v.Tab, fmt.Sprintf(`(document.querySelector("dialog input").value = %q, document.querySelector("dialog button[type=submit]").click(), true)`, token))
+	}
+	v.sees(t, "the form", `document.querySelector("main input[name=pattern]")`)
+	add("one")
+	token("guessed")
+	v.sees(t, "that it was wrong", `document.querySelector("dialog")?.textContent.includes("That is not it")`)
+	token("s3cret")
+	v.sees(t, "the rule", `[...document.querySelectorAll("th.pattern")].some(e => e.textContent === "one")`)
+	add("two")
+	v.sees(t, "the next without a question", `[...document.querySelectorAll("th.pattern")].some(e => e.textContent === "two")`)
+	if kept := chromium.Eval[bool](t, v.Tab, `JSON.stringify(localStorage).includes("s3cret") || document.cookie !== ""`); kept {
+		t.Error("the token is kept beyond the tab")
+	}
+}
+
+// TestPageWays: when the websocket is closed alerts come by the event stream, and
+// by the websocket again once that is possible; none is missed and none is double.
+func TestPageWays(t *testing.T) {
+	browser := chromium.Start(t)
+	sys := e2etest.Start(t)
+	needsPage(t, sys.Bus.DashboardURL)
+	v := view(browser, t, sys.Bus.DashboardURL)
+	v.live(t, "websocket")
+	v.click(t, `.ways button:nth-child(2)`) // each by itself
+	n := 0
+	raise := func(more int) {
+		for range more {
+			n++
+			unauthorised(t, sys, n)
+		}
+	}
+	raise(3)
+	chromium.Eval[bool](t, v.Tab, `(noSockets = true, sockets.forEach(s => s.close()), true)`)
+	raise(3)
+	v.live(t, "event stream")
+	raise(3)
+	v.sees(t, "nine", `document.querySelectorAll(".rows [role=row]").length === 9`)
+	chromium.Eval[bool](t, v.Tab, `(noSockets = false, true)`)
+	raise(3)
+	v.live(t, "websocket")
+	raise(3)
+	same(t, v, sys.Bus, 15)
+}
+
+// unauthorised raises the n-th warning, which makes no spike of errors.
+func unauthorised(t *testing.T, sys *e2etest.System, n int) {
+	t.Helper()
+	sys.PostEvents(t, map[string]any{"kind": "network", "app": "web", "network": map[string]any{"method": "GET", "url": fmt.Sprintf("/page%c", 'a'+n), "status": 401}})
+}
+
+// same waits until the list has what is stored, each once, in that order.
+func same(t *testing.T, v *viewer, b *harness.Bus, n int) {
+	t.Helper()
+	var got, want []string
+	if !harness.Poll(t.Context(), 20*time.Second, func() bool {
+		got, want = v.ids(t), stored(t, b)
+		return len(want) == n && slices.Equal(got, want)
+	}) {
+		t.Errorf("the page has %d alerts, the bus %d, wanted are %d\n%v\n%v", len(got), len(want), n, got, want)
+	}
+}
+
+// TestPageOverRestarts: the bus is killed and comes back with another websocket
+// port, and then with a store of its own; the page finds it each time, with
+// every alert once.
+func TestPageOverRestarts(t *testing.T) {
+	browser := chromium.Start(t)
+	dir, at := t.TempDir(), fmt.Sprintf("--dashboard-addr=127.0.0.1:%d", e2etest.FreePort(t))
+	b := e2etest.UpIn(t, dir, at)
+	needsPage(t, b.DashboardURL)
+	v := view(browser, t, b.DashboardURL)
+	v.live(t, "websocket")
+	v.click(t, `.ways button:nth-child(2)`)
+	n := 0
+	raise := func(b *harness.Bus, more int) {
+		for range more {
+			n++
+			unauthorised(t, &e2etest.System{Bus: b}, n)
+		}
+	}
+	raise(b, 5)
+	same(t, v, b, 5)
+
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	e2etest.CheckLog(t, b.Log)
+	v.sees(t, "that the bus is away", `document.querySelector(".live.off")?.textContent.includes("Away")`)
+	v.sees(t, "that what is there may be old", `document.querySelector(".banner")?.textContent.includes("No connection since")`)
+	if got := len(v.ids(t)); got != 5 {
+		t.Errorf("%d alerts are shown meanwhile", got)
+	}
+	before := b.NATSWSURL
+	b = e2etest.UpIn(t, dir, at)
+	raise(b, 3)
+	v.live(t, "websocket")
+	if b.NATSWSURL == before {
+		t.Logf("the websocket came back at %s by chance", before)
+	}
+	raise(b, 3)
+	same(t, v, b, 11)
+
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	e2etest.CheckLog(t, b.Log)
+	b = e2etest.UpIn(t, t.TempDir(), at)
+	v.live(t, "websocket")
+	raise(b, 2)
+	same(t, v, b, 2)
+	v.sees(t, "that the store is new", `document.querySelector(".banner")?.textContent.includes("new store")`)
+}
+
+// TestPageHostile: whatever stands in alerts is text on the page, also when it came
+// from somebody who may publish and cleans nothing.
+func TestPageHostile(t *testing.T) {
+	browser := chromium.Start(t)
+	b := e2etest.Up(t)
+	needsPage(t, b.DashboardURL)
+	js := publisher(t, b)
+	hostile := map[string]string{ // as it comes, and as it is shown
+		`<img src=x onerror="document.title='owned'">`:  `<img src=x onerror="document.title='owned'">`,
+		`<script>document.title='owned'</script>`:       `<script>document.title='owned'</script>`,
+		`"><svg onload=alert(1)><iframe srcdoc="<p>x">`: `"><svg onload=alert(1)><iframe srcdoc="<p>x">`,
+		"\x1b[31mred\x1b[0m \u009b31m bell\a":           "␛[31mred␛[0m \\u009b31m bell␇",
+		"\u202egpj.exe\u202c \u2066iso\u2069\u200f":     "gpj.exe iso",
+		"a\nb\tc\r":                   "a␊b␉c␍",
+		"ze\u200bro \U000e0041\ufeff": "zero ",
+		`{{constructor.constructor("alert(1)")()}} ${7*7} %n`: `{{constructor.constructor("alert(1)")()}} ${7*7} %n`,
+		"__proto__":               "__proto__",
+		strings.Repeat("W", 5000): strings.Repeat("W", 199) + "…",
+		strings.Repeat("ه", 300) + "\u0300" + "مرحبا": strings.Repeat("ه", 199) + "…",
+		"javascript:document.title='owned'":           "javascript:document.title='owned'",
+	}
+	n := 0
+	for text := range hostile {
+		for _, category := range []string{"errors", "ci", text} {
+			n++
+			publish(t, js, map[string]any{
+				"id": fmt.Sprintf("h%d%s", n, text[:min(20, len(text))]), "title": text, "detail": text, "app": text, "url": text, "source": text, "category": category,
+				"dedup_key": fmt.Sprint(n) + text, "correlation_id": text,
+				"context": map[string]any{"status": text, "ref": text, "name": text, "commit": text, text: map[string]any{text: text}, "failures": []map[string]any{{"name": text, "message": text}}},
+			})
+		}
+	}
+	for _, broken := range []string{`{`, `null`, `[]`, `{"id":7}`, `{"id":"x","severity":"fatal","timestamp":"now"}`, `"text"`} {
+		if _, err := js.Publish(t.Context(), "alerts.web.errors.error", []byte(broken)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v := view(browser, t, b.DashboardURL)
+	v.live(t, "websocket")
+	for turn := range 2 { // read from what is stored, and heard live
+		v.sees(t, "all of them", fmt.Sprintf(`document.querySelector(".foot")?.textContent.includes("of %d alerts")`, n+turn*len(hostile)))
+		all := v.titles(t)
+		for _, shown := range hostile {
+			if !slices.Contains(all, shown) {
+				t.Errorf("%q is not shown", shown)
+			}
+		}
+		for text := range hostile {
+			publish(t, js, map[string]any{"id": "live" + text[:min(20, len(text))], "title": text, "dedup_key": "live" + text})
+		}
+	}
+	v.press(t, "j", kb.Enter)
+	for range n {
+		v.press(t, "k", "j", "j") // a drawer of each
+	}
+	v.press(t, kb.Escape)
+	for _, key := range []string{"2", "3", "4", "5", "6", "1"} {
+		v.press(t, key)
+		v.sees(t, "a view", `document.querySelector("main").children.length > 0`)
+	}
+	chromium.Eval[bool](t, v.Tab, `new Promise(done => setTimeout(done, 300, true))`)
+	if got := chromium.Eval[string](t, v.Tab, `document.title`); got != "Alerts · Tocsin" {
+		t.Errorf("the title is %q", got)
+	}
+	if got := chromium.Eval[int](t, v.Tab, `document.querySelectorAll("#page img, #page script, #page iframe, #page svg:not(.shape), #page a[href^='javascript'], #page [onerror], #page [onload]").length`); got != 0 {
+		t.Errorf("%d elements came from outside", got)
+	}
+	if over := chromium.Eval[int](t, v.Tab, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
+		t.Errorf("the page is %d px too wide", over)
+	}
+}

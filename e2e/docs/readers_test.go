@@ -1,0 +1,80 @@
+package docs
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
+)
+
+// reads runs a reader of live alerts and posts until it has shown one: nobody
+// tells from outside when it listens.
+func reads(t *testing.T, sys *e2etest.System, cmd *exec.Cmd) {
+	t.Helper()
+	var out harness.Log
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // it is killed in the end
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		<-ended
+	})
+	over := func() bool {
+		select {
+		case <-ended:
+			return true
+		default:
+			return false
+		}
+	}
+	shown := func() bool { return strings.Contains(out.String(), "CI failure: the readers' job") }
+	harness.Poll(t.Context(), time.Minute, func() bool {
+		sys.PostCI(t, map[string]any{"status": "failure", "commit": time.Now().String(), "name": "the readers' job"})
+		return harness.Poll(t.Context(), 500*time.Millisecond, func() bool { return shown() || over() })
+	})
+	if !shown() {
+		t.Fatalf("it shows nothing: %s", out.String())
+	}
+}
+
+// TestReadmeGoReader runs the README's program that reads live alerts.
+func TestReadmeGoReader(t *testing.T) {
+	sys := e2etest.Start(t)
+	file := filepath.Join(t.TempDir(), "main.go")
+	source := e2etest.OnBus(sys.Bus, e2etest.Block(t, "README.md", "go", "package main"))
+	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(t.TempDir(), "reader")
+	// With the modules of these tests, among which is its client.
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, file).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	reads(t, sys, exec.CommandContext(t.Context(), bin, filepath.Join(sys.Bus.StateDir, "credentials", "dashboard.nk")))
+}
+
+// TestReadmeNATSCommand runs the README's line for the nats command.
+func TestReadmeNATSCommand(t *testing.T) {
+	e2etest.NeedCommands(t, "sh")
+	bin := e2etest.NATSCommand(t)
+	sys := e2etest.Start(t)
+	line := e2etest.OnBus(sys.Bus, e2etest.Block(t, "README.md", "sh", "nats --server"))
+	if !strings.Contains(line, sys.Bus.StateDir) {
+		t.Fatalf("the README's line names no credential: %s", line)
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", "exec "+line)
+	// Its own settings stay out of the way of whoever runs this.
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(bin)+":"+os.Getenv("PATH"), "XDG_CONFIG_HOME="+t.TempDir())
+	reads(t, sys, cmd)
+}

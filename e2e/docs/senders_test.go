@@ -1,0 +1,60 @@
+package docs
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness/chromium"
+	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// TestReadmeSDKs runs the README's lines for SDKs, and after them a shop that is
+// told nothing else.
+func TestReadmeSDKs(t *testing.T) {
+	for _, c := range []struct{ modules, line, key, app string }{
+		{"otel", "export OTEL_", "GET:/api/stock/:id:500", "shop"},
+		{"sentry", "export SENTRY_", "POST:/api/stock/:id:500", "checkout"},
+	} {
+		t.Run(c.modules, func(t *testing.T) {
+			dir := e2etest.NodeModules(t, c.modules)
+			e2etest.NeedNode(t, 20)
+			sys := e2etest.Start(t)
+			sh := exec.CommandContext(t.Context(), "sh", "-c", e2etest.OnBus(sys.Bus, e2etest.Block(t, "README.md", "sh", c.line))+"\nexec node shop.mjs")
+			sh.Dir = dir
+			if out, err := sh.CombinedOutput(); err != nil || len(out) > 0 {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if a := sys.TakeAlertsUntil(t, c.key)[c.key]; a.App != c.app {
+				t.Errorf("%+v", a)
+			}
+		})
+	}
+}
+
+// TestReadmePage is a page with the README's script tag.
+func TestReadmePage(t *testing.T) {
+	s, sys := chromium.NewSite(t), e2etest.Start(t)
+	chromium.NeedScript(t, sys.Bus.IngestURL)
+	s.SetPage("/", e2etest.OnBus(sys.Bus, e2etest.Block(t, "README.md", "html", "<script"))+`<script>throw new Error("the cart is gone")</script>`)
+	s.Open(t, "/").Close()
+	if a := sys.TakeAlerts(t, 1)[0]; a.Category != alert.Errors || a.App != "web" || !strings.Contains(a.Title, "the cart is gone") {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestReadmeReports is a page with the README's header, which breaks its policy.
+func TestReadmeReports(t *testing.T) {
+	s, sys := chromium.NewSite(t), e2etest.Start(t)
+	name, value, found := strings.Cut(e2etest.OnBus(sys.Bus, e2etest.Block(t, "README.md", "http", "Content-Security-Policy")), ": ")
+	if name != "Content-Security-Policy" || !found {
+		t.Fatalf("the README has the header %s", name)
+	}
+	s.SetPage("/", `<img src="http://127.0.0.1:9/pixel.png">`)
+	s.SetPolicy("/", value)
+	s.Open(t, "/").Close()
+	if a := sys.TakeAlerts(t, 1)[0]; a.Category != alert.Security || a.App != "web" || !strings.Contains(a.Detail, "127.0.0.1:9/pixel.png") {
+		t.Errorf("%+v", a)
+	}
+}

@@ -1,0 +1,176 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// crashPosts is how many posts a crash test makes: of each kind as many as
+// observe shows. crashKills is how many times it kills the bus meanwhile.
+const (
+	crashPosts = 400
+	crashKills = 40
+)
+
+// crashApps is how many apps the errors are of: so many of one would be a storm.
+const crashApps = 10
+
+func crashApp(i int) string { return fmt.Sprint("web", i%crashApps) }
+
+// crashPost is the i-th post: CI results and new errors in turn, each of which
+// raises an alert of its own.
+func crashPost(i int) (path string, body any) {
+	if i%2 == 0 {
+		return "/ci-result", map[string]any{"status": "failure", "commit": e2etest.UniqueWord(i)}
+	}
+	return "/v1/events", map[string]any{"kind": "log", "app": crashApp(i / 2), "log": map[string]any{"level": "error", "message": "no answer from " + e2etest.UniqueWord(i)}}
+}
+
+// TestKillLosesAndDoublesNothing posts a stream of events, kills the whole bus
+// again and again in the middle of it, and compares the alerts with what the
+// accepted posts must have raised: each exactly once.
+func TestKillLosesAndDoublesNothing(t *testing.T) {
+	dir := t.TempDir()
+	b, err := harness.Up(t.Context(), e2etest.Binary(t), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := map[string]bool{}
+	maybe := map[string]bool{} // no answer came: it may be stored or not
+	for i := range crashPosts {
+		killed := make(chan error, 1)
+		if i%(crashPosts/crashKills) == crashPosts/crashKills/2 {
+			go func() { killed <- b.Kill() }() // while the post is under way
+		} else {
+			killed <- nil
+		}
+		path, body := crashPost(i)
+		a, err := b.Post(t.Context(), path, body)
+		if err == nil && a.Status == 200 {
+			accepted[e2etest.UniqueWord(i)] = true
+		} else {
+			maybe[e2etest.UniqueWord(i)] = true
+		}
+		if err := <-killed; err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-b.Done():
+			e2etest.CheckLog(t, b.Log)
+			if b, err = harness.Up(t.Context(), e2etest.Binary(t), dir); err != nil {
+				t.Fatal(err)
+			}
+		default:
+		}
+	}
+	t.Cleanup(func() {
+		if err := b.Stop(); err != nil {
+			t.Errorf("%v\n%s", err, b.Log)
+		}
+		e2etest.CheckLog(t, b.Log)
+	})
+	if len(accepted) < crashPosts*3/4 {
+		t.Fatalf("only %d of %d posts were accepted", len(accepted), crashPosts)
+	}
+	agent := e2etest.Join(t, b, "after")
+	toldOnce(t, agent, accepted, maybe)
+}
+
+// toldOnce waits until every accepted subject was told, and refuses one that
+// was told twice or never posted.
+func toldOnce(t *testing.T, agent *harness.Agent, accepted, maybe map[string]bool) {
+	t.Helper()
+	var told map[string]int
+	ok := harness.Poll(t.Context(), 30*time.Second, func() bool {
+		told = history(t, agent)
+		return len(missing(accepted, told)) == 0
+	})
+	for _, c := range slices.Sorted(maps.Keys(told)) {
+		if told[c] > 1 {
+			t.Errorf("%s was told %d times", c, told[c])
+		}
+		if !accepted[c] && !maybe[c] {
+			t.Errorf("%s was told and never posted", c)
+		}
+	}
+	if !ok {
+		t.Fatalf("accepted and never told: %v", missing(accepted, told))
+	}
+}
+
+func missing(accepted map[string]bool, told map[string]int) []string {
+	var all []string
+	for c := range accepted {
+		if told[c] == 0 {
+			all = append(all, c)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// history counts the published alerts by subject.
+func history(t *testing.T, agent *harness.Agent) map[string]int {
+	t.Helper()
+	counts := map[string]int{}
+	apps := []string{"default"}
+	for i := range crashApps {
+		apps = append(apps, crashApp(i))
+	}
+	for _, app := range apps {
+		entries, _, err := agent.ObserveAll(context.WithoutCancel(t.Context()), "alerts", map[string]any{"app": app, "limit": 200})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			var a alert.Alert
+			if err := json.Unmarshal(entry, &a); err != nil {
+				t.Fatalf("observe alerts: %v: %.200s", err, entry)
+			}
+			switch a.Category {
+			case alert.CI:
+				counts[fmt.Sprint(a.Context["commit"])]++
+			case alert.Errors:
+				counts[a.Title[strings.LastIndex(a.Title, " ")+1:]]++
+			default: // spikes
+			}
+		}
+	}
+	return counts
+}
+
+// TestTheInboxGoesOnAfterAKill kills the gateway: what it had told stays told,
+// and what it had not is told by the next one.
+func TestTheInboxGoesOnAfterAKill(t *testing.T) {
+	sys := &e2etest.System{Bus: e2etest.Up(t)}
+	var err error
+	if sys.Agent, err = harness.StartAgent(t.Context(), e2etest.Binary(t), sys.Bus.StateDir, "e2e"); err != nil {
+		t.Fatal(err)
+	}
+	sys.PostCI(t, map[string]any{"status": "failure", "commit": "first"})
+	sys.TakeAlerts(t, 1)
+	sys.PostCI(t, map[string]any{"status": "failure", "commit": "second"})
+	if err := sys.Agent.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	sys.PostCI(t, map[string]any{"status": "failure", "commit": "third"})
+	sys.Agent = e2etest.Join(t, sys.Bus, "e2e")
+	var commits []string
+	for _, a := range sys.TakeAlerts(t, 2) {
+		commits = append(commits, fmt.Sprint(a.Context["commit"]))
+	}
+	slices.Sort(commits)
+	if got := strings.Join(commits, " "); got != "second third" {
+		t.Fatalf("the next gateway tells %s", got)
+	}
+}

@@ -1,0 +1,211 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+)
+
+const (
+	// crowdApps send at once, each another open circuit every crowdPause: no storm bound
+	// holds those back.
+	crowdApps  = 12
+	crowdPause = 25 * time.Millisecond
+	// crowdParts is into how many partitions telemetry is split.
+	crowdParts = 8
+	// takeoverWithin is twice what is promised: other tests keep the machine busy.
+	takeoverWithin = 10 * time.Second
+)
+
+// detectorProcess is one of several detectors.
+type detectorProcess struct {
+	part
+	health string
+}
+
+func newDetector(t *testing.T, dir, nats string) *detectorProcess {
+	t.Helper()
+	d := &detectorProcess{health: fmt.Sprintf("127.0.0.1:%d", e2etest.FreePort(t))}
+	d.part = part{name: "detector", bin: e2etest.Binary(t), args: []string{
+		"detector", "--nats-url=" + nats, "--health-addr=" + d.health, fmt.Sprintf("--partitions=%d", crowdParts),
+	}}
+	d.start(t, dir)
+	t.Cleanup(func() {
+		if err := d.Stop(); err != nil {
+			t.Errorf("detector: %v\n%s", err, d.Log)
+		}
+		e2etest.CheckLog(t, d.Log)
+	})
+	return d
+}
+
+// owned is how many partitions it says that it owns, -1 when it says nothing.
+func (d *detectorProcess) owned(t *testing.T) int {
+	t.Helper()
+	n := -1
+	for line := range strings.Lines(e2etest.Get(t, "http://"+d.health+"/metrics").Body) {
+		_, _ = fmt.Sscanf(line, "tocsin_detector_partitions_owned %d", &n)
+	}
+	return n
+}
+
+// ready says that it owns so many and has caught up.
+func (d *detectorProcess) ready(t *testing.T, n int) func() bool {
+	return func() bool { return d.owned(t) == n && e2etest.Get(t, "http://"+d.health+"/readyz").Status == 200 }
+}
+
+// TestDetectorsTakeOver runs two detectors on 8 partitions, kills and pauses one
+// under load, expects every error that was accepted to be told once, and prints how
+// long each takeover took.
+func TestDetectorsTakeOver(t *testing.T) {
+	dir := t.TempDir()
+	nats := fmt.Sprintf("nats://127.0.0.1:%d", e2etest.FreePort(t))
+	intake := fmt.Sprintf("127.0.0.1:%d", e2etest.FreePort(t))
+	server := &part{name: "nats-server", bin: e2etest.NATSServer(t), args: []string{"-js", "-sd", filepath.Join(dir, "nats"), "-a", "127.0.0.1", "-p", nats[len("nats://127.0.0.1:"):]}}
+	server.start(t, dir)
+	t.Cleanup(func() { _ = server.Stop() })
+	one := newDetector(t, dir, nats)
+	poll(t, "owner", one.ready(t, crowdParts))
+	two := newDetector(t, dir, nats)
+	ingest := &part{name: "ingest", bin: e2etest.Binary(t), args: []string{"ingest", "--nats-url=" + nats, "--ingest-addr=" + intake, fmt.Sprintf("--partitions=%d", crowdParts)}}
+	ingest.start(t, dir)
+	t.Cleanup(func() {
+		if err := ingest.Stop(); err != nil {
+			t.Errorf("ingest: %v\n%s", err, ingest.Log)
+		}
+	})
+	sys := &e2etest.System{Bus: &harness.Bus{Process: ingest.Process, StateDir: dir}}
+	sys.Bus.IngestURL = "http://" + intake
+	sys.WaitReady(t)
+
+	accepted := map[string]bool{}
+	stop, stopped := make(chan struct{}), sync.WaitGroup{}
+	stopped.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(crowdPause):
+			}
+			var events []map[string]any
+			for app := range crowdApps {
+				events = append(events, map[string]any{
+					"kind": "circuit", "app": fmt.Sprintf("crowd%d", app), "circuit": map[string]any{"name": e2etest.Letters(i), "state": "open"},
+				})
+			}
+			a, err := sys.Bus.Post(t.Context(), "/v1/events", events)
+			if err != nil || a.Status != 200 {
+				t.Errorf("not taken: %d %v", a.Status, err)
+				return
+			}
+			for app := range crowdApps {
+				accepted[fmt.Sprintf("crowd%d Circuit %s is open", app, e2etest.Letters(i))] = true
+			}
+		}
+	})
+	shared := func() bool { return one.ready(t, crowdParts/2)() && two.ready(t, crowdParts/2)() }
+	poll(t, "sharing", shared)
+
+	began := time.Now()
+	if err := one.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	took(t, "SIGKILL", began, two.ready(t, crowdParts))
+	one.start(t, dir)
+	poll(t, "sharing", shared)
+
+	began = time.Now()
+	signal(t, two, syscall.SIGSTOP)
+	took(t, "SIGSTOP", began, one.ready(t, crowdParts))
+	time.Sleep(8 * time.Second) // paused for long enough that everything is over
+	signal(t, two, syscall.SIGCONT)
+	poll(t, "sharing", shared)
+
+	began = time.Now()
+	if err := two.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	took(t, "SIGTERM", began, one.ready(t, crowdParts))
+	close(stop)
+	stopped.Wait()
+
+	told := crowdTold(t, nats, len(accepted))
+	for _, what := range slices.Sorted(maps.Keys(accepted)) {
+		if told[what] != 1 {
+			t.Errorf("told %d times: %s", told[what], what)
+		}
+	}
+	t.Logf("%d open circuits, each told once", len(accepted))
+	if t.Failed() {
+		t.Logf("one:\n%s\ntwo:\n%s", one.Log, two.Log)
+	}
+}
+
+func poll(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	if !harness.Poll(t.Context(), time.Minute, ok) {
+		t.Fatalf("no %s within a minute", what)
+	}
+}
+
+func took(t *testing.T, what string, began time.Time, ok func() bool) {
+	t.Helper()
+	poll(t, "takeover after "+what, ok)
+	d := time.Since(began)
+	t.Logf("%s: all partitions are owned and caught up after %.1f s", what, d.Seconds())
+	if d > takeoverWithin {
+		t.Errorf("%s: the takeover took %v", what, d)
+	}
+}
+
+func signal(t *testing.T, d *detectorProcess, s syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(d.PID(), s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// crowdTold counts the alerts about circuits, by app and title, once there are n, or
+// whatever there is when the time is up.
+func crowdTold(t *testing.T, nats string, n int) map[string]int {
+	t.Helper()
+	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: t.Name(), Role: bus.RoleGateway, URL: nats, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	told := map[string]int{}
+	err = bus.Follow(ctx, c, bus.FollowConfig{Stream: bus.StreamAlerts, Logger: slog.New(slog.DiscardHandler)}, func(m bus.Message) error {
+		var a alert.Alert
+		if err := json.Unmarshal(m.Data, &a); err != nil {
+			return fmt.Errorf("alert %d: %w", m.Seq, err)
+		}
+		if a.Category == alert.Threshold {
+			told[a.App+" "+a.Title]++
+		}
+		if len(told) >= n && m.Pending == 0 {
+			cancel()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return told
+}

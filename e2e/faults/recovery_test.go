@@ -1,0 +1,248 @@
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
+	"github.com/tocsin-bus/tocsin/shared/statedir"
+)
+
+// freshPorts are arguments of up that let tests run side by side.
+var freshPorts = []string{"up", "--nats-addr=127.0.0.1:0", "--nats-ws-addr=127.0.0.1:0", "--ingest-addr=127.0.0.1:0", "--dashboard-addr=127.0.0.1:0"}
+
+// TestDamagedStore: up says soon what is damaged and what to do, and touches
+// nothing.
+func TestDamagedStore(t *testing.T) {
+	dir := t.TempDir()
+	b, err := harness.Up(t.Context(), e2etest.Binary(t), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "jetstream", "jetstream", "$G", "streams", "ALERTS", "meta.inf")
+	if err := os.Truncate(file, 0); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	code, stdout, stderr := e2etest.Tocsin(t, dir, append(freshPorts, "--log-level=error")...)
+	if took := time.Since(begun); code != 1 || took > 10*time.Second {
+		t.Errorf("exit %d after %s", code, took)
+	}
+	if stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, file) || !strings.Contains(stderr, "move it away") {
+		t.Errorf("%s%s", stdout, stderr)
+	}
+}
+
+// TestEndDuringTheStart: a signal is a clean end at any moment.
+func TestEndDuringTheStart(t *testing.T) {
+	for _, at := range []string{"Starting nats-server", "Server is ready", "role=provisioner", "the intake listens"} {
+		t.Run(at, func(t *testing.T) {
+			dir := t.TempDir()
+			p := e2etest.RunUntilKilled(t, dir, append(freshPorts, "--log-level=debug")...)
+			seen := func() bool { return strings.Contains(p.Log.String(), at) }
+			if !harness.Poll(t.Context(), 30*time.Second, seen) {
+				t.Fatalf("%q is not logged any more:\n%s", at, p.Log)
+			}
+			if err := p.Stop(); err != nil {
+				t.Errorf("exit %d: %v\n%s", p.ExitCode(), err, p.Log)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "runtime.json")); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("runtime.json stays: %v", err)
+			}
+		})
+	}
+}
+
+// TestUpWaitsForAnExternalBus: the URLs are told once they are of use.
+func TestUpWaitsForAnExternalBus(t *testing.T) {
+	dir, port := t.TempDir(), e2etest.FreePort(t)
+	nats := fmt.Sprintf("nats://127.0.0.1:%d", port)
+	p := e2etest.RunUntilKilled(t, dir, "up", "--nats-url="+nats, "--ingest-addr=127.0.0.1:0")
+	if !harness.Poll(t.Context(), 20*time.Second, func() bool { return strings.Contains(p.Log.String(), `msg="waiting for the bus" nats=`+nats) }) {
+		t.Fatalf("it does not say that it waits:\n%s", p.Log)
+	}
+	if r, err := statedir.At(dir).Running(); err != nil || r.NATSURL != nats || r.PID != p.PID() {
+		t.Errorf("runtime.json: %+v, %v", r, err)
+	}
+	if out := p.Stdout.String(); out != "" {
+		t.Errorf("too early: %s", out)
+	}
+	server, err := harness.Start(e2etest.NATSServer(t), dir, nil, "-js", "-sd", filepath.Join(dir, "nats"), "-a", "127.0.0.1", "-p", fmt.Sprint(port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Kill(); err != nil {
+			t.Error(err)
+		}
+	})
+	if !harness.Poll(t.Context(), 20*time.Second, func() bool { return strings.HasPrefix(p.Stdout.String(), "tocsin is up") }) {
+		t.Fatalf("it does not see the bus:\n%s", p.Log)
+	}
+	if err := p.Stop(); err != nil {
+		t.Errorf("%v\n%s", err, p.Log)
+	}
+}
+
+// TestEndWhileWaiting: nothing that waits holds up its own end.
+func TestEndWhileWaiting(t *testing.T) {
+	for _, command := range []string{"up", "tail", "detector", "ingest", "dashboard"} {
+		args := []string{command, "--nats-url=nats://127.0.0.1:1"}
+		if command == "up" || command == "ingest" {
+			args = append(args, "--ingest-addr=127.0.0.1:0")
+		}
+		p := e2etest.RunUntilKilled(t, t.TempDir(), append(args, "--log-level=debug")...)
+		ended := func() bool {
+			select {
+			case <-p.Done():
+				return true
+			default:
+				return false
+			}
+		}
+		harness.Poll(t.Context(), time.Second, ended) // it has begun to wait
+		if ended() {
+			t.Errorf("%s did not wait: exit %d\n%s", command, p.ExitCode(), p.Log)
+			continue
+		}
+		if err := p.Stop(); err != nil {
+			t.Errorf("%s: %v\n%s", command, err, p.Log)
+		}
+	}
+}
+
+func TestDoctorOnAnotherVersion(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "VERSION"), []byte("99\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, _ := e2etest.Tocsin(t, dir, "doctor")
+	if code != 1 || !strings.Contains(stdout, "mend: use the tocsin that made it") || strings.Contains(stdout, "start it") || strings.Contains(stdout, "give it to this user") {
+		t.Errorf("exit %d\n%s", code, stdout)
+	}
+}
+
+func TestDoctorMakesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "none")
+	code, stdout, _ := e2etest.Tocsin(t, dir, "doctor")
+	if code != 1 || !strings.Contains(stdout, "mend: start it: tocsin up") {
+		t.Errorf("exit %d\n%s", code, stdout)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it made the state directory: %v", err)
+	}
+}
+
+// TestARemovedKey: readers say which, and make none; a restart mends it.
+func TestARemovedKey(t *testing.T) {
+	b := e2etest.Up(t)
+	file := statedir.At(b.StateDir).Credential("gateway")
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := e2etest.Tocsin(t, b.StateDir, "tail")
+	if code != 1 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, file) || !strings.Contains(stderr, "restart tocsin up") {
+		t.Errorf("tail: exit %d\n%s%s", code, stdout, stderr)
+	}
+	code, stdout, _ = e2etest.Tocsin(t, b.StateDir, "doctor")
+	if code != 1 || !strings.Contains(stdout, file) || !strings.Contains(stdout, "mend: restart tocsin up") || strings.Contains(stdout, "something else on its port") {
+		t.Errorf("doctor: exit %d\n%s", code, stdout)
+	}
+	agent, err := harness.StartAgent(t.Context(), e2etest.Binary(t), b.StateDir, "late")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !harness.Poll(t.Context(), 20*time.Second, func() bool { return strings.Contains(agent.Log.String(), file) }) {
+		t.Errorf("the gateway does not say why:\n%s", agent.Log)
+	}
+	if n := strings.Count(agent.Log.String(), file); n > 3 {
+		t.Errorf("it says so %d times", n)
+	}
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("somebody made %s: %v", file, err)
+	}
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := harness.Up(t.Context(), e2etest.Binary(t), b.StateDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sys := &e2etest.System{Bus: again, Agent: agent}
+	sys.WaitReady(t)
+	sys.PostCI(t, map[string]any{"status": "failure", "commit": "one"})
+	sys.TakeAlerts(t, 1)
+	if err := errors.Join(agent.Close(), again.Stop()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestExposedKey: what others could read is told and mended.
+func TestExposedKey(t *testing.T) {
+	b := e2etest.Up(t)
+	file := statedir.At(b.StateDir).Credential("gateway")
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, _ := e2etest.Tocsin(t, b.StateDir, "doctor")
+	if code != 1 || !strings.Contains(stdout, "others can read "+file) {
+		t.Errorf("exit %d\n%s", code, stdout)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
+// TestLostRuntimeJSON while up runs: no command reports that nothing runs, or contradicts
+// another, and up writes the file again by itself.
+func TestLostRuntimeJSON(t *testing.T) {
+	b := e2etest.Up(t)
+	file := filepath.Join(b.StateDir, "runtime.json")
+	pid := fmt.Sprintf("pid %d", b.Runtime.PID)
+	for name, harm := range map[string]func() error{
+		"removed": func() error { return os.Remove(file) },
+		"garbled": func() error { return os.WriteFile(file, []byte("garbage"), 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			// It is held up, so that the others see what it would repair at once.
+			if err := syscall.Kill(b.Runtime.PID, syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			err := harm()
+			for _, args := range [][]string{{"up"}, {"tail"}, {"doctor"}} {
+				code, stdout, stderr := e2etest.Tocsin(t, b.StateDir, args...)
+				said := stdout + stderr
+				if code != 1 || !strings.Contains(said, pid) || strings.Contains(said, "no bus is running") || strings.Contains(said, "start it") {
+					t.Errorf("%v: exit %d, want 1 with %s, and no advice to start another:\n%s", args, code, pid, said)
+				}
+			}
+			if err := errors.Join(err, syscall.Kill(b.Runtime.PID, syscall.SIGCONT)); err != nil {
+				t.Fatal(err)
+			}
+			var got statedir.Runtime
+			if !harness.Poll(t.Context(), 20*time.Second, func() bool {
+				got, err = statedir.At(b.StateDir).Running()
+				return err == nil && got == b.Runtime
+			}) {
+				t.Fatalf("running: got %+v, %v, want %+v", got, err, b.Runtime)
+			}
+			if _, stdout, _ := e2etest.Tocsin(t, b.StateDir, "doctor"); !strings.Contains(stdout, "ok   tocsin up") || !strings.Contains(stdout, "ok   bus") {
+				t.Errorf("doctor, once it is written again:\n%s", stdout)
+			}
+			sys := &e2etest.System{Bus: b, Agent: e2etest.Join(t, b, "after "+name)}
+			sys.PostCI(t, map[string]any{"status": "failure", "commit": name})
+			sys.TakeAlerts(t, 1)
+		})
+	}
+}

@@ -1,0 +1,112 @@
+package pagescript
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// shop is the body of a page with things to click and to submit.
+const shop = `<h1>A shop</h1>
+<button id="buy"><b>Buy</b></button>
+<form id="order" action="/ordered" target="sink"><input name="parentElement" value="secret words"><input name="getAttribute"><button class="send">Order</button></form>
+<iframe name="sink" hidden></iframe>`
+
+// tag is the line that a page's author writes.
+func tag(intake, app string) string {
+	return fmt.Sprintf(`<script src="%s/tocsin.js" data-app="%s"></script>`, intake, app)
+}
+
+// witness is a world that keeps the alerts that come while it looks.
+type witness struct {
+	*e2etest.System
+	raised []alert.Alert
+}
+
+// stored waits until what was stored of an app pleases.
+func (w *witness) stored(t *testing.T, what, app string, ok func([]telemetry.Event) bool) []telemetry.Event {
+	t.Helper()
+	var events []telemetry.Event
+	if !harness.Poll(t.Context(), 20*time.Second, func() bool {
+		events = w.look(t, what, app)
+		return ok(events)
+	}) {
+		t.Fatalf("%s of %s: %s\n%s", what, app, inJSON(events), w.Bus.Log)
+	}
+	return events
+}
+
+// look is what is stored of an app now.
+func (w *witness) look(t *testing.T, what, app string) []telemetry.Event {
+	t.Helper()
+	entries, raised, err := w.Agent.ObserveAll(t.Context(), what, map[string]any{"app": app, "limit": 200})
+	w.raised = append(w.raised, raised...)
+	if err != nil {
+		return nil // a busy machine: the detector did not answer in time
+	}
+	var events []telemetry.Event
+	for _, entry := range entries {
+		var e telemetry.Event
+		if err := json.Unmarshal(entry, &e); err != nil {
+			t.Fatalf("%v: %s", err, entry)
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+// all waits until there are alerts of all these categories.
+func (w *witness) all(t *testing.T, categories ...alert.Category) {
+	t.Helper()
+	missing := func() (left []alert.Category) {
+		for _, c := range categories {
+			if !slices.ContainsFunc(w.raised, func(a alert.Alert) bool { return a.Category == c }) {
+				left = append(left, c)
+			}
+		}
+		return left
+	}
+	if !harness.Poll(t.Context(), 20*time.Second, func() bool {
+		w.raised = append(w.raised, w.Observe(t, nil).Alerts...)
+		return len(missing()) == 0
+	}) {
+		t.Errorf("no alerts of %v among %s", missing(), inJSON(w.raised))
+	}
+}
+
+func inJSON(v any) string {
+	text, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		return err.Error()
+	}
+	const most = 8000
+	return string(text[:min(len(text), most)])
+}
+
+// logged finds the first log line whose message holds a text.
+func logged(events []telemetry.Event, text string) *telemetry.Event {
+	for i := range events {
+		if events[i].Log != nil && strings.Contains(events[i].Log.Message, text) {
+			return &events[i]
+		}
+	}
+	return nil
+}
+
+// asked finds the first request whose URL ends with a text.
+func asked(events []telemetry.Event, end string) *telemetry.Event {
+	for i := range events {
+		if events[i].Network != nil && strings.HasSuffix(events[i].Network.URL, end) {
+			return &events[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,223 @@
+package senders
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// alertmanagerYML is what the README tells to write.
+const alertmanagerYML = `route:
+  receiver: tocsin
+receivers:
+  - name: tocsin
+    webhook_configs:
+      - url: http://127.0.0.1:7400/webhooks/alertmanager
+        max_alerts: 500
+        http_config: # where TOCSIN_TOKEN is set
+          authorization:
+            credentials: the value of TOCSIN_TOKEN`
+
+// buildWithin bounds the build of a server that is not ours.
+const buildWithin = 5 * time.Minute
+
+// alertmanagerBinary builds Alertmanager from the module that this one requires.
+// The module comes without the files of its web interface, which are built apart
+// and embedded: an empty page takes their place. Without its dependencies, which
+// are no others' here, the test is skipped.
+func alertmanagerBinary(t *testing.T) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), buildWithin)
+	defer cancel()
+	from, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/prometheus/alertmanager").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(strings.TrimSpace(string(from)))); err != nil {
+		t.Fatal(err)
+	}
+	page := filepath.Join(dir, "ui", "app", "dist", "index.html")
+	if err := os.MkdirAll(filepath.Dir(page), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(page, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	offline := func(args ...string) ([]byte, error) {
+		cmd := exec.CommandContext(ctx, "go", args...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+		return cmd.CombinedOutput()
+	}
+	if out, err := offline("list", "-deps", "./cmd/alertmanager"); err != nil {
+		t.Skipf("the modules that Alertmanager needs are not to be had: %v\n%s", err, out)
+	}
+	bin := filepath.Join(dir, "alertmanager.bin")
+	// The folder is another one each time: trimmed, the build finds itself in the cache.
+	if out, err := offline("build", "-trimpath", "-o", bin, "./cmd/alertmanager"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return bin
+}
+
+// startAlertmanager runs it with a configuration and returns its URL.
+func startAlertmanager(t *testing.T, config string) string {
+	t.Helper()
+	bin, dir := alertmanagerBinary(t), t.TempDir()
+	file := filepath.Join(dir, "alertmanager.yml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	addr, log := fmt.Sprintf("127.0.0.1:%d", e2etest.FreePort(t)), &harness.Log{}
+	cmd := exec.Command(bin, "--config.file="+file, "--storage.path="+dir, "--web.listen-address="+addr, "--cluster.listen-address=")
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // nothing of it is kept
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("alertmanager:\n%s", log)
+		}
+	})
+	url := "http://" + addr
+	if !harness.Poll(t.Context(), 30*time.Second, func() bool { return e2etest.Get(t, url+"/-/ready").Status == http.StatusOK }) {
+		t.Fatalf("alertmanager did not get ready:\n%s", log)
+	}
+	return url
+}
+
+// raise posts alerts to Alertmanager's API, as Prometheus does.
+func raise(t *testing.T, url, alerts string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v2/alerts", strings.NewReader(alerts))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if a, err := harness.Do(req); err != nil || a.Status != http.StatusOK {
+		t.Fatalf("%v: %d %s", err, a.Status, a.Body)
+	}
+}
+
+// lossy stands before an intake and tells how many messages it took. The first
+// is turned away; of the second the answer is lost, and a 503 told instead.
+func lossy(t *testing.T, intake string) (url string, taken func() int64) {
+	t.Helper()
+	var came, ok atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := came.Add(1)
+		if n == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		on, err := http.NewRequestWithContext(r.Context(), r.Method, intake+r.URL.Path, bytes.NewReader(body))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		on.Header = r.Header.Clone()
+		a, err := harness.Do(on)
+		if err != nil || a.Status != http.StatusOK {
+			t.Errorf("%v: %d %s", err, a.Status, a.Body)
+			return
+		}
+		if n == 2 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		ok.Add(1)
+		w.WriteHeader(a.Status)
+		_, _ = io.WriteString(w, a.Body) // it may have given up
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, ok.Load
+}
+
+// TestAlertmanager runs the whole Alertmanager as the README says, but for the
+// addresses, the token and how often it tells: what it raises comes to the agent
+// once, however often it says so and whatever is lost between.
+func TestAlertmanager(t *testing.T) {
+	readme := e2etest.Page(t, "README.md")
+	if strings.Contains(readme, "/webhooks/alertmanager\n") && !strings.Contains(readme, alertmanagerYML) {
+		t.Error("the README tells another configuration")
+	}
+	const token = "a-token-of-ours"
+	b, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir(), "--token="+token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Stop(); err != nil {
+			t.Errorf("tocsin up: %v\n%s", err, b.Log)
+		}
+		e2etest.CheckLog(t, b.Log)
+	})
+	sys := &e2etest.System{Bus: b, Agent: e2etest.Join(t, b, "e2e")}
+	sys.Call(t, "configure_streaming", map[string]any{"action": "enable", "events": []string{"errors"}, "severity_min": "info", "throttle_seconds": 1})
+	front, taken := lossy(t, b.IngestURL)
+	am := startAlertmanager(t, strings.NewReplacer(
+		"http://127.0.0.1:7400", front, "the value of TOCSIN_TOKEN", token,
+		"receiver: tocsin\n", "receiver: tocsin\n  group_wait: 100ms\n  group_interval: 200ms\n  repeat_interval: 200ms\n",
+	).Replace(alertmanagerYML))
+
+	const checkout = `{"labels":{"alertname":"HighErrorRate","severity":"critical","service":"checkout"},
+		"annotations":{"summary":"5% of requests fail","runbook_url":"https://runbooks.example/errors"},
+		"startsAt":"2026-01-28T14:30:00Z","generatorURL":"http://prometheus.example/graph"`
+	const cart = `{"labels":{"alertname":"SlowQueries","job":"cart"}`
+	raise(t, am, "["+checkout+"},"+cart+"}]")
+	said := map[string]alert.Alert{}
+	for _, a := range sys.TakeAlerts(t, 2) {
+		said[a.Title] = a
+	}
+	a := said["Alert firing: HighErrorRate on checkout"]
+	if a.Severity != alert.Error || a.App != "checkout" || a.Source != alert.SourceAlertmanager || a.Category != alert.Threshold || a.Count > 1 ||
+		a.Detail != "5% of requests fail" || a.URL != "http://prometheus.example/graph" || a.Context["runbook_url"] != "https://runbooks.example/errors" ||
+		a.Context["starts_at"] != "2026-01-28T14:30:00.000Z" {
+		t.Fatalf("%+v", said)
+	}
+	if a := said["Alert firing: SlowQueries on cart"]; a.Severity != alert.Warning || a.App != "cart" || a.Count > 1 {
+		t.Fatalf("%+v", said)
+	}
+	if n := sys.NextNotification(t, 10*time.Second); n.Data.Category != "threshold" && n.Data.Category != "batch" {
+		t.Fatalf("%+v", n)
+	}
+
+	// It says so again and again; then one of the two is over.
+	told := taken()
+	if !harness.Poll(t.Context(), 30*time.Second, func() bool { return taken() >= told+3 }) {
+		t.Fatalf("it was told %d times", taken())
+	}
+	raise(t, am, "["+checkout+`,"endsAt":"`+time.Now().UTC().Format(time.RFC3339Nano)+`"}]`)
+	a = sys.TakeAlerts(t, 1)[0]
+	if a.Title != "Alert resolved: HighErrorRate on checkout" || a.Severity != alert.Info || a.Count > 1 || a.Detail != "was: 5% of requests fail" {
+		t.Fatalf("%+v", a)
+	}
+	told = taken()
+	if !harness.Poll(t.Context(), 30*time.Second, func() bool { return taken() >= told+3 }) {
+		t.Fatalf("it was told %d times", taken())
+	}
+	if o := sys.Observe(t, nil); o.Block != "" {
+		t.Fatalf("told twice: %s", o.Block)
+	}
+}

@@ -1,0 +1,143 @@
+package senders
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	raised "github.com/prometheus/alertmanager/alert"
+	amcommon "github.com/prometheus/alertmanager/config/common"
+	"github.com/prometheus/alertmanager/notify"
+	"github.com/prometheus/alertmanager/notify/webhook"
+	"github.com/prometheus/alertmanager/template"
+	"github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// notifier is Alertmanager's own sender of webhooks.
+type notifier struct{ *webhook.Notifier }
+
+func newNotifier(t *testing.T, ingest string, maxAlerts uint64) notifier {
+	t.Helper()
+	tmpl, err := template.FromGlobs(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tmpl.ExternalURL, err = url.Parse("http://alertmanager.example"); err != nil {
+		t.Fatal(err)
+	}
+	http := config.DefaultHTTPClientConfig
+	http.EnableHTTP2 = false
+	n, err := webhook.New(&webhook.WebhookConfig{
+		URL: amcommon.SecretTemplateURL(ingest + "/webhooks/alertmanager"), HTTPConfig: &http, MaxAlerts: maxAlerts,
+	}, tmpl, slog.New(slog.DiscardHandler), config.WithKeepAlivesDisabled())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return notifier{n}
+}
+
+// tell sends a group and says whether Alertmanager would try again.
+func (n notifier) tell(t *testing.T, alerts ...*raised.Alert) (retry bool, err error) {
+	t.Helper()
+	ctx := notify.WithGroupKey(t.Context(), `{}:{alertname="HighErrorRate"}`)
+	ctx = notify.WithGroupLabels(ctx, model.LabelSet{"alertname": "HighErrorRate"})
+	ctx = notify.WithReceiverName(notify.WithNow(ctx, time.Now()), "tocsin")
+	return n.Notify(ctx, alerts...)
+}
+
+func (n notifier) must(t *testing.T, alerts ...*raised.Alert) {
+	t.Helper()
+	if retry, err := n.tell(t, alerts...); err != nil || retry {
+		t.Fatalf("retry %v: %v", retry, err)
+	}
+}
+
+// firing is an alert of the app that fires since a time.
+func firing(app, severity string, since time.Time) *raised.Alert {
+	return &raised.Alert{Alert: model.Alert{
+		Labels:      model.LabelSet{"alertname": "HighErrorRate", "severity": model.LabelValue(severity), "app": model.LabelValue(app)},
+		Annotations: model.LabelSet{"summary": "too many errors", "description": model.LabelValue("of " + app)},
+		StartsAt:    since, EndsAt: since.Add(time.Hour), GeneratorURL: "http://prometheus.example/graph?g0.expr=up",
+	}, UpdatedAt: since}
+}
+
+// TestAlertmanagerNotifier: what Alertmanager's webhook sender says of a group
+// is told once for each change of each alert.
+func TestAlertmanagerNotifier(t *testing.T) {
+	sys := e2etest.Start(t)
+	n := newNotifier(t, sys.Bus.IngestURL, 2)
+	sys.Call(t, "configure_streaming", map[string]any{"action": "enable", "events": []string{"errors"}, "throttle_seconds": 1})
+	since := time.Now().Add(-time.Minute)
+	checkout, cart, third := firing("checkout", "critical", since), firing("cart", "warning", since), firing("search", "info", since)
+
+	n.must(t, checkout)
+	told := sys.NextNotification(t, 10*time.Second)
+	if told.Level != "error" || told.Data.Category != "threshold" || told.Data.Source != "alertmanager" || told.Data.Title != "Alert firing: HighErrorRate on checkout" {
+		t.Fatalf("%+v", told)
+	}
+	a := sys.TakeAlerts(t, 1)[0]
+	key := "alertmanager:" + checkout.Fingerprint().String() + ":firing"
+	if a.App != "checkout" || a.Severity != alert.Error || a.DedupKey != key || a.URL != checkout.GeneratorURL || a.Detail != "too many errors; of checkout" ||
+		a.Context["state"] != "firing" || a.Context["severity"] != "critical" || a.Context["receiver"] != "tocsin" || a.Context["starts_at"] != alert.FormatTime(since) {
+		t.Fatalf("%+v", a)
+	}
+	if group, _ := a.Context["group"].(map[string]any); len(group) != 1 || group["alertname"] != "HighErrorRate" {
+		t.Fatalf("group %v", a.Context["group"])
+	}
+
+	// The group grows, past max_alerts, and is told again twice.
+	for range 3 {
+		n.must(t, checkout, cart, third)
+	}
+	a = sys.TakeAlerts(t, 1)[0]
+	if a.App != "cart" || a.Severity != alert.Warning || a.Count > 1 || !strings.HasSuffix(a.Detail, "; alertmanager left out more alerts of this group: 1") {
+		t.Fatalf("%+v", a)
+	}
+
+	// One is over, then all are, and it begins anew.
+	over := *checkout
+	over.EndsAt = time.Now().Add(-time.Second)
+	n.must(t, &over, cart)
+	n.must(t, &over, cart)
+	a = sys.TakeAlerts(t, 1)[0]
+	if a.Title != "Alert resolved: HighErrorRate on checkout" || a.Severity != alert.Info || !strings.HasSuffix(a.DedupKey, ":resolved") || a.Count > 1 ||
+		a.Context["ends_at"] != alert.FormatTime(over.EndsAt) {
+		t.Fatalf("%+v", a)
+	}
+	n.must(t, firing("checkout", "critical", time.Now()))
+	if a = sys.TakeAlerts(t, 1)[0]; a.DedupKey != key || a.Count > 1 {
+		t.Fatalf("%+v", a)
+	}
+	sys.WaitReceived(t, 12) // with all that only revises
+	if o := sys.Observe(t, nil); o.Block != "" {
+		t.Fatalf("told twice: %s", o.Block)
+	}
+}
+
+// TestAlertmanagerIsRefused: what it may not do, and whether it tries again.
+func TestAlertmanagerIsRefused(t *testing.T) {
+	sys := e2etest.Start(t)
+	long := firing(strings.Repeat("x", 100), "page", time.Now())
+	for i := range 11 {
+		long.Annotations[model.LabelName("a"+string(rune('a'+i)))] = model.LabelValue(strings.Repeat("x", 100<<10))
+	}
+	retry, err := newNotifier(t, sys.Bus.IngestURL, 0).tell(t, long)
+	if retry || err == nil || !strings.Contains(err.Error(), "413") {
+		t.Errorf("too large: retry %v, %v", retry, err)
+	}
+	if err := sys.Bus.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if retry, err := newNotifier(t, sys.Bus.IngestURL, 0).Notify(notify.WithGroupKey(ctx, "k"), long); !retry || err == nil {
+		t.Errorf("away: retry %v, %v", retry, err)
+	}
+}

@@ -1,0 +1,112 @@
+package senders
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness/chromium"
+	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// forbidding is a page that does what its policies don't allow, and something
+// that is deprecated.
+const forbidding = `<!doctype html><title>a shop</title><script>document.title = "inline"</script><img src="http://127.0.0.1:9/pixel.png"><script src="/old.js"></script>`
+
+const oldScript = `addEventListener("unload", () => {}); fetch("/broken");`
+
+// TestReportsOfABrowser lets Chromium report by itself, as headers tell it. It
+// takes Reporting-Endpoints from pages over TLS alone, and sends to those alone:
+// to a development server, say, which passes the reports on.
+func TestReportsOfABrowser(t *testing.T) {
+	sys := e2etest.Start(t)
+	intake, err := url.Parse(sys.Bus.IngestURL)
+	e2etest.NoError(t, err)
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(intake) }}
+	var site *httptest.Server
+	site = httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v1/reports":
+			proxy.ServeHTTP(rw, r)
+		case "/broken":
+			rw.WriteHeader(http.StatusInternalServerError)
+		case "/old.js":
+			rw.Header().Set("Content-Type", "text/javascript")
+			_, _ = io.WriteString(rw, oldScript) // the browser tells
+		default:
+			endpoint := fmt.Sprintf("https://localhost:%s/v1/reports?app=shop", e2etest.PortOf(t, site.URL))
+			rw.Header().Set("Content-Type", "text/html")
+			rw.Header().Set("Reporting-Endpoints", fmt.Sprintf(`default=%q, csp=%q`, endpoint, endpoint))
+			rw.Header().Set("Report-To", fmt.Sprintf(`{"group":"nel","max_age":600,"endpoints":[{"url":%q}]}`, endpoint))
+			rw.Header().Set("NEL", `{"report_to":"nel","max_age":600}`)
+			rw.Header().Set("Content-Security-Policy", "default-src 'self'; report-to csp")
+			_, _ = io.WriteString(rw, forbidding)
+		}
+	}))
+	defer site.Close()
+	// The browser trusts this certificate as it does one that it has verified:
+	// with errors that it ignores it would not log those of the network.
+	key := sha256.Sum256(site.Certificate().RawSubjectPublicKeyInfo)
+	browser := chromium.Start(t, chromedp.Flag("ignore-certificate-errors-spki-list", base64.StdEncoding.EncodeToString(key[:])), chromedp.Flag("short-reporting-delay", true))
+	page := fmt.Sprintf("https://localhost:%s/cart", e2etest.PortOf(t, site.URL))
+	e2etest.NoError(t, chromedp.Do(browser, chromedp.Navigate(page)))
+
+	alerts := told(t, sys, 3)
+	reported(t, alerts, page, "shop", "")
+	if failed := alerts["GET:/broken:500"]; failed.App != "shop" || failed.Category != alert.NetworkErrors {
+		t.Errorf("%+v of %d alerts", failed, len(alerts))
+	}
+	until(t, sys, "logs", func(all []telemetry.Event) bool {
+		return slices.ContainsFunc(all, func(e telemetry.Event) bool {
+			return e.Log.Level == telemetry.LevelWarn && strings.Contains(e.Log.Message, "deprecated") && strings.Contains(e.Log.Source, "/old.js:1") && e.URL == page && e.App == "shop"
+		})
+	})
+}
+
+// TestReportsByReportURI is the older way, which works from any page.
+func TestReportsByReportURI(t *testing.T) {
+	sys := e2etest.Start(t)
+	browser := chromium.Start(t)
+	site := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/html")
+		rw.Header().Set("Content-Security-Policy-Report-Only", "default-src 'self'; report-uri "+sys.Bus.IngestURL+"/v1/reports?app=till")
+		_, _ = io.WriteString(rw, forbidding) // the browser tells
+	}))
+	defer site.Close()
+	page := fmt.Sprintf("http://localhost:%s/cart", e2etest.PortOf(t, site.URL))
+	e2etest.NoError(t, chromedp.Do(browser, chromedp.Navigate(page)))
+	reported(t, told(t, sys, 2), page, "till", " (report only)")
+}
+
+// reported looks for the two violations of forbidding.
+func reported(t *testing.T, alerts map[string]alert.Alert, page, app, end string) {
+	t.Helper()
+	var got []string
+	for _, a := range alerts {
+		if a.Category == alert.Security && a.App == app && a.URL == page {
+			got = append(got, a.Detail)
+		}
+	}
+	slices.Sort(got)
+	want := []string{
+		"img-src: http://127.0.0.1:9/pixel.png at " + page + ":1:",
+		"script-src-elem: inline at " + page + ":1:",
+	}
+	for i, prefix := range want {
+		if i >= len(got) || !strings.HasPrefix(got[i], prefix) || !strings.HasSuffix(got[i], end) {
+			t.Errorf("got %q, want those that begin with %q", got, want)
+		}
+	}
+}
