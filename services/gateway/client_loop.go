@@ -102,21 +102,21 @@ func (s *session) run(ctx context.Context) error {
 
 func (s *session) take(a arrival, now time.Time) {
 	if !a.at.Created.Equal(s.at.Created) {
-		s.inbox.Unplace()
+		s.inbox.ForgetPositions()
 	}
 	s.at = a.at
 	switch {
 	case a.past:
 		return
 	case a.known:
-		s.inbox.Know(a.alert)
-		s.stream.Know(a.alert)
+		s.inbox.RecordSeverity(a.alert)
+		s.stream.RecordSeverity(a.alert)
 		return
 	}
 	s.received++
 	if s.hush.holds(a.alert, now) {
-		s.inbox.HoldBack(a.alert)
-		s.stream.Know(a.alert)
+		s.inbox.Suppress(a.alert)
+		s.stream.RecordSeverity(a.alert)
 		return
 	}
 	s.inbox.Offer(a.alert)

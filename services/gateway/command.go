@@ -60,7 +60,7 @@ func (c *Command) Run(ctx context.Context, env service.Env) error {
 }
 
 // delivering delivers notices while f runs, and a moment longer.
-func delivering(ctx context.Context, notices *notify.Courier, f func() error) error {
+func delivering(ctx context.Context, notices *notify.Dispatcher, f func() error) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
@@ -71,7 +71,7 @@ func delivering(ctx context.Context, notices *notify.Courier, f func() error) er
 	return f()
 }
 
-func (c *Command) serve(ctx context.Context, env service.Env, notices *notify.Courier) error {
+func (c *Command) serve(ctx context.Context, env service.Env, notices *notify.Dispatcher) error {
 	kubernetes, err := c.Kubernetes.config()
 	if err != nil {
 		return err

@@ -157,7 +157,7 @@ func (p *play) hook(input string) {
 	if err != nil && !errors.Is(err, bus.ErrAway) && !errors.Is(err, context.DeadlineExceeded) {
 		p.t.Error(err)
 	}
-	if err != nil && strings.Contains(err.Error(), "save the cursor") {
+	if err != nil && strings.Contains(err.Error(), "save the inbox position") {
 		p.mu.Lock()
 		p.unsure = true
 		p.mu.Unlock()

@@ -63,7 +63,7 @@ type Config struct {
 	quota *kubernetes.Quota
 	// Notices carries what the agent tells its user beyond log and bus. It may be
 	// nil; whoever made it runs it.
-	Notices *notify.Courier
+	Notices *notify.Dispatcher
 	// Stdin and Stdout are where Run serves; Serve has no need of them.
 	Stdin   io.Reader
 	Stdout  io.Writer

@@ -41,9 +41,9 @@ func (g *gateway) drain(call context.Context) (string, error) {
 		case !s.at.Created.Equal(at.Created): // the stream was made anew: what was claimed has no place any more
 			at.Seq = 0
 		case told.Created.Equal(at.Created):
-			s.inbox.DropTold(told.Seq)
+			s.inbox.DiscardDelivered(told.Seq)
 		}
-		s.inbox.Own(at.Seq)
+		s.inbox.MarkClaimed(at.Seq)
 		if call.Err() == nil {
 			block, writing = drainBlock(s.inbox, at.Seq)
 		}
@@ -55,8 +55,8 @@ func (g *gateway) drain(call context.Context) (string, error) {
 // have room in a block. Its summary line says how many are still pending, and how many
 // were evicted since the last block.
 func drainBlock(b *inbox.Inbox, seq uint64) (block string, err error) {
-	evicted := b.EvictedSince()
-	err = b.DrainWithin(seq, func(digest []alert.Alert, left int) (room int, err error) {
+	evicted := b.EvictedSinceTake()
+	err = b.TakeWithin(seq, func(digest []alert.Alert, left int) (room int, err error) {
 		var notes []string
 		if left > 0 {
 			notes = append(notes, fmt.Sprintf("%d more pending: call observe again", left))
@@ -111,7 +111,7 @@ func (g *gateway) forgetTold(call context.Context) (pending int) {
 	}
 	err = g.session.do(g.life, func(s *session, now time.Time) {
 		if told.Created.Equal(s.at.Created) {
-			s.inbox.DropTold(told.Seq)
+			s.inbox.DiscardDelivered(told.Seq)
 		}
 		count(s, now)
 	})

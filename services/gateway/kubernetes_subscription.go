@@ -152,7 +152,7 @@ func (g *gateway) serveSubscription(s *subscription, start uint64, created time.
 		return
 	}
 	next := start
-	var recent kubernetes.Recent
+	var recent kubernetes.RecentEvents
 	cfg := bus.FollowConfig{
 		Stream: bus.StreamKubernetes, Subjects: s.filter.Subjects(), Start: start, Created: created,
 		Ahead: aheadMessages, Logger: g.log,
@@ -171,19 +171,19 @@ func (g *gateway) serveSubscription(s *subscription, start uint64, created time.
 }
 
 // pass hands a message on, if it is one for the subscription.
-func (g *gateway) pass(s *subscription, m bus.Message, recent *kubernetes.Recent) {
+func (g *gateway) pass(s *subscription, m bus.Message, recent *kubernetes.RecentEvents) {
 	var said kube.Message
 	if err := json.Unmarshal(m.Data, &said); err != nil {
 		g.log.Warn("skipped what says nothing of Kubernetes", "subject", m.Subject, "sequence", m.Seq, "error", err)
 		return
 	}
 	switch {
-	case s.filter.Watch(&said):
+	case s.filter.MatchesWatch(&said):
 		g.tellHealth(s, func(h *subscriptionHealth) {
 			h.watched(kube.Watch{Degraded: said.Watch.Degraded, Error: g.shown(said.Watch.Error)})
 		})
-	case !s.filter.Match(&said) || !g.cfg.Kubernetes.Namespaces.Shows(&said):
-	case s.filter.Mode() == kubernetes.Events && recent.Again(&said, m.Time):
+	case !s.filter.Matches(&said) || !g.cfg.Kubernetes.Namespaces.Shows(&said):
+	case s.filter.Mode() == kubernetes.Events && recent.Duplicate(&said, m.Time):
 	default:
 		shown := clean.Kubernetes(said, g.mask)
 		if g.deliver(s, s.filter.Deliver(s.id, &shown)) {
@@ -268,7 +268,7 @@ func (g *gateway) vigil(s *subscription) {
 		var live bool
 		var watch kube.Watch
 		err := g.session.do(g.life, func(own *session, now time.Time) {
-			watch, live, _ = own.watchers.Of(s.filter.Cluster(), now, bus.KubewatchTTL)
+			watch, live, _ = own.watchers.Status(s.filter.Cluster(), now, bus.KubewatchTTL)
 		})
 		switch missed++; {
 		case err != nil:

@@ -105,7 +105,7 @@ func (g *gateway) subscribe(ctx context.Context, c call) (answer, error) {
 			return
 		}
 		var release func()
-		if release, err = g.quota.Take(len(own.subscriptions)); err != nil {
+		if release, err = g.quota.Acquire(len(own.subscriptions)); err != nil {
 			return
 		}
 		s = newSubscription(g.life, f, now, release)

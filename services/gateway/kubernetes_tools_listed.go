@@ -99,7 +99,7 @@ func (g *gateway) attendKubewatch(ctx context.Context, c *bus.Conn) error {
 func (g *gateway) learnKubewatch(m bus.Message, clusters map[string]string) {
 	if m.Header.Get(headerOperation) != "" {
 		// It was given up in order: another one takes it, or none.
-		_ = g.session.do(g.life, func(s *session, _ time.Time) { s.watchers.Leave(clusters[m.Subject]) }) // a session that has ended knows nothing
+		_ = g.session.do(g.life, func(s *session, _ time.Time) { s.watchers.Remove(clusters[m.Subject]) }) // a session that has ended knows nothing
 		return
 	}
 	var l kube.Leader
@@ -109,7 +109,7 @@ func (g *gateway) learnKubewatch(m bus.Message, clusters map[string]string) {
 	}
 	clusters[m.Subject] = l.Cluster
 	l.Watch.Error = g.shown(l.Watch.Error) // the name stays: messages are told apart by it
-	if g.session.do(g.life, func(s *session, now time.Time) { s.watchers.Learn(l, now, bus.KubewatchTTL) }) == nil {
+	if g.session.do(g.life, func(s *session, now time.Time) { s.watchers.Update(l, now, bus.KubewatchTTL) }) == nil {
 		g.toolset.isSeen()
 	}
 }
@@ -158,7 +158,7 @@ func (s *session) cluster(wish string, now time.Time) (name, degraded string, er
 	default:
 		return "", "", fmt.Errorf("cluster must be one that is watched: %s", strings.Join(live, ", "))
 	}
-	if watch, _, _ := s.watchers.Of(wish, now, bus.KubewatchTTL); watch.Degraded {
+	if watch, _, _ := s.watchers.Status(wish, now, bus.KubewatchTTL); watch.Degraded {
 		return wish, degradedBy(watch), nil
 	}
 	return wish, "", nil

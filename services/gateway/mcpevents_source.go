@@ -77,8 +77,8 @@ func (f *feed) Read(ctx context.Context, after uint64, limit int) ([]mcpevents.A
 	return list, nil
 }
 
-// Hushed implements events.Source.
-func (f *feed) Hushed(a alert.Alert) bool { return f.hushed(a) }
+// Suppressed implements [mcpevents.Source].
+func (f *feed) Suppressed(a alert.Alert) bool { return f.hushed(a) }
 
 // Follow implements events.Source.
 func (f *feed) Follow(ctx context.Context, after mcpevents.Position, hand func(mcpevents.Arrival)) {

@@ -120,14 +120,14 @@ func (s *session) learn(now time.Time, documents ...silences.Document) {
 	for _, d := range documents {
 		s.hush.learn(d)
 	}
-	s.inbox.Silence(func(a alert.Alert, offers int) bool {
+	s.inbox.SuppressWhere(func(a alert.Alert, offers int) bool {
 		why, hushed := s.hush.set.Hushes(a, now)
 		if hushed {
 			s.hush.count(why, offers)
 		}
 		return hushed
 	})
-	s.stream.Silence(func(a alert.Alert) bool {
+	s.stream.SuppressWhere(func(a alert.Alert) bool {
 		_, hushed := s.hush.set.Hushes(a, now)
 		return hushed
 	})

@@ -178,7 +178,7 @@ func TestHushProperties(t *testing.T) {
 					s.learn(now, setOf(t, set, uint64(2*i+1))...)
 				}
 			case 2:
-				for _, a := range s.inbox.Drain(uint64(i + 1)) {
+				for _, a := range s.inbox.Take(uint64(i + 1)) {
 					handed += uint64(a.Occurrences())
 				}
 			case 3:

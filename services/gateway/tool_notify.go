@@ -38,7 +38,7 @@ func (g *gateway) notify(ctx context.Context, data json.RawMessage) (answer, err
 		Message: message, Level: notify.Level(level), Context: topic, Client: g.link.client(), Timestamp: alert.FormatTime(time.Now()),
 	}.Clean(g.mask)
 	g.log.Log(g.life, noticeLevels[n.Level], "llm_notify", "message", n.Message, "context", n.Context, "client", n.Client)
-	g.cfg.Notices.Tell(n)
+	g.cfg.Notices.Send(n)
 	g.settle(ctx) // right after the start there is no connection yet
 	if err := g.publishNotice(n); err != nil {
 		g.log.Warn("the notice did not get to the bus", "error", err)

@@ -29,7 +29,7 @@ func decisions() []figures.Figure {
 			box.Offer(a)
 		}
 		begun := time.Now()
-		box.Drain(math.MaxUint64)
+		box.Take(math.MaxUint64)
 		drains = append(drains, time.Since(begun))
 	}
 	s := full()

@@ -146,7 +146,7 @@ func (r *reader) fill(ctx context.Context, w *waiting, seen bool) error {
 		// A gateway writes down which acknowledgements end by it; this one is gone by then.
 		silenced.Acks, _ = silenced.Acks.Over(a)
 		if _, hushed := silenced.Hushes(a, now); hushed {
-			w.box.HoldBack(a)
+			w.box.Suppress(a)
 		} else {
 			w.box.Offer(a)
 		}
@@ -163,12 +163,12 @@ func (r *reader) remember(w *waiting, msgs []bus.Message, silenced silence.Set, 
 		if !ok {
 			continue
 		}
-		w.box.Know(a)
+		w.box.RecordSeverity(a)
 		if _, hushed := silenced.Hushes(a, now); !hushed {
 			told = append(told, a)
 		}
 	}
-	w.box.Remember(told)
+	w.box.RecordDelivered(told)
 }
 
 // decode is the alert of a message, fit to be told. One that may not be seen is none.
@@ -201,7 +201,7 @@ func (r *reader) take(ctx context.Context, w *waiting) (alerts []alert.Alert, le
 		return nil, 0, err
 	}
 	if before.Created.Equal(w.at.Created) {
-		w.box.DropTold(before.Seq)
+		w.box.DiscardDelivered(before.Seq)
 		w.told = max(w.told, before.Seq)
 	}
 	if w.told >= w.at.Seq {
@@ -211,7 +211,7 @@ func (r *reader) take(ctx context.Context, w *waiting) (alerts []alert.Alert, le
 	if w.told < w.after.Seq {
 		left += int(w.after.Seq - w.told)
 	}
-	return liveFirst(w.box.Drain(w.at.Seq)), left, nil
+	return liveFirst(w.box.Take(w.at.Seq)), left, nil
 }
 
 // liveFirst puts what is over behind what is still on, however severe it was: a

@@ -2,21 +2,21 @@ package inbox
 
 import "strings"
 
-// Agent is a coding agent.
+// Agent is a coding agent that Tocsin knows by name.
 type Agent struct {
-	// Name is what the command line calls it.
+	// Name is the agent's name on the command line.
 	Name string
-	// MCP is the name that it gives itself when it initializes an MCP server.
+	// MCP is the name that the agent gives as an MCP client.
 	MCP string
 	// Title is its name for people.
 	Title string
 }
 
-// geminiMCP is what Gemini CLI calls itself. Older ones add "-" and the name
-// under which the server is set up.
+// geminiMCP is the MCP name of Gemini CLI. Older versions append "-" and the name
+// under which the server is configured.
 const geminiMCP = "gemini-cli-mcp-client"
 
-// Agents lists the known agents.
+// Agents lists the known coding agents.
 func Agents() []Agent {
 	return []Agent{
 		{Name: "claude-code", MCP: "claude-code", Title: "Claude Code"},
@@ -27,18 +27,19 @@ func Agents() []Agent {
 	}
 }
 
-// FindAgent returns the client that the command line calls name.
-func FindAgent(name string) (c Agent, found bool) {
-	for _, c := range Agents() {
-		if c.Name == name {
-			return c, true
+// FindAgent returns the agent with a name of the command line.
+func FindAgent(name string) (a Agent, found bool) {
+	for _, a := range Agents() {
+		if a.Name == name {
+			return a, true
 		}
 	}
 	return Agent{}, false
 }
 
-// Key is the key of the inbox of whoever calls itself mcp in the directory
-// dir, which is absolute and without symbolic links.
+// Key returns the key of an agent's inbox in a project, the same for its gateway and
+// its hooks. mcp is the agent's MCP name, dir the project's absolute directory without
+// symbolic links.
 func Key(mcp, dir string) string {
 	if strings.HasPrefix(mcp, geminiMCP+"-") {
 		mcp = geminiMCP
@@ -46,6 +47,6 @@ func Key(mcp, dir string) string {
 	return mcp + " in " + dir
 }
 
-// NamedKey is the key of an inbox that was given a name of its own, which the
-// gateway calls --client and the hooks call --inbox.
+// NamedKey returns the key of an inbox that the user named: --client of the gateway,
+// --inbox of the hooks.
 func NamedKey(name string) string { return "client " + name }

@@ -58,7 +58,7 @@ func TestEvictsTheLeastSevere(t *testing.T) {
 				return ids
 			}
 			offer(tt.delivered)
-			b.Drain(all)
+			b.Take(all)
 			ids := offer(tt.in)
 			left := map[string]bool{}
 			for _, a := range b.Pending() {
@@ -70,8 +70,8 @@ func TestEvictsTheLeastSevere(t *testing.T) {
 					gone = append(gone, id)
 				}
 			}
-			if got := strings.Join(gone, " "); got != tt.gone || b.EvictedSince() != len(gone) {
-				t.Errorf("got %q evicted (%d counted), want %q", got, b.EvictedSince(), tt.gone)
+			if got := strings.Join(gone, " "); got != tt.gone || b.EvictedSinceTake() != len(gone) {
+				t.Errorf("got %q evicted (%d counted), want %q", got, b.EvictedSinceTake(), tt.gone)
 			}
 		})
 	}
@@ -93,14 +93,14 @@ func TestEvictedSince(t *testing.T) {
 		want int
 	}{
 		{"nothing", func(*inbox.Inbox) {}, 3},
-		{"drained", func(b *inbox.Inbox) { b.Drain(all) }, 0},
+		{"drained", func(b *inbox.Inbox) { b.Take(all) }, 0},
 		{"cleared", func(b *inbox.Inbox) { b.Clear() }, 0},
-		{"all delivered elsewhere", func(b *inbox.Inbox) { b.DropTold(53) }, 0},
-		{"some delivered elsewhere", func(b *inbox.Inbox) { b.DropTold(52) }, 3},
+		{"all delivered elsewhere", func(b *inbox.Inbox) { b.DiscardDelivered(53) }, 0},
+		{"some delivered elsewhere", func(b *inbox.Inbox) { b.DiscardDelivered(52) }, 3},
 	} {
 		b := fill()
 		tt.do(b)
-		if got := b.EvictedSince(); got != tt.want || b.Evicted() != 3 {
+		if got := b.EvictedSinceTake(); got != tt.want || b.Evicted() != 3 {
 			t.Errorf("%s: got %d since and %d in all, want %d and 3", tt.name, got, b.Evicted(), tt.want)
 		}
 	}
@@ -121,31 +121,31 @@ func TestRaisingRevision(t *testing.T) {
 		do   func(b *inbox.Inbox)
 		want string
 	}{
-		{"higher than delivered", func(b *inbox.Inbox) { b.Offer(first); b.Drain(all); b.Offer(of(alert.Error, 2)) }, "[a1 error detail 2]"},
-		{"the same as delivered", func(b *inbox.Inbox) { b.Offer(first); b.Drain(all); b.Offer(of(alert.Info, 2)) }, "[]"},
+		{"higher than delivered", func(b *inbox.Inbox) { b.Offer(first); b.Take(all); b.Offer(of(alert.Error, 2)) }, "[a1 error detail 2]"},
+		{"the same as delivered", func(b *inbox.Inbox) { b.Offer(first); b.Take(all); b.Offer(of(alert.Info, 2)) }, "[]"},
 		{"higher once only", func(b *inbox.Inbox) {
 			b.Offer(first)
-			b.Drain(all)
+			b.Take(all)
 			b.Offer(of(alert.Error, 2))
-			b.Drain(all)
+			b.Take(all)
 			b.Offer(of(alert.Error, 3))
 		}, "[]"},
 		{"higher twice", func(b *inbox.Inbox) {
 			b.Offer(first)
-			b.Drain(all)
+			b.Take(all)
 			b.Offer(of(alert.Warning, 2))
-			b.Drain(all)
+			b.Take(all)
 			b.Offer(of(alert.Error, 3))
 		}, "[a1 error detail 3]"},
 		{"a revision of one that entered", func(b *inbox.Inbox) {
 			b.Offer(first)
-			b.Drain(all)
+			b.Take(all)
 			b.Offer(of(alert.Error, 2))
 			b.Offer(of(alert.Error, 3))
 		}, "[a1 error detail 3]"},
 		{"while it is pending", func(b *inbox.Inbox) { b.Offer(first); b.Offer(of(alert.Error, 2)) }, "[a1 error detail 2]"},
-		{"of what was silenced", func(b *inbox.Inbox) { b.HoldBack(first); b.Offer(of(alert.Error, 2)) }, "[a1 error detail 2]"},
-		{"of what another process delivered", func(b *inbox.Inbox) { b.Know(first); b.Offer(of(alert.Error, 2)) }, "[a1 error detail 2]"},
+		{"of what was silenced", func(b *inbox.Inbox) { b.Suppress(first); b.Offer(of(alert.Error, 2)) }, "[a1 error detail 2]"},
+		{"of what another process delivered", func(b *inbox.Inbox) { b.RecordSeverity(first); b.Offer(of(alert.Error, 2)) }, "[a1 error detail 2]"},
 		{"of what is not known", func(b *inbox.Inbox) { b.Offer(of(alert.Error, 2)) }, "[]"},
 		{"of what is over", func(b *inbox.Inbox) {
 			b.Offer(first)

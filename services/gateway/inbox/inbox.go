@@ -15,59 +15,58 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// Capacity is how many alerts an inbox holds. Past it, the oldest of the least
-// severe is evicted and counted, which may be the one that has just come. A
-// resolution is as severe as what it resolves, and a repetition does not make an
-// alert younger.
+// Capacity is the number of alerts an inbox holds. Beyond it, the oldest of the
+// least severe alerts is evicted and counted; that may be the one just offered. A
+// resolution ranks as the alert that it resolves, and a repetition does not make
+// an alert younger.
 const Capacity = 50
 
-// Inbox holds alerts until they are drained.
+// Inbox holds alerts until they are taken.
 type Inbox struct {
 	list       List
 	causes     alert.Causes
 	severities Severities
 	stats      Stats
-	// evicted counts those since alerts were last drained, and evictedAt is the
-	// position by which the newest of them had come.
-	evicted   int
-	evictedAt uint64
+	// evicted counts evictions since the last Take. evictedSeq is the highest
+	// stream sequence that had been offered at the newest of them.
+	evicted    int
+	evictedSeq uint64
 }
 
 // Stats counts alerts since New.
 type Stats struct {
-	// Offered is every alert. Each one is in the inbox by itself or merged, was
-	// drained, cleared, told elsewhere or evicted, or is one of Revised, Ignored
-	// and Silenced.
+	// Offered counts all alerts. Each is pending (by itself or merged), or was
+	// taken, cleared, delivered elsewhere or evicted, or is counted as Revised,
+	// Ignored, Absorbed or Silenced.
 	Offered uint64
-	// Revised alerts took the place of a pending one. Ignored ones found it gone,
-	// and were no more severe than what was known of it.
+	// Revised alerts replaced a pending one. Ignored alerts revised one that was
+	// no longer pending, without raising its severity.
 	Revised, Ignored uint64
-	// Absorbed alerts said no more than that a pending one is over, which that
-	// one now says itself.
+	// Absorbed alerts only resolved a pending alert, which is now marked resolved.
 	Absorbed uint64
-	// ToldElsewhere is how many another reader of the same client was shown
-	// first, merged ones counted once.
-	ToldElsewhere uint64
-	// Evicted is how many alerts had to go for want of room, merged ones
-	// counted once.
+	// DeliveredElsewhere counts alerts that another reader of the same client
+	// delivered first. Merged alerts count once.
+	DeliveredElsewhere uint64
+	// Evicted counts alerts removed because the inbox was full. Merged alerts
+	// count once.
 	Evicted uint64
-	// Silenced alerts were held back when they came, or taken out while they
-	// pended; merged ones are counted each.
+	// Silenced counts alerts suppressed on arrival or while pending. Merged alerts
+	// count each.
 	Silenced uint64
 }
 
-// New returns an empty
+// New returns an empty inbox.
 func New() *Inbox { return &Inbox{} }
 
-// Offer takes an alert in: into the pending one of the same app and dedup key,
-// in the place of the one that it revises, or at the end. A revision of what is
-// no longer pending enters only where it raises the severity, under the id of the
-// first alert; else it is ignored. A pending alert that it resolves becomes one
-// line, and where it tells nothing else it goes into that.
+// Offer adds an alert. It is merged into the pending alert with the same app and
+// dedup key, replaces the one that it revises, or goes to the end. A revision of an
+// alert that is no longer pending is ignored unless it raises the severity; then it
+// enters under the id of the first alert. A pending alert that a resolves becomes
+// one line, and a itself is absorbed if it says nothing else.
 func (b *Inbox) Offer(a alert.Alert) {
 	b.stats.Offered++
 	raises := b.severities.Raises(a)
-	b.severities.Note(a)
+	b.severities.Record(a)
 	resolved := a.Resolves != "" && b.list.Resolve(a)
 	switch {
 	case resolved && a.OnlyResolves():
@@ -77,7 +76,7 @@ func (b *Inbox) Offer(a alert.Alert) {
 		b.stats.Revised++
 		return
 	case a.Revises != "":
-		if _, over := b.list.Find(a.Revises); over || !raises {
+		if _, pending := b.list.Find(a.Revises); pending || !raises {
 			b.stats.Ignored++
 			return
 		}
@@ -90,85 +89,85 @@ func (b *Inbox) Offer(a alert.Alert) {
 	if b.list.Len() > Capacity {
 		b.list.DropLeast(b.severities.RankOfFinding)
 		b.stats.Evicted++
-		b.evicted, b.evictedAt = b.evicted+1, max(b.evictedAt, a.Seq)
+		b.evicted, b.evictedSeq = b.evicted+1, max(b.evictedSeq, a.Seq)
 	}
 }
 
-// Know remembers how severe an alert was that this inbox never held, for those that
-// revise or resolve it.
-func (b *Inbox) Know(a alert.Alert) { b.severities.Note(a) }
+// RecordSeverity records the severity of an alert that is not offered here, for
+// later alerts that revise or resolve it.
+func (b *Inbox) RecordSeverity(a alert.Alert) { b.severities.Record(a) }
 
-// HoldBack counts an alert that is told to nobody. A pending one that it resolves
-// becomes one line all the same: that was raised before anybody silenced it, and
-// would be told as if it went on.
-func (b *Inbox) HoldBack(a alert.Alert) {
+// Suppress counts an alert that is not delivered. A pending alert that it resolves
+// still becomes one line: that one was raised before the silence, and must not be
+// delivered as if it were still open.
+func (b *Inbox) Suppress(a alert.Alert) {
 	b.stats.Offered++
 	b.stats.Silenced++
-	b.severities.Note(a)
+	b.severities.Record(a)
 	if a.Resolves != "" {
 		b.list.Resolve(a)
 	}
 }
 
-// Silence takes out the pending alerts that hushed says yes to; it hears of how
-// many alerts each was made.
-func (b *Inbox) Silence(hushed func(a alert.Alert, offers int) bool) {
-	b.stats.Silenced += uint64(b.list.DropWhere(hushed))
+// SuppressWhere removes the pending alerts for which suppressed returns true.
+// offers is the number of alerts merged into each.
+func (b *Inbox) SuppressWhere(suppressed func(a alert.Alert, offers int) bool) {
+	b.stats.Silenced += uint64(b.list.DropWhere(suppressed))
 }
 
-// Find is the pending alert that answers to an id: its own, or that of one that
-// was merged with it.
+// Find returns the pending alert with an id: its own, or that of an alert merged
+// into it.
 func (b *Inbox) Find(id string) (alert.Alert, bool) { return b.list.Find(id) }
 
-// Len is the number of pending alerts.
+// Len returns the number of pending alerts.
 func (b *Inbox) Len() int { return b.list.Len() }
 
-// Pending returns the pending alerts in the order of first arrival, as they
-// are, and keeps them.
+// Pending returns the pending alerts in the order of first arrival and keeps them.
 func (b *Inbox) Pending() []alert.Alert { return b.list.Alerts() }
 
-// Drain takes out the alerts that came up to a place in the stream, and returns
-// them as a digest: a regression and an anomaly that belong together joined, the
-// most urgent and newest first, and what has one cause under that. Of one that
-// came again after it, the rest stays.
-func (b *Inbox) Drain(seq uint64) []alert.Alert {
-	told := b.causes.Digest(b.list.UpTo(seq))
-	b.take(seq, told, func(int) bool { return true })
-	return alert.Alerts(told)
+// Take removes the alerts up to a stream sequence and returns them as a digest: a
+// regression and an anomaly that belong together are joined, the most severe and
+// newest come first, and symptoms follow their cause. Of an alert that repeated
+// after seq, the later part stays.
+func (b *Inbox) Take(seq uint64) []alert.Alert {
+	taken := b.causes.Digest(b.list.UpTo(seq))
+	b.remove(seq, taken, func(int) bool { return true })
+	return alert.Alerts(taken)
 }
 
-// DrainWithin is Drain of as many alerts as have room. The others stay: the least
-// severe, of these the oldest. write writes a digest, of which so many alerts are left
-// out, and returns how many of it have room. It is asked until all have, and what it
-// wrote then is drained. One alert is drained in any case. Where write fails, all stay.
-func (b *Inbox) DrainWithin(seq uint64, write func(digest []alert.Alert, left int) (room int, err error)) error {
-	waiting := b.list.UpTo(seq)
-	if len(waiting) == 0 {
+// TakeWithin is Take limited to the alerts that fit. The others stay: the least
+// severe, and of equal severity the oldest. write writes a digest from which left
+// alerts are missing, and returns how many of the digest fit. It is called with
+// smaller digests until all fit, and its last digest is taken. At least one alert is
+// taken. If write fails, all alerts stay.
+func (b *Inbox) TakeWithin(seq uint64, write func(digest []alert.Alert, left int) (fit int, err error)) error {
+	pending := b.list.UpTo(seq)
+	if len(pending) == 0 {
 		return nil
 	}
-	order := b.bySeverity(waiting)
-	for n := len(waiting); ; {
+	order := b.bySeverity(pending)
+	for n := len(pending); ; {
 		chosen := slices.Clone(order[:n])
-		slices.Sort(chosen) // of equals the order of arrival decides
+		slices.Sort(chosen) // the digest breaks ties by order of arrival
 		some := make([]alert.Pending, n)
-		for i, at := range chosen {
-			some[i] = waiting[at]
+		for i, index := range chosen {
+			some[i] = pending[index]
 		}
-		told := b.causes.Digest(some)
-		room, err := write(alert.Alerts(told), len(waiting)-n)
+		digest := b.causes.Digest(some)
+		fit, err := write(alert.Alerts(digest), len(pending)-n)
 		if err != nil {
 			return err
 		}
-		if room >= len(told) || n == 1 {
-			b.take(seq, told, func(i int) bool { return slices.Contains(chosen, i) })
+		if fit >= len(digest) || n == 1 {
+			b.remove(seq, digest, func(i int) bool { return slices.Contains(chosen, i) })
 			return nil
 		}
-		n = max(min(n-1, room), 1)
+		n = max(min(n-1, fit), 1)
 	}
 }
 
-// bySeverity returns the places of alerts, the most severe first, of equals the
-// newest.
+// bySeverity returns the indexes of alerts, the most severe first, and the newest
+// first among equals.
 func (b *Inbox) bySeverity(all []alert.Pending) []int {
 	order := make([]int, len(all))
 	ranks := make([]int, len(all))
@@ -181,51 +180,50 @@ func (b *Inbox) bySeverity(all []alert.Pending) []int {
 	return order
 }
 
-// take removes what was delivered.
-func (b *Inbox) take(seq uint64, told []alert.Pending, wanted func(i int) bool) {
+// remove removes delivered alerts.
+func (b *Inbox) remove(seq uint64, delivered []alert.Pending, wanted func(i int) bool) {
 	b.list.Take(seq, wanted)
-	b.causes.Told(told)
+	b.causes.Told(delivered)
 	b.evicted = 0
 }
 
-// Digest is what a Drain of all would return, and keeps the alerts.
+// Digest returns what Take of all alerts would return, and keeps them.
 func (b *Inbox) Digest() []alert.Alert { return alert.Alerts(b.causes.Digest(b.list.Pending())) }
 
-// Unplace forgets the places of the pending alerts: they are of a stream that is
-// gone, so they come before all that is to come.
-func (b *Inbox) Unplace() { b.list.Unplace() }
+// ForgetPositions sets the sequence of every pending alert to 0, because their
+// stream was deleted: they come before every alert of the new stream.
+func (b *Inbox) ForgetPositions() { b.list.ForgetPositions() }
 
-// Own says that what came up to a place in the stream was claimed for this
-// reader: no other one of the same client tells it.
-func (b *Inbox) Own(seq uint64) { b.list.Own(seq) }
+// MarkClaimed marks the alerts up to a stream sequence as claimed by this reader:
+// [Inbox.DiscardDelivered] keeps them.
+func (b *Inbox) MarkClaimed(seq uint64) { b.list.MarkClaimed(seq) }
 
-// DropTold forgets the alerts that another reader of the same client was shown
-// already: those that came up to a place in the stream. Of one that came again
-// after it, the rest stays, and so does what was Own before. What comes of them
-// later is told as if they had been drained here.
-func (b *Inbox) DropTold(seq uint64) {
-	gone := b.list.DropTold(seq)
-	if seq >= b.evictedAt { // that reader counted them, or had room
+// DiscardDelivered removes the alerts up to a stream sequence, which another reader
+// of the same client delivered. Of an alert that repeated after seq, the later part
+// stays. Later alerts may have the removed ones as their cause.
+func (b *Inbox) DiscardDelivered(seq uint64) {
+	gone := b.list.DiscardDelivered(seq)
+	if seq >= b.evictedSeq { // the other reader counted the evicted alerts, or had room for them
 		b.evicted = 0
 	}
-	b.stats.ToldElsewhere += uint64(len(gone))
-	b.remember(gone)
+	b.stats.DeliveredElsewhere += uint64(len(gone))
+	b.recordCauses(gone)
 }
 
-// Remember says what the reader was told before, of late, by another inbox: it may
-// be the cause of what comes.
-func (b *Inbox) Remember(told []alert.Alert) {
-	all := make([]alert.Pending, len(told))
-	for i, a := range told {
-		b.Know(a)
+// RecordDelivered records alerts that another process delivered to this client
+// recently: they may be the cause of later ones.
+func (b *Inbox) RecordDelivered(delivered []alert.Alert) {
+	all := make([]alert.Pending, len(delivered))
+	for i, a := range delivered {
+		b.RecordSeverity(a)
 		all[i].Alert = a
 	}
-	b.remember(all)
+	b.recordCauses(all)
 }
 
-func (b *Inbox) remember(told []alert.Pending) {
-	if len(told) > 0 {
-		b.causes.Told(b.causes.Digest(told))
+func (b *Inbox) recordCauses(delivered []alert.Pending) {
+	if len(delivered) > 0 {
+		b.causes.Told(b.causes.Digest(delivered))
 	}
 }
 
@@ -237,12 +235,12 @@ func (b *Inbox) Clear() int {
 	return n
 }
 
-// Evicted is how many alerts had to go for want of room since New.
+// Evicted returns how many alerts were evicted since New.
 func (b *Inbox) Evicted() uint64 { return b.stats.Evicted }
 
-// EvictedSince is how many had to go since alerts were last drained, cleared or
-// delivered by another reader.
-func (b *Inbox) EvictedSince() int { return b.evicted }
+// EvictedSinceTake returns how many alerts were evicted since the last alerts were
+// taken, cleared or delivered by another reader.
+func (b *Inbox) EvictedSinceTake() int { return b.evicted }
 
 // Stats returns the counts since New.
 func (b *Inbox) Stats() Stats { return b.stats }

@@ -43,7 +43,7 @@ func TestMergesOnArrival(t *testing.T) {
 	elsewhere.App = "checkout"
 	b.Offer(elsewhere)
 
-	got := b.Drain(all)
+	got := b.Take(all)
 	if len(got) != 3 || b.Len() != 0 {
 		t.Fatalf("%d drained and %d left, want 3 and 0: %v", len(got), b.Len(), got)
 	}
@@ -53,7 +53,7 @@ func TestMergesOnArrival(t *testing.T) {
 	if got[1].App != "checkout" || got[1].Count != 0 {
 		t.Errorf("the other app's: %+v", got[1])
 	}
-	if again := b.Drain(all); len(again) != 0 {
+	if again := b.Take(all); len(again) != 0 {
 		t.Errorf("drained twice: %v", again)
 	}
 }
@@ -91,7 +91,7 @@ func TestRevisions(t *testing.T) {
 	if got := b.Pending()[0]; got.ID != "a1" || got.Detail != "detail 6" || got.Count != 2 {
 		t.Errorf("after a repetition: %+v", got)
 	}
-	b.Drain(all)
+	b.Take(all)
 	b.Offer(revising(made("a", 7), "a1"))
 	if b.Len() != 0 {
 		t.Error("a revision of a drained alert came in")
@@ -117,7 +117,7 @@ func TestDrainIsADigest(t *testing.T) {
 	for _, a := range []alert.Alert{info, regression, anomaly} {
 		b.Offer(a)
 	}
-	got := b.Drain(all)
+	got := b.Take(all)
 	if len(got) != 2 || got[0].Title != "Correlated: title of r + title of a" || got[1].ID != "i9" {
 		t.Errorf("%+v", got)
 	}
@@ -146,7 +146,7 @@ func TestProperties(t *testing.T) {
 		for i := range rapid.IntRange(0, 300).Draw(t, "alerts") {
 			if rapid.IntRange(0, 60).Draw(t, "drain") == 0 {
 				sum, want := 0, 0
-				for _, a := range b.Drain(all) {
+				for _, a := range b.Take(all) {
 					sum += a.Occurrences()
 				}
 				for _, k := range model {
@@ -190,12 +190,12 @@ func TestDropTold(t *testing.T) {
 		a.Seq = uint64(i + 1)
 		b.Offer(a)
 	}
-	b.DropTold(2)
+	b.DiscardDelivered(2)
 	var left []string
 	for _, a := range b.Pending() {
 		left = append(left, fmt.Sprint(a.DedupKey, a.Occurrences()))
 	}
-	if got := fmt.Sprint(left); got != "[a1 c1]" || b.Stats().ToldElsewhere != 1 {
+	if got := fmt.Sprint(left); got != "[a1 c1]" || b.Stats().DeliveredElsewhere != 1 {
 		t.Errorf("%s, %+v", got, b.Stats())
 	}
 }
@@ -222,20 +222,20 @@ func TestCauses(t *testing.T) {
 	if got := told(b.Digest()); got != want || b.Len() != 2 {
 		t.Errorf("%s, %d are left", got, b.Len())
 	}
-	if got := told(b.Drain(all)); got != want {
+	if got := told(b.Take(all)); got != want {
 		t.Error(got)
 	}
 	b.Offer(on(made("r", 8), alert.Regression))
 	b.Offer(on(made("q", 50), alert.Regression))
-	if got := told(b.Drain(all)); got != `q50 under "", over 0; r8 under "n40", over 0; ` {
+	if got := told(b.Take(all)); got != `q50 under "", over 0; r8 under "n40", over 0; ` {
 		t.Error(got)
 	}
 	elsewhere := on(made("m", 100), alert.NetworkErrors) // another reader was told this one
 	elsewhere.Seq = 5
 	b.Offer(elsewhere)
-	b.DropTold(5)
+	b.DiscardDelivered(5)
 	b.Offer(on(made("f", 101), alert.Errors))
-	if got := told(b.Drain(all)); got != `f101 under "m100", over 0; ` {
+	if got := told(b.Take(all)); got != `f101 under "m100", over 0; ` {
 		t.Error(got)
 	}
 }
@@ -269,7 +269,7 @@ func BenchmarkDrain50(b *testing.B) {
 			box.Offer(a)
 		}
 		b.StartTimer()
-		if got := box.Drain(all); len(got) != inbox.Capacity/2 {
+		if got := box.Take(all); len(got) != inbox.Capacity/2 {
 			b.Fatalf("drained %d", len(got))
 		}
 	}
@@ -295,13 +295,13 @@ func TestDrainUpToAPlace(t *testing.T) {
 		seq  uint64
 		want string
 	}{{1, "a1(1) "}, {2, "b2(1) "}, {2, ""}, {4, "a3(1) "}} {
-		if got := ids(b.Drain(c.seq)); got != c.want {
+		if got := ids(b.Take(c.seq)); got != c.want {
 			t.Errorf("up to %d: %s, want %s", c.seq, got, c.want)
 		}
 	}
-	b.Unplace()
+	b.ForgetPositions()
 	b.Offer(at(made("d", 6), 1))
-	if got := ids(b.Drain(0)); got != "c5(1) " {
+	if got := ids(b.Take(0)); got != "c5(1) " {
 		t.Errorf("of the stream that is gone: %s", got)
 	}
 	if b.Len() != 1 {

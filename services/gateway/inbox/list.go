@@ -7,39 +7,41 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// maxIDs is how many ids of alerts an entry answers to: the first one's, which
-// revisions name, and the newest others. Past it the oldest of the others is
+// maxIDs is the number of alert ids an entry answers to: the first alert's, which
+// revisions name, and the newest others. Beyond it the oldest of the others is
 // forgotten, and a revision of that alert is ignored.
 const maxIDs = 4
 
-// List holds alerts in the order in which they first arrived. Its zero value is
-// empty. Its lists are short, so every call looks at every entry.
+// List holds alerts in the order in which they first arrived: merged when one
+// repeats, replaced when one is revised, and cut to one line when one is resolved.
+// The zero value is empty. A List has no bound of its own; it is short, so every
+// call scans all entries.
 type List struct {
-	// entries are pointers so that forgetting the first one moves little.
+	// entries holds pointers so that deleting the first entry moves little.
 	entries []*entry
 }
 
-// entry is one alert and what it stands for.
+// entry is one alert and the alerts merged into it.
 type entry struct {
 	alert alert.Alert
-	// key is the alert's MergeKey, which every offer compares.
+	// key caches the alert's MergeKey.
 	key alert.MergeKey
-	// ids are those of the alerts merged into this one, the first one in front.
+	// ids are the ids of the merged alerts, the first alert's in front.
 	ids []string
-	// repeats are the newest ids of alerts that were not merged: only an end names
-	// them.
+	// repeats are the newest ids of repetitions that were not merged. Resolutions
+	// may name them, revisions may not.
 	repeats []string
-	// offers is how many alerts were added or merged, revisions left out.
+	// offers counts the alerts added or merged, without revisions.
 	offers int
-	// parts are those, in the order of their places in the stream.
+	// parts are those alerts, in the order of their stream sequences.
 	parts []part
 }
 
-// become puts an alert in the place of the entry's.
-func (e *entry) become(a alert.Alert) { e.alert, e.key = a, a.MergeKey() }
+// set replaces the entry's alert.
+func (e *entry) set(a alert.Alert) { e.alert, e.key = a, a.MergeKey() }
 
-// answer has the entry answer to an id.
-func (e *entry) answer(id string) {
+// addID makes the entry answer to an id.
+func (e *entry) addID(id string) {
 	if slices.Contains(e.ids, id) {
 		return
 	}
@@ -49,29 +51,36 @@ func (e *entry) answer(id string) {
 	e.ids = append(e.ids, id)
 }
 
-// Len is the number of alerts, merged ones counted once.
+// Len returns the number of entries; merged alerts count once.
 func (l *List) Len() int { return len(l.entries) }
 
-// Merge merges the alert into the one with its MergeKey that is not over, and
-// says whether there was one.
+// Merge merges the alert into the unresolved one with the same MergeKey and reports
+// whether there was one.
 func (l *List) Merge(a alert.Alert) bool {
-	key := a.MergeKey()
-	i := slices.IndexFunc(l.entries, func(e *entry) bool { return e.key == key && !e.alert.Resolved })
-	if i < 0 {
+	e := l.open(a.MergeKey())
+	if e == nil {
 		return false
 	}
-	e := l.entries[i]
 	e.alert = alert.Merge(e.alert, a)
 	e.offers++
 	e.join(a)
-	e.answer(a.ID)
+	e.addID(a.ID)
 	return true
 }
 
-// Repeat notes an alert that its owner has reasons not to merge, on the one with its
-// MergeKey that is not over: it is over by the same end. An end or a revision is
-// nothing of which there could be one.
-func (l *List) Repeat(a alert.Alert) {
+// open returns the first unresolved entry with a key, or nil.
+func (l *List) open(key alert.MergeKey) *entry {
+	i := slices.IndexFunc(l.entries, func(e *entry) bool { return e.key == key && !e.alert.Resolved })
+	if i < 0 {
+		return nil
+	}
+	return l.entries[i]
+}
+
+// RecordRepeat records the id of an alert that its owner does not merge, on the
+// unresolved entry with the same MergeKey: a resolution of either resolves the entry.
+// Resolutions and revisions are not recorded.
+func (l *List) RecordRepeat(a alert.Alert) {
 	if a.Over() || a.Revises != "" {
 		return
 	}
@@ -83,22 +92,19 @@ func (l *List) Repeat(a alert.Alert) {
 	}
 }
 
-// Add puts the alert at the end.
+// Add appends the alert as an entry of its own.
 func (l *List) Add(a alert.Alert) {
 	e := &entry{ids: []string{a.ID}, offers: 1}
-	e.become(a)
+	e.set(a)
 	e.join(a)
 	l.entries = append(l.entries, e)
 }
 
-// Revise puts the alert in the place of the one that it revises and says
-// whether that was there. The place, also that in the stream, the count and the
-// ids that the entry answers to stay: later revisions that name the same first
-// alert find it, and who was told of it has been told of its revisions.
-// Where others were merged with the one it revises, the severity doesn't fall.
-// The reader never saw what was replaced, so the alert has the id of the first one,
-// which is that of the whole, and Revises does not stay. What is over is not revised
-// any more.
+// Revise replaces the unresolved alert that a revises and reports whether there was
+// one. The entry keeps its place, sequence, count and ids, so that later revisions of
+// the same alert find it. If other alerts were merged with the revised one, the
+// severity does not fall. The new alert gets the first alert's id and no Revises,
+// because the reader never saw what it replaces.
 func (l *List) Revise(a alert.Alert) bool {
 	e := l.find(a.Revises)
 	if e == nil || e.alert.Resolved {
@@ -110,25 +116,23 @@ func (l *List) Revise(a alert.Alert) bool {
 	if e.offers > 1 && e.alert.Severity.Rank() > a.Severity.Rank() {
 		a.Severity = e.alert.Severity
 	}
-	e.become(a)
+	e.set(a)
 	return true
 }
 
-// Resolve makes one line of each alert that this one says is over, and reports
-// whether the one that it names first was there. Title, detail, URL, severity and
-// count stay. Its place in the stream becomes that of this one where this tells
-// nothing else, as it is told by that line.
+// Resolve cuts each alert that a resolves to one line and reports whether the first
+// one that a names was there. Title, detail, URL, severity and count stay. The entry
+// takes over a's sequence if a only resolves, because the line then delivers a too.
 func (l *List) Resolve(a alert.Alert) bool {
-	found := l.end(a.Resolves, a)
+	found := l.resolve(a.Resolves, a)
 	for _, id := range a.AlsoResolves {
-		l.end(id, a)
+		l.resolve(id, a)
 	}
 	return found
 }
 
-// end makes one line of the alert with an id, if it is there, by one that says that
-// it is over.
-func (l *List) end(id string, by alert.Alert) (found bool) {
+// resolve marks the alert with an id as resolved by another one, if it is there.
+func (l *List) resolve(id string, by alert.Alert) (found bool) {
 	i := slices.IndexFunc(l.entries, func(e *entry) bool {
 		return slices.Contains(e.ids, id) || slices.Contains(e.repeats, id)
 	})
@@ -140,27 +144,27 @@ func (l *List) end(id string, by alert.Alert) (found bool) {
 		e.alert.Seq = max(e.alert.Seq, by.Seq)
 	}
 	if !e.alert.Resolved {
-		l.close(e, by)
+		l.shorten(e, by)
 	}
 	return true
 }
 
-// close makes an entry one line, or more of the line that its key has already:
-// what comes and goes pushes nothing else out. Of what is over because it is there to
-// stay the line doesn't say that all is well: some readers are told nothing else.
-func (l *List) close(e *entry, by alert.Alert) {
-	a, how := e.alert, "Resolved: "
+// shorten cuts an entry to one line, or merges it into the resolved line that its key
+// already has: a flapping finding must not push out others. A regression that ends
+// because it stays (a new level) is not called resolved.
+func (l *List) shorten(e *entry, by alert.Alert) {
+	a, prefix := e.alert, "Resolved: "
 	if by.Context[alert.OutcomeKey] == alert.NewLevel {
-		how = "New level: "
+		prefix = "New level: "
 	}
-	a.Title, a.Context, a.Resolved = how+a.Title, nil, true
-	e.become(a)
+	a.Title, a.Context, a.Resolved = prefix+a.Title, nil, true
+	e.set(a)
 	for _, line := range l.entries {
 		if line != e && line.alert.Resolved && line.key == e.key {
 			line.alert = alert.Merge(line.alert, e.alert)
 			line.offers += e.offers
 			for _, id := range e.ids {
-				line.answer(id)
+				line.addID(id)
 			}
 			line.repeats = e.repeats
 			l.entries = slices.DeleteFunc(l.entries, func(other *entry) bool { return other == e })
@@ -178,8 +182,8 @@ func (l *List) find(id string) *entry {
 	return l.entries[i]
 }
 
-// DropLeast forgets the alert of the lowest rank, of equals the one that arrived
-// first, if there is any.
+// DropLeast removes the alert of the lowest rank, if there is any. Of equals it
+// removes the one that arrived first.
 func (l *List) DropLeast(rank func(alert.Alert) int) {
 	if len(l.entries) == 0 {
 		return
@@ -193,22 +197,21 @@ func (l *List) DropLeast(rank func(alert.Alert) int) {
 	l.entries = slices.Delete(l.entries, least, least+1)
 }
 
-// DropBelow forgets alerts of a severity rank below rank and returns how many
-// were added or merged to make them.
+// DropBelow removes alerts of a severity rank below rank and returns their number of
+// offers.
 func (l *List) DropBelow(rank int) int {
 	return l.DropWhere(func(a alert.Alert, _ int) bool { return a.Severity.Rank() < rank })
 }
 
-// DropWhere forgets the alerts that drop says yes to, and returns how many were
-// added or merged to make them; drop hears that of each. It is asked once for
-// each alert, in order.
+// DropWhere removes the alerts for which drop returns true and returns their number
+// of offers. drop is called once for each alert, in order, with that alert's offers.
 func (l *List) DropWhere(drop func(a alert.Alert, offers int) bool) int {
 	before := l.Offers()
 	l.entries = slices.DeleteFunc(l.entries, func(e *entry) bool { return drop(e.alert, e.offers) })
 	return before - l.Offers()
 }
 
-// Find is the alert that answers to an id, as it is now.
+// Find returns the alert that answers to an id.
 func (l *List) Find(id string) (a alert.Alert, found bool) {
 	if e := l.find(id); e != nil {
 		return e.alert, true
@@ -216,9 +219,9 @@ func (l *List) Find(id string) (a alert.Alert, found bool) {
 	return alert.Alert{}, false
 }
 
-// Unplace makes the place in the stream of each alert unknown, which is before
-// every other.
-func (l *List) Unplace() {
+// ForgetPositions sets the stream sequence of each alert to 0, which is before every
+// other.
+func (l *List) ForgetPositions() {
 	for _, e := range l.entries {
 		e.alert.Seq = 0
 		for i := range e.parts {
@@ -227,7 +230,7 @@ func (l *List) Unplace() {
 	}
 }
 
-// Offers is how many alerts were added or merged to make those in the list.
+// Offers returns how many alerts were added or merged to make those in the list.
 func (l *List) Offers() int {
 	n := 0
 	for _, e := range l.entries {
@@ -236,8 +239,8 @@ func (l *List) Offers() int {
 	return n
 }
 
-// Alerts returns a copy of the alerts in the order of first arrival. What their
-// contexts hold is shared.
+// Alerts returns a copy of the alerts in the order of first arrival. Their contexts
+// are shared.
 func (l *List) Alerts() []alert.Alert {
 	alerts := make([]alert.Alert, len(l.entries))
 	for i, e := range l.entries {
@@ -246,7 +249,7 @@ func (l *List) Alerts() []alert.Alert {
 	return alerts
 }
 
-// Pending returns the alerts as Alerts does, each with when it began.
+// Pending returns the alerts as Alerts does, each with the time of its first part.
 func (l *List) Pending() []alert.Pending {
 	all := make([]alert.Pending, len(l.entries))
 	for i, e := range l.entries {
@@ -255,10 +258,12 @@ func (l *List) Pending() []alert.Pending {
 	return all
 }
 
-func (e *entry) pending() alert.Pending { return alert.Pending{Alert: e.alert, Since: begun(e.parts)} }
+func (e *entry) pending() alert.Pending {
+	return alert.Pending{Alert: e.alert, Since: firstTime(e.parts)}
+}
 
-// All walks the alerts in the order of first arrival, each with the ids by which an
-// end may name it, which must stay as they are.
+// All iterates over the alerts in the order of first arrival, each with the ids by
+// which a resolution may name it. The ids must not be modified.
 func (l *List) All() iter.Seq2[alert.Alert, []string] {
 	return func(yield func(alert.Alert, []string) bool) {
 		for _, e := range l.entries {
@@ -273,5 +278,5 @@ func (l *List) All() iter.Seq2[alert.Alert, []string] {
 	}
 }
 
-// Clear forgets every alert.
+// Clear removes every alert.
 func (l *List) Clear() { l.entries = nil }

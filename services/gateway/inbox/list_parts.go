@@ -7,23 +7,23 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// maxParts is how many alerts an entry remembers as they came. Past it the two
-// oldest become one, at the place of the newer: a reader that comes between the
-// two tells it once more, where it would otherwise be told by none.
+// maxParts is the number of parts an entry keeps. Beyond it the two oldest are merged
+// at the sequence of the newer: a reader whose position lies between them delivers
+// the older one a second time, instead of nobody delivering it.
 const maxParts = 16
 
 // part is an alert that was added or merged, as it came or was revised.
 type part struct {
 	alert alert.Alert
-	// id is the one by which it came, which revisions name.
+	// id is the id under which it came, which revisions name.
 	id string
-	// since is when the first came of those that it is, offers how many: one, but
-	// for the oldest.
+	// since is the time and offers the number of the alerts in this part: one, except
+	// for the oldest part.
 	since  time.Time
 	offers int
 }
 
-// join remembers that an alert is in the entry.
+// join adds a part to the entry.
 func (e *entry) join(a alert.Alert) {
 	e.parts = append(e.parts, part{a, a.ID, a.Timestamp, 1})
 	if len(e.parts) > maxParts {
@@ -33,18 +33,17 @@ func (e *entry) join(a alert.Alert) {
 	}
 }
 
-// revise remembers a revision in the place of what it revises.
+// revise replaces the part that a revises.
 func (e *entry) revise(a alert.Alert) {
 	i := slices.IndexFunc(e.parts, func(p part) bool { return p.id == a.Revises })
-	p := &e.parts[max(i, 0)] // one that is not known any more is in the oldest
+	p := &e.parts[max(i, 0)] // an unknown id was merged into the oldest part
 	a = a.Whole()
 	a.Count, a.Seq = p.alert.Count, p.alert.Seq
 	p.alert = a
 }
 
-// UpTo returns what came up to a position in the stream, in the order of first
-// arrival, and keeps it. Of an alert that came again after it, it is what came up to
-// there.
+// UpTo returns the alerts up to a stream sequence in the order of first arrival and
+// keeps them. Of an alert that repeated after seq, it returns the earlier part.
 func (l *List) UpTo(seq uint64) []alert.Pending {
 	var all []alert.Pending
 	for _, e := range l.entries {
@@ -55,9 +54,8 @@ func (l *List) UpTo(seq uint64) []alert.Pending {
 	return all
 }
 
-// Take removes what UpTo returns and wanted says yes to, by its index there. Of an
-// alert that came again after the position, the rest stays: each is delivered by the
-// reader that its position belongs to.
+// Take removes the alerts of UpTo whose index there is wanted. Of an alert that
+// repeated after seq, the later part stays.
 func (l *List) Take(seq uint64, wanted func(i int) bool) {
 	i := 0
 	kept := l.entries[:0]
@@ -79,8 +77,8 @@ func (l *List) Take(seq uint64, wanted func(i int) bool) {
 	l.entries = kept
 }
 
-// upTo returns what of an entry came up to a position, and how many of its parts that
-// is. What is over is one line, whole.
+// upTo returns the part of an entry up to a sequence, and of how many parts it
+// consists. A resolved entry is one line and is not divided.
 func (e *entry) upTo(seq uint64) (a alert.Pending, n int) {
 	if e.alert.Seq <= seq {
 		return e.pending(), len(e.parts)
@@ -91,21 +89,21 @@ func (e *entry) upTo(seq uint64) (a alert.Pending, n int) {
 	if n == 0 || n == len(e.parts) || e.alert.Resolved {
 		return a, 0
 	}
-	return alert.Pending{Alert: merged(e.parts[:n]), Since: begun(e.parts[:n])}, n
+	return alert.Pending{Alert: mergeParts(e.parts[:n]), Since: firstTime(e.parts[:n])}, n
 }
 
-// keep leaves some of its parts in the entry.
+// keep reduces the entry to some of its parts.
 func (e *entry) keep(parts []part) {
 	e.parts, e.offers = parts, 0
 	for _, p := range parts {
 		e.offers += p.offers
 	}
-	e.become(merged(parts))
+	e.set(mergeParts(parts))
 }
 
-// Own makes the places of what came up to one unknown: it was taken for this list
-// alone, so no other reader tells it.
-func (l *List) Own(seq uint64) {
+// MarkClaimed sets the sequences up to seq to 0: this list's owner claimed those
+// alerts, so no other reader delivers them.
+func (l *List) MarkClaimed(seq uint64) {
 	for _, e := range l.entries {
 		if e.alert.Seq <= seq {
 			e.alert.Seq = 0
@@ -118,28 +116,28 @@ func (l *List) Own(seq uint64) {
 	}
 }
 
-// DropTold forgets what came up to a place in the stream and was told by another
-// reader, and returns what it forgot whole. What has no place was not told; of an
-// alert of which a part was, the rest stays.
-func (l *List) DropTold(seq uint64) (gone []alert.Pending) {
+// DiscardDelivered removes the alerts up to a sequence, which another reader
+// delivered, and returns those that it removed whole. Claimed alerts stay, and so
+// does the part of an alert that came after seq.
+func (l *List) DiscardDelivered(seq uint64) (gone []alert.Pending) {
 	l.entries = slices.DeleteFunc(l.entries, func(e *entry) bool {
-		told := e.dropTold(seq)
-		if told {
+		empty := e.discardDelivered(seq)
+		if empty {
 			gone = append(gone, e.pending())
 		}
-		return told
+		return empty
 	})
 	return gone
 }
 
-// dropTold forgets parts of an entry, and says whether nothing is left of it.
-// What is over is told in one line, whole.
-func (e *entry) dropTold(seq uint64) bool {
-	told := func(a alert.Alert) bool { return a.Seq > 0 && a.Seq <= seq }
+// discardDelivered removes parts of an entry and reports whether none is left. A
+// resolved entry is one line and is not divided.
+func (e *entry) discardDelivered(seq uint64) (empty bool) {
+	delivered := func(a alert.Alert) bool { return a.Seq > 0 && a.Seq <= seq }
 	if e.alert.Resolved {
-		return told(e.alert)
+		return delivered(e.alert)
 	}
-	rest := slices.DeleteFunc(slices.Clone(e.parts), func(p part) bool { return told(p.alert) })
+	rest := slices.DeleteFunc(slices.Clone(e.parts), func(p part) bool { return delivered(p.alert) })
 	if len(rest) == 0 || len(rest) == len(e.parts) {
 		return len(rest) == 0
 	}
@@ -147,7 +145,7 @@ func (e *entry) dropTold(seq uint64) bool {
 	return false
 }
 
-func merged(parts []part) alert.Alert {
+func mergeParts(parts []part) alert.Alert {
 	a := parts[0].alert
 	for _, p := range parts[1:] {
 		a = alert.Merge(a, p.alert)
@@ -155,8 +153,8 @@ func merged(parts []part) alert.Alert {
 	return a
 }
 
-// begun is when the first of them came.
-func begun(parts []part) time.Time {
+// firstTime returns the earliest time of the parts.
+func firstTime(parts []part) time.Time {
 	since := parts[0].since
 	for _, p := range parts[1:] {
 		since = earlier(since, p.since)

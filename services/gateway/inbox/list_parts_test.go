@@ -92,8 +92,8 @@ func TestListDropTold(t *testing.T) {
 				l.Add(a)
 			}
 		}
-		l.Own(tt.own)
-		l.DropTold(tt.told)
+		l.MarkClaimed(tt.own)
+		l.DiscardDelivered(tt.told)
 		if got := summary(l.Alerts()); got != tt.want {
 			t.Errorf("own %d, told %d: %s, want %s", tt.own, tt.told, got, tt.want)
 		}

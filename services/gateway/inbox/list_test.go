@@ -103,9 +103,9 @@ func TestListResolveSeveral(t *testing.T) {
 		}
 		l.Merge(entryAlert("a2", "a", alert.Error))
 		for i := 9; i >= 2; i-- { // some are forgotten
-			l.Repeat(entryAlert(fmt.Sprint("c", i), "c", alert.Info))
+			l.RecordRepeat(entryAlert(fmt.Sprint("c", i), "c", alert.Info))
 		}
-		l.Repeat(entryAlert("d1", "d", alert.Info))
+		l.RecordRepeat(entryAlert("d1", "d", alert.Info))
 		revision := entryAlert("r", "c", alert.Info)
 		if revision.Revises = "c2"; l.Revise(revision) {
 			t.Error("what was not merged is not revised")

@@ -17,56 +17,57 @@ import (
 )
 
 const (
-	// ClaimTimeout bounds one try to claim, for which whoever asked waits.
+	// ClaimTimeout bounds one attempt to claim, for which the caller's client waits.
 	ClaimTimeout = time.Second
-	// FirstLookback is how far back the alerts begin of a client that was never seen.
+	// FirstLookback is how far back the alerts of a new client begin.
 	FirstLookback = 10 * time.Minute
-	// maxClientName keeps the bucket from being filled by long names.
+	// maxClientName bounds the client's name in the stored document, in characters.
 	maxClientName = 200
 )
 
-// Position is a place in the stream ALERTS: the sequence of an alert, in the
-// stream that was made at Created.
+// Position is a place in the stream ALERTS: the sequence of an alert, and the
+// creation time of the stream.
 type Position struct {
 	Seq     uint64    `json:"seq"`
 	Created time.Time `json:"created"`
 }
 
-// Beyond says whether p is further on than q. A place in another stream than
-// before always is: the old one is gone.
+// Beyond reports whether p is later than q. A position in another stream than q is
+// always later, because q's stream is gone.
 func (p Position) Beyond(q Position) bool {
 	return !p.Created.Equal(q.Created) || p.Seq > q.Seq
 }
 
-// storedPosition is what is stored of a client.
+// storedPosition is the document of one client in the bucket.
 type storedPosition struct {
-	// Client is for people who look into the bucket: at most maxClientName characters of
-	// its name.
+	// Client is the client's name, for people who look into the bucket.
 	Client string `json:"client"`
 	Position
 }
 
-// BucketKey is the key in the bucket of a client, whose name may hold anything. Others
-// who keep something of clients there put a word and a point before it.
+// BucketKey returns the key of a client in [bus.BucketGateways]. The name may hold
+// any characters. Other documents about the client have the same key after a prefix
+// that ends with a dot.
 func BucketKey(client string) string {
 	sum := sha256.Sum256([]byte(client))
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20]))
 }
 
-// DisplayName is a client's name as it stands in the bucket, for people.
+// DisplayName returns a client's name as it is stored for people: visible characters,
+// of bounded length.
 func DisplayName(client string) string { return sanitize.Cut(sanitize.Visible(client), maxClientName) }
 
 func openBucket(ctx context.Context, c *bus.Conn) (jetstream.KeyValue, error) {
 	kv, err := c.JS.KeyValue(ctx, bus.BucketGateways)
 	if err != nil {
-		return nil, fmt.Errorf("open the cursors: %w", err)
+		return nil, fmt.Errorf("open the bucket %s of inbox positions: %w", bus.BucketGateways, err)
 	}
 	return kv, nil
 }
 
-// LoadPosition reads up to where a client has been told. found says whether it was ever
-// seen; a cursor of another version is as good as none.
-func LoadPosition(ctx context.Context, c *bus.Conn, client string) (at Position, found bool, err error) {
+// LoadPosition reads a client's inbox position. found reports whether there is one; a
+// document that cannot be decoded counts as none.
+func LoadPosition(ctx context.Context, c *bus.Conn, client string) (p Position, found bool, err error) {
 	kv, err := openBucket(ctx, c)
 	if err != nil {
 		return Position{}, false, err
@@ -76,40 +77,40 @@ func LoadPosition(ctx context.Context, c *bus.Conn, client string) (at Position,
 		return Position{}, false, nil
 	}
 	if err != nil {
-		return Position{}, false, fmt.Errorf("read the cursor: %w", err)
+		return Position{}, false, fmt.Errorf("read the inbox position: %w", err)
 	}
 	var stored storedPosition
 	if err := json.Unmarshal(entry.Value(), &stored); err != nil {
-		return Position{}, false, nil //nolint:nilerr // of another version: as if never seen
+		return Position{}, false, nil //nolint:nilerr // written by another version: treated as missing
 	}
 	return stored.Position, true, nil
 }
 
-// Claim moves a client's cursor on to at, never back, and returns where it was
-// before: who moved it there has told all up to it. Two readers of one client
-// never get the same stretch. Where it fails the cursor may have been moved, or
-// not.
-func Claim(ctx context.Context, c *bus.Conn, client string, at Position) (before Position, err error) {
+// Claim advances a client's inbox position to p, never back, and returns the position
+// before. The caller may deliver the alerts between the two; alerts up to the one
+// before were claimed by another reader. Two readers of one client never claim the
+// same alerts. After an error the position may or may not have been advanced.
+func Claim(ctx context.Context, c *bus.Conn, client string, p Position) (before Position, err error) {
 	kv, err := openBucket(ctx, c)
 	if err != nil {
 		return Position{}, err
 	}
-	value, err := json.Marshal(storedPosition{Client: DisplayName(client), Position: at})
+	value, err := json.Marshal(storedPosition{Client: DisplayName(client), Position: p})
 	if err != nil {
-		return Position{}, fmt.Errorf("encode the cursor: %w", err)
+		return Position{}, fmt.Errorf("encode the inbox position: %w", err)
 	}
 	key := BucketKey(client)
 	for {
-		before, err := tryClaim(ctx, kv, key, value, at)
+		before, err := tryClaim(ctx, kv, key, value, p)
 		if err == nil || ctx.Err() != nil || !bus.Conflict(err) {
 			return before, err
 		}
 	}
 }
 
-// tryClaim writes the cursor unless the stored one is as far. Its error is
-// a bus.Conflict when somebody else wrote in between.
-func tryClaim(ctx context.Context, kv jetstream.KeyValue, key string, value []byte, at Position) (before Position, err error) {
+// tryClaim writes the position unless the stored one is as far. Its error satisfies
+// [bus.Conflict] if another reader wrote in between.
+func tryClaim(ctx context.Context, kv jetstream.KeyValue, key string, value []byte, p Position) (before Position, err error) {
 	entry, err := kv.Get(ctx, key)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		_, err = kv.Create(ctx, key, value)
@@ -119,7 +120,7 @@ func tryClaim(ctx context.Context, kv jetstream.KeyValue, key string, value []by
 		return Position{}, wrapSave(err)
 	}
 	var stored storedPosition
-	if err := json.Unmarshal(entry.Value(), &stored); err == nil && !at.Beyond(stored.Position) {
+	if err := json.Unmarshal(entry.Value(), &stored); err == nil && !p.Beyond(stored.Position) {
 		return stored.Position, nil
 	}
 	_, err = kv.Update(ctx, key, value, entry.Revision())
@@ -128,7 +129,7 @@ func tryClaim(ctx context.Context, kv jetstream.KeyValue, key string, value []by
 
 func wrapSave(err error) error {
 	if err != nil {
-		return fmt.Errorf("save the cursor: %w", err)
+		return fmt.Errorf("save the inbox position: %w", err)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func (p *player) offer(key string, ends bool) {
 
 // drain keeps what is told in the order in which it was raised.
 func (p *player) drain(seq uint64) {
-	alerts := p.Drain(seq)
+	alerts := p.Take(seq)
 	slices.SortStableFunc(alerts, func(a, b alert.Alert) int { return a.Timestamp.Compare(b.Timestamp) })
 	p.told = append(p.told, alerts...)
 }
@@ -146,7 +146,7 @@ func TestResolvedIsOneLine(t *testing.T) {
 	p := newPlayer()
 	p.offer("a", false)
 	p.offer("a", true)
-	got := p.Drain(all)
+	got := p.Take(all)
 	want := made("a", 1)
 	if len(got) != 1 || got[0].Title != "Resolved: a" || got[0].Detail != want.Detail || got[0].Context != nil || !got[0].Resolved ||
 		got[0].Severity != want.Severity || got[0].ID != want.ID || !got[0].Timestamp.Equal(want.Timestamp) || got[0].Resolves != "" {
@@ -164,7 +164,7 @@ func TestAnotherReaderWasTold(t *testing.T) {
 		p := newPlayer()
 		p.offer(tt.key, false)
 		p.offer(tt.key, true)
-		p.DropTold(1)
+		p.DiscardDelivered(1)
 		p.drain(all)
 		if len(p.told) != 1 || fmt.Sprint(p.told[0].Title, " ", p.told[0].Resolved) != tt.want {
 			t.Errorf("%s: %+v", tt.key, p.told)

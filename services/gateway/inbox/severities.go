@@ -8,22 +8,21 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// maxSeverities is how many alerts are remembered by severity. Past it the one that
-// was seen first is forgotten, and a revision of it is ignored.
+// maxSeverities is the number of alerts whose severity is remembered. Beyond it the
+// one recorded first is forgotten, and a revision of it is ignored.
 const maxSeverities = 500
 
-// Severities remembers how severe each alert was at its worst, revisions included.
-// From that follow which revision raises the severity, and how severe a finding was
-// that is resolved. The zero value remembers nothing. It is not safe for concurrent
-// use.
+// Severities remembers the highest severity of each alert, revisions included. It
+// decides which revision raises the severity, and how severe a finding was that is
+// resolved. The zero value is empty. It is not safe for concurrent use.
 type Severities struct {
-	// seen is short: a look at all of it takes less than a microsecond. The one seen
-	// first is at next once it is full.
+	// seen is a ring once it is full, with the oldest entry at next. A linear search
+	// takes less than a microsecond.
 	seen []severity
 	next int
 }
 
-// severity is that of an alert, by a hash of its id.
+// severity is the severity rank of an alert, by a hash of its id.
 type severity struct {
 	id   uint64
 	rank int8
@@ -31,18 +30,19 @@ type severity struct {
 
 var seed = maphash.MakeSeed()
 
-// find returns the severity of an alert, or nil where it is not known.
+// find returns the severity of an alert, or nil if it is not known.
 func (s *Severities) find(id string) *severity {
-	of := maphash.String(seed, id)
-	i := slices.IndexFunc(s.seen, func(known severity) bool { return known.id == of })
+	hash := maphash.String(seed, id)
+	i := slices.IndexFunc(s.seen, func(known severity) bool { return known.id == hash })
 	if i < 0 {
 		return nil
 	}
 	return &s.seen[i]
 }
 
-// Note remembers an alert. A revision counts for the alert that it revises.
-func (s *Severities) Note(a alert.Alert) {
+// Record remembers an alert's severity. A revision counts for the alert that it
+// revises.
+func (s *Severities) Record(a alert.Alert) {
 	id, rank := cmp.Or(a.Revises, a.ID), int8(a.Severity.Rank())
 	if known := s.find(id); known != nil {
 		known.rank = max(known.rank, rank)
@@ -67,9 +67,9 @@ func (s *Severities) Raises(a alert.Alert) bool {
 	return before != nil && a.Severity.Rank() > int(before.rank)
 }
 
-// RankOfFinding returns the severity rank of the finding that an alert is about: for
-// a resolution that of the most severe alert that it resolves. One that is not known
-// counts as an error, because its end must not be lost for a warning.
+// RankOfFinding returns the severity rank of the finding that an alert is about. For
+// a resolution that is the most severe alert that it resolves; an unknown alert counts
+// as an error, because its resolution must not be evicted in favor of a warning.
 func (s *Severities) RankOfFinding(a alert.Alert) int {
 	worst := a.Severity.Rank()
 	if a.Resolves == "" {

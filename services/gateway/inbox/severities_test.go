@@ -39,7 +39,7 @@ func TestSeverities(t *testing.T) {
 	} {
 		var s inbox.Severities
 		for _, a := range tt.before {
-			s.Note(a)
+			s.Record(a)
 		}
 		if raises, rank := s.Raises(tt.a), s.RankOfFinding(tt.a); raises != tt.raises || rank != tt.rank {
 			t.Errorf("%s: got raises %t and rank %d, want %t and %d", tt.name, raises, rank, tt.raises, tt.rank)
@@ -52,7 +52,7 @@ func TestSeverities(t *testing.T) {
 func TestSeveritiesAreBounded(t *testing.T) {
 	var s inbox.Severities
 	for i := range 700 {
-		s.Note(entryAlert(fmt.Sprint(i), "a", alert.Info))
+		s.Record(entryAlert(fmt.Sprint(i), "a", alert.Info))
 	}
 	for id, want := range map[string]bool{"0": false, "199": false, "200": true, "699": true} {
 		a := entryAlert("r", "a", alert.Error)

@@ -23,11 +23,11 @@ func TestSilencedWhilePending(t *testing.T) {
 		t.Errorf("found %+v", a)
 	}
 	heard := map[string]int{}
-	b.Silence(func(a alert.Alert, offers int) bool { heard[a.DedupKey] += offers; return a.DedupKey == "a" })
+	b.SuppressWhere(func(a alert.Alert, offers int) bool { heard[a.DedupKey] += offers; return a.DedupKey == "a" })
 	if got := fmt.Sprint(heard); got != "map[a:2 b:1 c:1]" {
 		t.Errorf("asked of %s", got)
 	}
-	b.HoldBack(made("x", 4))
+	b.Suppress(made("x", 4))
 	if want := (inbox.Stats{Offered: 5, Silenced: 3}); b.Stats() != want || b.Len() != 2 {
 		t.Errorf("%+v, %d left", b.Stats(), b.Len())
 	}
@@ -44,14 +44,14 @@ func TestHeldBackResolution(t *testing.T) {
 	b.Offer(made("a", 0))
 	over := made("a", 1)
 	over.Severity, over.Resolves = alert.Info, "a0"
-	b.HoldBack(over)
+	b.Suppress(over)
 	pending := b.Pending()
 	if want := (inbox.Stats{Offered: 2, Silenced: 1}); b.Stats() != want || len(pending) != 1 || !pending[0].Resolved || !strings.HasPrefix(pending[0].Title, "Resolved: ") {
 		t.Errorf("%+v %+v", b.Stats(), pending)
 	}
 	unknown := over
 	unknown.ID, unknown.Resolves = "a2", "other"
-	b.HoldBack(unknown)
+	b.Suppress(unknown)
 	if b.Len() != 1 {
 		t.Errorf("told of %+v", b.Pending())
 	}
@@ -68,11 +68,11 @@ func TestEveryAlertIsAccountedFor(t *testing.T) {
 			key := keys.Draw(t, "key")
 			switch rapid.IntRange(0, 9).Draw(t, "what") {
 			case 0:
-				b.Silence(func(a alert.Alert, _ int) bool { return a.DedupKey == key })
+				b.SuppressWhere(func(a alert.Alert, _ int) bool { return a.DedupKey == key })
 			case 1:
-				b.HoldBack(made(key, i))
+				b.Suppress(made(key, i))
 			case 2:
-				for _, a := range b.Drain(all) {
+				for _, a := range b.Take(all) {
 					handed += uint64(a.Occurrences())
 				}
 			default:

@@ -18,7 +18,7 @@ func BenchmarkDeliver(b *testing.B) {
 	m := pod()
 	b.ReportAllocs()
 	for b.Loop() {
-		if !f.Match(m) {
+		if !f.Matches(m) {
 			b.Fatal("it does not match")
 		}
 		if _, err := f.Deliver("sub-1", m).Line(); err != nil {
@@ -55,7 +55,7 @@ func BenchmarkMatch100(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		for i := range all {
-			if !all[i].Match(m) {
+			if !all[i].Matches(m) {
 				b.Fatal(i)
 			}
 		}
@@ -64,7 +64,7 @@ func BenchmarkMatch100(b *testing.B) {
 
 // BenchmarkRecent: each event is another one, and as many are remembered as may be.
 func BenchmarkRecent(b *testing.B) {
-	var r kubernetes.Recent
+	var r kubernetes.RecentEvents
 	m := pod()
 	uids := make([]string, 4096)
 	for i := range uids {
@@ -76,7 +76,7 @@ func BenchmarkRecent(b *testing.B) {
 	for b.Loop() {
 		i++
 		m.Event.UID = uids[i%len(uids)]
-		if r.Again(m, now.Add(time.Duration(i)*time.Second)) {
+		if r.Duplicate(m, now.Add(time.Duration(i)*time.Second)) {
 			b.Fatal(i)
 		}
 	}

@@ -156,12 +156,12 @@ func (f Filter) Mode() Mode { return f.mode }
 // Filters are the filters as they apply.
 func (f Filter) Filters() Filters { return f.filters }
 
-// Watch says whether a message is about the watch of the subscription's cluster.
-func (f Filter) Watch(m *kube.Message) bool { return m.Watch != nil && m.Cluster == f.cluster }
+// MatchesWatch reports whether a message is about the watch of the subscription's cluster.
+func (f Filter) MatchesWatch(m *kube.Message) bool { return m.Watch != nil && m.Cluster == f.cluster }
 
-// Match says whether a message is to be delivered: an event or a fault, as the mode
+// Matches reports whether a message is to be delivered: an event or a fault, as the mode
 // is. The end of a fault is none.
-func (f Filter) Match(m *kube.Message) bool {
+func (f Filter) Matches(m *kube.Message) bool {
 	e := m.Event
 	if e == nil || m.Watch != nil || m.Cluster != f.cluster {
 		return false
@@ -194,7 +194,7 @@ func sameKind(kind, valid string) bool {
 }
 
 // Subjects are what to follow for what may match, and for how the watch is. They
-// let through more than Match, and never less. None of them is within another.
+// let through more than Matches, and never less. None of them is within another.
 func (f Filter) Subjects() []string {
 	scopes := f.filters.Namespaces
 	if f.filters.InvolvedNamespace != "" {

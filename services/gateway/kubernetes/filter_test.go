@@ -88,7 +88,7 @@ func TestMatch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := f.Match(tt.m); got != tt.want {
+			if got := f.Matches(tt.m); got != tt.want {
 				t.Errorf("%t", got)
 			}
 		})
@@ -139,11 +139,11 @@ func TestLimitedToNamespaces(t *testing.T) {
 		t.Fatalf("%v %+v", err, f.Filters())
 	}
 	m := fault(kube.Crash, kube.StateFiring)
-	if !f.Match(m) {
+	if !f.Matches(m) {
 		t.Error("what is shown does not match")
 	}
 	m.Event.InvolvedObject.Namespace = "secret"
-	if f.Match(m) {
+	if f.Matches(m) {
 		t.Error("what is not shown matches")
 	}
 }
@@ -227,10 +227,10 @@ func TestSubjectsLetAllThrough(t *testing.T) {
 		m := genMessage(t, f)
 		subjects := f.Subjects()
 		on := slices.ContainsFunc(subjects, func(s string) bool { return passes(s, bus.KubernetesSubject(m)) })
-		if (f.Match(m) || f.Watch(m)) && !on {
+		if (f.Matches(m) || f.MatchesWatch(m)) && !on {
 			t.Errorf("%+v on %s is not within %q", m, bus.KubernetesSubject(m), subjects)
 		}
-		if f.Match(m) {
+		if f.Matches(m) {
 			matched++
 		}
 		for i, a := range subjects {
@@ -265,7 +265,7 @@ func FuzzSelector(f *testing.F) {
 		if len(s.Filters().LabelSelector) > kubernetes.MaxSelector { // it grows by being normalised
 			return
 		}
-		if err != nil || again.Filters().LabelSelector != s.Filters().LabelSelector || again.Match(pod()) != s.Match(pod()) {
+		if err != nil || again.Filters().LabelSelector != s.Filters().LabelSelector || again.Matches(pod()) != s.Matches(pod()) {
 			t.Errorf("%q: %v, %q", selector, err, s.Filters().LabelSelector)
 		}
 	})

@@ -6,22 +6,21 @@ import (
 	"sync"
 )
 
-// How many subscriptions there may be, unless it is set otherwise.
+// Default limits on the number of subscriptions.
 const (
 	DefaultPerSession = 10
 	DefaultGlobal     = 100
 )
 
-// Limits is how many subscriptions there may be.
+// Limits bounds the number of subscriptions: of one MCP session, and of all sessions
+// of a gateway together.
 type Limits struct {
-	// PerSession is how many one client may have, Global how many all clients of
-	// the gateway together.
 	PerSession, Global int
 }
 
-// LimitError says which limit is reached.
+// LimitError reports which limit is reached.
 type LimitError struct {
-	// Setting is the flag that sets it, Limit its value.
+	// Setting is the flag that sets the limit, Limit its value.
 	Setting string
 	Limit   int
 	whose   string
@@ -32,41 +31,42 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("%s %d subscriptions, and no more are allowed (%s): end one with events_unsubscribe", e.whose, e.Limit, e.Setting)
 }
 
-// Quota is what all sessions of a gateway share. It may be used concurrently.
+// Quota counts the subscriptions of all sessions of a gateway. It is safe for
+// concurrent use.
 type Quota struct {
 	limits Limits
 	mu     sync.Mutex
-	taken  int
+	inUse  int
 }
 
-// NewQuota has none taken yet.
+// NewQuota returns an unused quota.
 func NewQuota(l Limits) *Quota { return &Quota{limits: l} }
 
-// Taken is how many subscriptions there are.
-func (q *Quota) Taken() int {
+// InUse returns the number of subscriptions.
+func (q *Quota) InUse() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.taken
+	return q.inUse
 }
 
-// Take takes one for a session that has so many. Its release may be called more than
-// once.
-func (q *Quota) Take(has int) (release func(), err error) {
+// Acquire counts a subscription for a session that has sessionCount already. release
+// may be called more than once.
+func (q *Quota) Acquire(sessionCount int) (release func(), err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
-	case has >= q.limits.PerSession:
+	case sessionCount >= q.limits.PerSession:
 		return nil, &LimitError{"--max-subscriptions-per-session", q.limits.PerSession, "this session has"}
-	case q.taken >= q.limits.Global:
+	case q.inUse >= q.limits.Global:
 		return nil, &LimitError{"--max-subscriptions-global", q.limits.Global, "the sessions of this gateway have"}
 	}
-	q.taken++
+	q.inUse++
 	return sync.OnceFunc(func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		q.taken--
+		q.inUse--
 	}), nil
 }
 
-// NewID is the id of a subscription, which nobody can guess.
+// NewID returns a new subscription id that cannot be guessed.
 func NewID() string { return "sub-" + rand.Text() }

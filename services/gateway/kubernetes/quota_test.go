@@ -13,7 +13,7 @@ func TestQuota(t *testing.T) {
 	q := kubernetes.NewQuota(kubernetes.Limits{PerSession: 2, Global: 3})
 	take := func(has int) func() {
 		t.Helper()
-		release, err := q.Take(has)
+		release, err := q.Acquire(has)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -21,7 +21,7 @@ func TestQuota(t *testing.T) {
 	}
 	refused := func(has int, setting string) {
 		t.Helper()
-		_, err := q.Take(has)
+		_, err := q.Acquire(has)
 		var limit *kubernetes.LimitError
 		if !errors.As(err, &limit) || limit.Setting != setting || !strings.Contains(err.Error(), setting) || !strings.Contains(err.Error(), "events_unsubscribe") {
 			t.Errorf("%v", err)
@@ -45,8 +45,8 @@ func TestQuotaTogether(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 1000 {
-				if release, err := q.Take(0); err == nil {
-					if q.Taken() > 50 {
+				if release, err := q.Acquire(0); err == nil {
+					if q.InUse() > 50 {
 						t.Error("too many")
 					}
 					release()
@@ -55,8 +55,8 @@ func TestQuotaTogether(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if q.Taken() != 0 {
-		t.Errorf("%d are left", q.Taken())
+	if q.InUse() != 0 {
+		t.Errorf("%d are left", q.InUse())
 	}
 }
 

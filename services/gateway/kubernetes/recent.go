@@ -7,45 +7,47 @@ import (
 )
 
 const (
-	// DuplicateWindow is how long an event is the same as before (specification,
-	// section 10).
+	// DuplicateWindow is how long a repetition of an event counts as a duplicate.
 	DuplicateWindow = 5 * time.Second
-	// maxRecent is how many events are remembered. Past it the oldest is forgotten,
-	// and could come twice: kubewatch and the bus would have to tell it twice, too.
+	// maxRecent is the number of events that are remembered. Beyond it the oldest is
+	// forgotten, and a duplicate of it would be delivered.
 	maxRecent = 1024
 )
 
-// Recent knows which events came lately. The zero value knows none.
-type Recent struct {
-	at   map[recent]time.Time
-	ring []recent
+// RecentEvents knows the events of the last DuplicateWindow: kubewatch and the bus may
+// deliver one twice. The zero value is empty.
+type RecentEvents struct {
+	seen map[eventKey]time.Time
+	// ring holds the keys of seen, the oldest at next once it is full.
+	ring []eventKey
 	next int
 }
 
-type recent struct{ cluster, namespace, name, uid, version string }
+type eventKey struct{ cluster, namespace, name, uid, version string }
 
-// Again says whether an event came less than DuplicateWindow ago, and remembers it
-// otherwise. What has no name and no uid is never the same. Time does not go back.
-func (r *Recent) Again(m *kube.Message, now time.Time) bool {
+// Duplicate reports whether an event came less than DuplicateWindow ago, and remembers
+// it otherwise. An event without a name and a uid is never a duplicate. now must not go
+// back.
+func (r *RecentEvents) Duplicate(m *kube.Message, now time.Time) bool {
 	e := m.Event
-	key := recent{m.Cluster, e.Namespace, e.Name, e.UID, e.ResourceVersion}
+	key := eventKey{m.Cluster, e.Namespace, e.Name, e.UID, e.ResourceVersion}
 	if e.Name == "" && e.UID == "" {
 		return false
 	}
-	before, known := r.at[key]
+	before, known := r.seen[key]
 	if known && now.Sub(before) < DuplicateWindow {
 		return true
 	}
-	if r.at == nil {
-		r.at = make(map[recent]time.Time)
+	if r.seen == nil {
+		r.seen = make(map[eventKey]time.Time)
 	}
-	r.at[key] = now
+	r.seen[key] = now
 	switch {
-	case known: // its place stays
+	case known: // its place in the ring stays
 	case len(r.ring) < maxRecent:
 		r.ring = append(r.ring, key)
 	default:
-		delete(r.at, r.ring[r.next])
+		delete(r.seen, r.ring[r.next])
 		r.ring[r.next] = key
 		r.next = (r.next + 1) % maxRecent
 	}

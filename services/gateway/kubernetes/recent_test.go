@@ -11,7 +11,7 @@ import (
 
 func TestAgain(t *testing.T) {
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	var r kubernetes.Recent
+	var r kubernetes.RecentEvents
 	for _, step := range []struct {
 		at      time.Duration
 		version string
@@ -22,13 +22,13 @@ func TestAgain(t *testing.T) {
 	} {
 		m := pod()
 		m.Event.ResourceVersion = step.version
-		if got := r.Again(m, begin.Add(step.at)); got != step.want {
+		if got := r.Duplicate(m, begin.Add(step.at)); got != step.want {
 			t.Errorf("%s at %s: %t", step.version, step.at, got)
 		}
 	}
 	nameless := &kube.Message{Cluster: "dev", Event: &kube.Event{Namespace: "shop"}}
 	for range 2 {
-		if r.Again(nameless, begin) {
+		if r.Duplicate(nameless, begin) {
 			t.Error("what has no name is taken for the same")
 		}
 	}
@@ -37,19 +37,19 @@ func TestAgain(t *testing.T) {
 // TestRecentIsBounded: the oldest of many are forgotten, the others not.
 func TestRecentIsBounded(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	var r kubernetes.Recent
+	var r kubernetes.RecentEvents
 	event := func(i int) *kube.Message {
 		m := pod()
 		m.Event.UID = fmt.Sprint(i)
 		return m
 	}
 	for i := range 1025 {
-		r.Again(event(i), now)
+		r.Duplicate(event(i), now)
 	}
-	if !r.Again(event(1024), now) || !r.Again(event(1), now) {
+	if !r.Duplicate(event(1024), now) || !r.Duplicate(event(1), now) {
 		t.Error("a late one is forgotten")
 	}
-	if r.Again(event(0), now) {
+	if r.Duplicate(event(0), now) {
 		t.Error("more are remembered than is allowed")
 	}
 }

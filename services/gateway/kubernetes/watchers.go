@@ -8,8 +8,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// Watchers is what is known of who watches which cluster. The zero value knows of
-// nobody. What is not renewed for ttl is gone, but its name stays known.
+// Watchers knows which clusters kubewatch watches, and how each watch is. A cluster
+// that is not renewed for the ttl is no longer watched, but its name stays known. The
+// zero value is empty.
 type Watchers struct {
 	records map[string]record
 }
@@ -19,12 +20,13 @@ type record struct {
 	seen  time.Time
 }
 
-// maxClusters is how many clusters are remembered. Past it a new one is not.
+// maxClusters is the number of clusters that are remembered. Beyond it new ones are
+// ignored.
 const maxClusters = 1000
 
-// Learn takes what a kubewatch says of itself, and says whether that is news: the
-// cluster was not watched before, or how its watch is has changed.
-func (w *Watchers) Learn(l kube.Leader, now time.Time, ttl time.Duration) (news bool) {
+// Update records the announcement of a kubewatch and reports whether it is news: the
+// cluster was not watched before, or its watch degraded or was restored.
+func (w *Watchers) Update(l kube.Leader, now time.Time, ttl time.Duration) (news bool) {
 	before, known := w.records[l.Cluster]
 	if l.Cluster == "" || !known && len(w.records) >= maxClusters {
 		return false
@@ -36,8 +38,8 @@ func (w *Watchers) Learn(l kube.Leader, now time.Time, ttl time.Duration) (news 
 	return !known || !before.live(now, ttl) || before.watch.Degraded != l.Watch.Degraded
 }
 
-// Leave says that a kubewatch has given a cluster up.
-func (w *Watchers) Leave(cluster string) {
+// Remove records that a kubewatch released a cluster.
+func (w *Watchers) Remove(cluster string) {
 	if r, known := w.records[cluster]; known {
 		r.seen = time.Time{}
 		w.records[cluster] = r
@@ -61,9 +63,9 @@ func (w *Watchers) Live(now time.Time, ttl time.Duration) []string {
 // Known lists all clusters that are or were watched, by name.
 func (w *Watchers) Known() []string { return slices.Sorted(maps.Keys(w.records)) }
 
-// Of is how the watch of a cluster is, and until when that is believed. Where live is
-// false nobody watches it.
-func (w *Watchers) Of(cluster string, now time.Time, ttl time.Duration) (watch kube.Watch, live bool, until time.Time) {
+// Status returns how a cluster's watch is, and until when that is valid. live is false
+// if nobody watches the cluster.
+func (w *Watchers) Status(cluster string, now time.Time, ttl time.Duration) (watch kube.Watch, live bool, until time.Time) {
 	r, known := w.records[cluster]
 	if !known {
 		return kube.Watch{}, false, time.Time{}

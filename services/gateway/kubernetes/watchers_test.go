@@ -14,7 +14,7 @@ func TestWatchers(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var w kubernetes.Watchers
 	learn := func(cluster string, degraded bool) bool {
-		return w.Learn(kube.Leader{Cluster: cluster, Watch: kube.Watch{Degraded: degraded}}, now, ttl)
+		return w.Update(kube.Leader{Cluster: cluster, Watch: kube.Watch{Degraded: degraded}}, now, ttl)
 	}
 	live := func() string { return strings.Join(w.Live(now, ttl), " ") }
 	if learn("", false) || live() != "" {
@@ -31,13 +31,13 @@ func TestWatchers(t *testing.T) {
 	if live() != "dev" || strings.Join(w.Known(), " ") != "dev prod" {
 		t.Errorf("%q of %q", live(), w.Known())
 	}
-	if watch, on, until := w.Of("dev", now, ttl); !on || !watch.Degraded || !until.Equal(now.Add(9*time.Second)) {
+	if watch, on, until := w.Status("dev", now, ttl); !on || !watch.Degraded || !until.Equal(now.Add(9*time.Second)) {
 		t.Errorf("%+v %t %s", watch, on, until)
 	}
-	if _, on, _ := w.Of("prod", now, ttl); on {
+	if _, on, _ := w.Status("prod", now, ttl); on {
 		t.Error("what was not renewed is watched")
 	}
-	w.Leave("dev")
+	w.Remove("dev")
 	if live() != "" || !learn("dev", true) {
 		t.Error("one that left is watched, or its coming back is no news")
 	}

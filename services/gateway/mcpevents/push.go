@@ -64,7 +64,7 @@ func (p *push) next() (time.Time, bool) { return p.stream.Next() }
 // due returns the batch if its time has come, without those that are hushed by
 // now.
 func (p *push) due(now time.Time, hushed func(alert.Alert) bool) ([][]byte, error) {
-	p.stream.Silence(hushed)
+	p.stream.SuppressWhere(hushed)
 	return p.emit(nil, p.stream.Due(now))
 }
 

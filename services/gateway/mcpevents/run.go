@@ -59,7 +59,7 @@ func (p *push) run(ctx context.Context, s Source, truncated bool, ending <-chan 
 		case a := <-in:
 			out.putAll(p.take(a, time.Now()))
 		case now := <-due.C:
-			out.putAll(p.due(now, s.Hushed))
+			out.putAll(p.due(now, s.Suppressed))
 		case <-out.next.C:
 			err := p.check(ctx, s)
 			if err != nil && !away {

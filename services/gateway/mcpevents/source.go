@@ -25,9 +25,9 @@ type Source interface {
 	// Read returns the oldest alerts after a number, at most limit. Of their
 	// places only the number is looked at.
 	Read(ctx context.Context, after uint64, limit int) ([]Arrival, error)
-	// Hushed says that an alert is told to nobody now. Those that are so when Read
+	// Suppressed says that an alert is told to nobody now. Those that are so when Read
 	// and Follow meet them come as nil.
-	Hushed(alert.Alert) bool
+	Suppressed(alert.Alert) bool
 	// Follow hands on what comes after a place, in order and each once, through
 	// whatever happens to the bus. It returns when ctx ends.
 	Follow(ctx context.Context, after Position, hand func(Arrival))

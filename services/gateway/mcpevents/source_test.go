@@ -93,7 +93,7 @@ func (m *memory) Read(_ context.Context, after uint64, limit int) ([]Arrival, er
 	return out, m.err
 }
 
-func (m *memory) Hushed(a alert.Alert) bool {
+func (m *memory) Suppressed(a alert.Alert) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.hushed(a)

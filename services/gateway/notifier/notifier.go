@@ -17,243 +17,240 @@ import (
 )
 
 const (
-	// maxPending is how many alerts wait for a batch, merged ones counted once.
-	// Past it a new one is dropped and counted.
+	// maxPending is the number of alerts that wait for a batch; merged alerts count
+	// once. Beyond it a new one is dropped and counted.
 	maxPending = 100
 	// settle is how long the first alert of a batch waits for others.
 	settle = 2 * time.Second
-	// jitter is how far off its time an alert may come on its way here. Who sends
-	// one a second and has a throttle of 1 s means one notification each: an
-	// alert that comes this little before the throttle ends waits for that end
-	// and no longer, and one this little before the end of the duplicate window
-	// is no duplicate.
+	// jitter is how much an alert may be delayed on its way here. A sender with one
+	// alert a second and a throttle of 1 s expects one notification each: an alert
+	// that comes this little before the throttle ends waits for that end only, and
+	// one this little before the end of the duplicate window is no duplicate.
 	jitter = 50 * time.Millisecond
 )
 
-// Notifier turns alerts into notifications. It is off until it is enabled.
+// Notifier turns alerts into notifications. It is disabled until Enable.
 type Notifier struct {
 	config Config
-	// floor is the least severity rank that the client itself asked for.
+	// floor is the least severity rank that the client set (logging/setLevel).
 	floor int
 
 	pending inbox.List
-	// severities are those of all alerts that were offered, also while it was off.
+	// severities records all offered alerts, also while the notifier is disabled.
 	severities inbox.Severities
 	causes     alert.Causes
-	// since is when the first pending alert came.
+	// since is when the first pending alert was offered.
 	since time.Time
 	sent  sent
 	pace  pace
 	stats Stats
 }
 
-// Stats counts since the stream was enabled. Every alert offered meanwhile is
-// one of Emitted, Suppressed, Dropped, Filtered, Revised, Ignored, Absorbed,
-// Cleared and Silenced, or was merged into one of those pending.
+// Stats counts since Enable. Every alert offered since is counted in one of Emitted,
+// Suppressed, Dropped, Filtered, Revised, Ignored, Absorbed, Cleared and Silenced, or
+// in PendingOffers.
 type Stats struct {
-	// NotifyCount is how many notifications went out, Emitted how many alerts
-	// they held, merged ones counted each.
+	// NotifyCount counts notifications, Emitted the alerts in them; merged alerts
+	// count each.
 	NotifyCount, Emitted int
-	// Pending is how many alerts wait now, merged ones counted once;
+	// Pending is the number of alerts that wait now; merged alerts count once.
 	// PendingOffers counts them each.
 	Pending, PendingOffers int
-	// Suppressed alerts were duplicates, Dropped ones found the batch full,
-	// Filtered ones were not asked for.
+	// Suppressed alerts were duplicates. Dropped alerts found the batch full. Filtered
+	// alerts did not pass the configuration.
 	Suppressed, Dropped, Filtered int
-	// Revised alerts took the place of a pending one. Ignored ones found it gone,
-	// and were no more severe than what was known of it.
+	// Revised alerts replaced a pending one. Ignored alerts revised one that was no
+	// longer pending, without raising its severity.
 	Revised, Ignored int
-	// Absorbed alerts said no more than that a pending one is over, which that
-	// one now says itself.
+	// Absorbed alerts only resolved a pending alert, which is now marked resolved.
 	Absorbed int
-	// Cleared alerts were pending when the stream was disabled.
+	// Cleared alerts were pending when the notifier was disabled.
 	Cleared int
-	// Silenced alerts were pending when somebody silenced them.
+	// Silenced alerts were pending when a silence or an acknowledgement matched them.
 	Silenced int
 }
 
-// New returns a stream that is off.
+// New returns a disabled notifier.
 func New() *Notifier { return &Notifier{config: DefaultConfig()} }
 
-// Enable switches the stream on with a valid configuration in place of the one
-// it had. It starts afresh: what was pending, the memory of what was sent, the
-// throttle, the window of 60 s and the counts are forgotten. The client's floor
-// stays, and how severe alerts were.
-func (s *Notifier) Enable(c Config) {
+// Enable enables the notifier with a valid configuration. It discards pending alerts,
+// the duplicate window, the throttle, the rate limit and the counts. The client's floor
+// and the recorded severities stay.
+func (n *Notifier) Enable(c Config) {
 	c.Enabled = true
 	c.Events = slices.Clone(c.Events)
-	*s = Notifier{config: c, floor: s.floor, severities: s.severities}
+	*n = Notifier{config: c, floor: n.floor, severities: n.severities}
 }
 
-// Reset makes the stream what New returns, but for how severe alerts were.
-func (s *Notifier) Reset() { *s = Notifier{config: DefaultConfig(), severities: s.severities} }
+// Reset returns the notifier to the state of New, except for the recorded severities.
+func (n *Notifier) Reset() { *n = Notifier{config: DefaultConfig(), severities: n.severities} }
 
-// Know remembers how severe an alert was that is not offered, for those that revise
-// it.
-func (s *Notifier) Know(a alert.Alert) { s.severities.Note(a) }
+// RecordSeverity records the severity of an alert that is not offered, for later
+// alerts that revise it.
+func (n *Notifier) RecordSeverity(a alert.Alert) { n.severities.Record(a) }
 
-// Disable switches the stream off and returns how many alerts were pending.
-// They are forgotten; the rest of the configuration stays to be looked at.
-func (s *Notifier) Disable() (pendingCleared int) {
-	s.config.Enabled = false
-	s.stats.Cleared += s.pending.Offers()
-	pendingCleared = s.pending.Len()
-	s.pending.Clear()
+// Disable disables the notifier, discards the pending alerts and returns their number.
+// The configuration stays readable.
+func (n *Notifier) Disable() (pendingCleared int) {
+	n.config.Enabled = false
+	n.stats.Cleared += n.pending.Offers()
+	pendingCleared = n.pending.Len()
+	n.pending.Clear()
 	return pendingCleared
 }
 
 // Config returns the configuration.
-func (s *Notifier) Config() Config {
-	c := s.config
+func (n *Notifier) Config() Config {
+	c := n.config
 	c.Events = slices.Clone(c.Events)
 	return c
 }
 
-// SetFloor sets the least severity rank that the client wants, beside the
-// configuration's SeverityMin; 0 is no floor. Pending alerts under it go.
-func (s *Notifier) SetFloor(rank int) {
-	s.floor = rank
-	s.stats.Filtered += s.pending.DropBelow(rank)
+// SetFloor sets the least severity rank that the client wants, in addition to
+// Config.SeverityMin; 0 is no floor. Pending alerts below it are filtered.
+func (n *Notifier) SetFloor(rank int) {
+	n.floor = rank
+	n.stats.Filtered += n.pending.DropBelow(rank)
 }
 
-// Silence takes out the pending alerts that hushed says yes to.
-func (s *Notifier) Silence(hushed func(alert.Alert) bool) {
-	s.stats.Silenced += s.pending.DropWhere(func(a alert.Alert, _ int) bool { return hushed(a) })
+// SuppressWhere removes the pending alerts for which suppressed returns true.
+func (n *Notifier) SuppressWhere(suppressed func(alert.Alert) bool) {
+	n.stats.Silenced += n.pending.DropWhere(func(a alert.Alert, _ int) bool { return suppressed(a) })
 }
 
 // Stats returns the counts.
-func (s *Notifier) Stats() Stats {
-	stats := s.stats
-	stats.Pending, stats.PendingOffers = s.pending.Len(), s.pending.Offers()
+func (n *Notifier) Stats() Stats {
+	stats := n.stats
+	stats.Pending, stats.PendingOffers = n.pending.Len(), n.pending.Offers()
 	return stats
 }
 
-// Offer takes an alert and returns the notification that has to go out now, if
-// one has to. An alert that revises another takes its place where that is
-// pending. Otherwise it is ignored, unless it raises the severity: then it is news,
-// and no duplicate. One that resolves another makes one line of it
-// where that is pending, also when it would not pass itself: what it resolves
-// did. The alert's context must not change later.
-func (s *Notifier) Offer(a alert.Alert, now time.Time) []Notification {
-	raises := s.severities.Raises(a)
-	s.severities.Note(a)
-	if !s.config.Enabled {
+// Full reports whether the pending batch is full, so that the next alert may be
+// dropped. A caller that can leave alerts elsewhere should offer none meanwhile.
+func (n *Notifier) Full() bool { return n.pending.Len() >= maxPending }
+
+// Offer takes an alert and returns the notification to send now, if any.
+//
+// A revision replaces the pending alert that it revises. If that is no longer pending,
+// the revision is ignored unless it raises the severity; then it counts as a new alert.
+// A resolution cuts the pending alert that it resolves to one line, even if the
+// resolution itself would be filtered. The alert's context must not change afterwards.
+func (n *Notifier) Offer(a alert.Alert, now time.Time) []Notification {
+	raises := n.severities.Raises(a)
+	n.severities.Record(a)
+	if !n.config.Enabled {
 		return nil
 	}
-	if a.Resolves != "" && s.pending.Resolve(a) && a.OnlyResolves() {
-		s.stats.Absorbed++
+	if a.Resolves != "" && n.pending.Resolve(a) && a.OnlyResolves() {
+		n.stats.Absorbed++
 		return nil
 	}
-	if !s.config.passesFilters(a, s.floor) {
-		s.pending.Repeat(a)
-		s.stats.Filtered++
+	if !n.config.passesFilters(a, n.floor) {
+		n.pending.RecordRepeat(a)
+		n.stats.Filtered++
 		return nil
 	}
-	open := !now.Before(s.pace.free(s.throttle()))
-	switch _, waits := s.pending.Find(a.Revises); {
-	case a.Revises != "" && s.pending.Revise(a):
-		s.stats.Revised++
+	open := !now.Before(n.pace.free(n.throttle()))
+	switch _, pending := n.pending.Find(a.Revises); {
+	case a.Revises != "" && n.pending.Revise(a):
+		n.stats.Revised++
 		if open {
-			return s.emit(now)
+			return n.emit(now)
 		}
 		return nil
-	case a.Revises != "" && (waits || !raises):
-		s.stats.Ignored++
+	case a.Revises != "" && (pending || !raises):
+		n.stats.Ignored++
 		return nil
 	case a.Revises != "":
 		a = a.Whole()
 	}
 	switch {
-	case !raises && s.repeats(a, now):
-		s.pending.Repeat(a)
-		s.stats.Suppressed++
+	case !raises && n.duplicate(a, now):
+		n.pending.RecordRepeat(a)
+		n.stats.Suppressed++
 		return nil
-	case s.pending.Merge(a):
-	case s.pending.Len() >= maxPending && open:
-		out := s.emit(now) // a full batch goes out as it is
-		s.since = now
-		s.pending.Add(a)
+	case n.pending.Merge(a):
+	case n.pending.Len() >= maxPending && open:
+		out := n.emit(now) // a full batch is sent without the new alert
+		n.since = now
+		n.pending.Add(a)
 		return out
-	case s.pending.Len() >= maxPending:
-		s.stats.Dropped++
+	case n.pending.Len() >= maxPending:
+		n.stats.Dropped++
 		return nil
 	default:
-		if s.pending.Len() == 0 {
-			s.since = now
+		if n.pending.Len() == 0 {
+			n.since = now
 		}
-		s.pending.Add(a)
+		n.pending.Add(a)
 	}
 	if open {
-		return s.emit(now)
+		return n.emit(now)
 	}
 	return nil
 }
 
-// repeats says whether the alert tells nothing that was not sent a moment ago. It
-// does where an end is between the two: one that waits will be told before it.
-func (s *Notifier) repeats(a alert.Alert, now time.Time) bool {
-	before := s.sent.find(a, now)
+// duplicate reports whether the alert repeats one that was sent within the duplicate
+// window. It does not if a resolution lies between the two, also one that is pending.
+func (n *Notifier) duplicate(a alert.Alert, now time.Time) bool {
+	before := n.sent.find(a, now)
 	switch {
 	case before == nil:
 		return false
 	case a.Over():
-		return !s.sent.ends(a, now)
+		return !n.sent.resolvedBy(a, now)
 	}
-	for waiting := range s.pending.All() {
-		if !waiting.Over() {
+	for pending := range n.pending.All() {
+		if !pending.Over() {
 			continue
 		}
-		if _, finding := keysOf(waiting); before.endedBy(waiting, finding) {
+		if _, finding := keysOf(pending); before.resolvedBy(pending, finding) {
 			return false
 		}
 	}
-	before.repeat(a)
+	before.addRepeat(a)
 	return true
 }
 
-// Next returns when Due has a batch to send, or false when nothing is pending.
-func (s *Notifier) Next() (at time.Time, ok bool) {
-	if s.pending.Len() == 0 {
+// Next returns when Due has a batch to send. ok is false when nothing is pending.
+func (n *Notifier) Next() (at time.Time, ok bool) {
+	if n.pending.Len() == 0 {
 		return time.Time{}, false
 	}
-	free := s.pace.free(s.throttle())
-	if s.since.Before(free) && !s.since.Before(free.Add(-jitter)) {
+	free := n.pace.free(n.throttle())
+	if n.since.Before(free) && !n.since.Before(free.Add(-jitter)) {
 		return free, true
 	}
-	return later(s.since.Add(settle), free), true
+	return later(n.since.Add(settle), free), true
 }
 
 // Due returns the batch if its time has come.
-func (s *Notifier) Due(now time.Time) []Notification {
-	if at, ok := s.Next(); !ok || now.Before(at) {
+func (n *Notifier) Due(now time.Time) []Notification {
+	if at, ok := n.Next(); !ok || now.Before(at) {
 		return nil
 	}
-	return s.emit(now)
+	return n.emit(now)
 }
 
-func (s *Notifier) throttle() time.Duration {
-	return time.Duration(s.config.ThrottleSeconds) * time.Second
+func (n *Notifier) throttle() time.Duration {
+	return time.Duration(n.config.ThrottleSeconds) * time.Second
 }
 
-// emit sends all that is pending as one notification.
-func (s *Notifier) emit(now time.Time) []Notification {
-	told := s.causes.Sorted(s.pending.Pending())
-	s.causes.Told(told)
-	for a := range s.pending.All() {
+// emit returns all pending alerts as one notification.
+func (n *Notifier) emit(now time.Time) []Notification {
+	sorted := n.causes.Sorted(n.pending.Pending())
+	n.causes.Told(sorted)
+	for a := range n.pending.All() {
 		if a.Over() {
-			s.sent.forget(a)
+			n.sent.forgetResolved(a)
 		}
 	}
-	for a, ids := range s.pending.All() {
-		s.sent.add(a, ids, now)
+	for a, ids := range n.pending.All() {
+		n.sent.add(a, ids, now)
 	}
-	s.pace.add(now)
-	s.stats.NotifyCount++
-	s.stats.Emitted += s.pending.Offers()
-	s.pending.Clear()
-	return []Notification{{At: now, Alerts: alert.Alerts(told)}}
+	n.pace.add(now)
+	n.stats.NotifyCount++
+	n.stats.Emitted += n.pending.Offers()
+	n.pending.Clear()
+	return []Notification{{At: now, Alerts: alert.Alerts(sorted)}}
 }
-
-// Full says that the next alert may find no room in the pending batch and be
-// dropped. Who can let alerts wait elsewhere offers none as long as that holds.
-func (s *Notifier) Full() bool { return s.pending.Len() >= maxPending }

@@ -66,7 +66,7 @@ func TestProperties(t *testing.T) {
 			lost[finding(a)] = lost[finding(a)] || p.Stats().Dropped > dropped
 			if rapid.IntRange(0, 29).Draw(t, "silence") == 0 {
 				lost[finding(a)] = true
-				p.Silence(func(pending alert.Alert) bool { return finding(pending) == finding(a) })
+				p.SuppressWhere(func(pending alert.Alert) bool { return finding(pending) == finding(a) })
 			}
 			checkCounts(t, p, i+1)
 			if due, ok := p.Next(); ok && due.Sub(now) > time.Minute {

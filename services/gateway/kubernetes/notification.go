@@ -75,7 +75,7 @@ type errorData struct {
 	Degraded       bool   `json:"degraded"`
 }
 
-// Deliver is the notification of a message that Match let through.
+// Deliver is the notification of a message that Matches let through.
 func (f Filter) Deliver(id string, m *kube.Message) Notification {
 	e := m.Event
 	data := eventData{id, m.Cluster, event{

@@ -20,9 +20,9 @@ const (
 	endWithin = 120 * time.Millisecond
 )
 
-// Courier delivers notices. Only its loop touches the limit; each sink is its
-// outlet's own. A nil Courier delivers nothing.
-type Courier struct {
+// Dispatcher delivers notices. Only its loop touches the limit; each sink is its
+// outlet's own. A nil Dispatcher delivers nothing.
+type Dispatcher struct {
 	level   Level
 	in      chan Notice
 	outlets []*outlet
@@ -31,9 +31,9 @@ type Courier struct {
 	overrun atomic.Uint64
 }
 
-// New makes a Courier for the sinks that are set, or nil where there are none.
+// New makes a Dispatcher for the sinks that are set, or nil where there are none.
 // It writes and connects nothing yet. Its error is that of Settings.Validate.
-func New(s Settings, log *slog.Logger) (*Courier, error) {
+func New(s Settings, log *slog.Logger) (*Dispatcher, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
@@ -60,11 +60,11 @@ func New(s Settings, log *slog.Logger) (*Courier, error) {
 	if len(outlets) == 0 {
 		return nil, nil
 	}
-	return &Courier{level: s.Least(), in: make(chan Notice, waiting), outlets: outlets, limit: newLimit(), log: log}, nil
+	return &Dispatcher{level: s.Least(), in: make(chan Notice, waiting), outlets: outlets, limit: newLimit(), log: log}, nil
 }
 
-// Tell hands a notice over and returns at once. It should be Clean.
-func (c *Courier) Tell(n Notice) {
+// Send hands a notice over and returns at once. It should be Clean.
+func (c *Dispatcher) Send(n Notice) {
 	if c == nil {
 		return
 	}
@@ -76,7 +76,7 @@ func (c *Courier) Tell(n Notice) {
 }
 
 // Run delivers until ctx ends; what was told by then has endWithin to arrive.
-func (c *Courier) Run(ctx context.Context) {
+func (c *Dispatcher) Run(ctx context.Context) {
 	if c == nil {
 		return
 	}
@@ -113,7 +113,7 @@ func (c *Courier) Run(ctx context.Context) {
 }
 
 // pass gives a notice to every sink, if it is urgent enough and not one too many.
-func (c *Courier) pass(n Notice, now time.Time) {
+func (c *Dispatcher) pass(n Notice, now time.Time) {
 	if n.Level.Severity().Rank() < c.level.Severity().Rank() {
 		return
 	}
@@ -136,7 +136,7 @@ type Health struct {
 }
 
 // Health says how the sinks do, in the order of the settings.
-func (c *Courier) Health() []Health {
+func (c *Dispatcher) Health() []Health {
 	if c == nil {
 		return nil
 	}

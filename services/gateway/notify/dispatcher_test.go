@@ -30,9 +30,9 @@ func (s *double) deliver(ctx context.Context, d delivery) error {
 	return s.err
 }
 
-// courierOf makes a running Courier; end stops it and waits.
-func courierOf(log *slog.Logger, sinks ...sink) (c *Courier, end func()) {
-	c = &Courier{level: Info, in: make(chan Notice, waiting), limit: newLimit(), log: log}
+// courierOf makes a running Dispatcher; end stops it and waits.
+func courierOf(log *slog.Logger, sinks ...sink) (c *Dispatcher, end func()) {
+	c = &Dispatcher{level: Info, in: make(chan Notice, waiting), limit: newLimit(), log: log}
 	for i, s := range sinks {
 		c.outlets = append(c.outlets, newOutlet(fmt.Sprintf("sink%d", i), time.Minute, s, log))
 	}
@@ -43,9 +43,9 @@ func courierOf(log *slog.Logger, sinks ...sink) (c *Courier, end func()) {
 }
 
 // tell tells n notices, each in a context of its own so that none is held back.
-func tell(c *Courier, n int) {
+func tell(c *Dispatcher, n int) {
 	for i := range n {
-		c.Tell(Notice{Message: "m", Level: Info, Context: fmt.Sprint(i)})
+		c.Send(Notice{Message: "m", Level: Info, Context: fmt.Sprint(i)})
 	}
 }
 
@@ -108,7 +108,7 @@ func TestWhatWasToldIsDelivered(t *testing.T) {
 		if len(s.got) != queued {
 			t.Errorf("%d of %d", len(s.got), queued)
 		}
-		c.Tell(Notice{}) // nobody takes it, and nobody waits
+		c.Send(Notice{}) // nobody takes it, and nobody waits
 	})
 }
 
@@ -118,19 +118,19 @@ func TestHeldBackAreToldOf(t *testing.T) {
 		c, end := courierOf(quiet(), s)
 		defer end()
 		for range burst + 3 {
-			c.Tell(Notice{Message: "m", Context: "llm"})
+			c.Send(Notice{Message: "m", Context: "llm"})
 		}
 		synctest.Wait()
 		if len(s.got) != burst {
 			t.Fatalf("%d were delivered", len(s.got))
 		}
-		c.Tell(Notice{Message: "m", Context: "llm", Client: "another"})
+		c.Send(Notice{Message: "m", Context: "llm", Client: "another"})
 		synctest.Wait()
 		if len(s.got) != burst+1 {
 			t.Fatalf("%d were delivered, another client's included", len(s.got))
 		}
 		time.Sleep(every)
-		c.Tell(Notice{Message: "m", Context: "llm"})
+		c.Send(Notice{Message: "m", Context: "llm"})
 		synctest.Wait()
 		if last := s.got[len(s.got)-1]; len(s.got) != burst+2 || last.HeldBack != 3 {
 			t.Errorf("%d were delivered, the last with %d held back", len(s.got), last.HeldBack)
@@ -145,10 +145,10 @@ func TestLevelOfSinks(t *testing.T) {
 		defer end()
 		c.level = Warn
 		for range burst {
-			c.Tell(Notice{Level: Info, Context: "llm"}) // these use up nothing
+			c.Send(Notice{Level: Info, Context: "llm"}) // these use up nothing
 		}
-		c.Tell(Notice{Level: Warn, Context: "llm"})
-		c.Tell(Notice{Level: Error, Context: "llm"})
+		c.Send(Notice{Level: Warn, Context: "llm"})
+		c.Send(Notice{Level: Error, Context: "llm"})
 		synctest.Wait()
 		if len(s.got) != 2 || s.got[0].Level != Warn || s.got[1].HeldBack != 0 {
 			t.Errorf("%+v", s.got)
@@ -161,7 +161,7 @@ func TestNoSinks(t *testing.T) {
 	if c != nil || err != nil {
 		t.Fatal(c, err)
 	}
-	c.Tell(Notice{})
+	c.Send(Notice{})
 	c.Run(t.Context())
 	if c.Health() != nil {
 		t.Error("there are no sinks")
@@ -195,6 +195,6 @@ func BenchmarkTell(b *testing.B) {
 	defer end()
 	b.ReportAllocs()
 	for b.Loop() {
-		c.Tell(Notice{Message: "m", Context: "llm"})
+		c.Send(Notice{Message: "m", Context: "llm"})
 	}
 }
