@@ -12,7 +12,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// counter is the value of a counter or a gauge with a label, 0 where there is none.
+// counter returns the value of a counter or gauge with a label value, 0 if there is none.
 func counter(t *testing.T, registry *prometheus.Registry, name, label string) float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -29,13 +29,13 @@ func counter(t *testing.T, registry *prometheus.Registry, name, label string) fl
 	return 0
 }
 
-// TestRealAppAmongMany plays an app with 20 loads and a known error, after which 1,100
-// others send an event each, as any page could: the app is still known, also after a
-// restart, and what was forgotten is counted at once.
+// TestRealAppAmongMany checks that an app with 20 loads and a known error stays tracked
+// when 1,100 other apps send one event each, before and after a restart, and that the
+// evicted apps are counted at once.
 func TestRealAppAmongMany(t *testing.T) {
 	r := newRig(t)
 	registry := prometheus.NewRegistry()
-	stop := r.detectWith(t, time.Hour, registry) // no snapshot, and so no counts with it
+	stop := r.detectWith(t, time.Hour, registry) // without snapshots, only a scrape exports the counts
 	load := func(lcp float64) telemetry.Event {
 		return telemetry.Event{Kind: telemetry.KindVitals, App: "web", URL: "/cart", Vitals: &telemetry.Vitals{LCP: &lcp}}
 	}
@@ -53,28 +53,28 @@ func TestRealAppAmongMany(t *testing.T) {
 	}
 	r.send(t, known, load(5000))
 	want := []string{"New error: boom", "LCP regressed 400% on /cart"}
-	look := func() {
+	check := func() {
 		t.Helper()
 		if got := r.titles(t, len(want)); !slices.Equal(got, want) {
-			t.Errorf("got alerts %q, want %q", got, want)
+			t.Errorf("alerts = %q, want %q", got, want)
 		}
 		status := ask[query.StatusReply](t, r, query.SubjectStatus, struct{}{})
 		web := slices.IndexFunc(status.Apps, func(a query.AppStatus) bool { return a.App == "web" })
 		if web < 0 || len(status.Apps) != 1000 || status.Detector.AppsNotTracked != 101 {
-			t.Errorf("got %d apps, web among them: %v, and %d not tracked; want 1000, true, 101", len(status.Apps), web >= 0, status.Detector.AppsNotTracked)
+			t.Errorf("status has %d apps, web among them: %v, and %d not tracked; want 1000, true, 101", len(status.Apps), web >= 0, status.Detector.AppsNotTracked)
 		}
 		if health := ask[query.Health](t, r, query.SubjectHealth, struct{}{}); health.Detector == nil || health.Detector.AppsNotTracked != 101 || len(health.Detector.Rules) != 1 {
-			t.Errorf("got health %+v, want 101 apps not tracked and the rules in force", health.Detector)
+			t.Errorf("detector health = %+v, want 101 apps not tracked and one line of rules", health.Detector)
 		}
 	}
-	look()
+	check()
 	if got := counter(t, registry, "forgotten_total", "apps"); got != 101 {
-		t.Errorf("got %v apps forgotten, want 101", got)
+		t.Errorf("forgotten_total of apps = %v, want 101", got)
 	}
 	if got := counter(t, registry, "apps_not_tracked", "0"); got != 101 {
-		t.Errorf("got %v apps not tracked, want 101", got)
+		t.Errorf("apps_not_tracked = %v, want 101", got)
 	}
 	stop()
 	r.detect(t, time.Hour)
-	look()
+	check()
 }

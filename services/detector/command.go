@@ -14,13 +14,13 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
-// HealthFlag says where the detector can be asked how it is.
+// HealthFlag is the address of the detector's health listener.
 type HealthFlag struct {
-	HealthAddr string `help:"Where /healthz, /readyz and /metrics are served; empty turns them off." env:"TOCSIN_DETECTOR_HEALTH_ADDR" placeholder:"ADDR"`
+	HealthAddr string `help:"Address that serves /healthz, /readyz and /metrics; empty turns them off." env:"TOCSIN_DETECTOR_HEALTH_ADDR" placeholder:"ADDR"`
 }
 
-// RuleFlags say by which rules apps are judged. Each value is a rule for all apps,
-// or APP=RULE for one.
+// RuleFlags select the detection rules. Each value is a rule for all apps, or APP=RULE
+// for one.
 type RuleFlags struct {
 	All        []string `name:"rules" help:"All three detection rules below: auto, spec (the specification's) or statistical. APP=RULE for one app; may be repeated. Default: auto, the specification's for the first 10 min of an app, then the statistical ones." env:"TOCSIN_RULES" placeholder:"RULE"`
 	Anomaly    []string `help:"Error-spike detection rule: auto, ratio3x or rate-tail. Wins over --rules. APP=RULE for one app; may be repeated. Default: auto, ratio3x for the first 10 min of an app, then rate-tail." env:"TOCSIN_ANOMALY" placeholder:"RULE"`
@@ -32,29 +32,29 @@ func (f RuleFlags) words() rules.Words {
 	return rules.Words{Rules: f.All, Anomaly: f.Anomaly, Regression: f.Regression, Noise: f.Noise}
 }
 
-// Rules reads the flags. Its errors name the flag and what is allowed.
+// Rules parses the flags. Its errors name the flag and the allowed values.
 func (f RuleFlags) Rules() (rules.Table, error) {
 	return f.words().Table()
 }
 
-// Warn logs the values that are of an earlier release, and what they are taken as.
+// Warn logs each value that only an earlier release defined, with its replacement.
 func (f RuleFlags) Warn(log *slog.Logger) {
 	for _, line := range f.words().Warnings() {
 		log.Warn(line)
 	}
 }
 
-// Command runs the detector alone.
+// Command is the command that runs the detector alone.
 type Command struct {
 	service.BusFlags
 	service.LayoutFlags
 	RuleFlags
 	HealthFlag
-	Token        string   `help:"Has to be set to serve them on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
-	AllowedHosts []string `name:"allowed-host" help:"Host that requests for them may name beside loopback; may be repeated." env:"TOCSIN_ALLOWED_HOSTS" placeholder:"HOST"`
+	Token        string   `help:"Token that the health listener requires; needed if it listens on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
+	AllowedHosts []string `name:"allowed-host" help:"Host that requests to the health listener may name, in addition to loopback; may be repeated." env:"TOCSIN_ALLOWED_HOSTS" placeholder:"HOST"`
 }
 
-// Validate refuses what the embedded bus can't have, and rules that there are not.
+// Validate refuses unknown rules, and settings that the embedded bus does not support.
 func (c *Command) Validate() error {
 	if _, err := c.Rules(); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (c *Command) Validate() error {
 	return c.CheckBus(c.BusFlags)
 }
 
-// Run detects until ctx ends.
+// Run runs the detector until ctx ends.
 func (c *Command) Run(ctx context.Context, env service.Env) error {
 	env.LogSettingsFile()
 	registry := prometheus.NewRegistry()
@@ -83,16 +83,16 @@ func (c *Command) Run(ctx context.Context, env service.Env) error {
 			return err
 		}
 	}
-	judged, err := c.Rules()
+	table, err := c.Rules()
 	if err != nil {
-		return err // not reached: Validate has read them
+		return err // not reached: Validate has parsed them
 	}
 	c.Warn(env.Logger)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return Run(ctx, Config{
 			Bus: env.Bus(c.BusFlags), Provision: c.External(), Layout: c.Layout(), Shared: c.External(),
-			Rules: judged, Registry: registry, Logger: env.Logger, State: state, Version: env.Version.Version,
+			Rules: table, Registry: registry, Logger: env.Logger, State: state, Version: env.Version.Version,
 		})
 	})
 	if c.HealthAddr != "" {
@@ -101,16 +101,16 @@ func (c *Command) Run(ctx context.Context, env service.Env) error {
 	return group.Wait()
 }
 
-// Healthcheck asks the detector that runs here how it is.
+// Healthcheck is the command that queries the health of a local detector.
 type Healthcheck struct {
 	HealthFlag
 	service.Probe
 }
 
-// Run prints one line, or fails with the reason.
+// Run prints one line if the detector is ready, and otherwise returns the reason.
 func (c *Healthcheck) Run(ctx context.Context, env service.Env) error {
 	if c.HealthAddr == "" {
-		return service.Usagef("the detector says nowhere how it is: name an address by --health-addr or TOCSIN_DETECTOR_HEALTH_ADDR, for it and for this")
+		return service.Usagef("the detector has no health listener: set --health-addr or TOCSIN_DETECTOR_HEALTH_ADDR for the detector and for this command")
 	}
 	return c.Check(ctx, env, "the detector", c.HealthAddr)
 }

@@ -1,14 +1,14 @@
 // Package detector turns telemetry into alerts.
 //
-// It is a fold over the stream TELEMETRY: package fold decides, this package
-// feeds it in order, publishes what it says, and keeps its state. State is the
-// newest snapshot plus the messages since. On a start those are folded again,
-// and what ALERTS holds already is not told again; so the end of the process
-// at any moment neither loses nor doubles an alert.
+// It is a fold over the stream TELEMETRY: package fold decides, and this package feeds
+// it in order, publishes its alerts and keeps its state. The state is the newest
+// snapshot plus the messages after it. A start replays those messages and skips the
+// alerts that ALERTS already contains, so a process that ends at any moment neither
+// loses an alert nor publishes it twice.
 //
-// Telemetry may be split into partitions by app, and each is such a fold of its
-// own. On a bus with several detectors, package ownership decides which of them
-// works on which.
+// Telemetry may be split by app into partitions, each with a fold of its own. If several
+// detectors share a bus, package ownership decides which of them works on which
+// partition.
 package detector
 
 import (
@@ -28,51 +28,49 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/presence"
 )
 
-// Config says which bus to work on.
+// Config configures a detector.
 type Config struct {
-	// Bus is how to join; Name and Role are filled in here.
+	// Bus is the bus to join. Name and Role are filled in here.
 	Bus bus.ConnConfig
-	// Provision creates missing streams first: for an external bus, which
-	// nobody else prepares.
+	// Provision creates missing streams first. It is for an external bus.
 	Provision bool
-	// Layout is how those lie on its servers.
+	// Layout is the layout of the streams that Provision creates.
 	Layout bus.Layout
-	// Shared says that other detectors may be on the bus. Then each partition has
-	// one owner, and another detector takes it over when that one ends. Without it
+	// Shared is set if other detectors may be on the bus. Then each partition has one
+	// owner, and another detector takes it over when the owner ends. If it is not set,
 	// the stream has one partition and this is its only detector.
 	Shared bool
-	// SnapshotEvery is how often the state is saved while something changes;
-	// 0 means DefaultSnapshotEvery. A start folds again what came since.
+	// SnapshotEvery is how often a changed state is saved; 0 means
+	// DefaultSnapshotEvery. A restart replays the telemetry since the last save.
 	SnapshotEvery time.Duration
-	// Rules says by which rules each app is judged; the zero value by the
-	// specification's.
+	// Rules are the detection rules of each app; the zero value has the specification's.
 	// Detectors that share a bus should have the same.
 	Rules    rules.Table
 	Registry prometheus.Registerer
 	Logger   *slog.Logger
-	// Ready is called once: when the detector has caught up with what it owns, or
+	// Ready is called once, when the detector has caught up with its partitions or
 	// stands by. It may be nil.
 	Ready func()
-	// State, where it is not nil, is told how the detector is.
+	// State receives the health of the detector. It may be nil.
 	State *State
-	// Version is that of the build, for who asks how the detector is.
+	// Version is the version of the build, for query.health.
 	Version string
 }
 
 const (
 	// DefaultSnapshotEvery is the default of Config.SnapshotEvery.
 	DefaultSnapshotEvery = 10 * time.Second
-	// speakWindow is how many alerts may wait for an acknowledgement: as many as
-	// one partition has under way at once, for each of so many.
-	speakWindow = 4 * speakTogether
-	// prepareTimeout bounds one try to get ready on the bus.
+	// minPublishWindow is the smallest number of alerts that may wait for an
+	// acknowledgement. Each partition has up to publishBatch in flight.
+	minPublishWindow = 4 * publishBatch
+	// prepareTimeout bounds one attempt to prepare on the bus.
 	prepareTimeout = 30 * time.Second
-	// prepareRetry is the pause after such a try.
+	// prepareRetry is the pause after a failed attempt.
 	prepareRetry = 500 * time.Millisecond
 )
 
-// Run detects until ctx ends, then saves its state and returns nil. A bus that
-// is away is waited for.
+// Run runs a detector until ctx ends, then saves its state and returns nil. It waits for
+// a bus that is unreachable.
 func Run(ctx context.Context, cfg Config) error {
 	if cfg.SnapshotEvery == 0 {
 		cfg.SnapshotEvery = DefaultSnapshotEvery
@@ -88,15 +86,15 @@ func Run(ctx context.Context, cfg Config) error {
 	})
 	log := cfg.Logger.With("component", "detector")
 	d := &process{cfg: cfg, who: presence.Identify("detector", cfg.Version, log), state: cfg.State, log: log}
-	d.metrics = newMetrics(cfg.Registry, d.count)
-	d.state.judges(cfg.Rules)
-	defer d.state.takesPart(false, 0)
+	d.metrics = newMetrics(cfg.Registry, d.exportStats)
+	d.state.setRules(cfg.Rules)
+	defer d.state.setJoined(false, 0)
 	for {
 		err := d.runOnce(ctx)
-		if !errors.Is(err, errConnectionGone) && !errors.Is(err, errRenewed) {
+		if !errors.Is(err, errConnectionClosed) && !errors.Is(err, errStreamRecreated) {
 			return err
 		}
-		d.log.Warn("detector starts again", "because", err)
+		d.log.Warn("restarting the detector", "error", err)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -105,18 +103,18 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 }
 
-// errConnectionGone says that a connection was closed for good, as it is when
-// the bus no longer knows our credentials: those of a new bus must be read.
-var errConnectionGone = errors.New("the bus has closed the connection")
+// errConnectionClosed means that a connection was closed for good. That happens if the
+// bus no longer accepts our credentials: those of a new bus must be read.
+var errConnectionClosed = errors.New("the bus has closed the connection")
 
-// errRenewed says that the stream of telemetry was made anew, so that what is known
-// of its partitions has to be asked again.
-var errRenewed = errors.New("the stream of telemetry was made anew")
+// errStreamRecreated means that the stream TELEMETRY was recreated, perhaps with another
+// number of partitions.
+var errStreamRecreated = errors.New("the stream TELEMETRY was recreated")
 
 // process is what the partitions of one detector share.
 type process struct {
 	cfg Config
-	// who tells it from other detectors on the bus, also when it connects anew.
+	// who identifies this detector on the bus, also over reconnects.
 	who       presence.Config
 	in, out   *bus.Conn
 	publisher *bus.Publisher
@@ -125,16 +123,16 @@ type process struct {
 	log       *slog.Logger
 }
 
-// countTimeout bounds how long a scrape waits for one partition, which then shows what
-// it had counted before.
-const countTimeout = 500 * time.Millisecond
+// exportTimeout bounds how long a scrape waits for one partition. Past it the scrape
+// shows the counts of the last snapshot.
+const exportTimeout = 500 * time.Millisecond
 
-// count has all partitions that are owned here counted.
-func (d *process) count() {
-	for _, p := range d.state.partitions() {
-		ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
-		if err := p.ask(ctx, (*loop).count); err != nil {
-			p.log.Debug("the counts for a scrape are those of the last snapshot", "error", err)
+// exportStats updates the metrics of all partitions that run here.
+func (d *process) exportStats() {
+	for _, p := range d.state.running() {
+		ctx, cancel := context.WithTimeout(context.Background(), exportTimeout)
+		if err := p.ask(ctx, (*loop).exportStats); err != nil {
+			p.log.Debug("a scrape shows the counts of the last snapshot", "error", err)
 		}
 		cancel()
 	}
@@ -145,29 +143,29 @@ func (d *process) runOnce(ctx context.Context) (err error) {
 		return err
 	}
 	defer d.in.Close()
-	// Alerts go out on a connection of their own: they must not wait behind
-	// telemetry that comes in.
+	// Alerts have a connection of their own, so that they don't wait behind incoming
+	// telemetry.
 	if d.out, err = d.connect(ctx, "tocsin detector out"); err != nil {
 		return err
 	}
 	defer d.out.Close()
-	of := 1
+	partitions := 1
 	if d.cfg.Provision || d.cfg.Shared {
-		err := d.untilReady(ctx, d.state.waits, func(ctx context.Context) error {
-			of, err = d.prepare(ctx)
+		err := d.retryUntilReady(ctx, d.state.setBlocked, func(ctx context.Context) error {
+			partitions, err = d.prepare(ctx)
 			return err
 		})
 		if err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
-	if d.publisher, err = bus.NewPublisher(d.out, max(speakWindow, of*speakTogether)); err != nil {
+	if d.publisher, err = bus.NewPublisher(d.out, max(minPublishWindow, partitions*publishBatch)); err != nil {
 		return err
 	}
-	d.state.takesPart(!d.cfg.Shared, of)
+	d.state.setJoined(!d.cfg.Shared, partitions)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return d.watch(ctx) })
-	// Ready is who has caught up and answers.
+	group.Go(func() error { return d.watchConnections(ctx) })
+	// The detector is ready once it has caught up and answers queries.
 	var missing atomic.Int32
 	missing.Store(2)
 	step := func() {
@@ -176,16 +174,16 @@ func (d *process) runOnce(ctx context.Context) (err error) {
 		}
 	}
 	if d.cfg.Shared {
-		group.Go(func() error { return d.answer(ctx, of, step) })
-		group.Go(func() error { return d.share(ctx, of, sync.OnceFunc(step)) })
+		group.Go(func() error { return d.serveQueries(ctx, partitions, step) })
+		group.Go(func() error { return d.runPartitions(ctx, partitions, sync.OnceFunc(step)) })
 		return group.Wait()
 	}
-	alone := newPartition(d, 0, 1, nil)
-	group.Go(func() error { return alone.run(ctx, context.WithoutCancel(ctx), step) })
+	only := newPartition(d, 0, 1, nil)
+	group.Go(func() error { return only.run(ctx, context.WithoutCancel(ctx), step) })
 	group.Go(func() error {
 		select {
-		case <-alone.begun: // nobody else could answer before
-			return d.answer(ctx, of, step)
+		case <-only.started: // no other detector could answer before
+			return d.serveQueries(ctx, partitions, step)
 		case <-ctx.Done():
 			return nil
 		}
@@ -199,26 +197,27 @@ func (d *process) connect(ctx context.Context, name string) (*bus.Conn, error) {
 	return bus.Connect(ctx, c)
 }
 
-// gone is nil, or wraps errConnectionGone where a connection is closed for good.
-func (d *process) gone() error {
+// checkClosed returns an error that wraps errConnectionClosed if a connection is closed
+// for good.
+func (d *process) checkClosed() error {
 	for _, c := range []*bus.Conn{d.in, d.out} {
 		if !c.NC.IsClosed() {
 			continue
 		}
-		err := errConnectionGone
+		err := errConnectionClosed
 		if why := c.Why(); why != nil {
 			err = fmt.Errorf("%w: %w", err, why)
 		}
-		d.state.waits(err)
+		d.state.setBlocked(err)
 		return err
 	}
 	return nil
 }
 
-// watch fails once a connection is gone for good.
-func (d *process) watch(ctx context.Context) error {
+// watchConnections returns an error once a connection is closed for good.
+func (d *process) watchConnections(ctx context.Context) error {
 	for {
-		if err := d.gone(); err != nil {
+		if err := d.checkClosed(); err != nil {
 			return err
 		}
 		select {
@@ -230,8 +229,8 @@ func (d *process) watch(ctx context.Context) error {
 	}
 }
 
-// prepare makes the streams and says into how many partitions telemetry is split.
-func (d *process) prepare(ctx context.Context) (of int, err error) {
+// prepare creates the streams and returns the number of partitions.
+func (d *process) prepare(ctx context.Context) (partitions int, err error) {
 	if d.cfg.Provision {
 		if err := bus.Provision(ctx, d.out, d.cfg.Layout, d.log); err != nil {
 			return 0, err
@@ -240,19 +239,19 @@ func (d *process) prepare(ctx context.Context) (of int, err error) {
 	return d.out.Partitions(ctx)
 }
 
-// untilReady tries something that needs the bus until it succeeds or ctx ends,
-// with nil for both. Its error is errConnectionGone, or says what trying again
-// will not mend. It calls waits with what stands in the way, and logs that once.
-func (d *process) untilReady(ctx context.Context, waits func(error), try func(context.Context) error) error {
-	var told string
+// retryUntilReady calls try until it succeeds or ctx ends, and returns nil for both. It
+// passes each failure to blocked and logs it once. It returns errConnectionClosed, or an
+// error that a retry cannot fix.
+func (d *process) retryUntilReady(ctx context.Context, blocked func(error), try func(context.Context) error) error {
+	var logged string
 	for {
-		if err := d.gone(); err != nil {
+		if err := d.checkClosed(); err != nil {
 			return err
 		}
 		err := bus.ErrAway
 		if d.in.Connected() && d.out.Connected() {
-			tryCtx, cancel := context.WithTimeout(ctx, prepareTimeout)
-			err = try(tryCtx)
+			trying, cancel := context.WithTimeout(ctx, prepareTimeout)
+			err = try(trying)
 			cancel()
 		} else if why := d.out.Why(); why != nil {
 			err = fmt.Errorf("%w: %w", err, why)
@@ -261,9 +260,9 @@ func (d *process) untilReady(ctx context.Context, waits func(error), try func(co
 			return err
 		}
 		if ctx.Err() == nil {
-			waits(err)
-			if text := err.Error(); text != told {
-				told = text
+			blocked(err)
+			if text := err.Error(); text != logged {
+				logged = text
 				d.log.Warn("waiting for the bus", "error", err)
 			}
 		}

@@ -24,14 +24,13 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// TestMain lets one goroutine of nats.go 1.55 be: the object store starts it for
-// each Put, and where the Put is cancelled before it first runs, it finds a nil
-// channel and waits for ever.
+// TestMain ignores a goroutine that nats.go 1.55 leaks: the object store starts it for
+// each Put, and if the Put is cancelled before it runs it blocks on a nil channel.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
 }
 
-// rig is a bus with somebody who sends and somebody who listens.
+// rig is a bus with a sender of telemetry and a connection of a gateway.
 type rig struct {
 	dir     statedir.Dir
 	server  *embedded.Server
@@ -71,7 +70,7 @@ func (r *rig) connect(t *testing.T, role bus.Role) *bus.Conn {
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// detect runs a detector; stop ends it and waits.
+// detect runs a detector. stop ends it and waits.
 func (r *rig) detect(t *testing.T, every time.Duration) (stop func()) {
 	t.Helper()
 	return r.detectWith(t, every, prometheus.NewRegistry())
@@ -103,7 +102,7 @@ func (r *rig) detectWith(t *testing.T, every time.Duration, registry *prometheus
 	select {
 	case <-ready:
 	case <-time.After(20 * time.Second):
-		t.Fatal("the detector does not get ready")
+		t.Fatal("the detector is not ready after 20 s")
 	}
 	return stop
 }
@@ -126,7 +125,7 @@ func boom(word string) telemetry.Event {
 	return telemetry.Event{Kind: telemetry.KindLog, App: "web", Log: &telemetry.Log{Level: telemetry.LevelError, Message: word}}
 }
 
-// TestOwnsAll: a detector that is alone counts what it works on too.
+// TestOwnsAll checks the metric partitions_owned of a detector without others.
 func TestOwnsAll(t *testing.T) {
 	r, registry := newRig(t), prometheus.NewRegistry()
 	owned := func() float64 {
@@ -139,20 +138,20 @@ func TestOwnsAll(t *testing.T) {
 				return f.GetMetric()[0].GetGauge().GetValue()
 			}
 		}
-		t.Fatal("nobody counts")
+		t.Fatal("no metric partitions_owned")
 		return 0
 	}
 	stop := r.detectWith(t, 0, registry)
 	if got := owned(); got != 1 {
-		t.Errorf("%v partitions are owned", got)
+		t.Errorf("partitions_owned = %v, want 1", got)
 	}
 	stop()
 	if got := owned(); got != 0 {
-		t.Errorf("%v partitions are owned after the end", got)
+		t.Errorf("partitions_owned after the end = %v, want 0", got)
 	}
 }
 
-// word is a message that is like no other.
+// word returns a message whose error is different for each n.
 func word(n int) string {
 	text := make([]byte, 0, 4)
 	for range 4 {
@@ -162,9 +161,8 @@ func word(n int) string {
 	return "boom " + string(text)
 }
 
-// alerts reads the alerts about errors that ALERTS holds once it holds n, or
-// whatever it holds after the time is up. Many errors at once are an anomaly as
-// well, which would be one too many to count to.
+// alerts returns the alerts of category errors once there are n, or after 20 s. Many
+// errors at once raise an anomaly as well, which is not counted.
 func (r *rig) alerts(t *testing.T, n int) []alert.Alert {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -211,41 +209,44 @@ func ask[T any](t *testing.T, r *rig, subject string, request any) (reply T) {
 	return reply
 }
 
-func TestTellsAndAnswers(t *testing.T) {
+func TestAlertsAndQueries(t *testing.T) {
 	r := newRig(t)
 	r.detect(t, 0)
 	r.send(t, boom("boom one"), boom("boom two"))
 	if all := r.alerts(t, 2); len(all) != 2 || all[0].Title != "New error: boom one" {
-		t.Fatalf("%+v", all)
+		t.Fatalf("alerts = %+v, want 2, the first %q", all, "New error: boom one")
 	}
 	events := ask[query.EventsReply](t, r, query.SubjectEvents, query.EventsRequest{Limit: 1})
 	if len(events.Events) != 1 || events.Events[0].Log.Message != "boom two" || events.Events[0].Received.IsZero() {
-		t.Errorf("%+v", events)
+		t.Errorf("events with limit 1 = %+v, want the newest, %q, with its time", events, "boom two")
 	}
 	status := ask[query.StatusReply](t, r, query.SubjectStatus, struct{}{})
-	if len(status.Apps) != 1 || status.Apps[0].Senders[0] != "test" || status.Apps[0].LastMinute != 2 || !status.Detector.Ready {
-		t.Errorf("%+v", status)
+	if len(status.Apps) != 1 || status.Apps[0].Senders[0] != "test" || status.Apps[0].LastMinute != 2 {
+		t.Errorf("status of apps = %+v, want one app with 2 events of sender test in the last minute", status.Apps)
+	}
+	if !status.Detector.Ready {
+		t.Errorf("status of the detector = %+v, want it ready", status.Detector)
 	}
 	for _, action := range []query.NoiseAction{query.NoiseList, query.NoiseAutoDetect} {
 		if reply := ask[json.RawMessage](t, r, query.SubjectNoise, query.NoiseRequest{Action: action}); string(reply) != `{"rules":[],"found":0}` {
-			t.Errorf("%s without a rule: %s", action, reply)
+			t.Errorf("noise %s without rules = %s, want an empty list", action, reply)
 		}
 	}
 	added := ask[query.NoiseReply](t, r, query.SubjectNoise, query.NoiseRequest{Action: query.NoiseAdd, Pattern: "quiet"})
 	if added.Added == "" || len(added.Rules) != 1 {
-		t.Fatalf("%+v", added)
+		t.Fatalf("noise add = %+v, want the id of the new rule and one rule", added)
 	}
 	r.send(t, boom("quiet please"), boom("boom three"))
 	if all := r.alerts(t, 3); len(all) != 3 {
-		t.Fatalf("%+v", all)
+		t.Fatalf("%d alerts after the rule was added, want 3: %+v", len(all), all)
 	}
 	if list := ask[query.NoiseReply](t, r, query.SubjectNoise, query.NoiseRequest{Action: query.NoiseList}); list.HiddenTotal != 1 ||
 		list.Rules[0].Hidden != 1 || list.Rules[0].AlertsHeld != 1 || !slices.Equal(list.Rules[0].Examples, []string{"quiet please"}) {
-		t.Errorf("%+v", list)
+		t.Errorf("noise list = %+v, want one rule that hid %q", list, "quiet please")
 	}
 	for name, bad := range map[string]query.NoiseRequest{
 		"no pattern": {Action: query.NoiseAdd}, "no rule": {Action: query.NoiseRemove, RuleID: "x"}, "no action": {Action: "x"},
-		"no rule to bring back": {Action: query.NoiseAdd, RuleID: "x"},
+		"no rule to restore": {Action: query.NoiseAdd, RuleID: "x"},
 	} {
 		data, err := json.Marshal(bad)
 		if err != nil {
@@ -253,13 +254,13 @@ func TestTellsAndAnswers(t *testing.T) {
 		}
 		m, err := r.gateway.NC.Request(query.SubjectNoise, data, 10*time.Second)
 		if err != nil || m.Header.Get("Nats-Service-Error-Code") != "400" {
-			t.Errorf("%s: %v %+v", name, err, m)
+			t.Errorf("%s: reply %+v, error %v; want error code 400", name, m, err)
 		}
 	}
 }
 
-// TestRestarts stops and starts the detector in the middle of a stream of
-// events: every alert is told once, also by a state that was never saved.
+// TestRestarts restarts the detector during a flow of events and checks that every alert
+// is published once, also after a state that was not saved.
 func TestRestarts(t *testing.T) {
 	r := newRig(t)
 	const total = 300
@@ -272,7 +273,7 @@ func TestRestarts(t *testing.T) {
 		stop := r.detect(t, every)
 		for range total / 6 {
 			e := boom(word(sent))
-			e.App = fmt.Sprint("app", sent%10) // so many of one app would be a storm
+			e.App = fmt.Sprint("app", sent%10) // fewer of one app than a storm
 			r.send(t, e)
 			sent++
 		}
@@ -286,16 +287,17 @@ func TestRestarts(t *testing.T) {
 	}
 	for i := range total {
 		if n := seen["New error: "+word(i)]; n != 1 {
-			t.Errorf("%s was told %d times", word(i), n)
+			t.Errorf("alert %q was published %d times, want once", word(i), n)
 		}
 	}
 	events := ask[query.EventsReply](t, r, query.SubjectEvents, query.EventsRequest{Limit: 200})
 	if len(events.Events) != 200 {
-		t.Errorf("%d events are remembered over restarts", len(events.Events))
+		t.Errorf("%d events after the restarts, want 200", len(events.Events))
 	}
 }
 
-// TestDamagedMessagesAreSkipped: what is no event must not stop what follows.
+// TestDamagedMessagesAreSkipped checks that messages which cannot be decoded do not stop
+// the ones that follow.
 func TestDamagedMessagesAreSkipped(t *testing.T) {
 	r := newRig(t)
 	r.detect(t, 0)
@@ -309,11 +311,12 @@ func TestDamagedMessagesAreSkipped(t *testing.T) {
 	}
 	r.send(t, boom("boom after"))
 	if all := r.alerts(t, 1); len(all) != 1 {
-		t.Fatalf("%+v", all)
+		t.Fatalf("%d alerts, want 1: %+v", len(all), all)
 	}
 }
 
-// TestSnapshotOfAnotherVersion: it is not used, and nothing is told twice.
+// TestSnapshotOfAnotherVersion checks that snapshots of an unknown format are not used, and
+// that no alert is published twice.
 func TestSnapshotOfAnotherVersion(t *testing.T) {
 	r := newRig(t)
 	stop := r.detect(t, time.Millisecond)
@@ -332,13 +335,13 @@ func TestSnapshotOfAnotherVersion(t *testing.T) {
 		stop := r.detect(t, time.Hour)
 		r.send(t, boom(word(i)))
 		if all := r.alerts(t, 2+i); len(all) != 2+i {
-			t.Fatalf("%q: %+v", state, all)
+			t.Fatalf("after the snapshot %q: %d alerts, want %d: %+v", state, len(all), 2+i, all)
 		}
 		stop()
 	}
 }
 
-// logger writes to the test's log where -v asks for it.
+// logger returns a logger that writes to the test's log with -v.
 func logger(t *testing.T) *slog.Logger {
 	if !testing.Verbose() {
 		return quiet()

@@ -16,147 +16,147 @@ import (
 
 // Bounds of the loop.
 const (
-	// snapshotBytes of telemetry call for a snapshot before its time, so that
-	// what came since never nears what TELEMETRY keeps (256 MiB).
+	// snapshotBytes of telemetry cause a snapshot before its time, so that the messages
+	// since the last one stay far below what TELEMETRY keeps (256 MiB).
 	snapshotBytes = 32 << 20
 	// readAhead is how many decoded messages wait for the loop.
 	readAhead = 64
-	// flushTimeout is how long the end waits for alerts to be stored. What is
-	// not stored by then is raised again by the next start.
+	// flushTimeout is how long shutdown waits for alerts to be stored. The next start
+	// raises again what was not stored.
 	flushTimeout = 3 * time.Second
 )
 
-// loop owns all state of a partition: nothing else reads or writes it. Who wants
-// to know something sends a question.
+// loop owns the state of a partition. Nothing else reads or writes it: other goroutines
+// send a [question].
 type loop struct {
-	p      *partition
-	fold   *fold.Fold
-	recent *eventring.Store
-	// at is what has been folded in; but for its Alerts, which stay as they were
-	// at the start. told are the ids that the replay raises again, nil once it
-	// has passed replayEnd, the newest sequence of TELEMETRY at the start.
-	at        position
-	told      map[string]struct{}
+	p    *partition
+	fold *fold.Fold
+	ring *eventring.Store
+	// position is what has been folded. Its Alerts part does not change.
+	position snapshotPosition
+	// replayed are the ids of the alerts that the replay raises again; nil once the
+	// replay has passed replayEnd, the newest sequence of TELEMETRY at the start.
+	replayed  map[string]struct{}
 	replayEnd uint64
 
 	inputs    chan input
 	questions chan question
 	alerts    chan alert.Alert
-	spoken    chan spoken
+	acks      chan published
 	snapshots chan snapshotJob
 	saved     chan error
 
-	// waiting are alerts that the speaker has no room for yet. While there are
-	// any, no more telemetry is read.
-	waiting []alert.Alert
-	// raised counts alerts handed on, stored those that the bus has.
+	// pending are alerts that the publisher has no room for. While there are any, no
+	// telemetry is read.
+	pending []alert.Alert
+	// raised counts the alerts added to pending, stored those that the bus has stored.
 	raised, stored int
-	// lastStored is the highest sequence of ALERTS that is known to be ours.
+	// lastStored is the highest known sequence of an alert of ours in ALERTS.
 	lastStored uint64
 
-	// changed, bytes and ticks are what came since the last snapshot: whether
-	// anything but ticks did, how much, and how many of those.
+	// changed, bytes and ticks describe the messages since the last snapshot: whether
+	// there was anything but ticks, the total size, and the number of ticks.
 	changed bool
 	bytes   int
 	ticks   int
-	// job is a snapshot that waits for its alerts to be stored; saving says
-	// that one is being written.
-	job    *snapshotJob
-	saving bool
+	// nextSnapshot waits until its alerts are stored. saving is set while a snapshot is
+	// being written.
+	nextSnapshot *snapshotJob
+	saving       bool
 
-	// outcomes are those of the newest commands; waiting for them, or for anything
-	// else up to a place in the log, are waiters.
-	outcomes outcomes
-	waiters  map[chan struct{}]uint64
-	behind   uint64
-	gauge    prometheus.Gauge // tells behind
-	caughtUp bool
-	lost     uint64
-	// counted is what the fold had counted when that was told.
-	counted fold.Stats
-	// recalled is closed once what was folded in before the start is remembered again,
-	// as far as it is read; that is so from the message recallEnd on.
-	recalled  chan struct{}
-	recallEnd uint64
-	// lastSeq is what was read last, of the only partition; unread is for one of
-	// several.
+	// results are those of the newest noise commands. waiters are closed when the fold
+	// reaches their sequence.
+	results commandResults
+	waiters map[chan struct{}]uint64
+
+	backlog       uint64
+	backlogMetric prometheus.Gauge
+	caughtUp      bool
+	lost          uint64
+	// exported is what the metrics contain of the fold's counters.
+	exported fold.Stats
+	// historyRead is closed once the ring contains the events before the start, which is
+	// so from the message historyEnd on.
+	historyRead chan struct{}
+	historyEnd  uint64
+	// lastSeq is the last sequence read by the only partition; loss is for one of several.
 	lastSeq uint64
-	unread  unread
+	loss    lossCounter
 }
 
-// question is something to be done between two messages, with the loop's state.
+// question is a function that the loop runs between two messages.
 type question func(l *loop)
 
-func newLoop(p *partition, b *beginning) *loop {
+func newLoop(p *partition, s *startState) *loop {
 	return &loop{
-		p: p, fold: b.fold, recent: p.newRecent(), at: b.at, told: b.spoken, lost: b.lost,
-		replayEnd:  b.newest,
-		lastStored: b.at.Alerts,
-		caughtUp:   b.caughtUp,
-		inputs:     make(chan input, readAhead),
-		questions:  make(chan question),
-		alerts:     make(chan alert.Alert, speakAhead),
-		spoken:     make(chan spoken),
-		snapshots:  make(chan snapshotJob),
-		saved:      make(chan error),
-		waiters:    map[chan struct{}]uint64{},
-		recalled:   make(chan struct{}),
-		recallEnd:  b.at.Telemetry,
-		gauge:      p.metrics.behindOf(p.number),
-		unread:     unread{last: b.at.Telemetry, counted: b.first - min(b.first, 1)},
+		p: p, fold: s.fold, ring: p.newRing(), position: s.position, replayed: s.replayed, lost: s.lost,
+		replayEnd:     s.newest,
+		lastStored:    s.position.Alerts,
+		caughtUp:      s.caughtUp,
+		inputs:        make(chan input, readAhead),
+		questions:     make(chan question),
+		alerts:        make(chan alert.Alert, publishQueue),
+		acks:          make(chan published),
+		snapshots:     make(chan snapshotJob),
+		saved:         make(chan error),
+		waiters:       map[chan struct{}]uint64{},
+		historyRead:   make(chan struct{}),
+		historyEnd:    s.position.Telemetry,
+		backlogMetric: p.metrics.backlogOf(p.number),
+		loss:          lossCounter{last: s.position.Telemetry, checked: s.first - min(s.first, 1)},
 	}
 }
 
-// run folds until feeding ends, then flushes and saves. working is the longer
-// life of the speaker and the keeper of snapshots.
-func (l *loop) run(feeding, working context.Context) error {
+// run folds until reading ends, then flushes alerts and saves the state. working ends
+// later: it is the context of the publisher and the snapshot writer.
+func (l *loop) run(reading, working context.Context) error {
 	l.p.metrics.lost.Add(float64(l.lost))
 	l.p.progress.lost.Store(l.lost)
 	l.p.progress.notTracked.Store(int64(l.fold.NotTracked()))
 	if l.caughtUp {
-		l.ready()
+		l.reportCaughtUp()
 	}
 	tick := time.NewTicker(l.p.cfg.SnapshotEvery)
 	defer tick.Stop()
 	for {
 		select {
-		case <-feeding.Done():
+		case <-reading.Done():
 			return l.finish(working)
 		default:
 		}
-		l.step(feeding.Done(), tick.C)
+		l.step(reading.Done(), tick.C)
 	}
 }
 
-// step does one thing. While alerts wait for the speaker no telemetry is taken,
-// which would make more of them. A snapshot waits until its alerts are stored
-// and the one before it is written; a newer one may take its place meanwhile.
+// step handles one channel operation. It reads no telemetry while alerts wait for the
+// publisher. A snapshot waits until its alerts are stored and the snapshot before it is
+// written; a newer one may replace it meanwhile.
 func (l *loop) step(done <-chan struct{}, tick <-chan time.Time) {
 	inputs := l.inputs
 	var alerts chan alert.Alert
 	var next alert.Alert
-	if len(l.waiting) > 0 {
-		inputs, alerts, next = nil, l.alerts, l.waiting[0]
+	if len(l.pending) > 0 {
+		inputs, alerts, next = nil, l.alerts, l.pending[0]
 	}
 	var snapshots chan snapshotJob
 	var job snapshotJob
-	if l.job != nil && !l.saving && l.stored >= l.job.raised {
-		snapshots, job = l.snapshots, *l.job
+	if l.nextSnapshot != nil && !l.saving && l.stored >= l.nextSnapshot.raised {
+		snapshots, job = l.snapshots, *l.nextSnapshot
 	}
 	select {
 	case in := <-inputs:
-		l.take(in)
+		l.handle(in)
 	case alerts <- next:
-		l.waiting = l.waiting[1:]
-	case s := <-l.spoken:
-		l.heard(s)
+		l.pending = l.pending[1:]
+	case ack := <-l.acks:
+		l.acknowledge(ack)
 	case snapshots <- job:
-		l.job, l.saving = nil, true
+		l.nextSnapshot, l.saving = nil, true
 	case err := <-l.saved:
 		l.saving = false
 		if err != nil {
 			l.p.metrics.snapshotFailures.Inc()
-			l.p.log.Warn("the state could not be saved; a start would fold more again", "error", err)
+			l.p.log.Warn("cannot save the state; a restart would replay more telemetry", "error", err)
 			l.changed = true
 		}
 	case q := <-l.questions:
@@ -167,119 +167,119 @@ func (l *loop) step(done <-chan struct{}, tick <-chan time.Time) {
 	}
 }
 
-// take folds one message in.
-func (l *loop) take(in input) {
+// handle takes one item of the reader.
+func (l *loop) handle(in input) {
 	switch {
-	case !in.renewed.IsZero():
-		l.at.Telemetry, l.at.Created, l.lastSeq, l.unread = 0, in.renewed, 0, unread{}
-		l.replayEnd, l.told = 0, nil // what they were about is gone
+	case !in.recreated.IsZero():
+		l.position.Telemetry, l.position.Created, l.lastSeq, l.loss = 0, in.recreated, 0, lossCounter{}
+		l.replayEnd, l.replayed = 0, nil // the telemetry to replay is gone
 		return
-	case in.began:
-		l.unread.began()
-		l.reached(in.behind)
+	case in.started:
+		l.loss.started()
+		l.setBacklog(in.backlog)
 		return
 	}
 	m := in.message
-	if l.p.of > 1 {
-		l.unread.read(m.Seq, in.behind)
+	if l.p.total > 1 {
+		l.loss.read(m.Seq, in.backlog)
 	} else {
 		l.countGap(m.Seq)
 	}
-	if m.Seq > l.at.Telemetry { // else folded in before the snapshot; only remembered here
+	if m.Seq > l.position.Telemetry { // else the snapshot contains it and only the ring needs it
 		l.apply(in)
 	}
 	for i := range m.Events {
 		if e := &m.Events[i]; l.fold.Tracks(e.App) {
-			l.recent.AddAt(query.EventPosition{Seq: m.Seq, Index: i}, e, m.Time, in.sender)
+			l.ring.AddAt(query.EventPosition{Seq: m.Seq, Index: i}, e, m.Time, in.sender)
 		}
 	}
-	if m.Seq >= l.recallEnd {
-		l.recall()
+	if m.Seq >= l.historyEnd {
+		l.endHistory()
 	}
-	l.reached(in.behind)
+	l.setBacklog(in.backlog)
 	if l.bytes >= snapshotBytes {
 		l.snapshot()
 	}
 }
 
-// apply folds in what is not in the state yet.
+// apply folds a message that the state does not contain yet.
 func (l *loop) apply(in input) {
 	m := in.message
 	l.p.metrics.messages.Inc()
 	l.p.metrics.events.Add(float64(len(m.Events)))
-	if in.damaged != nil {
+	if in.decodeErr != nil {
 		l.p.metrics.undecodable.Inc()
-		l.p.log.Warn("skipped", "error", in.damaged)
+		l.p.log.Warn("skipped a message that cannot be decoded", "error", in.decodeErr)
 	}
 	out := l.fold.Apply(m)
-	l.at.Telemetry = m.Seq
+	l.position.Telemetry = m.Seq
 	l.bytes += in.bytes
 	if in.tick {
 		l.ticks++
 	}
-	l.changed = l.changed || !in.tick || len(out.Alerts) > 0 || l.ticks >= ticksSaved
+	l.changed = l.changed || !in.tick || len(out.Alerts) > 0 || l.ticks >= ticksPerSnapshot
 	l.raise(out.Alerts)
 	for _, app := range out.Forgotten {
-		l.recent.Forget(app)
+		l.ring.Forget(app)
 	}
 	l.p.progress.notTracked.Store(int64(l.fold.NotTracked()))
 	if out.Noise != nil {
-		l.outcomes.add(in.commandID, *out.Noise)
+		l.results.add(in.commandID, *out.Noise)
 	}
 	for waiter, seq := range l.waiters {
-		if seq <= l.at.Telemetry {
+		if seq <= l.position.Telemetry {
 			delete(l.waiters, waiter)
 			close(waiter)
 		}
 	}
 }
 
-// reached notes how many messages come after those that were taken.
-func (l *loop) reached(behind uint64) {
-	l.behind = behind
-	l.p.progress.behind.Store(behind)
-	l.gauge.Set(float64(behind))
-	if behind == 0 {
-		l.recall()
+// setBacklog records how many messages are still to be read.
+func (l *loop) setBacklog(backlog uint64) {
+	l.backlog = backlog
+	l.p.progress.backlog.Store(backlog)
+	l.backlogMetric.Set(float64(backlog))
+	if backlog == 0 {
+		l.endHistory()
 	}
-	if behind == 0 && !l.caughtUp {
+	if backlog == 0 && !l.caughtUp {
 		l.caughtUp = true
-		l.ready()
+		l.reportCaughtUp()
 	}
-	if l.replayed() {
-		l.told = nil
+	if l.replayDone() {
+		l.replayed = nil
 	}
 }
 
-// recall notes that there is no more to be remembered.
-func (l *loop) recall() {
+// endHistory lets queries use the ring.
+func (l *loop) endHistory() {
 	select {
-	case <-l.recalled:
+	case <-l.historyRead:
 	default:
-		close(l.recalled)
+		close(l.historyRead)
 	}
 }
 
-// replayed says that what is folded in from now on came after the start, so that
-// no alert about it was told before.
-func (l *loop) replayed() bool { return l.at.Telemetry >= l.replayEnd || l.caughtUp }
+// replayDone reports whether all telemetry from before the start is folded, so that
+// every further alert is new.
+func (l *loop) replayDone() bool { return l.position.Telemetry >= l.replayEnd || l.caughtUp }
 
-// heard notes what the bus has stored.
-func (l *loop) heard(s spoken) {
-	l.stored += s.count
-	l.lastStored = max(l.lastStored, s.last)
+// acknowledge records alerts that the bus has stored.
+func (l *loop) acknowledge(ack published) {
+	l.stored += ack.count
+	l.lastStored = max(l.lastStored, ack.last)
 }
 
-func (l *loop) ready() {
-	l.p.log.Info("detector is up to date", "sequence", l.at.Telemetry)
+func (l *loop) reportCaughtUp() {
+	l.p.log.Info("detector is up to date", "sequence", l.position.Telemetry)
 	l.p.progress.caughtUp.Store(true)
-	if l.p.caughtUp != nil {
-		l.p.caughtUp()
+	if l.p.onCaughtUp != nil {
+		l.p.onCaughtUp()
 	}
 }
 
-// countGap counts what TELEMETRY dropped before it was read: its sequences have no
-// gaps of their own.
+// countGap counts the messages that TELEMETRY dropped before the only partition read
+// them: its sequences have no other gaps.
 func (l *loop) countGap(seq uint64) {
 	if l.lastSeq > 0 && seq > l.lastSeq+1 {
 		l.countLost(seq - l.lastSeq - 1)
@@ -297,21 +297,22 @@ func (l *loop) countLost(n uint64) {
 	l.p.logLost(n)
 }
 
-// raise hands alerts to the speaker, but those that were told before.
+// raise queues alerts for the publisher, except those that were published before the
+// start.
 func (l *loop) raise(alerts []alert.Alert) {
 	for _, a := range alerts {
-		if _, ok := l.told[a.ID]; ok {
-			delete(l.told, a.ID)
+		if _, ok := l.replayed[a.ID]; ok {
+			delete(l.replayed, a.ID)
 			continue
 		}
 		l.p.metrics.alerts.WithLabelValues(string(a.Category), string(a.Severity)).Inc()
-		l.waiting = append(l.waiting, a)
+		l.pending = append(l.pending, a)
 		l.raised++
 	}
 }
 
-// snapshot captures the state, to be saved once its alerts are stored. A newer
-// one takes the place of one that still waits.
+// snapshot captures the state, to be saved once its alerts are stored. It replaces a
+// snapshot that still waits.
 func (l *loop) snapshot() {
 	if !l.changed {
 		return
@@ -319,69 +320,69 @@ func (l *loop) snapshot() {
 	state, err := l.fold.Snapshot()
 	if err != nil {
 		l.p.metrics.snapshotFailures.Inc()
-		l.p.log.Error("the state could not be captured", "error", err)
+		l.p.log.Error("cannot capture the state for a snapshot", "error", err)
 		return
 	}
-	at := l.at
-	// Before, an alert about telemetry still to be replayed may lie below one
-	// that was stored just now.
-	if l.replayed() {
-		at.Alerts = l.lastStored
+	position := l.position
+	// During the replay, an alert that the replay is still to raise again may have a
+	// lower sequence than the newest one that was stored.
+	if l.replayDone() {
+		position.Alerts = l.lastStored
 	}
-	l.job = &snapshotJob{at: at, state: state, raised: l.raised}
+	l.nextSnapshot = &snapshotJob{position: position, state: state, raised: l.raised}
 	l.changed, l.bytes, l.ticks = false, 0, 0
 	l.p.metrics.snapshotBytesOf(l.p.number).Set(float64(len(state)))
-	l.count()
+	l.exportStats()
 }
 
-// count adds to the metrics what the fold counted since the last time.
-func (l *loop) count() {
-	now := l.fold.Stats()
-	l.p.metrics.tally.add(l.counted, now)
-	l.p.metrics.tally.bytes.WithLabelValues(strconv.Itoa(l.p.number)).Set(float64(now.Bytes))
-	l.p.metrics.tally.strangers.WithLabelValues(strconv.Itoa(l.p.number)).Set(float64(now.NotTracked))
-	l.counted = now
+// exportStats adds to the metrics what the fold counted since the last call.
+func (l *loop) exportStats() {
+	now, label := l.fold.Stats(), strconv.Itoa(l.p.number)
+	l.p.metrics.fold.add(l.exported, now)
+	l.p.metrics.fold.bytes.WithLabelValues(label).Set(float64(now.Bytes))
+	l.p.metrics.fold.notTracked.WithLabelValues(label).Set(float64(now.NotTracked))
+	l.exported = now
 }
 
-// finish lets the speaker store what was raised and saves the state. What it
-// can't finish in time, the next start does again.
+// finish waits until the raised alerts are stored and the state is saved. The next start
+// repeats what does not finish in time.
 func (l *loop) finish(working context.Context) error {
 	ctx, cancel := context.WithTimeout(working, flushTimeout)
 	defer cancel()
 	l.inputs = nil
 	l.changed = l.changed || l.ticks > 0
 	l.snapshot()
-	for len(l.waiting) > 0 || l.stored < l.raised || l.job != nil || l.saving {
+	for len(l.pending) > 0 || l.stored < l.raised || l.nextSnapshot != nil || l.saving {
 		l.step(ctx.Done(), nil)
 		if working.Err() != nil {
-			return nil // somebody else goes on from the snapshot before
+			return nil // another detector resumes from the snapshot before
 		}
 		if ctx.Err() != nil {
-			l.p.log.Warn("not stored in time; the next start does it again", "alerts", l.raised-l.stored)
+			l.p.log.Warn("alerts or state not stored in time; the next start repeats them", "alerts", l.raised-l.stored)
 			return nil
 		}
 	}
 	return nil
 }
 
-// maxOutcomes is how many outcomes of commands are remembered, for whoever asks
-// after the command was folded in. Past it, the oldest is forgotten.
-const maxOutcomes = 64
+// maxResults is how many results of noise commands are kept for queries that ask after
+// the command was folded. The oldest is dropped first.
+const maxResults = 64
 
-// outcomes are what became of the newest noise commands, by their ids.
-type outcomes struct {
+// commandResults are the results of the newest noise commands, by command id.
+type commandResults struct {
 	reports map[string]noise.Report
 	order   []string
 }
 
-func (o *outcomes) add(id string, r noise.Report) {
-	if o.reports == nil {
-		o.reports = map[string]noise.Report{}
+func (r *commandResults) add(id string, report noise.Report) {
+	if r.reports == nil {
+		r.reports = map[string]noise.Report{}
 	}
-	if len(o.order) == maxOutcomes {
-		delete(o.reports, o.order[0])
-		o.order = o.order[1:]
+	if len(r.order) == maxResults {
+		delete(r.reports, r.order[0])
+		r.order = r.order[1:]
 	}
-	o.reports[id] = r
-	o.order = append(o.order, id)
+	r.reports[id] = report
+	r.order = append(r.order, id)
 }

@@ -11,10 +11,11 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// TestAlertsOfASnapshot: a replay that tells something that was not told before,
-// as it does under other rules, stores it above alerts that it is still to raise
-// again. A snapshot in between must not lose sight of those.
-func TestAlertsOfASnapshot(t *testing.T) {
+// TestAlertsPositionDuringReplay checks the Alerts position of a snapshot that is taken
+// during a replay. Under other rules a replay may raise an alert that was not published
+// before, and store it above alerts that the replay is still to raise again. The position
+// must stay below those.
+func TestAlertsPositionDuringReplay(t *testing.T) {
 	message := func(seq uint64, text string) fold.Message {
 		return fold.Message{Seq: seq, Time: time.UnixMilli(1_770_000_000_000 + int64(seq)), Events: []telemetry.Event{
 			{Kind: telemetry.KindLog, App: "web", Log: &telemetry.Log{Level: telemetry.LevelError, Message: text}},
@@ -25,34 +26,43 @@ func TestAlertsOfASnapshot(t *testing.T) {
 	second := before.Apply(message(2, "boom two")).Alerts[0].ID
 
 	d := &process{metrics: newMetrics(prometheus.NewRegistry(), func() {}), log: slog.New(slog.DiscardHandler)}
-	l := newLoop(newPartition(d, 0, 1, nil), &beginning{
-		fold: fold.New(fold.Config{}), newest: 2, at: position{Alerts: 7},
-		spoken: map[string]struct{}{second: {}, "left over": {}},
+	l := newLoop(newPartition(d, 0, 1, nil), &startState{
+		fold: fold.New(fold.Config{}), newest: 2, position: snapshotPosition{Alerts: 7},
+		replayed: map[string]struct{}{second: {}, "left over": {}},
 	})
 	for _, step := range []struct {
-		message fold.Message
-		raised  int    // in all
-		alerts  uint64 // of a snapshot after it
-		replays bool
+		message   fold.Message
+		raised    int    // alerts raised in all
+		alerts    uint64 // Alerts position of a snapshot after it
+		replaying bool
 	}{
 		{message(1, "boom one"), 1, 7, true},
 		{message(2, "boom two"), 1, 21, false},
 		{message(3, "boom three"), 2, 22, false},
 	} {
-		raised := l.raised
-		l.take(input{message: step.message, behind: 3 - step.message.Seq})
+		raised, seq := l.raised, step.message.Seq
+		l.handle(input{message: step.message, backlog: 3 - seq})
 		if l.raised > raised {
-			l.heard(spoken{count: 1, last: 20 + uint64(l.raised)})
+			l.acknowledge(published{count: 1, last: 20 + uint64(l.raised)})
 		}
 		l.snapshot()
-		if l.raised != step.raised || l.job.at.Alerts != step.alerts || (l.told != nil) != step.replays {
-			t.Errorf("after message %d: %d raised, alerts above %d, told %v", step.message.Seq, l.raised, l.job.at.Alerts, l.told)
+		if l.raised != step.raised {
+			t.Errorf("after message %d: %d alerts raised, want %d", seq, l.raised, step.raised)
+		}
+		if got := l.nextSnapshot.position.Alerts; got != step.alerts {
+			t.Errorf("after message %d: Alerts position = %d, want %d", seq, got, step.alerts)
+		}
+		if replaying := l.replayed != nil; replaying != step.replaying {
+			t.Errorf("after message %d: replaying = %v, want %v", seq, replaying, step.replaying)
 		}
 	}
-	l.take(input{renewed: time.UnixMilli(1)})
-	l.take(input{message: message(1, "boom four")})
+	l.handle(input{recreated: time.UnixMilli(1)})
+	l.handle(input{message: message(1, "boom four")})
 	l.snapshot()
-	if l.job.at.Alerts != 22 || l.raised != 3 {
-		t.Errorf("after the stream was made anew: %+v", l.job.at)
+	if got := l.nextSnapshot.position.Alerts; got != 22 {
+		t.Errorf("after the stream was recreated: Alerts position = %d, want 22", got)
+	}
+	if l.raised != 3 {
+		t.Errorf("after the stream was recreated: %d alerts raised, want 3", l.raised)
 	}
 }

@@ -6,18 +6,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics is what the detector tells Prometheus.
+// metrics are the detector's Prometheus metrics.
 type metrics struct {
 	messages, events, undecodable, lost prometheus.Counter
 	publishFailures, snapshotFailures   prometheus.Counter
 	takeovers                           prometheus.Counter
 	alerts                              *prometheus.CounterVec
-	behind, snapshotBytes               *prometheus.GaugeVec
+	backlog, snapshotBytes              *prometheus.GaugeVec
 	owned                               prometheus.Gauge
-	tally                               tally
+	fold                                foldMetrics
 }
 
-// newMetrics registers them. refresh has all folds counted, for a scrape.
+// newMetrics registers the metrics. refresh reads the counters of all folds before a
+// scrape.
 func newMetrics(r prometheus.Registerer, refresh func()) *metrics {
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: "tocsin", Subsystem: "detector", Name: name, Help: help})
@@ -30,39 +31,39 @@ func newMetrics(r prometheus.Registerer, refresh func()) *metrics {
 		return g
 	}
 	m := &metrics{
-		tally:            newTally(refresh),
-		messages:         counter("messages_total", "Messages of TELEMETRY that were folded in."),
-		events:           counter("events_total", "Events that were folded in."),
-		undecodable:      counter("undecodable_total", "Messages of TELEMETRY that were no events, and were skipped."),
-		lost:             counter("lost_messages_total", "Messages that TELEMETRY dropped before they were read; where it has several partitions, at most so many, of all of them."),
-		publishFailures:  counter("publish_failures_total", "Tries to publish alerts that failed; they are tried again."),
+		fold:             newFoldMetrics(refresh),
+		messages:         counter("messages_total", "Messages of the stream TELEMETRY processed."),
+		events:           counter("events_total", "Events processed."),
+		undecodable:      counter("undecodable_total", "Messages of the stream TELEMETRY skipped because they could not be decoded."),
+		lost:             counter("lost_messages_total", "Messages that the stream TELEMETRY dropped before they were read. With several partitions this is an upper bound over all of them."),
+		publishFailures:  counter("publish_failures_total", "Failed attempts to publish alerts. They are retried."),
 		snapshotFailures: counter("snapshot_failures_total", "Snapshots that could not be saved."),
-		takeovers:        counter("takeovers_total", "Partitions that were taken over from a detector that died."),
-		behind:           gauge("behind_messages", "Messages of TELEMETRY still to be read, by partition that is owned here."),
-		snapshotBytes:    gauge("snapshot_bytes", "Size of the newest snapshot, by partition that is owned here."),
+		takeovers:        counter("takeovers_total", "Partitions taken over from a detector that died."),
+		backlog:          gauge("behind_messages", "Messages of the stream TELEMETRY not yet read, by partition owned by this detector."),
+		snapshotBytes:    gauge("snapshot_bytes", "Size of the newest snapshot, by partition owned by this detector."),
 		owned: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: "tocsin", Subsystem: "detector", Name: "partitions_owned", Help: "Partitions of TELEMETRY that are folded in here.",
+			Namespace: "tocsin", Subsystem: "detector", Name: "partitions_owned", Help: "Partitions of TELEMETRY owned by this detector.",
 		}),
 		alerts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "tocsin", Subsystem: "detector", Name: "alerts_total", Help: "Alerts raised, by category and severity.",
 		}, []string{"category", "severity"}),
 	}
-	r.MustRegister(m.alerts, m.owned, m.tally)
+	r.MustRegister(m.alerts, m.owned, m.fold)
 	return m
 }
 
-func (m *metrics) behindOf(partition int) prometheus.Gauge {
-	return m.behind.WithLabelValues(strconv.Itoa(partition))
+func (m *metrics) backlogOf(partition int) prometheus.Gauge {
+	return m.backlog.WithLabelValues(strconv.Itoa(partition))
 }
 
 func (m *metrics) snapshotBytesOf(partition int) prometheus.Gauge {
 	return m.snapshotBytes.WithLabelValues(strconv.Itoa(partition))
 }
 
-// forget takes out what was told of a partition that is no longer owned here.
+// forget removes the series of a partition that is no longer owned here.
 func (m *metrics) forget(partition int) {
-	m.behind.DeleteLabelValues(strconv.Itoa(partition))
-	m.snapshotBytes.DeleteLabelValues(strconv.Itoa(partition))
-	m.tally.bytes.DeleteLabelValues(strconv.Itoa(partition))
-	m.tally.strangers.DeleteLabelValues(strconv.Itoa(partition))
+	label := strconv.Itoa(partition)
+	for _, g := range []*prometheus.GaugeVec{m.backlog, m.snapshotBytes, m.fold.bytes, m.fold.notTracked} {
+		g.DeleteLabelValues(label)
+	}
 }

@@ -16,184 +16,182 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-// snapshotName is the name of the only partition's snapshot in the detector's
-// bucket, and the beginning of the others'.
+// snapshotName is the object name of the only partition's snapshot, and the prefix of
+// the names of several.
 const snapshotName = "fold"
 
-// position says what a snapshot stands for.
-type position struct {
-	// Telemetry is the last sequence that is folded in, of the stream that was
-	// made at Created.
+// snapshotPosition says how much a snapshot contains.
+type snapshotPosition struct {
+	// Telemetry is the last folded sequence of the stream TELEMETRY that was created at
+	// Created.
 	Telemetry uint64    `json:"telemetry"`
 	Created   time.Time `json:"created"`
-	// Alerts is a sequence of ALERTS that every alert raised by later telemetry
-	// lies above, in the stream that was made at AlertsCreated. It holds for all who
-	// ever speak for the partition: none of them raises anything about telemetry
-	// that another one has not yet folded in when it takes over (tenure).
+	// Alerts is a lower bound: every alert raised by later telemetry has a higher
+	// sequence in the stream ALERTS that was created at AlertsCreated. It holds for all
+	// owners of the partition, because an owner publishes only under its lease.
 	Alerts        uint64    `json:"alerts"`
 	AlertsCreated time.Time `json:"alerts_created"`
 }
 
 const (
-	// loadTimeout bounds the reading of a snapshot, and with that how long the end
-	// of the process can wait for it. One of 32 MiB takes a fraction of a second.
+	// loadTimeout bounds reading a snapshot, and with it how long shutdown may wait for
+	// that. A snapshot of 32 MiB takes a fraction of a second.
 	loadTimeout = 5 * time.Second
-	// askTimeout bounds one question to a stream. While a stream of a cluster has no
-	// leader nobody answers, so it is asked again rather than waited for.
-	askTimeout = time.Second
-	// loadAgain is the pause before snapshots that can't be read are looked at once
-	// more: one may just be replaced, and a replica may show what is no longer so.
-	loadAgain = 500 * time.Millisecond
-	// metaPosition is where the object's metadata has its position, as JSON.
+	// requestTimeout bounds one request to a stream. A stream of a cluster that has no
+	// leader does not answer, so the request is repeated instead.
+	requestTimeout = time.Second
+	// loadRetry is the pause before unreadable snapshots are read once more: one may be
+	// in the middle of a replacement, and a replica may lag.
+	loadRetry = 500 * time.Millisecond
+	// metaPosition is the key of the position (JSON) in the object's metadata.
 	metaPosition = "position"
 )
 
-// errUnusable says that there is a snapshot, and none that save wrote.
+// errUnusable is returned if snapshots exist but none can be used.
 var errUnusable = errors.New("the snapshot is damaged")
 
-// snapshots keeps those of one partition: the newest and the one before, in two
-// objects. An object is replaced as a whole; but where that goes wrong half-way, as
-// when the bucket's leader changes in the middle, the object store can be left with
-// one whose content is missing. Then there is still the other. So it is with one
-// that an ousted owner writes late: it replaces one of the two, and the newer of
-// them counts.
-type snapshots struct {
+// snapshotStore keeps the two newest snapshots of a partition as two objects. Replacing
+// an object is not atomic: if the bucket's leader changes in the middle, its content can
+// be missing, and then the other object is used. An owner that lost its lease and writes
+// late replaces only one of the two, and the newer one wins.
+type snapshotStore struct {
 	c     *bus.Conn
 	names [2]string
-	// next is which one is written next.
-	next *int
+	next  *int // index of the object to replace next
 }
 
-func newSnapshots(c *bus.Conn, partition, of int) snapshots {
+func newSnapshotStore(c *bus.Conn, partition, total int) snapshotStore {
 	name := snapshotName
-	if of > 1 {
-		name = fmt.Sprintf("%s-%d-of-%d", snapshotName, partition, of)
+	if total > 1 {
+		name = fmt.Sprintf("%s-%d-of-%d", snapshotName, partition, total)
 	}
-	return snapshots{c: c, names: [2]string{name, name + ".other"}, next: new(int)}
+	return snapshotStore{c: c, names: [2]string{name, name + ".other"}, next: new(int)}
 }
 
-// candidate is a snapshot that may be read.
+// candidate is a snapshot that may be readable.
 type candidate struct {
-	slot int
-	info *jetstream.ObjectInfo
-	// at is what the metadata says; older versions wrote none.
-	at    position
-	known bool
+	index int
+	info  *jetstream.ObjectInfo
+	// position is from the metadata. known is false for snapshots of older versions,
+	// which have none there.
+	position snapshotPosition
+	known    bool
 }
 
-// load gives restore the newest snapshot that can be read, and whose state it
-// takes, and returns its position. Without any that is the zero position. Its error
-// is errUnusable when reading again would not help.
-func (s snapshots) load(ctx context.Context, restore func(state []byte) error) (position, error) {
-	store, err := asking(ctx, func(ctx context.Context) (jetstream.ObjectStore, error) {
+// load passes the newest usable snapshot to restore and returns its position, or the
+// zero position if there is no snapshot. Its error is errUnusable if reading again would
+// not help.
+func (s snapshotStore) load(ctx context.Context, restore func(state []byte) error) (snapshotPosition, error) {
+	store, err := request(ctx, func(ctx context.Context) (jetstream.ObjectStore, error) {
 		return s.c.JS.ObjectStore(ctx, bus.BucketDetector)
 	})
 	if err != nil {
-		return position{}, fmt.Errorf("open the snapshots: %w", err)
+		return snapshotPosition{}, fmt.Errorf("open the snapshots: %w", err)
 	}
 	var before []string
 	for {
 		candidates, err := s.candidates(ctx, store)
 		if err != nil {
-			return position{}, err
+			return snapshotPosition{}, err
 		}
 		var unusable error
 		var ids []string
 		for _, c := range candidates {
-			at, err := s.read(ctx, store, c, restore)
+			position, err := s.read(ctx, store, c, restore)
 			if err == nil {
-				*s.next = 1 - c.slot
-				return at, nil
+				*s.next = 1 - c.index
+				return position, nil
 			}
 			if !errors.Is(err, errUnusable) {
-				return position{}, err
+				return snapshotPosition{}, err
 			}
 			unusable = errors.Join(unusable, err)
 			ids = append(ids, c.info.NUID)
 		}
 		if unusable == nil || slices.Equal(before, ids) {
-			return position{}, unusable
+			return snapshotPosition{}, unusable
 		}
 		before = ids
 		select {
-		case <-time.After(loadAgain):
+		case <-time.After(loadRetry):
 		case <-ctx.Done():
-			return position{}, ctx.Err()
+			return snapshotPosition{}, ctx.Err()
 		}
 	}
 }
 
-// candidates are the snapshots there are, the newest first.
-func (s snapshots) candidates(ctx context.Context, store jetstream.ObjectStore) ([]candidate, error) {
+// candidates returns the existing snapshots, newest first.
+func (s snapshotStore) candidates(ctx context.Context, store jetstream.ObjectStore) ([]candidate, error) {
 	var list []candidate
-	for slot, name := range s.names {
-		info, err := asking(ctx, func(ctx context.Context) (*jetstream.ObjectInfo, error) { return store.GetInfo(ctx, name) })
+	for index, name := range s.names {
+		info, err := request(ctx, func(ctx context.Context) (*jetstream.ObjectInfo, error) { return store.GetInfo(ctx, name) })
 		if errors.Is(err, jetstream.ErrObjectNotFound) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("look for the snapshot: %w", err)
+			return nil, fmt.Errorf("look up the snapshot %s: %w", name, err)
 		}
-		c := candidate{slot: slot, info: info}
-		c.known = json.Unmarshal([]byte(info.Metadata[metaPosition]), &c.at) == nil
+		c := candidate{index: index, info: info}
+		c.known = json.Unmarshal([]byte(info.Metadata[metaPosition]), &c.position) == nil
 		list = append(list, c)
 	}
 	slices.SortFunc(list, func(a, b candidate) int {
-		if a.known && b.known && a.at.Created.Equal(b.at.Created) {
-			return cmp.Compare(b.at.Telemetry, a.at.Telemetry)
+		if a.known && b.known && a.position.Created.Equal(b.position.Created) {
+			return cmp.Compare(b.position.Telemetry, a.position.Telemetry)
 		}
 		return b.info.ModTime.Compare(a.info.ModTime)
 	})
 	return list, nil
 }
 
-// read reads one snapshot. Its error is errUnusable when it is not whole, or not
-// what restore takes.
-func (s snapshots) read(ctx context.Context, store jetstream.ObjectStore, c candidate, restore func(state []byte) error) (position, error) {
-	// The client would wait for content that is missing until its time is up.
+// read reads one snapshot. Its error is errUnusable if the snapshot is incomplete or
+// restore refuses it.
+func (s snapshotStore) read(ctx context.Context, store jetstream.ObjectStore, c candidate, restore func(state []byte) error) (snapshotPosition, error) {
+	// The client would wait for missing content until its deadline.
 	switch n, err := s.chunks(ctx, c.info.NUID); {
 	case err != nil:
-		return position{}, err
+		return snapshotPosition{}, err
 	case n != uint64(c.info.Chunks):
-		return position{}, fmt.Errorf("%w: it has %d parts of %d", errUnusable, n, c.info.Chunks)
+		return snapshotPosition{}, fmt.Errorf("%w: it has %d of %d chunks", errUnusable, n, c.info.Chunks)
 	}
-	// Cancelled, the client would go on to wait until the deadline: so reading is
-	// not cancelled, and has a deadline of its own.
+	// The client does not stop at a cancellation but waits for the deadline, so reading
+	// has a deadline of its own.
 	reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
 	defer cancel()
-	data, err := store.GetBytes(reading, s.names[c.slot])
+	data, err := store.GetBytes(reading, s.names[c.index])
 	if errors.Is(err, jetstream.ErrDigestMismatch) || errors.Is(err, jetstream.ErrBadObjectMeta) {
-		return position{}, fmt.Errorf("%w: %w", errUnusable, err)
+		return snapshotPosition{}, fmt.Errorf("%w: %w", errUnusable, err)
 	}
 	if err != nil {
-		return position{}, fmt.Errorf("read the snapshot: %w", err)
+		return snapshotPosition{}, fmt.Errorf("read the snapshot: %w", err)
 	}
 	header, state, found := bytes.Cut(data, []byte("\n"))
-	var at position
-	if err := json.Unmarshal(header, &at); err != nil || !found {
-		return position{}, fmt.Errorf("%w: its first line is no position", errUnusable)
+	var position snapshotPosition
+	if err := json.Unmarshal(header, &position); err != nil || !found {
+		return snapshotPosition{}, fmt.Errorf("%w: its first line is not a position", errUnusable)
 	}
 	if err := restore(state); err != nil {
-		return position{}, fmt.Errorf("%w: %w", errUnusable, err)
+		return snapshotPosition{}, fmt.Errorf("%w: %w", errUnusable, err)
 	}
-	return at, nil
+	return position, nil
 }
 
-// The stream that the object store is, and where it has an object's content.
+// The stream behind the object store, and the subjects of an object's chunks.
 const (
 	snapshotStream = "OBJ_" + bus.BucketDetector
 	chunkPrefix    = "$O." + bus.BucketDetector + ".C."
 )
 
-// chunks counts the parts of an object that there are.
-func (s snapshots) chunks(ctx context.Context, id string) (uint64, error) {
-	counts, err := s.contents(ctx, id)
+// chunks returns the number of stored chunks of an object.
+func (s snapshotStore) chunks(ctx context.Context, id string) (uint64, error) {
+	counts, err := s.countChunks(ctx, id)
 	return counts[id], err
 }
 
-// contents counts the parts of all objects, or of one, by the ids of their content.
-func (s snapshots) contents(ctx context.Context, id string) (map[string]uint64, error) {
-	info, err := asking(ctx, func(ctx context.Context) (*jetstream.StreamInfo, error) {
+// countChunks counts the stored chunks of one object, or of all for an empty id, by the
+// id of their content.
+func (s snapshotStore) countChunks(ctx context.Context, id string) (map[string]uint64, error) {
+	info, err := request(ctx, func(ctx context.Context) (*jetstream.StreamInfo, error) {
 		stream, err := s.c.JS.Stream(ctx, snapshotStream)
 		if err != nil {
 			return nil, err
@@ -201,7 +199,7 @@ func (s snapshots) contents(ctx context.Context, id string) (map[string]uint64, 
 		return stream.Info(ctx, jetstream.WithSubjectFilter(chunkPrefix+cmp.Or(id, ">")))
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look at the snapshots: %w", err)
+		return nil, fmt.Errorf("count the chunks of snapshots: %w", err)
 	}
 	counts := map[string]uint64{}
 	for subject, n := range info.State.Subjects {
@@ -211,14 +209,14 @@ func (s snapshots) contents(ctx context.Context, id string) (map[string]uint64, 
 }
 
 // save replaces the older of the two snapshots.
-func (s snapshots) save(ctx context.Context, at position, state []byte) error {
-	store, err := asking(ctx, func(ctx context.Context) (jetstream.ObjectStore, error) {
+func (s snapshotStore) save(ctx context.Context, position snapshotPosition, state []byte) error {
+	store, err := request(ctx, func(ctx context.Context) (jetstream.ObjectStore, error) {
 		return s.c.JS.ObjectStore(ctx, bus.BucketDetector)
 	})
 	if err != nil {
 		return fmt.Errorf("open the snapshots: %w", err)
 	}
-	header, err := json.Marshal(at)
+	header, err := json.Marshal(position)
 	if err != nil {
 		return fmt.Errorf("write the snapshot: %w", err)
 	}
@@ -232,16 +230,16 @@ func (s snapshots) save(ctx context.Context, at position, state []byte) error {
 	return nil
 }
 
-// sweep removes content that belongs to no object, as a process leaves it that ends
-// while it saves, or two that save one object at once. What is just being saved
-// looks the same: so only what was so at the sweep before, which is given, is
-// removed. It returns what is so now.
-func (s snapshots) sweep(ctx context.Context, before map[string]bool) (map[string]bool, error) {
+// sweep removes content that belongs to no object: a process leaves it behind that ends
+// during a save, as do two that save one object at once. A save in progress looks the
+// same, so sweep removes only what the sweep before found as well (before). It returns
+// what it found.
+func (s snapshotStore) sweep(ctx context.Context, before map[string]bool) (map[string]bool, error) {
 	store, err := s.c.JS.ObjectStore(ctx, bus.BucketDetector)
 	if err != nil {
 		return nil, fmt.Errorf("open the snapshots: %w", err)
 	}
-	counts, err := s.contents(ctx, "")
+	counts, err := s.countChunks(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -252,10 +250,10 @@ func (s snapshots) sweep(ctx context.Context, before map[string]bool) (map[strin
 	for _, o := range objects {
 		delete(counts, o.NUID)
 	}
-	now := map[string]bool{}
+	found := map[string]bool{}
 	for id := range counts {
 		if !before[id] {
-			now[id] = true
+			found[id] = true
 			continue
 		}
 		stream, err := s.c.JS.Stream(ctx, snapshotStream)
@@ -263,29 +261,29 @@ func (s snapshots) sweep(ctx context.Context, before map[string]bool) (map[strin
 			err = stream.Purge(ctx, jetstream.WithPurgeSubject(chunkPrefix+id))
 		}
 		if err != nil {
-			return nil, fmt.Errorf("remove what is left of a snapshot: %w", err)
+			return nil, fmt.Errorf("remove the rest of an unfinished snapshot: %w", err)
 		}
 	}
-	return now, nil
+	return found, nil
 }
 
-// asking bounds one question.
-func asking[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+// request bounds one request by requestTimeout.
+func request[T any](ctx context.Context, do func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	return ask(ctx)
+	return do(ctx)
 }
 
-// streamState is what the detector needs to know of a stream once.
+// streamState is the extent of a stream.
 type streamState struct {
 	first, last uint64
 	created     time.Time
 }
 
-func lookAt(ctx context.Context, c *bus.Conn, stream string) (streamState, error) {
-	s, err := asking(ctx, func(ctx context.Context) (jetstream.Stream, error) { return c.JS.Stream(ctx, stream) })
+func readStreamState(ctx context.Context, c *bus.Conn, stream string) (streamState, error) {
+	s, err := request(ctx, func(ctx context.Context) (jetstream.Stream, error) { return c.JS.Stream(ctx, stream) })
 	if err != nil {
-		return streamState{}, fmt.Errorf("look at stream %s: %w", stream, err)
+		return streamState{}, fmt.Errorf("read the state of stream %s: %w", stream, err)
 	}
 	info := s.CachedInfo()
 	return streamState{first: info.State.FirstSeq, last: info.State.LastSeq, created: info.Created}, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// TestStormEndsInSilence: the only partition, to which no other one writes the time, writes
-// it down itself while alerts are held back, so that their summary leaves.
+// TestStormEndsInSilence checks that the only partition publishes ticks while alerts are
+// suppressed, so that their summary leaves without further telemetry.
 func TestStormEndsInSilence(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -21,21 +21,21 @@ func TestStormEndsInSilence(t *testing.T) {
 	for i := range all {
 		all[i] = boom(word(i))
 	}
-	begin := time.Now()
+	start := time.Now()
 	r.send(t, all...)
 	got := r.alerts(t, 51)
 	if len(got) != 51 {
-		t.Fatalf("%d alerts about errors after %s, want 50 and a summary", len(got), time.Since(begin).Round(time.Second))
+		t.Fatalf("%d alerts after %s, want 51 (50 and a summary)", len(got), time.Since(start).Round(time.Second))
 	}
 	last := got[50]
 	if last.Title != "10 more different alerts" || last.Count != 10 || last.Source != alert.SourceStorm {
-		t.Errorf("got %q, count %d, of %s; want 10 more different alerts", last.Title, last.Count, last.Source)
+		t.Errorf("last alert = %q, count %d, source %s; want %q, count 10, source %s", last.Title, last.Count, last.Source, "10 more different alerts", alert.SourceStorm)
 	}
 }
 
-// TestTimeGoesOnWhileASpikeIsOpen: the only partition writes the time down while a spike
-// is open, which ends by it when whatever sent the errors has gone.
-func TestTimeGoesOnWhileASpikeIsOpen(t *testing.T) {
+// TestTicksWhileASpikeIsOpen checks that the only partition publishes ticks while a spike
+// is open, so that the spike ends without further telemetry.
+func TestTicksWhileASpikeIsOpen(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.detect(t, 0)

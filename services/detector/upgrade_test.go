@@ -15,27 +15,27 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// TestUpgrade: a detector goes on from the snapshot of one of version 4, whose
-// telemetry is long gone: what that one knew is known, and what it folded in is
-// not folded in, and not told, again.
+// TestUpgrade checks that a detector resumes from a snapshot of format version 4 whose
+// telemetry is gone: it keeps the state, and does not raise again the alerts of the
+// telemetry that the snapshot contains.
 func TestUpgrade(t *testing.T) {
 	r := newRig(t)
-	r.detect(t, time.Hour)() // makes the streams, and leaves nothing in them
-	r.send(t, boom("told by the one before"))
+	r.detect(t, time.Hour)() // creates the streams and leaves them empty
+	r.send(t, boom("raised before the upgrade"))
 	c := r.connect(t, bus.RoleDetector)
 	state, err := os.ReadFile("fold/testdata/version4.snapshot")
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := map[string]any{"telemetry": 1, "alerts": 0}
+	position := map[string]any{"telemetry": 1, "alerts": 0}
 	for name, stream := range map[string]string{"created": bus.StreamTelemetry, "alerts_created": bus.StreamAlerts} {
 		s, err := c.JS.Stream(t.Context(), stream)
 		if err != nil {
 			t.Fatal(err)
 		}
-		at[name] = s.CachedInfo().Created
+		position[name] = s.CachedInfo().Created
 	}
-	header, err := json.Marshal(at)
+	header, err := json.Marshal(position)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,25 +56,24 @@ func TestUpgrade(t *testing.T) {
 	r.send(t, telemetry.Event{Kind: telemetry.KindMemory, App: "web", Memory: &telemetry.Memory{UsedBytes: 10, LimitBytes: 100}})
 	want := []string{"LCP regressed 100% on /cart", "Memory is back to normal"}
 	if got := r.titles(t, len(want)); !slices.Equal(got, want) {
-		t.Errorf("told %q, want %q", got, want)
+		t.Errorf("alerts = %q, want %q", got, want)
 	}
 	rules := ask[query.NoiseReply](t, r, query.SubjectNoise, query.NoiseRequest{Action: query.NoiseList})
 	if len(rules.Rules) != 2 || rules.Rules[0].Pattern != "/legacy" || rules.Rules[1].Pattern != "tick <n>" {
-		t.Errorf("%+v", rules)
+		t.Errorf("noise rules = %+v, want the patterns %q and %q", rules.Rules, "/legacy", "tick <n>")
 	}
 	stop()
 
-	// What it has saved itself it goes on from as well.
+	// It also resumes from its own snapshot.
 	r.detect(t, time.Hour)
 	r.send(t, telemetry.Event{Kind: telemetry.KindCircuit, App: "web", Circuit: &telemetry.Circuit{Name: "db", State: telemetry.CircuitClosed}})
 	want = append(want, "Circuit db is closed again")
 	if got := r.titles(t, len(want)); !slices.Equal(got, want) {
-		t.Errorf("told %q, want %q", got, want)
+		t.Errorf("alerts = %q, want %q", got, want)
 	}
 }
 
-// titles are those of all alerts once there are n, or of what there is when the
-// time is up.
+// titles returns the titles of all alerts once there are n, or after 20 s.
 func (r *rig) titles(t *testing.T, n int) (titles []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

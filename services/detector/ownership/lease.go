@@ -2,20 +2,20 @@ package ownership
 
 import "time"
 
-// Lease is how long a member may speak for what it owns. The zero value has never
-// held.
+// Lease is the right of a member to act for the partitions that it owns. It expires
+// HoldFor after the newest acknowledged heartbeat was sent. The zero value is expired.
 //
-// Each time that it had lapsed and holds again is a new epoch: another member may
-// have taken what was held before. So a partition is held in the epoch in which
-// its record was written, and no other.
+// A renewal after expiry begins a new epoch: another member may have taken a
+// partition in between. A partition is therefore held only in the epoch in which its
+// record was written.
 type Lease struct {
 	sent  time.Time
 	epoch uint64
 }
 
-// Renew notes the acknowledgement, at now, of a beat that was sent before.
+// Renew extends the lease: a heartbeat sent at sent was acknowledged at now.
 func (l *Lease) Renew(sent, now time.Time) {
-	if !l.holds(now) {
+	if !l.valid(now) {
 		l.epoch++
 	}
 	if sent.After(l.sent) {
@@ -23,19 +23,19 @@ func (l *Lease) Renew(sent, now time.Time) {
 	}
 }
 
-// Epoch is 0 until the first beat is acknowledged.
+// Epoch returns the number of the current epoch, 0 before the first heartbeat.
 func (l *Lease) Epoch() uint64 { return l.epoch }
 
-// Holds says whether what was claimed in an epoch is held.
+// Holds reports whether a partition claimed in an epoch is held at now.
 func (l *Lease) Holds(epoch uint64, now time.Time) bool {
-	return epoch > 0 && epoch == l.epoch && l.holds(now)
+	return epoch > 0 && epoch == l.epoch && l.valid(now)
 }
 
-func (l *Lease) holds(now time.Time) bool { return !l.sent.IsZero() && passed(l.sent, now) < HoldFor }
+func (l *Lease) valid(now time.Time) bool { return !l.sent.IsZero() && elapsed(l.sent, now) < HoldFor }
 
-// passed is how much time has passed, by the clock that shows more of it: the one
-// that only runs forward stands still while the whole machine is suspended, the
-// other one can be set back.
-func passed(from, to time.Time) time.Duration {
+// elapsed returns the larger of the times that the monotonic and the wall clock show.
+// The monotonic clock stands still while the machine is suspended; the wall clock can
+// be set back.
+func elapsed(from, to time.Time) time.Duration {
 	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
 }

@@ -12,20 +12,20 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/ownership"
 )
 
-// world is a bucket with members around it, in steps of time.
+// world simulates a bucket and its members in steps of time.
 type world struct {
 	now   time.Duration
 	seq   uint64
-	views []moment // what the bucket held, the newest last
+	views []version // contents of the bucket, newest last
 	nodes []*node
-	// lag is how far behind a replica is that answers, delay how long one way takes.
+	// lag is the lag of the replica that answers, delay the latency of one direction.
 	lag, delay func() time.Duration
-	// changed is when a fault began or ended last.
+	// changed is when the last fault began or ended.
 	changed time.Duration
 	moved   int
 }
 
-type moment struct {
+type version struct {
 	at   time.Duration
 	view ownership.View
 }
@@ -34,22 +34,23 @@ const step = 50 * time.Millisecond
 
 // node is a member with a clock of its own.
 type node struct {
-	id             string
-	table          *ownership.Table
-	lease          ownership.Lease
-	offset         time.Duration
-	rate           float64
-	paused, cut    time.Duration // until when
-	dead           bool
-	leaving        bool
-	ends           time.Duration // when it is leaving
-	beatAt, lookAt time.Duration
-	beating        bool
-	looking        int
-	underWay       []*operation
+	id          string
+	table       *ownership.Table
+	lease       ownership.Lease
+	offset      time.Duration
+	rate        float64
+	paused, cut time.Duration // end of the pause, and of the loss of the network
+	dead        bool
+	leaving     bool
+	ends        time.Duration // when a leaving node stops
+	heartbeatAt time.Duration
+	readAt      time.Duration
+	sending     bool
+	pending     int
+	operations  []*operation
 }
 
-// operation reaches the bucket at one time, and its answer the node at another.
+// operation is a request to the bucket: when it is served and when its answer arrives.
 type operation struct {
 	serve, answer time.Duration
 	do            func()
@@ -59,17 +60,17 @@ type operation struct {
 
 func (w *world) current() *ownership.View { return &w.views[len(w.views)-1].view }
 
-// write changes the bucket.
+// write changes the bucket and returns the new revision.
 func (w *world) write(change func(v *ownership.View, revision uint64)) uint64 {
 	w.seq++
 	old := w.current()
 	next := ownership.View{Members: maps.Clone(old.Members), Records: maps.Clone(old.Records)}
 	change(&next, w.seq)
-	w.views = append(w.views, moment{w.now, next})
+	w.views = append(w.views, version{w.now, next})
 	return w.seq
 }
 
-// read is what a replica shows.
+// read returns the content of a replica with a lag.
 func (w *world) read(lag time.Duration) ownership.View {
 	for i := len(w.views) - 1; i > 0; i-- {
 		if w.views[i].at <= w.now-lag {
@@ -81,28 +82,28 @@ func (w *world) read(lag time.Duration) ownership.View {
 
 var epochStart = time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC)
 
-// clock is the node's own time.
+// clock returns the node's own time.
 func (n *node) clock(now time.Duration) time.Time {
 	return epochStart.Add(n.offset + time.Duration(float64(now)*n.rate))
 }
 
 func (w *world) send(n *node, do func(), then func()) {
 	if w.now < n.cut {
-		w.later(n, 500*time.Millisecond, then) // it gives up
+		w.later(n, 500*time.Millisecond, then) // the request times out
 		return
 	}
 	there := w.delay()
-	n.underWay = append(n.underWay, &operation{serve: w.now + there, answer: w.now + there + w.delay(), do: do, then: then})
+	n.operations = append(n.operations, &operation{serve: w.now + there, answer: w.now + there + w.delay(), do: do, then: then})
 }
 
 func (w *world) later(n *node, d time.Duration, then func()) {
-	n.underWay = append(n.underWay, &operation{serve: w.now, answer: w.now + d, do: func() {}, then: then})
+	n.operations = append(n.operations, &operation{serve: w.now, answer: w.now + d, do: func() {}, then: then})
 }
 
 func (w *world) step() {
 	w.now += step
 	for _, n := range w.nodes {
-		for _, op := range slices.Clone(n.underWay) { // what was sent arrives, whatever became of its sender
+		for _, op := range slices.Clone(n.operations) { // a request arrives even if its sender has died
 			if !op.served && op.serve <= w.now {
 				op.do()
 				op.served = true
@@ -117,35 +118,35 @@ func (w *world) step() {
 }
 
 func (w *world) run(n *node) {
-	for _, op := range slices.Clone(n.underWay) {
+	for _, op := range slices.Clone(n.operations) {
 		if op.served && op.answer <= w.now {
-			n.underWay = slices.DeleteFunc(n.underWay, func(o *operation) bool { return o == op })
+			n.operations = slices.DeleteFunc(n.operations, func(o *operation) bool { return o == op })
 			op.then()
 		}
 	}
-	if !n.beating && w.now >= n.beatAt {
-		n.beating, n.beatAt = true, w.now+ownership.BeatEvery
+	if !n.sending && w.now >= n.heartbeatAt {
+		n.sending, n.heartbeatAt = true, w.now+ownership.HeartbeatEvery
 		sent, revision := n.clock(w.now), uint64(0)
 		w.send(n, func() {
 			revision = w.write(func(v *ownership.View, r uint64) {
 				v.Members[n.id] = ownership.Member{Revision: r, Leaving: n.leaving}
 			})
 		}, func() {
-			n.beating = false
+			n.sending = false
 			if revision > 0 {
 				n.lease.Renew(sent, n.clock(w.now))
-				n.table.Beat(revision, sent)
+				n.table.Heartbeat(revision, sent)
 			}
 		})
 	}
-	if !n.leaving && n.looking == 0 && w.now >= n.lookAt {
-		n.looking, n.lookAt = 1, w.now+ownership.LookEvery
-		from, lag := n.clock(w.now), w.lag()
+	if !n.leaving && n.pending == 0 && w.now >= n.readAt {
+		n.pending, n.readAt = 1, w.now+ownership.ReadEvery
+		requested, lag := n.clock(w.now), w.lag()
 		var view *ownership.View
 		w.send(n, func() { v := w.read(lag); view = &v }, func() {
-			n.looking--
+			n.pending--
 			if view != nil {
-				w.act(n, n.table.Look(*view, from, n.clock(w.now), n.lease.Epoch()))
+				w.act(n, n.table.Plan(*view, requested, n.clock(w.now), n.lease.Epoch()))
 			}
 		})
 	}
@@ -156,14 +157,14 @@ func (w *world) act(n *node, plan ownership.Plan) {
 		n.table.Ended(p)
 	}
 	write := func(p int, owner string, expect uint64, then func(revision uint64)) {
-		n.looking++
+		n.pending++
 		revision := uint64(0)
 		w.send(n, func() {
 			if w.current().Records[p].Revision != expect {
 				return
 			}
 			revision = w.write(func(v *ownership.View, r uint64) { v.Records[p] = ownership.Record{Owner: owner, Revision: r} })
-		}, func() { n.looking--; then(revision) })
+		}, func() { n.pending--; then(revision) })
 	}
 	for _, c := range plan.Claim {
 		epoch := n.lease.Epoch()
@@ -184,8 +185,8 @@ func (w *world) act(n *node, plan ownership.Plan) {
 	}
 }
 
-// speakers are those that would speak for a partition now.
-func (w *world) speakers(p int) (ids []string) {
+// holders returns the members that hold a partition now.
+func (w *world) holders(p int) (ids []string) {
 	for _, n := range w.nodes {
 		if n.dead || w.now < n.paused {
 			continue
@@ -197,15 +198,15 @@ func (w *world) speakers(p int) (ids []string) {
 	return ids
 }
 
-// TestModel: whatever is paused, cut off, killed and started, with clocks that
-// differ in time and speed and replicas that lag, no partition ever has two that
-// speak for it, and 5 s after the last of it each has one.
+// TestModel checks that no partition ever has two holders, and that each has one 5 s after
+// the last fault. Members are paused, cut off, killed and started at random; their clocks
+// differ in time and speed, and replicas lag.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		partitions := rapid.SampledFrom([]int{1, 3, 8}).Draw(t, "partitions")
 		maxLag := rapid.SampledFrom([]int{0, 200, 5000}).Draw(t, "lag")
 		draw := rapid.IntRange(0, 1000)
-		w := &world{views: []moment{{0, ownership.View{Members: map[string]ownership.Member{}, Records: map[int]ownership.Record{}}}}}
+		w := &world{views: []version{{0, ownership.View{Members: map[string]ownership.Member{}, Records: map[int]ownership.Record{}}}}}
 		calm := false
 		w.lag = func() time.Duration {
 			if calm || maxLag == 0 {
@@ -249,7 +250,7 @@ func TestModel(t *testing.T) {
 			}
 			for range rapid.IntRange(0, 100).Draw(t, "steps") {
 				w.step()
-				checkSpeakers(t, w, partitions)
+				checkHolders(t, w, partitions)
 			}
 		}
 		calm, w.changed = true, w.now
@@ -259,28 +260,28 @@ func TestModel(t *testing.T) {
 		for _, n := range w.nodes {
 			w.changed = max(w.changed, n.paused, n.cut, n.ends)
 		}
-		// What was under way before is answered late.
+		// Requests sent before are answered late.
 		for _, n := range w.nodes {
-			for _, op := range n.underWay {
+			for _, op := range n.operations {
 				w.changed = max(w.changed, op.answer)
 			}
 		}
 		last := map[int]time.Duration{}
 		for w.now < w.changed+5*time.Second {
 			w.step()
-			checkSpeakers(t, w, partitions)
+			checkHolders(t, w, partitions)
 			for p := range partitions {
-				if len(w.speakers(p)) == 1 {
+				if len(w.holders(p)) == 1 {
 					last[p] = w.now
 				}
 			}
 		}
 		for p := range partitions {
-			if w.now-last[p] > time.Second { // it may be on its way from one to another
-				t.Fatalf("nobody speaks for partition %d %v after the last change: %+v", p, w.now-w.changed, w.current())
+			if w.now-last[p] > time.Second { // it may be moving to another member
+				t.Fatalf("partition %d has no holder %v after the last fault, want one: %+v", p, w.now-w.changed, w.current())
 			}
 		}
-		// And once it is quiet, they are shared out, and stay where they are.
+		// Without faults the partitions are balanced and then stay where they are.
 		for w.now < w.changed+time.Minute {
 			w.step()
 		}
@@ -292,23 +293,23 @@ func TestModel(t *testing.T) {
 		}
 		most, least := slices.Max(slices.Collect(maps.Values(counts))), slices.Min(slices.Collect(maps.Values(counts)))
 		if most-least > 1 {
-			t.Errorf("unevenly shared: %v", counts)
+			t.Errorf("partitions by member = %v, want counts that differ by at most 1", counts)
 		}
 		moved := w.moved
 		for w.now < w.changed+2*time.Minute {
 			w.step()
-			checkSpeakers(t, w, partitions)
+			checkHolders(t, w, partitions)
 		}
 		if w.moved != moved {
-			t.Errorf("%d more were moved while nothing happened", w.moved-moved)
+			t.Errorf("%d partitions moved without a fault, want 0", w.moved-moved)
 		}
 	})
 }
 
-func checkSpeakers(t *rapid.T, w *world, partitions int) {
+func checkHolders(t *rapid.T, w *world, partitions int) {
 	for p := range partitions {
-		if ids := w.speakers(p); len(ids) > 1 {
-			t.Fatalf("at %v partition %d has %v", w.now, p, ids)
+		if ids := w.holders(p); len(ids) > 1 {
+			t.Fatalf("at %v partition %d has the holders %v, want at most one", w.now, p, ids)
 		}
 	}
 }

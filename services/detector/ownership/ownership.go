@@ -1,16 +1,16 @@
 // Package ownership decides which detector works on which partition of the
-// telemetry, from what one of them sees in a bucket that all of them share.
+// telemetry, from what one detector reads in a bucket that all of them share.
 //
-// Every member writes a beat there, and a record for each partition names its
-// owner. Records change by compare-and-set alone. A member whose beat has not
-// changed for DeadAfter, by the clock of whoever looks, is dead, and its
-// partitions are free; no times of two machines are ever compared. An owner holds
-// what it owns for HoldFor after it sent its newest acknowledged beat (Lease).
-// That is shorter, so it has fallen silent before another one takes its place,
-// also when it was paused and does not know.
+// Every member writes a heartbeat to the bucket, and one record for each partition
+// names its owner. Records change by compare-and-set only. A member whose heartbeat
+// has not changed for DeadAfter, by the reader's clock, is dead, and its partitions
+// are free; times of two machines are never compared. An owner holds its partitions
+// for HoldFor after it sent its newest acknowledged heartbeat ([Lease]). HoldFor is
+// shorter than DeadAfter, so an owner stops acting before another one replaces it,
+// even if its process was paused.
 //
-// A Table is what one member knows. It knows no NATS, starts nothing, and takes
-// the time as an argument. It is not safe for concurrent use.
+// A [Table] is the knowledge of one member. It knows nothing of NATS, starts no
+// goroutine and takes the time as an argument. It is not safe for concurrent use.
 package ownership
 
 import (
@@ -19,135 +19,136 @@ import (
 )
 
 const (
-	// BeatEvery is the pause between two beats of a member.
-	BeatEvery = 750 * time.Millisecond
-	// LookEvery is the pause between two looks at the bucket.
-	LookEvery = 250 * time.Millisecond
-	// HoldFor is how long a beat lets its member speak, from its sending.
+	// HeartbeatEvery is the interval between two heartbeats of a member.
+	HeartbeatEvery = 750 * time.Millisecond
+	// ReadEvery is the interval between two reads of the bucket.
+	ReadEvery = 250 * time.Millisecond
+	// HoldFor is how long a heartbeat keeps the lease, counted from its sending.
 	HoldFor = 2 * time.Second
-	// DeadAfter is how long the beat of a dead member has not changed.
+	// DeadAfter is how long a heartbeat is unchanged before its member counts as dead.
 	DeadAfter = 3 * time.Second
-	// Fresh is how old our own beat may be in a look on which anything is taken or
-	// given: replicas may lag, and in an old look everybody is dead. Together with
-	// HoldFor it is shorter than DeadAfter.
-	Fresh = 900 * time.Millisecond
-	// Grace is how long a free partition is left to those whose share it is.
-	Grace = time.Second
-	// Settle is how long the members must have been the same before one gives
-	// something away to another: while they are restarted in turn, nothing moves.
-	Settle = 5 * time.Second
-	// ForgetAfter is when what a dead member left in the bucket is removed.
+	// MaxViewAge is the largest age of our own heartbeat in a view on which we claim or
+	// release. Replicas may lag, and in an old view every member looks dead. HoldFor
+	// plus MaxViewAge is less than DeadAfter.
+	MaxViewAge = 900 * time.Millisecond
+	// ClaimGrace is how long a free partition is reserved for the member with the fewest.
+	ClaimGrace = time.Second
+	// SettleTime is how long the set of members must be unchanged before partitions are
+	// rebalanced: during a rolling restart nothing moves.
+	SettleTime = 5 * time.Second
+	// ForgetAfter is when the heartbeat of a dead member is removed from the bucket.
 	ForgetAfter = time.Minute
 )
 
-// View is what the bucket holds at one look.
+// View is the content of the bucket at one read.
 type View struct {
+	// Members are the heartbeats, by member id.
 	Members map[string]Member
-	// Records are those of the partitions that have one.
+	// Records are the owners, by partition. A partition that was never owned has none.
 	Records map[int]Record
 }
 
-// Member is the beat of one member.
+// Member is the heartbeat of one member.
 type Member struct {
 	Revision uint64
-	// Leaving says that it gives away what it owns, and is to be given nothing.
+	// Leaving is set while the member releases its partitions before it stops. It is
+	// given no new ones.
 	Leaving bool
 }
 
-// Record says who owns a partition; nobody for the empty owner.
+// Record names the owner of a partition. An empty owner means that it was released.
 type Record struct {
 	Owner    string
 	Revision uint64
 }
 
-// Plan is what a member is to do.
+// Plan lists what a member must do.
 type Plan struct {
-	// Drop are partitions that another one owns now: they end at once, and nothing
-	// more is said or saved. Ended follows.
+	// Drop are partitions that another member owns now. The caller aborts them, without
+	// publishing or saving anything more, and then calls Ended.
 	Drop []int
-	// Release are partitions that end in order; then their records are cleared.
-	// Ended follows.
+	// Release are partitions to shut down and whose records are then cleared. The
+	// caller then calls Ended.
 	Release []int
-	// Claim are records to be written. Claimed follows where that succeeded; where
-	// it did not, the next look tells more.
+	// Claim are records to write. The caller calls Claimed for each one that succeeded;
+	// the next plan deals with the others.
 	Claim []Claim
-	// Forget are beats, by their revisions, that nobody needs any more.
+	// Forget are the revisions of heartbeats of members that died long ago.
 	Forget []uint64
 }
 
-// Claim is to write our name into the record of a partition that is still at a
-// revision, which is 0 for none.
+// Claim is a compare-and-set: write our id into the record of a partition if the record
+// still has this revision, 0 for a record that does not exist.
 type Claim struct {
 	Partition int
 	Revision  uint64
-	// Takeover says that its owner died.
+	// Takeover is set if the previous owner died.
 	Takeover bool
 }
 
-// Table is what one member knows of all.
+// Table is what one member knows of all members and partitions.
 type Table struct {
 	id     string
 	held   map[int]*holding
-	claims int // so far, to tell which holding is the newest
+	claims int // number of claims so far; orders holdings by age
 
-	// beats are our own that were acknowledged, the newest last.
-	beats   []ownBeat
-	members map[string]*seen
-	records []record
-	// settled is when a member came or went last.
+	heartbeats []ownHeartbeat // our acknowledged ones, newest last
+	members    map[string]*memberState
+	records    []record
+	// settled is when a member last joined, left or died.
 	settled time.Time
 }
 
-type ownBeat struct {
+type ownHeartbeat struct {
 	revision uint64
 	sent     time.Time
 }
 
-// seen is what is known of a member. One that owns something and has no beat has
-// revision 0.
-type seen struct {
+// memberState is what is known of a member. One that owns a partition but has no
+// heartbeat has revision 0.
+type memberState struct {
 	Member
-	since time.Time // when it was first seen like this
+	since time.Time // when this heartbeat was first seen
 	alive bool
 }
 
 type record struct {
 	Record
-	freeSince time.Time // zero while somebody alive owns it
+	freeSince time.Time // zero while the owner is alive
 }
 
-// holding is a partition that we own, or that is ending.
+// holding is a partition that we own or are ending.
 type holding struct {
 	revision uint64
-	// epoch is that of the lease in which the record was written.
-	epoch  uint64
-	number int
-	ending bool
+	epoch    uint64 // lease epoch in which the record was written
+	number   int    // order of claiming
+	ending   bool
 }
 
-// New returns the table of a member that has seen nothing.
+// New returns the table of a member that has read nothing yet.
 func New(id string, partitions int) *Table {
-	return &Table{id: id, held: map[int]*holding{}, members: map[string]*seen{}, records: make([]record, partitions)}
+	return &Table{id: id, held: map[int]*holding{}, members: map[string]*memberState{}, records: make([]record, partitions)}
 }
 
-// Beat notes that a beat of ours, sent at a time, was stored under a revision.
-func (t *Table) Beat(revision uint64, sent time.Time) {
-	if n := len(t.beats); n > 0 && revision < t.beats[n-1].revision {
-		t.beats = nil // the bucket was made anew, and its revisions with it
+// Heartbeat records that our heartbeat sent at a time was stored at a revision. A
+// revision lower than the last one means that the bucket was recreated.
+func (t *Table) Heartbeat(revision uint64, sent time.Time) {
+	if n := len(t.heartbeats); n > 0 && revision < t.heartbeats[n-1].revision {
+		t.heartbeats = nil
 		clear(t.records)
 		clear(t.members)
 		for _, h := range t.held {
 			h.revision = 0
 		}
 	}
-	t.beats = append(t.beats, ownBeat{revision, sent})
-	if len(t.beats) > 8 {
-		t.beats = slices.Delete(t.beats, 0, 1)
+	t.heartbeats = append(t.heartbeats, ownHeartbeat{revision, sent})
+	if len(t.heartbeats) > 8 {
+		t.heartbeats = slices.Delete(t.heartbeats, 0, 1)
 	}
 }
 
-// Claimed notes that a record is ours at a revision. The epoch is that of the
-// lease when the claim was sent.
+// Claimed records that our claim of a partition was stored at a revision. The epoch is
+// the lease's when the claim was sent.
 func (t *Table) Claimed(partition int, revision, epoch uint64) {
 	h := t.held[partition]
 	if h == nil {
@@ -159,13 +160,13 @@ func (t *Table) Claimed(partition int, revision, epoch uint64) {
 	t.records[partition] = record{Record: Record{Owner: t.id, Revision: revision}}
 }
 
-// Ended notes that nothing of a partition runs here any more.
+// Ended records that nothing of a partition runs here any more.
 func (t *Table) Ended(partition int) { delete(t.held, partition) }
 
-// Leave is what to release before the end of the process.
+// Leave returns all partitions to release before the process stops.
 func (t *Table) Leave() []int { return t.release(len(t.held)) }
 
-// Revision is that of the record of a partition that we own.
+// Revision returns the revision of the record of a partition that we own, else 0.
 func (t *Table) Revision(partition int) uint64 {
 	if h := t.held[partition]; h != nil {
 		return h.revision
@@ -173,8 +174,8 @@ func (t *Table) Revision(partition int) uint64 {
 	return 0
 }
 
-// Held are the partitions that we own and that are not ending, and the epoch in
-// which each was claimed.
+// Held returns the partitions that we own and are not ending, with the epoch in which
+// each was claimed.
 func (t *Table) Held() map[int]uint64 {
 	held := map[int]uint64{}
 	for p, h := range t.held {
@@ -185,11 +186,11 @@ func (t *Table) Held() map[int]uint64 {
 	return held
 }
 
-// Look takes in a view that was asked for and answered at two times, and says what
-// to do. epoch is that of the lease. What is in a view may be older than what is
-// known already, because replicas may lag.
-func (t *Table) Look(v View, from, to time.Time, epoch uint64) Plan {
-	t.see(v, to)
+// Plan takes a view that was requested and answered at the given times and returns what
+// to do. The epoch is the lease's. Replicas may lag, so a view may be older than what
+// is known already.
+func (t *Table) Plan(v View, requested, answered time.Time, epoch uint64) Plan {
+	t.merge(v, answered)
 	var plan Plan
 	for p := range t.records {
 		h, r := t.held[p], t.records[p]
@@ -198,24 +199,24 @@ func (t *Table) Look(v View, from, to time.Time, epoch uint64) Plan {
 			plan.Drop = append(plan.Drop, p)
 		}
 	}
-	if !t.fresh(v, from) {
+	if !t.fresh(v, requested) {
 		return plan
 	}
-	t.judge(from)
-	plan.Claim = t.claim(from, epoch)
+	t.updateLiveness(requested)
+	plan.Claim = t.claim(requested, epoch)
 	if len(plan.Claim) == 0 && len(plan.Drop) == 0 {
-		plan.Release = t.release(t.surplus(from))
+		plan.Release = t.release(t.surplus(requested))
 	}
-	plan.Forget = t.forget(v, from)
+	plan.Forget = t.forget(v, requested)
 	return plan
 }
 
-// see notes what has changed since the look before.
-func (t *Table) see(v View, now time.Time) {
+// merge takes over what is newer in a view.
+func (t *Table) merge(v View, now time.Time) {
 	note := func(id string, m Member) {
 		if known := t.members[id]; known == nil || m.Revision > known.Revision || m.Revision == 0 && known.Revision > 0 {
 			alive := known != nil && known.alive
-			t.members[id] = &seen{Member: m, since: now, alive: alive}
+			t.members[id] = &memberState{Member: m, since: now, alive: alive}
 		}
 	}
 	for id, m := range v.Members {
@@ -243,22 +244,22 @@ func (t *Table) see(v View, now time.Time) {
 	}
 }
 
-// fresh says whether a view shows what was so at most Fresh before it was asked
-// for: it has our own beat of that time.
-func (t *Table) fresh(v View, asked time.Time) bool {
+// fresh reports whether a view is at most MaxViewAge older than its request: then it
+// contains a heartbeat of ours that is no older.
+func (t *Table) fresh(v View, requested time.Time) bool {
 	shown := v.Members[t.id].Revision
-	for _, b := range t.beats {
+	for _, b := range t.heartbeats {
 		if b.revision == shown {
-			return asked.Sub(b.sent) <= Fresh
+			return requested.Sub(b.sent) <= MaxViewAge
 		}
 	}
-	// One that is not acknowledged yet is newer than all that are.
-	return len(t.beats) > 0 && shown > t.beats[len(t.beats)-1].revision
+	// A heartbeat that is not acknowledged yet is newer than all acknowledged ones.
+	return len(t.heartbeats) > 0 && shown > t.heartbeats[len(t.heartbeats)-1].revision
 }
 
-// judge says who is alive, and what is free since when. Its time is that at which
-// the view was asked for: what came later it does not show.
-func (t *Table) judge(now time.Time) {
+// updateLiveness updates which members are alive and since when partitions are free.
+// now is when the view was requested, because the view shows nothing later.
+func (t *Table) updateLiveness(now time.Time) {
 	for id, m := range t.members {
 		alive := id == t.id || m.Revision > 0 && !m.Leaving && now.Sub(m.since) < DeadAfter
 		if alive != m.alive {
@@ -276,15 +277,15 @@ func (t *Table) judge(now time.Time) {
 	}
 }
 
-// dead says whether what a member owns is free. One that is leaving owns what it
-// owns until it has cleared the record.
+// dead reports whether the partitions of a member are free. A leaving member owns its
+// partitions until it has cleared their records.
 func (t *Table) dead(id string, now time.Time) bool {
 	return id != t.id && now.Sub(t.members[id].since) >= DeadAfter
 }
 
-// claim takes what is free. Free partitions are dealt one by one to whoever has
-// the fewest, so that all who see the same want different ones; after Grace what
-// is still free is anybody's.
+// claim returns the free partitions to claim. They are assigned one by one to the
+// member with the fewest, so that members with the same view claim different ones.
+// After ClaimGrace any member may claim what is still free.
 func (t *Table) claim(now time.Time, epoch uint64) []Claim {
 	var claims []Claim
 	counts := t.counts()
@@ -293,12 +294,13 @@ func (t *Table) claim(now time.Time, epoch uint64) []Claim {
 		switch {
 		case h != nil && (h.ending || h.epoch == epoch):
 		case h != nil || r.Owner == t.id:
-			// Ours, but perhaps taken while we held nothing: only the record can tell.
+			// The lease expired since we claimed it, so another member may have taken it:
+			// the compare-and-set decides.
 			claims = append(claims, Claim{Partition: p, Revision: r.Revision})
 		case !r.freeSince.IsZero():
-			to := fewest(counts)
-			counts[to]++
-			if to == t.id || now.Sub(r.freeSince) >= Grace {
+			id := fewest(counts)
+			counts[id]++
+			if id == t.id || now.Sub(r.freeSince) >= ClaimGrace {
 				claims = append(claims, Claim{Partition: p, Revision: r.Revision, Takeover: r.Owner != ""})
 			}
 		}
@@ -306,7 +308,7 @@ func (t *Table) claim(now time.Time, epoch uint64) []Claim {
 	return claims
 }
 
-// counts is how many partitions each of the living owns.
+// counts returns the number of partitions that each living member owns.
 func (t *Table) counts() map[string]int {
 	counts := map[string]int{}
 	for id, m := range t.members {
@@ -322,27 +324,27 @@ func (t *Table) counts() map[string]int {
 	return counts
 }
 
-// fewest is who has the smallest count, and of several the first by name.
+// fewest returns the member with the smallest count; ties go to the first by name.
 func fewest(counts map[string]int) string {
-	var who string
+	var least string
 	for id, n := range counts {
-		if who == "" || n < counts[who] || n == counts[who] && id < who {
-			who = id
+		if least == "" || n < counts[least] || n == counts[least] && id < least {
+			least = id
 		}
 	}
-	return who
+	return least
 }
 
-// surplus is how many partitions we should give away: half of what we have more
-// than the member that has the fewest, when that is two or more, and nobody has
-// more than we or as many and comes behind us. So one gives at a time.
+// surplus returns how many partitions to release for rebalancing: half of the difference
+// to the member with the fewest. Only the member with the most releases any (ties: the
+// last by name), so one member releases at a time.
 func (t *Table) surplus(now time.Time) int {
-	if now.Sub(t.settled) < Settle {
+	if now.Sub(t.settled) < SettleTime {
 		return 0
 	}
 	for p, r := range t.records {
 		if h := t.held[p]; !r.freeSince.IsZero() || h != nil && h.ending {
-			return 0 // first everything has to be somebody's
+			return 0 // every partition must have an owner first
 		}
 	}
 	counts := t.counts()
@@ -355,7 +357,7 @@ func (t *Table) surplus(now time.Time) int {
 	return (mine - counts[fewest(counts)]) / 2
 }
 
-// release picks the holdings that were claimed last.
+// release marks the n newest holdings as ending and returns their partitions.
 func (t *Table) release(n int) []int {
 	var list []int
 	for p, h := range t.held {
@@ -371,7 +373,7 @@ func (t *Table) release(n int) []int {
 	return list
 }
 
-// forget lists the beats of those that have been dead for long.
+// forget returns the heartbeats of members that died at least ForgetAfter ago.
 func (t *Table) forget(v View, now time.Time) []uint64 {
 	var list []uint64
 	for id, m := range v.Members {

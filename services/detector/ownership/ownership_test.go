@@ -16,8 +16,8 @@ func at(seconds float64) time.Time {
 	return start.Add(time.Duration(seconds * float64(time.Second)))
 }
 
-// view is written as in the tables: members with the revisions of their beats, an
-// exclamation mark behind one that is leaving, and partitions with their owners.
+// view parses the notation of the tables: members with the revisions of their heartbeats
+// ("!" if leaving), and the owner of each partition ("-" without a record, "." released).
 func view(members, records string) ownership.View {
 	v := ownership.View{Members: map[string]ownership.Member{}, Records: map[int]ownership.Record{}}
 	for m := range strings.FieldsSeq(members) {
@@ -46,7 +46,7 @@ func describe(p ownership.Plan) string {
 	for _, c := range p.Claim {
 		text := fmt.Sprint("claim ", c.Partition)
 		if c.Takeover {
-			text += " of the dead"
+			text += " (takeover)"
 		}
 		out = append(out, text)
 	}
@@ -56,53 +56,53 @@ func describe(p ownership.Plan) string {
 	return strings.Join(out, ", ")
 }
 
-// TestTable plays what one member, a, sees and what it makes of that.
+// TestTable plays the views that member a reads and checks its plans.
 func TestTable(t *testing.T) {
-	type look struct {
+	type read struct {
 		at               float64
-		members, records string // '-' for no record, '.' for one without an owner
-		stale            bool   // our own beat in it is old
+		members, records string // see view
+		stale            bool   // our own heartbeat in the view is old
 		want             string
 	}
 	tests := []struct {
 		name  string
-		looks []look
+		reads []read
 	}{
-		{"alone: everything at once", []look{{0, "a:1", "- - -", false, "claim 0, claim 1, claim 2"}}},
-		{"two: half each, and nobody wants the same", []look{{0, "a:1 b:2", "- - - -", false, "claim 0, claim 2"}}},
-		{"to whoever has the fewest", []look{{0, "a:1 b:2", "b b . . .", false, "claim 2, claim 3, claim 4"}}},
-		{"the others' share after a while", []look{
+		{"alone: claims everything at once", []read{{0, "a:1", "- - -", false, "claim 0, claim 1, claim 2"}}},
+		{"two: half each, and no claims collide", []read{{0, "a:1 b:2", "- - - -", false, "claim 0, claim 2"}}},
+		{"free partitions go to the member with the fewest", []read{{0, "a:1 b:2", "b b . . .", false, "claim 2, claim 3, claim 4"}}},
+		{"claims the other's part after the grace time", []read{
 			{0, "a:1 b:2", "- -", false, "claim 0"},
 			{0.5, "a:3 b:4", "a -", false, ""},
 			{1.0, "a:5 b:6", "a -", false, "claim 1"},
 		}},
-		{"a dead one's after 3 s", []look{
+		{"takes over from a dead member after 3 s", []read{
 			{0, "a:1 b:2", "b", false, ""},
 			{2.9, "a:3 b:2", "b", false, ""},
-			{3, "a:4 b:2", "b", false, "claim 0 of the dead"},
+			{3, "a:4 b:2", "b", false, "claim 0 (takeover)"},
 		}},
-		{"a beat in time keeps it", []look{
+		{"a heartbeat in time keeps a partition", []read{
 			{0, "a:1 b:2", "b", false, ""},
 			{2.9, "a:3 b:4", "b", false, ""},
 			{5.8, "a:5 b:4", "b", false, ""},
-			{5.9, "a:6 b:4", "b", false, "claim 0 of the dead"},
+			{5.9, "a:6 b:4", "b", false, "claim 0 (takeover)"},
 		}},
-		{"an old view kills nobody", []look{
+		{"an old view makes no member dead", []read{
 			{0, "a:1 b:2", "b", false, ""},
 			{3, "a:1 b:2", "b", true, ""},
 			{9, "a:1 b:2", "b", true, ""},
 			{9.1, "a:3 b:9", "b", false, ""},
 		}},
-		{"an owner without a beat is dead after 3 s", []look{
+		{"an owner without a heartbeat is dead after 3 s", []read{
 			{0, "a:1", "b", false, ""},
-			{3, "a:2", "b", false, "claim 0 of the dead"},
+			{3, "a:2", "b", false, "claim 0 (takeover)"},
 		}},
-		{"nothing for one that leaves, and what it has is not free", []look{
+		{"a leaving member gets nothing and keeps what it owns", []read{
 			{0, "a:1 b:2!", "b .", false, "claim 1"},
 			{1, "a:3 b:4!", ". a", false, "claim 0"},
 		}},
-		{"ours from before", []look{{0, "a:1", "a a", false, "claim 0, claim 1"}}},
-		{"a dead member's beat is removed", []look{
+		{"claims again what it owned before", []read{{0, "a:1", "a a", false, "claim 0, claim 1"}}},
+		{"forgets the heartbeat of a dead member", []read{
 			{0, "a:1 b:2", "", false, ""},
 			{59, "a:3 b:2", "", false, ""},
 			{60, "a:4 b:2", "", false, "forget 2"},
@@ -110,36 +110,36 @@ func TestTable(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			table := ownership.New("a", len(strings.Fields(tt.looks[0].records)))
+			table := ownership.New("a", len(strings.Fields(tt.reads[0].records)))
 			var lease ownership.Lease
-			for i, l := range tt.looks {
+			for i, l := range tt.reads {
 				v := view(l.members, l.records)
 				if !l.stale {
-					table.Beat(v.Members["a"].Revision, at(l.at-0.1))
+					table.Heartbeat(v.Members["a"].Revision, at(l.at-0.1))
 					lease.Renew(at(l.at-0.1), at(l.at))
 				}
-				if i > 0 { // what was asked for before is ours
+				if i > 0 { // the claims of the read before succeeded
 					for n, r := range v.Records {
 						if r.Owner == "a" {
 							table.Claimed(n, r.Revision, lease.Epoch())
 						}
 					}
 				}
-				if got := describe(table.Look(v, at(l.at), at(l.at), lease.Epoch())); got != l.want {
-					t.Errorf("at %v: %s, want %s", l.at, got, l.want)
+				if got := describe(table.Plan(v, at(l.at), at(l.at), lease.Epoch())); got != l.want {
+					t.Errorf("plan at %v s = %q, want %q", l.at, got, l.want)
 				}
 			}
 		})
 	}
 }
 
-// TestGivingAway: one that has more than it should gives away what it took last,
-// once nobody has come or gone for a while, and only one at a time does.
-func TestGivingAway(t *testing.T) {
+// TestRebalance checks that the member with the most partitions releases its newest ones
+// once the members have not changed for SettleTime, and that the other one does not.
+func TestRebalance(t *testing.T) {
 	for id, want := range map[string]string{"a": "", "b": "release 6, release 5"} {
 		table := ownership.New(id, 8)
 		records := "a a a a b b b b"
-		table.Beat(1, at(0))
+		table.Heartbeat(1, at(0))
 		for i, n := range []int{4, 7, 5, 6} {
 			table.Claimed(map[string]int{"a": i, "b": n}[id], 107, 1)
 		}
@@ -149,18 +149,18 @@ func TestGivingAway(t *testing.T) {
 			v.Records[n] = r
 		}
 		for s := range 5 {
-			table.Beat(uint64(s+1), at(float64(s)))
-			if got := describe(table.Look(at1(v, s+1), at(float64(s)), at(float64(s)), 1)); got != "" {
-				t.Errorf("%s after %d s: %s", id, s, got)
+			table.Heartbeat(uint64(s+1), at(float64(s)))
+			if got := describe(table.Plan(withHeartbeats(v, s+1), at(float64(s)), at(float64(s)), 1)); got != "" {
+				t.Errorf("member %s after %d s: plan = %q, want none", id, s, got)
 			}
 		}
-		table.Beat(6, at(5))
-		if got := describe(table.Look(at1(v, 6), at(5), at(5), 1)); got != want {
-			t.Errorf("%s: %s, want %s", id, got, want)
+		table.Heartbeat(6, at(5))
+		if got := describe(table.Plan(withHeartbeats(v, 6), at(5), at(5), 1)); got != want {
+			t.Errorf("member %s after 5 s: plan = %q, want %q", id, got, want)
 		}
 		if id == "b" {
 			if held := table.Held(); len(held) != 2 {
-				t.Errorf("%v are held while two end", held)
+				t.Errorf("member b holds %v while two of its four partitions end, want 2", held)
 			}
 			table.Ended(6)
 			table.Ended(5)
@@ -168,8 +168,8 @@ func TestGivingAway(t *testing.T) {
 	}
 }
 
-// at1 is a view in which everybody has just beaten.
-func at1(v ownership.View, revision int) ownership.View {
+// withHeartbeats returns a view in which every member has a new heartbeat.
+func withHeartbeats(v ownership.View, revision int) ownership.View {
 	members := map[string]ownership.Member{}
 	for id := range v.Members {
 		members[id] = ownership.Member{Revision: uint64(revision)}
@@ -177,17 +177,17 @@ func at1(v ownership.View, revision int) ownership.View {
 	return ownership.View{Members: members, Records: v.Records}
 }
 
-// TestOusted: a partition that another one has taken ends, and is not claimed
-// before it has ended; a view from before we claimed it says nothing.
-func TestOusted(t *testing.T) {
+// TestDrop checks that a partition taken by another member is dropped and not claimed
+// before it has ended, and that a view older than our claim has no effect.
+func TestDrop(t *testing.T) {
 	table := ownership.New("a", 1)
-	table.Beat(1, at(0))
-	look := func(s float64, owner string, revision uint64) string {
+	table.Heartbeat(1, at(0))
+	plan := func(s float64, owner string, revision uint64) string {
 		v := ownership.View{
 			Members: map[string]ownership.Member{"a": {Revision: 1}, "b": {Revision: 1}},
 			Records: map[int]ownership.Record{0: {Owner: owner, Revision: revision}},
 		}
-		return describe(table.Look(v, at(s), at(s), 1))
+		return describe(table.Plan(v, at(s), at(s), 1))
 	}
 	table.Claimed(0, 7, 1)
 	for i, step := range []struct {
@@ -195,55 +195,54 @@ func TestOusted(t *testing.T) {
 		revision uint64
 		want     string
 	}{{"b", 5, ""}, {"a", 7, ""}, {"b", 8, "drop 0"}, {"", 9, ""}} {
-		if got := look(float64(i)/10, step.owner, step.revision); got != step.want {
-			t.Errorf("%+v: %s", step, got)
+		if got := plan(float64(i)/10, step.owner, step.revision); got != step.want {
+			t.Errorf("owner %q at revision %d: plan = %q, want %q", step.owner, step.revision, got, step.want)
 		}
 	}
-	if len(table.Held()) != 0 {
-		t.Errorf("still held: %v", table.Held())
+	if held := table.Held(); len(held) != 0 {
+		t.Errorf("Held = %v, want none", held)
 	}
 	table.Ended(0)
-	if got := look(0.5, "", 9); got != "claim 0" {
-		t.Errorf("after the end: %s", got)
+	if got := plan(0.5, "", 9); got != "claim 0" {
+		t.Errorf("plan after the partition has ended = %q, want %q", got, "claim 0")
 	}
 }
 
-// TestNewEpoch: after the lease lapsed, what is ours is claimed again before it is
-// spoken for.
+// TestNewEpoch checks that a partition claimed in an earlier lease epoch is claimed again.
 func TestNewEpoch(t *testing.T) {
 	table := ownership.New("a", 2)
-	table.Beat(1, at(0))
+	table.Heartbeat(1, at(0))
 	table.Claimed(0, 100, 1)
 	table.Claimed(1, 101, 2)
-	if got := describe(table.Look(view("a:1", "a a"), at(0), at(0), 2)); got != "claim 0" {
-		t.Error(got)
+	if got := describe(table.Plan(view("a:1", "a a"), at(0), at(0), 2)); got != "claim 0" {
+		t.Errorf("plan = %q, want %q", got, "claim 0")
 	}
 	if got := table.Revision(0); got != 100 {
-		t.Errorf("revision %d", got)
+		t.Errorf("Revision = %d, want 100", got)
 	}
 	if got := table.Leave(); !slices.Equal(got, []int{1, 0}) {
-		t.Errorf("to be released: %v", got)
+		t.Errorf("Leave = %v, want [1 0]", got)
 	}
 }
 
-// TestNewBucket: where the bucket was made anew, nothing is ours any more.
+// TestNewBucket checks that all partitions are dropped if the bucket was recreated.
 func TestNewBucket(t *testing.T) {
 	table := ownership.New("a", 1)
-	table.Beat(50, at(0))
+	table.Heartbeat(50, at(0))
 	table.Claimed(0, 60, 1)
-	table.Beat(2, at(1))
-	if got := describe(table.Look(view("a:2", "-"), at(1), at(1), 1)); got != "drop 0" {
-		t.Error(got)
+	table.Heartbeat(2, at(1))
+	if got := describe(table.Plan(view("a:2", "-"), at(1), at(1), 1)); got != "drop 0" {
+		t.Errorf("plan = %q, want %q", got, "drop 0")
 	}
 }
 
 func TestLease(t *testing.T) {
 	var l ownership.Lease
 	if l.Holds(0, at(0)) || l.Holds(1, at(0)) {
-		t.Error("held without a beat")
+		t.Error("the lease holds before a heartbeat")
 	}
 	tests := []struct {
-		sent, acked float64 // a beat, or a question where acked is 0
+		sent, acked float64 // a heartbeat, none if acked is 0
 		epoch       uint64
 		now         float64
 		want        bool
@@ -252,29 +251,32 @@ func TestLease(t *testing.T) {
 		{0, 0, 1, 2, false},
 		{0, 0, 1, 1.9, true},
 		{1.5, 1.6, 1, 3.4, true}, // renewed in time
-		{1, 1.7, 1, 3.4, true},   // one that was sent before comes later
-		{4, 4.1, 1, 4.2, false},  // had lapsed
+		{1, 1.7, 1, 3.4, true},   // a heartbeat that was sent earlier is acknowledged later
+		{4, 4.1, 1, 4.2, false},  // had expired
 		{0, 0, 2, 4.2, true},
 		{0, 0, 2, 6, false},
-		{5, 7.5, 3, 7.6, false}, // acknowledged too late to hold anything
+		{5, 7.5, 3, 7.6, false}, // acknowledged after it expired
 	}
 	for i, tt := range tests {
 		if tt.acked > 0 {
 			l.Renew(at(tt.sent), at(tt.acked))
 		}
 		if got := l.Holds(tt.epoch, at(tt.now)); got != tt.want {
-			t.Errorf("step %d: %v in epoch %d", i, got, l.Epoch())
+			t.Errorf("step %d: Holds(%d) = %v in epoch %d, want %v", i, tt.epoch, got, l.Epoch(), tt.want)
 		}
 	}
 }
 
-// TestLeaseOfASuspendedMachine: the clock that only runs forward stood still, the
-// other one tells.
+// TestLeaseOfASuspendedMachine checks that the lease expires by the wall clock while the
+// monotonic clock stands still.
 func TestLeaseOfASuspendedMachine(t *testing.T) {
 	var l ownership.Lease
 	now := time.Now()
 	l.Renew(now, now)
-	if !l.Holds(1, now.Add(time.Second)) || l.Holds(1, now.Round(0).Add(time.Hour)) {
-		t.Error("the lease outlives a suspended machine")
+	if !l.Holds(1, now.Add(time.Second)) {
+		t.Error("the lease has expired after 1 s, want it held")
+	}
+	if l.Holds(1, now.Round(0).Add(time.Hour)) {
+		t.Error("the lease is held after 1 h of suspension, want it expired")
 	}
 }

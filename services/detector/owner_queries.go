@@ -18,7 +18,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// The names of the queries, public and to the owner of one partition.
+// The names of the queries, both the public ones and those to the owner of a partition.
 const (
 	nameEvents = "events"
 	nameStatus = "status"
@@ -26,36 +26,35 @@ const (
 	nameVitals = "vitals"
 )
 
-// ownerSubject is where the owner of a partition answers.
+// ownerSubject returns the subject on which the owner of a partition answers a query.
 func ownerSubject(partition int, name string) string {
 	return "query.partition." + strconv.Itoa(partition) + "." + name
 }
 
-// statusRequest has no content.
+// statusRequest is an empty request.
 type statusRequest struct{}
 
-// noiseRequest asks for the rules as they are after a command was folded in.
+// noiseRequest asks for the noise rules after a command was folded.
 type noiseRequest struct {
 	query.NoiseRequest
-	// Command is the id of the command, After where it stands in the log; empty and
-	// 0 for none.
+	// Command is the id of the command and After its sequence; empty and 0 for none.
 	Command string `json:"command,omitempty"`
 	After   uint64 `json:"after,omitempty"`
 }
 
-// noiseReply is what a partition made of that.
+// noiseReply is the answer of one partition.
 type noiseReply struct {
 	query.NoiseReply
-	// Refused is why the partition did not do what the command wants; NoRule that it
-	// only has no such rule, which another one may have.
+	// Refused is why the partition refused the command. NoRule is set if the reason is
+	// that it has no such rule; another partition may have it.
 	Refused string `json:"refused,omitempty"`
 	NoRule  bool   `json:"no_rule,omitempty"`
 }
 
-// errTooBusy says that the loop did not take a question in time.
+// errTooBusy is returned if the loop did not take a question in time.
 var errTooBusy = errors.New("the detector is too busy to answer: try again")
 
-// ask has the loop run q, and waits until it has.
+// ask runs q in the loop and waits for it.
 func (p *partition) ask(ctx context.Context, q func(l *loop)) error {
 	done := make(chan struct{})
 	select {
@@ -63,58 +62,63 @@ func (p *partition) ask(ctx context.Context, q func(l *loop)) error {
 	case <-ctx.Done():
 		return errTooBusy
 	}
-	<-done // the loop has taken it, and runs it at once
+	<-done // the loop runs q as soon as it has received it
 	return nil
 }
 
-// recallTimeout is how long a query waits for what was folded in before the start:
-// just begun, a detector would answer that there was nothing.
-const recallTimeout = time.Second
+// historyTimeout is how long a query waits for the events before the start. A detector
+// that has just started would otherwise answer that there are none.
+const historyTimeout = time.Second
 
-// recall waits until the recent events are remembered, or for recallTimeout.
-func (p *partition) recall(ctx context.Context) {
+// waitForHistory waits until the ring contains the events before the start, for at most
+// historyTimeout.
+func (p *partition) waitForHistory(ctx context.Context) {
 	select {
-	case <-p.loop.recalled:
+	case <-p.loop.historyRead:
 		return
 	default:
 	}
-	late := time.NewTimer(recallTimeout)
-	defer late.Stop()
+	timeout := time.NewTimer(historyTimeout)
+	defer timeout.Stop()
 	select {
-	case <-p.loop.recalled:
-	case <-late.C:
+	case <-p.loop.historyRead:
+	case <-timeout.C:
 	case <-ctx.Done():
 	}
 }
 
 func (p *partition) events(ctx context.Context, r query.EventsRequest) (reply query.EventsReply, err error) {
-	p.recall(ctx)
-	err = p.ask(ctx, func(l *loop) { reply = l.recent.Page(r) })
+	p.waitForHistory(ctx)
+	err = p.ask(ctx, func(l *loop) { reply = l.ring.Page(r) })
 	return reply, err
 }
 
 func (p *partition) status(ctx context.Context, _ statusRequest) (reply query.StatusReply, err error) {
-	p.recall(ctx)
+	p.waitForHistory(ctx)
 	err = p.ask(ctx, func(l *loop) {
-		apps := l.recent.Status(time.Now())
+		apps := l.ring.Status(time.Now())
 		for i := range apps {
 			apps[i].History = l.fold.HasHistory(apps[i].App)
 		}
 		reply = query.StatusReply{
-			Apps:     apps,
-			Detector: query.DetectorStatus{Ready: l.caughtUp || l.behind == 0, Behind: l.behind, Lost: l.lost, Rules: judged(p.cfg.Rules), AppsNotTracked: l.fold.NotTracked()},
+			Apps: apps,
+			Detector: query.DetectorStatus{
+				Ready: l.caughtUp || l.backlog == 0, Behind: l.backlog, Lost: l.lost,
+				Rules: rulesInForce(p.cfg.Rules), AppsNotTracked: l.fold.NotTracked(),
+			},
 		}
 	})
 	return reply, err
 }
 
-// noise lists the rules, and says what became of a command once that is folded in.
+// noise lists the noise rules. For a command it waits until the command is folded and
+// returns its result.
 func (p *partition) noise(ctx context.Context, r noiseRequest) (reply noiseReply, err error) {
-	var wait chan struct{}
-	look := func(l *loop) {
-		if wait = nil; l.at.Telemetry < r.After {
-			wait = make(chan struct{})
-			l.waiters[wait] = r.After
+	var waiter chan struct{}
+	read := func(l *loop) {
+		if waiter = nil; l.position.Telemetry < r.After {
+			waiter = make(chan struct{})
+			l.waiters[waiter] = r.After
 			return
 		}
 		reply.Rules, reply.Removed = l.fold.NoiseRules(r.App), l.fold.RemovedNoiseRules(r.App)
@@ -122,8 +126,8 @@ func (p *partition) noise(ctx context.Context, r noiseRequest) (reply noiseReply
 		for i := range reply.Rules {
 			reply.HiddenTotal += reply.Rules[i].Hidden
 		}
-		report, known := l.outcomes.reports[r.Command]
-		if !known { // none was asked about, or the owner before has folded it in
+		report, known := l.results.reports[r.Command]
+		if !known { // no command, or the previous owner has folded it
 			return
 		}
 		reply.Added, reply.Found = report.Added, report.Found
@@ -132,16 +136,16 @@ func (p *partition) noise(ctx context.Context, r noiseRequest) (reply noiseReply
 		}
 	}
 	for {
-		if err := p.ask(ctx, look); err != nil || wait == nil {
+		if err := p.ask(ctx, read); err != nil || waiter == nil {
 			return reply, err
 		}
 		select {
-		case <-wait:
+		case <-waiter:
 		case <-ctx.Done():
-			waiter := wait
+			abandoned := waiter
 			cleaning, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
 			defer cancel()
-			_ = p.ask(cleaning, func(l *loop) { delete(l.waiters, waiter) }) // fails only at the end
+			_ = p.ask(cleaning, func(l *loop) { delete(l.waiters, abandoned) }) // fails only if the loop has ended
 			return reply, errTooBusy
 		}
 	}
@@ -150,9 +154,9 @@ func (p *partition) noise(ctx context.Context, r noiseRequest) (reply noiseReply
 func (p *partition) vitals(ctx context.Context, r query.VitalsRequest) (reply query.VitalsReply, err error) {
 	var loads []query.StoredEvent
 	var known []string
-	p.recall(ctx)
+	p.waitForHistory(ctx)
 	err = p.ask(ctx, func(l *loop) {
-		loads = l.recent.Loads(r.App)
+		loads = l.ring.Loads(r.App)
 		if r.App != "" {
 			known = l.fold.Pages(r.App)
 		}
@@ -171,60 +175,61 @@ func (p *partition) vitals(ctx context.Context, r query.VitalsRequest) (reply qu
 	return reply, err
 }
 
-// answerOwner answers other detectors' queries about this partition until ctx
-// ends. While another one may own it, nobody gets an answer: who asks tries again.
-func (p *partition) answerOwner(ctx context.Context) error {
-	var asked sync.WaitGroup
-	defer asked.Wait()
+// serveOwnerQueries answers the queries of other detectors about this partition until
+// ctx ends. It does not answer while another detector may own the partition: the client
+// retries.
+func (p *partition) serveOwnerQueries(ctx context.Context) error {
+	var inProgress sync.WaitGroup
+	defer inProgress.Wait()
 	for name, handle := range map[string]func(context.Context, []byte) (any, error){
-		nameEvents: answerTo(p.events, func(r query.EventsReply) (query.EventsReply, error) {
+		nameEvents: ownerHandler(p.events, func(r query.EventsReply) (query.EventsReply, error) {
 			return merge.Events([]query.EventsReply{r}, query.MaxLimit)
 		}),
-		nameStatus: answerTo(p.status, nil),
-		nameNoise: answerTo(p.noise, func(r noiseReply) (noiseReply, error) {
-			fits, err := merge.Noise([]query.NoiseReply{r.NoiseReply})
-			r.NoiseReply = fits
+		nameStatus: ownerHandler(p.status, nil),
+		nameNoise: ownerHandler(p.noise, func(r noiseReply) (noiseReply, error) {
+			merged, err := merge.Noise([]query.NoiseReply{r.NoiseReply})
+			r.NoiseReply = merged
 			return r, err
 		}),
-		nameVitals: answerTo(p.vitals, func(r query.VitalsReply) (query.VitalsReply, error) {
+		nameVitals: ownerHandler(p.vitals, func(r query.VitalsReply) (query.VitalsReply, error) {
 			return merge.Vitals([]query.VitalsReply{r})
 		}),
 	} {
 		sub, err := p.in.NC.Subscribe(ownerSubject(p.number, name), func(m *nats.Msg) {
-			if !p.tenure.held() {
+			if !p.lease.held() {
 				return
 			}
 			select {
-			case p.slots <- struct{}{}:
+			case p.querySlots <- struct{}{}:
 			case <-ctx.Done():
 				return
 			}
-			asked.Go(func() {
-				defer func() { <-p.slots }()
+			inProgress.Go(func() {
+				defer func() { <-p.querySlots }()
 				ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 				defer cancel()
 				p.respond(m.Subject, m.Reply, func() (any, error) { return handle(ctx, m.Data) })
 			})
 		})
 		if err != nil {
-			return fmt.Errorf("listen on %s: %w", ownerSubject(p.number, name), err)
+			return fmt.Errorf("subscribe to %s: %w", ownerSubject(p.number, name), err)
 		}
-		defer func() { _ = sub.Unsubscribe() }() // else it ends with the connection
+		defer func() { _ = sub.Unsubscribe() }() // an error means that the connection has ended
 	}
 	<-ctx.Done()
 	return nil
 }
 
-// answerTo decodes a request, asks, and makes the answer fit into a reply.
-func answerTo[R, T any](ask func(context.Context, R) (T, error), fit func(T) (T, error)) func(context.Context, []byte) (any, error) {
+// ownerHandler decodes a request, answers it and limits the reply to its maximum size.
+func ownerHandler[R, T any](answer func(context.Context, R) (T, error), limit func(T) (T, error)) func(context.Context, []byte) (any, error) {
 	return func(ctx context.Context, data []byte) (any, error) {
 		var r R
 		if err := json.Unmarshal(data, &r); err != nil {
 			return nil, fmt.Errorf("decode the query: %w", err)
 		}
-		reply, err := ask(ctx, r)
-		if err == nil && fit != nil {
-			reply, err = fit(reply)
+		reply, err := answer(ctx, r)
+		if err == nil && limit != nil {
+			reply, err = limit(reply)
 		}
 		return reply, err
 	}

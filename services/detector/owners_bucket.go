@@ -16,46 +16,47 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-// The keys of the bucket of owners: a beat of each member, and a record of each
+// The keys of the bucket of owners: a heartbeat for each member, a record for each
 // partition.
 const (
-	ownersStream   = "KV_" + bus.BucketOwners
-	ownersPrefix   = "$KV." + bus.BucketOwners + "."
-	memberKey      = "member."
-	partitionKey   = "partition."
-	ownersTogether = 256 // records read in one round trip
+	ownersStream    = "KV_" + bus.BucketOwners
+	ownersPrefix    = "$KV." + bus.BucketOwners + "."
+	memberKey       = "member."
+	partitionKey    = "partition."
+	ownersReadBatch = 256 // entries read in one round trip
 )
 
-// owners is the bucket in which detectors agree on who owns which partition.
-type owners struct {
+// ownersBucket is the bucket in which detectors agree on the owner of each partition.
+type ownersBucket struct {
 	c  *bus.Conn
 	id string
 }
 
-// beat is what a member writes of itself. Host and PID are for people.
-type beat struct {
+// heartbeat is the value of a member's key. Host and PID are for people.
+type heartbeat struct {
 	Host    string `json:"host"`
 	PID     int    `json:"pid"`
 	Leaving bool   `json:"leaving,omitempty"`
 }
 
+// ownerRecord is the value of a partition's key.
 type ownerRecord struct {
 	Owner string `json:"owner"`
 }
 
-// errTaken says that a record is no longer what it was.
-var errTaken = errors.New("the record has changed")
+// errChanged is returned by a compare-and-set on a record that has changed.
+var errChanged = errors.New("the record has changed")
 
 // view reads the whole bucket.
-func (o owners) view(ctx context.Context) (ownership.View, error) {
+func (o ownersBucket) view(ctx context.Context) (ownership.View, error) {
 	v := ownership.View{Members: map[string]ownership.Member{}, Records: map[int]ownership.Record{}}
 	for seq := uint64(1); ; {
-		msgs, err := o.c.StoredFrom(ctx, ownersStream, seq, ownersTogether)
+		msgs, err := o.c.StoredFrom(ctx, ownersStream, seq, ownersReadBatch)
 		if err != nil {
 			return v, err
 		}
 		for i := range msgs {
-			if err := noteOwner(&v, &msgs[i]); err != nil {
+			if err := addOwnersEntry(&v, &msgs[i]); err != nil {
 				return v, err
 			}
 		}
@@ -66,19 +67,19 @@ func (o owners) view(ctx context.Context) (ownership.View, error) {
 	}
 }
 
-// noteOwner takes in one record. Of two for one key, which there are where it was
-// written during the reading, the later one counts.
-func noteOwner(v *ownership.View, m *bus.Message) error {
+// addOwnersEntry adds one entry to a view. A key that was written during the read has
+// two entries; the later one wins.
+func addOwnersEntry(v *ownership.View, m *bus.Message) error {
 	key := strings.TrimPrefix(m.Subject, ownersPrefix)
 	if m.Header.Get("KV-Operation") != "" {
-		return nil // somebody deleted it by hand
+		return nil // deleted by hand
 	}
 	if id, ok := strings.CutPrefix(key, memberKey); ok {
-		var b beat
-		if err := json.Unmarshal(m.Data, &b); err != nil {
+		var h heartbeat
+		if err := json.Unmarshal(m.Data, &h); err != nil {
 			return fmt.Errorf("decode %s of bucket %s: %w", key, bus.BucketOwners, err)
 		}
-		v.Members[id] = ownership.Member{Revision: m.Seq, Leaving: b.Leaving}
+		v.Members[id] = ownership.Member{Revision: m.Seq, Leaving: h.Leaving}
 		return nil
 	}
 	if text, ok := strings.CutPrefix(key, partitionKey); ok {
@@ -92,22 +93,22 @@ func noteOwner(v *ownership.View, m *bus.Message) error {
 	return nil
 }
 
-// beat writes that we are alive, and returns the revision of it.
-func (o owners) beat(ctx context.Context, leaving bool) (uint64, error) {
+// writeHeartbeat writes this member's heartbeat and returns its revision.
+func (o ownersBucket) writeHeartbeat(ctx context.Context, leaving bool) (uint64, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	return o.write(ctx, memberKey+o.id, beat{Host: host, PID: os.Getpid(), Leaving: leaving})
+	return o.write(ctx, memberKey+o.id, heartbeat{Host: host, PID: os.Getpid(), Leaving: leaving})
 }
 
-// claim writes the owner of a partition, who is nobody for the empty id, if its
-// record is still at a revision. It returns the new one, or errTaken.
-func (o owners) claim(ctx context.Context, partition int, owner string, revision uint64) (uint64, error) {
+// setOwner writes the owner of a partition, empty to release it, if the record is still
+// at a revision. It returns the new revision, or errChanged.
+func (o ownersBucket) setOwner(ctx context.Context, partition int, owner string, revision uint64) (uint64, error) {
 	return o.write(ctx, partitionKey+strconv.Itoa(partition), ownerRecord{owner}, jetstream.WithExpectLastSequencePerSubject(revision))
 }
 
-func (o owners) write(ctx context.Context, key string, value any, opts ...jetstream.PublishOpt) (uint64, error) {
+func (o ownersBucket) write(ctx context.Context, key string, value any, opts ...jetstream.PublishOpt) (uint64, error) {
 	if !o.c.Connected() {
 		return 0, bus.ErrAway
 	}
@@ -117,7 +118,7 @@ func (o owners) write(ctx context.Context, key string, value any, opts ...jetstr
 	}
 	ack, err := o.c.JS.PublishMsg(ctx, &nats.Msg{Subject: ownersPrefix + key, Data: data}, opts...)
 	if bus.Conflict(err) {
-		return 0, errTaken
+		return 0, errChanged
 	}
 	if err != nil {
 		return 0, fmt.Errorf("write %s of bucket %s: %w", key, bus.BucketOwners, err)
@@ -125,7 +126,7 @@ func (o owners) write(ctx context.Context, key string, value any, opts ...jetstr
 	return ack.Sequence, nil
 }
 
-// forget removes one record for good.
-func (o owners) forget(ctx context.Context, revision uint64) error {
+// remove deletes one entry for good.
+func (o ownersBucket) remove(ctx context.Context, revision uint64) error {
 	return o.c.Delete(ctx, ownersStream, revision)
 }
