@@ -12,10 +12,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/net/netutil"
@@ -24,6 +22,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/dashboard/fanout"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
@@ -33,19 +32,8 @@ const DefaultAddr = "127.0.0.1:7480"
 // setting is the name under which people know the address.
 const setting = "TOCSIN_DASHBOARD_ADDR"
 
-// Bounds of the listener. At maxConns, further connections wait in the kernel's
-// queue until one of those ends.
-const (
-	maxConns      = 1024
-	headerTimeout = 5 * time.Second
-	// readTimeout is for the whole request; what comes later is dropped.
-	readTimeout = 10 * time.Second
-	// writeTimeout runs from the end of the header on. A stream of events has
-	// deadlines of its own.
-	writeTimeout   = 30 * time.Second
-	idleTimeout    = 60 * time.Second
-	maxHeaderBytes = 32 << 10
-)
+// maxConns is how many connections may be open; further ones wait in the kernel's queue.
+const maxConns = 1024
 
 // Config says where to listen, whom to let in, and which bus to read.
 type Config struct {
@@ -108,32 +96,15 @@ func Run(ctx context.Context, cfg Config) error {
 	g.Go(func() error { defer stop(); return h.feed.run(ctx, life) })
 	g.Go(func() error { h.hub.Run(life); return nil })
 	g.Go(func() error { return h.desk.run(life) })
-	g.Go(func() error { return serve(life, l, h, cfg.Logger) })
+	g.Go(func() error {
+		return httpserve.Serve(life, netutil.LimitListener(l, maxConns), httpserve.NewServer(h, cfg.Logger), cfg.Logger)
+	})
 	url := "http://" + httpguard.Reachable(l.Addr())
 	cfg.Logger.Info("the dashboard listens", "url", url)
 	if cfg.Ready != nil {
 		cfg.Ready(url)
 	}
 	return g.Wait()
-}
-
-func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
-	err := service.ServeHTTP(ctx, netutil.LimitListener(l, maxConns), &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		// OPTIONS * is answered by the handler, which looks at Host and Origin.
-		DisableGeneralOptionsHandler: true,
-	})
-	if errors.Is(err, context.DeadlineExceeded) {
-		log.Warn("requests that took too long were cut off", "error", err)
-		return nil
-	}
-	return err
 }
 
 // complete fills in the defaults.

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
 // dial opens a stream on a connection with small buffers, and reads nothing of it.
@@ -123,7 +125,7 @@ func TestEndAtOnce(t *testing.T) {
 // TestLongerThanTimeouts: a stream outlives the times that requests have.
 func TestLongerThanTimeouts(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it waits for more than readTimeout")
+		t.Skip("it waits for more than httpserve.ReadTimeout")
 	}
 	t.Parallel()
 	b, d := onBus(t)
@@ -132,7 +134,7 @@ func TestLongerThanTimeouts(t *testing.T) {
 	select {
 	case <-l.closed:
 		t.Fatal("the stream has ended")
-	case <-time.After(readTimeout + heartbeat/2 + time.Second): // past the first heartbeat, too
+	case <-time.After(httpserve.ReadTimeout + heartbeat/2 + time.Second): // past the first heartbeat, too
 	}
 	b.raise(t, 1)
 	want(t, "then", l.ids(t, 1), "1")

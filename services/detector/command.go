@@ -5,12 +5,10 @@ import (
 	"errors"
 	"log/slog"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
@@ -65,12 +63,11 @@ func (c *Command) Validate() error {
 // Run runs the detector until ctx ends.
 func (c *Command) Run(ctx context.Context, env service.Env) error {
 	env.LogSettingsFile()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry := httpserve.NewRegistry()
 	state := &State{}
-	health := service.Health{
+	health := httpserve.Health{
 		Addr: c.HealthAddr, Setting: "TOCSIN_DETECTOR_HEALTH_ADDR", Token: c.Token, Hosts: c.AllowedHosts,
-		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		Registry: registry, Logger: env.Logger,
 		Ready: func() error {
 			if h := state.Health(); !h.OK {
 				return errors.New(h.Reason)

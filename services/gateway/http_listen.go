@@ -13,6 +13,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
@@ -75,13 +76,8 @@ func Serve(ctx context.Context, cfg Config, at HTTPConfig) error {
 		f.end() // streams that clients hold open end with their sessions
 		stop()
 	}()
-	err = service.ServeHTTP(serving, netutil.LimitListener(l, maxConns), &http.Server{
+	return httpserve.Serve(serving, netutil.LimitListener(l, maxConns), &http.Server{
 		Handler: f, ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: 32 << 10,
 		ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug),
-	})
-	if errors.Is(err, context.DeadlineExceeded) {
-		f.log.Warn("requests that took too long were cut off", "error", err)
-		return nil
-	}
-	return err
+	}, f.log)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/tocsin-bus/tocsin/shared/service"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
 // errNoRoom says that one client more would be refused.
@@ -20,9 +20,9 @@ var errNoRoom = errors.New("as many clients are served as can be: end one of the
 func (f *front) pages() map[string]http.Handler {
 	metrics := promhttp.HandlerFor(f.metrics.registry, promhttp.HandlerOpts{})
 	return map[string]http.Handler{
-		"/healthz": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { service.AnswerHealth(w, r, f.guard.access, nil) }),
+		"/healthz": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { httpserve.AnswerHealth(w, r, f.guard.access, nil) }),
 		"/readyz": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			service.AnswerHealth(w, r, f.guard.access, f.ready(r))
+			httpserve.AnswerHealth(w, r, f.guard.access, f.ready(r))
 		}),
 		"/metrics": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if f.guard.prove(w, f.guard.access.CheckRead(r)) {

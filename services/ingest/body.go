@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
 const (
@@ -99,7 +101,7 @@ func (h *handler) fill(b *body, r *http.Request) (reply, bool) {
 			b.data = bytes.TrimPrefix((*b.room)[:n], byteOrderMark)
 			return reply{}, true
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return refuse(http.StatusRequestTimeout, fmt.Sprintf("the request did not arrive within %s", readTimeout)).with("Connection", "close"), false
+			return refuse(http.StatusRequestTimeout, fmt.Sprintf("the request did not arrive within %s", httpserve.ReadTimeout)).with("Connection", "close"), false
 		case err != nil:
 			return refuse(http.StatusBadRequest, "the body broke off: "+err.Error()).with("Connection", "close"), false
 		}

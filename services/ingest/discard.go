@@ -8,7 +8,7 @@ import (
 // drainLimit is how much of a refused body is read and thrown away, in bytes: most
 // clients look for an answer only once they have sent everything, and find a broken
 // connection instead where the server closes first. The time is that of the whole
-// request, readTimeout.
+// request, httpserve.ReadTimeout.
 const drainLimit = 8 << 20
 
 // drain reads what is left of the body of a refused request, up to drainLimit. A

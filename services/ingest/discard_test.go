@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
 // TestRefusalsOfLargeBodiesAreRead sends as the plainest of clients does: all of the
@@ -19,7 +21,7 @@ import (
 func TestRefusalsOfLargeBodiesAreRead(t *testing.T) {
 	const size = 5 << 20
 	ts := httptest.NewUnstartedServer(nil)
-	ts.Config = newServer(testHandler(&fakeSink{}, withBearer), quiet())
+	ts.Config = httpserve.NewServer(testHandler(&fakeSink{}, withBearer), quiet())
 	ts.Start()
 	t.Cleanup(ts.Close)
 	const token, typed = "Authorization: Bearer bearer\r\n", "Content-Type: application/json\r\n"

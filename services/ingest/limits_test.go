@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -21,7 +22,7 @@ import (
 // that a test can wait for.
 func serveShort(t *testing.T, h http.Handler) (addr string) {
 	t.Helper()
-	s := newServer(h, quiet())
+	s := httpserve.NewServer(h, quiet())
 	if s.ReadHeaderTimeout != 5*time.Second || s.ReadTimeout != 10*time.Second {
 		t.Errorf("%s for the header and %s for the whole", s.ReadHeaderTimeout, s.ReadTimeout)
 	}

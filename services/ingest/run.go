@@ -11,10 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -22,25 +19,14 @@ import (
 	"github.com/tocsin-bus/tocsin/services/ingest/gitlab"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
-	"github.com/tocsin-bus/tocsin/shared/service"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
 // DefaultAddr is where the intake listens when nothing else is said.
 const DefaultAddr = "127.0.0.1:7400"
 
-// Bounds of the listener. At maxConns, further connections wait in the kernel's
-// queue until one of those ends.
-const (
-	maxConns      = 2048
-	headerTimeout = 5 * time.Second
-	// readTimeout is for the whole request; what comes later is dropped.
-	readTimeout = 10 * time.Second
-	// writeTimeout runs from the end of the header on, so it holds the time to
-	// read the body, to wait for the bus and to answer.
-	writeTimeout   = 30 * time.Second
-	idleTimeout    = 60 * time.Second
-	maxHeaderBytes = 32 << 10
-)
+// maxConns is how many connections may be open; further ones wait in the kernel's queue.
+const maxConns = 2048
 
 // Config says where to listen, what to let in, and which bus to write to.
 type Config struct {
@@ -123,9 +109,13 @@ func Run(ctx context.Context, cfg Config) error {
 	g.Go(func() error { reporter.run(ctx); return nil })
 	g.Go(func() error { h.attend(ctx, sink, cfg.Version); return nil })
 	g.Go(func() error { h.origins.run(ctx, cfg.Logger); return nil })
-	g.Go(func() error { return serve(ctx, intake.Listener, h, cfg.Logger) })
+	g.Go(func() error {
+		return httpserve.Serve(ctx, intake.Listener, httpserve.NewServer(h, cfg.Logger), cfg.Logger)
+	})
 	if otlp.Listener != nil {
-		g.Go(func() error { return serve(ctx, otlp.Listener, h.otlpAlone(), cfg.Logger) })
+		g.Go(func() error {
+			return httpserve.Serve(ctx, otlp.Listener, httpserve.NewServer(h.otlpAlone(), cfg.Logger), cfg.Logger)
+		})
 	}
 	at := Listening{Intake: intake.url(), OTLP: otlp.url()}
 	cfg.Logger.Info("the intake listens", "url", at.Intake, "otlp", at.OTLP)
@@ -133,29 +123,6 @@ func Run(ctx context.Context, cfg Config) error {
 		cfg.Ready(at)
 	}
 	return g.Wait()
-}
-
-func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
-	err := service.ServeHTTP(ctx, l, newServer(h, log))
-	if errors.Is(err, context.DeadlineExceeded) {
-		log.Warn("requests that took too long were cut off", "error", err)
-		return nil
-	}
-	return err
-}
-
-func newServer(h http.Handler, log *slog.Logger) *http.Server {
-	return &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		// OPTIONS * is answered by the handler, which looks at Host and Origin.
-		DisableGeneralOptionsHandler: true,
-	}
 }
 
 // complete fills in the defaults and says what can't be.

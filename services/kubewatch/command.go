@@ -7,15 +7,13 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
 
 	"github.com/tocsin-bus/tocsin/services/kubewatch/clusters"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/logs"
 	"github.com/tocsin-bus/tocsin/shared/kube"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
@@ -104,12 +102,11 @@ func (c *Command) Run(ctx context.Context, env service.Env) error {
 	if err != nil {
 		return err
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry := httpserve.NewRegistry()
 	state := &State{}
-	health := service.Health{
+	health := httpserve.Health{
 		Addr: c.HealthAddr, Setting: healthSetting, Token: c.Token, Hosts: c.AllowedHosts,
-		Ready: state.Ready, Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		Ready: state.Ready, Registry: registry, Logger: env.Logger,
 	}
 	if c.HealthAddr != "" {
 		if err := health.Check(ctx); err != nil {

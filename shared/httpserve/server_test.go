@@ -1,18 +1,19 @@
-package service_test
+package httpserve_test
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/http"
 	"testing"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/shared/service"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
-// TestServeHTTPEnds: a request under way gets its answer, and a connection on
-// which nothing was asked holds nothing up.
-func TestServeHTTPEnds(t *testing.T) {
+// TestServeStops: a request under way gets its answer, and a connection without a
+// request delays nothing.
+func TestServeStops(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -21,11 +22,11 @@ func TestServeHTTPEnds(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() {
-		served <- service.ServeHTTP(ctx, l, &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		served <- httpserve.Serve(ctx, l, &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			close(asked)
 			<-answer
 			w.WriteHeader(http.StatusTeapot)
-		})})
+		})}, slog.New(slog.DiscardHandler))
 	}()
 	silent, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
@@ -47,12 +48,12 @@ func TestServeHTTPEnds(t *testing.T) {
 	stop()
 	close(answer)
 	if err := <-served; err != nil {
-		t.Error(err)
+		t.Errorf("Serve = %v, want nil", err)
 	}
 	if status := <-got; status != http.StatusTeapot {
-		t.Errorf("the request under way got %d", status)
+		t.Errorf("status of the request under way = %d, want %d", status, http.StatusTeapot)
 	}
 	if took := time.Since(begun); took > 4*time.Second {
-		t.Errorf("the silent connection was waited for: %s", took)
+		t.Errorf("Serve took %s to stop, want less than 4 s: it waited for the silent connection", took)
 	}
 }

@@ -1,0 +1,372 @@
+// Package httpserve is the HTTP front that the services share. A [Front] checks Host,
+// Origin and token, finds the route, turns errors and panics into answers and counts
+// them; [Listener] and [Serve] run the server, [Health] serves a service that has no
+// other HTTP.
+//
+// It knows no service: a [Config] holds the routes and how refusals are worded. Which
+// Host, Origin and token is good enough is decided by package httpguard.
+package httpserve
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tocsin-bus/tocsin/shared/httpguard"
+)
+
+// Proof is what a request has to show before its route answers.
+type Proof int
+
+// The proofs.
+const (
+	// NoProof: whoever passes CheckSite is served, or the route checks senders itself.
+	NoProof Proof = iota
+	// ReadProof: see [httpguard.Access.CheckRead].
+	ReadProof
+	// WriteProof: see [httpguard.Access.CheckWrite].
+	WriteProof
+	// TokenProof: the bearer token, where one is set, on this machine too. See
+	// [httpguard.CheckToken].
+	TokenProof
+)
+
+// Route is one path with the methods that it takes.
+type Route struct {
+	// Pattern is "METHOD /path" or "/path" for every method, in the syntax of
+	// [http.ServeMux]. GET includes HEAD. Paths are matched decoded, and a path that is
+	// not clean, such as //x, matches none.
+	Pattern string
+	// Answer makes the whole answer. An error that is no *Refusal becomes one by
+	// Config.Explain.
+	Answer func(*http.Request) (Answer, error)
+	// Handle writes the answer itself, where Answer is nil: files and streams. An error
+	// is answered as that of Answer if nothing was written before.
+	Handle func(http.ResponseWriter, *http.Request) error
+	// Proof is what a request has to show.
+	Proof Proof
+	// Label names the route in metrics. Empty: its path.
+	Label string
+	// Unlisted routes are not named in answers to unknown paths.
+	Unlisted bool
+	// Refuse words refusals, where it is set; else Config.Refuse does.
+	Refuse func(*http.Request, *Refusal) Answer
+
+	// CORS and Public are for the functions of Config. CORS: pages of allowed origins
+	// may read the answers. Public: pages of every site may load it.
+	CORS, Public bool
+}
+
+// Config is what distinguishes one front from another.
+type Config struct {
+	// Name completes "internal error: the log of ... says more", such as "the intake".
+	Name   string
+	Routes []Route
+	// Policy and Access decide who may send requests.
+	Policy httpguard.Policy
+	Access httpguard.Access
+	// CheckSite returns why the Host or the Origin of a request may not use a route; it
+	// is answered with 403. The route is nil for an unknown path. Nil: Policy.CheckSameSite.
+	CheckSite func(*http.Request, *Route) error
+	// Header sets the headers that every answer of a route has. It may be nil, as the
+	// route for an unknown path is.
+	Header func(http.Header, *http.Request, *Route)
+	// Preflight answers a browser that asks what a page may send, or reports false. It
+	// may be nil.
+	Preflight func(*http.Request, *Route) (Answer, bool)
+	// NotFound is the message for unknown paths. Empty: it lists the routes.
+	NotFound string
+	// Explain makes a refusal of an error that is none. Nil: 500 with its text.
+	Explain func(error) *Refusal
+	// Refuse words refusals. Nil: [Refusal.Answer].
+	Refuse func(*http.Request, *Refusal) Answer
+	// AnswerHeader is added to answers that the front writes, not to those of Handle.
+	AnswerHeader http.Header
+	// EndLine ends JSON that the front writes with a newline.
+	EndLine bool
+	// DiscardLimit is how many bytes of the body of a refused request are read, because
+	// most clients look for an answer only once they have sent everything. A sender that
+	// waits for leave to send (Expect), or announces more, is answered at once.
+	DiscardLimit int64
+	// Requests counts answers by path and code, Panics requests that ended in a panic.
+	// They may be nil.
+	Requests *prometheus.CounterVec
+	Panics   prometheus.Counter
+	Logger   *slog.Logger
+}
+
+// Front answers the requests of a listener.
+type Front struct {
+	cfg Config
+	mux *http.ServeMux
+	// unknown answers paths without a route.
+	unknown *endpoint
+}
+
+// New makes a front. It panics where two routes conflict.
+func New(cfg Config) *Front {
+	if cfg.CheckSite == nil {
+		cfg.CheckSite = func(r *http.Request, _ *Route) error { return cfg.Policy.CheckSameSite(r) }
+	}
+	if cfg.Refuse == nil {
+		cfg.Refuse = func(_ *http.Request, refusal *Refusal) Answer { return refusal.Answer() }
+	}
+	if cfg.Explain == nil {
+		cfg.Explain = func(err error) *Refusal { return Refuse(http.StatusInternalServerError, err.Error()) }
+	}
+	f := &Front{cfg: cfg, mux: http.NewServeMux()}
+	f.unknown = &endpoint{front: f, label: "other"}
+	f.mux.Handle("/", f.unknown)
+	endpoints := map[string]*endpoint{}
+	var listed []string
+	for i := range cfg.Routes {
+		route := &cfg.Routes[i]
+		method, pattern, ok := strings.Cut(route.Pattern, " ")
+		if !ok {
+			method, pattern = "", route.Pattern
+		}
+		shown := strings.TrimSuffix(pattern, "{$}")
+		if !route.Unlisted {
+			listed = append(listed, strings.TrimLeft(method+" "+shown, " "))
+		}
+		e := endpoints[pattern]
+		if e == nil {
+			e = &endpoint{front: f, label: shown}
+			endpoints[pattern] = e
+			f.mux.Handle(pattern, e)
+		}
+		if route.Label != "" {
+			e.label = route.Label
+		}
+		e.add(method, route)
+	}
+	for pattern := range endpoints { // without this, ServeMux would redirect to add the slash
+		if bare, ok := strings.CutSuffix(pattern, "/{$}"); ok && bare != "" && endpoints[bare] == nil {
+			f.mux.Handle(bare, f.unknown)
+		}
+	}
+	if f.cfg.NotFound == "" {
+		f.cfg.NotFound = "not found: there are " + strings.Join(listed, ", ")
+	}
+	return f
+}
+
+// ServeHTTP answers one request.
+func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.RawPath != "" { // ServeMux would match what is encoded
+		decoded := *r.URL
+		decoded.RawPath = ""
+		r = r.WithContext(r.Context())
+		r.URL = &decoded
+	}
+	if !clean(r.URL.Path) { // ServeMux would redirect
+		f.unknown.ServeHTTP(w, r)
+		return
+	}
+	f.mux.ServeHTTP(w, r)
+}
+
+// clean reports whether a path is absolute and has no empty, "." or ".." element. It may
+// end in a slash.
+func clean(p string) bool {
+	if p == "/" {
+		return true
+	}
+	p = strings.TrimSuffix(p, "/")
+	return len(p) > 1 && p[0] == '/' && path.Clean(p) == p
+}
+
+// endpoint is the routes of one path.
+type endpoint struct {
+	front  *Front
+	label  string
+	routes map[string]*Route // by method; "" is every method
+	allow  string
+}
+
+func (e *endpoint) add(method string, route *Route) {
+	if e.routes == nil {
+		e.routes = map[string]*Route{}
+	}
+	e.routes[method] = route
+	if method == http.MethodGet {
+		e.routes[http.MethodHead] = route
+	}
+	methods := make([]string, 0, len(e.routes))
+	for m := range e.routes {
+		methods = append(methods, m)
+	}
+	slices.Sort(methods)
+	e.allow = strings.Join(methods, ", ")
+}
+
+// find returns the route of a method, or nil.
+func (e *endpoint) find(method string) *Route {
+	if route := e.routes[method]; route != nil {
+		return route
+	}
+	return e.routes[""]
+}
+
+// any returns the route that answers for the whole path, whatever the method, or nil.
+func (e *endpoint) any(method string) *Route {
+	if route := e.find(method); route != nil || e.allow == "" {
+		return route
+	}
+	first, _, _ := strings.Cut(e.allow, ", ")
+	return e.routes[first]
+}
+
+// ServeHTTP answers one request to a path: it is found, and nothing of it was checked.
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r.Pattern = e.label
+	out := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+	e.front.answer(out, r, e)
+	if counter := e.front.cfg.Requests; counter != nil {
+		counter.WithLabelValues(e.label, strconv.Itoa(out.status)).Inc()
+	}
+}
+
+// answer answers with what the route has, or with a refusal.
+func (f *Front) answer(w *statusWriter, r *http.Request, e *endpoint) {
+	route := e.any(r.Method)
+	if f.cfg.Header != nil {
+		f.cfg.Header(w.Header(), r, route)
+	}
+	if err := f.cfg.CheckSite(r, route); err != nil {
+		f.refuse(w, r, route, Refuse(http.StatusForbidden, err.Error()))
+		return
+	}
+	if f.cfg.Preflight != nil {
+		if answer, ok := f.cfg.Preflight(r, route); ok {
+			f.write(w, answer)
+			return
+		}
+	}
+	if err := f.admit(r, e); err != nil {
+		f.refuse(w, r, route, err)
+		return
+	}
+	answer, err := f.serve(w, r, route)
+	switch {
+	case err != nil && !w.begun:
+		f.refuse(w, r, route, err)
+	case err != nil:
+		f.cfg.Logger.Debug("an answer broke off", "path", r.URL.Path, "error", err)
+	case route.Answer != nil:
+		f.write(w, answer)
+	}
+}
+
+// admit returns why a path and method may not be asked for, or nil.
+func (f *Front) admit(r *http.Request, e *endpoint) error {
+	if e.routes == nil {
+		return Refuse(http.StatusNotFound, f.cfg.NotFound)
+	}
+	route := e.find(r.Method)
+	if route == nil {
+		return Refuse(http.StatusMethodNotAllowed, "method not allowed: allowed is "+e.allow).With("Allow", e.allow)
+	}
+	var err error
+	switch route.Proof {
+	case ReadProof:
+		err = f.cfg.Access.CheckRead(r)
+	case WriteProof:
+		err = f.cfg.Access.CheckWrite(r)
+	case TokenProof:
+		err = httpguard.CheckToken(r, f.cfg.Access.Token)
+	case NoProof:
+	}
+	if err != nil {
+		return Unauthorized(err.Error())
+	}
+	return nil
+}
+
+// serve runs the route, and turns a panic into an error. As in net/http, panicking with
+// [http.ErrAbortHandler] closes the connection.
+func (f *Front) serve(w *statusWriter, r *http.Request, route *Route) (answer Answer, err error) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		if v == http.ErrAbortHandler { //nolint:errorlint // panic with this very value is what net/http defines
+			panic(v)
+		}
+		if f.cfg.Panics != nil {
+			f.cfg.Panics.Inc()
+		}
+		f.cfg.Logger.Error("panic while answering a request", "path", r.URL.Path, "panic", v, "stack", string(debug.Stack()))
+		err = Refuse(http.StatusInternalServerError, "internal error: the log of "+f.cfg.Name+" says more")
+	}()
+	if route.Answer != nil {
+		return route.Answer(r)
+	}
+	return Answer{}, route.Handle(w, r)
+}
+
+// refuse answers with an error.
+func (f *Front) refuse(w http.ResponseWriter, r *http.Request, route *Route, err error) {
+	refusal := AsRefusal(err)
+	if refusal == nil {
+		refusal = f.cfg.Explain(err)
+	}
+	word := f.cfg.Refuse
+	if route != nil && route.Refuse != nil {
+		word = route.Refuse
+	}
+	answer := word(r, refusal)
+	f.discard(r)
+	f.write(w, answer)
+}
+
+// discard reads what is left of the body of a refused request.
+func (f *Front) discard(r *http.Request) {
+	limit := f.cfg.DiscardLimit
+	if limit == 0 || r.Header.Get("Expect") != "" || r.ContentLength > limit {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, r.Body, limit) // the request is refused either way
+}
+
+func (f *Front) write(w http.ResponseWriter, answer Answer) {
+	for name, values := range f.cfg.AnswerHeader {
+		w.Header()[name] = values
+	}
+	if f.cfg.EndLine && answer.Body != nil {
+		answer.Body = append(slices.Clip(answer.Body), '\n')
+	}
+	answer.Write(w)
+}
+
+// statusWriter notes the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+	begun  bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *statusWriter) WriteHeader(status int) {
+	if !w.begun {
+		w.status, w.begun = status, true
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *statusWriter) Write(p []byte) (int, error) {
+	w.begun = true
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap lets [http.ResponseController] reach the connection.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
