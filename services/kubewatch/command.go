@@ -12,8 +12,8 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/kubewatch/clusters"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/logs"
-	"github.com/tocsin-bus/tocsin/shared/kube"
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
+	"github.com/tocsin-bus/tocsin/shared/kube"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
