@@ -1,14 +1,21 @@
 package redact
 
 import (
+	_ "embed"
+	"encoding/json"
 	"regexp"
 	"strings"
 	"sync"
 	"unicode/utf8"
-
-	"github.com/pelletier/go-toml/v2"
-	"github.com/zricethezav/gitleaks/v8/config"
 )
+
+// gitleaksFile maps the names of the rules of gitleaks (MIT licence, (c) Zachary Rice)
+// that [vendorTokens] uses to their expressions. The package gitleaks/config itself
+// links a configuration library, which every process that masks would start with.
+// TestGitleaksFile compares the file with the module.
+//
+//go:embed gitleaks.json
+var gitleaksFile []byte
 
 // vendor is a token that begins at a word, and begins as no word does.
 type vendor struct {
@@ -179,17 +186,11 @@ func vendorToken(c cursor) hit {
 	return hit{}
 }
 
-// gitleaksRules reads the expressions of gitleaks by the names of its rules.
+// gitleaksRules returns the expressions of gitleaks by the names of their rules.
 func gitleaksRules() map[string]string {
-	var file struct {
-		Rules []struct{ ID, Regex string }
-	}
-	if err := toml.Unmarshal([]byte(config.DefaultConfig), &file); err != nil {
-		panic("redact: the rules of gitleaks: " + err.Error())
-	}
-	rules := make(map[string]string, len(file.Rules))
-	for _, r := range file.Rules {
-		rules[r.ID] = r.Regex
+	var rules map[string]string
+	if err := json.Unmarshal(gitleaksFile, &rules); err != nil {
+		panic("redact: read gitleaks.json: " + err.Error())
 	}
 	return rules
 }

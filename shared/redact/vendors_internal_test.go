@@ -1,10 +1,58 @@
 package redact
 
 import (
+	"encoding/json"
+	"flag"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/pelletier/go-toml/v2"
+	"github.com/zricethezav/gitleaks/v8/config"
 )
+
+var update = flag.Bool("update", false, "rewrite gitleaks.json from the module gitleaks")
+
+// moduleRules returns the expressions of the module gitleaks by the names of their rules.
+func moduleRules(t *testing.T) map[string]string {
+	t.Helper()
+	var file struct {
+		Rules []struct{ ID, Regex string }
+	}
+	if err := toml.Unmarshal([]byte(config.DefaultConfig), &file); err != nil {
+		t.Fatal(err)
+	}
+	rules := map[string]string{}
+	for _, r := range file.Rules {
+		rules[r.ID] = r.Regex
+	}
+	return rules
+}
+
+// TestGitleaksFile checks that gitleaks.json has the expressions that the module has.
+func TestGitleaksFile(t *testing.T) {
+	module, want := moduleRules(t), map[string]string{}
+	for _, v := range vendorTokens() {
+		if v.rule != "" {
+			want[v.rule] = module[v.rule]
+		}
+	}
+	if *update {
+		data, err := json.MarshalIndent(want, "", "\t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile("gitleaks.json", append(data, '\n'), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, gitleaksRules()); diff != "" {
+		t.Errorf("gitleaks.json differs from the module; run go test ./shared/redact -run TestGitleaksFile -update (-want +got):\n%s", diff)
+	}
+}
 
 // leftOut are the rules of gitleaks that this package does without.
 var leftOut = map[string]string{
@@ -35,7 +83,7 @@ func ownShape(id string) bool {
 // need a decision.
 func TestRulesOfGitleaks(t *testing.T) {
 	t.Parallel()
-	rules := gitleaksRules()
+	rules := moduleRules(t)
 	used := map[string]bool{}
 	for _, v := range vendorTokens() {
 		if v.rule == "" {
