@@ -28,8 +28,9 @@ page: ## build the dashboard's page, where there is Node
 	@services/dashboard/web/build.sh
 
 .PHONY: build
-build: script page ## build bin/tocsin
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tocsin ./services/tocsin
+build: script page ## build bin/tocsin, which starts at once, and bin/tocsin-services, which it runs for most commands
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tocsin-services ./services/tocsin
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tocsin ./services/tocsin/launcher
 
 .PHONY: run
 run: build ## build, then run bus, intake, detector and dashboard until Ctrl-C

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/tocsin-bus/tocsin/services/tocsin/quick"
 	"github.com/tocsin-bus/tocsin/services/tocsin/setup"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
@@ -134,13 +135,15 @@ func herePlace() (setup.Place, error) {
 	return setup.Place{Project: dir, Home: home, Config: config, Getenv: os.Getenv}, nil
 }
 
-// thisProgram is the path by which this program was started, links left as they
-// are: a package manager's link outlives the version that it leads to.
+// thisProgram returns the path by which tocsin was started: that of the launcher where
+// it started this program. Symbolic links stay, because the link of a package manager
+// outlives the version that it points to.
 func thisProgram() (string, error) {
 	itself, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("find the path of tocsin: %w: start it by its path", err)
 	}
+	itself = launcherOf(itself)
 	found, err := exec.LookPath(os.Args[0])
 	if err != nil && !errors.Is(err, exec.ErrDot) {
 		return itself, nil // started by a name that leads nowhere
@@ -150,6 +153,20 @@ func thisProgram() (string, error) {
 		return itself, nil //nolint:nilerr // as above
 	}
 	return path, nil
+}
+
+// launcherOf returns the path of the launcher beside a program that is tocsin-services,
+// else the path of the program.
+func launcherOf(program string) string {
+	resolved, err := filepath.EvalSymlinks(program)
+	if err != nil || filepath.Base(resolved) != quick.ServicesProgram {
+		return program
+	}
+	launcher := filepath.Join(filepath.Dir(resolved), "tocsin")
+	if info, err := os.Stat(launcher); err != nil || !info.Mode().IsRegular() {
+		return program
+	}
+	return launcher
 }
 
 func sameFile(a, b string) bool {

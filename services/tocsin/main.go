@@ -6,12 +6,12 @@ package main
 import (
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/tocsin-bus/tocsin/services/dashboard"
 	"github.com/tocsin-bus/tocsin/services/detector"
 	"github.com/tocsin-bus/tocsin/services/ingest"
 	"github.com/tocsin-bus/tocsin/services/kubewatch"
+	"github.com/tocsin-bus/tocsin/services/tocsin/quick"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
@@ -29,43 +29,25 @@ type cli struct {
 	Wait        waitCommand        `cmd:"" help:"Wait for an alert, print what pends, and end."`
 	Silence     silenceCommand     `cmd:"" help:"Hold back alerts for every agent for a while; show or end that."`
 	Ack         ackCommand         `cmd:"" help:"Acknowledge an alert for every agent: its repetitions are held back."`
-	Hook        hookCommand        `cmd:"" help:"Answer a hook of a coding agent: pending alerts, in the client's format."`
-	CI          ciCommand          `cmd:"" name:"ci" help:"Post a CI result, from a pipeline."`
+	Hook        quick.Hook         `cmd:"" help:"Answer a hook of a coding agent: pending alerts, in the client's format."`
+	CI          quick.CI           `cmd:"" name:"ci" help:"Post a CI result, from a pipeline."`
 	Install     installCommand     `cmd:"" help:"Set up an MCP client: the gateway, and hooks that put alerts before its model."`
 	Uninstall   uninstallCommand   `cmd:"" help:"Take out of an MCP client what install wrote."`
 	Provision   provisionCommand   `cmd:"" help:"Prepare an external bus: make the streams and buckets that are missing."`
 	Keys        keysCommand        `cmd:"" help:"Make the keys for the roles of an external bus."`
 	Doctor      doctorCommand      `cmd:"" help:"Say what runs, where, and what is wrong."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Say whether what runs here does its work, for orchestrators."`
-	Version     versionCommand     `cmd:"" help:"Print version, commit and Go version."`
-}
-
-// hookLine is the part of the command line that an agent waits for, again and again:
-// to make out what all commands take costs a third of what a hook takes.
-type hookLine struct {
-	service.Settings
-
-	Hook hookCommand `cmd:"" help:"Answer a hook of a coding agent: pending alerts, in the client's format."`
+	Version     quick.Version      `cmd:"" help:"Print version, commit and Go version."`
 }
 
 func main() {
-	const description = "An alert bus for AI agents."
-	if onlyHook(os.Args[1:]) && !service.HasUserFile() {
-		line := &hookLine{}
-		code := service.Main("tocsin", description, line)
-		os.Exit(line.Hook.exitCode(code, os.Args[1:]))
+	if code, ran := quick.Run(os.Args[1:]); ran {
+		os.Exit(code)
 	}
 	os.Args = healthcheckArgs(os.Args)
 	line := &cli{}
-	code := service.Main("tocsin", description, line)
-	os.Exit(line.Hook.exitCode(code, os.Args[1:]))
-}
-
-// onlyHook says whether the part for hooks is enough. A settings file may hold the
-// settings of all commands, and its keys are looked at.
-func onlyHook(args []string) bool {
-	return len(args) > 0 && args[0] == "hook" &&
-		!slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--config") })
+	code := service.Main("tocsin", quick.Description, line)
+	os.Exit(line.Hook.ExitCode(code, os.Args[1:], &cli{}))
 }
 
 // healthcheckArgs returns the command line with `tocsin SERVICE healthcheck` turned into

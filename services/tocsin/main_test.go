@@ -10,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/tocsin/quick"
 )
 
 // parsed is a command line that was understood, or why not.
@@ -51,29 +52,33 @@ func TestHelpShowsDefaults(t *testing.T) {
 	}
 }
 
-// TestOnlyHook: what is enough for a hook has all that the whole has for it, and is
-// not taken for anything else.
-func TestOnlyHook(t *testing.T) {
-	for line, want := range map[string]bool{
-		"hook": true, "hook --client codex": true, "hook --help": true,
-		"": false, "up": false, "--log-level=debug hook": false, "wait hook": false,
-		"hook --client codex --config x.yaml": false, "hook --config=x.yaml": false,
-	} {
-		if got := onlyHook(strings.Fields(line)); got != want {
-			t.Errorf("%q: %t", line, got)
-		}
-	}
+// TestQuickLines checks that the command lines of package quick say and take what the
+// whole command line does.
+func TestQuickLines(t *testing.T) {
 	whole, err := kong.New(&cli{}, kong.Configuration(noSettings))
 	if err != nil {
 		t.Fatal(err)
 	}
-	part, err := kong.New(&hookLine{}, kong.Configuration(noSettings))
-	if err != nil {
-		t.Fatal(err)
+	found := 0
+	for _, want := range whole.Model.Children {
+		line := quick.Line([]string{want.Name})
+		if line == nil {
+			continue
+		}
+		found++
+		k, err := kong.New(line, kong.Configuration(noSettings))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := k.Model.Children[0]; got.Help != want.Help {
+			t.Errorf("help of %s = %q, want %q", want.Name, got.Help, want.Help)
+		}
+		if got, want := len(k.Model.Flags), len(whole.Model.Flags); got != want {
+			t.Errorf("%d flags for all commands, want %d", got, want)
+		}
 	}
-	i := slices.IndexFunc(whole.Model.Children, func(n *kong.Node) bool { return n.Name == "hook" })
-	if len(part.Model.Children) != 1 || part.Model.Children[0].Help != whole.Model.Children[i].Help || len(part.Model.Flags) != len(whole.Model.Flags) {
-		t.Errorf("%v", part.Model.Children)
+	if found != 3 {
+		t.Errorf("%d commands of package quick are among the commands of tocsin, want 3", found)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/gateway"
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
-	"github.com/tocsin-bus/tocsin/services/gateway/notify"
+	"github.com/tocsin-bus/tocsin/services/tocsin/quick"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
@@ -24,7 +24,7 @@ type waitCommand struct {
 	Severity string        `help:"Wait for this severity or above: info, warning or error." placeholder:"S"`
 	Timeout  time.Duration `help:"End with status 3 after this long without such an alert, such as 30s. Default: never." placeholder:"D"`
 
-	namespacesFlag
+	quick.NamespacesFlag
 }
 
 // Validate refuses what could never end well. A name in the environment is for the
@@ -40,7 +40,7 @@ func (c *waitCommand) Validate(line *kong.Context) error {
 			c.Client = ""
 		}
 	}
-	if c.Severity == string(notify.Warn) { // as agents' notices have it
+	if c.Severity == "warn" { // as agents' notices have it
 		c.Severity = string(alert.Warning)
 	}
 	if c.Severity != "" && alert.Severity(c.Severity).Rank() == 0 {
@@ -52,7 +52,7 @@ func (c *waitCommand) Validate(line *kong.Context) error {
 	if c.Timeout < 0 {
 		return errors.New("--timeout must not be negative")
 	}
-	_, err := c.set()
+	_, err := c.Set()
 	return err
 }
 
@@ -66,7 +66,7 @@ func (c *waitCommand) Run(ctx context.Context, env service.Env) error {
 	if err != nil {
 		return err
 	}
-	shown, err := c.set()
+	shown, err := c.Set()
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package main
+package quick
 
 import (
 	"context"
@@ -21,7 +21,7 @@ const maxReports = 64 << 20
 
 // tests reads what a run of tests came to, or returns nil where no flag names
 // one.
-func (c *ciCommand) tests(ctx context.Context, env service.Env) (*testrun.Outcome, error) {
+func (c *CI) tests(ctx context.Context, env service.Env) (*testrun.Outcome, error) {
 	switch {
 	case len(c.JUnit) > 0:
 		return reports(slices.Concat(c.JUnit, c.Files))

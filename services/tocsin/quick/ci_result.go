@@ -1,4 +1,4 @@
-package main
+package quick
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 
 // describe takes what the flags say, and from the environment of the CI system
 // what they leave open. Its errors say how the command is used.
-func (c *ciCommand) describe(getenv func(string) string) (ci.Result, error) {
+func (c *CI) describe(getenv func(string) string) (ci.Result, error) {
 	switch {
 	case len(c.JUnit) > 0 && c.GoTest:
 		return ci.Result{}, service.Usagef("--junit and --gotest are two ways to tell one result: give one of them")
@@ -49,7 +49,7 @@ func githubJob(getenv func(string) string) string {
 	return workflow + ": " + job
 }
 
-func (c *ciCommand) result(getenv func(string) string) ci.Result {
+func (c *CI) result(getenv func(string) string) ci.Result {
 	r := ci.Result{
 		Status: c.Status, Source: c.Source, Name: c.Name, Ref: c.Ref, Commit: c.Commit,
 		Summary: c.Summary, URL: c.URL, DurationMS: float64(c.Duration.Milliseconds()),
@@ -80,7 +80,7 @@ func (c *ciCommand) result(getenv func(string) string) ci.Result {
 
 // combine adds what the tests came to, where there were any: what the flags say
 // wins, and their failures come first.
-func (c *ciCommand) combine(r ci.Result, run *testrun.Outcome) ci.Result {
+func (c *CI) combine(r ci.Result, run *testrun.Outcome) ci.Result {
 	if run == nil {
 		return r
 	}

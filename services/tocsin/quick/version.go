@@ -1,4 +1,4 @@
-package main
+package quick
 
 import (
 	"fmt"
@@ -6,10 +6,11 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
-type versionCommand struct{}
+// Version is the command `tocsin version`.
+type Version struct{}
 
 // Run prints one line: tocsin VERSION commit COMMIT goVERSION.
-func (versionCommand) Run(env service.Env) error {
+func (Version) Run(env service.Env) error {
 	v := env.Version
 	_, err := fmt.Fprintf(env.Stdout, "tocsin %s commit %s %s\n", v.Version, v.Commit, v.Go)
 	return err

@@ -1,4 +1,4 @@
-package main
+package quick
 
 import (
 	"context"
@@ -27,7 +27,8 @@ const (
 // exitWake is the exit status by which Claude Code is woken, with stderr.
 const exitWake = 2
 
-type hookCommand struct {
+// Hook is the command `tocsin hook`, which answers the hooks of coding agents.
+type Hook struct {
 	service.BusFlags
 	Client   string        `help:"Whose hook this is: claude-code, codex, gemini-cli or cursor." required:"" enum:"claude-code,codex,gemini-cli,cursor" placeholder:"NAME"`
 	Inbox    string        `help:"Whose inbox: that of the gateway with this --client. Default: that of the client's gateway in the project's directory." env:"TOCSIN_CLIENT" placeholder:"NAME"`
@@ -35,7 +36,7 @@ type hookCommand struct {
 	Wait     time.Duration `help:"Once the agent has stopped, wait this long for an alert to wake it: for a stop hook of Claude Code with asyncRewake." placeholder:"D"`
 	Severity string        `help:"The least that --wait waits for: ${enum}. Default: ${default}." enum:"info,warning,error" default:"error" placeholder:"S"`
 
-	namespacesFlag
+	NamespacesFlag
 
 	// ran says that the command line, the settings file and the environment were
 	// all right.
@@ -43,7 +44,7 @@ type hookCommand struct {
 }
 
 // Validate refuses what could never end well.
-func (c *hookCommand) Validate() error {
+func (c *Hook) Validate() error {
 	switch {
 	case c.Wait < 0:
 		return errors.New("--wait must not be negative")
@@ -54,11 +55,11 @@ func (c *hookCommand) Validate() error {
 }
 
 // Silent implements service.Silent: agents show what a hook logs, at every call.
-func (*hookCommand) Silent() {}
+func (*Hook) Silent() {}
 
 // Run answers a client's hook. What goes wrong is said to nobody, but at the
 // debug level: an agent's work is never held up by its alerts.
-func (c *hookCommand) Run(ctx context.Context, env service.Env) error {
+func (c *Hook) Run(ctx context.Context, env service.Env) error {
 	c.ran = true
 	client := os.Getppid() // before it may have gone
 	log := env.Logger
@@ -82,11 +83,12 @@ func (c *hookCommand) Run(ctx context.Context, env service.Env) error {
 	return nil
 }
 
-// exitCode is what the process ends with. To the clients 2 means more than that
-// a command was used wrongly: to stop the agent, or to take the user's prompt
-// away. Settings in the environment that are wrong must not do that.
-func (c *hookCommand) exitCode(code int, args []string) int {
-	if code == service.ExitUsage && !c.ran && len(args) > 0 && args[0] == "hook" && service.Right(&cli{}, args) {
+// ExitCode returns the exit status of the process: args are its arguments, line is an
+// empty command line with this command in it. Clients take status 2 of a hook as the
+// order to stop the agent, or to discard the user's prompt, so wrong settings in the
+// environment or the settings file give [service.ExitFailed] instead.
+func (c *Hook) ExitCode(code int, args []string, line service.Command) int {
+	if code == service.ExitUsage && !c.ran && len(args) > 0 && args[0] == "hook" && service.Right(line, args) {
 		return service.ExitFailed
 	}
 	return code
@@ -94,7 +96,7 @@ func (c *hookCommand) exitCode(code int, args []string) int {
 
 // wake waits, as long as the process of that id is our parent, and ends as Claude
 // Code wants it to be woken.
-func (c *hookCommand) wake(ctx context.Context, env service.Env, cfg hook.Config, client int) error {
+func (c *Hook) wake(ctx context.Context, env service.Env, cfg hook.Config, client int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	defer watch.Wait()
@@ -121,9 +123,9 @@ func (c *hookCommand) wake(ctx context.Context, env service.Env, cfg hook.Config
 }
 
 // config reads which moment it is, and finds the inbox.
-func (c *hookCommand) config(env service.Env, log *slog.Logger) (hook.Config, error) {
+func (c *Hook) config(env service.Env, log *slog.Logger) (hook.Config, error) {
 	cfg := hook.Config{Bus: env.Bus(c.BusFlags), Hold: c.Stop, Logger: log}
-	shown, err := c.set() // one that is wrong shows nothing
+	shown, err := c.Set() // one that is wrong shows nothing
 	if err != nil {
 		return cfg, err
 	}
@@ -149,7 +151,7 @@ func (c *hookCommand) config(env service.Env, log *slog.Logger) (hook.Config, er
 }
 
 // dir is where the client's gateway runs: the project's directory.
-func (c *hookCommand) dir(call hook.Call) (string, error) {
+func (c *Hook) dir(call hook.Call) (string, error) {
 	dir := os.Getenv(hook.DirVariable(c.Client))
 	if !filepath.IsAbs(dir) {
 		dir = call.Dir

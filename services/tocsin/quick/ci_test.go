@@ -1,4 +1,4 @@
-package main
+package quick
 
 import (
 	"bytes"
@@ -59,7 +59,7 @@ func TestCI(t *testing.T) {
 	}
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for name, c := range map[string]struct {
-		ciCommand
+		CI
 		stdin   string
 		posted  string // status: summary (failures)
 		fails   string
@@ -67,25 +67,25 @@ func TestCI(t *testing.T) {
 		log     string
 		reason  string
 	}{
-		"by flags":               {ciCommand: ciCommand{Status: "success", Summary: "all of them"}, posted: "success: all of them (0)"},
-		"by flags, ends with 1":  {ciCommand: ciCommand{Status: "failure", Summary: "one", ExitCode: true}, posted: "failure: one (0)", fails: "the result is failure: one"},
-		"a report":               {ciCommand: ciCommand{JUnit: []string{at("a.xml")}, ExitCode: true}, posted: "success: 2 tests passed (0)"},
-		"a pattern":              {ciCommand: ciCommand{JUnit: []string{at("*.xml")}}, posted: "failure: 4 tests passed, 1 failed (1)"},
-		"several, one twice":     {ciCommand: ciCommand{JUnit: []string{at("a.xml"), at("a*")}, Files: []string{at("b.xml")}}, posted: "failure: 2 tests passed, 1 failed (1)"},
-		"a name like a pattern":  {ciCommand: ciCommand{JUnit: []string{at("[c].xml")}}, posted: "success: 2 tests passed (0)"},
-		"what the flags say":     {ciCommand: ciCommand{JUnit: []string{at("b.xml")}, Status: "error", Summary: "mine", Failure: []string{"lint=no"}}, posted: "error: mine (2)", reason: ": lint: no"},
-		"a run of go test":       {ciCommand: ciCommand{GoTest: true, ExitCode: true}, stdin: goRun, posted: "failure: 1 test failed (1)", fails: "the result is failure: 1 test failed", log: "    x_test.go:3: no\n"},
-		"go test did not start":  {ciCommand: ciCommand{GoTest: true}, posted: "error: 1 error (1)", reason: ": go test: no event of go test -json came: it did not start, or ran without -json"},
+		"by flags":               {CI: CI{Status: "success", Summary: "all of them"}, posted: "success: all of them (0)"},
+		"by flags, ends with 1":  {CI: CI{Status: "failure", Summary: "one", ExitCode: true}, posted: "failure: one (0)", fails: "the result is failure: one"},
+		"a report":               {CI: CI{JUnit: []string{at("a.xml")}, ExitCode: true}, posted: "success: 2 tests passed (0)"},
+		"a pattern":              {CI: CI{JUnit: []string{at("*.xml")}}, posted: "failure: 4 tests passed, 1 failed (1)"},
+		"several, one twice":     {CI: CI{JUnit: []string{at("a.xml"), at("a*")}, Files: []string{at("b.xml")}}, posted: "failure: 2 tests passed, 1 failed (1)"},
+		"a name like a pattern":  {CI: CI{JUnit: []string{at("[c].xml")}}, posted: "success: 2 tests passed (0)"},
+		"what the flags say":     {CI: CI{JUnit: []string{at("b.xml")}, Status: "error", Summary: "mine", Failure: []string{"lint=no"}}, posted: "error: mine (2)", reason: ": lint: no"},
+		"a run of go test":       {CI: CI{GoTest: true, ExitCode: true}, stdin: goRun, posted: "failure: 1 test failed (1)", fails: "the result is failure: 1 test failed", log: "    x_test.go:3: no\n"},
+		"go test did not start":  {CI: CI{GoTest: true}, posted: "error: 1 error (1)", reason: ": go test: no event of go test -json came: it did not start, or ran without -json"},
 		"nothing at all":         {fails: "give --status=S, --junit=FILE or --gotest", misused: true},
-		"both":                   {ciCommand: ciCommand{JUnit: []string{at("a.xml")}, GoTest: true}, fails: "--junit and --gotest", misused: true},
-		"files without --junit":  {ciCommand: ciCommand{Status: "success", Files: []string{"x"}}, fails: "unexpected argument x", misused: true},
-		"another status":         {ciCommand: ciCommand{Status: "done"}, fails: "status must be one of success, failure, error", misused: true},
-		"another source":         {ciCommand: ciCommand{GoTest: true, Source: "jenkins"}, fails: "source must be one of", misused: true},
-		"no match":               {ciCommand: ciCommand{JUnit: []string{at("*.json")}}, fails: "*.json: no file matches", misused: true},
-		"a pattern that is none": {ciCommand: ciCommand{JUnit: []string{at("[")}}, fails: "syntax error in pattern", misused: true},
-		"no such file":           {ciCommand: ciCommand{JUnit: []string{at("x.xml")}}, fails: "x.xml: there is no such file", misused: true},
-		"a folder":               {ciCommand: ciCommand{JUnit: []string{at("d.xml")}}, fails: "is a directory"},
-		"another format":         {ciCommand: ciCommand{JUnit: []string{at("broken.txt")}}, fails: "broken.txt: the root element is"},
+		"both":                   {CI: CI{JUnit: []string{at("a.xml")}, GoTest: true}, fails: "--junit and --gotest", misused: true},
+		"files without --junit":  {CI: CI{Status: "success", Files: []string{"x"}}, fails: "unexpected argument x", misused: true},
+		"another status":         {CI: CI{Status: "done"}, fails: "status must be one of success, failure, error", misused: true},
+		"another source":         {CI: CI{GoTest: true, Source: "jenkins"}, fails: "source must be one of", misused: true},
+		"no match":               {CI: CI{JUnit: []string{at("*.json")}}, fails: "*.json: no file matches", misused: true},
+		"a pattern that is none": {CI: CI{JUnit: []string{at("[")}}, fails: "syntax error in pattern", misused: true},
+		"no such file":           {CI: CI{JUnit: []string{at("x.xml")}}, fails: "x.xml: there is no such file", misused: true},
+		"a folder":               {CI: CI{JUnit: []string{at("d.xml")}}, fails: "is a directory"},
+		"another format":         {CI: CI{JUnit: []string{at("broken.txt")}}, fails: "broken.txt: the root element is"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			url, posted := intake(t)
@@ -113,7 +113,7 @@ func TestCI(t *testing.T) {
 // TestIngestURL: what is no URL is told before a run of tests is waited for.
 func TestIngestURL(t *testing.T) {
 	for _, wrong := range []string{"127.0.0.1:7400", "localhost:7400", "tocsin.internal", "nats://127.0.0.1:7422", "http://", "http://[bad"} {
-		c := ciCommand{GoTest: true, IngestURL: wrong}
+		c := CI{GoTest: true, IngestURL: wrong}
 		err := c.Run(t.Context(), service.Env{Stdin: iotest.ErrReader(errors.New("it was read")), Stdout: &bytes.Buffer{}})
 		if !errors.Is(err, service.ErrUsage) || !strings.Contains(err.Error(), "--ingest-url must be a URL such as http://127.0.0.1:7400") {
 			t.Errorf("%s: %v", wrong, err)
@@ -130,7 +130,7 @@ func TestInterrupted(t *testing.T) {
 	defer func() { _, _ = in.Close(), w.Close() }()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	c := ciCommand{GoTest: true, IngestURL: "http://127.0.0.1:1"}
+	c := CI{GoTest: true, IngestURL: "http://127.0.0.1:1"}
 	if err := c.Run(ctx, service.Env{Stdin: in, Stdout: &bytes.Buffer{}}); err == nil || !strings.Contains(err.Error(), "interrupted") {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package quick
 
 import (
 	"bytes"
@@ -21,7 +21,8 @@ import (
 // ciTimeout bounds the whole call: a pipeline must not hang on its report.
 const ciTimeout = 15 * time.Second
 
-type ciCommand struct {
+// CI is the command `tocsin ci`, which posts the result of a pipeline.
+type CI struct {
 	Status   string        `help:"success, failure or error. Needed without --junit and --gotest, and wins over what these say." placeholder:"S"`
 	JUnit    []string      `name:"junit" help:"JUnit XML to read the result from; several files, also as a pattern such as 'reports/*.xml', are one result." sep:"none" placeholder:"FILE"`
 	GoTest   bool          `name:"gotest" help:"Read the result from stdin, as in: go test -json ./... | tocsin ci --gotest. The tests' text goes on to stdout."`
@@ -42,7 +43,7 @@ type ciCommand struct {
 }
 
 // Run posts the result and says so, or why the intake would not have it.
-func (c *ciCommand) Run(ctx context.Context, env service.Env) error {
+func (c *CI) Run(ctx context.Context, env service.Env) error {
 	result, err := c.describe(os.Getenv)
 	if err != nil {
 		return err
@@ -78,7 +79,7 @@ func (c *ciCommand) Run(ctx context.Context, env service.Env) error {
 	return nil
 }
 
-func (c *ciCommand) post(ctx context.Context, url string, body []byte) error {
+func (c *CI) post(ctx context.Context, url string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, ciTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))

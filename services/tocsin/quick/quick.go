@@ -1,0 +1,72 @@
+// Package quick has the commands that coding agents and pipelines run again and again:
+// hook, ci and version. It links no service, so that they start in a few milliseconds:
+// before the main function of a program, Go runs the initialisation of every package
+// that it links, which takes the whole of tocsin 6 ms.
+package quick
+
+import (
+	"strings"
+
+	"github.com/tocsin-bus/tocsin/shared/service"
+)
+
+// Description is what --help says of the program.
+const Description = "An alert bus for AI agents."
+
+// ServicesProgram is the file name of the whole program where tocsin is the launcher (see
+// services/tocsin/launcher). Both are in one directory.
+const ServicesProgram = "tocsin-services"
+
+// The command lines with a single command. Parsing the flags of all commands would take
+// as long as all else that a hook does.
+type (
+	hookLine struct {
+		service.Settings
+		Hook Hook `cmd:"" help:"Answer a hook of a coding agent: pending alerts, in the client's format."`
+	}
+	ciLine struct {
+		service.Settings
+		CI CI `cmd:"" name:"ci" help:"Post a CI result, from a pipeline."`
+	}
+	versionLine struct {
+		service.Settings
+		Version Version `cmd:"" help:"Print version, commit and Go version."`
+	}
+)
+
+// Run runs the command that args name, and returns the exit status of the process. It
+// reports false, and has done nothing, where args name another command or a settings file
+// is to be read: a file may hold the settings of all commands, and its keys are checked.
+func Run(args []string) (code int, ran bool) {
+	line := Line(args)
+	if line == nil || service.HasUserFile() {
+		return 0, false
+	}
+	code = service.Main("tocsin", Description, line)
+	if hook, ok := line.(*hookLine); ok {
+		code = hook.Hook.ExitCode(code, args, &hookLine{})
+	}
+	return code, true
+}
+
+// Line returns the command line that has only the command that args name, or nil where
+// that is none of this package.
+func Line(args []string) service.Command {
+	if len(args) == 0 {
+		return nil
+	}
+	for _, arg := range args {
+		if strings.HasPrefix(arg, "--config") {
+			return nil
+		}
+	}
+	switch args[0] {
+	case "hook":
+		return &hookLine{}
+	case "ci":
+		return &ciLine{}
+	case "version":
+		return &versionLine{}
+	}
+	return nil
+}
