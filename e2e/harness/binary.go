@@ -34,6 +34,9 @@ type Program struct {
 // Tocsin is the program under test.
 var Tocsin = Program{Name: "tocsin", Package: "github.com/tocsin-bus/tocsin/services/tocsin", Race: true}
 
+// Launcher is the small program that release archives and make build name tocsin.
+var Launcher = Program{Name: "tocsin-launcher", Package: "github.com/tocsin-bus/tocsin/services/tocsin/launcher", Race: true}
+
 // Build builds a program into bin/test of the checkout, or bin/race with the race
 // detector, and returns its path. The go command leaves a binary that is up to
 // date as it is, so that all packages of a test run share one build.
