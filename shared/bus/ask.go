@@ -18,11 +18,11 @@ type RefusedError struct{ Code, Text string }
 func (e *RefusedError) Error() string { return e.Text }
 
 // Ask asks a service of the bus, as those of package query, and returns the JSON of
-// its answer. The error is ErrAway, ErrNoAnswer or a *RefusedError, or says what
+// its answer. The error is ErrUnreachable, ErrNoAnswer or a *RefusedError, or says what
 // failed.
-func Ask(ctx context.Context, c *Conn, subject string, question any) ([]byte, error) {
+func Ask(ctx context.Context, c *Session, subject string, question any) ([]byte, error) {
 	if !c.Connected() {
-		return nil, ErrAway
+		return nil, ErrUnreachable
 	}
 	data, err := json.Marshal(question)
 	if err != nil {
@@ -31,7 +31,7 @@ func Ask(ctx context.Context, c *Conn, subject string, question any) ([]byte, er
 	m, err := c.NC.RequestWithContext(ctx, subject, data)
 	switch {
 	case err != nil && !c.Connected():
-		return nil, ErrAway
+		return nil, ErrUnreachable
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded):
 		return nil, fmt.Errorf("ask %s: %w", subject, ErrNoAnswer)
 	case err != nil:

@@ -102,8 +102,8 @@ func (d *denials) why() error {
 
 // allowed runs a request that is published to subject. Its error wraps ErrDenied,
 // at once, where the role may not do that.
-func (c *Conn) allowed(ctx context.Context, subject string, do func(context.Context) error) error {
-	ctx, done := c.denials.watch(ctx, subject)
+func (s *Session) allowed(ctx context.Context, subject string, do func(context.Context) error) error {
+	ctx, done := s.denials.watch(ctx, subject)
 	defer done()
 	err := do(ctx)
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, ErrDenied) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,49 +17,56 @@ import (
 
 // Bounds of following.
 const (
-	// fetchMessages is how many messages are under way to a follower. The largest have
-	// 2 MiB, most of them a few KiB.
-	fetchMessages = 128
-	// followHeartbeat is how often the server says that there is nothing new. After
-	// twice that without a word the consumer is taken for gone, as it is with the
-	// server of a cluster that it was on: the connection may be to another.
+	// followAhead is how many messages may be under way to a reader by default. The largest
+	// have 2 MiB, most of them a few KiB.
+	followAhead = 128
+	// followHeartbeat is how often the server signals that there is nothing new. After
+	// twice that without a signal the consumer counts as gone, as with the server of a
+	// cluster that it was on: the connection may be to another server.
 	followHeartbeat = time.Second
 	// consumerIdle is when the server forgets a consumer whose process died.
 	consumerIdle = 30 * time.Second
-	// followTimeout bounds one question to the server. One that got lost with a
-	// server of a cluster is asked again.
+	// followTimeout bounds one request to the server. One that was lost with a server of a
+	// cluster is sent again.
 	followTimeout = 2 * time.Second
-	// minRetry and maxRetry bound the pause before following anew.
-	minRetry = 50 * time.Millisecond
-	maxRetry = 2 * time.Second
-	// deleteTimeout bounds the clean-up of a consumer at the end.
+	// minFollowPause and maxFollowPause bound the pause before following restarts.
+	minFollowPause = 50 * time.Millisecond
+	maxFollowPause = 2 * time.Second
+	// deleteTimeout bounds deleting a consumer at the end.
 	deleteTimeout = 500 * time.Millisecond
 )
 
-// FollowConfig says what to follow and from where.
+// FollowConfig says which messages of a stream to read, and from where.
 type FollowConfig struct {
 	Stream string
 	// Subjects limits what is delivered; empty means all.
 	Subjects []string
-	// Start is the first sequence wanted. With 0, Since is the earliest arrival
-	// wanted; without either, everything that the stream holds.
-	Start uint64
+	// After is the position after which reading starts. Where its Created is set and the
+	// stream was recreated since, reading starts at the beginning of the stream.
+	After Position
+	// Since, where After.Seq is 0, leaves out messages that arrived before.
 	Since time.Time
-	// Created is when the stream that Start belongs to was made. Where the
-	// stream has been made anew, its sequences mean something else, and Renewed
-	// says from where to go on. Zero turns the check off.
-	Created time.Time
-	// Renewed is called before the first message of a stream that was made anew.
-	// It may be nil: then such a stream is followed from its beginning.
-	Renewed func(created time.Time) (start uint64, since time.Time)
-	// Began is called each time that following begins, also after an interruption,
-	// with how many messages are to come. It may be nil.
-	Began func(pending uint64)
-	// Ahead is how many messages may be under way. Zero is 128.
+	// Newest, for [Session.ReadToEnd] alone, limits reading to so many of the newest
+	// messages.
+	Newest int
+	// Recreated is called with the beginning of a stream that was recreated, before its
+	// first message. It may be nil.
+	Recreated func(beginning Position)
+	// Started is called each time that following starts, also after an interruption, with
+	// the number of messages to come. It may be nil.
+	Started func(pending uint64)
+	// Ahead is how many messages may be under way; 0 means 128.
 	Ahead int
 	// HeadersOnly leaves the payloads out.
 	HeadersOnly bool
 	Logger      *slog.Logger
+
+	// Former names, for callers that have not moved yet: Start is After.Seq+1, Created is
+	// After.Created, Renewed is Recreated and Began is Started.
+	Start   uint64
+	Created time.Time
+	Renewed func(created time.Time) (start uint64, since time.Time)
+	Began   func(pending uint64)
 }
 
 // Message is one message of a stream.
@@ -66,26 +74,56 @@ type Message struct {
 	Subject string
 	Header  nats.Header
 	Data    []byte
-	// Seq is its place in the stream, Time the bus's stamp of its arrival.
+	// Seq is the message's sequence in the stream, Time when the bus stored it.
 	Seq  uint64
 	Time time.Time
 	// Pending is how many messages of the stream come after it.
 	Pending uint64
+	// Created is when the stream was created. [Session.Follow] and [Session.ReadToEnd] set
+	// it.
+	Created time.Time
 }
 
-// Follow hands every message of a stream to handle, in order and each once,
-// and goes on after whatever interrupts it: lost connections, restarted
-// servers, deleted consumers. It returns when ctx ends, with nil, or when
-// handle fails, with its error. It leaves no consumer behind.
-func Follow(ctx context.Context, c *Conn, cfg FollowConfig, handle func(Message) error) error {
-	js, err := jetstream.New(c.NC, jetstream.WithDefaultTimeout(followTimeout))
+// Position returns the position after the message. See Message.Created.
+func (m Message) Position() Position { return Position{Seq: m.Seq, Created: m.Created} }
+
+// Stamp identifies the message in its stream.
+func (m Message) Stamp() Stamp { return Stamp{Seq: m.Seq, UnixNano: m.Time.UnixNano()} }
+
+// Key returns the key of a message of a bucket's stream.
+func (m Message) Key(bucket string) string { return strings.TrimPrefix(m.Subject, keyPrefix(bucket)) }
+
+// Deleted reports whether a message of a bucket's stream marks that its key was deleted or
+// purged, by a client or by the server.
+func (m Message) Deleted() bool {
+	op := m.Header.Get(headerOperation)
+	return op == operationDelete || op == operationPurge || m.Header.Get(jetstream.MarkerReasonHeader) != ""
+}
+
+// Follow calls handle for every message of a stream after a position, in order and each
+// once. It continues after lost connections, restarted servers, deleted consumers and
+// recreated streams, and leaves no consumer behind.
+//
+// It returns the error of handle, and nil where that is [ErrStop]; the cause of ctx when
+// ctx ends; or an error that wraps [ErrClosed] when the session is closed for good.
+func (s *Session) Follow(ctx context.Context, cfg FollowConfig, handle func(Message) error) error {
+	err := s.follow(ctx, &cfg, handle)
+	if errors.Is(err, ErrStop) {
+		return nil
+	}
+	return err
+}
+
+// follow is Follow, and leaves in cfg where to continue.
+func (s *Session) follow(ctx context.Context, cfg *FollowConfig, handle func(Message) error) error {
+	js, err := jetstream.New(s.NC, jetstream.WithDefaultTimeout(followTimeout))
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", cfg.Stream, err)
 	}
-	f := &follower{c: c, js: js, cfg: cfg, handle: handle, name: "follow-" + nuid.Next()}
-	connected := c.NC.StatusChanged(nats.CONNECTED)
-	defer c.NC.RemoveStatusListener(connected)
-	delay := minRetry
+	f := &follower{session: s, js: js, cfg: cfg, handle: handle, name: "follow-" + nuid.Next()}
+	connected := s.NC.StatusChanged(nats.CONNECTED)
+	defer s.NC.RemoveStatusListener(connected)
+	pause := minFollowPause
 	for {
 		err := f.run(ctx)
 		var failed *handleError
@@ -93,55 +131,62 @@ func Follow(ctx context.Context, c *Conn, cfg FollowConfig, handle func(Message)
 			return failed.err
 		}
 		if f.progressed {
-			f.progressed, delay = false, minRetry
+			f.progressed, pause = false, minFollowPause
 		}
-		cfg.Logger.Debug("follow again", "stream", cfg.Stream, "error", err, "in", delay)
+		cfg.Logger.Debug("following a stream restarts", "stream", cfg.Stream, "error", err, "pause", pause)
+		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
-			return nil
+			timer.Stop()
+			return context.Cause(ctx)
+		case <-s.closed:
+			timer.Stop()
+			return fmt.Errorf("follow %s: %w", cfg.Stream, s.Err())
 		case <-connected: // maybe just now, or since the last time
-		case <-time.After(delay):
+			timer.Stop()
+		case <-timer.C:
 		}
-		delay = min(2*delay, maxRetry)
+		pause = min(2*pause, maxFollowPause)
 	}
 }
 
 type follower struct {
-	c      *Conn
-	js     jetstream.JetStream
-	cfg    FollowConfig
+	session *Session
+	js      jetstream.JetStream
+	// cfg has in After and Since where to continue.
+	cfg    *FollowConfig
 	handle func(Message) error
 	name   string
-	// tries counts consumers, each of which has a name of its own.
-	tries int
-	// progressed says that a message came since the last interruption.
+	// consumers counts those made so far, each of which has a name of its own.
+	consumers int
+	// progressed is set when a message came since the last interruption.
 	progressed bool
 }
 
-// handleError keeps a failure of the caller apart from those of the bus.
+// handleError tells an error of the caller from those of the bus.
 type handleError struct{ err error }
 
 func (e *handleError) Error() string { return e.err.Error() }
 
-// run follows until something interrupts it, and leaves cfg where to go on.
+// run follows until something interrupts it.
 func (f *follower) run(ctx context.Context) error {
 	ctx, stop := f.untilReconnect(ctx)
 	defer stop()
-	if !f.c.Connected() {
-		return ErrAway
+	if !f.session.Connected() {
+		return ErrUnreachable
 	}
-	if err := f.checkRenewed(ctx); err != nil {
+	if err := f.checkRecreated(ctx); err != nil {
 		return err
 	}
-	// Not the client's ordered consumer: where its server vanished that one waits 10 s
-	// for an answer, whatever happens to the connection meanwhile.
+	// Not the client's ordered consumer: when its server vanishes, that one waits 10 s for
+	// an answer, whatever happens to the connection meanwhile.
 	consumer, err := f.js.CreateConsumer(ctx, f.cfg.Stream, f.consumer())
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", f.cfg.Stream, err)
 	}
-	defer f.forget(consumer)
-	if f.cfg.Began != nil {
-		f.cfg.Began(consumer.CachedInfo().NumPending)
+	defer f.deleteConsumer(consumer)
+	if f.cfg.Started != nil {
+		f.cfg.Started(consumer.CachedInfo().NumPending)
 	}
 	it, err := consumer.Messages(f.ahead(), jetstream.PullHeartbeat(followHeartbeat))
 	if err != nil {
@@ -157,37 +202,37 @@ func (f *follower) run(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("follow %s: %w", f.cfg.Stream, err)
 		}
-		if meta.Sequence.Consumer != next { // it was lost between the server and here
+		if meta.Sequence.Consumer != next { // one was lost between the server and here
 			return fmt.Errorf("follow %s: message %d came in place of %d", f.cfg.Stream, meta.Sequence.Consumer, next)
 		}
 		err = f.handle(Message{
 			Subject: m.Subject(), Header: m.Headers(), Data: m.Data(),
-			Seq: meta.Sequence.Stream, Time: meta.Timestamp, Pending: meta.NumPending,
+			Seq: meta.Sequence.Stream, Time: meta.Timestamp, Pending: meta.NumPending, Created: f.cfg.After.Created,
 		})
 		if err != nil {
 			return &handleError{err}
 		}
 		f.progressed = true
-		f.cfg.Start, f.cfg.Since = meta.Sequence.Stream+1, time.Time{}
+		f.cfg.After.Seq, f.cfg.Since = meta.Sequence.Stream, time.Time{}
 	}
 }
 
-// ahead bounds what is under way by a number of messages. With a bound of bytes the
-// server would end each batch with a message of its own, for which the client has no
-// room beside a batch that waits: where the handle is slow, the client would drop what
-// comes then, and following would begin again.
+// ahead bounds what is under way by a number of messages. With a bound of bytes the server
+// would end each batch with a message of its own, for which the client has no room beside
+// a batch that waits: with a slow handler the client would drop messages, and following
+// would restart.
 func (f *follower) ahead() jetstream.PullMessagesOpt {
-	return jetstream.PullMaxMessages(cmp.Or(f.cfg.Ahead, fetchMessages))
+	return jetstream.PullMaxMessages(cmp.Or(f.cfg.Ahead, followAhead))
 }
 
-// untilReconnect ends ctx when the connection was lost and made again: the stream
-// may be another one now, with sequences that mean something else.
+// untilReconnect ends ctx when the connection was lost and opened again: the stream may
+// have been recreated, and its sequences mean something else.
 func (f *follower) untilReconnect(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	connected := f.c.NC.StatusChanged(nats.CONNECTED)
+	connected := f.session.NC.StatusChanged(nats.CONNECTED)
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		defer f.c.NC.RemoveStatusListener(connected)
+		defer f.session.NC.RemoveStatusListener(connected)
 		select {
 		case <-connected:
 			cancel()
@@ -197,55 +242,101 @@ func (f *follower) untilReconnect(ctx context.Context) (context.Context, context
 	return ctx, func() { cancel(); watch.Wait() }
 }
 
-// consumer is one that the server keeps in memory, on one server, and forgets: where
-// to go on is known here.
+// consumer is one that the server keeps in memory, on one server: where to continue is
+// known here.
 func (f *follower) consumer() jetstream.ConsumerConfig {
-	f.tries++
+	f.consumers++
 	cfg := jetstream.ConsumerConfig{
-		Name:           fmt.Sprintf("%s_%d", f.name, f.tries),
+		Name:           fmt.Sprintf("%s_%d", f.name, f.consumers),
 		FilterSubjects: f.cfg.Subjects, HeadersOnly: f.cfg.HeadersOnly,
 		AckPolicy: jetstream.AckNonePolicy, DeliverPolicy: jetstream.DeliverAllPolicy,
 		InactiveThreshold: consumerIdle, MemoryStorage: true, Replicas: 1,
 	}
 	switch {
-	case f.cfg.Start > 0:
-		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, f.cfg.Start
+	case f.cfg.After.Seq > 0:
+		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, f.cfg.After.Seq+1
 	case !f.cfg.Since.IsZero():
 		cfg.DeliverPolicy, cfg.OptStartTime = jetstream.DeliverByStartTimePolicy, &f.cfg.Since
 	}
 	return cfg
 }
 
-// checkRenewed finds a stream that was deleted and made anew while we were
-// away: waiting for a sequence that it will reach one day would lose alerts.
-func (f *follower) checkRenewed(ctx context.Context) error {
-	s, err := f.js.Stream(ctx, f.cfg.Stream)
+// checkRecreated finds a stream that was deleted and created again: waiting for a sequence
+// that it reaches one day would lose messages.
+func (f *follower) checkRecreated(ctx context.Context) error {
+	stream, err := f.js.Stream(ctx, f.cfg.Stream)
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", f.cfg.Stream, err)
 	}
-	info := s.CachedInfo()
-	if f.cfg.Created.IsZero() {
-		f.cfg.Created = info.Created
+	created := stream.CachedInfo().Created
+	if f.cfg.After.Created.IsZero() {
+		f.cfg.After.Created = created
 	}
-	if info.Created.Equal(f.cfg.Created) {
+	if f.cfg.After.Created.Equal(created) {
 		return nil
 	}
-	f.cfg.Logger.Warn("the stream was made anew", "stream", f.cfg.Stream, "created", info.Created)
-	f.cfg.Created, f.cfg.Start, f.cfg.Since = info.Created, 0, time.Time{}
-	if f.cfg.Renewed != nil {
-		f.cfg.Start, f.cfg.Since = f.cfg.Renewed(info.Created)
+	f.cfg.Logger.Warn("a stream was recreated; it is read from its beginning", "stream", f.cfg.Stream, "created", created)
+	f.cfg.After, f.cfg.Since = f.cfg.After.In(created), time.Time{}
+	if f.cfg.Recreated != nil {
+		f.cfg.Recreated(f.cfg.After)
 	}
 	return nil
 }
 
-// forget deletes the consumer: the server would keep it for consumerIdle.
-func (f *follower) forget(consumer jetstream.Consumer) {
+// deleteConsumer deletes the consumer, which the server would keep for consumerIdle.
+func (f *follower) deleteConsumer(consumer jetstream.Consumer) {
 	info := consumer.CachedInfo()
-	if info == nil || !f.c.Connected() {
+	if info == nil || !f.session.Connected() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), deleteTimeout)
 	defer cancel()
-	// Best effort: it is forgotten anyway once it has been idle.
+	// Best effort: the server forgets it anyway once it has been idle.
 	_ = f.js.DeleteConsumer(ctx, f.cfg.Stream, info.Name)
+}
+
+// ReadToEnd is [Session.Follow] up to the end of the stream, and then returns nil. It reads
+// by a consumer, so it sees everything that was acknowledged before. Where ctx ends first,
+// the error wraps [ErrIncomplete] and the cause of ctx; where the bus does not answer, it
+// wraps only the latter, or [ErrUnreachable].
+func (s *Session) ReadToEnd(ctx context.Context, cfg FollowConfig, handle func(Message) error) error {
+	st, err := s.State(ctx, cfg.Stream)
+	if err != nil {
+		return err
+	}
+	if st.Messages == 0 || st.LastTime.Before(cfg.Since) {
+		return nil
+	}
+	if cfg.Newest > 0 {
+		cfg.After.Seq = max(cfg.After.Seq, st.Last-min(st.Last, uint64(cfg.Newest)))
+	}
+	errEnd := errors.New("the end")
+	reading, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	started := cfg.Started
+	cfg.Started = func(pending uint64) {
+		if started != nil {
+			started(pending)
+		}
+		if pending == 0 {
+			end(errEnd)
+		}
+	}
+	err = s.Follow(reading, cfg, func(m Message) error {
+		if err := handle(m); err != nil {
+			return err
+		}
+		if m.Pending == 0 {
+			return ErrStop
+		}
+		return nil
+	})
+	switch {
+	case err == nil, errors.Is(err, errEnd):
+		return nil
+	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+		return fmt.Errorf("read stream %s: %w: %w", cfg.Stream, ErrIncomplete, err)
+	default:
+		return err
+	}
 }

@@ -45,7 +45,7 @@ func (l Layout) Validate() error {
 }
 
 // replicasOn is how many copies are wanted on the bus that c is connected to.
-func (l Layout) replicasOn(c *Conn) int {
+func (l Layout) replicasOn(c *Session) int {
 	switch {
 	case l.Replicas > 0:
 		return l.Replicas
@@ -105,13 +105,13 @@ func partitionsOf(t *jetstream.SubjectTransformConfig) (int, error) {
 
 // Partitions is how many partitions TELEMETRY has. Its errors are those of Check,
 // or wrap ErrIncompatible.
-func (c *Conn) Partitions(ctx context.Context) (int, error) {
-	if err := c.usable(); err != nil {
+func (s *Session) Partitions(ctx context.Context) (int, error) {
+	if err := s.usable(); err != nil {
 		return 0, err
 	}
-	var s jetstream.Stream
-	err := c.allowed(ctx, apiInfo+StreamTelemetry, func(ctx context.Context) (err error) {
-		s, err = c.look(ctx, StreamTelemetry)
+	var stream jetstream.Stream
+	err := s.allowed(ctx, apiInfo+StreamTelemetry, func(ctx context.Context) (err error) {
+		stream, err = s.stream(ctx, StreamTelemetry)
 		return err
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -120,7 +120,7 @@ func (c *Conn) Partitions(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, wrapStream("look at", StreamTelemetry, err)
 	}
-	return partitionsOf(s.CachedInfo().Config.SubjectTransform)
+	return partitionsOf(stream.CachedInfo().Config.SubjectTransform)
 }
 
 // TelemetryOf is what the owner of one partition follows: the events of its apps,

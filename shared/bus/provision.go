@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -19,17 +18,6 @@ var ErrIncompatible = errors.New("incompatible stream")
 // may not make.
 var ErrUnprovisioned = errors.New("the bus is not prepared: run tocsin provision")
 
-// lookTimeout bounds one question about a stream. One that got lost, as with the
-// leader of a cluster, is answered to nobody: whoever has time tries again.
-const lookTimeout = 2 * time.Second
-
-// look asks for a stream.
-func (c *Conn) look(ctx context.Context, stream string) (jetstream.Stream, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
-	return c.JS.Stream(ctx, stream)
-}
-
 // Provision creates the streams and buckets that are missing and widens those
 // that are narrower than the table. A stream that an operator gave more room
 // keeps it. It never deletes anything and never lowers a limit.
@@ -37,9 +25,9 @@ func (c *Conn) look(ctx context.Context, stream string) (jetstream.Stream, error
 // Where all is as wanted it only looks, which each role but the dashboard may.
 // Where something is not, and the role may not change it, its error wraps
 // ErrUnprovisioned; fewer replicas than wanted are then only logged, because the
-// bus works without. Other errors wrap ErrIncompatible or ErrAway, or say what
+// bus works without. Other errors wrap ErrIncompatible or ErrUnreachable, or say what
 // the bus answered.
-func Provision(ctx context.Context, c *Conn, layout Layout, log *slog.Logger) error {
+func Provision(ctx context.Context, c *Session, layout Layout, log *slog.Logger) error {
 	changes, err := Plan(ctx, c, layout)
 	if err != nil {
 		return err
@@ -81,7 +69,7 @@ func (ch Change) Missing() bool { return ch.create }
 
 // Plan says what Provision would do, and does nothing. Its errors are those of
 // Provision.
-func Plan(ctx context.Context, c *Conn, layout Layout) ([]Change, error) {
+func Plan(ctx context.Context, c *Session, layout Layout) ([]Change, error) {
 	if err := layout.Validate(); err != nil {
 		return nil, err
 	}
@@ -102,11 +90,11 @@ func Plan(ctx context.Context, c *Conn, layout Layout) ([]Change, error) {
 }
 
 // plan is what has to be done for one stream; What is empty for nothing.
-func plan(ctx context.Context, c *Conn, want jetstream.StreamConfig, partitions int) (Change, error) {
+func plan(ctx context.Context, c *Session, want jetstream.StreamConfig, partitions int) (Change, error) {
 	change := Change{Stream: want.Name, wanted: want, next: want}
 	var s jetstream.Stream
 	err := c.allowed(ctx, apiInfo+want.Name, func(ctx context.Context) (err error) {
-		s, err = c.look(ctx, want.Name)
+		s, err = c.stream(ctx, want.Name)
 		return err
 	})
 	switch {
@@ -140,7 +128,7 @@ func plan(ctx context.Context, c *Conn, want jetstream.StreamConfig, partitions 
 	return change, nil
 }
 
-func (ch Change) apply(ctx context.Context, c *Conn, log *slog.Logger) error {
+func (ch Change) apply(ctx context.Context, c *Session, log *slog.Logger) error {
 	doing, api, do, level := "update", apiUpdate, c.JS.UpdateStream, slog.LevelInfo
 	if ch.create {
 		doing, api, do, level = "create", apiCreate, c.JS.CreateStream, slog.LevelDebug

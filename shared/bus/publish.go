@@ -23,12 +23,12 @@ const (
 // callers share one bounded window of messages under way. It is safe for
 // concurrent use.
 type Publisher struct {
-	c  *Conn
+	c  *Session
 	js jetstream.JetStream
 }
 
 // NewPublisher makes a publisher with at most window messages under way.
-func NewPublisher(c *Conn, window int) (*Publisher, error) {
+func NewPublisher(c *Session, window int) (*Publisher, error) {
 	js, err := jetstream.New(c.NC,
 		jetstream.WithPublishAsyncMaxPending(window),
 		jetstream.WithPublishAsyncTimeout(ackTimeout))
@@ -41,7 +41,7 @@ func NewPublisher(c *Conn, window int) (*Publisher, error) {
 // Publish writes the messages in order and returns when all are stored, with
 // the highest sequence that any of them has.
 //
-// Its error wraps ErrAway, ErrUnacknowledged, ErrStore, ErrBusy or ErrRefused,
+// Its error wraps ErrUnreachable, ErrUnacknowledged, ErrStore, ErrBusy or ErrRefused,
 // or is the context's. After an error any of the messages may be stored: whoever tries again must give them
 // a Nats-Msg-Id or accept to write them twice.
 func (p *Publisher) Publish(ctx context.Context, msgs ...*nats.Msg) (last uint64, err error) {
@@ -107,7 +107,7 @@ func wait(ctx context.Context, f jetstream.PubAckFuture) (uint64, error) {
 
 // publishError sorts the client's errors into those that callers tell apart.
 func publishError(subject string, err error) error {
-	kind := ErrAway // disconnects, no responders
+	kind := ErrUnreachable // disconnects, no responders
 	var api *jetstream.APIError
 	switch {
 	case errors.Is(err, jetstream.ErrAsyncPublishTimeout):

@@ -1,0 +1,318 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Bounds of reading by direct get.
+const (
+	// maxReadBytes bounds what one Read returns, but for its last message.
+	maxReadBytes = 16 * mib
+	// defaultBatch is Range.Batch where it is 0.
+	defaultBatch = 500
+	// stateTimeout bounds the question what a stream holds. A question that was lost with
+	// the leader of a cluster gets no answer: the caller asks again.
+	stateTimeout = 2 * time.Second
+)
+
+// State is what a stream holds. First is Last+1 where it holds nothing.
+type State struct {
+	// Created is when the stream was created.
+	Created               time.Time
+	First, Last, Messages uint64
+	// FirstTime and LastTime are when the oldest and the newest message arrived.
+	FirstTime, LastTime time.Time
+}
+
+// End returns the position of the newest message.
+func (st State) End() Position { return Position{Seq: st.Last, Created: st.Created} }
+
+// State asks what a stream holds, within 2 s. The dashboard's role may not.
+func (s *Session) State(ctx context.Context, stream string) (State, error) {
+	if err := s.usable(); err != nil {
+		return State{}, err
+	}
+	var info *jetstream.StreamInfo
+	err := s.allowed(ctx, apiInfo+stream, func(ctx context.Context) error {
+		found, err := s.stream(ctx, stream)
+		if err == nil {
+			info = found.CachedInfo()
+		}
+		return err
+	})
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return State{}, missing(stream)
+	}
+	if err != nil {
+		return State{}, fmt.Errorf("check stream %s: %w", stream, err)
+	}
+	st := info.State
+	return State{
+		Created: info.Created, First: st.FirstSeq, Last: st.LastSeq, Messages: st.Msgs,
+		FirstTime: st.FirstTime, LastTime: st.LastTime,
+	}, nil
+}
+
+// stream asks for a stream, within stateTimeout.
+func (s *Session) stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, stateTimeout)
+	defer cancel()
+	return s.JS.Stream(ctx, name)
+}
+
+// Read returns the messages of a stream from a sequence on, oldest first: at most limit
+// messages, and at most 16 MiB. It takes one round trip and makes no consumer. In a
+// cluster a replica may answer that does not have the newest messages yet; it never lacks
+// an older one. A bus that does not answer is waited for until ctx ends.
+func (s *Session) Read(ctx context.Context, stream string, from uint64, limit int) ([]Message, error) {
+	if err := s.usable(); err != nil {
+		return nil, err
+	}
+	request, err := encode(getRequest{Seq: max(from, 1), Batch: limit, MaxBytes: maxReadBytes})
+	if err != nil {
+		return nil, fmt.Errorf("read stream %s: %w", stream, err)
+	}
+	answers := make(chan *nats.Msg, limit+1) // the end is a message too
+	inbox := s.NC.NewInbox()
+	sub, err := s.NC.ChanSubscribe(inbox, answers)
+	if err != nil {
+		return nil, fmt.Errorf("read stream %s: %w", stream, err)
+	}
+	// It fails only without a connection, and then the subscription is gone as well.
+	defer func() { _ = sub.Unsubscribe() }()
+	var msgs []Message
+	err = s.allowed(ctx, apiDirectGet+stream, func(ctx context.Context) error {
+		if err := s.NC.PublishRequest(apiDirectGet+stream, inbox, request); err != nil {
+			return err
+		}
+		msgs, err = collectBatch(ctx, answers)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read stream %s: %w", stream, err)
+	}
+	return msgs, nil
+}
+
+// collectBatch receives the messages of a batch up to the answer that ends it.
+func collectBatch(ctx context.Context, answers <-chan *nats.Msg) ([]Message, error) {
+	var msgs []Message
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case m := <-answers:
+			switch m.Header.Get("Status") {
+			case "":
+			case statusEnd, statusEmpty:
+				return msgs, nil
+			default:
+				return nil, answerError(m)
+			}
+			stored, err := batchMessage(m)
+			if err != nil {
+				return nil, err
+			}
+			msgs = append(msgs, stored)
+		}
+	}
+}
+
+// Range names messages of a stream by their sequences.
+type Range struct {
+	Stream string
+	// First and Last bound the sequences, both included. With Last 0 the range is all
+	// that the stream holds when reading starts.
+	First, Last uint64
+	// Since leaves out messages that arrived before; a backward reading ends at one.
+	Since time.Time
+	// Backwards reads the newest message first.
+	Backwards bool
+	// Batch is how many messages one request asks for; 0 means 500.
+	Batch int
+}
+
+// Range calls handle for every message of a range, in order. It reads by direct gets: it
+// makes no consumer, and in a cluster it may miss the newest messages, see
+// [Session.Read]. It ends without an error when handle returns [ErrStop]. Other errors
+// are those of handle and of Read.
+func (s *Session) Range(ctx context.Context, r Range, handle func(Message) error) error {
+	if r.Batch == 0 {
+		r.Batch = defaultBatch
+	}
+	if r.Last == 0 {
+		st, err := s.State(ctx, r.Stream)
+		if err != nil {
+			return err
+		}
+		r.First, r.Last = max(r.First, st.First), st.Last
+	}
+	r.First = max(r.First, 1)
+	var err error
+	if r.Backwards {
+		err = s.rangeBackwards(ctx, r, handle)
+	} else {
+		err = s.rangeForwards(ctx, r, handle)
+	}
+	if errors.Is(err, ErrStop) {
+		return nil
+	}
+	return err
+}
+
+func (s *Session) rangeForwards(ctx context.Context, r Range, handle func(Message) error) error {
+	for from := r.First; from <= r.Last; {
+		msgs, err := s.Read(ctx, r.Stream, from, int(min(uint64(r.Batch), r.Last-from+1)))
+		if err != nil {
+			return err
+		}
+		for _, m := range msgs {
+			if m.Seq > r.Last {
+				return nil
+			}
+			from = m.Seq + 1
+			if m.Time.Before(r.Since) {
+				continue
+			}
+			if err := handle(m); err != nil {
+				return err
+			}
+		}
+		if len(msgs) == 0 || msgs[len(msgs)-1].Pending == 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+// rangeBackwards reads spans of Batch sequences, the last one first.
+func (s *Session) rangeBackwards(ctx context.Context, r Range, handle func(Message) error) error {
+	for last := r.Last; last >= r.First; {
+		first := max(r.First, last-min(last-1, uint64(r.Batch)-1))
+		var span []Message
+		err := s.rangeForwards(ctx, Range{Stream: r.Stream, First: first, Last: last, Batch: r.Batch}, func(m Message) error {
+			span = append(span, m)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for _, m := range slices.Backward(span) {
+			if m.Time.Before(r.Since) {
+				return nil
+			}
+			if err := handle(m); err != nil {
+				return err
+			}
+		}
+		last = first - 1
+	}
+	return nil
+}
+
+// Newest returns the newest message of a stream whose subject matches, which may have
+// wildcards, and whether there is one. Its Pending is not set. In a cluster a replica may
+// answer that does not have the newest message yet. The error wraps [ErrDenied] where the
+// role may not read the stream.
+func (s *Session) Newest(ctx context.Context, stream, subject string) (m Message, found bool, err error) {
+	if err := s.usable(); err != nil {
+		return m, false, err
+	}
+	request, err := encode(getRequest{LastFor: subject})
+	if err != nil {
+		return m, false, fmt.Errorf("read the newest message of stream %s: %w", stream, err)
+	}
+	answer, err := s.request(ctx, apiDirectGet+stream, request)
+	if err != nil {
+		return m, false, fmt.Errorf("read the newest message of stream %s: %w", stream, err)
+	}
+	switch answer.Header.Get("Status") {
+	case "":
+		m, err = storedMessage(answer)
+		return m, err == nil, err
+	case statusEmpty:
+		return m, false, nil
+	default:
+		return m, false, fmt.Errorf("read the newest message of stream %s: %w", stream, answerError(answer))
+	}
+}
+
+// Contains reports whether a stream holds a message of a subject. In a cluster a replica
+// may answer that does not have the newest message yet.
+func (s *Session) Contains(ctx context.Context, stream, subject string) (bool, error) {
+	if err := s.usable(); err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	m, err := s.request(ctx, apiDirectGet+stream+"."+subject, nil)
+	if err != nil {
+		return false, fmt.Errorf("look for %s in stream %s: %w", subject, stream, err)
+	}
+	switch m.Header.Get("Status") {
+	case "":
+		return true, nil
+	case statusEmpty:
+		return false, nil
+	default:
+		return false, fmt.Errorf("look for %s in stream %s: %w", subject, stream, answerError(m))
+	}
+}
+
+// Republished returns the message of a stream within one that the stream republished, see
+// AllLiveAlerts and AllLiveNotices. Its Subject is that in the stream. A message on any
+// other subject than the stream's own with the prefix is refused: a dashboard may have the
+// answer to a request sent to where the others listen.
+func Republished(m *nats.Msg) (Message, error) {
+	stored, err := storedMessage(m)
+	if err == nil && m.Subject != livePrefix+stored.Subject {
+		err = fmt.Errorf("a message stored as %s came on %s", stored.Subject, m.Subject)
+	}
+	if err != nil {
+		return stored, fmt.Errorf("read a republished message: %w", err)
+	}
+	return stored, nil
+}
+
+// Delete deletes one message of a stream. It is no error when the message does not exist:
+// another process may have deleted it.
+func (s *Session) Delete(ctx context.Context, stream string, seq uint64) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
+	// The message holds no secret, so its bytes on the disk need not be overwritten.
+	request, err := encode(deleteRequest{Seq: seq, NoErase: true})
+	if err != nil {
+		return fmt.Errorf("delete message %d of stream %s: %w", seq, stream, err)
+	}
+	m, err := s.request(ctx, apiDelete+stream, request)
+	if err != nil {
+		return fmt.Errorf("delete message %d of stream %s: %w", seq, stream, err)
+	}
+	var answer struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(m.Data, &answer); err != nil {
+		return fmt.Errorf("delete message %d of stream %s: %w", seq, stream, err)
+	}
+	if answer.Error != nil && !notFound(answer.Error) {
+		return fmt.Errorf("delete message %d of stream %s: %w", seq, stream, answer.Error)
+	}
+	return nil
+}
+
+// notFound reports whether a message could not be deleted because it does not exist. The
+// store has no code for that, and other words below the oldest message than between two.
+func notFound(e *jetstream.APIError) bool {
+	return e.ErrorCode == codeSequenceNotFound ||
+		strings.Contains(e.Description, storeNoMessage) || strings.Contains(e.Description, storeEOF)
+}
