@@ -50,10 +50,10 @@ func TestHookAndObserveTellEachAlertOnce(t *testing.T) {
 		t.Errorf("the hook tells again: %s", got)
 	}
 	r.Publish(t, r.Alert(alert.Warning))
-	if got := testrig.Told(t, r.Hook(t, "agent", testrig.Call("UserPromptSubmit"))); got != "alert04" {
+	if got := testrig.DeliveredTitles(t, r.Hook(t, "agent", testrig.Call("UserPromptSubmit"))); got != "alert04" {
 		t.Error(got)
 	}
-	if got := testrig.Told(t, r.Hook(t, "another", testrig.Call("PostToolUse"))); got != "alert02 alert04 alert03 alert01" {
+	if got := testrig.DeliveredTitles(t, r.Hook(t, "another", testrig.Call("PostToolUse"))); got != "alert02 alert04 alert03 alert01" {
 		t.Errorf("another client: %s", got)
 	}
 }
@@ -162,7 +162,7 @@ func (p *play) hook(input string) {
 		p.unsure = true
 		p.mu.Unlock()
 	}
-	p.hear(testrig.Said(p.t, line))
+	p.hear(testrig.AnswerText(p.t, line))
 }
 
 func (p *play) hear(block string) {

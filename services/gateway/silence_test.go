@@ -336,7 +336,7 @@ func TestHooksHeedSilences(t *testing.T) {
 	}
 	r.Publish(t, r.again(first, alert.Error))
 	r.Publish(t, r.again(first, alert.Warning))
-	if got := testrig.Told(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))); got != "alert05" {
+	if got := testrig.DeliveredTitles(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))); got != "alert05" {
 		t.Errorf("worse, and again: %s", got)
 	}
 
@@ -356,7 +356,7 @@ func TestHooksHeedSilences(t *testing.T) {
 		}
 	}
 	r.Publish(t, shop)
-	if got := testrig.Told(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))); got != "alert02" {
+	if got := testrig.DeliveredTitles(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))); got != "alert02" {
 		t.Errorf("what can't be read holds back: %s", got)
 	}
 }
@@ -397,7 +397,7 @@ func TestSilencesThatWereDeleted(t *testing.T) {
 			if told, want := c.told(t), a.ID; told != want {
 				t.Errorf("told %q, want %s", told, want)
 			}
-			if told := testrig.Told(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))); told != a.ID {
+			if told := testrig.DeliveredTitles(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))); told != a.ID {
 				t.Errorf("a hook tells %q, want %s", told, a.ID)
 			}
 		}

@@ -5,7 +5,7 @@
 // as the agents document it (testdata holds each format with its source). [Answer]
 // reads the client's inbox once, for a process that lives for milliseconds, and
 // decides what is worth saying at which moment. [Wait] blocks until an alert is
-// worth waking an idle agent. Alerts that it returns count as delivered for the
+// worth waking an idle agent. Alerts that they return count as delivered for the
 // client's gateway too.
 package hook
 
@@ -20,57 +20,56 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 
+// An agent waits for its hooks at every use of a tool, so connecting and all requests
+// of one call are bounded.
 const (
-	// nearConnect bounds the way to the bus, and nearRead what is asked of it: an
-	// agent waits for its hooks on every use of a tool.
-	nearConnect = 60 * time.Millisecond
-	nearRead    = 250 * time.Millisecond
-	// An external server may be far away.
-	farConnect = 500 * time.Millisecond
-	farRead    = time.Second
+	localConnectTimeout = 60 * time.Millisecond
+	localReadTimeout    = 250 * time.Millisecond
+	// An external NATS server may be far away.
+	externalConnectTimeout = 500 * time.Millisecond
+	externalReadTimeout    = time.Second
 )
 
-// Config says which hook was called, and in whose name.
+// Config describes one call of a hook, and the client that it belongs to.
 type Config struct {
-	// Bus is how to join; Name, Role and Once are filled in here.
+	// Bus is how to connect. Name, Role and Once are set by this package.
 	Bus bus.ConnConfig
 	// Inbox is the key of the client's inbox, see [inbox.Key].
 	Inbox string
 	Call  Call
-	// Hold says whether an error may hold back an agent that is about to stop.
-	Hold bool
-	// Namespaces are those of Kubernetes whose alerts are told.
+	// BlockStop allows that an error keeps an agent from stopping.
+	BlockStop bool
+	// Namespaces are the Kubernetes namespaces whose alerts are delivered.
 	Namespaces namespaces.Set
 	Logger     *slog.Logger
 }
 
-// Answer answers one call of a client's hook: with the line to print, or nil where
-// nothing is to say. What it tells counts as told, for a gateway of the client
-// too. Its error says why it could not look, soon, and then all of it still waits:
-// it is not worth an agent's attention.
+// Answer returns the line that answers one call of a hook, or nil if there is nothing
+// to say. The alerts in it count as delivered. After an error, which comes soon, the
+// alerts stay pending; it is not worth an agent's attention.
 func Answer(ctx context.Context, cfg Config) (line []byte, err error) {
-	if cfg.Call.Moment == Other || cfg.Call.Moment == Stop && !cfg.Hold {
+	if cfg.Call.Moment == Other || cfg.Call.Moment == Stop && !cfg.BlockStop {
 		return nil, nil
 	}
-	h, err := newHooked(ctx, cfg)
+	r, err := newResponder(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	defer h.conn.Close()
-	ctx, cancel := context.WithTimeout(ctx, cfg.patience())
+	defer r.conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, cfg.readTimeout())
 	defer cancel()
 	var text string
 	switch cfg.Call.Moment {
 	case AfterTool:
-		text, err = h.tell(ctx, truncate.MaxText, anything)
+		text, err = r.deliver(ctx, truncate.MaxText, anyPending)
 	case Prompt:
-		text, err = h.prompted(ctx)
+		text, err = r.onPrompt(ctx)
 	case Stop:
-		text, err = h.stop(ctx)
+		text, err = r.onStop(ctx)
 	case SessionStart:
-		text, err = h.situation(ctx)
+		text, err = r.summary(ctx)
 	case SessionEnd:
-		err = h.remember(ctx, func(m *memory) { *m = memory{} }) // nobody waits for it any more
+		err = r.updateState(ctx, func(s *sessionState) { *s = sessionState{} })
 	default: // Other has returned
 	}
 	if err != nil {
@@ -79,79 +78,82 @@ func Answer(ctx context.Context, cfg Config) (line []byte, err error) {
 	return Render(cfg.Call, text)
 }
 
-// patience is how long the bus may take to say what it is asked.
-func (c Config) patience() time.Duration {
+// readTimeout bounds all requests of one call.
+func (c Config) readTimeout() time.Duration {
 	if c.Bus.URL != "" {
-		return farRead
+		return externalReadTimeout
 	}
-	return nearRead
+	return localReadTimeout
 }
 
-// hooked is one call of a hook, on the bus.
-type hooked struct {
+// responder answers one call of a hook.
+type responder struct {
 	reader
 	cfg Config
 }
 
-func newHooked(ctx context.Context, cfg Config) (*hooked, error) {
-	cfg.Bus.Name, cfg.Bus.Role, cfg.Bus.Once, cfg.Bus.Logger = "tocsin hook", bus.RoleGateway, nearConnect, cfg.Logger
+func newResponder(ctx context.Context, cfg Config) (*responder, error) {
+	cfg.Bus.Name, cfg.Bus.Role, cfg.Bus.Once, cfg.Bus.Logger = "tocsin hook", bus.RoleGateway, localConnectTimeout, cfg.Logger
 	if cfg.Bus.URL != "" {
-		cfg.Bus.Once = farConnect
+		cfg.Bus.Once = externalConnectTimeout
 	}
 	conn, err := bus.Connect(ctx, cfg.Bus)
 	if err != nil {
 		return nil, err
 	}
-	return &hooked{reader{conn: conn, client: cfg.Inbox, mask: redact.New(), shows: cfg.Namespaces.ShowsAlert}, cfg}, nil
+	return &responder{reader{conn: conn, client: cfg.Inbox, mask: redact.New(), visible: cfg.Namespaces.ShowsAlert}, cfg}, nil
 }
 
-// wanted says whether what waits is worth telling now.
-type wanted func(w *waiting) bool
+// condition decides whether the pending alerts are worth delivering now.
+type condition func(p *pendingAlerts) bool
 
-func anything(w *waiting) bool { return w.box.Len() > 0 }
+func anyPending(p *pendingAlerts) bool { return p.box.Len() > 0 }
 
-// tell takes what waits and returns it as a block, where it is wanted. The block
-// is empty where nothing is.
-func (h *hooked) tell(ctx context.Context, room int, want wanted) (string, error) {
-	w, err := h.read(ctx)
+func never(*pendingAlerts) bool { return false }
+
+// deliver reads the inbox and, if the condition holds, takes the pending alerts and
+// returns them as a block of at most maxBytes; else it returns "".
+func (r *responder) deliver(ctx context.Context, maxBytes int, worth condition) (string, error) {
+	p, err := r.read(ctx)
 	if err != nil {
 		return "", err
 	}
-	return h.hand(ctx, w, room, want)
+	return r.deliverPending(ctx, p, maxBytes, worth)
 }
 
-func (h *hooked) hand(ctx context.Context, w *waiting, room int, want wanted) (string, error) {
-	if !want(w) {
+func (r *responder) deliverPending(ctx context.Context, p *pendingAlerts, maxBytes int, worth condition) (string, error) {
+	if !worth(p) {
 		return "", nil
 	}
-	alerts, left, err := h.take(ctx, w)
+	alerts, left, err := r.take(ctx, p)
 	if err != nil || len(alerts) == 0 {
 		return "", err
 	}
-	return truncate.Block(alerts, left, room)
+	return truncate.Block(alerts, left, maxBytes)
 }
 
-// prompted tells what waits, and remembers that the user knows of it by now.
-func (h *hooked) prompted(ctx context.Context) (string, error) {
-	w, err := h.read(ctx)
+// onPrompt delivers the pending alerts and records that the user has sent a prompt, so
+// that older errors no longer block a stop.
+func (r *responder) onPrompt(ctx context.Context) (string, error) {
+	p, err := r.read(ctx)
 	if err != nil {
 		return "", err
 	}
-	want := anything
-	if !h.cfg.Call.Tells() {
-		want = func(*waiting) bool { return false }
+	worth := anyPending
+	if !r.cfg.Call.CanAnswer() {
+		worth = never
 	}
-	text, err := h.hand(ctx, w, truncate.MaxText, want)
+	text, err := r.deliverPending(ctx, p, truncate.MaxText, worth)
 	if err != nil {
 		return "", err
 	}
-	// A session that is not remembered is only held back less exactly.
-	if err := h.remember(ctx, func(m *memory) { *m = memory{Prompt: w.end} }); err != nil {
-		h.cfg.Logger.Debug("the prompt is not remembered", "error", err)
+	// Without the record, only the next stop is blocked less exactly.
+	if err := r.updateState(ctx, func(s *sessionState) { *s = sessionState{Prompt: p.end} }); err != nil {
+		r.cfg.Logger.Debug("the prompt was not recorded", "error", err)
 	}
 	return text, nil
 }
 
-func (h *hooked) remember(ctx context.Context, change func(*memory)) error {
-	return changeMemory(ctx, h.conn, h.client, h.cfg.Call.Session, change)
+func (r *responder) updateState(ctx context.Context, change func(*sessionState)) error {
+	return updateState(ctx, r.conn, r.client, r.cfg.Call.Session, change)
 }

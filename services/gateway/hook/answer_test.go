@@ -20,15 +20,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestAnInboxBeginsWithTheFirstHook, also where that says nothing.
-func TestAnInboxBeginsWithTheFirstHook(t *testing.T) {
+// TestFirstHookSavesThePosition, also if it delivers nothing.
+func TestFirstHookSavesThePosition(t *testing.T) {
 	r := testrig.New(t)
 	r.Publish(t, r.Alert(alert.Warning))
 	if got := r.Hook(t, "agent", testrig.Call("Stop")); got != "" {
-		t.Fatalf("held by a warning: %s", got)
+		t.Fatalf("a warning blocked the stop: %s", got)
 	}
-	if got := testrig.Told(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))); got != "alert01" {
-		t.Error(got)
+	if got, want := testrig.DeliveredTitles(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))), "alert01"; got != want {
+		t.Errorf("delivered = %q, want %q", got, want)
 	}
 }
 
@@ -36,142 +36,156 @@ func TestStop(t *testing.T) {
 	const prompt, tool = "UserPromptSubmit", "PostToolUse"
 	for _, tt := range []struct {
 		name string
-		// steps are severities of alerts that come, and moments with what is told.
+		// steps are severities of alerts that are raised, and moments with the titles
+		// delivered. "again" is a stop after a blocked one, "off" one with BlockStop off.
 		steps []string
 	}{
-		{"an error since the prompt", []string{prompt, "error", "Stop: HELD alert01", "Stop: "}},
-		{"what pends beside it is told too", []string{prompt, "warning", "error", "Stop: HELD alert02 alert01", tool + ": "}},
+		{"an error since the prompt", []string{prompt, "error", "Stop: BLOCKED alert01", "Stop: "}},
+		{"other pending alerts are delivered with it", []string{prompt, "warning", "error", "Stop: BLOCKED alert02 alert01", tool + ": "}},
 		{"no error", []string{prompt, "warning", "Stop: ", tool + ": alert01"}},
-		{"an error that was told", []string{prompt, "error", tool + ": alert01", "Stop: "}},
-		{"never twice in a row", []string{prompt, "error", "Stop: HELD alert01", "error", "Stop: ", tool + ": alert02"}},
-		{"never twice in a row, as the client says", []string{prompt, "error", "again: ", tool + ": alert01"}},
-		{"once more after it has stopped", []string{prompt, "error", "Stop: HELD alert01", "again: ", "error", "Stop: HELD alert02"}},
-		{"once more after a prompt", []string{prompt, "error", "Stop: HELD alert01", prompt, "error", "Stop: HELD alert02"}},
-		{"without a prompt, an error of these minutes", []string{"error", "Stop: HELD alert01", "Stop: ", "error", "Stop: HELD alert02"}},
-		{"a session that has ended", []string{prompt, "error", "SessionEnd: ", "Stop: HELD alert01"}},
+		{"an error that was delivered", []string{prompt, "error", tool + ": alert01", "Stop: "}},
+		{"never twice in a row", []string{prompt, "error", "Stop: BLOCKED alert01", "error", "Stop: ", tool + ": alert02"}},
+		{"never twice in a row, as the agent says", []string{prompt, "error", "again: ", tool + ": alert01"}},
+		{"again after it has stopped", []string{prompt, "error", "Stop: BLOCKED alert01", "again: ", "error", "Stop: BLOCKED alert02"}},
+		{"again after a prompt", []string{prompt, "error", "Stop: BLOCKED alert01", prompt, "error", "Stop: BLOCKED alert02"}},
+		{"without a prompt, an error of the last 10 minutes", []string{"error", "Stop: BLOCKED alert01", "Stop: ", "error", "Stop: BLOCKED alert02"}},
+		{"a session that has ended", []string{prompt, "error", "SessionEnd: ", "Stop: BLOCKED alert01"}},
 		{"turned off", []string{prompt, "error", "off: ", tool + ": alert01"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := testrig.New(t)
 			for _, step := range tt.steps {
-				what, want, checked := strings.Cut(step, ": ")
+				moment, want, checked := strings.Cut(step, ": ")
+				input := testrig.Call(moment)
 				switch {
-				case alert.Severity(what).Rank() > 0:
-					r.Publish(t, r.Alert(alert.Severity(what)))
+				case alert.Severity(moment).Rank() > 0:
+					r.Publish(t, r.Alert(alert.Severity(moment)))
 					continue
-				case what == "again":
-					what = testrig.Again
-				case what == "off":
+				case moment == "again":
+					input = testrig.StopAfterBlock
+				case moment == "off":
 					cfg, err := r.HookConfig("agent", testrig.Call("Stop"))
-					cfg.Hold = false
-					line, hookErr := hook.Answer(t.Context(), cfg)
-					if err := errors.Join(err, hookErr); err != nil || line != nil {
-						t.Fatalf("%s %v", line, err)
+					if err != nil {
+						t.Fatal(err)
+					}
+					cfg.BlockStop = false
+					if line, err := hook.Answer(t.Context(), cfg); err != nil || line != nil {
+						t.Fatalf("Answer with BlockStop off = %s, %v, want nil, nil", line, err)
 					}
 					continue
-				default:
-					what = testrig.Call(what)
 				}
-				if got := testrig.Told(t, r.Hook(t, "agent", what)); checked && got != want {
-					t.Fatalf("%s: %q", step, got)
+				if got := testrig.DeliveredTitles(t, r.Hook(t, "agent", input)); checked && got != want {
+					t.Fatalf("%s: delivered = %q, want %q", moment, got, want)
 				}
 			}
 		})
 	}
 }
 
-// TestAnErrorThatIsOverHoldsNobody, and is told when there is an occasion.
-func TestAnErrorThatIsOverHoldsNobody(t *testing.T) {
+// TestResolvedErrorDoesNotBlock, and is delivered at the next moment.
+func TestResolvedErrorDoesNotBlock(t *testing.T) {
 	r := testrig.New(t)
 	r.Hook(t, "agent", testrig.Call("UserPromptSubmit"))
 	failed := r.Alert(alert.Error)
 	r.Publish(t, failed)
-	over := r.Alert(alert.Info)
-	over.DedupKey, over.Resolves = failed.DedupKey, failed.ID
-	r.Publish(t, over)
+	end := r.Alert(alert.Info)
+	end.DedupKey, end.Resolves = failed.DedupKey, failed.ID
+	r.Publish(t, end)
 	if got := r.Hook(t, "agent", testrig.Call("Stop")); got != "" {
-		t.Fatalf("held: %s", got)
+		t.Fatalf("a resolved error blocked the stop: %s", got)
 	}
-	if got := r.Hook(t, "agent", testrig.Call("PostToolUse")); !strings.Contains(got, over.ID) && !strings.Contains(got, "Resolved") {
-		t.Error(got)
+	if got := r.Hook(t, "agent", testrig.Call("PostToolUse")); !strings.Contains(got, end.ID) && !strings.Contains(got, "Resolved") {
+		t.Errorf("text = %q, want the resolution %s in it", got, end.ID)
 	}
 }
 
-func TestSituation(t *testing.T) {
+func TestSummary(t *testing.T) {
 	r := testrig.New(t)
-	look := func(want string) {
+	check := func(want string) {
 		t.Helper()
 		got := r.Hook(t, "agent", testrig.Call("SessionStart"))
-		if first, second, _ := strings.Cut(got, "\n"); !strings.HasPrefix(first, "Tocsin: "+want) || !strings.Contains(second, "observe") || strings.Contains(second, "\n") {
-			t.Errorf("%q, want %q", got, want)
+		first, second, _ := strings.Cut(got, "\n")
+		if want := "Tocsin: " + want; !strings.HasPrefix(first, want) {
+			t.Errorf("first line = %q, want prefix %q", first, want)
+		}
+		if !strings.Contains(second, "observe") || strings.Contains(second, "\n") {
+			t.Errorf("after the first line = %q, want one line that names observe", second)
 		}
 	}
-	look("no alert pends; no CI result in the last 7 days.")
+	check("no pending alerts; no CI result in the last 7 days.")
 	r.Publish(t, r.Alert(alert.Error))
-	look("1 alert pends (1 error); the last CI result failed, ")
+	check("1 pending alert (1 error); the last CI result failed, ")
 	other := r.Alert(alert.Warning)
 	other.Category = alert.Security
 	r.Publish(t, other)
 	r.Publish(t, r.Alert(alert.Info))
-	look("3 alerts pend (1 error, 1 warning, 1 info); the last CI result passed, ")
-	if got := testrig.Told(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))); got != "alert01 alert02 alert03" {
-		t.Errorf("they do not pend any more: %s", got)
+	check("3 pending alerts (1 error, 1 warning, 1 info); the last CI result passed, ")
+	if got, want := testrig.DeliveredTitles(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))), "alert01 alert02 alert03"; got != want {
+		t.Errorf("still pending after the summaries = %q, want %q", got, want)
 	}
 }
 
-// TestHookReadsTheNewest of many, and says how many there were.
+// TestHookReadsTheNewest of many alerts, and says how many it left out.
 func TestHookReadsTheNewest(t *testing.T) {
+	const published = 560
 	r := testrig.New(t)
 	r.Hook(t, "agent", testrig.Call("PostToolUse"))
-	for range 560 {
+	for range published {
 		r.Publish(t, r.Alert(alert.Warning))
 	}
 	got := r.Hook(t, "agent", testrig.Call("PostToolUse"))
-	if len(got) > truncate.MaxText || !strings.HasPrefix(testrig.Titles(t, got), "alert560 alert559 ") {
-		t.Errorf("%d bytes: %s", len(got), got)
+	if len(got) > truncate.MaxText {
+		t.Errorf("text has %d bytes, want at most %d", len(got), truncate.MaxText)
 	}
-	told := len(strings.Fields(testrig.Titles(t, got)))
-	if want := fmt.Sprintf("--- ALERTS (%d) ---\n%d more left out here", told, 560-told); !strings.HasPrefix(got, want) {
-		t.Errorf("%s: %.100s", want, got)
+	titles := testrig.Titles(t, got)
+	if want := "alert560 alert559 "; !strings.HasPrefix(titles, want) {
+		t.Errorf("alerts = %q, want prefix %q", titles, want)
+	}
+	shown := len(strings.Fields(titles))
+	if want := fmt.Sprintf("--- ALERTS (%d) ---\n%d more left out here", shown, published-shown); !strings.HasPrefix(got, want) {
+		t.Errorf("text = %.100q, want prefix %q", got, want)
 	}
 	if got := r.Hook(t, "agent", testrig.Call("PostToolUse")); got != "" {
-		t.Error(got)
+		t.Errorf("delivered again: %s", got)
 	}
 }
 
-// TestHookWithoutABus is quick, and tells later.
+// TestHookWithoutABus returns soon and leaves the alerts pending.
 func TestHookWithoutABus(t *testing.T) {
 	r := testrig.New(t)
 	r.Hook(t, "agent", testrig.Call("PostToolUse"))
 	r.Publish(t, r.Alert(alert.Error))
-	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = mute.Close() }()
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	defer func() { _ = silent.Close() }()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := dead.Close(); err != nil {
+	if err := closed.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for what, l := range map[string]net.Listener{"mute": mute, "dead": dead} {
+	for name, l := range map[string]net.Listener{"a silent port": silent, "a closed port": closed} {
 		if err := r.Lock.Announce(statedir.Runtime{PID: 1, NATSURL: "nats://" + l.Addr().String()}); err != nil {
 			t.Fatal(err)
 		}
 		begun := time.Now()
 		line, err := r.TryHook("agent", testrig.Call("PostToolUse"))
-		if took := time.Since(begun); line != nil || !errors.Is(err, bus.ErrAway) || took > time.Second {
-			t.Errorf("%s: %s %v after %v", what, line, err, took)
+		if line != nil || !errors.Is(err, bus.ErrAway) {
+			t.Errorf("%s: Answer = %s, %v, want nil, %v", name, line, err, bus.ErrAway)
+		}
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("%s: took %v, want at most 1s", name, took)
 		}
 	}
 	r.Down()
 	if line, err := r.TryHook("agent", testrig.Call("PostToolUse")); line != nil || !errors.Is(err, bus.ErrAway) {
-		t.Errorf("%s %v", line, err)
+		t.Errorf("after the bus stopped: Answer = %s, %v, want nil, %v", line, err, bus.ErrAway)
 	}
 	r.Up(t)
-	if got := testrig.Told(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))); got != "alert01" {
-		t.Error(got)
+	if got, want := testrig.DeliveredTitles(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))), "alert01"; got != want {
+		t.Errorf("delivered after the bus is back = %q, want %q", got, want)
 	}
 }

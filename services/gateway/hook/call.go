@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// MaxInput is the longest input that Parse takes, in bytes.
+// MaxInput is the longest input that Parse accepts, in bytes.
 const MaxInput = 1 << 20
 
-// maxPath and maxSession are the longest directory and session id, in bytes.
-// Longer ones are as good as none.
+// maxPath and maxSession bound a directory and a session id, in bytes. Longer ones
+// count as missing.
 const (
 	maxPath    = 4096
 	maxSession = 512
 )
 
-// Moment is a moment of an agent's session.
+// Moment is a moment of an agent session at which the agent calls its hooks.
 type Moment int
 
-// The moments. Nothing is said at any Other.
+// The moments. Nothing is answered at Other.
 const (
 	Other Moment = iota
 	// AfterTool is after a tool was used.
@@ -31,58 +31,59 @@ const (
 	Prompt
 	// Stop is when the agent is about to stop.
 	Stop
-	// SessionStart is when a session begins or is taken up again.
+	// SessionStart is when a session begins or is resumed.
 	SessionStart
-	// SessionEnd is when it ends.
+	// SessionEnd is when a session ends.
 	SessionEnd
 )
 
-// Call is one call of a client's hook.
+// Call is one call of an agent's hook.
 type Call struct {
 	Moment Moment
-	// Session is the client's id of the session, or empty.
+	// Session is the agent's id of the session, or empty.
 	Session string
-	// Dir is the project's directory as the client names it: absolute, or empty.
+	// Dir is the project's directory as the agent names it: absolute, or empty.
 	Dir string
-	// Held says that the agent goes on only because it was held back before.
-	Held bool
+	// StopBlocked reports whether the agent continues only because a hook blocked its
+	// last stop.
+	StopBlocked bool
 
-	// event is the client's own name of the moment.
+	// event is the agent's own name of the moment.
 	event  string
-	answer answer
+	format answerFormat
 }
 
-// Tells says whether the client passes on what is said at this moment.
-func (c Call) Tells() bool { return c.answer != nil }
+// CanAnswer reports whether the agent reads an answer at this moment.
+func (c Call) CanAnswer() bool { return c.format != nil }
 
-// input is what the clients send, of the fields that matter here.
+// input holds the fields of the agents' inputs that are used here.
 type input struct {
 	Event   string `json:"hook_event_name"`
 	Session string `json:"session_id"`
 	Dir     string `json:"cwd"`
-	// Held is said by Claude Code, Codex and Gemini CLI.
-	Held bool `json:"stop_hook_active"`
-	// Agent is set where the hook runs inside a subagent.
+	// StopBlocked is sent by Claude Code, Codex and Gemini CLI.
+	StopBlocked bool `json:"stop_hook_active"`
+	// Agent is set if the hook runs inside a subagent.
 	Agent string `json:"agent_id"`
 
-	// The rest is Cursor's.
+	// The other fields are Cursor's.
 	CursorVersion string   `json:"cursor_version"`
 	Conversation  string   `json:"conversation_id"`
 	Roots         []string `json:"workspace_roots"`
 	Status        string   `json:"status"`
-	// Loops is how often a stop was followed by a message of a hook.
+	// Loops counts the stops that were followed by a message of a hook.
 	Loops int `json:"loop_count"`
 }
 
-// ErrInput says that the input is not what the client sends.
+// ErrInput is returned by Parse for an input that the agent does not send.
 var ErrInput = errors.New("not the input of a hook")
 
-// Parse reads what a client has sent. What it doesn't know is Other: an event of
-// its own, of a subagent, or of another client that runs this one's hooks.
-func Parse(client string, data []byte) (Call, error) {
-	d, found := dialects[client]
+// Parse reads the input of an agent's hook. The moment is Other for an unknown event,
+// an event of a subagent, and an event of another agent that runs this one's hooks.
+func Parse(agent string, data []byte) (Call, error) {
+	f, found := formats[agent]
 	if !found {
-		return Call{}, fmt.Errorf("client %q has no hooks that are known: it must be one of %s", client, strings.Join(Clients(), ", "))
+		return Call{}, fmt.Errorf("client %q has no hooks that are known: it must be one of %s", agent, strings.Join(Agents(), ", "))
 	}
 	if len(data) > MaxInput {
 		return Call{}, fmt.Errorf("%w: it is over %d bytes", ErrInput, MaxInput)
@@ -91,7 +92,7 @@ func Parse(client string, data []byte) (Call, error) {
 	if err := json.Unmarshal(data, &in); err != nil {
 		return Call{}, fmt.Errorf("%w: %w", ErrInput, err)
 	}
-	c := Call{event: in.Event, Session: in.Session, Held: in.Held || in.Loops > 0}
+	c := Call{event: in.Event, Session: in.Session, StopBlocked: in.StopBlocked || in.Loops > 0}
 	if c.Session == "" {
 		c.Session = in.Conversation
 	}
@@ -104,15 +105,15 @@ func Parse(client string, data []byte) (Call, error) {
 			break
 		}
 	}
-	event, known := d.events[in.Event]
+	event, known := f.events[in.Event]
 	switch {
 	case !known, in.Agent != "":
-		return c, nil // a subagent's context is not the agent's
-	case in.CursorVersion != "" && client != cursor:
-		return c, nil // Cursor runs Claude Code's hooks too, and has its own
+		return c, nil // a subagent has a context of its own
+	case in.CursorVersion != "" && agent != cursor:
+		return c, nil // Cursor runs Claude Code's hooks too, besides its own
 	case event.moment == Stop && in.Status != "" && in.Status != "completed":
-		return c, nil // the user has stopped it, or it has failed
+		return c, nil // the user stopped the agent, or it failed
 	}
-	c.Moment, c.answer = event.moment, event.answer
+	c.Moment, c.format = event.moment, event.format
 	return c, nil
 }

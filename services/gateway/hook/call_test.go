@@ -8,15 +8,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tocsin-bus/tocsin/services/gateway/hook"
 )
 
 const (
 	session = "00893aaf-19fa-41d2-8238-13269b9b3ca0"
-	told    = "--- ALERTS (1) ---\n" + `[{"severity":"error","title":"Server error: POST /a → 500"}]`
+	block   = "--- ALERTS (1) ---\n" + `[{"severity":"error","title":"Server error: POST /a → 500"}]`
 )
 
-// TestGolden plays what each client documents.
+// TestGolden parses and answers the inputs that each agent documents.
 func TestGolden(t *testing.T) {
 	moments := map[string]map[string]hook.Moment{
 		"claude-code": {
@@ -36,35 +38,53 @@ func TestGolden(t *testing.T) {
 			"sessionEnd": hook.SessionEnd, "afterFileEdit": hook.Other,
 		},
 	}
-	for _, client := range hook.Clients() {
-		files, err := filepath.Glob("testdata/" + client + "/*.in.json")
-		if err != nil || len(files) != len(moments[client]) {
-			t.Fatalf("%s: %v %v", client, files, err)
+	for _, agent := range hook.Agents() {
+		files, err := filepath.Glob("testdata/" + agent + "/*.in.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(files) != len(moments[agent]) {
+			t.Fatalf("%s has the inputs %v, want %d of them", agent, files, len(moments[agent]))
 		}
 		for _, file := range files {
 			event := strings.TrimSuffix(filepath.Base(file), ".in.json")
-			t.Run(client+"/"+event, func(t *testing.T) {
-				c := parsed(t, client, string(read(t, file)))
+			t.Run(agent+"/"+event, func(t *testing.T) {
+				c := parse(t, agent, string(read(t, file)))
 				dir := "/home/dev/shop"
-				if client == "claude-code" {
-					dir = "/home/dev/shop/web" // its cwd is the agent's
+				if agent == "claude-code" {
+					dir = "/home/dev/shop/web" // its cwd follows the agent's cd
 				}
-				if c.Moment != moments[client][event] || c.Session != session || c.Dir != dir || c.Held {
-					t.Errorf("%+v", c)
-				}
+				check(t, c, wantCall{moments[agent][event], false, session, dir})
 				want := read(t, strings.TrimSuffix(file, ".in.json")+".out.json")
-				got, err := hook.Render(c, told)
-				if err != nil || string(got) != string(want) {
-					t.Errorf("%s%v, want %s", got, err, want)
+				got, err := hook.Render(c, block)
+				if err != nil {
+					t.Fatal(err)
 				}
-				if (len(want) > 0) != c.Tells() {
-					t.Errorf("tells: %t", c.Tells())
+				if diff := cmp.Diff(string(want), string(got)); diff != "" {
+					t.Errorf("Render (-want +got):\n%s", diff)
+				}
+				if got, want := c.CanAnswer(), len(want) > 0; got != want {
+					t.Errorf("CanAnswer = %t, want %t", got, want)
 				}
 				if got, err := hook.Render(c, ""); got != nil || err != nil {
-					t.Errorf("nothing to say: %s %v", got, err)
+					t.Errorf("Render of no text = %s, %v, want nil, nil", got, err)
 				}
 			})
 		}
+	}
+}
+
+// wantCall are the exported fields of a call.
+type wantCall struct {
+	moment       hook.Moment
+	stopBlocked  bool
+	session, dir string
+}
+
+func check(t *testing.T, c hook.Call, want wantCall) {
+	t.Helper()
+	if got := (wantCall{c.Moment, c.StopBlocked, c.Session, c.Dir}); got != want {
+		t.Errorf("call = %+v, want %+v", got, want)
 	}
 }
 
@@ -77,9 +97,9 @@ func read(t *testing.T, file string) []byte {
 	return data
 }
 
-func parsed(t *testing.T, client, data string) hook.Call {
+func parse(t *testing.T, agent, data string) hook.Call {
 	t.Helper()
-	c, err := hook.Parse(client, []byte(data))
+	c, err := hook.Parse(agent, []byte(data))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,50 +108,52 @@ func parsed(t *testing.T, client, data string) hook.Call {
 
 func TestParse(t *testing.T) {
 	for _, tt := range []struct {
-		name, client, data string
-		want               hook.Moment
-		held               bool
-		session, dir       string
+		name, agent, data string
+		want              hook.Moment
+		stopBlocked       bool
+		session, dir      string
 	}{
-		{"an event of tomorrow", "codex", `{"hook_event_name":"PostDream","session_id":"s"}`, hook.Other, false, "s", ""},
+		{"an unknown event", "codex", `{"hook_event_name":"PostDream","session_id":"s"}`, hook.Other, false, "s", ""},
 		{"an event of another client", "codex", `{"hook_event_name":"AfterTool"}`, hook.Other, false, "", ""},
 		{"no event", "codex", `{}`, hook.Other, false, "", ""},
 		{"null", "codex", `null`, hook.Other, false, "", ""},
 		{"unknown fields", "codex", `{"hook_event_name":"Stop","x":{"y":[1]}}`, hook.Stop, false, "", ""},
-		{"goes on because it was held", "claude-code", `{"hook_event_name":"Stop","stop_hook_active":true}`, hook.Stop, true, "", ""},
-		{"goes on because it was held", "gemini-cli", `{"hook_event_name":"AfterAgent","stop_hook_active":true}`, hook.Stop, true, "", ""},
-		{"goes on because it was held", "cursor", `{"hook_event_name":"stop","loop_count":1}`, hook.Stop, true, "", ""},
+		{"continues because a stop was blocked", "claude-code", `{"hook_event_name":"Stop","stop_hook_active":true}`, hook.Stop, true, "", ""},
+		{"continues because a stop was blocked", "gemini-cli", `{"hook_event_name":"AfterAgent","stop_hook_active":true}`, hook.Stop, true, "", ""},
+		{"continues because a stop was blocked", "cursor", `{"hook_event_name":"stop","loop_count":1}`, hook.Stop, true, "", ""},
 		{"the user stopped it", "cursor", `{"hook_event_name":"stop","status":"aborted"}`, hook.Other, false, "", ""},
 		{"it failed", "cursor", `{"hook_event_name":"stop","status":"error"}`, hook.Other, false, "", ""},
 		{"a subagent's tool", "claude-code", `{"hook_event_name":"PostToolUse","agent_id":"a1"}`, hook.Other, false, "", ""},
-		{"an agent that is no subagent", "claude-code", `{"hook_event_name":"PostToolUse","agent_type":"reviewer"}`, hook.AfterTool, false, "", ""},
+		{"an agent type without an id is no subagent", "claude-code", `{"hook_event_name":"PostToolUse","agent_type":"reviewer"}`, hook.AfterTool, false, "", ""},
 		{"Claude Code's hooks in Cursor", "claude-code", `{"hook_event_name":"PostToolUse","cursor_version":"2.4"}`, hook.Other, false, "", ""},
 		{"the first root", "cursor", `{"hook_event_name":"stop","workspace_roots":["/a/","/b"],"cwd":"/c"}`, hook.Stop, false, "", "/a"},
 		{"no root", "cursor", `{"hook_event_name":"stop","workspace_roots":[],"cwd":"/c"}`, hook.Stop, false, "", "/c"},
-		{"a directory that is nowhere", "codex", `{"hook_event_name":"Stop","cwd":"src"}`, hook.Stop, false, "", ""},
-		{"an endless directory", "codex", `{"hook_event_name":"Stop","cwd":"/` + strings.Repeat("x", 5000) + `"}`, hook.Stop, false, "", ""},
-		{"an endless session", "codex", `{"hook_event_name":"Stop","session_id":"` + strings.Repeat("x", 600) + `"}`, hook.Stop, false, "", ""},
+		{"a relative directory", "codex", `{"hook_event_name":"Stop","cwd":"src"}`, hook.Stop, false, "", ""},
+		{"a directory that is too long", "codex", `{"hook_event_name":"Stop","cwd":"/` + strings.Repeat("x", 5000) + `"}`, hook.Stop, false, "", ""},
+		{"a session id that is too long", "codex", `{"hook_event_name":"Stop","session_id":"` + strings.Repeat("x", 600) + `"}`, hook.Stop, false, "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := parsed(t, tt.client, tt.data)
-			if c.Moment != tt.want || c.Held != tt.held || c.Session != tt.session || c.Dir != tt.dir {
-				t.Errorf("%+v", c)
-			}
+			check(t, parse(t, tt.agent, tt.data), wantCall{tt.want, tt.stopBlocked, tt.session, tt.dir})
 		})
 	}
 }
 
-func TestGarbage(t *testing.T) {
+func TestParseRefuses(t *testing.T) {
 	for _, data := range []string{
 		"", "{", "nonsense", "[]", `"x"`, "1", `{"hook_event_name":1}`, `{"session_id":{}}`, `{"workspace_roots":"/a"}`,
 		"{}{}", strings.Repeat("[", 200_000), `{"x":"` + strings.Repeat("x", hook.MaxInput) + `"}`,
 	} {
-		if c, err := hook.Parse("codex", []byte(data)); !errors.Is(err, hook.ErrInput) || c.Moment != hook.Other {
-			t.Errorf("%.20s: %+v %v", data, c, err)
+		c, err := hook.Parse("codex", []byte(data))
+		if !errors.Is(err, hook.ErrInput) {
+			t.Errorf("Parse(%.20q): error = %v, want %v", data, err, hook.ErrInput)
+		}
+		if c.Moment != hook.Other {
+			t.Errorf("Parse(%.20q): moment = %d, want Other", data, c.Moment)
 		}
 	}
-	if _, err := hook.Parse("foo", []byte("{}")); err == nil || errors.Is(err, hook.ErrInput) || !strings.Contains(err.Error(), "claude-code, codex, cursor, gemini-cli") {
-		t.Error(err)
+	_, err := hook.Parse("foo", []byte("{}"))
+	if want := "claude-code, codex, cursor, gemini-cli"; err == nil || errors.Is(err, hook.ErrInput) || !strings.Contains(err.Error(), want) {
+		t.Errorf("Parse for an unknown agent: error = %v, want one that lists %s", err, want)
 	}
 }
 
@@ -147,20 +169,23 @@ func FuzzParse(f *testing.F) {
 		}
 		f.Add(filepath.Base(filepath.Dir(file)), data)
 	}
-	f.Fuzz(func(t *testing.T, client string, data []byte) {
-		c, err := hook.Parse(client, data)
+	f.Fuzz(func(t *testing.T, agent string, data []byte) {
+		c, err := hook.Parse(agent, data)
 		if err != nil && c.Moment != hook.Other {
-			t.Fatalf("%+v %v", c, err)
+			t.Fatalf("moment = %d after the error %v, want Other", c.Moment, err)
 		}
 		if c.Dir != "" && !filepath.IsAbs(c.Dir) {
-			t.Fatalf("%q is nowhere", c.Dir)
+			t.Fatalf("directory = %q, want an absolute one", c.Dir)
 		}
 		line, err := hook.Render(c, string(data))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if line != nil && (!json.Valid(line) || strings.Count(string(line), "\n") != 1 || c.Moment == hook.Other) {
-			t.Fatalf("%+v: %s", c, line)
+		if line != nil && c.Moment == hook.Other {
+			t.Fatalf("answered %s at Other, want no answer", line)
+		}
+		if line != nil && (!json.Valid(line) || strings.Count(string(line), "\n") != 1) {
+			t.Fatalf("answered %s, want one line of JSON", line)
 		}
 	})
 }

@@ -5,12 +5,35 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// TestHookTellsTheCauseFirst: what a hook tells is a digest as observe has it.
-func TestHookTellsTheCauseFirst(t *testing.T) {
+// related is an alert as far as its relation to others goes.
+type related struct {
+	ID, InhibitedBy string
+	Symptoms        int
+}
+
+// relations decodes the alerts of a hook's text.
+func relations(t *testing.T, text string) (all []related, reasons []string) {
+	t.Helper()
+	lines := strings.Split(text, "\n")
+	var alerts []alert.Alert
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &alerts); err != nil {
+		t.Fatalf("decode the alerts of %q: %v", text, err)
+	}
+	for _, a := range alerts {
+		all, reasons = append(all, related{a.ID, a.InhibitedBy, a.Symptoms}), append(reasons, a.Reason)
+	}
+	return all, reasons
+}
+
+// TestHookPutsTheCauseFirst: a hook's text is a digest as observe has it, also if the
+// cause was delivered by another process.
+func TestHookPutsTheCauseFirst(t *testing.T) {
 	r := testrig.New(t)
 	r.Hook(t, "agent", testrig.Call("UserPromptSubmit"))
 	failed, slow := r.Alert(alert.Error), r.Alert(alert.Error)
@@ -19,10 +42,12 @@ func TestHookTellsTheCauseFirst(t *testing.T) {
 	slow.Context = map[string]any{alert.PageKey: "/cart"}
 	r.Publish(t, failed)
 	r.Publish(t, slow)
-	text := r.Hook(t, "agent", testrig.Call("PostToolUse"))
-	got := shown(t, text)
-	if len(got) != 2 || got[0].ID != failed.ID || got[0].Symptoms != 1 || !strings.HasSuffix(got[0].Reason, "name /cart; the failed request came first") || got[1].InhibitedBy != failed.ID {
-		t.Errorf("%s", text)
+	got, reasons := relations(t, r.Hook(t, "agent", testrig.Call("PostToolUse")))
+	if diff := cmp.Diff([]related{{failed.ID, "", 1}, {slow.ID, failed.ID, 0}}, got); diff != "" {
+		t.Errorf("cause and symptom (-want +got):\n%s", diff)
+	}
+	if want := "name /cart; the failed request came first"; !strings.HasSuffix(reasons[0], want) {
+		t.Errorf("reason = %q, want suffix %q", reasons[0], want)
 	}
 
 	later, apart := r.Alert(alert.Error), r.Alert(alert.Error)
@@ -30,36 +55,29 @@ func TestHookTellsTheCauseFirst(t *testing.T) {
 	apart.Category, apart.Context = alert.Errors, map[string]any{alert.PageKey: "/pay"}
 	r.Publish(t, later)
 	r.Publish(t, apart)
-	text = r.Hook(t, "agent", testrig.Call("PostToolUse"))
-	if got := shown(t, text); len(got) != 2 || got[0].InhibitedBy != "" || got[1].InhibitedBy != failed.ID {
-		t.Errorf("what comes after its cause was told by another process: %s", text)
+	got, _ = relations(t, r.Hook(t, "agent", testrig.Call("PostToolUse")))
+	if diff := cmp.Diff([]related{{apart.ID, "", 0}, {later.ID, failed.ID, 0}}, got); diff != "" {
+		t.Errorf("alerts after a cause that another process delivered (-want +got):\n%s", diff)
 	}
 }
 
-func shown(t *testing.T, text string) (alerts []alert.Alert) {
-	t.Helper()
-	lines := strings.Split(text, "\n")
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &alerts); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
-	return alerts
-}
-
-// TestEachClientRemembersItsOwn: what one client was told another is told itself.
-func TestEachClientRemembersItsOwn(t *testing.T) {
+// TestEachClientHasItsOwnPosition: an alert delivered to one client is delivered to
+// another one, too.
+func TestEachClientHasItsOwnPosition(t *testing.T) {
 	r := testrig.New(t)
 	failed, slow := r.Alert(alert.Error), r.Alert(alert.Error)
 	failed.Category, failed.Context = alert.NetworkErrors, map[string]any{alert.PageKey: "/cart"}
 	slow.Category, slow.Context = alert.Regression, map[string]any{alert.PageKey: "/cart"}
+	check := func(client string, want ...related) {
+		t.Helper()
+		got, _ := relations(t, r.Hook(t, client, testrig.Call("PostToolUse")))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("client %s (-want +got):\n%s", client, diff)
+		}
+	}
 	r.Publish(t, failed)
-	if got := shown(t, r.Hook(t, "one", testrig.Call("PostToolUse"))); len(got) != 1 {
-		t.Fatalf("%+v", got)
-	}
+	check("one", related{failed.ID, "", 0})
 	r.Publish(t, slow)
-	if got := shown(t, r.Hook(t, "one", testrig.Call("PostToolUse"))); len(got) != 1 || got[0].InhibitedBy != failed.ID {
-		t.Errorf("%+v", got)
-	}
-	if got := shown(t, r.Hook(t, "other", testrig.Call("PostToolUse"))); len(got) != 2 || got[1].InhibitedBy != failed.ID {
-		t.Errorf("%+v", got)
-	}
+	check("one", related{slow.ID, failed.ID, 0})
+	check("other", related{failed.ID, "", 1}, related{slow.ID, failed.ID, 0})
 }

@@ -6,29 +6,29 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-// Waiter is who waits to wake a session, or empty.
+// Waiter returns the id of the wait that may wake a session, or "".
 func Waiter(ctx context.Context, c *bus.Conn, client, session string) string {
-	m, _, err := loadMemory(ctx, c, client, session)
+	s, _, err := loadState(ctx, c, client, session)
 	if err != nil {
 		return ""
 	}
-	return m.Waiter
+	return s.Waiter
 }
 
-// HoldAndWait changes what a session remembers in two ways at once: while one
-// change is being made, the other is written. It says what is remembered then.
-func HoldAndWait(ctx context.Context, c *bus.Conn, client, session, waiter string) (held bool, waits string, err error) {
+// UpdateTwice changes a session's state twice at the same time: the second change is
+// written while the first is being made. It returns the state afterwards.
+func UpdateTwice(ctx context.Context, c *bus.Conn, client, session, waiter string) (blocked bool, stored string, err error) {
 	between := false
-	err = changeMemory(ctx, c, client, session, func(m *memory) {
+	err = updateState(ctx, c, client, session, func(s *sessionState) {
 		if !between {
 			between = true
-			err = changeMemory(ctx, c, client, session, func(m *memory) { m.Waiter = waiter })
+			err = updateState(ctx, c, client, session, func(s *sessionState) { s.Waiter = waiter })
 		}
-		m.Held = true
+		s.StopBlocked = true
 	})
 	if err != nil {
 		return false, "", err
 	}
-	m, _, err := loadMemory(ctx, c, client, session)
-	return m.Held, m.Waiter, err
+	s, _, err := loadState(ctx, c, client, session)
+	return s.StopBlocked, s.Waiter, err
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// The clients that have hooks.
+// The agents that have hooks.
 const (
 	claudeCode = "claude-code"
 	codex      = "codex"
@@ -16,25 +16,26 @@ const (
 	cursor     = "cursor"
 )
 
-// answer makes the object that a client reads, for its name of the moment.
-type answer func(event, text string) any
+// answerFormat returns the JSON object that answers an event, which has the agent's
+// own name.
+type answerFormat func(event, text string) any
 
-// event is a moment, and how something is said then; nil where nothing can be.
+// event is a moment and the format of its answer; nil if the agent reads none.
 type event struct {
 	moment Moment
-	answer answer
+	format answerFormat
 }
 
-// dialect is how a client speaks.
-type dialect struct {
+// hookFormat describes the hooks of one agent.
+type hookFormat struct {
 	events map[string]event
-	// dirVariable names the environment variable with the project's directory,
-	// which unlike the input's cwd doesn't follow the agent's cd; empty for none.
+	// dirVariable is the environment variable with the project's directory, or empty.
+	// Unlike the input's cwd it does not follow the agent's cd.
 	dirVariable string
 }
 
-// dialects is the table of what the clients document.
-var dialects = map[string]dialect{
+// formats lists what the agents document.
+var formats = map[string]hookFormat{
 	claudeCode: {
 		dirVariable: "CLAUDE_PROJECT_DIR",
 		events: map[string]event{
@@ -68,8 +69,8 @@ var dialects = map[string]dialect{
 		dirVariable: "CURSOR_PROJECT_DIR",
 		events: map[string]event{
 			"postToolUse": {AfterTool, additionalContext},
-			// Its documented answer has no place for context, and what was told
-			// into the void would be lost.
+			// Its documented answer has no field for context: alerts sent there
+			// would be lost.
 			"beforeSubmitPrompt": {Prompt, nil},
 			"stop":               {Stop, followup},
 			"sessionStart":       {SessionStart, additionalContext},
@@ -90,8 +91,9 @@ func hookContext(event, text string) any {
 	}{specific{event, text}}
 }
 
-// decision is their answer that keeps the agent going, with the reason.
-func decision(word string) answer {
+// decision is the answer of Claude Code, Codex and Gemini CLI that makes the agent
+// continue, with the reason.
+func decision(word string) answerFormat {
 	return func(_, reason string) any {
 		return struct {
 			Decision string `json:"decision"`
@@ -107,31 +109,31 @@ func additionalContext(_, text string) any {
 	}{text}
 }
 
-// followup is Cursor's answer that keeps the agent going: with a message that
-// stands for the user's.
+// followup is Cursor's answer that makes the agent continue, with a message in the
+// user's place.
 func followup(_, text string) any {
 	return struct {
 		Message string `json:"followup_message"`
 	}{text}
 }
 
-// Clients lists the clients whose hooks are known, by name.
-func Clients() []string { return slices.Sorted(maps.Keys(dialects)) }
+// Agents lists the agents whose hooks are known, by name.
+func Agents() []string { return slices.Sorted(maps.Keys(formats)) }
 
-// DirVariable names the environment variable in which a client tells its hooks
-// the project's directory, or is empty.
-func DirVariable(client string) string { return dialects[client].dirVariable }
+// DirVariable returns the environment variable in which an agent passes the project's
+// directory to its hooks, or "".
+func DirVariable(agent string) string { return formats[agent].dirVariable }
 
-// Render is the line that says text to the client, or nil where there is nothing
-// to say or no way to say it. At a Stop, it holds the agent back.
+// Render returns the line that answers a call with text, or nil if text is empty or the
+// agent reads no answer. At Stop the answer makes the agent continue.
 func Render(c Call, text string) ([]byte, error) {
-	if text == "" || !c.Tells() {
+	if text == "" || !c.CanAnswer() {
 		return nil, nil
 	}
 	var line bytes.Buffer
 	enc := json.NewEncoder(&line)
 	enc.SetEscapeHTML(false) // a title such as "a -> b" stays readable
-	if err := enc.Encode(c.answer(c.event, text)); err != nil {
+	if err := enc.Encode(c.format(c.event, text)); err != nil {
 		return nil, fmt.Errorf("encode the answer: %w", err)
 	}
 	return line.Bytes(), nil

@@ -20,98 +20,99 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/silences"
 )
 
-// maxRead is how many alerts one look into an inbox reads: the newest. The others
-// are counted as left out.
+// maxRead is the number of alerts that one call reads, the newest. Older ones are
+// counted as left out.
 const maxRead = 500
 
-// lookBack is how many alerts are read beside them that were delivered before: one
-// that was not may be caused by them, or revise one of them.
-const lookBack = 64
+// lookback is the number of delivered alerts that are read in addition: a pending
+// alert may be caused by one of them, or revise it.
+const lookback = 64
 
-// reader looks into a client's inbox once. It follows nothing and keeps nothing:
-// it is for a process that lives for milliseconds.
+// reader reads a client's inbox from the bus once. It follows nothing and keeps
+// nothing, for a process that lives for milliseconds.
 type reader struct {
 	conn *bus.Conn
 	// client is the key of the inbox.
 	client string
 	mask   *redact.Engine
-	// shows says which alerts may be seen by the client.
-	shows func(alert.Alert) bool
+	// visible reports whether the client may see an alert.
+	visible func(alert.Alert) bool
 }
 
-// waiting is what a client was not told yet.
-type waiting struct {
+// pendingAlerts are the alerts that were not delivered to a client yet.
+type pendingAlerts struct {
 	box *inbox.Inbox
-	// after is the place of the last alert before those that were read, at that
-	// of the last one read, told up to where the client was told.
-	after, at inbox.Position
-	told      uint64
-	// end is the place of the stream's newest alert.
+	// after is the position before the first alert that was read, last that of the
+	// last one.
+	after, last inbox.Position
+	// delivered is the sequence up to which the client's alerts were delivered.
+	delivered uint64
+	// end is the position of the newest alert in the stream.
 	end inbox.Position
-	// stale is the sequence of the last alert that came before inbox.FirstLookback.
+	// stale is the sequence of the last alert older than [inbox.FirstLookback].
 	stale uint64
 }
 
-// read looks what waits for the client. It takes two round trips where there is
-// nothing, which is most often, and one more where there is something.
-func (r *reader) read(ctx context.Context) (*waiting, error) {
+// read returns the client's pending alerts. It takes two round trips if there are none,
+// which is the usual case, and one more otherwise.
+func (r *reader) read(ctx context.Context) (*pendingAlerts, error) {
 	var info *jetstream.StreamInfo
-	var told inbox.Position
+	var delivered inbox.Position
 	var found bool
 	var both errgroup.Group
 	both.Go(func() error {
 		s, err := r.conn.JS.Stream(ctx, bus.StreamAlerts)
 		if err != nil {
-			return fmt.Errorf("look at the alerts: %w", err)
+			return fmt.Errorf("read the state of stream %s: %w", bus.StreamAlerts, err)
 		}
 		info = s.CachedInfo()
 		return nil
 	})
 	both.Go(func() (err error) {
-		told, found, err = inbox.LoadPosition(ctx, r.conn, r.client)
+		delivered, found, err = inbox.LoadPosition(ctx, r.conn, r.client)
 		return err
 	})
 	if err := both.Wait(); err != nil {
 		return nil, err
 	}
 	state := info.State
-	w := &waiting{box: inbox.New(), end: inbox.Position{Seq: state.LastSeq, Created: info.Created}}
-	if found && told.Created.Equal(info.Created) { // else the stream was made anew: all of it is news
-		w.told = told.Seq
+	p := &pendingAlerts{box: inbox.New(), end: inbox.Position{Seq: state.LastSeq, Created: info.Created}}
+	if found && delivered.Created.Equal(info.Created) { // in a recreated stream, nothing was delivered
+		p.delivered = delivered.Seq
 	}
-	w.told = max(w.told, state.FirstSeq-min(state.FirstSeq, 1)) // what is gone needs no telling
-	w.after = inbox.Position{Seq: w.told, Created: info.Created}
+	p.delivered = max(p.delivered, state.FirstSeq-min(state.FirstSeq, 1)) // expired alerts are not pending
+	p.after = inbox.Position{Seq: p.delivered, Created: info.Created}
 	if state.LastSeq > maxRead {
-		w.after.Seq = max(w.after.Seq, state.LastSeq-maxRead)
+		p.after.Seq = max(p.after.Seq, state.LastSeq-maxRead)
 	}
-	w.at = w.after
-	if state.Msgs > 0 && w.after.Seq < state.LastSeq {
-		if err := r.fill(ctx, w, found); err != nil {
+	p.last = p.after
+	if state.Msgs > 0 && p.after.Seq < state.LastSeq {
+		if err := r.fill(ctx, p, found); err != nil {
 			return nil, err
 		}
 	}
 	if !found {
-		return w, r.begin(ctx, w)
+		return p, r.saveFirst(ctx, p)
 	}
-	if w.box.Len() == 0 && w.at.Seq > w.told { // all of it is silenced, or no alert
-		_, _, err := r.take(ctx, w)
-		return w, err
+	if p.box.Len() == 0 && p.last.Seq > p.delivered { // all of them are silenced, or no alerts
+		_, _, err := r.take(ctx, p)
+		return p, err
 	}
-	return w, nil
+	return p, nil
 }
 
-// fill reads the alerts after w.after. Those of a client that was never seen begin
-// inbox.FirstLookback ago.
-func (r *reader) fill(ctx context.Context, w *waiting, seen bool) error {
-	var back uint64
-	if seen && w.after.Seq == w.told {
-		back = min(lookBack, w.told)
+// fill reads the alerts after p.after. For a new client they begin
+// [inbox.FirstLookback] ago.
+func (r *reader) fill(ctx context.Context, p *pendingAlerts, known bool) error {
+	var before uint64
+	if known && p.after.Seq == p.delivered {
+		before = min(lookback, p.delivered)
 	}
 	var msgs []bus.Message
 	var silenced silence.Set
 	var both errgroup.Group
 	both.Go(func() (err error) {
-		msgs, err = r.conn.StoredFrom(ctx, bus.StreamAlerts, w.after.Seq+1-back, maxRead+int(back))
+		msgs, err = r.conn.StoredFrom(ctx, bus.StreamAlerts, p.after.Seq+1-before, maxRead+int(before))
 		return err
 	})
 	both.Go(func() error {
@@ -119,104 +120,104 @@ func (r *reader) fill(ctx context.Context, w *waiting, seen bool) error {
 		if err == nil {
 			silenced = set
 		}
-		return ctx.Err() // what can't be read silences nothing: alerts are worth more
+		return ctx.Err() // unreadable silences suppress nothing: alerts matter more
 	})
 	if err := both.Wait(); err != nil {
 		return err
 	}
 	now := time.Now()
 	n := 0
-	for n < len(msgs) && msgs[n].Seq <= w.after.Seq {
+	for n < len(msgs) && msgs[n].Seq <= p.after.Seq {
 		n++
 	}
-	r.remember(w, msgs[:n], silenced, now)
+	r.recordDelivered(p, msgs[:n], silenced, now)
 	for _, m := range msgs[n:] {
-		w.at.Seq = m.Seq
+		p.last.Seq = m.Seq
 		if now.Sub(m.Time) > inbox.FirstLookback {
-			w.stale = m.Seq
-			if !seen {
-				w.after.Seq, w.told = m.Seq, m.Seq
+			p.stale = m.Seq
+			if !known {
+				p.after.Seq, p.delivered = m.Seq, m.Seq
 				continue
 			}
 		}
 		a, ok := r.decode(m)
-		if !ok { // a gateway says so, and who looks once has no log
+		if !ok { // a gateway logs it; a hook has no log
 			continue
 		}
-		// A gateway writes down which acknowledgements end by it; this one is gone by then.
+		// A resolution ends acknowledgements. A gateway writes that to the bus.
 		silenced.Acks, _ = silenced.Acks.Over(a)
-		if _, hushed := silenced.Hushes(a, now); hushed {
-			w.box.Suppress(a)
+		if _, suppressed := silenced.Hushes(a, now); suppressed {
+			p.box.Suppress(a)
 		} else {
-			w.box.Offer(a)
+			p.box.Offer(a)
 		}
 	}
 	return nil
 }
 
-// remember has the inbox know what the client was told before, but for what was
-// held back then, as far as that is known now.
-func (r *reader) remember(w *waiting, msgs []bus.Message, silenced silence.Set, now time.Time) {
-	var told []alert.Alert
+// recordDelivered records the alerts that were delivered to the client before, except
+// for those that are suppressed as far as is known now.
+func (r *reader) recordDelivered(p *pendingAlerts, msgs []bus.Message, silenced silence.Set, now time.Time) {
+	var delivered []alert.Alert
 	for _, m := range msgs {
 		a, ok := r.decode(m)
 		if !ok {
 			continue
 		}
-		w.box.RecordSeverity(a)
-		if _, hushed := silenced.Hushes(a, now); !hushed {
-			told = append(told, a)
+		p.box.RecordSeverity(a)
+		if _, suppressed := silenced.Hushes(a, now); !suppressed {
+			delivered = append(delivered, a)
 		}
 	}
-	w.box.RecordDelivered(told)
+	p.box.RecordDelivered(delivered)
 }
 
-// decode is the alert of a message, fit to be told. One that may not be seen is none.
+// decode returns the alert of a message, masked and sanitized. ok is false if there is
+// none, or none that the client may see.
 func (r *reader) decode(m bus.Message) (a alert.Alert, ok bool) {
-	if json.Unmarshal(m.Data, &a) != nil || !r.shows(a) {
+	if json.Unmarshal(m.Data, &a) != nil || !r.visible(a) {
 		return a, false
 	}
 	a.Seq = m.Seq
 	return clean.Alert(a, r.mask), true
 }
 
-// begin saves where the inbox of a client begins that was never seen, so that it
-// keeps what comes from there on however late it asks again.
-func (r *reader) begin(ctx context.Context, w *waiting) error {
-	w.told = w.after.Seq
-	_, err := inbox.Claim(ctx, r.conn, r.client, w.after)
+// saveFirst saves where a new client's inbox begins, so that it keeps later alerts
+// however late the client asks again.
+func (r *reader) saveFirst(ctx context.Context, p *pendingAlerts) error {
+	p.delivered = p.after.Seq
+	_, err := inbox.Claim(ctx, r.conn, r.client, p.after)
 	return err
 }
 
-// take takes what was read for this reader alone, by moving the cursor past it,
-// and returns what no other reader was faster to take: the alerts as a digest,
-// and how many more there were than could be read or kept. When it fails it may
-// have moved the cursor; what is not told then stays in the history.
-func (r *reader) take(ctx context.Context, w *waiting) (alerts []alert.Alert, left int, err error) {
-	// The bus has just answered: it is given the time that a gateway gives it.
+// take claims the alerts that were read and returns, as a digest, those that no other
+// reader claimed first. left counts the alerts that were not read or were evicted.
+// After an error the alerts may have been claimed; they remain in the history.
+func (r *reader) take(ctx context.Context, p *pendingAlerts) (alerts []alert.Alert, left int, err error) {
+	// The bus has just answered, so the claim gets as much time as a gateway's.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inbox.ClaimTimeout)
 	defer cancel()
-	before, err := inbox.Claim(ctx, r.conn, r.client, w.at)
+	before, err := inbox.Claim(ctx, r.conn, r.client, p.last)
 	if err != nil {
 		return nil, 0, err
 	}
-	if before.Created.Equal(w.at.Created) {
-		w.box.DiscardDelivered(before.Seq)
-		w.told = max(w.told, before.Seq)
+	if before.Created.Equal(p.last.Created) {
+		p.box.DiscardDelivered(before.Seq)
+		p.delivered = max(p.delivered, before.Seq)
 	}
-	if w.told >= w.at.Seq {
+	if p.delivered >= p.last.Seq {
 		return nil, 0, nil
 	}
-	left = int(w.box.Evicted())
-	if w.told < w.after.Seq {
-		left += int(w.after.Seq - w.told)
+	left = int(p.box.Evicted())
+	if p.delivered < p.after.Seq {
+		left += int(p.after.Seq - p.delivered)
 	}
-	return liveFirst(w.box.Take(w.at.Seq)), left, nil
+	return openFirst(p.box.Take(p.last.Seq)), left, nil
 }
 
-// liveFirst puts what is over behind what is still on, however severe it was: a
-// brief has no room for all.
-func liveFirst(alerts []alert.Alert) []alert.Alert {
+// openFirst moves resolved alerts and resolutions to the end, whatever their severity:
+// a block has no room for all.
+func openFirst(alerts []alert.Alert) []alert.Alert {
 	over := func(a alert.Alert) int {
 		if a.Over() {
 			return 1

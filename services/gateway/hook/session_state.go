@@ -12,78 +12,86 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-// memory is what the hooks of one agent's session remember from one call to
-// the next. The bus forgets it with the cursors, 30 days after it was written.
-type memory struct {
+// sessionState is what the hooks of one agent session keep from one call to the next.
+// It is stored beside the inbox positions, and expires 30 days after it was written.
+type sessionState struct {
 	// Client is for people who look into the bucket.
 	Client string `json:"client"`
-	// Prompt is the newest alert at the time of the last prompt.
+	// Prompt is the position of the newest alert at the last prompt.
 	Prompt inbox.Position `json:"prompt"`
-	// Held says that the agent was held back and has not stopped since.
-	Held bool `json:"held,omitempty"`
-	// Waiter is who waits to wake the session; an earlier one gives up, and each
-	// does once the session goes on.
+	// StopBlocked is set when a stop was blocked and the agent has not stopped since.
+	StopBlocked bool `json:"held,omitempty"`
+	// Waiter is the id of the Wait that may wake the session. Earlier ones end, and
+	// each ends once the session continues.
 	Waiter string `json:"waiter,omitempty"`
 }
 
-// memoryKey is the key of a session, whose id may hold anything.
-func memoryKey(client, session string) string {
+// stateKey returns the key of a session, whose id may hold any characters.
+func stateKey(client, session string) string {
 	return "session." + inbox.BucketKey(client+" "+session)
 }
 
-// loadMemory reads what is remembered of a session. found says whether there
-// is anything.
-func loadMemory(ctx context.Context, c *bus.Conn, client, session string) (m memory, found bool, err error) {
+// loadState reads the state of a session. found reports whether there is one; a
+// document that cannot be decoded counts as none.
+func loadState(ctx context.Context, c *bus.Conn, client, session string) (s sessionState, found bool, err error) {
 	if session == "" {
-		return m, false, nil
+		return s, false, nil
 	}
-	kv, err := c.JS.KeyValue(ctx, bus.BucketGateways)
+	kv, err := openBucket(ctx, c)
 	if err != nil {
-		return m, false, fmt.Errorf("open the sessions: %w", err)
+		return s, false, err
 	}
-	entry, err := kv.Get(ctx, memoryKey(client, session))
+	entry, err := kv.Get(ctx, stateKey(client, session))
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return m, false, nil
+		return s, false, nil
 	}
 	if err != nil {
-		return m, false, fmt.Errorf("read the session: %w", err)
+		return s, false, fmt.Errorf("read the session's state: %w", err)
 	}
-	if err := json.Unmarshal(entry.Value(), &m); err != nil {
-		return memory{}, false, nil //nolint:nilerr // of another version: as if never seen
+	if err := json.Unmarshal(entry.Value(), &s); err != nil {
+		return sessionState{}, false, nil //nolint:nilerr // written by another version: treated as missing
 	}
-	return m, true, nil
+	return s, true, nil
 }
 
-// changeMemory changes what is remembered of a session. Two of its hooks may run
-// at once, as those at a stop do: each changes what it means, and nothing that the
-// other wrote. A session without an id has no memory.
-func changeMemory(ctx context.Context, c *bus.Conn, client, session string, change func(*memory)) error {
+// updateState changes the state of a session by compare-and-set: hooks of one session
+// may run at the same time, as those at a stop do, and change different fields. A
+// session without an id has no state.
+func updateState(ctx context.Context, c *bus.Conn, client, session string, change func(*sessionState)) error {
 	if session == "" {
 		return nil
 	}
-	kv, err := c.JS.KeyValue(ctx, bus.BucketGateways)
+	kv, err := openBucket(ctx, c)
 	if err != nil {
-		return fmt.Errorf("open the sessions: %w", err)
+		return err
 	}
 	for {
-		err := tryChange(ctx, kv, memoryKey(client, session), func(m *memory) {
-			change(m)
-			m.Client = inbox.DisplayName(client)
+		err := tryUpdate(ctx, kv, stateKey(client, session), func(s *sessionState) {
+			change(s)
+			s.Client = inbox.DisplayName(client)
 		})
 		if err == nil {
 			return nil
 		}
 		if ctx.Err() != nil || !bus.Conflict(err) {
-			return fmt.Errorf("save the session: %w", err)
+			return fmt.Errorf("save the session's state: %w", err)
 		}
 	}
 }
 
-// tryChange writes unless somebody else wrote in between: then its error is
-// a bus.Conflict.
-func tryChange(ctx context.Context, kv jetstream.KeyValue, key string, change func(*memory)) error {
-	var m memory
-	var revision uint64 // 0 where there is nothing yet
+func openBucket(ctx context.Context, c *bus.Conn) (jetstream.KeyValue, error) {
+	kv, err := c.JS.KeyValue(ctx, bus.BucketGateways)
+	if err != nil {
+		return nil, fmt.Errorf("open the bucket %s of session states: %w", bus.BucketGateways, err)
+	}
+	return kv, nil
+}
+
+// tryUpdate changes the state unless it was written in between; then its error
+// satisfies [bus.Conflict].
+func tryUpdate(ctx context.Context, kv jetstream.KeyValue, key string, change func(*sessionState)) error {
+	var s sessionState
+	var revision uint64 // 0 if there is no state yet
 	entry, err := kv.Get(ctx, key)
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound):
@@ -91,12 +99,12 @@ func tryChange(ctx context.Context, kv jetstream.KeyValue, key string, change fu
 		return err
 	default:
 		revision = entry.Revision()
-		if json.Unmarshal(entry.Value(), &m) != nil {
-			m = memory{} // of another version: as if never seen
+		if json.Unmarshal(entry.Value(), &s) != nil {
+			s = sessionState{} // written by another version: treated as missing
 		}
 	}
-	change(&m)
-	value, err := json.Marshal(m)
+	change(&s)
+	value, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/services/gateway/truncate"
@@ -18,32 +17,25 @@ import (
 )
 
 const (
-	// watchEvery is how often a waiting hook looks whether its session goes on.
-	watchEvery = 2 * time.Second
-	// wakeRetry is the pause before a bus that did not answer in time is asked again.
-	wakeRetry = 200 * time.Millisecond
+	// sessionCheckInterval is how often a Wait checks whether its session continues.
+	sessionCheckInterval = 2 * time.Second
+	// retryPause is the pause before the inbox is read again after a timeout.
+	retryPause = 200 * time.Millisecond
 )
 
-// WaitConfig says what a hook waits for that may wake an idle session.
+// WaitConfig describes a wait for an alert that may wake an idle agent.
 type WaitConfig struct {
 	Config
-	// Severity is the least that an alert must have.
+	// Severity is the least severity that wakes the agent.
 	Severity alert.Severity
-	// Timeout is how long to wait; 0 means for ever.
+	// Timeout is how long to wait; 0 means without end.
 	Timeout time.Duration
 }
 
-// errOver says that there is nothing to wait for any more, errWoken that what was
-// waited for has come.
-var (
-	errOver  = errors.New("the session goes on, or it has ended")
-	errWoken = errors.New("an alert came")
-)
-
-// Wait waits, once an agent has stopped, for an alert that is worth waking it,
-// and returns what waits by then, at most truncate.MaxText. It returns nothing when
-// the time is up or ctx has ended, when the session goes on, ends or waits anew,
-// or when the bus goes away. What it returns counts as told.
+// Wait waits after an agent has stopped for an alert that is worth waking it, and
+// returns the pending alerts, at most [truncate.MaxText] bytes. They count as
+// delivered. It returns "" when the time is up or ctx ends, when the session continues,
+// ends or starts another Wait, and when the connection to the bus is closed.
 func Wait(ctx context.Context, cfg WaitConfig) (text string, err error) {
 	if cfg.Call.Moment != Stop {
 		return "", nil
@@ -53,145 +45,143 @@ func Wait(ctx context.Context, cfg WaitConfig) (text string, err error) {
 		ctx, stop = context.WithTimeout(ctx, cfg.Timeout)
 		defer stop()
 	}
-	h, err := newHooked(ctx, cfg.Config)
+	r, err := newResponder(ctx, cfg.Config)
 	if err != nil {
 		return "", err
 	}
-	defer h.conn.Close()
-	n := &night{hooked: h, least: cfg.Severity, id: fmt.Sprintf("%d@%d", os.Getpid(), time.Now().UnixNano())}
-	err = n.wait(ctx)
-	// A bus that is about to end has nobody to answer a moment before it closes.
-	if errors.Is(err, errWoken) || errors.Is(err, errOver) || errors.Is(err, nats.ErrNoResponders) || h.conn.NC.IsClosed() {
-		return n.text, nil
+	defer r.conn.Close()
+	w := &idleWait{responder: r, least: cfg.Severity, id: fmt.Sprintf("%d@%d", os.Getpid(), time.Now().UnixNano())}
+	text, err = w.run(ctx)
+	// A bus that is stopping may have no responders for a moment before it closes.
+	if ctx.Err() != nil || r.conn.NC.IsClosed() || errors.Is(err, nats.ErrNoResponders) {
+		err = nil
 	}
-	return n.text, err
+	return text, err
 }
 
-// wait ends with errWoken, with errOver, or because it could not.
-func (n *night) wait(ctx context.Context) error {
-	end, err := n.begin(ctx)
-	if err != nil {
-		return err
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return n.watch(ctx) })
-	group.Go(func() error {
-		if err := n.look(ctx); err != nil {
-			return err
-		}
-		err := bus.Follow(ctx, n.conn, bus.FollowConfig{
-			Stream: bus.StreamAlerts, Start: end.Seq + 1, Created: end.Created, HeadersOnly: true, Logger: n.cfg.Logger,
-		}, func(m bus.Message) error { return n.hear(ctx, m) })
-		if err == nil {
-			return errOver
-		}
-		return err
-	})
-	return group.Wait()
-}
-
-// night is one wait of a session that has stopped.
-type night struct {
-	*hooked
+// idleWait is one Wait of a session that has stopped.
+type idleWait struct {
+	*responder
 	least alert.Severity
-	// id tells this wait from others of the session.
+	// id distinguishes this wait from others of the session.
 	id string
-	// text is what woke it.
-	text string
 }
 
-// begin says that this wait is the session's, and returns the place up to where
-// the first look sees.
-func (n *night) begin(ctx context.Context) (end inbox.Position, err error) {
-	ctx, cancel := context.WithTimeout(ctx, n.cfg.patience())
-	defer cancel()
-	if err := n.remember(ctx, func(m *memory) { m.Waiter = n.id }); err != nil {
-		return inbox.Position{}, err
-	}
-	w, err := n.read(ctx)
+// run returns the alerts that wake the agent, or "" when there is nothing to wait for
+// any more.
+func (w *idleWait) run(ctx context.Context) (text string, err error) {
+	end, err := w.register(ctx)
 	if err != nil {
-		return inbox.Position{}, err
+		return "", err
 	}
-	return w.end, nil
-}
+	ctx, stop := context.WithCancel(ctx)
+	arrived := make(chan struct{}, 1) // an alert of the severity came
+	if !w.cfg.Call.StopBlocked {
+		arrived <- struct{}{} // an error may have come before the agent stopped
+	}
+	followed := make(chan error, 1)
+	go func() { followed <- w.follow(ctx, end, arrived) }()
+	ended := false
+	defer func() {
+		stop()
+		if !ended {
+			<-followed
+		}
+	}()
 
-// watch ends with errOver once the session goes on or ends.
-func (n *night) watch(ctx context.Context) error {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
+	check := time.NewTicker(sessionCheckInterval)
+	defer check.Stop()
+	retry := time.NewTimer(0)
+	retry.Stop()
+	defer retry.Stop()
 	for {
+		try := false
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-n.conn.Changes():
-			if n.conn.NC.IsClosed() {
-				return errOver
+			return "", nil
+		case err := <-followed:
+			ended = true
+			return "", err
+		case <-w.conn.Changes():
+			if w.conn.NC.IsClosed() {
+				return "", nil
 			}
-		case <-tick.C:
-			if err := n.still(ctx); errors.Is(err, errOver) {
-				return err // a bus that is busy is asked again
+		case <-check.C:
+			if current, err := w.current(ctx); err == nil && !current { // after an error, the next tick checks again
+				return "", nil
 			}
+		case <-arrived:
+			try = true
+		case <-retry.C:
+			try = true
+		}
+		if !try {
+			continue
+		}
+		text, current, err := w.tryDeliver(ctx)
+		switch {
+		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+			retry.Reset(retryPause) // the bus is busy
+		case err != nil || text != "" || !current:
+			return text, err
 		}
 	}
 }
 
-// still is nil while this wait is the session's.
-func (n *night) still(ctx context.Context) error {
-	if n.cfg.Call.Session == "" {
+// register makes this wait the session's and returns the position of the newest alert.
+func (w *idleWait) register(ctx context.Context) (end inbox.Position, err error) {
+	ctx, cancel := context.WithTimeout(ctx, w.cfg.readTimeout())
+	defer cancel()
+	if err := w.updateState(ctx, func(s *sessionState) { s.Waiter = w.id }); err != nil {
+		return inbox.Position{}, err
+	}
+	p, err := w.read(ctx)
+	if err != nil {
+		return inbox.Position{}, err
+	}
+	return p.end, nil
+}
+
+// follow signals arrived for each alert after a position that is severe enough. It ends
+// with ctx or when the connection is closed.
+func (w *idleWait) follow(ctx context.Context, after inbox.Position, arrived chan<- struct{}) error {
+	return bus.Follow(ctx, w.conn, bus.FollowConfig{
+		Stream: bus.StreamAlerts, Start: after.Seq + 1, Created: after.Created, HeadersOnly: true, Logger: w.cfg.Logger,
+	}, func(m bus.Message) error {
+		severity := alert.Severity(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:])
+		if severity.Rank() >= w.least.Rank() {
+			select {
+			case arrived <- struct{}{}:
+			default: // one is signaled already
+			}
+		}
 		return nil
+	})
+}
+
+// current reports whether this wait is still the session's: the session neither
+// continued nor ended, and started no other wait.
+func (w *idleWait) current(ctx context.Context) (bool, error) {
+	if w.cfg.Call.Session == "" {
+		return true, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, inbox.ClaimTimeout)
 	defer cancel()
-	past, _, err := loadMemory(ctx, n.conn, n.client, n.cfg.Call.Session)
-	if err == nil && past.Waiter != n.id {
-		return errOver
-	}
-	return err
+	state, _, err := loadState(ctx, w.conn, w.client, w.cfg.Call.Session)
+	return err == nil && state.Waiter == w.id, err
 }
 
-// look is what may wake the session at once: an error that came before it
-// stopped. A session that has just been held back may stop first.
-func (n *night) look(ctx context.Context) error {
-	if n.cfg.Call.Held {
-		return nil
+// tryDeliver takes the pending alerts if one of them is worth waking the agent, and
+// this wait is still the session's.
+func (w *idleWait) tryDeliver(ctx context.Context) (text string, current bool, err error) {
+	if current, err := w.current(ctx); err != nil || !current {
+		return "", false, err
 	}
-	return n.wake(ctx)
-}
-
-// hear takes an alert that has come as the occasion to look into the inbox.
-func (n *night) hear(ctx context.Context, m bus.Message) error {
-	severity := alert.Severity(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:])
-	if severity.Rank() < n.least.Rank() {
-		return nil
-	}
-	return n.wake(ctx)
-}
-
-// wake ends with errWoken when there is something to wake the session for. A bus
-// that does not answer in time is asked again.
-func (n *night) wake(ctx context.Context) error {
-	for {
-		err := n.tryWake(ctx)
-		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(wakeRetry):
-		}
-	}
-}
-
-func (n *night) tryWake(ctx context.Context) error {
-	if err := n.still(ctx); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, n.cfg.patience())
+	ctx, cancel := context.WithTimeout(ctx, w.cfg.readTimeout())
 	defer cancel()
-	text, err := n.tell(ctx, truncate.MaxText-len(heldLead), func(w *waiting) bool { return urgent(n.least, w.stale)(w) })
+	text, err = w.deliver(ctx, truncate.MaxText-len(newAlertLead), func(p *pendingAlerts) bool { return openSince(w.least, p.stale)(p) })
 	if err != nil || text == "" {
-		return err
+		return "", true, err
 	}
-	n.text = heldLead + text
-	return errWoken
+	return newAlertLead + text, true, nil
 }

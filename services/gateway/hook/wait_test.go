@@ -14,8 +14,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-// night waits as Claude Code's background stop hook does, and returns what wakes.
-func night(t *testing.T, r *testrig.Bus, input string, timeout time.Duration) <-chan string {
+// startWait waits as Claude Code's background stop hook does; the channel receives the
+// text that wakes the agent.
+func startWait(t *testing.T, r *testrig.Bus, input string, timeout time.Duration) <-chan string {
 	t.Helper()
 	cfg, err := r.HookConfig("agent", input)
 	if err != nil {
@@ -23,7 +24,7 @@ func night(t *testing.T, r *testrig.Bus, input string, timeout time.Duration) <-
 	}
 	woken := make(chan string, 1)
 	go func() {
-		for { // a machine that is too busy is asked again
+		for { // on a busy machine the bus may not answer in time
 			text, err := hook.Wait(context.WithoutCancel(t.Context()), hook.WaitConfig{Config: cfg, Severity: alert.Error, Timeout: timeout})
 			if errors.Is(err, bus.ErrAway) || errors.Is(err, context.DeadlineExceeded) {
 				continue
@@ -38,77 +39,82 @@ func night(t *testing.T, r *testrig.Bus, input string, timeout time.Duration) <-
 	return woken
 }
 
-func end(t *testing.T, woken <-chan string) string {
+// waitEnd returns the text with which a wait ends.
+func waitEnd(t *testing.T, woken <-chan string) string {
 	t.Helper()
 	select {
 	case text := <-woken:
 		return text
 	case <-time.After(testrig.Patience):
-		t.Fatal("it waits on")
+		t.Fatal("the wait does not end")
 		return ""
 	}
 }
 
-func TestHookWaits(t *testing.T) {
+func TestWaitWakesTheAgent(t *testing.T) {
 	r := testrig.New(t)
 	r.Hook(t, "agent", testrig.Call("UserPromptSubmit"))
-	woken := night(t, r, testrig.Call("Stop"), 0)
+	woken := startWait(t, r, testrig.Call("Stop"), 0)
 	r.Publish(t, r.Alert(alert.Warning))
 	r.Publish(t, r.Alert(alert.Error))
-	if got := end(t, woken); !strings.HasPrefix(got, "Tocsin: ") || testrig.Titles(t, got) != "alert02 alert01" {
-		t.Fatal(got)
+	got := waitEnd(t, woken)
+	if want := "Tocsin: "; !strings.HasPrefix(got, want) {
+		t.Errorf("text = %q, want prefix %q", got, want)
+	}
+	if got, want := testrig.Titles(t, got), "alert02 alert01"; got != want {
+		t.Fatalf("alerts that wake the agent = %q, want %q", got, want)
 	}
 	if got := r.Hook(t, "agent", testrig.Call("PostToolUse")); got != "" {
-		t.Errorf("told again: %s", got)
+		t.Errorf("delivered again: %s", got)
 	}
 
 	r.Publish(t, r.Alert(alert.Error))
-	if got := end(t, night(t, r, testrig.Call("Stop"), 0)); testrig.Titles(t, got) != "alert03" {
-		t.Errorf("an error that was there: %s", got)
+	if got, want := testrig.Titles(t, waitEnd(t, startWait(t, r, testrig.Call("Stop"), 0))), "alert03"; got != want {
+		t.Errorf("an error that was pending: got %q, want %q", got, want)
 	}
 	r.Publish(t, r.Alert(alert.Error))
-	if got := end(t, night(t, r, testrig.Again, 300*time.Millisecond)); got != "" {
-		t.Errorf("woken by what did not hold it: %s", got)
+	if got := waitEnd(t, startWait(t, r, testrig.StopAfterBlock, 300*time.Millisecond)); got != "" {
+		t.Errorf("woken after a blocked stop by an alert from before: %s", got)
 	}
-	if got := end(t, night(t, r, testrig.Call("PostToolUse"), 0)); got != "" {
-		t.Errorf("at another moment: %s", got)
+	if got := waitEnd(t, startWait(t, r, testrig.Call("PostToolUse"), 0)); got != "" {
+		t.Errorf("waited at another moment than a stop: %s", got)
 	}
-	if got := testrig.Told(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))); got != "alert04" {
-		t.Error(got)
+	if got, want := testrig.DeliveredTitles(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))), "alert04"; got != want {
+		t.Errorf("still pending = %q, want %q", got, want)
 	}
 }
 
-// TestHookWaitEnds when the session goes on, ends or waits anew, or when the bus
-// goes away.
-func TestHookWaitEnds(t *testing.T) {
+// TestWaitEnds when the session continues, ends or starts another wait, and when the bus
+// stops.
+func TestWaitEnds(t *testing.T) {
 	r := testrig.New(t)
-	first := night(t, r, testrig.Call("Stop"), 0)
-	known := waits(t, r, "")
-	second := night(t, r, testrig.Again, 0)
-	if got := end(t, first); got != "" {
-		t.Errorf("the session waits anew: %s", got)
+	first := startWait(t, r, testrig.Call("Stop"), 0)
+	waiter := awaitWaiter(t, r, "")
+	second := startWait(t, r, testrig.StopAfterBlock, 0)
+	if got := waitEnd(t, first); got != "" {
+		t.Errorf("after another wait of the session: text = %q, want none", got)
 	}
-	waits(t, r, known)
+	awaitWaiter(t, r, waiter)
 	r.Hook(t, "agent", testrig.Call("UserPromptSubmit"))
-	if got := end(t, second); got != "" {
-		t.Errorf("the session goes on: %s", got)
+	if got := waitEnd(t, second); got != "" {
+		t.Errorf("after the session continued: text = %q, want none", got)
 	}
-	third := night(t, r, testrig.Call("Stop"), 0)
-	waits(t, r, "")
+	third := startWait(t, r, testrig.Call("Stop"), 0)
+	awaitWaiter(t, r, "")
 	r.Hook(t, "agent", testrig.Call("SessionEnd"))
-	if got := end(t, third); got != "" {
-		t.Errorf("the session has ended: %s", got)
+	if got := waitEnd(t, third); got != "" {
+		t.Errorf("after the session ended: text = %q, want none", got)
 	}
-	fourth := night(t, r, testrig.Call("Stop"), 0)
-	waits(t, r, "")
+	fourth := startWait(t, r, testrig.Call("Stop"), 0)
+	awaitWaiter(t, r, "")
 	r.Down()
-	if got := end(t, fourth); got != "" {
-		t.Errorf("the bus has gone: %s", got)
+	if got := waitEnd(t, fourth); got != "" {
+		t.Errorf("after the bus stopped: text = %q, want none", got)
 	}
 }
 
-// waits is when a wait is known to be the session's.
-func waits(t *testing.T, r *testrig.Bus, known string) (waiter string) {
+// awaitWaiter waits until the session has a waiter other than known and returns it.
+func awaitWaiter(t *testing.T, r *testrig.Bus, known string) (waiter string) {
 	t.Helper()
 	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: t.Name(), Role: bus.RoleGateway, Server: r.Server, Logger: testrig.Quiet()})
 	if err != nil {
@@ -119,19 +125,22 @@ func waits(t *testing.T, r *testrig.Bus, known string) (waiter string) {
 		waiter = hook.Waiter(t.Context(), c, inbox.NamedKey("agent"), "s")
 		return waiter != "" && waiter != known
 	}) {
-		t.Fatal("nobody waits")
+		t.Fatal("no wait is registered")
 	}
 	return waiter
 }
 
-// TestTwoHooksAtOnce: the hook that answers a stop and the one that waits to wake
-// the session change its memory at the same time, and neither forgets the other.
-func TestTwoHooksAtOnce(t *testing.T) {
+// TestStateUpdatesDoNotOverwriteEachOther: the hook that answers a stop and the one that
+// waits to wake the session change its state at the same time.
+func TestStateUpdatesDoNotOverwriteEachOther(t *testing.T) {
 	r := testrig.New(t)
-	for range 2 { // where there is nothing yet, and where there is
-		held, waits, err := hook.HoldAndWait(t.Context(), r.Join(t, bus.RoleGateway), "client", "session", "me")
-		if err != nil || !held || waits != "me" {
-			t.Errorf("held %t, waits %q, %v", held, waits, err)
+	for _, name := range []string{"without a stored state", "with a stored state"} {
+		blocked, waiter, err := hook.UpdateTwice(t.Context(), r.Join(t, bus.RoleGateway), "client", "session", "me")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !blocked || waiter != "me" {
+			t.Errorf("%s: blocked = %t, waiter = %q, want true, %q", name, blocked, waiter, "me")
 		}
 	}
 }

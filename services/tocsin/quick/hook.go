@@ -124,7 +124,7 @@ func (c *Hook) wake(ctx context.Context, env service.Env, cfg hook.Config, clien
 
 // config reads which moment it is, and finds the inbox.
 func (c *Hook) config(env service.Env, log *slog.Logger) (hook.Config, error) {
-	cfg := hook.Config{Bus: env.Bus(c.BusFlags), Hold: c.Stop, Logger: log}
+	cfg := hook.Config{Bus: env.Bus(c.BusFlags), BlockStop: c.Stop, Logger: log}
 	shown, err := c.Set() // one that is wrong shows nothing
 	if err != nil {
 		return cfg, err

@@ -13,28 +13,26 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-// Call is the input of Claude Code's hook at a moment of the session s.
+// Call returns the input of Claude Code's hook for an event of the session s.
 func Call(event string) string {
 	return `{"hook_event_name":"` + event + `","session_id":"s","cwd":"/work"}`
 }
 
-// Again is a stop that follows a hold.
-const Again = `{"hook_event_name":"Stop","session_id":"s","cwd":"/work","stop_hook_active":true}`
+// StopAfterBlock is the input of a stop that follows a blocked one.
+const StopAfterBlock = `{"hook_event_name":"Stop","session_id":"s","cwd":"/work","stop_hook_active":true}`
 
-// Hook answers Claude Code's hook for the client of that name, and returns what
-// it says to the model. A machine that is too busy is asked again.
+// Hook answers Claude Code's hook for a client and returns the text for the model.
 func (b *Bus) Hook(t *testing.T, client, input string) string {
 	t.Helper()
 	cfg, err := b.HookConfig(client, input)
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := Answer(t, cfg)
-	return Said(t, line)
+	return AnswerText(t, Answer(t, cfg))
 }
 
-// Answer has a hook called until it has found the bus: it gives up within
-// milliseconds, which is too soon on a busy machine. It returns the line as printed.
+// Answer returns the line that answers a hook. It calls the hook until that reaches the
+// bus: a hook gives up within milliseconds, which is too soon on a busy machine.
 func Answer(t *testing.T, cfg hook.Config) (line []byte) {
 	t.Helper()
 	ok := Poll(func() bool {
@@ -46,12 +44,12 @@ func Answer(t *testing.T, cfg hook.Config) (line []byte) {
 		return err == nil
 	})
 	if !ok {
-		t.Fatal("the hook finds no bus")
+		t.Fatal("the hook does not reach the bus")
 	}
 	return line
 }
 
-// TryHook is Hook once, with the line as it is printed.
+// TryHook answers Claude Code's hook once and returns the line as it is printed.
 func (b *Bus) TryHook(client, input string) ([]byte, error) {
 	cfg, err := b.HookConfig(client, input)
 	if err != nil {
@@ -60,14 +58,15 @@ func (b *Bus) TryHook(client, input string) ([]byte, error) {
 	return hook.Answer(context.Background(), cfg)
 }
 
-// HookConfig is what TryHook answers.
+// HookConfig returns the configuration of Claude Code's hook for a client.
 func (b *Bus) HookConfig(client, input string) (hook.Config, error) {
 	c, err := hook.Parse("claude-code", []byte(input))
-	return hook.Config{Bus: bus.ConnConfig{Dir: b.Dir}, Inbox: inbox.NamedKey(client), Call: c, Hold: true, Logger: Quiet()}, err
+	return hook.Config{Bus: bus.ConnConfig{Dir: b.Dir}, Inbox: inbox.NamedKey(client), Call: c, BlockStop: true, Logger: Quiet()}, err
 }
 
-// Said is the text within an answer, with "HELD " before what holds the agent.
-func Said(t *testing.T, line []byte) string {
+// AnswerText returns the text within a hook's answer, with "BLOCKED " in front if it
+// blocks a stop.
+func AnswerText(t *testing.T, line []byte) string {
 	t.Helper()
 	if line == nil {
 		return ""
@@ -79,34 +78,35 @@ func Said(t *testing.T, line []byte) string {
 		Decision, Reason string
 	}
 	if err := json.Unmarshal(line, &a); err != nil {
-		t.Fatalf("%v: %s", err, line)
+		t.Fatalf("decode the answer %s: %v", line, err)
 	}
 	if a.Decision == "block" {
-		return "HELD " + a.Reason
+		return "BLOCKED " + a.Reason
 	}
 	return a.Specific.Context
 }
 
-// Told are the titles of the alerts in what a hook says.
-func Told(t *testing.T, text string) string {
+// DeliveredTitles returns the titles of the alerts in a hook's text, with "BLOCKED " in
+// front if it blocks a stop.
+func DeliveredTitles(t *testing.T, text string) string {
 	t.Helper()
 	if text == "" {
 		return ""
 	}
-	held := ""
-	if strings.HasPrefix(text, "HELD ") {
-		held = "HELD "
+	blocked := ""
+	if strings.HasPrefix(text, "BLOCKED ") {
+		blocked = "BLOCKED "
 	}
-	return held + Titles(t, text)
+	return blocked + Titles(t, text)
 }
 
-// Titles are those of the alerts in a block.
+// Titles returns the titles of the alerts in a block.
 func Titles(t *testing.T, block string) string {
 	t.Helper()
 	lines := strings.Split(block, "\n")
 	var alerts []alert.Alert
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &alerts); err != nil {
-		t.Fatalf("%v: %s", err, block)
+		t.Fatalf("decode the alerts of %q: %v", block, err)
 	}
 	var all []string
 	for _, a := range alerts {
