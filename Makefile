@@ -4,6 +4,8 @@ SHELL := /bin/sh
 GO ?= go
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+# v3.22.0: later ones need a module version that the proxy does not have.
+VALE := github.com/vale-cli/vale/v3/cmd/vale@v3.22.0
 GORELEASER := github.com/goreleaser/goreleaser/v2@v2.15.0
 FUZZTIME ?= 10s
 
@@ -91,6 +93,10 @@ lint: ## gofmt, go vet, tsc, golangci-lint and, where its database can be reache
 	@if curl -fsS -m 10 -o /dev/null https://vuln.go.dev/index/db.json 2>/dev/null; then \
 		for dir in $(MODULES); do (cd $$dir && $(GO) run $(GOVULNCHECK) ./...) || exit 1; done; \
 	else echo "govulncheck: skipped, its database can't be reached from here"; fi
+
+.PHONY: prose
+prose: ## the words of comments, strings and pages (Vale with our own rules, .vale/Tocsin)
+	@git ls-files '*.go' '*.md' '*.ts' '*.tsx' '*.sh' '*.yaml' ':!*/testdata/*' | xargs $(GO) run $(VALE) --output line
 
 .PHONY: release-check
 release-check: ## what goreleaser makes of .goreleaser.yaml (it takes minutes to build, once)
