@@ -1,0 +1,133 @@
+// Package reference_test compares the reference pages with the code.
+package reference_test
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// TestFields checks that a page names every JSON field of its type.
+func TestFields(t *testing.T) {
+	for page, types := range map[string][]any{
+		"alerts.md":     {alert.Alert{}},
+		"ci-results.md": {ci.Result{}, ci.Failure{}},
+		"events.md": {
+			telemetry.Event{}, telemetry.Log{}, telemetry.Network{}, telemetry.Vitals{}, telemetry.Action{},
+			telemetry.Memory{}, telemetry.Circuit{}, telemetry.Security{},
+		},
+	} {
+		text := read(t, page)
+		for _, v := range types {
+			for _, field := range reflect.VisibleFields(reflect.TypeOf(v)) {
+				name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+				if name != "" && !strings.Contains(text, "`"+name+"`") {
+					t.Errorf("%s does not describe `%s` of %T", page, name, v)
+				}
+			}
+		}
+	}
+}
+
+// TestStreams checks the retention of every stream, and that every bucket and role is
+// listed.
+func TestStreams(t *testing.T) {
+	text := read(t, "subjects.md")
+	for _, cfg := range bus.Streams() {
+		for _, want := range kept(cfg) {
+			row := rowWith(text, "`"+cfg.Name+"`")
+			if !strings.Contains(row, want) {
+				t.Errorf("the row of %s is %q, want it to have %q", cfg.Name, row, want)
+			}
+		}
+	}
+	for _, name := range bus.StreamNames() {
+		short := name[strings.LastIndexByte(name, '_')+1:]
+		if rowWith(text, "`"+short+"`") == "" {
+			t.Errorf("subjects.md does not describe %s", name)
+		}
+	}
+	for _, role := range append(bus.Roles(), bus.RoleProvisioner) {
+		if rowWith(text, "| `"+string(role)+"`") == "" {
+			t.Errorf("subjects.md does not describe the role %s", role)
+		}
+	}
+}
+
+// kept are the words for a stream's limits.
+func kept(cfg jetstream.StreamConfig) []string {
+	const day = 24 * time.Hour
+	var words []string
+	switch {
+	case cfg.Name == bus.StreamCI: // ingest deletes down to this number
+		return []string{fmt.Sprintf("newest %d", ci.Kept)}
+	case cfg.MaxAge > day:
+		words = append(words, fmt.Sprintf("%d days", cfg.MaxAge/day))
+	case cfg.MaxAge > 0:
+		words = append(words, fmt.Sprintf("%d h", cfg.MaxAge/time.Hour))
+	}
+	if cfg.MaxBytes > 0 {
+		words = append(words, fmt.Sprintf("%d MiB", cfg.MaxBytes>>20))
+	}
+	return words
+}
+
+// TestCategories checks that the alert pages list every category and no other.
+func TestCategories(t *testing.T) {
+	var want []string
+	for _, c := range alert.Categories() {
+		want = append(want, string(c))
+	}
+	slices.Sort(want)
+	for _, page := range []string{"alerts.md", "../alerts.md", "../../README.md"} {
+		var got []string
+		for _, line := range strings.Split(section(read(t, page), "category"), "\n") {
+			cell, _, _ := strings.Cut(strings.TrimPrefix(line, "|"), "|")
+			for _, m := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(cell, -1) {
+				got = append(got, m[1])
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s lists the categories %v, want %v", page, got, want)
+		}
+	}
+}
+
+// section is the table whose first column has this title.
+func section(text, title string) string {
+	_, table, _ := strings.Cut(text, "| "+title+" |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	return table
+}
+
+// rowWith is the table row that contains a text, or "".
+func rowWith(page, text string) string {
+	for _, line := range strings.Split(page, "\n") {
+		if strings.HasPrefix(line, "|") && strings.Contains(line, text) {
+			return line
+		}
+	}
+	return ""
+}
+
+func read(t *testing.T, page string) string {
+	t.Helper()
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
