@@ -18,7 +18,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// TestLivePage: the page of 20 lines that the README shows has alerts over the
+// TestLivePage: the page of 20 lines of docs/build-a-dashboard.md has alerts over the
 // websocket, with the credential that may do nothing else. The CDN is played.
 func TestLivePage(t *testing.T) {
 	browser := chromium.Start(t)
@@ -35,7 +35,7 @@ func TestLivePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := e2etest.OnBus(sys.Bus, e2etest.Block(t, "README.md", "html", "<!doctype"))
+	text := e2etest.OnBus(sys.Bus, e2etest.Block(t, "docs/build-a-dashboard.md", "html", "<!doctype"))
 	for from, to := range map[string]string{
 		"https://esm.sh/@nats-io/nats-core@3.4.0": "/nats-core.js",
 		"SU...":               strings.TrimSpace(string(seed)),

@@ -17,10 +17,10 @@ type workflow struct {
 	}
 }
 
-// snippet gives the README's YAML block whose first line names a file.
-func snippet(t *testing.T, file string, into any) {
+// snippet decodes the YAML block of a page whose first line names a file.
+func snippet(t *testing.T, page, file string, into any) {
 	t.Helper()
-	for _, block := range e2etest.Blocks(t, "README.md", "yaml") {
+	for _, block := range e2etest.Blocks(t, page, "yaml") {
 		if first, _, _ := strings.Cut(block, "\n"); strings.Contains(first, file) {
 			if err := yaml.Unmarshal([]byte(block), into); err != nil {
 				t.Fatal(err)
@@ -28,16 +28,16 @@ func snippet(t *testing.T, file string, into any) {
 			return
 		}
 	}
-	t.Fatalf("the README has no %s", file)
+	t.Fatalf("%s has no %s", page, file)
 }
 
-// TestActionSnippet runs the README's steps for GitHub Actions as a runner does,
+// TestActionSnippet runs the steps of docs/senders/github-actions.md as a runner does,
 // in a project whose tests fail.
 func TestActionSnippet(t *testing.T) {
 	e2etest.NeedCommands(t, "bash", "curl", "go")
 	e2etest.NeedJUnitReporter(t)
 	var wf workflow
-	snippet(t, ".github/workflows/", &wf)
+	snippet(t, "docs/senders/github-actions.md", ".github/workflows/", &wf)
 	sys, dir := e2etest.Start(t), e2etest.NewProject(t)
 	job := wf.Jobs["test"]
 	env := []string{"GITHUB_ACTIONS=true", "GITHUB_WORKFLOW=CI", "GITHUB_JOB=test", "GITHUB_SHA=abc123", "GITHUB_REF_NAME=topic/a&b", "GITHUB_SERVER_URL=https://github.com",
@@ -69,7 +69,7 @@ func TestActionSnippet(t *testing.T) {
 	}
 }
 
-// TestGitLabSnippet runs the README's jobs for GitLab CI.
+// TestGitLabSnippet runs the jobs of docs/senders/gitlab-ci.md.
 func TestGitLabSnippet(t *testing.T) {
 	e2etest.NeedCommands(t, "bash", "go")
 	e2etest.NeedJUnitReporter(t)
@@ -77,7 +77,7 @@ func TestGitLabSnippet(t *testing.T) {
 		Script      []string
 		AfterScript []string `yaml:"after_script"`
 	}
-	snippet(t, ".gitlab-ci.yml", &jobs)
+	snippet(t, "docs/senders/gitlab-ci.md", ".gitlab-ci.yml", &jobs)
 	sys := e2etest.Start(t)
 	for name, job := range jobs {
 		dir := e2etest.NewProject(t)

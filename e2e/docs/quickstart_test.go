@@ -12,20 +12,20 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// TestReadme runs what the README tells a newcomer to: its curl and tocsin ci
-// lines against a bus, its .mcp.json as an MCP client reads it. Only the
-// address is another one.
-func TestReadme(t *testing.T) {
+// TestQuickStart runs the curl and tocsin ci commands of the README and of
+// docs/sending.md against a bus, and the .mcp.json of docs/agents.md as an MCP client
+// does. Only the addresses differ.
+func TestQuickStart(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("there is no curl here")
 	}
 	b := e2etest.Up(t)
 	posted := 0
-	for _, block := range e2etest.Blocks(t, "README.md", "sh") {
-		if !strings.HasPrefix(block, "curl ") && !strings.HasPrefix(block, "bin/tocsin ci") {
+	for _, block := range append(e2etest.Blocks(t, "README.md", "sh"), e2etest.Blocks(t, "docs/sending.md", "sh")...) {
+		if !strings.HasPrefix(block, "curl ") && !strings.HasPrefix(block, "tocsin ci") {
 			continue
 		}
-		script := strings.NewReplacer("http://127.0.0.1:7400", b.IngestURL, "bin/tocsin", e2etest.Binary(t)).Replace(block)
+		script := strings.NewReplacer("http://127.0.0.1:7400", b.IngestURL, "tocsin ci", e2etest.Binary(t)+" ci").Replace(block)
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
 		cmd.Env = harness.Env(b.StateDir)
 		out, err := cmd.CombinedOutput()
@@ -35,7 +35,7 @@ func TestReadme(t *testing.T) {
 		posted++
 	}
 	if posted != 3 {
-		t.Errorf("%d commands were run", posted)
+		t.Errorf("got %d commands, want 3", posted)
 	}
 	var config struct {
 		Servers map[string]struct {
@@ -43,12 +43,12 @@ func TestReadme(t *testing.T) {
 			Args    []string
 		} `json:"mcpServers"`
 	}
-	if err := json.Unmarshal([]byte(e2etest.Block(t, "README.md", "json", `"mcpServers"`)), &config); err != nil {
+	if err := json.Unmarshal([]byte(e2etest.Block(t, "docs/agents.md", "json", `"mcpServers"`)), &config); err != nil {
 		t.Fatal(err)
 	}
 	server := config.Servers["tocsin"]
-	if server.Command != "bin/tocsin" || !slices.Equal(server.Args, []string{"gateway"}) {
-		t.Fatalf("%+v", server)
+	if server.Command != "tocsin" || !slices.Equal(server.Args, []string{"gateway"}) {
+		t.Fatalf("the server is %+v, want tocsin gateway", server)
 	}
 	agent, err := harness.StartAgentWith(t.Context(), e2etest.Binary(t), b.StateDir, "claude-code", nil, server.Args[1:]...)
 	if err != nil {

@@ -48,11 +48,11 @@ func reads(t *testing.T, sys *e2etest.System, cmd *exec.Cmd) {
 	}
 }
 
-// TestReadmeGoReader runs the README's program that reads live alerts.
-func TestReadmeGoReader(t *testing.T) {
+// TestGoReader runs the Go program of docs/build-a-dashboard.md that reads live alerts.
+func TestGoReader(t *testing.T) {
 	sys := e2etest.Start(t)
 	file := filepath.Join(t.TempDir(), "main.go")
-	source := e2etest.OnBus(sys.Bus, e2etest.Block(t, "README.md", "go", "package main"))
+	source := e2etest.OnBus(sys.Bus, e2etest.Block(t, "docs/build-a-dashboard.md", "go", "package main"))
 	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -64,14 +64,14 @@ func TestReadmeGoReader(t *testing.T) {
 	reads(t, sys, exec.CommandContext(t.Context(), bin, filepath.Join(sys.Bus.StateDir, "credentials", "dashboard.nk")))
 }
 
-// TestReadmeNATSCommand runs the README's line for the nats command.
-func TestReadmeNATSCommand(t *testing.T) {
+// TestNATSCommand runs the nats command of docs/build-a-dashboard.md.
+func TestNATSCommand(t *testing.T) {
 	e2etest.NeedCommands(t, "sh")
 	bin := e2etest.NATSCommand(t)
 	sys := e2etest.Start(t)
-	line := e2etest.OnBus(sys.Bus, e2etest.Block(t, "README.md", "sh", "nats --server"))
+	line := e2etest.OnBus(sys.Bus, e2etest.Block(t, "docs/build-a-dashboard.md", "sh", "nats --server"))
 	if !strings.Contains(line, sys.Bus.StateDir) {
-		t.Fatalf("the README's line names no credential: %s", line)
+		t.Fatalf("the nats command names no credential: %s", line)
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", "exec "+line)
 	// Its own settings stay out of the way of whoever runs this.

@@ -10,18 +10,18 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// TestReadmeSDKs runs the README's lines for SDKs, and after them a shop that is
-// told nothing else.
-func TestReadmeSDKs(t *testing.T) {
-	for _, c := range []struct{ modules, line, key, app string }{
-		{"otel", "export OTEL_", "GET:/api/stock/:id:500", "shop"},
-		{"sentry", "export SENTRY_", "POST:/api/stock/:id:500", "checkout"},
+// TestSDKs runs the environment lines of the senders' pages, and then a shop that has
+// no other configuration.
+func TestSDKs(t *testing.T) {
+	for _, c := range []struct{ modules, page, line, key, app string }{
+		{"otel", "docs/senders/opentelemetry.md", "export OTEL_", "GET:/api/stock/:id:500", "shop"},
+		{"sentry", "docs/senders/sentry.md", "export SENTRY_", "POST:/api/stock/:id:500", "checkout"},
 	} {
 		t.Run(c.modules, func(t *testing.T) {
 			dir := e2etest.NodeModules(t, c.modules)
 			e2etest.NeedNode(t, 20)
 			sys := e2etest.Start(t)
-			sh := exec.CommandContext(t.Context(), "sh", "-c", e2etest.OnBus(sys.Bus, e2etest.Block(t, "README.md", "sh", c.line))+"\nexec node shop.mjs")
+			sh := exec.CommandContext(t.Context(), "sh", "-c", e2etest.OnBus(sys.Bus, e2etest.Block(t, c.page, "sh", c.line))+"\nexec node shop.mjs")
 			sh.Dir = dir
 			if out, err := sh.CombinedOutput(); err != nil || len(out) > 0 {
 				t.Fatalf("%v\n%s", err, out)
@@ -33,23 +33,24 @@ func TestReadmeSDKs(t *testing.T) {
 	}
 }
 
-// TestReadmePage is a page with the README's script tag.
-func TestReadmePage(t *testing.T) {
+// TestScriptTag opens a page with the script tag of docs/senders/browser.md.
+func TestScriptTag(t *testing.T) {
 	s, sys := chromium.NewSite(t), e2etest.Start(t)
 	chromium.NeedScript(t, sys.Bus.IngestURL)
-	s.SetPage("/", e2etest.OnBus(sys.Bus, e2etest.Block(t, "README.md", "html", "<script"))+`<script>throw new Error("the cart is gone")</script>`)
+	s.SetPage("/", e2etest.OnBus(sys.Bus, e2etest.Block(t, "docs/senders/browser.md", "html", "<script"))+`<script>throw new Error("the cart is gone")</script>`)
 	s.Open(t, "/").Close()
 	if a := sys.TakeAlerts(t, 1)[0]; a.Category != alert.Errors || a.App != "web" || !strings.Contains(a.Title, "the cart is gone") {
 		t.Errorf("%+v", a)
 	}
 }
 
-// TestReadmeReports is a page with the README's header, which breaks its policy.
-func TestReadmeReports(t *testing.T) {
+// TestReports opens a page with the header of docs/senders/browser.md, which breaks its
+// policy.
+func TestReports(t *testing.T) {
 	s, sys := chromium.NewSite(t), e2etest.Start(t)
-	name, value, found := strings.Cut(e2etest.OnBus(sys.Bus, e2etest.Block(t, "README.md", "http", "Content-Security-Policy")), ": ")
+	name, value, found := strings.Cut(e2etest.OnBus(sys.Bus, e2etest.Block(t, "docs/senders/browser.md", "http", "Content-Security-Policy")), ": ")
 	if name != "Content-Security-Policy" || !found {
-		t.Fatalf("the README has the header %s", name)
+		t.Fatalf("the header is %s, want Content-Security-Policy", name)
 	}
 	s.SetPage("/", `<img src="http://127.0.0.1:9/pixel.png">`)
 	s.SetPolicy("/", value)

@@ -20,7 +20,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// alertmanagerYML is what the README tells to write.
+// alertmanagerYML is the configuration in docs/senders/alertmanager.md.
 const alertmanagerYML = `route:
   receiver: tocsin
 receivers:
@@ -154,13 +154,12 @@ func lossy(t *testing.T, intake string) (url string, taken func() int64) {
 	return s.URL, ok.Load
 }
 
-// TestAlertmanager runs the whole Alertmanager as the README says, but for the
-// addresses, the token and how often it tells: what it raises comes to the agent
+// TestAlertmanager runs the whole Alertmanager as docs/senders/alertmanager.md describes, but for the
+// addresses, the token and its repeat interval: what it raises comes to the agent
 // once, however often it says so and whatever is lost between.
 func TestAlertmanager(t *testing.T) {
-	readme := e2etest.Page(t, "README.md")
-	if strings.Contains(readme, "/webhooks/alertmanager\n") && !strings.Contains(readme, alertmanagerYML) {
-		t.Error("the README tells another configuration")
+	if page := e2etest.Page(t, "docs/senders/alertmanager.md"); !strings.Contains(page, alertmanagerYML) {
+		t.Errorf("docs/senders/alertmanager.md does not contain the configuration of this test:\n%s", alertmanagerYML)
 	}
 	const token = "a-token-of-ours"
 	b, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir(), "--token="+token)

@@ -16,20 +16,20 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/kube"
 )
 
-// TestReadme does what the README's section on Kubernetes tells, but for kind: the
+// TestWalkThrough follows docs/kubernetes.md, except for kind: the
 // server is that of the tests, under the name that kind would give it, and what a
 // kubelet does with the pod is done by hand.
-func TestReadme(t *testing.T) {
+func TestWalkThrough(t *testing.T) {
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		t.Skip("kubectl is not here")
 	}
-	readme, err := os.ReadFile("../../README.md")
+	readme, err := os.ReadFile("../../docs/kubernetes.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	block := regexp.MustCompile("(?s)```sh\n(kind create cluster.*?)```").FindSubmatch(readme)
 	if block == nil {
-		t.Fatal("the README has no walk-through with kind")
+		t.Fatal("docs/kubernetes.md has no walk-through with kind")
 	}
 	told := map[string]string{} // by its first words
 	for _, line := range strings.Split(strings.TrimSpace(string(block[1])), "\n") {
@@ -79,8 +79,8 @@ func TestReadme(t *testing.T) {
 		})
 		return p
 	}
-	begin("bin/tocsin kubewatch")
-	tail := begin("bin/tocsin tail")
+	begin("tocsin kubewatch")
+	tail := begin("tocsin tail")
 	agent, err := harness.StartAgent(ctx, tocsin, bus.StateDir, "reader")
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestReadme(t *testing.T) {
 	})
 	calls := regexp.MustCompile("(?m)^\\| `(events_subscribe|observe) (\\{.*?\\})`").FindAllStringSubmatch(string(readme), -1)
 	if len(calls) != 3 {
-		t.Fatalf("the README has the calls %q", calls)
+		t.Fatalf("docs/kubernetes.md has the calls %q, want 3", calls)
 	}
 	for _, c := range calls[:2] {
 		call(t, agent, c[1], c[2], `"subscriptionId":`)
