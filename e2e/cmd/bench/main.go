@@ -1,6 +1,6 @@
-// Command bench measures the figures of the contract's section 9 and prints
-// them as a table: p50 and p99, and beside each what was asked. It asserts
-// nothing: machines differ, and it is for people to compare.
+// Command bench measures latencies, throughput, start-up and memory, and prints them as
+// a table: p50 and p99, and beside each figure what was asked. It asserts nothing,
+// because machines differ: it is for people to compare.
 package main
 
 import (
@@ -23,12 +23,16 @@ func run() int {
 	bin := flag.String("tocsin", "bin/tocsin", "the binary to measure")
 	samples := flag.Int("samples", 500, "how often each latency is measured")
 	onlyStorms := flag.Bool("storms", false, "measure only how late alerts are in a storm")
+	onlyStartup := flag.Bool("startup", false, "measure only how long commands take to start, and the memory of an idle gateway")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	measure := bench
 	if *onlyStorms {
 		measure = benchStorms
+	}
+	if *onlyStartup {
+		measure = benchStartup
 	}
 	if err := measure(ctx, *bin, *samples); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -49,6 +53,11 @@ func bench(ctx context.Context, bin string, samples int) error {
 		}
 		all = append(all, more...)
 	}
+	starts, err := startupAndMemory(ctx, bin, samples)
+	if err != nil {
+		return err
+	}
+	all = append(all, starts...)
 	more, err := page(ctx, bin)
 	if err != nil {
 		return err
@@ -58,6 +67,23 @@ func bench(ctx context.Context, bin string, samples int) error {
 		return err
 	}
 	all = append(append(append(all, more...), stormy...), decisions()...)
+	return figures.Print(os.Stdout, all)
+}
+
+func startupAndMemory(ctx context.Context, bin string, samples int) ([]figures.Figure, error) {
+	starts, err := startup(ctx, bin, min(samples, 200))
+	if err != nil {
+		return nil, err
+	}
+	memory, err := gatewayMemory(ctx, bin)
+	return append(starts, memory...), err
+}
+
+func benchStartup(ctx context.Context, bin string, samples int) error {
+	all, err := startupAndMemory(ctx, bin, samples)
+	if err != nil {
+		return err
+	}
 	return figures.Print(os.Stdout, all)
 }
 

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/e2e/harness"
+	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
+)
+
+// startup measures the commands that agents and pipelines run again and again, without a
+// bus, so that starting is nearly all that they do: the whole process, beside a minimal
+// program in the same run.
+func startup(ctx context.Context, bin string, samples int) (all []figures.Figure, err error) {
+	if bin, err = filepath.Abs(bin); err != nil {
+		return nil, err
+	}
+	minimal, err := harness.Build(ctx, harness.Program{Name: "minimal", Package: "github.com/tocsin-bus/tocsin/e2e/cmd/bench/minimal", Dir: "e2e"})
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "tocsin-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	commands := [][]string{
+		{minimal},
+		{bin, "version"},
+		{bin, "hook", "--client", "claude-code"},
+		{bin, "ci", "--status", "success", "--ingest-url", "http://127.0.0.1:1"}, // nothing listens there
+		{bin, "wait", "--timeout", "1ms"},
+	}
+	times := make([][]time.Duration, len(commands))
+	for range samples {
+		for i, command := range commands {
+			took, err := startOnce(ctx, dir, command)
+			if err != nil {
+				return nil, err
+			}
+			times[i] = append(times[i], took)
+		}
+	}
+	for i, command := range commands {
+		f := figures.Figure{What: "start of a minimal program", Measured: figures.Quantiles(times[i])}
+		if i > 0 {
+			f.What, f.Asked = "start of tocsin "+command[1], "p50 <= 1.6x minimal"
+			f.Measured = fmt.Sprintf("%.2fx, %s", float64(median(times[i]))/float64(median(times[0])), f.Measured)
+		}
+		all = append(all, f)
+	}
+	return all, nil
+}
+
+// startOnce runs a command to its end, whatever its status is.
+func startOnce(ctx context.Context, dir string, command []string) (time.Duration, error) {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Env, cmd.Dir = harness.Env(dir), dir
+	cmd.Stdin = bytes.NewReader(fmt.Appendf(nil, `{"hook_event_name":"PostToolUse","session_id":"s","cwd":%q,"tool_name":"Bash","tool_response":"ok"}`, dir))
+	started := time.Now()
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		return 0, fmt.Errorf("run %v: %w", command, err)
+	}
+	return time.Since(started), ctx.Err()
+}
+
+// median sorts all, of which there has to be one.
+func median(all []time.Duration) time.Duration {
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// settled is how long after its start a gateway counts as idle.
+const settled = 30 * time.Second
+
+// gatewayMemory reads how much of an idle gateway on stdio is resident. Only Linux says.
+func gatewayMemory(ctx context.Context, bin string) (all []figures.Figure, err error) {
+	if bin, err = filepath.Abs(bin); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "tocsin-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	bus, err := harness.Up(ctx, bin, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, bus.Stop()) }()
+	agent, err := harness.StartAgent(ctx, bin, dir, "bench")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, agent.Close()) }()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(settled):
+	}
+	f := figures.Figure{What: fmt.Sprintf("resident memory of a gateway on stdio, idle for %v", settled), Asked: "< 25 MB", Measured: "not known here"}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", agent.PID()))
+	if errors.Is(err, os.ErrNotExist) {
+		return []figures.Figure{f}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the gateway's memory: %w", err)
+	}
+	kib := func(name string) int {
+		_, rest, _ := strings.Cut(string(status), name+":")
+		n, _ := strconv.Atoi(strings.Fields(rest + " 0")[0])
+		return n
+	}
+	f.Measured = fmt.Sprintf("%.1f MB, of it %.1f MB its own", float64(kib("VmRSS"))/1000*1.024, float64(kib("RssAnon"))/1000*1.024)
+	return []figures.Figure{f}, nil
+}
