@@ -19,8 +19,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/services/dashboard"
+	"github.com/tocsin-bus/tocsin/services/dashboard/web"
 	"github.com/tocsin-bus/tocsin/services/detector"
 	"github.com/tocsin-bus/tocsin/services/ingest"
+	"github.com/tocsin-bus/tocsin/services/ingest/script"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/bus/embedded"
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
@@ -318,6 +320,9 @@ func (u *up) printURLs() {
 		if line.at != "" {
 			text += fmt.Sprintf("  %-10s %s\n", line.what, line.at)
 		}
+	}
+	if !web.Built() || !script.Built() {
+		text += fmt.Sprintf("  %-10s %s\n", "note", "this build lacks the dashboard's page or tocsin.js, as go install does: install a release, or run make build in a clone")
 	}
 	_, err := fmt.Fprint(u.env.Stdout, text)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Package web holds the dashboard's page and serves its files.
 //
-// Its sources are the TypeScript beside it; what is built from them is part of the
-// binary. The package knows no Host, no Origin and no policy: whoever serves it
-// sets those headers.
+// Its sources are the TypeScript beside it; the binary embeds what make page builds of
+// them, if it was run. The package does not check Host and Origin, and sets no content
+// security policy: its caller does.
 package web
 
 import (
@@ -21,14 +21,20 @@ var dist embed.FS
 
 const (
 	index = "/index.html"
-	// hashed is where files lie whose names change with what is in them.
+	// hashed is the folder of the files whose names contain a hash of their content.
 	hashed = "/assets/"
 )
 
-// Page is the page with all of its files, each under its path.
+// Page is the page with all of its files, by their paths.
 type Page struct {
 	files map[string]http.Handler
 	built bool
+}
+
+// Built reports whether the binary has the page.
+func Built() bool {
+	_, err := fs.Stat(dist, "dist"+index)
+	return err == nil
 }
 
 // New prepares the page that is in the binary, or one that says how to get it.
@@ -40,7 +46,7 @@ func New() (*Page, error) {
 	return prepare(built)
 }
 
-// prepare makes a page of what a build has left in a folder.
+// prepare makes a page of the files in a folder.
 func prepare(built fs.FS) (*Page, error) {
 	p := &Page{files: map[string]http.Handler{}}
 	err := fs.WalkDir(built, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -51,14 +57,14 @@ func prepare(built fs.FS) (*Page, error) {
 		if err != nil {
 			return err
 		}
-		p.files["/"+name] = kept(keptFor("/"+name), static.New(media(name), content))
+		p.files["/"+name] = withCacheControl(cacheControl("/"+name), static.New(media(name), content))
 		return nil
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	if p.files[index] == nil {
-		p.files = map[string]http.Handler{"/": kept("no-store", static.New(media(index), []byte(missing)))}
+		p.files = map[string]http.Handler{"/": withCacheControl("no-store", static.New(media(index), []byte(missing)))}
 		return p, nil
 	}
 	p.built = true
@@ -67,29 +73,30 @@ func prepare(built fs.FS) (*Page, error) {
 	return p, nil
 }
 
-// Built says whether the binary has the page.
+// Built reports whether the page is that of the binary, and not the one that says how to
+// get it.
 func (p *Page) Built() bool { return p.built }
 
-// Find is what is at a path, or nil. It answers GET and HEAD.
+// Find returns the handler of a path, for GET and HEAD, or nil.
 func (p *Page) Find(path string) http.Handler { return p.files[path] }
 
-// keptFor says how long a browser may keep a file. One whose name says what is in
-// it never changes; the others may be of another version with the next request.
-func keptFor(file string) string {
+// cacheControl returns how long a browser may keep a file. A file with a hash in its name
+// never changes; the others may change with the next version.
+func cacheControl(file string) string {
 	if strings.HasPrefix(file, hashed) {
 		return "public, max-age=31536000, immutable"
 	}
 	return "no-cache"
 }
 
-func kept(how string, file http.Handler) http.Handler {
+func withCacheControl(value string, file http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", how)
+		w.Header().Set("Cache-Control", value)
 		file.ServeHTTP(w, r)
 	})
 }
 
-// media is the type of a file by its name, the same on every machine.
+// media returns the content type of a file by its name, the same on every machine.
 func media(name string) string {
 	switch path.Ext(name) {
 	case ".html":
@@ -113,7 +120,7 @@ func media(name string) string {
 	}
 }
 
-// missing is the page of a binary that has none. It needs no script and no style.
+// missing is the page of a binary without the page. It needs no script and no style.
 const missing = `<!doctype html>
 <html lang="en">
 <head>
@@ -125,11 +132,14 @@ const missing = `<!doctype html>
 <body>
 <main>
 <h1>Tocsin</h1>
-<p>This tocsin was built without the dashboard's page. To get it, install Node.js 20.19 or 22.12 with npm,
-run <code>make build</code> in the sources, and start it again.</p>
-<p>What the page shows is here all the same:</p>
+<p>This build of Tocsin was built without the dashboard's page, as <code>go install</code> does. To get the page, either</p>
 <ul>
-<li><a href="/events/stream?replay=50">alerts, the last 50 and then live</a> (server-sent events)</li>
+<li>install a release from <a href="https://github.com/tocsin-bus/tocsin/releases">github.com/tocsin-bus/tocsin/releases</a>, or</li>
+<li>clone the repository, install Node.js 20.19 or 22.12 with npm, and run <code>make build</code>;</li>
+</ul>
+<p>then restart <code>tocsin up</code>. Until then, the same data is here:</p>
+<ul>
+<li><a href="/events/stream?replay=50">the last 50 alerts, then live ones</a> (server-sent events)</li>
 <li><a href="/api/alerts">alerts</a> and <a href="/api/health">the health of each service</a> (JSON)</li>
 <li><code>tocsin tail</code> in a terminal</li>
 </ul>

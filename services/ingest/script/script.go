@@ -16,6 +16,9 @@ import (
 //go:embed all:dist
 var dist embed.FS
 
+// Built reports whether the binary has the script.
+func Built() bool { return built() != nil }
+
 // built is the script, or nil when the binary was built without.
 func built() []byte {
 	bundle, err := dist.ReadFile("dist/tocsin.js")
@@ -26,7 +29,7 @@ func built() []byte {
 }
 
 // missing is the answer of a binary that has no script.
-const missing = "this tocsin was built without the page script: install Node.js 18 or newer with npm, run make build in the sources, and start it again\n"
+const missing = "this build of Tocsin was built without the page script, as go install does: install a release from https://github.com/tocsin-bus/tocsin/releases, or clone the repository and run make build with Node.js 18 or newer; then restart tocsin\n"
 
 // Handler answers GET and HEAD with the script. Which methods and which pages
 // are let in is decided before.
