@@ -6,18 +6,18 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 )
 
-func TestNamed(t *testing.T) {
+func TestFindAgent(t *testing.T) {
 	for _, want := range inbox.Agents() {
 		if got, found := inbox.FindAgent(want.Name); !found || got != want {
-			t.Errorf("%s: %+v %t", want.Name, got, found)
+			t.Errorf("FindAgent(%q) = %+v, %t, want %+v, true", want.Name, got, found, want)
 		}
 	}
 	if got, found := inbox.FindAgent("foo"); found {
-		t.Errorf("foo: %+v", got)
+		t.Errorf("FindAgent(foo) = %+v, want none", got)
 	}
 }
 
-func TestInbox(t *testing.T) {
+func TestKey(t *testing.T) {
 	for _, tt := range []struct{ mcp, want string }{
 		{"claude-code", "claude-code in /work"},
 		{"gemini-cli-mcp-client", "gemini-cli-mcp-client in /work"},
@@ -26,10 +26,10 @@ func TestInbox(t *testing.T) {
 		{"", " in /work"},
 	} {
 		if got := inbox.Key(tt.mcp, "/work"); got != tt.want {
-			t.Errorf("%q: %q, want %q", tt.mcp, got, tt.want)
+			t.Errorf("Key(%q) = %q, want %q", tt.mcp, got, tt.want)
 		}
 	}
-	if got := inbox.NamedKey("x"); got != "client x" {
-		t.Error(got)
+	if got, want := inbox.NamedKey("x"), "client x"; got != want {
+		t.Errorf("NamedKey = %q, want %q", got, want)
 	}
 }

@@ -7,13 +7,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// all is a place that every alert is before.
+// all is a sequence that every alert is before.
 const all = math.MaxUint64
 
 var start = time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC)
@@ -45,16 +47,18 @@ func TestMergesOnArrival(t *testing.T) {
 
 	got := b.Take(all)
 	if len(got) != 3 || b.Len() != 0 {
-		t.Fatalf("%d drained and %d left, want 3 and 0: %v", len(got), b.Len(), got)
+		t.Fatalf("took %d alerts and left %d, want 3 and 0: %v", len(got), b.Len(), got)
 	}
-	if a := got[0]; a.DedupKey != "a" || a.Count != 4 || a.Detail != "detail 9" || !a.Timestamp.Equal(start.Add(9*time.Second)) {
-		t.Errorf("merged into %+v", a)
+	want := made("a", 9)
+	want.Count = 4
+	if diff := cmp.Diff(want, got[0], cmpopts.IgnoreFields(alert.Alert{}, "ID")); diff != "" {
+		t.Errorf("merged alert (-want +got):\n%s", diff)
 	}
 	if got[1].App != "checkout" || got[1].Count != 0 {
-		t.Errorf("the other app's: %+v", got[1])
+		t.Errorf("second alert of app %q with count %d, want %q and 0", got[1].App, got[1].Count, "checkout")
 	}
 	if again := b.Take(all); len(again) != 0 {
-		t.Errorf("drained twice: %v", again)
+		t.Errorf("took twice: %v", again)
 	}
 }
 
@@ -67,12 +71,15 @@ func TestEvictsByFirstArrival(t *testing.T) {
 		b.Offer(made("key0", 200))
 	}
 	if b.Len() != inbox.Capacity || b.Evicted() != 0 {
-		t.Fatalf("a repetition pushed others out: %d left, %d evicted", b.Len(), b.Evicted())
+		t.Fatalf("after repetitions: %d pending and %d evicted, want %d and 0", b.Len(), b.Evicted(), inbox.Capacity)
 	}
 	b.Offer(made("new", 100))
 	pending := b.Pending()
-	if b.Evicted() != 1 || len(pending) != inbox.Capacity || pending[0].DedupKey != "key1" || pending[49].DedupKey != "new" {
-		t.Errorf("%d evicted, %d left from %s to %s", b.Evicted(), len(pending), pending[0].DedupKey, pending[len(pending)-1].DedupKey)
+	if b.Evicted() != 1 || len(pending) != inbox.Capacity {
+		t.Fatalf("%d evicted and %d pending, want 1 and %d", b.Evicted(), len(pending), inbox.Capacity)
+	}
+	if first, last := pending[0].DedupKey, pending[len(pending)-1].DedupKey; first != "key1" || last != "new" {
+		t.Errorf("pending from %s to %s, want from key1 to new", first, last)
 	}
 }
 
@@ -82,19 +89,27 @@ func TestRevisions(t *testing.T) {
 	b.Offer(made("b", 2))
 	b.Offer(revising(made("a", 3), "a1"))
 	b.Offer(revising(made("a", 4), "a1")) // a revision names the first alert
-	got := b.Pending()
-	if len(got) != 2 || got[0].ID != "a1" || got[0].Detail != "detail 4" || got[0].Count != 0 || got[0].Revises != "" {
-		t.Errorf("place and count are kept: %+v", got)
+	check := func(name string, want alert.Alert) {
+		t.Helper()
+		if diff := cmp.Diff(want, b.Pending()[0]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
+	if b.Len() != 2 {
+		t.Fatalf("%d pending, want 2", b.Len())
+	}
+	want := made("a", 4)
+	want.ID = "a1"
+	check("a revision keeps place, id and count", want)
 	b.Offer(made("a", 5))
 	b.Offer(revising(made("a", 6), "a1"))
-	if got := b.Pending()[0]; got.ID != "a1" || got.Detail != "detail 6" || got.Count != 2 {
-		t.Errorf("after a repetition: %+v", got)
-	}
+	want = made("a", 6)
+	want.ID, want.Count = "a1", 2
+	check("a revision after a repetition", want)
 	b.Take(all)
 	b.Offer(revising(made("a", 7), "a1"))
 	if b.Len() != 0 {
-		t.Error("a revision of a drained alert came in")
+		t.Errorf("%d pending after a revision of a taken alert, want 0", b.Len())
 	}
 	b.Offer(made("old", 1))
 	for i := range inbox.Capacity {
@@ -102,24 +117,26 @@ func TestRevisions(t *testing.T) {
 	}
 	b.Offer(revising(made("old", 2), "old1"))
 	if slices.ContainsFunc(b.Pending(), func(a alert.Alert) bool { return a.DedupKey == "old" }) {
-		t.Error("a revision of an evicted alert came in")
+		t.Error("a revision of an evicted alert is pending")
 	}
-	want := inbox.Stats{Offered: 59, Revised: 3, Ignored: 2, Evicted: 1}
-	if b.Stats() != want {
-		t.Errorf("%+v, want %+v", b.Stats(), want)
+	if diff := cmp.Diff(inbox.Stats{Offered: 59, Revised: 3, Ignored: 2, Evicted: 1}, b.Stats()); diff != "" {
+		t.Errorf("Stats (-want +got):\n%s", diff)
 	}
 }
 
-func TestDrainIsADigest(t *testing.T) {
+func TestTakeReturnsADigest(t *testing.T) {
 	b := inbox.New()
 	regression, anomaly, info := made("r", 1), made("a", 6), made("i", 9)
 	regression.Category, anomaly.Category, info.Severity = alert.Regression, alert.Anomaly, alert.Info
 	for _, a := range []alert.Alert{info, regression, anomaly} {
 		b.Offer(a)
 	}
-	got := b.Take(all)
-	if len(got) != 2 || got[0].Title != "Correlated: title of r + title of a" || got[1].ID != "i9" {
-		t.Errorf("%+v", got)
+	var got []string
+	for _, a := range b.Take(all) {
+		got = append(got, a.Title)
+	}
+	if diff := cmp.Diff([]string{"Correlated: title of r + title of a", "title of i"}, got); diff != "" {
+		t.Errorf("titles (-want +got):\n%s", diff)
 	}
 }
 
@@ -127,12 +144,15 @@ func TestClear(t *testing.T) {
 	b := inbox.New()
 	b.Offer(made("a", 1))
 	b.Offer(made("b", 1))
-	if n := b.Clear(); n != 2 || b.Len() != 0 || b.Clear() != 0 {
-		t.Errorf("cleared %d, left %d", n, b.Len())
+	if n := b.Clear(); n != 2 || b.Len() != 0 {
+		t.Errorf("Clear = %d with %d left, want 2 and 0", n, b.Len())
+	}
+	if n := b.Clear(); n != 0 {
+		t.Errorf("Clear of an empty inbox = %d, want 0", n)
 	}
 }
 
-// TestProperties offers and drains at random and compares with a plain model.
+// TestProperties offers and takes at random and compares with a plain model.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type kept struct {
@@ -144,7 +164,7 @@ func TestProperties(t *testing.T) {
 		b := inbox.New()
 		keys := rapid.IntRange(1, 80).Draw(t, "keys")
 		for i := range rapid.IntRange(0, 300).Draw(t, "alerts") {
-			if rapid.IntRange(0, 60).Draw(t, "drain") == 0 {
+			if rapid.IntRange(0, 60).Draw(t, "take") == 0 {
 				sum, want := 0, 0
 				for _, a := range b.Take(all) {
 					sum += a.Occurrences()
@@ -153,7 +173,7 @@ func TestProperties(t *testing.T) {
 					want += k.count
 				}
 				if sum != want {
-					t.Fatalf("drained %d occurrences, want %d", sum, want)
+					t.Fatalf("took %d occurrences, want %d", sum, want)
 				}
 				model = nil
 			}
@@ -175,15 +195,16 @@ func TestProperties(t *testing.T) {
 			}
 			for i, a := range got {
 				if (kept{a.DedupKey, a.Occurrences()}) != model[i] {
-					t.Fatalf("place %d has %s of count %d, want %v", i, a.DedupKey, a.Occurrences(), model[i])
+					t.Fatalf("alert %d is %s of count %d, want %v", i, a.DedupKey, a.Occurrences(), model[i])
 				}
 			}
 		}
 	})
 }
 
-// TestDropTold: what another reader was shown goes, also of what was merged.
-func TestDropTold(t *testing.T) {
+// TestDiscardDelivered: alerts that another reader delivered are removed, also parts of
+// a merged one.
+func TestDiscardDelivered(t *testing.T) {
 	b := inbox.New()
 	for i, key := range []string{"a", "b", "a", "c"} {
 		a := made(key, i)
@@ -195,52 +216,53 @@ func TestDropTold(t *testing.T) {
 	for _, a := range b.Pending() {
 		left = append(left, fmt.Sprint(a.DedupKey, a.Occurrences()))
 	}
-	if got := fmt.Sprint(left); got != "[a1 c1]" || b.Stats().DeliveredElsewhere != 1 {
-		t.Errorf("%s, %+v", got, b.Stats())
+	if diff := cmp.Diff([]string{"a1", "c1"}, left); diff != "" {
+		t.Errorf("pending (-want +got):\n%s", diff)
+	}
+	if got := b.Stats().DeliveredElsewhere; got != 1 {
+		t.Errorf("DeliveredElsewhere = %d, want 1", got)
 	}
 }
 
-// TestCauses: what has one cause is told under it, also where that was drained a
-// moment ago, and to look at the digest drains nothing. A repeated cause is where
-// it began.
+// TestCauses: symptoms name their cause, also if that was taken a moment ago. A repeated
+// cause counts from its first occurrence. Digest takes nothing.
 func TestCauses(t *testing.T) {
 	b := inbox.New()
 	on := func(a alert.Alert, c alert.Category) alert.Alert {
 		a.Category, a.Context = c, map[string]any{alert.PageKey: "/cart"}
 		return a
 	}
-	told := func(alerts []alert.Alert) (got string) {
+	check := func(name string, alerts []alert.Alert, want string) {
+		t.Helper()
+		got := ""
 		for _, a := range alerts {
 			got += fmt.Sprintf("%s under %q, over %d; ", a.ID, a.InhibitedBy, a.Symptoms)
 		}
-		return got
+		if got != want {
+			t.Errorf("%s = %s, want %s", name, got, want)
+		}
 	}
 	b.Offer(on(made("n", 0), alert.NetworkErrors))
 	b.Offer(on(made("e", 2), alert.Errors))
 	b.Offer(on(made("n", 40), alert.NetworkErrors)) // the same again
 	const want = `n40 under "", over 1; e2 under "n40", over 0; `
-	if got := told(b.Digest()); got != want || b.Len() != 2 {
-		t.Errorf("%s, %d are left", got, b.Len())
+	check("Digest", b.Digest(), want)
+	if b.Len() != 2 {
+		t.Errorf("%d pending after Digest, want 2", b.Len())
 	}
-	if got := told(b.Take(all)); got != want {
-		t.Error(got)
-	}
+	check("Take", b.Take(all), want)
 	b.Offer(on(made("r", 8), alert.Regression))
 	b.Offer(on(made("q", 50), alert.Regression))
-	if got := told(b.Take(all)); got != `q50 under "", over 0; r8 under "n40", over 0; ` {
-		t.Error(got)
-	}
-	elsewhere := on(made("m", 100), alert.NetworkErrors) // another reader was told this one
+	check("Take after the cause", b.Take(all), `q50 under "", over 0; r8 under "n40", over 0; `)
+	elsewhere := on(made("m", 100), alert.NetworkErrors) // delivered by another reader
 	elsewhere.Seq = 5
 	b.Offer(elsewhere)
 	b.DiscardDelivered(5)
 	b.Offer(on(made("f", 101), alert.Errors))
-	if got := told(b.Take(all)); got != `f101 under "m100", over 0; ` {
-		t.Error(got)
-	}
+	check("Take after a cause delivered elsewhere", b.Take(all), `f101 under "m100", over 0; `)
 }
 
-// BenchmarkOffer measures the dearest offer: a new alert to a full inbox.
+// BenchmarkOffer measures the most expensive offer: a new alert to a full inbox.
 func BenchmarkOffer(b *testing.B) {
 	alerts := make([]alert.Alert, 2*inbox.Capacity)
 	for i := range alerts {
@@ -253,9 +275,8 @@ func BenchmarkOffer(b *testing.B) {
 	}
 }
 
-// BenchmarkDrain50 measures a drain of a full inbox in which every alert is one
-// of a pair.
-func BenchmarkDrain50(b *testing.B) {
+// BenchmarkTake50 takes from a full inbox in which every alert is one of a pair.
+func BenchmarkTake50(b *testing.B) {
 	alerts := make([]alert.Alert, inbox.Capacity)
 	for i := range alerts {
 		alerts[i] = made(fmt.Sprintf("key %02d", i), i/4)
@@ -270,14 +291,15 @@ func BenchmarkDrain50(b *testing.B) {
 		}
 		b.StartTimer()
 		if got := box.Take(all); len(got) != inbox.Capacity/2 {
-			b.Fatalf("drained %d", len(got))
+			b.Fatalf("took %d alerts, want %d", len(got), inbox.Capacity/2)
 		}
 	}
 }
 
-// TestDrainUpToAPlace: what came after it stays, also of what was merged. A revision has the place of what it revises, and after a new stream all
-// that pends is before it.
-func TestDrainUpToAPlace(t *testing.T) {
+// TestTakeUpTo: alerts after the sequence stay, also parts of a merged one. A revision
+// has the sequence of the alert that it revises. In a recreated stream, all pending
+// alerts come before the new ones.
+func TestTakeUpTo(t *testing.T) {
 	at := func(a alert.Alert, seq uint64) alert.Alert { a.Seq = seq; return a }
 	b := inbox.New()
 	b.Offer(at(made("a", 1), 1))
@@ -285,26 +307,24 @@ func TestDrainUpToAPlace(t *testing.T) {
 	b.Offer(at(made("a", 3), 3))
 	b.Offer(at(revising(made("b", 4), "b2"), 4))
 	b.Offer(at(made("c", 5), 5))
-	ids := func(alerts []alert.Alert) (got string) {
-		for _, a := range alerts {
+	take := func(seq uint64, want string) {
+		t.Helper()
+		got := ""
+		for _, a := range b.Take(seq) {
 			got += fmt.Sprintf("%s(%d) ", a.ID, a.Occurrences())
 		}
-		return got
-	}
-	for _, c := range []struct {
-		seq  uint64
-		want string
-	}{{1, "a1(1) "}, {2, "b2(1) "}, {2, ""}, {4, "a3(1) "}} {
-		if got := ids(b.Take(c.seq)); got != c.want {
-			t.Errorf("up to %d: %s, want %s", c.seq, got, c.want)
+		if got != want {
+			t.Errorf("Take(%d) = %q, want %q", seq, got, want)
 		}
 	}
+	take(1, "a1(1) ")
+	take(2, "b2(1) ")
+	take(2, "")
+	take(4, "a3(1) ")
 	b.ForgetPositions()
 	b.Offer(at(made("d", 6), 1))
-	if got := ids(b.Take(0)); got != "c5(1) " {
-		t.Errorf("of the stream that is gone: %s", got)
-	}
+	take(0, "c5(1) ")
 	if b.Len() != 1 {
-		t.Errorf("%d are left", b.Len())
+		t.Errorf("%d pending, want 1", b.Len())
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 // maxParts is the number of parts an entry keeps. Beyond it the two oldest are merged
 // at the sequence of the newer: a reader whose position lies between them delivers
-// the older one a second time, instead of nobody delivering it.
+// the older one a second time; otherwise no reader would deliver it.
 const maxParts = 16
 
 // part is an alert that was added or merged, as it came or was revised.

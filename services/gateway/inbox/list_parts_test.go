@@ -10,12 +10,12 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// placed is an alert of a key at a place, which stands for n.
+// placed returns an alert of a key at a sequence, which counts n.
 func placed(key string, seq uint64, n int) alert.Alert {
 	return alert.Alert{ID: fmt.Sprint(key, seq), DedupKey: key, Severity: alert.Warning, Seq: seq, Count: n}
 }
 
-// summary writes alerts as key, count and place.
+// summary writes alerts as key, count and sequence.
 func summary(alerts []alert.Alert) string {
 	parts := make([]string, len(alerts))
 	for i, a := range alerts {
@@ -43,39 +43,47 @@ func TestListTakeUpTo(t *testing.T) {
 				l.Add(a)
 			}
 		}
-		if got := summary(alert.Alerts(takeUpTo(&l, tt.seq))); got != tt.want || summary(l.Alerts()) != tt.rest {
-			t.Errorf("up to %d: %s, and %s is left", tt.seq, got, summary(l.Alerts()))
+		if got := summary(alert.Alerts(takeUpTo(&l, tt.seq))); got != tt.want {
+			t.Errorf("up to %d: took %q, want %q", tt.seq, got, tt.want)
+		}
+		if got := summary(l.Alerts()); got != tt.rest {
+			t.Errorf("up to %d: left %q, want %q", tt.seq, got, tt.rest)
 		}
 		if got := summary(alert.Alerts(takeUpTo(&l, tt.seq))); got != "" {
-			t.Errorf("up to %d again: %s", tt.seq, got)
+			t.Errorf("up to %d again: took %q, want nothing", tt.seq, got)
 		}
 		if got := summary(alert.Alerts(takeUpTo(&l, 7))); got != tt.rest {
-			t.Errorf("after %d: %s, want %s", tt.seq, got, tt.rest)
+			t.Errorf("up to 7 after %d: took %q, want %q", tt.seq, got, tt.rest)
 		}
 		if l.Len() != 0 || l.Offers() != 0 {
-			t.Errorf("%d and %d are left", l.Len(), l.Offers())
+			t.Errorf("%d alerts of %d offers left, want none", l.Len(), l.Offers())
 		}
 	}
 }
 
-// TestListManyParts: places past the bound are told late rather than never.
+// TestListManyParts: alerts beyond the bound are taken late rather than never.
 func TestListManyParts(t *testing.T) {
 	var l inbox.List
 	l.Add(placed("a", 1, 0))
 	for seq := uint64(2); seq <= 40; seq++ {
 		l.Merge(placed("a", seq, 0))
 	}
-	if got := summary(alert.Alerts(takeUpTo(&l, 5))) + ", " + summary(alert.Alerts(takeUpTo(&l, 20))) + ", " + summary(alert.Alerts(takeUpTo(&l, 40))); got != ", , a*40@40" {
-		t.Error(got)
+	for _, tt := range []struct {
+		seq  uint64
+		want string
+	}{{5, ""}, {20, ""}, {40, "a*40@40"}} {
+		if got := summary(alert.Alerts(takeUpTo(&l, tt.seq))); got != tt.want {
+			t.Errorf("up to %d: took %q, want %q", tt.seq, got, tt.want)
+		}
 	}
 }
 
-// TestListDropTold: what another reader told goes, but for what this one had claimed
-// before.
-func TestListDropTold(t *testing.T) {
+// TestListDiscardDelivered: alerts that another reader delivered are removed, except for
+// those that this one had claimed before.
+func TestListDiscardDelivered(t *testing.T) {
 	for _, tt := range []struct {
-		own, told uint64
-		want      string
+		claimed, delivered uint64
+		want               string
 	}{
 		{0, 0, "a*4@7 b*2@4"},
 		{0, 1, "a*3@7 b*2@4"},
@@ -92,16 +100,16 @@ func TestListDropTold(t *testing.T) {
 				l.Add(a)
 			}
 		}
-		l.MarkClaimed(tt.own)
-		l.DiscardDelivered(tt.told)
+		l.MarkClaimed(tt.claimed)
+		l.DiscardDelivered(tt.delivered)
 		if got := summary(l.Alerts()); got != tt.want {
-			t.Errorf("own %d, told %d: %s, want %s", tt.own, tt.told, got, tt.want)
+			t.Errorf("claimed to %d, delivered to %d: left %s, want %s", tt.claimed, tt.delivered, got, tt.want)
 		}
 	}
 }
 
-// TestListSince: what is merged began with the first of it, also where only a part is
-// taken, and where the oldest became one.
+// TestListSince: a merged alert has the time of its first part, also if only a part of it
+// is taken, and if its oldest parts were merged.
 func TestListSince(t *testing.T) {
 	at := func(seq uint64) alert.Alert {
 		a := placed("a", seq, 0)
@@ -110,7 +118,7 @@ func TestListSince(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		offers, upTo uint64
-		taken, left  int // the second in which it began
+		taken, left  int // the second of the first part
 	}{{1, 1, 1, 0}, {3, 3, 1, 0}, {3, 2, 1, 3}, {40, 30, 1, 31}, {40, 40, 1, 0}} {
 		var l inbox.List
 		l.Add(at(1))
@@ -118,27 +126,27 @@ func TestListSince(t *testing.T) {
 			l.Merge(at(seq))
 		}
 		if all := l.Pending(); len(all) != 1 || !all[0].Since.Equal(start.Add(time.Second)) {
-			t.Errorf("%d: %+v", tt.offers, all)
+			t.Errorf("%d offers: pending = %+v, want one since second 1", tt.offers, all)
 		}
 		taken, left := takeUpTo(&l, tt.upTo), l.Pending()
 		if len(taken) != 1 || !taken[0].Since.Equal(start.Add(time.Duration(tt.taken)*time.Second)) {
-			t.Errorf("%d up to %d: took %+v", tt.offers, tt.upTo, taken)
+			t.Errorf("%d offers up to %d: took %+v, want one since second %d", tt.offers, tt.upTo, taken, tt.taken)
 		}
 		if tt.left == 0 != (len(left) == 0) || tt.left > 0 && !left[0].Since.Equal(start.Add(time.Duration(tt.left)*time.Second)) {
-			t.Errorf("%d up to %d: left %+v", tt.offers, tt.upTo, left)
+			t.Errorf("%d offers up to %d: left %+v, want since second %d", tt.offers, tt.upTo, left, tt.left)
 		}
 	}
 }
 
-// takeUpTo takes all that came up to a position.
+// takeUpTo takes all alerts up to a sequence.
 func takeUpTo(l *inbox.List, seq uint64) []alert.Pending {
 	all := l.UpTo(seq)
 	l.Take(seq, func(int) bool { return true })
 	return all
 }
 
-// TestListTakeSome takes every other alert that came up to a position: the others stay,
-// and what came after it.
+// TestListTakeSome takes every other alert up to a sequence: the others stay, and so do
+// those after it.
 func TestListTakeSome(t *testing.T) {
 	var l inbox.List
 	for i, key := range []string{"a", "b", "c", "d", "a", "e"} {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
@@ -28,34 +30,34 @@ func TestList(t *testing.T) {
 			l.Add(a)
 		}
 	}
-	revise := func(id, of string) bool {
+	revise := func(id, revised string) bool {
 		a := entryAlert(id, "revised", alert.Error)
-		a.Revises, a.Count = of, 9
+		a.Revises, a.Count = revised, 9
 		return l.Revise(a)
 	}
 	step := func(name string, offers int, want ...string) {
 		t.Helper()
 		if got := ids(&l); !reflect.DeepEqual(got, want) || l.Len() != len(want) || l.Offers() != offers {
-			t.Fatalf("%s: %v of %d offers (%d), want %v of %d", name, got, l.Offers(), l.Len(), want, offers)
+			t.Fatalf("%s: alerts = %v of %d offers, Len = %d, want %v of %d offers", name, got, l.Offers(), l.Len(), want, offers)
 		}
 	}
 	same := func(alert.Alert) int { return 0 }
 	if l.DropLeast(same); revise("r", "a1") {
-		t.Error("a revision found something in an empty list")
+		t.Error("a revision found an alert in an empty list")
 	}
 	add(entryAlert("a1", "a", alert.Warning))
 	add(entryAlert("b1", "b", alert.Error))
 	add(entryAlert("a2", "a", alert.Info))
 	step("merged", 3, "a2*2", "b1*0")
 	if !revise("r1", "a1") || !revise("r2", "a1") || !revise("r3", "a2") || revise("r4", "r1") || revise("r5", "") {
-		t.Error("revisions go by the ids of the alerts merged")
+		t.Error("Revise does not find the alerts by the ids merged into them, or finds others")
 	}
 	step("revised", 3, "a2*2", "b1*0")
 	for i := range 9 {
 		add(entryAlert(fmt.Sprint("b", i+2), "b", alert.Error))
 	}
 	if !revise("r6", "b1") || !revise("r7", "b10") || revise("r8", "b5") {
-		t.Error("the first id and the newest are kept")
+		t.Error("Revise does not find alerts by the first and the newest ids, or finds others")
 	}
 	step("many", 12, "a2*2", "b10*10")
 	add(entryAlert("c1", "c", alert.Info))
@@ -71,24 +73,24 @@ func TestList(t *testing.T) {
 	info.Revises = "d1"
 	add(entryAlert("d1", "d", alert.Warning))
 	if l.Revise(info); l.Alerts()[0].Severity != alert.Info {
-		t.Error("a revision takes the place of a lone alert with its own severity")
+		t.Errorf("severity after a revision = %s, want %s", l.Alerts()[0].Severity, alert.Info)
 	}
 	add(entryAlert("d3", "d", alert.Error))
 	if l.Revise(info); l.Alerts()[0].Severity != alert.Error {
-		t.Error("a revision hid the severity of another alert")
+		t.Errorf("severity after the revision of a merged alert = %s, want %s", l.Alerts()[0].Severity, alert.Error)
 	}
 }
 
-// TestListResolveSeveral: an end closes all that it names, and says whether the first of
-// them was there. What was not merged is named in the place of what was.
+// TestListResolveSeveral: a resolution resolves all alerts that it names and reports
+// whether the first of them was there. It may name a repetition that was not merged.
 func TestListResolveSeveral(t *testing.T) {
 	end := func(ids ...string) alert.Alert {
 		return alert.Alert{ID: "end", Category: alert.CI, Severity: alert.Info, App: "web", DedupKey: "b", Resolves: ids[0], AlsoResolves: ids[1:]}
 	}
 	for _, tt := range []struct {
-		ids   string
-		found bool
-		over  string
+		ids      string
+		found    bool
+		resolved string
 	}{
 		{"b1 a1", true, "a b"},
 		{"b1 gone a2", true, "a b"},
@@ -108,17 +110,17 @@ func TestListResolveSeveral(t *testing.T) {
 		l.RecordRepeat(entryAlert("d1", "d", alert.Info))
 		revision := entryAlert("r", "c", alert.Info)
 		if revision.Revises = "c2"; l.Revise(revision) {
-			t.Error("what was not merged is not revised")
+			t.Error("Revise found an alert by the id of a repetition that was not merged")
 		}
 		found := l.Resolve(end(strings.Fields(tt.ids)...))
-		var over []string
+		var resolved []string
 		for _, a := range l.Alerts() {
 			if a.Resolved {
-				over = append(over, a.DedupKey)
+				resolved = append(resolved, a.DedupKey)
 			}
 		}
-		if got := strings.Join(over, " "); got != tt.over || found != tt.found || l.Len() != 3 {
-			t.Errorf("%s: %v, %s are over, want %v, %s", tt.ids, found, got, tt.found, tt.over)
+		if got := strings.Join(resolved, " "); got != tt.resolved || found != tt.found || l.Len() != 3 {
+			t.Errorf("Resolve(%s) = %t and resolved %q, want %t and %q", tt.ids, found, got, tt.found, tt.resolved)
 		}
 	}
 }
@@ -136,44 +138,44 @@ func TestListResolve(t *testing.T) {
 		a.Context = map[string]any{"page": "/"}
 		return a
 	}
-	end := func(of string, category alert.Category, seq uint64) alert.Alert {
-		return alert.Alert{ID: "end of " + of, Category: category, Severity: alert.Info, App: "web", DedupKey: "a", Resolves: of, Seq: seq}
+	end := func(id string, category alert.Category, seq uint64) alert.Alert {
+		return alert.Alert{ID: "end of " + id, Category: category, Severity: alert.Info, App: "web", DedupKey: "a", Resolves: id, Seq: seq}
 	}
 	if l.Resolve(end("a1", alert.Regression, 1)) {
-		t.Error("resolved something in an empty list")
+		t.Error("Resolve found an alert in an empty list")
 	}
 	worse := raised("a2")
 	worse.Severity, worse.Seq = alert.Error, 5
 	add(raised("a1"))
 	add(worse)
 	if l.Resolve(end("a0", alert.Regression, 6)) || l.Resolve(alert.Alert{}) || !l.Resolve(end("a2", alert.Regression, 7)) || !l.Resolve(end("a2", alert.Regression, 8)) {
-		t.Error("an end goes by the ids of the alerts merged, and may come again")
+		t.Error("Resolve does not find the alerts by the ids merged into them, or not a second time")
 	}
 	want := worse
 	want.Title, want.Context, want.Resolved, want.Count, want.Seq = "Resolved: slow", nil, true, 2, 8
-	if got := l.Alerts(); len(got) != 1 || !reflect.DeepEqual(got[0], want) {
-		t.Errorf("\n got %+v\nwant %+v", got, want)
+	if diff := cmp.Diff([]alert.Alert{want}, l.Alerts()); diff != "" {
+		t.Errorf("resolved alert (-want +got):\n%s", diff)
 	}
 	revision := raised("a9")
 	revision.Revises = "a1"
 	if l.Revise(revision) {
-		t.Error("what is over was revised")
+		t.Error("Revise found a resolved alert")
 	}
 	add(raised("a3"))
 	add(end("gone", alert.Regression, 9))
 	add(end("gone too", alert.Regression, 10))
 	if got, want := fmt.Sprint(ids(&l)), "[a2*2 a3*0 end of gone too*2]"; got != want {
-		t.Errorf("merged with what is over, or with an end: %s, want %s", got, want)
+		t.Errorf("after offers to a resolved alert: %s, want %s", got, want)
 	}
 	add(entryAlert("b1", "b", alert.Warning))
 	if l.Resolve(end("b1", alert.CI, 20)); l.Alerts()[3].Seq != 0 || !l.Alerts()[3].Resolved {
-		t.Error("an end that is told by itself has its own place")
+		t.Errorf("sequence %d, resolved %t, want 0, true: a CI resolution is an alert of its own", l.Alerts()[3].Seq, l.Alerts()[3].Resolved)
 	}
 	l.Resolve(end("a3", alert.Regression, 11))
 	if got, want := fmt.Sprint(ids(&l)), "[a3*3 end of gone too*2 b1*0]"; got != want || l.Offers() != 6 || l.Alerts()[0].Seq != 11 {
-		t.Errorf("over again it is more of the same line: %s, want %s", got, want)
+		t.Errorf("resolved again: %s, want %s in one line", got, want)
 	}
 	if !l.Resolve(end("a1", alert.Regression, 12)) || !l.Resolve(end("a3", alert.Regression, 13)) {
-		t.Error("that line answers to all of its ids")
+		t.Error("Resolve does not find the resolved line by all of its ids")
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -22,23 +24,23 @@ func TestBeyond(t *testing.T) {
 		{inbox.Position{Seq: 1, Created: now}, inbox.Position{Seq: 6, Created: then}, true},
 	} {
 		if got := tt.p.Beyond(tt.q); got != tt.want {
-			t.Errorf("%v beyond %v: %v", tt.p, tt.q, got)
+			t.Errorf("%v.Beyond(%v) = %t, want %t", tt.p, tt.q, got, tt.want)
 		}
 	}
 }
 
-// TestClaim: however many readers claim at once, each stretch is one reader's, and
-// the cursor never goes back.
+// TestClaim: of concurrent readers exactly one claims each alert, and the position never
+// goes back.
 func TestClaim(t *testing.T) {
 	b := testrig.New(t)
 	c := b.Join(t, bus.RoleGateway)
 	const client, readers, last = "client a b", 4, 20
 	if _, found, err := inbox.LoadPosition(t.Context(), c, client); err != nil || found {
-		t.Fatalf("never seen: %v %v", found, err)
+		t.Fatalf("LoadPosition of a new client: found = %t, error = %v, want false, nil", found, err)
 	}
 	created := time.Unix(1, 0).UTC()
 	var mu sync.Mutex
-	told := map[uint64]int{}
+	claims := map[uint64]int{}
 	var all sync.WaitGroup
 	for range readers {
 		all.Go(func() {
@@ -49,7 +51,7 @@ func TestClaim(t *testing.T) {
 				}
 				mu.Lock()
 				for n := before.Seq + 1; n <= seq; n++ {
-					told[n]++
+					claims[n]++
 				}
 				mu.Unlock()
 			}
@@ -57,11 +59,15 @@ func TestClaim(t *testing.T) {
 	}
 	all.Wait()
 	for n := uint64(1); n <= last; n++ {
-		if told[n] != 1 {
-			t.Errorf("%d is told %d times", n, told[n])
+		if claims[n] != 1 {
+			t.Errorf("alert %d is claimed %d times, want once", n, claims[n])
 		}
 	}
-	if at, found, err := inbox.LoadPosition(t.Context(), c, client); err != nil || !found || at.Seq != last || !at.Created.Equal(created) {
-		t.Errorf("%+v %v %v", at, found, err)
+	got, found, err := inbox.LoadPosition(t.Context(), c, client)
+	if err != nil || !found {
+		t.Fatalf("LoadPosition: found = %t, error = %v, want true, nil", found, err)
+	}
+	if diff := cmp.Diff(inbox.Position{Seq: last, Created: created}, got); diff != "" {
+		t.Errorf("position (-want +got):\n%s", diff)
 	}
 }

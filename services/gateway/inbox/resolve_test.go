@@ -1,30 +1,32 @@
 package inbox_test
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// player offers alerts to an inbox as a detector raises them: each a new one of
-// its key, or the end of the newest of its key.
+// player offers alerts to an inbox as a detector raises them: each a new one of its key,
+// or the resolution of the newest of its key.
 type player struct {
 	*inbox.Inbox
 	seq    uint64
 	newest map[string]string
-	told   []alert.Alert
+	taken  []alert.Alert
 }
 
 func newPlayer() *player { return &player{Inbox: inbox.New(), newest: map[string]string{}} }
 
-// category is what a key is of: what begins with c is CI, with t a threshold.
+// category returns CI for keys that begin with c, Threshold for t, and Regression for
+// others.
 func category(key string) alert.Category {
 	switch key[0] {
 	case 'c':
@@ -49,15 +51,15 @@ func (p *player) offer(key string, ends bool) {
 	p.Offer(a)
 }
 
-// drain keeps what is told in the order in which it was raised.
-func (p *player) drain(seq uint64) {
+// take takes alerts and keeps them in the order in which they were raised.
+func (p *player) take(seq uint64) {
 	alerts := p.Take(seq)
 	slices.SortStableFunc(alerts, func(a, b alert.Alert) int { return a.Timestamp.Compare(b.Timestamp) })
-	p.told = append(p.told, alerts...)
+	p.taken = append(p.taken, alerts...)
 }
 
-// play reads "A B -A |": A and B are raised, A ends, and all is drained; what is
-// told is written the same way, (A) for one that was over before.
+// play reads "A B -A |": A and B are raised, A is resolved, and all alerts are taken. It
+// writes the alerts taken in the same way, with (A) for one marked resolved.
 func play(timeline string) string {
 	p := newPlayer()
 	var lines []string
@@ -66,13 +68,16 @@ func play(timeline string) string {
 			p.offer(strings.TrimPrefix(step, "-"), strings.HasPrefix(step, "-"))
 			continue
 		}
-		p.told = nil
-		p.drain(all)
-		slices.SortFunc(p.told, func(a, b alert.Alert) int {
-			return cmp.Or(strings.Compare(a.DedupKey, b.DedupKey), a.Timestamp.Compare(b.Timestamp))
+		p.taken = nil
+		p.take(all)
+		slices.SortFunc(p.taken, func(a, b alert.Alert) int {
+			if c := strings.Compare(a.DedupKey, b.DedupKey); c != 0 {
+				return c
+			}
+			return a.Timestamp.Compare(b.Timestamp)
 		})
 		var keys []string
-		for _, a := range p.told {
+		for _, a := range p.taken {
 			key := a.DedupKey
 			switch {
 			case a.Resolved:
@@ -92,132 +97,138 @@ func play(timeline string) string {
 
 func TestResolved(t *testing.T) {
 	for _, tt := range []struct{ name, in, want string }{
-		{"over before it was told", "a -a |", "(a)"},
-		{"over after it was told", "a | -a |", "a | -a"},
-		{"repeated, then over", "a a a -a |", "(a)*3"},
-		{"told, repeated, then over", "a | a -a |", "a | (a)"},
-		{"over and raised again", "a -a a |", "(a) a"},
-		{"over twice", "a -a a -a |", "(a)*2"},
-		{"told, over and raised again", "a | -a a |", "a | -a a"},
-		{"told, over twice", "a | -a a -a |", "a | -a (a)"},
-		{"comes and goes", "a -a a -a a -a a |", "(a)*3 a"},
+		{"resolved before it was taken", "a -a |", "(a)"},
+		{"resolved after it was taken", "a | -a |", "a | -a"},
+		{"repeated, then resolved", "a a a -a |", "(a)*3"},
+		{"taken, repeated, then resolved", "a | a -a |", "a | (a)"},
+		{"resolved and raised again", "a -a a |", "(a) a"},
+		{"resolved twice", "a -a a -a |", "(a)*2"},
+		{"taken, resolved and raised again", "a | -a a |", "a | -a a"},
+		{"taken, resolved twice", "a | -a a -a |", "a | -a (a)"},
+		{"flapping", "a -a a -a a -a a |", "(a)*3 a"},
 		{"others stay", "a b -a |", "(a) b"},
-		{"a CI success is told by itself", "c -c |", "(c) -c"},
-		{"of a failure that was told as well", "c | -c |", "c | -c"},
-		{"back to normal is told by itself", "t t -t |", "(t)*2 -t"},
+		{"a CI success is an alert of its own", "c -c |", "(c) -c"},
+		{"a CI success after the failure was taken", "c | -c |", "c | -c"},
+		{"back to normal is an alert of its own", "t t -t |", "(t)*2 -t"},
 	} {
 		if got := play(tt.in); got != tt.want {
-			t.Errorf("%s: %s\n got %s\nwant %s", tt.name, tt.in, got, tt.want)
+			t.Errorf("%s: play(%q) = %q, want %q", tt.name, tt.in, got, tt.want)
 		}
 	}
 }
 
-// TestANewLevelIsNews: a regression that ends by staying is over, and what is told
-// beside that is not that all is well.
-func TestANewLevelIsNews(t *testing.T) {
-	for _, drained := range []bool{false, true} {
+// TestNewLevel: a regression that ends because it stays is marked "New level", not
+// "Resolved", and its end is an alert of its own.
+func TestNewLevel(t *testing.T) {
+	for _, taken := range []bool{false, true} {
 		p := newPlayer()
 		p.offer("r", false)
-		if drained {
-			p.drain(p.seq)
-			p.told = nil
+		if taken {
+			p.take(p.seq)
+			p.taken = nil
 		}
 		end := made("r", 2)
 		end.Seq, end.Category, end.Severity, end.Title = 2, alert.Regression, alert.Info, "r has a new level"
 		end.Resolves, end.Context = p.newest["r"], map[string]any{alert.OutcomeKey: alert.NewLevel}
 		p.Offer(end)
-		p.drain(2)
+		p.take(2)
 		var got []string
-		for _, a := range p.told {
+		for _, a := range p.taken {
 			got = append(got, a.Title)
 		}
 		want := []string{"New level: r", "r has a new level"}
-		if drained {
+		if taken {
 			want = want[1:]
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("drained in between: %t, got %q, want %q", drained, got, want)
+			t.Errorf("taken before the end: %t: titles = %q, want %q", taken, got, want)
 		}
 	}
 }
 
-// TestResolvedIsOneLine: the alert as its reader sees it.
+// TestResolvedIsOneLine: a resolved alert keeps its fields but the context.
 func TestResolvedIsOneLine(t *testing.T) {
 	p := newPlayer()
 	p.offer("a", false)
 	p.offer("a", true)
-	got := p.Take(all)
 	want := made("a", 1)
-	if len(got) != 1 || got[0].Title != "Resolved: a" || got[0].Detail != want.Detail || got[0].Context != nil || !got[0].Resolved ||
-		got[0].Severity != want.Severity || got[0].ID != want.ID || !got[0].Timestamp.Equal(want.Timestamp) || got[0].Resolves != "" {
-		t.Errorf("got %+v, want the detail %q in one line that is resolved", got, want.Detail)
+	want.Title, want.Category, want.Resolved = "Resolved: a", category("a"), true
+	if diff := cmp.Diff([]alert.Alert{want}, p.Take(all), cmpopts.IgnoreFields(alert.Alert{}, "Seq")); diff != "" {
+		t.Errorf("Take (-want +got):\n%s", diff)
 	}
 }
 
-// TestAnotherReaderWasTold: another reader of the client was told up to a place
-// that lies between an alert and its end. What it was not told is told here.
-func TestAnotherReaderWasTold(t *testing.T) {
+// TestPositionBetweenAlertAndResolution: another reader's position lies between an alert
+// and its resolution. This reader delivers the resolution.
+func TestPositionBetweenAlertAndResolution(t *testing.T) {
 	for _, tt := range []struct{ key, want string }{
-		{"a", "Resolved: a true"}, // the other was told that it began
+		{"a", "Resolved: a true"}, // the other reader delivered that it was raised
 		{"c", "Resolved: c false"},
 	} {
 		p := newPlayer()
 		p.offer(tt.key, false)
 		p.offer(tt.key, true)
 		p.DiscardDelivered(1)
-		p.drain(all)
-		if len(p.told) != 1 || fmt.Sprint(p.told[0].Title, " ", p.told[0].Resolved) != tt.want {
-			t.Errorf("%s: %+v", tt.key, p.told)
+		p.take(all)
+		var got []string
+		for _, a := range p.taken {
+			got = append(got, fmt.Sprint(a.Title, " ", a.Resolved))
+		}
+		if diff := cmp.Diff([]string{tt.want}, got); diff != "" {
+			t.Errorf("key %s (-want +got):\n%s", tt.key, diff)
 		}
 	}
 }
 
-// TestNothingIsLostOrToldTwice raises, ends and drains at random, up to any
-// place, as a client with several readers does.
-func TestNothingIsLostOrToldTwice(t *testing.T) {
+// TestNothingIsLostOrTakenTwice raises, resolves and takes at random, up to any sequence,
+// as a client with several readers does.
+func TestNothingIsLostOrTakenTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPlayer()
-		began, ended := map[string]int{}, map[string]int{}
+		raised, resolved := map[string]int{}, map[string]int{}
 		for range rapid.IntRange(0, inbox.Capacity).Draw(t, "steps") {
 			key := rapid.SampledFrom([]string{"a", "b", "c", "t"}).Draw(t, "key")
-			switch rapid.IntRange(0, 4).Draw(t, "what") {
+			switch rapid.IntRange(0, 4).Draw(t, "step") {
 			case 0:
-				p.drain(rapid.Uint64Range(0, p.seq).Draw(t, "up to"))
+				p.take(rapid.Uint64Range(0, p.seq).Draw(t, "up to"))
 			case 1, 2:
 				if p.newest[key] != "" {
 					p.offer(key, true)
-					ended[key]++
+					resolved[key]++
 				}
 			default:
 				p.offer(key, false)
-				began[key]++
+				raised[key]++
 			}
 		}
-		p.drain(all)
-		ids, said := map[string]bool{}, map[string]int{}
+		p.take(all)
+		ids, taken := map[string]bool{}, map[string]int{}
 		over := map[string]bool{} // as the reader knows it
-		for _, a := range p.told {
+		for _, a := range p.taken {
 			if ids[a.ID] {
-				t.Fatalf("%s is told twice", a.ID)
+				t.Fatalf("%s is taken twice", a.ID)
 			}
 			ids[a.ID] = true
 			over[a.DedupKey] = a.Over()
 			if a.Resolves == "" {
-				said[a.DedupKey] += a.Occurrences()
+				taken[a.DedupKey] += a.Occurrences()
 			} else if category(a.DedupKey) != alert.Regression {
-				ended[a.DedupKey] -= a.Occurrences()
+				resolved[a.DedupKey] -= a.Occurrences()
 			}
 		}
 		for _, key := range []string{"a", "b", "c", "t"} {
-			if said[key] != began[key] || over[key] != (began[key] > 0 && p.newest[key] == "") {
-				t.Fatalf("%s: told %d of %d, and that it is over: %v\n%+v", key, said[key], began[key], over[key], p.told)
+			if taken[key] != raised[key] {
+				t.Fatalf("%s: took %d occurrences, want %d\n%+v", key, taken[key], raised[key], p.taken)
 			}
-			if category(key) != alert.Regression && ended[key] != 0 {
-				t.Fatalf("%s: %d ends that are news were not told", key, ended[key])
+			if want := raised[key] > 0 && p.newest[key] == ""; over[key] != want {
+				t.Fatalf("%s: the reader knows that it is over: %t, want %t\n%+v", key, over[key], want, p.taken)
+			}
+			if category(key) != alert.Regression && resolved[key] != 0 {
+				t.Fatalf("%s: %d resolutions were not taken, want none", key, resolved[key])
 			}
 		}
-		if s := p.Stats(); s.Evicted != 0 || uint64(len(p.told)) > s.Offered-s.Absorbed {
-			t.Fatalf("%d told: %+v", len(p.told), s)
+		if s := p.Stats(); s.Evicted != 0 || uint64(len(p.taken)) > s.Offered-s.Absorbed {
+			t.Fatalf("took %d alerts, Stats = %+v, want no more than offered and nothing evicted", len(p.taken), s)
 		}
 	})
 }

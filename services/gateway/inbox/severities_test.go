@@ -14,9 +14,9 @@ func TestSeverities(t *testing.T) {
 		a.Revises = "a1"
 		return a
 	}
-	end := func(of string, also ...string) alert.Alert {
+	end := func(id string, also ...string) alert.Alert {
 		a := entryAlert("e", "a", alert.Info)
-		a.Resolves, a.AlsoResolves = of, also
+		a.Resolves, a.AlsoResolves = id, also
 		return a
 	}
 	for _, tt := range []struct {
@@ -32,10 +32,10 @@ func TestSeverities(t *testing.T) {
 		{"the same", []alert.Alert{entryAlert("a1", "a", alert.Warning)}, revision(alert.Warning), false, 2},
 		{"lower", []alert.Alert{entryAlert("a1", "a", alert.Error)}, revision(alert.Info), false, 1},
 		{"higher than the first, not than a revision", []alert.Alert{entryAlert("a1", "a", alert.Info), revision(alert.Error)}, revision(alert.Error), false, 3},
-		{"an end of a warning", []alert.Alert{entryAlert("a1", "a", alert.Warning)}, end("a1"), false, 2},
-		{"an end of what became an error", []alert.Alert{entryAlert("a1", "a", alert.Info), revision(alert.Error)}, end("a1"), false, 3},
-		{"an end of several", []alert.Alert{entryAlert("a1", "a", alert.Info), entryAlert("b1", "b", alert.Warning)}, end("a1", "b1"), false, 2},
-		{"an end of what is not known", []alert.Alert{entryAlert("a1", "a", alert.Info)}, end("a1", "b1"), false, 3},
+		{"the resolution of a warning", []alert.Alert{entryAlert("a1", "a", alert.Warning)}, end("a1"), false, 2},
+		{"the resolution of an alert that became an error", []alert.Alert{entryAlert("a1", "a", alert.Info), revision(alert.Error)}, end("a1"), false, 3},
+		{"the resolution of several", []alert.Alert{entryAlert("a1", "a", alert.Info), entryAlert("b1", "b", alert.Warning)}, end("a1", "b1"), false, 2},
+		{"the resolution of an unknown alert", []alert.Alert{entryAlert("a1", "a", alert.Info)}, end("a1", "b1"), false, 3},
 	} {
 		var s inbox.Severities
 		for _, a := range tt.before {
@@ -47,7 +47,7 @@ func TestSeverities(t *testing.T) {
 	}
 }
 
-// TestSeveritiesAreBounded notes more alerts than are remembered: the oldest are
+// TestSeveritiesAreBounded records more alerts than are remembered: the oldest are
 // forgotten.
 func TestSeveritiesAreBounded(t *testing.T) {
 	var s inbox.Severities
@@ -81,7 +81,7 @@ func TestListDropLeast(t *testing.T) {
 		}
 		l.DropLeast(rank)
 		if got := fmt.Sprint(ids(&l)); got != tt.want {
-			t.Errorf("of %v: got %s, want %s", tt.severities, got, tt.want)
+			t.Errorf("DropLeast of %v: got %s, want %s", tt.severities, got, tt.want)
 		}
 	}
 }

@@ -1,10 +1,10 @@
 package inbox_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
@@ -17,53 +17,61 @@ func TestSilencedWhilePending(t *testing.T) {
 		b.Offer(made(key, i))
 	}
 	if a, found := b.Find("a0"); !found || a.ID != "a2" || a.Occurrences() != 2 {
-		t.Errorf("by the id of what was merged: %+v", a)
+		t.Errorf("Find by the id of a merged alert = %s of count %d, %t, want a2 of count 2, true", a.ID, a.Occurrences(), found)
 	}
 	if a, found := b.Find("d1"); found {
-		t.Errorf("found %+v", a)
+		t.Errorf("Find of an unknown id = %+v, want none", a)
 	}
-	heard := map[string]int{}
-	b.SuppressWhere(func(a alert.Alert, offers int) bool { heard[a.DedupKey] += offers; return a.DedupKey == "a" })
-	if got := fmt.Sprint(heard); got != "map[a:2 b:1 c:1]" {
-		t.Errorf("asked of %s", got)
+	offers := map[string]int{}
+	b.SuppressWhere(func(a alert.Alert, n int) bool { offers[a.DedupKey] += n; return a.DedupKey == "a" })
+	if diff := cmp.Diff(map[string]int{"a": 2, "b": 1, "c": 1}, offers); diff != "" {
+		t.Errorf("offers of each key (-want +got):\n%s", diff)
 	}
 	b.Suppress(made("x", 4))
-	if want := (inbox.Stats{Offered: 5, Silenced: 3}); b.Stats() != want || b.Len() != 2 {
-		t.Errorf("%+v, %d left", b.Stats(), b.Len())
+	if diff := cmp.Diff(inbox.Stats{Offered: 5, Silenced: 3}, b.Stats()); diff != "" {
+		t.Errorf("Stats (-want +got):\n%s", diff)
+	}
+	if b.Len() != 2 {
+		t.Errorf("%d pending, want 2", b.Len())
 	}
 	b.Offer(made("a", 5))
 	if a, found := b.Find("a5"); !found || a.Count != 0 {
-		t.Errorf("what comes later begins anew: %+v", a)
+		t.Errorf("Find of an alert after the silenced ones = count %d, %t, want 0, true", a.Count, found)
 	}
 }
 
-// TestHeldBackResolution: what pended before a silence is not told as if it went
-// on, only because its end was held back.
-func TestHeldBackResolution(t *testing.T) {
+// TestSuppressedResolution: an alert that was pending before a silence is marked
+// resolved, although its resolution is suppressed.
+func TestSuppressedResolution(t *testing.T) {
 	b := inbox.New()
 	b.Offer(made("a", 0))
-	over := made("a", 1)
-	over.Severity, over.Resolves = alert.Info, "a0"
-	b.Suppress(over)
-	pending := b.Pending()
-	if want := (inbox.Stats{Offered: 2, Silenced: 1}); b.Stats() != want || len(pending) != 1 || !pending[0].Resolved || !strings.HasPrefix(pending[0].Title, "Resolved: ") {
-		t.Errorf("%+v %+v", b.Stats(), pending)
+	end := made("a", 1)
+	end.Severity, end.Resolves = alert.Info, "a0"
+	b.Suppress(end)
+	if diff := cmp.Diff(inbox.Stats{Offered: 2, Silenced: 1}, b.Stats()); diff != "" {
+		t.Errorf("Stats (-want +got):\n%s", diff)
 	}
-	unknown := over
+	pending := b.Pending()
+	if len(pending) != 1 {
+		t.Fatalf("%d pending, want 1", len(pending))
+	}
+	if a := pending[0]; !a.Resolved || !strings.HasPrefix(a.Title, "Resolved: ") {
+		t.Errorf("pending alert %q, resolved %t, want it marked resolved", a.Title, a.Resolved)
+	}
+	unknown := end
 	unknown.ID, unknown.Resolves = "a2", "other"
 	b.Suppress(unknown)
 	if b.Len() != 1 {
-		t.Errorf("told of %+v", b.Pending())
+		t.Errorf("%d pending after the suppressed resolution of an unknown alert, want 1", b.Len())
 	}
 }
 
-// TestEveryAlertIsAccountedFor: whatever is offered, held back, silenced,
-// drained and cleared.
-func TestEveryAlertIsAccountedFor(t *testing.T) {
+// TestEveryAlertIsCounted offers, suppresses and takes at random.
+func TestEveryAlertIsCounted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := inbox.New()
 		keys := rapid.SampledFrom([]string{"a", "b", "c", "d"})
-		var handed uint64
+		var taken uint64
 		for i := range rapid.IntRange(0, 60).Draw(t, "steps") {
 			key := keys.Draw(t, "key")
 			switch rapid.IntRange(0, 9).Draw(t, "what") {
@@ -73,17 +81,17 @@ func TestEveryAlertIsAccountedFor(t *testing.T) {
 				b.Suppress(made(key, i))
 			case 2:
 				for _, a := range b.Take(all) {
-					handed += uint64(a.Occurrences())
+					taken += uint64(a.Occurrences())
 				}
 			default:
 				b.Offer(made(key, i))
 			}
-			var pends uint64
+			var pending uint64
 			for _, a := range b.Pending() {
-				pends += uint64(a.Occurrences())
+				pending += uint64(a.Occurrences())
 			}
-			if s := b.Stats(); s.Offered != handed+pends+s.Silenced {
-				t.Fatalf("%d were handed over and %d pend: %+v", handed, pends, s)
+			if s := b.Stats(); s.Offered != taken+pending+s.Silenced {
+				t.Fatalf("%d offered, want the sum of %d taken, %d pending and %d silenced", s.Offered, taken, pending, s.Silenced)
 			}
 		}
 	})

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Encode writes each object of a list as JSON, with <, > and & as they are.
+// Encode returns each object of a list as JSON, without escaping <, > and &.
 func Encode[T any](list []T) ([]json.RawMessage, error) {
 	objects := make([]json.RawMessage, len(list))
 	for i := range list {
@@ -28,7 +28,7 @@ func encode(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// Join writes objects as a JSON list.
+// Join returns objects as a JSON list.
 func Join(objects []json.RawMessage) json.RawMessage {
 	out := append(make([]byte, 0, sum(objects)), '[')
 	for i, o := range objects {

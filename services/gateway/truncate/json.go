@@ -17,42 +17,41 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// cut says what is left of long fields.
-type cut struct {
-	// text is how many characters a text has, list how many elements a list.
+// limits bounds the fields of an object.
+type limits struct {
+	// text is the number of characters of a text, list the number of elements of a list.
 	text, list int
-	// depth is how many objects and lists may be within each other.
+	// depth is how deep objects and lists may be nested.
 	depth int
 }
 
-// cuts are tried in this order, until all fits.
-var cuts = []cut{{1000, 50, 8}, {300, 20, 6}, {120, 8, 5}}
+// steps are tried in this order until everything fits.
+var steps = []limits{{1000, 50, 8}, {300, 20, 6}, {120, 8, 5}}
 
-// minFields is how many fields of an object are left at least, where an object has
-// any at all: our own have fewer.
+// minFields is the number of fields of an object that the steps keep. Tocsin's own
+// objects have fewer.
 const minFields = 24
 
-// maxIdentifier is how long an identifier is kept, in bytes, as long as less than
-// everything has to go.
+// maxIdentifier is the length up to which the steps keep an identifier, in bytes.
 const maxIdentifier = 256
 
-// identifiers are the fields that are whole or empty: a part of one names nothing.
+// identifiers are the fields that are kept whole or emptied: a part of an identifier
+// identifies nothing.
 var identifiers = []string{"id", "dedup_key", "correlation_id", "rule_id", "revises", "resolves", "inhibited_by"}
 
-// List returns as many objects as have room in a list of size bytes, as Join writes
-// it, from the front on. It cuts long fields as little as it takes for all; where
-// that is not enough, it leaves out objects at the end. The first is never left out:
-// it is cut until it fits.
+// List returns the first objects that fit into a list of size bytes, as Join writes it.
+// It cuts long fields no more than it takes for all objects to fit, and then leaves out
+// objects at the end. The first object is always kept and cut until it fits.
 func List(objects []json.RawMessage, size int) []json.RawMessage {
 	if sum(objects) <= size {
 		return objects
 	}
 	var smaller []json.RawMessage
-	for _, c := range cuts {
+	for _, l := range steps {
 		smaller = smaller[:0]
 		left := size - (len("[]") - len(","))
 		for _, o := range objects {
-			small := c.apply(o)
+			small := l.apply(o)
 			if left -= len(small) + 1; left < 0 {
 				break
 			}
@@ -68,26 +67,26 @@ func List(objects []json.RawMessage, size int) []json.RawMessage {
 	return smaller
 }
 
-// Object cuts the long fields of one object as little as it takes for size bytes. It
-// is null where there is no room for anything else.
+// Object cuts the long fields of one object no more than it takes for size bytes. It
+// returns null if nothing else fits.
 func Object(object json.RawMessage, size int) json.RawMessage {
 	if len(object) <= size {
 		return object
 	}
-	for _, c := range cuts {
-		if small := c.apply(object); len(small) <= size {
+	for _, l := range steps {
+		if small := l.apply(object); len(small) <= size {
 			return small
 		}
 	}
-	for c := cuts[len(cuts)-1]; c.depth > 0; c = (cut{c.text / 2, c.list / 2, c.depth - 1}) {
-		if small := c.apply(object); len(small) <= size {
+	for l := steps[len(steps)-1]; l.depth > 0; l = (limits{l.text / 2, l.list / 2, l.depth - 1}) {
+		if small := l.apply(object); len(small) <= size {
 			return small
 		}
 	}
 	return json.RawMessage("null")
 }
 
-// sum is how long a list of objects is.
+// sum returns the length of a list of objects.
 func sum(objects []json.RawMessage) int {
 	size := len("[]") + max(len(objects)-1, 0)
 	for _, o := range objects {
@@ -96,27 +95,28 @@ func sum(objects []json.RawMessage) int {
 	return size
 }
 
-// apply returns an object with its long fields cut.
-func (c cut) apply(object json.RawMessage) json.RawMessage {
-	w := writer{cut: c, in: object, out: make([]byte, 0, min(len(object), 4096))}
+// apply returns an object within the limits.
+func (l limits) apply(object json.RawMessage) json.RawMessage {
+	w := writer{limits: l, in: object, out: make([]byte, 0, min(len(object), 4096))}
 	w.value("", 1)
 	return w.out
 }
 
-// hard reports whether a cut is more than those of cuts, none of which was enough.
-func (c cut) hard() bool { return c.depth < cuts[len(cuts)-1].depth }
+// strict reports whether the limits are below those of all steps, none of which was
+// enough.
+func (l limits) strict() bool { return l.depth < steps[len(steps)-1].depth }
 
-// writer copies a JSON value, shorter. Its methods take what begins at i, and leave i
-// behind it.
+// writer copies a JSON value within limits. Its methods read the value that begins at i
+// and leave i behind it.
 type writer struct {
-	cut
+	limits
 	in  []byte
 	i   int
 	out []byte
 }
 
-// value copies the value of a field of that name, and returns how many elements of
-// it were left out, where it is a list.
+// value copies the value of a field of that name. For a list it returns how many
+// elements it left out.
 func (w *writer) value(name string, depth int) (leftOut int) {
 	switch b := w.in[w.i]; {
 	case b == '"':
@@ -140,28 +140,28 @@ func (w *writer) text(name string) {
 	begin := w.i
 	w.skip()
 	raw := w.in[begin:w.i]
-	most, whole := w.cut.text, slices.Contains(identifiers, name)
-	if whole && !w.hard() {
-		most = max(most, maxIdentifier)
+	maxBytes, identifier := w.limits.text, slices.Contains(identifiers, name)
+	if identifier && !w.strict() {
+		maxBytes = max(maxBytes, maxIdentifier)
 	}
-	if len(raw)-len(`""`) <= most {
+	if len(raw)-len(`""`) <= maxBytes {
 		w.out = append(w.out, raw...)
 		return
 	}
-	if whole {
+	if identifier {
 		w.out = append(w.out, `""`...)
 		return
 	}
-	if end := cutAt(raw, max(w.cut.text, 1)); end < len(raw) {
+	if end := cutAt(raw, max(w.limits.text, 1)); end < len(raw) {
 		w.out = append(append(w.out, raw[:end]...), `…"`...)
 		return
 	}
 	w.out = append(w.out, raw...)
 }
 
-// cutAt returns where a text of JSON is cut so that with an ellipsis it has at most
-// limit characters; its whole length where it has no more. It cuts through no
-// character and no escape.
+// cutAt returns where to cut a JSON string so that with an ellipsis it has at most limit
+// characters, or its length if it has no more. It never cuts inside a character or an
+// escape.
 func cutAt(raw []byte, limit int) int {
 	end := 0
 	for i, n := 1, 0; i < len(raw)-1; n++ {
@@ -185,9 +185,9 @@ func cutAt(raw []byte, limit int) int {
 }
 
 func (w *writer) object(depth int) {
-	most := max(w.cut.list, minFields)
-	if w.hard() {
-		most = max(w.cut.list, 1)
+	maxFields := max(w.limits.list, minFields)
+	if w.strict() {
+		maxFields = max(w.limits.list, 1)
 	}
 	w.out = append(w.out, '{')
 	w.i++
@@ -205,15 +205,15 @@ func (w *writer) object(depth int) {
 		w.skip()
 		key := w.in[begin:w.i]
 		w.i++ // the colon
-		if n >= most && (depth > 1 || w.hard()) {
+		if n >= maxFields && (depth > 1 || w.strict()) {
 			w.skip()
 			leftOut++
 			continue
 		}
 		comma()
 		name := nameOf(key)
-		if len(name) > max(w.cut.text, 1) {
-			name = sanitize.Cut(name, max(w.cut.text, 1))
+		if len(name) > max(w.limits.text, 1) {
+			name = sanitize.Cut(name, max(w.limits.text, 1))
 			w.out = appendText(w.out, name)
 		} else {
 			w.out = append(w.out, key...)
@@ -251,7 +251,7 @@ func (w *writer) list(depth int) (leftOut int) {
 		if w.in[w.i] == ',' {
 			w.i++
 		}
-		if n >= w.cut.list {
+		if n >= w.limits.list {
 			w.skip()
 			leftOut++
 			continue
@@ -266,7 +266,7 @@ func (w *writer) list(depth int) (leftOut int) {
 	return leftOut
 }
 
-// skip goes on behind the value that begins at i.
+// skip moves i behind the value that begins there.
 func (w *writer) skip() {
 	for depth := 0; ; {
 		switch w.in[w.i] {

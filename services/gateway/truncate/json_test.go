@@ -22,14 +22,14 @@ func TestObject(t *testing.T) {
 		{"longer texts", `{"a":"` + x(5000) + `","b":"` + x(400) + `"}`, 800, `{"a":"` + x(299) + `…","b":"` + x(299) + `…"}`},
 		{"escapes are not cut through", `{"a":"` + strings.Repeat(`\n`, 600) + `"}`, 1000, `{"a":"` + strings.Repeat(`\n`, 299) + `…"}`},
 		{"characters of several bytes", `{"a":"` + strings.Repeat("é😀", 600) + `"}`, 3200, `{"a":"` + strings.Repeat("é😀", 499) + `é…"}`},
-		{"of few characters", `{"a":"` + strings.Repeat("é", 900) + `","b":"` + x(5000) + `"}`, 3000, `{"a":"` + strings.Repeat("é", 900) + `","b":"` + x(999) + `…"}`},
+		{"bytes are not characters", `{"a":"` + strings.Repeat("é", 900) + `","b":"` + x(5000) + `"}`, 3000, `{"a":"` + strings.Repeat("é", 900) + `","b":"` + x(999) + `…"}`},
 		{"quotes within texts", `{"a":"\"}]\\","b":"` + x(2000) + `"}`, 1100, `{"a":"\"}]\\","b":"` + x(999) + `…"}`},
 		{"an identifier is whole or empty", `{"dedup_key":"` + x(2000) + `","id":"i"}`, 1000, `{"dedup_key":"","id":"i"}`},
 		{"a long list", `{"n":[` + numbers(3000) + `],"z":null}`, 300, `{"n":[` + numbers(50) + `],"n_left_out":2950,"z":null}`},
 		{"a map with many names", `{"h":{` + names(100) + `}}`, 700, `{"h":{` + names(50) + `,"…":"50 more"}}`},
 		{"deep", strings.Repeat(`{"a":`, 20) + `"` + x(500) + `"` + strings.Repeat(`}`, 20), 200, strings.Repeat(`{"a":`, 8) + `"…"` + strings.Repeat(`}`, 8)},
-		{"no room at all", `{"a":"` + x(100) + `","b":"c"}`, 5, `null`},
-		{"little room", `{"a":"` + x(100) + `"}`, 40, `{"a":"` + x(29) + `…"}`},
+		{"nothing fits", `{"a":"` + x(100) + `","b":"c"}`, 5, `null`},
+		{"little fits", `{"a":"` + x(100) + `"}`, 40, `{"a":"` + x(29) + `…"}`},
 	} {
 		got := string(truncate.Object(json.RawMessage(tt.in), tt.size))
 		if got != tt.want || len(got) > tt.size {
@@ -52,12 +52,12 @@ func TestList(t *testing.T) {
 		name  string
 		texts []int
 		size  int
-		want  []int // lengths of the objects that are left
+		want  []int // lengths of the objects
 	}{
 		{"nothing", nil, 10, nil},
 		{"all fit as they are", []int{100, 200}, 319, []int{108, 208}},
 		{"all fit once they are cut", []int{2000, 10}, 1100, []int{1010, 18}},
-		{"all are cut alike", []int{2000, 2000, 10}, 700, []int{310, 310, 18}},
+		{"all are cut to one length", []int{2000, 2000, 10}, 700, []int{310, 310, 18}},
 		{"the last are left out", []int{2000, 2000, 2000, 10}, 280, []int{130, 130}},
 		{"the first stays", []int{2000, 10}, 60, []int{40}},
 	} {
@@ -75,7 +75,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// FuzzObject: what is left of any JSON is JSON that fits.
+// FuzzObject: any JSON is cut to JSON that fits.
 func FuzzObject(f *testing.F) {
 	f.Add([]byte(`{"a":[1,{"b":"\"\u2028"}],"c":-1.5e3,"":""}`), 20)
 	f.Add([]byte(`[[[["x"]]],true,null]`), 4)
