@@ -7,24 +7,27 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/ownership"
+	"github.com/tocsin-bus/tocsin/shared/bus/lease"
 )
 
 // processLease is the lease of this process: its heartbeats renew it and its partitions
 // check it. It is safe for concurrent use.
 type processLease struct {
 	mu    sync.Mutex
-	lease ownership.Lease
+	clock lease.Clock
 	// changed is closed and replaced when a partition may have become held.
 	changed chan struct{}
 }
 
-func newProcessLease() *processLease { return &processLease{changed: make(chan struct{})} }
+func newProcessLease() *processLease {
+	return &processLease{clock: lease.NewClock(ownership.HoldFor), changed: make(chan struct{})}
+}
 
 // renew records that a heartbeat sent at a time was acknowledged.
 func (l *processLease) renew(sent time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lease.Renew(sent, time.Now())
+	l.clock.Renew(sent, time.Now())
 	l.wake()
 }
 
@@ -37,7 +40,7 @@ func (l *processLease) wake() {
 func (l *processLease) epoch() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.lease.Epoch()
+	return l.clock.Epoch()
 }
 
 // holds reports whether a partition claimed in an epoch is held. The channel is closed
@@ -45,7 +48,7 @@ func (l *processLease) epoch() uint64 {
 func (l *processLease) holds(epoch uint64) (bool, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.lease.Holds(epoch, time.Now()), l.changed
+	return l.clock.Holds(epoch, time.Now()), l.changed
 }
 
 // partitionLease is the right to publish alerts, save snapshots and answer queries for a

@@ -2,7 +2,7 @@
 // and publishes what happens there: events as the cluster tells them, faults that are
 // found in events and in the state of objects, and the logs that go with those.
 //
-// Of several kubewatches one is active for each cluster, see package leader; the others
+// Of several kubewatches one is active for each cluster, see package lease; the others
 // stand by. The stream is the memory: whoever becomes active reads in it what was
 // published, and goes on there, so that the end of a process at any moment neither
 // loses nor doubles anything (term.go). This package joins the bus, composes the parts
@@ -112,7 +112,6 @@ type process struct {
 	// Of the present connection.
 	conn      *bus.Conn
 	publisher *bus.Publisher
-	locks     jetstream.KeyValue
 	places    jetstream.KeyValue
 
 	mu sync.Mutex
@@ -201,7 +200,8 @@ func (k *process) prepare(ctx context.Context) (err error) {
 	if err := k.conn.Check(ctx, bus.StreamKubernetes); err != nil {
 		return err
 	}
-	for name, kv := range map[string]*jetstream.KeyValue{bus.BucketKubewatch: &k.locks, bus.BucketClusters: &k.places} {
+	var locks jetstream.KeyValue
+	for name, kv := range map[string]*jetstream.KeyValue{bus.BucketKubewatch: &locks, bus.BucketClusters: &k.places} {
 		if *kv, err = k.conn.JS.KeyValue(ctx, name); err != nil {
 			return fmt.Errorf("open the bucket %s: %w: start tocsin up once, or run tocsin provision where the bus is an external one", name, err)
 		}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/kubewatch/api"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/clusters"
-	"github.com/tocsin-bus/tocsin/services/kubewatch/leader"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/lease"
 	"github.com/tocsin-bus/tocsin/shared/kube"
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
@@ -54,9 +54,9 @@ func key(name string) string {
 
 // run takes part until ctx ends.
 func (m *member) run(ctx context.Context) {
-	leader.Run(ctx, leader.Config{
-		Store: leader.Bucket(m.locks, m.ours), Key: m.key, TTL: bus.KubewatchTTL,
-		Value: m.lock, Changed: m.changed, Holds: m.holds, Logger: m.log,
+	lease.Run(ctx, lease.Config{
+		Store: lease.InBucket(m.conn.Document(bus.BucketKubewatch, m.key), m.ours), TTL: bus.KubewatchTTL,
+		Value: m.lock, Changed: m.changed, Held: m.holds, Logger: m.log,
 	}, func(ctx context.Context) error {
 		err := m.term(ctx)
 		if errors.Is(err, errTwice) {

@@ -16,9 +16,9 @@ import (
 	"github.com/tocsin-bus/tocsin/services/kubewatch/checkpoint"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/convert"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/feed"
-	"github.com/tocsin-bus/tocsin/services/kubewatch/leader"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/outbox"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/lease"
 	"github.com/tocsin-bus/tocsin/shared/kube"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
@@ -55,7 +55,7 @@ type term struct {
 }
 
 // term watches the cluster and publishes until ctx ends. Where the cause of that is
-// leader.ErrLapsed it falls silent at once; else it ends in order: what was taken is
+// lease.ErrLost it falls silent at once; else it ends in order: what was taken is
 // stored, and how far it came is written. Each failure of it is mended by another
 // term, which begins where this one came to.
 func (m *member) term(ctx context.Context) error {
@@ -75,8 +75,8 @@ func (m *member) term(ctx context.Context) error {
 	out, silence := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer silence(nil)
 	defer context.AfterFunc(ctx, func() {
-		if errors.Is(context.Cause(ctx), leader.ErrLapsed) {
-			silence(leader.ErrLapsed)
+		if errors.Is(context.Cause(ctx), lease.ErrLost) {
+			silence(lease.ErrLost)
 		}
 	})()
 	writes, out := errgroup.WithContext(out)

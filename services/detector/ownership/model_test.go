@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/detector/ownership"
+	"github.com/tocsin-bus/tocsin/shared/bus/lease"
 )
 
 // world simulates a bucket and its members in steps of time.
@@ -36,7 +37,7 @@ const step = 50 * time.Millisecond
 type node struct {
 	id          string
 	table       *ownership.Table
-	lease       ownership.Lease
+	lease       lease.Clock
 	offset      time.Duration
 	rate        float64
 	paused, cut time.Duration // end of the pause, and of the loss of the network
@@ -222,7 +223,8 @@ func TestModel(t *testing.T) {
 		}
 		start := func() {
 			w.nodes = append(w.nodes, &node{
-				id: fmt.Sprintf("m%d", (len(w.nodes)*7)%10), offset: time.Duration(draw.Draw(t, "offset")-500) * time.Hour,
+				lease: lease.NewClock(ownership.HoldFor),
+				id:    fmt.Sprintf("m%d", (len(w.nodes)*7)%10), offset: time.Duration(draw.Draw(t, "offset")-500) * time.Hour,
 				rate: []float64{1, 1.01, 0.99}[len(w.nodes)%3],
 			})
 			n := w.nodes[len(w.nodes)-1]

@@ -5,7 +5,7 @@
 // names its owner. Records change by compare-and-set only. A member whose heartbeat
 // has not changed for DeadAfter, by the reader's clock, is dead, and its partitions
 // are free; times of two machines are never compared. An owner holds its partitions
-// for HoldFor after it sent its newest acknowledged heartbeat ([Lease]). HoldFor is
+// for HoldFor after it sent its newest acknowledged heartbeat (package lease). HoldFor is
 // shorter than DeadAfter, so an owner stops acting before another one replaces it,
 // even if its process was paused.
 //

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/ownership"
+	"github.com/tocsin-bus/tocsin/shared/bus/lease"
 )
 
 var start = time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC)
@@ -111,21 +112,21 @@ func TestTable(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			table := ownership.New("a", len(strings.Fields(tt.reads[0].records)))
-			var lease ownership.Lease
+			clock := lease.NewClock(ownership.HoldFor)
 			for i, l := range tt.reads {
 				v := view(l.members, l.records)
 				if !l.stale {
 					table.Heartbeat(v.Members["a"].Revision, at(l.at-0.1))
-					lease.Renew(at(l.at-0.1), at(l.at))
+					clock.Renew(at(l.at-0.1), at(l.at))
 				}
 				if i > 0 { // the claims of the read before succeeded
 					for n, r := range v.Records {
 						if r.Owner == "a" {
-							table.Claimed(n, r.Revision, lease.Epoch())
+							table.Claimed(n, r.Revision, clock.Epoch())
 						}
 					}
 				}
-				if got := describe(table.Plan(v, at(l.at), at(l.at), lease.Epoch())); got != l.want {
+				if got := describe(table.Plan(v, at(l.at), at(l.at), clock.Epoch())); got != l.want {
 					t.Errorf("plan at %v s = %q, want %q", l.at, got, l.want)
 				}
 			}
@@ -237,7 +238,7 @@ func TestNewBucket(t *testing.T) {
 }
 
 func TestLease(t *testing.T) {
-	var l ownership.Lease
+	l := lease.NewClock(ownership.HoldFor)
 	if l.Holds(0, at(0)) || l.Holds(1, at(0)) {
 		t.Error("the lease holds before a heartbeat")
 	}
@@ -270,7 +271,7 @@ func TestLease(t *testing.T) {
 // TestLeaseOfASuspendedMachine checks that the lease expires by the wall clock while the
 // monotonic clock stands still.
 func TestLeaseOfASuspendedMachine(t *testing.T) {
-	var l ownership.Lease
+	l := lease.NewClock(ownership.HoldFor)
 	now := time.Now()
 	l.Renew(now, now)
 	if !l.Holds(1, now.Add(time.Second)) {
