@@ -4,26 +4,24 @@ import (
 	"net/http"
 
 	"github.com/tocsin-bus/tocsin/services/ingest/alertmanager"
+	"github.com/tocsin-bus/tocsin/shared/external"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
-const pathAlertmanager = "/webhooks/alertmanager"
+var alertmanagerBodies = bodies{media: []string{typeJSON}}
 
-// alertmanagerRoute takes the webhooks of Prometheus Alertmanager, which can send
-// a bearer token.
-func (h *handler) alertmanagerRoute() route {
-	return route{path: pathAlertmanager, method: http.MethodPost, serve: h.alertmanager, phrase: phraseAlertmanager}
+// decodeAlertmanager takes one webhook of Prometheus Alertmanager, which can send a
+// bearer token.
+func decodeAlertmanager(b *body) (alerts []external.Alert, leftOut int, err error) {
+	return alertmanager.Decode(b.data)
 }
 
-func (h *handler) alertmanager(r *http.Request) reply {
-	return h.takeAlerts(r, dialect{media: []string{typeJSON}}, alertmanager.Decode)
-}
-
-// phraseAlertmanager says 503 where we would say 429: Alertmanager tries again
-// after a while for 5xx alone, and takes any other refusal for good until the
-// group's next interval.
-func phraseAlertmanager(_ *http.Request, refused reply) reply {
-	if refused.status == http.StatusTooManyRequests {
-		refused.status = http.StatusServiceUnavailable
+// refuseAlertmanager answers 503 in place of 429: Alertmanager retries after 5xx alone,
+// and drops the notification of a group until its next interval after any other refusal.
+func refuseAlertmanager(_ *http.Request, refusal *httpserve.Refusal) httpserve.Answer {
+	answer := refusal.Answer()
+	if answer.Status == http.StatusTooManyRequests {
+		answer.Status = http.StatusServiceUnavailable
 	}
-	return refused
+	return answer
 }

@@ -9,39 +9,39 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/external"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// takeAlerts serves another monitoring system: it reads the body, has it
-// decoded into valid alerts and how many were left out, and answers once they
-// are stored. Whether they are news is the detector's to say.
-func (h *handler) takeAlerts(r *http.Request, d dialect, decode func(data []byte) ([]external.Alert, int, error)) reply {
-	batch, release, refused, ok := decoded(h, r, d, func(_ string, data []byte) (alertBatch, error) {
-		alerts, leftOut, err := decode(data)
+// receiveAlerts decodes, cleans and stores the alerts of another monitoring system. It
+// answers once they are stored. The detector decides which of them are new.
+func (h *handler) receiveAlerts(r *http.Request, s *sender) (httpserve.Answer, error) {
+	batch, release, err := receive(h, r, s.bodies, func(b *body) (alertBatch, error) {
+		alerts, leftOut, err := s.alerts(b)
 		if err != nil {
 			return alertBatch{}, err
 		}
 		return h.prepareAlerts(alerts, leftOut)
 	})
-	if !ok {
-		return refused
+	if err != nil {
+		return httpserve.Answer{}, err
 	}
 	defer release()
 	if len(batch.messages) > 0 {
 		if err := h.publish(r.Context(), batch.messages...); err != nil {
-			return refusePublish(err)
+			return httpserve.Answer{}, refusePublish(err)
 		}
 		h.accepted()
 	}
 	for state, n := range batch.states {
 		h.metrics.alerts.WithLabelValues(state).Add(float64(n))
 	}
-	h.leftOut(r, batch.leftOut)
-	return acceptedReply(batch.size)
+	h.countLeftOut(r, batch.leftOut)
+	return answerAccepted(batch.size), nil
 }
 
-// alertBatch is what one request of alerts becomes on the bus.
+// alertBatch is what the alerts of one request become on the bus.
 type alertBatch struct {
 	messages      []*nats.Msg
 	size, leftOut int
@@ -56,15 +56,14 @@ func (h *handler) prepareAlerts(alerts []external.Alert, leftOut int) (alertBatc
 		states[alerts[i].State]++
 	}
 	msgs, err := alertMessages(alerts)
-	if err != nil {
-		// Unreachable for valid alerts, as the fuzzer says; not a panic all the same.
-		return alertBatch{}, refusal{refuse(http.StatusInternalServerError, err.Error())}
+	if err != nil { // unreachable for valid alerts, as the fuzzer shows
+		return alertBatch{}, httpserve.Refuse(http.StatusInternalServerError, err.Error())
 	}
 	return alertBatch{msgs, len(alerts), leftOut, states}, nil
 }
 
-// cleanAlert makes an alert fit to be stored: visible, masked, bounded. It is 140
-// KB of JSON at most then, and more than one fits into maxMessage.
+// cleanAlert removes hidden characters, masks secrets and cuts texts. The alert is then
+// 140 KB of JSON at most, and more than one fits into maxMessage.
 func cleanAlert(a *external.Alert, m Masker) {
 	strip := func(s *string, _ int) { *s = sanitize.Strip(*s) }
 	cut := func(s *string, limit int) { *s = sanitize.Cut(*s, limit) }
@@ -78,7 +77,7 @@ func cleanAlert(a *external.Alert, m Masker) {
 	a.EachText(cut)
 	a.EachLink(cut)
 	a.App = telemetry.SenderApp(a.App)
-	for _, name := range slices.Sorted(maps.Keys(a.Labels)) { // of two that are cut to one, always the same stays
+	for _, name := range slices.Sorted(maps.Keys(a.Labels)) { // of two names that are cut to one, always the same is kept
 		value := a.Labels[name]
 		short := sanitize.Cut(name, external.MaxName)
 		if short != name {
@@ -91,8 +90,7 @@ func cleanAlert(a *external.Alert, m Masker) {
 	}
 }
 
-// alertMessages encodes alerts in their order, as arrays that don't pass
-// maxMessage.
+// alertMessages encodes alerts in their order, as arrays of up to maxMessage bytes.
 func alertMessages(alerts []external.Alert) ([]*nats.Msg, error) {
 	var msgs []*nats.Msg
 	var open []byte

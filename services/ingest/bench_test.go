@@ -103,7 +103,7 @@ func fillView(b *testing.B, server *embedded.Server, n, cases int) {
 		for range cases {
 			result.Failures = append(result.Failures, ci.Failure{Name: "test_login", Message: "Expected 200, got 401"})
 		}
-		writes, err := writesOf(result)
+		writes, err := messagesOfResult(result)
 		if err != nil {
 			b.Fatal(err)
 		}

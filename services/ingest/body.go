@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,179 +16,186 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
+// Media types of bodies.
+const (
+	typeJSON     = "application/json"
+	typeNDJSON   = "application/x-ndjson"
+	typeText     = "text/plain"
+	typeProtobuf = "application/x-protobuf"
+)
+
 const (
 	// maxBody is the largest body, in bytes.
 	maxBody = 1 << 20
-	// firstRead is how much room a body gets at first. Room grows with what has
-	// arrived and not with what was announced: else a few slow senders could
-	// hold all of it with empty hands.
+	// firstRead is the size of a buffer at first. It grows with what has arrived, not with
+	// what was announced: else a few slow senders could hold all memory with empty hands.
 	firstRead = 16 << 10
 )
 
-// body is the bytes of one request, and its share of the load.
+// bodies is which bodies a sender may send.
+type bodies struct {
+	// media are the accepted content types. Empty: any, because the body alone shows its
+	// format.
+	media []string
+	// untyped: the content type may be missing.
+	untyped bool
+	// compressed: bodies may come compressed.
+	compressed bool
+	// native: the format is Tocsin's own.
+	native bool
+}
+
+// body is the bytes of one request, and what they take of the bytes in flight.
 type body struct {
-	// media is its content type, encoding how it is packed; both in lower case,
-	// and empty where nothing is said.
+	// media is the content type, encoding the compression; both in lower case, and empty
+	// where the sender names none.
 	media, encoding string
 
-	data  []byte
-	room  *[]byte
-	taken int64
-	load  *load
+	data     []byte
+	buffer   *[]byte
+	reserved int64
+	inFlight *inFlight
 }
 
 var byteOrderMark = []byte("\ufeff")
 
-// rooms holds the memory of bodies that were answered. Nothing decoded points
-// into it: decoding copies.
-var rooms = sync.Pool{New: func() any { room := make([]byte, firstRead); return &room }}
+// buffers holds the memory of bodies that were answered. Nothing decoded points into it:
+// decoding copies.
+var buffers = sync.Pool{New: func() any { buffer := make([]byte, firstRead); return &buffer }}
 
-// open reads the whole body of a request. The reply says why not, where ok is
-// false. It has to be released, and is still packed.
-func (h *handler) open(r *http.Request, d dialect) (b *body, refused reply, ok bool) {
-	media, refused, ok := d.contentType(r)
-	if !ok {
-		return nil, refused, false
+// open reads the whole body of a request, still compressed. Its errors are refusals. The
+// body has to be released.
+func (h *handler) open(r *http.Request, accepted bodies) (*body, error) {
+	media, err := accepted.contentType(r)
+	if err != nil {
+		return nil, err
 	}
-	encoding, refused, ok := d.contentEncoding(r)
-	if !ok {
-		return nil, refused, false
+	encoding, err := accepted.contentEncoding(r)
+	if err != nil {
+		return nil, err
 	}
-	if b, refused, ok = h.read(r); ok {
-		b.media, b.encoding = media, encoding
+	b, err := h.read(r)
+	if err != nil {
+		return nil, err
 	}
-	return b, refused, ok
+	b.media, b.encoding = media, encoding
+	return b, nil
 }
 
-func (h *handler) read(r *http.Request) (b *body, refused reply, ok bool) {
+func (h *handler) read(r *http.Request) (*body, error) {
 	if r.ContentLength > maxBody {
-		return nil, tooLarge(), false
+		return nil, tooLarge()
 	}
-	if !h.load.enter() {
-		return nil, h.shed("too many requests are under way: try again later"), false
+	if !h.inFlight.enter() {
+		return nil, h.shed("too many requests are under way: try again later")
 	}
-	b = &body{load: h.load, room: rooms.Get().(*[]byte)}
-	if refused, ok = h.fill(b, r); !ok {
+	b := &body{inFlight: h.inFlight, buffer: buffers.Get().(*[]byte)}
+	if err := h.fill(b, r); err != nil {
 		b.release()
-		return nil, refused, false
+		return nil, err
 	}
-	return b, reply{}, true
+	return b, nil
 }
 
-func (h *handler) fill(b *body, r *http.Request) (reply, bool) {
+func (h *handler) fill(b *body, r *http.Request) error {
 	n := 0
 	for {
-		if int64(n) >= b.taken { // before reading more, have it counted
-			share := min(max(b.taken, firstRead), maxBody+1-b.taken)
+		if int64(n) >= b.reserved { // before reading more, reserve its room
+			more := min(max(b.reserved, firstRead), maxBody+1-b.reserved)
 			if r.ContentLength >= 0 {
-				share = min(share, r.ContentLength+1-b.taken) // one more to see the end
+				more = min(more, r.ContentLength+1-b.reserved) // one more to see the end
 			}
-			share = max(share, 1)
-			if !h.load.take(share) {
-				return h.shed("too many bytes are under way: try again later"), false
+			more = max(more, 1)
+			if !h.inFlight.reserve(more) {
+				return h.shed("too many bytes are under way: try again later")
 			}
-			b.taken += share
+			b.reserved += more
 			b.grow(n)
 		}
-		m, err := r.Body.Read((*b.room)[n:b.taken])
+		m, err := r.Body.Read((*b.buffer)[n:b.reserved])
 		n += m
 		switch {
 		case n > maxBody:
-			return tooLarge(), false
+			return tooLarge()
 		case errors.Is(err, io.EOF):
 			// Some editors and shells put a mark before what they write.
-			b.data = bytes.TrimPrefix((*b.room)[:n], byteOrderMark)
-			return reply{}, true
+			b.data = bytes.TrimPrefix((*b.buffer)[:n], byteOrderMark)
+			return nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return refuse(http.StatusRequestTimeout, fmt.Sprintf("the request did not arrive within %s", httpserve.ReadTimeout)).with("Connection", "close"), false
+			return httpserve.Refuse(http.StatusRequestTimeout, fmt.Sprintf("the request did not arrive within %s", httpserve.ReadTimeout)).With("Connection", "close")
 		case err != nil:
-			return refuse(http.StatusBadRequest, "the body broke off: "+err.Error()).with("Connection", "close"), false
+			return httpserve.BodyBroken(err)
 		}
 	}
 }
 
-// grow makes room for what was taken, and keeps the first n bytes.
+// grow makes room for the bytes that are reserved, and keeps the first n.
 func (b *body) grow(n int) {
-	if int64(len(*b.room)) >= b.taken {
+	if int64(len(*b.buffer)) >= b.reserved {
 		return
 	}
-	room := make([]byte, b.taken)
-	copy(room, (*b.room)[:n])
-	rooms.Put(b.room)
-	b.room = &room
+	buffer := make([]byte, b.reserved)
+	copy(buffer, (*b.buffer)[:n])
+	buffers.Put(b.buffer)
+	b.buffer = &buffer
 }
 
 func (b *body) release() {
-	b.load.give(b.taken)
-	b.load.leave()
-	rooms.Put(b.room)
-	b.data, b.room = nil, nil
+	b.inFlight.free(b.reserved)
+	b.inFlight.leave()
+	buffers.Put(b.buffer)
+	b.data, b.buffer = nil, nil
 }
 
-func (h *handler) shed(why string) reply {
+// shed refuses a request because of those under way.
+func (h *handler) shed(message string) *httpserve.Refusal {
 	h.metrics.shed.Inc()
-	return refuse(http.StatusTooManyRequests, why).with("Retry-After", retryAfter)
+	return httpserve.Refuse(http.StatusTooManyRequests, message).Retry(httpserve.RetryAfter)
 }
 
-func tooLarge() reply {
-	return refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is over %d bytes: send smaller batches", maxBody)).with("Connection", "close")
-}
+func tooLarge() *httpserve.Refusal { return httpserve.BodyTooLarge(maxBody, "send smaller batches") }
 
-// contentType says which of the media types a body has. Where every one is
-// taken, it is whatever is said, or nothing.
-func (d dialect) contentType(r *http.Request) (string, reply, bool) {
-	refused := func(what string) (string, reply, bool) {
-		return "", refuse(http.StatusUnsupportedMediaType, what), false
+// contentType returns which of the accepted media types a body has. Where any is
+// accepted, it is the one that the request names, or empty.
+func (a bodies) contentType(r *http.Request) (string, error) {
+	refuse := func(message string) (string, error) {
+		return "", httpserve.Refuse(http.StatusUnsupportedMediaType, message)
 	}
 	values := r.Header.Values("Content-Type")
-	if len(d.media) == 0 {
+	if len(a.media) == 0 || a.untyped && r.Header.Get("Content-Type") == "" {
 		media, _, err := mime.ParseMediaType(strings.Join(values, ""))
 		if err != nil {
 			media = ""
 		}
-		return media, reply{}, true
+		return media, nil
 	}
-	must := "Content-Type must be one of " + strings.Join(d.media, ", ")
+	must := "Content-Type must be one of " + strings.Join(a.media, ", ")
 	if len(values) != 1 {
-		return refused(must)
+		return refuse(must)
 	}
 	got, params, err := mime.ParseMediaType(values[0])
 	if err != nil {
-		return refused(must)
+		return refuse(must)
 	}
 	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") && !strings.EqualFold(charset, "utf8") {
-		return refused("the charset of Content-Type must be utf-8")
+		return refuse("the charset of Content-Type must be utf-8")
 	}
-	if !slices.Contains(d.media, got) {
-		return refused(must)
+	if !slices.Contains(a.media, got) {
+		return refuse(must)
 	}
-	return got, reply{}, true
+	return got, nil
 }
 
-// contentEncoding says how a body is packed, in lower case, or nothing.
-func (d dialect) contentEncoding(r *http.Request) (string, reply, bool) {
+// contentEncoding returns how a body is compressed, in lower case, or nothing.
+func (a bodies) contentEncoding(r *http.Request) (string, error) {
 	got := strings.ToLower(strings.TrimSpace(strings.Join(r.Header.Values("Content-Encoding"), ", ")))
 	switch {
 	case got == "" || got == "identity":
-		return "", reply{}, true
-	case !d.packed:
-		return "", refuse(http.StatusUnsupportedMediaType, "Content-Encoding must be identity: send the body uncompressed"), false
-	case packings[got] == nil:
-		return "", refuse(http.StatusUnsupportedMediaType, "Content-Encoding must be one of "+strings.Join(slices.Sorted(maps.Keys(packings)), ", ")), false
+		return "", nil
+	case !a.compressed:
+		return "", httpserve.Refuse(http.StatusUnsupportedMediaType, "Content-Encoding must be identity: send the body uncompressed")
+	case decompressors[got] == nil:
+		return "", httpserve.Refuse(http.StatusUnsupportedMediaType, "Content-Encoding must be one of "+strings.Join(slices.Sorted(maps.Keys(decompressors)), ", "))
 	}
-	return got, reply{}, true
-}
-
-// work waits for a place to decode and clean in; the function gives it back.
-func (h *handler) work(ctx context.Context, d dialect) (func(), error) {
-	places := h.theirs
-	if d.ours {
-		places = h.ours
-	}
-	select {
-	case places <- struct{}{}:
-		return func() { <-places }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return got, nil
 }

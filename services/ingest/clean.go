@@ -9,9 +9,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// Masker masks secrets in place. It is called with texts from which hidden
-// characters are gone, and before they are cut: half a secret would not be
-// known for one.
+// Masker masks secrets in place. It runs after hidden characters are removed and before
+// texts are cut: half a secret would not be recognised.
 type Masker interface {
 	Event(*telemetry.Event)
 	Result(*ci.Result)
@@ -19,9 +18,8 @@ type Masker interface {
 	String(string) string
 }
 
-// Bounds of texts, in characters: longer ones are taken, and cut. The bodies of
-// requests are cut by the Masker.
-// With them one event fits into maxMessage whatever its characters are.
+// Bounds of texts, in characters: longer ones are accepted and cut. The Masker cuts the
+// bodies of network events. One event then always fits into maxMessage.
 const (
 	maxText    = 16 << 10 // message, error, reason
 	maxStack   = 32 << 10
@@ -36,21 +34,21 @@ const (
 	headerRoom = 16 << 10 // all names and values together
 )
 
-// envelope is what the events of a batch mostly have in common.
-type envelope [4]string
+// commonTexts are the texts that events of a batch mostly share.
+type commonTexts [4]string
 
-func envelopeOf(e *telemetry.Event) [4]*string {
+func commonTextsOf(e *telemetry.Event) [4]*string {
 	return [...]*string{&e.App, &e.Session, &e.Release, &e.URL}
 }
 
-// cleanEvents cleans a batch. What is like that of the event before is not
-// looked through again: in a batch of small events that would be most of the
-// work, and of 10,000 events that share a long text it would be far more.
+// cleanEvents cleans a batch. A common text that equals that of the previous event is not
+// cleaned again: in a batch of small events that would be most of the work, and far more
+// for 10,000 events that share a long text.
 func cleanEvents(events []telemetry.Event, m Masker, now time.Time) {
-	var raw, clean envelope
+	var raw, clean commonTexts
 	for i := range events {
-		texts := envelopeOf(&events[i])
-		var same [len(envelope{})]bool
+		texts := commonTextsOf(&events[i])
+		var same [len(commonTexts{})]bool
 		for n, text := range texts {
 			if same[n] = i > 0 && *text == raw[n]; same[n] {
 				*text = ""
@@ -69,8 +67,7 @@ func cleanEvents(events []telemetry.Event, m Masker, now time.Time) {
 	}
 }
 
-// cleanEvent makes an event fit to be stored: visible, masked, bounded, and
-// with a time.
+// cleanEvent removes hidden characters, masks secrets, cuts texts and sets a missing time.
 func cleanEvent(e *telemetry.Event, m Masker, now time.Time) {
 	eachText(e, func(s *string, _ int) { *s = sanitize.Strip(*s) })
 	if l := e.Log; l != nil {
@@ -88,7 +85,7 @@ func cleanEvent(e *telemetry.Event, m Masker, now time.Time) {
 	if n := e.Network; n != nil {
 		n.RequestHeaders, n.ResponseHeaders = cutHeaders(n.RequestHeaders), cutHeaders(n.ResponseHeaders)
 	}
-	if e.App == "" { // all of it was invisible
+	if e.App == "" { // all of its characters were hidden
 		e.App = telemetry.DefaultApp
 	}
 	e.App = telemetry.SenderApp(e.App)
@@ -110,7 +107,7 @@ func eachText(e *telemetry.Event, visit func(text *string, limit int)) {
 		visit(&e.Log.Stack, maxStack)
 		visit(&e.Log.Source, maxURL)
 		for i := range e.Log.Fingerprint {
-			visit(&e.Log.Fingerprint[i], telemetry.MaxFingerprint) // a mask may be longer than what it hides
+			visit(&e.Log.Fingerprint[i], telemetry.MaxFingerprint) // a mask may be longer than the secret
 		}
 	case e.Network != nil:
 		visit(&e.Network.Method, maxName)

@@ -73,18 +73,18 @@ func TestArgumentsAreCleanAndBounded(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	many := make([]any, 10*maxValues)
-	if got := cutArgs(many); len(got) != maxValues+1 || got[maxValues] != beyond {
+	if got := cutArgs(many); len(got) != maxValues+1 || got[maxValues] != ellipsis {
 		t.Errorf("%d values, the last is %v", len(got), got[len(got)-1])
 	}
 	long := cutArgs([]any{strings.Repeat("x", 2*maxArgs), "next"})
-	if n := len(long[0].(string)); n > maxArgs+len(beyond) || long[1] != beyond {
+	if n := len(long[0].(string)); n > maxArgs+len(ellipsis) || long[1] != ellipsis {
 		t.Errorf("%d characters, then %v", n, long[1])
 	}
 	var deep any = "bottom"
 	for range 10_000 {
 		deep = map[string]any{"\u200bdown": []any{deep}}
 	}
-	if text := fmt.Sprint(cutArgs(stripArgs([]any{deep}))); strings.Contains(text, "bottom") || !strings.Contains(text, beyond) {
+	if text := fmt.Sprint(cutArgs(stripArgs([]any{deep}))); strings.Contains(text, "bottom") || !strings.Contains(text, ellipsis) {
 		t.Errorf("%.300s", text)
 	}
 }

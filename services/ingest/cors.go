@@ -2,40 +2,40 @@ package ingest
 
 import (
 	"net/http"
-	"strconv"
 
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
 const (
 	// corsMaxAge is how long a browser may remember a preflight, in seconds.
-	corsMaxAge = 600
-	// corsHeaders are the headers with which pages may send: those of the SDKs
-	// for browsers beside our own.
+	corsMaxAge = "600"
+	// corsHeaders are the headers that pages may send: ours, and those of browser SDKs.
 	corsHeaders = "Content-Type, Authorization, Content-Encoding, X-Sentry-Auth, Sentry-Trace, Baggage, Traceparent, Tracestate"
 )
 
-// isPreflight says whether a browser asks what a page may.
-func isPreflight(r *http.Request) bool {
-	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
-}
-
-// preflight answers a browser that asks whether a page may send telemetry with
-// more than a simple request. Its origin has been checked.
-func preflight(r *http.Request) reply {
-	a := reply{status: http.StatusNoContent}.
-		with("Access-Control-Allow-Methods", http.MethodPost).
-		with("Access-Control-Allow-Headers", corsHeaders).
-		with("Access-Control-Max-Age", strconv.Itoa(corsMaxAge))
-	if r.Header.Get("Access-Control-Request-Private-Network") == "true" {
-		a = a.with("Access-Control-Allow-Private-Network", "true")
+// preflight answers a browser that asks whether a page may send telemetry with more than
+// a simple request. The origin has been checked.
+func preflight(r *http.Request, route *httpserve.Route) (httpserve.Answer, bool) {
+	if route == nil || !route.CORS || r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return httpserve.Answer{}, false
 	}
-	return a
+	answer := httpserve.Answer{Status: http.StatusNoContent, Header: http.Header{
+		"Access-Control-Allow-Methods": {http.MethodPost},
+		"Access-Control-Allow-Headers": {corsHeaders},
+		"Access-Control-Max-Age":       {corsMaxAge},
+	}}
+	if r.Header.Get("Access-Control-Request-Private-Network") == "true" {
+		answer = answer.With("Access-Control-Allow-Private-Network", "true")
+	}
+	return answer, true
 }
 
-// allowOrigin lets a page of this machine or of a configured origin read the
-// answer.
-func (h *handler) allowOrigin(header http.Header, r *http.Request) {
+// allowOrigin lets a page of this machine or of a configured origin read the answer.
+func (h *handler) allowOrigin(header http.Header, r *http.Request, route *httpserve.Route) {
+	if route == nil || !route.CORS {
+		return
+	}
 	switch h.policy.Origin(r) {
 	case httpguard.LoopbackOrigin, httpguard.Configured:
 		header.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))

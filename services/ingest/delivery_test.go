@@ -10,6 +10,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
 func answerOf(h *handler, r *http.Request) *httptest.ResponseRecorder {
@@ -18,15 +19,19 @@ func answerOf(h *handler, r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestDeliveries: what a sender delivers again, however late, is taken once.
+// TestDeliveries: a delivery that is repeated, however late, is stored once.
 func TestDeliveries(t *testing.T) {
 	s := &fakeSink{}
 	h := testHandler(s)
 	deliver := func(id, status string) int {
 		t.Helper()
-		return h.takeResult(ask("POST", "/", strings.NewReader("x")), dialect{}, func(string, []byte) (outcome, error) {
-			return outcome{result: ci.Result{Status: status, Source: ci.SourceGitHub}, deliveries: []string{bus.DeliverySubject("github", id)}}, nil
-		}).status
+		_, err := h.receiveResult(ask("POST", "/", strings.NewReader("x")), &sender{result: func(*http.Request, *body) (decodedResult, error) {
+			return decodedResult{result: ci.Result{Status: status, Source: ci.SourceGitHub}, deliveries: []string{bus.DeliverySubject("github", id)}}, nil
+		}})
+		if refusal := httpserve.AsRefusal(err); refusal != nil {
+			return refusal.Status
+		}
+		return http.StatusOK
 	}
 	logged := func() (n int) {
 		for _, m := range s.msgs {
@@ -43,20 +48,20 @@ func TestDeliveries(t *testing.T) {
 		{"1", "failure", 1}, {"2", "success", 2}, {"1", "failure", 2}, {"3", "failure", 3}, {"2", "success", 3},
 	} {
 		if got := deliver(c.id, c.status); got != 200 || logged() != c.stored {
-			t.Errorf("delivery %d: %d, %d results are stored", i, got, logged())
+			t.Errorf("delivery %d: status %d, %d results stored, want 200 and %d", i, got, logged(), c.stored)
 		}
 	}
 
-	// A delivery is noted last, so that one that could not be stored can come
-	// again, and where it is not known whether it came before it has to.
-	s.showErr = errCrowded
+	// A delivery is noted last, so that one that could not be stored can be repeated. Where
+	// it is unknown whether it was stored, the sender has to repeat it.
+	s.showErr = errResultsBusy
 	if got := deliver("4", "failure"); got != 503 || has(s.msgs, bus.DeliverySubject("github", "4")) {
-		t.Errorf("%d, noted though it was refused", got)
+		t.Errorf("delivery that could not be stored: status %d, noted: %t, want 503 and false", got, has(s.msgs, bus.DeliverySubject("github", "4")))
 	}
 	s.showErr, s.deliveredErr = nil, bus.ErrAway
 	before := logged()
 	if got := deliver("5", "failure"); got != 503 || logged() != before {
-		t.Errorf("%d, %d stored", got, logged()-before)
+		t.Errorf("delivery that could not be looked up: status %d, %d stored, want 503 and none", got, logged()-before)
 	}
 }
 

@@ -94,7 +94,7 @@ func TestAnEndlessRefusedBodyIsNotReadForEver(t *testing.T) {
 	read := &counted{}
 	r := ask("POST", "/v1/events", read, "Content-Type", "image/png")
 	r.ContentLength = -1
-	if w := answerOf(testHandler(&fakeSink{}), r); w.Code != 415 || read.bytes > 2*drainLimit {
+	if w := answerOf(testHandler(&fakeSink{}), r); w.Code != 415 || read.bytes > 2*discardLimit {
 		t.Errorf("a body without an end: got %d after %d bytes", w.Code, read.bytes)
 	}
 	read = &counted{}

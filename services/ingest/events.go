@@ -1,60 +1,104 @@
 package ingest
 
 import (
-	"bytes"
 	"net/http"
-	"slices"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/shared/sanitize"
+	"github.com/nats-io/nats.go"
+
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-const (
-	typeJSON   = "application/json"
-	typeNDJSON = "application/x-ndjson"
-	typeText   = "text/plain"
-)
+// decodedEvents is what a body with events holds.
+type decodedEvents struct {
+	events []telemetry.Event
+	// valid: the events are known to be valid. Else those that are not are left out.
+	valid bool
+	// leftOut is how many items of the body could not be made events.
+	leftOut int
+	// answer is the answer once the events are stored. Nil: how many were accepted.
+	answer *httpserve.Answer
+	// undo is called when the events could not be stored. It may be nil.
+	undo func()
+}
 
-// ours is how the contract has it.
-var ours = dialect{media: []string{typeJSON, typeNDJSON, typeText}, ours: true}
-
-// events takes one event, an array of events, or one event a line: as many as
-// maxBody has room for, which is some 28,000 of the smallest. Of a batch with a
-// wrong event nothing is taken.
-func (h *handler) events(r *http.Request) reply {
-	return h.takeEvents(r, ours, func(media string, data []byte) (found, error) {
-		events, err := telemetry.Decode(form(media), data)
+// receiveEvents decodes, cleans and stores the events of a request. It answers once they
+// are stored.
+func (h *handler) receiveEvents(r *http.Request, s *sender) (httpserve.Answer, error) {
+	batch, release, err := receive(h, r, s.bodies, func(b *body) (eventBatch, error) {
+		decoded, err := s.events(r, b)
 		if err != nil {
-			return found{}, refusal{refuseEvents(err, isBatch(media, data))}
+			return eventBatch{}, err
 		}
-		if i := slices.IndexFunc(events, claimsToBeTocsin); i >= 0 {
-			return found{}, refusal{refuseAt(http.StatusBadRequest, `app must not be "`+telemetry.ReservedApp+`", which is reserved for what Tocsin reports about itself: any other name is allowed`, i)}
-		}
-		return found{events: events, checked: true}, nil
+		return h.prepareEvents(r, decoded)
 	})
-}
-
-// claimsToBeTocsin reports whether an event has the reserved app, once what nobody can
-// see of its name is left out.
-func claimsToBeTocsin(e telemetry.Event) bool { return telemetry.IsReserved(sanitize.Strip(e.App)) }
-
-// isBatch says whether a body is meant to hold more than one event: all are but
-// a JSON object.
-func isBatch(media string, data []byte) bool {
-	return media != typeJSON || bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("["))
-}
-
-func form(media string) telemetry.Form {
-	switch media {
-	case typeJSON:
-		return telemetry.FormJSON
-	case typeNDJSON:
-		return telemetry.FormNDJSON
-	default:
-		return telemetry.FormAny
+	if err != nil {
+		return httpserve.Answer{}, err
 	}
+	defer release()
+	if len(batch.messages) > 0 {
+		if err := h.publish(r.Context(), batch.messages...); err != nil {
+			if batch.undo != nil {
+				batch.undo()
+			}
+			return httpserve.Answer{}, refusePublish(err)
+		}
+		h.accepted()
+	}
+	for kind, n := range batch.kinds {
+		h.metrics.countEvents(kind, n)
+	}
+	h.countLeftOut(r, batch.leftOut)
+	if batch.answer != nil {
+		return *batch.answer, nil
+	}
+	return answerAccepted(batch.size), nil
 }
 
-// stamp is a time as events carry it: UTC, milliseconds.
-func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+// eventBatch is what the events of one request become on the bus.
+type eventBatch struct {
+	decodedEvents
+	messages []*nats.Msg
+	size     int
+	kinds    map[telemetry.Kind]int
+}
+
+// prepareEvents cleans and encodes.
+func (h *handler) prepareEvents(r *http.Request, decoded decodedEvents) (eventBatch, error) {
+	if !decoded.valid {
+		decoded.dropInvalid()
+	}
+	kinds := make(map[telemetry.Kind]int, len(telemetry.Kinds()))
+	cleanEvents(decoded.events, h.masker, eventTime(h.now()))
+	for i := range decoded.events {
+		kinds[decoded.events[i].Kind]++
+	}
+	msgs, err := eventMessages(decoded.events, productOf(r.UserAgent(), h.masker))
+	if err != nil { // unreachable for valid events, as the fuzzer shows
+		return eventBatch{}, httpserve.Refuse(http.StatusInternalServerError, err.Error())
+	}
+	size := len(decoded.events)
+	decoded.events = nil // they are encoded
+	return eventBatch{decoded, msgs, size, kinds}, nil
+}
+
+// dropInvalid leaves out events that break the rules of docs/reference/events.md.
+func (d *decodedEvents) dropInvalid() {
+	kept := d.events[:0]
+	for i := range d.events {
+		e := &d.events[i]
+		if e.App == "" {
+			e.App = telemetry.DefaultApp
+		}
+		if e.Validate() != nil {
+			d.leftOut++
+			continue
+		}
+		kept = append(kept, *e)
+	}
+	d.events = kept
+}
+
+// eventTime is a time as events carry it: UTC, milliseconds.
+func eventTime(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }

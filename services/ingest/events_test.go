@@ -144,10 +144,10 @@ func TestSender(t *testing.T) {
 		"Mozilla/5.0 (X11; Linux x86_64; rv:142.0) Gecko/20100101 Firefox/142.0":                                                "Firefox",
 		"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.0 Safari/605.1.15": "Safari",
 		"Mozilla/5.0 something":    "Mozilla",
-		strings.Repeat("a", 100):   strings.Repeat("a", maxSender),
+		strings.Repeat("a", 100):   strings.Repeat("a", maxProduct),
 		"caf\u00e9\r\nX: evil/1.0": "caf___X_",
 	} {
-		if got := sender(agent, fakeMasker{}); got != want {
+		if got := productOf(agent, fakeMasker{}); got != want {
 			t.Errorf("%q gives %q, want %q", agent, got, want)
 		}
 	}
@@ -160,7 +160,7 @@ func TestSplittingKeepsEveryEventInOrder(t *testing.T) {
 		for i, app := range apps {
 			events[i] = telemetry.Event{Kind: telemetry.KindAction, App: app, Action: &telemetry.Action{Type: "click", Target: fmt.Sprint(i)}}
 		}
-		msgs, err := messages(events, "")
+		msgs, err := eventMessages(events, "")
 		if err != nil {
 			t.Fatal(err)
 		}

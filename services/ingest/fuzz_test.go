@@ -54,8 +54,8 @@ func FuzzBody(f *testing.F) {
 				n += len(got)
 			}
 		}
-		if n != answer.Accepted || h.load.used.Load() != 0 {
-			t.Errorf("%d events stored, %d accepted, %d bytes under way", n, answer.Accepted, h.load.used.Load())
+		if n != answer.Accepted || h.inFlight.used.Load() != 0 {
+			t.Errorf("%d events stored, %d accepted, %d bytes under way", n, answer.Accepted, h.inFlight.used.Load())
 		}
 	})
 }

@@ -4,159 +4,86 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime"
-	"runtime/debug"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
-// handler answers every request of the intake.
+// discardLimit is how much of the body of a refused request is read, in bytes.
+const discardLimit = 8 << 20
+
+// handler answers the requests of the intake.
 type handler struct {
+	*httpserve.Front
 	policy   httpguard.Policy
 	access   httpguard.Access
-	hooks    hooks
+	secrets  webhookSecrets
 	sink     sink
 	masker   Masker
-	load     *load
+	inFlight *inFlight
 	metrics  *metrics
 	accepted func()
 	now      func() time.Time
 	log      *slog.Logger
-	// ours and theirs bound how many bodies are decoded at once: decoding is work for
-	// the processor, and takes several times the memory of the body.
-	// Foreign formats have places of their own: the heaviest of their bodies must
-	// not hold up ours.
-	ours, theirs chan struct{}
-	routes       routes
-	// origins are the pages of other sites that were refused.
-	origins *refusedOrigins
+	// nativeSlots and foreignSlots bound how many bodies are decoded at once: decoding is
+	// work for the processor, and takes several times the memory of the body. Foreign
+	// formats have slots of their own, so that the heaviest of them delay no other.
+	nativeSlots, foreignSlots chan struct{}
+	// refused are the pages of other sites that were refused.
+	refused *refusedOrigins
 }
 
 func newHandler(cfg Config, s sink) *handler {
 	policy := httpguard.Policy{AllowedHosts: cfg.AllowedHosts, AllowedOrigins: cfg.AllowedOrigins}
 	h := &handler{
-		policy:   policy.ListeningOn(cfg.Addr).ListeningOn(cfg.OTLPAddr),
-		access:   httpguard.Access{Token: cfg.Token, Beyond: cfg.beyond, Proxy: cfg.Proxy},
-		hooks:    hooks{cfg.GitHubWebhookSecret, cfg.GitLabSecretToken, cfg.GitLabSigningToken},
-		sink:     s,
-		masker:   cfg.Masker,
-		load:     newLoad(cfg.MaxInFlight),
-		metrics:  newMetrics(cfg.Registry),
-		accepted: cfg.Accepted,
-		now:      time.Now,
-		log:      cfg.Logger,
-		origins:  newRefusedOrigins(),
-		ours:     make(chan struct{}, 2*runtime.GOMAXPROCS(0)),
-		theirs:   make(chan struct{}, runtime.GOMAXPROCS(0)),
+		policy:       policy.ListeningOn(cfg.Addr).ListeningOn(cfg.OTLPAddr),
+		access:       httpguard.Access{Token: cfg.Token, Beyond: cfg.beyond, Proxy: cfg.Proxy},
+		secrets:      webhookSecrets{cfg.GitHubWebhookSecret, cfg.GitLabSecretToken, cfg.GitLabSigningToken},
+		sink:         s,
+		masker:       cfg.Masker,
+		inFlight:     newInFlight(cfg.MaxInFlight),
+		metrics:      newMetrics(cfg.Registry),
+		accepted:     cfg.Accepted,
+		now:          time.Now,
+		log:          cfg.Logger,
+		refused:      newRefusedOrigins(),
+		nativeSlots:  make(chan struct{}, 2*runtime.GOMAXPROCS(0)),
+		foreignSlots: make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
 	if h.accepted == nil {
 		h.accepted = func() {}
 	}
-	h.routes = newRoutes(h.table())
+	h.Front = h.front(h.routes(), "")
 	return h
 }
 
-// ServeHTTP answers one request: first who may ask, then what was asked.
-func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	target, path := h.routes.find(r), pathOther
-	if target != nil {
-		path = target.path
-	}
-	r.Pattern = path
-	answer, done := h.admit(r, target)
-	switch {
-	case done:
-	case target.page != nil:
-		page := &pageWriter{ResponseWriter: w, status: http.StatusOK}
-		target.page.ServeHTTP(page, r)
-		h.metrics.answered(path, page.status)
-		return
-	default:
-		answer = h.safely(target, r)
-	}
-	if target != nil && target.pages {
-		h.allowOrigin(w.Header(), r)
-	}
-	if target != nil && target.phrase != nil && answer.status >= http.StatusBadRequest {
-		answer = target.phrase(r, answer)
-	}
-	if answer.status >= http.StatusBadRequest {
-		drain(r)
-	}
-	answer.write(w)
-	h.metrics.answered(path, answer.status)
+// front makes the HTTP front of a listener.
+func (h *handler) front(routes []httpserve.Route, notFound string) *httpserve.Front {
+	return httpserve.New(httpserve.Config{
+		Name: "the intake", Routes: routes, NotFound: notFound, Access: h.access,
+		CheckSite: h.checkSite, Preflight: preflight, Header: h.allowOrigin,
+		AnswerHeader: http.Header{"Cache-Control": {"no-store"}, "X-Content-Type-Options": {"nosniff"}},
+		DiscardLimit: discardLimit, Requests: h.metrics.requests, Panics: h.metrics.panics, Logger: h.log,
+	})
 }
 
-// pageWriter notes the status that a page answers with.
-type pageWriter struct {
-	http.ResponseWriter
-	status int
-}
-
-func (w *pageWriter) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// admit decides all that doesn't need the body. It reports false where the
-// request may go on.
-func (h *handler) admit(r *http.Request, target *route) (answer reply, done bool) {
+// checkSite lets pages of this machine and of configured origins use a route, and notes
+// those of other sites. A public route may be loaded by every page as a script: a
+// browser then names no Origin.
+func (h *handler) checkSite(r *http.Request, route *httpserve.Route) error {
 	if err := h.policy.CheckHost(r); err != nil {
-		return refuse(http.StatusForbidden, err.Error()), true
+		return err
 	}
-	if err := target.mayJoin(h.policy, r); err != nil {
-		if origin := h.policy.ForeignOrigin(r); origin != "" {
-			h.origins.note(h.masker.String(origin), h.now())
-		}
-		return refuse(http.StatusForbidden, err.Error()), true
+	if route != nil && route.Public && len(r.Header.Values("Origin")) == 0 {
+		return nil
 	}
-	if target != nil && target.pages && isPreflight(r) {
-		return preflight(r), true
+	err := h.policy.CheckTrusted(r)
+	if origin := h.policy.ForeignOrigin(r); err != nil && origin != "" {
+		h.refused.note(h.masker.String(origin), h.now())
 	}
-	if target == nil {
-		return refuse(http.StatusNotFound, "not found: there are "+h.routes.listed), true
-	}
-	if allow, ok := target.allows(r.Method); !ok {
-		return refuse(http.StatusMethodNotAllowed, "method not allowed: allowed is "+allow).with("Allow", allow), true
-	}
-	var err error
-	switch {
-	case target.method == http.MethodPost && !target.ownProof:
-		err = h.authorized(r)
-	case target.private:
-		err = h.access.CheckRead(r)
-	}
-	if err != nil {
-		return unproven(err.Error()).with("WWW-Authenticate", "Bearer"), true
-	}
-	return reply{}, false
+	return err
 }
 
-// authorized returns nil where a request has the token, if there is one, or why it may
-// not write.
-func (h *handler) authorized(r *http.Request) error { return httpguard.CheckToken(r, h.access.Token) }
-
-// unproven refuses what does not prove where it comes from.
-func unproven(why string) reply { return refuse(http.StatusUnauthorized, why) }
-
-// safely turns a bug into an answer. Nothing has been written yet.
-func (h *handler) safely(target *route, r *http.Request) (answer reply) {
-	defer func() {
-		if v := recover(); v != nil {
-			h.metrics.panics.Inc()
-			h.log.Error("a request ended in a bug", "path", r.URL.Path, "panic", v, "stack", string(debug.Stack()))
-			answer = refuse(http.StatusInternalServerError, "internal error: the log of the intake says more")
-		}
-	}()
-	return target.serve(r)
-}
-
-func (h *handler) ready(r *http.Request) reply {
-	if err := h.sink.Ready(r.Context()); err != nil {
-		if h.access.CheckRead(r) != nil {
-			return reply{status: http.StatusServiceUnavailable, body: []byte(`{"ok":false}`)}.with("Retry-After", retryAfter)
-		}
-		return refuse(http.StatusServiceUnavailable, err.Error()).with("Retry-After", retryAfter)
-	}
-	return okReply()
-}
+// ready returns why a write would not succeed now, or nil.
+func (h *handler) ready(r *http.Request) error { return h.sink.Ready(r.Context()) }

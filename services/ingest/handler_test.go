@@ -290,7 +290,7 @@ func TestAnswers(t *testing.T) {
 				c.change(cfg)
 			}
 		})
-		h.load.requests.Store(c.crowd)
+		h.inFlight.requests.Store(c.crowd)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, ask(c.method, c.path, c.body, c.header...))
 		if w.Code != c.status {
@@ -302,8 +302,8 @@ func TestAnswers(t *testing.T) {
 		if result := len(c.sink.msgs) > 0 && c.path == "/ci-result"; result != (c.sink.shown == 1) {
 			t.Errorf("%s: shown %d times", c.name, c.sink.shown)
 		}
-		if h.load.used.Load() != 0 || h.load.requests.Load() != c.crowd {
-			t.Errorf("%s: %d bytes and %d requests are still under way", c.name, h.load.used.Load(), h.load.requests.Load())
+		if h.inFlight.used.Load() != 0 || h.inFlight.requests.Load() != c.crowd {
+			t.Errorf("%s: %d bytes and %d requests are still under way", c.name, h.inFlight.used.Load(), h.inFlight.requests.Load())
 		}
 		fmt.Fprintf(&golden, "=== %s\n%s %s\n%s\n", c.name, c.method, c.path, render(w.Result()))
 	}
@@ -313,7 +313,7 @@ func TestAnswers(t *testing.T) {
 // TestAResultThatTheViewLacks is in the detector's log, and refused all the
 // same: what is answered with 2xx is wholly there.
 func TestAResultThatTheViewLacks(t *testing.T) {
-	for err, want := range map[error]int{errCrowded: 503, bus.ErrAway: 503, bus.ErrBusy: 429} {
+	for err, want := range map[error]int{errResultsBusy: 503, bus.ErrAway: 503, bus.ErrBusy: 429} {
 		s := &fakeSink{showErr: err}
 		h := testHandler(s, func(c *Config) { c.Accepted = func() { t.Error("told as accepted") } })
 		w := httptest.NewRecorder()

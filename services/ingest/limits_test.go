@@ -209,19 +209,22 @@ func TestTheNewestTenResultsAreKept(t *testing.T) {
 	}
 }
 
-// TestForeignBodiesHoldUpTheirOwnAlone: as many as there are places for are
-// decoded for ever, and ours are answered.
-func TestForeignBodiesHoldUpTheirOwnAlone(t *testing.T) {
+// TestForeignBodiesDelayNoNativeOnes: all slots for foreign formats are taken, and native
+// bodies are answered.
+func TestForeignBodiesDelayNoNativeOnes(t *testing.T) {
 	h := testHandler(&fakeSink{})
 	begun, end := make(chan struct{}), make(chan struct{})
 	var all sync.WaitGroup
-	for range cap(h.theirs) {
+	for range cap(h.foreignSlots) {
 		all.Go(func() {
-			h.takeEvents(ask("POST", "/", strings.NewReader("x")), dialect{}, func(string, []byte) (found, error) {
+			_, err := h.receiveEvents(ask("POST", "/", strings.NewReader("x")), &sender{events: func(*http.Request, *body) (decodedEvents, error) {
 				begun <- struct{}{}
 				<-end
-				return found{}, nil
-			})
+				return decodedEvents{}, nil
+			}})
+			if err != nil {
+				t.Errorf("receiveEvents = %v, want nil", err)
+			}
 		})
 		<-begun
 	}
@@ -233,7 +236,7 @@ func TestForeignBodiesHoldUpTheirOwnAlone(t *testing.T) {
 	late, cancel := context.WithCancel(t.Context())
 	cancel()
 	if w := answerOf(h, ask("POST", pathOTLPLogs, strings.NewReader("{}"), "Content-Type", typeJSON).WithContext(late)); w.Code != 503 {
-		t.Errorf("one more foreign body: %d %s", w.Code, w.Body)
+		t.Errorf("one more foreign body: %d %s, want 503", w.Code, w.Body)
 	}
 	close(end)
 	all.Wait()

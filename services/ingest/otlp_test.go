@@ -50,7 +50,7 @@ const exportedJSON = `{"resourceLogs":[{"resource":{"attributes":[{"key":"servic
 func TestOTLP(t *testing.T) {
 	const protobuf, local, foreign = typeProtobuf, "http://localhost:3000", "https://evil.example"
 	hi := exported(t, "hi")
-	bomb := packed(t, "gzip", make([]byte, maxUnpacked+1))
+	bomb := packed(t, "gzip", make([]byte, maxDecompressed+1))
 	spans := bytes.Repeat([]byte{0x12, 0x00}, 500_000) // a million bytes of empty ones
 	spans = protowire.AppendBytes([]byte{0x12}, spans)
 	spans = protowire.AppendBytes([]byte{0x0a}, spans)

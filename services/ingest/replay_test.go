@@ -89,7 +89,7 @@ func TestReplay(t *testing.T) {
 // TestReplayOfWhatIsNotStored: a body is remembered once it is stored and not before, so
 // that what was refused can come again.
 func TestReplayOfWhatIsNotStored(t *testing.T) {
-	s := &fakeSink{showErr: errCrowded}
+	s := &fakeSink{showErr: errResultsBusy}
 	h := testHandler(s, withSignatures)
 	send := func(id string) (int, string) {
 		r := ask("POST", pathGitHub, strings.NewReader(runFailed))

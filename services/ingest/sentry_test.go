@@ -64,7 +64,7 @@ func TestSentry(t *testing.T) {
 		{name: "garbage", path: sentryPath, body: "garbage", status: 400, answer: "the envelope's header: malformed JSON"},
 		{name: "an empty event", path: "/api/7/store/", body: " ", status: 400, answer: "the body is empty"},
 		{name: "broken gzip", path: sentryPath, body: "garbage", header: []string{"Content-Encoding", "gzip"}, status: 400, answer: "not gzip"},
-		{name: "a gzip bomb", path: sentryPath, body: string(packed(t, "gzip", make([]byte, maxUnpacked+1))), header: []string{"Content-Encoding", "gzip"}, status: 413, answer: "send smaller batches"},
+		{name: "a gzip bomb", path: sentryPath, body: string(packed(t, "gzip", make([]byte, maxDecompressed+1))), header: []string{"Content-Encoding", "gzip"}, status: 413, answer: "send smaller batches"},
 		{name: "too many logs", path: sentryPath, body: logs, status: 413, answer: "over 10000 entries: send smaller batches"},
 		{name: "the bus is away", path: sentryPath, body: sentryEnvelope, sink: &fakeSink{err: bus.ErrAway}, status: 503, answer: "error"},
 

@@ -106,10 +106,10 @@ func deliver(t *testing.T, url string) (status int, body string) {
 func TestSeveralIntakesTellOfThemselvesApart(t *testing.T) {
 	var subjects []string
 	for instance, want := range map[string]string{"": "tocsin", "a": "tocsin-a", "Web-1.example": "tocsin-web-1_example"} {
-		r := &reporter{load: newLoad(1000), app: appOf(instance)}
-		r.addCircuit(turn{state: gobreaker.StateOpen})
-		r.addPressure(reading{pressureHard, 950})
-		msgs, err := messages(r.pending, r.app)
+		r := &reporter{inFlight: newInFlight(1000), app: appOf(instance)}
+		r.addCircuit(circuitChange{state: gobreaker.StateOpen})
+		r.addPressure(pressureReading{pressureHard, 950})
+		msgs, err := eventMessages(r.pending, r.app)
 		if err != nil || len(msgs) != 2 {
 			t.Fatalf("%v %v", msgs, err)
 		}

@@ -117,7 +117,7 @@ func TestABusThatStopsAnswering(t *testing.T) {
 		t.Errorf("%d %s after %s", status, body, time.Since(start))
 	}
 	// By now it may also be known that the connection is dead.
-	if status, _, body := send(t, "GET", url+"/readyz", ""); status != 503 || !strings.Contains(body, errBroken.Error()) && !strings.Contains(body, bus.ErrAway.Error()) {
+	if status, _, body := send(t, "GET", url+"/readyz", ""); status != 503 || !strings.Contains(body, errCircuitOpen.Error()) && !strings.Contains(body, bus.ErrAway.Error()) {
 		t.Errorf("%d %s", status, body)
 	}
 	p.resume()

@@ -10,7 +10,7 @@ import (
 )
 
 func TestPressureRisesAtOnceAndFallsLate(t *testing.T) {
-	l := newLoad(1000)
+	l := newInFlight(1000)
 	for _, step := range []struct {
 		change int64
 		want   pressure
@@ -18,17 +18,17 @@ func TestPressureRisesAtOnceAndFallsLate(t *testing.T) {
 		{749, pressureNormal}, {1, pressureSoft}, {-140, pressureSoft}, {100, pressureSoft}, {190, pressureHard},
 		{-200, pressureHard}, {-100, pressureHard}, {-1, pressureNormal}, {301, pressureHard}, {-900, pressureNormal},
 	} {
-		if step.change > 0 && !l.take(step.change) {
+		if step.change > 0 && !l.reserve(step.change) {
 			t.Fatalf("%d of %d, and %d don't fit", l.used.Load(), l.limit, step.change)
 		}
 		if step.change < 0 {
-			l.give(-step.change)
+			l.free(-step.change)
 		}
 		if got := pressure(l.pressure.Load()); got != step.want {
 			t.Errorf("at %d: pressure %d, want %d", l.used.Load(), got, step.want)
 		}
 	}
-	if l.take(1001) || l.used.Load() != 0 {
+	if l.reserve(1001) || l.used.Load() != 0 {
 		t.Error("more than the bound was taken")
 	}
 }
@@ -46,40 +46,40 @@ func TestReportsAreBoundedAndTheLastIsRight(t *testing.T) {
 		}
 		return strings.Join(parts, " ")
 	}
-	r := &reporter{load: newLoad(1000), app: ownApp, dropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "dropped"})}
+	r := &reporter{inFlight: newInFlight(1000), app: ownApp, dropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "dropped"})}
 	turns := []gobreaker.State{gobreaker.StateOpen, gobreaker.StateHalfOpen}
 	for i := range 101 {
-		r.addCircuit(turn{state: turns[i%2], reason: "the bus is away"})
+		r.addCircuit(circuitChange{state: turns[i%2], reason: "the bus is away"})
 	}
 	if got := story(r); got != "open" {
 		t.Errorf("while the bus is away: %s", got)
 	}
-	r.addCircuit(turn{state: gobreaker.StateHalfOpen})
-	r.addCircuit(turn{state: gobreaker.StateClosed})
-	r.addCircuit(turn{state: gobreaker.StateClosed})
+	r.addCircuit(circuitChange{state: gobreaker.StateHalfOpen})
+	r.addCircuit(circuitChange{state: gobreaker.StateClosed})
+	r.addCircuit(circuitChange{state: gobreaker.StateClosed})
 	if got := story(r); got != "open half_open closed" {
 		t.Errorf("after it came back: %s", got)
 	}
 	for range 20 {
-		r.addPressure(reading{pressureHard, 950})
-		r.addPressure(reading{pressureNormal, 0})
+		r.addPressure(pressureReading{pressureHard, 950})
+		r.addPressure(pressureReading{pressureNormal, 0})
 	}
 	if n := len(r.pending); n != maxPending || !strings.HasSuffix(story(r), "95% 0%") {
 		t.Errorf("%d reports: %s", n, story(r))
 	}
-	msgs, err := messages(r.pending, ownApp)
+	msgs, err := eventMessages(r.pending, ownApp)
 	if err != nil || len(msgs) != 1 || msgs[0].Subject != "telemetry.tocsin.memory" {
 		t.Errorf("%v %v", msgs, err)
 	}
 }
 
 func TestWhatThePressureIsNowGoesWithItsState(t *testing.T) {
-	l := newLoad(1000)
+	l := newInFlight(1000)
 	for _, used := range []int64{900, 650, 100} {
-		l.take(used - l.used.Load())
+		l.reserve(used - l.used.Load())
 		l.note(used)
 		l.used.Store(used)
-		now := l.now()
+		now := l.reading()
 		if got := pressureNormal.next(now.used, l.limit); got != now.pressure {
 			t.Errorf("at %d: %d bytes are told, which is pressure %d and not %d", used, now.used, got, now.pressure)
 		}

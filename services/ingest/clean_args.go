@@ -7,11 +7,11 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// beyond stands for what was cut.
-const beyond = "…"
+// ellipsis stands for what was cut.
+const ellipsis = "…"
 
-// stripArgs takes hidden characters out of every text in the arguments of a
-// log line, the names of fields too.
+// stripArgs removes hidden characters from every text in the arguments of a log line,
+// names of fields included.
 func stripArgs(args []any) []any {
 	for i := range args {
 		args[i] = stripValue(args[i])
@@ -30,7 +30,7 @@ func stripValue(v any) any {
 		}
 	case map[string]any:
 		out := make(map[string]any, len(v))
-		for name, value := range v { // of two names that become the same one stays
+		for name, value := range v { // of two names that become the same, one stays
 			out[sanitize.Strip(name)] = stripValue(value)
 		}
 		return out
@@ -38,7 +38,8 @@ func stripValue(v any) any {
 	return v
 }
 
-// allowance is what the arguments of one log line may still take.
+// allowance is how many bytes of text and how many values the arguments of one log line
+// may still have.
 type allowance struct{ text, values int }
 
 func cutArgs(args []any) []any {
@@ -53,12 +54,12 @@ func (a *allowance) value(v any, depth int) any {
 		return a.cut(v)
 	case []any:
 		if depth == maxDepth {
-			return beyond
+			return ellipsis
 		}
 		return a.array(v, depth+1)
 	case map[string]any:
 		if depth == maxDepth {
-			return beyond
+			return ellipsis
 		}
 		out := make(map[string]any, min(len(v), max(a.values, 0)))
 		for _, name := range slices.Sorted(maps.Keys(v)) {
@@ -75,22 +76,22 @@ func (a *allowance) value(v any, depth int) any {
 func (a *allowance) array(values []any, depth int) []any {
 	for i := range values {
 		if a.values <= 0 {
-			return append(values[:i], beyond)
+			return append(values[:i], ellipsis)
 		}
 		values[i] = a.value(values[i], depth)
 	}
 	return values
 }
 
-// cut takes a text out of the allowance; bytes stand for characters here, so
-// that the allowance is never passed.
+// cut cuts a text to the allowance and subtracts it. It counts bytes for characters, so
+// the allowance is never exceeded.
 func (a *allowance) cut(text string) string {
 	text = sanitize.Cut(text, max(a.text, 1))
 	a.text -= len(text)
 	return text
 }
 
-// stripHeaders takes hidden characters out of names and values.
+// stripHeaders removes hidden characters from names and values.
 func stripHeaders(headers map[string]string) map[string]string {
 	if len(headers) == 0 {
 		return nil
@@ -102,8 +103,7 @@ func stripHeaders(headers map[string]string) map[string]string {
 	return out
 }
 
-// cutHeaders bounds headers in number and size; in the order of their names,
-// the last ones go.
+// cutHeaders bounds headers in number and size. The last ones, by name, are dropped.
 func cutHeaders(headers map[string]string) map[string]string {
 	total, fits := 0, len(headers) <= maxHeaders
 	for name, value := range headers {

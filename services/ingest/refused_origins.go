@@ -13,26 +13,26 @@ import (
 )
 
 const (
-	// maxRefusedOrigins is how many sites are remembered. Past it the one that was
-	// refused longest ago gives way.
+	// maxRefusedOrigins is how many sites are remembered. One more replaces the one that
+	// was refused longest ago.
 	maxRefusedOrigins = 20
 	// originMemory is how long a site is remembered after its last request.
 	originMemory = time.Hour
-	// originLogEvery is the time from one line in the log to the next.
+	// originLogEvery is the shortest time between two log lines.
 	originLogEvery = time.Minute
 	// maxLoggedOrigins is how many sites one line names.
 	maxLoggedOrigins = 5
 )
 
-// refusedOrigins remembers the sites whose pages were refused, so that a person finds
-// out why the telemetry of a page does not arrive.
+// refusedOrigins remembers the sites whose pages were refused, so that people find out why
+// the telemetry of a page does not arrive.
 type refusedOrigins struct {
 	mu    sync.Mutex
 	sites map[string]*refusedSite
-	// unlogged counts the requests that no line in the log has counted yet.
+	// unlogged counts the requests that no log line has counted yet.
 	unlogged uint64
-	// news has room for the one sign that there is something to log.
-	news chan struct{}
+	// wake holds one signal when there is something to log.
+	wake chan struct{}
 }
 
 type refusedSite struct {
@@ -42,10 +42,10 @@ type refusedSite struct {
 }
 
 func newRefusedOrigins() *refusedOrigins {
-	return &refusedOrigins{sites: map[string]*refusedSite{}, news: make(chan struct{}, 1)}
+	return &refusedOrigins{sites: map[string]*refusedSite{}, wake: make(chan struct{}, 1)}
 }
 
-// note counts a request of a page of that origin.
+// note counts a refused request from a page of an origin.
 func (o *refusedOrigins) note(origin string, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -62,12 +62,12 @@ func (o *refusedOrigins) note(origin string, now time.Time) {
 	site.last, site.logged = now, false
 	o.unlogged++
 	select {
-	case o.news <- struct{}{}:
-	default: // the sign is there
+	case o.wake <- struct{}{}:
+	default: // the signal is set
 	}
 }
 
-// list returns what is remembered, the newest first.
+// list returns the refused origins, the newest first.
 func (o *refusedOrigins) list(now time.Time) []query.RefusedOrigin {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -89,7 +89,7 @@ func (o *refusedOrigins) forget(now time.Time) {
 	}
 }
 
-// byAge are the origins, the one that was refused last first.
+// byAge returns the origins, the one that was refused last first.
 func (o *refusedOrigins) byAge() []string {
 	all := make([]string, 0, len(o.sites))
 	for origin := range o.sites {
@@ -101,7 +101,7 @@ func (o *refusedOrigins) byAge() []string {
 	return all
 }
 
-// take returns what the next line in the log says, and marks it as said.
+// take returns the contents of the next log line, and marks them as logged.
 func (o *refusedOrigins) take() (origins []string, requests uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -115,14 +115,13 @@ func (o *refusedOrigins) take() (origins []string, requests uint64) {
 	return origins, requests
 }
 
-// run logs what was refused, at once and then one line a minute at most, until ctx
-// ends.
+// run logs what was refused, at once and then at most one line a minute, until ctx ends.
 func (o *refusedOrigins) run(ctx context.Context, log *slog.Logger) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-o.news:
+		case <-o.wake:
 		}
 		if origins, requests := o.take(); requests > 0 {
 			log.Warn("refused pages of other sites: if they are yours, add their origins to TOCSIN_ALLOWED_ORIGINS",

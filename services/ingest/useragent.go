@@ -6,20 +6,19 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// maxSender is the longest name of a sender, in bytes.
-const maxSender = 64
+// maxProduct is the longest name of a product, in bytes.
+const maxProduct = 64
 
-// browsers are the marks by which browsers tell themselves apart; the first
-// that is found counts, because each claims to be those below it.
+// browsers are the marks by which browsers can be distinguished. The first one found
+// counts, because each browser claims to be those below it too.
 var browsers = []struct{ mark, name string }{
 	{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"FxiOS/", "Firefox"},
 	{"HeadlessChrome/", "Chrome"}, {"Chrome/", "Chrome"}, {"CriOS/", "Chrome"}, {"Safari/", "Safari"},
 }
 
-// sender is the name of the product in a User-Agent, such as curl or Firefox,
-// or nothing. The whole is masked before it is taken apart: part of a secret
-// would not be known for one.
-func sender(userAgent string, m Masker) string {
+// productOf returns the name of the product in a User-Agent, such as curl or Firefox, or
+// nothing. The whole is masked before it is cut: part of a secret would not be recognised.
+func productOf(userAgent string, m Masker) string {
 	userAgent = m.String(sanitize.Strip(userAgent))
 	if strings.HasPrefix(userAgent, "Mozilla/") {
 		for _, b := range browsers {
@@ -32,9 +31,9 @@ func sender(userAgent string, m Masker) string {
 	if end := strings.IndexAny(name, "/ \t(;,"); end >= 0 {
 		name = name[:end]
 	}
-	out := make([]byte, 0, min(len(name), maxSender))
+	out := make([]byte, 0, min(len(name), maxProduct))
 	for i := range len(name) {
-		if len(out) == maxSender {
+		if len(out) == maxProduct {
 			break
 		}
 		c := name[i]

@@ -13,50 +13,50 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// maxMessage is the size that a message with more than one event doesn't pass,
-// in bytes. It is below what any NATS server takes by default, with room for
-// headers. One event always fits: its texts have been cut.
+// maxMessage is the largest message with more than one event, in bytes. It is below what
+// any NATS server takes by default, with room for headers. One event always fits: its
+// texts have been cut.
 const maxMessage = 512 << 10
 
-// topic is what the events of one message have in common.
+// topic is what the events of one message share.
 type topic struct {
 	app  string
 	kind telemetry.Kind
 }
 
-// group is the messages of one topic: those that are full, and the array that
-// the next event goes into.
+// group is the messages of one topic: those that are full, and the open array that the
+// next event goes into.
 type group struct {
 	topic
 	full [][]byte
 	open []byte
 }
 
-// messages splits events by app and kind, in the order in which these first
-// came. Events of one app and kind keep their order.
-func messages(events []telemetry.Event, from string) ([]*nats.Msg, error) {
-	places := map[topic]*group{}
+// eventMessages splits events by app and kind, in the order in which these first came.
+// Events of one app and kind keep their order. The sender, if it is known, is a header.
+func eventMessages(events []telemetry.Event, sender string) ([]*nats.Msg, error) {
+	byTopic := map[topic]*group{}
 	var groups []*group
-	var g *group // of the event before: most batches are of one topic
+	var g *group // that of the previous event: most batches have one topic
 	for i := range events {
 		e := &events[i]
 		if t := (topic{e.App, e.Kind}); g == nil || g.topic != t {
-			if g = places[t]; g == nil {
+			if g = byTopic[t]; g == nil {
 				g = &group{topic: t}
-				places[t] = g
+				byTopic[t] = g
 				groups = append(groups, g)
 			}
 		}
 		if err := g.add(e); err != nil {
 			return nil, fmt.Errorf("encode event %d: %w", i, err)
 		}
-		if i == 0 { // room for the rest, should it be like the first
+		if i == 0 { // room for the rest, if it is like the first
 			g.open = slices.Grow(g.open, min(len(g.open)*len(events)*9/8, maxMessage))
 		}
 	}
-	var header nats.Header // one for all: a batch can be of thousands of apps
-	if from != "" {
-		header = nats.Header{bus.HeaderSender: {from}}
+	var header nats.Header // shared by all messages: a batch can have thousands of apps
+	if sender != "" {
+		header = nats.Header{bus.HeaderSender: {sender}}
 	}
 	msgs := make([]*nats.Msg, 0, len(groups))
 	for _, g := range groups {
@@ -88,9 +88,9 @@ func (g *group) add(e *telemetry.Event) error {
 	return nil
 }
 
-// appendEvent writes what telemetry.Encode would. It is written out for the
-// envelope and for log lines, which are most of what comes, because half of the
-// time of a batch went into finding out at run time what an Event looks like.
+// appendEvent writes what telemetry.Encode would. The common fields and log lines, which
+// are most of the traffic, are written by hand: reflection took half of the time of a
+// batch.
 func appendEvent(dst []byte, e *telemetry.Event) ([]byte, error) {
 	o := object{append(dst, '{'), nil}
 	o.text(`"kind":`, string(e.Kind))
@@ -124,8 +124,8 @@ func appendEvent(dst []byte, e *telemetry.Event) ([]byte, error) {
 	return append(o.dst, '}'), o.err
 }
 
-// object is a JSON object that is being written, and the first thing that went
-// wrong. Names come with the comma before them.
+// object is a JSON object that is being written, and the first error. Names include the
+// comma before them.
 type object struct {
 	dst []byte
 	err error

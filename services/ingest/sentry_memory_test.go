@@ -14,7 +14,7 @@ func TestRemembered(t *testing.T) {
 		return k
 	}
 	const room = 100
-	r := newRemembered(room * rememberedEntry)
+	r := newSentryMemory(room * sentryEntryBytes)
 	for n := range 1000 {
 		if !r.Keep(key(n), "") || r.Keep(key(n), "other") {
 			t.Fatalf("entry %d", n)
@@ -32,9 +32,9 @@ func TestRemembered(t *testing.T) {
 		t.Error("nothing is forgotten")
 	}
 	for n := range 10 {
-		r.Keep(key(2000+n), strings.Repeat("x", room*rememberedEntry/2))
+		r.Keep(key(2000+n), strings.Repeat("x", room*sentryEntryBytes/2))
 	}
-	if text, known := r.Recall(key(2009)); !known || len(r.younger)+len(r.older) > 2 || len(text) != room*rememberedEntry/2 {
+	if text, known := r.Recall(key(2009)); !known || len(r.younger)+len(r.older) > 2 || len(text) != room*sentryEntryBytes/2 {
 		t.Errorf("%d entries of half the room each", len(r.younger)+len(r.older))
 	}
 }

@@ -105,10 +105,10 @@ func TestWhatTheContractTakes(t *testing.T) {
 		{`{"kind":"log","app":"` + strings.Repeat("\u00e9", 200) + `","session":"` + strings.Repeat("\u00e9", 256) + `","log":{"level":"info","message":"x"}}`,
 			`"app":"` + strings.Repeat("\u00e9", 200) + `","session":"` + strings.Repeat("\u00e9", 256) + `"`},
 		{`{"kind":"log","app":"` + strings.Repeat("a", 9999) + `","session":"` + strings.Repeat("s", 9999) + `","log":{"level":"info","message":"x"}}`,
-			`"app":"` + strings.Repeat("a", maxName-1) + beyond + `","session":"` + strings.Repeat("s", maxName-1) + beyond + `"`},
+			`"app":"` + strings.Repeat("a", maxName-1) + ellipsis + `","session":"` + strings.Repeat("s", maxName-1) + ellipsis + `"`},
 		{`{"kind":"log","release":{"a":1},"log":{"level":"info","message":"x"}}`, `"log":{"level":"info","message":"x"}`},
 		{`{"kind":"log","session":"s","release":"` + strings.Repeat("r", 9999) + `","log":{"level":"info","message":"x"}}`,
-			`"session":"s","release":"` + strings.Repeat("r", maxName-1) + beyond + `"`},
+			`"session":"s","release":"` + strings.Repeat("r", maxName-1) + ellipsis + `"`},
 	} {
 		msgs := post(t, pathEvents, c.body)
 		if len(msgs) != 1 || !strings.Contains(string(msgs[0].Data), c.want) {

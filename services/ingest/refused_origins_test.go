@@ -59,7 +59,7 @@ func TestRefusedOriginsAreLoggedOnceAMinute(t *testing.T) {
 		h := testHandler(&fakeSink{})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
-		go func() { defer close(ended); h.origins.run(ctx, slog.New(slog.NewTextHandler(&log, nil))) }()
+		go func() { defer close(ended); h.refused.run(ctx, slog.New(slog.NewTextHandler(&log, nil))) }()
 		post := func(origin string) {
 			if w := answerOf(h, ask("POST", pathEvents, strings.NewReader(logEvent), "Content-Type", "text/plain", "Origin", origin)); w.Code != http.StatusForbidden ||
 				!strings.Contains(w.Body.String(), strings.Split(origin, "://")[0]) || !strings.Contains(w.Body.String(), "TOCSIN_ALLOWED_ORIGINS") {

@@ -59,7 +59,7 @@ func TestMessagesAreWrittenAsTelemetryWouldWriteThem(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := messages(events, "")
+		got, err := eventMessages(events, "")
 		if err != nil || len(got) != 1 || !bytes.Equal(got[0].Data, want) {
 			t.Fatalf("%v\ngot  %s\nwant %s", err, got[0].Data, want)
 		}

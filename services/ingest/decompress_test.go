@@ -12,6 +12,7 @@ import (
 
 	"github.com/andybalholm/brotli"
 
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -36,28 +37,26 @@ func packed(t testing.TB, encoding string, data []byte) []byte {
 	return out.Bytes()
 }
 
-// foreignRoute is a handler with one more route, of a sender that packs its
-// lines: each is the message of a log.
-func foreignRoute(s sink, change ...func(*Config)) *handler {
+// withLines is a handler with one more sender, whose bodies may be compressed: each line
+// is the level of a log event.
+func withLines(s sink, change ...func(*Config)) *handler {
 	h := testHandler(s, change...)
-	h.routes = newRoutes(append(h.table(), route{
-		path: "/lines", method: http.MethodPost, pages: true,
-		serve: func(r *http.Request) reply {
-			return h.takeEvents(r, dialect{packed: true}, func(_ string, data []byte) (found, error) {
-				var f found
-				for line := range strings.Lines(string(data)) {
-					f.events = append(f.events, telemetry.Event{Kind: telemetry.KindLog, Log: &telemetry.Log{Level: telemetry.Level(strings.TrimSpace(line))}})
-				}
-				return f, nil
-			})
+	h.Front = h.front(append(h.routes(), h.route(sender{
+		path: "/lines", bodies: bodies{compressed: true}, pages: true,
+		events: func(_ *http.Request, b *body) (decodedEvents, error) {
+			var d decodedEvents
+			for line := range strings.Lines(string(b.data)) {
+				d.events = append(d.events, telemetry.Event{Kind: telemetry.KindLog, Log: &telemetry.Log{Level: telemetry.Level(strings.TrimSpace(line))}})
+			}
+			return d, nil
 		},
-	}))
+	})), "")
 	return h
 }
 
 func TestUnpack(t *testing.T) {
 	text := []byte(strings.Repeat("info\n", 50_000)) // more than there is room for at first
-	bomb := bytes.Repeat([]byte("info\n"), maxUnpacked/5+1)
+	bomb := bytes.Repeat([]byte("info\n"), maxDecompressed/5+1)
 	for _, encoding := range []string{"gzip", "deflate", "br"} {
 		whole := packed(t, encoding, text)
 		for _, c := range []struct {
@@ -77,7 +76,7 @@ func TestUnpack(t *testing.T) {
 			{"more than may be under way", encoding, whole, 100_000, 429, "bytes are under way"},
 			{"packed twice", encoding + ", " + encoding, whole, 0, 415, "one of br, deflate, gzip"},
 		} {
-			h := foreignRoute(&fakeSink{}, func(cfg *Config) {
+			h := withLines(&fakeSink{}, func(cfg *Config) {
 				if c.limit > 0 {
 					cfg.MaxInFlight = c.limit
 				}
@@ -87,8 +86,8 @@ func TestUnpack(t *testing.T) {
 			if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) {
 				t.Errorf("%s, %s: %d %s", encoding, c.name, w.Code, w.Body)
 			}
-			if h.load.used.Load() != 0 || h.load.requests.Load() != 0 {
-				t.Errorf("%s, %s: %d bytes and %d requests are still under way", encoding, c.name, h.load.used.Load(), h.load.requests.Load())
+			if h.inFlight.used.Load() != 0 || h.inFlight.requests.Load() != 0 {
+				t.Errorf("%s, %s: %d bytes and %d requests are still under way", encoding, c.name, h.inFlight.used.Load(), h.inFlight.requests.Load())
 			}
 		}
 	}
@@ -97,10 +96,10 @@ func TestUnpack(t *testing.T) {
 // TestUnpackedBytesAreUnderWay counts what a body has become, not what came.
 func TestUnpackedBytesAreUnderWay(t *testing.T) {
 	s := &fakeSink{}
-	h := foreignRoute(s)
+	h := withLines(s)
 	text := bytes.Repeat([]byte("info\n"), 100_000)
 	s.during = func() {
-		if used := h.load.used.Load(); used < int64(len(text)) {
+		if used := h.inFlight.used.Load(); used < int64(len(text)) {
 			t.Errorf("%d bytes are under way", used)
 		}
 	}
@@ -118,12 +117,14 @@ func FuzzUnpack(f *testing.F) {
 	f.Fuzz(func(t *testing.T, encoding string, data []byte) {
 		h := testHandler(&fakeSink{})
 		b := &body{data: data, encoding: encoding}
-		refused, ok := h.unpack(b)
-		if ok != (refused.status == 0) || len(b.data) > max(maxUnpacked, len(data)) {
-			t.Errorf("%v %d, %d bytes", ok, refused.status, len(b.data))
+		if err := h.decompress(b); err != nil && httpserve.AsRefusal(err) == nil {
+			t.Errorf("decompress = %v, want a refusal", err)
 		}
-		if used := h.load.used.Load(); used != b.taken {
-			t.Errorf("%d bytes are under way, %d were taken", used, b.taken)
+		if most := max(maxDecompressed, len(data)); len(b.data) > most {
+			t.Errorf("%d bytes, want at most %d", len(b.data), most)
+		}
+		if used := h.inFlight.used.Load(); used != b.reserved {
+			t.Errorf("%d bytes are under way, %d were reserved", used, b.reserved)
 		}
 	})
 }

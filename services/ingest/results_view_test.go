@@ -96,12 +96,12 @@ func TestAKillLosesNothing(t *testing.T) {
 		for kill := -1; kill < len(strings.Fields(c.written)); kill++ {
 			f := &fakeResults{left: kill}
 			f.write(c.written)
-			newView(quiet()).tidy(t.Context(), f)
+			newResultsView(quiet()).prune(t.Context(), f)
 			if got := names(t, f.stored, true); got != c.want {
 				t.Errorf("%s, killed at %d: %s, want %s", c.written, kill, got, c.want)
 			}
 			f.left = -1
-			newView(quiet()).tidy(t.Context(), f)
+			newResultsView(quiet()).prune(t.Context(), f)
 			if got := names(t, f.stored, false); got != c.want {
 				t.Errorf("%s, after the kill at %d: %s, want %s", c.written, kill, got, c.want)
 			}
@@ -113,7 +113,7 @@ func TestTidyLeavesAloneWhatIsNoResult(t *testing.T) {
 	f := &fakeResults{left: -1}
 	f.write("a:failure a:failure")
 	f.stored = slices.Insert(f.stored, 1, bus.Message{Seq: 7, Data: []byte("hello")})
-	newView(quiet()).tidy(t.Context(), f)
+	newResultsView(quiet()).prune(t.Context(), f)
 	if len(f.stored) != 2 || f.stored[0].Seq != 7 {
 		t.Errorf("%v", f.stored)
 	}
@@ -121,15 +121,15 @@ func TestTidyLeavesAloneWhatIsNoResult(t *testing.T) {
 
 // TestAStreamMadeAnew has another result where one was that is remembered.
 func TestAStreamMadeAnew(t *testing.T) {
-	v, f := newView(quiet()), &fakeResults{left: -1}
+	v, f := newResultsView(quiet()), &fakeResults{left: -1}
 	f.write("a:failure")
-	v.tidy(t.Context(), f)
+	v.prune(t.Context(), f)
 	f.stored, f.last = nil, 0
 	f.write("b:failure a:failure")
 	for i := range f.stored {
 		f.stored[i].Time = arrival
 	}
-	v.tidy(t.Context(), f)
+	v.prune(t.Context(), f)
 	if got := names(t, f.stored, false); got != "b:failure a:failure" {
 		t.Error(got)
 	}
@@ -137,18 +137,18 @@ func TestAStreamMadeAnew(t *testing.T) {
 
 func TestTidyRestsAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v, f := newView(quiet()), &fakeResults{left: -1, err: bus.ErrAway}
+		v, f := newResultsView(quiet()), &fakeResults{left: -1, err: bus.ErrAway}
 		f.write("a:failure a:failure")
-		v.tidy(t.Context(), f)
+		v.prune(t.Context(), f)
 		f.err = nil
-		v.tidy(t.Context(), f)
-		time.Sleep(tidyRest - time.Nanosecond) // the bubble's clock
-		v.tidy(t.Context(), f)
+		v.prune(t.Context(), f)
+		time.Sleep(prunePause - time.Nanosecond) // the bubble's clock
+		v.prune(t.Context(), f)
 		if f.looks != 1 || len(f.stored) != 2 {
 			t.Errorf("%d looks, %d stored", f.looks, len(f.stored))
 		}
 		time.Sleep(time.Nanosecond)
-		v.tidy(t.Context(), f)
+		v.prune(t.Context(), f)
 		if f.looks != 2 || len(f.stored) != 1 {
 			t.Errorf("%d looks, %d stored", f.looks, len(f.stored))
 		}
@@ -159,7 +159,7 @@ func TestTidyRestsAfterAFailure(t *testing.T) {
 // than one result that is not tidied up after.
 func TestOneResultAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v, f := newView(quiet()), &fakeResults{left: -1}
+		v, f := newResultsView(quiet()), &fakeResults{left: -1}
 		f.write("a:error b:error")
 		most := 0
 		f.during = func() {
@@ -184,7 +184,7 @@ func TestOneResultAtATime(t *testing.T) {
 // TestATurnIsWaitedForSoLong: a bus that hangs holds up nobody for longer.
 func TestATurnIsWaitedForSoLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v, f := newView(quiet()), &fakeResults{left: -1}
+		v, f := newResultsView(quiet()), &fakeResults{left: -1}
 		hanging, release := make(chan struct{}), make(chan struct{})
 		var first sync.WaitGroup
 		first.Go(func() {
@@ -196,7 +196,7 @@ func TestATurnIsWaitedForSoLong(t *testing.T) {
 		<-hanging
 		began := time.Now()
 		err := v.put(t.Context(), f, func(context.Context) error { t.Error("two at once"); return nil })
-		if took := time.Since(began); !errors.Is(err, errCrowded) || took != turnTimeout {
+		if took := time.Since(began); !errors.Is(err, errResultsBusy) || took != writeTimeout {
 			t.Errorf("%v after %s", err, took)
 		}
 		close(release)
@@ -210,7 +210,7 @@ func TestATurnIsWaitedForSoLong(t *testing.T) {
 
 // TestASenderThatHasGone: its result is in the log, so the view gets it too.
 func TestASenderThatHasGone(t *testing.T) {
-	v, f := newView(quiet()), &fakeResults{left: -1}
+	v, f := newResultsView(quiet()), &fakeResults{left: -1}
 	f.write("a:failure")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -248,7 +248,7 @@ func inStream(t *testing.T, cfg bus.ConnConfig) []bus.Message {
 	}
 	defer c.Close()
 	eventually(t, "connection", c.Connected)
-	msgs, err := c.Stored(t.Context(), bus.StreamCI, tidyLimit)
+	msgs, err := c.Stored(t.Context(), bus.StreamCI, pruneLimit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -407,7 +407,7 @@ func TestABusThatDoesNotLetTidy(t *testing.T) {
 	for range 5 {
 		postResult(t, url, "abc", "a:failure")
 	}
-	if took := time.Since(began); took > tidyRest/2 {
+	if took := time.Since(began); took > prunePause/2 {
 		t.Errorf("the answers took %s", took)
 	}
 	msgs := inStream(t, bus.ConnConfig{URL: ns.ClientURL()})

@@ -1,0 +1,89 @@
+package ingest
+
+import (
+	"sync"
+
+	"github.com/tocsin-bus/tocsin/services/ingest/sentry"
+)
+
+// sentryMemoryBytes bounds each of the two generations of a sentryMemory.
+const sentryMemoryBytes = 4 << 20
+
+// sentryEntryBytes is about how many bytes an entry takes in addition to its text.
+const sentryEntryBytes = 64
+
+// sentryMemory holds what SDKs of Sentry sent before. Entries enter the younger
+// generation; when that is full, it replaces the older one. So the newest entries
+// always stay, which an LRU cache would not promise.
+type sentryMemory struct {
+	mu             sync.Mutex
+	younger, older map[sentry.Key]string
+	size           int // of the younger, in bytes
+	limit          int
+}
+
+func newSentryMemory(limit int) *sentryMemory {
+	return &sentryMemory{younger: map[sentry.Key]string{}, limit: limit}
+}
+
+// Keep stores a text, and reports whether its key was new.
+func (r *sentryMemory) Keep(key sentry.Key, text string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.recall(key); known {
+		return false
+	}
+	size := sentryEntryBytes + len(text)
+	if r.size+size > r.limit {
+		r.older, r.younger, r.size = r.younger, map[sentry.Key]string{}, 0
+	}
+	r.younger[key] = text
+	r.size += size
+	return true
+}
+
+// Recall returns the text of a key.
+func (r *sentryMemory) Recall(key sentry.Key) (string, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.recall(key)
+}
+
+// forget removes keys.
+func (r *sentryMemory) forget(keys []sentry.Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, key := range keys {
+		if text, known := r.younger[key]; known {
+			r.size -= sentryEntryBytes + len(text)
+			delete(r.younger, key)
+		}
+		delete(r.older, key)
+	}
+}
+
+// sentryAdditions is what one request adds to the memory. Other requests see it at once;
+// it is undone if the request is refused, because the SDK may then send it again.
+type sentryAdditions struct {
+	*sentryMemory
+	added []sentry.Key
+}
+
+// Keep stores a text, and notes that this request added it.
+func (n *sentryAdditions) Keep(key sentry.Key, text string) bool {
+	fresh := n.sentryMemory.Keep(key, text)
+	if fresh {
+		n.added = append(n.added, key)
+	}
+	return fresh
+}
+
+func (n *sentryAdditions) undo() { n.forget(n.added) }
+
+func (r *sentryMemory) recall(key sentry.Key) (string, bool) {
+	if text, known := r.younger[key]; known {
+		return text, true
+	}
+	text, known := r.older[key]
+	return text, known
+}
