@@ -15,6 +15,7 @@ import (
 // events of many apps: each block of an answer is bounded, and every entry is on one
 // page, also while others come.
 func TestAnswersFitIntoAModel(t *testing.T) {
+	t.Parallel()
 	sys := e2etest.Start(t)
 	const firstBlock, alertsBlock = 40 << 10, 24 << 10
 	text := func(n int) string { return strings.Repeat("lorem ipsum ", n/12) }

@@ -14,6 +14,7 @@ import (
 // to stop, once more what came last. observe then has nothing left to tell, as
 // the gateway and the hooks share one inbox.
 func TestClientsHooks(t *testing.T) {
+	t.Parallel()
 	for _, agent := range codingAgents {
 		if agent.installs == "" {
 			continue // a plain client of MCP
@@ -32,7 +33,7 @@ func TestClientsHooks(t *testing.T) {
 			out := d.run(t, args)
 			asked := d.model.Asked()
 			if len(asked) != 4 || !strings.Contains(out, "goodbye") {
-				t.Fatalf("%d questions\n%s\n%s", len(asked), out, summary(d.model.Requests()))
+				t.Fatalf("%d questions, want 4 entries in asked and \"goodbye\" in out\n%s\n%s", len(asked), out, summary(d.model.Requests()))
 			}
 			for i, known := range []int{1, 2, 3, 3} {
 				for j, name := range []string{"first", "second", "third"} {

@@ -13,6 +13,7 @@ import (
 // out as one still waits in the inbox. Should an agent of a newer version show
 // them, this says so.
 func TestClientsMessages(t *testing.T) {
+	t.Parallel()
 	for _, agent := range codingAgents {
 		t.Run(agent.name, func(t *testing.T) {
 			packages := e2etest.NodeModules(t, agent.folder)
@@ -26,7 +27,7 @@ func TestClientsMessages(t *testing.T) {
 			out := d.run(t, args)
 			asked := d.model.Asked()
 			if len(asked) != 5 {
-				t.Fatalf("%d questions\n%s\n%s", len(asked), out, summary(d.model.Requests()))
+				t.Fatalf("%d questions, want 5 entries in asked\n%s\n%s", len(asked), out, summary(d.model.Requests()))
 			}
 			for i, want := range []int{0, 0, 0, 0, 1} {
 				if n := strings.Count(asked[i].Body, "CI failure: kettle-tests"); n != want {

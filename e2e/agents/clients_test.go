@@ -166,13 +166,14 @@ func breaks(t *testing.T, sys *e2etest.System, name string) {
 		_, err = sys.Agent.Wait(t.Context(), 1, 20*time.Second)
 	}
 	if err != nil || a.Status != http.StatusOK {
-		t.Errorf("%s: %v: %d %s", name, err, a.Status, a.Body)
+		t.Errorf("%s: got %v: %d %s, want Status 200", name, err, a.Status, a.Body)
 	}
 }
 
 // TestClientsObserve: a coding agent whose model calls observe sends the alert
 // to its model in the next request, as the tool's result, and only that once.
 func TestClientsObserve(t *testing.T) {
+	t.Parallel()
 	for _, agent := range codingAgents {
 		t.Run(agent.name, func(t *testing.T) {
 			packages := e2etest.NodeModules(t, agent.folder)
@@ -184,10 +185,10 @@ func TestClientsObserve(t *testing.T) {
 			out := d.run(t, args)
 			asked := d.model.Asked()
 			if len(asked) != 3 || !strings.Contains(out, "goodbye") {
-				t.Fatalf("%d questions\n%s\n%s", len(asked), out, summary(d.model.Requests()))
+				t.Fatalf("%d questions, want 3 entries in asked and \"goodbye\" in out\n%s\n%s", len(asked), out, summary(d.model.Requests()))
 			}
 			if strings.Contains(asked[0].Body, "kettle-tests") {
-				t.Errorf("the model knew it before: %s", asked[0].Body)
+				t.Errorf("the model knew it before: %s, want no \"kettle-tests\" in it", asked[0].Body)
 			}
 			for _, want := range []string{"--- ALERTS (1) ---", "CI failure: kettle-tests", agent.inbox + " in " + d.project} {
 				if !strings.Contains(asked[1].Body, want) {
@@ -195,7 +196,7 @@ func TestClientsObserve(t *testing.T) {
 				}
 			}
 			if n := strings.Count(asked[2].Body, "CI failure: kettle-tests"); n != 1 {
-				t.Errorf("told %d times: %s", n, summary(asked[2:])) // opencode cancels calls that were answered
+				t.Errorf("told %d times: %s, want 1", n, summary(asked[2:])) // opencode cancels calls that were answered
 			}
 		})
 	}

@@ -26,6 +26,7 @@ var revisions = []string{"2025-11-25", "2026-07-28"}
 // gateway over HTTP. What it wants and the gateway doesn't have is listed, with
 // reasons, in node/conformance/expected-failures.yml.
 func TestClientsConformanceOfGateway(t *testing.T) {
+	t.Parallel()
 	node, dir := node22(t), e2etest.NodeModules(t, "conformance")
 	b := e2etest.Up(t)
 	url := overHTTP(t, b, e2etest.Binary(t), "gateway", "--http=127.0.0.1:0", "--autostart=false", "--protocol=latest")
@@ -39,6 +40,7 @@ func TestClientsConformanceOfGateway(t *testing.T) {
 // TestClientsConformanceOfFixture is the same against a gateway that has the
 // tools, resources and prompts that the suite asks for: all of it passes.
 func TestClientsConformanceOfFixture(t *testing.T) {
+	t.Parallel()
 	node, dir := node22(t), e2etest.NodeModules(t, "conformance")
 	url := overHTTP(t, e2etest.Up(t), fixture(t))
 	for _, revision := range revisions {

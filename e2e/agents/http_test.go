@@ -27,6 +27,7 @@ func dial(t *testing.T, url, name string) *harness.Agent {
 // TestAgentsOverHTTP: several at once, each with its own inbox, stream and
 // filters, also where they have one name.
 func TestAgentsOverHTTP(t *testing.T) {
+	t.Parallel()
 	sys := &e2etest.System{Bus: e2etest.Up(t)}
 	for _, protocol := range []string{"compatible", "latest"} {
 		t.Run(protocol, func(t *testing.T) {
@@ -55,7 +56,7 @@ func TestAgentsOverHTTP(t *testing.T) {
 			for _, a := range agents {
 				got, err := a.Wait(t.Context(), 1, 10*time.Second)
 				if err != nil || len(got) != 1 || !strings.Contains(got[0].Title, "unit-"+protocol) {
-					t.Errorf("%v, %v", got, err)
+					t.Errorf("got %v, %v, want 1 of them and %q in Title", got, err, "unit-"+protocol)
 				}
 				if again, err := a.Observe(t.Context(), nil); err != nil || again.Block != "" {
 					t.Errorf("told twice: %s %v", again.Block, err)
@@ -65,7 +66,7 @@ func TestAgentsOverHTTP(t *testing.T) {
 				return
 			}
 			if n, err := all.Next(t.Context(), 10*time.Second); err != nil || n.Level != "info" {
-				t.Errorf("%+v, %v", n, err)
+				t.Errorf("got %+v, %v, want Level \"info\"", n, err)
 			}
 			if len(errors.Notes)+len(silent.Notes) > 0 {
 				t.Error("those who did not want it were told too")

@@ -13,6 +13,7 @@ import (
 // TestClientsInspector: the official inspector as a command, over stdio: it
 // lists and calls each tool, and finds nothing wrong with their schemas.
 func TestClientsInspector(t *testing.T) {
+	t.Parallel()
 	node, dir := node22(t), e2etest.NodeModules(t, "inspector")
 	sys := e2etest.Start(t)
 	breaks(t, sys, "kettle-tests")
@@ -38,7 +39,7 @@ func TestClientsInspector(t *testing.T) {
 	var listed struct{ Tools []struct{ Name string } }
 	out := inspect(t, "tools/list", "--strict") // exits with 6 when a schema is not portable
 	if err := json.Unmarshal([]byte(out), &listed); err != nil || len(listed.Tools) != 4 {
-		t.Errorf("%v: %s", err, out)
+		t.Errorf("%v: got %s, want 4 entries in Tools", err, out)
 	}
 	for _, call := range []struct{ want, tool, arg string }{
 		{"CI failure: kettle-tests", "observe", "what=status"},
@@ -52,7 +53,7 @@ func TestClientsInspector(t *testing.T) {
 		}
 		out := inspect(t, "tools/call", "--tool-name", call.tool, "--tool-arg", call.arg)
 		if err := json.Unmarshal([]byte(out), &result); err != nil || result.IsError || len(result.Content) == 0 || !strings.Contains(out, call.want) {
-			t.Errorf("%s: %v: %s", call.tool, err, out)
+			t.Errorf("%s: got %v: %s, want no IsError, an entry in Content and %q in it", call.tool, err, out, call.want)
 		}
 	}
 	noReports(t, races)

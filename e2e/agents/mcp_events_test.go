@@ -103,7 +103,7 @@ func (h *host) ask(t *testing.T, method, members string) json.RawMessage {
 	m := h.next(t, 20*time.Second)
 	r, ok := m.(*jsonrpc.Response)
 	if !ok || fmt.Sprint(r.ID.Raw()) != fmt.Sprint(id) || r.Error != nil {
-		t.Fatalf("%s: %+v", method, m)
+		t.Fatalf("%s: got %+v, want Raw %v and Error nil", method, m, fmt.Sprint(id))
 	}
 	return r.Result
 }
@@ -124,7 +124,7 @@ func (h *host) note(t *testing.T, stream int, method string, within time.Duratio
 	}
 	var o occurrence
 	if err := json.Unmarshal(r.Params, &o); err != nil || string(o.Meta["io.modelcontextprotocol/subscriptionId"]) != fmt.Sprint(stream) {
-		t.Fatalf("%v: %s", err, r.Params)
+		t.Fatalf("%v: got %s, want Meta[\"io.modelcontextprotocol/subscriptionId\"] %v", err, r.Params, fmt.Sprint(stream))
 	}
 	return o
 }
@@ -165,6 +165,7 @@ func commitOf(o occurrence) string {
 // gateway, and by push with a heartbeat and a cancellation. None of it takes an
 // alert out of the inbox.
 func TestEvents(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel() // each waits for a heartbeat
@@ -174,13 +175,13 @@ func TestEvents(t *testing.T) {
 			}
 			h := speak(t, sys.Bus, version)
 			if list := string(h.ask(t, "events/list", ``)); !strings.Contains(list, `"delivery":["poll","push"]`) {
-				t.Errorf("%s", list)
+				t.Errorf("got %s, want \"\\\"delivery\\\":[\\\"poll\\\",\\\"push\\\"]\" in it", list)
 			}
 			_, from := h.poll(t, "null", 0)
 			fail("c1")
 			got, from := h.poll(t, from, 1)
 			if got != "c1" {
-				t.Errorf("polled %q", got)
+				t.Errorf("polled %q, want \"c1\"", got)
 			}
 
 			if err := h.Close(); err != nil {
@@ -200,7 +201,7 @@ func TestEvents(t *testing.T) {
 			fail("c3")
 			o := h.note(t, id, "event", 20*time.Second)
 			if commitOf(o) != "c3" || o.EventID != o.Data.ID {
-				t.Errorf("pushed %+v", o)
+				t.Errorf("pushed %+v, want commitOf(o) \"c3\" and EventID %v", o, o.Data.ID)
 			}
 			if beat := h.note(t, id, "heartbeat", 40*time.Second); beat.Cursor != o.Cursor {
 				t.Errorf("the heartbeat's cursor is %q, not %q", beat.Cursor, o.Cursor)
@@ -226,7 +227,7 @@ func (h *host) told(t *testing.T, commits ...string) {
 		t.Fatal(err)
 	}
 	if len(r.Content) != 2 {
-		t.Fatalf("%d blocks", len(r.Content))
+		t.Fatalf("%d blocks, want 2 entries in Content", len(r.Content))
 	}
 	block, ok := r.Content[1].(*mcp.TextContent)
 	if !ok {

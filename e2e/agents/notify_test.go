@@ -93,6 +93,7 @@ func arrives(t *testing.T, what string, ok func() bool) {
 // TestNoticeReachesItsUser wherever the user may look, and nowhere acts as
 // anything but text.
 func TestNoticeReachesItsUser(t *testing.T) {
+	t.Parallel()
 	b := e2etest.Up(t)
 	live, refused := dashboard(t, b)
 	heard, err := live.SubscribeSync("live.notices.>")
@@ -118,12 +119,12 @@ func TestNoticeReachesItsUser(t *testing.T) {
 		"message": "<!channel> deployed\nlevel=ERROR msg=fake\x1b[2J \u202e" + secret, "level": "warn", "context": "Deploy 1",
 	})
 	if err != nil || len(blocks) != 1 || blocks[0] != "Notification sent: <!channel> deployed␊level=ERROR msg=fake␛[2J [REDACTED:github]" {
-		t.Fatalf("%q %v", blocks, err)
+		t.Fatalf("got %q %v, want 1 of them and blocks[0] \"Notification sent: <!channel> deployed␊level=ERROR msg=fake␛[2J [REDACTED:github]\"", blocks, err)
 	}
 
 	m, err := heard.NextMsg(20 * time.Second)
 	if err != nil || m.Subject != "live.notices.deploy_1" || !strings.Contains(string(m.Data), "deployed␊level=ERROR") {
-		t.Errorf("the dashboard hears %v: %v", m, err)
+		t.Errorf("the dashboard hears %v: %v, want Subject \"live.notices.deploy_1\" and \"deployed␊level=ERROR\" in Data", m, err)
 	}
 	const shown = "deployed␊level=ERROR msg=fake␛[2J [REDACTED:github]"
 	arrives(t, "tail's line", func() bool {
@@ -153,7 +154,7 @@ func TestNoticeReachesItsUser(t *testing.T) {
 		t.Error("a dashboard may publish notices")
 	}
 	if err := agent.Close(); err != nil || agent.ExitCode() != 0 {
-		t.Errorf("exit %d: %v", agent.ExitCode(), err)
+		t.Errorf("exit %d: %v, want 0", agent.ExitCode(), err)
 	}
 	e2etest.CheckLog(t, agent.Log)
 	log := agent.Log.String()
@@ -164,7 +165,7 @@ func TestNoticeReachesItsUser(t *testing.T) {
 		t.Error("a secret is told")
 	}
 	if got := alerts.Stdout.String(); got != "" {
-		t.Errorf("who reads alerts gets %s", got)
+		t.Errorf("who reads alerts gets %s, want nothing", got)
 	}
 	again := e2etest.Run(t, b.StateDir, "tail") // also what was before it
 	arrives(t, "the past", func() bool { return strings.Contains(again.Stdout.String(), shown) })
@@ -172,6 +173,7 @@ func TestNoticeReachesItsUser(t *testing.T) {
 
 // TestHangingSinksCostNothing: not the call, and not the end.
 func TestHangingSinksCostNothing(t *testing.T) {
+	t.Parallel()
 	b := e2etest.Up(t)
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // only then the server sees that the other side has gone
@@ -203,7 +205,7 @@ func TestHangingSinksCostNothing(t *testing.T) {
 	for i := range calls {
 		blocks, err := agent.Call(t.Context(), "notify", map[string]any{"message": "still here", "context": fmt.Sprint(i)})
 		if err != nil || blocks[0] != "Notification sent: still here" {
-			t.Fatalf("%q %v", blocks, err)
+			t.Fatalf("got %q %v, want blocks[0] \"Notification sent: still here\"", blocks, err)
 		}
 	}
 	// A sink gives up after 5 s at the earliest.
@@ -212,7 +214,7 @@ func TestHangingSinksCostNothing(t *testing.T) {
 	}
 	begun = time.Now()
 	if err := agent.Close(); err != nil || agent.ExitCode() != 0 {
-		t.Errorf("exit %d: %v\n%s", agent.ExitCode(), err, agent.Log)
+		t.Errorf("exit %d: %v, want 0\n%s", agent.ExitCode(), err, agent.Log)
 	}
 	if took := time.Since(begun); took > 2*time.Second { // a busy machine included
 		t.Errorf("the end took %s", took)
@@ -220,13 +222,14 @@ func TestHangingSinksCostNothing(t *testing.T) {
 	e2etest.CheckLog(t, agent.Log)
 	for _, sink := range []string{"webhook", "slack", "file", "desktop"} {
 		if n := strings.Count(agent.Log.String(), "too slow\" component=notices sink="+sink); n != 1 {
-			t.Errorf("%s: logged %d times\n%s", sink, n, agent.Log)
+			t.Errorf("%s: logged %d times, want 1\n%s", sink, n, agent.Log)
 		}
 	}
 }
 
 // TestNoticesAreLimited: for each context; the bus gets them all.
 func TestNoticesAreLimited(t *testing.T) {
+	t.Parallel()
 	b := e2etest.Up(t)
 	file := filepath.Join(t.TempDir(), "notices.jsonl")
 	agent := e2etest.Join(t, b, "e2e", "--notify-file="+file, "--notify-level=warn")
@@ -236,7 +239,7 @@ func TestNoticesAreLimited(t *testing.T) {
 		for i := range n {
 			blocks, err := agent.Call(t.Context(), "notify", map[string]any{"message": fmt.Sprintf("%s %d.", context, i), "context": context, "level": level})
 			if err != nil || blocks[0] != fmt.Sprintf("Notification sent: %s %d.", context, i) {
-				t.Fatalf("%q %v", blocks, err)
+				t.Fatalf("got %q %v, want blocks[0] %v", blocks, err, fmt.Sprintf("Notification sent: %s %d.", context, i))
 			}
 		}
 	}

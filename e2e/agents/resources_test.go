@@ -19,6 +19,7 @@ import (
 // TestResources: a client subscribes, hears of a CI result, reads it and gets a
 // work order, on stdio and on HTTP, in protocols with sessions and without.
 func TestResources(t *testing.T) {
+	t.Parallel()
 	for _, protocol := range []string{"compatible", "latest"} {
 		for way, start := range map[string]func(*testing.T, *harness.Bus, ...string) mcp.Transport{"stdio": gatewayOnStdio, "http": gatewayOnHTTP} {
 			t.Run(way+" "+protocol, func(t *testing.T) {
@@ -81,7 +82,7 @@ func readsAndHears(t *testing.T, sys *e2etest.System, s *mcp.ClientSession, upda
 		return r.Contents[0].Text
 	}
 	if got := read("tocsin://alerts"); got != `{"alerts":[],"pending":0}` {
-		t.Error(got)
+		t.Errorf("got %s, want \"{\\\"alerts\\\":[],\\\"pending\\\":0}\"", got)
 	}
 	for _, uri := range []string{"tocsin://alerts", "tocsin://ci/latest"} {
 		if err := s.Subscribe(t.Context(), &mcp.SubscribeParams{URI: uri}); err != nil {
@@ -109,14 +110,14 @@ func readsAndHears(t *testing.T, sys *e2etest.System, s *mcp.ClientSession, upda
 		Pending int
 	}
 	if err := json.Unmarshal([]byte(read("tocsin://alerts")), &list); err != nil || len(list.Alerts) == 0 || list.Pending == 0 {
-		t.Fatalf("%v: %+v", err, list)
+		t.Fatalf("%v: got %+v, want an entry in Alerts and a Pending", err, list)
 	}
 	one := read("tocsin://alerts/" + list.Alerts[0].ID)
 	if !strings.Contains(one, `"title":"CI failure: test on main"`) || !strings.Contains(one, `"revisions":0`) {
-		t.Error(one)
+		t.Errorf("got %s, want \"\\\"title\\\":\\\"CI failure: test on main\\\"\" in it and \"\\\"revisions\\\":0\" in it", one)
 	}
 	if got := read("tocsin://ci/latest"); strings.Count(got, `"status":"failure"`) != 1 {
-		t.Error(got)
+		t.Errorf("got %s, want \"\\\"status\\\":\\\"failure\\\"\" once in it", got)
 	}
 	if _, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "tocsin://alerts/nosuch"}); err == nil {
 		t.Error("an alert that never was")
@@ -127,6 +128,6 @@ func readsAndHears(t *testing.T, sys *e2etest.System, s *mcp.ClientSession, upda
 	}
 	text := p.Messages[0].Content.(*mcp.TextContent).Text
 	if !strings.HasPrefix(text, "# Triage: ") || !strings.Contains(text, list.Alerts[0].ID) || strings.Count(text, "```") != 2 {
-		t.Error(text)
+		t.Errorf("got %s, want it to begin with \"# Triage: \", %q in it and \"```\" 2 times in it", text, list.Alerts[0].ID)
 	}
 }

@@ -65,6 +65,7 @@ type sdkSeen struct {
 // TestClientsTypeScriptSDK: the SDK that most clients are built on, old and new,
 // over stdio and HTTP: it lists, observes, is notified, pings and cancels.
 func TestClientsTypeScriptSDK(t *testing.T) {
+	t.Parallel()
 	dir := e2etest.NodeModules(t, "sdk")
 	e2etest.NeedNode(t, 20)
 	for _, ts := range typeScripts {
@@ -101,25 +102,25 @@ func TestClientsTypeScriptSDK(t *testing.T) {
 func checkSDK(t *testing.T, ts typeScript, seen sdkSeen) {
 	t.Helper()
 	if seen.Server != "tocsin" || seen.Agreed != ts.agreed {
-		t.Errorf("%s over %s", seen.Server, seen.Agreed)
+		t.Errorf("%s over %s, want Server \"tocsin\" and Agreed %v", seen.Server, seen.Agreed, ts.agreed)
 	}
 	if want := []string{"configure", "configure_streaming", "notify", "observe"}; !slices.Equal(seen.Tools, want) {
 		t.Errorf("tools: %q", seen.Tools)
 	}
 	for marker, text := range map[string]string{"first": seen.Observed, "second": seen.Streamed, "third": seen.After} {
 		if !strings.HasPrefix(text, "--- ALERTS (1) ---") || !strings.Contains(text, "CI failure: "+marker) {
-			t.Errorf("%s: %q", marker, text)
+			t.Errorf("%s: got %q, want it to begin with \"--- ALERTS (1) ---\" and %q in it", marker, text, "CI failure: "+marker)
 		}
 	}
 	if ts.agreed == "2026-07-28" { // which has neither
 		if seen.Message != nil || seen.Pinged {
-			t.Errorf("%+v", seen)
+			t.Errorf("got %+v, want Message nil and no Pinged", seen)
 		}
 	} else if !seen.Pinged || seen.Message == nil || seen.Message.Level != "error" || seen.Message.Title != "CI failure: second" {
-		t.Errorf("the notification: %+v", seen.Message)
+		t.Errorf("the notification: %+v, want Pinged, a Message, Level \"error\" and Title \"CI failure: second\"", seen.Message)
 	}
 	if seen.Notified == "" || seen.Enabled == "" {
-		t.Errorf("%+v", seen)
+		t.Errorf("got %+v, want a Notified and a Enabled", seen)
 	}
 	if !strings.HasPrefix(seen.Held, "ended: ") {
 		t.Errorf("the call that was cancelled: %q", seen.Held)

@@ -15,13 +15,14 @@ import (
 // could send them: an app that has raised an alert is still in the status, its known
 // error is not new, and its regression is found.
 func TestRealAppAmongMany(t *testing.T) {
+	t.Parallel()
 	sys := e2etest.Start(t)
 	for range 20 {
 		sys.PostVitals(t, "/cart", 1000)
 	}
 	sys.PostLogs(t, "error", 1, func(int) string { return "boom" })
 	if first := sys.TakeAlerts(t, 1); len(first) != 1 || first[0].Category != alert.Errors {
-		t.Fatalf("%+v", first)
+		t.Fatalf("got %+v, want 1 of them and Category %v", first, alert.Errors)
 	}
 	for post := range 11 {
 		var all []map[string]any

@@ -12,6 +12,7 @@ import (
 // seconds, is one group with the CI result on top; what is of another app stays
 // by itself, and what comes once the group was told says to what it belongs.
 func TestRootCauseFirst(t *testing.T) {
+	t.Parallel()
 	const commit = "9f3c2ab1d2e3f405162738495a6b7c8d9e0f1a2b"
 	sys := e2etest.Start(t)
 	of := func(kind string, payload map[string]any) map[string]any {
@@ -34,12 +35,12 @@ func TestRootCauseFirst(t *testing.T) {
 		titles = append(titles, a.Title)
 	}
 	if len(o.Alerts) != 5 || o.Summary != "5 alerts: 1 regression, 2 errors, 1 network_errors, 1 ci" {
-		t.Fatalf("%s", o.Block)
+		t.Fatalf("got %s, want 5 entries in Alerts and Summary \"5 alerts: 1 regression, 2 errors, 1 network_errors, 1 ci\"", o.Block)
 	}
 	cause := o.Alerts[0]
 	if cause.Category != alert.CI || cause.Symptoms != 3 || cause.InhibitedBy != "" ||
 		cause.Reason != "4 alerts of web within 10 s name commit 9f3c2ab1d2e3; the failed CI run came first" {
-		t.Errorf("%s\n%+v", strings.Join(titles, "\n"), cause)
+		t.Errorf("got %s, want Category %v, Symptoms 3, no InhibitedBy and Reason \"4 alerts of web within 10 s name commit 9f3c2ab1d2e3; the failed CI run came first\"\n%+v", strings.Join(titles, "\n"), alert.CI, cause)
 	}
 	for i, category := range []alert.Category{alert.Errors, alert.NetworkErrors, alert.Regression} {
 		if a := o.Alerts[1+i]; a.InhibitedBy != cause.ID || a.Symptoms != 0 || a.Reason != "" || a.Context[alert.ReleaseKey] != "web@9f3c2ab1" || a.Context[alert.PageKey] != "/cart" {
@@ -47,7 +48,7 @@ func TestRootCauseFirst(t *testing.T) {
 		}
 	}
 	if a := o.Alerts[4]; a.App != "shop" || a.InhibitedBy != "" {
-		t.Errorf("%+v", a)
+		t.Errorf("got %+v, want App \"shop\" and no InhibitedBy", a)
 	}
 
 	for range 3 {

@@ -24,6 +24,7 @@ func loads(t *testing.T, sys *e2etest.System, n int, lcp float64, device any) {
 // slower than desktops anyway, is raised once it is sure, and resolved once it is as
 // before and not earlier; what is usual survives that the detector is killed.
 func TestRegressionIsConfirmed(t *testing.T) {
+	t.Parallel()
 	killed, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir(), "--regression", "confirmed")
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +40,7 @@ func TestRegressionIsConfirmed(t *testing.T) {
 	found := sys.TakeAlerts(t, 1)
 	equal(t, found, map[string]alert.Severity{"raised: LCP regressed 33% on /cart (mobile)": alert.Warning})
 	if c := found[0].Context; c["confidence"] != "confirmed" || c["device"] != "mobile" || found[0].DedupKey != "regression:web:/cart:lcp_ms:mobile" || found[0].Count != 2 {
-		t.Errorf("%+v", found[0])
+		t.Errorf("got %+v, want c[\"confidence\"] \"confirmed\", c[\"device\"] \"mobile\", DedupKey \"regression:web:/cart:lcp_ms:mobile\" and Count 2", found[0])
 	}
 	if err := killed.Kill(); err != nil {
 		t.Fatal(err)
@@ -51,6 +52,6 @@ func TestRegressionIsConfirmed(t *testing.T) {
 	resolved := sys.TakeAlerts(t, 1)
 	equal(t, resolved, map[string]alert.Severity{"end: Resolved: LCP regressed on /cart (mobile)": alert.Info})
 	if resolved[0].Detail != "LCP 3010 ms (median of 5 loads), baseline 3000 ms (20 loads)" {
-		t.Errorf("%s", resolved[0].Detail)
+		t.Errorf("got %s, want \"LCP 3010 ms (median of 5 loads), baseline 3000 ms (20 loads)\"", resolved[0].Detail)
 	}
 }

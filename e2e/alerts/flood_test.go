@@ -18,6 +18,7 @@ import (
 // TestAFloodOfOneWarningIsAFewLines has the weakest role make the server republish all
 // stored alerts where live ones are heard: a line for each would fill the disk.
 func TestAFloodOfOneWarningIsAFewLines(t *testing.T) {
+	t.Parallel()
 	const alerts, requests, few = 300, 3, 10
 	sys := e2etest.Start(t)
 	for i := range alerts {

@@ -12,6 +12,7 @@ import (
 // TestFailingHealthCheck: health checks are hidden by themselves, and the one that
 // fails is one alert all the same.
 func TestFailingHealthCheck(t *testing.T) {
+	t.Parallel()
 	for _, by := range []string{"spec", "mined"} {
 		t.Run(by, func(t *testing.T) {
 			sys := e2etest.Start(t, "--noise="+by)
@@ -29,12 +30,12 @@ func TestFailingHealthCheck(t *testing.T) {
 			var got []alert.Alert
 			ended := harness.Poll(t.Context(), 20*time.Second, func() bool {
 				got = append(got, sys.Observe(t, nil).Alerts...)
-				return len(of(got, alert.Errors)) > 0
+				return len(ofCategory(got, alert.Errors)) > 0
 			})
 			if !ended {
 				t.Fatalf("got %+v, without the last one", got)
 			}
-			failed := append(of(got, alert.NetworkErrors), of(got, alert.Anomaly)...)
+			failed := append(ofCategory(got, alert.NetworkErrors), ofCategory(got, alert.Anomaly)...)
 			if len(failed) != 1 || failed[0].Title != "Server error: GET /health → 503" || failed[0].Count > 1 {
 				t.Errorf("got %+v, want one alert about the failing check", failed)
 			}

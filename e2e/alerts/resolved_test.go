@@ -44,6 +44,7 @@ func equal(t *testing.T, got []alert.Alert, want map[string]alert.Severity) {
 // TestOverBeforeItWasTold: what ended while it was pending is one line; only the
 // end of a CI failure is news by itself.
 func TestOverBeforeItWasTold(t *testing.T) {
+	t.Parallel()
 	sys := e2etest.Start(t)
 	for _, lcp := range []float64{2500, 3350, 2500} {
 		sys.PostVitals(t, "/cart", lcp)
@@ -67,6 +68,7 @@ func TestOverBeforeItWasTold(t *testing.T) {
 // TestOverAfterItWasTold: the end of what was told is an alert of its own, also
 // when the detector was killed in between.
 func TestOverAfterItWasTold(t *testing.T) {
+	t.Parallel()
 	killed, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir())
 	if err != nil {
 		t.Fatal(err)

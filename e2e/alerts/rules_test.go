@@ -22,8 +22,8 @@ func burst(t *testing.T, sys *e2etest.System, app string) {
 	sys.PostEvents(t, all...)
 }
 
-// of are the alerts of a category.
-func of(all []alert.Alert, category alert.Category) (some []alert.Alert) {
+// ofCategory returns the alerts of a category.
+func ofCategory(all []alert.Alert, category alert.Category) (some []alert.Alert) {
 	for _, a := range all {
 		if a.Category == category {
 			some = append(some, a)
@@ -36,6 +36,7 @@ func of(all []alert.Alert, category alert.Category) (some []alert.Alert) {
 // once are a spike, the second load can be a regression, and both within 5 s are
 // correlated. doctor names the rules.
 func TestRulesOfAFreshApp(t *testing.T) {
+	t.Parallel()
 	sys := e2etest.Start(t)
 	sys.PostVitals(t, "/cart", 2500)
 	sys.PostVitals(t, "/cart", 3350)
@@ -61,18 +62,19 @@ func TestRulesOfAFreshApp(t *testing.T) {
 
 // TestRulesOfAnApp checks that a single flag wins over --rules, and an app's over both.
 func TestRulesOfAnApp(t *testing.T) {
+	t.Parallel()
 	sys := e2etest.Start(t, "--rules=statistical", "--anomaly=ratio3x", "--anomaly=shop=rate-tail")
 	burst(t, sys, "web")
 	burst(t, sys, "shop")
 	spikes := map[string][]alert.Alert{}
 	told := harness.Poll(t.Context(), 20*time.Second, func() bool {
-		for _, a := range of(sys.Observe(t, nil).Alerts, alert.Anomaly) {
+		for _, a := range ofCategory(sys.Observe(t, nil).Alerts, alert.Anomaly) {
 			spikes[a.App] = append(spikes[a.App], a)
 		}
 		return len(spikes["web"]) > 0 && len(spikes["shop"]) > 0
 	})
 	if !told || len(spikes["web"]) != 1 || len(spikes["shop"]) != 1 {
-		t.Fatalf("%+v\n%s", spikes, sys.Bus.Log)
+		t.Fatalf("got %+v, want 1 entry in spikes[\"web\"] and 1 entry in spikes[\"shop\"]\n%s", spikes, sys.Bus.Log)
 	}
 	if web := spikes["web"][0]; !strings.Contains(web.Title, "3x") || web.Context["rule"] == "rate-tail" {
 		t.Errorf("web is not judged by ratio3x: %+v", web)
@@ -85,6 +87,7 @@ func TestRulesOfAnApp(t *testing.T) {
 // TestRulesOfAnEarlierRelease checks that both and tail --shadow are taken with a warning
 // that names the setting.
 func TestRulesOfAnEarlierRelease(t *testing.T) {
+	t.Parallel()
 	sys := e2etest.Start(t, "--anomaly=both")
 	if log := sys.Bus.Log.String(); !strings.Contains(log, "--anomaly") || !strings.Contains(log, "TOCSIN_ANOMALY") || !strings.Contains(log, "taken as auto") {
 		t.Errorf("no warning of --anomaly both: %s", log)
@@ -102,6 +105,7 @@ func TestRulesOfAnEarlierRelease(t *testing.T) {
 // TestRulesWithdrawn: one slow load is told as such, and withdrawn by those that
 // follow.
 func TestRulesWithdrawn(t *testing.T) {
+	t.Parallel()
 	sys := e2etest.Start(t, "--regression", "confirmed")
 	for i := range 20 {
 		sys.PostVitals(t, "/cart", 1000+float64(i*7%30))
@@ -109,19 +113,20 @@ func TestRulesWithdrawn(t *testing.T) {
 	sys.PostVitals(t, "/cart", 3000)
 	single := sys.TakeAlerts(t, 1)
 	if len(single) != 1 || single[0].Category != alert.Regression || single[0].Context["confidence"] != "single" {
-		t.Fatalf("%+v", single)
+		t.Fatalf("got %+v, want 1 of them, Category %v and Context[\"confidence\"] \"single\"", single, alert.Regression)
 	}
 	for range 2 {
 		sys.PostVitals(t, "/cart", 1010)
 	}
 	withdrawn := sys.TakeAlerts(t, 1)
 	if len(withdrawn) != 1 || withdrawn[0].Resolves != single[0].ID || !strings.HasPrefix(withdrawn[0].Title, "Withdrawn: ") {
-		t.Fatalf("%+v", withdrawn)
+		t.Fatalf("got %+v, want 1 of them, Resolves %v and Title that begins with \"Withdrawn: \"", withdrawn, single[0].ID)
 	}
 }
 
 // TestRulesAreChecked: a rule that there is not is refused with those that there are.
 func TestRulesAreChecked(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{{"up", "--anomaly", "web=often"}, {"detector", "--nats-url=nats://127.0.0.1:1", "--anomaly=often"}} {
 		p, err := harness.Start(e2etest.Binary(t), t.TempDir(), nil, args...)
 		if err != nil {
@@ -134,7 +139,7 @@ func TestRulesAreChecked(t *testing.T) {
 			t.Fatalf("%v goes on", args)
 		}
 		if text := p.Log.String(); p.ExitCode() != 2 || !strings.Contains(text, "auto, ratio3x, rate-tail") || strings.Count(text, "\n") != 1 {
-			t.Errorf("%v: %d %s", args, p.ExitCode(), text)
+			t.Errorf("%v: got %d %s, want ExitCode 2, \"auto, ratio3x, rate-tail\" in text and one line", args, p.ExitCode(), text)
 		}
 	}
 }

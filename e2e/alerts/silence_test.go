@@ -32,6 +32,7 @@ func refused(t *testing.T, sys *e2etest.System, args map[string]any) string {
 // anew, until it is taken back. What pended before is told, and the history has
 // all of it.
 func TestSilence(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	b, err := harness.Up(t.Context(), e2etest.Binary(t), dir)
 	if err != nil {
@@ -52,11 +53,11 @@ func TestSilence(t *testing.T) {
 		sys.WaitReceived(t, 1)
 	}
 	if n := two.NextNotification(t, 10*time.Second); n.Data.Title != "Server error: GET /before → 500" {
-		t.Errorf("notified of %+v", n)
+		t.Errorf("notified of %+v, want Title \"Server error: GET /before → 500\"", n)
 	}
 	silenced := one.Configure(t, map[string]any{"action": "silence", "app": "checkout", "category": "network_errors", "minutes": 10, "reason": "its database moves"})
 	if s := silenced.Silence; silenced.Status != "silenced" || s.App != "checkout" || s.By == "" || s.Reason != "its database moves" || s.Until.Sub(s.Created) != 10*time.Minute {
-		t.Fatalf("%+v", silenced)
+		t.Fatalf("got %+v, want Status \"silenced\", App \"checkout\", a By, Reason \"its database moves\" and Sub %v", silenced, 10*time.Minute)
 	}
 	two.Configure(t, map[string]any{"action": "silence_list"}) // it holds in two by now
 
@@ -65,24 +66,24 @@ func TestSilence(t *testing.T) {
 	for _, sys := range both {
 		sys.WaitReceived(t, 3)
 		if got := e2etest.Titles(sys.Observe(t, nil).Alerts); got != "Server error: GET /before → 500, Server error: GET /cart → 500" {
-			t.Errorf("told %s", got)
+			t.Errorf("told %s, want \"Server error: GET /before → 500, Server error: GET /cart → 500\"", got)
 		}
 		if n := sys.Configure(t, map[string]any{"action": "health"}).Inbox.Silenced; n != 1 {
-			t.Errorf("%d silenced", n)
+			t.Errorf("%d silenced, want 1", n)
 		}
 		list := sys.Configure(t, map[string]any{"action": "silence_list"})
 		if len(list.Silences) != 1 || list.Silences[0].ID != silenced.Silence.ID || list.Silences[0].HeldBack != 1 {
-			t.Errorf("%+v", list)
+			t.Errorf("got %+v, want 1 entry in Silences, ID %v and HeldBack 1", list, silenced.Silence.ID)
 		}
 	}
 	if n := two.NextNotification(t, 10*time.Second); n.Data.Title != "Server error: GET /cart → 500" {
-		t.Errorf("notified of %+v", n)
+		t.Errorf("notified of %+v, want Title \"Server error: GET /cart → 500\"", n)
 	}
 	if history := one.Call(t, "observe", map[string]any{"what": "alerts"}); !strings.Contains(history, "GET /pay → 500") {
-		t.Errorf("history: %s", history)
+		t.Errorf("history: %s, want \"GET /pay → 500\" in it", history)
 	}
 	if code, stdout, stderr := e2etest.Tocsin(t, dir, "wait", "--client=late", "--severity=error", "--timeout=5s"); code != 0 || strings.Contains(stdout, "/pay") {
-		t.Errorf("wait: exit %d: %s%s", code, stdout, stderr)
+		t.Errorf("wait: exit %d: %s%s, want code 0 and no \"/pay\" in stdout", code, stdout, stderr)
 	}
 
 	// The bus is started anew; what was silenced stays so.
@@ -90,7 +91,7 @@ func TestSilence(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := refused(t, one, map[string]any{"action": "unsilence", "silence_id": silenced.Silence.ID}); !strings.Contains(got, "the bus is away") {
-		t.Error(got)
+		t.Errorf("got %s, want \"the bus is away\" in it", got)
 	}
 	e2etest.CheckLog(t, b.Log)
 	if b, err = harness.Up(t.Context(), e2etest.Binary(t), dir); err != nil {
@@ -101,21 +102,21 @@ func TestSilence(t *testing.T) {
 	for _, sys := range both {
 		sys.WaitReceived(t, 4)
 		if got := e2etest.Titles(sys.Observe(t, nil).Alerts); got != "" {
-			t.Errorf("told %s", got)
+			t.Errorf("told %s, want nothing", got)
 		}
 	}
 	if got := two.Configure(t, map[string]any{"action": "unsilence", "silence_id": silenced.Silence.ID}); got.Status != "unsilenced" || got.SilenceID != silenced.Silence.ID {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want Status \"unsilenced\" and SilenceID %v", got, silenced.Silence.ID)
 	}
 	for _, sys := range both {
 		if list := sys.Configure(t, map[string]any{"action": "silence_list"}); len(list.Silences) != 0 {
-			t.Errorf("%+v", list)
+			t.Errorf("got %+v, want no entry in Silences", list)
 		}
 	}
 	one.PostServerError(t, "checkout", "/invoice")
 	for _, sys := range append(both, &e2etest.System{Bus: b, Agent: e2etest.Join(t, b, "three")}) {
 		if got := e2etest.Titles(sys.TakeAlerts(t, 1)); !strings.Contains(got, "GET /invoice → 500") || strings.Contains(got, "/pay") || strings.Contains(got, "/refund") {
-			t.Errorf("told %s", got)
+			t.Errorf("told %s, want \"GET /invoice → 500\" in it, no \"/pay\" in it and no \"/refund\" in it", got)
 		}
 	}
 }
@@ -123,6 +124,7 @@ func TestSilence(t *testing.T) {
 // TestAcknowledge: a regression that is known of is not told again until it gets
 // worse, and a failing request not at all.
 func TestAcknowledge(t *testing.T) {
+	t.Parallel()
 	sys := e2etest.Start(t)
 	other := &e2etest.System{Bus: sys.Bus, Agent: e2etest.Join(t, sys.Bus, "other")}
 	for range 4 {
@@ -131,14 +133,14 @@ func TestAcknowledge(t *testing.T) {
 	sys.PostVitals(t, "/cart", 3300)
 	told := sys.TakeAlerts(t, 1)
 	if len(told) != 1 || told[0].Severity != alert.Warning {
-		t.Fatalf("%+v", told)
+		t.Fatalf("got %+v, want 1 of them and Severity %v", told, alert.Warning)
 	}
 	acked := sys.Configure(t, map[string]any{"action": "ack", "alert_id": told[0].ID})
 	if acked.Status != "acknowledged" || acked.DedupKey != told[0].DedupKey || time.Until(acked.Until) < 23*time.Hour {
-		t.Fatalf("%+v", acked)
+		t.Fatalf("got %+v, want Status \"acknowledged\", DedupKey %v and Until of at least %v", acked, told[0].DedupKey, 23*time.Hour)
 	}
 	if list := other.Configure(t, map[string]any{"action": "silence_list"}); len(list.Acks) != 1 || list.Acks[0].AlertID != told[0].ID {
-		t.Errorf("%+v", list)
+		t.Errorf("got %+v, want 1 entry in Acks and AlertID %v", list, told[0].ID)
 	}
 	if o := other.Observe(t, nil); len(o.Alerts) != 0 {
 		t.Errorf("it still pends: %+v", o.Alerts)
@@ -148,11 +150,11 @@ func TestAcknowledge(t *testing.T) {
 	sys.PostVitals(t, "/cart", 9000) // worse
 	for _, sys := range []*e2etest.System{sys, other} {
 		if got := sys.TakeAlerts(t, 1); len(got) != 1 || got[0].Severity != alert.Error || got[0].Occurrences() != 1 {
-			t.Errorf("%+v", got)
+			t.Errorf("got %+v, want 1 of them, Severity %v and Occurrences 1", got, alert.Error)
 		}
 	}
 	if got := refused(t, sys, map[string]any{"action": "ack", "alert_id": "nobody"}); !strings.Contains(got, "alert_id must be the id of an alert") {
-		t.Error(got)
+		t.Errorf("got %s, want \"alert_id must be the id of an alert\" in it", got)
 	}
 
 	sys.PostServerError(t, "web", "/pay")
@@ -163,12 +165,13 @@ func TestAcknowledge(t *testing.T) {
 		sys.PostServerError(t, "web", fmt.Sprint("/other", string(rune('a'+i))))
 	}
 	if got := e2etest.Titles(sys.TakeAlerts(t, 3)); strings.Contains(got, "/pay") {
-		t.Errorf("told %s", got)
+		t.Errorf("told %s, want no \"/pay\" in it", got)
 	}
 }
 
 // TestSilenceExpires: by its end, which another tool may have set.
 func TestSilenceExpires(t *testing.T) {
+	t.Parallel()
 	sys := e2etest.Start(t)
 	const lasts = 4 * time.Second
 	now := time.Now()
@@ -196,7 +199,7 @@ func TestSilenceExpires(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := sys.Configure(t, map[string]any{"action": "silence_list"}); len(got.Silences) != 1 {
-		t.Fatalf("%+v", got)
+		t.Fatalf("got %+v, want 1 entry in Silences", got)
 	}
 	sys.PostServerError(t, "web", "/during")
 	if time.Since(now) > lasts {
@@ -208,48 +211,49 @@ func TestSilenceExpires(t *testing.T) {
 	}
 	sys.PostServerError(t, "web", "/after")
 	if got := e2etest.Titles(sys.TakeAlerts(t, 1)); got != "Server error: GET /after → 500" {
-		t.Errorf("told %s", got)
+		t.Errorf("told %s, want \"Server error: GET /after → 500\"", got)
 	}
 }
 
 // TestSilenceInAShell: what a person silences and acknowledges holds for agents,
 // as if one of them had asked.
 func TestSilenceInAShell(t *testing.T) {
+	t.Parallel()
 	b := e2etest.Up(t)
 	sys := &e2etest.System{Bus: b, Agent: e2etest.Join(t, b, "e2e")}
 	shell := func(args ...string) string {
 		t.Helper()
 		code, stdout, stderr := e2etest.Tocsin(t, b.StateDir, args...)
 		if code != 0 || stderr != "" {
-			t.Fatalf("%v: exit %d: %s%s", args, code, stdout, stderr)
+			t.Fatalf("%v: exit %d: %s%s, want code 0 and no stderr", args, code, stdout, stderr)
 		}
 		return stdout
 	}
 	if out := shell("silence", "--list"); out != "nothing is silenced or acknowledged\n" {
-		t.Error(out)
+		t.Errorf("got %s, want \"nothing is silenced or acknowledged\\n\"", out)
 	}
 	out := shell("silence", "--app=shop", "--for=30m", "--reason=deploy\x1b[31m")
 	_, id, found := strings.Cut(strings.TrimSpace(out), "--end ")
 	if !found || !strings.HasPrefix(out, "silenced until ") {
-		t.Fatal(out)
+		t.Fatalf("got %s, want it to begin with \"silenced until \"", out)
 	}
 	if list := shell("silence", "--list"); !strings.HasPrefix(list, id) || !strings.Contains(list, "silenced: app shop") || !strings.HasSuffix(list, ": deploy␛[31m\n") {
-		t.Errorf("%q", list)
+		t.Errorf("got %q, want it to begin with %q, \"silenced: app shop\" in it and it to end with \": deploy␛[31m\\n\"", list, id)
 	}
 	if seen := sys.Configure(t, map[string]any{"action": "silence_list"}); len(seen.Silences) != 1 || seen.Silences[0].ID != id || !strings.HasSuffix(seen.Silences[0].By, " in a shell") {
-		t.Errorf("%+v", seen.Silences)
+		t.Errorf("got %+v, want 1 of them, ID %v and By that ends with \" in a shell\"", seen.Silences, id)
 	}
 	sys.PostServerError(t, "shop", "/held")
 	sys.PostServerError(t, "web", "/told")
 	sys.WaitReceived(t, 2)
 	told := sys.Observe(t, nil).Alerts
 	if e2etest.Titles(told) != "Server error: GET /told → 500" {
-		t.Fatalf("%s", e2etest.Titles(told))
+		t.Fatalf("got %s, want \"Server error: GET /told → 500\"", e2etest.Titles(told))
 	}
 	shell("silence", "--end", id)
 	out = shell("ack", told[0].ID)
 	if !strings.HasPrefix(out, "acknowledged until ") || !strings.Contains(shell("silence", "--list"), "acknowledged: app web") {
-		t.Error(out)
+		t.Errorf("got %s, want it to begin with \"acknowledged until \" and \"acknowledged: app web\" in shell(\"silence\", \"--list\")", out)
 	}
 	shell("silence", "--end", told[0].ID)
 	for _, tt := range []struct {
@@ -268,7 +272,7 @@ func TestSilenceInAShell(t *testing.T) {
 	} {
 		code, stdout, stderr := e2etest.Tocsin(t, b.StateDir, tt.args...)
 		if code != tt.code || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, tt.want) {
-			t.Errorf("%v: exit %d: %s%s", tt.args, code, stdout, stderr)
+			t.Errorf("%v: exit %d: %s%s, want code %v, no stdout, one line and %q in stderr", tt.args, code, stdout, stderr, tt.code, tt.want)
 		}
 	}
 }

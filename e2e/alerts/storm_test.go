@@ -14,13 +14,14 @@ import (
 // alerts tell of them and count each, other apps' alerts come in time, and no reader
 // falls behind. How late they are without the race detector is for cmd/bench.
 func TestStormOfDifferentRequests(t *testing.T) {
+	t.Parallel()
 	b := e2etest.Up(t)
 	r, err := storm.Run(t.Context(), b, storm.Config{Apps: 1, Rate: 3000, Batch: 200, For: 4 * time.Second, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r.Counted != r.Sent {
-		t.Errorf("alerts count %d failing requests of %d", r.Counted, r.Sent)
+		t.Errorf("alerts count %d failing requests of %d, want Counted %v", r.Counted, r.Sent, r.Sent)
 	}
 	// 50 at once and 5 a second, for as long as it took to send, and as many summaries.
 	if took := float64(r.Sent) / r.Rate; float64(r.Alerts) > 50+5*(took+1)+took+12 {

@@ -180,7 +180,7 @@ func (r *rig) account(t *testing.T) {
 	t.Helper()
 	refused, repeated := r.traffic.Refused()
 	if len(refused) > 0 {
-		t.Errorf("refused: %v", refused)
+		t.Errorf("refused: %v, want none", refused)
 	}
 	k, sent := r.telemetry(t), r.traffic.Sent()
 	all, bad := r.alerts.list()

@@ -29,7 +29,7 @@ func TestCluster(t *testing.T) {
 	r := start(t)
 	r.shared(t)
 	if a := r.post(t, r.Dashboard.URL(containers.PortDashboard)+"/api/silences", `{"app":"`+hushed+`","minutes":60,"reason":"a deploy"}`); a.Status != http.StatusOK {
-		t.Fatalf("silence: %d %s", a.Status, a.Body)
+		t.Fatalf("silence: %d %s, want Status 200", a.Status, a.Body)
 	}
 	stop := make(chan struct{})
 	sending, giveUp := context.WithCancel(context.WithoutCancel(t.Context()))

@@ -18,6 +18,7 @@ import (
 
 // TestUsedWrongly: exit status 2 and one line that says what to do.
 func TestUsedWrongly(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		args []string
 		want string
@@ -43,7 +44,7 @@ func TestUsedWrongly(t *testing.T) {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
 			code, stdout, stderr := e2etest.Tocsin(t, t.TempDir(), tt.args...)
 			if code != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, tt.want) {
-				t.Errorf("exit %d\nstdout: %s\nstderr: %s", code, stdout, stderr)
+				t.Errorf("exit %d, want 2, no stdout, one line and %q in stderr\nstdout: %s\nstderr: %s", code, tt.want, stdout, stderr)
 			}
 		})
 	}
@@ -52,6 +53,7 @@ func TestUsedWrongly(t *testing.T) {
 // TestWaitForAnAlert: status 0 with the block, 3 when the time is up, 1 without
 // a bus; and what it told, the gateway of the same name does not tell again.
 func TestWaitForAnAlert(t *testing.T) {
+	t.Parallel()
 	if code, stdout, stderr := e2etest.Tocsin(t, t.TempDir(), "wait"); code != 1 || stdout != "" || !strings.Contains(stderr, "tocsin up") {
 		t.Errorf("no bus: exit %d: %s%s", code, stdout, stderr)
 	}
@@ -59,7 +61,7 @@ func TestWaitForAnAlert(t *testing.T) {
 	sys := &e2etest.System{Bus: b, Agent: e2etest.Join(t, b, "e2e", "--client=shell")}
 	code, stdout, stderr := e2etest.Tocsin(t, b.StateDir, "wait", "--client=shell", "--timeout=100ms")
 	if code != 3 || stdout != "" || stderr != "tocsin: the time is up: no alert came\n" {
-		t.Errorf("exit %d: %s%s", code, stdout, stderr)
+		t.Errorf("exit %d: %s%s, want code 3, no stdout and stderr \"tocsin: the time is up: no alert came\\n\"", code, stdout, stderr)
 	}
 	ended, err := harness.Start(e2etest.Binary(t), b.StateDir, nil, "wait", "--client=shell", "--severity=error")
 	if err != nil {
@@ -83,7 +85,7 @@ func TestWaitForAnAlert(t *testing.T) {
 	sys.PostCI(t, map[string]any{"status": "success", "commit": "a"})
 	sys.PostCI(t, map[string]any{"status": "failure", "commit": "b", "name": "test", "ref": "main"})
 	if code := p.ExitCode(); code != 0 || !strings.HasPrefix(p.Stdout.String(), "--- ALERTS (2) ---\n[{") || !strings.Contains(p.Stdout.String(), "CI failure: test on main") {
-		t.Errorf("exit %d: %s%s", code, p.Stdout, p.Log)
+		t.Errorf("exit %d: %s%s, want code 0, output that begins with \"--- ALERTS (2) ---\\n[{\" and \"CI failure: test on main\" in the output", code, p.Stdout, p.Log)
 	}
 	sys.WaitReceived(t, 2)
 	if o := sys.Observe(t, nil); len(o.Alerts) != 0 {
@@ -92,49 +94,54 @@ func TestWaitForAnAlert(t *testing.T) {
 }
 
 func TestUpTwice(t *testing.T) {
+	t.Parallel()
 	b := e2etest.Up(t)
 	code, _, stderr := e2etest.Tocsin(t, b.StateDir, "up")
 	if code != 1 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "pid "+e2etest.JSON(t, b.Runtime.PID)) {
-		t.Fatalf("exit %d: %s", code, stderr)
+		t.Fatalf("exit %d: %s, want 1, one line and %q in it", code, stderr, "pid "+e2etest.JSON(t, b.Runtime.PID))
 	}
 }
 
 // TestAddressInUse: the reason is told, and nothing is left behind.
 func TestAddressInUse(t *testing.T) {
+	t.Parallel()
 	b := e2etest.Up(t)
 	dir := t.TempDir()
 	code, _, stderr := e2etest.Tocsin(t, dir, "up", "--nats-addr=127.0.0.1:0", "--nats-ws-addr=127.0.0.1:0", "--ingest-addr="+strings.TrimPrefix(b.IngestURL, "http://"))
 	if code != 1 || !strings.Contains(stderr, "address already in use") {
-		t.Fatalf("exit %d: %s", code, stderr)
+		t.Fatalf("exit %d: %s, want 1 and \"address already in use\" in it", code, stderr)
 	}
 	if r, err := statedir.At(dir).Running(); !errors.Is(err, statedir.ErrNotRunning) {
-		t.Fatalf("%+v, %v", r, err)
+		t.Fatalf("got %+v, %v, want an error statedir.ErrNotRunning", r, err)
 	}
 }
 
 // TestRuntimeJSON: what is announced is for the owner's eyes, and is true.
 func TestRuntimeJSON(t *testing.T) {
+	t.Parallel()
 	b := e2etest.Up(t)
 	info, err := os.Stat(b.StateDir + "/runtime.json")
 	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("%v, %v", info.Mode(), err)
+		t.Fatalf("got %v, %v, want Perm 0o600", info.Mode(), err)
 	}
 	if a := e2etest.Get(t, b.IngestURL+"/readyz"); a.Status != 200 {
-		t.Errorf("readyz: %d %s", a.Status, a.Body)
+		t.Errorf("readyz: %d %s, want Status 200", a.Status, a.Body)
 	}
 	if !strings.Contains(b.Stdout.String(), b.IngestURL) {
-		t.Errorf("stdout: %s", b.Stdout)
+		t.Errorf("stdout: %s, want %q in the output", b.Stdout, b.IngestURL)
 	}
 }
 
 func TestVersion(t *testing.T) {
+	t.Parallel()
 	code, stdout, _ := e2etest.Tocsin(t, t.TempDir(), "version")
 	if code != 0 || !strings.HasPrefix(stdout, "tocsin ") || !strings.Contains(stdout, " commit ") || !strings.Contains(stdout, " go1.") {
-		t.Fatalf("exit %d: %s", code, stdout)
+		t.Fatalf("exit %d: %s, want 0, it to begin with \"tocsin \", \" commit \" in it and \" go1.\" in it", code, stdout)
 	}
 }
 
 func TestDoctor(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	code, stdout, stderr := e2etest.Tocsin(t, dir, "doctor")
 	if code != 1 || !strings.Contains(stdout, "mend: start it: tocsin up") || strings.Count(stderr, "\n") != 1 {
@@ -143,25 +150,26 @@ func TestDoctor(t *testing.T) {
 	b := e2etest.Up(t)
 	code, stdout, stderr = e2etest.Tocsin(t, b.StateDir, "doctor")
 	if code != 0 || strings.Contains(stdout, "BAD") || !strings.Contains(stdout, b.IngestURL+" is ready") {
-		t.Errorf("all runs: exit %d\n%s%s", code, stdout, stderr)
+		t.Errorf("all runs: exit %d, want 0, no \"BAD\" in stdout and %q in stdout\n%s%s", code, b.IngestURL+" is ready", stdout, stderr)
 	}
 	code, stdout, _ = e2etest.Tocsin(t, b.StateDir, "doctor", "--notify-slack=https://hooks.slack.com")
 	if code != 1 || !strings.Contains(stdout, "BAD  notices          --notify-slack (TOCSIN_NOTIFY_SLACK) must be") {
-		t.Errorf("exit %d\n%s", code, stdout)
+		t.Errorf("exit %d, want 1 and \"BAD  notices          --notify-slack (TOCSIN_NOTIFY_SLACK) must be\" in stdout\n%s", code, stdout)
 	}
 	code, stdout, _ = e2etest.Tocsin(t, b.StateDir, "doctor", "--notify-level=warning", "--notify-webhook=https://example.com/x")
 	if code != 0 || !strings.Contains(stdout, "ok   notices          from level warn on to a webhook\n") {
-		t.Errorf("exit %d\n%s", code, stdout)
+		t.Errorf("exit %d, want 0 and \"ok   notices          from level warn on to a webhook\\n\" in stdout\n%s", code, stdout)
 	}
 }
 
 // TestCIAndTail posts by the command line and reads along in the terminal.
 func TestCIAndTail(t *testing.T) {
+	t.Parallel()
 	b := e2etest.Up(t)
 	post := func(args ...string) {
 		t.Helper()
 		if code, stdout, stderr := e2etest.Tocsin(t, b.StateDir, append([]string{"ci"}, args...)...); code != 0 || !strings.HasPrefix(stdout, "posted ") {
-			t.Fatalf("exit %d: %s%s", code, stdout, stderr)
+			t.Fatalf("exit %d: %s%s, want code 0 and stdout that begins with \"posted \"", code, stdout, stderr)
 		}
 	}
 	post("--status=failure", "--name=build", "--ref=main", "--commit=abc", "--summary=1 failed", "--failure=test_login=Expected 200, got 401", "--duration=45s")
@@ -181,12 +189,12 @@ func TestCIAndTail(t *testing.T) {
 	waitFor(errorsOnly, "live \u241b[31m")
 	lines := strings.Split(strings.TrimSpace(tail.Stdout.String()), "\n")
 	if len(lines) != 3 {
-		t.Fatalf("%d lines: %s", len(lines), tail.Stdout)
+		t.Fatalf("%d lines: %s, want 3 entries in lines", len(lines), tail.Stdout)
 	}
 	for _, line := range lines {
 		var a alert.Alert
 		if err := json.Unmarshal([]byte(line), &a); err != nil || a.Category != alert.CI {
-			t.Errorf("%v: %s", err, line)
+			t.Errorf("%v: got %s, want Category %v", err, line, alert.CI)
 		}
 	}
 	if out := errorsOnly.Stdout.String(); strings.Contains(out, "lint") {
@@ -196,14 +204,16 @@ func TestCIAndTail(t *testing.T) {
 
 // TestCIWithoutAnIntake: a pipeline learns that nothing was posted.
 func TestCIWithoutAnIntake(t *testing.T) {
+	t.Parallel()
 	code, _, stderr := e2etest.Tocsin(t, t.TempDir(), "ci", "--status=success", "--ingest-url=http://127.0.0.1:1")
 	if code != 1 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "tocsin up") {
-		t.Fatalf("exit %d: %s", code, stderr)
+		t.Fatalf("exit %d: %s, want 1, one line and \"tocsin up\" in it", code, stderr)
 	}
 }
 
 // TestIdleExit: a bus that nobody uses ends by itself, and not while it is used.
 func TestIdleExit(t *testing.T) {
+	t.Parallel()
 	b, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir(), "--idle-exit=1s")
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +233,7 @@ func TestIdleExit(t *testing.T) {
 	select {
 	case <-b.Done():
 		if b.ExitCode() != 0 {
-			t.Fatalf("exit %d\n%s", b.ExitCode(), b.Log)
+			t.Fatalf("exit %d, want 0\n%s", b.ExitCode(), b.Log)
 		}
 	case <-time.After(20 * time.Second):
 		t.Error("it does not end")
@@ -236,6 +246,7 @@ func TestIdleExit(t *testing.T) {
 // TestAutostart: a gateway starts the bus in the background when none runs, and
 // again when that was killed; when the gateway ends the bus stays.
 func TestAutostart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	free := []string{"TOCSIN_NATS_ADDR=127.0.0.1:0", "TOCSIN_NATS_WS_ADDR=127.0.0.1:0", "TOCSIN_INGEST_ADDR=127.0.0.1:0"}
 	agent, err := harness.StartAgentWith(t.Context(), e2etest.Binary(t), dir, "auto", free)
@@ -273,11 +284,11 @@ func TestAutostart(t *testing.T) {
 	sys.WaitReady(t)
 	sys.PostCI(t, map[string]any{"status": "failure", "commit": "two"})
 	if got := sys.TakeAlerts(t, 1); len(got) != 1 || got[0].Context["commit"] != "two" {
-		t.Fatalf("%+v", got)
+		t.Fatalf("got %+v, want 1 of them and Context[\"commit\"] \"two\"", got)
 	}
 	begun := time.Now()
 	if err := agent.Close(); err != nil || agent.ExitCode() != 0 {
-		t.Fatalf("exit %d, %v", agent.ExitCode(), err)
+		t.Fatalf("exit %d, %v, want 0", agent.ExitCode(), err)
 	}
 	if took := time.Since(begun); took > time.Second {
 		t.Errorf("the gateway took %s to end", took)
@@ -290,6 +301,7 @@ func TestAutostart(t *testing.T) {
 // TestPipedRequests: requests from a file, stdin closed behind them, are
 // answered; stdout carries JSON-RPC and nothing else.
 func TestPipedRequests(t *testing.T) {
+	t.Parallel()
 	b := e2etest.Up(t)
 	cmd := exec.CommandContext(t.Context(), e2etest.Binary(t), "gateway", "--autostart=false", "--log-level=debug")
 	cmd.Env = harness.Env(b.StateDir)
@@ -303,11 +315,11 @@ func TestPipedRequests(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 	if len(lines) != 2 {
-		t.Fatalf("%s", out)
+		t.Fatalf("got %s, want 2 entries in lines", out)
 	}
 	for _, line := range lines {
 		if !strings.HasPrefix(line, `{"jsonrpc":"2.0","id":`) || !json.Valid([]byte(line)) {
-			t.Errorf("%s", line)
+			t.Errorf("got %s, want it to begin with \"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":\" and valid JSON", line)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 // TestDemo plays make demo without its pauses: the story goes as told, and
 // nothing is left behind.
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("builds and plays the demo")
 	}
@@ -22,7 +23,7 @@ func TestDemo(t *testing.T) {
 	cmd.Env = append(harness.Env(t.TempDir()), "TMPDIR="+scratch)
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "notifications/message") || !strings.Contains(string(out), "the end: ") {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("got %v, want \"notifications/message\" in out and \"the end: \" in out\n%s", err, out)
 	}
 	left, err := os.ReadDir(scratch)
 	if err != nil || len(left) > 0 {

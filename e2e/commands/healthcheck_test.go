@@ -30,13 +30,14 @@ func healthcheck(t *testing.T, dir string, env []string, args ...string) (code i
 
 // TestHealthcheckOfAll follows tocsin up from its start to its end.
 func TestHealthcheckOfAll(t *testing.T) {
+	t.Parallel()
 	b := e2etest.Up(t)
 	ready := harness.Poll(t.Context(), patienceOfHealth, func() bool { code, _ := healthcheck(t, b.StateDir, nil); return code == 0 })
 	if code, said := healthcheck(t, b.StateDir, nil); !ready || code != 0 || said != "tocsin up is ready\n" {
-		t.Fatalf("%d %q\n%s", code, said, b.Log)
+		t.Fatalf("got %d %q, want ready, 0 and \"tocsin up is ready\\n\"\n%s", code, said, b.Log)
 	}
 	if code, said := healthcheck(t, b.StateDir, nil, "--live"); code != 0 || said != "tocsin up is alive\n" {
-		t.Errorf("alive: %d %q", code, said)
+		t.Errorf("alive: %d %q, want 0 and \"tocsin up is alive\\n\"", code, said)
 	}
 	if err := b.Stop(); err != nil {
 		t.Fatal(err)
@@ -49,6 +50,7 @@ func TestHealthcheckOfAll(t *testing.T) {
 // TestHealthcheckOfServices: each service alone is asked at the address that it
 // has in the same settings, and says what it waits for.
 func TestHealthcheckOfServices(t *testing.T) {
+	t.Parallel()
 	for service, c := range map[string]struct {
 		variable string
 		args     []string
@@ -88,7 +90,7 @@ func TestHealthcheckOfServices(t *testing.T) {
 			}
 			resp := e2etest.Send(t, "GET", "http://"+net.JoinHostPort("127.0.0.1", fmt.Sprint(port))+"/metrics", "", "Authorization", "Bearer secret")
 			if resp.Status != 200 || !strings.Contains(resp.Body, "\ntocsin_"+service+"_") {
-				t.Errorf("metrics: %d %.300s", resp.Status, resp.Body)
+				t.Errorf("metrics: %d %.300s, want Status 200 and %q in Body", resp.Status, resp.Body, "\ntocsin_"+service+"_")
 			}
 		})
 	}

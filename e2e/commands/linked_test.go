@@ -11,6 +11,7 @@ import (
 // TestNoTestToolIsLinked: what only tests need is not in the product. client-go brings
 // go-spew and go-difflib along, which print objects in its log and its errors.
 func TestNoTestToolIsLinked(t *testing.T) {
+	t.Parallel()
 	info, err := buildinfo.ReadFile(e2etest.Binary(t))
 	if err != nil {
 		t.Fatal(err)

@@ -29,12 +29,13 @@ func usedWrongly(t *testing.T, env []string, want string, args ...string) {
 		}
 	}
 	if text := p.Log.String(); p.ExitCode() != 2 || p.Stdout.String() != "" || strings.Count(text, "\n") != 1 || !strings.Contains(text, want) {
-		t.Errorf("%v %v: exit %d\nstdout: %s\nstderr: %s", env, args, p.ExitCode(), p.Stdout, text)
+		t.Errorf("%v %v: exit %d, want ExitCode 2, no output, one line and %q in text\nstdout: %s\nstderr: %s", env, args, p.ExitCode(), want, p.Stdout, text)
 	}
 }
 
 // TestListeningForOthersNeedsAToken: whatever the listener.
 func TestListeningForOthersNeedsAToken(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{
 		{"up", "--nats-addr=0.0.0.0:0"},
 		{"up", "--nats-addr=:0"},
@@ -62,6 +63,7 @@ func TestListeningForOthersNeedsAToken(t *testing.T) {
 
 // TestWrongAddresses are found before anything is started.
 func TestWrongAddresses(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ want, command, flag string }{
 		{"TOCSIN_NATS_ADDR", "up", "--nats-addr=foo"},
 		{"TOCSIN_NATS_ADDR", "up", "--nats-addr=127.0.0.1:99999"},
@@ -80,6 +82,7 @@ func TestWrongAddresses(t *testing.T) {
 // TestListeningForOthers: with a token it may, and what is announced can be
 // connected to from here.
 func TestListeningForOthers(t *testing.T) {
+	t.Parallel()
 	p, err := harness.Start(e2etest.Binary(t), t.TempDir(), []string{"TOCSIN_TOKEN= secret "}, "up",
 		"--nats-addr=0.0.0.0:0", "--nats-ws-addr=[::]:0", "--ingest-addr=127.0.0.1:0", "--state-dir="+t.TempDir())
 	if err != nil {
@@ -94,7 +97,7 @@ func TestListeningForOthers(t *testing.T) {
 		t.Fatalf("%s%s", p.Stdout, p.Log)
 	}
 	if out := p.Stdout.String(); strings.Contains(out, "0.0.0.0") || strings.Contains(out, "[::]") {
-		t.Errorf("%s", out)
+		t.Errorf("got %s, want no \"0.0.0.0\" in it and no \"[::]\" in it", out)
 	}
 	_, dir, _ := strings.Cut(p.Stdout.String(), "  state      ")
 	r, err := statedir.At(strings.TrimSpace(dir)).Running()
@@ -102,19 +105,20 @@ func TestListeningForOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(r.NATSURL, "nats://127.0.0.1:") || !strings.HasPrefix(r.NATSWSURL, "ws://127.0.0.1:") {
-		t.Errorf("%+v", r)
+		t.Errorf("got %+v, want NATSURL that begins with \"nats://127.0.0.1:\" and NATSWSURL that begins with \"ws://127.0.0.1:\"", r)
 	}
 	if code, stdout, stderr := e2etest.Tocsin(t, strings.TrimSpace(dir), "tail", "--nats-url="+r.NATSURL, "--last=0"); code != 1 {
 		t.Errorf("a bus without a key must not be open: exit %d: %s%s", code, stdout, stderr)
 	}
 	code, stdout, stderr := e2etest.Tocsin(t, strings.TrimSpace(dir), "ci", "--status=success", "--token=secret")
 	if code != 0 {
-		t.Errorf("exit %d: %s%s", code, stdout, stderr)
+		t.Errorf("exit %d: %s%s, want code 0", code, stdout, stderr)
 	}
 }
 
 // TestNATSURLThatIsNone: every command that takes one says so.
 func TestNATSURLThatIsNone(t *testing.T) {
+	t.Parallel()
 	for _, command := range []string{"up", "ingest", "detector", "dashboard", "gateway", "tail", "doctor"} {
 		for _, url := range []string{"::::", "http://[bad"} {
 			usedWrongly(t, nil, "--nats-url", command, "--nats-url="+url)
@@ -126,6 +130,7 @@ func TestNATSURLThatIsNone(t *testing.T) {
 // TestReadsBeyondLoopback: every listener that other machines can reach wants the token
 // for what is read, and none for its health.
 func TestReadsBeyondLoopback(t *testing.T) {
+	t.Parallel()
 	b := e2etest.Up(t, "--token=s3cret", "--ingest-addr=0.0.0.0:0", "--dashboard-addr=0.0.0.0:0", "--otlp-addr=0.0.0.0:0")
 	detector, gateway := fmt.Sprintf("127.0.0.1:%d", e2etest.FreePort(t)), fmt.Sprintf("127.0.0.1:%d", e2etest.FreePort(t))
 	env := []string{"TOCSIN_TOKEN=s3cret", "TOCSIN_DETECTOR_HEALTH_ADDR=" + strings.Replace(detector, "127.0.0.1", "0.0.0.0", 1),
@@ -165,6 +170,6 @@ func TestReadsBeyondLoopback(t *testing.T) {
 		t.Errorf("MCP with a wrong token: %d %s, want 401", a.Status, a.Body)
 	}
 	if code, stdout, stderr := e2etest.Tocsin(t, b.StateDir, "doctor"); code != 0 {
-		t.Errorf("doctor: exit %d\n%s%s", code, stdout, stderr)
+		t.Errorf("doctor: exit %d, want 0\n%s%s", code, stdout, stderr)
 	}
 }

@@ -26,6 +26,7 @@ const unreadWarning = "./tocsin.yaml is not read; pass --config tocsin.yaml or m
 // TestARepositoryCanNotSetUpTocsin: a tocsin.yaml in the working directory sends no
 // token anywhere, and changes nothing of tocsin up, unless somebody names it.
 func TestARepositoryCanNotSetUpTocsin(t *testing.T) {
+	t.Parallel()
 	var caught atomic.Int64
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") == "Bearer victim" {
@@ -94,6 +95,7 @@ func TestARepositoryCanNotSetUpTocsin(t *testing.T) {
 // TestTheSettingsFileIsNamed by tocsin up, a service, and the doctor. It is the user's
 // own, and one that others can write is refused.
 func TestTheSettingsFileIsNamed(t *testing.T) {
+	t.Parallel()
 	config := t.TempDir()
 	own := filepath.Join(config, "tocsin", "tocsin.yaml")
 	if err := os.Mkdir(filepath.Dir(own), 0o700); err != nil {
@@ -133,6 +135,7 @@ func TestTheSettingsFileIsNamed(t *testing.T) {
 
 // TestWrongNoticeSettings are refused at the start, without what they may hold.
 func TestWrongNoticeSettings(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for want, args := range map[string][]string{
 		"--notify-webhook (TOCSIN_NOTIFY_WEBHOOK) must be an https URL":               {"--notify-webhook=http://hooks.example/x"},

@@ -14,6 +14,7 @@ import (
 // for its user alone. One of another user is refused, and where only its group can
 // write it the doctor warns.
 func TestUpKeepsOthersOutOfItsState(t *testing.T) {
+	t.Parallel()
 	state := t.TempDir()
 	if err := os.Chmod(state, 0o777); err != nil {
 		t.Fatal(err)
@@ -35,7 +36,7 @@ func TestUpKeepsOthersOutOfItsState(t *testing.T) {
 		t.Errorf("the state directory has mode %v, %v; want 0700", info.Mode(), err)
 	}
 	if code, stdout, _ := e2etest.Tocsin(t, state, "doctor"); code != 0 || strings.Contains(stdout, "WARN") {
-		t.Errorf("doctor: exit %d: %s", code, stdout)
+		t.Errorf("doctor: exit %d: %s, want 0 and no \"WARN\" in it", code, stdout)
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("not root: a directory can't be given to another user")

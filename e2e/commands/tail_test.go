@@ -19,6 +19,7 @@ import (
 // TestTailMasks: a detector of another version may have left a secret or a
 // control character in an alert; the terminal gets neither.
 func TestTailMasks(t *testing.T) {
+	t.Parallel()
 	b := e2etest.Up(t)
 	conn, err := bus.Connect(t.Context(), bus.ConnConfig{
 		Name: "careless detector", Role: bus.RoleDetector, Dir: statedir.At(b.StateDir), Logger: slog.New(slog.DiscardHandler),
@@ -52,7 +53,7 @@ func TestTailMasks(t *testing.T) {
 		}
 		out := tail.Stdout.String()
 		if strings.Contains(out, secret) || !strings.Contains(out, "[REDACTED") || strings.Contains(out, "\u009b") {
-			t.Errorf("%v: %q", args, out)
+			t.Errorf("%v: got %q, want no %q in it, \"[REDACTED\" in it and no \"\\u009b\" in it", args, out, secret)
 		}
 		if line := strings.TrimSpace(out); len(args) == 2 && !json.Valid([]byte(line)) {
 			t.Errorf("not JSON: %s", line)

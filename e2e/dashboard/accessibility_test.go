@@ -21,6 +21,7 @@ var pictures = flag.String("pictures", os.Getenv("TOCSIN_E2E_PICTURES"), "a fold
 // TestPageAccess: axe-core finds nothing in any view, light and dark, on a desk and
 // on a phone.
 func TestPageAccess(t *testing.T) {
+	t.Parallel()
 	browser := chromium.Start(t)
 	axe, err := os.ReadFile(filepath.Join(e2etest.NodeModules(t, "page"), "node_modules", "axe-core", "axe.min.js"))
 	if err != nil {

@@ -42,21 +42,22 @@ func nextAlert(t *testing.T, s *harness.Stream) (uint64, alert.Alert) {
 // TestDashboard: an alert is on the dashboard as it is raised, and in its history; who
 // comes back goes on where it was.
 func TestDashboard(t *testing.T) {
+	t.Parallel()
 	sys := e2etest.Start(t)
 	live := listen(t, sys.Bus.DashboardURL, "", 0)
 	sys.PostCI(t, map[string]any{"status": "failure", "name": "test", "commit": "abc", "summary": "<script>alert(1)</script>"})
 	seq, a := nextAlert(t, live)
 	if seq != 1 || a.Category != alert.CI || a.Severity != alert.Error || !strings.Contains(a.Detail, "<script>") {
-		t.Errorf("%d %+v", seq, a)
+		t.Errorf("got %d %+v, want 1, Category %v, Severity %v and \"<script>\" in Detail", seq, a, alert.CI, alert.Error)
 	}
 	sys.PostCI(t, map[string]any{"status": "success", "name": "test", "commit": "abc"})
 	if seq, a := nextAlert(t, live); seq != 2 || a.Resolves == "" {
-		t.Errorf("%d %+v", seq, a)
+		t.Errorf("got %d %+v, want 2 and a Resolves", seq, a)
 	}
 	for query, last := range map[string]uint64{"?replay=1": 0, "": 1, "?category=ci&severity=info&app=default&last_event_id=1": 0} {
 		s := listen(t, sys.Bus.DashboardURL, query, last)
 		if seq, _ := nextAlert(t, s); seq != 2 {
-			t.Errorf("%s: %d", query, seq)
+			t.Errorf("%s: got %d, want 2", query, seq)
 		}
 	}
 	var history struct {
@@ -66,11 +67,11 @@ func TestDashboard(t *testing.T) {
 		}
 	}
 	if err := e2etest.Send(t, "GET", sys.Bus.DashboardURL+"/api/alerts", "").JSON(&history); err != nil || len(history.Alerts) != 2 || history.Alerts[1].Alert.ID != a.ID {
-		t.Errorf("%+v %v", history, err)
+		t.Errorf("got %+v %v, want 2 entries in Alerts and ID %v", history, err, a.ID)
 	}
 	page := e2etest.Send(t, "GET", sys.Bus.DashboardURL+"/", "")
 	if page.Status != 200 || !strings.HasPrefix(page.Header.Get("Content-Type"), "text/html") || strings.Contains(page.Header.Get("Content-Security-Policy"), "unsafe") {
-		t.Errorf("%d %v", page.Status, page.Header)
+		t.Errorf("got %d %v, want Status 200, Get that begins with \"text/html\" and no \"unsafe\" in Get", page.Status, page.Header)
 	}
 	code, out, _ := e2etest.Tocsin(t, sys.Bus.StateDir, "doctor")
 	if !strings.Contains(out, "dashboard        "+sys.Bus.DashboardURL+" is ready") {
@@ -84,13 +85,14 @@ func TestDashboard(t *testing.T) {
 // TestDashboardDesk: what a person looks at and does on the page is what the detector
 // and every agent have.
 func TestDashboardDesk(t *testing.T) {
+	t.Parallel()
 	sys := e2etest.Start(t)
 	api := sys.Bus.DashboardURL + "/api/"
 	sys.PostVitals(t, "/cart", 2500)
 	sys.PostLogs(t, "error", 1, func(int) string { return "TypeError: x is undefined" })
 	live := listen(t, sys.Bus.DashboardURL, "?replay=10", 0)
 	if _, a := nextAlert(t, live); a.Category != alert.Errors {
-		t.Errorf("%+v", a)
+		t.Errorf("got %+v, want Category %v", a, alert.Errors)
 	}
 	for path, says := range map[string]string{
 		"status":                                 `"app":"web"`,
@@ -104,31 +106,31 @@ func TestDashboardDesk(t *testing.T) {
 		"events?until=" + "2020-01-01T00:00:00Z": `"events":[]`,
 	} {
 		if a := e2etest.Send(t, "GET", api+path, ""); a.Status != 200 || !strings.Contains(a.Body, says) {
-			t.Errorf("%s: %d %s", path, a.Status, a.Body)
+			t.Errorf("%s: got %d %s, want Status 200 and %q in Body", path, a.Status, a.Body, says)
 		}
 	}
 	sys.Call(t, "notify", map[string]any{"message": "look at this"})
 	if a := e2etest.Send(t, "GET", api+"notices", ""); !strings.Contains(a.Body, `"message":"look at this"`) {
-		t.Errorf("%s", a.Body)
+		t.Errorf("got %s, want \"\\\"message\\\":\\\"look at this\\\"\" in it", a.Body)
 	}
 
 	// What matches a noise rule raises no alert.
 	if a := e2etest.Send(t, "POST", api+"noise", `{"action":"add","app":"web","kind":"log","pattern":"ResizeObserver"}`); a.Status != 200 || !strings.Contains(a.Body, `"pattern":"ResizeObserver"`) {
-		t.Fatalf("%d %s", a.Status, a.Body)
+		t.Fatalf("got %d %s, want Status 200 and \"\\\"pattern\\\":\\\"ResizeObserver\\\"\" in Body", a.Status, a.Body)
 	}
 	if a := e2etest.Send(t, "POST", api+"noise", `{"action":"remove","rule_id":"no such rule"}`); a.Status != 400 {
-		t.Errorf("%d %s", a.Status, a.Body)
+		t.Errorf("got %d %s, want Status 400", a.Status, a.Body)
 	}
 	sys.PostLogs(t, "error", 1, func(int) string { return "ResizeObserver loop limit exceeded" })
 	// What is silenced is told to nobody, and is on the dashboard all the same.
 	if a := e2etest.Send(t, "POST", api+"silences", `{"category":"ci","minutes":5,"reason":"deploy"}`); a.Status != 200 || !strings.Contains(a.Body, `"reason":"deploy"`) {
-		t.Fatalf("%d %s", a.Status, a.Body)
+		t.Fatalf("got %d %s, want Status 200 and \"\\\"reason\\\":\\\"deploy\\\"\" in Body", a.Status, a.Body)
 	}
 	agentKnows(t, sys, "deploy")
 	sys.TakeAlerts(t, 1) // the error of before
 	sys.PostCI(t, map[string]any{"status": "failure", "name": "silenced", "commit": "a"})
 	if _, a := nextAlert(t, live); a.Category != alert.CI || !strings.Contains(a.Title, "silenced") {
-		t.Errorf("on the dashboard: %+v", a)
+		t.Errorf("on the dashboard: %+v, want Category %v and \"silenced\" in Title", a, alert.CI)
 	}
 	sys.WaitReceived(t, 2)
 	if o := sys.Observe(t, map[string]any{}); len(o.Alerts) != 0 {
@@ -150,6 +152,7 @@ func agentKnows(t *testing.T, sys *e2etest.System, reason string) {
 // whole bus has every accepted alert once and in order, and so has one of a dashboard
 // that runs by itself and never goes away.
 func TestDashboardResumesOverKill(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	at := fmt.Sprintf("--dashboard-addr=127.0.0.1:%d", e2etest.FreePort(t))
 	b, err := harness.Up(t.Context(), e2etest.Binary(t), dir, at)
@@ -177,7 +180,7 @@ func TestDashboardResumesOverKill(t *testing.T) {
 		n++
 		a, err := b.Post(t.Context(), "/ci-result", map[string]any{"status": "failure", "name": "n", "commit": e2etest.UniqueWord(n)})
 		if err != nil || a.Status != 200 {
-			t.Fatalf("%v %+v", err, a)
+			t.Fatalf("got %v %+v, want Status 200", err, a)
 		}
 	}
 	take := func(s *harness.Stream, into *[]string) uint64 {
@@ -221,6 +224,7 @@ func TestDashboardResumesOverKill(t *testing.T) {
 // TestEveryListenerLooksAtHostAndOrigin: the page, its stream, the intake and the NATS
 // websocket (contract, section 8).
 func TestEveryListenerLooksAtHostAndOrigin(t *testing.T) {
+	t.Parallel()
 	b := e2etest.Up(t)
 	ws := []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="}
 	for url, extra := range map[string][]string{
@@ -235,7 +239,7 @@ func TestEveryListenerLooksAtHostAndOrigin(t *testing.T) {
 			{"Host", "evil.example"}, {"Origin", "https://evil.example"}, {"Origin", "null"}, {"Host", "evil.example", "Origin", "http://evil.example"},
 		} {
 			if a := e2etest.Send(t, "GET", url, "", append(header, extra...)...); a.Status != http.StatusForbidden {
-				t.Errorf("%s %q: %d %s", url, header, a.Status, a.Body)
+				t.Errorf("%s %q: got %d %s, want Status 403", url, header, a.Status, a.Body)
 			}
 		}
 	}
@@ -243,6 +247,7 @@ func TestEveryListenerLooksAtHostAndOrigin(t *testing.T) {
 
 // TestDashboardToken: with a token, writes need it.
 func TestDashboardToken(t *testing.T) {
+	t.Parallel()
 	b, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir(), "--token=secret")
 	if err != nil {
 		t.Fatal(err)
@@ -256,21 +261,22 @@ func TestDashboardToken(t *testing.T) {
 		url := b.DashboardURL + "/api/" + write[1]
 		for _, header := range [][]string{nil, {"Authorization", "Bearer wrong"}} {
 			if a := e2etest.Send(t, write[0], url, "{}", header...); a.Status != http.StatusUnauthorized {
-				t.Errorf("%v %v: %d", write, header, a.Status)
+				t.Errorf("%v %v: got %d, want Status 401", write, header, a.Status)
 			}
 		}
 		if a := e2etest.Send(t, write[0], url, "{}", "Authorization", "Bearer secret"); a.Status == http.StatusUnauthorized {
-			t.Errorf("%v: %d %s", write, a.Status, a.Body)
+			t.Errorf("%v: got %d %s, want Status other than 401", write, a.Status, a.Body)
 		}
 	}
 	if a := e2etest.Send(t, "GET", b.DashboardURL+"/api/alerts", ""); a.Status != 200 {
-		t.Errorf("a read: %d %s", a.Status, a.Body)
+		t.Errorf("a read: %d %s, want Status 200", a.Status, a.Body)
 	}
 }
 
 // TestEndWithReaders: readers do not hold up the end, and get all that was raised
 // before it.
 func TestEndWithReaders(t *testing.T) {
+	t.Parallel()
 	b, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -280,7 +286,7 @@ func TestEndWithReaders(t *testing.T) {
 		streams[i] = listen(t, b.DashboardURL, "", 0)
 	}
 	if a, err := b.Post(t.Context(), "/ci-result", map[string]any{"status": "failure", "commit": "last"}); err != nil || a.Status != 200 {
-		t.Fatalf("%v %+v", err, a)
+		t.Fatalf("got %v %+v, want Status 200", err, a)
 	}
 	begun := time.Now()
 	if err := b.Stop(); err != nil {
@@ -292,7 +298,7 @@ func TestEndWithReaders(t *testing.T) {
 	e2etest.CheckLog(t, b.Log)
 	for _, s := range streams {
 		if _, a := nextAlert(t, s); a.Context["commit"] != "last" {
-			t.Errorf("%+v", a)
+			t.Errorf("got %+v, want Context[\"commit\"] \"last\"", a)
 		}
 		<-s.Done()
 	}
@@ -301,6 +307,7 @@ func TestEndWithReaders(t *testing.T) {
 // TestReadersDoNotKeepTheBus: an open page is no use of the bus that would keep one
 // that a gateway has started.
 func TestReadersDoNotKeepTheBus(t *testing.T) {
+	t.Parallel()
 	b, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir(), "--idle-exit=2s")
 	if err != nil {
 		t.Fatal(err)
@@ -319,6 +326,7 @@ func TestReadersDoNotKeepTheBus(t *testing.T) {
 // TestDashboardOnAnExternalBus: alone, against somebody else's server; it waits for
 // that, and says so.
 func TestDashboardOnAnExternalBus(t *testing.T) {
+	t.Parallel()
 	dir, port := t.TempDir(), e2etest.FreePort(t)
 	nats := fmt.Sprintf("nats://127.0.0.1:%d", port)
 	p := e2etest.RunUntilKilled(t, dir, "dashboard", "--nats-url="+nats, "--dashboard-addr=127.0.0.1:0")
@@ -330,7 +338,7 @@ func TestDashboardOnAnExternalBus(t *testing.T) {
 		t.Fatalf("%s%s", p.Stdout, p.Log)
 	}
 	if a := e2etest.Get(t, url+"/readyz"); a.Status != 503 || !strings.Contains(a.Body, "away") {
-		t.Errorf("%d %s", a.Status, a.Body)
+		t.Errorf("got %d %s, want Status 503 and \"away\" in Body", a.Status, a.Body)
 	}
 	early := listen(t, url, "", 0)
 	server, err := harness.Start(e2etest.NATSServer(t), dir, nil, "-js", "-sd", filepath.Join(dir, "nats"), "-a", "127.0.0.1", "-p", fmt.Sprint(port))
@@ -355,10 +363,10 @@ func TestDashboardOnAnExternalBus(t *testing.T) {
 		t.Fatalf("%s%s", services.Stdout, services.Log)
 	}
 	if a := e2etest.Send(t, "POST", intake+"/ci-result", `{"status":"failure","commit":"a"}`); a.Status != 200 {
-		t.Fatalf("%d %s", a.Status, a.Body)
+		t.Fatalf("got %d %s, want Status 200", a.Status, a.Body)
 	}
 	if seq, a := nextAlert(t, early); seq != 1 || a.Context["commit"] != "a" {
-		t.Errorf("%d %+v", seq, a)
+		t.Errorf("got %d %+v, want 1 and Context[\"commit\"] \"a\"", seq, a)
 	}
 	var health struct{ Services []struct{ Service string } }
 	seen := func() bool {
@@ -370,13 +378,13 @@ func TestDashboardOnAnExternalBus(t *testing.T) {
 		t.Errorf("%+v", health)
 	}
 	if a := e2etest.Get(t, url+"/api/session"); !strings.Contains(a.Body, `"bus":null`) {
-		t.Errorf("%s", a.Body)
+		t.Errorf("got %s, want \"\\\"bus\\\":null\" in it", a.Body)
 	}
 	for _, q := range []*harness.Process{p, services} {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		if err := q.Stop(); err != nil || ctx.Err() != nil {
-			t.Errorf("%v\n%s", err, q.Log)
+			t.Errorf("got %v, want Err nil\n%s", err, q.Log)
 		}
 		e2etest.CheckLog(t, q.Log)
 	}

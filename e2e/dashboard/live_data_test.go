@@ -21,6 +21,7 @@ import (
 // TestLivePage: the page of 20 lines of docs/build-a-dashboard.md has alerts over the
 // websocket, with the credential that may do nothing else. The CDN is played.
 func TestLivePage(t *testing.T) {
+	t.Parallel()
 	browser := chromium.Start(t)
 	dir := e2etest.NodeModules(t, "page")
 	e2etest.NeedNode(t, 20)

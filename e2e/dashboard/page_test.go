@@ -17,6 +17,7 @@ import (
 // TestPage: a person sees alerts as they are raised, finds some among them, and
 // moves about by keys alone.
 func TestPage(t *testing.T) {
+	t.Parallel()
 	browser := chromium.Start(t)
 	sys := e2etest.Start(t)
 	needsPage(t, sys.Bus.DashboardURL)
@@ -169,6 +170,7 @@ func inLine(texts []string) string {
 // TestPageSilences: what a person silences on the page is told to no agent, until
 // they end it; and an acknowledged alert is marked.
 func TestPageSilences(t *testing.T) {
+	t.Parallel()
 	browser := chromium.Start(t)
 	sys := e2etest.Start(t)
 	needsPage(t, sys.Bus.DashboardURL)
@@ -198,7 +200,7 @@ func TestPageSilences(t *testing.T) {
 	v.button(t, "End")
 	v.sees(t, "that there is none", `document.querySelector("main").textContent.includes("Nothing is silenced")`)
 	if list := sys.Configure(t, map[string]any{"action": "silence_list"}); len(list.Silences) != 0 {
-		t.Errorf("%+v", list)
+		t.Errorf("got %+v, want no entry in Silences", list)
 	}
 
 	v.press(t, "1")
@@ -221,6 +223,7 @@ func TestPageSilences(t *testing.T) {
 // TestPageToken: where there is a token, changes need it and looking does not. It is
 // asked for once in a tab.
 func TestPageToken(t *testing.T) {
+	t.Parallel()
 	browser := chromium.Start(t)
 	bus := e2etest.Up(t, "--token=s3cret")
 	needsPage(t, bus.DashboardURL)
@@ -249,6 +252,7 @@ func TestPageToken(t *testing.T) {
 // TestPageWays: when the websocket is closed alerts come by the event stream, and
 // by the websocket again once that is possible; none is missed and none is double.
 func TestPageWays(t *testing.T) {
+	t.Parallel()
 	browser := chromium.Start(t)
 	sys := e2etest.Start(t)
 	needsPage(t, sys.Bus.DashboardURL)
@@ -297,6 +301,7 @@ func same(t *testing.T, v *viewer, b *harness.Bus, n int) {
 // port, and then with a store of its own; the page finds it each time, with
 // every alert once.
 func TestPageOverRestarts(t *testing.T) {
+	t.Parallel()
 	browser := chromium.Start(t)
 	dir, at := t.TempDir(), fmt.Sprintf("--dashboard-addr=127.0.0.1:%d", e2etest.FreePort(t))
 	b := e2etest.UpIn(t, dir, at)
@@ -347,6 +352,7 @@ func TestPageOverRestarts(t *testing.T) {
 // TestPageHostile: whatever stands in alerts is text on the page, also when it came
 // from somebody who may publish and cleans nothing.
 func TestPageHostile(t *testing.T) {
+	t.Parallel()
 	browser := chromium.Start(t)
 	b := e2etest.Up(t)
 	needsPage(t, b.DashboardURL)

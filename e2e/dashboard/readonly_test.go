@@ -19,6 +19,7 @@ import (
 // neither publish, nor make a consumer, nor read telemetry, over TCP and over the
 // websocket; what it is for, it can.
 func TestADashboardOnlyLooks(t *testing.T) {
+	t.Parallel()
 	sys := &e2etest.System{Bus: e2etest.Up(t)} // without an agent, which would write
 	witness, err := bus.Connect(t.Context(), bus.ConnConfig{
 		Name: "witness", Role: bus.RoleGateway, Dir: statedir.At(sys.Bus.StateDir), Logger: slog.New(slog.DiscardHandler),
@@ -42,7 +43,7 @@ func TestADashboardOnlyLooks(t *testing.T) {
 			sys.PostCI(t, map[string]any{"status": "failure", "name": how, "commit": "abc"})
 			m, err := live.NextMsg(10 * time.Second)
 			if err != nil || m.Subject != "live.alerts.default.ci.error" {
-				t.Fatalf("live alert: %v, %v", m, err)
+				t.Fatalf("live alert: %v, %v, want Subject \"live.alerts.default.ci.error\"", m, err)
 			}
 			ask, err := json.Marshal(map[string]json.RawMessage{"seq": json.RawMessage(m.Header.Get("Nats-Sequence"))})
 			if err != nil {
@@ -50,7 +51,7 @@ func TestADashboardOnlyLooks(t *testing.T) {
 			}
 			stored, err := page.Request("$JS.API.DIRECT.GET."+bus.StreamAlerts, ask, 5*time.Second)
 			if err != nil || string(stored.Data) != string(m.Data) {
-				t.Errorf("direct get: %v, %v", stored, err)
+				t.Errorf("direct get: %v, %v, want Data %v", stored, err, string(m.Data))
 			}
 			seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
 			if err != nil {

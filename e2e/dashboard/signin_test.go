@@ -13,6 +13,7 @@ import (
 // TestPageSignIn: beyond loopback the page asks for the token first. It works by
 // keyboard alone, keeps the token nowhere, and a sign-out ends it.
 func TestPageSignIn(t *testing.T) {
+	t.Parallel()
 	browser := chromium.Start(t)
 	b := e2etest.Up(t, "--token=s3cret", "--dashboard-addr=0.0.0.0:0")
 	needsPage(t, b.DashboardURL)
@@ -29,7 +30,7 @@ func TestPageSignIn(t *testing.T) {
 	v.press(t, "s", "3", "c", "r", "e", "t", "\r") // the wrong one is selected
 	v.live(t, "websocket")
 	if a := e2etest.Send(t, "POST", sys.Bus.IngestURL+"/ci-result", `{"status":"failure","name":"test"}`, "Content-Type", "application/json", "Authorization", "Bearer s3cret"); a.Status != http.StatusOK {
-		t.Fatalf("a result: %d %s", a.Status, a.Body)
+		t.Fatalf("a result: %d %s, want Status 200", a.Status, a.Body)
 	}
 	v.has(t, "CI failure: test")
 	if kept := chromium.Eval[bool](t, v.Tab, `JSON.stringify([localStorage, sessionStorage, document.cookie]).includes("s3cret") || document.cookie !== ""`); kept {

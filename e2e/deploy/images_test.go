@@ -150,12 +150,12 @@ func TestImageOfTheWhole(t *testing.T) {
 		req.Header.Set("Authorization", "Bearer secret")
 		req.Header.Set("Content-Type", "application/json")
 		if a, err := harness.Do(req); err != nil || a.Status != 200 {
-			t.Fatalf("%v %d %s", err, a.Status, a.Body)
+			t.Fatalf("got %v %d %s, want Status 200", err, a.Status, a.Body)
 		}
 	}
 	post("before")
 	if code, said, err := c.Exec(t.Context(), "/usr/bin/tocsin", "healthcheck", "--live"); err != nil || code != 0 || said != "tocsin up is alive\n" {
-		t.Errorf("%d %q %v", code, said, err)
+		t.Errorf("got %d %q %v, want 0 and \"tocsin up is alive\\n\"", code, said, err)
 	}
 	if code, said, err := c.Exec(t.Context(), "/bin/sh", "-c", "true"); err == nil && code == 0 {
 		t.Errorf("there is a shell: %s", said)

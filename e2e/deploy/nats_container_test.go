@@ -50,7 +50,7 @@ func TestExternalNATSInAContainer(t *testing.T) {
 	sys.WaitReady(t)
 	sys.PostCI(t, map[string]any{"status": "failure", "commit": "before"})
 	if got := sys.TakeAlerts(t, 1); got[0].Category != alert.CI {
-		t.Fatalf("%+v", got)
+		t.Fatalf("got %+v, want Category %v", got, alert.CI)
 	}
 
 	stopWithin := 5 * time.Second
@@ -58,10 +58,10 @@ func TestExternalNATSInAContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a := sys.Post(t, "/ci-result", map[string]any{"status": "failure", "commit": "away"}); a.Status != 503 || a.Header.Get("Retry-After") == "" {
-		t.Fatalf("with the bus away: %d %s", a.Status, a.Body)
+		t.Fatalf("with the bus away: %d %s, want Status 503 and a Get", a.Status, a.Body)
 	}
 	if o := sys.Observe(t, nil); o.Block != "" {
-		t.Fatalf("with the bus away: %s", o.Block)
+		t.Fatalf("with the bus away: %s, want nothing", o.Block)
 	}
 	if err := nats.Start(ctx); err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestExternalNATSInAContainer(t *testing.T) {
 	sys.PostCI(t, map[string]any{"status": "failure", "commit": "after"})
 	got := sys.TakeAlerts(t, 1)
 	if len(got) != 1 || got[0].Context["commit"] != "after" {
-		t.Fatalf("%+v\n%s", got, detector.Log)
+		t.Fatalf("got %+v, want 1 of them and Context[\"commit\"] \"after\"\n%s", got, detector.Log)
 	}
 }
 

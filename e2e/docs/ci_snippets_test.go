@@ -34,6 +34,7 @@ func snippet(t *testing.T, page, file string, into any) {
 // TestActionSnippet runs the steps of docs/senders/github-actions.md as a runner does,
 // in a project whose tests fail.
 func TestActionSnippet(t *testing.T) {
+	t.Parallel()
 	e2etest.NeedCommands(t, "bash", "curl", "go")
 	e2etest.NeedJUnitReporter(t)
 	var wf workflow
@@ -62,15 +63,16 @@ func TestActionSnippet(t *testing.T) {
 	}
 	got := sys.TakeAlertsByTitle(t, 2)
 	if a := got["CI failure: CI: test on topic/a&b"]; !strings.Contains(a.Detail, "1 test passed, 2 failed, 1 error") || a.URL != "https://github.com/o/r/actions/runs/7" {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want \"1 test passed, 2 failed, 1 error\" in Detail and URL \"https://github.com/o/r/actions/runs/7\"", got)
 	}
 	if a := got["CI failure: node on topic/a&b"]; !strings.Contains(a.Detail, "1 test passed, 2 failed") || a.URL != "https://github.com/o/r/actions/runs/7" || a.Context["commit"] != "abc123" {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want \"1 test passed, 2 failed\" in Detail, URL \"https://github.com/o/r/actions/runs/7\" and Context[\"commit\"] \"abc123\"", got)
 	}
 }
 
 // TestGitLabSnippet runs the jobs of docs/senders/gitlab-ci.md.
 func TestGitLabSnippet(t *testing.T) {
+	t.Parallel()
 	e2etest.NeedCommands(t, "bash", "go")
 	e2etest.NeedJUnitReporter(t)
 	var jobs map[string]struct {
@@ -84,14 +86,14 @@ func TestGitLabSnippet(t *testing.T) {
 		env := []string{"GITLAB_CI=true", "CI_JOB_NAME=" + name, "CI_COMMIT_SHA=abc123", "CI_COMMIT_REF_NAME=main", "CI_JOB_URL=https://gitlab.example/g/p/-/jobs/7"}
 		code, out := e2etest.Shell(t, sys.Bus, dir, strings.Join(job.Script, "\n"), env...)
 		if code == 0 {
-			t.Errorf("%s: the job passed: %s", name, out)
+			t.Errorf("%s: the job passed: %s, want a code", name, out)
 		}
 		if code, out := e2etest.Shell(t, sys.Bus, dir, strings.Join(job.AfterScript, "\n"), env...); code != 0 {
-			t.Errorf("%s: %s", name, out)
+			t.Errorf("%s: got %s, want code 0", name, out)
 		}
 	}
 	got := sys.TakeAlertsByTitle(t, 2)
 	if !strings.Contains(got["CI failure: test on main"].Detail, "1 test passed, 2 failed, 1 error") || !strings.Contains(got["CI failure: unit on main"].Detail, "1 test passed, 2 failed") {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want \"1 test passed, 2 failed, 1 error\" in Detail and \"1 test passed, 2 failed\" in Detail", got)
 	}
 }

@@ -16,6 +16,7 @@ import (
 // docs/sending.md against a bus, and the .mcp.json of docs/agents.md as an MCP client
 // does. Only the addresses differ.
 func TestQuickStart(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("there is no curl here")
 	}

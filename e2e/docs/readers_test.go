@@ -50,6 +50,7 @@ func reads(t *testing.T, sys *e2etest.System, cmd *exec.Cmd) {
 
 // TestGoReader runs the Go program of docs/build-a-dashboard.md that reads live alerts.
 func TestGoReader(t *testing.T) {
+	t.Parallel()
 	sys := e2etest.Start(t)
 	file := filepath.Join(t.TempDir(), "main.go")
 	source := e2etest.OnBus(sys.Bus, e2etest.Block(t, "docs/build-a-dashboard.md", "go", "package main"))
@@ -66,6 +67,7 @@ func TestGoReader(t *testing.T) {
 
 // TestNATSCommand runs the nats command of docs/build-a-dashboard.md.
 func TestNATSCommand(t *testing.T) {
+	t.Parallel()
 	e2etest.NeedCommands(t, "sh")
 	bin := e2etest.NATSCommand(t)
 	sys := e2etest.Start(t)

@@ -171,6 +171,6 @@ func TestTheInboxGoesOnAfterAKill(t *testing.T) {
 	}
 	slices.Sort(commits)
 	if got := strings.Join(commits, " "); got != "second third" {
-		t.Fatalf("the next gateway tells %s", got)
+		t.Fatalf("the next gateway tells %s, want \"second third\"", got)
 	}
 }

@@ -146,7 +146,7 @@ func TestDetectorsTakeOver(t *testing.T) {
 	told := crowdTold(t, nats, len(accepted))
 	for _, what := range slices.Sorted(maps.Keys(accepted)) {
 		if told[what] != 1 {
-			t.Errorf("told %d times: %s", told[what], what)
+			t.Errorf("told %d times: %s, want once", told[what], what)
 		}
 	}
 	t.Logf("%d open circuits, each told once", len(accepted))

@@ -122,13 +122,13 @@ func fullDisk(t *testing.T, size string, left int64, makeRoom func(dir string) e
 		}
 	}
 	if full.Status != 503 || !strings.Contains(full.Body, "no space left on device") || full.Header.Get("Retry-After") == "" {
-		t.Fatalf("%d %s", full.Status, full.Body)
+		t.Fatalf("got %d %s, want Status 503, \"no space left on device\" in Body and a Get", full.Status, full.Body)
 	}
 	if a := e2etest.Get(t, b.IngestURL+"/readyz"); a.Status != 503 || !strings.Contains(a.Body, "no space left on device") {
-		t.Errorf("readyz: %d %s", a.Status, a.Body)
+		t.Errorf("readyz: %d %s, want Status 503 and \"no space left on device\" in Body", a.Status, a.Body)
 	}
 	if code, stdout, _ := e2etest.Tocsin(t, dir, "doctor"); code != 1 || !strings.Contains(stdout, "free some space on the disk of "+dir) || !strings.Contains(stdout, "no space left on device") {
-		t.Errorf("doctor: exit %d\n%s", code, stdout)
+		t.Errorf("doctor: exit %d, want 1, %q in stdout and \"no space left on device\" in stdout\n%s", code, "free some space on the disk of "+dir, stdout)
 	}
 	heard(`"intake":{"ok":false,"reason":"`)
 	heard("no space left on device")
@@ -167,11 +167,11 @@ func TestStateDirectoryOfAnotherVersion(t *testing.T) {
 	}
 	code, _, stderr := e2etest.Tocsin(t, dir, "up")
 	if code != 1 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "version") {
-		t.Errorf("exit %d: %s", code, stderr)
+		t.Errorf("exit %d: %s, want 1, one line and \"version\" in it", code, stderr)
 	}
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != 1 {
-		t.Errorf("%v, %v", left, err)
+		t.Errorf("got %v, %v, want 1 of them", left, err)
 	}
 }
 
@@ -184,7 +184,7 @@ func TestStateDirectoryThatCantBeWritten(t *testing.T) {
 	for _, args := range [][]string{{"up"}, {"doctor"}} {
 		code, _, stderr := e2etest.Tocsin(t, t.TempDir(), append(args, "--state-dir="+file+"/below")...)
 		if code != 1 || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%v: exit %d: %s", args, code, stderr)
+			t.Errorf("%v: exit %d: %s, want code 1 and one line", args, code, stderr)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestAnExternalClusterWithRoles(t *testing.T) {
 	dir := t.TempDir()
 	keys := filepath.Join(dir, "keys")
 	if code, stdout, stderr := e2etest.Tocsin(t, dir, "keys", keys); code != 0 {
-		t.Fatalf("keys: exit %d: %s%s", code, stdout, stderr)
+		t.Fatalf("keys: exit %d: %s%s, want code 0", code, stdout, stderr)
 	}
 	for _, file := range []string{"keys.env", "routes.env"} {
 		data, err := os.ReadFile(filepath.Join(keys, file))
@@ -70,10 +70,10 @@ func TestAnExternalClusterWithRoles(t *testing.T) {
 		return a.Status == 503 && strings.Contains(a.Body, "tocsin provision")
 	})
 	if code, _, stderr := e2etest.Tocsin(t, dir, as(bus.RoleIngest, "provision")...); code != 1 || !strings.Contains(stderr, "provisioner's") {
-		t.Errorf("provision with the intake's key: exit %d: %s", code, stderr)
+		t.Errorf("provision with the intake's key: exit %d: %s, want 1 and \"provisioner's\" in it", code, stderr)
 	}
 	if code, stdout, stderr := e2etest.Tocsin(t, dir, as(bus.RoleProvisioner, "provision", "--partitions=4")...); code != 0 || !strings.Contains(stdout, "create it with 3 replicas") {
-		t.Fatalf("provision: exit %d: %s%s", code, stdout, stderr)
+		t.Fatalf("provision: exit %d: %s%s, want code 0 and \"create it with 3 replicas\" in stdout", code, stdout, stderr)
 	}
 	sys := &e2etest.System{Bus: &harness.Bus{Process: parts[0].Process, StateDir: dir}}
 	sys.Bus.IngestURL = "http://" + intake
@@ -157,7 +157,7 @@ func TestAnExternalClusterWithRoles(t *testing.T) {
 	sys.Agent = agent
 	began := time.Now()
 	if got := sys.Call(t, "observe", map[string]any{"what": "errors", "limit": 10}); !strings.Contains(got, "error") {
-		t.Errorf("an agent sees %s", got)
+		t.Errorf("an agent sees %s, want \"error\" in it", got)
 	}
 	t.Logf("an agent's look at all partitions took %s", time.Since(began))
 }

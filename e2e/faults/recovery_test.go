@@ -40,7 +40,7 @@ func TestDamagedStore(t *testing.T) {
 		t.Errorf("exit %d after %s", code, took)
 	}
 	if stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, file) || !strings.Contains(stderr, "move it away") {
-		t.Errorf("%s%s", stdout, stderr)
+		t.Errorf("got %s%s, want nothing, one line, %q in it and \"move it away\" in it", stdout, stderr, file)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestEndDuringTheStart(t *testing.T) {
 				t.Errorf("exit %d: %v\n%s", p.ExitCode(), err, p.Log)
 			}
 			if _, err := os.Stat(filepath.Join(dir, "runtime.json")); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("runtime.json stays: %v", err)
+				t.Errorf("runtime.json stays: %v, want an error fs.ErrNotExist", err)
 			}
 		})
 	}
@@ -73,10 +73,10 @@ func TestUpWaitsForAnExternalBus(t *testing.T) {
 		t.Fatalf("it does not say that it waits:\n%s", p.Log)
 	}
 	if r, err := statedir.At(dir).Running(); err != nil || r.NATSURL != nats || r.PID != p.PID() {
-		t.Errorf("runtime.json: %+v, %v", r, err)
+		t.Errorf("runtime.json: %+v, %v, want NATSURL %v and PID %v", r, err, nats, p.PID())
 	}
 	if out := p.Stdout.String(); out != "" {
-		t.Errorf("too early: %s", out)
+		t.Errorf("too early: %s, want nothing", out)
 	}
 	server, err := harness.Start(e2etest.NATSServer(t), dir, nil, "-js", "-sd", filepath.Join(dir, "nats"), "-a", "127.0.0.1", "-p", fmt.Sprint(port))
 	if err != nil {
@@ -129,7 +129,7 @@ func TestDoctorOnAnotherVersion(t *testing.T) {
 	}
 	code, stdout, _ := e2etest.Tocsin(t, dir, "doctor")
 	if code != 1 || !strings.Contains(stdout, "mend: use the tocsin that made it") || strings.Contains(stdout, "start it") || strings.Contains(stdout, "give it to this user") {
-		t.Errorf("exit %d\n%s", code, stdout)
+		t.Errorf("exit %d, want 1, \"mend: use the tocsin that made it\" in stdout, no \"start it\" in stdout and no \"give it to this user\" in stdout\n%s", code, stdout)
 	}
 }
 
@@ -137,10 +137,10 @@ func TestDoctorMakesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
 	code, stdout, _ := e2etest.Tocsin(t, dir, "doctor")
 	if code != 1 || !strings.Contains(stdout, "mend: start it: tocsin up") {
-		t.Errorf("exit %d\n%s", code, stdout)
+		t.Errorf("exit %d, want 1 and \"mend: start it: tocsin up\" in stdout\n%s", code, stdout)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("it made the state directory: %v", err)
+		t.Errorf("it made the state directory: %v, want an error fs.ErrNotExist", err)
 	}
 }
 
@@ -153,11 +153,11 @@ func TestARemovedKey(t *testing.T) {
 	}
 	code, stdout, stderr := e2etest.Tocsin(t, b.StateDir, "tail")
 	if code != 1 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, file) || !strings.Contains(stderr, "restart tocsin up") {
-		t.Errorf("tail: exit %d\n%s%s", code, stdout, stderr)
+		t.Errorf("tail: exit %d, want 1, one line, %q in stderr and \"restart tocsin up\" in stderr\n%s%s", code, file, stdout, stderr)
 	}
 	code, stdout, _ = e2etest.Tocsin(t, b.StateDir, "doctor")
 	if code != 1 || !strings.Contains(stdout, file) || !strings.Contains(stdout, "mend: restart tocsin up") || strings.Contains(stdout, "something else on its port") {
-		t.Errorf("doctor: exit %d\n%s", code, stdout)
+		t.Errorf("doctor: exit %d, want 1, %q in stdout, \"mend: restart tocsin up\" in stdout and no \"something else on its port\" in stdout\n%s", code, file, stdout)
 	}
 	agent, err := harness.StartAgent(t.Context(), e2etest.Binary(t), b.StateDir, "late")
 	if err != nil {
@@ -170,7 +170,7 @@ func TestARemovedKey(t *testing.T) {
 		t.Errorf("it says so %d times", n)
 	}
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("somebody made %s: %v", file, err)
+		t.Errorf("somebody made %s: %v, want an error fs.ErrNotExist", file, err)
 	}
 	if err := b.Stop(); err != nil {
 		t.Fatal(err)
@@ -197,10 +197,10 @@ func TestExposedKey(t *testing.T) {
 	}
 	code, stdout, _ := e2etest.Tocsin(t, b.StateDir, "doctor")
 	if code != 1 || !strings.Contains(stdout, "others can read "+file) {
-		t.Errorf("exit %d\n%s", code, stdout)
+		t.Errorf("exit %d, want 1 and %q in stdout\n%s", code, "others can read "+file, stdout)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info, err)
+		t.Errorf("got %v, %v, want Perm 0o600", info, err)
 	}
 }
 

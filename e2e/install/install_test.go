@@ -57,7 +57,7 @@ func (d *account) must(t *testing.T, args ...string) string {
 	t.Helper()
 	code, stdout, stderr := d.run(t, e2etest.Binary(t), args...)
 	if code != 0 || stderr != "" {
-		t.Fatalf("%v: exit %d\n%s%s", args, code, stdout, stderr)
+		t.Fatalf("%v: exit %d, want 0 and no stderr\n%s%s", args, code, stdout, stderr)
 	}
 	return stdout
 }
@@ -96,6 +96,7 @@ var installable = []struct {
 // TestInstall: shown, written, found by doctor, nothing to do the second time,
 // and gone again, for each client and scope.
 func TestInstall(t *testing.T) {
+	t.Parallel()
 	for _, c := range installable {
 		for scope, files := range map[string][]string{"project": c.project, "user": c.user} {
 			t.Run(c.name+"/"+scope, func(t *testing.T) {
@@ -111,16 +112,16 @@ func TestInstall(t *testing.T) {
 				empty := d.files(t)
 				shown := d.must(t, append([]string{"install", "--dry-run"}, args...)...)
 				if now := d.files(t); len(now) != len(empty) {
-					t.Fatalf("a dry run wrote: %v", now)
+					t.Fatalf("a dry run wrote: %v, want %d of them", now, len(empty))
 				}
 				said := d.must(t, append([]string{"install"}, args...)...)
 				now := d.files(t)
 				if len(now) != len(empty)+len(files) {
-					t.Errorf("%v", now)
+					t.Errorf("got %v, want %v of them", now, len(empty)+len(files))
 				}
 				for _, f := range files {
 					if now[f] == "" || !strings.Contains(said, "wrote "+filepath.Join(d.home, f)) || !strings.Contains(shown, "+++ "+filepath.Join(d.home, f)) {
-						t.Errorf("%s:\n%s\nsaid:\n%s\nshown:\n%s", f, now[f], said, shown)
+						t.Errorf("%s, want a now, %q in said and %q in shown\n%s\nsaid:\n%s\nshown:\n%s", f, "wrote "+filepath.Join(d.home, f), "+++ "+filepath.Join(d.home, f), now[f], said, shown)
 					}
 					for line := range strings.Lines(now[f]) {
 						if !strings.Contains(shown, "+"+line) {
@@ -137,7 +138,7 @@ func TestInstall(t *testing.T) {
 					way = "alerts reach its model by hooks and by observe"
 				}
 				if !strings.Contains(report, "ok   "+c.name) || !strings.Contains(report, scope+" in "+filepath.Join(d.home, files[0])) || !strings.Contains(report, way) {
-					t.Errorf("doctor:\n%s", report)
+					t.Errorf("doctor, want %q in report, %q in report and %q in report\n%s", "ok   "+c.name, scope+" in "+filepath.Join(d.home, files[0]), way, report)
 				}
 				d.must(t, append([]string{"uninstall"}, args...)...)
 				if now := d.files(t); len(now) != len(empty) {
@@ -154,6 +155,7 @@ func TestInstall(t *testing.T) {
 // TestInstallIntoAFile: what the user wrote stays, a backup is beside it, and
 // uninstall gives the very text back, from another place of the program too.
 func TestInstallIntoAFile(t *testing.T) {
+	t.Parallel()
 	texts := map[string]string{
 		".json": "// my own\n{\n\t\"other\": [1, 2], // two\n\t\"hooks\": {}\n}\n",
 		".toml": "# my own\nmodel = \"m\" # why\n\n[tui]\ntheme = \"t\"",
@@ -170,12 +172,12 @@ func TestInstallIntoAFile(t *testing.T) {
 			said := d.must(t, "install", c.name)
 			for _, p := range paths {
 				if backup, err := os.ReadFile(p + ".tocsin-backup-1"); err != nil || string(backup) != texts[filepath.Ext(p)] || !strings.Contains(said, p+".tocsin-backup-1") {
-					t.Errorf("%s: %v\n%s\n%s", p, err, backup, said)
+					t.Errorf("%s: got %v, want backup %v and %q in said\n%s\n%s", p, err, texts[filepath.Ext(p)], p+".tocsin-backup-1", backup, said)
 				}
 				now, err := os.ReadFile(p)
 				info, statErr := os.Stat(p)
 				if err != nil || statErr != nil || info.Mode().Perm() != 0o640 {
-					t.Fatalf("%v, %v, %v", info.Mode(), err, statErr)
+					t.Fatalf("got %v, %v, %v, want Perm 0o640", info.Mode(), err, statErr)
 				}
 				for line := range strings.Lines(texts[filepath.Ext(p)]) {
 					if kept, _, _ := strings.Cut(line, "{}"); !strings.Contains(string(now), strings.TrimSuffix(kept, "\n")) {
@@ -189,11 +191,11 @@ func TestInstallIntoAFile(t *testing.T) {
 			}
 			putBinary(t, moved)
 			if code, stdout, stderr := d.run(t, moved, "uninstall", c.name); code != 0 {
-				t.Fatalf("exit %d\n%s%s", code, stdout, stderr)
+				t.Fatalf("exit %d, want 0\n%s%s", code, stdout, stderr)
 			}
 			for _, p := range paths {
 				if now, err := os.ReadFile(p); err != nil || string(now) != texts[filepath.Ext(p)] {
-					t.Errorf("%s: %v\n%q", p, err, now)
+					t.Errorf("%s: got %v, want now %v\n%q", p, err, texts[filepath.Ext(p)], now)
 				}
 			}
 		})
@@ -202,6 +204,7 @@ func TestInstallIntoAFile(t *testing.T) {
 
 // TestInstallByALink: the link by which tocsin was started is what is written.
 func TestInstallByALink(t *testing.T) {
+	t.Parallel()
 	d := newAccount(t)
 	link := filepath.Join(d.home, "bin", "tocsin")
 	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
@@ -211,20 +214,21 @@ func TestInstallByALink(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code, stdout, stderr := d.run(t, link, "install", "claude-code", "--rewake"); code != 0 {
-		t.Fatalf("exit %d\n%s%s", code, stdout, stderr)
+		t.Fatalf("exit %d, want 0\n%s%s", code, stdout, stderr)
 	}
 	files := d.files(t)
 	if got := files["my project/.mcp.json"]; !strings.Contains(got, `"`+link+`"`) {
-		t.Errorf("%s", got)
+		t.Errorf("got %s, want %q in it", got, `"`+link+`"`)
 	}
 	if got := files["my project/.claude/settings.json"]; !strings.Contains(got, `"`+link+` hook --client claude-code --wait 30m"`) {
-		t.Errorf("%s", got)
+		t.Errorf("got %s, want %q in it", got, `"`+link+` hook --client claude-code --wait 30m"`)
 	}
 }
 
 // TestDoctorOnClients: a client that is there and not set up is no fault, one
 // whose program is gone is, and what a project brings is not run.
 func TestDoctorOnClients(t *testing.T) {
+	t.Parallel()
 	b := e2etest.Up(t)
 	d := newAccount(t)
 	d.state = b.StateDir
@@ -235,7 +239,7 @@ func TestDoctorOnClients(t *testing.T) {
 	d.write(t, filepath.Join(d.home, ".codex", "config.toml"), "[features]\nhooks = false\n")
 	code, report, _ := d.run(t, e2etest.Binary(t), "doctor")
 	if code != 0 || !strings.Contains(report, "ok   claude-code      not set up") || !strings.Contains(report, "tocsin install codex") {
-		t.Errorf("exit %d\n%s", code, report)
+		t.Errorf("exit %d, want 0, \"ok   claude-code      not set up\" in report and \"tocsin install codex\" in report\n%s", code, report)
 	}
 	d.must(t, "install", "codex", "--scope=user")
 	if said := d.must(t, "uninstall", "codex"); !strings.Contains(said, "nothing to do") || !strings.Contains(said, "tocsin uninstall codex --scope user") {
@@ -244,7 +248,7 @@ func TestDoctorOnClients(t *testing.T) {
 	d.must(t, "install", "claude-code", "--hooks=false")
 	code, report, _ = d.run(t, e2etest.Binary(t), "doctor")
 	if code != 0 || !strings.Contains(report, "turned off by features.hooks in "+d.home) || !strings.Contains(report, "only when it calls observe; hooks bring them") {
-		t.Errorf("exit %d\n%s", code, report)
+		t.Errorf("exit %d, want 0, %q in report and \"only when it calls observe; hooks bring them\" in report\n%s", code, "turned off by features.hooks in "+d.home, report)
 	}
 
 	ran := filepath.Join(d.home, "ran")
@@ -259,7 +263,7 @@ func TestDoctorOnClients(t *testing.T) {
 	}
 	entry(trap)
 	if code, report, _ = d.run(t, e2etest.Binary(t), "doctor"); code != 0 {
-		t.Errorf("exit %d\n%s", code, report)
+		t.Errorf("exit %d, want 0\n%s", code, report)
 	}
 	if _, err := os.Stat(ran); err == nil {
 		t.Error("a program of the project was run")
@@ -267,11 +271,11 @@ func TestDoctorOnClients(t *testing.T) {
 	entry(filepath.Join(d.home, "gone", "tocsin"))
 	code, report, _ = d.run(t, e2etest.Binary(t), "doctor")
 	if code != 1 || !strings.Contains(report, "BAD  claude-code") || !strings.Contains(report, "mend: tocsin install claude-code --scope project --no-hooks") {
-		t.Errorf("exit %d\n%s", code, report)
+		t.Errorf("exit %d, want 1, \"BAD  claude-code\" in report and \"mend: tocsin install claude-code --scope project --no-hooks\" in report\n%s", code, report)
 	}
 	d.must(t, "install", "claude-code", "--scope", "project", "--no-hooks")
 	if code, report, _ = d.run(t, e2etest.Binary(t), "doctor"); code != 0 {
-		t.Errorf("mended: exit %d\n%s", code, report)
+		t.Errorf("mended: exit %d, want 0\n%s", code, report)
 	}
 }
 
@@ -294,6 +298,7 @@ func putBinary(t *testing.T, path string) {
 // TestInstallRefuses: used wrongly is 2; a file that can't be edited is 1, and
 // then none of the client's files is touched.
 func TestInstallRefuses(t *testing.T) {
+	t.Parallel()
 	d := newAccount(t)
 	other := filepath.Join(d.home, "other")
 	putBinary(t, other)
@@ -315,17 +320,17 @@ func TestInstallRefuses(t *testing.T) {
 	} {
 		code, stdout, stderr := d.run(t, tt.program, tt.args...)
 		if code != tt.code || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, tt.want) {
-			t.Errorf("%v: exit %d\n%s%s", tt.args, code, stdout, stderr)
+			t.Errorf("%v: exit %d, want %v, no stdout, one line and %q in stderr\n%s%s", tt.args, code, tt.code, tt.want, stdout, stderr)
 		}
 	}
 	if now := d.files(t); len(now) != len(before) {
-		t.Errorf("%v", now)
+		t.Errorf("got %v, want %d of them", now, len(before))
 	}
 	if said := d.must(t, "install", "gemini-cli", "--no-hooks"); !strings.Contains(said, "settings.json (MCP server)\n") {
-		t.Errorf("%s", said)
+		t.Errorf("got %s, want \"settings.json (MCP server)\\n\" in it", said)
 	}
 	if said := d.must(t, "install", "gemini-cli"); !strings.Contains(said, "settings.json (hooks)\n") {
-		t.Errorf("%s", said)
+		t.Errorf("got %s, want \"settings.json (hooks)\\n\" in it", said)
 	}
 	locked := filepath.Join(d.project, ".codex", "hooks.json")
 	d.write(t, locked, "{}")
@@ -334,14 +339,14 @@ func TestInstallRefuses(t *testing.T) {
 	}
 	code, said, stderr := d.run(t, e2etest.Binary(t), "install", "codex")
 	if code != 1 || !strings.Contains(said, "wrote ") || !strings.Contains(stderr, "read-only") || !strings.Contains(stderr, "config.toml is changed already, and stays so") {
-		t.Errorf("exit %d: %s%s", code, said, stderr)
+		t.Errorf("exit %d: %s%s, want code 1, \"wrote \" in said, \"read-only\" in stderr and \"config.toml is changed already, and stays so\" in stderr", code, said, stderr)
 	}
 	d.must(t, "install", "codex", "--scope=user")
 	was := d.files(t)
 	d.project = d.home
 	for _, args := range [][]string{{"install", "gemini-cli"}, {"uninstall", "codex"}} {
 		if code, _, stderr := d.run(t, e2etest.Binary(t), args...); code != 2 || !strings.Contains(stderr, "--scope user") {
-			t.Errorf("%v: exit %d: %s", args, code, stderr)
+			t.Errorf("%v: exit %d: %s, want code 2 and \"--scope user\" in stderr", args, code, stderr)
 		}
 	}
 	if now := d.files(t); len(now) != len(was) {
@@ -352,6 +357,7 @@ func TestInstallRefuses(t *testing.T) {
 // TestInstallAndLinks: what a link out of the project leads to is none of the
 // project's, and a link within it outlives the entries.
 func TestInstallAndLinks(t *testing.T) {
+	t.Parallel()
 	d := newAccount(t)
 	d.write(t, filepath.Join(d.home, ".claude.json"), "{}")
 	d.write(t, filepath.Join(d.project, "agents", "README"), "")
@@ -366,7 +372,7 @@ func TestInstallAndLinks(t *testing.T) {
 	for _, command := range []string{"install", "uninstall"} {
 		code, stdout, stderr := d.run(t, e2etest.Binary(t), command, "claude-code")
 		if code != 1 || stdout != "" || !strings.Contains(stderr, "leads out of the project, to "+d.home+"/.claude.json") || !strings.Contains(stderr, "--scope user") {
-			t.Errorf("%s: exit %d: %s%s", command, code, stdout, stderr)
+			t.Errorf("%s: exit %d: %s%s, want code 1, no stdout, %q in stderr and \"--scope user\" in stderr", command, code, stdout, stderr, "leads out of the project, to "+d.home+"/.claude.json")
 		}
 	}
 	if err := errors.Join(os.Remove(filepath.Join(d.project, ".mcp.json")), os.Remove(filepath.Join(d.project, "agents", "README"))); err != nil {
@@ -379,7 +385,7 @@ func TestInstallAndLinks(t *testing.T) {
 	local := filepath.Join(d.project, ".claude", "settings.local.json")
 	d.write(t, local, `{"hooks":{"Stop":[{"hooks":[{"command":"tocsin hook --client claude-code"}]}]}}`)
 	if said := d.must(t, "uninstall", "claude-code"); !strings.Contains(said, "note: "+local+" has tocsin too") || strings.Count(said, "note: ") != 1 {
-		t.Errorf("%s", said)
+		t.Errorf("got %s, want %q in it and \"note: \" once in it", said, "note: "+local+" has tocsin too")
 	}
 	if err := os.Remove(local); err != nil {
 		t.Fatal(err)

@@ -72,7 +72,7 @@ func TestLauncher(t *testing.T) {
 	}
 	for name, text := range d.files(t) {
 		if strings.Contains(text, "tocsin-services") {
-			t.Errorf("%s names tocsin-services:\n%s", name, text)
+			t.Errorf("%s names tocsin-services, want no \"tocsin-services\" in text\n%s", name, text)
 		}
 	}
 	if got := d.files(t)["my project/.mcp.json"]; !strings.Contains(got, launcher) {

@@ -11,6 +11,7 @@ import (
 // TestDoctorOnSettings: what a client's own settings turn off is not promised, and
 // what is broken or missing is told with a mend.
 func TestDoctorOnSettings(t *testing.T) {
+	t.Parallel()
 	const entry = `"mcpServers":{"tocsin":{"command":"BIN","args":["gateway"]}}`
 	for _, tt := range []struct {
 		name, client string
@@ -53,7 +54,7 @@ func TestDoctorOnSettings(t *testing.T) {
 			_, report, _ := d.run(t, e2etest.Binary(t), "doctor")
 			_, clients, _ := strings.Cut(report, "also starts it)\n")
 			if bad := strings.Contains(clients, "BAD"); bad != tt.bad || !strings.Contains(clients, put.Replace(tt.want)) {
-				t.Errorf("%s", clients)
+				t.Errorf("got %s, want bad %v and %q in it", clients, tt.bad, put.Replace(tt.want))
 			}
 			if tt.want == "" && clients != "" {
 				t.Errorf("no client is here:\n%s", clients)
@@ -65,6 +66,7 @@ func TestDoctorOnSettings(t *testing.T) {
 // TestDoctorBelowAProject: clients that look upwards for a project's files find
 // them from a directory within.
 func TestDoctorBelowAProject(t *testing.T) {
+	t.Parallel()
 	d := newAccount(t)
 	d.must(t, "install", "codex")
 	d.must(t, "install", "gemini-cli")
@@ -77,36 +79,38 @@ func TestDoctorBelowAProject(t *testing.T) {
 	d.write(t, filepath.Join(root, ".git"), "")
 	_, report, _ := d.run(t, e2etest.Binary(t), "doctor")
 	if !strings.Contains(report, "project in "+root+"/.codex/config.toml") || !strings.Contains(report, "for sessions that are started in "+root+"\n") {
-		t.Errorf("%s", report)
+		t.Errorf("got %s, want %q in it and %q in it", report, "project in "+root+"/.codex/config.toml", "for sessions that are started in "+root+"\n")
 	}
 }
 
 // TestInstallSharesTheInbox: the hooks get the name and the state directory of the
 // gateway's entry, and what install can't mend it says.
 func TestInstallSharesTheInbox(t *testing.T) {
+	t.Parallel()
 	d := newAccount(t)
 	d.write(t, filepath.Join(d.project, ".mcp.json"), `{"mcpServers":{"tocsin":{"type":"http","url":"http://127.0.0.1:7460/mcp?client=me"}}}`)
 	d.must(t, "install", "claude-code")
 	hooks := d.files(t)["my project/.claude/settings.json"]
 	if n := strings.Count(hooks, "hook --client claude-code --inbox me\""); n != 6 {
-		t.Errorf("%d in %s", n, hooks)
+		t.Errorf("%d in %s, want 6", n, hooks)
 	}
 	d.write(t, filepath.Join(d.project, ".cursor", "mcp.json"), `{"mcpServers":{"tocsin":{"url":"http://127.0.0.1:7460/mcp"}}}`)
 	if said := d.must(t, "install", "cursor"); !strings.Contains(said, "add ?client=NAME to it and run this again") {
-		t.Errorf("%s", said)
+		t.Errorf("got %s, want \"add ?client=NAME to it and run this again\" in it", said)
 	}
 	d.must(t, "install", "codex", "--state-dir", filepath.Join(d.home, "else where"))
 	files := d.files(t)
 	if got := files["my project/.codex/config.toml"]; !strings.Contains(got, `args = ["gateway", "--state-dir", "`+d.home+`/else where"]`) || !strings.Contains(got, `"TOCSIN_NOTIFY_SLACK"`) {
-		t.Errorf("%s", got)
+		t.Errorf("got %s, want %q in it and \"\\\"TOCSIN_NOTIFY_SLACK\\\"\" in it", got, `args = ["gateway", "--state-dir", "`+d.home+`/else where"]`)
 	}
 	if got := files["my project/.codex/hooks.json"]; strings.Count(got, "--client codex --state-dir '"+d.home+"/else where'\"") != 4 {
-		t.Errorf("%s", got)
+		t.Errorf("got %s, want %q 4 times in it", got, "--client codex --state-dir '"+d.home+"/else where'\"")
 	}
 }
 
 // TestInstallSaysWhatIsOff: entries that the client's settings keep from working.
 func TestInstallSaysWhatIsOff(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ client, path, text, want string }{
 		{"claude-code", ".claude/settings.json", `{"disableAllHooks":true}`, "Claude Code runs no hooks: they are turned off by disableAllHooks in "},
 		{"claude-code", ".claude/settings.json", `{"enabledPlugins":{"tocsin@tocsin":true}}`, "the plugin tocsin@tocsin is on (scope user)"},
@@ -117,7 +121,7 @@ func TestInstallSaysWhatIsOff(t *testing.T) {
 		d := newAccount(t)
 		d.write(t, filepath.Join(d.home, tt.path), tt.text)
 		if said := d.must(t, "install", tt.client); !strings.Contains(said, "note: "+tt.want) {
-			t.Errorf("%s: %s", tt.client, said)
+			t.Errorf("%s: got %s, want %q in it", tt.client, said, "note: "+tt.want)
 		}
 	}
 }

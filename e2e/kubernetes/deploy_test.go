@@ -72,7 +72,7 @@ func TestOverlaysAreTaken(t *testing.T) {
 			}
 			apply := []string{"--kubeconfig", s.Kubeconfig(), "apply", "-k", at}
 			if out := run(t, at, kubectl, apply...); strings.Contains(out, "Warning") {
-				t.Errorf("%s", out)
+				t.Errorf("got %s, want no \"Warning\" in it", out)
 			}
 			run(t, at, kubectl, apply...)
 			if got := workloads(t, s); !slices.Equal(got, pods) {

@@ -172,7 +172,7 @@ func TestFaults(t *testing.T) {
 	for _, k := range kinds {
 		n := c.await(t, id, k.fault, func(n note) bool { return n.Data.Event != nil && n.Data.Event.Involved.Name == k.name })
 		if n.Logger != "kubernetes/faults" || n.Level != "warning" || n.Data.FaultID == "" {
-			t.Errorf("%s: %s", k.fault, n.Raw)
+			t.Errorf("%s: got %s, want Logger \"kubernetes/faults\", Level \"warning\" and a FaultID", k.fault, n.Raw)
 		}
 		a := about(listen(), k.fault, k.name).first[0]
 		if a.Severity != k.severity || a.Source != alert.SourceKubernetes || a.Context["cluster"] != w.cluster || a.Context["fault_id"] != n.Data.FaultID {

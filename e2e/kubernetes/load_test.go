@@ -145,7 +145,7 @@ func TestKilledInTheMidst(t *testing.T) {
 	round("taken", func() *harness.Process { return again }, func() *harness.Process { return standby })
 
 	if wrong := exactly(c.messages(events), want); wrong != "" {
-		t.Errorf("at the subscriber %s", wrong)
+		t.Errorf("at the subscriber %s, want nothing", wrong)
 	}
 	// Nobody watched for a while, twice. Whoever is told so is told that it is over.
 	if !harness.Poll(t.Context(), patience, func() bool {
@@ -156,7 +156,7 @@ func TestKilledInTheMidst(t *testing.T) {
 		t.Errorf("degraded %d times, recovered %d times", degraded, recovered)
 	}
 	if wrong := exactly(firsts(c.of(faults)), crashed); wrong != "" {
-		t.Errorf("of the pods %s", wrong)
+		t.Errorf("of the pods %s, want nothing", wrong)
 	}
 	var stored, faulty []string
 	for _, m := range w.published(t, ns) {
@@ -168,10 +168,10 @@ func TestKilledInTheMidst(t *testing.T) {
 		}
 	}
 	if wrong := exactly(stored, want); wrong != "" {
-		t.Errorf("on the bus %s", wrong)
+		t.Errorf("on the bus %s, want nothing", wrong)
 	}
 	if wrong := exactly(faulty, crashed); wrong != "" {
-		t.Errorf("of the pods on the bus %s", wrong)
+		t.Errorf("of the pods on the bus %s, want nothing", wrong)
 	}
 }
 
@@ -272,7 +272,7 @@ func (c *wire) call(t *testing.T, id int, tool, args string) (text string, at in
 		}
 	}
 	if err := json.Unmarshal([]byte(answer), &r); err != nil || r.Result.IsError || len(r.Result.Content) != 1 {
-		t.Fatalf("%s: %v %s", tool, err, answer)
+		t.Fatalf("%s: got %v %s, want no IsError and 1 entry in Content", tool, err, answer)
 	}
 	return r.Result.Content[0].Text, at
 }
@@ -284,7 +284,7 @@ func (c *wire) subscribe(t *testing.T, id int, args string) string {
 		ID string `json:"subscriptionId"`
 	}
 	if err := json.Unmarshal([]byte(text), &s); err != nil || s.ID == "" {
-		t.Fatalf("%v %s", err, text)
+		t.Fatalf("got %v %s, want a ID", err, text)
 	}
 	return s.ID
 }

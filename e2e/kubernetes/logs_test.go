@@ -53,17 +53,17 @@ func TestFaultWithLogs(t *testing.T) {
 
 	first := c.await(t, id, "the fault", func(n note) bool { return n.Data.FaultID != "" })
 	if first.Level != "warning" || first.Logger != "kubernetes/faults" || len(first.Data.Logs) > 0 || !first.Data.LogsFollow {
-		t.Errorf("at first: %s", first.Raw)
+		t.Errorf("at first: %s, want Level \"warning\", Logger \"kubernetes/faults\", no entry in Logs and LogsFollow", first.Raw)
 	}
 	n := c.await(t, id, "its logs", func(n note) bool { return len(n.Data.Logs) > 0 })
 	if n.Level != "warning" || n.Logger != "kubernetes/faults" || n.Data.FaultID != first.Data.FaultID || n.Data.Event.Involved.Name != "web-0" || n.Data.LogsFollow {
-		t.Errorf("with logs: %.500s", n.Raw)
+		t.Errorf("with logs: %.500s, want Level \"warning\", Logger \"kubernetes/faults\", FaultID %v, Name \"web-0\" and no LogsFollow", n.Raw, first.Data.FaultID)
 	}
 	var of []string
 	for _, l := range n.Data.Logs {
 		of = append(of, fmt.Sprintf("%s %t %t", l.Container, l.Previous, l.HasPanic))
 		if l.Error != "" || l.Sample == "" || len(l.Sample) > 10<<10 {
-			t.Errorf("%s: %d bytes, %s", l.Container, len(l.Sample), l.Error)
+			t.Errorf("%s: %d bytes, %s, want no Error, a Sample and at most %v entries in Sample", l.Container, len(l.Sample), l.Error, 10<<10)
 		}
 	}
 	if want := []string{"web true true", "web false false", "wide false true", "calm false false", "proxy false false", "side false false"}; !slices.Equal(of, want) {
@@ -127,7 +127,7 @@ func TestLogsAreRefused(t *testing.T) {
 	n := c.await(t, id, "the fault", func(n note) bool { return len(n.Data.Logs) > 0 })
 	for _, l := range n.Data.Logs {
 		if !strings.Contains(l.Error, "pods/log") || l.Sample != "" || l.HasPanic {
-			t.Errorf("%+v", l)
+			t.Errorf("got %+v, want \"pods/log\" in Error, no Sample and no HasPanic", l)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func (w *world) exactlyOnce(t *testing.T, c *client, id, ns string, want []strin
 	t.Helper()
 	c.await(t, id, "the last", says(want[len(want)-1]))
 	if wrong := exactly(c.messages(id), want); wrong != "" {
-		t.Errorf("at the subscriber %s", wrong)
+		t.Errorf("at the subscriber %s, want nothing", wrong)
 	}
 	var stored []string
 	for _, m := range w.published(t, ns) {
@@ -68,7 +68,7 @@ func (w *world) exactlyOnce(t *testing.T, c *client, id, ns string, want []strin
 		}
 	}
 	if wrong := exactly(stored, want); wrong != "" {
-		t.Errorf("on the bus %s", wrong)
+		t.Errorf("on the bus %s, want nothing", wrong)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestClosuresAndExpiry(t *testing.T) {
 	w.say(t, ns, "last")
 	w.exactlyOnce(t, c, id, ns, want)
 	if degraded, recovered := errorsOf(c, id); degraded+recovered > 0 {
-		t.Errorf("degraded %d times, recovered %d times", degraded, recovered)
+		t.Errorf("degraded %d times, recovered %d times, want degraded + recovered of at most 0", degraded, recovered)
 	}
 	for _, m := range w.published(t, "") {
 		if m.Watch != nil {
@@ -261,15 +261,15 @@ func TestForgotten(t *testing.T) {
 		w.exactlyOnce(t, c, id, ns, want)
 		lists, watches = w.asked(t, "LIST")-lists, w.asked(t, "WATCH")-watches
 		if lists > 5 || watches > 5 {
-			t.Errorf("%s: %d lists and %d watches of events", what, lists, watches)
+			t.Errorf("%s: %d lists and %d watches of events, want lists of at most 5 and watches of at most 5", what, lists, watches)
 		}
 		if n := strings.Count(w.watch.Log.String(), "listed anew"); n != 1 {
-			t.Errorf("%s: listed anew %d times\n%s", what, n, w.watch.Log)
+			t.Errorf("%s: listed anew %d times, want 1\n%s", what, n, w.watch.Log)
 		}
 	}
 	away("cut off", func() { way.set(true) }, func() { way.set(false) })
 	if degraded, recovered := errorsOf(c, id); degraded != recovered {
-		t.Errorf("degraded %d times, recovered %d times", degraded, recovered)
+		t.Errorf("degraded %d times, recovered %d times, want %v", degraded, recovered, recovered)
 	}
 	away("stopped", func() {
 		if err := w.watch.Stop(); err != nil {
@@ -354,7 +354,7 @@ func TestServerKilled(t *testing.T) {
 	w.exactlyOnce(t, c, events, ns, want)
 	for _, id := range []string{events, faults} {
 		if degraded, recovered := errorsOf(c, id); degraded != 1 || recovered != 1 {
-			t.Errorf("degraded %d times, recovered %d times", degraded, recovered)
+			t.Errorf("degraded %d times, recovered %d times, want 1 and 1", degraded, recovered)
 		}
 	}
 	r := watchAlerts()
@@ -368,6 +368,6 @@ func TestServerKilled(t *testing.T) {
 		}
 	}
 	if fmt.Sprint(told) != "[true false]" {
-		t.Errorf("degraded: %v", told)
+		t.Errorf("degraded: %v, want \"[true false]\"", told)
 	}
 }

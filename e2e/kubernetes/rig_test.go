@@ -412,7 +412,7 @@ func (w *world) stdio(t *testing.T, args ...string) *client {
 			t.Errorf("tocsin gateway: %v\n%s", err, a.Log)
 		}
 		if text := a.Log.String(); strings.Contains(text, "DATA RACE") || strings.Contains(text, "panic:") {
-			t.Error(text)
+			t.Errorf("got %s, want no \"DATA RACE\" in it and no \"panic:\" in it", text)
 		}
 	})
 	return attend(t, a)

@@ -180,7 +180,7 @@ func TestRightsAreLeast(t *testing.T) {
 	}
 	for name, want := range map[string]bool{"kube-system": true, "default": false, "tocsin": false} {
 		if got := may(authorizationv1.ResourceAttributes{Resource: "namespaces", Name: name, Verb: "get"}); got != want {
-			t.Errorf("it may read the namespace %s: %v", name, got)
+			t.Errorf("it may read the namespace %s: %v, want %v", name, got, want)
 		}
 	}
 	// What is said of rights is what happens.

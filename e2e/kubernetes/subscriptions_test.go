@@ -80,7 +80,7 @@ func TestLifecycle(t *testing.T) {
 			t.Errorf("listed are %+v", l)
 		}
 		if answer := ask[map[string]any](t, c, "events_unsubscribe", filters{"subscriptionId": id}); answer["cancelled"] != true {
-			t.Errorf("unsubscribed: %v", answer)
+			t.Errorf("unsubscribed: %v, want cancelled", answer)
 		}
 		w.event(t, ns, pod, corev1.EventTypeWarning, "FailedMount", "still no such volume")
 		c.await(t, witness, "the event after it", says("still no such volume"))
@@ -91,7 +91,7 @@ func TestLifecycle(t *testing.T) {
 			t.Errorf("listed are %+v", l)
 		}
 		if text := refused(t, c, "events_unsubscribe", filters{"subscriptionId": id}); !strings.Contains(text, "not found") {
-			t.Error(text)
+			t.Errorf("got %s, want \"not found\" in it", text)
 		}
 	})
 }
@@ -113,15 +113,15 @@ func TestLimits(t *testing.T) {
 	first := one.subscribe(t, wish)
 	one.subscribe(t, wish)
 	if text := refused(t, one, "events_subscribe", wish); !strings.Contains(text, "--max-subscriptions-per-session") || !strings.Contains(text, "2 subscriptions") {
-		t.Error(text)
+		t.Errorf("got %s, want \"--max-subscriptions-per-session\" in it and \"2 subscriptions\" in it", text)
 	}
 	of2 := two.subscribe(t, wish)
 	if text := refused(t, two, "events_subscribe", wish); !strings.Contains(text, "--max-subscriptions-global") || !strings.Contains(text, "3 subscriptions") {
-		t.Error(text)
+		t.Errorf("got %s, want \"--max-subscriptions-global\" in it and \"3 subscriptions\" in it", text)
 	}
 	for _, id := range []string{first, "sub-none", of2 + "x"} {
 		if text := refused(t, two, "events_unsubscribe", filters{"subscriptionId": id}); !strings.Contains(text, "not found") {
-			t.Errorf("%s: %s", id, text)
+			t.Errorf("%s: got %s, want \"not found\" in it", id, text)
 		}
 	}
 	w.event(t, ns, thing(ns, "a"), corev1.EventTypeNormal, "Made", "made")
@@ -139,7 +139,7 @@ func TestLimits(t *testing.T) {
 		t.Fatal("the places of a session that ended are not free")
 	}
 	if text := refused(t, two, "events_subscribe", wish); !strings.Contains(text, "--max-subscriptions-per-session") {
-		t.Errorf("with two of its own, and none of others: %s", text)
+		t.Errorf("with two of its own, and none of others: %s, want \"--max-subscriptions-per-session\" in it", text)
 	}
 	if _, err := two.Call(t.Context(), "events_unsubscribe", filters{"subscriptionId": of2}); err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func TestDefaultLimit(t *testing.T) {
 		c.subscribe(t, filters{"reason": "Nothing", "cluster": w.cluster})
 	}
 	if text := refused(t, c, "events_subscribe", filters{"reason": "Nothing", "cluster": w.cluster}); !strings.Contains(text, "10 subscriptions") {
-		t.Error(text)
+		t.Errorf("got %s, want \"10 subscriptions\" in it", text)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestRefusals(t *testing.T) {
 			args["cluster"] = sharedCluster
 		}
 		if text := refused(t, c, "events_subscribe", args); !strings.Contains(text, want) {
-			t.Errorf("%v: %s", args, text)
+			t.Errorf("%v: got %s, want %q in it", args, text, want)
 		}
 	}
 }
@@ -402,7 +402,7 @@ func TestNamespacesThatAreShown(t *testing.T) {
 	for _, args := range []filters{{"namespaces": []string{other}}, {"involvedNamespace": other}, {"namespaces": []string{mine, other}}, {"namespaces": []string{"_cluster"}}} {
 		args["cluster"] = w.cluster
 		if text := refused(t, c, "events_subscribe", args); !strings.Contains(text, "this gateway shows") || strings.Contains(text, other) {
-			t.Errorf("%v: %s", args, text)
+			t.Errorf("%v: got %s, want \"this gateway shows\" in it and no %q in it", args, text, other)
 		}
 	}
 	events := c.subscribe(t, filters{"cluster": w.cluster, "reason": "FailedMount"})

@@ -36,7 +36,7 @@ func TestWithTheRightsOfTheManifest(t *testing.T) {
 		t.Fatalf("without a kubewatch there are %v", names)
 	}
 	if text := refused(t, c, "events_subscribe", filters{"type": "Warning"}); !strings.Contains(text, "tocsin kubewatch") {
-		t.Error(text)
+		t.Errorf("got %s, want \"tocsin kubewatch\" in it", text)
 	}
 	ns := w.server.Namespace(t)
 	must(w.server.CrashLoop(t.Context(), w.pod(t, ns, "looping-before", nil), "app", 1, 9))(t)
@@ -62,7 +62,7 @@ func TestWithTheRightsOfTheManifest(t *testing.T) {
 	must(w.server.Crash(t.Context(), pod, "app", 2))(t)
 	n := c.await(t, faults, "the fault with logs", func(n note) bool { return len(n.Data.Logs) > 0 })
 	if l := n.Data.Logs[0]; l.Error != "" || l.Sample != panicked || !l.HasPanic {
-		t.Errorf("%+v", l)
+		t.Errorf("got %+v, want no Error, Sample %v and HasPanic", l, panicked)
 	}
 	// Of what was before anybody watched, what still lasts is told, and nothing else.
 	looping := 0
@@ -80,6 +80,6 @@ func TestWithTheRightsOfTheManifest(t *testing.T) {
 		t.Errorf("the crash loop is told %d times", looping)
 	}
 	if text := w.watch.Log.String(); strings.Contains(text, "refuse") || strings.Contains(text, "forbidden") || strings.Contains(text, "kube-system") {
-		t.Errorf("it misses rights:\n%s", text)
+		t.Errorf("it misses rights, want no \"refuse\" in text, no \"forbidden\" in text and no \"kube-system\" in text\n%s", text)
 	}
 }

@@ -37,7 +37,7 @@ func TestWalkThrough(t *testing.T) {
 		told[strings.Join(strings.Fields(line)[:2], " ")] = line
 	}
 	if want := "kind create cluster --name shop"; told["kind create"] != want || len(told) != 5 {
-		t.Fatalf("%q", told)
+		t.Fatalf("got %q, want told[\"kind create\"] %v and 5 of them", told, want)
 	}
 
 	t.Parallel()
@@ -157,7 +157,7 @@ func crash(t *testing.T, s *kube.Server, kubelet *kube.Kubelet) {
 	}
 	container := pod.Spec.Containers[0]
 	if got := strings.Join(container.Args, " "); got != `/bin/sh -c echo 'panic: test'; exit 1` {
-		t.Errorf("it runs %q", got)
+		t.Errorf("it runs %q, want \"/bin/sh -c echo 'panic: test'; exit 1\"", got)
 	}
 	kubelet.SetLog(pod, container.Name, kube.Log{Current: "panic: test\n"})
 	pod.Status.Phase = corev1.PodRunning

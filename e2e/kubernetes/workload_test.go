@@ -110,6 +110,6 @@ func TestWorkload(t *testing.T) {
 		t.Errorf("%q and %q, not %q", a.DedupKey, r.ends[0].DedupKey, want)
 	}
 	if a.Title != "Crash loop: "+ns+"/deployment checkout (app)" || a.Context["workload"] != "Deployment/checkout" || a.Context["kind"] != "Pod" || a.App != "checkout" {
-		t.Errorf("%+v", a)
+		t.Errorf("got %+v, want Title %v, Context[\"workload\"] \"Deployment/checkout\", Context[\"kind\"] \"Pod\" and App \"checkout\"", a, "Crash loop: "+ns+"/deployment checkout (app)")
 	}
 }

@@ -59,7 +59,7 @@ func TestCompose(t *testing.T) {
 				continue
 			}
 			if _, err := os.Stat(v.Source); err != nil || !v.ReadOnly {
-				t.Errorf("%s: mounts %s, read only %v: %v", s.Name, v.Source, v.ReadOnly, err)
+				t.Errorf("%s: mounts %s, read only %v: %v, want ReadOnly", s.Name, v.Source, v.ReadOnly, err)
 			}
 		}
 		for _, other := range slices.Sorted(maps.Keys(s.DependsOn)) {
@@ -74,7 +74,7 @@ func TestCompose(t *testing.T) {
 			t.Errorf("%s: user %q, want 1000:1000", name, got)
 		}
 		if monitor := *server.Environment["TOCSIN_SERVER_MONITOR"]; !strings.HasPrefix(monitor, "127.0.0.1:") {
-			t.Errorf("%s: other containers reach its monitor at %s", name, monitor)
+			t.Errorf("%s: other containers reach its monitor at %s, want it to begin with \"127.0.0.1:\"", name, monitor)
 		}
 		// Its volume is one that was given to that user before.
 		given := slices.ContainsFunc(project.Services["stores"].Volumes, func(v types.ServiceVolumeConfig) bool { return v.Source == name })

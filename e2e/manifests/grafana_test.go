@@ -102,7 +102,7 @@ func TestMetricsAreThere(t *testing.T) {
 	}
 	groups, errs := rulefmt.Parse(read(t, deploy(t, "grafana", "alerts.yaml")), false, model.UTF8Validation)
 	if len(errs) > 0 {
-		t.Fatal(errs)
+		t.Fatalf("got %s, want none", errs)
 	}
 	rules := 0
 	for _, g := range groups.Groups {
@@ -154,7 +154,7 @@ func TestScrapeConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	if cfg.Global.ScrapeInterval <= 0 || len(cfg.RuleFiles) == 0 {
-		t.Errorf("%+v", cfg)
+		t.Errorf("got %+v, want ScrapeInterval over 0 and an entry in RuleFiles", cfg)
 	}
 	for _, rules := range cfg.RuleFiles {
 		read(t, filepath.Join(filepath.Dir(file), rules))
@@ -249,7 +249,7 @@ func tellMetrics(t *testing.T) map[string]bool {
 		"/api/1/envelope/": "{}\n{\"type\":\"client_report\"}\n{}\n{\"type\":\"attachment\",\"length\":2}\nxx\n",
 	} {
 		if status, said := call(t, "POST", intake+path, "application/json", body); status/100 != 2 {
-			t.Errorf("%s: %d %s", path, status, said)
+			t.Errorf("%s: got %d %s, want status / 100 2", path, status, said)
 		}
 	}
 	call(t, "GET", "http://"+addrs[1]+"/api/status", "", "")

@@ -253,7 +253,7 @@ func TestSchemas(t *testing.T) {
 			return string(out), err
 		}
 		if out, err := validate(func(s string) string { return s }); err != nil || strings.Count(out, "OK") != len(objects) {
-			t.Errorf("%s: %v\n%s", name, err, out)
+			t.Errorf("%s: got %v, want \"OK\" %d times in out\n%s", name, err, len(objects), out)
 		}
 		// It does see what is wrong.
 		for _, wrong := range [][2]string{{"periodSeconds: 10", "periodSeconds: often"}, {"readinessProbe:", "readynessProbe:"}, {"type: RuntimeDefault", "type: 7"}} {
@@ -422,7 +422,7 @@ func TestServicesFindPods(t *testing.T) {
 				}
 			}
 			if found != 1 {
-				t.Errorf("%s: %s leads to pods of %d kinds", name, s.Name, found)
+				t.Errorf("%s: %s leads to pods of %d kinds, want one", name, s.Name, found)
 			}
 		}
 	}
@@ -444,7 +444,7 @@ func TestNetworkPolicies(t *testing.T) {
 		for _, np := range i.policies {
 			for _, rule := range np.Spec.Egress {
 				if len(rule.Ports) == 0 || len(rule.To) == 0 {
-					t.Errorf("%s: %s lets out to anywhere", name, np.Name)
+					t.Errorf("%s: %s lets out to anywhere, want an entry in Ports and an entry in To", name, np.Name)
 				}
 			}
 			if len(np.Spec.PodSelector.MatchLabels) == 0 {
@@ -459,7 +459,7 @@ func TestNetworkPolicies(t *testing.T) {
 				found = true
 				for _, rule := range np.Spec.Ingress {
 					if len(rule.From) == 0 || len(rule.Ports) == 0 {
-						t.Errorf("%s: %s lets everybody in", name, np.Name)
+						t.Errorf("%s: %s lets everybody in, want an entry in From and an entry in Ports", name, np.Name)
 					}
 					for _, port := range rule.Ports {
 						if !hasPort(p, port.Port.StrVal) {
@@ -531,7 +531,7 @@ func TestRights(t *testing.T) {
 			continue
 		}
 		if len(i.rights) != 1 || len(i.bindings) != 1 {
-			t.Fatalf("%s: %d roles, %d bindings", name, len(i.rights), len(i.bindings))
+			t.Fatalf("%s: %d roles, %d bindings, want 1 entry in rights and 1 entry in bindings", name, len(i.rights), len(i.bindings))
 		}
 		var got []string
 		for _, r := range i.rights[0].Rules {
@@ -688,13 +688,13 @@ func TestKustomizeIsTakenByKubectl(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out := must(t, dir, nil, kubectl, "kustomize", single); !strings.Contains(out, "kind: StatefulSet") {
-		t.Errorf("%s", out)
+		t.Errorf("got %s, want \"kind: StatefulSet\" in it", out)
 	}
 	file := filepath.Join(single, "kustomization.yaml")
 	if err := os.WriteFile(file, slices.Concat(read(t, file), []byte(watching["single"]+"\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out := must(t, dir, nil, kubectl, "kustomize", single); !strings.Contains(out, "kind: ClusterRoleBinding") {
-		t.Errorf("%s", out)
+		t.Errorf("got %s, want \"kind: ClusterRoleBinding\" in it", out)
 	}
 }

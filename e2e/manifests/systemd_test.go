@@ -22,7 +22,7 @@ func unit(t *testing.T, file string) map[string][]string {
 		default:
 			key, value, ok := strings.Cut(line, "=")
 			if !ok || section == "" || strings.TrimSpace(key) != key {
-				t.Errorf("%s:%d: %q", file, i+1, line)
+				t.Errorf("%s:%d: got %q, want a section and key %v", file, i+1, line, key)
 			}
 			keys[section+"."+key] = append(keys[section+"."+key], value)
 		}
@@ -52,10 +52,10 @@ func TestUnits(t *testing.T) {
 			}
 		}
 		if start := keys["Service.ExecStart"]; len(start) != 1 || !strings.HasSuffix(start[0], "/bin/tocsin up") {
-			t.Errorf("%s starts %q", file, start)
+			t.Errorf("%s starts %q, want 1 of them and start[0] that ends with \"/bin/tocsin up\"", file, start)
 		}
 		if filters := keys["Service.SystemCallFilter"]; len(filters) == 0 || filters[0] != "@system-service" {
-			t.Errorf("%s: system calls %q", file, filters)
+			t.Errorf("%s: system calls %q, want any and filters[0] \"@system-service\"", file, filters)
 		}
 	}
 }
@@ -81,7 +81,7 @@ func TestUnitsAreTakenBySystemd(t *testing.T) {
 			args = slices.Insert(args, 1, "--user")
 		}
 		if out := must(t, dir, []string{"XDG_RUNTIME_DIR=" + dir}, analyze, args...); strings.Contains(out, file) {
-			t.Errorf("%s", out)
+			t.Errorf("got %s, want no %q in it", out, file)
 		}
 	}
 }

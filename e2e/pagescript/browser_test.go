@@ -20,6 +20,7 @@ import (
 // TestPagesInABrowser lets a real browser try what pages may (contract,
 // section 8): one of this machine, and one of a foreign site.
 func TestPagesInABrowser(t *testing.T) {
+	t.Parallel()
 	browser := chromium.Start(t)
 	sys := e2etest.Start(t)
 	page := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
@@ -88,6 +89,6 @@ func TestPagesInABrowser(t *testing.T) {
 		t.Errorf("got %s, want %q and nothing of a foreign page", text, want)
 	}
 	if text := sys.Observe(t, map[string]any{"what": "ci"}).First; text != `{"what":"ci","ci":[]}` {
-		t.Errorf("a page posted a CI result: %s", text)
+		t.Errorf("a page posted a CI result: %s, want \"{\\\"what\\\":\\\"ci\\\",\\\"ci\\\":[]}\"", text)
 	}
 }

@@ -11,6 +11,7 @@ import (
 // TestPagesOfOtherSitesAreRefused: they neither end nor raise an alert, and who looks
 // for the telemetry of such a page finds out why it is not there.
 func TestPagesOfOtherSitesAreRefused(t *testing.T) {
+	t.Parallel()
 	sys := e2etest.Start(t)
 	for _, path := range []string{"/v1/events", "/ci-result", "/v1/logs", "/v1/reports", "/api/1/envelope/", "/v1/junit", "/webhooks/alertmanager"} {
 		for _, origin := range []string{"https://evil.example", "null"} {

@@ -38,6 +38,7 @@ var hostile = map[string]string{
 // TestScriptChangesNothing: a page behaves with the script as it does without
 // it, whether the intake is there or not, and whatever the page is like.
 func TestScriptChangesNothing(t *testing.T) {
+	t.Parallel()
 	s := chromium.NewSite(t)
 	b := e2etest.Up(t)
 	chromium.NeedScript(t, b.IngestURL)
@@ -77,10 +78,10 @@ func TestScriptChangesNothing(t *testing.T) {
 			for which, tag := range tags {
 				got, written := page(tag)
 				if got != want {
-					t.Errorf("%s: %s", which, difference(want, got))
+					t.Errorf("%s: got %s, want got %v", which, difference(want, got), want)
 				}
 				if a, b := strings.Join(wantWritten, "\n"), strings.Join(written, "\n"); a != b {
-					t.Errorf("%s: in the console: %s", which, difference(a, b))
+					t.Errorf("%s: in the console: %s, want a %v", which, difference(a, b), b)
 				}
 			}
 		})
@@ -93,7 +94,7 @@ func TestScriptChangesNothing(t *testing.T) {
 		}
 		sent = true
 		if !strings.Contains(line, `code="200"`) {
-			t.Errorf("%s", line)
+			t.Errorf("got %s, want \"code=\\\"200\\\"\" in it", line)
 		}
 	}
 	if !sent {
@@ -119,6 +120,7 @@ func difference(want, got string) string {
 
 // TestScriptOfAHostilePage: what such pages do is told all the same.
 func TestScriptOfAHostilePage(t *testing.T) {
+	t.Parallel()
 	s := chromium.NewSite(t)
 	w := &witness{System: e2etest.Start(t)}
 	chromium.NeedScript(t, w.Bus.IngestURL)
@@ -139,6 +141,7 @@ func TestScriptOfAHostilePage(t *testing.T) {
 // TestScriptInAStorm: a page that says the same without end is slowed down by
 // little, and what was left out is counted.
 func TestScriptInAStorm(t *testing.T) {
+	t.Parallel()
 	s := chromium.NewSite(t)
 	w := &witness{System: e2etest.Start(t)}
 	chromium.NeedScript(t, w.Bus.IngestURL)
@@ -155,7 +158,7 @@ func TestScriptInAStorm(t *testing.T) {
 	t.Logf("102,000 calls took %.0f ms", took)
 	logs := w.stored(t, "logs", "storm", func(all []telemetry.Event) bool { return logged(all, "tocsin.js dropped") != nil })
 	if len(logs) > 100 {
-		t.Errorf("%d lines of a storm", len(logs))
+		t.Errorf("%d lines of a storm, want at most 100 entries in logs", len(logs))
 	}
 	t.Logf("%s", logged(logs, "tocsin.js dropped").Log.Message)
 }
@@ -163,6 +166,7 @@ func TestScriptInAStorm(t *testing.T) {
 // TestScriptUnderAPolicy: a page whose policy lets the script in but not send
 // goes on, is told why once, and nothing comes of it.
 func TestScriptUnderAPolicy(t *testing.T) {
+	t.Parallel()
 	s := chromium.NewSite(t)
 	w := &witness{System: e2etest.Start(t)}
 	chromium.NeedScript(t, w.Bus.IngestURL)
@@ -184,7 +188,7 @@ func TestScriptUnderAPolicy(t *testing.T) {
 	})
 	tab.Close()
 	if all := w.look(t, "security", "strict"); len(all) != 0 {
-		t.Errorf("violations of our own: %s", inJSON(all))
+		t.Errorf("violations of our own: %s, want no entry in all", inJSON(all))
 	}
 
 	tab = s.NewTab(t)
@@ -203,6 +207,6 @@ func TestScriptUnderAPolicy(t *testing.T) {
 	}
 	tab.Close()
 	if all := w.look(t, "logs", "mute"); len(all) != 0 {
-		t.Errorf("%s", inJSON(all))
+		t.Errorf("got %s, want no entry in all", inJSON(all))
 	}
 }

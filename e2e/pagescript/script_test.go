@@ -19,6 +19,7 @@ import (
 // TestScriptTellsOfAPage: all that goes on in a page comes to an agent, from a
 // page that is closed as soon as it has happened.
 func TestScriptTellsOfAPage(t *testing.T) {
+	t.Parallel()
 	s := chromium.NewSite(t)
 	w := &witness{System: e2etest.Start(t)}
 	chromium.NeedScript(t, w.Bus.IngestURL)
@@ -79,11 +80,11 @@ func TestScriptTellsOfAPage(t *testing.T) {
 		e := asked(requests, tt.end)
 		if e == nil || e.Network.Method != tt.method || e.Network.Status != tt.status || e.Network.DurationMS < 0 ||
 			(tt.status == 0) != (e.Network.Error != "") {
-			t.Errorf("%s %s: %s", tt.method, tt.end, inJSON(e))
+			t.Errorf("%s %s: got %s, want a e, Method %v, Status %v, DurationMS of at least 0 and tt.status == 0 %v", tt.method, tt.end, inJSON(e), tt.method, tt.status, (e.Network.Error != ""))
 		}
 	}
 	if asked(requests, "given-up") != nil || asked(requests, "/v1/events") != nil {
-		t.Errorf("a request that the page gave up, or one of our own: %s", inJSON(requests))
+		t.Errorf("a request that the page gave up, or one of our own: %s, want asked(requests, \"given-up\") nil and asked(requests, \"/v1/events\") nil", inJSON(requests))
 	}
 
 	logs := w.look(t, "logs", "web")
@@ -97,9 +98,9 @@ func TestScriptTellsOfAPage(t *testing.T) {
 		e := logged(logs, tt.message)
 		if e == nil || string(e.Log.Level) != tt.level || !strings.Contains(e.Log.Stack, tt.stack) || !strings.Contains(e.Log.Source, tt.source) ||
 			strings.Contains(e.Log.Stack, "tocsin.js") || e.Session != session || session == "" {
-			t.Errorf("%s: %s", tt.message, inJSON(e))
+			t.Errorf("%s: got %s, want a e, Level %v, %q in Stack, %q in Source, no \"tocsin.js\" in Stack, Session %v and a session", tt.message, inJSON(e), tt.level, tt.stack, tt.source, session)
 		} else if e.URL != s.LocalURL+"/checkout?step=2" {
-			t.Errorf("%s: it happened on %s", tt.message, e.URL)
+			t.Errorf("%s: it happened on %s, want URL %v", tt.message, e.URL, s.LocalURL+"/checkout?step=2")
 		}
 	}
 	if e := logged(logs, "cart c1"); e != nil && len(e.Log.Args) != 4 {
@@ -111,7 +112,7 @@ func TestScriptTellsOfAPage(t *testing.T) {
 		actions[e.Action.Type+" "+e.Action.Target]++
 	}
 	if actions["click #buy"] != 3 || actions["submit #order"] != 1 || actions["navigate /checkout"] != 1 || strings.Contains(inJSON(actions), "secret") {
-		t.Errorf("actions: %v", actions)
+		t.Errorf("actions: %v, want actions[\"click #buy\"] 3, actions[\"submit #order\"] 1, actions[\"navigate /checkout\"] 1 and no \"secret\" in inJSON(actions)", actions)
 	}
 
 	loads := w.stored(t, "vitals", "web", func(all []telemetry.Event) bool { return len(all) > 0 })
@@ -126,7 +127,7 @@ func TestScriptTellsOfAPage(t *testing.T) {
 	}
 	if violations := w.look(t, "security", "web"); len(violations) != 1 || violations[0].Security.Type != "csp" ||
 		violations[0].Security.BlockedURL != "http://127.0.0.1:9/pixel.png" {
-		t.Errorf("violations: %s", inJSON(violations))
+		t.Errorf("violations: %s, want 1 entry in violations, Type \"csp\" and BlockedURL \"http://127.0.0.1:9/pixel.png\"", inJSON(violations))
 	}
 	w.all(t, alert.Errors, alert.NetworkErrors, alert.UserFrustration, alert.Security)
 }
@@ -134,6 +135,7 @@ func TestScriptTellsOfAPage(t *testing.T) {
 // TestScriptOfAPageThatEndsAtOnce: what happened last is told, whether a person
 // closes the tab or the page goes elsewhere by itself.
 func TestScriptOfAPageThatEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	s := chromium.NewSite(t)
 	w := &witness{System: e2etest.Start(t)}
 	chromium.NeedScript(t, w.Bus.IngestURL)
@@ -157,7 +159,7 @@ func TestScriptOfAPageThatEndsAtOnce(t *testing.T) {
 	}
 	// What the page cut off by leaving did not fail.
 	if all := w.look(t, "network", "leaving"); len(all) != 1 || asked(all, "/api/good") == nil {
-		t.Errorf("requests: %s", inJSON(all))
+		t.Errorf("requests: %s, want 1 entry in all and a asked(all, \"/api/good\")", inJSON(all))
 	}
 }
 
@@ -165,6 +167,7 @@ func TestScriptOfAPageThatEndsAtOnce(t *testing.T) {
 // one load; one that comes back out of the browser's cache is another, of which
 // no timings are told.
 func TestScriptTellsOfALoadOnce(t *testing.T) {
+	t.Parallel()
 	s := chromium.NewSite(t)
 	w := &witness{System: e2etest.Start(t)}
 	chromium.NeedScript(t, w.Bus.IngestURL)
@@ -198,7 +201,7 @@ func TestScriptTellsOfALoadOnce(t *testing.T) {
 	want := 2
 	loads := w.stored(t, "vitals", "load", func(all []telemetry.Event) bool { return len(all) >= want })
 	if len(loads) != want {
-		t.Fatalf("%s", inJSON(loads))
+		t.Fatalf("got %s, want %v entries in loads", inJSON(loads), want)
 	}
 	if second, first := loads[0].Vitals, loads[1].Vitals; first.FCP == nil || first.Load == nil || second.CLS == nil ||
 		restored && (second.FCP != nil || second.LCP != nil || second.TTFB != nil || second.Load != nil) {
@@ -210,6 +213,7 @@ func TestScriptTellsOfALoadOnce(t *testing.T) {
 // TestScriptTags: the script finds itself however it was loaded, and is there
 // once.
 func TestScriptTags(t *testing.T) {
+	t.Parallel()
 	s := chromium.NewSite(t)
 	w := &witness{System: e2etest.Start(t)}
 	chromium.NeedScript(t, w.Bus.IngestURL)
@@ -232,7 +236,7 @@ func TestScriptTags(t *testing.T) {
 		w.stored(t, "logs", app, func(all []telemetry.Event) bool { return logged(all, "hello") != nil })
 		all := w.look(t, "logs", app)
 		if len(all) != 1 || (app == "release") != (all[0].Release == "web@2.0") {
-			t.Errorf("%s: %s", app, inJSON(all))
+			t.Errorf("%s: got %s, want 1 entry in all and app == \"release\" %v", app, inJSON(all), (all[0].Release == "web@2.0"))
 		}
 	}
 }
@@ -240,6 +244,7 @@ func TestScriptTags(t *testing.T) {
 // TestScriptWithAToken: the token goes along, also from a page that ends; and a
 // page without it says so, once.
 func TestScriptWithAToken(t *testing.T) {
+	t.Parallel()
 	s := chromium.NewSite(t)
 	b := e2etest.Up(t, "--token=open sesame")
 	w := &witness{System: &e2etest.System{Bus: b, Agent: e2etest.Join(t, b, "e2e")}}
@@ -267,13 +272,14 @@ func TestScriptWithAToken(t *testing.T) {
 		}
 	}
 	if all := w.look(t, "logs", "without"); len(all) != 0 {
-		t.Errorf("%s", inJSON(all))
+		t.Errorf("got %s, want no entry in all", inJSON(all))
 	}
 }
 
 // TestScriptWhileTheIntakeIsAway: what a page has to tell waits until the
 // intake is back, and comes once.
 func TestScriptWhileTheIntakeIsAway(t *testing.T) {
+	t.Parallel()
 	s := chromium.NewSite(t)
 	dir, addr := t.TempDir(), fmt.Sprintf("--ingest-addr=127.0.0.1:%d", e2etest.FreePort(t))
 	first := e2etest.UpIn(t, dir, addr)
@@ -288,7 +294,7 @@ func TestScriptWhileTheIntakeIsAway(t *testing.T) {
 		await new Promise(done => setTimeout(done, 1500)); // a try that fails
 		return (await fetch("/api/good")).text();
 	})()`); got != `{"good":true}` {
-		t.Errorf("the page got %s", got)
+		t.Errorf("the page got %s, want \"{\\\"good\\\":true}\"", got)
 	}
 	again := e2etest.UpIn(t, dir, addr)
 	w := &witness{System: &e2etest.System{Bus: again, Agent: e2etest.Join(t, again, "e2e")}}
@@ -298,7 +304,7 @@ func TestScriptWhileTheIntakeIsAway(t *testing.T) {
 		count[logs[i].Log.Message]++
 	}
 	if count["away 0"] != 1 || count["away 49"] != 1 || count["away 999"] != 0 || len(count) != len(logs) {
-		t.Errorf("%v", count)
+		t.Errorf("got %v, want count[\"away 0\"] 1, count[\"away 49\"] 1, count[\"away 999\"] 0 and %d of them", count, len(logs))
 	}
 	tab.Close()
 }
@@ -306,6 +312,7 @@ func TestScriptWhileTheIntakeIsAway(t *testing.T) {
 // TestScriptIsServed: to pages of this machine and of configured origins. A page that
 // loads it as a plain script names no origin. What it sends is looked at when it comes.
 func TestScriptIsServed(t *testing.T) {
+	t.Parallel()
 	b := e2etest.Up(t)
 	chromium.NeedScript(t, b.IngestURL)
 	for _, tt := range []struct {
@@ -335,7 +342,7 @@ func TestScriptIsServed(t *testing.T) {
 			}
 			defer resp.Body.Close()
 			if resp.StatusCode != tt.status {
-				t.Errorf("%d %v", resp.StatusCode, resp.Header)
+				t.Errorf("got %d %v, want StatusCode %v", resp.StatusCode, resp.Header, tt.status)
 			}
 		})
 	}

@@ -111,7 +111,7 @@ func raise(t *testing.T, url, alerts string) {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	if a, err := harness.Do(req); err != nil || a.Status != http.StatusOK {
-		t.Fatalf("%v: %d %s", err, a.Status, a.Body)
+		t.Fatalf("%v: got %d %s, want Status 200", err, a.Status, a.Body)
 	}
 }
 
@@ -139,7 +139,7 @@ func lossy(t *testing.T, intake string) (url string, taken func() int64) {
 		on.Header = r.Header.Clone()
 		a, err := harness.Do(on)
 		if err != nil || a.Status != http.StatusOK {
-			t.Errorf("%v: %d %s", err, a.Status, a.Body)
+			t.Errorf("%v: got %d %s, want Status 200", err, a.Status, a.Body)
 			return
 		}
 		if n == 2 {
@@ -158,6 +158,7 @@ func lossy(t *testing.T, intake string) (url string, taken func() int64) {
 // addresses, the token and its repeat interval: what it raises comes to the agent
 // once, however often it says so and whatever is lost between.
 func TestAlertmanager(t *testing.T) {
+	t.Parallel()
 	if page := e2etest.Page(t, "docs/senders/alertmanager.md"); !strings.Contains(page, alertmanagerYML) {
 		t.Errorf("docs/senders/alertmanager.md does not contain the configuration of this test:\n%s", alertmanagerYML)
 	}
@@ -193,10 +194,10 @@ func TestAlertmanager(t *testing.T) {
 	if a.Severity != alert.Error || a.App != "checkout" || a.Source != alert.SourceAlertmanager || a.Category != alert.Threshold || a.Count > 1 ||
 		a.Detail != "5% of requests fail" || a.URL != "http://prometheus.example/graph" || a.Context["runbook_url"] != "https://runbooks.example/errors" ||
 		a.Context["starts_at"] != "2026-01-28T14:30:00.000Z" {
-		t.Fatalf("%+v", said)
+		t.Fatalf("got %+v, want Severity %v, App \"checkout\", Source %v, Category %v, Count of at most 1, Detail \"5%% of requests fail\", URL \"http://prometheus.example/graph\", Context[\"runbook_url\"] \"https://runbooks.example/errors\" and Context[\"starts_at\"] \"2026-01-28T14:30:00.000Z\"", said, alert.Error, alert.SourceAlertmanager, alert.Threshold)
 	}
 	if a := said["Alert firing: SlowQueries on cart"]; a.Severity != alert.Warning || a.App != "cart" || a.Count > 1 {
-		t.Fatalf("%+v", said)
+		t.Fatalf("got %+v, want Severity %v, App \"cart\" and Count of at most 1", said, alert.Warning)
 	}
 	if n := sys.NextNotification(t, 10*time.Second); n.Data.Category != "threshold" && n.Data.Category != "batch" {
 		t.Fatalf("%+v", n)
@@ -210,7 +211,7 @@ func TestAlertmanager(t *testing.T) {
 	raise(t, am, "["+checkout+`,"endsAt":"`+time.Now().UTC().Format(time.RFC3339Nano)+`"}]`)
 	a = sys.TakeAlerts(t, 1)[0]
 	if a.Title != "Alert resolved: HighErrorRate on checkout" || a.Severity != alert.Info || a.Count > 1 || a.Detail != "was: 5% of requests fail" {
-		t.Fatalf("%+v", a)
+		t.Fatalf("got %+v, want Title \"Alert resolved: HighErrorRate on checkout\", Severity %v, Count of at most 1 and Detail \"was: 5%% of requests fail\"", a, alert.Info)
 	}
 	told = taken()
 	if !harness.Poll(t.Context(), 30*time.Second, func() bool { return taken() >= told+3 }) {

@@ -71,6 +71,7 @@ func firing(app, severity string, since time.Time) *raised.Alert {
 // TestAlertmanagerNotifier: what Alertmanager's webhook sender says of a group
 // is told once for each change of each alert.
 func TestAlertmanagerNotifier(t *testing.T) {
+	t.Parallel()
 	sys := e2etest.Start(t)
 	n := newNotifier(t, sys.Bus.IngestURL, 2)
 	sys.Call(t, "configure_streaming", map[string]any{"action": "enable", "events": []string{"errors"}, "throttle_seconds": 1})
@@ -80,16 +81,16 @@ func TestAlertmanagerNotifier(t *testing.T) {
 	n.must(t, checkout)
 	told := sys.NextNotification(t, 10*time.Second)
 	if told.Level != "error" || told.Data.Category != "threshold" || told.Data.Source != "alertmanager" || told.Data.Title != "Alert firing: HighErrorRate on checkout" {
-		t.Fatalf("%+v", told)
+		t.Fatalf("got %+v, want Level \"error\", Category \"threshold\", Source \"alertmanager\" and Title \"Alert firing: HighErrorRate on checkout\"", told)
 	}
 	a := sys.TakeAlerts(t, 1)[0]
 	key := "alertmanager:" + checkout.Fingerprint().String() + ":firing"
 	if a.App != "checkout" || a.Severity != alert.Error || a.DedupKey != key || a.URL != checkout.GeneratorURL || a.Detail != "too many errors; of checkout" ||
 		a.Context["state"] != "firing" || a.Context["severity"] != "critical" || a.Context["receiver"] != "tocsin" || a.Context["starts_at"] != alert.FormatTime(since) {
-		t.Fatalf("%+v", a)
+		t.Fatalf("got %+v, want App \"checkout\", Severity %v, DedupKey %v, URL %v, Detail \"too many errors; of checkout\", Context[\"state\"] \"firing\", Context[\"severity\"] \"critical\", Context[\"receiver\"] \"tocsin\" and Context[\"starts_at\"] %v", a, alert.Error, key, checkout.GeneratorURL, alert.FormatTime(since))
 	}
 	if group, _ := a.Context["group"].(map[string]any); len(group) != 1 || group["alertname"] != "HighErrorRate" {
-		t.Fatalf("group %v", a.Context["group"])
+		t.Fatalf("group %v, want 1 entry in group and group[\"alertname\"] \"HighErrorRate\"", a.Context["group"])
 	}
 
 	// The group grows, past max_alerts, and is told again twice.
@@ -98,7 +99,7 @@ func TestAlertmanagerNotifier(t *testing.T) {
 	}
 	a = sys.TakeAlerts(t, 1)[0]
 	if a.App != "cart" || a.Severity != alert.Warning || a.Count > 1 || !strings.HasSuffix(a.Detail, "; alertmanager left out more alerts of this group: 1") {
-		t.Fatalf("%+v", a)
+		t.Fatalf("got %+v, want App \"cart\", Severity %v, Count of at most 1 and Detail that ends with \"; alertmanager left out more alerts of this group: 1\"", a, alert.Warning)
 	}
 
 	// One is over, then all are, and it begins anew.
@@ -109,11 +110,11 @@ func TestAlertmanagerNotifier(t *testing.T) {
 	a = sys.TakeAlerts(t, 1)[0]
 	if a.Title != "Alert resolved: HighErrorRate on checkout" || a.Severity != alert.Info || !strings.HasSuffix(a.DedupKey, ":resolved") || a.Count > 1 ||
 		a.Context["ends_at"] != alert.FormatTime(over.EndsAt) {
-		t.Fatalf("%+v", a)
+		t.Fatalf("got %+v, want Title \"Alert resolved: HighErrorRate on checkout\", Severity %v, DedupKey that ends with \":resolved\", Count of at most 1 and Context[\"ends_at\"] %v", a, alert.Info, alert.FormatTime(over.EndsAt))
 	}
 	n.must(t, firing("checkout", "critical", time.Now()))
 	if a = sys.TakeAlerts(t, 1)[0]; a.DedupKey != key || a.Count > 1 {
-		t.Fatalf("%+v", a)
+		t.Fatalf("got %+v, want DedupKey %v and Count of at most 1", a, key)
 	}
 	sys.WaitReceived(t, 12) // with all that only revises
 	if o := sys.Observe(t, nil); o.Block != "" {
@@ -123,6 +124,7 @@ func TestAlertmanagerNotifier(t *testing.T) {
 
 // TestAlertmanagerIsRefused: what it may not do, and whether it tries again.
 func TestAlertmanagerIsRefused(t *testing.T) {
+	t.Parallel()
 	sys := e2etest.Start(t)
 	long := firing(strings.Repeat("x", 100), "page", time.Now())
 	for i := range 11 {
@@ -138,6 +140,6 @@ func TestAlertmanagerIsRefused(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	if retry, err := newNotifier(t, sys.Bus.IngestURL, 0).Notify(notify.WithGroupKey(ctx, "k"), long); !retry || err == nil {
-		t.Errorf("away: retry %v, %v", retry, err)
+		t.Errorf("away: retry %v, %v, want retry and an error", retry, err)
 	}
 }

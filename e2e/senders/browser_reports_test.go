@@ -31,6 +31,7 @@ const oldScript = `addEventListener("unload", () => {}); fetch("/broken");`
 // takes Reporting-Endpoints from pages over TLS alone, and sends to those alone:
 // to a development server, say, which passes the reports on.
 func TestReportsOfABrowser(t *testing.T) {
+	t.Parallel()
 	sys := e2etest.Start(t)
 	intake, err := url.Parse(sys.Bus.IngestURL)
 	e2etest.NoError(t, err)
@@ -66,7 +67,7 @@ func TestReportsOfABrowser(t *testing.T) {
 	alerts := told(t, sys, 3)
 	reported(t, alerts, page, "shop", "")
 	if failed := alerts["GET:/broken:500"]; failed.App != "shop" || failed.Category != alert.NetworkErrors {
-		t.Errorf("%+v of %d alerts", failed, len(alerts))
+		t.Errorf("%+v of %d alerts, want App \"shop\" and Category %v", failed, len(alerts), alert.NetworkErrors)
 	}
 	until(t, sys, "logs", func(all []telemetry.Event) bool {
 		return slices.ContainsFunc(all, func(e telemetry.Event) bool {
@@ -77,6 +78,7 @@ func TestReportsOfABrowser(t *testing.T) {
 
 // TestReportsByReportURI is the older way, which works from any page.
 func TestReportsByReportURI(t *testing.T) {
+	t.Parallel()
 	sys := e2etest.Start(t)
 	browser := chromium.Start(t)
 	site := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {

@@ -93,6 +93,7 @@ func hasOutcome(t *testing.T, event string, payload []byte) bool {
 // TestGitHubDocumented delivers every payload that GitHub documents, of every
 // event, as JSON and as a form.
 func TestGitHubDocumented(t *testing.T) {
+	t.Parallel()
 	events := documented(t)
 	b := e2etest.UpIn(t, t.TempDir(), "--github-webhook-secret="+webhookSecret)
 	sys := &e2etest.System{Bus: b, Agent: e2etest.Join(t, b, "e2e")}
@@ -113,7 +114,7 @@ func TestGitHubDocumented(t *testing.T) {
 			a := deliver(t, b, "/webhooks/github", body, "X-GitHub-Event", event, "X-GitHub-Delivery", fmt.Sprintf("%s-%d", event, i),
 				"X-Hub-Signature-256", signedLikeGitHub(body), "Content-Type", media)
 			if a.Status != want {
-				t.Errorf("%s %d: %d %s", event, i, a.Status, a.Body)
+				t.Errorf("%s %d: got %d %s, want Status %v", event, i, a.Status, a.Body, want)
 			}
 		}
 	}
@@ -130,13 +131,14 @@ func TestGitHubDocumented(t *testing.T) {
 	}
 	if job := names["CodeQL / linters"]; job.Commit == "" || job.Source != ci.SourceGitHub || names["Octocoders-linter"].URL == "" ||
 		!strings.HasPrefix(names["test"].Summary, "test #163 passed on repository_dispatch: ci(action)") {
-		t.Errorf("%+v", kept.CI)
+		t.Errorf("got %+v, want a Commit, Source %v, a URL and Summary that begins with \"test #163 passed on repository_dispatch: ci(action)\"", kept.CI, ci.SourceGitHub)
 	}
 }
 
 // TestGitHubRedelivery: a failure, a success, the bus starts anew, and the first
 // delivery comes again.
 func TestGitHubRedelivery(t *testing.T) {
+	t.Parallel()
 	var failed []byte
 	for _, payload := range documented(t)["workflow_job"] {
 		var compact bytes.Buffer
@@ -153,7 +155,7 @@ func TestGitHubRedelivery(t *testing.T) {
 		t.Helper()
 		a := deliver(t, b, "/webhooks/github", body, "X-GitHub-Event", "workflow_job", "X-GitHub-Delivery", id, "X-Hub-Signature-256", signedLikeGitHub(body))
 		if a.Status != 200 || a.Body != want {
-			t.Fatalf("%s: %d %s", id, a.Status, a.Body)
+			t.Fatalf("%s: got %d %s, want Status 200 and Body %v", id, a.Status, a.Body, want)
 		}
 	}
 	b := e2etest.UpIn(t, dir, "--github-webhook-secret="+webhookSecret)
@@ -173,16 +175,17 @@ func TestGitHubRedelivery(t *testing.T) {
 	got = append(got, sys.TakeAlerts(t, 1)...) // by now a third of the redelivered would be here
 	const title = "CI failure: CodeQL / linters on main"
 	if len(got) != 3 || got[0].Title != "Resolved: "+title || got[1].Title != "CI success: CodeQL / linters on main" || got[2].Title != title {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want 3 of them, Title %v, Title \"CI success: CodeQL / linters on main\" and Title %v", got, "Resolved: "+title, title)
 	}
 	if !strings.Contains(got[2].Detail, "at step Run yarn run format-check; Run yarn run format-check: step 8 failed") {
-		t.Error(got[2].Detail)
+		t.Errorf("got %s, want \"at step Run yarn run format-check; Run yarn run format-check: step 8 failed\" in it", got[2].Detail)
 	}
 }
 
 // TestGitLabDocumented delivers the payloads of GitLab's documentation, signed
 // and with the secret token.
 func TestGitLabDocumented(t *testing.T) {
+	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "gitlab.com/gitlab-org/api/client-go/v2").Output()
 	if err != nil {
 		t.Skipf("the module with GitLab's payloads is not here: %v", err)
@@ -225,7 +228,7 @@ func TestGitLabDocumented(t *testing.T) {
 			{"Pipeline Hook", pipeline, []string{"X-Gitlab-Token", "x"}, 401, "TOCSIN_GITLAB_SIGNING_TOKEN"},
 		} {
 			if a := deliver(t, b, "/webhooks/gitlab", c.body, append(c.header, "X-Gitlab-Event", c.event)...); a.Status != c.status || !strings.Contains(a.Body, c.says) {
-				t.Errorf("%d: %d %s", i, a.Status, a.Body)
+				t.Errorf("%d: got %d %s, want Status %v and %q in Body", i, a.Status, a.Body, c.status, c.says)
 			}
 		}
 		titles := map[string]alert.Alert{}
@@ -233,7 +236,7 @@ func TestGitLabDocumented(t *testing.T) {
 			titles[a.Title] = a
 		}
 		if a := titles["CI failure: pipeline on master"]; !strings.HasPrefix(a.Detail, "pipeline #31 failed on merge request") || a.URL != "http://192.168.64.1:3005/gitlab-org/gitlab-test/-/pipelines/31" {
-			t.Errorf("%+v", titles)
+			t.Errorf("got %+v, want Detail that begins with \"pipeline #31 failed on merge request\" and URL \"http://192.168.64.1:3005/gitlab-org/gitlab-test/-/pipelines/31\"", titles)
 		}
 		if _, ok := titles["CI success: coordinated:tag / auto_deploy:start on main"]; !ok {
 			t.Errorf("%+v", titles)
@@ -242,10 +245,10 @@ func TestGitLabDocumented(t *testing.T) {
 	t.Run("with the token", func(t *testing.T) {
 		b := e2etest.UpIn(t, t.TempDir(), "--gitlab-secret-token=t0ken", "--token=another")
 		if a := deliver(t, b, "/webhooks/gitlab", job, "X-Gitlab-Event", "Job Hook", "X-Gitlab-Token", "t0ken"); a.Status != 200 {
-			t.Errorf("%d %s", a.Status, a.Body)
+			t.Errorf("got %d %s, want Status 200", a.Status, a.Body)
 		}
 		if a := deliver(t, b, "/webhooks/gitlab", job, "X-Gitlab-Event", "Job Hook", "X-Gitlab-Token", "another"); a.Status != 401 {
-			t.Errorf("%d %s", a.Status, a.Body)
+			t.Errorf("got %d %s, want Status 401", a.Status, a.Body)
 		}
 	})
 }

@@ -55,6 +55,7 @@ func stored(t *testing.T, sys *e2etest.System, what string) []telemetry.Event {
 // TestOpenTelemetryForGo is the SDK for Go as an app has it: traces, logs and
 // metrics over OTLP/HTTP with gzip, and HTTP instrumented on both sides.
 func TestOpenTelemetryForGo(t *testing.T) {
+	t.Parallel()
 	sys := e2etest.Start(t)
 	ctx := t.Context()
 	ends := sys.Bus.IngestURL + "/v1/"
@@ -76,18 +77,18 @@ func TestOpenTelemetryForGo(t *testing.T) {
 	alerts := sys.TakeAlertsUntil(t, "GET:/api/stock/:id:500", "threshold:shop:memory:hard")
 	errorTitles := titles(alerts, alert.Errors)
 	if len(errorTitles) != 2 || !strings.Contains(errorTitles[0], "*errors.errorString: the card could not be read") || !strings.Contains(errorTitles[1], "order A-<n> was lost") {
-		t.Errorf("errors: %q", errorTitles)
+		t.Errorf("errors: %q, want 2 of them, \"*errors.errorString: the card could not be read\" in errorTitles[0] and \"order A-<n> was lost\" in errorTitles[1]", errorTitles)
 	}
 	failed := alerts["GET:/api/stock/:id:500"]
 	if failed.App != "shop" || failed.Title != "Server error: GET /api/stock/:id → 500" || failed.Severity != alert.Error || failed.Occurrences() != 2 {
-		t.Errorf("%+v", failed) // told by the client and by the server
+		t.Errorf("got %+v, want App \"shop\", Title \"Server error: GET /api/stock/:id → 500\", Severity %v and Occurrences 2", failed, alert.Error) // told by the client and by the server
 	}
 	if len(alerts) != 4 {
-		t.Errorf("%d alerts: %q", len(alerts), slices.Sorted(maps.Keys(alerts)))
+		t.Errorf("%d alerts: %q, want 4 entries in alerts", len(alerts), slices.Sorted(maps.Keys(alerts)))
 	}
 	requests := stored(t, sys, "network")
 	if len(requests) != 4 {
-		t.Fatalf("%d requests: %s", len(requests), sys.Observe(t, map[string]any{"what": "network"}).First)
+		t.Fatalf("%d requests: %s, want 4 entries in requests", len(requests), sys.Observe(t, map[string]any{"what": "network"}).First)
 	}
 	for _, e := range requests {
 		if e.Session != "shop-1" || e.Network.DurationMS <= 0 || e.Time.IsZero() || !strings.HasPrefix(e.Network.URL, "http://127.0.0.1:") {
@@ -98,7 +99,7 @@ func TestOpenTelemetryForGo(t *testing.T) {
 		switch {
 		case e.Log.Message == "stock of kettles is low":
 			if e.Log.Level != telemetry.LevelWarn || len(e.Log.Args) != 1 || e.Log.Args[0].(map[string]any)["left"] != 2.0 {
-				t.Errorf("%+v", e.Log)
+				t.Errorf("got %+v, want Level %v, 1 entry in Args and e.Log.Args[0].(map[string]any)[\"left\"] 2.0", e.Log, telemetry.LevelWarn)
 			}
 		case strings.HasPrefix(e.Log.Message, "*errors.errorString") && !strings.Contains(e.Log.Stack, "otel_test.go"):
 			t.Errorf("%+v", e.Log)
@@ -167,6 +168,7 @@ func titles(alerts map[string]alert.Alert, c alert.Category) []string {
 // TestOpenTelemetryForNode is the SDK for Node, which is told nothing but its
 // environment: as the README has it, and in each encoding.
 func TestOpenTelemetryForNode(t *testing.T) {
+	t.Parallel()
 	dir := e2etest.NodeModules(t, "otel")
 	e2etest.NeedNode(t, 20)
 	for name, env := range map[string][]string{
@@ -180,21 +182,21 @@ func TestOpenTelemetryForNode(t *testing.T) {
 			node.Dir = dir
 			node.Env = append(append(os.Environ(), "OTEL_EXPORTER_OTLP_ENDPOINT="+sys.Bus.IngestURL, "OTEL_SERVICE_NAME=shop"), env...)
 			if out, err := node.CombinedOutput(); err != nil || len(out) > 0 {
-				t.Fatalf("%v\n%s", err, out)
+				t.Fatalf("got %v, want no entry in out\n%s", err, out)
 			}
 			alerts := sys.TakeAlertsUntil(t, "GET:/api/stock/:id:500", "GET:/parcels:0")
 			errorTitles := titles(alerts, alert.Errors)
 			if len(errorTitles) != 2 || !strings.Contains(errorTitles[0], "RangeError: order A-<n> was lost") || !strings.Contains(errorTitles[1], "TypeError: the card could not be read") {
-				t.Errorf("errors: %q", errorTitles)
+				t.Errorf("errors: %q, want 2 of them, \"RangeError: order A-<n> was lost\" in errorTitles[0] and \"TypeError: the card could not be read\" in errorTitles[1]", errorTitles)
 			}
 			if failed := alerts["GET:/parcels:0"]; failed.App != "shop" || !strings.Contains(failed.Detail, "ECONNREFUSED") {
-				t.Errorf("%+v", failed)
+				t.Errorf("got %+v, want App \"shop\" and \"ECONNREFUSED\" in Detail", failed)
 			}
 			if len(alerts) != 4 {
-				t.Errorf("%d alerts: %q", len(alerts), slices.Sorted(maps.Keys(alerts)))
+				t.Errorf("%d alerts: %q, want 4 entries in alerts", len(alerts), slices.Sorted(maps.Keys(alerts)))
 			}
 			if requests := stored(t, sys, "network"); len(requests) != 5 { // two on both sides
-				t.Errorf("%d requests", len(requests))
+				t.Errorf("%d requests, want 5 entries in requests", len(requests))
 			}
 			for _, e := range stored(t, sys, "logs") {
 				if e.Log.Level == telemetry.LevelError && !strings.Contains(e.Log.Stack, "shop.mjs") {
@@ -207,9 +209,10 @@ func TestOpenTelemetryForNode(t *testing.T) {
 
 // TestOpenTelemetryToTheUsualPort: whoever names no endpoint sends there.
 func TestOpenTelemetryToTheUsualPort(t *testing.T) {
+	t.Parallel()
 	sys := e2etest.Start(t)
 	if sys.Bus.OTLPURL == "" || sys.Bus.OTLPURL == sys.Bus.IngestURL {
-		t.Fatalf("%+v", sys.Bus.Runtime)
+		t.Fatalf("got %+v, want a OTLPURL and OTLPURL other than %v", sys.Bus.Runtime, sys.Bus.IngestURL)
 	}
 	lines, err := otlploghttp.New(t.Context(), otlploghttp.WithEndpointURL(sys.Bus.OTLPURL+"/v1/logs"))
 	e2etest.NoError(t, err)
@@ -220,6 +223,6 @@ func TestOpenTelemetryToTheUsualPort(t *testing.T) {
 	logs.Logger("shop").Emit(t.Context(), r)
 	e2etest.NoError(t, logs.Shutdown(t.Context()))
 	if a := sys.TakeAlerts(t, 1)[0]; a.Detail != "order A-1 was lost" || !strings.HasPrefix(a.App, "unknown_service:") {
-		t.Errorf("%+v", a)
+		t.Errorf("got %+v, want Detail \"order A-1 was lost\" and App that begins with \"unknown_service:\"", a)
 	}
 }

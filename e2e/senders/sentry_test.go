@@ -58,6 +58,7 @@ func told(t *testing.T, sys *e2etest.System, n int) map[string]alert.Alert {
 
 // TestSentryForNode is @sentry/node, which is told nothing but its DSN.
 func TestSentryForNode(t *testing.T) {
+	t.Parallel()
 	dir := e2etest.NodeModules(t, "sentry")
 	e2etest.NeedNode(t, 20)
 	sys := e2etest.Start(t)
@@ -65,26 +66,26 @@ func TestSentryForNode(t *testing.T) {
 	node.Dir = dir
 	node.Env = append(os.Environ(), "SENTRY_DSN="+dsn(t, sys))
 	if out, err := node.CombinedOutput(); err != nil || len(out) > 0 {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("got %v, want no entry in out\n%s", err, out)
 	}
 	alerts := told(t, sys, 5)
 	if got := strings.Join(titles(alerts, alert.Errors), "\n"); !strings.Contains(got, "TypeError: the card could not be read") ||
 		!strings.Contains(got, "order A-<n> was lost") || !strings.Contains(got, "Check-in nightly-report: error") {
-		t.Errorf("errors:\n%s", got)
+		t.Errorf("errors, want \"TypeError: the card could not be read\" in got, \"order A-<n> was lost\" in got and \"Check-in nightly-report: error\" in got\n%s", got)
 	}
 	if failed := alerts["POST:/api/stock/:id:500"]; failed.App != "checkout" {
-		t.Errorf("%+v", failed)
+		t.Errorf("got %+v, want App \"checkout\"", failed)
 	}
 	if refused := alerts["GET:/stock/:id:0"]; refused.App != "checkout" || !strings.Contains(refused.Detail, "ECONNREFUSED") {
-		t.Errorf("%+v", refused)
+		t.Errorf("got %+v, want App \"checkout\" and \"ECONNREFUSED\" in Detail", refused)
 	}
 	if len(alerts) != 5 {
-		t.Errorf("%d alerts: %q", len(alerts), slices.Sorted(maps.Keys(alerts)))
+		t.Errorf("%d alerts: %q, want 5 entries in alerts", len(alerts), slices.Sorted(maps.Keys(alerts)))
 	}
 	// Both sides of one request, and one that was refused. The breadcrumb tells of
 	// the first as well, and is not another.
 	if requests := stored(t, sys, "network"); len(requests) != 3 {
-		t.Errorf("%d requests", len(requests))
+		t.Errorf("%d requests, want 3 entries in requests", len(requests))
 	}
 	thrown := false
 	for _, e := range stored(t, sys, "logs") {
@@ -93,10 +94,10 @@ func TestSentryForNode(t *testing.T) {
 		}
 		thrown = true
 		if !strings.HasPrefix(e.Log.Stack, "    at pay (") || !strings.Contains(e.Log.Stack, "\nCaused by: SyntaxError: ") || !strings.Contains(e.Log.Source, "shop.mjs:") {
-			t.Errorf("stack\n%s\nsource %s", e.Log.Stack, e.Log.Source)
+			t.Errorf("stack, want Stack that begins with \"    at pay (\", \"\\nCaused by: SyntaxError: \" in Stack and \"shop.mjs:\" in Source\n%s\nsource %s", e.Log.Stack, e.Log.Source)
 		}
 		if details, err := json.Marshal(e.Log.Args); err != nil || !strings.Contains(string(details), "put a kettle into the cart") || strings.Contains(string(details), "ada@example.com") {
-			t.Errorf("%s %v", details, err)
+			t.Errorf("got %s %v, want \"put a kettle into the cart\" in it and no \"ada@example.com\" in it", details, err)
 		}
 	}
 	if !thrown {
@@ -107,6 +108,7 @@ func TestSentryForNode(t *testing.T) {
 // TestSentryForBrowsers is @sentry/browser on a page on which a request and then a
 // script fail, in both of the ways in which it sends its spans.
 func TestSentryForBrowsers(t *testing.T) {
+	t.Parallel()
 	dir := e2etest.NodeModules(t, "sentry")
 	s := chromium.NewSite(t)
 	bundle := filepath.Join(t.TempDir(), "page.js")
@@ -136,14 +138,14 @@ func TestSentryForBrowsers(t *testing.T) {
 			})
 			for _, e := range vitals {
 				if e.App != "web" || e.URL != s.LocalURL+"/cart?item=1" {
-					t.Errorf("vitals %+v of %s on %q", e.Vitals, e.App, e.URL)
+					t.Errorf("vitals %+v of %s on %q, want App \"web\" and URL %v", e.Vitals, e.App, e.URL, s.LocalURL+"/cart?item=1")
 				}
 			}
 			if got := titles(alerts, alert.Errors); len(got) != 1 || !strings.Contains(got[0], "RangeError: no such card") {
-				t.Errorf("errors: %q", got)
+				t.Errorf("errors: %q, want 1 of them and \"RangeError: no such card\" in got[0]", got)
 			}
 			if failed := alerts["POST:/api/broken:500"]; len(alerts) != 2 || failed.App != "web" || failed.URL != s.LocalURL+"/api/broken?card=1" {
-				t.Errorf("%d alerts: %q, %+v", len(alerts), slices.Sorted(maps.Keys(alerts)), failed)
+				t.Errorf("%d alerts: %q, %+v, want 2 entries in alerts, App \"web\" and URL %v", len(alerts), slices.Sorted(maps.Keys(alerts)), failed, s.LocalURL+"/api/broken?card=1")
 			}
 			// A breadcrumb and a span tell of the request; it was one.
 			requests := slices.DeleteFunc(stored(t, sys, "network"), func(e telemetry.Event) bool { return e.Network.Status != http.StatusInternalServerError })
@@ -157,7 +159,7 @@ func TestSentryForBrowsers(t *testing.T) {
 				}
 			}
 			if clicks != 1 {
-				t.Errorf("%d clicks", clicks)
+				t.Errorf("%d clicks, want 1", clicks)
 			}
 		})
 	}
@@ -165,6 +167,7 @@ func TestSentryForBrowsers(t *testing.T) {
 
 // TestSentryForGo is sentry-go, with HTTP instrumented on both sides.
 func TestSentryForGo(t *testing.T) {
+	t.Parallel()
 	sys := e2etest.Start(t)
 	client, err := sentry.NewClient(sentry.ClientOptions{
 		Dsn: dsn(t, sys), Release: "stock@0.9.0", Environment: "test", EnableTracing: true, TracesSampleRate: 1, AttachStacktrace: true,
@@ -194,10 +197,10 @@ func TestSentryForGo(t *testing.T) {
 
 	alerts := told(t, sys, 2)
 	if got := titles(alerts, alert.Errors); len(got) != 1 || !strings.Contains(got[0], "count the stock: the shelf is gone") {
-		t.Errorf("errors: %q", got)
+		t.Errorf("errors: %q, want 1 of them and \"count the stock: the shelf is gone\" in got[0]", got)
 	}
 	if failed := alerts["GET:/stock/:id:503"]; len(alerts) != 2 || failed.App != "stock" || failed.Occurrences() != 2 {
-		t.Errorf("%d alerts: %q, %+v", len(alerts), slices.Sorted(maps.Keys(alerts)), failed) // told by both sides
+		t.Errorf("%d alerts: %q, %+v, want 2 entries in alerts, App \"stock\" and Occurrences 2", len(alerts), slices.Sorted(maps.Keys(alerts)), failed) // told by both sides
 	}
 	for _, e := range stored(t, sys, "logs") {
 		if e.Log.Level == telemetry.LevelError && (!strings.Contains(e.Log.Stack, "sentry_test.go:") || !strings.Contains(e.Log.Stack, "\nCaused by: ")) {
@@ -208,6 +211,7 @@ func TestSentryForGo(t *testing.T) {
 
 // TestSentryWithAToken: the key of the DSN is the token.
 func TestSentryWithAToken(t *testing.T) {
+	t.Parallel()
 	b := e2etest.Up(t, "--token=s3cret")
 	sys := &e2etest.System{Bus: b, Agent: e2etest.Join(t, b, "e2e")}
 	for _, key := range []string{"tocsin", "s3cret"} {
@@ -219,7 +223,7 @@ func TestSentryWithAToken(t *testing.T) {
 		}
 	}
 	if a := sys.TakeAlerts(t, 1); len(a) != 1 || !strings.Contains(a[0].Detail, "with the key s3cret") {
-		t.Errorf("%+v", a)
+		t.Errorf("got %+v, want 1 of them and \"with the key s3cret\" in Detail", a)
 	}
 	if all := stored(t, sys, "logs"); len(all) != 1 {
 		t.Errorf("%d events are stored", len(all))

@@ -39,7 +39,7 @@ func TestPassage(t *testing.T) {
 		t.Errorf("first %s, last %s, %v a second", p.first(), p.last(), p.rate(began))
 	}
 	if got := p.since(&before); got[0] != 2*time.Second || got[3] != 0 {
-		t.Errorf("since: %v", got)
+		t.Errorf("since: %v, want got[0] %v and got[3] 0", got, 2*time.Second)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestFaultOf(t *testing.T) {
 	now := time.Now()
 	line := `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warning","logger":"kubernetes/faults","data":{"event":{"involvedObject":{"name":"web-1"}},"logs":[{"hasPanic":false},{"hasPanic":true}]}}}`
 	if f, is := faultOf(now, []byte(line)); !is || f != (fault{now, "web-1", 2, true}) {
-		t.Errorf("%+v, %t", f, is)
+		t.Errorf("got %+v, %t, want %v", f, is, (fault{now, "web-1", 2, true}))
 	}
 	if _, is := faultOf(now, []byte(`{"params":{"logger":"kubernetes/events"}}`)); is {
 		t.Error("an event is a fault")
@@ -73,6 +73,6 @@ func TestResident(t *testing.T) {
 	}
 	r, err := residentOf(os.Getpid())
 	if err != nil || r.now < 1<<20 || r.peak < r.now {
-		t.Errorf("%+v, %v", r, err)
+		t.Errorf("got %+v, %v, want now of at least %v and peak of at least %v", r, err, 1<<20, r.now)
 	}
 }

@@ -28,7 +28,7 @@ func TestQuantiles(t *testing.T) {
 func TestMedian(t *testing.T) {
 	all := []float64{5, 1, 4}
 	if got := Median(all); got != 4 || all[0] != 5 {
-		t.Errorf("%v of %v", got, all)
+		t.Errorf("%v of %v, want 4 and all[0] 5", got, all)
 	}
 }
 

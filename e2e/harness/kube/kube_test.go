@@ -58,7 +58,7 @@ func server(t *testing.T) *Server {
 		t.Skip(shared.err)
 	}
 	if shared.err != nil {
-		t.Fatal(shared.err)
+		t.Fatalf("got %s, want nil", shared.err)
 	}
 	return shared.server
 }
@@ -102,7 +102,7 @@ func TestEventIsWatched(t *testing.T) {
 	first := next(t, w)
 	seen := first.Object.(*corev1.Event)
 	if first.Type != watch.Added || seen.UID != made.UID || seen.InvolvedObject.UID != pod.UID || seen.Reason != "BackOff" {
-		t.Fatalf("watched %s %+v, made %+v", first.Type, seen, made)
+		t.Fatalf("watched %s %+v, made %+v, want Type %v, UID %v, UID %v and Reason \"BackOff\"", first.Type, seen, made, watch.Added, made.UID, pod.UID)
 	}
 	must[*corev1.Event](t)(s.EventAgain(t.Context(), made))
 	second := next(t, w)
@@ -118,7 +118,7 @@ func TestContextIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(c.Contexts) != 1 || c.CurrentContext != "cluster-a" || c.Contexts["cluster-a"] == nil {
-		t.Fatalf("contexts %v, current %q", c.Contexts, c.CurrentContext)
+		t.Fatalf("contexts %v, current %q, want 1 entry in Contexts, CurrentContext \"cluster-a\" and a Contexts[\"cluster-a\"]", c.Contexts, c.CurrentContext)
 	}
 	info, err := os.Stat(s.Kubeconfig())
 	if err != nil {
@@ -257,7 +257,7 @@ func TestKillAndRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.PID() == pid || s.Config().Host != address || s.Kubeconfig() != kubeconfig {
-		t.Fatalf("pid %d and %d, address %s and %s, kubeconfig %s and %s", pid, s.PID(), address, s.Config().Host, kubeconfig, s.Kubeconfig())
+		t.Fatalf("pid %d and %d, address %s and %s, kubeconfig %s and %s, want PID other than %v, Host %v and Kubeconfig %v", pid, s.PID(), address, s.Config().Host, kubeconfig, s.Kubeconfig(), pid, address, kubeconfig)
 	}
 	kept := must[*corev1.Pod](t)(s.Client().CoreV1().Pods(ns).Get(t.Context(), "web-0", metav1.GetOptions{}))
 	if kept.UID != made.UID || kept.ResourceVersion != made.ResourceVersion {
@@ -297,18 +297,18 @@ func TestFaults(t *testing.T) {
 		return p.Status.ContainerStatuses[1]
 	}
 	if st := of(s.Crash(ctx, pod, "side", 2)); st.State.Terminated == nil || st.State.Terminated.ExitCode != 2 || st.RestartCount != 0 {
-		t.Errorf("crashed: %+v", st)
+		t.Errorf("crashed: %+v, want a Terminated, ExitCode 2 and RestartCount 0", st)
 	}
 	again := must[*corev1.Pod](t)(s.Restarted(ctx, pod, "side")).Status.ContainerStatuses[1]
 	if again.State.Running == nil || again.RestartCount != 1 || again.LastTerminationState.Terminated.ExitCode != 2 ||
 		again.ContainerID == again.LastTerminationState.Terminated.ContainerID {
-		t.Errorf("restarted: %+v", again)
+		t.Errorf("restarted: %+v, want a Running, RestartCount 1, ExitCode 2 and ContainerID other than %v", again, again.LastTerminationState.Terminated.ContainerID)
 	}
 	if st := of(s.OOMKilled(ctx, pod, "side")); st.State.Terminated == nil || st.State.Terminated.Reason != "OOMKilled" || st.State.Terminated.ExitCode != 137 {
-		t.Errorf("killed for memory: %+v", st)
+		t.Errorf("killed for memory: %+v, want a Terminated, Reason \"OOMKilled\" and ExitCode 137", st)
 	}
 	if st := of(s.CrashLoop(ctx, pod, "side", 1, 5)); st.State.Waiting == nil || st.State.Waiting.Reason != "CrashLoopBackOff" || st.RestartCount != 5 || st.LastTerminationState.Terminated.ExitCode != 1 {
-		t.Errorf("in a crash loop: %+v", st)
+		t.Errorf("in a crash loop: %+v, want a Waiting, Reason \"CrashLoopBackOff\", RestartCount 5 and ExitCode 1", st)
 	}
 	if st := of(s.ImagePull(ctx, pod, "side", "ImagePullBackOff")); st.State.Waiting == nil || st.State.Waiting.Reason != "ImagePullBackOff" {
 		t.Errorf("without its image: %+v", st)
@@ -406,7 +406,7 @@ func TestLogs(t *testing.T) {
 	for range 3 {
 		group.Go(func() {
 			if got, err := logs(ctx, s, pod, &corev1.PodLogOptions{Container: "slow"}); err != nil || got != "late\n" {
-				t.Errorf("%q, %v", got, err)
+				t.Errorf("got %q, %v, want \"late\\n\"", got, err)
 			}
 		})
 	}
