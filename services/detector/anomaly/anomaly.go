@@ -190,74 +190,6 @@ func (c *Counter) end(t int64) {
 
 func (c *Counter) firstRecent() *cell { return c.cells.at(c.cells.len() - c.recent) }
 
-// Save writes what is counted.
-func (c *Counter) Save(w *snapshot.Writer) {
-	w.Len(c.cells.cap())
-	w.Len(c.cells.len())
-	last := int64(0)
-	for i := range c.cells.len() {
-		w.Int(c.cells.at(i).at - last)
-		w.Int(c.cells.at(i).count)
-		last = c.cells.at(i).at
-	}
-	w.Len(c.recent)
-	w.Bool(c.open)
-	w.Uint(uint64(c.opened))
-	w.Uint(uint64(c.frozen))
-	w.Bool(c.calm)
-	w.Uint(uint64(c.calmSince))
-	w.Uint(uint64(c.returned))
-	w.Bool(c.stayed)
-	w.Uint(uint64(c.moved))
-}
-
-// Restore reads what Save wrote. Errors are in r.
-func Restore(r *snapshot.Reader) *Counter {
-	c := &Counter{}
-	room, n := r.UpTo(maxRing), r.Len(maxCells)
-	if !validRing(room, n) {
-		r.Fail("a ring of %d for %d errors", room, n)
-		return c
-	}
-	c.cells.resize(room)
-	last := int64(0)
-	for i := range n {
-		step, count := r.Int(), r.Int()
-		if i > 0 && step < 1 || count < 1 || count > maxCount {
-			r.Fail("%d errors after %d ms", count, step)
-			return c
-		}
-		last += step
-		if last < 0 || last > maxTime {
-			r.Fail("an error at %d ms", last)
-			return c
-		}
-		c.cells.push(cell{at: last, count: count})
-	}
-	c.recent = r.UpTo(c.cells.len())
-	c.open, c.opened = r.Bool(), int64(r.UpTo(maxTime))
-	switch {
-	case r.Has(snapshot.Lifecycle):
-		c.frozen, c.calm, c.calmSince = int64(r.UpTo(maxFrozen)), r.Bool(), int64(r.UpTo(maxTime))
-		c.returned, c.stayed, c.moved = int64(r.UpTo(maxTime)), r.Bool(), int64(r.UpTo(maxTime))
-	case r.Has(snapshot.Resolutions): // open was for how long none was found
-		c.open, c.moved = r.Bool(), int64(r.UpTo(maxTime))
-	}
-	for i := range c.cells.len() {
-		if n := c.cells.at(i).count; i < c.cells.len()-c.recent {
-			c.before += n
-		} else {
-			c.now += n
-		}
-	}
-	if c.open && !r.Has(snapshot.Lifecycle) {
-		// The minute before may hold errors of the spike. When it was found, its count
-		// was more than 3 times the average.
-		c.frozen = min(c.before, 2*c.now)
-	}
-	return c
-}
-
 // What no snapshot of ours exceeds: errors in a millisecond, and a time in
 // milliseconds since 1970.
 const (
@@ -265,3 +197,52 @@ const (
 	maxTime   = 1 << 50
 	maxFrozen = 1 << 58
 )
+
+// State has what is counted.
+func (c *Counter) State(s *snapshot.State) {
+	room, times, counts := c.cells.cap(), []int64(nil), []int64(nil)
+	if n := c.cells.len(); n > 0 && !s.Reading() {
+		times, counts = make([]int64, 0, n), make([]int64, 0, n)
+		for i := range n {
+			times, counts = append(times, c.cells.at(i).at), append(counts, c.cells.at(i).count)
+		}
+	}
+	snapshot.Uint(s, 1, &room, maxRing)
+	times = s.PackedTimes(2, times, maxCells)
+	counts = snapshot.Packed(s, 3, counts, maxCells, maxCount)
+	snapshot.Uint(s, 4, &c.recent, maxCells)
+	s.Bool(5, &c.open)
+	snapshot.Uint(s, 6, &c.opened, maxTime)
+	snapshot.Uint(s, 7, &c.frozen, maxFrozen)
+	s.Bool(8, &c.calm)
+	snapshot.Uint(s, 9, &c.calmSince, maxTime)
+	snapshot.Uint(s, 10, &c.returned, maxTime)
+	s.Bool(11, &c.stayed)
+	snapshot.Uint(s, 12, &c.moved, maxTime)
+	if s.Reading() && s.OK() {
+		c.fill(s, room, times, counts)
+	}
+}
+
+// fill puts the cells that were read into a ring of a length.
+func (c *Counter) fill(s *snapshot.State, room int, times, counts []int64) {
+	if !validRing(room, len(times)) || len(counts) != len(times) || c.recent > len(times) {
+		s.Fail("a ring of %d for %d times, %d counts and %d that are recent", room, len(times), len(counts), c.recent)
+		return
+	}
+	c.cells = cells{}
+	c.cells.resize(room)
+	c.now, c.before = 0, 0
+	for i, at := range times {
+		if counts[i] < 1 || at < 0 || at > maxTime || i > 0 && at <= times[i-1] {
+			s.Fail("%d errors at %d ms", counts[i], at)
+			return
+		}
+		c.cells.push(cell{at: at, count: counts[i]})
+		if i < len(times)-c.recent {
+			c.before += counts[i]
+		} else {
+			c.now += counts[i]
+		}
+	}
+}

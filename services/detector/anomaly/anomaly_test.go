@@ -9,6 +9,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/detector/anomaly"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -261,13 +262,8 @@ func TestAgainstModel(t *testing.T) {
 type fataler interface{ Fatal(...any) }
 
 func restored(t fataler, c *anomaly.Counter) *anomaly.Counter {
-	var w snapshot.Writer
-	c.Save(&w)
-	r := snapshot.NewReader(w.Bytes())
-	again := anomaly.Restore(r)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	again := &anomaly.Counter{}
+	snapshottest.Copy(t, c, again)
 	if again.Size() != c.Size() {
 		t.Fatal("size", again.Size(), "was", c.Size())
 	}
@@ -292,76 +288,29 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// TestRestoreOpenSpike: a spike that goes on in a snapshot of version 6 stays open while
-// the errors of the spike go on, although the minute before is full of them, and ends
-// 120 s after it has calmed.
-func TestRestoreOpenSpike(t *testing.T) {
-	var w snapshot.Writer
-	w.Len(128)
-	w.Len(70)
-	for i := range 70 { // one a second, since 70 s
-		step := int64(1000)
-		if i == 0 {
-			step = at(0).UnixMilli()
-		}
-		w.Int(step)
-		w.Int(1)
-	}
-	w.Len(10)
-	w.Bool(true)
-	w.Uint(uint64(at(4000).UnixMilli()))
-	w.Bool(true)
-	w.Uint(uint64(at(69_000).UnixMilli()))
-	r := snapshot.NewReaderOf(snapshot.Resolutions, w.Bytes())
-	c := anomaly.Restore(r)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
-	last := 0
-	for ms := 70_000; ms < 140_000; ms += 500 { // twice as many
-		if _, spike := c.Add(at(ms)); spike {
-			t.Errorf("at %d ms the spike is found again", ms)
-		}
-		if _, over, _ := c.Over(at(ms)); over {
-			t.Fatalf("at %d ms it is over, and goes on", ms)
-		}
-		last = ms
-	}
-	for ms := last; ms < last+200_000; ms += 100 {
-		if _, over, _ := c.Over(at(ms)); over {
-			if after := ms - last; after < 120_000 || after > 131_000 {
-				t.Errorf("it ended %d ms after the last error, want about 125 s", after)
-			}
-			return
-		}
-	}
-	t.Error("it does not end")
-}
-
 func TestRestoreRefuses(t *testing.T) {
-	for name, write := range map[string]func(*snapshot.Writer){
-		"times that run backwards": func(w *snapshot.Writer) {
-			w.Len(16)
-			w.Len(2)
-			w.Int(5)
-			w.Int(1)
-			w.Int(-1)
-			w.Int(1)
-		},
-		"no error in a cell":       func(w *snapshot.Writer) { w.Len(16); w.Len(1); w.Int(5); w.Int(0) },
-		"a time beyond all":        func(w *snapshot.Writer) { w.Len(16); w.Len(1); w.Int(1 << 62); w.Int(1) },
-		"more recent than there":   func(w *snapshot.Writer) { w.Len(16); w.Len(1); w.Int(5); w.Int(1); w.Len(2) },
-		"a ring that is too small": func(w *snapshot.Writer) { w.Len(0); w.Len(1); w.Int(5); w.Int(1); w.Len(0) },
-		"a ring that is too large": func(w *snapshot.Writer) { w.Len(32); w.Len(1); w.Int(5); w.Int(1); w.Len(0) },
-		"a ring of an odd length":  func(w *snapshot.Writer) { w.Len(17); w.Len(17); w.Int(5); w.Int(1) },
+	for name, tt := range map[string]struct {
+		room          int
+		times, counts []int64
+		recent        int
+	}{
+		"times that run backwards": {16, []int64{5, 4}, []int64{1, 1}, 0},
+		"no error in a cell":       {16, []int64{5}, []int64{0}, 0},
+		"a time beyond all":        {16, []int64{1 << 62}, []int64{1}, 0},
+		"more recent than there":   {16, []int64{5}, []int64{1}, 2},
+		"a ring that is too small": {0, []int64{5}, []int64{1}, 0},
+		"a ring that is too large": {32, []int64{5}, []int64{1}, 0},
+		"a ring of an odd length":  {17, make([]int64, 17), slices.Repeat([]int64{1}, 17), 0},
+		"a time without a count":   {16, []int64{5, 6}, []int64{1}, 0},
 	} {
-		var w snapshot.Writer
-		write(&w)
-		w.Raw([]byte("enough bytes to go on with"))
-		r := snapshot.NewReader(w.Bytes())
-		anomaly.Restore(r)
-		if r.Err() == nil {
-			t.Error(name)
+		data := snapshot.Append(nil, func(s *snapshot.State) {
+			snapshot.Uint(s, 1, &tt.room, 0)
+			s.PackedTimes(2, tt.times, 0)
+			snapshot.Packed(s, 3, tt.counts, 0, 0)
+			snapshot.Uint(s, 4, &tt.recent, 0)
+		})
+		if err := snapshot.Read(data, (&anomaly.Counter{}).State); err == nil {
+			t.Errorf("%s: got no error", name)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/anomaly"
-	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 )
 
 // TestCount checks that errors that were counted only are no spike, and that the counter
@@ -28,12 +27,7 @@ func TestCount(t *testing.T) {
 	if total != 1400 || cells != 70 {
 		t.Errorf("got %d errors at %d times, want 1400 at 70", total, cells)
 	}
-	var w snapshot.Writer
-	c.Save(&w)
-	r := snapshot.NewReader(w.Bytes())
-	if c = anomaly.Restore(r); r.Close() != nil {
-		t.Fatal(r.Close())
-	}
+	c = restored(t, c)
 	added := 0
 	for ; added < 1000; added++ {
 		if _, found := c.Add(now); found {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/detector/changepoint"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 )
 
 // said is a verdict in a few words: what is found, or how it ended, with the level
@@ -160,20 +161,12 @@ type fataler interface{ Fatal(...any) }
 
 // same says whether all that is written down of two series is.
 func same(a, b *changepoint.Series) bool {
-	var one, other snapshot.Writer
-	a.Save(&one)
-	b.Save(&other)
-	return bytes.Equal(one.Bytes(), other.Bytes())
+	return bytes.Equal(snapshottest.Write(a), snapshottest.Write(b))
 }
 
 func restored(t fataler, s *changepoint.Series) changepoint.Series {
-	var w snapshot.Writer
-	s.Save(&w)
-	r := snapshot.NewReader(w.Bytes())
-	again := changepoint.Restore(r)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	var again changepoint.Series
+	snapshottest.Copy(t, s, &again)
 	return again
 }
 
@@ -286,14 +279,11 @@ func FuzzRestore(f *testing.F) {
 				s.Add(&times, 1000*v, changepoint.Settling)
 			}
 		}
-		var w snapshot.Writer
-		s.Save(&w)
-		f.Add(w.Bytes())
+		f.Add(snapshottest.Write(&s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r := snapshot.NewReader(data)
-		s := changepoint.Restore(r)
-		if err := r.Close(); err != nil {
+		var s changepoint.Series
+		if err := snapshot.Read(data, s.State); err != nil {
 			if !errors.Is(err, snapshot.ErrDamaged) {
 				t.Fatal(err)
 			}

@@ -22,89 +22,42 @@ func (s *Series) Values() []int64 {
 	return all[max(len(all)-Reference, 0):]
 }
 
-// Save writes the series.
-func (s *Series) Save(w *snapshot.Writer) {
-	for _, values := range [][]int64{s.reference[:s.nref], s.newest[:s.nnew]} {
-		w.Len(len(values))
-		for _, v := range values {
-			w.Int(v)
-		}
-	}
-	w.Len(int(s.nold))
+// State has the series.
+func (s *Series) State(st *snapshot.State) {
+	reference, newest, past := s.reference[:s.nref], s.newest[:s.nnew], make([]uint64, 0, older)
 	for _, v := range s.older[:s.nold] {
-		w.Int(int64(v))
+		past = append(past, uint64(v))
 	}
-	w.Len(int(s.kept))
-	w.Float(float64(s.noise))
-	w.Len(int(s.found))
-	w.Bool(s.slow)
-	w.Len(int(s.forget))
-	if s.forget > 0 {
-		w.Int(s.peak)
+	noise := float64(s.noise)
+	reference = snapshot.Packed(st, 1, reference, len(s.reference), Max)
+	newest = snapshot.Packed(st, 2, newest, len(s.newest), Max)
+	past = snapshot.Packed(st, 3, past, older, 2*Max)
+	snapshot.Uint(st, 4, &s.kept, 100)
+	st.Float(5, &noise, 0, Max)
+	snapshot.Uint(st, 6, &s.found, uint64(Confirmed))
+	st.Bool(7, &s.slow)
+	snapshot.Uint(st, 8, &s.forget, remembered)
+	snapshot.Uint(st, 9, &s.peak, Max)
+	snapshot.Uint(st, 10, &s.suspects, held)
+	snapshot.Uint(st, 11, &s.since, longest)
+	snapshot.Uint(st, 12, &s.u, Newest*Reference)
+	snapshot.Uint(st, 13, &s.level, 2*Max)
+	if !st.Reading() {
+		return
 	}
-	if s.found != None {
-		w.Len(int(s.suspects))
-		w.Len(int(s.since))
-		w.Len(int(s.u))
-		w.Int(s.level)
+	s.nref, s.nnew, s.nold, s.noise = uint8(len(reference)), uint8(len(newest)), uint8(len(past)), float32(noise)
+	for i, v := range past {
+		s.older[i] = float32(v)
 	}
+	s.check(st)
 }
 
-// Restore reads what Save wrote. Errors are in r.
-func Restore(r *snapshot.Reader) Series {
-	var s Series
-	s.nref = values(r, s.reference[:])
-	s.nnew = values(r, s.newest[:])
-	if r.Has(snapshot.Lifecycle) {
-		s.restorePast(r)
+// check refuses what contradicts itself.
+func (s *Series) check(st *snapshot.State) {
+	switch {
+	case s.found == None && (s.suspects > 0 || s.since > 0 || s.u > 0 || s.level > 0), s.forget == 0 && s.peak > 0:
+		st.Fail("values are suspected though nothing is found")
+	case s.suspects > s.nnew, s.found != None && (int(s.suspects) < s.found.Of() || s.slow):
+		st.Fail("%d of %d values are suspected of being %s", s.suspects, s.nnew, s.found)
 	}
-	s.found = Confidence(r.UpTo(int(Confirmed)))
-	s.slow = r.Bool()
-	if s.forget = uint16(r.UpTo(remembered)); s.forget > 0 {
-		s.peak = value(r, Max)
-	}
-	if s.found != None {
-		s.suspects = uint8(r.UpTo(int(s.nnew)))
-		s.since = uint8(r.UpTo(longest))
-		s.u = uint8(r.UpTo(Newest * Reference))
-		s.level = value(r, 2*Max)
-		if int(s.suspects) < s.found.Of() || s.slow {
-			r.Fail("%d values are suspected of being %s", s.suspects, s.found)
-		}
-	}
-	if r.Err() != nil {
-		return Series{}
-	}
-	return s
-}
-
-// restorePast reads what is older than the reference, which older snapshots lack.
-func (s *Series) restorePast(r *snapshot.Reader) {
-	for i := range r.Len(older) {
-		s.older[i] = float32(value(r, 2*Max))
-		s.nold++
-	}
-	s.kept = uint8(r.UpTo(100))
-	if noise := r.Float(); noise >= 0 && noise <= Max {
-		s.noise = float32(noise)
-	} else {
-		r.Fail("a standard deviation of %g", noise)
-	}
-}
-
-func values(r *snapshot.Reader, into []int64) (n uint8) {
-	for i := range r.Len(len(into)) {
-		into[i] = value(r, Max)
-		n++
-	}
-	return n
-}
-
-func value(r *snapshot.Reader, most int64) int64 {
-	v := r.Int()
-	if v < 0 || v > most {
-		r.Fail("a value of %d", v)
-		return 0
-	}
-	return v
 }

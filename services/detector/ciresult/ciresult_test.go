@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tocsin-bus/tocsin/services/detector/ciresult"
-	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/ci"
 )
@@ -177,12 +177,7 @@ func TestBounds(t *testing.T) {
 
 func restored(t *testing.T, results *ciresult.Results) *ciresult.Results {
 	t.Helper()
-	var w snapshot.Writer
-	results.Save(&w)
-	r := snapshot.NewReader(w.Bytes())
-	again := ciresult.Restore(r)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	again := ciresult.New()
+	snapshottest.Copy(t, results, again)
 	return again
 }

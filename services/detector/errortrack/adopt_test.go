@@ -2,6 +2,7 @@ package errortrack_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -9,31 +10,32 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/detector/errortrack"
+	"github.com/tocsin-bus/tocsin/services/detector/lru"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 	"github.com/tocsin-bus/tocsin/services/detector/template"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// version6 is what a detector of version 6 wrote down that had last seen errors with
-// these messages at the start.
+// version6 returns what is known of a snapshot of version 6 (package oldsnapshot) with
+// errors of these messages, last seen at the start.
 func version6(t *testing.T, messages ...string) *errortrack.Errors {
 	t.Helper()
-	var w snapshot.Writer
-	w.Len(len(messages))
+	known := lru.New[uint64, struct{}](errortrack.MaxErrors)
 	for _, m := range messages {
 		a, _ := see(errortrack.New(), telemetry.Log{Message: m}, 0) // by its template, as it was then
 		var fingerprint uint64
 		if _, err := fmt.Sscanf(a.Context["fingerprint"].(string), "%x", &fingerprint); err != nil {
 			t.Fatal(err)
 		}
-		w.Uint(fingerprint)
-		w.Int(start.UnixMilli())
+		known.Add(fingerprint, struct{}{})
 	}
-	r := snapshot.NewReaderOf(snapshot.Resolutions, w.Bytes())
-	e := errortrack.Restore(r)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	e := errortrack.New()
+	snapshottest.Read(t, snapshot.Append(nil, func(s *snapshot.State) {
+		snapshot.Entries(s, 1, known, func(s *snapshot.State, fingerprint *uint64, _ *struct{}) {
+			putRecord(s, *fingerprint, start.UnixMilli(), 1, start.UnixMilli())
+		}, nil)
+	}), e)
 	return e
 }
 
@@ -92,13 +94,8 @@ func TestAdoption(t *testing.T) {
 type fataler interface{ Fatal(...any) }
 
 func restored(t fataler, e *errortrack.Errors) *errortrack.Errors {
-	var w snapshot.Writer
-	e.Save(&w)
-	r := snapshot.NewReader(w.Bytes())
-	again := errortrack.Restore(r)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	again := errortrack.New()
+	snapshottest.Copy(t, e, again)
 	if again.Len() != e.Len() || again.Size() != e.Size() {
 		t.Fatal("restored", again.Len(), "of", e.Len())
 	}
@@ -134,20 +131,24 @@ func TestRestartIsNoRestart(t *testing.T) {
 	})
 }
 
+// putRecord writes the fields of an error that is known by the template of its message.
+func putRecord(s *snapshot.State, fingerprint uint64, last, seen, adopts int64) {
+	version := uint8(1)
+	s.Hash(1, &fingerprint)
+	snapshot.Int(s, 2, &last, snapshot.AnyInt)
+	snapshot.Uint(s, 4, &seen, math.MaxInt64)
+	snapshot.Uint(s, 6, &version, 1)
+	snapshot.Int(s, 7, &adopts, snapshot.AnyInt)
+}
+
 func TestRestoreRefuses(t *testing.T) {
 	for name, seen := range map[string]int64{"never seen": 0, "less than never": -1} {
-		var w snapshot.Writer
-		w.Len(1)
-		w.Uint(1)
-		w.Int(1)
-		w.Int(0)
-		w.Int(seen)
-		w.Uint(0)
-		w.Len(1)
-		w.Int(0)
-		r := snapshot.NewReader(w.Bytes())
-		if errortrack.Restore(r); r.Err() == nil {
-			t.Error(name)
+		data := snapshot.Append(nil, func(s *snapshot.State) {
+			records := []int64{seen}
+			snapshot.List(s, 1, &records, 1, func(seen *int64, s *snapshot.State) { putRecord(s, 1, 1, *seen, 0) })
+		})
+		if err := snapshot.Read(data, errortrack.New().State); err == nil {
+			t.Errorf("%s: got no error", name)
 		}
 	}
 }

@@ -12,6 +12,7 @@
 package errortrack
 
 import (
+	"math"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
@@ -148,41 +149,29 @@ func (e *Errors) adopt(former uint64, met record, t int64) record {
 	return met
 }
 
-// Save writes the errors.
-func (e *Errors) Save(w *snapshot.Writer) {
-	w.Len(e.known.Len())
-	for fingerprint, k := range e.known.All() {
-		w.Uint(fingerprint)
-		w.Int(k.last)
-		w.Int(k.last - k.first)
-		w.Int(k.seen)
-		w.Uint(fingerprint ^ k.name) // mostly 0
-		w.Len(int(k.version))
-		w.Int(k.adopts)
-		if w.Bool(k.rate != nil); k.rate != nil {
-			k.rate.save(w)
+// State has the errors.
+func (e *Errors) State(s *snapshot.State) {
+	snapshot.Entries(s, 1, e.known, func(s *snapshot.State, fingerprint *uint64, k *record) {
+		age, other := k.last-k.first, *fingerprint^k.name
+		s.Hash(1, fingerprint)
+		snapshot.Int(s, 2, &k.last, snapshot.AnyInt)
+		snapshot.Int(s, 3, &age, snapshot.AnyInt)
+		snapshot.Uint(s, 4, &k.seen, math.MaxInt64)
+		s.Hash(5, &other) // mostly zero
+		snapshot.Uint(s, 6, &k.version, versionStack)
+		snapshot.Int(s, 7, &k.adopts, snapshot.AnyInt)
+		snapshot.Optional(s, 8, &k.rate, (*rate).state)
+		if !s.Reading() {
+			return
 		}
-	}
-}
-
-// Restore reads what Save wrote. Errors are in r.
-func Restore(r *snapshot.Reader) *Errors {
-	e := New()
-	for range r.Len(MaxErrors) {
-		fingerprint, last := r.Uint(), r.Int()
-		k := record{first: last, last: last, seen: 1, name: fingerprint, version: versionTemplate, adopts: last}
-		if r.Has(snapshot.Trust) {
-			k.first, k.seen = last-r.Int(), r.Int()
-			k.name, k.version = fingerprint^r.Uint(), uint8(r.UpTo(versionStack))
-			k.adopts = r.Int()
-			if k.seen < 1 {
-				r.Fail("an error that was seen %d times", k.seen)
-			}
-			if r.Bool() {
-				e.count(&k, restoreRate(r))
-			}
+		if k.seen < 1 {
+			s.Fail("an error that was seen %d times", k.seen)
+		}
+		k.first, k.name = k.last-age, *fingerprint^other
+	}, func(fingerprint uint64, k record) {
+		if k.rate != nil {
+			e.rates++
 		}
 		e.known.Add(fingerprint, k)
-	}
-	return e
+	})
 }

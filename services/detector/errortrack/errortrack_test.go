@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/errortrack"
-	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 	"github.com/tocsin-bus/tocsin/services/detector/template"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
@@ -79,13 +79,8 @@ func TestBoundedAndRestored(t *testing.T) {
 		log(errors, "error "+letters(i), 0)
 	}
 	log(errors, "error "+letters(0), time.Second)
-	var w snapshot.Writer
-	errors.Save(&w)
-	r := snapshot.NewReader(w.Bytes())
-	again := errortrack.Restore(r)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	again := errortrack.New()
+	snapshottest.Copy(t, errors, again)
 	for name, e := range map[string]*errortrack.Errors{"undisturbed": errors, "restored": again} {
 		if _, news := log(e, "one more", 2*time.Second); !news {
 			t.Errorf("%s: one more must be new", name)

@@ -89,19 +89,14 @@ func (t Told) Resolution(app string, end ratetail.Finding) alert.Alert {
 	return a
 }
 
-// Save writes it.
-func (t Told) Save(w *snapshot.Writer) {
-	w.String(t.ID)
-	w.String(t.Title)
-	w.String(t.Name)
-}
-
 // maxTold bounds each text of a Told in a snapshot, in bytes.
 const maxTold = 4 << 10
 
-// RestoreTold reads what Save wrote. Errors are in r.
-func RestoreTold(r *snapshot.Reader) Told {
-	return Told{ID: r.String(maxTold), Title: r.String(maxTold), Name: r.String(maxTold)}
+// State has the texts.
+func (t *Told) State(s *snapshot.State) {
+	s.String(1, &t.ID, maxTold)
+	s.String(2, &t.Title, maxTold)
+	s.String(3, &t.Name, maxTold)
 }
 
 // Leading is the error that came most often within the last 10 s, of those that are

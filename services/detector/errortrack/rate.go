@@ -90,19 +90,10 @@ func (r *rate) calm(now time.Time) (end ratetail.Finding, calm, moved bool) {
 	return end, !r.told, moved
 }
 
-func (r *rate) save(w *snapshot.Writer) {
-	r.small.Save(w)
-	w.Float(r.burst)
-	w.Int(r.burstAt)
-	w.Int(r.peak)
-	w.Bool(r.told)
-}
-
-// restoreRate reads what save wrote. Errors are in rd.
-func restoreRate(rd *snapshot.Reader) *rate {
-	r := &rate{small: ratetail.RestoreSmall(rd), burst: rd.Float(), burstAt: rd.Int(), peak: rd.Int(), told: rd.Bool()}
-	if !(r.burst >= 0) || math.IsInf(r.burst, 0) || r.peak < 0 {
-		rd.Fail("bursts of %v and %d errors", r.burst, r.peak)
-	}
-	return r
+func (r *rate) state(s *snapshot.State) {
+	snapshot.Message(s, 1, &r.small, (*ratetail.Small).State)
+	s.Float(2, &r.burst, 0, math.MaxFloat64)
+	snapshot.Int(s, 3, &r.burstAt, snapshot.AnyInt)
+	snapshot.Uint(s, 4, &r.peak, math.MaxInt64)
+	s.Bool(5, &r.told)
 }

@@ -117,11 +117,9 @@ func TestRateIsRestored(t *testing.T) {
 				}
 			}
 			if rapid.Bool().Draw(t, "restart") {
-				var w snapshot.Writer
-				again.save(&w)
-				rd := snapshot.NewReader(w.Bytes())
-				again = restoreRate(rd)
-				if err := rd.Close(); err != nil {
+				data := snapshot.Append(nil, again.state)
+				again = &rate{}
+				if err := snapshot.Read(data, again.state); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -195,31 +195,13 @@ func visible(labels map[string]string) map[string]any {
 	return shown
 }
 
-// Save writes how each alert was told last.
-func (s *Alerts) Save(w *snapshot.Writer) {
-	w.Len(s.latest.Len())
-	for k, t := range s.latest.All() {
-		w.Raw(k[:])
-		w.Bool(t.resolved)
-		w.String(t.episode)
-		w.String(t.first)
-		w.String(t.resolves)
-	}
-}
-
-// Restore reads what Save wrote. Errors are in the reader.
-func Restore(r *snapshot.Reader) *Alerts {
-	s := New()
-	for range r.Len(MaxAlerts) {
-		var k key
-		if raw := r.Raw(len(k)); copy(k[:], raw) != len(k) {
-			r.Fail("a key of %d bytes", len(raw))
-		}
-		t := told{resolved: r.Bool(), episode: r.String(external.MaxKey), first: r.String(maxID)}
-		if r.Has(snapshot.Resolutions) {
-			t.resolves = r.String(maxID)
-		}
-		s.latest.Add(k, t)
-	}
-	return s
+// State has how each alert was told last.
+func (s *Alerts) State(st *snapshot.State) {
+	snapshot.Entries(st, 1, s.latest, func(st *snapshot.State, k *key, t *told) {
+		st.Fixed(1, k[:])
+		st.Bool(2, &t.resolved)
+		st.String(3, &t.episode, external.MaxKey)
+		st.String(4, &t.first, maxID)
+		st.String(5, &t.resolves, maxID)
+	}, func(k key, t told) { s.latest.Add(k, t) })
 }

@@ -10,6 +10,7 @@ import (
 
 	rule "github.com/tocsin-bus/tocsin/services/detector/external"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/external"
 )
@@ -162,13 +163,8 @@ func TestBounds(t *testing.T) {
 
 func restored(t *testing.T, alerts *rule.Alerts) *rule.Alerts {
 	t.Helper()
-	var w snapshot.Writer
-	alerts.Save(&w)
-	r := snapshot.NewReader(w.Bytes())
-	again := rule.Restore(r)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	again := rule.New()
+	snapshottest.Copy(t, alerts, again)
 	return again
 }
 
@@ -192,10 +188,9 @@ func BenchmarkSave(b *testing.B) {
 		take(alerts, made(fmt.Sprintf("%016d", i), "2026-01-28T14:30:00.123Z", external.StateFiring), "abcdefghijklmnopqrstuvwxyz")
 	}
 	b.ReportAllocs()
-	var w snapshot.Writer
+	var state []byte
 	for b.Loop() {
-		w.Reset()
-		alerts.Save(&w)
+		state = snapshot.Append(state[:0], alerts.State)
 	}
-	b.ReportMetric(float64(len(w.Bytes())), "bytes")
+	b.ReportMetric(float64(len(state)), "bytes")
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/detector/finding"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -26,12 +27,14 @@ func TestOpen(t *testing.T) {
 		if id != "" {
 			f.Told(id)
 		}
-		var w snapshot.Writer
-		open.Save(&w)
-		r := snapshot.NewReader(w.Bytes())
-		open = finding.Restore(r)
-		if err := r.Close(); err != nil || ends(&open) != want || open.Any() != (want != ": ") {
-			t.Errorf("%s is open, want %s; %v", ends(&open), want, err)
+		var restored finding.Open
+		snapshottest.Copy(t, &open, &restored)
+		open = restored
+		if got := ends(&open); got != want {
+			t.Errorf("open alerts = %s, want %s", got, want)
+		}
+		if got := open.Any(); got != (want != ": ") {
+			t.Errorf("Any() = %v with %s open", got, want)
 		}
 	}
 	of := func(s alert.Severity) alert.Alert { return alert.Alert{Severity: s} }
@@ -81,27 +84,39 @@ func TestWithheld(t *testing.T) {
 // TestApart checks that what a snapshot of version 7 has under another dedup key stays
 // open beside what is told again, and that older ones can't have it.
 func TestApart(t *testing.T) {
-	var w snapshot.Writer
-	w.Len(2)
-	w.String("a")
-	w.Len(alert.Warning.Rank())
-	w.String("b")
-	w.Len(len(alert.Severities()) + alert.Error.Rank())
-	open := finding.Restore(snapshot.NewReaderOf(snapshot.Trust, w.Bytes()))
+	var open finding.Open
+	snapshottest.Read(t, openState(
+		openAlert{"a", alert.Warning.Rank(), false},
+		openAlert{"b", alert.Error.Rank(), true},
+	), &open)
 	for range 2 {
 		finding.Renewed(alert.Alert{Severity: alert.Warning}, &open).Told("d")
 		finding.Renewed(alert.Alert{Severity: alert.Warning}, &open).Told("e")
 		if ends(&open) != "b: e" {
 			t.Errorf("got %s, want b: e", ends(&open))
 		}
-		var again snapshot.Writer
-		open.Save(&again)
-		open = finding.Restore(snapshot.NewReader(again.Bytes()))
+		var again finding.Open
+		snapshottest.Copy(t, &open, &again)
+		open = again
 	}
-	older := snapshot.NewReaderOf(snapshot.Resolutions, w.Bytes())
-	if finding.Restore(older); !errors.Is(older.Close(), snapshot.ErrDamaged) {
-		t.Errorf("got %v, want %v", older.Close(), snapshot.ErrDamaged)
-	}
+}
+
+// openAlert has the fields of an alert that is open.
+type openAlert struct {
+	id    string
+	rank  int
+	apart bool
+}
+
+// openState is the state of an Open with some alerts.
+func openState(alerts ...openAlert) []byte {
+	return snapshot.Append(nil, func(s *snapshot.State) {
+		snapshot.List(s, 1, &alerts, 0, func(a *openAlert, s *snapshot.State) {
+			s.String(1, &a.id, 0)
+			snapshot.Uint(s, 2, &a.rank, 0)
+			s.Bool(3, &a.apart)
+		})
+	})
 }
 
 // TestOpenIsBounded: the oldest is forgotten first, but not what the end names.
@@ -129,13 +144,9 @@ func TestRestoreRefuses(t *testing.T) {
 		id   string
 		rank int
 	}{{"id", 0}, {"id", 7}, {"", 1}} {
-		var w snapshot.Writer
-		w.Len(1)
-		w.String(tt.id)
-		w.Len(tt.rank)
-		r := snapshot.NewReader(w.Bytes())
-		if finding.Restore(r); !errors.Is(r.Close(), snapshot.ErrDamaged) {
-			t.Errorf("%q, rank %d: %v", tt.id, tt.rank, r.Close())
+		var open finding.Open
+		if err := snapshot.Read(openState(openAlert{tt.id, tt.rank, false}), open.State); !errors.Is(err, snapshot.ErrDamaged) {
+			t.Errorf("id %q, rank %d: error = %v, want %v", tt.id, tt.rank, err, snapshot.ErrDamaged)
 		}
 	}
 }

@@ -79,37 +79,23 @@ func (o *Open) worst() int {
 	return worst
 }
 
-// Save writes which alerts are open.
-func (o *Open) Save(w *snapshot.Writer) {
-	w.Len(len(o.told))
-	for _, t := range o.told {
-		w.String(t.id)
-		rank := t.severity.Rank()
-		if t.apart {
-			rank += len(alert.Severities())
-		}
-		w.Len(rank)
-	}
+// State has the alerts that are open.
+func (o *Open) State(s *snapshot.State) {
+	snapshot.List(s, 1, &o.told, MaxOpen, (*told).state)
 }
 
-// Restore reads what Save wrote, and nothing of a snapshot that has no such
-// thing. Errors are in r.
-func Restore(r *snapshot.Reader) Open {
-	var o Open
-	if !r.Has(snapshot.Resolutions) {
-		return o
+func (t *told) state(s *snapshot.State) {
+	severities := alert.Severities()
+	rank := t.severity.Rank()
+	s.String(1, &t.id, maxID)
+	snapshot.Uint(s, 2, &rank, uint64(len(severities)))
+	s.Bool(3, &t.apart)
+	if !s.Reading() {
+		return
 	}
-	for range r.Len(MaxOpen) {
-		id, rank := r.String(maxID), r.UpTo(2*len(alert.Severities()))
-		apart := rank > len(alert.Severities())
-		if apart {
-			rank -= len(alert.Severities())
-		}
-		if id == "" || rank < 1 || apart && !r.Has(snapshot.Trust) {
-			r.Fail("an open alert without an id or a severity")
-			return Open{}
-		}
-		o.told = append(o.told, told{id, alert.Severities()[rank-1], apart})
+	if t.id == "" || rank < 1 {
+		s.Fail("an open alert without an id or a severity")
+		return
 	}
-	return o
+	t.severity = severities[rank-1]
 }

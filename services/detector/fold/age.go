@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"math"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
@@ -47,19 +48,10 @@ func (a *age) known() bool { return a.raised || a.last.Sub(a.first) > youth }
 // silent reports whether the app has had no event for so long that it has no history.
 func (a *age) silent(now time.Time) bool { return now.Sub(a.last) >= forgetful }
 
-func (a *age) save(w *snapshot.Writer) {
-	w.Int(a.first.UnixMilli())
-	w.Int(a.last.UnixMilli())
-	w.Bool(a.grown)
-	w.Bool(a.raised)
-	w.Uint(a.number)
-}
-
-// restoreAge reads what save wrote. An app of an older snapshot is known. Errors are in
-// r.
-func restoreAge(r *snapshot.Reader) (a age) {
-	if !r.Has(snapshot.Lifecycle) {
-		return age{grown: true, raised: true}
-	}
-	return age{first: time.UnixMilli(r.Int()).UTC(), last: time.UnixMilli(r.Int()).UTC(), grown: r.Bool(), raised: r.Bool(), number: r.Uint()}
+func (a *age) state(s *snapshot.State) {
+	s.Time(1, &a.first)
+	s.Time(2, &a.last)
+	s.Bool(3, &a.grown)
+	s.Bool(4, &a.raised)
+	snapshot.Uint(s, 5, &a.number, math.MaxUint64)
 }

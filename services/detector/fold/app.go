@@ -39,12 +39,18 @@ type app struct {
 
 // newApp is an app whose first event comes now.
 func newApp(name string, set rules.Set, now time.Time) *app {
-	a := &app{
-		name: name, rules: set, age: age{first: now, last: now}, errors: errortrack.New(),
-		noise: noise.New(name, set.Noise.InForce()), states: threshold.New(), targets: frustration.New(),
-	}
+	a := emptyApp(name, set)
+	a.age = age{first: now, last: now}
 	a.settle(opened{}, now)
 	return a
+}
+
+// emptyApp is an app that still needs an age.
+func emptyApp(name string, set rules.Set) *app {
+	return &app{
+		name: name, rules: set, errors: errortrack.New(),
+		noise: noise.New(name, set.Noise.InForce()), states: threshold.New(), targets: frustration.New(),
+	}
 }
 
 // appSize is about what an app takes that remembers nothing, in bytes.
@@ -55,39 +61,31 @@ func (a *app) measure() int {
 		a.noise.Size() + a.states.Size() + a.targets.Size() + a.releases.Size()
 }
 
-func (a *app) save(w *snapshot.Writer) {
-	a.pages.save(w)
-	a.errors.Save(w)
-	a.logs.save(w)
-	a.requests.save(w)
-	a.noise.Save(w)
-	a.states.Save(w)
-	a.targets.Save(w)
-	a.links.regression.save(w)
-	a.links.anomaly.save(w)
-	a.releases.Save(w)
-	a.links.escalation.save(w)
-	a.age.save(w)
-	a.outcomes.save(w)
+// The numbers of the fields of an app. Those of rules begin at 16.
+const (
+	fieldErrors      = 16
+	fieldSpikes      = 18
+	fieldRegressions = 19
+	fieldFrustration = 20
+	fieldThresholds  = 21
+)
+
+func (a *app) state(s *snapshot.State) {
+	snapshot.Message(s, 1, &a.age, (*age).state)
+	snapshot.Message(s, 2, a.noise, (*noise.App).State)
+	snapshot.Message(s, 3, &a.releases, (*release.Releases).State)
+	snapshot.Message(s, 4, &a.outcomes, (*outcomes).state)
+	snapshot.Message(s, 5, &a.links, (*links).state)
+	snapshot.Message(s, fieldErrors, a.errors, (*errortrack.Errors).State)
+	snapshot.Message(s, fieldSpikes, a, (*app).signals)
+	snapshot.Message(s, fieldRegressions, &a.pages, (*pages).state)
+	snapshot.Message(s, fieldFrustration, a.targets, (*frustration.Targets).State)
+	snapshot.Message(s, fieldThresholds, a.states, (*threshold.States).State)
 }
 
-// restoreApp reads what save wrote. Errors are in r.
-func restoreApp(name string, set rules.Set, r *snapshot.Reader) *app {
-	a := &app{
-		name: name, rules: set,
-		pages: restorePages(r), errors: errortrack.Restore(r), logs: restoreSignal(r), requests: restoreSignal(r),
-		noise: noise.Restore(name, set.Noise.InForce(), r), states: threshold.Restore(r), targets: frustration.Restore(r),
-		links: links{regression: restoreLink(r), anomaly: restoreLink(r)},
-	}
-	if r.Has(snapshot.Trust) {
-		a.releases = release.Restore(r)
-		a.links.escalation = restoreLink(r)
-	}
-	a.age = restoreAge(r)
-	if r.Has(snapshot.Lifecycle) {
-		a.outcomes = restoreOutcomes(r)
-	}
-	return a
+func (a *app) signals(s *snapshot.State) {
+	snapshot.Message(s, 1, &a.logs, (*signal).state)
+	snapshot.Message(s, 2, &a.requests, (*signal).state)
 }
 
 // opened are the alerts of an app that are open, as far as the fold keeps them: of each
@@ -170,15 +168,13 @@ func (l link) near(a *alert.Alert) bool {
 	return l.id != "" && gap >= 0 && gap <= correlationWindow
 }
 
-func (l link) save(w *snapshot.Writer) {
-	w.String(l.id)
-	w.Int(l.at.UnixMilli())
+func (l *links) state(s *snapshot.State) {
+	snapshot.Message(s, 1, &l.regression, (*link).state)
+	snapshot.Message(s, 2, &l.anomaly, (*link).state)
+	snapshot.Message(s, 3, &l.escalation, (*link).state)
 }
 
-func restoreLink(r *snapshot.Reader) link {
-	id, at := r.String(idLen), r.Int()
-	if id == "" {
-		return link{}
-	}
-	return link{id: id, at: time.UnixMilli(at).UTC()}
+func (l *link) state(s *snapshot.State) {
+	s.String(1, &l.id, idLen)
+	s.Time(2, &l.at)
 }

@@ -4,7 +4,6 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/errortrack"
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
 	"github.com/tocsin-bus/tocsin/services/detector/rules"
-	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -100,29 +99,4 @@ func (t *turn) lead(a *app, spike *alert.Alert) {
 	if name, count := a.errors.Leading(t.now); name != "" {
 		spike.Context["leading_fingerprint"], spike.Context["leading_count"] = name, count
 	}
-}
-
-// save writes the open escalations, by the names of their apps.
-func (e *escalations) save(w *snapshot.Writer) {
-	w.Len(e.open.Len())
-	for of, told := range e.open.All() {
-		w.String(of.app.name)
-		w.Uint(of.fingerprint)
-		told.Save(w)
-	}
-}
-
-// restoreEscalations reads what save wrote. Errors are in r.
-func restoreEscalations(apps *lru.Map[string, *app], r *snapshot.Reader) escalations {
-	e := newEscalations()
-	for range r.Len(maxEscalations) {
-		name, fingerprint, what := r.String(maxApp), r.Uint(), errortrack.RestoreTold(r)
-		if !r.Has(snapshot.Lifecycle) && r.Bool() {
-			continue // it was raised in the shadow mode, which is gone
-		}
-		if known := apps.Peek(name); known != nil {
-			e.begin(escalation{*known, fingerprint}, what)
-		}
-	}
-	return e
 }

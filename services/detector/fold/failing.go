@@ -3,6 +3,8 @@ package fold
 import (
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 )
 
@@ -65,25 +67,23 @@ func (o *outcomes) slot() *outcome {
 	return &o.slots[((o.at%outcomeSeconds)+outcomeSeconds)%outcomeSeconds]
 }
 
-func (o *outcomes) save(w *snapshot.Writer) {
-	w.Int(o.at)
-	for _, slot := range o.slots {
-		w.Uint(uint64(slot.all))
-		w.Uint(uint64(slot.failed))
-	}
-}
-
 // maxOutcomes is more requests than come in a second.
 const maxOutcomes = 1 << 28
 
-// restoreOutcomes reads what save wrote. Errors are in r.
-func restoreOutcomes(r *snapshot.Reader) (o outcomes) {
-	o.at = r.Int()
+func (o *outcomes) state(s *snapshot.State) {
+	snapshot.Int(s, 1, &o.at, snapshot.AnyInt)
 	for i := range o.slots {
-		slot := outcome{all: uint32(r.UpTo(maxOutcomes))}
-		slot.failed = uint32(r.UpTo(int(slot.all)))
-		o.slots[i] = slot
-		o.all, o.failed = o.all+slot.all, o.failed+slot.failed
+		snapshot.Message(s, protowire.Number(2+i), &o.slots[i], (*outcome).state)
 	}
-	return o
+	if s.Reading() {
+		o.all, o.failed = 0, 0
+		for _, slot := range o.slots {
+			o.all, o.failed = o.all+slot.all, o.failed+slot.failed
+		}
+	}
+}
+
+func (o *outcome) state(s *snapshot.State) {
+	snapshot.Uint(s, 1, &o.all, maxOutcomes)
+	snapshot.Uint(s, 2, &o.failed, uint64(o.all))
 }

@@ -23,7 +23,6 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
 	"github.com/tocsin-bus/tocsin/services/detector/ratelimit"
 	"github.com/tocsin-bus/tocsin/services/detector/rules"
-	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/ci"
 	"github.com/tocsin-bus/tocsin/shared/external"
@@ -114,7 +113,7 @@ type Fold struct {
 	count counters
 	// Buffers that are used again: a template, a key, an app's state.
 	template, key []byte
-	writer        snapshot.Writer
+	buffer        []byte
 	// written is how long the last snapshot was, in bytes.
 	written int
 }

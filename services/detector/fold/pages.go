@@ -114,35 +114,21 @@ func (p *pages) Size() (bytes int) {
 	return bytes
 }
 
-func (p *pages) save(w *snapshot.Writer) {
-	w.Bool(p.spec != nil)
-	if p.spec != nil {
-		p.spec.Save(w)
+func (p *pages) state(s *snapshot.State) {
+	if s.Reading() {
+		p.spec, p.confirmed = regression.New(), regression.NewConfirmed()
 	}
-	w.Bool(p.confirmed != nil)
-	if p.confirmed != nil {
-		p.confirmed.Save(w)
+	hasSpec, hasConfirmed := p.spec != nil, p.confirmed != nil
+	s.Bool(1, &hasSpec)
+	s.Bool(2, &hasConfirmed)
+	if hasSpec {
+		snapshot.Message(s, 3, p.spec, (*regression.Pages).State)
+	} else {
+		p.spec = nil
 	}
-}
-
-// restorePages reads what save wrote. Errors are in r.
-func restorePages(r *snapshot.Reader) (p pages) {
-	spec, confirmed := true, false // before Trust there was the one rule
-	switch {
-	case r.Has(snapshot.Lifecycle):
-		spec = r.Bool()
-	case r.Has(snapshot.Trust):
-		confirmed = rules.Regression(r.UpTo(int(rules.Confirmed))) == rules.Confirmed
-		spec = !confirmed
+	if hasConfirmed {
+		snapshot.Message(s, 4, p.confirmed, (*regression.Confirmed).State)
+	} else {
+		p.confirmed = nil
 	}
-	if spec {
-		p.spec = regression.Restore(r)
-	}
-	if r.Has(snapshot.Lifecycle) {
-		confirmed = r.Bool()
-	}
-	if confirmed {
-		p.confirmed = regression.RestoreConfirmed(r)
-	}
-	return p
 }

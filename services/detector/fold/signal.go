@@ -83,25 +83,7 @@ func (s signal) heldBack() uint64 {
 	return s.tail.HeldBack()
 }
 
-func (s signal) save(w *snapshot.Writer) {
-	w.Bool(s.ratio != nil)
-	if s.ratio != nil {
-		s.ratio.Save(w)
-	}
-	w.Bool(s.tail != nil)
-	if s.tail != nil {
-		s.tail.Save(w)
-	}
-}
-
-// restoreSignal reads what save wrote. Errors are in r.
-func restoreSignal(r *snapshot.Reader) (s signal) {
-	trust := r.Has(snapshot.Trust) // before, there was the one rule
-	if !trust || r.Bool() {
-		s.ratio = anomaly.Restore(r)
-	}
-	if trust && r.Bool() {
-		s.tail = ratetail.Restore(r)
-	}
-	return s
+func (s *signal) state(st *snapshot.State) {
+	snapshot.Optional(st, 1, &s.ratio, (*anomaly.Counter).State)
+	snapshot.Optional(st, 2, &s.tail, (*ratetail.Counter).State)
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
 	"github.com/tocsin-bus/tocsin/services/detector/ratetail"
 	"github.com/tocsin-bus/tocsin/services/detector/rules"
-	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -217,40 +216,4 @@ func (t *turn) over(of source, id string) (end alert.Alert, over bool) {
 		t.fold.changed(of.app)
 	}
 	return end, over
-}
-
-// save writes the open spikes, by the names of their apps.
-func (s *spikes) save(w *snapshot.Writer) {
-	w.Len(s.open.Len())
-	for of, id := range s.open.All() {
-		w.String(of.app.name)
-		w.Bool(of.signal == alert.SignalLogs)
-		w.Uint(uint64(of.by))
-		w.String(*id)
-	}
-}
-
-// restoreSpikes reads what save wrote. Fewer apps than before may be known, when
-// there is less room for them now. Errors are in r.
-func restoreSpikes(apps *lru.Map[string, *app], r *snapshot.Reader) spikes {
-	s := newSpikes()
-	if !r.Has(snapshot.Resolutions) {
-		return s
-	}
-	for range r.Len(maxSpikes) {
-		name, logs, by := r.String(maxApp), r.Bool(), byRatio
-		if r.Has(snapshot.Trust) {
-			by = finder(r.UpTo(int(finders) - 1))
-		}
-		id := r.String(idLen)
-		known := apps.Peek(name)
-		switch {
-		case known == nil:
-		case logs:
-			s.begin(source{*known, alert.SignalLogs, by}, id)
-		default:
-			s.begin(source{*known, alert.SignalRequests, by}, id)
-		}
-	}
-	return s
 }

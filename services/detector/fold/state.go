@@ -8,25 +8,20 @@ import (
 	"fmt"
 	"hash/crc32"
 	"slices"
-	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/ciresult"
+	"github.com/tocsin-bus/tocsin/services/detector/errortrack"
 	others "github.com/tocsin-bus/tocsin/services/detector/external"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
+	"github.com/tocsin-bus/tocsin/services/detector/oldsnapshot"
 	"github.com/tocsin-bus/tocsin/services/detector/ratelimit"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// Version is that of the snapshots: it changes with their form, and with the
-// rules where a state would mean something else.
-const Version = snapshot.Lifecycle
-
-// Older versions are read, too: the log keeps an hour, and what was learned and
-// set before is nowhere else. What they lack begins anew; of what version 4 found
-// nobody says that it is over. Version 5 stood for a few commits only.
-func readable(version uint32) bool {
-	return version == Version || version == snapshot.Trust || version == snapshot.Resolutions || version == 4
-}
+// Version is that of the snapshots: the first with numbered fields. Fields are added
+// without a new version; it changes where an older detector would misread a snapshot.
+const Version = 9
 
 // Errors of Restore. In both cases the state is unchanged, and as much of it as
 // the log still holds is to be had by folding that from its start.
@@ -48,31 +43,111 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Snapshot is the state, for Restore. Of apps that did not change since the
 // last one it only copies the bytes.
 func (f *Fold) Snapshot() ([]byte, error) {
-	w := snapshot.NewWriter(make([]byte, headerSize, headerSize+f.written+f.written/8))
-	w.Int(f.newest.UnixMilli())
-	f.manual.Save(w)
-	f.ci.Save(w)
-	f.others.Save(w)
-	f.storm.Save(w)
-	w.Len(f.apps.Len())
-	for name, known := range f.apps.All() {
-		a := *known
-		if a.encoded == nil {
-			f.writer.Reset()
-			a.save(&f.writer)
-			a.encoded = bytes.Clone(f.writer.Bytes())
-		}
-		w.String(name)
-		w.Raw(a.encoded)
-	}
-	f.spikes.save(w)
-	f.escalations.save(w)
-	f.budget.Save(w)
-	f.strangers.save(w)
-	data := w.Bytes()
+	data := snapshot.Append(make([]byte, headerSize, headerSize+f.written+f.written/8), f.state)
 	f.written = len(data)
 	seal(data)
 	return data, nil
+}
+
+// state has everything that a Fold remembers.
+func (f *Fold) state(s *snapshot.State) {
+	s.Time(1, &f.newest)
+	snapshot.Message(s, 2, f.manual, (*noise.Manual).State)
+	snapshot.Message(s, 3, f.ci, (*ciresult.Results).State)
+	snapshot.Message(s, 4, f.others, (*others.Alerts).State)
+	snapshot.Message(s, 5, f.storm, (*ratelimit.Limiter).State)
+	f.stateApps(s)
+	f.stateIncidents(s)
+	snapshot.Message(s, 8, f.budget, (*ratelimit.Budget).State)
+	snapshot.Message(s, 9, &f.strangers, (*strangers).state)
+}
+
+// savedApp is an app in a snapshot.
+type savedApp struct {
+	name    string
+	encoded []byte
+}
+
+func (a *savedApp) state(s *snapshot.State) {
+	s.String(1, &a.name, maxApp)
+	s.Raw(2, &a.encoded)
+}
+
+func (f *Fold) stateApps(s *snapshot.State) {
+	saved := make([]savedApp, 0, f.apps.Len())
+	for name, known := range f.apps.All() {
+		a := *known
+		if a.encoded == nil {
+			f.buffer = snapshot.Append(f.buffer[:0], a.state)
+			a.encoded = bytes.Clone(f.buffer)
+		}
+		saved = append(saved, savedApp{name, a.encoded})
+	}
+	snapshot.List(s, 6, &saved, maxApps, (*savedApp).state)
+	if !s.Reading() {
+		return
+	}
+	for _, read := range saved {
+		a := emptyApp(read.name, f.cfg.Rules.For(read.name))
+		if err := snapshot.Read(read.encoded, a.state); err != nil {
+			s.Fail("app %q: %v", read.name, err)
+			return
+		}
+		a.encoded = bytes.Clone(read.encoded)
+		f.addApp(a)
+	}
+}
+
+// savedIncident is a spike, a drift or an escalation that is open, in a snapshot.
+type savedIncident struct {
+	app  string
+	rule int
+	// key is the fingerprint of an error, or which of its incidents a rule means.
+	key             uint64
+	id, title, name string
+}
+
+func (i *savedIncident) state(s *snapshot.State) {
+	s.String(1, &i.app, maxApp)
+	snapshot.Uint(s, 2, &i.rule, fieldThresholds)
+	s.Hash(3, &i.key)
+	s.String(4, &i.id, idLen)
+	s.String(5, &i.title, maxTitle)
+	s.String(6, &i.name, idLen)
+}
+
+// maxTitle bounds the title of an incident in a snapshot, in bytes.
+const maxTitle = 4 << 10
+
+func (f *Fold) stateIncidents(s *snapshot.State) {
+	var saved []savedIncident
+	for of, id := range f.spikes.open.All() {
+		key := 2 * uint64(of.by)
+		if of.signal == alert.SignalRequests {
+			key++
+		}
+		saved = append(saved, savedIncident{app: of.app.name, rule: fieldSpikes, key: key, id: *id})
+	}
+	for of, told := range f.escalations.open.All() {
+		saved = append(saved, savedIncident{of.app.name, fieldErrors, of.fingerprint, told.ID, told.Title, told.Name})
+	}
+	snapshot.List(s, 7, &saved, maxSpikes+maxEscalations, (*savedIncident).state)
+	if !s.Reading() {
+		return
+	}
+	for _, read := range saved {
+		known := f.apps.Peek(read.app)
+		switch {
+		case known == nil: // there may be less room for apps now
+		case read.rule == fieldErrors:
+			f.escalations.begin(escalation{*known, read.key}, errortrack.Told{ID: read.id, Title: read.title, Name: read.name})
+		case read.key < 2*uint64(finders):
+			signals := [...]string{alert.SignalLogs, alert.SignalRequests}
+			f.spikes.begin(source{*known, signals[read.key%2], finder(read.key / 2)}, read.id)
+		default:
+			s.Fail("a spike of an unknown rule: %d", read.key)
+		}
+	}
 }
 
 // seal fills in the header of a snapshot.
@@ -87,47 +162,14 @@ func seal(data []byte) {
 // ErrVersion or ErrDamaged, the state is unchanged.
 func (f *Fold) Restore(data []byte) error {
 	version, state, err := unseal(data)
+	if err == nil && version < Version {
+		state, err = oldsnapshot.Convert(version, state)
+	}
 	if err != nil {
 		return fmt.Errorf("restore the detector's state: %w", err)
 	}
-	r := snapshot.NewReaderOf(version, state)
 	next := New(f.cfg)
-	next.newest = time.UnixMilli(r.Int()).UTC()
-	next.manual = noise.RestoreManual(r)
-	next.ci = ciresult.Restore(r)
-	next.others = others.Restore(r)
-	next.storm = ratelimit.Restore(r)
-	for range r.Len(maxApps) {
-		name := r.String(maxApp)
-		encoded := r.Raw(len(state))
-		if r.Err() != nil {
-			break
-		}
-		of := snapshot.NewReaderOf(version, encoded)
-		a := restoreApp(name, f.cfg.Rules.For(name), of)
-		if !r.Has(snapshot.Lifecycle) {
-			a.age.first, a.age.last = next.newest, next.newest
-		}
-		if err := of.Close(); err != nil {
-			return fmt.Errorf("restore the detector's state of app %q: %w", name, err)
-		}
-		if version == Version {
-			a.encoded = bytes.Clone(encoded)
-		}
-		next.addApp(a)
-	}
-	next.spikes = restoreSpikes(next.apps, r)
-	if r.Has(snapshot.Trust) {
-		if !r.Has(snapshot.Lifecycle) {
-			restoreSpikes(next.apps, r) // those of the shadow mode, which is gone
-		}
-		next.escalations = restoreEscalations(next.apps, r)
-	}
-	if r.Has(snapshot.Lifecycle) {
-		next.budget = ratelimit.RestoreBudget(r)
-	}
-	next.strangers = restoreStrangers(r)
-	if err := r.Close(); err != nil {
+	if err := snapshot.Read(state, next.state); err != nil {
 		return fmt.Errorf("restore the detector's state: %w", err)
 	}
 	next.settle()
@@ -165,7 +207,7 @@ func unseal(data []byte) (version uint32, state []byte, err error) {
 		return 0, nil, fmt.Errorf("%w: it begins with something else", ErrDamaged)
 	}
 	header, state := data[len(mark):headerSize], data[headerSize:]
-	if version = binary.BigEndian.Uint32(header); !readable(version) {
+	if version = binary.BigEndian.Uint32(header); version != Version && !oldsnapshot.Readable(version) {
 		return 0, nil, fmt.Errorf("%w: %d, and this is %d", ErrVersion, version, Version)
 	}
 	if binary.BigEndian.Uint32(header[4:]) != crc32.Checksum(state, castagnoli) {

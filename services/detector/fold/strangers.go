@@ -43,25 +43,11 @@ func (s *strangers) count(now time.Time) int {
 	return s.seen.Len()
 }
 
-func (s *strangers) save(w *snapshot.Writer) {
-	w.Len(s.seen.Len())
-	for hash, at := range s.seen.All() {
-		w.Uint(hash)
-		w.Int(at.UnixMilli())
-	}
-}
-
-// restoreStrangers reads what save wrote. Errors are in r.
-func restoreStrangers(r *snapshot.Reader) strangers {
-	s := newStrangers()
-	if !r.Has(snapshot.Lifecycle) {
-		return s
-	}
-	for range r.Len(maxStrangers) {
-		hash, at := r.Uint(), r.Int()
-		s.seen.Add(hash, time.UnixMilli(at).UTC())
-	}
-	return s
+func (s *strangers) state(st *snapshot.State) {
+	snapshot.Entries(st, 1, s.seen, func(st *snapshot.State, hash *uint64, at *time.Time) {
+		st.Hash(1, hash)
+		st.Time(2, at)
+	}, func(hash uint64, at time.Time) { s.seen.Add(hash, at) })
 }
 
 // untracked asks the rules about an event of an app that is not tracked: those that need

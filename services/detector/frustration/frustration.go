@@ -118,22 +118,12 @@ func (t *Targets) key(r *rule, event *telemetry.Event) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// Save writes the targets.
-func (t *Targets) Save(w *snapshot.Writer) {
-	w.Len(t.known.Len())
-	for key, known := range t.known.All() {
-		w.Uint(key)
-		w.Int(known.last)
-		w.Int(known.before)
-		w.Bool(known.told)
-	}
-}
-
-// Restore reads what Save wrote. Errors are in r.
-func Restore(r *snapshot.Reader) *Targets {
-	t := New()
-	for range r.Len(MaxTargets) {
-		t.add(r.Uint(), target{last: r.Int(), before: r.Int(), told: r.Bool()})
-	}
-	return t
+// State has the targets.
+func (t *Targets) State(s *snapshot.State) {
+	snapshot.Entries(s, 1, t.known, func(s *snapshot.State, key *uint64, known *target) {
+		s.Hash(1, key)
+		snapshot.Int(s, 2, &known.last, snapshot.AnyInt)
+		snapshot.Int(s, 3, &known.before, snapshot.AnyInt)
+		s.Bool(4, &known.told)
+	}, func(key uint64, known target) { t.add(key, known) })
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/frustration"
-	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -105,13 +105,8 @@ func TestBounded(t *testing.T) {
 
 func restored(t *testing.T, targets *frustration.Targets) *frustration.Targets {
 	t.Helper()
-	var w snapshot.Writer
-	targets.Save(&w)
-	r := snapshot.NewReader(w.Bytes())
-	again := frustration.Restore(r)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	again := frustration.New()
+	snapshottest.Copy(t, targets, again)
 	if again.Size() != targets.Size() {
 		t.Errorf("size %d was %d", again.Size(), targets.Size())
 	}

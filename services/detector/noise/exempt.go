@@ -3,7 +3,6 @@ package noise
 import (
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -90,20 +89,3 @@ func (s Sighting) warns() bool {
 
 // warnedSince reports whether a warning of the pattern came after a time.
 func (p *pattern) warnedSince(t int64) bool { return p.warned > t }
-
-func (r *rule) saveExempt(w *snapshot.Writer) {
-	w.Bool(r.accepted)
-	w.Bool(r.warned)
-	w.Bool(r.check.succeeded)
-	w.Int(r.check.failed)
-}
-
-func (r *rule) restoreExempt(in *snapshot.Reader) {
-	if !in.Has(snapshot.Lifecycle) {
-		// An older version did not note that a check had succeeded. Most have.
-		r.check.succeeded = r.key[0] == ofRequests
-		return
-	}
-	r.accepted, r.warned = in.Bool(), in.Bool()
-	r.check = check{succeeded: in.Bool(), failed: in.Int()}
-}

@@ -14,6 +14,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
 	"github.com/tocsin-bus/tocsin/services/detector/rules"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 	"github.com/tocsin-bus/tocsin/services/detector/template"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/query"
@@ -337,13 +338,8 @@ func TestModes(t *testing.T) {
 	if n := len(a.Rules(at(0))); n != 2 {
 		t.Fatalf("%d rules", n)
 	}
-	var w snapshot.Writer
-	a.Save(&w)
-	r := snapshot.NewReader(w.Bytes())
-	spec := noise.Restore("web", rules.NoiseSpec, r)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	spec := noise.New("web", rules.NoiseSpec)
+	snapshottest.Read(t, snapshottest.Write(a), spec)
 	if got := spec.Rules(at(0)); len(got) != 0 || len(spec.Removed()) != 1 {
 		t.Errorf("%+v", got)
 	}
@@ -351,11 +347,10 @@ func TestModes(t *testing.T) {
 		t.Error("hidden by what the contract knows nothing of")
 	}
 	again := restoredBy(t, spec, rules.NoiseSpec)
-	w.Reset()
-	again.Save(&w)
-	r = snapshot.NewReader(w.Bytes())
-	if mined := noise.Restore("web", rules.Mined, r); r.Close() != nil || len(mined.Removed()) != 1 {
-		t.Error("and back")
+	mined := noise.New("web", rules.Mined)
+	snapshottest.Read(t, snapshottest.Write(again), mined)
+	if got := len(mined.Removed()); got != 1 {
+		t.Errorf("back with the mined rule: %d removed rules, want 1", got)
 	}
 }
 
@@ -539,13 +534,10 @@ func FuzzRestore(f *testing.F) {
 	}
 	a.Detect(at(0))
 	a.Remove(a.Rules(at(0))[0].ID)
-	var w snapshot.Writer
-	a.Save(&w)
-	f.Add(w.Bytes())
+	f.Add(snapshottest.Write(a))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r := snapshot.NewReader(data)
-		a := noise.Restore("web", rules.Mined, r)
-		if r.Close() != nil {
+		a := noise.New("web", rules.Mined)
+		if snapshot.Read(data, a.State) != nil {
 			return
 		}
 		for _, name := range people {
@@ -561,7 +553,6 @@ func FuzzRestore(f *testing.F) {
 		if n := len(a.Rules(at(time.Minute))); n > 0 {
 			t.Errorf("%d rules can't be removed", n)
 		}
-		a.Save(&w)
-		w.Reset()
+		snapshottest.Write(a)
 	})
 }

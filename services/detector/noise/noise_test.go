@@ -12,7 +12,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
 	"github.com/tocsin-bus/tocsin/services/detector/rules"
-	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 	"github.com/tocsin-bus/tocsin/services/detector/template"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/query"
@@ -358,13 +358,9 @@ func TestManual(t *testing.T) {
 	if ids[0] != ids[3] || len(m.Rules("", at(0))) != 3 {
 		t.Errorf("the same rule was doubled: %v", ids)
 	}
-	var w snapshot.Writer
-	m.Save(&w)
-	r := snapshot.NewReader(w.Bytes())
-	m = noise.RestoreManual(r)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	var restored noise.Manual
+	snapshottest.Copy(t, m, &restored)
+	m = &restored
 	for _, tt := range []struct {
 		app  string
 		kind telemetry.Kind
@@ -475,16 +471,9 @@ type fataler interface{ Fatal(...any) }
 func restored(t fataler, a *noise.App) *noise.App { return restoredBy(t, a, rules.NoiseSpec) }
 
 func restoredBy(t fataler, a *noise.App, by rules.Noise) *noise.App {
-	var w snapshot.Writer
-	a.Save(&w)
-	r := snapshot.NewReader(w.Bytes())
-	again := noise.Restore("web", by, r)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
-	var second snapshot.Writer
-	again.Save(&second)
-	if again.Size() != a.Size() || !slices.Equal(second.Bytes(), w.Bytes()) {
+	again := noise.New("web", by)
+	snapshottest.Copy(t, a, again)
+	if again.Size() != a.Size() {
 		t.Fatal("size", again.Size(), "was", a.Size())
 	}
 	return again

@@ -1,6 +1,7 @@
 package noise
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -134,30 +135,16 @@ func stamp(t int64) time.Time {
 	return time.UnixMilli(t).UTC()
 }
 
-func (r *record) save(w *snapshot.Writer) {
-	w.Int(r.since)
-	w.Int(r.looked)
-	w.Uint(r.alarming)
-	for _, n := range r.levels {
-		w.Uint(n)
-	}
-	r.minutes.save(w)
-	w.Len(len(r.examples))
-	for _, e := range r.examples {
-		w.String(e)
-	}
-}
-
-// restore reads what save wrote; n and lastSeen stand elsewhere.
-func (r *record) restore(in *snapshot.Reader) {
-	r.since, r.looked, r.alarming = in.Int(), in.Int(), uint64(in.UpTo(maxHidden))
-	for i := range r.levels {
-		r.levels[i] = uint64(in.UpTo(maxHidden))
-	}
-	r.minutes.restore(in)
-	for range in.Len(maxExamples) {
-		r.examples = append(r.examples, in.String(maxExcerpt))
-	}
+func (r *record) state(s *snapshot.State) {
+	counts := r.levels[:]
+	snapshot.Uint(s, 1, &r.n, maxHidden)
+	snapshot.Int(s, 2, &r.lastSeen, snapshot.AnyInt)
+	snapshot.Int(s, 3, &r.since, snapshot.AnyInt)
+	snapshot.Int(s, 4, &r.looked, snapshot.AnyInt)
+	snapshot.Uint(s, 5, &r.alarming, maxHidden)
+	snapshot.Packed(s, 6, counts, len(levels), maxHidden)
+	snapshot.Message(s, 7, &r.minutes, (*tally).state)
+	snapshot.Strings(s, 8, &r.examples, maxExamples, maxExcerpt)
 }
 
 // tally counts the last 10 minutes, minute by minute: so much of the window that a
@@ -210,21 +197,10 @@ func (c *tally) join(o *tally) {
 	}
 }
 
-func (c *tally) save(w *snapshot.Writer) {
-	w.Int(c.minute)
-	for _, n := range c.n {
-		w.Uint(uint64(n))
-	}
-}
-
-func (c *tally) restore(r *snapshot.Reader) {
-	if c.minute = r.Int(); c.minute < -maxMinute || c.minute > maxMinute {
-		r.Fail("a count of minute %d", c.minute)
-		c.minute = 0
-	}
-	for i := range c.n {
-		c.n[i] = uint32(r.UpTo(1<<32 - 1))
-	}
+func (c *tally) state(s *snapshot.State) {
+	counts := c.n[:]
+	snapshot.Int(s, 1, &c.minute, maxMinute)
+	snapshot.Packed(s, 2, counts, minutes, math.MaxUint32)
 }
 
 func minuteOf(t int64) int64 { return t / time.Minute.Milliseconds() }

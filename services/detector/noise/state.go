@@ -3,7 +3,6 @@ package noise
 import (
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/services/detector/template"
 	"github.com/tocsin-bus/tocsin/shared/query"
@@ -19,155 +18,111 @@ const (
 	maxHidden  = 1 << 60
 )
 
-// Save writes the patterns and rules of an app.
-func (a *App) Save(w *snapshot.Writer) {
-	w.Bool(a.started)
-	w.Int(a.lastRun)
-	w.Int(a.failed)
-	w.Len(a.patterns.Len())
-	for key, p := range a.patterns.All() {
-		w.String(key)
-		(*p).save(w)
-	}
-	w.Len(a.rules.Len())
-	for key, r := range a.rules.All() {
-		w.String(key)
-		(*r).save(w)
-	}
-	w.Len(a.removed.Len())
-	for id, r := range a.removed.All() {
-		w.String(id)
-		w.String(r.key)
-		w.Len(r.percent)
-	}
-}
-
-// save writes the times, the oldest first.
-func (p *pattern) save(w *snapshot.Writer) {
-	w.String(p.example)
-	w.Len(len(p.at))
-	last := int64(0)
-	for i := range p.at {
-		t := p.at[(p.next+i)%len(p.at)]
-		w.Int(t - last)
-		last = t
-	}
-	alarms := uint64(0)
-	for i := range p.at {
-		alarms |= uint64(p.alarms>>((p.next+i)%len(p.at))&1) << i
-	}
-	w.Uint(alarms)
-	w.Int(p.warned)
-}
-
-func (r *rule) save(w *snapshot.Writer) {
-	w.Len(r.percent)
-	w.Bool(r.applied)
-	w.Uint(r.seen.n)
-	w.Int(r.seen.lastSeen)
-	w.String(r.example)
-	r.seen.save(w)
-	r.saveExempt(w)
-}
-
-// Restore reads what Save wrote of the app of that name. Errors are in r. What only
-// other rules than those by which the app is judged have found is left out.
-func Restore(app string, by rules.Noise, r *snapshot.Reader) *App {
-	a := New(app, by)
-	a.started, a.lastRun = r.Bool(), r.Int()
-	if r.Has(snapshot.Lifecycle) {
-		a.failed = r.Int()
-	}
-	for range r.Len(MaxPatterns) {
-		if key, p := restoreKey(r), restorePattern(r); a.knows(key) {
+// State has the patterns and rules of an app. Patterns and rules that only other noise
+// rules than that of the app would have found are left out on reading.
+func (a *App) State(s *snapshot.State) {
+	s.Bool(1, &a.started)
+	snapshot.Int(s, 2, &a.lastRun, snapshot.AnyInt)
+	snapshot.Int(s, 3, &a.failed, snapshot.AnyInt)
+	snapshot.Entries(s, 4, a.patterns, func(s *snapshot.State, key *string, p **pattern) {
+		if s.Reading() {
+			*p = &pattern{}
+		}
+		stateKey(s, key)
+		(*p).state(s)
+	}, func(key string, p *pattern) {
+		if a.knows(key) {
 			a.addPattern(key, p)
 		}
-	}
-	for range r.Len(MaxRules) {
-		// What is no template any more, by a later package drain, is left out, too.
-		if known := restoreRule(app, r); a.knows(known.key) && a.bind(known) {
-			a.addRule(known)
+	})
+	snapshot.Entries(s, 5, a.rules, func(s *snapshot.State, key *string, r **rule) {
+		if s.Reading() {
+			*r = &rule{}
 		}
-	}
-	for range r.Len(MaxRemoved) {
-		id, key, percent := r.String(maxID), "", 0
-		if r.Has(snapshot.Trust) {
-			key, percent = r.String(maxKey), r.UpTo(maxConfidence)
+		stateKey(s, key)
+		(*r).state(s)
+	}, func(key string, r *rule) {
+		r.id, r.key = ruleID(a.name, key), key
+		// A key that an earlier version took for a template may be none any more.
+		if a.knows(key) && a.bind(r) {
+			a.addRule(r)
 		}
-		a.addRemoved(id, key, percent)
-	}
-	return a
+	})
+	snapshot.Entries(s, 6, a.removed, func(s *snapshot.State, id *string, r *removal) {
+		s.String(1, id, maxID)
+		s.String(2, &r.key, maxKey)
+		snapshot.Uint(s, 3, &r.percent, maxConfidence)
+	}, func(id string, r removal) { a.addRemoved(id, r.key, r.percent) })
 }
 
-func restoreKey(r *snapshot.Reader) string {
-	key := r.String(maxKey)
-	if key == "" {
-		r.Fail("a pattern without a key")
-		return string(rune(ofLogs))
-	}
-	return key
-}
-
-func restorePattern(r *snapshot.Reader) *pattern {
-	p := &pattern{example: r.String(maxExcerpt)}
-	last := int64(0)
-	for range r.Len(arrivals) {
-		last += r.Int()
-		p.at = append(p.at, last)
-	}
-	if r.Has(snapshot.Trust) {
-		p.alarms = uint32(r.UpTo(1<<arrivals - 1))
-	}
-	if r.Has(snapshot.Lifecycle) {
-		p.warned = r.Int()
-	}
-	return p
-}
-
-func restoreRule(app string, in *snapshot.Reader) *rule {
-	key := restoreKey(in)
-	r := &rule{id: ruleID(app, key), key: key, percent: in.UpTo(maxConfidence), applied: in.Bool()}
-	r.seen.n, r.seen.lastSeen, r.example = uint64(in.UpTo(maxHidden)), in.Int(), in.String(maxExcerpt)
-	if in.Has(snapshot.Trust) {
-		r.seen.restore(in)
-	}
-	r.restoreExempt(in)
-	return r
-}
-
-// Save writes the rules that were added by hand.
-func (m *Manual) Save(w *snapshot.Writer) {
-	w.Len(len(m.rules))
-	for _, r := range m.rules {
-		w.String(r.app)
-		w.String(string(r.kind))
-		w.String(r.pattern)
-		w.Uint(r.seen.n)
-		w.Int(r.seen.lastSeen)
-		r.seen.save(w)
+// stateKey has the key of a pattern or rule, which is not empty.
+func stateKey(s *snapshot.State, key *string) {
+	if s.String(1, key, maxKey); s.Reading() && *key == "" {
+		s.Fail("a pattern without a key")
 	}
 }
 
-// RestoreManual reads what Save wrote. Errors are in r.
-func RestoreManual(r *snapshot.Reader) *Manual {
-	m := &Manual{}
-	for range r.Len(MaxManual) {
-		c := query.NoiseRequest{Action: query.NoiseAdd, App: r.String(maxName)}
-		c.Kind, c.Pattern = telemetry.Kind(r.String(maxID)), r.String(MaxPattern)
-		seen := record{n: uint64(r.UpTo(maxHidden))}
-		if r.Has(snapshot.Trust) {
-			seen.lastSeen = r.Int()
-			seen.restore(r)
+// state has the times, the oldest first.
+func (p *pattern) state(s *snapshot.State) {
+	s.String(2, &p.example, maxExcerpt)
+	if s.Reading() {
+		p.at = s.PackedTimes(3, p.at, arrivals)
+		snapshot.Uint(s, 4, &p.alarms, 1<<arrivals-1)
+	} else {
+		var room [arrivals]int64
+		times, alarms := room[:0], uint32(0)
+		for i := range p.at {
+			at := (p.next + i) % len(p.at)
+			times = append(times, p.at[at])
+			alarms |= p.alarms >> at & 1 << i
 		}
-		if err := Check(c); err != nil {
-			r.Fail("a rule added by hand: %v", err)
-			return m
-		}
-		if _, err := m.Add(c, time.Time{}); err != nil {
-			r.Fail("a rule added by hand: %v", err)
-			return m
-		}
-		m.rules[len(m.rules)-1].seen = seen
+		s.PackedTimes(3, times, arrivals)
+		snapshot.Uint(s, 4, &alarms, 1<<arrivals-1)
 	}
-	return m
+	snapshot.Int(s, 5, &p.warned, snapshot.AnyInt)
+}
+
+func (r *rule) state(s *snapshot.State) {
+	snapshot.Uint(s, 2, &r.percent, maxConfidence)
+	s.Bool(3, &r.applied)
+	s.String(4, &r.example, maxExcerpt)
+	snapshot.Message(s, 5, &r.seen, (*record).state)
+	s.Bool(6, &r.accepted)
+	s.Bool(7, &r.warned)
+	s.Bool(8, &r.check.succeeded)
+	snapshot.Int(s, 9, &r.check.failed, snapshot.AnyInt)
+}
+
+// State has the rules that were added by hand.
+func (m *Manual) State(s *snapshot.State) {
+	rules := m.rules
+	if s.Reading() {
+		rules = nil
+	}
+	snapshot.List(s, 1, &rules, MaxManual, (*manualRule).state)
+	if !s.Reading() {
+		return
+	}
+	m.rules = nil
+	for _, r := range rules {
+		c := query.NoiseRequest{Action: query.NoiseAdd, App: r.app, Kind: r.kind, Pattern: r.pattern}
+		err := Check(c)
+		if err == nil {
+			_, err = m.Add(c, time.Time{})
+		}
+		if err != nil {
+			s.Fail("a rule added by hand: %v", err)
+			return
+		}
+		m.rules[len(m.rules)-1].seen = r.seen
+	}
+}
+
+func (r *manualRule) state(s *snapshot.State) {
+	kind := string(r.kind)
+	s.String(1, &r.app, maxName)
+	s.String(2, &kind, maxID)
+	s.String(3, &r.pattern, MaxPattern)
+	snapshot.Message(s, 4, &r.seen, (*record).state)
+	r.kind = telemetry.Kind(kind)
 }

@@ -313,82 +313,47 @@ func (b *Budget) divide() (more bool) {
 	return more
 }
 
-// Save writes all accounts.
-func (b *Budget) Save(w *snapshot.Writer) {
-	w.Int(b.last)
-	w.Int(b.abandoned)
-	w.Int(b.spare)
-	w.Len(b.accounts.Len())
-	for app, a := range b.accounts.All() {
-		w.String(app)
-		w.Int((*a).own)
-		w.Int((*a).shared)
-		w.Bool((*a).stormy)
-		(*a).held.save(w)
+// State has all accounts.
+func (b *Budget) State(s *snapshot.State) {
+	snapshot.Int(s, 1, &b.last, snapshot.AnyInt)
+	snapshot.Uint(s, 2, &b.abandoned, AllBurst*one)
+	snapshot.Uint(s, 3, &b.spare, maxIdle*perAll)
+	if s.Reading() {
+		b.filled = b.abandoned
 	}
+	snapshot.Entries(s, 4, b.accounts, func(s *snapshot.State, app *string, a **account) {
+		if s.Reading() {
+			*a = &account{}
+		}
+		s.String(1, app, maxName)
+		snapshot.Uint(s, 2, &(*a).own, AppBurst*one)
+		snapshot.Uint(s, 3, &(*a).shared, AppBurst*one)
+		s.Bool(4, &(*a).stormy)
+		snapshot.Message(s, 5, &(*a).held, (*held).state)
+	}, func(app string, a *account) {
+		b.filled += a.shared
+		b.add(app, a)
+	})
 }
 
-func (h *held) save(w *snapshot.Writer) {
-	w.Len(h.total)
+func (h *held) state(s *snapshot.State) {
+	rank := h.severity.Rank()
+	snapshot.Uint(s, 1, &h.total, maxTotal)
 	if h.total == 0 {
 		return
 	}
-	w.Int(h.since)
-	w.Len(len(h.keys))
-	for _, key := range h.keys {
-		w.Uint(key)
-	}
-	for _, n := range h.categories {
-		w.Len(n)
-	}
-	w.Len(h.severity.Rank())
-	w.Len(len(h.examples))
-	for _, title := range h.examples {
-		w.String(title)
-	}
-}
-
-// RestoreBudget reads what Save wrote. Errors are in r.
-func RestoreBudget(r *snapshot.Reader) *Budget {
-	b := NewBudget()
-	b.last, b.abandoned, b.spare = r.Int(), r.Int(), r.Int()
-	if b.abandoned < 0 || b.abandoned > AllBurst*one || b.spare < 0 || b.spare > maxIdle*perAll {
-		r.Fail("a shared bucket of %d and %d", b.abandoned, b.spare)
-		return NewBudget()
-	}
-	b.filled = b.abandoned
-	for range r.Len(MaxApps) {
-		app, a := r.String(maxName), &account{own: r.Int(), shared: r.Int(), stormy: r.Bool()}
-		if a.own < 0 || a.own > AppBurst*one || a.shared < 0 || a.shared > AppBurst*one {
-			r.Fail("an account of %d and %d", a.own, a.shared)
-			return NewBudget()
-		}
-		a.held.restore(r)
-		b.filled += a.shared
-		b.add(app, a)
-	}
-	return b
-}
-
-func (h *held) restore(r *snapshot.Reader) {
-	if h.total = r.UpTo(maxTotal); h.total == 0 {
+	snapshot.Int(s, 2, &h.since, snapshot.AnyInt)
+	h.keys = s.Hashes(3, h.keys, maxDifferent)
+	h.categories = snapshot.Packed(s, 4, h.categories, len(alert.Categories()), maxTotal)
+	snapshot.Uint(s, 5, &rank, uint64(len(alert.Severities())))
+	snapshot.Strings(s, 6, &h.examples, alert.MaxStormExamples, maxExample)
+	if !s.Reading() {
 		return
 	}
-	h.since = r.Int()
-	for range r.Len(maxDifferent) {
-		h.keys = append(h.keys, r.Uint())
-	}
-	for range alert.Categories() {
-		h.categories = append(h.categories, r.UpTo(maxTotal))
-	}
-	rank := r.UpTo(len(alert.Severities()))
 	if rank == 0 || !slices.IsSorted(h.keys) {
-		r.Fail("alerts held back without a severity, or out of order")
-		*h = held{}
+		s.Fail("alerts held back without a severity, or out of order")
 		return
 	}
 	h.severity = alert.Severities()[rank-1]
-	for range r.Len(alert.MaxStormExamples) {
-		h.examples = append(h.examples, r.String(maxExample))
-	}
+	h.categories = append(h.categories, make([]int, len(alert.Categories())-len(h.categories))...)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/detector/ratelimit"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -240,17 +241,8 @@ func TestBudgetProperties(t *testing.T) {
 }
 
 func restoredBudget(t fataler, b *ratelimit.Budget) *ratelimit.Budget {
-	var w snapshot.Writer
-	b.Save(&w)
-	r := snapshot.NewReader(w.Bytes())
-	again := ratelimit.RestoreBudget(r)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
-	var w2 snapshot.Writer
-	if again.Save(&w2); string(w2.Bytes()) != string(w.Bytes()) {
-		t.Fatal("a restored budget is saved as another one")
-	}
+	again := ratelimit.NewBudget()
+	snapshottest.Copy(t, b, again)
 	return again
 }
 
@@ -259,13 +251,10 @@ func FuzzRestoreBudget(f *testing.F) {
 	b := ratelimit.NewBudget()
 	offer(b, "a", 53, 0)
 	offer(b, "b", 1, 10)
-	var w snapshot.Writer
-	b.Save(&w)
-	f.Add(w.Bytes())
+	f.Add(snapshottest.Write(b))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r := snapshot.NewReader(data)
-		b := ratelimit.RestoreBudget(r)
-		if r.Close() != nil {
+		b := ratelimit.NewBudget()
+		if snapshot.Read(data, b.State) != nil {
 			return
 		}
 		offer(b, "a", 10, 1000)

@@ -131,28 +131,11 @@ func (l *Limiter) add(key string, p passage) *passage {
 	return stored
 }
 
-// Save writes what is watched.
-func (l *Limiter) Save(w *snapshot.Writer) {
-	w.Len(l.keys.Len())
-	for key, p := range l.keys.All() {
-		w.String(key)
-		w.Len(p.held)
-		w.Len(len(p.left))
-		for _, t := range p.left {
-			w.Int(t)
-		}
-	}
-}
-
-// Restore reads what Save wrote. Errors are in r.
-func Restore(r *snapshot.Reader) *Limiter {
-	l := New()
-	for range r.Len(MaxKeys) {
-		key, p := r.String(maxKey), passage{held: r.UpTo(1 << 40)}
-		for range r.Len(Burst) {
-			p.left = append(p.left, r.Int())
-		}
-		l.add(key, p)
-	}
-	return l
+// State has what is watched.
+func (l *Limiter) State(s *snapshot.State) {
+	snapshot.Entries(s, 1, l.keys, func(s *snapshot.State, key *string, p *passage) {
+		s.String(1, key, maxKey)
+		p.left = s.PackedTimes(2, p.left, Burst)
+		snapshot.Uint(s, 3, &p.held, maxTotal)
+	}, func(key string, p passage) { l.add(key, p) })
 }

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/detector/ratelimit"
-	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 )
 
 func at(ms int) time.Time { return time.UnixMilli(1_770_000_000_000 + int64(ms)) }
@@ -148,13 +148,8 @@ func TestBounded(t *testing.T) {
 type fataler interface{ Fatal(...any) }
 
 func restored(t fataler, l *ratelimit.Limiter) *ratelimit.Limiter {
-	var w snapshot.Writer
-	l.Save(&w)
-	r := snapshot.NewReader(w.Bytes())
-	again := ratelimit.Restore(r)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	again := ratelimit.New()
+	snapshottest.Copy(t, l, again)
 	return again
 }
 

@@ -2,6 +2,7 @@ package ratetail_test
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/detector/ratetail"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -592,16 +594,8 @@ func TestAlerts(t *testing.T) {
 }
 
 func restored(t interface{ Fatal(...any) }, c *ratetail.Counter) *ratetail.Counter {
-	var w, again snapshot.Writer
-	c.Save(&w)
-	r := snapshot.NewReader(w.Bytes())
-	other := ratetail.Restore(r)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if other.Save(&again); !slices.Equal(w.Bytes(), again.Bytes()) {
-		t.Fatal("what was restored is saved as something else")
-	}
+	other := &ratetail.Counter{}
+	snapshottest.Copy(t, c, other)
 	return other
 }
 
@@ -629,12 +623,9 @@ func TestRestoredGoesOn(t *testing.T) {
 			slices.SortFunc(s, cmp.Compare)
 			if rapid.Bool().Draw(t, "restart") {
 				other = restored(t, other)
-				var w snapshot.Writer
-				again.Save(&w)
-				reader := snapshot.NewReader(w.Bytes())
-				if again = ratetail.RestoreSmall(reader); reader.Close() != nil {
-					t.Fatal(reader.Err())
-				}
+				data := snapshottest.Write(&again)
+				again = ratetail.Small{}
+				snapshottest.Read(t, data, &again)
 			}
 			for _, ms := range s {
 				got, ok := one.Add(at(ms), false)
@@ -709,19 +700,23 @@ func TestRestoreRefuses(t *testing.T) {
 	for _, ms := range together(every(0, hour, 2000), every(30*min, 30*min+2*sec, 40), every(40*min, 40*min+2*sec, 40)) {
 		c.Add(at(ms), false)
 	}
-	var w snapshot.Writer
-	c.Save(&w)
-	whole := w.Bytes()
-	for n := range whole {
-		r := snapshot.NewReader(whole[:n])
-		if ratetail.Restore(r); r.Close() == nil {
-			t.Errorf("%d of %d bytes were taken", n, len(whole))
+	for name, count := range map[string]float64{"not a number": math.NaN(), "negative": -1, "infinite": math.Inf(1)} {
+		var c ratetail.Counter
+		err := snapshot.Read(snapshot.Append(nil, func(s *snapshot.State) {
+			part := func(v *float64, s *snapshot.State) { s.Float(1, v, 0, 0) }
+			core := func(v *float64, s *snapshot.State) { snapshot.Message(s, 1, v, part) }
+			snapshot.Message(s, 1, &count, core)
+		}), c.State)
+		if !errors.Is(err, snapshot.ErrDamaged) {
+			t.Errorf("a count that is %s: error = %v, want %v", name, err, snapshot.ErrDamaged)
 		}
 	}
-	nan := slices.Clone(whole)
-	copy(nan, "\xff\xff\xff\xff\xff\xff\xff\xff")
-	if r := snapshot.NewReader(nan); ratetail.Restore(r).Size() == 0 || r.Err() == nil {
-		t.Error("a count that is no number was taken")
+	whole := snapshottest.Write(c)
+	for n := range whole { // where a field ends early; at its end the others are zero
+		var c ratetail.Counter
+		if err := snapshot.Read(whole[:n], c.State); err == nil {
+			c.Add(at(2*hour), false)
+		}
 	}
 }
 
@@ -732,19 +727,17 @@ func FuzzRestore(f *testing.F) {
 			c.Add(at(20*min+ms), false)
 		}
 	}
-	var w snapshot.Writer
-	c.Save(&w)
-	f.Add(w.Bytes())
+	f.Add(snapshottest.Write(c))
 	f.Fuzz(func(_ *testing.T, data []byte) {
 		// What is taken can be gone on with.
-		r := snapshot.NewReader(data)
-		if c := ratetail.Restore(r); r.Err() == nil {
+		var c ratetail.Counter
+		if snapshot.Read(data, c.State) == nil {
 			for _, ms := range []int64{0, 0, 0, 0, 0, 0, 0, 11 * sec, hour, 24 * hour} {
 				c.Add(at(ms), false)
 			}
 		}
-		r = snapshot.NewReader(data)
-		if s := ratetail.RestoreSmall(r); r.Err() == nil {
+		var s ratetail.Small
+		if snapshot.Read(data, s.State) == nil {
 			s.Add(at(0))
 			s.Add(at(hour))
 		}

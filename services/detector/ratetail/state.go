@@ -2,334 +2,223 @@ package ratetail
 
 import (
 	"math"
-	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 )
 
-// What no snapshot of ours exceeds: seconds in either direction from 1970, and
-// counts.
+// Bounds on what a snapshot holds: seconds in either direction from 1970, counts, and
+// logarithms of likelihoods.
 const (
 	maxSeconds = 1 << 44
 	maxCount   = 1 << 42
+	maxScore   = maxCount * maxSeconds
 )
 
-// Save writes what is known, for RestoreSmall.
-func (s *Small) Save(w *snapshot.Writer) { s.save(w) }
-
-// RestoreSmall reads what Save wrote. Errors are in r.
-func RestoreSmall(r *snapshot.Reader) Small {
-	s := Small{restoreCore(r)}
-	if s.state == expected {
-		r.Fail("a schedule where there is none")
-	}
-	return s
-}
-
-func (c *core) save(w *snapshot.Writer) {
-	saveLevel(w, c.usual)
-	w.Int(c.at)
-	w.Int(c.at - c.lastError)
-	w.Int(c.at - c.since)
-	w.Uint(uint64(c.state))
-	w.Int(c.at - c.from)
-	w.Bool(c.stayed)
-	w.Uint(uint64(c.patience))
-	for i := range int64(slots) {
-		w.Uint(uint64(*c.slot(c.at - i)))
+// State has what is known.
+func (s *Small) State(st *snapshot.State) {
+	if s.core.fields(st); st.Reading() && s.state == expected {
+		st.Fail("a schedule where there is none")
 	}
 }
 
-func restoreCore(r *snapshot.Reader) (c core) {
-	c.usual = restoreLevel(r)
-	c.at = seconds(r)
-	c.lastError = c.at - seconds(r)
-	c.since = c.at - seconds(r)
-	if c.state = state(r.UpTo(int(states) - 1)); c.lastError > c.at || c.since > c.at {
-		r.Fail("what is known comes later than now")
-	}
-	c.from = c.at - seconds(r)
-	c.stayed = r.Bool()
-	c.patience = uint32(r.UpTo(math.MaxUint32))
-	for i := range int64(slots) {
-		*c.slot(c.at - i) = uint32(r.UpTo(math.MaxUint32))
-	}
-	return c
-}
-
-// seconds reads a time or a stretch of time.
-func seconds(r *snapshot.Reader) int64 {
-	v := r.Int()
-	if v > maxSeconds || v < -maxSeconds {
-		r.Fail("%d s", v)
-		return 0
-	}
-	return v
-}
-
-// amount reads what is neither negative nor without end.
-func amount(r *snapshot.Reader) float64 {
-	v := r.Float()
-	if !(v >= 0 && v <= maxCount) {
-		r.Fail("%v where an amount is to be", v)
-		return 0
-	}
-	return v
-}
-
-func saveLevel(w *snapshot.Writer, l level) {
-	w.Float(l.count)
-	w.Float(l.exposure)
-}
-
-func restoreLevel(r *snapshot.Reader) level { return level{count: amount(r), exposure: amount(r)} }
-
-// Save writes what is known, for Restore.
-func (c *Counter) Save(w *snapshot.Writer) {
-	c.save(w)
-	if c.state != calm {
-		w.Uint(uint64(c.episode.peak))
-		w.Float(c.episode.usual)
-		w.Uint(uint64(c.episode.most))
-		w.Uint(uint64(c.episode.longest))
-	}
-	c.incident.save(w)
-	w.Bool(c.wasNoted)
-	c.scales.save(w)
-	w.Uint(uint64(c.block.seconds))
-	w.Uint(uint64(c.block.errors))
-	w.Bool(c.block.void)
-	for _, l := range c.block.usual {
-		saveLevel(w, l)
-	}
-	c.recurring.save(w)
-	c.drift.save(w)
-}
-
-// Restore reads what Save wrote. Errors are in r.
-func Restore(r *snapshot.Reader) *Counter {
-	c := &Counter{core: restoreCore(r)}
-	if c.state != calm {
-		c.episode = episode{peak: count(r), usual: amount(r)}
-		if !r.Has(snapshot.Lifecycle) {
-			c.incident.all = restoreLevel(r)
-		}
-		c.episode.most, c.episode.longest = count(r), count(r)
-	}
-	if r.Has(snapshot.Lifecycle) {
-		c.incident, c.wasNoted = restoreIncident(r), r.Bool()
-	} else {
-		c.adopt()
-	}
-	c.scales = restoreScales(r, c.usual)
-	c.block = counted{seconds: int64(r.UpTo(block - 1)), errors: count(r), void: r.Bool(), usual: c.scales.levels}
-	c.block.usual[0] = restoreLevel(r)
-	if r.Has(snapshot.Lifecycle) {
-		for i := range c.block.usual[1:] {
-			c.block.usual[1+i] = restoreLevel(r)
+// fields has times relative to the second that goes on.
+func (c *core) fields(s *snapshot.State) {
+	lastError, since, from := c.at-c.lastError, c.at-c.since, c.at-c.from
+	snapshot.Message(s, 1, &c.usual, (*level).state)
+	snapshot.Int(s, 2, &c.at, maxSeconds)
+	snapshot.Uint(s, 3, &lastError, maxSeconds)
+	snapshot.Uint(s, 4, &since, maxSeconds)
+	snapshot.Uint(s, 5, &c.state, uint64(states-1))
+	snapshot.Int(s, 6, &from, maxSeconds)
+	s.Bool(7, &c.stayed)
+	snapshot.Uint(s, 8, &c.patience, math.MaxUint32)
+	var room [slots]uint32
+	newest, n := room[:], 0
+	for i := range newest {
+		if newest[i] = *c.slot(c.at - int64(i)); newest[i] > 0 {
+			n = i + 1
 		}
 	}
-	c.recurring = restoreRecurring(r)
-	c.drift = restoreDrift(r)
-	if c.state == expected && c.recurring.current == 0 {
-		r.Fail("a burst that was expected by no schedule")
-		return New(time.Time{})
-	}
-	return c
-}
-
-// adopt makes an incident of the spike of an older snapshot. What is usual was kept
-// apart from it then, too. Of a burst that was expected nothing was told.
-func (c *Counter) adopt() {
-	if c.state != spiking {
-		c.incident = incident{}
+	newest = newest[:n] // those behind are zero
+	newest = snapshot.Packed(s, 9, newest, slots, math.MaxUint32)
+	if !s.Reading() {
 		return
 	}
-	c.incident = incident{grade: raised, opened: c.from, spiking: c.at - c.from, peak: c.episode.peak, frozen: true, before: c.usual.rate(), all: c.incident.all}
-}
-
-func saveSpread(w *snapshot.Writer, s spread) {
-	w.Float(s.squares)
-	w.Float(s.expected)
-	w.Float(s.means)
-}
-
-func restoreSpread(r *snapshot.Reader) spread {
-	s := spread{squares: amount(r), expected: amount(r)}
-	if r.Has(snapshot.Lifecycle) {
-		s.means = amount(r)
-	}
-	return s
-}
-
-func (s *scales) save(w *snapshot.Writer) {
-	for i := range s.levels {
-		saveSpread(w, s.spreads[i])
-		saveLevel(w, s.levels[i])
-		w.Float(s.scores[i])
-	}
-	w.Float(s.tail.beyond)
-	w.Float(s.tail.counts)
-	w.Uint(uint64(s.chosen))
-	saveSpread(w, s.fine)
-	w.Uint(uint64(s.part.seconds))
-	w.Uint(uint64(s.part.errors))
-	w.Len(s.waits)
-	for _, n := range s.waiting[:s.waits] {
-		w.Uint(uint64(n))
+	c.lastError, c.since, c.from = c.at-lastError, c.at-since, c.at-from
+	c.slots = [slots]uint32{}
+	for i, n := range newest {
+		*c.slot(c.at - int64(i)) = n
 	}
 }
 
-// restoreScales reads what save wrote. Older snapshots have one level, which is usual,
-// and its spread.
-func restoreScales(r *snapshot.Reader, usual level) (s scales) {
-	if !r.Has(snapshot.Lifecycle) {
-		known := restoreSpread(r)
-		s.settle(usual)
-		s.levels[0], s.fine = usual, known
-		for i := range s.spreads {
-			s.spreads[i] = known
+// count and amount are fields of which no value is negative or without bounds.
+func count[T snapshot.Integer](s *snapshot.State, number protowire.Number, v *T) {
+	snapshot.Uint(s, number, v, maxCount)
+}
+
+func amount(s *snapshot.State, number protowire.Number, v *float64) {
+	s.Float(number, v, 0, maxCount)
+}
+
+func (l *level) state(s *snapshot.State) {
+	amount(s, 1, &l.count)
+	amount(s, 2, &l.exposure)
+}
+
+// State has what is known.
+func (c *Counter) State(s *snapshot.State) {
+	snapshot.Message(s, 1, &c.core, (*core).fields)
+	snapshot.Message(s, 2, &c.episode, (*episode).state)
+	snapshot.Message(s, 3, &c.incident, (*incident).state)
+	s.Bool(4, &c.wasNoted)
+	snapshot.Message(s, 5, &c.scales, (*scales).state)
+	snapshot.Message(s, 6, &c.block, (*counted).state)
+	snapshot.Message(s, 7, &c.recurring, (*recurring).state)
+	snapshot.Message(s, 8, &c.drift, (*drift).state)
+	if !s.Reading() {
+		return
+	}
+	// Before version 8 there was one level.
+	for i := range c.block.usual {
+		if c.block.usual[0].exposure > 0 && c.block.usual[i].exposure == 0 {
+			c.block.usual[i] = c.scales.levels[i]
 		}
-		return s
 	}
+	if c.state == expected && c.recurring.current == 0 {
+		s.Fail("a burst that was expected by no schedule")
+		*c = Counter{}
+	}
+}
+
+func (e *episode) state(s *snapshot.State) {
+	count(s, 1, &e.peak)
+	amount(s, 2, &e.usual)
+	count(s, 3, &e.most)
+	count(s, 4, &e.longest)
+}
+
+func (b *counted) state(s *snapshot.State) {
+	snapshot.Uint(s, 1, &b.seconds, block-1)
+	count(s, 2, &b.errors)
+	s.Bool(3, &b.void)
+	for i := range b.usual {
+		snapshot.Message(s, protowire.Number(4+i), &b.usual[i], (*level).state)
+	}
+}
+
+func (p *spread) state(s *snapshot.State) {
+	amount(s, 1, &p.squares)
+	amount(s, 2, &p.expected)
+	amount(s, 3, &p.means)
+}
+
+func (s *scales) state(st *snapshot.State) {
 	for i := range s.levels {
-		s.spreads[i], s.levels[i], s.scores[i] = restoreSpread(r), restoreLevel(r), score(r)
+		one := scale{s.levels[i], s.spreads[i], s.scores[i]}
+		snapshot.Message(st, protowire.Number(1+i), &one, (*scale).state)
+		s.levels[i], s.spreads[i], s.scores[i] = one.level, one.spread, one.score
 	}
-	s.tail = tail{beyond: amount(r), counts: amount(r)}
-	s.chosen, s.fine = r.UpTo(numScales-1), restoreSpread(r)
-	s.part.seconds, s.part.errors = int64(r.UpTo(fineBlock-1)), count(r)
-	s.waits = r.Len(lag)
-	for i := range s.waits {
-		s.waiting[i] = uint32(r.UpTo(math.MaxUint32))
+	amount(st, 4, &s.tail.beyond)
+	amount(st, 5, &s.tail.counts)
+	snapshot.Uint(st, 6, &s.chosen, numScales-1)
+	snapshot.Message(st, 7, &s.fine, (*spread).state)
+	snapshot.Uint(st, 8, &s.part.seconds, fineBlock-1)
+	count(st, 9, &s.part.errors)
+	waiting := s.waiting[:s.waits]
+	waiting = snapshot.Packed(st, 10, waiting, lag, math.MaxUint32)
+	s.waits = len(waiting)
+	if usual := s.levels[0]; st.Reading() && usual.exposure > 0 && s.levels[1].exposure == 0 {
+		s.settle(usual) // before version 8 there was one level
+		s.levels[0] = usual
 	}
-	return s
 }
 
-// score reads a logarithm of a likelihood.
-func score(r *snapshot.Reader) float64 {
-	v := r.Float()
-	if !(v >= -maxCount*maxSeconds && v <= maxCount*maxSeconds) {
-		r.Fail("%v where a score is to be", v)
-		return 0
-	}
-	return v
+// scale is what is learned at one time scale.
+type scale struct {
+	level  level
+	spread spread
+	score  float64
 }
 
-func (i *incident) save(w *snapshot.Writer) {
-	w.Uint(uint64(i.grade))
+func (c *scale) state(s *snapshot.State) {
+	c.level.state(s)
+	snapshot.Message(s, 3, &c.spread, (*spread).state)
+	s.Float(4, &c.score, -maxScore, maxScore)
+}
+
+func (i *incident) state(s *snapshot.State) {
+	snapshot.Uint(s, 1, &i.grade, uint64(grades-1))
 	if i.grade == none {
 		return
 	}
-	w.Int(i.opened)
-	w.Int(i.quietSince)
-	w.Uint(uint64(i.quietErrors))
-	w.Uint(uint64(i.level))
-	w.Uint(uint64(i.spiking))
-	w.Uint(uint64(i.peak))
-	w.Bool(i.frozen)
-	w.Float(i.before)
-	saveLevel(w, i.all)
+	snapshot.Int(s, 2, &i.opened, maxSeconds)
+	snapshot.Int(s, 3, &i.quietSince, maxSeconds)
+	count(s, 4, &i.quietErrors)
+	count(s, 5, &i.level)
+	count(s, 6, &i.spiking)
+	count(s, 7, &i.peak)
+	s.Bool(8, &i.frozen)
+	amount(s, 9, &i.before)
+	snapshot.Message(s, 10, &i.all, (*level).state)
 }
 
-func restoreIncident(r *snapshot.Reader) incident {
-	g := grade(r.UpTo(int(grades) - 1))
-	if g == none {
-		return incident{}
+func (b *burst) state(s *snapshot.State) {
+	snapshot.Int(s, 1, &b.from, maxSeconds)
+	count(s, 2, &b.size)
+	count(s, 3, &b.length)
+}
+
+func (r *recurring) state(s *snapshot.State) {
+	past, schedules := r.past[:r.pasts], r.schedules[:r.n]
+	snapshot.List(s, 1, &past, maxPast, (*burst).state)
+	snapshot.List(s, 2, &schedules, maxSchedules, (*schedule).state)
+	r.pasts, r.n = len(past), len(schedules)
+	snapshot.Uint(s, 3, &r.current, uint64(r.n))
+}
+
+func (c *schedule) state(s *snapshot.State) {
+	length, sizes := c.last-c.first, c.sizes[:c.n]
+	snapshot.Int(s, 1, &c.last, maxSeconds)
+	snapshot.Int(s, 2, &length, maxSeconds)
+	count(s, 3, &c.periods)
+	snapshot.Int(s, 4, &c.due, maxSeconds)
+	count(s, 5, &c.passed)
+	count(s, 6, &c.missed)
+	snapshot.List(s, 7, &sizes, maxSizes, (*burst).state)
+	if !s.Reading() {
+		return
 	}
-	return incident{
-		grade: g, opened: seconds(r), quietSince: seconds(r), quietErrors: count(r), level: count(r), spiking: count(r), peak: count(r),
-		frozen: r.Bool(), before: amount(r), all: restoreLevel(r),
+	c.first, c.n = c.last-length, len(sizes)
+	if c.n == 0 || c.periods == 0 || c.period() < minPeriod/2 {
+		s.Fail("%d bursts in %d periods from %d to %d", c.n, c.periods, c.first, c.last)
 	}
 }
 
-func count(r *snapshot.Reader) int64 { return int64(r.UpTo(maxCount)) }
-
-func (b burst) save(w *snapshot.Writer) {
-	w.Int(b.from)
-	w.Uint(uint64(b.size))
-	w.Uint(uint64(b.length))
+func (d *drift) state(s *snapshot.State) {
+	snapshot.Message(s, 1, &d.reference, (*level).state)
+	amount(s, 2, &d.sum)
+	snapshot.Int(s, 3, &d.calm, maxSeconds)
+	amount(s, 4, &d.risen.errors)
+	amount(s, 5, &d.risen.seconds)
+	s.Bool(6, &d.open)
+	s.Bool(7, &d.news)
+	s.Bool(8, &d.stayed)
+	snapshot.Int(s, 9, &d.since, maxSeconds)
+	amount(s, 10, &d.from)
+	amount(s, 11, &d.back)
+	snapshot.Message(s, 12, &d.long, (*longSpread).state)
+	if s.Reading() && d.news && d.risen.seconds == 0 {
+		s.Fail("a drift in no time")
+	}
 }
 
-func restoreBurst(r *snapshot.Reader) burst {
-	return burst{from: seconds(r), size: count(r), length: count(r)}
-}
-
-func (r *recurring) save(w *snapshot.Writer) {
-	w.Len(r.pasts)
-	for _, b := range r.past[:r.pasts] {
-		b.save(w)
-	}
-	w.Len(r.n)
-	for i := range r.n {
-		s := &r.schedules[i]
-		w.Int(s.last)
-		w.Int(s.last - s.first)
-		w.Uint(uint64(s.periods))
-		w.Int(s.due)
-		w.Uint(uint64(s.passed))
-		w.Uint(uint64(s.missed))
-		w.Len(s.n)
-		for _, b := range s.sizes[:s.n] {
-			b.save(w)
-		}
-	}
-	w.Len(r.current)
-}
-
-func restoreRecurring(r *snapshot.Reader) (of recurring) {
-	of.pasts = r.Len(maxPast)
-	for i := range of.pasts {
-		of.past[i] = restoreBurst(r)
-	}
-	of.n = r.Len(maxSchedules)
-	for i := range of.n {
-		s := &of.schedules[i]
-		s.last = seconds(r)
-		s.first = s.last - seconds(r)
-		s.periods, s.due, s.passed, s.missed = count(r), seconds(r), count(r), count(r)
-		s.n = r.Len(maxSizes)
-		for i := range s.n {
-			s.sizes[i] = restoreBurst(r)
-		}
-		if s.n == 0 || s.periods == 0 || s.period() < minPeriod/2 {
-			r.Fail("%d bursts in %d periods from %d to %d", s.n, s.periods, s.first, s.last)
-			return recurring{}
-		}
-	}
-	of.current = r.UpTo(of.n)
-	return of
-}
-
-func (d *drift) save(w *snapshot.Writer) {
-	saveLevel(w, d.reference)
-	w.Float(d.sum)
-	w.Int(d.calm)
-	w.Float(d.risen.errors)
-	w.Float(d.risen.seconds)
-	w.Bool(d.open)
-	w.Bool(d.news)
-	w.Bool(d.stayed)
-	w.Int(d.since)
-	w.Float(d.from)
-	w.Float(d.back)
-	w.Float(d.long.squares)
-	w.Float(d.long.blocks)
-	w.Float(d.long.errors)
-	w.Float(d.long.seconds)
-	w.Float(d.long.before)
-	w.Bool(d.long.known)
-}
-
-func restoreDrift(r *snapshot.Reader) (d drift) {
-	d.reference, d.sum, d.calm = restoreLevel(r), amount(r), seconds(r)
-	d.risen.errors, d.risen.seconds = amount(r), amount(r)
-	d.open, d.news, d.stayed = r.Bool(), r.Bool(), r.Bool()
-	d.since, d.from, d.back = seconds(r), amount(r), amount(r)
-	if r.Has(snapshot.Lifecycle) {
-		d.long = longSpread{squares: amount(r), blocks: amount(r), errors: amount(r), seconds: amount(r), before: amount(r), known: r.Bool()}
-	}
-	if d.news && d.risen.seconds == 0 {
-		r.Fail("a drift in no time")
-	}
-	return d
+func (l *longSpread) state(s *snapshot.State) {
+	amount(s, 1, &l.squares)
+	amount(s, 2, &l.blocks)
+	amount(s, 3, &l.errors)
+	amount(s, 4, &l.seconds)
+	amount(s, 5, &l.before)
+	s.Bool(6, &l.known)
 }

@@ -283,75 +283,42 @@ func (c *Confirmed) Names() []string {
 	return names
 }
 
-// Save writes the baselines.
-func (c *Confirmed) Save(w *snapshot.Writer) {
-	w.Len(c.pages.Len())
-	for key, page := range c.pages.All() {
-		w.String(key)
-		for _, s := range *page {
-			w.Bool(s != nil)
-			if s != nil {
-				s.save(w)
-			}
+// State has the baselines.
+func (c *Confirmed) State(s *snapshot.State) {
+	snapshot.Entries(s, 1, c.pages, func(s *snapshot.State, key *string, page **classed) {
+		if s.Reading() {
+			*page = &classed{}
 		}
-	}
+		s.String(1, key, 1+template.MaxLen)
+		for i := range *page {
+			snapshot.Optional(s, fieldOf(i), &(*page)[i], (*series).state)
+		}
+		if s.Reading() && (*key == "" || (*key)[0] < noClass || int((*key)[0]-noClass) >= len(classes())) {
+			s.Fail("a page on no class of devices: %q", *key)
+		}
+	}, func(key string, page *classed) { c.add(key, page) })
 }
 
-func (s *series) save(w *snapshot.Writer) {
-	s.Save(w)
-	s.open.Save(w)
+func (s *series) state(st *snapshot.State) {
+	snapshot.Message(st, 1, &s.Series, (*changepoint.Series).State)
+	snapshot.Message(st, 2, &s.open, (*finding.Open).State)
 	switch {
 	case s.Confidence() != changepoint.None:
-		w.Len(int(s.told))
-		w.Int(s.since.UnixMilli())
+		snapshot.Uint(st, 3, &s.told, uint64(changepoint.Confirmed))
+		st.Time(4, &s.since)
 	case s.open.Any():
-		w.Len(int(s.end.event))
-		w.Len(int(s.end.confidence))
-		w.Len(s.end.of)
-		w.Len(s.end.loads)
-		w.Int(s.end.level)
-		w.Int(s.end.baseline)
+		snapshot.Message(st, 5, &s.end, (*ending).state)
 	}
 }
 
-// RestoreConfirmed reads what Save of a Confirmed wrote. Errors are in r.
-func RestoreConfirmed(r *snapshot.Reader) *Confirmed {
-	c := NewConfirmed()
-	for range r.Len(MaxPages) {
-		key := r.String(1 + template.MaxLen)
-		if key == "" || key[0] < noClass || int(key[0]-noClass) >= len(classes()) {
-			r.Fail("a page on no class of devices: %q", key)
-		}
-		page := &classed{}
-		for i := range page {
-			if r.Bool() {
-				page[i] = restoreSeries(r)
-			}
-		}
-		if r.Err() != nil {
-			break
-		}
-		c.add(key, page)
+func (e *ending) state(s *snapshot.State) {
+	snapshot.Uint(s, 1, &e.event, uint64(changepoint.Settled))
+	snapshot.Uint(s, 2, &e.confidence, uint64(changepoint.Confirmed))
+	snapshot.Uint(s, 3, &e.of, changepoint.Newest)
+	snapshot.Uint(s, 4, &e.loads, changepoint.Reference)
+	snapshot.Uint(s, 5, &e.level, 2*changepoint.Max)
+	snapshot.Uint(s, 6, &e.baseline, 2*changepoint.Max)
+	if s.Reading() && !ends(e.event) {
+		s.Fail("the end of a regression that is none")
 	}
-	return c
-}
-
-func restoreSeries(r *snapshot.Reader) *series {
-	s := &series{Series: changepoint.Restore(r), open: finding.Restore(r)}
-	switch {
-	case s.Confidence() != changepoint.None:
-		s.told = uint8(r.UpTo(int(changepoint.Confirmed)))
-		if r.Has(snapshot.Lifecycle) {
-			s.since = restoreSince(r)
-		}
-	case s.open.Any():
-		s.end = ending{
-			event: changepoint.Event(r.UpTo(int(changepoint.Settled))), confidence: changepoint.Confidence(r.UpTo(int(changepoint.Confirmed))),
-			of: r.UpTo(changepoint.Newest), loads: r.UpTo(changepoint.Reference), level: r.Int(), baseline: r.Int(),
-		}
-		if !ends(s.end.event) || s.end.level < 0 || s.end.level > 2*changepoint.Max || s.end.baseline < 0 || s.end.baseline > 2*changepoint.Max {
-			r.Fail("the end of a regression that is none")
-		}
-	}
-	return s
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/detector/regression"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -85,13 +86,8 @@ func (v *visits) said() string {
 }
 
 func confirmedAgain(t fataler, c *regression.Confirmed) *regression.Confirmed {
-	var w snapshot.Writer
-	c.Save(&w)
-	r := snapshot.NewReader(w.Bytes())
-	again := regression.RestoreConfirmed(r)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	again := regression.NewConfirmed()
+	snapshottest.Copy(t, c, again)
 	if again.Size() != c.Size() || again.Len() != c.Len() {
 		t.Fatal("size", again.Size(), "was", c.Size())
 	}
@@ -401,14 +397,11 @@ func FuzzRestoreConfirmed(f *testing.F) {
 				}
 			}
 		}
-		var w snapshot.Writer
-		c.Save(&w)
-		f.Add(w.Bytes())
+		f.Add(snapshottest.Write(c))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r := snapshot.NewReader(data)
-		c := regression.RestoreConfirmed(r)
-		if err := r.Close(); err != nil {
+		c := regression.NewConfirmed()
+		if err := snapshot.Read(data, c.State); err != nil {
 			if !errors.Is(err, snapshot.ErrDamaged) {
 				t.Fatal(err)
 			}

@@ -100,43 +100,14 @@ func (w *window) resume() {
 	w.incident = &incident{before: b.reference(), least: max(b.sorted[w.n-1], b.double/2), loads: 1}
 }
 
-func (i *incident) save(w *snapshot.Writer) {
-	w.Bool(i != nil)
-	if i == nil {
-		return
-	}
-	w.Len(i.before.loads)
-	w.Int(i.before.double)
-	w.Int(i.before.spread)
-	w.Int(i.least)
-	w.Int(i.since.UnixMilli())
-	w.Len(i.loads)
-	w.Len(i.back)
-	w.Len(int(i.end))
-}
-
-// restoreIncident reads what save wrote, and nothing of an older snapshot.
-func restoreIncident(r *snapshot.Reader) *incident {
-	if !r.Has(snapshot.Lifecycle) || !r.Bool() {
-		return nil
-	}
-	i := &incident{
-		before: reference{loads: r.UpTo(Loads), double: r.Int(), spread: r.Int()},
-		least:  r.Int(), since: restoreSince(r),
-		loads: r.UpTo(newLevelLoads), back: r.UpTo(surelyBack), end: incidentEnd(r.UpTo(int(isNewLevel))),
-	}
+func (i *incident) state(s *snapshot.State) {
 	const most = maxValue * shift
-	if i.before.double < 0 || i.before.double > 2*most || i.before.spread < 0 || i.before.spread > 4*most || i.least < 0 || i.least > most {
-		r.Fail("an incident of %d units over %d", i.least, i.before.double)
-	}
-	return i
-}
-
-// restoreSince reads a time that may be zero.
-func restoreSince(r *snapshot.Reader) time.Time {
-	since := time.UnixMilli(r.Int()).UTC()
-	if since.UnixMilli() == (time.Time{}).UnixMilli() {
-		return time.Time{}
-	}
-	return since
+	snapshot.Uint(s, 1, &i.before.loads, Loads)
+	snapshot.Uint(s, 2, &i.before.double, 2*most)
+	snapshot.Uint(s, 3, &i.before.spread, 4*most)
+	snapshot.Uint(s, 4, &i.least, most)
+	s.Time(5, &i.since)
+	snapshot.Uint(s, 6, &i.loads, newLevelLoads)
+	snapshot.Uint(s, 7, &i.back, surelyBack)
+	snapshot.Uint(s, 8, &i.end, uint64(isNewLevel))
 }

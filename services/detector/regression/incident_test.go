@@ -2,17 +2,12 @@ package regression_test
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/detector/changepoint"
-	"github.com/tocsin-bus/tocsin/services/detector/finding"
 	"github.com/tocsin-bus/tocsin/services/detector/regression"
-	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
-	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
 // Each row is loads of one page under the contract's rule, 20*1000 being 20 loads of
@@ -77,82 +72,5 @@ func TestIncidents(t *testing.T) {
 				t.Errorf("%s, %v apart\n got %s\nwant %s", tt.loads, tt.apart, got, tt.want)
 			}
 		})
-	}
-}
-
-// opened is one alert that is open.
-func opened() *finding.Open {
-	open := &finding.Open{}
-	open.Add("old", alert.Error)
-	return open
-}
-
-// TestIncidentsOfOlderSnapshots reads what version 7 wrote while a page was slow: it
-// goes on until the page is as before.
-func TestIncidentsOfOlderSnapshots(t *testing.T) {
-	var spec, confirmed snapshot.Writer
-	spec.Len(1)
-	spec.String("/cart")
-	confirmed.Len(1)
-	confirmed.String("0/cart")
-	for metric := range 6 {
-		confirmed.Bool(metric == 1)
-		if metric != 1 { // not lcp_ms
-			spec.Len(0)
-			continue
-		}
-		values := append(slices.Repeat([]int64{1_000_000}, 15), slices.Repeat([]int64{2_000_000}, 5)...)
-		spec.Len(len(values))
-		for _, v := range values {
-			spec.Int(v)
-		}
-		opened().Save(&spec)
-		for _, part := range [][]int64{values[:15], values[15:]} { // the reference, and what is newer
-			confirmed.Len(len(part))
-			for _, v := range part {
-				confirmed.Int(v)
-			}
-		}
-		confirmed.Len(int(changepoint.Confirmed))
-		confirmed.Bool(false)
-		confirmed.Len(0)
-		for _, n := range []int{5, 0, 75} { // under suspicion, since then, ranks
-			confirmed.Len(n)
-		}
-		confirmed.Int(2 * 2_000_000)
-		opened().Save(&confirmed)
-		confirmed.Len(int(changepoint.Confirmed))
-	}
-	for name, load := range map[string]func(ms float64, now time.Time) []finding.Finding{
-		"spec": func() func(float64, time.Time) []finding.Finding {
-			r := snapshot.NewReaderOf(snapshot.Trust, spec.Bytes())
-			p := regression.Restore(r)
-			if err := r.Close(); err != nil {
-				t.Fatal(err)
-			}
-			return func(ms float64, now time.Time) []finding.Finding { return p.Load("web", cart, lcp(ms), now) }
-		}(),
-		"confirmed": func() func(float64, time.Time) []finding.Finding {
-			r := snapshot.NewReaderOf(snapshot.Trust, confirmed.Bytes())
-			c := regression.RestoreConfirmed(r)
-			if err := r.Close(); err != nil {
-				t.Fatal(err)
-			}
-			return func(ms float64, now time.Time) []finding.Finding { return c.Load("web", cart, lcp(ms), now) }
-		}(),
-	} {
-		var got []string
-		for i, ms := range append(times(10, 2000), times(4, 1000)...) {
-			for _, f := range load(ms, noon.Add(time.Duration(i)*time.Second)) {
-				f.Told(fmt.Sprint(i))
-				if f.Alert.Resolves != "" {
-					got = append(got, fmt.Sprint(i, " ", f.Alert.Title))
-				}
-			}
-		}
-		want := map[string]string{"spec": "10 Resolved: LCP regressed on /cart", "confirmed": "12 Resolved: LCP regressed on /cart"}[name]
-		if got := strings.Join(got, ", "); got != want {
-			t.Errorf("%s: got %s, want %s", name, got, want)
-		}
 	}
 }

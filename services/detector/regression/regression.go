@@ -21,6 +21,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/tocsin-bus/tocsin/services/detector/finding"
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
@@ -248,30 +250,18 @@ func (w *page) all() iter.Seq2[int, *window] {
 	}
 }
 
-// Save writes the baselines.
-func (p *Pages) Save(w *snapshot.Writer) {
-	w.Len(p.pages.Len())
-	for name, windows := range p.pages.All() {
-		w.String(name)
-		for _, m := range *windows {
-			m.save(w)
+// State has the baselines.
+func (p *Pages) State(s *snapshot.State) {
+	snapshot.Entries(s, 1, p.pages, func(s *snapshot.State, name *string, windows **page) {
+		if s.Reading() {
+			*windows = &page{}
 		}
-	}
+		s.String(1, name, template.MaxLen)
+		for i := range *windows {
+			snapshot.Optional(s, fieldOf(i), &(*windows)[i], (*window).state)
+		}
+	}, func(name string, windows *page) { p.add(name, windows) })
 }
 
-// Restore reads what Save wrote. Errors are in r.
-func Restore(r *snapshot.Reader) *Pages {
-	p := New()
-	for range r.Len(MaxPages) {
-		name := r.String(template.MaxLen)
-		windows := &page{}
-		for i := range windows {
-			windows[i] = restoreWindow(r)
-		}
-		if r.Err() != nil {
-			break
-		}
-		p.add(name, windows)
-	}
-	return p
-}
+// fieldOf is the number of the field of a page that has the metric with an index.
+func fieldOf(metric int) protowire.Number { return protowire.Number(2 + metric) }

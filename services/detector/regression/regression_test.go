@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/detector/regression"
-	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -304,13 +304,8 @@ func median(values []float64) float64 {
 type fataler interface{ Fatal(...any) }
 
 func restored(t fataler, pages *regression.Pages) *regression.Pages {
-	var w snapshot.Writer
-	pages.Save(&w)
-	r := snapshot.NewReader(w.Bytes())
-	again := regression.Restore(r)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	again := regression.New()
+	snapshottest.Copy(t, pages, again)
 	if again.Size() != pages.Size() || again.Len() != pages.Len() {
 		t.Fatal("size", again.Size(), "was", pages.Size())
 	}

@@ -87,44 +87,33 @@ func (w *window) keep(newest int) {
 	}
 }
 
-// oldestFirst are the loads.
-func (w *window) oldestFirst() []int64 {
-	all := make([]int64, w.n)
-	for i := range all {
-		all[i] = w.values[(w.next-w.n+i+Loads)%Loads]
+// oldestFirst returns the loads.
+func (w *window) oldestFirst() []int64 { return w.appendTo(nil) }
+
+// appendTo appends the loads, the oldest first.
+func (w *window) appendTo(loads []int64) []int64 {
+	for i := range w.n {
+		loads = append(loads, w.values[(w.next-w.n+i+Loads)%Loads])
 	}
-	return all
+	return loads
 }
 
-// save writes the loads, the oldest first, and what is open; none for a metric
-// never seen.
-func (w *window) save(to *snapshot.Writer) {
-	if w == nil {
-		to.Len(0)
-		return
+// state has the loads, the oldest first, and what is open.
+func (w *window) state(s *snapshot.State) {
+	var room [Loads]int64
+	loads := room[:0]
+	if !s.Reading() {
+		loads = w.appendTo(loads)
 	}
-	to.Len(w.n)
-	for _, v := range w.oldestFirst() {
-		to.Int(v)
-	}
-	w.open.Save(to)
-	w.incident.save(to)
-}
-
-func restoreWindow(r *snapshot.Reader) *window {
-	n := r.Len(Loads)
-	if n == 0 {
-		return nil
-	}
-	w := &window{}
-	for range n {
-		v := r.Int()
-		if v < 0 || v > maxValue*shift {
-			r.Fail("a load of %d units", v)
+	loads = snapshot.Packed(s, 1, loads, Loads, maxValue*shift)
+	snapshot.Message(s, 2, &w.open, (*finding.Open).State)
+	snapshot.Optional(s, 3, &w.incident, (*incident).state)
+	if s.Reading() {
+		if len(loads) == 0 {
+			s.Fail("a metric without loads")
 		}
-		w.add(v)
+		for _, v := range loads {
+			w.add(v)
+		}
 	}
-	w.open = finding.Restore(r)
-	w.incident = restoreIncident(r)
-	return w
 }

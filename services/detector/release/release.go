@@ -107,26 +107,14 @@ func (r *Releases) Deploy(name string, now time.Time) bool {
 	return now.UnixMilli()-since < Fresh.Milliseconds()
 }
 
-// Save writes the releases, the one heard of last at the end.
-func (r *Releases) Save(w *snapshot.Writer) {
-	w.Len(r.Len())
-	if r.first == nil {
-		return
+// State has the releases, the one heard of last at the end.
+func (r *Releases) State(s *snapshot.State) {
+	known := r.first
+	if known == nil {
+		known = lru.New[string, int64](MaxReleases)
 	}
-	for name, first := range r.first.All() {
-		w.String(name)
-		w.Int(*first)
-	}
-}
-
-// Restore reads what Save wrote. Errors are in the reader.
-func Restore(from *snapshot.Reader) (r Releases) {
-	for range from.Len(MaxReleases) {
-		name, first := from.String(MaxName), from.Int()
-		if from.Err() != nil {
-			break
-		}
-		r.add(name, first)
-	}
-	return r
+	snapshot.Entries(s, 1, known, func(s *snapshot.State, name *string, first *int64) {
+		s.String(1, name, MaxName)
+		snapshot.Int(s, 2, first, snapshot.AnyInt)
+	}, r.add)
 }

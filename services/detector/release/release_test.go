@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/detector/release"
-	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 )
 
 var start = time.UnixMilli(1_770_000_000_000).UTC()
@@ -79,13 +79,9 @@ func TestSnapshot(t *testing.T) {
 				t.Fatalf("event %d of release %s", i, name)
 			}
 			if rapid.Bool().Draw(t, "restore") {
-				var w snapshot.Writer
-				other.Save(&w)
-				r := snapshot.NewReaderOf(snapshot.Trust, w.Bytes())
-				other = release.Restore(r)
-				if err := r.Close(); err != nil {
-					t.Fatal(err)
-				}
+				var restored release.Releases
+				snapshottest.Copy(t, &other, &restored)
+				other = restored
 			}
 		}
 	})

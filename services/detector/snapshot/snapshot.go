@@ -1,202 +1,436 @@
-// Package snapshot is the form in which the rules write down what they
-// remember: a flat run of numbers and strings, without names or types.
+// Package snapshot is the codec of the detector's state.
 //
-// It is exact (what is read is bit for bit what was written, also text that is
-// not valid UTF-8), small and fast, and says nothing of its version: package fold
-// puts that in front and decides which ones are read. A rule asks Has before it
-// reads what an older version lacks. It knows nothing of what the values mean.
+// A type describes its fields once, in a function with a [State]: the same function
+// writes and reads them. Each field has a number, which never gets another meaning, and
+// bounds, which hold on reading. The form is the wire format of protocol buffers:
+// integers are varints, floating point numbers and hashes 64 bits, everything else has a
+// length. Zero values are left out, so a field that a snapshot lacks reads as zero, and
+// fields that the reader does not know are skipped.
 //
-// The reader is made for input that may be damaged. It never panics, believes
-// no length that the input can't hold, and once it met something wrong it
-// gives zero values until the end, so that a decoder checks Err once.
+// Within a function the numbers ascend. Values survive bit for bit, also text that is
+// not valid UTF-8, with the exception of negative zero.
+//
+// Reading never panics on damaged input, believes no length that the input cannot hold,
+// and gives zero values after the first error, so a caller checks the error once.
 package snapshot
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The versions that brought something.
-const (
-	// Resolutions is the version from which on a snapshot holds which alerts are
-	// open, that is, how their ends are found.
-	Resolutions = 6
-	// Trust is the one from which on it holds what the rules know that an app can be
-	// judged by in place of the contract's (package rules).
-	Trust = 7
-	// Lifecycle is the version that adds the age of apps, frozen baselines, the quiet
-	// period that ends a spike, and the storm bound of each app.
-	Lifecycle = 8
-)
-
-// ErrDamaged is wrapped by every error of a Reader.
+// ErrDamaged is wrapped by every error of [Read].
 var ErrDamaged = errors.New("damaged snapshot")
 
-// Writer appends values to a buffer. The zero value is ready to use.
-type Writer struct{ buf []byte }
-
-// NewWriter appends to what buf holds, in its memory as far as that goes.
-func NewWriter(buf []byte) *Writer { return &Writer{buf: buf} }
-
-// Bytes is what was written so far.
-func (w *Writer) Bytes() []byte { return w.buf }
-
-// Reset forgets what was written and keeps the buffer's memory.
-func (w *Writer) Reset() { w.buf = w.buf[:0] }
-
-// Uint writes an unsigned number.
-func (w *Writer) Uint(v uint64) { w.buf = binary.AppendUvarint(w.buf, v) }
-
-// Int writes a signed number.
-func (w *Writer) Int(v int64) { w.buf = binary.AppendVarint(w.buf, v) }
-
-// Len writes how many values follow.
-func (w *Writer) Len(n int) { w.Uint(uint64(n)) }
-
-// Float writes a floating point number.
-func (w *Writer) Float(v float64) {
-	w.buf = binary.LittleEndian.AppendUint64(w.buf, math.Float64bits(v))
+// State is a snapshot that is being written or read.
+type State struct {
+	// buf is what was written so far, or what is read, between pos and end.
+	buf      []byte
+	pos, end int
+	reading  bool
+	err      error
 }
 
-// Bool writes a truth value.
-func (w *Writer) Bool(v bool) {
-	if v {
-		w.buf = append(w.buf, 1)
+// Append writes fields behind the bytes of buf and returns the extended buffer.
+func Append(buf []byte, fields func(*State)) []byte {
+	s := State{buf: buf}
+	fields(&s)
+	return s.buf
+}
+
+// Read reads what Append wrote. Its error wraps [ErrDamaged].
+func Read(data []byte, fields func(*State)) error {
+	s := State{buf: data, end: len(data), reading: true}
+	fields(&s)
+	s.skip()
+	return s.err
+}
+
+// Reading reports whether the state is read, and not written.
+func (s *State) Reading() bool { return s.reading }
+
+// Fail notes that a value makes no sense, unless an error was noted before.
+func (s *State) Fail(format string, args ...any) {
+	if s.err == nil {
+		s.err = fmt.Errorf("%w: %s", ErrDamaged, fmt.Sprintf(format, args...))
+	}
+}
+
+// OK reports whether no error was noted.
+func (s *State) OK() bool { return s.err == nil }
+
+// find moves to the value of the next field if it has that number. It skips fields with
+// lower numbers.
+func (s *State) find(number protowire.Number, kind protowire.Type) bool {
+	for s.err == nil && s.pos < s.end {
+		got, as, size := protowire.ConsumeTag(s.buf[s.pos:s.end])
+		switch {
+		case size < 0:
+			s.Fail("no field number where field %d is expected", number)
+			return false
+		case got > number:
+			return false
+		case got == number && as != kind:
+			s.Fail("field %d has another type", number)
+			return false
+		}
+		s.pos += size
+		if got == number {
+			return true
+		}
+		s.skipValue(got, as)
+	}
+	return false
+}
+
+func (s *State) skipValue(number protowire.Number, kind protowire.Type) {
+	size := protowire.ConsumeFieldValue(number, kind, s.buf[s.pos:s.end])
+	if size < 0 {
+		s.Fail("field %d ends early", number)
+		return
+	}
+	s.pos += size
+}
+
+// skip moves to the end of the message.
+func (s *State) skip() {
+	for s.err == nil && s.pos < s.end {
+		number, kind, size := protowire.ConsumeTag(s.buf[s.pos:s.end])
+		if size < 0 {
+			s.Fail("bytes without a field")
+			return
+		}
+		s.pos += size
+		s.skipValue(number, kind)
+	}
+}
+
+func (s *State) varint() uint64 {
+	v, size := protowire.ConsumeVarint(s.buf[s.pos:s.end])
+	if size < 0 {
+		s.Fail("an integer ends early or is too large")
+		return 0
+	}
+	s.pos += size
+	return v
+}
+
+func (s *State) fixed64() uint64 {
+	v, size := protowire.ConsumeFixed64(s.buf[s.pos:s.end])
+	if size < 0 {
+		s.Fail("a 64-bit value ends early")
+		return 0
+	}
+	s.pos += size
+	return v
+}
+
+// length reads a length and returns the end of what has it.
+func (s *State) length() (end int) {
+	n := s.varint()
+	if s.err == nil && n > uint64(s.end-s.pos) {
+		s.Fail("a length of %d with %d bytes left", n, s.end-s.pos)
+	}
+	if s.err != nil {
+		return s.pos
+	}
+	return s.pos + int(n)
+}
+
+func (s *State) tag(number protowire.Number, kind protowire.Type) {
+	s.buf = protowire.AppendTag(s.buf, number, kind)
+}
+
+// Integer is any type of integer.
+type Integer interface {
+	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64
+}
+
+// Uint is a field with an integer from 0 to most.
+func Uint[T Integer](s *State, number protowire.Number, v *T, most uint64) {
+	if !s.reading {
+		if *v != 0 {
+			s.tag(number, protowire.VarintType)
+			s.buf = protowire.AppendVarint(s.buf, uint64(*v))
+		}
+		return
+	}
+	*v = 0
+	if !s.find(number, protowire.VarintType) {
+		return
+	}
+	if read := s.varint(); read <= most {
+		*v = T(read)
 	} else {
-		w.buf = append(w.buf, 0)
+		s.Fail("field %d is %d, and at most %d is allowed", number, read, most)
 	}
 }
 
-// String writes text.
-func (w *Writer) String(s string) {
-	w.Len(len(s))
-	w.buf = append(w.buf, s...)
-}
-
-// Raw writes bytes with their length, such as a part that was encoded apart.
-func (w *Writer) Raw(b []byte) {
-	w.Len(len(b))
-	w.buf = append(w.buf, b...)
-}
-
-// Reader reads what a Writer wrote, in the same order.
-type Reader struct {
-	rest []byte
-	err  error
-	// version is that of the snapshot, or 0 for the newest.
-	version uint32
-}
-
-// NewReader reads from data, which it doesn't change or keep, and which is of the
-// newest version.
-func NewReader(data []byte) *Reader { return &Reader{rest: data} }
-
-// NewReaderOf reads data of a version from 1 on, as NewReader does.
-func NewReaderOf(version uint32, data []byte) *Reader { return &Reader{rest: data, version: version} }
-
-// Has says whether what came with a version is in the data.
-func (r *Reader) Has(version uint32) bool { return r.version == 0 || r.version >= version }
-
-// Err is the first thing that was wrong, or nil. It wraps ErrDamaged.
-func (r *Reader) Err() error { return r.err }
-
-// Close returns the first thing that was wrong, which may be that something is
-// left over.
-func (r *Reader) Close() error {
-	if r.err == nil && len(r.rest) > 0 {
-		r.Fail("%d bytes too many", len(r.rest))
+// Int is a field with an integer from -most to most.
+func Int[T Integer](s *State, number protowire.Number, v *T, most int64) {
+	if !s.reading {
+		if *v != 0 {
+			s.tag(number, protowire.VarintType)
+			s.buf = protowire.AppendVarint(s.buf, protowire.EncodeZigZag(int64(*v)))
+		}
+		return
 	}
-	return r.err
-}
-
-// Fail records that a value makes no sense, unless something was wrong before.
-func (r *Reader) Fail(format string, args ...any) {
-	if r.err == nil {
-		r.err = fmt.Errorf("%w: %s", ErrDamaged, fmt.Sprintf(format, args...))
+	*v = 0
+	if !s.find(number, protowire.VarintType) {
+		return
 	}
-	r.rest = nil
-}
-
-// Uint reads an unsigned number.
-func (r *Reader) Uint() uint64 {
-	v, n := binary.Uvarint(r.rest)
-	if !r.advance(n, "number") {
-		return 0
+	if read := protowire.DecodeZigZag(s.varint()); most == AnyInt || -most <= read && read <= most {
+		*v = T(read)
+	} else {
+		s.Fail("field %d is %d, and at most %d in either direction is allowed", number, read, most)
 	}
-	return v
 }
 
-// Int reads a signed number.
-func (r *Reader) Int() int64 {
-	v, n := binary.Varint(r.rest)
-	if !r.advance(n, "number") {
-		return 0
+// AnyInt is the bound of an [Int] that needs none.
+const AnyInt = math.MaxInt64
+
+// Bool is a field with a truth value.
+func (s *State) Bool(number protowire.Number, v *bool) {
+	if !s.reading {
+		if *v {
+			s.tag(number, protowire.VarintType)
+			s.buf = append(s.buf, 1)
+		}
+		return
 	}
-	return v
-}
-
-// Len reads how many values follow. It refuses more than most, and more than
-// the rest of the input could hold at one byte each.
-func (r *Reader) Len(most int) int {
-	n := r.Uint()
-	if n > uint64(max(most, 0)) || n > uint64(len(r.rest)) {
-		r.Fail("%d values where %d are allowed and %d bytes are left", n, most, len(r.rest))
-		return 0
+	*v = false
+	if !s.find(number, protowire.VarintType) {
+		return
 	}
-	return int(n)
-}
-
-// UpTo reads a count that says nothing of what follows. It refuses more than
-// most.
-func (r *Reader) UpTo(most int) int {
-	n := r.Uint()
-	if n > uint64(max(most, 0)) {
-		r.Fail("%d where %d are allowed", n, most)
-		return 0
+	read := s.varint()
+	if read > 1 {
+		s.Fail("field %d is no truth value", number)
 	}
-	return int(n)
+	*v = read == 1
 }
 
-// Float reads a floating point number.
-func (r *Reader) Float() float64 {
-	if len(r.rest) < 8 {
-		r.Fail("ends within a floating point number")
-		return 0
+// Float is a field with a number from least to most.
+func (s *State) Float(number protowire.Number, v *float64, least, most float64) {
+	if !s.reading {
+		if *v != 0 {
+			s.tag(number, protowire.Fixed64Type)
+			s.buf = protowire.AppendFixed64(s.buf, math.Float64bits(*v))
+		}
+		return
 	}
-	v := math.Float64frombits(binary.LittleEndian.Uint64(r.rest))
-	r.rest = r.rest[8:]
-	return v
-}
-
-// Bool reads a truth value.
-func (r *Reader) Bool() bool {
-	if len(r.rest) == 0 || r.rest[0] > 1 {
-		r.Fail("no truth value")
-		return false
+	*v = 0
+	if !s.find(number, protowire.Fixed64Type) {
+		return
 	}
-	v := r.rest[0] == 1
-	r.rest = r.rest[1:]
-	return v
-}
-
-// String reads text of at most most bytes.
-func (r *Reader) String(most int) string { return string(r.Raw(most)) }
-
-// Raw reads at most most bytes. They are part of the input, not a copy.
-func (r *Reader) Raw(most int) []byte {
-	n := r.Len(most)
-	b := r.rest[:n]
-	r.rest = r.rest[n:]
-	return b
-}
-
-func (r *Reader) advance(n int, what string) bool {
-	if n <= 0 {
-		r.Fail("ends within a %s or it is too large", what)
-		return false
+	if read := math.Float64frombits(s.fixed64()); read >= least && read <= most {
+		*v = read
+	} else {
+		s.Fail("field %d is %g, and %g to %g is allowed", number, read, least, most)
 	}
-	r.rest = r.rest[n:]
-	return true
 }
+
+// Hash is a field with 64 bits, all of which are mostly in use.
+func (s *State) Hash(number protowire.Number, v *uint64) {
+	if !s.reading {
+		if *v != 0 {
+			s.tag(number, protowire.Fixed64Type)
+			s.buf = protowire.AppendFixed64(s.buf, *v)
+		}
+		return
+	}
+	*v = 0
+	if s.find(number, protowire.Fixed64Type) {
+		*v = s.fixed64()
+	}
+}
+
+// Time is a field with a time in whole milliseconds and UTC. The zero time stays zero.
+func (s *State) Time(number protowire.Number, v *time.Time) {
+	ms := int64(0)
+	if !s.reading && !v.IsZero() {
+		ms = v.UnixMilli()
+		s.tag(number, protowire.VarintType)
+		s.buf = protowire.AppendVarint(s.buf, protowire.EncodeZigZag(ms))
+	}
+	if !s.reading {
+		return
+	}
+	*v = time.Time{}
+	if s.find(number, protowire.VarintType) {
+		if ms = protowire.DecodeZigZag(s.varint()); s.err == nil {
+			*v = time.UnixMilli(ms).UTC()
+		}
+	}
+}
+
+// String is a field with text of at most that many bytes.
+func (s *State) String(number protowire.Number, v *string, most int) {
+	if !s.reading {
+		if *v != "" {
+			s.tag(number, protowire.BytesType)
+			s.buf = protowire.AppendString(s.buf, *v)
+		}
+		return
+	}
+	*v = string(s.bytes(number, most))
+}
+
+// bytes reads a field of at most that many bytes, which are part of the input.
+func (s *State) bytes(number protowire.Number, most int) []byte {
+	if !s.find(number, protowire.BytesType) {
+		return nil
+	}
+	begin, end := 0, s.length()
+	begin, s.pos = s.pos, end
+	if end-begin > most {
+		s.Fail("field %d has %d bytes, and at most %d are allowed", number, end-begin, most)
+		return nil
+	}
+	return s.buf[begin:end]
+}
+
+// Fixed is a field with as many bytes as v has.
+func (s *State) Fixed(number protowire.Number, v []byte) {
+	if !s.reading {
+		s.tag(number, protowire.BytesType)
+		s.buf = protowire.AppendBytes(s.buf, v)
+		return
+	}
+	if read := s.bytes(number, len(v)); copy(v, read) != len(v) {
+		s.Fail("field %d has %d bytes instead of %d", number, len(read), len(v))
+	}
+}
+
+// Raw is a field with a message that was written apart, as [Append] does. What it reads
+// is part of the input, not a copy.
+func (s *State) Raw(number protowire.Number, v *[]byte) {
+	if !s.reading {
+		s.tag(number, protowire.BytesType)
+		s.buf = protowire.AppendBytes(s.buf, *v)
+		return
+	}
+	*v = s.bytes(number, math.MaxInt)
+}
+
+// Packed is a field with integers from 0 to largest, of which there are at most that
+// many. It returns values, or those that it has read, for which it uses the memory of
+// values as far as that goes.
+func Packed[T Integer](s *State, number protowire.Number, values []T, most int, largest uint64) []T {
+	if !s.reading {
+		if len(values) > 0 {
+			mark := s.begin(number)
+			for _, v := range values {
+				s.buf = protowire.AppendVarint(s.buf, uint64(v))
+			}
+			s.finish(mark)
+		}
+		return values
+	}
+	values = values[:0]
+	end := s.enter(number)
+	for s.err == nil && s.pos < s.end {
+		v := s.varint()
+		if len(values) == most || v > largest {
+			s.Fail("field %d has a value of %d behind %d others", number, v, len(values))
+			break
+		}
+		values = append(values, T(v))
+	}
+	s.leave(end)
+	return values
+}
+
+// PackedTimes is [Packed] for integers that are near to the ones before them, such as
+// times.
+func (s *State) PackedTimes(number protowire.Number, values []int64, most int) []int64 {
+	last := int64(0)
+	if !s.reading {
+		if len(values) > 0 {
+			mark := s.begin(number)
+			for _, v := range values {
+				s.buf = protowire.AppendVarint(s.buf, protowire.EncodeZigZag(v-last))
+				last = v
+			}
+			s.finish(mark)
+		}
+		return values
+	}
+	values = values[:0]
+	end := s.enter(number)
+	for s.err == nil && s.pos < s.end {
+		if last += protowire.DecodeZigZag(s.varint()); len(values) == most {
+			s.Fail("field %d has more than %d values", number, most)
+			break
+		}
+		values = append(values, last)
+	}
+	s.leave(end)
+	return values
+}
+
+// begin begins to write a message and returns its mark for finish.
+func (s *State) begin(number protowire.Number) (mark int) {
+	s.tag(number, protowire.BytesType)
+	s.buf = append(s.buf, 0) // its length, which is mostly under 128
+	return len(s.buf)
+}
+
+// finish writes the length of a message.
+func (s *State) finish(mark int) {
+	size := len(s.buf) - mark
+	if more := protowire.SizeVarint(uint64(size)) - 1; more > 0 {
+		s.buf = append(s.buf, make([]byte, more)...)
+		copy(s.buf[mark+more:], s.buf[mark:mark+size])
+	}
+	protowire.AppendVarint(s.buf[:mark-1], uint64(size))
+}
+
+// enter begins to read a message, an empty one where the field is missing. It returns
+// the end of the one around it, for leave.
+func (s *State) enter(number protowire.Number) (around int) {
+	around = s.end
+	if s.find(number, protowire.BytesType) {
+		s.end = s.length()
+	} else {
+		s.end = s.pos
+	}
+	return around
+}
+
+// leave ends the reading of a message.
+func (s *State) leave(around int) {
+	s.skip()
+	s.pos, s.end = max(s.pos, s.end), around
+}
+
+// Hashes is [Packed] for hashes.
+func (s *State) Hashes(number protowire.Number, values []uint64, most int) []uint64 {
+	if !s.reading {
+		if len(values) > 0 {
+			mark := s.begin(number)
+			for _, v := range values {
+				s.buf = protowire.AppendFixed64(s.buf, v)
+			}
+			s.finish(mark)
+		}
+		return values
+	}
+	values = values[:0]
+	end := s.enter(number)
+	for s.err == nil && s.pos < s.end {
+		if len(values) == most {
+			s.Fail("field %d has more than %d values", number, most)
+			break
+		}
+		values = append(values, s.fixed64())
+	}
+	s.leave(end)
+	return values
+}
+
+// Append writes fields that [Append] wrote apart.
+func (s *State) Append(fields []byte) { s.buf = append(s.buf, fields...) }

@@ -188,39 +188,17 @@ func (s *States) add(name string, now current) *current {
 // circuitSize is about what a circuit takes beside its name, in bytes.
 const circuitSize = 104 + finding.MaxSize
 
-// Save writes the states.
-func (s *States) Save(w *snapshot.Writer) {
-	s.memory.save(w)
-	w.Len(s.circuits.Len())
-	for name, now := range s.circuits.All() {
-		w.String(name)
-		now.save(w)
-	}
+// State has the states.
+func (s *States) State(st *snapshot.State) {
+	snapshot.Message(st, 1, &s.memory, (*current).fields)
+	snapshot.Entries(st, 2, s.circuits, func(st *snapshot.State, name *string, c *current) {
+		st.String(1, name, maxName)
+		snapshot.Message(st, 2, c, (*current).fields)
+	}, func(name string, c current) { s.add(name, c) })
 }
 
-func (c *current) save(w *snapshot.Writer) {
-	w.Len(c.state)
-	w.Len(c.before)
-	c.open.Save(w)
-}
-
-// restoreCurrent reads what save wrote, of a table of that many states.
-func restoreCurrent(states int, r *snapshot.Reader) current {
-	c := current{state: r.UpTo(states - 1)}
-	if r.Has(snapshot.Resolutions) {
-		c.before = r.UpTo(states - 1)
-	}
-	c.open = finding.Restore(r)
-	return c
-}
-
-// Restore reads what Save wrote. Errors are in r.
-func Restore(r *snapshot.Reader) *States {
-	s := New()
-	s.memory = restoreCurrent(len(memoryStates), r)
-	for range r.Len(MaxCircuits) {
-		name := r.String(maxName)
-		s.add(name, restoreCurrent(len(circuitStates), r))
-	}
-	return s
+func (c *current) fields(s *snapshot.State) {
+	snapshot.Uint(s, 1, &c.state, uint64(len(memoryStates)-1)) // as many as circuitStates
+	snapshot.Uint(s, 2, &c.before, uint64(len(memoryStates)-1))
+	snapshot.Message(s, 3, &c.open, (*finding.Open).State)
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/tocsin-bus/tocsin/services/detector/finding"
-	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 	"github.com/tocsin-bus/tocsin/services/detector/threshold"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
@@ -195,13 +195,8 @@ func TestCircuitsAreBounded(t *testing.T) {
 
 func restored(t *testing.T, s *threshold.States) *threshold.States {
 	t.Helper()
-	var w snapshot.Writer
-	s.Save(&w)
-	r := snapshot.NewReader(w.Bytes())
-	again := threshold.Restore(r)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	again := threshold.New()
+	snapshottest.Copy(t, s, again)
 	if again.Size() != s.Size() {
 		t.Errorf("size %d was %d", again.Size(), s.Size())
 	}
