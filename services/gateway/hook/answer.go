@@ -33,7 +33,7 @@ const (
 // Config describes one call of a hook, and the client that it belongs to.
 type Config struct {
 	// Bus is how to connect. Name, Role and Once are set by this package.
-	Bus bus.ConnConfig
+	Bus bus.Config
 	// Inbox is the key of the client's inbox, see [inbox.Key].
 	Inbox string
 	Call  Call
@@ -55,7 +55,7 @@ func Answer(ctx context.Context, cfg Config) (line []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer r.conn.Close()
+	defer r.bus.Close()
 	ctx, cancel := context.WithTimeout(ctx, cfg.readTimeout())
 	defer cancel()
 	var text string
@@ -97,11 +97,11 @@ func newResponder(ctx context.Context, cfg Config) (*responder, error) {
 	if cfg.Bus.URL != "" {
 		cfg.Bus.Once = externalConnectTimeout
 	}
-	conn, err := bus.Connect(ctx, cfg.Bus)
+	session, err := bus.Connect(ctx, cfg.Bus)
 	if err != nil {
 		return nil, err
 	}
-	return &responder{reader{conn: conn, client: cfg.Inbox, mask: redact.New(), visible: cfg.Namespaces.ShowsAlert}, cfg}, nil
+	return &responder{reader{bus: session, client: cfg.Inbox, mask: redact.New(), visible: cfg.Namespaces.ShowsAlert}, cfg}, nil
 }
 
 // condition decides whether the pending alerts are worth delivering now.
@@ -155,5 +155,5 @@ func (r *responder) onPrompt(ctx context.Context) (string, error) {
 }
 
 func (r *responder) updateState(ctx context.Context, change func(*sessionState)) error {
-	return updateState(ctx, r.conn, r.client, r.cfg.Call.Session, change)
+	return updateState(ctx, r.bus, r.client, r.cfg.Call.Session, change)
 }

@@ -7,28 +7,28 @@ import (
 )
 
 // Waiter returns the id of the wait that may wake a session, or "".
-func Waiter(ctx context.Context, c *bus.Conn, client, session string) string {
-	s, _, err := loadState(ctx, c, client, session)
+func Waiter(ctx context.Context, s *bus.Session, client, session string) string {
+	state, _, err := loadState(ctx, s, client, session)
 	if err != nil {
 		return ""
 	}
-	return s.Waiter
+	return state.Waiter
 }
 
 // UpdateTwice changes a session's state twice at the same time: the second change is
 // written while the first is being made. It returns the state afterwards.
-func UpdateTwice(ctx context.Context, c *bus.Conn, client, session, waiter string) (blocked bool, stored string, err error) {
+func UpdateTwice(ctx context.Context, s *bus.Session, client, session, waiter string) (blocked bool, stored string, err error) {
 	between := false
-	err = updateState(ctx, c, client, session, func(s *sessionState) {
+	err = updateState(ctx, s, client, session, func(state *sessionState) {
 		if !between {
 			between = true
-			err = updateState(ctx, c, client, session, func(s *sessionState) { s.Waiter = waiter })
+			err = updateState(ctx, s, client, session, func(state *sessionState) { state.Waiter = waiter })
 		}
-		s.StopBlocked = true
+		state.StopBlocked = true
 	})
 	if err != nil {
 		return false, "", err
 	}
-	s, _, err := loadState(ctx, c, client, session)
-	return s.StopBlocked, s.Waiter, err
+	state, _, err := loadState(ctx, s, client, session)
+	return state.StopBlocked, state.Waiter, err
 }

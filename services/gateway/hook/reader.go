@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
@@ -31,7 +29,7 @@ const lookback = 64
 // reader reads a client's inbox from the bus once. It follows nothing and keeps
 // nothing, for a process that lives for milliseconds.
 type reader struct {
-	conn *bus.Conn
+	bus *bus.Session
 	// client is the key of the inbox.
 	client string
 	mask   *redact.Engine
@@ -44,11 +42,11 @@ type pendingAlerts struct {
 	box *inbox.Inbox
 	// after is the position before the first alert that was read, last that of the
 	// last one.
-	after, last inbox.Position
+	after, last bus.Position
 	// delivered is the sequence up to which the client's alerts were delivered.
 	delivered uint64
 	// end is the position of the newest alert in the stream.
-	end inbox.Position
+	end bus.Position
 	// stale is the sequence of the last alert older than [inbox.FirstLookback].
 	stale uint64
 }
@@ -56,37 +54,32 @@ type pendingAlerts struct {
 // read returns the client's pending alerts. It takes two round trips if there are none,
 // which is the usual case, and one more otherwise.
 func (r *reader) read(ctx context.Context) (*pendingAlerts, error) {
-	var info *jetstream.StreamInfo
-	var delivered inbox.Position
+	var state bus.State
+	var delivered bus.Position
 	var found bool
 	var both errgroup.Group
-	both.Go(func() error {
-		s, err := r.conn.JS.Stream(ctx, bus.StreamAlerts)
-		if err != nil {
-			return fmt.Errorf("read the state of stream %s: %w", bus.StreamAlerts, err)
-		}
-		info = s.CachedInfo()
-		return nil
+	both.Go(func() (err error) {
+		state, err = r.bus.State(ctx, bus.StreamAlerts)
+		return err
 	})
 	both.Go(func() (err error) {
-		delivered, found, err = inbox.LoadPosition(ctx, r.conn, r.client)
+		delivered, found, err = inbox.LoadPosition(ctx, r.bus, r.client)
 		return err
 	})
 	if err := both.Wait(); err != nil {
 		return nil, err
 	}
-	state := info.State
-	p := &pendingAlerts{box: inbox.New(), end: inbox.Position{Seq: state.LastSeq, Created: info.Created}}
-	if found && delivered.Created.Equal(info.Created) { // in a recreated stream, nothing was delivered
-		p.delivered = delivered.Seq
+	p := &pendingAlerts{box: inbox.New(), end: state.End()}
+	if found {
+		p.delivered = delivered.In(state.Created).Seq // in a recreated stream, nothing was delivered
 	}
-	p.delivered = max(p.delivered, state.FirstSeq-min(state.FirstSeq, 1)) // expired alerts are not pending
-	p.after = inbox.Position{Seq: p.delivered, Created: info.Created}
-	if state.LastSeq > maxRead {
-		p.after.Seq = max(p.after.Seq, state.LastSeq-maxRead)
+	p.delivered = max(p.delivered, max(state.First, 1)-1) // expired alerts are not pending
+	p.after = p.end.At(p.delivered)
+	if state.Last > maxRead {
+		p.after.Seq = max(p.after.Seq, state.Last-maxRead)
 	}
 	p.last = p.after
-	if state.Msgs > 0 && p.after.Seq < state.LastSeq {
+	if state.Messages > 0 && p.after.Seq < state.Last {
 		if err := r.fill(ctx, p, found); err != nil {
 			return nil, err
 		}
@@ -112,11 +105,11 @@ func (r *reader) fill(ctx context.Context, p *pendingAlerts, known bool) error {
 	var silenced silence.Set
 	var both errgroup.Group
 	both.Go(func() (err error) {
-		msgs, err = r.conn.StoredFrom(ctx, bus.StreamAlerts, p.after.Seq+1-before, maxRead+int(before))
+		msgs, err = r.bus.Read(ctx, bus.StreamAlerts, p.after.Seq+1-before, maxRead+int(before))
 		return err
 	})
 	both.Go(func() error {
-		set, err := silences.Read(ctx, r.conn)
+		set, err := silences.Read(ctx, r.bus)
 		if err == nil {
 			silenced = set
 		}
@@ -186,7 +179,7 @@ func (r *reader) decode(m bus.Message) (a alert.Alert, ok bool) {
 // however late the client asks again.
 func (r *reader) saveFirst(ctx context.Context, p *pendingAlerts) error {
 	p.delivered = p.after.Seq
-	_, err := inbox.Claim(ctx, r.conn, r.client, p.after)
+	_, err := inbox.Claim(ctx, r.bus, r.client, p.after)
 	return err
 }
 
@@ -197,11 +190,11 @@ func (r *reader) take(ctx context.Context, p *pendingAlerts) (alerts []alert.Ale
 	// The bus has just answered, so the claim gets as much time as a gateway's.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inbox.ClaimTimeout)
 	defer cancel()
-	before, err := inbox.Claim(ctx, r.conn, r.client, p.last)
+	before, err := inbox.Claim(ctx, r.bus, r.client, p.last)
 	if err != nil {
 		return nil, 0, err
 	}
-	if before.Created.Equal(p.last.Created) {
+	if before.SameStream(p.last) {
 		p.box.DiscardDelivered(before.Seq)
 		p.delivered = max(p.delivered, before.Seq)
 	}

@@ -24,7 +24,7 @@ func (r *responder) onStop(ctx context.Context) (string, error) {
 	var both errgroup.Group
 	both.Go(func() (err error) { p, err = r.read(ctx); return err })
 	both.Go(func() (err error) {
-		state, known, err = loadState(ctx, r.conn, r.client, r.cfg.Call.Session)
+		state, known, err = loadState(ctx, r.bus, r.client, r.cfg.Call.Session)
 		return err
 	})
 	if err := both.Wait(); err != nil {
@@ -35,10 +35,7 @@ func (r *responder) onStop(ctx context.Context) (string, error) {
 	}
 	since := p.stale
 	if known {
-		since = 0
-		if state.Prompt.Created.Equal(p.end.Created) {
-			since = state.Prompt.Seq
-		}
+		since = state.Prompt.In(p.end.Created).Seq
 	}
 	text, err := r.deliverPending(ctx, p, truncate.MaxText-len(newAlertLead), openSince(alert.Error, since))
 	if text == "" || err != nil {

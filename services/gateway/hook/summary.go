@@ -2,13 +2,11 @@ package hook
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -77,16 +75,12 @@ func countText(alerts []alert.Alert) string {
 // lastCI describes the newest CI result. It uses the alert's subject only, which holds
 // no text from outside.
 func (r *responder) lastCI(ctx context.Context, now time.Time) (string, error) {
-	s, err := r.conn.JS.Stream(ctx, bus.StreamAlerts)
-	if err != nil {
-		return "", fmt.Errorf("read the state of stream %s: %w", bus.StreamAlerts, err)
-	}
-	m, err := s.GetLastMsgForSubject(ctx, ciAlerts)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return "no CI result in the last 7 days", nil
-	}
+	m, found, err := r.bus.Newest(ctx, bus.StreamAlerts, ciAlerts)
 	if err != nil {
 		return "", fmt.Errorf("read the newest CI result: %w", err)
+	}
+	if !found {
+		return "no CI result in the last 7 days", nil
 	}
 	outcome := "failed"
 	if strings.HasSuffix(m.Subject, "."+string(alert.Info)) {

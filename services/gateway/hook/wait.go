@@ -49,11 +49,11 @@ func Wait(ctx context.Context, cfg WaitConfig) (text string, err error) {
 	if err != nil {
 		return "", err
 	}
-	defer r.conn.Close()
+	defer r.bus.Close()
 	w := &idleWait{responder: r, least: cfg.Severity, id: fmt.Sprintf("%d@%d", os.Getpid(), time.Now().UnixNano())}
 	text, err = w.run(ctx)
 	// A bus that is stopping may have no responders for a moment before it closes.
-	if ctx.Err() != nil || r.conn.NC.IsClosed() || errors.Is(err, nats.ErrNoResponders) {
+	if ctx.Err() != nil || r.bus.Err() != nil || errors.Is(err, nats.ErrNoResponders) {
 		err = nil
 	}
 	return text, err
@@ -102,10 +102,6 @@ func (w *idleWait) run(ctx context.Context) (text string, err error) {
 		case err := <-followed:
 			ended = true
 			return "", err
-		case <-w.conn.Changes():
-			if w.conn.NC.IsClosed() {
-				return "", nil
-			}
 		case <-check.C:
 			if current, err := w.current(ctx); err == nil && !current { // after an error, the next tick checks again
 				return "", nil
@@ -129,24 +125,24 @@ func (w *idleWait) run(ctx context.Context) (text string, err error) {
 }
 
 // register makes this wait the session's and returns the position of the newest alert.
-func (w *idleWait) register(ctx context.Context) (end inbox.Position, err error) {
+func (w *idleWait) register(ctx context.Context) (end bus.Position, err error) {
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.readTimeout())
 	defer cancel()
 	if err := w.updateState(ctx, func(s *sessionState) { s.Waiter = w.id }); err != nil {
-		return inbox.Position{}, err
+		return bus.Position{}, err
 	}
 	p, err := w.read(ctx)
 	if err != nil {
-		return inbox.Position{}, err
+		return bus.Position{}, err
 	}
 	return p.end, nil
 }
 
-// follow signals arrived for each alert after a position that is severe enough. It ends
-// with ctx or when the connection is closed.
-func (w *idleWait) follow(ctx context.Context, after inbox.Position, arrived chan<- struct{}) error {
-	return bus.Follow(ctx, w.conn, bus.FollowConfig{
-		Stream: bus.StreamAlerts, Start: after.Seq + 1, Created: after.Created, HeadersOnly: true, Logger: w.cfg.Logger,
+// follow signals arrived for each alert after a position that is severe enough. It
+// returns when ctx ends or the connection is closed.
+func (w *idleWait) follow(ctx context.Context, after bus.Position, arrived chan<- struct{}) error {
+	return w.bus.Follow(ctx, bus.FollowConfig{
+		Stream: bus.StreamAlerts, After: after, HeadersOnly: true, Logger: w.cfg.Logger,
 	}, func(m bus.Message) error {
 		severity := alert.Severity(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:])
 		if severity.Rank() >= w.least.Rank() {
@@ -167,7 +163,7 @@ func (w *idleWait) current(ctx context.Context) (bool, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, inbox.ClaimTimeout)
 	defer cancel()
-	state, _, err := loadState(ctx, w.conn, w.client, w.cfg.Call.Session)
+	state, _, err := loadState(ctx, w.bus, w.client, w.cfg.Call.Session)
 	return err == nil && state.Waiter == w.id, err
 }
 

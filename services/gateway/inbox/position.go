@@ -5,12 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
@@ -25,18 +22,8 @@ const (
 	maxClientName = 200
 )
 
-// Position is a place in the stream ALERTS: the sequence of an alert, and the
-// creation time of the stream.
-type Position struct {
-	Seq     uint64    `json:"seq"`
-	Created time.Time `json:"created"`
-}
-
-// Beyond reports whether p is later than q. A position in another stream than q is
-// always later, because q's stream is gone.
-func (p Position) Beyond(q Position) bool {
-	return !p.Created.Equal(q.Created) || p.Seq > q.Seq
-}
+// Position is a position in the stream ALERTS.
+type Position = bus.Position
 
 // storedPosition is the document of one client in the bucket.
 type storedPosition struct {
@@ -57,79 +44,45 @@ func BucketKey(client string) string {
 // of bounded length.
 func DisplayName(client string) string { return sanitize.Cut(sanitize.Visible(client), maxClientName) }
 
-func openBucket(ctx context.Context, c *bus.Conn) (jetstream.KeyValue, error) {
-	kv, err := c.JS.KeyValue(ctx, bus.BucketGateways)
-	if err != nil {
-		return nil, fmt.Errorf("open the bucket %s of inbox positions: %w", bus.BucketGateways, err)
-	}
-	return kv, nil
+func document(s *bus.Session, client string) bus.Document {
+	return s.Document(bus.BucketGateways, BucketKey(client))
 }
 
 // LoadPosition reads a client's inbox position. found reports whether there is one; a
 // document that cannot be decoded counts as none.
-func LoadPosition(ctx context.Context, c *bus.Conn, client string) (p Position, found bool, err error) {
-	kv, err := openBucket(ctx, c)
-	if err != nil {
-		return Position{}, false, err
-	}
-	entry, err := kv.Get(ctx, BucketKey(client))
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return Position{}, false, nil
-	}
+func LoadPosition(ctx context.Context, s *bus.Session, client string) (p Position, found bool, err error) {
+	entry, err := document(s, client).Get(ctx)
 	if err != nil {
 		return Position{}, false, fmt.Errorf("read the inbox position: %w", err)
 	}
+	p, found = decodePosition(entry)
+	return p, found, nil
+}
+
+// decodePosition returns the position in a document. found is false if there is none, or
+// another version wrote it.
+func decodePosition(entry bus.Entry) (p Position, found bool) {
 	var stored storedPosition
-	if err := json.Unmarshal(entry.Value(), &stored); err != nil {
-		return Position{}, false, nil //nolint:nilerr // written by another version: treated as missing
+	if !entry.Exists() || json.Unmarshal(entry.Data, &stored) != nil {
+		return Position{}, false
 	}
-	return stored.Position, true, nil
+	return stored.Position, true
 }
 
 // Claim advances a client's inbox position to p, never back, and returns the position
 // before. The caller may deliver the alerts between the two; alerts up to the one
 // before were claimed by another reader. Two readers of one client never claim the
 // same alerts. After an error the position may or may not have been advanced.
-func Claim(ctx context.Context, c *bus.Conn, client string, p Position) (before Position, err error) {
-	kv, err := openBucket(ctx, c)
-	if err != nil {
-		return Position{}, err
-	}
-	value, err := json.Marshal(storedPosition{Client: DisplayName(client), Position: p})
-	if err != nil {
-		return Position{}, fmt.Errorf("encode the inbox position: %w", err)
-	}
-	key := BucketKey(client)
-	for {
-		before, err := tryClaim(ctx, kv, key, value, p)
-		if err == nil || ctx.Err() != nil || !bus.Conflict(err) {
-			return before, err
+func Claim(ctx context.Context, s *bus.Session, client string, p Position) (before Position, err error) {
+	_, err = document(s, client).Update(ctx, func(old bus.Entry) ([]byte, error) {
+		var found bool
+		if before, found = decodePosition(old); found && !p.After(before) {
+			return nil, bus.ErrUnchanged
 		}
-	}
-}
-
-// tryClaim writes the position unless the stored one is as far. Its error satisfies
-// [bus.Conflict] if another reader wrote in between.
-func tryClaim(ctx context.Context, kv jetstream.KeyValue, key string, value []byte, p Position) (before Position, err error) {
-	entry, err := kv.Get(ctx, key)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		_, err = kv.Create(ctx, key, value)
-		return Position{}, wrapSave(err)
-	}
+		return json.Marshal(storedPosition{Client: DisplayName(client), Position: p})
+	})
 	if err != nil {
-		return Position{}, wrapSave(err)
+		return Position{}, fmt.Errorf("save the inbox position: %w", err)
 	}
-	var stored storedPosition
-	if err := json.Unmarshal(entry.Value(), &stored); err == nil && !p.Beyond(stored.Position) {
-		return stored.Position, nil
-	}
-	_, err = kv.Update(ctx, key, value, entry.Revision())
-	return stored.Position, wrapSave(err)
-}
-
-func wrapSave(err error) error {
-	if err != nil {
-		return fmt.Errorf("save the inbox position: %w", err)
-	}
-	return nil
+	return before, nil
 }

@@ -12,23 +12,6 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-func TestBeyond(t *testing.T) {
-	then, now := time.Unix(1, 0), time.Unix(2, 0)
-	for _, tt := range []struct {
-		p, q inbox.Position
-		want bool
-	}{
-		{inbox.Position{Seq: 5, Created: then}, inbox.Position{Seq: 4, Created: then}, true},
-		{inbox.Position{Seq: 5, Created: then}, inbox.Position{Seq: 5, Created: then}, false},
-		{inbox.Position{Seq: 5, Created: then}, inbox.Position{Seq: 6, Created: then}, false},
-		{inbox.Position{Seq: 1, Created: now}, inbox.Position{Seq: 6, Created: then}, true},
-	} {
-		if got := tt.p.Beyond(tt.q); got != tt.want {
-			t.Errorf("%v.Beyond(%v) = %t, want %t", tt.p, tt.q, got, tt.want)
-		}
-	}
-}
-
 // TestClaim: of concurrent readers exactly one claims each alert, and the position never
 // goes back.
 func TestClaim(t *testing.T) {
