@@ -18,9 +18,8 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/bus/embedded"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 	"github.com/tocsin-bus/tocsin/shared/query"
-	"github.com/tocsin-bus/tocsin/shared/statedir"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -32,43 +31,21 @@ func TestMain(m *testing.M) {
 
 // rig is a bus with a sender of telemetry and a connection of a gateway.
 type rig struct {
-	dir     statedir.Dir
-	server  *embedded.Server
+	bus     *bustest.Bus
 	sender  *bus.Publisher
 	gateway *bus.Conn
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	dir, err := statedir.Open(t.TempDir())
-	if err != nil {
+	r := &rig{bus: bustest.Start(t)}
+	var err error
+	if r.sender, err = bus.NewPublisher(r.bus.Connect(bus.RoleIngest), 256); err != nil {
 		t.Fatal(err)
 	}
-	s, err := embedded.Start(t.Context(), embedded.Config{Dir: dir, Addr: "127.0.0.1:0", Logger: quiet()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	r := &rig{dir: dir, server: s}
-	ingest := r.connect(t, bus.RoleIngest)
-	if r.sender, err = bus.NewPublisher(ingest, 256); err != nil {
-		t.Fatal(err)
-	}
-	r.gateway = r.connect(t, bus.RoleGateway)
+	r.gateway = r.bus.Connect(bus.RoleGateway)
 	return r
 }
-
-func (r *rig) connect(t *testing.T, role bus.Role) *bus.Conn {
-	t.Helper()
-	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: t.Name(), Role: role, Server: r.server, Logger: quiet()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return c
-}
-
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // detect runs a detector. stop ends it and waits.
 func (r *rig) detect(t *testing.T, every time.Duration) (stop func()) {
@@ -83,8 +60,8 @@ func (r *rig) detectWith(t *testing.T, every time.Duration, registry *prometheus
 	done := make(chan error, 1)
 	go func() {
 		done <- detector.Run(ctx, detector.Config{
-			Bus: bus.ConnConfig{Server: r.server}, SnapshotEvery: every,
-			Registry: registry, Logger: quiet(), Ready: func() { ready <- struct{}{} },
+			Bus: bus.ConnConfig{Server: r.bus.Server}, SnapshotEvery: every,
+			Registry: registry, Logger: bustest.Quiet(), Ready: func() { ready <- struct{}{} },
 		})
 	}()
 	stopped := false
@@ -168,7 +145,7 @@ func (r *rig) alerts(t *testing.T, n int) []alert.Alert {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	var all []alert.Alert
-	err := bus.Follow(ctx, r.gateway, bus.FollowConfig{Stream: bus.StreamAlerts, Logger: quiet()}, func(m bus.Message) error {
+	err := bus.Follow(ctx, r.gateway, bus.FollowConfig{Stream: bus.StreamAlerts, Logger: bustest.Quiet()}, func(m bus.Message) error {
 		var a alert.Alert
 		if err := json.Unmarshal(m.Data, &a); err != nil {
 			return err
@@ -323,7 +300,7 @@ func TestSnapshotOfAnotherVersion(t *testing.T) {
 	r.send(t, boom("boom one"))
 	r.alerts(t, 1)
 	stop()
-	c := r.connect(t, bus.RoleDetector)
+	c := r.bus.Connect(bus.RoleDetector)
 	store, err := c.JS.ObjectStore(t.Context(), bus.BucketDetector)
 	if err != nil {
 		t.Fatal(err)
@@ -344,7 +321,7 @@ func TestSnapshotOfAnotherVersion(t *testing.T) {
 // logger returns a logger that writes to the test's log with -v.
 func logger(t *testing.T) *slog.Logger {
 	if !testing.Verbose() {
-		return quiet()
+		return bustest.Quiet()
 	}
 	return slog.New(slog.NewTextHandler(t.Output(), nil))
 }

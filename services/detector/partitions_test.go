@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -28,107 +26,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// waitTimeout bounds every wait here. A cluster may take 10 s to elect a new leader.
+// waitTimeout bounds reading a stream. A cluster may take 10 s to elect a new leader.
 const waitTimeout = 90 * time.Second
-
-// eventually waits until ok returns true.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(waitTimeout); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("no %s after %s", what, waitTimeout)
-		}
-	}
-}
-
-// proxy is the network between one detector and the bus. It can fail, or stall and deliver
-// late.
-type proxy struct {
-	to       string
-	listener net.Listener
-	mu       sync.Mutex
-	changed  *sync.Cond
-	stalled  bool
-	down     bool
-	conns    map[net.Conn]struct{}
-	running  sync.WaitGroup
-}
-
-func newProxy(t *testing.T, to string) *proxy {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &proxy{to: strings.TrimPrefix(to, "nats://"), listener: l, conns: map[net.Conn]struct{}{}}
-	p.changed = sync.NewCond(&p.mu)
-	p.running.Go(p.accept)
-	t.Cleanup(func() {
-		_ = l.Close()
-		p.set(false, true)
-		p.running.Wait()
-	})
-	return p
-}
-
-func (p *proxy) url() string { return "nats://" + p.listener.Addr().String() }
-
-// set stalls the proxy, or makes its connections fail.
-func (p *proxy) set(stalled, down bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stalled, p.down = stalled, down
-	if down {
-		for c := range p.conns {
-			_ = c.Close()
-		}
-	}
-	p.changed.Broadcast()
-}
-
-func (p *proxy) accept() {
-	for {
-		c, err := p.listener.Accept()
-		if err != nil {
-			return
-		}
-		server, err := net.Dial("tcp", p.to)
-		p.mu.Lock()
-		if err != nil || p.down {
-			_ = c.Close()
-			if err == nil {
-				_ = server.Close()
-			}
-			p.mu.Unlock()
-			continue
-		}
-		p.conns[c], p.conns[server] = struct{}{}, struct{}{}
-		p.mu.Unlock()
-		p.running.Go(func() { p.carry(c, server) })
-		p.running.Go(func() { p.carry(server, c) })
-	}
-}
-
-func (p *proxy) carry(from io.ReadCloser, to io.WriteCloser) {
-	defer func() { _, _ = from.Close(), to.Close() }()
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buf)
-		p.mu.Lock()
-		for p.stalled && !p.down {
-			p.changed.Wait()
-		}
-		p.mu.Unlock()
-		if n > 0 {
-			if _, err := to.Write(buf[:n]); err != nil {
-				return
-			}
-		}
-		if err != nil {
-			return
-		}
-	}
-}
 
 // cluster is a bus with several detectors.
 type cluster struct {
@@ -214,7 +113,7 @@ func (c *cluster) sendEach(t *testing.T, e telemetry.Event) {
 			t.Fatal(err)
 		}
 		m := &nats.Msg{Subject: bus.TelemetrySubject(e.App, e.Kind), Data: data}
-		eventually(t, "room for telemetry", func() bool {
+		bustest.Eventually(t, "room for telemetry", func() bool {
 			_, err := c.sender.Publish(t.Context(), m)
 			return err == nil
 		})
@@ -286,7 +185,7 @@ func (c *cluster) read(t *testing.T, stream string, each func(bus.Message)) {
 	reader := c.rig.Connect(bus.RoleDetector)
 	defer reader.Close()
 	var last uint64
-	eventually(t, "stream "+stream, func() bool {
+	bustest.Eventually(t, "stream "+stream, func() bool {
 		s, err := reader.JS.Stream(t.Context(), stream)
 		if err == nil {
 			last = s.CachedInfo().State.LastSeq
@@ -298,7 +197,7 @@ func (c *cluster) read(t *testing.T, stream string, each func(bus.Message)) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
-	err := bus.Follow(ctx, reader, bus.FollowConfig{Stream: stream, Logger: quiet()}, func(m bus.Message) error {
+	err := bus.Follow(ctx, reader, bus.FollowConfig{Stream: stream, Logger: bustest.Quiet()}, func(m bus.Message) error {
 		each(m)
 		if m.Seq >= last {
 			cancel()
@@ -337,7 +236,7 @@ func (c *cluster) check(t *testing.T) {
 func takeover(t *testing.T, fault string, by *member, n int) {
 	t.Helper()
 	start := time.Now()
-	eventually(t, "takeover", by.ready(n))
+	bustest.Eventually(t, "takeover", by.ready(n))
 	t.Logf("%s: taken over after %.1f s", fault, time.Since(start).Seconds())
 }
 
@@ -346,29 +245,29 @@ func takeover(t *testing.T, fault string, by *member, n int) {
 func TestTakeover(t *testing.T) {
 	const partitions = 4
 	c := newCluster(t, 1, partitions)
-	proxies := []*proxy{newProxy(t, c.rig.URL()), newProxy(t, c.rig.URL())}
-	one := c.join(t, proxies[0].url())
-	eventually(t, "owner", one.ready(partitions))
-	two := c.join(t, proxies[1].url())
-	eventually(t, "standby", two.ready(0))
+	proxies := []*bustest.Proxy{bustest.NewProxy(t, c.rig.URL()), bustest.NewProxy(t, c.rig.URL())}
+	one := c.join(t, proxies[0].URL())
+	bustest.Eventually(t, "owner", one.ready(partitions))
+	two := c.join(t, proxies[1].URL())
+	bustest.Eventually(t, "standby", two.ready(0))
 	stop := c.flow(t, 20*time.Millisecond)
-	eventually(t, "sharing", func() bool { return len(one.owns()) == 2 && two.ready(2)() })
+	bustest.Eventually(t, "sharing", func() bool { return len(one.owns()) == 2 && two.ready(2)() })
 
-	proxies[0].set(false, true)
+	proxies[0].Cut()
 	takeover(t, "vanished", two, partitions)
-	proxies[0].set(false, false)
-	eventually(t, "return", func() bool { return one.ready(2)() && two.ready(2)() })
+	proxies[0].Restore()
+	bustest.Eventually(t, "return", func() bool { return one.ready(2)() && two.ready(2)() })
 
-	proxies[1].set(true, false)
+	proxies[1].Stall()
 	takeover(t, "stalled", one, partitions)
 	rounds := c.sent.Load() // the stalled detector must have something to publish late
-	eventually(t, "more telemetry", func() bool { return c.sent.Load() >= rounds+50 })
-	proxies[1].set(false, false)
-	eventually(t, "return", func() bool { return one.ready(2)() && two.ready(2)() })
+	bustest.Eventually(t, "more telemetry", func() bool { return c.sent.Load() >= rounds+50 })
+	proxies[1].Restore()
+	bustest.Eventually(t, "return", func() bool { return one.ready(2)() && two.ready(2)() })
 
 	start := time.Now()
 	two.stop()
-	eventually(t, "release", one.ready(partitions))
+	bustest.Eventually(t, "release", one.ready(partitions))
 	t.Logf("shut down: taken over after %.1f s", time.Since(start).Seconds())
 	stop()
 	c.check(t)
@@ -379,11 +278,11 @@ func TestClusterRestarts(t *testing.T) {
 	const partitions = 8
 	c := newCluster(t, 3, partitions)
 	one, two := c.join(t, ""), c.join(t, "")
-	eventually(t, "owners", func() bool { return len(one.owns())+len(two.owns()) == partitions })
+	bustest.Eventually(t, "owners", func() bool { return len(one.owns())+len(two.owns()) == partitions })
 	stop := c.flow(t, 20*time.Millisecond)
 	for i := range 3 {
 		c.rig.Restart(i)
-		eventually(t, "owners", func() bool {
+		bustest.Eventually(t, "owners", func() bool {
 			return len(one.owns())+len(two.owns()) == partitions && one.state.Health().OK && two.state.Health().OK
 		})
 	}
@@ -396,9 +295,9 @@ func TestOwnerQueries(t *testing.T) {
 	const partitions = 4
 	c := newCluster(t, 1, partitions)
 	one := c.join(t, "")
-	eventually(t, "owner", one.ready(partitions))
+	bustest.Eventually(t, "owner", one.ready(partitions))
 	two := c.join(t, "")
-	eventually(t, "sharing", func() bool { return one.ready(2)() && two.ready(2)() })
+	bustest.Eventually(t, "sharing", func() bool { return one.ready(2)() && two.ready(2)() })
 	for range 3 {
 		c.send(t)
 	}
@@ -428,7 +327,7 @@ func TestOwnerQueries(t *testing.T) {
 		t.Fatalf("noise add = %+v, want one manual rule", added)
 	}
 	c.sendEach(t, boom("boom"))
-	eventually(t, "hidden events", func() bool {
+	bustest.Eventually(t, "hidden events", func() bool {
 		list := ask[query.NoiseReply](t, r, query.SubjectNoise, query.NoiseRequest{Action: query.NoiseList})
 		return len(list.Rules) == 1 && list.Rules[0].Hidden == apps
 	})
@@ -442,7 +341,7 @@ func TestOwnerQueries(t *testing.T) {
 func TestOtherPartitions(t *testing.T) {
 	c := newCluster(t, 1, 2)
 	one := c.join(t, "")
-	eventually(t, "owner", one.ready(2))
+	bustest.Eventually(t, "owner", one.ready(2))
 	c.send(t)
 	c.check(t)
 	admin := c.rig.Connect(bus.RoleProvisioner)
@@ -451,11 +350,11 @@ func TestOtherPartitions(t *testing.T) {
 	}
 	c.rig.Provision(bus.Layout{Partitions: 4})
 	c.send(t) // alone this wakes no reader: its consumer went with the old stream
-	eventually(t, "owner of others", func() bool {
+	bustest.Eventually(t, "owner of others", func() bool {
 		h := one.state.Health()
 		return h.OK && h.Detector.Of == 4 && len(h.Detector.Partitions) == 4
 	})
-	eventually(t, "alerts", func() bool { return len(c.alerts(t)) == 2*apps })
+	bustest.Eventually(t, "alerts", func() bool { return len(c.alerts(t)) == 2*apps })
 }
 
 // TestHealthNamesWhatIsMissing checks that the health of a detector names the cause on a bus
@@ -466,9 +365,9 @@ func TestHealthNamesWhatIsMissing(t *testing.T) {
 	reasonHas := func(want string) func() bool {
 		return func() bool { h := one.state.Health(); return !h.OK && strings.Contains(h.Reason, want) }
 	}
-	eventually(t, "reason", reasonHas("run tocsin provision"))
+	bustest.Eventually(t, "reason", reasonHas("run tocsin provision"))
 	c.rig.Provision(bus.Layout{})
-	eventually(t, "owner", one.ready(1))
+	bustest.Eventually(t, "owner", one.ready(1))
 	if why := one.state.Health().Reason; why != "" {
 		t.Errorf("reason of a healthy detector = %q, want none", why)
 	}
@@ -476,9 +375,9 @@ func TestHealthNamesWhatIsMissing(t *testing.T) {
 	if err := admin.JS.DeleteStream(t.Context(), "KV_"+bus.BucketOwners); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "reason", reasonHas("of bucket "+bus.BucketOwners))
+	bustest.Eventually(t, "reason", reasonHas("of bucket "+bus.BucketOwners))
 	c.rig.Provision(bus.Layout{})
-	eventually(t, "owner again", one.ready(1))
+	bustest.Eventually(t, "owner again", one.ready(1))
 }
 
 // TestHealthNamesUnknownKey checks that the health of a detector whose key the bus does not
@@ -487,7 +386,7 @@ func TestHealthNamesUnknownKey(t *testing.T) {
 	c, other := &cluster{rig: bustest.Cluster(t, 1), partitions: 1}, bustest.Cluster(t, 1)
 	c.rig.CredsOf = other.Creds
 	one := c.join(t, "")
-	eventually(t, "reason", func() bool { return strings.Contains(one.state.Health().Reason, "check TOCSIN_NATS_CREDS") })
+	bustest.Eventually(t, "reason", func() bool { return strings.Contains(one.state.Health().Reason, "check TOCSIN_NATS_CREDS") })
 }
 
 // TestHeartbeatIsRemoved checks that a detector removes its heartbeat when it ends. Otherwise
@@ -506,10 +405,10 @@ func TestHeartbeatIsRemoved(t *testing.T) {
 		}
 	}
 	one := c.join(t, "")
-	eventually(t, "owner", one.ready(2))
+	bustest.Eventually(t, "owner", one.ready(2))
 	two := c.join(t, "")
-	eventually(t, "members", members(2))
+	bustest.Eventually(t, "members", members(2))
 	one.stop()
-	eventually(t, "end of a member", members(1))
-	eventually(t, "owner", two.ready(2))
+	bustest.Eventually(t, "end of a member", members(1))
+	bustest.Eventually(t, "owner", two.ready(2))
 }

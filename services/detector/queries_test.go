@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 	"github.com/tocsin-bus/tocsin/shared/presence"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
@@ -59,7 +60,7 @@ func TestHealth(t *testing.T) {
 	r := newRig(t)
 	r.detect(t, 0)
 	var all []query.Health
-	eventually(t, "answer", func() bool {
+	bustest.Eventually(t, "answer", func() bool {
 		var err error
 		all, err = presence.Collect(t.Context(), r.gateway, time.Second)
 		return err == nil && len(all) == 1

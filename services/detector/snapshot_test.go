@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -13,28 +12,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/bus/embedded"
-	"github.com/tocsin-bus/tocsin/shared/statedir"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
 // newStore returns a connection to a new bus and its bucket of snapshots.
 func newStore(t *testing.T) (*bus.Conn, jetstream.ObjectStore) {
 	t.Helper()
-	dir, err := statedir.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := slog.New(slog.DiscardHandler)
-	s, err := embedded.Start(t.Context(), embedded.Config{Dir: dir, Addr: "127.0.0.1:0", Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: t.Name(), Role: bus.RoleDetector, Server: s, Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	c := bustest.Start(t).Connect(bus.RoleDetector)
 	objects, err := c.JS.ObjectStore(t.Context(), bus.BucketDetector)
 	if err != nil {
 		t.Fatal(err)

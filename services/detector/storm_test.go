@@ -8,6 +8,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -39,7 +40,7 @@ func TestTicksWhileASpikeIsOpen(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.detect(t, 0)
-	log, err := r.connect(t, bus.RoleDetector).JS.Stream(t.Context(), bus.StreamTelemetry)
+	log, err := r.bus.Connect(bus.RoleDetector).JS.Stream(t.Context(), bus.StreamTelemetry)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func TestTicksWhileASpikeIsOpen(t *testing.T) {
 		all[i] = boom("it breaks")
 	}
 	r.send(t, all...)
-	eventually(t, "message on "+bus.SubjectIntakeTick+" while a spike is open", func() bool {
+	bustest.Eventually(t, "message on "+bus.SubjectIntakeTick+" while a spike is open", func() bool {
 		info, err := log.Info(t.Context(), jetstream.WithSubjectFilter(bus.SubjectIntakeTick))
 		return err == nil && info.State.Subjects[bus.SubjectIntakeTick] > 0
 	})

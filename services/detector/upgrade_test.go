@@ -11,6 +11,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -22,7 +23,7 @@ func TestUpgrade(t *testing.T) {
 	r := newRig(t)
 	r.detect(t, time.Hour)() // creates the streams and leaves them empty
 	r.send(t, boom("raised before the upgrade"))
-	c := r.connect(t, bus.RoleDetector)
+	c := r.bus.Connect(bus.RoleDetector)
 	state, err := os.ReadFile("fold/testdata/version4.snapshot")
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +79,7 @@ func (r *rig) titles(t *testing.T, n int) (titles []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	err := bus.Follow(ctx, r.gateway, bus.FollowConfig{Stream: bus.StreamAlerts, Logger: quiet()}, func(m bus.Message) error {
+	err := bus.Follow(ctx, r.gateway, bus.FollowConfig{Stream: bus.StreamAlerts, Logger: bustest.Quiet()}, func(m bus.Message) error {
 		var a alert.Alert
 		if err := json.Unmarshal(m.Data, &a); err != nil {
 			return fmt.Errorf("alert %d: %w", m.Seq, err)
