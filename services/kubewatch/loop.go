@@ -43,7 +43,7 @@ const (
 // its faults.
 type loop struct {
 	*term
-	book    *fault.Book
+	book    *fault.Tracker
 	objects *objects.Watcher
 	updates chan objects.Update
 	// captured are the logs that were read for a finding.
@@ -70,7 +70,7 @@ type captured struct {
 // its faults.
 func (t *term) newLoop(ctx context.Context) (*loop, error) {
 	l := &loop{
-		term: t, book: fault.NewBook(t.name, t.uid), updates: make(chan objects.Update, updatesAhead),
+		term: t, book: fault.New(t.name, t.uid), updates: make(chan objects.Update, updatesAhead),
 		captured: make(chan captured), seen: recent.New[eventKey](sameWindow, maxSame),
 	}
 	l.objects = objects.New(objects.Config{Client: t.client, Updates: l.updates, Logger: t.log})
@@ -287,8 +287,8 @@ func (l *loop) look() {
 	s := l.book.Stats()
 	l.metrics.objects.WithLabelValues(l.name).Set(float64(s.Objects))
 	l.metrics.open.WithLabelValues(l.name).Set(float64(s.Open))
-	l.metrics.joined.WithLabelValues(l.name).Add(float64(s.Joined - l.stats.Joined))
-	l.metrics.gathered.WithLabelValues(l.name).Add(float64(s.Gathered - l.stats.Gathered))
-	l.metrics.withheld.WithLabelValues(l.name).Add(float64(s.Withheld + s.Unknown - l.stats.Withheld - l.stats.Unknown))
+	l.metrics.joined.WithLabelValues(l.name).Add(float64(s.Duplicates - l.stats.Duplicates))
+	l.metrics.gathered.WithLabelValues(l.name).Add(float64(s.Grouped - l.stats.Grouped))
+	l.metrics.withheld.WithLabelValues(l.name).Add(float64(s.Withheld + s.Untracked - l.stats.Withheld - l.stats.Untracked))
 	l.stats = s
 }

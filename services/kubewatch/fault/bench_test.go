@@ -14,7 +14,7 @@ import (
 func BenchmarkEvent(b *testing.B) {
 	for _, class := range []string{kube.TypeNormal, kube.TypeWarning} {
 		b.Run(class, func(b *testing.B) {
-			book := fault.NewBook("dev", "c-1")
+			book := fault.New("dev", "c-1")
 			events := make([]*kube.Event, many)
 			for i := range events {
 				p := numbered(i, running(1, 0, ended(1, "Error", 0)))

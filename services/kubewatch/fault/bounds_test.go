@@ -70,7 +70,7 @@ func TestFloodOfCrashes(t *testing.T) {
 
 // TestOpenBound: past it, a fault is told when there is room and it is seen again.
 func TestOpenBound(t *testing.T) {
-	b := fault.NewBook("dev", "c-1")
+	b := fault.New("dev", "c-1")
 	for i := range fault.MaxOpen + 1 {
 		b.Pod(numbered(i, waiting("CrashLoopBackOff", 1, nil)), t0)
 	}
@@ -89,12 +89,12 @@ func TestObjectBound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it makes 200,000 objects")
 	}
-	b := fault.NewBook("dev", "c-1")
+	b := fault.New("dev", "c-1")
 	for i := range fault.MaxObjects {
 		b.Job(&fault.Job{Meta: fault.Meta{Name: "j", Namespace: fmt.Sprint(i), UID: fmt.Sprint(i)}}, t0)
 	}
 	got := b.Pod(pod(dead(0, ended(1, "Error", 0), nil)), t0)
-	if s := b.Stats(); len(got) != 0 || s.Objects != fault.MaxObjects || s.Unknown != 1 {
+	if s := b.Stats(); len(got) != 0 || s.Objects != fault.MaxObjects || s.Untracked != 1 {
 		t.Errorf("%+v, %+v", got, s)
 	}
 	if got := b.Event(event("w", "FailedMount", "", 1, 0), t0); len(got) != 1 {
@@ -104,7 +104,7 @@ func TestObjectBound(t *testing.T) {
 
 // TestAlert: what the alert about a fault says, and what its logs add.
 func TestAlert(t *testing.T) {
-	b := fault.NewBook("dev", "c-1")
+	b := fault.New("dev", "c-1")
 	p := pod(running(0, 0, nil), func(p *fault.Pod) {
 		p.Labels = map[string]string{"app.kubernetes.io/name": "checkout", "app": "web", "token": "hunter2hunter2"}
 		p.Containers = append(p.Containers, container{Name: "proxy", Running: true}, container{Name: "new", Waiting: "ContainerCreating"})
@@ -165,7 +165,7 @@ func TestAlert(t *testing.T) {
 
 // TestLogsAfterTheEnd: an alert that is resolved doesn't come back with its logs.
 func TestLogsAfterTheEnd(t *testing.T) {
-	b := fault.NewBook("dev", "c-1")
+	b := fault.New("dev", "c-1")
 	got := b.Pod(pod(waiting("CrashLoopBackOff", 1, nil)), t0)
 	b.Gone(podObject, at(sec))
 	if g := b.WithLogs(&got[0], nil); g.Alert != nil || g.MsgID == "" {
@@ -175,7 +175,7 @@ func TestLogsAfterTheEnd(t *testing.T) {
 
 // TestOver: the end of an alert says how it ended, and when.
 func TestOver(t *testing.T) {
-	b := fault.NewBook("dev", "c-1")
+	b := fault.New("dev", "c-1")
 	first := b.Node(node("False", 0), at(sec))[0]
 	b.Node(node("True", min), at(min))
 	if l := b.Pod(pod(waiting("CrashLoopBackOff", 3, ended(2, "Error", sec))), at(min)); len(l) != 1 || l[0].Alert.Detail != "exit code 2; restarts: 3" {
@@ -200,7 +200,7 @@ func TestOver(t *testing.T) {
 // TestWarningCounts: a warning that counts on is a fault each time, and one alert, which
 // has the logs from when they are there.
 func TestWarningCounts(t *testing.T) {
-	b := fault.NewBook("dev", "c-1")
+	b := fault.New("dev", "c-1")
 	one := b.Event(event("w", "FailedMount", "m", 1, 0), t0)[0]
 	two := b.Event(event("w", "FailedMount", "m", 2, sec), at(sec))[0]
 	if one.MsgID == two.MsgID || one.Alert.Name != "FailedMount" || one.Capture == nil || two.Capture != nil || two.Alert != nil {
@@ -222,7 +222,7 @@ func TestWarningCounts(t *testing.T) {
 // TestWarningsInTurn: two events of one reason in turn, as of a readiness and a liveness
 // probe, are one alert, also for who comes next, until nothing was heard for a while.
 func TestWarningsInTurn(t *testing.T) {
-	b := fault.NewBook("dev", "c-1")
+	b := fault.New("dev", "c-1")
 	b.Pod(pod(container{Name: "web"}, placeless), t0)
 	episodes := map[string]bool{}
 	var told []kube.Message
@@ -241,7 +241,7 @@ func TestWarningsInTurn(t *testing.T) {
 	if len(told) != 60 || len(episodes) != 1 {
 		t.Errorf("%d were told, %v", len(told), episodes)
 	}
-	b = fault.NewBook("dev", "c-1")
+	b = fault.New("dev", "c-1")
 	for i := range told {
 		b.Recall(&told[i], at(time.Duration(i/2)*min))
 	}
@@ -256,7 +256,7 @@ func TestWarningsInTurn(t *testing.T) {
 
 // TestRepeats: warnings that count on take no room from what is new.
 func TestRepeats(t *testing.T) {
-	b := fault.NewBook("dev", "c-1")
+	b := fault.New("dev", "c-1")
 	told := 0
 	for i := range 10 * fault.Burst {
 		told += len(b.Event(event("w", "Unhealthy", "m", i+1, 0), t0))
@@ -272,13 +272,13 @@ func TestRepeats(t *testing.T) {
 // TestMemory: what is remembered of all that was told is bounded: it is forgotten in the
 // order in which it was told.
 func TestMemory(t *testing.T) {
-	b := fault.NewBook("dev", "c-1")
+	b := fault.New("dev", "c-1")
 	first := b.Event(event("w", "FailedMount", "m", 1, 0), t0)
 	if len(first) != 1 {
 		t.Fatalf("%+v", first)
 	}
 	m := first[0].Message
-	for i := range fault.MaxTold {
+	for i := range fault.MaxRemembered {
 		f := *m.Fault
 		f.ID, f.LogsFollow = fmt.Sprint("k", i, "-1"), false
 		b.Recall(&kube.Message{Cluster: "dev", Event: m.Event, Fault: &f}, t0)
@@ -298,7 +298,7 @@ func FuzzEvent(f *testing.F) {
 	f.Add("Job", "shop", "j", "", "", "BackoffLimitExceeded", "\xff\x1b", "Warning", -1)
 	f.Add("Pod", "", "", "", "", "", "", "Warning", 1<<40)
 	f.Fuzz(func(t *testing.T, kind, namespace, name, uid, container, reason, message, class string, count int) {
-		b := fault.NewBook("dev", "")
+		b := fault.New("dev", "")
 		e := &kube.Event{
 			Timestamp: t0, Type: class, Reason: reason, Message: message, Count: count, UID: uid,
 			InvolvedObject: kube.Object{Kind: kind, Namespace: namespace, Name: name, UID: uid, Container: container},
@@ -320,7 +320,7 @@ func FuzzEvent(f *testing.F) {
 
 // BenchmarkPod: the state of a pod that is well comes again.
 func BenchmarkPod(b *testing.B) {
-	book := fault.NewBook("dev", "c-1")
+	book := fault.New("dev", "c-1")
 	pods := make([]*fault.Pod, many)
 	for i := range pods {
 		pods[i] = numbered(i, running(1, 0, ended(1, "Error", 0)))
@@ -345,7 +345,7 @@ func BenchmarkPod(b *testing.B) {
 
 // BenchmarkCrash: each state is another crash, with its message and its alert.
 func BenchmarkCrash(b *testing.B) {
-	book := fault.NewBook("dev", "c-1")
+	book := fault.New("dev", "c-1")
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
@@ -359,7 +359,7 @@ func BenchmarkCrash(b *testing.B) {
 
 // BenchmarkFlood: each state is another crash, and there is no room for it.
 func BenchmarkFlood(b *testing.B) {
-	book := fault.NewBook("dev", "c-1")
+	book := fault.New("dev", "c-1")
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {

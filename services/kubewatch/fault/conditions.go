@@ -14,47 +14,56 @@ const (
 
 const deadlineExceeded = "ProgressDeadlineExceeded"
 
+// conditionFault is a condition of an object and what it means.
+type conditionFault struct {
+	kind      string
+	condition Condition
+	bad       bool
+	endReason string
+}
+
 // Node takes the state of a node.
-func (b *Book) Node(n *Node, now time.Time) []Finding {
-	out, t, _ := b.see(KindNode, &n.Meta, now)
-	if t == nil {
+func (t *Tracker) Node(n *Node, now time.Time) []Finding {
+	out, o, _ := t.observe(KindNode, &n.Meta, now)
+	if o == nil {
 		return out
 	}
-	t.ready = n.Ready
-	return b.condition(out, t, kube.NodeNotReady, &n.Meta, n.Ready, n.Ready.Status != "" && n.Ready.Status != isTrue, "the node is ready", now)
+	o.ready = n.Ready
+	bad := n.Ready.Status != "" && n.Ready.Status != isTrue
+	return t.checkCondition(out, o, &n.Meta, conditionFault{kube.NodeNotReady, n.Ready, bad, "the node is ready"}, now)
 }
 
 // Deployment takes the state of a deployment.
-func (b *Book) Deployment(d *Deployment, now time.Time) []Finding {
-	out, t, _ := b.see(KindDeployment, &d.Meta, now)
-	if t == nil {
+func (t *Tracker) Deployment(d *Deployment, now time.Time) []Finding {
+	out, o, _ := t.observe(KindDeployment, &d.Meta, now)
+	if o == nil {
 		return out
 	}
 	c, bad := d.Progressing, d.Progressing.Status == isFalse && d.Progressing.Reason == deadlineExceeded
 	if !bad {
 		c, bad = d.ReplicaFailure, d.ReplicaFailure.Status == isTrue
 	}
-	return b.condition(out, t, kube.DeploymentStalled, &d.Meta, c, bad, "the deployment goes on", now)
+	return t.checkCondition(out, o, &d.Meta, conditionFault{kube.DeploymentStalled, c, bad, "the deployment progresses"}, now)
 }
 
-// Job takes the state of a job. A failed one stays so until it is gone.
-func (b *Book) Job(j *Job, now time.Time) []Finding {
-	out, t, _ := b.see(KindJob, &j.Meta, now)
-	if t == nil {
+// Job takes the state of a job. A failed job stays failed until it is deleted.
+func (t *Tracker) Job(j *Job, now time.Time) []Finding {
+	out, o, _ := t.observe(KindJob, &j.Meta, now)
+	if o == nil {
 		return out
 	}
-	return b.condition(out, t, kube.JobFailed, &j.Meta, j.Failed, j.Failed.Status == isTrue, "the job goes on", now)
+	return t.checkCondition(out, o, &j.Meta, conditionFault{kube.JobFailed, j.Failed, j.Failed.Status == isTrue, "the job runs"}, now)
 }
 
-func (b *Book) condition(out []Finding, t *object, kind string, m *Meta, c Condition, bad bool, well string, now time.Time) []Finding {
-	l := t.find(kind, "")
+func (t *Tracker) checkCondition(out []Finding, o *object, m *Meta, c conditionFault, now time.Time) []Finding {
+	l := o.openFault(c.kind, "")
 	switch {
-	case bad && l == nil:
-		out, _ = b.opened(out, t, kind, b.state(t, m, kind, c, now), m.Initial, c.Since, now)
-	case bad:
-		b.lasts(l)
-	case l != nil && (l.index < 0 || l.why == whyUnseen):
-		b.set(l, now.Add(steady), well)
+	case c.bad && l == nil:
+		out, _ = t.begin(out, o, c.kind, t.conditionReport(o, m, c.kind, c.condition, now), onset{c.condition.Since, m.Initial}, now)
+	case c.bad:
+		t.confirm(l)
+	case l != nil && (l.index < 0 || l.endReason == noMoreEvents):
+		t.scheduleEnd(l, now.Add(stableCondition), c.endReason)
 	}
 	return out
 }

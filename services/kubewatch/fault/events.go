@@ -11,20 +11,20 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// reading is one row of what events say.
-type reading struct {
-	// object is the kind of the object that it is about.
+// eventRule says which events are a fault of a kind.
+type eventRule struct {
+	// object is the kind of the involved object.
 	object string
-	// reasons are those of the event, says is a part of its message, in lower case.
-	// Empty is any.
-	reasons []string
-	says    string
-	fault   string
+	// reasons are the event's, substring is part of its message in lower case. An empty
+	// substring matches any message.
+	reasons   []string
+	substring string
+	fault     string
 }
 
-// readings are in order: the first one that fits counts. A Warning event of a pod that
-// none fits is a warning, and any other event no fault.
-var readings = []reading{
+// eventRules are tried in order. A Warning event of a pod that no rule matches is a
+// warning; any other event that none matches is not a fault.
+var eventRules = []eventRule{
 	{KindPod, []string{"BackOff", waitingCrashLoop}, "restarting failed", kube.CrashLoop},
 	{KindPod, []string{waitingCrashLoop}, "", kube.CrashLoop},
 	{KindPod, []string{"BackOff"}, "pulling image", kube.ImagePull},
@@ -33,7 +33,7 @@ var readings = []reading{
 	{KindPod, []string{"Failed"}, "imagepullbackoff", kube.ImagePull},
 	{KindPod, []string{"Failed"}, "errimageneverpull", kube.ImagePull},
 	{KindPod, []string{"Failed"}, "invalidimagename", kube.ImagePull},
-	{KindPod, append([]string{"InspectFailed"}, imagePulls...), "", kube.ImagePull},
+	{KindPod, append([]string{"InspectFailed"}, imagePullReasons...), "", kube.ImagePull},
 	{KindPod, []string{"OOMKilling", oomKilled}, "", kube.OutOfMemory},
 	{KindPod, []string{"NodeNotReady"}, "", kube.NodeNotReady},
 	{KindNode, []string{"NodeNotReady"}, "", kube.NodeNotReady},
@@ -42,21 +42,21 @@ var readings = []reading{
 	{KindJob, []string{"BackoffLimitExceeded", "DeadlineExceeded", "PodFailurePolicy", "FailedIndexes", "MaxFailedIndexesExceeded"}, "", kube.JobFailed},
 }
 
-// read says what an event says, empty where it is no fault.
-func read(e *kube.Event) string {
+// classify returns the kind of fault that an event reports, empty for none.
+func classify(e *kube.Event) string {
 	kind := e.InvolvedObject.Kind
-	if e.Type != kube.TypeWarning && kind != KindNode { // that a node isn't ready is said as Normal
+	if e.Type != kube.TypeWarning && kind != KindNode { // NodeNotReady has the type Normal
 		return ""
 	}
 	message := ""
-	for _, r := range readings {
+	for _, r := range eventRules {
 		if r.object != kind || !slices.Contains(r.reasons, e.Reason) {
 			continue
 		}
-		if message == "" && r.says != "" {
+		if message == "" && r.substring != "" {
 			message = strings.ToLower(e.Message)
 		}
-		if strings.Contains(message, r.says) {
+		if strings.Contains(message, r.substring) {
 			return r.fault
 		}
 	}
@@ -66,217 +66,207 @@ func read(e *kube.Event) string {
 	return ""
 }
 
-// Event takes an event, whose texts are masked. It may be told again, and be older than
-// the states that came.
-func (b *Book) Event(e *kube.Event, now time.Time) []Finding {
+// Event takes an event, whose texts are masked. It may be repeated, and older than states
+// that arrived before.
+func (t *Tracker) Event(e *kube.Event, now time.Time) []Finding {
 	switch {
-	case e.InvolvedObject.Name == "": // about nothing
+	case e.InvolvedObject.Name == "":
 		return nil
 	case e.InvolvedObject.Kind == KindNode && e.Reason == "NodeReady":
-		return b.nodeReady(e, now)
+		return t.nodeReady(e, now)
 	}
-	switch kind := read(e); kind {
+	switch kind := classify(e); kind {
 	case "":
 		return nil
 	case kube.Warning:
-		return b.warn(e, now)
+		return t.warning(e, now)
 	case kube.OutOfMemory:
-		return b.outOfMemory(e, now)
+		return t.outOfMemory(e, now)
 	case kube.NodeNotReady:
 		if e.InvolvedObject.Kind != KindNode {
-			return b.nodeOfPod(e, now)
+			return t.podOfNode(e, now)
 		}
-		return b.said(e, kind, now)
+		return t.lastingEvent(e, kind, now)
 	default:
-		return b.said(e, kind, now)
+		return t.lastingEvent(e, kind, now)
 	}
 }
 
-// said takes an event that says what lasts. An old one says nothing of now: there the
-// state of its object counts.
-func (b *Book) said(e *kube.Event, kind string, now time.Time) []Finding {
-	t := b.known(e.InvolvedObject)
-	if (t == nil || !t.seen) && !e.Timestamp.IsZero() && now.Sub(e.Timestamp) > unseen {
+// lastingEvent takes an event of a lasting fault. It ignores an old event of an object whose
+// state was not seen: the state will show whether the fault still lasts.
+func (t *Tracker) lastingEvent(e *kube.Event, kind string, now time.Time) []Finding {
+	o := t.find(e.InvolvedObject)
+	if (o == nil || !o.seen) && !e.Timestamp.IsZero() && now.Sub(e.Timestamp) > eventLifetime {
 		return nil
 	}
-	if t == nil {
-		if t = b.noted(e.InvolvedObject); t == nil {
+	if o == nil {
+		if o = t.findOrAdd(e.InvolvedObject); o == nil {
 			return nil
 		}
 	}
 	container := e.InvolvedObject.Container
-	if t.pod != nil && container == "" && len(t.pod.Containers) == 1 {
-		container = t.pod.Containers[0].Name
+	if o.pod != nil && container == "" && len(o.pod.Containers) == 1 {
+		container = o.pod.Containers[0].Name
 	}
-	if l := t.open1(kind, container); l != nil {
-		b.stats.Joined++
-		if l.why == whyUnseen && l.index >= 0 {
-			b.set(l, now.Add(patience(t.kind)), whyUnseen)
+	if l := o.openFaultOfEvent(kind, container); l != nil {
+		t.stats.Duplicates++
+		if l.endReason == noMoreEvents && l.index >= 0 {
+			t.scheduleEnd(l, now.Add(lifetimeOfEvents(o.kind)), noMoreEvents)
 		}
 		return nil
 	}
-	if b.stale(t, e, kind, container) {
-		b.stats.Joined++
-		b.drop(t)
+	if t.isStale(o, e, kind, container) {
+		t.stats.Duplicates++
+		t.forgetIfUnused(o)
 		return nil
 	}
-	out, l := b.opened(nil, t, kind, b.event(t, e, kind, container), false, time.Time{}, now)
+	out, l := t.begin(nil, o, kind, t.eventReport(o, e, kind, container), onset{}, now)
 	if l != nil {
-		b.set(l, now.Add(patience(t.kind)), whyUnseen)
+		t.scheduleEnd(l, now.Add(lifetimeOfEvents(o.kind)), noMoreEvents)
 	}
-	b.drop(t)
+	t.forgetIfUnused(o)
 	return out
 }
 
-// open1 is the open fault that an event speaks of: of the container that it names, or of
-// any where it or the fault names none.
-func (t *object) open1(kind, container string) *lasting {
-	if l := t.find(kind, container); l != nil {
-		return l
+// lifetimeOfEvents returns how long a fault lasts after the newest event, if only events
+// report it.
+func lifetimeOfEvents(kind string) time.Duration {
+	if kind == KindPod {
+		return eventLifetime
 	}
-	for _, l := range t.open {
-		if l.kind == kind && (container == "" || l.container == "") {
-			return l
-		}
-	}
-	return nil
+	return eventLifetimeOther
 }
 
-// stale says whether an event speaks of what was over when it came: it may come long
-// after the state.
-func (b *Book) stale(t *object, e *kube.Event, kind, container string) bool {
-	if before, ok := b.latest.Get(b.key(t, container, kind, "")); ok && before.over && !e.Timestamp.After(before.at) {
+// isStale reports whether an event is about a fault that was over when it arrived. Events
+// may arrive long after the states.
+func (t *Tracker) isStale(o *object, e *kube.Event, kind, container string) bool {
+	if before, ok := t.latest.Get(t.key(o.id, container, kind, "")); ok && before.over && !e.Timestamp.After(before.at) {
 		return true
 	}
 	switch {
-	case kind == kube.NodeNotReady && t.seen:
-		return t.ready.Status == isTrue && t.ready.Since.After(e.Timestamp)
-	case t.pod == nil:
+	case kind == kube.NodeNotReady && o.seen:
+		return o.ready.Status == isTrue && o.ready.Since.After(e.Timestamp)
+	case o.pod == nil:
 		return false
-	case t.pod.Done:
+	case o.pod.Done:
 		return true
 	}
-	c := t.pod.container(container)
+	c := o.pod.container(container)
 	switch {
 	case c == nil:
 		return false
 	case kind == kube.CrashLoop:
 		return c.Running && c.Started.After(e.Timestamp)
-	default: // an image that isn't there
+	default: // image pull
 		return c.Running || c.Ended != nil || c.Waiting == waitingCrashLoop
 	}
 }
 
-// nodeReady ends what an event of the node began, where its state is not known.
-func (b *Book) nodeReady(e *kube.Event, now time.Time) []Finding {
-	t := b.known(e.InvolvedObject)
-	if t == nil || t.seen {
+// nodeReady ends the fault of a node whose state is not known.
+func (t *Tracker) nodeReady(e *kube.Event, now time.Time) []Finding {
+	o := t.find(e.InvolvedObject)
+	if o == nil || o.seen {
 		return nil
 	}
-	if l := t.find(kube.NodeNotReady, ""); l != nil && e.Timestamp.After(l.message.Event.Timestamp) {
-		return b.end(nil, l, "the node is ready", now)
+	if l := o.openFault(kube.NodeNotReady, ""); l != nil && e.Timestamp.After(l.message.Event.Timestamp) {
+		return t.end(nil, l, "the node is ready", now)
 	}
 	return nil
 }
 
-// nodeOfPod takes what pods are told when their node is not ready: the node's fault
-// says it, where nodes are watched.
-func (b *Book) nodeOfPod(e *kube.Event, now time.Time) []Finding {
-	if t := b.known(e.InvolvedObject); t != nil && t.pod != nil {
-		if n := b.known(kube.Object{Kind: KindNode, Name: t.pod.Node}); n != nil && n.seen {
-			b.stats.Joined++
+// podOfNode takes the event that a pod gets if its node is not ready. It duplicates the
+// node's fault if nodes are watched.
+func (t *Tracker) podOfNode(e *kube.Event, now time.Time) []Finding {
+	if o := t.find(e.InvolvedObject); o != nil && o.pod != nil {
+		if n := t.find(kube.Object{Kind: KindNode, Name: o.pod.Node}); n != nil && n.seen {
+			t.stats.Duplicates++
 			return nil
 		}
 	}
-	return b.warn(e, now)
+	return t.warning(e, now)
 }
 
-// podUID is that of a pod within the name of a control group, as in the kernel's line
-// about a process that it ended.
+// podUID is a pod's uid within the name of a control group, as in the kernel's message
+// about a process that it killed.
 var podUID = regexp.MustCompile(`pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})\b`)
 
-// outOfMemory takes an event about a process that was ended for its memory. One of a
-// node counts where it names a pod that is known.
-func (b *Book) outOfMemory(e *kube.Event, now time.Time) []Finding {
-	about := *e
-	t := b.known(e.InvolvedObject)
+// outOfMemory takes an event about a process that was killed for its memory. A node's event
+// counts if it names a known pod.
+func (t *Tracker) outOfMemory(e *kube.Event, now time.Time) []Finding {
+	event := *e
+	o := t.findOrPassing(e.InvolvedObject)
 	if e.InvolvedObject.Kind == KindNode {
 		m := podUID.FindStringSubmatch(e.Message)
 		if m == nil {
 			return nil
 		}
-		if t = b.objects[strings.ReplaceAll(m[1], "_", "-")]; t == nil || t.pod == nil {
+		if o = t.objects[strings.ReplaceAll(m[1], "_", "-")]; o == nil || o.pod == nil {
 			return nil
 		}
-		about.InvolvedObject = t.pod.Object(KindPod)
+		event.InvolvedObject = o.pod.Object(KindPod)
 	}
-	if t == nil {
-		t = passing(e.InvolvedObject)
-	}
-	container := about.InvolvedObject.Container
-	loop := t.open1(kube.CrashLoop, container)
-	if at, ok := b.killed.Get(t.uid); ok && now.Sub(at.at) < Window || loop != nil && loop.killed {
-		b.stats.Joined++
+	container := event.InvolvedObject.Container
+	loop := o.openFaultOfEvent(kube.CrashLoop, container)
+	if kill, ok := t.oomKills.Get(o.id); ok && now.Sub(kill.at) < Window || loop != nil && loop.oomKilled {
+		t.stats.Duplicates++
 		return nil
 	}
-	b.killed.Add(t.uid, kill{at: now, event: true})
+	t.oomKills.Add(o.id, oomKill{at: now, unconfirmed: true})
 	if loop != nil {
-		loop.killed = true
+		loop.oomKilled = true
 	}
-	return b.once(nil, t, kube.OutOfMemory, container, "", eventID(e), now, func() (said, *Capture) {
-		return b.event(t, &about, kube.OutOfMemory, container), b.capture(t, container)
-	})
+	return t.occurred(momentary{
+		object: o, kind: kube.OutOfMemory, container: container, episode: eventEpisode(e),
+		describe: func() (report, *Capture) {
+			return t.eventReport(o, &event, kube.OutOfMemory, container), t.capture(o, container)
+		},
+	}, now)
 }
 
-// passing is an object that is not known and of which nothing lasts, so that it need not
-// be.
-func passing(o kube.Object) *object {
-	return &object{name: name{o.Kind, o.Namespace, o.Name}, uid: identity(o)}
-}
-
-// warn takes a Warning event of a pod that says nothing else.
-func (b *Book) warn(e *kube.Event, now time.Time) []Finding {
-	t := b.known(e.InvolvedObject)
-	if t == nil {
-		t = passing(e.InvolvedObject)
-	}
-	if t.pod != nil && t.pod.Deleting && e.Reason == "Unhealthy" {
-		return nil // it no longer answers because it was told to end
+// warning takes a Warning event of a pod that is no other fault.
+func (t *Tracker) warning(e *kube.Event, now time.Time) []Finding {
+	o := t.findOrPassing(e.InvolvedObject)
+	if o.pod != nil && o.pod.Deleting && e.Reason == "Unhealthy" {
+		return nil // a pod that terminates does not answer its probes
 	}
 	container := e.InvolvedObject.Container
-	window := strings.Join([]string{t.namespace, t.name.name, container, e.Reason, strconv.Itoa(e.Count)}, "\x00")
-	if at, ok := b.warned.Get(window); ok && now.Sub(at) < Window {
-		b.stats.Joined++
+	window := strings.Join([]string{o.namespace, o.name, container, e.Reason, strconv.Itoa(e.Count)}, "\x00")
+	if at, ok := t.warnings.Get(window); ok && now.Sub(at) < Window {
+		t.stats.Duplicates++
 		return nil
 	}
-	out := b.once(nil, t, kube.Warning, container, e.Reason, eventID(e), now, func() (said, *Capture) {
-		return b.event(t, e, kube.Warning, container), b.warningLogs(t, container, now)
-	})
+	out := t.occurred(momentary{
+		object: o, kind: kube.Warning, container: container, qualifier: e.Reason, episode: eventEpisode(e),
+		describe: func() (report, *Capture) {
+			return t.eventReport(o, e, kube.Warning, container), t.captureForWarning(o, container, now)
+		},
+	}, now)
 	if len(out) > 0 {
-		b.warned.Add(window, now)
+		t.warnings.Add(window, now)
 	}
 	return out
 }
 
-// warningLogs is which logs to read for a warning: of one pod once in a while.
-func (b *Book) warningLogs(t *object, container string, now time.Time) *Capture {
-	if at, ok := b.read.Get(t.uid); ok && now.Sub(at) < Window {
+// captureForWarning names the logs to read for a warning, at most once in a Window for each
+// pod.
+func (t *Tracker) captureForWarning(o *object, container string, now time.Time) *Capture {
+	if at, ok := t.logsRead.Get(o.id); ok && now.Sub(at) < Window {
 		return nil
 	}
-	logs := b.capture(t, container)
-	if logs != nil {
-		b.read.Add(t.uid, now)
+	c := t.capture(o, container)
+	if c != nil {
+		t.logsRead.Add(o.id, now)
 	}
-	return logs
+	return c
 }
 
-// eventID is an episode: which event it is, and how often it has happened.
-func eventID(e *kube.Event) string {
+// eventEpisode returns the episode of an event's fault: which event it is, and its count.
+func eventEpisode(e *kube.Event) string {
 	sum := fnv.New64a()
 	id := e.UID
 	if id == "" {
 		id = e.Namespace + "/" + e.Name
 	}
-	_, _ = sum.Write([]byte(id)) // a hash takes everything
+	_, _ = sum.Write([]byte(id)) // a hash never fails
 	return strconv.FormatUint(sum.Sum64(), 16) + "." + strconv.Itoa(max(e.Count, 1))
 }

@@ -132,7 +132,7 @@ type step struct {
 // player plays a timeline, and keeps what every finding has to keep.
 type player struct {
 	t         *testing.T
-	b         *fault.Book
+	b         *fault.Tracker
 	published map[string]bool
 	warned    map[string]bool // by reason
 	messages  []kube.Message
@@ -142,7 +142,7 @@ type player struct {
 }
 
 func play(t *testing.T) *player {
-	return &player{t: t, b: fault.NewBook("dev", "c-1"), published: map[string]bool{}, warned: map[string]bool{}}
+	return &player{t: t, b: fault.New("dev", "c-1"), published: map[string]bool{}, warned: map[string]bool{}}
 }
 
 func (p *player) do(what any, now time.Time) []fault.Finding {
@@ -171,7 +171,7 @@ func (p *player) do(what any, now time.Time) []fault.Finding {
 		delete(p.published, m.Fault.ID+"/"+m.Fault.State)
 		p.messages, p.times = p.messages[:last], p.times[:last]
 	case restart:
-		p.b = fault.NewBook("dev", "c-1")
+		p.b = fault.New("dev", "c-1")
 		for i := range p.messages {
 			p.b.Recall(&p.messages[i], p.times[i])
 		}

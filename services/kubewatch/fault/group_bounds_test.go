@@ -21,10 +21,10 @@ func unhealthy(i, count int, when time.Duration) *kube.Event {
 // TestWithheldAfterRestart: what joins an alert of a predecessor while there is no room is
 // told with it, and holds up nothing else that is due.
 func TestWithheldAfterRestart(t *testing.T) {
-	b := fault.NewBook("dev", "c-1")
+	b := fault.New("dev", "c-1")
 	b.Pod(replica(0, running(0, 0, nil)), t0)
 	before := b.Event(unhealthy(0, 1, 0), t0)[0]
-	b = fault.NewBook("dev", "c-1")
+	b = fault.New("dev", "c-1")
 	b.Recall(&before.Message, t0)
 	b.Pod(replica(0, running(0, 0, nil)), at(sec))
 	for i := 1; i <= fault.Burst+1; i++ {
@@ -33,7 +33,7 @@ func TestWithheldAfterRestart(t *testing.T) {
 		b.Pod(p, at(sec))
 		b.Event(unhealthy(i, 1, sec), at(sec))
 	}
-	b.Tick(at(sec + fault.Gather)) // of the other
+	b.Tick(at(sec + fault.UpdateInterval)) // of the other
 	b.Pod(replica(900, loops), at(7*sec))
 	b.Pod(replica(900, running(4, 7*sec, nil)), at(7*sec)) // over in 10 minutes
 	now := at(7 * sec)
@@ -47,7 +47,7 @@ func TestWithheldAfterRestart(t *testing.T) {
 		t.Fatalf("there was room: %+v", got)
 	}
 	next := b.Next()
-	if next.IsZero() || next.After(now.Add(fault.MaxGather)) {
+	if next.IsZero() || next.After(now.Add(fault.MaxUpdateInterval)) {
 		t.Fatalf("nothing is due: %s", next)
 	}
 	for _, f := range b.Tick(next) {
@@ -64,7 +64,7 @@ func TestWithheldAfterRestart(t *testing.T) {
 // TestOmittedIsTold: what was left out is said by the next alert of the kind, also where the
 // next fault of it is told within one that waits.
 func TestOmittedIsTold(t *testing.T) {
-	b := fault.NewBook("dev", "c-1")
+	b := fault.New("dev", "c-1")
 	crash := dead(0, ended(1, "Error", 0), nil)
 	b.Pod(replica(0, crash), t0)
 	for i := 1; i < fault.Burst+3; i++ { // each by itself
@@ -83,7 +83,7 @@ func TestOmittedIsTold(t *testing.T) {
 // it came: its end is told with few of those that waited, whatever their number.
 func TestGroupGoesAtOnce(t *testing.T) {
 	const pods = 2000
-	b := fault.NewBook("dev", "c-1")
+	b := fault.New("dev", "c-1")
 	for i := range pods {
 		b.Pod(replica(i, loops), t0)
 	}

@@ -29,7 +29,7 @@ var loops = waiting("CrashLoopBackOff", 3, nil)
 // TestGroup: what is wrong with the pods of a deployment in one way is one alert, and a
 // fault of each.
 func TestGroup(t *testing.T) {
-	b := fault.NewBook("dev", "c-1")
+	b := fault.New("dev", "c-1")
 	first := b.Pod(replica(0, loops), t0)
 	a := first[0].Alert
 	if a.Place != "shop/deployment web (web)" || a.Fault.Workload != "Deployment/web" || a.Fault.Name != "web-0" || a.Detail != "pod web-0; restarts: 3" || a.State != external.StateFiring {
@@ -44,10 +44,10 @@ func TestGroup(t *testing.T) {
 	if g := b.WithLogs(&first[0], []kube.Log{{Container: "web", HasPanic: true, Sample: "panic: boom\n"}}); g.Alert == nil || !g.Alert.Fault.Panic {
 		t.Errorf("%+v", g.Alert)
 	}
-	if next := b.Next(); !next.Equal(at(fault.Gather)) {
+	if next := b.Next(); !next.Equal(at(fault.UpdateInterval)) {
 		t.Errorf("again at %s", next)
 	}
-	again := b.Tick(at(fault.Gather))
+	again := b.Tick(at(fault.UpdateInterval))
 	if len(again) != 1 || again[0].Message.Fault != nil || again[0].Alert.Key != a.Key || again[0].Alert.Episode != a.Episode ||
 		again[0].Alert.Detail != "5 pods: web-0, web-1, web-2 and 2 more; restarts: 3; log of web: panic: boom" {
 		t.Fatalf("%+v", again)
@@ -61,7 +61,7 @@ func TestGroup(t *testing.T) {
 	if got := b.Pod(replica(6, crash), at(7*sec)); len(got) != 1 || got[0].Alert == nil {
 		t.Errorf("%+v", got)
 	}
-	if s := b.Stats(); s.Groups != 1 || s.Gathered != 5 || s.Open != 5 {
+	if s := b.Stats(); s.Groups != 1 || s.Grouped != 5 || s.Open != 5 {
 		t.Errorf("%+v", s)
 	}
 	for i := range 5 {
@@ -70,7 +70,7 @@ func TestGroup(t *testing.T) {
 			t.Fatalf("the end of %d: %+v", i, got)
 		}
 		if i == 4 {
-			if o := got[0].Alert; o.State != external.StateResolved || o.Key != a.Key || o.Episode != a.Episode || o.Detail != "it was in 5 pods at once; restarts: 3" {
+			if o := got[0].Alert; o.State != external.StateResolved || o.Key != a.Key || o.Episode != a.Episode || o.Detail != "up to 5 pods at once; restarts: 3" {
 				t.Errorf("%+v", o)
 			}
 		}
@@ -86,7 +86,7 @@ func TestGroup(t *testing.T) {
 // TestTries: the tries of a job are one alert, which counts them, until none came for a
 // while; that holds for who comes next, too.
 func TestTries(t *testing.T) {
-	b := fault.NewBook("dev", "c-1")
+	b := fault.New("dev", "c-1")
 	var told []kube.Message
 	var times []time.Time
 	var alerts []*external.Alert
@@ -109,7 +109,7 @@ func TestTries(t *testing.T) {
 	if len(alerts) != 5 || last.Episode != alerts[0].Episode || last.Detail != "5 times, in pods web-0, web-1, web-2 and others; exit code 1" || last.Fault.Name != "web-4" {
 		t.Errorf("%d alerts, %+v", len(alerts), last)
 	}
-	b = fault.NewBook("dev", "c-1")
+	b = fault.New("dev", "c-1")
 	for i := range told {
 		b.Recall(&told[i], times[i])
 	}
@@ -126,7 +126,7 @@ func TestTries(t *testing.T) {
 // TestNextRelease: what is wrong with the next version of a deployment is news while the
 // one before still fails, and each is over by itself.
 func TestNextRelease(t *testing.T) {
-	b := fault.NewBook("dev", "c-1")
+	b := fault.New("dev", "c-1")
 	of := func(i int, version string, c container) *fault.Pod {
 		p := replica(i, c)
 		p.Workload = "Deployment/web/" + version
@@ -151,7 +151,7 @@ func TestNextRelease(t *testing.T) {
 // TestGroupFlood: many pods of a workload are few alerts, of all of them, and another
 // workload's first fault doesn't wait behind them.
 func TestGroupFlood(t *testing.T) {
-	b := fault.NewBook("dev", "c-1")
+	b := fault.New("dev", "c-1")
 	p := &player{t: t, b: b, published: map[string]bool{}, warned: map[string]bool{}}
 	p.grouped = true
 	alerts, faults := 0, 0
@@ -183,7 +183,7 @@ func TestGroupFlood(t *testing.T) {
 			count(b.Tick(next), next)
 		}
 	}
-	tick(fault.Gather)
+	tick(fault.UpdateInterval)
 	if alerts != 2 {
 		t.Errorf("%d alerts", alerts)
 	}
@@ -230,9 +230,9 @@ func TestGroupPassedOn(t *testing.T) {
 
 // TestBeforeGroups: what was told before alerts went by workload ends as it was told.
 func TestBeforeGroups(t *testing.T) {
-	b := fault.NewBook("dev", "c-1")
+	b := fault.New("dev", "c-1")
 	old := b.Pod(numbered(0, loops), t0)[0]
-	b = fault.NewBook("dev", "c-1")
+	b = fault.New("dev", "c-1")
 	b.Recall(&old.Message, t0)
 	if got := b.Pod(replica(0, loops), at(min)); len(got) != 1 || got[0].MsgID != "" { // its logs
 		t.Errorf("%+v", got)
@@ -248,12 +248,12 @@ func TestBeforeGroups(t *testing.T) {
 // TestGroupHalfForgotten: of an alert whose first fault the stream no longer has, the end
 // is that of the alert.
 func TestGroupHalfForgotten(t *testing.T) {
-	b := fault.NewBook("dev", "c-1")
+	b := fault.New("dev", "c-1")
 	b.Pod(replica(0, loops), t0)
 	b.Gone(replicaObject(0), t0)
 	second := b.Pod(replica(1, loops), at(min))[0]
 	newest := b.Pod(replica(2, loops), at(2*min))[0]
-	b = fault.NewBook("dev", "c-1")
+	b = fault.New("dev", "c-1")
 	b.Recall(&newest.Message, at(2*min))
 	if got := b.Pod(replica(1, loops), at(3*min)); len(got) != 1 || got[0].Alert == nil || got[0].Alert.Episode != second.Alert.Episode {
 		t.Errorf("%+v", got)
@@ -423,7 +423,7 @@ func (r *readers) hears(a *external.Alert, others bool, now time.Time) {
 		if before != a.Episode {
 			r.rt.Errorf("%s is told as %s, which is %s", key, a.Episode, before)
 		}
-		if last, ok := r.said[key]; ok && now.Sub(last) < fault.Gather {
+		if last, ok := r.said[key]; ok && now.Sub(last) < fault.UpdateInterval {
 			r.rt.Errorf("%s is told again after %s", key, now.Sub(last))
 		}
 		r.said[key] = now

@@ -10,254 +10,246 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// Why a container waits.
+// waitingCrashLoop is the reason for which the container of a crash loop waits.
 const waitingCrashLoop = "CrashLoopBackOff"
 
-// imagePulls are the reasons for which a container waits, or an event is sent, where
-// its image can't be had. The kubelet changes between the first two.
-var imagePulls = []string{
+// imagePullReasons are the reasons of waiting containers, and of events, for an image that
+// cannot be pulled. The kubelet alternates between the first two.
+var imagePullReasons = []string{
 	"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed",
 }
 
-// notYet are the reasons for which a container waits that say nothing of its image.
-var notYet = []string{"", "ContainerCreating", "PodInitializing"}
+// neutralReasons are the reasons of waiting containers from which nothing follows about
+// their image.
+var neutralReasons = []string{"", "ContainerCreating", "PodInitializing"}
 
-// unknownEnds are the reasons of an end that nobody saw, as when a node restarts or is
-// lost: how it ended is not known, and the exit code is made up.
-var unknownEnds = []string{"ContainerStatusUnknown", "Unknown"}
+// unobservedEnds are the reasons of ends that no kubelet observed, as when a node restarts
+// or is lost. Their exit code is not real.
+var unobservedEnds = []string{"ContainerStatusUnknown", "Unknown"}
 
 const oomKilled = "OOMKilled"
 
-// Pod takes the state of a pod. States of one pod come in order.
-func (b *Book) Pod(p *Pod, now time.Time) []Finding {
-	out, t, first := b.see(KindPod, &p.Meta, now)
-	if t == nil {
+// The reasons for which a fault is over, as its message shows them.
+const (
+	noMoreEvents = "no further event reported it"
+	ranStable    = "the container has run for 10 minutes"
+)
+
+// Pod takes the state of a pod. The states of one pod must come in order.
+func (t *Tracker) Pod(p *Pod, now time.Time) []Finding {
+	out, o, first := t.observe(KindPod, &p.Meta, now)
+	if o == nil {
 		return out
 	}
-	t.pod = p
+	o.pod = p
 	for i := range p.Containers {
-		out = b.container(out, t, &p.Containers[i], first, now)
+		out = t.checkContainer(out, o, &p.Containers[i], first, now)
 	}
-	for _, w := range t.wanting {
-		if now.Sub(w.at) > unseen {
-			continue // what the container wrote then is no longer its last
+	for _, f := range o.missingLogs {
+		if now.Sub(f.at) > eventLifetime {
+			continue // the container's previous log is another one by now
 		}
-		key, _ := split(w.message.Fault.ID)
-		if stands, ok := b.latest.Get(key); ok && stands.over {
+		key, _ := splitID(f.message.Fault.ID)
+		if latest, ok := t.latest.Get(key); ok && latest.over {
 			continue
 		}
-		if c := b.capture(t, w.message.Event.InvolvedObject.Container); c != nil {
-			out = append(out, Finding{Message: *w.message, Capture: c})
+		if c := t.capture(o, f.message.Event.InvolvedObject.Container); c != nil {
+			out = append(out, Finding{Message: *f.message, Capture: c})
 		}
 	}
-	t.wanting = nil
+	o.missingLogs = nil
 	return out
 }
 
-func (b *Book) container(out []Finding, t *object, c *Container, first bool, now time.Time) []Finding {
-	p := t.pod
-	end, number := c.newest()
-	// The newest end is news once; what it was before counts for the crash loop.
+func (t *Tracker) checkContainer(out []Finding, o *object, c *Container, first bool, now time.Time) []Finding {
+	p := o.pod
+	end, number := c.newestEnd()
+	// A new end is examined once. What the end before was matters for the crash loop.
 	var newest *run
-	var fresh, killed bool
+	var isNew, wasOOM bool
 	if end != nil {
-		newest = t.run(c.Name)
-		killed = newest.oom
+		newest = o.run(c.Name)
+		wasOOM = newest.oom
 		if id := runID(end, number); newest.id != id {
 			newest.id, newest.oom = id, false
-			fresh = crashed(p, end) && (!first || !b.past(p.Initial, end.At))
+			isNew = isCrash(p, end) && (!first || !t.beforeWatch(p.Initial, end.At))
 		}
 	}
-	looped := t.find(kube.CrashLoop, c.Name)
-	out, loop := b.loop(out, t, c, end, killed, now)
+	loopBefore := o.openFault(kube.CrashLoop, c.Name)
+	out, loop := t.checkCrashLoop(out, o, c, end, wasOOM, now)
 	if loop == nil && c.Running {
-		loop = looped // it is over, but the end was part of it
+		loop = loopBefore // the loop is over, but this end was part of it
 	}
-	out = b.pull(out, t, c, end, now)
-	if !fresh {
+	out = t.checkImagePull(out, o, c, end, now)
+	if !isNew {
 		return out
 	}
 	kind := kube.Crash
 	if end.Reason == oomKilled {
 		kind, newest.oom = kube.OutOfMemory, true
 	}
-	before, _ := b.killed.Get(t.uid)
+	kill, _ := t.oomKills.Get(o.id)
 	switch {
-	case before.event && now.Sub(before.at) < Window && (kind == kube.OutOfMemory || end.ExitCode == 128+9):
-		// An event said so already.
+	case kill.unconfirmed && now.Sub(kill.at) < Window && (kind == kube.OutOfMemory || end.ExitCode == 128+9):
+		// An event has reported it.
 		newest.oom = true
-		b.killed.Add(t.uid, kill{at: now})
-		b.stats.Joined++
+		t.oomKills.Add(o.id, oomKill{at: now})
+		t.stats.Duplicates++
 		return out
 	case kind == kube.OutOfMemory:
-		b.killed.Add(t.uid, kill{at: now})
-		if loop != nil && loop.killed {
-			b.stats.Joined++
+		t.oomKills.Add(o.id, oomKill{at: now})
+		if loop != nil && loop.oomKilled {
+			t.stats.Duplicates++
 			return out
 		}
 		if loop != nil {
-			loop.killed = true
+			loop.oomKilled = true
 		}
-	case loop != nil: // that is what a crash loop is made of
-		b.stats.Joined++
+	case loop != nil: // a crash loop consists of crashes
+		t.stats.Duplicates++
 		return out
 	}
-	return b.once(out, t, kind, c.Name, "", newest.id, now, func() (said, *Capture) { return b.about(t, c, kind, end, now), b.capture(t, c.Name) })
+	return append(out, t.occurred(momentary{
+		object: o, kind: kind, container: c.Name, episode: newest.id,
+		describe: func() (report, *Capture) { return t.containerReport(o, c, kind, end, now), t.capture(o, c.Name) },
+	}, now)...)
 }
 
-// loop looks for a crash loop of a container, which is returned while it lasts. killed
-// says that the end before was told as out of memory.
-func (b *Book) loop(out []Finding, t *object, c *Container, end *Ended, killed bool, now time.Time) ([]Finding, *lasting) {
-	p := t.pod
-	l := t.find(kube.CrashLoop, c.Name)
+// checkCrashLoop returns the crash loop of a container while it lasts. wasOOM is set if the
+// end before was published as out of memory.
+func (t *Tracker) checkCrashLoop(out []Finding, o *object, c *Container, end *Ended, wasOOM bool, now time.Time) ([]Finding, *lasting) {
+	p := o.pod
+	l := o.openFault(kube.CrashLoop, c.Name)
 	switch {
-	case c.Waiting == waitingCrashLoop && p.Deleting && l == nil: // it is not started again
+	case c.Waiting == waitingCrashLoop && p.Deleting && l == nil: // it will not be restarted
 	case c.Waiting == waitingCrashLoop:
-		if l = t.adopt(l, kube.CrashLoop, c.Name); l != nil {
-			b.lasts(l)
+		if l = o.assignContainer(l, kube.CrashLoop, c.Name); l != nil {
+			t.confirm(l)
 			break
 		}
-		if out, l = b.opened(out, t, kube.CrashLoop, b.about(t, c, kube.CrashLoop, end, now), p.Initial, time.Time{}, now); l != nil {
-			l.killed = killed
+		out, l = t.begin(out, o, kube.CrashLoop, t.containerReport(o, c, kube.CrashLoop, end, now), onset{initial: p.Initial}, now)
+		if l != nil {
+			l.oomKilled = wasOOM
 		}
 	case l == nil:
 	case p.Done || c.Ended != nil && c.Ended.ExitCode == 0 && c.Ended.Signal == 0:
-		return b.end(out, l, "the container is done", now), nil
+		return t.end(out, l, "the container has completed", now), nil
 	case c.Running:
-		due := c.Started.Add(steadyRun)
-		if c.Started.IsZero() || c.Started.After(now) { // by another clock
-			if due = now.Add(steadyRun); l.index >= 0 && l.due.Before(due) && l.why == whyRuns {
-				due = l.due
+		end := c.Started.Add(stableRun)
+		if c.Started.IsZero() || c.Started.After(now) { // another clock
+			if end = now.Add(stableRun); l.index >= 0 && l.endsAt.Before(end) && l.endReason == ranStable {
+				end = l.endsAt
 			}
 		}
-		if !due.After(now) {
-			return b.end(out, l, whyRuns, now), nil
+		if !end.After(now) {
+			return t.end(out, l, ranStable, now), nil
 		}
-		b.set(l, due, whyRuns)
+		t.scheduleEnd(l, end, ranStable)
 	default:
-		b.set(l, time.Time{}, "")
+		t.cancelEnd(l)
 	}
 	return out, l
 }
 
-// pull looks for an image that can't be had.
-func (b *Book) pull(out []Finding, t *object, c *Container, end *Ended, now time.Time) []Finding {
-	l := t.find(kube.ImagePull, c.Name)
+// checkImagePull begins and ends the fault of an image that cannot be pulled.
+func (t *Tracker) checkImagePull(out []Finding, o *object, c *Container, end *Ended, now time.Time) []Finding {
+	l := o.openFault(kube.ImagePull, c.Name)
 	switch {
-	case slices.Contains(imagePulls, c.Waiting) && t.pod.Deleting && l == nil:
-	case slices.Contains(imagePulls, c.Waiting):
-		if l = t.adopt(l, kube.ImagePull, c.Name); l != nil {
-			b.lasts(l)
+	case slices.Contains(imagePullReasons, c.Waiting) && o.pod.Deleting && l == nil:
+	case slices.Contains(imagePullReasons, c.Waiting):
+		if l = o.assignContainer(l, kube.ImagePull, c.Name); l != nil {
+			t.confirm(l)
 			break
 		}
-		out, _ = b.opened(out, t, kube.ImagePull, b.about(t, c, kube.ImagePull, end, now), t.pod.Initial, time.Time{}, now)
+		out, _ = t.begin(out, o, kube.ImagePull, t.containerReport(o, c, kube.ImagePull, end, now), onset{initial: o.pod.Initial}, now)
 	case l == nil:
-	case t.pod.Done:
-		return b.end(out, l, "the pod is done", now)
-	case c.Running || c.Ended != nil || !slices.Contains(notYet, c.Waiting):
-		return b.end(out, l, "the image is there", now)
+	case o.pod.Done:
+		return t.end(out, l, "the pod has completed", now)
+	case c.Running || c.Ended != nil || !slices.Contains(neutralReasons, c.Waiting):
+		return t.end(out, l, "the image was pulled", now)
 	default:
-		b.set(l, time.Time{}, "")
+		t.cancelEnd(l)
 	}
 	return out
 }
 
-// lasts says that the state of its object says so, too: what events set is off.
-func (b *Book) lasts(l *lasting) {
-	b.stats.Joined++
-	b.set(l, time.Time{}, "")
+// confirm records that the state of an object reports a fault: it no longer ends for lack
+// of events.
+func (t *Tracker) confirm(l *lasting) {
+	t.stats.Duplicates++
+	t.cancelEnd(l)
 }
 
-// adopt finds what an event said of a container that it didn't name.
-func (t *object) adopt(l *lasting, kind, container string) *lasting {
+// assignContainer assigns a fault that an event reported without a container to one.
+func (o *object) assignContainer(l *lasting, kind, container string) *lasting {
 	if l == nil {
-		if l = t.find(kind, ""); l != nil {
+		if l = o.openFault(kind, ""); l != nil {
 			l.container = container
 		}
 	}
 	return l
 }
 
-func (t *object) run(container string) *run {
-	for i := range t.runs {
-		if t.runs[i].container == container {
-			return &t.runs[i]
-		}
-	}
-	t.runs = append(t.runs, run{container: container})
-	return &t.runs[len(t.runs)-1]
-}
-
-func (t *object) find(kind, container string) *lasting {
-	for _, l := range t.open {
-		if l.kind == kind && l.container == container {
-			return l
-		}
-	}
-	return nil
-}
-
-// runID tells one run of a container from the next.
+// runID returns an id of a run of a container.
 func runID(end *Ended, number int) string {
 	sum := fnv.New64a()
 	if end.ID != "" {
-		_, _ = sum.Write([]byte(end.ID)) // a hash takes everything
+		_, _ = sum.Write([]byte(end.ID)) // a hash never fails
 	} else {
 		_, _ = fmt.Fprintf(sum, "%d/%d", number, end.At.Unix())
 	}
 	return strconv.FormatUint(sum.Sum64(), 16)
 }
 
-// crashed says whether a run ended with an error of its own, and not because the pod
-// was told to end.
-func crashed(p *Pod, end *Ended) bool {
-	// Many programs answer the signal with exit code 1: a rollout is no row of crashes.
-	told := end.ExitCode == 128+15 || end.ExitCode == 128+9 || end.ExitCode == 1 || end.Signal == 15 || end.Signal == 9
+// isCrash reports whether a run ended with an error that is not the consequence of a
+// termination of the pod.
+func isCrash(p *Pod, end *Ended) bool {
+	// Many programs exit with code 1 on SIGTERM: a rollout is not a series of crashes.
+	terminated := end.ExitCode == 128+15 || end.ExitCode == 128+9 || end.ExitCode == 1 || end.Signal == 15 || end.Signal == 9
 	switch {
-	case end.ExitCode == 0 && end.Signal == 0, slices.Contains(unknownEnds, end.Reason):
+	case end.ExitCode == 0 && end.Signal == 0, slices.Contains(unobservedEnds, end.Reason):
 		return false
 	case end.Reason == oomKilled:
 		return true
 	default:
-		return !told || !p.Deleting && !p.Disrupted
+		return !terminated || !p.Deleting && !p.Disrupted
 	}
 }
 
-// maxTargets bounds how many containers' logs are wanted of a pod.
+// maxTargets bounds the containers of a pod whose logs are wanted.
 const maxTargets = 20
 
-// capture is which logs of a pod to read: of the container at fault, and of its others
-// after it. Those that never ran have none. Of a pod whose state was not seen it is
-// the container that is named.
-func (b *Book) capture(t *object, container string) *Capture {
-	c := &Capture{Namespace: t.namespace, Pod: t.name.name}
-	if t.pod == nil {
-		c.Targets = []Target{{container, true}, {container, false}}
-		return c
+// capture names the logs of a pod to read: those of the failed container, then those of the
+// others that ever ran. For a pod whose state was not seen it is only the named container.
+func (t *Tracker) capture(o *object, container string) *Capture {
+	capture := &Capture{Namespace: o.namespace, Pod: o.name}
+	if o.pod == nil {
+		capture.Targets = []Target{{container, true}, {container, false}}
+		return capture
 	}
-	if t.pod.Node == "" {
+	if o.pod.Node == "" {
 		return nil
 	}
-	add := func(of *Container) {
-		ran := of.Running || of.Ended != nil || of.Last != nil || of.Restarts > 0
-		if !ran && of.Waiting != "" || len(c.Targets) >= 2*maxTargets {
+	add := func(c *Container) {
+		ran := c.Running || c.Ended != nil || c.Last != nil || c.Restarts > 0
+		if !ran && c.Waiting != "" || len(capture.Targets) >= 2*maxTargets {
 			return
 		}
-		if of.Restarts > 0 || of.Last != nil {
-			c.Targets = append(c.Targets, Target{of.Name, true})
+		if c.Restarts > 0 || c.Last != nil {
+			capture.Targets = append(capture.Targets, Target{c.Name, true})
 		}
-		c.Targets = append(c.Targets, Target{of.Name, false})
+		capture.Targets = append(capture.Targets, Target{c.Name, false})
 	}
-	if of := t.pod.container(container); of != nil {
-		add(of)
+	if c := o.pod.container(container); c != nil {
+		add(c)
 	}
-	for i := range t.pod.Containers {
-		if of := &t.pod.Containers[i]; of.Name != container {
-			add(of)
+	for i := range o.pod.Containers {
+		if c := &o.pod.Containers[i]; c.Name != container {
+			add(c)
 		}
 	}
-	if len(c.Targets) == 0 {
+	if len(capture.Targets) == 0 {
 		return nil
 	}
-	return c
+	return capture
 }

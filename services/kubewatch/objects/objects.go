@@ -53,7 +53,7 @@ type Update struct {
 }
 
 // Apply takes an update into a book.
-func (u Update) Apply(b *fault.Book, now time.Time) []fault.Finding {
+func (u Update) Apply(b *fault.Tracker, now time.Time) []fault.Finding {
 	switch {
 	case u.Pod != nil:
 		return b.Pod(u.Pod, now)

@@ -559,7 +559,7 @@ func BenchmarkPods(b *testing.B) {
 				}
 				before := heap()
 				w, updates := watch(b, c, io.Discard)
-				book := fault.NewBook("dev", "c-1")
+				book := fault.New("dev", "c-1")
 				begun := time.Now()
 				for range many + 4 {
 					(<-updates).Apply(book, time.Now())

@@ -1,10 +1,9 @@
-// Package panics finds in the log of a program the line that says why it ended: a
-// panic, an uncaught exception, a fault of memory.
+// Package panics finds the line of a log that says why a program ended: a panic, an
+// uncaught exception or a memory fault.
 //
-// It goes by how such a line begins, and not by words within it: "non-fatal", or "no
-// panic: ok", is none. What may stand before is what loggers put there: a time, a
-// level. In a line of JSON it looks at the text of the message alone. It knows nothing
-// of who wrote the log.
+// It matches the beginning of a line, so "non-fatal" or "no panic: ok" do not match. Before
+// it there may be what loggers write: a time, a level, a name. In a line of JSON only the
+// text of the message is examined.
 package panics
 
 import (
@@ -13,38 +12,38 @@ import (
 	"sync"
 )
 
-// maxLine is how much of a line is looked at, in bytes.
+// maxLine is how much of a line is examined, in bytes.
 const maxLine = 4 << 10
 
-// prefix is what may stand before: times as loggers write them, numbers of threads and
-// lines, levels and names in brackets.
+// prefix matches what loggers write before the message: times, thread and line numbers,
+// levels, names in brackets.
 const prefix = `^\s*(?:(?:\[[^\]\n]{0,80}\]|\d{4}[-/]\d\d[-/]\d\d[T ]?|\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?` +
 	`|[EFWI]\d{4}|\d+\s+[\w./-]+:\d+\]|\d+ ---|(?i:level=\w+|time="[^"]{0,40}"|time=\S{0,40}|msg=)` +
 	`|(?i:(?:error|fatal|critical|crit|panic|emerg|stderr)\b[:|]?)|std(?:err|out) F|[|-])\s*)*"?`
 
-// marks are how lines begin that tell of an end.
+// marks match the beginnings of lines that say why a program ended.
 var marks = []string{
 	// Go.
 	`panic: `, `fatal error: `, `goroutine \d+ (?:\w+=\S+ )*\[`, `runtime: out of memory`, `unexpected fault address`,
-	// Java, and others of its machine.
+	// The JVM.
 	`Exception in thread "`, `Caused by: [\w$.]+`, `java\.lang\.OutOfMemoryError`, `# A fatal error has been detected by the Java Runtime Environment`,
 	`Terminating due to java\.lang\.OutOfMemoryError`, `#\s+SIG(?:SEGV|BUS|ILL|FPE) `,
 	// Python.
 	`Traceback \(most recent call last\):`, `Fatal Python error: `,
-	// Node.
+	// Node.js.
 	`Uncaught\b`, `\[?UnhandledPromiseRejection`, `throw er; `, `node:internal/process/promises`, `FATAL ERROR: .*JavaScript heap out of memory`,
 	`\(node:\d+\) UnhandledPromiseRejection`,
 	// Rust.
 	`thread '[^']*' (?:\(\d+\) )?panicked at `, `thread '[^']*' has overflowed its stack`,
-	// C, C++, and what the system says of all.
+	// C, C++ and the system.
 	`Segmentation fault`, `SIG(?:SEGV|BUS|ABRT|ILL|FPE)\b`, `\[signal SIG(?:SEGV|BUS|ABRT|ILL|FPE)`, `terminate called `, `\*\*\* stack smashing detected`,
 	`(?:double free|free\(\): |malloc\(\): )`, `Bus error`, `Aborted \(core dumped\)`, `AddressSanitizer: `, `==\d+==ERROR: `,
 	// Out of memory.
 	`Out of memory\b`, `OOMKilled\b`, `(?:std::)?bad_alloc\b`, `Killed process \d+`, `MemoryError\b`,
 }
 
-// hints are what every line that is a mark has in it somewhere: a text without any needs
-// no closer look.
+// hints are substrings of which every matching line contains one. A text without any of
+// them is not examined further.
 var hints = []string{
 	"panic", "atal error", "Fatal Python", "FATAL ERROR", "goroutine ", "runtime: out", "unexpected fault", "Exception", "Caused by", "OutOfMemory", "SIG", "Traceback",
 	"Uncaught", "Unhandled", "throw er", "node:internal", "overflowed its stack", "Segmentation fault", "terminate called", "stack smashing", "double free", "free():", "malloc():",
@@ -60,17 +59,17 @@ func hinted(text string) bool {
 	return false
 }
 
-// mark is compiled when it is first needed: that takes longer than the start of the
-// program may, which also answers hooks.
+// mark is compiled when it is first needed: compiling it takes longer than the start of
+// the program may, which also answers hooks.
 var mark = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(prefix + `(?:` + strings.Join(marks, "|") + `)`)
 })
 
-// message is the text of a message in a line of JSON.
+// message matches the text of a message in a line of JSON.
 var message = regexp.MustCompile(`"(?:msg|message|error|err|exception|stack|stacktrace|stack_trace|log)"\s*:\s*"((?:[^"\\]|\\.)*)`)
 
-// Find is the first line of a text that is the mark of an end, without white space
-// around it.
+// Find returns the first line of a text that says why a program ended, without
+// surrounding white space.
 func Find(text string) (line string, ok bool) {
 	if !hinted(text) {
 		return "", false
@@ -84,21 +83,20 @@ func Find(text string) (line string, ok bool) {
 	return "", false
 }
 
-// opens are marks that say nothing of why: that stands in a line behind.
-var opens = []string{"Traceback (most recent call last):", "throw er; ", "node:internal/"}
+// headers are marks whose cause is on a later line.
+var headers = []string{"Traceback (most recent call last):", "throw er; ", "node:internal/"}
 
-// Says is the line that Find finds, and where that doesn't say why, the first line behind
-// it that may: one that is not indented, within some lines. It is empty where there is
-// none.
-func Says(text string) (line, why string, ok bool) {
+// FindCause is [Find], with the cause if it is on a later line: the first line behind it
+// that is not indented, within maxBehind lines. The cause is empty if there is none.
+func FindCause(text string) (line, cause string, ok bool) {
 	if line, ok = Find(text); !ok {
 		return "", "", false
 	}
-	open := strings.Contains(line, " panicked at ") && strings.HasSuffix(line, ":")
-	for _, o := range opens {
-		open = open || strings.Contains(line, o)
+	isHeader := strings.Contains(line, " panicked at ") && strings.HasSuffix(line, ":")
+	for _, h := range headers {
+		isHeader = isHeader || strings.Contains(line, h)
 	}
-	if !open {
+	if !isHeader {
 		return line, "", true
 	}
 	_, rest, _ := strings.Cut(text, line)
@@ -112,7 +110,7 @@ func Says(text string) (line, why string, ok bool) {
 	return line, "", true
 }
 
-// maxBehind is how many lines behind a mark are looked at: some are deep.
+// maxBehind is how many lines behind a header are examined. Some stack traces are deep.
 const maxBehind = 200
 
 func marked(line string) bool {
@@ -133,5 +131,5 @@ func marked(line string) bool {
 	return mark().MatchString(line)
 }
 
-// maxMembers is how many members of a line of JSON are looked at.
+// maxMembers is how many members of a line of JSON are examined.
 const maxMembers = 8

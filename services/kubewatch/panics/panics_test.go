@@ -173,11 +173,11 @@ func TestSays(t *testing.T) {
 		{"Traceback (most recent call last):", "Traceback (most recent call last):", ""},
 		{"Traceback (most recent call last):\n" + strings.Repeat("  File\n", 300) + "ValueError\n", "Traceback (most recent call last):", ""},
 	} {
-		if line, why, ok := panics.Says(tt.text); !ok || line != tt.line || why != tt.why {
+		if line, why, ok := panics.FindCause(tt.text); !ok || line != tt.line || why != tt.why {
 			t.Errorf("%q: %q, %q, %t", tt.text, line, why, ok)
 		}
 	}
-	if line, why, ok := panics.Says("non-fatal error\n"); ok || line+why != "" {
+	if line, why, ok := panics.FindCause("non-fatal error\n"); ok || line+why != "" {
 		t.Errorf("%q, %q", line, why)
 	}
 }
