@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"path/filepath"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"golang.org/x/sync/errgroup"
@@ -18,8 +20,15 @@ type gatewayCommand struct {
 	Autostart bool `help:"Start tocsin up in the background when no bus runs. Default: on." default:"true" negatable:"" env:"TOCSIN_AUTOSTART"`
 }
 
-// Validate refuses what contradicts itself. An address on the command line wins
-// over a name in the environment, and the other way round.
+// Pages of the program are released startupPages after the start, and then every
+// idlePages: what tools needed meanwhile is rarely needed again soon.
+const (
+	startupPages = 2 * time.Second
+	idlePages    = 10 * time.Minute
+)
+
+// Validate returns an error for --http together with --client. On the command line, one
+// of them wins over the other in the environment.
 func (c *gatewayCommand) Validate(line *kong.Context) error {
 	switch http, client := given(line, "http"), given(line, "client"); {
 	case http && !client:
@@ -30,14 +39,24 @@ func (c *gatewayCommand) Validate(line *kong.Context) error {
 	return c.Command.Validate()
 }
 
-// Run serves MCP, and sees to it that there is a bus.
+// Run serves MCP, and starts a bus in the background where none runs.
 func (c *gatewayCommand) Run(ctx context.Context, env service.Env) error {
-	if !c.Autostart || c.External() {
-		return c.Command.Run(ctx, env)
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var group errgroup.Group
+	if c.HTTP == "" { // on stdio, each agent has a gateway
+		group.Go(func() error {
+			releaseRepeatedly(ctx, env.Logger)
+			return nil
+		})
+	}
+	if !c.Autostart || c.External() {
+		group.Go(func() error {
+			defer cancel()
+			return c.Command.Run(ctx, env)
+		})
+		return group.Wait()
+	}
 	group.Go(func() error {
 		k := keeper{
 			dir: statedir.At(env.StateDir), log: env.Logger.With("component", "keeper"),
@@ -57,4 +76,22 @@ func (c *gatewayCommand) Run(ctx context.Context, env service.Env) error {
 		return c.Command.Run(ctx, env)
 	})
 	return group.Wait()
+}
+
+// releaseRepeatedly releases the pages of the program that are not in use until ctx ends.
+func releaseRepeatedly(ctx context.Context, log *slog.Logger) {
+	timer := time.NewTimer(startupPages)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		if err := releaseProgram(); err != nil {
+			log.Debug("the program's pages stay in memory", "error", err)
+			return
+		}
+		timer.Reset(idlePages)
+	}
 }
