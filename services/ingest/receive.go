@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
@@ -46,7 +46,7 @@ func refuseBody(err error) error {
 	switch {
 	case httpserve.AsRefusal(err) != nil:
 		return err
-	case errors.Is(err, foreign.ErrTooMany):
+	case errors.Is(err, decoding.ErrTooMany):
 		return httpserve.Refuse(http.StatusRequestEntityTooLarge, err.Error())
 	default:
 		return httpserve.Refuse(http.StatusBadRequest, err.Error())

@@ -26,7 +26,7 @@ const maxReceiver = 1 << 10
 // Decode reads a message. Alerts that could not be made valid are left out and
 // counted: one without anything that tells it from others, or in a state that is
 // neither firing nor resolved. An error says what is wrong with the message, or
-// wraps foreign.ErrTooMany.
+// wraps decoding.ErrTooMany.
 func Decode(data []byte) (alerts []external.Alert, leftOut int, err error) {
 	m, err := read(data)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/ingest/alertmanager"
-	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/external"
 )
@@ -198,10 +198,10 @@ func TestRefusals(t *testing.T) {
 		"a label's type":    {one(`{"labels":{"a":1}}`), "alerts.0.labels.a must be a string"},
 		"labels":            {one(`{"labels":[]}`), "alerts.0.labels must be an object of strings"},
 		"truncated":         {`{"version":"4","alerts":[],"truncatedAlerts":-1}`, "truncatedAlerts must be a number"},
-		"too many alerts":   {one(many(foreign.MaxItems+1, `{}`)), "more than 10000 alerts: set max_alerts or send smaller batches"},
-		"too many labels":   {one(`{"labels":{` + many(foreign.MaxParts+1, `"a":""`) + `}}`), "more than 200000 labels and annotations: set max_alerts or send smaller batches"},
-		"in several places": {`{"version":"4","groupLabels":{"a":""},"alerts":[{"labels":{` + many(foreign.MaxParts, `"a":""`) + `}}]}`, "more than 200000"},
-		"too many parts":    {`{"version":"4","else":[` + many(foreign.MaxParts, `[]`) + `]}`, "more than 200000 objects and lists"},
+		"too many alerts":   {one(many(decoding.MaxItems+1, `{}`)), "more than 10000 alerts: set max_alerts or send smaller batches"},
+		"too many labels":   {one(`{"labels":{` + many(decoding.MaxParts+1, `"a":""`) + `}}`), "more than 200000 labels and annotations: set max_alerts or send smaller batches"},
+		"in several places": {`{"version":"4","groupLabels":{"a":""},"alerts":[{"labels":{` + many(decoding.MaxParts, `"a":""`) + `}}]}`, "more than 200000"},
+		"too many parts":    {`{"version":"4","else":[` + many(decoding.MaxParts, `[]`) + `]}`, "more than 200000 objects and lists"},
 		"too deep":          {one(strings.Repeat("[", 100)), "deeper"},
 	} {
 		got, leftOut, err := alertmanager.Decode([]byte(tt.in))
@@ -212,11 +212,11 @@ func TestRefusals(t *testing.T) {
 		if strings.Contains(err.Error(), "alertmanager.") {
 			t.Errorf("%s: %v names what is ours", name, err)
 		}
-		if strings.HasPrefix(name, "too ") != errors.Is(err, foreign.ErrTooMany) && name != "in several places" {
+		if strings.HasPrefix(name, "too ") != errors.Is(err, decoding.ErrTooMany) && name != "in several places" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, _, err := alertmanager.Decode([]byte(one(many(foreign.MaxItems, `{"status":"firing","fingerprint":"f"}`)))); err != nil {
+	if _, _, err := alertmanager.Decode([]byte(one(many(decoding.MaxItems, `{"status":"firing","fingerprint":"f"}`)))); err != nil {
 		t.Errorf("as many alerts as may be: %v", err)
 	}
 }
@@ -229,7 +229,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil && (alerts != nil || leftOut != 0) {
 			t.Fatal("an error and alerts")
 		}
-		if len(alerts)+leftOut > foreign.MaxItems {
+		if len(alerts)+leftOut > decoding.MaxItems {
 			t.Fatalf("%d alerts", len(alerts)+leftOut)
 		}
 		for i := range alerts {

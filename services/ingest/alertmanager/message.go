@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 )
 
 // version is that of the messages: Alertmanager sends no other since 2016. One
@@ -43,11 +43,11 @@ type raised struct {
 // read decodes a message within the bounds of package foreign: a small body must
 // not become many alerts or labels in memory first and be refused then.
 func read(data []byte) (*message, error) {
-	if err := foreign.CheckJSON(data, foreign.MaxParts); err != nil {
+	if err := decoding.CheckJSON(data, decoding.MaxParts); err != nil {
 		return nil, err
 	}
 	var m message
-	b := &bounds{labels: foreign.MaxParts}
+	b := &bounds{labels: decoding.MaxParts}
 	err := json.Unmarshal(data, &m,
 		json.WithUnmarshalers(json.JoinUnmarshalers(json.UnmarshalFromFunc(b.readGroup), json.UnmarshalFromFunc(b.readLabels))),
 		jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
@@ -74,8 +74,8 @@ func (b *bounds) readGroup(dec *jsontext.Decoder, g *group) error {
 	}
 	all := group{}
 	for dec.PeekKind() != ']' {
-		if len(all) == foreign.MaxItems {
-			return fmt.Errorf("more than %d alerts: set max_alerts or %w", foreign.MaxItems, foreign.ErrTooMany)
+		if len(all) == decoding.MaxItems {
+			return fmt.Errorf("more than %d alerts: set max_alerts or %w", decoding.MaxItems, decoding.ErrTooMany)
 		}
 		var a raised
 		if err := json.UnmarshalDecode(dec, &a); err != nil {
@@ -98,7 +98,7 @@ func (b *bounds) readLabels(dec *jsontext.Decoder, l *labels) error {
 	all := labels{}
 	for dec.PeekKind() != '}' {
 		if b.labels--; b.labels < 0 {
-			return fmt.Errorf("more than %d labels and annotations: set max_alerts or %w", foreign.MaxParts, foreign.ErrTooMany)
+			return fmt.Errorf("more than %d labels and annotations: set max_alerts or %w", decoding.MaxParts, decoding.ErrTooMany)
 		}
 		name, err := dec.ReadToken()
 		if err != nil {
@@ -120,7 +120,7 @@ func (b *bounds) readLabels(dec *jsontext.Decoder, l *labels) error {
 func decodeError(err error) error {
 	var typed *json.SemanticError
 	switch {
-	case errors.Is(err, foreign.ErrTooMany):
+	case errors.Is(err, decoding.ErrTooMany):
 		for errors.As(err, &typed) && typed.Err != nil {
 			err = typed.Err
 		}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-github/v92/github"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 	"github.com/tocsin-bus/tocsin/shared/ci"
 )
 
@@ -36,7 +36,7 @@ const completed = "completed"
 
 // Decode reads the payload of an event. Where it is no result, ignored says why
 // not. An error says what is wrong with the payload, or wraps
-// foreign.ErrTooMany.
+// decoding.ErrTooMany.
 func Decode(event string, payload []byte) (result ci.Result, ignored string, err error) {
 	switch event {
 	case "":
@@ -47,7 +47,7 @@ func Decode(event string, payload []byte) (result ci.Result, ignored string, err
 	default:
 		return ci.Result{}, fmt.Sprintf("event %s: results are workflow_run, workflow_job, check_run and check_suite", event), nil
 	}
-	if err := foreign.CheckJSON(payload, maxParts); err != nil {
+	if err := decoding.CheckJSON(payload, maxParts); err != nil {
 		return ci.Result{}, "", err
 	}
 	if action, err := actionOf(payload); err != nil {
@@ -57,7 +57,7 @@ func Decode(event string, payload []byte) (result ci.Result, ignored string, err
 	}
 	parsed, err := github.ParseWebHook(event, payload)
 	if err != nil {
-		return ci.Result{}, "", fmt.Errorf("the payload of %s: %w", event, foreign.JSONError(err))
+		return ci.Result{}, "", fmt.Errorf("the payload of %s: %w", event, decoding.JSONError(err))
 	}
 	return decode(event, parsed)
 }
@@ -71,7 +71,7 @@ func actionOf(payload []byte) (string, error) {
 	}
 	switch err := json.Unmarshal(payload, &e); {
 	case err != nil:
-		return "", foreign.JSONError(err)
+		return "", decoding.JSONError(err)
 	case e.Action == "":
 		return "", errors.New("action is missing: results have " + completed)
 	}

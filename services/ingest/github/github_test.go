@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 	"github.com/tocsin-bus/tocsin/services/ingest/github"
 	"github.com/tocsin-bus/tocsin/shared/ci"
 )
@@ -114,7 +114,7 @@ func TestIgnoredAndRefused(t *testing.T) {
 			if (err != nil) != (c.refused != "") || err != nil && !strings.Contains(err.Error(), c.refused) {
 				t.Errorf("refused %v", err)
 			}
-			if many := strings.Contains(c.refused, "deeper") || strings.Contains(c.refused, "more than"); errors.Is(err, foreign.ErrTooMany) != many {
+			if many := strings.Contains(c.refused, "deeper") || strings.Contains(c.refused, "more than"); errors.Is(err, decoding.ErrTooMany) != many {
 				t.Errorf("too many: %v", err)
 			}
 		})

@@ -12,7 +12,7 @@ import (
 
 	gitlab "gitlab.com/gitlab-org/api/client-go/v2"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 	"github.com/tocsin-bus/tocsin/shared/ci"
 )
 
@@ -32,7 +32,7 @@ const maxParts = 20_000
 
 // Decode reads the payload of an event. Where it is no result, ignored says why
 // not. An error says what is wrong with the payload, or wraps
-// foreign.ErrTooMany.
+// decoding.ErrTooMany.
 func Decode(event string, payload []byte) (result ci.Result, ignored string, err error) {
 	kind := gitlab.EventType(event)
 	switch kind {
@@ -42,12 +42,12 @@ func Decode(event string, payload []byte) (result ci.Result, ignored string, err
 	default:
 		return ci.Result{}, fmt.Sprintf("event %s: results are %s and %s", event, gitlab.EventTypePipeline, gitlab.EventTypeJob), nil
 	}
-	if err := foreign.CheckJSON(payload, maxParts); err != nil {
+	if err := decoding.CheckJSON(payload, maxParts); err != nil {
 		return ci.Result{}, "", err
 	}
 	parsed, err := gitlab.ParseWebhook(kind, payload)
 	if err != nil {
-		return ci.Result{}, "", fmt.Errorf("the payload of %s: %w", event, foreign.JSONError(err))
+		return ci.Result{}, "", fmt.Errorf("the payload of %s: %w", event, decoding.JSONError(err))
 	}
 	switch e := parsed.(type) {
 	case *gitlab.PipelineEvent:

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 )
 
 // maxAttrs is how many attributes one element may have: the XML decoder takes
@@ -40,7 +40,7 @@ func check(data []byte) error {
 		}
 		length, attrs := tag(data)
 		if attrs > maxAttrs {
-			return fmt.Errorf("an element has more than %d attributes: %w", maxAttrs, foreign.ErrTooMany)
+			return fmt.Errorf("an element has more than %d attributes: %w", maxAttrs, decoding.ErrTooMany)
 		}
 		element := data[:length]
 		data = data[length:]
@@ -48,14 +48,14 @@ func check(data []byte) error {
 			depth--
 			continue
 		}
-		if elements++; elements > foreign.MaxParts {
-			return fmt.Errorf("the report has more than %d elements: %w", foreign.MaxParts, foreign.ErrTooMany)
+		if elements++; elements > decoding.MaxParts {
+			return fmt.Errorf("the report has more than %d elements: %w", decoding.MaxParts, decoding.ErrTooMany)
 		}
 		if bytes.HasSuffix(element, []byte("/>")) {
 			continue
 		}
-		if depth++; depth > foreign.MaxDepth {
-			return fmt.Errorf("elements are nested deeper than %d: %w", foreign.MaxDepth, foreign.ErrTooMany)
+		if depth++; depth > decoding.MaxDepth {
+			return fmt.Errorf("elements are nested deeper than %d: %w", decoding.MaxDepth, decoding.ErrTooMany)
 		}
 	}
 }

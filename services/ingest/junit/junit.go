@@ -21,7 +21,7 @@ import (
 )
 
 // Decode reads one report. An error says what is wrong with it, or wraps
-// foreign.ErrTooMany: it may have foreign.MaxParts elements.
+// decoding.ErrTooMany: it may have decoding.MaxParts elements.
 func Decode(data []byte) (testrun.Outcome, error) {
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
 		return testrun.Outcome{}, encodingError("UTF-16")

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 	"github.com/tocsin-bus/tocsin/services/ingest/junit"
 	"github.com/tocsin-bus/tocsin/services/ingest/testrun"
 )
@@ -137,7 +137,7 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := junit.Decode([]byte(c.in))
-			if err == nil || !strings.Contains(err.Error(), c.says) || errors.Is(err, foreign.ErrTooMany) != c.many {
+			if err == nil || !strings.Contains(err.Error(), c.says) || errors.Is(err, decoding.ErrTooMany) != c.many {
 				t.Fatalf("%v", err)
 			}
 		})

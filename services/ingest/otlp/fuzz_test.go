@@ -5,7 +5,7 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/plog"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 	"github.com/tocsin-bus/tocsin/services/ingest/otlp"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
@@ -32,7 +32,7 @@ func fuzz(f *testing.F, signal otlp.Signal, seeds ...request) {
 			_ = otlp.Status(encoding, 400, err.Error())
 			return
 		}
-		if len(d.Events) > foreign.MaxItems || d.Rejected > foreign.MaxItems || (d.Rejected == 0) != (d.Reason == "") {
+		if len(d.Events) > decoding.MaxItems || d.Rejected > decoding.MaxItems || (d.Rejected == 0) != (d.Reason == "") {
 			t.Fatalf("%d events, %d rejected: %q", len(d.Events), d.Rejected, d.Reason)
 		}
 		for i := range d.Events {

@@ -4,15 +4,15 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 )
 
 const (
 	// maxMessages is how many messages, or objects of JSON, one request may
 	// hold. An attribute takes two: the pair and its value.
-	maxMessages = 2 * foreign.MaxParts
+	maxMessages = 2 * decoding.MaxParts
 	// maxDepth is how deep values of attributes and bodies may be nested.
-	maxDepth = foreign.MaxDepth
+	maxDepth = decoding.MaxDepth
 	// numbersPerMessage is how many numbers of a list weigh as much as a message:
 	// a byte of a list can become eight bytes of memory.
 	numbersPerMessage = 8
@@ -33,15 +33,15 @@ func check(signal Signal, enc Encoding, data []byte) error {
 		walk = g.json
 	}
 	err := walk(data)
-	if err != nil && !errors.Is(err, foreign.ErrTooMany) {
+	if err != nil && !errors.Is(err, decoding.ErrTooMany) {
 		return malformed(enc, err)
 	}
 	return err
 }
 
 func (g *guard) item() error {
-	if g.items++; g.items > foreign.MaxItems {
-		return fmt.Errorf("more than %d %s: %w", foreign.MaxItems, g.signal.items(), foreign.ErrTooMany)
+	if g.items++; g.items > decoding.MaxItems {
+		return fmt.Errorf("more than %d %s: %w", decoding.MaxItems, g.signal.items(), decoding.ErrTooMany)
 	}
 	return nil
 }
@@ -52,11 +52,11 @@ func (g *guard) list(numbers int) error { g.numbers += numbers; return g.weigh()
 
 func (g *guard) weigh() error {
 	if g.messages+g.numbers/numbersPerMessage > maxMessages {
-		return fmt.Errorf("more than %d messages, two for each attribute: %w", maxMessages, foreign.ErrTooMany)
+		return fmt.Errorf("more than %d messages, two for each attribute: %w", maxMessages, decoding.ErrTooMany)
 	}
 	return nil
 }
 
 func tooDeep() error {
-	return fmt.Errorf("values are nested more than %d deep: nest them less, or %w", maxDepth, foreign.ErrTooMany)
+	return fmt.Errorf("values are nested more than %d deep: nest them less, or %w", maxDepth, decoding.ErrTooMany)
 }

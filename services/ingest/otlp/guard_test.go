@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 	"github.com/tocsin-bus/tocsin/services/ingest/otlp"
 )
 
@@ -80,7 +80,7 @@ func TestTooMuchIsRefusedUndecoded(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			_, err := otlp.Decode(tt.signal, tt.enc, tt.body)
 			runtime.ReadMemStats(&after)
-			if !errors.Is(err, foreign.ErrTooMany) || !strings.Contains(err.Error(), tt.want) {
+			if !errors.Is(err, decoding.ErrTooMany) || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("%v", err)
 			}
 			if grown := after.TotalAlloc - before.TotalAlloc; grown > 1<<20 {
@@ -138,7 +138,7 @@ func deepJSON(n int) []byte {
 func TestMoreExceptionsThanEvents(t *testing.T) {
 	exception := in([]byte("exception"), 2)
 	_, err := otlp.Decode(otlp.Traces, otlp.Protobuf, in(many(10_001, 11, exception), 2, 2, 1))
-	if !errors.Is(err, foreign.ErrTooMany) {
+	if !errors.Is(err, decoding.ErrTooMany) {
 		t.Errorf("%v", err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -78,15 +78,15 @@ func (d *Decoded) reject(reason string) {
 }
 
 func (d *Decoded) add(e telemetry.Event) error {
-	if len(d.Events) == foreign.MaxItems {
-		return fmt.Errorf("the request makes more than %d events: %w", foreign.MaxItems, foreign.ErrTooMany)
+	if len(d.Events) == decoding.MaxItems {
+		return fmt.Errorf("the request makes more than %d events: %w", decoding.MaxItems, decoding.ErrTooMany)
 	}
 	d.Events = append(d.Events, e)
 	return nil
 }
 
 // Decode reads one export request. Nothing of it points into data. An error
-// wraps foreign.ErrTooMany where the request is too large, and is otherwise
+// wraps decoding.ErrTooMany where the request is too large, and is otherwise
 // about a request that is malformed.
 func Decode(signal Signal, enc Encoding, data []byte) (Decoded, error) {
 	if err := check(signal, enc, data); err != nil {

@@ -16,7 +16,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 	"github.com/tocsin-bus/tocsin/services/ingest/otlp"
 )
 
@@ -180,7 +180,7 @@ func TestRefusals(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("%v, %v", d, err)
 			}
-			if errors.Is(err, foreign.ErrTooMany) {
+			if errors.Is(err, decoding.ErrTooMany) {
 				t.Errorf("%v", err)
 			}
 		})

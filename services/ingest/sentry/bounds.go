@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"fmt"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 )
 
 // spend counts what a payload would grow to, before anything is made of it: the
 // values and how deep they stand. It reads bytes and not JSON, so that it is
 // quick and takes no memory; whether it is JSON is found out afterwards.
-func (d *decoding) spend(payload []byte) error {
+func (d *decoder) spend(payload []byte) error {
 	depth := 0
 	for i := 0; i < len(payload); i++ {
 		switch payload[i] {
@@ -18,8 +18,8 @@ func (d *decoding) spend(payload []byte) error {
 			i = closing(payload, i+1)
 		case '{', '[':
 			d.parts++
-			if depth++; depth > foreign.MaxDepth {
-				return fmt.Errorf("a payload is nested over %d deep: %w", foreign.MaxDepth, foreign.ErrTooMany)
+			if depth++; depth > decoding.MaxDepth {
+				return fmt.Errorf("a payload is nested over %d deep: %w", decoding.MaxDepth, decoding.ErrTooMany)
 			}
 		case '}', ']':
 			depth--
@@ -27,8 +27,8 @@ func (d *decoding) spend(payload []byte) error {
 			d.parts++
 		}
 	}
-	if d.parts > foreign.MaxParts {
-		return fmt.Errorf("the envelope has over %d values: %w", foreign.MaxParts, foreign.ErrTooMany)
+	if d.parts > decoding.MaxParts {
+		return fmt.Errorf("the envelope has over %d values: %w", decoding.MaxParts, decoding.ErrTooMany)
 	}
 	return nil
 }

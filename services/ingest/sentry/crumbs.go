@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/loose"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -56,7 +56,7 @@ const freshFor = 10 * time.Second
 const lateAfter = time.Minute
 
 // breadcrumbs makes events of those breadcrumbs of e that are new.
-func (d *decoding) breadcrumbs(e *event, o origin) error {
+func (d *decoder) breadcrumbs(e *event, o origin) error {
 	at, sent := e.Timestamp.time(), d.header.SentAt.time()
 	if at.IsZero() {
 		at = sent
@@ -86,7 +86,7 @@ func (d *decoding) breadcrumbs(e *event, o origin) error {
 }
 
 // crumb makes an event of a breadcrumb that is one of those which have a kind.
-func (d *decoding) crumb(c *crumb, o origin, at time.Time) (telemetry.Event, bool) {
+func (d *decoder) crumb(c *crumb, o origin, at time.Time) (telemetry.Event, bool) {
 	switch c.Category {
 	case "ui.click":
 		return o.action(at, telemetry.ActionClick, string(c.Message)), c.Message != "" && !d.twin(byCrumb, o.app, "click", string(c.Message), at)
@@ -102,7 +102,7 @@ func (d *decoding) crumb(c *crumb, o origin, at time.Time) (telemetry.Event, boo
 		return telemetry.Event{}, false
 	}
 	var data crumbData
-	if json.Unmarshal(c.Data, loose.NewObject(&data), lenient) != nil {
+	if json.Unmarshal(c.Data, decoding.NewObject(&data), lenient) != nil {
 		return telemetry.Event{}, false
 	}
 	if !isRequest {

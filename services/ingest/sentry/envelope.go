@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/loose"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 )
 
 // header is the first line of an envelope.
@@ -41,17 +41,17 @@ type item struct {
 
 // items are what is left of an envelope.
 type items struct {
-	d    *decoding
+	d    *decoder
 	rest []byte
 }
 
 // open reads the envelope's own header.
-func (d *decoding) open(data []byte) (*items, error) {
+func (d *decoder) open(data []byte) (*items, error) {
 	line, rest, _ := bytes.Cut(data, []byte("\n"))
 	if len(bytes.TrimSpace(line)) == 0 {
 		return nil, errors.New("the envelope is empty: its first line must be its header, a JSON object")
 	}
-	if err := d.decode(line, loose.NewObject(&d.header)); err != nil {
+	if err := d.decode(line, decoding.NewObject(&d.header)); err != nil {
 		return nil, fmt.Errorf("the envelope's header: %w", err)
 	}
 	return &items{d: d, rest: rest}, nil
@@ -60,7 +60,7 @@ func (d *decoding) open(data []byte) (*items, error) {
 // KeyOf is the public key of the DSN in an envelope's header, or empty. It is
 // there where the SDK sends through a tunnel, and in what some always send.
 func KeyOf(data []byte) string {
-	d := newDecoding(Sender{})
+	d := newDecoder(Sender{})
 	if _, err := d.open(data); err != nil {
 		return ""
 	}
@@ -81,7 +81,7 @@ func (i *items) next() (item, bool, error) {
 	}
 	line, rest, _ := bytes.Cut(i.rest, []byte("\n"))
 	var it item
-	if err := i.d.decode(line, loose.NewObject(&it.header)); err != nil {
+	if err := i.d.decode(line, decoding.NewObject(&it.header)); err != nil {
 		return item{}, false, fmt.Errorf("an item's header: %w", err)
 	}
 	if it.header.Length == "" {
@@ -107,7 +107,7 @@ var silent = map[text]bool{
 	"raw_security": true, "unreal_report": true, "form_data": true, "security": true, "nel": true,
 }
 
-func (d *decoding) item(it item) error {
+func (d *decoder) item(it item) error {
 	switch it.header.Type {
 	case "event", "transaction":
 		return d.event(it.payload)

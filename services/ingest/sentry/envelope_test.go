@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 )
 
 // saying is an event of a few bytes.
@@ -70,17 +70,17 @@ func TestFraming(t *testing.T) {
 func TestBounds(t *testing.T) {
 	item := func(kind, payload string) string { return "{}\n{\"type\":\"" + kind + "\"}\n" + payload }
 	for name, envelope := range map[string]string{
-		"items":    "{}\n" + strings.Repeat("{\"type\":\"x\"}\n{}\n", foreign.MaxItems+1),
-		"logs":     item("log", `{"items":[`+strings.Repeat(`{},`, foreign.MaxItems)+`{}]}`),
-		"spans":    item("transaction", `{"type":"transaction","spans":[`+strings.Repeat(`{},`, foreign.MaxItems)+`{}]}`),
-		"values":   item("event", `{"extra":[`+strings.Repeat(`1,`, foreign.MaxParts)+`1]}`),
-		"depth":    item("event", `{"extra":`+strings.Repeat(`[`, foreign.MaxDepth)+strings.Repeat(`]`, foreign.MaxDepth)+`}`),
-		"a header": strings.Repeat(`{"trace":`, foreign.MaxDepth+1) + strings.Repeat(`}`, foreign.MaxDepth+1),
+		"items":    "{}\n" + strings.Repeat("{\"type\":\"x\"}\n{}\n", decoding.MaxItems+1),
+		"logs":     item("log", `{"items":[`+strings.Repeat(`{},`, decoding.MaxItems)+`{}]}`),
+		"spans":    item("transaction", `{"type":"transaction","spans":[`+strings.Repeat(`{},`, decoding.MaxItems)+`{}]}`),
+		"values":   item("event", `{"extra":[`+strings.Repeat(`1,`, decoding.MaxParts)+`1]}`),
+		"depth":    item("event", `{"extra":`+strings.Repeat(`[`, decoding.MaxDepth)+strings.Repeat(`]`, decoding.MaxDepth)+`}`),
+		"a header": strings.Repeat(`{"trace":`, decoding.MaxDepth+1) + strings.Repeat(`}`, decoding.MaxDepth+1),
 		"a tail":   item("event", strings.Repeat(`{"exception":`, 1<<20)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Sender{Project: "1"}.Envelope([]byte(envelope))
-			if !errors.Is(err, foreign.ErrTooMany) {
+			if !errors.Is(err, decoding.ErrTooMany) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -165,7 +165,7 @@ func TestSpend(t *testing.T) {
 	for payload, want := range map[string]int{
 		`{}`: 1, `[1,2,[3]]`: 4, `"a,b[{"`: 0, `"\",[",1`: 1, `"\\",1`: 1, `"\\\",",1`: 1, `"open,`: 0, `"\`: 0, `{"a":"b","c":{}}`: 3,
 	} {
-		d := newDecoding(Sender{})
+		d := newDecoder(Sender{})
 		if err := d.spend([]byte(payload)); err != nil || d.parts != want {
 			t.Errorf("%s: %d, %v, not %d", payload, d.parts, err, want)
 		}

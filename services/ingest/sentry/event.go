@@ -3,7 +3,7 @@ package sentry
 import (
 	"strings"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/loose"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -80,9 +80,9 @@ type response struct {
 }
 
 // event decodes an event or a transaction.
-func (d *decoding) event(payload []byte) error {
+func (d *decoder) event(payload []byte) error {
 	var e event
-	if err := d.decode(payload, loose.NewObject(&e)); err != nil {
+	if err := d.decode(payload, decoding.NewObject(&e)); err != nil {
 		return err
 	}
 	d.named(e.EventID)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 )
 
 // sound: whatever came in, what came out is valid and bounded.
@@ -15,7 +15,7 @@ func sound(t *testing.T, d Decoded, err error) {
 	if err != nil && len(d.Events) > 0 {
 		t.Fatalf("%d events beside an error", len(d.Events))
 	}
-	if len(d.Events) > foreign.MaxItems || len(d.ID) > 36 || len(d.Ignored) > len(silent)+3 {
+	if len(d.Events) > decoding.MaxItems || len(d.ID) > 36 || len(d.Ignored) > len(silent)+3 {
 		t.Fatalf("%d events, id %q, %d reasons", len(d.Events), d.ID, len(d.Ignored))
 	}
 	for i := range d.Events {

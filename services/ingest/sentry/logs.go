@@ -6,7 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/loose"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -32,11 +32,11 @@ const (
 )
 
 // logs decodes a container of structured logs.
-func (d *decoding) logs(payload []byte) error {
+func (d *decoder) logs(payload []byte) error {
 	var container struct {
 		Items list[logLine] `json:"items"`
 	}
-	if err := d.decode(payload, loose.NewObject(&container)); err != nil {
+	if err := d.decode(payload, decoding.NewObject(&container)); err != nil {
 		return err
 	}
 	for i := range container.Items {

@@ -28,7 +28,7 @@ func keyOf(parts ...string) Key {
 }
 
 // fresh reports whether something is told for the first time.
-func (d *decoding) fresh(parts ...string) bool { return d.memory.Keep(keyOf(parts...), "") }
+func (d *decoder) fresh(parts ...string) bool { return d.memory.Keep(keyOf(parts...), "") }
 
 // The two ways in which an SDK tells of the same thing.
 const (
@@ -42,7 +42,7 @@ const twinSpan = 500 * time.Millisecond
 
 // twin reports whether the other way has told of the same thing about the same
 // time, and keeps that this way does.
-func (d *decoding) twin(way, app, kind, what string, at time.Time) bool {
+func (d *decoder) twin(way, app, kind, what string, at time.Time) bool {
 	if at.IsZero() {
 		return false
 	}
@@ -71,14 +71,14 @@ func called(n *telemetry.Network) string {
 
 // opened keeps the page on which a span runs: its vitals come later, and don't
 // name it. The ids of spans are random, and alone tell them apart.
-func (d *decoding) opened(span text, page string) {
+func (d *decoder) opened(span text, page string) {
 	if span != "" && page != "" && len(page) <= maxKept {
 		d.memory.Keep(keyOf("page", string(span)), page)
 	}
 }
 
 // pageOf is the page of the first of the spans of which it is known.
-func (d *decoding) pageOf(spans ...text) string {
+func (d *decoder) pageOf(spans ...text) string {
 	for _, s := range spans {
 		if s == "" {
 			continue

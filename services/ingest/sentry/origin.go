@@ -16,7 +16,7 @@ type origin struct{ app, session, release, page string }
 // project's number. The session is the trace, for want of a better one: only
 // items of sessions know theirs. The release is the item's own, else that of its
 // trace.
-func (d *decoding) from(app, appName, release, traceID text) origin {
+func (d *decoder) from(app, appName, release, traceID text) origin {
 	name := first(shared(app), shared(appName), released(release), released(d.header.Trace.v.Release))
 	switch {
 	case name != "":

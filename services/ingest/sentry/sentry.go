@@ -19,8 +19,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
-	"github.com/tocsin-bus/tocsin/services/ingest/loose"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -69,7 +68,7 @@ const (
 // malformed payload is one where nothing else is usable, and counted as ignored
 // where something is.
 func (s Sender) Envelope(data []byte) (Decoded, error) {
-	d := newDecoding(s)
+	d := newDecoder(s)
 	items, err := d.open(data)
 	if err != nil {
 		return Decoded{}, err
@@ -85,12 +84,12 @@ func (s Sender) Envelope(data []byte) (Decoded, error) {
 			return Decoded{}, broken
 		case !more:
 			return d.done(), nil
-		case n >= foreign.MaxItems:
-			return Decoded{}, fmt.Errorf("the envelope has over %d items: %w", foreign.MaxItems, foreign.ErrTooMany)
+		case n >= decoding.MaxItems:
+			return Decoded{}, fmt.Errorf("the envelope has over %d items: %w", decoding.MaxItems, decoding.ErrTooMany)
 		}
 		err = d.item(it)
 		switch {
-		case errors.Is(err, foreign.ErrTooMany):
+		case errors.Is(err, decoding.ErrTooMany):
 			return Decoded{}, err
 		case err != nil:
 			d.ignore(ignoredMalformed)
@@ -103,7 +102,7 @@ func (s Sender) Envelope(data []byte) (Decoded, error) {
 
 // Store decodes one event, the body of the older endpoint.
 func (s Sender) Store(data []byte) (Decoded, error) {
-	d := newDecoding(s)
+	d := newDecoder(s)
 	if len(bytes.TrimSpace(data)) == 0 {
 		return Decoded{}, errors.New("the body is empty: send one event, a JSON object")
 	}
@@ -113,24 +112,24 @@ func (s Sender) Store(data []byte) (Decoded, error) {
 	return d.done(), nil
 }
 
-// decoding is the state of one envelope.
-type decoding struct {
+// decoder is the state of one envelope.
+type decoder struct {
 	sender Sender
 	memory Memory
 	header header
 	out    Decoded
-	parts  int // spent of foreign.MaxParts
+	parts  int // spent of decoding.MaxParts
 }
 
-func newDecoding(s Sender) *decoding {
-	d := &decoding{sender: s, memory: s.Memory}
+func newDecoder(s Sender) *decoder {
+	d := &decoder{sender: s, memory: s.Memory}
 	if d.memory == nil {
 		d.memory = forgetful{}
 	}
 	return d
 }
 
-func (d *decoding) done() Decoded {
+func (d *decoder) done() Decoded {
 	if d.out.ID == "" {
 		d.named(d.header.EventID)
 	}
@@ -138,14 +137,14 @@ func (d *decoding) done() Decoded {
 }
 
 // named takes an id for the answer: 32 hexadecimal digits, or a UUID.
-func (d *decoding) named(id text) {
+func (d *decoder) named(id text) {
 	if d.out.ID != "" || len(id) < 32 || len(id) > 36 || strings.Trim(string(id), "0123456789abcdefABCDEF-") != "" {
 		return
 	}
 	d.out.ID = string(id)
 }
 
-func (d *decoding) ignore(why string) {
+func (d *decoder) ignore(why string) {
 	if d.out.Ignored == nil {
 		d.out.Ignored = map[string]int{}
 	}
@@ -153,7 +152,7 @@ func (d *decoding) ignore(why string) {
 }
 
 // add takes an event that is valid.
-func (d *decoding) add(e telemetry.Event) error {
+func (d *decoder) add(e telemetry.Event) error {
 	if wrong := e.Validate(); wrong != nil {
 		d.ignore(ignoredInvalid)
 		return nil //nolint:nilerr // an event that can't be made valid is left out, the others stay
@@ -162,23 +161,23 @@ func (d *decoding) add(e telemetry.Event) error {
 		d.ignore(ignoredPageless)
 		return nil
 	}
-	if len(d.out.Events) >= foreign.MaxItems {
-		return fmt.Errorf("the envelope makes over %d events: %w", foreign.MaxItems, foreign.ErrTooMany)
+	if len(d.out.Events) >= decoding.MaxItems {
+		return fmt.Errorf("the envelope makes over %d events: %w", decoding.MaxItems, decoding.ErrTooMany)
 	}
 	d.out.Events = append(d.out.Events, e)
 	return nil
 }
 
 // decode reads the JSON of a payload, once it is known to be of bounded effect.
-func (d *decoding) decode(payload []byte, into any) error {
+func (d *decoder) decode(payload []byte, into any) error {
 	if err := d.spend(payload); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(payload, into, lenient); err != nil {
-		if errors.Is(err, foreign.ErrTooMany) {
+		if errors.Is(err, decoding.ErrTooMany) {
 			return err
 		}
-		return loose.Malformed(err)
+		return decoding.Malformed(err)
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
 package sentry
 
 import (
-	"github.com/tocsin-bus/tocsin/services/ingest/loose"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -22,9 +22,9 @@ type sessionAttributes struct {
 
 // session tells how a session began and ended. A crash is a warning and no
 // error: its error came on its own.
-func (d *decoding) session(payload []byte) error {
+func (d *decoder) session(payload []byte) error {
 	var s session
-	if err := d.decode(payload, loose.NewObject(&s)); err != nil {
+	if err := d.decode(payload, decoding.NewObject(&s)); err != nil {
 		return err
 	}
 	o := d.from("", "", s.Attrs.v.Release, s.ID)
@@ -43,7 +43,7 @@ func (d *decoding) session(payload []byte) error {
 }
 
 // sessions tells of sessions that a server counted, a minute each.
-func (d *decoding) sessions(payload []byte) error {
+func (d *decoder) sessions(payload []byte) error {
 	var counted struct {
 		Aggregates list[struct {
 			Started  text `json:"started"`
@@ -54,7 +54,7 @@ func (d *decoding) sessions(payload []byte) error {
 		}] `json:"aggregates"`
 		Attrs maybe[sessionAttributes] `json:"attrs"`
 	}
-	if err := d.decode(payload, loose.NewObject(&counted)); err != nil {
+	if err := d.decode(payload, decoding.NewObject(&counted)); err != nil {
 		return err
 	}
 	o := d.from("", "", counted.Attrs.v.Release, "")

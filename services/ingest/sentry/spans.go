@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/loose"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -62,19 +62,19 @@ func (s *span) duration() float64 {
 func isPage(op string) bool { return op == "pageload" || op == "navigation" }
 
 // spanItem decodes one span, or a container of many.
-func (d *decoding) spanItem(it item) error {
+func (d *decoder) spanItem(it item) error {
 	var spans list[span]
 	if it.header.ItemCount != "" || strings.Contains(string(it.header.ContentType), ".items.") {
 		var container struct {
 			Items list[span] `json:"items"`
 		}
-		if err := d.decode(it.payload, loose.NewObject(&container)); err != nil {
+		if err := d.decode(it.payload, decoding.NewObject(&container)); err != nil {
 			return err
 		}
 		spans = container.Items
 	} else {
 		spans = make(list[span], 1)
-		if err := d.decode(it.payload, loose.NewObject(&spans[0])); err != nil {
+		if err := d.decode(it.payload, decoding.NewObject(&spans[0])); err != nil {
 			return err
 		}
 	}
@@ -98,7 +98,7 @@ type page struct {
 
 // pages looks for the pages among the spans, which come in any order, and keeps
 // where they are.
-func (d *decoding) pages(spans list[span]) map[text]page {
+func (d *decoder) pages(spans list[span]) map[text]page {
 	known := map[text]page{}
 	for i := range spans {
 		s, a := &spans[i], spans[i].attrs()
@@ -117,7 +117,7 @@ func (d *decoding) pages(spans list[span]) map[text]page {
 }
 
 // page is the page on which a span ran. A request's own URL is not it.
-func (d *decoding) page(s *span, a *attrs, known map[text]page) string {
+func (d *decoder) page(s *span, a *attrs, known map[text]page) string {
 	op := s.op()
 	ownURL := isRequest(op) || strings.HasPrefix(op, "resource.")
 	if u := a.url(); u != "" && !ownURL {
@@ -147,7 +147,7 @@ func isRequest(op string) bool { return op == "http" || strings.HasPrefix(op, "h
 const unknownTarget = "<unknown>"
 
 // span makes events of a span, and adds its vitals to l.
-func (d *decoding) span(s *span, o origin, known map[text]page, l *loads) error {
+func (d *decoder) span(s *span, o origin, known map[text]page, l *loads) error {
 	a, op := s.attrs(), s.op()
 	device := deviceOf(a.Agent.text)
 	l.measured(o, s.end(), vitalsOf(s.Measurements.get(), a), device)
@@ -175,7 +175,7 @@ func (d *decoding) span(s *span, o origin, known map[text]page, l *loads) error 
 }
 
 // visited tells of a page that was opened.
-func (d *decoding) visited(o origin, route string, at time.Time) error {
+func (d *decoder) visited(o origin, route string, at time.Time) error {
 	if route == "" || d.twin(bySpan, o.app, "navigate", pathOf(route), at) {
 		return nil
 	}
@@ -207,7 +207,7 @@ func (s *span) loaded(known map[text]page) (float64, bool) {
 	return 0, false
 }
 
-func (d *decoding) addAll(events []telemetry.Event) error {
+func (d *decoder) addAll(events []telemetry.Event) error {
 	for _, e := range events {
 		if err := d.add(e); err != nil {
 			return err

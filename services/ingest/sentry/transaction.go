@@ -3,7 +3,7 @@ package sentry
 import "strings"
 
 // transaction makes events of a transaction and of the spans in it.
-func (d *decoding) transaction(e *event, o origin) error {
+func (d *decoder) transaction(e *event, o origin) error {
 	t := &e.Contexts.v.Trace.v
 	root := span{
 		Op: t.Op, SpanID: t.SpanID, Start: e.StartTimestamp, Timestamp: e.Timestamp, Status: t.Status,

@@ -11,13 +11,12 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
-	"github.com/tocsin-bus/tocsin/services/ingest/loose"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
 // lenient is how payloads are read.
-var lenient = loose.Options()
+var lenient = decoding.Lenient()
 
 // text is a string, or a number or boolean as it is written. Anything else is
 // no text: SDKs in many languages differ in such things, and an error with an
@@ -26,7 +25,7 @@ type text string
 
 // UnmarshalJSONFrom reads any value.
 func (t *text) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	s, err := loose.Read(dec)
+	s, err := decoding.ReadText(dec)
 	*t = text(s)
 	return err
 }
@@ -122,7 +121,7 @@ func (l *lazy[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 }
 
 // list is the objects of an array, or of {"values":[...]} as the older form has
-// it. It holds at most foreign.MaxItems.
+// it. It holds at most decoding.MaxItems.
 type list[T any] []T
 
 // UnmarshalJSONFrom reads any value.
@@ -149,8 +148,8 @@ func (l *list[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 			}
 			continue
 		}
-		if len(*l) >= foreign.MaxItems {
-			return fmt.Errorf("a list has over %d entries: %w", foreign.MaxItems, foreign.ErrTooMany)
+		if len(*l) >= decoding.MaxItems {
+			return fmt.Errorf("a list has over %d entries: %w", decoding.MaxItems, decoding.ErrTooMany)
 		}
 		var v T
 		if err := json.UnmarshalDecode(dec, &v); err != nil {

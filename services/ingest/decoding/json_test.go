@@ -1,4 +1,4 @@
-package foreign_test
+package decoding_test
 
 import (
 	"encoding/json"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 )
 
 func TestCheckJSON(t *testing.T) {
@@ -19,16 +19,16 @@ func TestCheckJSON(t *testing.T) {
 		"an object":              {`{"a":[1,{"b":null}]}`, false},
 		"brackets in a text":     {`{"a":"` + strings.Repeat(`[{\"`, 500) + `"}`, false},
 		"a text that ends in \\": {`{"a":"\\","b":[` + strings.Repeat(`{},`, 98) + `{}]}`, true},
-		"as deep as allowed":     {strings.Repeat("[", foreign.MaxDepth) + strings.Repeat("]", foreign.MaxDepth), false},
-		"deeper":                 {strings.Repeat("[", foreign.MaxDepth+1), true},
+		"as deep as allowed":     {strings.Repeat("[", decoding.MaxDepth) + strings.Repeat("]", decoding.MaxDepth), false},
+		"deeper":                 {strings.Repeat("[", decoding.MaxDepth+1), true},
 		"as many as allowed":     {`[` + strings.Repeat(`{},`, parts-2) + `{}]`, false},
 		"one more":               {`[` + strings.Repeat(`{},`, parts-1) + `{}]`, true},
 		"numbers alone":          {`[` + strings.Repeat(`1,`, 5000) + `1]`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := foreign.CheckJSON([]byte(c.in), parts)
-			if errors.Is(err, foreign.ErrTooMany) != c.too || (err != nil) != c.too {
-				t.Fatalf("%v", err)
+			err := decoding.CheckJSON([]byte(c.in), parts)
+			if errors.Is(err, decoding.ErrTooMany) != c.too || (err != nil) != c.too {
+				t.Errorf("error %v, want one that wraps ErrTooMany: %t", err, c.too)
 			}
 		})
 	}
@@ -46,8 +46,8 @@ func TestJSONError(t *testing.T) {
 		var v struct {
 			A inner `json:"a"`
 		}
-		if got := foreign.JSONError(json.Unmarshal([]byte(in), &v)); got == nil || got.Error() != want {
-			t.Errorf("%s: %v, not %s", in, got, want)
+		if got := decoding.JSONError(json.Unmarshal([]byte(in), &v)); got == nil || got.Error() != want {
+			t.Errorf("%s: got %v, want %s", in, got, want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package loose
+package decoding
 
 import (
 	"strings"
@@ -13,8 +13,8 @@ func TestText(t *testing.T) {
 		`null`: "", `{"a":1}`: "", `[1]`: "",
 	} {
 		var got Text
-		if err := json.Unmarshal([]byte(given), &got, Options()); err != nil || string(got) != want {
-			t.Errorf("%s is %q, not %q: %v", given, got, want, err)
+		if err := json.Unmarshal([]byte(given), &got, Lenient()); err != nil || string(got) != want {
+			t.Errorf("%s: got %q, %v, want %q", given, got, err, want)
 		}
 	}
 }
@@ -26,13 +26,13 @@ func TestObject(t *testing.T) {
 		var got struct {
 			A Text `json:"a"`
 		}
-		if err := json.Unmarshal([]byte(given), NewObject(&got), Options()); (err == nil) != ok || ok && got.A != "x" {
-			t.Errorf("%s: %q, %v", given, got.A, err)
+		if err := json.Unmarshal([]byte(given), NewObject(&got), Lenient()); (err == nil) != ok || ok && got.A != "x" {
+			t.Errorf("%s: a = %q, error %v, want an object: %t", given, got.A, err, ok)
 		}
 	}
 }
 
-// TestMalformed: a sender is told what is wrong, and not what it was read into.
+// TestMalformed: an error names the mistake, not the Go type.
 func TestMalformed(t *testing.T) {
 	for given, want := range map[string]string{
 		`7`:        "malformed JSON: it must be a JSON object",
@@ -42,9 +42,9 @@ func TestMalformed(t *testing.T) {
 		var got struct {
 			B *Object[struct{}] `json:"b"`
 		}
-		err := json.Unmarshal([]byte(given), NewObject(&got), Options())
+		err := json.Unmarshal([]byte(given), NewObject(&got), Lenient())
 		if err == nil || !strings.HasPrefix(Malformed(err).Error(), want) {
-			t.Errorf("%s: %v", given, Malformed(err))
+			t.Errorf("%s: got %v, want %s", given, Malformed(err), want)
 		}
 	}
 }

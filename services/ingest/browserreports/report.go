@@ -1,4 +1,4 @@
-package reports
+package browserreports
 
 import (
 	"bytes"
@@ -10,50 +10,50 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/loose"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
 // report is one report.
 type report struct {
-	Type loose.Text `json:"type"`
-	Age  loose.Text `json:"age"` // milliseconds
-	URL  loose.Text `json:"url"`
-	Body body       `json:"body"`
+	Type decoding.Text `json:"type"`
+	Age  decoding.Text `json:"age"` // milliseconds
+	URL  decoding.Text `json:"url"`
+	Body body          `json:"body"`
 }
 
 // body is what is used of the bodies of all types.
 type body struct {
 	place
-	Message     loose.Text `json:"message"`
-	ID          loose.Text `json:"id"`
-	PolicyID    loose.Text `json:"policyId"`
-	Disposition loose.Text `json:"disposition"`
-	Reason      loose.Text `json:"reason"`
+	Message     decoding.Text `json:"message"`
+	ID          decoding.Text `json:"id"`
+	PolicyID    decoding.Text `json:"policyId"`
+	Disposition decoding.Text `json:"disposition"`
+	Reason      decoding.Text `json:"reason"`
 
-	EffectiveDirective loose.Text `json:"effectiveDirective"`
-	ViolatedDirective  loose.Text `json:"violatedDirective"`
-	BlockedURL         loose.Text `json:"blockedURL"`
-	DocumentURL        loose.Text `json:"documentURL"`
-	Sample             loose.Text `json:"sample"`
-	Destination        loose.Text `json:"destination"`
+	EffectiveDirective decoding.Text `json:"effectiveDirective"`
+	ViolatedDirective  decoding.Text `json:"violatedDirective"`
+	BlockedURL         decoding.Text `json:"blockedURL"`
+	DocumentURL        decoding.Text `json:"documentURL"`
+	Sample             decoding.Text `json:"sample"`
+	Destination        decoding.Text `json:"destination"`
 
 	// These are a network error's.
-	Type     loose.Text `json:"type"` // of others as well
-	Phase    loose.Text `json:"phase"`
-	Referrer loose.Text `json:"referrer"`
-	Method   loose.Text `json:"method"`
-	Status   loose.Text `json:"status_code"`
-	Elapsed  loose.Text `json:"elapsed_time"` // milliseconds
+	Type     decoding.Text `json:"type"` // of others as well
+	Phase    decoding.Text `json:"phase"`
+	Referrer decoding.Text `json:"referrer"`
+	Method   decoding.Text `json:"method"`
+	Status   decoding.Text `json:"status_code"`
+	Elapsed  decoding.Text `json:"elapsed_time"` // milliseconds
 
 	raw []byte
 }
 
 // place is where in the code it happened.
 type place struct {
-	File   loose.Text `json:"sourceFile"`
-	Line   loose.Text `json:"lineNumber"`
-	Column loose.Text `json:"columnNumber"`
+	File   decoding.Text `json:"sourceFile"`
+	Line   decoding.Text `json:"lineNumber"`
+	Column decoding.Text `json:"columnNumber"`
 }
 
 // UnmarshalJSONFrom reads any value; what is no object has no members.
@@ -72,7 +72,7 @@ func (b *body) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 const maxBody = 8 << 10
 
 // report makes an event of a report.
-func (d *decoding) report(r *report) {
+func (d *decoder) report(r *report) {
 	e := telemetry.Event{Time: d.happened(r.Age), URL: string(r.URL)}
 	b := &r.Body
 	switch r.Type {
@@ -163,7 +163,7 @@ func (b *body) args() []any {
 // String is file:line:col, as far as it is known.
 func (p place) String() string {
 	s := string(p.File)
-	for _, n := range [...]loose.Text{p.Line, p.Column} {
+	for _, n := range [...]decoding.Text{p.Line, p.Column} {
 		if i, ok := number(n); s == "" || !ok || i <= 0 {
 			break
 		}
@@ -180,7 +180,7 @@ func where(p place) string {
 }
 
 // reportOnly says of a policy that it only reports, and blocked nothing.
-func reportOnly(disposition loose.Text) string {
+func reportOnly(disposition decoding.Text) string {
 	if disposition == "report" || disposition == "reporting" {
 		return " (report only)"
 	}
@@ -188,19 +188,19 @@ func reportOnly(disposition loose.Text) string {
 }
 
 // urlOf is a blocked URL; words such as inline and eval are none.
-func urlOf(blocked loose.Text) string {
+func urlOf(blocked decoding.Text) string {
 	if !strings.Contains(string(blocked), "://") {
 		return ""
 	}
 	return string(blocked)
 }
 
-func number(t loose.Text) (float64, bool) {
+func number(t decoding.Text) (float64, bool) {
 	f, err := strconv.ParseFloat(string(t), 64)
 	return f, err == nil && !math.IsNaN(f) && !math.IsInf(f, 0)
 }
 
 // first is the first text that is not empty.
-func first(texts ...loose.Text) string {
+func first(texts ...decoding.Text) string {
 	return string(cmp.Or(texts...))
 }

@@ -1,7 +1,7 @@
 package sentry
 
 import (
-	"github.com/tocsin-bus/tocsin/services/ingest/loose"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -12,9 +12,9 @@ type feedbackWords struct {
 }
 
 // feedback tells what a person said of an app, by its newer form.
-func (d *decoding) feedback(payload []byte) error {
+func (d *decoder) feedback(payload []byte) error {
 	var e event
-	if err := d.decode(payload, loose.NewObject(&e)); err != nil {
+	if err := d.decode(payload, decoding.NewObject(&e)); err != nil {
 		return err
 	}
 	d.named(e.EventID)
@@ -25,18 +25,18 @@ func (d *decoding) feedback(payload []byte) error {
 }
 
 // userReport tells what a person said of an error, by the older form.
-func (d *decoding) userReport(payload []byte) error {
+func (d *decoder) userReport(payload []byte) error {
 	var r struct {
 		EventID  text `json:"event_id"`
 		Comments text `json:"comments"`
 	}
-	if err := d.decode(payload, loose.NewObject(&r)); err != nil {
+	if err := d.decode(payload, decoding.NewObject(&r)); err != nil {
 		return err
 	}
 	return d.said(d.from("", "", "", ""), "", r.Comments, r.EventID)
 }
 
-func (d *decoding) said(o origin, at, words, about text) error {
+func (d *decoder) said(o origin, at, words, about text) error {
 	l := telemetry.Log{Level: telemetry.LevelInfo, Message: "User feedback: " + string(words)}
 	if about != "" {
 		l.Args = []any{map[string]any{"event_id": string(about)}}
@@ -46,7 +46,7 @@ func (d *decoding) said(o origin, at, words, about text) error {
 
 // checkIn tells of a job that didn't end well. One that began, or is done, is no
 // news.
-func (d *decoding) checkIn(payload []byte) error {
+func (d *decoder) checkIn(payload []byte) error {
 	var c struct {
 		Slug        text            `json:"monitor_slug"`
 		Status      text            `json:"status"`
@@ -55,7 +55,7 @@ func (d *decoding) checkIn(payload []byte) error {
 		Environment text            `json:"environment"`
 		Contexts    maybe[contexts] `json:"contexts"`
 	}
-	if err := d.decode(payload, loose.NewObject(&c)); err != nil {
+	if err := d.decode(payload, decoding.NewObject(&c)); err != nil {
 		return err
 	}
 	switch c.Status {

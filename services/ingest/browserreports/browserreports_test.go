@@ -1,4 +1,4 @@
-package reports
+package browserreports
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -146,7 +146,7 @@ func TestRefusals(t *testing.T) {
 	if _, err := Decode("", []byte(`7`), now); err == nil || err.Error() != "malformed JSON: it must be a JSON object" {
 		t.Errorf("our own types are told: %v", err)
 	}
-	if _, err := Decode("", []byte("["+strings.Repeat("{},", foreign.MaxItems)+"{}]"), now); !errors.Is(err, foreign.ErrTooMany) {
+	if _, err := Decode("", []byte("["+strings.Repeat("{},", decoding.MaxItems)+"{}]"), now); !errors.Is(err, decoding.ErrTooMany) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -166,7 +166,7 @@ func FuzzReports(f *testing.F) {
 	f.Add("", []byte(`[{"type":"network-error","age":1e9,"body":{"type":"ok","status_code":1e2}},{"type":"x-violation"},{"type":"crash","body":{"a":[[]]}}]`))
 	f.Fuzz(func(t *testing.T, app string, data []byte) {
 		d, err := Decode(app, data, now)
-		if len(d.Events)+d.LeftOut > foreign.MaxItems || err != nil && len(d.Events) > 0 {
+		if len(d.Events)+d.LeftOut > decoding.MaxItems || err != nil && len(d.Events) > 0 {
 			t.Fatalf("%d events, %v", len(d.Events), err)
 		}
 		for _, e := range d.Events {

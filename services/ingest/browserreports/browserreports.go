@@ -1,11 +1,11 @@
-// Package reports decodes what browsers report by themselves: the reports of the
+// Package browserreports decodes what browsers report by themselves: the reports of the
 // Reporting API (w3.org/TR/reporting-1), among them those of Network Error
 // Logging, and the older CSP reports of report-uri.
 //
 // It decides what a report becomes: violations of a policy are security events,
 // failed requests are requests, all else is a log line. It reads no clock: the
 // caller says when the reports arrived, and a report says how long it waited.
-package reports
+package browserreports
 
 import (
 	"bytes"
@@ -16,8 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/tocsin-bus/tocsin/services/ingest/foreign"
-	"github.com/tocsin-bus/tocsin/services/ingest/loose"
+	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -28,13 +27,13 @@ type Decoded struct {
 	LeftOut int
 }
 
-var lenient = loose.Options()
+var lenient = decoding.Lenient()
 
 // Decode reads a body: an array of reports, one report, or {"csp-report":{...}}.
 // Which it is, the body says: pages can't always choose a content type. It takes
-// at most foreign.MaxItems reports.
+// at most decoding.MaxItems reports.
 func Decode(app string, data []byte, now time.Time) (Decoded, error) {
-	d := decoding{app: app, now: now}
+	d := decoder{app: app, now: now}
 	data = bytes.Trim(data, " \t\r\n")
 	switch {
 	case len(data) == 0:
@@ -46,8 +45,8 @@ func Decode(app string, data []byte, now time.Time) (Decoded, error) {
 		report
 		Old *cspReport `json:"csp-report"`
 	}
-	if err := json.Unmarshal(data, loose.NewObject(&one), lenient); err != nil {
-		return Decoded{}, loose.Malformed(err)
+	if err := json.Unmarshal(data, decoding.NewObject(&one), lenient); err != nil {
+		return Decoded{}, decoding.Malformed(err)
 	}
 	switch {
 	case one.Old != nil:
@@ -60,8 +59,8 @@ func Decode(app string, data []byte, now time.Time) (Decoded, error) {
 	return d.out, nil
 }
 
-// decoding is the state of one body.
-type decoding struct {
+// decoder is the state of one body.
+type decoder struct {
 	app string
 	now time.Time
 	out Decoded
@@ -69,30 +68,30 @@ type decoding struct {
 
 // array reads reports one by one, so that only one is in memory beside its
 // events.
-func (d *decoding) array(data []byte) (Decoded, error) {
+func (d *decoder) array(data []byte) (Decoded, error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(data), lenient)
 	if _, err := dec.ReadToken(); err != nil {
-		return Decoded{}, loose.Malformed(err)
+		return Decoded{}, decoding.Malformed(err)
 	}
 	for n := 0; dec.PeekKind() != ']'; n++ {
-		if n >= foreign.MaxItems {
-			return Decoded{}, fmt.Errorf("there are over %d reports: %w", foreign.MaxItems, foreign.ErrTooMany)
+		if n >= decoding.MaxItems {
+			return Decoded{}, fmt.Errorf("there are over %d reports: %w", decoding.MaxItems, decoding.ErrTooMany)
 		}
 		if kind := dec.PeekKind(); kind != '{' && kind != 0 {
 			if err := dec.SkipValue(); err != nil {
-				return Decoded{}, loose.Malformed(err)
+				return Decoded{}, decoding.Malformed(err)
 			}
 			d.out.LeftOut++
 			continue
 		}
 		var r report
 		if err := json.UnmarshalDecode(dec, &r); err != nil {
-			return Decoded{}, fmt.Errorf("report %d: %w", n, loose.Malformed(err))
+			return Decoded{}, fmt.Errorf("report %d: %w", n, decoding.Malformed(err))
 		}
 		d.report(&r)
 	}
 	if _, err := dec.ReadToken(); err != nil {
-		return Decoded{}, loose.Malformed(err)
+		return Decoded{}, decoding.Malformed(err)
 	}
 	if rest := data[dec.InputOffset():]; len(rest) > 0 {
 		return Decoded{}, errors.New("malformed JSON: something stands behind the array")
@@ -100,7 +99,7 @@ func (d *decoding) array(data []byte) (Decoded, error) {
 	return d.out, nil
 }
 
-func (d *decoding) add(e telemetry.Event) {
+func (d *decoder) add(e telemetry.Event) {
 	e.App = d.app
 	if e.App == "" {
 		e.App = telemetry.DefaultApp
@@ -117,7 +116,7 @@ func (d *decoding) add(e telemetry.Event) {
 const maxAge = 7 * 24 * time.Hour
 
 // happened is when a report's cause was, to the millisecond.
-func (d *decoding) happened(age loose.Text) time.Time {
+func (d *decoder) happened(age decoding.Text) time.Time {
 	ms, ok := number(age)
 	if !ok || ms < 0 || ms > float64(maxAge/time.Millisecond) {
 		ms = 0

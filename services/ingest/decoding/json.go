@@ -1,4 +1,4 @@
-package foreign
+package decoding
 
 import (
 	"encoding/json"
@@ -6,11 +6,10 @@ import (
 	"fmt"
 )
 
-// CheckJSON says whether a JSON text is nested deeper than MaxDepth or holds
-// more than parts objects and lists. It is for decoders whose library would
-// take it all into memory first: a list of empty objects takes a few bytes each
-// as text, and hundreds as structs. It doesn't say whether the text is JSON.
-// Its errors wrap ErrTooMany.
+// CheckJSON returns an error that wraps [ErrTooMany] if a JSON text is nested deeper than
+// [MaxDepth] or holds more than parts objects and lists. It is for decoders whose library
+// reads everything into memory first: an empty object takes a few bytes as text, and
+// hundreds as a struct. It does not check that the text is JSON.
 func CheckJSON(data []byte, parts int) error {
 	depth, seen, quoted := 0, 0, false
 	for i := 0; i < len(data); i++ {
@@ -36,8 +35,8 @@ func CheckJSON(data []byte, parts int) error {
 	return nil
 }
 
-// JSONError is an error of encoding/json in words for a sender: it names the field,
-// and not the structs of a library.
+// JSONError words an error of encoding/json for a sender: it names the field, not the
+// structs of a library.
 func JSONError(err error) error {
 	var typed *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
@@ -48,7 +47,7 @@ func JSONError(err error) error {
 		return fmt.Errorf("%s must not be a JSON %s", typed.Field, typed.Value)
 	case errors.As(err, &syntax):
 		return fmt.Errorf("malformed JSON: %w", err)
-	default: // a time that is none
+	default: // a malformed time
 		return err
 	}
 }

@@ -1,7 +1,4 @@
-// Package loose reads JSON as many programs in many languages write it: a
-// number where a text was meant, half of a surrogate pair, a name twice. It
-// says how to read such values, and not what they mean.
-package loose
+package decoding
 
 import (
 	"bytes"
@@ -13,25 +10,26 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Options returns how to read: texts that JavaScript cut hold lone surrogates,
-// which become U+FFFD, and of a name that stands twice the later one counts.
-func Options() json.Options {
+// Lenient returns options for JSON as many programs in many languages write it. Lone
+// surrogates, as in texts that JavaScript cut, become U+FFFD; of a duplicate name the
+// later value counts.
+func Lenient() json.Options {
 	return json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 }
 
-// Text is a string, or a number or boolean as it is written. Anything else is
-// read as none. It is a copy.
+// Text is a string, or the text of a number or boolean. Any other value is read as an
+// empty one. It is a copy.
 type Text string
 
 // UnmarshalJSONFrom reads any value.
 func (t *Text) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	s, err := Read(dec)
+	s, err := ReadText(dec)
 	*t = Text(s)
 	return err
 }
 
-// Read reads any value as Text does.
-func Read(dec *jsontext.Decoder) (string, error) {
+// ReadText reads any value as [Text] does.
+func ReadText(dec *jsontext.Decoder) (string, error) {
 	v, err := dec.ReadValue()
 	if err != nil {
 		return "", err
@@ -41,7 +39,7 @@ func Read(dec *jsontext.Decoder) (string, error) {
 		if inner := v[1 : len(v)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
 			return string(inner), nil
 		}
-		s, _ := jsontext.AppendUnquote(nil, v) // the decoder has checked it, but for bytes that are no text
+		s, _ := jsontext.AppendUnquote(nil, v) // the decoder has checked it, except for invalid UTF-8
 		return string(s), nil
 	case '0', 't', 'f':
 		return string(v), nil
@@ -50,7 +48,7 @@ func Read(dec *jsontext.Decoder) (string, error) {
 	}
 }
 
-// Object is an object that must be one.
+// Object refuses every value but a JSON object.
 type Object[T any] struct{ into *T }
 
 // NewObject reads an object into v.
@@ -67,8 +65,8 @@ func (o *Object[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return json.UnmarshalDecode(dec, o.into)
 }
 
-// Malformed is an error of reading in words for a sender: what is wrong, without
-// the types of ours that it was read into.
+// Malformed words an error of reading for a sender, without the Go types that it was read
+// into.
 func Malformed(err error) error {
 	var typed *json.SemanticError
 	for errors.As(err, &typed) && typed.Err != nil {
