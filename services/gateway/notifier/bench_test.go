@@ -10,8 +10,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// full returns a stream that remembers 500 keys and has 100 alerts pending, as
-// long as alerts get in ASCII.
+// full returns a notifier that remembers 500 keys and has 100 pending alerts of the
+// longest kind in ASCII.
 func full() *notifier.Notifier {
 	s := enabled(1)
 	for i := range 600 {
@@ -26,9 +26,9 @@ func full() *notifier.Notifier {
 	return s
 }
 
-// stateBytes is what one full stream holds on the heap.
+// stateBytes returns the heap size of one full notifier.
 func stateBytes() uint64 {
-	const streams = 20
+	const notifiers = 20
 	heap := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -36,7 +36,7 @@ func stateBytes() uint64 {
 		return m.HeapAlloc
 	}
 	before := heap()
-	kept := make([]*notifier.Notifier, streams)
+	kept := make([]*notifier.Notifier, notifiers)
 	for i := range kept {
 		kept[i] = full()
 	}
@@ -45,22 +45,21 @@ func stateBytes() uint64 {
 	if after < before {
 		return 0
 	}
-	return (after - before) / streams
+	return (after - before) / notifiers
 }
 
-// TestStateIsSmall holds the contract's figure, which is a bound on memory and
-// not on the speed of the machine: 500 KB.
+// TestStateIsSmall checks the bound on memory: 500 KB.
 func TestStateIsSmall(t *testing.T) {
 	s := full().Stats()
 	if s.Pending < 99 || s.Emitted < 500 {
-		t.Fatalf("not full: %+v", s)
+		t.Fatalf("Stats = %+v, want at least 99 pending and 500 emitted", s)
 	}
 	if n := stateBytes(); n > 500_000 {
-		t.Errorf("a full stream takes %d bytes", n)
+		t.Errorf("a full notifier takes %d bytes, want at most 500000", n)
 	}
 }
 
-// BenchmarkState reports the size of a full stream.
+// BenchmarkState reports the size of a full notifier.
 func BenchmarkState(b *testing.B) {
 	var n uint64
 	for b.Loop() {
@@ -69,8 +68,8 @@ func BenchmarkState(b *testing.B) {
 	b.ReportMetric(float64(n), "state-bytes")
 }
 
-// BenchmarkOffer measures decisions of a full stream: duplicates, repetitions
-// of what pends and alerts that find no room, in turn.
+// BenchmarkOffer offers to a full notifier, in turn: duplicates, repetitions of pending
+// alerts, and alerts that are dropped.
 func BenchmarkOffer(b *testing.B) {
 	s := full()
 	alerts := make([]alert.Alert, 300)
@@ -83,7 +82,7 @@ func BenchmarkOffer(b *testing.B) {
 	}
 }
 
-// BenchmarkEmit measures the sending of a full batch, to the line.
+// BenchmarkEmit emits a full batch and writes its line.
 func BenchmarkEmit(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
@@ -100,8 +99,8 @@ func BenchmarkEmit(b *testing.B) {
 	}
 }
 
-// BenchmarkOfferAlone measures the sending of single alerts by a stream that
-// remembers many that were told, with a page and text that names paths.
+// BenchmarkOfferAlone emits single alerts with a page and a text that names paths, from a
+// notifier that remembers many.
 func BenchmarkOfferAlone(b *testing.B) {
 	s := enabled(1)
 	alerts := make([]alert.Alert, 100)

@@ -13,24 +13,27 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
+// Claude Code's channels (2.1.80 and newer, a research preview) put a notification before
+// the model, also before an idle one. A Claude Code that does not listen for channels
+// ignores it. See https://code.claude.com/docs/en/channels-reference.
 const (
-	// ClaudeChannelCapability is the experimental capability by which a server says that it
-	// sends channel messages.
+	// ClaudeChannelCapability is the experimental capability with which a server declares
+	// that it sends channel messages.
 	ClaudeChannelCapability = "claude/channel"
-	// ClaudeChannelMethod is the notification that carries one.
+	// ClaudeChannelMethod is the notification that carries a channel message.
 	ClaudeChannelMethod = "notifications/claude/channel"
 )
 
-// The client that takes channel messages, and since when.
+// The MCP client that supports channels, and its first version that does.
 const (
-	client = "claude-code"
-	since  = "v2.1.80"
+	channelClient     = "claude-code"
+	channelMinVersion = "v2.1.80"
 )
 
-// SupportsClaudeChannel says whether an MCP client of that name and version takes channel
-// messages.
+// SupportsClaudeChannel reports whether an MCP client of that name and version supports
+// channel messages.
 func SupportsClaudeChannel(name, version string) bool {
-	return name == client && semver.Compare("v"+strings.TrimPrefix(version, "v"), since) >= 0
+	return name == channelClient && semver.Compare("v"+strings.TrimPrefix(version, "v"), channelMinVersion) >= 0
 }
 
 type channelMessage struct {
@@ -41,13 +44,13 @@ type channelMessage struct {
 
 type channelParams struct {
 	Content string `json:"content"`
-	// Meta becomes attributes of the tag around the content.
+	// Meta becomes the attributes of the tag around the content.
 	Meta map[string]string `json:"meta"`
 }
 
-// ClaudeChannelLine is the whole notification of alerts, as one line without a line feed. Its
-// content is the block that observe has, in at most truncate.MaxText bytes. It holds
-// no <, and so nothing that would end the element it is put into.
+// ClaudeChannelLine returns the channel message of alerts as one line without a line feed.
+// Its content is the block that observe returns, in at most [truncate.MaxText] bytes. It
+// contains no <, so that it cannot close the tag around it.
 func ClaudeChannelLine(alerts []alert.Alert) ([]byte, error) {
 	block, err := truncate.Block(alerts, 0, truncate.MaxText)
 	if err != nil {
@@ -56,16 +59,16 @@ func ClaudeChannelLine(alerts []alert.Alert) ([]byte, error) {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(channelMessage{Version: "2.0", Method: ClaudeChannelMethod, Params: channelParams{Content: block, Meta: meta(alerts)}}); err != nil {
+	params := channelParams{Content: block, Meta: channelMeta(alerts)}
+	if err := enc.Encode(channelMessage{Version: "2.0", Method: ClaudeChannelMethod, Params: params}); err != nil {
 		return nil, fmt.Errorf("encode channel message: %w", err)
 	}
 	return []byte(strings.TrimSuffix(b.String(), "\n")), nil
 }
 
-// meta says of alerts, of which there is one at least, what a model or a rule may go by.
-// Keys are [A-Za-z0-9_]+; values are words of ours, numbers, or names that are
-// made such.
-func meta(alerts []alert.Alert) map[string]string {
+// channelMeta describes one or more alerts. Keys match [A-Za-z0-9_]+;
+// values are Tocsin's own words, numbers, or names reduced to tokens.
+func channelMeta(alerts []alert.Alert) map[string]string {
 	first := alerts[0]
 	m := map[string]string{
 		"severity": string(alert.Highest(alerts)), "category": bus.Token(string(first.Category)), "app": bus.Token(first.App),

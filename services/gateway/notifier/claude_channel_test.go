@@ -21,14 +21,14 @@ func channelAlert(title, detail string) alert.Alert {
 	}
 }
 
-// channelCause is a deploy that passed: what came of it is worse.
+// channelCause returns a deploy that passed and has symptoms.
 func channelCause() alert.Alert {
 	a := channelAlert("CI success: deploy on main", "")
 	a.Severity, a.Symptoms, a.Reason = alert.Info, 1, "2 alerts of web within 10 s name commit 9f3c2ab; the CI run came first"
 	return a
 }
 
-// TestClaudeChannelGolden holds the form of the channels reference: method, content, meta.
+// TestClaudeChannelGolden checks method, content and meta against the channels reference.
 func TestClaudeChannelGolden(t *testing.T) {
 	other := channelAlert("LCP regressed 34% on /cart", "LCP 3350 ms")
 	other.Severity, other.Category, other.App = alert.Warning, alert.Regression, "default"
@@ -54,7 +54,7 @@ func TestClaudeChannelGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			if string(line)+"\n" != string(want) {
-				t.Errorf("got  %s\nwant %s", line, want)
+				t.Errorf("line:\n got %s\nwant %s", line, want)
 			}
 		})
 	}
@@ -75,13 +75,13 @@ func TestSupportsClaudeChannel(t *testing.T) {
 		{"codex-mcp-client", "9.9.9", false},
 	} {
 		if got := notifier.SupportsClaudeChannel(tt.name, tt.version); got != tt.want {
-			t.Errorf("%s %q: %t", tt.name, tt.version, got)
+			t.Errorf("SupportsClaudeChannel(%q, %q) = %t, want %t", tt.name, tt.version, got, tt.want)
 		}
 	}
 }
 
-// FuzzClaudeChannelLine: whatever an alert says, the content ends no element, is bounded and
-// stays JSON, and meta is what it may be.
+// FuzzClaudeChannelLine: of any alert, the content closes no tag, is bounded and valid
+// JSON, and meta has only allowed characters.
 func FuzzClaudeChannelLine(f *testing.F) {
 	f.Add("</channel>", "<channel>", "web")
 	f.Add("<\u00a0/channel", strings.Repeat("<channel", 1000), "\"><x")
@@ -100,22 +100,22 @@ func FuzzClaudeChannelLine(f *testing.F) {
 			} `json:"params"`
 		}
 		if err := json.Unmarshal(line, &m); err != nil || strings.Contains(string(line), "\n") {
-			t.Fatalf("%v: %s", err, line)
+			t.Fatalf("line = %s (%v), want JSON in one line", line, err)
 		}
 		low := strings.ToLower(m.Params.Content)
 		if strings.Contains(low, "<channel") || strings.Contains(low, "</channel") {
-			t.Errorf("content: %s", m.Params.Content)
+			t.Errorf("content = %s, want no tag", m.Params.Content)
 		}
 		if len(m.Params.Content) > truncate.MaxText+len(title) { // the escaping may add some
-			t.Errorf("%d bytes", len(m.Params.Content))
+			t.Errorf("content has %d bytes, want at most %d", len(m.Params.Content), truncate.MaxText+len(title))
 		}
 		for k, v := range m.Params.Meta {
 			if !key.MatchString(k) || !value.MatchString(v) {
-				t.Errorf("%q: %q", k, v)
+				t.Errorf("meta %q: %q has other characters than allowed", k, v)
 			}
 		}
 		if _, list, ok := strings.Cut(m.Params.Content, "\n"); ok && strings.HasPrefix(list, "[") && !json.Valid([]byte(list)) {
-			t.Errorf("no JSON: %s", list)
+			t.Errorf("alerts = %s, want JSON", list)
 		}
 	})
 }

@@ -14,28 +14,28 @@ const (
 	MaxThrottleSeconds = 60
 )
 
-// Config says what a stream lets through and how often. Its JSON is what the
-// tool that configures the stream answers.
+// Config says which alerts become notifications, and how often. Its JSON is part of the
+// configure tool's results.
 type Config struct {
 	Enabled bool `json:"enabled"`
-	// Events are names of filters; an alert passes when one of them lets it.
+	// Events names event filters; an alert passes if it passes one of them.
 	Events []string `json:"events"`
 	// ThrottleSeconds is the least time between two notifications.
 	ThrottleSeconds int `json:"throttle_seconds"`
 	// SeverityMin is the least severity that passes.
 	SeverityMin alert.Severity `json:"severity_min"`
-	// URL is a substring that the URL of an alert about a URL must have.
+	// URL is a substring that the URL must contain, of alerts that are about a URL.
 	URL string `json:"url"`
 }
 
-// DefaultConfig is the configuration of a stream that was never enabled, and
-// what an argument that isn't given stands for.
+// DefaultConfig returns the configuration of a notifier that was never enabled, which
+// also has the defaults of missing arguments.
 func DefaultConfig() Config {
 	return Config{Events: []string{FilterAll}, ThrottleSeconds: 5, SeverityMin: alert.Warning}
 }
 
-// Validate returns an error that names the first argument that is not allowed,
-// by the name that the tool's arguments have, and lists what is.
+// Validate returns an error that names the first invalid argument, as the tool names it,
+// and the allowed values.
 func (c Config) Validate() error {
 	for _, name := range c.Events {
 		if !slices.Contains(Filters(), name) {

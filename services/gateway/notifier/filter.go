@@ -7,34 +7,34 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// FilterAll is the filter that lets every alert through.
+// FilterAll is the event filter that passes every alert, also of categories that no
+// other filter names.
 const FilterAll = "all"
 
-// passes is what a filter lets through: a category, and where signal is not
-// empty only the alerts that say they are about that signal.
-type passes struct {
+// match is what an event filter passes: a category, and if signal is not empty only the
+// alerts about that signal.
+type match struct {
 	category alert.Category
 	signal   string
 }
 
-// filters is the contract's table (section 6). FilterAll stands apart: it also
-// passes categories that no other filter names.
+// filters lists the event filters, see docs/reference/mcp.md.
 var filters = []struct {
-	name   string
-	passes []passes
+	name    string
+	matches []match
 }{
-	{"errors", []passes{{alert.Errors, ""}, {alert.Threshold, ""}, {alert.Anomaly, alert.SignalLogs}}},
-	{"network_errors", []passes{{alert.NetworkErrors, ""}, {alert.Anomaly, alert.SignalRequests}}},
-	{"performance", []passes{{alert.Regression, ""}, {alert.Threshold, ""}}},
-	{"regression", []passes{{alert.Regression, ""}}},
-	{"anomaly", []passes{{alert.Anomaly, ""}}},
-	{"ci", []passes{{alert.CI, ""}}},
-	{"security", []passes{{alert.Security, ""}}},
-	{"user_frustration", []passes{{alert.UserFrustration, ""}}},
-	{"kubernetes", []passes{{alert.Kubernetes, ""}}},
+	{"errors", []match{{alert.Errors, ""}, {alert.Threshold, ""}, {alert.Anomaly, alert.SignalLogs}}},
+	{"network_errors", []match{{alert.NetworkErrors, ""}, {alert.Anomaly, alert.SignalRequests}}},
+	{"performance", []match{{alert.Regression, ""}, {alert.Threshold, ""}}},
+	{"regression", []match{{alert.Regression, ""}}},
+	{"anomaly", []match{{alert.Anomaly, ""}}},
+	{"ci", []match{{alert.CI, ""}}},
+	{"security", []match{{alert.Security, ""}}},
+	{"user_frustration", []match{{alert.UserFrustration, ""}}},
+	{"kubernetes", []match{{alert.Kubernetes, ""}}},
 }
 
-// Filters lists the names that Config.Events may hold.
+// Filters lists the event filters that Config.Events may name.
 func Filters() []string {
 	names := make([]string, 0, len(filters)+1)
 	for _, f := range filters {
@@ -43,12 +43,12 @@ func Filters() []string {
 	return append(names, FilterAll)
 }
 
-// Passes says whether the configuration lets an alert through by severity,
-// category and URL, whether it is enabled or not.
+// Passes reports whether an alert passes the configuration by severity, category and URL.
+// It ignores Enabled.
 func (c Config) Passes(a alert.Alert) bool { return c.passesFilters(a, 0) }
 
-// passesFilters is the one predicate that decides by severity, category and
-// URL, in this order. floor is the least severity rank the client asks for.
+// passesFilters reports whether an alert passes by severity, category and URL. floor is
+// the least severity rank that the client set.
 func (c Config) passesFilters(a alert.Alert, floor int) bool {
 	return a.Severity.Rank() >= max(floor, c.SeverityMin.Rank()) && c.passesCategory(a) && c.passesURL(a)
 }
@@ -58,8 +58,8 @@ func (c Config) passesCategory(a alert.Alert) bool {
 		return true
 	}
 	for _, f := range filters {
-		if slices.Contains(c.Events, f.name) && slices.ContainsFunc(f.passes, func(p passes) bool {
-			return p.category == a.Category && (p.signal == "" || a.Context[alert.SignalKey] == p.signal)
+		if slices.Contains(c.Events, f.name) && slices.ContainsFunc(f.matches, func(m match) bool {
+			return m.category == a.Category && (m.signal == "" || a.Context[alert.SignalKey] == m.signal)
 		}) {
 			return true
 		}
@@ -67,8 +67,8 @@ func (c Config) passesCategory(a alert.Alert) bool {
 	return false
 }
 
-// passesURL looks at the URL of the alert and at those in its context: a failed
-// request and what a policy blocked have URLs beside the page's.
+// passesURL checks the URL of the alert, which is the page's, and in its context those of
+// a failed request and of a resource that a policy blocked.
 func (c Config) passesURL(a alert.Alert) bool {
 	switch a.Category {
 	case alert.NetworkErrors, alert.Regression, alert.Security:

@@ -10,7 +10,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// Logger is the name under which the notifications are logged at the client.
+// Logger is the logger name in the notifications.
 const Logger = "tocsin"
 
 // batchCategory is the category of a notification of several alerts.
@@ -21,21 +21,21 @@ const (
 	MaxLine = 24 << 10
 	// MaxData bounds the data in it.
 	MaxData = MaxLine - 128
-	// maxLeftOutNote is what it takes to say how many alerts are left out.
+	// maxLeftOutNote bounds the fields that count the alerts left out.
 	maxLeftOutNote = 100
 )
 
-// Notification is one message to the client: an alert, or a batch of several.
+// Notification is one message to the client, with one alert or a batch.
 type Notification struct {
-	// At is when it was sent.
+	// At is when it was emitted.
 	At time.Time
-	// Alerts is not empty and sorted: error, warning, info; newest first; and what
-	// has one cause under that.
+	// Alerts is not empty and sorted: the most severe first, then the newest; symptoms
+	// follow their cause.
 	Alerts []alert.Alert
 }
 
-// data is what the contract puts into params.data. The order is the contract's.
-// The text is short and for a model to read: no id, no app, no URL of its own.
+// data is params.data of a notification, in the documented order of fields. A model reads
+// it, so it is short: it has no app and no URL of its own.
 type data struct {
 	Category      alert.Category `json:"category"`
 	Severity      alert.Severity `json:"severity"`
@@ -46,15 +46,15 @@ type data struct {
 	Context       map[string]any `json:"context"`
 	CorrelationID string         `json:"correlation_id"`
 	DedupKey      string         `json:"dedup_key"`
-	// Count is how many findings an alert stands for, where that is over one,
-	// and in a batch how many alerts are in it.
+	// Count is how many findings an alert stands for, if more than one, and the number of
+	// alerts of a batch.
 	Count  int               `json:"count,omitempty"`
 	Alerts []json.RawMessage `json:"alerts,omitempty"`
-	// LeftOut is how many alerts of a batch have no room in it. The inbox has them.
+	// LeftOut is how many alerts of a batch did not fit. They are in the inbox.
 	LeftOut int `json:"left_out,omitempty"`
-	// Resolved says that the alert was over before it was sent.
+	// Resolved reports that the alert was resolved before it was sent.
 	Resolved bool `json:"resolved,omitempty"`
-	// ID is there only where others are told under the alert: it is what they name.
+	// ID is set only if the alert has symptoms, which name it in InhibitedBy.
 	ID          string `json:"id,omitempty"`
 	InhibitedBy string `json:"inhibited_by,omitempty"`
 	Symptoms    int    `json:"symptoms,omitempty"`
@@ -68,32 +68,30 @@ type message struct {
 }
 
 type params struct {
-	Level  alert.Severity `json:"level"`
-	Logger string         `json:"logger"`
-	// Data is a data.
-	Data json.RawMessage `json:"data"`
+	Level  alert.Severity  `json:"level"`
+	Logger string          `json:"logger"`
+	Data   json.RawMessage `json:"data"`
 }
 
-// Level is the severity of the alert, in a batch the highest one.
+// Level returns the severity of the alert, or the highest severity of a batch.
 func (n Notification) Level() alert.Severity { return alert.Highest(n.Alerts) }
 
-// Data returns the JSON of params.data, for a transport that writes the rest, in at
-// most MaxData bytes. Long fields are cut first; then a batch leaves out alerts at its
-// end.
+// Data returns the JSON of params.data in at most MaxData bytes. It cuts long fields
+// first; then it leaves out alerts at the end of a batch.
 func (n Notification) Data() (json.RawMessage, error) {
 	if len(n.Alerts) > 1 {
 		return n.batch()
 	}
-	alone, err := encode(dataOf(n.Alerts[0]))
+	single, err := encode(dataOf(n.Alerts[0]))
 	if err != nil {
 		return nil, err
 	}
-	return truncate.Object(alone, MaxData), nil
+	return truncate.Object(single, MaxData), nil
 }
 
-// Line returns the whole JSON-RPC notification as one line without a line feed.
-// <, > and & stand as they are; json.Marshal would escape them. It fails only
-// when a context holds what JSON can't say.
+// Line returns the JSON-RPC notification as one line without a line feed. It does not
+// escape <, > and &, as json.Marshal does. It fails only for a context that has no JSON
+// encoding.
 func (n Notification) Line() ([]byte, error) {
 	data, err := n.Data()
 	if err != nil {
@@ -108,8 +106,8 @@ func (n Notification) Line() ([]byte, error) {
 // MarshalJSON is Line.
 func (n Notification) MarshalJSON() ([]byte, error) { return n.Line() }
 
-// batch describes several alerts. A batch has every field that an alert has, so that
-// one reader does for both; those that mean nothing are empty.
+// batch returns the data of several alerts. A batch has every field of an alert, so that
+// one parser reads both; fields without a meaning are empty.
 func (n Notification) batch() (json.RawMessage, error) {
 	batch := data{
 		Category: batchCategory, Severity: n.Level(), Title: alert.Summary(n.Alerts),

@@ -10,11 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 func networkError() alert.Alert {
 	return alert.Alert{
@@ -26,7 +28,7 @@ func networkError() alert.Alert {
 	}
 }
 
-// deployed is a deploy that passed, and what came of it.
+// deployed returns the alerts of a deploy that passed and of its consequences.
 func deployed() []alert.Alert {
 	const commit = "9f3c2ab1d2e3f405162738495a6b7c8d9e0f1a2b"
 	ci := alert.Alert{
@@ -43,19 +45,29 @@ func deployed() []alert.Alert {
 	return []alert.Alert{slow, failed, ci}
 }
 
-// TestToldUnderACause: what is sent after its cause says so.
-func TestToldUnderACause(t *testing.T) {
+// TestSymptomNamesItsCause: an alert that is sent after its cause names it.
+func TestSymptomNamesItsCause(t *testing.T) {
 	s := enabled(5)
 	alerts := deployed()
 	out := s.Offer(alerts[2], at(0))
 	out = append(out, s.Offer(alerts[1], at(0.5))...)
 	out = append(out, s.Due(at(10))...)
-	if len(out) != 2 || len(out[1].Alerts) != 1 || out[0].Alerts[0].Symptoms != 0 || out[1].Alerts[0].InhibitedBy != "c1" {
-		t.Errorf("%+v", out)
+	if len(out) != 2 || len(out[1].Alerts) != 1 {
+		t.Fatalf("notifications = %+v, want two of one alert each", out)
+	}
+	if got := out[0].Alerts[0].Symptoms; got != 0 {
+		t.Errorf("cause with %d symptoms, want none yet", got)
+	}
+	if got := out[1].Alerts[0].InhibitedBy; got != "c1" {
+		t.Errorf("symptom under %q, want %q", got, "c1")
 	}
 	s.Enable(notifier.DefaultConfig())
-	if out := s.Offer(alerts[1], at(11)); len(out) != 1 || out[0].Alerts[0].InhibitedBy != "" {
-		t.Errorf("a stream that begins afresh remembers: %+v", out)
+	out = s.Offer(alerts[1], at(11))
+	if len(out) != 1 {
+		t.Fatalf("notifications after Enable = %+v, want one", out)
+	}
+	if got := out[0].Alerts[0].InhibitedBy; got != "" {
+		t.Errorf("after Enable: symptom under %q, want no cause", got)
 	}
 }
 
@@ -85,7 +97,7 @@ func TestLines(t *testing.T) {
 			}
 			out = append(out, s.Due(at(10))...)
 			if len(out) != 1 {
-				t.Fatalf("%d notifications", len(out))
+				t.Fatalf("%d notifications, want 1", len(out))
 			}
 			line, err := out[0].Line()
 			if err != nil {
@@ -103,11 +115,17 @@ func TestLines(t *testing.T) {
 				t.Fatal(err)
 			}
 			data, err := out[0].Data()
-			if err != nil || string(data) != string(whole.Params.Data) || whole.Params.Level != string(out[0].Level()) {
-				t.Errorf("the parts are not those of the line: %v\n%s", err, data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(whole.Params.Data), string(data)); diff != "" {
+				t.Errorf("Data differs from the line's (-line +got):\n%s", diff)
+			}
+			if got, want := string(out[0].Level()), whole.Params.Level; got != want {
+				t.Errorf("Level = %q, want the line's %q", got, want)
 			}
 			if _, err := json.Marshal(out[0]); err != nil {
-				t.Error(err)
+				t.Errorf("json.Marshal: %v", err)
 			}
 		})
 	}
@@ -125,21 +143,21 @@ func golden(t *testing.T, name, got string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got+"\n" != string(want) || strings.Contains(got, "\n") {
-		t.Errorf("%s:\n got %s\nwant %s", name, got, want)
+	if diff := cmp.Diff(string(want), got+"\n"); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
 	}
 }
 
-func TestLineRefusesWhatIsNoJSON(t *testing.T) {
+func TestLineRefusesAFunction(t *testing.T) {
 	a := networkError()
 	a.Context["f"] = func() {}
 	if _, err := (notifier.Notification{Alerts: []alert.Alert{a}}).Line(); err == nil {
-		t.Error("a function was written")
+		t.Error("Line of a context with a function: no error, want one")
 	}
 }
 
 // TestLinesAreBounded: a notification has at most 24 KiB, however long its alerts are.
-// Long fields are cut first; then a batch leaves out its last alerts, and says so.
+// Long fields are cut first; then a batch leaves out its last alerts and counts them.
 func TestLinesAreBounded(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
@@ -179,8 +197,20 @@ func TestLinesAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		data := got.Params.Data
-		if len(line) > notifier.MaxLine || data.LeftOut != tt.leftOut || !strings.HasSuffix(data.Title, tt.titleSuffix) || tt.n > 1 && (data.Count != tt.n || len(data.Alerts) != tt.n-tt.leftOut || data.Alerts[0].Key != "key000") {
-			t.Errorf("%s: got %d of %d alerts and %d left out in %d bytes, titled %q; want %d left out in at most %d bytes", tt.name, len(data.Alerts), data.Count, data.LeftOut, len(line), data.Title, tt.leftOut, notifier.MaxLine)
+		if len(line) > notifier.MaxLine {
+			t.Errorf("%s: %d bytes, want at most %d", tt.name, len(line), notifier.MaxLine)
+		}
+		if data.LeftOut != tt.leftOut || !strings.HasSuffix(data.Title, tt.titleSuffix) {
+			t.Errorf("%s: %d left out, titled %q, want %d and a title that ends with %q", tt.name, data.LeftOut, data.Title, tt.leftOut, tt.titleSuffix)
+		}
+		if tt.n == 1 {
+			continue
+		}
+		if data.Count != tt.n || len(data.Alerts) != tt.n-tt.leftOut {
+			t.Errorf("%s: %d of %d alerts, want %d of %d", tt.name, len(data.Alerts), data.Count, tt.n-tt.leftOut, tt.n)
+		}
+		if got := data.Alerts[0].Key; got != "key000" {
+			t.Errorf("%s: first alert = %s, want key000", tt.name, got)
 		}
 	}
 }

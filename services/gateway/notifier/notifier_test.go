@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
@@ -13,20 +15,24 @@ func TestConfig(t *testing.T) {
 	s := notifier.New()
 	c := s.Config()
 	if c.Enabled {
-		t.Error("a new stream is on")
+		t.Error("a new notifier is enabled")
 	}
 	if err := c.Validate(); err != nil {
 		t.Error(err)
 	}
 	s.Enable(c)
 	got, err := json.Marshal(s.Config())
-	if want := `{"enabled":true,"events":["all"],"throttle_seconds":5,"severity_min":"warning","url":""}`; err != nil || string(got) != want {
-		t.Errorf("%v\n got %s\nwant %s", err, got, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"enabled":true,"events":["all"],"throttle_seconds":5,"severity_min":"warning","url":""}`
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("JSON of the configuration (-want +got):\n%s", diff)
 	}
 
 	for _, c := range []struct {
-		spoil func(*notifier.Config)
-		want  string
+		change func(*notifier.Config)
+		want   string
 	}{
 		{func(c *notifier.Config) { c.ThrottleSeconds = 0 }, "throttle_seconds must be between 1 and 60"},
 		{func(c *notifier.Config) { c.ThrottleSeconds = 61 }, "throttle_seconds must be between 1 and 60"},
@@ -35,9 +41,9 @@ func TestConfig(t *testing.T) {
 		{func(c *notifier.Config) { c.Events = []string{"ci", "noise"} }, `regression, anomaly, ci, security, user_frustration, kubernetes, all; "noise" is not`},
 	} {
 		config := notifier.DefaultConfig()
-		c.spoil(&config)
+		c.change(&config)
 		if err := config.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v, want %s", config, err, c.want)
+			t.Errorf("Validate of %+v = %v, want %q in it", config, err, c.want)
 		}
 	}
 }
@@ -78,11 +84,11 @@ func TestFilters(t *testing.T) {
 			if len(s.Offer(a, start)) > 0 {
 				passed = append(passed, kind)
 			} else if s.Stats().Filtered != 1 {
-				t.Errorf("%s: %s is not counted", events, kind)
+				t.Errorf("filter %s: Filtered = %d after %s, want 1", events, s.Stats().Filtered, kind)
 			}
 		}
 		if got := strings.Join(passed, " "); got != want {
-			t.Errorf("%s passes %s, want %s", events, got, want)
+			t.Errorf("filter %s passes %q, want %q", events, got, want)
 		}
 	}
 }
@@ -114,7 +120,7 @@ func TestURLFilter(t *testing.T) {
 		s := notifier.New()
 		s.Enable(c)
 		if got := len(s.Offer(a, start)) == 1; got != test.passes {
-			t.Errorf("%+v: passes %v", test, got)
+			t.Errorf("passes = %t for %+v, want %t", got, test, test.passes)
 		}
 	}
 }
@@ -129,7 +135,7 @@ func TestSeverity(t *testing.T) {
 		{alert.Info, alert.Error.Rank(), 1}, {alert.Error, alert.Info.Rank(), 1}, {alert.Info, 4, 0},
 	} {
 		s := notifier.New()
-		s.SetFloor(c.floor) // before enable: it is the client's, not the configuration's
+		s.SetFloor(c.floor) // Enable keeps it
 		config := notifier.DefaultConfig()
 		config.SeverityMin = c.severityMin
 		s.Enable(config)
@@ -139,7 +145,7 @@ func TestSeverity(t *testing.T) {
 			s.Offer(a, start)
 		}
 		if got := 3 - s.Stats().Filtered; got != c.passed {
-			t.Errorf("%+v: %d passed", c, got)
+			t.Errorf("minimum %s and floor %d: %d passed, want %d", c.severityMin, c.floor, got, c.passed)
 		}
 	}
 
@@ -151,37 +157,58 @@ func TestSeverity(t *testing.T) {
 	p.offer(made("C"), at(2))
 	p.SetFloor(alert.Error.Rank())
 	p.until(at(10))
-	if got := p.String(); got != "0: A; 5: C" || p.Stats().Filtered != 1 {
-		t.Errorf("a floor set while a warning pends: %s, %+v", got, p.Stats())
+	if got, want := p.String(), "0: A; 5: C"; got != want {
+		t.Errorf("a floor set while a warning is pending: emitted %q, want %q", got, want)
+	}
+	if got := p.Stats().Filtered; got != 1 {
+		t.Errorf("a floor set while a warning is pending: Filtered = %d, want 1", got)
 	}
 }
 
 func TestDisableAndEnable(t *testing.T) {
-	s := notifier.New()
-	if s.Offer(made("A"), start) != nil || s.Stats() != (notifier.Stats{}) {
-		t.Error("a stream that is off took an alert")
+	stats := func(name string, s *notifier.Notifier, want notifier.Stats) {
+		t.Helper()
+		if diff := cmp.Diff(want, s.Stats()); diff != "" {
+			t.Errorf("Stats %s (-want +got):\n%s", name, diff)
+		}
 	}
+	s := notifier.New()
+	if out := s.Offer(made("A"), start); out != nil {
+		t.Errorf("Offer to a disabled notifier = %+v, want none", out)
+	}
+	stats("of a disabled notifier", s, notifier.Stats{})
+
 	s = enabled(5)
 	for _, key := range []string{"A", "B", "C", "C"} {
 		s.Offer(made(key), start)
 	}
 	if n := s.Disable(); n != 2 {
-		t.Errorf("%d cleared, want 2", n)
+		t.Errorf("Disable = %d, want 2 pending", n)
 	}
-	if _, ok := s.Next(); ok || s.Config().Enabled || s.Due(at(100)) != nil || s.Disable() != 0 {
-		t.Error("something is left after disable")
+	if at, ok := s.Next(); ok {
+		t.Errorf("Next after Disable = %v, want none", at)
 	}
-	if got := s.Stats(); got != (notifier.Stats{NotifyCount: 1, Emitted: 1, Cleared: 3}) {
-		t.Errorf("%+v", got)
+	if s.Config().Enabled {
+		t.Error("enabled after Disable")
 	}
+	if out := s.Due(at(100)); out != nil {
+		t.Errorf("Due after Disable = %+v, want none", out)
+	}
+	if n := s.Disable(); n != 0 {
+		t.Errorf("second Disable = %d, want 0", n)
+	}
+	stats("after Disable", s, notifier.Stats{NotifyCount: 1, Emitted: 1, Cleared: 3})
+
 	s.Enable(notifier.DefaultConfig())
-	if s.Stats() != (notifier.Stats{}) || len(s.Offer(made("A"), at(0.1))) != 1 {
-		t.Error("enable does not start afresh")
+	stats("after Enable", s, notifier.Stats{})
+	if out := s.Offer(made("A"), at(0.1)); len(out) != 1 {
+		t.Errorf("Offer after Enable = %+v, want a notification", out)
 	}
 	s.Offer(made("B"), at(0.2))
 	s.Enable(notifier.DefaultConfig())
-	if got := s.Stats(); got != (notifier.Stats{}) || s.Due(at(100)) != nil {
-		t.Errorf("enable kept what was pending: %+v", got)
+	stats("after Enable with a pending alert", s, notifier.Stats{})
+	if out := s.Due(at(100)); out != nil {
+		t.Errorf("Due after Enable with a pending alert = %+v, want none", out)
 	}
 
 	events := []string{"ci"}
@@ -190,7 +217,7 @@ func TestDisableAndEnable(t *testing.T) {
 	s.Enable(c)
 	events[0] = "all"
 	s.Config().Events[0] = "all"
-	if s.Config().Events[0] != "ci" {
-		t.Error("the configuration can be changed from outside")
+	if got := s.Config().Events[0]; got != "ci" {
+		t.Errorf("events after changes from outside = %q, want %q", got, "ci")
 	}
 }

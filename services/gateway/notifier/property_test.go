@@ -12,8 +12,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// TestProperties plays any alerts at any times, with a timer that may be late,
-// and checks what holds always.
+// TestProperties plays random alerts at random times, with a timer that may be late, and
+// checks the invariants.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		throttle := rapid.SampledFrom([]int{1, 2, 5, 60}).Draw(t, "throttle")
@@ -25,9 +25,9 @@ func TestProperties(t *testing.T) {
 
 		now := start
 		var before []alert.Alert
-		newest := make(map[string]alert.Alert) // by key, of what has not ended
-		ended := make(map[string]alert.Alert)  // by key, the last end
-		lost := make(map[string]bool)          // the keys of what was dropped or silenced
+		newest := make(map[string]alert.Alert) // by key, not resolved yet
+		ended := make(map[string]alert.Alert)  // by key, the last resolution
+		lost := make(map[string]bool)          // keys of dropped or silenced alerts
 		offered := rapid.IntRange(0, 400).Draw(t, "alerts")
 		for i := range offered {
 			now = now.Add(time.Duration(rapid.IntRange(0, pauses).Draw(t, "pause")) * time.Millisecond)
@@ -36,12 +36,12 @@ func TestProperties(t *testing.T) {
 			a.Severity = rapid.SampledFrom(alert.Severities()).Draw(t, "severity")
 			a.Category = []alert.Category{alert.Errors, alert.Errors, alert.Threshold, alert.Errors, alert.CI}[key%5]
 			if i > 0 && rapid.IntRange(0, 9).Draw(t, "revises") == 0 {
-				// A revision has the key and the severity of what it revises.
-				a = before[i-1-rapid.IntRange(0, i-1).Draw(t, "of")]
+				// A revision has the key and the severity of the alert that it revises.
+				a = before[i-1-rapid.IntRange(0, i-1).Draw(t, "revised")]
 				a.Revises = a.ID
 			}
-			if of, ok := newest[a.DedupKey]; a.Revises == "" && ok && rapid.IntRange(0, 3).Draw(t, "resolves") == 0 {
-				a.Resolves, a.Category, a.Severity = of.ID, of.Category, alert.Info
+			if open, ok := newest[a.DedupKey]; a.Revises == "" && ok && rapid.IntRange(0, 3).Draw(t, "resolves") == 0 {
+				a.Resolves, a.Category, a.Severity = open.ID, open.Category, alert.Info
 			}
 			a.ID = fmt.Sprint("id", i)
 			switch {
@@ -70,43 +70,43 @@ func TestProperties(t *testing.T) {
 			}
 			checkCounts(t, p, i+1)
 			if due, ok := p.Next(); ok && due.Sub(now) > time.Minute {
-				t.Fatalf("a batch at %v waits %v", now.Sub(start), due.Sub(now))
+				t.Fatalf("at %v: Next is in %v, want at most 1m", now.Sub(start), due.Sub(now))
 			}
 		}
 		p.until(now.Add(time.Hour))
 		if p.Stats().Pending != 0 {
-			t.Fatalf("alerts pend for ever: %+v", p.Stats())
+			t.Fatalf("%d alerts pending an hour later, want none", p.Stats().Pending)
 		}
 		checkPace(t, p.out, time.Duration(throttle)*time.Second)
 		checkDuplicates(t, p.out)
 		checkEnds(t, p.out)
-		over := toldOver(p.out)
+		over := sentOver(p.out)
 		passes := func(a alert.Alert) bool {
 			return a.Category != alert.CI && a.Severity.Rank() >= least.Rank() && !lost[finding(a)]
 		}
 		for key, a := range newest {
-			if last, told := over[key]; passes(a) && (last || !told) {
-				t.Fatalf("%s was raised last, and was told last to be over", key)
+			if last, sent := over[key]; passes(a) && (last || !sent) {
+				t.Fatalf("%s was raised last, but sent last as resolved, or not sent", key)
 			}
 		}
 		for key, a := range ended {
-			if last, told := over[key]; passes(a) && told && !last {
-				t.Fatalf("%s ended last, and was told last to be raised", key)
+			if last, sent := over[key]; passes(a) && sent && !last {
+				t.Fatalf("%s was resolved last, but sent last as raised", key)
 			}
 		}
 	})
 }
 
-// normal is behind the key of a threshold's end, which is another state.
+// normal is the suffix of the key of a threshold's resolution.
 const normal = " normal"
 
-// finding is the key of what an alert is about.
+// finding returns the key of the finding that an alert is about.
 func finding(a alert.Alert) string { return strings.TrimSuffix(a.DedupKey, normal) }
 
-// toldOver says by key whether the last that went out of a finding is that it is
-// over. In one notification what is raised comes after ends: else it was cut to a
-// line that says that it is over itself.
-func toldOver(out []notifier.Notification) map[string]bool {
+// sentOver reports by key whether the last alert sent about a finding said that it is
+// over. Within one notification, raised alerts come after resolutions: otherwise they
+// would be marked resolved themselves.
+func sentOver(out []notifier.Notification) map[string]bool {
 	over := make(map[string]bool)
 	for _, n := range out {
 		for _, ends := range []bool{true, false} {
@@ -120,30 +120,33 @@ func toldOver(out []notifier.Notification) map[string]bool {
 	return over
 }
 
-// checkEnds: no alert goes out twice, and of none two times that it is over,
-// unless its end is more than that.
+// checkEnds: no alert is sent twice, nor that it is over, unless its resolution says more
+// than that.
 func checkEnds(t *rapid.T, out []notifier.Notification) {
-	told, over := make(map[string]bool), make(map[string]bool)
+	sent, over := make(map[string]bool), make(map[string]bool)
 	for _, n := range out {
 		for _, a := range n.Alerts {
-			of := a.Resolves
+			subject := a.Resolves
 			if a.Resolved {
-				of = a.ID
+				subject = a.ID
 			}
-			if told[a.ID] || a.Over() && over[of] && a.Category == alert.Errors {
-				t.Fatalf("%s is told twice, or to be over: %+v", a.ID, a)
+			if sent[a.ID] {
+				t.Fatalf("%s is sent twice: %+v", a.ID, a)
 			}
-			told[a.ID] = true
-			over[of] = over[of] || a.Over()
+			if a.Over() && over[subject] && a.Category == alert.Errors {
+				t.Fatalf("%s is sent as over twice: %+v", subject, a)
+			}
+			sent[a.ID] = true
+			over[subject] = over[subject] || a.Over()
 		}
 	}
 }
 
-// checkCounts: every alert is accounted for, and a merged one is in a count.
+// checkCounts: every alert is counted once, and a merged one in the count of another.
 func checkCounts(t *rapid.T, p *player, offered int) {
 	s := p.Stats()
 	if sum := s.Emitted + s.PendingOffers + s.Suppressed + s.Dropped + s.Filtered + s.Revised + s.Ignored + s.Absorbed + s.Silenced; sum != offered {
-		t.Fatalf("%d of %d accounted for: %+v", sum, offered, s)
+		t.Fatalf("the counts sum up to %d, want %d offered: %+v", sum, offered, s)
 	}
 	occurrences := 0
 	for _, n := range p.out {
@@ -152,31 +155,30 @@ func checkCounts(t *rapid.T, p *player, offered int) {
 		}
 	}
 	if s.Pending > 100 || s.NotifyCount != len(p.out) || occurrences != s.Emitted {
-		t.Fatalf("%d notifications of %d alerts went out: %+v", len(p.out), occurrences, s)
+		t.Fatalf("%d notifications of %d alerts, want those of %+v, with at most 100 pending", len(p.out), occurrences, s)
 	}
 }
 
-// checkPace: never closer than the throttle, never 13 in 60 s.
+// checkPace: two notifications are never closer than the throttle, and never 13 within 60 s.
 func checkPace(t *rapid.T, out []notifier.Notification, throttle time.Duration) {
 	for i, n := range out {
 		if i > 0 && n.At.Sub(out[i-1].At) < throttle {
-			t.Fatalf("%v after %v", n.At.Sub(start), out[i-1].At.Sub(start))
+			t.Fatalf("notifications at %v and %v, want %v between them", out[i-1].At.Sub(start), n.At.Sub(start), throttle)
 		}
 		if i >= 12 && n.At.Sub(out[i-12].At) < time.Minute {
-			t.Fatalf("13 from %v to %v", out[i-12].At.Sub(start), n.At.Sub(start))
+			t.Fatalf("13 notifications from %v to %v, want at most 12 in 60 s", out[i-12].At.Sub(start), n.At.Sub(start))
 		}
 	}
 }
 
-// checkDuplicates: within 30 s, less the 50 ms that it may come too early, a key
-// goes out again only when it got worse or its end went out. An end is not what it
-// ends.
+// checkDuplicates: within 30 s, less 50 ms of jitter, a key is sent again only if its
+// severity rose or its resolution was sent. A resolution does not count as its finding.
 func checkDuplicates(t *rapid.T, out []notifier.Notification) {
-	type sending struct {
+	type sentAlert struct {
 		at   time.Time
 		rank int
 	}
-	last := make(map[string]sending)
+	last := make(map[string]sentAlert)
 	for _, n := range out {
 		for _, a := range n.Alerts {
 			if a.Over() {
@@ -189,9 +191,9 @@ func checkDuplicates(t *rapid.T, out []notifier.Notification) {
 			}
 			rank := a.Severity.Rank()
 			if before, ok := last[a.DedupKey]; ok && n.At.Sub(before.at) < 30*time.Second-50*time.Millisecond && rank <= before.rank {
-				t.Fatalf("%s twice within %v", a.DedupKey, n.At.Sub(before.at))
+				t.Fatalf("%s is sent twice within %v, want at least 29.95s", a.DedupKey, n.At.Sub(before.at))
 			}
-			last[a.DedupKey] = sending{n.At, rank}
+			last[a.DedupKey] = sentAlert{n.At, rank}
 		}
 	}
 }

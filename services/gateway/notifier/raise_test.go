@@ -7,11 +7,11 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// TestRaisingRevision: a revision that is more severe than all that is known of the
-// alert is sent, also as the same key was sent a moment ago; others replace a
-// pending one or nothing.
+// TestRaisingRevision: a revision that is more severe than every earlier state of the
+// alert is sent, also within the duplicate window; others replace a pending alert or are
+// ignored.
 func TestRaisingRevision(t *testing.T) {
-	of := func(severity alert.Severity) alert.Alert {
+	revision := func(severity alert.Severity) alert.Alert {
 		a := made("A")
 		a.ID, a.Revises, a.Severity = "revision", "id of A", severity
 		return a
@@ -29,27 +29,27 @@ func TestRaisingRevision(t *testing.T) {
 		do   func(p *player)
 		want string
 	}{
-		{"sent a moment ago", enabled(5), func(p *player) { p.offer(first, at(0)); p.offer(of(alert.Error), at(6)) }, "0: A; 6: A"},
-		{"sent long ago", enabled(5), func(p *player) { p.offer(first, at(0)); p.offer(of(alert.Error), at(600)) }, "0: A; 600: A"},
-		{"within the throttle", enabled(5), func(p *player) { p.offer(first, at(0)); p.offer(of(alert.Error), at(1)) }, "0: A; 5: A"},
-		{"the same severity", enabled(5), func(p *player) { p.offer(first, at(0)); p.offer(of(alert.Info), at(6)) }, "0: A"},
+		{"within the duplicate window", enabled(5), func(p *player) { p.offer(first, at(0)); p.offer(revision(alert.Error), at(6)) }, "0: A; 6: A"},
+		{"after the duplicate window", enabled(5), func(p *player) { p.offer(first, at(0)); p.offer(revision(alert.Error), at(600)) }, "0: A; 600: A"},
+		{"within the throttle", enabled(5), func(p *player) { p.offer(first, at(0)); p.offer(revision(alert.Error), at(1)) }, "0: A; 5: A"},
+		{"the same severity", enabled(5), func(p *player) { p.offer(first, at(0)); p.offer(revision(alert.Info), at(6)) }, "0: A"},
 		{"once only", enabled(5), func(p *player) {
 			p.offer(first, at(0))
-			p.offer(of(alert.Error), at(6))
-			p.offer(of(alert.Error), at(60))
+			p.offer(revision(alert.Error), at(6))
+			p.offer(revision(alert.Error), at(60))
 		}, "0: A; 6: A"},
-		{"filtered before", warnings(), func(p *player) { p.offer(first, at(0)); p.offer(of(alert.Error), at(6)) }, "6: A"},
+		{"filtered before", warnings(), func(p *player) { p.offer(first, at(0)); p.offer(revision(alert.Error), at(6)) }, "6: A"},
 		{"raised before it was enabled", notifier.New(), func(p *player) {
 			p.offer(first, at(0))
 			p.Enable(notifier.DefaultConfig())
-			p.offer(of(alert.Error), at(6))
+			p.offer(revision(alert.Error), at(6))
 		}, "6: A"},
-		{"not known", enabled(5), func(p *player) { p.offer(of(alert.Error), at(6)) }, ""},
-		{"known after a restart of the session", enabled(5), func(p *player) {
+		{"of an unknown alert", enabled(5), func(p *player) { p.offer(revision(alert.Error), at(6)) }, ""},
+		{"after a Reset", enabled(5), func(p *player) {
 			p.offer(first, at(0))
 			p.Reset()
 			p.Enable(notifier.DefaultConfig())
-			p.offer(of(alert.Error), at(6))
+			p.offer(revision(alert.Error), at(6))
 		}, "0: A; 6: A"},
 	} {
 		p := &player{Notifier: tt.s}

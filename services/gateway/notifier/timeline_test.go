@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
@@ -23,7 +25,7 @@ func made(key string) alert.Alert {
 	}
 }
 
-// enabled returns a stream that lets everything through.
+// enabled returns a notifier that passes every alert.
 func enabled(throttle int) *notifier.Notifier {
 	s := notifier.New()
 	c := notifier.DefaultConfig()
@@ -32,13 +34,13 @@ func enabled(throttle int) *notifier.Notifier {
 	return s
 }
 
-// player plays alerts to a stream and keeps its timer like a gateway does.
+// player offers alerts to a notifier and runs its timer as a gateway does.
 type player struct {
 	*notifier.Notifier
 	out []notifier.Notification
 }
 
-// until lets the timer go off that is due before now.
+// until calls Due for the timers that expire before now.
 func (p *player) until(now time.Time) {
 	for {
 		due, ok := p.Next()
@@ -54,8 +56,8 @@ func (p *player) offer(a alert.Alert, now time.Time) {
 	p.out = append(p.out, p.Offer(a, now)...)
 }
 
-// String tells what went out as "0: A; 5: B*2 C", what was over before as (A)
-// and an end as !A.
+// String writes the notifications as "0: A; 5: B*2 C", with (A) for an alert marked
+// resolved and !A for a resolution.
 func (p *player) String() string {
 	var list []string
 	for _, n := range p.out {
@@ -120,55 +122,56 @@ func TestTimelines(t *testing.T) {
 		throttle int
 		in, want string
 	}{
-		// From the contract, section 6.
+		// The documented rules.
 		{"a batch at the throttle's end", 5, "0 A, 0.2 B, 0.4 C", "0: A; 5: B C"},
 		{"a batch settles 2 s", 5, "0 A, 4.9 B", "0: A; 6.9: B"},
-		{"an alert after the throttle takes it along", 5, "0 A, 4.9 B, 5.5 C", "0: A; 5.5: B C"},
+		{"an alert after the throttle is sent with the batch", 5, "0 A, 4.9 B, 5.5 C", "0: A; 5.5: B C"},
 		{"12 in 60 s, one a second", 1, every(15, 1), twelve(1)},
 		{"12 in 60 s, one every 4 s", 1, every(15, 4), twelve(4)},
 		{"a duplicate within 30 s", 5, "0 A, 29.9 A", "0: A"},
 		{"no duplicate at 30 s", 5, "0 A, 30 A", "0: A; 30: A"},
-		{"30 s from the sending", 5, "0 A, 1 B, 2 B, 34.9 B, 35 B", "0: A; 5: B*2; 35: B"},
+		{"the window begins when an alert is sent", 5, "0 A, 1 B, 2 B, 34.9 B, 35 B", "0: A; 5: B*2; 35: B"},
 
-		// What follows from its rules.
+		// Their consequences.
 		{"exactly at the throttle's end", 5, "0 A, 5 B", "0: A; 5: B"},
 		{"before the throttle's end", 5, "0 A, 4.949 B", "0: A; 6.949: B"},
 		{"just before the throttle's end", 5, "0 A, 4.95 B", "0: A; 5: B"},
 		{"one a second, unevenly", 1, "0 A, 0.998 B, 2.003 C, 2.99 D, 4 E", "0: A; 1: B; 2.003: C; 3.003: D; 4.003: E"},
 		{"just before the duplicate window's end", 5, "0 A, 29.949 A, 29.95 A", "0: A; 29.95: A"},
-		{"the throttle counts from batches too", 5, "0 A, 1 B, 6 C", "0: A; 5: B; 10: C"},
-		{"taken along at the moment the throttle ends", 5, "0 A, 1 B, 5 C", "0: A; 5: B C"},
-		{"a repetition takes its batch along", 5, "0 A, 4 B, 5.5 B", "0: A; 5.5: B*2"},
-		{"a duplicate takes nothing along", 5, "0 A, 4 B, 5.5 A", "0: A; 6: B"},
+		{"a batch starts the throttle too", 5, "0 A, 1 B, 6 C", "0: A; 5: B; 10: C"},
+		{"an alert at the throttle's end is sent with the batch", 5, "0 A, 1 B, 5 C", "0: A; 5: B C"},
+		{"a repetition is sent with the batch", 5, "0 A, 4 B, 5.5 B", "0: A; 5.5: B*2"},
+		{"a duplicate does not send the batch", 5, "0 A, 4 B, 5.5 A", "0: A; 6: B"},
 		{"the severity has risen", 5, "0 A-, 1 A, 6 A, 7 A-", "0: A; 5: A"},
-		{"a duplicate is one whatever pends", 5, "0 A-, 1 A, 2 A-, 3 A", "0: A; 5: A*2"},
+		{"a duplicate of a lower severity", 5, "0 A-, 1 A, 2 A-, 3 A", "0: A; 5: A*2"},
 		{"sorted by severity", 5, "0 A, 1 B-, 2 C", "0: A; 5: C B"},
-		{"the window has room at 60 s", 5, every(12, 5) + ", 56 L, 59.9 M, 60 N", strings.TrimSuffix(twelve(5), "k12 k13 k14") + "L M N"},
+		{"the rate limit has room at 60 s", 5, every(12, 5) + ", 56 L, 59.9 M, 60 N", strings.TrimSuffix(twelve(5), "k12 k13 k14") + "L M N"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := play(c.throttle, c.in).String(); got != c.want {
-				t.Errorf("%s\n got %s\nwant %s", c.in, got, c.want)
+				t.Errorf("play(%s):\n got %s\nwant %s", c.in, got, c.want)
 			}
 		})
 	}
 }
 
-// TestEnds: !A is the end of A, an info alert, where all severities pass and
-// where only warnings do. That of T has a key of its own, as thresholds do.
-func TestEnds(t *testing.T) {
+// TestResolutions: !A is the resolution of A, an info alert. all is what is sent if all
+// severities pass, warnings if only warnings and errors do. T is a threshold, whose
+// resolution has a key of its own.
+func TestResolutions(t *testing.T) {
 	for _, c := range []struct{ name, in, all, warnings string }{
-		{"over before it was sent", "0 X, 1 A, 2 !A", "0: X; 5: (A)", "0: X; 5: (A)"},
-		{"over after it was sent", "0 A, 6 !A", "0: A; 6: !A", "0: A"},
-		{"repeated, then over", "0 X, 1 A, 2 A, 3 !A", "0: X; 5: (A)*2", "0: X; 5: (A)*2"},
-		{"over and there again", "0 X, 1 A, 2 !A, 3 A", "0: X; 5: (A) A", "0: X; 5: (A) A"},
-		{"that it was over makes no duplicate of the next", "0 X, 1 A, 2 !A, 6 A", "0: X; 5: (A); 10: A", "0: X; 5: (A); 10: A"},
-		{"its end is no duplicate of it, but of itself", "0 A, 6 !A, 12 !A", "0: A; 6: !A", "0: A"},
-		{"one that was not sent for being a duplicate", "0 A, 6 A, 7 !A", "0: A; 7: !A", "0: A"},
-		{"there again after its end was sent", "0 A, 6 !A, 12 A", "0: A; 6: !A; 12: A", "0: A"},
-		{"and over again", "0 A, 6 !A, 12 A, 18 !A", "0: A; 6: !A; 12: A; 18: !A", "0: A"},
-		{"there again while its end waits", "0 A, 1 !A, 2 A", "0: A; 5: A !A", "0: A"},
-		{"there again after its end was sent with another of its kind", "0 T, 1 T, 6 !T, 12 T, 18 !T", "0: T; 6: !T-ok; 12: T; 18: !T-ok", "0: T"},
-		{"there again after the line that it was over", "0 X, 1 A, 2 !A, 6 A, 12 A", "0: X; 5: (A); 10: A", "0: X; 5: (A); 10: A"},
+		{"resolved before it was sent", "0 X, 1 A, 2 !A", "0: X; 5: (A)", "0: X; 5: (A)"},
+		{"resolved after it was sent", "0 A, 6 !A", "0: A; 6: !A", "0: A"},
+		{"repeated, then resolved", "0 X, 1 A, 2 A, 3 !A", "0: X; 5: (A)*2", "0: X; 5: (A)*2"},
+		{"resolved and raised again", "0 X, 1 A, 2 !A, 3 A", "0: X; 5: (A) A", "0: X; 5: (A) A"},
+		{"raised again after it was sent as resolved", "0 X, 1 A, 2 !A, 6 A", "0: X; 5: (A); 10: A", "0: X; 5: (A); 10: A"},
+		{"a resolution is a duplicate of itself only", "0 A, 6 !A, 12 !A", "0: A; 6: !A", "0: A"},
+		{"the resolution of a duplicate", "0 A, 6 A, 7 !A", "0: A; 7: !A", "0: A"},
+		{"raised again after its resolution was sent", "0 A, 6 !A, 12 A", "0: A; 6: !A; 12: A", "0: A"},
+		{"resolved again", "0 A, 6 !A, 12 A, 18 !A", "0: A; 6: !A; 12: A; 18: !A", "0: A"},
+		{"raised again while its resolution is pending", "0 A, 1 !A, 2 A", "0: A; 5: A !A", "0: A"},
+		{"raised again after a resolution with a key of its own", "0 T, 1 T, 6 !T, 12 T, 18 !T", "0: T; 6: !T-ok; 12: T; 18: !T-ok", "0: T"},
+		{"raised twice after it was sent as resolved", "0 X, 1 A, 2 !A, 6 A, 12 A", "0: X; 5: (A); 10: A", "0: X; 5: (A); 10: A"},
 	} {
 		for severity, want := range map[alert.Severity]string{alert.Info: c.all, alert.Warning: c.warnings} {
 			p := &player{Notifier: enabled(5)}
@@ -197,7 +200,7 @@ func TestEnds(t *testing.T) {
 			}
 			p.until(at(1e6))
 			if got := p.String(); got != want {
-				t.Errorf("%s, from %s: %s\n got %s\nwant %s", c.name, severity, c.in, got, want)
+				t.Errorf("%s, from severity %s: play(%s):\n got %s\nwant %s", c.name, severity, c.in, got, want)
 			}
 		}
 	}
@@ -208,8 +211,12 @@ func TestFullBatch(t *testing.T) {
 		alerts, batch, dropped int
 	}{{100, 99, 0}, {101, 100, 0}, {102, 100, 1}} {
 		p := play(5, every(c.alerts, 0.009))
-		if len(p.out) != 2 || p.out[1].At != at(5) || len(p.out[0].Alerts) != 1 || len(p.out[1].Alerts) != c.batch || p.Stats().Dropped != c.dropped {
-			t.Errorf("of %d: %d notifications, %d dropped: %v", c.alerts, len(p.out), p.Stats().Dropped, p)
+		want := []sizedNotification{{at(0), 1}, {at(5), c.batch}}
+		if diff := cmp.Diff(want, sizes(p.out)); diff != "" {
+			t.Errorf("notifications of %d alerts (-want +got):\n%s", c.alerts, diff)
+		}
+		if got := p.Stats().Dropped; got != c.dropped {
+			t.Errorf("%d alerts: Dropped = %d, want %d", c.alerts, got, c.dropped)
 		}
 	}
 
@@ -218,12 +225,28 @@ func TestFullBatch(t *testing.T) {
 	for i := range 100 {
 		p.offer(made(fmt.Sprint("k", i)), at(4.9))
 	}
-	p.offer(made("k7"), at(4.95))  // merged: a full batch has room for it
-	p.offer(made("last"), at(5.5)) // takes the full batch along, and is the first of the next
+	p.offer(made("k7"), at(4.95))  // merged into the full batch
+	p.offer(made("last"), at(5.5)) // sends the full batch, and is the first of the next
 	p.until(at(60))
-	if len(p.out) != 3 || len(p.out[1].Alerts) != 100 || p.out[2].At != at(10.5) || len(p.out[2].Alerts) != 1 || p.Stats().Dropped != 0 {
-		t.Errorf("a full batch after the throttle: %v, %+v", p, p.Stats())
+	if diff := cmp.Diff([]sizedNotification{{at(0), 1}, {at(5.5), 100}, {at(10.5), 1}}, sizes(p.out)); diff != "" {
+		t.Errorf("notifications with a full batch after the throttle (-want +got):\n%s", diff)
 	}
+	if got := p.Stats().Dropped; got != 0 {
+		t.Errorf("Dropped = %d, want 0", got)
+	}
+}
+
+// sizedNotification is a notification's time and its number of alerts.
+type sizedNotification struct {
+	At     time.Time
+	Alerts int
+}
+
+func sizes(out []notifier.Notification) (all []sizedNotification) {
+	for _, n := range out {
+		all = append(all, sizedNotification{n.At, len(n.Alerts)})
+	}
+	return all
 }
 
 func TestForgetsTheOldestKey(t *testing.T) {
@@ -233,12 +256,12 @@ func TestForgetsTheOldestKey(t *testing.T) {
 	}
 	p.until(at(20))
 	if sent := p.Stats().Emitted; sent != 501 {
-		t.Fatalf("%d emitted: %v", sent, p)
+		t.Fatalf("Emitted = %d, want 501: %v", sent, p)
 	}
 	p.offer(made("k1"), at(20))
 	p.offer(made("k0"), at(21))
 	if n := p.Stats().Suppressed; n != 1 {
-		t.Errorf("%d suppressed, want the one that is remembered: %v", n, p)
+		t.Errorf("Suppressed = %d, want 1, the key that is remembered: %v", n, p)
 	}
 }
 
@@ -257,10 +280,13 @@ func TestRevisions(t *testing.T) {
 	p.offer(revised("third"), at(4))
 	p.until(at(10))
 	p.offer(revised("too late"), at(11))
-	if got := p.String(); got != "0: A; 5: B*2" || p.out[1].Alerts[0].Title != "third" {
-		t.Errorf("got %s with %q", got, p.out[1].Alerts[0].Title)
+	if got, want := p.String(), "0: A; 5: B*2"; got != want {
+		t.Fatalf("emitted %q, want %q", got, want)
 	}
-	if s := p.Stats(); s.Revised != 2 || s.Ignored != 2 || s.Emitted != 3 || s.NotifyCount != 2 {
-		t.Errorf("%+v", s)
+	if got := p.out[1].Alerts[0].Title; got != "third" {
+		t.Errorf("title = %q, want %q", got, "third")
+	}
+	if diff := cmp.Diff(notifier.Stats{NotifyCount: 2, Emitted: 3, Revised: 2, Ignored: 2}, p.Stats()); diff != "" {
+		t.Errorf("Stats (-want +got):\n%s", diff)
 	}
 }
