@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
@@ -26,18 +26,18 @@ type RuleFlags struct {
 	Noise      []string `help:"Detection rule for repeated messages: auto, spec, or mined, which also finds the words that vary. Wins over --rules. APP=RULE for one app; may be repeated. Default: auto, which is mined." env:"TOCSIN_NOISE" placeholder:"RULE"`
 }
 
-func (f RuleFlags) words() rules.Words {
-	return rules.Words{Rules: f.All, Anomaly: f.Anomaly, Regression: f.Regression, Noise: f.Noise}
+func (f RuleFlags) flags() ruleset.Flags {
+	return ruleset.Flags{Rules: f.All, Anomaly: f.Anomaly, Regression: f.Regression, Noise: f.Noise}
 }
 
 // Rules parses the flags. Its errors name the flag and the allowed values.
-func (f RuleFlags) Rules() (rules.Table, error) {
-	return f.words().Table()
+func (f RuleFlags) Rules() (ruleset.Table, error) {
+	return f.flags().Table()
 }
 
 // Warn logs each value that only an earlier release defined, with its replacement.
 func (f RuleFlags) Warn(log *slog.Logger) {
-	for _, line := range f.words().Warnings() {
+	for _, line := range f.flags().Warnings() {
 		log.Warn(line)
 	}
 }

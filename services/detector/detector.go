@@ -23,7 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/presence"
 )
@@ -45,7 +45,7 @@ type Config struct {
 	SnapshotEvery time.Duration
 	// Rules are the detection rules of each app; the zero value has the specification's.
 	// Detectors that share a bus should have the same.
-	Rules    rules.Table
+	Rules    ruleset.Table
 	Registry prometheus.Registerer
 	Logger   *slog.Logger
 	// Ready is called once, when the detector has caught up with its partitions or

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
@@ -22,7 +22,7 @@ type State struct {
 	blocked string
 	// partitions is the number of partitions of the stream.
 	partitions int
-	rules      rules.Table
+	rules      ruleset.Table
 	owned      map[int]*partition
 }
 
@@ -92,7 +92,7 @@ func (s *State) setJoined(joined bool, partitions int) {
 	}
 }
 
-func (s *State) setRules(table rules.Table) {
+func (s *State) setRules(table ruleset.Table) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rules = table
@@ -102,7 +102,7 @@ func (s *State) setRules(table rules.Table) {
 const maxRulesText = 1000
 
 // rulesInForce returns a rules table as it is published.
-func rulesInForce(table rules.Table) []string {
+func rulesInForce(table ruleset.Table) []string {
 	return []string{sanitize.Cut(table.String(), maxRulesText)}
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/services/tocsin/quick"
 )
 
@@ -197,9 +197,9 @@ func TestRules(t *testing.T) {
 			flags = line.Detector.RuleFlags
 		}
 		table, err := flags.Rules()
-		want := rules.Table{Default: rules.Set{Anomaly: rules.RateTail, Regression: rules.Confirmed, Noise: rules.Mined}, Apps: map[string]rules.Set{
-			"web":  {Anomaly: rules.Auto, Regression: rules.Confirmed, Noise: rules.Mined},
-			"shop": {Anomaly: rules.RateTail, Regression: rules.Confirmed},
+		want := ruleset.Table{Default: ruleset.Set{Anomaly: ruleset.RateTail, Regression: ruleset.Confirmed, Noise: ruleset.Mined}, Apps: map[string]ruleset.Set{
+			"web":  {Anomaly: ruleset.Auto, Regression: ruleset.Confirmed, Noise: ruleset.Mined},
+			"shop": {Anomaly: ruleset.RateTail, Regression: ruleset.Confirmed},
 		}}
 		if err != nil || !reflect.DeepEqual(table, want) {
 			t.Errorf("%s: %+v, %v", command, table, err)
@@ -208,7 +208,7 @@ func TestRules(t *testing.T) {
 		if flags = line.Up.RuleFlags; args[0] == "detector" {
 			flags = line.Detector.RuleFlags
 		}
-		if table, _ := flags.Rules(); err != nil || !reflect.DeepEqual(table, rules.Table{Default: rules.Default()}) {
+		if table, _ := flags.Rules(); err != nil || !reflect.DeepEqual(table, ruleset.Table{Default: ruleset.Default()}) {
 			t.Errorf("%s, nothing said: %+v, %v", command, table, err)
 		}
 		if _, err := parsed(t, append(args, "--anomaly", "web=never")...); err == nil || !strings.Contains(err.Error(), "auto, ratio3x, rate-tail") {

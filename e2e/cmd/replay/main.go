@@ -33,7 +33,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
@@ -57,12 +57,12 @@ type usageError struct{ error }
 
 // settings are the values of the flags.
 type settings struct {
-	rules rules.Table
+	rules ruleset.Table
 	after time.Duration
 }
 
 func parse(args []string, stderr io.Writer) (settings, error) {
-	var words rules.Words
+	var chosen ruleset.Flags
 	s := settings{}
 	flags := flag.NewFlagSet("replay", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -70,10 +70,10 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 		name, usage string
 		values      *[]string
 	}{
-		{"rules", "all three detection rules below: auto, spec or statistical; APP=RULE for one app (default auto)", &words.Rules},
-		{"anomaly", "error-spike detection rule: auto, ratio3x or rate-tail; APP=RULE for one app (default auto)", &words.Anomaly},
-		{"regression", "detection rule for slower pages: auto, spec or confirmed; APP=RULE for one app (default auto)", &words.Regression},
-		{"noise", "detection rule for repeated messages: auto, spec or mined; APP=RULE for one app (default auto)", &words.Noise},
+		{"rules", "all three detection rules below: auto, spec or statistical; APP=RULE for one app (default auto)", &chosen.Rules},
+		{"anomaly", "error-spike detection rule: auto, ratio3x or rate-tail; APP=RULE for one app (default auto)", &chosen.Anomaly},
+		{"regression", "detection rule for slower pages: auto, spec or confirmed; APP=RULE for one app (default auto)", &chosen.Regression},
+		{"noise", "detection rule for repeated messages: auto, spec or mined; APP=RULE for one app (default auto)", &chosen.Noise},
 	} {
 		flags.Func(f.name, f.usage, func(value string) error {
 			*f.values = append(*f.values, strings.Split(value, ",")...)
@@ -93,11 +93,11 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	if s.after < 0 {
 		return s, usageError{fmt.Errorf("--after: %s is negative", s.after)}
 	}
-	table, err := words.Table()
+	table, err := chosen.Table()
 	if err != nil {
 		return s, usageError{err}
 	}
-	for _, line := range words.Warnings() {
+	for _, line := range chosen.Warnings() {
 		fmt.Fprintln(stderr, "replay: warning:", line)
 	}
 	s.rules = table

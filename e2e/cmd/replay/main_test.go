@@ -147,7 +147,7 @@ func TestReplayErrors(t *testing.T) {
 		{"invalid event in an array", line(0, "["+failing("x")+`,{"kind":"log","log":{"level":"loud","message":"x"}}]`), nil, "line 1: event 1: log.level must be one of "},
 		{"reserved app", line(0, `{"kind":"log","app":"Tocsin","log":{"level":"info","message":"x"}}`), nil, `line 1: event: app must not be "tocsin"`},
 		{"line too long", strings.Repeat("x", maxLine+1), nil, "read line 1: "},
-		{"unknown rule", "", []string{"--anomaly", "magic"}, `--anomaly: "magic" is none of auto, ratio3x, rate-tail`},
+		{"unknown rule", "", []string{"--anomaly", "magic"}, `--anomaly: "magic" is not one of auto, ratio3x, rate-tail`},
 		{"unknown flag", "", []string{"--magic"}, "flag provided but not defined"},
 		{"argument", "", []string{"events.ndjson"}, `unexpected argument "events.ndjson"`},
 		{"negative time", "", []string{"--after", "-1s"}, "--after: -1s is negative"},

@@ -7,7 +7,7 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/eval/run"
 	"github.com/tocsin-bus/tocsin/e2e/eval/score"
 	"github.com/tocsin-bus/tocsin/e2e/eval/workload"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 )
 
 // figure is one that was asked for.
@@ -77,8 +77,8 @@ var clustered = generator("clustered", "clustered+bursts")
 
 // questions are the figures of errors and page loads.
 func questions() []question {
-	ratio, tail := rules.Ratio3x.String(), rules.RateTail.String()
-	spec, sure := rules.Spec.String(), rules.Confirmed.String()
+	ratio, tail := ruleset.Ratio3x.String(), ruleset.RateTail.String()
+	spec, sure := ruleset.Spec.String(), ruleset.Confirmed.String()
 	return []question{
 		{
 			"`rate-tail`: false alerts an app-day, but for clustered errors", "at most 1", tail, ratio,
@@ -148,8 +148,8 @@ func (q *question) answer(cells []run.Cell) (measured string, met, any bool) {
 
 // noiseFigures are those of noise.
 func (r *Results) noiseFigures() []figure {
-	mined, worst := r.hidden(rules.Mined.String())
-	spec, worstOfSpec := r.hidden(rules.NoiseSpec.String())
+	mined, worst := r.hidden(ruleset.Mined.String())
+	spec, worstOfSpec := r.hidden(ruleset.NoiseSpec.String())
 	if len(mined.All) == 0 {
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/e2e/eval/run"
 	"github.com/tocsin-bus/tocsin/e2e/eval/workload"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 )
 
 // askedOfShapes is what was asked of the rule confirmed on pages that vary: how many
@@ -107,7 +107,7 @@ func (r *Results) pageShapeFigures() (all []figure) {
 	shapes := r.pageShapes()
 	contract := map[string]*shape{}
 	for i := range shapes {
-		if shapes[i].rules == rules.Spec.String() {
+		if shapes[i].rules == ruleset.Spec.String() {
 			contract[shapes[i].cell] = &shapes[i]
 		}
 	}
@@ -115,7 +115,7 @@ func (r *Results) pageShapeFigures() (all []figure) {
 		s := &shapes[i]
 		asked, any := askedOfShapes[s.cell]
 		spec := contract[s.cell]
-		if s.rules != rules.Confirmed.String() || !any || spec == nil {
+		if s.rules != ruleset.Confirmed.String() || !any || spec == nil {
 			continue
 		}
 		if s.varied != nil {

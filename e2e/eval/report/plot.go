@@ -10,7 +10,7 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/eval/run"
 	"github.com/tocsin-bus/tocsin/e2e/eval/score"
 	"github.com/tocsin-bus/tocsin/e2e/eval/workload"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 )
 
 // panel is a plot of figures: a row for each thing that was measured, in it a mark
@@ -48,7 +48,7 @@ const (
 // style is that of some rules.
 func style(name string) int {
 	switch name {
-	case rules.RateTail.String(), rules.Confirmed.String(), rules.Mined.String():
+	case ruleset.RateTail.String(), ruleset.Confirmed.String(), ruleset.Mined.String():
 		return styleOther
 	default:
 		return styleContract

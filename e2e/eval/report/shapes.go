@@ -3,7 +3,7 @@ package report
 import (
 	"github.com/tocsin-bus/tocsin/e2e/eval/run"
 	"github.com/tocsin-bus/tocsin/e2e/eval/workload"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 )
 
 // The shapes of errors that have figures of their own.
@@ -51,7 +51,7 @@ func leastRecall(c *run.Cell) (least float64, asked bool) {
 
 // shapeQuestions are the figures of the shapes.
 func shapeQuestions() []question {
-	ratio, tail := rules.Ratio3x.String(), rules.RateTail.String()
+	ratio, tail := ruleset.Ratio3x.String(), ruleset.RateTail.String()
 	perDayOf := func(what, asked string, fits func(*run.Cell) bool, met func(float64) bool) question {
 		return question{"`rate-tail`: false alerts an app-day, " + what, asked, tail, ratio, fits, perDay, more, met, nil}
 	}

@@ -3,14 +3,14 @@ package run
 import (
 	"github.com/tocsin-bus/tocsin/e2e/eval/score"
 	"github.com/tocsin-bus/tocsin/e2e/eval/workload"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 )
 
 // Rules is a set of rules with the name that the flags have for the one that is
 // looked at.
 type Rules struct {
 	Name string
-	Set  rules.Set
+	Set  ruleset.Set
 }
 
 // Compared lists the rules that are compared on workloads of a kind, the default
@@ -19,18 +19,18 @@ func Compared(k workload.Kind) []Rules {
 	switch k {
 	case workload.Errors:
 		return []Rules{
-			{rules.Ratio3x.String(), rules.Set{Anomaly: rules.Ratio3x}},
-			{rules.RateTail.String(), rules.Set{Anomaly: rules.RateTail}},
+			{ruleset.Ratio3x.String(), ruleset.Set{Anomaly: ruleset.Ratio3x}},
+			{ruleset.RateTail.String(), ruleset.Set{Anomaly: ruleset.RateTail}},
 		}
 	case workload.Loads:
 		return []Rules{
-			{rules.Spec.String(), rules.Set{Regression: rules.Spec}},
-			{rules.Confirmed.String(), rules.Set{Regression: rules.Confirmed}},
+			{ruleset.Spec.String(), ruleset.Set{Regression: ruleset.Spec}},
+			{ruleset.Confirmed.String(), ruleset.Set{Regression: ruleset.Confirmed}},
 		}
 	default:
 		return []Rules{
-			{rules.NoiseSpec.String(), rules.Set{Noise: rules.NoiseSpec}},
-			{rules.Mined.String(), rules.Set{Noise: rules.Mined}},
+			{ruleset.NoiseSpec.String(), ruleset.Set{Noise: ruleset.NoiseSpec}},
+			{ruleset.Mined.String(), ruleset.Set{Noise: ruleset.Mined}},
 		}
 	}
 }

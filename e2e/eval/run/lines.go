@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/tocsin-bus/tocsin/e2e/eval/workload"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -27,7 +27,7 @@ type Lines struct {
 }
 
 // Hide counts what a detector with those rules hides of a run of lines.
-func Hide(r *workload.Run, set rules.Set) Lines {
+func Hide(r *workload.Run, set ruleset.Set) Lines {
 	d := newDetector(set)
 	l := Lines{All: map[workload.Class]Hidden{}, Learned: map[workload.Class]Hidden{}}
 	before := uint64(0)

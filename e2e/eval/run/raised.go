@@ -2,7 +2,7 @@ package run
 
 import (
 	"github.com/tocsin-bus/tocsin/e2e/eval/workload"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 )
 
 // Raised counts every alert of pages that never change, as a reader receives them: a
@@ -26,7 +26,7 @@ func (r Raised) Per100() float64 {
 
 // Raise counts the alerts that a detector with those rules raises in a run of page
 // loads. Alerts that end a finding do not count.
-func Raise(r *workload.Run, set rules.Set) Raised {
+func Raise(r *workload.Run, set ruleset.Set) Raised {
 	raised := Raised{Loads: len(r.Arrivals)}
 	for _, a := range tell(r, set, regressions) {
 		if a.Resolves == "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/eval/score"
 	"github.com/tocsin-bus/tocsin/e2e/eval/workload"
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -27,8 +27,8 @@ type detector struct {
 	events [1]telemetry.Event
 }
 
-func newDetector(set rules.Set) *detector {
-	return &detector{fold: fold.New(fold.Config{Rules: rules.Table{Default: set}})}
+func newDetector(set ruleset.Set) *detector {
+	return &detector{fold: fold.New(fold.Config{Rules: ruleset.Table{Default: set}})}
 }
 
 // take folds in an event.
@@ -47,14 +47,14 @@ func (d *detector) finish(length time.Duration) []alert.Alert {
 // Judge counts what a detector with those rules tells of a run of errors or of
 // page loads. Where they follow each error by itself, escalating is what they tell
 // of that; what is new or back is true by itself and not counted.
-func Judge(w *workload.Workload, r *workload.Run, set rules.Set) (blocks, escalating []score.Tally) {
+func Judge(w *workload.Workload, r *workload.Run, set ruleset.Set) (blocks, escalating []score.Tally) {
 	t := truth(w, r)
 	if w.Kind == workload.Loads {
 		return judge(tell(r, set, regressions), t, 0), nil
 	}
 	said := tell(r, set, func(a *alert.Alert) bool { return anomalies(a) || escalations(a) })
 	blocks = judge(only(said, anomalies), t, block)
-	if set.Anomaly != rules.Ratio3x {
+	if set.Anomaly != ruleset.Ratio3x {
 		escalating = judge(only(said, escalations), t, block)
 	}
 	return blocks, escalating
@@ -84,7 +84,7 @@ func only(alerts []alert.Alert, of func(*alert.Alert) bool) (some []alert.Alert)
 }
 
 // tell is what a detector says of a run, as far as it is of a kind.
-func tell(r *workload.Run, set rules.Set, of func(*alert.Alert) bool) (said []alert.Alert) {
+func tell(r *workload.Run, set ruleset.Set, of func(*alert.Alert) bool) (said []alert.Alert) {
 	d := newDetector(set)
 	for i := range r.Arrivals {
 		said = append(said, only(d.take(&r.Arrivals[i]), of)...)

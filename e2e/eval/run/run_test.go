@@ -11,7 +11,7 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/eval/run"
 	"github.com/tocsin-bus/tocsin/e2e/eval/tcpd"
 	"github.com/tocsin-bus/tocsin/e2e/eval/workload"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 )
 
 // arrivals are equal events at equal distances.
@@ -36,7 +36,7 @@ func TestJudge(t *testing.T) {
 		),
 		Episodes: []workload.Episode{{Kind: workload.Burst, Start: 30 * time.Minute, End: 30*time.Minute + 20*time.Second}},
 	}
-	got, _ := run.Judge(&workload.Workload{Kind: workload.Errors}, &r, rules.Set{})
+	got, _ := run.Judge(&workload.Workload{Kind: workload.Errors}, &r, ruleset.Set{})
 	if len(got) != 1 || got[0].Found != 1 || got[0].Right != 1 || got[0].False != 0 || !reflect.DeepEqual(got[0].Delays, []float64{4}) {
 		t.Errorf("%+v", got)
 	}
@@ -58,7 +58,7 @@ func TestJudgeLoads(t *testing.T) {
 		),
 		Episodes: []workload.Episode{{Kind: workload.Deploy, Start: 60 * gap, End: 69 * gap}},
 	}
-	got, _ := run.Judge(&workload.Workload{Kind: workload.Loads}, &r, rules.Set{})
+	got, _ := run.Judge(&workload.Workload{Kind: workload.Loads}, &r, ruleset.Set{})
 	if len(got) != 1 || got[0].Found != 1 || got[0].Right != 1 || got[0].False != 1 || !reflect.DeepEqual(got[0].Delays, []float64{1}) {
 		t.Errorf("%+v", got)
 	}
@@ -72,7 +72,7 @@ func TestJudgeLoads(t *testing.T) {
 func TestHide(t *testing.T) {
 	w := find(t, "noisy 1 lines/s")
 	r := w.Run(workload.Tuning, 0)
-	got := run.Hide(&r, rules.Set{})
+	got := run.Hide(&r, ruleset.Set{})
 	of := 0
 	for _, class := range got.Classes() {
 		all, learned := got.All[class], got.Learned[class]
@@ -169,10 +169,10 @@ func TestAsLoads(t *testing.T) {
 		}
 	}
 	values[10] = math.NaN()
-	if got := run.AsLoads(values, 15, rules.Set{}); !reflect.DeepEqual(got, []int{60}) {
+	if got := run.AsLoads(values, 15, ruleset.Set{}); !reflect.DeepEqual(got, []int{60}) {
 		t.Errorf("found at %v", got)
 	}
-	if got := run.AsLoads(make([]float64, 10), 5, rules.Set{}); got != nil {
+	if got := run.AsLoads(make([]float64, 10), 5, ruleset.Set{}); got != nil {
 		t.Errorf("of nothing but 0, at %v", got)
 	}
 }
@@ -184,7 +184,7 @@ func TestAsErrors(t *testing.T) {
 	}
 	values[150] = 90_000
 	// To the contract's rule the very first errors are a spike, for 15 min.
-	if got := run.AsErrors(values, 15, rules.Set{}); !reflect.DeepEqual(got, []int{0, 150}) {
+	if got := run.AsErrors(values, 15, ruleset.Set{}); !reflect.DeepEqual(got, []int{0, 150}) {
 		t.Errorf("found at %v", got)
 	}
 	for _, tt := range []struct {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/e2e/eval/score"
 	"github.com/tocsin-bus/tocsin/e2e/eval/workload"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -29,7 +29,7 @@ const (
 // page. Missing ones (NaN) are skipped, negative ones are 0. Only what rises can
 // be found: to a page, to be fast is no regression. Of the observations the first
 // so many are looked at before, to bring them to the usual size.
-func AsLoads(values []float64, first int, set rules.Set) []int {
+func AsLoads(values []float64, first int, set ruleset.Set) []int {
 	factor := usualLoad / usual(values, first, usualLoad)
 	r := workload.Run{Length: time.Duration(len(values)) * step}
 	for i, v := range values {
@@ -54,7 +54,7 @@ func Counts(values []float64) bool {
 
 // AsErrors is at which observations a finding was opened when each is a count of
 // errors in 10 s, which come evenly.
-func AsErrors(values []float64, first int, set rules.Set) []int {
+func AsErrors(values []float64, first int, set ruleset.Set) []int {
 	factor := min(1, usualErrors/usual(values, first, usualErrors))
 	r := workload.Run{Length: time.Duration(len(values)) * step}
 	for i, v := range values {
@@ -89,7 +89,7 @@ func usual(values []float64, first int, otherwise float64) float64 {
 }
 
 // opened is in which steps a detector opens a finding of a kind, each once.
-func opened(r *workload.Run, set rules.Set, of func(*alert.Alert) bool) []int {
+func opened(r *workload.Run, set ruleset.Set, of func(*alert.Alert) bool) []int {
 	var steps []int
 	told, _ := score.Tell(tell(r, set, of), start)
 	for _, t := range told {

@@ -7,7 +7,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/frustration"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
 	"github.com/tocsin-bus/tocsin/services/detector/release"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/services/detector/threshold"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -19,7 +19,7 @@ type app struct {
 	// untracked reports whether there is no room to remember anything of the app: it has a
 	// name and lasts for one message.
 	untracked      bool
-	rules          rules.Set
+	ruleset        ruleset.Set
 	age            age
 	pages          pages
 	errors         *errortrack.Errors
@@ -38,7 +38,7 @@ type app struct {
 }
 
 // newApp is an app whose first event comes now.
-func newApp(name string, set rules.Set, now time.Time) *app {
+func newApp(name string, set ruleset.Set, now time.Time) *app {
 	a := emptyApp(name, set)
 	a.age = age{first: now, last: now}
 	a.settle(opened{}, now)
@@ -46,9 +46,9 @@ func newApp(name string, set rules.Set, now time.Time) *app {
 }
 
 // emptyApp is an app that still needs an age.
-func emptyApp(name string, set rules.Set) *app {
+func emptyApp(name string, set ruleset.Set) *app {
 	return &app{
-		name: name, rules: set, errors: errortrack.New(),
+		name: name, ruleset: set, errors: errortrack.New(),
 		noise: noise.New(name, set.Noise.InForce()), states: threshold.New(), targets: frustration.New(),
 	}
 }
@@ -99,8 +99,8 @@ type opened struct {
 // nobody needs any more: a rule that is no longer in force is fed until the last alert
 // that it raised has ended. It reports whether anything changed.
 func (a *app) settle(open opened, now time.Time) (changed bool) {
-	ratio := a.rules.Anomaly.InForce(a.young()) == rules.Ratio3x
-	tail := a.rules.Anomaly != rules.Ratio3x // also while the app is young: it learns
+	ratio := a.ruleset.Anomaly.InForce(a.young()) == ruleset.Ratio3x
+	tail := a.ruleset.Anomaly != ruleset.Ratio3x // also while the app is young: it learns
 	logs := a.logs.with(ratio || open.logs.ratio, tail || open.logs.tail, now)
 	requests := a.requests.with(ratio || open.requests.ratio, tail || open.requests.tail, now)
 	changed = logs != a.logs || requests != a.requests
@@ -108,7 +108,7 @@ func (a *app) settle(open opened, now time.Time) (changed bool) {
 	if !tail && !open.escalations && a.errors.Uncounted() {
 		changed = true
 	}
-	return a.pages.settle(a.rules.Regression, a.young()) || changed
+	return a.pages.settle(a.ruleset.Regression, a.young()) || changed
 }
 
 // links are the newest alerts of an app that others can belong to; of several

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -166,8 +166,8 @@ func TestAutoCorrelates(t *testing.T) {
 // TestAutoLetsGo checks that what the specification's rules remember of a known app takes
 // no memory any more once nothing of theirs is open.
 func TestAutoLetsGo(t *testing.T) {
-	s, by := &script{fold: fold.New(auto)}, scriptBy(rules.RateTail)
-	by.fold = fold.New(fold.Config{Rules: rules.Table{Default: rules.Set{Anomaly: rules.RateTail, Regression: rules.Confirmed, Noise: rules.Mined}}})
+	s, by := &script{fold: fold.New(auto)}, scriptBy(ruleset.RateTail)
+	by.fold = fold.New(fold.Config{Rules: ruleset.Table{Default: ruleset.Set{Anomaly: ruleset.RateTail, Regression: ruleset.Confirmed, Noise: ruleset.Mined}}})
 	for _, s := range []*script{s, by} {
 		for i := range 10 {
 			s.at(time.Duration(i)*time.Second, events(loaded(fmt.Sprintf("/page-%c", 'a'+i), 1000)))
@@ -199,7 +199,7 @@ func TestUpgradeFrom7(t *testing.T) {
 		e.App = app
 		return e
 	}
-	for _, cfg := range []fold.Config{auto, {}, {Rules: rules.Table{Default: rules.Set{Anomaly: rules.RateTail, Regression: rules.Confirmed, Noise: rules.Mined}}}} {
+	for _, cfg := range []fold.Config{auto, {}, {Rules: ruleset.Table{Default: ruleset.Set{Anomaly: ruleset.RateTail, Regression: ruleset.Confirmed, Noise: ruleset.Mined}}}} {
 		for _, restarts := range []bool{false, true} {
 			t.Run(fmt.Sprint(cfg.Rules.Default, ", restarts ", restarts), func(t *testing.T) {
 				s := &script{fold: fold.New(cfg), seq: 53}

@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
 // TestEverySpikeEnds plays clusters of errors, several of them in one message, and
 // checks that each spike that was raised has ended once it has been quiet for long.
 func TestEverySpikeEnds(t *testing.T) {
-	for _, by := range []rules.Anomaly{rules.Auto, rules.Ratio3x, rules.RateTail} {
+	for _, by := range []ruleset.Anomaly{ruleset.Auto, ruleset.Ratio3x, ruleset.RateTail} {
 		for seed := range uint64(50) {
 			s := scriptBy(by)
 			r := rand.New(rand.NewPCG(seed, 1))

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -16,7 +16,7 @@ import (
 // other rules, clocks that are set back, streams that stop and others that go on.
 func TestEndsOnce(t *testing.T) {
 	for seed := range uint64(30) {
-		d := &disorder{t: t, r: rand.New(rand.NewPCG(seed, 9)), s: scriptBy(rules.RateTail)}
+		d := &disorder{t: t, r: rand.New(rand.NewPCG(seed, 9)), s: scriptBy(ruleset.RateTail)}
 		for range 60 {
 			d.step()
 			d.s.at(d.now, fold.Message{})
@@ -41,7 +41,7 @@ func (d *disorder) step() {
 	app := []string{"web", "shop"}[d.r.IntN(2)]
 	switch d.r.IntN(10) {
 	case 0:
-		d.s.restart(d.t, judgedBy([]rules.Anomaly{rules.Ratio3x, rules.RateTail, rules.Auto}[d.r.IntN(3)]))
+		d.s.restart(d.t, judgedBy([]ruleset.Anomaly{ruleset.Ratio3x, ruleset.RateTail, ruleset.Auto}[d.r.IntN(3)]))
 	case 1:
 		d.now = max(0, d.now-time.Duration(d.r.IntN(100))*time.Second)
 	case 2:

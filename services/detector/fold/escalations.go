@@ -3,7 +3,7 @@ package fold
 import (
 	"github.com/tocsin-bus/tocsin/services/detector/errortrack"
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -58,11 +58,11 @@ func (e *escalations) has(a *app) bool {
 // escalate counts the error that a has just taken, where anybody asks how fast each
 // comes. It raises an alert where the rule that asks is in force.
 func (t *turn) escalate(a *app, e *telemetry.Event) {
-	if a.rules.Anomaly == rules.Ratio3x && !a.errors.Counted() {
+	if a.ruleset.Anomaly == ruleset.Ratio3x && !a.errors.Counted() {
 		return
 	}
 	found, ok := a.errors.Escalates(a.name, e, t.fold.template, t.now)
-	if !ok || a.rules.Anomaly.InForce(a.young()) != rules.RateTail {
+	if !ok || a.ruleset.Anomaly.InForce(a.young()) != ruleset.RateTail {
 		return
 	}
 	key, held, leaves := t.admit(a.name, found.Alert, false)

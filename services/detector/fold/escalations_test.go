@@ -9,21 +9,21 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
 // judged is a script whose apps are judged by a rule for anomalies.
-func judged(by rules.Anomaly) (*script, fold.Config) {
-	cfg := fold.Config{Rules: rules.Table{Default: rules.Set{Anomaly: by}}}
+func judged(by ruleset.Anomaly) (*script, fold.Config) {
+	cfg := fold.Config{Rules: ruleset.Table{Default: ruleset.Set{Anomaly: by}}}
 	return &script{fold: fold.New(cfg)}, cfg
 }
 
 // escalation plays an error of ten minutes at one in 10 s, which then comes twice a
 // second for 15 s while another goes on as ever, and half an hour after which there is
 // little. It returns what was told.
-func escalation(t *testing.T, by rules.Anomaly, restarts bool) []alert.Alert {
+func escalation(t *testing.T, by ruleset.Anomaly, restarts bool) []alert.Alert {
 	t.Helper()
 	s, cfg := judged(by)
 	say := func(at time.Duration, e ...telemetry.Event) {
@@ -62,12 +62,12 @@ func TestEscalation(t *testing.T) {
 	const began, over = "Error escalates: boom", "Resolved: Error escalates: boom"
 	first := []string{"New error: boom", "New error: other"}
 	for _, tt := range []struct {
-		by   rules.Anomaly
+		by   ruleset.Anomaly
 		want []string
 	}{
-		{rules.Ratio3x, first},
-		{rules.RateTail, slices.Concat(first, []string{began, over})},
-		{rules.Auto, slices.Concat(first, []string{began, over})},
+		{ruleset.Ratio3x, first},
+		{ruleset.RateTail, slices.Concat(first, []string{began, over})},
+		{ruleset.Auto, slices.Concat(first, []string{began, over})},
 	} {
 		for _, restarts := range []bool{false, true} {
 			t.Run(fmt.Sprint(tt.by, ", restarts ", restarts), func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestEscalation(t *testing.T) {
 // TestEscalationStays: an error that goes on coming as fast for 15 min is not told
 // to be over, although it doesn't escalate any more.
 func TestEscalationStays(t *testing.T) {
-	s, _ := judged(rules.RateTail)
+	s, _ := judged(ruleset.RateTail)
 	for at := time.Duration(0); at < 35*time.Minute; at += 10 * time.Second {
 		s.at(at, events(thrown("boom", "pay")))
 		for i := time.Duration(1); i < 50 && at >= 10*time.Minute; i++ {
@@ -128,7 +128,7 @@ func checkEscalation(t *testing.T, all []alert.Alert) {
 // TestEscalationAndSpike: where the whole signal spikes with the error, both alerts have
 // one correlation id, and the spike names the error.
 func TestEscalationAndSpike(t *testing.T) {
-	all := escalation(t, rules.RateTail, false)
+	all := escalation(t, ruleset.RateTail, false)
 	var escalates, spike alert.Alert
 	for _, a := range all {
 		switch {
@@ -155,7 +155,7 @@ func TestEscalationOfWhatIsForgotten(t *testing.T) {
 			s.at(10*time.Minute, events(thrown("boom", "pay")))
 		}
 	}
-	s, _ := judged(rules.RateTail)
+	s, _ := judged(ruleset.RateTail)
 	burst(s)
 	s.restart(t, fold.Config{})
 	s.ticks(10*time.Minute+time.Second, 10*time.Minute+5*time.Second)
@@ -167,7 +167,7 @@ func TestEscalationOfWhatIsForgotten(t *testing.T) {
 	if got := ofErrors(s.alerts); len(got) != 3 || got[2] != "Resolved: Error escalates: boom" {
 		t.Errorf("judged by the specification's rule, when it is over: got %q", got)
 	}
-	s, _ = judged(rules.RateTail)
+	s, _ = judged(ruleset.RateTail)
 	burst(s)
 	for i := range 5001 {
 		s.at(10*time.Minute, events(logged(telemetry.LevelError, fmt.Sprintf("%c%c%c", 'g'+i%20, 'g'+i/20%20, 'g'+i/400))))

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
@@ -15,9 +15,9 @@ import (
 // TestFailingHealthCheckIsNews: after 40 successes under a rule that was applied by
 // itself, an outage is one alert, and no spike beside it.
 func TestFailingHealthCheckIsNews(t *testing.T) {
-	for _, by := range []rules.Noise{rules.NoiseSpec, rules.Mined} {
+	for _, by := range []ruleset.Noise{ruleset.NoiseSpec, ruleset.Mined} {
 		t.Run(by.String(), func(t *testing.T) {
-			s := &script{fold: fold.New(fold.Config{Rules: rules.Table{Default: rules.Set{Noise: by}}})}
+			s := &script{fold: fold.New(fold.Config{Rules: ruleset.Table{Default: ruleset.Set{Noise: by}}})}
 			check := func(n, status int, d time.Duration) {
 				for range n {
 					s.at(d, events(requested("GET", "/health", status)))
@@ -29,7 +29,7 @@ func TestFailingHealthCheckIsNews(t *testing.T) {
 					t.Errorf("%s: got\n%s\nwant\n%s", what, got, want)
 				}
 				s.alerts = nil
-				s.restart(t, fold.Config{Rules: rules.Table{Default: rules.Set{Noise: by}}})
+				s.restart(t, fold.Config{Rules: ruleset.Table{Default: ruleset.Set{Noise: by}}})
 			}
 			check(40, 200, 0)
 			s.at(time.Second, fold.Message{Noise: &query.NoiseRequest{Action: query.NoiseAutoDetect}})
@@ -52,9 +52,9 @@ func TestFailingHealthCheckIsNews(t *testing.T) {
 // TestWarningsBesideAnError: auto-detection announces no rule about warnings of an app
 // that has an error which was raised or came again in the last 10 minutes.
 func TestWarningsBesideAnError(t *testing.T) {
-	for _, by := range []rules.Noise{rules.NoiseSpec, rules.Mined} {
+	for _, by := range []ruleset.Noise{ruleset.NoiseSpec, ruleset.Mined} {
 		t.Run(by.String(), func(t *testing.T) {
-			s := &script{fold: fold.New(fold.Config{Rules: rules.Table{Default: rules.Set{Noise: by}}})}
+			s := &script{fold: fold.New(fold.Config{Rules: ruleset.Table{Default: ruleset.Set{Noise: by}}})}
 			boom := func(d time.Duration) { s.at(d, events(logged(telemetry.LevelError, "boom"))) }
 			detect := func(d time.Duration, want int) {
 				t.Helper()

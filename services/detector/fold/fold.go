@@ -22,7 +22,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
 	"github.com/tocsin-bus/tocsin/services/detector/ratelimit"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/ci"
 	"github.com/tocsin-bus/tocsin/shared/external"
@@ -59,7 +59,7 @@ type Config struct {
 	MaxBytes int
 	// Rules says by which rules each app is judged. What a snapshot was made by does
 	// not matter: from a Restore on these hold.
-	Rules rules.Table
+	Rules ruleset.Table
 }
 
 // Message is one message of the log. One of Events, CI, External and

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/ci"
 	"github.com/tocsin-bus/tocsin/shared/external"
@@ -396,9 +396,9 @@ func TestReplayTellsTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := fold.Config{
 			MaxBytes: rapid.SampledFrom([]int{0, 5 << 10, 8 << 10}).Draw(t, "bytes"),
-			Rules: rules.Table{Default: rules.Set{
-				Anomaly:    rapid.SampledFrom([]rules.Anomaly{rules.Ratio3x, rules.RateTail, rules.Auto}).Draw(t, "anomaly"),
-				Regression: rapid.SampledFrom([]rules.Regression{rules.Spec, rules.Confirmed, rules.AutoRegression}).Draw(t, "regression"),
+			Rules: ruleset.Table{Default: ruleset.Set{
+				Anomaly:    rapid.SampledFrom([]ruleset.Anomaly{ruleset.Ratio3x, ruleset.RateTail, ruleset.Auto}).Draw(t, "anomaly"),
+				Regression: rapid.SampledFrom([]ruleset.Regression{ruleset.Spec, ruleset.Confirmed, ruleset.AutoRegression}).Draw(t, "regression"),
 			}},
 		}
 		one, other := &script{fold: fold.New(cfg)}, &script{fold: fold.New(cfg)}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -20,7 +20,7 @@ func FuzzApply(f *testing.F) {
 		f.Add("boom", text, "", "/", "web@2", -1.5, uint32(70_000), uint8(30))
 	}
 	f.Fuzz(func(t *testing.T, message, trace, fingerprint, url, release string, value float64, gap uint32, times uint8) {
-		for _, table := range []rules.Table{{}, everything, {Default: rules.Set{Anomaly: rules.RateTail, Regression: rules.Confirmed}}} {
+		for _, table := range []ruleset.Table{{}, everything, {Default: ruleset.Set{Anomaly: ruleset.RateTail, Regression: ruleset.Confirmed}}} {
 			one, other := fold.New(fold.Config{Rules: table}), fold.New(fold.Config{Rules: table})
 			for i := range int(times)%40 + 1 {
 				m := events(hostile(i, message, trace, fingerprint, url, release, value)...)

@@ -18,17 +18,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
 // sets are the rules that the golden files hold the alerts of.
-var sets = map[string]rules.Set{
-	"auto":        rules.Default(),
+var sets = map[string]ruleset.Set{
+	"auto":        ruleset.Default(),
 	"spec":        {},
-	"statistical": {Anomaly: rules.RateTail, Regression: rules.Confirmed, Noise: rules.Mined},
+	"statistical": {Anomaly: ruleset.RateTail, Regression: ruleset.Confirmed, Noise: ruleset.Mined},
 }
 
 // applied returns the alerts of messages.
@@ -78,7 +78,7 @@ func TestFixedStream(t *testing.T) {
 	messages := fixedStream()
 	half := slices.IndexFunc(messages, func(m fold.Message) bool { return !m.Time.Before(start.Add(streamHalf)) })
 	for name, set := range sets {
-		cfg := fold.Config{Rules: rules.Table{Default: set}}
+		cfg := fold.Config{Rules: ruleset.Table{Default: set}}
 		t.Run(name, func(t *testing.T) {
 			first := fold.New(cfg)
 			before := applied(first, messages[:half])

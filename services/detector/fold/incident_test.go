@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -16,8 +16,8 @@ import (
 // before; and what stays becomes a new level, which is no resolution.
 func TestResolvedAfterItEnds(t *testing.T) {
 	const second = time.Second
-	for _, rule := range []rules.Regression{rules.Spec, rules.Confirmed} {
-		cfg := fold.Config{Rules: rules.Table{Default: rules.Set{Regression: rule}}}
+	for _, rule := range []ruleset.Regression{ruleset.Spec, ruleset.Confirmed} {
+		cfg := fold.Config{Rules: ruleset.Table{Default: ruleset.Set{Regression: rule}}}
 		for _, tt := range []struct {
 			apart, slow time.Duration
 			outcome     string

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
 // everything has every app judged by all that there is.
-var everything = rules.Table{Default: rules.Default()}
+var everything = ruleset.Table{Default: ruleset.Default()}
 
 // stack is that of the error in a function, as V8 writes it.
 func stack(function int) string {
@@ -57,10 +57,10 @@ func traffic(app string, n int) []telemetry.Event {
 func BenchmarkApplyEverything(b *testing.B) {
 	for _, tt := range []struct {
 		name        string
-		table       rules.Table
+		table       ruleset.Table
 		apps, kinds int
 	}{
-		{"contract/10 apps", rules.Table{}, 10, 100},
+		{"contract/10 apps", ruleset.Table{}, 10, 100},
 		{"all/10 apps", everything, 10, 100},
 		{"all/10000 apps", everything, 10_000, 1},
 		{"all/10000 pages and errors", everything, 1, 10_000},

@@ -12,13 +12,13 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-var mined = fold.Config{Rules: rules.Table{Default: rules.Set{Noise: rules.Mined}}}
+var mined = fold.Config{Rules: ruleset.Table{Default: ruleset.Set{Noise: ruleset.Mined}}}
 
 var somebody = []string{"ada", "bob", "cy", "dan", "eve", "fay", "gil"}
 

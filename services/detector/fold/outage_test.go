@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -17,7 +17,7 @@ import (
 // rules, at every rate, whether the requests that fail come evenly or by chance. What
 // lasts longer than 15 min becomes the new level instead.
 func TestOutageEndsAfterIt(t *testing.T) {
-	for _, by := range []rules.Anomaly{rules.Ratio3x, rules.RateTail} {
+	for _, by := range []ruleset.Anomaly{ruleset.Ratio3x, ruleset.RateTail} {
 		for _, usual := range []float64{0, 0.05} {
 			for _, rate := range []float64{0.5, 1, 2, 30} {
 				for _, length := range []time.Duration{time.Minute, 5 * time.Minute, 40 * time.Minute} {
@@ -34,7 +34,7 @@ func TestOutageEndsAfterIt(t *testing.T) {
 	}
 }
 
-func checkOutage(t *testing.T, name string, by rules.Anomaly, usual, rate float64, length time.Duration, seed uint64) {
+func checkOutage(t *testing.T, name string, by ruleset.Anomaly, usual, rate float64, length time.Duration, seed uint64) {
 	t.Helper()
 	const begin = 20 * time.Minute
 	r := rand.New(rand.NewPCG(seed, 15))
@@ -53,7 +53,7 @@ func checkOutage(t *testing.T, name string, by rules.Anomaly, usual, rate float6
 	}
 	s.at(0, events(requested("GET", "/x", 200)))
 	fails(0, begin, usual, false)
-	if n := len(spikes(s.alerts)); n > 0 && by == rules.RateTail {
+	if n := len(spikes(s.alerts)); n > 0 && by == ruleset.RateTail {
 		t.Fatalf("%s: %d spikes before the outage", name, n)
 	}
 	s.alerts = nil
@@ -78,7 +78,7 @@ func checkOutage(t *testing.T, name string, by rules.Anomaly, usual, rate float6
 		return
 	}
 	// By the contract's rule chance makes spikes of the new level, too.
-	if during < 2 || by == rules.RateTail && during > 2 || all[1].Resolves != all[0].ID || all[1].Context[alert.OutcomeKey] != alert.NewLevel {
+	if during < 2 || by == ruleset.RateTail && during > 2 || all[1].Resolves != all[0].ID || all[1].Context[alert.OutcomeKey] != alert.NewLevel {
 		t.Errorf("%s: got %d alerts in 40 min, want one and its new level\n%s", name, during, anomalies(all))
 		return
 	}
@@ -104,7 +104,7 @@ func TestRecurringWhileRequestsFail(t *testing.T) {
 		want   alert.Severity
 	}{{0, alert.Info}, {3, alert.Info}, {4, alert.Error}} {
 		for _, restarts := range []bool{false, true} {
-			s := scriptBy(rules.RateTail)
+			s := scriptBy(ruleset.RateTail)
 			s.at(0, errorsLogged(1))
 			for i := range time.Duration(4) {
 				s.burst((i+1)*5*time.Minute, 20)
@@ -122,7 +122,7 @@ func TestRecurringWhileRequestsFail(t *testing.T) {
 			}
 			s.alerts = nil
 			if restarts {
-				s.restart(t, judgedBy(rules.RateTail))
+				s.restart(t, judgedBy(ruleset.RateTail))
 			}
 			s.burst(25*time.Minute, 20)
 			var got []alert.Alert

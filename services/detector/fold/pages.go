@@ -5,7 +5,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/detector/finding"
 	"github.com/tocsin-bus/tocsin/services/detector/regression"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -24,10 +24,10 @@ const youngLoads = 5
 // settle gives the pages what a rule needs for an app that is young or not, and lets go
 // of what nobody needs: a rule that is no longer in force is fed until its last alert
 // has ended. It reports whether anything changed.
-func (p *pages) settle(by rules.Regression, young bool) (changed bool) {
+func (p *pages) settle(by ruleset.Regression, young bool) (changed bool) {
 	was := *p
-	spec := by.InForce(young) == rules.Spec || p.spec != nil && p.spec.AnyOpen()
-	confirmed := by != rules.Spec || p.confirmed != nil && p.confirmed.AnyOpen()
+	spec := by.InForce(young) == ruleset.Spec || p.spec != nil && p.spec.AnyOpen()
+	confirmed := by != ruleset.Spec || p.confirmed != nil && p.confirmed.AnyOpen()
 	switch {
 	case spec && p.spec == nil && p.confirmed != nil:
 		p.spec = p.confirmed.Learned()
@@ -51,12 +51,12 @@ func (p *pages) settle(by rules.Regression, young bool) (changed bool) {
 
 // load asks the rules about one page load. About a metric of a page the rule that has
 // an alert open goes on alone until that has ended; else the rule in force raises it.
-func (p *pages) load(app string, e *telemetry.Event, by rules.Regression, young bool, now time.Time) (found []finding.Finding) {
+func (p *pages) load(app string, e *telemetry.Event, by ruleset.Regression, young bool, now time.Time) (found []finding.Finding) {
 	if p.spec != nil {
 		for _, f := range p.spec.Load(app, e.URL, e.Vitals, now) {
 			loads, open := p.spec.Loads(e.URL, metricOf(f))
 			youngMetric := young && loads <= youngLoads // this load is one of them
-			if f.Ends() || open || by.InForce(youngMetric) == rules.Spec && !p.confirmedHas(e.URL, metricOf(f)) {
+			if f.Ends() || open || by.InForce(youngMetric) == ruleset.Spec && !p.confirmedHas(e.URL, metricOf(f)) {
 				found = append(found, f)
 			}
 		}
@@ -70,7 +70,7 @@ func (p *pages) load(app string, e *telemetry.Event, by rules.Regression, young 
 			loads, open = p.spec.Loads(e.URL, metricOf(f))
 		}
 		youngMetric := young && loads <= youngLoads
-		if f.Ends() || p.confirmed.Open(e.URL, metricOf(f)) || by.InForce(youngMetric) == rules.Confirmed && !open {
+		if f.Ends() || p.confirmed.Open(e.URL, metricOf(f)) || by.InForce(youngMetric) == ruleset.Confirmed && !open {
 			found = append(found, f)
 			continue
 		}

@@ -10,19 +10,19 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
 // confirmed has regressions confirmed, of all apps but shop.
-var confirmed = fold.Config{Rules: rules.Table{
-	Default: rules.Set{Regression: rules.Confirmed}, Apps: map[string]rules.Set{"shop": {}},
+var confirmed = fold.Config{Rules: ruleset.Table{
+	Default: ruleset.Set{Regression: ruleset.Confirmed}, Apps: map[string]ruleset.Set{"shop": {}},
 }}
 
 // auto is the default of the settings.
-var auto = fold.Config{Rules: rules.Table{Default: rules.Default()}}
+var auto = fold.Config{Rules: ruleset.Table{Default: ruleset.Default()}}
 
 // visited is a load of /cart.
 func visited(app string, lcp float64, device telemetry.Device) telemetry.Event {

@@ -9,17 +9,17 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-func judgedBy(by rules.Anomaly) fold.Config {
-	return fold.Config{Rules: rules.Table{Default: rules.Set{Anomaly: by}}}
+func judgedBy(by ruleset.Anomaly) fold.Config {
+	return fold.Config{Rules: ruleset.Table{Default: ruleset.Set{Anomaly: by}}}
 }
 
-func scriptBy(by rules.Anomaly) *script { return &script{fold: fold.New(judgedBy(by))} }
+func scriptBy(by ruleset.Anomaly) *script { return &script{fold: fold.New(judgedBy(by))} }
 
 // burst logs n errors, 50 ms apart.
 func (s *script) burst(at time.Duration, n int) {
@@ -123,7 +123,7 @@ var rateTail = []struct {
 func TestRateTail(t *testing.T) {
 	for _, tt := range rateTail {
 		t.Run(tt.name, func(t *testing.T) {
-			s := scriptBy(rules.RateTail)
+			s := scriptBy(ruleset.RateTail)
 			tt.play(s)
 			if got := anomalies(s.alerts); !slices.Equal(got, tt.want) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
@@ -141,16 +141,16 @@ func TestRateTail(t *testing.T) {
 // and a burst that goes on is not told twice.
 func TestRulesChange(t *testing.T) {
 	for _, tt := range []struct {
-		from, to rules.Anomaly
+		from, to ruleset.Anomaly
 		want     []string
 		next     string
 	}{
-		{rules.Ratio3x, rules.RateTail, []string{"5m0s: " + ratioTitle, ratioEnd}, spikeTitle},
-		{rules.Ratio3x, rules.Auto, []string{"5m0s: " + ratioTitle, ratioEnd}, spikeTitle},
-		{rules.RateTail, rules.Ratio3x, []string{"5m0s: " + spikeTitle, spikeEnd}, ratioTitle},
-		{rules.RateTail, rules.Auto, []string{"5m0s: " + spikeTitle, spikeEnd}, spikeTitle},
-		{rules.Auto, rules.RateTail, []string{"5m0s: " + ratioTitle, ratioEnd}, spikeTitle},
-		{rules.Auto, rules.Ratio3x, []string{"5m0s: " + ratioTitle, ratioEnd}, ratioTitle},
+		{ruleset.Ratio3x, ruleset.RateTail, []string{"5m0s: " + ratioTitle, ratioEnd}, spikeTitle},
+		{ruleset.Ratio3x, ruleset.Auto, []string{"5m0s: " + ratioTitle, ratioEnd}, spikeTitle},
+		{ruleset.RateTail, ruleset.Ratio3x, []string{"5m0s: " + spikeTitle, spikeEnd}, ratioTitle},
+		{ruleset.RateTail, ruleset.Auto, []string{"5m0s: " + spikeTitle, spikeEnd}, spikeTitle},
+		{ruleset.Auto, ruleset.RateTail, []string{"5m0s: " + ratioTitle, ratioEnd}, spikeTitle},
+		{ruleset.Auto, ruleset.Ratio3x, []string{"5m0s: " + ratioTitle, ratioEnd}, ratioTitle},
 	} {
 		t.Run(fmt.Sprint(tt.from, " to ", tt.to), func(t *testing.T) {
 			s := scriptBy(tt.from)
@@ -179,7 +179,7 @@ func TestRulesChange(t *testing.T) {
 // TestRulesChangeInSteadyErrors checks that errors that come as ever are no spike for a
 // rule that a restart brings in, and that it finds one soon after.
 func TestRulesChangeInSteadyErrors(t *testing.T) {
-	for _, change := range [][2]rules.Anomaly{{rules.Ratio3x, rules.RateTail}, {rules.RateTail, rules.Ratio3x}, {rules.Auto, rules.Ratio3x}, {rules.Ratio3x, rules.Auto}} {
+	for _, change := range [][2]ruleset.Anomaly{{ruleset.Ratio3x, ruleset.RateTail}, {ruleset.RateTail, ruleset.Ratio3x}, {ruleset.Auto, ruleset.Ratio3x}, {ruleset.Ratio3x, ruleset.Auto}} {
 		s := scriptBy(change[0])
 		steady := func(to time.Duration) {
 			at := time.Duration(s.seq) * 50 * time.Millisecond
@@ -219,7 +219,7 @@ func TestUpgradeToRateTail(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, by := range []rules.Anomaly{rules.RateTail, rules.Auto} {
+		for _, by := range []ruleset.Anomaly{ruleset.RateTail, ruleset.Auto} {
 			s := scriptBy(by)
 			s.seq = 1000
 			if err := s.fold.Restore(state); err != nil {
@@ -240,7 +240,7 @@ func TestUpgradeToRateTail(t *testing.T) {
 
 // TestEachAppByItsRules: of two apps, each is judged by its own.
 func TestEachAppByItsRules(t *testing.T) {
-	s := &script{fold: fold.New(fold.Config{Rules: rules.Table{Apps: map[string]rules.Set{"shop": {Anomaly: rules.RateTail}}}})}
+	s := &script{fold: fold.New(fold.Config{Rules: ruleset.Table{Apps: map[string]ruleset.Set{"shop": {Anomaly: ruleset.RateTail}}}})}
 	both := errorsLogged(1).Events
 	both = append(both, both[0])
 	both[1].App = "shop"
@@ -262,7 +262,7 @@ func TestEachAppByItsRules(t *testing.T) {
 // BenchmarkApplyErrors is a log of nothing but errors, by each rule: 50 apps, of
 // which each has 200 errors a second.
 func BenchmarkApplyErrors(b *testing.B) {
-	for _, by := range []rules.Anomaly{rules.Ratio3x, rules.RateTail, rules.Auto} {
+	for _, by := range []ruleset.Anomaly{ruleset.Ratio3x, ruleset.RateTail, ruleset.Auto} {
 		b.Run(by.String(), func(b *testing.B) {
 			batch := slices.Repeat([]telemetry.Event{logged(telemetry.LevelError, "boom")}, 100)
 			f := fold.New(judgedBy(by))

@@ -7,7 +7,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/anomaly"
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
 	"github.com/tocsin-bus/tocsin/services/detector/ratetail"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -129,11 +129,11 @@ func (f *Fold) openOf(a *app) (open opened) {
 // raises reports whether what found a spike may raise an alert of it: its rule is in
 // force, and the other has none open, which it ends by itself.
 func (t *turn) raises(of source) bool {
-	rule, other := rules.RateTail, source{of.app, of.signal, byRatio}
+	rule, other := ruleset.RateTail, source{of.app, of.signal, byRatio}
 	if of.by == byRatio {
-		rule, other.by = rules.Ratio3x, byTail
+		rule, other.by = ruleset.Ratio3x, byTail
 	}
-	if of.app.rules.Anomaly.InForce(of.app.young()) != rule {
+	if of.app.ruleset.Anomaly.InForce(of.app.young()) != rule {
 		return false
 	}
 	return of.by == byDrift || !t.fold.spikes.has(other)

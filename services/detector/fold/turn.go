@@ -92,7 +92,7 @@ func (t *turn) security(a *app, e *telemetry.Event) {
 // loaded folds in a page load.
 func (t *turn) loaded(a *app, e *telemetry.Event) {
 	ended := false
-	for _, found := range a.pages.load(a.name, e, a.rules.Regression, a.young(), t.now) {
+	for _, found := range a.pages.load(a.name, e, a.ruleset.Regression, a.young(), t.now) {
 		t.track(a, found)
 		ended = ended || found.Ends()
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -31,7 +31,7 @@ func (c *checks) want(hidden bool, severity alert.Severity, d time.Duration) {
 // made at the end of the first minute.
 func health(t *testing.T, n int, severity alert.Severity) *checks {
 	t.Helper()
-	c := &checks{t: t, a: noise.New("web", rules.NoiseSpec)}
+	c := &checks{t: t, a: noise.New("web", ruleset.NoiseSpec)}
 	for i := range n {
 		c.want(false, severity, time.Duration(i)*time.Second)
 	}
@@ -73,7 +73,7 @@ func TestCheckThatNeverSucceeded(t *testing.T) {
 
 // TestCheckThatFailedBefore: a failure before the rule was made was shown.
 func TestCheckThatFailedBefore(t *testing.T) {
-	c := &checks{t: t, a: noise.New("web", rules.NoiseSpec)}
+	c := &checks{t: t, a: noise.New("web", ruleset.NoiseSpec)}
 	for i := range 30 {
 		c.want(false, "", time.Duration(i)*time.Second)
 	}
@@ -84,7 +84,7 @@ func TestCheckThatFailedBefore(t *testing.T) {
 
 // TestFirstFailureMakesTheRule: auto-detection that runs with the first failure shows it.
 func TestFirstFailureMakesTheRule(t *testing.T) {
-	c := &checks{t: t, a: noise.New("web", rules.NoiseSpec)}
+	c := &checks{t: t, a: noise.New("web", ruleset.NoiseSpec)}
 	for i := range 30 {
 		c.want(false, "", time.Duration(i)*time.Second)
 	}
@@ -111,7 +111,7 @@ func TestAcceptedRule(t *testing.T) {
 // TestWarningsBesideAnOpenError are not hidden by a rule that was applied by itself, and
 // a new rule about them is proposed until the error is closed.
 func TestWarningsBesideAnOpenError(t *testing.T) {
-	for _, by := range []rules.Noise{rules.NoiseSpec, rules.Mined} {
+	for _, by := range []ruleset.Noise{ruleset.NoiseSpec, ruleset.Mined} {
 		t.Run(by.String(), func(t *testing.T) {
 			a := noise.New("web", by)
 			lines := []string{"retry of ada failed", "retry of bob failed", "retry of cy failed"}

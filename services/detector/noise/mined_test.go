@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 	"github.com/tocsin-bus/tocsin/services/detector/template"
@@ -33,7 +33,7 @@ type day struct {
 }
 
 func newDay(t *testing.T) *day {
-	return &day{t: t, app: noise.New("web", rules.Mined)}
+	return &day{t: t, app: noise.New("web", ruleset.Mined)}
 }
 
 // say has each of some people in the place of NAME in a line of a level, and says how
@@ -46,7 +46,7 @@ func (d *day) say(level telemetry.Level, line string, who []string) (hidden int)
 			hidden++
 		}
 	}
-	d.app = restoredBy(d.t, d.app, rules.Mined)
+	d.app = restoredBy(d.t, d.app, ruleset.Mined)
 	return hidden
 }
 
@@ -223,7 +223,7 @@ func TestRemovedMinedRules(t *testing.T) {
 }
 
 func TestAccept(t *testing.T) {
-	for _, by := range []rules.Noise{rules.NoiseSpec, rules.Mined} {
+	for _, by := range []ruleset.Noise{ruleset.NoiseSpec, ruleset.Mined} {
 		a := noise.New("web", by)
 		for range 12 {
 			log(a, warn("slow 17"), 0)
@@ -264,7 +264,7 @@ func TestAccept(t *testing.T) {
 // the 10 minutes and in whatever order the templates come.
 func TestWhatLedToAProposal(t *testing.T) {
 	for _, backwards := range []bool{false, true} {
-		a := noise.New("web", rules.Mined)
+		a := noise.New("web", ruleset.Mined)
 		for i := range 14 {
 			name := people[i]
 			if backwards {
@@ -272,7 +272,7 @@ func TestWhatLedToAProposal(t *testing.T) {
 			}
 			log(a, fail("[vite] cannot load "+name+" now"), time.Duration(i)*45*time.Second)
 		}
-		a = restoredBy(t, a, rules.Mined)
+		a = restoredBy(t, a, ruleset.Mined)
 		r := a.Rules(at(599 * time.Second))
 		if len(r) != 1 || r[0].WouldHide != 14 || r[0].WouldHoldAlerts != 14 || r[0].WouldHideLast10Min < 12 {
 			t.Errorf("%+v", r)
@@ -282,7 +282,7 @@ func TestWhatLedToAProposal(t *testing.T) {
 
 // TestWhatARuleShows: in three minutes, what a rule hid of health checks.
 func TestWhatARuleShows(t *testing.T) {
-	a := noise.New("web", rules.NoiseSpec)
+	a := noise.New("web", ruleset.NoiseSpec)
 	check := func(n int, severity alert.Severity, d time.Duration) {
 		for i := range n {
 			url := fmt.Sprintf("http://localhost/health?n=%d", i)
@@ -322,7 +322,7 @@ func TestWhatARuleShows(t *testing.T) {
 // TestModes: a state goes on under other rules; what only those know that found it is
 // left out.
 func TestModes(t *testing.T) {
-	a := noise.New("web", rules.Mined)
+	a := noise.New("web", ruleset.Mined)
 	for _, name := range people {
 		log(a, warn("user "+name+" signed in"), 0)
 		log(a, warn("slow 17"), 0)
@@ -338,7 +338,7 @@ func TestModes(t *testing.T) {
 	if n := len(a.Rules(at(0))); n != 2 {
 		t.Fatalf("%d rules", n)
 	}
-	spec := noise.New("web", rules.NoiseSpec)
+	spec := noise.New("web", ruleset.NoiseSpec)
 	snapshottest.Read(t, snapshottest.Write(a), spec)
 	if got := spec.Rules(at(0)); len(got) != 0 || len(spec.Removed()) != 1 {
 		t.Errorf("%+v", got)
@@ -346,8 +346,8 @@ func TestModes(t *testing.T) {
 	if hidden, _ := log(spec, warn("user alice signed in"), 1); hidden {
 		t.Error("hidden by what the contract knows nothing of")
 	}
-	again := restoredBy(t, spec, rules.NoiseSpec)
-	mined := noise.New("web", rules.Mined)
+	again := restoredBy(t, spec, ruleset.NoiseSpec)
+	mined := noise.New("web", ruleset.Mined)
 	snapshottest.Read(t, snapshottest.Write(again), mined)
 	if got := len(mined.Removed()); got != 1 {
 		t.Errorf("back with the mined rule: %d removed rules, want 1", got)
@@ -359,7 +359,7 @@ func TestModes(t *testing.T) {
 // every line that is was announced: a rule that applies says so.
 func TestSameLinesSameRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		one, two := noise.New("web", rules.Mined), noise.New("web", rules.Mined)
+		one, two := noise.New("web", ruleset.Mined), noise.New("web", ruleset.Mined)
 		now := time.Duration(0)
 		announced := map[string]bool{}
 		note := func(found, other *noise.Found) {
@@ -432,7 +432,7 @@ func TestSameLinesSameRules(t *testing.T) {
 				}
 			}
 			if rapid.Bool().Draw(t, "restart") {
-				two = restoredBy(t, two, rules.Mined)
+				two = restoredBy(t, two, ruleset.Mined)
 			}
 		}
 		if one.Size() != two.Size() {
@@ -472,7 +472,7 @@ func TestFloods(t *testing.T) {
 		"long":        func(i int) string { return strings.Repeat(letters(i)+" ", 40) },
 		"many kinds":  func(i int) string { return "user " + letters(i) + " did " + letters(i%1000) + " and left" },
 	} {
-		a := noise.New("web", rules.Mined)
+		a := noise.New("web", ruleset.Mined)
 		most := 0
 		for i := range 20_000 {
 			log(a, warn(line(i)), time.Duration(i)*20*time.Millisecond)
@@ -483,7 +483,7 @@ func TestFloods(t *testing.T) {
 		if a.Patterns() > noise.MaxPatterns || len(a.Rules(at(0))) > noise.MaxRules || most > 4<<20 {
 			t.Errorf("%s: %d patterns, %d rules, %d bytes", name, a.Patterns(), len(a.Rules(at(0))), most)
 		}
-		if restored := restoredBy(t, a, rules.Mined); restored.Size() != a.Size() {
+		if restored := restoredBy(t, a, ruleset.Mined); restored.Size() != a.Size() {
 			t.Errorf("%s: size", name)
 		}
 	}
@@ -501,7 +501,7 @@ func BenchmarkMined(b *testing.B) {
 		{"all different", func(i int) string { return "nothing " + letters(i) + " like " + letters(i*7) }},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
-			a := noise.New("web", rules.Mined)
+			a := noise.New("web", ruleset.Mined)
 			lines := make([]telemetry.Log, 1<<14)
 			for i := range lines {
 				lines[i] = *warn(bm.line(i))
@@ -526,7 +526,7 @@ func BenchmarkMined(b *testing.B) {
 
 // FuzzRestore reads what may be damaged: what is read can be used, and written.
 func FuzzRestore(f *testing.F) {
-	a := noise.New("web", rules.Mined)
+	a := noise.New("web", ruleset.Mined)
 	for _, name := range people {
 		log(a, warn("user "+name+" signed in"), 0)
 		log(a, fail("[vite] "+name+" is not there"), 0)
@@ -536,7 +536,7 @@ func FuzzRestore(f *testing.F) {
 	a.Remove(a.Rules(at(0))[0].ID)
 	f.Add(snapshottest.Write(a))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		a := noise.New("web", rules.Mined)
+		a := noise.New("web", ruleset.Mined)
 		if snapshot.Read(data, a.State) != nil {
 			return
 		}

@@ -9,7 +9,7 @@
 // is counted and hidden only when it comes from an extension or a tool.
 // Beside the found rules stand those that somebody added by hand (Manual).
 //
-// With rules.Mined, templates of lines that differ in a few words count together
+// With ruleset.Mined, templates of lines that differ in a few words count together
 // (package drain): auto-detection looks for what the templates of the last 10
 // minutes have in common and makes rules of that, each bound to the template that
 // it was announced or proposed with. No rule ever hides more than that: what turns
@@ -36,7 +36,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
@@ -115,14 +115,14 @@ type pattern struct {
 }
 
 // New returns an app without patterns and rules.
-func New(app string, by rules.Noise) *App {
+func New(app string, by ruleset.Noise) *App {
 	a := &App{
 		name:     app,
 		patterns: lru.New[string, *pattern](MaxPatterns),
 		rules:    lru.New[string, *rule](MaxRules),
 		removed:  lru.New[string, removal](MaxRemoved),
 	}
-	if by == rules.Mined {
+	if by == ruleset.Mined {
 		a.mined = &mined{}
 	}
 	return a

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
-	"github.com/tocsin-bus/tocsin/services/detector/rules"
+	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 	"github.com/tocsin-bus/tocsin/services/detector/template"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -39,7 +39,7 @@ func request(a *noise.App, url string, d time.Duration) (bool, *noise.Found) {
 
 // seen feeds n lines in one instant and runs auto-detection.
 func seen(n int, l *telemetry.Log) *noise.App {
-	a := noise.New("web", rules.NoiseSpec)
+	a := noise.New("web", ruleset.NoiseSpec)
 	for range n {
 		log(a, l, 0)
 	}
@@ -144,7 +144,7 @@ func TestInfrastructure(t *testing.T) {
 		{"/a-segment-that-is-longer-than-any/x", ""},
 	}
 	for _, tt := range tests {
-		a := noise.New("web", rules.NoiseSpec)
+		a := noise.New("web", ruleset.NoiseSpec)
 		for range 20 {
 			request(a, tt.url, 0)
 		}
@@ -160,7 +160,7 @@ func TestInfrastructure(t *testing.T) {
 			t.Errorf("%s: %+v", tt.url, rules)
 		}
 	}
-	a := noise.New("web", rules.NoiseSpec)
+	a := noise.New("web", ruleset.NoiseSpec)
 	for range 19 {
 		request(a, "/health", 0)
 	}
@@ -198,7 +198,7 @@ func TestTimeline(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			a := noise.New("web", rules.NoiseSpec)
+			a := noise.New("web", ruleset.NoiseSpec)
 			for i, s := range tt.steps {
 				got, hidden := "", false
 				for range s.lines {
@@ -254,7 +254,7 @@ func TestRemovedRulesStayAway(t *testing.T) {
 }
 
 func TestAlert(t *testing.T) {
-	a := noise.New("web", rules.NoiseSpec)
+	a := noise.New("web", ruleset.NoiseSpec)
 	for i := range 20 {
 		log(a, warn(`slow "x"`), 0)
 		request(a, "/health", 0)
@@ -271,7 +271,7 @@ func TestAlert(t *testing.T) {
 	if again, _ := found.Alert(); again.DedupKey != got.DedupKey || !strings.HasPrefix(got.DedupKey, "noise:web:noise_") {
 		t.Errorf("keys %q, %q", got.DedupKey, again.DedupKey)
 	}
-	only := noise.New("web", rules.NoiseSpec)
+	only := noise.New("web", ruleset.NoiseSpec)
 	for range 10 {
 		log(only, warn("retry 5"), 0)
 	}
@@ -288,7 +288,7 @@ func TestAlert(t *testing.T) {
 // TestAlertOfMany: what is hidden and finds no room in the announcement is not passed
 // over.
 func TestAlertOfMany(t *testing.T) {
-	a := noise.New("web", rules.NoiseSpec)
+	a := noise.New("web", ruleset.NoiseSpec)
 	const patterns, each = 30, 100
 	for i := range patterns {
 		for range 25 {
@@ -313,7 +313,7 @@ func letters(n int) string {
 }
 
 func TestBounds(t *testing.T) {
-	a := noise.New("web", rules.NoiseSpec)
+	a := noise.New("web", ruleset.NoiseSpec)
 	for i := range noise.MaxPatterns + 5 {
 		log(a, warn("line "+letters(i)), 0)
 	}
@@ -321,7 +321,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d patterns, %d evicted", a.Patterns(), a.Evicted())
 	}
 
-	a = noise.New("web", rules.NoiseSpec)
+	a = noise.New("web", ruleset.NoiseSpec)
 	for range 20 {
 		for i := range noise.MaxRules + 3 {
 			log(a, warn("line "+letters(i)), 0)
@@ -426,7 +426,7 @@ func TestCheck(t *testing.T) {
 // a restart in between changes nothing.
 func TestCountsAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a := noise.New("web", rules.NoiseSpec)
+		a := noise.New("web", ruleset.NoiseSpec)
 		var times []time.Duration
 		now := time.Duration(0)
 		want := 0
@@ -468,9 +468,9 @@ func TestCountsAreExact(t *testing.T) {
 
 type fataler interface{ Fatal(...any) }
 
-func restored(t fataler, a *noise.App) *noise.App { return restoredBy(t, a, rules.NoiseSpec) }
+func restored(t fataler, a *noise.App) *noise.App { return restoredBy(t, a, ruleset.NoiseSpec) }
 
-func restoredBy(t fataler, a *noise.App, by rules.Noise) *noise.App {
+func restoredBy(t fataler, a *noise.App, by ruleset.Noise) *noise.App {
 	again := noise.New("web", by)
 	snapshottest.Copy(t, a, again)
 	if again.Size() != a.Size() {
@@ -481,7 +481,7 @@ func restoredBy(t fataler, a *noise.App, by rules.Noise) *noise.App {
 
 func BenchmarkLog(b *testing.B) {
 	b.ReportAllocs()
-	a := noise.New("web", rules.NoiseSpec)
+	a := noise.New("web", ruleset.NoiseSpec)
 	l := warn("GET /api/users/42 took 1234 ms for some user of the shop, which is slow")
 	known := template.Append(nil, l.Message)
 	now := at(0)
