@@ -266,7 +266,7 @@ func TestSilenceInAShell(t *testing.T) {
 		{[]string{"silence", "--category=x"}, 2, "--category must be one of"},
 		{[]string{"silence", "--app=a", "--for=30s"}, 2, "--for must be between 1m0s and 168h0m0s"},
 		{[]string{"silence", "--end=nothing"}, 1, "tocsin silence --list"},
-		{[]string{"silence", "--dedup-key=cut…"}, 1, "ends where it was cut"},
+		{[]string{"silence", "--dedup-key=cut…"}, 1, "dedup_key is truncated"},
 		{[]string{"ack", "nothing"}, 1, "tocsin tail --json shows the ids"},
 		{[]string{"ack"}, 2, "alert-id"},
 	} {

@@ -16,7 +16,6 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/silence"
-	"github.com/tocsin-bus/tocsin/shared/silences"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -190,10 +189,10 @@ type silenceBody struct {
 }
 
 // check says what it asks for.
-func (b silenceBody) check() (what silences.Muted, lasts time.Duration, err error) {
-	const least, most = int(silences.MinLasts / time.Minute), int(silences.MaxLasts / time.Minute)
-	what = silences.Muted{DedupKey: b.DedupKey, Category: alert.Category(b.Category), App: b.App}
-	lasts = silences.Usual
+func (b silenceBody) check() (what silence.Matcher, lasts time.Duration, err error) {
+	const least, most = int(silence.MinDuration / time.Minute), int(silence.MaxDuration / time.Minute)
+	what = silence.Matcher{DedupKey: b.DedupKey, Category: alert.Category(b.Category), App: b.App}
+	lasts = silence.DefaultDuration
 	if b.Minutes != nil {
 		lasts = time.Duration(*b.Minutes) * time.Minute
 	}
@@ -205,7 +204,7 @@ func (b silenceBody) check() (what silences.Muted, lasts time.Duration, err erro
 	case len(b.Reason) > maxText:
 		err = fmt.Errorf("reason must be a text of at most %d bytes", maxText)
 	default:
-		err = what.Check()
+		err = what.Validate()
 	}
 	if err != nil {
 		err = refuse(http.StatusBadRequest, err.Error())
@@ -228,7 +227,7 @@ func (h *handler) silence(r *http.Request) (any, error) {
 			switch {
 			case errors.Is(err, silence.ErrFull):
 				return nil, refuse(http.StatusConflict, fmt.Sprintf("there are %d silences already, which is the most: end one", silence.MaxSilences))
-			case errors.Is(err, silences.ErrCut):
+			case errors.Is(err, silence.ErrTruncated):
 				return nil, refuse(http.StatusBadRequest, err.Error())
 			case err != nil:
 				return nil, err
@@ -265,9 +264,9 @@ func (h *handler) ack(r *http.Request) (any, error) {
 			keeper := h.desk.keeper(c)
 			a, err := keeper.Alert(ctx, b.AlertID)
 			switch {
-			case errors.Is(err, silences.ErrNotFound):
+			case errors.Is(err, silence.ErrNoAlert):
 				return nil, refuse(http.StatusNotFound, err.Error())
-			case errors.Is(err, silences.ErrEnded):
+			case errors.Is(err, silence.ErrEnded):
 				return nil, refuse(http.StatusConflict, err.Error())
 			case err != nil:
 				return nil, err

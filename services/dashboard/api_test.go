@@ -14,7 +14,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/query"
-	"github.com/tocsin-bus/tocsin/shared/silences"
+	"github.com/tocsin-bus/tocsin/shared/silence"
 )
 
 // fakeDetector answers with what it was asked, and refuses what it is told to.
@@ -142,7 +142,7 @@ func TestSilences(t *testing.T) {
 		`{"app":"web","minutes":0}`:                  "minutes must be between 1 and 10080",
 		`{"app":"web","minutes":10081}`:              "minutes must be between 1 and 10080",
 		`{"app":"web","minutes":1.5}`:                "minutes must not be a number 1.5",
-		`{"dedup_key":"errors:web:foo…"}`:            "ends where it was cut",
+		`{"dedup_key":"errors:web:foo…"}`:            "dedup_key is truncated",
 		`{"app":"` + strings.Repeat("x", 300) + `"}`: "app must be a text of at most 256 bytes",
 		`{"app":"web","reason":"` + strings.Repeat("x", 3000) + `"}`: "reason must be a text of at most 2048 bytes",
 	} {
@@ -167,7 +167,7 @@ func TestSilences(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if set, err := silences.Read(t.Context(), c); err != nil || len(set.Silences) != 1 || set.Silences[0].ID != s.ID {
+	if set, err := silence.Read(t.Context(), c); err != nil || len(set.Silences) != 1 || set.Silences[0].ID != s.ID {
 		t.Errorf("on the bus: %+v %v", set, err)
 	}
 	if text := d.get(t, pathSilences).body; !strings.Contains(text, `"id":"`+s.ID+`"`) {

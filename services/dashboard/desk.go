@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/clean"
+	"github.com/tocsin-bus/tocsin/shared/display"
 	"github.com/tocsin-bus/tocsin/shared/presence"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/redact"
-	"github.com/tocsin-bus/tocsin/shared/silences"
+	"github.com/tocsin-bus/tocsin/shared/silence"
 )
 
 // Bounds of what people ask for and do.
@@ -106,7 +106,7 @@ func (d *desk) with(ctx context.Context, do func(context.Context, *bus.Conn) (an
 }
 
 // keeper changes what is told to nobody.
-func (d *desk) keeper(c *bus.Conn) silences.Keeper { return silences.NewKeeper(c, d.mask, d.log) }
+func (d *desk) keeper(c *bus.Conn) silence.Store { return silence.NewStore(c, d.mask, d.log) }
 
 // ask asks the detector, and passes on what it says, fit to be shown.
 func (d *desk) ask(ctx context.Context, subject string, question any) (any, error) {
@@ -139,7 +139,7 @@ func shown(data []byte) (any, error) {
 	if err := dec.Decode(&value); err != nil {
 		return nil, fmt.Errorf("decode the answer: %w", err)
 	}
-	return clean.Value(value), nil
+	return display.PageValue(value), nil
 }
 
 // healthCache is how the services were at the last look. The lock makes those who

@@ -10,7 +10,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/dashboard/sse"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/clean"
+	"github.com/tocsin-bus/tocsin/shared/display"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
@@ -27,7 +27,7 @@ func event(m bus.Message, mask *redact.Engine) (*fanout.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	a = clean.Page(a, mask)
+	a = display.PageAlert(a, mask)
 	data, err := a.MarshalJSON()
 	if err != nil {
 		return nil, err

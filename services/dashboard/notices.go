@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/clean"
+	"github.com/tocsin-bus/tocsin/shared/display"
 )
 
 // Bounds of reading what agents told their users.
@@ -48,7 +48,7 @@ func (d *desk) notice(m bus.Message) map[string]any {
 			n[name] = d.mask.String(text)
 		}
 	}
-	clean.Value(n)
+	display.PageValue(n)
 	n["seq"], n["received"] = m.Seq, m.Time.UTC().Format(time.RFC3339Nano)
 	return n
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
-	"github.com/tocsin-bus/tocsin/shared/silences"
+	"github.com/tocsin-bus/tocsin/shared/silence"
 )
 
 // alertNamed finds an alert by its id: where it pends, or in the history. Pending
@@ -28,7 +28,7 @@ func (g *gateway) alertNamed(ctx context.Context, id string) (a alert.Alert, err
 			return a, err
 		}
 		a, err = g.silences().Alert(ctx, id)
-		if errors.Is(err, silences.ErrNotFound) || !g.shows(a) {
+		if errors.Is(err, silence.ErrNoAlert) || !g.shows(a) {
 			a = alert.Alert{}
 			err = errors.New(`alert_id must be the id of an alert of the last 7 days: observe {"what":"alerts","since_seconds":604800} shows them`)
 		}

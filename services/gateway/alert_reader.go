@@ -14,7 +14,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/clean"
+	"github.com/tocsin-bus/tocsin/shared/display"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 
@@ -254,7 +254,7 @@ func (l *link) recall(ctx context.Context, c *bus.Conn) {
 	for _, m := range messages {
 		var a alert.Alert
 		if m.Seq <= l.at.Seq && json.Unmarshal(m.Data, &a) == nil {
-			l.hand(arrival{alert: clean.Alert(a, l.mask), at: l.at, known: true})
+			l.hand(arrival{alert: display.Alert(a, l.mask), at: l.at, known: true})
 		}
 	}
 }
@@ -288,7 +288,7 @@ func (l *link) take(ctx context.Context, c *bus.Conn, m bus.Message) {
 		l.hand(arrival{at: l.at, past: true})
 	default:
 		a.Seq = m.Seq
-		l.hand(arrival{alert: clean.Alert(a, l.mask), at: l.at, news: l.ready})
+		l.hand(arrival{alert: display.Alert(a, l.mask), at: l.at, news: l.ready})
 	}
 	if m.Pending == 0 {
 		l.isReady()

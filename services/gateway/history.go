@@ -12,8 +12,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/ci"
-	"github.com/tocsin-bus/tocsin/shared/clean"
-	"github.com/tocsin-bus/tocsin/shared/silences"
+	"github.com/tocsin-bus/tocsin/shared/display"
+	"github.com/tocsin-bus/tocsin/shared/silence"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -69,7 +69,7 @@ func (g *gateway) history(ctx context.Context, l look) (p page, err error) {
 			if len(p.entries) == l.limit {
 				p.older++
 			} else {
-				p.entries = append(p.entries, entry{clean.Alert(a, g.mask), position{Seq: m.Seq}})
+				p.entries = append(p.entries, entry{display.Alert(a, g.mask), position{Seq: m.Seq}})
 			}
 		}
 		return p.older < maxLeftOut
@@ -132,7 +132,7 @@ func (g *gateway) newestResults(ctx context.Context, l look) ([]storedResult, er
 	newest := []storedResult{}
 	for _, s := range slices.Backward(kept) {
 		if l.wantsResult(s.Result) {
-			s.Result = clean.Result(s.Result, g.mask)
+			s.Result = display.Result(s.Result, g.mask)
 			newest = append(newest, s)
 		}
 	}
@@ -167,8 +167,8 @@ func (g *gateway) read(ctx context.Context, name string, since time.Time, handle
 }
 
 // silences changes what is told to nobody, for who is connected.
-func (g *gateway) silences() silences.Keeper {
-	return silences.NewKeeper(g.link.conn.Load(), g.mask, g.log)
+func (g *gateway) silences() silence.Store {
+	return silence.NewStore(g.link.conn.Load(), g.mask, g.log)
 }
 
 // encode is json.Marshal without the escaping of <, > and &, which a model

@@ -14,7 +14,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
 	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/clean"
+	"github.com/tocsin-bus/tocsin/shared/display"
 	"github.com/tocsin-bus/tocsin/shared/kube"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
@@ -128,7 +128,7 @@ func (g *gateway) kubernetes(ctx context.Context, l look) (p page, err error) {
 	}
 	p = page{older: found.Older(), top: last, incomplete: strings.Join(append(notes, g.unwatched(watched)...), "; ")}
 	for _, item := range found.Newest() {
-		item.Message = clean.Kubernetes(item.Message, g.mask)
+		item.Message = display.Kubernetes(item.Message, g.mask)
 		p.entries = append(p.entries, entry{item, position{Seq: item.Seq}})
 	}
 	return p, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/resources"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/clean"
+	"github.com/tocsin-bus/tocsin/shared/display"
 )
 
 // readAtOnce is how many messages one question to the bus asks for.
@@ -54,7 +54,7 @@ func (g *gateway) find(ctx context.Context, id string) (resources.Story, error) 
 			s.GoOn(a)
 		}
 	})
-	s.Show(clean.Alert(s.Alert, g.mask))
+	s.Show(display.Alert(s.Alert, g.mask))
 	return s, err
 }
 

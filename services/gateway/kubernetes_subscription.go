@@ -9,7 +9,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
 	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/clean"
+	"github.com/tocsin-bus/tocsin/shared/display"
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
@@ -185,7 +185,7 @@ func (g *gateway) pass(s *subscription, m bus.Message, recent *kubernetes.Recent
 	case !s.filter.Matches(&said) || !g.cfg.Kubernetes.Namespaces.Shows(&said):
 	case s.filter.Mode() == kubernetes.Events && recent.Duplicate(&said, m.Time):
 	default:
-		shown := clean.Kubernetes(said, g.mask)
+		shown := display.Kubernetes(said, g.mask)
 		if g.deliver(s, s.filter.Deliver(s.id, &shown)) {
 			s.delivered.Add(1)
 		}

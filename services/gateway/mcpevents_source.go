@@ -11,7 +11,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/mcpevents"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/clean"
+	"github.com/tocsin-bus/tocsin/shared/display"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 
@@ -98,7 +98,7 @@ func (f *feed) arrival(m bus.Message, created time.Time) mcpevents.Arrival {
 		return arrived
 	}
 	a.Seq = m.Seq
-	a = clean.Alert(a, f.mask)
+	a = display.Alert(a, f.mask)
 	if !f.hushed(a) {
 		arrived.Alert = &a
 	}

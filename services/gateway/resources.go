@@ -11,7 +11,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/ci"
-	"github.com/tocsin-bus/tocsin/shared/clean"
+	"github.com/tocsin-bus/tocsin/shared/display"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
@@ -102,7 +102,7 @@ func (g *gateway) readAlerts(ctx context.Context) (string, error) {
 	err = g.backwards(ctx, bus.StreamAlerts, first, last, newestListed, func(m bus.Message) bool {
 		var a alert.Alert
 		if json.Unmarshal(m.Data, &a) == nil && g.shows(a) { // else said when the inbox met it
-			newest = append(newest, clean.Alert(a, g.mask))
+			newest = append(newest, display.Alert(a, g.mask))
 		}
 		return len(newest) < newestListed
 	})

@@ -10,33 +10,32 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 	"github.com/tocsin-bus/tocsin/shared/silence"
-	"github.com/tocsin-bus/tocsin/shared/silences"
 )
 
 // Quieter silences and acknowledges for who is no MCP client, such as a person at
 // a shell: as configure does it, for all clients. Its calls end with ctx.
 type Quieter struct {
-	keeper silences.Keeper
+	keeper silence.Store
 	by     string
 }
 
 // NewQuieter makes a Quieter on a connection as bus.RoleGateway, which stays the
 // caller's. By is who asks, as it is shown to others.
 func NewQuieter(conn *bus.Conn, by string, log *slog.Logger) Quieter {
-	return Quieter{silences.NewKeeper(conn, redact.New(), log), by}
+	return Quieter{silence.NewStore(conn, redact.New(), log), by}
 }
 
-// Silence holds back what matches, for a time between silences.MinLasts and
-// silences.MaxLasts. One that matches the same already lasts as long then.
-func (q Quieter) Silence(ctx context.Context, what silences.Muted, lasts time.Duration, reason string) (silence.Silence, error) {
-	if lasts < silences.MinLasts || lasts > silences.MaxLasts {
-		return silence.Silence{}, fmt.Errorf("a silence must last between %s and %s", silences.MinLasts, silences.MaxLasts)
+// Silence holds back what matches, for a time between silence.MinDuration and
+// silence.MaxDuration. One that matches the same already lasts as long then.
+func (q Quieter) Silence(ctx context.Context, what silence.Matcher, lasts time.Duration, reason string) (silence.Silence, error) {
+	if lasts < silence.MinDuration || lasts > silence.MaxDuration {
+		return silence.Silence{}, fmt.Errorf("a silence must last between %s and %s", silence.MinDuration, silence.MaxDuration)
 	}
 	added, _, err := q.keeper.Silence(ctx, what, lasts, reason, q.by)
 	switch {
 	case errors.Is(err, silence.ErrFull):
 		return added, fmt.Errorf("there are %d silences already, which is the most: end one (see tocsin silence --list)", silence.MaxSilences)
-	case errors.Is(err, silences.ErrCut):
+	case errors.Is(err, silence.ErrTruncated):
 		return added, fmt.Errorf("%w, as tocsin tail --json shows it", err)
 	}
 	return added, err
@@ -45,7 +44,7 @@ func (q Quieter) Silence(ctx context.Context, what silences.Muted, lasts time.Du
 // Ack acknowledges an alert of the last 7 days, and with it its repetitions.
 func (q Quieter) Ack(ctx context.Context, id string) (silence.Ack, error) {
 	a, err := q.keeper.Alert(ctx, id)
-	if errors.Is(err, silences.ErrNotFound) {
+	if errors.Is(err, silence.ErrNoAlert) {
 		err = fmt.Errorf("%w: tocsin tail --json shows the ids", err)
 	}
 	if err != nil {

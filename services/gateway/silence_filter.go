@@ -7,7 +7,6 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/silence"
-	"github.com/tocsin-bus/tocsin/shared/silences"
 )
 
 // maxEnding is how many acknowledgements are remembered that have ended, until the
@@ -25,27 +24,27 @@ type hush struct {
 	// written before would bring them back.
 	ending silence.Acks
 	// held counts alerts by what held them back.
-	held map[silence.Why]uint64
+	held map[silence.Cause]uint64
 	// over passes on what has ended, for the others. It may be nil.
 	over chan<- silence.Ack
 	log  *slog.Logger
 }
 
 func newHush(log *slog.Logger) *hush {
-	return &hush{revisions: map[string]uint64{}, held: map[silence.Why]uint64{}, log: log}
+	return &hush{revisions: map[string]uint64{}, held: map[silence.Cause]uint64{}, log: log}
 }
 
 // learn takes a document over, unless it has a newer one already. One that can't
 // be read changes nothing: what was held back stays so.
-func (h *hush) learn(d silences.Document) {
+func (h *hush) learn(d silence.Record) {
 	if d.Revision <= h.revisions[d.Key] {
 		return
 	}
 	h.revisions[d.Key] = d.Revision
-	if err := d.Into(&h.set); err != nil {
+	if err := d.Apply(&h.set); err != nil {
 		h.log.Warn("what is silenced can't be read", "key", d.Key, "error", err)
 	}
-	h.set.Acks, _ = h.set.Acks.Ended(h.ending...)
+	h.set.Acks, _ = h.set.Acks.MarkEnded(h.ending...)
 }
 
 // doubt makes it take over whatever document comes next: the bucket may be
@@ -73,8 +72,8 @@ func (h *hush) holds(a alert.Alert, now time.Time) bool {
 
 // hushes says whether an alert is held back, and why. One that ends an
 // acknowledgement does so first; to ask twice changes nothing.
-func (h *hush) hushes(a alert.Alert, now time.Time) (why silence.Why, hushed bool) {
-	after, ended := h.set.Acks.Over(a)
+func (h *hush) hushes(a alert.Alert, now time.Time) (why silence.Cause, hushed bool) {
+	after, ended := h.set.Acks.Apply(a)
 	h.set.Acks = after
 	for _, k := range ended {
 		h.ending = append(h.ending, k)
@@ -84,10 +83,10 @@ func (h *hush) hushes(a alert.Alert, now time.Time) (why silence.Why, hushed boo
 		}
 	}
 	h.ending = h.ending[max(len(h.ending)-maxEnding, 0):]
-	return h.set.Hushes(a, now)
+	return h.set.Suppresses(a, now)
 }
 
-func (h *hush) count(why silence.Why, alerts int) {
+func (h *hush) count(why silence.Cause, alerts int) {
 	h.held[why] += uint64(alerts)
 	if len(h.held) > maxHeld {
 		h.forgetCounts()
@@ -99,14 +98,14 @@ func (h *hush) count(why silence.Why, alerts int) {
 const maxHeld = 2 * (silence.MaxSilences + silence.MaxAcks)
 
 func (h *hush) forgetCounts() {
-	known := make(map[silence.Why]uint64, len(h.held))
+	known := make(map[silence.Cause]uint64, len(h.held))
 	for _, s := range h.set.Silences {
-		if why := (silence.Why{Silence: s.ID}); h.held[why] > 0 {
+		if why := (silence.Cause{Silence: s.ID}); h.held[why] > 0 {
 			known[why] = h.held[why]
 		}
 	}
 	for _, k := range h.set.Acks {
-		if why := (silence.Why{Ack: k.AlertID}); h.held[why] > 0 {
+		if why := (silence.Cause{Ack: k.AlertID}); h.held[why] > 0 {
 			known[why] = h.held[why]
 		}
 	}
@@ -116,19 +115,19 @@ func (h *hush) forgetCounts() {
 // learn takes documents over, and takes out of inbox and batch what they hold
 // back: what was acknowledged, and what was raised after it was silenced but came
 // before the news of that.
-func (s *session) learn(now time.Time, documents ...silences.Document) {
+func (s *session) learn(now time.Time, documents ...silence.Record) {
 	for _, d := range documents {
 		s.hush.learn(d)
 	}
 	s.inbox.SuppressWhere(func(a alert.Alert, offers int) bool {
-		why, hushed := s.hush.set.Hushes(a, now)
+		why, hushed := s.hush.set.Suppresses(a, now)
 		if hushed {
 			s.hush.count(why, offers)
 		}
 		return hushed
 	})
 	s.stream.SuppressWhere(func(a alert.Alert) bool {
-		_, hushed := s.hush.set.Hushes(a, now)
+		_, hushed := s.hush.set.Suppresses(a, now)
 		return hushed
 	})
 }

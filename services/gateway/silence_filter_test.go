@@ -15,11 +15,10 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/silence"
-	"github.com/tocsin-bus/tocsin/shared/silences"
 )
 
 // setOf is a set as documents of the bucket's revision n.
-func setOf(t interface{ Fatal(...any) }, set silence.Set, n uint64) []silences.Document {
+func setOf(t interface{ Fatal(...any) }, set silence.Set, n uint64) []silence.Record {
 	list, err := set.Silences.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +27,7 @@ func setOf(t interface{ Fatal(...any) }, set silence.Set, n uint64) []silences.D
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []silences.Document{{Key: bus.KeySilences, Revision: n, Data: list}, {Key: bus.KeyAcks, Revision: n + 1, Data: acks}}
+	return []silence.Record{{Key: bus.KeySilences, Revision: n, Data: list}, {Key: bus.KeyAcks, Revision: n + 1, Data: acks}}
 }
 
 func of(app string, now time.Time, lasts time.Duration) silence.Silence {
@@ -75,7 +74,7 @@ func TestASilenceExpiresByItself(t *testing.T) {
 		if want := "[1 1 1 2 3]"; fmt.Sprint(got) != want {
 			t.Errorf("pending: %v, want %s", got, want)
 		}
-		if stats := s.inbox.Stats(); stats.Silenced != 2 || s.hush.held[silence.Why{Silence: "of web"}] != 2 || s.received != 5 {
+		if stats := s.inbox.Stats(); stats.Silenced != 2 || s.hush.held[silence.Cause{Silence: "of web"}] != 2 || s.received != 5 {
 			t.Errorf("%+v, %v of %d", stats, s.hush.held, s.received)
 		}
 	})
@@ -95,7 +94,7 @@ func TestAnOlderDocumentChangesNothing(t *testing.T) {
 	set := silence.Set{Silences: list, Acks: acks}
 	s.learn(now, setOf(t, set, 10)...)
 	s.learn(now, setOf(t, silence.Set{}, 3)...)
-	s.learn(now, silences.Document{Key: bus.KeySilences, Revision: 12, Data: []byte("nonsense")}, silences.Document{Key: "other", Revision: 13})
+	s.learn(now, silence.Record{Key: bus.KeySilences, Revision: 12, Data: []byte("nonsense")}, silence.Record{Key: "other", Revision: 13})
 	if len(s.hush.set.Silences) != 1 || len(s.hush.set.Acks) != 1 {
 		t.Fatalf("%+v", s.hush.set)
 	}
@@ -108,7 +107,7 @@ func TestAnOlderDocumentChangesNothing(t *testing.T) {
 	}
 	// What was deleted with another tool is over.
 	deleted := bus.Message{Subject: "$KV." + bus.BucketSilences + "." + bus.KeySilences, Seq: 30, Header: nats.Header{"KV-Operation": {"DEL"}}}
-	s.learn(later, silences.Of(deleted))
+	s.learn(later, silence.RecordOf(deleted))
 	if len(s.hush.set.Silences) != 0 || len(s.hush.set.Acks) != 1 {
 		t.Errorf("%+v", s.hush.set)
 	}
@@ -136,7 +135,7 @@ func TestEndingsAreBounded(t *testing.T) {
 		t.Errorf("%d are remembered", len(s.hush.ending))
 	}
 	for i := range 2 * maxHeld {
-		s.hush.count(silence.Why{Silence: fmt.Sprint(i)}, 1)
+		s.hush.count(silence.Cause{Silence: fmt.Sprint(i)}, 1)
 	}
 	if len(s.hush.held) > maxHeld {
 		t.Errorf("%d are counted", len(s.hush.held))
@@ -153,7 +152,7 @@ func TestHushProperties(t *testing.T) {
 		now := time.Now()
 		var set silence.Set
 		var handed, came uint64
-		hushed := func(a alert.Alert) bool { _, yes := set.Hushes(a, now); return yes }
+		hushed := func(a alert.Alert) bool { _, yes := set.Suppresses(a, now); return yes }
 		apps := rapid.SampledFrom([]string{"web", "api", "shop"})
 		for i := range rapid.IntRange(1, 80).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 5000).Draw(t, "pause")) * time.Millisecond)
@@ -187,7 +186,7 @@ func TestHushProperties(t *testing.T) {
 				came++
 				severity := rapid.SampledFrom(alert.Severities()).Draw(t, "severity")
 				a := s.raise(rapid.SampledFrom([]string{"k", "l"}).Draw(t, "key"), app, severity, now, i)
-				set.Acks, _ = set.Acks.Over(a)
+				set.Acks, _ = set.Acks.Apply(a)
 				if _, pends := s.inbox.Find(a.ID); pends == hushed(a) {
 					t.Fatalf("pends: %v, hushed: %v: %+v", pends, hushed(a), a)
 				}

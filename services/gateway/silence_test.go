@@ -197,7 +197,7 @@ func TestAcknowledge(t *testing.T) {
 			t.Error("the acknowledgement lasts")
 		}
 	}
-	if text := one.refused(t, `{"action":"ack","alert_id":"alert01"}`); text != "alert alert01 came back worse, as alert04: acknowledge that one" {
+	if text := one.refused(t, `{"action":"ack","alert_id":"alert01"}`); text != "alert alert01 was raised again with a higher severity, as alert04: acknowledge that one" {
 		t.Error(text)
 	}
 	one.do(t, `{"action":"ack","alert_id":"alert05"}`) // where it pends, merged: as bad as the worst
@@ -220,7 +220,7 @@ func TestAcknowledge(t *testing.T) {
 			t.Errorf("told %q", told)
 		}
 	}
-	if text := one.refused(t, `{"action":"ack","alert_id":"alert04"}`); text != "alert alert04 is over already: alert07 says so" {
+	if text := one.refused(t, `{"action":"ack","alert_id":"alert04"}`); text != "alert alert04 is already resolved, by alert07" {
 		t.Error(text)
 	}
 	one.do(t, `{"action":"ack","alert_id":"alert08"}`)
@@ -415,7 +415,7 @@ func TestSilenceArguments(t *testing.T) {
 		`{"action":"silence","category":"weather"}`:                            "category must be one of regression, anomaly, errors, network_errors, ci, noise, threshold, security, user_frustration, kubernetes",
 		`{"action":"silence","dedup_key":"` + strings.Repeat("k", 1025) + `"}`: "dedup_key must be a text of at most 1024 bytes",
 		`{"action":"silence","app":"` + strings.Repeat("a", 257) + `"}`:        "app must be a text of at most 256 bytes",
-		`{"action":"silence","dedup_key":"errors:we…"}`:                        `dedup_key ends where it was cut ("…"), and would match nothing: use the whole key, observe {"what":"alerts"} shows it`,
+		`{"action":"silence","dedup_key":"errors:we…"}`:                        `dedup_key is truncated (it ends with "…") and would match nothing: use the whole key, observe {"what":"alerts"} shows it`,
 		`{"action":"silence","app":"web","reason":7}`:                          "reason must be a text",
 		`{"action":"silence","app":"web","until":"later"}`:                     "until is no argument",
 		`{"action":"ack"}`:                             "alert_id must be the id of an alert: it stands in each alert",
@@ -468,7 +468,7 @@ func TestSilencesAreLimited(t *testing.T) {
 	if err := r.Join(t, provisioner).JS.DeleteKeyValue(t.Context(), bus.BucketSilences); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.refused(t, `{"action":"silence","app":"more"}`); !strings.Contains(got, "start it anew") {
+	if got := c.refused(t, `{"action":"silence","app":"more"}`); !strings.Contains(got, "restart it with this version") {
 		t.Error(got)
 	}
 	late := r.open(t, "late")

@@ -10,7 +10,6 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/silence"
-	"github.com/tocsin-bus/tocsin/shared/silences"
 )
 
 // firstRead bounds how long alerts wait for what is silenced to be read.
@@ -51,7 +50,7 @@ func (s *silencer) load(ctx context.Context, c *bus.Conn) {
 	s.tell(ctx, func(own *session, _ time.Time) { own.hush.doubt() })
 	reading, cancel := context.WithTimeout(ctx, firstRead)
 	defer cancel()
-	documents, err := silences.Documents(reading, c)
+	documents, err := silence.Records(reading, c)
 	if err != nil {
 		if ctx.Err() == nil { // else nobody is told anything
 			s.log.Warn("alerts are told without a new look at what is silenced", "because", err)
@@ -80,7 +79,7 @@ func (s *silencer) follow(ctx context.Context, c *bus.Conn) error {
 		return 0, time.Time{}
 	}
 	return bus.Follow(ctx, c, cfg, func(m bus.Message) error {
-		s.tell(ctx, func(own *session, now time.Time) { own.learn(now, silences.Of(m)) })
+		s.tell(ctx, func(own *session, now time.Time) { own.learn(now, silence.RecordOf(m)) })
 		return nil
 	})
 }
@@ -111,8 +110,8 @@ func (s *silencer) write(ctx context.Context, c *bus.Conn) error {
 func (s *silencer) end(ctx context.Context, c *bus.Conn, over silence.Ack) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	_, err := silences.ChangeAcks(ctx, c, func(l silence.Acks) (silence.Acks, error) {
-		after, changed := l.Ended(over)
+	_, err := silence.ChangeAcks(ctx, c, func(l silence.Acks) (silence.Acks, error) {
+		after, changed := l.MarkEnded(over)
 		if !changed {
 			return nil, errUnchanged
 		}

@@ -10,15 +10,14 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
-	"github.com/tocsin-bus/tocsin/shared/clean"
+	"github.com/tocsin-bus/tocsin/shared/display"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/silence"
-	"github.com/tocsin-bus/tocsin/shared/silences"
 )
 
 const (
-	maxMinutes     = int(silences.MaxLasts / time.Minute)
-	defaultMinutes = int(silences.Usual / time.Minute)
+	maxMinutes     = int(silence.MaxDuration / time.Minute)
+	defaultMinutes = int(silence.DefaultDuration / time.Minute)
 	// maxListed is how many acknowledgements are listed. Past it the oldest are
 	// left out, and the list says so.
 	maxListed = 100
@@ -61,7 +60,7 @@ func (q quiet) check(action string) error {
 	case (action == actAck || action == actUnack) && q.alertID == "":
 		return errors.New("alert_id must be the id of an alert: it stands in each alert that you are told")
 	case action == actSilence:
-		return q.muted().Check()
+		return q.muted().Validate()
 	case action == actUnsilence && q.silenceID == "":
 		return errors.New("silence_id must be the id of a silence: silence_list shows them")
 	default:
@@ -70,8 +69,8 @@ func (q quiet) check(action string) error {
 }
 
 // muted is what a silence of it matches.
-func (q quiet) muted() silences.Muted {
-	return silences.Muted{DedupKey: q.dedupKey, Category: alert.Category(q.category), App: q.app}
+func (q quiet) muted() silence.Matcher {
+	return silence.Matcher{DedupKey: q.dedupKey, Category: alert.Category(q.category), App: q.app}
 }
 
 // quieten acknowledges or silences, takes that back, or lists it.
@@ -126,7 +125,7 @@ func (g *gateway) unack(ctx context.Context, id string) (answer, error) {
 
 func (g *gateway) silence(ctx context.Context, q quiet) (answer, error) {
 	added, d, err := g.silences().Silence(ctx, q.muted(), time.Duration(q.minutes)*time.Minute, q.reason, g.link.client())
-	if errors.Is(err, silences.ErrCut) {
+	if errors.Is(err, silence.ErrTruncated) {
 		return nil, fmt.Errorf(`%w, observe {"what":"alerts"} shows it`, err)
 	}
 	return encoded(struct {
@@ -148,7 +147,7 @@ func (g *gateway) unsilence(ctx context.Context, id string) (answer, error) {
 
 // learn makes the own session obey a change that was made: before the answer is
 // read. Of one that failed it says why.
-func (g *gateway) learn(d silences.Document, err error) error {
+func (g *gateway) learn(d silence.Record, err error) error {
 	if err == nil {
 		err = g.session.do(g.life, func(s *session, now time.Time) { s.learn(now, d) })
 	}
@@ -184,12 +183,12 @@ type (
 // listSilences shows what lasts, newest first. Where a part of that can't be read
 // it says so: a list without it would say that nothing lasts.
 func (g *gateway) listSilences(ctx context.Context) (answer, error) {
-	documents, err := silences.Documents(ctx, g.link.conn.Load())
+	documents, err := silence.Records(ctx, g.link.conn.Load())
 	if err != nil {
 		return nil, g.explain(err)
 	}
 	for _, d := range documents {
-		if err := d.Into(new(silence.Set)); err != nil {
+		if err := d.Apply(new(silence.Set)); err != nil {
 			return nil, err
 		}
 	}
@@ -205,10 +204,10 @@ func (g *gateway) listSilences(ctx context.Context) (answer, error) {
 			if !g.cfg.Kubernetes.Namespaces.ShowsKey(x.DedupKey) {
 				continue
 			}
-			shown := clean.Alert(alert.Alert{App: x.App, DedupKey: x.DedupKey, Category: x.Category}, g.mask)
+			shown := display.Alert(alert.Alert{App: x.App, DedupKey: x.DedupKey, Category: x.Category}, g.mask)
 			x.App, x.DedupKey, x.Category = shown.App, shown.DedupKey, shown.Category
 			x.ID, x.Reason, x.By = sanitize.Visible(x.ID), g.mask.String(x.Reason), g.mask.String(x.By)
-			reply.Silences = append(reply.Silences, listedSilence{x, s.hush.held[silence.Why{Silence: x.ID}]})
+			reply.Silences = append(reply.Silences, listedSilence{x, s.hush.held[silence.Cause{Silence: x.ID}]})
 		}
 		for _, k := range slices.Backward(set.Acks.Active(now)) {
 			if len(reply.Acks) == maxListed {
@@ -218,9 +217,9 @@ func (g *gateway) listSilences(ctx context.Context) (answer, error) {
 			if !g.cfg.Kubernetes.Namespaces.ShowsKey(k.DedupKey) {
 				continue
 			}
-			shown := clean.Alert(alert.Alert{ID: k.AlertID, App: k.App, DedupKey: k.DedupKey}, g.mask)
+			shown := display.Alert(alert.Alert{ID: k.AlertID, App: k.App, DedupKey: k.DedupKey}, g.mask)
 			k.AlertID, k.App, k.DedupKey, k.By = shown.ID, shown.App, shown.DedupKey, g.mask.String(k.By)
-			reply.Acks = append(reply.Acks, listedAck{k, s.hush.held[silence.Why{Ack: k.AlertID}]})
+			reply.Acks = append(reply.Acks, listedAck{k, s.hush.held[silence.Cause{Ack: k.AlertID}]})
 		}
 	})
 	return encoded(reply, err)

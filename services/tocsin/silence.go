@@ -14,7 +14,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/service"
-	"github.com/tocsin-bus/tocsin/shared/silences"
+	"github.com/tocsin-bus/tocsin/shared/silence"
 )
 
 // silenceWait is how long the bus may take to do what is asked.
@@ -44,8 +44,8 @@ func (c *silenceCommand) Validate() error {
 		return errors.New("say what to silence, by --app, --category or --dedup-key, or one of --list and --end ID")
 	case c.Category != "" && !slices.Contains(alert.Categories(), alert.Category(c.Category)):
 		return fmt.Errorf("--category must be one of %v", alert.Categories())
-	case c.For < silences.MinLasts || c.For > silences.MaxLasts:
-		return fmt.Errorf("--for must be between %s and %s", silences.MinLasts, silences.MaxLasts)
+	case c.For < silence.MinDuration || c.For > silence.MaxDuration:
+		return fmt.Errorf("--for must be between %s and %s", silence.MinDuration, silence.MaxDuration)
 	}
 	return c.BusFlags.Validate()
 }
@@ -63,7 +63,7 @@ func (c *silenceCommand) Run(ctx context.Context, env service.Env) error {
 			_, err := fmt.Fprintf(env.Stdout, "ended %s: what is raised from now on is told\n", c.End)
 			return err
 		}
-		s, err := q.Silence(ctx, silences.Muted{DedupKey: c.DedupKey, Category: alert.Category(c.Category), App: c.App}, c.For, c.Reason)
+		s, err := q.Silence(ctx, silence.Matcher{DedupKey: c.DedupKey, Category: alert.Category(c.Category), App: c.App}, c.For, c.Reason)
 		if err != nil {
 			return err
 		}

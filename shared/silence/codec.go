@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The two documents, as they are on the bus.
+// The two records as they are stored on the bus.
 type (
 	silencesDocument struct {
 		Silences Silences `json:"silences"`
@@ -23,9 +23,9 @@ func (l Silences) Encode() ([]byte, error) { return encode(silencesDocument{appe
 // Encode writes the list as a JSON document.
 func (l Acks) Encode() ([]byte, error) { return encode(acksDocument{append(Acks{}, l...)}) }
 
-// DecodeSilences reads what Encode wrote, also that of another version: members
-// that it doesn't know are left out, and so is a silence that matches nothing in
-// particular. It keeps no more than Add does.
+// DecodeSilences decodes a list, also that of another version: unknown members are left
+// out, and so is a silence that matches nothing in particular. It keeps at most as many as
+// Add does.
 func DecodeSilences(data []byte) (Silences, error) {
 	var d silencesDocument
 	if err := json.Unmarshal(data, &d); err != nil {
@@ -37,8 +37,8 @@ func DecodeSilences(data []byte) (Silences, error) {
 	return newest(slices.DeleteFunc(d.Silences, func(s Silence) bool { return !s.valid() }), MaxSilences+maxEnded), nil
 }
 
-// DecodeAcks reads what Encode wrote, also that of another version: members that
-// it doesn't know are left out. It keeps no more than MaxAcks.
+// DecodeAcks decodes a list, also that of another version: unknown members are left out. It
+// keeps at most MaxAcks.
 func DecodeAcks(data []byte) (Acks, error) {
 	var d acksDocument
 	if err := json.Unmarshal(data, &d); err != nil {
@@ -50,17 +50,17 @@ func DecodeAcks(data []byte) (Acks, error) {
 	return newest(slices.DeleteFunc(d.Acks, func(k Ack) bool { return !k.valid() }), MaxAcks), nil
 }
 
-// newest are the last n of a list.
+// newest returns the last n entries of a list.
 func newest[L ~[]E, E any](list L, n int) L { return list[max(len(list)-n, 0):] }
 
-// encode is json.Marshal without the escaping of <, > and &: it would make more
-// of a text than maxText says.
+// encode is json.Marshal without the escaping of <, > and &, with which a text could
+// exceed maxText.
 func encode(v any) ([]byte, error) {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		return nil, fmt.Errorf("encode what is silenced: %w", err)
+		return nil, fmt.Errorf("encode the silences: %w", err)
 	}
 	return []byte(strings.TrimSuffix(b.String(), "\n")), nil
 }

@@ -167,8 +167,8 @@ func TestProperties(t *testing.T) {
 					set.Silences, _, _ = set.Silences.End(active[0].ID, now)
 				}
 			default:
-				set.Acks, _ = set.Acks.Over(a)
-				if _, hushed := set.Hushes(a, now); hushed {
+				set.Acks, _ = set.Acks.Apply(a)
+				if _, hushed := set.Suppresses(a, now); hushed {
 					held[a.ID] = a
 				} else {
 					told = append(told, a)

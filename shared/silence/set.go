@@ -11,73 +11,71 @@ import (
 
 // Bounds of a set.
 const (
-	// MaxSilences is how many silences may last at a time. Past it a new one is
-	// refused.
+	// MaxSilences is how many silences may be active. Beyond it a new one is refused.
 	MaxSilences = 100
-	// MaxAcks is how many acknowledgements are kept. Past it one that is over goes,
-	// or else the oldest.
+	// MaxAcks is how many acknowledgements are kept. Beyond it an ended one is dropped, or
+	// else the oldest.
 	MaxAcks = 500
-	// maxEnded is how many silences are kept that are over. Past it the oldest goes.
+	// maxEnded is how many ended silences are kept. Beyond it the oldest is dropped.
 	maxEnded = 100
-	// maxText is how much text a list holds, in bytes. JSON at most doubles it, and
-	// a message on the bus may have 1 MiB. Past it the oldest goes, of silences only
-	// one that is over: MaxSilences of the longest are less.
+	// maxText is how much text a list holds, in bytes. JSON at most doubles it, and a
+	// message on the bus may have 1 MiB. Beyond it the oldest is dropped; of silences only
+	// an ended one, because MaxSilences of the longest have less text.
 	maxText = 384 << 10
-	// kept is how long what is over is kept: as long as the bus has its alerts.
+	// kept is how long an ended entry is kept: as long as the bus keeps alerts.
 	kept = 7 * 24 * time.Hour
 )
 
-// ErrFull says that there are MaxSilences already.
+// ErrFull is returned when MaxSilences are active.
 var ErrFull = fmt.Errorf("there are %d silences already, which is the most: end one with unsilence (silence_list shows them)", MaxSilences)
 
-// ErrUnknown says that nothing that lasts has that id.
+// ErrUnknown is returned when nothing active has an id.
 var ErrUnknown = errors.New("no such id")
 
-// Set is all that is held back. Its lists are values: what changes one returns
-// another, so that readers may share it.
+// Set is everything that suppresses alerts. Its lists are values: a change returns a new
+// list, so that readers may share one.
 type Set struct {
 	Silences Silences
 	Acks     Acks
 }
 
-// Why is what held an alert back: the silence with that id, or the
-// acknowledgement of the alert with that id.
-type Why struct{ Silence, Ack string }
+// Cause is what suppressed an alert: the id of a silence, or that of an acknowledged alert.
+type Cause struct{ Silence, Ack string }
 
-// Hushes says whether an alert is told to nobody, and why. Of several reasons it
-// is the oldest silence, then the oldest acknowledgement.
-func (s Set) Hushes(a alert.Alert, now time.Time) (why Why, hushed bool) {
+// Suppresses reports whether an alert is suppressed, and by what: the oldest silence, or
+// else the oldest acknowledgement.
+func (s Set) Suppresses(a alert.Alert, now time.Time) (by Cause, suppressed bool) {
 	for _, x := range s.Silences {
-		if x.hushes(a) {
-			return Why{Silence: x.ID}, true
+		if x.suppresses(a) {
+			return Cause{Silence: x.ID}, true
 		}
 	}
 	for _, k := range s.Acks {
-		if k.hushes(a, now) {
-			return Why{Ack: k.AlertID}, true
+		if k.suppresses(a, now) {
+			return Cause{Ack: k.AlertID}, true
 		}
 	}
-	return Why{}, false
+	return Cause{}, false
 }
 
-// Silences are those that last and those that are over, oldest first.
+// Silences lists active and ended silences, oldest first.
 type Silences []Silence
 
-// Active are those that last.
+// Active returns the active silences.
 func (l Silences) Active(now time.Time) Silences {
 	return slices.DeleteFunc(slices.Clone(l), func(s Silence) bool { return !s.Active(now) })
 }
 
-// Add returns the list with a silence, and the silence as it is in it. One that
-// matches the same as one that lasts takes its place, its id and its beginning:
-// what that one has held back stays held back. Its error is ErrFull.
+// Add returns the list with a silence, and the silence as it is listed. An active silence
+// with the same matcher is replaced; its id and beginning stay, so that what it has
+// suppressed stays suppressed. The error is [ErrFull].
 func (l Silences) Add(s Silence, now time.Time) (Silences, Silence, error) {
 	s = s.tidy()
 	if !s.valid() {
 		return l, s, errors.New("a silence needs an id, something to match and an end")
 	}
 	l = l.pruned(now)
-	i := slices.IndexFunc(l, func(other Silence) bool { return other.Active(now) && other.same(s) })
+	i := slices.IndexFunc(l, func(other Silence) bool { return other.Active(now) && other.sameMatcher(s) })
 	switch {
 	case i >= 0:
 		s.ID = l[i].ID
@@ -93,8 +91,8 @@ func (l Silences) Add(s Silence, now time.Time) (Silences, Silence, error) {
 	return l.pruned(now), s, nil
 }
 
-// End returns the list without a silence that lasted, and that silence. What was
-// raised while it lasted stays held back. Its error is ErrUnknown.
+// End returns the list with an active silence ended, and that silence. Alerts raised while
+// it was active stay suppressed. The error is [ErrUnknown].
 func (l Silences) End(id string, now time.Time) (Silences, Silence, error) {
 	l = l.pruned(now)
 	i := slices.IndexFunc(l, func(s Silence) bool { return s.ID == id && s.Active(now) })
@@ -105,7 +103,7 @@ func (l Silences) End(id string, now time.Time) (Silences, Silence, error) {
 	return l, l[i], nil
 }
 
-// pruned is a copy without what needs not be kept any more.
+// pruned returns a copy without the silences that need not be kept.
 func (l Silences) pruned(now time.Time) Silences {
 	l = slices.DeleteFunc(slices.Clone(l), func(s Silence) bool { return now.Sub(s.Until) > kept })
 	ended, text := 0, 0
@@ -121,16 +119,16 @@ func (l Silences) pruned(now time.Time) Silences {
 	return l
 }
 
-// Acks are those that last and those that are over, oldest first.
+// Acks lists active and ended acknowledgements, oldest first.
 type Acks []Ack
 
-// Active are those that last.
+// Active returns the active acknowledgements.
 func (l Acks) Active(now time.Time) Acks {
 	return slices.DeleteFunc(slices.Clone(l), func(k Ack) bool { return !k.Active(now) })
 }
 
-// Add returns the list with an acknowledgement. It takes the place of an earlier
-// one of the same app and dedup key, and covers what that one did.
+// Add returns the list with an acknowledgement. It replaces an earlier one of the same app
+// and dedup key, and covers what that one did.
 func (l Acks) Add(k Ack, now time.Time) Acks {
 	k = k.tidy()
 	l = slices.DeleteFunc(slices.Clone(l), func(other Ack) bool {
@@ -148,8 +146,8 @@ func (l Acks) Add(k Ack, now time.Time) Acks {
 	return append(l, k).pruned(now)
 }
 
-// End returns the list without the acknowledgement of an alert, which lasted,
-// and that acknowledgement. Its error is ErrUnknown.
+// End returns the list with the active acknowledgement of an alert ended, and that
+// acknowledgement. The error is [ErrUnknown].
 func (l Acks) End(alertID string, now time.Time) (Acks, Ack, error) {
 	i := slices.IndexFunc(l, func(k Ack) bool { return k.AlertID == alertID && k.Active(now) })
 	if i < 0 {
@@ -160,22 +158,22 @@ func (l Acks) End(alertID string, now time.Time) (Acks, Ack, error) {
 	return l, l[i], nil
 }
 
-// Over returns the list as it is after an alert, and those of it that the alert
-// ended. To take the same alert again changes nothing.
-func (l Acks) Over(a alert.Alert) (after, ended Acks) {
+// Apply returns the list after an alert was raised, and the acknowledgements that it ended.
+// Applying the same alert again changes nothing.
+func (l Acks) Apply(a alert.Alert) (after, ended Acks) {
 	for _, k := range l {
 		if k.EndedBy(a) {
 			k.Until = tidyTime(a.Timestamp)
 			ended = append(ended, k)
 		}
 	}
-	after, _ = l.Ended(ended...)
+	after, _ = l.MarkEnded(ended...)
 	return after, ended
 }
 
-// Ended returns the list as it is when some of it have ended, as Over said of
+// MarkEnded returns the list with acknowledgements ended that [Acks.Apply] returned for
 // another state of it, and whether that changes anything.
-func (l Acks) Ended(ended ...Ack) (after Acks, changed bool) {
+func (l Acks) MarkEnded(ended ...Ack) (after Acks, changed bool) {
 	for _, over := range ended {
 		i := slices.IndexFunc(l, func(k Ack) bool {
 			return k.AlertID == over.AlertID && k.Created.Equal(over.Created) && over.Until.Before(k.Until)
@@ -191,7 +189,7 @@ func (l Acks) Ended(ended ...Ack) (after Acks, changed bool) {
 	return l, changed
 }
 
-// pruned drops, of a list that is the caller's own, what has no room.
+// pruned drops entries that have no room. The list is the caller's own.
 func (l Acks) pruned(now time.Time) Acks {
 	text := 0
 	for _, k := range l {

@@ -59,8 +59,8 @@ func TestWhatASilenceMatches(t *testing.T) {
 		{"what it resolves", silence.Silence{App: "web"}, with(a, func(a *alert.Alert) { a.Resolves = "b" }), true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			why, hushed := silenced(t, tt.s).Hushes(tt.a, at(1))
-			if hushed != tt.want || hushed != (why == silence.Why{Silence: "s1"}) {
+			why, hushed := silenced(t, tt.s).Suppresses(tt.a, at(1))
+			if hushed != tt.want || hushed != (why == silence.Cause{Silence: "s1"}) {
 				t.Errorf("hushed %v, %+v", hushed, why)
 			}
 		})
@@ -79,7 +79,7 @@ func TestWhenASilenceLasts(t *testing.T) {
 		{-5, 0, false}, {-3 * 24 * 60, 1, false}, {0, 0, true}, {59, 59, true}, {60, 60, false}, {61, 61, false},
 		{30, 90, true}, {-5, 90, false}, {60, 59, false},
 	} {
-		if _, hushed := set.Hushes(raised("k", tt.raised), at(tt.now)); hushed != tt.want {
+		if _, hushed := set.Suppresses(raised("k", tt.raised), at(tt.now)); hushed != tt.want {
 			t.Errorf("raised at %d, looked at at %d: hushed %v", tt.raised, tt.now, hushed)
 		}
 	}
@@ -142,16 +142,16 @@ func TestAcknowledge(t *testing.T) {
 					now = at(10)
 				}
 				before := set.Acks
-				after, ended := before.Over(a)
+				after, ended := before.Apply(a)
 				set.Acks = after
-				if _, again := after.Over(a); len(again) > 0 {
+				if _, again := after.Apply(a); len(again) > 0 {
 					t.Error("the same alert ends it twice")
 				}
-				why, hushed := set.Hushes(a, now)
+				why, hushed := set.Suppresses(a, now)
 				if hushed && (len(ended) > 0 || why.Ack != acked.ID) {
 					t.Errorf("hushed by %+v, ended %v", why, ended)
 				}
-				if other, changed := before.Ended(ended...); changed != (len(ended) > 0) || !reflect.DeepEqual(other, after) {
+				if other, changed := before.MarkEnded(ended...); changed != (len(ended) > 0) || !reflect.DeepEqual(other, after) {
 					t.Errorf("told of it: %+v, want %+v", other, after)
 				}
 				got = append(got, map[bool]string{true: "hushed", false: "told"}[hushed])
@@ -168,7 +168,7 @@ func TestAcknowledgedAgain(t *testing.T) {
 	worse := raised("k", 20)
 	first := with(raised("k", 5), func(a *alert.Alert) { a.Severity = alert.Warning })
 	acks := silence.Acks(nil).Add(silence.Acknowledge(first, "me", at(10)), at(10))
-	acks, _ = acks.Over(worse)
+	acks, _ = acks.Apply(worse)
 	acks = acks.Add(silence.Acknowledge(worse, "me", at(21)), at(21))
 	if set := (silence.Set{Acks: acks}); len(acks) != 1 || !hushes(set, first, at(22)) || !hushes(set, worse, at(22)) || !hushes(set, raised("k", 22), at(22)) {
 		t.Errorf("%+v", acks)
@@ -191,7 +191,7 @@ func TestAcknowledgedAgain(t *testing.T) {
 }
 
 func hushes(s silence.Set, a alert.Alert, now time.Time) bool {
-	_, hushed := s.Hushes(a, now)
+	_, hushed := s.Suppresses(a, now)
 	return hushed
 }
 
@@ -310,8 +310,8 @@ func BenchmarkHushes(b *testing.B) {
 	a := raised("POST:/api/orders/other:500", 1)
 	b.ReportAllocs()
 	for b.Loop() {
-		set.Acks, _ = set.Acks.Over(a)
-		if _, hushed := set.Hushes(a, at(1)); hushed {
+		set.Acks, _ = set.Acks.Apply(a)
+		if _, hushed := set.Suppresses(a, at(1)); hushed {
 			b.Fatal("hushed")
 		}
 	}

@@ -12,10 +12,9 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/clean"
+	"github.com/tocsin-bus/tocsin/shared/display"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 	"github.com/tocsin-bus/tocsin/shared/silence"
-	"github.com/tocsin-bus/tocsin/shared/silences"
 )
 
 // maxRead is the number of alerts that one call reads, the newest. Older ones are
@@ -109,7 +108,7 @@ func (r *reader) fill(ctx context.Context, p *pendingAlerts, known bool) error {
 		return err
 	})
 	both.Go(func() error {
-		set, err := silences.Read(ctx, r.bus)
+		set, err := silence.Read(ctx, r.bus)
 		if err == nil {
 			silenced = set
 		}
@@ -138,8 +137,8 @@ func (r *reader) fill(ctx context.Context, p *pendingAlerts, known bool) error {
 			continue
 		}
 		// A resolution ends acknowledgements. A gateway writes that to the bus.
-		silenced.Acks, _ = silenced.Acks.Over(a)
-		if _, suppressed := silenced.Hushes(a, now); suppressed {
+		silenced.Acks, _ = silenced.Acks.Apply(a)
+		if _, suppressed := silenced.Suppresses(a, now); suppressed {
 			p.box.Suppress(a)
 		} else {
 			p.box.Offer(a)
@@ -158,7 +157,7 @@ func (r *reader) recordDelivered(p *pendingAlerts, msgs []bus.Message, silenced 
 			continue
 		}
 		p.box.RecordSeverity(a)
-		if _, suppressed := silenced.Hushes(a, now); !suppressed {
+		if _, suppressed := silenced.Suppresses(a, now); !suppressed {
 			delivered = append(delivered, a)
 		}
 	}
@@ -172,7 +171,7 @@ func (r *reader) decode(m bus.Message) (a alert.Alert, ok bool) {
 		return a, false
 	}
 	a.Seq = m.Seq
-	return clean.Alert(a, r.mask), true
+	return display.Alert(a, r.mask), true
 }
 
 // saveFirst saves where a new client's inbox begins, so that it keeps later alerts

@@ -1,4 +1,4 @@
-package clean_test
+package display_test
 
 import (
 	"encoding/json"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tocsin-bus/tocsin/shared/clean"
+	"github.com/tocsin-bus/tocsin/shared/display"
 	"github.com/tocsin-bus/tocsin/shared/kube"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
@@ -30,7 +30,7 @@ func TestKubernetes(t *testing.T) {
 		}
 	}
 	given := m()
-	got := clean.Kubernetes(given, redact.New())
+	got := display.Kubernetes(given, redact.New())
 	data, err := json.Marshal(got)
 	if err != nil {
 		t.Fatal(err)

@@ -1,9 +1,10 @@
-// Package clean makes what came from the bus fit to be told, an alert or a CI
-// result: without secrets, and with every character in sight.
+// Package display makes what is read from the bus safe to show to a reader: alerts, CI
+// results and messages of Kubernetes, without secrets (package redact) and without hidden
+// characters (package sanitize).
 //
-// It decides that for each alone, whatever its category. It knows nothing of who
-// is told.
-package clean
+// The intake masks and sanitizes what it accepts. This package does it again on the way
+// out, because a message on the bus may come from another version, or from somebody else.
+package display
 
 import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -12,20 +13,18 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// Alert masks secrets and makes outside text visible, once more: what stands on
-// the bus may come from a detector of another version, or from somebody else. What
-// it resolves and the maps and lists of the context are changed in place.
+// Alert returns an alert for a reader that shows each text in one line. The list AlsoResolves
+// and the maps and lists of the context are changed in place.
 func Alert(a alert.Alert, mask *redact.Engine) alert.Alert {
-	return cleaned(a, mask, sanitize.Visible)
+	return safeAlert(a, mask, sanitize.Visible)
 }
 
-// Page is Alert for who shows text in several lines, as a web page does: line feeds
-// and tabs stay.
-func Page(a alert.Alert, mask *redact.Engine) alert.Alert {
-	return cleaned(a, mask, sanitize.Strip)
+// PageAlert is [Alert] for a web page: line feeds and tabs stay.
+func PageAlert(a alert.Alert, mask *redact.Engine) alert.Alert {
+	return safeAlert(a, mask, sanitize.Strip)
 }
 
-func cleaned(a alert.Alert, mask *redact.Engine, text func(string) string) alert.Alert {
+func safeAlert(a alert.Alert, mask *redact.Engine, text func(string) string) alert.Alert {
 	mask.Alert(&a)
 	a.Title = sanitize.Cut(text(a.Title), alert.MaxTitle)
 	a.Detail = sanitize.Cut(text(a.Detail), alert.MaxDetail)
@@ -41,8 +40,8 @@ func cleaned(a alert.Alert, mask *redact.Engine, text func(string) string) alert
 	return a
 }
 
-// Result does the same of a CI result, whose failures are changed in place. How
-// long its texts are is up to the reader.
+// Result returns a CI result with each text in one line. Its failures are changed in place,
+// and its texts are not truncated.
 func Result(r ci.Result, mask *redact.Engine) ci.Result {
 	mask.Result(&r)
 	for _, text := range []*string{&r.Status, &r.Source, &r.Ref, &r.Commit, &r.Name, &r.Summary, &r.URL} {
@@ -55,17 +54,17 @@ func Result(r ci.Result, mask *redact.Engine) ci.Result {
 	return r
 }
 
-// Value cleans every text of a decoded JSON value for a web page, names of members
-// included: lists and maps in place. Secrets in it are for others to mask.
-func Value(value any) any { return cleanValue(value, sanitize.Strip) }
+// PageValue sanitizes every text of a decoded JSON value for a web page, names of members
+// included. Lists and maps are changed in place. It masks no secrets.
+func PageValue(value any) any { return safeValue(value, sanitize.Strip) }
 
-func cleanValue(value any, text func(string) string) any {
+func safeValue(value any, text func(string) string) any {
 	switch v := value.(type) {
 	case string:
 		return text(v)
 	case []any:
 		for i := range v {
-			v[i] = cleanValue(v[i], text)
+			v[i] = safeValue(v[i], text)
 		}
 	case map[string]any:
 		members(v, text)
@@ -73,13 +72,13 @@ func cleanValue(value any, text func(string) string) any {
 	return value
 }
 
-// members cleans names and values, in place.
+// members sanitizes names and values, in place.
 func members(m map[string]any, text func(string) string) {
 	for name, value := range m {
 		shown := text(name)
 		if shown != name {
 			delete(m, name)
 		}
-		m[shown] = cleanValue(value, text)
+		m[shown] = safeValue(value, text)
 	}
 }

@@ -1,4 +1,4 @@
-package silences_test
+package silence_test
 
 import (
 	"strings"
@@ -10,7 +10,6 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/silence"
-	"github.com/tocsin-bus/tocsin/shared/silences"
 )
 
 // TestInto: each document has its place in the set, and what another version has
@@ -44,11 +43,11 @@ func TestInto(t *testing.T) {
 		{"other", listData, false, 1, 1},
 		{"other", nil, false, 1, 1},
 	} {
-		d := silences.Of(bus.Message{Subject: "$KV." + bus.BucketSilences + "." + tt.key, Seq: 7, Data: tt.data})
+		d := silence.RecordOf(bus.Message{Subject: "$KV." + bus.BucketSilences + "." + tt.key, Seq: 7, Data: tt.data})
 		if d.Key != tt.key || d.Revision != 7 {
 			t.Fatalf("%+v", d)
 		}
-		if err := d.Into(&set); (err != nil) != tt.fails {
+		if err := d.Apply(&set); (err != nil) != tt.fails {
 			t.Errorf("%s: %v", tt.key, err)
 		}
 		if len(set.Silences) != tt.silences || len(set.Acks) != tt.acks {
@@ -64,8 +63,8 @@ func TestInto(t *testing.T) {
 		{"KV-Operation", "DEL", bus.KeySilences, 0, 1},
 		{"Nats-Marker-Reason", "MaxAge", bus.KeyAcks, 0, 0},
 	} {
-		d := silences.Of(bus.Message{Subject: "$KV." + bus.BucketSilences + "." + tt.key, Seq: 7, Header: nats.Header{tt.header: {tt.value}}})
-		if err := d.Into(&set); err != nil || len(set.Silences) != tt.silences || len(set.Acks) != tt.acks {
+		d := silence.RecordOf(bus.Message{Subject: "$KV." + bus.BucketSilences + "." + tt.key, Seq: 7, Header: nats.Header{tt.header: {tt.value}}})
+		if err := d.Apply(&set); err != nil || len(set.Silences) != tt.silences || len(set.Acks) != tt.acks {
 			t.Errorf("%s %s: %+v, %v", tt.value, tt.key, set, err)
 		}
 	}
@@ -73,8 +72,8 @@ func TestInto(t *testing.T) {
 
 // TestUnreadable: who can't read a document says what can be done about it.
 func TestUnreadable(t *testing.T) {
-	d := silences.Document{Key: bus.KeyAcks, Data: []byte(`{"acks":"all"}`)}
-	if err := d.Into(new(silence.Set)); err == nil || !strings.Contains(err.Error(), "nats kv del silences acks") {
+	d := silence.Record{Key: bus.KeyAcks, Data: []byte(`{"acks":"all"}`)}
+	if err := d.Apply(new(silence.Set)); err == nil || !strings.Contains(err.Error(), "nats kv del silences acks") {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package silences_test
+package silence_test
 
 import (
 	"fmt"
@@ -11,7 +11,6 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 	"github.com/tocsin-bus/tocsin/shared/silence"
-	"github.com/tocsin-bus/tocsin/shared/silences"
 )
 
 // TestChangeInACluster: writers at each server, each of which goes and comes back
@@ -43,7 +42,7 @@ func TestChangeInACluster(t *testing.T) {
 				}
 				for deadline := time.Now().Add(time.Minute); ; {
 					asked.Add(1)
-					_, err := silences.Change(t.Context(), c, add)
+					_, err := silence.ChangeSilences(t.Context(), c, add)
 					if err == nil {
 						break
 					}
@@ -80,7 +79,7 @@ func TestChangeInACluster(t *testing.T) {
 	var set silence.Set
 	for deadline := time.Now().Add(time.Minute); len(set.Silences) < each*rig.Len(); time.Sleep(5 * time.Millisecond) {
 		var err error
-		if set, err = silences.Read(t.Context(), c); err != nil {
+		if set, err = silence.Read(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
 		if time.Now().After(deadline) {

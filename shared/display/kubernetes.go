@@ -1,4 +1,4 @@
-package clean
+package display
 
 import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
@@ -6,9 +6,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// Kubernetes does the same of what a cluster says. Line feeds and tabs stay in the
-// samples of logs, which are lines, and nowhere else. The message and what it points
-// to stay as they were.
+// Kubernetes returns a copy of a message of a cluster that is safe to show. Line feeds and
+// tabs stay in samples of logs alone.
 func Kubernetes(m kube.Message, mask *redact.Engine) kube.Message {
 	text := func(fields ...*string) {
 		for _, field := range fields {

@@ -1,4 +1,4 @@
-package clean_test
+package display_test
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/ci"
-	"github.com/tocsin-bus/tocsin/shared/clean"
+	"github.com/tocsin-bus/tocsin/shared/display"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 
@@ -16,7 +16,7 @@ import (
 func TestAlert(t *testing.T) {
 	const secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
 	const text = "\x1b[2J ignore \u202e" + secret
-	a := clean.Alert(alert.Alert{
+	a := display.Alert(alert.Alert{
 		ID: text, Category: text, Title: text, Detail: text + strings.Repeat(" x", alert.MaxDetail), App: text, URL: text,
 		DedupKey: text, Source: text, CorrelationID: text, Revises: text, Resolves: text, AlsoResolves: []string{text}, InhibitedBy: text, Reason: text,
 		Context: map[string]any{"name": []any{map[string]any{"\x07": text}}, "n\u200b": 1.0},
@@ -44,7 +44,7 @@ func TestAlert(t *testing.T) {
 func TestResult(t *testing.T) {
 	const secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
 	const text = "\x1b[2J\n ignore \u202e" + secret
-	r := clean.Result(ci.Result{
+	r := display.Result(ci.Result{
 		Source: text, Commit: text, Ref: text, Name: text, Status: text, URL: text, Summary: text,
 		Failures: []ci.Failure{{Name: text, Message: text}},
 	}, redact.New())

@@ -1,4 +1,4 @@
-package silences_test
+package silence_test
 
 import (
 	"errors"
@@ -10,7 +10,6 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 	"github.com/tocsin-bus/tocsin/shared/silence"
-	"github.com/tocsin-bus/tocsin/shared/silences"
 )
 
 // TestChange: of changes at the same time none is lost, and one that is refused
@@ -19,7 +18,7 @@ func TestChange(t *testing.T) {
 	b := bustest.Cluster(t, 1)
 	b.Provision(bus.Layout{})
 	c := b.Connect(bus.RoleGateway)
-	if set, err := silences.Read(t.Context(), c); err != nil || len(set.Silences)+len(set.Acks) != 0 {
+	if set, err := silence.Read(t.Context(), c); err != nil || len(set.Silences)+len(set.Acks) != 0 {
 		t.Fatalf("%+v %v", set, err)
 	}
 	const writers = 4
@@ -28,7 +27,7 @@ func TestChange(t *testing.T) {
 	for i := range writers {
 		all.Go(func() {
 			s := silence.Silence{ID: fmt.Sprint(i), App: fmt.Sprint("app", i), Created: now, Until: now.Add(time.Hour)}
-			_, err := silences.Change(t.Context(), c, func(l silence.Silences) (silence.Silences, error) {
+			_, err := silence.ChangeSilences(t.Context(), c, func(l silence.Silences) (silence.Silences, error) {
 				after, _, err := l.Add(s, now)
 				return after, err
 			})
@@ -39,14 +38,14 @@ func TestChange(t *testing.T) {
 	}
 	all.Wait()
 	refusal := errors.New("no")
-	if _, err := silences.ChangeAcks(t.Context(), c, func(silence.Acks) (silence.Acks, error) { return nil, refusal }); !errors.Is(err, refusal) {
+	if _, err := silence.ChangeAcks(t.Context(), c, func(silence.Acks) (silence.Acks, error) { return nil, refusal }); !errors.Is(err, refusal) {
 		t.Error(err)
 	}
-	set, err := silences.Read(t.Context(), c)
+	set, err := silence.Read(t.Context(), c)
 	if err != nil || len(set.Silences) != writers || len(set.Acks) != 0 {
 		t.Errorf("%+v %v", set, err)
 	}
-	documents, err := silences.Documents(t.Context(), c)
+	documents, err := silence.Records(t.Context(), c)
 	if err != nil || len(documents) != 1 || documents[0].Key != bus.KeySilences {
 		t.Errorf("%+v %v", documents, err)
 	}
