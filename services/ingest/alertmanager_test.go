@@ -76,7 +76,7 @@ func TestAlertmanagerAnswers(t *testing.T) {
 		"no token":          {groupOf(one), nil, withToken, nil, 401, "token"},
 		"a page":            {groupOf(one), []string{"Origin", "https://evil.example"}, nil, nil, 403, "TOCSIN_ALLOWED_ORIGINS"},
 		"a configured page": {groupOf(one), []string{"Origin", "https://app.example"}, nil, nil, 200, `"accepted":1`},
-		"the bus is away":   {groupOf(one), nil, nil, bus.ErrAway, 503, ""},
+		"the bus is away":   {groupOf(one), nil, nil, bus.ErrUnreachable, 503, ""},
 		"the bus is busy":   {groupOf(one), nil, nil, bus.ErrBusy, 503, ""},
 		"load is shed":      {groupOf(one), nil, crowded, nil, 503, "try again later"},
 	} {

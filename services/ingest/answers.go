@@ -34,7 +34,7 @@ func answerIgnored(reason string) httpserve.Answer {
 
 // refusePublish makes a refusal of an error of the bus.
 func refusePublish(err error) *httpserve.Refusal {
-	status, message := http.StatusServiceUnavailable, err.Error() // ErrAway, ErrUnacknowledged, ErrStore, ErrRefused
+	status, message := http.StatusServiceUnavailable, err.Error() // ErrUnreachable, ErrUnacknowledged, ErrStore, ErrRefused
 	switch {
 	case errors.Is(err, bus.ErrBusy):
 		status = http.StatusTooManyRequests

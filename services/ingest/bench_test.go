@@ -93,7 +93,7 @@ func BenchmarkCIResultsAtOnce(b *testing.B) {
 
 // fillView stores n results of other commits with that many failures.
 func fillView(b *testing.B, server *embedded.Server, n, cases int) {
-	c, err := bus.Connect(b.Context(), bus.ConnConfig{Name: "fill", Role: bus.RoleIngest, Server: server, Logger: quiet()})
+	c, err := bus.Connect(b.Context(), bus.Config{Name: "fill", Role: bus.RoleIngest, Server: server, Logger: quiet()})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func fillView(b *testing.B, server *embedded.Server, n, cases int) {
 // raw publishes n messages and says how long that took until the last one was
 // acknowledged.
 func raw(b *testing.B, server *embedded.Server, data []byte, n int) time.Duration {
-	c, err := bus.Connect(b.Context(), bus.ConnConfig{Name: "raw", Role: bus.RoleIngest, Server: server, Logger: quiet()})
+	c, err := bus.Connect(b.Context(), bus.Config{Name: "raw", Role: bus.RoleIngest, Server: server, Logger: quiet()})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func overHTTP(b *testing.B, server *embedded.Server, path, body string, events, 
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error, 1)
 	cfg := Config{
-		Bus: bus.ConnConfig{Server: server}, Addr: "127.0.0.1:0", Masker: redact.New(), Logger: quiet(),
+		Bus: bus.Config{Server: server}, Addr: "127.0.0.1:0", Masker: redact.New(), Logger: quiet(),
 		Ready: func(at Listening) { ready <- at.Intake },
 	}
 	go func() { done <- Run(ctx, cfg) }()

@@ -43,7 +43,7 @@ const (
 	breakAfter = 5
 	// breakFor is how long the circuit stays open until one write is tried.
 	breakFor = 2 * time.Second
-	// reconnectPause is the pause between attempts to connect or to provision.
+	// reconnectPause is the pause between two sessions, and between attempts to provision.
 	reconnectPause = 500 * time.Millisecond
 	// provisionTimeout bounds one attempt to create the streams.
 	provisionTimeout = 30 * time.Second
@@ -60,12 +60,14 @@ var errCircuitOpen = errors.New("the circuit to the bus is open, the last writes
 // busSink writes to the bus through a circuit breaker, so that not every request waits for
 // a bus that does not answer.
 type busSink struct {
-	cfg       bus.ConnConfig
+	link      *bus.Link
 	provision bool
 	layout    bus.Layout
 	log       *slog.Logger
-	// link is replaced by run alone, when a connection is closed for good.
-	link    atomic.Pointer[link]
+	// current is the newest session. Run replaces it.
+	current atomic.Pointer[busSession]
+	// opened is closed once there is a session.
+	opened  chan struct{}
 	breaker *gobreaker.CircuitBreaker[struct{}]
 	failure atomic.Pointer[string]
 	// changes informs the reporter of changes of the breaker.
@@ -74,16 +76,23 @@ type busSink struct {
 	view    *resultsView
 }
 
-type link struct {
-	conn      *bus.Conn
+// busSession is a session with its publisher.
+type busSession struct {
+	*bus.Session
 	publisher *bus.Publisher
 }
 
-func openSink(ctx context.Context, cfg Config) (*busSink, error) {
+func newBusSink(cfg Config) *busSink {
 	s := &busSink{
-		cfg: cfg.Bus, provision: cfg.Provision, layout: cfg.Layout, log: cfg.Logger,
+		provision: cfg.Provision, layout: cfg.Layout, log: cfg.Logger, opened: make(chan struct{}),
 		changes: make(chan circuitChange, maxPending), view: newResultsView(cfg.Logger),
 	}
+	s.link = bus.NewLink(bus.RunConfig{
+		Config: cfg.Bus, Pause: reconnectPause,
+		// An error before the first session is one of the configuration. Later the state
+		// directory may have been wiped, and is read again.
+		Retry: func(err error) bool { return s.current.Load() != nil && !errors.Is(err, bus.ErrIncompatible) },
+	})
 	s.breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Name: circuitName, MaxRequests: 1, Timeout: breakFor,
 		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakAfter },
@@ -92,24 +101,37 @@ func openSink(ctx context.Context, cfg Config) (*busSink, error) {
 		IsExcluded:    func(err error) bool { return errors.Is(err, bus.ErrBusy) || errors.Is(err, context.Canceled) },
 		OnStateChange: s.circuitChanged,
 	})
-	return s, s.open(ctx)
+	return s
 }
 
-func (s *busSink) open(ctx context.Context) error {
-	c, err := bus.Connect(ctx, s.cfg)
-	if err != nil {
-		return err
-	}
-	p, err := bus.NewPublisher(c, publishWindow)
-	if err != nil {
-		c.Close()
-		return err
-	}
-	s.link.Store(&link{c, p})
-	return nil
+// run keeps a session on the bus until ctx ends. On each it creates missing streams, where
+// the sink is to, and calls attend. It fails when the streams are incompatible, and when
+// there can be no first session.
+func (s *busSink) run(ctx context.Context, attend func(context.Context, *bus.Session)) error {
+	return s.link.Run(ctx, func(ctx context.Context, session *bus.Session) error {
+		publisher, err := bus.NewPublisher(session, publishWindow)
+		if err != nil {
+			return err
+		}
+		if s.current.Swap(&busSession{session, publisher}) == nil {
+			close(s.opened)
+		}
+		var attending sync.WaitGroup
+		attending.Go(func() { attend(ctx, session) })
+		defer attending.Wait()
+		if s.provision {
+			err := session.Await(ctx, bus.AwaitConfig{Timeout: provisionTimeout, Pause: reconnectPause, Logger: s.log}, func(ctx context.Context) error {
+				return bus.Provision(ctx, session, s.layout, s.log)
+			})
+			if err != nil {
+				return err
+			}
+			s.provision = false
+		}
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
 }
-
-func (s *busSink) close() { s.link.Load().conn.Close() }
 
 // circuitChanged runs under the breaker's lock: it must not wait, and must not call the
 // breaker.
@@ -128,7 +150,7 @@ func (s *busSink) circuitChanged(_ string, from, to gobreaker.State) {
 // Publish writes the messages and waits for their acknowledgements.
 func (s *busSink) Publish(ctx context.Context, msgs ...*nats.Msg) error {
 	_, err := s.breaker.Execute(func() (struct{}, error) {
-		publisher := s.link.Load().publisher
+		publisher := s.current.Load().publisher
 		for part := range slices.Chunk(msgs, publishAtOnce) {
 			if _, err := publisher.Publish(ctx, part...); err != nil {
 				text := sanitize.Cut(err.Error(), maxReason)
@@ -146,12 +168,12 @@ func (s *busSink) Publish(ctx context.Context, msgs ...*nats.Msg) error {
 
 // Show adds a result to the view of CI results.
 func (s *busSink) Show(ctx context.Context, result *nats.Msg) error {
-	return s.view.put(ctx, s.link.Load().conn, func(ctx context.Context) error { return s.Publish(ctx, result) })
+	return s.view.put(ctx, s.current.Load(), func(ctx context.Context) error { return s.Publish(ctx, result) })
 }
 
 // Delivered looks for the note of a delivery.
 func (s *busSink) Delivered(ctx context.Context, subject string) (bool, error) {
-	return s.link.Load().conn.Has(ctx, bus.StreamDeliveries, subject)
+	return s.current.Load().Contains(ctx, bus.StreamDeliveries, subject)
 }
 
 // circuitError returns why writes are not tried.
@@ -162,83 +184,39 @@ func (s *busSink) circuitError() error {
 	return errCircuitOpen
 }
 
-// run keeps a usable connection until ctx ends. The client closes one for good when its
-// credentials are refused, as after a wiped state directory; run then opens another. It
-// fails when the streams can't be created.
-func (s *busSink) run(ctx context.Context) error {
-	provisioned, logged := !s.provision, ""
-	for {
-		var again <-chan time.Time
-		l := s.link.Load()
-		switch {
-		case l.conn.NC.IsClosed():
-			s.log.Warn("the bus closed the connection: reconnecting", "error", l.conn.NC.LastError())
-			if err := s.open(ctx); err != nil {
-				s.log.Warn("cannot reach the bus, retrying", "error", err)
-			}
-			again = time.After(reconnectPause)
-		case !provisioned && l.conn.Connected():
-			err := s.createStreams(ctx, l)
-			if errors.Is(err, bus.ErrIncompatible) {
-				return err
-			}
-			provisioned = err == nil
-			if err != nil {
-				if text := err.Error(); text != logged { // an attempt is made twice a second
-					s.log.Warn("cannot create the streams, retrying", "error", err)
-					logged = text
-				}
-				again = time.After(reconnectPause)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.link.Load().conn.Changes():
-		case <-again:
-		}
-	}
-}
-
-func (s *busSink) createStreams(ctx context.Context, l *link) error {
-	ctx, cancel := context.WithTimeout(ctx, provisionTimeout)
-	defer cancel()
-	return bus.Provision(ctx, l.conn, s.layout, s.log)
-}
-
 // readiness caches the last check of the streams, so that frequent health checks cost the
 // bus nothing. The lock makes concurrent ones share a check.
 type readiness struct {
 	mu      sync.Mutex
-	link    *link
+	session *busSession
 	checked time.Time
 	err     error
 }
 
 // Ready returns why a write would not succeed now, or nil.
 func (s *busSink) Ready(ctx context.Context) error {
-	l := s.link.Load()
-	if !l.conn.Connected() {
-		return bus.ErrAway
+	session := s.current.Load()
+	if !session.Connected() {
+		return bus.ErrUnreachable
 	}
 	if s.breaker.State() == gobreaker.StateOpen {
 		return s.circuitError()
 	}
-	return s.ready.check(ctx, l)
+	return s.ready.check(ctx, session)
 }
 
-func (r *readiness) check(ctx context.Context, l *link) error {
+func (r *readiness) check(ctx context.Context, session *busSession) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.link == l && time.Since(r.checked) < readyFor {
+	if r.session == session && time.Since(r.checked) < readyFor {
 		return r.err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
 	defer cancel()
-	r.err = l.conn.Check(ctx, bus.StreamTelemetry)
+	r.err = session.Check(ctx, bus.StreamTelemetry)
 	if r.err == nil {
-		r.err = l.conn.Check(ctx, bus.StreamCI)
+		r.err = session.Check(ctx, bus.StreamCI)
 	}
-	r.link, r.checked = l, time.Now()
+	r.session, r.checked = session, time.Now()
 	return r.err
 }

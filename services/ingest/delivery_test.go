@@ -58,7 +58,7 @@ func TestDeliveries(t *testing.T) {
 	if got := deliver("4", "failure"); got != 503 || has(s.msgs, bus.DeliverySubject("github", "4")) {
 		t.Errorf("delivery that could not be stored: status %d, noted: %t, want 503 and false", got, has(s.msgs, bus.DeliverySubject("github", "4")))
 	}
-	s.showErr, s.deliveredErr = nil, bus.ErrAway
+	s.showErr, s.deliveredErr = nil, bus.ErrUnreachable
 	before := logged()
 	if got := deliver("5", "failure"); got != 503 || logged() != before {
 		t.Errorf("delivery that could not be looked up: status %d, %d stored, want 503 and none", got, logged()-before)

@@ -275,10 +275,10 @@ func TestAnswers(t *testing.T) {
 		{name: "too many under way", status: 429, method: "POST", path: "/ci-result", body: text(failure), header: j, crowd: maxRequests},
 		{name: "the bus is busy", status: 429, method: "POST", path: "/v1/events", body: text(logEvent), header: j, sink: &fakeSink{err: fmt.Errorf("publish to telemetry.default.log: %w", bus.ErrBusy)}},
 		{name: "a bug", status: 500, method: "POST", path: "/v1/events", body: text(`{"kind":"log","log":{"level":"info","message":"panic"}}`), header: j},
-		{name: "the bus is away", status: 503, method: "POST", path: "/v1/events", body: text(logEvent), header: j, sink: &fakeSink{err: bus.ErrAway}},
+		{name: "the bus is away", status: 503, method: "POST", path: "/v1/events", body: text(logEvent), header: j, sink: &fakeSink{err: bus.ErrUnreachable}},
 		{name: "the bus refuses", status: 503, method: "POST", path: "/ci-result", body: text(failure), header: j, sink: &fakeSink{err: fmt.Errorf("publish to intake.ci: %w: insufficient storage", bus.ErrRefused)}},
 		{name: "not ready", status: 503, method: "GET", path: "/readyz", sink: &fakeSink{notReady: errors.New("stream TELEMETRY does not exist: start tocsin up or tocsin detector once")}},
-		{name: "alive though not ready", status: 200, method: "GET", path: "/healthz", sink: &fakeSink{notReady: bus.ErrAway}},
+		{name: "alive though not ready", status: 200, method: "GET", path: "/healthz", sink: &fakeSink{notReady: bus.ErrUnreachable}},
 	} {
 		if c.sink == nil {
 			c.sink = &fakeSink{}
@@ -313,7 +313,7 @@ func TestAnswers(t *testing.T) {
 // TestAResultThatTheViewLacks is in the detector's log, and refused all the
 // same: what is answered with 2xx is wholly there.
 func TestAResultThatTheViewLacks(t *testing.T) {
-	for err, want := range map[error]int{errResultsBusy: 503, bus.ErrAway: 503, bus.ErrBusy: 429} {
+	for err, want := range map[error]int{errResultsBusy: 503, bus.ErrUnreachable: 503, bus.ErrBusy: 429} {
 		s := &fakeSink{showErr: err}
 		h := testHandler(s, func(c *Config) { c.Accepted = func() { t.Error("told as accepted") } })
 		w := httptest.NewRecorder()

@@ -4,21 +4,26 @@ import (
 	"context"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/presence"
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// answerHealth answers query.health until ctx ends, on the current connection.
-func (h *handler) answerHealth(ctx context.Context, s *busSink, version string) {
+// healthPause is the pause after query.health could not be answered.
+const healthPause = 500 * time.Millisecond
+
+// answerHealth returns a function that answers query.health on a session until ctx ends.
+func (h *handler) answerHealth(s *busSink, version string) func(context.Context, *bus.Session) {
 	who := presence.Identify("ingest", version, h.log)
-	for {
-		if err := presence.Serve(ctx, s.link.Load().conn, who, func() query.Health { return h.health(ctx, s) }); err != nil {
-			h.log.Debug("query.health is not answered", "error", err) // the sink logs what is wrong, and reconnects
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(reconnectPause):
+	return func(ctx context.Context, session *bus.Session) {
+		for ctx.Err() == nil {
+			if err := presence.Serve(ctx, session, who, func() query.Health { return h.health(ctx, s) }); err != nil {
+				h.log.Debug("cannot answer query.health", "error", err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(healthPause):
+			}
 		}
 	}
 }

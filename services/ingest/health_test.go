@@ -14,12 +14,12 @@ import (
 func TestPresence(t *testing.T) {
 	dir := openDir(t, t.TempDir())
 	stop := serveBus(t, dir)
-	url, _ := start(t, Config{Bus: bus.ConnConfig{Dir: dir}, Version: "1.2.3"})
+	url, _ := start(t, Config{Bus: bus.Config{Dir: dir}, Version: "1.2.3"})
 	eventually(t, "write", func() bool {
 		status, _, _ := send(t, "POST", url+"/v1/events", "["+logEvent+","+logEvent+"]")
 		return status == 200
 	})
-	desk, err := bus.Connect(t.Context(), bus.ConnConfig{Name: "desk", Role: bus.RoleGateway, Dir: dir, Logger: quiet()})
+	desk, err := bus.Connect(t.Context(), bus.Config{Name: "desk", Role: bus.RoleGateway, Dir: dir, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ const maxConns = 2048
 // Config configures the intake.
 type Config struct {
 	// Bus is how to connect; Run sets Name and Role.
-	Bus bus.ConnConfig
+	Bus bus.Config
 	// Provision creates missing streams first, as an external bus needs.
 	Provision bool
 	// Layout is how those streams are replicated and placed.
@@ -99,26 +99,26 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	sink, err := openSink(ctx, cfg)
-	if err != nil {
-		return errors.Join(err, intake.Close(), closeListener(otlp))
-	}
-	defer sink.close()
 	cfg.beyond = httpguard.Beyond(intake.Addr(), addrOf(otlp))
+	sink := newBusSink(cfg)
 	h := newHandler(cfg, sink)
 	h.metrics.watch(h.inFlight, sink)
-	reporter := &reporter{sink: sink, inFlight: h.inFlight, app: appOf(cfg.Instance), log: cfg.Logger, dropped: h.metrics.reportsDropped}
 
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return sink.run(ctx) })
-	g.Go(func() error { reporter.run(ctx); return nil })
-	g.Go(func() error { h.answerHealth(ctx, sink, cfg.Version); return nil })
-	g.Go(func() error { h.refused.run(ctx, cfg.Logger); return nil })
-	g.Go(func() error { return httpserve.Serve(ctx, intake, httpserve.NewServer(h, cfg.Logger), cfg.Logger) })
-	if otlp != nil {
-		front := h.front(h.otlpRoutes(), "not found: this port takes OTLP alone")
-		g.Go(func() error { return httpserve.Serve(ctx, otlp, httpserve.NewServer(front, cfg.Logger), cfg.Logger) })
+	// The session outlives the requests under way, which wait for acknowledgements.
+	onBus, leaveBus := context.WithCancel(context.WithoutCancel(ctx))
+	defer leaveBus()
+	g.Go(func() error { return sink.run(onBus, h.answerHealth(sink, cfg.Version)) })
+	select {
+	case <-sink.opened:
+	case <-ctx.Done():
+		leaveBus()
+		return errors.Join(g.Wait(), intake.Close(), closeListener(otlp))
 	}
+	reporter := &reporter{sink: sink, inFlight: h.inFlight, app: appOf(cfg.Instance), log: cfg.Logger, dropped: h.metrics.reportsDropped}
+	g.Go(func() error { reporter.run(ctx); return nil })
+	g.Go(func() error { h.refused.run(ctx, cfg.Logger); return nil })
+	g.Go(func() error { defer leaveBus(); return h.serve(ctx, intake, otlp) })
 	listening := Listening{Intake: urlOf(intake), OTLP: urlOf(otlp)}
 	cfg.Logger.Info("the intake listens", "url", listening.Intake, "otlp", listening.OTLP)
 	if cfg.Ready != nil {
@@ -146,6 +146,17 @@ func (c Config) listen(ctx context.Context) (intake, otlp net.Listener, err erro
 		return nil, nil, errors.Join(err, intake.Close())
 	}
 	return intake, otlp, nil
+}
+
+// serve answers requests on both listeners until ctx ends. otlp may be nil.
+func (h *handler) serve(ctx context.Context, intake, otlp net.Listener) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return httpserve.Serve(ctx, intake, httpserve.NewServer(h, h.log), h.log) })
+	if otlp != nil {
+		front := h.front(h.otlpRoutes(), "not found: this port takes OTLP alone")
+		g.Go(func() error { return httpserve.Serve(ctx, otlp, httpserve.NewServer(front, h.log), h.log) })
+	}
+	return g.Wait()
 }
 
 // urlOf returns the URL of a listener, or nothing where it is nil.

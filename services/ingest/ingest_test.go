@@ -131,7 +131,7 @@ func send(t *testing.T, method, url, body string) (int, http.Header, string) {
 // stored reads a stream until enough says so.
 func stored(t *testing.T, dir statedir.Dir, role bus.Role, stream string, enough func([]bus.Message) bool) []bus.Message {
 	t.Helper()
-	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: "test", Role: role, Dir: dir, Logger: quiet()})
+	c, err := bus.Connect(t.Context(), bus.Config{Name: "test", Role: role, Dir: dir, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestWhatWasAcceptedIsOnTheBus(t *testing.T) {
 	dir := openDir(t, t.TempDir())
 	serveBus(t, dir)
 	var accepted atomic.Int64
-	url, _ := start(t, Config{Bus: bus.ConnConfig{Dir: dir}, Accepted: func() { accepted.Add(1) }})
+	url, _ := start(t, Config{Bus: bus.Config{Dir: dir}, Accepted: func() { accepted.Add(1) }})
 	eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
 
 	if status, _, body := send(t, "POST", url+"/v1/events", "["+logEvent+","+logEvent+"]"); status != 200 || body != `{"ok":true,"accepted":2}` {
@@ -189,7 +189,7 @@ func TestWhatWasAcceptedIsOnTheBus(t *testing.T) {
 func TestABatchOfAsManyAppsAsEvents(t *testing.T) {
 	dir := openDir(t, t.TempDir())
 	serveBus(t, dir)
-	url, _ := start(t, Config{Bus: bus.ConnConfig{Dir: dir}})
+	url, _ := start(t, Config{Bus: bus.Config{Dir: dir}})
 	eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
 	const most = 20_000 // in a body of maxBody
 	events := make([]string, most)
@@ -207,7 +207,7 @@ func TestABatchOfAsManyAppsAsEvents(t *testing.T) {
 
 func TestABusThatGoesAwayAndComesBack(t *testing.T) {
 	dir := openDir(t, t.TempDir())
-	url, _ := start(t, Config{Bus: bus.ConnConfig{Dir: dir}}) // before the bus
+	url, _ := start(t, Config{Bus: bus.Config{Dir: dir}}) // before the bus
 	if status, _, body := send(t, "GET", url+"/readyz", ""); status != 503 || body != `{"ok":false,"error":"the bus is away"}` {
 		t.Errorf("%d %s", status, body)
 	}
@@ -254,7 +254,7 @@ func TestAStateDirectoryThatWasWiped(t *testing.T) {
 	path := t.TempDir()
 	dir := openDir(t, path)
 	stop := serveBus(t, dir)
-	url, _ := start(t, Config{Bus: bus.ConnConfig{Dir: dir}})
+	url, _ := start(t, Config{Bus: bus.Config{Dir: dir}})
 	taken := func() bool { status, _, _ := send(t, "POST", url+"/v1/events", logEvent); return status == 200 }
 	eventually(t, "write", taken)
 	stop()
@@ -274,7 +274,7 @@ func TestAStateDirectoryThatWasWiped(t *testing.T) {
 // lacksNothing waits until the bus has all that an intake makes on it. The intake is
 // ready before, when it has what it writes to itself; and a server that is shut
 // down in the midst of making a stream does so without it, and leaves its store open.
-func lacksNothing(t *testing.T, cfg bus.ConnConfig) {
+func lacksNothing(t *testing.T, cfg bus.Config) {
 	t.Helper()
 	cfg.Name, cfg.Role, cfg.Logger = "test", bus.RoleIngest, quiet()
 	c, err := bus.Connect(t.Context(), cfg)
@@ -299,18 +299,18 @@ func TestAnExternalBusIsPrepared(t *testing.T) {
 	if !ns.ReadyForConnections(10 * time.Second) {
 		t.Fatal("no server")
 	}
-	url, _ := start(t, Config{Bus: bus.ConnConfig{URL: ns.ClientURL()}, Provision: true})
+	url, _ := start(t, Config{Bus: bus.Config{URL: ns.ClientURL()}, Provision: true})
 	eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
 	if status, _, body := send(t, "POST", url+"/ci-result", failure); status != 200 {
 		t.Errorf("%d %s", status, body)
 	}
-	lacksNothing(t, bus.ConnConfig{URL: ns.ClientURL()})
+	lacksNothing(t, bus.Config{URL: ns.ClientURL()})
 }
 
 func TestARequestUnderWayIsFinished(t *testing.T) {
 	dir := openDir(t, t.TempDir())
 	serveBus(t, dir)
-	url, stop := start(t, Config{Bus: bus.ConnConfig{Dir: dir}})
+	url, stop := start(t, Config{Bus: bus.Config{Dir: dir}})
 	eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
 
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
@@ -362,12 +362,12 @@ func TestWhereItMayListen(t *testing.T) {
 		{"127.0.0.1:99999", "must have a port between 0 and 65535", true},
 		{busy.Addr().String(), "free the port or set TOCSIN_INGEST_ADDR", false},
 	} {
-		err := Run(t.Context(), Config{Addr: c.addr, Masker: fakeMasker{}, Logger: quiet(), Bus: bus.ConnConfig{Dir: statedir.At(t.TempDir())}})
+		err := Run(t.Context(), Config{Addr: c.addr, Masker: fakeMasker{}, Logger: quiet(), Bus: bus.Config{Dir: statedir.At(t.TempDir())}})
 		if err == nil || !strings.Contains(err.Error(), c.want) || errors.Is(err, service.ErrUsage) != c.usage {
 			t.Errorf("%s: %v", c.addr, err)
 		}
 	}
-	blank := Config{Addr: "0.0.0.0:0", Token: " \t", Masker: fakeMasker{}, Logger: quiet(), Bus: bus.ConnConfig{Dir: statedir.At(t.TempDir())}}
+	blank := Config{Addr: "0.0.0.0:0", Token: " \t", Masker: fakeMasker{}, Logger: quiet(), Bus: bus.Config{Dir: statedir.At(t.TempDir())}}
 	if err := Run(t.Context(), blank); !errors.Is(err, service.ErrUsage) {
 		t.Errorf("a token of white space: %v", err)
 	}

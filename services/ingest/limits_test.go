@@ -122,7 +122,7 @@ func TestTheIntakeTellsOfItsOwnMemory(t *testing.T) {
 	const limit = 64 << 10
 	dir := openDir(t, t.TempDir())
 	serveBus(t, dir)
-	url, _ := start(t, Config{Bus: bus.ConnConfig{Dir: dir}, MaxInFlight: limit})
+	url, _ := start(t, Config{Bus: bus.Config{Dir: dir}, MaxInFlight: limit})
 	eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
 
 	var conns []net.Conn
@@ -180,7 +180,7 @@ func TestTheIntakeTellsOfItsOwnMemory(t *testing.T) {
 func TestTheNewestTenResultsAreKept(t *testing.T) {
 	dir := openDir(t, t.TempDir())
 	serveBus(t, dir)
-	url, _ := start(t, Config{Bus: bus.ConnConfig{Dir: dir}})
+	url, _ := start(t, Config{Bus: bus.Config{Dir: dir}})
 	eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
 	result := func(commit int, status string) {
 		body := fmt.Sprintf(`{"status":%q,"commit":"c%d","name":"build"}`, status, commit)

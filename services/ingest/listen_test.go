@@ -40,7 +40,7 @@ func listening(t *testing.T, cfg Config) Listening {
 func TestOTLPPort(t *testing.T) {
 	dir := openDir(t, t.TempDir())
 	serveBus(t, dir)
-	at := listening(t, Config{Bus: bus.ConnConfig{Dir: dir}, OTLPAddr: "127.0.0.1:0"})
+	at := listening(t, Config{Bus: bus.Config{Dir: dir}, OTLPAddr: "127.0.0.1:0"})
 	if at.OTLP == "" || at.OTLP == at.Intake {
 		t.Fatalf("%+v", at)
 	}
@@ -76,14 +76,14 @@ func TestOTLPPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	if at := listening(t, Config{Bus: bus.ConnConfig{Dir: dir}, OTLPAddr: taken.Addr().String()}); at.OTLP != "" || at.Intake == "" {
+	if at := listening(t, Config{Bus: bus.Config{Dir: dir}, OTLPAddr: taken.Addr().String()}); at.OTLP != "" || at.Intake == "" {
 		t.Errorf("%+v", at)
 	}
-	if at := listening(t, Config{Bus: bus.ConnConfig{Dir: dir}}); at.OTLP != "" {
+	if at := listening(t, Config{Bus: bus.Config{Dir: dir}}); at.OTLP != "" {
 		t.Errorf("%+v", at)
 	}
 	for _, addr := range []string{"foo", "0.0.0.0:0", "127.0.0.1:99999"} {
-		err := Run(t.Context(), Config{Bus: bus.ConnConfig{Dir: dir}, Addr: "127.0.0.1:0", OTLPAddr: addr, Logger: quiet(), Masker: fakeMasker{}})
+		err := Run(t.Context(), Config{Bus: bus.Config{Dir: dir}, Addr: "127.0.0.1:0", OTLPAddr: addr, Logger: quiet(), Masker: fakeMasker{}})
 		if err == nil || !strings.Contains(err.Error(), "TOCSIN_OTLP_ADDR") {
 			t.Errorf("%s: %v", addr, err)
 		}

@@ -146,7 +146,7 @@ func TestReplayOverRestartsAndIntakes(t *testing.T) {
 		stopBus := serveBus(t, dir)
 		var stops []func()
 		for i, name := range []string{"a", "b"} {
-			cfg := Config{Bus: bus.ConnConfig{Dir: dir}, Instance: name}
+			cfg := Config{Bus: bus.Config{Dir: dir}, Instance: name}
 			withSignatures(&cfg)
 			url, stop := start(t, cfg)
 			stops = append(stops, stop)
@@ -168,7 +168,7 @@ func TestReplayOverRestartsAndIntakes(t *testing.T) {
 func TestDeliveriesAreKeptLongEnough(t *testing.T) {
 	dir := openDir(t, t.TempDir())
 	serveBus(t, dir)
-	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: "test", Role: bus.RoleGateway, Dir: dir, Logger: quiet()})
+	c, err := bus.Connect(t.Context(), bus.Config{Name: "test", Role: bus.RoleGateway, Dir: dir, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,9 +25,9 @@ const (
 	writeTimeout = 5 * time.Second
 )
 
-// resultsStream is the stream of the newest results, as a [bus.Conn] gives access to it.
+// resultsStream is the stream of the newest results, as [bus.Session] gives access to it.
 type resultsStream interface {
-	Stored(ctx context.Context, stream string, limit int) ([]bus.Message, error)
+	Read(ctx context.Context, stream string, from uint64, limit int) ([]bus.Message, error)
 	Delete(ctx context.Context, stream string, seq uint64) error
 }
 
@@ -51,19 +51,12 @@ type resultsView struct {
 	pausedUntil time.Time
 	// known is what the last read decoded, because decoding took most of its time: at most
 	// pruneLimit results without their texts.
-	known map[storedMessage]ci.Result
+	known map[bus.Stamp]ci.Result
 }
 
 // errResultsBusy is returned when a result is in the log and not in the view. It can be
 // sent again: it updates itself.
 var errResultsBusy = errors.New("too many CI results wait to be stored: try again later")
-
-// storedMessage identifies a message of the stream. The time distinguishes it from one of
-// a stream that was recreated.
-type storedMessage struct {
-	seq   uint64
-	nanos int64 // since 1970
-}
 
 func newResultsView(log *slog.Logger) *resultsView {
 	return &resultsView{log: log, writing: make(chan struct{}, 1)}
@@ -113,11 +106,11 @@ func (v *resultsView) prune(ctx context.Context, stream resultsStream) {
 // storedResult is a result in the stream.
 type storedResult struct {
 	ci.Result
-	storedMessage
+	seq uint64
 }
 
 func (v *resultsView) deleteOutdated(ctx context.Context, stream resultsStream) error {
-	msgs, err := stream.Stored(ctx, bus.StreamCI, pruneLimit)
+	msgs, err := stream.Read(ctx, bus.StreamCI, 1, pruneLimit)
 	if err != nil {
 		return err
 	}
@@ -135,9 +128,9 @@ func (v *resultsView) deleteOutdated(ctx context.Context, stream resultsStream) 
 // the limit of the stream drops it.
 func (v *resultsView) decode(msgs []bus.Message) []storedResult {
 	stored := make([]storedResult, 0, len(msgs))
-	known := make(map[storedMessage]ci.Result, len(msgs))
+	known := make(map[bus.Stamp]ci.Result, len(msgs))
 	for _, m := range msgs {
-		id := storedMessage{m.Seq, m.Time.UnixNano()}
+		id := m.Stamp()
 		result, ok := v.known[id]
 		if !ok {
 			decoded, err := ci.Decode(m.Data)
@@ -148,7 +141,7 @@ func (v *resultsView) decode(msgs []bus.Message) []storedResult {
 			result.Summary, result.Failures = "", nil
 		}
 		known[id] = result
-		stored = append(stored, storedResult{result, id})
+		stored = append(stored, storedResult{result, m.Seq})
 	}
 	v.known = known
 	return stored

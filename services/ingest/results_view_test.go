@@ -30,7 +30,7 @@ type fakeResults struct {
 	during func()
 }
 
-func (f *fakeResults) Stored(ctx context.Context, _ string, limit int) ([]bus.Message, error) {
+func (f *fakeResults) Read(ctx context.Context, _ string, _ uint64, limit int) ([]bus.Message, error) {
 	f.looks++
 	if f.during != nil {
 		f.during()
@@ -137,7 +137,7 @@ func TestAStreamMadeAnew(t *testing.T) {
 
 func TestTidyRestsAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v, f := newResultsView(quiet()), &fakeResults{left: -1, err: bus.ErrAway}
+		v, f := newResultsView(quiet()), &fakeResults{left: -1, err: bus.ErrUnreachable}
 		f.write("a:failure a:failure")
 		v.prune(t.Context(), f)
 		f.err = nil
@@ -239,7 +239,7 @@ func postResult(t *testing.T, url, commit, text string) {
 }
 
 // inStream is what the stream holds now.
-func inStream(t *testing.T, cfg bus.ConnConfig) []bus.Message {
+func inStream(t *testing.T, cfg bus.Config) []bus.Message {
 	t.Helper()
 	cfg.Name, cfg.Role, cfg.Logger = "test", bus.RoleIngest, quiet()
 	c, err := bus.Connect(t.Context(), cfg)
@@ -268,11 +268,11 @@ func TestResultsOfOnePipeline(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := openDir(t, t.TempDir())
 			serveBus(t, dir)
-			url := ready(t, Config{Bus: bus.ConnConfig{Dir: dir}})
+			url := ready(t, Config{Bus: bus.Config{Dir: dir}})
 			for _, text := range strings.Fields(c.posted) {
 				postResult(t, url, "abc", text)
 			}
-			if got := names(t, inStream(t, bus.ConnConfig{Dir: dir}), false); got != c.want {
+			if got := names(t, inStream(t, bus.Config{Dir: dir}), false); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
@@ -282,13 +282,13 @@ func TestResultsOfOnePipeline(t *testing.T) {
 func TestAResultIsUpdatedAfterARestart(t *testing.T) {
 	dir := openDir(t, t.TempDir())
 	stop := serveBus(t, dir)
-	url := ready(t, Config{Bus: bus.ConnConfig{Dir: dir}})
+	url := ready(t, Config{Bus: bus.Config{Dir: dir}})
 	postResult(t, url, "abc", "a:failure")
 	stop()
 	serveBus(t, dir)
 	eventually(t, "write", func() bool { status, _, _ := send(t, "POST", url+"/v1/events", logEvent); return status == 200 })
 	postResult(t, url, "abc", "a:failure")
-	if got := names(t, inStream(t, bus.ConnConfig{Dir: dir}), false); got != "a:failure" {
+	if got := names(t, inStream(t, bus.Config{Dir: dir}), false); got != "a:failure" {
 		t.Error(got)
 	}
 }
@@ -297,14 +297,14 @@ func TestAResultIsUpdatedAfterARestart(t *testing.T) {
 func TestUpdatesPushNobodyOut(t *testing.T) {
 	dir := openDir(t, t.TempDir())
 	serveBus(t, dir)
-	url := ready(t, Config{Bus: bus.ConnConfig{Dir: dir}})
+	url := ready(t, Config{Bus: bus.Config{Dir: dir}})
 	for _, name := range strings.Fields("a b c d e f g h i j") {
 		postResult(t, url, "abc", name+":error")
 	}
 	for range 12 {
 		postResult(t, url, "abc", "j:error")
 	}
-	if got := names(t, inStream(t, bus.ConnConfig{Dir: dir}), false); got != "a:error b:error c:error d:error e:error f:error g:error h:error i:error j:error" {
+	if got := names(t, inStream(t, bus.Config{Dir: dir}), false); got != "a:error b:error c:error d:error e:error f:error g:error h:error i:error j:error" {
 		t.Error(got)
 	}
 }
@@ -315,7 +315,7 @@ func TestUpdatesAtOncePushNobodyOut(t *testing.T) {
 	const clients, posts = 32, 64
 	dir := openDir(t, t.TempDir())
 	serveBus(t, dir)
-	url := ready(t, Config{Bus: bus.ConnConfig{Dir: dir}})
+	url := ready(t, Config{Bus: bus.Config{Dir: dir}})
 	for _, name := range strings.Fields("a b c d e f g h i j") {
 		postResult(t, url, "abc", name+":error")
 	}
@@ -333,7 +333,7 @@ func TestUpdatesAtOncePushNobodyOut(t *testing.T) {
 		})
 	}
 	posting.Wait()
-	if got := names(t, inStream(t, bus.ConnConfig{Dir: dir}), false); got != "b:error c:error d:error e:error f:error g:error h:error i:error j:error k:error" {
+	if got := names(t, inStream(t, bus.Config{Dir: dir}), false); got != "b:error c:error d:error e:error f:error g:error h:error i:error j:error k:error" {
 		t.Error(got)
 	}
 	log := stored(t, dir, bus.RoleDetector, bus.StreamTelemetry, func(m []bus.Message) bool { return len(m) == 10+posts })
@@ -352,7 +352,7 @@ func TestTwoIntakesAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := openDir(t, t.TempDir())
 			serveBus(t, dir)
-			urls := []string{ready(t, Config{Bus: bus.ConnConfig{Dir: dir}}), ready(t, Config{Bus: bus.ConnConfig{Dir: dir}})}
+			urls := []string{ready(t, Config{Bus: bus.Config{Dir: dir}}), ready(t, Config{Bus: bus.Config{Dir: dir}})}
 			different := slices.Compact(slices.Clone(texts))
 			for round := range ci.Kept / len(different) {
 				var posting sync.WaitGroup
@@ -361,7 +361,7 @@ func TestTwoIntakesAtOnce(t *testing.T) {
 				}
 				posting.Wait()
 				count := map[string]int{}
-				for _, m := range inStream(t, bus.ConnConfig{Dir: dir}) {
+				for _, m := range inStream(t, bus.Config{Dir: dir}) {
 					count[m.Subject]++
 				}
 				for _, text := range different {
@@ -372,7 +372,7 @@ func TestTwoIntakesAtOnce(t *testing.T) {
 					}
 				}
 			}
-			if n := len(inStream(t, bus.ConnConfig{Dir: dir})); n != ci.Kept {
+			if n := len(inStream(t, bus.Config{Dir: dir})); n != ci.Kept {
 				t.Errorf("%d are stored", n)
 			}
 		})
@@ -401,8 +401,8 @@ func TestABusThatDoesNotLetTidy(t *testing.T) {
 	if !ns.ReadyForConnections(10 * time.Second) {
 		t.Fatal("no server")
 	}
-	url := ready(t, Config{Bus: bus.ConnConfig{URL: strings.Replace(ns.ClientURL(), "nats://", "nats://ingest:i@", 1)}, Provision: true})
-	lacksNothing(t, bus.ConnConfig{URL: ns.ClientURL()})
+	url := ready(t, Config{Bus: bus.Config{URL: strings.Replace(ns.ClientURL(), "nats://", "nats://ingest:i@", 1)}, Provision: true})
+	lacksNothing(t, bus.Config{URL: ns.ClientURL()})
 	began := time.Now()
 	for range 5 {
 		postResult(t, url, "abc", "a:failure")
@@ -410,7 +410,7 @@ func TestABusThatDoesNotLetTidy(t *testing.T) {
 	if took := time.Since(began); took > prunePause/2 {
 		t.Errorf("the answers took %s", took)
 	}
-	msgs := inStream(t, bus.ConnConfig{URL: ns.ClientURL()})
+	msgs := inStream(t, bus.Config{URL: ns.ClientURL()})
 	if len(msgs) != 5 || names(t, msgs, true) != "a:failure" {
 		t.Errorf("%s", names(t, msgs, false))
 	}

@@ -34,7 +34,7 @@ func plant(body string) string {
 func TestNoSecretAndNothingHiddenReachesTheBus(t *testing.T) {
 	dir := openDir(t, t.TempDir())
 	serveBus(t, dir)
-	url, _ := start(t, Config{Bus: bus.ConnConfig{Dir: dir}, Masker: redact.New()})
+	url, _ := start(t, Config{Bus: bus.Config{Dir: dir}, Masker: redact.New()})
 	eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
 
 	// A zero-width space within a token, and a reversed text.

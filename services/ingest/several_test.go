@@ -24,7 +24,7 @@ func TestSeveralIntakesOnOneBus(t *testing.T) {
 	serveBus(t, dir)
 	var urls []string
 	for _, name := range []string{"a", "b"} {
-		url, _ := start(t, Config{Bus: bus.ConnConfig{Dir: dir}, Instance: name})
+		url, _ := start(t, Config{Bus: bus.Config{Dir: dir}, Instance: name})
 		eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
 		urls = append(urls, url)
 	}

@@ -93,7 +93,7 @@ func TestABusThatStopsAnswering(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := newProxy(t, strings.TrimPrefix(r.NATSURL, "nats://"))
-	url, _ := start(t, Config{Bus: bus.ConnConfig{URL: "nats://" + p.listener.Addr().String(), Creds: dir.Credential(string(bus.RoleIngest))}})
+	url, _ := start(t, Config{Bus: bus.Config{URL: "nats://" + p.listener.Addr().String(), Creds: dir.Credential(string(bus.RoleIngest))}})
 	ready := func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 }
 	eventually(t, "readiness", ready)
 
@@ -117,7 +117,7 @@ func TestABusThatStopsAnswering(t *testing.T) {
 		t.Errorf("%d %s after %s", status, body, time.Since(start))
 	}
 	// By now it may also be known that the connection is dead.
-	if status, _, body := send(t, "GET", url+"/readyz", ""); status != 503 || !strings.Contains(body, errCircuitOpen.Error()) && !strings.Contains(body, bus.ErrAway.Error()) {
+	if status, _, body := send(t, "GET", url+"/readyz", ""); status != 503 || !strings.Contains(body, errCircuitOpen.Error()) && !strings.Contains(body, bus.ErrUnreachable.Error()) {
 		t.Errorf("%d %s", status, body)
 	}
 	p.resume()
