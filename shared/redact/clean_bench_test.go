@@ -41,11 +41,3 @@ func BenchmarkNew(b *testing.B) {
 		redact.New()
 	}
 }
-
-// BenchmarkFirstTokenOfGitleaks is what the first text with a start of gitleaks'
-// pays: the rules are read, and one is compiled.
-func BenchmarkFirstTokenOfGitleaks(b *testing.B) {
-	for b.Loop() {
-		redact.New().String("with LTAI" + "aB3xY9kQ")
-	}
-}

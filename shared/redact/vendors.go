@@ -1,40 +1,43 @@
 package redact
 
 import (
-	_ "embed"
-	"encoding/json"
-	"regexp"
+	"encoding/base64"
 	"strings"
-	"sync"
-	"unicode/utf8"
 )
-
-// gitleaksFile maps the names of the rules of gitleaks (MIT licence, (c) Zachary Rice)
-// that [vendorTokens] uses to their expressions. The package gitleaks/config itself
-// links a configuration library, which every process that masks would start with.
-// TestGitleaksFile compares the file with the module.
-//
-//go:embed gitleaks.json
-var gitleaksFile []byte
 
 // vendor is a token that begins at a word, and begins as no word does.
 type vendor struct {
 	name, start string
-	// What follows the start: at least least bytes of a class. Where a rule is
-	// given, only then it is asked: an expression costs much.
+	// At least least bytes of class follow the start. The token goes on while they do.
 	class class
 	least int
-	// match is for those with more to it than that.
+	// parts follow the start instead, where the token has several.
+	parts []part
+	// match is for tokens that need more than that.
 	match func(cursor) hit
-	// rule is the rule of gitleaks that knows the token, where that knows it better
-	// than a class does.
-	rule string
 }
 
-// vendorTokens are the tokens known by their start. Those with a rule are
-// gitleaks': its expressions are compiled once a text has their start in it.
+// part is a literal, or a run of least to most bytes of a class; most 0 is no limit.
+type part struct {
+	literal     string
+	class       class
+	least, most int
+}
+
+func literal(text string) part          { return part{literal: text} }
+func exactly(n int, c class) part       { return part{class: c, least: n, most: n} }
+func between(n, most int, c class) part { return part{class: c, least: n, most: most} }
+
+// vendorTokens are the tokens known by their start, from the documentation of their
+// vendors. TestRulesOfGitleaks compares them with the rules of gitleaks.
 func vendorTokens() []vendor {
 	const alnum = classLetter | classDigit
+	dash, five := literal("-"), exactly(5, classUpperDigit)
+	authress := []part{
+		between(5, 30, alnum), literal("."), between(4, 6, alnum), literal(".acc"),
+		exactly(1, classToken), between(10, 32, classToken), literal("."), {class: classBase64, least: 30},
+	}
+	harness := []part{exactly(22, classToken), literal("."), exactly(24, alnum), literal("."), {class: alnum, least: 20}}
 	return []vendor{
 		{name: "linear", start: "lin_api_", class: classToken, least: 20},
 		{name: "linear", start: "lin_oauth_", class: classToken, least: 20},
@@ -83,48 +86,51 @@ func vendorTokens() []vendor {
 		{name: "aws", start: "QVNJQ", class: classBase64, least: 24},
 		{name: "private_key", start: "LS0tLS1CRUdJTi", match: encodedKey},
 
-		{name: "onepassword", start: "A3-", class: classUpperDigit, least: 6, rule: "1password-secret-key"},
-		{name: "onepassword", start: "ops_eyJ", class: classBase64, least: 250, rule: "1password-service-account-token"},
-		{name: "adobe", start: "p8e-", class: alnum, least: 32, rule: "adobe-client-secret"},
-		{name: "alibaba", start: "LTAI", class: alnum, least: 20, rule: "alibaba-access-key-id"},
-		{name: "artifactory", start: "cmVmd", class: alnum, least: 59, rule: "artifactory-reference-token"},
-		{name: "authress", start: "sc_", class: alnum, least: 5, rule: "authress-service-client-access-key"},
-		{name: "authress", start: "ext_", class: alnum, least: 5, rule: "authress-service-client-access-key"},
-		{name: "authress", start: "scauth_", class: alnum, least: 5, rule: "authress-service-client-access-key"},
-		{name: "authress", start: "authress_", class: alnum, least: 5, rule: "authress-service-client-access-key"},
-		{name: "bedrock", start: "ABSK", class: classBase64, least: 109, rule: "aws-amazon-bedrock-api-key-long-lived"},
-		{name: "bedrock", start: "bedrock-api-key-", rule: "aws-amazon-bedrock-api-key-short-lived"},
-		{name: "clickhouse", start: "4b1d", class: alnum, least: 38, rule: "clickhouse-cloud-api-secret-key"},
-		{name: "clojars", start: "CLOJARS_", class: alnum, least: 60, rule: "clojars-api-token"},
-		{name: "cloudflare", start: "v1.0-", class: classHex, least: 24, rule: "cloudflare-origin-ca-key"},
-		{name: "duffel", start: "duffel_", rule: "duffel-api-token"},
-		{name: "easypost", start: "EZAK", class: alnum, least: 54, rule: "easypost-api-token"},
-		{name: "easypost", start: "EZTK", class: alnum, least: 54, rule: "easypost-test-api-token"},
-		{name: "facebook", start: "EAAM", class: alnum, least: 100, rule: "facebook-page-access-token"},
-		{name: "facebook", start: "EAAC", class: alnum, least: 100, rule: "facebook-page-access-token"},
-		{name: "flutterwave", start: "FLWSECK_TEST-", rule: "flutterwave-secret-key"},
-		{name: "flutterwave", start: "FLWSECK_TEST-", rule: "flutterwave-encryption-key"},
-		{name: "frameio", start: "fio-u-", rule: "frameio-api-token"},
-		{name: "grafana", start: "glc_", class: classBase64, least: 32, rule: "grafana-cloud-api-token"},
-		{name: "grafana", start: "eyJrIjoi", class: alnum, least: 70, rule: "grafana-api-key"},
-		{name: "harness", start: "pat.", class: classToken, least: 22, rule: "harness-api-key"},
-		{name: "harness", start: "sat.", class: classToken, least: 22, rule: "harness-api-key"},
-		{name: "huggingface", start: "api_org_", class: classLetter, least: 34, rule: "huggingface-organization-api-token"},
-		{name: "infracost", start: "ico-", class: alnum, least: 32, rule: "infracost-api-token"},
-		{name: "intra42", start: "s-s4t2", class: classToken, least: 67, rule: "intra42-client-secret"},
-		{name: "jwt", start: "ZXlK", rule: "jwt-base64"},
-		{name: "octopus", start: "API-", class: classUpperDigit, least: 26, rule: "octopus-deploy-api-key"},
-		{name: "openshift", start: "sha256~", class: classToken, least: 43, rule: "openshift-user-token"},
-		{name: "prefect", start: "pnu_", class: alnum, least: 36, rule: "prefect-api-token"},
-		{name: "readme", start: "rdme_", class: alnum, least: 70, rule: "readme-api-token"},
-		{name: "scalingo", start: "tk-us-", class: classToken, least: 48, rule: "scalingo-api-token"},
-		{name: "brevo", start: "xkeysib-", class: classHex, least: 64, rule: "sendinblue-api-token"},
-		{name: "settlemint", start: "sm_aat_", rule: "settlemint-application-access-token"},
-		{name: "settlemint", start: "sm_pat_", rule: "settlemint-personal-access-token"},
-		{name: "settlemint", start: "sm_sat_", rule: "settlemint-service-access-token"},
-		{name: "shippo", start: "shippo_", rule: "shippo-api-token"},
-		{name: "square", start: "EAAA", class: classToken, least: 22, rule: "square-access-token"},
-		{name: "vault", start: "hvb.", class: classToken, least: 138, rule: "vault-batch-token"},
+		{name: "onepassword", start: "A3-", parts: []part{exactly(6, classUpperDigit), dash, exactly(11, classUpperDigit), dash, five, dash, five, dash, five}},
+		{name: "onepassword", start: "A3-", parts: []part{exactly(6, classUpperDigit), dash, exactly(6, classUpperDigit), dash, five, dash, five, dash, five, dash, five}},
+		{name: "onepassword", start: "ops_eyJ", class: classBase64, least: 250},
+		{name: "adobe", start: "p8e-", class: alnum, least: 32},
+		{name: "alibaba", start: "LTAI", class: alnum, least: 20},
+		{name: "artifactory", start: "cmVmd", parts: []part{exactly(59, alnum)}},
+		{name: "authress", start: "sc_", parts: authress},
+		{name: "authress", start: "ext_", parts: authress},
+		{name: "authress", start: "scauth_", parts: authress},
+		{name: "authress", start: "authress_", parts: authress},
+		{name: "bedrock", start: "ABSK", class: classBase64, least: 109},
+		{name: "bedrock", start: "bedrock-api-key-", class: classBase64, least: 28},
+		{name: "clickhouse", start: "4b1d", parts: []part{exactly(38, alnum)}},
+		{name: "clojars", start: "CLOJARS_", class: alnum, least: 60},
+		{name: "cloudflare", start: "v1.0-", parts: []part{exactly(24, classHex), dash, {class: classHex, least: 146}}},
+		{name: "duffel", start: "duffel_test_", class: classBase64, least: 43},
+		{name: "duffel", start: "duffel_live_", class: classBase64, least: 43},
+		{name: "easypost", start: "EZAK", parts: []part{exactly(54, alnum)}},
+		{name: "easypost", start: "EZTK", parts: []part{exactly(54, alnum)}},
+		{name: "facebook", start: "EAAM", class: alnum, least: 100},
+		{name: "facebook", start: "EAAC", class: alnum, least: 100},
+		{name: "flutterwave", start: "FLWSECK_TEST-", class: classToken, least: 12},
+		{name: "frameio", start: "fio-u-", class: classBase64, least: 64},
+		{name: "grafana", start: "glc_", class: classBase64, least: 32},
+		{name: "grafana", start: "eyJrIjoi", class: classBase64, least: 70},
+		{name: "harness", start: "pat.", parts: harness},
+		{name: "harness", start: "sat.", parts: harness},
+		{name: "huggingface", start: "api_org_", class: classLetter, least: 34},
+		{name: "infracost", start: "ico-", class: alnum, least: 32},
+		{name: "intra42", start: "s-s4t2ud-", class: classHex, least: 64},
+		{name: "intra42", start: "s-s4t2af-", class: classHex, least: 64},
+		{name: "jwt", start: "ZXlK", match: encodedJWT},
+		{name: "octopus", start: "API-", class: classUpperDigit, least: 26},
+		{name: "openshift", start: "sha256~", class: classToken, least: 43},
+		{name: "prefect", start: "pnu_", class: alnum, least: 36},
+		{name: "readme", start: "rdme_", class: alnum, least: 70},
+		{name: "scalingo", start: "tk-us-", class: classToken, least: 48},
+		{name: "brevo", start: "xkeysib-", parts: []part{exactly(64, classHex), dash, {class: alnum, least: 16}}},
+		{name: "settlemint", start: "sm_aat_", class: alnum, least: 16},
+		{name: "settlemint", start: "sm_pat_", class: alnum, least: 16},
+		{name: "settlemint", start: "sm_sat_", class: alnum, least: 16},
+		{name: "shippo", start: "shippo_live_", class: classHex, least: 40},
+		{name: "shippo", start: "shippo_test_", class: classHex, least: 40},
+		{name: "square", start: "EAAA", class: classToken, least: 22},
+		{name: "vault", start: "hvb.", class: classToken, least: 138},
 	}
 }
 
@@ -143,11 +149,10 @@ const leadBytes = 3
 
 func newVendors() *vendors {
 	v := &vendors{byStart: map[string][]vendor{}}
-	rules := sync.OnceValue(gitleaksRules)
 	for _, one := range vendorTokens() {
 		switch {
-		case one.rule != "":
-			one.match = expression(one, sync.OnceValue(func() *regexp.Regexp { return compiled(rules()[one.rule]) }))
+		case one.parts != nil:
+			one.match = sequence(one.start, one.parts)
 		case one.match == nil:
 			one.match = token(one.start, one.class, one.least)
 		}
@@ -186,52 +191,49 @@ func vendorToken(c cursor) hit {
 	return hit{}
 }
 
-// gitleaksRules returns the expressions of gitleaks by the names of their rules.
-func gitleaksRules() map[string]string {
-	var rules map[string]string
-	if err := json.Unmarshal(gitleaksFile, &rules); err != nil {
-		panic("redact: read gitleaks.json: " + err.Error())
-	}
-	return rules
-}
-
-// terminator ends most of gitleaks' expressions: it wants a quote, a space or an
-// end behind a token. Logs have brackets and commas there too.
-const terminator = "(?:[\\x60'\"\\s;]|\\\\[nr]|$)"
-
-// compiled compiles an expression of gitleaks so that it matches where a text
-// begins, and however the text goes on.
-func compiled(expression string) *regexp.Regexp {
-	return regexp.MustCompile("^(?:" + strings.TrimSuffix(expression, terminator) + ")")
-}
-
-// expression matches what a regular expression does, which is that of a vendor.
-func expression(v vendor, re func() *regexp.Regexp) func(cursor) hit {
-	const longest = 1 << 10
+// sequence matches a start and the parts that follow it. A run that is longer than its
+// part allows is another text.
+func sequence(start string, parts []part) func(cursor) hit {
 	return func(c cursor) hit {
-		if !v.mayFollow(c.text, c.at+len(v.start)) {
-			return hit{}
+		i := c.at + len(start)
+		for _, p := range parts {
+			if p.literal != "" {
+				if !strings.HasPrefix(c.text[i:], p.literal) {
+					return hit{}
+				}
+				i += len(p.literal)
+				continue
+			}
+			end := runEnd(c.text, i, p.class)
+			if p.most == 1 { // one byte of a class that the next part continues
+				end = min(end, i+1)
+			}
+			if n := end - i; n < p.least || p.most > 0 && n > p.most {
+				return hit{}
+			}
+			i = end
 		}
-		at := re().FindStringIndex(c.text[c.at:min(len(c.text), c.at+longest)])
-		if at == nil {
-			return hit{}
-		}
-		return hit{from: c.at, to: runEnd(c.text, c.at+at[1], classToken), text: c.mask}
+		return hit{from: c.at, to: i, text: c.mask}
 	}
 }
 
-// mayFollow reports whether what must follow the start stands at i. Characters
-// beyond ASCII are left to the expression.
-func (v vendor) mayFollow(s string, i int) bool {
-	if len(s)-i < v.least {
-		return false
+// encodedJWT matches a JSON Web Token that was encoded in base64 once more.
+func encodedJWT(c cursor) hit {
+	const least, examined = 48, 64 // both decode without a remainder, twice
+	to := runEnd(c.text, c.at, classBase64)
+	if to-c.at < least {
+		return hit{retry: to}
 	}
-	for _, b := range []byte(s[i : i+v.least]) {
-		if !is(b, v.class) && b < utf8.RuneSelf {
-			return false
-		}
+	token, err := base64.StdEncoding.DecodeString(c.text[c.at : c.at+min(to-c.at, examined)&^15])
+	if err != nil {
+		return hit{retry: to}
 	}
-	return true
+	head, _, _ := strings.Cut(string(token), ".")
+	header, _ := base64.RawURLEncoding.DecodeString(head)
+	if !strings.HasPrefix(string(header), `{"`) {
+		return hit{retry: to}
+	}
+	return hit{from: c.at, to: to, text: c.mask}
 }
 
 // mailgun matches key- and exactly 32 hexadecimal digits.
