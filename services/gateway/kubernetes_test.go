@@ -1017,7 +1017,7 @@ func TestKubernetesNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := r.open(t, "")
-	if why := c.fails(t, "events_subscribe", `{"namespaces":["bank"]}`); !strings.Contains(why, "namespaces must be of those that this gateway shows: shop") {
+	if why := c.fails(t, "events_subscribe", `{"namespaces":["bank"]}`); !strings.Contains(why, "namespaces must be among those that this gateway shows: shop") {
 		t.Error(why)
 	}
 	s := c.follow(t, `{}`)

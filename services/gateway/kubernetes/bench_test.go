@@ -9,7 +9,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
 )
 
-// BenchmarkDeliver: an event is matched, by a selector too, and made a line.
+// BenchmarkDeliver matches an event, also by a selector, and writes its line.
 func BenchmarkDeliver(b *testing.B) {
 	f, err := kubernetes.NewFilter("dev", kubernetes.Events, kubernetes.Filters{Namespaces: []string{"shop"}, LabelSelector: "app=web,tier in (front,back)"}, namespaces.Set{})
 	if err != nil {
@@ -19,7 +19,7 @@ func BenchmarkDeliver(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if !f.Matches(m) {
-			b.Fatal("it does not match")
+			b.Fatal("Matches = false, want true")
 		}
 		if _, err := f.Deliver("sub-1", m).Line(); err != nil {
 			b.Fatal(err)
@@ -27,9 +27,9 @@ func BenchmarkDeliver(b *testing.B) {
 	}
 }
 
-// hundred are as many subscriptions as a gateway has by default, one in five of each
-// sort, all of which get the events of pod.
-func hundred(b *testing.B) []kubernetes.Filter {
+// hundredFilters returns the filters of as many subscriptions as a gateway allows by
+// default, of five kinds. All match the event of pod.
+func hundredFilters(b *testing.B) []kubernetes.Filter {
 	b.Helper()
 	wishes := []kubernetes.Filters{
 		{Namespaces: []string{"bank", "shop"}},
@@ -49,9 +49,9 @@ func hundred(b *testing.B) []kubernetes.Filter {
 	return all
 }
 
-// BenchmarkMatch100: one event is looked at by all subscriptions.
+// BenchmarkMatch100 matches one event against all filters.
 func BenchmarkMatch100(b *testing.B) {
-	all, m := hundred(b), pod()
+	all, m := hundredFilters(b), pod()
 	b.ReportAllocs()
 	for b.Loop() {
 		for i := range all {
@@ -62,7 +62,7 @@ func BenchmarkMatch100(b *testing.B) {
 	}
 }
 
-// BenchmarkRecent: each event is another one, and as many are remembered as may be.
+// BenchmarkRecent checks different events with a full memory.
 func BenchmarkRecent(b *testing.B) {
 	var r kubernetes.RecentEvents
 	m := pod()

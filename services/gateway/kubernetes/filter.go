@@ -20,13 +20,13 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// Mode is what is delivered.
+// Mode is the kind of messages that a subscription delivers.
 type Mode string
 
 const (
-	// Events are the events of a cluster, as they are.
+	// Events delivers the Kubernetes events of a cluster.
 	Events Mode = "events"
-	// Faults are what is wrong with its objects, with the logs of their containers.
+	// Faults delivers the faults of its objects, with the logs of their containers.
 	Faults Mode = "faults"
 )
 
@@ -34,39 +34,39 @@ const (
 const (
 	// MaxName bounds names.
 	MaxName = kube.MaxName
-	// MaxKind bounds a kind, which is a label of DNS in other case. Shorter than a
-	// subject's token, it is whole there.
+	// MaxKind bounds a kind, which is a DNS label in other case. It is shorter than a
+	// subject's token, and so never cut there.
 	MaxKind = 63
-	// MaxSelector bounds a selector of labels, MaxReason a reason: the longest that
-	// Kubernetes has.
+	// MaxSelector bounds a label selector.
 	MaxSelector = 1024
-	MaxReason   = 128
+	// MaxReason bounds a reason. It is the limit of Kubernetes.
+	MaxReason = 128
 )
 
-// Filters are what a client asks for. What is empty matches everything.
+// Filters are the filters of a subscription. Empty ones match everything.
 type Filters struct {
-	// Namespaces are those of the involved objects; kube.ClusterScope stands for
-	// what is in none.
+	// Namespaces are those of the involved objects; [kube.ClusterScope] stands for
+	// objects without a namespace.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// LabelSelector is about the labels of the involved object, as kubectl takes it.
+	// LabelSelector selects by the labels of the involved object, in kubectl's syntax.
 	LabelSelector string `json:"labelSelector,omitempty"`
-	// InvolvedKind goes by letters and not by case.
+	// InvolvedKind is compared without regard to case.
 	InvolvedKind      string `json:"involvedKind,omitempty"`
 	InvolvedName      string `json:"involvedName,omitempty"`
 	InvolvedNamespace string `json:"involvedNamespace,omitempty"`
 	// Type is Normal or Warning.
 	Type string `json:"type,omitempty"`
-	// Reason is how the reason begins; of a fault that may be its kind instead.
+	// Reason is a prefix of the event's reason, or of a fault's kind.
 	Reason string `json:"reason,omitempty"`
 }
 
-// any says that nothing is left out.
-func (f Filters) any() bool {
+// empty reports whether the filters match everything.
+func (f Filters) empty() bool {
 	return len(f.Namespaces) == 0 && f.LabelSelector == "" && f.InvolvedKind == "" && f.InvolvedName == "" &&
 		f.InvolvedNamespace == "" && f.Type == "" && f.Reason == ""
 }
 
-// Filter says which messages of one cluster a subscription gets.
+// Filter decides which messages of one cluster a subscription delivers.
 type Filter struct {
 	cluster string
 	mode    Mode
@@ -74,28 +74,29 @@ type Filter struct {
 	labels  labels.Selector
 }
 
-// NewFilter checks what a client asks for. Where not everything may be shown, the filter
-// has the namespaces that may be. Its errors name the argument and what is allowed.
-func NewFilter(cluster string, mode Mode, wish Filters, shown namespaces.Set) (Filter, error) {
-	f := Filter{cluster: cluster, mode: mode, filters: wish, labels: labels.Everything()}
-	f.filters.Namespaces = slices.Compact(slices.Sorted(slices.Values(wish.Namespaces)))
+// NewFilter checks the filters that a client asks for. If the gateway is limited to some
+// namespaces and the client names none, the filter has the gateway's. Its errors name the
+// argument and the allowed values.
+func NewFilter(cluster string, mode Mode, wanted Filters, shown namespaces.Set) (Filter, error) {
+	f := Filter{cluster: cluster, mode: mode, filters: wanted, labels: labels.Everything()}
+	f.filters.Namespaces = slices.Compact(slices.Sorted(slices.Values(wanted.Namespaces)))
 	if err := f.checkNames(); err != nil {
 		return Filter{}, err
 	}
 	if err := f.limit(shown); err != nil {
 		return Filter{}, err
 	}
-	if wish.LabelSelector != "" {
-		selector, err := labels.Parse(wish.LabelSelector)
-		if err != nil || len(wish.LabelSelector) > MaxSelector {
-			return Filter{}, fmt.Errorf("labelSelector must be a selector of labels as kubectl takes it, such as app=web,tier in (front,back), of at most %d bytes", MaxSelector)
+	if wanted.LabelSelector != "" {
+		selector, err := labels.Parse(wanted.LabelSelector)
+		if err != nil || len(wanted.LabelSelector) > MaxSelector {
+			return Filter{}, fmt.Errorf("labelSelector must be a label selector in the syntax of kubectl, such as app=web,tier in (front,back), of at most %d bytes", MaxSelector)
 		}
 		if f.labels, f.filters.LabelSelector = selector, selector.String(); f.filters.LabelSelector == "" { // such as ","
 			return Filter{}, errors.New("labelSelector must name at least one label, such as app=web")
 		}
 	}
-	if f.filters.any() {
-		return Filter{}, errors.New("a subscription to everything in all namespaces is too much: namespaces must name at least one, or one of labelSelector, involvedKind, involvedName, involvedNamespace, type and reason must be given")
+	if f.filters.empty() {
+		return Filter{}, errors.New("a subscription must not select everything: namespaces must name at least one, or give one of labelSelector, involvedKind, involvedName, involvedNamespace, type and reason")
 	}
 	return f, nil
 }
@@ -107,10 +108,10 @@ func (f *Filter) checkNames() error {
 	case f.mode != Events && f.mode != Faults:
 		return errors.New("mode must be one of events, faults")
 	case bad || len(w.Namespaces) > namespaces.Max:
-		return fmt.Errorf("namespaces must be a list of at most %d names of namespaces; %s stands for what is in none, such as nodes", namespaces.Max, kube.ClusterScope)
+		return fmt.Errorf("namespaces must be a list of at most %d names of namespaces; %s stands for objects without one, such as nodes", namespaces.Max, kube.ClusterScope)
 	case w.InvolvedNamespace != "" && !namespaces.Valid(w.InvolvedNamespace):
-		return fmt.Errorf("involvedNamespace must be the name of a namespace, or %s for what is in none", kube.ClusterScope)
-	case len(w.InvolvedKind) > MaxKind || strings.ContainsFunc(w.InvolvedKind, noLetter):
+		return fmt.Errorf("involvedNamespace must be the name of a namespace, or %s for objects without one", kube.ClusterScope)
+	case len(w.InvolvedKind) > MaxKind || strings.ContainsFunc(w.InvolvedKind, notAlphanumeric):
 		return fmt.Errorf("involvedKind must be a kind such as Pod: letters and digits, at most %d", MaxKind)
 	case len(w.InvolvedName) > MaxName:
 		return fmt.Errorf("involvedName must be a name of at most %d bytes", MaxName)
@@ -121,16 +122,16 @@ func (f *Filter) checkNames() error {
 	case len(w.Reason) > MaxReason:
 		return fmt.Errorf("reason must be the beginning of a reason, at most %d bytes", MaxReason)
 	case w.InvolvedNamespace != "" && len(w.Namespaces) > 0 && !slices.Contains(w.Namespaces, w.InvolvedNamespace):
-		return errors.New("involvedNamespace must be one of namespaces, or left out: nothing is in two")
+		return errors.New("involvedNamespace must be one of namespaces, or left out: an object is in one namespace only")
 	}
 	return nil
 }
 
-func noLetter(r rune) bool {
+func notAlphanumeric(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
 }
 
-// limit takes the namespaces that may be shown, where none is named.
+// limit checks the namespaces against those that the gateway shows, which are the default.
 func (f *Filter) limit(shown namespaces.Set) error {
 	if !shown.Limited() {
 		return nil
@@ -138,7 +139,7 @@ func (f *Filter) limit(shown namespaces.Set) error {
 	hidden := func(name string) bool { return !shown.Has(name) }
 	switch {
 	case slices.ContainsFunc(f.filters.Namespaces, hidden):
-		return fmt.Errorf("namespaces must be of those that this gateway shows: %s", strings.Join(shown.Names(), ", "))
+		return fmt.Errorf("namespaces must be among those that this gateway shows: %s", strings.Join(shown.Names(), ", "))
 	case f.filters.InvolvedNamespace != "" && hidden(f.filters.InvolvedNamespace):
 		return fmt.Errorf("involvedNamespace must be one that this gateway shows: %s", strings.Join(shown.Names(), ", "))
 	case len(f.filters.Namespaces) == 0 && f.filters.InvolvedNamespace == "":
@@ -147,20 +148,20 @@ func (f *Filter) limit(shown namespaces.Set) error {
 	return nil
 }
 
-// Cluster is the cluster's name.
+// Cluster returns the cluster's name.
 func (f Filter) Cluster() string { return f.cluster }
 
-// Mode is what is delivered.
+// Mode returns what is delivered.
 func (f Filter) Mode() Mode { return f.mode }
 
-// Filters are the filters as they apply.
+// Filters returns the filters in effect.
 func (f Filter) Filters() Filters { return f.filters }
 
-// MatchesWatch reports whether a message is about the watch of the subscription's cluster.
+// MatchesWatch reports whether a message is about the watch of the filter's cluster.
 func (f Filter) MatchesWatch(m *kube.Message) bool { return m.Watch != nil && m.Cluster == f.cluster }
 
-// Matches reports whether a message is to be delivered: an event or a fault, as the mode
-// is. The end of a fault is none.
+// Matches reports whether a subscription delivers a message: an event or a fault, by the mode.
+// The end of a fault is not delivered.
 func (f Filter) Matches(m *kube.Message) bool {
 	e := m.Event
 	if e == nil || m.Watch != nil || m.Cluster != f.cluster {
@@ -187,14 +188,15 @@ func (f Filter) Matches(m *kube.Message) bool {
 		f.labels.Matches(labels.Set(e.Labels))
 }
 
-// sameKind says whether a kind is a valid one, but for case. As in subjects, that is of
-// ASCII alone: what folds to a letter from outside of it is longer.
+// sameKind reports whether a kind equals a valid one in ASCII without regard to case, as
+// in subjects. Other characters that fold to ASCII letters have more bytes.
 func sameKind(kind, valid string) bool {
 	return len(kind) == len(valid) && strings.EqualFold(kind, valid)
 }
 
-// Subjects are what to follow for what may match, and for how the watch is. They
-// let through more than Matches, and never less. None of them is within another.
+// Subjects returns the subjects to subscribe to for messages that match and for those
+// about the watch. They may pass more than Matches does, never less. None of them contains
+// another.
 func (f Filter) Subjects() []string {
 	scopes := f.filters.Namespaces
 	if f.filters.InvolvedNamespace != "" {
@@ -212,8 +214,8 @@ func (f Filter) Subjects() []string {
 			continue
 		}
 		subjects = append(subjects, subject.Events())
-		// With any type it lets the watch's through as well, which is told of as a
-		// cluster.
+		// Without a type, the subject passes messages about the watch, too: their object is
+		// the cluster.
 		kind := bus.Token(f.filters.InvolvedKind)
 		watch = watch || f.filters.Type == "" && (scope == "" || scope == kube.ClusterScope) && (f.filters.InvolvedKind == "" || kind == "cluster")
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
@@ -22,7 +23,7 @@ func shown(t interface{ Fatal(...any) }, names ...string) namespaces.Set {
 	return s
 }
 
-// pod is an event about the pod web-1 of shop.
+// pod returns an event about the pod web-1 of shop.
 func pod() *kube.Message {
 	return &kube.Message{Cluster: "dev", Event: &kube.Event{
 		Namespace: "shop", Timestamp: time.Date(2025, 1, 15, 12, 34, 56, 0, time.UTC), Type: kube.TypeWarning, Reason: "BackOff",
@@ -44,7 +45,7 @@ func fault(kind, state string) *kube.Message {
 	return m
 }
 
-func TestMatch(t *testing.T) {
+func TestMatches(t *testing.T) {
 	type F = kubernetes.Filters
 	for name, tt := range map[string]struct {
 		mode    kubernetes.Mode
@@ -52,31 +53,31 @@ func TestMatch(t *testing.T) {
 		m       *kube.Message
 		want    bool
 	}{
-		"its namespace":                 {kubernetes.Events, F{Namespaces: []string{"bank", "shop"}}, pod(), true},
-		"another namespace":             {kubernetes.Events, F{Namespaces: []string{"bank"}}, pod(), false},
-		"a node is in none":             {kubernetes.Events, F{Namespaces: []string{"default"}}, node(), false},
-		"a node by _cluster":            {kubernetes.Events, F{Namespaces: []string{"_cluster"}}, node(), true},
-		"labels":                        {kubernetes.Events, F{LabelSelector: "app=web,tier in (front,back)"}, pod(), true},
-		"other labels":                  {kubernetes.Events, F{LabelSelector: "app=web,tier!=front"}, pod(), false},
-		"a label that is not there":     {kubernetes.Events, F{LabelSelector: "!canary"}, pod(), true},
-		"kind in other case":            {kubernetes.Events, F{InvolvedKind: "pod"}, pod(), true},
-		"another kind":                  {kubernetes.Events, F{InvolvedKind: "Node"}, pod(), false},
-		"a name":                        {kubernetes.Events, F{InvolvedName: "web-1"}, pod(), true},
-		"the beginning of a name":       {kubernetes.Events, F{InvolvedName: "web"}, pod(), false},
-		"the namespace involved":        {kubernetes.Events, F{InvolvedNamespace: "shop"}, pod(), true},
-		"another involved":              {kubernetes.Events, F{InvolvedNamespace: "bank"}, pod(), false},
-		"a type":                        {kubernetes.Events, F{Type: "Warning"}, pod(), true},
-		"another type":                  {kubernetes.Events, F{Type: "Normal"}, pod(), false},
-		"the beginning of a reason":     {kubernetes.Events, F{Reason: "Back"}, pod(), true},
-		"another reason":                {kubernetes.Events, F{Reason: "off"}, pod(), false},
-		"a fault is no event":           {kubernetes.Events, F{Type: "Warning"}, fault(kube.Crash, kube.StateFiring), false},
-		"an event is no fault":          {kubernetes.Faults, F{Type: "Warning"}, pod(), false},
-		"a fault":                       {kubernetes.Faults, F{Type: "Warning"}, fault(kube.Crash, kube.StateFiring), true},
-		"a fault by its event's reason": {kubernetes.Faults, F{Reason: "Back"}, fault(kube.Crash, kube.StateFiring), true},
-		"a fault by its kind":           {kubernetes.Faults, F{Reason: "crash"}, fault(kube.CrashLoop, kube.StateFiring), true},
-		"a fault of another kind":       {kubernetes.Faults, F{Reason: "oom"}, fault(kube.CrashLoop, kube.StateFiring), false},
-		"the end of a fault":            {kubernetes.Faults, F{Type: "Warning"}, fault(kube.CrashLoop, kube.StateOver), false},
-		"how the watch is, is no event": {kubernetes.Events, F{Namespaces: []string{"_cluster"}}, &kube.Message{Cluster: "dev", Watch: &kube.Watch{}}, false},
+		"its namespace":                         {kubernetes.Events, F{Namespaces: []string{"bank", "shop"}}, pod(), true},
+		"another namespace":                     {kubernetes.Events, F{Namespaces: []string{"bank"}}, pod(), false},
+		"a node is in none":                     {kubernetes.Events, F{Namespaces: []string{"default"}}, node(), false},
+		"a node by _cluster":                    {kubernetes.Events, F{Namespaces: []string{"_cluster"}}, node(), true},
+		"labels":                                {kubernetes.Events, F{LabelSelector: "app=web,tier in (front,back)"}, pod(), true},
+		"other labels":                          {kubernetes.Events, F{LabelSelector: "app=web,tier!=front"}, pod(), false},
+		"a label that is not there":             {kubernetes.Events, F{LabelSelector: "!canary"}, pod(), true},
+		"kind in other case":                    {kubernetes.Events, F{InvolvedKind: "pod"}, pod(), true},
+		"another kind":                          {kubernetes.Events, F{InvolvedKind: "Node"}, pod(), false},
+		"a name":                                {kubernetes.Events, F{InvolvedName: "web-1"}, pod(), true},
+		"the beginning of a name":               {kubernetes.Events, F{InvolvedName: "web"}, pod(), false},
+		"the namespace involved":                {kubernetes.Events, F{InvolvedNamespace: "shop"}, pod(), true},
+		"another involved":                      {kubernetes.Events, F{InvolvedNamespace: "bank"}, pod(), false},
+		"a type":                                {kubernetes.Events, F{Type: "Warning"}, pod(), true},
+		"another type":                          {kubernetes.Events, F{Type: "Normal"}, pod(), false},
+		"the beginning of a reason":             {kubernetes.Events, F{Reason: "Back"}, pod(), true},
+		"another reason":                        {kubernetes.Events, F{Reason: "off"}, pod(), false},
+		"a fault is no event":                   {kubernetes.Events, F{Type: "Warning"}, fault(kube.Crash, kube.StateFiring), false},
+		"an event is no fault":                  {kubernetes.Faults, F{Type: "Warning"}, pod(), false},
+		"a fault":                               {kubernetes.Faults, F{Type: "Warning"}, fault(kube.Crash, kube.StateFiring), true},
+		"a fault by its event's reason":         {kubernetes.Faults, F{Reason: "Back"}, fault(kube.Crash, kube.StateFiring), true},
+		"a fault by its kind":                   {kubernetes.Faults, F{Reason: "crash"}, fault(kube.CrashLoop, kube.StateFiring), true},
+		"a fault of another kind":               {kubernetes.Faults, F{Reason: "oom"}, fault(kube.CrashLoop, kube.StateFiring), false},
+		"the end of a fault":                    {kubernetes.Faults, F{Type: "Warning"}, fault(kube.CrashLoop, kube.StateOver), false},
+		"a message about the watch is no event": {kubernetes.Events, F{Namespaces: []string{"_cluster"}}, &kube.Message{Cluster: "dev", Watch: &kube.Watch{}}, false},
 		"the same name in other clusters": {kubernetes.Events, F{Namespaces: []string{"shop"}}, func() *kube.Message {
 			m := pod()
 			m.Cluster = "Dev" // whose token is the same
@@ -89,7 +90,7 @@ func TestMatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := f.Matches(tt.m); got != tt.want {
-				t.Errorf("%t", got)
+				t.Errorf("Matches = %t, want %t", got, tt.want)
 			}
 		})
 	}
@@ -104,47 +105,50 @@ func TestNewFilterRefuses(t *testing.T) {
 		shown   namespaces.Set
 		want    string
 	}{
-		"no filter":                  {kubernetes.Events, F{}, namespaces.Set{}, "namespaces must name at least one"},
-		"faults without a filter":    {kubernetes.Faults, F{}, namespaces.Set{}, "namespaces must name at least one"},
-		"a mode":                     {"all", F{Type: "Normal"}, namespaces.Set{}, "mode must be one of events, faults"},
-		"a namespace":                {kubernetes.Events, F{Namespaces: []string{"Shop"}}, namespaces.Set{}, "namespaces must be a list"},
-		"any namespace":              {kubernetes.Events, F{Namespaces: []string{"*"}}, namespaces.Set{}, "namespaces must be a list"},
-		"an empty namespace":         {kubernetes.Events, F{Namespaces: []string{""}}, namespaces.Set{}, "namespaces must be a list"},
-		"a kind":                     {kubernetes.Events, F{InvolvedKind: "v1/Pod"}, namespaces.Set{}, "involvedKind must be a kind"},
-		"a kind of other letters":    {kubernetes.Events, F{InvolvedKind: "\u212aind"}, namespaces.Set{}, "involvedKind must be a kind"},
-		"a type":                     {kubernetes.Events, F{Type: "warning"}, namespaces.Set{}, "type must be one of Normal, Warning"},
-		"a type that no fault has":   {kubernetes.Faults, F{Type: "Normal"}, namespaces.Set{}, "type must be Warning"},
-		"a selector":                 {kubernetes.Events, F{LabelSelector: "app=(web"}, namespaces.Set{}, "labelSelector must be a selector"},
-		"a long selector":            {kubernetes.Events, F{LabelSelector: "app in (" + strings.Repeat("a,", 600) + "b)"}, namespaces.Set{}, "labelSelector must be a selector"},
-		"a long reason":              {kubernetes.Events, F{Reason: strings.Repeat("a", 129)}, namespaces.Set{}, "reason must be"},
-		"a long name":                {kubernetes.Events, F{InvolvedName: strings.Repeat("a", 254)}, namespaces.Set{}, "involvedName must be"},
-		"two namespaces":             {kubernetes.Events, F{Namespaces: []string{"a"}, InvolvedNamespace: "b"}, namespaces.Set{}, "involvedNamespace must be one of namespaces"},
-		"a namespace not shown":      {kubernetes.Events, F{Namespaces: []string{"shop", "bank"}}, limited, "namespaces must be of those that this gateway shows: shop, _cluster"},
-		"one involved not shown":     {kubernetes.Events, F{InvolvedNamespace: "bank"}, limited, "involvedNamespace must be one that this gateway shows: shop, _cluster"},
-		"a selector of nothing":      {kubernetes.Events, F{LabelSelector: " "}, namespaces.Set{}, "labelSelector must name at least one label"},
-		"an involved of odd letters": {kubernetes.Events, F{InvolvedNamespace: "a.b"}, namespaces.Set{}, "involvedNamespace must be the name"},
+		"no filter":                            {kubernetes.Events, F{}, namespaces.Set{}, "namespaces must name at least one"},
+		"faults without a filter":              {kubernetes.Faults, F{}, namespaces.Set{}, "namespaces must name at least one"},
+		"a mode":                               {"all", F{Type: "Normal"}, namespaces.Set{}, "mode must be one of events, faults"},
+		"a namespace":                          {kubernetes.Events, F{Namespaces: []string{"Shop"}}, namespaces.Set{}, "namespaces must be a list"},
+		"any namespace":                        {kubernetes.Events, F{Namespaces: []string{"*"}}, namespaces.Set{}, "namespaces must be a list"},
+		"an empty namespace":                   {kubernetes.Events, F{Namespaces: []string{""}}, namespaces.Set{}, "namespaces must be a list"},
+		"a kind":                               {kubernetes.Events, F{InvolvedKind: "v1/Pod"}, namespaces.Set{}, "involvedKind must be a kind"},
+		"a kind with other letters than ASCII": {kubernetes.Events, F{InvolvedKind: "\u212aind"}, namespaces.Set{}, "involvedKind must be a kind"},
+		"a type":                               {kubernetes.Events, F{Type: "warning"}, namespaces.Set{}, "type must be one of Normal, Warning"},
+		"a type that no fault has":             {kubernetes.Faults, F{Type: "Normal"}, namespaces.Set{}, "type must be Warning"},
+		"a selector":                           {kubernetes.Events, F{LabelSelector: "app=(web"}, namespaces.Set{}, "labelSelector must be a label selector"},
+		"a long selector":                      {kubernetes.Events, F{LabelSelector: "app in (" + strings.Repeat("a,", 600) + "b)"}, namespaces.Set{}, "labelSelector must be a label selector"},
+		"a long reason":                        {kubernetes.Events, F{Reason: strings.Repeat("a", 129)}, namespaces.Set{}, "reason must be"},
+		"a long name":                          {kubernetes.Events, F{InvolvedName: strings.Repeat("a", 254)}, namespaces.Set{}, "involvedName must be"},
+		"two namespaces":                       {kubernetes.Events, F{Namespaces: []string{"a"}, InvolvedNamespace: "b"}, namespaces.Set{}, "involvedNamespace must be one of namespaces"},
+		"a namespace not shown":                {kubernetes.Events, F{Namespaces: []string{"shop", "bank"}}, limited, "namespaces must be among those that this gateway shows: shop, _cluster"},
+		"an involved namespace not shown":      {kubernetes.Events, F{InvolvedNamespace: "bank"}, limited, "involvedNamespace must be one that this gateway shows: shop, _cluster"},
+		"an empty selector":                    {kubernetes.Events, F{LabelSelector: " "}, namespaces.Set{}, "labelSelector must name at least one label"},
+		"an invalid involved namespace":        {kubernetes.Events, F{InvolvedNamespace: "a.b"}, namespaces.Set{}, "involvedNamespace must be the name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := kubernetes.NewFilter("dev", tt.mode, tt.filters, tt.shown); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("%v", err)
+				t.Errorf("error = %v, want %q in it", err, tt.want)
 			}
 		})
 	}
 }
 
-// TestLimitedToNamespaces: without a wish there are those that are shown.
+// TestLimitedToNamespaces: a filter without namespaces has those that the gateway shows.
 func TestLimitedToNamespaces(t *testing.T) {
 	f, err := kubernetes.NewFilter("dev", kubernetes.Faults, kubernetes.Filters{}, shown(t, "shop", "bank"))
-	if err != nil || strings.Join(f.Filters().Namespaces, " ") != "bank shop" {
-		t.Fatalf("%v %+v", err, f.Filters())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"bank", "shop"}, f.Filters().Namespaces); diff != "" {
+		t.Fatalf("namespaces (-want +got):\n%s", diff)
 	}
 	m := fault(kube.Crash, kube.StateFiring)
 	if !f.Matches(m) {
-		t.Error("what is shown does not match")
+		t.Error("Matches of a shown namespace = false, want true")
 	}
 	m.Event.InvolvedObject.Namespace = "secret"
 	if f.Matches(m) {
-		t.Error("what is not shown matches")
+		t.Error("Matches of another namespace = true, want false")
 	}
 }
 
@@ -166,7 +170,7 @@ func genFilter(t *rapid.T) (kubernetes.Filter, bool) {
 	return f, err == nil
 }
 
-// genMessage makes a message that has mostly what the filter asks for.
+// genMessage returns a message that mostly has the values of the filter.
 func genMessage(t *rapid.T, f kubernetes.Filter) *kube.Message {
 	w := f.Filters()
 	near := func(wanted, label string, others ...string) string {
@@ -201,7 +205,7 @@ func genMessage(t *rapid.T, f kubernetes.Filter) *kube.Message {
 	return m
 }
 
-// passes says whether a subject passes one that may have wildcards.
+// passes reports whether a subject matches one that may have wildcards.
 func passes(filter, subject string) bool {
 	f, s := strings.Split(filter, "."), strings.Split(subject, ".")
 	for i, token := range f {
@@ -215,9 +219,9 @@ func passes(filter, subject string) bool {
 	return len(f) == len(s)
 }
 
-// TestSubjectsLetAllThrough: a message that matches comes on one of the subjects that
-// are followed, as does how the watch is; and the bus takes the subjects together.
-func TestSubjectsLetAllThrough(t *testing.T) {
+// TestSubjectsPassAllMatches: a message that matches, or is about the watch, has one of the
+// subjects; and no subject contains another, which the bus would refuse.
+func TestSubjectsPassAllMatches(t *testing.T) {
 	matched := 0
 	rapid.Check(t, func(t *rapid.T) {
 		f, ok := genFilter(t)
@@ -228,7 +232,7 @@ func TestSubjectsLetAllThrough(t *testing.T) {
 		subjects := f.Subjects()
 		on := slices.ContainsFunc(subjects, func(s string) bool { return passes(s, bus.KubernetesSubject(m)) })
 		if (f.Matches(m) || f.MatchesWatch(m)) && !on {
-			t.Errorf("%+v on %s is not within %q", m, bus.KubernetesSubject(m), subjects)
+			t.Errorf("Subjects = %q, want one that passes %s of %+v", subjects, bus.KubernetesSubject(m), m)
 		}
 		if f.Matches(m) {
 			matched++
@@ -236,19 +240,19 @@ func TestSubjectsLetAllThrough(t *testing.T) {
 		for i, a := range subjects {
 			for j, b := range subjects {
 				if i != j && passes(a, b) {
-					t.Errorf("%s is within %s", b, a)
+					t.Errorf("Subjects = %q, but %s contains %s", subjects, a, b)
 				}
 			}
 		}
 	})
 	t.Logf("%d matched", matched)
 	if matched == 0 {
-		t.Error("nothing ever matched")
+		t.Error("no message matched: the test checks nothing")
 	}
 }
 
-// FuzzSelector: whatever is given as a selector is refused in words, or selects and is
-// itself again.
+// FuzzSelector: any selector is refused with an error about labelSelector, or is valid and
+// normalized: normalizing it again changes nothing.
 func FuzzSelector(f *testing.F) {
 	for _, seed := range []string{"app=web", "a in (b,c),!d", "x>1", "a==b, c != d", "(", "a notin ()", "\x00", "a in (", ",", "a b"} {
 		f.Add(seed)
@@ -262,11 +266,17 @@ func FuzzSelector(f *testing.F) {
 			return
 		}
 		again, err := kubernetes.NewFilter("dev", kubernetes.Events, s.Filters(), namespaces.Set{})
-		if len(s.Filters().LabelSelector) > kubernetes.MaxSelector { // it grows by being normalised
+		if len(s.Filters().LabelSelector) > kubernetes.MaxSelector { // normalizing may make it longer
 			return
 		}
-		if err != nil || again.Filters().LabelSelector != s.Filters().LabelSelector || again.Matches(pod()) != s.Matches(pod()) {
-			t.Errorf("%q: %v, %q", selector, err, s.Filters().LabelSelector)
+		if err != nil {
+			t.Fatalf("%q normalized to %q: %v", selector, s.Filters().LabelSelector, err)
+		}
+		if got, want := again.Filters().LabelSelector, s.Filters().LabelSelector; got != want {
+			t.Errorf("%q normalized twice = %q, want %q", selector, got, want)
+		}
+		if got, want := again.Matches(pod()), s.Matches(pod()); got != want {
+			t.Errorf("%q normalized twice: Matches = %t, want %t", selector, got, want)
 		}
 	})
 }

@@ -7,87 +7,88 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// HistoryQuery is what a reader wants to see.
+// HistoryQuery says which stored messages a history returns.
 type HistoryQuery struct {
-	// App is that of the object, as kube.App says; empty means any.
+	// App is the app of the object, see [kube.Message.App]; empty means any.
 	App string
-	// MinRank is the least severity, by its rank; see Severity.
+	// MinRank is the least severity rank, see [Severity].
 	MinRank int
-	// Since is how far back, by the bus's own stamps.
+	// Since is when the oldest message arrived at the bus.
 	Since time.Time
-	// Before is the sequence of the oldest message that was shown before, or 0.
+	// Before is the sequence of the oldest message of the previous page, or 0.
 	Before uint64
-	// Shows says what this reader may see at all.
+	// Shows reports whether the reader may see a message; nil means all.
 	Shows func(m *kube.Message) bool
-	// Limit is how many are shown at most, MaxBytes how much, as stored.
+	// Limit bounds the number of messages, MaxBytes their size as stored.
 	Limit, MaxBytes int
-	// MaxOlder is how many are counted that are not shown.
+	// MaxOlder bounds the number of further messages that are counted.
 	MaxOlder int
 }
 
-// HistoryItem is a message and when the bus received it.
+// HistoryItem is a message and when it arrived at the bus.
 type HistoryItem struct {
 	kube.Message
 	Received time.Time `json:"received"`
-	// Seq is that of the message.
+	// Seq is the message's sequence in its stream.
 	Seq uint64 `json:"-"`
 }
 
-// History is what is shown.
+// History collects the messages of a query, newest first, with each fault once.
 type History struct {
 	query HistoryQuery
 	items []HistoryItem
 	bytes int
 	older int
-	// faults are those that have a place, by id and state.
+	// faults holds the ids and states of the faults that were collected.
 	faults map[[2]string]bool
 }
 
-// NewHistory is a list of nothing yet.
-func NewHistory(w HistoryQuery) *History {
-	return &History{query: w, items: []HistoryItem{}, faults: map[[2]string]bool{}}
+// NewHistory returns an empty history.
+func NewHistory(q HistoryQuery) *History {
+	return &History{query: q, items: []HistoryItem{}, faults: map[[2]string]bool{}}
 }
 
-// Add takes the next older message, of that sequence and so many bytes, and reports
-// whether any more are of interest. Of a fault and what was said of it later, as with
-// its logs, the newest stands for both; its end is another item. Messages that are not
-// before HistoryQuery.Before were shown before.
-func (l *History) Add(m kube.Message, seq uint64, received time.Time, size int) (more bool) {
-	if received.Before(l.query.Since) {
+// Add adds the next older message, with its sequence, arrival and size in bytes, and
+// reports whether older ones may still matter. A fault and later messages about it, such
+// as its logs, count once, with the newest; the end of a fault is another item. Messages
+// that are not before HistoryQuery.Before are skipped.
+func (h *History) Add(m kube.Message, seq uint64, received time.Time, size int) (more bool) {
+	q := h.query
+	if received.Before(q.Since) {
 		return false
 	}
-	if !l.wants(&m) {
+	if !q.wants(&m) {
 		return true
 	}
 	if m.Fault != nil && m.Fault.ID != "" {
 		fault := [2]string{m.Fault.ID, m.Fault.State}
-		if l.faults[fault] {
+		if h.faults[fault] {
 			return true
 		}
-		l.faults[fault] = true
+		h.faults[fault] = true
 	}
 	switch {
-	case l.query.Before > 0 && seq >= l.query.Before:
-	case l.older == 0 && len(l.items) < l.query.Limit && (len(l.items) == 0 || l.bytes+size <= l.query.MaxBytes):
-		l.items, l.bytes = append(l.items, HistoryItem{m, received.UTC(), seq}), l.bytes+size
+	case q.Before > 0 && seq >= q.Before:
+	case h.older == 0 && len(h.items) < q.Limit && (len(h.items) == 0 || h.bytes+size <= q.MaxBytes):
+		h.items, h.bytes = append(h.items, HistoryItem{m, received.UTC(), seq}), h.bytes+size
 	default:
-		l.older++
+		h.older++
 	}
-	return l.older < l.query.MaxOlder || l.older == 0 && len(l.items) < l.query.Limit
+	return h.older < q.MaxOlder || h.older == 0 && len(h.items) < q.Limit
 }
 
-// Newest are the messages that are shown, the newest first.
-func (l *History) Newest() []HistoryItem { return l.items }
+// Newest returns the collected messages, newest first.
+func (h *History) Newest() []HistoryItem { return h.items }
 
-// Older is how many are not shown, for Limit or for MaxBytes.
-func (l *History) Older() int { return l.older }
+// Older returns how many further messages were left out for Limit or MaxBytes.
+func (h *History) Older() int { return h.older }
 
-func (l *History) wants(m *kube.Message) bool {
-	return (l.query.Shows == nil || l.query.Shows(m)) && Severity(m).Rank() >= l.query.MinRank && (l.query.App == "" || m.App() == l.query.App)
+func (q HistoryQuery) wants(m *kube.Message) bool {
+	return (q.Shows == nil || q.Shows(m)) && Severity(m).Rank() >= q.MinRank && (q.App == "" || m.App() == q.App)
 }
 
-// Severity is how urgent a message is: of a fault what it says, also of its end;
-// a warning for an event of that type and a cluster that can't be watched.
+// Severity returns the severity of a message: a fault's own, also at its end; warning for a
+// warning event and a degraded watch; info otherwise.
 func Severity(m *kube.Message) alert.Severity {
 	switch {
 	case m.Fault != nil && m.Fault.Severity.Rank() > 0:

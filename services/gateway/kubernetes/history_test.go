@@ -28,7 +28,8 @@ func faultMessage(id, state string, severity alert.Severity, logs ...kube.Log) k
 	return m
 }
 
-// stored is what clusters said, the oldest first: a second and 100 bytes each.
+// stored returns messages, oldest first. Each counts as 100 bytes, one second after the
+// one before.
 func stored() []kube.Message {
 	log := kube.Log{Container: "app", Sample: "panic"}
 	return []kube.Message{
@@ -44,15 +45,16 @@ func stored() []kube.Message {
 	}
 }
 
-func history(w kubernetes.HistoryQuery, all []kube.Message) (shown string, l *kubernetes.History) {
-	l = kubernetes.NewHistory(w)
+// history adds messages to a history, newest first, and describes its items.
+func history(q kubernetes.HistoryQuery, all []kube.Message) (items string, h *kubernetes.History) {
+	h = kubernetes.NewHistory(q)
 	for i, m := range slices.Backward(all) {
-		if !l.Add(m, uint64(i+1), start.Add(time.Duration(i)*time.Second), 100) {
+		if !h.Add(m, uint64(i+1), start.Add(time.Duration(i)*time.Second), 100) {
 			break
 		}
 	}
 	var words []string
-	for _, m := range l.Newest() {
+	for _, m := range h.Newest() {
 		switch {
 		case m.Watch != nil:
 			words = append(words, fmt.Sprintf("degraded:%t", m.Watch.Degraded))
@@ -62,7 +64,7 @@ func history(w kubernetes.HistoryQuery, all []kube.Message) (shown string, l *ku
 			words = append(words, m.Event.Reason)
 		}
 	}
-	return strings.Join(words, ", "), l
+	return strings.Join(words, ", "), h
 }
 
 func TestHistory(t *testing.T) {
@@ -78,11 +80,11 @@ func TestHistory(t *testing.T) {
 		{"warnings", func(w *kubernetes.HistoryQuery) { w.MinRank = alert.Warning.Rank() }, "degraded:true, f1 over, f1 firing with logs, f2 firing, Killing", 0},
 		{"errors", func(w *kubernetes.HistoryQuery) { w.MinRank = alert.Error.Rank() }, "f1 over, f1 firing with logs", 0},
 		{"an app", func(w *kubernetes.HistoryQuery) { w.App = "bank" }, "Killing", 0},
-		{"what has no app", func(w *kubernetes.HistoryQuery) { w.App = "dev" }, "degraded:false, degraded:true", 0},
+		{"messages without an app have the cluster's name", func(w *kubernetes.HistoryQuery) { w.App = "dev" }, "degraded:false, degraded:true", 0},
 		{"bytes", func(w *kubernetes.HistoryQuery) { w.MaxBytes = 299 }, "degraded:false, degraded:true", 4},
-		{"one that is too large is shown", func(w *kubernetes.HistoryQuery) { w.MaxBytes = 50 }, "degraded:false", 4},
-		{"what follows a page", func(w *kubernetes.HistoryQuery) { w.Before = 6 }, "f2 firing, Killing, Pulled", 0},
-		{"what may be seen", func(w *kubernetes.HistoryQuery) {
+		{"the first is returned even if it is too large", func(w *kubernetes.HistoryQuery) { w.MaxBytes = 50 }, "degraded:false", 4},
+		{"the next page", func(w *kubernetes.HistoryQuery) { w.Before = 6 }, "f2 firing, Killing, Pulled", 0},
+		{"visible messages", func(w *kubernetes.HistoryQuery) {
 			w.Shows = func(m *kube.Message) bool { return m.Event != nil && m.Event.InvolvedObject.Namespace == "bank" }
 		}, "Killing", 0},
 	} {
@@ -95,8 +97,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestEachFaultOnce: of whatever was stored, no fault and state is shown twice, and
-// the bounds hold.
+// TestEachFaultOnce: a fault in one state is returned once, and the bounds hold.
 func TestEachFaultOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all []kube.Message
@@ -109,12 +110,12 @@ func TestEachFaultOnce(t *testing.T) {
 		for _, m := range l.Newest() {
 			key := m.Fault.ID + " " + m.Fault.State
 			if seen[key] {
-				t.Fatalf("%s is shown twice", key)
+				t.Fatalf("fault %s is returned twice", key)
 			}
 			seen[key] = true
 		}
 		if n := len(l.Newest()); n > min(limit, 7) || n == 0 && len(all) > 0 {
-			t.Fatalf("%d of %d are shown", n, len(all))
+			t.Fatalf("%d of %d messages returned, want 1 to %d", n, len(all), min(limit, 7))
 		}
 	})
 }

@@ -11,22 +11,22 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// The loggers of what is delivered.
+// The logger names of the notifications.
 const (
 	loggerEvents = "kubernetes/events"
 	loggerFaults = "kubernetes/faults"
 	loggerErrors = "kubernetes/subscription_error"
 )
 
-// Notification is what is written to a client: a notifications/message.
+// Notification is a notifications/message to a subscriber.
 type Notification struct {
-	// Level is that of MCP, in which info, warning and error are our severities.
+	// Level is an MCP level; our severities are a subset of those.
 	Level  alert.Severity
 	logger string
 	data   any
 }
 
-// The data of a notification. Names and order are the specification's.
+// The data of a notification, in the documented order of fields.
 type eventData struct {
 	SubscriptionID string `json:"subscriptionId"`
 	Cluster        string `json:"cluster"`
@@ -35,9 +35,10 @@ type eventData struct {
 
 type faultData struct {
 	eventData
-	// FaultID joins a fault with what is said of it later: its logs, and its alert.
+	// FaultID connects a fault with later messages about it, such as its logs, and with its
+	// alert.
 	FaultID string `json:"faultId"`
-	// LogsFollow says that it will be told again, with the logs.
+	// LogsFollow reports that the fault will be delivered again, with the logs.
 	LogsFollow bool   `json:"logsFollow,omitempty"`
 	Logs       []logs `json:"logs,omitempty"`
 }
@@ -64,7 +65,7 @@ type logs struct {
 	Previous  bool   `json:"previous"`
 	HasPanic  bool   `json:"hasPanic"`
 	Sample    string `json:"sample"`
-	// Error says why there is no sample.
+	// Error is why there is no sample.
 	Error string `json:"error,omitempty"`
 }
 
@@ -75,7 +76,7 @@ type errorData struct {
 	Degraded       bool   `json:"degraded"`
 }
 
-// Deliver is the notification of a message that Matches let through.
+// Deliver returns the notification of a message that Matches.
 func (f Filter) Deliver(id string, m *kube.Message) Notification {
 	e := m.Event
 	data := eventData{id, m.Cluster, event{
@@ -95,7 +96,7 @@ func (f Filter) Deliver(id string, m *kube.Message) Notification {
 	return Notification{alert.Warning, loggerFaults, fault}
 }
 
-// Level is that of what a subscription of the mode delivers.
+// Level returns the level of the notifications of a mode.
 func (m Mode) Level() alert.Severity {
 	if m == Faults {
 		return alert.Warning
@@ -103,26 +104,28 @@ func (m Mode) Level() alert.Severity {
 	return alert.Info
 }
 
-// Degraded says that a subscription gets nothing for now, and why.
-func (f Filter) Degraded(id, why string) Notification {
-	return Notification{alert.Error, loggerErrors, errorData{id, sanitize.Visible(f.cluster), why, true}}
+// Degraded returns the notification that a subscription receives nothing for now, with the
+// reason.
+func (f Filter) Degraded(id, reason string) Notification {
+	return Notification{alert.Error, loggerErrors, errorData{id, sanitize.Visible(f.cluster), reason, true}}
 }
 
-// Recovered says that it gets everything again. What came meanwhile comes after it,
-// as far as the cluster still has it. Who hears of what the mode delivers hears of
-// that: it has the same level.
+// Recovered returns the notification that a subscription receives everything again. Events
+// of the meantime follow, as far as the cluster still has them. It has the mode's level, so
+// that every client that accepts the mode's notifications accepts this one.
 func (f Filter) Recovered(id string) Notification {
 	return Notification{f.mode.Level(), loggerErrors, errorData{id, sanitize.Visible(f.cluster), "", false}}
 }
 
-// Lost says that the bus forgot some before they could be delivered: at most so many.
-func (f Filter) Lost(id string, most uint64, degraded bool) Notification {
-	why := fmt.Sprintf("the client did not read for so long that the bus forgot up to %d messages of its clusters: some of them may have been for this subscription", most)
-	return Notification{alert.Error, loggerErrors, errorData{id, sanitize.Visible(f.cluster), why, degraded}}
+// Lost returns the notification that the bus dropped up to maxLost messages before they
+// were delivered.
+func (f Filter) Lost(id string, maxLost uint64, degraded bool) Notification {
+	text := fmt.Sprintf("the client read too slowly, and the bus dropped up to %d messages of its clusters: some of them may have been for this subscription", maxLost)
+	return Notification{alert.Error, loggerErrors, errorData{id, sanitize.Visible(f.cluster), text, degraded}}
 }
 
-// Line is the notification as one line without a line feed. <, > and & stand as they
-// are.
+// Line returns the notification as one line without a line feed. It does not escape <, >
+// and &.
 func (n Notification) Line() ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -138,7 +141,7 @@ func (n Notification) Line() ([]byte, error) {
 		Params  params `json:"params"`
 	}{"2.0", "notifications/message", params{n.Level, n.logger, n.data}})
 	if err != nil {
-		return nil, fmt.Errorf("encode what Kubernetes says: %w", err)
+		return nil, fmt.Errorf("encode the Kubernetes notification: %w", err)
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
 	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
 	"github.com/tocsin-bus/tocsin/shared/kube"
@@ -43,8 +45,11 @@ func TestLines(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			line, err := n.Line()
-			if err != nil || bytes.ContainsRune(line, '\n') {
-				t.Fatalf("%v: %s", err, line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.ContainsRune(line, '\n') {
+				t.Fatalf("line = %q, want one line", line)
 			}
 			var pretty bytes.Buffer
 			if err := json.Indent(&pretty, line, "", "  "); err != nil {
@@ -61,8 +66,8 @@ func TestLines(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !bytes.Equal(want, pretty.Bytes()) {
-				t.Errorf("%s", pretty.Bytes())
+			if diff := cmp.Diff(string(want), pretty.String()); diff != "" {
+				t.Errorf("notification (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-func TestAgain(t *testing.T) {
+func TestDuplicate(t *testing.T) {
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var r kubernetes.RecentEvents
 	for _, step := range []struct {
@@ -23,18 +23,18 @@ func TestAgain(t *testing.T) {
 		m := pod()
 		m.Event.ResourceVersion = step.version
 		if got := r.Duplicate(m, begin.Add(step.at)); got != step.want {
-			t.Errorf("%s at %s: %t", step.version, step.at, got)
+			t.Errorf("Duplicate of version %s at %s = %t, want %t", step.version, step.at, got, step.want)
 		}
 	}
 	nameless := &kube.Message{Cluster: "dev", Event: &kube.Event{Namespace: "shop"}}
 	for range 2 {
 		if r.Duplicate(nameless, begin) {
-			t.Error("what has no name is taken for the same")
+			t.Error("Duplicate of an event without a name = true, want false")
 		}
 	}
 }
 
-// TestRecentIsBounded: the oldest of many are forgotten, the others not.
+// TestRecentIsBounded: of more events than the bound, the oldest are forgotten.
 func TestRecentIsBounded(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var r kubernetes.RecentEvents
@@ -47,9 +47,9 @@ func TestRecentIsBounded(t *testing.T) {
 		r.Duplicate(event(i), now)
 	}
 	if !r.Duplicate(event(1024), now) || !r.Duplicate(event(1), now) {
-		t.Error("a late one is forgotten")
+		t.Error("Duplicate of the newest events = false, want true")
 	}
 	if r.Duplicate(event(0), now) {
-		t.Error("more are remembered than is allowed")
+		t.Error("Duplicate of the oldest event = true, want it forgotten")
 	}
 }

@@ -64,7 +64,7 @@ func (w *Watchers) Live(now time.Time, ttl time.Duration) []string {
 func (w *Watchers) Known() []string { return slices.Sorted(maps.Keys(w.records)) }
 
 // Status returns how a cluster's watch is, and until when that is valid. live is false
-// if nobody watches the cluster.
+// if no kubewatch watches the cluster.
 func (w *Watchers) Status(cluster string, now time.Time, ttl time.Duration) (watch kube.Watch, live bool, until time.Time) {
 	r, known := w.records[cluster]
 	if !known {

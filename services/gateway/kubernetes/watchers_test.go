@@ -13,32 +13,38 @@ func TestWatchers(t *testing.T) {
 	const ttl = 10 * time.Second
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var w kubernetes.Watchers
-	learn := func(cluster string, degraded bool) bool {
-		return w.Update(kube.Leader{Cluster: cluster, Watch: kube.Watch{Degraded: degraded}}, now, ttl)
+	update := func(cluster string, degraded, wantNews bool) {
+		t.Helper()
+		if got := w.Update(kube.Leader{Cluster: cluster, Watch: kube.Watch{Degraded: degraded}}, now, ttl); got != wantNews {
+			t.Errorf("Update(%q, degraded %t) = %t, want %t", cluster, degraded, got, wantNews)
+		}
 	}
-	live := func() string { return strings.Join(w.Live(now, ttl), " ") }
-	if learn("", false) || live() != "" {
-		t.Error("a cluster without a name is taken")
+	live := func(want string) {
+		t.Helper()
+		if got := strings.Join(w.Live(now, ttl), " "); got != want {
+			t.Errorf("Live = %q, want %q", got, want)
+		}
 	}
-	if !learn("prod", false) || !learn("dev", false) || learn("dev", false) || live() != "dev prod" {
-		t.Error(live())
-	}
+	update("", false, false)
+	live("")
+	update("prod", false, true)
+	update("dev", false, true)
+	update("dev", false, false)
+	live("dev prod")
 	now = now.Add(9 * time.Second)
-	if !learn("dev", true) {
-		t.Error("that it is degraded is no news")
-	}
+	update("dev", true, true)
 	now = now.Add(time.Second)
-	if live() != "dev" || strings.Join(w.Known(), " ") != "dev prod" {
-		t.Errorf("%q of %q", live(), w.Known())
+	live("dev")
+	if got, want := strings.Join(w.Known(), " "), "dev prod"; got != want {
+		t.Errorf("Known = %q, want %q", got, want)
 	}
 	if watch, on, until := w.Status("dev", now, ttl); !on || !watch.Degraded || !until.Equal(now.Add(9*time.Second)) {
-		t.Errorf("%+v %t %s", watch, on, until)
+		t.Errorf("Status of a degraded watch = %+v, %t, %s, want degraded, true, in 9 s", watch, on, until)
 	}
 	if _, on, _ := w.Status("prod", now, ttl); on {
-		t.Error("what was not renewed is watched")
+		t.Error("Status of a cluster that was not renewed: live = true, want false")
 	}
 	w.Remove("dev")
-	if live() != "" || !learn("dev", true) {
-		t.Error("one that left is watched, or its coming back is no news")
-	}
+	live("")
+	update("dev", true, true)
 }

@@ -15,24 +15,24 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// Max is how many namespaces a gateway may be limited to.
+// Max is the number of namespaces that a reader may be limited to.
 const Max = 100
 
-// maxName is the longest name of a namespace: a label of DNS.
+// maxName is the length of the longest namespace: it is a DNS label.
 const maxName = 63
 
-// Set is what may be shown. The zero value is everything.
+// Set is the set of namespaces that are shown. The zero value is all of them.
 type Set struct{ names []string }
 
-// New is the set of those names, or everything where there are none. The name
-// kube.ClusterScope stands for what is in no namespace. Its error says what is
-// allowed.
+// New returns the set of the names, or of all namespaces if there are no names. The name
+// [kube.ClusterScope] stands for objects without a namespace. The error names the allowed
+// values.
 func New(names []string) (Set, error) {
 	var s Set
 	for _, name := range names {
 		name = strings.TrimSpace(name)
 		if !Valid(name) {
-			return Set{}, fmt.Errorf("must be names of namespaces (a-z, 0-9 and -, at most %d characters) or %s for what is in none: %q is neither", maxName, kube.ClusterScope, name)
+			return Set{}, fmt.Errorf("must be names of namespaces (a-z, 0-9 and -, at most %d characters) or %s for objects without one: %q is neither", maxName, kube.ClusterScope, name)
 		}
 		if !slices.Contains(s.names, name) {
 			s.names = append(s.names, name)
@@ -44,8 +44,7 @@ func New(names []string) (Set, error) {
 	return s, nil
 }
 
-// Valid says whether a namespace can have that name, or whether it is
-// kube.ClusterScope.
+// Valid reports whether a name is valid for a namespace, or is [kube.ClusterScope].
 func Valid(name string) bool {
 	if name == kube.ClusterScope {
 		return true
@@ -58,14 +57,14 @@ func Valid(name string) bool {
 	})
 }
 
-// Limited says that something is not shown.
+// Limited reports whether some namespaces are not shown.
 func (s Set) Limited() bool { return len(s.names) > 0 }
 
-// Names are those that are shown; none means everything.
+// Names returns the names of the set; none means all namespaces.
 func (s Set) Names() []string { return slices.Clone(s.names) }
 
-// Has says whether a namespace may be shown, or what is in none where that is
-// empty or kube.ClusterScope.
+// Has reports whether a namespace is shown. Empty and [kube.ClusterScope] stand for objects
+// without a namespace.
 func (s Set) Has(namespace string) bool {
 	if namespace == "" {
 		namespace = kube.ClusterScope
@@ -73,8 +72,8 @@ func (s Set) Has(namespace string) bool {
 	return !s.Limited() || slices.Contains(s.names, namespace)
 }
 
-// Shows says whether a message may be shown. How the watch itself is says nothing of
-// a namespace, and everybody has to know it.
+// Shows reports whether a message is shown. Messages about the watch always are: they
+// belong to no namespace, and every reader must know whether the watch is degraded.
 func (s Set) Shows(m *kube.Message) bool {
 	if m.Event == nil {
 		return m.Watch != nil || !s.Limited()
@@ -82,8 +81,8 @@ func (s Set) Shows(m *kube.Message) bool {
 	return s.Has(m.Event.InvolvedObject.Namespace)
 }
 
-// ShowsAlert says whether an alert may be shown: any that is not of Kubernetes, and of
-// those what Shows says of messages.
+// ShowsAlert reports whether an alert is shown. Alerts of other categories than Kubernetes
+// always are.
 func (s Set) ShowsAlert(a alert.Alert) bool {
 	if !s.Limited() || a.Category != alert.Kubernetes {
 		return true
@@ -93,19 +92,19 @@ func (s Set) ShowsAlert(a alert.Alert) bool {
 	}
 	namespace, known := a.Context[alert.NamespaceKey].(string)
 	if _, there := a.Context[alert.NamespaceKey]; there && !known {
-		return false // whoever says so, it is no namespace
+		return false // not a namespace
 	}
 	return s.Has(namespace)
 }
 
-// ShowsKey says whether the dedup key of an alert may be shown, where only that is
-// known: kubernetes:<cluster>:<namespace>:<kind>/<name>[/<container>]:<fault>[/<reason>].
-// The cluster's name may have colons.
+// ShowsKey reports whether the alert with a dedup key is shown, if only the key is known:
+// kubernetes:<cluster>:<namespace>:<kind>/<name>[/<container>]:<fault>[/<reason>]. The
+// cluster's name may contain colons.
 func (s Set) ShowsKey(key string) bool {
 	if !s.Limited() || !strings.HasPrefix(key, "kubernetes:") {
 		return true
 	}
 	parts := strings.Split(key, ":")
-	const least = 5
-	return len(parts) >= least && (parts[len(parts)-1] == kube.WatchDegraded || s.Has(parts[len(parts)-3]))
+	const minParts = 5
+	return len(parts) >= minParts && (parts[len(parts)-1] == kube.WatchDegraded || s.Has(parts[len(parts)-3]))
 }

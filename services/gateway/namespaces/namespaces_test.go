@@ -9,6 +9,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
+// about returns an event about a pod in a namespace.
 func about(namespace string) *kube.Message {
 	return &kube.Message{Cluster: "dev", Event: &kube.Event{Namespace: "default", InvolvedObject: kube.Object{Kind: "Pod", Name: "web", Namespace: namespace}}}
 }
@@ -24,11 +25,11 @@ func TestShows(t *testing.T) {
 		{"shop", about("shop"), true},
 		{" shop ,bank", about("bank"), true},
 		{"shop", about("bank"), false},
-		// A node's event is kept in the namespace default, and is about none.
+		// A node's event is stored in the namespace default, but its object has none.
 		{"default", about(""), false},
 		{"_cluster", about(""), true},
 		{"_cluster", about("shop"), false},
-		// The token of a long name is that of another one.
+		// Both names have the same token.
 		{strings.Repeat("a", 63), about(strings.Repeat("a", 63) + "b"), false},
 		{"shop", &kube.Message{Cluster: "dev", Watch: &kube.Watch{Degraded: true}}, true},
 		{"shop", &kube.Message{Cluster: "dev"}, false},
@@ -42,10 +43,10 @@ func TestShows(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := s.Shows(tt.m); got != tt.want {
-			t.Errorf("limited to %q, %+v: %t", tt.names, tt.m.Event, got)
+			t.Errorf("limited to %q: Shows(%+v) = %t, want %t", tt.names, tt.m.Event, got, tt.want)
 		}
-		if s.Limited() != (tt.names != "") {
-			t.Errorf("%q: limited is %t", tt.names, s.Limited())
+		if got, want := s.Limited(), tt.names != ""; got != want {
+			t.Errorf("limited to %q: Limited = %t, want %t", tt.names, got, want)
 		}
 	}
 }
@@ -77,7 +78,7 @@ func TestShowsAlert(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := s.ShowsAlert(tt.a); got != tt.want {
-			t.Errorf("limited to %v, %v: %t", tt.names, tt.a.Context, got)
+			t.Errorf("limited to %v: ShowsAlert with context %v = %t, want %t", tt.names, tt.a.Context, got, tt.want)
 		}
 	}
 }
@@ -102,11 +103,11 @@ func TestShowsKey(t *testing.T) {
 		"errors:bank:9f3c2ab1":                           true,
 		"":                                               true,
 	} {
-		if shop.ShowsKey(key) != want {
-			t.Errorf("%q", key)
+		if got := shop.ShowsKey(key); got != want {
+			t.Errorf("limited to shop: ShowsKey(%q) = %t, want %t", key, got, want)
 		}
 		if !(namespaces.Set{}).ShowsKey(key) {
-			t.Errorf("%q where all is shown", key)
+			t.Errorf("without a limit: ShowsKey(%q) = false, want true", key)
 		}
 	}
 }
@@ -114,7 +115,7 @@ func TestShowsKey(t *testing.T) {
 func TestNewNamespacesRefuses(t *testing.T) {
 	for _, name := range []string{"", "Shop", "shop/x", "-shop", "shop-", "*", "_", strings.Repeat("a", 64)} {
 		if _, err := namespaces.New([]string{"fine", name}); err == nil || !strings.Contains(err.Error(), "_cluster") {
-			t.Errorf("%q: %v", name, err)
+			t.Errorf("New(%q): error = %v, want one that names _cluster", name, err)
 		}
 	}
 	many := make([]string, namespaces.Max+1)
@@ -122,6 +123,6 @@ func TestNewNamespacesRefuses(t *testing.T) {
 		many[i] = "n" + strings.Repeat("x", i%60) + strings.Repeat("y", i/60)
 	}
 	if _, err := namespaces.New(many); err == nil {
-		t.Error("too many are taken")
+		t.Errorf("New of %d names: no error, want one", len(many))
 	}
 }
