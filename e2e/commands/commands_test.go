@@ -144,17 +144,17 @@ func TestDoctor(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	code, stdout, stderr := e2etest.Tocsin(t, dir, "doctor")
-	if code != 1 || !strings.Contains(stdout, "mend: start it: tocsin up") || strings.Count(stderr, "\n") != 1 {
+	if code != 1 || !strings.Contains(stdout, "fix: start it: tocsin up") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("nothing runs: exit %d\n%s%s", code, stdout, stderr)
 	}
 	b := e2etest.Up(t)
 	code, stdout, stderr = e2etest.Tocsin(t, b.StateDir, "doctor")
-	if code != 0 || strings.Contains(stdout, "BAD") || !strings.Contains(stdout, b.IngestURL+" is ready") {
-		t.Errorf("all runs: exit %d, want 0, no \"BAD\" in stdout and %q in stdout\n%s%s", code, b.IngestURL+" is ready", stdout, stderr)
+	if code != 0 || strings.Contains(stdout, "FAIL") || !strings.Contains(stdout, b.IngestURL+" is ready") {
+		t.Errorf("all runs: exit %d, want 0, no \"FAIL\" in stdout and %q in stdout\n%s%s", code, b.IngestURL+" is ready", stdout, stderr)
 	}
 	code, stdout, _ = e2etest.Tocsin(t, b.StateDir, "doctor", "--notify-slack=https://hooks.slack.com")
-	if code != 1 || !strings.Contains(stdout, "BAD  notices          --notify-slack (TOCSIN_NOTIFY_SLACK) must be") {
-		t.Errorf("exit %d, want 1 and \"BAD  notices          --notify-slack (TOCSIN_NOTIFY_SLACK) must be\" in stdout\n%s", code, stdout)
+	if code != 1 || !strings.Contains(stdout, "FAIL notices          --notify-slack (TOCSIN_NOTIFY_SLACK) must be") {
+		t.Errorf("exit %d, want 1 and \"FAIL notices          --notify-slack (TOCSIN_NOTIFY_SLACK) must be\" in stdout\n%s", code, stdout)
 	}
 	code, stdout, _ = e2etest.Tocsin(t, b.StateDir, "doctor", "--notify-level=warning", "--notify-webhook=https://example.com/x")
 	if code != 0 || !strings.Contains(stdout, "ok   notices          from level warn on to a webhook\n") {

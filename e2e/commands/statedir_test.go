@@ -41,7 +41,7 @@ func TestUpKeepsOthersOutOfItsState(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: a directory can't be given to another user")
 	}
-	for mode, want := range map[fs.FileMode]string{0o777: "BAD  state directory", 0o775: "WARN state directory"} {
+	for mode, want := range map[fs.FileMode]string{0o777: "FAIL state directory", 0o775: "WARN state directory"} {
 		theirs := t.TempDir()
 		if err := os.Chmod(theirs, mode); err != nil {
 			t.Fatal(err)

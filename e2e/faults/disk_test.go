@@ -127,8 +127,8 @@ func fullDisk(t *testing.T, size string, left int64, makeRoom func(dir string) e
 	if a := e2etest.Get(t, b.IngestURL+"/readyz"); a.Status != 503 || !strings.Contains(a.Body, "no space left on device") {
 		t.Errorf("readyz: %d %s, want Status 503 and \"no space left on device\" in Body", a.Status, a.Body)
 	}
-	if code, stdout, _ := e2etest.Tocsin(t, dir, "doctor"); code != 1 || !strings.Contains(stdout, "free some space on the disk of "+dir) || !strings.Contains(stdout, "no space left on device") {
-		t.Errorf("doctor: exit %d, want 1, %q in stdout and \"no space left on device\" in stdout\n%s", code, "free some space on the disk of "+dir, stdout)
+	if code, stdout, _ := e2etest.Tocsin(t, dir, "doctor"); code != 1 || !strings.Contains(stdout, "free space on the disk of "+dir) || !strings.Contains(stdout, "no space left on device") {
+		t.Errorf("doctor: exit %d, want 1, %q in stdout and \"no space left on device\" in stdout\n%s", code, "free space on the disk of "+dir, stdout)
 	}
 	heard(`"intake":{"ok":false,"reason":"`)
 	heard("no space left on device")

@@ -128,23 +128,23 @@ func TestDoctorOnAnotherVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, stdout, _ := e2etest.Tocsin(t, dir, "doctor")
-	if code != 1 || !strings.Contains(stdout, "mend: use the tocsin that made it") || strings.Contains(stdout, "start it") || strings.Contains(stdout, "give it to this user") {
-		t.Errorf("exit %d, want 1, \"mend: use the tocsin that made it\" in stdout, no \"start it\" in stdout and no \"give it to this user\" in stdout\n%s", code, stdout)
+	if code != 1 || !strings.Contains(stdout, "fix: use the version of tocsin that created it") || strings.Contains(stdout, "start it") || strings.Contains(stdout, "make this user its owner") {
+		t.Errorf("exit %d, want 1, \"fix: use the version of tocsin that created it\" in stdout, no \"start it\" in stdout and no \"make this user its owner\" in stdout\n%s", code, stdout)
 	}
 }
 
 func TestDoctorMakesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
 	code, stdout, _ := e2etest.Tocsin(t, dir, "doctor")
-	if code != 1 || !strings.Contains(stdout, "mend: start it: tocsin up") {
-		t.Errorf("exit %d, want 1 and \"mend: start it: tocsin up\" in stdout\n%s", code, stdout)
+	if code != 1 || !strings.Contains(stdout, "fix: start it: tocsin up") {
+		t.Errorf("exit %d, want 1 and \"fix: start it: tocsin up\" in stdout\n%s", code, stdout)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it made the state directory: %v, want an error fs.ErrNotExist", err)
 	}
 }
 
-// TestARemovedKey: readers say which, and make none; a restart mends it.
+// TestARemovedKey expects readers to name the missing key and to create none; a restart creates it.
 func TestARemovedKey(t *testing.T) {
 	b := e2etest.Up(t)
 	file := statedir.At(b.StateDir).Credential("gateway")
@@ -156,8 +156,8 @@ func TestARemovedKey(t *testing.T) {
 		t.Errorf("tail: exit %d, want 1, one line, %q in stderr and \"restart tocsin up\" in stderr\n%s%s", code, file, stdout, stderr)
 	}
 	code, stdout, _ = e2etest.Tocsin(t, b.StateDir, "doctor")
-	if code != 1 || !strings.Contains(stdout, file) || !strings.Contains(stdout, "mend: restart tocsin up") || strings.Contains(stdout, "something else on its port") {
-		t.Errorf("doctor: exit %d, want 1, %q in stdout, \"mend: restart tocsin up\" in stdout and no \"something else on its port\" in stdout\n%s", code, file, stdout)
+	if code != 1 || !strings.Contains(stdout, file) || !strings.Contains(stdout, "fix: restart tocsin up") || strings.Contains(stdout, "nothing else listens on its port") {
+		t.Errorf("doctor: exit %d, want 1, %q in stdout, \"fix: restart tocsin up\" in stdout and no \"nothing else listens on its port\" in stdout\n%s", code, file, stdout)
 	}
 	agent, err := harness.StartAgent(t.Context(), e2etest.Binary(t), b.StateDir, "late")
 	if err != nil {
@@ -188,7 +188,7 @@ func TestARemovedKey(t *testing.T) {
 	}
 }
 
-// TestExposedKey: what others could read is told and mended.
+// TestExposedKey expects doctor to report a key that other users can read, and a restart to replace it.
 func TestExposedKey(t *testing.T) {
 	b := e2etest.Up(t)
 	file := statedir.At(b.StateDir).Credential("gateway")
@@ -196,8 +196,8 @@ func TestExposedKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, stdout, _ := e2etest.Tocsin(t, b.StateDir, "doctor")
-	if code != 1 || !strings.Contains(stdout, "others can read "+file) {
-		t.Errorf("exit %d, want 1 and %q in stdout\n%s", code, "others can read "+file, stdout)
+	if code != 1 || !strings.Contains(stdout, "other users can read "+file) {
+		t.Errorf("exit %d, want 1 and %q in stdout\n%s", code, "other users can read "+file, stdout)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("got %v, %v, want Perm 0o600", info, err)

@@ -238,8 +238,8 @@ func TestDoctorOnClients(t *testing.T) {
 	d.write(t, filepath.Join(d.home, ".claude", "x"), "")
 	d.write(t, filepath.Join(d.home, ".codex", "config.toml"), "[features]\nhooks = false\n")
 	code, report, _ := d.run(t, e2etest.Binary(t), "doctor")
-	if code != 0 || !strings.Contains(report, "ok   claude-code      not set up") || !strings.Contains(report, "tocsin install codex") {
-		t.Errorf("exit %d, want 0, \"ok   claude-code      not set up\" in report and \"tocsin install codex\" in report\n%s", code, report)
+	if code != 0 || !strings.Contains(report, "--   claude-code      not set up") || !strings.Contains(report, "tocsin install codex") {
+		t.Errorf("exit %d, want 0, \"--   claude-code      not set up\" in report and \"tocsin install codex\" in report\n%s", code, report)
 	}
 	d.must(t, "install", "codex", "--scope=user")
 	if said := d.must(t, "uninstall", "codex"); !strings.Contains(said, "nothing to do") || !strings.Contains(said, "tocsin uninstall codex --scope user") {
@@ -247,8 +247,8 @@ func TestDoctorOnClients(t *testing.T) {
 	}
 	d.must(t, "install", "claude-code", "--hooks=false")
 	code, report, _ = d.run(t, e2etest.Binary(t), "doctor")
-	if code != 0 || !strings.Contains(report, "turned off by features.hooks in "+d.home) || !strings.Contains(report, "only when it calls observe; hooks bring them") {
-		t.Errorf("exit %d, want 0, %q in report and \"only when it calls observe; hooks bring them\" in report\n%s", code, "turned off by features.hooks in "+d.home, report)
+	if code != 0 || !strings.Contains(report, "turned off by features.hooks in "+d.home) || !strings.Contains(report, "only when it calls observe; to deliver them by hooks") {
+		t.Errorf("exit %d, want 0, %q in report and \"only when it calls observe; to deliver them by hooks\" in report\n%s", code, "turned off by features.hooks in "+d.home, report)
 	}
 
 	ran := filepath.Join(d.home, "ran")
@@ -270,12 +270,12 @@ func TestDoctorOnClients(t *testing.T) {
 	}
 	entry(filepath.Join(d.home, "gone", "tocsin"))
 	code, report, _ = d.run(t, e2etest.Binary(t), "doctor")
-	if code != 1 || !strings.Contains(report, "BAD  claude-code") || !strings.Contains(report, "mend: tocsin install claude-code --scope project --no-hooks") {
-		t.Errorf("exit %d, want 1, \"BAD  claude-code\" in report and \"mend: tocsin install claude-code --scope project --no-hooks\" in report\n%s", code, report)
+	if code != 1 || !strings.Contains(report, "FAIL claude-code") || !strings.Contains(report, "fix: tocsin install claude-code --scope project --no-hooks") {
+		t.Errorf("exit %d, want 1, \"FAIL claude-code\" in report and \"fix: tocsin install claude-code --scope project --no-hooks\" in report\n%s", code, report)
 	}
 	d.must(t, "install", "claude-code", "--scope", "project", "--no-hooks")
 	if code, report, _ = d.run(t, e2etest.Binary(t), "doctor"); code != 0 {
-		t.Errorf("mended: exit %d, want 0\n%s", code, report)
+		t.Errorf("fixed: exit %d, want 0\n%s", code, report)
 	}
 }
 

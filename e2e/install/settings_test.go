@@ -29,16 +29,16 @@ func TestDoctorOnSettings(t *testing.T) {
 		{"claude: all off", "claude-code", map[string]string{".claude.json": `{"projects":{"PROJECT":{"disabledMcpServers":["tocsin"]}}}`, ".claude/settings.json": `{"disableAllHooks":true}`},
 			false, "no alert reaches its model: its hooks are turned off by disableAllHooks in "},
 		{"claude: local hooks", "claude-code", map[string]string{"my project/.claude/settings.local.json": `{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"BIN hook --client claude-code"}]}]}}`},
-			false, "with the hooks in HOME/my project/.claude/settings.local.json all run twice"},
+			false, "its hooks run twice, because of those in HOME/my project/.claude/settings.local.json"},
 		{"claude: a server by claude mcp add", "", map[string]string{".claude.json": `{"projects":{"PROJECT":{` + entry + `}}}`}, false, "project in HOME/.claude.json; alerts reach its model only when"},
 		{"claude: local hooks alone", "", map[string]string{"my project/.claude/settings.local.json": `{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"BIN hook --client claude-code"}]}]}}`},
 			false, "by hooks; observe is missing: tocsin install claude-code --scope project --no-hooks"},
 		{"claude: local hooks of a program that is gone", "", map[string]string{"my project/.claude/settings.local.json": `{"hooks":{"Stop":[{"hooks":[{"command":"/gone/tocsin hook --client claude-code"}]}]}}`},
-			true, "mend: correct it in HOME/my project/.claude/settings.local.json"},
-		{"claude: the plugin alone", "", map[string]string{".claude/settings.json": `{"enabledPlugins":{"tocsin@tocsin":true}}`}, true, "none in PATH"},
-		{"broken", "", map[string]string{".claude.json": `{`}, true, "mend: mend that file, or move it away"},
-		{"another inbox", "cursor", map[string]string{"my project/.cursor/mcp.json": `{"mcpServers":{"tocsin":{"command":"BIN","args":["gateway","--client","me"]}}}`}, true, "told twice"},
-		{"a URL without a name", "cursor", map[string]string{"my project/.cursor/mcp.json": `{"mcpServers":{"tocsin":{"url":"http://127.0.0.1:7460/mcp"}}}`}, true, "mend: add ?client=NAME to the URL, then: tocsin install cursor"},
+			true, "fix: correct it in HOME/my project/.claude/settings.local.json"},
+		{"claude: the plugin alone", "", map[string]string{".claude/settings.json": `{"enabledPlugins":{"tocsin@tocsin":true}}`}, true, "not in PATH"},
+		{"broken", "", map[string]string{".claude.json": `{`}, true, "fix: fix that file, or move it away"},
+		{"another inbox", "cursor", map[string]string{"my project/.cursor/mcp.json": `{"mcpServers":{"tocsin":{"command":"BIN","args":["gateway","--client","me"]}}}`}, true, "delivered twice"},
+		{"a URL without a name", "cursor", map[string]string{"my project/.cursor/mcp.json": `{"mcpServers":{"tocsin":{"url":"http://127.0.0.1:7460/mcp"}}}`}, true, "fix: add ?client=NAME to the URL, then: tocsin install cursor"},
 		{"an empty directory", "", map[string]string{".codex/x.tocsin-backup-1": ""}, false, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -52,8 +52,8 @@ func TestDoctorOnSettings(t *testing.T) {
 				d.write(t, filepath.Join(d.home, path), put.Replace(text))
 			}
 			_, report, _ := d.run(t, e2etest.Binary(t), "doctor")
-			_, clients, _ := strings.Cut(report, "also starts it)\n")
-			if bad := strings.Contains(clients, "BAD"); bad != tt.bad || !strings.Contains(clients, put.Replace(tt.want)) {
+			_, clients, _ := strings.Cut(report, "starts it, too)\n")
+			if bad := strings.Contains(clients, "FAIL"); bad != tt.bad || !strings.Contains(clients, put.Replace(tt.want)) {
 				t.Errorf("got %s, want bad %v and %q in it", clients, tt.bad, put.Replace(tt.want))
 			}
 			if tt.want == "" && clients != "" {
@@ -78,8 +78,8 @@ func TestDoctorBelowAProject(t *testing.T) {
 	}
 	d.write(t, filepath.Join(root, ".git"), "")
 	_, report, _ := d.run(t, e2etest.Binary(t), "doctor")
-	if !strings.Contains(report, "project in "+root+"/.codex/config.toml") || !strings.Contains(report, "for sessions that are started in "+root+"\n") {
-		t.Errorf("got %s, want %q in it and %q in it", report, "project in "+root+"/.codex/config.toml", "for sessions that are started in "+root+"\n")
+	if !strings.Contains(report, "project in "+root+"/.codex/config.toml") || !strings.Contains(report, "for sessions that start in "+root+"\n") {
+		t.Errorf("got %s, want %q in it and %q in it", report, "project in "+root+"/.codex/config.toml", "for sessions that start in "+root+"\n")
 	}
 }
 

@@ -32,7 +32,7 @@ func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 		}
 	}
 	code, stdout, stderr := e2etest.Tocsin(t, sys.Bus.StateDir, "doctor")
-	if code != 0 || !strings.Contains(stdout, "WARN intake") || !strings.Contains(stdout, "https://evil.example (requests: 7") || !strings.Contains(stdout, "TOCSIN_ALLOWED_ORIGINS") {
+	if code != 0 || !strings.Contains(stdout, "WARN ingest") || !strings.Contains(stdout, "https://evil.example (requests: 7") || !strings.Contains(stdout, "TOCSIN_ALLOWED_ORIGINS") {
 		t.Errorf("doctor: exit %d\n%s%s\nwant a warning that names the origin, the count and the setting", code, stdout, stderr)
 	}
 	if n := strings.Count(sys.Bus.Log.String(), "refused pages of other sites"); n != 1 {

@@ -25,88 +25,107 @@ import (
 )
 
 const (
-	// doctorTimeout bounds one look.
+	// doctorTimeout bounds one check.
 	doctorTimeout = 3 * time.Second
-	// lowDisk is where the streams' limits may no longer fit.
+	// lowDisk is the free space, in bytes, below which the streams may not reach their limits.
 	lowDisk = 1 << 30
 )
 
 type doctorCommand struct {
 	service.BusFlags
 	service.LayoutFlags
-	Token string `help:"Value of TOCSIN_TOKEN: beyond loopback what runs says what is wrong to those alone who have it." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
-	// Notify are those of its own environment, which the gateways of clients that
-	// are started from here have too.
+	Token string `help:"Value of TOCSIN_TOKEN. Services that listen beyond loopback give the reasons of a failed check only with it." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
+	// Notify has the settings of this environment, which the gateways of clients that
+	// are started from here have, too.
 	Notify noticeSettings `embed:""`
 }
 
-// noticeSettings are not refused when they are read: to say what is wrong is what
-// doctor is for.
+// noticeSettings are the settings of notices without their validation: a wrong setting is
+// a finding of doctor, and not an error of its command line.
 type noticeSettings notify.Settings
 
-// finding is one line of the doctor's: what was looked at, what is, and where
-// something is wrong, the mend.
-type finding struct{ what, is, mend string }
+// finding is the result of one check.
+type finding struct {
+	check, result string
+	// fix is what to do; empty where nothing is wrong.
+	fix string
+	// unset marks what is not set up, which is no fault.
+	unset bool
+}
 
-// Run prints what runs and what is wrong. Its error counts what is wrong.
+// failed returns the finding of a check that failed.
+func failed(check, result, fix string) finding {
+	return finding{check: check, result: result, fix: fix}
+}
+
+// mark returns the first word of the finding's line.
+func (f finding) mark() string {
+	switch {
+	case f.fix != "":
+		return "FAIL"
+	case f.unset:
+		return "--"
+	}
+	return "ok"
+}
+
+// Run prints the result of each check. Its error counts the checks that failed.
 func (c *doctorCommand) Run(ctx context.Context, env service.Env) error {
 	d := doctor{env: env, flags: c.BusFlags, layout: c.Layout(), token: strings.TrimSpace(c.Token), notify: notify.Settings(c.Notify)}
-	for _, look := range []func(context.Context) []finding{d.settings, d.stateDir, d.process, d.keys, d.intake, d.dashboard, d.bus, d.disk, d.notices, d.clients} {
-		looked, cancel := context.WithTimeout(ctx, doctorTimeout)
-		d.findings = append(d.findings, look(looked)...)
+	for _, check := range []func(context.Context) []finding{d.settings, d.stateDir, d.process, d.keys, d.ingest, d.dashboard, d.bus, d.disk, d.notices, d.clients} {
+		checkCtx, cancel := context.WithTimeout(ctx, doctorTimeout)
+		d.findings = append(d.findings, check(checkCtx)...)
 		cancel()
 	}
-	wrong := 0
-	for i, f := range append(d.findings, d.warnings...) {
-		mark := "ok  "
-		switch {
-		case i >= len(d.findings):
-			mark = "WARN"
-		case f.mend != "":
-			mark = "BAD "
-			wrong++
-		}
-		if _, err := fmt.Fprintf(env.Stdout, "%s %-16s %s\n", mark, f.what, f.is); err != nil {
-			return err
-		}
-		if f.mend == "" {
-			continue
-		}
-		if _, err := fmt.Fprintf(env.Stdout, "     mend: %s\n", f.mend); err != nil {
-			return err
+	say, failures := printer{w: env.Stdout}, 0
+	for _, f := range d.findings {
+		say.finding(f.mark(), f)
+		if f.fix != "" {
+			failures++
 		}
 	}
-	if wrong > 0 {
-		return fmt.Errorf("%d of %d things are wrong: see the mends above", wrong, len(d.findings))
+	for _, f := range d.warnings {
+		say.finding("WARN", f)
 	}
-	return nil
+	if say.err == nil && failures > 0 {
+		return fmt.Errorf("%d of %d checks failed: the lines that begin with FAIL say what to do", failures, len(d.findings))
+	}
+	return say.err
+}
+
+// finding prints a finding, and on a second line its fix.
+func (p *printer) finding(mark string, f finding) {
+	p.line(fmt.Sprintf("%-4s %-16s %s", mark, f.check, f.result))
+	if f.fix != "" {
+		p.line("     fix: " + f.fix)
+	}
 }
 
 type doctor struct {
 	env      service.Env
 	flags    service.BusFlags
-	layout   bus.Layout // what an external bus is to be like
+	layout   bus.Layout // the layout that an external bus should have
 	token    string
 	notify   notify.Settings
 	unusable bool // the state directory
 	runtime  statedir.Runtime
 	running  bool
 	findings []finding
-	// warnings are shown last, and nothing is wrong by them.
+	// warnings are printed last, and do not count as failed.
 	warnings []finding
 }
 
 // warn adds a warning.
-func (d *doctor) warn(what, is, mend string) {
-	d.warnings = append(d.warnings, finding{what, is, mend})
+func (d *doctor) warn(check, result, fix string) {
+	d.warnings = append(d.warnings, finding{check: check, result: result, fix: fix})
 }
 
-// settings names the settings file that was read.
+// settings reports which settings file was read.
 func (d *doctor) settings(context.Context) []finding {
 	if file := d.env.SettingsFile; file != "" {
-		return []finding{{what: "settings file", is: file}}
+		return []finding{{check: "settings file", result: file}}
 	}
-	return []finding{{what: "settings file", is: "none: " + cmp.Or(service.UserFile(), "--config") + " would be read"}}
+	return []finding{{check: "settings file", result: "none; " + cmp.Or(service.UserFile(), "--config") + " would be read"}}
 }
 
 func (d *doctor) stateDir(context.Context) []finding {
@@ -116,52 +135,52 @@ func (d *doctor) stateDir(context.Context) []finding {
 	err := statedir.Inspect(d.env.StateDir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return []finding{{what: "state directory", is: d.env.StateDir + ", which tocsin up will make"}}
+		return []finding{{check: "state directory", result: d.env.StateDir + ", which tocsin up will create"}}
 	case errors.Is(err, statedir.ErrVersion):
 		d.unusable = true
-		return []finding{{"state directory", err.Error(), "use the tocsin that made it, or set TOCSIN_STATE_DIR to another"}}
+		return []finding{failed("state directory", err.Error(), "use the version of tocsin that created it, or set TOCSIN_STATE_DIR to another directory")}
 	case err != nil:
 		d.unusable = true
-		return []finding{{"state directory", err.Error(), "give it to this user, or set TOCSIN_STATE_DIR to another"}}
+		return []finding{failed("state directory", err.Error(), "make this user its owner, or set TOCSIN_STATE_DIR to another directory")}
 	}
 	if warning, err := statedir.Exposure(d.env.StateDir); err == nil && warning != "" {
-		d.warn("state directory", warning, "keep others out of it: chmod 700, or start tocsin up as its owner, which does it; with Kubernetes' fsGroup only containers of the pod can")
+		d.warn("state directory", warning, "run chmod 700 on it, or start tocsin up as its owner, which does so; with Kubernetes' fsGroup, only containers of the pod have access")
 	}
-	return []finding{{what: "state directory", is: d.env.StateDir}}
+	return []finding{{check: "state directory", result: d.env.StateDir}}
 }
 
 func (d *doctor) process(context.Context) []finding {
 	if d.flags.External() {
-		return []finding{{what: "bus", is: "external, " + withoutUsers(d.flags.NATSURL)}}
+		return []finding{{check: "bus", result: "external, " + withoutUsers(d.flags.NATSURL)}}
 	}
 	r, err := statedir.At(d.env.StateDir).Running()
-	var silent *statedir.UnannouncedError
+	var unannounced *statedir.UnannouncedError
 	switch {
 	case err != nil && d.unusable:
-		return []finding{{"tocsin up", err.Error(), "mend the state directory first"}}
-	case errors.As(err, &silent):
-		return []finding{{"tocsin up", err.Error(), "wait a few seconds: it writes runtime.json by itself; if it stays, restart that process"}}
+		return []finding{failed("tocsin up", err.Error(), "fix the state directory first")}
+	case errors.As(err, &unannounced):
+		return []finding{failed("tocsin up", err.Error(), "wait a few seconds until it writes runtime.json; if it does not, restart that process")}
 	case err != nil && !errors.Is(err, statedir.ErrNotRunning):
-		return []finding{{"tocsin up", err.Error(), "wait a few seconds: it writes runtime.json again; if it stays, restart tocsin up"}}
+		return []finding{failed("tocsin up", err.Error(), "wait a few seconds until it writes runtime.json again; if it does not, restart tocsin up")}
 	case err != nil:
-		return []finding{{"tocsin up", err.Error(), "start it: tocsin up (an MCP client's gateway also starts it)"}}
+		return []finding{failed("tocsin up", err.Error(), "start it: tocsin up (the gateway of an MCP client starts it, too)")}
 	}
 	d.runtime, d.running = r, true
-	out := []finding{{what: "tocsin up", is: fmt.Sprintf("pid %d, version %s", r.PID, r.Version)}}
-	switch is := fmt.Sprintf("up is %s, this is %s", r.Version, d.env.Version.Version); {
+	out := []finding{{check: "tocsin up", result: fmt.Sprintf("pid %d, version %s", r.PID, r.Version)}}
+	switch result := fmt.Sprintf("tocsin up is %s, this is %s", r.Version, d.env.Version.Version); {
 	case newer(r.Version, d.env.Version.Version):
-		out = append(out, finding{"version", is, "use that one here, too: this one is older"})
+		out = append(out, failed("version", result, "use that version here, too: this one is older"))
 	case r.Version != d.env.Version.Version:
-		out = append(out, finding{"version", is, "restart tocsin up with this binary"})
+		out = append(out, failed("version", result, "restart tocsin up with this version"))
 	}
 	return out
 }
 
-// keys looks for the keys that the running bus had when it started.
+// keys checks the files of the keys that the running bus created at its start.
 func (d *doctor) keys(context.Context) []finding {
 	dir := statedir.At(d.env.StateDir)
 	if _, err := os.Stat(filepath.Dir(dir.Credential(""))); !d.running || err != nil {
-		return nil // nothing runs, or what runs uses an external bus
+		return nil // nothing runs, or on an external bus
 	}
 	var out []finding
 	for _, role := range bus.Roles() {
@@ -169,37 +188,37 @@ func (d *doctor) keys(context.Context) []finding {
 		info, err := os.Stat(file)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			out = append(out, finding{"key of " + string(role), file + " is missing", "restart tocsin up: it makes what is missing"})
+			out = append(out, failed("key of "+string(role), file+" is missing", "restart tocsin up, which creates it"))
 		case err != nil:
-			out = append(out, finding{"key of " + string(role), err.Error(), "give it to this user, and restart tocsin up"})
+			out = append(out, failed("key of "+string(role), err.Error(), "make this user its owner, and restart tocsin up"))
 		case info.Mode().Perm()&0o077 != 0:
-			out = append(out, finding{"key of " + string(role), fmt.Sprintf("others can read %s (mode %04o)", file, info.Mode().Perm()), "remove it and restart tocsin up, which makes a new one"})
+			out = append(out, failed("key of "+string(role), fmt.Sprintf("other users can read %s (mode %04o)", file, info.Mode().Perm()), "remove it and restart tocsin up, which creates a new one"))
 		}
 	}
 	return out
 }
 
-func (d *doctor) intake(ctx context.Context) []finding {
+func (d *doctor) ingest(ctx context.Context) []finding {
 	if !d.running {
 		return nil
 	}
 	if d.runtime.IngestURL == "" {
-		return []finding{{"intake", "tocsin up runs without one", "restart tocsin up"}}
+		return []finding{failed("ingest", "tocsin up runs without it", "restart tocsin up")}
 	}
 	status, why, err := d.ready(ctx, d.runtime.IngestURL)
 	switch {
 	case err != nil:
-		return []finding{{"intake", err.Error(), "restart tocsin up; its log is " + statedir.At(d.env.StateDir).Log() + " where a gateway started it"}}
+		return []finding{failed("ingest", err.Error(), "restart tocsin up; if a gateway started it, its log is "+statedir.At(d.env.StateDir).Log())}
 	case strings.Contains(why, bus.ErrStore.Error()):
-		return []finding{{"intake", fmt.Sprintf("not ready: %s", why), "free some space on the disk of " + d.env.StateDir + ": the store is used again by itself within 10 s"}}
+		return []finding{failed("ingest", fmt.Sprintf("not ready: %s", why), "free space on the disk of "+d.env.StateDir+"; the store is then used again within 10 s")}
 	case status != http.StatusOK:
-		return []finding{{"intake", "not ready: " + why, "wait a moment; if it stays, do what the reason says, or restart tocsin up"}}
+		return []finding{failed("ingest", "not ready: "+why, "wait a moment; if it does not get ready, follow the reason, or restart tocsin up")}
 	}
-	otlp := "nothing listens at the usual port: it was taken, or is turned off; " + d.runtime.IngestURL + " takes OTLP too"
-	if d.runtime.OTLPURL != "" {
-		otlp = d.runtime.OTLPURL + " takes OTLP"
+	otlp := finding{check: "otlp", result: d.runtime.OTLPURL + " accepts OTLP"}
+	if d.runtime.OTLPURL == "" {
+		otlp = finding{check: "otlp", result: "not listening at its own port, which was taken or is turned off; " + d.runtime.IngestURL + " accepts OTLP, too", unset: true}
 	}
-	return []finding{{what: "intake", is: d.runtime.IngestURL + " is ready"}, {what: "otlp", is: otlp}}
+	return []finding{{check: "ingest", result: d.runtime.IngestURL + " is ready"}, otlp}
 }
 
 func (d *doctor) dashboard(ctx context.Context) []finding {
@@ -207,19 +226,19 @@ func (d *doctor) dashboard(ctx context.Context) []finding {
 		return nil
 	}
 	if d.runtime.DashboardURL == "" {
-		return []finding{{"dashboard", "tocsin up runs without one", "restart tocsin up with this binary"}}
+		return []finding{failed("dashboard", "tocsin up runs without it", "restart tocsin up with this version")}
 	}
 	status, why, err := d.ready(ctx, d.runtime.DashboardURL)
 	switch {
 	case err != nil:
-		return []finding{{"dashboard", err.Error(), "restart tocsin up; its log is " + statedir.At(d.env.StateDir).Log() + " where a gateway started it"}}
+		return []finding{failed("dashboard", err.Error(), "restart tocsin up; if a gateway started it, its log is "+statedir.At(d.env.StateDir).Log())}
 	case status != http.StatusOK:
-		return []finding{{"dashboard", "not ready: " + why, "wait a moment; if it stays, do what the reason says, or restart tocsin up"}}
+		return []finding{failed("dashboard", "not ready: "+why, "wait a moment; if it does not get ready, follow the reason, or restart tocsin up")}
 	}
-	return []finding{{what: "dashboard", is: d.runtime.DashboardURL + " is ready"}}
+	return []finding{{check: "dashboard", result: d.runtime.DashboardURL + " is ready"}}
 }
 
-// ready asks what listens at a URL whether it is ready, and why not.
+// ready asks the service at a URL whether it is ready, and why not.
 func (d *doctor) ready(ctx context.Context, url string) (status int, why string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", http.NoBody)
 	if err != nil {
@@ -234,7 +253,7 @@ func (d *doctor) ready(ctx context.Context, url string) (status int, why string,
 	}
 	body, readErr := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
 	if why = strings.TrimSpace(string(body)); why == `{"ok":false}` {
-		why = "the reason is for those who have the token: set TOCSIN_TOKEN and ask again"
+		why = "the service gives the reason only with the token; set TOCSIN_TOKEN and run this again"
 	}
 	return resp.StatusCode, why, errors.Join(readErr, resp.Body.Close())
 }
@@ -247,51 +266,51 @@ func (d *doctor) bus(ctx context.Context) []finding {
 	cfg.Name, cfg.Role = "tocsin doctor", bus.RoleGateway
 	c, err := bus.Connect(ctx, cfg)
 	if err != nil {
-		return []finding{{"bus", err.Error(), "check TOCSIN_NATS_URL and TOCSIN_NATS_CREDS"}}
+		return []finding{failed("bus", err.Error(), "check TOCSIN_NATS_URL and TOCSIN_NATS_CREDS")}
 	}
 	defer c.Close()
 	if err := awaitBus(ctx, c); err != nil {
-		return []finding{d.unreached(err)}
+		return []finding{d.unreachable(err)}
 	}
-	at := d.runtime.NATSURL
+	url := d.runtime.NATSURL
 	if d.flags.External() {
-		at = c.NC.ConnectedUrlRedacted()
+		url = c.NC.ConnectedUrlRedacted()
 	}
-	out := []finding{{what: "bus", is: at + " answers"}}
+	out := []finding{{check: "bus", result: "connected to " + url}}
 	out = append(out, d.streams(ctx, c)...)
-	watched := d.services(ctx, c) // before what may use up the time
-	return append(append(out, d.detector(ctx, c)), watched...)
+	services := d.services(ctx, c) // before the detector, which may use up the time
+	return append(append(out, d.detector(ctx, c)), services...)
 }
 
 func (d *doctor) detector(ctx context.Context, c *bus.Conn) finding {
 	m, err := c.NC.RequestWithContext(ctx, query.SubjectStatus, nil)
 	if err != nil {
-		return finding{"detector", "does not answer: " + err.Error(), "restart tocsin up, or start tocsin detector"}
+		return failed("detector", "does not answer: "+err.Error(), "restart tocsin up, or start tocsin detector")
 	}
 	if why := m.Header.Get(micro.ErrorHeader); why != "" {
-		return finding{"detector", "answers: " + why, "wait a moment, look at what is wrong with the streams, and at the detector's log"}
+		return failed("detector", "answers with an error: "+why, "wait a moment; then check the streams above and the detector's log")
 	}
 	var s query.StatusReply
 	if err := json.Unmarshal(m.Data, &s); err != nil {
-		return finding{"detector", "answers in a form of another version", "restart tocsin up with this binary"}
+		return failed("detector", "answers in the format of another version", "restart tocsin up with this version")
 	}
 	if why := s.Detector.Incomplete(); why != "" {
-		return finding{"detector", why, "wait a moment, or start another tocsin detector"}
+		return failed("detector", why, "wait a moment, or start another tocsin detector")
 	}
 	if !s.Detector.Ready {
-		return finding{"detector", fmt.Sprintf("is reading what it missed, %d messages behind", s.Detector.Behind), "wait a moment"}
+		return failed("detector", fmt.Sprintf("catching up, %d messages left", s.Detector.Behind), "wait a moment")
 	}
-	is := fmt.Sprintf("ready, apps seen: %d", len(s.Apps))
+	result := fmt.Sprintf("ready, apps seen: %d", len(s.Apps))
 	if n := s.Detector.AppsNotTracked; n > 0 {
-		is += fmt.Sprintf("; not tracked, because there are 1,000 others: %d", n)
+		result += fmt.Sprintf("; apps not tracked, because of the limit of 1,000: %d", n)
 	}
-	if by := s.Detector.Rules; len(by) > 0 {
-		is += "; rules: " + strings.Join(by, " or ")
+	if rules := s.Detector.Rules; len(rules) > 0 {
+		result += "; rules: " + strings.Join(rules, " or ")
 	}
 	if len(s.Detector.Rules) > 1 {
-		return finding{"detector", is, "give all detectors the same --rules, --anomaly, --regression and --noise: which holds for an app depends on who owns it now"}
+		return failed("detector", result, "give all detectors the same --rules, --anomaly, --regression and --noise: the detector that owns an app decides by its own")
 	}
-	return finding{what: "detector", is: is}
+	return finding{check: "detector", result: result}
 }
 
 func (d *doctor) disk(context.Context) []finding {
@@ -300,19 +319,19 @@ func (d *doctor) disk(context.Context) []finding {
 	}
 	free, err := freeBytes(d.env.StateDir)
 	if err != nil {
-		return nil // said by stateDir
+		return nil // stateDir reports it
 	}
-	is := fmt.Sprintf("%d MiB free", free>>20)
+	result := fmt.Sprintf("%d MiB free", free>>20)
 	if free < lowDisk {
-		return []finding{{"disk", is, "free some space: the streams may take about 1 GiB"}}
+		return []finding{failed("disk", result, "free some space: the streams may use about 1 GiB")}
 	}
-	return []finding{{what: "disk", is: is}}
+	return []finding{{check: "disk", result: result}}
 }
 
-// notices looks at where notices are to go; nothing is sent there.
+// notices checks where the messages of agents are sent, without sending any.
 func (d *doctor) notices(context.Context) []finding {
 	if err := d.notify.Validate(); err != nil {
-		return []finding{{"notices", err.Error(), "correct it where it is set: a gateway that is started with it does not run"}}
+		return []finding{failed("notices", err.Error(), "correct it where it is set: a gateway does not start with it")}
 	}
 	if !d.notify.Any() {
 		return nil
@@ -326,5 +345,5 @@ func (d *doctor) notices(context.Context) []finding {
 		}
 	}
 	slices.Sort(to)
-	return []finding{{what: "notices", is: "from level " + string(d.notify.Least()) + " on to " + strings.Join(to, " and ")}}
+	return []finding{{check: "notices", result: "from level " + string(d.notify.Least()) + " on to " + strings.Join(to, " and ")}}
 }

@@ -11,104 +11,104 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-// unreached is why there is no way to the bus.
-func (d *doctor) unreached(err error) finding {
+// unreachable returns the finding for a bus that can't be reached.
+func (d *doctor) unreachable(err error) finding {
 	switch external := d.flags.External(); {
 	case errors.Is(err, bus.ErrUntrusted):
-		return finding{"bus", err.Error(), "set TOCSIN_NATS_CA to the certificates of who vouches for the servers, and TOCSIN_NATS_CERT where they ask for one"}
+		return failed("bus", err.Error(), "set TOCSIN_NATS_CA to the CA certificates of the servers, and TOCSIN_NATS_CERT if they require a client certificate")
 	case errors.Is(err, bus.ErrKey) && external:
-		return finding{"bus", err.Error(), "check TOCSIN_NATS_CREDS"}
+		return failed("bus", err.Error(), "check TOCSIN_NATS_CREDS")
 	case errors.Is(err, bus.ErrKey):
-		return finding{"bus", err.Error(), "restart tocsin up"}
+		return failed("bus", err.Error(), "restart tocsin up")
 	case external:
-		return finding{"bus", "no connection within " + doctorTimeout.String(), "check TOCSIN_NATS_URL, and that a server listens there"}
+		return failed("bus", "no connection within "+doctorTimeout.String(), "check TOCSIN_NATS_URL, and that a NATS server listens there")
 	}
-	return finding{"bus", "no connection within " + doctorTimeout.String(), "is something else on its port? restart tocsin up"}
+	return failed("bus", "no connection within "+doctorTimeout.String(), "restart tocsin up; check that nothing else listens on its port")
 }
 
-// streams says what is not there, or not as it should be.
+// streams checks that all streams and buckets exist as they should.
 func (d *doctor) streams(ctx context.Context, c *bus.Conn) []finding {
-	mend := "restart tocsin up: it creates what is missing"
+	fix := "restart tocsin up, which creates what is missing"
 	if d.flags.External() {
-		mend = "run tocsin provision with the provisioner's credentials"
+		fix = "run tocsin provision with the provisioner's credentials"
 	}
 	changes, err := bus.Plan(ctx, c, d.layout)
 	switch {
 	case errors.Is(err, bus.ErrDenied):
-		return []finding{{"streams", err.Error(), "name the gateway's credentials with TOCSIN_NATS_CREDS: those are another role's, or of a bus that knows no roles of Tocsin's"}}
+		return []finding{failed("streams", err.Error(), "set TOCSIN_NATS_CREDS to the gateway's credentials: these are those of another role, or the bus has no roles for Tocsin")}
 	case errors.Is(err, bus.ErrIncompatible):
-		return []finding{{"streams", err.Error(), "do what it says, or use another NATS account"}}
+		return []finding{failed("streams", err.Error(), "do what the message says, or use another NATS account")}
 	case err != nil:
-		return []finding{{"streams", err.Error(), "look at the servers' logs: do enough of them run, with JetStream?"}}
+		return []finding{failed("streams", err.Error(), "check in the servers' logs that enough of them run, with JetStream")}
 	}
 	var out []finding
-	lacking := map[string]bool{}
+	missing := map[string]bool{}
 	for _, change := range changes {
-		lacking[change.Stream] = change.Missing()
-		what := "to do: " + change.What
+		missing[change.Stream] = change.Missing()
+		result := "to change: " + change.What
 		if change.Missing() {
-			what = "does not exist"
+			result = "does not exist"
 		}
-		out = append(out, finding{"stream " + change.Stream, what, mend})
+		out = append(out, failed("stream "+change.Stream, result, fix))
 	}
-	if d.flags.External() && !lacking[bus.StreamTelemetry] {
-		out = append(out, d.copies(ctx, c, lacking)...)
+	if d.flags.External() && !missing[bus.StreamTelemetry] {
+		out = append(out, d.copies(ctx, c, missing)...)
 	}
 	return out
 }
 
-// copies says how the streams lie on the servers, and which server is missing.
-func (d *doctor) copies(ctx context.Context, c *bus.Conn, lacking map[string]bool) []finding {
+// copies checks the replicas of the streams, and reports the number of partitions.
+func (d *doctor) copies(ctx context.Context, c *bus.Conn, missing map[string]bool) []finding {
 	partitions, err := c.Partitions(ctx)
 	if err != nil {
-		return []finding{{"stream " + bus.StreamTelemetry, err.Error(), "look at the servers' logs"}}
+		return []finding{failed("stream "+bus.StreamTelemetry, err.Error(), "check the servers' logs")}
 	}
 	var out []finding
 	for _, stream := range bus.StreamNames() {
-		if lacking[stream] {
+		if missing[stream] {
 			continue
 		}
 		s, err := c.JS.Stream(ctx, stream)
 		if err != nil {
-			out = append(out, finding{"stream " + stream, err.Error(), "look at the servers' logs: do enough of them run, with JetStream?"})
+			out = append(out, failed("stream "+stream, err.Error(), "check in the servers' logs that enough of them run, with JetStream"))
 			continue
 		}
-		if wrong := copiesOf(s.CachedInfo()); wrong != "" {
-			out = append(out, finding{"stream " + stream, wrong, "start that server, or wait until it has caught up"})
+		if problem := copiesOf(s.CachedInfo()); problem != "" {
+			out = append(out, failed("stream "+stream, problem, "start that server, or wait until it has caught up"))
 		}
 	}
-	is := fmt.Sprintf("telemetry is in %d partitions", partitions)
+	result := fmt.Sprintf("telemetry has %d partitions", partitions)
 	if partitions == 1 {
-		is = "telemetry is in 1 partition: one detector works, others stand by"
+		result = "telemetry has 1 partition: one detector works, the others stand by"
 	}
 	if name := c.NC.ConnectedClusterName(); name != "" {
-		is += ", cluster " + name
+		result += ", cluster " + name
 	}
-	return append(out, finding{what: "streams", is: is})
+	return append(out, finding{check: "streams", result: result})
 }
 
-// copiesOf says what is wrong with the copies of a stream, or nothing.
+// copiesOf returns what is wrong with the replicas of a stream, or nothing.
 func copiesOf(info *jetstream.StreamInfo) string {
 	cluster := info.Cluster
 	if cluster == nil {
-		return "" // a server alone
+		return "" // a single server
 	}
-	var wrong []string
-	// A stream that was given more copies has them in its configuration at once, and
-	// on the servers a while later.
+	var problems []string
+	// A stream that was given more replicas has them in its configuration at once, and on
+	// the servers later.
 	if has, wanted := 1+len(cluster.Replicas), info.Config.Replicas; has < wanted {
-		wrong = append(wrong, fmt.Sprintf("%d of %d copies are there, the others are being made", has, wanted))
+		problems = append(problems, fmt.Sprintf("%d of %d replicas exist, the others are being created", has, wanted))
 	}
 	if cluster.Leader == "" {
-		wrong = append(wrong, "no server leads it")
+		problems = append(problems, "it has no leader")
 	}
 	for _, peer := range cluster.Replicas {
 		switch {
 		case peer.Offline:
-			wrong = append(wrong, "the copy on "+peer.Name+" is away")
+			problems = append(problems, "the replica on "+peer.Name+" is offline")
 		case !peer.Current:
-			wrong = append(wrong, fmt.Sprintf("the copy on %s is behind by %d", peer.Name, peer.Lag))
+			problems = append(problems, fmt.Sprintf("the replica on %s lags by %d messages", peer.Name, peer.Lag))
 		}
 	}
-	return strings.Join(wrong, ", ")
+	return strings.Join(problems, ", ")
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
-// examined is what doctor says of an external bus, a line each.
+// examined returns the findings of doctor on an external bus, one in each line.
 func examined(t *testing.T, flags service.BusFlags, layout bus.Layout) string {
 	t.Helper()
 	d := doctor{env: service.Env{Stdout: io.Discard, Logger: slog.New(slog.DiscardHandler)}, flags: flags, layout: layout}
@@ -27,13 +27,11 @@ func examined(t *testing.T, flags service.BusFlags, layout bus.Layout) string {
 	defer cancel()
 	var out strings.Builder
 	for _, f := range d.bus(ctx) {
-		fmt.Fprintf(&out, "%s: %s [%s]\n", f.what, f.is, f.mend)
+		fmt.Fprintf(&out, "%s: %s [%s]\n", f.check, f.result, f.fix)
 	}
 	return out.String()
 }
 
-// TestCopiesOf: a stream that is to have more copies has them in its configuration
-// at once, and on the servers later.
 func TestCopiesOf(t *testing.T) {
 	others := func(n int) (peers []*jetstream.PeerInfo) {
 		for range n {
@@ -43,23 +41,23 @@ func TestCopiesOf(t *testing.T) {
 	}
 	for want, info := range map[string]jetstream.StreamInfo{
 		"": {Config: jetstream.StreamConfig{Replicas: 3}, Cluster: &jetstream.ClusterInfo{Leader: "node1", Replicas: others(2)}},
-		"1 of 3 copies are there, the others are being made": {
+		"1 of 3 replicas exist, the others are being created": {
 			Config: jetstream.StreamConfig{Replicas: 3}, Cluster: &jetstream.ClusterInfo{Leader: "node1"},
 		},
-		"no server leads it, the copy on node2 is behind by 7": {
+		"it has no leader, the replica on node2 lags by 7 messages": {
 			Config: jetstream.StreamConfig{Replicas: 2}, Cluster: &jetstream.ClusterInfo{Replicas: []*jetstream.PeerInfo{{Name: "node2", Lag: 7}}},
 		},
 	} {
 		if got := copiesOf(&info); got != want {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("copiesOf = %q, want %q", got, want)
 		}
 	}
 	if got := copiesOf(&jetstream.StreamInfo{Config: jetstream.StreamConfig{Replicas: 1}}); got != "" {
-		t.Errorf("a server alone: %q", got)
+		t.Errorf("copiesOf a single server = %q, want nothing", got)
 	}
 }
 
-// TestDoctorOfAnExternalBus: what can be wrong there, each with its mend.
+// TestDoctorOfAnExternalBus checks the findings for each fault, and their fixes.
 func TestDoctorOfAnExternalBus(t *testing.T) {
 	rig := bustest.Cluster(t, 3)
 	gateway := service.BusFlags{NATSURL: rig.URL(), NATSCreds: rig.Creds(bus.RoleGateway)}
@@ -67,7 +65,7 @@ func TestDoctorOfAnExternalBus(t *testing.T) {
 		t.Helper()
 		for _, part := range parts {
 			if !strings.Contains(got, part) {
-				t.Errorf("%s is not in\n%s", part, got)
+				t.Errorf("findings lack %q:\n%s", part, got)
 			}
 		}
 	}
@@ -75,9 +73,9 @@ func TestDoctorOfAnExternalBus(t *testing.T) {
 		"stream TELEMETRY: does not exist [run tocsin provision", "stream KV_owners: does not exist [", "detector: does not answer")
 
 	rig.Provision(bus.Layout{Replicas: 1})
-	expect(examined(t, gateway, bus.Layout{}), "stream ALERTS: to do: 3 replicas in place of 1 [run tocsin provision")
+	expect(examined(t, gateway, bus.Layout{}), "stream ALERTS: to change: 3 replicas in place of 1 [run tocsin provision")
 	if got := examined(t, gateway, bus.Layout{Replicas: 1}); strings.Contains(got, "provision") {
-		t.Errorf("one copy is wanted, and told is\n%s", got)
+		t.Errorf("findings with the wanted number of replicas, want none for tocsin provision:\n%s", got)
 	}
 
 	rig.Provision(bus.Layout{})
@@ -87,41 +85,41 @@ func TestDoctorOfAnExternalBus(t *testing.T) {
 			break
 		}
 	}
-	expect(got, "streams: telemetry is in 1 partition", "cluster bustest []")
+	expect(got, "streams: telemetry has 1 partition", "cluster bustest []")
 	if strings.Contains(got, "provision") || strings.Contains(got, "stream ") {
-		t.Errorf("all is well, and told is\n%s", got)
+		t.Errorf("findings on a healthy bus, want no fix:\n%s", got)
 	}
-	expect(examined(t, gateway, bus.Layout{Partitions: 4}), "to do: split it into 4 partitions")
+	expect(examined(t, gateway, bus.Layout{Partitions: 4}), "to change: split it into 4 partitions")
 
-	away := (rig.Leader(bus.StreamTelemetry) + 1) % rig.Len() // telemetry has one copy
-	rig.Stop(away)
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(got, "is away") && time.Now().Before(deadline); {
+	stopped := (rig.Leader(bus.StreamTelemetry) + 1) % rig.Len() // telemetry has one copy
+	rig.Stop(stopped)
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(got, "is offline") && time.Now().Before(deadline); {
 		got = examined(t, gateway, bus.Layout{})
 	}
-	expect(got, fmt.Sprintf("stream ALERTS: the copy on node%d is away [start that server", away+1))
+	expect(got, fmt.Sprintf("stream ALERTS: the replica on node%d is offline [start that server", stopped+1))
 
-	for name, wrong := range map[string]struct {
+	for name, tt := range map[string]struct {
 		flags service.BusFlags
 		want  string
 	}{
-		"another role's key": {service.BusFlags{NATSURL: rig.URL(), NATSCreds: rig.Creds(bus.RoleIngest)}, "name the gateway's credentials"},
+		"another role's key": {service.BusFlags{NATSURL: rig.URL(), NATSCreds: rig.Creds(bus.RoleIngest)}, "set TOCSIN_NATS_CREDS to the gateway's credentials"},
 		"no key":             {service.BusFlags{NATSURL: rig.URL()}, "check TOCSIN_NATS_CREDS"},
 		"no TLS there":       {service.BusFlags{NATSURL: strings.ReplaceAll(rig.URL(), "nats:", "tls:"), NATSCreds: rig.Creds(bus.RoleGateway)}, "set TOCSIN_NATS_CA"},
-		"nobody there":       {service.BusFlags{NATSURL: "nats://127.0.0.1:1"}, "check TOCSIN_NATS_URL"},
+		"no server":          {service.BusFlags{NATSURL: "nats://127.0.0.1:1"}, "check TOCSIN_NATS_URL"},
 	} {
-		if got := examined(t, wrong.flags, bus.Layout{}); !strings.Contains(got, wrong.want) {
-			t.Errorf("%s: %s", name, got)
+		if got := examined(t, tt.flags, bus.Layout{}); !strings.Contains(got, tt.want) {
+			t.Errorf("%s: findings lack %q:\n%s", name, tt.want, got)
 		}
 	}
 }
 
-// TestDoctorOfADetectorThatCannot: it answers, and says why it has no answer.
+// TestDoctorOfADetectorThatCannot expects the error that a detector answers with.
 func TestDoctorOfADetectorThatCannot(t *testing.T) {
 	rig := bustest.Cluster(t, 1)
 	rig.Provision(bus.Layout{})
 	c := rig.Connect(bus.RoleDetector)
 	if _, err := c.NC.Subscribe(query.SubjectStatus, func(m *nats.Msg) {
-		_ = m.RespondMsg(&nats.Msg{Header: nats.Header{micro.ErrorHeader: {"nobody has it in hand"}, micro.ErrorCodeHeader: {"503"}}})
+		_ = m.RespondMsg(&nats.Msg{Header: nats.Header{micro.ErrorHeader: {"no detector owns it"}, micro.ErrorCodeHeader: {"503"}}})
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +127,7 @@ func TestDoctorOfADetectorThatCannot(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := examined(t, service.BusFlags{NATSURL: rig.URL(), NATSCreds: rig.Creds(bus.RoleGateway)}, bus.Layout{})
-	if !strings.Contains(got, "detector: answers: nobody has it in hand [") {
-		t.Error(got)
+	if !strings.Contains(got, "detector: answers with an error: no detector owns it [") {
+		t.Errorf("findings lack the detector's error:\n%s", got)
 	}
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/tocsin-bus/tocsin/services/tocsin/setup"
 )
 
-// clients says of each client that is in use here whether alerts reach its
-// model. One that is not set up is no fault; one whose entries lead nowhere is.
+// clients checks for each MCP client of this user whether alerts reach its model. A
+// client that is not set up is no fault; a broken entry is.
 func (d *doctor) clients(ctx context.Context) []finding {
 	place, err := herePlace()
 	if err != nil {
-		return nil // without a home there are no clients
+		return nil // clients keep their settings in the home directory
 	}
 	var out []finding
 	for _, client := range setup.Clients() {
@@ -28,17 +28,17 @@ func (d *doctor) clients(ctx context.Context) []finding {
 func (d *doctor) client(ctx context.Context, client setup.Client, place setup.Place) []finding {
 	var out []finding
 	var states []clientState
-	var is switches
+	var off switches
 	for _, scope := range setup.Scopes() {
 		if scope == setup.Project && sameFile(place.Project, place.Home) {
-			continue // it would be the user's again
+			continue // these are the user's files
 		}
 		s, err := nearest(client, place, scope)
 		if err != nil {
-			out = append(out, finding{client.Name, err.Error(), "mend that file, or move it away: " + client.Title + " may not read it either"})
+			out = append(out, failed(client.Name, err.Error(), "fix that file, or move it away: "+client.Title+" may not be able to read it either"))
 			continue
 		}
-		is.note(s)
+		off.note(s)
 		if s.any() || s.found.Plugin != "" {
 			states = append(states, s)
 		}
@@ -46,7 +46,7 @@ func (d *doctor) client(ctx context.Context, client setup.Client, place setup.Pl
 	hooked := false
 	for _, s := range states {
 		if s.found.Plugin != "" {
-			out = append(out, plugin(s, is))
+			out = append(out, plugin(s, off))
 			hooked = true
 		}
 	}
@@ -55,44 +55,44 @@ func (d *doctor) client(ctx context.Context, client setup.Client, place setup.Pl
 			continue
 		}
 		where := fmt.Sprintf("%s in %s", s.scope, strings.Join(s.paths, " and "))
-		f := finding{what: client.Name, is: where + "; " + s.reach(is)}
+		f := finding{check: client.Name, result: where + "; " + s.reach(off)}
 		if s.place.Project != place.Project && s.scope == setup.Project && !client.Upwards {
-			f.is += "; for sessions that are started in " + s.place.Project
+			f.result += "; for sessions that start in " + s.place.Project
 		}
 		if len(s.found.Hooks) > 0 || len(s.more) > 0 {
 			if hooked || len(s.found.Hooks) > 0 && len(s.more) > 0 {
-				f.is += "; with the hooks " + s.others() + " all run twice, once is enough"
+				f.result += "; its hooks run twice, because of those " + s.others()
 			}
 			hooked = true
 		}
-		if wrong, mend := d.wrong(ctx, s); wrong != "" {
-			f.is, f.mend = where+" "+wrong, mend
+		if problem, fix := d.problem(ctx, s); problem != "" {
+			f.result, f.fix = where+" "+problem, fix
 		}
 		out = append(out, f)
 	}
 	if len(out) == 0 && inUse(client, place) {
-		out = append(out, finding{what: client.Name, is: "not set up, no alert reaches its model: tocsin install " + client.Name})
+		out = append(out, finding{check: client.Name, result: "not set up; to deliver alerts to it: tocsin install " + client.Name, unset: true})
 	}
 	return out
 }
 
-// plugin says what the plugin does, which brings server and hooks of its own.
-func plugin(s clientState, is switches) finding {
-	f := finding{what: s.client.Name, is: fmt.Sprintf("%s has the plugin %s; ", s.scope, s.found.Plugin)}
+// plugin returns the finding for a client with our plugin, which has its own server and hooks.
+func plugin(s clientState, off switches) finding {
+	f := finding{check: s.client.Name, result: fmt.Sprintf("%s has the plugin %s; ", s.scope, s.found.Plugin)}
 	if _, err := exec.LookPath(setup.ServerName); err != nil {
-		f.is += "it runs tocsin, and there is none in PATH"
-		f.mend = "put tocsin into a directory of PATH"
+		f.result += "it runs tocsin, which is not in PATH"
+		f.fix = "put tocsin into a directory of PATH"
 		if itself, err := thisProgram(); err == nil {
-			f.mend += ", such as by a link to " + itself
+			f.fix += ", such as by a link to " + itself
 		}
 		return f
 	}
-	f.is += is.ways(true, true, "")
+	f.result += off.ways(true, true, "")
 	return f
 }
 
-// inUse says whether the user has a client. A directory that holds nothing but
-// what we left there is none.
+// inUse reports whether the user has a client: its program, or its directory with more
+// than our backups in it.
 func inUse(client setup.Client, place setup.Place) bool {
 	entries, err := os.ReadDir(client.Dir(place))
 	for _, e := range entries {
@@ -108,27 +108,27 @@ func inUse(client setup.Client, place setup.Place) bool {
 	return false
 }
 
-// wrong says what is wrong with what a scope has, and the mend; empty when nothing
-// is.
-func (d *doctor) wrong(ctx context.Context, s clientState) (is, mend string) {
-	if is, mend := d.broken(ctx, s); is != "" {
-		return is, mend
+// problem returns what is wrong with the entries of a scope, and its fix; both are empty
+// where nothing is.
+func (d *doctor) problem(ctx context.Context, s clientState) (problem, fix string) {
+	if problem, fix := d.broken(ctx, s); problem != "" {
+		return problem, fix
 	}
 	server := s.found.Server
 	if !s.hooked() || server == nil {
 		return "", ""
 	}
 	if server.HTTP() && server.Client() == "" {
-		return "has a URL that names no client: its hooks and observe tell each alert, twice",
-			fmt.Sprintf("add ?client=NAME to the URL, then: %s", s.mend())
+		return "has a URL without ?client=NAME: its hooks and observe both deliver each alert",
+			fmt.Sprintf("add ?client=NAME to the URL, then: %s", s.fix())
 	}
 	elsewhere := func(h setup.Hook) bool { return server.Client() != "" && h.Inbox != server.Client() }
-	is = fmt.Sprintf("has hooks that don't share the inbox %q of its gateway: each alert is told twice", server.Client())
+	problem = fmt.Sprintf("has hooks that don't share the inbox %q of its gateway: each alert is delivered twice", server.Client())
 	switch {
 	case slices.ContainsFunc(s.found.Hooks, elsewhere):
-		return is, s.mend()
+		return problem, s.fix()
 	case slices.ContainsFunc(s.more, elsewhere):
-		return is, fmt.Sprintf("add --inbox %s to the hooks in %s", server.Client(), strings.Join(s.moreIn, " and "))
+		return problem, fmt.Sprintf("add --inbox %s to the hooks in %s", server.Client(), strings.Join(s.moreIn, " and "))
 	}
 	return "", ""
 }

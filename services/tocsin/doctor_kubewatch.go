@@ -12,12 +12,13 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// healthWait is how long processes have to say how they are. They answer within a
-// few milliseconds; none may be there.
+// healthWait is how long processes have to report their health. They answer within a few
+// milliseconds; there may be none.
 const healthWait = 300 * time.Millisecond
 
-// services looks at what services report of themselves: how the watch of Kubernetes
-// clusters is, and which pages an intake refused. Where nobody answers, another finding reports it.
+// services checks what the services report of themselves: the state of the Kubernetes
+// watchers, and the origins whose pages ingest refused. Other checks report services that
+// do not answer.
 func (d *doctor) services(ctx context.Context, c *bus.Conn) []finding {
 	all, err := presence.Collect(ctx, c, healthWait)
 	if err != nil {
@@ -25,8 +26,8 @@ func (d *doctor) services(ctx context.Context, c *bus.Conn) []finding {
 	}
 	for _, h := range all {
 		if h.Ingest != nil && len(h.Ingest.RefusedOrigins) > 0 {
-			d.warn("intake", refusedPages(h.Ingest.RefusedOrigins, time.Now()),
-				"if such a page is yours, add its origin to TOCSIN_ALLOWED_ORIGINS and restart the intake; if not, there is nothing to do")
+			d.warn("ingest", refusedPages(h.Ingest.RefusedOrigins, time.Now()),
+				"if such a page is yours, add its origin to TOCSIN_ALLOWED_ORIGINS and restart tocsin; otherwise ignore this")
 		}
 	}
 	return watches(all)
@@ -35,7 +36,7 @@ func (d *doctor) services(ctx context.Context, c *bus.Conn) []finding {
 // maxNamedOrigins is how many origins the doctor names.
 const maxNamedOrigins = 5
 
-// refusedPages describes the pages of other sites that an intake refused.
+// refusedPages describes the pages of other sites whose requests ingest refused.
 func refusedPages(origins []query.RefusedOrigin, now time.Time) string {
 	var named []string
 	for _, o := range origins[:min(len(origins), maxNamedOrigins)] {
@@ -47,8 +48,8 @@ func refusedPages(origins []query.RefusedOrigin, now time.Time) string {
 	return "refused pages of other sites: " + strings.Join(named, ", ")
 }
 
-// watches is a finding for each cluster, of what its processes say, in the order in
-// which they name them, and one for each that is not well for another reason.
+// watches returns a finding for each cluster, in the order in which the processes name
+// them, and one for each process that is unhealthy for another reason.
 func watches(all []query.Health) []finding {
 	type watch struct {
 		active, standby int
@@ -80,25 +81,23 @@ func watches(all []query.Health) []finding {
 			degraded = degraded || c.Degraded
 		}
 		if !h.OK && !degraded {
-			out = append(out, finding{"kubewatch", fmt.Sprintf("%s is not well: %s", process(h), sanitize.Visible(h.Reason)), "do what the reason says; its log says more"})
+			out = append(out, failed("kubewatch", fmt.Sprintf("%s is unhealthy: %s", process(h), sanitize.Visible(h.Reason)), "follow the reason; its log has more"))
 		}
 	}
 	for _, name := range names {
 		w, shown := clusters[name], sanitize.Visible(name)
 		standby := ""
 		if w.standby > 0 {
-			standby = fmt.Sprintf(", standing by: %d", w.standby)
+			standby = fmt.Sprintf(", on standby: %d", w.standby)
 		}
 		switch {
 		case w.active == 0:
-			out = append(out, finding{"kubewatch", "nobody watches " + shown + standby, fmt.Sprintf("wait %s: one that stands by takes over; else look at its log", bus.KubewatchTTL)})
+			out = append(out, failed("kubewatch", "no active watcher of "+shown+standby, fmt.Sprintf("wait %s until a standby takes over; if none does, check their logs", bus.KubewatchTTL)))
 		case w.degraded:
-			out = append(out, finding{
-				"kubewatch", fmt.Sprintf("%s can't be watched by %s: %s%s", shown, process(w.by), sanitize.Visible(w.reason), standby),
-				"is the cluster's API server there, and may the kubewatch list and watch events? it goes on trying",
-			})
+			out = append(out, failed("kubewatch", fmt.Sprintf("%s can't be watched by %s: %s%s", shown, process(w.by), sanitize.Visible(w.reason), standby),
+				"check that the cluster's API server is reachable, and that kubewatch may list and watch events; it keeps trying"))
 		default:
-			out = append(out, finding{what: "kubewatch", is: fmt.Sprintf("%s is watched by %s%s", shown, process(w.by), standby)})
+			out = append(out, finding{check: "kubewatch", result: fmt.Sprintf("%s is watched by %s%s", shown, process(w.by), standby)})
 		}
 	}
 	return out

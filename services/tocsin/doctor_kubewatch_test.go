@@ -14,24 +14,24 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
-// watching is a process that says of clusters: + it watches, - it stands by, ! it
-// watches and can't.
+// watching returns the health of a kubewatch. The first character of each cluster says
+// its state: + active, - on standby, ! degraded.
 func watching(pid int, clusters ...string) query.Health {
 	h := query.Health{Service: "kubewatch", Host: "h", PID: pid, OK: true, Kubewatch: &query.KubewatchHealth{}}
 	for _, c := range clusters {
-		is := query.ClusterHealth{Cluster: c[1:], Active: c[0] != '-'}
+		health := query.ClusterHealth{Cluster: c[1:], Active: c[0] != '-'}
 		if c[0] == '!' {
-			is.Degraded, is.Error = true, "forbidden"
+			health.Degraded, health.Error = true, "forbidden"
 			h.OK, h.Reason = false, "degraded"
 		}
-		h.Kubewatch.Clusters = append(h.Kubewatch.Clusters, is)
+		h.Kubewatch.Clusters = append(h.Kubewatch.Clusters, health)
 	}
 	return h
 }
 
 func TestWatches(t *testing.T) {
-	sick := watching(1)
-	sick.OK, sick.Reason = false, "the bus\x1b is away"
+	unhealthy := watching(1)
+	unhealthy.OK, unhealthy.Reason = false, "the bus\x1b is unreachable"
 	for _, tt := range []struct {
 		name string
 		all  []query.Health
@@ -40,32 +40,28 @@ func TestWatches(t *testing.T) {
 		{"none", []query.Health{{Service: "detector", OK: true}}, ""},
 		{"one", []query.Health{watching(1, "+dev")}, "ok dev is watched by pid 1 on h"},
 		{"two", []query.Health{watching(1, "-dev", "+prod"), watching(2, "+dev", "-prod")},
-			"ok dev is watched by pid 2 on h, standing by: 1; ok prod is watched by pid 1 on h, standing by: 1"},
-		{"degraded", []query.Health{watching(1, "!dev", "+prod")}, "BAD dev can't be watched by pid 1 on h: forbidden; ok prod is watched by pid 1 on h"},
-		{"nobody", []query.Health{watching(1, "-dev"), watching(2, "-dev")}, "BAD nobody watches dev, standing by: 2"},
-		{"not well", []query.Health{sick}, "BAD pid 1 on h is not well: the bus␛ is away"},
+			"ok dev is watched by pid 2 on h, on standby: 1; ok prod is watched by pid 1 on h, on standby: 1"},
+		{"degraded", []query.Health{watching(1, "!dev", "+prod")}, "FAIL dev can't be watched by pid 1 on h: forbidden; ok prod is watched by pid 1 on h"},
+		{"none active", []query.Health{watching(1, "-dev"), watching(2, "-dev")}, "FAIL no active watcher of dev, on standby: 2"},
+		{"unhealthy", []query.Health{unhealthy}, "FAIL pid 1 on h is unhealthy: the bus␛ is unreachable"},
 	} {
 		var got []string
 		for _, f := range watches(tt.all) {
-			mark := "ok "
-			if f.mend != "" {
-				mark = "BAD "
-			}
-			got = append(got, mark+f.is)
+			got = append(got, f.mark()+" "+f.result)
 		}
-		if strings.Join(got, "; ") != tt.want {
-			t.Errorf("%s: %s, want %s", tt.name, strings.Join(got, "; "), tt.want)
+		if got := strings.Join(got, "; "); got != tt.want {
+			t.Errorf("%s: findings = %q, want %q", tt.name, got, tt.want)
 		}
 	}
 }
 
-// TestDoctorOfAKubewatch: one that runs is asked, on a bus.
+// TestDoctorOfAKubewatch asks a running kubewatch over a bus.
 func TestDoctorOfAKubewatch(t *testing.T) {
 	rig := bustest.Cluster(t, 1)
 	rig.Provision(bus.Layout{Replicas: 1})
 	flags := service.BusFlags{NATSURL: rig.URL(), NATSCreds: rig.Creds(bus.RoleGateway)}
 	if got := examined(t, flags, bus.Layout{Replicas: 1}); strings.Contains(got, "kubewatch") {
-		t.Errorf("where there is none:\n%s", got)
+		t.Errorf("findings without a kubewatch name one:\n%s", got)
 	}
 	c := rig.Connect(bus.RoleKubewatch)
 	ctx, stop := context.WithCancel(t.Context())
@@ -79,7 +75,7 @@ func TestDoctorOfAKubewatch(t *testing.T) {
 			break
 		}
 		if time.Now().After(until) {
-			t.Errorf("told is\n%s", got)
+			t.Errorf("findings lack the watched cluster:\n%s", got)
 			break
 		}
 	}

@@ -15,13 +15,12 @@ import (
 	"github.com/tocsin-bus/tocsin/services/tocsin/setup"
 )
 
-// versionTimeout bounds the run of a program that a client's configuration
-// names.
+// versionTimeout bounds the run of a program that a client's configuration names.
 const versionTimeout = time.Second
 
-// broken says what is wrong with the programs that a client is to run, and the
-// mend; empty when nothing is.
-func (d *doctor) broken(ctx context.Context, s clientState) (is, mend string) {
+// broken returns what is wrong with the programs that a client runs, and its fix; both
+// are empty where nothing is.
+func (d *doctor) broken(ctx context.Context, s clientState) (problem, fix string) {
 	seen := map[string]bool{}
 	for _, program := range s.programs {
 		if seen[program] {
@@ -30,36 +29,36 @@ func (d *doctor) broken(ctx context.Context, s clientState) (is, mend string) {
 		seen[program] = true
 		path, err := exec.LookPath(program)
 		if err != nil && !errors.Is(err, exec.ErrDot) {
-			return fmt.Sprintf("runs %s, which is not there or can't be run", program), s.mend()
+			return fmt.Sprintf("runs %s, which does not exist or is not executable", program), s.fix()
 		}
 		if itself, err := os.Executable(); err == nil && sameFile(path, itself) {
 			continue
 		}
 		if s.scope == setup.Project && inside(s.place.Project, path) {
-			continue // what a project brings is not run only to be asked for its version
+			continue // a program of the repository is not run just to learn its version
 		}
 		version, err := versionOf(ctx, path)
 		switch {
 		case err != nil:
-			return fmt.Sprintf("runs %s, which does not say its version: %v", program, err), s.mend()
+			return fmt.Sprintf("runs %s, whose version can't be determined: %v", program, err), s.fix()
 		case newer(version, d.env.Version.Version):
-			return fmt.Sprintf("runs %s, version %s; this is %s", program, version, d.env.Version.Version), "use that one here, too: this one is older"
+			return fmt.Sprintf("runs %s, version %s; this is %s", program, version, d.env.Version.Version), "use that version here, too: this one is older"
 		case version != d.env.Version.Version:
-			return fmt.Sprintf("runs %s, version %s; this is %s", program, version, d.env.Version.Version), s.mend()
+			return fmt.Sprintf("runs %s, version %s; this is %s", program, version, d.env.Version.Version), s.fix()
 		}
 	}
 	return "", ""
 }
 
-// newer says whether a version is of a later release than another. What is no
-// version of a release is not.
+// newer reports whether a version is of a later release than another. It is false for
+// what is not the version of a release.
 func newer(version, than string) bool {
 	a, okA := release(version)
 	b, okB := release(than)
 	return okA && okB && slices.Compare(a, b) > 0
 }
 
-// release are the numbers of a version such as v1.2.3 or v1.2.3-4-gabcdef.
+// release returns the numbers of a version such as v1.2.3 or v1.2.3-4-gabcdef.
 func release(version string) ([]int, bool) {
 	version, _, _ = strings.Cut(strings.TrimPrefix(version, "v"), "-")
 	version, _, _ = strings.Cut(version, "+")
@@ -74,7 +73,7 @@ func release(version string) ([]int, bool) {
 	return out, len(out) == 3
 }
 
-// inside says whether a path lies in a directory, links followed.
+// inside reports whether a path is in a directory, with symbolic links resolved.
 func inside(dir, path string) bool {
 	for _, p := range []*string{&dir, &path} {
 		if real, err := filepath.EvalSymlinks(*p); err == nil {
@@ -85,7 +84,7 @@ func inside(dir, path string) bool {
 	return err != nil || filepath.IsLocal(rel)
 }
 
-// versionOf asks a tocsin for its version. The client runs that program anyway.
+// versionOf returns the version of a tocsin. It runs the program, as the client does.
 func versionOf(ctx context.Context, program string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
@@ -97,7 +96,7 @@ func versionOf(ctx context.Context, program string) (string, error) {
 	}
 	words := strings.Fields(string(out))
 	if len(words) < 2 || words[0] != "tocsin" {
-		return "", errors.New("it is another program")
+		return "", errors.New("it is not tocsin")
 	}
 	return words[1], nil
 }

@@ -10,49 +10,49 @@ import (
 	"github.com/tocsin-bus/tocsin/services/tocsin/setup"
 )
 
-// clientState is what one scope of a client has of ours.
+// clientState is what one scope of a client contains of ours.
 type clientState struct {
 	client setup.Client
 	scope  setup.Scope
-	// place is where it was looked for: of a project, perhaps a directory above.
+	// place is where it was found: for a project, perhaps in a parent directory.
 	place setup.Place
 	found setup.Found
-	// more are hooks in files that install does not write, which are moreIn; alsoIn
-	// are all such files with something of ours.
+	// more are the hooks in files that install does not write, and moreIn these files;
+	// alsoIn are all such files with an entry of ours.
 	more           []setup.Hook
 	moreIn, alsoIn []string
-	// paths are the files that have something, programs what they run.
+	// paths are the files with entries of ours, programs what these run.
 	paths, programs []string
-	// off is what the files of the scope turn off.
+	// off has the settings of the scope that turn entries off.
 	off switches
-	// written says that something stands where install writes, and stale that it
-	// would write more there.
+	// written reports whether a file that install writes has an entry of ours, and stale
+	// whether install would change it.
 	written, stale bool
 }
 
-// switches are the settings, each with its file, that turn off what is set up.
+// switches are the settings that turn entries off, each with its file.
 type switches struct{ hooks, server, projectServer string }
 
-// note takes those of a scope, which count for the other, too.
+// note adds the settings of a scope, which hold for the other scope, too.
 func (s *switches) note(of clientState) {
 	s.hooks = cmp.Or(of.off.hooks, s.hooks)
 	s.server = cmp.Or(of.off.server, s.server)
 	s.projectServer = cmp.Or(of.off.projectServer, s.projectServer)
 }
 
-// nearest is what a client has in a scope: of a project, in the working directory
-// or else in the nearest above it that has something, within the repository.
+// nearest returns what a client has in a scope. For a project, that is the working
+// directory or the nearest parent with an entry of ours, within the repository.
 func nearest(client setup.Client, place setup.Place, scope setup.Scope) (clientState, error) {
-	here, err := look(client, place, scope)
+	here, err := inspect(client, place, scope)
 	root := repository(place.Project)
 	if err != nil || scope == setup.User || root == "" {
 		return here, err
 	}
 	for at := place; ; at.Project = filepath.Dir(at.Project) {
 		if sameFile(at.Project, place.Home) {
-			return here, nil // from there on it would be the user's
+			return here, nil // the files there are the user's
 		}
-		if s, err := look(client, at, scope); err != nil || s.any() || s.found.Plugin != "" {
+		if s, err := inspect(client, at, scope); err != nil || s.any() || s.found.Plugin != "" {
 			return s, err
 		}
 		if at.Project == root {
@@ -61,7 +61,8 @@ func nearest(client setup.Client, place setup.Place, scope setup.Scope) (clientS
 	}
 }
 
-func look(client setup.Client, place setup.Place, scope setup.Scope) (clientState, error) {
+// inspect returns what the files of one scope contain of ours.
+func inspect(client setup.Client, place setup.Place, scope setup.Scope) (clientState, error) {
 	s := clientState{client: client, scope: scope, place: place}
 	texts := map[string][]byte{}
 	written := client.Files(place, scope)
@@ -106,8 +107,8 @@ func look(client setup.Client, place setup.Place, scope setup.Scope) (clientStat
 	return s, nil
 }
 
-// also takes in files that the client reads beside those that are written. What
-// is wrong with the user's is said of the user's scope.
+// also adds files that the client reads beside those that install writes. Errors in the
+// user's files are reported for the user's scope only.
 func (s *clientState) also(files, users []setup.File) error {
 	for _, file := range files {
 		src, err := setup.Read(file.Path)
@@ -132,7 +133,7 @@ func (s *clientState) also(files, users []setup.File) error {
 	return nil
 }
 
-// note takes in what a file has, but for its hooks.
+// note adds what a file has, but its hooks.
 func (s *clientState) note(file setup.File, found setup.Found) {
 	in := func(setting string) string { return setting + " in " + file.Path }
 	if found.HooksOff != "" {
@@ -161,7 +162,7 @@ func (s *clientState) note(file setup.File, found setup.Found) {
 	}
 }
 
-// others says where the hooks are that run beside those of the scope.
+// others describes where the hooks are that run beside those of the scope.
 func (s clientState) others() string {
 	if len(s.moreIn) > 0 && len(s.found.Hooks) > 0 {
 		return "in " + s.moreIn[0]
@@ -169,19 +170,19 @@ func (s clientState) others() string {
 	return "above"
 }
 
-// hooked says whether there are hooks, wherever.
+// hooked reports whether there are hooks in any file.
 func (s clientState) hooked() bool { return len(s.found.Hooks)+len(s.more) > 0 }
 
-// rewakes says whether a hook wakes the model when it has stopped.
+// rewakes reports whether a hook wakes the model after it has stopped.
 func (s clientState) rewakes() bool {
 	wakes := func(h setup.Hook) bool { return h.Rewake }
 	return slices.ContainsFunc(s.found.Hooks, wakes) || slices.ContainsFunc(s.more, wakes)
 }
 
-// any says whether the scope has anything of ours, wherever.
+// any reports whether any file of the scope has an entry of ours.
 func (s clientState) any() bool { return s.found.Any() || len(s.more) > 0 }
 
-// install is the command that completes what is there, and adds no hooks to it.
+// install returns the command that updates the entries, and adds no hooks.
 func (s clientState) install() string {
 	command := fmt.Sprintf("tocsin install %s --scope %s", s.client.Name, s.scope)
 	if s.client.HasHooks && len(s.found.Hooks) == 0 {
@@ -190,61 +191,61 @@ func (s clientState) install() string {
 	return command
 }
 
-// mend is how entries are corrected: by install, where it writes them.
-func (s clientState) mend() string {
+// fix returns how to correct the entries: by install, if it wrote them.
+func (s clientState) fix() string {
 	if !s.written {
 		return "correct it in " + strings.Join(s.paths, " and ")
 	}
 	return s.install()
 }
 
-// reach says by which way alerts come before the client's model.
-func (s clientState) reach(is switches) string {
+// reach describes how alerts reach the client's model.
+func (s clientState) reach(off switches) string {
 	if s.found.Server != nil && s.found.Server.Off != "" {
-		is.server = s.found.Server.Off
+		off.server = s.found.Server.Off
 	}
-	if is.server == "" && s.scope == setup.Project {
-		is.server = is.projectServer
+	if off.server == "" && s.scope == setup.Project {
+		off.server = off.projectServer
 	}
-	mend := ""
+	add := ""
 	if s.found.Server == nil {
-		mend = s.install()
+		add = s.install()
 	}
-	var way string
-	if !s.client.HasHooks && is.server == "" {
-		way = "alerts reach its model when it calls observe: it has no hooks that tocsin could use"
+	var text string
+	if !s.client.HasHooks && off.server == "" {
+		text = "alerts reach its model when it calls observe: it has no hooks"
 	} else {
-		way = is.ways(s.hooked(), s.found.Server != nil, mend)
+		text = off.ways(s.hooked(), s.found.Server != nil, add)
 	}
 	if s.client.HasHooks && !s.hooked() {
-		way += "; hooks bring them by themselves: tocsin install " + s.client.Name + " --scope " + string(s.scope)
+		text += "; to deliver them by hooks: tocsin install " + s.client.Name + " --scope " + string(s.scope)
 	}
 	more := ""
-	if s.rewakes() && is.hooks == "" {
-		more = ", and wake it when it has stopped"
+	if s.rewakes() && off.hooks == "" {
+		more = ", and wake it after it has stopped"
 	}
-	if s.client.Name == "claude-code" && s.found.Server != nil && is.server == "" {
+	if s.client.Name == "claude-code" && s.found.Server != nil && off.server == "" {
 		if s.hooked() {
 			more += ", and by the channel in a session that was started with it"
 		} else {
-			more += "; a session that was started with the channel gets them by that"
+			more += "; and by the channel in a session that was started with it"
 		}
 	}
 	if needs := s.client.Needs(s.scope); needs != "" {
 		more += " (" + needs + ")"
 	}
 	if s.found.Server != nil && s.found.Server.HTTP() {
-		more += "; its gateway is at a URL: not started by the client, and not looked at here"
+		more += "; its gateway is at a URL, and not checked here"
 	}
 	if s.stale {
-		more += "; this version would write more: " + s.install()
+		more += "; this version writes more: " + s.install()
 	}
-	return way + more
+	return text + more
 }
 
-// ways says by which ways alerts reach a model that is to have hooks and observe.
-// Where observe is missing, mend is the command that adds it.
-func (s switches) ways(hooks, observe bool, mend string) string {
+// ways describes how alerts reach a model with or without hooks and observe. Where
+// observe is missing, add is the command that adds it.
+func (s switches) ways(hooks, observe bool, add string) string {
 	on := hooks && s.hooks == ""
 	switch {
 	case on && observe && s.server == "":
@@ -252,7 +253,7 @@ func (s switches) ways(hooks, observe bool, mend string) string {
 	case on && observe:
 		return "alerts reach its model by hooks; observe is missing: its MCP server is turned off by " + s.server
 	case on:
-		return "alerts reach its model by hooks; observe is missing: " + mend
+		return "alerts reach its model by hooks; observe is missing: " + add
 	case observe && s.server == "" && hooks:
 		return "alerts reach its model only when it calls observe: its hooks are turned off by " + s.hooks
 	case observe && s.server == "":
@@ -262,5 +263,5 @@ func (s switches) ways(hooks, observe bool, mend string) string {
 	case observe:
 		return "no alert reaches its model: its MCP server is turned off by " + s.server
 	}
-	return "no alert reaches its model: its hooks are turned off by " + s.hooks + ", and observe is missing: " + mend
+	return "no alert reaches its model: its hooks are turned off by " + s.hooks + ", and observe is missing: " + add
 }

@@ -71,7 +71,7 @@ func (c *installCommand) Run(_ context.Context, env service.Env) error {
 	}
 	say := printer{w: env.Stdout}
 	say.line("next:")
-	if s, err := look(client, place, scope); err == nil {
+	if s, err := inspect(client, place, scope); err == nil {
 		w.Rewake = s.rewakes() // it may be there from before
 	}
 	for _, next := range client.Next(scope, w) {
@@ -93,7 +93,7 @@ func (c *installCommand) wanted(client setup.Client, place setup.Place, env serv
 	}
 	for _, scope := range append([]setup.Scope{setup.Scope(c.Scope)}, setup.Scopes()...) {
 		// What can't be read is said by plan.
-		if s, err := look(client, place, scope); err == nil && s.found.Server != nil {
+		if s, err := inspect(client, place, scope); err == nil && s.found.Server != nil {
 			w.Inbox, w.StateDir, w.Namespaces = s.found.Server.Client(), s.found.Server.StateDir(), s.found.Server.Namespaces()
 			break
 		}

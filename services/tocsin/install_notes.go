@@ -24,7 +24,7 @@ func notes(client setup.Client, place setup.Place, scope setup.Scope, w setup.Wa
 	}
 	var is switches
 	for _, of := range setup.Scopes() {
-		s, err := look(client, place, of)
+		s, err := inspect(client, place, of)
 		if err != nil {
 			continue
 		}

@@ -32,13 +32,13 @@ func (c *uninstallCommand) Run(_ context.Context, env service.Env) error {
 		return err
 	}
 	say := printer{w: env.Stdout}
-	if s, err := look(client, place, scope); err == nil {
+	if s, err := inspect(client, place, scope); err == nil {
 		for _, path := range s.alsoIn {
 			say.line("note: " + path + " has tocsin too, which install did not write: take it out there, if it is to go")
 		}
 	}
 	for _, other := range setup.Scopes() {
-		if s, err := look(client, place, other); err == nil && other != scope && s.written {
+		if s, err := inspect(client, place, other); err == nil && other != scope && s.written {
 			say.line(fmt.Sprintf("note: %s has it too: tocsin uninstall %s --scope %s", strings.Join(s.paths, " and "), client.Name, other))
 		}
 	}
