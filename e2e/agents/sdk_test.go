@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
-	"github.com/tocsin-bus/tocsin/services/gateway"
+	"github.com/tocsin-bus/tocsin/services/gateway/mcpserver"
 )
 
 // typeScript is one of the TypeScript SDK's clients.
@@ -20,7 +20,7 @@ type typeScript struct {
 	// asks is the protocol version that it asks for, or "auto": what it finds.
 	asks string
 	// protocol is the gateway's.
-	protocol gateway.Protocol
+	protocol mcpserver.Protocol
 	// over is how it reaches the gateway: stdio or HTTP.
 	over string
 	// agreed is the version that both then speak.
@@ -30,19 +30,19 @@ type typeScript struct {
 // typeScripts are the SDK as it was when each version was the newest, and as it
 // is now.
 var typeScripts = []typeScript{
-	{"sdk-of-2024-11-05", "2024-11-05", gateway.Compatible, "stdio", "2024-11-05"},
-	{"sdk-of-2025-06-18", "2025-06-18", gateway.Compatible, "stdio", "2025-06-18"},
-	{"sdk-of-2025-06-18", "2025-06-18", gateway.Compatible, "HTTP", "2025-06-18"},
-	{"@modelcontextprotocol/sdk", "2025-11-25", gateway.Compatible, "stdio", "2025-11-25"},
-	{"@modelcontextprotocol/sdk", "2025-11-25", gateway.Latest, "HTTP", "2025-11-25"},
-	{"@modelcontextprotocol/client", "2024-11-05", gateway.Compatible, "stdio", "2024-11-05"},
-	{"@modelcontextprotocol/client", "2025-06-18", gateway.Compatible, "stdio", "2025-06-18"},
-	{"@modelcontextprotocol/client", "2025-11-25", gateway.Latest, "stdio", "2025-11-25"},
-	{"@modelcontextprotocol/client", "2026-07-28", gateway.Latest, "stdio", "2026-07-28"},
-	{"@modelcontextprotocol/client", "2026-07-28", gateway.Latest, "HTTP", "2026-07-28"},
-	{"@modelcontextprotocol/client", "auto", gateway.Compatible, "stdio", "2025-11-25"},
-	{"@modelcontextprotocol/client", "auto", gateway.Compatible, "HTTP", "2025-11-25"},
-	{"@modelcontextprotocol/client", "auto", gateway.Latest, "stdio", "2026-07-28"},
+	{"sdk-of-2024-11-05", "2024-11-05", mcpserver.Compatible, "stdio", "2024-11-05"},
+	{"sdk-of-2025-06-18", "2025-06-18", mcpserver.Compatible, "stdio", "2025-06-18"},
+	{"sdk-of-2025-06-18", "2025-06-18", mcpserver.Compatible, "HTTP", "2025-06-18"},
+	{"@modelcontextprotocol/sdk", "2025-11-25", mcpserver.Compatible, "stdio", "2025-11-25"},
+	{"@modelcontextprotocol/sdk", "2025-11-25", mcpserver.Latest, "HTTP", "2025-11-25"},
+	{"@modelcontextprotocol/client", "2024-11-05", mcpserver.Compatible, "stdio", "2024-11-05"},
+	{"@modelcontextprotocol/client", "2025-06-18", mcpserver.Compatible, "stdio", "2025-06-18"},
+	{"@modelcontextprotocol/client", "2025-11-25", mcpserver.Latest, "stdio", "2025-11-25"},
+	{"@modelcontextprotocol/client", "2026-07-28", mcpserver.Latest, "stdio", "2026-07-28"},
+	{"@modelcontextprotocol/client", "2026-07-28", mcpserver.Latest, "HTTP", "2026-07-28"},
+	{"@modelcontextprotocol/client", "auto", mcpserver.Compatible, "stdio", "2025-11-25"},
+	{"@modelcontextprotocol/client", "auto", mcpserver.Compatible, "HTTP", "2025-11-25"},
+	{"@modelcontextprotocol/client", "auto", mcpserver.Latest, "stdio", "2026-07-28"},
 }
 
 // sdkSeen is what node/sdk/agent.mjs tells.

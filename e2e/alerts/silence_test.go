@@ -90,8 +90,8 @@ func TestSilence(t *testing.T) {
 	if err := b.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if got := refused(t, one, map[string]any{"action": "unsilence", "silence_id": silenced.Silence.ID}); !strings.Contains(got, "the bus is away") {
-		t.Errorf("got %s, want \"the bus is away\" in it", got)
+	if got := refused(t, one, map[string]any{"action": "unsilence", "silence_id": silenced.Silence.ID}); !strings.Contains(got, "the bus is unreachable") {
+		t.Errorf("got %s, want \"the bus is unreachable\" in it", got)
 	}
 	e2etest.CheckLog(t, b.Log)
 	if b, err = harness.Up(t.Context(), e2etest.Binary(t), dir); err != nil {

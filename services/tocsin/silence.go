@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/gateway"
+	gwsilences "github.com/tocsin-bus/tocsin/services/gateway/silences"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/service"
@@ -52,7 +52,7 @@ func (c *silenceCommand) Validate() error {
 
 // Run silences for every agent, or shows or ends what is silenced.
 func (c *silenceCommand) Run(ctx context.Context, env service.Env) error {
-	return quietly(ctx, env, c.BusFlags, func(ctx context.Context, q gateway.Quieter) error {
+	return quietly(ctx, env, c.BusFlags, func(ctx context.Context, q gwsilences.Commands) error {
 		switch {
 		case c.List:
 			return listQuiet(ctx, env, q)
@@ -79,7 +79,7 @@ type ackCommand struct {
 
 // Run acknowledges an alert for every agent.
 func (c *ackCommand) Run(ctx context.Context, env service.Env) error {
-	return quietly(ctx, env, c.BusFlags, func(ctx context.Context, q gateway.Quieter) error {
+	return quietly(ctx, env, c.BusFlags, func(ctx context.Context, q gwsilences.Commands) error {
 		k, err := q.Ack(ctx, c.ID)
 		if err != nil {
 			return err
@@ -91,7 +91,7 @@ func (c *ackCommand) Run(ctx context.Context, env service.Env) error {
 }
 
 // listQuiet prints a line for each silence, then one for each acknowledgement.
-func listQuiet(ctx context.Context, env service.Env, q gateway.Quieter) error {
+func listQuiet(ctx context.Context, env service.Env, q gwsilences.Commands) error {
 	set, err := q.List(ctx)
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func listQuiet(ctx context.Context, env service.Env, q gateway.Quieter) error {
 }
 
 // quietly does something on the running bus, in the user's name.
-func quietly(ctx context.Context, env service.Env, flags service.BusFlags, do func(context.Context, gateway.Quieter) error) error {
+func quietly(ctx context.Context, env service.Env, flags service.BusFlags, do func(context.Context, gwsilences.Commands) error) error {
 	if err := needBus(env, flags); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func quietly(ctx context.Context, env service.Env, flags service.BusFlags, do fu
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		by = u.Username + " in a shell"
 	}
-	err = do(ctx, gateway.NewQuieter(conn, by, env.Logger))
+	err = do(ctx, gwsilences.NewCommands(conn, by, env.Logger))
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%w: look at tocsin doctor", bus.ErrAway)
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/gateway"
+	"github.com/tocsin-bus/tocsin/services/gateway/busclient"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
@@ -23,7 +23,7 @@ func (u *up) idle(ctx context.Context) bool {
 		case <-ctx.Done():
 			return false
 		case now := <-tick.C:
-			if u.server.Connections(gateway.ConnName) > 0 {
+			if u.server.Connections(busclient.GatewayName) > 0 {
 				u.lastUse.Store(now.UnixNano())
 			}
 			if now.Sub(time.Unix(0, u.lastUse.Load())) >= u.cmd.IdleExit {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/tocsin-bus/tocsin/services/gateway"
+	"github.com/tocsin-bus/tocsin/services/gateway/delivery"
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/services/tocsin/quick"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -70,13 +70,13 @@ func (c *waitCommand) Run(ctx context.Context, env service.Env) error {
 	if err != nil {
 		return err
 	}
-	block, err := gateway.Wait(ctx, gateway.WaitConfig{
+	block, err := delivery.WaitForAlert(ctx, delivery.WaitConfig{
 		Bus: env.Bus(c.BusFlags), Inbox: inbox, Namespaces: shown, Severity: alert.Severity(c.Severity), Timeout: c.Timeout, Logger: env.Logger,
 	})
-	if errors.Is(err, gateway.ErrNoAlert) && ctx.Err() != nil {
+	if errors.Is(err, delivery.ErrNoAlert) && ctx.Err() != nil {
 		return errors.New("interrupted before an alert came: what pends is told to the next who asks")
 	}
-	if errors.Is(err, gateway.ErrNoAlert) {
+	if errors.Is(err, delivery.ErrNoAlert) {
 		return fmt.Errorf("%w: %w", service.ErrTimeUp, err)
 	}
 	if err != nil {

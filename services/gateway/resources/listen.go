@@ -9,20 +9,19 @@ import (
 )
 
 const (
-	// maxListens is how many subscriptions/listen of a client may be open. Past it
-	// one is refused: on stdio each counts among the calls under way.
+	// maxListens is how many subscriptions/listen of a client may be open. Past it one is
+	// refused: on stdio each counts among the calls under way.
 	maxListens = 32
-	// endingWithin is how long a new listen waits for one of the same resource that
-	// its client is about to end: the two messages may have overtaken each other.
-	endingWithin = time.Second
+	// overlapTimeout is how long a new listen waits for one of the same resource that its
+	// client is about to end: the two messages may arrive in either order.
+	overlapTimeout = time.Second
 )
 
 // listening marks the context of a subscriptions/listen.
 type listening struct{}
 
-// listen holds resources while serve does, which is until the client has ended
-// it, or the gateway is about to end: then the client gets the answer that says
-// so.
+// listen holds resources while serve runs: until the client has ended it, or the gateway
+// stops accepting; then the client gets the answer that says so.
 func (u *Updates) listen(ctx context.Context, session *mcp.ServerSession, uris []string, serve func(context.Context) (mcp.Result, error)) (mcp.Result, error) {
 	if len(uris) > maxSubscriptions {
 		return nil, tooMany()
@@ -37,32 +36,32 @@ func (u *Updates) listen(ctx context.Context, session *mcp.ServerSession, uris [
 		h.ended = ended
 		wanted[subscription{session, uri}] = h
 	}
-	if err := u.enter(ctx, wanted); err != nil {
+	if err := u.acquire(ctx, wanted); err != nil {
 		return nil, err
 	}
-	defer u.leave(wanted, ended)
+	defer u.release(wanted, ended)
 
 	ctx, cancel := context.WithCancel(context.WithValue(ctx, listening{}, true))
-	var until sync.WaitGroup
-	until.Go(func() {
+	var watching sync.WaitGroup
+	watching.Go(func() {
 		select {
-		case <-u.cfg.Closing:
+		case <-u.cfg.Stopping:
 			cancel()
 		case <-ctx.Done():
 		}
 	})
-	defer until.Wait()
+	defer watching.Wait()
 	defer cancel()
 	return serve(ctx)
 }
 
-// enter takes all of the subscriptions, or none. The SDK keeps one listen of a
-// resource for each connection, so one that is held is waited for, but not long.
-func (u *Updates) enter(ctx context.Context, wanted map[subscription]*holding) error {
-	limit := time.NewTimer(endingWithin)
+// acquire takes all of the subscriptions, or none. The SDK keeps one listen of a resource
+// for each connection, so one that is held is awaited, but not long.
+func (u *Updates) acquire(ctx context.Context, wanted map[subscription]*holding) error {
+	limit := time.NewTimer(overlapTimeout)
 	defer limit.Stop()
 	for {
-		uri, ended, err := u.tryEnter(wanted)
+		uri, ended, err := u.tryAcquire(wanted)
 		if err != nil || uri == "" {
 			return err
 		}
@@ -71,7 +70,7 @@ func (u *Updates) enter(ctx context.Context, wanted map[subscription]*holding) e
 			case <-ended:
 				continue
 			case <-limit.C:
-			case <-u.cfg.Closing:
+			case <-u.cfg.Stopping:
 			case <-ctx.Done():
 			}
 		}
@@ -79,9 +78,9 @@ func (u *Updates) enter(ctx context.Context, wanted map[subscription]*holding) e
 	}
 }
 
-// tryEnter is enter without the wait: uri is what is held already, until ended is
+// tryAcquire is acquire without the wait. uri is what is held already, until ended is
 // closed or, where that is nil, the client unsubscribes.
-func (u *Updates) tryEnter(wanted map[subscription]*holding) (uri string, ended <-chan struct{}, err error) {
+func (u *Updates) tryAcquire(wanted map[subscription]*holding) (uri string, ended <-chan struct{}, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for key := range wanted {
@@ -102,8 +101,8 @@ func (u *Updates) tryEnter(wanted map[subscription]*holding) (uri string, ended 
 	return "", nil, nil
 }
 
-// leave gives back what enter took, once the SDK has forgotten it too.
-func (u *Updates) leave(wanted map[subscription]*holding, ended chan struct{}) {
+// release returns what acquire took, once the SDK has forgotten it too.
+func (u *Updates) release(wanted map[subscription]*holding, ended chan struct{}) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.listens--

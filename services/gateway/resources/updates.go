@@ -11,29 +11,30 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/history"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// updateEvery is the least time between two updates of one resource. What
-// changes in between is told by one update at its end.
-const updateEvery = 250 * time.Millisecond
+// updateInterval is the least time between two updates of one resource. Changes in
+// between are one update at its end.
+const updateInterval = 250 * time.Millisecond
 
-// Config says what the updates of a client need.
+// Config is what the updates of a client need; all of it is required.
 type Config struct {
-	// Closing is closed when the gateway is about to end.
-	Closing <-chan struct{}
+	// Stopping is closed when the gateway stops accepting.
+	Stopping <-chan struct{}
 	// Settle waits, soon after the start, until it is known which alerts are of the
 	// past: what comes after a subscription is news.
 	Settle func(ctx context.Context)
-	// Look finds the alert that an id names, and what became of it. It fails with
-	// ErrNoSuchAlert where there is none.
-	Look   func(ctx context.Context, id string) (Story, error)
-	Logger *slog.Logger
+	// Lifecycle reads an alert by its id, and what became of it. Its error may be
+	// [history.ErrNoSuchAlert].
+	Lifecycle func(ctx context.Context, id string) (history.Lifecycle, error)
+	Logger    *slog.Logger
 }
 
-// Updates tells a client that resources have changed which it subscribed to. What
-// has changed is a set, so a burst of alerts is few updates, and a client that
-// does not read holds up nobody.
+// Updates notifies a client that resources have changed which it subscribed to. The
+// changed resources are a set, so that a burst of alerts is few updates, and a client that
+// does not read blocks nothing.
 type Updates struct {
 	cfg Config
 
@@ -42,52 +43,51 @@ type Updates struct {
 	server *mcp.Server
 	out    io.Writer
 	held   map[subscription]*holding
-	// listens is how many subscriptions/listen are open.
+	// listens counts the open subscriptions/listen.
 	listens int
-	// due are the resources that have changed.
-	due map[string]struct{}
-	// some is sent to when there are any.
-	some chan struct{}
+	// due are the resources that have changed; changed is sent to when there are any.
+	due     map[string]struct{}
+	changed chan struct{}
 }
 
-// subscription is a client's interest in one resource. One without a session of
-// the protocol has an SDK's session for each request.
+// subscription is a client's interest in one resource. A client without MCP sessions has
+// one of the SDK's sessions for each request.
 type subscription struct {
 	session *mcp.ServerSession
 	uri     string
 }
 
-// holding is what is known of a subscription.
+// holding is the state of a subscription.
 type holding struct {
 	Resource
-	// story is the alert's, of a subscription to one alert.
-	story Story
-	// ended is closed once the listen that holds it has returned; of
-	// resources/subscribe it is nil.
+	// lifecycle is the alert's, of a subscription to one alert.
+	lifecycle history.Lifecycle
+	// ended is closed once the listen that holds it has returned; it is nil for
+	// resources/subscribe.
 	ended chan struct{}
 }
 
-// New makes updates of nobody yet; they are told by Run.
+// New returns updates without subscriptions.
 func New(cfg Config) *Updates {
 	return &Updates{
-		cfg: cfg, held: map[subscription]*holding{}, due: map[string]struct{}{}, some: make(chan struct{}, 1),
+		cfg: cfg, held: map[subscription]*holding{}, due: map[string]struct{}{}, changed: make(chan struct{}, 1),
 	}
 }
 
-// Serve says who is to be told, and how: out takes whole lines. It comes before the
-// first subscription.
+// Serve sets the server whose sessions are notified, and the writer of unsolicited
+// messages, which takes whole lines. It comes before the first subscription.
 func (u *Updates) Serve(s *mcp.Server, out io.Writer) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.server, u.out = s, out
 }
 
-// Note marks what an alert changes. It never waits.
+// Note marks the resources that an alert changes. It never blocks.
 func (u *Updates) Note(a alert.Alert) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for key, h := range u.held {
-		if h.changes(a) {
+		if h.changedBy(a) {
 			u.due[key.uri] = struct{}{}
 		}
 	}
@@ -95,81 +95,81 @@ func (u *Updates) Note(a alert.Alert) {
 		return
 	}
 	select {
-	case u.some <- struct{}{}:
-	default: // it was said already
+	case u.changed <- struct{}{}:
+	default: // it was signalled already
 	}
 }
 
-// changes says whether the alert changes the resource.
-func (h *holding) changes(a alert.Alert) bool {
+// changedBy reports whether the alert changes the resource.
+func (h *holding) changedBy(a alert.Alert) bool {
 	switch h.Kind {
 	case KindAlerts:
 		return true
 	case KindCI:
 		return a.Category == alert.CI
 	default:
-		return h.story.GoOn(a)
+		return h.lifecycle.Add(a)
 	}
 }
 
-// Run tells what has changed, until ctx ends.
+// Run sends updates until ctx ends.
 func (u *Updates) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-u.some:
+		case <-u.changed:
 		}
-		for _, change := range u.take() {
-			u.tell(ctx, change)
+		for _, up := range u.take() {
+			u.send(ctx, up)
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(updateEvery):
+		case <-time.After(updateInterval):
 		}
 	}
 }
 
-// change is a resource to tell of, and to whom.
-type change struct {
+// update is a changed resource, and how the client subscribed to it.
+type update struct {
 	uri string
-	// subscribed says that the client subscribed to it, and listened that it listens.
+	// subscribed: by resources/subscribe; listened: by subscriptions/listen.
 	subscribed, listened bool
 }
 
-// take empties the set of what has changed, the general resources first.
-func (u *Updates) take() []change {
+// take empties the set of changed resources, the lists first.
+func (u *Updates) take() []update {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	changes := map[string]change{}
+	updates := map[string]update{}
 	for key, h := range u.held {
 		if _, due := u.due[key.uri]; due {
-			c := changes[key.uri]
-			c.uri, c.subscribed, c.listened = key.uri, c.subscribed || h.ended == nil, c.listened || h.ended != nil
-			changes[key.uri] = c
+			up := updates[key.uri]
+			up.uri, up.subscribed, up.listened = key.uri, up.subscribed || h.ended == nil, up.listened || h.ended != nil
+			updates[key.uri] = up
 		}
 	}
 	clear(u.due)
-	all := make([]change, 0, len(changes))
-	for _, c := range changes {
-		all = append(all, c)
+	all := make([]update, 0, len(updates))
+	for _, up := range updates {
+		all = append(all, up)
 	}
-	slices.SortFunc(all, func(a, b change) int { return compare(a.uri, b.uri) })
+	slices.SortFunc(all, func(a, b update) int { return compare(a.uri, b.uri) })
 	return all
 }
 
-// tell writes an update. To who has subscribed it goes the way of all that comes
-// unasked, which waits for a client over HTTP that is between two streams; the
-// SDK would drop it then. To those who listen the SDK writes, who knows where.
-func (u *Updates) tell(ctx context.Context, c change) {
-	if c.listened {
-		_ = u.server.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: c.uri}) // it has no errors
+// send writes an update. For resources/subscribe it is an unsolicited message like all
+// others, which waits for a client over HTTP that is between two streams; the SDK would
+// drop it then. For subscriptions/listen the SDK writes it, which knows the response.
+func (u *Updates) send(ctx context.Context, up update) {
+	if up.listened {
+		_ = u.server.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: up.uri}) // it has no errors
 	}
-	if !c.subscribed {
+	if !up.subscribed {
 		return
 	}
-	line := fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":%q}}`+"\n", c.uri)
+	line := fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":%q}}`+"\n", up.uri)
 	if _, err := u.out.Write([]byte(line)); err != nil {
-		u.cfg.Logger.Debug("an update can't be written", "uri", c.uri, "error", err)
+		u.cfg.Logger.Debug("cannot write a resource update", "uri", up.uri, "error", err)
 	}
 }

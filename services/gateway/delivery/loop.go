@@ -1,0 +1,238 @@
+package delivery
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
+	"github.com/tocsin-bus/tocsin/services/gateway/lifetime"
+	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
+	"github.com/tocsin-bus/tocsin/services/gateway/silences"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	store "github.com/tocsin-bus/tocsin/shared/silences"
+)
+
+// maxLines is how many notifications may wait for a client that does not read. At 12 a
+// minute that is over a minute's worth; past it they are dropped and counted, and the
+// inbox has their alerts anyway.
+const maxLines = 16
+
+// State is what decides which alerts are delivered to the client. Only the loop touches
+// it: see [Client.Do].
+type State struct {
+	Inbox    *inbox.Inbox
+	Notifier *notifier.Notifier
+	Silences *silences.Filter
+	// Received counts alerts, Dropped the notifications that the client did not read
+	// in time.
+	Received, Dropped uint64
+	// Channels carry the notifications. While the notifier is disabled they mean
+	// nothing.
+	Channels []Channel
+
+	// position is that of the newest alert received.
+	position inbox.Position
+	// lines are notifications that wait to be written.
+	lines []string
+	log   *slog.Logger
+}
+
+// arrival is an alert with its position in ALERTS.
+type arrival struct {
+	alert    alert.Alert
+	position inbox.Position
+	// empty: there is no alert in it, only the position counts.
+	empty bool
+	// news: the alert came after all of the past had been read.
+	news bool
+	// delivered: the alert was delivered before, and is only remembered.
+	delivered bool
+}
+
+// loop owns a State.
+type loop struct {
+	state State
+	// waiters are released when an alert of their rank is pending.
+	waiters map[chan struct{}]int
+	changed func(alert.Alert)
+
+	arrivals chan arrival
+	calls    chan func(*State, time.Time)
+	out      chan string
+	log      *slog.Logger
+}
+
+func newLoop(changed func(alert.Alert), log *slog.Logger) *loop {
+	if changed == nil {
+		changed = func(alert.Alert) {}
+	}
+	return &loop{
+		state: State{
+			Inbox: inbox.New(), Notifier: notifier.New(), Silences: silences.NewFilter(log), Channels: []Channel{ChannelMessage}, log: log,
+		},
+		waiters: map[chan struct{}]int{}, changed: changed,
+		arrivals: make(chan arrival), calls: make(chan func(*State, time.Time)), out: make(chan string), log: log,
+	}
+}
+
+// run is the loop. It ends with ctx.
+func (l *loop) run(ctx context.Context) error {
+	s := &l.state
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		timer.Stop()
+		if due, ok := s.Notifier.Next(); ok {
+			timer.Reset(time.Until(due))
+		}
+		var out chan<- string
+		var line string
+		if len(s.lines) > 0 {
+			out, line = l.out, s.lines[0]
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case a := <-l.arrivals:
+			l.receive(a, time.Now())
+		case f := <-l.calls:
+			f(s, time.Now())
+		case now := <-timer.C:
+			s.notify(s.Notifier.Due(now))
+		case out <- line:
+			s.lines = s.lines[1:]
+		}
+	}
+}
+
+// receive decides what becomes of an alert.
+func (l *loop) receive(a arrival, now time.Time) {
+	s := &l.state
+	if !a.position.Created.Equal(s.position.Created) {
+		s.Inbox.ForgetPositions()
+	}
+	s.position = a.position
+	switch {
+	case a.empty:
+		return
+	case a.delivered:
+		s.Inbox.RecordSeverity(a.alert)
+		s.Notifier.RecordSeverity(a.alert)
+		return
+	}
+	s.Received++
+	if s.Silences.Suppress(a.alert, now) {
+		s.Inbox.Suppress(a.alert)
+		s.Notifier.RecordSeverity(a.alert)
+		return
+	}
+	s.Inbox.Offer(a.alert)
+	s.notify(s.Notifier.Offer(a.alert, now))
+	if a.news {
+		l.changed(a.alert)
+	}
+	for w, rank := range l.waiters {
+		if s.pending(rank) {
+			close(w)
+			delete(l.waiters, w)
+		}
+	}
+}
+
+// Enable starts notifications afresh, through these channels.
+func (s *State) Enable(cfg notifier.Config, channels []Channel) {
+	cfg.Enabled = true
+	s.Notifier.Enable(cfg)
+	s.Channels, s.lines = channels, nil
+}
+
+// Disable ends notifications, and returns how many alerts were pending for one.
+func (s *State) Disable() int {
+	s.lines = nil // not written yet
+	return s.Notifier.Disable()
+}
+
+// Restart forgets the client's settings and unwritten notifications: it has initialized
+// again. The inbox stays.
+func (s *State) Restart() {
+	s.Notifier.Reset()
+	s.Channels, s.lines = []Channel{ChannelMessage}, nil
+}
+
+// Apply applies documents to the silences, and takes out of inbox and notifier what
+// they suppress: what was acknowledged, and what was raised after it was silenced but
+// came before the news of that.
+func (s *State) Apply(now time.Time, documents ...store.Document) {
+	for _, d := range documents {
+		s.Silences.Apply(d)
+	}
+	s.Inbox.SuppressWhere(func(a alert.Alert, offers int) bool {
+		why, suppressed := s.Silences.Matches(a, now)
+		if suppressed {
+			s.Silences.Count(why, offers)
+		}
+		return suppressed
+	})
+	s.Notifier.SuppressWhere(func(a alert.Alert) bool {
+		_, suppressed := s.Silences.Matches(a, now)
+		return suppressed
+	})
+}
+
+// pending reports whether an alert of that rank or above is pending.
+func (s *State) pending(rank int) bool {
+	return slices.ContainsFunc(s.Inbox.Pending(), func(a alert.Alert) bool { return urgency(a) >= rank })
+}
+
+// urgency is the rank of a pending alert. One that is resolved already is for
+// information, however severe it was.
+func urgency(a alert.Alert) int {
+	if a.Over() {
+		return alert.Info.Rank()
+	}
+	return a.Severity.Rank()
+}
+
+// notify hands notifications to the channels in use.
+func (s *State) notify(notifications []notifier.Notification) {
+	for _, n := range notifications {
+		for _, c := range s.Channels {
+			line, err := c.line(n)
+			switch {
+			case err != nil:
+				s.Dropped++
+				s.log.Error("cannot encode a notification", "channel", c, "error", err)
+			case line == nil:
+			case len(s.lines) == maxLines:
+				s.Dropped++
+				s.log.Warn("the client does not read: dropped a notification", "channel", c, "dropped", s.Dropped)
+			default:
+				s.lines = append(s.lines, string(line))
+			}
+		}
+	}
+}
+
+// do runs f in the loop and waits until it has.
+func (l *loop) do(ctx context.Context, f func(*State, time.Time)) error {
+	done := make(chan struct{})
+	select {
+	case l.calls <- func(s *State, now time.Time) { f(s, now); close(done) }:
+		<-done // the loop has received it and runs it at once
+		return nil
+	case <-ctx.Done():
+		return lifetime.ErrShutdown
+	}
+}
+
+// Filter implements [silences.Owner].
+func (c *Client) Filter(ctx context.Context, f func(*silences.Filter)) error {
+	return c.loop.do(ctx, func(s *State, _ time.Time) { f(s.Silences) })
+}
+
+// Apply implements [silences.Owner].
+func (c *Client) Apply(ctx context.Context, documents ...store.Document) error {
+	return c.loop.do(ctx, func(s *State, now time.Time) { s.Apply(now, documents...) })
+}

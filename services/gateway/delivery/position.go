@@ -1,0 +1,90 @@
+package delivery
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
+	"github.com/tocsin-bus/tocsin/services/gateway/lifetime"
+)
+
+// saveRetry is the pause after a failed attempt to store a position. It is short: until
+// the position is stored, another reader of the client may deliver the same alerts.
+const saveRetry = 200 * time.Millisecond
+
+// positionSaver stores the client's newest position, and retries until it is stored.
+type positionSaver struct {
+	claim func(context.Context, inbox.Position) (before inbox.Position, err error)
+	jobs  chan saveJob
+	log   *slog.Logger
+}
+
+type saveJob struct {
+	position inbox.Position
+	done     chan<- saveResult
+}
+
+// saveResult is the outcome of one attempt, and the stored position before it.
+type saveResult struct {
+	before inbox.Position
+	err    error
+}
+
+func newPositionSaver(claim func(context.Context, inbox.Position) (inbox.Position, error), log *slog.Logger) *positionSaver {
+	return &positionSaver{claim: claim, jobs: make(chan saveJob), log: log}
+}
+
+// save returns after the first attempt, with the stored position before it. When that
+// failed, more attempts follow.
+func (s *positionSaver) save(ctx context.Context, p inbox.Position) (before inbox.Position, err error) {
+	done := make(chan saveResult, 1)
+	select {
+	case s.jobs <- saveJob{position: p, done: done}:
+	case <-ctx.Done():
+		return inbox.Position{}, lifetime.ErrShutdown
+	}
+	select {
+	case result := <-done:
+		return result.before, result.err
+	case <-ctx.Done():
+		return inbox.Position{}, lifetime.ErrShutdown
+	}
+}
+
+// run stores positions until ctx ends.
+func (s *positionSaver) run(ctx context.Context) error {
+	var unsaved *inbox.Position
+	retry := time.NewTicker(saveRetry)
+	defer retry.Stop()
+	for {
+		var done chan<- saveResult
+		select {
+		case <-ctx.Done():
+			return nil
+		case job := <-s.jobs:
+			unsaved, done = &job.position, job.done
+		case <-retry.C:
+		}
+		if unsaved == nil {
+			continue
+		}
+		before, err := s.attempt(ctx, *unsaved)
+		if err == nil {
+			unsaved = nil
+		}
+		if done != nil {
+			done <- saveResult{before, err} // has room for one
+		}
+	}
+}
+
+func (s *positionSaver) attempt(ctx context.Context, p inbox.Position) (before inbox.Position, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inbox.ClaimTimeout)
+	defer cancel()
+	before, err = s.claim(ctx, p)
+	if err != nil {
+		s.log.Warn("cannot store the inbox position yet", "error", err)
+	}
+	return before, err
+}

@@ -1,0 +1,75 @@
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/clean"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
+)
+
+const (
+	// NewestAlerts is how many alerts [Reader.Newest] returns at most.
+	NewestAlerts = 50
+	// MaxAge is how far back history goes: as long as alerts are kept.
+	MaxAge = 7 * 24 * time.Hour
+	// maxFailures is how many failures [Reader.LatestCI] returns of one result, with
+	// maxCIText characters of each text.
+	maxFailures = 20
+	maxCIText   = 500
+)
+
+// Newest reads the newest alerts, newest first.
+func (r *Reader) Newest(ctx context.Context) ([]alert.Alert, error) {
+	first, last, err := r.bus.Extent(ctx, bus.StreamAlerts)
+	if err != nil {
+		return nil, r.explain(ctx, "read the alerts", err)
+	}
+	newest := []alert.Alert{} // [] and not null on the wire
+	err = r.bus.Backwards(ctx, bus.StreamAlerts, first, last, NewestAlerts, func(m bus.Message) bool {
+		var a alert.Alert
+		if json.Unmarshal(m.Data, &a) == nil && r.Shows(a) { // what is no alert was logged when the inbox received it
+			newest = append(newest, clean.Alert(a, r.mask))
+		}
+		return len(newest) < NewestAlerts
+	})
+	return newest, r.explain(ctx, "read the alerts", err)
+}
+
+// LatestResult is the newest CI result of one pipeline and ref, with bounded texts.
+type LatestResult struct {
+	storedResult
+	// FailuresLeftOut is how many failures it has beyond those shown.
+	FailuresLeftOut int `json:"failures_left_out,omitempty"`
+}
+
+// LatestCI reads the newest CI result of each pipeline and ref, newest first.
+func (r *Reader) LatestCI(ctx context.Context) ([]LatestResult, error) {
+	stored, err := r.storedResults(ctx, Query{What: CI, Limit: ci.Kept}.Since(MaxAge, time.Now()))
+	latest := []LatestResult{} // [] and not null on the wire
+	seen := map[[3]string]bool{}
+	for _, s := range stored {
+		if key := [3]string{s.Source, s.Ref, s.Name}; !seen[key] {
+			seen[key] = true
+			latest = append(latest, bounded(s))
+		}
+	}
+	return latest, err
+}
+
+// bounded cuts a result to a readable size and makes its text visible.
+func bounded(s storedResult) LatestResult {
+	shown := func(text string, limit int) string { return sanitize.Cut(sanitize.Visible(text), limit) }
+	l := LatestResult{storedResult: s, FailuresLeftOut: max(0, len(s.Failures)-maxFailures)}
+	l.Ref, l.Commit, l.Name, l.URL = shown(s.Ref, maxCIText), shown(s.Commit, maxCIText), shown(s.Name, maxCIText), shown(s.URL, MaxText)
+	l.Summary = shown(s.Summary, alert.MaxDetail)
+	l.Failures = nil
+	for _, f := range s.Failures[:len(s.Failures)-l.FailuresLeftOut] {
+		l.Failures = append(l.Failures, ci.Failure{Name: shown(f.Name, maxCIText), Message: shown(f.Message, maxCIText)})
+	}
+	return l
+}

@@ -1,0 +1,118 @@
+package history
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/clean"
+)
+
+// ErrNoSuchAlert is returned when history has no alert of an id.
+var ErrNoSuchAlert = errors.New("no such alert")
+
+// Lifecycle is one alert and what became of it: it may have been revised, repeated and
+// resolved.
+type Lifecycle struct {
+	// Alert is the alert as it was published, or its newest revision.
+	Alert alert.Alert `json:"alert"`
+	// Revisions counts its revisions, Repetitions the findings beside its own.
+	Revisions   int `json:"revisions"`
+	Repetitions int `json:"repetitions"`
+	// LastSeen is when it was found, revised or repeated last, formatted as in alerts.
+	LastSeen string `json:"last_seen"`
+	// ResolvedBy is the id of the alert that resolved it, unless it was repeated
+	// after that.
+	ResolvedBy string `json:"resolved_by,omitempty"`
+
+	// id is the alert's own, first the one that its revisions name.
+	id, first string
+	key       alert.MergeKey
+}
+
+// NewLifecycle starts the lifecycle of an alert.
+func NewLifecycle(a alert.Alert) Lifecycle {
+	return Lifecycle{
+		Alert: a, LastSeen: alert.FormatTime(a.Timestamp),
+		id: a.ID, first: cmp.Or(a.Revises, a.ID), key: a.MergeKey(),
+	}
+}
+
+// Add takes in an alert that came later, and reports whether it belongs to this
+// lifecycle.
+func (l *Lifecycle) Add(a alert.Alert) bool {
+	resolved := l.key
+	resolved.Over = true
+	switch {
+	case a.ID == l.id: // published twice
+		return false
+	case a.Revises != "":
+		if a.Revises != l.first {
+			return false
+		}
+		l.Alert = a
+		l.Revisions++
+	case a.MergeKey() == l.key:
+		l.Repetitions += a.Occurrences()
+		l.ResolvedBy = ""
+	case a.Ends(l.id), a.Ends(l.first), a.MergeKey() == resolved:
+		l.ResolvedBy = a.ID
+		return true
+	default:
+		return false
+	}
+	l.LastSeen = alert.FormatTime(a.Timestamp)
+	return true
+}
+
+// Show replaces the published alert by its sanitized form. Alerts that are added after
+// that must be sanitized, too.
+func (l *Lifecycle) Show(shown alert.Alert) {
+	over := l.key.Over
+	l.Alert, l.key = shown, shown.MergeKey()
+	l.key.Over = over
+}
+
+// Lifecycle reads an alert by its id, and what became of it. It searches from the newest
+// alert back, because recent alerts are asked for most. Its error may be [ErrNoSuchAlert].
+func (r *Reader) Lifecycle(ctx context.Context, id string) (Lifecycle, error) {
+	l, err := r.lifecycle(ctx, id)
+	if err != nil && !errors.Is(err, ErrNoSuchAlert) {
+		err = r.explain(ctx, "read the alerts", err)
+	}
+	return l, err
+}
+
+func (r *Reader) lifecycle(ctx context.Context, id string) (l Lifecycle, err error) {
+	first, last, err := r.bus.Extent(ctx, bus.StreamAlerts)
+	if err != nil {
+		return l, err
+	}
+	quoted := []byte(`"` + id + `"`)
+	var found uint64
+	err = r.bus.Backwards(ctx, bus.StreamAlerts, first, last, 0, func(m bus.Message) bool {
+		var a alert.Alert
+		if bytes.Contains(m.Data, quoted) && json.Unmarshal(m.Data, &a) == nil && a.ID == id && r.Shows(a) {
+			l, found = NewLifecycle(a), m.Seq
+		}
+		return found == 0
+	})
+	switch {
+	case err != nil:
+		return l, err
+	case found == 0:
+		return l, ErrNoSuchAlert
+	}
+	err = r.bus.Forwards(ctx, bus.StreamAlerts, found+1, last, func(m bus.Message) {
+		var a alert.Alert
+		if json.Unmarshal(m.Data, &a) == nil && r.Shows(a) {
+			l.Add(a)
+		}
+	})
+	l.Show(clean.Alert(l.Alert, r.mask))
+	return l, err
+}

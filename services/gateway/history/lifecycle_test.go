@@ -1,0 +1,54 @@
+package history
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+func TestStory(t *testing.T) {
+	one := func(id string, change func(*alert.Alert)) alert.Alert {
+		a := alert.Alert{ID: id, App: "web", DedupKey: "k", Severity: alert.Error, Timestamp: time.Unix(int64(id[0]), 0)}
+		if change != nil {
+			change(&a)
+		}
+		return a
+	}
+	for _, tt := range []struct {
+		name  string
+		first alert.Alert
+		later []alert.Alert
+		want  string // alert, revisions, repetitions, resolved by; which of the later ones are a part
+	}{
+		{"alone", one("a", nil), nil, "a 0 0  []"},
+		{"others", one("a", nil), []alert.Alert{
+			one("b", func(a *alert.Alert) { a.App = "shop" }), one("c", func(a *alert.Alert) { a.DedupKey = "x" }),
+			one("d", func(a *alert.Alert) { a.Revises = "b" }), one("e", func(a *alert.Alert) { a.DedupKey, a.Resolves = "x", "c" }),
+		}, "a 0 0  [false false false false]"},
+		{"published twice", one("a", nil), []alert.Alert{one("a", nil)}, "a 0 0  [false]"},
+		{"repeated", one("a", nil), []alert.Alert{one("b", nil), one("c", func(a *alert.Alert) { a.Count = 5 })}, "a 0 6  [true true]"},
+		{"revised", one("a", nil), []alert.Alert{one("b", func(a *alert.Alert) { a.Revises = "a" }), one("c", func(a *alert.Alert) { a.Revises = "a" })}, "c 2 0  [true true]"},
+		{"a revision, revised again", one("b", func(a *alert.Alert) { a.Revises = "a" }), []alert.Alert{one("c", func(a *alert.Alert) { a.Revises = "a" })}, "c 1 0  [true]"},
+		{"resolved", one("a", nil), []alert.Alert{one("b", func(a *alert.Alert) { a.Resolves = "a" })}, "a 0 0 b [true]"},
+		{"resolved under another key", one("a", nil), []alert.Alert{one("b", func(a *alert.Alert) { a.DedupKey, a.Resolves = "normal", "a" })}, "a 0 0 b [true]"},
+		{"resolved together with another", one("a", nil), []alert.Alert{
+			one("b", func(a *alert.Alert) { a.DedupKey, a.Resolves, a.AlsoResolves = "x", "y", []string{"a"} }),
+		}, "a 0 0 b [true]"},
+		{"its repetition is resolved", one("a", nil), []alert.Alert{one("b", nil), one("c", func(a *alert.Alert) { a.Resolves = "b" })}, "a 0 1 c [true true]"},
+		{"it came back", one("a", nil), []alert.Alert{one("b", func(a *alert.Alert) { a.Resolves = "a" }), one("c", nil)}, "a 0 1  [true true]"},
+		{"a resolution", one("b", func(a *alert.Alert) { a.Resolves = "a" }), []alert.Alert{one("c", nil)}, "b 0 0  [false]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := NewLifecycle(tt.first)
+			parts := []bool{}
+			for _, a := range tt.later {
+				parts = append(parts, s.Add(a))
+			}
+			if got := fmt.Sprintf("%s %d %d %s %v", s.Alert.ID, s.Revisions, s.Repetitions, s.ResolvedBy, parts); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,82 @@
+package history
+
+import (
+	"strings"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// What names what observe can read.
+type What string
+
+// The values of observe's argument what.
+const (
+	Alerts     What = "alerts"
+	Errors     What = "errors"
+	Logs       What = "logs"
+	Network    What = "network"
+	Vitals     What = "vitals"
+	Actions    What = "actions"
+	CI         What = "ci"
+	Kubernetes What = "kubernetes"
+	Noise      What = "noise"
+	Security   What = "security"
+	Status     What = "status"
+)
+
+// Whats lists all values of what.
+func Whats() []What {
+	return []What{Alerts, Errors, Logs, Network, Vitals, Actions, CI, Kubernetes, Noise, Security, Status}
+}
+
+// eventKinds are the kinds of events that some values of what read.
+var eventKinds = map[What]telemetry.Kind{
+	Errors: telemetry.KindLog, Logs: telemetry.KindLog, Network: telemetry.KindNetwork, Vitals: telemetry.KindVitals,
+	Actions: telemetry.KindAction, Security: telemetry.KindSecurity,
+}
+
+// MaxText is the longest text argument of a query, in bytes.
+const MaxText = 2048
+
+// Query selects entries.
+type Query struct {
+	What What
+	// App is an app's name, or empty for all; URL is a substring of the URL.
+	App, URL string
+	// MinRank is the least severity, by its rank.
+	MinRank int
+	// From is the time of the oldest entry that is wanted.
+	From time.Time
+	// Limit is the largest number of entries.
+	Limit int
+	// Before is where the list is continued; the zero value is its beginning.
+	Before Cursor
+}
+
+// Since returns the query with entries of that much time before now. A later page goes
+// back as far as the first.
+func (q Query) Since(period time.Duration, now time.Time) Query {
+	q.From = now.Add(-period)
+	if q.Before != (Cursor{}) {
+		q.From = time.UnixMilli(q.Before.Since)
+	}
+	return q
+}
+
+// matches reports whether an alert was asked for.
+func (q Query) matches(a alert.Alert) bool {
+	return (q.App == "" || a.App == q.App) && strings.Contains(a.URL, q.URL) && a.Severity.Rank() >= q.MinRank
+}
+
+// matchesResult reports whether a CI result was asked for. Its app is the default one,
+// as that of its alert is.
+func (q Query) matchesResult(r ci.Result) bool {
+	rank := alert.Error.Rank()
+	if r.Status == ci.StatusSuccess {
+		rank = alert.Info.Rank()
+	}
+	return (q.App == "" || q.App == telemetry.DefaultApp) && strings.Contains(r.URL, q.URL) && rank >= q.MinRank
+}

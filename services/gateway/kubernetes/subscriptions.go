@@ -1,0 +1,283 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/busclient"
+	"github.com/tocsin-bus/tocsin/services/gateway/lifetime"
+	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/redact"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
+)
+
+// The errors of subscribing where there is nothing to subscribe to.
+var (
+	// ErrNoCluster is returned when no cluster is watched.
+	ErrNoCluster = errors.New("no Kubernetes cluster is watched: start tocsin kubewatch, where a kubeconfig is or in the cluster")
+	// ErrNoStream is returned by a bus of an older version.
+	ErrNoStream = errors.New("this bus has no stream for Kubernetes yet: restart tocsin up, or run tocsin provision on an external bus")
+)
+
+// Writer writes notifications to a client.
+type Writer interface {
+	// Offer writes a line now, or fails, also where the client does not listen now.
+	Offer(line []byte) error
+	// Interrupt ends a write that is under way, where that is possible: its line has to
+	// be written again.
+	Interrupt()
+	// Gone reports whether the client reads nothing that is written any more.
+	Gone() bool
+	// Await waits until the client listens, and reports whether it does: ctx may end
+	// before. lost is closed when it no longer listens.
+	Await(ctx context.Context) (lost <-chan struct{}, ok bool)
+}
+
+// SubscriptionsConfig is what the subscriptions of one client need; all of it is
+// required.
+type SubscriptionsConfig struct {
+	Bus *busclient.Client
+	// Life ends the subscriptions when it is aborted.
+	Life       *lifetime.Lifetime
+	Namespaces namespaces.Set
+	Quota      *Quota
+	Writer     Writer
+	// Accepts reports whether the client takes notifications of a level.
+	Accepts func(alert.Severity) bool
+	// WatchesRead is called once it is known which clusters were watched at the start,
+	// WatchSeen once any was.
+	WatchesRead, WatchSeen func()
+	Mask                   *redact.Engine
+	Logger                 *slog.Logger
+}
+
+// Subscriptions are one client's subscriptions to Kubernetes clusters. They follow the
+// stream of Kubernetes messages and write notifications.
+type Subscriptions struct {
+	cfg   SubscriptionsConfig
+	bus   *busclient.Client
+	log   *slog.Logger
+	parts sync.WaitGroup
+
+	mu sync.Mutex
+	// watchers are the kubewatches that watch clusters.
+	watchers Watchers
+	byID     map[string]*subscription
+	closed   bool
+}
+
+// NewSubscriptions returns no subscriptions yet.
+func NewSubscriptions(cfg SubscriptionsConfig) *Subscriptions {
+	return &Subscriptions{cfg: cfg, bus: cfg.Bus, log: cfg.Logger, byID: map[string]*subscription{}}
+}
+
+// Wait waits until all subscriptions have ended, after the lifetime was aborted.
+func (s *Subscriptions) Wait() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.parts.Wait()
+}
+
+// Subscribed describes a subscription.
+type Subscribed struct {
+	ID      string  `json:"subscriptionId"`
+	Cluster string  `json:"cluster"`
+	Mode    Mode    `json:"mode"`
+	Filters Filters `json:"filters"`
+}
+
+func (s *subscription) describe() Subscribed {
+	return Subscribed{s.id, sanitize.Visible(s.filter.Cluster()), s.filter.Mode(), s.filter.Filters()}
+}
+
+// Subscribe starts a subscription with the messages from now on. Notifications wait
+// until answered is closed, so that they come after the answer. degraded says why none
+// come for now, or is "".
+func (s *Subscriptions) Subscribe(ctx context.Context, cluster string, mode Mode, filters Filters, answered <-chan struct{}) (made Subscribed, degraded string, err error) {
+	start, created, err := s.end(ctx)
+	if err != nil {
+		return Subscribed{}, "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if s.closed || s.cfg.Life.Context().Err() != nil {
+		return Subscribed{}, "", lifetime.ErrShutdown
+	}
+	cluster, degraded, err = s.cluster(cluster, now)
+	if err != nil {
+		return Subscribed{}, "", err
+	}
+	filter, err := NewFilter(cluster, mode, filters, s.cfg.Namespaces)
+	if err != nil {
+		return Subscribed{}, "", err
+	}
+	release, err := s.cfg.Quota.Acquire(len(s.byID))
+	if err != nil {
+		return Subscribed{}, "", err
+	}
+	one := newSubscription(s.cfg.Life.Context(), filter, now, release)
+	one.change(func(h *health) {
+		h.degraded, h.unwatched, h.reason = degraded != "" && degraded != unwatched, degraded == unwatched, degraded
+	})
+	s.byID[one.id] = one
+	s.parts.Go(func() { s.serve(one, start, created, answered) })
+	s.parts.Go(func() { s.watch(one) })
+	return one.describe(), degraded, nil
+}
+
+// end returns the sequence of the next message of the stream, and when the stream was
+// created.
+func (s *Subscriptions) end(ctx context.Context) (start uint64, created time.Time, err error) {
+	conn, err := s.bus.Conn()
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, busclient.RequestTimeout)
+	defer cancel()
+	stream, err := conn.JS.Stream(ctx, bus.StreamKubernetes)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return 0, time.Time{}, busclient.ErrNoAnswer
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return 0, time.Time{}, ErrNoStream
+	case err != nil:
+		return 0, time.Time{}, fmt.Errorf("read the state of %s: %w", bus.StreamKubernetes, err)
+	}
+	info := stream.CachedInfo()
+	return info.State.LastSeq + 1, info.Created, nil
+}
+
+// unwatched says why a cluster that was watched before sends nothing.
+const unwatched = "no kubewatch watches this cluster any more"
+
+// cluster finds the cluster that is meant, by name or as the only one. degraded says
+// why it sends nothing for now. It needs mu.
+func (s *Subscriptions) cluster(name string, now time.Time) (found, degraded string, err error) {
+	live := s.watchers.Live(now, bus.KubewatchTTL)
+	switch {
+	case name == "" && len(live) == 1:
+		name = live[0]
+	case slices.Contains(live, name):
+	case name != "" && slices.Contains(s.watchers.Known(), name):
+		return name, unwatched, nil
+	case len(live) == 0:
+		return "", "", ErrNoCluster
+	default:
+		return "", "", fmt.Errorf("cluster must be one that is watched: %s", strings.Join(live, ", "))
+	}
+	if watch, _, _ := s.watchers.Status(name, now, bus.KubewatchTTL); watch.Degraded {
+		return name, degradedBy(watch), nil
+	}
+	return name, "", nil
+}
+
+// Unsubscribe ends a subscription, and reports whether there was one of that id. After
+// it has returned, nothing of the subscription is written.
+func (s *Subscriptions) Unsubscribe(ctx context.Context, id string) (found bool, err error) {
+	s.mu.Lock()
+	one := s.byID[id]
+	delete(s.byID, id)
+	s.mu.Unlock()
+	if one == nil {
+		return false, nil
+	}
+	return true, one.end(ctx, s.cfg.Writer)
+}
+
+// UnsubscribeAll ends all subscriptions.
+func (s *Subscriptions) UnsubscribeAll(ctx context.Context) (err error) {
+	s.mu.Lock()
+	ended := s.byID
+	s.byID = map[string]*subscription{}
+	s.mu.Unlock()
+	for _, one := range ended {
+		err = errors.Join(err, one.end(ctx, s.cfg.Writer))
+	}
+	return err
+}
+
+// Listed is a subscription with its counters.
+type Listed struct {
+	Subscribed
+	Since     string `json:"since"`
+	Delivered uint64 `json:"delivered"`
+	// Withheld messages are below the client's level, or forbidden by its protocol.
+	Withheld uint64 `json:"withheld,omitempty"`
+	// Dropped is at most how many messages the bus deleted before they were read.
+	Dropped  uint64 `json:"dropped"`
+	Degraded bool   `json:"degraded"`
+	Error    string `json:"error,omitempty"`
+}
+
+// List returns the subscriptions, oldest first, and the clusters that are watched now.
+func (s *Subscriptions) List() (all []Listed, clusters []string) {
+	s.mu.Lock()
+	subscriptions := make([]*subscription, 0, len(s.byID))
+	for _, one := range s.byID {
+		subscriptions = append(subscriptions, one)
+	}
+	clusters = s.clusters()
+	s.mu.Unlock()
+	slices.SortFunc(subscriptions, func(a, b *subscription) int { return a.began.Compare(b.began) })
+	all = []Listed{}
+	for _, one := range subscriptions {
+		h := one.current()
+		all = append(all, Listed{
+			one.describe(), alert.FormatTime(one.began), one.delivered.Load(), one.withheld.Load(), one.dropped.Load(), h.bad(), h.reason,
+		})
+	}
+	return all, clusters
+}
+
+// clusters are the clusters that are watched now, safe to print. It needs mu.
+func (s *Subscriptions) clusters() []string {
+	names := s.watchers.Live(time.Now(), bus.KubewatchTTL)
+	for i := range names {
+		names[i] = sanitize.Visible(names[i])
+	}
+	return names
+}
+
+// Health is what a client gets of Kubernetes.
+type Health struct {
+	// Clusters are watched now. Subscriptions are this client's.
+	Clusters      []string `json:"clusters"`
+	Subscriptions int      `json:"subscriptions"`
+	// Degraded counts the subscriptions that can get nothing for now.
+	Degraded int `json:"degraded"`
+}
+
+// Health returns nil where no kubewatch was ever seen.
+func (s *Subscriptions) Health() *Health {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.watchers.Known()) == 0 {
+		return nil
+	}
+	h := Health{Clusters: s.clusters(), Subscriptions: len(s.byID)}
+	for _, one := range s.byID {
+		if one.current().bad() {
+			h.Degraded++
+		}
+	}
+	return &h
+}
+
+// Len returns how many subscriptions there are.
+func (s *Subscriptions) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.byID)
+}

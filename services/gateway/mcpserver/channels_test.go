@@ -1,0 +1,130 @@
+package mcpserver_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/mcpserver"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+const claude = `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"claude-code","version":"2.1.210"}}`
+
+// TestChannel: Claude Code is offered a channel, and told by it what passes the
+// stream's filters; the inbox has it all the same.
+func TestChannel(t *testing.T) {
+	r := newRig(t)
+	c := r.dial(t, "")
+	greeting := c.ask(t, "initialize", claude)
+	if !strings.Contains(string(greeting.Result), `"experimental":{"claude/channel":{}}`) {
+		t.Errorf("no channel is offered: %s", greeting.raw)
+	}
+	var told struct{ Instructions string }
+	if err := json.Unmarshal(greeting.Result, &told); err != nil || !strings.Contains(told.Instructions, `<channel source="tocsin"`) || len(told.Instructions) > 1024 {
+		t.Errorf("%d bytes of instructions: %s", len(told.Instructions), told.Instructions)
+	}
+	c.told(t)
+	enabled := c.call(t, "configure", `{"action":"streaming","streaming_action":"enable","severity_min":"error"}`).blocks
+	if !strings.HasSuffix(enabled[0], `,"via":["message","channel"]}`) {
+		t.Errorf("%s", enabled[0])
+	}
+	r.Publish(t, r.Alert(alert.Warning)) // does not pass
+	a := r.Alert(alert.Error)
+	r.Publish(t, a)
+	if m := c.next(t); m.Method != "notifications/message" {
+		t.Errorf("%s", m.raw)
+	}
+	m := c.next(t)
+	var params struct {
+		Content string            `json:"content"`
+		Meta    map[string]string `json:"meta"`
+	}
+	if err := json.Unmarshal(m.Params, &params); err != nil {
+		t.Fatal(err)
+	}
+	if m.Method != "notifications/claude/channel" || !strings.Contains(params.Content, a.ID) || params.Meta["severity"] != "error" {
+		t.Errorf("%s", m.raw)
+	}
+	if blocks := c.call(t, "observe", `{}`).blocks; len(blocks) != 2 || !strings.Contains(blocks[1], a.ID) {
+		t.Errorf("the channel took it out of the inbox: %v", blocks)
+	}
+}
+
+// TestVia: an agent may choose among the ways, and others are told of them as
+// little as ever.
+func TestVia(t *testing.T) {
+	r := newRig(t)
+	c := r.dial(t, "plain")
+	greeting := c.ask(t, "initialize", strings.Replace(claude, "claude-code", "another", 1))
+	if strings.Contains(greeting.raw, "experimental") {
+		t.Errorf("%s", greeting.raw)
+	}
+	for _, tt := range []struct{ arguments, want string }{
+		{`{"action":"enable"}`, `"url":""}}`},
+		{`{"action":"status"}`, `"dropped":0}`},
+		{`{"action":"enable","via":["channel"]}`, `"url":""},"via":["channel"],"note":"This client did not announce that it takes channel messages: it may not show them. observe has the alerts all the same."}`},
+		{`{"action":"status"}`, `has the alerts all the same."}`},
+		{`{"action":"enable","via":["message"]}`, `"via":["message"]}`},
+	} {
+		if got := c.call(t, "configure_streaming", tt.arguments).blocks; !strings.HasSuffix(got[0], tt.want) {
+			t.Errorf("%s: %s", tt.arguments, got[0])
+		}
+	}
+	for _, wrong := range []string{`{"action":"enable","via":["pigeon"]}`, `{"action":"enable","via":[]}`} {
+		if r := c.call(t, "configure_streaming", wrong); !r.isError || r.blocks[0] != "via must be a list with at least one of message, channel, events" {
+			t.Errorf("%s: %v", wrong, r)
+		}
+	}
+}
+
+// TestWaysOfTheNewestProtocol: it forbids unsolicited messages, and the
+// answer says what works.
+func TestWaysOfTheNewestProtocol(t *testing.T) {
+	r := newRig(t)
+	s, messages := join(t, r.serve(t, mcpserver.Latest, mcpserver.HTTPConfig{}))
+	got := tool(t, s, "configure_streaming", map[string]any{"action": "enable"})[0]
+	if !strings.Contains(got, `"via":[],"note":"This protocol forbids unsolicited messages.`) {
+		t.Errorf("%s", got)
+	}
+	result, err := s.CallTool(t.Context(), &mcp.CallToolParams{
+		Name: "configure_streaming", Arguments: map[string]any{"action": "enable", "via": []string{"message", "channel"}},
+	})
+	if err != nil || !result.IsError {
+		t.Errorf("%+v, %v", result, err)
+	}
+	r.Publish(t, r.Alert(alert.Error))
+	if blocks := tool(t, s, "observe", map[string]any{"wait_seconds": 10}); len(blocks) != 2 {
+		t.Errorf("%v", blocks)
+	}
+	if len(messages) > 0 {
+		t.Error("a message came all the same")
+	}
+}
+
+// TestAnotherClientOnTheConnection: what the first wanted is not the second's.
+func TestAnotherClientOnTheConnection(t *testing.T) {
+	r := newRig(t)
+	c := r.dial(t, "")
+	other := strings.Replace(claude, "claude-code", "another", 1)
+	for _, tt := range []struct {
+		who     string
+		channel bool
+	}{{claude, true}, {other, false}, {claude, true}} {
+		if greeting := c.ask(t, "initialize", tt.who); strings.Contains(greeting.raw, "claude/channel") != tt.channel ||
+			strings.Contains(greeting.raw, "<channel source") != tt.channel {
+			t.Errorf("%s: %s", tt.who, greeting.raw)
+		}
+		if text := c.call(t, "configure_streaming", `{"action":"status"}`).blocks[0]; strings.Contains(text, "via") {
+			t.Errorf("%s: %s", tt.who, text)
+		}
+		if text := c.call(t, "configure_streaming", `{"action":"enable"}`).blocks[0]; strings.Contains(text, `"via":["message","channel"]`) != tt.channel {
+			t.Errorf("%s: %s", tt.who, text)
+		}
+	}
+	if text := c.call(t, "configure_streaming", `{"action":"enable","via":["channel","channel"]}`).blocks[0]; !strings.HasSuffix(text, `"via":["channel"]}`) {
+		t.Error(text)
+	}
+}

@@ -1,0 +1,250 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/lifetime"
+)
+
+const (
+	// HeaderClient, and the query parameter client, name the client whose inbox this
+	// is, as --client does on stdio.
+	HeaderClient = "Tocsin-Client"
+
+	// maxClients is how many clients are served at once. Past it the one that is idle
+	// longest makes room, if it is for evictableAfter; else a new one is refused with
+	// 503.
+	maxClients     = 64
+	evictableAfter = time.Minute
+	// sessionIdle is how long an MCP session may be without a request, an open stream
+	// included, before it is ended: as long as a bus that was started in the background
+	// stays. sessionlessIdle is that of a client without a session. The inbox stays.
+	sessionIdle     = 4 * time.Hour
+	sessionlessIdle = 15 * time.Minute
+	// idleInterval is how often idle clients are ended.
+	idleInterval = time.Minute
+)
+
+// httpClient is a client over HTTP.
+type httpClient struct {
+	*server
+	stream *listenStream
+	// sessionless: the client's protocol has no sessions.
+	sessionless bool
+	// answering counts the requests that wait for their answers.
+	answering sync.WaitGroup
+
+	// The rest is guarded by the httpServer's mu.
+
+	// late: the request that could have started a session is over.
+	late bool
+	// open counts the requests under way, used is when the last one ended.
+	open int
+	used time.Time
+}
+
+type httpClientKey struct{}
+
+// httpClientOf returns whose request it is, or nil.
+func httpClientOf(r *http.Request) *httpClient {
+	c, _ := r.Context().Value(httpClientKey{}).(*httpClient)
+	return c
+}
+
+func withHTTPClient(r *http.Request, c *httpClient) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), httpClientKey{}, c))
+}
+
+// inboxName returns the name that a client gives its inbox, or "".
+func inboxName(r *http.Request) string {
+	if name := r.Header.Get(HeaderClient); name != "" {
+		return name
+	}
+	return r.URL.Query().Get("client")
+}
+
+// methodOf returns the method of one JSON-RPC request, or "".
+func methodOf(body []byte) string {
+	var message struct {
+		Method string `json:"method"`
+	}
+	if json.Unmarshal(body, &message) != nil { // a batch, or what the SDK refuses
+		return ""
+	}
+	return message.Method
+}
+
+// announcedName returns the name that a request's sender announces.
+func announcedName(body []byte) string {
+	var message struct {
+		Params struct {
+			Meta struct {
+				Client *mcp.Implementation `json:"io.modelcontextprotocol/clientInfo"`
+			} `json:"_meta"`
+		} `json:"params"`
+	}
+	if json.Unmarshal(body, &message) != nil {
+		return clientName(nil)
+	}
+	return clientName(message.Params.Meta.Client)
+}
+
+// newClient returns a client over HTTP that is not started. t completes how it is
+// reached.
+func (h *httpServer) newClient(name string, t transport) *httpClient {
+	cfg := h.cfg
+	cfg.Client = name
+	life := lifetime.New(h.ctx)
+	c := &httpClient{stream: newListenStream(life.Context()), used: h.now()}
+	t.output, t.quota = c.stream, h.quota
+	t.response = func(header http.Header) *response {
+		to, _ := h.responses.Load(header.Get(headerResponse))
+		found, _ := to.(*response)
+		return found
+	}
+	c.server = newServer(life, cfg, t)
+	return c
+}
+
+// add accepts a client, if there is room.
+func (h *httpServer) add(key string, c *httpClient) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c.late || !h.makeRoom() {
+		h.metrics.refused.Inc()
+		return false
+	}
+	h.metrics.accepted.Inc()
+	h.clients[key] = c
+	return true
+}
+
+// full reports whether there is no room for another client, and none can be made.
+func (h *httpServer) full() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, idle := longestIdle(h.clients, h.now())
+	return h.ended || len(h.clients) >= maxClients && idle == nil
+}
+
+// makeRoom reports whether there is room for another client, and ends the one that is
+// idle longest where that is needed. It needs mu.
+func (h *httpServer) makeRoom() bool {
+	if h.ended || len(h.clients) < maxClients {
+		return !h.ended
+	}
+	key, c := longestIdle(h.clients, h.now())
+	if c == nil {
+		return false
+	}
+	h.log.Info("ended the client that was idle longest: another one needs its place", "client", c.alerts.Inbox())
+	delete(h.clients, key)
+	h.leaving.Go(func() { h.dismiss(key, c) })
+	return true
+}
+
+// longestIdle returns the client that is idle longest, and for evictableAfter at least,
+// or nil.
+func longestIdle(clients map[string]*httpClient, now time.Time) (key string, longest *httpClient) {
+	for k, c := range clients {
+		if c.open == 0 && now.Sub(c.used) >= evictableAfter && (longest == nil || c.used.Before(longest.used)) {
+			key, longest = k, c
+		}
+	}
+	return key, longest
+}
+
+// dismiss ends a client, with its session where it has one.
+func (h *httpServer) dismiss(key string, c *httpClient) {
+	c.life.StopAccepting()
+	for session := range c.mcp.Sessions() {
+		_ = session.Close() // Wait has the reason
+	}
+	if c.sessionless { // nothing else ends it
+		h.remove(key, c)
+	}
+}
+
+// remove ends what a client had.
+func (h *httpServer) remove(key string, c *httpClient) {
+	h.mu.Lock()
+	if h.clients[key] == c {
+		delete(h.clients, key)
+	}
+	h.mu.Unlock()
+	if err := lifetime.Within(endTimeout, c.end); errors.Is(err, lifetime.ErrTimeout) {
+		h.log.Debug("the parts of a client did not end in time", "client", c.alerts.Inbox(), "error", err)
+	}
+}
+
+// enter finds the client of that key, or accepts it. It is nil when there is no room.
+func (h *httpServer) enter(name, key string) *httpClient {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.clients[key]
+	if c == nil {
+		if !h.makeRoom() {
+			return nil
+		}
+		c = h.newClient(name, transport{inboxKey: func(string) string { return key }})
+		c.sessionless = true
+		c.start()
+		h.metrics.accepted.Inc()
+		h.clients[key] = c
+	}
+	c.open++
+	return c
+}
+
+// leave ends a request of a client.
+func (h *httpServer) leave(c *httpClient) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c.open--
+	c.used = h.now()
+}
+
+// endIdleClients ends idle clients until ctx ends.
+func (h *httpServer) endIdleClients(ctx context.Context) {
+	tick := time.NewTicker(idleInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			for key, c := range h.takeIdle(now) {
+				h.dismiss(key, c)
+			}
+		}
+	}
+}
+
+// idleLimit is how long the client may be without a request.
+func (c *httpClient) idleLimit() time.Duration {
+	if c.sessionless {
+		return sessionlessIdle
+	}
+	return sessionIdle
+}
+
+// takeIdle removes the clients that are idle for too long, and returns them.
+func (h *httpServer) takeIdle(now time.Time) map[string]*httpClient {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	idle := map[string]*httpClient{}
+	for key, c := range h.clients {
+		if c.open == 0 && now.Sub(c.used) >= c.idleLimit() {
+			idle[key] = c
+			delete(h.clients, key)
+		}
+	}
+	return idle
+}

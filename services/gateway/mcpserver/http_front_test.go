@@ -1,0 +1,99 @@
+package mcpserver_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
+	"github.com/tocsin-bus/tocsin/services/gateway/mcpserver"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// page asks for what is no MCP.
+func page(t *testing.T, url, path string, header ...string) (status int, body string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimSuffix(url, "/mcp")+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode, strings.TrimSpace(string(data))
+}
+
+// TestPages: an orchestrator and Prometheus need no token, a page of another site
+// sees nothing, and what is said follows the bus.
+func TestPages(t *testing.T) {
+	r := newRig(t)
+	r.Down()
+	url := r.serve(t, mcpserver.Compatible, mcpserver.HTTPConfig{Token: "secret"})
+	if status, body := page(t, url, "/healthz"); status != 200 || body != `{"ok":true}` {
+		t.Errorf("alive: %d %s", status, body)
+	}
+	if status, body := page(t, url, "/readyz"); status != 503 || body != `{"ok":false,"error":"the bus is away"}` {
+		t.Errorf("without a bus: %d %s", status, body)
+	}
+	ready := func(want int) {
+		t.Helper()
+		var status int
+		var body string
+		if !testrig.Poll(func() bool { status, body = page(t, url, "/readyz"); return status == want }) {
+			t.Fatalf("not %d but %d: %s", want, status, body)
+		}
+	}
+	r.Up(t)
+	ready(200)
+	for _, path := range []string{"/readyz", "/metrics"} {
+		if status, _ := page(t, url, path, "Origin", "http://evil.example"); status != 403 {
+			t.Errorf("%s for another site: %d", path, status)
+		}
+	}
+	r.Down()
+	ready(503)
+	if _, body := page(t, url, "/metrics"); !strings.Contains(body, "tocsin_gateway_bus_connected 0\n") {
+		t.Errorf("without a bus:\n%s", body)
+	}
+	r.Up(t)
+	ready(200)
+}
+
+func TestFrontMetrics(t *testing.T) {
+	r := newRig(t)
+	url := r.serve(t, mcpserver.Compatible, mcpserver.HTTPConfig{})
+	s, _ := join(t, url)
+	tool(t, s, "observe", nil)
+	r.Publish(t, r.Alert(alert.Error))
+	has := func(lines ...string) {
+		t.Helper()
+		var body string
+		if !testrig.Poll(func() bool {
+			_, body = page(t, url, "/metrics")
+			for _, line := range lines {
+				if !strings.Contains("\n"+body+"\n", "\n"+line+"\n") {
+					return false
+				}
+			}
+			return true
+		}) {
+			t.Fatalf("%q are not in\n%s", lines, body)
+		}
+	}
+	has("tocsin_gateway_clients 1", "tocsin_gateway_clients_total 1", "tocsin_gateway_inbox_alerts 1",
+		"tocsin_gateway_clients_limit 64", "tocsin_gateway_refused_total 0", "tocsin_gateway_bus_connected 1")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	has("tocsin_gateway_clients 0", "tocsin_gateway_clients_total 1", "tocsin_gateway_inbox_alerts 0")
+}

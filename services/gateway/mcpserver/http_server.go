@@ -1,0 +1,267 @@
+package mcpserver
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/busclient"
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
+	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
+	"github.com/tocsin-bus/tocsin/services/gateway/lifetime"
+	"github.com/tocsin-bus/tocsin/services/gateway/lines"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
+)
+
+const (
+	// headerResponse carries the number of a request to the handlers that answer it. A
+	// client's own value is overwritten.
+	headerResponse = "Tocsin-Reply"
+	headerSession  = "Mcp-Session-Id"
+	headerProtocol = "Mcp-Protocol-Version"
+)
+
+// httpServer serves each HTTP request with the server of its client.
+type httpServer struct {
+	ctx   context.Context
+	cfg   Config
+	quota *kubernetes.Quota
+	log   *slog.Logger
+	// front checks requests and finds the routes of routes().
+	front *httpserve.Front
+	// probe checks the bus, for readiness.
+	probe   *busclient.Probe
+	metrics httpMetrics
+
+	// sessions serves the versions of the protocol that have sessions, and sessionless
+	// those that have none.
+	sessions, sessionless http.Handler
+
+	// now is the time, by which a client is idle.
+	now func() time.Time
+
+	responses sync.Map // number of a request -> *response
+	number    atomic.Uint64
+
+	mu      sync.Mutex
+	clients map[string]*httpClient // by session, or by name where there are none
+	ended   bool
+	// serving counts requests that are to be answered, leaving clients that are being
+	// ended.
+	serving, leaving sync.WaitGroup
+}
+
+func newHTTPServer(ctx context.Context, cfg Config, at HTTPConfig) *httpServer {
+	h := &httpServer{
+		ctx: ctx, cfg: cfg, quota: cfg.Kubernetes.NewQuota(), log: cfg.Logger.With("component", "gateway"),
+		clients: map[string]*httpClient{}, now: time.Now,
+	}
+	h.probe = busclient.NewProbe(cfg.Bus, h.log)
+	h.metrics = newHTTPMetrics(h)
+	h.front = h.newFront(at)
+	server := func(r *http.Request) *mcp.Server {
+		if c := httpClientOf(r); c != nil {
+			return c.mcp
+		}
+		return nil
+	}
+	// The front has checked the Host, and knows which others are allowed.
+	options := mcp.StreamableHTTPOptions{
+		Logger: slog.New(slog.DiscardHandler), DisableLocalhostProtection: true, MaxRequestBodyBytes: lines.Max,
+	}
+	h.sessions = mcp.NewStreamableHTTPHandler(server, &options)
+	options.Stateless, options.PropagateRequestCancellation = true, true
+	h.sessionless = mcp.NewStreamableHTTPHandler(server, &options)
+	return h
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := limitBody(w); err != nil {
+		return // the connection is gone
+	}
+	h.front.ServeHTTP(w, r)
+}
+
+// serveMCP serves a request of a client that may send it.
+func (h *httpServer) serveMCP(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	if r.Method == http.MethodPost {
+		if !h.begin() {
+			return httpserve.Refuse(http.StatusServiceUnavailable, lifetime.ErrShutdown.Error())
+		}
+		defer h.serving.Done()
+	}
+	to := &response{ctx: r.Context(), w: w}
+	number := strconv.FormatUint(h.number.Add(1), 10)
+	r.Header.Set(headerResponse, number)
+	h.responses.Store(number, to)
+	defer func() {
+		to.finish()
+		h.responses.Delete(number)
+	}()
+	if h.cfg.Protocol == Latest && r.Header.Get(headerProtocol) >= version20260728 {
+		return h.serveSessionless(to, r, body)
+	}
+	return h.serveSession(to, r, body)
+}
+
+// serveSession serves the versions of the protocol that have sessions.
+func (h *httpServer) serveSession(to *response, r *http.Request, body []byte) error {
+	id := r.Header.Get(headerSession)
+	if id == "" && r.Method == http.MethodPost {
+		if method := methodOf(body); method != "" && method != "initialize" && r.Header.Get(headerProtocol) < version20260728 {
+			return httpserve.Refuse(http.StatusBadRequest, "there is no session: send initialize first, and the "+headerSession+" of its answer with every request after")
+		}
+		return h.serveNew(to, r)
+	}
+	h.mu.Lock()
+	c := h.clients[id]
+	if c != nil {
+		c.open++
+		if r.Method == http.MethodPost {
+			c.answering.Add(1)
+			defer c.answering.Done()
+		}
+	}
+	h.mu.Unlock()
+	if c == nil { // the SDK says what is wrong
+		h.sessions.ServeHTTP(to, r)
+		return nil
+	}
+	defer h.leave(c)
+	to.client.Store(c)
+	if r.Method == http.MethodGet && r.Header.Get("Last-Event-ID") == "" {
+		to.opened = func() {
+			c.stream.attach(to)
+			c.toolset.remind()
+		}
+		defer c.stream.detach(to)
+	}
+	if r.Method == http.MethodDelete {
+		c.life.StopAccepting()
+		h.letAnswer(&c.answering, c)
+	}
+	h.sessions.ServeHTTP(to, withHTTPClient(r, c))
+	return nil
+}
+
+// serveNew serves a request that may start a session.
+func (h *httpServer) serveNew(to *response, r *http.Request) error {
+	if h.full() {
+		h.metrics.refused.Inc()
+		return httpserve.Refuse(http.StatusServiceUnavailable, fmt.Sprintf("%d clients are connected already: end one of their sessions", maxClients))
+	}
+	id, name := rand.Text(), inboxName(r)
+	var c *httpClient
+	c = h.newClient(name, transport{
+		ephemeral: name == "", // it can't come back
+		inboxKey:  func(client string) string { return client + " over HTTP, session " + id },
+		sessionID: func() string { return id },
+		started: func(session *mcp.ServerSession) bool {
+			if !h.add(id, c) {
+				return false
+			}
+			c.start()
+			h.leaving.Go(func() {
+				_ = session.Wait() // however it ended, it has
+				h.remove(id, c)
+			})
+			return true
+		},
+	})
+	h.sessions.ServeHTTP(to, withHTTPClient(r, c))
+	h.mu.Lock()
+	late := h.clients[id] != c
+	c.late = late
+	h.mu.Unlock()
+	if late {
+		for session := range c.mcp.Sessions() {
+			_ = session.Close() // it never started
+		}
+		c.life.Abort()
+	}
+	return nil
+}
+
+// serveSessionless serves the versions that have no sessions: each request says who
+// sends it, and is complete in itself.
+func (h *httpServer) serveSessionless(to *response, r *http.Request, body []byte) error {
+	name := inboxName(r)
+	key := inbox.NamedKey(name)
+	if name == "" {
+		key = announcedName(body) + " over HTTP"
+	}
+	c := h.enter(name, key)
+	if c == nil {
+		h.metrics.refused.Inc()
+		return httpserve.Refuse(http.StatusServiceUnavailable, fmt.Sprintf("%d clients are connected already", maxClients))
+	}
+	defer h.leave(c)
+	h.sessionless.ServeHTTP(to, withHTTPClient(r, c))
+	return nil
+}
+
+// begin counts a request, unless the server has stopped accepting.
+func (h *httpServer) begin() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.ended {
+		h.serving.Add(1)
+	}
+	return !h.ended
+}
+
+// letAnswer gives requests under way some time to be answered. Then it cuts off those of
+// a client, or all where that is nil: a client that does not read would block the end.
+func (h *httpServer) letAnswer(underway *sync.WaitGroup, client *httpClient) {
+	if err := lifetime.Within(answerTimeout, func() error { underway.Wait(); return nil }); err != nil {
+		h.log.Debug("cut off requests that were not answered in time", "error", err)
+	}
+	h.responses.Range(func(_, value any) bool {
+		if to, ok := value.(*response); ok && (client == nil || to.client.Load() == client) {
+			to.cut()
+		}
+		return true
+	})
+}
+
+// end stops accepting, gives the calls under way some time, ends every client, and waits
+// until all have ended.
+func (h *httpServer) end() {
+	h.mu.Lock()
+	h.ended = true
+	clients := maps.Clone(h.clients)
+	h.mu.Unlock()
+	for _, c := range clients {
+		c.life.StopAccepting()
+	}
+	h.letAnswer(&h.serving, nil)
+	for key, c := range clients {
+		h.leaving.Go(func() { h.dismiss(key, c) })
+	}
+	h.leaving.Wait()
+}
+
+// connected returns the clients that are connected now.
+func (h *httpServer) connected() []*httpClient {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make([]*httpClient, 0, len(h.clients))
+	for _, c := range h.clients {
+		all = append(all, c)
+	}
+	return all
+}

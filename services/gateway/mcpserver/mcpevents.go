@@ -1,0 +1,163 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/busclient"
+	"github.com/tocsin-bus/tocsin/services/gateway/delivery"
+	"github.com/tocsin-bus/tocsin/services/gateway/mcpevents"
+	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/clean"
+)
+
+// responseKey is where a request's context has the HTTP response that it is answered on.
+type responseKey struct{}
+
+// withResponse lets handlers find the HTTP response of their request.
+func (s *server) withResponse(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+		if to := s.responseTo(r); to != nil {
+			ctx = context.WithValue(ctx, responseKey{}, to)
+		}
+		return next(ctx, method, r)
+	}
+}
+
+// addEvents adds the Events extension to a server.
+func (s *server) addEvents(m *mcp.Server) {
+	err := mcpevents.Register(m, mcpevents.Config{
+		Source:   alertSource{s},
+		Notifier: s.eventWriter,
+		Underway: s.callOnResponse,
+		Ending:   s.life.Stopping(),
+		Defaults: s.defaultFilters,
+	})
+	if err != nil { // a method has the name of one of the SDK's
+		s.log.Error("cannot serve the events extension", "error", err)
+	}
+}
+
+// defaultFilters are those of a subscription that names none: the client's own for its
+// notifications, where those use the channel events too.
+func (s *server) defaultFilters() notifier.Config {
+	cfg := notifier.DefaultConfig()
+	// At shutdown the default will do.
+	_ = s.alerts.Do(func(state *delivery.State, _ time.Time) {
+		if slices.Contains(state.Channels, delivery.ChannelEvents) && state.Notifier.Config().Enabled {
+			cfg = state.Notifier.Config()
+		}
+	})
+	return cfg
+}
+
+// eventWriter returns what writes a stream's notifications: over HTTP to the response of
+// the request that opened the stream, and nowhere else.
+func (s *server) eventWriter(ctx context.Context) func([]byte) error {
+	if to, ok := ctx.Value(responseKey{}).(*response); ok {
+		return to.message
+	}
+	if s.transport.response != nil {
+		return nil
+	}
+	return func(line []byte) error {
+		_, err := s.out.Write(line)
+		return err
+	}
+}
+
+// callOnResponse is [lifetime.Lifetime.Call] for what can be answered on one HTTP
+// response only: the end of that ends it as well.
+func (s *server) callOnResponse(call context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := s.life.Call(call)
+	to, ok := call.Value(responseKey{}).(*response)
+	if !ok {
+		return ctx, cancel
+	}
+	stop := context.AfterFunc(to.ctx, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// alertSource gives the alerts to the Events extension, whose subscriptions each have a
+// position of their own.
+type alertSource struct{ *server }
+
+// State implements [mcpevents.Source].
+func (s alertSource) State(ctx context.Context) (mcpevents.State, error) {
+	s.alerts.Settle(ctx)
+	conn, err := s.bus.Conn()
+	if err != nil {
+		return mcpevents.State{}, err
+	}
+	stream, err := conn.JS.Stream(ctx, bus.StreamAlerts)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return mcpevents.State{}, busclient.ErrNoAnswer
+	}
+	if err != nil {
+		return mcpevents.State{}, fmt.Errorf("read the state of %s: %w", bus.StreamAlerts, err)
+	}
+	info := stream.CachedInfo()
+	state := mcpevents.State{Created: info.Created, First: info.State.FirstSeq, Last: info.State.LastSeq}
+	if info.State.Msgs == 0 {
+		state.First = state.Last + 1
+	}
+	return state, nil
+}
+
+// Read implements [mcpevents.Source].
+func (s alertSource) Read(ctx context.Context, after uint64, limit int) ([]mcpevents.Arrival, error) {
+	conn, err := s.bus.Conn()
+	if err != nil {
+		return nil, err
+	}
+	messages, err := conn.StoredFrom(ctx, bus.StreamAlerts, after+1, limit)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, busclient.ErrNoAnswer
+	}
+	if err != nil {
+		return nil, err
+	}
+	list := make([]mcpevents.Arrival, len(messages))
+	for i, m := range messages {
+		list[i] = s.arrival(m, time.Time{})
+	}
+	return list, nil
+}
+
+// Suppressed implements [mcpevents.Source]. The filter may learn from it of an alert that it
+// has not met yet, and which ends an acknowledgement.
+func (s alertSource) Suppressed(a alert.Alert) (suppressed bool) {
+	// At shutdown nothing is delivered either.
+	_ = s.alerts.Do(func(state *delivery.State, now time.Time) { _, suppressed = state.Silences.Suppresses(a, now) })
+	return suppressed
+}
+
+// Follow implements [mcpevents.Source].
+func (s alertSource) Follow(ctx context.Context, after mcpevents.Position, hand func(mcpevents.Arrival)) {
+	cfg := bus.FollowConfig{Stream: bus.StreamAlerts, Start: after.Seq + 1, Created: after.Created, Logger: s.log}
+	s.bus.Follow(ctx, cfg, func(m bus.Message, created time.Time) { hand(s.arrival(m, created)) })
+}
+
+// arrival reads a message of the stream that was created at created. Of an alert that is
+// suppressed, or may not be shown here, there is only the position.
+func (s alertSource) arrival(m bus.Message, created time.Time) mcpevents.Arrival {
+	arrived := mcpevents.Arrival{At: mcpevents.Position{Seq: m.Seq, Created: created}, Time: m.Time}
+	var a alert.Alert
+	if json.Unmarshal(m.Data, &a) != nil || !s.server.history.Shows(a) { // what is no alert was logged when the inbox received it
+		return arrived
+	}
+	a.Seq = m.Seq
+	a = clean.Alert(a, s.mask)
+	if !s.Suppressed(a) {
+		arrived.Alert = &a
+	}
+	return arrived
+}

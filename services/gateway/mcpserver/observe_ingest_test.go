@@ -1,0 +1,85 @@
+package mcpserver_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/presence"
+	"github.com/tocsin-bus/tocsin/shared/query"
+)
+
+// TestTheIntakeIsInStatusAndHealth: an agent hears from both that what is sent is
+// refused, and why, and that there is no intake at all.
+func TestTheIntakeIsInStatusAndHealth(t *testing.T) {
+	r := newRig(t)
+	c := r.dial(t, "")
+	c.initialize(t, "2025-11-25")
+	c.pending(t, 0)
+	var said string
+	says := func(want string) {
+		t.Helper()
+		for _, call := range [][2]string{{"observe", `{"what":"status"}`}, {"configure", `{"action":"health"}`}} {
+			if !testrig.Poll(func() bool {
+				said = c.call(t, call[0], call[1]).blocks[0]
+				return strings.Contains(said, want)
+			}) {
+				t.Errorf("%s: got %s, want %s in it", call[0], said, want)
+			}
+		}
+	}
+	says(`"intake":{"ok":false,"reason":"no ingest answers`)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	defer cancel()
+	var full atomic.Bool
+	intake := r.Join(t, bus.RoleIngest)
+	serving.Go(func() {
+		cfg := presence.Config{Service: "ingest", ID: "1", Version: "1.2.3", Started: time.Now(), Logger: testrig.Quiet()}
+		err := presence.Serve(ctx, intake, cfg, func() query.Health {
+			if full.Load() {
+				return query.Health{Reason: "no space left on\x1b device, Bearer abcdefghijklmnopqrstuvwxyz123456"}
+			}
+			return query.Health{OK: true}
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	says(`"intake":{"ok":true}`)
+	full.Store(true)
+	says(`"intake":{"ok":false,"reason":"no space left on␛ device, Bearer [REDACTED`)
+
+	r.Down()
+	says(`"intake":null`)
+}
+
+// TestASlowIntakeIsNotGone checks that an intake which is there and says nothing in
+// time is not reported as none: what it does is not known.
+func TestASlowIntakeIsNotGone(t *testing.T) {
+	r := newRig(t)
+	intake := r.Join(t, bus.RoleIngest)
+	if _, err := intake.NC.Subscribe("$SRV.STATS.tocsin-ingest", func(*nats.Msg) {}); err != nil {
+		t.Fatal(err)
+	}
+	if err := intake.NC.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	c := r.dial(t, "")
+	c.initialize(t, "2025-11-25")
+	c.pending(t, 0)
+	for _, call := range [][2]string{{"observe", `{"what":"status"}`}, {"configure", `{"action":"health"}`}} {
+		if got := c.call(t, call[0], call[1]).blocks[0]; !strings.Contains(got, `"intake":null`) {
+			t.Errorf("%s: got %s, want \"intake\":null in it", call[0], got)
+		}
+	}
+}

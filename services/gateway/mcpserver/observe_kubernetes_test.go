@@ -1,0 +1,291 @@
+package mcpserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/delivery"
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
+	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
+	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/kube"
+)
+
+// cluster is a kubewatch, as far as gateways see one.
+type cluster struct {
+	conn *bus.Conn
+	kv   jetstream.KeyValue
+	n    int
+}
+
+func (r *rig) kubewatch(t *testing.T) *cluster {
+	t.Helper()
+	w := &cluster{conn: r.Join(t, bus.RoleKubewatch)}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var err error
+	if w.kv, err = w.conn.JS.KeyValue(ctx, bus.BucketKubewatch); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// leads says that a cluster is watched.
+func (w *cluster) leads(t *testing.T, name string, is kube.Watch) {
+	t.Helper()
+	data, err := json.Marshal(kube.Leader{Cluster: name, ID: "k", Watch: is})
+	if err == nil {
+		_, err = w.kv.Put(t.Context(), name, data)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *cluster) says(t *testing.T, m kube.Message) {
+	t.Helper()
+	w.n++
+	m.Cluster = "dev"
+	data, err := json.Marshal(m)
+	if err == nil {
+		_, err = w.conn.JS.Publish(t.Context(), bus.KubernetesSubject(&m), data, jetstream.WithMsgID(fmt.Sprint(w.n)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func said(reason, kind, namespace, app string) kube.Message {
+	return kube.Message{Event: &kube.Event{
+		Namespace: namespace, Type: kind, Reason: reason, Message: "with ghp_0123456789abcdefghijABCDEFGHIJ012345", Timestamp: time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC),
+		Labels: map[string]string{"app": app}, InvolvedObject: kube.Object{Kind: "Pod", Name: app + "-1", Namespace: namespace},
+	}}
+}
+
+// looked is what observe says of clusters.
+type looked struct {
+	Error      string
+	Incomplete string
+	Kubernetes []struct {
+		kube.Message
+		Received time.Time
+	}
+}
+
+func (c *client) clusters(t *testing.T, more string) (l looked, reasons string) {
+	t.Helper()
+	text := c.call(t, "observe", `{"what":"kubernetes"`+more+`}`).blocks[0]
+	if err := json.Unmarshal([]byte(text), &l); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if strings.Contains(text, "ghp_") {
+		t.Errorf("a secret is told: %s", text)
+	}
+	if l.Error == "" && !strings.Contains(text, `"kubernetes":[`) {
+		t.Errorf("no list: %s", text)
+	}
+	var all []string
+	for _, m := range l.Kubernetes {
+		if time.Since(m.Received).Abs() > time.Hour {
+			t.Errorf("received at %s", m.Received)
+		}
+		reason := m.Event.Reason
+		if len(m.Logs) > 0 {
+			reason += " with logs"
+		}
+		all = append(all, reason)
+	}
+	return l, strings.Join(all, ", ")
+}
+
+func (c *client) status(t *testing.T) string {
+	t.Helper()
+	return c.call(t, "observe", `{}`).blocks[0]
+}
+
+func TestObserveKubernetes(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "looks")
+	if l, _ := c.clusters(t, ""); !strings.Contains(l.Error, "start tocsin kubewatch") {
+		t.Errorf("where there is nothing: %+v", l)
+	}
+	if text := c.status(t); strings.Contains(text, "kubernetes") {
+		t.Errorf("where there is nothing: %s", text)
+	}
+	w := r.kubewatch(t)
+	w.leads(t, "dev", kube.Watch{})
+	if l, reasons := c.clusters(t, ""); l.Error != "" || l.Incomplete != "" || reasons != "" {
+		t.Errorf("nothing was said yet: %+v", l)
+	}
+
+	crashed := said("BackOff", kube.TypeWarning, "shop", "web")
+	crashed.Fault = &kube.Fault{ID: "f1", Kind: kube.CrashLoop, State: kube.StateFiring, Severity: alert.Error, LogsFollow: true}
+	w.says(t, said("Pulled", kube.TypeNormal, "shop", "web"))
+	w.says(t, crashed)
+	w.says(t, said("FailedMount", kube.TypeWarning, "bank", "db"))
+	crashed.Logs = []kube.Log{{Container: "app", Previous: true, HasPanic: true, Sample: "line\npanic: boom\n"}}
+	w.says(t, crashed)
+	l, reasons := c.clusters(t, "")
+	if l.Incomplete != "" || reasons != "BackOff with logs, FailedMount, Pulled" {
+		t.Fatalf("%s, %+v", reasons, l)
+	}
+	if m := l.Kubernetes[0]; m.Cluster != "dev" || m.Fault.ID != "f1" || m.Logs[0].Sample != "line\npanic: boom\n" || m.Event.Message != "with [REDACTED:github]" || m.Event.Labels["app"] != "web" {
+		t.Errorf("%+v", m)
+	}
+	for more, want := range map[string]string{
+		`,"limit":1`: "BackOff with logs", `,"severity_min":"error"`: "BackOff with logs", `,"severity_min":"warning"`: "BackOff with logs, FailedMount",
+		`,"app":"db"`: "FailedMount", `,"app":"dev"`: "", `,"url":"x"`: "",
+	} {
+		if _, got := c.clusters(t, more); got != want {
+			t.Errorf("%s: %s, want %s", more, got, want)
+		}
+	}
+
+	w.leads(t, "dev", kube.Watch{Degraded: true, Error: "forbidden\x1b", Since: time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC)})
+	w.leads(t, "prod", kube.Watch{})
+	if l, _ := c.clusters(t, ""); l.Incomplete != "cluster dev can't be watched now: forbidden␛" {
+		t.Errorf("%s", l.Incomplete)
+	}
+	const states = `"kubernetes":[{"cluster":"dev","degraded":true,"error":"forbidden␛","since":"2026-01-28T14:30:00Z"},{"cluster":"prod","degraded":false}]`
+	if text := c.status(t); !strings.Contains(text, states) {
+		t.Errorf("%s", text)
+	}
+	for _, name := range []string{"dev", "prod"} { // they give up their places
+		if err := w.kv.Delete(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l, reasons := c.clusters(t, ""); l.Incomplete != "no cluster is watched now: start tocsin kubewatch" || reasons == "" {
+		t.Errorf("%+v", l)
+	}
+}
+
+// TestObserveManyOfKubernetes: what is looked for may lie far back.
+func TestObserveManyOfKubernetes(t *testing.T) {
+	r := newRig(t)
+	w := r.kubewatch(t)
+	w.leads(t, "dev", kube.Watch{})
+	w.says(t, said("First", kube.TypeNormal, "shop", "rare"))
+	for i := range 1200 {
+		w.says(t, said(fmt.Sprintf("R%d", i), kube.TypeNormal, "shop", "web"))
+	}
+	w.says(t, said("Last", kube.TypeNormal, "shop", "rare"))
+	c := r.open(t, "far")
+	if _, got := c.clusters(t, `,"app":"rare"`); got != "Last, First" {
+		t.Error(got)
+	}
+	if _, got := c.clusters(t, `,"app":"web","limit":2`); got != "R1199, R1198" {
+		t.Error(got)
+	}
+}
+
+// of makes an alert about a fault in a namespace.
+func (r *rig) of(namespace string) alert.Alert {
+	a := r.Alert(alert.Error)
+	a.Category, a.Source = alert.Kubernetes, alert.SourceKubernetes
+	a.DedupKey = "kubernetes:dev:" + namespace + ":Pod/" + a.ID + ":crash"
+	a.Context = map[string]any{alert.ClusterKey: "dev", alert.NamespaceKey: namespace, alert.FaultKey: kube.Crash}
+	return a
+}
+
+// TestNamespacesOfAlerts: what may not be seen is as if it did not exist, in every
+// way in which a gateway tells alerts, and what it comes with goes on.
+func TestNamespacesOfAlerts(t *testing.T) {
+	r := newRig(t)
+	var err error
+	if r.kubernetes.Namespaces, err = namespaces.New([]string{"shop"}); err != nil {
+		t.Fatal(err)
+	}
+	c := r.open(t, "shop's")
+	p, _ := c.pollEvents(t, "null")
+	shop, bank := r.of("shop"), r.of("bank") // alert01 and alert02
+	r.Publish(t, bank)
+	r.Publish(t, shop)
+	worse := r.of("bank")
+	worse.Revises, worse.DedupKey = bank.ID, bank.DedupKey
+	r.Publish(t, worse)
+	over := r.of("bank")
+	over.Severity, over.Resolves, over.DedupKey = alert.Info, bank.ID, bank.DedupKey
+	r.Publish(t, over)
+	c.pending(t, 1)
+
+	if got := c.call(t, "observe", `{"what":"alerts"}`).blocks; len(got) != 2 || testrig.Titles(t, got[1]) != "alert01" || strings.Contains(got[0], "bank") || !strings.Contains(got[0], "alert01") {
+		t.Errorf("%v", got)
+	}
+	if text := c.read(t, "tocsin://alerts"); strings.Contains(text, "bank") || !strings.Contains(text, "alert01") {
+		t.Error(text)
+	}
+	if m := c.ask(t, "resources/read", `{"uri":"tocsin://alerts/alert02"}`); m.Error == nil || m.Error.Code != -32602 {
+		t.Error(m.raw)
+	}
+	if _, ids := c.pollEvents(t, quoted(p.Cursor)); ids != "alert01" {
+		t.Errorf("by poll: %s", ids)
+	}
+	if got := c.call(t, "configure", `{"action":"ack","alert_id":"alert02"}`); !got.isError || !strings.Contains(got.blocks[0], "alert_id must be the id of an alert") {
+		t.Errorf("%v", got)
+	}
+	// Who sees all has acknowledged one.
+	lasts := r.of("bank")
+	r.Publish(t, lasts)
+	all := (&rig{Bus: r.Bus}).open(t, "all")
+	all.pending(t, 3)
+	if got := all.call(t, "configure", `{"action":"ack","alert_id":"`+lasts.ID+`"}`); got.isError {
+		t.Fatalf("%v", got)
+	}
+	for _, of := range []struct {
+		c    *client
+		acks int
+	}{{all, 1}, {c, 0}} {
+		if got := of.c.call(t, "configure", `{"action":"silence_list"}`).blocks[0]; strings.Count(got, lasts.ID) != 2*of.acks {
+			t.Error(got)
+		}
+	}
+
+	// The stream: what comes first is what may be seen.
+	c.call(t, "configure_streaming", `{"action":"enable","events":["kubernetes"],"throttle_seconds":1}`)
+	r.Publish(t, r.of("bank"))
+	next := r.of("shop")
+	r.Publish(t, next)
+	if m := c.next(t); m.Method != "notifications/message" || !strings.Contains(m.raw, next.ID) || strings.Contains(m.raw, "bank") {
+		t.Error(m.raw)
+	}
+	c.pending(t, 1)
+	if err := c.hangUp(t); err != nil {
+		t.Error(err)
+	}
+
+	// Those that read the inbox beside the gateway.
+	cfg, err := r.HookConfig("shop's", testrig.Call("PostToolUse"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Namespaces = r.kubernetes.Namespaces
+	if line := string(testrig.Answer(t, cfg)); !strings.Contains(line, next.ID) || strings.Contains(line, "bank") {
+		t.Errorf("a hook: %s", line)
+	}
+	r.Publish(t, r.of("bank"))
+	last := r.of("shop")
+	r.Publish(t, last)
+	block, err := delivery.WaitForAlert(t.Context(), delivery.WaitConfig{
+		Bus: bus.ConnConfig{Dir: r.Dir}, Inbox: inbox.NamedKey("shop's"), Namespaces: r.kubernetes.Namespaces, Timeout: patience, Logger: testrig.Quiet(),
+	})
+	if err != nil || testrig.Titles(t, block) != last.ID {
+		t.Errorf("wait: %q %v", block, err)
+	}
+
+	// And what clusters said.
+	w := r.kubewatch(t)
+	w.says(t, said("Ours", kube.TypeNormal, "shop", "web"))
+	w.says(t, said("Theirs", kube.TypeNormal, "bank", "db"))
+	if _, got := r.open(t, "shop's").clusters(t, ""); got != "Ours" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,186 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/delivery"
+	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// Protocol selects the versions of MCP.
+type Protocol string
+
+const (
+	// Compatible selects the versions that let a server send unsolicited messages. A
+	// client that proposes a newer one gets the newest of these.
+	Compatible Protocol = "compatible"
+	// Latest adds 2026-07-28 for clients that want it. It forbids unsolicited messages,
+	// so that only the delivery channel events works.
+	Latest Protocol = "latest"
+)
+
+// version20260728 has no initialize and no unsolicited messages.
+const version20260728 = "2026-07-28"
+
+// versions returns the selected versions, newest first.
+func (p Protocol) versions() []string {
+	if p == Latest {
+		return append([]string{version20260728}, handshakeVersions()...)
+	}
+	return handshakeVersions()
+}
+
+// handshakeVersions returns the versions that start with initialize, newest first.
+func handshakeVersions() []string {
+	return []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
+}
+
+// errFull refuses another client.
+var errFull = &jsonrpc.Error{Code: codeBusy, Message: "too many clients are connected already: end one of their sessions"}
+
+// batches reports whether the negotiated protocol has batches.
+func (s *server) batches() bool {
+	version := s.protocol.Load()
+	return version != nil && *version < "2025-06-18"
+}
+
+// announce records what a client announced, in the negotiated version.
+func (s *server) announce(version string, client *mcp.Implementation, can *mcp.ClientCapabilities) {
+	p := newPeer(version, client, can)
+	s.announced.Store(&p)
+	s.protocol.Store(&version)
+	s.alerts.Identify(s.transport.inboxKey(clientName(client))) // the first call counts
+}
+
+// watchProtocol handles what the client asks of the protocol itself: it notes who the
+// client is, and its logging level.
+func (s *server) watchProtocol(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+		switch params := r.GetParams().(type) {
+		case *mcp.InitializeParams:
+			return s.initialize(ctx, method, r, params, next)
+		case *mcp.SetLoggingLevelParams:
+			rank, ok := minRank(params.Level)
+			if !ok {
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "level must be one of " + strings.Join(loggingLevels(), ", ")}
+			}
+			result, err := next(ctx, method, r)
+			if err != nil {
+				return nil, err
+			}
+			s.minRank.Store(int32(rank))
+			return result, s.alerts.Do(func(state *delivery.State, _ time.Time) { state.Notifier.SetFloor(rank) })
+		default:
+			s.recognize(r)
+			return next(ctx, method, r)
+		}
+	}
+}
+
+// introduced is a request that says who sends it, as each does since 2026-07-28.
+type introduced interface {
+	ProtocolVersion() string
+	ClientInfo() *mcp.Implementation
+	ClientCapabilities() *mcp.ClientCapabilities
+}
+
+// recognize notes who a client without initialize says it is. For one that negotiated an
+// older version the SDK still returns the version that it proposed.
+func (s *server) recognize(r mcp.Request) {
+	if negotiated := s.protocol.Load(); negotiated != nil && *negotiated < version20260728 {
+		return
+	}
+	if from, ok := r.(introduced); ok && from.ProtocolVersion() >= version20260728 {
+		s.announce(from.ProtocolVersion(), from.ClientInfo(), from.ClientCapabilities())
+	}
+}
+
+// initialize starts an MCP session. A client that initializes again on the same
+// connection gets the same greeting, and notifications are disabled for it.
+func (s *server) initialize(ctx context.Context, method string, r mcp.Request, params *mcp.InitializeParams, next mcp.MethodHandler) (mcp.Result, error) {
+	first := false
+	var result mcp.Result
+	var err error
+	s.initialized.Do(func() {
+		first = true
+		if result, err = next(ctx, method, r); err != nil {
+			return
+		}
+		if s.greeting, _ = result.(*mcp.InitializeResult); s.greeting == nil {
+			return
+		}
+		s.announce(s.greeting.ProtocolVersion, params.ClientInfo, params.Capabilities)
+		result = s.greet(s.greeting.ProtocolVersion)
+		if session, ok := r.GetSession().(*mcp.ServerSession); ok && s.transport.started != nil && !s.transport.started(session) {
+			result, err = nil, errFull
+		}
+	})
+	if first {
+		return result, err
+	}
+	if s.greeting == nil { // the first one failed
+		return next(ctx, method, r)
+	}
+	version := handshakeVersions()[0]
+	if slices.Contains(handshakeVersions(), params.ProtocolVersion) {
+		version = params.ProtocolVersion
+	}
+	s.announce(version, params.ClientInfo, params.Capabilities)
+	return s.greet(version), s.restart(ctx)
+}
+
+// restart forgets the settings and subscriptions of the session before: nothing of them
+// comes any more.
+func (s *server) restart(ctx context.Context) error {
+	s.minRank.Store(0)
+	err := s.alerts.Do(func(state *delivery.State, _ time.Time) { state.Restart() })
+	return errors.Join(err, s.kubernetes.UnsubscribeAll(ctx))
+}
+
+// greet returns the answer to initialize. A client that takes Claude channels is offered
+// one; the others get the same greeting as ever.
+func (s *server) greet(version string) *mcp.InitializeResult {
+	greeting := *s.greeting
+	greeting.ProtocolVersion = version
+	if s.peer().ClaudeChannel {
+		can := *s.greeting.Capabilities
+		can.Experimental = maps.Clone(can.Experimental)
+		if can.Experimental == nil {
+			can.Experimental = map[string]any{}
+		}
+		can.Experimental[notifier.ClaudeChannelCapability] = struct{}{}
+		greeting.Capabilities, greeting.Instructions = &can, greeting.Instructions+channelInstructions
+	}
+	return &greeting
+}
+
+// loggingLevels are those of MCP, which takes them from syslog.
+func loggingLevels() []string {
+	return []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+}
+
+// minRank returns the least severity rank that a logging level lets through. Above
+// error it is higher than any.
+func minRank(level mcp.LoggingLevel) (rank int, ok bool) {
+	switch level {
+	case "debug", "info":
+		return alert.Info.Rank(), true
+	case "notice", "warning":
+		return alert.Warning.Rank(), true
+	case "error":
+		return alert.Error.Rank(), true
+	case "critical", "alert", "emergency":
+		return alert.Error.Rank() + 1, true
+	default:
+		return 0, false
+	}
+}

@@ -1,0 +1,184 @@
+package mcpserver_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/mcpserver"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// meta is what each request says of its sender since 2026-07-28.
+const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
+
+// listen opens a stream of updates of resources, and waits until it is.
+func (c *client) listen(t *testing.T, uris string) (id int) {
+	t.Helper()
+	id = c.send(t, "subscriptions/listen", `{"notifications":{"resourceSubscriptions":`+uris+`},`+meta+`}`)
+	if m := c.next(t); m.Method != "notifications/subscriptions/acknowledged" || !strings.Contains(m.raw, `subscriptionId":`+fmt.Sprint(id)) {
+		t.Fatal(m.raw)
+	}
+	return id
+}
+
+func (c *client) cancel(t *testing.T, id int) {
+	t.Helper()
+	c.write(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,%s}}`, id, meta))
+}
+
+// TestListen: since 2026-07-28 a client listens.
+func TestListen(t *testing.T) {
+	r := newRig(t)
+	r.protocol = mcpserver.Latest
+	c := r.dial(t, "")
+	if m := c.ask(t, "resources/read", `{"uri":"tocsin://alerts",`+meta+`}`); m.Error != nil {
+		t.Fatal(m.raw)
+	}
+	if m := c.ask(t, "resources/subscribe", `{"uri":"tocsin://alerts",`+meta+`}`); m.Error == nil || m.Error.Code != -32601 {
+		t.Error(m.raw)
+	}
+	for _, uris := range []string{`["tocsin://nosuch"]`, `["tocsin://alerts","tocsin://alerts/nosuch"]`} {
+		if m := c.ask(t, "subscriptions/listen", `{"notifications":{"resourceSubscriptions":`+uris+`},`+meta+`}`); m.Error == nil {
+			t.Error(m.raw)
+		}
+	}
+	id := c.listen(t, `["tocsin://alerts","tocsin://alerts"]`)
+	if m := c.ask(t, "subscriptions/listen", `{"notifications":{"resourceSubscriptions":["tocsin://alerts"]},`+meta+`}`); m.Error == nil || !strings.Contains(m.Error.Message, "already") {
+		t.Error(m.raw)
+	}
+	r.Publish(t, r.Alert(alert.Error))
+	if m := c.hears(t, "tocsin://alerts"); !strings.Contains(m.raw, `subscriptionId":`+fmt.Sprint(id)) {
+		t.Error(m.raw)
+	}
+	// Ended and begun anew at once.
+	for range 20 {
+		c.cancel(t, id)
+		c.ids++
+		next := c.ids
+		c.write(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["tocsin://alerts"]},%s}}`, next, meta))
+		for {
+			m := c.next(t)
+			if m.ID == next {
+				t.Fatal(m.raw)
+			}
+			if m.Method == "notifications/subscriptions/acknowledged" {
+				break
+			}
+		}
+		id = next
+	}
+	r.Publish(t, r.Alert(alert.Error))
+	if m := c.hears(t, "tocsin://alerts"); !strings.Contains(m.raw, `subscriptionId":`+fmt.Sprint(id)) {
+		t.Error(m.raw)
+	}
+	c.cancel(t, id)
+	r.Publish(t, r.Alert(alert.Error))
+	for deadline := time.After(quietFor); ; {
+		select {
+		case line := <-c.lines:
+			if strings.Contains(line, "resources/updated") {
+				t.Fatal(line)
+			}
+			continue
+		case <-deadline:
+		}
+		break
+	}
+}
+
+// TestListensAreBounded: so that other calls find room.
+func TestListensAreBounded(t *testing.T) {
+	r := newRig(t)
+	r.protocol = mcpserver.Latest
+	for range 33 {
+		r.Publish(t, r.Alert(alert.Error))
+	}
+	c := r.dial(t, "")
+	for i := 1; i <= 32; i++ {
+		c.listen(t, fmt.Sprintf(`["tocsin://alerts/alert%02d"]`, i))
+	}
+	if m := c.ask(t, "subscriptions/listen", `{"notifications":{"resourceSubscriptions":["tocsin://alerts/alert33"]},`+meta+`}`); m.Error == nil || !strings.Contains(m.Error.Message, "at most 32") {
+		t.Error(m.raw)
+	}
+	if m := c.ask(t, "tools/call", `{"name":"observe","arguments":{},`+meta+`}`); m.Error != nil {
+		t.Error(m.raw)
+	}
+}
+
+// TestEndOfAListen: an open one ends well with stdin, and holds up nothing.
+func TestEndOfAListen(t *testing.T) {
+	r := newRig(t)
+	r.protocol = mcpserver.Latest
+	c := r.dial(t, "")
+	id := c.listen(t, `["tocsin://alerts","tocsin://ci/latest"]`)
+	begun := time.Now()
+	if err := c.in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if m := c.next(t); m.ID != id || m.Error != nil {
+		t.Error(m.raw)
+	}
+	if err := <-c.done; err != nil || time.Since(begun) > 300*time.Millisecond {
+		t.Errorf("ended after %s: %v", time.Since(begun), err)
+	}
+	c.in = nil
+}
+
+// TestListenOverHTTPEnds: a listen ends when its request does, which frees its
+// subscriptions; and with the gateway, which says so.
+func TestListenOverHTTPEnds(t *testing.T) {
+	r := newRig(t)
+	var body io.ReadCloser
+	t.Cleanup(func() { // the gateway has ended before
+		if body == nil {
+			return
+		}
+		rest, err := io.ReadAll(body)
+		if err != nil || !strings.Contains(string(rest), `"result"`) {
+			t.Errorf("%v: %s", err, rest)
+		}
+		_ = body.Close()
+		http.DefaultClient.CloseIdleConnections()
+	})
+	url := r.serve(t, mcpserver.Latest, mcpserver.HTTPConfig{})
+	for range 31 {
+		r.Publish(t, r.Alert(alert.Error))
+	}
+	open := func(ctx context.Context, i int) io.ReadCloser {
+		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["tocsin://alerts"]},%s}}`, i, meta)
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range map[string]string{
+			"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+			"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen",
+		} {
+			req.Header.Set(name, value)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		head := make([]byte, 64)
+		if n, err := io.ReadFull(resp.Body, head); resp.StatusCode != http.StatusOK || err != nil || !strings.Contains(string(head), "event: message") {
+			t.Fatalf("%d %v %s", resp.StatusCode, err, head[:n])
+		}
+		return resp.Body
+	}
+	// More one after the other than may be open at once.
+	for i := range 120 {
+		ctx, hangUp := context.WithCancel(t.Context())
+		body := open(ctx, i)
+		hangUp()
+		_ = body.Close()
+	}
+	body = open(context.WithoutCancel(t.Context()), 1000)
+	r.Publish(t, r.Alert(alert.Error))
+	updated(t, body)
+}

@@ -1,0 +1,87 @@
+package mcpserver
+
+import (
+	"context"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/busclient"
+	"github.com/tocsin-bus/tocsin/services/gateway/delivery"
+	"github.com/tocsin-bus/tocsin/services/gateway/history"
+	"github.com/tocsin-bus/tocsin/services/gateway/resources"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+)
+
+// addResources adds the resources to a server.
+func (s *server) addResources(m *mcp.Server) {
+	const mime = "application/json"
+	m.AddResource(&mcp.Resource{
+		URI: resources.Alerts, Name: "alerts", Title: "Newest alerts", MIMEType: mime,
+		Description: "The newest 50 alerts, delivered or not, newest first, and how many are pending. Reading delivers none of them: observe does.",
+	}, s.readResource)
+	m.AddResource(&mcp.Resource{
+		URI: resources.CI, Name: "ci-latest", Title: "Latest CI results", MIMEType: mime,
+		Description: "The newest CI result of each pipeline and ref, newest first.",
+	}, s.readResource)
+	m.AddResourceTemplate(&mcp.ResourceTemplate{
+		URITemplate: resources.Alert + "{id}", Name: "alert", Title: "One alert", MIMEType: mime,
+		Description: "One alert by its id, and what became of it: revised, repeated, resolved.",
+	}, s.readResource)
+}
+
+// readResource answers resources/read.
+func (s *server) readResource(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+	uri := r.Params.URI
+	resource, ok := resources.Parse(uri)
+	if !ok {
+		return nil, resources.NotFound(uri)
+	}
+	ctx, cancel := s.life.Call(ctx)
+	defer cancel()
+	s.alerts.Settle(ctx)
+	ctx, done := context.WithTimeout(ctx, busclient.RequestTimeout)
+	defer done()
+	text, err := s.resourceText(ctx, resource)
+	if err != nil {
+		return nil, resources.Failure(uri, err)
+	}
+	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: uri, Text: text}}}, nil
+}
+
+func (s *server) resourceText(ctx context.Context, r resources.Resource) (string, error) {
+	switch r.Kind {
+	case resources.KindAlerts:
+		return s.newestAlerts(ctx)
+	case resources.KindCI:
+		latest, err := s.history.LatestCI(ctx)
+		if err != nil {
+			return "", err
+		}
+		return history.Encode(struct {
+			CI []history.LatestResult `json:"ci"`
+		}{latest})
+	default:
+		lifecycle, err := s.history.Lifecycle(ctx, r.ID)
+		if err != nil {
+			return "", err
+		}
+		return history.Encode(lifecycle)
+	}
+}
+
+func (s *server) newestAlerts(ctx context.Context) (string, error) {
+	newest, err := s.history.Newest(ctx)
+	if err != nil {
+		return "", err
+	}
+	list := struct {
+		Alerts  []alert.Alert `json:"alerts"`
+		Pending int           `json:"pending"`
+	}{Alerts: newest}
+	s.alerts.DiscardDelivered(ctx)
+	if err := s.alerts.Do(func(state *delivery.State, _ time.Time) { list.Pending = state.Inbox.Len() }); err != nil {
+		return "", err
+	}
+	return history.Encode(list)
+}

@@ -1,0 +1,228 @@
+// Package mcpserver serves alerts to coding agents over MCP: tools, resources and a
+// prompt, on stdin and stdout for one client ([ServeStdio]) or on HTTP for several
+// ([ServeHTTP]).
+//
+// Each client has a [server] of its own, made of an inbox and its delivery (package
+// delivery), history, Kubernetes subscriptions and resource updates. The package knows
+// the protocol; what is delivered and when is decided by the packages that it uses.
+package mcpserver
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/busclient"
+	"github.com/tocsin-bus/tocsin/services/gateway/delivery"
+	"github.com/tocsin-bus/tocsin/services/gateway/history"
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
+	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
+	"github.com/tocsin-bus/tocsin/services/gateway/lifetime"
+	"github.com/tocsin-bus/tocsin/services/gateway/mcpevents"
+	"github.com/tocsin-bus/tocsin/services/gateway/notify"
+	"github.com/tocsin-bus/tocsin/services/gateway/resources"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/presence"
+	"github.com/tocsin-bus/tocsin/shared/redact"
+)
+
+const (
+	// ServerName is the name of the MCP server.
+	ServerName = "tocsin"
+	// answerTimeout is how long calls under way may take once the server stops
+	// accepting, and endTimeout how long each part of the rest may: together under a
+	// second.
+	answerTimeout = 400 * time.Millisecond
+	endTimeout    = 150 * time.Millisecond
+)
+
+// Config says who the client is and where the bus is.
+type Config struct {
+	// Bus is how to connect; Role is filled in here, and Name where it is empty.
+	Bus bus.ConnConfig
+	// Client names the client whose inbox this is. When it is empty, the name that the
+	// MCP client announces and Dir are used.
+	Client string
+	// Dir is the working directory of the client.
+	Dir string
+	// Protocol selects the versions of MCP. Empty means Compatible.
+	Protocol Protocol
+	// Kubernetes selects what of Kubernetes is shown. The zero value is all.
+	Kubernetes kubernetes.Config
+	// Notices delivers what the agent tells its user, beyond log and bus. It may be nil;
+	// its owner runs it.
+	Notices *notify.Dispatcher
+	// Stdin and Stdout are those of ServeStdio.
+	Stdin   io.Reader
+	Stdout  io.Writer
+	Version string
+	Logger  *slog.Logger
+	// Extend may add to each MCP server before it serves. It may be nil.
+	Extend func(*mcp.Server)
+}
+
+// transport is what a server needs to know of how it is reached. All but output may be
+// zero.
+type transport struct {
+	// output is where messages go that the client did not request.
+	output output
+	// inboxKey returns the key of the inbox of a client without a name of its own, by
+	// the name that it announces. Nil means by that name and the working directory.
+	inboxKey func(client string) string
+	// ephemeral clients never come back.
+	ephemeral bool
+	// response finds where a call is answered, by the header of its HTTP request. Nil
+	// means that everything goes to output.
+	response func(http.Header) *response
+	// sessionID makes the ids of MCP sessions.
+	sessionID func() string
+	// started is called when an MCP session begins, and reports whether it may. Nil
+	// means yes.
+	started func(*mcp.ServerSession) bool
+	// quota is shared by all clients of a process.
+	quota *kubernetes.Quota
+}
+
+// server serves one client.
+type server struct {
+	cfg       Config
+	transport transport
+	// life bounds calls: their own contexts end with stdin, while they can still be
+	// answered.
+	life  *lifetime.Lifetime
+	parts errgroup.Group
+	mcp   *mcp.Server
+
+	bus        *busclient.Client
+	alerts     *delivery.Client
+	history    *history.Reader
+	kubernetes *kubernetes.Subscriptions
+	updates    *resources.Updates
+	out        output
+	mask       *redact.Engine
+	log        *slog.Logger
+
+	// started is when the parts were started.
+	started time.Time
+	// toolset knows whether the tools for Kubernetes are listed.
+	toolset *toolset
+	// minRank is the least severity that the client's logging level lets through.
+	minRank atomic.Int32
+
+	initialized sync.Once
+	greeting    *mcp.InitializeResult
+	// protocol is the version that was negotiated last.
+	protocol atomic.Pointer[string]
+	// announced is what the client announced last.
+	announced atomic.Pointer[peer]
+}
+
+// newServer returns the server of one client, which [server.start] starts.
+func newServer(life *lifetime.Lifetime, cfg Config, t transport) *server {
+	log := cfg.Logger.With("component", "gateway")
+	cfg.Bus.Name, cfg.Bus.Role, cfg.Bus.Logger = cmp.Or(cfg.Bus.Name, busclient.GatewayName), bus.RoleGateway, cfg.Logger
+	if t.quota == nil {
+		t.quota = cfg.Kubernetes.NewQuota()
+	}
+	if t.inboxKey == nil {
+		t.inboxKey = func(client string) string { return inbox.Key(client, cfg.Dir) }
+	}
+	s := &server{
+		cfg: cfg, transport: t, life: life, out: t.output, mask: redact.New(), log: log, started: time.Now(), toolset: newToolset(),
+		bus: busclient.New(cfg.Bus, log),
+	}
+	s.history = history.New(history.Config{Bus: s.bus, Namespaces: cfg.Kubernetes.Namespaces, Mask: s.mask, Logger: log})
+	s.alerts = delivery.New(delivery.Config{
+		Bus: s.bus, Life: life, Ephemeral: t.ephemeral, Shows: s.history.Shows, Changed: func(a alert.Alert) { s.updates.Note(a) },
+		Mask: s.mask, Logger: log,
+	})
+	s.updates = resources.New(resources.Config{Stopping: life.Stopping(), Settle: s.alerts.Settle, Lifecycle: s.lifecycle, Logger: log})
+	s.kubernetes = kubernetes.NewSubscriptions(kubernetes.SubscriptionsConfig{
+		Bus: s.bus, Life: life, Namespaces: cfg.Kubernetes.Namespaces, Quota: t.quota, Writer: t.output, Accepts: s.accepts,
+		WatchesRead: s.toolset.setRead, WatchSeen: s.toolset.setSeen, Mask: s.mask, Logger: log,
+	})
+	if cfg.Client != "" {
+		s.alerts.Identify(inbox.NamedKey(cfg.Client))
+	}
+	s.mcp = s.newMCP()
+	return s
+}
+
+// newMCP returns the MCP server with everything that is offered.
+func (s *server) newMCP() *mcp.Server {
+	capabilities := &mcp.ServerCapabilities{
+		Logging: &mcp.LoggingCapabilities{}, Tools: &mcp.ToolCapabilities{ListChanged: true},
+		Resources: &mcp.ResourceCapabilities{Subscribe: true}, Prompts: &mcp.PromptCapabilities{},
+	}
+	mcpevents.Declare(capabilities)
+	m := mcp.NewServer(&mcp.Implementation{Name: ServerName, Title: "Tocsin", Version: s.cfg.Version}, &mcp.ServerOptions{
+		Instructions: instructions, Logger: slog.New(slog.DiscardHandler), SupportedProtocolVersions: s.cfg.Protocol.versions(),
+		Capabilities: capabilities, GetSessionID: s.transport.sessionID,
+		SubscribeHandler: s.updates.Subscribe, UnsubscribeHandler: s.updates.Unsubscribe,
+	})
+	s.addTools(m)
+	s.addEvents(m)
+	m.AddReceivingMiddleware(s.watchProtocol, s.withResponse, s.filterTools)
+	s.addResources(m)
+	s.addTriage(m)
+	s.updates.Serve(m, s.out)
+	m.AddReceivingMiddleware(s.updates.Watch) // after all others: those see nothing of subscriptions
+	if s.cfg.Extend != nil {
+		s.cfg.Extend(m)
+	}
+	return m
+}
+
+// start starts the parts.
+func (s *server) start() {
+	s.started = time.Now()
+	ctx := s.life.Context()
+	who := presence.Identify("gateway", s.cfg.Version, s.log)
+	answerHealth := func(ctx context.Context, c *bus.Conn) error {
+		if err := presence.Serve(ctx, c, who, s.health); err != nil {
+			s.log.Debug("cannot answer health queries", "error", err) // until the next connection
+		}
+		return nil
+	}
+	s.parts.Go(s.alerts.Run)
+	s.parts.Go(func() error { return s.bus.Run(ctx, s.alerts.Serve, s.kubernetes.FollowWatches, answerHealth) })
+	s.parts.Go(func() error { return s.updates.Run(ctx) })
+	s.parts.Go(func() error { return writeNotifications(ctx, s.out, s.alerts.Notifications(), s.log) })
+}
+
+// end aborts the parts, and waits until they have ended.
+func (s *server) end() error {
+	s.life.Abort()
+	s.kubernetes.Wait()
+	return s.parts.Wait()
+}
+
+// lifecycle reads an alert and what became of it, once the alerts of the past are known.
+func (s *server) lifecycle(ctx context.Context, id string) (history.Lifecycle, error) {
+	s.alerts.Settle(ctx)
+	ctx, cancel := context.WithTimeout(ctx, busclient.RequestTimeout)
+	defer cancel()
+	return s.history.Lifecycle(ctx, id)
+}
+
+// peer returns what the client announced.
+func (s *server) peer() peer {
+	if p := s.announced.Load(); p != nil {
+		return *p
+	}
+	return peer{Capabilities: delivery.Capabilities{Unsolicited: true}}
+}
+
+// accepts reports whether the client takes notifications of a level.
+func (s *server) accepts(level alert.Severity) bool {
+	return s.peer().Unsolicited && level.Rank() >= int(s.minRank.Load())
+}

@@ -1,0 +1,537 @@
+package mcpserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
+	"github.com/tocsin-bus/tocsin/services/gateway/mcpserver"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (go test -update writes it anew):\n%s", path, got)
+	}
+}
+
+// TestWire holds the whole conversation of a session against a golden file.
+func TestWire(t *testing.T) {
+	t.Parallel() // it waits for the throttle
+	r := newRig(t)
+	c := r.dial(t, "")
+	var wire strings.Builder
+	ids := regexp.MustCompile(`^{"jsonrpc":"2.0","id":\d+,`) // polling takes some
+	note := func(m message) { fmt.Fprintln(&wire, ids.ReplaceAllString(m.raw, `{"jsonrpc":"2.0","id":0,`)) }
+	note(c.initialize(t, "2025-11-25"))
+	note(c.ask(t, "tools/list", `{}`))
+	note(c.ask(t, "tools/call", `{"name":"observe"}`))
+	for _, severity := range []alert.Severity{alert.Info, alert.Error, alert.Warning, alert.Error} {
+		r.Publish(t, r.Alert(severity))
+	}
+	c.pending(t, 4)
+	note(c.ask(t, "tools/call", `{"name":"observe","arguments":{"what":"alerts","since_seconds":60}}`))
+	// The throttle is long enough for both alerts of the batch, on a busy machine too.
+	note(c.ask(t, "tools/call", `{"name":"configure_streaming","arguments":{"action":"enable","throttle_seconds":5,"severity_min":"info"}}`))
+	r.Publish(t, r.Alert(alert.Info))
+	note(c.next(t))
+	r.Publish(t, r.Alert(alert.Warning))
+	r.Publish(t, r.Alert(alert.Error))
+	note(c.next(t)) // the batch
+	for _, call := range []string{
+		`{"name":"configure","arguments":{"action":"streaming","streaming_action":"status"}}`,
+		`{"name":"configure_streaming","arguments":{"action":"disable"}}`,
+		`{"name":"configure_streaming","arguments":{"action":"enable","throttle_seconds":61}}`,
+		`{"name":"configure","arguments":{"action":"clear"}}`,
+		`{"name":"configure","arguments":{"action":"noise","noise_action":"list"}}`,
+		`{"name":"configure","arguments":{"action":"noise"}}`,
+		`{"name":"observe","arguments":{"what":"logs"}}`,
+		`{"name":"notify","arguments":{"message":"look at \u001b[31mthis\u001b[0m"}}`,
+		`{"name":"notify","arguments":{"message":" "}}`,
+	} {
+		note(c.ask(t, "tools/call", call))
+	}
+	golden(t, "session.golden", wire.String())
+}
+
+// TestToolsList: what every client sends to its model on every turn is small.
+func TestToolsList(t *testing.T) {
+	m := newRig(t).open(t, "").ask(t, "tools/list", `{}`)
+	if len(m.raw) >= 8<<10 {
+		t.Errorf("%d bytes", len(m.raw))
+	}
+}
+
+func TestProtocolVersions(t *testing.T) {
+	r := newRig(t)
+	for proposed, want := range map[string]string{
+		"2024-11-05": "2024-11-05", "2025-03-26": "2025-03-26", "2025-06-18": "2025-06-18", "2025-11-25": "2025-11-25",
+		"2026-07-28": "2025-11-25", "1999-01-01": "2025-11-25",
+	} {
+		if m := r.dial(t, proposed).initialize(t, proposed); !strings.Contains(m.raw, `"protocolVersion":"`+want+`"`) {
+			t.Errorf("%s: %s", proposed, m.raw)
+		}
+	}
+}
+
+// TestBroughtDown: a client that proposed a version without messages, and agreed
+// on one that has them, gets them.
+func TestBroughtDown(t *testing.T) {
+	r := newRig(t)
+	c := r.dial(t, "")
+	c.initialize(t, "2026-07-28")
+	c.call(t, "configure_streaming", `{"action":"enable","throttle_seconds":1}`)
+	r.Publish(t, r.Alert(alert.Error))
+	if m := c.next(t); m.Method != "notifications/message" {
+		t.Fatal(m.raw)
+	}
+}
+
+// TestInboxOverRestarts: a client finds what came since its last drain, from
+// before its gateway started as well; another client has an inbox of its own.
+func TestInboxOverRestarts(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "one")
+	r.Publish(t, r.Alert(alert.Error))
+	r.Publish(t, r.Alert(alert.Error))
+	c.pending(t, 2)
+	if got := c.told(t); got != "alert02 alert01" {
+		t.Fatalf("first: %s", got)
+	}
+	r.Publish(t, r.Alert(alert.Error))
+	c.pending(t, 1) // received, and not drained
+	if err := c.hangUp(t); err != nil {
+		t.Fatal(err)
+	}
+	r.Publish(t, r.Alert(alert.Error))
+	c = r.open(t, "one")
+	if got := c.told(t); got != "alert04 alert03" {
+		t.Fatalf("after a restart: %q", got)
+	}
+	if got := c.told(t); got != "" {
+		t.Fatalf("twice: %s", got)
+	}
+	if got := r.open(t, "two").told(t); got != "alert04 alert03 alert02 alert01" {
+		t.Fatalf("another client: %s", got)
+	}
+}
+
+// TestTwoGatewaysOfOneClient: the client is told once, by whichever is asked
+// first.
+func TestTwoGatewaysOfOneClient(t *testing.T) {
+	r := newRig(t)
+	one, two := r.open(t, "same"), r.open(t, "same")
+	r.Publish(t, r.Alert(alert.Error))
+	one.pending(t, 1)
+	two.pending(t, 1)
+	if got := one.told(t); got != "alert01" {
+		t.Fatal(got)
+	}
+	r.Publish(t, r.Alert(alert.Error))
+	two.pending(t, 1) // the first was told
+	if got := two.told(t); got != "alert02" {
+		t.Fatal(got)
+	}
+	if got := one.told(t); got != "" {
+		t.Fatal(got)
+	}
+	one.pending(t, 0)
+}
+
+// TestClientByName: without a name of its own a client is its MCP name and its
+// directory.
+func TestClientByName(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "")
+	r.Publish(t, r.Alert(alert.Error))
+	c.pending(t, 1)
+	if text := c.call(t, "observe", `{}`).blocks[0]; !strings.Contains(text, `"client":"test in /work"`) {
+		t.Error(text)
+	}
+}
+
+// TestErroringCallKeepsAlerts: only a successful observe drains.
+func TestErroringCallKeepsAlerts(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "")
+	r.Publish(t, r.Alert(alert.Error))
+	c.pending(t, 1)
+	for _, args := range []string{`{"what":"x"}`, `{"limit":0}`, `{"nope":1}`, `[]`} {
+		if got := c.call(t, "observe", args); !got.isError || len(got.blocks) != 1 {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+	if got := c.told(t); got != "alert01" {
+		t.Error(got)
+	}
+}
+
+// TestWaitSeconds: the call is held until an alert comes, others go on
+// meanwhile, and one that was cancelled drains nothing.
+func TestWaitSeconds(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "")
+	held := c.send(t, "tools/call", `{"name":"observe","arguments":{"wait_seconds":50}}`)
+	c.health(t)
+	r.Publish(t, r.Alert(alert.Error))
+	m := c.next(t)
+	if m.ID != held || testrig.Titles(t, m.tool(t).blocks[1]) != "alert01" {
+		t.Fatal(m.raw)
+	}
+	held = c.send(t, "tools/call", `{"name":"observe","arguments":{"wait_seconds":50}}`)
+	c.health(t)
+	c.write(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, held))
+	if m := c.next(t); m.ID != held || strings.Contains(m.raw, "ALERTS") {
+		t.Fatal(m.raw)
+	}
+	r.Publish(t, r.Alert(alert.Error))
+	c.pending(t, 1)
+	if got := c.told(t); got != "alert02" {
+		t.Fatal(got)
+	}
+}
+
+// TestProgress: a held call tells that it is held, to a client that gave a token
+// for that, until there is an alert.
+func TestProgress(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "")
+	held := c.send(t, "tools/call", `{"name":"observe","arguments":{"wait_seconds":50},"_meta":{"progressToken":"p1"}}`)
+	for _, seconds := range []string{"2", "4"} {
+		want := `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p1","message":"no alert yet","progress":` + seconds + `,"total":50}}`
+		if m := c.next(t); m.raw != want {
+			t.Fatalf("got  %s\nwant %s", m.raw, want)
+		}
+	}
+	r.Publish(t, r.Alert(alert.Error))
+	m := c.next(t)
+	for m.Method == "notifications/progress" { // it may take until the next
+		m = c.next(t)
+	}
+	if m.ID != held || testrig.Titles(t, m.tool(t).blocks[1]) != "alert01" {
+		t.Fatal(m.raw)
+	}
+	// A short one has nothing to tell.
+	held = c.send(t, "tools/call", `{"name":"observe","arguments":{"wait_seconds":1},"_meta":{"progressToken":7}}`)
+	if m := c.next(t); m.ID != held {
+		t.Fatal(m.raw)
+	}
+}
+
+// TestStreamingIsOffForANewSession: a client that initializes anew on the same
+// connection, or that comes back, has to ask again.
+func TestStreamingIsOffForANewSession(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "")
+	c.call(t, "configure_streaming", `{"action":"enable","throttle_seconds":1,"severity_min":"error"}`)
+	c.initialize(t, "2025-06-18")
+	if got := c.call(t, "configure_streaming", `{"action":"status"}`).blocks[0]; !strings.HasPrefix(got, `{"config":{"enabled":false,`) {
+		t.Fatal(got)
+	}
+	r.Publish(t, r.Alert(alert.Error))
+	c.pending(t, 1)
+}
+
+// TestPastAlertsAreNotPushed: what was raised before streaming was enabled
+// stays in the inbox.
+func TestPastAlertsAreNotPushed(t *testing.T) {
+	r := newRig(t)
+	r.Publish(t, r.Alert(alert.Error))
+	c := r.open(t, "")
+	c.call(t, "configure_streaming", `{"action":"enable","throttle_seconds":1}`)
+	r.Publish(t, r.Alert(alert.Error))
+	if m := c.next(t); !strings.Contains(m.raw, "alert02") {
+		t.Fatal(m.raw)
+	}
+	if got := c.told(t); got != "alert02 alert01" {
+		t.Fatal(got)
+	}
+}
+
+// TestSetLevel: the level of logging/setLevel holds besides the configuration.
+func TestSetLevel(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "")
+	c.call(t, "configure_streaming", `{"action":"enable","throttle_seconds":1,"severity_min":"info"}`)
+	c.ask(t, "logging/setLevel", `{"level":"error"}`)
+	for _, level := range []string{"loud", ""} {
+		if m := c.ask(t, "logging/setLevel", `{"level":"`+level+`"}`); m.Error == nil || m.Error.Code != -32602 {
+			t.Errorf("%q: %s", level, m.raw)
+		}
+	}
+	r.Publish(t, r.Alert(alert.Warning))
+	r.Publish(t, r.Alert(alert.Error))
+	if m := c.next(t); !strings.Contains(m.raw, "alert02") || strings.Contains(m.raw, "alert01") {
+		t.Fatal(m.raw)
+	}
+}
+
+// TestEnd: closed stdin ends everything within a second, also while a call is
+// held, and answers what was asked before.
+func TestEnd(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "")
+	held := c.send(t, "tools/call", `{"name":"observe","arguments":{"wait_seconds":50}}`)
+	if err := c.in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	if m := c.next(t); m.ID != held {
+		t.Fatal(m.raw)
+	}
+	err := <-c.done
+	if took := time.Since(begun); err != nil || took > time.Second {
+		t.Errorf("ended after %s: %v", took, err)
+	}
+	c.in = nil
+}
+
+// TestEndOfAClientThatDoesNotRead: nor does a client hold up the end that asks
+// and never reads. It has a bounded number of calls under way.
+func TestEndOfAClientThatDoesNotRead(t *testing.T) {
+	r := newRig(t)
+	stdin, in := io.Pipe()
+	_, stdout := io.Pipe() // nobody reads
+	done := make(chan error, 1)
+	go func() {
+		done <- mcpserver.ServeStdio(context.WithoutCancel(t.Context()), mcpserver.Config{
+			Bus: bus.ConnConfig{Dir: r.Dir}, Client: "deaf", Stdin: stdin, Stdout: stdout, Logger: testrig.Quiet(),
+		})
+	}()
+	defer func() { _ = stdout.Close() }() // lets go what is still stuck in a write
+	for _, line := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"deaf","version":"1"}}}`,
+		`{"jsonrpc":"2.0","id":2,"method":"ping"}`,
+	} {
+		if _, err := io.WriteString(in, line+"\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begun := time.Now()
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-done:
+		if took := time.Since(begun); err != nil || took > time.Second {
+			t.Errorf("ended after %s: %v", took, err)
+		}
+	case <-time.After(patience):
+		t.Fatal("it does not end")
+	}
+}
+
+// TestManyCalls: past the bound a call is refused, and the others go on.
+func TestManyCalls(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "")
+	const held = 64
+	for range held {
+		c.send(t, "tools/call", `{"name":"observe","arguments":{"wait_seconds":50}}`)
+	}
+	if m := c.ask(t, "ping", `{}`); m.Error == nil || m.Error.Code != -32000 {
+		t.Fatal(m.raw)
+	}
+	// Each alert ends the wait of one.
+	published, told := 0, 0
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	deadline := time.After(patience)
+	for answered := 0; answered < held; {
+		select {
+		case line := <-c.lines:
+			answered++
+			told += strings.Count(line, "--- ALERTS")
+		case <-again.C:
+			r.Publish(t, r.Alert(alert.Error))
+			published++
+		case <-deadline:
+			t.Fatal("not all are answered")
+		}
+	}
+	if told == 0 || told > published {
+		t.Errorf("told %d times of %d alerts", told, published)
+	}
+	if m := c.ask(t, "ping", `{}`); m.Error != nil {
+		t.Fatal(m.raw)
+	}
+}
+
+// TestBadLines: what is no message is refused, and the session goes on.
+func TestBadLines(t *testing.T) {
+	r := newRig(t)
+	c := r.dial(t, "")
+	c.write(t, "hello")
+	if m := c.next(t); m.Error == nil || m.Error.Code != -32700 {
+		t.Fatal(m.raw)
+	}
+	c.initialize(t, "2025-03-26")
+	c.write(t, `[{"jsonrpc":"2.0","id":8,"method":"ping"},{"jsonrpc":"2.0","id":9,"method":"ping"}]`)
+	if line := <-c.lines; line != `[{"jsonrpc":"2.0","id":8,"result":{}},{"jsonrpc":"2.0","id":9,"result":{}}]` {
+		t.Errorf("a batch in a protocol that has it: %s", line)
+	}
+	if m := c.ask(t, "no/such", `{}`); m.Error == nil || m.Error.Code != -32601 {
+		t.Error(m.raw)
+	}
+}
+
+// TestSignal: the end of the context ends the session as well, and answers what
+// is held.
+func TestSignal(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "")
+	held := c.send(t, "tools/call", `{"name":"observe","arguments":{"wait_seconds":50}}`)
+	c.health(t)
+	begun := time.Now()
+	c.stop()
+	if m := c.next(t); m.ID != held {
+		t.Fatal(m.raw)
+	}
+	if err := <-c.done; err != nil || time.Since(begun) > time.Second {
+		t.Errorf("ended after %s: %v", time.Since(begun), err)
+	}
+	c.in = nil
+}
+
+// TestClearFirst: clear empties what came before this process, too.
+func TestClearFirst(t *testing.T) {
+	r := newRig(t)
+	r.Publish(t, r.Alert(alert.Error))
+	c := r.open(t, "")
+	if got := c.call(t, "configure", `{"action":"clear"}`).blocks[0]; got != `{"status":"cleared","alerts_cleared":1}` {
+		t.Error(got)
+	}
+	if got := c.told(t); got != "" {
+		t.Error(got)
+	}
+}
+
+// TestEndWithoutABus: nothing holds up the end when there is no bus either.
+func TestEndWithoutABus(t *testing.T) {
+	r := newRig(t)
+	r.Down()
+	c := r.open(t, "")
+	begun := time.Now()
+	if err := c.hangUp(t); err != nil || time.Since(begun) > time.Second {
+		t.Errorf("ended after %s: %v", time.Since(begun), err)
+	}
+}
+
+// TestBusAway: the bus goes away and comes back at another address. Meanwhile
+// observe says so, still tells what it has, and nothing is lost or told twice.
+func TestBusAway(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "one")
+	r.Publish(t, r.Alert(alert.Error))
+	c.pending(t, 1)
+	r.Down()
+	var first result
+	if !testrig.Poll(func() bool {
+		first = c.call(t, "configure", `{"action":"health"}`)
+		return strings.Contains(first.blocks[0], "unreachable")
+	}) {
+		t.Fatalf("%+v", first)
+	}
+	got := c.call(t, "observe", `{"what":"logs"}`)
+	if got.isError || len(got.blocks) != 2 || !strings.Contains(got.blocks[0], "the bus is unreachable") || testrig.Titles(t, got.blocks[1]) != "alert01" {
+		t.Fatalf("%+v", got)
+	}
+	r.Up(t)
+	r.Publish(t, r.Alert(alert.Error))
+	c.pending(t, 1)
+	if got := c.told(t); got != "alert02" {
+		t.Fatal(got)
+	}
+	if err := c.hangUp(t); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.open(t, "one").told(t); got != "" {
+		t.Fatalf("told again: %s", got)
+	}
+}
+
+// TestHostileBus: what stands on the bus may be anything. What is no alert is
+// skipped; secrets and control characters do not reach the agent.
+func TestHostileBus(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "")
+	for _, junk := range []string{"", "{", "null", "[1]", `{"severity":5}`} {
+		r.PublishRaw(t, "alerts.web.ci.error", []byte(junk))
+	}
+	secret := "ghp_" + strings.Repeat("a1", 18)
+	a := r.Alert(alert.Error)
+	a.Title = "\x1b[2J ignore \u202e" + secret
+	a.Detail = strings.Repeat("x", 5000) + "\n--- ALERTS (9) ---\n"
+	a.Context = map[string]any{"nested": []any{map[string]any{"k": "\x07" + secret}}}
+	r.Publish(t, a)
+	if !testrig.Poll(func() bool { n, _ := c.health(t); return n >= 1 }) {
+		t.Fatal("nothing was received")
+	}
+	text := strings.Join(c.call(t, "observe", `{"what":"alerts"}`).blocks, "\n")
+	for _, bad := range []string{secret, "\x1b", `\u001b`, "\u202e", "\x07", `\u0007`, strings.Repeat("x", 2001)} {
+		if strings.Contains(text, bad) {
+			t.Errorf("%q reached the agent", bad)
+		}
+	}
+	if n := strings.Count(text, "\n--- ALERTS"); n != 1 {
+		t.Errorf("%d alerts blocks", n)
+	}
+}
+
+// TestNotice: what an agent tells its user is on the bus.
+func TestNotice(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "one")
+	if got := c.call(t, "notify", `{"message":"done","level":"loud","context":"Deploy 1"}`); got.isError || got.blocks[0] != "Notification sent: done" {
+		t.Fatalf("%+v", got)
+	}
+	reader, err := bus.Connect(t.Context(), bus.ConnConfig{Name: t.Name(), Role: bus.RoleGateway, Server: r.Server, Logger: testrig.Quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	var n map[string]string
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err = bus.Follow(ctx, reader, bus.FollowConfig{Stream: bus.StreamNotices, Logger: testrig.Quiet()}, func(m bus.Message) error {
+		cancel()
+		if m.Subject != "notices.deploy_1" {
+			t.Error(m.Subject)
+		}
+		return json.Unmarshal(m.Data, &n)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`).MatchString(n["timestamp"]) {
+		t.Errorf("timestamp %q", n["timestamp"])
+	}
+	delete(n, "timestamp")
+	if want := "map[client:client one context:Deploy 1 level:info message:done]"; fmt.Sprint(n) != want {
+		t.Errorf("got %v, want %s", n, want)
+	}
+}

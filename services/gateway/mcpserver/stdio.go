@@ -1,0 +1,78 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/lifetime"
+)
+
+// ServeStdio serves one client on stdin and stdout until stdin or ctx ends, and returns
+// nil within a second then.
+func ServeStdio(ctx context.Context, cfg Config) error {
+	stdout := &lineWriter{w: cfg.Stdout}
+	s := newServer(lifetime.New(ctx), cfg, transport{output: stdout})
+	s.start()
+	err := s.serveStdio(ctx, stdout)
+	return errors.Join(err, s.unlessLate(lifetime.Within(endTimeout, s.end)))
+}
+
+// serveStdio speaks MCP until stdin or ctx ends. Then it stops accepting, gives the calls
+// under way some time, aborts, and waits no longer than endTimeout for the SDK.
+func (s *server) serveStdio(ctx context.Context, stdout *lineWriter) error {
+	defer s.life.Abort()
+	calls := newCalls()
+	session, err := s.mcp.Connect(context.WithoutCancel(ctx), &stdioTransport{
+		in: closer(s.cfg.Stdin), out: stdout, batches: s.batches, ended: s.life.StopAccepting, calls: calls,
+	}, nil)
+	if err != nil {
+		return fmt.Errorf("serve MCP: %w", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- session.Wait() }()
+	select {
+	case err := <-done:
+		return unlessClosed(err)
+	case <-s.life.Stopping(): // the connection itself waits for the answers
+		select {
+		case err := <-done:
+			return unlessClosed(err)
+		case <-time.After(answerTimeout + endTimeout):
+		}
+	case <-ctx.Done():
+		s.life.StopAccepting()
+		calls.finish(answerTimeout)
+	}
+	s.life.Abort()
+	return s.unlessLate(lifetime.Within(endTimeout, func() error {
+		_ = session.Close() // Wait has the reason
+		return unlessClosed(<-done)
+	}))
+}
+
+// unlessLate returns err, unless something only did not end in time: the process ends it.
+func (s *server) unlessLate(err error) error {
+	if errors.Is(err, lifetime.ErrTimeout) {
+		s.log.Debug("the client does not read: its session did not end in time", "error", err)
+		return nil
+	}
+	return err
+}
+
+// errServerClosing is how the SDK ends, by its code, where a call was still under way: it
+// does not export it.
+var errServerClosing = &jsonrpc.Error{Code: -32004}
+
+// unlessClosed returns err, unless it only says that the client has gone.
+func unlessClosed(err error) error {
+	if err == nil || errors.Is(err, errServerClosing) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed) {
+		return nil
+	}
+	return fmt.Errorf("serve MCP: %w", err)
+}

@@ -1,0 +1,480 @@
+package mcpserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/delivery"
+	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/silence"
+)
+
+// now is an alert that is raised now: silences look at that.
+func (r *rig) now(severity alert.Severity) alert.Alert {
+	a := r.Alert(severity)
+	a.Timestamp = time.Now().UTC()
+	return a
+}
+
+// again is a repetition.
+func (r *rig) again(a alert.Alert, severity alert.Severity) alert.Alert {
+	next := r.now(severity)
+	next.App, next.DedupKey = a.App, a.DedupKey
+	return next
+}
+
+// do is a call of configure that is fine, decoded.
+func (c *client) do(t *testing.T, args string) map[string]any {
+	t.Helper()
+	r := c.call(t, "configure", args)
+	var reply map[string]any
+	if r.isError || len(r.blocks) != 1 || json.Unmarshal([]byte(r.blocks[0]), &reply) != nil {
+		t.Fatalf("%s: %v", args, r.blocks)
+	}
+	return reply
+}
+
+// refused is the text of a call of configure that fails.
+func (c *client) refused(t *testing.T, args string) string {
+	t.Helper()
+	r := c.call(t, "configure", args)
+	if !r.isError || len(r.blocks) != 1 {
+		t.Fatalf("%s: %v", args, r.blocks)
+	}
+	return r.blocks[0]
+}
+
+// silencedCount is what configure health says of held back alerts.
+func (c *client) silencedCount(t *testing.T) int {
+	t.Helper()
+	inbox, _ := c.do(t, `{"action":"health"}`)["inbox"].(map[string]any)
+	n, _ := inbox["silenced"].(float64)
+	return int(n)
+}
+
+// lists says what lasts: the key, category and app of each silence with what it
+// held back, and the alerts of the acknowledgements.
+func (c *client) lists(t *testing.T) string {
+	t.Helper()
+	reply := c.do(t, `{"action":"silence_list"}`)
+	var all []string
+	silences, _ := reply["silences"].([]any)
+	for _, s := range silences {
+		m, _ := s.(map[string]any)
+		all = append(all, fmt.Sprint(m["dedup_key"], "/", m["category"], "/", m["app"], ":", m["held_back"]))
+	}
+	acks, _ := reply["acks"].([]any)
+	for _, k := range acks {
+		m, _ := k.(map[string]any)
+		all = append(all, fmt.Sprint("ack ", m["alert_id"], ":", m["held_back"]))
+	}
+	return strings.ReplaceAll(strings.Join(all, " "), "<nil>", "")
+}
+
+// received waits until n alerts have come to a gateway, told or not.
+func (c *client) received(t *testing.T, n int) {
+	t.Helper()
+	var got int
+	if !testrig.Poll(func() bool { got, _ = c.health(t); return got == n }) {
+		t.Fatalf("%d alerts came, not %d", got, n)
+	}
+}
+
+func TestSilence(t *testing.T) {
+	r := newRig(t)
+	one, two := r.open(t, "one"), r.open(t, "two")
+	pending := r.now(alert.Error)
+	pending.Timestamp = pending.Timestamp.Add(-3 * 24 * time.Hour)
+	r.Publish(t, pending)
+	one.pending(t, 1)
+	two.pending(t, 1)
+
+	reply := one.do(t, `{"action":"silence","app":"web","category":"ci","minutes":5,"reason":"a deploy with ghp_0123456789abcdefghijABCDEFGHIJ012345"}`)
+	s, _ := reply["silence"].(map[string]any)
+	if reply["status"] != "silenced" || s["by"] != "client one" || s["app"] != "web" || s["category"] != "ci" || s["dedup_key"] != nil {
+		t.Fatalf("%v", reply)
+	}
+	if reason, _ := s["reason"].(string); !strings.Contains(reason, "[REDACTED") {
+		t.Errorf("reason: %s", reason)
+	}
+	one.lists(t) // it holds in both by now
+	two.lists(t)
+	one.pending(t, 1) // what pended before stays
+	two.pending(t, 1)
+
+	other := r.now(alert.Warning)
+	other.App = "shop"
+	r.Publish(t, r.now(alert.Error))
+	r.Publish(t, other)
+	for _, c := range []*client{one, two} {
+		c.received(t, 3)
+		if told := c.told(t); told != "alert01 alert02" {
+			t.Errorf("told %q", told)
+		}
+		if n := c.silencedCount(t); n != 1 {
+			t.Errorf("%d silenced", n)
+		}
+		if list := c.lists(t); list != "/ci/web:1" {
+			t.Errorf("list %s", list)
+		}
+	}
+	history := two.call(t, "observe", `{"what":"alerts"}`).blocks[0]
+	if !strings.Contains(history, pending.ID) || !strings.Contains(history, `"id":"alert03"`) {
+		t.Errorf("history: %s", history)
+	}
+
+	// A gateway that begins later holds back the same.
+	three := r.open(t, "three")
+	three.received(t, 3)
+	if told := three.told(t); told != "alert01 alert02" {
+		t.Errorf("told later: %q", told)
+	}
+
+	if got := two.do(t, fmt.Sprintf(`{"action":"unsilence","silence_id":%q}`, s["id"])); got["status"] != "unsilenced" || got["silence_id"] != s["id"] {
+		t.Errorf("%v", got)
+	}
+	for _, c := range []*client{one, two, three} {
+		if list := c.lists(t); list != "" {
+			t.Errorf("list %s", list)
+		}
+	}
+	r.Publish(t, r.now(alert.Error))
+	for _, c := range []*client{two, three} {
+		c.pending(t, 1) // and not what was held back meanwhile
+		if told := c.told(t); told != "alert04" {
+			t.Errorf("told %q", told)
+		}
+	}
+	four := r.open(t, "four")
+	four.received(t, 4)
+	if told := four.told(t); told != "alert04 alert01 alert02" {
+		t.Errorf("told after the silence: %q", told)
+	}
+}
+
+func TestAcknowledge(t *testing.T) {
+	r := newRig(t)
+	one, two := r.open(t, "one"), r.open(t, "two")
+	first := r.now(alert.Warning)
+	r.Publish(t, first)
+	one.pending(t, 1)
+	two.pending(t, 1)
+	if told := one.told(t); told != "alert01" {
+		t.Fatalf("told %q", told)
+	}
+	reply := one.do(t, `{"action":"ack","alert_id":"alert01"}`) // by the history
+	until, err := time.Parse(time.RFC3339, fmt.Sprint(reply["until"]))
+	if reply["status"] != "acknowledged" || reply["alert_id"] != "alert01" || reply["dedup_key"] != first.DedupKey || err != nil || time.Until(until) < 23*time.Hour {
+		t.Fatalf("%v, %v", reply, err)
+	}
+	two.pending(t, 0)
+	r.Publish(t, r.again(first, alert.Info))
+	r.Publish(t, r.now(alert.Info))
+	for _, c := range []*client{one, two} {
+		c.received(t, 3)
+		c.pending(t, 1)
+		if list := c.lists(t); !strings.HasPrefix(list, "ack alert01:") {
+			t.Errorf("list %s", list)
+		}
+	}
+
+	// It gets worse: all is told again, and the bus knows.
+	r.Publish(t, r.again(first, alert.Error))
+	r.Publish(t, r.again(first, alert.Info))
+	for _, c := range []*client{one, two} {
+		c.received(t, 5)
+		c.pending(t, 2)
+		if !testrig.Poll(func() bool { return c.lists(t) == "" }) {
+			t.Error("the acknowledgement lasts")
+		}
+	}
+	if text := one.refused(t, `{"action":"ack","alert_id":"alert01"}`); text != "alert alert01 was raised again with a higher severity, as alert04: acknowledge that one" {
+		t.Error(text)
+	}
+	one.do(t, `{"action":"ack","alert_id":"alert05"}`) // where it pends, merged: as bad as the worst
+	r.Publish(t, r.again(first, alert.Error))
+	for _, c := range []*client{one, two} {
+		c.received(t, 6)
+		if told := c.told(t); told != "alert03" {
+			t.Errorf("told %q", told)
+		}
+	}
+
+	// It is over: that is told, and what comes then.
+	over := r.again(first, alert.Info)
+	over.Resolves = "alert06"
+	r.Publish(t, over)
+	r.Publish(t, r.again(first, alert.Warning))
+	for _, c := range []*client{one, two} {
+		c.received(t, 8)
+		if told := c.told(t); told != "alert08 alert07" {
+			t.Errorf("told %q", told)
+		}
+	}
+	if text := one.refused(t, `{"action":"ack","alert_id":"alert04"}`); text != "alert alert04 is already resolved, by alert07" {
+		t.Error(text)
+	}
+	one.do(t, `{"action":"ack","alert_id":"alert08"}`)
+	if reply := two.do(t, `{"action":"unack","alert_id":"alert08"}`); reply["status"] != "unacknowledged" || one.lists(t) != "" {
+		t.Errorf("%v", reply)
+	}
+	r.Publish(t, r.again(first, alert.Warning))
+	two.pending(t, 1)
+}
+
+// TestSilencedIsNotStreamed: what is raised from then on. What waits in the batch
+// stays in it, unless it is acknowledged.
+func TestSilencedIsNotStreamed(t *testing.T) {
+	t.Parallel() // it waits for the throttle
+	r := newRig(t)
+	c := r.open(t, "")
+	// Long enough for all that has to be done before the batch goes, on a busy machine too.
+	c.call(t, "configure_streaming", `{"action":"enable","throttle_seconds":5}`)
+	r.Publish(t, r.now(alert.Error))
+	if m := c.next(t); !strings.Contains(m.raw, "alert01") {
+		t.Fatal(m.raw)
+	}
+	silenced, acked := r.now(alert.Error), r.now(alert.Error)
+	silenced.Timestamp = silenced.Timestamp.Add(-time.Second)
+	r.Publish(t, silenced)
+	r.Publish(t, acked)
+	c.pending(t, 3)
+	c.do(t, fmt.Sprintf(`{"action":"silence","dedup_key":%q}`, silenced.DedupKey))
+	c.do(t, fmt.Sprintf(`{"action":"ack","alert_id":%q}`, acked.ID))
+	again := r.again(silenced, alert.Error)
+	r.Publish(t, again)
+	last := r.now(alert.Error)
+	r.Publish(t, last)
+	m := c.next(t)
+	if !strings.Contains(m.raw, last.ID) || !strings.Contains(m.raw, silenced.ID) || strings.Contains(m.raw, again.ID) || strings.Contains(m.raw, acked.ID) {
+		t.Error(m.raw)
+	}
+}
+
+// TestSilencesOverTheBussEnd: they are kept, and what is changed on a bus that is
+// away is refused.
+func TestSilencesOverTheBussEnd(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "one")
+	c.do(t, `{"action":"silence","app":"web"}`)
+	r.Down()
+	for _, args := range []string{`{"action":"silence","app":"x"}`, `{"action":"silence_list"}`, `{"action":"unsilence","silence_id":"x"}`, `{"action":"ack","alert_id":"x"}`} {
+		if text := c.refused(t, args); !strings.HasPrefix(text, "the bus is unreachable") {
+			t.Errorf("%s: %s", args, text)
+		}
+	}
+	r.Up(t)
+	r.Publish(t, r.now(alert.Error))
+	c.received(t, 1)
+	if told := c.told(t); told != "" {
+		t.Errorf("told %q", told)
+	}
+	if list := c.lists(t); list != "//web:1" {
+		t.Errorf("list %s", list)
+	}
+	other := r.open(t, "two")
+	silenced := other.do(t, `{"action":"silence","app":"shop"}`)
+	a := r.now(alert.Error)
+	a.App = "shop"
+	r.Publish(t, a)
+	c.received(t, 2)
+	c.pending(t, 0) // the silence may come a little later than the alert
+	if told := c.told(t); told != "" {
+		t.Errorf("after the restart it does not hear of %v: %q", silenced, told)
+	}
+}
+
+// TestWaitHeedsSilences, also those that it has to read first.
+func TestWaitHeedsSilences(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "one")
+	c.do(t, `{"action":"silence","app":"web"}`)
+	r.Publish(t, r.now(alert.Error))
+	c.received(t, 1)
+	if block, err := r.wait(t.Context(), "shell", "", 500*time.Millisecond); !errors.Is(err, delivery.ErrNoAlert) {
+		t.Errorf("%q, %v", block, err)
+	}
+	a := r.now(alert.Error)
+	a.App = "shop"
+	r.Publish(t, a)
+	if block, err := r.wait(t.Context(), "shell", "", patience); err != nil || testrig.Titles(t, block) != "alert02" {
+		t.Errorf("%q, %v", block, err)
+	}
+}
+
+// TestHooksHeedSilences: also the end of an acknowledgement that no gateway has met.
+func TestHooksHeedSilences(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "other")
+	c.do(t, `{"action":"silence","app":"shop"}`)
+	if got := r.Hook(t, "agent", testrig.Call("PostToolUse")); got != "" {
+		t.Fatal(got)
+	}
+	first := r.now(alert.Warning)
+	r.Publish(t, first)
+	c.do(t, `{"action":"ack","alert_id":"alert01"}`)
+	if err := c.hangUp(t); err != nil {
+		t.Fatal(err)
+	}
+	shop := r.now(alert.Error)
+	shop.App = "shop"
+	r.Publish(t, shop)
+	r.Publish(t, r.again(first, alert.Warning))
+	for _, event := range []string{"PostToolUse", "UserPromptSubmit", "Stop"} {
+		if got := r.Hook(t, "agent", testrig.Call(event)); got != "" {
+			t.Errorf("%s tells %s", event, got)
+		}
+	}
+	r.Publish(t, r.again(first, alert.Error))
+	r.Publish(t, r.again(first, alert.Warning))
+	if got := testrig.DeliveredTitles(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))); got != "alert05" {
+		t.Errorf("worse, and again: %s", got)
+	}
+
+	// What another version has written is not obeyed, and not written over.
+	late := r.open(t, "late")
+	own := r.Join(t, bus.RoleGateway)
+	kv, err := own.JS.KeyValue(t.Context(), bus.BucketSilences)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.Put(t.Context(), bus.KeySilences, []byte(`{"silences":"all"}`)); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range []string{`{"action":"silence","app":"web"}`, `{"action":"unsilence","silence_id":"x"}`, `{"action":"silence_list"}`} {
+		if got := late.refused(t, args); !strings.HasPrefix(got, "another version has written") || !strings.Contains(got, "nats kv del silences silences") {
+			t.Errorf("%s: %s", args, got)
+		}
+	}
+	r.Publish(t, shop)
+	if got := testrig.DeliveredTitles(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))); got != "alert02" {
+		t.Errorf("what can't be read holds back: %s", got)
+	}
+}
+
+// TestSilencesThatWereDeleted with another tool are over for gateways that run, as
+// they are for those who read them once, and what comes then is silenced anew.
+func TestSilencesThatWereDeleted(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "one")
+	if got := r.Hook(t, "agent", testrig.Call("PostToolUse")); got != "" {
+		t.Fatal(got)
+	}
+	kv, err := r.Join(t, bus.RoleGateway).JS.KeyValue(t.Context(), bus.BucketSilences)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, remove := range []func(context.Context, string, ...jetstream.KVDeleteOpt) error{kv.Delete, kv.Purge} {
+		c.do(t, `{"action":"silence","app":"web"}`)
+		r.Publish(t, r.now(alert.Error))
+		c.received(t, 3*i+1)
+		if told := c.told(t) + r.Hook(t, "agent", testrig.Call("PostToolUse")); told != "" {
+			t.Errorf("told %q", told)
+		}
+		// What can't be read is deleted too.
+		if _, err := kv.Put(t.Context(), bus.KeySilences, []byte(`{"silences":"all"}`)); err != nil {
+			t.Fatal(err)
+		}
+		if err := remove(t.Context(), bus.KeySilences); err != nil {
+			t.Fatal(err)
+		}
+		if list := c.lists(t); list != "" {
+			t.Errorf("list %s", list)
+		}
+		for n := range 2 {
+			a := r.now(alert.Error)
+			r.Publish(t, a)
+			c.received(t, 3*i+2+n)
+			if told, want := c.told(t), a.ID; told != want {
+				t.Errorf("told %q, want %s", told, want)
+			}
+			if told := testrig.DeliveredTitles(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))); told != a.ID {
+				t.Errorf("a hook tells %q, want %s", told, a.ID)
+			}
+		}
+	}
+}
+
+func TestSilenceArguments(t *testing.T) {
+	c := newRig(t).open(t, "one")
+	for args, want := range map[string]string{
+		`{"action":"silence"}`:                                                 "silence must have one of dedup_key, category, app, or several, which all must match then",
+		`{"action":"silence","app":""}`:                                        "silence must have one of dedup_key",
+		`{"action":"silence","app":"web","minutes":0}`:                         "minutes must be between 1 and 10080",
+		`{"action":"silence","app":"web","minutes":10081}`:                     "minutes must be between 1 and 10080",
+		`{"action":"silence","app":"web","minutes":1.5}`:                       "minutes must be between 1 and 10080, in whole numbers",
+		`{"action":"silence","category":"weather"}`:                            "category must be one of regression, anomaly, errors, network_errors, ci, noise, threshold, security, user_frustration, kubernetes",
+		`{"action":"silence","dedup_key":"` + strings.Repeat("k", 1025) + `"}`: "dedup_key must be a text of at most 1024 bytes",
+		`{"action":"silence","app":"` + strings.Repeat("a", 257) + `"}`:        "app must be a text of at most 256 bytes",
+		`{"action":"silence","dedup_key":"errors:we…"}`:                        `dedup_key is truncated (it ends with "…") and would match nothing: use the whole key, observe {"what":"alerts"} shows it`,
+		`{"action":"silence","app":"web","reason":7}`:                          "reason must be a text",
+		`{"action":"silence","app":"web","until":"later"}`:                     "until is no argument",
+		`{"action":"ack"}`:                             "alert_id must be the id of an alert: each delivered alert has it",
+		`{"action":"ack","alert_id":"nobody"}`:         `alert_id must be the id of an alert of the last 7 days: observe {"what":"alerts","since_seconds":604800} shows them`,
+		`{"action":"unack","alert_id":"nobody"}`:       "alert_id must be that of an acknowledgement in force: silence_list shows them",
+		`{"action":"unsilence"}`:                       "silence_id must be the id of a silence: silence_list shows them",
+		`{"action":"unsilence","silence_id":"nobody"}`: "silence_id must be that of a silence in force: silence_list shows them",
+		`{"action":"hush"}`:                            "action must be one of streaming, noise, clear, health, ack, unack, silence, silence_list, unsilence",
+	} {
+		if got := c.refused(t, args); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s", args, got)
+		}
+	}
+	if got := c.call(t, "configure", `{"action":"silence_list"}`).blocks[0]; got != `{"silences":[],"acks":[]}` {
+		t.Errorf("something was changed: %s", got)
+	}
+}
+
+// TestAKeyMayEndAsCutOnesDo: a page's button may be called "More…".
+func TestAKeyMayEndAsCutOnesDo(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "one")
+	a := r.now(alert.Warning)
+	a.DedupKey = "user_frustration:web:rage_click:More…"
+	r.Publish(t, a)
+	c.received(t, 1)
+	if got := c.refused(t, `{"action":"silence","dedup_key":"user_frustration:web:rage…"}`); !strings.Contains(got, "the whole key") {
+		t.Error(got)
+	}
+	c.do(t, fmt.Sprintf(`{"action":"silence","dedup_key":%q}`, a.DedupKey))
+	if list := c.lists(t); list != a.DedupKey+"//:0" {
+		t.Errorf("list %s", list)
+	}
+}
+
+// provisioner is the role that may do everything.
+const provisioner = bus.Role("provisioner")
+
+// TestSilencesAreLimited: the hundred and first is refused and says what to do.
+func TestSilencesAreLimited(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "one")
+	for i := range silence.MaxSilences {
+		c.do(t, fmt.Sprintf(`{"action":"silence","app":"app%d"}`, i))
+	}
+	if got := c.refused(t, `{"action":"silence","app":"more"}`); !strings.Contains(got, "100 silences already") || !strings.Contains(got, "unsilence") {
+		t.Error(got)
+	}
+	// An older bus has no bucket: what can't be silenced says so, and alerts are told.
+	if err := r.Join(t, provisioner).JS.DeleteKeyValue(t.Context(), bus.BucketSilences); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.refused(t, `{"action":"silence","app":"more"}`); !strings.Contains(got, "restart it with this version") {
+		t.Error(got)
+	}
+	late := r.open(t, "late")
+	r.Publish(t, r.now(alert.Error))
+	late.pending(t, 1)
+	if got := late.call(t, "configure", `{"action":"silence_list"}`).blocks[0]; got != `{"silences":[],"acks":[]}` {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,104 @@
+package mcpserver
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/delivery"
+	"github.com/tocsin-bus/tocsin/services/gateway/history"
+	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
+	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
+	"github.com/tocsin-bus/tocsin/services/gateway/notify"
+	"github.com/tocsin-bus/tocsin/services/gateway/toolschema"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/kube"
+	"github.com/tocsin-bus/tocsin/shared/query"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// The names of the tools for Kubernetes, which are listed once a kubewatch was seen.
+const (
+	toolSubscribe         = "events_subscribe"
+	toolUnsubscribe       = "events_unsubscribe"
+	toolListSubscriptions = "events_list_subscriptions"
+)
+
+// kubernetesTools lists them.
+var kubernetesTools = []string{toolSubscribe, toolUnsubscribe, toolListSubscriptions}
+
+// enums are the tables that both the schemas and the validation of arguments use.
+func enums() toolschema.Enums {
+	return toolschema.Enums{
+		"what":             names(history.Whats()),
+		"severity":         names(alert.Severities()),
+		"category":         names(alert.Categories()),
+		"filter":           notifier.Filters(),
+		"channel":          names(delivery.Channels()),
+		"action":           names(actions()),
+		"streaming_action": names(streamingActions()),
+		"noise_action":     names([]query.NoiseAction{query.NoiseList, query.NoiseAdd, query.NoiseRemove, query.NoiseAutoDetect}),
+		"noise_kind":       names([]telemetry.Kind{telemetry.KindLog, telemetry.KindNetwork}),
+		"level":            names([]notify.Level{notify.Info, notify.Warn, notify.Error}),
+		"mode":             names([]kubernetes.Mode{kubernetes.Events, kubernetes.Faults}),
+		"event_type":       {kube.TypeNormal, kube.TypeWarning},
+	}
+}
+
+func names[S ~string](values []S) []string {
+	all := make([]string, len(values))
+	for i, v := range values {
+		all[i] = string(v)
+	}
+	return all
+}
+
+func newSchema[T any]() (*toolschema.Schema[T], error) { return toolschema.New[T](enums()) }
+
+// tools are all tools, those for Kubernetes last. The table is constant: an error in it
+// is one of the program.
+var tools = sync.OnceValue(func() []tool {
+	var all []tool
+	add := func(t tool, err error) {
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, t)
+	}
+	add(newTool("observe",
+		"Show what happens in the watched apps, newest first, and deliver the alerts raised since your last call (in a second block, each once). An answer has at most 40 KB: truncated.left_out counts older entries, and before continues the list. "+
+			"what: status (default) tells whether an app is fine or sends nothing; alerts is the alert history; errors, logs, network, vitals, actions, security are events; ci the latest CI results; kubernetes the events of watched clusters, and faults with logs; noise the noise rules.",
+		(*server).observe))
+	add(newTool("configure",
+		"Enable or disable alert notifications (action streaming); list or change noise rules (noise); empty the inbox of pending alerts (clear); ack: suppress repeats of one alert until it escalates, resolves or 24 h pass (unack undoes it); silence: suppress matching alerts for some minutes (silence_list, unsilence); show the health of Tocsin itself (health).",
+		(*server).configure))
+	add(newTool("configure_streaming",
+		"Get alerts as notifications while you work: enable (replaces the whole configuration), disable, or status.",
+		(*server).configureStreaming))
+	add(newTool("notify",
+		"Show the user a message without ending your work: in their terminal, on their dashboard, and wherever else they set up.",
+		(*server).notify))
+	add(newTool(toolSubscribe,
+		"Get the messages of a Kubernetes cluster as notifications while you work: mode events (each event) or faults (crashes, crash loops, image pulls, out of memory, nodes not ready, stalled deployments, failed jobs; the containers' logs follow under the same faultId). Needs a namespace or another filter.",
+		(*server).subscribe))
+	add(newTool(toolUnsubscribe,
+		"End a subscription of this session: nothing of it comes after the answer.",
+		(*server).unsubscribe))
+	add(newTool(toolListSubscriptions,
+		"List the Kubernetes subscriptions of this session, what they delivered, and whether their clusters can be watched (degraded).",
+		(*server).listSubscriptions))
+	return all
+})
+
+// Reference returns the reference of all tools in Markdown, for docs/reference/mcp.md.
+func Reference() string {
+	var b strings.Builder
+	for _, t := range tools() {
+		b.WriteString("### `" + t.name + "`\n\n" + t.description + "\n\n")
+		if slices.Contains(kubernetesTools, t.name) {
+			b.WriteString("Listed once a `tocsin kubewatch` was seen.\n\n")
+		}
+		b.WriteString(t.reference + "\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}

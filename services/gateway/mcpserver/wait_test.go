@@ -1,0 +1,169 @@
+package mcpserver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/delivery"
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
+	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+)
+
+// wait waits as a command does, for the client of that name.
+func (r *rig) wait(ctx context.Context, client string, severity alert.Severity, timeout time.Duration) (string, error) {
+	return delivery.WaitForAlert(ctx, delivery.WaitConfig{
+		Bus: bus.ConnConfig{Dir: r.Dir}, Inbox: inbox.NamedKey(client), Severity: severity, Timeout: timeout, Logger: testrig.Quiet(),
+	})
+}
+
+func TestWait(t *testing.T) {
+	r := newRig(t)
+	const short = 300 * time.Millisecond
+	if block, err := r.wait(t.Context(), "shell", "", short); !errors.Is(err, delivery.ErrNoAlert) || block != "" {
+		t.Fatalf("nothing pends: %q %v", block, err)
+	}
+	r.Publish(t, r.Alert(alert.Info))
+	if block, err := r.wait(t.Context(), "shell", alert.Error, short); !errors.Is(err, delivery.ErrNoAlert) || block != "" {
+		t.Fatalf("not urgent enough: %q %v", block, err)
+	}
+	r.Publish(t, r.Alert(alert.Error))
+	block, err := r.wait(t.Context(), "shell", alert.Error, patience)
+	if err != nil || testrig.Titles(t, block) != "alert02 alert01" || !strings.HasPrefix(block, "--- ALERTS (2) ---\n[") {
+		t.Fatalf("what pended with it: %q %v", block, err)
+	}
+	if block, err := r.wait(t.Context(), "shell", "", short); !errors.Is(err, delivery.ErrNoAlert) {
+		t.Fatalf("told twice: %q %v", block, err)
+	}
+
+	// One that is interrupted has told nothing.
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if block, err := r.wait(ctx, "shell", "", 0); !errors.Is(err, delivery.ErrNoAlert) {
+		t.Fatalf("interrupted: %q %v", block, err)
+	}
+
+	// An alert that comes while it waits, over the bus's end and return.
+	got := make(chan string, 1)
+	go func() {
+		block, err := r.wait(context.WithoutCancel(t.Context()), "shell", "", patience)
+		got <- fmt.Sprint(block, err)
+	}()
+	r.Down()
+	r.Up(t)
+	r.Publish(t, r.Alert(alert.Warning))
+	if text := <-got; !strings.Contains(text, "alert03") || !strings.HasSuffix(text, "<nil>") {
+		t.Fatal(text)
+	}
+}
+
+// TestWaitAndObserveTellEachAlertOnce, when they share an inbox and both are
+// asked all the time.
+func TestWaitAndObserveTellEachAlertOnce(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "agent")
+	const n = 40
+	told := map[string]int{}
+	note := func(block string) {
+		for title := range strings.FieldsSeq(testrig.Titles(t, block)) {
+			told[title]++
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	blocks := make(chan string)
+	var waiting sync.WaitGroup
+	for range 2 {
+		waiting.Go(func() {
+			for ctx.Err() == nil {
+				if block, err := r.wait(ctx, "agent", "", 0); err == nil {
+					blocks <- block
+				}
+			}
+		})
+	}
+	for i := range n {
+		r.Publish(t, r.Alert(alert.Error))
+		if i%4 == 0 {
+			if got := c.call(t, "observe", `{}`).blocks; len(got) > 1 {
+				note(got[1])
+			}
+		}
+		select {
+		case block := <-blocks:
+			note(block)
+		default:
+		}
+	}
+	deadline := time.After(patience)
+	for len(told) < n {
+		select {
+		case block := <-blocks:
+			note(block)
+		case <-deadline:
+			t.Fatalf("%d of %d alerts were told", len(told), n)
+		}
+	}
+	cancel()
+	go func() { waiting.Wait(); close(blocks) }()
+	for block := range blocks {
+		note(block)
+	}
+	for title, times := range told {
+		if times != 1 {
+			t.Errorf("%s was told %d times", title, times)
+		}
+	}
+}
+
+// TestWaitForWhatIsOver: an error that has ended before it was told is nothing to
+// be woken for; who waits for anything is told of it.
+func TestWaitForWhatIsOver(t *testing.T) {
+	r := newRig(t)
+	a, end := r.Alert(alert.Error), r.Alert(alert.Info)
+	a.Category, end.Category, end.Resolves, end.DedupKey = alert.Regression, alert.Regression, a.ID, a.DedupKey
+	r.Publish(t, a)
+	r.Publish(t, end)
+	if block, err := r.wait(t.Context(), "shell", alert.Error, 300*time.Millisecond); !errors.Is(err, delivery.ErrNoAlert) {
+		t.Fatalf("%q %v", block, err)
+	}
+	block, err := r.wait(t.Context(), "shell", "", patience)
+	if err != nil || !strings.Contains(block, "Resolved: CI result alert01") {
+		t.Errorf("%q %v", block, err)
+	}
+}
+
+// TestObserveHoldsForWhatIsNew: what a wait of the same client was told is neither
+// counted nor a reason to answer.
+func TestObserveHoldsForWhatIsNew(t *testing.T) {
+	r := newRig(t)
+	c := r.open(t, "shared")
+	c.told(t)
+	first := r.Alert(alert.Error)
+	r.Publish(t, first)
+	c.pending(t, 1)
+	if block, err := r.wait(t.Context(), "shared", "", patience); err != nil || testrig.Titles(t, block) != first.ID {
+		t.Fatalf("%q %v", block, err)
+	}
+	if text := c.call(t, "observe", `{}`).blocks[0]; !strings.Contains(text, `"alerts_pending":0`) {
+		t.Errorf("what was told pends: %s", text)
+	}
+	second := r.Alert(alert.Error)
+	r.Publish(t, second)
+	c.pending(t, 1)
+	if _, err := r.wait(t.Context(), "shared", "", patience); err != nil {
+		t.Fatal(err)
+	}
+	id := c.send(t, "tools/call", `{"name":"observe","arguments":{"what":"alerts","wait_seconds":30}}`)
+	third := r.Alert(alert.Error)
+	r.Publish(t, third)
+	m := c.next(t)
+	if got := m.tool(t); m.ID != id || len(got.blocks) != 2 || testrig.Titles(t, got.blocks[1]) != third.ID {
+		t.Errorf("%s", m.raw)
+	}
+}

@@ -1,0 +1,73 @@
+package silences
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/redact"
+	"github.com/tocsin-bus/tocsin/shared/silence"
+	store "github.com/tocsin-bus/tocsin/shared/silences"
+)
+
+// Commands change silences and acknowledgements for all clients, on behalf of a person
+// at a shell.
+type Commands struct {
+	keeper store.Keeper
+	by     string
+}
+
+// NewCommands returns commands on a connection with [bus.RoleGateway], which the caller
+// keeps. by names the person to others.
+func NewCommands(conn *bus.Conn, by string, log *slog.Logger) Commands {
+	return Commands{store.NewKeeper(conn, redact.New(), log), by}
+}
+
+// Silence suppresses what matches, for a period between store.MinLasts and
+// store.MaxLasts. A silence that matches the same is extended to that period.
+func (c Commands) Silence(ctx context.Context, what store.Muted, period time.Duration, reason string) (silence.Silence, error) {
+	if period < store.MinLasts || period > store.MaxLasts {
+		return silence.Silence{}, fmt.Errorf("a silence must last between %s and %s", store.MinLasts, store.MaxLasts)
+	}
+	added, _, err := c.keeper.Silence(ctx, what, period, reason, c.by)
+	switch {
+	case errors.Is(err, silence.ErrFull):
+		return added, fmt.Errorf("there are %d silences already, which is the most: end one (see tocsin silence --list)", silence.MaxSilences)
+	case errors.Is(err, store.ErrCut):
+		return added, fmt.Errorf("%w, as tocsin tail --json shows it", err)
+	}
+	return added, err
+}
+
+// Ack acknowledges an alert of the last 7 days: its repetitions are suppressed.
+func (c Commands) Ack(ctx context.Context, id string) (silence.Ack, error) {
+	a, err := c.keeper.Alert(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		err = fmt.Errorf("%w: tocsin tail --json shows the ids", err)
+	}
+	if err != nil {
+		return silence.Ack{}, err
+	}
+	k, _, err := c.keeper.Ack(ctx, a, c.by)
+	return k, err
+}
+
+// End ends a silence by its id, or an acknowledgement by the id of its alert.
+func (c Commands) End(ctx context.Context, id string) error {
+	_, err := c.keeper.Unsilence(ctx, id)
+	if !errors.Is(err, silence.ErrUnknown) {
+		return err
+	}
+	_, err = c.keeper.Unack(ctx, id)
+	if errors.Is(err, silence.ErrUnknown) {
+		return errors.New("no silence or acknowledgement in force has that id: see tocsin silence --list")
+	}
+	return err
+}
+
+// List returns what is in force, oldest first, with texts that are safe to print. It
+// fails when a part can't be read: an incomplete list would be misread.
+func (c Commands) List(ctx context.Context) (silence.Set, error) { return c.keeper.List(ctx) }

@@ -1,0 +1,136 @@
+// Package silences keeps one client's view of silences and acknowledgements: which
+// alerts are suppressed, in step with the bus, and the commands that change that.
+//
+// The rules themselves are in shared/silence. It knows nothing of inboxes.
+package silences
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/silence"
+	store "github.com/tocsin-bus/tocsin/shared/silences"
+)
+
+const (
+	// maxEnded is how many acknowledgements that have ended are remembered until the
+	// bus has stored that. Past it the oldest is forgotten: another gateway will have
+	// received what ended it, or the next alert like that ends it.
+	maxEnded = 64
+	// maxCounted is for how many silences and acknowledgements suppressed alerts are
+	// counted. Past it the counts of those that no longer exist are forgotten.
+	maxCounted = 2 * (silence.MaxSilences + silence.MaxAcks)
+)
+
+// Filter decides which alerts are suppressed, and counts them. It is not safe for
+// concurrent use.
+type Filter struct {
+	set silence.Set
+	// revisions are those of the two documents that set was made of.
+	revisions map[string]uint64
+	// ended are acknowledgements that ended recently. A document that was written
+	// before would bring them back.
+	ended silence.Acks
+	// suppressed counts alerts by what suppressed them.
+	suppressed map[silence.Why]uint64
+	// endings receives each acknowledgement that ends, to be stored for others.
+	endings chan silence.Ack
+	log     *slog.Logger
+}
+
+// NewFilter returns a filter that suppresses nothing yet.
+func NewFilter(log *slog.Logger) *Filter {
+	return &Filter{revisions: map[string]uint64{}, suppressed: map[silence.Why]uint64{}, endings: make(chan silence.Ack, maxEnded), log: log}
+}
+
+// Apply replaces what a document holds, unless the filter has a newer revision of it. A
+// document that can't be read changes nothing.
+func (f *Filter) Apply(d store.Document) {
+	if d.Revision <= f.revisions[d.Key] {
+		return
+	}
+	f.revisions[d.Key] = d.Revision
+	if err := d.Into(&f.set); err != nil {
+		f.log.Warn("cannot read the silences", "key", d.Key, "error", err)
+	}
+	f.set.Acks, _ = f.set.Acks.Ended(f.ended...)
+}
+
+// ForgetRevisions makes the filter apply whatever document comes next: the bucket may be
+// another one than before.
+func (f *Filter) ForgetRevisions() { clear(f.revisions) }
+
+// DropMissing removes what was in documents that have not come since ForgetRevisions.
+func (f *Filter) DropMissing() {
+	if f.revisions[bus.KeySilences] == 0 {
+		f.set.Silences = nil
+	}
+	if f.revisions[bus.KeyAcks] == 0 {
+		f.set.Acks = nil
+	}
+}
+
+// Suppress reports whether a new alert is suppressed, and counts it.
+func (f *Filter) Suppress(a alert.Alert, now time.Time) bool {
+	why, suppressed := f.Suppresses(a, now)
+	if suppressed {
+		f.Count(why, 1)
+	}
+	return suppressed
+}
+
+// Suppresses reports whether an alert is suppressed, and why. An alert that ends an
+// acknowledgement does so first; to ask twice changes nothing.
+func (f *Filter) Suppresses(a alert.Alert, now time.Time) (why silence.Why, suppressed bool) {
+	after, ended := f.set.Acks.Over(a)
+	f.set.Acks = after
+	for _, k := range ended {
+		f.ended = append(f.ended, k)
+		select {
+		case f.endings <- k:
+		default: // nothing stores them, or too slowly: see maxEnded
+		}
+	}
+	f.ended = f.ended[max(len(f.ended)-maxEnded, 0):]
+	return f.Matches(a, now)
+}
+
+// Matches reports whether a silence or an acknowledgement matches an alert, and which.
+// It ends no acknowledgement.
+func (f *Filter) Matches(a alert.Alert, now time.Time) (why silence.Why, suppressed bool) {
+	return f.set.Hushes(a, now)
+}
+
+// Count counts suppressed alerts.
+func (f *Filter) Count(why silence.Why, alerts int) {
+	f.suppressed[why] += uint64(alerts)
+	if len(f.suppressed) > maxCounted {
+		f.forgetCounts()
+	}
+}
+
+// Suppressed returns how many alerts a silence or acknowledgement has suppressed.
+func (f *Filter) Suppressed(why silence.Why) uint64 { return f.suppressed[why] }
+
+// Active returns what is in force at a time, oldest first.
+func (f *Filter) Active(now time.Time) silence.Set {
+	return silence.Set{Silences: f.set.Silences.Active(now), Acks: f.set.Acks.Active(now)}
+}
+
+// forgetCounts forgets the counts of what no longer exists.
+func (f *Filter) forgetCounts() {
+	known := make(map[silence.Why]uint64, len(f.suppressed))
+	for _, s := range f.set.Silences {
+		if why := (silence.Why{Silence: s.ID}); f.suppressed[why] > 0 {
+			known[why] = f.suppressed[why]
+		}
+	}
+	for _, k := range f.set.Acks {
+		if why := (silence.Why{Ack: k.AlertID}); f.suppressed[why] > 0 {
+			known[why] = f.suppressed[why]
+		}
+	}
+	f.suppressed = known
+}
