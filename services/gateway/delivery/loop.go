@@ -11,7 +11,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 	"github.com/tocsin-bus/tocsin/services/gateway/silences"
 	"github.com/tocsin-bus/tocsin/shared/alert"
-	store "github.com/tocsin-bus/tocsin/shared/silences"
+	"github.com/tocsin-bus/tocsin/shared/silence"
 )
 
 // maxLines is how many notifications may wait for a client that does not read. At 12 a
@@ -164,7 +164,7 @@ func (s *State) Restart() {
 // Apply applies documents to the silences, and takes out of inbox and notifier what
 // they suppress: what was acknowledged, and what was raised after it was silenced but
 // came before the news of that.
-func (s *State) Apply(now time.Time, documents ...store.Document) {
+func (s *State) Apply(now time.Time, documents ...silence.Record) {
 	for _, d := range documents {
 		s.Silences.Apply(d)
 	}
@@ -233,6 +233,6 @@ func (c *Client) Filter(ctx context.Context, f func(*silences.Filter)) error {
 }
 
 // Apply implements [silences.Owner].
-func (c *Client) Apply(ctx context.Context, documents ...store.Document) error {
+func (c *Client) Apply(ctx context.Context, documents ...silence.Record) error {
 	return c.loop.do(ctx, func(s *State, now time.Time) { s.Apply(now, documents...) })
 }

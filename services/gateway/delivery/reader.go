@@ -10,7 +10,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/clean"
+	"github.com/tocsin-bus/tocsin/shared/display"
 )
 
 const (
@@ -144,7 +144,7 @@ func (c *Client) recall(ctx context.Context, conn *bus.Conn) {
 	for _, m := range messages {
 		var a alert.Alert
 		if m.Seq <= position.Seq && json.Unmarshal(m.Data, &a) == nil {
-			c.hand(arrival{alert: clean.Alert(a, c.mask), position: position, delivered: true})
+			c.hand(arrival{alert: display.Alert(a, c.mask), position: position, delivered: true})
 		}
 	}
 }
@@ -179,7 +179,7 @@ func (c *Client) read(ctx context.Context, conn *bus.Conn, m bus.Message) {
 		c.hand(arrival{position: r.position, empty: true})
 	default:
 		a.Seq = m.Seq
-		c.hand(arrival{alert: clean.Alert(a, c.mask), position: r.position, news: r.caughtUp})
+		c.hand(arrival{alert: display.Alert(a, c.mask), position: r.position, news: r.caughtUp})
 	}
 	if m.Pending == 0 {
 		c.setCaughtUp()

@@ -15,11 +15,10 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/silence"
-	store "github.com/tocsin-bus/tocsin/shared/silences"
 )
 
 // documentsOf returns a set as documents of the bucket's revision n.
-func documentsOf(t interface{ Fatal(...any) }, set silence.Set, n uint64) []store.Document {
+func documentsOf(t interface{ Fatal(...any) }, set silence.Set, n uint64) []silence.Record {
 	list, err := set.Silences.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +27,7 @@ func documentsOf(t interface{ Fatal(...any) }, set silence.Set, n uint64) []stor
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []store.Document{{Key: bus.KeySilences, Revision: n, Data: list}, {Key: bus.KeyAcks, Revision: n + 1, Data: acks}}
+	return []silence.Record{{Key: bus.KeySilences, Revision: n, Data: list}, {Key: bus.KeyAcks, Revision: n + 1, Data: acks}}
 }
 
 func silenceOf(app string, now time.Time, period time.Duration) silence.Silence {
@@ -79,7 +78,7 @@ func TestASilenceExpiresByItself(t *testing.T) {
 			if got := s.Inbox.Stats().Silenced; got != 2 {
 				t.Errorf("Silenced = %d, want 2", got)
 			}
-			if got := s.Silences.Suppressed(silence.Why{Silence: "of web"}); got != 2 {
+			if got := s.Silences.Suppressed(silence.Cause{Silence: "of web"}); got != 2 {
 				t.Errorf("Suppressed = %d, want 2", got)
 			}
 			if s.Received != 5 {
@@ -104,7 +103,7 @@ func TestAnOlderDocumentChangesNothing(t *testing.T) {
 	set := silence.Set{Silences: list, Acks: acks}
 	s.Apply(now, documentsOf(t, set, 10)...)
 	s.Apply(now, documentsOf(t, silence.Set{}, 3)...)
-	s.Apply(now, store.Document{Key: bus.KeySilences, Revision: 12, Data: []byte("nonsense")}, store.Document{Key: "other", Revision: 13})
+	s.Apply(now, silence.Record{Key: bus.KeySilences, Revision: 12, Data: []byte("nonsense")}, silence.Record{Key: "other", Revision: 13})
 	if got, want := s.active(now), [2]int{1, 1}; got != want {
 		t.Fatalf("silences and acks in force = %v, want %v", got, want)
 	}
@@ -120,7 +119,7 @@ func TestAnOlderDocumentChangesNothing(t *testing.T) {
 	}
 	// What was deleted with another tool is no longer in force.
 	deleted := bus.Message{Subject: "$KV." + bus.BucketSilences + "." + bus.KeySilences, Seq: 30, Header: nats.Header{"KV-Operation": {"DEL"}}}
-	s.Apply(later, store.Of(deleted))
+	s.Apply(later, silence.RecordOf(deleted))
 	if got, want := len(s.Silences.Active(later).Silences), 0; got != want {
 		t.Errorf("%d silences in force after the deletion, want %d", got, want)
 	}
@@ -145,8 +144,8 @@ func TestSilenceProperties(t *testing.T) {
 		now := time.Now()
 		var set silence.Set
 		var taken, came uint64
-		reasons := map[silence.Why]bool{}
-		suppressed := func(a alert.Alert) bool { _, yes := set.Hushes(a, now); return yes }
+		reasons := map[silence.Cause]bool{}
+		suppressed := func(a alert.Alert) bool { _, yes := set.Suppresses(a, now); return yes }
 		apps := rapid.SampledFrom([]string{"web", "api", "shop"})
 		for i := range rapid.IntRange(1, 80).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 5000).Draw(t, "pause")) * time.Millisecond)
@@ -158,7 +157,7 @@ func TestSilenceProperties(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				set.Silences, reasons[silence.Why{Silence: added.ID}] = list, true
+				set.Silences, reasons[silence.Cause{Silence: added.ID}] = list, true
 				s.Apply(now, documentsOf(t, set, uint64(2*i+1))...)
 				for _, a := range before {
 					if _, pends := s.Inbox.Find(a.ID); !pends && a.Timestamp.Before(now.Truncate(time.Millisecond)) {
@@ -168,7 +167,7 @@ func TestSilenceProperties(t *testing.T) {
 			case 1:
 				if pending := s.Inbox.Pending(); len(pending) > 0 {
 					k := silence.Acknowledge(pending[0], "me", now)
-					set.Acks, reasons[silence.Why{Ack: k.AlertID}] = set.Acks.Add(k, now), true
+					set.Acks, reasons[silence.Cause{Ack: k.AlertID}] = set.Acks.Add(k, now), true
 					s.Apply(now, documentsOf(t, set, uint64(2*i+1))...)
 				}
 			case 2:
@@ -181,7 +180,7 @@ func TestSilenceProperties(t *testing.T) {
 				came++
 				severity := rapid.SampledFrom(alert.Severities()).Draw(t, "severity")
 				a := l.raise(rapid.SampledFrom([]string{"k", "l"}).Draw(t, "key"), app, severity, now, i)
-				set.Acks, _ = set.Acks.Over(a)
+				set.Acks, _ = set.Acks.Apply(a)
 				if _, pends := s.Inbox.Find(a.ID); pends == suppressed(a) {
 					t.Fatalf("pending = %v and suppressed = %v: %+v", pends, suppressed(a), a)
 				}

@@ -20,7 +20,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/ci"
-	"github.com/tocsin-bus/tocsin/shared/clean"
+	"github.com/tocsin-bus/tocsin/shared/display"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
@@ -102,7 +102,7 @@ func (r *Reader) alerts(ctx context.Context, q Query) (p page, err error) {
 			if len(p.entries) == q.Limit {
 				p.older++
 			} else {
-				p.entries = append(p.entries, entry{clean.Alert(a, r.mask), entryPosition{Seq: m.Seq}})
+				p.entries = append(p.entries, entry{display.Alert(a, r.mask), entryPosition{Seq: m.Seq}})
 			}
 		}
 		return p.older < maxLeftOut
@@ -234,7 +234,7 @@ func (r *Reader) storedResults(ctx context.Context, q Query) ([]storedResult, er
 	newest := []storedResult{}
 	for _, s := range slices.Backward(kept) {
 		if q.matchesResult(s.Result) {
-			s.Result = clean.Result(s.Result, r.mask)
+			s.Result = display.Result(s.Result, r.mask)
 			newest = append(newest, s)
 		}
 	}

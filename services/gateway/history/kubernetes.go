@@ -14,7 +14,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
 	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/clean"
+	"github.com/tocsin-bus/tocsin/shared/display"
 	"github.com/tocsin-bus/tocsin/shared/kube"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
@@ -125,7 +125,7 @@ func (r *Reader) kubernetes(ctx context.Context, q Query) (p page, err error) {
 	}
 	p = page{older: found.Older(), newest: last, incomplete: strings.Join(append(notes, r.unwatched(watched)...), "; ")}
 	for _, item := range found.Newest() {
-		item.Message = clean.Kubernetes(item.Message, r.mask)
+		item.Message = display.Kubernetes(item.Message, r.mask)
 		p.entries = append(p.entries, entry{item, entryPosition{Seq: item.Seq}})
 	}
 	return p, nil

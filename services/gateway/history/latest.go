@@ -8,7 +8,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/ci"
-	"github.com/tocsin-bus/tocsin/shared/clean"
+	"github.com/tocsin-bus/tocsin/shared/display"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
@@ -33,7 +33,7 @@ func (r *Reader) Newest(ctx context.Context) ([]alert.Alert, error) {
 	err = r.bus.Backwards(ctx, bus.StreamAlerts, first, last, NewestAlerts, func(m bus.Message) bool {
 		var a alert.Alert
 		if json.Unmarshal(m.Data, &a) == nil && r.Shows(a) { // what is no alert was logged when the inbox received it
-			newest = append(newest, clean.Alert(a, r.mask))
+			newest = append(newest, display.Alert(a, r.mask))
 		}
 		return len(newest) < NewestAlerts
 	})

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/clean"
+	"github.com/tocsin-bus/tocsin/shared/display"
 )
 
 // ErrNoSuchAlert is returned when history has no alert of an id.
@@ -113,6 +113,6 @@ func (r *Reader) lifecycle(ctx context.Context, id string) (l Lifecycle, err err
 			l.Add(a)
 		}
 	})
-	l.Show(clean.Alert(l.Alert, r.mask))
+	l.Show(display.Alert(l.Alert, r.mask))
 	return l, err
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/gateway/lifetime"
 	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/clean"
+	"github.com/tocsin-bus/tocsin/shared/display"
 	"github.com/tocsin-bus/tocsin/shared/kube"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
@@ -208,7 +208,7 @@ func (s *Subscriptions) receive(one *subscription, m bus.Message, recent *Recent
 	case !one.filter.Matches(&message) || !s.cfg.Namespaces.Shows(&message):
 	case one.filter.Mode() == Events && recent.Duplicate(&message, m.Time):
 	default:
-		shown := clean.Kubernetes(message, s.cfg.Mask)
+		shown := display.Kubernetes(message, s.cfg.Mask)
 		if s.deliver(one, one.filter.Deliver(one.id, &shown)) {
 			one.delivered.Add(1)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/clean"
+	"github.com/tocsin-bus/tocsin/shared/display"
 )
 
 // responseKey is where a request's context has the HTTP response that it is answered on.
@@ -155,7 +155,7 @@ func (s alertSource) arrival(m bus.Message, created time.Time) mcpevents.Arrival
 		return arrived
 	}
 	a.Seq = m.Seq
-	a = clean.Alert(a, s.mask)
+	a = display.Alert(a, s.mask)
 	if !s.Suppressed(a) {
 		arrived.Alert = &a
 	}

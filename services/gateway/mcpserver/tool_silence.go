@@ -11,10 +11,9 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/delivery"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/clean"
+	"github.com/tocsin-bus/tocsin/shared/display"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/silence"
-	store "github.com/tocsin-bus/tocsin/shared/silences"
 )
 
 // maxListedAcks is how many acknowledgements are listed. Past it the oldest are left
@@ -32,8 +31,8 @@ type silenceArgs struct {
 }
 
 // matcher returns what a silence matches.
-func (a silenceArgs) matcher(app string) store.Muted {
-	return store.Muted{DedupKey: a.DedupKey, Category: a.Category, App: app}
+func (a silenceArgs) matcher(app string) silence.Matcher {
+	return silence.Matcher{DedupKey: a.DedupKey, Category: a.Category, App: app}
 }
 
 // check returns which argument an action lacks.
@@ -42,7 +41,7 @@ func (a silenceArgs) check(action action, app string) error {
 	case (action == actionAck || action == actionUnack) && a.AlertID == "":
 		return errors.New("alert_id must be the id of an alert: each delivered alert has it")
 	case action == actionSilence:
-		return a.matcher(app).Check()
+		return a.matcher(app).Validate()
 	case action == actionUnsilence && a.SilenceID == "":
 		return errors.New("silence_id must be the id of a silence: silence_list shows them")
 	default:
@@ -62,7 +61,7 @@ func (s *server) changeSilences(ctx context.Context, action action, app string, 
 	if err != nil {
 		return nil, err
 	}
-	keeper := store.NewKeeper(conn, s.mask, s.log)
+	keeper := silence.NewStore(conn, s.mask, s.log)
 	switch action {
 	case actionAck:
 		return s.ack(ctx, keeper, args.AlertID)
@@ -77,7 +76,7 @@ func (s *server) changeSilences(ctx context.Context, action action, app string, 
 	}
 }
 
-func (s *server) ack(ctx context.Context, keeper store.Keeper, id string) (answer, error) {
+func (s *server) ack(ctx context.Context, keeper silence.Store, id string) (answer, error) {
 	a, err := s.alertByID(ctx, keeper, id)
 	if err != nil {
 		return nil, s.bus.Explain(ctx, err)
@@ -93,7 +92,7 @@ func (s *server) ack(ctx context.Context, keeper store.Keeper, id string) (answe
 
 // alertByID finds an alert by its id: among the pending ones, or in history. A pending
 // one is as severe as its worst repetition, and they are acknowledged with it.
-func (s *server) alertByID(ctx context.Context, keeper store.Keeper, id string) (a alert.Alert, err error) {
+func (s *server) alertByID(ctx context.Context, keeper silence.Store, id string) (a alert.Alert, err error) {
 	var pending bool
 	err = s.alerts.Do(func(state *delivery.State, _ time.Time) { a, pending = state.Inbox.Find(id) })
 	switch {
@@ -106,14 +105,14 @@ func (s *server) alertByID(ctx context.Context, keeper store.Keeper, id string) 
 		return a, nil
 	}
 	a, err = keeper.Alert(ctx, id)
-	if errors.Is(err, store.ErrNotFound) || !s.history.Shows(a) {
+	if errors.Is(err, silence.ErrNoAlert) || !s.history.Shows(a) {
 		a = alert.Alert{}
 		err = errors.New(`alert_id must be the id of an alert of the last 7 days: observe {"what":"alerts","since_seconds":604800} shows them`)
 	}
 	return a, err
 }
 
-func (s *server) unack(ctx context.Context, keeper store.Keeper, id string) (answer, error) {
+func (s *server) unack(ctx context.Context, keeper silence.Store, id string) (answer, error) {
 	d, err := keeper.Unack(ctx, id)
 	if errors.Is(err, silence.ErrUnknown) {
 		return nil, errors.New("alert_id must be that of an acknowledgement in force: silence_list shows them")
@@ -124,9 +123,9 @@ func (s *server) unack(ctx context.Context, keeper store.Keeper, id string) (ans
 	}{"unacknowledged", id}, s.apply(ctx, d, err))
 }
 
-func (s *server) silence(ctx context.Context, keeper store.Keeper, app string, args silenceArgs) (answer, error) {
+func (s *server) silence(ctx context.Context, keeper silence.Store, app string, args silenceArgs) (answer, error) {
 	added, d, err := keeper.Silence(ctx, args.matcher(app), time.Duration(args.Minutes)*time.Minute, args.Reason, s.alerts.Inbox())
-	if errors.Is(err, store.ErrCut) {
+	if errors.Is(err, silence.ErrTruncated) {
 		return nil, fmt.Errorf(`%w, observe {"what":"alerts"} shows it`, err)
 	}
 	return encoded(struct {
@@ -135,7 +134,7 @@ func (s *server) silence(ctx context.Context, keeper store.Keeper, app string, a
 	}{"silenced", added}, s.apply(ctx, d, err))
 }
 
-func (s *server) unsilence(ctx context.Context, keeper store.Keeper, id string) (answer, error) {
+func (s *server) unsilence(ctx context.Context, keeper silence.Store, id string) (answer, error) {
 	d, err := keeper.Unsilence(ctx, id)
 	if errors.Is(err, silence.ErrUnknown) {
 		return nil, errors.New("silence_id must be that of a silence in force: silence_list shows them")
@@ -147,7 +146,7 @@ func (s *server) unsilence(ctx context.Context, keeper store.Keeper, id string) 
 }
 
 // apply applies a change to this client before the answer is read, unless it failed.
-func (s *server) apply(ctx context.Context, d store.Document, err error) error {
+func (s *server) apply(ctx context.Context, d silence.Record, err error) error {
 	if err == nil {
 		err = s.alerts.Do(func(state *delivery.State, now time.Time) { state.Apply(now, d) })
 	}
@@ -169,12 +168,12 @@ type (
 // listSilences shows what is in force, newest first. It fails when a part can't be read:
 // an incomplete list would be misread.
 func (s *server) listSilences(ctx context.Context, conn *bus.Conn) (answer, error) {
-	documents, err := store.Documents(ctx, conn)
+	documents, err := silence.Records(ctx, conn)
 	if err != nil {
 		return nil, s.bus.Explain(ctx, err)
 	}
 	for _, d := range documents {
-		if err := d.Into(new(silence.Set)); err != nil {
+		if err := d.Apply(new(silence.Set)); err != nil {
 			return nil, err
 		}
 	}
@@ -191,10 +190,10 @@ func (s *server) listSilences(ctx context.Context, conn *bus.Conn) (answer, erro
 			if !shows(x.DedupKey) {
 				continue
 			}
-			shown := clean.Alert(alert.Alert{App: x.App, DedupKey: x.DedupKey, Category: x.Category}, s.mask)
+			shown := display.Alert(alert.Alert{App: x.App, DedupKey: x.DedupKey, Category: x.Category}, s.mask)
 			x.App, x.DedupKey, x.Category = shown.App, shown.DedupKey, shown.Category
 			x.ID, x.Reason, x.By = sanitize.Visible(x.ID), s.mask.String(x.Reason), s.mask.String(x.By)
-			reply.Silences = append(reply.Silences, listedSilence{x, state.Silences.Suppressed(silence.Why{Silence: x.ID})})
+			reply.Silences = append(reply.Silences, listedSilence{x, state.Silences.Suppressed(silence.Cause{Silence: x.ID})})
 		}
 		for _, k := range slices.Backward(active.Acks) {
 			if len(reply.Acks) == maxListedAcks {
@@ -204,9 +203,9 @@ func (s *server) listSilences(ctx context.Context, conn *bus.Conn) (answer, erro
 			if !shows(k.DedupKey) {
 				continue
 			}
-			shown := clean.Alert(alert.Alert{ID: k.AlertID, App: k.App, DedupKey: k.DedupKey}, s.mask)
+			shown := display.Alert(alert.Alert{ID: k.AlertID, App: k.App, DedupKey: k.DedupKey}, s.mask)
 			k.AlertID, k.App, k.DedupKey, k.By = shown.ID, shown.App, shown.DedupKey, s.mask.String(k.By)
-			reply.Acks = append(reply.Acks, listedAck{k, state.Silences.Suppressed(silence.Why{Ack: k.AlertID})})
+			reply.Acks = append(reply.Acks, listedAck{k, state.Silences.Suppressed(silence.Cause{Ack: k.AlertID})})
 		}
 	})
 	return encoded(reply, err)

@@ -18,7 +18,6 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/silence"
-	store "github.com/tocsin-bus/tocsin/shared/silences"
 )
 
 func mustSchema[T any](t testing.TB) func(string) (T, error) {
@@ -96,8 +95,8 @@ func TestBoundsInTags(t *testing.T) {
 		{"observe", "since_seconds", "maximum", int(history.MaxAge / time.Second)},
 		{"observe", "limit", "default", query.DefaultLimit},
 		{"observe", "limit", "maximum", query.MaxLimit},
-		{"configure", "minutes", "maximum", int(store.MaxLasts / time.Minute)},
-		{"configure", "minutes", "default", int(store.Usual / time.Minute)},
+		{"configure", "minutes", "maximum", int(silence.MaxDuration / time.Minute)},
+		{"configure", "minutes", "default", int(silence.DefaultDuration / time.Minute)},
 		{"configure", "throttle_seconds", "minimum", notifier.MinThrottleSeconds},
 		{"configure", "throttle_seconds", "maximum", notifier.MaxThrottleSeconds},
 		{"configure", "throttle_seconds", "default", notifier.DefaultConfig().ThrottleSeconds},

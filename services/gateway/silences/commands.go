@@ -10,33 +10,32 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 	"github.com/tocsin-bus/tocsin/shared/silence"
-	store "github.com/tocsin-bus/tocsin/shared/silences"
 )
 
 // Commands change silences and acknowledgements for all clients, on behalf of a person
 // at a shell.
 type Commands struct {
-	keeper store.Keeper
+	keeper silence.Store
 	by     string
 }
 
 // NewCommands returns commands on a connection with [bus.RoleGateway], which the caller
 // keeps. by names the person to others.
 func NewCommands(conn *bus.Conn, by string, log *slog.Logger) Commands {
-	return Commands{store.NewKeeper(conn, redact.New(), log), by}
+	return Commands{silence.NewStore(conn, redact.New(), log), by}
 }
 
-// Silence suppresses what matches, for a period between store.MinLasts and
-// store.MaxLasts. A silence that matches the same is extended to that period.
-func (c Commands) Silence(ctx context.Context, what store.Muted, period time.Duration, reason string) (silence.Silence, error) {
-	if period < store.MinLasts || period > store.MaxLasts {
-		return silence.Silence{}, fmt.Errorf("a silence must last between %s and %s", store.MinLasts, store.MaxLasts)
+// Silence suppresses what matches, for a period between silence.MinDuration and
+// silence.MaxDuration. A silence that matches the same is extended to that period.
+func (c Commands) Silence(ctx context.Context, what silence.Matcher, period time.Duration, reason string) (silence.Silence, error) {
+	if period < silence.MinDuration || period > silence.MaxDuration {
+		return silence.Silence{}, fmt.Errorf("a silence must last between %s and %s", silence.MinDuration, silence.MaxDuration)
 	}
 	added, _, err := c.keeper.Silence(ctx, what, period, reason, c.by)
 	switch {
 	case errors.Is(err, silence.ErrFull):
 		return added, fmt.Errorf("there are %d silences already, which is the most: end one (see tocsin silence --list)", silence.MaxSilences)
-	case errors.Is(err, store.ErrCut):
+	case errors.Is(err, silence.ErrTruncated):
 		return added, fmt.Errorf("%w, as tocsin tail --json shows it", err)
 	}
 	return added, err
@@ -45,7 +44,7 @@ func (c Commands) Silence(ctx context.Context, what store.Muted, period time.Dur
 // Ack acknowledges an alert of the last 7 days: its repetitions are suppressed.
 func (c Commands) Ack(ctx context.Context, id string) (silence.Ack, error) {
 	a, err := c.keeper.Alert(ctx, id)
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, silence.ErrNoAlert) {
 		err = fmt.Errorf("%w: tocsin tail --json shows the ids", err)
 	}
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/silence"
-	store "github.com/tocsin-bus/tocsin/shared/silences"
 )
 
 const (
@@ -34,7 +33,7 @@ type Filter struct {
 	// before would bring them back.
 	ended silence.Acks
 	// suppressed counts alerts by what suppressed them.
-	suppressed map[silence.Why]uint64
+	suppressed map[silence.Cause]uint64
 	// endings receives each acknowledgement that ends, to be stored for others.
 	endings chan silence.Ack
 	log     *slog.Logger
@@ -42,20 +41,20 @@ type Filter struct {
 
 // NewFilter returns a filter that suppresses nothing yet.
 func NewFilter(log *slog.Logger) *Filter {
-	return &Filter{revisions: map[string]uint64{}, suppressed: map[silence.Why]uint64{}, endings: make(chan silence.Ack, maxEnded), log: log}
+	return &Filter{revisions: map[string]uint64{}, suppressed: map[silence.Cause]uint64{}, endings: make(chan silence.Ack, maxEnded), log: log}
 }
 
 // Apply replaces what a document holds, unless the filter has a newer revision of it. A
 // document that can't be read changes nothing.
-func (f *Filter) Apply(d store.Document) {
+func (f *Filter) Apply(d silence.Record) {
 	if d.Revision <= f.revisions[d.Key] {
 		return
 	}
 	f.revisions[d.Key] = d.Revision
-	if err := d.Into(&f.set); err != nil {
+	if err := d.Apply(&f.set); err != nil {
 		f.log.Warn("cannot read the silences", "key", d.Key, "error", err)
 	}
-	f.set.Acks, _ = f.set.Acks.Ended(f.ended...)
+	f.set.Acks, _ = f.set.Acks.MarkEnded(f.ended...)
 }
 
 // ForgetRevisions makes the filter apply whatever document comes next: the bucket may be
@@ -83,8 +82,8 @@ func (f *Filter) Suppress(a alert.Alert, now time.Time) bool {
 
 // Suppresses reports whether an alert is suppressed, and why. An alert that ends an
 // acknowledgement does so first; to ask twice changes nothing.
-func (f *Filter) Suppresses(a alert.Alert, now time.Time) (why silence.Why, suppressed bool) {
-	after, ended := f.set.Acks.Over(a)
+func (f *Filter) Suppresses(a alert.Alert, now time.Time) (why silence.Cause, suppressed bool) {
+	after, ended := f.set.Acks.Apply(a)
 	f.set.Acks = after
 	for _, k := range ended {
 		f.ended = append(f.ended, k)
@@ -99,12 +98,12 @@ func (f *Filter) Suppresses(a alert.Alert, now time.Time) (why silence.Why, supp
 
 // Matches reports whether a silence or an acknowledgement matches an alert, and which.
 // It ends no acknowledgement.
-func (f *Filter) Matches(a alert.Alert, now time.Time) (why silence.Why, suppressed bool) {
-	return f.set.Hushes(a, now)
+func (f *Filter) Matches(a alert.Alert, now time.Time) (why silence.Cause, suppressed bool) {
+	return f.set.Suppresses(a, now)
 }
 
 // Count counts suppressed alerts.
-func (f *Filter) Count(why silence.Why, alerts int) {
+func (f *Filter) Count(why silence.Cause, alerts int) {
 	f.suppressed[why] += uint64(alerts)
 	if len(f.suppressed) > maxCounted {
 		f.forgetCounts()
@@ -112,7 +111,7 @@ func (f *Filter) Count(why silence.Why, alerts int) {
 }
 
 // Suppressed returns how many alerts a silence or acknowledgement has suppressed.
-func (f *Filter) Suppressed(why silence.Why) uint64 { return f.suppressed[why] }
+func (f *Filter) Suppressed(why silence.Cause) uint64 { return f.suppressed[why] }
 
 // Active returns what is in force at a time, oldest first.
 func (f *Filter) Active(now time.Time) silence.Set {
@@ -121,14 +120,14 @@ func (f *Filter) Active(now time.Time) silence.Set {
 
 // forgetCounts forgets the counts of what no longer exists.
 func (f *Filter) forgetCounts() {
-	known := make(map[silence.Why]uint64, len(f.suppressed))
+	known := make(map[silence.Cause]uint64, len(f.suppressed))
 	for _, s := range f.set.Silences {
-		if why := (silence.Why{Silence: s.ID}); f.suppressed[why] > 0 {
+		if why := (silence.Cause{Silence: s.ID}); f.suppressed[why] > 0 {
 			known[why] = f.suppressed[why]
 		}
 	}
 	for _, k := range f.set.Acks {
-		if why := (silence.Why{Ack: k.AlertID}); f.suppressed[why] > 0 {
+		if why := (silence.Cause{Ack: k.AlertID}); f.suppressed[why] > 0 {
 			known[why] = f.suppressed[why]
 		}
 	}

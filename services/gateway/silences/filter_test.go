@@ -9,7 +9,6 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/silence"
-	store "github.com/tocsin-bus/tocsin/shared/silences"
 )
 
 // TestEndingsAreBounded: neither ended acknowledgements nor counts pile up.
@@ -24,7 +23,7 @@ func TestEndingsAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.Apply(store.Document{Key: bus.KeyAcks, Revision: uint64(i + 1), Data: data})
+		f.Apply(silence.Record{Key: bus.KeyAcks, Revision: uint64(i + 1), Data: data})
 		worse := a
 		worse.Severity, worse.Timestamp = alert.Error, now.Add(time.Second)
 		if f.Suppress(worse, worse.Timestamp) {
@@ -35,7 +34,7 @@ func TestEndingsAreBounded(t *testing.T) {
 		t.Errorf("%d endings are remembered, want %d", got, maxEnded)
 	}
 	for i := range 2 * maxCounted {
-		f.Count(silence.Why{Silence: fmt.Sprint(i)}, 1)
+		f.Count(silence.Cause{Silence: fmt.Sprint(i)}, 1)
 	}
 	if got := len(f.suppressed); got > maxCounted {
 		t.Errorf("%d are counted, want at most %d", got, maxCounted)

@@ -11,7 +11,6 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/busclient"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/silence"
-	store "github.com/tocsin-bus/tocsin/shared/silences"
 )
 
 // loadTimeout bounds how long alerts wait for the silences to be read.
@@ -22,7 +21,7 @@ type Owner interface {
 	// Filter calls f with the filter.
 	Filter(ctx context.Context, f func(*Filter)) error
 	// Apply applies documents to the filter, and to the alerts that are pending.
-	Apply(ctx context.Context, documents ...store.Document) error
+	Apply(ctx context.Context, documents ...silence.Record) error
 }
 
 // Watch keeps a filter in step with the bus.
@@ -59,7 +58,7 @@ func (w *Watch) Load(ctx context.Context, c *bus.Conn) {
 	w.filter(ctx, (*Filter).ForgetRevisions)
 	reading, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	documents, err := store.Documents(reading, c)
+	documents, err := silence.Records(reading, c)
 	if err != nil {
 		if ctx.Err() == nil { // else no alert is delivered
 			w.log.Warn("cannot read the silences: alerts are delivered by those known before", "error", err)
@@ -74,7 +73,7 @@ func (w *Watch) filter(ctx context.Context, f func(*Filter)) {
 	w.shutdown(w.owner.Filter(ctx, f))
 }
 
-func (w *Watch) apply(ctx context.Context, documents ...store.Document) {
+func (w *Watch) apply(ctx context.Context, documents ...silence.Record) {
 	w.shutdown(w.owner.Apply(ctx, documents...))
 }
 
@@ -93,7 +92,7 @@ func (w *Watch) follow(ctx context.Context, c *bus.Conn) error {
 		return 0, time.Time{}
 	}
 	return bus.Follow(ctx, c, cfg, func(m bus.Message) error {
-		w.apply(ctx, store.Of(m))
+		w.apply(ctx, silence.RecordOf(m))
 		return nil
 	})
 }
@@ -127,8 +126,8 @@ var errUnchanged = errors.New("nothing to change")
 func storeEnding(ctx context.Context, c *bus.Conn, ended silence.Ack) error {
 	ctx, cancel := context.WithTimeout(ctx, busclient.RequestTimeout)
 	defer cancel()
-	_, err := store.ChangeAcks(ctx, c, func(acks silence.Acks) (silence.Acks, error) {
-		after, changed := acks.Ended(ended)
+	_, err := silence.ChangeAcks(ctx, c, func(acks silence.Acks) (silence.Acks, error) {
+		after, changed := acks.MarkEnded(ended)
 		if !changed {
 			return nil, errUnchanged
 		}
