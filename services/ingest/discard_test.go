@@ -14,6 +14,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
+
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
 // TestRefusalsOfLargeBodiesAreRead sends as the plainest of clients does: all of the
@@ -75,7 +77,7 @@ func TestRefusalsOfLargeBodiesAreRead(t *testing.T) {
 // TestAnEndlessRefusedBodyIsNotReadForEver: the bound holds, in bytes and in time.
 func TestAnEndlessRefusedBodyIsNotReadForEver(t *testing.T) {
 	// net/http keeps a connection for a moment whose body it has not read to the end.
-	t.Cleanup(func() { eventually(t, "end of the connection", func() bool { return goleak.Find() == nil }) })
+	t.Cleanup(func() { bustest.Eventually(t, "end of the connection", func() bool { return goleak.Find() == nil }) })
 	addr := serveShort(t, testHandler(&fakeSink{}))
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 	"github.com/tocsin-bus/tocsin/shared/presence"
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
@@ -12,10 +13,10 @@ import (
 // TestPresence: who asks the bus hears how the intake is and how much it took, also
 // after the bus came back.
 func TestPresence(t *testing.T) {
-	dir := openDir(t, t.TempDir())
-	stop := serveBus(t, dir)
+	b := bustest.Start(t)
+	dir := b.Dir
 	url, _ := start(t, Config{Bus: bus.Config{Dir: dir}, Version: "1.2.3"})
-	eventually(t, "write", func() bool {
+	bustest.Eventually(t, "write", func() bool {
 		status, _, _ := send(t, "POST", url+"/v1/events", "["+logEvent+","+logEvent+"]")
 		return status == 200
 	})
@@ -25,7 +26,7 @@ func TestPresence(t *testing.T) {
 	}
 	defer desk.Close()
 	ask := func() (h query.Health) {
-		eventually(t, "answer", func() bool {
+		bustest.Eventually(t, "answer", func() bool {
 			all, err := presence.Collect(t.Context(), desk, 200*time.Millisecond)
 			if err != nil || len(all) != 1 {
 				return false
@@ -39,8 +40,7 @@ func TestPresence(t *testing.T) {
 	if i := first.Ingest; first.Service != "ingest" || first.Version != "1.2.3" || i == nil || i.Pressure != "normal" || i.Circuit != "closed" || i.Accepted != 2 {
 		t.Errorf("%+v %+v", first, i)
 	}
-	stop()
-	serveBus(t, dir)
+	b.Restart()
 	if again := ask(); again.ID != first.ID || again.Ingest.Accepted != 2 {
 		t.Errorf("%+v %+v", again, again.Ingest)
 	}

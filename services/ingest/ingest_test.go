@@ -20,6 +20,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 	"github.com/tocsin-bus/tocsin/shared/bus/embedded"
 	"github.com/tocsin-bus/tocsin/shared/service"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
@@ -27,57 +28,6 @@ import (
 )
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.After(20 * time.Second)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-deadline:
-			t.Fatalf("no %s within 20 s", what)
-		case <-tick.C:
-		}
-	}
-}
-
-func openDir(t *testing.T, path string) statedir.Dir {
-	t.Helper()
-	dir, err := statedir.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-// serveBus runs a bus on dir until the returned function is called.
-func serveBus(t *testing.T, dir statedir.Dir) (stop func()) {
-	t.Helper()
-	lock, err := dir.Lock()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := embedded.Start(t.Context(), embedded.Config{Dir: dir, Addr: "127.0.0.1:0", Logger: quiet()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := lock.Announce(statedir.Runtime{PID: os.Getpid(), NATSURL: s.URL()}); err != nil {
-		t.Fatal(err)
-	}
-	var stopped atomic.Bool
-	stop = func() {
-		if stopped.Swap(true) {
-			return
-		}
-		s.Close()
-		if err := lock.Release(); err != nil {
-			t.Error(err)
-		}
-	}
-	t.Cleanup(stop)
-	return stop
-}
 
 // start runs an intake; stop ends it and checks how.
 func start(t *testing.T, cfg Config) (url string, stop func()) {
@@ -153,11 +103,10 @@ func stored(t *testing.T, dir statedir.Dir, role bus.Role, stream string, enough
 }
 
 func TestWhatWasAcceptedIsOnTheBus(t *testing.T) {
-	dir := openDir(t, t.TempDir())
-	serveBus(t, dir)
+	dir := bustest.Start(t).Dir
 	var accepted atomic.Int64
 	url, _ := start(t, Config{Bus: bus.Config{Dir: dir}, Accepted: func() { accepted.Add(1) }})
-	eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
+	bustest.Eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
 
 	if status, _, body := send(t, "POST", url+"/v1/events", "["+logEvent+","+logEvent+"]"); status != 200 || body != `{"ok":true,"accepted":2}` {
 		t.Fatalf("%d %s", status, body)
@@ -187,10 +136,9 @@ func TestWhatWasAcceptedIsOnTheBus(t *testing.T) {
 
 // TestABatchOfAsManyAppsAsEvents has more messages than may be under way.
 func TestABatchOfAsManyAppsAsEvents(t *testing.T) {
-	dir := openDir(t, t.TempDir())
-	serveBus(t, dir)
+	dir := bustest.Start(t).Dir
 	url, _ := start(t, Config{Bus: bus.Config{Dir: dir}})
-	eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
+	bustest.Eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
 	const most = 20_000 // in a body of maxBody
 	events := make([]string, most)
 	for i := range events {
@@ -205,31 +153,32 @@ func TestABatchOfAsManyAppsAsEvents(t *testing.T) {
 	}
 }
 
-func TestABusThatGoesAwayAndComesBack(t *testing.T) {
-	dir := openDir(t, t.TempDir())
-	url, _ := start(t, Config{Bus: bus.Config{Dir: dir}}) // before the bus
+func TestBusUnreachableAndRestored(t *testing.T) {
+	b := bustest.Start(t)
+	b.Stop()
+	url, _ := start(t, Config{Bus: bus.Config{Dir: b.Dir}})
 	if status, _, body := send(t, "GET", url+"/readyz", ""); status != 503 || body != `{"ok":false,"error":"the bus is away"}` {
 		t.Errorf("%d %s", status, body)
 	}
 	if status, _, _ := send(t, "GET", url+"/healthz", ""); status != 200 {
 		t.Errorf("not alive: %d", status)
 	}
-	stop := serveBus(t, dir)
-	taken := func() bool { status, _, _ := send(t, "POST", url+"/v1/events", logEvent); return status == 200 }
-	eventually(t, "write", taken)
-	stop()
+	b.Start()
+	written := func() bool { status, _, _ := send(t, "POST", url+"/v1/events", logEvent); return status == 200 }
+	bustest.Eventually(t, "write", written)
+	b.Stop()
 	for range breakAfter + 3 {
 		status, header, body := send(t, "POST", url+"/v1/events", logEvent)
 		if status != 503 || header.Get("Retry-After") != "1" || !strings.HasPrefix(body, `{"ok":false,"error":"`) {
 			t.Errorf("%d %v %s", status, header, body)
 		}
 	}
-	serveBus(t, dir)
-	eventually(t, "write after the return", taken)
+	b.Start()
+	bustest.Eventually(t, "write after the bus was restored", written)
 
-	// The intake has told of its circuit breaker by itself.
+	// The intake has reported its circuit breaker.
 	var states []string
-	stored(t, dir, bus.RoleDetector, bus.StreamTelemetry, func(msgs []bus.Message) bool {
+	stored(t, b.Dir, bus.RoleDetector, bus.StreamTelemetry, func(msgs []bus.Message) bool {
 		states = states[:0]
 		for _, m := range msgs {
 			if m.Subject != "telemetry.tocsin.circuit" {
@@ -250,14 +199,17 @@ func TestABusThatGoesAwayAndComesBack(t *testing.T) {
 	}
 }
 
-func TestAStateDirectoryThatWasWiped(t *testing.T) {
+func TestWipedStateDirectory(t *testing.T) {
 	path := t.TempDir()
-	dir := openDir(t, path)
-	stop := serveBus(t, dir)
+	dir, err := statedir.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := bustest.StartWith(t, embedded.Config{Dir: dir})
 	url, _ := start(t, Config{Bus: bus.Config{Dir: dir}})
-	taken := func() bool { status, _, _ := send(t, "POST", url+"/v1/events", logEvent); return status == 200 }
-	eventually(t, "write", taken)
-	stop()
+	written := func() bool { status, _, _ := send(t, "POST", url+"/v1/events", logEvent); return status == 200 }
+	bustest.Eventually(t, "write", written)
+	b.Stop()
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		t.Fatal(err)
@@ -267,8 +219,11 @@ func TestAStateDirectoryThatWasWiped(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	serveBus(t, openDir(t, path))
-	eventually(t, "write with new credentials", taken)
+	if dir, err = statedir.Open(path); err != nil {
+		t.Fatal(err)
+	}
+	bustest.StartWith(t, embedded.Config{Dir: dir})
+	bustest.Eventually(t, "write with new credentials", written)
 }
 
 // lacksNothing waits until the bus has all that an intake makes on it. The intake is
@@ -282,8 +237,8 @@ func lacksNothing(t *testing.T, cfg bus.Config) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	eventually(t, "connection", c.Connected)
-	eventually(t, "prepared bus", func() bool {
+	bustest.Eventually(t, "connection", c.Connected)
+	bustest.Eventually(t, "prepared bus", func() bool {
 		missing, err := bus.Plan(t.Context(), c, bus.Layout{})
 		return err == nil && len(missing) == 0
 	})
@@ -300,7 +255,7 @@ func TestAnExternalBusIsPrepared(t *testing.T) {
 		t.Fatal("no server")
 	}
 	url, _ := start(t, Config{Bus: bus.Config{URL: ns.ClientURL()}, Provision: true})
-	eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
+	bustest.Eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
 	if status, _, body := send(t, "POST", url+"/ci-result", failure); status != 200 {
 		t.Errorf("%d %s", status, body)
 	}
@@ -308,10 +263,9 @@ func TestAnExternalBusIsPrepared(t *testing.T) {
 }
 
 func TestARequestUnderWayIsFinished(t *testing.T) {
-	dir := openDir(t, t.TempDir())
-	serveBus(t, dir)
+	dir := bustest.Start(t).Dir
 	url, stop := start(t, Config{Bus: bus.Config{Dir: dir}})
-	eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
+	bustest.Eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
 
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {
@@ -319,14 +273,14 @@ func TestARequestUnderWayIsFinished(t *testing.T) {
 	}
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(logEvent), logEvent[:10])
-	eventually(t, "request under way", func() bool {
+	bustest.Eventually(t, "request under way", func() bool {
 		_, _, body := send(t, "GET", url+"/metrics", "")
 		return !strings.Contains(body, "tocsin_ingest_in_flight_bytes 0\n")
 	})
 	http.DefaultClient.CloseIdleConnections()
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); stop() }()
-	eventually(t, "closed listener", func() bool {
+	bustest.Eventually(t, "closed listener", func() bool {
 		c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 		if err == nil {
 			c.Close()

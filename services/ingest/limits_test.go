@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -120,10 +121,9 @@ func TestOptionsOfTheWholeServerAreCheckedToo(t *testing.T) {
 // and lets them go again.
 func TestTheIntakeTellsOfItsOwnMemory(t *testing.T) {
 	const limit = 64 << 10
-	dir := openDir(t, t.TempDir())
-	serveBus(t, dir)
+	dir := bustest.Start(t).Dir
 	url, _ := start(t, Config{Bus: bus.Config{Dir: dir}, MaxInFlight: limit})
-	eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
+	bustest.Eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
 
 	var conns []net.Conn
 	for range limit / firstRead { // each is given room for its first bytes
@@ -139,7 +139,7 @@ func TestTheIntakeTellsOfItsOwnMemory(t *testing.T) {
 		_, _, body := send(t, "GET", url+"/metrics", "")
 		return strings.Contains(body, "\n"+line+"\n")
 	}
-	eventually(t, "full intake", func() bool {
+	bustest.Eventually(t, "full intake", func() bool {
 		return metric("tocsin_ingest_in_flight_requests 4") && metric("tocsin_ingest_in_flight_bytes 65536")
 	})
 	if status, header, body := send(t, "POST", url+"/v1/events", logEvent); status != http.StatusTooManyRequests || header.Get("Retry-After") != "1" {
@@ -151,7 +151,7 @@ func TestTheIntakeTellsOfItsOwnMemory(t *testing.T) {
 	for _, conn := range conns {
 		conn.Close()
 	}
-	eventually(t, "write", func() bool { status, _, _ := send(t, "POST", url+"/v1/events", logEvent); return status == 200 })
+	bustest.Eventually(t, "write", func() bool { status, _, _ := send(t, "POST", url+"/v1/events", logEvent); return status == 200 })
 
 	used := func(msgs []bus.Message) (shares []float64) {
 		for _, m := range msgs {
@@ -178,10 +178,9 @@ func TestTheIntakeTellsOfItsOwnMemory(t *testing.T) {
 }
 
 func TestTheNewestTenResultsAreKept(t *testing.T) {
-	dir := openDir(t, t.TempDir())
-	serveBus(t, dir)
+	dir := bustest.Start(t).Dir
 	url, _ := start(t, Config{Bus: bus.Config{Dir: dir}})
-	eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
+	bustest.Eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
 	result := func(commit int, status string) {
 		body := fmt.Sprintf(`{"status":%q,"commit":"c%d","name":"build"}`, status, commit)
 		if code, _, answer := send(t, "POST", url+"/ci-result", body); code != 200 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
 // listening runs an intake and says where it listens.
@@ -38,8 +39,7 @@ func listening(t *testing.T, cfg Config) Listening {
 // TestOTLPPort is beside the intake, takes nothing else, and is let go where
 // somebody has it.
 func TestOTLPPort(t *testing.T) {
-	dir := openDir(t, t.TempDir())
-	serveBus(t, dir)
+	dir := bustest.Start(t).Dir
 	at := listening(t, Config{Bus: bus.Config{Dir: dir}, OTLPAddr: "127.0.0.1:0"})
 	if at.OTLP == "" || at.OTLP == at.Intake {
 		t.Fatalf("%+v", at)

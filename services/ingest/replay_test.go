@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
 const (
@@ -123,7 +124,7 @@ func TestUnsignedBodiesMayRepeat(t *testing.T) {
 // TestReplayOverRestartsAndIntakes: another intake on the bus knows what one has taken,
 // and so do those that come after a restart of everything.
 func TestReplayOverRestartsAndIntakes(t *testing.T) {
-	dir := openDir(t, t.TempDir())
+	b := bustest.Start(t)
 	deliver := func(url, id string) (int, string) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+pathGitHub, strings.NewReader(runFailed))
@@ -143,14 +144,13 @@ func TestReplayOverRestartsAndIntakes(t *testing.T) {
 		return resp.StatusCode, string(data)
 	}
 	for run, want := range []string{taken, duplicate} {
-		stopBus := serveBus(t, dir)
 		var stops []func()
 		for i, name := range []string{"a", "b"} {
-			cfg := Config{Bus: bus.Config{Dir: dir}, Instance: name}
+			cfg := Config{Bus: bus.Config{Dir: b.Dir}, Instance: name}
 			withSignatures(&cfg)
 			url, stop := start(t, cfg)
 			stops = append(stops, stop)
-			eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
+			bustest.Eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
 			if code, says := deliver(url, "d"+strconv.Itoa(2*run+i)); code != 200 || says != want {
 				t.Errorf("start %d, intake %s: got %d %s, want %s", run, name, code, says, want)
 			}
@@ -159,21 +159,20 @@ func TestReplayOverRestartsAndIntakes(t *testing.T) {
 		for _, stop := range stops {
 			stop()
 		}
-		stopBus()
+		b.Restart()
 	}
 }
 
 // TestDeliveriesAreKeptLongEnough: 10,000 deliveries, each by its id and its body, or 7
 // days of them.
 func TestDeliveriesAreKeptLongEnough(t *testing.T) {
-	dir := openDir(t, t.TempDir())
-	serveBus(t, dir)
+	dir := bustest.Start(t).Dir
 	c, err := bus.Connect(t.Context(), bus.Config{Name: "test", Role: bus.RoleGateway, Dir: dir, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	eventually(t, "connection", c.Connected)
+	bustest.Eventually(t, "connection", c.Connected)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	s, err := c.JS.Stream(ctx, bus.StreamDeliveries)

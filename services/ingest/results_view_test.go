@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 	"github.com/tocsin-bus/tocsin/shared/ci"
 )
 
@@ -224,7 +225,7 @@ func TestASenderThatHasGone(t *testing.T) {
 func ready(t *testing.T, cfg Config) (url string) {
 	t.Helper()
 	url, _ = start(t, cfg)
-	eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
+	bustest.Eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
 	return url
 }
 
@@ -247,7 +248,7 @@ func inStream(t *testing.T, cfg bus.Config) []bus.Message {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	eventually(t, "connection", c.Connected)
+	bustest.Eventually(t, "connection", c.Connected)
 	msgs, err := c.Stored(t.Context(), bus.StreamCI, pruneLimit)
 	if err != nil {
 		t.Fatal(err)
@@ -266,8 +267,7 @@ func TestResultsOfOnePipeline(t *testing.T) {
 		{"names that differ at their end", long + "1:failure " + long + "2:failure", long + "1:failure " + long + "2:failure"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := openDir(t, t.TempDir())
-			serveBus(t, dir)
+			dir := bustest.Start(t).Dir
 			url := ready(t, Config{Bus: bus.Config{Dir: dir}})
 			for _, text := range strings.Fields(c.posted) {
 				postResult(t, url, "abc", text)
@@ -280,13 +280,12 @@ func TestResultsOfOnePipeline(t *testing.T) {
 }
 
 func TestAResultIsUpdatedAfterARestart(t *testing.T) {
-	dir := openDir(t, t.TempDir())
-	stop := serveBus(t, dir)
+	b := bustest.Start(t)
+	dir := b.Dir
 	url := ready(t, Config{Bus: bus.Config{Dir: dir}})
 	postResult(t, url, "abc", "a:failure")
-	stop()
-	serveBus(t, dir)
-	eventually(t, "write", func() bool { status, _, _ := send(t, "POST", url+"/v1/events", logEvent); return status == 200 })
+	b.Restart()
+	bustest.Eventually(t, "write", func() bool { status, _, _ := send(t, "POST", url+"/v1/events", logEvent); return status == 200 })
 	postResult(t, url, "abc", "a:failure")
 	if got := names(t, inStream(t, bus.Config{Dir: dir}), false); got != "a:failure" {
 		t.Error(got)
@@ -295,8 +294,7 @@ func TestAResultIsUpdatedAfterARestart(t *testing.T) {
 
 // TestUpdatesPushNobodyOut: ten pipelines, one of which reports again and again.
 func TestUpdatesPushNobodyOut(t *testing.T) {
-	dir := openDir(t, t.TempDir())
-	serveBus(t, dir)
+	dir := bustest.Start(t).Dir
 	url := ready(t, Config{Bus: bus.Config{Dir: dir}})
 	for _, name := range strings.Fields("a b c d e f g h i j") {
 		postResult(t, url, "abc", name+":error")
@@ -313,8 +311,7 @@ func TestUpdatesPushNobodyOut(t *testing.T) {
 // the same time.
 func TestUpdatesAtOncePushNobodyOut(t *testing.T) {
 	const clients, posts = 32, 64
-	dir := openDir(t, t.TempDir())
-	serveBus(t, dir)
+	dir := bustest.Start(t).Dir
 	url := ready(t, Config{Bus: bus.Config{Dir: dir}})
 	for _, name := range strings.Fields("a b c d e f g h i j") {
 		postResult(t, url, "abc", name+":error")
@@ -350,8 +347,7 @@ func TestTwoIntakesAtOnce(t *testing.T) {
 		"the same status": {"a:failure", "a:failure", "a:failure"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := openDir(t, t.TempDir())
-			serveBus(t, dir)
+			dir := bustest.Start(t).Dir
 			urls := []string{ready(t, Config{Bus: bus.Config{Dir: dir}}), ready(t, Config{Bus: bus.Config{Dir: dir}})}
 			different := slices.Compact(slices.Clone(texts))
 			for round := range ci.Kept / len(different) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 
@@ -32,10 +33,9 @@ func plant(body string) string {
 // TestNoSecretAndNothingHiddenReachesTheBus looks at the raw messages, subjects
 // and headers of both streams, after the real masker.
 func TestNoSecretAndNothingHiddenReachesTheBus(t *testing.T) {
-	dir := openDir(t, t.TempDir())
-	serveBus(t, dir)
+	dir := bustest.Start(t).Dir
 	url, _ := start(t, Config{Bus: bus.Config{Dir: dir}, Masker: redact.New()})
-	eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
+	bustest.Eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
 
 	// A zero-width space within a token, and a reversed text.
 	split := secrets["token"][:12] + `\u200b` + secrets["token"][12:]

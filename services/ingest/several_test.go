@@ -12,6 +12,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 	"github.com/tocsin-bus/tocsin/shared/ci"
 )
 
@@ -20,12 +21,11 @@ import (
 // in the log in the order in which they were answered; a delivery that comes again
 // through the other is known.
 func TestSeveralIntakesOnOneBus(t *testing.T) {
-	dir := openDir(t, t.TempDir())
-	serveBus(t, dir)
+	dir := bustest.Start(t).Dir
 	var urls []string
 	for _, name := range []string{"a", "b"} {
 		url, _ := start(t, Config{Bus: bus.Config{Dir: dir}, Instance: name})
-		eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
+		bustest.Eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
 		urls = append(urls, url)
 	}
 	post := func(i int, status, commit, summary string) {
