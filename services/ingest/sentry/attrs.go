@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// attrs is what is used of the attributes of a span, or of the data of a
-// breadcrumb: names of OpenTelemetry's conventions, today's and earlier ones, and
-// of Sentry's own.
+// attrs are the used attributes of a span, or of a breadcrumb's data: names of
+// OpenTelemetry's conventions, present and former, and of Sentry's own.
 type attrs struct {
 	Op            attr `json:"sentry.op"`
 	Release       attr `json:"sentry.release"`
@@ -56,8 +55,8 @@ func statusOf(t text) (int, bool) {
 	return int(f), true
 }
 
-// words are the HTTP statuses that the words for a span's end stand for.
-var words = map[text]int{
+// statusWords are the HTTP statuses that status words of spans stand for.
+var statusWords = map[text]int{
 	"ok":                  200,
 	"invalid_argument":    400,
 	"failed_precondition": 400,
@@ -79,7 +78,7 @@ var words = map[text]int{
 	"deadline_exceeded":   504,
 }
 
-// split takes "GET https://..." apart, as spans of requests are named.
+// split splits "GET https://...", the name of spans of requests.
 func split(name string) (method, url string) {
 	method, url, ok := strings.Cut(name, " ")
 	if !ok || method == "" || len(method) > 10 || strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {

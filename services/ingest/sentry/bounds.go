@@ -7,10 +7,10 @@ import (
 	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 )
 
-// spend counts what a payload would grow to, before anything is made of it: the
-// values and how deep they stand. It reads bytes and not JSON, so that it is
-// quick and takes no memory; whether it is JSON is found out afterwards.
-func (d *decoder) spend(payload []byte) error {
+// checkBounds counts the values of a payload and their depth before anything is decoded.
+// It scans bytes, so it is fast and allocates nothing; it does not check that they are
+// JSON.
+func (d *decoder) checkBounds(payload []byte) error {
 	depth := 0
 	for i := 0; i < len(payload); i++ {
 		switch payload[i] {
@@ -33,7 +33,7 @@ func (d *decoder) spend(payload []byte) error {
 	return nil
 }
 
-// closing finds the quote that ends a string which begins at i, or the end.
+// closing returns the index of the quote that ends a string beginning at i, or len(data).
 func closing(data []byte, i int) int {
 	for begin := i; ; i++ {
 		n := bytes.IndexByte(data[min(i, len(data)):], '"')

@@ -11,7 +11,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// crumb is a breadcrumb: one of the last things that happened before an event.
+// crumb is a breadcrumb: something that happened before an event.
 type crumb struct {
 	Timestamp text `json:"timestamp"`
 	Type      text `json:"type"`
@@ -21,7 +21,7 @@ type crumb struct {
 	Data      open `json:"data"`
 }
 
-// crumbData is what is used of a breadcrumb's data.
+// crumbData is a breadcrumb's data, as far as it is used.
 type crumbData struct {
 	attrs
 	To         text `json:"to"`
@@ -29,7 +29,7 @@ type crumbData struct {
 	Reason     text `json:"reason"`
 }
 
-// shown is a breadcrumb as it goes along with an error.
+// shown is the breadcrumb as an argument of the log line.
 func (c *crumb) shown() map[string]any {
 	shown := map[string]any{}
 	if at := c.Timestamp.time(); !at.IsZero() {
@@ -37,7 +37,7 @@ func (c *crumb) shown() map[string]any {
 	}
 	for name, value := range map[string]text{"category": c.Category, "type": c.Type, "level": c.Level, "message": c.Message} {
 		if value != "" {
-			shown[name] = short(string(value), maxCrumbWords)
+			shown[name] = short(string(value), maxCrumbText)
 		}
 	}
 	if data := c.Data.value(maxCrumbData); data != nil {
@@ -46,22 +46,22 @@ func (c *crumb) shown() map[string]any {
 	return shown
 }
 
-// freshFor is how old a breadcrumb may be, measured by the sender's clock at its
-// event, to become an event of its own. The rules of the detectors go by
-// arrival: older history that arrives in one lump would look like a storm.
+// freshFor is how far a breadcrumb may be from its event, by the sender's clock, to become
+// an event of its own. Detection rules go by arrival: older history that arrives at once
+// would look like a burst.
 const freshFor = 10 * time.Second
 
-// lateAfter is how late an event may be sent for its breadcrumbs to be fresh: an
-// SDK that was offline sends all that it kept at once.
+// lateAfter is how late an event may be sent for its breadcrumbs to count: an SDK that was
+// offline sends everything at once.
 const lateAfter = time.Minute
 
-// breadcrumbs makes events of those breadcrumbs of e that are new.
+// breadcrumbs makes events of the new breadcrumbs of e.
 func (d *decoder) breadcrumbs(e *event, o origin) error {
 	at, sent := e.Timestamp.time(), d.header.SentAt.time()
 	if at.IsZero() {
 		at = sent
 	}
-	if sent.Sub(at) > lateAfter { // never where nothing is said of the sending
+	if sent.Sub(at) > lateAfter { // false if the time of sending is unknown
 		return nil
 	}
 	var events []telemetry.Event
@@ -72,12 +72,12 @@ func (d *decoder) breadcrumbs(e *event, o origin) error {
 			continue
 		}
 		ev, ok := d.crumb(c, o, when)
-		// Only what would be told is remembered.
-		if ok && d.fresh("crumb", o.app, string(c.Timestamp), string(c.Category), string(c.Message), string(c.Data)) {
+		// Only what becomes an event is remembered.
+		if ok && d.isNew("crumb", o.app, string(c.Timestamp), string(c.Category), string(c.Message), string(c.Data)) {
 			events = append(events, ev)
 		}
 	}
-	for _, ev := range calm(events) {
+	for _, ev := range dropQueuedClicks(events) {
 		if err := d.add(ev); err != nil {
 			return err
 		}
@@ -85,11 +85,11 @@ func (d *decoder) breadcrumbs(e *event, o origin) error {
 	return nil
 }
 
-// crumb makes an event of a breadcrumb that is one of those which have a kind.
+// crumb makes an event of a breadcrumb, if there is a kind for it.
 func (d *decoder) crumb(c *crumb, o origin, at time.Time) (telemetry.Event, bool) {
 	switch c.Category {
 	case "ui.click":
-		return o.action(at, telemetry.ActionClick, string(c.Message)), c.Message != "" && !d.twin(byCrumb, o.app, "click", string(c.Message), at)
+		return o.action(at, telemetry.ActionClick, string(c.Message)), c.Message != "" && !d.seenElsewhere(fromCrumb, o.app, "click", string(c.Message), at)
 	case "ui.input":
 		return o.action(at, telemetry.ActionInput, string(c.Message)), c.Message != ""
 	case "console":
@@ -107,10 +107,10 @@ func (d *decoder) crumb(c *crumb, o origin, at time.Time) (telemetry.Event, bool
 	}
 	if !isRequest {
 		to := string(data.To)
-		return o.action(at, telemetry.ActionNavigate, to), to != "" && !d.twin(byCrumb, o.app, "navigate", pathOf(to), at)
+		return o.action(at, telemetry.ActionNavigate, to), to != "" && !d.seenElsewhere(fromCrumb, o.app, "navigate", pathOf(to), at)
 	}
 	n, ok := c.request(&data, o.page)
-	if !ok || d.twin(byCrumb, o.app, "request", called(n), at) {
+	if !ok || d.seenElsewhere(fromCrumb, o.app, "request", requestKey(n), at) {
 		return telemetry.Event{}, false
 	}
 	e := o.event(telemetry.KindNetwork, at)
@@ -118,8 +118,8 @@ func (d *decoder) crumb(c *crumb, o origin, at time.Time) (telemetry.Event, bool
 	return e, true
 }
 
-// request is the request of a breadcrumb. One without a status failed where its
-// level says so, and is else of unknown end.
+// request is the request of a breadcrumb. Without a status it failed if the level says so;
+// else its result is unknown.
 func (c *crumb) request(data *crumbData, page string) (*telemetry.Network, bool) {
 	n := &telemetry.Network{
 		Method: strings.ToUpper(first(data.method(), "GET")),
@@ -142,18 +142,18 @@ func (c *crumb) request(data *crumbData, page string) (*telemetry.Network, bool)
 }
 
 const (
-	// fewClicks is how many clicks on one target are told of those that did not
-	// come in one go: with two, one more before the next error would seem to be
-	// the third within a second.
+	// fewClicks is how many clicks on one target are kept of those that were not in quick
+	// succession: with two, one more before the next error would look like the third
+	// within a second.
 	fewClicks = 1
-	// manyClicks within clickSpan are all told: the person was impatient.
+	// manyClicks within clickSpan are all kept: they are rage clicks.
 	manyClicks = 3
 	clickSpan  = time.Second
 )
 
-// calm leaves out clicks that only look like a storm because they arrive at
+// dropQueuedClicks drops clicks that look like rage clicks only because they arrive at
 // once.
-func calm(events []telemetry.Event) []telemetry.Event {
+func dropQueuedClicks(events []telemetry.Event) []telemetry.Event {
 	byTarget := map[string][]int{}
 	for i, e := range events {
 		if e.Action != nil && e.Action.Type == telemetry.ActionClick {

@@ -6,9 +6,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// deviceOf is the class of device that a browser's User-Agent names, or none: for
-// one that is too long or no browser's. A tablet of Apple's says that it is a Mac
-// (since iPadOS 13), so it counts as a desktop here.
+// deviceOf is the class of device that a browser's User-Agent names. It is empty for one
+// that is too long or not a browser's. An iPad names itself a Mac since iPadOS 13, so it
+// counts as a desktop.
 func deviceOf(agent text) telemetry.Device {
 	a := string(shared(agent))
 	has := func(word string) bool { return strings.Contains(a, word) }

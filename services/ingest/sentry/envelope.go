@@ -12,13 +12,13 @@ import (
 
 // header is the first line of an envelope.
 type header struct {
-	EventID text         `json:"event_id"`
-	SentAt  text         `json:"sent_at"`
-	DSN     text         `json:"dsn"`
-	Trace   maybe[trace] `json:"trace"`
+	EventID text            `json:"event_id"`
+	SentAt  text            `json:"sent_at"`
+	DSN     text            `json:"dsn"`
+	Trace   optional[trace] `json:"trace"`
 }
 
-// trace is what an envelope says of the trace that it belongs to.
+// trace is the trace that an envelope belongs to.
 type trace struct {
 	TraceID text `json:"trace_id"`
 	Release text `json:"release"`
@@ -27,9 +27,10 @@ type trace struct {
 // itemHeader is the line before a payload.
 type itemHeader struct {
 	Type text `json:"type"`
-	// Length is the payload's, in bytes. Without it the payload is a line.
+	// Length is that of the payload, in bytes. Without it the payload is one line.
 	Length text `json:"length"`
-	// ItemCount and ContentType are there where the payload holds many.
+	// ItemCount and ContentType are present where the payload is a container of many
+	// items.
 	ItemCount   text `json:"item_count"`
 	ContentType text `json:"content_type"`
 }
@@ -39,13 +40,13 @@ type item struct {
 	payload []byte
 }
 
-// items are what is left of an envelope.
+// items is the rest of an envelope.
 type items struct {
 	d    *decoder
 	rest []byte
 }
 
-// open reads the envelope's own header.
+// open reads the header of the envelope.
 func (d *decoder) open(data []byte) (*items, error) {
 	line, rest, _ := bytes.Cut(data, []byte("\n"))
 	if len(bytes.TrimSpace(line)) == 0 {
@@ -57,8 +58,8 @@ func (d *decoder) open(data []byte) (*items, error) {
 	return &items{d: d, rest: rest}, nil
 }
 
-// KeyOf is the public key of the DSN in an envelope's header, or empty. It is
-// there where the SDK sends through a tunnel, and in what some always send.
+// KeyOf returns the public key of the DSN in the header of an envelope, or nothing. Only
+// some SDKs send it: those behind a tunnel, and a few always.
 func KeyOf(data []byte) string {
 	d := newDecoder(Sender{})
 	if _, err := d.open(data); err != nil {
@@ -99,8 +100,8 @@ func (i *items) next() (item, bool, error) {
 	return it, true, nil
 }
 
-// silent are the types of items that nothing is made of.
-var silent = map[text]bool{
+// unused are the types of items that become no event.
+var unused = map[text]bool{
 	"attachment": true, "client_report": true, "profile": true, "profile_chunk": true,
 	"replay_event": true, "replay_recording": true, "replay_video": true,
 	"statsd": true, "metric_meta": true, "metric_buckets": true, "trace_metric": true,
@@ -126,7 +127,7 @@ func (d *decoder) item(it item) error {
 	case "check_in":
 		return d.checkIn(it.payload)
 	}
-	if silent[it.header.Type] {
+	if unused[it.header.Type] {
 		d.ignore(string(it.header.Type))
 	} else {
 		d.ignore(ignoredOther)

@@ -166,7 +166,7 @@ func TestSpend(t *testing.T) {
 		`{}`: 1, `[1,2,[3]]`: 4, `"a,b[{"`: 0, `"\",[",1`: 1, `"\\",1`: 1, `"\\\",",1`: 1, `"open,`: 0, `"\`: 0, `{"a":"b","c":{}}`: 3,
 	} {
 		d := newDecoder(Sender{})
-		if err := d.spend([]byte(payload)); err != nil || d.parts != want {
+		if err := d.checkBounds([]byte(payload)); err != nil || d.parts != want {
 			t.Errorf("%s: %d, %v, not %d", payload, d.parts, err, want)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// event is the payload of an event or transaction, with what is used of it.
+// event is the payload of an event or transaction, as far as it is used.
 type event struct {
 	EventID     text  `json:"event_id"`
 	Type        text  `json:"type"`
@@ -20,20 +20,20 @@ type event struct {
 	ServerName  text  `json:"server_name"`
 	Logger      text  `json:"logger"`
 
-	Message    message           `json:"message"`
-	LogEntry   message           `json:"logentry"`
-	Exception  list[exception]   `json:"exception"`
-	Threads    list[thread]      `json:"threads"`
-	Stacktrace maybe[stacktrace] `json:"stacktrace"`
+	Message    message              `json:"message"`
+	LogEntry   message              `json:"logentry"`
+	Exception  list[exception]      `json:"exception"`
+	Threads    list[thread]         `json:"threads"`
+	Stacktrace optional[stacktrace] `json:"stacktrace"`
 
-	Breadcrumbs list[crumb]     `json:"breadcrumbs"`
-	Tags        tags            `json:"tags"`
-	Extra       open            `json:"extra"`
-	User        maybe[user]     `json:"user"`
-	Request     maybe[request]  `json:"request"`
-	Contexts    maybe[contexts] `json:"contexts"`
+	Breadcrumbs list[crumb]        `json:"breadcrumbs"`
+	Tags        tags               `json:"tags"`
+	Extra       open               `json:"extra"`
+	User        optional[user]     `json:"user"`
+	Request     optional[request]  `json:"request"`
+	Contexts    optional[contexts] `json:"contexts"`
 
-	// These are there for a transaction alone.
+	// Only transactions have these.
 	Transaction    text               `json:"transaction"`
 	StartTimestamp text               `json:"start_timestamp"`
 	Measurements   lazy[measurements] `json:"measurements"`
@@ -50,17 +50,17 @@ type request struct {
 	Headers tags `json:"headers"`
 }
 
-// agent is the browser that asked. Browsers' SDKs write the name as here, and
-// HTTP/2 writes all names small.
+// agent is the browser's User-Agent. SDKs for browsers write the header name like this;
+// HTTP/2 writes names in lower case.
 func (r *request) agent() text {
 	return text(first(r.Headers["User-Agent"], r.Headers["user-agent"]))
 }
 
 type contexts struct {
-	App      maybe[appContext]    `json:"app"`
-	Trace    maybe[traceContext]  `json:"trace"`
-	Response maybe[response]      `json:"response"`
-	Feedback maybe[feedbackWords] `json:"feedback"`
+	App      optional[appContext]   `json:"app"`
+	Trace    optional[traceContext] `json:"trace"`
+	Response optional[response]     `json:"response"`
+	Feedback optional[feedbackForm] `json:"feedback"`
 }
 
 type appContext struct {
@@ -85,7 +85,7 @@ func (d *decoder) event(payload []byte) error {
 	if err := d.decode(payload, decoding.NewObject(&e)); err != nil {
 		return err
 	}
-	d.named(e.EventID)
+	d.takeID(e.EventID)
 	o := d.from(text(e.Tags["app"]), e.Contexts.v.App.v.Name, e.Release, e.Contexts.v.Trace.v.TraceID).
 		on(first(string(e.Request.v.URL), e.Tags["url"]))
 	if e.Type == "transaction" {
@@ -105,7 +105,7 @@ func (d *decoder) event(payload []byte) error {
 	return d.breadcrumbs(&e, o)
 }
 
-// level is the level of an event; a missing one means an error.
+// level is the level of an event; a missing one is an error.
 func level(l text) telemetry.Level {
 	switch l {
 	case "fatal", "error", "":
@@ -119,11 +119,11 @@ func level(l text) telemetry.Level {
 	}
 }
 
-// message is a text, or an object that has it with its parameters filled in.
+// message is a text, or an object with the formatted text and its template.
 type message struct{ formatted, template text }
 
-// title is what happened, in a line: the exception that was thrown, which is the
-// last of its chain, or the message.
+// title is the event in one line: the exception that was thrown, which is the last of its
+// chain, or the message.
 func (e *event) title() string {
 	if n := len(e.Exception); n > 0 {
 		if t := e.Exception[n-1].title(); t != "" {
@@ -133,16 +133,16 @@ func (e *event) title() string {
 	return first(e.LogEntry.formatted, e.Message.formatted, e.LogEntry.template, e.Message.template, e.Transaction)
 }
 
-// Bounds of what goes along with an error. The intake cuts by all it has; these
-// keep one large value from displacing the others.
+// Bounds of the details of an error. The intake cuts all of them together; these keep one
+// large value from displacing the others.
 const (
-	maxCrumbs     = 30
-	maxCrumbData  = 2 << 10 // bytes of JSON
-	maxExtra      = 8 << 10 // bytes of JSON
-	maxCrumbWords = 500     // bytes
+	maxCrumbs    = 30
+	maxCrumbData = 2 << 10 // bytes of JSON
+	maxExtra     = 8 << 10 // bytes of JSON
+	maxCrumbText = 500     // bytes
 )
 
-// details is what an SDK knew besides. Of the user only the id is taken.
+// details are the other facts that the SDK sends. Of the user, only the id is kept.
 func (e *event) details() map[string]any {
 	details := map[string]any{}
 	put := func(name string, value text) {
@@ -167,14 +167,14 @@ func (e *event) details() map[string]any {
 	if extra := e.Extra.value(maxExtra); extra != nil {
 		details["extra"] = extra
 	}
-	if crumbs := e.trail(); len(crumbs) > 0 {
+	if crumbs := e.recentCrumbs(); len(crumbs) > 0 {
 		details["breadcrumbs"] = crumbs
 	}
 	return details
 }
 
-// trail is the last breadcrumbs as they stand with the error.
-func (e *event) trail() []any {
+// recentCrumbs are the last breadcrumbs, as arguments of the log line.
+func (e *event) recentCrumbs() []any {
 	crumbs := e.Breadcrumbs
 	crumbs = crumbs[max(0, len(crumbs)-maxCrumbs):]
 	trail := make([]any, 0, len(crumbs))
@@ -184,7 +184,7 @@ func (e *event) trail() []any {
 	return trail
 }
 
-// short cuts at a bound of bytes, and not within a character.
+// short cuts a text to a number of bytes, at the end of a character.
 func short(s string, limit int) string {
 	if len(s) <= limit {
 		return s

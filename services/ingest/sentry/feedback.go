@@ -5,26 +5,26 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// feedbackWords is what a person wrote into a form. Who it was is not taken.
-type feedbackWords struct {
+// feedbackForm is what a person wrote into a form. Name and address are not kept.
+type feedbackForm struct {
 	Message text `json:"message"`
 	URL     text `json:"url"`
 }
 
-// feedback tells what a person said of an app, by its newer form.
+// feedback decodes user feedback in its newer form.
 func (d *decoder) feedback(payload []byte) error {
 	var e event
 	if err := d.decode(payload, decoding.NewObject(&e)); err != nil {
 		return err
 	}
-	d.named(e.EventID)
+	d.takeID(e.EventID)
 	f := e.Contexts.v.Feedback.v
 	o := d.from(text(e.Tags["app"]), e.Contexts.v.App.v.Name, e.Release, e.Contexts.v.Trace.v.TraceID).
 		on(first(string(f.URL), string(e.Request.v.URL), e.Tags["url"]))
-	return d.said(o, e.Timestamp, f.Message, "")
+	return d.comment(o, e.Timestamp, f.Message, "")
 }
 
-// userReport tells what a person said of an error, by the older form.
+// userReport decodes user feedback in its older form, about one error.
 func (d *decoder) userReport(payload []byte) error {
 	var r struct {
 		EventID  text `json:"event_id"`
@@ -33,27 +33,26 @@ func (d *decoder) userReport(payload []byte) error {
 	if err := d.decode(payload, decoding.NewObject(&r)); err != nil {
 		return err
 	}
-	return d.said(d.from("", "", "", ""), "", r.Comments, r.EventID)
+	return d.comment(d.from("", "", "", ""), "", r.Comments, r.EventID)
 }
 
-func (d *decoder) said(o origin, at, words, about text) error {
-	l := telemetry.Log{Level: telemetry.LevelInfo, Message: "User feedback: " + string(words)}
+func (d *decoder) comment(o origin, at, message, about text) error {
+	l := telemetry.Log{Level: telemetry.LevelInfo, Message: "User feedback: " + string(message)}
 	if about != "" {
 		l.Args = []any{map[string]any{"event_id": string(about)}}
 	}
 	return d.add(o.log(at.time(), l))
 }
 
-// checkIn tells of a job that didn't end well. One that began, or is done, is no
-// news.
+// checkIn reports a job that failed. A job that started or succeeded becomes no event.
 func (d *decoder) checkIn(payload []byte) error {
 	var c struct {
-		Slug        text            `json:"monitor_slug"`
-		Status      text            `json:"status"`
-		Duration    text            `json:"duration"`
-		Release     text            `json:"release"`
-		Environment text            `json:"environment"`
-		Contexts    maybe[contexts] `json:"contexts"`
+		Slug        text               `json:"monitor_slug"`
+		Status      text               `json:"status"`
+		Duration    text               `json:"duration"`
+		Release     text               `json:"release"`
+		Environment text               `json:"environment"`
+		Contexts    optional[contexts] `json:"contexts"`
 	}
 	if err := d.decode(payload, decoding.NewObject(&c)); err != nil {
 		return err

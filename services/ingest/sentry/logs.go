@@ -19,8 +19,8 @@ type logLine struct {
 	Attributes attributes `json:"attributes"`
 }
 
-// attributes are what goes along with a log line: at most maxAttributes, without
-// what an SDK says of itself and of the user, whose id alone is taken.
+// attributes are those of a log line: at most maxAttributes, without what the SDK says
+// about itself, and of the user only the id.
 type attributes struct {
 	shown                    map[string]any
 	app, release, file, line text
@@ -53,7 +53,7 @@ func (d *decoder) logs(payload []byte) error {
 	return nil
 }
 
-// logLevel is the level of a structured log; a missing one means nothing.
+// logLevel is the level of a structured log; a missing one is info.
 func logLevel(l text) telemetry.Level {
 	if l == "" {
 		return telemetry.LevelInfo
@@ -61,7 +61,7 @@ func logLevel(l text) telemetry.Level {
 	return level(l)
 }
 
-// source is the place in the code, where the SDK tells it.
+// source is the position in the code, if the SDK sends it.
 func (a *attributes) source() string {
 	if a.file == "" || a.line == "" {
 		return string(a.file)
@@ -90,7 +90,7 @@ func (a *attributes) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return err
 }
 
-// attribute reads the value of the attribute of that name.
+// attribute reads the value of one attribute.
 func (a *attributes) attribute(dec *jsontext.Decoder, name string) error {
 	var known *text
 	switch name {

@@ -10,10 +10,10 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// maxKept is the longest text that a Memory is asked to keep, in bytes.
+// maxKept is the longest text that a Memory is given, in bytes.
 const maxKept = 2 << 10
 
-// keyOf names a thing by its parts, which are kept apart.
+// keyOf is the key of a sequence of parts.
 func keyOf(parts ...string) Key {
 	h := sha256.New()
 	for _, p := range parts {
@@ -27,57 +27,57 @@ func keyOf(parts ...string) Key {
 	return k
 }
 
-// fresh reports whether something is told for the first time.
-func (d *decoder) fresh(parts ...string) bool { return d.memory.Keep(keyOf(parts...), "") }
+// isNew reports whether something is sent for the first time.
+func (d *decoder) isNew(parts ...string) bool { return d.memory.Keep(keyOf(parts...), "") }
 
-// The two ways in which an SDK tells of the same thing.
+// The two forms in which an SDK sends the same thing.
 const (
-	byCrumb = "crumb"
-	bySpan  = "span"
+	fromCrumb = "crumb"
+	fromSpan  = "span"
 )
 
-// twinSpan is how far apart the two times of one thing may be: a span ends, and
-// its breadcrumb is made a little later.
-const twinSpan = 500 * time.Millisecond
+// duplicateSpan is how far apart the times of one thing may be: its breadcrumb is made
+// shortly after its span ends.
+const duplicateSpan = 500 * time.Millisecond
 
-// twin reports whether the other way has told of the same thing about the same
-// time, and keeps that this way does.
-func (d *decoder) twin(way, app, kind, what string, at time.Time) bool {
+// seenElsewhere reports whether the other form has sent the same thing at about the same
+// time, and keeps that this one does.
+func (d *decoder) seenElsewhere(from, app, kind, what string, at time.Time) bool {
 	if at.IsZero() {
 		return false
 	}
-	other := byCrumb
-	if way == byCrumb {
-		other = bySpan
+	other := fromCrumb
+	if from == fromCrumb {
+		other = fromSpan
 	}
-	slot := at.UnixMilli() / twinSpan.Milliseconds()
-	name := func(way string, slot int64) Key {
-		return keyOf("twin", way, app, kind, what, strconv.FormatInt(slot, 10))
+	slot := at.UnixMilli() / duplicateSpan.Milliseconds()
+	name := func(from string, slot int64) Key {
+		return keyOf("twin", from, app, kind, what, strconv.FormatInt(slot, 10))
 	}
 	for s := slot - 1; s <= slot+1; s++ {
-		if _, told := d.memory.Recall(name(other, s)); told {
+		if _, seen := d.memory.Recall(name(other, s)); seen {
 			return true
 		}
 	}
-	d.memory.Keep(name(way, slot), "")
+	d.memory.Keep(name(from, slot), "")
 	return false
 }
 
-// called is what a request is told apart by, whoever tells of it: breadcrumbs
-// may have another URL than spans, relative or without its query.
-func called(n *telemetry.Network) string {
+// requestKey identifies a request in both forms: a breadcrumb may have another URL than a
+// span, relative or without its query.
+func requestKey(n *telemetry.Network) string {
 	return strings.ToUpper(n.Method) + " " + pathOf(n.URL) + " " + strconv.Itoa(n.Status)
 }
 
-// opened keeps the page on which a span runs: its vitals come later, and don't
-// name it. The ids of spans are random, and alone tell them apart.
-func (d *decoder) opened(span text, page string) {
+// keepPage keeps the page on which a span runs, because its vitals come later and do not
+// name it. The ids of spans are random, so they suffice as keys.
+func (d *decoder) keepPage(span text, page string) {
 	if span != "" && page != "" && len(page) <= maxKept {
 		d.memory.Keep(keyOf("page", string(span)), page)
 	}
 }
 
-// pageOf is the page of the first of the spans of which it is known.
+// pageOf is the page of the first span whose page is known.
 func (d *decoder) pageOf(spans ...text) string {
 	for _, s := range spans {
 		if s == "" {

@@ -8,16 +8,15 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// origin is what the events of an item have in common.
+// origin is what the events of an item share.
 type origin struct{ app, session, release, page string }
 
-// from names the app and session of an item: by its tag app, the app's own name,
-// the name in its release, the project where that is a name, else by the
-// project's number. The session is the trace, for want of a better one: only
-// items of sessions know theirs. The release is the item's own, else that of its
-// trace.
+// from names the app, session and release of an item. The app is the tag app, else the
+// app's own name, else the name in its release, else the project: its name, or sentry- and
+// its number. The session is the trace, because only session items know theirs. The
+// release is the item's own, else that of its trace.
 func (d *decoder) from(app, appName, release, traceID text) origin {
-	name := first(shared(app), shared(appName), released(release), released(d.header.Trace.v.Release))
+	name := first(shared(app), shared(appName), releaseName(release), releaseName(d.header.Trace.v.Release))
 	switch {
 	case name != "":
 	case strings.Trim(d.sender.Project, "0123456789") != "":
@@ -31,12 +30,12 @@ func (d *decoder) from(app, appName, release, traceID text) origin {
 	}
 }
 
-// maxShared is how long a text may be that many events have in common, in bytes:
-// each of them is hashed, resolved and looked through with it.
+// maxShared is the longest text that many events share, in bytes: it is hashed, resolved
+// and masked for each of them.
 const maxShared = 2 << 10
 
-// shared leaves out a text that is too long. It isn't cut: half a secret would
-// not be known for one.
+// shared drops a text that is too long. It is not cut, because half a secret would not be
+// recognised.
 func shared[T ~string](t T) T {
 	if len(t) > maxShared {
 		return ""
@@ -44,8 +43,8 @@ func shared[T ~string](t T) T {
 	return t
 }
 
-// released is the name in a release such as web@1.2.3.
-func released(release text) text {
+// releaseName is the name in a release such as web@1.2.3.
+func releaseName(release text) text {
 	name, _, named := strings.Cut(string(shared(release)), "@")
 	if !named {
 		return ""
@@ -53,7 +52,7 @@ func released(release text) text {
 	return text(name)
 }
 
-// event begins an event of this origin. Times have milliseconds, as everywhere.
+// event makes an event of this origin. Times have milliseconds.
 func (o origin) event(kind telemetry.Kind, at time.Time) telemetry.Event {
 	return telemetry.Event{Kind: kind, App: o.app, Session: o.session, Release: o.release, URL: o.page, Time: at.Truncate(time.Millisecond)}
 }
@@ -70,7 +69,7 @@ func (o origin) action(at time.Time, kind, target string) telemetry.Event {
 	return e
 }
 
-// on is the origin on another page, where that is known.
+// on is the origin on another page, if that is known.
 func (o origin) on(page string) origin {
 	if page = shared(page); page != "" {
 		o.page = page
@@ -78,7 +77,7 @@ func (o origin) on(page string) origin {
 	return o
 }
 
-// resolve makes a page's relative URL absolute.
+// resolve makes a URL that is relative to a page absolute.
 func resolve(page, ref string) string {
 	if page == "" || !strings.HasPrefix(ref, "/") {
 		return ref

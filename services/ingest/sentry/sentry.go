@@ -1,14 +1,14 @@
-// Package sentry decodes what the SDKs of Sentry send: envelopes, and the single
-// events of older ones (develop.sentry.dev/sdk/foundations/transport/envelopes).
+// Package sentry decodes what the SDKs of Sentry send: envelopes, and the single events of
+// older SDKs (develop.sentry.dev/sdk/foundations/transport/envelopes).
 //
-// It decides what of an envelope becomes which event. Errors and messages become
-// log lines with stack and breadcrumbs, transactions and spans become requests,
-// vitals and navigations, structured logs become log lines. It knows nothing of
-// HTTP or keys, and reads no clock: times are the sender's own.
+// It decides which item becomes which event. Errors and messages become log lines with
+// stack and breadcrumbs; transactions and spans become requests, vitals and navigations;
+// structured logs become log lines. It knows nothing of HTTP or keys, and reads no clock:
+// times are the sender's own.
 //
-// An SDK tells many things twice: the last 100 breadcrumbs go along with every
-// error, and a request is both a breadcrumb and a span. What was told before,
-// also in an earlier envelope, is known by a Memory.
+// An SDK sends many things twice: each error carries the last 100 breadcrumbs, and a
+// request is both a breadcrumb and a span. A [Memory] recognises what was sent before,
+// also in an earlier envelope.
 package sentry
 
 import (
@@ -25,48 +25,47 @@ import (
 
 // Sender is where an envelope came in.
 type Sender struct {
-	// Project is the project of the DSN, as the path has it.
+	// Project is the project of the DSN, as in the path.
 	Project string
-	// Memory knows what was sent before; without one nothing is known.
+	// Memory recognises what was sent before. Nil: nothing is recognised.
 	Memory Memory
 }
 
-// Key names a thing that a Memory keeps.
+// Key identifies what a Memory keeps.
 type Key [16]byte
 
-// Memory remembers texts over envelopes, for a while and not more than a bound.
-// A forgotten one costs a doubled event, or a page's URL.
+// Memory keeps texts over envelopes, for a while and up to a bound. A forgotten text costs
+// a duplicate event, or the URL of a page.
 type Memory interface {
-	// Keep remembers a text of at most maxKept bytes, and reports whether its
-	// key was new. It doesn't replace.
+	// Keep stores a text of at most maxKept bytes, and reports whether its key was new. It
+	// does not replace a text.
 	Keep(key Key, text string) bool
-	// Recall gives the text of a key.
+	// Recall returns the text of a key.
 	Recall(key Key) (string, bool)
 }
 
-// Decoded is what became of an envelope.
+// Decoded is the result of decoding an envelope.
 type Decoded struct {
 	Events []telemetry.Event
-	// ID is the event's id that the SDK wants to hear again, or empty.
+	// ID is the event id that the SDK expects in the answer, or empty.
 	ID string
-	// Ignored counts the items that nothing was made of, by their type.
-	// Its keys are few: what is no known type is counted as other.
+	// Ignored counts the items that became no event, by their type. Unknown types are
+	// counted as other, so there are few keys.
 	Ignored map[string]int
 }
 
-// Reasons in Ignored that are no types of items.
+// Reasons in Ignored that are not types of items.
 const (
 	ignoredOther     = "other"
 	ignoredMalformed = "malformed"
 	ignoredInvalid   = "invalid"
-	// ignoredPageless are vitals of a page that isn't known: told as those of no
-	// page, they would spoil each other's baseline.
-	ignoredPageless = "vitals without a page"
+	// ignoredNoPage are vitals whose page is unknown: counted under no page, they would
+	// distort one baseline.
+	ignoredNoPage = "vitals without a page"
 )
 
-// Envelope decodes an envelope. Malformed framing is an error; an item with a
-// malformed payload is one where nothing else is usable, and counted as ignored
-// where something is.
+// Envelope decodes an envelope. Malformed framing is an error. An item with a malformed
+// payload is counted as ignored, and is an error only if no item is usable.
 func (s Sender) Envelope(data []byte) (Decoded, error) {
 	d := newDecoder(s)
 	items, err := d.open(data)
@@ -112,13 +111,13 @@ func (s Sender) Store(data []byte) (Decoded, error) {
 	return d.done(), nil
 }
 
-// decoder is the state of one envelope.
+// decoder is the state of decoding one envelope.
 type decoder struct {
 	sender Sender
 	memory Memory
 	header header
 	out    Decoded
-	parts  int // spent of decoding.MaxParts
+	parts  int // of decoding.MaxParts
 }
 
 func newDecoder(s Sender) *decoder {
@@ -131,13 +130,13 @@ func newDecoder(s Sender) *decoder {
 
 func (d *decoder) done() Decoded {
 	if d.out.ID == "" {
-		d.named(d.header.EventID)
+		d.takeID(d.header.EventID)
 	}
 	return d.out
 }
 
-// named takes an id for the answer: 32 hexadecimal digits, or a UUID.
-func (d *decoder) named(id text) {
+// takeID takes an id for the answer: 32 hexadecimal digits, or a UUID.
+func (d *decoder) takeID(id text) {
 	if d.out.ID != "" || len(id) < 32 || len(id) > 36 || strings.Trim(string(id), "0123456789abcdefABCDEF-") != "" {
 		return
 	}
@@ -151,14 +150,14 @@ func (d *decoder) ignore(why string) {
 	d.out.Ignored[why]++
 }
 
-// add takes an event that is valid.
+// add adds an event if it is valid.
 func (d *decoder) add(e telemetry.Event) error {
 	if wrong := e.Validate(); wrong != nil {
 		d.ignore(ignoredInvalid)
-		return nil //nolint:nilerr // an event that can't be made valid is left out, the others stay
+		return nil //nolint:nilerr // an invalid event is left out, the others stay
 	}
 	if e.Kind == telemetry.KindVitals && e.URL == "" {
-		d.ignore(ignoredPageless)
+		d.ignore(ignoredNoPage)
 		return nil
 	}
 	if len(d.out.Events) >= decoding.MaxItems {
@@ -168,9 +167,9 @@ func (d *decoder) add(e telemetry.Event) error {
 	return nil
 }
 
-// decode reads the JSON of a payload, once it is known to be of bounded effect.
+// decode reads the JSON of a payload after checking its bounds.
 func (d *decoder) decode(payload []byte, into any) error {
-	if err := d.spend(payload); err != nil {
+	if err := d.checkBounds(payload); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(payload, into, lenient); err != nil {
@@ -182,7 +181,7 @@ func (d *decoder) decode(payload []byte, into any) error {
 	return nil
 }
 
-// forgetful remembers nothing.
+// forgetful is a Memory that keeps nothing.
 type forgetful struct{}
 
 func (forgetful) Keep(Key, string) bool     { return true }

@@ -7,12 +7,12 @@ import (
 
 // session is the update of one session.
 type session struct {
-	ID        text                     `json:"sid"`
-	Init      text                     `json:"init"`
-	Status    text                     `json:"status"`
-	Started   text                     `json:"started"`
-	Timestamp text                     `json:"timestamp"`
-	Attrs     maybe[sessionAttributes] `json:"attrs"`
+	ID        text                        `json:"sid"`
+	Init      text                        `json:"init"`
+	Status    text                        `json:"status"`
+	Started   text                        `json:"started"`
+	Timestamp text                        `json:"timestamp"`
+	Attrs     optional[sessionAttributes] `json:"attrs"`
 }
 
 type sessionAttributes struct {
@@ -20,8 +20,8 @@ type sessionAttributes struct {
 	Environment text `json:"environment"`
 }
 
-// session tells how a session began and ended. A crash is a warning and no
-// error: its error came on its own.
+// session reports how a session started and ended. A crash is a warning, not an error: its
+// error is an event of its own.
 func (d *decoder) session(payload []byte) error {
 	var s session
 	if err := d.decode(payload, decoding.NewObject(&s)); err != nil {
@@ -42,7 +42,7 @@ func (d *decoder) session(payload []byte) error {
 	return d.add(o.log(text(first(s.Timestamp, s.Started)).time(), l))
 }
 
-// sessions tells of sessions that a server counted, a minute each.
+// sessions reports the sessions that a server counted, by the minute.
 func (d *decoder) sessions(payload []byte) error {
 	var counted struct {
 		Aggregates list[struct {
@@ -52,7 +52,7 @@ func (d *decoder) sessions(payload []byte) error {
 			Crashed  text `json:"crashed"`
 			Abnormal text `json:"abnormal"`
 		}] `json:"aggregates"`
-		Attrs maybe[sessionAttributes] `json:"attrs"`
+		Attrs optional[sessionAttributes] `json:"attrs"`
 	}
 	if err := d.decode(payload, decoding.NewObject(&counted)); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (d *decoder) sessions(payload []byte) error {
 	return nil
 }
 
-// shown is the attributes as they go along with a log line, added to its own.
+// shown adds the attributes to the arguments of a log line.
 func (a sessionAttributes) shown(own map[string]any) []any {
 	a.Release, a.Environment = shared(a.Release), shared(a.Environment)
 	if a.Release != "" {

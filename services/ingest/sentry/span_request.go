@@ -9,11 +9,11 @@ import (
 // serverOp is the op of a request that was answered; all others were made.
 const serverOp = "http.server"
 
-// firstError is the lowest status of a request that failed.
+// firstError is the lowest status of a failed request.
 const firstError = 400
 
-// request is the request of a span, or nil where it is none, or one of unknown
-// end. What a page loads is told only where it is missing.
+// request is the request of a span. It is nil if the span is none, or its result is
+// unknown. What a page loads counts only if it failed.
 func (s *span) request(op string, o origin) *telemetry.Network {
 	a := s.attrs()
 	method, url := split(s.name())
@@ -45,16 +45,16 @@ func (s *span) request(op string, o origin) *telemetry.Network {
 	return n
 }
 
-// word is how a span ended, in a word.
+// word is how a span ended, in one word.
 func (s *span) word() string { return first(s.attrs().StatusMessage.text, s.Status) }
 
-// status is the HTTP status that a span without one stands for. A request that
-// was made, and ended in an error, got no answer.
+// status is the HTTP status that the status word of a span stands for. A request that was
+// made and failed got no answer: 0.
 func (s *span) status(op string) (status int, known bool) {
 	word := text(s.word())
-	status, known = words[word]
+	status, known = statusWords[word]
 	if !known && s.Status == "error" { // its word is the error's own text
-		status, known = words["error"], true
+		status, known = statusWords["error"], true
 	}
 	switch {
 	case op == serverOp:

@@ -8,8 +8,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// span is a span in any of its three forms: a child in a transaction, an item of
-// its own, and one of many in a container (span v2).
+// span is a span in any of its three forms: a child in a transaction, an item of its own,
+// and one of many in a container (span v2).
 type span struct {
 	Op           text               `json:"op"`
 	SpanID       text               `json:"span_id"`
@@ -22,13 +22,13 @@ type span struct {
 	Data         lazy[attrs]        `json:"data"`
 	Measurements lazy[measurements] `json:"measurements"`
 
-	// Those in a container have these instead.
+	// Only spans in a container have these.
 	Name       text        `json:"name"`
 	End        text        `json:"end_timestamp"`
 	Attributes lazy[attrs] `json:"attributes"`
 }
 
-// inContainer reports which form a span has.
+// inContainer reports whether the span has the form of one in a container.
 func (s *span) inContainer() bool { return s.End != "" }
 
 func (s *span) attrs() *attrs {
@@ -49,7 +49,7 @@ func (s *span) end() time.Time {
 	return s.Timestamp.time()
 }
 
-// duration is how long a span took, in milliseconds; 0 where it isn't known.
+// duration is how long a span took, in milliseconds; 0 if that is unknown.
 func (s *span) duration() float64 {
 	start, end := s.Start.time(), s.end()
 	if start.IsZero() || end.Before(start) {
@@ -58,7 +58,7 @@ func (s *span) duration() float64 {
 	return float64(end.Sub(start).Microseconds()) / 1e3
 }
 
-// isPage reports whether a span is the load of a page or a way to another one.
+// isPage reports whether a span is the load of a page or a navigation.
 func isPage(op string) bool { return op == "pageload" || op == "navigation" }
 
 // spanItem decodes one span, or a container of many.
@@ -90,14 +90,13 @@ func (d *decoder) spanItem(it item) error {
 	return d.addAll(l.events)
 }
 
-// page is the load of a page, or the way to another one.
+// page is the load of a page, or a navigation.
 type page struct {
 	url   string
 	start time.Time // of a load alone
 }
 
-// pages looks for the pages among the spans, which come in any order, and keeps
-// where they are.
+// pages finds the pages among the spans, which come in any order, and keeps their URLs.
 func (d *decoder) pages(spans list[span]) map[text]page {
 	known := map[text]page{}
 	for i := range spans {
@@ -111,12 +110,12 @@ func (d *decoder) pages(spans list[span]) map[text]page {
 			p.start = s.Start.time()
 		}
 		known[s.SpanID] = p
-		d.opened(s.SpanID, p.url)
+		d.keepPage(s.SpanID, p.url)
 	}
 	return known
 }
 
-// page is the page on which a span ran. A request's own URL is not it.
+// page is the page on which a span ran. The URL of a request is not it.
 func (d *decoder) page(s *span, a *attrs, known map[text]page) string {
 	op := s.op()
 	ownURL := isRequest(op) || strings.HasPrefix(op, "resource.")
@@ -143,47 +142,47 @@ func (d *decoder) page(s *span, a *attrs, known map[text]page) string {
 
 func isRequest(op string) bool { return op == "http" || strings.HasPrefix(op, "http.") }
 
-// unknownTarget is what an SDK calls the target of a click that has left the page.
+// unknownTarget is what an SDK names as target of a click whose element is gone.
 const unknownTarget = "<unknown>"
 
 // span makes events of a span, and adds its vitals to l.
 func (d *decoder) span(s *span, o origin, known map[text]page, l *loads) error {
 	a, op := s.attrs(), s.op()
 	device := deviceOf(a.Agent.text)
-	l.measured(o, s.end(), vitalsOf(s.Measurements.get(), a), device)
+	l.add(o, s.end(), vitalsOf(s.Measurements.get(), a), device)
 	if v, ok := s.loaded(known); ok {
-		l.measured(o, s.end(), telemetry.Vitals{Load: &v}, device)
+		l.add(o, s.end(), telemetry.Vitals{Load: &v}, device)
 	}
 	switch {
 	case isRequest(op), strings.HasPrefix(op, "resource."):
 		n := s.request(op, o)
-		if n == nil || op != serverOp && d.twin(bySpan, o.app, "request", called(n), s.end()) {
+		if n == nil || op != serverOp && d.seenElsewhere(fromSpan, o.app, "request", requestKey(n), s.end()) {
 			return nil
 		}
 		e := o.event(telemetry.KindNetwork, s.end())
 		e.Network = n
 		return d.add(e)
 	case isPage(op):
-		return d.visited(o, s.route(), s.Start.time())
+		return d.navigation(o, s.route(), s.Start.time())
 	case op == "ui.interaction.click":
 		target := first(string(a.INPTarget.text), s.name())
-		if at := s.Start.time(); target != "" && target != unknownTarget && !d.twin(bySpan, o.app, "click", target, at) {
+		if at := s.Start.time(); target != "" && target != unknownTarget && !d.seenElsewhere(fromSpan, o.app, "click", target, at) {
 			return d.add(o.action(at, telemetry.ActionClick, target))
 		}
 	}
 	return nil
 }
 
-// visited tells of a page that was opened.
-func (d *decoder) visited(o origin, route string, at time.Time) error {
-	if route == "" || d.twin(bySpan, o.app, "navigate", pathOf(route), at) {
+// navigation reports a page that was opened.
+func (d *decoder) navigation(o origin, route string, at time.Time) error {
+	if route == "" || d.seenElsewhere(fromSpan, o.app, "navigate", pathOf(route), at) {
 		return nil
 	}
 	return d.add(o.action(at, telemetry.ActionNavigate, route))
 }
 
-// route is where a page's span leads to: its name where that is a path, and not
-// a word for all of them.
+// route is the target of a page's span: its name if that is a path, and not a general
+// word.
 func (s *span) route() string {
 	a := s.attrs()
 	if name := s.name(); strings.Contains(name, "/") {
@@ -192,8 +191,7 @@ func (s *span) route() string {
 	return first(string(a.Path.text), a.url(), s.name())
 }
 
-// loaded is the end of the load event, in milliseconds after the page's
-// beginning.
+// loaded is the end of the load event, in milliseconds after the start of the page load.
 func (s *span) loaded(known map[text]page) (float64, bool) {
 	switch op := s.op(); {
 	case op == "browser.load_event", op == "browser" && (s.name() == "loadEvent" || s.name() == "load"):

@@ -9,23 +9,22 @@ import (
 )
 
 const (
-	// maxFrames is how many frames of an error's stacks are shown, the newest of
-	// each.
+	// maxFrames is how many frames of an error's stacks are kept, the newest of each.
 	maxFrames = 100
-	// maxCauses is how many causes of an error are shown.
+	// maxCauses is how many causes of an error are kept.
 	maxCauses = 10
 )
 
 type exception struct {
-	Type       text              `json:"type"`
-	Value      text              `json:"value"`
-	Stacktrace maybe[stacktrace] `json:"stacktrace"`
+	Type       text                 `json:"type"`
+	Value      text                 `json:"value"`
+	Stacktrace optional[stacktrace] `json:"stacktrace"`
 }
 
 type thread struct {
-	Current    text              `json:"current"`
-	Crashed    text              `json:"crashed"`
-	Stacktrace maybe[stacktrace] `json:"stacktrace"`
+	Current    text                 `json:"current"`
+	Crashed    text                 `json:"crashed"`
+	Stacktrace optional[stacktrace] `json:"stacktrace"`
 }
 
 type stacktrace struct {
@@ -57,7 +56,7 @@ func (m *message) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return err
 }
 
-// title is the exception in a line.
+// title is the exception in one line.
 func (x exception) title() string {
 	switch {
 	case x.Type == "":
@@ -69,7 +68,7 @@ func (x exception) title() string {
 	}
 }
 
-// frames are those of what was thrown, or of a message where an SDK sends one.
+// frames are those of the exception, or of a message if an SDK sends them.
 func (e *event) frames() list[frame] {
 	if n := len(e.Exception); n > 0 {
 		return e.Exception[n-1].Stacktrace.v.Frames
@@ -85,8 +84,8 @@ func (e *event) frames() list[frame] {
 	return nil
 }
 
-// stack is the frames as JavaScript shows them, the newest first, and after them
-// those of the causes.
+// stack is the frames as JavaScript prints them, the newest first, followed by those of
+// the causes.
 func (e *event) stack() string {
 	var b strings.Builder
 	left := e.write(&b, e.frames(), maxFrames)
@@ -100,22 +99,22 @@ func (e *event) stack() string {
 	return b.String()
 }
 
-// write adds at most left frames, and tells how many are left then.
+// write adds at most left frames, and returns how many are left then.
 func (e *event) write(b *strings.Builder, frames list[frame], left int) int {
 	for i := len(frames) - 1; i >= 0 && left > 0; i-- {
 		if b.Len() > 0 {
 			b.WriteByte('\n')
 		}
 		b.WriteString("    at " + e.name(&frames[i]))
-		if place := frames[i].place(); place != "" {
-			b.WriteString(" (" + place + ")")
+		if position := frames[i].position(); position != "" {
+			b.WriteString(" (" + position + ")")
 		}
 		left--
 	}
 	return left
 }
 
-// name is the function, with its module where that is more than the file's name.
+// name is the function, with its module if that says more than the file's name.
 func (e *event) name(f *frame) string {
 	name := string(f.Function)
 	if name == "" || name == "?" {
@@ -131,33 +130,33 @@ func (e *event) name(f *frame) string {
 	return name
 }
 
-// place is file:line:col, as far as it is known.
-func (f *frame) place() string {
-	place := first(f.Filename, f.AbsPath)
-	if place == "" {
+// position is file:line:column, as far as it is known.
+func (f *frame) position() string {
+	position := first(f.Filename, f.AbsPath)
+	if position == "" {
 		return ""
 	}
 	for _, n := range []text{f.Line, f.Column} {
 		if i, err := strconv.Atoi(string(n)); err != nil || i <= 0 {
 			break
 		}
-		place += ":" + string(n)
+		position += ":" + string(n)
 	}
-	return place
+	return position
 }
 
-// source is where it happened: the newest frame of the app's own code, else the
-// newest.
+// source is the position of the newest frame of the app's own code, else of the newest
+// frame.
 func (e *event) source() string {
 	frames := e.frames()
 	for i := len(frames) - 1; i >= 0; i-- {
-		if place := frames[i].place(); frames[i].InApp == "true" && place != "" {
-			return place
+		if position := frames[i].position(); frames[i].InApp == "true" && position != "" {
+			return position
 		}
 	}
 	for i := len(frames) - 1; i >= 0; i-- {
-		if place := frames[i].place(); place != "" {
-			return place
+		if position := frames[i].position(); position != "" {
+			return position
 		}
 	}
 	return ""

@@ -2,7 +2,7 @@ package sentry
 
 import "strings"
 
-// transaction makes events of a transaction and of the spans in it.
+// transaction makes events of a transaction and of its spans.
 func (d *decoder) transaction(e *event, o origin) error {
 	t := &e.Contexts.v.Trace.v
 	root := span{
@@ -18,7 +18,7 @@ func (d *decoder) transaction(e *event, o origin) error {
 	a.Agent.text = text(first(a.Agent.text, e.Request.v.agent()))
 	a.Op.text = text(root.op())
 	if a.Op.text == serverOp {
-		a.Method.text, a.FullURL.text = answered(&root)
+		a.Method.text, a.FullURL.text = serverRequest(&root)
 	}
 	o = o.on(a.url())
 	known := d.pages(list[span]{root})
@@ -38,9 +38,8 @@ func (d *decoder) transaction(e *event, o origin) error {
 	return d.addAll(l.events)
 }
 
-// answered is what a server was asked for: the request, else the transaction's
-// name.
-func answered(root *span) (method, url text) {
+// serverRequest is what a server was asked for: the request, else the transaction's name.
+func serverRequest(root *span) (method, url text) {
 	a := root.attrs()
 	m, u := split(root.name())
 	if u == "" && strings.HasPrefix(root.name(), "/") {

@@ -18,9 +18,8 @@ import (
 // lenient is how payloads are read.
 var lenient = decoding.Lenient()
 
-// text is a string, or a number or boolean as it is written. Anything else is
-// no text: SDKs in many languages differ in such things, and an error with an
-// odd tag is an error all the same.
+// text is a string, or the text of a number or boolean. Any other value is empty: SDKs in
+// many languages differ in such details, and an error with an odd tag is still an error.
 type text string
 
 // UnmarshalJSONFrom reads any value.
@@ -33,7 +32,7 @@ func (t *text) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 // maxNumber is the longest text that is read as a number or a time, in bytes.
 const maxNumber = 64
 
-// number is a text as a number.
+// number is the text as a number.
 func (t text) number() (float64, bool) {
 	if t == "" || len(t) > maxNumber {
 		return 0, false
@@ -45,8 +44,8 @@ func (t text) number() (float64, bool) {
 // lastSecond is the end of the year 9999, in seconds.
 const lastSecond = 253402300800
 
-// time is a text as a time: seconds since 1970, or RFC 3339, where a missing zone
-// is UTC. What is neither is the zero time.
+// time is the text as a time: seconds since 1970, or RFC 3339, where a missing zone is
+// UTC. Any other text is the zero time.
 func (t text) time() time.Time {
 	if t == "" || len(t) > maxNumber {
 		return time.Time{}
@@ -66,8 +65,8 @@ func (t text) time() time.Time {
 	return time.Time{}
 }
 
-// attr is a text that may stand as {"value":...,"type":...}, as the newer items
-// write their attributes.
+// attr is a text that may be written as {"value":...,"type":...}, as newer items write
+// attributes.
 type attr struct{ text }
 
 // UnmarshalJSONFrom reads any value.
@@ -88,23 +87,23 @@ func first[T ~string](texts ...T) string {
 	return string(cmp.Or(texts...))
 }
 
-// maybe is an object, or nothing where something else stands in its place: PHP
-// writes an empty object as [].
-type maybe[T any] struct{ v T }
+// optional is an object, or its zero value if another value is in its place: PHP writes an
+// empty object as [].
+type optional[T any] struct{ v T }
 
 // UnmarshalJSONFrom reads any value.
-func (m *maybe[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+func (m *optional[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	if dec.PeekKind() != '{' {
 		return dec.SkipValue()
 	}
 	return json.UnmarshalDecode(dec, &m.v)
 }
 
-// lazy is a maybe for large objects, of which a span has one of several: what
-// is not there takes no room.
+// lazy is an optional for large objects of which a span has one of several: an absent one
+// takes no memory.
 type lazy[T any] struct{ p *T }
 
-// get is the object, or an empty one in its place.
+// get is the object, or an empty one.
 func (l *lazy[T]) get() *T {
 	if l.p == nil {
 		l.p = new(T)
@@ -120,8 +119,8 @@ func (l *lazy[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return json.UnmarshalDecode(dec, l.get())
 }
 
-// list is the objects of an array, or of {"values":[...]} as the older form has
-// it. It holds at most decoding.MaxItems.
+// list is the objects of an array, or of {"values":[...]} as the older form has it. It
+// holds at most decoding.MaxItems.
 type list[T any] []T
 
 // UnmarshalJSONFrom reads any value.
@@ -161,7 +160,7 @@ func (l *list[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return err
 }
 
-// open is a value of any form, kept as it stands.
+// open is a value of any form, as it is written.
 type open []byte
 
 // UnmarshalJSONFrom reads any value.
@@ -171,8 +170,8 @@ func (o *open) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return err
 }
 
-// value is the value, or a word for it where it is longer than limit bytes, or nil
-// where there is nothing in it.
+// value is the decoded value, a placeholder if it is longer than limit bytes, or nil if it
+// is empty.
 func (o open) value(limit int) any {
 	switch string(o) {
 	case "", "null", "{}", "[]", `""`:
@@ -192,8 +191,8 @@ func (o open) value(limit int) any {
 	return v
 }
 
-// tags are names and values, written as an object or as a list of pairs. At most
-// maxTags are kept.
+// tags are names and values, written as an object or as a list of pairs. At most maxTags
+// are kept.
 type tags map[string]string
 
 const maxTags = 50
@@ -244,8 +243,8 @@ func (t *tags) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return err
 }
 
-// parts are the texts of a fingerprint, written as an array or as one text. They
-// may hold variables such as {{ default }}, which mean something to whoever groups.
+// parts are the texts of a fingerprint, written as an array or as one text. They may hold
+// variables such as {{ default }}, which Sentry replaces when it groups.
 type parts []text
 
 // UnmarshalJSONFrom reads any value.
@@ -264,7 +263,7 @@ func (p *parts) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 		if err := part.UnmarshalJSONFrom(dec); err != nil {
 			return err
 		}
-		if len(*p) <= telemetry.MaxFingerprintParts { // one more is one too many already
+		if len(*p) <= telemetry.MaxFingerprintParts { // one more shows that there are too many
 			*p = append(*p, part)
 		}
 	}
@@ -272,8 +271,7 @@ func (p *parts) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return err
 }
 
-// fingerprint is what an event says that it is told apart by, nil where that is
-// nothing or too much.
+// fingerprint is the fingerprint of an event, or nil if it is empty or too long.
 func (p parts) fingerprint() telemetry.Fingerprint {
 	texts := make([]string, len(p))
 	for i, part := range p {

@@ -6,19 +6,18 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// measurements are the vitals of a page as transactions and single spans have
-// them.
+// measurements are the vitals of a page in transactions and single spans.
 type measurements struct {
-	LCP  maybe[measurement] `json:"lcp"`
-	FCP  maybe[measurement] `json:"fcp"`
-	CLS  maybe[measurement] `json:"cls"`
-	INP  maybe[measurement] `json:"inp"`
-	TTFB maybe[measurement] `json:"ttfb"`
+	LCP  optional[measurement] `json:"lcp"`
+	FCP  optional[measurement] `json:"fcp"`
+	CLS  optional[measurement] `json:"cls"`
+	INP  optional[measurement] `json:"inp"`
+	TTFB optional[measurement] `json:"ttfb"`
 }
 
 type measurement struct {
 	Value text `json:"value"`
-	// Unit is millisecond where it is not told.
+	// Unit is millisecond if it is missing.
 	Unit text `json:"unit"`
 }
 
@@ -65,17 +64,17 @@ func vitalsOf(m *measurements, a *attrs) telemetry.Vitals {
 	}
 }
 
-// loads gathers the vitals of an item: an SDK tells each by a span of its own,
-// and together they are one load of a page.
+// loads collects the vitals of an item: an SDK sends each as a span of its own, and
+// together they are one page load.
 type loads struct {
 	events []telemetry.Event
-	// latest is the place of the latest load from each origin.
+	// latest is the index of the latest load of each origin.
 	latest map[origin]int
 }
 
-// measured adds vitals to the latest load of their page. A metric that it has
-// already is another load's.
-func (l *loads) measured(o origin, at time.Time, v telemetry.Vitals, device telemetry.Device) {
+// add adds vitals to the latest load of their page. A metric that this load has already
+// belongs to another load.
+func (l *loads) add(o origin, at time.Time, v telemetry.Vitals, device telemetry.Device) {
 	if v == (telemetry.Vitals{}) {
 		return
 	}
@@ -92,8 +91,8 @@ func (l *loads) measured(o origin, at time.Time, v telemetry.Vitals, device tele
 	l.events = append(l.events, e)
 }
 
-// join adds the metrics of v to those of into, if none is in both. The first that
-// knows the device tells it.
+// join adds the metrics of v to those of into, unless one is in both. The device is the
+// first known.
 func join(into, v *telemetry.Vitals) bool {
 	pairs := [...][2]**float64{
 		{&into.FCP, &v.FCP}, {&into.LCP, &v.LCP}, {&into.INP, &v.INP},
