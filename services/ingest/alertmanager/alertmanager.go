@@ -1,9 +1,9 @@
-// Package alertmanager reads what the webhooks of Prometheus Alertmanager say:
-// version 4 of the message, one group of alerts.
+// Package alertmanager decodes the webhooks of Prometheus Alertmanager: version 4 of the
+// message, one group of alerts.
 //
-// Every alert of the group becomes one of ours, those that fire and those that
-// are over. It decides from the labels how urgent an alert is, which app it is
-// about and where. It knows no HTTP, and not whether an alert was told before.
+// Every alert of the group becomes one of ours, firing and resolved ones. The labels
+// decide its severity, its app and where it is. The package knows no HTTP, and not whether
+// an alert was delivered before.
 package alertmanager
 
 import (
@@ -19,21 +19,20 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/external"
 )
 
-// maxReceiver is the longest name of a receiver that is told, in bytes: the
-// intake looks through it for each alert.
+// maxReceiver is the longest name of a receiver that is kept, in bytes: it is masked for
+// each alert.
 const maxReceiver = 1 << 10
 
-// Decode reads a message. Alerts that could not be made valid are left out and
-// counted: one without anything that tells it from others, or in a state that is
-// neither firing nor resolved. An error says what is wrong with the message, or
-// wraps decoding.ErrTooMany.
+// Decode reads a message. Invalid alerts are left out and counted: those without anything
+// that identifies them, and those neither firing nor resolved. An error says what is wrong
+// with the message, or wraps decoding.ErrTooMany.
 func Decode(data []byte) (alerts []external.Alert, leftOut int, err error) {
 	m, err := read(data)
 	if err != nil {
 		return nil, 0, err
 	}
 	receiver := ""
-	if len(m.Receiver) <= maxReceiver { // it isn't cut: half a secret would not be known for one
+	if len(m.Receiver) <= maxReceiver { // it is not cut, because half a secret would not be recognised
 		receiver = unquoteMeta(m.Receiver)
 	}
 	alerts = make([]external.Alert, 0, len(m.Alerts))
@@ -49,7 +48,7 @@ func Decode(data []byte) (alerts []external.Alert, leftOut int, err error) {
 	return alerts, leftOut, nil
 }
 
-// omitted is how many alerts the sender left out, as max_alerts asks it to.
+// omitted is how many alerts the sender left out because of max_alerts.
 func (m *message) omitted() int {
 	const most = 1 << 30
 	return int(min(m.TruncatedAlerts, most))
@@ -68,8 +67,8 @@ func (in *raised) convert(group labels) external.Alert {
 	if !starts.IsZero() {
 		a.Episode = starts.Format(time.RFC3339Nano)
 	}
-	// What is bounded is bounded here, before it is copied: the rest of the texts
-	// is as long as the message at most.
+	// Labels are bounded before they are copied; all other texts together are at most as
+	// long as the message.
 	for _, name := range slices.Sorted(maps.Keys(in.Labels)) {
 		if len(a.Labels) == external.MaxLabels {
 			break
@@ -85,8 +84,8 @@ func (in *raised) convert(group labels) external.Alert {
 	return a
 }
 
-// Where an alert says what: the first that is there counts, so the most telling
-// one is in front. An exporter's own address is less so than what it looks at.
+// Labels and annotations by meaning, the most specific first: the first present counts. The
+// address of an exporter is less specific than what it monitors.
 var (
 	appLabels   = []string{"app", "app_kubernetes_io_name", "service", "job"}
 	placeLabels = []string{"pod", "node", "instance", "service"}
@@ -104,8 +103,7 @@ func first(from labels, names []string) string {
 	return ""
 }
 
-// severity goes by the label, which Prometheus leaves to whoever writes the
-// rules.
+// severity goes by the label, whose values are up to the authors of the rules.
 func severity(label string) alert.Severity {
 	switch strings.ToLower(label) {
 	case "critical", "page", "error", "emergency", "high":
@@ -117,8 +115,7 @@ func severity(label string) alert.Severity {
 	}
 }
 
-// moment reads a time, or gives the zero one for what is none or can't be
-// written.
+// moment reads a time. It is zero for a malformed one, and one that cannot be written.
 func moment(text string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if y := t.UTC().Year(); err != nil || y < 1 || y > 9999 {
@@ -127,8 +124,8 @@ func moment(text string) time.Time {
 	return t.UTC()
 }
 
-// key is what tells the alert from others: Alertmanager's fingerprint, which is
-// made of the labels, or where there is none a hash of these.
+// key identifies the alert: Alertmanager's fingerprint, which is made of the labels, or
+// without one a hash of these.
 func (in *raised) key() string {
 	if in.Fingerprint != "" && external.IsKey(in.Fingerprint) {
 		return in.Fingerprint
@@ -138,13 +135,13 @@ func (in *raised) key() string {
 	}
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(in.Labels)) {
-		_, _ = io.WriteString(h, name+"\x00"+in.Labels[name]+"\x00") // a hash takes everything
+		_, _ = io.WriteString(h, name+"\x00"+in.Labels[name]+"\x00") // a hash does not fail
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// unquoteMeta undoes regexp.QuoteMeta, which Alertmanager applies to the names
-// of receivers.
+// unquoteMeta undoes regexp.QuoteMeta, which Alertmanager applies to the names of
+// receivers.
 func unquoteMeta(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s

@@ -11,12 +11,12 @@ import (
 	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 )
 
-// version is that of the messages: Alertmanager sends no other since 2016. One
-// that is not named, as in a payload of somebody's own, is taken for it.
+// version is the version of the messages: Alertmanager has sent no other since 2016. A
+// payload without one, as a custom template may write, is accepted.
 const version = "4"
 
-// message is what a webhook sends, as far as it is used. What all alerts have in
-// common stands in each of them as well.
+// message is what a webhook sends, as far as it is used. Each alert repeats the labels
+// that all share.
 type message struct {
 	Version         string `json:"version"`
 	TruncatedAlerts uint64 `json:"truncatedAlerts"`
@@ -33,15 +33,15 @@ type raised struct {
 	Status      string `json:"status"`
 	Labels      labels `json:"labels"`
 	Annotations labels `json:"annotations"`
-	// Times are read as texts: one that is none doesn't spoil the alert.
+	// Times are read as texts: a malformed one does not invalidate the alert.
 	StartsAt     string `json:"startsAt"`
 	EndsAt       string `json:"endsAt"`
 	GeneratorURL string `json:"generatorURL"`
 	Fingerprint  string `json:"fingerprint"`
 }
 
-// read decodes a message within the bounds of package foreign: a small body must
-// not become many alerts or labels in memory first and be refused then.
+// read decodes a message within the bounds of package decoding, before a small body
+// becomes many alerts or labels in memory.
 func read(data []byte) (*message, error) {
 	if err := decoding.CheckJSON(data, decoding.MaxParts); err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ type bounds struct{ labels int }
 
 func (b *bounds) readGroup(dec *jsontext.Decoder, g *group) error {
 	if dec.PeekKind() != '[' {
-		return errors.ErrUnsupported // the ordinary way says what is wrong
+		return errors.ErrUnsupported // the default decoder then reports the error
 	}
 	if _, err := dec.ReadToken(); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (b *bounds) readLabels(dec *jsontext.Decoder, l *labels) error {
 		if err != nil {
 			return err
 		}
-		key := name.String() // before it is read over
+		key := name.String() // a copy: the decoder reuses its buffer
 		var value string
 		if err := json.UnmarshalDecode(dec, &value); err != nil {
 			return err
@@ -116,7 +116,7 @@ func (b *bounds) readLabels(dec *jsontext.Decoder, l *labels) error {
 	return err
 }
 
-// decodeError names the field and not our structs.
+// decodeError names the field, and not a Go type.
 func decodeError(err error) error {
 	var typed *json.SemanticError
 	switch {

@@ -29,8 +29,8 @@ type Decoded struct {
 
 var lenient = decoding.Lenient()
 
-// Decode reads a body: an array of reports, one report, or {"csp-report":{...}}.
-// Which it is, the body says: pages can't always choose a content type. It takes
+// Decode reads a body: an array of reports, one report, or {"csp-report":{...}}. The body
+// alone distinguishes them, because pages cannot always choose a content type. It accepts
 // at most decoding.MaxItems reports.
 func Decode(app string, data []byte, now time.Time) (Decoded, error) {
 	d := decoder{app: app, now: now}
@@ -59,15 +59,14 @@ func Decode(app string, data []byte, now time.Time) (Decoded, error) {
 	return d.out, nil
 }
 
-// decoder is the state of one body.
+// decoder is the state of decoding one body.
 type decoder struct {
 	app string
 	now time.Time
 	out Decoded
 }
 
-// array reads reports one by one, so that only one is in memory beside its
-// events.
+// array reads reports one by one, so that only one is in memory at a time.
 func (d *decoder) array(data []byte) (Decoded, error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(data), lenient)
 	if _, err := dec.ReadToken(); err != nil {
@@ -111,12 +110,11 @@ func (d *decoder) add(e telemetry.Event) {
 	}
 }
 
-// maxAge is the longest that a report is believed to have waited: browsers give
-// them up long before.
+// maxAge is the longest that a report can have waited: browsers drop reports long before.
 const maxAge = 7 * 24 * time.Hour
 
-// happened is when a report's cause was, to the millisecond.
-func (d *decoder) happened(age decoding.Text) time.Time {
+// timeOf is when a report's cause happened, to the millisecond.
+func (d *decoder) timeOf(age decoding.Text) time.Time {
 	ms, ok := number(age)
 	if !ok || ms < 0 || ms > float64(maxAge/time.Millisecond) {
 		ms = 0

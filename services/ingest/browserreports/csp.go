@@ -5,7 +5,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// cspReport is a report of report-uri, the way before the Reporting API.
+// cspReport is a report of report-uri, from before the Reporting API.
 type cspReport struct {
 	DocumentURI        decoding.Text `json:"document-uri"`
 	BlockedURI         decoding.Text `json:"blocked-uri"`
@@ -19,9 +19,9 @@ type cspReport struct {
 }
 
 func (d *decoder) csp(r *cspReport) {
-	d.violated(telemetry.Event{Time: d.happened(""), URL: string(r.DocumentURI)}, violation{
+	d.addViolation(telemetry.Event{Time: d.timeOf(""), URL: string(r.DocumentURI)}, violation{
 		directive: first(r.EffectiveDirective, r.ViolatedDirective), blocked: r.BlockedURI, disposition: r.Disposition, sample: r.Sample,
-		place: place{File: r.SourceFile, Line: r.LineNumber, Column: r.ColumnNumber},
+		position: position{File: r.SourceFile, Line: r.LineNumber, Column: r.ColumnNumber},
 	})
 }
 
@@ -29,17 +29,17 @@ func (d *decoder) csp(r *cspReport) {
 type violation struct {
 	directive                    string
 	blocked, disposition, sample decoding.Text
-	place                        place
+	position                     position
 }
 
-// violated tells of a violation. What was blocked is no URL where it is a word
-// such as inline.
-func (d *decoder) violated(e telemetry.Event, v violation) {
+// addViolation adds a violation. What was blocked is not a URL if it is a word such as
+// inline.
+func (d *decoder) addViolation(e telemetry.Event, v violation) {
 	text := v.directive
 	if v.blocked != "" {
 		text += ": " + string(v.blocked)
 	}
-	text += where(v.place)
+	text += atPosition(v.position)
 	if v.sample != "" {
 		text += ", sample: " + string(v.sample)
 	}

@@ -22,9 +22,9 @@ type report struct {
 	Body body          `json:"body"`
 }
 
-// body is what is used of the bodies of all types.
+// body is the used fields of the bodies of all types.
 type body struct {
-	place
+	position
 	Message     decoding.Text `json:"message"`
 	ID          decoding.Text `json:"id"`
 	PolicyID    decoding.Text `json:"policyId"`
@@ -38,7 +38,7 @@ type body struct {
 	Sample             decoding.Text `json:"sample"`
 	Destination        decoding.Text `json:"destination"`
 
-	// These are a network error's.
+	// Only network errors have these.
 	Type     decoding.Text `json:"type"` // of others as well
 	Phase    decoding.Text `json:"phase"`
 	Referrer decoding.Text `json:"referrer"`
@@ -49,14 +49,14 @@ type body struct {
 	raw []byte
 }
 
-// place is where in the code it happened.
-type place struct {
+// position is a position in the code.
+type position struct {
 	File   decoding.Text `json:"sourceFile"`
 	Line   decoding.Text `json:"lineNumber"`
 	Column decoding.Text `json:"columnNumber"`
 }
 
-// UnmarshalJSONFrom reads any value; what is no object has no members.
+// UnmarshalJSONFrom reads any value; one that is no object has no members.
 func (b *body) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	v, err := dec.ReadValue()
 	if err != nil || v.Kind() != '{' {
@@ -68,20 +68,20 @@ func (b *body) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return err
 }
 
-// maxBody is the longest body that is shown as it came, in bytes.
+// maxBody is the longest body that is kept as an argument, in bytes.
 const maxBody = 8 << 10
 
 // report makes an event of a report.
 func (d *decoder) report(r *report) {
-	e := telemetry.Event{Time: d.happened(r.Age), URL: string(r.URL)}
+	e := telemetry.Event{Time: d.timeOf(r.Age), URL: string(r.URL)}
 	b := &r.Body
 	switch r.Type {
 	case "":
 		d.out.LeftOut++
 		return
 	case "csp-violation":
-		d.violated(e, violation{
-			directive: first(b.EffectiveDirective, b.ViolatedDirective), blocked: b.BlockedURL, disposition: b.Disposition, sample: b.Sample, place: b.place,
+		d.addViolation(e, violation{
+			directive: first(b.EffectiveDirective, b.ViolatedDirective), blocked: b.BlockedURL, disposition: b.Disposition, sample: b.Sample, position: b.position,
 		})
 		return
 	case "network-error":
@@ -101,12 +101,12 @@ func (d *decoder) report(r *report) {
 			e.Kind, e.Log = telemetry.KindLog, &telemetry.Log{Level: telemetry.LevelInfo, Message: "Report " + string(r.Type), Args: b.args()}
 			break
 		}
-		e.Kind, e.Security = telemetry.KindSecurity, &telemetry.Security{Type: string(r.Type), Message: b.broken(), BlockedURL: urlOf(b.BlockedURL)}
+		e.Kind, e.Security = telemetry.KindSecurity, &telemetry.Security{Type: string(r.Type), Message: b.violationText(), BlockedURL: urlOf(b.BlockedURL)}
 	}
 	d.add(e)
 }
 
-// isViolation says whether a type of reports is about a policy that was violated.
+// isViolation reports whether a type of reports is about a violated policy.
 func isViolation(kind string) bool {
 	switch kind {
 	case "coep", "coop", "corp":
@@ -115,8 +115,8 @@ func isViolation(kind string) bool {
 	return strings.HasSuffix(kind, "-violation")
 }
 
-// request is the request of a network error. All types but those of HTTP itself,
-// and ok, are ways to get no answer.
+// request is the request of a network error. All types but those of HTTP itself, and ok,
+// mean that there was no answer.
 func (b *body) request(url string) *telemetry.Network {
 	n := &telemetry.Network{Method: first(b.Method, "GET"), URL: url}
 	answered := b.Type == "ok" || strings.HasPrefix(string(b.Type), "http.")
@@ -136,8 +136,8 @@ func (b *body) request(url string) *telemetry.Network {
 	return n
 }
 
-// broken says which policy was violated and by what.
-func (b *body) broken() string {
+// violationText describes which policy was violated and by what.
+func (b *body) violationText() string {
 	text := first(b.Message, b.PolicyID, b.Type, b.Destination)
 	if b.PolicyID != "" && b.Message != "" {
 		text = string(b.PolicyID) + ": " + text
@@ -145,10 +145,10 @@ func (b *body) broken() string {
 	if b.BlockedURL != "" && urlOf(b.BlockedURL) == "" {
 		text = strings.TrimPrefix(text+": "+string(b.BlockedURL), ": ")
 	}
-	return text + where(b.place) + reportOnly(b.Disposition)
+	return text + atPosition(b.position) + reportOnly(b.Disposition)
 }
 
-// args is a body as it came.
+// args is the whole body.
 func (b *body) args() []any {
 	if len(b.raw) == 0 || len(b.raw) > maxBody {
 		return nil
@@ -160,8 +160,8 @@ func (b *body) args() []any {
 	return []any{v}
 }
 
-// String is file:line:col, as far as it is known.
-func (p place) String() string {
+// String is file:line:column, as far as it is known.
+func (p position) String() string {
 	s := string(p.File)
 	for _, n := range [...]decoding.Text{p.Line, p.Column} {
 		if i, ok := number(n); s == "" || !ok || i <= 0 {
@@ -172,14 +172,14 @@ func (p place) String() string {
 	return s
 }
 
-func where(p place) string {
+func atPosition(p position) string {
 	if p.File == "" {
 		return ""
 	}
 	return " at " + p.String()
 }
 
-// reportOnly says of a policy that it only reports, and blocked nothing.
+// reportOnly marks a policy that only reports, and blocked nothing.
 func reportOnly(disposition decoding.Text) string {
 	if disposition == "report" || disposition == "reporting" {
 		return " (report only)"

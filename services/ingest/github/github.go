@@ -1,11 +1,11 @@
-// Package github reads what the webhooks of GitHub say of CI: which deliveries
-// are the outcome of a run, and what that outcome is.
+// Package github decodes the webhooks of GitHub about CI: which deliveries are the outcome
+// of a run, and which outcome it is.
 //
-// A run is told by several events, as one chooses in the webhook's settings:
-// workflow_run and workflow_job of GitHub Actions, check_run and check_suite of
-// every app. Each that is completed is a result under a name of its own; what
-// has no outcome (cancelled, skipped, not yet completed) is ignored. It knows no
-// HTTP, and not whether a delivery came before.
+// Several events report a run, as chosen in the webhook's settings: workflow_run and
+// workflow_job of GitHub Actions, check_run and check_suite of every app. Each completed
+// one is a result under its own name; those without an outcome (cancelled, skipped, not
+// completed) are ignored. The package knows no HTTP, and not whether a delivery came
+// before.
 package github
 
 import (
@@ -28,15 +28,14 @@ const (
 	HeaderSHA1 = github.SHA1SignatureHeader
 )
 
-// maxParts is how many objects and lists a payload may hold. Real ones have a
-// few hundred; a struct of the library takes up to 1 KB for each.
+// maxParts is how many objects and lists a payload may hold. Real ones have a few hundred;
+// a struct of the library takes up to 1 KB for each.
 const maxParts = 20_000
 
 const completed = "completed"
 
-// Decode reads the payload of an event. Where it is no result, ignored says why
-// not. An error says what is wrong with the payload, or wraps
-// decoding.ErrTooMany.
+// Decode reads the payload of an event. If it is no result, ignored is the reason. An
+// error says what is wrong with the payload, or wraps decoding.ErrTooMany.
 func Decode(event string, payload []byte) (result ci.Result, ignored string, err error) {
 	switch event {
 	case "":
@@ -62,9 +61,8 @@ func Decode(event string, payload []byte) (result ci.Result, ignored string, err
 	return decode(event, parsed)
 }
 
-// actionOf is what happened to the run. It is looked at before the rest is: the
-// library refuses some payloads that GitHub documents, and none of these are of
-// runs that are completed.
+// actionOf is what happened to the run. It is read first, because the library refuses some
+// payloads that GitHub documents, none of them of completed runs.
 func actionOf(payload []byte) (string, error) {
 	var e struct {
 		Action string `json:"action"`
@@ -113,9 +111,9 @@ func decode(event string, parsed any) (ci.Result, string, error) {
 	return r, "", nil
 }
 
-// outcomes are the conclusions that say how it went; the others (cancelled,
-// skipped, stale, action_required) don't.
-var outcomes = map[string]struct{ status, words string }{
+// outcomes are the conclusions with an outcome; the others (cancelled, skipped, stale,
+// action_required) have none.
+var outcomes = map[string]struct{ status, text string }{
 	"success":         {ci.StatusSuccess, "passed"},
 	"neutral":         {ci.StatusSuccess, "ended neutral"},
 	"failure":         {ci.StatusFailure, "failed"},

@@ -15,23 +15,23 @@ const (
 	TypeForm = "application/x-www-form-urlencoded"
 )
 
-// Why a signature proves nothing.
+// Reasons why a signature is refused.
 var (
 	ErrUnsigned = errors.New(HeaderSignature + " is missing: set the webhook's secret to the value of TOCSIN_GITHUB_WEBHOOK_SECRET")
 	ErrSHA1     = errors.New(HeaderSHA1 + " alone is not enough: " + HeaderSignature + " is needed")
 	ErrForged   = errors.New(HeaderSignature + " does not fit the body: the webhook's secret must be the value of TOCSIN_GITHUB_WEBHOOK_SECRET")
 )
 
-// Verify says why body does not come from someone who knows the secret. The
-// signatures are those of HeaderSignature and HeaderSHA1; body is all of what
-// was sent, as it was sent. An empty secret proves nothing.
+// Verify returns why a delivery does not prove that its sender knows the secret, or nil.
+// The signatures are those of HeaderSignature and HeaderSHA1; body is the whole body as it
+// was sent. An empty secret proves nothing.
 func Verify(signature, sha1 string, body, secret []byte) error {
 	switch {
 	case signature == "" && sha1 != "":
 		return ErrSHA1
 	case signature == "":
 		return ErrUnsigned
-	case len(secret) == 0, !strings.HasPrefix(signature, "sha256="): // the library takes others, too
+	case len(secret) == 0, !strings.HasPrefix(signature, "sha256="): // the library accepts others too
 		return ErrForged
 	}
 	if err := github.ValidateSignature(signature, body, secret); err != nil {
@@ -40,7 +40,7 @@ func Verify(signature, sha1 string, body, secret []byte) error {
 	return nil
 }
 
-// Payload is the JSON in a body: all of it, or the form's field payload.
+// Payload is the JSON in a body: the whole body, or the form's field payload.
 func Payload(media string, body []byte) ([]byte, error) {
 	if media != TypeForm {
 		return body, nil

@@ -14,7 +14,7 @@ func workflowRun(e *github.WorkflowRunEvent) ci.Result {
 	run := e.GetWorkflowRun()
 	name := cmp.Or(e.GetWorkflow().GetName(), run.GetName(), run.GetPath())
 	var s strings.Builder
-	fmt.Fprintf(&s, "%s #%d %s", name, run.GetRunNumber(), words(run.GetConclusion()))
+	fmt.Fprintf(&s, "%s #%d %s", name, run.GetRunNumber(), outcomeText(run.GetConclusion()))
 	if run.GetEvent() != "" {
 		s.WriteString(" on " + run.GetEvent())
 	}
@@ -39,12 +39,12 @@ func workflowJob(e *github.WorkflowJobEvent) ci.Result {
 		if conclusion := step.GetConclusion(); conclusion == "failure" || conclusion == "timed_out" {
 			failures = append(failures, ci.Failure{
 				Name:    cmp.Or(step.GetName(), fmt.Sprintf("step %d", step.GetNumber())),
-				Message: fmt.Sprintf("step %d %s", step.GetNumber(), words(conclusion)),
+				Message: fmt.Sprintf("step %d %s", step.GetNumber(), outcomeText(conclusion)),
 			})
 		}
 	}
 	var s strings.Builder
-	s.WriteString(name + " " + words(job.GetConclusion()))
+	s.WriteString(name + " " + outcomeText(job.GetConclusion()))
 	attempt(&s, int(job.GetRunAttempt()))
 	if len(failures) > 0 {
 		s.WriteString(", at step " + failures[0].Name)
@@ -61,7 +61,7 @@ func checkRun(e *github.CheckRunEvent) ci.Result {
 	r := ci.Result{
 		Name: run.GetName(), Ref: run.GetCheckSuite().GetHeadBranch(), Commit: run.GetHeadSHA(),
 		URL:     cmp.Or(run.GetHTMLURL(), run.GetDetailsURL()),
-		Summary: run.GetName() + " " + words(run.GetConclusion()), DurationMS: between(run.GetStartedAt(), run.GetCompletedAt()),
+		Summary: run.GetName() + " " + outcomeText(run.GetConclusion()), DurationMS: between(run.GetStartedAt(), run.GetCompletedAt()),
 	}
 	if title != "" {
 		r.Summary += ": " + title
@@ -75,7 +75,7 @@ func checkRun(e *github.CheckRunEvent) ci.Result {
 func checkSuite(e *github.CheckSuiteEvent) ci.Result {
 	suite := e.GetCheckSuite()
 	name := cmp.Or(suite.GetApp().GetName(), suite.GetApp().GetSlug(), "check suite")
-	summary := name + " " + words(suite.GetConclusion())
+	summary := name + " " + outcomeText(suite.GetConclusion())
 	switch n := suite.GetLatestCheckRunsCount(); {
 	case n == 1:
 		summary += ", 1 check run"
@@ -93,7 +93,7 @@ func checkSuite(e *github.CheckSuiteEvent) ci.Result {
 	return r
 }
 
-func words(conclusion string) string { return cmp.Or(outcomes[conclusion].words, conclusion) }
+func outcomeText(conclusion string) string { return cmp.Or(outcomes[conclusion].text, conclusion) }
 
 func attempt(s *strings.Builder, n int) {
 	if n > 1 {
@@ -101,7 +101,7 @@ func attempt(s *strings.Builder, n int) {
 	}
 }
 
-// between is a duration in milliseconds; 0 where it is not known.
+// between is a duration in milliseconds; 0 if it is unknown.
 func between(from, to github.Timestamp) float64 {
 	if from.IsZero() || to.IsZero() {
 		return 0

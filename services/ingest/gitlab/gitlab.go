@@ -1,10 +1,10 @@
-// Package gitlab reads what the webhooks of GitLab say of CI: which deliveries
-// are the outcome of a pipeline or a job, and what that outcome is.
+// Package gitlab decodes the webhooks of GitLab about CI: which deliveries are the outcome
+// of a pipeline or a job, and which outcome it is.
 //
-// A job is named "stage / job", as it is among the failures of its pipeline.
-// That is not the name under which tocsin ci posts from within the job: its
-// report holds more than the webhook, which must not take its place. It knows no
-// HTTP, and not whether a delivery came before.
+// A job is named "stage / job", as in the failures of its pipeline. That is not the name
+// under which tocsin ci posts from within the job: its report holds more than the webhook,
+// which must not replace it. The package knows no HTTP, and not whether a delivery came
+// before.
 package gitlab
 
 import (
@@ -20,19 +20,18 @@ import (
 const (
 	HeaderEvent = "X-Gitlab-Event"
 	HeaderToken = "X-Gitlab-Token" //nolint:gosec // the name of a header
-	// HeaderKey is one value for all tries of a delivery, since GitLab 17.4.
-	// X-Gitlab-Event-UUID is not: webhooks that set off each other share it.
+	// HeaderKey is the same for all attempts of a delivery, since GitLab 17.4.
+	// X-Gitlab-Event-UUID is not: webhooks that trigger each other share it.
 	HeaderKey = "Idempotency-Key"
 )
 
-// maxParts is how many objects and lists a payload may hold. A pipeline has
-// about six a job, so a body is too large before that; a list of empty jobs takes
-// 2 KB for each as structs of the library.
+// maxParts is how many objects and lists a payload may hold. A pipeline has about six for
+// each job, so a body is too large before that; a list of empty jobs takes 2 KB for each
+// as structs of the library.
 const maxParts = 20_000
 
-// Decode reads the payload of an event. Where it is no result, ignored says why
-// not. An error says what is wrong with the payload, or wraps
-// decoding.ErrTooMany.
+// Decode reads the payload of an event. If it is no result, ignored is the reason. An
+// error says what is wrong with the payload, or wraps decoding.ErrTooMany.
 func Decode(event string, payload []byte) (result ci.Result, ignored string, err error) {
 	kind := gitlab.EventType(event)
 	switch kind {

@@ -20,16 +20,16 @@ const (
 // signingPrefix begins signing tokens; the key in base64 follows.
 const signingPrefix = "whsec_"
 
-// Why a delivery proves nothing.
+// Reasons why a delivery is refused.
 var (
 	ErrNoToken   = errors.New(HeaderToken + " is missing or wrong: the webhook's secret token must be the value of TOCSIN_GITLAB_SECRET_TOKEN")
 	ErrUnsigned  = errors.New(HeaderID + ", " + HeaderTimestamp + " and " + HeaderSignature + " are needed: set the webhook's signing token to the value of TOCSIN_GITLAB_SIGNING_TOKEN")
-	ErrTime      = errors.New(HeaderTimestamp + " is more than 5 minutes away from now: send the event anew, or set the clock")
+	ErrTime      = errors.New(HeaderTimestamp + " is more than 5 minutes away from now: send the event again, or set the clock")
 	ErrForged    = errors.New(HeaderSignature + " does not fit the body: the webhook's signing token must be the value of TOCSIN_GITLAB_SIGNING_TOKEN")
 	errNoSigning = errors.New("must be the signing token that GitLab shows: whsec_ and base64")
 )
 
-// Signing checks signatures by a signing token.
+// Signing verifies signatures by a signing token.
 type Signing struct{ webhook *webhooks.Webhook }
 
 // NewSigning reads a signing token: whsec_ and the key in base64.
@@ -45,8 +45,8 @@ func NewSigning(token string) (*Signing, error) {
 	return &Signing{w}, nil
 }
 
-// Verify says why body was not signed with the token, or not within the last
-// 5 minutes. Body is what was sent, as it was sent.
+// Verify returns why body was not signed with the token within the last 5 minutes, or nil.
+// body is the whole body as it was sent.
 func (s *Signing) Verify(header http.Header, body []byte) error {
 	err := s.webhook.Verify(body, header)
 	switch {

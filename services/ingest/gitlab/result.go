@@ -12,16 +12,16 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/ci"
 )
 
-// The statuses of pipelines and jobs that are an outcome; all others (created,
-// running, canceled, skipped, manual, ...) are not.
+// The statuses of pipelines and jobs that are an outcome; the others (created, running,
+// canceled, skipped, manual, ...) are not.
 const (
 	succeeded = "success"
 	failed    = "failed"
 )
 
-// byScript are the reasons for which a job failed by its own doing. All others
-// (runner_system_failure, stuck_or_timeout_failure, job_execution_timeout, ...)
-// are errors of what it ran on.
+// byScript are the reasons of jobs that failed by themselves. All others
+// (runner_system_failure, stuck_or_timeout_failure, job_execution_timeout, ...) are errors of
+// the runner.
 var byScript = map[string]bool{"script_failure": true, "unknown_failure": true, "": true}
 
 func pipeline(e *gitlab.PipelineEvent) (ci.Result, string, error) {
@@ -113,8 +113,7 @@ func homepage(r *gitlab.Repository) string {
 	return cmp.Or(r.Homepage, r.WebURL)
 }
 
-// page is where a pipeline or job can be seen, or nothing: older versions name
-// only the project.
+// page is the URL of a pipeline or job, or nothing: older versions name only the project.
 func page(project, what string, id int64) string {
 	if project == "" || id == 0 {
 		return ""

@@ -9,11 +9,11 @@ import (
 	"github.com/tocsin-bus/tocsin/services/ingest/testrun"
 )
 
-// maxKept is how many packages, tests under way and builds are known at once.
-// Of those beyond, events are counted and output is not kept.
+// maxKept is how many packages, tests under way and builds are known at once. Beyond it,
+// events are counted and output is not kept.
 const maxKept = 5000
 
-// Lines of these beginnings say nothing about why something failed.
+// Lines that begin so do not explain a failure.
 var (
 	testMarks    = []string{"=== RUN", "=== PAUSE", "=== CONT", "=== NAME", "--- PASS", "--- FAIL", "--- SKIP"}
 	packageMarks = []string{"PASS\n", "FAIL\n", "FAIL\t", "ok  \t", "coverage: ", "exit status "}
@@ -24,17 +24,17 @@ func begins(line string, marks []string) bool {
 	return slices.ContainsFunc(marks, func(mark string) bool { return strings.HasPrefix(line, mark) })
 }
 
-// fold is what a run has come to so far.
+// fold is the state of a run.
 type fold struct {
 	out         testrun.Outcome
 	events      bool
 	first, last time.Time
 	// packages are those that have not ended.
 	packages map[string]*pkg
-	// tests is how many tests are under way in all of them.
+	// tests is how many tests are under way in all packages.
 	tests  int
 	builds map[string]*build
-	// other is the text that stood among the events.
+	// other is the text between the events.
 	other tail
 }
 
@@ -43,21 +43,21 @@ type pkg struct {
 	tests map[string]*tail
 	// parents are tests of which a subtest failed.
 	parents map[string]bool
-	failed  bool // one of its tests
+	failed  bool // one of its tests failed
 }
 
 type build struct {
 	tail
 	failed bool
-	// told says that a package that it belongs to has been told.
-	told bool
+	// reported: one of its packages was reported.
+	reported bool
 }
 
 func newFold() *fold {
 	return &fold{packages: make(map[string]*pkg), builds: make(map[string]*build)}
 }
 
-func (f *fold) at(t time.Time) {
+func (f *fold) noteTime(t time.Time) {
 	if t.IsZero() {
 		return
 	}
@@ -69,8 +69,8 @@ func (f *fold) at(t time.Time) {
 	}
 }
 
-// of is the state of a package. Beyond maxKept it is of no use after the event.
-func (f *fold) of(name string) *pkg {
+// pkg is the state of a package. Beyond maxKept it is not kept after the event.
+func (f *fold) pkg(name string) *pkg {
 	p := f.packages[name]
 	if p == nil {
 		p = &pkg{tests: make(map[string]*tail), parents: make(map[string]bool)}
@@ -83,7 +83,7 @@ func (f *fold) of(name string) *pkg {
 
 // test takes an event of a test.
 func (f *fold) test(e event) {
-	p := f.of(e.Package)
+	p := f.pkg(e.Package)
 	t := p.tests[e.Test]
 	if t == nil {
 		t = &tail{}
@@ -115,8 +115,8 @@ func (f *fold) test(e event) {
 
 func (f *fold) testFailed(p *pkg, name, test string, t *tail) {
 	p.failed = true
-	for of := parent(test); of != "" && len(p.parents) < maxKept; of = parent(of) {
-		p.parents[of] = true
+	for ancestor := parent(test); ancestor != "" && len(p.parents) < maxKept; ancestor = parent(ancestor) {
+		p.parents[ancestor] = true
 	}
 	if p.parents[test] {
 		return
@@ -127,7 +127,7 @@ func (f *fold) testFailed(p *pkg, name, test string, t *tail) {
 
 // packageEvent takes an event of a package as a whole.
 func (f *fold) packageEvent(e event) {
-	p := f.of(e.Package)
+	p := f.pkg(e.Package)
 	if e.Action == actionOutput && !begins(e.Output, packageMarks) {
 		p.add(e.Output)
 	}
@@ -145,16 +145,16 @@ func (f *fold) forget(name string, p *pkg) {
 	delete(f.packages, name)
 }
 
-// packageFailed tells the tests that were under way, as they are after a panic
-// or a timeout, and the package itself where no test has failed.
+// packageFailed reports the tests that were under way, as after a panic or a timeout, and
+// the package itself if no test has failed.
 func (f *fold) packageFailed(p *pkg, e event) {
-	said := p.text()
-	// Subtests come before their parents, which then are not told.
+	text := p.text()
+	// Subtests come before their parents, which then are not reported.
 	names := slices.SortedFunc(maps.Keys(p.tests), func(a, b string) int { return strings.Compare(b, a) })
 	for _, name := range names {
 		t := p.tests[name]
-		if t.text() == "" && said != "" {
-			t.add(said)
+		if t.text() == "" && text != "" {
+			t.add(text)
 		}
 		if t.text() == "" {
 			t.add("did not finish")
@@ -165,18 +165,18 @@ func (f *fold) packageFailed(p *pkg, e event) {
 		return
 	}
 	if b := f.builds[e.FailedBuild]; b != nil {
-		b.told = true
-		f.fails(e.Package, "build failed", &b.tail)
+		b.reported = true
+		f.fail(e.Package, "build failed", &b.tail)
 		return
 	}
 	reason := "failed outside of its tests"
 	if e.FailedBuild != "" {
 		reason = "build failed"
 	}
-	f.fails(e.Package, reason, &p.tail)
+	f.fail(e.Package, reason, &p.tail)
 }
 
-func (f *fold) fails(name, reason string, t *tail) {
+func (f *fold) fail(name, reason string, t *tail) {
 	f.out.Errors++
 	text := t.text()
 	if text == "" {
@@ -185,21 +185,21 @@ func (f *fold) fails(name, reason string, t *tail) {
 	f.out.Fail(name, text)
 }
 
-// brokenOff tells a package of which the end never came.
-func (f *fold) brokenOff(name string) {
+// unfinished reports a package whose end never came.
+func (f *fold) unfinished(name string) {
 	p := f.packages[name]
 	text := "did not finish"
 	if running := slices.Sorted(maps.Keys(p.tests)); len(running) > 0 {
 		text += ", at " + strings.Join(running[:min(len(running), 5)], ", ")
 		for _, test := range running {
-			if said := p.tests[test].text(); said != "" {
-				text += "\n" + said
+			if text := p.tests[test].text(); text != "" {
+				text += "\n" + text
 				break
 			}
 		}
 	}
-	if said := p.text(); said != "" {
-		text += "\n" + said
+	if text := p.text(); text != "" {
+		text += "\n" + text
 	}
 	f.out.Errors++
 	f.out.Fail(name, text)
@@ -227,8 +227,8 @@ func (f *fold) buildOutput(path, output string) {
 
 func (f *fold) buildFailed(path string) { f.build(path).failed = true }
 
-// packageOf is the package that a build is of: import paths of builds for tests
-// end in [package.test].
+// packageOf is the package of a build: import paths of builds for tests end in
+// [package.test].
 func packageOf(path string) string {
 	name, _, _ := strings.Cut(path, " ")
 	return name

@@ -1,10 +1,9 @@
-// Package gotest reads the stream of go test -json while the tests run, and says
-// what they came to. It keeps only what is still running and what has failed, so
-// that a run of any length takes bounded memory.
+// Package gotest reads the stream of go test -json while the tests run, and sums it up. It
+// keeps only what is running and what failed, so a run of any length takes bounded memory.
 //
-// A test that failed only because one of its subtests did is not counted beside
-// it. What fails outside of a test (a package that doesn't build, TestMain, a
-// run that broke off) is an error under the package's name.
+// A test that failed only because a subtest did is not counted in addition. A failure
+// outside of a test (a package that does not build, TestMain, an interrupted run) is an
+// error under the package's name.
 package gotest
 
 import (
@@ -18,13 +17,13 @@ import (
 	"github.com/tocsin-bus/tocsin/services/ingest/testrun"
 )
 
-// maxLine is the longest line that is read as an event, in bytes: go test cuts
-// output into pieces of 4 KiB. Longer ones are text.
+// maxLine is the longest line that is read as an event, in bytes: go test cuts output into
+// pieces of 4 KiB. Longer lines are text.
 const maxLine = 1 << 20
 
-// Read reads events from in until it ends, and writes the text of the tests to
-// out while it does. Lines that are no events are text as well. Its error is
-// that of in; out may fail, and nothing more is written to it then.
+// Read reads events from in until it ends, and writes the text of the tests to out
+// meanwhile, as lines that are no events. Its error is that of in. If out fails, nothing
+// more is written to it.
 func Read(in io.Reader, out io.Writer) (testrun.Outcome, error) {
 	f := newFold()
 	say := func(text []byte) {
@@ -37,7 +36,7 @@ func Read(in io.Reader, out io.Writer) (testrun.Outcome, error) {
 	}
 	lines := bufio.NewReaderSize(in, 64<<10)
 	var line []byte
-	whole := true // the line's end is still to come where it is not
+	whole := true // false within a line that is too long to be an event
 	for {
 		part, err := lines.ReadSlice('\n')
 		if whole {
@@ -73,7 +72,7 @@ func (f *fold) line(line []byte) []byte {
 		return line
 	}
 	f.events = true
-	f.at(e.Time)
+	f.noteTime(e.Time)
 	switch {
 	case e.Action == actionBuildOutput:
 		f.buildOutput(e.ImportPath, e.Output)
@@ -87,22 +86,22 @@ func (f *fold) line(line []byte) []byte {
 	return []byte(e.Output)
 }
 
-// end tells the whole, once nothing more will come.
+// end returns the outcome. Nothing more will come.
 func (f *fold) end() testrun.Outcome {
 	if !f.events {
 		f.out.Errors++
 		text := "no event of go test -json came: it did not start, or ran without -json"
-		if said := f.other.text(); said != "" {
-			text += "\n" + said
+		if text := f.other.text(); text != "" {
+			text += "\n" + text
 		}
 		f.out.Fail("go test", text)
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.packages)) {
-		f.brokenOff(name)
+		f.unfinished(name)
 	}
 	for _, path := range slices.Sorted(maps.Keys(f.builds)) {
-		if b := f.builds[path]; b.failed && !b.told {
-			f.fails(packageOf(path), "build failed", &b.tail)
+		if b := f.builds[path]; b.failed && !b.reported {
+			f.fail(packageOf(path), "build failed", &b.tail)
 		}
 	}
 	if d := f.last.Sub(f.first); d > 0 {

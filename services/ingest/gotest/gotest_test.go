@@ -216,7 +216,7 @@ func BenchmarkRead(b *testing.B) {
 	for i := range 1000 {
 		lines = append(lines, fmt.Sprintf("run a Test%d", i))
 		for range 10 {
-			lines = append(lines, fmt.Sprintf("output a Test%d:     x_test.go:3: something was said\n", i))
+			lines = append(lines, fmt.Sprintf("output a Test%d:     x_test.go:3: something was text\n", i))
 		}
 		lines = append(lines, fmt.Sprintf("pass a Test%d", i))
 	}

@@ -6,8 +6,8 @@ const (
 	// maxLines and maxBytes are how much of an output is kept: its last lines.
 	maxLines = 40
 	maxBytes = 16 << 10
-	// maxPinned is how many lines are kept from where a program panicked: the
-	// first ones say why, and many may follow.
+	// maxPinned is how many lines are kept from the start of a panic: the first ones
+	// explain it, and many may follow.
 	maxPinned = 30
 )
 
@@ -16,7 +16,7 @@ type tail struct {
 	lines  []string
 	pinned []string
 	bytes  int
-	// panicked says that lines are pinned.
+	// panicked: lines are pinned.
 	panicked bool
 }
 
@@ -51,7 +51,7 @@ func (t *tail) add(line string) {
 	}
 }
 
-// text is what is kept, without the indent that go test gives to what a test says.
+// text is what is kept, without the indent that go test adds.
 func (t *tail) text() string {
 	return strings.TrimSpace(strings.Join(t.lines, "") + strings.Join(t.pinned, ""))
 }

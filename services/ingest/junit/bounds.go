@@ -8,15 +8,14 @@ import (
 	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 )
 
-// maxAttrs is how many attributes one element may have: the XML decoder takes
-// all of them into memory at once.
+// maxAttrs is how many attributes one element may have: the XML decoder reads all of them
+// into memory at once.
 const maxAttrs = 200
 
 var errDoctype = errors.New("a DOCTYPE is not taken: a test report has none")
 
-// check counts the elements of a document and looks at their depth and
-// attributes before the XML decoder does: that would take what it finds into
-// memory. It says nothing about whether the rest is XML.
+// check counts the elements of a document, their depth and their attributes before the XML
+// decoder reads them into memory. It does not check that the rest is XML.
 func check(data []byte) error {
 	depth, elements := 0, 0
 	for {
@@ -69,8 +68,7 @@ func after(data []byte, end string) []byte {
 	return data[at+len(end):]
 }
 
-// tag is the length of the tag that data begins with, and how many attributes
-// it has.
+// tag is the length of the tag at the beginning of data, and how many attributes it has.
 func tag(data []byte) (length, attrs int) {
 	quote := byte(0)
 	for i, c := range data {

@@ -1,12 +1,11 @@
-// Package junit reads JUnit XML, as the test runners of most languages write
-// it, and says what the run came to. There is no standard of it: what counts
-// here is what all dialects have in common, testcase elements with failure,
-// error or skipped in them; the counts in attributes of suites are not believed.
+// Package junit reads JUnit XML, as the test runners of most languages write it, and sums
+// up the run. There is no standard: it uses what all dialects share, testcase elements
+// with failure, error or skipped in them, and ignores the counts in attributes of suites.
 //
-// It reads with the standard library's XML decoder and keeps the failures alone.
-// Of the packages for the format, joshdk/go-junit keeps the text of each element
-// once for every level above it, and leaves out cases that stand outside of a
-// testsuite, as those of Node's own reporter do.
+// It reads with the standard library's XML decoder and keeps the failures alone. Of the
+// packages for the format, joshdk/go-junit keeps the text of each element once for every
+// level above it, and drops cases outside of a testsuite, as Node's own reporter writes
+// them.
 package junit
 
 import (
@@ -20,8 +19,8 @@ import (
 	"github.com/tocsin-bus/tocsin/services/ingest/testrun"
 )
 
-// Decode reads one report. An error says what is wrong with it, or wraps
-// decoding.ErrTooMany: it may have decoding.MaxParts elements.
+// Decode reads one report of at most decoding.MaxParts elements. An error says what is
+// wrong with the report, or wraps decoding.ErrTooMany.
 func Decode(data []byte) (testrun.Outcome, error) {
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
 		return testrun.Outcome{}, encodingError("UTF-16")
@@ -48,7 +47,7 @@ func read(data []byte) (testrun.Outcome, error) {
 		return testrun.Outcome{}, encodingError(encoding)
 	}
 	d := xml.NewDecoder(bytes.NewReader(clean(data)))
-	d.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil } // looked at above
+	d.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil } // checked above
 	var r reader
 	for {
 		token, err := d.Token()
@@ -72,7 +71,7 @@ func read(data []byte) (testrun.Outcome, error) {
 	if !r.rooted {
 		return testrun.Outcome{}, errors.New("malformed XML: there is no element testsuites or testsuite")
 	}
-	return r.whole(), nil
+	return r.outcome(), nil
 }
 
 // declared is the encoding in the XML declaration.

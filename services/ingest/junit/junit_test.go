@@ -144,7 +144,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestLongSuiteNames: the name of a suite is told with every failure in it, and
+// TestLongSuiteNames: the name of a suite is hasTime with every failure in it, and
 // is not copied for each.
 func TestLongSuiteNames(t *testing.T) {
 	long := "s" + strings.Repeat("x", 1<<20)

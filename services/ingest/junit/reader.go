@@ -15,40 +15,40 @@ import (
 )
 
 const (
-	// maxText is how much of a failure's text is looked at, in bytes.
+	// maxText is how much of a failure's text is read, in bytes.
 	maxText = 64 << 10
 	// maxLines is how many lines of it make a message.
 	maxLines = 20
-	// maxSuite is the longest name of a suite, in characters: every failure in it
-	// has the name before its own.
+	// maxSuite is the longest name of a suite, in characters: it prefixes the name of each
+	// failure.
 	maxSuite = 1 << 10
 )
 
-// reader is where in a document the decoder is.
+// reader is the state of reading a document.
 type reader struct {
 	out    testrun.Outcome
 	rooted bool
-	// announced says that a suite counts failures or errors.
+	// announced: a suite counts failures or errors.
 	announced bool
 	// suites are the open testsuite elements, from the outside.
 	suites []suite
-	kase   *testcase
-	// in is the element of kase that is open: failure, error or another.
+	open   *testcase
+	// in is the open element of the testcase: failure, error or another.
 	in string
 }
 
 type suite struct {
 	name string
-	// own is the suite's time, if it tells one; inner that of what is in it.
+	// own is the time of the suite, if hasTime; inner is the sum of its contents.
 	own, inner time.Duration
-	told       bool
+	hasTime    bool
 }
 
 type testcase struct {
 	name, class           string
 	time                  time.Duration
 	failed, errs, skipped bool
-	message               string // the first that says something
+	message               string // the first that is not empty
 	typ                   string
 	text                  []byte
 	depth                 int // of elements within
@@ -62,10 +62,10 @@ func (r *reader) start(e xml.StartElement) error {
 		}
 		r.rooted = true
 	}
-	if r.kase != nil {
-		if r.kase.depth++; r.kase.depth == 1 {
+	if r.open != nil {
+		if r.open.depth++; r.open.depth == 1 {
 			r.in = name
-			r.kase.found(name, e.Attr)
+			r.open.element(name, e.Attr)
 		}
 		return nil
 	}
@@ -75,17 +75,17 @@ func (r *reader) start(e xml.StartElement) error {
 	case "testsuite":
 		r.count(e.Attr)
 		s := suite{name: sanitize.Cut(attr(e.Attr, "name"), maxSuite)}
-		s.own, s.told = seconds(attr(e.Attr, "time"))
+		s.own, s.hasTime = seconds(attr(e.Attr, "time"))
 		r.suites = append(r.suites, s)
 	case "testcase":
-		r.kase = &testcase{name: attr(e.Attr, "name"), class: attr(e.Attr, "classname")}
-		r.kase.time, _ = seconds(attr(e.Attr, "time"))
-		r.kase.skipped = attr(e.Attr, "status") == "notrun" // GoogleTest's disabled ones
+		r.open = &testcase{name: attr(e.Attr, "name"), class: attr(e.Attr, "classname")}
+		r.open.time, _ = seconds(attr(e.Attr, "time"))
+		r.open.skipped = attr(e.Attr, "status") == "notrun" // GoogleTest's disabled tests
 	}
 	return nil
 }
 
-// count takes note of what a suite says of its cases.
+// count notes whether a suite counts failures.
 func (r *reader) count(attrs []xml.Attr) {
 	for _, name := range []string{"failures", "errors"} {
 		n, err := strconv.Atoi(attr(attrs, name))
@@ -93,9 +93,9 @@ func (r *reader) count(attrs []xml.Attr) {
 	}
 }
 
-// whole is the outcome at the end of the report. What is counted and not told
-// is no success: a run that ended early, say.
-func (r *reader) whole() testrun.Outcome {
+// outcome is the sum at the end of the report. A report that counts failures and has no
+// cases is an error: the run may have ended early.
+func (r *reader) outcome() testrun.Outcome {
 	if r.announced && r.out.Tests() == 0 {
 		r.out.Errors = 1
 		r.out.Fail("the report", "it counts failures or errors, and holds no cases")
@@ -104,32 +104,32 @@ func (r *reader) whole() testrun.Outcome {
 }
 
 func (r *reader) text(text []byte) {
-	if k := r.kase; k != nil && k.depth == 1 && (r.in == "failure" || r.in == "error") {
+	if k := r.open; k != nil && k.depth == 1 && (r.in == "failure" || r.in == "error") {
 		k.text = append(k.text, text[:min(len(text), maxText-len(k.text))]...)
 	}
 }
 
 func (r *reader) end(name string) {
 	switch {
-	case r.kase != nil && r.kase.depth > 0:
-		if r.kase.depth--; r.kase.depth == 0 {
-			r.kase.close()
+	case r.open != nil && r.open.depth > 0:
+		if r.open.depth--; r.open.depth == 0 {
+			r.open.close()
 		}
-	case r.kase != nil:
-		r.add(r.kase)
-		r.kase = nil
+	case r.open != nil:
+		r.add(r.open)
+		r.open = nil
 	case name == "testsuite" && len(r.suites) > 0:
 		s := r.suites[len(r.suites)-1]
 		r.suites = r.suites[:len(r.suites)-1]
-		if !s.told {
+		if !s.hasTime {
 			s.own = s.inner
 		}
-		r.took(s.own)
+		r.addTime(s.own)
 	}
 }
 
-// took adds a duration to the suite around it, or to the whole.
-func (r *reader) took(d time.Duration) {
+// addTime adds a duration to the suite around it, or to the total.
+func (r *reader) addTime(d time.Duration) {
 	if n := len(r.suites); n > 0 {
 		r.suites[n-1].inner = min(r.suites[n-1].inner+d, testrun.MaxDuration)
 		return
@@ -138,7 +138,7 @@ func (r *reader) took(d time.Duration) {
 }
 
 func (r *reader) add(k *testcase) {
-	r.took(k.time)
+	r.addTime(k.time)
 	switch {
 	case k.failed:
 		r.out.Failed++
@@ -151,13 +151,13 @@ func (r *reader) add(k *testcase) {
 		r.out.Passed++
 		return
 	}
-	if len(r.out.Failures) < testrun.MaxFailures { // of others the name is of no use
+	if len(r.out.Failures) < testrun.MaxFailures { // the name of others is not needed
 		r.out.Fail(r.nameOf(k), k.message)
 	}
 }
 
-// nameOf is the name of a case with its class; without one, with the suites
-// around it. Node's reporter calls every class "test".
+// nameOf is the name of a case with its class, or without one with the suites around it.
+// Node's reporter names every class "test".
 func (r *reader) nameOf(k *testcase) string {
 	name := k.name
 	if k.class != "" && k.class != "test" {
@@ -178,15 +178,15 @@ func (r *reader) nameOf(k *testcase) string {
 	return name
 }
 
-// within says whether a name begins with another and says more, or is the same.
+// within reports whether a name equals or extends another.
 func within(name, outer string) bool {
 	rest, ok := strings.CutPrefix(name, outer)
 	next, _ := utf8.DecodeRuneInString(rest)
 	return ok && (rest == "" || !unicode.IsLetter(next) && !unicode.IsDigit(next) && next != '_')
 }
 
-// found takes note of an element in a case.
-func (k *testcase) found(name string, attrs []xml.Attr) {
+// element notes an element in a case.
+func (k *testcase) element(name string, attrs []xml.Attr) {
 	switch name {
 	case "failure":
 		k.failed = true
@@ -205,8 +205,8 @@ func (k *testcase) found(name string, attrs []xml.Attr) {
 	}
 }
 
-// close ends an element in a case: where it has no message, or one of a single
-// word such as Failed, the first lines of its text are it.
+// close ends an element in a case. If it has no message, or one of a single word such as
+// Failed, the message is the first lines of its text.
 func (k *testcase) close() {
 	text := firstLines(string(k.text))
 	k.text = k.text[:0]
@@ -218,8 +218,8 @@ func (k *testcase) close() {
 	}
 }
 
-// firstLines are the first lines of a text, without the blank ones before and
-// after them, and without the marks that go test puts between outputs.
+// firstLines are the first lines of a text, without blank ones around them and without the
+// marks that go test puts between outputs.
 func firstLines(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -244,7 +244,7 @@ func attr(attrs []xml.Attr, name string) string {
 	return ""
 }
 
-// seconds reads a duration as reports have it: 0.342, or 1,234.56.
+// seconds reads a duration as reports write it: 0.342, or 1,234.56.
 func seconds(text string) (time.Duration, bool) {
 	v, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(text), ",", ""), 64)
 	if err != nil || math.IsNaN(v) || v < 0 {

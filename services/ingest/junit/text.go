@@ -7,10 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// clean makes of data what XML allows: reports quote the output of tests, and
-// many producers write its control characters (colours, mostly) as they are, or
-// as references that XML forbids as well. They become visible here. Without any,
-// data itself is returned.
+// clean makes XML of data: reports quote the output of tests, and many producers write
+// control characters (colours, mostly) as they are, or as references that XML forbids too.
+// They become control pictures. Without any, clean returns data itself.
 func clean(data []byte) []byte {
 	if utf8.Valid(data) && !bytes.ContainsFunc(data, forbidden) && !bytes.Contains(data, []byte("&#")) {
 		return data
@@ -26,7 +25,7 @@ func clean(data []byte) []byte {
 		if forbidden(r) {
 			r = visible(r)
 		}
-		out = utf8.AppendRune(out, r) // bytes that are no text become U+FFFD
+		out = utf8.AppendRune(out, r) // invalid UTF-8 becomes U+FFFD
 		data = data[n:]
 	}
 	return out
@@ -44,8 +43,8 @@ func visible(r rune) rune {
 	return utf8.RuneError
 }
 
-// reference is the length and value of the character reference that data begins
-// with, or 0.
+// reference is the length and value of the character reference at the beginning of data,
+// or 0.
 func reference(data []byte) (n int, r rune) {
 	if !bytes.HasPrefix(data, []byte("&#")) {
 		return 0, 0

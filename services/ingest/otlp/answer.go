@@ -9,15 +9,14 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// rejectedNames are the fields of the partial success of each signal. In
-// protobuf they all are field 1, and the message is field 2.
+// rejectedNames are the fields of the partial success of each signal. In protobuf they all
+// are field 1, and the message is field 2.
 var rejectedNames = map[Signal]string{
 	Logs: "rejectedLogRecords", Traces: "rejectedSpans", Metrics: "rejectedDataPoints",
 }
 
-// Answer is the response to an export request that was taken: empty when
-// all of it was, else with how much was rejected and why. The sender must not
-// send that again.
+// Answer is the response to an accepted export request: empty if all of it was accepted,
+// else how much was rejected and why. The sender must not send that again.
 func Answer(signal Signal, enc Encoding, d Decoded) []byte {
 	switch {
 	case d.Rejected == 0 && enc == JSON:
@@ -34,8 +33,8 @@ func Answer(signal Signal, enc Encoding, d Decoded) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), partial)
 }
 
-// Status is the body of a refusal: a google.rpc.Status, in JSON together with
-// the fields that all refusals of the intake have.
+// Status is the body of a refusal: a google.rpc.Status. In JSON it also has the fields
+// that all refusals of the intake have.
 func Status(enc Encoding, httpStatus int, text string) []byte {
 	code := rpcCode(httpStatus)
 	if enc == JSON {
@@ -52,12 +51,12 @@ func appendText(body []byte, number protowire.Number, text string) []byte {
 }
 
 func quote(body []byte, text string) []byte {
-	// The one thing that can't be quoted is gone.
+	// AppendQuote fails for invalid UTF-8 alone, which is replaced.
 	body, _ = jsontext.AppendQuote(body, strings.ToValidUTF8(text, "\ufffd"))
 	return body
 }
 
-// rpcCode is the code of google.rpc.Code that stands for an HTTP status.
+// rpcCode is the code of google.rpc.Code for an HTTP status.
 func rpcCode(httpStatus int) uint64 {
 	switch httpStatus {
 	case http.StatusUnauthorized:

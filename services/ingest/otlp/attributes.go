@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 )
 
-// origin is who sent a record.
+// origin is the sender of a record.
 type origin struct{ app, release, instance string }
 
 func originOf(resource pcommon.Resource) origin {
@@ -23,12 +23,12 @@ func originOf(resource pcommon.Resource) origin {
 	}
 }
 
-// maxShared is how long a text may be that many events have in common, in bytes.
-// The intake looks through it for each of them.
+// maxShared is the longest text that many events share, in bytes: it is masked for each of
+// them.
 const maxShared = 2 << 10
 
-// shared leaves out a text that is too long. It isn't cut: half a secret would
-// not be known for one.
+// shared drops a text that is too long. It is not cut, because half a secret would not be
+// recognised.
 func shared(text string) string {
 	if len(text) > maxShared {
 		return ""
@@ -36,7 +36,7 @@ func shared(text string) string {
 	return text
 }
 
-// session is the visitor's where the record names one, else the process's.
+// session is the visitor's session if the record names one, else the process.
 func (o origin) session(attributes pcommon.Map) string {
 	if id := text(attributes, "session.id"); id != "" {
 		return id
@@ -44,11 +44,11 @@ func (o origin) session(attributes pcommon.Map) string {
 	return o.instance
 }
 
-// text is the first of the attributes that is there and not empty, as text.
+// text is the first of the named attributes that is not empty, as text.
 func text(attributes pcommon.Map, names ...string) string {
 	for _, name := range names {
 		if v, ok := attributes.Get(name); ok {
-			if s := spell(v); s != "" {
+			if s := valueText(v); s != "" {
 				return s
 			}
 		}
@@ -56,8 +56,8 @@ func text(attributes pcommon.Map, names ...string) string {
 	return ""
 }
 
-// spell is a value as text: lists and maps are compact JSON.
-func spell(v pcommon.Value) string {
+// valueText is a value as text: lists and maps are compact JSON.
+func valueText(v pcommon.Value) string {
 	switch v.Type() {
 	case pcommon.ValueTypeStr:
 		return v.Str()
@@ -66,31 +66,30 @@ func spell(v pcommon.Value) string {
 	case pcommon.ValueTypeInt:
 		return strconv.FormatInt(v.Int(), 10)
 	case pcommon.ValueTypeDouble:
-		return spellDouble(v.Double())
+		return doubleText(v.Double())
 	case pcommon.ValueTypeBytes:
-		return spellBytes(v.Bytes().AsRaw())
+		return bytesText(v.Bytes().AsRaw())
 	case pcommon.ValueTypeMap, pcommon.ValueTypeSlice:
-		if data, err := json.Marshal(open(v), json.Deterministic(true), lenient); err == nil {
+		if data, err := json.Marshal(jsonValue(v), json.Deterministic(true), lenient); err == nil {
 			return string(data)
 		}
-		return "" // unreachable: open gives nothing that can't be written
+		return "" // unreachable: jsonValue returns plain values
 	default:
 		return ""
 	}
 }
 
-// spellBytes returns bytes as they are where they are text, so that the secrets
-// in it are found, and as base64 where they are not.
-func spellBytes(b []byte) string {
+// bytesText is bytes as text, so that secrets in it are found, or as base64 if they are no
+// text.
+func bytesText(b []byte) string {
 	if printable := func(r rune) bool { return r >= ' ' }; utf8.Valid(b) && bytes.ContainsFunc(b, printable) {
 		return string(b)
 	}
 	return base64.StdEncoding.EncodeToString(b)
 }
 
-// spellDouble is a double as JSON has it, or the name that protobuf's JSON has
-// for what JSON has not.
-func spellDouble(f float64) string {
+// doubleText is a double as in JSON, or protobuf's name for what JSON lacks.
+func doubleText(f float64) string {
 	switch {
 	case math.IsNaN(f):
 		return "NaN"
@@ -103,12 +102,11 @@ func spellDouble(f float64) string {
 	}
 }
 
-// exact is the largest whole number up to which a float64 holds all of them.
+// exact bounds the whole numbers that a float64 holds without loss.
 const exact = 1 << 53
 
-// open is a value as open JSON: what the intake looks through for secrets. The
-// guard has bounded how deep it recurses.
-func open(v pcommon.Value) any {
+// jsonValue is a value as plain JSON, for the masker. The guard has bounded its depth.
+func jsonValue(v pcommon.Value) any {
 	switch v.Type() {
 	case pcommon.ValueTypeBool:
 		return v.Bool()
@@ -123,28 +121,28 @@ func open(v pcommon.Value) any {
 	case pcommon.ValueTypeMap:
 		out := make(map[string]any, v.Map().Len())
 		for name, member := range v.Map().All() {
-			out[name] = open(member)
+			out[name] = jsonValue(member)
 		}
 		return out
 	case pcommon.ValueTypeSlice:
 		out := make([]any, 0, v.Slice().Len())
 		for _, element := range v.Slice().All() {
-			out = append(out, open(element))
+			out = append(out, jsonValue(element))
 		}
 		return out
 	case pcommon.ValueTypeEmpty:
 		return nil
 	default: // text, bytes
 	}
-	return spell(v)
+	return valueText(v)
 }
 
-// exception is what the conventions call one, of a log record or a span.
+// exception is the exception of a log record or a span, by the conventions.
 type exception struct {
 	kind, message, stack string
-	// fingerprint is what the sender says that it is told apart by.
+	// fingerprint is the grouping key that the sender chose.
 	fingerprint string
-	// recorded says that a span has one, whatever is known of it.
+	// recorded: the span has an exception, even if nothing more is known.
 	recorded bool
 }
 
@@ -152,8 +150,8 @@ const (
 	exceptionType       = "exception.type"
 	exceptionMessage    = "exception.message"
 	exceptionStacktrace = "exception.stacktrace"
-	// errorFingerprint is no convention of OpenTelemetry's, which has none for it.
-	// It is Datadog's name, whose tracers and agents put it on logs and spans.
+	// errorFingerprint is no convention of OpenTelemetry's, which has none. It is
+	// Datadog's name, whose tracers and agents set it on logs and spans.
 	errorFingerprint = "error.fingerprint"
 )
 
@@ -167,8 +165,8 @@ func exceptionOf(attributes pcommon.Map) exception {
 	}
 }
 
-// told says whether anything is known of it.
-func (x exception) told() bool { return x.kind != "" || x.message != "" || x.stack != "" }
+// known reports whether anything is known about the exception.
+func (x exception) known() bool { return x.kind != "" || x.message != "" || x.stack != "" }
 
 func (x exception) String() string {
 	switch {

@@ -8,24 +8,24 @@ import (
 )
 
 const (
-	// maxMessages is how many messages, or objects of JSON, one request may
-	// hold. An attribute takes two: the pair and its value.
+	// maxMessages is how many messages, or JSON objects, one request may hold. An
+	// attribute takes two: the pair and its value.
 	maxMessages = 2 * decoding.MaxParts
 	// maxDepth is how deep values of attributes and bodies may be nested.
 	maxDepth = decoding.MaxDepth
-	// numbersPerMessage is how many numbers of a list weigh as much as a message:
-	// a byte of a list can become eight bytes of memory.
+	// numbersPerMessage is how many numbers of a list count as one message: a byte of a
+	// list can become eight bytes of memory.
 	numbersPerMessage = 8
 )
 
-// guard counts what a request holds before a decoder makes room for it. It
-// allocates nothing that grows with the request.
+// guard counts what a request holds before a decoder allocates memory for it. It allocates
+// nothing that grows with the request.
 type guard struct {
 	signal                   Signal
 	items, messages, numbers int
 }
 
-// check refuses what is too large, and most of what is malformed.
+// check refuses requests that are too large, and most malformed ones.
 func check(signal Signal, enc Encoding, data []byte) error {
 	g := guard{signal: signal}
 	walk := g.protobuf
@@ -46,11 +46,11 @@ func (g *guard) item() error {
 	return nil
 }
 
-func (g *guard) message() error { g.messages++; return g.weigh() }
+func (g *guard) message() error { g.messages++; return g.checkMessages() }
 
-func (g *guard) list(numbers int) error { g.numbers += numbers; return g.weigh() }
+func (g *guard) numberList(numbers int) error { g.numbers += numbers; return g.checkMessages() }
 
-func (g *guard) weigh() error {
+func (g *guard) checkMessages() error {
 	if g.messages+g.numbers/numbersPerMessage > maxMessages {
 		return fmt.Errorf("more than %d messages, two for each attribute: %w", maxMessages, decoding.ErrTooMany)
 	}

@@ -9,15 +9,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxLevels is how deep objects and arrays may be nested: some twelve to a
-// value, and four for each value in a value.
+// maxLevels is how deep objects and arrays may be nested: some twelve to a value, and four
+// for each value in a value.
 const maxLevels = 12 + 4*maxDepth
 
-// lenient is what the decoder reads, too.
+// lenient are the options of the decoder too.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// json counts the objects of a request. They are the messages of protobuf one
-// to one.
+// json counts the objects of a request. Each is one message in protobuf.
 func (g *guard) json(data []byte) error {
 	d := jsontext.NewDecoder(bytes.NewBuffer(data), lenient)
 	if d.PeekKind() != '{' {
@@ -26,7 +25,7 @@ func (g *guard) json(data []byte) error {
 		}
 		return errors.New("it must be an object")
 	}
-	// lists says of each open array whether its objects are items.
+	// lists tells for each open array whether its objects are items.
 	var lists [maxLevels + 1]bool
 	items := false // the last name was that of a list of items
 	for {
@@ -43,7 +42,7 @@ func (g *guard) json(data []byte) error {
 			}
 			in, position := d.StackIndex(d.StackDepth())
 			if in == '[' {
-				err = g.list(1)
+				err = g.numberList(1)
 			} else if position%2 == 1 { // a name was just read
 				items, err = namesItems(text)
 			}
@@ -52,7 +51,7 @@ func (g *guard) json(data []byte) error {
 			}
 		default:
 			if in, _ := d.StackIndex(d.StackDepth()); in == '[' && kind != ']' {
-				if err := g.list(1); err != nil {
+				if err := g.numberList(1); err != nil {
 					return err
 				}
 			}
@@ -89,7 +88,7 @@ func (g *guard) open(d *jsontext.Decoder, kind jsontext.Kind, lists *[maxLevels 
 	return nil
 }
 
-// end sees to it that nothing stands behind the request.
+// end checks that nothing follows the request.
 func (*guard) end(d *jsontext.Decoder) error {
 	switch _, err := d.ReadToken(); {
 	case errors.Is(err, io.EOF):
@@ -101,8 +100,8 @@ func (*guard) end(d *jsontext.Decoder) error {
 	}
 }
 
-// namesItems says whether a quoted name is that of a list of items, in any
-// spelling that the decoder takes.
+// namesItems reports whether a quoted name is that of a list of items, in any spelling
+// that the decoder accepts.
 func namesItems(quoted []byte) (bool, error) {
 	if bytes.IndexByte(quoted, '\\') >= 0 {
 		name, err := jsontext.AppendUnquote(nil, quoted)

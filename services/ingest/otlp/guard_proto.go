@@ -6,9 +6,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// message is what the guard knows of a message of OTLP: the fields that take
-// more memory than they have bytes, and what stands in them. Other fields only
-// have to be well formed.
+// message is what the guard knows about a message of OTLP: the fields that take more
+// memory than they have bytes. Other fields only have to be well-formed.
 type message struct {
 	fields []field
 	// item marks a record, span or data point.
@@ -41,7 +40,7 @@ func (m *message) field(n protowire.Number) *field {
 	return nil
 }
 
-// deprecatedScopes is where senders of before 2022 have their scopes; the
+// deprecatedScopes is the field in which senders of before 2022 have their scopes; the
 // decoder still reads it.
 const deprecatedScopes = 1000
 
@@ -101,8 +100,8 @@ func metric(attributes func(protowire.Number) field, leaf *message) *message {
 
 func (g *guard) protobuf(data []byte) error { return g.walk(data, requests[g.signal], 0) }
 
-// walk counts a message and what is in it. It passes over each byte of data but
-// once, and recurses no deeper than maxDepth values.
+// walk counts a message and its fields. It reads each byte once, and recurses no deeper
+// than maxDepth values.
 func (g *guard) walk(data []byte, m *message, depth int) error {
 	if m.item {
 		if err := g.item(); err != nil {
@@ -143,7 +142,7 @@ func (g *guard) walk(data []byte, m *message, depth int) error {
 func (g *guard) field(f *field, wire protowire.Type, value []byte, depth int) error {
 	if wire != protowire.BytesType {
 		if f.kind == varints || f.kind == fixed64 {
-			return g.list(1)
+			return g.numberList(1)
 		}
 		return fmt.Errorf("field %d has wire type %d", f.number, wire)
 	}
@@ -157,8 +156,8 @@ func (g *guard) field(f *field, wire protowire.Type, value []byte, depth int) er
 	case texts:
 		return g.message()
 	case varints:
-		return g.list(len(content)) // at most
+		return g.numberList(len(content)) // at most
 	default:
-		return g.list(len(content) / 8)
+		return g.numberList(len(content) / 8)
 	}
 }

@@ -26,11 +26,11 @@ func (d *Decoded) logs(all plog.Logs) error {
 }
 
 func logEvent(sender origin, r plog.LogRecord) telemetry.Event {
-	thrown := exceptionOf(r.Attributes())
-	message := spell(r.Body())
-	used := attributesSaid
-	if message == "" && (thrown.kind != "" || thrown.message != "") {
-		message, used = thrown.String(), attributesSaidOfException
+	exc := exceptionOf(r.Attributes())
+	message := valueText(r.Body())
+	used := usedByLog
+	if message == "" && (exc.kind != "" || exc.message != "") {
+		message, used = exc.String(), usedByException
 	}
 	if message == "" {
 		message = r.EventName()
@@ -39,28 +39,28 @@ func logEvent(sender origin, r plog.LogRecord) telemetry.Event {
 		Kind: telemetry.KindLog, App: sender.app, Session: sender.session(r.Attributes()), Release: sender.release,
 		Time: at(r.Timestamp(), r.ObservedTimestamp()),
 		Log: &telemetry.Log{
-			Level:   level(r.SeverityNumber(), r.SeverityText(), thrown.told()),
+			Level:   level(r.SeverityNumber(), r.SeverityText(), exc.known()),
 			Message: message,
-			Stack:   thrown.stack,
+			Stack:   exc.stack,
 			Source:  source(r.Attributes()),
 			Args:    rest(r.Attributes(), used),
 
-			Fingerprint: telemetry.NewFingerprint(thrown.fingerprint),
+			Fingerprint: telemetry.NewFingerprint(exc.fingerprint),
 		},
 	}
 }
 
-// The places in code, by their present and their former names.
+// The attributes of a position in the code, by their present and their former names.
 var (
 	codeFile   = []string{"code.file.path", "code.filepath"}
 	codeLine   = []string{"code.line.number", "code.lineno"}
 	codeColumn = []string{"code.column.number", "code.column"}
 )
 
-// source is file:line:col, as far as it is told.
+// source is file:line:column, as far as it is known.
 func source(attributes pcommon.Map) string {
-	place := text(attributes, codeFile...)
-	if place == "" {
+	position := text(attributes, codeFile...)
+	if position == "" {
 		return ""
 	}
 	for _, names := range [][]string{codeLine, codeColumn} {
@@ -68,15 +68,15 @@ func source(attributes pcommon.Map) string {
 		if number == "" {
 			break
 		}
-		place += ":" + number
+		position += ":" + number
 	}
-	return place
+	return position
 }
 
-// The attributes that an event says elsewhere than among its arguments.
+// The attributes that other fields of an event hold, so that its arguments do not.
 var (
-	attributesSaid            = nameSet([]string{"session.id", exceptionStacktrace, errorFingerprint}, codeFile, codeLine, codeColumn)
-	attributesSaidOfException = nameSet([]string{"session.id", exceptionStacktrace, errorFingerprint, exceptionType, exceptionMessage}, codeFile, codeLine, codeColumn)
+	usedByLog       = nameSet([]string{"session.id", exceptionStacktrace, errorFingerprint}, codeFile, codeLine, codeColumn)
+	usedByException = nameSet([]string{"session.id", exceptionStacktrace, errorFingerprint, exceptionType, exceptionMessage}, codeFile, codeLine, codeColumn)
 )
 
 func nameSet(lists ...[]string) map[string]bool {
@@ -89,7 +89,7 @@ func nameSet(lists ...[]string) map[string]bool {
 	return set
 }
 
-// rest is what the attributes say beyond what was used: one argument, or none.
+// rest is the attributes that were not used, as one argument, or none.
 func rest(attributes pcommon.Map, used map[string]bool) []any {
 	var more map[string]any
 	for name, value := range attributes.All() {
@@ -99,7 +99,7 @@ func rest(attributes pcommon.Map, used map[string]bool) []any {
 		if more == nil {
 			more = make(map[string]any, attributes.Len())
 		}
-		more[name] = open(value)
+		more[name] = jsonValue(value)
 	}
 	if more == nil {
 		return nil
@@ -107,7 +107,7 @@ func rest(attributes pcommon.Map, used map[string]bool) []any {
 	return []any{more}
 }
 
-// at is the first of the times that was told.
+// at is the first time that is set.
 func at(times ...pcommon.Timestamp) time.Time {
 	for _, t := range times {
 		if t != 0 {
@@ -117,9 +117,9 @@ func at(times ...pcommon.Timestamp) time.Time {
 	return time.Time{}
 }
 
-// level goes by the severity's number, then by its text. What has neither is an
-// error where it tells of an exception, else info.
-func level(number plog.SeverityNumber, text string, thrown bool) telemetry.Level {
+// level goes by the severity's number, then by its text. Without both, a record with an
+// exception is an error, else info.
+func level(number plog.SeverityNumber, text string, exc bool) telemetry.Level {
 	switch {
 	case number >= plog.SeverityNumberTrace && number <= plog.SeverityNumberDebug4:
 		return telemetry.LevelDebug
@@ -134,13 +134,13 @@ func level(number plog.SeverityNumber, text string, thrown bool) telemetry.Level
 	if l, ok := severities[strings.ToLower(strings.TrimRight(strings.TrimSpace(text), "1234"))]; ok {
 		return l
 	}
-	if thrown {
+	if exc {
 		return telemetry.LevelError
 	}
 	return telemetry.LevelInfo
 }
 
-// severities are the words of common loggers, of syslog, and of OpenTelemetry.
+// severities are the names of common loggers, of syslog, and of OpenTelemetry.
 var severities = map[string]telemetry.Level{
 	"trace": telemetry.LevelDebug, "verbose": telemetry.LevelDebug, "debug": telemetry.LevelDebug,
 	"finest": telemetry.LevelDebug, "finer": telemetry.LevelDebug, "fine": telemetry.LevelDebug, "config": telemetry.LevelDebug,

@@ -8,39 +8,39 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// pair says which two metrics tell of one memory.
+// pair is two metrics about one memory.
 type pair struct {
 	used, other string
 	rule        rule
 }
 
-// rule says what the other metric of a pair is.
+// rule is what the other metric of a pair means.
 type rule int
 
 const (
-	// isLimit: the other is the limit. Where it has several series, such as one
-	// for each pool, those with the same attributes in both are added up; where
-	// it has but one without attributes, it is the limit of all.
+	// isLimit: the other is the limit. If it has several series, such as one for each
+	// pool, those with the same attributes in both are summed; if it has one without
+	// attributes, it is the limit of all.
 	isLimit rule = iota
 	// isAvailable: the other is how much is left.
 	isAvailable
-	// ofStates: the used is that of state "used", and the limit is the other, or
-	// where there is none the sum of all states.
+	// ofStates: used is the state "used", and the limit is the other metric or, without
+	// one, the sum of all states.
 	ofStates
 )
 
-// pairs are in order of preference: of one resource only the first that is
-// there counts, for an app has one memory pressure and not several.
+// pairs are in order of preference: of one resource only the first pair present counts,
+// because an app has one memory pressure.
 //
-// Of the V8 engine there is none. What Node tells as v8js.memory.heap.limit,
-// now v8js.memory.heap.space.size, is what the heap has at present and not how
-// far it may grow: an idle process has 86% of it in use.
+// There is none for the V8 engine. What Node reports as v8js.memory.heap.limit, now
+// v8js.memory.heap.space.size, is the present size of the heap and not how far it may
+// grow: an idle process uses 86% of it.
 var pairs = []pair{
 	{"jvm.memory.used", "jvm.memory.limit", isLimit},
 	{"process.runtime.jvm.memory.usage", "process.runtime.jvm.memory.limit", isLimit},
 	{"go.memory.used", "go.memory.limit", isLimit},
-	// The kubelet tells no limit, but what is left of it, and the working set is
-	// what a container is killed for. Usage has the page cache in it.
+	// The kubelet reports no limit, but what is left of it. A container is killed for its
+	// working set; usage includes the page cache.
 	{"container.memory.working_set", "container.memory.available", isAvailable},
 	{"container.memory.working_set", "k8s.container.memory_limit", isLimit},
 	{"container.memory.working_set", "k8s.container.memory.limit.current", isLimit},
@@ -66,11 +66,11 @@ var wanted = func() map[string]bool {
 	return names
 }()
 
-// unlimited is more than any memory: runtimes and control groups say "no limit"
-// by the largest number that they have, or one close to it.
+// unlimited is more than any memory: runtimes and control groups report "no limit" as the
+// largest number that they have, or one close to it.
 const unlimited = 1 << 60
 
-// memory is the first pair that is there.
+// memory is the first pair that is present.
 func (r readings) memory() (telemetry.Memory, pcommon.Timestamp, bool) {
 	for _, p := range pairs {
 		used, limit := r.match(p)
@@ -102,7 +102,7 @@ func (r readings) match(p pair) (used series, limit float64) {
 	}
 }
 
-// joinLimits adds up what has a limit.
+// joinLimits sums the series that have a limit.
 func joinLimits(used, limits map[string]series) (series, float64) {
 	if one, ok := limits[""]; ok && len(limits) == 1 {
 		return total(used), one.value
@@ -128,7 +128,7 @@ func total(all map[string]series) series {
 	return sum
 }
 
-// plus adds values; the time is the newer.
+// plus adds values; the time is the newer one.
 func (s series) plus(more series) series {
 	return series{value: s.value + more.value, time: max(s.time, more.time)}
 }

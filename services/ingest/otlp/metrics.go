@@ -19,12 +19,12 @@ type series struct {
 	state string
 }
 
-// readings are the series of the metrics of a resource, by the metric's name
-// and then by their attributes.
+// readings are the series of a resource's metrics, by the metric's name and their
+// attributes.
 type readings map[string]map[string]series
 
-// metrics adds one memory event for each resource that tells how much it uses
-// and how much it may.
+// metrics adds one memory event for each resource that reports how much it uses and how
+// much it may use.
 func (d *Decoded) metrics(all pmetric.Metrics) error {
 	for _, from := range all.ResourceMetrics().All() {
 		r := readings{}
@@ -50,8 +50,8 @@ func (d *Decoded) metrics(all pmetric.Metrics) error {
 	return nil
 }
 
-// read takes what a metric says at a moment: gauges, and sums that go up and
-// down. The changes of such a sum say nothing without what was before.
+// read takes the current values of a metric: gauges, and sums that rise and fall. Deltas
+// of such a sum mean nothing without earlier ones.
 func (d *Decoded) read(r readings, m pmetric.Metric) {
 	var points pmetric.NumberDataPointSlice
 	switch m.Type() {
@@ -74,7 +74,7 @@ func (d *Decoded) read(r readings, m pmetric.Metric) {
 			value = float64(p.IntValue())
 		}
 		if !(value >= 0) || math.IsInf(value, 1) {
-			d.reject(fmt.Sprintf("%s must be a number of bytes, not %s", m.Name(), spellDouble(value)))
+			d.reject(fmt.Sprintf("%s must be a number of bytes, not %s", m.Name(), doubleText(value)))
 			continue
 		}
 		if r[m.Name()] == nil {
@@ -87,14 +87,14 @@ func (d *Decoded) read(r readings, m pmetric.Metric) {
 	}
 }
 
-// key is the same for the same attributes, and empty for none.
+// key is equal for equal attributes, and empty for none.
 func key(attributes pcommon.Map) string {
 	if attributes.Len() == 0 {
 		return ""
 	}
 	parts := make([]string, 0, attributes.Len())
 	for name, value := range attributes.All() {
-		parts = append(parts, fmt.Sprintf("%q=%q", name, spell(value)))
+		parts = append(parts, fmt.Sprintf("%q=%q", name, valueText(value)))
 	}
 	slices.Sort(parts)
 	return strings.Join(parts, " ")

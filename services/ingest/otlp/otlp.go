@@ -1,11 +1,11 @@
-// Package otlp turns the export requests of OTLP/HTTP, in protobuf and in JSON,
-// into events: log records into logs, spans with an HTTP status or an error into
-// requests, recorded exceptions into error logs, memory gauges into memory.
-// Everything else is taken and makes no event.
+// Package otlp decodes the export requests of OTLP/HTTP, in protobuf and in JSON: log
+// records become logs, spans with an HTTP status or an error become requests, recorded
+// exceptions become error logs, memory gauges become memory. Everything else is accepted
+// and becomes no event.
 //
-// Names of attributes and metrics are those of OpenTelemetry's semantic
-// conventions, the present and the former stable ones. Nothing is decoded
-// before its size is known: see guard.
+// Names of attributes and metrics are those of OpenTelemetry's semantic conventions, the
+// present and the former stable ones. Requests are checked before they are decoded: see
+// guard.
 package otlp
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// Signal says what a request exports.
+// Signal is what a request exports.
 type Signal int
 
 // The signals, each with a path of its own.
@@ -31,7 +31,7 @@ const (
 	Metrics
 )
 
-// items is what a request of the signal holds, in the words of a refusal.
+// items names what a request of the signal holds, for refusals.
 func (s Signal) items() string {
 	switch s {
 	case Logs:
@@ -43,7 +43,7 @@ func (s Signal) items() string {
 	}
 }
 
-// Encoding is how a request is written. Its answer is written the same way.
+// Encoding is that of a request, and of its answer.
 type Encoding int
 
 // The encodings of OTLP/HTTP.
@@ -59,14 +59,14 @@ func (e Encoding) String() string {
 	return "protobuf"
 }
 
-// Decoded is what became of a request.
+// Decoded is the result of decoding a request.
 type Decoded struct {
-	// Events are valid. Their Time is zero where the sender told none.
+	// Events are valid. Their Time is zero if the sender sent none.
 	Events []telemetry.Event
-	// Rejected counts the log records, spans or data points that can't be what
-	// they claim to be. What merely is no event of ours is not among them.
+	// Rejected counts the log records, spans and data points that are malformed. Those
+	// that merely become no event are not counted.
 	Rejected int
-	// Reason says what is wrong with the first of the rejected.
+	// Reason is what is wrong with the first that was rejected.
 	Reason string
 }
 
@@ -85,9 +85,8 @@ func (d *Decoded) add(e telemetry.Event) error {
 	return nil
 }
 
-// Decode reads one export request. Nothing of it points into data. An error
-// wraps decoding.ErrTooMany where the request is too large, and is otherwise
-// about a request that is malformed.
+// Decode reads one export request. The result does not point into data. An error wraps
+// decoding.ErrTooMany if the request is too large; else the request is malformed.
 func Decode(signal Signal, enc Encoding, data []byte) (Decoded, error) {
 	if err := check(signal, enc, data); err != nil {
 		return Decoded{}, err
@@ -130,7 +129,7 @@ func unmarshal(r request, enc Encoding, data []byte) error {
 		read = r.UnmarshalJSON
 	}
 	if err := read(data); err != nil {
-		// The decoder of JSON goes on with what stands around the mistake.
+		// The JSON decoder goes on after a mistake.
 		text, _, _ := strings.Cut(err.Error(), " of ...|")
 		return malformed(enc, errors.New(text))
 	}

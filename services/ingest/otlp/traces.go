@@ -31,8 +31,8 @@ func (d *Decoded) traces(all ptrace.Traces) error {
 	return nil
 }
 
-// span adds a request for a span that had an HTTP status or failed, and an error
-// log for every exception.
+// span adds a request for a span that had an HTTP status or failed, and an error log for
+// every exception.
 func (d *Decoded) span(sender origin, s ptrace.Span) error {
 	call := callOf(s)
 	status, ok := call.status()
@@ -42,8 +42,8 @@ func (d *Decoded) span(sender origin, s ptrace.Span) error {
 	}
 	failed := s.Status().Code() == ptrace.StatusCodeError
 	base := telemetry.Event{App: sender.app, Session: sender.session(s.Attributes()), Release: sender.release}
-	// What a client of HTTP records when it gets no answer is why the request
-	// failed, and told with it.
+	// The exception of an HTTP client that got no answer is why the request failed, and
+	// becomes part of the request.
 	unanswered := failed && call.http && !call.answered && s.Kind() == ptrace.SpanKindClient
 	var last exception
 	for _, e := range s.Events().All() {
@@ -59,9 +59,9 @@ func (d *Decoded) span(sender origin, s ptrace.Span) error {
 			return err
 		}
 	}
-	// The exception of a function within an app has told of it already.
-	told := last.recorded && !call.http && within(s.Kind())
-	if !call.answered && (!failed || told) {
+	// The exception of a function within an app is an event already.
+	reported := last.recorded && !call.http && isInternal(s.Kind())
+	if !call.answered && (!failed || reported) {
 		return nil
 	}
 	base.Kind, base.Time = telemetry.KindNetwork, at(s.EndTimestamp(), s.StartTimestamp())
@@ -80,7 +80,8 @@ func logOf(base telemetry.Event, c call, x exception, at time.Time) telemetry.Ev
 	return base
 }
 
-func within(kind ptrace.SpanKind) bool {
+// isInternal reports whether a span is a function within an app.
+func isInternal(kind ptrace.SpanKind) bool {
 	return kind == ptrace.SpanKindInternal || kind == ptrace.SpanKindUnspecified
 }
 
@@ -92,13 +93,13 @@ func duration(s ptrace.Span) float64 {
 	return float64(end-start) / 1e6
 }
 
-// failure is why a span failed: its message, or else its exception, or else the
-// class of the error. A span that went well may have a message, too.
-func failure(s ptrace.Span, thrown exception, status int) string {
+// failure is why a span failed: its message, else its exception, else the class of the
+// error. A span that succeeded may have a message too.
+func failure(s ptrace.Span, exc exception, status int) string {
 	if message := s.Status().Message(); message != "" || s.Status().Code() != ptrace.StatusCodeError {
 		return message
 	}
-	if message := thrown.String(); message != "" {
+	if message := exc.String(); message != "" {
 		return message
 	}
 	if class := text(s.Attributes(), "error.type"); class != strconv.Itoa(status) {
@@ -107,8 +108,8 @@ func failure(s ptrace.Span, thrown exception, status int) string {
 	return ""
 }
 
-// headers are the attributes that stand for headers. A header that was sent
-// several times is a list there.
+// headers are the attributes that stand for headers. A header that was sent several times
+// is a list.
 func headers(attributes pcommon.Map, prefix string) map[string]string {
 	var found map[string]string
 	for name, value := range attributes.All() {
@@ -126,21 +127,21 @@ func headers(attributes pcommon.Map, prefix string) map[string]string {
 
 func joined(v pcommon.Value) string {
 	if v.Type() != pcommon.ValueTypeSlice {
-		return spell(v)
+		return valueText(v)
 	}
 	lines := make([]string, 0, v.Slice().Len())
 	for _, line := range v.Slice().All() {
-		lines = append(lines, spell(line))
+		lines = append(lines, valueText(line))
 	}
 	return strings.Join(lines, ", ")
 }
 
-// call is what a span says of a request, in the words of an event.
+// call is the request of a span, as an event describes it.
 type call struct {
 	method, url string
-	// page is the URL where it is one of HTTP.
+	// page is the URL of an HTTP request.
 	page string
-	// http says that it is one of HTTP, and answered that it has a status.
+	// http: it is an HTTP request. answered: it has a status.
 	http, answered bool
 	statusName     string
 	statusValue    pcommon.Value
@@ -183,8 +184,7 @@ func callOf(s ptrace.Span) call {
 	return c
 }
 
-// status is that of HTTP, 0 where there is none, and not ok where it can't be
-// one.
+// status is the HTTP status, 0 if there is none, and not ok if it is invalid.
 func (c call) status() (code int, ok bool) {
 	if !c.answered {
 		return 0, true
@@ -197,7 +197,7 @@ func (c call) status() (code int, ok bool) {
 		if f := v.Double(); f == math.Trunc(f) && math.Abs(f) <= maxStatus {
 			n = int64(f)
 		}
-	case pcommon.ValueTypeStr: // some senders have all attributes as text
+	case pcommon.ValueTypeStr: // some senders write all attributes as text
 		if i, err := strconv.ParseInt(v.Str(), 10, 32); err == nil {
 			n = i
 		}
@@ -220,13 +220,13 @@ func protocol(kind ptrace.SpanKind, a pcommon.Map) string {
 		return "PRODUCER"
 	case ptrace.SpanKindConsumer:
 		return "CONSUMER"
-	default: // what is unspecified may be taken for internal
+	default: // unspecified counts as internal
 		return "INTERNAL"
 	}
 }
 
-// operation is the path of a remote procedure, as gRPC has it. Newer senders
-// have it whole in rpc.method.
+// operation is the path of a remote procedure, as in gRPC. Newer senders put all of it
+// into rpc.method.
 func operation(a pcommon.Map) string {
 	service, method := text(a, "rpc.service"), text(a, "rpc.method")
 	switch {

@@ -30,7 +30,7 @@ func failed(message string) func(ptrace.Span) {
 	}
 }
 
-func thrown(t *testing.T, a attrs) func(ptrace.Span) {
+func exc(t *testing.T, a attrs) func(ptrace.Span) {
 	return func(s ptrace.Span) {
 		e := s.Events().AppendEmpty()
 		e.SetName("exception")
@@ -88,7 +88,7 @@ func TestTraces(t *testing.T) {
 			"http.request.method": "GET", "url.full": "http://gone/", "error.type": "ECONNREFUSED",
 		}, failed("")), []string{networkEvent(`"method":"GET","url":"http://gone/","status":0,"error":"ECONNREFUSED"`)}},
 		{"a request without an answer is told once", span(t, "GET", client, attrs{"http.request.method": "GET", "url.full": "http://gone/"}, failed(""),
-			thrown(t, attrs{"exception.type": "ECONNREFUSED", "exception.message": "connect ECONNREFUSED"})),
+			exc(t, attrs{"exception.type": "ECONNREFUSED", "exception.message": "connect ECONNREFUSED"})),
 			[]string{networkEvent(`"method":"GET","url":"http://gone/","status":0,"error":"ECONNREFUSED: connect ECONNREFUSED"`)}},
 		{"a remote procedure", span(t, "shop.Cart/Add", client, attrs{
 			"rpc.system": "grpc", "rpc.service": "shop.Cart", "rpc.method": "Add", "rpc.grpc.status_code": int64(14),
@@ -104,21 +104,21 @@ func TestTraces(t *testing.T) {
 		{"a function that failed", span(t, "checkout", internal, attrs{}, failed("broken")),
 			[]string{networkEvent(`"method":"INTERNAL","url":"checkout","status":0,"error":"broken"`)}},
 		{"a function that threw is told once", span(t, "checkout", internal, attrs{}, failed("broken"),
-			thrown(t, attrs{"exception.type": "TypeError", "exception.message": "x is null", "exception.stacktrace": "at f"})),
+			exc(t, attrs{"exception.type": "TypeError", "exception.message": "x is null", "exception.stacktrace": "at f"})),
 			[]string{`{"kind":"log",` + failHead + `,"log":{"level":"error","message":"TypeError: x is null","stack":"at f"}}`}},
-		{"a job that threw is a failure too", span(t, "work", ptrace.SpanKindConsumer, attrs{}, failed("broken"), thrown(t, attrs{"exception.message": "x is null"})),
+		{"a job that threw is a failure too", span(t, "work", ptrace.SpanKindConsumer, attrs{}, failed("broken"), exc(t, attrs{"exception.message": "x is null"})),
 			[]string{
 				`{"kind":"log",` + failHead + `,"log":{"level":"error","message":"x is null"}}`,
 				networkEvent(`"method":"CONSUMER","url":"work","status":0,"error":"broken"`),
 			}},
-		{"a request that threw", span(t, "GET", server, attrs{"http.response.status_code": int64(500), "url.path": "/p"}, failed(""), thrown(t, attrs{"exception.type": "TypeError"})),
+		{"a request that threw", span(t, "GET", server, attrs{"http.response.status_code": int64(500), "url.path": "/p"}, failed(""), exc(t, attrs{"exception.type": "TypeError"})),
 			[]string{
 				`{"kind":"log",` + failHead + `,"url":"/p","log":{"level":"error","message":"TypeError"}}`,
 				networkEvent(`"method":"GET","url":"/p","status":500,"error":"TypeError"`),
 			}},
-		{"an exception with a stack alone", span(t, "f", internal, attrs{}, thrown(t, attrs{"exception.stacktrace": "Error: a\n at b"})),
+		{"an exception with a stack alone", span(t, "f", internal, attrs{}, exc(t, attrs{"exception.stacktrace": "Error: a\n at b"})),
 			[]string{`{"kind":"log",` + failHead + `,"log":{"level":"error","message":"Error: a","stack":"Error: a\n at b"}}`}},
-		{"an exception with a fingerprint", span(t, "f", internal, attrs{}, thrown(t, attrs{"exception.type": "E", "error.fingerprint": "checkout"})),
+		{"an exception with a fingerprint", span(t, "f", internal, attrs{}, exc(t, attrs{"exception.type": "E", "error.fingerprint": "checkout"})),
 			[]string{`{"kind":"log",` + failHead + `,"log":{"level":"error","message":"E","fingerprint":["checkout"]}}`}},
 		{"a plain span", span(t, "f", internal, attrs{"x": "y"}), nil},
 		{"an event that is no exception", span(t, "f", internal, attrs{}, func(s ptrace.Span) { s.Events().AppendEmpty().SetName("retry") }), nil},

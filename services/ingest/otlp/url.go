@@ -7,11 +7,11 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 )
 
-// fullURL is the whole URL, which clients tell.
+// fullURL is the whole URL, which clients send.
 var fullURL = []string{"url.full", "http.url"}
 
-// address is the URL of a request over HTTP, as much of it as is told: servers
-// tell it in pieces, and some only the route.
+// address is the URL of an HTTP request, as far as it is known: servers send it in pieces,
+// and some only the route.
 func address(a pcommon.Map) string {
 	if whole := text(a, fullURL...); whole != "" {
 		return whole
@@ -33,7 +33,7 @@ func address(a pcommon.Map) string {
 	return base(a) + path
 }
 
-// base is scheme://host:port, or empty where the host isn't told.
+// base is scheme://host:port, or empty if the host is unknown.
 func base(a pcommon.Map) string {
 	scheme := text(a, "url.scheme", "http.scheme")
 	if scheme == "" {
@@ -48,7 +48,7 @@ func base(a pcommon.Map) string {
 	return ""
 }
 
-// withPort leaves out the port that goes without saying.
+// withPort adds a port, unless it is the default.
 func withPort(scheme, host, port string) string {
 	bare := strings.Trim(host, "[]")
 	if port == "" || port == "0" || scheme == "http" && port == "80" || scheme == "https" && port == "443" {

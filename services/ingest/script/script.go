@@ -1,9 +1,9 @@
-// Package script serves tocsin.js, which pages load to tell what goes on in
-// them: errors, requests, vitals, actions and so on.
+// Package script serves tocsin.js, which pages load to send what happens in them: errors,
+// requests, vitals, actions and so on.
 //
-// Its sources are the TypeScript below src; the bundle is built by make script,
-// where there is Node, and is part of the binary. The package knows no Host and
-// no Origin: the script holds nothing that a page may not read.
+// Its sources are the TypeScript below src; the bundle is built by make script, which
+// needs Node, and is part of the binary. The package knows no Host and no Origin: the
+// script holds nothing that a page may not read.
 package script
 
 import (
@@ -19,7 +19,7 @@ var dist embed.FS
 // Built reports whether the binary has the script.
 func Built() bool { return built() != nil }
 
-// built is the script, or nil when the binary was built without.
+// built returns the script, or nil if the binary was built without.
 func built() []byte {
 	bundle, err := dist.ReadFile("dist/tocsin.js")
 	if err != nil {
@@ -28,11 +28,11 @@ func built() []byte {
 	return bundle
 }
 
-// missing is the answer of a binary that has no script.
+// missing is the answer of a binary without the script.
 const missing = "this build of Tocsin was built without the page script, as go install does: install a release from https://github.com/tocsin-bus/tocsin/releases, or clone the repository and run make build with Node.js 18 or newer; then restart tocsin\n"
 
-// Handler answers GET and HEAD with the script. Which methods and which pages
-// are let in is decided before.
+// Handler answers GET and HEAD with the script. The caller decides which methods and which
+// pages it serves.
 func Handler() http.Handler { return serving(built()) }
 
 func serving(bundle []byte) http.Handler {
@@ -42,20 +42,19 @@ func serving(bundle []byte) http.Handler {
 			header.Set("Content-Type", "text/plain; charset=utf-8")
 			header.Set("Cache-Control", "no-store")
 			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = w.Write([]byte(missing)) // a browser that went away needs no answer
+			_, _ = w.Write([]byte(missing)) // the browser may be gone
 		})
 	}
 	file := static.New("text/javascript; charset=utf-8", bundle)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A page that is loaded again asks again: another version of the intake may
-		// have another script.
+		// A page that is reloaded checks for a new version of the script.
 		public(w).Set("Cache-Control", "no-cache")
 		file.ServeHTTP(w, r)
 	})
 }
 
-// public lets pages of every site load the script, those that are isolated from
-// others included.
+// public lets pages of every site load the script, also those that are isolated from
+// others.
 func public(w http.ResponseWriter) http.Header {
 	header := w.Header()
 	header.Set("X-Content-Type-Options", "nosniff")

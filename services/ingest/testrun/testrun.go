@@ -1,6 +1,5 @@
-// Package testrun is what a run of tests came to: how many cases passed, failed
-// and so on, and which failed and why. It is what the readers of test reports
-// make, whatever their format is.
+// Package testrun is the outcome of a run of tests: how many cases passed, failed and so
+// on, and which failed and why. Readers of test reports make it, whatever their format.
 package testrun
 
 import (
@@ -13,15 +12,14 @@ import (
 )
 
 const (
-	// MaxFailures is how many failures an Outcome describes. The others are
-	// counted.
+	// MaxFailures is how many failures an Outcome describes. The others are counted.
 	MaxFailures = 1000
-	// maxMessage is the longest message, in characters: twice what the intake
-	// keeps, which masks before it cuts.
+	// maxMessage is the longest message, in characters: twice what the intake keeps, which
+	// masks before it cuts.
 	maxMessage = 16 << 10
-	// maxName is the longest name, in characters; the intake keeps half.
+	// maxName is the longest name, in characters; the intake keeps half of it.
 	maxName = 2 << 10
-	// MaxDuration is the longest that is believed.
+	// MaxDuration is the longest duration that counts.
 	MaxDuration = 10_000_000 * time.Second
 )
 
@@ -45,7 +43,7 @@ func (o *Outcome) Fail(name, message string) {
 	})
 }
 
-// Add adds what another part of the run came to.
+// Add adds the outcome of another part of the run.
 func (o *Outcome) Add(other Outcome) {
 	o.Passed += other.Passed
 	o.Failed += other.Failed
@@ -58,8 +56,8 @@ func (o *Outcome) Add(other Outcome) {
 // Tests is how many cases there were.
 func (o *Outcome) Tests() int { return o.Passed + o.Failed + o.Errors + o.Skipped }
 
-// Status is that of a CI result: a failed case makes a failure, else a case
-// that could not be run makes an error.
+// Status is that of a CI result: failure if a case failed, else error if a case could not
+// run.
 func (o *Outcome) Status() string {
 	switch {
 	case o.Failed > 0:
@@ -71,7 +69,7 @@ func (o *Outcome) Status() string {
 	}
 }
 
-// Summary is such as: 12 tests passed, 2 failed, 1 error, 3 skipped.
+// Summary is a text such as: 12 tests passed, 2 failed, 1 error, 3 skipped.
 func (o *Outcome) Summary() string {
 	var parts []string
 	part := func(n int, one, many string) {
@@ -103,7 +101,7 @@ func plural(n int) string {
 	return "tests"
 }
 
-// Result is the outcome as a CI result, which has no source yet.
+// Result is the outcome as a CI result, without a source.
 func (o *Outcome) Result() ci.Result {
 	return ci.Result{
 		Status: o.Status(), Summary: o.Summary(), Failures: o.Failures,
