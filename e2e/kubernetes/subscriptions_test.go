@@ -165,14 +165,14 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	c := together(t).stdio(t)
 	for want, args := range map[string]filters{
-		"namespaces must name at least one":     {},
-		"too much":                              {"mode": "faults"},
-		"cluster must be one that is watched":   {"cluster": "elsewhere", "type": "Warning"},
-		"labelSelector must be a selector":      {"labelSelector": "a in (b"},
-		"type must be":                          {"type": "warning"},
-		"mode must be one of events, faults":    {"mode": "all", "type": "Warning"},
-		"no fault is Normal":                    {"mode": "faults", "type": "Normal"},
-		"must be one of namespaces, or left ou": {"namespaces": []string{"a"}, "involvedNamespace": "b"},
+		"namespaces must name at least one":      {},
+		"too much":                               {"mode": "faults"},
+		"cluster must be one that is watched":    {"cluster": "elsewhere", "type": "Warning"},
+		"labelSelector must be a label selector": {"labelSelector": "a in (b"},
+		"type must be":                           {"type": "warning"},
+		"mode must be one of events, faults":     {"mode": "all", "type": "Warning"},
+		"no fault is Normal":                     {"mode": "faults", "type": "Normal"},
+		"must be one of namespaces, or left ou":  {"namespaces": []string{"a"}, "involvedNamespace": "b"},
 	} {
 		// The other worlds' clusters are on this bus too: without the name it would be
 		// refused for that.

@@ -359,7 +359,7 @@ func TestSubscribeRefuses(t *testing.T) {
 		`{"cluster":"dev","type":"Bad"}`:                    "type must be one of Normal, Warning",
 		`{"cluster":"dev","namespaces":"shop"}`:             "namespaces must be a list",
 		`{"cluster":"dev","namespaces":["A/B"]}`:            "namespaces must be a list",
-		`{"cluster":"dev","labelSelector":"app in web"}`:    "labelSelector must be a selector",
+		`{"cluster":"dev","labelSelector":"app in web"}`:    "labelSelector must be a label selector",
 		`{"cluster":"dev","kind":"Pod"}`:                    "kind is no argument: allowed are cluster, mode, namespaces",
 		`{"cluster":"dev","mode":"faults","type":"Normal"}`: "type must be Warning",
 	} {
