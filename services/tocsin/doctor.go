@@ -345,5 +345,5 @@ func (d *doctor) notices(context.Context) []finding {
 		}
 	}
 	slices.Sort(to)
-	return []finding{{check: "notices", result: "from level " + string(d.notify.Least()) + " on to " + strings.Join(to, " and ")}}
+	return []finding{{check: "notices", result: "from level " + string(d.notify.MinLevel()) + " on to " + strings.Join(to, " and ")}}
 }

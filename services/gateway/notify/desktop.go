@@ -17,44 +17,45 @@ import (
 )
 
 const (
-	// desktopWithin is how long a desktop may take. D-Bus alone would wait for
-	// minutes for a notification service that does not start.
-	desktopWithin = 5 * time.Second
-	// maxDesktop is how much of a message fits a notification, in characters.
-	maxDesktop = 400
+	// desktopTimeout bounds one notification. D-Bus alone would wait for minutes for a
+	// notification service that does not start.
+	desktopTimeout = 5 * time.Second
+	// maxDesktopText bounds the message in a notification, in characters.
+	maxDesktopText = 400
 )
 
-// desktop shows notifications. What shows them knows no context: one that hangs
-// is waited for no longer, and until it is over the others fail.
+// desktop shows notices as desktop notifications. The library accepts no context: while a
+// notification hangs, the ones after it fail.
 type desktop struct {
-	system string
-	show   func(title, body string) error
-	hung   detached
+	system   string
+	show     func(title, body string) error
+	detached detached
 }
 
-func newDesktop() *desktop { return &desktop{system: runtime.GOOS, show: show, hung: newDetached()} }
+func newDesktop() *desktop {
+	return &desktop{system: runtime.GOOS, show: show, detached: newDetached()}
+}
 
 func (t *desktop) deliver(ctx context.Context, d delivery) error {
 	title, body := desktopTexts(t.system, d)
-	return t.hung.run(ctx, func() error { return t.show(title, body) })
+	return t.detached.run(ctx, func() error { return t.show(title, body) })
 }
 
-// named says who sends the notifications. The library keeps that in a variable.
-var named = sync.OnceFunc(func() { beeep.AppName = "Tocsin" })
+// setAppName sets the sender of the notifications, which the library keeps in a variable.
+var setAppName = sync.OnceFunc(func() { beeep.AppName = "Tocsin" })
 
-// errNoSession says that there is no desktop to show anything on.
+// errNoSession is returned if there is no desktop to show a notification on.
 var errNoSession = errors.New("there is no desktop session: DBUS_SESSION_BUS_ADDRESS is not set")
 
 func show(title, body string) error {
 	if runtime.GOOS != "windows" && runtime.GOOS != "darwin" && !sessionBus() {
-		return errNoSession // the library would start a bus of its own, and leave it behind
+		return errNoSession // the library would start a D-Bus daemon and leave it running
 	}
-	named()
+	setAppName()
 	return beeep.Notify(title, body, "")
 }
 
-// sessionBus says whether there is a D-Bus session to connect to, where the
-// library looks for it.
+// sessionBus reports whether there is a D-Bus session bus where the library looks for it.
 func sessionBus() bool {
 	if address := os.Getenv("DBUS_SESSION_BUS_ADDRESS"); address != "" && address != "autolaunch:" {
 		return true
@@ -68,31 +69,31 @@ func sessionBus() bool {
 	return false
 }
 
-// desktopTexts are title and body of a notification, as the desktop of a system
-// shows them literally.
+// desktopTexts returns title and body of a notification, escaped so that the desktop of a
+// system shows them literally.
 func desktopTexts(system string, d delivery) (title, body string) {
 	title = "Tocsin: " + sanitize.Cut(d.Context, 60)
 	if d.Level != Info {
 		title = "Tocsin " + string(d.Level) + ": " + sanitize.Cut(d.Context, 60)
 	}
-	body = sanitize.Cut(d.Message, maxDesktop)
-	if more := d.more(); more != "" {
-		body += " (" + more + ")"
+	body = sanitize.Cut(d.Message, maxDesktopText)
+	if text := d.suppressedText(); text != "" {
+		body += " (" + text + ")"
 	}
 	switch system {
 	case "windows":
 		title, body = literalToast.Replace(title), literalToast.Replace(body)
 	case "darwin":
 	default:
-		body = literalMarkup.Replace(body) // bodies have markup, with links in it; titles have none
+		body = literalMarkup.Replace(body) // bodies may have markup with links, titles may not
 	}
 	if strings.HasPrefix(body, "-") {
-		body = " " + body // never an option of notify-send or kdialog
+		body = " " + body // otherwise an option of notify-send or kdialog
 	}
 	return title, body
 }
 
-// literalToast takes out what Windows would act on: a toast is XML with the text
-// in CDATA, and where it can't be shown directly, it is put into a PowerShell
-// script within quotes that expand $(...).
+// literalToast removes what Windows acts on: a toast is XML with the text in CDATA, and if
+// it can't be shown directly, the library puts it into a PowerShell script, in quotes that
+// expand $(...).
 var literalToast = strings.NewReplacer("]]>", "]] >", "$", "＄", "`", "'")

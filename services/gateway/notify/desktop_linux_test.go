@@ -10,17 +10,17 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// shower is a desktop's notification service that shows nothing.
-type shower struct{ shown chan [2]string }
+// notificationService stands for a desktop's notification service.
+type notificationService struct{ shown chan [2]string }
 
-// Notify is the method that desktops have.
-func (s shower) Notify(_ string, _ uint32, _, title, body string, _ []string, _ map[string]dbus.Variant, _ int32) (uint32, *dbus.Error) {
+// Notify implements org.freedesktop.Notifications.
+func (s notificationService) Notify(_ string, _ uint32, _, title, body string, _ []string, _ map[string]dbus.Variant, _ int32) (uint32, *dbus.Error) {
 	s.shown <- [2]string{title, body}
 	return 1, nil
 }
 
-// TestDesktopOverDBus goes the whole way, through the library and a bus of its
-// own. It runs where there is a dbus-daemon.
+// TestDesktopOverDBus shows a notification through the library and a D-Bus daemon of the
+// test. It needs dbus-daemon.
 func TestDesktopOverDBus(t *testing.T) {
 	daemon, err := exec.LookPath("dbus-daemon")
 	if err != nil {
@@ -48,7 +48,7 @@ func TestDesktopOverDBus(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = service.Close() })
-	s := shower{make(chan [2]string, 1)}
+	s := notificationService{make(chan [2]string, 1)}
 	const name = "org.freedesktop.Notifications"
 	if err := service.Export(s, "/org/freedesktop/Notifications", name); err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestDesktopOverDBus(t *testing.T) {
 	}
 
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", address)
-	t.Cleanup(func() { // the library keeps its connection for the next
+	t.Cleanup(func() { // the library keeps its connection
 		if kept, err := dbus.SessionBus(); err == nil {
 			_ = kept.Close()
 		}
@@ -69,9 +69,9 @@ func TestDesktopOverDBus(t *testing.T) {
 	select {
 	case got := <-s.shown:
 		if want := [2]string{"Tocsin warn: deploy", "&lt;b&gt;done&lt;/b&gt;"}; got != want {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("notification = %q, want %q", got, want)
 		}
 	case <-time.After(20 * time.Second):
-		t.Error("nothing is shown")
+		t.Error("no notification within 20 s")
 	}
 }

@@ -10,140 +10,144 @@ import (
 )
 
 const (
-	// waiting is how many notices may wait to be looked at. That takes
-	// microseconds, so only a stopped process fills it.
-	waiting = 64
-	// queued is how many may wait for one sink. Past it they are dropped and
-	// counted: log and bus have them anyway.
-	queued = 16
-	// endWithin is how long the sinks may take at the end, all together.
-	endWithin = 120 * time.Millisecond
+	// inputQueue is the number of notices that may wait for the dispatcher. It takes one
+	// within microseconds, so only a stopped process fills the queue.
+	inputQueue = 64
+	// sinkQueue is the number of notices that may wait for one sink. Beyond it they are
+	// dropped and counted; the log and the bus have them anyway.
+	sinkQueue = 16
+	// endTimeout bounds the deliveries after Run's context ended, of all sinks together.
+	endTimeout = 120 * time.Millisecond
 )
 
-// Dispatcher delivers notices. Only its loop touches the limit; each sink is its
-// outlet's own. A nil Dispatcher delivers nothing.
+// Dispatcher delivers notices to the sinks. Each sink has a queue and a goroutine of its
+// own. A nil Dispatcher delivers nothing.
 type Dispatcher struct {
-	level   Level
-	in      chan Notice
-	outlets []*outlet
-	limit   *limit
-	log     *slog.Logger
+	level Level
+	in    chan Notice
+	sinks []*sinkWorker
+	// limit is used by Run's goroutine only.
+	limit *rateLimit
+	log   *slog.Logger
+	// overrun counts notices that found the input queue full.
 	overrun atomic.Uint64
 }
 
-// New makes a Dispatcher for the sinks that are set, or nil where there are none.
-// It writes and connects nothing yet. Its error is that of Settings.Validate.
+// New returns a Dispatcher for the configured sinks, or nil if there are none. It does not
+// write or connect yet. Its error is that of [Settings.Validate].
 func New(s Settings, log *slog.Logger) (*Dispatcher, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	var outlets []*outlet
-	add := func(name string, bound time.Duration, s sink) {
-		outlets = append(outlets, newOutlet(name, bound, s, log))
+	var sinks []*sinkWorker
+	add := func(name string, timeout time.Duration, s sink) {
+		sinks = append(sinks, newSinkWorker(name, timeout, s, log))
 	}
 	if s.Desktop {
-		add("desktop", desktopWithin, newDesktop())
+		add("desktop", desktopTimeout, newDesktop())
 	}
 	if s.File != "" {
 		path, err := filepath.Abs(s.File)
 		if err != nil {
 			return nil, err
 		}
-		add("file", fileWithin, newFile(path))
+		add("file", fileTimeout, newFile(path))
 	}
 	if s.Webhook != "" {
-		add("webhook", triesWithin, newWebhook(s.Webhook, s.WebhookToken))
+		add("webhook", deliveryTimeout, newWebhook(s.Webhook, s.WebhookToken))
 	}
 	if s.Slack != "" {
-		add("slack", triesWithin, newSlack(s.Slack))
+		add("slack", deliveryTimeout, newSlack(s.Slack))
 	}
-	if len(outlets) == 0 {
+	if len(sinks) == 0 {
 		return nil, nil
 	}
-	return &Dispatcher{level: s.Least(), in: make(chan Notice, waiting), outlets: outlets, limit: newLimit(), log: log}, nil
+	return &Dispatcher{level: s.MinLevel(), in: make(chan Notice, inputQueue), sinks: sinks, limit: newRateLimit(), log: log}, nil
 }
 
-// Send hands a notice over and returns at once. It should be Clean.
-func (c *Dispatcher) Send(n Notice) {
-	if c == nil {
+// Send queues a notice and returns at once. The notice should be cleaned, see
+// [Notice.Clean].
+func (d *Dispatcher) Send(n Notice) {
+	if d == nil {
 		return
 	}
 	select {
-	case c.in <- n:
+	case d.in <- n:
 	default:
-		c.overrun.Add(1)
+		d.overrun.Add(1)
 	}
 }
 
-// Run delivers until ctx ends; what was told by then has endWithin to arrive.
-func (c *Dispatcher) Run(ctx context.Context) {
-	if c == nil {
+// Run delivers until ctx ends. Notices sent by then have 120 ms to be delivered.
+func (d *Dispatcher) Run(ctx context.Context) {
+	if d == nil {
 		return
 	}
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
+	abort, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
 	var running sync.WaitGroup
-	for _, o := range c.outlets {
-		running.Go(func() { o.run(life) })
+	for _, w := range d.sinks {
+		running.Go(func() { w.run(abort) })
 	}
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-		case n := <-c.in:
-			c.pass(n, time.Now())
+		case n := <-d.in:
+			d.dispatch(n, time.Now())
 		}
 	}
-	for drained := false; !drained; {
+	for empty := false; !empty; {
 		select {
-		case n := <-c.in:
-			c.pass(n, time.Now())
+		case n := <-d.in:
+			d.dispatch(n, time.Now())
 		default:
-			drained = true
+			empty = true
 		}
 	}
-	for _, o := range c.outlets {
-		close(o.queue)
+	for _, w := range d.sinks {
+		close(w.queue)
 	}
-	stop := time.AfterFunc(endWithin, end)
+	stop := time.AfterFunc(endTimeout, cancel)
 	defer stop.Stop()
 	running.Wait()
-	if n := c.limit.left(); n > 0 {
-		c.log.Info("notices were held back by the rate limit", "count", n)
+	if n := d.limit.unreported(); n > 0 {
+		d.log.Info("notices were suppressed by the rate limit", "count", n)
 	}
 }
 
-// pass gives a notice to every sink, if it is urgent enough and not one too many.
-func (c *Dispatcher) pass(n Notice, now time.Time) {
-	if n.Level.Severity().Rank() < c.level.Severity().Rank() {
+// dispatch gives a notice to every sink if it passes the level and the rate limit.
+func (d *Dispatcher) dispatch(n Notice, now time.Time) {
+	if n.Level.Severity().Rank() < d.level.Severity().Rank() {
 		return
 	}
-	held, ok := c.limit.take(n.Client+"\x00"+n.Context, now) // one gateway may serve several clients
+	suppressed, ok := d.limit.allow(n.Client+"\x00"+n.Context, now) // one gateway may serve several clients
 	if !ok {
 		return
 	}
-	for _, o := range c.outlets {
-		o.offer(delivery{Notice: n, HeldBack: held})
+	for _, w := range d.sinks {
+		w.offer(delivery{Notice: n, Suppressed: suppressed})
 	}
 }
 
-// Health is how one sink does.
+// Health counts the deliveries of one sink.
 type Health struct {
 	Sink string `json:"sink"`
-	// Sent were delivered, Failed were not, Dropped came while the queue was full.
+	// Sent notices were delivered, Failed ones were not, and Dropped ones found the queue
+	// full.
 	Sent    uint64 `json:"sent"`
 	Failed  uint64 `json:"failed"`
 	Dropped uint64 `json:"dropped"`
 }
 
-// Health says how the sinks do, in the order of the settings.
-func (c *Dispatcher) Health() []Health {
-	if c == nil {
+// Health returns the counts of the sinks, in the order of the settings.
+func (d *Dispatcher) Health() []Health {
+	if d == nil {
 		return nil
 	}
-	all := make([]Health, 0, len(c.outlets))
-	for _, o := range c.outlets {
+	all := make([]Health, 0, len(d.sinks))
+	for _, w := range d.sinks {
 		all = append(all, Health{
-			Sink: o.name, Sent: o.sent.Load(), Failed: o.failed.Load(), Dropped: o.dropped.Load() + c.overrun.Load(),
+			Sink: w.name, Sent: w.sent.Load(), Failed: w.failed.Load(), Dropped: w.dropped.Load() + d.overrun.Load(),
 		})
 	}
 	return all

@@ -10,16 +10,18 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
-// double is a sink of which the test says how it is.
-type double struct {
+// fakeSink records deliveries, fails or hangs.
+type fakeSink struct {
 	got  []delivery
 	err  error
 	hang bool
 }
 
-func (s *double) deliver(ctx context.Context, d delivery) error {
+func (s *fakeSink) deliver(ctx context.Context, d delivery) error {
 	if s.hang {
 		<-ctx.Done()
 		return ctx.Err()
@@ -30,146 +32,146 @@ func (s *double) deliver(ctx context.Context, d delivery) error {
 	return s.err
 }
 
-// courierOf makes a running Dispatcher; end stops it and waits.
-func courierOf(log *slog.Logger, sinks ...sink) (c *Dispatcher, end func()) {
-	c = &Dispatcher{level: Info, in: make(chan Notice, waiting), limit: newLimit(), log: log}
+// runDispatcher starts a Dispatcher; end stops it and waits.
+func runDispatcher(log *slog.Logger, sinks ...sink) (d *Dispatcher, end func()) {
+	d = &Dispatcher{level: Info, in: make(chan Notice, inputQueue), limit: newRateLimit(), log: log}
 	for i, s := range sinks {
-		c.outlets = append(c.outlets, newOutlet(fmt.Sprintf("sink%d", i), time.Minute, s, log))
+		d.sinks = append(d.sinks, newSinkWorker(fmt.Sprintf("sink%d", i), time.Minute, s, log))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); c.Run(ctx) }()
-	return c, func() { cancel(); <-done }
+	go func() { defer close(done); d.Run(ctx) }()
+	return d, func() { cancel(); <-done }
 }
 
-// tell tells n notices, each in a context of its own so that none is held back.
-func tell(c *Dispatcher, n int) {
+// send sends n notices, each in a context of its own so that none is suppressed.
+func send(d *Dispatcher, n int) {
 	for i := range n {
-		c.Send(Notice{Message: "m", Level: Info, Context: fmt.Sprint(i)})
+		d.Send(Notice{Message: "m", Level: Info, Context: fmt.Sprint(i)})
 	}
 }
 
-// TestHangingSinkHoldsUpNobody: neither who tells, nor the other sink.
-func TestHangingSinkHoldsUpNobody(t *testing.T) {
+// TestHangingSink delays neither the sender nor the other sink.
+func TestHangingSink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow, good := &double{hang: true}, &double{}
+		slow, good := &fakeSink{hang: true}, &fakeSink{}
 		var log bytes.Buffer
-		c, end := courierOf(slog.New(slog.NewTextHandler(&log, nil)), slow, good)
+		d, end := runDispatcher(slog.New(slog.NewTextHandler(&log, nil)), slow, good)
 		begun := time.Now()
 		for range 3 {
-			tell(c, 10)
+			send(d, 10)
 			synctest.Wait()
 		}
 		if took := time.Since(begun); took != 0 || len(good.got) != 30 {
-			t.Errorf("30 were told in %s; the good sink got %d", took, len(good.got))
+			t.Errorf("30 notices sent in %s, the other sink got %d, want 0s and 30", took, len(good.got))
 		}
-		h := c.Health()
-		if h[0].Dropped != 30-1-queued || h[1].Sent != 30 || h[1].Dropped != 0 {
-			t.Errorf("%+v", h)
+		want := []Health{{Sink: "sink0", Dropped: 30 - 1 - sinkQueue}, {Sink: "sink1", Sent: 30}}
+		if diff := cmp.Diff(want, d.Health()); diff != "" {
+			t.Errorf("Health (-want +got):\n%s", diff)
 		}
 		end()
-		if took := time.Since(begun); took != endWithin {
-			t.Errorf("the end took %s", took)
+		if took := time.Since(begun); took != endTimeout {
+			t.Errorf("Run returned after %s, want %s", took, endTimeout)
 		}
 		if text := log.String(); strings.Count(text, "too slow") != 1 || !strings.Contains(text, "notices were not delivered") {
-			t.Error(text)
+			t.Errorf("log = %s, want one line about the slow sink and one about the rest", text)
 		}
 	})
 }
 
-// TestFailingSinkIsLoggedOnce: when it begins, and when it is over.
+// TestFailingSinkIsLoggedOnce when failures begin, and once when they end.
 func TestFailingSinkIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &double{err: errors.New("no route")}
+		s := &fakeSink{err: errors.New("no route")}
 		var log bytes.Buffer
-		c, end := courierOf(slog.New(slog.NewTextHandler(&log, nil)), s)
-		tell(c, 4)
+		d, end := runDispatcher(slog.New(slog.NewTextHandler(&log, nil)), s)
+		send(d, 4)
 		synctest.Wait()
 		s.err = nil
-		tell(c, 2)
+		send(d, 2)
 		synctest.Wait()
-		if h := c.Health()[0]; h != (Health{Sink: "sink0", Sent: 2, Failed: 4}) {
-			t.Errorf("%+v", h)
+		if diff := cmp.Diff([]Health{{Sink: "sink0", Sent: 2, Failed: 4}}, d.Health()); diff != "" {
+			t.Errorf("Health (-want +got):\n%s", diff)
 		}
 		end()
 		if text := log.String(); strings.Count(text, "no route") != 1 || strings.Count(text, "delivered again") != 1 || strings.Count(text, "\n") != 2 {
-			t.Error(text)
+			t.Errorf("log = %s, want one line for the begin and one for the end", text)
 		}
 	})
 }
 
-// TestWhatWasToldIsDelivered at the end too.
-func TestWhatWasToldIsDelivered(t *testing.T) {
+// TestEndDelivers: notices sent before the end are delivered.
+func TestEndDelivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &double{}
-		c, end := courierOf(quiet(), s)
-		tell(c, queued)
+		s := &fakeSink{}
+		d, end := runDispatcher(quiet(), s)
+		send(d, sinkQueue)
 		end()
-		if len(s.got) != queued {
-			t.Errorf("%d of %d", len(s.got), queued)
+		if len(s.got) != sinkQueue {
+			t.Errorf("%d delivered, want %d", len(s.got), sinkQueue)
 		}
-		c.Send(Notice{}) // nobody takes it, and nobody waits
+		d.Send(Notice{}) // does not block
 	})
 }
 
-func TestHeldBackAreToldOf(t *testing.T) {
+func TestSuppressedAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &double{}
-		c, end := courierOf(quiet(), s)
+		s := &fakeSink{}
+		d, end := runDispatcher(quiet(), s)
 		defer end()
-		for range burst + 3 {
-			c.Send(Notice{Message: "m", Context: "llm"})
+		for range contextBurst + 3 {
+			d.Send(Notice{Message: "m", Context: "llm"})
 		}
 		synctest.Wait()
-		if len(s.got) != burst {
-			t.Fatalf("%d were delivered", len(s.got))
+		if len(s.got) != contextBurst {
+			t.Fatalf("%d delivered, want %d", len(s.got), contextBurst)
 		}
-		c.Send(Notice{Message: "m", Context: "llm", Client: "another"})
+		d.Send(Notice{Message: "m", Context: "llm", Client: "another"})
 		synctest.Wait()
-		if len(s.got) != burst+1 {
-			t.Fatalf("%d were delivered, another client's included", len(s.got))
+		if len(s.got) != contextBurst+1 {
+			t.Fatalf("%d delivered with another client's, want %d", len(s.got), contextBurst+1)
 		}
-		time.Sleep(every)
-		c.Send(Notice{Message: "m", Context: "llm"})
+		time.Sleep(contextInterval)
+		d.Send(Notice{Message: "m", Context: "llm"})
 		synctest.Wait()
-		if last := s.got[len(s.got)-1]; len(s.got) != burst+2 || last.HeldBack != 3 {
-			t.Errorf("%d were delivered, the last with %d held back", len(s.got), last.HeldBack)
+		if last := s.got[len(s.got)-1]; len(s.got) != contextBurst+2 || last.Suppressed != 3 {
+			t.Errorf("%d delivered, the last with %d suppressed, want %d and 3", len(s.got), last.Suppressed, contextBurst+2)
 		}
 	})
 }
 
 func TestLevelOfSinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &double{}
-		c, end := courierOf(quiet(), s)
+		s := &fakeSink{}
+		d, end := runDispatcher(quiet(), s)
 		defer end()
-		c.level = Warn
-		for range burst {
-			c.Send(Notice{Level: Info, Context: "llm"}) // these use up nothing
+		d.level = Warn
+		for range contextBurst {
+			d.Send(Notice{Level: Info, Context: "llm"}) // below the level: not counted
 		}
-		c.Send(Notice{Level: Warn, Context: "llm"})
-		c.Send(Notice{Level: Error, Context: "llm"})
+		d.Send(Notice{Level: Warn, Context: "llm"})
+		d.Send(Notice{Level: Error, Context: "llm"})
 		synctest.Wait()
-		if len(s.got) != 2 || s.got[0].Level != Warn || s.got[1].HeldBack != 0 {
-			t.Errorf("%+v", s.got)
+		want := []delivery{{Notice: Notice{Level: Warn, Context: "llm"}}, {Notice: Notice{Level: Error, Context: "llm"}}}
+		if diff := cmp.Diff(want, s.got); diff != "" {
+			t.Errorf("deliveries (-want +got):\n%s", diff)
 		}
 	})
 }
 
 func TestNoSinks(t *testing.T) {
-	c, err := New(Settings{}, quiet())
-	if c != nil || err != nil {
-		t.Fatal(c, err)
+	d, err := New(Settings{}, quiet())
+	if d != nil || err != nil {
+		t.Fatalf("New without sinks = %v, %v, want nil, nil", d, err)
 	}
-	c.Send(Notice{})
-	c.Run(t.Context())
-	if c.Health() != nil {
-		t.Error("there are no sinks")
+	d.Send(Notice{})
+	d.Run(t.Context())
+	if h := d.Health(); h != nil {
+		t.Errorf("Health without sinks = %+v, want nil", h)
 	}
 }
 
-// TestDetached: what hangs is left alone, and nothing else is begun until it is
-// over.
+// TestDetached: while a function hangs, no other one is started.
 func TestDetached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDetached()
@@ -177,24 +179,24 @@ func TestDetached(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := d.run(ctx, func() error { <-release; return nil }); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
+			t.Errorf("run of a function that hangs = %v, want %v", err, context.DeadlineExceeded)
 		}
-		if err := d.run(t.Context(), func() error { t.Error("it runs"); return nil }); !errors.Is(err, errStuck) {
-			t.Error(err)
+		if err := d.run(t.Context(), func() error { t.Error("a second function runs"); return nil }); !errors.Is(err, errStuck) {
+			t.Errorf("run while one hangs = %v, want %v", err, errStuck)
 		}
 		close(release)
 		synctest.Wait()
 		if err := d.run(t.Context(), func() error { return nil }); err != nil {
-			t.Error(err)
+			t.Errorf("run after it returned = %v, want nil", err)
 		}
 	})
 }
 
-func BenchmarkTell(b *testing.B) {
-	c, end := courierOf(quiet(), &double{hang: true})
+func BenchmarkSend(b *testing.B) {
+	d, end := runDispatcher(quiet(), &fakeSink{hang: true})
 	defer end()
 	b.ReportAllocs()
 	for b.Loop() {
-		c.Send(Notice{Message: "m", Context: "llm"})
+		d.Send(Notice{Message: "m", Context: "llm"})
 	}
 }

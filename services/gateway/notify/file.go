@@ -15,33 +15,36 @@ import (
 )
 
 const (
-	// fileWithin bounds a write, waiting for other writers included.
-	fileWithin = 5 * time.Second
-	// fileMiB is how large the file may get, fileOld how many old ones are kept.
-	fileMiB = 10
-	fileOld = 5
-	// lockRetry is the pause between tries to get the lock.
+	// fileTimeout bounds a write, waiting for other writers included.
+	fileTimeout = 5 * time.Second
+	// maxFileMiB is the size at which the file is rotated, maxOldFiles the number of
+	// rotated files that are kept.
+	maxFileMiB  = 10
+	maxOldFiles = 5
+	// lockRetry is the pause between attempts to get the lock.
 	lockRetry = 10 * time.Millisecond
 )
 
-// file appends a JSON object a line. Every agent on a machine has a gateway of
-// its own, and all of them may be told the same file: so each line is written
-// under a lock (the file's name and ".lock"), by a logger that lives as long.
-// timberjack alone expects to be the only writer.
+// file appends notices to a file, one JSON object a line. Every agent on a machine has a
+// gateway of its own, and all may write the same file. timberjack expects to be the only
+// writer, so each line is written under a lock (the file's name and ".lock"), by a new
+// logger.
 type file struct {
-	path string
-	mib  int
-	hung detached
+	path     string
+	maxMiB   int
+	detached detached
 }
 
-func newFile(path string) *file { return &file{path: path, mib: fileMiB, hung: newDetached()} }
+func newFile(path string) *file {
+	return &file{path: path, maxMiB: maxFileMiB, detached: newDetached()}
+}
 
 func (f *file) deliver(ctx context.Context, d delivery) error {
 	line, err := json.Marshal(d)
 	if err != nil {
 		return err
 	}
-	return f.hung.run(ctx, func() error { return f.append(ctx, append(line, '\n')) })
+	return f.detached.run(ctx, func() error { return f.append(ctx, append(line, '\n')) })
 }
 
 func (f *file) append(ctx context.Context, line []byte) (err error) {
@@ -50,17 +53,17 @@ func (f *file) append(ctx context.Context, line []byte) (err error) {
 		return fmt.Errorf("wait for other writers: %w", err)
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	if err := mend(f.path); err != nil {
+	if err := endLastLine(f.path); err != nil {
 		return err
 	}
-	w := &timberjack.Logger{Filename: f.path, MaxSize: f.mib, MaxBackups: fileOld, FileMode: 0o600}
+	w := &timberjack.Logger{Filename: f.path, MaxSize: f.maxMiB, MaxBackups: maxOldFiles, FileMode: 0o600}
 	_, err = w.Write(line)
 	return errors.Join(err, w.Close())
 }
 
-// mend ends the last line of a file that ends within one, as a full disk leaves
-// it: the next line would be part of it.
-func mend(path string) (err error) {
+// endLastLine appends a missing line feed to a file, as a full disk leaves it: otherwise
+// the next line would be appended to the broken one.
+func endLastLine(path string) (err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func write(t *testing.T, f *file, message string) {
@@ -20,7 +22,7 @@ func write(t *testing.T, f *file, message string) {
 	}
 }
 
-// messages are those of a file's lines, all of which must be JSON objects.
+// messages returns the messages in a file. Each line must be a JSON object.
 func messages(t *testing.T, path string) []string {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -31,7 +33,7 @@ func messages(t *testing.T, path string) []string {
 	for line := range strings.Lines(string(data)) {
 		var d delivery
 		if err := json.Unmarshal([]byte(line), &d); err != nil {
-			t.Fatalf("%v: %q", err, line)
+			t.Fatalf("decode the line %q: %v", line, err)
 		}
 		all = append(all, d.Message)
 	}
@@ -45,48 +47,54 @@ func TestFileLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, f, "two")
-	got := messages(t, path)
-	if len(got) != 2 || got[0] != sample().Message || got[1] != "two" {
-		t.Errorf("%q", got)
+	if diff := cmp.Diff([]string{sample().Message, "two"}, messages(t, path)); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
 	}
-	if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
-		t.Errorf("%v %v", info.Mode(), err)
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := info.Mode().Perm(), os.FileMode(0o600); runtime.GOOS != "windows" && got != want {
+		t.Errorf("mode = %v, want %v", got, want)
 	}
 }
 
-// TestFileRotates: what is in the way is renamed, and the oldest of those goes.
+// TestFileRotates: a full file is renamed, and only the newest old files are kept.
 func TestFileRotates(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "notices.jsonl")
 	f := newFile(path)
-	f.mib = 1
+	f.maxMiB = 1
 	full := append(bytes.Repeat([]byte("x"), 1<<20-10), '\n')
-	const rotations = fileOld + 2
+	const rotations = maxOldFiles + 2
 	for i := range rotations {
 		if err := os.WriteFile(path, full, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// Of what is rotated within a millisecond, all is kept or none.
+		// The names of rotated files have milliseconds.
 		for begun := time.Now().UnixMilli(); time.Now().UnixMilli() == begun; {
 			runtime.Gosched()
 		}
 		write(t, f, fmt.Sprint(i))
 		if got := messages(t, path); len(got) != 1 || got[0] != fmt.Sprint(i) {
-			t.Fatalf("%d: %q", i, got)
+			t.Fatalf("messages after rotation %d = %q, want the new one only", i, got)
 		}
 	}
 	old, err := filepath.Glob(filepath.Join(dir, "notices-*.jsonl"))
-	if err != nil || len(old) != fileOld {
-		t.Errorf("%d old files are kept: %v", len(old), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(old) != maxOldFiles {
+		t.Errorf("%d old files are kept, want %d", len(old), maxOldFiles)
 	}
 }
 
-// TestFileOfManyGateways: every agent has a gateway, and all write the same file
-// while it rotates. No line is lost or torn.
+// TestFileOfManyGateways: several gateways write the same file while it rotates. No line is
+// lost or broken.
 func TestFileOfManyGateways(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "notices.jsonl")
-	if err := os.WriteFile(path, append(bytes.Repeat([]byte(`{"message":"old"}`+"\n"), 58250), `{"message":"torn`...), 0o600); err != nil {
+	if err := os.WriteFile(path, append(bytes.Repeat([]byte(`{"message":"old"}`+"\n"), 58250), `{"message":"broken`...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	const writers, lines = 4, 25
@@ -94,7 +102,7 @@ func TestFileOfManyGateways(t *testing.T) {
 	for w := range writers {
 		all.Go(func() {
 			f := newFile(path)
-			f.mib = 1
+			f.maxMiB = 1
 			for i := range lines {
 				if err := f.deliver(t.Context(), delivery{Notice: Notice{Message: fmt.Sprint(w, i)}}); err != nil {
 					t.Error(err)
@@ -104,8 +112,11 @@ func TestFileOfManyGateways(t *testing.T) {
 	}
 	all.Wait()
 	files, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
-	if err != nil || len(files) != 2 {
-		t.Fatalf("%v %v", files, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != 2 {
+		t.Fatalf("files = %v, want 2", files)
 	}
 	seen := map[string]int{}
 	for _, name := range files {
@@ -116,8 +127,8 @@ func TestFileOfManyGateways(t *testing.T) {
 		for line := range strings.Lines(string(data)) {
 			var d delivery
 			if err := json.Unmarshal([]byte(line), &d); err != nil {
-				if line != `{"message":"torn`+"\n" {
-					t.Errorf("%q", line)
+				if line != `{"message":"broken`+"\n" {
+					t.Errorf("line = %q, want JSON", line)
 				}
 				continue
 			}
@@ -127,15 +138,14 @@ func TestFileOfManyGateways(t *testing.T) {
 	delete(seen, "old")
 	for message, n := range seen {
 		if n != 1 {
-			t.Errorf("%s is there %d times", message, n)
+			t.Errorf("message %s is written %d times, want once", message, n)
 		}
 	}
 	if len(seen) != writers*lines {
-		t.Errorf("%d of %d lines", len(seen), writers*lines)
+		t.Errorf("%d messages are written, want %d", len(seen), writers*lines)
 	}
 }
 
-// TestFileFails: and says why.
 func TestFileFails(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "notices.jsonl")
@@ -143,7 +153,7 @@ func TestFileFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := newFile(path).deliver(t.Context(), sample()); err == nil {
-		t.Error("a directory was written to")
+		t.Error("deliver to a directory: no error, want one")
 	}
 }
 

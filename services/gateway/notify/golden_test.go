@@ -7,16 +7,18 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // golden compares JSON with a file, both indented.
 func golden(t *testing.T, name string, data []byte) {
 	t.Helper()
 	var got bytes.Buffer
 	if err := json.Indent(&got, data, "", "  "); err != nil {
-		t.Fatalf("%v: %s", err, data)
+		t.Fatalf("indent %s: %v", data, err)
 	}
 	got.WriteByte('\n')
 	path := filepath.Join("testdata", name)
@@ -29,7 +31,7 @@ func golden(t *testing.T, name string, data []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(got.Bytes(), want) {
-		t.Errorf("%s differs (go test -update writes it anew):\n%s", path, got.Bytes())
+	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+		t.Errorf("%s (-want +got; go test -update rewrites it):\n%s", path, diff)
 	}
 }

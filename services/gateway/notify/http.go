@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// tryWithin bounds one try of a request; maxTries are made, with pauses that
-	// begin at firstPause and double. triesWithin bounds all of it.
-	tryWithin   = 5 * time.Second
-	maxTries    = 3
-	firstPause  = 500 * time.Millisecond
-	triesWithin = maxTries*tryWithin + 2*time.Second
-	// maxRedirects within one host.
+	// attemptTimeout bounds one attempt, deliveryTimeout all attempts of a delivery. The
+	// pause between two attempts begins at firstPause and doubles.
+	attemptTimeout  = 5 * time.Second
+	maxAttempts     = 3
+	firstPause      = 500 * time.Millisecond
+	deliveryTimeout = maxAttempts*attemptTimeout + 2*time.Second
+	// maxRedirects bounds the redirects within one host.
 	maxRedirects = 3
 )
 
-// poster is how the sinks that are web services are reached.
+// poster sends requests to the sinks that are web services.
 type poster struct {
 	client *http.Client
 	pause  time.Duration
@@ -29,17 +29,16 @@ type poster struct {
 func newPoster() poster {
 	return poster{pause: firstPause, client: &http.Client{
 		CheckRedirect: redirect,
-		// Notices are rare: a connection that is kept would only be one more thing
-		// to end.
+		// Notices are rare, so connections are not kept.
 		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10},
 	}}
 }
 
-// errElsewhere says that an answer led away from what was set.
-var errElsewhere = errors.New("it redirects to another place, and notices go only where you said: set the address that it leads to")
+// errElsewhere is returned for a redirect to another scheme or host.
+var errElsewhere = errors.New("the address redirects to another host, which is not followed: configure the address that it redirects to")
 
-// redirect follows only to the same scheme and host, and only as a POST: what
-// becomes a GET has lost the notice.
+// redirect allows redirects to the same scheme and host that keep the method POST: a GET
+// has no body.
 func redirect(next *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	if next.Method != http.MethodPost || next.URL.Scheme != first.Scheme || next.URL.Host != first.Host || len(via) > maxRedirects {
@@ -48,21 +47,21 @@ func redirect(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// again marks an error that may be over at another try.
-type again struct{ error }
+// temporary marks an error after which another attempt may succeed.
+type temporary struct{ error }
 
-func (a again) Unwrap() error { return a.error }
+func (t temporary) Unwrap() error { return t.error }
 
-// tries calls f until it succeeds, or fails for good, or has failed maxTries
-// times.
-func (p poster) tries(ctx context.Context, f func(context.Context) error) error {
+// retry calls f until it succeeds, returns an error that is not temporary, or has failed
+// maxAttempts times.
+func (p poster) retry(ctx context.Context, f func(context.Context) error) error {
 	pause := p.pause
 	for n := 1; ; n++ {
-		try, cancel := context.WithTimeout(ctx, tryWithin)
-		err := f(try)
+		attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
+		err := f(attempt)
 		cancel()
-		var passing again
-		if err == nil || !errors.As(err, &passing) || n == maxTries || ctx.Err() != nil {
+		var retryable temporary
+		if err == nil || !errors.As(err, &retryable) || n == maxAttempts || ctx.Err() != nil {
 			return err
 		}
 		select {
@@ -74,24 +73,24 @@ func (p poster) tries(ctx context.Context, f func(context.Context) error) error 
 	}
 }
 
-// refused is the error for an answer that is none of 2xx.
-func refused(status int) error {
+// statusError returns the error for a response with another status than 2xx.
+func statusError(status int) error {
 	err := fmt.Errorf("it answered %d %s", status, http.StatusText(status))
 	if status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout {
-		return again{err}
+		return temporary{err}
 	}
 	return err
 }
 
-// unreached is why there was no answer, without the address: in that of Slack,
-// and in many others, is a secret.
-func unreached(err error) error {
-	var at *url.Error
-	if errors.As(err, &at) {
-		err = at.Err
+// requestError returns the error for a request without a response. It leaves out the
+// address, which contains a secret with Slack and many others.
+func requestError(err error) error {
+	var withURL *url.Error
+	if errors.As(err, &withURL) {
+		err = withURL.Err
 	}
 	if errors.Is(err, errElsewhere) {
 		return errElsewhere
 	}
-	return again{fmt.Errorf("reach it: %w", err)}
+	return temporary{fmt.Errorf("send the request: %w", err)}
 }

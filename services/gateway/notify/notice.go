@@ -1,9 +1,9 @@
-// Package notice carries what an agent tells its user to where the user looks:
-// the desktop, a file, a webhook, Slack. It decides which notices go there (by
-// level, and so many of a context in a time), and sees to it that whoever tells
-// one never waits: each sink has a queue and a goroutine of its own.
+// Package notify delivers notices, the words that an agent sends to its user with the tool
+// notify, to where the user looks: the desktop, a file, a webhook, Slack.
 //
-// The log line and the bus are not its work: those get every notice.
+// [Dispatcher] decides which notices are delivered, by level and by a rate limit, and never
+// blocks the caller. The log line and the message on the bus are not its work: those get
+// every notice.
 package notify
 
 import (
@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// MaxMessage bounds what an agent tells its user, in characters.
+	// MaxMessage bounds a notice, in characters.
 	MaxMessage = 2000
-	// maxWords bounds the context and the client's name.
-	maxWords = 200
-	// DefaultContext is the topic of a notice without one.
+	// maxName bounds the context and the client's name, in characters.
+	maxName = 200
+	// DefaultContext is the context of a notice without one.
 	DefaultContext = "llm"
 )
 
@@ -33,7 +33,7 @@ const (
 	Error Level = "error"
 )
 
-// LevelOf is the level of that name; one that is not known counts as Info.
+// LevelOf returns the level of a name, or Info for an unknown one.
 func LevelOf(name string) Level {
 	switch l := Level(name); l {
 	case Warn, Error:
@@ -43,7 +43,7 @@ func LevelOf(name string) Level {
 	}
 }
 
-// Severity is what the level would be of an alert, so that both can be compared.
+// Severity returns the severity of alerts that corresponds to the level.
 func (l Level) Severity() alert.Severity {
 	switch l {
 	case Warn:
@@ -55,24 +55,24 @@ func (l Level) Severity() alert.Severity {
 	}
 }
 
-// Notice is what an agent tells its user, as it stands on the bus.
+// Notice is what an agent tells its user. Its JSON is the message on the bus.
 type Notice struct {
 	Message string `json:"message"`
 	Level   Level  `json:"level"`
 	Context string `json:"context"`
 	Client  string `json:"client"`
-	// Timestamp is like an alert's.
+	// Timestamp has the format of an alert's.
 	Timestamp string `json:"timestamp"`
 }
 
-// Clean masks secrets in every text and makes it one line of visible characters,
-// of bounded length: no terminal, log or reader of lines acts on what it holds.
+// Clean masks secrets in every text and reduces it to one line of visible characters, of
+// bounded length, on which no terminal, log or line-based reader acts.
 func (n Notice) Clean(mask *redact.Engine) Notice {
 	clean := func(text string, limit int) string {
 		return sanitize.Cut(sanitize.Visible(mask.String(text)), limit)
 	}
-	n.Message, n.Context = clean(n.Message, MaxMessage), clean(n.Context, maxWords)
-	n.Client, n.Timestamp = clean(n.Client, maxWords), clean(n.Timestamp, maxWords)
+	n.Message, n.Context = clean(n.Message, MaxMessage), clean(n.Context, maxName)
+	n.Client, n.Timestamp = clean(n.Client, maxName), clean(n.Timestamp, maxName)
 	n.Level = LevelOf(string(n.Level))
 	if n.Context == "" {
 		n.Context = DefaultContext
@@ -83,18 +83,15 @@ func (n Notice) Clean(mask *redact.Engine) Notice {
 // delivery is a notice on its way to a sink.
 type delivery struct {
 	Notice
-	// HeldBack is how many of its context were not delivered since the last.
-	HeldBack int `json:"held_back,omitempty"`
+	// Suppressed counts the notices of its context that the rate limit suppressed since the
+	// last delivery.
+	Suppressed int `json:"held_back,omitempty"`
 }
 
-// more tells of those held back, or is empty.
-func (d delivery) more() string {
-	switch d.HeldBack {
-	case 0:
+// suppressedText describes the suppressed notices, or is empty if there are none.
+func (d delivery) suppressedText() string {
+	if d.Suppressed == 0 {
 		return ""
-	case 1:
-		return "1 more was held back"
-	default:
-		return fmt.Sprintf("%d more were held back", d.HeldBack)
 	}
+	return fmt.Sprintf("%d more not shown", d.Suppressed)
 }

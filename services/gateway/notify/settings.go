@@ -13,20 +13,20 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
 )
 
-// Settings say where notices go beside the log and the bus, as flags of a
-// command. The zero value is nowhere.
+// Settings configure the sinks, as flags of a command. The zero value has none. The log and
+// the bus get every notice anyway.
 type Settings struct {
-	Desktop bool   `name:"notify-desktop" help:"Show notices (what the agent tells you by notify) as desktop notifications." env:"TOCSIN_NOTIFY_DESKTOP"`
-	File    string `name:"notify-file" help:"Append notices to this file, a JSON object a line; past 10 MiB a new one is begun, and 5 old ones are kept." env:"TOCSIN_NOTIFY_FILE" placeholder:"PATH"`
-	// Webhook may have a secret in it, as Slack does.
+	Desktop bool   `name:"notify-desktop" help:"Show notices (what the agent tells you with its tool notify) as desktop notifications." env:"TOCSIN_NOTIFY_DESKTOP"`
+	File    string `name:"notify-file" help:"Append notices to this file, one JSON object a line. It is rotated at 10 MiB; 5 old files are kept." env:"TOCSIN_NOTIFY_FILE" placeholder:"PATH"`
+	// Webhook may contain a secret, and so may Slack.
 	Webhook      string `name:"notify-webhook" help:"POST notices as JSON to this URL: https, or http on this machine." env:"TOCSIN_NOTIFY_WEBHOOK" placeholder:"URL"`
-	WebhookToken string `name:"notify-webhook-token" help:"Sent to that webhook as Authorization: Bearer." env:"TOCSIN_NOTIFY_WEBHOOK_TOKEN" placeholder:"TOKEN"`
-	Slack        string `name:"notify-slack" help:"Post notices to this incoming webhook of Slack." env:"TOCSIN_NOTIFY_SLACK" placeholder:"URL"`
-	Level        string `name:"notify-level" help:"Notices below this level go to none of these: info, warn (or warning) or error." default:"info" env:"TOCSIN_NOTIFY_LEVEL"`
+	WebhookToken string `name:"notify-webhook-token" help:"Bearer token for that webhook." env:"TOCSIN_NOTIFY_WEBHOOK_TOKEN" placeholder:"TOKEN"`
+	Slack        string `name:"notify-slack" help:"Post notices to this Slack incoming webhook." env:"TOCSIN_NOTIFY_SLACK" placeholder:"URL"`
+	Level        string `name:"notify-level" help:"Least level of these notices: info, warn (or warning) or error." default:"info" env:"TOCSIN_NOTIFY_LEVEL"`
 }
 
-// Validate says which setting is wrong and what is allowed. It never repeats a
-// URL: there may be a secret in it.
+// Validate returns an error that names the invalid setting and the allowed values. It never
+// contains a URL, which may have a secret in it.
 func (s Settings) Validate() error {
 	if err := checkFile(s.File); err != nil {
 		return fmt.Errorf("--notify-file (TOCSIN_NOTIFY_FILE) %w", err)
@@ -37,7 +37,7 @@ func (s Settings) Validate() error {
 	if err := checkSlack(s.Slack); err != nil {
 		return fmt.Errorf("--notify-slack (TOCSIN_NOTIFY_SLACK) %w", err)
 	}
-	if least := s.Least(); s.Level != "" && s.Level != string(least) && s.Level != string(least.Severity()) {
+	if least := s.MinLevel(); s.Level != "" && s.Level != string(least) && s.Level != string(least.Severity()) {
 		return errors.New("--notify-level (TOCSIN_NOTIFY_LEVEL) must be one of info, warn, error")
 	}
 	if s.WebhookToken == "" {
@@ -52,22 +52,22 @@ func (s Settings) Validate() error {
 	return nil
 }
 
-// Least is the level below which nothing goes anywhere: what is set, or the severity
-// of an alert that is like it.
-func (s Settings) Least() Level {
+// MinLevel returns the least level that is delivered. It may be configured by the name of a
+// severity.
+func (s Settings) MinLevel() Level {
 	if s.Level == string(alert.Warning) {
 		return Warn
 	}
 	return LevelOf(s.Level)
 }
 
-// Any says whether notices go anywhere.
+// Any reports whether there is a sink.
 func (s Settings) Any() bool {
 	return s.Desktop || s.File != "" || s.Webhook != "" || s.Slack != ""
 }
 
-// checkFile says why a file can't be written to, as far as can be seen without
-// doing so. No path is fine.
+// checkFile returns an error if a file can't be written, as far as is known without writing
+// it. An empty path is valid.
 func checkFile(path string) error {
 	if path == "" {
 		return nil
@@ -76,18 +76,18 @@ func checkFile(path string) error {
 	case err == nil && info.Mode().IsRegular():
 		return nil
 	case err == nil:
-		return fmt.Errorf("must be a file: %s is something else", path)
+		return fmt.Errorf("must be a regular file: %s is not", path)
 	case !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("must be a file that can be written: %w", err)
+		return fmt.Errorf("must be a writable file: %w", err)
 	}
 	info, err := os.Stat(filepath.Dir(path))
 	if err != nil || !info.IsDir() {
-		return fmt.Errorf("must be in a directory that is there: make %s first", filepath.Dir(path))
+		return fmt.Errorf("must be in an existing directory: make %s first", filepath.Dir(path))
 	}
 	return nil
 }
 
-// checkURL says why notices may not be sent to an address. No address is fine.
+// checkURL returns an error if notices may not be sent to an address. An empty one is valid.
 func checkURL(raw string) error {
 	if raw == "" {
 		return nil
@@ -99,10 +99,11 @@ func checkURL(raw string) error {
 	if u.Scheme == "https" || u.Scheme == "http" && httpguard.Loopback(u.Hostname()) {
 		return nil
 	}
-	return errors.New("must be an https URL, or an http URL of this machine: what an agent says is not for everybody on the way")
+	return errors.New("must be an https URL, or an http URL of this machine: over http, everybody on the way could read the notices")
 }
 
-// checkSlack says what is no incoming webhook, of Slack or of what speaks like it.
+// checkSlack returns an error if an address is not an incoming webhook of Slack or of a
+// compatible service.
 func checkSlack(raw string) error {
 	if err := checkURL(raw); err != nil || raw == "" {
 		return err
@@ -112,8 +113,8 @@ func checkSlack(raw string) error {
 		return errors.New("must be a URL")
 	}
 	host := strings.ToLower(u.Hostname())
-	slacks := host == "slack.com" || strings.HasSuffix(host, ".slack.com")
-	if strings.Trim(u.Path, "/") == "" || slacks && !strings.HasPrefix(host, "hooks.") {
+	ofSlack := host == "slack.com" || strings.HasSuffix(host, ".slack.com")
+	if strings.Trim(u.Path, "/") == "" || ofSlack && !strings.HasPrefix(host, "hooks.") {
 		return errors.New("must be the URL of an incoming webhook, such as https://hooks.slack.com/services/T0/B0/x")
 	}
 	return nil

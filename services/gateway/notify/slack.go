@@ -10,10 +10,10 @@ import (
 	"github.com/slack-go/slack"
 )
 
-// maxSlack is the longest text of a section, in characters, as it is sent.
-const maxSlack = 3000
+// maxSlackText is the longest text of a section, in characters, after escaping.
+const maxSlackText = 3000
 
-// slackWebhook posts to an incoming webhook of Slack, or of what speaks like it.
+// slackWebhook posts to an incoming webhook of Slack or of a compatible service.
 type slackWebhook struct {
 	poster
 	url string
@@ -23,7 +23,7 @@ func newSlack(url string) *slackWebhook { return &slackWebhook{poster: newPoster
 
 func (s *slackWebhook) deliver(ctx context.Context, d delivery) error {
 	m := slackMessage(d)
-	return s.tries(ctx, func(ctx context.Context) error {
+	return s.retry(ctx, func(ctx context.Context) error {
 		err := slack.PostWebhookCustomHTTPContext(ctx, s.url, s.client, m)
 		var limited *slack.RateLimitedError
 		var status slack.StatusCodeError
@@ -31,30 +31,30 @@ func (s *slackWebhook) deliver(ctx context.Context, d delivery) error {
 		case err == nil:
 			return nil
 		case errors.As(err, &limited):
-			return refused(http.StatusTooManyRequests)
+			return statusError(http.StatusTooManyRequests)
 		case errors.As(err, &status):
-			return refused(status.Code)
+			return statusError(status.Code)
 		default:
-			return unreached(err)
+			return requestError(err)
 		}
 	})
 }
 
-// slackMessage is what Slack shows: the notice, and below it in small print who
-// says it. Nothing in it is a mention, a link or a preview. Text stands beside
-// the blocks for what shows none, such as the phone's own notifications.
+// slackMessage returns the message with the notice, and below it in small print the client.
+// Slack shows it without mentions, links and previews. Text is for displays without blocks,
+// such as notifications on a phone.
 func slackMessage(d delivery) *slack.WebhookMessage {
-	text := escapeSlack("["+string(d.Level)+"] "+d.Context+": "+d.Message, maxSlack)
+	text := escapeSlack("["+string(d.Level)+"] "+d.Context+": "+d.Message, maxSlackText)
 	below := d.Client
-	if more := d.more(); more != "" {
-		below += " - " + more
+	if suppressed := d.suppressedText(); suppressed != "" {
+		below += " - " + suppressed
 	}
 	literal := func(text string) *slack.TextBlockObject {
-		// Verbatim: else Slack makes links of what looks like one.
+		// Without Verbatim, Slack makes links of what looks like one.
 		return &slack.TextBlockObject{Type: slack.MarkdownType, Text: text, Verbatim: true}
 	}
 	blocks := []slack.Block{slack.NewSectionBlock(literal(text), nil, nil)}
-	if below = escapeSlack(below, maxSlack); below != "" {
+	if below = escapeSlack(below, maxSlackText); below != "" {
 		blocks = append(blocks, slack.NewContextBlock("", literal(below)))
 	}
 	unfurl := false
@@ -63,11 +63,11 @@ func slackMessage(d delivery) *slack.WebhookMessage {
 	}
 }
 
-// literalMarkup is for what takes &, < and > for its own, and nothing else.
+// literalMarkup escapes &, < and > for markup in which only those have a meaning.
 var literalMarkup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// escapeSlack makes text literal by Slack's rules. What is left has at most limit
-// characters, and no half of an escape.
+// escapeSlack escapes text by Slack's rules and cuts it to at most limit characters, never
+// inside an escape.
 func escapeSlack(text string, limit int) string {
 	whole := literalMarkup.Replace(text)
 	if utf8.RuneCountInString(whole) <= limit {

@@ -25,45 +25,44 @@ func TestSlackText(t *testing.T) {
 		"&lt;!here&gt;":              "&amp;lt;!here&amp;gt;",
 	} {
 		if got := escapeSlack(text, 100); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
+			t.Errorf("escapeSlack(%q) = %q, want %q", text, got, want)
 		}
 	}
 	if got := escapeSlack("ab<c", 6); got != "ab…" {
-		t.Errorf("cut to %q: no half of an escape may be left", got)
+		t.Errorf("cut to %q, want %q without a part of an escape", got, "ab…")
 	}
 	if got := escapeSlack("ab<", 6); got != "ab&lt;" {
-		t.Errorf("cut to %q, though it fits", got)
+		t.Errorf("a text that fits is cut to %q, want %q", got, "ab&lt;")
 	}
 }
 
 // TestSlackFits: Slack refuses a section that is too long.
 func TestSlackFits(t *testing.T) {
-	d := delivery{Notice: Notice{Message: strings.Repeat("&", MaxMessage), Context: strings.Repeat("<", maxWords), Client: strings.Repeat("&", maxWords)}}
+	d := delivery{Notice: Notice{Message: strings.Repeat("&", MaxMessage), Context: strings.Repeat("<", maxName), Client: strings.Repeat("&", maxName)}}
 	m := slackMessage(d)
-	if n := utf8.RuneCountInString(m.Text); n > maxSlack || n < maxSlack-10 {
-		t.Errorf("%d characters", n)
+	if n := utf8.RuneCountInString(m.Text); n > maxSlackText || n < maxSlackText-10 {
+		t.Errorf("text has %d characters, want about %d", n, maxSlackText)
 	}
 }
 
-// FuzzSlackText: whatever stands in it, Slack finds nothing to act on, and shows
-// what was said.
+// FuzzSlackText: of any text, Slack finds nothing to act on, and shows the text.
 func FuzzSlackText(f *testing.F) {
 	for _, text := range []string{"<!channel>", "&amp;<x|y>", "a\xffb<", "…&", strings.Repeat("<", 50)} {
 		f.Add(text, 20)
 	}
 	back := strings.NewReplacer("&lt;", "<", "&gt;", ">", "&amp;", "&")
 	f.Fuzz(func(t *testing.T, text string, limit int) {
-		text = strings.ToValidUTF8(text, "?") // as Clean leaves it
+		text = strings.ToValidUTF8(text, "?") // as Clean returns it
 		limit = 1 + max(limit, -limit, 0)%5000
 		got := escapeSlack(text, limit)
 		if strings.ContainsAny(got, "<>") || strings.Contains(back.Replace(strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(got, "&amp;", ""), "&lt;", ""), "&gt;", "")), "&") {
-			t.Fatalf("%q is not literal", got)
+			t.Fatalf("escapeSlack = %q, want it literal", got)
 		}
 		if n := utf8.RuneCountInString(got); n > limit {
-			t.Fatalf("%d characters, limit %d", n, limit)
+			t.Fatalf("escapeSlack has %d characters, want at most %d", n, limit)
 		}
 		if shown := back.Replace(got); shown != text && !strings.HasPrefix(text, strings.TrimSuffix(shown, "…")) {
-			t.Fatalf("%q is shown as %q", text, shown)
+			t.Fatalf("%q is shown as %q, want a prefix of it", text, shown)
 		}
 	})
 }

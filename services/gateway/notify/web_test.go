@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// service is a web service that answers as told, the last answer for ever.
+// service is a web service that gives the answers in turn, and the last one from then on.
 type service struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -48,16 +48,16 @@ func status(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
 }
 
-func to(code int, where string) http.HandlerFunc {
+func redirectTo(code int, where string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, where, code) }
 }
 
-// hang answers nothing until whoever asks has gone.
+// hang does not answer until the request is canceled.
 func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 // each runs f with both sinks that are web services, at an address with a secret.
-func each(t *testing.T, f func(t *testing.T, at func(base string) sink)) {
-	for name, at := range map[string]func(string) sink{
+func each(t *testing.T, f func(t *testing.T, newSink func(base string) sink)) {
+	for name, newSink := range map[string]func(string) sink{
 		"webhook": func(base string) sink {
 			w := newWebhook(base+"/T000-secret", "token")
 			w.pause = time.Millisecond
@@ -69,40 +69,40 @@ func each(t *testing.T, f func(t *testing.T, at func(base string) sink)) {
 			return s
 		},
 	} {
-		t.Run(name, func(t *testing.T) { f(t, at) })
+		t.Run(name, func(t *testing.T) { f(t, newSink) })
 	}
 }
 
-// TestAnswers: what is tried again, and what is given up at once.
+// TestAnswers: temporary failures are retried, others are not.
 func TestAnswers(t *testing.T) {
 	elsewhere := serve(t, status(200))
-	each(t, func(t *testing.T, at func(string) sink) {
+	each(t, func(t *testing.T, newSink func(string) sink) {
 		for name, c := range map[string]struct {
-			answers []http.HandlerFunc
-			tries   int
-			want    string // in the error
+			answers  []http.HandlerFunc
+			attempts int
+			want     string // in the error
 		}{
-			"taken":                             {answers: []http.HandlerFunc{status(200)}, tries: 1},
-			"503, then taken":                   {answers: []http.HandlerFunc{status(503), status(200)}, tries: 2},
-			"500 for ever":                      {answers: []http.HandlerFunc{status(500)}, tries: 3, want: "it answered 500 Internal Server Error"},
-			"too many":                          {answers: []http.HandlerFunc{status(429), status(200)}, tries: 2},
-			"unknown":                           {answers: []http.HandlerFunc{status(404)}, tries: 1, want: "404 Not Found"},
-			"forbidden":                         {answers: []http.HandlerFunc{status(403)}, tries: 1, want: "403"},
-			"elsewhere":                         {answers: []http.HandlerFunc{to(307, elsewhere.URL)}, tries: 1, want: "redirects to another place"},
-			"elsewhere by name":                 {answers: []http.HandlerFunc{to(308, "http://localhost:1/")}, tries: 1, want: "redirects"},
-			"moved within":                      {answers: []http.HandlerFunc{to(308, "/T000-secret/new"), status(200)}, tries: 2},
-			"moved within, as a GET":            {answers: []http.HandlerFunc{to(302, "/T000-secret/new"), status(200)}, tries: 1, want: "redirects"},
-			"moved within for ever":             {answers: []http.HandlerFunc{to(307, "/T000-secret")}, tries: 1 + maxRedirects, want: "redirects"},
-			"the connection breaks, then taken": {answers: []http.HandlerFunc{func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, status(200)}, tries: 2},
+			"accepted":                             {answers: []http.HandlerFunc{status(200)}, attempts: 1},
+			"503, then accepted":                   {answers: []http.HandlerFunc{status(503), status(200)}, attempts: 2},
+			"500 every time":                       {answers: []http.HandlerFunc{status(500)}, attempts: 3, want: "it answered 500 Internal Server Error"},
+			"too many requests":                    {answers: []http.HandlerFunc{status(429), status(200)}, attempts: 2},
+			"not found":                            {answers: []http.HandlerFunc{status(404)}, attempts: 1, want: "404 Not Found"},
+			"forbidden":                            {answers: []http.HandlerFunc{status(403)}, attempts: 1, want: "403"},
+			"elsewhere":                            {answers: []http.HandlerFunc{redirectTo(307, elsewhere.URL)}, attempts: 1, want: "redirects to another host"},
+			"elsewhere by name":                    {answers: []http.HandlerFunc{redirectTo(308, "http://localhost:1/")}, attempts: 1, want: "redirects"},
+			"moved within":                         {answers: []http.HandlerFunc{redirectTo(308, "/T000-secret/new"), status(200)}, attempts: 2},
+			"moved within, as a GET":               {answers: []http.HandlerFunc{redirectTo(302, "/T000-secret/new"), status(200)}, attempts: 1, want: "redirects"},
+			"moved within every time":              {answers: []http.HandlerFunc{redirectTo(307, "/T000-secret")}, attempts: 1 + maxRedirects, want: "redirects"},
+			"the connection breaks, then accepted": {answers: []http.HandlerFunc{func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, status(200)}, attempts: 2},
 		} {
 			t.Run(name, func(t *testing.T) {
 				s := serve(t, c.answers...)
-				err := at(s.URL).deliver(t.Context(), sample())
+				err := newSink(s.URL).deliver(t.Context(), sample())
 				if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-					t.Errorf("%v, want %q", err, c.want)
+					t.Errorf("deliver = %v, want %q in it", err, c.want)
 				}
-				if n := len(s.got()); n != c.tries {
-					t.Errorf("%d tries, want %d", n, c.tries)
+				if n := len(s.got()); n != c.attempts {
+					t.Errorf("%d requests, want %d", n, c.attempts)
 				}
 				withoutSecret(t, err)
 			})
@@ -116,22 +116,22 @@ func TestAnswers(t *testing.T) {
 func withoutSecret(t *testing.T, err error) {
 	t.Helper()
 	if text := fmt.Sprint(err); strings.Contains(text, "secret") || strings.Contains(text, "127.0.0.1") && strings.Contains(text, "http://") {
-		t.Errorf("a secret is shown: %s", text)
+		t.Errorf("error = %s, want no secret and no address in it", text)
 	}
 }
 
-// TestUnreachable: nobody listens, or there is no such name.
+// TestUnreachable: nothing listens at the address, or it is invalid.
 func TestUnreachable(t *testing.T) {
-	each(t, func(t *testing.T, at func(string) sink) {
+	each(t, func(t *testing.T, newSink func(string) sink) {
 		s := serve(t, status(200))
 		s.Close()
-		err := at(s.URL).deliver(t.Context(), sample())
+		err := newSink(s.URL).deliver(t.Context(), sample())
 		if err == nil {
-			t.Error("it was delivered")
+			t.Error("deliver: no error, want one")
 		}
 		withoutSecret(t, err)
-		if err = at("http://127.0.0.1:99999").deliver(t.Context(), sample()); err == nil {
-			t.Error("it was delivered")
+		if err = newSink("http://127.0.0.1:99999").deliver(t.Context(), sample()); err == nil {
+			t.Error("deliver: no error, want one")
 		}
 		withoutSecret(t, err)
 	})
@@ -139,13 +139,13 @@ func TestUnreachable(t *testing.T) {
 
 // TestHanging: a delivery ends with its context.
 func TestHanging(t *testing.T) {
-	each(t, func(t *testing.T, at func(string) sink) {
+	each(t, func(t *testing.T, newSink func(string) sink) {
 		s := serve(t, hang)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		err := at(s.URL).deliver(ctx, sample())
+		err := newSink(s.URL).deliver(ctx, sample())
 		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
+			t.Errorf("deliver = %v, want %v", err, context.DeadlineExceeded)
 		}
 		withoutSecret(t, err)
 	})
@@ -157,26 +157,31 @@ func TestWebhookPayload(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := s.headers[0]
-	if h.Get("Authorization") != "Bearer s3cret" || h.Get("Content-Type") != "application/json" || h.Get("User-Agent") != "tocsin" {
-		t.Errorf("%v", h)
+	for name, want := range map[string]string{"Authorization": "Bearer s3cret", "Content-Type": "application/json", "User-Agent": "tocsin"} {
+		if got := h.Get(name); got != want {
+			t.Errorf("header %s = %q, want %q", name, got, want)
+		}
 	}
 	body, ok := strings.CutPrefix(s.got()[0], "POST ")
 	if !ok {
-		t.Errorf("%.20s", s.got()[0])
+		t.Errorf("request = %.20s, want a POST", s.got()[0])
 	}
 	golden(t, "webhook.json", []byte(body))
-	if err := newWebhook(s.URL, "").deliver(t.Context(), delivery{}); err != nil || s.headers[1].Get("Authorization") != "" {
-		t.Errorf("%v %v", err, s.headers[1])
+	if err := newWebhook(s.URL, "").deliver(t.Context(), delivery{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.headers[1].Get("Authorization"); got != "" {
+		t.Errorf("Authorization without a token = %q, want none", got)
 	}
 }
 
-// TestTriesArePaced: with pauses that double.
-func TestTriesArePaced(t *testing.T) {
+// TestRetryPauses: the pauses between attempts double.
+func TestRetryPauses(t *testing.T) {
 	p := newPoster()
 	p.pause = 20 * time.Millisecond
 	begun, n := time.Now(), 0
-	err := p.tries(t.Context(), func(context.Context) error { n++; return refused(502) })
-	if took := time.Since(begun); err == nil || n != maxTries || took < 60*time.Millisecond {
-		t.Errorf("%d tries in %s: %v", n, took, err)
+	err := p.retry(t.Context(), func(context.Context) error { n++; return statusError(502) })
+	if took := time.Since(begun); err == nil || n != maxAttempts || took < 60*time.Millisecond {
+		t.Errorf("%d attempts in %s: %v, want %d in at least 60ms and an error", n, took, err, maxAttempts)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// webhook posts a notice as JSON. A try that timed out may have arrived: then
-// the same notice comes again, with the same timestamp.
+// webhook posts notices as JSON. After a timeout, a notice that did arrive is sent again
+// with the same timestamp.
 type webhook struct {
 	poster
 	url, token string
@@ -23,27 +23,26 @@ func (w *webhook) deliver(ctx context.Context, d delivery) error {
 	if err != nil {
 		return err
 	}
-	return w.tries(ctx, func(ctx context.Context) error { return w.post(ctx, body) })
+	return w.retry(ctx, func(ctx context.Context) error { return w.post(ctx, body) })
 }
 
 func (w *webhook) post(ctx context.Context, body []byte) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url, bytes.NewReader(body))
 	if err != nil {
-		return unreached(err)
+		return requestError(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("User-Agent", "tocsin")
 	if w.token != "" {
 		r.Header.Set("Authorization", "Bearer "+w.token)
 	}
-	answer, err := w.client.Do(r)
+	response, err := w.client.Do(r)
 	if err != nil {
-		return unreached(err)
+		return requestError(err)
 	}
-	// What it says is not read: nobody would look at it.
-	_ = answer.Body.Close()
-	if answer.StatusCode/100 != 2 {
-		return refused(answer.StatusCode)
+	_ = response.Body.Close()
+	if response.StatusCode/100 != 2 {
+		return statusError(response.StatusCode)
 	}
 	return nil
 }
