@@ -67,7 +67,7 @@ accounts {
 			for _, s := range liveSubjects() {
 				fmt.Fprintf(&b, "      { stream: %q, accounts: [%s] }\n", s, AccountDashboards)
 			}
-			for _, s := range lookSubjects() { // one question may have many answers
+			for _, s := range dashboardRequests() { // one question may have many answers
 				fmt.Fprintf(&b, "      { service: %q, response_type: stream, threshold: %q, accounts: [%s] }\n", s, LookWithin, AccountDashboards)
 			}
 		} else {
@@ -75,7 +75,7 @@ accounts {
 			for _, s := range liveSubjects() {
 				fmt.Fprintf(&b, "      { stream: { account: %s, subject: %q } }\n", AccountServices, s)
 			}
-			for _, s := range lookSubjects() {
+			for _, s := range dashboardRequests() {
 				fmt.Fprintf(&b, "      { service: { account: %s, subject: %q } }\n", AccountServices, s)
 			}
 		}

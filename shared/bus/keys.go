@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
@@ -77,7 +76,3 @@ func PublicKey(seed []byte) (string, error) {
 	}
 	return public, nil
 }
-
-// KeyVariable is the environment variable by which a server's configuration, such
-// as that in deploy/nats, gets the public key of a role.
-func (r Role) KeyVariable() string { return "TOCSIN_NKEY_" + strings.ToUpper(string(r)) }

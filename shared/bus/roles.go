@@ -1,12 +1,14 @@
 package bus
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// Role is who a connection is on the bus, and so what it may do there.
+// Role is who a session is on the bus, and so what it may do there.
 type Role string
 
 // The roles.
@@ -15,45 +17,21 @@ const (
 	RoleDetector  Role = "detector"
 	RoleGateway   Role = "gateway"
 	RoleDashboard Role = "dashboard"
-	// RoleKubewatch is who tells of Kubernetes clusters.
 	RoleKubewatch Role = "kubewatch"
-	// RoleProvisioner makes and changes streams, and so may do anything with them.
-	// On an embedded bus it is the process that embeds it, and its key never leaves
-	// the memory; on an external one it is for tocsin provision alone.
+	// RoleProvisioner creates and changes streams, and so may do anything with them. On an
+	// embedded bus it is the process that runs the server, and its key never leaves the
+	// memory; on an external one it is for tocsin provision alone.
 	RoleProvisioner Role = "provisioner"
 )
 
-// Roles lists the roles of services: those that get a credential file from
-// tocsin up.
+// Roles lists the roles of services: those that get a credential file from tocsin up.
 func Roles() []Role {
 	return []Role{RoleIngest, RoleDetector, RoleGateway, RoleDashboard, RoleKubewatch}
 }
 
-// inboxPrefix is where a role receives replies. Each service has its own, so
-// that the plain _INBOX of the read-only dashboards shows them nothing of what
-// the others read.
-func (r Role) inboxPrefix() string {
-	if r == RoleDashboard {
-		return "_INBOX"
-	}
-	return "_INBOX_" + string(r)
-}
-
-const (
-	// allServiceAsks is where nats.go's micro services are discovered.
-	allServiceAsks = "$SRV.>"
-	// allPartitionQueries are queries to the owner of one partition.
-	allPartitionQueries = "query.partition.>"
-)
-
-// liveSubjects are what a dashboard hears.
-func liveSubjects() []string { return []string{AllLiveAlerts, AllLiveNotices} }
-
-// lookSubjects are what a dashboard may ask: for alerts by their sequence, and for
-// what is silenced, a document at a time.
-func lookSubjects() []string {
-	return []string{apiDirectGet + StreamAlerts, apiDirectGet + StreamSilences + ".$KV." + BucketSilences + ".*"}
-}
+// KeyVariable is the environment variable by which a server's configuration, such as that
+// in deploy/nats, gets the public key of a role.
+func (r Role) KeyVariable() string { return "TOCSIN_NKEY_" + strings.ToUpper(string(r)) }
 
 // Permissions lists the subjects that a role may publish and subscribe to.
 type Permissions struct {
@@ -64,85 +42,159 @@ type Permissions struct {
 	ReplyWithin time.Duration
 }
 
-// Permissions is the table of what each role may publish and subscribe to.
-// A role that may create consumers could make the server deliver anywhere, so
-// the dashboard may not: it hears what is republished, and reads ALERTS by direct
-// get alone, from an account of its own. The others are trusted like the process
-// that embeds the server: see AccountDashboards for what each could do by its
-// questions alone.
+// Permissions returns what a role may do. This is the table to review for security.
+//
+// A role that may create consumers could make the server deliver anywhere. The dashboard may
+// not: it reads what is republished, and a few streams by direct get, from an account of
+// its own; see [AccountDashboards] for what requests alone could do. The other roles are
+// trusted like the process that runs the server.
 func (r Role) Permissions() Permissions {
-	var pub, sub []string
-	switch r {
-	case RoleIngest:
-		pub = []string{
-			AllTelemetry, SubjectIntakeCI, SubjectIntakeAlerts, allCIResults, allDeliveries, "$JS.API.STREAM.INFO.*",
-			// It deletes what a newer result updates, see Conn.Stored and Delete.
-			apiDirectGet + StreamCI, apiDelete + StreamCI,
-			// Of a delivery it asks whether it was taken, see Conn.Has.
-			apiDirectGet + StreamDeliveries + "." + allDeliveries,
-		}
-		sub = []string{allServiceAsks, query.SubjectHealth}
-	case RoleDetector:
-		pub = []string{
-			AllAlerts, SubjectIntakeNoise, SubjectIntakeTick,
-			"$JS.API.INFO", "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.NAMES", "$JS.FC.>", "$JS.ACK.>",
-			"$JS.API.CONSUMER.*." + StreamTelemetry + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamTelemetry + ".>",
-			"$JS.API.CONSUMER.*." + StreamAlerts + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamAlerts + ".>",
-			"$O." + BucketDetector + ".>", "$JS.API.DIRECT.GET.OBJ_" + BucketDetector + ".>",
-			"$JS.API.CONSUMER.*.OBJ_" + BucketDetector + ".>", "$JS.API.CONSUMER.MSG.NEXT.OBJ_" + BucketDetector + ".>",
-			"$JS.API.STREAM.PURGE.OBJ_" + BucketDetector, "$JS.API.STREAM.MSG.GET.OBJ_" + BucketDetector,
-			// Who owns which partition, and what only its owner knows.
-			"$KV." + BucketOwners + ".>", apiDirectGet + kvPrefix + BucketOwners, apiDirectGet + kvPrefix + BucketOwners + ".>",
-			apiDelete + kvPrefix + BucketOwners, allPartitionQueries,
-		}
-		sub = []string{
-			allServiceAsks, query.SubjectHealth,
-			query.SubjectEvents, query.SubjectStatus, query.SubjectNoise, query.SubjectVitals, allPartitionQueries,
-		}
-	case RoleGateway:
-		pub = []string{
-			AllNotices, allServiceAsks,
-			query.SubjectEvents, query.SubjectStatus, query.SubjectNoise, query.SubjectVitals, query.SubjectHealth,
-			"$JS.API.INFO", "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.NAMES", "$JS.FC.>", "$JS.ACK.>",
-			"$JS.API.CONSUMER.*." + StreamAlerts + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamAlerts + ".>",
-			"$JS.API.CONSUMER.*." + StreamCI + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamCI + ".>",
-			"$JS.API.CONSUMER.*." + StreamNotices + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamNotices + ".>",
-			"$JS.API.DIRECT.GET." + StreamAlerts, "$JS.API.DIRECT.GET." + StreamAlerts + ".>",
-			"$KV." + BucketGateways + ".>", "$JS.API.DIRECT.GET.KV_" + BucketGateways + ".>",
-			// It changes what is silenced, follows it, and reads all of it at once.
-			"$KV." + BucketSilences + ".>", "$JS.API.DIRECT.GET." + StreamSilences, "$JS.API.DIRECT.GET." + StreamSilences + ".>",
-			"$JS.API.CONSUMER.*." + StreamSilences + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamSilences + ".>",
-			// It follows what clusters say, and which of them are watched.
-			"$JS.API.CONSUMER.*." + StreamKubernetes + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamKubernetes + ".>",
-			apiDirectGet + StreamKubernetes, apiDirectGet + StreamKubernetes + ".>",
-			"$JS.API.CONSUMER.*." + kvPrefix + BucketKubewatch + ".>", "$JS.API.CONSUMER.MSG.NEXT." + kvPrefix + BucketKubewatch + ".>",
-			apiDirectGet + kvPrefix + BucketKubewatch, apiDirectGet + kvPrefix + BucketKubewatch + ".>",
-		}
-		sub = []string{allServiceAsks, query.SubjectHealth}
-	case RoleKubewatch:
-		pub = []string{
-			AllKubernetes, SubjectIntakeAlerts,
-			"$JS.API.INFO", "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.NAMES", "$JS.FC.>", "$JS.ACK.>",
-			// It reads what it published last, to publish nothing twice.
-			"$JS.API.CONSUMER.*." + StreamKubernetes + ".>", "$JS.API.CONSUMER.MSG.NEXT." + StreamKubernetes + ".>",
-			apiDirectGet + StreamKubernetes, apiDirectGet + StreamKubernetes + ".>",
-			// Up to where it came, and which of several it is that speaks.
-			"$KV." + BucketClusters + ".>", apiDirectGet + kvPrefix + BucketClusters, apiDirectGet + kvPrefix + BucketClusters + ".>",
-			"$KV." + BucketKubewatch + ".>", apiDirectGet + kvPrefix + BucketKubewatch, apiDirectGet + kvPrefix + BucketKubewatch + ".>",
-		}
-		sub = []string{allServiceAsks, query.SubjectHealth}
-	case RoleDashboard:
-		pub, sub = lookSubjects(), liveSubjects()
-	case RoleProvisioner:
-		pub = []string{"$JS.API.>"}
-	default: // nobody we know
-	}
-	sub = append(sub, r.inboxPrefix()+".>")
-	p := Permissions{Publish: pub, Subscribe: sub}
-	switch r {
-	case RoleIngest, RoleDetector, RoleGateway, RoleKubewatch: // they answer, to whatever inbox asks
+	p := Permissions{Publish: r.publish(), Subscribe: slices.Concat(r.subscribe(), subjects(r.inboxPrefix()+".>"))}
+	if r.answers() {
 		p.Replies, p.ReplyWithin = 1, queryTimeout
-	default:
 	}
 	return p
+}
+
+// publish lists what a role may publish. Requests to JetStream are publishes as well.
+func (r Role) publish() []string {
+	switch r {
+	case RoleIngest:
+		return slices.Concat(
+			subjects(AllTelemetry, SubjectIntakeCI, SubjectIntakeAlerts, allCIResults, allDeliveries),
+			streamInfo(),
+			// It deletes results that a newer one updates.
+			readBySequence(StreamCI), deleteMessages(StreamCI),
+			// It checks whether a delivery was accepted before.
+			readBySubject(StreamDeliveries, allDeliveries),
+		)
+	case RoleDetector:
+		return slices.Concat(
+			subjects(AllAlerts, SubjectIntakeNoise, SubjectIntakeTick),
+			consume(), follow(StreamTelemetry), follow(StreamAlerts),
+			objects(BucketDetector),
+			// Which detector owns which partition, and what only the owner knows.
+			keys(BucketOwners), deleteMessages(kvPrefix+BucketOwners), subjects(allPartitionQueries),
+		)
+	case RoleGateway:
+		return slices.Concat(
+			subjects(AllNotices, allServiceRequests),
+			subjects(query.SubjectEvents, query.SubjectStatus, query.SubjectNoise, query.SubjectVitals, query.SubjectHealth),
+			consume(), follow(StreamAlerts), follow(StreamCI), follow(StreamNotices),
+			read(StreamAlerts),
+			writeKeys(BucketGateways), readBySubject(kvPrefix+BucketGateways, ">"),
+			keys(BucketSilences), follow(StreamSilences),
+			follow(StreamKubernetes), read(StreamKubernetes),
+			follow(StreamKubewatch), read(StreamKubewatch),
+		)
+	case RoleKubewatch:
+		return slices.Concat(
+			subjects(AllKubernetes, SubjectIntakeAlerts),
+			// It reads what it published last, to publish nothing twice.
+			consume(), follow(StreamKubernetes), read(StreamKubernetes),
+			// Its checkpoints, and the lease of each cluster.
+			keys(BucketClusters), keys(BucketKubewatch),
+		)
+	case RoleDashboard:
+		return dashboardRequests()
+	case RoleProvisioner:
+		return subjects("$JS.API.>")
+	default: // an unknown role may do nothing
+		return nil
+	}
+}
+
+// subscribe lists what a role may subscribe to beside its reply inbox.
+func (r Role) subscribe() []string {
+	switch r {
+	case RoleIngest, RoleGateway, RoleKubewatch:
+		return subjects(allServiceRequests, query.SubjectHealth)
+	case RoleDetector:
+		return subjects(
+			allServiceRequests, query.SubjectHealth,
+			query.SubjectEvents, query.SubjectStatus, query.SubjectNoise, query.SubjectVitals, allPartitionQueries,
+		)
+	case RoleDashboard:
+		return liveSubjects()
+	default:
+		return nil
+	}
+}
+
+// answers reports whether a role answers requests, in any reply inbox.
+func (r Role) answers() bool {
+	return slices.Contains([]Role{RoleIngest, RoleDetector, RoleGateway, RoleKubewatch}, r)
+}
+
+// inboxPrefix is where a role receives replies. Each service has its own, so that the plain
+// _INBOX of the dashboards shows them nothing that the others read.
+func (r Role) inboxPrefix() string {
+	if r == RoleDashboard {
+		return "_INBOX"
+	}
+	return "_INBOX_" + string(r)
+}
+
+const (
+	// allServiceRequests is where services of nats.go's micro package are discovered.
+	allServiceRequests = "$SRV.>"
+	// allPartitionQueries are queries to the owner of one partition.
+	allPartitionQueries = "query.partition.>"
+)
+
+// liveSubjects are what a dashboard may subscribe to.
+func liveSubjects() []string { return subjects(AllLiveAlerts, AllLiveNotices) }
+
+// dashboardRequests are what a dashboard may request: alerts by their sequence, and the
+// documents of the silences.
+func dashboardRequests() []string {
+	return slices.Concat(readBySequence(StreamAlerts), readBySubject(StreamSilences, keyPrefix(BucketSilences)+"*"))
+}
+
+// The builders below return the subjects of one permission each.
+
+func subjects(list ...string) []string { return list }
+
+// streamInfo allows to ask for the state of any stream.
+func streamInfo() []string { return subjects(apiInfo + "*") }
+
+// consume allows what every consumer needs, see follow.
+func consume() []string {
+	return slices.Concat(subjects("$JS.API.INFO"), streamInfo(), subjects("$JS.API.STREAM.NAMES", "$JS.FC.>", "$JS.ACK.>"))
+}
+
+// follow allows to make consumers of a stream, and to read from them.
+func follow(stream string) []string {
+	return subjects("$JS.API.CONSUMER.*."+stream+".>", "$JS.API.CONSUMER.MSG.NEXT."+stream+".>")
+}
+
+// readBySequence allows direct gets from a sequence on.
+func readBySequence(stream string) []string { return subjects(apiDirectGet + stream) }
+
+// readBySubject allows direct gets of the newest message of each subject that matches.
+func readBySubject(stream, subject string) []string {
+	return subjects(apiDirectGet + stream + "." + subject)
+}
+
+// read allows all direct gets of a stream.
+func read(stream string) []string {
+	return slices.Concat(readBySequence(stream), readBySubject(stream, ">"))
+}
+
+// deleteMessages allows to delete single messages of a stream.
+func deleteMessages(stream string) []string { return subjects(apiDelete + stream) }
+
+// writeKeys allows to write and delete the keys of a bucket.
+func writeKeys(bucket string) []string { return subjects(keyPrefix(bucket) + ">") }
+
+// keys allows to write and read the keys of a bucket.
+func keys(bucket string) []string { return slices.Concat(writeKeys(bucket), read(kvPrefix+bucket)) }
+
+// objects allows to write and read the objects of a bucket.
+func objects(bucket string) []string {
+	stream := objectPrefix + bucket
+	return slices.Concat(
+		subjects("$O."+bucket+".>"), readBySubject(stream, ">"), follow(stream),
+		subjects("$JS.API.STREAM.PURGE."+stream, "$JS.API.STREAM.MSG.GET."+stream),
+	)
 }
