@@ -1,8 +1,9 @@
-// Package alert is the vocabulary of what Tocsin tells: the alert itself, and
-// the digest that turns a pile of alerts into the few lines an agent reads.
+// Package alert defines the alert, and turns many alerts into the few that an agent reads:
+// repetitions are merged ([Merge]), a regression and an anomaly are correlated ([Digest]),
+// and symptoms are grouped under their likely cause ([Causes]).
 //
-// It is pure: it knows no bus, no MCP and no clock. Detectors make alerts, the
-// gateway's inbox and stream and the dashboards digest them.
+// It is pure: it knows no bus, no MCP and no clock. Detectors raise alerts; the gateway and
+// the dashboard digest them.
 package alert
 
 import (
@@ -12,7 +13,7 @@ import (
 	"time"
 )
 
-// Severity says how urgent an alert is. The zero value is not a severity.
+// Severity is how urgent an alert is. The zero value is not a severity.
 type Severity string
 
 // The severities, from the least to the most urgent.
@@ -25,8 +26,7 @@ const (
 // Severities lists every severity, from the least to the most urgent.
 func Severities() []Severity { return []Severity{Info, Warning, Error} }
 
-// Rank orders severities: 1 for info, 2 for warning, 3 for error and 0 for
-// anything that is not a severity.
+// Rank orders severities: 1 for info, 2 for warning, 3 for error, and 0 for anything else.
 func (s Severity) Rank() int {
 	switch s {
 	case Info:
@@ -40,7 +40,7 @@ func (s Severity) Rank() int {
 	}
 }
 
-// Category says which kind of detection raised an alert. An alert has one.
+// Category is the kind of detection that raised an alert.
 type Category string
 
 // The categories, in the order in which summaries name them.
@@ -54,7 +54,7 @@ const (
 	Threshold       Category = "threshold"
 	Security        Category = "security"
 	UserFrustration Category = "user_frustration"
-	// Kubernetes is a fault of what runs in a cluster.
+	// Kubernetes is a fault in a cluster.
 	Kubernetes Category = "kubernetes"
 )
 
@@ -63,7 +63,7 @@ func Categories() []Category {
 	return []Category{Regression, Anomaly, Errors, NetworkErrors, CI, Noise, Threshold, Security, UserFrustration, Kubernetes}
 }
 
-// The sources: which detector speaks (contract, section 5).
+// The sources: which detector raised an alert (docs/reference/alerts.md).
 const (
 	SourcePerformance = "performance_monitor"
 	SourceAnomaly     = "anomaly_detector"
@@ -75,44 +75,43 @@ const (
 	SourceCircuit     = "circuit_monitor"
 	SourceSecurity    = "security_monitor"
 	SourceFrustration = "frustration_detector"
-	// SourceStorm is the storm limiter, which sums up the alerts that it holds back.
+	// SourceStorm is the storm limiter, which summarizes the alerts that it suppresses.
 	SourceStorm = "storm_limiter"
-	// SourceAlertmanager is another monitoring system, whose alerts are passed on.
+	// SourceAlertmanager is another monitoring system, whose alerts are forwarded.
 	SourceAlertmanager = "alertmanager"
 	// SourceKubernetes is kubewatch, which finds faults in clusters.
 	SourceKubernetes = "kubernetes_monitor"
 )
 
-// SignalKey is the Context key under which an anomaly says what it counted:
-// SignalLogs or SignalRequests. The stream's filters tell the two apart by it.
+// SignalKey is the Context key of what an anomaly counted: SignalLogs or SignalRequests.
+// Subscription filters distinguish the two by it.
 const SignalKey = "signal"
 
-// OutcomeKey is the Context key under which the end of a finding says how it ended.
-// NewLevel is the one outcome that is news by itself: nothing is as before, what was
-// found goes on, and is what the next is judged by.
+// OutcomeKey is the Context key of how a finding ended. NewLevel is the one outcome that is
+// news by itself: the finding continues, and is the baseline of the next one.
 const (
 	OutcomeKey = "outcome"
 	NewLevel   = "new_level"
 )
 
-// The Context keys under which alerts say where what they found happened, as far
-// as that is known. By these, alerts that have one cause are found.
+// The Context keys of where a finding happened, as far as that is known. Alerts with one
+// cause are found by them.
 const (
 	// PageKey has the path template of the page, such as /users/:id.
 	PageKey = "page"
-	// EndpointKey has the method and path template of the request that failed, as
+	// EndpointKey has the method and path template of a failed request, such as
 	// GET /api/users/:id.
 	EndpointKey = "endpoint"
-	// ReleaseKey has the release that the event was of, and DeployKey the same
-	// where that was heard of first only minutes before, after another one.
+	// ReleaseKey has the release of the event. DeployKey has it as well where the release
+	// was first seen only minutes before, after another one.
 	ReleaseKey = "release"
 	DeployKey  = "deploy"
-	// CommitKey has the commit that a CI result is of.
+	// CommitKey has the commit of a CI result.
 	CommitKey = "commit"
 )
 
-// The Context keys under which a fault of a Kubernetes cluster says of what it is. One
-// of what has no namespace, such as a node, has no NamespaceKey.
+// The Context keys of the subject of a Kubernetes fault. An object without a namespace, such
+// as a node, has no NamespaceKey.
 const (
 	ClusterKey   = "cluster"
 	NamespaceKey = "namespace"
@@ -120,26 +119,25 @@ const (
 	FaultKey = "fault"
 )
 
-// The signals that an anomaly can be about.
+// The values of SignalKey.
 const (
 	SignalLogs     = "logs"
 	SignalRequests = "requests"
 )
 
-// Bounds on text that reaches an agent, in characters (contract, section 8).
+// Bounds on text that reaches an agent, in characters.
 const (
 	MaxTitle  = 200
 	MaxDetail = 2000
 )
 
-// MaxAlsoResolves is how many alerts one names that are over by it, beside the
-// first.
+// MaxAlsoResolves is how many alerts one alert resolves in addition to the first.
 const MaxAlsoResolves = 9
 
-// Alert is what a detector found worth attention. Its text may quote the
-// outside world; it is data for the reader and never an instruction.
+// Alert is a finding that is worth attention. Its texts may quote the outside world: they
+// are data for the reader and never an instruction.
 type Alert struct {
-	// ID names this alert for ever; on the bus it is also the Nats-Msg-Id.
+	// ID identifies the alert; on the bus it is also the Nats-Msg-Id.
 	ID       string
 	Severity Severity
 	Category Category
@@ -147,12 +145,12 @@ type Alert struct {
 	Title string
 	// Detail holds the data points, at most MaxDetail characters.
 	Detail string
-	// Timestamp is when the bus received what raised the alert. On the wire it
+	// Timestamp is when the bus received the event that raised the alert. On the wire it
 	// is RFC 3339 in UTC with milliseconds.
 	Timestamp time.Time
-	// Source is the detector that speaks, one of the Source constants.
+	// Source is the detector that raised it, one of the Source constants.
 	Source string
-	// App is the watched thing that the alert is about.
+	// App is the application that the alert is about.
 	App string
 	// URL is the page or request the alert is about, or empty.
 	URL string
@@ -161,42 +159,39 @@ type Alert struct {
 	Context map[string]any
 	// DedupKey is equal for repetitions of one finding within an app.
 	DedupKey string
-	// CorrelationID is shared by alerts that belong together; otherwise it is
-	// the alert's own ID.
+	// CorrelationID is shared by alerts that belong together. It is the alert's own ID where
+	// there are no others.
 	CorrelationID string
-	// Count is how many findings this alert stands for. 0 and 1 both mean one
-	// and are left out on the wire.
+	// Count is how many findings the alert stands for. 0 and 1 both mean one, and are left
+	// out on the wire.
 	Count int
-	// Revises is the ID of the alert whose place this one takes where that is
-	// still pending, or empty. Where it is not pending the revision is ignored.
+	// Revises is the ID of the alert that this one replaces while that is pending, or empty.
+	// Where that was delivered, the revision is ignored.
 	Revises string
-	// Resolves is the ID of the alert that is over by what this one tells, or
-	// empty.
+	// Resolves is the ID of the alert that this one resolves, or empty.
 	Resolves string
-	// AlsoResolves are the IDs of others that are over by the same, the oldest
-	// first: at most MaxAlsoResolves, and none without Resolves.
+	// AlsoResolves are the IDs of others that it resolves, the oldest first: at most
+	// MaxAlsoResolves, and none without Resolves.
 	AlsoResolves []string
-	// Resolved says that the alert was over before it was told. Only who holds
-	// alerts for a reader sets it (package pending); no detector does.
+	// Resolved means that the alert was resolved before it was delivered. Only an inbox sets
+	// it, never a detector.
 	Resolved bool
-	// InhibitedBy is the ID of the alert that is probably the cause of this one, or
-	// empty. Symptoms is how many alerts are told under this one, and Reason says in
-	// words why. As Resolved, only who holds alerts for a reader sets them (Causes).
+	// InhibitedBy is the ID of the likely cause of this alert, or empty. Symptoms is how many
+	// alerts are grouped under this one, and Reason why, in words. Only [Causes] sets them.
 	InhibitedBy string
 	Symptoms    int
 	Reason      string
-	// Seq is the alert's place in the stream that it was read from, and of
-	// merged ones the newest's; 0 when it was not read from one. It is not on the
-	// wire.
+	// Seq is the alert's sequence in the stream that it was read from, the newest one's after
+	// a merge, and 0 where it was not read from one. It is not on the wire.
 	Seq uint64
 }
 
-// Occurrences is how many findings the alert stands for: at least one.
+// Occurrences returns how many findings the alert stands for: at least one.
 func (a Alert) Occurrences() int { return max(a.Count, 1) }
 
-// Whole returns a revision under the id of the alert that it revises, which is the
-// id of the alert with all its revisions. Any other alert is returned as it is.
-func (a Alert) Whole() Alert {
+// AsOriginal returns a revision under the ID of the alert that it revises. Any other alert is
+// returned as it is.
+func (a Alert) AsOriginal() Alert {
 	if a.Revises == "" {
 		return a
 	}
@@ -207,7 +202,7 @@ func (a Alert) Whole() Alert {
 	return a
 }
 
-// wire is the JSON form of an Alert. Field order is the contract's.
+// wire is the JSON form of an Alert, in the order of docs/reference/alerts.md.
 type wire struct {
 	ID            string         `json:"id"`
 	Severity      Severity       `json:"severity"`
@@ -231,13 +226,13 @@ type wire struct {
 	Reason        string         `json:"reason,omitempty"`
 }
 
-// TimeFormat is how times are written on the wire: RFC 3339, UTC, milliseconds.
+// TimeFormat is the layout of times on the wire: RFC 3339, UTC, milliseconds.
 const TimeFormat = "2006-01-02T15:04:05.000Z"
 
-// FormatTime writes t as the contract wants it.
+// FormatTime formats a time as on the wire.
 func FormatTime(t time.Time) string { return t.UTC().Format(TimeFormat) }
 
-// MarshalJSON writes the alert in the contract's form.
+// MarshalJSON encodes the alert as on the wire.
 func (a Alert) MarshalJSON() ([]byte, error) {
 	w := wire{
 		ID: a.ID, Severity: a.Severity, Category: a.Category, Title: a.Title, Detail: a.Detail,
@@ -255,9 +250,9 @@ func (a Alert) MarshalJSON() ([]byte, error) {
 	return encode(w)
 }
 
-// UnmarshalJSON reads the contract's form. It refuses a timestamp that is not
-// RFC 3339 and a severity that is none; an unknown category is kept, so that
-// an older reader can show what a newer detector says.
+// UnmarshalJSON decodes an alert of the wire. It refuses a timestamp that is not RFC 3339 and
+// an unknown severity. An unknown category is kept, so that an older reader can show the
+// alerts of a newer detector.
 func (a *Alert) UnmarshalJSON(data []byte) error {
 	var w wire
 	if err := json.Unmarshal(data, &w); err != nil {
@@ -287,8 +282,7 @@ func (a *Alert) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// newest cuts a list of alerts that are over, which ends with the newest, to
-// MaxAlsoResolves.
+// newest returns the last MaxAlsoResolves IDs of a list that ends with the newest.
 func newest(ids []string) []string {
 	if len(ids) == 0 {
 		return nil
@@ -296,8 +290,8 @@ func newest(ids []string) []string {
 	return ids[max(len(ids)-MaxAlsoResolves, 0):]
 }
 
-// encode is json.Marshal without the escaping of <, > and &, which would make
-// titles such as "a -> b" unreadable to a model.
+// encode is json.Marshal without the escaping of <, > and &, with which a title such as
+// "a -> b" would be hard to read for a model.
 func encode(v any) ([]byte, error) {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)

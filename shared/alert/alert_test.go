@@ -14,9 +14,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
-// start is the time that the contract's example has.
+// start is the time of the examples in docs/reference/alerts.md.
 var start = time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC)
 
 func golden(t *testing.T, name, got string) {
@@ -41,7 +41,7 @@ func full() alert.Alert {
 		ID: "a1", Severity: alert.Error, Category: alert.Regression,
 		Title:  "LCP regressed 34% on /cart",
 		Detail: "LCP 3350 ms, baseline 2500 ms (20 loads) <b>&</b> →",
-		// A time of another zone and of finer grain than the wire has.
+		// A time in another zone, more precise than on the wire.
 		Timestamp: start.Add(123456 * time.Microsecond).In(time.FixedZone("", 3600)),
 		Source:    alert.SourcePerformance, App: "web", URL: "http://localhost:3000/cart?a=1&b=2",
 		Context: map[string]any{"metric": "lcp_ms"}, DedupKey: "regression:web:/cart:lcp_ms",
@@ -57,12 +57,12 @@ func TestWireForm(t *testing.T) {
 	}
 	several := over
 	several.AlsoResolves = []string{"a-2", "a0"}
-	told := full()
-	told.Title, told.Detail, told.Context, told.Resolved = "Resolved: "+told.Title, "", nil, true
+	resolved := full()
+	resolved.Title, resolved.Detail, resolved.Context, resolved.Resolved = "Resolved: "+resolved.Title, "", nil, true
 	cause, symptom := full(), full()
 	cause.Symptoms, cause.Reason = 2, "3 alerts of web within 10 s name /api/cart; the failed request came first"
 	symptom.InhibitedBy = "a1"
-	for name, a := range map[string]alert.Alert{"cause.json": cause, "symptom.json": symptom, "full.json": full(), "least.json": one, "resolves.json": over, "also_resolves.json": several, "resolved.json": told} {
+	for name, a := range map[string]alert.Alert{"cause.json": cause, "symptom.json": symptom, "full.json": full(), "least.json": one, "resolves.json": over, "also_resolves.json": several, "resolved.json": resolved} {
 		wire, err := a.MarshalJSON()
 		if err != nil {
 			t.Fatal(err)
@@ -102,7 +102,7 @@ func TestManyEnds(t *testing.T) {
 		t.Errorf("%+v", back)
 	}
 	back.Resolves = ""
-	if back.Ends("11") || back.Ends("") || back.Over() {
+	if back.Ends("11") || back.Ends("") || back.IsResolution() {
 		t.Error("without Resolves an alert ends nothing")
 	}
 }
@@ -174,7 +174,7 @@ func TestWhole(t *testing.T) {
 		{"a revision", "b", "a", "b", "a", "a"},
 		{"one that belongs with others", "b", "a", "c", "a", "c"},
 	} {
-		got := alert.Alert{ID: tt.id, Revises: tt.revises, CorrelationID: tt.correlation, Title: "t"}.Whole()
+		got := alert.Alert{ID: tt.id, Revises: tt.revises, CorrelationID: tt.correlation, Title: "t"}.AsOriginal()
 		if want := (alert.Alert{ID: tt.wantID, CorrelationID: tt.wantCorrelation, Title: "t"}); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %+v, want %+v", tt.name, got, want)
 		}

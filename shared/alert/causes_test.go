@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -103,7 +104,7 @@ func TestCauses(t *testing.T) {
 		// reason is that of the first cause.
 		reason string
 	}{
-		// What they name.
+		// Names that link alerts.
 		{"an error that quotes the request's path", []alert.Alert{request("N", 0, api...), saying("POST http://localhost:3000/api/cart?x=1 failed", failure("E", s))},
 			"N[E]", "2 alerts of web within 10 s name /api/cart; the failed request came first"},
 		{"one that quotes a path with an id", []alert.Alert{request("N", 0, alert.EndpointKey, "GET /users/:id"), saying("no user at /users/42.", failure("E", s))},
@@ -154,7 +155,7 @@ func TestCauses(t *testing.T) {
 		{"of equals at once the first by id", []alert.Alert{request("N", 0, both...), request("M", 0, cart...), slow("R", 2*s, cart...)}, "N M[R]", ""},
 		{"the same endpoint before the same page", []alert.Alert{request("M", 0, alert.EndpointKey, "GET /other", alert.PageKey, "/cart"), request("N", s, both...), saying("POST /api/cart", failure("E", 2*s, cart...))}, "N[E] M", ""},
 
-		// What explains nothing.
+		// Alerts that explain nothing.
 		{"one alone", []alert.Alert{request("N", 0, both...)}, "N", ""},
 		{"two requests to one endpoint", []alert.Alert{request("N", 0, both...), request("M", s, both...)}, "M N", ""},
 		{"two errors of one page", []alert.Alert{failure("E", 0, cart...), failure("F", s, cart...)}, "F E", ""},
@@ -223,7 +224,7 @@ func TestBlockWithACause(t *testing.T) {
 	golden(t, "cause.txt", block)
 }
 
-// TestCauseOfMany: of the names of a group the first are said, and all is bounded.
+// TestCauseOfMany: the reason has the first names of a group, and its length is bounded.
 func TestCauseOfMany(t *testing.T) {
 	long := "/" + strings.Repeat("\u00fc", 200)
 	in := []alert.Alert{
@@ -240,22 +241,22 @@ func TestCauseOfMany(t *testing.T) {
 	}
 }
 
-// TestToldBefore: a symptom that comes after its cause was told is known for one,
-// for as long as the cause is not too long ago.
-func TestToldBefore(t *testing.T) {
+// TestDelivered: a symptom that is raised after its cause was delivered is recognized, within
+// CauseWindow.
+func TestDelivered(t *testing.T) {
 	const s = time.Second
 	both := []string{alert.EndpointKey, "POST /api/cart", alert.PageKey, "/cart"}
-	tell := func(c *alert.Causes, alerts ...alert.Alert) string {
+	deliver := func(c *alert.Causes, alerts ...alert.Alert) string {
 		pending := make([]alert.Pending, len(alerts))
 		for i, a := range alerts {
 			pending[i].Alert = a
 		}
-		told := c.Digest(pending)
-		if again := c.Digest(pending); !reflect.DeepEqual(again, told) {
-			t.Error("to look at a digest is not to tell it")
+		digest := c.Digest(pending)
+		if diff := cmp.Diff(digest, c.Digest(pending)); diff != "" {
+			t.Errorf("Digest without Delivered changed the next digest (-first +second):\n%s", diff)
 		}
-		c.Told(told)
-		return grouped(t, alert.Alerts(told))
+		c.Delivered(digest)
+		return grouped(t, alert.Alerts(digest))
 	}
 	page := []string{alert.PageKey, "/cart"}
 	for _, tt := range []struct {
@@ -263,21 +264,21 @@ func TestToldBefore(t *testing.T) {
 		steps [][]alert.Alert
 		want  string
 	}{
-		{"a cause that was told", [][]alert.Alert{{request("N", 0, both...)}, {slow("R", 10*s, page...)}}, "N | R<N"},
+		{"a delivered cause", [][]alert.Alert{{request("N", 0, both...)}, {slow("R", 10*s, page...)}}, "N | R<N"},
 		{"too long ago", [][]alert.Alert{{request("N", 0, both...)}, {slow("R", 10*s+1, page...)}}, "N | R"},
 		{"with others after it", [][]alert.Alert{{request("N", 0, both...)}, {failure("X", 15*s, alert.PageKey, "/x")}, {slow("R", 10*s, page...)}}, "N | X | R"},
-		{"a group goes on", [][]alert.Alert{{request("N", 0, both...), failure("E", s, page...)}, {slow("R", 2*s, page...)}}, "N[E] | R<N"},
+		{"a group continues", [][]alert.Alert{{request("N", 0, both...), failure("E", s, page...)}, {slow("R", 2*s, page...)}}, "N[E] | R<N"},
 		{"a symptom is no cause", [][]alert.Alert{{request("N", 0, both...), failure("E", 8*s, page...)}, {slow("R", 12*s, page...)}}, "N[E] | R"},
-		{"but leads to it", [][]alert.Alert{{request("N", 0, alert.EndpointKey, "POST /api/cart"), saying("/api/cart", failure("E", s, page...))}, {slow("R", 9*s, page...)}}, "N[E] | R<N"},
+		{"a symptom leads to the cause", [][]alert.Alert{{request("N", 0, alert.EndpointKey, "POST /api/cart"), saying("/api/cart", failure("E", s, page...))}, {slow("R", 9*s, page...)}}, "N[E] | R<N"},
 		{"the cause comes last", [][]alert.Alert{{slow("R", 0, page...)}, {request("N", s, both...)}}, "R | N"},
 		{"and more with it", [][]alert.Alert{{slow("R", 0, page...)}, {request("N", s, both...), failure("E", s, page...)}}, "R | N[E]"},
-		{"the one that was told first", [][]alert.Alert{{request("N", 0, both...)}, {request("M", s, both...), failure("E", 2*s, page...)}}, "N | E<N M"},
-		{"what is over is none", [][]alert.Alert{{over(request("N", 0, both...))}, {failure("E", 2*s, page...)}}, "N | E"},
+		{"the cause that was delivered first", [][]alert.Alert{{request("N", 0, both...)}, {request("M", s, both...), failure("E", 2*s, page...)}}, "N | E<N M"},
+		{"a resolution is no cause", [][]alert.Alert{{over(request("N", 0, both...))}, {failure("E", 2*s, page...)}}, "N | E"},
 	} {
 		var c alert.Causes
 		var got []string
 		for _, step := range tt.steps {
-			got = append(got, tell(&c, step...))
+			got = append(got, deliver(&c, step...))
 		}
 		if order := strings.Join(got, " | "); order != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.name, order, tt.want)
@@ -285,43 +286,43 @@ func TestToldBefore(t *testing.T) {
 	}
 
 	var c alert.Causes
-	tell(&c, request("N", 0, both...))
-	for i := range 100 { // ever more are forgotten, the first that began
-		tell(&c, failure(fmt.Sprint("X", i), s, alert.PageKey, fmt.Sprint("/", i)))
+	deliver(&c, request("N", 0, both...))
+	for i := range 100 { // the earliest are forgotten
+		deliver(&c, failure(fmt.Sprint("X", i), s, alert.PageKey, fmt.Sprint("/", i)))
 	}
-	if got := tell(&c, slow("R", 2*s, page...), slow("Q", 2*s, alert.PageKey, "/99")); got != "R Q<X99" {
-		t.Error(got)
+	if got := deliver(&c, slow("R", 2*s, page...), slow("Q", 2*s, alert.PageKey, "/99")); got != "R Q<X99" {
+		t.Errorf("after 100 others: %s, want R Q<X99", got)
 	}
 }
 
-// TestBegan: what counts is when the first came of what is merged.
-func TestBegan(t *testing.T) {
+// TestSince: the time of the first of merged alerts counts.
+func TestSince(t *testing.T) {
 	page := []string{alert.PageKey, "/cart"}
 	n := alert.Pending{Alert: request("N", time.Minute, page...), Since: start}
 	e := alert.Pending{Alert: failure("E", time.Second, page...)}
 	later := alert.Pending{Alert: failure("F", 58*time.Second, page...)}
-	told := new(alert.Causes).Digest([]alert.Pending{n, e, later})
-	if got := grouped(t, alert.Alerts(told)); got != "N[E] F" {
-		t.Error(got)
+	digest := new(alert.Causes).Digest([]alert.Pending{n, e, later})
+	if got := grouped(t, alert.Alerts(digest)); got != "N[E] F" {
+		t.Errorf("Digest = %s, want N[E] F", got)
 	}
 	r := alert.Pending{Alert: slow("R", 30*time.Second, page...), Since: start.Add(28 * time.Second)}
 	a := alert.Pending{Alert: made("A", alert.Anomaly, alert.Error, 31*time.Second), Since: start.Add(5 * time.Second)}
-	told = new(alert.Causes).Digest([]alert.Pending{n, r, a})
-	if got := grouped(t, alert.Alerts(told)); got != "N[R]" {
-		t.Errorf("a regression that is joined with an anomaly began with the first of both: %s", got)
+	digest = new(alert.Causes).Digest([]alert.Pending{n, r, a})
+	if got := grouped(t, alert.Alerts(digest)); got != "N[R]" {
+		t.Errorf("Digest = %s, want N[R]: a joined alert began with the first of both", got)
 	}
 }
 
-// sorted is alerts as they are told, without a join.
+// sorted returns alerts as they are shown, without a join.
 func sorted(alerts []alert.Alert) []alert.Alert {
 	pending := make([]alert.Pending, len(alerts))
 	for i, a := range alerts {
 		pending[i].Alert = a
 	}
-	return alert.Alerts(new(alert.Causes).Sorted(pending))
+	return alert.Alerts(new(alert.Causes).Group(pending))
 }
 
-// drawn is any alerts that could be pending, of which many have something in common.
+// drawn returns any alerts that could be pending, many of which share a name.
 func drawn(t *rapid.T) []alert.Alert {
 	alerts := make([]alert.Alert, rapid.IntRange(0, 30).Draw(t, "alerts"))
 	for i := range alerts {
@@ -399,7 +400,7 @@ func TestCausesProperties(t *testing.T) {
 			stood[a.ID] = true
 			cause, under := byID[a.InhibitedBy]
 			if a.InhibitedBy != "" {
-				if !under || a.Over() || cause.Over() || cause.App != a.App && cause.Category != alert.CI {
+				if !under || a.IsResolution() || cause.IsResolution() || cause.App != a.App && cause.Category != alert.CI {
 					t.Fatalf("%+v under %+v", a, cause)
 				}
 				if !stood[cause.ID] && cause.Severity.Rank() >= a.Severity.Rank() {
@@ -443,8 +444,8 @@ func full50() []alert.Pending {
 	return all
 }
 
-// BenchmarkDigest50 is a full inbox: without anything in common, with much of it,
-// and what is remembered of what was told.
+// BenchmarkDigest50 digests a full inbox, with nothing and with much in common, and records
+// one as delivered.
 func BenchmarkDigest50(b *testing.B) {
 	much := full50()
 	nothing := full50()
@@ -454,18 +455,18 @@ func BenchmarkDigest50(b *testing.B) {
 	for name, pending := range map[string][]alert.Pending{"nothing in common": nothing, "much in common": much} {
 		b.Run(name, func(b *testing.B) {
 			var c alert.Causes
-			c.Told(much)
+			c.Delivered(much)
 			b.ReportAllocs()
 			for b.Loop() {
 				c.Digest(pending)
 			}
 		})
 	}
-	b.Run("told", func(b *testing.B) {
+	b.Run("delivered", func(b *testing.B) {
 		var c alert.Causes
 		b.ReportAllocs()
 		for b.Loop() {
-			c.Told(much)
+			c.Delivered(much)
 		}
 	})
 }

@@ -9,43 +9,41 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// CorrelationWindow is how far apart in time a regression and an anomaly of one
-// app may be, inclusive, to be told as one.
+// CorrelationWindow is how far apart in time a regression and an anomaly of one app may be,
+// inclusive, to become one alert.
 const CorrelationWindow = 5 * time.Second
 
-// MergeKey is what repetitions of one finding have in common. It is comparable.
-// Over keeps the end of a finding apart from the finding: that it is over is no
-// repetition of it, though both have one DedupKey.
+// MergeKey is equal for repetitions of one finding. It is comparable. A resolution is no
+// repetition of the alert that it resolves, though both have the same DedupKey.
 type MergeKey struct {
 	App, DedupKey string
-	Over          bool
+	Resolution    bool
 }
 
 // MergeKey returns the key under which the alert is merged with others.
 func (a Alert) MergeKey() MergeKey {
-	return MergeKey{App: a.App, DedupKey: a.DedupKey, Over: a.Over()}
+	return MergeKey{App: a.App, DedupKey: a.DedupKey, Resolution: a.IsResolution()}
 }
 
-// Over says that the alert tells the end of a finding: by resolving another
-// alert, or because it was over itself before it was told.
-func (a Alert) Over() bool { return a.Resolves != "" || a.Resolved }
+// IsResolution reports whether the alert is about the end of a finding: it resolves another
+// alert, or was resolved before it was delivered.
+func (a Alert) IsResolution() bool { return a.Resolves != "" || a.Resolved }
 
-// Ends says that an alert with that id is over by what this one tells.
+// Ends reports whether the alert resolves the one with an ID.
 func (a Alert) Ends(id string) bool {
 	return a.Resolves != "" && (a.Resolves == id || slices.Contains(a.AlsoResolves, id))
 }
 
-// OnlyResolves says that the alert tells nothing but that another one is over.
-// The end of a CI failure and of a threshold is news by itself as well: that of
-// a success, and of a new state. So is that of what is there to stay (NewLevel).
+// OnlyResolves reports whether the alert has no news beside the end of another one. A
+// resolution of a CI failure or a threshold has: the success, the new state. So has one
+// with the outcome NewLevel.
 func (a Alert) OnlyResolves() bool {
 	return a.Resolves != "" && a.Category != CI && a.Category != Threshold && a.Context[OutcomeKey] != NewLevel
 }
 
-// Merge makes one alert of two with the same MergeKey. Everything is as in the
-// one with the newer timestamp (in the later arrival when they are equal), but
-// the severity is the higher one and Count the sum of what both stand for. Of two
-// summaries of a storm, one summary has the counts of both.
+// Merge makes one alert of two with the same MergeKey. It is the one with the newer timestamp
+// (of equal ones the later arrival), with the higher severity and the sum of the counts. A
+// merged summary of a storm has the counts of both.
 func Merge(earlier, later Alert) Alert {
 	merged := later
 	if earlier.Timestamp.After(later.Timestamp) {
@@ -57,8 +55,8 @@ func Merge(earlier, later Alert) Alert {
 	return mergeStorms(earlier, later, merged)
 }
 
-// Digest prepares alerts for a reader who was told nothing before, each as it
-// came: see Causes, which does it for one who was. The input stays as it is.
+// Digest returns alerts as a new reader gets them; for one who got alerts before, see
+// [Causes]. The input stays as it is.
 func Digest(alerts []Alert) []Alert {
 	pending := make([]Pending, len(alerts))
 	for i, a := range alerts {
@@ -67,10 +65,8 @@ func Digest(alerts []Alert) []Alert {
 	return Alerts(new(Causes).Digest(pending))
 }
 
-// inOrder returns alerts as they are shown: error, warning, info, within
-// that the newest first, of equal times by their places in the stream, and
-// otherwise in the order given. Titles and details
-// are cut to MaxTitle and MaxDetail. The input stays as it is.
+// inOrder returns alerts sorted by severity, the most severe first, then by time and by
+// sequence, the newest first. Titles and details are truncated. The input stays as it is.
 func inOrder(pending []Pending) []Pending {
 	sorted := slices.Clone(pending)
 	for i := range sorted {
@@ -87,24 +83,22 @@ func inOrder(pending []Pending) []Pending {
 	return sorted
 }
 
-// pair is a regression and an anomaly, by their places, that belong together.
+// pair is a regression and an anomaly that belong together, by their indexes.
 type pair struct {
 	regression, anomaly int
 	apart               time.Duration
 }
 
-// correlate returns the alerts with pairs joined: a regression and an anomaly of
-// one app within CorrelationWindow become one alert, in the place of the
-// regression. An alert is joined at most once; the pair closest in time goes
-// first, among equals the one that came first. What is over is joined with
-// nothing. It takes time in the product of regressions and anomalies, which
-// are at most as many as an inbox holds.
+// correlate joins pairs: a regression and an anomaly of one app within CorrelationWindow
+// become one alert, in the place of the regression. An alert is joined at most once; the
+// pair closest in time has precedence, of equal ones the first. Resolutions are not joined.
+// It takes time in the product of regressions and anomalies, of which an inbox holds few.
 func correlate(alerts []Pending) []Pending {
 	pairs := pairsOf(alerts)
 	if len(pairs) == 0 {
 		return alerts
 	}
-	// A stable sort: among equally close pairs the order of arrival decides.
+	// A stable sort: of equally close pairs the order of arrival decides.
 	slices.SortStableFunc(pairs, func(a, b pair) int { return cmp.Compare(a.apart, b.apart) })
 	partner := make(map[int]int, len(pairs))
 	gone := make(map[int]bool, len(pairs))
@@ -130,11 +124,11 @@ func correlate(alerts []Pending) []Pending {
 func pairsOf(alerts []Pending) []pair {
 	var pairs []pair
 	for i, r := range alerts {
-		if r.Category != Regression || r.Over() {
+		if r.Category != Regression || r.IsResolution() {
 			continue
 		}
 		for j, a := range alerts {
-			if a.Category != Anomaly || a.App != r.App || a.Over() {
+			if a.Category != Anomaly || a.App != r.App || a.IsResolution() {
 				continue
 			}
 			if apart := r.Timestamp.Sub(a.Timestamp).Abs(); apart <= CorrelationWindow {
@@ -145,7 +139,7 @@ func pairsOf(alerts []Pending) []pair {
 	return pairs
 }
 
-// joinPending is join for alerts that began each at its own time.
+// joinPending is join for pending alerts, which began at different times.
 func joinPending(regression, anomaly Pending) Pending {
 	joined := Pending{Alert: join(regression.Alert, anomaly.Alert), Since: regression.since()}
 	if first := anomaly.since(); first.Before(joined.Since) {
@@ -154,10 +148,9 @@ func joinPending(regression, anomaly Pending) Pending {
 	return joined
 }
 
-// join tells a regression and an anomaly as one alert. It is the regression in
-// all that the contract doesn't name, with the context of both. The correlation
-// id is the earlier one's, which the later one was given when it was made. A
-// joined alert is one finding, so it has a Count only where a part had one.
+// join makes one alert of a regression and an anomaly: the regression, with the texts and the
+// context of both, and the correlation ID of the earlier one. It is one finding, so it has
+// a Count only where a part has one.
 func join(regression, anomaly Alert) Alert {
 	joined := regression
 	joined.Title = "Correlated: " + regression.Title + " + " + anomaly.Title
@@ -181,8 +174,8 @@ func join(regression, anomaly Alert) Alert {
 	return joined
 }
 
-// Highest is the severity of the most severe of alerts. A cause stands before what
-// came of it, also where that is worse.
+// Highest returns the highest severity of alerts. It need not be that of the first: a cause
+// stands before its symptoms, which may be more severe.
 func Highest(alerts []Alert) (severity Severity) {
 	for _, a := range alerts {
 		severity = higher(a.Severity, severity)

@@ -62,7 +62,7 @@ func TestMerge(t *testing.T) {
 	raised := made("a", alert.Regression, alert.Error, 0)
 	end, told := raised, raised
 	end.Resolves, told.Resolved = "a", true
-	if raised.Over() || raised.MergeKey() == end.MergeKey() || raised.MergeKey() == told.MergeKey() {
+	if raised.IsResolution() || raised.MergeKey() == end.MergeKey() || raised.MergeKey() == told.MergeKey() {
 		t.Error("the end of a finding would merge with it")
 	}
 }

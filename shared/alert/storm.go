@@ -6,28 +6,28 @@ import (
 	"strings"
 )
 
-// MaxStormExamples is how many alerts the summary of a storm names.
+// MaxStormExamples is how many titles the summary of a storm has.
 const MaxStormExamples = 5
 
-// The Context keys of a summary: how many different alerts of each category it stands
-// for, and the titles of the first.
+// The Context keys of a summary: the number of different alerts by category, and the titles
+// of the first.
 const (
 	categoriesKey = "categories"
 	examplesKey   = "examples"
 )
 
-// maxOfStorm bounds the counts that are read from a summary.
+// maxOfStorm bounds the counts in a summary.
 const maxOfStorm = 1 << 40
 
-// Storm is the alerts that were held back and leave as one, the summary.
+// Storm are suppressed alerts that are published as one, the summary.
 type Storm struct {
-	// Categories is how many different alerts there were of each.
+	// Categories counts the different alerts by category.
 	Categories map[Category]int
-	// Examples are the titles of the first ones, at most MaxStormExamples.
+	// Examples are the titles of the first, at most MaxStormExamples.
 	Examples []string
 }
 
-// Fill returns a with the title, detail, category, source and context of the summary.
+// Fill returns an alert with the title, detail, category, source and context of the summary.
 func (s Storm) Fill(a Alert) Alert {
 	categories, examples := map[string]any{}, make([]any, len(s.Examples))
 	var parts []string
@@ -53,7 +53,7 @@ func (s Storm) Fill(a Alert) Alert {
 	return a
 }
 
-// stormOf reads what Fill wrote, also after it was JSON.
+// stormOf returns the storm of a summary, also of one that was decoded from JSON.
 func stormOf(a Alert) (s Storm, ok bool) {
 	categories, _ := a.Context[categoriesKey].(map[string]any)
 	if a.Source != SourceStorm || len(categories) == 0 {
@@ -79,8 +79,8 @@ func stormOf(a Alert) (s Storm, ok bool) {
 	return s, true
 }
 
-// mergeStorms makes one summary of two, where both are one: each counts what came since
-// the last, so merged is to count what both do.
+// mergeStorms fills merged with the counts of both, where both are summaries: each counts the
+// alerts since the last one.
 func mergeStorms(earlier, later, merged Alert) Alert {
 	first, isFirst := stormOf(earlier)
 	second, isSecond := stormOf(later)

@@ -6,13 +6,12 @@ import (
 	"strings"
 )
 
-// summaryOver is the number of alerts over which a block has a summary line.
+// summaryOver is the number of alerts above which a block has a summary line.
 const summaryOver = 3
 
-// Summary counts the alerts by category in one line, such as
-// "4 alerts: 1 regression, 1 anomaly, 2 ci". It counts alerts and not what they
-// stand for. Categories are named in the order of Categories, ones that it
-// doesn't know after them by name.
+// Summary counts alerts by category in one line, such as
+// "4 alerts: 1 regression, 1 anomaly, 2 ci". Each alert counts as one, whatever its Count.
+// Categories are in the order of [Categories], unknown ones after them by name.
 func Summary(alerts []Alert) string {
 	counts := make(map[Category]int)
 	for _, a := range alerts {
@@ -43,10 +42,9 @@ func Summary(alerts []Alert) string {
 	}
 }
 
-// Block is the text under which a tool's answer carries alerts: a heading, a
-// summary line where there are more than three, and the alerts as a JSON array
-// in the order given. Without alerts it is empty. It fails only when a context
-// holds what JSON can't say.
+// Block returns the text with which a tool's answer carries alerts: a heading, a summary line
+// where there are more than three, and the alerts as a JSON array in the order given. It is
+// empty without alerts. It fails only where a context can't be encoded as JSON.
 func Block(alerts []Alert) (string, error) {
 	list, err := encode(alerts)
 	if err != nil {
@@ -55,8 +53,8 @@ func Block(alerts []Alert) (string, error) {
 	return BlockOf(alerts, list), nil
 }
 
-// BlockOf is Block with the alerts as they are written already, and with notes in
-// the summary line, which then always stands.
+// BlockOf is [Block] with alerts that are encoded already, and notes in the summary line,
+// which is then always there.
 func BlockOf(alerts []Alert, list []byte, notes ...string) string {
 	if len(alerts) == 0 {
 		return ""

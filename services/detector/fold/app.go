@@ -130,7 +130,7 @@ const correlationWindow = 5 * time.Second
 // first. That is the one with which alert.Digest joins it. The end of either
 // belongs to none.
 func (l *links) correlate(a *alert.Alert) {
-	if a.Over() {
+	if a.IsResolution() {
 		return
 	}
 	own, other := &l.regression, &l.anomaly

@@ -133,7 +133,7 @@ func TestAutoSwitch(t *testing.T) {
 			young, known := 0, []string{}
 			for _, a := range s.alerts {
 				switch at := a.Timestamp.Sub(start); {
-				case a.Category != alert.Anomaly || a.Over():
+				case a.Category != alert.Anomaly || a.IsResolution():
 				case at < 10*time.Minute:
 					young++
 				default:

@@ -134,7 +134,7 @@ func TestEscalationAndSpike(t *testing.T) {
 		switch {
 		case strings.HasPrefix(a.Title, "Error escalates"):
 			escalates = a
-		case a.Category == alert.Anomaly && !a.Over():
+		case a.Category == alert.Anomaly && !a.IsResolution():
 			spike = a
 		}
 	}

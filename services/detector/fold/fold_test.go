@@ -456,7 +456,7 @@ func checkAllWell(t fataler, alerts []alert.Alert) {
 		case a.Severity != alert.Info:
 			open[thing] = append(open[thing], a.ID)
 		case len(open[thing]) == 0:
-			if a.Over() {
+			if a.IsResolution() {
 				t.Fatalf("%s is over once more: %+v", thing, a)
 			}
 		default:

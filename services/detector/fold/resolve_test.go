@@ -178,7 +178,7 @@ func checkResolutions(t fataler, alerts []alert.Alert) {
 		}
 		for _, id := range append([]string{a.Resolves}, a.AlsoResolves...) {
 			of, ok := told[id]
-			if !ok || over[id] && a.Revises == "" || of.App != a.App || of.Category != a.Category || of.Over() {
+			if !ok || over[id] && a.Revises == "" || of.App != a.App || of.Category != a.Category || of.IsResolution() {
 				t.Fatalf("%q resolves %q, told: %v, over already: %v, %+v", a.Title, id, ok, over[id], of)
 			}
 			over[id] = true

@@ -189,7 +189,7 @@ func (s *State) pending(rank int) bool {
 // urgency is the rank of a pending alert. One that is resolved already is for
 // information, however severe it was.
 func urgency(a alert.Alert) int {
-	if a.Over() {
+	if a.IsResolution() {
 		return alert.Info.Rank()
 	}
 	return a.Severity.Rank()

@@ -46,7 +46,7 @@ func NewLifecycle(a alert.Alert) Lifecycle {
 // lifecycle.
 func (l *Lifecycle) Add(a alert.Alert) bool {
 	resolved := l.key
-	resolved.Over = true
+	resolved.Resolution = true
 	switch {
 	case a.ID == l.id: // published twice
 		return false
@@ -72,9 +72,9 @@ func (l *Lifecycle) Add(a alert.Alert) bool {
 // Show replaces the published alert by its sanitized form. Alerts that are added after
 // that must be sanitized, too.
 func (l *Lifecycle) Show(shown alert.Alert) {
-	over := l.key.Over
+	over := l.key.Resolution
 	l.Alert, l.key = shown, shown.MergeKey()
-	l.key.Over = over
+	l.key.Resolution = over
 }
 
 // Lifecycle reads an alert by its id, and what became of it. It searches from the newest

@@ -211,7 +211,7 @@ func (r *reader) take(ctx context.Context, p *pendingAlerts) (alerts []alert.Ale
 // a block has no room for all.
 func openFirst(alerts []alert.Alert) []alert.Alert {
 	over := func(a alert.Alert) int {
-		if a.Over() {
+		if a.IsResolution() {
 			return 1
 		}
 		return 0

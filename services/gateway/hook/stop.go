@@ -67,7 +67,7 @@ func (r *responder) allowStop(ctx context.Context, state sessionState) error {
 func openSince(least alert.Severity, seq uint64) condition {
 	return func(p *pendingAlerts) bool {
 		return slices.ContainsFunc(p.box.Pending(), func(a alert.Alert) bool {
-			return a.Severity.Rank() >= least.Rank() && a.Seq > seq && !a.Over()
+			return a.Severity.Rank() >= least.Rank() && a.Seq > seq && !a.IsResolution()
 		})
 	}
 }

@@ -80,7 +80,7 @@ func (b *Inbox) Offer(a alert.Alert) {
 			b.stats.Ignored++
 			return
 		}
-		a = a.Whole()
+		a = a.AsOriginal()
 	}
 	if b.list.Merge(a) {
 		return
@@ -183,7 +183,7 @@ func (b *Inbox) bySeverity(all []alert.Pending) []int {
 // remove removes delivered alerts.
 func (b *Inbox) remove(seq uint64, delivered []alert.Pending, wanted func(i int) bool) {
 	b.list.Take(seq, wanted)
-	b.causes.Told(delivered)
+	b.causes.Delivered(delivered)
 	b.evicted = 0
 }
 
@@ -223,7 +223,7 @@ func (b *Inbox) RecordDelivered(delivered []alert.Alert) {
 
 func (b *Inbox) recordCauses(delivered []alert.Pending) {
 	if len(delivered) > 0 {
-		b.causes.Told(b.causes.Digest(delivered))
+		b.causes.Delivered(b.causes.Digest(delivered))
 	}
 }
 

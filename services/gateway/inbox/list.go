@@ -81,7 +81,7 @@ func (l *List) open(key alert.MergeKey) *entry {
 // unresolved entry with the same MergeKey: a resolution of either resolves the entry.
 // Resolutions and revisions are not recorded.
 func (l *List) RecordRepeat(a alert.Alert) {
-	if a.Over() || a.Revises != "" {
+	if a.IsResolution() || a.Revises != "" {
 		return
 	}
 	key := a.MergeKey()
@@ -111,7 +111,7 @@ func (l *List) Revise(a alert.Alert) bool {
 		return false
 	}
 	e.revise(a)
-	a = a.Whole()
+	a = a.AsOriginal()
 	a.Count, a.Seq = e.alert.Count, e.alert.Seq
 	if e.offers > 1 && e.alert.Severity.Rank() > a.Severity.Rank() {
 		a.Severity = e.alert.Severity

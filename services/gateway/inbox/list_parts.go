@@ -37,7 +37,7 @@ func (e *entry) join(a alert.Alert) {
 func (e *entry) revise(a alert.Alert) {
 	i := slices.IndexFunc(e.parts, func(p part) bool { return p.id == a.Revises })
 	p := &e.parts[max(i, 0)] // an unknown id was merged into the oldest part
-	a = a.Whole()
+	a = a.AsOriginal()
 	a.Count, a.Seq = p.alert.Count, p.alert.Seq
 	p.alert = a
 }

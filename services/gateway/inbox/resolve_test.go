@@ -209,7 +209,7 @@ func TestNothingIsLostOrTakenTwice(t *testing.T) {
 				t.Fatalf("%s is taken twice", a.ID)
 			}
 			ids[a.ID] = true
-			over[a.DedupKey] = a.Over()
+			over[a.DedupKey] = a.IsResolution()
 			if a.Resolves == "" {
 				taken[a.DedupKey] += a.Occurrences()
 			} else if category(a.DedupKey) != alert.Regression {

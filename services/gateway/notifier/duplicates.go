@@ -46,16 +46,16 @@ type key [16]byte
 func keysOf(a alert.Alert) (own, finding key) {
 	k := a.MergeKey()
 	own = keyOf(k)
-	if !k.Over {
+	if !k.Resolution {
 		return own, own
 	}
-	k.Over = false
+	k.Resolution = false
 	return own, keyOf(k)
 }
 
 func keyOf(k alert.MergeKey) key {
 	over := byte(0)
-	if k.Over {
+	if k.Resolution {
 		over = 1
 	}
 	text := binary.AppendUvarint([]byte{over}, uint64(len(k.App)))

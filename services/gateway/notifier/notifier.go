@@ -162,7 +162,7 @@ func (n *Notifier) Offer(a alert.Alert, now time.Time) []Notification {
 		n.stats.Ignored++
 		return nil
 	case a.Revises != "":
-		a = a.Whole()
+		a = a.AsOriginal()
 	}
 	switch {
 	case !raises && n.duplicate(a, now):
@@ -197,11 +197,11 @@ func (n *Notifier) duplicate(a alert.Alert, now time.Time) bool {
 	switch {
 	case before == nil:
 		return false
-	case a.Over():
+	case a.IsResolution():
 		return !n.sent.resolvedBy(a, now)
 	}
 	for pending := range n.pending.All() {
-		if !pending.Over() {
+		if !pending.IsResolution() {
 			continue
 		}
 		if _, finding := keysOf(pending); before.resolvedBy(pending, finding) {
@@ -238,10 +238,10 @@ func (n *Notifier) throttle() time.Duration {
 
 // emit returns all pending alerts as one notification.
 func (n *Notifier) emit(now time.Time) []Notification {
-	sorted := n.causes.Sorted(n.pending.Pending())
-	n.causes.Told(sorted)
+	sorted := n.causes.Group(n.pending.Pending())
+	n.causes.Delivered(sorted)
 	for a := range n.pending.All() {
-		if a.Over() {
+		if a.IsResolution() {
 			n.sent.forgetResolved(a)
 		}
 	}

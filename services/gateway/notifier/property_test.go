@@ -111,7 +111,7 @@ func sentOver(out []notifier.Notification) map[string]bool {
 	for _, n := range out {
 		for _, ends := range []bool{true, false} {
 			for _, a := range n.Alerts {
-				if a.Over() == ends {
+				if a.IsResolution() == ends {
 					over[finding(a)] = ends
 				}
 			}
@@ -133,11 +133,11 @@ func checkEnds(t *rapid.T, out []notifier.Notification) {
 			if sent[a.ID] {
 				t.Fatalf("%s is sent twice: %+v", a.ID, a)
 			}
-			if a.Over() && over[subject] && a.Category == alert.Errors {
+			if a.IsResolution() && over[subject] && a.Category == alert.Errors {
 				t.Fatalf("%s is sent as over twice: %+v", subject, a)
 			}
 			sent[a.ID] = true
-			over[subject] = over[subject] || a.Over()
+			over[subject] = over[subject] || a.IsResolution()
 		}
 	}
 }
@@ -181,12 +181,12 @@ func checkDuplicates(t *rapid.T, out []notifier.Notification) {
 	last := make(map[string]sentAlert)
 	for _, n := range out {
 		for _, a := range n.Alerts {
-			if a.Over() {
+			if a.IsResolution() {
 				delete(last, finding(a))
 			}
 		}
 		for _, a := range n.Alerts {
-			if a.Over() {
+			if a.IsResolution() {
 				continue
 			}
 			rank := a.Severity.Rank()

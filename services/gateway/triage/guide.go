@@ -102,7 +102,7 @@ func causeOf(a alert.Alert) cause {
 		return deployed
 	case a.Category == alert.CI && a.Severity == alert.Info:
 		return passed
-	case a.Over():
+	case a.IsResolution():
 		return over
 	}
 	if _, known := advices[cause(a.Category)]; known {

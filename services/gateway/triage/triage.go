@@ -121,7 +121,7 @@ func Order(alerts []alert.Alert) string {
 
 // late is 1 for what is over, else 0.
 func late(a alert.Alert) int {
-	if a.Over() {
+	if a.IsResolution() {
 		return 1
 	}
 	return 0
@@ -240,7 +240,7 @@ func item(a alert.Alert) string {
 	}{
 		ID: shown(a.ID, maxWord), App: shown(a.App, maxWord), Severity: shown(string(a.Severity), maxWord), Category: shown(string(a.Category), maxWord),
 		Title: shown(a.Title, alert.MaxTitle), Detail: shown(a.Detail, maxDetail), URL: shown(a.URL, maxWord),
-		Timestamp: alert.FormatTime(a.Timestamp), Count: a.Count, Over: a.Over(),
+		Timestamp: alert.FormatTime(a.Timestamp), Count: a.Count, Over: a.IsResolution(),
 		CorrelationID: correlation(a, shown),
 		InhibitedBy:   shown(a.InhibitedBy, maxWord), Reason: shown(a.Reason, maxDetail),
 	})

@@ -33,11 +33,11 @@ func TestQuoted(t *testing.T) {
 		{"1/2 and / and // and ///", ""},
 		{"/api/cart /api/cart", "/api/cart"},
 		{"/users/<n>/carts", "/users/"},
-		{"/" + strings.Repeat("x", maxQuote), ""},
+		{"/" + strings.Repeat("x", maxPath), ""},
 		{many, "/p0 /p1 /p2 /p3 /p4 /p5 /p6 /p7"},
 		{"/caf\u00e9/\u4e2d", "/caf\u00e9/\u4e2d"},
 	} {
-		if got := strings.Join(quoted(nil, tt.text), " "); got != tt.want {
+		if got := strings.Join(mentionedPaths(nil, tt.text), " "); got != tt.want {
 			t.Errorf("%q: %s, want %s", tt.text, got, tt.want)
 		}
 	}
@@ -67,7 +67,7 @@ func TestIsOf(t *testing.T) {
 		{"/a", "/:id", true},
 		{"", "", true},
 	} {
-		if got := isOf(tt.path, tt.template); got != tt.want {
+		if got := matchesTemplate(tt.path, tt.template); got != tt.want {
 			t.Errorf("%s of %s: %v", tt.path, tt.template, got)
 		}
 	}
@@ -116,18 +116,18 @@ func FuzzQuoted(f *testing.F) {
 	f.Add("POST http://a.example:80/api/cart?x, then '/b'.")
 	f.Add("//// :// /\x00 \xff/\xff")
 	f.Fuzz(func(t *testing.T, text string) {
-		paths := quoted(nil, text)
-		if len(paths) > maxQuotes {
+		paths := mentionedPaths(nil, text)
+		if len(paths) > maxPaths {
 			t.Fatalf("%d paths", len(paths))
 		}
 		for i, path := range paths {
-			if len(path) < 2 || len(path) > maxQuote || path[0] != '/' || !strings.Contains(text, path) || upTo(path, 0, ends) < len(path) {
+			if len(path) < 2 || len(path) > maxPath || path[0] != '/' || !strings.Contains(text, path) || upTo(path, 0, ends) < len(path) {
 				t.Errorf("%q", path)
 			}
 			if slices.Contains(paths[:i], path) {
 				t.Errorf("%q twice", path)
 			}
-			if !strings.Contains(path, anID) && !isOf(path, path) {
+			if !strings.Contains(path, idPattern) && !matchesTemplate(path, path) {
 				t.Errorf("%q is not one of itself", path)
 			}
 		}
@@ -140,11 +140,11 @@ func FuzzIsOf(f *testing.F) {
 	f.Add("/users/:id/app-:id.js", "42")
 	f.Add("/:id:id/x", "/")
 	f.Fuzz(func(t *testing.T, template, id string) {
-		isOf(id, template)
-		if id == "" || strings.Contains(id, "/") || strings.Contains(template, anID+anID) {
+		matchesTemplate(id, template)
+		if id == "" || strings.Contains(id, "/") || strings.Contains(template, idPattern+idPattern) {
 			return
 		}
-		if path := strings.ReplaceAll(template, anID, id); !isOf(path, template) {
+		if path := strings.ReplaceAll(template, idPattern, id); !matchesTemplate(path, template) {
 			t.Errorf("%q is not one of %q", path, template)
 		}
 	})
