@@ -11,10 +11,10 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// TestAnswersFitIntoAModel sends requests with long bodies and many headers, and
-// events of many apps: each block of an answer is bounded, and every entry is on one
-// page, also while others come.
-func TestAnswersFitIntoAModel(t *testing.T) {
+// TestAnswersFitIntoAModelsContext sends requests with long bodies and many headers,
+// and events of many apps. It checks that each block of an answer is bounded, and that
+// every entry is on one page even while others arrive.
+func TestAnswersFitIntoAModelsContext(t *testing.T) {
 	t.Parallel()
 	sys := e2etest.Start(t)
 	const firstBlock, alertsBlock = 40 << 10, 24 << 10
@@ -36,7 +36,7 @@ func TestAnswersFitIntoAModel(t *testing.T) {
 		sys.PostEvents(t, batch...)
 	}
 	for range 6 {
-		send(20) // of one time each
+		send(20) // of the same time
 	}
 	for i := range 10 {
 		var batch []map[string]any

@@ -8,27 +8,27 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/model"
 )
 
-// TestClientsHooks: a coding agent that was set up by tocsin install for its
-// project sends to its model, without being asked: with the prompt what pended;
-// with a tool's result what came while the model thought; and when it is about
-// to stop, once more what came last. observe then has nothing left to tell, as
-// the gateway and the hooks share one inbox.
-func TestClientsHooks(t *testing.T) {
+// TestAgentsSendAlertsByHooks checks what a coding agent that `tocsin install` set up
+// sends to its model unasked: with the prompt the alerts that were pending, with a
+// tool's result those that arrived while the model was working, and before it stops the
+// last ones. A call of observe then finds none, because the gateway and the hooks share
+// one inbox.
+func TestAgentsSendAlertsByHooks(t *testing.T) {
 	t.Parallel()
 	for _, agent := range codingAgents {
 		if agent.installs == "" {
-			continue // a plain client of MCP
+			continue // a plain MCP client
 		}
 		t.Run(agent.name, func(t *testing.T) {
 			packages := e2etest.NodeModules(t, agent.folder)
 			sys := e2etest.Start(t)
 			works, stops := agent.shell, model.Say("that was all")
-			works.Before = func() { breaks(t, sys, "second") }
-			stops.Before = func() { breaks(t, sys, "third") }
-			d := sit(t, sys, works, stops, model.Call("observe"), model.Say("goodbye"))
+			works.Before = func() { postFailure(t, sys, "second") }
+			stops.Before = func() { postFailure(t, sys, "third") }
+			d := newAccount(t, sys, works, stops, model.Call("observe"), model.Say("goodbye"))
 			args := agent.command(t, packages, d)
 			d.install(t, agent, "--scope=project")
-			breaks(t, sys, "first")
+			postFailure(t, sys, "first")
 
 			out := d.run(t, args)
 			asked := d.model.Asked()

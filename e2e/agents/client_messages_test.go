@@ -8,11 +8,11 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/model"
 )
 
-// TestClientsMessages: coding agents take notifications/message and show their
-// models none of them, which is why there are other ways. So an alert that went
-// out as one still waits in the inbox. Should an agent of a newer version show
-// them, this says so.
-func TestClientsMessages(t *testing.T) {
+// TestAgentsDropNotifications checks that coding agents accept notifications/message
+// and do not show it to their models, so that an alert that was sent as one is still in
+// the inbox. If a newer version of an agent shows them, this test fails and the pages
+// about it have to change.
+func TestAgentsDropNotifications(t *testing.T) {
 	t.Parallel()
 	for _, agent := range codingAgents {
 		t.Run(agent.name, func(t *testing.T) {
@@ -20,8 +20,8 @@ func TestClientsMessages(t *testing.T) {
 			sys := e2etest.Start(t)
 			enable := model.Turn{Tool: "configure_streaming", Args: map[string]any{"action": "enable", "events": []string{"ci"}}}
 			works := agent.shell
-			works.Before = func() { breaks(t, sys, "kettle-tests") }
-			d := sit(t, sys, enable, works, agent.shell, model.Call("observe"), model.Say("goodbye"))
+			works.Before = func() { postFailure(t, sys, "kettle-tests") }
+			d := newAccount(t, sys, enable, works, agent.shell, model.Call("observe"), model.Say("goodbye"))
 			args := agent.command(t, packages, d)
 			d.install(t, agent, "--scope=user", "--no-hooks")
 			out := d.run(t, args)

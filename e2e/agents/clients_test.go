@@ -18,34 +18,34 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/model"
 )
 
-// clientTimeout bounds one run of a coding agent; the longest takes some 5 s.
+// clientTimeout bounds one run of a coding agent. The longest takes about 5 s.
 const clientTimeout = time.Minute
 
-// codingAgent is a client as people have it, from npm, told by its own settings
-// to ask a scripted model.
+// codingAgent is a coding agent from npm, configured to use a scripted model.
 type codingAgent struct {
 	name string
-	// folder is below node and has its packages.
+	// folder is the folder below e2e/node that has its packages.
 	folder string
-	// inbox is how the gateway names a session of it, but for the directory.
+	// inbox is the name of its inbox, without the directory.
 	inbox string
-	// installs is what tocsin install calls it; empty where that doesn't know it
-	// and command has to set up the gateway.
+	// installs is its name in `tocsin install`. If it is empty, command configures the
+	// gateway.
 	installs string
-	// shell is the tool that runs a command, and its arguments.
+	// shell is a turn of the model that runs a command with the agent's own tool.
 	shell model.Turn
-	// command writes the agent's own settings into the desk and gives the run for
-	// a prompt.
-	command func(t *testing.T, packages string, d *desk) []string
+	// command writes the agent's own settings into the account and returns the command
+	// line that runs a prompt.
+	command func(t *testing.T, packages string, d *account) []string
 }
 
 var codingAgents = []codingAgent{geminiCLI, codexCLI, openCode}
 
-// prompt is what each agent is asked to do.
+// prompt is the question for each agent.
 const prompt = "What happened to the kettle?"
 
-// desk is where an agent works: a home and a project of its own, and a model.
-type desk struct {
+// account is where an agent works: a home and a project of its own, and a scripted
+// model.
+type account struct {
 	home, project string
 	state         string
 	races         string
@@ -54,30 +54,30 @@ type desk struct {
 	env []string
 }
 
-// sit prepares a desk with a model that plays turns.
-func sit(t *testing.T, sys *e2etest.System, turns ...model.Turn) *desk {
+// newAccount prepares an account whose model plays turns.
+func newAccount(t *testing.T, sys *e2etest.System, turns ...model.Turn) *account {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	e2etest.NoError(t, err)
-	d := &desk{home: filepath.Join(dir, "home"), project: filepath.Join(dir, "project"), races: filepath.Join(dir, "races"), state: sys.Bus.StateDir, model: model.Serve(turns...)}
+	d := &account{home: filepath.Join(dir, "home"), project: filepath.Join(dir, "project"), races: filepath.Join(dir, "races"), state: sys.Bus.StateDir, model: model.Serve(turns...)}
 	t.Cleanup(d.model.Close)
 	for _, folder := range []string{d.home, d.project, d.races} {
 		e2etest.NoError(t, os.Mkdir(folder, 0o700))
 	}
-	t.Cleanup(func() { noReports(t, d.races) })
+	t.Cleanup(func() { checkRaceReports(t, d.races) })
 	return d
 }
 
-// write puts a file into the desk's home.
-func (d *desk) write(t *testing.T, name, text string) {
+// write writes a file in the home.
+func (d *account) write(t *testing.T, name, text string) {
 	t.Helper()
 	path := filepath.Join(d.home, name)
 	e2etest.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	e2etest.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// install sets the agent up with tocsin install, as people do.
-func (d *desk) install(t *testing.T, agent codingAgent, args ...string) {
+// install configures the agent with tocsin install.
+func (d *account) install(t *testing.T, agent codingAgent, args ...string) {
 	t.Helper()
 	if agent.installs == "" {
 		return
@@ -89,24 +89,23 @@ func (d *desk) install(t *testing.T, agent codingAgent, args ...string) {
 	}
 }
 
-// environ is all that an agent gets to know: nothing of the developer's own
+// environ returns the environment of the agent. It has nothing of the developer's own
 // keys, proxies and settings.
-func (d *desk) environ() []string {
+func (d *account) environ() []string {
 	return append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + d.home, "LANG=C.UTF-8", "TERM=dumb", "NO_COLOR=1", "CI=true",
 		"TOCSIN_STATE_DIR=" + d.state, "GORACE=" + d.gorace(),
 	}, d.env...)
 }
 
-// gorace has a gateway that an agent starts leave what the race detector finds
-// in a file: the agent keeps its stderr.
-func (d *desk) gorace() string {
+// gorace has a gateway that the agent starts write data races to a file, because the
+// agent keeps its stderr.
+func (d *account) gorace() string {
 	return "atexit_sleep_ms=0 log_path=" + filepath.Join(d.races, "race")
 }
 
-// noReports fails the test for each file in a folder for what the race detector
-// finds.
-func noReports(t *testing.T, folder string) {
+// checkRaceReports fails the test for each data race that was written to a folder.
+func checkRaceReports(t *testing.T, folder string) {
 	t.Helper()
 	reports, err := filepath.Glob(filepath.Join(folder, "*"))
 	e2etest.NoError(t, err)
@@ -117,8 +116,8 @@ func noReports(t *testing.T, folder string) {
 	}
 }
 
-// run runs the agent to its end, and whatever it has started.
-func (d *desk) run(t *testing.T, args []string) string {
+// run runs the agent to its end, and kills what it started.
+func (d *account) run(t *testing.T, args []string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout)
 	defer cancel()
@@ -131,7 +130,7 @@ func (d *desk) run(t *testing.T, args []string) string {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
 	if cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left behind
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the processes that it left
 	}
 	if err != nil {
 		t.Fatalf("%v: %v\n%s\nasked: %s", args, err, &out, summary(d.model.Requests()))
@@ -139,8 +138,8 @@ func (d *desk) run(t *testing.T, args []string) string {
 	return out.String()
 }
 
-// summary is what a failing test shows of the requests to the model: all but the
-// tools, which are the most of it.
+// summary formats the requests to the model for a failed test, without the tools, which
+// are most of their text.
 func summary(requests []model.Request) string {
 	var b strings.Builder
 	for _, r := range requests {
@@ -157,9 +156,9 @@ func summary(requests []model.Request) string {
 	return b.String()
 }
 
-// breaks posts a CI failure and waits until the bus has its alert. It may be
-// called while a model answers: a failure does not end the test.
-func breaks(t *testing.T, sys *e2etest.System, name string) {
+// postFailure posts a CI failure and waits until the bus has its alert. It may be
+// called from another goroutine: an error does not end the test.
+func postFailure(t *testing.T, sys *e2etest.System, name string) {
 	t.Helper()
 	a, err := sys.Bus.Post(t.Context(), "/ci-result", map[string]any{"status": "failure", "name": name, "commit": "c0ffee"})
 	if err == nil && a.Status == http.StatusOK {
@@ -170,16 +169,16 @@ func breaks(t *testing.T, sys *e2etest.System, name string) {
 	}
 }
 
-// TestClientsObserve: a coding agent whose model calls observe sends the alert
-// to its model in the next request, as the tool's result, and only that once.
-func TestClientsObserve(t *testing.T) {
+// TestAgentsCallObserve checks that a coding agent whose model calls observe sends the
+// alert to its model in the next request, as the tool's result, and only once.
+func TestAgentsCallObserve(t *testing.T) {
 	t.Parallel()
 	for _, agent := range codingAgents {
 		t.Run(agent.name, func(t *testing.T) {
 			packages := e2etest.NodeModules(t, agent.folder)
 			sys := e2etest.Start(t)
-			d := sit(t, sys, model.Call("observe"), model.Call("observe"), model.Say("goodbye"))
-			breaks(t, sys, "kettle-tests")
+			d := newAccount(t, sys, model.Call("observe"), model.Call("observe"), model.Say("goodbye"))
+			postFailure(t, sys, "kettle-tests")
 			args := agent.command(t, packages, d)
 			d.install(t, agent, "--scope=user", "--no-hooks")
 			out := d.run(t, args)
@@ -196,7 +195,7 @@ func TestClientsObserve(t *testing.T) {
 				}
 			}
 			if n := strings.Count(asked[2].Body, "CI failure: kettle-tests"); n != 1 {
-				t.Errorf("told %d times: %s, want 1", n, summary(asked[2:])) // opencode cancels calls that were answered
+				t.Errorf("delivered %d times: %s, want 1", n, summary(asked[2:])) // opencode cancels calls that were answered
 			}
 		})
 	}

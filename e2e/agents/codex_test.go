@@ -14,7 +14,7 @@ var codexCLI = codingAgent{
 	inbox:    "codex-mcp-client",
 	installs: "codex",
 	shell:    model.Turn{Tool: "exec_command", Args: map[string]any{"cmd": "echo hello"}},
-	command: func(t *testing.T, packages string, d *desk) []string {
+	command: func(t *testing.T, packages string, d *account) []string {
 		t.Helper()
 		d.write(t, ".codex/config.toml", fmt.Sprintf(`
 model = "scripted"

@@ -14,18 +14,17 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// conformanceTimeout bounds the suite for one server and one version; it takes
-// some 5 s.
+// conformanceTimeout bounds the suite for one server and one version. It takes about 5
+// s.
 const conformanceTimeout = time.Minute
 
-// revisions are the versions of the protocol that the suite knows the
-// requirements of.
+// revisions has the versions of the protocol that the suite has requirements for.
 var revisions = []string{"2025-11-25", "2026-07-28"}
 
-// TestClientsConformanceOfGateway is the official suite for servers against the
-// gateway over HTTP. What it wants and the gateway doesn't have is listed, with
-// reasons, in node/conformance/expected-failures.yml.
-func TestClientsConformanceOfGateway(t *testing.T) {
+// TestConformanceOfGateway runs the official conformance suite for servers against the
+// gateway over HTTP. What the gateway does not have is listed with reasons in
+// node/conformance/expected-failures.yml.
+func TestConformanceOfGateway(t *testing.T) {
 	t.Parallel()
 	node, dir := node22(t), e2etest.NodeModules(t, "conformance")
 	b := e2etest.Up(t)
@@ -37,9 +36,9 @@ func TestClientsConformanceOfGateway(t *testing.T) {
 	}
 }
 
-// TestClientsConformanceOfFixture is the same against a gateway that has the
-// tools, resources and prompts that the suite asks for: all of it passes.
-func TestClientsConformanceOfFixture(t *testing.T) {
+// TestConformanceOfFixture runs the suite against a gateway that has the tools,
+// resources and prompts that the suite asks for. All of it passes.
+func TestConformanceOfFixture(t *testing.T) {
 	t.Parallel()
 	node, dir := node22(t), e2etest.NodeModules(t, "conformance")
 	url := overHTTP(t, e2etest.Up(t), fixture(t))
@@ -48,7 +47,7 @@ func TestClientsConformanceOfFixture(t *testing.T) {
 	}
 }
 
-// conform runs what a revision of the protocol requires of servers.
+// conform runs the requirements of a revision of the protocol.
 func conform(t *testing.T, node, dir, url, revision string, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), conformanceTimeout)
@@ -69,7 +68,7 @@ func conform(t *testing.T, node, dir, url, revision string, args ...string) {
 	t.Log(total)
 }
 
-// overHTTP runs a gateway on HTTP, or what is one, and gives its URL.
+// overHTTP runs a server of MCP over HTTP and returns its URL.
 func overHTTP(t *testing.T, b *harness.Bus, bin string, args ...string) string {
 	t.Helper()
 	p, err := harness.Start(bin, b.StateDir, nil, args...)
@@ -86,7 +85,7 @@ func overHTTP(t *testing.T, b *harness.Bus, bin string, args ...string) string {
 		return url != ""
 	})
 	if !ready {
-		t.Fatalf("no URL was told\n%s", p.Log)
+		t.Fatalf("no URL was delivered\n%s", p.Log)
 	}
 	return url
 }

@@ -15,7 +15,7 @@ var geminiCLI = codingAgent{
 	inbox:    "gemini-cli-mcp-client",
 	installs: "gemini-cli",
 	shell:    model.Turn{Tool: "run_shell_command", Args: map[string]any{"command": "echo hello", "description": "greets"}},
-	command: func(t *testing.T, packages string, d *desk) []string {
+	command: func(t *testing.T, packages string, d *account) []string {
 		t.Helper()
 		settings, err := json.Marshal(map[string]any{
 			"security":  map[string]any{"auth": map[string]any{"selectedType": "gemini-api-key"}},
@@ -25,8 +25,8 @@ var geminiCLI = codingAgent{
 		})
 		e2etest.NoError(t, err)
 		d.write(t, ".gemini/settings.json", string(settings))
-		// What it notes when its user trusts a folder: it reads the settings of no
-		// other, whatever --skip-trust says.
+		// The record of a folder that its user trusts. It reads the settings of no
+		// other folder, even with --skip-trust.
 		trusted, err := json.Marshal(map[string]string{d.project: "TRUST_FOLDER"})
 		e2etest.NoError(t, err)
 		d.write(t, ".gemini/trustedFolders.json", string(trusted))

@@ -9,7 +9,7 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// dial adds an agent over HTTP.
+// dial connects an agent over HTTP.
 func dial(t *testing.T, url, name string) *harness.Agent {
 	t.Helper()
 	a, err := harness.DialAgent(t.Context(), url, name)
@@ -24,15 +24,15 @@ func dial(t *testing.T, url, name string) *harness.Agent {
 	return a
 }
 
-// TestAgentsOverHTTP: several at once, each with its own inbox, stream and
-// filters, also where they have one name.
+// TestAgentsOverHTTP checks that several agents at once have each their own inbox,
+// notifier and filters, even if they have the same name.
 func TestAgentsOverHTTP(t *testing.T) {
 	t.Parallel()
 	sys := &e2etest.System{Bus: e2etest.Up(t)}
 	for _, protocol := range []string{"compatible", "latest"} {
 		t.Run(protocol, func(t *testing.T) {
 			url := overHTTP(t, sys.Bus, e2etest.Binary(t), "gateway", "--http=127.0.0.1:0", "--autostart=false", "--protocol="+protocol)
-			query := func(name string) string { // the newest protocol has no sessions to tell twins by
+			query := func(name string) string { // the newest protocol has no sessions to tell two of one name apart
 				if protocol == "latest" {
 					return "?client=" + name
 				}
@@ -41,7 +41,7 @@ func TestAgentsOverHTTP(t *testing.T) {
 			errors, all, silent := dial(t, url+query("errors"), "twin"), dial(t, url+query("all"), "twin"), dial(t, url+query("silent"), "twin")
 			agents := []*harness.Agent{errors, all, silent}
 			for _, a := range agents {
-				if _, err := a.Observe(t.Context(), nil); err != nil { // what other tests left
+				if _, err := a.Observe(t.Context(), nil); err != nil { // alerts of other tests
 					t.Fatal(err)
 				}
 			}
@@ -59,7 +59,7 @@ func TestAgentsOverHTTP(t *testing.T) {
 					t.Errorf("got %v, %v, want 1 of them and %q in Title", got, err, "unit-"+protocol)
 				}
 				if again, err := a.Observe(t.Context(), nil); err != nil || again.Block != "" {
-					t.Errorf("told twice: %s %v", again.Block, err)
+					t.Errorf("delivered twice: %s %v", again.Block, err)
 				}
 			}
 			if protocol == "latest" {
@@ -69,7 +69,7 @@ func TestAgentsOverHTTP(t *testing.T) {
 				t.Errorf("got %+v, %v, want Level \"info\"", n, err)
 			}
 			if len(errors.Notes)+len(silent.Notes) > 0 {
-				t.Error("those who did not want it were told too")
+				t.Error("those who did not want it were delivered too")
 			}
 		})
 	}

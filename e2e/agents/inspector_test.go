@@ -10,13 +10,13 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// TestClientsInspector: the official inspector as a command, over stdio: it
-// lists and calls each tool, and finds nothing wrong with their schemas.
-func TestClientsInspector(t *testing.T) {
+// TestInspector runs the official MCP inspector over stdio: it lists and calls each
+// tool, and finds no error in their schemas.
+func TestInspector(t *testing.T) {
 	t.Parallel()
 	node, dir := node22(t), e2etest.NodeModules(t, "inspector")
 	sys := e2etest.Start(t)
-	breaks(t, sys, "kettle-tests")
+	postFailure(t, sys, "kettle-tests")
 	home, races := t.TempDir(), t.TempDir()
 	inspect := func(t *testing.T, args ...string) string {
 		t.Helper()
@@ -37,7 +37,7 @@ func TestClientsInspector(t *testing.T) {
 	}
 
 	var listed struct{ Tools []struct{ Name string } }
-	out := inspect(t, "tools/list", "--strict") // exits with 6 when a schema is not portable
+	out := inspect(t, "tools/list", "--strict") // exits with 6 if a schema is not portable
 	if err := json.Unmarshal([]byte(out), &listed); err != nil || len(listed.Tools) != 4 {
 		t.Errorf("%v: got %s, want 4 entries in Tools", err, out)
 	}
@@ -56,5 +56,5 @@ func TestClientsInspector(t *testing.T) {
 			t.Errorf("%s: got %v: %s, want no IsError, an entry in Content and %q in it", call.tool, err, out, call.want)
 		}
 	}
-	noReports(t, races)
+	checkRaceReports(t, races)
 }

@@ -17,18 +17,18 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// host is a program that speaks JSON-RPC with a gateway and knows MCP's Events
-// extension, which the SDK does not.
+// host is an MCP client that speaks JSON-RPC and knows MCP's Events extension, which
+// the SDK does not.
 type host struct {
 	mcp.Connection
-	// meta is what each request says of its sender, where there is no initialize.
+	// meta identifies the client in each request of a protocol without initialize.
 	meta string
 	ids  int
 }
 
-// speak starts a gateway and, where the version of the protocol has that,
-// initializes it.
-func speak(t *testing.T, b *harness.Bus, version string) *host {
+// connect starts a gateway and, if the version of the protocol has it, sends
+// initialize.
+func connect(t *testing.T, b *harness.Bus, version string) *host {
 	t.Helper()
 	cmd := exec.Command(e2etest.Binary(t), "gateway", "--autostart=false", "--client", "host", "--protocol", "latest")
 	cmd.Env, cmd.Dir = harness.Env(b.StateDir), b.StateDir
@@ -40,7 +40,7 @@ func speak(t *testing.T, b *harness.Bus, version string) *host {
 	}
 	h := &host{Connection: c}
 	t.Cleanup(func() {
-		_ = h.Close() // a second time where the test did
+		_ = h.Close() // the second time if the test closed it
 		e2etest.CheckLog(t, log)
 	})
 	if version == "2026-07-28" {
@@ -49,7 +49,7 @@ func speak(t *testing.T, b *harness.Bus, version string) *host {
 		return h
 	}
 	h.declared(t, h.ask(t, "initialize", fmt.Sprintf(`"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"h","version":"1"}`, version)))
-	h.tell(t, "notifications/initialized", ``)
+	h.notify(t, "notifications/initialized", ``)
 	return h
 }
 
@@ -68,7 +68,7 @@ func (h *host) write(t *testing.T, r *jsonrpc.Request, members string) {
 	}
 }
 
-func (h *host) tell(t *testing.T, method, members string) {
+func (h *host) notify(t *testing.T, method, members string) {
 	t.Helper()
 	h.write(t, &jsonrpc.Request{Method: method}, members)
 }
@@ -84,7 +84,7 @@ func (h *host) send(t *testing.T, method, members string) (id int) {
 	return h.ids
 }
 
-// next is the next message of the gateway.
+// next waits for the next message of the gateway.
 func (h *host) next(t *testing.T, within time.Duration) jsonrpc.Message {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
@@ -96,7 +96,7 @@ func (h *host) next(t *testing.T, within time.Duration) jsonrpc.Message {
 	return m
 }
 
-// ask returns the result of a request. No other message may come before.
+// ask returns the result of a request. No other message may arrive before it.
 func (h *host) ask(t *testing.T, method, members string) json.RawMessage {
 	t.Helper()
 	id := h.send(t, method, members)
@@ -114,7 +114,7 @@ type occurrence struct {
 	Meta            map[string]json.RawMessage `json:"_meta"`
 }
 
-// note is the next notification, which must be of that method and stream.
+// note waits for the next notification, which has to be of this method and stream.
 func (h *host) note(t *testing.T, stream int, method string, within time.Duration) occurrence {
 	t.Helper()
 	m := h.next(t, within)
@@ -131,7 +131,7 @@ func (h *host) note(t *testing.T, stream int, method string, within time.Duratio
 
 const alertRaised = `"name":"alert.raised","arguments":{"severity_min":"error"},`
 
-// poll asks until n alerts came, and returns their commits and the cursor.
+// poll polls until n alerts have arrived, and returns their commits and the cursor.
 func (h *host) poll(t *testing.T, cursor string, n int) (commits, next string) {
 	t.Helper()
 	var all []string
@@ -160,11 +160,10 @@ func commitOf(o occurrence) string {
 	return commit
 }
 
-// TestEvents shows the Events extension on the real binary, in a version of the
-// protocol with initialize and in one without: by poll over a restart of the
-// gateway, and by push with a heartbeat and a cancellation. None of it takes an
-// alert out of the inbox.
-func TestEvents(t *testing.T) {
+// TestMCPEvents runs the Events extension in a version of the protocol with initialize
+// and in one without: by poll over a restart of the gateway, and by push with a
+// heartbeat and a cancellation. None of it takes an alert from the inbox.
+func TestMCPEvents(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
@@ -173,7 +172,7 @@ func TestEvents(t *testing.T) {
 			fail := func(commit string) {
 				sys.PostCI(t, map[string]any{"status": "failure", "commit": commit, "ref": "main", "name": "build"})
 			}
-			h := speak(t, sys.Bus, version)
+			h := connect(t, sys.Bus, version)
 			if list := string(h.ask(t, "events/list", ``)); !strings.Contains(list, `"delivery":["poll","push"]`) {
 				t.Errorf("got %s, want \"\\\"delivery\\\":[\\\"poll\\\",\\\"push\\\"]\" in it", list)
 			}
@@ -188,12 +187,12 @@ func TestEvents(t *testing.T) {
 				t.Error(err)
 			}
 			fail("c2")
-			h = speak(t, sys.Bus, version)
+			h = connect(t, sys.Bus, version)
 			if got, from = h.poll(t, from, 1); got != "c2" {
 				t.Errorf("after the gateway's restart: %q", got)
 			}
 			if got, _ := h.poll(t, from, 0); got != "" {
-				t.Errorf("told twice: %q", got)
+				t.Errorf("delivered twice: %q", got)
 			}
 
 			id := h.send(t, "events/stream", alertRaised+`"cursor":`+from)
@@ -206,7 +205,7 @@ func TestEvents(t *testing.T) {
 			if beat := h.note(t, id, "heartbeat", 40*time.Second); beat.Cursor != o.Cursor {
 				t.Errorf("the heartbeat's cursor is %q, not %q", beat.Cursor, o.Cursor)
 			}
-			h.tell(t, "notifications/cancelled", fmt.Sprintf(`"requestId":%d,`, id))
+			h.notify(t, "notifications/cancelled", fmt.Sprintf(`"requestId":%d,`, id))
 			if r, ok := h.next(t, 20*time.Second).(*jsonrpc.Response); !ok || fmt.Sprint(r.ID.Raw()) != fmt.Sprint(id) {
 				t.Errorf("no end of the stream: %+v", r)
 			}
@@ -214,13 +213,13 @@ func TestEvents(t *testing.T) {
 			if got, _ := h.poll(t, `"`+o.Cursor+`"`, 1); got != "c4" {
 				t.Errorf("a poll goes on with %q", got)
 			}
-			h.told(t, "c4", "c3", "c2", "c1")
+			h.checkObserved(t, "c4", "c3", "c2", "c1")
 		})
 	}
 }
 
-// told observes and finds the failures of these commits in the alerts block.
-func (h *host) told(t *testing.T, commits ...string) {
+// checkObserved checks that observe returns the failures of these commits.
+func (h *host) checkObserved(t *testing.T, commits ...string) {
 	t.Helper()
 	var r mcp.CallToolResult
 	if err := json.Unmarshal(h.ask(t, "tools/call", `"name":"observe","arguments":{},`), &r); err != nil {

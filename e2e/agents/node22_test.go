@@ -7,8 +7,8 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// node22 is a Node of the version that newer packages want, from npm. Where npm
-// has none for the platform the test is skipped.
+// node22 returns the path of a Node 22 from npm, which newer packages need. It skips
+// the test where npm has none for the platform.
 func node22(t *testing.T) string {
 	t.Helper()
 	dir := e2etest.NodeModules(t, "node22")

@@ -23,7 +23,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// receiver is a web service on this machine that keeps what it is sent.
+// receiver is a web service that keeps what is sent to it.
 type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -49,8 +49,8 @@ func (r *receiver) got() string {
 	return strings.Join(r.bodies, "\n")
 }
 
-// dashboard joins the bus with the credentials of one that only looks.
-func dashboard(t *testing.T, b *harness.Bus) (nc *nats.Conn, refused <-chan error) {
+// dashboardConn connects to the bus with the credentials of a dashboard.
+func dashboardConn(t *testing.T, b *harness.Bus) (nc *nats.Conn, refused <-chan error) {
 	t.Helper()
 	auth, err := nats.NkeyOptionFromSeed(statedir.At(b.StateDir).Credential(string(bus.RoleDashboard)))
 	if err != nil {
@@ -65,7 +65,7 @@ func dashboard(t *testing.T, b *harness.Bus) (nc *nats.Conn, refused <-chan erro
 	return nc, errs
 }
 
-// lines are the notices of a file, each of which must be a JSON object.
+// lines decodes the notices of a file, each a JSON object.
 func lines(t *testing.T, path string) []map[string]any {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -90,12 +90,12 @@ func arrives(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// TestNoticeReachesItsUser wherever the user may look, and nowhere acts as
-// anything but text.
+// TestNoticeReachesItsUser checks that a notice arrives at each sink, and is nothing
+// but text there.
 func TestNoticeReachesItsUser(t *testing.T) {
 	t.Parallel()
 	b := e2etest.Up(t)
-	live, refused := dashboard(t, b)
+	live, refused := dashboardConn(t, b)
 	heard, err := live.SubscribeSync("live.notices.>")
 	if err != nil {
 		t.Fatal(err)
@@ -162,21 +162,22 @@ func TestNoticeReachesItsUser(t *testing.T) {
 		t.Errorf("the log: %q", log)
 	}
 	if text := tail.Stdout.String() + asJSON.Stdout.String() + log + hook.got() + slack.got(); strings.Contains(text, secret) {
-		t.Error("a secret is told")
+		t.Error("a secret is delivered")
 	}
 	if got := alerts.Stdout.String(); got != "" {
 		t.Errorf("who reads alerts gets %s, want nothing", got)
 	}
-	again := e2etest.Run(t, b.StateDir, "tail") // also what was before it
+	again := e2etest.Run(t, b.StateDir, "tail") // also the notices before it
 	arrives(t, "the past", func() bool { return strings.Contains(again.Stdout.String(), shown) })
 }
 
-// TestHangingSinksCostNothing: not the call, and not the end.
-func TestHangingSinksCostNothing(t *testing.T) {
+// TestHangingSinksDoNotDelay checks that a sink that hangs delays neither the call nor
+// the shutdown.
+func TestHangingSinksDoNotDelay(t *testing.T) {
 	t.Parallel()
 	b := e2etest.Up(t)
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // only then the server sees that the other side has gone
+		_, _ = io.Copy(io.Discard, r.Body) // only then the server notices that the client has gone
 		<-r.Context().Done()
 	}))
 	t.Cleanup(silent.Close)
@@ -186,7 +187,7 @@ func TestHangingSinksCostNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = lock.Close() })
-	desktop, err := net.Listen("unix", filepath.Join(t.TempDir(), "bus")) // takes connections, and says nothing
+	desktop, err := net.Listen("unix", filepath.Join(t.TempDir(), "bus")) // accepts connections and never answers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,11 +197,11 @@ func TestHangingSinksCostNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = agent.Kill() })                                                           // it has ended, unless the test has failed
+	t.Cleanup(func() { _ = agent.Kill() })                                                           // it has ended, unless the test failed
 	if _, err := agent.Call(t.Context(), "notify", map[string]any{"message": "first"}); err != nil { // waits for the bus
 		t.Fatal(err)
 	}
-	begun := time.Now()
+	started := time.Now()
 	const calls = 60
 	for i := range calls {
 		blocks, err := agent.Call(t.Context(), "notify", map[string]any{"message": "still here", "context": fmt.Sprint(i)})
@@ -208,15 +209,15 @@ func TestHangingSinksCostNothing(t *testing.T) {
 			t.Fatalf("got %q %v, want blocks[0] \"Notification sent: still here\"", blocks, err)
 		}
 	}
-	// A sink gives up after 5 s at the earliest.
-	if took := time.Since(begun); took > 4*time.Second {
+	// A sink times out after 5 s at the earliest.
+	if took := time.Since(started); took > 4*time.Second {
 		t.Errorf("%d calls took %s", calls, took)
 	}
-	begun = time.Now()
+	started = time.Now()
 	if err := agent.Close(); err != nil || agent.ExitCode() != 0 {
 		t.Errorf("exit %d: %v, want 0\n%s", agent.ExitCode(), err, agent.Log)
 	}
-	if took := time.Since(begun); took > 2*time.Second { // a busy machine included
+	if took := time.Since(started); took > 2*time.Second { // on a busy machine too
 		t.Errorf("the end took %s", took)
 	}
 	e2etest.CheckLog(t, agent.Log)
@@ -227,7 +228,8 @@ func TestHangingSinksCostNothing(t *testing.T) {
 	}
 }
 
-// TestNoticesAreLimited: for each context; the bus gets them all.
+// TestNoticesAreLimited checks the limit for each context, and that the bus gets all
+// notices.
 func TestNoticesAreLimited(t *testing.T) {
 	t.Parallel()
 	b := e2etest.Up(t)

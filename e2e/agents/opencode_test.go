@@ -14,7 +14,7 @@ var openCode = codingAgent{
 	folder: "clients/opencode",
 	inbox:  "opencode",
 	shell:  model.Turn{Tool: "bash", Args: map[string]any{"command": "echo hello", "description": "greets"}},
-	command: func(t *testing.T, packages string, d *desk) []string {
+	command: func(t *testing.T, packages string, d *account) []string {
 		t.Helper()
 		settings, err := json.Marshal(map[string]any{
 			"autoupdate":        false,
@@ -34,7 +34,7 @@ var openCode = codingAgent{
 		e2etest.NoError(t, err)
 		d.write(t, ".config/opencode/opencode.json", string(settings))
 		d.env = append(d.env, "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1")
-		// The platform's own package: the others were not installed.
+		// The package of this platform. The others were not installed.
 		found, err := filepath.Glob(filepath.Join(packages, "node_modules", "opencode-*", "bin", "opencode"))
 		e2etest.NoError(t, err)
 		if len(found) == 0 {

@@ -16,8 +16,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// TestResources: a client subscribes, hears of a CI result, reads it and gets a
-// work order, on stdio and on HTTP, in protocols with sessions and without.
+// TestResources checks that a client subscribes to a resource, is notified of a CI
+// result, reads it and gets a triage prompt: over stdio and HTTP, in protocols with
+// sessions and without.
 func TestResources(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range []string{"compatible", "latest"} {
@@ -89,8 +90,8 @@ func readsAndHears(t *testing.T, sys *e2etest.System, s *mcp.ClientSession, upda
 			t.Fatal(err)
 		}
 	}
-	// A client that listens is not told when it is heard; what it reads is new all
-	// the same.
+	// A client is not told when its subscription is active. What it reads is new in any
+	// case.
 	heard := map[string]bool{}
 	commit := 0
 	if !harness.Poll(t.Context(), 20*time.Second, func() bool {

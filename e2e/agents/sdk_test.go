@@ -13,22 +13,22 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/mcpserver"
 )
 
-// typeScript is one of the TypeScript SDK's clients.
+// typeScript is one of the clients of the TypeScript SDK.
 type typeScript struct {
-	// pkg is what it is imported from.
+	// pkg is the module that it is imported from.
 	pkg string
-	// asks is the protocol version that it asks for, or "auto": what it finds.
+	// asks is the protocol version that it requests, or "auto" for the newest that both
+	// have.
 	asks string
-	// protocol is the gateway's.
+	// protocol is the gateway's setting.
 	protocol mcpserver.Protocol
-	// over is how it reaches the gateway: stdio or HTTP.
+	// over is the transport: stdio or HTTP.
 	over string
-	// agreed is the version that both then speak.
+	// agreed is the version that both then use.
 	agreed string
 }
 
-// typeScripts are the SDK as it was when each version was the newest, and as it
-// is now.
+// typeScripts has the SDK as it was when each version was the newest, and as it is now.
 var typeScripts = []typeScript{
 	{"sdk-of-2024-11-05", "2024-11-05", mcpserver.Compatible, "stdio", "2024-11-05"},
 	{"sdk-of-2025-06-18", "2025-06-18", mcpserver.Compatible, "stdio", "2025-06-18"},
@@ -45,7 +45,7 @@ var typeScripts = []typeScript{
 	{"@modelcontextprotocol/client", "auto", mcpserver.Latest, "stdio", "2026-07-28"},
 }
 
-// sdkSeen is what node/sdk/agent.mjs tells.
+// sdkSeen is the output of node/sdk/agent.mjs.
 type sdkSeen struct {
 	Agreed   string   `json:"agreed"`
 	Server   string   `json:"server"`
@@ -62,9 +62,9 @@ type sdkSeen struct {
 	After    string `json:"after"`
 }
 
-// TestClientsTypeScriptSDK: the SDK that most clients are built on, old and new,
-// over stdio and HTTP: it lists, observes, is notified, pings and cancels.
-func TestClientsTypeScriptSDK(t *testing.T) {
+// TestTypeScriptSDK runs the SDK that most clients are built on, old and new, over
+// stdio and HTTP: it lists, observes, is notified, pings and cancels.
+func TestTypeScriptSDK(t *testing.T) {
 	t.Parallel()
 	dir := e2etest.NodeModules(t, "sdk")
 	e2etest.NeedNode(t, 20)
@@ -86,7 +86,7 @@ func TestClientsTypeScriptSDK(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s\n%s", err, &stderr, b.Log)
 			}
-			noReports(t, races)
+			checkRaceReports(t, races)
 			var seen sdkSeen
 			if err := json.Unmarshal(out, &seen); err != nil {
 				t.Fatalf("%v: %s", err, out)

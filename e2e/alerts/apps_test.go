@@ -11,10 +11,10 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// TestRealAppAmongMany plays 11 posts of 100 events, each of another app, as any page
-// could send them: an app that has raised an alert is still in the status, its known
-// error is not new, and its regression is found.
-func TestRealAppAmongMany(t *testing.T) {
+// TestAppAmongManyNewApps posts 11 times 100 events, each of another app, as any page
+// could. An app that has raised an alert keeps its place: it is in the status, its
+// known error is not new, and its regression is found.
+func TestAppAmongManyNewApps(t *testing.T) {
 	t.Parallel()
 	sys := e2etest.Start(t)
 	for range 20 {

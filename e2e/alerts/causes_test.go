@@ -8,10 +8,10 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// TestRootCauseFirst: a deploy that failed, and what came of it in the next
-// seconds, is one group with the CI result on top; what is of another app stays
-// by itself, and what comes once the group was told says to what it belongs.
-func TestRootCauseFirst(t *testing.T) {
+// TestCauseFirst checks that a failed deploy and its consequences in the next seconds
+// are one group with the CI result on top. An alert of another app is not in the group,
+// and one that arrives after the group was delivered names its cause.
+func TestCauseFirst(t *testing.T) {
 	t.Parallel()
 	const commit = "9f3c2ab1d2e3f405162738495a6b7c8d9e0f1a2b"
 	sys := e2etest.Start(t)
@@ -56,7 +56,7 @@ func TestRootCauseFirst(t *testing.T) {
 	}
 	a := sys.TakeAlerts(t, 1)[0]
 	want := cause.ID
-	if a.Timestamp.Sub(cause.Timestamp) > alert.CauseWindow { // a machine that was too busy
+	if a.Timestamp.Sub(cause.Timestamp) > alert.CauseWindow { // a busy machine
 		want = ""
 	}
 	if a.Category != alert.UserFrustration || a.InhibitedBy != want {

@@ -8,7 +8,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// loads posts loads of /cart on a device, all in one batch.
+// loads posts n loads of /cart on a device, in one batch.
 func loads(t *testing.T, sys *e2etest.System, n int, lcp float64, device any) {
 	t.Helper()
 	batch := make([]map[string]any, n)
@@ -20,9 +20,9 @@ func loads(t *testing.T, sys *e2etest.System, n int, lcp float64, device any) {
 	sys.PostEvents(t, batch...)
 }
 
-// TestRegressionIsConfirmed: a page that becomes slower on telephones, which are
-// slower than desktops anyway, is raised once it is sure, and resolved once it is as
-// before and not earlier; what is usual survives that the detector is killed.
+// TestRegressionIsConfirmed checks that a page that becomes slower on phones, which are
+// slower than desktops anyway, raises an alert once it is certain, and resolves it once
+// the page is as fast as before. The baseline survives a kill of the detector.
 func TestRegressionIsConfirmed(t *testing.T) {
 	t.Parallel()
 	killed, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir(), "--regression", "confirmed")
@@ -34,7 +34,7 @@ func TestRegressionIsConfirmed(t *testing.T) {
 		loads(t, sys, 5, 3000, "mobile")
 		loads(t, sys, 5, 1000, "desktop")
 	}
-	loads(t, sys, 1, 1000, 7) // no class of devices: none
+	loads(t, sys, 1, 1000, 7) // not a class of devices
 	loads(t, sys, 5, 4000, "mobile")
 	sys.WaitReceived(t, 2)
 	found := sys.TakeAlerts(t, 1)

@@ -15,9 +15,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// TestAFloodOfOneWarningIsAFewLines has the weakest role make the server republish all
-// stored alerts where live ones are heard: a line for each would fill the disk.
-func TestAFloodOfOneWarningIsAFewLines(t *testing.T) {
+// TestFloodOfOneWarningIsAFewLines has the role with the fewest rights make the server
+// republish all stored alerts as live ones. A log line for each would fill the disk.
+func TestFloodOfOneWarningIsAFewLines(t *testing.T) {
 	t.Parallel()
 	const alerts, requests, few = 300, 3, 10
 	sys := e2etest.Start(t)
@@ -49,7 +49,7 @@ func TestAFloodOfOneWarningIsAFewLines(t *testing.T) {
 			t.Fatalf("%d messages of the flood were heard, not %d", n, requests*alerts)
 		}
 	}
-	// What comes after it has to be read, so the flood has been.
+	// This alert is read after the flood.
 	sys.PostCI(t, map[string]any{"status": "failure", "commit": "after"})
 	page := e2etest.Get(t, sys.Bus.DashboardURL+"/api/alerts")
 	if !harness.Poll(t.Context(), 20*time.Second, func() bool {

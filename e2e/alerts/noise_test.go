@@ -9,8 +9,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// TestFailingHealthCheck: health checks are hidden by themselves, and the one that
-// fails is one alert all the same.
+// TestFailingHealthCheck checks that health checks become noise, and that a failing one
+// still raises one alert.
 func TestFailingHealthCheck(t *testing.T) {
 	t.Parallel()
 	for _, by := range []string{"spec", "mined"} {

@@ -151,7 +151,7 @@ func TestRateLimit(t *testing.T) {
 	sys.Call(t, "configure_streaming", map[string]any{"action": "enable", "throttle_seconds": 1})
 	tick := time.NewTicker(1100 * time.Millisecond)
 	defer tick.Stop()
-	var begun time.Time
+	var started time.Time
 	for i := range 15 {
 		sys.PostCI(t, map[string]any{"status": "failure", "commit": fmt.Sprint("c", i)})
 		if i < 12 {
@@ -160,7 +160,7 @@ func TestRateLimit(t *testing.T) {
 			}
 		}
 		if i == 0 {
-			begun = time.Now()
+			started = time.Now()
 		}
 		<-tick.C
 	}
@@ -168,7 +168,7 @@ func TestRateLimit(t *testing.T) {
 	if batch.Data.Category != "batch" || batch.Data.Count != 3 {
 		t.Fatalf("got %s, want a batch of 3 alerts", batch.Raw)
 	}
-	if at := batch.At.Sub(begun); at < 59*time.Second || at > 65*time.Second {
+	if at := batch.At.Sub(started); at < 59*time.Second || at > 65*time.Second {
 		t.Fatalf("the batch came after %s, want 60 s", at)
 	}
 }

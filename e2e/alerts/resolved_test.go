@@ -8,7 +8,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// kind is what a reader sees of an alert: how it is told, and its title.
+// kind returns how an alert is delivered, with its title.
 func kind(a alert.Alert) string {
 	switch {
 	case a.Resolved:
@@ -37,13 +37,13 @@ func equal(t *testing.T, got []alert.Alert, want map[string]alert.Severity) {
 		}
 	}
 	if len(all) != len(want) {
-		t.Errorf("told %v, want %v", all, want)
+		t.Errorf("delivered %v, want %v", all, want)
 	}
 }
 
-// TestOverBeforeItWasTold: what ended while it was pending is one line; only the
-// end of a CI failure is news by itself.
-func TestOverBeforeItWasTold(t *testing.T) {
+// TestResolvedBeforeDelivery checks that an alert that was resolved while it was
+// pending is one line. Only the end of a CI failure is an alert of its own.
+func TestResolvedBeforeDelivery(t *testing.T) {
 	t.Parallel()
 	sys := e2etest.Start(t)
 	for _, lcp := range []float64{2500, 3350, 2500} {
@@ -65,9 +65,9 @@ func TestOverBeforeItWasTold(t *testing.T) {
 	}
 }
 
-// TestOverAfterItWasTold: the end of what was told is an alert of its own, also
-// when the detector was killed in between.
-func TestOverAfterItWasTold(t *testing.T) {
+// TestResolvedAfterDelivery checks that the end of a delivered alert is an alert of its
+// own, even if the detector was killed in between.
+func TestResolvedAfterDelivery(t *testing.T) {
 	t.Parallel()
 	killed, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir())
 	if err != nil {

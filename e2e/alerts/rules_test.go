@@ -11,8 +11,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// burst sends so many errors of an app at once that they are a spike also where
-// nothing is known of it.
+// burst sends enough errors of an app at once to be a spike even in an unknown app.
 func burst(t *testing.T, sys *e2etest.System, app string) {
 	t.Helper()
 	var all []map[string]any
@@ -32,10 +31,10 @@ func ofCategory(all []alert.Alert, category alert.Category) (some []alert.Alert)
 	return some
 }
 
-// TestRulesOfAFreshApp checks the default settings on an app that is new: 12 errors at
-// once are a spike, the second load can be a regression, and both within 5 s are
-// correlated. doctor names the rules.
-func TestRulesOfAFreshApp(t *testing.T) {
+// TestRulesOfAYoungApp checks the default rules on a new app: 12 errors at once are a
+// spike, the second load can be a regression, and both within 5 s are correlated.
+// tocsin doctor names the rules.
+func TestRulesOfAYoungApp(t *testing.T) {
 	t.Parallel()
 	sys := e2etest.Start(t)
 	sys.PostVitals(t, "/cart", 2500)
@@ -60,20 +59,20 @@ func TestRulesOfAFreshApp(t *testing.T) {
 	}
 }
 
-// TestRulesOfAnApp checks that a single flag wins over --rules, and an app's over both.
-func TestRulesOfAnApp(t *testing.T) {
+// TestRuleFlags checks that a single flag overrides --rules, and an app's rule both.
+func TestRuleFlags(t *testing.T) {
 	t.Parallel()
 	sys := e2etest.Start(t, "--rules=statistical", "--anomaly=ratio3x", "--anomaly=shop=rate-tail")
 	burst(t, sys, "web")
 	burst(t, sys, "shop")
 	spikes := map[string][]alert.Alert{}
-	told := harness.Poll(t.Context(), 20*time.Second, func() bool {
+	delivered := harness.Poll(t.Context(), 20*time.Second, func() bool {
 		for _, a := range ofCategory(sys.Observe(t, nil).Alerts, alert.Anomaly) {
 			spikes[a.App] = append(spikes[a.App], a)
 		}
 		return len(spikes["web"]) > 0 && len(spikes["shop"]) > 0
 	})
-	if !told || len(spikes["web"]) != 1 || len(spikes["shop"]) != 1 {
+	if !delivered || len(spikes["web"]) != 1 || len(spikes["shop"]) != 1 {
 		t.Fatalf("got %+v, want 1 entry in spikes[\"web\"] and 1 entry in spikes[\"shop\"]\n%s", spikes, sys.Bus.Log)
 	}
 	if web := spikes["web"][0]; !strings.Contains(web.Title, "3x") || web.Context["rule"] == "rate-tail" {
@@ -84,9 +83,9 @@ func TestRulesOfAnApp(t *testing.T) {
 	}
 }
 
-// TestRulesOfAnEarlierRelease checks that both and tail --shadow are taken with a warning
+// TestRemovedRuleFlags checks that "both" and tail --shadow are accepted with a warning
 // that names the setting.
-func TestRulesOfAnEarlierRelease(t *testing.T) {
+func TestRemovedRuleFlags(t *testing.T) {
 	t.Parallel()
 	sys := e2etest.Start(t, "--anomaly=both")
 	if log := sys.Bus.Log.String(); !strings.Contains(log, "--anomaly") || !strings.Contains(log, "TOCSIN_ANOMALY") || !strings.Contains(log, "taken as auto") {
@@ -102,9 +101,9 @@ func TestRulesOfAnEarlierRelease(t *testing.T) {
 	}
 }
 
-// TestRulesWithdrawn: one slow load is told as such, and withdrawn by those that
-// follow.
-func TestRulesWithdrawn(t *testing.T) {
+// TestSingleSlowLoadIsWithdrawn checks that one slow load raises an alert that says so,
+// and that the next loads withdraw it.
+func TestSingleSlowLoadIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	sys := e2etest.Start(t, "--regression", "confirmed")
 	for i := range 20 {
@@ -124,8 +123,9 @@ func TestRulesWithdrawn(t *testing.T) {
 	}
 }
 
-// TestRulesAreChecked: a rule that there is not is refused with those that there are.
-func TestRulesAreChecked(t *testing.T) {
+// TestUnknownRuleIsRefused checks that an unknown rule is refused with a list of the
+// rules.
+func TestUnknownRuleIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"up", "--anomaly", "web=often"}, {"detector", "--nats-url=nats://127.0.0.1:1", "--anomaly=often"}} {
 		p, err := harness.Start(e2etest.Binary(t), t.TempDir(), nil, args...)

@@ -16,21 +16,20 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// refused is the text of a tool error.
-func refused(t *testing.T, sys *e2etest.System, args map[string]any) string {
+// refusal returns the text of the tool error of configure.
+func refusal(t *testing.T, sys *e2etest.System, args map[string]any) string {
 	t.Helper()
 	_, err := sys.Agent.Call(t.Context(), "configure", args)
-	var refusal *harness.ToolError
-	if !errors.As(err, &refusal) {
+	var toolError *harness.ToolError
+	if !errors.As(err, &toolError) {
 		t.Fatalf("%v: %v", args, err)
 	}
-	return refusal.Text
+	return toolError.Text
 }
 
-// TestSilence: one agent silences an app, and nobody is told of what is raised from
-// then on: neither the other agent, nor a shell, nor after the bus was started
-// anew, until it is taken back. What pended before is told, and the history has
-// all of it.
+// TestSilence checks that a silence of one agent suppresses alerts for all: the other
+// agent, a shell, and after a restart of the bus, until it is removed. Alerts that were
+// pending before are delivered, and the history has all of them.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -59,14 +58,14 @@ func TestSilence(t *testing.T) {
 	if s := silenced.Silence; silenced.Status != "silenced" || s.App != "checkout" || s.By == "" || s.Reason != "its database moves" || s.Until.Sub(s.Created) != 10*time.Minute {
 		t.Fatalf("got %+v, want Status \"silenced\", App \"checkout\", a By, Reason \"its database moves\" and Sub %v", silenced, 10*time.Minute)
 	}
-	two.Configure(t, map[string]any{"action": "silence_list"}) // it holds in two by now
+	two.Configure(t, map[string]any{"action": "silence_list"}) // afterwards the silence is known there
 
 	one.PostServerError(t, "checkout", "/pay")
 	one.PostServerError(t, "web", "/cart")
 	for _, sys := range both {
 		sys.WaitReceived(t, 3)
 		if got := e2etest.Titles(sys.Observe(t, nil).Alerts); got != "Server error: GET /before → 500, Server error: GET /cart → 500" {
-			t.Errorf("told %s, want \"Server error: GET /before → 500, Server error: GET /cart → 500\"", got)
+			t.Errorf("delivered %s, want \"Server error: GET /before → 500, Server error: GET /cart → 500\"", got)
 		}
 		if n := sys.Configure(t, map[string]any{"action": "health"}).Inbox.Silenced; n != 1 {
 			t.Errorf("%d silenced, want 1", n)
@@ -86,11 +85,11 @@ func TestSilence(t *testing.T) {
 		t.Errorf("wait: exit %d: %s%s, want code 0 and no \"/pay\" in stdout", code, stdout, stderr)
 	}
 
-	// The bus is started anew; what was silenced stays so.
+	// The silence survives a restart of the bus.
 	if err := b.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if got := refused(t, one, map[string]any{"action": "unsilence", "silence_id": silenced.Silence.ID}); !strings.Contains(got, "the bus is unreachable") {
+	if got := refusal(t, one, map[string]any{"action": "unsilence", "silence_id": silenced.Silence.ID}); !strings.Contains(got, "the bus is unreachable") {
 		t.Errorf("got %s, want \"the bus is unreachable\" in it", got)
 	}
 	e2etest.CheckLog(t, b.Log)
@@ -102,7 +101,7 @@ func TestSilence(t *testing.T) {
 	for _, sys := range both {
 		sys.WaitReceived(t, 4)
 		if got := e2etest.Titles(sys.Observe(t, nil).Alerts); got != "" {
-			t.Errorf("told %s, want nothing", got)
+			t.Errorf("delivered %s, want nothing", got)
 		}
 	}
 	if got := two.Configure(t, map[string]any{"action": "unsilence", "silence_id": silenced.Silence.ID}); got.Status != "unsilenced" || got.SilenceID != silenced.Silence.ID {
@@ -116,13 +115,13 @@ func TestSilence(t *testing.T) {
 	one.PostServerError(t, "checkout", "/invoice")
 	for _, sys := range append(both, &e2etest.System{Bus: b, Agent: e2etest.Join(t, b, "three")}) {
 		if got := e2etest.Titles(sys.TakeAlerts(t, 1)); !strings.Contains(got, "GET /invoice → 500") || strings.Contains(got, "/pay") || strings.Contains(got, "/refund") {
-			t.Errorf("told %s, want \"GET /invoice → 500\" in it, no \"/pay\" in it and no \"/refund\" in it", got)
+			t.Errorf("delivered %s, want \"GET /invoice → 500\" in it, no \"/pay\" in it and no \"/refund\" in it", got)
 		}
 	}
 }
 
-// TestAcknowledge: a regression that is known of is not told again until it gets
-// worse, and a failing request not at all.
+// TestAcknowledge checks that an acknowledged regression is not delivered again until
+// it gets worse, and an acknowledged failing request not at all.
 func TestAcknowledge(t *testing.T) {
 	t.Parallel()
 	sys := e2etest.Start(t)
@@ -131,16 +130,16 @@ func TestAcknowledge(t *testing.T) {
 		sys.PostVitals(t, "/cart", 2500)
 	}
 	sys.PostVitals(t, "/cart", 3300)
-	told := sys.TakeAlerts(t, 1)
-	if len(told) != 1 || told[0].Severity != alert.Warning {
-		t.Fatalf("got %+v, want 1 of them and Severity %v", told, alert.Warning)
+	delivered := sys.TakeAlerts(t, 1)
+	if len(delivered) != 1 || delivered[0].Severity != alert.Warning {
+		t.Fatalf("got %+v, want 1 of them and Severity %v", delivered, alert.Warning)
 	}
-	acked := sys.Configure(t, map[string]any{"action": "ack", "alert_id": told[0].ID})
-	if acked.Status != "acknowledged" || acked.DedupKey != told[0].DedupKey || time.Until(acked.Until) < 23*time.Hour {
-		t.Fatalf("got %+v, want Status \"acknowledged\", DedupKey %v and Until of at least %v", acked, told[0].DedupKey, 23*time.Hour)
+	acked := sys.Configure(t, map[string]any{"action": "ack", "alert_id": delivered[0].ID})
+	if acked.Status != "acknowledged" || acked.DedupKey != delivered[0].DedupKey || time.Until(acked.Until) < 23*time.Hour {
+		t.Fatalf("got %+v, want Status \"acknowledged\", DedupKey %v and Until of at least %v", acked, delivered[0].DedupKey, 23*time.Hour)
 	}
-	if list := other.Configure(t, map[string]any{"action": "silence_list"}); len(list.Acks) != 1 || list.Acks[0].AlertID != told[0].ID {
-		t.Errorf("got %+v, want 1 entry in Acks and AlertID %v", list, told[0].ID)
+	if list := other.Configure(t, map[string]any{"action": "silence_list"}); len(list.Acks) != 1 || list.Acks[0].AlertID != delivered[0].ID {
+		t.Errorf("got %+v, want 1 entry in Acks and AlertID %v", list, delivered[0].ID)
 	}
 	if o := other.Observe(t, nil); len(o.Alerts) != 0 {
 		t.Errorf("it still pends: %+v", o.Alerts)
@@ -153,7 +152,7 @@ func TestAcknowledge(t *testing.T) {
 			t.Errorf("got %+v, want 1 of them, Severity %v and Occurrences 1", got, alert.Error)
 		}
 	}
-	if got := refused(t, sys, map[string]any{"action": "ack", "alert_id": "nobody"}); !strings.Contains(got, "alert_id must be the id of an alert") {
+	if got := refusal(t, sys, map[string]any{"action": "ack", "alert_id": "nobody"}); !strings.Contains(got, "alert_id must be the id of an alert") {
 		t.Errorf("got %s, want \"alert_id must be the id of an alert\" in it", got)
 	}
 
@@ -165,11 +164,12 @@ func TestAcknowledge(t *testing.T) {
 		sys.PostServerError(t, "web", fmt.Sprint("/other", string(rune('a'+i))))
 	}
 	if got := e2etest.Titles(sys.TakeAlerts(t, 3)); strings.Contains(got, "/pay") {
-		t.Errorf("told %s, want no \"/pay\" in it", got)
+		t.Errorf("delivered %s, want no \"/pay\" in it", got)
 	}
 }
 
-// TestSilenceExpires: by its end, which another tool may have set.
+// TestSilenceExpires checks that a silence ends by its own end time, which another tool
+// may have set.
 func TestSilenceExpires(t *testing.T) {
 	t.Parallel()
 	sys := e2etest.Start(t)
@@ -211,12 +211,12 @@ func TestSilenceExpires(t *testing.T) {
 	}
 	sys.PostServerError(t, "web", "/after")
 	if got := e2etest.Titles(sys.TakeAlerts(t, 1)); got != "Server error: GET /after → 500" {
-		t.Errorf("told %s, want \"Server error: GET /after → 500\"", got)
+		t.Errorf("delivered %s, want \"Server error: GET /after → 500\"", got)
 	}
 }
 
-// TestSilenceInAShell: what a person silences and acknowledges holds for agents,
-// as if one of them had asked.
+// TestSilenceInAShell checks that silences and acknowledgements of the command line
+// hold for agents.
 func TestSilenceInAShell(t *testing.T) {
 	t.Parallel()
 	b := e2etest.Up(t)
@@ -246,16 +246,16 @@ func TestSilenceInAShell(t *testing.T) {
 	sys.PostServerError(t, "shop", "/held")
 	sys.PostServerError(t, "web", "/told")
 	sys.WaitReceived(t, 2)
-	told := sys.Observe(t, nil).Alerts
-	if e2etest.Titles(told) != "Server error: GET /told → 500" {
-		t.Fatalf("got %s, want \"Server error: GET /told → 500\"", e2etest.Titles(told))
+	delivered := sys.Observe(t, nil).Alerts
+	if e2etest.Titles(delivered) != "Server error: GET /told → 500" {
+		t.Fatalf("got %s, want \"Server error: GET /told → 500\"", e2etest.Titles(delivered))
 	}
 	shell("silence", "--end", id)
-	out = shell("ack", told[0].ID)
+	out = shell("ack", delivered[0].ID)
 	if !strings.HasPrefix(out, "acknowledged until ") || !strings.Contains(shell("silence", "--list"), "acknowledged: app web") {
 		t.Errorf("got %s, want it to begin with \"acknowledged until \" and \"acknowledged: app web\" in shell(\"silence\", \"--list\")", out)
 	}
-	shell("silence", "--end", told[0].ID)
+	shell("silence", "--end", delivered[0].ID)
 	for _, tt := range []struct {
 		args []string
 		code int

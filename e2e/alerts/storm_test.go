@@ -10,9 +10,9 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/storm"
 )
 
-// TestStormOfDifferentRequests: thousands of different requests of one app fail. Few
-// alerts tell of them and count each, other apps' alerts come in time, and no reader
-// falls behind. How late they are without the race detector is for cmd/bench.
+// TestStormOfDifferentRequests has thousands of different requests of one app fail. Few
+// alerts report and count them all, alerts of other apps arrive in time, and no reader
+// falls behind. e2e/cmd/bench measures the delays without the race detector.
 func TestStormOfDifferentRequests(t *testing.T) {
 	t.Parallel()
 	b := e2etest.Up(t)
@@ -23,14 +23,14 @@ func TestStormOfDifferentRequests(t *testing.T) {
 	if r.Counted != r.Sent {
 		t.Errorf("alerts count %d failing requests of %d, want Counted %v", r.Counted, r.Sent, r.Sent)
 	}
-	// 50 at once and 5 a second, for as long as it took to send, and as many summaries.
+	// 50 at once and 5 a second for as long as it took to send, and as many summaries.
 	if took := float64(r.Sent) / r.Rate; float64(r.Alerts) > 50+5*(took+1)+took+12 {
 		t.Errorf("%d alerts about %d failing requests in %.1f s, want 50 and 5 a second, and one summary a second", r.Alerts, r.Sent, took)
 	}
 	if r.Missing > 0 {
 		t.Errorf("%d of %d alerts of other apps are missing", r.Missing, r.Missing+len(r.Delays))
 	}
-	const late = 5 * time.Second // asked is 1 s, without the race detector
+	const late = 5 * time.Second // 1 s is the figure without the race detector
 	if most := slices.Max(r.Delays); most > late {
 		t.Errorf("an alert of another app came %s late, want %s at most", most, late)
 	}

@@ -17,10 +17,10 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/ci"
 )
 
-// maxShown is how many of those that are wrong are named.
+// maxShown is how many wrong alerts a failure names.
 const maxShown = 10
 
-// Who gets alerts.
+// The readers of alerts.
 const (
 	inStream = "the stream of alerts"
 	atReader = "the dashboard's reader"
@@ -29,10 +29,10 @@ const (
 
 func whos() []string { return []string{inStream, atReader, atAgent} }
 
-// worthSaying is how late something is that is worth a line.
-const worthSaying = 2 * time.Second
+// notableDelay is the delay from which an alert gets a line in the test's log.
+const notableDelay = 2 * time.Second
 
-// nameOf is the word of traffic that an alert is about, or empty.
+// nameOf returns the word of traffic that an alert is about, or "".
 func nameOf(a *alert.Alert) string {
 	name := ""
 	switch a.Category {
@@ -50,11 +50,10 @@ func nameOf(a *alert.Alert) string {
 	return name
 }
 
-// awaited is what was accepted before a moment and has not arrived yet, by who
-// should have it.
+// awaited returns what was accepted before a moment and has not arrived, by reader.
 func (r *rig) awaited(before time.Time) map[string][]string {
 	all, _ := r.alerts.list()
-	raised, heard, told := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	raised, heard, delivered := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i := range all {
 		raised[nameOf(&all[i].Alert)] = true
 	}
@@ -63,7 +62,7 @@ func (r *rig) awaited(before time.Time) map[string][]string {
 	}
 	list, _ := r.agent.list()
 	for i := range list {
-		told[nameOf(&list[i])] = true
+		delivered[nameOf(&list[i])] = true
 	}
 	missing := map[string][]string{}
 	for _, s := range r.traffic.Sent() {
@@ -71,8 +70,8 @@ func (r *rig) awaited(before time.Time) map[string][]string {
 			continue
 		}
 		what := fmt.Sprintf("%s of %s, accepted at %s", s.Name, s.App, s.Accepted.Format(time.TimeOnly))
-		for who, got := range map[string]map[string]bool{inStream: raised, atReader: heard, atAgent: told} {
-			if !got[s.Name] && (s.App != hushed || who != atAgent) {
+		for who, got := range map[string]map[string]bool{inStream: raised, atReader: heard, atAgent: delivered} {
+			if !got[s.Name] && (s.App != silencedApp || who != atAgent) {
 				missing[who] = append(missing[who], what)
 			}
 		}
@@ -80,7 +79,7 @@ func (r *rig) awaited(before time.Time) map[string][]string {
 	return missing
 }
 
-// settled waits until everything does its work, and what was accepted by then has
+// settled waits until all services are ready, and what was accepted by then has
 // arrived.
 func (r *rig) settled(t *testing.T) {
 	t.Helper()
@@ -99,7 +98,7 @@ func (r *rig) settled(t *testing.T) {
 		t.Fatalf("%s after everything is ready again, alerts are missing: %s", time.Since(begin), show(missing))
 	}
 	for _, who := range whos() {
-		if late := since[who].Sub(begin); late > worthSaying {
+		if late := since[who].Sub(begin); late > notableDelay {
 			t.Logf("%s had everything %.1f s after everything was ready", who, late.Seconds())
 		}
 	}
@@ -121,7 +120,7 @@ type kept struct {
 	messages   int
 }
 
-// telemetry reads all of it.
+// telemetry reads the whole telemetry stream.
 func (r *rig) telemetry(t *testing.T) kept {
 	t.Helper()
 	k := kept{copies: map[string]int{}, partitions: map[string]int{}}
@@ -146,7 +145,7 @@ func (r *rig) telemetry(t *testing.T) kept {
 	return k
 }
 
-// namesIn are the words of traffic in a message.
+// namesIn returns the words of traffic in a message.
 func namesIn(m bus.Message) []string {
 	if m.Subject == bus.SubjectIntakeCI {
 		var result ci.Result
@@ -161,7 +160,7 @@ func namesIn(m bus.Message) []string {
 		Action  struct{ Target string }
 	}
 	if json.Unmarshal(m.Data, &events) != nil {
-		return nil // the time, and what the intakes tell of themselves
+		return nil // ticks, and events of the intakes themselves
 	}
 	var names []string
 	for _, e := range events {
@@ -174,8 +173,8 @@ func namesIn(m bus.Message) []string {
 	return names
 }
 
-// account compares what was accepted with what is there, once all of it has
-// arrived.
+// account compares what was accepted with what is stored and delivered, once all of it
+// has arrived.
 func (r *rig) account(t *testing.T) {
 	t.Helper()
 	refused, repeated := r.traffic.Refused()
@@ -193,8 +192,8 @@ func (r *rig) account(t *testing.T) {
 	}
 	checkKept(t, sent, k)
 	checkRaised(t, sent, k, all)
-	r.checkHeard(t, all)
-	r.checkTold(t, sent, all)
+	r.checkReader(t, all)
+	r.checkDelivered(t, sent, all)
 	for _, d := range r.Detector {
 		if lost, ok := r.metric(t.Context(), d, containers.PortDetector, "tocsin_detector_lost_messages_total"); !ok || lost != 0 {
 			t.Errorf("%s says that it lost %v messages (%v)", d.Name, lost, ok)
@@ -202,7 +201,7 @@ func (r *rig) account(t *testing.T) {
 	}
 }
 
-// checkKept expects each accepted event in the telemetry.
+// checkKept checks that each accepted event is in the telemetry.
 func checkKept(t *testing.T, sent []traffic.Sent, k kept) {
 	t.Helper()
 	var lost []string
@@ -221,7 +220,7 @@ func checkKept(t *testing.T, sent []traffic.Sent, k kept) {
 	t.Logf("%d are stored more than once, because an answer was lost", twice)
 }
 
-// checkRaised expects of what is stored each alert exactly once.
+// checkRaised checks that each alert is in the stream exactly once.
 func checkRaised(t *testing.T, sent []traffic.Sent, k kept, all []harness.Heard) {
 	t.Helper()
 	ids, first, revised, others := map[string]uint64{}, map[string]int{}, map[string]int{}, map[string]int{}
@@ -258,7 +257,7 @@ func checkRaised(t *testing.T, sent []traffic.Sent, k kept, all []harness.Heard)
 			expect(s, "errors", first[s.Name], 1)
 		case traffic.Request: // each is one
 			expect(s, "requests", first[s.Name], k.copies[s.Name])
-		case traffic.Result: // all after the first revise that
+		case traffic.Result: // all others revise the first
 			expect(s, "results", first[s.Name]+revised[s.Name], k.copies[s.Name])
 			if revised[s.Name] != k.copies[s.Name]-1 {
 				wrong["revised results"] = append(wrong["revised results"], s.Name)
@@ -274,8 +273,8 @@ func checkRaised(t *testing.T, sent []traffic.Sent, k kept, all []harness.Heard)
 	t.Logf("alerts about the cluster itself: %v", others)
 }
 
-// checkHeard expects at a reader of the dashboard what the stream has, in order.
-func (r *rig) checkHeard(t *testing.T, all []harness.Heard) {
+// checkReader checks that a reader of the dashboard got what the stream has, in order.
+func (r *rig) checkReader(t *testing.T, all []harness.Heard) {
 	t.Helper()
 	var heard []harness.Heard
 	harness.Poll(t.Context(), settledIn, func() bool {
@@ -284,7 +283,7 @@ func (r *rig) checkHeard(t *testing.T, all []harness.Heard) {
 	})
 	n, trouble := r.reader.Connections()
 	if len(trouble) > 0 {
-		t.Errorf("the dashboard's reader was told: %v", trouble)
+		t.Errorf("the dashboard's reader was delivered: %v", trouble)
 	}
 	for i := range max(len(heard), len(all)) {
 		switch {
@@ -299,19 +298,18 @@ func (r *rig) checkHeard(t *testing.T, all []harness.Heard) {
 	t.Logf("the dashboard's reader came %d times", n)
 }
 
-// checkTold expects that the agent was told of everything once, but of what is
-// silenced.
-func (r *rig) checkTold(t *testing.T, sent []traffic.Sent, all []harness.Heard) {
+// checkDelivered checks that the agent got every alert once, except the silenced ones.
+func (r *rig) checkDelivered(t *testing.T, sent []traffic.Sent, all []harness.Heard) {
 	t.Helper()
 	list, failed := r.agent.list()
 	if len(failed) > 0 {
 		t.Errorf("the agent's calls failed: %v", failed)
 	}
-	told, raised := map[string]int{}, map[string]int{}
+	delivered, raised := map[string]int{}, map[string]int{}
 	for i := range list {
-		told[nameOf(&list[i])] += max(list[i].Count, 1)
-		if list[i].App == hushed {
-			t.Errorf("the agent was told what is silenced: %s", list[i].Title)
+		delivered[nameOf(&list[i])] += max(list[i].Count, 1)
+		if list[i].App == silencedApp {
+			t.Errorf("the agent was delivered what is silenced: %s", list[i].Title)
 		}
 	}
 	for i := range all {
@@ -321,15 +319,15 @@ func (r *rig) checkTold(t *testing.T, sent []traffic.Sent, all []harness.Heard) 
 	}
 	var wrong []string
 	for _, s := range sent {
-		if s.Kind == traffic.Quiet || s.App == hushed {
+		if s.Kind == traffic.Quiet || s.App == silencedApp {
 			continue
 		}
-		if told[s.Name] != raised[s.Name] {
-			wrong = append(wrong, fmt.Sprintf("%s of %s %d times, not %d", s.Name, s.App, told[s.Name], raised[s.Name]))
+		if delivered[s.Name] != raised[s.Name] {
+			wrong = append(wrong, fmt.Sprintf("%s of %s %d times, not %d", s.Name, s.App, delivered[s.Name], raised[s.Name]))
 		}
 	}
 	if len(wrong) > 0 {
-		t.Errorf("what the agent was told: %d are wrong: %s", len(wrong), strings.Join(wrong[:min(len(wrong), maxShown)], "\n\t"))
+		t.Errorf("what the agent was delivered: %d are wrong: %s", len(wrong), strings.Join(wrong[:min(len(wrong), maxShown)], "\n\t"))
 	}
-	t.Logf("the agent was told %d alerts", len(list))
+	t.Logf("the agent was delivered %d alerts", len(list))
 }

@@ -1,5 +1,5 @@
-// Package cluster takes parts of a cluster away while it is under load, and
-// expects that nothing is lost and nothing told twice.
+// Package cluster tests faults of the parts of a cluster under load: no event is lost
+// and no alert delivered twice.
 package cluster
 
 import (
@@ -15,20 +15,19 @@ import (
 )
 
 const (
-	// takenOverIn is how long the partitions of a detector that died may have no
-	// owner (issue 5).
+	// takenOverIn bounds how long the partitions of a dead detector may have no owner.
 	takenOverIn = 5 * time.Second
-	// downFor is how long what was killed stays away, cutFor a server without a
-	// network, and pausedFor what stands still.
+	// downFor is how long a killed process stays down, cutFor how long a server has no
+	// network, and pausedFor how long a process is paused.
 	downFor, cutFor, pausedFor = 3 * time.Second, 10 * time.Second, 30 * time.Second
 )
 
-// TestCluster has three NATS servers, two intakes, two detectors, a gateway and a
-// dashboard. Each fault is over, and everything has arrived, before the next.
+// TestCluster runs three NATS servers, two intakes, two detectors, a gateway and a
+// dashboard. Each fault has ended, and everything has arrived, before the next.
 func TestCluster(t *testing.T) {
 	r := start(t)
 	r.shared(t)
-	if a := r.post(t, r.Dashboard.URL(containers.PortDashboard)+"/api/silences", `{"app":"`+hushed+`","minutes":60,"reason":"a deploy"}`); a.Status != http.StatusOK {
+	if a := r.post(t, r.Dashboard.URL(containers.PortDashboard)+"/api/silences", `{"app":"`+silencedApp+`","minutes":60,"reason":"a deploy"}`); a.Status != http.StatusOK {
 		t.Fatalf("silence: %d %s, want Status 200", a.Status, a.Body)
 	}
 	stop := make(chan struct{})
@@ -68,7 +67,7 @@ func TestCluster(t *testing.T) {
 			r.settled(t)
 			t.Logf("%s: %.1f s, of which at most %.1f s without anything accepted", f.name, time.Since(begin).Seconds(), r.traffic.Longest(begin).Seconds())
 		}) {
-			return // what comes after it would say nothing
+			return // the next faults would prove nothing
 		}
 	}
 	over()
@@ -79,7 +78,7 @@ func TestCluster(t *testing.T) {
 	t.Run("page", r.page)
 }
 
-// must fails with what Docker says.
+// must ends the test if Docker reports an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -87,7 +86,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// pass lets time go by under load.
+// pass lets time pass under load.
 func pass(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {
@@ -97,7 +96,7 @@ func pass(t *testing.T, d time.Duration) {
 	}
 }
 
-// kill ends a container at once, and starts it again.
+// kill kills a container and starts it again.
 func (r *rig) kill(t *testing.T, c *containers.Container) {
 	t.Helper()
 	must(t, c.Kill(t.Context()))
@@ -108,7 +107,7 @@ func (r *rig) kill(t *testing.T, c *containers.Container) {
 	t.Logf("%s is ready %.1f s after its start", c.Name, time.Since(begin).Seconds())
 }
 
-// takenOver waits until a detector owns everything.
+// takenOver waits until a detector owns all partitions.
 func (r *rig) takenOver(t *testing.T, by *containers.Container, since time.Time) {
 	t.Helper()
 	if !poll(t, takenOverIn, func() bool { return r.owned(t.Context(), by) == partitions }) {
@@ -117,7 +116,7 @@ func (r *rig) takenOver(t *testing.T, by *containers.Container, since time.Time)
 	t.Logf("%s has taken over %.1f s after the other one ended", by.Name, time.Since(since).Seconds())
 }
 
-// killDetector kills one, which owns half of the partitions.
+// killDetector kills a detector, which owns half of the partitions.
 func (r *rig) killDetector(t *testing.T, i int) {
 	t.Helper()
 	r.shared(t)
@@ -127,7 +126,8 @@ func (r *rig) killDetector(t *testing.T, i int) {
 	must(t, r.Detector[i].Start(t.Context()))
 }
 
-// killDetectors kills both: what they had in mind is as old as the last snapshot.
+// killDetectors kills both detectors, so that their state is as old as the last
+// snapshot.
 func (r *rig) killDetectors(t *testing.T) {
 	t.Helper()
 	for _, d := range r.Detector {
@@ -139,7 +139,7 @@ func (r *rig) killDetectors(t *testing.T) {
 	}
 }
 
-// cut takes the server that has the telemetry off the network, and brings it back.
+// cut takes the server that has the telemetry off the network, and connects it again.
 func (r *rig) cut(t *testing.T) {
 	t.Helper()
 	c := r.home(t)
@@ -148,9 +148,9 @@ func (r *rig) cut(t *testing.T) {
 	must(t, c.Join(t.Context()))
 }
 
-// pauseServices has an intake and a detector stand still for a while: those who
-// send go to the other intake, and the other detector takes over. Then both go on,
-// and do not know that time has passed.
+// pauseServices pauses an intake and a detector for a while: senders use the other
+// intake, and the other detector takes over. Then both go on, and do not know that time
+// has passed.
 func (r *rig) pauseServices(t *testing.T) {
 	t.Helper()
 	r.shared(t)
@@ -163,7 +163,7 @@ func (r *rig) pauseServices(t *testing.T) {
 	must(t, r.Detector[0].Resume(t.Context()))
 }
 
-// pauseServer has a server stand still that does not have the telemetry.
+// pauseServer pauses a server that does not have the telemetry.
 func (r *rig) pauseServer(t *testing.T) {
 	t.Helper()
 	home := r.home(t)
@@ -176,7 +176,7 @@ func (r *rig) pauseServer(t *testing.T) {
 	must(t, c.Resume(t.Context()))
 }
 
-// roll restarts everything in order, each once the one before does its work again.
+// roll restarts everything in order, each once the one before is ready again.
 func (r *rig) roll(t *testing.T) {
 	t.Helper()
 	for _, c := range r.All() {
@@ -189,7 +189,7 @@ func (r *rig) roll(t *testing.T) {
 			must(t, c.Start(t.Context()))
 			begin := time.Now()
 			r.readyAt(t, c)
-			if took := time.Since(begin); took > worthSaying {
+			if took := time.Since(begin); took > notableDelay {
 				t.Logf("%s is ready %.1f s after its start", c.Name, took.Seconds())
 			}
 		}

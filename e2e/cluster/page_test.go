@@ -16,7 +16,7 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/containers"
 )
 
-// results expects that the newest CI results are there, each once.
+// results checks that the newest CI results are stored, each once.
 func (r *rig) results(t *testing.T) {
 	blocks, err := r.agent.session.Call(t.Context(), "observe", map[string]any{"what": "ci"})
 	if err != nil {
@@ -40,7 +40,7 @@ func (r *rig) results(t *testing.T) {
 	}
 }
 
-// page expects in a browser as many alerts as there are, and the newest of them.
+// page checks that a browser shows as many alerts as there are, and the newest of them.
 func (r *rig) page(t *testing.T) {
 	browser := startBrowser(t)
 	all, _ := r.alerts.list()
@@ -65,7 +65,7 @@ func (r *rig) page(t *testing.T) {
 	}
 }
 
-// startBrowser runs a headless Chromium.
+// startBrowser starts a headless Chromium.
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()
 	path := ""

@@ -27,21 +27,21 @@ import (
 
 const (
 	partitions = 8
-	// readyIn bounds the start of a container until it does its work, and settledIn
-	// until what was accepted has arrived everywhere after that.
+	// readyIn bounds how long a container may take to be ready, and settledIn how long
+	// after that until everything that was accepted has arrived.
 	readyIn, settledIn = 60 * time.Second, 30 * time.Second
 	// maxTail is how much of a container's log is shown, in bytes.
 	maxTail = 48 << 10
-	// hushed is the app of which every alert is silenced.
-	hushed = "hushed"
+	// silencedApp is the app whose alerts are silenced.
+	silencedApp = "silencedApp"
 )
 
-// apps are so many that every partition has some.
+// apps is large enough that every partition has some.
 func apps() []string {
-	return []string{"alder", "birch", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pear", "rowan", hushed}
+	return []string{"alder", "birch", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pear", "rowan", silencedApp}
 }
 
-// rig is a cluster under load, and those who look at what it makes of that.
+// rig is a cluster under load, and the readers of its alerts.
 type rig struct {
 	*containers.Cluster
 	traffic *traffic.Traffic
@@ -51,7 +51,7 @@ type rig struct {
 	agent   *agent
 }
 
-// start runs a cluster, and everything that looks at it.
+// start runs a cluster and its readers.
 func start(t *testing.T) *rig {
 	t.Helper()
 	if testing.Short() {
@@ -105,8 +105,8 @@ func (r *rig) showLogs(ctx context.Context, t *testing.T) {
 	}
 }
 
-// follow begins to look at what arrives: in the stream of alerts, at a reader of
-// the dashboard, and at an agent. They end before the test does.
+// follow starts the readers: of the stream of alerts, of the dashboard, and an agent.
+// They end before the test does.
 func (r *rig) follow(t *testing.T) {
 	t.Helper()
 	var err error
@@ -138,7 +138,7 @@ func (r *rig) follow(t *testing.T) {
 	})
 }
 
-// ready waits until everything does its work.
+// ready waits until all services are ready.
 func (r *rig) ready(t *testing.T) {
 	t.Helper()
 	for _, c := range r.All() {
@@ -146,20 +146,20 @@ func (r *rig) ready(t *testing.T) {
 	}
 }
 
-// readyAt waits until a container does its work.
+// readyAt waits until a container is ready.
 func (r *rig) readyAt(t *testing.T, c *containers.Container) {
 	t.Helper()
-	said := ""
+	output := ""
 	if !poll(t, readyIn, func() bool {
 		a, err := get(t.Context(), r.Ready(c), "")
-		said = fmt.Sprintf("%d %s %v", a.Status, a.Body, err)
+		output = fmt.Sprintf("%d %s %v", a.Status, a.Body, err)
 		return err == nil && a.Status == http.StatusOK
 	}) {
-		t.Fatalf("%s is not ready: %s", c.Name, said)
+		t.Fatalf("%s is not ready: %s", c.Name, output)
 	}
 }
 
-// poll asks every 50 ms, which is often enough for what asks containers.
+// poll calls ok every 50 ms, which is often enough for requests to containers.
 func poll(t *testing.T, within time.Duration, ok func() bool) bool {
 	t.Helper()
 	next := time.Now()
@@ -172,13 +172,13 @@ func poll(t *testing.T, within time.Duration, ok func() bool) bool {
 	})
 }
 
-// quick is for what is answered at once or not at all. It keeps no connections: they
-// end with a container.
+// quick is for requests that are answered at once or never. It keeps no connections,
+// since they end with a container.
 func quick() *http.Client {
 	return &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 }
 
-// get reads, with the token where one is given.
+// get sends a GET request, with the token if one is given.
 func get(ctx context.Context, url, token string) (harness.Answer, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -206,8 +206,8 @@ func (r *rig) post(t *testing.T, url, body string) harness.Answer {
 	return a
 }
 
-// metric is the sum of a metric of a container over its labels, and whether it
-// could be asked.
+// metric returns the sum of a metric of a container over its labels, and whether the
+// container answered.
 func (r *rig) metric(ctx context.Context, c *containers.Container, port int, name string) (sum float64, ok bool) {
 	a, err := get(ctx, c.URL(port)+"/metrics", r.Token)
 	if err != nil || a.Status != http.StatusOK {
@@ -227,13 +227,13 @@ func (r *rig) metric(ctx context.Context, c *containers.Container, port int, nam
 	return sum, ok
 }
 
-// owned is how many partitions a detector owns, 0 too where it does not answer.
+// owned returns how many partitions a detector owns, 0 if it does not answer.
 func (r *rig) owned(ctx context.Context, detector *containers.Container) int {
 	n, _ := r.metric(ctx, detector, containers.PortDetector, "tocsin_detector_partitions_owned")
 	return int(n)
 }
 
-// shared waits until each partition has one owner, and each detector its half.
+// shared waits until each partition has one owner, and each detector has half of them.
 func (r *rig) shared(t *testing.T) {
 	t.Helper()
 	var counts [2]int
@@ -247,7 +247,7 @@ func (r *rig) shared(t *testing.T) {
 	}
 }
 
-// home is the server that has the telemetry.
+// home returns the server that has the telemetry.
 func (r *rig) home(t *testing.T) *containers.Container {
 	t.Helper()
 	leader := ""
@@ -264,7 +264,7 @@ func (r *rig) home(t *testing.T) *containers.Container {
 	return r.NATS[i]
 }
 
-// stored are the alerts of the stream, each with its place.
+// stored returns the alerts of the stream with their positions.
 type stored struct {
 	mu  sync.Mutex
 	all []harness.Heard
@@ -281,7 +281,7 @@ func (s *stored) follow(ctx context.Context, c *bus.Conn) {
 		}
 		s.all = append(s.all, h)
 		return nil
-	}) // it fails only when the function does
+	}) // it fails only if the function does
 }
 
 func (s *stored) list() (all []harness.Heard, bad []string) {
@@ -290,18 +290,18 @@ func (s *stored) list() (all []harness.Heard, bad []string) {
 	return slices.Clone(s.all), slices.Clone(s.bad)
 }
 
-// agent is a client of the gateway that looks for alerts all the time. It looks
-// away while the gateway is killed: what was just being told then is in the
-// history, as promised.
+// agent is a client of the gateway that observes all the time. It pauses while the
+// gateway is killed: an alert that was being delivered then is in the history, as
+// documented.
 type agent struct {
 	url, token string
 
-	looking sync.Mutex // held while it looks, and while the gateway is away
+	looking sync.Mutex // locked during a call, and while the gateway is down
 	session *harness.Agent
 
-	mu     sync.Mutex
-	told   []alert.Alert
-	failed []string
+	mu        sync.Mutex
+	delivered []alert.Alert
+	failed    []string
 }
 
 func (a *agent) dial(ctx context.Context) (err error) {
@@ -314,14 +314,14 @@ func (a *agent) dial(ctx context.Context) (err error) {
 	return nil
 }
 
-// away holds the agent still while something is done to the gateway, and then
-// begins a new session.
+// away pauses the agent while something is done to the gateway, and then connects
+// again.
 func (a *agent) away(ctx context.Context, do func()) error {
 	a.looking.Lock()
 	defer a.looking.Unlock()
 	old := a.session
 	do()
-	_ = old.Close() // its session went with the gateway
+	_ = old.Close() // its session ended with the gateway
 	return a.dial(ctx)
 }
 
@@ -349,7 +349,7 @@ func (a *agent) look(ctx context.Context) {
 	if err != nil && ctx.Err() == nil {
 		a.failed = append(a.failed, time.Now().Format(time.TimeOnly)+" "+err.Error())
 	}
-	a.told = append(a.told, o.Alerts...)
+	a.delivered = append(a.delivered, o.Alerts...)
 }
 
 func (a *agent) close() {
@@ -358,8 +358,8 @@ func (a *agent) close() {
 	_ = a.session.Close() // the test has what it wanted
 }
 
-func (a *agent) list() (told []alert.Alert, failed []string) {
+func (a *agent) list() (delivered []alert.Alert, failed []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.Clone(a.told), slices.Clone(a.failed)
+	return slices.Clone(a.delivered), slices.Clone(a.failed)
 }

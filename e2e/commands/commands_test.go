@@ -16,8 +16,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// TestUsedWrongly: exit status 2 and one line that says what to do.
-func TestUsedWrongly(t *testing.T) {
+// TestUsageErrors checks for exit status 2 and one line that says what to do.
+func TestUsageErrors(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		args []string
@@ -50,9 +50,9 @@ func TestUsedWrongly(t *testing.T) {
 	}
 }
 
-// TestWaitForAnAlert: status 0 with the block, 3 when the time is up, 1 without
-// a bus; and what it told, the gateway of the same name does not tell again.
-func TestWaitForAnAlert(t *testing.T) {
+// TestWait checks the exit status of tocsin wait: 0 with the alerts, 3 on a timeout and
+// 1 without a bus. The gateway of the same client does not deliver those alerts again.
+func TestWait(t *testing.T) {
 	t.Parallel()
 	if code, stdout, stderr := e2etest.Tocsin(t, t.TempDir(), "wait"); code != 1 || stdout != "" || !strings.Contains(stderr, "tocsin up") {
 		t.Errorf("no bus: exit %d: %s%s", code, stdout, stderr)
@@ -70,7 +70,7 @@ func TestWaitForAnAlert(t *testing.T) {
 	select {
 	case <-ended.Done():
 		t.Fatalf("it does not wait: %s", ended.Log)
-	case <-time.After(time.Second): // it has begun to wait
+	case <-time.After(time.Second): // it is waiting
 	}
 	if err := syscall.Kill(ended.PID(), syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestWaitForAnAlert(t *testing.T) {
 	}
 	sys.WaitReceived(t, 2)
 	if o := sys.Observe(t, nil); len(o.Alerts) != 0 {
-		t.Errorf("told again: %+v", o.Alerts)
+		t.Errorf("delivered again: %+v", o.Alerts)
 	}
 }
 
@@ -102,7 +102,8 @@ func TestUpTwice(t *testing.T) {
 	}
 }
 
-// TestAddressInUse: the reason is told, and nothing is left behind.
+// TestAddressInUse checks that the error has the reason, and that nothing is left
+// behind.
 func TestAddressInUse(t *testing.T) {
 	t.Parallel()
 	b := e2etest.Up(t)
@@ -116,7 +117,8 @@ func TestAddressInUse(t *testing.T) {
 	}
 }
 
-// TestRuntimeJSON: what is announced is for the owner's eyes, and is true.
+// TestRuntimeJSON checks that runtime.json is readable by its owner only, and has the
+// addresses of the bus.
 func TestRuntimeJSON(t *testing.T) {
 	t.Parallel()
 	b := e2etest.Up(t)
@@ -162,7 +164,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// TestCIAndTail posts by the command line and reads along in the terminal.
+// TestCIAndTail posts from the command line and reads the alerts in the terminal.
 func TestCIAndTail(t *testing.T) {
 	t.Parallel()
 	b := e2etest.Up(t)
@@ -202,7 +204,7 @@ func TestCIAndTail(t *testing.T) {
 	}
 }
 
-// TestCIWithoutAnIntake: a pipeline learns that nothing was posted.
+// TestCIWithoutAnIntake checks that a pipeline learns that its result was not posted.
 func TestCIWithoutAnIntake(t *testing.T) {
 	t.Parallel()
 	code, _, stderr := e2etest.Tocsin(t, t.TempDir(), "ci", "--status=success", "--ingest-url=http://127.0.0.1:1")
@@ -211,7 +213,8 @@ func TestCIWithoutAnIntake(t *testing.T) {
 	}
 }
 
-// TestIdleExit: a bus that nobody uses ends by itself, and not while it is used.
+// TestIdleExit checks that a bus that no one uses ends by itself, and not while it is
+// used.
 func TestIdleExit(t *testing.T) {
 	t.Parallel()
 	b, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir(), "--idle-exit=1s")
@@ -225,7 +228,7 @@ func TestIdleExit(t *testing.T) {
 	select {
 	case <-b.Done():
 		t.Fatalf("it ended under a gateway\n%s", b.Log)
-	case <-time.After(2 * time.Second): // that it stays is what is to be seen
+	case <-time.After(2 * time.Second): // longer than the idle time
 	}
 	if err := agent.Close(); err != nil {
 		t.Fatal(err)
@@ -243,8 +246,8 @@ func TestIdleExit(t *testing.T) {
 	}
 }
 
-// TestAutostart: a gateway starts the bus in the background when none runs, and
-// again when that was killed; when the gateway ends the bus stays.
+// TestAutostart checks that a gateway starts the bus in the background when none runs,
+// and again after that was killed. When the gateway ends, the bus goes on.
 func TestAutostart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -286,11 +289,11 @@ func TestAutostart(t *testing.T) {
 	if got := sys.TakeAlerts(t, 1); len(got) != 1 || got[0].Context["commit"] != "two" {
 		t.Fatalf("got %+v, want 1 of them and Context[\"commit\"] \"two\"", got)
 	}
-	begun := time.Now()
+	started := time.Now()
 	if err := agent.Close(); err != nil || agent.ExitCode() != 0 {
 		t.Fatalf("exit %d, %v, want 0", agent.ExitCode(), err)
 	}
-	if took := time.Since(begun); took > time.Second {
+	if took := time.Since(started); took > time.Second {
 		t.Errorf("the gateway took %s to end", took)
 	}
 	if _, err := statedir.At(dir).Running(); err != nil {
@@ -298,8 +301,8 @@ func TestAutostart(t *testing.T) {
 	}
 }
 
-// TestPipedRequests: requests from a file, stdin closed behind them, are
-// answered; stdout carries JSON-RPC and nothing else.
+// TestPipedRequests checks that requests from a file are answered after its end, and
+// that stdout has JSON-RPC only.
 func TestPipedRequests(t *testing.T) {
 	t.Parallel()
 	b := e2etest.Up(t)

@@ -10,8 +10,7 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// TestDemo plays make demo without its pauses: the story goes as told, and
-// nothing is left behind.
+// TestDemo runs make demo without its pauses, and checks that it leaves nothing behind.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -11,11 +11,11 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// patienceOfHealth bounds how long a service may take to be well.
-const patienceOfHealth = 20 * time.Second
+// healthTimeout bounds how long a service may take to be ready.
+const healthTimeout = 20 * time.Second
 
-// healthcheck runs tocsin healthcheck, and returns its exit code and what it says.
-func healthcheck(t *testing.T, dir string, env []string, args ...string) (code int, said string) {
+// healthcheck runs tocsin healthcheck and returns its exit code and output.
+func healthcheck(t *testing.T, dir string, env []string, args ...string) (code int, output string) {
 	t.Helper()
 	p, err := harness.Start(e2etest.Binary(t), dir, env, append([]string{"healthcheck"}, args...)...)
 	if err != nil {
@@ -28,27 +28,27 @@ func healthcheck(t *testing.T, dir string, env []string, args ...string) (code i
 	return code, p.Log.String()
 }
 
-// TestHealthcheckOfAll follows tocsin up from its start to its end.
-func TestHealthcheckOfAll(t *testing.T) {
+// TestHealthcheckOfUp checks tocsin up from its start to its end.
+func TestHealthcheckOfUp(t *testing.T) {
 	t.Parallel()
 	b := e2etest.Up(t)
-	ready := harness.Poll(t.Context(), patienceOfHealth, func() bool { code, _ := healthcheck(t, b.StateDir, nil); return code == 0 })
-	if code, said := healthcheck(t, b.StateDir, nil); !ready || code != 0 || said != "tocsin up is ready\n" {
-		t.Fatalf("got %d %q, want ready, 0 and \"tocsin up is ready\\n\"\n%s", code, said, b.Log)
+	ready := harness.Poll(t.Context(), healthTimeout, func() bool { code, _ := healthcheck(t, b.StateDir, nil); return code == 0 })
+	if code, output := healthcheck(t, b.StateDir, nil); !ready || code != 0 || output != "tocsin up is ready\n" {
+		t.Fatalf("got %d %q, want ready, 0 and \"tocsin up is ready\\n\"\n%s", code, output, b.Log)
 	}
-	if code, said := healthcheck(t, b.StateDir, nil, "--live"); code != 0 || said != "tocsin up is alive\n" {
-		t.Errorf("alive: %d %q, want 0 and \"tocsin up is alive\\n\"", code, said)
+	if code, output := healthcheck(t, b.StateDir, nil, "--live"); code != 0 || output != "tocsin up is alive\n" {
+		t.Errorf("alive: %d %q, want 0 and \"tocsin up is alive\\n\"", code, output)
 	}
 	if err := b.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if code, said := healthcheck(t, b.StateDir, nil); code != 1 || said != "tocsin: tocsin up is not ready: no bus is running on this state directory\n" {
-		t.Errorf("after its end: %d %q", code, said)
+	if code, output := healthcheck(t, b.StateDir, nil); code != 1 || output != "tocsin: tocsin up is not ready: no bus is running on this state directory\n" {
+		t.Errorf("after its end: %d %q", code, output)
 	}
 }
 
-// TestHealthcheckOfServices: each service alone is asked at the address that it
-// has in the same settings, and says what it waits for.
+// TestHealthcheckOfServices checks each service alone: it is found at the address of
+// the same settings, and reports what it waits for.
 func TestHealthcheckOfServices(t *testing.T) {
 	t.Parallel()
 	for service, c := range map[string]struct {
@@ -64,10 +64,10 @@ func TestHealthcheckOfServices(t *testing.T) {
 		t.Run(service, func(t *testing.T) {
 			dir := t.TempDir() // no bus runs there
 			port := e2etest.FreePort(t)
-			// A wildcard is asked on loopback.
+			// A wildcard address is checked on loopback.
 			env := []string{fmt.Sprintf("%s=0.0.0.0:%d", c.variable, port), "TOCSIN_TOKEN=secret"}
-			if code, said := healthcheck(t, dir, env, service); c.waits != "" && code != 1 || !strings.Contains(said, "does not answer") {
-				t.Errorf("before it runs: %d %q", code, said)
+			if code, output := healthcheck(t, dir, env, service); c.waits != "" && code != 1 || !strings.Contains(output, "does not answer") {
+				t.Errorf("before it runs: %d %q", code, output)
 			}
 			p, err := harness.Start(e2etest.Binary(t), dir, env, append([]string{service}, c.args...)...)
 			if err != nil {
@@ -78,15 +78,15 @@ func TestHealthcheckOfServices(t *testing.T) {
 					t.Errorf("%v\n%s", err, p.Log)
 				}
 			}()
-			alive := harness.Poll(t.Context(), patienceOfHealth, func() bool {
+			alive := harness.Poll(t.Context(), healthTimeout, func() bool {
 				code, _ := healthcheck(t, dir, env, service, "--live")
 				return code == 0
 			})
 			if !alive {
 				t.Fatalf("it is not alive\n%s", p.Log)
 			}
-			if code, said := healthcheck(t, dir, env, service); code != 1 || !strings.HasPrefix(said, "tocsin: "+c.waits) || strings.Count(said, "\n") != 1 {
-				t.Errorf("without a bus: %d %q", code, said)
+			if code, output := healthcheck(t, dir, env, service); code != 1 || !strings.HasPrefix(output, "tocsin: "+c.waits) || strings.Count(output, "\n") != 1 {
+				t.Errorf("without a bus: %d %q", code, output)
 			}
 			resp := e2etest.Send(t, "GET", "http://"+net.JoinHostPort("127.0.0.1", fmt.Sprint(port))+"/metrics", "", "Authorization", "Bearer secret")
 			if resp.Status != 200 || !strings.Contains(resp.Body, "\ntocsin_"+service+"_") {

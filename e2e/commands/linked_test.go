@@ -8,8 +8,9 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// TestNoTestToolIsLinked: what only tests need is not in the product. client-go brings
-// go-spew and go-difflib along, which print objects in its log and its errors.
+// TestNoTestToolIsLinked checks that modules for tests are not in the product.
+// client-go brings go-spew and go-difflib along, which print objects in its log and its
+// errors.
 func TestNoTestToolIsLinked(t *testing.T) {
 	t.Parallel()
 	info, err := buildinfo.ReadFile(e2etest.Binary(t))

@@ -13,8 +13,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// usedWrongly runs tocsin and expects exit status 2 and one line that has want.
-func usedWrongly(t *testing.T, env []string, want string, args ...string) {
+// checkUsageError runs tocsin and expects exit status 2 and one line that contains
+// want.
+func checkUsageError(t *testing.T, env []string, want string, args ...string) {
 	t.Helper()
 	p, err := harness.Start(e2etest.Binary(t), t.TempDir(), env, args...)
 	if err != nil {
@@ -33,8 +34,9 @@ func usedWrongly(t *testing.T, env []string, want string, args ...string) {
 	}
 }
 
-// TestListeningForOthersNeedsAToken: whatever the listener.
-func TestListeningForOthersNeedsAToken(t *testing.T) {
+// TestPublicListenersNeedAToken checks that each listener beyond loopback needs a
+// token.
+func TestPublicListenersNeedAToken(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
 		{"up", "--nats-addr=0.0.0.0:0"},
@@ -54,15 +56,16 @@ func TestListeningForOthersNeedsAToken(t *testing.T) {
 		{"detector", "--health-addr=:0"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
-			usedWrongly(t, nil, "TOCSIN_TOKEN", args...)
-			usedWrongly(t, []string{"TOCSIN_TOKEN= \t"}, "TOCSIN_TOKEN", args...)
-			usedWrongly(t, nil, "TOCSIN_TOKEN", append(args, "--token=  ")...)
+			checkUsageError(t, nil, "TOCSIN_TOKEN", args...)
+			checkUsageError(t, []string{"TOCSIN_TOKEN= \t"}, "TOCSIN_TOKEN", args...)
+			checkUsageError(t, nil, "TOCSIN_TOKEN", append(args, "--token=  ")...)
 		})
 	}
 }
 
-// TestWrongAddresses are found before anything is started.
-func TestWrongAddresses(t *testing.T) {
+// TestInvalidAddresses checks that invalid addresses are refused before anything
+// starts.
+func TestInvalidAddresses(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ want, command, flag string }{
 		{"TOCSIN_NATS_ADDR", "up", "--nats-addr=foo"},
@@ -75,13 +78,13 @@ func TestWrongAddresses(t *testing.T) {
 		{"TOCSIN_DASHBOARD_ADDR", "dashboard", "--dashboard-addr=127.0.0.1:99999"},
 		{"TOCSIN_DETECTOR_HEALTH_ADDR", "detector", "--health-addr=foo"},
 	} {
-		usedWrongly(t, nil, tt.want, tt.command, tt.flag)
+		checkUsageError(t, nil, tt.want, tt.command, tt.flag)
 	}
 }
 
-// TestListeningForOthers: with a token it may, and what is announced can be
-// connected to from here.
-func TestListeningForOthers(t *testing.T) {
+// TestPublicListeners checks that a token is enough to listen beyond loopback, and that
+// the announced addresses can be connected to.
+func TestPublicListeners(t *testing.T) {
 	t.Parallel()
 	p, err := harness.Start(e2etest.Binary(t), t.TempDir(), []string{"TOCSIN_TOKEN= secret "}, "up",
 		"--nats-addr=0.0.0.0:0", "--nats-ws-addr=[::]:0", "--ingest-addr=127.0.0.1:0", "--state-dir="+t.TempDir())
@@ -116,20 +119,20 @@ func TestListeningForOthers(t *testing.T) {
 	}
 }
 
-// TestNATSURLThatIsNone: every command that takes one says so.
-func TestNATSURLThatIsNone(t *testing.T) {
+// TestInvalidNATSURL checks every command that takes one.
+func TestInvalidNATSURL(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"up", "ingest", "detector", "dashboard", "gateway", "tail", "doctor"} {
 		for _, url := range []string{"::::", "http://[bad"} {
-			usedWrongly(t, nil, "--nats-url", command, "--nats-url="+url)
-			usedWrongly(t, []string{"TOCSIN_NATS_URL=" + url}, "--nats-url", command)
+			checkUsageError(t, nil, "--nats-url", command, "--nats-url="+url)
+			checkUsageError(t, []string{"TOCSIN_NATS_URL=" + url}, "--nats-url", command)
 		}
 	}
 }
 
-// TestReadsBeyondLoopback: every listener that other machines can reach wants the token
-// for what is read, and none for its health.
-func TestReadsBeyondLoopback(t *testing.T) {
+// TestPublicListenersNeedATokenToRead checks that every listener that other machines
+// can reach asks for the token, except for its health.
+func TestPublicListenersNeedATokenToRead(t *testing.T) {
 	t.Parallel()
 	b := e2etest.Up(t, "--token=s3cret", "--ingest-addr=0.0.0.0:0", "--dashboard-addr=0.0.0.0:0", "--otlp-addr=0.0.0.0:0")
 	detector, gateway := fmt.Sprintf("127.0.0.1:%d", e2etest.FreePort(t)), fmt.Sprintf("127.0.0.1:%d", e2etest.FreePort(t))
@@ -145,7 +148,7 @@ func TestReadsBeyondLoopback(t *testing.T) {
 				t.Errorf("%v\n%s", err, p.Log)
 			}
 		})
-		if !harness.Poll(t.Context(), patienceOfHealth, func() bool { code, _ := healthcheck(t, b.StateDir, env, args[0]); return code == 0 }) {
+		if !harness.Poll(t.Context(), healthTimeout, func() bool { code, _ := healthcheck(t, b.StateDir, env, args[0]); return code == 0 }) {
 			t.Fatalf("%v is not ready: %s", args, p.Log)
 		}
 	}

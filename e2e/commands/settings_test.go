@@ -20,12 +20,14 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// unreadWarning is what every command logs where a ./tocsin.yaml is not read.
+// unreadWarning is logged by every command if there is a ./tocsin.yaml, which is not
+// read.
 const unreadWarning = "./tocsin.yaml is not read; pass --config tocsin.yaml or move it to "
 
-// TestARepositoryCanNotSetUpTocsin: a tocsin.yaml in the working directory sends no
-// token anywhere, and changes nothing of tocsin up, unless somebody names it.
-func TestARepositoryCanNotSetUpTocsin(t *testing.T) {
+// TestSettingsOfARepositoryAreNotRead checks that a tocsin.yaml in the working
+// directory sends no token anywhere and changes nothing of tocsin up, unless --config
+// names it.
+func TestSettingsOfARepositoryAreNotRead(t *testing.T) {
 	t.Parallel()
 	var caught atomic.Int64
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -77,24 +79,24 @@ func TestARepositoryCanNotSetUpTocsin(t *testing.T) {
 		t.Errorf("%s was made", theirs)
 	}
 
-	said, err := run("ci", "--status=failure", "--summary=s").CombinedOutput()
-	if err != nil || caught.Load() != 0 || strings.Count(string(said), warning) != 1 {
-		t.Errorf("tocsin ci: %v, %d requests with the token at the address of the repository, want 0; one warning wanted: %s", err, caught.Load(), said)
+	output, err := run("ci", "--status=failure", "--summary=s").CombinedOutput()
+	if err != nil || caught.Load() != 0 || strings.Count(string(output), warning) != 1 {
+		t.Errorf("tocsin ci: %v, %d requests with the token at the address of the repository, want 0; one warning wanted: %s", err, caught.Load(), output)
 	}
-	said, err = run("ci", "--status=failure", "--summary=s", "--config=tocsin.yaml").CombinedOutput()
-	if err != nil || caught.Load() != 1 || strings.Contains(string(said), warning) {
-		t.Errorf("tocsin ci --config: %v, %d requests, want 1: %s", err, caught.Load(), said)
+	output, err = run("ci", "--status=failure", "--summary=s", "--config=tocsin.yaml").CombinedOutput()
+	if err != nil || caught.Load() != 1 || strings.Contains(string(output), warning) {
+		t.Errorf("tocsin ci --config: %v, %d requests, want 1: %s", err, caught.Load(), output)
 	}
 	hook := run("hook", "--client", "codex")
 	hook.Stdin = strings.NewReader("{}")
-	if said, err := hook.CombinedOutput(); err != nil || len(said) > 0 {
-		t.Errorf("tocsin hook: %v: %q, want nothing", err, said)
+	if output, err := hook.CombinedOutput(); err != nil || len(output) > 0 {
+		t.Errorf("tocsin hook: %v: %q, want nothing", err, output)
 	}
 }
 
-// TestTheSettingsFileIsNamed by tocsin up, a service, and the doctor. It is the user's
-// own, and one that others can write is refused.
-func TestTheSettingsFileIsNamed(t *testing.T) {
+// TestSettingsFileIsNamed checks that tocsin up, a service and the doctor name the
+// user's own settings file, and that one that others can write is refused.
+func TestSettingsFileIsNamed(t *testing.T) {
 	t.Parallel()
 	config := t.TempDir()
 	own := filepath.Join(config, "tocsin", "tocsin.yaml")
@@ -130,11 +132,12 @@ func TestTheSettingsFileIsNamed(t *testing.T) {
 	if err := os.Chmod(own, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	usedWrongly(t, env, "others can write it", "version")
+	checkUsageError(t, env, "others can write it", "version")
 }
 
-// TestWrongNoticeSettings are refused at the start, without what they may hold.
-func TestWrongNoticeSettings(t *testing.T) {
+// TestInvalidNotifySettings checks that invalid settings are refused at the start,
+// without printing their values.
+func TestInvalidNotifySettings(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for want, args := range map[string][]string{
@@ -145,7 +148,7 @@ func TestWrongNoticeSettings(t *testing.T) {
 		"--notify-webhook-token (TOCSIN_NOTIFY_WEBHOOK_TOKEN) needs --notify-webhook": {"--notify-webhook-token=x"},
 		"--notify-level (TOCSIN_NOTIFY_LEVEL) must be one of":                         {"--notify-level=loud"},
 	} {
-		usedWrongly(t, nil, want, append([]string{"gateway"}, args...)...)
+		checkUsageError(t, nil, want, append([]string{"gateway"}, args...)...)
 	}
-	usedWrongly(t, []string{"TOCSIN_NOTIFY_SLACK=ftp://hooks.slack.com/services/x"}, "TOCSIN_NOTIFY_SLACK", "gateway")
+	checkUsageError(t, []string{"TOCSIN_NOTIFY_SLACK=ftp://hooks.slack.com/services/x"}, "TOCSIN_NOTIFY_SLACK", "gateway")
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// TestUpKeepsOthersOutOfItsState: tocsin up takes a directory that everybody can write
-// for its user alone. One of another user is refused, and where only its group can
-// write it the doctor warns.
-func TestUpKeepsOthersOutOfItsState(t *testing.T) {
+// TestStateDirectoryOfOthers checks that tocsin up removes other users' rights from its
+// state directory. It refuses a directory of another user, and the doctor warns of one
+// that its group can write.
+func TestStateDirectoryOfOthers(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
 	if err := os.Chmod(state, 0o777); err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// TestTailMasks: a detector of another version may have left a secret or a
-// control character in an alert; the terminal gets neither.
+// TestTailMasks checks that the terminal gets neither a secret nor a control character
+// that a detector of another version left in an alert.
 func TestTailMasks(t *testing.T) {
 	t.Parallel()
 	b := e2etest.Up(t)

@@ -15,12 +15,12 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// pictures is where the page is drawn to, for a person to look at.
+// pictures is the folder for screenshots of the page.
 var pictures = flag.String("pictures", os.Getenv("TOCSIN_E2E_PICTURES"), "a folder for pictures of the dashboard; empty: none")
 
-// TestPageAccess: axe-core finds nothing in any view, light and dark, on a desk and
-// on a phone.
-func TestPageAccess(t *testing.T) {
+// TestPageAccessibility checks that axe-core finds no violation in any view, light and
+// dark, on a desktop and on a phone.
+func TestPageAccessibility(t *testing.T) {
 	t.Parallel()
 	browser := chromium.Start(t)
 	axe, err := os.ReadFile(filepath.Join(e2etest.NodeModules(t, "page"), "node_modules", "axe-core", "axe.min.js"))
@@ -94,7 +94,7 @@ func TestPageAccess(t *testing.T) {
 	v.fine(t)
 }
 
-// picture draws the page into the folder of -pictures.
+// picture writes a screenshot to the folder of -pictures.
 func picture(t *testing.T, v *viewer, name string) {
 	t.Helper()
 	if *pictures == "" {

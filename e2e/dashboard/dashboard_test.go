@@ -15,7 +15,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// listen reads the stream of a dashboard until the end of the test.
+// listen reads the event stream of a dashboard until the end of the test.
 func listen(t *testing.T, dashboard, query string, last uint64) *harness.Stream {
 	t.Helper()
 	s, err := harness.Listen(t.Context(), dashboard, query, last)
@@ -39,8 +39,8 @@ func nextAlert(t *testing.T, s *harness.Stream) (uint64, alert.Alert) {
 	return e.ID, a
 }
 
-// TestDashboard: an alert is on the dashboard as it is raised, and in its history; who
-// comes back goes on where it was.
+// TestDashboard checks that an alert is on the event stream when it is raised and in
+// the history afterwards, and that a reader continues where it was.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	sys := e2etest.Start(t)
@@ -82,9 +82,9 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// TestDashboardDesk: what a person looks at and does on the page is what the detector
-// and every agent have.
-func TestDashboardDesk(t *testing.T) {
+// TestDashboardActions checks that the noise rules and silences of the page hold for
+// the detector and every agent.
+func TestDashboardActions(t *testing.T) {
 	t.Parallel()
 	sys := e2etest.Start(t)
 	api := sys.Bus.DashboardURL + "/api/"
@@ -114,7 +114,7 @@ func TestDashboardDesk(t *testing.T) {
 		t.Errorf("got %s, want \"\\\"message\\\":\\\"look at this\\\"\" in it", a.Body)
 	}
 
-	// What matches a noise rule raises no alert.
+	// An event that matches a noise rule raises no alert.
 	if a := e2etest.Send(t, "POST", api+"noise", `{"action":"add","app":"web","kind":"log","pattern":"ResizeObserver"}`); a.Status != 200 || !strings.Contains(a.Body, `"pattern":"ResizeObserver"`) {
 		t.Fatalf("got %d %s, want Status 200 and \"\\\"pattern\\\":\\\"ResizeObserver\\\"\" in Body", a.Status, a.Body)
 	}
@@ -122,23 +122,23 @@ func TestDashboardDesk(t *testing.T) {
 		t.Errorf("got %d %s, want Status 400", a.Status, a.Body)
 	}
 	sys.PostLogs(t, "error", 1, func(int) string { return "ResizeObserver loop limit exceeded" })
-	// What is silenced is told to nobody, and is on the dashboard all the same.
+	// A silenced alert is on the dashboard, and no agent gets it.
 	if a := e2etest.Send(t, "POST", api+"silences", `{"category":"ci","minutes":5,"reason":"deploy"}`); a.Status != 200 || !strings.Contains(a.Body, `"reason":"deploy"`) {
 		t.Fatalf("got %d %s, want Status 200 and \"\\\"reason\\\":\\\"deploy\\\"\" in Body", a.Status, a.Body)
 	}
 	agentKnows(t, sys, "deploy")
-	sys.TakeAlerts(t, 1) // the error of before
+	sys.TakeAlerts(t, 1) // the error before
 	sys.PostCI(t, map[string]any{"status": "failure", "name": "silenced", "commit": "a"})
 	if _, a := nextAlert(t, live); a.Category != alert.CI || !strings.Contains(a.Title, "silenced") {
 		t.Errorf("on the dashboard: %+v, want Category %v and \"silenced\" in Title", a, alert.CI)
 	}
 	sys.WaitReceived(t, 2)
 	if o := sys.Observe(t, map[string]any{}); len(o.Alerts) != 0 {
-		t.Errorf("an agent is told %+v", o.Alerts)
+		t.Errorf("an agent is delivered %+v", o.Alerts)
 	}
 }
 
-// agentKnows waits until the agent's own list of silences has a reason.
+// agentKnows waits until the agent's list of silences has a reason.
 func agentKnows(t *testing.T, sys *e2etest.System, reason string) {
 	t.Helper()
 	if !harness.Poll(t.Context(), 20*time.Second, func() bool {
@@ -148,10 +148,10 @@ func agentKnows(t *testing.T, sys *e2etest.System, reason string) {
 	}
 }
 
-// TestDashboardResumesOverKill: a reader that comes back after each kill -9 of the
-// whole bus has every accepted alert once and in order, and so has one of a dashboard
-// that runs by itself and never goes away.
-func TestDashboardResumesOverKill(t *testing.T) {
+// TestDashboardReadersSurviveKills kills the whole bus again and again. A reader that
+// reconnects gets every accepted alert once and in order, and so does one of a
+// dashboard that runs as a process of its own.
+func TestDashboardReadersSurviveKills(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	at := fmt.Sprintf("--dashboard-addr=127.0.0.1:%d", e2etest.FreePort(t))
@@ -193,7 +193,7 @@ func TestDashboardResumesOverKill(t *testing.T) {
 		for range 3 {
 			post()
 		}
-		last = take(back, &seen) // the other two it has not, or only on the way
+		last = take(back, &seen) // the other two may be missing or delayed
 		if err := b.Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -221,9 +221,9 @@ func TestDashboardResumesOverKill(t *testing.T) {
 	}
 }
 
-// TestEveryListenerLooksAtHostAndOrigin: the page, its stream, the intake and the NATS
-// websocket (contract, section 8).
-func TestEveryListenerLooksAtHostAndOrigin(t *testing.T) {
+// TestHostAndOriginOnEveryListener checks the page, its event stream, the intake and
+// the NATS websocket.
+func TestHostAndOriginOnEveryListener(t *testing.T) {
 	t.Parallel()
 	b := e2etest.Up(t)
 	ws := []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="}
@@ -245,7 +245,7 @@ func TestEveryListenerLooksAtHostAndOrigin(t *testing.T) {
 	}
 }
 
-// TestDashboardToken: with a token, writes need it.
+// TestDashboardToken checks that writes need the token if there is one.
 func TestDashboardToken(t *testing.T) {
 	t.Parallel()
 	b, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir(), "--token=secret")
@@ -273,9 +273,9 @@ func TestDashboardToken(t *testing.T) {
 	}
 }
 
-// TestEndWithReaders: readers do not hold up the end, and get all that was raised
-// before it.
-func TestEndWithReaders(t *testing.T) {
+// TestShutdownWithReaders checks that readers do not delay the shutdown, and get all
+// alerts that were raised before it.
+func TestShutdownWithReaders(t *testing.T) {
 	t.Parallel()
 	b, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir())
 	if err != nil {
@@ -288,11 +288,11 @@ func TestEndWithReaders(t *testing.T) {
 	if a, err := b.Post(t.Context(), "/ci-result", map[string]any{"status": "failure", "commit": "last"}); err != nil || a.Status != 200 {
 		t.Fatalf("got %v %+v, want Status 200", err, a)
 	}
-	begun := time.Now()
+	started := time.Now()
 	if err := b.Stop(); err != nil {
 		t.Errorf("%v\n%s", err, b.Log)
 	}
-	if took := time.Since(begun); took > 4*time.Second {
+	if took := time.Since(started); took > 4*time.Second {
 		t.Errorf("the end took %s\n%s", took, b.Log)
 	}
 	e2etest.CheckLog(t, b.Log)
@@ -304,8 +304,8 @@ func TestEndWithReaders(t *testing.T) {
 	}
 }
 
-// TestReadersDoNotKeepTheBus: an open page is no use of the bus that would keep one
-// that a gateway has started.
+// TestReadersDoNotKeepTheBus checks that an open page does not keep a bus running that
+// a gateway has started.
 func TestReadersDoNotKeepTheBus(t *testing.T) {
 	t.Parallel()
 	b, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir(), "--idle-exit=2s")
@@ -323,8 +323,8 @@ func TestReadersDoNotKeepTheBus(t *testing.T) {
 	}
 }
 
-// TestDashboardOnAnExternalBus: alone, against somebody else's server; it waits for
-// that, and says so.
+// TestDashboardOnAnExternalBus runs the dashboard alone on an external server. It waits
+// for that, and says so.
 func TestDashboardOnAnExternalBus(t *testing.T) {
 	t.Parallel()
 	dir, port := t.TempDir(), e2etest.FreePort(t)

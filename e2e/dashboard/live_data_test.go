@@ -18,8 +18,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// TestLivePage: the page of 20 lines of docs/build-a-dashboard.md has alerts over the
-// websocket, with the credential that may do nothing else. The CDN is played.
+// TestLivePage checks that the page of 20 lines in docs/build-a-dashboard.md shows
+// alerts over the websocket, with the dashboard's credential. The test serves the
+// module of the CDN.
 func TestLivePage(t *testing.T) {
 	t.Parallel()
 	browser := chromium.Start(t)
@@ -53,7 +54,7 @@ func TestLivePage(t *testing.T) {
 			body, media = core, "text/javascript; charset=utf-8"
 		}
 		rw.Header().Set("Content-Type", media)
-		_, _ = rw.Write(body) // the browser tells
+		_, _ = rw.Write(body) // the browser reports errors
 	}))
 	t.Cleanup(site.Close)
 	ctx, cancel := chromedp.NewContext(browser)
@@ -66,7 +67,7 @@ func TestLivePage(t *testing.T) {
 	next := 'a'
 	if !harness.Poll(t.Context(), 20*time.Second, func() bool {
 		if next <= 'z' {
-			sys.PostServerError(t, "web", "/page"+string(next)) // until the page listens
+			sys.PostServerError(t, "web", "/page"+string(next)) // until the page is connected
 			next++
 		}
 		return chromium.Eval[bool](t, v.Tab, `document.querySelector("#alerts li")?.textContent.startsWith("error network_errors Server error: GET /page") ?? false`)

@@ -14,8 +14,8 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// TestPage: a person sees alerts as they are raised, finds some among them, and
-// moves about by keys alone.
+// TestPage checks that the page shows alerts as they are raised, and can be filtered
+// and navigated by keyboard alone.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	browser := chromium.Start(t)
@@ -64,8 +64,8 @@ func TestPage(t *testing.T) {
 	t.Run("search by keys", func(t *testing.T) {
 		v.press(t, "/")
 		v.sees(t, "the focus in the search", `document.activeElement.id === "search"`)
-		// The test's keyboard types the slash as well where the focus was quicker; a
-		// real one doesn't.
+		// The test's keyboard also types the slash if the focus was faster. A real one
+		// does not.
 		chromium.Eval[bool](t, v.Tab, `(document.activeElement.value = "", true)`)
 		v.press(t, "server post -pay")
 		shown(t, "what matches", users)
@@ -167,8 +167,8 @@ func inLine(texts []string) string {
 	return "[" + strings.Join(quoted, ",") + "]"
 }
 
-// TestPageSilences: what a person silences on the page is told to no agent, until
-// they end it; and an acknowledged alert is marked.
+// TestPageSilences checks that an alert that is silenced on the page is not delivered
+// to agents until the silence ends, and that an acknowledged alert is marked.
 func TestPageSilences(t *testing.T) {
 	t.Parallel()
 	browser := chromium.Start(t)
@@ -185,14 +185,14 @@ func TestPageSilences(t *testing.T) {
 	chromium.Eval[bool](t, v.Tab, `(document.querySelector("dialog input[name=reason]").value = "deploy <b>2</b>", true)`)
 	v.click(t, "dialog button[type=submit]")
 	v.sees(t, "that it is done", `!document.querySelector("dialog") && document.querySelector(".toast:not(.bad)")?.textContent.includes("Silenced")`)
-	sys.Configure(t, map[string]any{"action": "silence_list"}) // it holds in the agent by now
+	sys.Configure(t, map[string]any{"action": "silence_list"}) // the agent knows it now
 
 	sys.PostServerError(t, "checkout", "/silenced")
 	sys.PostServerError(t, "web", "/told")
 	v.sees(t, "the mark", `[...document.querySelectorAll(".rows [role=row]")].find(r => r.textContent.includes("/silenced"))?.querySelector(".tag")?.textContent === "silenced"`)
 	sys.WaitReceived(t, 3)
 	if got := e2etest.Titles(sys.Observe(t, nil).Alerts); got != "Server error: GET /before → 500, Server error: GET /told → 500" {
-		t.Errorf("the agent was told %s", got)
+		t.Errorf("the agent was delivered %s", got)
 	}
 
 	v.press(t, "4")
@@ -220,8 +220,8 @@ func TestPageSilences(t *testing.T) {
 	v.sees(t, "that it is gone", `document.querySelectorAll("th.pattern").length === 1`)
 }
 
-// TestPageToken: where there is a token, changes need it and looking does not. It is
-// asked for once in a tab.
+// TestPageToken checks that with a token changes need it, reading does not, and a tab
+// asks for it once.
 func TestPageToken(t *testing.T) {
 	t.Parallel()
 	browser := chromium.Start(t)
@@ -249,9 +249,10 @@ func TestPageToken(t *testing.T) {
 	}
 }
 
-// TestPageWays: when the websocket is closed alerts come by the event stream, and
-// by the websocket again once that is possible; none is missed and none is double.
-func TestPageWays(t *testing.T) {
+// TestPageFallsBackToTheEventStream checks that the page reads the event stream while
+// the websocket is closed, and the websocket when it is possible again. No alert is
+// missing or shown twice.
+func TestPageFallsBackToTheEventStream(t *testing.T) {
 	t.Parallel()
 	browser := chromium.Start(t)
 	sys := e2etest.Start(t)
@@ -279,13 +280,13 @@ func TestPageWays(t *testing.T) {
 	same(t, v, sys.Bus, 15)
 }
 
-// unauthorised raises the n-th warning, which makes no spike of errors.
+// unauthorised raises the n-th warning. Warnings make no error spike.
 func unauthorised(t *testing.T, sys *e2etest.System, n int) {
 	t.Helper()
 	sys.PostEvents(t, map[string]any{"kind": "network", "app": "web", "network": map[string]any{"method": "GET", "url": fmt.Sprintf("/page%c", 'a'+n), "status": 401}})
 }
 
-// same waits until the list has what is stored, each once, in that order.
+// same waits until the list has the stored alerts, each once and in order.
 func same(t *testing.T, v *viewer, b *harness.Bus, n int) {
 	t.Helper()
 	var got, want []string
@@ -297,9 +298,8 @@ func same(t *testing.T, v *viewer, b *harness.Bus, n int) {
 	}
 }
 
-// TestPageOverRestarts: the bus is killed and comes back with another websocket
-// port, and then with a store of its own; the page finds it each time, with
-// every alert once.
+// TestPageOverRestarts kills the bus, which comes back on another websocket port, and
+// then with an empty store. The page reconnects each time and shows every alert once.
 func TestPageOverRestarts(t *testing.T) {
 	t.Parallel()
 	browser := chromium.Start(t)
@@ -349,15 +349,15 @@ func TestPageOverRestarts(t *testing.T) {
 	v.sees(t, "that the store is new", `document.querySelector(".banner")?.textContent.includes("new store")`)
 }
 
-// TestPageHostile: whatever stands in alerts is text on the page, also when it came
-// from somebody who may publish and cleans nothing.
-func TestPageHostile(t *testing.T) {
+// TestPageShowsHostileText checks that all text of alerts is text on the page, even
+// from a publisher that does not sanitize it.
+func TestPageShowsHostileText(t *testing.T) {
 	t.Parallel()
 	browser := chromium.Start(t)
 	b := e2etest.Up(t)
 	needsPage(t, b.DashboardURL)
 	js := publisher(t, b)
-	hostile := map[string]string{ // as it comes, and as it is shown
+	hostile := map[string]string{ // as published, and as shown
 		`<img src=x onerror="document.title='owned'">`:  `<img src=x onerror="document.title='owned'">`,
 		`<script>document.title='owned'</script>`:       `<script>document.title='owned'</script>`,
 		`"><svg onload=alert(1)><iframe srcdoc="<p>x">`: `"><svg onload=alert(1)><iframe srcdoc="<p>x">`,
@@ -389,7 +389,7 @@ func TestPageHostile(t *testing.T) {
 	}
 	v := view(browser, t, b.DashboardURL)
 	v.live(t, "websocket")
-	for turn := range 2 { // read from what is stored, and heard live
+	for turn := range 2 { // read from the store, and live
 		v.sees(t, "all of them", fmt.Sprintf(`document.querySelector(".foot")?.textContent.includes("of %d alerts")`, n+turn*len(hostile)))
 		all := v.titles(t)
 		for _, shown := range hostile {
@@ -403,7 +403,7 @@ func TestPageHostile(t *testing.T) {
 	}
 	v.press(t, "j", kb.Enter)
 	for range n {
-		v.press(t, "k", "j", "j") // a drawer of each
+		v.press(t, "k", "j", "j") // the details of each
 	}
 	v.press(t, kb.Escape)
 	for _, key := range []string{"2", "3", "4", "5", "6", "1"} {

@@ -15,10 +15,10 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// TestADashboardOnlyLooks: the credential that tocsin up writes for dashboards can
-// neither publish, nor make a consumer, nor read telemetry, over TCP and over the
-// websocket; what it is for, it can.
-func TestADashboardOnlyLooks(t *testing.T) {
+// TestDashboardCredentialIsReadOnly checks that the credential that tocsin up writes
+// for dashboards can neither publish, nor create a consumer, nor read telemetry, over
+// TCP and over the websocket. It can read alerts.
+func TestDashboardCredentialIsReadOnly(t *testing.T) {
 	t.Parallel()
 	sys := &e2etest.System{Bus: e2etest.Up(t)} // without an agent, which would write
 	witness, err := bus.Connect(t.Context(), bus.ConnConfig{

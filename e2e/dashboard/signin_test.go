@@ -10,8 +10,8 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// TestPageSignIn: beyond loopback the page asks for the token first. It works by
-// keyboard alone, keeps the token nowhere, and a sign-out ends it.
+// TestPageSignIn checks that beyond loopback the page asks for the token first. Sign-in
+// works by keyboard alone, the token is stored nowhere, and sign-out ends it.
 func TestPageSignIn(t *testing.T) {
 	t.Parallel()
 	browser := chromium.Start(t)

@@ -23,11 +23,11 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// viewer is a person with the dashboard open in a tab.
+// viewer drives the dashboard in a tab.
 type viewer struct{ *chromium.Tab }
 
-// watched runs before the page's own scripts: it notes what the browser complains
-// about, and lets a test close websockets and keep them closed.
+// watched runs before the page's own scripts: it records the browser's complaints, and
+// lets a test close websockets and keep them closed.
 const watched = `
 	window.wrong = [];
 	addEventListener("securitypolicyviolation", e => wrong.push("policy: " + e.effectiveDirective + " " + e.blockedURI + " " + e.sample));
@@ -43,7 +43,7 @@ const watched = `
 		}
 	};`
 
-// needsPage skips the test when the binary has no page.
+// needsPage skips the test if the binary was built without the page.
 func needsPage(t *testing.T, dashboard string) {
 	t.Helper()
 	if a := e2etest.Get(t, dashboard+"/"); a.Status == http.StatusOK && strings.Contains(a.Body, "built without") {
@@ -51,7 +51,7 @@ func needsPage(t *testing.T, dashboard string) {
 	}
 }
 
-// view opens the dashboard in a tab of its own.
+// view opens the dashboard in a new tab.
 func view(browser context.Context, t *testing.T, url string) *viewer {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser)
@@ -68,7 +68,7 @@ func view(browser context.Context, t *testing.T, url string) *viewer {
 	return v
 }
 
-// fine says what the browser complained about in the page that is open now.
+// fine fails the test for each complaint of the browser about the open page.
 func (v *viewer) fine(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(v.Ctx, 5*time.Second)
@@ -87,7 +87,7 @@ func (v *viewer) sees(t *testing.T, what, expression string) {
 	}
 }
 
-// press presses keys, one after the other.
+// press presses keys one after the other.
 func (v *viewer) press(t *testing.T, keys ...string) {
 	t.Helper()
 	for _, key := range keys {
@@ -101,7 +101,7 @@ func (v *viewer) click(t *testing.T, selector string) {
 	chromium.Eval[bool](t, v.Tab, fmt.Sprintf(`(document.querySelector(%q).click(), true)`, selector))
 }
 
-// button clicks what is labelled so.
+// button clicks the button with a label.
 func (v *viewer) button(t *testing.T, label string) {
 	t.Helper()
 	found := fmt.Sprintf(`[...document.querySelectorAll("dialog button, dialog label, button, label")].find(b => b.textContent.trim() === %q)`, label)
@@ -109,7 +109,7 @@ func (v *viewer) button(t *testing.T, label string) {
 	chromium.Eval[bool](t, v.Tab, `(`+found+`.click(), true)`)
 }
 
-// ids are the alerts of all lines of the list, titles what they say.
+// ids returns the ids of the alerts in the list, titles their titles.
 func (v *viewer) ids(t *testing.T) []string { t.Helper(); return v.lines(t, `row.dataset.id`) }
 
 func (v *viewer) titles(t *testing.T) []string {
@@ -117,7 +117,7 @@ func (v *viewer) titles(t *testing.T) []string {
 	return v.lines(t, `row.querySelector(".title").textContent`)
 }
 
-// lines scrolls through the list, of which only what is seen is in the document.
+// lines scrolls through the list, of which the document has only the visible part.
 func (v *viewer) lines(t *testing.T, what string) []string {
 	t.Helper()
 	return chromium.Eval[[]string](t, v.Tab, `(async () => {
@@ -147,7 +147,7 @@ func (v *viewer) has(t *testing.T, title string) {
 	v.sees(t, title, fmt.Sprintf(`%s.includes(%q)`, shownTitles, title))
 }
 
-// live waits until alerts come by a way.
+// live waits until alerts arrive by a transport.
 func (v *viewer) live(t *testing.T, way string) {
 	t.Helper()
 	v.sees(t, "live over the "+way, fmt.Sprintf(`document.querySelector(".live.on")?.textContent.includes(%q)`, way))
@@ -163,7 +163,7 @@ func (v *viewer) scheme(t *testing.T, name string) {
 	}
 }
 
-// publisher publishes alerts as a detector does, or as somebody who has its key.
+// publisher publishes alerts as a detector does, or anyone with its key.
 func publisher(t *testing.T, b *harness.Bus) jetstream.JetStream {
 	t.Helper()
 	auth, err := nats.NkeyOptionFromSeed(statedir.At(b.StateDir).Credential(string(bus.RoleDetector)))
@@ -200,7 +200,7 @@ func publish(t *testing.T, js jetstream.JetStream, fields map[string]any) {
 	}
 }
 
-// stored are the ids of the alerts on the bus, the newest first.
+// stored returns the ids of the alerts on the bus, the newest first.
 func stored(t *testing.T, b *harness.Bus) []string {
 	t.Helper()
 	var page struct {

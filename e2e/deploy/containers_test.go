@@ -9,9 +9,9 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// TestPartsOfANetAreTakenAway: a server that is cut off, paused or killed is noticed by
-// an intake, and found again; the intake's published port stays.
-func TestPartsOfANetAreTakenAway(t *testing.T) {
+// TestFaultsOfServersInContainers checks that an intake notices a server that is cut
+// off, paused or killed, and reconnects. The intake keeps its published port.
+func TestFaultsOfServersInContainers(t *testing.T) {
 	built, n := images(t), containerNet(t)
 	nats := runIn(t, n, containers.Spec{Name: "nats", Image: built.NATS, Args: []string{"-js", "-sd", "/data"}, Volumes: []string{"/data"}})
 	intake := runIn(t, n, containers.Spec{

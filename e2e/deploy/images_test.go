@@ -23,14 +23,14 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/containers"
 )
 
-// healthyWithin bounds how long a container may take to be healthy: its check comes
+// healthyWithin bounds how long a container may take to be healthy. Its check runs
 // every 10 s.
 const healthyWithin = 60 * time.Second
 
-// buildImages builds them once for all tests.
+// buildImages builds the images once for all tests.
 var buildImages = sync.OnceValues(func() (containers.Images, error) { return containers.Build(context.Background()) })
 
-// images are those of this checkout. Without Docker the test is skipped.
+// images returns the images of this checkout. It skips the test without Docker.
 func images(t *testing.T) containers.Images {
 	t.Helper()
 	testcontainers.SkipIfProviderIsNotHealthy(t)
@@ -41,7 +41,7 @@ func images(t *testing.T) containers.Images {
 	return built
 }
 
-// containerNet is a network that is gone after the test.
+// containerNet returns a network that is removed after the test.
 func containerNet(t *testing.T) *containers.Net {
 	t.Helper()
 	n, err := containers.NewNet(t.Context())
@@ -88,9 +88,9 @@ func endsWell(t *testing.T, c *containers.Container) {
 	}
 }
 
-// TestImagesAreBare: from nothing, for no user of a name, with a check and with what
-// tells where they come from.
-func TestImagesAreBare(t *testing.T) {
+// TestImagesAreMinimal checks that the images are FROM scratch, run as a user without a
+// name, have a health check and labels with their origin.
+func TestImagesAreMinimal(t *testing.T) {
 	built := images(t)
 	docker, err := testcontainers.NewDockerClientWithOpts(t.Context())
 	if err != nil {
@@ -132,8 +132,8 @@ func TestImagesAreBare(t *testing.T) {
 	}
 }
 
-// TestImageOfTheWhole: tocsin up in a container keeps what it accepted in its volume,
-// with a root file system that nobody can write.
+// TestImageOfTheWhole checks that tocsin up in a container keeps what it accepted in
+// its volume, with a read-only root file system.
 func TestImageOfTheWhole(t *testing.T) {
 	built, n := images(t), containerNet(t)
 	c := runIn(t, n, containers.Spec{
@@ -154,11 +154,11 @@ func TestImageOfTheWhole(t *testing.T) {
 		}
 	}
 	post("before")
-	if code, said, err := c.Exec(t.Context(), "/usr/bin/tocsin", "healthcheck", "--live"); err != nil || code != 0 || said != "tocsin up is alive\n" {
-		t.Errorf("got %d %q %v, want 0 and \"tocsin up is alive\\n\"", code, said, err)
+	if code, output, err := c.Exec(t.Context(), "/usr/bin/tocsin", "healthcheck", "--live"); err != nil || code != 0 || output != "tocsin up is alive\n" {
+		t.Errorf("got %d %q %v, want 0 and \"tocsin up is alive\\n\"", code, output, err)
 	}
-	if code, said, err := c.Exec(t.Context(), "/bin/sh", "-c", "true"); err == nil && code == 0 {
-		t.Errorf("there is a shell: %s", said)
+	if code, output, err := c.Exec(t.Context(), "/bin/sh", "-c", "true"); err == nil && code == 0 {
+		t.Errorf("there is a shell: %s", output)
 	}
 	endsWell(t, c)
 	if err := c.Start(t.Context()); err != nil {
@@ -166,20 +166,20 @@ func TestImageOfTheWhole(t *testing.T) {
 	}
 	healthy(t, c)
 	post("after")
-	told := ""
+	delivered := ""
 	if !harness.Poll(t.Context(), 20*time.Second, func() bool {
-		_, said, err := c.Exec(t.Context(), "/usr/bin/tocsin", "wait", "--timeout", "5s", "--severity", "info")
+		_, output, err := c.Exec(t.Context(), "/usr/bin/tocsin", "wait", "--timeout", "5s", "--severity", "info")
 		if err == nil {
-			told += said
+			delivered += output
 		}
-		return strings.Contains(told, "before") && strings.Contains(told, "after")
+		return strings.Contains(delivered, "before") && strings.Contains(delivered, "after")
 	}) {
-		t.Errorf("told: %s", told)
+		t.Errorf("told: %s", delivered)
 	}
 	endsWell(t, c)
 }
 
-// TestImagesOfServices: each alone, as an orchestrator runs them, against a NATS
+// TestImagesOfServices runs each service alone, as an orchestrator does, on a NATS
 // server of its own.
 func TestImagesOfServices(t *testing.T) {
 	built, n := images(t), containerNet(t)
@@ -197,19 +197,19 @@ func TestImagesOfServices(t *testing.T) {
 	for _, c := range all {
 		endsWell(t, c)
 	}
-	// What others can reach needs a token, and is told so.
+	// A public listener needs a token, and the log says so.
 	bare := runIn(t, n, containers.Spec{Name: "bare", Image: built.Ingest, Env: map[string]string{"TOCSIN_NATS_URL": "nats://nats:4222"}})
-	said := ""
+	output := ""
 	if !harness.Poll(t.Context(), 20*time.Second, func() bool {
-		said = bare.Logs(t.Context())
-		return strings.Contains(said, "TOCSIN_TOKEN")
+		output = bare.Logs(t.Context())
+		return strings.Contains(output, "TOCSIN_TOKEN")
 	}) {
-		t.Errorf("without a token: %s", said)
+		t.Errorf("without a token: %s", output)
 	}
 }
 
-// TestBinariesOfImagesAreReproducible: from another directory, with nothing built
-// before, the same bytes.
+// TestBinariesOfImagesAreReproducible checks that a build in another directory with an
+// empty cache gives the same bytes.
 func TestBinariesOfImagesAreReproducible(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds a service from nothing")
@@ -245,9 +245,9 @@ func TestBinariesOfImagesAreReproducible(t *testing.T) {
 	static(t, first, platform)
 }
 
-// TestImagesAreReproducible: BuildKit makes the same image for two architectures of
-// the same sources, every time. It has to be there with a builder of its own: the one
-// within Docker stamps what it loads.
+// TestImagesAreReproducible checks that BuildKit makes the same image of the same
+// sources every time, for two architectures. It needs a builder of its own: the one
+// within Docker adds a timestamp to what it loads.
 func TestImagesAreReproducible(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "docker", "buildx", "inspect").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "Driver:") || strings.Contains(strings.ReplaceAll(string(out), " ", ""), "Driver:docker\n") {
@@ -282,7 +282,7 @@ func sum(t *testing.T, file string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(data))
 }
 
-// static expects a program that needs nothing beside it, and has roots of trust.
+// static checks that a program needs no other file, and has root certificates.
 func static(t *testing.T, file, platform string) {
 	t.Helper()
 	f, err := elf.Open(file)

@@ -20,9 +20,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// TestExternalNATSInAContainer runs ingest, detector and gateway as processes
-// of their own against a NATS server in a container, restarts the server in
-// the middle, and expects every alert once.
+// TestExternalNATSInAContainer runs ingest, detector and gateway as processes on a NATS
+// server in a container, restarts the server, and expects every alert once.
 func TestExternalNATSInAContainer(t *testing.T) {
 	testcontainers.SkipIfProviderIsNotHealthy(t)
 	ctx := t.Context()
@@ -74,9 +73,8 @@ func TestExternalNATSInAContainer(t *testing.T) {
 	}
 }
 
-// natsContainer builds a NATS server from its module into an image FROM
-// scratch and runs it with JetStream on a fixed port, so that a restart keeps
-// its address.
+// natsContainer builds a NATS server from its module into an image FROM scratch and
+// runs it with JetStream on a fixed port, so that it keeps its address over a restart.
 func natsContainer(t *testing.T) testcontainers.Container {
 	t.Helper()
 	dir := filepath.Dir(e2etest.NATSServer(t))

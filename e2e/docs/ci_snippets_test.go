@@ -9,7 +9,7 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// workflow is what the snippets of GitHub Actions have.
+// workflow is the part of a GitHub Actions workflow that the pages show.
 type workflow struct {
 	Jobs map[string]struct {
 		Env   map[string]string

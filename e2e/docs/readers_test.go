@@ -12,8 +12,8 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// reads runs a reader of live alerts and posts until it has shown one: nobody
-// tells from outside when it listens.
+// reads runs a reader of live alerts and posts until it prints one, because nothing
+// shows from outside when it is connected.
 func reads(t *testing.T, sys *e2etest.System, cmd *exec.Cmd) {
 	t.Helper()
 	var out harness.Log
@@ -58,7 +58,7 @@ func TestGoReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	bin := filepath.Join(t.TempDir(), "reader")
-	// With the modules of these tests, among which is its client.
+	// The modules of these tests have its client.
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, file).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -76,7 +76,7 @@ func TestNATSCommand(t *testing.T) {
 		t.Fatalf("the nats command names no credential: %s", line)
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", "exec "+line)
-	// Its own settings stay out of the way of whoever runs this.
+	// It must not read the settings of the person who runs the test.
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(bin)+":"+os.Getenv("PATH"), "XDG_CONFIG_HOME="+t.TempDir())
 	reads(t, sys, cmd)
 }

@@ -15,19 +15,20 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// crashPosts is how many posts a crash test makes: of each kind as many as
-// observe shows. crashKills is how many times it kills the bus meanwhile.
+// crashPosts is how many posts a crash test makes, of each kind as many as observe
+// shows. crashKills is how many times it kills the bus meanwhile.
 const (
 	crashPosts = 400
 	crashKills = 40
 )
 
-// crashApps is how many apps the errors are of: so many of one would be a storm.
+// crashApps is how many apps the errors are of. So many errors of one app would be a
+// storm.
 const crashApps = 10
 
 func crashApp(i int) string { return fmt.Sprint("web", i%crashApps) }
 
-// crashPost is the i-th post: CI results and new errors in turn, each of which
+// crashPost returns the i-th post: CI results and new errors in turn, each of which
 // raises an alert of its own.
 func crashPost(i int) (path string, body any) {
 	if i%2 == 0 {
@@ -36,21 +37,21 @@ func crashPost(i int) (path string, body any) {
 	return "/v1/events", map[string]any{"kind": "log", "app": crashApp(i / 2), "log": map[string]any{"level": "error", "message": "no answer from " + e2etest.UniqueWord(i)}}
 }
 
-// TestKillLosesAndDoublesNothing posts a stream of events, kills the whole bus
-// again and again in the middle of it, and compares the alerts with what the
-// accepted posts must have raised: each exactly once.
-func TestKillLosesAndDoublesNothing(t *testing.T) {
+// TestKillsLoseAndRepeatNothing kills the whole bus again and again during a stream of
+// posts. The accepted posts raise exactly one alert each.
+func TestKillsLoseAndRepeatNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	b, err := harness.Up(t.Context(), e2etest.Binary(t), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	accepted := map[string]bool{}
-	maybe := map[string]bool{} // no answer came: it may be stored or not
+	maybe := map[string]bool{} // no answer: it may be stored or not
 	for i := range crashPosts {
 		killed := make(chan error, 1)
 		if i%(crashPosts/crashKills) == crashPosts/crashKills/2 {
-			go func() { killed <- b.Kill() }() // while the post is under way
+			go func() { killed <- b.Kill() }() // during the post
 		} else {
 			killed <- nil
 		}
@@ -83,35 +84,35 @@ func TestKillLosesAndDoublesNothing(t *testing.T) {
 		t.Fatalf("only %d of %d posts were accepted", len(accepted), crashPosts)
 	}
 	agent := e2etest.Join(t, b, "after")
-	toldOnce(t, agent, accepted, maybe)
+	deliveredOnce(t, agent, accepted, maybe)
 }
 
-// toldOnce waits until every accepted subject was told, and refuses one that
-// was told twice or never posted.
-func toldOnce(t *testing.T, agent *harness.Agent, accepted, maybe map[string]bool) {
+// deliveredOnce waits until an alert about every accepted word is in the history, and
+// fails the test for each that is there twice or was never posted.
+func deliveredOnce(t *testing.T, agent *harness.Agent, accepted, maybe map[string]bool) {
 	t.Helper()
-	var told map[string]int
+	var delivered map[string]int
 	ok := harness.Poll(t.Context(), 30*time.Second, func() bool {
-		told = history(t, agent)
-		return len(missing(accepted, told)) == 0
+		delivered = history(t, agent)
+		return len(missing(accepted, delivered)) == 0
 	})
-	for _, c := range slices.Sorted(maps.Keys(told)) {
-		if told[c] > 1 {
-			t.Errorf("%s was told %d times", c, told[c])
+	for _, c := range slices.Sorted(maps.Keys(delivered)) {
+		if delivered[c] > 1 {
+			t.Errorf("%s was delivered %d times", c, delivered[c])
 		}
 		if !accepted[c] && !maybe[c] {
-			t.Errorf("%s was told and never posted", c)
+			t.Errorf("%s was delivered and never posted", c)
 		}
 	}
 	if !ok {
-		t.Fatalf("accepted and never told: %v", missing(accepted, told))
+		t.Fatalf("accepted and never delivered: %v", missing(accepted, delivered))
 	}
 }
 
-func missing(accepted map[string]bool, told map[string]int) []string {
+func missing(accepted map[string]bool, delivered map[string]int) []string {
 	var all []string
 	for c := range accepted {
-		if told[c] == 0 {
+		if delivered[c] == 0 {
 			all = append(all, c)
 		}
 	}
@@ -119,7 +120,7 @@ func missing(accepted map[string]bool, told map[string]int) []string {
 	return all
 }
 
-// history counts the published alerts by subject.
+// history counts the published alerts by their word.
 func history(t *testing.T, agent *harness.Agent) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
@@ -149,9 +150,10 @@ func history(t *testing.T, agent *harness.Agent) map[string]int {
 	return counts
 }
 
-// TestTheInboxGoesOnAfterAKill kills the gateway: what it had told stays told,
-// and what it had not is told by the next one.
-func TestTheInboxGoesOnAfterAKill(t *testing.T) {
+// TestInboxAfterAKill kills the gateway. What it had delivered is not delivered again,
+// and the next gateway delivers the rest.
+func TestInboxAfterAKill(t *testing.T) {
+	t.Parallel()
 	sys := &e2etest.System{Bus: e2etest.Up(t)}
 	var err error
 	if sys.Agent, err = harness.StartAgent(t.Context(), e2etest.Binary(t), sys.Bus.StateDir, "e2e"); err != nil {

@@ -16,12 +16,13 @@ import (
 )
 
 // TestFullDisk fills the disk under the bus: writes are refused with the reason, which
-// doctor and the agent hear as well, nothing that was accepted is lost or doubled, and
-// once there is room again the store is used again, however little that is.
+// doctor and the agent show as well, nothing that was accepted is lost or repeated, and
+// the store works again once there is some space.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		size string
-		// left is how much is free before events come, or 0 for all of it.
+		// left is how much is free before events arrive, 0 for the whole disk.
 		left int64
 		room func(dir string) error
 	}{
@@ -31,11 +32,14 @@ func TestFullDisk(t *testing.T) {
 		"34 of 40 MB":   {"40m", 6 << 20, func(dir string) error { return os.Remove(filler(dir)) }},
 		"2 MB of 40 MB": {"40m", 6 << 20, func(dir string) error { return shorten(filler(dir), 2<<20) }},
 	} {
-		t.Run(name, func(t *testing.T) { fullDisk(t, c.size, c.left, c.room) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fullDisk(t, c.size, c.left, c.room)
+		})
 	}
 }
 
-// filler is a file that takes the room away.
+// filler returns the file that takes up the space.
 func filler(dir string) string { return filepath.Join(dir, "filler") }
 
 func shorten(file string, by int64) error {
@@ -46,7 +50,7 @@ func shorten(file string, by int64) error {
 	return os.Truncate(file, info.Size()-by)
 }
 
-// fill leaves that much of the disk of dir free.
+// fill leaves so many bytes of the disk of dir free.
 func fill(t *testing.T, dir string, left int64) {
 	t.Helper()
 	var disk syscall.Statfs_t
@@ -83,16 +87,16 @@ func fullDisk(t *testing.T, size string, left int64, makeRoom func(dir string) e
 	heard := func(says string) {
 		t.Helper()
 		for tool, args := range map[string]map[string]any{"observe": {"what": "status"}, "configure": {"action": "health"}} {
-			var said string
+			var output string
 			if !harness.Poll(t.Context(), 20*time.Second, func() bool {
 				blocks, err := sys.Agent.Call(t.Context(), tool, args)
 				if err != nil || len(blocks) == 0 {
 					return false
 				}
-				said = blocks[0]
-				return strings.Contains(said, says)
+				output = blocks[0]
+				return strings.Contains(output, says)
 			}) {
-				t.Errorf("%s: got %s, want %s in it", tool, said, says)
+				t.Errorf("%s: got %s, want %s in it", tool, output, says)
 			}
 		}
 	}
@@ -133,7 +137,7 @@ func fullDisk(t *testing.T, size string, left int64, makeRoom func(dir string) e
 	heard(`"intake":{"ok":false,"reason":"`)
 	heard("no space left on device")
 
-	begun := time.Now()
+	started := time.Now()
 	if err := makeRoom(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +147,7 @@ func fullDisk(t *testing.T, size string, left int64, makeRoom func(dir string) e
 	}) {
 		t.Fatalf("the store is not used again\n%s", b.Log)
 	}
-	t.Logf("the bus was back after %s", time.Since(begun).Round(time.Millisecond))
+	t.Logf("the bus was back after %s", time.Since(started).Round(time.Millisecond))
 	sys.WaitReady(t)
 	var after statedir.Runtime
 	if !harness.Poll(t.Context(), 10*time.Second, func() bool {
@@ -156,11 +160,12 @@ func fullDisk(t *testing.T, size string, left int64, makeRoom func(dir string) e
 	sys.PostCI(t, map[string]any{"status": "failure", "commit": "mended"})
 	accepted["mended"] = true
 	heard(`"intake":{"ok":true}`)
-	toldOnce(t, e2etest.Join(t, b, "after"), accepted, maybe)
+	deliveredOnce(t, e2etest.Join(t, b, "after"), accepted, maybe)
 }
 
-// TestStateDirectoryOfAnotherVersion: it is left alone, and said so.
+// TestStateDirectoryOfAnotherVersion checks that it is refused and not changed.
 func TestStateDirectoryOfAnotherVersion(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.WriteFile(dir+"/VERSION", []byte("99\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -175,8 +180,9 @@ func TestStateDirectoryOfAnotherVersion(t *testing.T) {
 	}
 }
 
-// TestStateDirectoryThatCantBeWritten: a clear line, whoever runs this.
-func TestStateDirectoryThatCantBeWritten(t *testing.T) {
+// TestReadOnlyStateDirectory checks for one clear line, also as root.
+func TestReadOnlyStateDirectory(t *testing.T) {
+	t.Parallel()
 	file := t.TempDir() + "/file"
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)

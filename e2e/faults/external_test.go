@@ -16,14 +16,14 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
-// externalPosts are made while each server of the cluster is restarted in turn.
+// externalPosts is how many posts are made while each server of the cluster restarts.
 const externalPosts = 60
 
-// TestAnExternalClusterWithRoles does what deploy/nats/README.md says: keys by tocsin
-// keys, servers of the configuration there with TLS, tocsin provision, and each
-// service with its own role's key. Then each server is restarted in turn, and every
-// accepted result is told once.
-func TestAnExternalClusterWithRoles(t *testing.T) {
+// TestExternalClusterWithRoles follows deploy/nats/README.md: keys by tocsin keys,
+// servers with its configuration and TLS, tocsin provision, and each service with its
+// own role's key. Then each server is restarted in turn, and every accepted result
+// raises one alert.
+func TestExternalClusterWithRoles(t *testing.T) {
 	dir := t.TempDir()
 	keys := filepath.Join(dir, "keys")
 	if code, stdout, stderr := e2etest.Tocsin(t, dir, "keys", keys); code != 0 {
@@ -46,7 +46,7 @@ func TestAnExternalClusterWithRoles(t *testing.T) {
 		return append(args, "--nats-url="+rig.URL(), "--nats-creds="+rig.Creds(role), "--nats-ca="+certificates.CA)
 	}
 
-	// Services that come before the bus is prepared say what to do, and wait.
+	// Services that start before the bus is prepared say what to do, and wait.
 	intake := fmt.Sprintf("127.0.0.1:%d", e2etest.FreePort(t))
 	parts := []*part{
 		{name: "ingest", bin: e2etest.Binary(t), args: as(bus.RoleIngest, "ingest", "--ingest-addr="+intake, "--otlp-addr=")},
@@ -83,8 +83,8 @@ func TestAnExternalClusterWithRoles(t *testing.T) {
 		return stdout
 	}
 	poll(t, "detector, as doctor sees it", func() bool { return strings.Contains(doctor(), "ok   detector") })
-	if said := doctor(); !strings.Contains(said, "telemetry is in 4 partitions, cluster tocsin") {
-		t.Errorf("doctor says\n%s", said)
+	if output := doctor(); !strings.Contains(output, "telemetry is in 4 partitions, cluster tocsin") {
+		t.Errorf("doctor says\n%s", output)
 	}
 	tail := &part{name: "tail", bin: e2etest.Binary(t), args: as(bus.RoleGateway, "tail", "--json")}
 	tail.start(t, dir)
@@ -94,8 +94,8 @@ func TestAnExternalClusterWithRoles(t *testing.T) {
 		}
 	})
 
-	// What was refused is sent again, as a pipeline does. Telemetry has one copy: while
-	// the server that has it is away, nothing is taken.
+	// A refused post is sent again, as a pipeline does. Telemetry has one copy: while
+	// the server that has it is down, nothing is accepted.
 	for i := range externalPosts {
 		path, body := crashPost(i)
 		taken := func() bool {
@@ -109,12 +109,13 @@ func TestAnExternalClusterWithRoles(t *testing.T) {
 			rig.Ready()
 		}
 		poll(t, fmt.Sprintf("answer to post %d", i), taken)
-		if i == 0 { // before servers go: a terminal does not wait for those
+		if i == 0 { // before the restarts: a terminal does not wait for servers
 			poll(t, "first alert", func() bool { return strings.Contains(tail.Stdout.String(), e2etest.UniqueWord(0)) })
 		}
 	}
-	// What was sent again after no answer came revises its alert, or adds to it.
-	told := func() map[string]int {
+	// A post that was repeated because no answer came revises its alert, or adds to its
+	// count.
+	delivered := func() map[string]int {
 		times := map[string]int{}
 		for i := range externalPosts {
 			times[e2etest.UniqueWord(i)] = 0
@@ -122,7 +123,7 @@ func TestAnExternalClusterWithRoles(t *testing.T) {
 		for line := range strings.Lines(tail.Stdout.String()) {
 			var a alert.Alert
 			if json.Unmarshal([]byte(line), &a) != nil || a.Revises != "" {
-				continue // half a line, or no first
+				continue // half a line, or the first is missing
 			}
 			for i := range externalPosts {
 				if strings.Contains(line, e2etest.UniqueWord(i)) {
@@ -133,16 +134,16 @@ func TestAnExternalClusterWithRoles(t *testing.T) {
 		return times
 	}
 	poll(t, "alert for each", func() bool {
-		for _, n := range told() {
+		for _, n := range delivered() {
 			if n == 0 {
 				return false
 			}
 		}
 		return true
 	})
-	for what, n := range told() {
+	for what, n := range delivered() {
 		if n != 1 {
-			t.Errorf("%s was told %d times", what, n)
+			t.Errorf("%s was delivered %d times", what, n)
 		}
 	}
 	agent, err := harness.StartAgent(t.Context(), e2etest.Binary(t), dir, "e2e", as(bus.RoleGateway)...)

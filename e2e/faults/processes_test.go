@@ -9,15 +9,15 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// processPosts is how many posts are made while processes are killed, one
-// after every killEvery of them.
+// processPosts is how many posts are made while processes are killed, one after every
+// killEvery of them.
 const (
 	processPosts = 300
 	killEvery    = 10
 )
 
-// part is one process of an installation, which can be killed and started
-// again at its old address.
+// part is one process of an installation, which can be killed and started again at its
+// old address.
 type part struct {
 	name, bin string
 	args      []string
@@ -32,7 +32,7 @@ func (p *part) start(t *testing.T, dir string) {
 	}
 }
 
-// restart kills the process, as kill -9 does, and starts it anew.
+// restart kills the process, as kill -9 does, and starts it again.
 func (p *part) restart(t *testing.T, dir string) {
 	t.Helper()
 	if err := p.Kill(); err != nil {
@@ -42,10 +42,10 @@ func (p *part) restart(t *testing.T, dir string) {
 	p.start(t, dir)
 }
 
-// TestKillEachProcess runs NATS, intake and detector as processes of their
-// own, kills one after the other in the middle of a stream of posts, and
-// expects every accepted post to be told once.
+// TestKillEachProcess runs NATS, intake and detector as processes, and kills one after
+// the other during a stream of posts. Every accepted post raises one alert.
 func TestKillEachProcess(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	nats := fmt.Sprintf("nats://127.0.0.1:%d", e2etest.FreePort(t))
 	intake := fmt.Sprintf("127.0.0.1:%d", e2etest.FreePort(t))
@@ -78,7 +78,7 @@ func TestKillEachProcess(t *testing.T) {
 		case err == nil && a.Status == 200:
 			accepted[e2etest.UniqueWord(i)] = true
 		case err != nil || a.Status == 503:
-			maybe[e2etest.UniqueWord(i)] = true // not taken, or taken without an answer
+			maybe[e2etest.UniqueWord(i)] = true // refused, or accepted without an answer
 			sys.WaitReady(t)
 		default:
 			t.Fatalf("%d %s", a.Status, a.Body)
@@ -96,5 +96,5 @@ func TestKillEachProcess(t *testing.T) {
 			t.Errorf("gateway: %v\n%s", err, agent.Log)
 		}
 	})
-	toldOnce(t, agent, accepted, maybe)
+	deliveredOnce(t, agent, accepted, maybe)
 }

@@ -16,12 +16,13 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// freshPorts are arguments of up that let tests run side by side.
+// freshPorts has arguments of tocsin up that let tests run side by side.
 var freshPorts = []string{"up", "--nats-addr=127.0.0.1:0", "--nats-ws-addr=127.0.0.1:0", "--ingest-addr=127.0.0.1:0", "--dashboard-addr=127.0.0.1:0"}
 
-// TestDamagedStore: up says soon what is damaged and what to do, and touches
-// nothing.
+// TestDamagedStore checks that tocsin up reports soon what is damaged and what to do,
+// and changes nothing.
 func TestDamagedStore(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	b, err := harness.Up(t.Context(), e2etest.Binary(t), dir)
 	if err != nil {
@@ -34,9 +35,9 @@ func TestDamagedStore(t *testing.T) {
 	if err := os.Truncate(file, 0); err != nil {
 		t.Fatal(err)
 	}
-	begun := time.Now()
+	started := time.Now()
 	code, stdout, stderr := e2etest.Tocsin(t, dir, append(freshPorts, "--log-level=error")...)
-	if took := time.Since(begun); code != 1 || took > 10*time.Second {
+	if took := time.Since(started); code != 1 || took > 10*time.Second {
 		t.Errorf("exit %d after %s", code, took)
 	}
 	if stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, file) || !strings.Contains(stderr, "move it away") {
@@ -44,8 +45,9 @@ func TestDamagedStore(t *testing.T) {
 	}
 }
 
-// TestEndDuringTheStart: a signal is a clean end at any moment.
-func TestEndDuringTheStart(t *testing.T) {
+// TestSignalDuringTheStart checks that a signal ends the process cleanly at any moment.
+func TestSignalDuringTheStart(t *testing.T) {
+	t.Parallel()
 	for _, at := range []string{"Starting nats-server", "Server is ready", "role=provisioner", "the intake listens"} {
 		t.Run(at, func(t *testing.T) {
 			dir := t.TempDir()
@@ -64,8 +66,9 @@ func TestEndDuringTheStart(t *testing.T) {
 	}
 }
 
-// TestUpWaitsForAnExternalBus: the URLs are told once they are of use.
+// TestUpWaitsForAnExternalBus checks that the URLs are announced once they work.
 func TestUpWaitsForAnExternalBus(t *testing.T) {
+	t.Parallel()
 	dir, port := t.TempDir(), e2etest.FreePort(t)
 	nats := fmt.Sprintf("nats://127.0.0.1:%d", port)
 	p := e2etest.RunUntilKilled(t, dir, "up", "--nats-url="+nats, "--ingest-addr=127.0.0.1:0")
@@ -95,8 +98,9 @@ func TestUpWaitsForAnExternalBus(t *testing.T) {
 	}
 }
 
-// TestEndWhileWaiting: nothing that waits holds up its own end.
-func TestEndWhileWaiting(t *testing.T) {
+// TestSignalWhileWaiting checks that a process that waits for the bus ends at once.
+func TestSignalWhileWaiting(t *testing.T) {
+	t.Parallel()
 	for _, command := range []string{"up", "tail", "detector", "ingest", "dashboard"} {
 		args := []string{command, "--nats-url=nats://127.0.0.1:1"}
 		if command == "up" || command == "ingest" {
@@ -111,7 +115,7 @@ func TestEndWhileWaiting(t *testing.T) {
 				return false
 			}
 		}
-		harness.Poll(t.Context(), time.Second, ended) // it has begun to wait
+		harness.Poll(t.Context(), time.Second, ended) // it is waiting
 		if ended() {
 			t.Errorf("%s did not wait: exit %d\n%s", command, p.ExitCode(), p.Log)
 			continue
@@ -123,6 +127,7 @@ func TestEndWhileWaiting(t *testing.T) {
 }
 
 func TestDoctorOnAnotherVersion(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "VERSION"), []byte("99\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -134,6 +139,7 @@ func TestDoctorOnAnotherVersion(t *testing.T) {
 }
 
 func TestDoctorMakesNothing(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "none")
 	code, stdout, _ := e2etest.Tocsin(t, dir, "doctor")
 	if code != 1 || !strings.Contains(stdout, "fix: start it: tocsin up") {
@@ -144,8 +150,10 @@ func TestDoctorMakesNothing(t *testing.T) {
 	}
 }
 
-// TestARemovedKey expects readers to name the missing key and to create none; a restart creates it.
-func TestARemovedKey(t *testing.T) {
+// TestRemovedKey checks that readers name the missing key and create none. A restart of
+// tocsin up creates it.
+func TestRemovedKey(t *testing.T) {
+	t.Parallel()
 	b := e2etest.Up(t)
 	file := statedir.At(b.StateDir).Credential("gateway")
 	if err := os.Remove(file); err != nil {
@@ -188,8 +196,9 @@ func TestARemovedKey(t *testing.T) {
 	}
 }
 
-// TestExposedKey expects doctor to report a key that other users can read, and a restart to replace it.
+// TestExposedKey checks that a key that others could read is reported and replaced.
 func TestExposedKey(t *testing.T) {
+	t.Parallel()
 	b := e2etest.Up(t)
 	file := statedir.At(b.StateDir).Credential("gateway")
 	if err := os.Chmod(file, 0o644); err != nil {
@@ -204,9 +213,10 @@ func TestExposedKey(t *testing.T) {
 	}
 }
 
-// TestLostRuntimeJSON while up runs: no command reports that nothing runs, or contradicts
-// another, and up writes the file again by itself.
+// TestLostRuntimeJSON removes runtime.json while tocsin up runs: no command reports
+// that nothing runs, or contradicts another, and tocsin up writes the file again.
 func TestLostRuntimeJSON(t *testing.T) {
+	t.Parallel()
 	b := e2etest.Up(t)
 	file := filepath.Join(b.StateDir, "runtime.json")
 	pid := fmt.Sprintf("pid %d", b.Runtime.PID)
@@ -215,16 +225,17 @@ func TestLostRuntimeJSON(t *testing.T) {
 		"garbled": func() error { return os.WriteFile(file, []byte("garbage"), 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			// It is held up, so that the others see what it would repair at once.
+			// It is paused, so that the other commands see the directory before it is
+			// repaired.
 			if err := syscall.Kill(b.Runtime.PID, syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}
 			err := harm()
 			for _, args := range [][]string{{"up"}, {"tail"}, {"doctor"}} {
 				code, stdout, stderr := e2etest.Tocsin(t, b.StateDir, args...)
-				said := stdout + stderr
-				if code != 1 || !strings.Contains(said, pid) || strings.Contains(said, "no bus is running") || strings.Contains(said, "start it") {
-					t.Errorf("%v: exit %d, want 1 with %s, and no advice to start another:\n%s", args, code, pid, said)
+				output := stdout + stderr
+				if code != 1 || !strings.Contains(output, pid) || strings.Contains(output, "no bus is running") || strings.Contains(output, "start it") {
+					t.Errorf("%v: exit %d, want 1 with %s, and no advice to start another:\n%s", args, code, pid, output)
 				}
 			}
 			if err := errors.Join(err, syscall.Kill(b.Runtime.PID, syscall.SIGCONT)); err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// account is a user's home with a project in it, and nothing of this machine's.
+// account is a user's home with a project in it, separate from the one who runs the
+// test.
 type account struct{ home, project, state string }
 
 func newAccount(t *testing.T) *account {
@@ -38,8 +39,7 @@ func (d *account) write(t *testing.T, path, text string) {
 	}
 }
 
-// run runs a program in the project, with nothing but what is needed in its
-// environment.
+// run runs a program in the project, with a minimal environment.
 func (d *account) run(t *testing.T, program string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, log bytes.Buffer
@@ -52,7 +52,7 @@ func (d *account) run(t *testing.T, program string, args ...string) (code int, s
 	return cmd.ProcessState.ExitCode(), out.String(), log.String()
 }
 
-// must runs tocsin, which has to end well, and returns what it printed.
+// must runs tocsin, which has to succeed, and returns its output.
 func (d *account) must(t *testing.T, args ...string) string {
 	t.Helper()
 	code, stdout, stderr := d.run(t, e2etest.Binary(t), args...)
@@ -62,7 +62,7 @@ func (d *account) must(t *testing.T, args ...string) string {
 	return stdout
 }
 
-// files are all files of the home, but for the state directory.
+// files returns all files of the home without the state directory.
 func (d *account) files(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -80,7 +80,7 @@ func (d *account) files(t *testing.T) map[string]string {
 	return out
 }
 
-// installable are the clients that can be set up, with their files in both scopes.
+// installable has the clients that can be set up, with their files in both scopes.
 var installable = []struct {
 	name          string
 	hooks         bool
@@ -93,8 +93,8 @@ var installable = []struct {
 	{"vscode", false, []string{".vscode/mcp.json"}, []string{".config/Code/User/mcp.json"}},
 }
 
-// TestInstall: shown, written, found by doctor, nothing to do the second time,
-// and gone again, for each client and scope.
+// TestInstall shows the change, writes it, finds it with doctor, has nothing to do the
+// second time, and removes it, for each client and scope.
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	for _, c := range installable {
@@ -114,14 +114,14 @@ func TestInstall(t *testing.T) {
 				if now := d.files(t); len(now) != len(empty) {
 					t.Fatalf("a dry run wrote: %v, want %d of them", now, len(empty))
 				}
-				said := d.must(t, append([]string{"install"}, args...)...)
+				output := d.must(t, append([]string{"install"}, args...)...)
 				now := d.files(t)
 				if len(now) != len(empty)+len(files) {
 					t.Errorf("got %v, want %v of them", now, len(empty)+len(files))
 				}
 				for _, f := range files {
-					if now[f] == "" || !strings.Contains(said, "wrote "+filepath.Join(d.home, f)) || !strings.Contains(shown, "+++ "+filepath.Join(d.home, f)) {
-						t.Errorf("%s, want a now, %q in said and %q in shown\n%s\nsaid:\n%s\nshown:\n%s", f, "wrote "+filepath.Join(d.home, f), "+++ "+filepath.Join(d.home, f), now[f], said, shown)
+					if now[f] == "" || !strings.Contains(output, "wrote "+filepath.Join(d.home, f)) || !strings.Contains(shown, "+++ "+filepath.Join(d.home, f)) {
+						t.Errorf("%s, want a now, %q in output and %q in shown\n%s\nsaid:\n%s\nshown:\n%s", f, "wrote "+filepath.Join(d.home, f), "+++ "+filepath.Join(d.home, f), now[f], output, shown)
 					}
 					for line := range strings.Lines(now[f]) {
 						if !strings.Contains(shown, "+"+line) {
@@ -152,8 +152,9 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// TestInstallIntoAFile: what the user wrote stays, a backup is beside it, and
-// uninstall gives the very text back, from another place of the program too.
+// TestInstallIntoAFile checks that what the user wrote stays, that a backup is beside
+// the file, and that uninstall restores the very text, also from another path of the
+// program.
 func TestInstallIntoAFile(t *testing.T) {
 	t.Parallel()
 	texts := map[string]string{
@@ -169,10 +170,10 @@ func TestInstallIntoAFile(t *testing.T) {
 				paths = append(paths, filepath.Join(d.project, f))
 				d.write(t, paths[len(paths)-1], texts[filepath.Ext(f)])
 			}
-			said := d.must(t, "install", c.name)
+			output := d.must(t, "install", c.name)
 			for _, p := range paths {
-				if backup, err := os.ReadFile(p + ".tocsin-backup-1"); err != nil || string(backup) != texts[filepath.Ext(p)] || !strings.Contains(said, p+".tocsin-backup-1") {
-					t.Errorf("%s: got %v, want backup %v and %q in said\n%s\n%s", p, err, texts[filepath.Ext(p)], p+".tocsin-backup-1", backup, said)
+				if backup, err := os.ReadFile(p + ".tocsin-backup-1"); err != nil || string(backup) != texts[filepath.Ext(p)] || !strings.Contains(output, p+".tocsin-backup-1") {
+					t.Errorf("%s: got %v, want backup %v and %q in output\n%s\n%s", p, err, texts[filepath.Ext(p)], p+".tocsin-backup-1", backup, output)
 				}
 				now, err := os.ReadFile(p)
 				info, statErr := os.Stat(p)
@@ -202,7 +203,7 @@ func TestInstallIntoAFile(t *testing.T) {
 	}
 }
 
-// TestInstallByALink: the link by which tocsin was started is what is written.
+// TestInstallByALink checks that the link by which tocsin was started is written.
 func TestInstallByALink(t *testing.T) {
 	t.Parallel()
 	d := newAccount(t)
@@ -225,8 +226,8 @@ func TestInstallByALink(t *testing.T) {
 	}
 }
 
-// TestDoctorOnClients: a client that is there and not set up is no fault, one
-// whose program is gone is, and what a project brings is not run.
+// TestDoctorOnClients checks that a client that is not set up is fine, one whose
+// program is gone is not, and that doctor does not run programs that a project brings.
 func TestDoctorOnClients(t *testing.T) {
 	t.Parallel()
 	b := e2etest.Up(t)
@@ -242,8 +243,8 @@ func TestDoctorOnClients(t *testing.T) {
 		t.Errorf("exit %d, want 0, \"--   claude-code      not set up\" in report and \"tocsin install codex\" in report\n%s", code, report)
 	}
 	d.must(t, "install", "codex", "--scope=user")
-	if said := d.must(t, "uninstall", "codex"); !strings.Contains(said, "nothing to do") || !strings.Contains(said, "tocsin uninstall codex --scope user") {
-		t.Errorf("the other scope is not told: %s", said)
+	if output := d.must(t, "uninstall", "codex"); !strings.Contains(output, "nothing to do") || !strings.Contains(output, "tocsin uninstall codex --scope user") {
+		t.Errorf("the other scope is not delivered: %s", output)
 	}
 	d.must(t, "install", "claude-code", "--hooks=false")
 	code, report, _ = d.run(t, e2etest.Binary(t), "doctor")
@@ -279,8 +280,8 @@ func TestDoctorOnClients(t *testing.T) {
 	}
 }
 
-// putBinary puts the binary under another name, by a link or, on another file
-// system, as a copy.
+// putBinary makes the binary available under another name, by a link or, on another
+// file system, as a copy.
 func putBinary(t *testing.T, path string) {
 	t.Helper()
 	if os.Link(e2etest.Binary(t), path) == nil {
@@ -295,8 +296,8 @@ func putBinary(t *testing.T, path string) {
 	}
 }
 
-// TestInstallRefuses: used wrongly is 2; a file that can't be edited is 1, and
-// then none of the client's files is touched.
+// TestInstallRefuses checks the exit status: 2 for a usage error, and 1 for a file that
+// cannot be edited. Then no file of the client is changed.
 func TestInstallRefuses(t *testing.T) {
 	t.Parallel()
 	d := newAccount(t)
@@ -326,20 +327,20 @@ func TestInstallRefuses(t *testing.T) {
 	if now := d.files(t); len(now) != len(before) {
 		t.Errorf("got %v, want %d of them", now, len(before))
 	}
-	if said := d.must(t, "install", "gemini-cli", "--no-hooks"); !strings.Contains(said, "settings.json (MCP server)\n") {
-		t.Errorf("got %s, want \"settings.json (MCP server)\\n\" in it", said)
+	if output := d.must(t, "install", "gemini-cli", "--no-hooks"); !strings.Contains(output, "settings.json (MCP server)\n") {
+		t.Errorf("got %s, want \"settings.json (MCP server)\\n\" in it", output)
 	}
-	if said := d.must(t, "install", "gemini-cli"); !strings.Contains(said, "settings.json (hooks)\n") {
-		t.Errorf("got %s, want \"settings.json (hooks)\\n\" in it", said)
+	if output := d.must(t, "install", "gemini-cli"); !strings.Contains(output, "settings.json (hooks)\n") {
+		t.Errorf("got %s, want \"settings.json (hooks)\\n\" in it", output)
 	}
 	locked := filepath.Join(d.project, ".codex", "hooks.json")
 	d.write(t, locked, "{}")
 	if err := os.Chmod(locked, 0o444); err != nil {
 		t.Fatal(err)
 	}
-	code, said, stderr := d.run(t, e2etest.Binary(t), "install", "codex")
-	if code != 1 || !strings.Contains(said, "wrote ") || !strings.Contains(stderr, "read-only") || !strings.Contains(stderr, "config.toml is changed already, and stays so") {
-		t.Errorf("exit %d: %s%s, want code 1, \"wrote \" in said, \"read-only\" in stderr and \"config.toml is changed already, and stays so\" in stderr", code, said, stderr)
+	code, output, stderr := d.run(t, e2etest.Binary(t), "install", "codex")
+	if code != 1 || !strings.Contains(output, "wrote ") || !strings.Contains(stderr, "read-only") || !strings.Contains(stderr, "config.toml is changed already, and stays so") {
+		t.Errorf("exit %d: %s%s, want code 1, \"wrote \" in output, \"read-only\" in stderr and \"config.toml is changed already, and stays so\" in stderr", code, output, stderr)
 	}
 	d.must(t, "install", "codex", "--scope=user")
 	was := d.files(t)
@@ -354,8 +355,8 @@ func TestInstallRefuses(t *testing.T) {
 	}
 }
 
-// TestInstallAndLinks: what a link out of the project leads to is none of the
-// project's, and a link within it outlives the entries.
+// TestInstallAndLinks checks that the target of a link out of the project is not
+// changed, and that a link within it stays.
 func TestInstallAndLinks(t *testing.T) {
 	t.Parallel()
 	d := newAccount(t)
@@ -384,8 +385,8 @@ func TestInstallAndLinks(t *testing.T) {
 	}
 	local := filepath.Join(d.project, ".claude", "settings.local.json")
 	d.write(t, local, `{"hooks":{"Stop":[{"hooks":[{"command":"tocsin hook --client claude-code"}]}]}}`)
-	if said := d.must(t, "uninstall", "claude-code"); !strings.Contains(said, "note: "+local+" has tocsin too") || strings.Count(said, "note: ") != 1 {
-		t.Errorf("got %s, want %q in it and \"note: \" once in it", said, "note: "+local+" has tocsin too")
+	if output := d.must(t, "uninstall", "claude-code"); !strings.Contains(output, "note: "+local+" has tocsin too") || strings.Count(output, "note: ") != 1 {
+		t.Errorf("got %s, want %q in it and \"note: \" once in it", output, "note: "+local+" has tocsin too")
 	}
 	if err := os.Remove(local); err != nil {
 		t.Fatal(err)

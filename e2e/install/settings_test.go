@@ -8,14 +8,14 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// TestDoctorOnSettings: what a client's own settings turn off is not promised, and
-// what is broken or missing is told with a mend.
+// TestDoctorOnSettings checks that doctor does not promise what a client's own settings
+// turn off, and reports what is broken or missing with a fix.
 func TestDoctorOnSettings(t *testing.T) {
 	t.Parallel()
 	const entry = `"mcpServers":{"tocsin":{"command":"BIN","args":["gateway"]}}`
 	for _, tt := range []struct {
 		name, client string
-		// files are written after the install, at the home.
+		// files are written to the home after the install.
 		files map[string]string
 		bad   bool
 		want  string
@@ -63,8 +63,8 @@ func TestDoctorOnSettings(t *testing.T) {
 	}
 }
 
-// TestDoctorBelowAProject: clients that look upwards for a project's files find
-// them from a directory within.
+// TestDoctorBelowAProject checks that clients that search upwards for a project's files
+// find them from a folder within.
 func TestDoctorBelowAProject(t *testing.T) {
 	t.Parallel()
 	d := newAccount(t)
@@ -83,8 +83,8 @@ func TestDoctorBelowAProject(t *testing.T) {
 	}
 }
 
-// TestInstallSharesTheInbox: the hooks get the name and the state directory of the
-// gateway's entry, and what install can't mend it says.
+// TestInstallSharesTheInbox checks that the hooks get the name and the state directory
+// of the gateway's entry, and that install reports what it cannot fix.
 func TestInstallSharesTheInbox(t *testing.T) {
 	t.Parallel()
 	d := newAccount(t)
@@ -95,8 +95,8 @@ func TestInstallSharesTheInbox(t *testing.T) {
 		t.Errorf("%d in %s, want 6", n, hooks)
 	}
 	d.write(t, filepath.Join(d.project, ".cursor", "mcp.json"), `{"mcpServers":{"tocsin":{"url":"http://127.0.0.1:7460/mcp"}}}`)
-	if said := d.must(t, "install", "cursor"); !strings.Contains(said, "add ?client=NAME to it and run this again") {
-		t.Errorf("got %s, want \"add ?client=NAME to it and run this again\" in it", said)
+	if output := d.must(t, "install", "cursor"); !strings.Contains(output, "add ?client=NAME to it and run this again") {
+		t.Errorf("got %s, want \"add ?client=NAME to it and run this again\" in it", output)
 	}
 	d.must(t, "install", "codex", "--state-dir", filepath.Join(d.home, "else where"))
 	files := d.files(t)
@@ -108,8 +108,8 @@ func TestInstallSharesTheInbox(t *testing.T) {
 	}
 }
 
-// TestInstallSaysWhatIsOff: entries that the client's settings keep from working.
-func TestInstallSaysWhatIsOff(t *testing.T) {
+// TestInstallReportsDisabledEntries checks entries that the client's settings turn off.
+func TestInstallReportsDisabledEntries(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ client, path, text, want string }{
 		{"claude-code", ".claude/settings.json", `{"disableAllHooks":true}`, "Claude Code runs no hooks: they are turned off by disableAllHooks in "},
@@ -120,8 +120,8 @@ func TestInstallSaysWhatIsOff(t *testing.T) {
 	} {
 		d := newAccount(t)
 		d.write(t, filepath.Join(d.home, tt.path), tt.text)
-		if said := d.must(t, "install", tt.client); !strings.Contains(said, "note: "+tt.want) {
-			t.Errorf("%s: got %s, want %q in it", tt.client, said, "note: "+tt.want)
+		if output := d.must(t, "install", tt.client); !strings.Contains(output, "note: "+tt.want) {
+			t.Errorf("%s: got %s, want %q in it", tt.client, output, "note: "+tt.want)
 		}
 	}
 }

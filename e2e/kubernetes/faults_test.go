@@ -158,7 +158,7 @@ func TestFaults(t *testing.T) {
 			t.Fatalf("%s: there is no %s. The inbox had %+v", what, missing, inbox)
 		}
 	}
-	until("begun", func(inbox, stream []alert.Alert) string {
+	until("started", func(inbox, stream []alert.Alert) string {
 		for _, k := range kinds {
 			if len(about(inbox, k.fault, k.name).first) == 0 {
 				return k.fault + " in the inbox"
@@ -176,7 +176,7 @@ func TestFaults(t *testing.T) {
 		}
 		a := about(listen(), k.fault, k.name).first[0]
 		if a.Severity != k.severity || a.Source != alert.SourceKubernetes || a.Context["cluster"] != w.cluster || a.Context["fault_id"] != n.Data.FaultID {
-			t.Errorf("%s is told as %+v", k.fault, a)
+			t.Errorf("%s is delivered as %+v", k.fault, a)
 		}
 	}
 	// What the log says comes as more of the same alert.
@@ -194,13 +194,13 @@ func TestFaults(t *testing.T) {
 		}
 		return ""
 	})
-	said, came, err := c.ObserveAll(ctx, "kubernetes", map[string]any{"limit": 200})
+	output, came, err := c.ObserveAll(ctx, "kubernetes", map[string]any{"limit": 200})
 	if err != nil {
 		t.Fatal(err)
 	}
 	inbox = append(inbox, came...)
 	found := map[string]int{}
-	for _, text := range said {
+	for _, text := range output {
 		var m shared.Message
 		if err := json.Unmarshal(text, &m); err != nil {
 			t.Fatalf("%v: %s", err, text)
@@ -242,14 +242,14 @@ func TestFaults(t *testing.T) {
 		case k.end != nil && (len(r.ends) != 1 || r.ends[0].Resolves != r.first[0].ID || r.ends[0].Severity != alert.Info):
 			t.Errorf("%s (%s) ended by %+v", k.fault, r.first[0].ID, r.ends)
 		}
-		told := 0
+		delivered := 0
 		for _, n := range c.of(id) {
 			if n.Data.Event != nil && n.Data.Event.Involved.Name == k.name && len(n.Data.Logs) == 0 {
-				told++
+				delivered++
 			}
 		}
-		if told != 1 {
-			t.Errorf("%s was pushed %d times", k.fault, told)
+		if delivered != 1 {
+			t.Errorf("%s was pushed %d times", k.fault, delivered)
 		}
 	}
 }

@@ -147,7 +147,7 @@ func TestEventsAlone(t *testing.T) {
 	c.await(t, faults, "the fault", func(n note) bool { return n.Data.FaultID != "" })
 	for _, kind := range []string{"pods", "nodes", "deployments", "jobs"} {
 		if !strings.Contains(w.watch.Log.String(), kind) {
-			t.Errorf("nothing is said of %s:\n%s", kind, w.watch.Log)
+			t.Errorf("nothing is output of %s:\n%s", kind, w.watch.Log)
 		}
 	}
 }

@@ -125,7 +125,7 @@ func TestClosuresAndExpiry(t *testing.T) {
 	}
 	for _, m := range w.published(t, "") {
 		if m.Watch != nil {
-			t.Errorf("the watch is told to be %+v", m.Watch)
+			t.Errorf("the watch is delivered to be %+v", m.Watch)
 		}
 	}
 	t.Logf("%d events, %d watches closed", len(want), w.asked(t, "WATCH")-before)
@@ -327,7 +327,7 @@ func TestServerKilled(t *testing.T) {
 	}
 	late := ask[map[string]any](t, c, "events_subscribe", filters{"cluster": w.cluster, "namespaces": []string{ns}})
 	if late["degraded"] != true || !strings.Contains(fmt.Sprint(late["note"]), "Nothing comes") {
-		t.Errorf("whoever subscribes then is told %v", late)
+		t.Errorf("whoever subscribes then is delivered %v", late)
 	}
 	if status := ask[any](t, c, "observe", map[string]any{"what": "status"}); !strings.Contains(fmt.Sprint(status), "degraded") {
 		t.Errorf("the status says nothing of it: %v", status)
@@ -361,13 +361,13 @@ func TestServerKilled(t *testing.T) {
 	if len(r.first) != 1 || len(r.ends) != 1 || r.first[0].Severity != alert.Warning || r.first[0].Category != alert.Kubernetes || r.ends[0].Resolves != r.first[0].ID {
 		t.Errorf("the alerts are %+v", r)
 	}
-	var told []bool
+	var delivered []bool
 	for _, m := range w.published(t, "") {
 		if m.Watch != nil {
-			told = append(told, m.Watch.Degraded)
+			delivered = append(delivered, m.Watch.Degraded)
 		}
 	}
-	if fmt.Sprint(told) != "[true false]" {
-		t.Errorf("degraded: %v, want \"[true false]\"", told)
+	if fmt.Sprint(delivered) != "[true false]" {
+		t.Errorf("degraded: %v, want \"[true false]\"", delivered)
 	}
 }

@@ -299,12 +299,12 @@ func (w *world) published(t *testing.T, namespace string) []shared.Message {
 		Stream: bus.StreamKubernetes, Subjects: []string{bus.KubernetesFilter{Cluster: w.cluster}.Everything()}, Logger: slog.New(slog.DiscardHandler),
 	}
 	err := bus.Follow(ctx, c, cfg, func(m bus.Message) error {
-		var said shared.Message
-		if err := json.Unmarshal(m.Data, &said); err != nil {
+		var output shared.Message
+		if err := json.Unmarshal(m.Data, &output); err != nil {
 			return err
 		}
-		if e := said.Event; e != nil && e.InvolvedObject.Namespace == namespace || e == nil && namespace == "" {
-			all = append(all, said)
+		if e := output.Event; e != nil && e.InvolvedObject.Namespace == namespace || e == nil && namespace == "" {
+			all = append(all, output)
 		}
 		if m.Pending == 0 {
 			return read
@@ -427,7 +427,7 @@ func (w *world) overHTTP(t *testing.T, args ...string) string {
 		url = regexp.MustCompile(`http://127\.0\.0\.1:\d+/mcp`).FindString(p.Stdout.String())
 		return url != ""
 	}) {
-		t.Fatalf("no URL was told\n%s", p.Log)
+		t.Fatalf("no URL was delivered\n%s", p.Log)
 	}
 	return url
 }

@@ -220,7 +220,7 @@ func TestLogLevel(t *testing.T) {
 		whole("no level")
 		level("warning")
 		if answer := ask[map[string]any](t, c, "events_subscribe", filters{"namespaces": []string{ns}, "cluster": w.cluster}); !strings.Contains(fmt.Sprint(answer["note"]), "logging/setLevel") {
-			t.Errorf("nothing is said of the level: %v", answer)
+			t.Errorf("nothing is output of the level: %v", answer)
 		}
 		happen("warning")
 		whole("warning")

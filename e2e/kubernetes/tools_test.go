@@ -46,7 +46,7 @@ func TestWithTheRightsOfTheManifest(t *testing.T) {
 	select {
 	case <-c.NewTools:
 	case <-time.After(patience):
-		t.Fatalf("nobody is told of new tools\n%s", w.watch.Log)
+		t.Fatalf("nobody is delivered of new tools\n%s", w.watch.Log)
 	}
 	want := []string{"events_list_subscriptions", "events_subscribe", "events_unsubscribe"}
 	if names := kubernetesTools(t, c); !slices.Equal(names, want) {
@@ -77,7 +77,7 @@ func TestWithTheRightsOfTheManifest(t *testing.T) {
 		}
 	}
 	if looping != 1 {
-		t.Errorf("the crash loop is told %d times", looping)
+		t.Errorf("the crash loop is delivered %d times", looping)
 	}
 	if text := w.watch.Log.String(); strings.Contains(text, "refuse") || strings.Contains(text, "forbidden") || strings.Contains(text, "kube-system") {
 		t.Errorf("it misses rights, want no \"refuse\" in text, no \"forbidden\" in text and no \"kube-system\" in text\n%s", text)

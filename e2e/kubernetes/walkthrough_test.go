@@ -31,13 +31,13 @@ func TestWalkThrough(t *testing.T) {
 	if block == nil {
 		t.Fatal("docs/kubernetes.md has no walk-through with kind")
 	}
-	told := map[string]string{} // by its first words
+	delivered := map[string]string{} // by its first words
 	for _, line := range strings.Split(strings.TrimSpace(string(block[1])), "\n") {
 		line = strings.TrimSpace(regexp.MustCompile(` #.*`).ReplaceAllString(line, ""))
-		told[strings.Join(strings.Fields(line)[:2], " ")] = line
+		delivered[strings.Join(strings.Fields(line)[:2], " ")] = line
 	}
-	if want := "kind create cluster --name shop"; told["kind create"] != want || len(told) != 5 {
-		t.Fatalf("got %q, want told[\"kind create\"] %v and 5 of them", told, want)
+	if want := "kind create cluster --name shop"; delivered["kind create"] != want || len(delivered) != 5 {
+		t.Fatalf("got %q, want delivered[\"kind create\"] %v and 5 of them", delivered, want)
 	}
 
 	t.Parallel()
@@ -64,9 +64,9 @@ func TestWalkThrough(t *testing.T) {
 	})
 	begin := func(words string) *harness.Process {
 		t.Helper()
-		args := strings.Fields(told[words])
+		args := strings.Fields(delivered[words])
 		if len(args) < 2 {
-			t.Fatalf("%q is not told", words)
+			t.Fatalf("%q is not delivered", words)
 		}
 		p, err := harness.Start(tocsin, bus.StateDir, []string{"KUBECONFIG=" + s.Kubeconfig()}, args[1:]...)
 		if err != nil {
@@ -98,19 +98,19 @@ func TestWalkThrough(t *testing.T) {
 		call(t, agent, c[1], c[2], `"subscriptionId":`)
 	}
 
-	cmd := exec.CommandContext(ctx, "sh", "-c", told["kubectl --context"])
+	cmd := exec.CommandContext(ctx, "sh", "-c", delivered["kubectl --context"])
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig())
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	crash(t, s, kubelet)
 	for deadline := time.Now().Add(within); ; time.Sleep(20 * time.Millisecond) {
-		said := tail.Stdout.String()
-		if strings.Contains(said, "Crash: default/crasher") && strings.Contains(said, "panic: test") {
+		output := tail.Stdout.String()
+		if strings.Contains(output, "Crash: default/crasher") && strings.Contains(output, "panic: test") {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the crash and its log are not told:\n%s", said)
+			t.Fatalf("the crash and its log are not delivered:\n%s", output)
 		}
 	}
 	for logs := false; !logs; {

@@ -49,7 +49,7 @@ func TestWorkload(t *testing.T) {
 		w.event(t, ns, p, shared.TypeWarning, "BackOff", "Back-off restarting failed container app in pod "+p.Name)
 	}
 	// told are the alerts of the namespace about its crash loop.
-	told := func() (r raised) {
+	delivered := func() (r raised) {
 		for _, a := range listen() {
 			if a.Context["namespace"] != ns || a.Context["fault"] != shared.CrashLoop {
 				continue
@@ -73,8 +73,8 @@ func TestWorkload(t *testing.T) {
 		}
 		return false
 	}
-	if !harness.Poll(ctx, patience, func() bool { return all(told().again) }) {
-		t.Fatalf("no alert says of how many pods it is: %+v", told())
+	if !harness.Poll(ctx, patience, func() bool { return all(delivered().again) }) {
+		t.Fatalf("no alert says of how many pods it is: %+v", delivered())
 	}
 	pushed := map[string]bool{}
 	for _, p := range pods {
@@ -84,15 +84,15 @@ func TestWorkload(t *testing.T) {
 		t.Errorf("the faults are %v", pushed)
 	}
 	for i, p := range pods {
-		if r := told(); len(r.ends) > 0 {
+		if r := delivered(); len(r.ends) > 0 {
 			t.Fatalf("it is over while %d pods have it: %+v", len(pods)-i, r.ends)
 		}
 		if err := w.server.Client().CoreV1().Pods(ns).Delete(ctx, p.Name, at0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if !harness.Poll(ctx, patience, func() bool { return len(told().ends) > 0 }) {
-		t.Fatalf("it is not over: %+v", told())
+	if !harness.Poll(ctx, patience, func() bool { return len(delivered().ends) > 0 }) {
+		t.Fatalf("it is not over: %+v", delivered())
 	}
 	over := map[string]bool{}
 	for _, m := range w.published(t, ns) {
@@ -101,7 +101,7 @@ func TestWorkload(t *testing.T) {
 		}
 	}
 	stop()
-	r := told()
+	r := delivered()
 	if len(r.first) != 1 || len(r.ends) != 1 || r.ends[0].Resolves != r.first[0].ID || len(over) != len(pods) {
 		t.Fatalf("of %d pods %d are over: %+v", len(pods), len(over), r)
 	}

@@ -17,15 +17,15 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// TestPagesInABrowser lets a real browser try what pages may (contract,
-// section 8): one of this machine, and one of a foreign site.
+// TestPagesInABrowser checks in a real browser what pages of this machine and of
+// another site may send.
 func TestPagesInABrowser(t *testing.T) {
 	t.Parallel()
 	browser := chromium.Start(t)
 	sys := e2etest.Start(t)
 	page := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "text/html")
-		_, _ = rw.Write([]byte("<!doctype html><title>a page</title>")) // the browser tells
+		_, _ = rw.Write([]byte("<!doctype html><title>a page</title>")) // the browser reports errors
 	}))
 	defer page.Close()
 	_, port, err := net.SplitHostPort(page.Listener.Addr().String())
@@ -73,7 +73,7 @@ func TestPagesInABrowser(t *testing.T) {
 		})
 	}
 
-	// What was sent is there, and nothing else.
+	// Only the accepted events are stored.
 	want := []string{"local fetch", "local beacon"}
 	var text string
 	ok := harness.Poll(t.Context(), 20*time.Second, func() bool {

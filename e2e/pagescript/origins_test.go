@@ -8,8 +8,8 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// TestPagesOfOtherSitesAreRefused: they neither end nor raise an alert, and who looks
-// for the telemetry of such a page finds out why it is not there.
+// TestPagesOfOtherSitesAreRefused checks that they neither resolve nor raise an alert,
+// and that observe explains why the telemetry of such a page is missing.
 func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 	t.Parallel()
 	sys := e2etest.Start(t)

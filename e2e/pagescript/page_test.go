@@ -14,14 +14,14 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// hostile are things that pages do before they load the script.
+// hostile has things that pages do before they load the script.
 var hostile = map[string]string{
 	"an ordinary page": ``,
 	"frozen": `for (const o of [Object, Array, Function, Promise, Error, XMLHttpRequest, History, Element, Event, EventTarget, Map, WeakMap, RegExp, String])
 		Object.freeze(o) && Object.freeze(o.prototype); Object.freeze(console); Object.freeze(Reflect); Object.freeze(JSON)`,
 	"meddling": `Object.prototype.toJSON = () => { throw new Error("toJSON") }; Array.prototype.toJSON = Object.prototype.toJSON;
 		Array.prototype.last = function () {}; Object.prototype.extra = 1`,
-	"its own console":        `window.said = []; window.console = {error(...all) { said.push(all.length) }, warn(...all) { said.push(all.length) }, info: console.info.bind(console)}`,
+	"its own console":        `window.said = []; window.console = {error(...all) { output.push(all.length) }, warn(...all) { output.push(all.length) }, info: console.info.bind(console)}`,
 	"a console that throws":  `console.error = function error() { throw new Error("no console") }`,
 	"a getter for a console": `{const real = console.warn; Object.defineProperty(console, "warn", {get: () => real, configurable: false})}`,
 	"no storage":             `Object.defineProperty(window, "sessionStorage", {get() { throw new DOMException("denied", "SecurityError") }})`,
@@ -35,8 +35,8 @@ var hostile = map[string]string{
 	"clocks of its own":    `Date.now = () => NaN; performance.now = () => -1; Date.prototype.toISOString = () => { throw new Error("date") }`,
 }
 
-// TestScriptChangesNothing: a page behaves with the script as it does without
-// it, whether the intake is there or not, and whatever the page is like.
+// TestScriptChangesNothing checks that a page behaves with the script as it does
+// without it, whether the intake runs or not.
 func TestScriptChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := chromium.NewSite(t)
@@ -64,7 +64,7 @@ func TestScriptChangesNothing(t *testing.T) {
 					if m.Text == "the end" {
 						break
 					}
-					if m.Source == "" { // else it is the browser's own line about a request
+					if m.Source == "" { // otherwise it is the browser's own line about a request
 						written = append(written, fmt.Sprintf("%s %s", m.Type, m.Text))
 					}
 				}
@@ -86,7 +86,7 @@ func TestScriptChangesNothing(t *testing.T) {
 			}
 		})
 	}
-	// All of that was sent, and nothing of it refused.
+	// All of it was sent, and none of it refused.
 	sent := false
 	for line := range strings.Lines(e2etest.Get(t, b.IngestURL+"/metrics").Body) {
 		if !strings.HasPrefix(line, "tocsin_ingest_requests_total") || !strings.Contains(line, `path="/v1/events"`) {
@@ -102,7 +102,7 @@ func TestScriptChangesNothing(t *testing.T) {
 	}
 }
 
-// difference are the lines that only one of two texts has.
+// difference returns the lines that only one of two texts has.
 func difference(want, got string) string {
 	var out strings.Builder
 	for _, line := range strings.Split(want, "\n") {
@@ -118,8 +118,8 @@ func difference(want, got string) string {
 	return out.String()
 }
 
-// TestScriptOfAHostilePage: what such pages do is told all the same.
-func TestScriptOfAHostilePage(t *testing.T) {
+// TestScriptOnAHostilePage checks that the events of such pages are reported.
+func TestScriptOnAHostilePage(t *testing.T) {
 	t.Parallel()
 	s := chromium.NewSite(t)
 	w := &witness{System: e2etest.Start(t)}
@@ -138,8 +138,8 @@ func TestScriptOfAHostilePage(t *testing.T) {
 	}
 }
 
-// TestScriptInAStorm: a page that says the same without end is slowed down by
-// little, and what was left out is counted.
+// TestScriptInAStorm checks that a page that logs the same without end is hardly slowed
+// down, and that the events that were left out are counted.
 func TestScriptInAStorm(t *testing.T) {
 	t.Parallel()
 	s := chromium.NewSite(t)
@@ -163,8 +163,8 @@ func TestScriptInAStorm(t *testing.T) {
 	t.Logf("%s", logged(logs, "tocsin.js dropped").Log.Message)
 }
 
-// TestScriptUnderAPolicy: a page whose policy lets the script in but not send
-// goes on, is told why once, and nothing comes of it.
+// TestScriptUnderAPolicy checks that a page whose policy allows the script but not its
+// requests works, and logs the reason once.
 func TestScriptUnderAPolicy(t *testing.T) {
 	t.Parallel()
 	s := chromium.NewSite(t)
@@ -172,7 +172,7 @@ func TestScriptUnderAPolicy(t *testing.T) {
 	chromium.NeedScript(t, w.Bus.IngestURL)
 	page := func(app string) string {
 		return tag(w.Bus.IngestURL, app) + `<script nonce="n1">
-			console.error("said");
+			console.error("output");
 			Promise.resolve().then(() => { window.alive = true; throw new Error("thrown") });
 		</script>`
 	}
@@ -184,10 +184,10 @@ func TestScriptUnderAPolicy(t *testing.T) {
 
 	tab := s.Open(t, "/strict")
 	w.stored(t, "logs", "strict", func(all []telemetry.Event) bool {
-		return logged(all, "said") != nil && logged(all, "Error: thrown") != nil
+		return logged(all, "output") != nil && logged(all, "Error: thrown") != nil
 	})
 	tab.Close()
-	if all := w.look(t, "security", "strict"); len(all) != 0 {
+	if all := w.storedNow(t, "security", "strict"); len(all) != 0 {
 		t.Errorf("violations of our own: %s, want no entry in all", inJSON(all))
 	}
 
@@ -206,7 +206,7 @@ func TestScriptUnderAPolicy(t *testing.T) {
 		t.Error("the page ended")
 	}
 	tab.Close()
-	if all := w.look(t, "logs", "mute"); len(all) != 0 {
+	if all := w.storedNow(t, "logs", "mute"); len(all) != 0 {
 		t.Errorf("got %s, want no entry in all", inJSON(all))
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// TestScriptTellsOfAPage: all that goes on in a page comes to an agent, from a
-// page that is closed as soon as it has happened.
-func TestScriptTellsOfAPage(t *testing.T) {
+// TestScriptReportsAPage checks that an agent gets everything that happens in a page
+// that closes right afterwards.
+func TestScriptReportsAPage(t *testing.T) {
 	t.Parallel()
 	s := chromium.NewSite(t)
 	w := &witness{System: e2etest.Start(t)}
@@ -69,7 +69,7 @@ func TestScriptTellsOfAPage(t *testing.T) {
 	})()`)
 	tab.Close()
 
-	requests := w.stored(t, "network", "web", func(all []telemetry.Event) bool { return asked(all, "/nobody?xhr") != nil })
+	requests := w.stored(t, "network", "web", func(all []telemetry.Event) bool { return requested(all, "/nobody?xhr") != nil })
 	for _, tt := range []struct {
 		method, end string
 		status      int
@@ -77,17 +77,17 @@ func TestScriptTellsOfAPage(t *testing.T) {
 		{"POST", "/api/good", 200}, {"GET", "/api/broken?api_key=[REDACTED]", 500}, {"GET", "/nobody", 0},
 		{"GET", "/api/slow?late", 0}, {"PUT", "/api/broken?xhr", 500}, {"GET", "/nobody?xhr", 0},
 	} {
-		e := asked(requests, tt.end)
+		e := requested(requests, tt.end)
 		if e == nil || e.Network.Method != tt.method || e.Network.Status != tt.status || e.Network.DurationMS < 0 ||
 			(tt.status == 0) != (e.Network.Error != "") {
 			t.Errorf("%s %s: got %s, want a e, Method %v, Status %v, DurationMS of at least 0 and tt.status == 0 %v", tt.method, tt.end, inJSON(e), tt.method, tt.status, (e.Network.Error != ""))
 		}
 	}
-	if asked(requests, "given-up") != nil || asked(requests, "/v1/events") != nil {
-		t.Errorf("a request that the page gave up, or one of our own: %s, want asked(requests, \"given-up\") nil and asked(requests, \"/v1/events\") nil", inJSON(requests))
+	if requested(requests, "given-up") != nil || requested(requests, "/v1/events") != nil {
+		t.Errorf("a request that the page gave up, or one of our own: %s, want requested(requests, \"given-up\") nil and requested(requests, \"/v1/events\") nil", inJSON(requests))
 	}
 
-	logs := w.look(t, "logs", "web")
+	logs := w.storedNow(t, "logs", "web")
 	session := requests[0].Session
 	for _, tt := range []struct{ message, level, stack, source string }{
 		{"Uncaught TypeError: the card is gone", "error", "at pay", "/cart"},
@@ -108,7 +108,7 @@ func TestScriptTellsOfAPage(t *testing.T) {
 	}
 
 	actions := map[string]int{}
-	for _, e := range w.look(t, "actions", "web") {
+	for _, e := range w.storedNow(t, "actions", "web") {
 		actions[e.Action.Type+" "+e.Action.Target]++
 	}
 	if actions["click #buy"] != 3 || actions["submit #order"] != 1 || actions["navigate /checkout"] != 1 || strings.Contains(inJSON(actions), "secret") {
@@ -125,16 +125,16 @@ func TestScriptTellsOfAPage(t *testing.T) {
 	case v.Device != telemetry.DeviceDesktop: // a browser without a screen has a mouse
 		t.Errorf("it was loaded on a device of class %q", v.Device)
 	}
-	if violations := w.look(t, "security", "web"); len(violations) != 1 || violations[0].Security.Type != "csp" ||
+	if violations := w.storedNow(t, "security", "web"); len(violations) != 1 || violations[0].Security.Type != "csp" ||
 		violations[0].Security.BlockedURL != "http://127.0.0.1:9/pixel.png" {
 		t.Errorf("violations: %s, want 1 entry in violations, Type \"csp\" and BlockedURL \"http://127.0.0.1:9/pixel.png\"", inJSON(violations))
 	}
-	w.all(t, alert.Errors, alert.NetworkErrors, alert.UserFrustration, alert.Security)
+	w.waitForCategories(t, alert.Errors, alert.NetworkErrors, alert.UserFrustration, alert.Security)
 }
 
-// TestScriptOfAPageThatEndsAtOnce: what happened last is told, whether a person
-// closes the tab or the page goes elsewhere by itself.
-func TestScriptOfAPageThatEndsAtOnce(t *testing.T) {
+// TestScriptReportsTheLastEvents checks that they are sent, whether a person closes the
+// tab or the page navigates by itself.
+func TestScriptReportsTheLastEvents(t *testing.T) {
 	t.Parallel()
 	s := chromium.NewSite(t)
 	w := &witness{System: e2etest.Start(t)}
@@ -157,16 +157,16 @@ func TestScriptOfAPageThatEndsAtOnce(t *testing.T) {
 		w.stored(t, "logs", app, func(all []telemetry.Event) bool { return logged(all, message) != nil })
 		w.stored(t, "vitals", app, func(all []telemetry.Event) bool { return len(all) == 1 })
 	}
-	// What the page cut off by leaving did not fail.
-	if all := w.look(t, "network", "leaving"); len(all) != 1 || asked(all, "/api/good") == nil {
-		t.Errorf("requests: %s, want 1 entry in all and a asked(all, \"/api/good\")", inJSON(all))
+	// A request that the page cancelled by leaving is not a failed one.
+	if all := w.storedNow(t, "network", "leaving"); len(all) != 1 || requested(all, "/api/good") == nil {
+		t.Errorf("requests: %s, want 1 entry in all and a requested(all, \"/api/good\")", inJSON(all))
 	}
 }
 
-// TestScriptTellsOfALoadOnce: a page that is hidden, shown and hidden again is
-// one load; one that comes back out of the browser's cache is another, of which
-// no timings are told.
-func TestScriptTellsOfALoadOnce(t *testing.T) {
+// TestScriptReportsALoadOnce checks that a page that is hidden, shown and hidden again
+// is one load. A page that comes back from the browser's cache is another, without
+// timings.
+func TestScriptReportsALoadOnce(t *testing.T) {
 	t.Parallel()
 	s := chromium.NewSite(t)
 	w := &witness{System: e2etest.Start(t)}
@@ -190,7 +190,7 @@ func TestScriptTellsOfALoadOnce(t *testing.T) {
 		return true;
 	})()`)
 	tab.Do(t, chromedp.Navigate(s.LocalURL+"/next"))
-	// A page out of the cache has no load event to wait for.
+	// A page from the cache has no load event to wait for.
 	chromium.Eval[bool](t, tab, `setTimeout(() => history.back()), true`)
 	if !harness.Poll(t.Context(), 20*time.Second, func() bool { return chromium.Eval[string](t, tab, "location.pathname") == "/load" }) {
 		t.Fatal("it did not go back")
@@ -210,8 +210,8 @@ func TestScriptTellsOfALoadOnce(t *testing.T) {
 	t.Logf("restored from the browser's cache: %t", restored)
 }
 
-// TestScriptTags: the script finds itself however it was loaded, and is there
-// once.
+// TestScriptTags checks that the script finds its own tag however it was loaded, and
+// runs once.
 func TestScriptTags(t *testing.T) {
 	t.Parallel()
 	s := chromium.NewSite(t)
@@ -234,15 +234,15 @@ func TestScriptTags(t *testing.T) {
 	}
 	for app := range pages {
 		w.stored(t, "logs", app, func(all []telemetry.Event) bool { return logged(all, "hello") != nil })
-		all := w.look(t, "logs", app)
+		all := w.storedNow(t, "logs", app)
 		if len(all) != 1 || (app == "release") != (all[0].Release == "web@2.0") {
 			t.Errorf("%s: got %s, want 1 entry in all and app == \"release\" %v", app, inJSON(all), (all[0].Release == "web@2.0"))
 		}
 	}
 }
 
-// TestScriptWithAToken: the token goes along, also from a page that ends; and a
-// page without it says so, once.
+// TestScriptWithAToken checks that the script sends the token, also from a page that
+// ends, and that a page without it logs that once.
 func TestScriptWithAToken(t *testing.T) {
 	t.Parallel()
 	s := chromium.NewSite(t)
@@ -271,14 +271,14 @@ func TestScriptWithAToken(t *testing.T) {
 			break
 		}
 	}
-	if all := w.look(t, "logs", "without"); len(all) != 0 {
+	if all := w.storedNow(t, "logs", "without"); len(all) != 0 {
 		t.Errorf("got %s, want no entry in all", inJSON(all))
 	}
 }
 
-// TestScriptWhileTheIntakeIsAway: what a page has to tell waits until the
-// intake is back, and comes once.
-func TestScriptWhileTheIntakeIsAway(t *testing.T) {
+// TestScriptWhileTheIntakeIsDown checks that events wait until the intake is back, and
+// are sent once.
+func TestScriptWhileTheIntakeIsDown(t *testing.T) {
 	t.Parallel()
 	s := chromium.NewSite(t)
 	dir, addr := t.TempDir(), fmt.Sprintf("--ingest-addr=127.0.0.1:%d", e2etest.FreePort(t))
@@ -309,8 +309,9 @@ func TestScriptWhileTheIntakeIsAway(t *testing.T) {
 	tab.Close()
 }
 
-// TestScriptIsServed: to pages of this machine and of configured origins. A page that
-// loads it as a plain script names no origin. What it sends is looked at when it comes.
+// TestScriptIsServed checks that the script is served to pages of this machine and of
+// configured origins. A page that loads it as a plain script names no origin: its
+// events are checked when they arrive.
 func TestScriptIsServed(t *testing.T) {
 	t.Parallel()
 	b := e2etest.Up(t)

@@ -14,29 +14,29 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// shop is the body of a page with things to click and to submit.
+// shop is the body of a page with elements to click and to submit.
 const shop = `<h1>A shop</h1>
 <button id="buy"><b>Buy</b></button>
 <form id="order" action="/ordered" target="sink"><input name="parentElement" value="secret words"><input name="getAttribute"><button class="send">Order</button></form>
 <iframe name="sink" hidden></iframe>`
 
-// tag is the line that a page's author writes.
+// tag returns the script tag.
 func tag(intake, app string) string {
 	return fmt.Sprintf(`<script src="%s/tocsin.js" data-app="%s"></script>`, intake, app)
 }
 
-// witness is a world that keeps the alerts that come while it looks.
+// witness is a system that keeps the alerts that arrive while it observes.
 type witness struct {
 	*e2etest.System
 	raised []alert.Alert
 }
 
-// stored waits until what was stored of an app pleases.
+// stored waits until the stored events of an app fulfil a condition.
 func (w *witness) stored(t *testing.T, what, app string, ok func([]telemetry.Event) bool) []telemetry.Event {
 	t.Helper()
 	var events []telemetry.Event
 	if !harness.Poll(t.Context(), 20*time.Second, func() bool {
-		events = w.look(t, what, app)
+		events = w.storedNow(t, what, app)
 		return ok(events)
 	}) {
 		t.Fatalf("%s of %s: %s\n%s", what, app, inJSON(events), w.Bus.Log)
@@ -44,8 +44,8 @@ func (w *witness) stored(t *testing.T, what, app string, ok func([]telemetry.Eve
 	return events
 }
 
-// look is what is stored of an app now.
-func (w *witness) look(t *testing.T, what, app string) []telemetry.Event {
+// storedNow returns the events of an app that are stored now.
+func (w *witness) storedNow(t *testing.T, what, app string) []telemetry.Event {
 	t.Helper()
 	entries, raised, err := w.Agent.ObserveAll(t.Context(), what, map[string]any{"app": app, "limit": 200})
 	w.raised = append(w.raised, raised...)
@@ -63,8 +63,8 @@ func (w *witness) look(t *testing.T, what, app string) []telemetry.Event {
 	return events
 }
 
-// all waits until there are alerts of all these categories.
-func (w *witness) all(t *testing.T, categories ...alert.Category) {
+// waitForCategories waits until there are alerts of all these categories.
+func (w *witness) waitForCategories(t *testing.T, categories ...alert.Category) {
 	t.Helper()
 	missing := func() (left []alert.Category) {
 		for _, c := range categories {
@@ -91,7 +91,7 @@ func inJSON(v any) string {
 	return string(text[:min(len(text), most)])
 }
 
-// logged finds the first log line whose message holds a text.
+// logged returns the first log line whose message contains a text.
 func logged(events []telemetry.Event, text string) *telemetry.Event {
 	for i := range events {
 		if events[i].Log != nil && strings.Contains(events[i].Log.Message, text) {
@@ -101,8 +101,8 @@ func logged(events []telemetry.Event, text string) *telemetry.Event {
 	return nil
 }
 
-// asked finds the first request whose URL ends with a text.
-func asked(events []telemetry.Event, end string) *telemetry.Event {
+// requested returns the first request whose URL ends with a text.
+func requested(events []telemetry.Event, end string) *telemetry.Event {
 	for i := range events {
 		if events[i].Network != nil && strings.HasSuffix(events[i].Network.URL, end) {
 			return &events[i]

@@ -32,13 +32,12 @@ receivers:
           authorization:
             credentials: the value of TOCSIN_TOKEN`
 
-// buildWithin bounds the build of a server that is not ours.
+// buildWithin bounds the build of Alertmanager.
 const buildWithin = 5 * time.Minute
 
-// alertmanagerBinary builds Alertmanager from the module that this one requires.
-// The module comes without the files of its web interface, which are built apart
-// and embedded: an empty page takes their place. Without its dependencies, which
-// are no others' here, the test is skipped.
+// alertmanagerBinary builds Alertmanager from the module that this one requires. The
+// module has no files of its web interface, which are built separately and embedded: an
+// empty page takes their place. The test is skipped where its dependencies are missing.
 func alertmanagerBinary(t *testing.T) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), buildWithin)
@@ -67,14 +66,15 @@ func alertmanagerBinary(t *testing.T) string {
 		t.Skipf("the modules that Alertmanager needs are not to be had: %v\n%s", err, out)
 	}
 	bin := filepath.Join(dir, "alertmanager.bin")
-	// The folder is another one each time: trimmed, the build finds itself in the cache.
+	// The folder differs each time. With -trimpath the build is found in the cache
+	// anyway.
 	if out, err := offline("build", "-trimpath", "-o", bin, "./cmd/alertmanager"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return bin
 }
 
-// startAlertmanager runs it with a configuration and returns its URL.
+// startAlertmanager starts it with a configuration and returns its URL.
 func startAlertmanager(t *testing.T, config string) string {
 	t.Helper()
 	bin, dir := alertmanagerBinary(t), t.TempDir()
@@ -115,8 +115,8 @@ func raise(t *testing.T, url, alerts string) {
 	}
 }
 
-// lossy stands before an intake and tells how many messages it took. The first
-// is turned away; of the second the answer is lost, and a 503 told instead.
+// lossy is a proxy before an intake, and counts the messages that the intake accepted.
+// It refuses the first; it loses the answer to the second and sends a 503 instead.
 func lossy(t *testing.T, intake string) (url string, taken func() int64) {
 	t.Helper()
 	var came, ok atomic.Int64
@@ -154,9 +154,9 @@ func lossy(t *testing.T, intake string) (url string, taken func() int64) {
 	return s.URL, ok.Load
 }
 
-// TestAlertmanager runs the whole Alertmanager as docs/senders/alertmanager.md describes, but for the
-// addresses, the token and its repeat interval: what it raises comes to the agent
-// once, however often it says so and whatever is lost between.
+// TestAlertmanager runs Alertmanager as docs/senders/alertmanager.md describes, except
+// for the addresses, the token and the repeat interval. Each of its alerts reaches the
+// agent once, however often it is repeated and whatever is lost on the way.
 func TestAlertmanager(t *testing.T) {
 	t.Parallel()
 	if page := e2etest.Page(t, "docs/senders/alertmanager.md"); !strings.Contains(page, alertmanagerYML) {
@@ -186,38 +186,38 @@ func TestAlertmanager(t *testing.T) {
 		"startsAt":"2026-01-28T14:30:00Z","generatorURL":"http://prometheus.example/graph"`
 	const cart = `{"labels":{"alertname":"SlowQueries","job":"cart"}`
 	raise(t, am, "["+checkout+"},"+cart+"}]")
-	said := map[string]alert.Alert{}
+	output := map[string]alert.Alert{}
 	for _, a := range sys.TakeAlerts(t, 2) {
-		said[a.Title] = a
+		output[a.Title] = a
 	}
-	a := said["Alert firing: HighErrorRate on checkout"]
+	a := output["Alert firing: HighErrorRate on checkout"]
 	if a.Severity != alert.Error || a.App != "checkout" || a.Source != alert.SourceAlertmanager || a.Category != alert.Threshold || a.Count > 1 ||
 		a.Detail != "5% of requests fail" || a.URL != "http://prometheus.example/graph" || a.Context["runbook_url"] != "https://runbooks.example/errors" ||
 		a.Context["starts_at"] != "2026-01-28T14:30:00.000Z" {
-		t.Fatalf("got %+v, want Severity %v, App \"checkout\", Source %v, Category %v, Count of at most 1, Detail \"5%% of requests fail\", URL \"http://prometheus.example/graph\", Context[\"runbook_url\"] \"https://runbooks.example/errors\" and Context[\"starts_at\"] \"2026-01-28T14:30:00.000Z\"", said, alert.Error, alert.SourceAlertmanager, alert.Threshold)
+		t.Fatalf("got %+v, want Severity %v, App \"checkout\", Source %v, Category %v, Count of at most 1, Detail \"5%% of requests fail\", URL \"http://prometheus.example/graph\", Context[\"runbook_url\"] \"https://runbooks.example/errors\" and Context[\"starts_at\"] \"2026-01-28T14:30:00.000Z\"", output, alert.Error, alert.SourceAlertmanager, alert.Threshold)
 	}
-	if a := said["Alert firing: SlowQueries on cart"]; a.Severity != alert.Warning || a.App != "cart" || a.Count > 1 {
-		t.Fatalf("got %+v, want Severity %v, App \"cart\" and Count of at most 1", said, alert.Warning)
+	if a := output["Alert firing: SlowQueries on cart"]; a.Severity != alert.Warning || a.App != "cart" || a.Count > 1 {
+		t.Fatalf("got %+v, want Severity %v, App \"cart\" and Count of at most 1", output, alert.Warning)
 	}
 	if n := sys.NextNotification(t, 10*time.Second); n.Data.Category != "threshold" && n.Data.Category != "batch" {
 		t.Fatalf("%+v", n)
 	}
 
-	// It says so again and again; then one of the two is over.
-	told := taken()
-	if !harness.Poll(t.Context(), 30*time.Second, func() bool { return taken() >= told+3 }) {
-		t.Fatalf("it was told %d times", taken())
+	// It repeats them again and again. Then one of the two is resolved.
+	delivered := taken()
+	if !harness.Poll(t.Context(), 30*time.Second, func() bool { return taken() >= delivered+3 }) {
+		t.Fatalf("it was delivered %d times", taken())
 	}
 	raise(t, am, "["+checkout+`,"endsAt":"`+time.Now().UTC().Format(time.RFC3339Nano)+`"}]`)
 	a = sys.TakeAlerts(t, 1)[0]
 	if a.Title != "Alert resolved: HighErrorRate on checkout" || a.Severity != alert.Info || a.Count > 1 || a.Detail != "was: 5% of requests fail" {
 		t.Fatalf("got %+v, want Title \"Alert resolved: HighErrorRate on checkout\", Severity %v, Count of at most 1 and Detail \"was: 5%% of requests fail\"", a, alert.Info)
 	}
-	told = taken()
-	if !harness.Poll(t.Context(), 30*time.Second, func() bool { return taken() >= told+3 }) {
-		t.Fatalf("it was told %d times", taken())
+	delivered = taken()
+	if !harness.Poll(t.Context(), 30*time.Second, func() bool { return taken() >= delivered+3 }) {
+		t.Fatalf("it was delivered %d times", taken())
 	}
 	if o := sys.Observe(t, nil); o.Block != "" {
-		t.Fatalf("told twice: %s", o.Block)
+		t.Fatalf("delivered twice: %s", o.Block)
 	}
 }

@@ -43,8 +43,8 @@ func newNotifier(t *testing.T, ingest string, maxAlerts uint64) notifier {
 	return notifier{n}
 }
 
-// tell sends a group and says whether Alertmanager would try again.
-func (n notifier) tell(t *testing.T, alerts ...*raised.Alert) (retry bool, err error) {
+// send sends a group and reports whether Alertmanager would retry.
+func (n notifier) send(t *testing.T, alerts ...*raised.Alert) (retry bool, err error) {
 	t.Helper()
 	ctx := notify.WithGroupKey(t.Context(), `{}:{alertname="HighErrorRate"}`)
 	ctx = notify.WithGroupLabels(ctx, model.LabelSet{"alertname": "HighErrorRate"})
@@ -54,12 +54,12 @@ func (n notifier) tell(t *testing.T, alerts ...*raised.Alert) (retry bool, err e
 
 func (n notifier) must(t *testing.T, alerts ...*raised.Alert) {
 	t.Helper()
-	if retry, err := n.tell(t, alerts...); err != nil || retry {
+	if retry, err := n.send(t, alerts...); err != nil || retry {
 		t.Fatalf("retry %v: %v", retry, err)
 	}
 }
 
-// firing is an alert of the app that fires since a time.
+// firing returns an alert of the app that has been firing since a time.
 func firing(app, severity string, since time.Time) *raised.Alert {
 	return &raised.Alert{Alert: model.Alert{
 		Labels:      model.LabelSet{"alertname": "HighErrorRate", "severity": model.LabelValue(severity), "app": model.LabelValue(app)},
@@ -68,8 +68,8 @@ func firing(app, severity string, since time.Time) *raised.Alert {
 	}, UpdatedAt: since}
 }
 
-// TestAlertmanagerNotifier: what Alertmanager's webhook sender says of a group
-// is told once for each change of each alert.
+// TestAlertmanagerNotifier checks that each change of each alert of a group is
+// delivered once.
 func TestAlertmanagerNotifier(t *testing.T) {
 	t.Parallel()
 	sys := e2etest.Start(t)
@@ -79,9 +79,9 @@ func TestAlertmanagerNotifier(t *testing.T) {
 	checkout, cart, third := firing("checkout", "critical", since), firing("cart", "warning", since), firing("search", "info", since)
 
 	n.must(t, checkout)
-	told := sys.NextNotification(t, 10*time.Second)
-	if told.Level != "error" || told.Data.Category != "threshold" || told.Data.Source != "alertmanager" || told.Data.Title != "Alert firing: HighErrorRate on checkout" {
-		t.Fatalf("got %+v, want Level \"error\", Category \"threshold\", Source \"alertmanager\" and Title \"Alert firing: HighErrorRate on checkout\"", told)
+	delivered := sys.NextNotification(t, 10*time.Second)
+	if delivered.Level != "error" || delivered.Data.Category != "threshold" || delivered.Data.Source != "alertmanager" || delivered.Data.Title != "Alert firing: HighErrorRate on checkout" {
+		t.Fatalf("got %+v, want Level \"error\", Category \"threshold\", Source \"alertmanager\" and Title \"Alert firing: HighErrorRate on checkout\"", delivered)
 	}
 	a := sys.TakeAlerts(t, 1)[0]
 	key := "alertmanager:" + checkout.Fingerprint().String() + ":firing"
@@ -93,7 +93,7 @@ func TestAlertmanagerNotifier(t *testing.T) {
 		t.Fatalf("group %v, want 1 entry in group and group[\"alertname\"] \"HighErrorRate\"", a.Context["group"])
 	}
 
-	// The group grows, past max_alerts, and is told again twice.
+	// The group grows past max_alerts, and is sent twice.
 	for range 3 {
 		n.must(t, checkout, cart, third)
 	}
@@ -102,7 +102,7 @@ func TestAlertmanagerNotifier(t *testing.T) {
 		t.Fatalf("got %+v, want App \"cart\", Severity %v, Count of at most 1 and Detail that ends with \"; alertmanager left out more alerts of this group: 1\"", a, alert.Warning)
 	}
 
-	// One is over, then all are, and it begins anew.
+	// One alert is resolved, then all are, and it starts again.
 	over := *checkout
 	over.EndsAt = time.Now().Add(-time.Second)
 	n.must(t, &over, cart)
@@ -116,13 +116,13 @@ func TestAlertmanagerNotifier(t *testing.T) {
 	if a = sys.TakeAlerts(t, 1)[0]; a.DedupKey != key || a.Count > 1 {
 		t.Fatalf("got %+v, want DedupKey %v and Count of at most 1", a, key)
 	}
-	sys.WaitReceived(t, 12) // with all that only revises
+	sys.WaitReceived(t, 12) // with those that only revise
 	if o := sys.Observe(t, nil); o.Block != "" {
-		t.Fatalf("told twice: %s", o.Block)
+		t.Fatalf("delivered twice: %s", o.Block)
 	}
 }
 
-// TestAlertmanagerIsRefused: what it may not do, and whether it tries again.
+// TestAlertmanagerIsRefused checks what is refused, and whether Alertmanager retries.
 func TestAlertmanagerIsRefused(t *testing.T) {
 	t.Parallel()
 	sys := e2etest.Start(t)
@@ -130,7 +130,7 @@ func TestAlertmanagerIsRefused(t *testing.T) {
 	for i := range 11 {
 		long.Annotations[model.LabelName("a"+string(rune('a'+i)))] = model.LabelValue(strings.Repeat("x", 100<<10))
 	}
-	retry, err := newNotifier(t, sys.Bus.IngestURL, 0).tell(t, long)
+	retry, err := newNotifier(t, sys.Bus.IngestURL, 0).send(t, long)
 	if retry || err == nil || !strings.Contains(err.Error(), "413") {
 		t.Errorf("too large: retry %v, %v", retry, err)
 	}

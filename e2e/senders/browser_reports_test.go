@@ -21,16 +21,16 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// forbidding is a page that does what its policies don't allow, and something
-// that is deprecated.
+// forbidding is a page that does what its policies do not allow, and something
+// deprecated.
 const forbidding = `<!doctype html><title>a shop</title><script>document.title = "inline"</script><img src="http://127.0.0.1:9/pixel.png"><script src="/old.js"></script>`
 
 const oldScript = `addEventListener("unload", () => {}); fetch("/broken");`
 
-// TestReportsOfABrowser lets Chromium report by itself, as headers tell it. It
-// takes Reporting-Endpoints from pages over TLS alone, and sends to those alone:
-// to a development server, say, which passes the reports on.
-func TestReportsOfABrowser(t *testing.T) {
+// TestBrowserReports lets Chromium send reports by itself, as headers configure it. It
+// reads Reporting-Endpoints from pages over TLS only, and sends to TLS only: to a
+// development server, for example, which passes the reports on.
+func TestBrowserReports(t *testing.T) {
 	t.Parallel()
 	sys := e2etest.Start(t)
 	intake, err := url.Parse(sys.Bus.IngestURL)
@@ -45,7 +45,7 @@ func TestReportsOfABrowser(t *testing.T) {
 			rw.WriteHeader(http.StatusInternalServerError)
 		case "/old.js":
 			rw.Header().Set("Content-Type", "text/javascript")
-			_, _ = io.WriteString(rw, oldScript) // the browser tells
+			_, _ = io.WriteString(rw, oldScript) // the browser reports errors
 		default:
 			endpoint := fmt.Sprintf("https://localhost:%s/v1/reports?app=shop", e2etest.PortOf(t, site.URL))
 			rw.Header().Set("Content-Type", "text/html")
@@ -57,14 +57,14 @@ func TestReportsOfABrowser(t *testing.T) {
 		}
 	}))
 	defer site.Close()
-	// The browser trusts this certificate as it does one that it has verified:
-	// with errors that it ignores it would not log those of the network.
+	// The browser trusts this certificate as one that it has verified: with ignored
+	// errors it would not log those of the network.
 	key := sha256.Sum256(site.Certificate().RawSubjectPublicKeyInfo)
 	browser := chromium.Start(t, chromedp.Flag("ignore-certificate-errors-spki-list", base64.StdEncoding.EncodeToString(key[:])), chromedp.Flag("short-reporting-delay", true))
 	page := fmt.Sprintf("https://localhost:%s/cart", e2etest.PortOf(t, site.URL))
 	e2etest.NoError(t, chromedp.Do(browser, chromedp.Navigate(page)))
 
-	alerts := told(t, sys, 3)
+	alerts := deliveredByKey(t, sys, 3)
 	reported(t, alerts, page, "shop", "")
 	if failed := alerts["GET:/broken:500"]; failed.App != "shop" || failed.Category != alert.NetworkErrors {
 		t.Errorf("%+v of %d alerts, want App \"shop\" and Category %v", failed, len(alerts), alert.NetworkErrors)
@@ -76,23 +76,23 @@ func TestReportsOfABrowser(t *testing.T) {
 	})
 }
 
-// TestReportsByReportURI is the older way, which works from any page.
-func TestReportsByReportURI(t *testing.T) {
+// TestReportURI checks the older header, which works from any page.
+func TestReportURI(t *testing.T) {
 	t.Parallel()
 	sys := e2etest.Start(t)
 	browser := chromium.Start(t)
 	site := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "text/html")
 		rw.Header().Set("Content-Security-Policy-Report-Only", "default-src 'self'; report-uri "+sys.Bus.IngestURL+"/v1/reports?app=till")
-		_, _ = io.WriteString(rw, forbidding) // the browser tells
+		_, _ = io.WriteString(rw, forbidding) // the browser reports errors
 	}))
 	defer site.Close()
 	page := fmt.Sprintf("http://localhost:%s/cart", e2etest.PortOf(t, site.URL))
 	e2etest.NoError(t, chromedp.Do(browser, chromedp.Navigate(page)))
-	reported(t, told(t, sys, 2), page, "till", " (report only)")
+	reported(t, deliveredByKey(t, sys, 2), page, "till", " (report only)")
 }
 
-// reported looks for the two violations of forbidding.
+// reported finds the two violations of forbidding.
 func reported(t *testing.T, alerts map[string]alert.Alert, page, app, end string) {
 	t.Helper()
 	var got []string

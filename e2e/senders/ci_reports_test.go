@@ -38,16 +38,16 @@ func TestGoTestPiped(t *testing.T) {
 	if a := sys.TakeAlerts(t, 1)[0]; a.Title != "CI success: go" || a.Detail != "1 test passed, 1 skipped" {
 		t.Errorf("got %+v, want Title \"CI success: go\" and Detail \"1 test passed, 1 skipped\"", a)
 	}
-	// go test that doesn't start is no success.
+	// A go test that does not start has not succeeded.
 	code, out = e2etest.Shell(t, sys.Bus, t.TempDir(), "go test -json ./... | tocsin ci --gotest --exit-code --name go --commit abc")
 	if code != 1 || !strings.Contains(out, "posted error of go") {
 		t.Errorf("exit %d, want 1 and \"posted error of go\" in out\n%s", code, out)
 	}
 }
 
-// TestJUnitProducers posts what Node's own runner and gotestsum write, with
-// tocsin ci and with curl.
-func TestJUnitProducers(t *testing.T) {
+// TestJUnitReports posts the reports of Node's test runner and gotestsum, with tocsin
+// ci and with curl.
+func TestJUnitReports(t *testing.T) {
 	t.Parallel()
 	e2etest.NeedCommands(t, "bash", "go", "curl")
 	e2etest.NeedJUnitReporter(t)
@@ -62,7 +62,8 @@ func TestJUnitProducers(t *testing.T) {
 	if code != 0 || out != "posted failure of both to "+sys.Bus.IngestURL+"\n" {
 		t.Errorf("exit %d: %s, want 0 and %v", code, out, "posted failure of both to "+sys.Bus.IngestURL+"\n")
 	}
-	// gotestsum counts the parent of a failed subtest, and the package that doesn't compile.
+	// gotestsum counts the parent of a failed subtest, and the package that does not
+	// compile.
 	if a := sys.TakeAlerts(t, 1)[0]; a.Title != "CI failure: both" || !strings.HasPrefix(a.Detail, "2 tests passed, 6 failed, 1 skipped; ") {
 		t.Errorf("got %+v, want Title \"CI failure: both\" and Detail that begins with \"2 tests passed, 6 failed, 1 skipped; \"", a)
 	}

@@ -27,7 +27,7 @@ import (
 
 const webhookSecret = "It's a Secret to Everybody"
 
-// deliver posts a webhook; header are names and values in turn.
+// deliver posts a webhook; header has names and values in turn.
 func deliver(t *testing.T, b *harness.Bus, path string, body []byte, header ...string) harness.Answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.IngestURL+path, bytes.NewReader(body))
@@ -45,14 +45,14 @@ func deliver(t *testing.T, b *harness.Bus, path string, body []byte, header ...s
 	return a
 }
 
-// signedLikeGitHub is the header that GitHub computes.
+// signedLikeGitHub returns the header that GitHub computes.
 func signedLikeGitHub(body []byte) string {
 	m := hmac.New(sha256.New, []byte(webhookSecret))
 	m.Write(body)
 	return "sha256=" + hex.EncodeToString(m.Sum(nil))
 }
 
-// documented are the payloads that GitHub documents, by event.
+// documented returns the payloads that GitHub documents, by event.
 func documented(t *testing.T) map[string][]json.RawMessage {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(e2etest.NodeModules(t, "webhooks"), "node_modules", "@octokit", "webhooks-examples", "api.github.com", "index.json"))
@@ -73,7 +73,7 @@ func documented(t *testing.T) map[string][]json.RawMessage {
 	return events
 }
 
-// hasOutcome says whether a payload is of a run that succeeded or failed.
+// hasOutcome reports whether a payload is of a run that succeeded or failed.
 func hasOutcome(t *testing.T, event string, payload []byte) bool {
 	t.Helper()
 	if !slices.Contains([]string{"workflow_run", "workflow_job", "check_run", "check_suite"}, event) {
@@ -90,8 +90,8 @@ func hasOutcome(t *testing.T, event string, payload []byte) bool {
 	return string(parts["action"]) == `"completed"` && (run.Conclusion == "success" || run.Conclusion == "failure")
 }
 
-// TestGitHubDocumented delivers every payload that GitHub documents, of every
-// event, as JSON and as a form.
+// TestGitHubDocumented delivers every payload that GitHub documents, of every event, as
+// JSON and as a form.
 func TestGitHubDocumented(t *testing.T) {
 	t.Parallel()
 	events := documented(t)
@@ -135,8 +135,8 @@ func TestGitHubDocumented(t *testing.T) {
 	}
 }
 
-// TestGitHubRedelivery: a failure, a success, the bus starts anew, and the first
-// delivery comes again.
+// TestGitHubRedelivery delivers a failure and a success, restarts the bus, and delivers
+// the failure again.
 func TestGitHubRedelivery(t *testing.T) {
 	t.Parallel()
 	var failed []byte
@@ -170,9 +170,9 @@ func TestGitHubRedelivery(t *testing.T) {
 	sys := &e2etest.System{Bus: b, Agent: e2etest.Join(t, b, "e2e")}
 	got := sys.TakeAlerts(t, 2)
 	send(b, "D2", passed, `{"ok":true,"duplicate":true}`)
-	send(b, "D3", failed, `{"ok":true,"duplicate":true}`) // a replay under another id
+	send(b, "D3", failed, `{"ok":true,"duplicate":true}`) // a replay with another id
 	send(b, "D4", append(bytes.Clone(failed), '\n'), `{"ok":true}`)
-	got = append(got, sys.TakeAlerts(t, 1)...) // by now a third of the redelivered would be here
+	got = append(got, sys.TakeAlerts(t, 1)...) // by now a third alert for the redelivery would have arrived
 	const title = "CI failure: CodeQL / linters on main"
 	if len(got) != 3 || got[0].Title != "Resolved: "+title || got[1].Title != "CI success: CodeQL / linters on main" || got[2].Title != title {
 		t.Errorf("got %+v, want 3 of them, Title %v, Title \"CI success: CodeQL / linters on main\" and Title %v", got, "Resolved: "+title, title)
@@ -182,8 +182,8 @@ func TestGitHubRedelivery(t *testing.T) {
 	}
 }
 
-// TestGitLabDocumented delivers the payloads of GitLab's documentation, signed
-// and with the secret token.
+// TestGitLabDocumented delivers the payloads of GitLab's documentation, signed and with
+// the secret token.
 func TestGitLabDocumented(t *testing.T) {
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "gitlab.com/gitlab-org/api/client-go/v2").Output()

@@ -34,7 +34,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// stored are the events of a kind that the agent can see, oldest first.
+// stored returns the events of a kind that the agent can see, oldest first.
 func stored(t *testing.T, sys *e2etest.System, what string) []telemetry.Event {
 	t.Helper()
 	var events []telemetry.Event
@@ -52,7 +52,7 @@ func stored(t *testing.T, sys *e2etest.System, what string) []telemetry.Event {
 	return events
 }
 
-// TestOpenTelemetryForGo is the SDK for Go as an app has it: traces, logs and
+// TestOpenTelemetryForGo runs the SDK for Go as an app uses it: traces, logs and
 // metrics over OTLP/HTTP with gzip, and HTTP instrumented on both sides.
 func TestOpenTelemetryForGo(t *testing.T) {
 	t.Parallel()
@@ -71,7 +71,7 @@ func TestOpenTelemetryForGo(t *testing.T) {
 	logs := sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewBatchProcessor(lines)), sdklog.WithResource(of))
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewPeriodicReader(figures)), sdkmetric.WithResource(of))
 
-	sells(ctx, t, traces, logs, meters)
+	sell(ctx, t, traces, logs, meters)
 	e2etest.NoError(t, errors.Join(traces.Shutdown(ctx), logs.Shutdown(ctx), meters.Shutdown(ctx)))
 
 	alerts := sys.TakeAlertsUntil(t, "GET:/api/stock/:id:500", "threshold:shop:memory:hard")
@@ -81,7 +81,7 @@ func TestOpenTelemetryForGo(t *testing.T) {
 	}
 	failed := alerts["GET:/api/stock/:id:500"]
 	if failed.App != "shop" || failed.Title != "Server error: GET /api/stock/:id → 500" || failed.Severity != alert.Error || failed.Occurrences() != 2 {
-		t.Errorf("got %+v, want App \"shop\", Title \"Server error: GET /api/stock/:id → 500\", Severity %v and Occurrences 2", failed, alert.Error) // told by the client and by the server
+		t.Errorf("got %+v, want App \"shop\", Title \"Server error: GET /api/stock/:id → 500\", Severity %v and Occurrences 2", failed, alert.Error) // by the client and by the server
 	}
 	if len(alerts) != 4 {
 		t.Errorf("%d alerts: %q, want 4 entries in alerts", len(alerts), slices.Sorted(maps.Keys(alerts)))
@@ -107,8 +107,8 @@ func TestOpenTelemetryForGo(t *testing.T) {
 	}
 }
 
-// sells does what the test then looks for.
-func sells(ctx context.Context, t *testing.T, traces trace.TracerProvider, logs log.LoggerProvider, meters metric.MeterProvider) {
+// sell does what the test then checks.
+func sell(ctx context.Context, t *testing.T, traces trace.TracerProvider, logs log.LoggerProvider, meters metric.MeterProvider) {
 	t.Helper()
 	shop := httptest.NewServer(otelhttp.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/api/stock") {
@@ -153,7 +153,7 @@ func sells(ctx context.Context, t *testing.T, traces trace.TracerProvider, logs 
 	limit.Record(ctx, 1000<<20)
 }
 
-// titles are those of a category, in order.
+// titles returns those of a category, in order.
 func titles(alerts map[string]alert.Alert, c alert.Category) []string {
 	var all []string
 	for _, a := range alerts {
@@ -165,8 +165,8 @@ func titles(alerts map[string]alert.Alert, c alert.Category) []string {
 	return all
 }
 
-// TestOpenTelemetryForNode is the SDK for Node, which is told nothing but its
-// environment: as the README has it, and in each encoding.
+// TestOpenTelemetryForNode runs the SDK for Node, which is configured by its
+// environment only: with the defaults, and in each encoding.
 func TestOpenTelemetryForNode(t *testing.T) {
 	t.Parallel()
 	dir := e2etest.NodeModules(t, "otel")
@@ -207,8 +207,8 @@ func TestOpenTelemetryForNode(t *testing.T) {
 	}
 }
 
-// TestOpenTelemetryToTheUsualPort: whoever names no endpoint sends there.
-func TestOpenTelemetryToTheUsualPort(t *testing.T) {
+// TestOpenTelemetryToTheDefaultPort checks an exporter without a configured endpoint.
+func TestOpenTelemetryToTheDefaultPort(t *testing.T) {
 	t.Parallel()
 	sys := e2etest.Start(t)
 	if sys.Bus.OTLPURL == "" || sys.Bus.OTLPURL == sys.Bus.IngestURL {

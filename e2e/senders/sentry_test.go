@@ -29,25 +29,25 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// dsn is where an SDK of Sentry sends to, as the README has it.
+// dsn returns the DSN of docs/senders/sentry.md.
 func dsn(t *testing.T, sys *e2etest.System) string {
 	t.Helper()
 	return fmt.Sprintf("http://tocsin@127.0.0.1:%s/1", e2etest.PortOf(t, sys.Bus.IngestURL))
 }
 
-// until waits for events of a kind, and gives all of them.
+// until waits for events of a kind, and returns all of them.
 func until(t *testing.T, sys *e2etest.System, what string, enough func([]telemetry.Event) bool) []telemetry.Event {
 	t.Helper()
 	var all []telemetry.Event
 	if !harness.Poll(t.Context(), 20*time.Second, func() bool { all = stored(t, sys, what); return enough(all) }) {
-		told, err := json.Marshal(all)
-		t.Fatalf("%s: %s %v\n%s", what, told, err, sys.Bus.Log)
+		delivered, err := json.Marshal(all)
+		t.Fatalf("%s: %s %v\n%s", what, delivered, err, sys.Bus.Log)
 	}
 	return all
 }
 
-// told waits for as many alerts, and gives them by key.
-func told(t *testing.T, sys *e2etest.System, n int) map[string]alert.Alert {
+// deliveredByKey waits for n alerts, and returns them by key.
+func deliveredByKey(t *testing.T, sys *e2etest.System, n int) map[string]alert.Alert {
 	t.Helper()
 	all := map[string]alert.Alert{}
 	for _, a := range sys.TakeAlerts(t, n) {
@@ -56,7 +56,7 @@ func told(t *testing.T, sys *e2etest.System, n int) map[string]alert.Alert {
 	return all
 }
 
-// TestSentryForNode is @sentry/node, which is told nothing but its DSN.
+// TestSentryForNode runs @sentry/node, which is configured by its DSN only.
 func TestSentryForNode(t *testing.T) {
 	t.Parallel()
 	dir := e2etest.NodeModules(t, "sentry")
@@ -68,7 +68,7 @@ func TestSentryForNode(t *testing.T) {
 	if out, err := node.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Fatalf("got %v, want no entry in out\n%s", err, out)
 	}
-	alerts := told(t, sys, 5)
+	alerts := deliveredByKey(t, sys, 5)
 	if got := strings.Join(titles(alerts, alert.Errors), "\n"); !strings.Contains(got, "TypeError: the card could not be read") ||
 		!strings.Contains(got, "order A-<n> was lost") || !strings.Contains(got, "Check-in nightly-report: error") {
 		t.Errorf("errors, want \"TypeError: the card could not be read\" in got, \"order A-<n> was lost\" in got and \"Check-in nightly-report: error\" in got\n%s", got)
@@ -82,8 +82,8 @@ func TestSentryForNode(t *testing.T) {
 	if len(alerts) != 5 {
 		t.Errorf("%d alerts: %q, want 5 entries in alerts", len(alerts), slices.Sorted(maps.Keys(alerts)))
 	}
-	// Both sides of one request, and one that was refused. The breadcrumb tells of
-	// the first as well, and is not another.
+	// One request on both sides, and one that was refused. The breadcrumb is about the
+	// first as well, and is not another.
 	if requests := stored(t, sys, "network"); len(requests) != 3 {
 		t.Errorf("%d requests, want 3 entries in requests", len(requests))
 	}
@@ -105,8 +105,8 @@ func TestSentryForNode(t *testing.T) {
 	}
 }
 
-// TestSentryForBrowsers is @sentry/browser on a page on which a request and then a
-// script fail, in both of the ways in which it sends its spans.
+// TestSentryForBrowsers runs @sentry/browser on a page on which a request and then a
+// script fail, in both formats of its spans.
 func TestSentryForBrowsers(t *testing.T) {
 	t.Parallel()
 	dir := e2etest.NodeModules(t, "sentry")
@@ -126,8 +126,8 @@ func TestSentryForBrowsers(t *testing.T) {
 				dsn(t, sys), lifecycle, script))
 			tab := s.Open(t, "/cart?item=1")
 			tab.Do(t, chromedp.Click(chromedp.CSS("#pay")))
-			alerts := told(t, sys, 2)
-			// What is told on leaving the page names it by the span of its load.
+			alerts := deliveredByKey(t, sys, 2)
+			// What is sent on leaving the page is named by the span of its load.
 			until(t, sys, "actions", func(all []telemetry.Event) bool {
 				return slices.ContainsFunc(all, func(e telemetry.Event) bool { return e.Action.Type == telemetry.ActionNavigate })
 			})
@@ -147,7 +147,7 @@ func TestSentryForBrowsers(t *testing.T) {
 			if failed := alerts["POST:/api/broken:500"]; len(alerts) != 2 || failed.App != "web" || failed.URL != s.LocalURL+"/api/broken?card=1" {
 				t.Errorf("%d alerts: %q, %+v, want 2 entries in alerts, App \"web\" and URL %v", len(alerts), slices.Sorted(maps.Keys(alerts)), failed, s.LocalURL+"/api/broken?card=1")
 			}
-			// A breadcrumb and a span tell of the request; it was one.
+			// A breadcrumb and a span are about the same request.
 			requests := slices.DeleteFunc(stored(t, sys, "network"), func(e telemetry.Event) bool { return e.Network.Status != http.StatusInternalServerError })
 			if len(requests) != 1 || requests[0].URL != s.LocalURL+"/cart?item=1" {
 				t.Errorf("%d failed requests, %+v", len(requests), requests)
@@ -165,7 +165,7 @@ func TestSentryForBrowsers(t *testing.T) {
 	}
 }
 
-// TestSentryForGo is sentry-go, with HTTP instrumented on both sides.
+// TestSentryForGo runs sentry-go, with HTTP instrumented on both sides.
 func TestSentryForGo(t *testing.T) {
 	t.Parallel()
 	sys := e2etest.Start(t)
@@ -187,20 +187,20 @@ func TestSentryForGo(t *testing.T) {
 	}))
 	defer server.Close()
 	task := sentry.StartTransaction(ctx, "restock", sentry.WithOpName("task"))
-	asks(task.Context(), t, server.URL+"/stock/7?colour=red")
+	request(task.Context(), t, server.URL+"/stock/7?colour=red")
 	task.Finish()
 	hub.CaptureMessage("restocked")
-	server.Close() // its transaction ends after its answer: only then is it among what is flushed
+	server.Close() // its transaction ends after its answer, and only then is it flushed
 	if !hub.Flush(10 * time.Second) {
 		t.Error("not all was sent")
 	}
 
-	alerts := told(t, sys, 2)
+	alerts := deliveredByKey(t, sys, 2)
 	if got := titles(alerts, alert.Errors); len(got) != 1 || !strings.Contains(got[0], "count the stock: the shelf is gone") {
 		t.Errorf("errors: %q, want 1 of them and \"count the stock: the shelf is gone\" in got[0]", got)
 	}
 	if failed := alerts["GET:/stock/:id:503"]; len(alerts) != 2 || failed.App != "stock" || failed.Occurrences() != 2 {
-		t.Errorf("%d alerts: %q, %+v, want 2 entries in alerts, App \"stock\" and Occurrences 2", len(alerts), slices.Sorted(maps.Keys(alerts)), failed) // told by both sides
+		t.Errorf("%d alerts: %q, %+v, want 2 entries in alerts, App \"stock\" and Occurrences 2", len(alerts), slices.Sorted(maps.Keys(alerts)), failed) // by both sides
 	}
 	for _, e := range stored(t, sys, "logs") {
 		if e.Log.Level == telemetry.LevelError && (!strings.Contains(e.Log.Stack, "sentry_test.go:") || !strings.Contains(e.Log.Stack, "\nCaused by: ")) {
@@ -209,7 +209,7 @@ func TestSentryForGo(t *testing.T) {
 	}
 }
 
-// TestSentryWithAToken: the key of the DSN is the token.
+// TestSentryWithAToken checks that the key of the DSN is the token.
 func TestSentryWithAToken(t *testing.T) {
 	t.Parallel()
 	b := e2etest.Up(t, "--token=s3cret")
@@ -230,8 +230,8 @@ func TestSentryWithAToken(t *testing.T) {
 	}
 }
 
-// asks makes a request that the SDK knows of.
-func asks(ctx context.Context, t *testing.T, url string) {
+// request makes a request that the SDK instruments.
+func request(ctx context.Context, t *testing.T, url string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	e2etest.NoError(t, err)

@@ -156,7 +156,7 @@ func (m *meter) flood(ctx context.Context) (rate float64, dropped int, err error
 		return 0, 0, err
 	}
 	err = m.onPages(ctx, flood, func(readings []*reading) error {
-		begun := time.Now()
+		started := time.Now()
 		for i := range flood {
 			a := alert.Alert{
 				ID: fmt.Sprintf("flood%d", i), Severity: alert.Error, Category: alert.NetworkErrors, Title: "Server error: POST /api/users → 500",
@@ -172,7 +172,7 @@ func (m *meter) flood(ctx context.Context) (rate float64, dropped int, err error
 				return err
 			}
 		}
-		last := begun
+		last := started
 		for _, r := range readings {
 			for range flood {
 				at, err := r.came(ctx)
@@ -185,7 +185,7 @@ func (m *meter) flood(ctx context.Context) (rate float64, dropped int, err error
 			}
 			dropped += r.dropped
 		}
-		rate = flood / last.Sub(begun).Seconds()
+		rate = flood / last.Sub(started).Seconds()
 		return nil
 	})
 	return rate, dropped, err

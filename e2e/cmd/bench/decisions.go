@@ -28,9 +28,9 @@ func decisions() []figures.Figure {
 		for _, a := range alerts[:inbox.Capacity] {
 			box.Offer(a)
 		}
-		begun := time.Now()
+		started := time.Now()
 		box.Take(math.MaxUint64)
-		drains = append(drains, time.Since(begun))
+		drains = append(drains, time.Since(started))
 	}
 	s := full()
 	now := epoch.Add(10 * time.Second)
@@ -46,9 +46,9 @@ func decisions() []figures.Figure {
 func timed(n int, f func(int)) []time.Duration {
 	times := make([]time.Duration, n)
 	for i := range times {
-		begun := time.Now()
+		started := time.Now()
 		f(i)
-		times[i] = time.Since(begun)
+		times[i] = time.Since(started)
 	}
 	return times
 }

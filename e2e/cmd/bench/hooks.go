@@ -69,10 +69,10 @@ func (m *meter) timed(ctx context.Context, args ...string) (stdout []byte, took 
 	cmd := exec.CommandContext(ctx, m.bin, args...)
 	cmd.Env, cmd.Dir = harness.Env(m.bus.StateDir), m.bus.StateDir
 	cmd.Stdin = bytes.NewReader(fmt.Appendf(nil, `{"hook_event_name":"PostToolUse","session_id":"s","cwd":%q,"tool_name":"Bash","tool_response":"ok"}`, m.bus.StateDir))
-	begun := time.Now()
+	started := time.Now()
 	stdout, err = cmd.Output()
 	if err != nil {
 		return nil, 0, fmt.Errorf("tocsin %v: %w", args, err)
 	}
-	return stdout, time.Since(begun), nil
+	return stdout, time.Since(started), nil
 }

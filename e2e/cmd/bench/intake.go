@@ -128,9 +128,9 @@ func ratios(over, under []float64) []float64 {
 
 // rate is how many of n events a second went through.
 func rate(n int, f func() error) (float64, error) {
-	begun := time.Now()
+	started := time.Now()
 	err := f()
-	return float64(n) / time.Since(begun).Seconds(), err
+	return float64(n) / time.Since(started).Seconds(), err
 }
 
 // stored is the message that the intake wrote of one batch.

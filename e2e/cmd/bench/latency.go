@@ -116,7 +116,7 @@ func (m *meter) underLoad(ctx context.Context, f func(context.Context) error) (r
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
 	var sent atomic.Int64
-	begun := time.Now()
+	started := time.Now()
 	group.Go(func() error {
 		tick := time.NewTicker(time.Second * backgroundBatch / backgroundEvents)
 		defer tick.Stop()
@@ -134,7 +134,7 @@ func (m *meter) underLoad(ctx context.Context, f func(context.Context) error) (r
 	})
 	group.Go(func() error { defer stop(); return f(ctx) })
 	err = group.Wait()
-	return float64(sent.Load()) / time.Since(begun).Seconds(), err
+	return float64(sent.Load()) / time.Since(started).Seconds(), err
 }
 
 // background is a batch of what apps usually send.
@@ -161,11 +161,11 @@ func (m *meter) ciResult(ctx context.Context) ([]figures.Figure, error) {
 	times := make([]time.Duration, m.samples)
 	for i := range times {
 		body := m.failure()
-		begun := time.Now()
+		started := time.Now()
 		if err := m.post(ctx, "/ci-result", body); err != nil {
 			return nil, err
 		}
-		times[i] = time.Since(begun)
+		times[i] = time.Since(started)
 	}
 	return []figures.Figure{{What: "/ci-result response", Asked: "p99 < 5 ms", Measured: figures.Quantiles(times)}}, nil
 }
@@ -173,11 +173,11 @@ func (m *meter) ciResult(ctx context.Context) ([]figures.Figure, error) {
 func (m *meter) configure(ctx context.Context) ([]figures.Figure, error) {
 	times := make([]time.Duration, m.samples)
 	for i := range times {
-		begun := time.Now()
+		started := time.Now()
 		if _, err := m.agent.Call(ctx, "configure", map[string]any{"action": "streaming", "streaming_action": "status"}); err != nil {
 			return nil, err
 		}
-		times[i] = time.Since(begun)
+		times[i] = time.Since(started)
 	}
 	return []figures.Figure{{What: "configure answer", Asked: "< 10 ms", Measured: figures.Quantiles(times)}}, nil
 }

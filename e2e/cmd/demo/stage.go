@@ -21,7 +21,7 @@ const patience = 10 * time.Second
 // stage is where the story is played: it posts for the world's part, calls for
 // the agent's, and prints both.
 type stage struct {
-	begun            time.Time
+	started          time.Time
 	pace             time.Duration
 	bin, dir         string
 	bus              *harness.Bus
@@ -36,7 +36,7 @@ func (s *stage) say(format string, args ...any) {
 }
 
 func (s *stage) print(who, text string) {
-	at := fmt.Sprintf("%6.2f s", time.Since(s.begun).Seconds())
+	at := fmt.Sprintf("%6.2f s", time.Since(s.started).Seconds())
 	for line := range strings.SplitSeq(text, "\n") {
 		_, _ = fmt.Fprintf(s.out, "%8s  %-6s %s\n", at, who, line) // a closed terminal ends the demo by its signal
 		at, who = "", ""
@@ -111,9 +111,9 @@ func (s *stage) observe(ctx context.Context, args map[string]any) ([]alert.Alert
 	if err != nil {
 		return nil, err
 	}
-	begun := time.Now()
+	started := time.Now()
 	o, err := s.agent.Observe(ctx, args)
-	took := time.Since(begun)
+	took := time.Since(started)
 	if err != nil {
 		return nil, err
 	}

@@ -82,7 +82,7 @@ func (s *stage) edit(ctx context.Context) error {
 	}
 	alerts, err := s.observe(ctx, map[string]any{})
 	if err == nil && len(alerts) > 0 {
-		err = fmt.Errorf("%w: told twice", errStory)
+		err = fmt.Errorf("%w: delivered twice", errStory)
 	}
 	return err
 }

@@ -25,8 +25,8 @@ import (
 type course struct {
 	run int
 	// about are the objects that the events are about, in turn.
-	about []corev1.ObjectReference
-	begun time.Time
+	about   []corev1.ObjectReference
+	started time.Time
 	// sent is when the API server was asked, created when it had answered, watched when a bare watcher had
 	// the event, stored when the bus had it, and notified when an agent's client had.
 	sent, created, watched, stored, notified passage
@@ -164,7 +164,7 @@ func (s *stage) create(ctx context.Context, c *course, i int) error {
 
 // createAll writes all events, as fast as the API server takes them.
 func (s *stage) createAll(ctx context.Context, c *course, writers int) error {
-	c.begun = time.Now()
+	c.started = time.Now()
 	return each(ctx, len(c.created.at), writers, func(ctx context.Context, i int) error { return s.create(ctx, c, i) })
 }
 
@@ -190,7 +190,7 @@ func (s *stage) createSteadily(ctx context.Context, c *course, rate int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	tick := time.NewTicker(time.Second / time.Duration(rate))
 	defer tick.Stop()
-	c.begun = time.Now()
+	c.started = time.Now()
 	for i := range c.created.at {
 		select {
 		case <-ctx.Done():

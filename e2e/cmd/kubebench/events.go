@@ -53,9 +53,9 @@ func (z sizes) measureEvents(ctx context.Context, s *stage) (all []figures.Figur
 		if err := s.through(ctx, c, sub, func() error { return s.createAll(ctx, c, z.writers) }); err != nil {
 			return nil, err
 		}
-		created, watched = append(created, c.created.rate(c.begun)), append(watched, c.watched.rate(c.begun))
-		stored, notified = append(stored, c.stored.rate(c.begun)), append(notified, c.notified.rate(c.begun))
-		ratio = append(ratio, c.notified.rate(c.begun)/c.watched.rate(c.begun))
+		created, watched = append(created, c.created.rate(c.started)), append(watched, c.watched.rate(c.started))
+		stored, notified = append(stored, c.stored.rate(c.started)), append(notified, c.notified.rate(c.started))
+		ratio = append(ratio, c.notified.rate(c.started)/c.watched.rate(c.started))
 	}
 	perSecond := func(rates []float64) string { return fmt.Sprintf("%.0f events/s", figures.Median(rates)) }
 	all = append(all,
@@ -70,7 +70,7 @@ func (z sizes) measureEvents(ctx context.Context, s *stage) (all []figures.Figur
 		return nil, err
 	}
 	return append(all,
-		figures.Figure{What: fmt.Sprintf("at %.0f events/s, from the request: to the API server's answer", c.created.rate(c.begun)), Measured: figures.Quantiles(c.created.since(&c.sent))},
+		figures.Figure{What: fmt.Sprintf("at %.0f events/s, from the request: to the API server's answer", c.created.rate(c.started)), Measured: figures.Quantiles(c.created.since(&c.sent))},
 		figures.Figure{What: "  to a bare watcher of client-go", Measured: figures.Quantiles(c.watched.since(&c.sent))},
 		figures.Figure{What: "  to the stream", Measured: figures.Quantiles(c.stored.since(&c.sent))},
 		figures.Figure{What: "  to the notification", Measured: figures.Quantiles(c.notified.since(&c.sent))},

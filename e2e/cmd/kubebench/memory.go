@@ -110,14 +110,14 @@ func (z sizes) measureMemory(ctx context.Context, s *stage) (all []figures.Figur
 	}
 
 	pods := make([]*corev1.Pod, z.pods)
-	begun := time.Now()
+	started := time.Now()
 	if err := each(ctx, z.pods, z.writers, func(ctx context.Context, i int) (err error) {
 		pods[i], err = s.pod(ctx, i)
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	created := time.Since(begun)
+	created := time.Since(started)
 	if err := s.digested(ctx, z.pods); err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (z sizes) measureMemory(ctx context.Context, s *stage) (all []figures.Figur
 		return nil, err
 	}
 
-	begun = time.Now()
+	started = time.Now()
 	if err := each(ctx, z.pods, z.writers, func(ctx context.Context, i int) (err error) {
 		pods[i].Status = statusOf(pods[i], 1)
 		pods[i], err = s.podStatus(ctx, pods[i])
@@ -134,12 +134,12 @@ func (z sizes) measureMemory(ctx context.Context, s *stage) (all []figures.Figur
 	}); err != nil {
 		return nil, err
 	}
-	updated := time.Since(begun)
-	begun = time.Now()
+	updated := time.Since(started)
+	started = time.Now()
 	if err := s.lastOf(ctx, pods[len(pods)-1]); err != nil {
 		return nil, err
 	}
-	behind := time.Since(begun)
+	behind := time.Since(started)
 	if _, err := note(fmt.Sprintf("  %d changes of state in %s", z.pods, figures.Rounded(updated))); err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (z sizes) measureMemory(ctx context.Context, s *stage) (all []figures.Figur
 	if err := s.stopKubewatch(); err != nil {
 		return nil, err
 	}
-	begun = time.Now()
+	started = time.Now()
 	if err := s.startKubewatch(); err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (z sizes) measureMemory(ctx context.Context, s *stage) (all []figures.Figur
 	if err := s.probe(ctx); err != nil {
 		return nil, err
 	}
-	watching := time.Since(begun)
+	watching := time.Since(started)
 	if err := s.digested(ctx, z.pods); err != nil {
 		return nil, err
 	}

@@ -166,7 +166,7 @@ func TestExpiryAndClosure(t *testing.T) {
 // is told 410.
 func gone(t *testing.T, s *Server, ns, from string) (events, pods bool) {
 	t.Helper()
-	told := func(w watch.Interface, err error) bool {
+	delivered := func(w watch.Interface, err error) bool {
 		t.Helper()
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 			return true
@@ -185,7 +185,7 @@ func gone(t *testing.T, s *Server, ns, from string) (events, pods bool) {
 		return true
 	}
 	core, options := s.Client().CoreV1(), metav1.ListOptions{ResourceVersion: from}
-	return told(core.Events(ns).Watch(t.Context(), options)), told(core.Pods(ns).Watch(t.Context(), options))
+	return delivered(core.Events(ns).Watch(t.Context(), options)), delivered(core.Pods(ns).Watch(t.Context(), options))
 }
 
 // What a compaction does to whom: the table of the comment on Compact.
@@ -219,7 +219,7 @@ func TestCompactionIsFelt(t *testing.T) {
 				}
 			}
 			if events, pods := gone(t, s, ns, before); events != c.events || pods != c.pods {
-				t.Fatalf("told 410: events %t, pods %t; want %t, %t", events, pods, c.events, c.pods)
+				t.Fatalf("delivered 410: events %t, pods %t; want %t, %t", events, pods, c.events, c.pods)
 			}
 		})
 	}
@@ -428,7 +428,7 @@ func TestCut(t *testing.T) {
 		tail, limit int64
 		want        string
 	}{
-		{"nothing said", "a\nb\n", -1, -1, "a\nb\n"},
+		{"nothing output", "a\nb\n", -1, -1, "a\nb\n"},
 		{"no lines", "a\nb\n", 0, -1, ""},
 		{"one line", "a\nb\n", 1, -1, "b\n"},
 		{"more lines than there are", "a\nb\n", 5, -1, "a\nb\n"},
