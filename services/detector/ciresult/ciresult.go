@@ -19,8 +19,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tocsin-bus/tocsin/services/detector/finding"
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
+	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/ci"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
@@ -84,7 +84,7 @@ type episode struct {
 // unmended are the alerts about the failures of a branch, and the dedup key of the newest
 // as it was told.
 type unmended struct {
-	open finding.Open
+	open rule.Open
 	key  string
 }
 
@@ -128,7 +128,7 @@ func (r *Results) Take(result *ci.Result) Taken {
 		return t
 	}
 	own := fmt.Sprintf("ci:%s:%s:%s:%s:%d", result.Source, commit(result), result.Name, result.Status, t.now.ordinal)
-	t.Alert.DedupKey = string(finding.Bounded([]byte(own)))
+	t.Alert.DedupKey = string(rule.Bounded([]byte(own)))
 	return t
 }
 
@@ -143,7 +143,7 @@ func (r *Results) begin(branch key, status string, ordinal int) episode {
 }
 
 // Told notes that the alert about a result has left, under an id.
-func (r *Results) Told(t Taken, id string) {
+func (r *Results) Delivered(t Taken, id string) {
 	if t.Alert.Revises != "" {
 		return
 	}

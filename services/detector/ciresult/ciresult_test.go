@@ -52,7 +52,7 @@ func TestTimeline(t *testing.T) {
 // take is the alert about a result, which leaves.
 func take(results *ciresult.Results, result *ci.Result, id string) alert.Alert {
 	taken := results.Take(result)
-	results.Told(taken, id)
+	results.Delivered(taken, id)
 	return taken.Alert
 }
 
@@ -91,7 +91,7 @@ func TestBranch(t *testing.T) {
 				fields := append(strings.Fields(strings.Trim(run, "()")), "")
 				taken := results.Take(&ci.Result{Source: "custom", Commit: fields[0], Status: fields[1], Ref: fields[2], Name: "build"})
 				if !held {
-					results.Told(taken, fmt.Sprint(i))
+					results.Delivered(taken, fmt.Sprint(i))
 				}
 				got = append(got, cmp.Or(strings.Join(append([]string{taken.Alert.Resolves}, taken.Alert.AlsoResolves...), "+"), "-"))
 				results = restored(t, results)

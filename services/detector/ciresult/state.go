@@ -1,7 +1,7 @@
 package ciresult
 
 import (
-	"github.com/tocsin-bus/tocsin/services/detector/finding"
+	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 )
 
@@ -24,6 +24,6 @@ func (r *Results) State(s *snapshot.State) {
 }
 
 func (f *unmended) state(s *snapshot.State) {
-	snapshot.Message(s, 1, &f.open, (*finding.Open).State)
-	s.String(2, &f.key, finding.MaxKey)
+	snapshot.Message(s, 1, &f.open, (*rule.Open).State)
+	s.String(2, &f.key, rule.MaxKey)
 }

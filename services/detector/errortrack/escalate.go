@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/ratetail"
-	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
+	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -59,44 +59,20 @@ func (e *Errors) Calm(fingerprint uint64, now time.Time) (end ratetail.Finding, 
 	return k.rate.calm(now)
 }
 
-// Told is an alert that said that an error escalates, as far as its end needs it.
-type Told struct {
-	// ID and Title are the alert's.
-	ID, Title string
-	// Name is the error's.
-	Name string
-}
-
-// ToldBy is what there is to be remembered of an alert that was told.
-func ToldBy(a alert.Alert) Told {
-	name, _ := a.Context[fingerprintKey].(string)
-	return Told{ID: a.ID, Title: a.Title, Name: name}
-}
-
-// Resolution is the alert that says that what was told of an app is over.
-func (t Told) Resolution(app string, end ratetail.Finding) alert.Alert {
+// resolution returns the alert that ends an escalation of an app.
+func resolution(app string, i rule.Incident, end ratetail.Finding) alert.Alert {
 	a := alert.Alert{
-		Severity: alert.Info, Category: alert.Errors, Source: alert.SourceErrors, Resolves: t.ID, DedupKey: dedupKey(app, t.Name) + escalating,
-		Title: "Resolved: " + t.Title, Detail: end.Resolution(app, alert.SignalLogs, t.ID).Detail, Context: map[string]any{fingerprintKey: t.Name},
+		Severity: alert.Info, Category: alert.Errors, Source: alert.SourceErrors, Resolves: i.ID, DedupKey: dedupKey(app, i.Name) + escalating,
+		Title: "Resolved: " + i.Title, Detail: end.Resolution(app, alert.SignalLogs, i.ID).Detail, Context: map[string]any{fingerprintKey: i.Name},
 	}
 	switch {
 	case end == (ratetail.Finding{}):
 		a.Detail = "It is no longer known how fast it comes"
 	case end.Kind == ratetail.SpikeStayed:
-		a.Title = strings.Replace(t.Title, escalates, "Error stays as frequent, which is usual now: ", 1)
+		a.Title = strings.Replace(i.Title, escalates, "Error stays as frequent, which is usual now: ", 1)
 		a.Context[alert.OutcomeKey] = alert.NewLevel
 	}
 	return a
-}
-
-// maxTold bounds each text of a Told in a snapshot, in bytes.
-const maxTold = 4 << 10
-
-// State has the texts.
-func (t *Told) State(s *snapshot.State) {
-	s.String(1, &t.ID, maxTold)
-	s.String(2, &t.Title, maxTold)
-	s.String(3, &t.Name, maxTold)
 }
 
 // Leading is the error that came most often within the last 10 s, of those that are
@@ -117,12 +93,11 @@ func (e *Errors) Leading(now time.Time) (name string, count int64) {
 // window is the time in which what comes counts as now.
 const window = 10 * time.Second
 
-// Counted reports whether any error is counted in time.
-func (e *Errors) Counted() bool { return e.rates > 0 }
+// Counting reports whether any error is counted in time.
+func (e *Errors) Counting() bool { return e.rates > 0 }
 
-// Uncounted stops counting, where nobody asks any more, and says whether anything was
-// counted.
-func (e *Errors) Uncounted() (changed bool) {
+// StopCounting stops counting errors in time, and reports whether any was counted.
+func (e *Errors) StopCounting() (changed bool) {
 	changed = e.rates > 0
 	for _, k := range e.known.All() {
 		e.uncount(k)

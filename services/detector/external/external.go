@@ -89,7 +89,7 @@ func (s *Alerts) Take(e *external.Alert) Taken {
 }
 
 // Told notes that the alert has left, under an id.
-func (s *Alerts) Told(t Taken, id string) {
+func (s *Alerts) Delivered(t Taken, id string) {
 	if t.Alert.Revises != "" {
 		return
 	}

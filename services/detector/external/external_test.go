@@ -59,7 +59,7 @@ func TestTimeline(t *testing.T) {
 // take is the alert about another system's, which leaves.
 func take(alerts *rule.Alerts, e *external.Alert, id string) alert.Alert {
 	taken := alerts.Take(e)
-	alerts.Told(taken, id)
+	alerts.Delivered(taken, id)
 	return taken.Alert
 }
 

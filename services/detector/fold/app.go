@@ -4,32 +4,26 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/errortrack"
-	"github.com/tocsin-bus/tocsin/services/detector/frustration"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
 	"github.com/tocsin-bus/tocsin/services/detector/release"
+	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
-	"github.com/tocsin-bus/tocsin/services/detector/threshold"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// app is what the rules remember of one app.
+// app is what is remembered of one app.
 type app struct {
 	name string
-	// untracked reports whether there is no room to remember anything of the app: it has a
-	// name and lasts for one message.
-	untracked      bool
-	ruleset        ruleset.Set
-	age            age
-	pages          pages
-	errors         *errortrack.Errors
-	logs, requests signal
-	noise          *noise.App
-	states         *threshold.States
-	targets        *frustration.Targets
-	releases       release.Releases
-	links          links
-	outcomes       outcomes
+	// untracked reports whether there is no room to remember anything of the app: it has
+	// a name and lasts for one message.
+	untracked bool
+	age       age
+	noise     *noise.App
+	// rules are those of the table, with their states.
+	rules    []rule.Rule
+	releases release.Releases
+	links    links
 
 	// size is about how many bytes the app takes, as the fold has counted it.
 	size int
@@ -37,107 +31,108 @@ type app struct {
 	encoded []byte
 }
 
-// newApp is an app whose first event comes now.
-func newApp(name string, set ruleset.Set, now time.Time) *app {
-	a := emptyApp(name, set)
+// newApp returns an app whose first event comes now.
+func (f *Fold) newApp(name string, now time.Time) *app {
+	a := f.emptyApp(name)
 	a.age = age{first: now, last: now}
-	a.settle(opened{}, now)
+	a.switchRules(now)
 	return a
 }
 
-// emptyApp is an app that still needs an age.
-func emptyApp(name string, set ruleset.Set) *app {
-	return &app{
-		name: name, ruleset: set, errors: errortrack.New(),
-		noise: noise.New(name, set.Noise.InForce()), states: threshold.New(), targets: frustration.New(),
+// emptyApp returns an app that still needs an age and the rules that its choice needs.
+func (f *Fold) emptyApp(name string) *app {
+	choice := f.cfg.Rules.For(name)
+	a := &app{name: name, noise: noise.New(name, choice.Noise.InForce()), rules: make([]rule.Rule, 0, len(table))}
+	for i, e := range table {
+		a.rules = append(a.rules, e.new(f.ruleApp(a, choice, i)))
 	}
+	return a
+}
+
+// ruleApp returns an app as a rule of the table sees it.
+func (f *Fold) ruleApp(a *app, choice ruleset.Set, index int) *rule.App {
+	return &rule.App{Name: a.name, Choice: choice, Incidents: openIncidents{f.incidents.open[index], a}, Leading: a.leading}
+}
+
+// leading returns the error that came most often in the last 10 s.
+func (a *app) leading(now time.Time) (name string, count int64) {
+	if leader, ok := find[rule.Leader](a); ok {
+		return leader.Leading(now)
+	}
+	return "", 0
+}
+
+// find returns the first rule of an app that is a T.
+func find[T any](a *app) (found T, ok bool) {
+	for _, r := range a.rules {
+		if found, ok = r.(T); ok {
+			return found, true
+		}
+	}
+	return found, false
 }
 
 // appSize is about what an app takes that remembers nothing, in bytes.
 const appSize = 2048
 
 func (a *app) measure() int {
-	return appSize + len(a.name) + a.pages.Size() + a.errors.Size() + a.logs.Size() + a.requests.Size() +
-		a.noise.Size() + a.states.Size() + a.targets.Size() + a.releases.Size()
+	size := appSize + len(a.name) + a.noise.Size() + a.releases.Size()
+	for _, r := range a.rules {
+		size += r.Size()
+	}
+	return size
 }
-
-// The numbers of the fields of an app. Those of rules begin at 16.
-const (
-	fieldErrors      = 16
-	fieldSpikes      = 18
-	fieldRegressions = 19
-	fieldFrustration = 20
-	fieldThresholds  = 21
-)
 
 func (a *app) state(s *snapshot.State) {
 	snapshot.Message(s, 1, &a.age, (*age).state)
 	snapshot.Message(s, 2, a.noise, (*noise.App).State)
 	snapshot.Message(s, 3, &a.releases, (*release.Releases).State)
-	snapshot.Message(s, 4, &a.outcomes, (*outcomes).state)
 	snapshot.Message(s, 5, &a.links, (*links).state)
-	snapshot.Message(s, fieldErrors, a.errors, (*errortrack.Errors).State)
-	snapshot.Message(s, fieldSpikes, a, (*app).signals)
-	snapshot.Message(s, fieldRegressions, &a.pages, (*pages).state)
-	snapshot.Message(s, fieldFrustration, a.targets, (*frustration.Targets).State)
-	snapshot.Message(s, fieldThresholds, a.states, (*threshold.States).State)
-}
-
-func (a *app) signals(s *snapshot.State) {
-	snapshot.Message(s, 1, &a.logs, (*signal).state)
-	snapshot.Message(s, 2, &a.requests, (*signal).state)
-}
-
-// opened are the alerts of an app that are open, as far as the fold keeps them: of each
-// signal those of the rule by ratio and of the rule by rate, and of errors that escalate.
-type opened struct {
-	logs, requests struct{ ratio, tail bool }
-	escalations    bool
-}
-
-// settle gives the app what the rules in force need from now on, and lets go of what
-// nobody needs any more: a rule that is no longer in force is fed until the last alert
-// that it raised has ended. It reports whether anything changed.
-func (a *app) settle(open opened, now time.Time) (changed bool) {
-	ratio := a.ruleset.Anomaly.InForce(a.young()) == ruleset.Ratio3x
-	tail := a.ruleset.Anomaly != ruleset.Ratio3x // also while the app is young: it learns
-	logs := a.logs.with(ratio || open.logs.ratio, tail || open.logs.tail, now)
-	requests := a.requests.with(ratio || open.requests.ratio, tail || open.requests.tail, now)
-	changed = logs != a.logs || requests != a.requests
-	a.logs, a.requests = logs, requests
-	if !tail && !open.escalations && a.errors.Uncounted() {
-		changed = true
+	for i, e := range table {
+		snapshot.Message(s, e.number, &a.rules[i], func(r *rule.Rule, s *snapshot.State) { (*r).State(s) })
 	}
-	return a.pages.settle(a.ruleset.Regression, a.young()) || changed
 }
 
-// links are the newest alerts of an app that others can belong to; of several
-// at one time, the first.
+// switchRules starts and drops the rules that consist of several, by the age of the app
+// and what is open. It reports whether anything changed.
+func (a *app) switchRules(now time.Time) (changed bool) {
+	for _, r := range a.rules {
+		if r, ok := r.(rule.Switcher); ok && r.Switch(a.young(), now) {
+			changed = true
+		}
+	}
+	return changed
+}
+
+// links are the newest alerts of an app that others can belong to. Of several at one time
+// it is the first.
 type links struct{ regression, anomaly, escalation link }
 
-// link is when such an alert came, and its correlation id.
+// link is the time and the correlation id of such an alert.
 type link struct {
 	at time.Time
 	id string
 }
 
-// correlationWindow is how far a regression and an anomaly may be apart to
-// belong together, in both directions and inclusive.
+// correlationWindow is how far a regression and an anomaly may be apart to belong
+// together, in both directions and inclusive.
 const correlationWindow = 5 * time.Second
 
-// correlate gives an alert the correlation id of the one it belongs to: the
-// newest, and of several at one time, such as the regressions of one load, the
-// first. That is the one with which alert.Digest joins it. The end of either
-// belongs to none.
+// correlate gives an alert the correlation id of the one it belongs to: the newest, and
+// of several at one time, such as the regressions of one load, the first. That is the one
+// with which alert.Digest joins it. Ends belong to none.
 func (l *links) correlate(a *alert.Alert) {
 	if a.IsResolution() {
 		return
 	}
 	own, other := &l.regression, &l.anomaly
-	switch a.Category {
-	case alert.Regression:
-	case alert.Anomaly:
+	switch {
+	case a.Category == alert.Regression:
+	case a.Category == alert.Anomaly:
 		own, other = other, own
+	case errortrack.Escalating(a):
+		l.escalated(a)
+		return
 	default:
 		return
 	}
@@ -152,9 +147,9 @@ func (l *links) correlate(a *alert.Alert) {
 	}
 }
 
-// escalated gives the alert that an error escalates the correlation id of a spike that
-// came just before it, and lets one that comes just after have its own: mostly they
-// are of the same errors.
+// escalated gives the alert about an error that escalates the correlation id of a spike
+// just before it, and a spike just after it gets its own: mostly they are about the same
+// errors.
 func (l *links) escalated(a *alert.Alert) {
 	if l.anomaly.near(a) {
 		a.CorrelationID = l.anomaly.id
@@ -162,7 +157,7 @@ func (l *links) escalated(a *alert.Alert) {
 	l.escalation = link{at: a.Timestamp, id: a.CorrelationID}
 }
 
-// near says whether an alert came just after this one.
+// near reports whether an alert came just after this one.
 func (l link) near(a *alert.Alert) bool {
 	gap := a.Timestamp.Sub(l.at)
 	return l.id != "" && gap >= 0 && gap <= correlationWindow

@@ -39,7 +39,7 @@ func (t *turn) command(c *query.NoiseRequest) (report noise.Report) {
 			}
 			found := (*known).noise.Detect(t.now)
 			report.Found += found.Len()
-			t.found(*known, found)
+			t.noiseFound(*known, found)
 			f.changed(*known)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
 	"github.com/tocsin-bus/tocsin/services/detector/ratelimit"
+	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/ci"
@@ -95,22 +96,22 @@ type Fold struct {
 	apps *lru.Map[string, *app]
 	// newcomers are the apps that never had history, in the order in which they came, and
 	// came is how many apps came so far.
-	newcomers   *lru.Map[string, *app]
-	came        uint64
-	strangers   strangers
-	bytes       int // of all apps
-	manual      *noise.Manual
-	ci          *ciresult.Results
-	others      *others.Alerts
-	storm       *ratelimit.Limiter
-	budget      *ratelimit.Budget
-	spikes      spikes
-	escalations escalations
-	newest      time.Time
+	newcomers *lru.Map[string, *app]
+	came      uint64
+	strangers strangers
+	bytes     int // of all apps
+	manual    *noise.Manual
+	ci        *ciresult.Results
+	others    *others.Alerts
+	storm     *ratelimit.Limiter
+	budget    *ratelimit.Budget
+	incidents incidents
+	newest    time.Time
 	// forgotten is for Outcome.Forgotten.
 	forgotten []string
 
 	count counters
+	event rule.Event // the current one
 	// Buffers that are used again: a template, a key, an app's state.
 	template, key []byte
 	buffer        []byte
@@ -128,14 +129,14 @@ func New(cfg Config) *Fold {
 	}
 	return &Fold{
 		cfg: cfg, apps: lru.New[string, *app](cfg.MaxApps), newcomers: lru.New[string, *app](cfg.MaxApps), strangers: newStrangers(),
-		manual: &noise.Manual{}, ci: ciresult.New(), others: others.New(), storm: ratelimit.New(), budget: ratelimit.NewBudget(), spikes: newSpikes(), escalations: newEscalations(),
+		manual: &noise.Manual{}, ci: ciresult.New(), others: others.New(), storm: ratelimit.New(), budget: ratelimit.NewBudget(), incidents: newIncidents(),
 	}
 }
 
 // Apply folds in the next message of the log.
 func (f *Fold) Apply(m Message) (out Outcome) {
 	t := turn{fold: f, seq: m.Seq, stamp: m.Time, now: f.clock(m.Time)}
-	t.watch()
+	t.tick()
 	switch {
 	case m.CI != nil:
 		t.result(m.CI)
@@ -176,7 +177,7 @@ func (f *Fold) app(name string) *app {
 		f.forget(out)
 	}
 	f.strangers.tracked(name)
-	a := newApp(name, f.cfg.Rules.For(name), f.newest)
+	a := f.newApp(name, f.newest)
 	f.came++
 	a.age.number = f.came
 	f.addApp(a)
@@ -206,7 +207,7 @@ func (f *Fold) seen(a *app) {
 		f.newcomers.Delete(a.name)
 	}
 	if grown {
-		a.settle(f.openOf(a), f.newest)
+		a.switchRules(f.newest)
 	}
 }
 
@@ -278,9 +279,8 @@ func (f *Fold) forget(a *app) {
 	if !a.age.silent(f.newest) {
 		f.strangers.add(a.name, f.newest)
 	}
-	f.spikes.forget(a)
-	f.escalations.forget(a)
+	f.incidents.forget(a)
 	f.count.apps++
-	f.count.gone.add(a)
+	f.count.gone.count(a)
 	f.forgotten = append(f.forgotten, a.name)
 }

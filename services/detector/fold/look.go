@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tocsin-bus/tocsin/services/detector/regression"
+	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
@@ -46,7 +47,9 @@ func (f *Fold) RemovedNoiseRules(app string) []query.RemovedRule {
 // at the end; nothing for an app that is not known.
 func (f *Fold) Baselines(app string) []regression.Baseline {
 	if known := f.apps.Peek(appName(app)); known != nil {
-		return (*known).pages.shown().Baselines()
+		if r, ok := find[*regression.Rule](*known); ok {
+			return r.Baselines().Baselines()
+		}
 	}
 	return nil
 }
@@ -57,15 +60,21 @@ func (f *Fold) Baselines(app string) []regression.Baseline {
 // class is that of the class with the most loads.
 func (f *Fold) PageBaselines(app, page string) map[string]query.Baseline {
 	all := map[string]query.Baseline{}
-	if known := f.apps.Peek(appName(app)); known != nil {
-		for _, b := range (*known).pages.shown().BaselinesOf(page) {
-			usual := query.Baseline{Median: b.Median, Loads: b.Loads}
-			if b.Device != "" {
-				all[b.Metric+":"+string(b.Device)] = usual
-			}
-			if usual.Loads > all[b.Metric].Loads {
-				all[b.Metric] = usual
-			}
+	known := f.apps.Peek(appName(app))
+	if known == nil {
+		return all
+	}
+	r, ok := find[*regression.Rule](*known)
+	if !ok {
+		return all
+	}
+	for _, b := range r.Baselines().BaselinesOf(page) {
+		usual := query.Baseline{Median: b.Median, Loads: b.Loads}
+		if b.Device != "" {
+			all[b.Metric+":"+string(b.Device)] = usual
+		}
+		if usual.Loads > all[b.Metric].Loads {
+			all[b.Metric] = usual
 		}
 	}
 	return all
@@ -74,7 +83,9 @@ func (f *Fold) PageBaselines(app, page string) map[string]query.Baseline {
 // Pages lists the pages of an app that have baselines, the one loaded last first.
 func (f *Fold) Pages(app string) []string {
 	if known := f.apps.Peek(appName(app)); known != nil {
-		return (*known).pages.shown().Names()
+		if r, ok := find[*regression.Rule](*known); ok {
+			return r.Baselines().Names()
+		}
 	}
 	return nil
 }
@@ -114,14 +125,21 @@ type counters struct {
 	gone Evicted
 }
 
-func (e *Evicted) add(a *app) {
-	e.Pages += a.pages.shown().Evicted()
+// count adds the counts of an app.
+func (e *Evicted) count(a *app) (c rule.Counts) {
+	for _, r := range a.rules {
+		if r, ok := r.(rule.Counted); ok {
+			r.Count(&c)
+		}
+	}
+	e.Pages += c.EvictedPages
+	e.Errors += c.EvictedErrors
+	e.Circuits += c.EvictedCircuits
+	e.Targets += c.EvictedTargets
 	e.Templates += a.noise.Evicted()
 	e.NoiseLeftOut += a.noise.LeftOut()
-	e.Errors += a.errors.Evicted()
-	e.Circuits += a.states.Evicted()
-	e.Targets += a.targets.Evicted()
 	e.Releases += a.releases.Evicted()
+	return c
 }
 
 // Stats counts. It looks at every app, so it is for now and then.
@@ -133,13 +151,13 @@ func (f *Fold) Stats() Stats {
 	}
 	for _, known := range f.apps.All() {
 		a := *known
-		s.Pages += a.pages.shown().Len()
+		c := s.Evicted.count(a)
+		s.Pages += c.Pages
+		s.Errors += c.Errors
+		s.Recurring += c.Recurring
 		s.Templates += a.noise.Patterns()
-		s.Errors += a.errors.Len()
-		s.Evicted.add(a)
-		s.Recurring += a.logs.heldBack() + a.requests.heldBack()
 	}
 	s.Evicted.Apps, s.Evicted.CIResults, s.Evicted.StormKeys = f.count.apps, f.ci.Evicted(), f.storm.Evicted()
-	s.Evicted.ExternalAlerts, s.Evicted.CIFailures, s.Evicted.Spikes = f.others.Evicted(), f.ci.EvictedFailing(), f.spikes.evicted+f.escalations.evicted
+	s.Evicted.ExternalAlerts, s.Evicted.CIFailures, s.Evicted.Spikes = f.others.Evicted(), f.ci.EvictedFailing(), f.incidents.evicted
 	return s
 }

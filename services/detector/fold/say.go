@@ -1,33 +1,61 @@
 package fold
 
 import (
-	"github.com/tocsin-bus/tocsin/services/detector/finding"
 	"github.com/tocsin-bus/tocsin/services/detector/ratelimit"
+	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/services/detector/template"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// track publishes what a rule found, or its end, unless its storm is held back.
-// What left the rule remembers.
-func (t *turn) track(a *app, found finding.Finding) {
-	key, held, leaves := t.admit(a.name, found.Alert, found.Again)
+// found publishes what a rule of the table found.
+func (t *turn) found(a *app, index int, all []rule.Finding) {
+	ended := false
+	for _, f := range all {
+		t.deliver(a, index, f)
+		ended = ended || f.Ends()
+	}
+	if ended {
+		a.switchRules(t.now) // that may have been the last of a rule
+	}
+}
+
+// deliver publishes a finding, unless its storm is held back, and reports whether it did.
+func (t *turn) deliver(a *app, index int, f rule.Finding) bool {
+	var key string
+	var held int
+	var leaves bool
+	if f.Make != nil {
+		t.fold.key = append(t.fold.key[:0], f.Key...)
+		key, held, leaves = t.leave(a.name, f.Alert.Category, f.Alert.Severity, func() string { return f.Make().Title })
+	} else {
+		key, held, leaves = t.admit(a.name, f.Alert, f.Again)
+	}
+	if !leaves {
+		return false
+	}
+	if f.Make != nil {
+		f.Alert = f.Make()
+	}
+	f.Alert.DedupKey = key
+	said := t.say(a, f.Alert, held)
+	f.Delivered(said.ID)
+	if f.Opens != nil {
+		opened := *f.Opens
+		opened.ID, opened.Title = said.ID, said.Title
+		t.fold.incidents.add(a, index, opened)
+	}
+	return true
+}
+
+// offer publishes an alert of an app unless its storm is held back.
+func (t *turn) offer(a *app, found alert.Alert) {
+	key, held, leaves := t.admit(a.name, found, false)
 	if !leaves {
 		return
 	}
-	found.Alert.DedupKey = key
-	found.Told(t.say(a, found.Alert, held).ID)
-}
-
-// offer publishes an alert of an app unless its storm is held back, and returns
-// its id when it has left.
-func (t *turn) offer(a *app, found alert.Alert) (id string, left bool) {
-	key, held, leaves := t.admit(a.name, found, false)
-	if !leaves {
-		return "", false
-	}
 	found.DedupKey = key
-	return t.say(a, found, held).ID, true
+	t.say(a, found, held)
 }
 
 // admit asks the storm limiter whether an alert may leave. Then key is its dedup
@@ -100,7 +128,7 @@ func (t *turn) leave(app string, c alert.Category, s alert.Severity, title func(
 // limiter, which begins with the dedup key of the length that it returns.
 func (t *turn) stormKey(app string) int {
 	f := t.fold
-	f.key = finding.Bounded(f.key)
+	f.key = rule.Bounded(f.key)
 	n := len(f.key)
 	f.key = append(append(f.key, 0), app...)
 	return n

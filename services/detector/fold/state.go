@@ -7,16 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"slices"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/tocsin-bus/tocsin/services/detector/ciresult"
-	"github.com/tocsin-bus/tocsin/services/detector/errortrack"
 	others "github.com/tocsin-bus/tocsin/services/detector/external"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
 	"github.com/tocsin-bus/tocsin/services/detector/oldsnapshot"
 	"github.com/tocsin-bus/tocsin/services/detector/ratelimit"
+	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
-	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
 // Version is that of the snapshots: the first with numbered fields. Fields are added
@@ -88,7 +90,7 @@ func (f *Fold) stateApps(s *snapshot.State) {
 		return
 	}
 	for _, read := range saved {
-		a := emptyApp(read.name, f.cfg.Rules.For(read.name))
+		a := f.emptyApp(read.name)
 		if err := snapshot.Read(read.encoded, a.state); err != nil {
 			s.Fail("app %q: %v", read.name, err)
 			return
@@ -98,22 +100,20 @@ func (f *Fold) stateApps(s *snapshot.State) {
 	}
 }
 
-// savedIncident is a spike, a drift or an escalation that is open, in a snapshot.
+// savedIncident is an incident that is open, in a snapshot. It names its rule by number.
 type savedIncident struct {
 	app  string
-	rule int
-	// key is the fingerprint of an error, or which of its incidents a rule means.
-	key             uint64
-	id, title, name string
+	rule protowire.Number
+	rule.Incident
 }
 
 func (i *savedIncident) state(s *snapshot.State) {
 	s.String(1, &i.app, maxApp)
-	snapshot.Uint(s, 2, &i.rule, fieldThresholds)
-	s.Hash(3, &i.key)
-	s.String(4, &i.id, idLen)
-	s.String(5, &i.title, maxTitle)
-	s.String(6, &i.name, idLen)
+	snapshot.Uint(s, 2, &i.rule, math.MaxInt32)
+	s.Hash(3, &i.Key)
+	s.String(4, &i.ID, idLen)
+	s.String(5, &i.Title, maxTitle)
+	s.String(6, &i.Name, maxTitle)
 }
 
 // maxTitle bounds the title of an incident in a snapshot, in bytes.
@@ -121,31 +121,19 @@ const maxTitle = 4 << 10
 
 func (f *Fold) stateIncidents(s *snapshot.State) {
 	var saved []savedIncident
-	for of, id := range f.spikes.open.All() {
-		key := 2 * uint64(of.by)
-		if of.signal == alert.SignalRequests {
-			key++
+	for index, open := range f.incidents.open {
+		for key, incident := range open.All() {
+			saved = append(saved, savedIncident{key.app.name, table[index].number, *incident})
 		}
-		saved = append(saved, savedIncident{app: of.app.name, rule: fieldSpikes, key: key, id: *id})
 	}
-	for of, told := range f.escalations.open.All() {
-		saved = append(saved, savedIncident{of.app.name, fieldErrors, of.fingerprint, told.ID, told.Title, told.Name})
-	}
-	snapshot.List(s, 7, &saved, maxSpikes+maxEscalations, (*savedIncident).state)
+	snapshot.List(s, 7, &saved, maxIncidents*len(table), (*savedIncident).state)
 	if !s.Reading() {
 		return
 	}
 	for _, read := range saved {
-		known := f.apps.Peek(read.app)
-		switch {
-		case known == nil: // there may be less room for apps now
-		case read.rule == fieldErrors:
-			f.escalations.begin(escalation{*known, read.key}, errortrack.Told{ID: read.id, Title: read.title, Name: read.name})
-		case read.key < 2*uint64(finders):
-			signals := [...]string{alert.SignalLogs, alert.SignalRequests}
-			f.spikes.begin(source{*known, signals[read.key%2], finder(read.key / 2)}, read.id)
-		default:
-			s.Fail("a spike of an unknown rule: %d", read.key)
+		// The rule may be gone, and there may be less room for apps now.
+		if index, known := indexOf(read.rule), f.apps.Peek(read.app); index >= 0 && known != nil {
+			f.incidents.add(*known, index, read.Incident)
 		}
 	}
 }
@@ -172,19 +160,20 @@ func (f *Fold) Restore(data []byte) error {
 	if err := snapshot.Read(state, next.state); err != nil {
 		return fmt.Errorf("restore the detector's state: %w", err)
 	}
-	next.settle()
+	next.switchRules()
 	next.shrink()
 	next.forgotten = nil // nobody has heard of them since
 	*f = *next
 	return nil
 }
 
-// settle gives all apps what their rules need, and notes which of them have no history.
-func (f *Fold) settle() {
+// switchRules starts and drops the rules of all apps by the choices in force now, and notes
+// which apps have no history.
+func (f *Fold) switchRules() {
 	var newcomers []*app
 	for _, known := range f.apps.All() {
 		a := *known
-		if a.settle(f.openOf(a), f.newest) {
+		if a.switchRules(f.newest) {
 			f.changed(a)
 		}
 		if !a.age.known() {

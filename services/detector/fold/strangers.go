@@ -2,11 +2,13 @@ package fold
 
 import (
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
+	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
-	"github.com/tocsin-bus/tocsin/services/detector/threshold"
+	"github.com/tocsin-bus/tocsin/services/detector/template"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -50,22 +52,20 @@ func (s *strangers) state(st *snapshot.State) {
 	}, func(hash uint64, at time.Time) { s.seen.Add(hash, at) })
 }
 
-// untracked asks the rules about an event of an app that is not tracked: those that need
-// no memory of it. Nothing they raise is known to be open, so nothing ends it.
+// untracked gives an event of an app that is not tracked to the rules that need no memory
+// of it. Nothing that they find is known to be open, so nothing ends it.
 func (t *turn) untracked(a *app, e *telemetry.Event) {
 	t.fold.count.untracked++
-	switch {
-	case e.Network != nil:
-		t.request(a, e)
-	case e.Security != nil:
-		t.security(a, e)
-	case e.Memory != nil:
-		if found, ok := threshold.New().Memory(a.name, e.Memory); ok {
-			t.track(a, found)
+	if e.Network != nil {
+		t.fold.template = template.AppendPage(t.fold.template[:0], e.Network.URL)
+		if t.hidden(a, false, telemetry.KindNetwork, requestSighting(e)) {
+			return
 		}
-	case e.Circuit != nil:
-		if found, ok := threshold.New().Circuit(a.name, e.Circuit); ok {
-			t.track(a, found)
+	}
+	event := t.event(a, e)
+	for i, one := range table {
+		if slices.Contains(one.untracked, e.Kind) {
+			t.found(a, i, one.new(&rule.App{Name: a.name}).Observe(event, t.now))
 		}
 	}
 }

@@ -11,7 +11,7 @@ func (f *Fold) Waits() bool { return f.budget.Waits() }
 
 // Unfinished reports whether a spike, a drift or an escalation is open. It ends with the
 // passing of time, which only messages bring.
-func (f *Fold) Unfinished() bool { return f.spikes.open.Len()+f.escalations.open.Len() > 0 }
+func (f *Fold) Unfinished() bool { return f.incidents.any() }
 
 // summarizeDue publishes the summaries of apps that have held back alerts for so long
 // that they no longer wait for another alert to leave.

@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"strings"
 
-	"github.com/tocsin-bus/tocsin/services/detector/finding"
+	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
@@ -16,7 +16,7 @@ const (
 	// idLen is the length of an alert's id, in characters of 5 bits.
 	idLen = 26
 	// maxApp bounds an app's name, in bytes.
-	maxApp = finding.MaxKey
+	maxApp = rule.MaxKey
 	// maxText bounds every other text of an alert, in characters.
 	maxText = alert.MaxDetail
 )
@@ -42,7 +42,7 @@ func appName(name string) string {
 	case name == "":
 		return telemetry.DefaultApp
 	case len(name) > maxApp:
-		return strings.ToValidUTF8(string(finding.Bounded([]byte(name))), "")
+		return strings.ToValidUTF8(string(rule.Bounded([]byte(name))), "")
 	default:
 		return name
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/detector/network"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
-	"github.com/tocsin-bus/tocsin/services/detector/security"
+	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/services/detector/template"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/ci"
@@ -23,7 +23,9 @@ type turn struct {
 	// the next alert within the event.
 	index, ordinal int
 	// of is that event, nil where an alert is raised by none.
-	of     *telemetry.Event
+	of *telemetry.Event
+	// tool reports whether a log comes from a browser extension or a development tool.
+	tool   bool
 	alerts []alert.Alert
 }
 
@@ -36,124 +38,87 @@ func (t *turn) events(events []telemetry.Event) {
 			t.fold.changed(a)
 			a = t.fold.app(name)
 		}
-		t.index, t.ordinal, t.of = i, 0, e
+		t.index, t.ordinal, t.of, t.tool = i, 0, e, false
 		if a.untracked {
 			t.untracked(a, e)
 			continue
 		}
 		t.fold.seen(a)
 		a.releases.Heard(e.Release, t.now)
-		t.event(a, e)
+		t.observe(a, e)
 	}
 	t.of = nil
 	t.fold.changed(a)
 	t.fold.shrink()
 }
 
-// event asks the rules about one event. Exactly one payload is set.
-func (t *turn) event(a *app, e *telemetry.Event) {
+// observe gives an event to the noise rules, and to the detection rules what they do not
+// hide.
+func (t *turn) observe(a *app, e *telemetry.Event) {
+	var hidden bool
 	switch {
 	case e.Log != nil:
-		t.log(a, e)
-		return
+		hidden = t.log(a, e)
 	case e.Network != nil:
-		t.request(a, e)
+		hidden = t.request(a, e)
+	default:
+		t.noiseFound(a, a.noise.Tick(t.now))
+	}
+	if hidden {
 		return
 	}
-	t.found(a, a.noise.Tick(t.now))
-	switch {
-	case e.Vitals != nil:
-		t.loaded(a, e)
-	case e.Action != nil:
-		if found, ok := a.targets.Action(a.name, e, t.now); ok {
-			t.offer(a, found)
+	event := t.event(a, e)
+	for i, r := range a.rules {
+		if found := r.Observe(event, t.now); len(found) > 0 {
+			t.found(a, i, found)
 		}
-	case e.Memory != nil:
-		if found, ok := a.states.Memory(a.name, e.Memory); ok {
-			t.track(a, found)
-		}
-	case e.Circuit != nil:
-		if found, ok := a.states.Circuit(a.name, e.Circuit); ok {
-			t.track(a, found)
-		}
-	case e.Security != nil:
-		t.security(a, e)
 	}
 }
 
-func (t *turn) security(a *app, e *telemetry.Event) {
-	t.fold.key = security.AppendKey(t.fold.key[:0], a.name, e.Security)
-	title := func() string { return security.Alert(e, "").Title }
-	if key, held, leaves := t.leave(a.name, alert.Security, alert.Warning, title); leaves {
-		t.say(a, security.Alert(e, key), held)
-	}
+// event returns an event as rules see it.
+func (t *turn) event(a *app, e *telemetry.Event) *rule.Event {
+	t.fold.event = rule.Event{Event: e, App: a.name, Template: t.fold.template, Tool: t.tool, Young: a.young()}
+	return &t.fold.event
 }
 
-// loaded folds in a page load.
-func (t *turn) loaded(a *app, e *telemetry.Event) {
-	ended := false
-	for _, found := range a.pages.load(a.name, e, a.ruleset.Regression, a.young(), t.now) {
-		t.track(a, found)
-		ended = ended || found.Ends()
-	}
-	if ended {
-		a.settle(t.fold.openOf(a), t.now) // which may have been the last of a rule
-	}
-}
-
-func (t *turn) log(a *app, e *telemetry.Event) {
+// log reports whether a log is hidden.
+func (t *turn) log(a *app, e *telemetry.Event) bool {
 	f := t.fold
 	f.template = template.Append(f.template[:0], e.Log.Message)
-	tool := noise.FromTool(e)
-	hidden, found := a.noise.Log(e.Log, tool, f.template, t.now)
-	t.found(a, found)
+	t.tool = noise.FromTool(e)
+	hidden, found := a.noise.Log(e.Log, t.tool, f.template, t.now)
+	t.noiseFound(a, found)
 	failed := e.Log.Level == telemetry.LevelError
 	seen := noise.Sighting{Text: e.Log.Message, Level: e.Log.Level}
 	if failed {
 		seen.Severity = alert.Error
 	}
-	if t.hidden(a, hidden, telemetry.KindLog, seen) || !failed {
-		return
+	if t.hidden(a, hidden, telemetry.KindLog, seen) {
+		return true
 	}
-	a.noise.Failed(t.now)
-	if news, ok := a.errors.Log(a.name, e, tool, f.template, t.now); ok {
-		t.offer(a, news)
+	if failed {
+		a.noise.Failed(t.now)
 	}
-	t.escalate(a, e)
-	t.failed(a, alert.SignalLogs, &a.logs)
+	return false
 }
 
-func (t *turn) request(a *app, e *telemetry.Event) {
+// request reports whether a request is hidden.
+func (t *turn) request(a *app, e *telemetry.Event) bool {
 	f := t.fold
 	f.template = template.AppendPage(f.template[:0], e.Network.URL)
-	severity, bad := network.Severity(e.Network.Status)
-	hidden := false
-	if !a.untracked {
-		var found *noise.Found
-		hidden, found = a.noise.Request(e.Network.URL, f.template, severity, t.now)
-		t.found(a, found)
-	}
-	if t.hidden(a, hidden, telemetry.KindNetwork, noise.Sighting{Text: e.Network.URL, Severity: severity}) {
-		return
-	}
-	if !a.untracked {
-		a.outcomes.add(t.now, network.Failed(e.Network.Status))
-	}
-	if !bad {
-		return
-	}
-	f.key = network.AppendKey(f.key[:0], e.Network, f.template)
-	title := func() string { return network.Alert(e.Network, string(f.template), "").Title }
-	if key, held, leaves := t.leave(a.name, alert.NetworkErrors, severity, title); leaves {
-		t.say(a, network.Alert(e.Network, string(f.template), key), held)
-	}
-	if a.untracked || !network.Failed(e.Network.Status) {
-		return
-	}
-	t.failed(a, alert.SignalRequests, &a.requests)
+	seen := requestSighting(e)
+	hidden, found := a.noise.Request(e.Network.URL, f.template, seen.Severity, t.now)
+	t.noiseFound(a, found)
+	return t.hidden(a, hidden, telemetry.KindNetwork, seen)
 }
 
-// hidden says whether a found rule or one added by hand hides an event.
+func requestSighting(e *telemetry.Event) noise.Sighting {
+	severity, _ := network.Severity(e.Network.Status)
+	return noise.Sighting{Text: e.Network.URL, Severity: severity}
+}
+
+// hidden reports whether a noise rule hides an event: one that was found, or one that was
+// added by hand.
 func (t *turn) hidden(a *app, found bool, kind telemetry.Kind, s noise.Sighting) bool {
 	if found || t.fold.manual.Hides(a.name, kind, s, t.now) {
 		t.fold.count.hidden++
@@ -162,8 +127,8 @@ func (t *turn) hidden(a *app, found bool, kind telemetry.Kind, s noise.Sighting)
 	return false
 }
 
-// found announces what auto-detection found, when it hides something.
-func (t *turn) found(a *app, found *noise.Found) {
+// noiseFound announces the noise rules that were found, if any of them applies.
+func (t *turn) noiseFound(a *app, found *noise.Found) {
 	if news, ok := found.Alert(); ok {
 		t.offer(a, news)
 	}
@@ -174,7 +139,7 @@ func (t *turn) found(a *app, found *noise.Found) {
 func (t *turn) result(result *ci.Result) {
 	taken := t.fold.ci.Take(result)
 	if id, left := t.tell(telemetry.DefaultApp, taken.Alert); left {
-		t.fold.ci.Told(taken, id)
+		t.fold.ci.Delivered(taken, id)
 	}
 }
 
@@ -186,7 +151,7 @@ func (t *turn) external(alerts []external.Alert) {
 		t.index, t.ordinal = i, 0
 		taken := t.fold.others.Take(e)
 		if id, left := t.tell(appName(e.App), taken.Alert); left {
-			t.fold.others.Told(taken, id)
+			t.fold.others.Delivered(taken, id)
 		}
 	}
 }

@@ -24,14 +24,14 @@ import (
 // session. Past it, the one not touched for the longest is forgotten.
 const MaxTargets = 1000
 
-// rule is what counts as a burst of one type of action: 3 within the window.
-type rule struct {
-	action        string
+// action is a type of action, of which 3 within the window are a burst.
+type action struct {
+	name          string
 	window        time.Duration
 	title, detail string
 }
 
-var rules = [...]rule{
+var actions = [...]action{
 	{telemetry.ActionClick, time.Second, "Repeated clicks on ", "3 clicks within 1 s on "},
 	{telemetry.ActionSubmit, 10 * time.Second, "Form submitted repeatedly: ", "submitted 3 times within 10 s: "},
 }
@@ -65,16 +65,16 @@ func (t *Targets) Size() int { return 96 * t.known.Len() }
 
 // Action takes what a person did. There is an alert when a burst is complete.
 func (t *Targets) Action(app string, event *telemetry.Event, now time.Time) (alert.Alert, bool) {
-	for i := range rules {
-		if rules[i].action == event.Action.Type {
-			return t.touch(&rules[i], app, event, now.UnixMilli())
+	for i := range actions {
+		if actions[i].name == event.Action.Type {
+			return t.touch(&actions[i], app, event, now.UnixMilli())
 		}
 	}
 	return alert.Alert{}, false
 }
 
-func (t *Targets) touch(r *rule, app string, event *telemetry.Event, now int64) (alert.Alert, bool) {
-	key := t.key(r, event)
+func (t *Targets) touch(a *action, app string, event *telemetry.Event, now int64) (alert.Alert, bool) {
+	key := t.key(a, event)
 	known := t.known.Get(key)
 	if known == nil {
 		known = t.add(key, target{last: never, before: never})
@@ -82,7 +82,7 @@ func (t *Targets) touch(r *rule, app string, event *telemetry.Event, now int64) 
 	if known.last > now {
 		*known = target{last: never, before: never}
 	}
-	start := now - r.window.Milliseconds()
+	start := now - a.window.Milliseconds()
 	if known.last <= start {
 		known.told = false
 	}
@@ -95,9 +95,9 @@ func (t *Targets) touch(r *rule, app string, event *telemetry.Event, now int64) 
 	name := template.Message(event.Action.Target)
 	return alert.Alert{
 		Severity: alert.Warning, Category: alert.UserFrustration, Source: alert.SourceFrustration, URL: event.URL,
-		Title: r.title + name, Detail: r.detail + event.Action.Target,
-		Context:  map[string]any{"type": r.action, "target": event.Action.Target},
-		DedupKey: fmt.Sprintf("user_frustration:%s:%s:%s", app, r.action, name),
+		Title: a.title + name, Detail: a.detail + event.Action.Target,
+		Context:  map[string]any{"type": a.name, "target": event.Action.Target},
+		DedupKey: fmt.Sprintf("user_frustration:%s:%s:%s", app, a.name, name),
 	}, true
 }
 
@@ -110,8 +110,8 @@ func (t *Targets) add(key uint64, value target) *target {
 }
 
 // key tells targets apart by a hash: selectors can be long.
-func (t *Targets) key(r *rule, event *telemetry.Event) uint64 {
-	t.scratch = append(append(t.scratch[:0], r.action...), 0)
+func (t *Targets) key(a *action, event *telemetry.Event) uint64 {
+	t.scratch = append(append(t.scratch[:0], a.name...), 0)
 	t.scratch = append(append(t.scratch, event.Session...), 0)
 	t.scratch = append(t.scratch, event.Action.Target...)
 	sum := sha256.Sum256(t.scratch)

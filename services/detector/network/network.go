@@ -1,7 +1,7 @@
-// Package network decides which requests are worth an alert, and what it says.
+// Package network is the detection rule for requests that fail.
 //
-// It remembers nothing: every failed request is one, and repetitions are left
-// to those who know what was said before.
+// It remembers nothing. Each failed request is a finding; repetitions are bounded by the
+// storm limit and merged by readers.
 package network
 
 import (
@@ -15,11 +15,11 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// Failed says whether a request with that status counts as an error: 5xx, or 0
-// for one that got no answer.
+// Failed reports whether a request with that status counts as an error: 5xx, or 0 for one
+// that got no answer.
 func Failed(status int) bool { return status == 0 || status >= 500 && status <= 599 }
 
-// Severity is how bad a status is, and false when it is not worth an alert.
+// Severity returns the severity of the alert for a status, and false where there is none.
 func Severity(status int) (alert.Severity, bool) {
 	switch {
 	case Failed(status):
@@ -31,21 +31,22 @@ func Severity(status int) (alert.Severity, bool) {
 	}
 }
 
-// AppendKey appends the key under which alerts about such a request are
-// repetitions of each other. Page is the path template of the request's URL.
+// AppendKey appends the dedup key of the alert for a request. page is the template of the
+// path of its URL.
 func AppendKey(dst []byte, request *telemetry.Network, page []byte) []byte {
 	dst = append(append(dst, method(request)...), ':')
 	dst = append(append(dst, page...), ':')
 	return strconv.AppendInt(dst, int64(request.Status), 10)
 }
 
-// Alert is what there is to say about a request whose status has a severity.
-func Alert(request *telemetry.Network, page, key string) alert.Alert {
+// Alert returns the alert for a request whose status has a severity, without its dedup
+// key.
+func Alert(request *telemetry.Network, page string) alert.Alert {
 	severity, _ := Severity(request.Status)
 	method := method(request)
 	a := alert.Alert{
 		Severity: severity, Category: alert.NetworkErrors, Source: alert.SourceNetwork,
-		URL: request.URL, DedupKey: key, Detail: detail(request),
+		URL: request.URL, Detail: detail(request),
 		Context: map[string]any{
 			alert.EndpointKey: method + " " + page,
 			"method":          method, "url": template.PathQuery(request.URL),

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"testing"
+	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/network"
+	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/services/detector/template"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
@@ -48,10 +50,22 @@ func TestAlert(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			page := template.Page(tt.request.URL)
-			key := string(network.AppendKey(nil, &tt.request, []byte(page)))
-			a := network.Alert(&tt.request, page, key)
-			if a.Title != tt.title || a.Detail != tt.detail || a.DedupKey != tt.key || a.URL != tt.request.URL {
-				t.Errorf("got %q\n%q\n%q\n%q", a.Title, a.Detail, a.DedupKey, a.URL)
+			found := network.NewRule(nil).Observe(&rule.Event{Event: &telemetry.Event{Network: &tt.request}, Template: []byte(page)}, time.Time{})
+			if len(found) != 1 {
+				t.Fatalf("%d findings, want 1", len(found))
+			}
+			if got := string(found[0].Key); got != tt.key {
+				t.Errorf("dedup key = %q, want %q", got, tt.key)
+			}
+			a := found[0].Make()
+			if a.Title != tt.title {
+				t.Errorf("title = %q, want %q", a.Title, tt.title)
+			}
+			if a.Detail != tt.detail {
+				t.Errorf("detail = %q, want %q", a.Detail, tt.detail)
+			}
+			if a.URL != tt.request.URL {
+				t.Errorf("URL = %q, want %q", a.URL, tt.request.URL)
 			}
 			want := map[string]any{"url": tt.url, "status": tt.request.Status, "duration_ms": tt.request.DurationMS, "method": a.Context["method"], alert.EndpointKey: fmt.Sprint(a.Context["method"], " ", page)}
 			if !maps.Equal(a.Context, want) || a.Category != alert.NetworkErrors || a.Source != alert.SourceNetwork {
@@ -65,6 +79,6 @@ func BenchmarkAlert(b *testing.B) {
 	b.ReportAllocs()
 	request := &telemetry.Network{Method: "POST", URL: "http://localhost:3000/api/users", Status: 500, DurationMS: 234}
 	for b.Loop() {
-		network.Alert(request, "/api/users", "POST:/api/users:500")
+		network.Alert(request, "/api/users")
 	}
 }

@@ -130,7 +130,6 @@ func appState(r *reader, newest int64) []byte {
 		putMessage(s, 1, age)
 		putMessage(s, 2, noise)
 		putMessage(s, 3, releases)
-		putMessage(s, 4, outcomes)
 		putMessage(s, 5, message(func(s *snapshot.State) {
 			putMessage(s, 1, regression)
 			putMessage(s, 2, anomaly)
@@ -140,6 +139,7 @@ func appState(r *reader, newest int64) []byte {
 		putMessage(s, ruleSpikes, message(func(s *snapshot.State) {
 			putMessage(s, 1, logs)
 			putMessage(s, 2, requests)
+			putMessage(s, 3, outcomes)
 		}))
 		putMessage(s, 19, regressions)
 		putMessage(s, 20, targets)

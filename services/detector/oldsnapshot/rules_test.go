@@ -11,9 +11,9 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/detector/anomaly"
 	"github.com/tocsin-bus/tocsin/services/detector/changepoint"
-	"github.com/tocsin-bus/tocsin/services/detector/finding"
 	"github.com/tocsin-bus/tocsin/services/detector/ratetail"
 	"github.com/tocsin-bus/tocsin/services/detector/regression"
+	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -126,9 +126,9 @@ func putOpen(w *writer, ids []string, ranks ...int) {
 func TestOpenAlertsOfVersion7(t *testing.T) {
 	var w writer
 	putOpen(&w, []string{"a", "b"}, alert.Warning.Rank(), len(alert.Severities())+alert.Error.Rank())
-	var got finding.Open
+	var got rule.Open
 	read(t, trust, w.buf, open, &got)
-	finding.Renewed(alert.Alert{Severity: alert.Warning}, &got).Told("d")
+	rule.Renewed(alert.Alert{Severity: alert.Warning}, &got).Delivered("d")
 	var end alert.Alert
 	got.End(&end)
 	if end.Resolves != "b" || !slices.Equal(end.AlsoResolves, []string{"d"}) {
@@ -181,7 +181,7 @@ func TestRegressionsOfVersion7(t *testing.T) {
 	read(t, trust, confirmed.buf, confirmedPages, byConfirmed)
 	for _, tt := range []struct {
 		name string
-		load func(app, url string, vitals *telemetry.Vitals, now time.Time) []finding.Finding
+		load func(app, url string, vitals *telemetry.Vitals, now time.Time) []rule.Finding
 		want string
 	}{
 		{"spec", bySpec.Load, "10 Resolved: LCP regressed on /cart"},
@@ -195,7 +195,7 @@ func TestRegressionsOfVersion7(t *testing.T) {
 					ms = 1000
 				}
 				for _, f := range tt.load("web", "http://localhost:3000/cart", &telemetry.Vitals{LCP: &ms}, at(int64(i)*1000)) {
-					f.Told(fmt.Sprint(i))
+					f.Delivered(fmt.Sprint(i))
 					if f.Alert.Resolves != "" {
 						ends = append(ends, fmt.Sprint(i, " ", f.Alert.Title))
 					}

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/changepoint"
-	"github.com/tocsin-bus/tocsin/services/detector/finding"
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
+	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/services/detector/template"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
@@ -34,7 +34,7 @@ type classed [len(metrics)]*series
 // series is one metric of it.
 type series struct {
 	changepoint.Series
-	open finding.Open
+	open rule.Open
 	// told is the confidence of what was told last of what is found now.
 	told uint8
 	// since is the time of the load with which it was found first, zero where that was
@@ -78,7 +78,7 @@ func (c *Confirmed) Size() int { return c.size }
 // What the storm limiter held back is tried again with the next load of the page,
 // as far as it still holds. A new level that nobody was told the regression of is
 // the baseline without a word.
-func (c *Confirmed) Load(app, url string, vitals *telemetry.Vitals, now time.Time) []finding.Finding {
+func (c *Confirmed) Load(app, url string, vitals *telemetry.Vitals, now time.Time) []rule.Finding {
 	c.scratch = template.AppendPage(append(c.scratch[:0], classOf(vitals.Device)), url)
 	p := place{app: app, url: url, device: vitals.Device}
 	found, ended := c.compare(&p, vitals, now)
@@ -95,7 +95,7 @@ func (c *Confirmed) Load(app, url string, vitals *telemetry.Vitals, now time.Tim
 
 // compare compares a load with the page in scratch, of which p tells. With loads on
 // another class of devices it is only about what is open.
-func (c *Confirmed) compare(p *place, vitals *telemetry.Vitals, now time.Time) (found, ended []finding.Finding) {
+func (c *Confirmed) compare(p *place, vitals *telemetry.Vitals, now time.Time) (found, ended []rule.Finding) {
 	var page *classed
 	for i := range metrics {
 		m := &metrics[i]
@@ -120,7 +120,7 @@ func (c *Confirmed) compare(p *place, vitals *telemetry.Vitals, now time.Time) (
 		}
 		p.metric, p.page = m, string(c.scratch[1:])
 		if s.Confidence() == changepoint.None {
-			f := finding.End(p.ended(s.end), &s.open)
+			f := rule.End(p.ended(s.end), &s.open)
 			f.Again = !ends(v.Event)
 			ended = append(ended, f)
 			continue
@@ -129,7 +129,7 @@ func (c *Confirmed) compare(p *place, vitals *telemetry.Vitals, now time.Time) (
 		if again {
 			v = s.Now()
 		}
-		f := finding.Renewed(p.risen(v), &s.open).Noting(&s.told, uint8(v.Confidence))
+		f := rule.Renewed(p.risen(v), &s.open).Noting(&s.told, uint8(v.Confidence))
 		f.Again = again
 		found = append(found, f)
 	}
@@ -189,7 +189,7 @@ func (c *Confirmed) page() *classed {
 }
 
 // seriesSize is about what a series takes, in bytes.
-const seriesSize = changepoint.Size + finding.Size + 64
+const seriesSize = changepoint.Size + rule.OpenSize + 64
 
 func (c *Confirmed) add(key string, page *classed) *classed {
 	stored, gone := c.pages.Add(key, page)
@@ -301,7 +301,7 @@ func (c *Confirmed) State(s *snapshot.State) {
 
 func (s *series) state(st *snapshot.State) {
 	snapshot.Message(st, 1, &s.Series, (*changepoint.Series).State)
-	snapshot.Message(st, 2, &s.open, (*finding.Open).State)
+	snapshot.Message(st, 2, &s.open, (*rule.Open).State)
 	switch {
 	case s.Confidence() != changepoint.None:
 		snapshot.Uint(st, 3, &s.told, uint64(changepoint.Confirmed))

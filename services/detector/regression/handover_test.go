@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tocsin-bus/tocsin/services/detector/finding"
 	"github.com/tocsin-bus/tocsin/services/detector/regression"
+	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -13,9 +13,9 @@ func onDevice(v float64, device telemetry.Device) *telemetry.Vitals {
 	return &telemetry.Vitals{LCP: &v, Device: device}
 }
 
-func tell(found []finding.Finding) (n int) {
+func tell(found []rule.Finding) (n int) {
 	for _, f := range found {
-		f.Told("id")
+		f.Delivered("id")
 	}
 	return len(found)
 }

@@ -23,8 +23,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/tocsin-bus/tocsin/services/detector/finding"
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
+	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/services/detector/template"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
@@ -63,9 +63,9 @@ func (p *Pages) Size() int { return p.size }
 // then adds it to them. There is a finding for each metric that is over and, behind
 // those, the end of each that was and is no more; both in the order of the metrics,
 // and usually none.
-func (p *Pages) Load(app, url string, vitals *telemetry.Vitals, now time.Time) []finding.Finding {
+func (p *Pages) Load(app, url string, vitals *telemetry.Vitals, now time.Time) []rule.Finding {
 	p.scratch = template.AppendPage(p.scratch[:0], url)
-	var found, ended []finding.Finding
+	var found, ended []rule.Finding
 	var windows *page
 	for i := range metrics {
 		m := &metrics[i]
@@ -85,13 +85,13 @@ func (p *Pages) Load(app, url string, vitals *telemetry.Vitals, now time.Time) [
 		switch w.take(&l, now) {
 		case raises:
 			l.page = string(p.scratch)
-			found = append(found, finding.Renewed(l.alert(), &w.open))
+			found = append(found, rule.Renewed(l.alert(), &w.open))
 		case resolves:
 			l.page = string(p.scratch)
-			ended = append(ended, finding.End(l.resolution(), &w.open))
+			ended = append(ended, rule.End(l.resolution(), &w.open))
 		case settles:
 			l.page = string(p.scratch)
-			ended = append(ended, finding.End(l.newLevel(), &w.open))
+			ended = append(ended, rule.End(l.newLevel(), &w.open))
 		case nothing:
 		}
 	}
@@ -157,7 +157,7 @@ func (p *Pages) page() *page {
 
 // About what a window and a page take, in bytes.
 const (
-	windowSize = 8*Loads + 24 + incidentSize + finding.Size
+	windowSize = 8*Loads + 24 + incidentSize + rule.OpenSize
 	pageSize   = 8*len(metrics) + 128
 )
 

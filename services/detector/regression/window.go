@@ -3,7 +3,7 @@ package regression
 import (
 	"slices"
 
-	"github.com/tocsin-bus/tocsin/services/detector/finding"
+	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 )
 
@@ -19,7 +19,7 @@ type window struct {
 	values [Loads]int64
 	n      int // how many are there
 	next   int // where the next goes: the oldest, once the window is full
-	open   finding.Open
+	open   rule.Open
 	// incident is what is open, or was until its end leaves; nil most of the time.
 	incident *incident
 }
@@ -106,7 +106,7 @@ func (w *window) state(s *snapshot.State) {
 		loads = w.appendTo(loads)
 	}
 	loads = snapshot.Packed(s, 1, loads, Loads, maxValue*shift)
-	snapshot.Message(s, 2, &w.open, (*finding.Open).State)
+	snapshot.Message(s, 2, &w.open, (*rule.Open).State)
 	snapshot.Optional(s, 3, &w.incident, (*incident).state)
 	if s.Reading() {
 		if len(loads) == 0 {

@@ -1,5 +1,5 @@
-// Package security says what there is to say about a security event. Each is
-// an alert; the package remembers nothing.
+// Package security is the detection rule for security events. Each is a finding; the
+// package remembers nothing.
 package security
 
 import (
@@ -8,9 +8,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// AppendKey appends the key under which alerts about such an event are
-// repetitions of each other: its type and what was blocked, or else what the
-// message says.
+// AppendKey appends the dedup key of the alert for an event: its type and what was
+// blocked, or else the template of the message.
 func AppendKey(dst []byte, app string, s *telemetry.Security) []byte {
 	dst = append(append(dst, "security:"...), app...)
 	dst = append(append(append(dst, ':'), s.Type...), ':')
@@ -24,14 +23,13 @@ func appendSubject(dst []byte, s *telemetry.Security) []byte {
 	return template.Append(dst, s.Message)
 }
 
-// Alert is what there is to say about an event that holds a security payload.
-// Its URL is the page on which it happened, or what was blocked when the page
-// is not known.
-func Alert(event *telemetry.Event, key string) alert.Alert {
+// Alert returns the alert for an event with a security payload, without its dedup key. Its
+// URL is the page on which it happened, or what was blocked if the page is not known.
+func Alert(event *telemetry.Event) alert.Alert {
 	s := event.Security
 	a := alert.Alert{
 		Severity: alert.Warning, Category: alert.Security, Source: alert.SourceSecurity, URL: event.URL,
-		Title: "Security: " + s.Type, Detail: s.Message, Context: map[string]any{"type": s.Type}, DedupKey: key,
+		Title: "Security: " + s.Type, Detail: s.Message, Context: map[string]any{"type": s.Type},
 	}
 	if s.BlockedURL != "" {
 		a.Title += " blocked"

@@ -2,7 +2,9 @@ package security_test
 
 import (
 	"testing"
+	"time"
 
+	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/services/detector/security"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
@@ -28,10 +30,22 @@ func TestAlert(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			event := &telemetry.Event{URL: tt.page, Security: &tt.event}
-			key := string(security.AppendKey(nil, "web", &tt.event))
-			a := security.Alert(event, key)
-			if a.Title != tt.title || a.Detail != tt.detail || a.DedupKey != tt.key || a.URL != tt.url {
-				t.Errorf("got %q\n%q\n%q\n%q", a.Title, a.Detail, a.DedupKey, a.URL)
+			found := security.NewRule(nil).Observe(&rule.Event{Event: event, App: "web"}, time.Time{})
+			if len(found) != 1 {
+				t.Fatalf("%d findings, want 1", len(found))
+			}
+			if got := string(found[0].Key); got != tt.key {
+				t.Errorf("dedup key = %q, want %q", got, tt.key)
+			}
+			a := found[0].Make()
+			if a.Title != tt.title {
+				t.Errorf("title = %q, want %q", a.Title, tt.title)
+			}
+			if a.Detail != tt.detail {
+				t.Errorf("detail = %q, want %q", a.Detail, tt.detail)
+			}
+			if a.URL != tt.url {
+				t.Errorf("URL = %q, want %q", a.URL, tt.url)
 			}
 			if a.Severity != alert.Warning || a.Category != alert.Security || a.Source != alert.SourceSecurity || a.Context["type"] != tt.event.Type {
 				t.Errorf("got %+v", a)

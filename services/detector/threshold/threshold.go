@@ -15,8 +15,8 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/tocsin-bus/tocsin/services/detector/finding"
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
+	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
@@ -43,7 +43,7 @@ type States struct {
 // the alerts that are not over.
 type current struct {
 	state, before int
-	open          finding.Open
+	open          rule.Open
 }
 
 // take goes on to a state and says whether there is something to tell: that it is
@@ -59,11 +59,11 @@ func (c *current) take(to int) (news, again bool) {
 }
 
 // found makes a finding of the alert about what was taken.
-func (c *current) found(a alert.Alert, again bool) finding.Finding {
+func (c *current) found(a alert.Alert, again bool) rule.Finding {
 	if c.state != 0 {
-		return finding.New(a, &c.open)
+		return rule.New(a, &c.open)
 	}
-	f := finding.End(a, &c.open)
+	f := rule.End(a, &c.open)
 	f.Again = again
 	return f
 }
@@ -99,7 +99,7 @@ var (
 )
 
 // Memory takes a reading. There is a finding when the state has changed.
-func (s *States) Memory(app string, m *telemetry.Memory) (finding.Finding, bool) {
+func (s *States) Memory(app string, m *telemetry.Memory) (rule.Finding, bool) {
 	now := 0
 	switch {
 	case m.UsedBytes*10 >= m.LimitBytes*9:
@@ -109,7 +109,7 @@ func (s *States) Memory(app string, m *telemetry.Memory) (finding.Finding, bool)
 	}
 	changed, again := s.memory.take(now)
 	if !changed {
-		return finding.Finding{}, false
+		return rule.Finding{}, false
 	}
 	before, is := memoryStates[s.memory.before], memoryStates[now]
 	return s.memory.found(alert.Alert{
@@ -141,7 +141,7 @@ func tenths(n float64) string {
 
 // Circuit takes the state of a circuit. There is a finding when it has changed.
 // A state that is none of the contract's is ignored.
-func (s *States) Circuit(app string, c *telemetry.Circuit) (finding.Finding, bool) {
+func (s *States) Circuit(app string, c *telemetry.Circuit) (rule.Finding, bool) {
 	now := -1
 	for i, known := range circuitStates {
 		if known.name == c.State {
@@ -149,7 +149,7 @@ func (s *States) Circuit(app string, c *telemetry.Circuit) (finding.Finding, boo
 		}
 	}
 	if now < 0 {
-		return finding.Finding{}, false
+		return rule.Finding{}, false
 	}
 	name := c.Name[:min(len(c.Name), maxName)]
 	last := s.circuits.Get(name)
@@ -158,7 +158,7 @@ func (s *States) Circuit(app string, c *telemetry.Circuit) (finding.Finding, boo
 	}
 	changed, again := last.take(now)
 	if !changed {
-		return finding.Finding{}, false
+		return rule.Finding{}, false
 	}
 	before, is := circuitStates[last.before], circuitStates[now]
 	a := alert.Alert{
@@ -186,7 +186,7 @@ func (s *States) add(name string, now current) *current {
 }
 
 // circuitSize is about what a circuit takes beside its name, in bytes.
-const circuitSize = 104 + finding.MaxSize
+const circuitSize = 104 + rule.MaxOpenSize
 
 // State has the states.
 func (s *States) State(st *snapshot.State) {
@@ -200,5 +200,5 @@ func (s *States) State(st *snapshot.State) {
 func (c *current) fields(s *snapshot.State) {
 	snapshot.Uint(s, 1, &c.state, uint64(len(memoryStates)-1)) // as many as circuitStates
 	snapshot.Uint(s, 2, &c.before, uint64(len(memoryStates)-1))
-	snapshot.Message(s, 3, &c.open, (*finding.Open).State)
+	snapshot.Message(s, 3, &c.open, (*rule.Open).State)
 }

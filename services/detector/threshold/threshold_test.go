@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tocsin-bus/tocsin/services/detector/finding"
+	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 	"github.com/tocsin-bus/tocsin/services/detector/threshold"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -43,7 +43,7 @@ func TestMemory(t *testing.T) {
 			t.Errorf("step %d, %v of 1000: %q %q resolves %q", i, s.used, a.Severity, a.DedupKey, ends(a))
 		}
 		if changed {
-			f.Told(strconv.Itoa(i))
+			f.Delivered(strconv.Itoa(i))
 		}
 		states = restored(t, states)
 	}
@@ -74,7 +74,7 @@ func TestCircuit(t *testing.T) {
 			t.Errorf("step %d: %q %q %q %q resolves %q", i, a.Severity, a.Title, a.Detail, a.DedupKey, ends(a))
 		}
 		if changed {
-			f.Told(strconv.Itoa(i))
+			f.Delivered(strconv.Itoa(i))
 		}
 		states = restored(t, states)
 	}
@@ -113,11 +113,11 @@ func TestWhatWasHeldBack(t *testing.T) {
 	readings := [...]float64{0, 800, 950}
 	circuits := [...]string{telemetry.CircuitClosed, telemetry.CircuitHalfOpen, telemetry.CircuitOpen}
 	names := map[string]string{"normal": "0", "soft": "1", "hard": "2", "closed": "0", "half_open": "1", "open": "2"}
-	for name, take := range map[string]func(s *threshold.States, state int) (finding.Finding, bool){
-		"memory": func(s *threshold.States, state int) (finding.Finding, bool) {
+	for name, take := range map[string]func(s *threshold.States, state int) (rule.Finding, bool){
+		"memory": func(s *threshold.States, state int) (rule.Finding, bool) {
 			return s.Memory("web", &telemetry.Memory{UsedBytes: readings[state], LimitBytes: 1000})
 		},
-		"circuit": func(s *threshold.States, state int) (finding.Finding, bool) {
+		"circuit": func(s *threshold.States, state int) (rule.Finding, bool) {
 			return s.Circuit("web", &telemetry.Circuit{Name: "db", State: circuits[state]})
 		},
 	} {
@@ -135,7 +135,7 @@ func TestWhatWasHeldBack(t *testing.T) {
 				t.Errorf("%s, step %d: was %q, want %q", name, i, got, step.want)
 			}
 			if found && step.id != held {
-				f.Told(step.id)
+				f.Delivered(step.id)
 			}
 			states = restored(t, states)
 		}

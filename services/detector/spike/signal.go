@@ -1,4 +1,4 @@
-package fold
+package spike
 
 import (
 	"time"
@@ -8,15 +8,15 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 )
 
-// signal counts the errors of one signal of an app, for the rules that the app needs:
-// the others are nil.
+// signal counts the errors of one signal of an app, by the rules that the app needs. The
+// others are nil.
 type signal struct {
 	ratio *anomaly.Counter
 	tail  *ratetail.Counter
 }
 
-// with is the signal for the rules that are needed from now on. What it lacks goes on
-// from what the other rule knows, so that nothing that went on before looks new.
+// with returns the signal with the counters that are needed from now on. A new counter
+// goes on from what the other one knows, so that nothing that lasts looks new.
 func (s signal) with(ratio, tail bool, now time.Time) signal {
 	var next signal
 	switch {
@@ -36,12 +36,12 @@ func (s signal) with(ratio, tail bool, now time.Time) signal {
 	return next
 }
 
-// tailAfter is a counter that begins with the errors that another one knows.
+// tailAfter returns a counter that starts with the errors that another one knows.
 func tailAfter(ratio *anomaly.Counter, now time.Time) *ratetail.Counter {
 	if ratio == nil {
 		return ratetail.New(now)
 	}
-	ratio.Over(now) // lets go of what is too old
+	ratio.Over(now) // forgets what is too old
 	tail := ratetail.New(now.Add(-anomaly.Memory))
 	for at, n := range ratio.Errors() {
 		tail.Count(at, n)
@@ -64,8 +64,8 @@ func ratioAfter(tail *ratetail.Counter, now time.Time) *anomaly.Counter {
 	return ratio
 }
 
-// Size is about how many bytes it takes.
-func (s signal) Size() (bytes int) {
+// size is about how many bytes it takes.
+func (s signal) size() (bytes int) {
 	if s.ratio != nil {
 		bytes += s.ratio.Size()
 	}
@@ -75,7 +75,7 @@ func (s signal) Size() (bytes int) {
 	return bytes
 }
 
-// heldBack is how many bursts came by a schedule and were not raised to errors.
+// heldBack returns how many bursts came by a schedule and were not raised to errors.
 func (s signal) heldBack() uint64 {
 	if s.tail == nil {
 		return 0

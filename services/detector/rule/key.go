@@ -1,4 +1,4 @@
-package finding
+package rule
 
 import (
 	"crypto/sha256"
@@ -9,9 +9,8 @@ import (
 // MaxKey bounds a dedup key, in bytes.
 const MaxKey = 400
 
-// Bounded makes a dedup key that is too long shorter, in place, and keeps it
-// apart from others that begin alike. What it returns stays as it is when it is
-// bounded again.
+// Bounded shortens a dedup key that is too long, in place, and keeps it apart from others
+// that begin alike. A key that it returned stays as it is.
 func Bounded(key []byte) []byte {
 	if len(key) <= MaxKey {
 		return key

@@ -1,4 +1,4 @@
-package finding_test
+package rule_test
 
 import (
 	"bytes"
@@ -7,27 +7,27 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tocsin-bus/tocsin/services/detector/finding"
+	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
 // ends writes what an end would resolve as "first: the others".
-func ends(open *finding.Open) string {
+func ends(open *rule.Open) string {
 	var a alert.Alert
 	open.End(&a)
 	return a.Resolves + ": " + strings.Join(a.AlsoResolves, " ")
 }
 
 func TestOpen(t *testing.T) {
-	var open finding.Open
-	told := func(f finding.Finding, id, want string) {
+	var open rule.Open
+	told := func(f rule.Finding, id, want string) {
 		t.Helper()
 		if id != "" {
-			f.Told(id)
+			f.Delivered(id)
 		}
-		var restored finding.Open
+		var restored rule.Open
 		snapshottest.Copy(t, &open, &restored)
 		open = restored
 		if got := ends(&open); got != want {
@@ -38,15 +38,15 @@ func TestOpen(t *testing.T) {
 		}
 	}
 	of := func(s alert.Severity) alert.Alert { return alert.Alert{Severity: s} }
-	told(finding.New(of(alert.Warning), &open), "", ": ") // held back
-	told(finding.End(of(alert.Info), &open), "n", ": ")
-	told(finding.New(of(alert.Warning), &open), "a", "a: ")
-	told(finding.New(of(alert.Error), &open), "b", "b: a")
-	told(finding.New(of(alert.Warning), &open), "c", "b: a c")
-	told(finding.New(of(alert.Error), &open), "d", "d: a b c")
-	told(finding.End(of(alert.Info), &open), "", "d: a b c") // held back
-	told(finding.Renewed(of(alert.Warning), &open), "e", "e: ")
-	end := finding.End(of(alert.Info), &open)
+	told(rule.New(of(alert.Warning), &open), "", ": ") // held back
+	told(rule.End(of(alert.Info), &open), "n", ": ")
+	told(rule.New(of(alert.Warning), &open), "a", "a: ")
+	told(rule.New(of(alert.Error), &open), "b", "b: a")
+	told(rule.New(of(alert.Warning), &open), "c", "b: a c")
+	told(rule.New(of(alert.Error), &open), "d", "d: a b c")
+	told(rule.End(of(alert.Info), &open), "", "d: a b c") // held back
+	told(rule.Renewed(of(alert.Warning), &open), "e", "e: ")
+	end := rule.End(of(alert.Info), &open)
 	if end.Alert.Resolves != "e" {
 		t.Errorf("resolves %q", end.Alert.Resolves)
 	}
@@ -54,29 +54,29 @@ func TestOpen(t *testing.T) {
 }
 
 func TestNoting(t *testing.T) {
-	var open finding.Open
+	var open rule.Open
 	var note uint8
-	f := finding.Renewed(alert.Alert{Severity: alert.Warning}, &open).Noting(&note, 3)
+	f := rule.Renewed(alert.Alert{Severity: alert.Warning}, &open).Noting(&note, 3)
 	if note != 0 {
 		t.Error("noted before it was told")
 	}
-	if f.Told("a"); note != 3 || ends(&open) != "a: " {
+	if f.Delivered("a"); note != 3 || ends(&open) != "a: " {
 		t.Errorf("noted %d, %s is open", note, ends(&open))
 	}
 }
 
 // TestWithheld checks that a finding that another rule has told is noted and not open.
 func TestWithheld(t *testing.T) {
-	var open finding.Open
+	var open rule.Open
 	var note uint8
-	f := finding.Renewed(alert.Alert{Severity: alert.Warning}, &open).Noting(&note, 3)
-	if f.Withheld(); note != 3 || open.Any() || f.Ends() {
+	f := rule.Renewed(alert.Alert{Severity: alert.Warning}, &open).Noting(&note, 3)
+	if f.Withhold(); note != 3 || open.Any() || f.Ends() {
 		t.Errorf("noted %d, open %v, ends %v", note, open.Any(), f.Ends())
 	}
-	if finding.New(alert.Alert{}, &open).Withheld(); open.Any() { // without a note nothing happens
+	if rule.New(alert.Alert{}, &open).Withhold(); open.Any() { // without a note nothing happens
 		t.Error("it is open")
 	}
-	if !finding.End(alert.Alert{}, &open).Ends() {
+	if !rule.End(alert.Alert{}, &open).Ends() {
 		t.Error("an end does not end")
 	}
 }
@@ -84,18 +84,18 @@ func TestWithheld(t *testing.T) {
 // TestApart checks that what a snapshot of version 7 has under another dedup key stays
 // open beside what is told again, and that older ones can't have it.
 func TestApart(t *testing.T) {
-	var open finding.Open
+	var open rule.Open
 	snapshottest.Read(t, openState(
 		openAlert{"a", alert.Warning.Rank(), false},
 		openAlert{"b", alert.Error.Rank(), true},
 	), &open)
 	for range 2 {
-		finding.Renewed(alert.Alert{Severity: alert.Warning}, &open).Told("d")
-		finding.Renewed(alert.Alert{Severity: alert.Warning}, &open).Told("e")
+		rule.Renewed(alert.Alert{Severity: alert.Warning}, &open).Delivered("d")
+		rule.Renewed(alert.Alert{Severity: alert.Warning}, &open).Delivered("e")
 		if ends(&open) != "b: e" {
 			t.Errorf("got %s, want b: e", ends(&open))
 		}
-		var again finding.Open
+		var again rule.Open
 		snapshottest.Copy(t, &open, &again)
 		open = again
 	}
@@ -121,7 +121,7 @@ func openState(alerts ...openAlert) []byte {
 
 // TestOpenIsBounded: the oldest is forgotten first, but not what the end names.
 func TestOpenIsBounded(t *testing.T) {
-	var open finding.Open
+	var open rule.Open
 	open.Add("worst", alert.Error)
 	for i := range 20 {
 		open.Add(fmt.Sprint(i), alert.Warning)
@@ -144,7 +144,7 @@ func TestRestoreRefuses(t *testing.T) {
 		id   string
 		rank int
 	}{{"id", 0}, {"id", 7}, {"", 1}} {
-		var open finding.Open
+		var open rule.Open
 		if err := snapshot.Read(openState(openAlert{tt.id, tt.rank, false}), open.State); !errors.Is(err, snapshot.ErrDamaged) {
 			t.Errorf("id %q, rank %d: error = %v, want %v", tt.id, tt.rank, err, snapshot.ErrDamaged)
 		}
@@ -153,14 +153,14 @@ func TestRestoreRefuses(t *testing.T) {
 
 func TestBounded(t *testing.T) {
 	short := []byte("ci:custom:abc:build:failure:1")
-	if got := finding.Bounded(short); !bytes.Equal(got, short) {
+	if got := rule.Bounded(short); !bytes.Equal(got, short) {
 		t.Errorf("%s", got)
 	}
-	a, b := finding.Bounded([]byte(strings.Repeat("ä", 1000)+"a")), finding.Bounded([]byte(strings.Repeat("ä", 1000)+"b"))
-	if bytes.Equal(a, b) || len(a) > finding.MaxKey || !bytes.Equal(a, bytes.ToValidUTF8(a, nil)) {
+	a, b := rule.Bounded([]byte(strings.Repeat("ä", 1000)+"a")), rule.Bounded([]byte(strings.Repeat("ä", 1000)+"b"))
+	if bytes.Equal(a, b) || len(a) > rule.MaxKey || !bytes.Equal(a, bytes.ToValidUTF8(a, nil)) {
 		t.Errorf("%d bytes: %s, %s", len(a), a, b)
 	}
-	if again := finding.Bounded(bytes.Clone(a)); !bytes.Equal(again, a) {
+	if again := rule.Bounded(bytes.Clone(a)); !bytes.Equal(again, a) {
 		t.Errorf("bounded again: %s", again)
 	}
 }

@@ -1,4 +1,4 @@
-package fold
+package spike
 
 import (
 	"time"
@@ -8,9 +8,8 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 )
 
-// The share of an app's requests that fail from which on no burst of errors passes
-// for one that recurs: more than mostFailing of mostOf, of leastRequests or more, in
-// outcomeSeconds.
+// No burst of errors passes for one that recurs while more than mostFailing of mostOf of
+// the app's requests fail, of at least leastRequests in outcomeSeconds.
 const (
 	mostFailing, mostOf = 3, 10
 	leastRequests       = 5
@@ -47,8 +46,8 @@ func (o *outcomes) failing(now time.Time) bool {
 	return o.all >= leastRequests && mostOf*uint64(o.failed) > mostFailing*uint64(o.all)
 }
 
-// until lets time pass and returns the slot of the second that goes on. A clock that
-// was set back begins again with no requests.
+// until lets time pass and returns the slot of the current second. When a clock was set
+// back, counting starts again.
 func (o *outcomes) until(now time.Time) *outcome {
 	s := now.Unix()
 	if s < o.at || s >= o.at+outcomeSeconds {

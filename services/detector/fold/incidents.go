@@ -1,0 +1,117 @@
+package fold
+
+import (
+	"github.com/tocsin-bus/tocsin/services/detector/lru"
+	"github.com/tocsin-bus/tocsin/services/detector/rule"
+)
+
+// maxIncidents is how many incidents of one rule, in all apps, are watched for their end,
+// which each message pays for. Past it, the one whose newest alert is the oldest is
+// watched no more and never ends; the same happens to those of an app that is forgotten.
+const maxIncidents = 100
+
+// incidents are those that are open, of each rule of the table. They end by the passing
+// of time, which every message brings.
+type incidents struct {
+	open    []*lru.Map[incidentKey, rule.Incident]
+	evicted uint64
+}
+
+// incidentKey tells the incidents of one rule apart.
+type incidentKey struct {
+	app *app
+	key uint64
+}
+
+func newIncidents() (i incidents) {
+	for range table {
+		i.open = append(i.open, lru.New[incidentKey, rule.Incident](maxIncidents))
+	}
+	return i
+}
+
+// add notes an incident that a rule of an app has opened.
+func (i *incidents) add(a *app, index int, opened rule.Incident) {
+	if _, evicted := i.open[index].Add(incidentKey{a, opened.Key}, opened); evicted != nil {
+		i.evicted++
+	}
+}
+
+// forget stops watching the incidents of an app.
+func (i *incidents) forget(a *app) {
+	for _, open := range i.open {
+		for key := range open.All() {
+			if key.app == a {
+				open.Delete(key)
+			}
+		}
+	}
+}
+
+// any reports whether an incident is open.
+func (i *incidents) any() bool {
+	for _, open := range i.open {
+		if open.Len() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// openIncidents are those of one rule and app, as the rule sees them.
+type openIncidents struct {
+	of  *lru.Map[incidentKey, rule.Incident]
+	app *app
+}
+
+// Find implements [rule.Incidents].
+func (o openIncidents) Find(key uint64) (rule.Incident, bool) {
+	if found := o.of.Peek(incidentKey{o.app, key}); found != nil {
+		return *found, true
+	}
+	return rule.Incident{}, false
+}
+
+// Any implements [rule.Incidents].
+func (o openIncidents) Any() bool {
+	for key := range o.of.All() {
+		if key.app == o.app {
+			return true
+		}
+	}
+	return false
+}
+
+// beforeEvents is the index of the alerts that the time of a message raises before what
+// is in it.
+const beforeEvents = -1
+
+// tick publishes the ends of incidents. One that is held back is tried again with the
+// next message.
+func (t *turn) tick() {
+	t.index = beforeEvents
+	for i := len(table) - 1; i >= 0; i-- {
+		open := t.fold.incidents.open[i]
+		for key, incident := range open.All() {
+			ends, changed := key.app.rules[i].Tick(*incident, t.now)
+			if changed {
+				t.fold.changed(key.app)
+			}
+			for _, end := range ends {
+				if t.deliver(key.app, i, end) {
+					open.Delete(key)
+					t.switchRules(key.app)
+				}
+			}
+		}
+	}
+	t.summarizeDue()
+	t.index, t.ordinal = 0, 0
+}
+
+// switchRules lets an app drop what it no longer needs after an incident has ended.
+func (t *turn) switchRules(a *app) {
+	if a.switchRules(t.now) {
+		t.fold.changed(a)
+	}
+}

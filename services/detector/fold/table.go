@@ -1,0 +1,47 @@
+package fold
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/tocsin-bus/tocsin/services/detector/errortrack"
+	"github.com/tocsin-bus/tocsin/services/detector/frustration"
+	"github.com/tocsin-bus/tocsin/services/detector/network"
+	"github.com/tocsin-bus/tocsin/services/detector/regression"
+	"github.com/tocsin-bus/tocsin/services/detector/rule"
+	"github.com/tocsin-bus/tocsin/services/detector/security"
+	"github.com/tocsin-bus/tocsin/services/detector/spike"
+	"github.com/tocsin-bus/tocsin/services/detector/threshold"
+	"github.com/tocsin-bus/tocsin/shared/telemetry"
+)
+
+// entry is a detection rule.
+type entry struct {
+	// number is the field of an app's snapshot that has the rule's state. It never gets
+	// another meaning. Those below 16 are for what is not a rule.
+	number protowire.Number
+	// new returns the rule for an app.
+	new func(*rule.App) rule.Rule
+	// untracked are the kinds of events that the rule also takes of apps that there is no
+	// room to remember: what it finds in one needs no other event.
+	untracked []telemetry.Kind
+}
+
+// table has the detection rules. An event is given to them in this order. Time passes for
+// their incidents in the reverse order, so that the end of a spike comes before those of
+// the errors in it.
+var table = []entry{
+	{number: 16, new: errortrack.NewRule},
+	{number: 17, new: network.NewRule, untracked: []telemetry.Kind{telemetry.KindNetwork}},
+	{number: 18, new: spike.NewRule},
+	{number: 19, new: regression.NewRule},
+	{number: 20, new: frustration.NewRule},
+	{number: 21, new: threshold.NewRule, untracked: []telemetry.Kind{telemetry.KindMemory, telemetry.KindCircuit}},
+	{number: 22, new: security.NewRule, untracked: []telemetry.Kind{telemetry.KindSecurity}},
+}
+
+// indexOf returns the index of the rule with a number, or -1.
+func indexOf(number protowire.Number) int {
+	return slices.IndexFunc(table, func(e entry) bool { return e.number == number })
+}
