@@ -57,7 +57,7 @@ type Client struct {
 	saver *positionSaver
 	watch *silences.Watch
 
-	// started is when the client began to run.
+	// started is when the client was created.
 	started time.Time
 	// inbox is the key of the client's inbox, once it is known; identified receives it.
 	inbox      atomic.Pointer[string]
@@ -85,7 +85,6 @@ func New(cfg Config) *Client {
 
 // Run owns the state until the lifetime is aborted.
 func (c *Client) Run() error {
-	c.started = time.Now()
 	ctx := c.life.Context()
 	var parts errgroup.Group
 	parts.Go(func() error { return c.loop.run(ctx) })
