@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// Why a request is answered with 401. Their texts are for people.
+// Reasons to answer a request with 401. The texts are for people.
 var (
 	ErrNoToken    = errors.New("a token is required: send Authorization: Bearer with the value of TOCSIN_TOKEN")
 	ErrWrongToken = errors.New("the token is not valid")
-	// ErrUnset is returned where a request needs a token and none is set.
+	// ErrUnset is returned when a request needs a token and none is configured.
 	ErrUnset = errors.New("a token is required, and none is set: set TOCSIN_TOKEN, then send Authorization: Bearer with its value")
 )
 
-// CheckToken returns nil where a request has the token as Authorization: Bearer, or
-// where there is no token; else ErrNoToken or ErrWrongToken.
+// CheckToken returns nil if a request has the token as Authorization: Bearer or no token
+// is configured, else [ErrNoToken] or [ErrWrongToken].
 func CheckToken(r *http.Request, token string) error {
 	switch {
 	case HasToken(r, token):
@@ -30,16 +30,16 @@ func CheckToken(r *http.Request, token string) error {
 	return ErrWrongToken
 }
 
-// Access says who may read from a listener. On this machine everybody may; what comes
-// from elsewhere needs a proof.
+// Access decides who may read from and write to a listener. On this machine everybody may
+// read; a request from elsewhere needs a proof.
 type Access struct {
-	// Token is what proves it, as Authorization: Bearer. It may be empty.
+	// Token proves a request that has it as Authorization: Bearer. It may be empty.
 	Token string
 	// Beyond reports whether other machines can reach the listener.
 	Beyond bool
-	// Proxy names proxies whose users may.
+	// Proxy is a proxy whose users are proven.
 	Proxy Proxy
-	// SignedIn reports whether a request has the proof of a sign-in. It may be nil.
+	// SignedIn reports whether a request has the cookie of a sign-in. It may be nil.
 	SignedIn func(*http.Request) bool
 }
 
@@ -53,7 +53,7 @@ func (a Access) Guarded(r *http.Request) bool {
 	return !ok || !Loopback(h.name)
 }
 
-// CheckRead returns nil where a request may read, or why not.
+// CheckRead returns why a request may not read, or nil.
 func (a Access) CheckRead(r *http.Request) error {
 	if !a.Guarded(r) {
 		return nil
@@ -61,8 +61,8 @@ func (a Access) CheckRead(r *http.Request) error {
 	return a.prove(r)
 }
 
-// CheckWrite returns nil where a request may write, or why not: where there is a token
-// a write needs a proof on this machine as well.
+// CheckWrite returns why a request may not write, or nil. If a token is configured, writes
+// from this machine need a proof too.
 func (a Access) CheckWrite(r *http.Request) error {
 	if a.Token == "" && !a.Guarded(r) {
 		return nil
@@ -82,8 +82,8 @@ func (a Access) prove(r *http.Request) error {
 	return CheckToken(r, a.Token)
 }
 
-// Beyond reports whether other machines can reach a listener at one of the addresses.
-// Those that are nil do not listen.
+// Beyond reports whether other machines can reach a listener at one of the addresses. A
+// nil address is ignored.
 func Beyond(addrs ...net.Addr) bool {
 	return slices.ContainsFunc(addrs, func(addr net.Addr) bool {
 		if addr == nil {
@@ -94,17 +94,16 @@ func Beyond(addrs ...net.Addr) bool {
 	})
 }
 
-// DefaultUserHeader is the header in which a proxy names the user, where no other is
-// set.
+// DefaultUserHeader is the header in which a proxy names the user by default.
 const DefaultUserHeader = "X-Forwarded-User"
 
-// Proxy is a proxy in front of a listener that signs people in. Without Networks there
-// is none.
+// Proxy is a proxy in front of a listener that signs people in. Without Networks there is
+// none.
 type Proxy struct {
-	// Networks are where it comes from: every address in them is trusted.
+	// Networks are the addresses of the proxy. Every address in them is trusted.
 	Networks []Network
-	// Header is the one in which it names the user; the proxy must take it out of what
-	// others send. Empty means DefaultUserHeader.
+	// Header names the user. The proxy must remove it from requests of others. Empty means
+	// DefaultUserHeader.
 	Header string
 }
 
@@ -119,7 +118,7 @@ func (p Proxy) User(r *http.Request) string {
 		name = DefaultUserHeader
 	}
 	values := r.Header.Values(name)
-	if len(values) != 1 { // two would be one of the proxy and one of somebody else
+	if len(values) != 1 { // of two, one may come from the client
 		return ""
 	}
 	return strings.TrimSpace(values[0])

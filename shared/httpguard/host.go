@@ -1,9 +1,8 @@
-// Package httpguard decides, from an HTTP request alone, whether a listener on
-// a developer's machine may answer it: by Host, against DNS rebinding, and by
-// Origin, against pages of other sites (contract, section 8).
+// Package httpguard decides, from an HTTP request alone, whether a listener may answer it:
+// by Host, against DNS rebinding; by Origin, against pages of other sites; by token, proxy
+// or sign-in, against other machines. See docs/security.md.
 //
-// It keeps no state, writes no answer and knows no path: which origins a path
-// takes is the listener's to say.
+// It keeps no state, writes no answer and knows no path: package httpserve does.
 package httpguard
 
 import (
@@ -17,25 +16,25 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// Policy is what an operator allows beside loopback, which is always allowed.
+// Policy is what is allowed in addition to loopback, which is always allowed.
 type Policy struct {
-	// AllowedHosts are values of Host: a name or an address, which allows every
-	// port, or either with a port. There are no wildcards.
+	// AllowedHosts are values of Host: a name or an address, which allows every port, or
+	// one of them with a port. There are no wildcards.
 	AllowedHosts []string
 	// AllowedOrigins are values of Origin, such as https://app.example, or patterns:
-	// https://*.example.com for every host below example.com, and * for every origin
-	// but null.
+	// https://*.example.com for every host below example.com, and * for every origin but
+	// null.
 	AllowedOrigins []string
 }
 
 // maxShown is how many characters of a refused value an error repeats.
 const maxShown = 100
 
-// maxHost is the longest Host that is looked at: a DNS name and a port.
+// maxHost is the longest Host that is parsed: a DNS name and a port.
 const maxHost = 253 + len(":65535")
 
-// CheckHost says why a request's Host may not, or nil. Without it a page could
-// point a name of its own at this machine and read what is served.
+// CheckHost returns why the Host of a request is refused, or nil. Without this check, a
+// page could point a name of its own at this machine and read what is served.
 func (p Policy) CheckHost(r *http.Request) error {
 	got, ok := parseHost(r.Host)
 	if ok && (Loopback(got.name) || p.allowsHost(got)) {
@@ -46,7 +45,7 @@ func (p Policy) CheckHost(r *http.Request) error {
 
 func (p Policy) allowsHost(got host) bool {
 	for _, text := range p.AllowedHosts {
-		// As whoever runs us is told its address, such as by Kubernetes.
+		// An IPv6 address without brackets, as Kubernetes passes it.
 		if addr, err := netip.ParseAddr(text); err == nil && addr.Is6() {
 			text = "[" + text + "]"
 		}
@@ -58,9 +57,9 @@ func (p Policy) allowsHost(got host) bool {
 	return false
 }
 
-// Loopback says whether a host, without a port, can only be this machine:
-// localhost, a name below it, 127.0.0.0/8 or ::1. Short forms of addresses,
-// such as 127.1, are not taken for addresses.
+// Loopback reports whether a host, without a port, can only be this machine: localhost, a
+// name below it, 127.0.0.0/8 or ::1. Short forms of addresses, such as 127.1, do not count
+// as addresses.
 func Loopback(name string) bool {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
@@ -70,11 +69,11 @@ func Loopback(name string) bool {
 	return err == nil && addr.Zone() == "" && addr.Unmap().IsLoopback()
 }
 
-// host is a Host taken apart: the name in lower case without the trailing dot
-// or an address without brackets in its shortest form, and the port or nothing.
+// host is a parsed Host: the name in lower case without the trailing dot, or an address
+// without brackets in its shortest form, and the port or nothing.
 type host struct{ name, port string }
 
-// parseHost takes a Host apart. It reports false for what no sane client sends.
+// parseHost parses a Host. It reports false for what no sane client sends.
 func parseHost(text string) (host, bool) {
 	if text == "" || len(text) > maxHost {
 		return host{}, false
@@ -85,7 +84,7 @@ func parseHost(text string) (host, bool) {
 		name = text[1 : len(text)-1]
 	case strings.HasPrefix(text, "[") || strings.Contains(text, ":"):
 		var err error
-		// A port may be empty, which is as if it were not there.
+		// An empty port counts as none.
 		if name, port, err = net.SplitHostPort(text); err != nil || port != "" && !isPort(port) {
 			return host{}, false
 		}
@@ -109,8 +108,8 @@ func isPort(s string) bool {
 	return err == nil && n > 0
 }
 
-// isName says whether a name in lower case is made of labels. Docker Compose
-// has underscores in names, so they pass.
+// isName reports whether a name in lower case consists of labels. Docker Compose uses
+// underscores in names, so they are allowed.
 func isName(s string) bool {
 	for label := range strings.SplitSeq(s, ".") {
 		if label == "" || len(label) > 63 {

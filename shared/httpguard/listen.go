@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// lookupTimeout bounds the look-up of a name that is to be listened on.
+// lookupTimeout bounds the lookup of a name to listen on.
 const lookupTimeout = 2 * time.Second
 
-// CheckListen says why nothing may listen on addr, or nil. The address must be
-// host:port with a port from 0 to 65535, and what other machines can reach
-// needs a token; one of white space is none. Errors begin with setting, the
-// name under which a person knows the address.
+// CheckListen returns why nothing may listen on addr, or nil. The address must be
+// host:port with a port from 0 to 65535. One that other machines can reach needs a token;
+// white space alone is no token. Errors begin with setting, the name of the setting that
+// people know.
 //
-// Names below localhost are whatever the resolver makes of them, so they are
-// looked up; one that can't be is left to the listener to fail on.
+// Names below localhost depend on the resolver, so they are looked up. A name that cannot
+// be looked up is left to the listener to fail on.
 func CheckListen(ctx context.Context, setting, addr, token string) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -51,19 +51,19 @@ func onlyHere(ctx context.Context, host string) bool {
 	return !slices.ContainsFunc(found, func(a netip.Addr) bool { return !a.Unmap().IsLoopback() })
 }
 
-// Reachable is host:port by which this machine reaches a listener: a wildcard
-// is no address that one can connect to.
+// Reachable returns host:port by which this machine reaches a listener. It replaces a
+// wildcard address, to which one cannot connect.
 func Reachable(a net.Addr) string {
 	t, ok := a.(*net.TCPAddr)
 	if !ok || !t.IP.IsUnspecified() {
 		return a.String()
 	}
-	// A wildcard listener takes IPv4 too, also where it is shown as [::].
+	// A wildcard listener accepts IPv4 too, also where it is shown as [::].
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(t.Port))
 }
 
-// ListeningOn is p with the host of a listener's own address allowed as well,
-// unless that is a wildcard, which stands for no name.
+// ListeningOn returns p with the host of a listener's own address allowed too, unless that
+// is a wildcard.
 func (p Policy) ListeningOn(addr string) Policy {
 	name, _, err := net.SplitHostPort(addr)
 	if err != nil || name == "" {

@@ -7,37 +7,36 @@ import (
 	"strings"
 )
 
-// Origin says where the page that made a request comes from.
+// Origin is the kind of page that made a request.
 type Origin int
 
 // The origins.
 const (
-	// None: the request names no page. It comes from a program, or from a
-	// person who followed a link.
+	// None: the request names no page. It comes from a program, or from a person who
+	// followed a link.
 	None Origin = iota
-	// Own: a page of this very listener.
+	// Own: a page of this listener.
 	Own
 	// LoopbackOrigin: another page of this machine.
 	LoopbackOrigin
 	// Configured: a page of an allowed origin.
 	Configured
-	// Foreign: any other page, among them sandboxed frames and files, whose
-	// origin is null.
+	// Foreign: any other page, among them sandboxed frames and files, whose origin is
+	// null.
 	Foreign
 )
 
-// Trusted says whether the origin is no foreign one.
+// Trusted reports whether the origin is not foreign.
 func (o Origin) Trusted() bool { return o != Foreign }
 
-// SameSite says whether no page but the listener's own has a part in it.
+// SameSite reports whether the request comes from no page, or from the listener's own.
 func (o Origin) SameSite() bool { return o == None || o == Own }
 
-// Origin classifies the page behind a request. Its Host must have been checked
-// before: Own compares with it.
+// Origin classifies the page that made a request. Call CheckHost before: Own compares with
+// Host.
 //
-// Where there is no Origin, Sec-Fetch-Site tells of requests that a foreign
-// page makes without one (an image, a script). A link that a person follows is
-// not one of these.
+// Without an Origin header, Sec-Fetch-Site shows requests that a foreign page makes
+// without one (an image, a script). A link that a person follows is not one of these.
 func (p Policy) Origin(r *http.Request) Origin {
 	values := r.Header.Values("Origin")
 	switch {
@@ -80,8 +79,8 @@ func (o origin) matches(pattern string) bool {
 	return ok && want.scheme == o.scheme && want.port == o.port && strings.HasSuffix(o.name, "."+want.name)
 }
 
-// ForeignOrigin returns the Origin of a request that a foreign page made, for people,
-// or nothing where the request names none.
+// ForeignOrigin returns the Origin of a request that a foreign page made, fit to be shown.
+// It is empty if the request names none.
 func (p Policy) ForeignOrigin(r *http.Request) string {
 	if values := r.Header.Values("Origin"); len(values) > 0 && p.Origin(r) == Foreign {
 		return shown(strings.Join(values, ", "))
@@ -89,8 +88,8 @@ func (p Policy) ForeignOrigin(r *http.Request) string {
 	return ""
 }
 
-// CheckSameSite says why a request may not, or nil: its Host, or a page of
-// another origin, even of this machine.
+// CheckSameSite returns why a request is refused, or nil: because of its Host, or because
+// a page of another origin made it, even one of this machine.
 func (p Policy) CheckSameSite(r *http.Request) error {
 	if err := p.CheckHost(r); err != nil {
 		return err
@@ -101,8 +100,9 @@ func (p Policy) CheckSameSite(r *http.Request) error {
 	return nil
 }
 
-// CheckTrusted says why a request may not, or nil: its Host, or a foreign page.
-// Pages of this machine and configured ones may beside the listener's own.
+// CheckTrusted returns why a request is refused, or nil: because of its Host, or because a
+// foreign page made it. The listener's own pages, those of this machine and configured
+// ones are allowed.
 func (p Policy) CheckTrusted(r *http.Request) error {
 	if err := p.CheckHost(r); err != nil {
 		return err
@@ -126,7 +126,7 @@ func followedLink(r *http.Request) bool {
 		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
-// origin is an Origin taken apart, with the port always there.
+// origin is a parsed Origin. The port is always set.
 type origin struct {
 	scheme string
 	host
@@ -151,9 +151,8 @@ func ownOrigin(r *http.Request) origin {
 	return origin{scheme, h.withPort(scheme)}
 }
 
-// ownBehindProxy is the origin of the listener's own pages where a proxy in front
-// of it speaks TLS with browsers: only an allowed host can have one there, by the
-// name that the browser knows.
+// ownBehindProxy is the origin of the listener's own pages if a proxy in front speaks TLS
+// with browsers. Only an allowed host can have one, by the name that browsers know.
 func (p Policy) ownBehindProxy(r *http.Request) origin {
 	h, ok := parseHost(r.Host)
 	if !ok || Loopback(h.name) || !p.allowsHost(h) {

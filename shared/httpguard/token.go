@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// HasToken says whether a request comes with the token as Authorization: Bearer
-// (RFC 6750, section 2.1). Without a token every request has it.
+// HasToken reports whether a request has the token as Authorization: Bearer (RFC 6750,
+// section 2.1). If the token is empty, every request has it.
 func HasToken(r *http.Request, token string) bool {
 	if token == "" {
 		return true
@@ -17,7 +17,7 @@ func HasToken(r *http.Request, token string) bool {
 	return got != "" && SameSecret(got, token)
 }
 
-// bearer returns the token that a request has, or nothing.
+// bearer returns the bearer token of a request, or nothing.
 func bearer(r *http.Request) string {
 	scheme, got, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -26,8 +26,8 @@ func bearer(r *http.Request) string {
 	return strings.TrimSpace(got)
 }
 
-// SameSecret compares hashes, so that neither the time nor the length tells
-// anything of a secret.
+// SameSecret compares hashes, so that neither time nor length reveals anything about the
+// secret.
 func SameSecret(got, secret string) bool {
 	have, want := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(secret))
 	return subtle.ConstantTimeCompare(have[:], want[:]) == 1

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// RetryAfter is when to try again after a refusal that time mends, in seconds.
+	// RetryAfter is when to try again after a temporary refusal, in seconds.
 	RetryAfter = 1
 	// maxMessage is the longest message of a refusal, in characters.
 	maxMessage = 1000
@@ -77,10 +77,10 @@ func JSON(status int, value any) (Answer, error) {
 // Refusal is an error that a request is answered with.
 type Refusal struct {
 	Status int
-	// Message says what is wrong and what is allowed, for people. Empty: the sender is
-	// not to know.
+	// Message is what is wrong and what is allowed, for people. Empty: the sender may not
+	// know.
 	Message string
-	// RetryAfter is when to try again, in seconds; 0 says nothing about it.
+	// RetryAfter is when to try again, in seconds; 0: the header is left out.
 	RetryAfter int
 	// Index is the place in a batch of the item that is wrong, from 0. Nil: of none.
 	Index *int

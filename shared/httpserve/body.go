@@ -19,7 +19,7 @@ func ReadBody(r *http.Request, limit int64) ([]byte, error) {
 }
 
 // BodyTooLarge refuses a body of more than limit bytes, and closes the connection. The
-// hint may say what to do.
+// hint, what to do, may be empty.
 func BodyTooLarge(limit int64, hint string) *Refusal {
 	message := fmt.Sprintf("the body is over %d bytes", limit)
 	if hint != "" {

@@ -27,7 +27,7 @@ type Proof int
 
 // The proofs.
 const (
-	// NoProof: whoever passes CheckSite is served, or the route checks senders itself.
+	// NoProof: every request that passes CheckSite is served, or the route checks senders.
 	NoProof Proof = iota
 	// ReadProof: see [httpguard.Access.CheckRead].
 	ReadProof
@@ -215,7 +215,7 @@ func (e *endpoint) find(method string) *Route {
 	return e.routes[""]
 }
 
-// any returns the route that answers for the whole path, whatever the method, or nil.
+// any returns the route of the method, else one that stands for the whole path, or nil.
 func (e *endpoint) any(method string) *Route {
 	if route := e.find(method); route != nil || e.allow == "" {
 		return route

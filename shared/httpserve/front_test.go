@@ -160,7 +160,7 @@ func TestFrontHooks(t *testing.T) {
 	cfg := testConfig()
 	cfg.CheckSite = func(r *http.Request, route *httpserve.Route) error {
 		if route == nil {
-			return errors.New("unknown paths are for nobody")
+			return errors.New("unknown paths are closed")
 		}
 		return nil
 	}
@@ -185,7 +185,7 @@ func TestFrontHooks(t *testing.T) {
 		status       int
 		body         string
 	}{
-		{"GET", "/nothing", 403, "unknown paths are for nobody"},
+		{"GET", "/nothing", 403, "unknown paths are closed"},
 		{"OPTIONS", "/things", 204, ""},
 		{"GET", "/error", 503, "no such thing"},
 		{"GET", "/own", 503, "own: no such thing"},

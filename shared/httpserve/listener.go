@@ -50,7 +50,7 @@ func (l Listener) Listen(ctx context.Context) (net.Listener, error) {
 		}
 		return nil, fmt.Errorf("listen for %s: %w: free the port or %s%s", l.Purpose, err, change, l.Setting)
 	}
-	// A name is whatever the resolver makes of it: what counts is what it was now.
+	// A name may have been resolved differently this time.
 	if err := l.check(ctx, open.Addr().String()); err != nil {
 		return nil, errors.Join(err, open.Close())
 	}

@@ -11,20 +11,20 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// BusFlags say which bus a command joins.
+// BusFlags choose the bus that a command connects to.
 type BusFlags struct {
 	NATSURL   string `name:"nats-url" help:"External NATS server or cluster, comma-separated. Default: the bus that runs on the state directory." env:"TOCSIN_NATS_URL" placeholder:"URL"`
 	NATSCreds string `name:"nats-creds" help:"Its credentials: a .creds file or an NKEY seed." env:"TOCSIN_NATS_CREDS" placeholder:"FILE"`
-	NATSCA    string `name:"nats-ca" help:"Certificates (PEM) of who may vouch for its certificate, in place of those that this machine trusts; TLS is then required." env:"TOCSIN_NATS_CA" placeholder:"FILE"`
-	NATSCert  string `name:"nats-cert" help:"Our certificate (PEM), where it asks for one." env:"TOCSIN_NATS_CERT" placeholder:"FILE"`
-	NATSKey   string `name:"nats-key" help:"The key (PEM) of our certificate." env:"TOCSIN_NATS_KEY" placeholder:"FILE"`
+	NATSCA    string `name:"nats-ca" help:"CA certificates (PEM) for its certificate, instead of those that this machine trusts; requires TLS." env:"TOCSIN_NATS_CA" placeholder:"FILE"`
+	NATSCert  string `name:"nats-cert" help:"Client certificate (PEM), if the server requires one." env:"TOCSIN_NATS_CERT" placeholder:"FILE"`
+	NATSKey   string `name:"nats-key" help:"Key (PEM) of the client certificate." env:"TOCSIN_NATS_KEY" placeholder:"FILE"`
 }
 
-// External says whether the bus is somebody else's server.
+// External reports whether the bus is an external NATS server.
 func (f BusFlags) External() bool { return f.NATSURL != "" }
 
-// Bus is how a service in a process of its own joins the bus. Role and Name
-// are the service's to fill in.
+// Bus returns how a service in a process of its own connects to the bus. The service sets
+// Role and Name.
 func (e Env) Bus(f BusFlags) bus.ConnConfig {
 	return bus.ConnConfig{
 		Dir: statedir.At(e.StateDir), URL: f.NATSURL, Creds: f.NATSCreds,
@@ -32,7 +32,8 @@ func (e Env) Bus(f BusFlags) bus.ConnConfig {
 	}
 }
 
-// Validate says what is no address of a NATS server, and what is only half there.
+// Validate returns an error for an address that is not of a NATS server, and for a
+// certificate without its key.
 func (f BusFlags) Validate() error {
 	if !f.External() {
 		return nil
@@ -49,18 +50,18 @@ func (f BusFlags) Validate() error {
 	return nil
 }
 
-// LayoutFlags say how the streams lie on an external bus.
+// LayoutFlags choose the replicas and partitions of streams on an external bus.
 type LayoutFlags struct {
-	Replicas   int `help:"Copies of alerts, CI results, notices and state on an external bus. Default: 3 where it is a cluster, else 1." env:"TOCSIN_REPLICAS" placeholder:"N"`
-	Partitions int `help:"Into how many parts telemetry is split on an external bus, by app: so many detectors can work at once. It can't be changed later. Default: as it is, 1 where it is made anew." env:"TOCSIN_PARTITIONS" placeholder:"N"`
+	Replicas   int `help:"Replicas of alerts, CI results, notices and state on an external bus. Default: 3 on a cluster, else 1." env:"TOCSIN_REPLICAS" placeholder:"N"`
+	Partitions int `help:"Partitions of telemetry on an external bus, by app: the number of detectors that can work at once. It can't be changed later. Default: that of the bus, 1 on a new one." env:"TOCSIN_PARTITIONS" placeholder:"N"`
 }
 
-// Layout is what the flags say.
+// Layout returns the layout of the flags.
 func (f LayoutFlags) Layout() bus.Layout {
 	return bus.Layout{Replicas: f.Replicas, Partitions: f.Partitions}
 }
 
-// Validate says which number no bus can have.
+// Validate returns an error for a number that no bus can have.
 func (f LayoutFlags) Validate() error {
 	if f.Replicas < 0 || f.Replicas > bus.MaxReplicas {
 		return fmt.Errorf("--replicas must be between 1 and %d, or 0 for the default", bus.MaxReplicas)
@@ -71,7 +72,7 @@ func (f LayoutFlags) Validate() error {
 	return nil
 }
 
-// CheckBus says what the embedded bus can't have.
+// CheckBus returns an error for what the embedded bus cannot have.
 func (f LayoutFlags) CheckBus(b BusFlags) error {
 	switch {
 	case b.External():
@@ -102,7 +103,7 @@ func checkNATSURLs(urls string) error {
 	return nil
 }
 
-// natsScheme is the scheme of one address, which without one is nats.
+// natsScheme is the scheme of one address; nats if it has none.
 func natsScheme(raw string) (string, error) {
 	if !strings.Contains(raw, "://") {
 		raw = "nats://" + raw

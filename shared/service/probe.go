@@ -15,37 +15,37 @@ import (
 )
 
 const (
-	// maxReason bounds what is read of an answer, in bytes, and shownReason what is
-	// shown of it, in characters.
+	// maxReason bounds what is read of an answer, in bytes, and shownReason what is shown
+	// of it, in characters.
 	maxReason   = 4 << 10
 	shownReason = 300
 )
 
-// Probe asks a service that runs here how it is, as an orchestrator does that can
-// run a program and nothing else.
+// Probe checks the health of a service on this machine, for orchestrators that can run a
+// program and nothing else.
 type Probe struct {
-	Live    bool          `help:"Ask whether it is alive (/healthz), in place of whether it does its work (/readyz)."`
-	Timeout time.Duration `help:"How long the answer may take. Default: ${default}." default:"3s" placeholder:"D"`
-	Token   string        `help:"Value of the service's TOCSIN_TOKEN: beyond loopback it gives reasons to those alone who have it." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
+	Live    bool          `help:"Check liveness (/healthz) instead of readiness (/readyz)."`
+	Timeout time.Duration `help:"Timeout of the check. Default: ${default}." default:"3s" placeholder:"D"`
+	Token   string        `help:"Value of the service's TOCSIN_TOKEN: beyond loopback it is required to see reasons." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
 }
 
-// Ask asks what listens on addr, as the service has it in its settings: where that
-// is a wildcard, on loopback. The error says why it is not as it should be.
+// Ask checks the service that listens on addr, as in its settings: a wildcard is checked
+// on loopback. The error is the reason why it is not ready, or not alive.
 func (p Probe) Ask(ctx context.Context, name, addr string) error {
 	host, port, err := net.SplitHostPort(strings.TrimSpace(addr))
 	switch {
 	case err != nil:
-		return Usagef("%s listens on %q, which is not host:port: name its address as it has it", name, addr)
+		return Usagef("%s listens on %q, which is not host:port: use the address in its settings", name, addr)
 	case port == "0" || port == "":
-		return Usagef("%s listens on whatever port was free: name one in its settings", name)
+		return Usagef("%s listens on any free port: set a port in its settings", name)
 	}
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
-		host = "127.0.0.1" // a wildcard listener takes IPv4 too
+		host = "127.0.0.1" // a wildcard listener accepts IPv4 too
 	}
 	return p.AskURL(ctx, name, "http://"+net.JoinHostPort(host, port))
 }
 
-// AskURL is Ask where the URL is known.
+// AskURL is [Probe.Ask] for a known URL.
 func (p Probe) AskURL(ctx context.Context, name, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
@@ -65,7 +65,7 @@ func (p Probe) AskURL(ctx context.Context, name, url string) error {
 	defer func() { _ = resp.Body.Close() }() // it was only read
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxReason))
 	if err != nil {
-		return fmt.Errorf("%s does not answer to the end: %w", name, err)
+		return fmt.Errorf("%s stopped in the middle of its answer: %w", name, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s is not %s: %s", name, p.State(), reason(resp.StatusCode, body))
@@ -73,7 +73,7 @@ func (p Probe) AskURL(ctx context.Context, name, url string) error {
 	return nil
 }
 
-// State is what the service should be: ready, or alive.
+// State is the checked state: ready, or alive.
 func (p Probe) State() string {
 	if p.Live {
 		return "alive"
@@ -88,14 +88,14 @@ func (p Probe) path() string {
 	return "/readyz"
 }
 
-// reason is what an answer says of itself.
+// reason is the reason in an answer.
 func reason(status int, body []byte) string {
-	var said struct {
+	var answer struct {
 		Error string `json:"error"`
 	}
 	text := strings.TrimSpace(string(body))
-	if json.Unmarshal(body, &said) == nil {
-		text = said.Error
+	if json.Unmarshal(body, &answer) == nil {
+		text = answer.Error
 	}
 	if text == "" {
 		text = fmt.Sprintf("status %d", status)
@@ -103,8 +103,8 @@ func reason(status int, body []byte) string {
 	return sanitize.Cut(sanitize.Visible(text), shownReason)
 }
 
-// Check runs a health check as a command does: one line on stdout where all is
-// well, else the error.
+// Check runs a health check as a command does: it prints one line if the service is well,
+// else it returns the error.
 func (p Probe) Check(ctx context.Context, env Env, name, addr string) error {
 	if err := p.Ask(ctx, name, addr); err != nil {
 		return err

@@ -16,8 +16,8 @@ const (
 	// maxVariants is how many lines with one message and different attributes are written
 	// within repeatEvery; more are counted as similar.
 	maxVariants = 5
-	// maxRepeats is how many different lines are kept in mind. What comes beyond is
-	// counted in one line for all.
+	// maxRepeats is how many different lines are remembered. Further ones are counted in
+	// one line for all.
 	maxRepeats = 256
 )
 
@@ -27,26 +27,25 @@ const (
 	attrSimilar  = "similar"
 )
 
-// repeats is a slog.Handler that bounds how much a fault can log. It concerns warnings
-// and errors; what is less severe passes.
+// repeats is a slog.Handler that bounds how much a fault can log. It handles warnings and
+// errors; less severe lines pass.
 //
-// A line is written at once when it comes for the first time. The same line (level,
-// message, group and attributes) within repeatEvery is counted, and written once more at
-// the end of that time, as it came last, with the count as repeated=N; so it goes on
-// each repeatEvery for as long as it repeats. Of one message, digits apart, maxVariants
-// lines with different attributes are written so; others are counted together and
-// written as the last of them with similar=N. Past maxRepeats different lines,
-// all others are one line, with similar=N.
+// The first of equal lines (level, message, group and attributes) is written at once.
+// Repeats within repeatEvery are counted, and written once at the end of that time, as the
+// last of them with repeated=N; this continues for each repeatEvery while the line
+// repeats. Of one message, digits ignored, maxVariants lines with different attributes are
+// written; others are counted together and written as the last of them with similar=N.
+// Past maxRepeats different lines, all others are one line with similar=N.
 type repeats struct {
 	inner slog.Handler
 	// scope is what WithAttrs and WithGroup have added.
 	scope string
-	*counted
+	*repeatCounts
 }
 
-// newRepeats bounds what inner is given.
+// newRepeats bounds what inner gets.
 func newRepeats(inner slog.Handler) *repeats {
-	return &repeats{inner: inner, counted: &counted{lines: map[uint64]*line{}, variants: map[uint64]int{}, seed: maphash.MakeSeed()}}
+	return &repeats{inner: inner, repeatCounts: &repeatCounts{lines: map[uint64]*line{}, variants: map[uint64]int{}, seed: maphash.MakeSeed()}}
 }
 
 // Enabled implements slog.Handler.
@@ -60,12 +59,12 @@ func (h *repeats) WithAttrs(attrs []slog.Attr) slog.Handler {
 	for _, a := range attrs {
 		scope += textOf(a)
 	}
-	return &repeats{h.inner.WithAttrs(attrs), scope, h.counted}
+	return &repeats{h.inner.WithAttrs(attrs), scope, h.repeatCounts}
 }
 
 // WithGroup implements slog.Handler.
 func (h *repeats) WithGroup(name string) slog.Handler {
-	return &repeats{h.inner.WithGroup(name), h.scope + "\x00" + name, h.counted}
+	return &repeats{h.inner.WithGroup(name), h.scope + "\x00" + name, h.repeatCounts}
 }
 
 // Handle implements slog.Handler.
@@ -76,11 +75,11 @@ func (h *repeats) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-// textOf is an attribute as a part of what distinguishes lines.
+// textOf is an attribute as part of what distinguishes lines.
 func textOf(a slog.Attr) string { return "\x00" + a.Key + "\x00" + a.Value.Resolve().String() }
 
 // messageOf is what lines of one message share: the level, the scope and the message
-// without its digits, which are the addresses and counts in it.
+// without its digits, which are addresses and counts.
 func (h *repeats) messageOf(r slog.Record) string {
 	message := strings.Map(func(c rune) rune {
 		if c >= '0' && c <= '9' {
@@ -99,8 +98,8 @@ func (h *repeats) lineOf(r slog.Record) string {
 	return text.String()
 }
 
-// counted is what all handlers of one logger share.
-type counted struct {
+// repeatCounts is what all handlers of one logger share.
+type repeatCounts struct {
 	seed maphash.Seed
 	mu   sync.Mutex
 	// lines are those of the last repeatEvery, by the hash of what distinguishes them.
@@ -109,27 +108,27 @@ type counted struct {
 	variants map[uint64]int
 	// others are the lines past maxRepeats, or nil.
 	others *line
-	// sweep fires at due while a line waits to be written, else it is nil.
+	// sweep fires at due while a line waits to be written; else it is nil.
 	sweep *time.Timer
 	due   time.Time
 }
 
-// line is what was written, and how often it came since.
+// line is a line that was written, and its repeats.
 type line struct {
-	// message is the key in variants, or 0 where the line stands for several.
+	// message is the key in variants, or 0 if the line stands for several.
 	message uint64
-	// until is when it is written again, or forgotten where count is 0.
+	// until is when it is written again, or forgotten if count is 0.
 	until time.Time
 	count int
-	// last and by are what came last, and what writes it.
+	// last is the latest repeat, and by writes it.
 	last slog.Record
 	by   slog.Handler
-	// attr has the count.
+	// attr is the attribute with the count.
 	attr string
 }
 
-// count reports whether a line is one that is counted and not written.
-func (c *counted) count(h *repeats, r slog.Record, now time.Time) bool {
+// count reports whether a line is counted and not written.
+func (c *repeatCounts) count(h *repeats, r slog.Record, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.forget(now)
@@ -155,8 +154,8 @@ func (c *counted) count(h *repeats, r slog.Record, now time.Time) bool {
 	return true
 }
 
-// add counts a line, and sees to it that the count is written.
-func (c *counted) add(l *line, h *repeats, r slog.Record, now time.Time) {
+// add counts a line, and schedules the writing of the count.
+func (c *repeatCounts) add(l *line, h *repeats, r slog.Record, now time.Time) {
 	l.count++
 	l.last, l.by = r.Clone(), h.inner
 	if c.sweep == nil || l.until.Before(c.due) {
@@ -165,7 +164,7 @@ func (c *counted) add(l *line, h *repeats, r slog.Record, now time.Time) {
 }
 
 // await sets the time at which counts are written. It needs mu.
-func (c *counted) await(due, now time.Time) {
+func (c *repeatCounts) await(due, now time.Time) {
 	if c.sweep != nil {
 		c.sweep.Stop()
 	}
@@ -173,7 +172,7 @@ func (c *counted) await(due, now time.Time) {
 }
 
 // forget drops lines that did not repeat. It needs mu.
-func (c *counted) forget(now time.Time) {
+func (c *repeatCounts) forget(now time.Time) {
 	over := func(l *line) bool { return l.count == 0 && !now.Before(l.until) }
 	for key, l := range c.lines {
 		if !over(l) {
@@ -192,8 +191,8 @@ func (c *counted) forget(now time.Time) {
 	}
 }
 
-// writeDue writes the counts whose time is over, and waits for the next.
-func (c *counted) writeDue() {
+// writeDue writes the counts that are due, and waits for the next.
+func (c *repeatCounts) writeDue() {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -210,8 +209,8 @@ func (c *counted) writeDue() {
 	}
 }
 
-// flush writes all counts: the process is about to end.
-func (c *counted) flush() {
+// flush writes all counts, because the process is about to end.
+func (c *repeatCounts) flush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.write(time.Now(), true)
@@ -222,20 +221,20 @@ func (c *counted) flush() {
 }
 
 // write needs mu.
-func (c *counted) write(now time.Time, all bool) {
+func (c *repeatCounts) write(now time.Time, all bool) {
 	c.each(func(l *line) {
 		if l.count == 0 || !all && now.Before(l.until) {
 			return
 		}
 		r := l.last
 		r.AddAttrs(slog.Int(l.attr, l.count))
-		_ = l.by.Handle(context.Background(), r) // nowhere left to say that stderr is closed
+		_ = l.by.Handle(context.Background(), r) // stderr may be closed
 		l.count, l.until, l.last, l.by = 0, now.Add(repeatEvery), slog.Record{}, nil
 	})
 }
 
 // each needs mu.
-func (c *counted) each(visit func(*line)) {
+func (c *repeatCounts) each(visit func(*line)) {
 	for _, l := range c.lines {
 		visit(l)
 	}
@@ -244,8 +243,8 @@ func (c *counted) each(visit func(*line)) {
 	}
 }
 
-// FlushLog writes the counts of repeated lines that a command's logger holds back: for
-// a process that ends other than by returning from its command.
+// FlushLog writes the counts of repeated lines that a command's logger still holds: for a
+// process that ends other than by returning from its command.
 func FlushLog(l *slog.Logger) {
 	if h, ok := l.Handler().(*repeats); ok {
 		h.flush()

@@ -2,9 +2,8 @@
 
 package service
 
-// An image FROM scratch has no certificates of authorities: NATS over TLS and
-// webhooks would trust nobody. These are used where the system has none, so who
-// mounts a file at /etc/ssl/certs/ca-certificates.crt has that in their place.
-// Parsing them takes 3 ms at every start, which a hook of an agent would feel:
-// so they are in the binaries for images alone.
+// An image FROM scratch has no CA certificates, so NATS over TLS and webhooks would trust no
+// server. These are used if the system has none: a file that is mounted at
+// /etc/ssl/certs/ca-certificates.crt replaces them. Parsing them takes 3 ms at every start,
+// too long for an agent's hook, so only the binaries for images have them.
 import _ "golang.org/x/crypto/x509roots/fallback"

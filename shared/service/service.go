@@ -1,8 +1,7 @@
-// Package service is what every command of Tocsin needs before it can do its
-// own work: settings from flags, environment and file, a logger, signals, exit
-// codes, and HTTP servers that stop.
+// Package service is what every command of Tocsin needs: settings from flags, environment
+// and file, a logger, signals, exit codes, and health probes.
 //
-// It knows nothing of events, alerts or the bus's subjects.
+// It knows nothing of events, alerts or subjects of the bus.
 package service
 
 import (
@@ -21,7 +20,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Exit codes (contract, section 2). ExitTimeUp is that of commands that wait.
+// Exit codes. ExitTimeUp is that of commands that waited in vain.
 const (
 	ExitOK     = 0
 	ExitFailed = 1
@@ -29,10 +28,10 @@ const (
 	ExitTimeUp = 3
 )
 
-// ErrTimeUp marks errors that mean that what a command waited for did not come.
+// ErrTimeUp marks errors of commands that waited in vain.
 var ErrTimeUp = errors.New("the time is up")
 
-// ErrUsage marks errors that mean the command was used wrongly.
+// ErrUsage marks errors of wrong usage.
 var ErrUsage = errors.New("used wrongly")
 
 // Usagef makes an error that ends the process with ExitUsage.
@@ -45,15 +44,15 @@ type usageError struct{ text string }
 func (e *usageError) Error() string        { return e.text }
 func (e *usageError) Is(target error) bool { return target == ErrUsage }
 
-// Exit makes an error that ends the process with an exit code of the command's
-// own and prints nothing: the command has said what there was to say.
+// Exit makes an error that ends the process with an exit code of its own and prints
+// nothing: the command has printed its message.
 func Exit(code int) error { return exitError(code) }
 
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// Settings are the flags that every command has.
+// Settings are the flags of every command.
 type Settings struct {
 	Config    kong.ConfigFlag `help:"Settings file; a flag or an environment variable wins over it. Default: $$XDG_CONFIG_HOME/tocsin/tocsin.yaml, else ~/.config/tocsin/tocsin.yaml, if there." placeholder:"FILE"`
 	StateDir  string          `help:"Where streams, credentials and runtime.json live. Default: $$XDG_STATE_HOME/tocsin, else ~/.local/state/tocsin." env:"TOCSIN_STATE_DIR" placeholder:"DIR"`
@@ -61,11 +60,11 @@ type Settings struct {
 	LogLevel  string          `help:"What to log: ${enum}." enum:"debug,info,warn,error" default:"info" env:"TOCSIN_LOG_LEVEL"`
 }
 
-// Env is what a command gets to work with.
+// Env is the environment of a command.
 type Env struct {
 	// StateDir is an absolute path; it need not exist.
 	StateDir string
-	// Config is the settings file that was named, or empty.
+	// Config is the settings file that --config names, or empty.
 	Config string
 	// SettingsFile is the settings file that was read, or empty.
 	SettingsFile   string
@@ -75,23 +74,23 @@ type Env struct {
 	Version        Version
 }
 
-// LogSettingsFile logs which settings file was read, if one was: services do at their
+// LogSettingsFile logs which settings file was read, if any. Services call it at their
 // start.
 func (e Env) LogSettingsFile() {
 	if e.SettingsFile != "" {
-		e.Logger.Info("settings were read", "file", e.SettingsFile)
+		e.Logger.Info("read the settings file", "file", e.SettingsFile)
 	}
 }
 
-// Command is a command line: a struct of kong flags and subcommands whose
-// chosen command has the method Run(context.Context, Env) error.
+// Command is a command line: a struct of kong flags and subcommands whose chosen command
+// has the method Run(context.Context, Env) error.
 type Command interface{ Common() Settings }
 
-// Common makes Settings, embedded in a command line, complete a Command.
+// Common makes a struct that embeds Settings a Command.
 func (s Settings) Common() Settings { return s }
 
-// Main parses the command line into cli, runs what it asks for until it is
-// done or the process gets SIGINT or SIGTERM, and returns the exit code.
+// Main parses the command line into cli, runs the chosen command until it returns or the
+// process gets SIGINT or SIGTERM, and returns the exit code.
 func Main(name, description string, cli Command) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -100,9 +99,9 @@ func Main(name, description string, cli Command) int {
 	})
 }
 
-// Right says whether a command line is right by itself, whatever the settings file
-// and the environment say. It clears the environment: for who is about to end.
-func Right(cli Command, args []string) bool {
+// IsValid reports whether a command line is valid by itself, without settings file and
+// environment. It clears the environment, so the process must be about to end.
+func IsValid(cli Command, args []string) bool {
 	os.Clearenv()
 	k, err := kong.New(cli, kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}), kong.Configuration(loadNothing))
 	if err != nil {
@@ -112,7 +111,7 @@ func Right(cli Command, args []string) bool {
 	return err == nil
 }
 
-// loadNothing reads no settings, of whatever file.
+// loadNothing ignores a settings file.
 func loadNothing(io.Reader) (kong.Resolver, error) {
 	return kong.ResolverFunc(func(*kong.Context, *kong.Path, *kong.Flag) (any, error) { return nil, nil }), nil
 }
@@ -131,7 +130,7 @@ func run(ctx context.Context, args []string, name, description string, cli Comma
 	if err != nil {
 		return fail(env.Stderr, name, fmt.Errorf("%w: %w", ErrUsage, err))
 	}
-	forgetEmpty(k.Model.Node)
+	ignoreEmptyEnv(k.Model.Node)
 	chosen, err := k.Parse(args)
 	switch {
 	case exited:
@@ -153,8 +152,8 @@ func run(ctx context.Context, args []string, name, description string, cli Comma
 	return fail(env.Stderr, name, chosen.Run(env))
 }
 
-// nameVariable names beside a flag that is wrong the variable that set it, where
-// one did and the error does not say so.
+// nameVariable adds to an error about a flag the name of the environment variable that set
+// it, if one did and the error does not name it.
 func nameVariable(err error) error {
 	var wrong *kong.ParseError
 	if !errors.As(err, &wrong) || wrong.Context == nil {
@@ -163,7 +162,7 @@ func nameVariable(err error) error {
 	text := err.Error()
 	for _, flag := range wrong.Context.Flags() {
 		if slices.ContainsFunc(wrong.Context.Path, func(w *kong.Path) bool { return w.Flag == flag && !w.Resolved }) {
-			continue // it stands on the command line
+			continue // the command line set it
 		}
 		at := strings.Index(text, "--"+flag.Name)
 		end := at + len("--"+flag.Name)
@@ -179,8 +178,7 @@ func nameVariable(err error) error {
 	return err
 }
 
-// fail prints an error as one line that ends with what to do, and gives the
-// exit code for it.
+// fail prints an error on one line, and returns its exit code.
 func fail(w io.Writer, name string, err error) int {
 	if err == nil {
 		return ExitOK
@@ -192,7 +190,7 @@ func fail(w io.Writer, name string, err error) int {
 	text := strings.ReplaceAll(err.Error(), "\n", "; ")
 	text = strings.TrimPrefix(text, ErrUsage.Error()+": ")
 	if !errors.Is(err, ErrUsage) {
-		_, _ = fmt.Fprintf(w, "%s: %s\n", name, text) // nowhere left to say that stderr is closed
+		_, _ = fmt.Fprintf(w, "%s: %s\n", name, text) // stderr may be closed
 		if errors.Is(err, ErrTimeUp) {
 			return ExitTimeUp
 		}

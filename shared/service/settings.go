@@ -36,12 +36,12 @@ func (s Settings) stateDir() (string, error) {
 	return abs, nil
 }
 
-// newLogger logs to w, which is stderr: stdout belongs to what a command
-// answers. On a terminal the lines are short and coloured.
+// newLogger logs to w, which is stderr: stdout is for the output of a command. On a
+// terminal, lines are short and coloured.
 func newLogger(s Settings, w io.Writer) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
-		level = slog.LevelInfo // not reached: kong has checked the value
+		level = slog.LevelInfo // unreachable: kong has checked the value
 	}
 	var handler slog.Handler
 	switch {
@@ -64,11 +64,10 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// forgetEmpty makes environment variables that are set to nothing, or to white
-// space, count as not set, as a compose file or a shell leaves them where a
-// value is missing. A flag with the tag "empty" takes that for a value. Others
-// that are not set stay: --help names them.
-func forgetEmpty(n *kong.Node) {
+// ignoreEmptyEnv makes environment variables that are empty, or white space, count as
+// unset: compose files and shells set them so when a value is missing. For a flag with the
+// tag "empty", empty is a value. Unset variables stay: --help names them.
+func ignoreEmptyEnv(n *kong.Node) {
 	for _, f := range n.Flags {
 		if f.Tag.Has("empty") {
 			continue
@@ -80,20 +79,19 @@ func forgetEmpty(n *kong.Node) {
 		f.Envs = f.Tag.Envs
 	}
 	for _, child := range n.Children {
-		forgetEmpty(child)
+		ignoreEmptyEnv(child)
 	}
 }
 
 // fileName is the name of a settings file, in the user's own directory.
 const fileName = "tocsin.yaml"
 
-// othersMayWrite are the permissions that nobody but the owner may have on the
-// settings file that is read by itself.
+// othersMayWrite are the permissions that the default settings file must not have.
 const othersMayWrite fs.FileMode = 0o022
 
-// UserFile returns the path of the settings file that is read where none is named:
-// $XDG_CONFIG_HOME/tocsin/tocsin.yaml, else ~/.config/tocsin/tocsin.yaml. It is empty
-// for a user without a home directory.
+// UserFile returns the path of the default settings file:
+// $XDG_CONFIG_HOME/tocsin/tocsin.yaml, else ~/.config/tocsin/tocsin.yaml. It is empty for
+// a user without a home directory.
 func UserFile() string {
 	base := os.Getenv("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(base) {
@@ -106,17 +104,17 @@ func UserFile() string {
 	return filepath.Join(base, "tocsin", fileName)
 }
 
-// HasUserFile reports whether there is a settings file that is read by itself.
+// HasUserFile reports whether the default settings file exists.
 func HasUserFile() bool {
 	_, err := os.Stat(UserFile())
 	return err == nil
 }
 
-// Silent is a command that logs nothing about settings files: its caller shows
-// stderr to a person, or acts on it, each time it runs.
+// Silent is a command that logs nothing about settings files: its caller shows stderr to a
+// person, or acts on it, each time it runs.
 type Silent interface{ Silent() }
 
-// silent reports whether the command line asks for such a command.
+// silent reports whether the chosen command is a Silent one.
 func silent(ctx *kong.Context) bool {
 	return slices.ContainsFunc(ctx.Path, func(word *kong.Path) bool {
 		node := word.Node()
@@ -129,17 +127,17 @@ func silent(ctx *kong.Context) bool {
 }
 
 // files finds the settings file of a command line. A file in the working directory is
-// never read by itself: the author of a repository must not choose the bus that is
-// joined, the addresses that are listened on, or where a token is sent.
+// never read by default: the author of a repository must not choose the bus to connect to,
+// the addresses to listen on, or where a token is sent.
 type files struct {
-	// read is the user's own file where it was read, or empty.
+	// read is the default file if it was read, or empty.
 	read string
-	// unread names the file that a person may believe was read, or is empty.
+	// unread is a warning about a file that a person may believe was read, or empty.
 	unread string
 }
 
-// load reads the user's own file, if there, unless another file is named: a named
-// file stands alone.
+// load reads the default file, if it exists and no other file is named: a named file
+// replaces it.
 func (f *files) load(ctx *kong.Context, at *kong.Path) error {
 	if at.App == nil { // kong asks for each word of the command line
 		return nil
@@ -163,7 +161,7 @@ func (f *files) load(ctx *kong.Context, at *kong.Path) error {
 	return nil
 }
 
-// loadOwn reads a settings file that nobody but its owner can write.
+// loadOwn reads a settings file that only its owner can write.
 func loadOwn(path string) (kong.Resolver, error) {
 	if path == "" {
 		return nil, fs.ErrNotExist
@@ -175,7 +173,7 @@ func loadOwn(path string) (kong.Resolver, error) {
 	defer func() { _ = file.Close() }() // it was only read
 	info, err := file.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("look at the settings file: %w", err)
+		return nil, fmt.Errorf("check the settings file: %w", err)
 	}
 	if err := checkOwn(path, info); err != nil {
 		return nil, err
@@ -187,8 +185,7 @@ func loadOwn(path string) (kong.Resolver, error) {
 	return resolver, nil
 }
 
-// checkOwn returns an error where somebody other than this user and root can write
-// the file.
+// checkOwn returns an error if another user than this one and root can write the file.
 func checkOwn(path string, info fs.FileInfo) error {
 	if mode := info.Mode().Perm(); mode&othersMayWrite != 0 {
 		return fmt.Errorf("the settings file %s is not read: others can write it (mode %04o): run chmod go-w %s", path, mode, path)
@@ -199,8 +196,8 @@ func checkOwn(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// unread returns the warning about a settings file in the working directory, or
-// nothing where there is none, or where it is the user's own.
+// unread returns the warning about a settings file in the working directory, or nothing if
+// there is none or it is the default one.
 func unread(own string) string {
 	here, err := os.Stat(fileName)
 	if err != nil {
@@ -215,11 +212,11 @@ func unread(own string) string {
 	return fmt.Sprintf("./%s is not read; pass --config %s or move it to %s", fileName, fileName, own)
 }
 
-// yamlSettings is a settings file: the long flag names of any command, with
-// dashes or underscores, and their values.
+// yamlSettings is a settings file: long names of flags of any command, with dashes or
+// underscores, and their values.
 type yamlSettings map[string]any
 
-// loadYAML reads a settings file. An empty one is fine.
+// loadYAML reads a settings file. It may be empty.
 func loadYAML(r io.Reader) (kong.Resolver, error) {
 	var raw map[string]any
 	if err := yaml.NewDecoder(r).Decode(&raw); err != nil && !errors.Is(err, io.EOF) {
@@ -232,8 +229,8 @@ func loadYAML(r io.Reader) (kong.Resolver, error) {
 	return s, nil
 }
 
-// Validate refuses a key that is no flag of any command: a typo would
-// otherwise be a setting that silently has no effect.
+// Validate refuses a key that is not a flag of any command: a typo would otherwise have no
+// effect.
 func (s yamlSettings) Validate(app *kong.Application) error {
 	known := map[string]bool{}
 	collectFlags(app.Node, known)
@@ -254,8 +251,8 @@ func collectFlags(n *kong.Node, known map[string]bool) {
 	}
 }
 
-// Resolve gives the file's value for a flag that neither the command line nor
-// the environment set.
+// Resolve returns the value for a flag that neither the command line nor the environment
+// set.
 func (s yamlSettings) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	for _, env := range flag.Envs {
 		if _, set := os.LookupEnv(env); set {

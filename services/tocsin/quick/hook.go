@@ -88,7 +88,7 @@ func (c *Hook) Run(ctx context.Context, env service.Env) error {
 // order to stop the agent, or to discard the user's prompt, so wrong settings in the
 // environment or the settings file give [service.ExitFailed] instead.
 func (c *Hook) ExitCode(code int, args []string, line service.Command) int {
-	if code == service.ExitUsage && !c.ran && len(args) > 0 && args[0] == "hook" && service.Right(line, args) {
+	if code == service.ExitUsage && !c.ran && len(args) > 0 && args[0] == "hook" && service.IsValid(line, args) {
 		return service.ExitFailed
 	}
 	return code
