@@ -19,43 +19,43 @@ import (
 
 const healthSetting = "TOCSIN_KUBEWATCH_HEALTH_ADDR"
 
-// HealthFlag says where the kubewatch can be asked how it is.
+// HealthFlag is the address of the kubewatch's health listener.
 type HealthFlag struct {
-	HealthAddr string `help:"Where /healthz, /readyz and /metrics are served; empty turns them off." env:"TOCSIN_KUBEWATCH_HEALTH_ADDR" placeholder:"ADDR"`
+	HealthAddr string `help:"Address that serves /healthz, /readyz and /metrics; empty turns them off." env:"TOCSIN_KUBEWATCH_HEALTH_ADDR" placeholder:"ADDR"`
 }
 
-// ClusterFlags say which clusters are watched.
+// ClusterFlags select the clusters to watch.
 type ClusterFlags struct {
-	Kubeconfig  string   `help:"Kubeconfig, or several as KUBECONFIG has them. Default: ~/.kube/config, and without one the cluster that this runs in." env:"TOCSIN_KUBE_KUBECONFIG,KUBECONFIG" placeholder:"FILE"`
-	Contexts    []string `name:"context" help:"Context of the kubeconfig whose cluster is watched; may be repeated. Default: its current one." env:"TOCSIN_KUBE_CONTEXTS" placeholder:"NAME"`
+	Kubeconfig  string   `help:"Kubeconfig file, or several in the format of KUBECONFIG. Default: ~/.kube/config; without that file, the cluster that kubewatch runs in." env:"TOCSIN_KUBE_KUBECONFIG,KUBECONFIG" placeholder:"FILE"`
+	Contexts    []string `name:"context" help:"Context of the kubeconfig to watch; may be repeated. Default: the current context." env:"TOCSIN_KUBE_CONTEXTS" placeholder:"NAME"`
 	AllContexts bool     `help:"Watch the clusters of all contexts." env:"TOCSIN_KUBE_ALL_CONTEXTS"`
-	ClusterName string   `help:"What the cluster is called that this runs in. Default: ${default}." default:"in-cluster" env:"TOCSIN_KUBE_CLUSTER_NAME" placeholder:"NAME"`
-	Namespace   string   `help:"The only namespace that is watched. Default: all, with the nodes." env:"TOCSIN_KUBE_NAMESPACE" placeholder:"NAME"`
+	ClusterName string   `help:"Name of the cluster that kubewatch runs in. Default: ${default}." default:"in-cluster" env:"TOCSIN_KUBE_CLUSTER_NAME" placeholder:"NAME"`
+	Namespace   string   `help:"Namespace to watch. Default: all namespaces, and the nodes." env:"TOCSIN_KUBE_NAMESPACE" placeholder:"NAME"`
 }
 
-// Choice is what the flags say.
+// Choice returns the values of the flags.
 func (f ClusterFlags) Choice() clusters.Choice {
 	return clusters.Choice{Kubeconfig: f.Kubeconfig, Contexts: f.Contexts, All: f.AllContexts, InClusterName: f.ClusterName, Namespace: f.Namespace}
 }
 
-// Validate says which two exclude each other.
+// Validate refuses flags that exclude each other.
 func (f ClusterFlags) Validate() error {
 	if f.AllContexts && len(f.Contexts) > 0 {
-		return errors.New("--context and --all-contexts: name one of them")
+		return errors.New("--context and --all-contexts exclude each other: set one of them")
 	}
 	return nil
 }
 
-// LogFlags bound what is read of containers' logs.
+// LogFlags bound reading the logs of containers.
 type LogFlags struct {
-	PerCluster    int           `name:"max-log-captures-per-cluster" help:"How many faults' logs are read at once of one cluster. Default: ${default}." default:"5" env:"TOCSIN_KUBE_MAX_LOG_CAPTURES_PER_CLUSTER" placeholder:"N"`
-	Global        int           `name:"max-log-captures-global" help:"How many of all clusters. Default: ${default}." default:"20" env:"TOCSIN_KUBE_MAX_LOG_CAPTURES_GLOBAL" placeholder:"N"`
-	MaxBytes      int           `name:"max-log-bytes-per-container" help:"How much is kept of a log: its last bytes. Default and most: ${default}." default:"10240" env:"TOCSIN_KUBE_MAX_LOG_BYTES_PER_CONTAINER" placeholder:"N"`
-	MaxContainers int           `name:"max-containers-per-notification" help:"Of how many containers of a fault there are logs. Default and most: ${default}." default:"5" env:"TOCSIN_KUBE_MAX_CONTAINERS_PER_NOTIFICATION" placeholder:"N"`
-	LogTimeout    time.Duration `help:"How long reading one log may take. Default: ${default}." default:"10s" env:"TOCSIN_KUBE_LOG_TIMEOUT" placeholder:"D"`
+	PerCluster    int           `name:"max-log-captures-per-cluster" help:"Faults of one cluster whose logs are read at once. Default: ${default}." default:"5" env:"TOCSIN_KUBE_MAX_LOG_CAPTURES_PER_CLUSTER" placeholder:"N"`
+	Global        int           `name:"max-log-captures-global" help:"Faults of all clusters whose logs are read at once. Default: ${default}." default:"20" env:"TOCSIN_KUBE_MAX_LOG_CAPTURES_GLOBAL" placeholder:"N"`
+	MaxBytes      int           `name:"max-log-bytes-per-container" help:"Bytes kept of a log, from its end. Default and maximum: ${default}." default:"10240" env:"TOCSIN_KUBE_MAX_LOG_BYTES_PER_CONTAINER" placeholder:"N"`
+	MaxContainers int           `name:"max-containers-per-notification" help:"Containers of a fault whose logs are read. Default and maximum: ${default}." default:"5" env:"TOCSIN_KUBE_MAX_CONTAINERS_PER_NOTIFICATION" placeholder:"N"`
+	LogTimeout    time.Duration `help:"Timeout of reading one log. Default: ${default}." default:"10s" env:"TOCSIN_KUBE_LOG_TIMEOUT" placeholder:"D"`
 }
 
-// Validate says which number is out of bounds.
+// Validate refuses numbers that are out of bounds.
 func (f LogFlags) Validate() error {
 	for _, b := range []struct {
 		flag       string
@@ -76,26 +76,26 @@ func (f LogFlags) Validate() error {
 	return nil
 }
 
-// Config is what the flags say.
+// Config returns the values of the flags.
 func (f LogFlags) Config() logs.Config {
 	return logs.Config{PerCluster: f.PerCluster, Global: f.Global, MaxBytes: f.MaxBytes, MaxContainers: f.MaxContainers, Timeout: f.LogTimeout}
 }
 
-// Command runs the kubewatch alone.
+// Command is the command that runs a kubewatch.
 type Command struct {
 	service.BusFlags
 	service.LayoutFlags
 	ClusterFlags
 	LogFlags
 	HealthFlag
-	Token        string   `help:"Has to be set to serve them on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
-	AllowedHosts []string `name:"allowed-host" help:"Host that requests for them may name beside loopback; may be repeated." env:"TOCSIN_ALLOWED_HOSTS" placeholder:"HOST"`
+	Token        string   `help:"Token that the health listener requires; needed if it listens on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
+	AllowedHosts []string `name:"allowed-host" help:"Host that requests to the health listener may name, in addition to loopback; may be repeated." env:"TOCSIN_ALLOWED_HOSTS" placeholder:"HOST"`
 }
 
-// Validate refuses what the embedded bus can't have.
+// Validate refuses settings that the embedded bus does not support.
 func (c *Command) Validate() error { return c.CheckBus(c.BusFlags) }
 
-// Run watches until ctx ends.
+// Run runs a kubewatch until ctx ends.
 func (c *Command) Run(ctx context.Context, env service.Env) error {
 	env.LogSettingsFile()
 	found, err := clusters.Find(c.Choice())
@@ -113,9 +113,8 @@ func (c *Command) Run(ctx context.Context, env service.Env) error {
 			return err
 		}
 	}
-	// What client-go says of itself is for who looks for a fault in it: what matters we
-	// say ourselves.
-	klog.SetSlogLogger(slog.New(quiet{env.Logger.With("component", "client-go").Handler()}))
+	// client-go's own log helps only to debug client-go.
+	klog.SetSlogLogger(slog.New(debugOnly{env.Logger.With("component", "client-go").Handler()}))
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return Run(ctx, Config{
@@ -129,32 +128,34 @@ func (c *Command) Run(ctx context.Context, env service.Env) error {
 	return group.Wait()
 }
 
-// quiet has everything at the level debug, but for what client-go says below that: there
-// it has whole requests and answers, with all the secrets that are in a cluster's objects.
-type quiet struct{ slog.Handler }
+// debugOnly logs everything at level debug, and discards records below that level:
+// client-go logs whole requests and answers there, with all secrets in the objects.
+type debugOnly struct{ slog.Handler }
 
-func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
-	return level >= slog.LevelDebug && q.Handler.Enabled(ctx, slog.LevelDebug)
+func (h debugOnly) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelDebug && h.Handler.Enabled(ctx, slog.LevelDebug)
 }
 
-func (q quiet) Handle(ctx context.Context, r slog.Record) error {
+func (h debugOnly) Handle(ctx context.Context, r slog.Record) error {
 	r.Level = slog.LevelDebug
-	return q.Handler.Handle(ctx, r)
+	return h.Handler.Handle(ctx, r)
 }
 
-func (q quiet) WithAttrs(attrs []slog.Attr) slog.Handler { return quiet{q.Handler.WithAttrs(attrs)} }
-func (q quiet) WithGroup(name string) slog.Handler       { return quiet{q.Handler.WithGroup(name)} }
+func (h debugOnly) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return debugOnly{h.Handler.WithAttrs(attrs)}
+}
+func (h debugOnly) WithGroup(name string) slog.Handler { return debugOnly{h.Handler.WithGroup(name)} }
 
-// Healthcheck asks the kubewatch that runs here how it is.
+// Healthcheck is the command that queries the health of a local kubewatch.
 type Healthcheck struct {
 	HealthFlag
 	service.Probe
 }
 
-// Run prints one line, or fails with the reason.
+// Run prints one line if the kubewatch is ready, and otherwise returns the reason.
 func (c *Healthcheck) Run(ctx context.Context, env service.Env) error {
 	if c.HealthAddr == "" {
-		return service.Usagef("the kubewatch says nowhere how it is: name an address by --health-addr or %s, for it and for this", healthSetting)
+		return service.Usagef("the kubewatch has no health listener: set --health-addr or %s for the kubewatch and for this command", healthSetting)
 	}
 	return c.Check(ctx, env, "the kubewatch", c.HealthAddr)
 }

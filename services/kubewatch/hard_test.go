@@ -27,50 +27,50 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// childEnv has this test be a kubewatch that can be killed.
+// childEnv makes this test binary run a kubewatch that can be killed.
 const childEnv = "KUBEWATCH_TEST_CHILD"
 
-// child is how it joins.
+// child is the configuration of that kubewatch.
 type child struct{ Cluster, URL, Creds string }
 
 func TestMain(m *testing.M) {
-	if said := os.Getenv(childEnv); said != "" {
+	if text := os.Getenv(childEnv); text != "" {
 		var c child
-		if err := json.Unmarshal([]byte(said), &c); err != nil {
+		if err := json.Unmarshal([]byte(text), &c); err != nil {
 			panic(err)
 		}
 		err := kubewatch.Run(context.Background(), kubewatch.Config{
-			Bus:      bus.ConnConfig{URL: c.URL, Creds: c.Creds},
+			Bus:      bus.Config{URL: c.URL, Creds: c.Creds},
 			Clusters: []clusters.Cluster{{Name: "dev", Config: &rest.Config{Host: c.Cluster}}},
 			Registry: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler), Version: "child",
 		})
-		panic(fmt.Sprint("a kubewatch ended by itself: ", err))
+		panic(fmt.Sprint("the kubewatch ended unexpectedly: ", err))
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// spawn runs a kubewatch in a process of its own, to be killed.
+// spawn runs a kubewatch in a process of its own, so that it can be killed.
 func (r *rig) spawn() *exec.Cmd {
 	r.t.Helper()
-	said, err := json.Marshal(child{Cluster: r.cluster.URL, URL: r.bus.URL(), Creds: r.bus.Creds(bus.RoleKubewatch)})
+	text, err := json.Marshal(child{Cluster: r.cluster.URL, URL: r.bus.URL(), Creds: r.bus.Creds(bus.RoleKubewatch)})
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+string(said))
+	cmd.Env = append(os.Environ(), childEnv+"="+string(text))
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may be over
+		_ = cmd.Process.Kill() // it may have ended
 		_ = cmd.Wait()
 	})
 	return cmd
 }
 
-// TestKilled: kubewatch is killed in the midst of 1,000 events; another one that stands
-// by goes on, within the lock's time. None is lost and none doubled, nor any fault.
+// TestKilled kills a kubewatch amid 1,000 events and checks that a standby takes over within
+// the TTL of the lease, and that no event or fault is lost or published twice.
 func TestKilled(t *testing.T) {
 	r := newRig(t)
 	first := r.spawn()
@@ -90,14 +90,14 @@ func TestKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			if standby.Health().Kubewatch.Clusters[0].Active {
-				t.Error("both were active")
+				t.Error("the standby is active while the first kubewatch is")
 			}
 		}
 	}
 	killed := time.Now()
 	r.until("takeover", func() bool { return standby.Health().Kubewatch.Clusters[0].Active })
 	if took := time.Since(killed); took > bus.KubewatchTTL+2*time.Second {
-		t.Errorf("the takeover took %s", took)
+		t.Errorf("the takeover took %s, want at most %s", took, bus.KubewatchTTL+2*time.Second)
 	}
 	last := fmt.Sprintf("Reason%d", events-1)
 	r.until("last event", func() bool { return slices.Contains(r.reasons(), last) })
@@ -107,28 +107,28 @@ func TestKilled(t *testing.T) {
 	}
 	for i := range events {
 		if n := counts[fmt.Sprintf("Reason%d", i)]; n != 1 {
-			t.Errorf("event %d was published %d times", i, n)
+			t.Errorf("event %d was published %d times, want once", i, n)
 		}
 	}
-	ids, told := map[string]int{}, map[string]int{}
-	for _, m := range r.said() {
+	ids, published := map[string]int{}, map[string]int{}
+	for _, m := range r.published() {
 		ids[m.id]++
 		if m.Fault != nil && len(m.Logs) == 0 {
-			told[m.Fault.ID]++
+			published[m.Fault.ID]++
 		}
 	}
 	for id, n := range ids {
 		if n > 1 {
-			t.Errorf("%s was published %d times", id, n)
+			t.Errorf("message %s was published %d times, want once", id, n)
 		}
 	}
-	if len(told) != faults {
-		t.Errorf("%d faults, want %d", len(told), faults)
+	if len(published) != faults {
+		t.Errorf("%d faults, want %d", len(published), faults)
 	}
 }
 
-// TestDegraded: that a cluster can't be watched is told once, and its end, on the
-// stream, to the detector, by the lock and to who asks.
+// TestDegraded checks that a degraded watch and its recovery are each published once on the
+// stream and to the detector, and appear in the lease and in the health.
 func TestDegraded(t *testing.T) {
 	r := newRig(t)
 	w := r.watch("dev")
@@ -138,14 +138,14 @@ func TestDegraded(t *testing.T) {
 	r.cluster.CloseWatches()
 	health := func() bool { return w.Health().OK }
 	r.until("degraded watch", func() bool { return !health() })
-	if h := w.Health(); !h.Kubewatch.Clusters[0].Degraded || !strings.Contains(h.Reason, "kubewatch needs to list and watch events") {
-		t.Errorf("%+v", h)
+	if h := w.Health(); !h.Kubewatch.Clusters[0].Degraded || !strings.Contains(h.Reason, "kubewatch needs the rights to list and watch events") {
+		t.Errorf("health = %+v, want a degraded cluster and a reason with the missing rights", h)
 	}
 	kv, err := r.bus.Connect(bus.RoleGateway).JS.KeyValue(t.Context(), bus.BucketKubewatch)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.until("word of the lock", func() bool {
+	r.until("degraded watch in the lease", func() bool {
 		keys, err := kv.Keys(t.Context())
 		if err != nil || len(keys) != 1 {
 			return false
@@ -157,21 +157,20 @@ func TestDegraded(t *testing.T) {
 	r.until("recovery", health)
 	r.cluster.Event(event("After"))
 	r.until("event after it", func() bool { return len(r.reasons()) == 1 })
-	said := r.said()
-	if len(said) != 3 || said[0].Watch == nil || !said[0].Watch.Degraded || said[0].subject != "kubernetes.dev._cluster.watch.cluster.degraded" ||
-		said[1].Watch == nil || said[1].Watch.Degraded || said[1].subject != "kubernetes.dev._cluster.watch.cluster.recovered" {
-		t.Errorf("%+v", said)
+	messages := r.published()
+	if len(messages) != 3 || messages[0].Watch == nil || !messages[0].Watch.Degraded || messages[0].subject != "kubernetes.dev._cluster.watch.cluster.degraded" ||
+		messages[1].Watch == nil || messages[1].Watch.Degraded || messages[1].subject != "kubernetes.dev._cluster.watch.cluster.recovered" {
+		t.Errorf("messages = %+v, want degraded, recovered and an event", messages)
 	}
-	r.until("alerts", func() bool { return len(r.alerted()) == 2 })
-	if a := r.alerted(); a[0].State != external.StateFiring || a[1].State != external.StateResolved || a[0].Key != a[1].Key || a[0].Episode != a[1].Episode ||
-		a[0].Fault.Fault != kube.WatchDegraded || !strings.Contains(a[0].Detail, "needs to list and watch") {
-		t.Errorf("%+v", a)
+	r.until("alerts", func() bool { return len(r.publishedAlerts()) == 2 })
+	if a := r.publishedAlerts(); a[0].State != external.StateFiring || a[1].State != external.StateResolved || a[0].Key != a[1].Key || a[0].Episode != a[1].Episode ||
+		a[0].Fault.Fault != kube.WatchDegraded || !strings.Contains(a[0].Detail, "the rights to list and watch") {
+		t.Errorf("alerts = %+v, want a firing and a resolved one of one episode", a)
 	}
 }
 
-// TestBusAway: while the bus is away nothing is lost, and nothing is published twice
-// when it is back.
-func TestBusAway(t *testing.T) {
+// TestBusOutage checks that no event is lost or published twice over an outage of the bus.
+func TestBusOutage(t *testing.T) {
 	r := newRig(t)
 	w := r.watch("dev")
 	r.watching()
@@ -182,10 +181,10 @@ func TestBusAway(t *testing.T) {
 	for i := range 50 {
 		r.cluster.Event(event(fmt.Sprintf("Meanwhile%d", i)))
 	}
-	r.until("word that the bus is away", func() bool { return w.Ready() != nil })
+	r.until("health without the bus", func() bool { return w.Ready() != nil })
 	r.bus.Start(0)
 	r.bus.Ready()
-	r.until("word that it is back", func() bool { return w.Ready() == nil })
+	r.until("health with the bus", func() bool { return w.Ready() == nil })
 	r.cluster.Event(event("After"))
 	r.until("last event", func() bool { return slices.Contains(r.reasons(), "After") })
 	var want []string
@@ -195,11 +194,11 @@ func TestBusAway(t *testing.T) {
 		}
 	}
 	if got := r.reasons(); !slices.Equal(got, append(want, "After")) {
-		t.Errorf("%v", got)
+		t.Errorf("events = %v, want %v", got, append(want, "After"))
 	}
 }
 
-// TestAnotherCluster: the name is that of another cluster now, whose events begin anew.
+// TestAnotherCluster checks that another cluster of the same name is watched from now on.
 func TestAnotherCluster(t *testing.T) {
 	r := newRig(t)
 	w := r.watch("dev")
@@ -214,14 +213,14 @@ func TestAnotherCluster(t *testing.T) {
 	r.until("watch", func() bool { return r.cluster.Asked("watch "+kubetest.Path) > watches })
 	r.cluster.Event(event("Two"))
 	r.until("second event", func() bool { return len(r.reasons()) > 1 })
-	if got := r.reasons(); !slices.Equal(got, []string{"One", "Two"}) || r.said()[1].ClusterUID != "cluster-2" {
-		t.Errorf("%v", got)
+	if got := r.reasons(); !slices.Equal(got, []string{"One", "Two"}) || r.published()[1].ClusterUID != "cluster-2" {
+		t.Errorf("events = %v, the second of %s; want One and another, the second of the expected cluster", got, r.published()[1].ClusterUID)
 	}
 }
 
-// TestAnotherClusterMeanwhile: the cluster is away, and another one comes back at its
-// address while kubewatch runs.
-func TestAnotherClusterMeanwhile(t *testing.T) {
+// TestClusterReplaced checks that a running kubewatch notices that another cluster answers at
+// the address.
+func TestClusterReplaced(t *testing.T) {
 	r := newRig(t)
 	r.watch("dev")
 	r.watching()
@@ -235,14 +234,14 @@ func TestAnotherClusterMeanwhile(t *testing.T) {
 	r.until("watch of the other one", func() bool { return r.cluster.Asked("watch "+kubetest.Path) > watches+1 })
 	r.cluster.Event(event("Two"))
 	r.until("second event", func() bool { return len(r.reasons()) > 1 })
-	if got := r.reasons(); !slices.Equal(got, []string{"One", "Two"}) || r.said()[1].ClusterUID != "cluster-2" {
-		t.Errorf("%v", got)
+	if got := r.reasons(); !slices.Equal(got, []string{"One", "Two"}) || r.published()[1].ClusterUID != "cluster-2" {
+		t.Errorf("events = %v, the second of %s; want One and another, the second of the expected cluster", got, r.published()[1].ClusterUID)
 	}
 }
 
-// TestRolesNotReadYet: an API server that was started just now refuses everything. A
-// cluster that said who it is goes on where it was, and not by its address.
-func TestRolesNotReadYet(t *testing.T) {
+// TestRolesNotRead checks that a cluster whose uid is known resumes while its API server, which
+// has just started and not read the roles, refuses everything.
+func TestRolesNotRead(t *testing.T) {
 	r := newRig(t)
 	w := r.watch("dev")
 	r.watching()
@@ -253,13 +252,14 @@ func TestRolesNotReadYet(t *testing.T) {
 	r.cluster.Answer("get", "/api/v1/namespaces/kube-system", kubetest.Answer{Status: http.StatusForbidden, Reason: metav1.StatusReasonForbidden})
 	r.watch("dev")
 	r.until("event that came meanwhile", func() bool { return len(r.reasons()) > 1 })
-	if got := r.reasons(); !slices.Equal(got, []string{"One", "Meanwhile"}) || r.said()[1].ClusterUID != "cluster-1" {
-		t.Errorf("%v", got)
+	if got := r.reasons(); !slices.Equal(got, []string{"One", "Meanwhile"}) || r.published()[1].ClusterUID != "cluster-1" {
+		t.Errorf("events = %v, the second of %s; want One and another, the second of the expected cluster", got, r.published()[1].ClusterUID)
 	}
 }
 
-// TestNoRightToTheUID: a cluster that does not say who it is goes by its address.
-func TestNoRightToTheUID(t *testing.T) {
+// TestUIDForbidden checks that a cluster that does not reveal its uid is identified by its
+// address.
+func TestUIDForbidden(t *testing.T) {
 	r := newRig(t)
 	refusal := kubetest.Answer{Status: http.StatusForbidden, Reason: metav1.StatusReasonForbidden}
 	r.cluster.Answer("get", "/api/v1/namespaces/kube-system", refusal, refusal)
@@ -267,12 +267,12 @@ func TestNoRightToTheUID(t *testing.T) {
 	r.watching()
 	r.cluster.Event(event("One"))
 	r.until("event", func() bool { return len(r.reasons()) == 1 })
-	if uid := r.said()[0].ClusterUID; !strings.HasPrefix(uid, "address-") {
-		t.Errorf("%q", uid)
+	if uid := r.published()[0].ClusterUID; !strings.HasPrefix(uid, "address-") {
+		t.Errorf("uid = %q, want one with the prefix address-", uid)
 	}
 }
 
-// TestTwoNames: one cluster under two names is watched once.
+// TestTwoNames checks that a cluster with two names is watched once.
 func TestTwoNames(t *testing.T) {
 	r := newRig(t)
 	state := &kubewatch.State{}
@@ -284,12 +284,12 @@ func TestTwoNames(t *testing.T) {
 			Clusters: []clusters.Cluster{{Name: "one", Config: r.cluster.Config()}, {Name: "two", Config: r.cluster.Config()}},
 		})
 	}()
-	r.until("two questions for the uid", func() bool { return r.cluster.Asked("get /api/v1/namespaces/kube-system") == 2 })
+	r.until("two requests for the uid", func() bool { return r.cluster.Asked("get /api/v1/namespaces/kube-system") == 2 })
 	r.watching()
 	r.cluster.Event(event("One"))
 	r.until("event", func() bool { return len(r.reasons()) == 1 })
 	if n := r.cluster.Asked("watch " + kubetest.Path); n != 1 {
-		t.Errorf("%d watches", n)
+		t.Errorf("%d watches, want 1", n)
 	}
 	cancel()
 	if err := <-ended; err != nil {

@@ -13,13 +13,13 @@ import (
 
 func event(reason string) corev1.Event {
 	return corev1.Event{
-		Type: corev1.EventTypeNormal, Reason: reason, Message: "it is so",
+		Type: corev1.EventTypeNormal, Reason: reason, Message: "a message",
 		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "web-1", UID: "pod-1"},
 	}
 }
 
-// TestEvents: what happens is published, once and in order; what happened before
-// anybody watched is not, nor is that the cluster forgets an event.
+// TestEvents checks that events are published once and in order, except those from before the
+// watch and the expiry of an event.
 func TestEvents(t *testing.T) {
 	r := newRig(t)
 	r.cluster.Event(event("Before"))
@@ -36,20 +36,20 @@ func TestEvents(t *testing.T) {
 	r.cluster.Event(event("Started"))
 	r.until("last event", func() bool { return slices.Contains(r.reasons(), "Started") })
 	if got, want := r.reasons(), []string{"Scheduled", "Pulled", "Started"}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
+		t.Errorf("events = %v, want %v", got, want)
 	}
-	m := r.said()[1]
+	m := r.published()[1]
 	if m.subject != "kubernetes.dev.shop.normal.pod.pulled" || m.id != "cluster-1/uid-one/1004" || m.Cluster != "dev" || m.ClusterUID != "cluster-1" {
-		t.Errorf("%+v", m)
+		t.Errorf("message = %+v, want subject, id and cluster of the event Pulled", m)
 	}
 	if got := m.Event; got.Labels["app"] != "web" || got.Count != 2 || got.InvolvedObject.Name != "web-1" || got.Name != "one" {
-		t.Errorf("%+v", got)
+		t.Errorf("event = %+v, want the label app=web, count 2, pod web-1, name one", got)
 	}
 	if h := w.Health(); !h.OK || len(h.Kubewatch.Clusters) != 1 || !h.Kubewatch.Clusters[0].Active || h.Kubewatch.Clusters[0].Events != 3 {
-		t.Errorf("%+v, %+v", h, h.Kubewatch)
+		t.Errorf("health = %+v %+v, want one active cluster with 3 events", h, h.Kubewatch)
 	}
 
-	// Another one goes on where this one ended.
+	// Another kubewatch resumes where this one ended.
 	w.stop(t)
 	r.cluster.Event(event("Meanwhile"))
 	watches := r.cluster.Asked("watch " + kubetest.Path)
@@ -58,11 +58,11 @@ func TestEvents(t *testing.T) {
 	r.cluster.Event(event("After"))
 	r.until("last event", func() bool { return slices.Contains(r.reasons(), "After") })
 	if got, want := r.reasons(), []string{"Scheduled", "Pulled", "Started", "Meanwhile", "After"}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
+		t.Errorf("events = %v, want %v", got, want)
 	}
 }
 
-// TestOneNamespace: with a namespace named, no other one is asked about.
+// TestOneNamespace checks that with a namespace no request is sent about others.
 func TestOneNamespace(t *testing.T) {
 	r := newRig(t)
 	w := r.watchIn("dev", "shop")
@@ -73,15 +73,15 @@ func TestOneNamespace(t *testing.T) {
 	for _, path := range []string{"/api/v1/events", "/api/v1/pods", "/apis/apps/v1/deployments", "/apis/batch/v1/jobs", "/api/v1/namespaces/kube-system"} {
 		for _, verb := range []string{"list ", "watch ", "get "} {
 			if n := r.cluster.Asked(verb + path); n > 0 {
-				t.Errorf("asked %d times to %s%s", n, verb, path)
+				t.Errorf("%d requests %s%s, want 0", n, verb, path)
 			}
 		}
 	}
 	w.stop(t)
 }
 
-// TestFault: a Warning event of a pod is a fault at once; the end of its containers'
-// log follows, and both are told to the detector.
+// TestFault checks that a Warning event of a pod is published as a fault at once, that the end
+// of its containers' log follows, and that the detector gets both.
 func TestFault(t *testing.T) {
 	r := newRig(t)
 	r.cluster.Put("/api/v1/pods", corev1.Pod{
@@ -97,21 +97,21 @@ func TestFault(t *testing.T) {
 	e := event("Unhealthy")
 	e.Type, e.Message = corev1.EventTypeWarning, "Liveness probe failed: password=hunter2"
 	r.cluster.Event(e)
-	r.until("logs of the fault", func() bool { return len(r.said()) == 3 })
-	said := r.said()
-	if said[0].Fault != nil || said[1].Fault == nil || !said[1].Fault.LogsFollow || len(said[1].Logs) > 0 || said[2].Fault.ID != said[1].Fault.ID {
-		t.Fatalf("%+v", said)
+	r.until("logs of the fault", func() bool { return len(r.published()) == 3 })
+	messages := r.published()
+	if messages[0].Fault != nil || messages[1].Fault == nil || !messages[1].Fault.LogsFollow || len(messages[1].Logs) > 0 || messages[2].Fault.ID != messages[1].Fault.ID {
+		t.Fatalf("messages = %+v, want an event, its fault with logs to follow, and the fault with its logs", messages)
 	}
-	if log := said[2].Logs[0]; !log.HasPanic || log.Container != "web" || !strings.Contains(log.Sample, "panic: nil map") {
-		t.Errorf("%+v", log)
+	if log := messages[2].Logs[0]; !log.HasPanic || log.Container != "web" || !strings.Contains(log.Sample, "panic: nil map") {
+		t.Errorf("log = %+v, want the one of the container web with its panic", log)
 	}
-	for _, m := range said {
+	for _, m := range messages {
 		if strings.Contains(m.Event.Message, "hunter2") {
-			t.Errorf("%+v", m.Event)
+			t.Errorf("message of the event = %q, want the password masked", m.Event.Message)
 		}
 	}
-	r.until("alerts", func() bool { return len(r.alerted()) == 2 })
-	if all := r.alerted(); all[0].App != "web" || all[0].Key != all[1].Key || all[0].Fault.Panic || !all[1].Fault.Panic {
-		t.Errorf("%+v", all)
+	r.until("alerts", func() bool { return len(r.publishedAlerts()) == 2 })
+	if all := r.publishedAlerts(); all[0].App != "web" || all[0].Key != all[1].Key || all[0].Fault.Panic || !all[1].Fault.Panic {
+		t.Errorf("alerts = %+v, want two of one key, the second with a panic", all)
 	}
 }

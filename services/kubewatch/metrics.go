@@ -6,19 +6,19 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// metrics is what a kubewatch tells Prometheus.
+// metrics are the Prometheus metrics of a kubewatch.
 type metrics struct {
 	published, errors, relists, duplicates, resent *prometheus.CounterVec
-	faults, joined, gathered, withheld             *prometheus.CounterVec
+	faults, duplicateFaults, grouped, withheld     *prometheus.CounterVec
 	active, degraded, lag, objects, open           *prometheus.GaugeVec
 }
 
-// What is published, by its label.
+// The values of the label of published_total.
 const (
-	whatEvent = "event"
-	whatFault = "fault"
-	whatLogs  = "logs"
-	whatWatch = "watch"
+	publishedEvent = "event"
+	publishedFault = "fault"
+	publishedLogs  = "logs"
+	publishedWatch = "watch"
 )
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -33,32 +33,33 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		return g
 	}
 	return &metrics{
-		published:  counters("published_total", "Messages that the bus has stored, by what they are.", "cluster", "what"),
-		faults:     counters("faults_total", "Faults that were published, by kind.", "cluster", "fault"),
-		errors:     counters("errors_total", "Questions to the cluster that failed; they are asked again.", "cluster"),
-		relists:    counters("relists_total", "Lists of all events because the cluster had forgotten how far they were read.", "cluster"),
-		duplicates: counters("duplicates_total", "Events that were left out because they are published already.", "cluster"),
-		resent:     counters("resent_total", "Messages that were sent again because the bus did not say that it has them.", "cluster"),
-		joined:     counters("faults_joined_total", "What said the same as a fault that was told.", "cluster"),
-		gathered:   counters("faults_gathered_total", "Faults that joined the alert which another pod of their workload had raised.", "cluster"),
-		withheld:   counters("faults_withheld_total", "Faults that were not told, or only later, because there were too many at once.", "cluster"),
-		objects:    gauges("objects", "Objects of the cluster that are known by their state."),
-		open:       gauges("faults_open", "Faults that last."),
-		active:     gauges("active", "1 where this kubewatch watches the cluster, 0 where it stands by."),
-		degraded:   gauges("degraded", "1 where the cluster can't be watched."),
-		lag:        gauges("lag_seconds", "How long the newest event took from the cluster's stamp to the bus. Those of the cluster are to the second."),
+		published:       counters("published_total", "Messages stored on the bus, by type.", "cluster", "what"),
+		faults:          counters("faults_total", "Faults published, by kind.", "cluster", "fault"),
+		errors:          counters("errors_total", "Failed requests to the cluster. They are retried.", "cluster"),
+		relists:         counters("relists_total", "Lists of all events, needed because the cluster no longer knew the version that was read.", "cluster"),
+		duplicates:      counters("duplicates_total", "Events skipped because they were published before.", "cluster"),
+		resent:          counters("resent_total", "Messages sent again because the bus did not acknowledge them.", "cluster"),
+		duplicateFaults: counters("faults_joined_total", "Reports of a fault that was published before.", "cluster"),
+		grouped:         counters("faults_gathered_total", "Faults that joined the alert of another pod of their workload.", "cluster"),
+		withheld:        counters("faults_withheld_total", "Faults not published, or published later, because of a limit.", "cluster"),
+		objects:         gauges("objects", "Objects of the cluster whose state is known."),
+		open:            gauges("faults_open", "Faults that last now."),
+		active:          gauges("active", "1 if this kubewatch watches the cluster, 0 if it stands by."),
+		degraded:        gauges("degraded", "1 if the cluster can't be watched."),
+		lag:             gauges("lag_seconds", "Time from the cluster's timestamp of the newest event to the bus. The timestamps have a resolution of 1 s."),
 	}
 }
 
-// begin makes the series of a cluster, so that the first of each counts as an increase.
-func (m *metrics) begin(cluster string) {
-	for _, what := range []string{whatEvent, whatFault, whatLogs, whatWatch} {
+// addCluster creates the series of a cluster at 0, so that the first count shows as an
+// increase.
+func (m *metrics) addCluster(cluster string) {
+	for _, what := range []string{publishedEvent, publishedFault, publishedLogs, publishedWatch} {
 		m.published.WithLabelValues(cluster, what)
 	}
 	for _, fault := range kube.Faults() {
 		m.faults.WithLabelValues(cluster, fault)
 	}
-	for _, c := range []*prometheus.CounterVec{m.errors, m.relists, m.duplicates, m.resent, m.joined, m.gathered, m.withheld} {
+	for _, c := range []*prometheus.CounterVec{m.errors, m.relists, m.duplicates, m.resent, m.duplicateFaults, m.grouped, m.withheld} {
 		c.WithLabelValues(cluster)
 	}
 	for _, g := range []*prometheus.GaugeVec{m.active, m.degraded, m.lag, m.objects, m.open} {

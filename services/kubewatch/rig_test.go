@@ -3,6 +3,7 @@ package kubewatch_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"os"
 	"sync"
@@ -20,10 +21,10 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// patience is for what a test waits for; the whole machine may be busy.
-const patience = 60 * time.Second
+// waitTimeout bounds a wait; the machine may be busy.
+const waitTimeout = 60 * time.Second
 
-// rig is a bus, a cluster, and who listens.
+// rig is a bus, a cluster and the messages on the bus.
 type rig struct {
 	t       *testing.T
 	bus     *bustest.Rig
@@ -51,21 +52,21 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// listen follows what is published, to the end of the test.
+// listen collects what is published until the end of the test.
 func (r *rig) listen() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var listening sync.WaitGroup
 	follow := func(role bus.Role, stream string, subjects []string, take func(bus.Message)) {
 		c := r.bus.Connect(role)
 		listening.Go(func() {
-			err := bus.Follow(ctx, c, bus.FollowConfig{Stream: stream, Subjects: subjects, Logger: r.log}, func(m bus.Message) error {
+			err := c.Follow(ctx, bus.FollowConfig{Stream: stream, Subjects: subjects, Logger: r.log}, func(m bus.Message) error {
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				take(m)
 				return nil
 			})
-			if err != nil {
-				r.t.Error(err)
+			if !errors.Is(err, context.Canceled) {
+				r.t.Errorf("follow %s: %v", stream, err)
 			}
 		})
 	}
@@ -89,7 +90,7 @@ func (r *rig) listen() {
 	})
 }
 
-// watcher is a kubewatch that runs.
+// watcher is a running kubewatch.
 type watcher struct {
 	*kubewatch.State
 	Registry *prometheus.Registry
@@ -97,13 +98,13 @@ type watcher struct {
 	ended    chan error
 }
 
-// watch runs a kubewatch until stop, or the end of the test.
+// watch runs a kubewatch until stop or the end of the test.
 func (r *rig) watch(name string) *watcher {
 	r.t.Helper()
 	return r.watchIn(name, "")
 }
 
-// watchIn is watch of one namespace alone.
+// watchIn is watch for one namespace.
 func (r *rig) watchIn(name, namespace string) *watcher {
 	r.t.Helper()
 	w := &watcher{State: &kubewatch.State{}, Registry: prometheus.NewRegistry(), ended: make(chan error, 1)}
@@ -125,42 +126,38 @@ func (w *watcher) stop(t *testing.T) {
 	select {
 	case err := <-w.ended:
 		if err != nil {
-			t.Errorf("kubewatch ended: %v", err)
+			t.Errorf("Run = %v, want nil", err)
 		}
 		w.ended <- nil
-	case <-time.After(patience):
-		t.Fatal("kubewatch does not end")
+	case <-time.After(waitTimeout):
+		t.Fatalf("kubewatch still runs after %s", waitTimeout)
 	}
 }
 
-// until waits for something.
+// until waits until ok returns true.
 func (r *rig) until(what string, ok func() bool) {
 	r.t.Helper()
-	deadline := time.Now().Add(patience)
-	for !ok() {
-		if time.Now().After(deadline) {
-			r.t.Fatalf("no %s within %s; there are %+v", what, patience, r.said())
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	bustest.Eventually(r.t, what, ok)
 }
 
-func (r *rig) said() []stored {
+// published returns the messages of the stream KUBERNETES so far.
+func (r *rig) published() []stored {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]stored(nil), r.messages...)
 }
 
-func (r *rig) alerted() []external.Alert {
+// publishedAlerts returns the alerts for the detector so far.
+func (r *rig) publishedAlerts() []external.Alert {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]external.Alert(nil), r.alerts...)
 }
 
-// reasons are those of the events that were published, in order.
+// reasons returns the reasons of the published events, in order.
 func (r *rig) reasons() []string {
 	var all []string
-	for _, m := range r.said() {
+	for _, m := range r.published() {
 		if m.Event != nil && m.Fault == nil {
 			all = append(all, m.Event.Reason)
 		}

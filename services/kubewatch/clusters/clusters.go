@@ -1,7 +1,7 @@
-// Package clusters says which clusters are to be watched, and how each is reached:
-// contexts of a kubeconfig, or the cluster that this process runs in.
+// Package clusters finds the clusters to watch and how to connect to them: contexts of a
+// kubeconfig, or the cluster that this process runs in.
 //
-// It asks no cluster anything.
+// It sends no request to a cluster.
 package clusters
 
 import (
@@ -20,36 +20,36 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// MaxClusters is how many one kubewatch watches: each costs memory for its objects.
+// MaxClusters is how many clusters one kubewatch watches. Each needs memory for its objects.
 const MaxClusters = 50
 
-// DefaultName is what the cluster is called that this process runs in.
+// DefaultName is the name of the cluster that this process runs in.
 const DefaultName = "in-cluster"
 
-// Cluster is one of them.
+// Cluster is a cluster to watch.
 type Cluster struct {
-	// Name is what people call it: the context's.
+	// Name is the name of the context.
 	Name   string
 	Config *rest.Config
-	// Namespace is the only one that is watched, or empty for all.
+	// Namespace is the namespace to watch, empty for all.
 	Namespace string
 }
 
-// Choice is what the settings say.
+// Choice selects clusters.
 type Choice struct {
-	// Kubeconfig names files as KUBECONFIG does; empty means ~/.kube/config.
+	// Kubeconfig lists files in the format of KUBECONFIG; empty means ~/.kube/config.
 	Kubeconfig string
-	// Contexts are wanted ones; none means the current one, or with All each that there is.
+	// Contexts are the contexts to watch. Empty means the current one, or all with All.
 	Contexts []string
 	All      bool
-	// InClusterName is what the cluster is called that this process runs in. It is
-	// looked for where no kubeconfig is named and none is there.
+	// InClusterName is the name of the cluster that this process runs in. That one is
+	// watched if there is no kubeconfig.
 	InClusterName string
-	// Namespace is the only one that is watched, or empty for all.
+	// Namespace is the namespace to watch, empty for all.
 	Namespace string
 }
 
-// Find lists the clusters. Its errors say what is wrong with the settings.
+// Find returns the selected clusters. Its errors are about the settings.
 func Find(choice Choice) ([]Cluster, error) {
 	if ns := choice.Namespace; ns != "" {
 		if wrong := validation.IsDNS1123Label(ns); len(wrong) > 0 {
@@ -84,21 +84,20 @@ func Find(choice Choice) ([]Cluster, error) {
 	return found, nil
 }
 
-// readable says which file that was named can't be read: clientcmd leaves out those
-// that are not there.
+// readable returns an error for a kubeconfig that does not exist: clientcmd skips those.
 func readable(files []string) error {
 	for _, file := range files {
-		if file == "" { // an empty part, as the shell leaves it
+		if file == "" { // as in "a::b"
 			continue
 		}
 		if _, err := os.Stat(file); err != nil {
-			return fmt.Errorf("read the kubeconfig: %w: name one by --kubeconfig or KUBECONFIG", err)
+			return fmt.Errorf("read the kubeconfig: %w: set --kubeconfig or KUBECONFIG", err)
 		}
 	}
 	return nil
 }
 
-// contexts are the names of those that are wanted, each once.
+// contexts returns the names of the selected contexts, each once.
 func contexts(choice Choice, config *api.Config) ([]string, error) {
 	var names []string
 	switch {
@@ -117,12 +116,12 @@ func contexts(choice Choice, config *api.Config) ([]string, error) {
 			}
 		}
 	case config.Contexts[config.CurrentContext] == nil:
-		return nil, errors.New("it has no current context: name one by --context")
+		return nil, errors.New("it has no current context: set --context")
 	default:
 		names = []string{config.CurrentContext}
 	}
 	if len(names) > MaxClusters {
-		return nil, fmt.Errorf("%d contexts are more than the %d that one kubewatch watches: name fewer by --context", len(names), MaxClusters)
+		return nil, fmt.Errorf("%d contexts are more than the %d that one kubewatch watches: select fewer with --context", len(names), MaxClusters)
 	}
 	return names, nil
 }
@@ -131,11 +130,11 @@ func inCluster(choice Choice) ([]Cluster, error) {
 	cfg, err := rest.InClusterConfig()
 	switch {
 	case errors.Is(err, rest.ErrNotInCluster):
-		return nil, fmt.Errorf("there is no cluster to watch: no %s, and this is no pod of a cluster: name a kubeconfig by --kubeconfig or KUBECONFIG", clientcmd.RecommendedHomeFile)
+		return nil, fmt.Errorf("there is no cluster to watch: %s does not exist, and this process runs in no pod: set --kubeconfig or KUBECONFIG", clientcmd.RecommendedHomeFile)
 	case err != nil:
-		return nil, fmt.Errorf("watch the cluster that this runs in: %w: its pod needs a service account with automountServiceAccountToken", err)
+		return nil, fmt.Errorf("watch the cluster of this pod: %w: the pod needs a service account with automountServiceAccountToken", err)
 	case choice.All || len(choice.Contexts) > 0:
-		return nil, fmt.Errorf("--context and --all-contexts need a kubeconfig, and there is no %s: this pod's own cluster is watched without them", clientcmd.RecommendedHomeFile)
+		return nil, fmt.Errorf("--context and --all-contexts need a kubeconfig, and %s does not exist: unset them to watch the cluster of this pod", clientcmd.RecommendedHomeFile)
 	}
 	return []Cluster{{Name: choice.InClusterName, Config: cfg, Namespace: choice.Namespace}}, nil
 }

@@ -31,7 +31,7 @@ contexts:
 - {name: broken, context: {cluster: none}}
 `
 
-// TestFind: which clusters settings name, as name and server, or what is wrong.
+// TestFind checks the clusters that settings select, as name=server, or the error.
 func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -46,7 +46,7 @@ func TestFind(t *testing.T) {
 	both := one + string(filepath.ListSeparator) + two
 	for name, tt := range map[string]struct {
 		choice clusters.Choice
-		want   string // of the clusters, or within the error
+		want   string // the clusters, or a part of the error
 		fails  bool
 	}{
 		"the current context":        {choice: clusters.Choice{Kubeconfig: one}, want: "dev=https://one.example:6443"},
@@ -55,19 +55,19 @@ func TestFind(t *testing.T) {
 		"all":                        {choice: clusters.Choice{Kubeconfig: one, All: true}, want: "dev=https://one.example:6443 prod=https://two.example:6443"},
 		"of two files":               {choice: clusters.Choice{Kubeconfig: both, Contexts: []string{"edge", "dev"}}, want: "edge=https://three.example:6443 dev=https://one.example:6443"},
 		"no such context":            {choice: clusters.Choice{Kubeconfig: one, Contexts: []string{"stage"}}, want: `no context "stage": there are dev, prod`, fails: true},
-		"no current context":         {choice: clusters.Choice{Kubeconfig: two}, want: "no current context: name one by --context", fails: true},
+		"no current context":         {choice: clusters.Choice{Kubeconfig: two}, want: "no current context: set --context", fails: true},
 		"a context of no cluster":    {choice: clusters.Choice{Kubeconfig: two, Contexts: []string{"broken"}}, want: "context broken", fails: true},
 		"one namespace":              {choice: clusters.Choice{Kubeconfig: one, Namespace: "shop"}, want: "dev=https://one.example:6443 in shop"},
 		"no name of a namespace":     {choice: clusters.Choice{Kubeconfig: one, Namespace: "shop/web"}, want: "--namespace", fails: true},
 		"no context at all":          {choice: clusters.Choice{Kubeconfig: empty, All: true}, want: "it has no context", fails: true},
 		"no YAML":                    {choice: clusters.Choice{Kubeconfig: broken}, want: "read the kubeconfig", fails: true},
-		"no such file":               {choice: clusters.Choice{Kubeconfig: filepath.Join(dir, "none")}, want: "name one by --kubeconfig", fails: true},
+		"no such file":               {choice: clusters.Choice{Kubeconfig: filepath.Join(dir, "none")}, want: "set --kubeconfig or KUBECONFIG", fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found, err := clusters.Find(tt.choice)
 			if tt.fails {
 				if err == nil || !strings.Contains(err.Error(), tt.want) {
-					t.Errorf("%v, want %q", err, tt.want)
+					t.Errorf("Find = error %v, want one with %q", err, tt.want)
 				}
 				return
 			}
@@ -83,7 +83,7 @@ func TestFind(t *testing.T) {
 				got = append(got, text)
 			}
 			if strings.Join(got, " ") != tt.want {
-				t.Errorf("%q, want %q", got, tt.want)
+				t.Errorf("Find = %q, want %q", got, tt.want)
 			}
 		})
 	}

@@ -1,9 +1,7 @@
-// Package convert makes an event of a cluster fit for the bus: it takes out of
-// core/v1 what we publish, masks secrets in it, makes every character visible and
-// cuts what is too long.
+// Package convert converts a core/v1 event for the bus: it selects the published fields,
+// masks secrets, makes every character visible and cuts what is too long.
 //
-// It is pure. It decides nothing about whether an event is news or a fault, and
-// doesn't know where the labels of the involved object come from.
+// It is pure. It does not decide whether an event is new or a fault.
 package convert
 
 import (
@@ -19,18 +17,18 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// maxRaw bounds how much of a text is looked at, in bytes: masking costs by length,
-// and an API server takes whatever size from whoever may write events.
+// maxRaw bounds the part of a text that is examined, in bytes: the cost of masking grows
+// with the length, and an API server accepts any length from those who may write events.
 const maxRaw = 64 << 10
 
-// Converter makes events. It is safe for concurrent use.
+// Converter converts events. It is safe for concurrent use.
 type Converter struct{ mask *redact.Engine }
 
-// New makes a converter that masks by the rules of an engine.
+// New returns a converter that masks with an engine.
 func New(mask *redact.Engine) Converter { return Converter{mask} }
 
-// Event is what is published of an event. Labels are those of the involved object;
-// they are not changed.
+// Event returns the published form of an event. Labels are those of the involved object;
+// they are not modified.
 func (c Converter) Event(e *corev1.Event, labels map[string]string) *kube.Event {
 	return &kube.Event{
 		Namespace:       c.word(e.Namespace),
@@ -44,12 +42,12 @@ func (c Converter) Event(e *corev1.Event, labels map[string]string) *kube.Event 
 		Component:       c.word(component(e)),
 		Name:            c.word(e.Name),
 		UID:             c.id(string(e.UID)),
-		ResourceVersion: sanitize.Cut(sanitize.Visible(e.ResourceVersion), kube.MaxName), // the cluster's own
+		ResourceVersion: sanitize.Cut(sanitize.Visible(e.ResourceVersion), kube.MaxName), // set by the cluster, not masked
 	}
 }
 
-// timestamp is when it happened last. Events that are told again and again have a
-// series; what writes events.k8s.io alone has neither of the older times.
+// timestamp returns when the event last happened. Repeated events may have a series; events
+// of clients that use only events.k8s.io have neither of the older times.
 func timestamp(e *corev1.Event) time.Time {
 	switch {
 	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
@@ -63,7 +61,7 @@ func timestamp(e *corev1.Event) time.Time {
 	}
 }
 
-// count is how often it happened, where that is over 1.
+// count returns how often the event happened if that is more than once, else 0.
 func count(e *corev1.Event) int {
 	n := int(e.Count)
 	if e.Series != nil {
@@ -89,7 +87,7 @@ func (c Converter) object(o corev1.ObjectReference) kube.Object {
 	}
 }
 
-// container is the one that a field path names: spec.containers{web}.
+// container returns the container in a field path such as spec.containers{web}.
 func container(path string) string {
 	for _, kind := range []string{"spec.containers{", "spec.initContainers{", "spec.ephemeralContainers{"} {
 		if rest, is := strings.CutPrefix(path, kind); is {
@@ -101,7 +99,7 @@ func container(path string) string {
 	return ""
 }
 
-// Labels are at most kube.MaxLabels, the first by name.
+// Labels returns at most kube.MaxLabels labels, the first by name.
 func (c Converter) Labels(labels map[string]string) map[string]string {
 	if len(labels) == 0 {
 		return nil
@@ -111,25 +109,25 @@ func (c Converter) Labels(labels map[string]string) map[string]string {
 		if len(kept) == kube.MaxLabels {
 			break
 		}
-		// Behind its name: a value is masked for what it is called, too.
+		// Masked with its name, because some names mean that the value is a secret.
 		_, value, _ := strings.Cut(c.mask.String(name+"="+labels[name]), "=")
 		kept[c.word(name)] = sanitize.Cut(sanitize.Visible(value), kube.MaxLabel)
 	}
 	return kept
 }
 
-// Line is a text of one line, such as an error's.
+// Line returns text of one line, such as an error.
 func (c Converter) Line(text string) string {
 	return sanitize.Cut(c.mask.String(sanitize.Visible(bounded(text))), kube.MaxMessage)
 }
 
-// word is a text that is a name, or ought to be: of one line.
+// word returns text that should be a name, as one line.
 func (c Converter) word(text string) string {
 	return sanitize.Cut(c.mask.String(sanitize.Visible(bounded(text))), kube.MaxName)
 }
 
-// id is a uid. A UUID stays as it is: of 40,000 one has digits like those of a payment
-// card, and an object is not found by what masking leaves of its uid.
+// id returns a uid. A UUID is not masked: one of 40,000 has digits like a payment card's, and
+// objects are not found by a masked uid.
 func (c Converter) id(text string) string {
 	if isUUID(text) {
 		return text
@@ -151,7 +149,7 @@ func isUUID(text string) bool {
 	return true
 }
 
-// text is fit to be stored: without secrets, visible, and of at most limit characters.
+// text returns text without secrets, visible, and of at most limit characters.
 func (c Converter) text(text string, limit int) string {
 	return sanitize.Cut(c.mask.String(sanitize.Strip(bounded(text))), limit)
 }

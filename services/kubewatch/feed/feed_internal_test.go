@@ -9,29 +9,32 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 
-// TestExplained: what is said to do comes through masking as it is: what stands behind
-// "credentials:" does not.
-func TestExplained(t *testing.T) {
-	for _, e := range explained {
-		if text := "list events: it was refused: " + e.words; redact.New().String(text) != text {
-			t.Errorf("%q", redact.New().String(text))
+// TestExplanationsAreNotMasked checks that masking leaves the explanations as they are. It
+// masks what follows "credentials:", for example.
+func TestExplanationsAreNotMasked(t *testing.T) {
+	for _, e := range explanations {
+		text := "list events: it was refused: " + e.text
+		if got := redact.New().String(text); got != text {
+			t.Errorf("masked explanation = %q, want %q", got, text)
 		}
 	}
 }
 
-// TestNoPauseAfterAnAnswer: only who was not answered waits before the next question. At
-// a start three come one after the other, and each waited as long as the last error had
-// it, up to 30 s.
+// TestNoPauseAfterAnAnswer checks that a request does not wait after an answered one. A start
+// sends three requests in a row, and each would wait up to 30 s for the last error.
 func TestNoPauseAfterAnAnswer(t *testing.T) {
-	f := New(nil, make(chan Sign, 1), nil, slog.New(slog.DiscardHandler))
-	asked := 0
-	err := f.Try(t.Context(), nil, func(context.Context) error {
-		if asked++; asked == 1 {
+	f := New(Config{Health: make(chan Health, 1), Logger: slog.New(slog.DiscardHandler)})
+	requests := 0
+	err := f.Retry(t.Context(), nil, func(context.Context) error {
+		if requests++; requests == 1 {
 			return errors.New("not now")
 		}
 		return nil
 	})
-	if err != nil || asked != 2 || f.wait != 0 {
-		t.Errorf("asked %d times, %v; the next question waits %s", asked, err, f.wait)
+	if err != nil || requests != 2 {
+		t.Errorf("Retry sent %d requests, error %v; want 2 requests, no error", requests, err)
+	}
+	if f.conn.pause != 0 {
+		t.Errorf("pause after an answer = %s, want 0", f.conn.pause)
 	}
 }

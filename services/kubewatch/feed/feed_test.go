@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
@@ -19,24 +18,23 @@ import (
 	"github.com/tocsin-bus/tocsin/services/kubewatch/api"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/feed"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/kubetest"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 60 * time.Second
-
-// reader is a feed that runs, and what it said.
+// reader is a running feed and its output.
 type reader struct {
 	t       *testing.T
 	cluster *kubetest.Server
 
 	mu       sync.Mutex
 	steps    []feed.Step
-	signs    []feed.Sign
+	health   []feed.Health
 	relisted int
 }
 
-// read runs a feed from a version on, to the end of the test.
+// read runs a feed from a version on until the end of the test.
 func read(t *testing.T, cluster *kubetest.Server, version string) *reader {
 	t.Helper()
 	client, err := api.Connect(cluster.Config())
@@ -44,18 +42,20 @@ func read(t *testing.T, cluster *kubetest.Server, version string) *reader {
 		t.Fatal(err)
 	}
 	r := &reader{t: t, cluster: cluster}
-	signs, steps := make(chan feed.Sign), make(chan feed.Step)
-	f := feed.New(client.Events(), signs, steps, slog.New(slog.DiscardHandler))
-	f.Relisted = func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.relisted++
-	}
+	health, steps := make(chan feed.Health), make(chan feed.Step)
+	f := feed.New(feed.Config{
+		Source: client.Events(), Health: health, Steps: steps, Logger: slog.New(slog.DiscardHandler),
+		Relisted: func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.relisted++
+		},
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := f.Run(ctx, version); !errors.Is(err, context.Canceled) {
-			t.Errorf("the feed ended: %v", err)
+			t.Errorf("Run = %v, want %v", err, context.Canceled)
 		}
 	})
 	running.Go(func() {
@@ -65,9 +65,9 @@ func read(t *testing.T, cluster *kubetest.Server, version string) *reader {
 				r.mu.Lock()
 				r.steps = append(r.steps, s)
 				r.mu.Unlock()
-			case s := <-signs:
+			case h := <-health:
 				r.mu.Lock()
-				r.signs = append(r.signs, s)
+				r.health = append(r.health, h)
 				r.mu.Unlock()
 			case <-ctx.Done():
 				return
@@ -82,23 +82,12 @@ func read(t *testing.T, cluster *kubetest.Server, version string) *reader {
 	return r
 }
 
-func (r *reader) until(what string, ok func() bool) {
-	r.t.Helper()
-	deadline := time.Now().Add(patience)
-	for !ok() {
-		if time.Now().After(deadline) {
-			r.t.Fatalf("no %s within %s: %v, %+v", what, patience, r.reasons(), r.signs)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
-
 func (r *reader) watching() {
 	r.t.Helper()
-	r.until("watch", func() bool { return r.cluster.Asked("watch") > 0 })
+	bustest.Eventually(r.t, "watch", func() bool { return r.cluster.Asked("watch") > 0 })
 }
 
-// reasons are those of the events that came, in order.
+// reasons returns the reasons of the events, in order.
 func (r *reader) reasons() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,38 +109,38 @@ func (r *reader) version() string {
 	return r.steps[len(r.steps)-1].Version
 }
 
-// failures are how many errors came one after the other, at most, and how the feed said
-// last that it goes.
-func (r *reader) failures() (most int, last feed.Sign) {
+// errors returns the largest number of consecutive errors, the text of the newest one, and
+// the newest health.
+func (r *reader) errors() (most int, text string, last feed.Health) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, s := range r.signs {
-		most = max(most, s.Errors)
+	for _, h := range r.health {
+		most, last = max(most, h.Errors), h
+		if h.Err != nil {
+			text = h.Err.Error()
+		}
 	}
-	if len(r.signs) > 0 {
-		last = r.signs[len(r.signs)-1]
-	}
-	return most, last
+	return most, text, last
 }
 
 func event(reason string) corev1.Event { return corev1.Event{Reason: reason} }
 
-// TestFeed: each is a way in which a watch is interrupted. Two events are told: one
-// before and one after it; none is lost and none comes twice.
+// TestFeed interrupts a watch between two events, and checks that the feed delivers both, and
+// each once.
 func TestFeed(t *testing.T) {
 	unavailable := kubetest.Answer{Status: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable}
 	for name, tt := range map[string]struct {
-		// version is where the feed begins; empty is now.
+		// version is where the feed starts; empty means now.
 		version   string
 		interrupt func(c *kubetest.Server)
-		// errors is how many come one after the other; said is in the words of the last.
+		// errors is the number of consecutive errors, text a part of the last one's.
 		errors   int
-		said     string
+		text     string
 		relisted int
 		want     string
 	}{
 		"no interruption":    {interrupt: func(*kubetest.Server) {}, want: "one two"},
-		"from a place":       {version: "1000", interrupt: func(*kubetest.Server) {}, want: "zero one two"},
+		"from a version":     {version: "1000", interrupt: func(*kubetest.Server) {}, want: "zero one two"},
 		"a clean close":      {interrupt: func(c *kubetest.Server) { c.CloseWatches() }, want: "one two"},
 		"connections closed": {interrupt: func(c *kubetest.Server) { c.CloseClientConnections() }, want: "one two"},
 		"expired, by the answer": {
@@ -160,63 +149,63 @@ func TestFeed(t *testing.T) {
 		},
 		"a broken frame": {
 			interrupt: func(c *kubetest.Server) { c.Frame(`{"type":"ADDED","object":{"kind":` + "\n" + `nonsense`) },
-			errors:    1, said: "decode", want: "one two",
+			errors:    1, text: "decode", want: "one two",
 		},
 		"an event of no kind": {
 			interrupt: func(c *kubetest.Server) {
 				c.Frame(`{"type":"ADDED","object":{"kind":"Nonsense","apiVersion":"v7"}}` + "\n")
 			},
-			errors: 1, said: "Nonsense", want: "one two",
+			errors: 1, text: "Nonsense", want: "one two",
 		},
 		"half a frame": {interrupt: func(c *kubetest.Server) { c.Frame(`{"type":"ADDED","obj`) }, want: "one two"},
 		"an error in the stream": {
 			interrupt: func(c *kubetest.Server) {
 				c.Frame(`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500,"message":"etcd is gone"}}` + "\n")
 			},
-			errors: 1, said: "etcd is gone", want: "one two",
+			errors: 1, text: "etcd is gone", want: "one two",
 		},
 		"busy for a second": {
 			interrupt: func(c *kubetest.Server) {
 				c.Answer("watch", kubetest.Path, kubetest.Answer{Status: http.StatusTooManyRequests, Reason: metav1.StatusReasonTooManyRequests, Header: map[string]string{"Retry-After": "1"}})
 				c.CloseWatches()
 			},
-			errors: 1, said: "test wants", want: "one two",
+			errors: 1, text: "test wants", want: "one two",
 		},
 		"500, twice": {
 			interrupt: func(c *kubetest.Server) {
 				c.Answer("watch", kubetest.Path, kubetest.Answer{Status: http.StatusInternalServerError}, unavailable)
 				c.CloseWatches()
 			},
-			errors: 2, said: "test wants", want: "one two",
+			errors: 2, text: "test wants", want: "one two",
 		},
-		"no right for a while": {
+		"forbidden for a while": {
 			interrupt: func(c *kubetest.Server) {
 				c.Answer("watch", kubetest.Path, kubetest.Answer{Status: http.StatusForbidden, Reason: metav1.StatusReasonForbidden})
 				c.CloseWatches()
 			},
-			errors: 1, said: "does not let us: kubewatch needs to list and watch events", want: "one two",
+			errors: 1, text: "kubewatch needs the rights to list and watch events", want: "one two",
 		},
 		"no credentials": {
 			interrupt: func(c *kubetest.Server) {
 				c.Answer("watch", kubetest.Path, kubetest.Answer{Status: http.StatusUnauthorized, Reason: metav1.StatusReasonUnauthorized})
 				c.CloseWatches()
 			},
-			errors: 1, said: "does not know these credentials", want: "one two",
+			errors: 1, text: "does not accept these credentials", want: "one two",
 		},
-		"no proxy's page": {
+		"the page of a proxy": {
 			interrupt: func(c *kubetest.Server) {
 				c.Answer("watch", kubetest.Path, kubetest.Answer{Status: http.StatusBadGateway, Header: map[string]string{"Content-Type": "text/html"}, Body: "<html>\x1b[31m"})
 				c.CloseWatches()
 			},
-			errors: 1, said: "", want: "one two",
+			errors: 1, text: "", want: "one two",
 		},
-		"put back to an older state": {
+		"restored to an older state": {
 			interrupt: func(c *kubetest.Server) { c.Restore(1000) },
-			errors:    1, said: "Too large resource version", want: "one two",
+			errors:    1, text: "Too large resource version", want: "one two",
 		},
-		"put back to an older state while it was away": {
+		"restored to an older state while it was unreachable": {
 			interrupt: func(c *kubetest.Server) { c.Patient(); c.Answer("watch", kubetest.Path, unavailable); c.Restore(1000) },
-			errors:    2, said: "the cluster is at an older state than before: it is at 1000", want: "one two",
+			errors:    2, text: "the cluster is at an older state than before: it is at 1000", want: "one two",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -226,59 +215,56 @@ func TestFeed(t *testing.T) {
 			r := read(t, c, tt.version)
 			r.watching()
 			c.Event(event("one"))
-			r.until("first event", func() bool { return strings.HasSuffix(r.reasons(), "one") })
+			bustest.Eventually(t, "first event", func() bool { return strings.HasSuffix(r.reasons(), "one") })
 			tt.interrupt(c)
-			if strings.HasPrefix(name, "put back") { // what comes before it was seen is before the feed begins anew
-				r.until("look where the cluster is", func() bool { return r.version() == "1000" })
+			if strings.HasPrefix(name, "restored") { // the feed restarts from the version that it finds then
+				bustest.Eventually(t, "request for the version", func() bool { return r.version() == "1000" })
 			}
 			c.Event(event("two"))
-			r.until("last event", func() bool { return strings.HasSuffix(r.reasons(), "two") })
+			bustest.Eventually(t, "last event", func() bool { return strings.HasSuffix(r.reasons(), "two") })
 			if got := r.reasons(); got != tt.want {
-				t.Errorf("%q, want %q", got, tt.want)
+				t.Errorf("events = %q, want %q", got, tt.want)
 			}
-			most, last := r.failures()
-			if most != tt.errors || last.Errors != 0 {
-				t.Errorf("%d errors, want %d; at the end %+v", most, tt.errors, last)
+			most, text, last := r.errors()
+			if most != tt.errors {
+				t.Errorf("%d consecutive errors, want %d", most, tt.errors)
+			}
+			if last.Errors != 0 {
+				t.Errorf("health at the end = %+v, want no errors", last)
+			}
+			if !strings.Contains(text, tt.text) {
+				t.Errorf("error = %q, want one with %q", text, tt.text)
 			}
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			if tt.relisted > 0 && r.relisted != tt.relisted {
-				t.Errorf("%d lists, want %d", r.relisted, tt.relisted)
-			}
-			said := ""
-			for _, s := range r.signs {
-				if s.Err != nil {
-					said = s.Err.Error()
-				}
-			}
-			if !strings.Contains(said, tt.said) {
-				t.Errorf("said %q, want %q", said, tt.said)
+				t.Errorf("%d lists of all events, want %d", r.relisted, tt.relisted)
 			}
 		})
 	}
 }
 
-// TestExpiredInTheStream: the cluster says within the watch that it has forgotten; the
-// list that follows is the next start, so that it is asked for once.
+// TestExpiredInTheStream checks that a watch which the cluster ends because the version is
+// expired is followed by one list of all events.
 func TestExpiredInTheStream(t *testing.T) {
 	c := kubetest.New(t)
 	first := c.Event(event("zero"))
 	c.Event(event("one"))
 	c.Compact(true)
 	r := read(t, c, first)
-	r.until("missed event", func() bool { return r.reasons() == "one" })
+	bustest.Eventually(t, "missed event", func() bool { return r.reasons() == "one" })
 	c.Event(event("two"))
-	r.until("next event", func() bool { return r.reasons() == "one two" })
-	if lists := c.Asked("list"); lists != 2 { // where it is, and what was missed
-		t.Errorf("%d lists", lists)
+	bustest.Eventually(t, "next event", func() bool { return r.reasons() == "one two" })
+	if lists := c.Asked("list"); lists != 2 { // one for the version, one for what was missed
+		t.Errorf("%d lists, want 2", lists)
 	}
-	if most, _ := r.failures(); most != 0 {
-		t.Errorf("it is told as %d errors", most)
+	if most, _, _ := r.errors(); most != 0 {
+		t.Errorf("%d errors, want 0", most)
 	}
 }
 
-// TestBookmarks: they move the place on, in order with the events, also past what was
-// deleted.
+// TestBookmarks checks that bookmarks and deletions advance the version, in order with the
+// events.
 func TestBookmarks(t *testing.T) {
 	c := kubetest.New(t)
 	r := read(t, c, "")
@@ -286,28 +272,31 @@ func TestBookmarks(t *testing.T) {
 	c.Event(event("one"))
 	c.Delete(corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "event-1001"}, Reason: "one"})
 	mark := c.Bookmark()
-	r.until("bookmark", func() bool { return r.version() == mark })
+	bustest.Eventually(t, "bookmark", func() bool { return r.version() == mark })
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var versions []string
 	for _, s := range r.steps {
 		versions = append(versions, s.Version)
 	}
-	if want := []string{"1000", "1001", "1002", "1003"}; !slices.Equal(versions, want) || r.steps[2].Event != nil {
-		t.Errorf("%v, want %v", versions, want)
+	if want := []string{"1000", "1001", "1002", "1003"}; !slices.Equal(versions, want) {
+		t.Errorf("versions = %v, want %v", versions, want)
+	}
+	if e := r.steps[2].Event; e != nil {
+		t.Errorf("step of the deletion has the event %+v, want none", e)
 	}
 }
 
-// TestMissedMany: what was missed is more than one page.
+// TestMissedMany checks a list of missed events that is longer than a page.
 func TestMissedMany(t *testing.T) {
 	c := kubetest.New(t)
 	for i := range 1200 {
 		c.Event(event(strconv.Itoa(i)))
 	}
 	c.Compact(false)
-	r := read(t, c, "1200") // of 1001 to 2200
-	r.until("last of what was missed", func() bool { return r.version() == "2200" && strings.HasSuffix(r.reasons(), " 1199") })
+	r := read(t, c, "1200") // events have the versions 1001 to 2200
+	bustest.Eventually(t, "last of what was missed", func() bool { return r.version() == "2200" && strings.HasSuffix(r.reasons(), " 1199") })
 	if got := strings.Fields(r.reasons()); len(got) != 1000 || got[0] != "200" {
-		t.Errorf("%d, from %s", len(got), got[0])
+		t.Errorf("%d missed events from %s on, want 1000 from 200 on", len(got), got[0])
 	}
 }

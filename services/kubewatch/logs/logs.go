@@ -1,9 +1,9 @@
-// Package logs reads the ends of containers' logs, within bounds: so many at once of a
-// cluster and in all, so much of each, and so long.
+// Package logs reads the ends of containers' logs. It bounds how many are read at once, of
+// each cluster and of all, how much is kept of each, and how long reading takes.
 //
-// It decides what is kept of a log (its last lines, masked and harmless, and whether
-// one is the mark of a panic), and says in words why there is none. It doesn't know
-// why a log is wanted.
+// It decides what is kept of a log (its last lines, masked and made visible, and whether one
+// of them is the line of a panic), and explains why a log is missing. It does not know why a
+// log is wanted.
 package logs
 
 import (
@@ -35,39 +35,38 @@ const (
 )
 
 const (
-	// tailLines is how many lines are asked for. The node cuts a log to its last lines
-	// first, and that to limitBytes from its beginning: so much has to be left to it
-	// that the end comes along. Where even that doesn't do, see read.
+	// tailLines is how many lines are requested. The node cuts a log to its last lines
+	// first, and then cuts those to limitBytes from their beginning, so limitBytes must be
+	// large enough for the end to be included. If it is not, see read.
 	tailLines  = 200
 	limitBytes = 256 << 10
-	// maxWaiting is how many captures of a cluster may wait for their turn. Past it, a
-	// capture is not made, and its logs say so.
+	// maxWaiting is how many captures of a cluster may wait. A capture past it is refused,
+	// and its logs say so.
 	maxWaiting = 200
-	// maxError bounds what is said of a log that could not be had, in characters.
+	// maxError bounds the explanation of a missing log, in characters.
 	maxError = 300
 )
 
-// Source is a cluster whose containers' logs can be read.
+// Source reads the logs of a cluster's containers.
 type Source interface {
 	Logs(ctx context.Context, namespace, pod string, opts corev1.PodLogOptions) (io.ReadCloser, error)
 }
 
-// Config is what a Capturer keeps to. Zero is the default of each.
+// Config bounds a Capturer. The zero value of each field means its default.
 type Config struct {
-	// PerCluster is how many captures of a cluster are under way at once, Global how
-	// many of all. A capture reads one log at a time.
+	// PerCluster is how many captures of a cluster run at once, Global how many of all. A
+	// capture reads one log at a time.
 	PerCluster, Global int
-	// MaxBytes is how much is kept of a log: its last bytes. It is kube.MaxLog where
-	// it is zero.
+	// MaxBytes is how many bytes at the end of a log are kept; 0 means kube.MaxLog.
 	MaxBytes int
-	// MaxContainers is of how many containers of a fault there are logs, each with
-	// the run before the present one. It is kube.MaxContainers where it is zero.
+	// MaxContainers is how many containers of a fault have their logs read, each with its
+	// previous run; 0 means kube.MaxContainers.
 	MaxContainers int
-	// Timeout is for one log.
+	// Timeout bounds reading one log.
 	Timeout time.Duration
 }
 
-// Capturer reads logs. It is one for the process and safe for concurrent use.
+// Capturer reads logs. There is one in a process; it is safe for concurrent use.
 type Capturer struct {
 	cfg    Config
 	mask   *redact.Engine
@@ -78,16 +77,15 @@ type Capturer struct {
 	stats    Stats
 }
 
-// cluster is the room of one.
+// cluster are the captures of one cluster.
 type cluster struct {
-	room chan struct{}
-	// waiting counts those without a place yet, using all of them.
-	waiting, using int
+	slots chan struct{}
+	// waiting counts the captures without a slot, total all of them.
+	waiting, total int
 }
 
-// Stats count since New: Captured are logs, Failed those that could not be had, Refused
-// captures that were not made because too many waited. Waiting captures have no turn
-// yet.
+// Stats are counts since New. Captured counts logs, Failed missing logs, and Refused the
+// captures refused because too many waited. Waiting is how many captures wait now.
 type Stats struct {
 	Captured, Failed, Refused uint64
 	Waiting                   int
@@ -109,7 +107,7 @@ func New(cfg Config) *Capturer {
 	return &Capturer{cfg: cfg, mask: redact.New(), global: make(chan struct{}, cfg.Global), clusters: map[string]*cluster{}}
 }
 
-// Stats says how it stands.
+// Stats returns the present counts.
 func (c *Capturer) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,27 +118,27 @@ func (c *Capturer) Stats() Stats {
 	return s
 }
 
-// Capture reads the logs that are wanted, in that order. It waits for its turn, and
-// ends early with ctx: what is not read by then says so.
+// Capture reads the wanted logs, in that order. It waits for a slot. When ctx ends it returns
+// early, and the logs that were not read say so.
 func (c *Capturer) Capture(ctx context.Context, name string, from Source, wanted *fault.Capture) []kube.Log {
 	targets := c.bounded(wanted.Targets)
-	leave, why := c.enter(ctx, name)
-	if leave == nil {
+	release, reason := c.acquire(ctx, name)
+	if release == nil {
 		out := make([]kube.Log, len(targets))
 		for i, t := range targets {
-			out[i] = kube.Log{Container: t.Container, Previous: t.Previous, Error: why}
+			out[i] = kube.Log{Container: t.Container, Previous: t.Previous, Error: reason}
 		}
 		return out
 	}
-	defer leave()
+	defer release()
 	out := make([]kube.Log, 0, len(targets))
 	stuck := false
 	for _, t := range targets {
-		l := kube.Log{Container: t.Container, Previous: t.Previous, Error: "not read: the log before took too long"}
+		l := kube.Log{Container: t.Container, Previous: t.Previous, Error: "not read: reading the log before it timed out"}
 		if !stuck {
-			// All of a pod's logs come from one node: where that doesn't answer, the
-			// others' would only keep the place from those of healthy nodes.
-			l, stuck = c.one(ctx, from, wanted, t)
+			// All logs of a pod come from one node. If that does not answer, waiting for the
+			// others would only take the slot from pods of healthy nodes.
+			l, stuck = c.readLog(ctx, from, wanted, t)
 		}
 		c.mu.Lock()
 		if l.Error == "" {
@@ -154,7 +152,7 @@ func (c *Capturer) Capture(ctx context.Context, name string, from Source, wanted
 	return distinct(out)
 }
 
-// bounded are the targets of the first MaxContainers containers.
+// bounded returns the targets of the first MaxContainers containers.
 func (c *Capturer) bounded(targets []fault.Target) []fault.Target {
 	var out []fault.Target
 	seen := map[string]bool{}
@@ -168,96 +166,95 @@ func (c *Capturer) bounded(targets []fault.Target) []fault.Target {
 	return out
 }
 
-// distinct takes out the text of a container that ended and was not started again
-// since: the node gives the log of the run before for it.
+// distinct removes the log of a container that ended and was not restarted: the node returns
+// the log of the previous run for it.
 func distinct(logs []kube.Log) []kube.Log {
 	for i := range logs {
 		for j := range i {
 			p, l := &logs[j], &logs[i]
 			if l.Container == p.Container && p.Previous && !l.Previous && l.Sample != "" && l.Sample == p.Sample {
 				l.Sample, l.Truncated = "", false
-				l.Error = "the same as the log of the run before: it was not started again since"
+				l.Error = "the same as the log of the previous run: the container was not restarted since"
 			}
 		}
 	}
 	return logs
 }
 
-// enter waits for a turn. leave is nil where there was none, and why says so.
-func (c *Capturer) enter(ctx context.Context, name string) (leave func(), why string) {
+// acquire waits for a slot. If there is none, release is nil and reason says why.
+func (c *Capturer) acquire(ctx context.Context, name string) (release func(), reason string) {
 	c.mu.Lock()
 	k := c.clusters[name]
 	if k == nil {
-		k = &cluster{room: make(chan struct{}, c.cfg.PerCluster)}
+		k = &cluster{slots: make(chan struct{}, c.cfg.PerCluster)}
 		c.clusters[name] = k
 	}
 	if k.waiting >= maxWaiting {
 		c.stats.Refused++
 		c.mu.Unlock()
-		return nil, fmt.Sprintf("not read: %d captures of this cluster wait already", maxWaiting)
+		return nil, fmt.Sprintf("not read: %d captures of this cluster are waiting already", maxWaiting)
 	}
 	k.waiting++
-	k.using++
+	k.total++
 	c.mu.Unlock()
-	// A place among all is only taken with one of the cluster, so that a cluster whose
-	// captures wait takes none from the others.
-	entered := false
+	// A capture takes a global slot only when it has one of its cluster, so that the waiting
+	// captures of a cluster take none from the others.
+	acquired := false
 	select {
-	case k.room <- struct{}{}:
+	case k.slots <- struct{}{}:
 		select {
 		case c.global <- struct{}{}:
-			entered = true
+			acquired = true
 		case <-ctx.Done():
-			<-k.room
+			<-k.slots
 		}
 	case <-ctx.Done():
 	}
 	c.mu.Lock()
 	k.waiting--
 	c.mu.Unlock()
-	gone := func() {
+	leave := func() {
 		c.mu.Lock()
-		if k.using--; k.using == 0 {
+		if k.total--; k.total == 0 {
 			delete(c.clusters, name)
 		}
 		c.mu.Unlock()
 	}
-	if !entered {
-		gone()
-		return nil, "not read: " + reason(ctx.Err())
+	if !acquired {
+		leave()
+		return nil, "not read: " + explain(ctx.Err())
 	}
 	return func() {
 		<-c.global
-		<-k.room
-		gone()
+		<-k.slots
+		leave()
 	}, ""
 }
 
-// one reads one log, and says whether its time was up.
-func (c *Capturer) one(ctx context.Context, from Source, wanted *fault.Capture, t fault.Target) (l kube.Log, late bool) {
+// readLog reads one log and reports whether that timed out.
+func (c *Capturer) readLog(ctx context.Context, from Source, wanted *fault.Capture, t fault.Target) (l kube.Log, timedOut bool) {
 	l = kube.Log{Container: t.Container, Previous: t.Previous}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
 	data, cut, err := c.read(ctx, from, wanted, t)
 	if err != nil {
-		l.Error = c.clean(reason(err), maxError)
+		l.Error = c.clean(explain(err), maxError)
 		return l, errors.Is(err, context.DeadlineExceeded)
 	}
 	l.Sample, l.Truncated, l.HasPanic = c.sample(data, cut)
 	return l, false
 }
 
-// cuts say what is missing of a log: anything, and whether it may begin, or end, within
-// a line.
+// cuts says what is missing of a log: anything, and whether it may begin or end within a
+// line.
 type cuts struct{ any, begin, end bool }
 
-// read asks for the last lines of a log. When they are more than the limit, their
-// beginning came and the end is missing: fewer lines are asked for then, a quarter
-// of them each time, and of a line that is longer than the limit by itself its beginning is
-// all there is to have.
+// read requests the last lines of a log. If they are longer than the limit, the answer has
+// their beginning and lacks the end: then it requests a quarter of the lines, and so on. Of a
+// single line that is longer than the limit only the beginning can be read.
 func (c *Capturer) read(ctx context.Context, from Source, wanted *fault.Capture, t fault.Target) (data []byte, cut cuts, err error) {
 	limit := max(limitBytes, 4*c.cfg.MaxBytes)
-	// One more than is kept tells whether there was more.
+	// One line more than is kept shows whether there are more.
 	for lines := int64(tailLines + 1); ; lines = max(lines/4, 1) {
 		bytesLimit := int64(limit)
 		r, err := from.Logs(ctx, wanted.Namespace, wanted.Pod, corev1.PodLogOptions{
@@ -266,14 +263,14 @@ func (c *Capturer) read(ctx context.Context, from Source, wanted *fault.Capture,
 		if err != nil {
 			return nil, cut, err
 		}
-		// A server may not keep to the limit.
+		// A server may ignore the limit.
 		data, err = io.ReadAll(io.LimitReader(r, bytesLimit))
-		_ = r.Close() // it was only read from
+		_ = r.Close() // nothing was written
 		if err != nil {
 			return nil, cut, fmt.Errorf("read the log: %w", err)
 		}
 		if len(data) >= limit && lines > 1 {
-			// Nodes count parts of long lines (16 KiB each) as lines.
+			// Nodes count the parts of long lines (16 KiB each) as lines.
 			cut.any, cut.begin = true, true
 			continue
 		}
@@ -288,27 +285,27 @@ func (c *Capturer) read(ctx context.Context, from Source, wanted *fault.Capture,
 	}
 }
 
-// lead is how much before the sample is masked along with it, in bytes: what says that
-// the beginning of the sample is part of a secret may stand before it.
+// lead is how many bytes before the sample are masked with it: whether the beginning of the
+// sample is part of a secret may depend on what precedes it.
 const lead = 8 << 10
 
-// maxToken is how much is taken for the part of a token where a line is cut, in bytes:
-// few are longer, and a line may have no end.
+// maxToken bounds the part of a token that is removed where a line is cut, in bytes: few
+// tokens are longer, and a line may have no end.
 const maxToken = 4 << 10
 
-// sample is what is kept of a log: its end, without secrets and with every character
-// in sight.
-func (c *Capturer) sample(data []byte, missing cuts) (sample string, truncated, marked bool) {
+// sample returns what is kept of a log: its end, without secrets and with every character
+// visible; whether that is less than the log; and whether it has the line of a panic.
+func (c *Capturer) sample(data []byte, missing cuts) (sample string, truncated, hasPanic bool) {
 	truncated = missing.any
 	tail := kube.Tail(data, c.cfg.MaxBytes+lead)
 	if len(tail) < len(data) {
 		truncated, missing.begin = true, true
 	}
-	if missing.begin { // the first line has lost its beginning, and what is left of it may be half a secret
+	if missing.begin { // the first line lacks its beginning, and the rest may be half a secret
 		if i := bytes.IndexByte(tail, '\n'); i >= 0 && i < lead {
 			tail = tail[i+1:]
 		} else {
-			i := bytes.IndexFunc(tail[:min(len(tail), maxToken)], notOfSecret)
+			i := bytes.IndexFunc(tail[:min(len(tail), maxToken)], isNotToken)
 			if i++; i == 0 {
 				i = min(len(tail), maxToken)
 			}
@@ -317,26 +314,26 @@ func (c *Capturer) sample(data []byte, missing cuts) (sample string, truncated, 
 	}
 	if missing.end {
 		from := max(0, len(tail)-maxToken)
-		tail = tail[:from+1+bytes.LastIndexFunc(tail[from:], notOfSecret)]
+		tail = tail[:from+1+bytes.LastIndexFunc(tail[from:], isNotToken)]
 	}
-	text := sanitize.Strip(c.mask.String(headless(string(tail))))
-	// Masks may be longer than what they stand for, and pictures of controls are.
+	text := sanitize.Strip(c.mask.String(maskKeyEnd(string(tail))))
+	// Masks may be longer than what they replace, as are the symbols of control characters.
 	if len(text) > c.cfg.MaxBytes {
 		text, truncated = string(kube.Tail([]byte(text), c.cfg.MaxBytes)), true
 	}
-	_, marked = panics.Find(text)
-	return text, truncated, marked
+	_, hasPanic = panics.Find(text)
+	return text, truncated, hasPanic
 }
 
-// notOfSecret says that a character stands in no token: those are letters, digits and
-// some signs.
-func notOfSecret(r rune) bool {
+// isNotToken reports whether a character can't be part of a token: tokens consist of letters,
+// digits and some signs.
+func isNotToken(r rune) bool {
 	return r < 0x80 && !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9') && !strings.ContainsRune("+/=_-.~%", r)
 }
 
-// headless masks the end of a private key whose beginning was cut off: its lines look
-// like nothing by themselves.
-func headless(text string) string {
+// maskKeyEnd masks the end of a private key whose beginning was cut off: its lines alone are
+// not recognized.
+func maskKeyEnd(text string) string {
 	const end, key = "-----END ", "PRIVATE KEY"
 	i := strings.Index(text, end)
 	if i < 0 || strings.Contains(text[:i], "-----BEGIN ") {
@@ -353,8 +350,8 @@ func (c *Capturer) clean(s string, limit int) string {
 	return sanitize.Cut(sanitize.Visible(c.mask.String(s)), limit)
 }
 
-// reason says in words why a log could not be had.
-func reason(err error) string {
+// explain returns why a log is missing.
+func explain(err error) string {
 	var status apierrors.APIStatus
 	message := ""
 	if errors.As(err, &status) {
@@ -364,17 +361,17 @@ func reason(err error) string {
 	case errors.Is(err, context.Canceled):
 		return "the watch of the cluster ended"
 	case errors.Is(err, context.DeadlineExceeded):
-		return "it took too long"
+		return "the timeout expired"
 	case apierrors.IsForbidden(err):
-		return "the cluster refuses it: kubewatch needs the right to get pods/log (" + message + ")"
+		return "the cluster refuses access: kubewatch needs the right to get pods/log (" + message + ")"
 	case apierrors.IsUnauthorized(err):
-		return "the cluster does not know who asks: kubewatch's credential is refused"
+		return "the cluster does not accept kubewatch's credentials"
 	case apierrors.IsNotFound(err):
 		return "the pod or its node is gone (" + message + ")"
 	case apierrors.IsTooManyRequests(err):
-		return "the cluster has too much to do"
+		return "the cluster is overloaded"
 	case strings.Contains(message, "previous terminated container"):
-		return "there is no log of the run before (" + message + ")"
+		return "there is no log of the previous run (" + message + ")"
 	case strings.Contains(message, "is waiting to start"), strings.Contains(message, "ContainerCreating"):
 		return "the container has not started (" + message + ")"
 	case message != "":

@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
@@ -22,20 +23,21 @@ import (
 	"github.com/tocsin-bus/tocsin/services/kubewatch/api"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/fault"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/logs"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// asked is one request for a log.
-type asked struct {
+// request is one request for a log.
+type request struct {
 	container    string
 	previous     bool
 	lines, limit int
 }
 
-// cluster serves logs as a kubelet does: the last lines, and of those the first bytes.
-func cluster(t *testing.T, answer func(w http.ResponseWriter, a asked) (log string, done bool)) *api.Client {
+// cluster serves logs as a kubelet does: the first bytes of the last lines.
+func cluster(t *testing.T, answer func(w http.ResponseWriter, a request) (log string, done bool)) *api.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
@@ -43,7 +45,7 @@ func cluster(t *testing.T, answer func(w http.ResponseWriter, a asked) (log stri
 			http.NotFound(w, r)
 			return
 		}
-		a := asked{container: q.Get("container"), previous: q.Get("previous") == "true"}
+		a := request{container: q.Get("container"), previous: q.Get("previous") == "true"}
 		a.lines, _ = strconv.Atoi(q.Get("tailLines"))
 		a.limit, _ = strconv.Atoi(q.Get("limitBytes"))
 		log, done := answer(w, a)
@@ -80,17 +82,17 @@ func wanted(targets ...fault.Target) *fault.Capture {
 
 var web = fault.Target{Container: "web"}
 
-func one(t *testing.T, cfg logs.Config, answer func(w http.ResponseWriter, a asked) (string, bool)) kube.Log {
+func one(t *testing.T, cfg logs.Config, answer func(w http.ResponseWriter, a request) (string, bool)) kube.Log {
 	t.Helper()
 	got := logs.New(cfg).Capture(t.Context(), "dev", cluster(t, answer), wanted(web))
 	if len(got) != 1 || got[0].Container != "web" {
-		t.Fatalf("%+v", got)
+		t.Fatalf("Capture = %+v, want one log of the container web", got)
 	}
 	return got[0]
 }
 
-func text(log string) func(http.ResponseWriter, asked) (string, bool) {
-	return func(http.ResponseWriter, asked) (string, bool) { return log, false }
+func text(log string) func(http.ResponseWriter, request) (string, bool) {
+	return func(http.ResponseWriter, request) (string, bool) { return log, false }
 }
 
 func TestSample(t *testing.T) {
@@ -109,7 +111,7 @@ func TestSample(t *testing.T) {
 		{"lines so long that the end is beyond the limit", wide + "panic: boom\n", "panic: boom\n", true, false, true},
 		{"one line without an end", strings.Repeat("y", 1<<20), "yyy", true, false, false},
 		{"runes", strings.Repeat("ä", 1<<14), "ää", true, false, false},
-		{"no runes", "a\xff\xfeb\n", "a\ufffd\ufffdb\n", false, true, false},
+		{"not UTF-8", "a\xff\xfeb\n", "a\ufffd\ufffdb\n", false, true, false},
 		{"controls", "\x1b[31mred\x00\r\n\u202eevil\n", "␛[31mred␀\nevil\n", false, true, false},
 		{"secrets", "password=hunter2hunter2\nAuthorization: Bearer abcdefabcdefabcdef\n", "password=[REDACTED]\nAuthorization: [REDACTED]\n", false, true, false},
 		{"many secrets: the masks are longer", strings.Repeat("pwd=a\n", 200), "pwd=[REDACTED]\n", false, false, false},
@@ -118,22 +120,23 @@ func TestSample(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := one(t, logs.Config{}, text(tt.log))
 			if got.Error != "" || got.Truncated != tt.truncated || got.HasPanic != tt.panics || !strings.HasSuffix(got.Sample, tt.want) || tt.all && got.Sample != tt.want {
-				t.Errorf("%d bytes, truncated %t, panic %t, %q: …%q", len(got.Sample), got.Truncated, got.HasPanic, got.Error, kube.Tail([]byte(got.Sample), 200))
+				t.Errorf("log has %d bytes, truncated %t, panic %t, error %q and ends with %q; want truncated %t, panic %t, no error, %q",
+					len(got.Sample), got.Truncated, got.HasPanic, got.Error, kube.Tail([]byte(got.Sample), 200), tt.truncated, tt.panics, tt.want)
 			}
 			if len(got.Sample) > kube.MaxLog || !utf8.ValidString(got.Sample) {
-				t.Errorf("%d bytes", len(got.Sample))
+				t.Errorf("sample has %d bytes, valid UTF-8: %t; want at most %d valid ones", len(got.Sample), utf8.ValidString(got.Sample), kube.MaxLog)
 			}
 		})
 	}
 }
 
-// TestSecretAcrossTheCut: a secret whose name was cut off is not shown.
+// TestSecretAcrossTheCut checks that a secret is masked if its name was cut off.
 func TestSecretAcrossTheCut(t *testing.T) {
 	line := "password=" + strings.Repeat("s3cr3t", 400) + "\n"
 	for cut := range 60 {
 		got := one(t, logs.Config{MaxBytes: 2400 - cut*7}, text("start\n"+line+"end\n"))
 		if strings.Contains(got.Sample, "s3cr3t") {
-			t.Fatalf("%d: %q", cut, got.Sample)
+			t.Fatalf("cut at %d: sample = %q, want no part of the secret", cut, got.Sample)
 		}
 	}
 }
@@ -144,27 +147,29 @@ func TestRefusals(t *testing.T) {
 		reason, message string
 		want            string
 	}{
-		{403, "Forbidden", `pods "web-1" is forbidden: User "x" cannot get resource "pods/log"`, "the cluster refuses it: kubewatch needs the right to get pods/log"},
-		{401, "Unauthorized", "Unauthorized", "credential is refused"},
+		{403, "Forbidden", `pods "web-1" is forbidden: User "x" cannot get resource "pods/log"`, "the cluster refuses access: kubewatch needs the right to get pods/log"},
+		{401, "Unauthorized", "Unauthorized", "does not accept kubewatch's credentials"},
 		{404, "NotFound", `pods "web-1" not found`, "the pod or its node is gone"},
-		{400, "BadRequest", `previous terminated container "web" in pod "web-1" not found`, "there is no log of the run before"},
+		{400, "BadRequest", `previous terminated container "web" in pod "web-1" not found`, "there is no log of the previous run"},
 		{400, "BadRequest", `container "web" in pod "web-1" is waiting to start: ContainerCreating`, "the container has not started"},
 		{400, "BadRequest", `a container name must be specified for pod web-1, choose one of: [web proxy]`, "choose one of: [web proxy]"},
 		{500, "InternalError", "dial tcp 10.0.0.1:10250: connection refused\x1b[31m token=hunter2hunter2", "connection refused␛[31m token=[REDACTED]"},
 		{500, "InternalError", strings.Repeat("x", 5000), "…"},
 	} {
-		got := one(t, logs.Config{}, func(w http.ResponseWriter, _ asked) (string, bool) { return refuse(w, tt.code, tt.reason, tt.message) })
+		got := one(t, logs.Config{}, func(w http.ResponseWriter, _ request) (string, bool) {
+			return refuse(w, tt.code, tt.reason, tt.message)
+		})
 		if !strings.Contains(got.Error, tt.want) || got.Sample != "" || utf8.RuneCountInString(got.Error) > 300 {
-			t.Errorf("%d %s: %+v", tt.code, tt.message, got)
+			t.Errorf("%d %s: log = %+v, want no sample and an error of at most 300 characters with %q", tt.code, tt.message, got, tt.want)
 		}
 	}
 }
 
-// TestAsks: what is asked for, in which order, of how many containers.
-func TestAsks(t *testing.T) {
+// TestRequests checks which logs are requested, in which order and of how many containers.
+func TestRequests(t *testing.T) {
 	var mu sync.Mutex
-	var seen []asked
-	c := cluster(t, func(_ http.ResponseWriter, a asked) (string, bool) {
+	var seen []request
+	c := cluster(t, func(_ http.ResponseWriter, a request) (string, bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		seen = append(seen, a)
@@ -175,19 +180,19 @@ func TestAsks(t *testing.T) {
 	})
 	targets := []fault.Target{{Container: "b", Previous: true}, {Container: "b"}, {Container: "a", Previous: true}, {Container: "a"}, {Container: "c"}}
 	got := logs.New(logs.Config{MaxContainers: 2}).Capture(t.Context(), "dev", c, wanted(targets...))
-	want := "[{b true false the same\n false } {b false false  false the same as the log of the run before: it was not started again since} {a true false atrue\n false } {a false false afalse\n false }]"
+	want := "[{b true false the same\n false } {b false false  false the same as the log of the previous run: the container was not restarted since} {a true false atrue\n false } {a false false afalse\n false }]"
 	if fmt.Sprint(got) != want {
-		t.Errorf("%v", got)
+		t.Errorf("Capture = %v, want %v", got, want)
 	}
 	for i, a := range seen {
 		if a.lines != 201 || a.limit != 256<<10 || a.container != targets[i].Container || a.previous != targets[i].Previous {
-			t.Errorf("%+v", a)
+			t.Errorf("request %d = %+v, want 201 lines and 256 KiB of %+v", i, a, targets[i])
 		}
 	}
 }
 
-// TestBounds: so many captures are under way at once of a cluster, and in all; those of
-// one cluster that wait take no place from the other's.
+// TestBounds checks the bounds of captures at once, of each cluster and of all, and that the
+// waiting captures of one cluster take no slot from another.
 func TestBounds(t *testing.T) {
 	var now, most, all, mostOfAll atomic.Int64
 	release := make(chan struct{})
@@ -195,8 +200,8 @@ func TestBounds(t *testing.T) {
 		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
 		}
 	}
-	serve := func(mine *atomic.Int64) func(http.ResponseWriter, asked) (string, bool) {
-		return func(http.ResponseWriter, asked) (string, bool) {
+	serve := func(mine *atomic.Int64) func(http.ResponseWriter, request) (string, bool) {
+		return func(http.ResponseWriter, request) (string, bool) {
 			if mine != nil {
 				raise(&most, mine.Add(1))
 				defer mine.Add(-1)
@@ -222,22 +227,28 @@ func TestBounds(t *testing.T) {
 			}
 		})
 	}
-	await(t, func() bool { return all.Load() == 5 && c.Stats().Waiting == 35 })
+	bustest.Eventually(t, "5 captures at once", func() bool { return all.Load() == 5 && c.Stats().Waiting == 35 })
 	close(release)
 	running.Wait()
-	if most.Load() > 3 || mostOfAll.Load() != 5 || taken.Load() != 40 {
-		t.Errorf("%d of one cluster, %d at once, %d taken", most.Load(), mostOfAll.Load(), taken.Load())
+	if n := most.Load(); n > 3 {
+		t.Errorf("%d captures of one cluster at once, want at most 3", n)
 	}
-	if s := c.Stats(); s != (logs.Stats{Captured: 40}) {
-		t.Errorf("%+v", s)
+	if n := mostOfAll.Load(); n != 5 {
+		t.Errorf("%d captures at once, want 5", n)
+	}
+	if n := taken.Load(); n != 40 {
+		t.Errorf("%d captures succeeded, want 40", n)
+	}
+	if s, want := c.Stats(), (logs.Stats{Captured: 40}); s != want {
+		t.Errorf("Stats = %+v, want %+v", s, want)
 	}
 }
 
-// TestWaiting: past the bound of those that wait, a capture says at once that it was
-// not made; those that wait end with their context.
+// TestWaiting checks that a capture is refused at once if too many wait, and that waiting
+// captures end with their context.
 func TestWaiting(t *testing.T) {
 	hold, held := make(chan struct{}), make(chan struct{})
-	from := cluster(t, func(http.ResponseWriter, asked) (string, bool) { close(held); <-hold; return "x\n", false })
+	from := cluster(t, func(http.ResponseWriter, request) (string, bool) { close(held); <-hold; return "x\n", false })
 	c := logs.New(logs.Config{PerCluster: 1})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -246,57 +257,60 @@ func TestWaiting(t *testing.T) {
 	for range 200 {
 		running.Go(func() {
 			if got := c.Capture(ctx, "dev", from, wanted(web)); got[0].Error != "not read: the watch of the cluster ended" {
-				t.Errorf("%+v", got)
+				t.Errorf("log of a cancelled capture = %+v, want the error that the watch ended", got[0])
 			}
 		})
 	}
-	await(t, func() bool { return c.Stats().Waiting == 200 })
+	bustest.Eventually(t, "200 waiting captures", func() bool { return c.Stats().Waiting == 200 })
 	got := c.Capture(t.Context(), "dev", from, wanted(web, fault.Target{Container: "proxy", Previous: true}))
-	if len(got) != 2 || got[1].Container != "proxy" || !got[1].Previous || got[1].Error != "not read: 200 captures of this cluster wait already" || c.Stats().Refused != 1 {
-		t.Errorf("%+v", got)
+	if len(got) != 2 || got[1].Container != "proxy" || !got[1].Previous || got[1].Error != "not read: 200 captures of this cluster are waiting already" {
+		t.Errorf("refused capture = %+v, want two logs with the error that 200 wait", got)
+	}
+	if n := c.Stats().Refused; n != 1 {
+		t.Errorf("Refused = %d, want 1", n)
 	}
 	cancel()
-	await(t, func() bool { return c.Stats().Waiting == 0 })
+	bustest.Eventually(t, "end of the waiting captures", func() bool { return c.Stats().Waiting == 0 })
 	close(hold)
 	running.Wait()
 }
 
-// TestHalfSecrets: of what is cut there is no part of a secret left, wherever the cut is.
+// TestHalfSecrets checks that no part of a secret is left, wherever a log is cut.
 func TestHalfSecrets(t *testing.T) {
 	key := "-----BEGIN RSA PRIVATE KEY-----\n" + strings.Repeat("MIIEpAIBAAKCAQEA1234567890abcdefghijklmnopqrstuvwxyzABCDEFGHIJKL\n", 26) + "-----END RSA PRIVATE KEY-----\n"
 	for lines := 160; lines < 200; lines++ { // the first of the last 200 lines is one of the key
 		got := one(t, logs.Config{}, text("start\n"+key+strings.Repeat("work\n", lines)+"panic: boom\n"))
 		if strings.Contains(got.Sample, "MIIE") || !got.HasPanic || !strings.HasSuffix(got.Sample, "work\npanic: boom\n") {
-			t.Fatalf("%d: %q", lines, got.Sample)
+			t.Fatalf("%d lines after the key: sample = %q, want no part of the key, and the panic at the end", lines, got.Sample)
 		}
 	}
 	const secret = "AKIAIOSFODNN7EXAMPLE"
 	filler := func(n int) string { return strings.Repeat("x", n-1) + "," }
 	for off := range len(secret) {
 		for what, log := range map[string]string{
-			// One line, of which its beginning is all there is.
+			// One line, of which only the beginning can be read.
 			"end": filler(256<<10-off) + secret + filler(100<<10),
-			// Its masks are so short that the beginning of what is looked at is kept.
+			// The masks are so short that the beginning of the examined part is kept.
 			"begin": filler(30<<10) + secret + filler(100) + "token=" + strings.Repeat("t", kube.MaxLog+8<<10-100-6-off) + "\n",
 		} {
 			if got := one(t, logs.Config{}, text(log)); strings.Contains(got.Sample, "AKIA") || strings.Contains(got.Sample, "XAMPLE") {
-				t.Fatalf("%s, %d: %q", what, off, got.Sample)
+				t.Fatalf("cut at its %s, offset %d: sample = %q, want no part of the secret", what, off, got.Sample)
 			}
 		}
 	}
-	// What is no private key stays.
+	// Other text stays as it is.
 	log := "a\n-----END CERTIFICATE-----\n-----END PRIVATE KEY\nb\n"
 	if got := one(t, logs.Config{}, text(log)); got.Sample != log {
-		t.Errorf("%q", got.Sample)
+		t.Errorf("sample without a private key = %q, want %q", got.Sample, log)
 	}
 }
 
-// TestTimeout: each capture has one. Where a node doesn't answer, its other logs are not
-// asked for.
+// TestTimeout checks the timeout of a log, and that the other logs of a node that does not
+// answer are not requested.
 func TestTimeout(t *testing.T) {
 	hold := make(chan struct{})
 	defer close(hold)
-	from := cluster(t, func(w http.ResponseWriter, a asked) (string, bool) {
+	from := cluster(t, func(w http.ResponseWriter, a request) (string, bool) {
 		if a.container == "stuck" {
 			_, _ = io.WriteString(w, "begins\n")
 			w.(http.Flusher).Flush()
@@ -306,33 +320,27 @@ func TestTimeout(t *testing.T) {
 	})
 	c := logs.New(logs.Config{Timeout: 300 * time.Millisecond})
 	got := c.Capture(t.Context(), "dev", from, wanted(web, fault.Target{Container: "stuck"}, fault.Target{Container: "other"}))
-	if len(got) != 3 || got[0].Sample != "x\n" || got[1].Error != "it took too long" || got[2].Error != "not read: the log before took too long" || got[2].Container != "other" {
-		t.Errorf("%+v", got)
+	want := []kube.Log{
+		{Container: "web", Sample: "x\n"}, {Container: "stuck", Error: "the timeout expired"},
+		{Container: "other", Error: "not read: reading the log before it timed out"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("logs (-want +got):\n%s", diff)
 	}
 	if s := c.Stats(); s.Captured != 1 || s.Failed != 2 {
-		t.Errorf("%+v", s)
+		t.Errorf("Stats = %+v, want 1 captured and 2 failed", s)
 	}
 }
 
-func await(t *testing.T, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it did not come about within 10 s")
-		}
-	}
-}
-
-// memory is a log that is there at once.
+// memory is a log in memory.
 type memory string
 
 func (m memory) Logs(context.Context, string, string, corev1.PodLogOptions) (io.ReadCloser, error) {
 	return io.NopCloser(strings.NewReader(string(m))), nil
 }
 
-// FuzzSample: whatever a container writes, its sample is bounded, is text, and has
-// nothing that a terminal would act on. What a server sends beyond what was asked for is
-// not read.
+// FuzzSample checks that the sample of any log is bounded, valid UTF-8, and without control
+// characters, also if a server sends more than was requested.
 func FuzzSample(f *testing.F) {
 	f.Add("panic: boom\n", 10)
 	f.Add("\xff\x1b[31m\u202e", 3)
@@ -344,16 +352,16 @@ func FuzzSample(f *testing.F) {
 		}
 		got := logs.New(logs.Config{MaxBytes: limit}).Capture(t.Context(), "dev", memory(log), wanted(web))[0]
 		if got.Error != "" || len(got.Sample) > limit || !utf8.ValidString(got.Sample) || strings.ContainsAny(got.Sample, "\x00\x1b\u202e\u200b\x7f\u009b") {
-			t.Errorf("%+v", got)
+			t.Errorf("log = %+v, want at most %d bytes of visible text", got, limit)
 		}
 	})
 }
 
-// TestEndless: a server that sends without end is left at the bound.
+// TestEndless checks that reading stops at the bound if a server sends without end.
 func TestEndless(t *testing.T) {
 	got := logs.New(logs.Config{}).Capture(t.Context(), "dev", endless{}, wanted(web))[0]
 	if got.Error != "" || !got.Truncated || len(got.Sample) > kube.MaxLog || len(got.Sample) < kube.MaxLog/2 {
-		t.Errorf("%+v", got)
+		t.Errorf("log has %d bytes, truncated %t, error %q; want %d to %d bytes, truncated", len(got.Sample), got.Truncated, got.Error, kube.MaxLog/2, kube.MaxLog)
 	}
 }
 

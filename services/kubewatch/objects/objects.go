@@ -1,14 +1,13 @@
-// Package objects watches the pods, nodes, deployments and jobs of a cluster, and
-// keeps of each what faults are found by, and its labels.
+// Package objects watches the pods, nodes, deployments and jobs of a cluster. It keeps the
+// labels of each, and the part of its state from which faults are found.
 //
-// It is client-go's reflector (lists, watches, and both again with back-off) over a
-// store of our own, which passes on what changed as it comes. An informer would put a
-// queue in between that has no bound; here, who takes the updates holds up the watch.
-// The labels come from the same watch: these kinds are watched with their state
-// anyway, and a second watch of their metadata would say nothing more.
+// It is client-go's reflector (lists and watches, with back-off) over a store of its own that
+// passes on every change. An informer has an unbounded queue in between; here a slow receiver
+// of the updates slows the watch down. The labels come from the same watch, because a second
+// watch of the metadata would contain nothing more.
 //
-// It decides nothing about faults. A kind that the cluster refuses is done without,
-// and asked for again.
+// It does not decide what is a fault. It goes on without a kind that the cluster refuses, and
+// retries it.
 package objects
 
 import (
@@ -36,48 +35,47 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 
-// pageSize is how many objects are asked for at once where a server doesn't stream a
-// list: only so many are in memory as a whole.
+// pageSize is how many objects one request asks for if a server does not stream lists. It
+// bounds how many complete objects are in memory.
 const pageSize = 500
 
-// Update is one thing that is known anew; one of its members is set.
+// Update is one change. One of its fields is set.
 type Update struct {
 	Pod        *fault.Pod
 	Node       *fault.Node
 	Deployment *fault.Deployment
 	Job        *fault.Job
-	// Gone is an object that was deleted.
+	// Gone is a deleted object.
 	Gone *kube.Object
-	// Synced is a kind whose first list is complete.
+	// Synced is the kind whose first list is complete.
 	Synced string
 }
 
-// Apply takes an update into a book.
-func (u Update) Apply(b *fault.Tracker, now time.Time) []fault.Finding {
+// Apply passes an update to a tracker.
+func (u Update) Apply(t *fault.Tracker, now time.Time) []fault.Finding {
 	switch {
 	case u.Pod != nil:
-		return b.Pod(u.Pod, now)
+		return t.Pod(u.Pod, now)
 	case u.Node != nil:
-		return b.Node(u.Node, now)
+		return t.Node(u.Node, now)
 	case u.Deployment != nil:
-		return b.Deployment(u.Deployment, now)
+		return t.Deployment(u.Deployment, now)
 	case u.Job != nil:
-		return b.Job(u.Job, now)
+		return t.Job(u.Job, now)
 	case u.Gone != nil:
-		return b.Gone(*u.Gone, now)
+		return t.Gone(*u.Gone, now)
 	default:
-		return b.Synced(u.Synced, now)
+		return t.Synced(u.Synced, now)
 	}
 }
 
-// Config is what a Watcher needs.
+// Config configures a Watcher.
 type Config struct {
 	Client *api.Client
-	// Updates are taken until the watcher's context ends. Those of one object come in
-	// order.
+	// Updates receives the changes; those of one object come in order. The watcher waits
+	// until they are received.
 	Updates chan<- Update
-	// Logger is told what is refused, once each time that begins, and when it ends.
-	// It may be nil.
+	// Logger logs when the cluster refuses a kind and when it no longer does. It may be nil.
 	Logger *slog.Logger
 }
 
@@ -91,7 +89,7 @@ type Watcher struct {
 	refused map[string]string
 }
 
-// New returns a watcher that does nothing before Run.
+// New returns a watcher. Run starts it.
 func New(cfg Config) *Watcher {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -105,8 +103,7 @@ func New(cfg Config) *Watcher {
 
 // Run watches until ctx ends.
 func (w *Watcher) Run(ctx context.Context) error {
-	// client-go logs what it does of itself, in a form of its own. What matters is told
-	// by us.
+	// client-go's log has a format of its own, and we log what matters.
 	ctx = klog.NewContext(ctx, logr.Discard())
 	var running sync.WaitGroup
 	for _, k := range kinds {
@@ -120,8 +117,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Labels are those of an object as they are published, nil where they aren't known.
-// Nobody may change them.
+// Labels returns the labels of an object in their published form, or nil. They are
+// read-only.
 func (w *Watcher) Labels(o kube.Object) map[string]string {
 	if s := w.stores[o.Kind]; s != nil {
 		if i := s.find(o); i != nil {
@@ -131,9 +128,9 @@ func (w *Watcher) Labels(o kube.Object) map[string]string {
 	return nil
 }
 
-// Awaits says whether the state of an object has yet to come: its kind is watched, and it
-// is not known.
-func (w *Watcher) Awaits(o kube.Object) bool {
+// IsPending reports whether the state of an object is to come: its kind is watched, and it is
+// not known yet.
+func (w *Watcher) IsPending(o kube.Object) bool {
 	s := w.stores[o.Kind]
 	if s == nil {
 		return false
@@ -144,19 +141,19 @@ func (w *Watcher) Awaits(o kube.Object) bool {
 	return !refused && s.find(o) == nil
 }
 
-// find is what is known of an object, nil where that is nothing.
+// find returns an object, or nil.
 func (s *store) find(o kube.Object) *item {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	i := s.objects[o.Namespace+"/"+o.Name]
-	// A node's uid is not what its kubelet says it is.
+	// The uid in a kubelet's events is not the node's.
 	if i == nil || o.Kind != fault.KindNode && o.UID != "" && o.UID != i.meta.UID && o.UID != i.meta.Alias {
 		return nil
 	}
 	return i
 }
 
-// Len is how many objects are known.
+// Len returns the number of known objects.
 func (w *Watcher) Len() int {
 	n := 0
 	for _, s := range w.stores {
@@ -167,7 +164,7 @@ func (w *Watcher) Len() int {
 	return n
 }
 
-// Refused says of which kinds the cluster gives nothing now, and why, in order.
+// Refused returns the kinds that the cluster refuses now, with the reasons, in order.
 func (w *Watcher) Refused() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -178,39 +175,39 @@ func (w *Watcher) Refused() []string {
 	return out
 }
 
-// asked notes how the cluster answered.
-func (w *Watcher) asked(k *kind, err error) {
+// recordAnswer records whether the cluster refuses a kind.
+func (w *Watcher) recordAnswer(k *kind, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, before := w.refused[k.name]
 	switch {
 	case err == nil && before:
 		delete(w.refused, k.name)
-		w.cfg.Logger.Info("the cluster gives objects again", "kind", k.name)
+		w.cfg.Logger.Info("the cluster allows reading objects again", "kind", k.name)
 	case err == nil || !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) && !apierrors.IsNotFound(err):
-		// What doesn't work for a while, the watch of the events tells.
+		// The feed reports temporary errors.
 	case !before:
 		w.refused[k.name] = err.Error()
-		w.cfg.Logger.Warn("the cluster refuses objects: faults are found without them", "kind", k.name, "right", "get, list, watch "+k.plural, "error", err)
+		w.cfg.Logger.Warn("the cluster refuses to list or watch objects; faults are found without them", "kind", k.name, "needed_rights", "get, list, watch "+k.plural, "error", err)
 	}
 }
 
-// source asks a cluster for objects of one kind.
+// source lists and watches the objects of one kind.
 type source struct {
 	*cache.ListWatch
 	watcher *Watcher
 	kind    *kind
 }
 
-// ListWithContext lists in pages, and keeps of each page only what is needed.
+// ListWithContext lists in pages and keeps only the needed part of each page.
 func (s *source) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	// A list at a version, or at once from the server's memory ("0"), comes without
-	// pages. The newest is at least as new as any version that is asked for.
+	// A list at a version, or from the server's cache ("0"), has no pages. The newest list is
+	// at least as new as any requested version.
 	opts.ResourceVersion, opts.ResourceVersionMatch, opts.Limit = "", "", pageSize
 	out := &items{}
 	for {
 		page, err := s.ListWatch.ListWithContext(ctx, opts)
-		s.watcher.asked(s.kind, err)
+		s.watcher.recordAnswer(s.kind, err)
 		if err != nil {
 			return nil, err
 		}
@@ -224,20 +221,20 @@ func (s *source) ListWithContext(ctx context.Context, opts metav1.ListOptions) (
 	}
 }
 
-// WatchWithContext begins a watch.
+// WatchWithContext starts a watch.
 func (s *source) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	w, err := s.ListWatch.WatchWithContext(ctx, opts)
-	s.watcher.asked(s.kind, err)
+	s.watcher.recordAnswer(s.kind, err)
 	if opts.SendInitialEvents != nil && (net.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err)) {
-		// Of these, while a list is streamed, the reflector waits for up to half a minute
-		// without a look at its context (client-go 0.37, watchList). Of any other it goes
-		// on to a list, and what that fails with it waits for as it should.
+		// While a list is streamed, the reflector reacts to these errors with a wait of up to
+		// 30 s that ignores its context (client-go 0.37, watchList). After any other error it
+		// lists, and waits properly if that fails.
 		return nil, errors.New(err.Error())
 	}
 	return w, err
 }
 
-// store is what is known of one kind. The reflector alone changes it.
+// store contains the objects of one kind. Only the reflector changes it.
 type store struct {
 	kind    *kind
 	watcher *Watcher
@@ -248,7 +245,7 @@ type store struct {
 	objects map[string]*item
 }
 
-// Transformer keeps what is needed of what comes while a list is streamed.
+// Transformer keeps only the needed part of the objects of a streamed list.
 func (s *store) Transformer() cache.TransformFunc {
 	return func(o any) (any, error) {
 		switch o := o.(type) {
@@ -257,7 +254,7 @@ func (s *store) Transformer() cache.TransformFunc {
 		case runtime.Object:
 			return s.kind.reduce(s.watcher.mask, o), nil
 		default:
-			return nil, fmt.Errorf("an object of type %T", o)
+			return nil, fmt.Errorf("unexpected object of type %T", o)
 		}
 	}
 }
@@ -270,10 +267,10 @@ func (s *store) item(o any) (*item, error) {
 	return i.(*item), nil
 }
 
-// Add takes an object that is new, or was changed.
+// Add implements cache.ReflectorStore.
 func (s *store) Add(o any) error { return s.Update(o) }
 
-// Update takes an object that was changed.
+// Update stores an object and passes it on.
 func (s *store) Update(o any) error {
 	i, err := s.item(o)
 	if err != nil {
@@ -283,11 +280,11 @@ func (s *store) Update(o any) error {
 	before := s.objects[i.key()]
 	s.objects[i.key()] = i
 	s.mu.Unlock()
-	s.tell(before, i)
+	s.passOn(before, i)
 	return nil
 }
 
-// Delete takes an object that is gone.
+// Delete removes an object and passes that on.
 func (s *store) Delete(o any) error {
 	i, err := s.item(o)
 	if err != nil {
@@ -303,7 +300,7 @@ func (s *store) Delete(o any) error {
 	return nil
 }
 
-// Replace takes a list. What is the same as before is not told again.
+// Replace stores a list and passes on what has changed.
 func (s *store) Replace(list []any, _ string) error {
 	next := make(map[string]*item, len(list))
 	order := make([]*item, 0, len(list))
@@ -328,7 +325,7 @@ func (s *store) Replace(list []any, _ string) error {
 		}
 	}
 	for _, i := range order {
-		s.tell(before[i.key()], i)
+		s.passOn(before[i.key()], i)
 	}
 	if !s.synced {
 		s.synced = true
@@ -337,10 +334,10 @@ func (s *store) Replace(list []any, _ string) error {
 	return nil
 }
 
-// Resync has nothing to do: nobody asks for it.
+// Resync does nothing: the reflector has no resync period.
 func (s *store) Resync() error { return nil }
 
-func (s *store) tell(before, i *item) {
+func (s *store) passOn(before, i *item) {
 	if before != nil && before.meta.UID != i.meta.UID {
 		s.gone(before)
 		before = nil
@@ -355,8 +352,8 @@ func (s *store) gone(i *item) {
 	s.emit(Update{Gone: &o})
 }
 
-// emit waits until the update is taken. No lock is held meanwhile: who takes it may be
-// asking for labels.
+// emit waits until the update is received. It holds no lock, because the receiver may read
+// labels.
 func (s *store) emit(u Update) {
 	select {
 	case s.watcher.cfg.Updates <- u:

@@ -29,13 +29,14 @@ import (
 	"github.com/tocsin-bus/tocsin/services/kubewatch/api"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/fault"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/objects"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server is an API server: lists, in pages, and watches, with or without the list
-// streamed in them.
+// server is an API server with lists in pages and watches. With streams its watches can start
+// with a streamed list.
 type server struct {
 	streams bool
 
@@ -43,13 +44,13 @@ type server struct {
 	version int
 	objects map[string]map[string]metav1.Object // by resource and name
 	watches map[chan string]string
-	told    []told
+	sent    []sentFrame
 	refused map[string]bool
 	lists   []string // the queries of lists
 }
 
-// told is what watches were told, for those that begin at a version before.
-type told struct {
+// sentFrame is a frame sent to watches, kept for those that start at an older version.
+type sentFrame struct {
 	version         int
 	resource, frame string
 }
@@ -78,9 +79,9 @@ func (s *server) frame(kind, resource string, o any) string {
 	if err != nil {
 		panic(err)
 	}
-	of := resources[resource]
-	cut := strings.LastIndexByte(of, '/')
-	return fmt.Sprintf(`{"type":%q,"object":{"apiVersion":%q,"kind":%q,%s}`, kind, of[:cut], of[cut+1:], strings.TrimPrefix(string(data), "{")) + "\n"
+	apiKind := resources[resource]
+	cut := strings.LastIndexByte(apiKind, '/')
+	return fmt.Sprintf(`{"type":%q,"object":{"apiVersion":%q,"kind":%q,%s}`, kind, apiKind[:cut], apiKind[cut+1:], strings.TrimPrefix(string(data), "{")) + "\n"
 }
 
 // put adds or changes an object, remove deletes one.
@@ -94,22 +95,22 @@ func (s *server) put(resource string, o metav1.Object) {
 		kind = "MODIFIED"
 	}
 	s.objects[resource][o.GetName()] = o
-	s.tell(resource, s.frame(kind, resource, o))
+	s.send(resource, s.frame(kind, resource, o))
 }
 
-func (s *server) remove(resource, name string, quiet bool) {
+func (s *server) remove(resource, name string, silently bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version++
 	o := s.objects[resource][name]
 	delete(s.objects[resource], name)
-	if !quiet {
-		s.tell(resource, s.frame("DELETED", resource, o))
+	if !silently {
+		s.send(resource, s.frame("DELETED", resource, o))
 	}
 }
 
-func (s *server) tell(resource, frame string) {
-	s.told = append(s.told, told{s.version, resource, frame})
+func (s *server) send(resource, frame string) {
+	s.sent = append(s.sent, sentFrame{s.version, resource, frame})
 	for w, of := range s.watches {
 		if of == resource {
 			w <- frame
@@ -117,7 +118,7 @@ func (s *server) tell(resource, frame string) {
 	}
 }
 
-// cut ends the watches that are under way.
+// cut ends all watches.
 func (s *server) cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +128,7 @@ func (s *server) cut() {
 	}
 }
 
-// expire ends the watches with what says that their version is too old.
+// expire ends the watches with the error that their version is too old.
 func (s *server) expire() {
 	s.mu.Lock()
 	for w := range s.watches {
@@ -163,7 +164,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		events := make(chan string, 100_000)
 		s.watches[events] = resource
 		since, err := strconv.Atoi(q.Get("resourceVersion"))
-		for _, e := range s.told {
+		for _, e := range s.sent {
 			if err == nil && q.Get("sendInitialEvents") == "" && e.resource == resource && e.version > since {
 				events <- e.frame
 			}
@@ -218,20 +219,20 @@ func (s *server) page(resource, limit, after string) string {
 		items = append(items, s.objects[resource][name])
 	}
 	data, _ := json.Marshal(items)
-	of := resources[resource]
-	cut := strings.LastIndexByte(of, '/')
-	return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d","continue":%q},"items":%s}`, of[:cut], of[cut+1:]+"List", s.version, next, data)
+	apiKind := resources[resource]
+	cut := strings.LastIndexByte(apiKind, '/')
+	return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d","continue":%q},"items":%s}`, apiKind[:cut], apiKind[cut+1:]+"List", s.version, next, data)
 }
 
 func meta(name, uid string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(uid), Labels: map[string]string{"app": "web", "token": "hunter2hunter2"}}
 }
 
-// text is an update in one line.
+// text returns an update as one line.
 func text(u objects.Update) string {
 	initial := func(m fault.Meta) string {
 		if m.Initial {
-			return m.Name + " at first"
+			return m.Name + " (initial)"
 		}
 		return m.Name
 	}
@@ -255,7 +256,7 @@ func text(u objects.Update) string {
 	}
 }
 
-// watcher runs one until the test ends.
+// watch runs a watcher until the test ends.
 func watch(t testing.TB, c *api.Client, log io.Writer) (*objects.Watcher, chan objects.Update) {
 	updates := make(chan objects.Update)
 	w := objects.New(objects.Config{Client: c, Updates: updates, Logger: slog.New(slog.NewTextHandler(log, nil))})
@@ -269,7 +270,7 @@ func watch(t testing.TB, c *api.Client, log io.Writer) (*objects.Watcher, chan o
 	return w, updates
 }
 
-// next takes so many updates, in order of their text: kinds are watched beside each other.
+// next receives n updates and sorts them: the kinds are watched concurrently.
 func next(t testing.TB, updates chan objects.Update, n int) []string {
 	t.Helper()
 	var got []string
@@ -279,7 +280,7 @@ func next(t testing.TB, updates chan objects.Update, n int) []string {
 		case u := <-updates:
 			got = append(got, text(u))
 		case <-late:
-			t.Fatalf("only %q came", got)
+			t.Fatalf("updates = %q, want %d", got, n)
 		}
 	}
 	slices.Sort(got)
@@ -290,7 +291,7 @@ func expect(t testing.TB, updates chan objects.Update, want ...string) {
 	t.Helper()
 	slices.Sort(want)
 	if got := next(t, updates, len(want)); !slices.Equal(got, want) {
-		t.Fatalf("%q, not %q", got, want)
+		t.Fatalf("updates = %q, want %q", got, want)
 	}
 }
 
@@ -310,7 +311,7 @@ func TestWatch(t *testing.T) {
 			s.put("deployments", &appsv1.Deployment{ObjectMeta: meta("web", "d-1")})
 			s.put("jobs", &batchv1.Job{ObjectMeta: meta("backup", "j-1")})
 			w, updates := watch(t, c, io.Discard)
-			expect(t, updates, "pod web-1 at first web:ContainerCreating", "node n1 at first Unknown", "deployment web at first", "job backup at first", "synced Pod", "synced Node", "synced Deployment", "synced Job")
+			expect(t, updates, "pod web-1 (initial) web:ContainerCreating", "node n1 (initial) Unknown", "deployment web (initial)", "job backup (initial)", "synced Pod", "synced Node", "synced Deployment", "synced Job")
 
 			s.put("pods", podOf("web-1", "u-1", "CrashLoopBackOff"))
 			expect(t, updates, "pod web-1 web:CrashLoopBackOff")
@@ -319,7 +320,7 @@ func TestWatch(t *testing.T) {
 			s.remove("pods", "web-2", false)
 			expect(t, updates, "gone Pod web-2 u-2")
 			if w.Len() != 4 {
-				t.Errorf("%d are known", w.Len())
+				t.Errorf("Len = %d, want 4", w.Len())
 			}
 
 			for _, tt := range []struct {
@@ -336,31 +337,29 @@ func TestWatch(t *testing.T) {
 				{kube.Object{Kind: "Service", Namespace: "shop", Name: "web"}, ""},
 			} {
 				if got := w.Labels(tt.o); got["app"] != tt.want || tt.want != "" && got["token"] != "[REDACTED]" {
-					t.Errorf("%+v: %v", tt.o, got)
+					t.Errorf("Labels(%+v) = %v, want the app %q and a masked token", tt.o, got, tt.want)
 				}
 			}
 			if got := w.Labels(kube.Object{Kind: "Node", Name: "n1", UID: "n1"}); got["zone"] != "a" {
-				t.Errorf("a node, as its kubelet names it: %v", got)
+				t.Errorf("labels of a node with the uid of its kubelet = %v, want the zone a", got)
 			}
 
-			// Nobody takes the update yet: labels can be asked for all the same.
+			// Labels can be read while an update waits to be received.
 			named := podOf("web-1", "u-1", "CrashLoopBackOff")
 			named.Labels = map[string]string{"app": "other"}
 			s.put("pods", named)
-			for deadline := time.Now().Add(20 * time.Second); w.Labels(kube.Object{Kind: "Pod", Namespace: "shop", Name: "web-1"})["app"] != "other"; time.Sleep(time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Fatal("the labels don't change")
-				}
-			}
+			bustest.Eventually(t, "changed label", func() bool {
+				return w.Labels(kube.Object{Kind: "Pod", Namespace: "shop", Name: "web-1"})["app"] == "other"
+			})
 			expect(t, updates, "pod web-1 web:CrashLoopBackOff")
 
-			// A list again: what is the same is not told again, and what went meanwhile is.
+			// After another list, only what has changed is passed on.
 			s.remove("jobs", "backup", true)
 			s.put("pods", podOf("web-3", "u-3", ""))
 			expect(t, updates, "pod web-3 web:")
 			s.expire()
 			expect(t, updates, "gone Job backup j-1")
-			// Another pod took the name meanwhile.
+			// Another pod has taken the name.
 			s.remove("pods", "web-1", true)
 			s.mu.Lock()
 			s.version++
@@ -376,37 +375,33 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestRefused: a kind that may not be watched is told once and stops nothing; when it
-// may, it comes.
+// TestRefused checks that a kind that the cluster refuses is logged once and does not stop the
+// others, and that it is watched when the cluster allows it.
 func TestRefused(t *testing.T) {
 	s, c := serve(t, true)
 	s.refuse("nodes", true)
 	s.put("pods", podOf("web-1", "u-1", ""))
 	var log lines
 	w, updates := watch(t, c, &log)
-	expect(t, updates, "pod web-1 at first web:", "synced Pod", "synced Deployment", "synced Job")
-	for deadline := time.Now().Add(20 * time.Second); len(w.Refused()) == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("nothing is refused")
-		}
-	}
+	expect(t, updates, "pod web-1 (initial) web:", "synced Pod", "synced Deployment", "synced Job")
+	bustest.Eventually(t, "refused kind", func() bool { return len(w.Refused()) > 0 })
 	if got := w.Refused(); len(got) != 1 || !strings.HasPrefix(got[0], "Node: ") || !strings.Contains(got[0], "nodes is forbidden") {
-		t.Errorf("%q", got)
+		t.Errorf("Refused = %q, want Node with the reason", got)
 	}
 	s.put("pods", podOf("web-1", "u-1", "ErrImagePull"))
 	expect(t, updates, "pod web-1 web:ErrImagePull")
 	s.refuse("nodes", false)
 	expect(t, updates, "synced Node")
 	if got := w.Refused(); len(got) != 0 {
-		t.Errorf("%q", got)
+		t.Errorf("Refused = %q, want none", got)
 	}
-	if got := log.String(); strings.Count(got, "refuses objects") != 1 || strings.Count(got, "gives objects again") != 1 {
-		t.Errorf("%s", got)
+	if got := log.String(); strings.Count(got, "refuses to list or watch objects") != 1 || strings.Count(got, "allows reading objects again") != 1 {
+		t.Errorf("log = %s, want one line when the kind is refused and one when it is not", got)
 	}
 }
 
-// TestEndsWhileItWaits: a watcher whose cluster has too much to do, or is away, waits for
-// longer each time; it ends all the same when it is to.
+// TestEndsWhileItWaits checks that a watcher that waits because its cluster is overloaded or
+// unreachable ends with its context.
 func TestEndsWhileItWaits(t *testing.T) {
 	t.Parallel()
 	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -437,19 +432,19 @@ func TestEndsWhileItWaits(t *testing.T) {
 	select {
 	case <-third:
 	case <-time.After(30 * time.Second):
-		t.Fatalf("%d watches", watches.Load())
+		t.Fatalf("%d watches after 30 s, want 3", watches.Load())
 	}
 	cancel()
-	// The pause after the third is over 3 s.
+	// The pause after the third one is longer than 3 s.
 	select {
 	case <-ended:
 	case <-time.After(2 * time.Second):
-		t.Error("it waits on")
+		t.Error("the watcher still runs 2 s after its context ended")
 		<-ended
 	}
 }
 
-// answered calls read with each request whose answer was read.
+// answered calls read for each request whose answer was read.
 type answered struct {
 	to   http.RoundTripper
 	read func(*http.Request)
@@ -490,15 +485,15 @@ func (l *lines) String() string {
 	return l.out.String()
 }
 
-// TestPages: a server that streams no lists is asked for pages.
+// TestPages checks that lists are requested in pages from a server that does not stream them.
 func TestPages(t *testing.T) {
 	s, c := serve(t, false)
 	for i := range 1200 {
 		s.put("pods", podOf(fmt.Sprintf("web-%04d", i), fmt.Sprint("u-", i), ""))
 	}
 	w, updates := watch(t, c, io.Discard)
-	if got := next(t, updates, 1200+4); got[1199] != "pod web-1199 at first web:" || w.Len() != 1200 {
-		t.Errorf("%q, %d", got[1199], w.Len())
+	if got := next(t, updates, 1200+4); got[1199] != "pod web-1199 (initial) web:" || w.Len() != 1200 {
+		t.Errorf("last update = %q, Len = %d; want %q, 1200", got[1199], w.Len(), "pod web-1199 (initial) web:")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -507,16 +502,16 @@ func TestPages(t *testing.T) {
 		if strings.HasPrefix(l, "pods?") {
 			pages++
 			if !strings.Contains(l, "limit=500") || strings.Contains(l, "resourceVersion=") {
-				t.Errorf("%s", l)
+				t.Errorf("list request %s, want one with limit=500 and no resourceVersion", l)
 			}
 		}
 	}
 	if pages != 3 {
-		t.Errorf("%q", s.lists)
+		t.Errorf("%d list requests for pods, want 3: %q", pages, s.lists)
 	}
 }
 
-// full is a pod with what pods have in real clusters, 6 KB as JSON.
+// full returns a pod of realistic size, 6 KB as JSON.
 func full(i int) *corev1.Pod {
 	p := podOf(fmt.Sprintf("checkout-7d9f8b6c5-%05d", i), fmt.Sprintf("12345678-1234-1234-1234-%012d", i), "")
 	p.Labels = map[string]string{"app.kubernetes.io/name": "checkout", "app.kubernetes.io/version": "1.2.3", "app.kubernetes.io/part-of": "shop", "team": "payments", "pod-template-hash": "7d9f8b6c5"}
@@ -539,8 +534,8 @@ func full(i int) *corev1.Pod {
 	return p
 }
 
-// BenchmarkPods: what 10,000 pods of a cluster cost to keep, with the book of faults
-// beside the store, and how soon they are there.
+// BenchmarkPods measures the memory for 10,000 pods, with the fault tracker and the store, and
+// how fast they are read.
 func BenchmarkPods(b *testing.B) {
 	for name, streams := range map[string]bool{"streamed": true, "paged": false} {
 		b.Run(name, func(b *testing.B) {
@@ -559,15 +554,15 @@ func BenchmarkPods(b *testing.B) {
 				}
 				before := heap()
 				w, updates := watch(b, c, io.Discard)
-				book := fault.New("dev", "c-1")
-				begun := time.Now()
+				tracker := fault.New("dev", "c-1")
+				start := time.Now()
 				for range many + 4 {
-					(<-updates).Apply(book, time.Now())
+					(<-updates).Apply(tracker, time.Now())
 				}
-				b.ReportMetric(many/time.Since(begun).Seconds(), "pods/s")
+				b.ReportMetric(many/time.Since(start).Seconds(), "pods/s")
 				b.ReportMetric((heap()-before)/many, "B/pod")
 				runtime.KeepAlive(w)
-				runtime.KeepAlive(book)
+				runtime.KeepAlive(tracker)
 				b.ReportMetric(0, "ns/op")
 			}
 		})

@@ -20,29 +20,27 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// maxText bounds what is kept of a message, in characters. It is kept only of what is
-// wrong with an object.
+// maxText bounds what is kept of a message, in characters.
 const maxText = 1000
 
-// maxRaw bounds how much of a message is looked at, in bytes: a node gives at most 4 KiB
-// of what a container left, but whoever may write states may write more.
+// maxRaw bounds the part of a message that is examined, in bytes: a node sends at most 4 KiB
+// of a termination message, but a client that may write states may write more.
 const maxRaw = 16 << 10
 
-// configHash is the annotation of a pod that its node runs by itself: the uid by which
-// the kubelet's events name it.
+// configHash is the annotation of a static pod that contains the uid in the kubelet's events.
 const configHash = "kubernetes.io/config.hash"
 
-// kind is one that is watched.
+// kind is a watched kind of object.
 type kind struct {
 	name, plural string
 	object       runtime.Object
 	resource     func(*api.Client) api.Resource
-	// page visits the objects of a list.
+	// page calls visit for the objects of a list.
 	page   func(list runtime.Object, visit func(runtime.Object)) (metav1.ListMeta, error)
 	reduce func(mask *redact.Engine, o runtime.Object) *item
 }
 
-// Kinds is how many kinds of objects are watched.
+// Kinds returns the number of watched kinds of objects.
 func Kinds() int { return len(kinds) }
 
 var kinds = []*kind{
@@ -60,46 +58,46 @@ var kinds = []*kind{
 	}, reduceJob},
 }
 
-func page[L runtime.Object, T any](list runtime.Object, of func(L) ([]T, metav1.ListMeta), visit func(*T)) (metav1.ListMeta, error) {
+func page[L runtime.Object, T any](list runtime.Object, split func(L) ([]T, metav1.ListMeta), visit func(*T)) (metav1.ListMeta, error) {
 	l, ok := list.(L)
 	if !ok {
-		return metav1.ListMeta{}, fmt.Errorf("a list of type %T", list)
+		return metav1.ListMeta{}, fmt.Errorf("unexpected list of type %T", list)
 	}
-	objects, meta := of(l)
+	objects, meta := split(l)
 	for i := range objects {
 		visit(&objects[i])
 	}
 	return meta, nil
 }
 
-// item is what is kept of an object.
+// item is the kept part of an object. It is immutable.
 type item struct {
 	version string
 	update  Update
-	// meta is that of the object in update.
+	// meta points into update.
 	meta *fault.Meta
 }
 
 func (i *item) key() string { return i.meta.Namespace + "/" + i.meta.Name }
 
-// GetObjectKind and DeepCopyObject make it what a list may hold.
+// GetObjectKind implements runtime.Object.
 func (i *item) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 
-// DeepCopyObject gives the same: nobody changes it.
+// DeepCopyObject implements runtime.Object.
 func (i *item) DeepCopyObject() runtime.Object { return i }
 
-// items is a list of what is kept.
+// items is a list of kept parts.
 type items struct {
 	metav1.TypeMeta
 	metav1.ListMeta
 	Items []runtime.Object
 }
 
-// DeepCopyObject gives the same: nobody changes it.
+// DeepCopyObject implements runtime.Object.
 func (l *items) DeepCopyObject() runtime.Object { return l }
 
-// same is text that many objects have, once.
-func same(s string) string {
+// intern returns one copy of text that many objects share.
+func intern(s string) string {
 	if s == "" {
 		return ""
 	}
@@ -107,20 +105,20 @@ func same(s string) string {
 }
 
 func meta(mask *redact.Engine, o *metav1.ObjectMeta) fault.Meta {
-	m := fault.Meta{Namespace: same(o.Namespace), Name: o.Name, UID: string(o.UID), Alias: o.Annotations[configHash]}
+	m := fault.Meta{Namespace: intern(o.Namespace), Name: o.Name, UID: string(o.UID), Alias: o.Annotations[configHash]}
 	if len(o.Labels) == 0 {
 		return m
 	}
 	labels := convert.New(mask).Labels(o.Labels)
 	m.Labels = make(map[string]string, len(labels))
 	for name, value := range labels {
-		m.Labels[same(name)] = same(value)
+		m.Labels[intern(name)] = intern(value)
 	}
 	return m
 }
 
-// cut masks first: half a secret is no longer seen to be one. What a node says is the
-// end of a log where its container asks for that.
+// cut masks text and then cuts it: half a secret would not be recognized. A termination
+// message may be the end of a log.
 func cut(mask *redact.Engine, s string) string {
 	if s == "" {
 		return ""
@@ -134,13 +132,13 @@ func cut(mask *redact.Engine, s string) string {
 func reducePod(mask *redact.Engine, o runtime.Object) *item {
 	pod := o.(*corev1.Pod)
 	p := &fault.Pod{
-		Meta: meta(mask, &pod.ObjectMeta), Workload: workload(mask, &pod.ObjectMeta), Node: same(pod.Spec.NodeName), Deleting: pod.DeletionTimestamp != nil,
+		Meta: meta(mask, &pod.ObjectMeta), Workload: workload(mask, &pod.ObjectMeta), Node: intern(pod.Spec.NodeName), Deleting: pod.DeletionTimestamp != nil,
 		Disrupted: disrupted(&pod.Status), Done: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
 	}
 	p.Containers = make([]fault.Container, 0, len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
 	add := func(spec []corev1.Container, statuses []corev1.ContainerStatus, isInit bool) {
 		for i := range spec {
-			c := fault.Container{Name: same(spec[i].Name), Init: isInit}
+			c := fault.Container{Name: intern(spec[i].Name), Init: isInit}
 			for j := range statuses {
 				if statuses[j].Name == spec[i].Name {
 					fill(mask, &c, &statuses[j])
@@ -154,25 +152,26 @@ func reducePod(mask *redact.Engine, o runtime.Object) *item {
 	return &item{version: pod.ResourceVersion, update: Update{Pod: p}, meta: &p.Meta}
 }
 
-// The labels that say of which version of its workload a pod is. The name of a
-// deployment's replica set is the deployment's, a hyphen and the label's value.
+// The labels with the version of a pod's workload. The name of a deployment's replica set is
+// the deployment's name, a hyphen and the value of hashLabel.
 const (
 	hashLabel     = appsv1.DefaultDeploymentUniqueLabelKey
 	revisionLabel = appsv1.ControllerRevisionHashLabelKey
 )
 
-// workload is what controls a pod, as kind, name and version. What only stands between the
-// two, a deployment's replica set, is left out. The version is part of it: what goes
-// wrong in the next release is news, also while the one before still fails. A job is one
-// of its own, also where a cron job makes it: each run may fail in another way. A pod that
-// its node runs by itself is none's. Who makes a pod may write anything there, at any
-// length.
+// workload returns the controller of a pod as kind, name and version, empty for none. For a
+// replica set of a deployment it is the deployment.
+//
+// The version is included because the faults of the next release are new, also while the
+// release before still fails. A job of a cron job is a workload of its own, because each run
+// may fail in another way. A static pod has none. The text is masked and cut: the creator of
+// a pod may write anything.
 func workload(mask *redact.Engine, pod *metav1.ObjectMeta) string {
-	of := metav1.GetControllerOfNoCopy(pod)
-	if of == nil || of.Kind == "" || of.Name == "" || of.Kind == fault.KindNode {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil || owner.Kind == "" || owner.Name == "" || owner.Kind == fault.KindNode {
 		return ""
 	}
-	kind, name, version := of.Kind, of.Name, pod.Labels[revisionLabel]
+	kind, name, version := owner.Kind, owner.Name, pod.Labels[revisionLabel]
 	if hash := pod.Labels[hashLabel]; kind == "ReplicaSet" && hash != "" {
 		if deployment, is := strings.CutSuffix(name, "-"+hash); is && deployment != "" {
 			kind, name, version = fault.KindDeployment, deployment, hash
@@ -182,10 +181,10 @@ func workload(mask *redact.Engine, pod *metav1.ObjectMeta) string {
 	if version != "" {
 		whole += "/" + version
 	}
-	return same(sanitize.Cut(sanitize.Visible(cut(mask, whole)), kube.MaxName))
+	return intern(sanitize.Cut(sanitize.Visible(cut(mask, whole)), kube.MaxName))
 }
 
-// disruptions are the reasons that a pod is given where the cluster puts it away.
+// disruptions are the reasons of pods that the cluster removes.
 var disruptions = map[string]bool{"Evicted": true, "Preempting": true, "Terminated": true, "NodeShutdown": true, "Shutdown": true, "NodeLost": true}
 
 func disrupted(s *corev1.PodStatus) bool {
@@ -203,7 +202,7 @@ func disrupted(s *corev1.PodStatus) bool {
 func fill(mask *redact.Engine, c *fault.Container, s *corev1.ContainerStatus) {
 	c.Restarts = int(s.RestartCount)
 	if w := s.State.Waiting; w != nil {
-		c.Waiting, c.Message = same(w.Reason), cut(mask, w.Message)
+		c.Waiting, c.Message = intern(w.Reason), cut(mask, w.Message)
 	}
 	if r := s.State.Running; r != nil {
 		c.Running, c.Started = true, r.StartedAt.UTC()
@@ -216,7 +215,7 @@ func ended(mask *redact.Engine, t *corev1.ContainerStateTerminated) *fault.Ended
 		return nil
 	}
 	return &fault.Ended{
-		ExitCode: int(t.ExitCode), Signal: int(t.Signal), Reason: same(t.Reason), Message: cut(mask, t.Message), At: t.FinishedAt.UTC(), ID: t.ContainerID,
+		ExitCode: int(t.ExitCode), Signal: int(t.Signal), Reason: intern(t.Reason), Message: cut(mask, t.Message), At: t.FinishedAt.UTC(), ID: t.ContainerID,
 	}
 }
 
@@ -240,7 +239,7 @@ func reduceDeployment(mask *redact.Engine, o runtime.Object) *item {
 			d.Progressing = condition(mask, string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
 		case appsv1.DeploymentReplicaFailure:
 			d.ReplicaFailure = condition(mask, string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
-		default: // whether enough of it runs is no fault of its own
+		default: // other conditions are no faults
 		}
 	}
 	return &item{version: deployment.ResourceVersion, update: Update{Deployment: d}, meta: &d.Meta}
@@ -258,5 +257,5 @@ func reduceJob(mask *redact.Engine, o runtime.Object) *item {
 }
 
 func condition(mask *redact.Engine, status, reason, message string, since metav1.Time) fault.Condition {
-	return fault.Condition{Status: same(status), Reason: same(reason), Message: same(cut(mask, message)), Since: since.UTC()}
+	return fault.Condition{Status: intern(status), Reason: intern(reason), Message: intern(cut(mask, message)), Since: since.UTC()}
 }

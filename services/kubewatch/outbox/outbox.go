@@ -1,10 +1,9 @@
-// Package outbox publishes in order and says up to where all is stored.
+// Package outbox publishes items in order and reports up to which item all is stored.
 //
-// It decides when something counts as published: once the bus has acknowledged it
-// and everything before it. Many messages are under way at once, and what the bus
-// does not acknowledge is sent again until it does, under the same Nats-Msg-Id; so
-// nothing that it took is lost while it runs, and what it says is stored is. It
-// doesn't know what the messages say, nor where it is kept how far it came.
+// An item counts as stored once the bus has acknowledged it and everything before it. Many
+// messages are in flight at once. A message that is not acknowledged is sent again with the
+// same Nats-Msg-Id until it is. The package does not know what the messages contain, nor
+// where the progress is saved.
 package outbox
 
 import (
@@ -13,7 +12,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,106 +21,99 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-// Bounds.
 const (
-	// Window is how many items may be under way. At that, Put waits.
+	// Window is how many items may be in flight. Past it, Put waits.
 	Window = 1024
-	// perItem is how many messages of an item are under way at most.
+	// perItem is how many messages of an item are in flight at most.
 	perItem = 4
-	// Patience is how long one message is sent again. A server knows an id for 2 min:
-	// later it may store a message twice. Who then begins anew reads in the stream what
-	// is there.
-	Patience = time.Minute
-	// retryMin and retryMax bound the pause before a message is sent again.
-	retryMin = 50 * time.Millisecond
-	retryMax = 2 * time.Second
+	// RetryFor is how long a message is sent again. A server recognizes an id for 2 min;
+	// after that it could store the message twice. A new outbox reads the stream first.
+	RetryFor = time.Minute
+	// minRetryPause and maxRetryPause bound the pause before a message is sent again.
+	minRetryPause = 50 * time.Millisecond
+	maxRetryPause = 2 * time.Second
 )
 
-// ErrPatience says that a message was not stored for so long that it is not safe any
-// more to send it again.
-var ErrPatience = errors.New("the bus has not stored a message for too long")
+// ErrRetryFor is returned if a message was not stored for RetryFor.
+var ErrRetryFor = errors.New("the bus has not stored a message for too long")
 
-// Item is what belongs together: it counts as stored when all of it is.
+// Item is a set of messages that counts as stored when all of them are.
 type Item struct {
-	// First are stored before Then are sent. Both may be empty: then the item only says
-	// how far the reader came.
+	// First are stored before Then are sent. Both may be empty: then the item only moves
+	// the watermark.
 	First, Then []*nats.Msg
-	// Version is the resourceVersion that all is published up to with this item. It is
-	// empty for what is no step of the watch.
+	// Version is the resourceVersion up to which all is published with this item, empty
+	// if the item is not a step of the watch.
 	Version string
-	// Stored is called once it is. It may be nil.
+	// Stored is called once the item is stored. It may be nil.
 	Stored func()
 }
 
-// Place is up to where everything is stored.
-type Place struct {
+// Watermark is up to where everything is stored.
+type Watermark struct {
 	Version string
-	// Sequence is one that everything has a higher sequence than that comes after the
-	// version. It may be lower than that of what is stored last.
+	// Sequence is a lower bound: every message published after Version has a higher
+	// stream sequence.
 	Sequence uint64
 }
 
-// Box publishes. Put and Close are for one goroutine.
+// Box publishes items. Put and Close are for one goroutine.
 type Box struct {
-	publisher *bus.Publisher
+	cfg Config
 	// sequence is the highest that the bus has acknowledged.
 	sequence atomic.Uint64
-	// line is held by who sends: settle, while it sends again what was not stored, so that
-	// nothing newer goes ahead of that.
-	line    sync.Mutex
-	queue   chan Item
-	flights chan flight
-	reached func(Place)
-	again   func()
-	log     *slog.Logger
+	queue    chan Item
+	flights  chan flight
+	// sending has room for one token, held by the goroutine that may send: confirm holds
+	// it while it sends again what was not stored, so that nothing newer overtakes that.
+	sending chan struct{}
 }
 
 // flight is an item that was sent.
 type flight struct {
 	Item
-	sent []way
-	// floor is what sequence was before anything of it was sent.
+	messages []sentMessage
+	// floor is the value of sequence before the item was sent.
 	floor uint64
-	// settled is closed once it is stored, where somebody waits for that.
-	settled chan struct{}
+	// stored is closed once the item is stored; nil if nothing waits for it.
+	stored chan struct{}
 }
 
-type way struct {
+type sentMessage struct {
 	msg  *nats.Msg
 	sent bus.Sent
-	// err is why it was not sent.
-	err error
+	err  error // why it was not sent, or not stored
 }
 
-// Config says how to publish.
+// Config configures a Box.
 type Config struct {
 	Publisher *bus.Publisher
-	// Sequence is up to where the stream was read, or lower.
+	// Sequence is the sequence up to which the stream was read, or a lower one.
 	Sequence uint64
-	// Reached is told each time that all is stored up to a newer version, from one
-	// goroutine. It should not wait.
-	Reached func(Place)
-	// Again is called for each message that is sent again. It may be nil.
-	Again  func()
+	// Advanced is called, from one goroutine, each time that all is stored up to a newer
+	// version. It should not block.
+	Advanced func(Watermark)
+	// Resent is called for each message that is sent again. It may be nil.
+	Resent func()
 	Logger *slog.Logger
 }
 
-// NewPublisher makes a publisher with room for what one box has under way.
-func NewPublisher(c *bus.Conn) (*bus.Publisher, error) {
-	return bus.NewPublisher(c, Window*perItem)
+// NewPublisher returns a publisher with room for the messages that one box has in flight.
+func NewPublisher(s *bus.Session) (*bus.Publisher, error) {
+	return bus.NewPublisher(s, Window*perItem)
 }
 
-// New makes a box.
+// New returns a box.
 func New(cfg Config) *Box {
-	b := &Box{
-		publisher: cfg.Publisher, queue: make(chan Item), flights: make(chan flight, Window),
-		reached: cfg.Reached, again: cfg.Again, log: cfg.Logger,
+	if cfg.Resent == nil {
+		cfg.Resent = func() {}
 	}
+	b := &Box{cfg: cfg, queue: make(chan Item), flights: make(chan flight, Window), sending: make(chan struct{}, 1)}
 	b.sequence.Store(cfg.Sequence)
 	return b
 }
 
-// Put takes an item. It waits while as many are under way as may be, until ctx ends.
+// Put accepts an item. It waits while Window items are in flight, until ctx ends.
 func (b *Box) Put(ctx context.Context, item Item) error {
 	select {
 	case b.queue <- item:
@@ -132,136 +123,184 @@ func (b *Box) Put(ctx context.Context, item Item) error {
 	}
 }
 
-// Close says that nothing more comes.
+// Close ends the queue: Run returns once everything is stored.
 func (b *Box) Close() { close(b.queue) }
 
-// Run publishes what was put until Close, and then returns when all is stored. When
-// ctx ends it returns at once, with its error; what is under way may be stored or not.
-// It fails with ErrPatience, and where the bus refuses a message for good.
+// Run publishes the items until Close, and then returns nil when all are stored. When ctx
+// ends it returns its cause at once; messages in flight may be stored or not. It fails with
+// ErrRetryFor.
 func (b *Box) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return b.send(ctx) })
-	group.Go(func() error { return b.settle(ctx) })
+	group.Go(func() error { return b.confirm(ctx) })
 	return group.Wait()
 }
 
-// send sends items in order.
+// send sends the items in order.
 func (b *Box) send(ctx context.Context) error {
 	defer close(b.flights)
 	for {
+		var item Item
+		var open bool
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case item, more := <-b.queue:
-			if !more {
+		case item, open = <-b.queue:
+			if !open {
 				return nil
 			}
-			f := flight{Item: item, floor: b.sequence.Load()}
-			first := b.all(item.First)
-			for _, w := range first {
-				if _, err := b.stored(ctx, w); err != nil {
-					return err
-				}
-			}
-			b.line.Lock()
-			f.sent = b.all(item.Then)
-			b.line.Unlock()
-			if slices.ContainsFunc(f.sent, func(w way) bool { return w.err != nil }) {
-				f.settled = make(chan struct{})
-			}
-			select {
-			case b.flights <- f:
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-			if f.settled == nil {
-				continue
-			}
-			select { // the bus is away: nothing newer is sent before it has this, and all before
-			case <-f.settled:
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
+		}
+		if err := b.sendItem(ctx, item); err != nil {
+			return err
 		}
 	}
 }
 
-func (b *Box) all(msgs []*nats.Msg) []way {
-	ways := make([]way, len(msgs))
+func (b *Box) sendItem(ctx context.Context, item Item) error {
+	f := flight{Item: item, floor: b.sequence.Load()}
+	for _, m := range b.sendAll(item.First) {
+		if _, err := b.store(ctx, m); err != nil {
+			return err
+		}
+	}
+	if err := b.acquireSending(ctx); err != nil {
+		return err
+	}
+	f.messages = b.sendAll(item.Then)
+	b.releaseSending()
+	if slices.ContainsFunc(f.messages, func(m sentMessage) bool { return m.err != nil }) {
+		f.stored = make(chan struct{})
+	}
+	select {
+	case b.flights <- f:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if f.stored == nil {
+		return nil
+	}
+	// The bus is unreachable. Nothing newer is sent until this item and all before it are
+	// stored.
+	select {
+	case <-f.stored:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// acquireSending waits until nothing is being sent again.
+func (b *Box) acquireSending(ctx context.Context) error {
+	select {
+	case b.sending <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (b *Box) releaseSending() { <-b.sending }
+
+func (b *Box) sendAll(msgs []*nats.Msg) []sentMessage {
+	sent := make([]sentMessage, len(msgs))
 	for i, m := range msgs {
-		ways[i].msg = m
-		ways[i].sent, ways[i].err = b.publisher.Send(m)
+		sent[i].msg = m
+		sent[i].sent, sent[i].err = b.cfg.Publisher.Send(m)
 	}
-	return ways
+	return sent
 }
 
-// settle waits for the acknowledgements in the order in which was sent.
-func (b *Box) settle(ctx context.Context) error {
-	holding := false
-	release := func() {
-		if holding {
-			holding = false
-			b.line.Unlock()
-		}
-	}
-	defer release()
+// confirm waits for the acknowledgements in the order of sending.
+func (b *Box) confirm(ctx context.Context) error {
 	for f := range b.flights {
-		for _, w := range f.sent {
-			var seq uint64
-			if w.err == nil {
-				seq, w.err = w.sent.Wait(ctx)
+		if !b.acknowledged(ctx, &f) {
+			if err := b.resend(ctx, f); err != nil {
+				return err
 			}
-			if w.err != nil {
-				if !holding { // until all that is under way is stored
-					b.line.Lock()
-					holding = true
-				}
-				var err error
-				if seq, err = b.stored(ctx, w); err != nil {
-					return err
-				}
-			}
-			b.sequence.Store(max(seq, b.sequence.Load()))
+			continue
 		}
-		if f.settled != nil {
-			close(f.settled)
-		}
-		if len(b.flights) == 0 {
-			release()
-		}
-		if f.Stored != nil {
-			f.Stored()
-		}
-		if f.Version != "" {
-			b.reached(Place{Version: f.Version, Sequence: f.floor})
-		}
+		b.done(f)
 	}
 	return nil
 }
 
-// stored waits until a message is, and sends it again as often as that takes.
-func (b *Box) stored(ctx context.Context, w way) (seq uint64, err error) {
-	err = w.err
-	if err == nil {
-		seq, err = w.sent.Wait(ctx)
+// acknowledged waits for the acknowledgements of a flight and reports whether all came. It
+// leaves the messages from the first failed one on.
+func (b *Box) acknowledged(ctx context.Context, f *flight) bool {
+	for ; len(f.messages) > 0; f.messages = f.messages[1:] {
+		m := &f.messages[0]
+		if m.err != nil {
+			return false
+		}
+		seq, err := m.sent.Wait(ctx)
+		if err != nil {
+			m.err = err
+			return false
+		}
+		b.advanceSequence(seq)
 	}
-	begun, pause := time.Now(), retryMin
+	return true
+}
+
+// resend stores a flight that was not acknowledged, and those behind it until nothing is in
+// flight. Meanwhile nothing else is sent, because it would overtake them.
+func (b *Box) resend(ctx context.Context, f flight) error {
+	if err := b.acquireSending(ctx); err != nil {
+		return err
+	}
+	defer b.releaseSending()
+	for {
+		for _, m := range f.messages {
+			seq, err := b.store(ctx, m)
+			if err != nil {
+				return err
+			}
+			b.advanceSequence(seq)
+		}
+		b.done(f)
+		if len(b.flights) == 0 {
+			return nil
+		}
+		f = <-b.flights // only this goroutine receives from it
+	}
+}
+
+// done reports a stored flight.
+func (b *Box) done(f flight) {
+	if f.stored != nil {
+		close(f.stored)
+	}
+	if f.Stored != nil {
+		f.Stored()
+	}
+	if f.Version != "" {
+		b.cfg.Advanced(Watermark{Version: f.Version, Sequence: f.floor})
+	}
+}
+
+func (b *Box) advanceSequence(seq uint64) { b.sequence.Store(max(seq, b.sequence.Load())) }
+
+// store waits until a message is stored, and sends it again as often as needed.
+func (b *Box) store(ctx context.Context, m sentMessage) (seq uint64, err error) {
+	err = m.err
+	if err == nil {
+		seq, err = m.sent.Wait(ctx)
+	}
+	start, pause := time.Now(), minRetryPause
 	for err != nil {
 		switch {
 		case ctx.Err() != nil:
 			return 0, context.Cause(ctx)
 		case errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrBadSubject):
-			// It will never be stored, and is bounded so that this is not reached.
-			b.log.Error("a message that the bus refuses is left out", "subject", w.msg.Subject, "bytes", len(w.msg.Data), "error", err)
+			// The size of messages is bounded so that this is not reached.
+			b.cfg.Logger.Error("skipped a message that the bus refuses", "subject", m.msg.Subject, "bytes", len(m.msg.Data), "error", err)
 			return 0, nil
-		case time.Since(begun) > Patience:
-			return 0, fmt.Errorf("%w: %w", ErrPatience, err)
+		case time.Since(start) > RetryFor:
+			return 0, fmt.Errorf("%w: %w", ErrRetryFor, err)
 		}
-		b.log.Debug("a message is sent again", "subject", w.msg.Subject, "error", err)
-		if b.again != nil {
-			b.again()
-		}
-		if seq, err = b.publisher.Publish(ctx, w.msg); err == nil {
+		b.cfg.Logger.Debug("sending a message again", "subject", m.msg.Subject, "error", err)
+		b.cfg.Resent()
+		if seq, err = b.cfg.Publisher.Publish(ctx, m.msg); err == nil {
 			break
 		}
 		timer := time.NewTimer(pause)
@@ -271,7 +310,7 @@ func (b *Box) stored(ctx context.Context, w way) (seq uint64, err error) {
 			return 0, context.Cause(ctx)
 		case <-timer.C:
 		}
-		pause = min(2*pause, retryMax)
+		pause = min(2*pause, maxRetryPause)
 	}
 	return seq, nil
 }

@@ -21,15 +21,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// box is one that runs on a bus, and what it said.
+// box is a running outbox and its watermarks.
 type box struct {
 	*outbox.Box
 	t      *testing.T
-	conn   *bus.Conn
+	conn   *bus.Session
 	cancel context.CancelFunc
 	ended  chan error
-	// places are for who has waited for the end.
-	places []outbox.Place
+	// watermarks may be read after the end of Run.
+	watermarks []outbox.Watermark
 }
 
 func run(t *testing.T, r *bustest.Rig) *box {
@@ -41,7 +41,7 @@ func run(t *testing.T, r *bustest.Rig) *box {
 	}
 	b.Box = outbox.New(outbox.Config{
 		Publisher: publisher, Logger: slog.New(slog.DiscardHandler),
-		Reached: func(p outbox.Place) { b.places = append(b.places, p) }, Again: func() {},
+		Advanced: func(w outbox.Watermark) { b.watermarks = append(b.watermarks, w) },
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	b.cancel = cancel
@@ -71,10 +71,10 @@ func message(id string, size int) *nats.Msg {
 	}
 }
 
-// stored are the ids of the stream in order, with their sequences.
+// stored returns the message ids in the stream in order, and their sequences.
 func (b *box) stored() (ids []string, seqs map[string]uint64) {
 	b.t.Helper()
-	all, err := b.conn.StoredFrom(b.t.Context(), bus.StreamKubernetes, 1, 10_000)
+	all, err := b.conn.Read(b.t.Context(), bus.StreamKubernetes, 1, 10_000)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -87,34 +87,34 @@ func (b *box) stored() (ids []string, seqs map[string]uint64) {
 	return ids, seqs
 }
 
-// check says what is wrong with what a box of n items said: each place must be before
-// everything that comes after its version.
+// check checks the stream and the watermarks of a box after n items: each watermark must be
+// below all messages after its version.
 func (b *box) check(n int) {
 	b.t.Helper()
 	ids, seqs := b.stored()
 	if len(ids) != n {
-		b.t.Fatalf("%d messages, want %d", len(ids), n)
+		b.t.Fatalf("%d messages stored, want %d", len(ids), n)
 	}
 	for i, id := range ids {
 		if id != strconv.Itoa(i) {
-			b.t.Fatalf("message %d is %s", i, id)
+			b.t.Fatalf("message %d has the id %s, want %d", i, id, i)
 		}
 	}
-	if len(b.places) != n {
-		b.t.Fatalf("%d places, want %d", len(b.places), n)
+	if len(b.watermarks) != n {
+		b.t.Fatalf("%d watermarks, want %d", len(b.watermarks), n)
 	}
-	for i, p := range b.places {
-		if p.Version != strconv.Itoa(i) {
-			b.t.Fatalf("place %d is %+v", i, p)
+	for i, w := range b.watermarks {
+		if w.Version != strconv.Itoa(i) {
+			b.t.Fatalf("watermark %d has the version %s, want %d", i, w.Version, i)
 		}
-		if next, there := seqs[strconv.Itoa(i+1)]; there && p.Sequence >= next {
-			b.t.Errorf("after version %d comes %d, the place says %d", i, next, p.Sequence)
+		if next, ok := seqs[strconv.Itoa(i+1)]; ok && w.Sequence >= next {
+			b.t.Errorf("watermark of version %d has sequence %d, want less than %d, the next message", i, w.Sequence, next)
 		}
 	}
 }
 
-// TestInOrder: everything is stored in order, more than may be under way, and the place
-// moves with it.
+// TestInOrder checks that more items than may be in flight are stored in order, and that the
+// watermark advances with them.
 func TestInOrder(t *testing.T) {
 	r := bustest.Cluster(t, 1)
 	r.Provision(bus.Layout{})
@@ -127,8 +127,8 @@ func TestInOrder(t *testing.T) {
 	b.check(n)
 }
 
-// TestOutage: the bus goes and comes back while much is under way. All is stored once,
-// in order.
+// TestOutage checks that all items are stored once and in order if the bus restarts while many
+// are in flight.
 func TestOutage(t *testing.T) {
 	r := bustest.Cluster(t, 1)
 	r.Provision(bus.Layout{})
@@ -148,8 +148,8 @@ func TestOutage(t *testing.T) {
 	b.check(n)
 }
 
-// TestFirst: what is first is stored before the rest is sent, and a message that no bus
-// takes holds nothing up.
+// TestFirst checks that First is stored before Then is sent, and that a message that the bus
+// refuses is skipped.
 func TestFirst(t *testing.T) {
 	r := bustest.Cluster(t, 1)
 	r.Provision(bus.Layout{})
@@ -160,15 +160,18 @@ func TestFirst(t *testing.T) {
 	b.put(outbox.Item{Version: "3"})
 	b.end()
 	if ids, _ := b.stored(); fmt.Sprint(ids) != "[first then]" {
-		t.Errorf("%v", ids)
+		t.Errorf("stored messages = %v, want [first then]", ids)
 	}
-	if stored != 2 || len(b.places) != 3 || b.places[2].Version != "3" {
-		t.Errorf("%d, %+v", stored, b.places)
+	if stored != 2 {
+		t.Errorf("Stored was called %d times, want 2", stored)
+	}
+	if len(b.watermarks) != 3 || b.watermarks[2].Version != "3" {
+		t.Errorf("watermarks = %+v, want 3, the last of version 3", b.watermarks)
 	}
 }
 
-// TestSilence: who may say nothing more ends at once, whatever is under way.
-func TestSilence(t *testing.T) {
+// TestAbort checks that Run returns at once when its context ends, whatever is in flight.
+func TestAbort(t *testing.T) {
 	r := bustest.Cluster(t, 1)
 	r.Provision(bus.Layout{})
 	b := run(t, r)
@@ -177,6 +180,6 @@ func TestSilence(t *testing.T) {
 	b.put(outbox.Item{Version: "1", Then: []*nats.Msg{message("1", 1)}})
 	b.cancel()
 	if err := <-b.ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
+		t.Errorf("Run = %v, want %v", err, context.Canceled)
 	}
 }

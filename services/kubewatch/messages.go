@@ -17,19 +17,19 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// eventID is the Nats-Msg-Id of an event: the same for all who publish it.
+// eventID returns the Nats-Msg-Id of an event. All kubewatches use the same.
 func eventID(uid string, e *kube.Event) string { return uid + "/" + e.UID + "/" + e.ResourceVersion }
 
-// message is one for the stream KUBERNETES.
-func message(m *kube.Message, id string) (*nats.Msg, error) {
+// kubernetesMessage returns a message for the stream KUBERNETES.
+func kubernetesMessage(m *kube.Message, id string) (*nats.Msg, error) {
 	data, err := json.Marshal(m)
 	if err != nil {
-		return nil, fmt.Errorf("encode what cluster %s says: %w", m.Cluster, err)
+		return nil, fmt.Errorf("encode a message of cluster %s: %w", m.Cluster, err)
 	}
 	return withID(bus.KubernetesSubject(m), id, data), nil
 }
 
-// alertMessage is one for the detector.
+// alertMessage returns a message for the detector.
 func alertMessage(a *external.Alert, id string) (*nats.Msg, error) {
 	data, err := external.Append([]byte{'['}, a)
 	if err != nil {
@@ -42,8 +42,9 @@ func withID(subject, id string, data []byte) *nats.Msg {
 	return &nats.Msg{Subject: subject, Header: nats.Header{jetstream.MsgIDHeader: {id}}, Data: data}
 }
 
-// watchAlert is the alert about a watch that is degraded, and the end of it.
-func watchAlert(cluster string, w kube.Watch, began kube.Watch) *external.Alert {
+// statusAlert returns the alert about a degraded watch, and resolves it if the watch has
+// recovered. began is the status with which it began.
+func statusAlert(cluster string, status, began kube.Watch) *external.Alert {
 	sum := sha256.Sum256([]byte("watch\x00" + cluster))
 	a := &external.Alert{
 		Source: alert.SourceKubernetes, Key: hex.EncodeToString(sum[:16]), Episode: strconv.FormatInt(began.Since.UnixMilli(), 10),
@@ -51,17 +52,17 @@ func watchAlert(cluster string, w kube.Watch, began kube.Watch) *external.Alert 
 		Summary: "the events of this cluster can't be watched", Detail: began.Error, StartsAt: began.Since,
 		Fault: &external.Fault{Cluster: cluster, Kind: kube.KindCluster, Name: cluster, Fault: kube.WatchDegraded},
 	}
-	if !w.Degraded {
-		a.State, a.EndsAt = external.StateResolved, w.Since
+	if !status.Degraded {
+		a.State, a.EndsAt = external.StateResolved, status.Since
 	}
 	return a
 }
 
-// watchID is the Nats-Msg-Id of a change of the watch.
-func watchID(key string, w kube.Watch) string {
+// statusID returns the Nats-Msg-Id of a change of the watch's status.
+func statusID(key string, status kube.Watch) string {
 	state := "recovered"
-	if w.Degraded {
+	if status.Degraded {
 		state = "degraded"
 	}
-	return "watch/" + key + "/" + state + "/" + strconv.FormatInt(w.Since.UnixMilli(), 10)
+	return "watch/" + key + "/" + state + "/" + strconv.FormatInt(status.Since.UnixMilli(), 10)
 }
