@@ -43,18 +43,18 @@ type NotificationData struct {
 // Agent is go-sdk's client over a real gateway process.
 type Agent struct {
 	Session *mcp.ClientSession
-	// Notes are the notifications, in order. Past 1,000 unread ones more are
-	// dropped.
+	// Notes has the notifications in order. It holds 1,000; later ones are dropped
+	// while it is full.
 	Notes chan Notification
-	// NewTools has something in it once the gateway has said that its list of tools
-	// is another one.
+	// NewTools receives a value when the gateway has reported a change of its list of
+	// tools.
 	NewTools chan struct{}
 	Log      *Log
 	cmd      *exec.Cmd
 }
 
-// StartAgent runs tocsin gateway on a state directory and initializes it.
-// The bus must be there: it is not started in the background.
+// StartAgent runs tocsin gateway on a state directory and initializes it. The bus must
+// run: the gateway does not start it.
 func StartAgent(ctx context.Context, bin, stateDir, name string, args ...string) (*Agent, error) {
 	return StartAgentWith(ctx, bin, stateDir, name, nil, append([]string{"--autostart=false"}, args...)...)
 }
@@ -72,8 +72,8 @@ func StartAgentWith(ctx context.Context, bin, stateDir, name string, env []strin
 	return a, nil
 }
 
-// DialAgent initializes a session with a gateway that serves HTTP. It has no
-// process of its own, so no log, id or exit code.
+// DialAgent initializes a session with a gateway that serves HTTP. It has no process of
+// its own, so no log, id or exit code.
 func DialAgent(ctx context.Context, url, name string) (*Agent, error) {
 	return DialAgentAs(ctx, url, name, "")
 }
@@ -88,7 +88,7 @@ func DialAgentAs(ctx context.Context, url, name, token string) (*Agent, error) {
 	return a, a.connect(ctx, name, transport)
 }
 
-// bearer proves itself by a token.
+// bearer adds a token to requests.
 type bearer string
 
 func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -137,19 +137,19 @@ func (a *Agent) note(p *mcp.LoggingMessageParams) {
 // Close closes the gateway's stdin and waits for its end.
 func (a *Agent) Close() error { return a.Session.Close() }
 
-// Kill ends the gateway at once, as kill -9 does, and waits until it has.
+// Kill kills the gateway, as kill -9 does, and waits for its end.
 func (a *Agent) Kill() error {
 	if err := a.cmd.Process.Kill(); err != nil {
 		return fmt.Errorf("kill the gateway: %w", err)
 	}
-	_ = a.Session.Close() // says that it was killed
+	_ = a.Session.Close() // an error, because it was killed
 	return nil
 }
 
-// ExitCode is the gateway's, after Close.
+// ExitCode returns the gateway's exit code, after Close.
 func (a *Agent) ExitCode() int { return a.cmd.ProcessState.ExitCode() }
 
-// PID is the gateway's process id.
+// PID returns the gateway's process id.
 func (a *Agent) PID() int { return a.cmd.Process.Pid }
 
 // Call calls a tool and returns its text blocks. A tool error is a *ToolError.
@@ -175,21 +175,21 @@ func (a *Agent) Call(ctx context.Context, tool string, args map[string]any) ([]s
 	return blocks, nil
 }
 
-// ToolError is a tool's own error.
+// ToolError is an error result of a tool.
 type ToolError struct{ Tool, Text string }
 
 func (e *ToolError) Error() string { return e.Tool + ": " + e.Text }
 
 // Observed is the answer of observe.
 type Observed struct {
-	// First is the tool's own output, Block the alerts block, or empty.
+	// First is the tool's own output, Block the alerts block or "".
 	First, Block string
-	// Summary is the block's summary line, or empty.
+	// Summary is the block's summary line, or "".
 	Summary string
 	Alerts  []alert.Alert
 }
 
-// Observe calls observe and takes the alerts block apart.
+// Observe calls observe and parses the alerts block.
 func (a *Agent) Observe(ctx context.Context, args map[string]any) (Observed, error) {
 	blocks, err := a.Call(ctx, "observe", args)
 	if err != nil {
@@ -206,7 +206,7 @@ func (a *Agent) Observe(ctx context.Context, args map[string]any) (Observed, err
 }
 
 // ObserveAll reads a list to its end, page by page, and returns its entries, newest
-// first, and the alerts that came along.
+// first, and the alerts that were delivered meanwhile.
 func (a *Agent) ObserveAll(ctx context.Context, what string, args map[string]any) (entries []json.RawMessage, came []alert.Alert, err error) {
 	args = maps.Clone(args)
 	if args == nil {
@@ -229,7 +229,7 @@ func (a *Agent) ObserveAll(ctx context.Context, what string, args map[string]any
 		if err := json.Unmarshal([]byte(o.First), &answer); err != nil {
 			return nil, nil, fmt.Errorf("observe %s: %w: %.200s", what, err, o.First)
 		}
-		if answer[key] == nil { // it says why
+		if answer[key] == nil { // the text has the reason
 			return entries, came, fmt.Errorf("observe %s: %.200s", what, o.First)
 		}
 		if err := json.Unmarshal(answer[key], &page); err != nil {
@@ -264,7 +264,7 @@ func parseBlock(first, block string) (Observed, error) {
 	return o, nil
 }
 
-// Wait observes until n alerts have come, in one block or several.
+// Wait observes until n alerts have been delivered, in one block or several.
 func (a *Agent) Wait(ctx context.Context, n int, within time.Duration) ([]alert.Alert, error) {
 	var all []alert.Alert
 	var failed error
@@ -280,7 +280,7 @@ func (a *Agent) Wait(ctx context.Context, n int, within time.Duration) ([]alert.
 	return all, failed
 }
 
-// Next is the next notification.
+// Next waits for the next notification.
 func (a *Agent) Next(ctx context.Context, within time.Duration) (Notification, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

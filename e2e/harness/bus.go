@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// startWithin bounds the start of a process; race detector and a busy
-	// machine included.
+	// startWithin bounds the start of a process, on a busy machine and with the race
+	// detector.
 	startWithin = 30 * time.Second
-	// stopWithin bounds its end after a signal.
+	// stopWithin bounds the end of a process after SIGTERM.
 	stopWithin = 15 * time.Second
-	// quitWithin bounds its end after SIGQUIT.
+	// quitWithin bounds the end of a process after SIGQUIT.
 	quitWithin = 5 * time.Second
 )
 
@@ -51,19 +51,19 @@ func Start(bin, stateDir string, env []string, args ...string) (*Process, error)
 	return p, nil
 }
 
-// PID is the process's id.
+// PID returns the process's id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Done is closed once the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// ExitCode waits for the end and gives the exit code.
+// ExitCode waits for the end of the process and returns its exit code.
 func (p *Process) ExitCode() int {
 	<-p.done
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// Stop asks the process to end and waits until it has.
+// Stop sends SIGTERM and waits for the end of the process.
 func (p *Process) Stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stop tocsin: %w", err)
@@ -76,7 +76,7 @@ func (p *Process) Stop() error {
 	}
 }
 
-// quit has a process that hangs write to its log where, and ends it.
+// quit has a process that hangs write its stacks to the log, and ends it.
 func (p *Process) quit() error {
 	if err := p.cmd.Process.Signal(syscall.SIGQUIT); err == nil {
 		select {
@@ -88,7 +88,7 @@ func (p *Process) quit() error {
 	return p.Kill()
 }
 
-// Kill ends the process at once, as kill -9 does, and waits until it has.
+// Kill kills the process, as kill -9 does, and waits for its end.
 func (p *Process) Kill() error {
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill tocsin: %w", err)
@@ -104,7 +104,7 @@ type Bus struct {
 	StateDir string
 }
 
-// freePorts are the settings that let tests run side by side.
+// freePorts has the settings that let tests run side by side.
 var freePorts = []string{"--nats-addr=127.0.0.1:0", "--nats-ws-addr=127.0.0.1:0", "--ingest-addr=127.0.0.1:0", "--dashboard-addr=127.0.0.1:0"}
 
 // Up runs tocsin up on free ports and returns once it has announced itself.
@@ -133,7 +133,7 @@ func Up(ctx context.Context, bin, stateDir string, args ...string) (*Bus, error)
 	return b, nil
 }
 
-// Answer is what the intake said.
+// Answer is an HTTP response.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -143,8 +143,8 @@ type Answer struct {
 // JSON decodes the body into v.
 func (a Answer) JSON(v any) error { return json.Unmarshal([]byte(a.Body), v) }
 
-// client does not keep connections: a test that kills the bus must not meet
-// half-dead ones, nor leave goroutines behind.
+// client returns a client that does not keep connections: a test that kills the bus
+// must not meet broken ones, nor leave goroutines behind.
 func client() *http.Client {
 	return &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 }
@@ -166,10 +166,10 @@ func (b *Bus) Post(ctx context.Context, path string, body any) (Answer, error) {
 	return Do(req)
 }
 
-// Do sends a request and reads the whole answer.
+// Do sends a request and reads the whole response.
 func Do(req *http.Request) (Answer, error) { return DoWith(client(), req) }
 
-// DoWith is Do for somebody who keeps connections.
+// DoWith is Do with a client of the caller's, which may keep connections.
 func DoWith(c *http.Client, req *http.Request) (Answer, error) {
 	resp, err := c.Do(req)
 	if err != nil {

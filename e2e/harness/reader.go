@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	// readerSilence is after how long without a heartbeat a reader comes again.
+	// readerSilence is the time without a heartbeat after which a reader reconnects.
 	readerSilence = 40 * time.Second
-	// readerAgain is the pause before it does, as a browser is told.
+	// readerAgain is the pause before it reconnects, as the stream asks browsers to.
 	readerAgain = time.Second
-	// maxReaderLine is the longest line that a reader takes, in bytes.
+	// maxReaderLine bounds a line of the stream, in bytes.
 	maxReaderLine = 4 << 20
 )
 
-// Heard is an alert of a dashboard's stream.
+// Heard is an alert of a dashboard's event stream.
 type Heard struct {
 	Seq   uint64
 	Alert alert.Alert
 	At    time.Time
 }
 
-// Reader reads the alerts of a dashboard as a page does: when the stream ends it
-// comes again, and says where it was. It is safe for concurrent use.
+// Reader reads the alerts of a dashboard as the page does: when the stream ends it
+// reconnects, and continues where it was. It is safe for concurrent use.
 type Reader struct {
 	url, token string
 
@@ -44,8 +44,8 @@ type Reader struct {
 	trouble []string
 }
 
-// NewReader makes one that begins after a sequence of ALERTS. Run reads, with the token
-// where there is one.
+// NewReader returns a reader that begins after a sequence of ALERTS. Run reads, with a
+// token if it is not empty.
 func NewReader(dashboard, token string, after uint64) *Reader {
 	return &Reader{url: dashboard + "/events/stream", token: token, last: strconv.FormatUint(after, 10)}
 }
@@ -53,7 +53,7 @@ func NewReader(dashboard, token string, after uint64) *Reader {
 // Run reads until ctx ends.
 func (r *Reader) Run(ctx context.Context) {
 	for ctx.Err() == nil {
-		_ = r.read(ctx) // as it is with streams: they end, and one comes again
+		_ = r.read(ctx) // streams end, and a reader reconnects
 		select {
 		case <-ctx.Done():
 		case <-time.After(readerAgain):
@@ -106,7 +106,7 @@ func (r *Reader) read(ctx context.Context) error {
 	return lines.Err()
 }
 
-// take notes an event. What is no alert is trouble.
+// take keeps an alert. Any other event is trouble.
 func (r *Reader) take(event map[string]string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,14 +126,14 @@ func (r *Reader) take(event map[string]string) {
 	r.heard = append(r.heard, h)
 }
 
-// Heard is what came so far, in the order in which it came.
+// Heard returns the alerts so far, in the order in which they arrived.
 func (r *Reader) Heard() []Heard {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.heard)
 }
 
-// Connections is how often it came, Trouble what it was told that is no alert.
+// Connections returns how often it connected, and the events that were no alerts.
 func (r *Reader) Connections() (n int, trouble []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

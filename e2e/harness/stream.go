@@ -14,20 +14,20 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// maxLine is the longest line of a stream of events, in bytes.
+// maxLine bounds a line of an event stream, in bytes.
 const maxLine = 4 << 20
 
 // Event is one event of the dashboard's stream.
 type Event struct {
-	// ID is the sequence of an alert, and Kind empty for one.
+	// ID is the sequence of an alert, whose Kind is empty.
 	ID   uint64
 	Kind string
 	Data []byte
-	// At is when it had been read.
+	// At is when it was read.
 	At time.Time
 }
 
-// Alert is the alert of an event.
+// Alert returns the alert of an event.
 func (e Event) Alert() (a alert.Alert, err error) {
 	if e.Kind != "" {
 		return a, fmt.Errorf("event %s is no alert: %s", e.Kind, e.Data)
@@ -37,13 +37,14 @@ func (e Event) Alert() (a alert.Alert, err error) {
 
 // Stream is a reader of /events/stream.
 type Stream struct {
-	// Events are what was read and not taken, at most 100,000.
+	// Events has the events that were read and not taken, at most 100,000.
 	Events <-chan Event
 	done   chan struct{}
 	cancel context.CancelFunc
 }
 
-// Listen opens a stream of a dashboard. With last, it goes on after that event.
+// Listen opens the event stream of a dashboard. With last, it continues after that
+// event.
 func Listen(ctx context.Context, dashboard, query string, last uint64) (*Stream, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, dashboard+"/events/stream"+query, http.NoBody)
@@ -98,7 +99,7 @@ func read(lines *bufio.Scanner, events chan<- Event) {
 // Done is closed when the stream has ended.
 func (s *Stream) Done() <-chan struct{} { return s.done }
 
-// Next waits for one event.
+// Next waits for the next event.
 func (s *Stream) Next(ctx context.Context, within time.Duration) (Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -112,7 +113,7 @@ func (s *Stream) Next(ctx context.Context, within time.Duration) (Event, error) 
 		return e, nil
 	case <-s.done:
 		select {
-		case e := <-s.Events: // it came right before
+		case e := <-s.Events: // it came just before the end
 			return e, nil
 		default:
 		}
@@ -122,7 +123,7 @@ func (s *Stream) Next(ctx context.Context, within time.Duration) (Event, error) 
 	}
 }
 
-// Close ends it.
+// Close ends the stream.
 func (s *Stream) Close() {
 	s.cancel()
 	<-s.done

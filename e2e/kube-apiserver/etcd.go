@@ -13,8 +13,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 )
 
-// etcdWithin bounds the start of etcd, the replay of its log after a kill
-// included.
+// etcdWithin bounds the start of etcd, with the replay of its log after a kill.
 const etcdWithin = time.Minute
 
 func startEtcd(dir string, p ports) (*embed.Etcd, error) {
@@ -25,10 +24,10 @@ func startEtcd(dir string, p ports) (*embed.Etcd, error) {
 	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{clients}, []url.URL{clients}
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peers}, []url.URL{peers}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
-	// It is the process that tests kill, not the machine: what was written to
-	// the page cache is there after a kill.
+	// Tests kill the process, not the machine: what was written to the page cache
+	// survives a kill.
 	c.UnsafeNoFsync = true
-	c.WarningUnaryRequestDuration = time.Second // 0, which is what it has, warns of every request
+	c.WarningUnaryRequestDuration = time.Second // 0, the default, warns of every request
 	etcd, err := embed.StartEtcd(c)
 	if err != nil {
 		return nil, fmt.Errorf("start etcd: %w", err)
@@ -45,13 +44,12 @@ func startEtcd(dir string, p ports) (*embed.Etcd, error) {
 	}
 }
 
-// serveControl answers POST /compact: etcd forgets what was before its current
+// serveControl answers POST /compact: etcd deletes the history before its current
 // revision, which is the answer.
 //
-// A watch of events that asks for an older one is told 410 from then on, because
-// the API server keeps no watch cache for events. It has one for the others, in
-// which they keep what changed since the server's start: for a 410 for pods the
-// server is started again too, or runs with --watch-cache=false.
+// A watch of events from an older revision gets 410 from then on, because the API
+// server keeps no watch cache for events. For other kinds the cache has the changes
+// since the server's start: they get 410 after a restart, or with --watch-cache=false.
 func serveControl(port int, etcd *embed.Etcd) (*http.Server, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {

@@ -24,12 +24,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// files are the keys, the certificates and the kubeconfig in the directory. A
-// test that needs a client of its own signs its certificate with the
-// authority's key.
+// files are the keys, the certificates and the kubeconfig in the directory. A test that
+// needs a client of its own signs its certificate with the authority's key.
 type files struct {
 	ca, server, kubelet, admin pair
-	accounts                   string // the key that signs the tokens of service accounts
+	accounts                   string // signs the tokens of service accounts
 	kubeconfig                 string
 }
 
@@ -48,8 +47,7 @@ func filesIn(dir string) files {
 // validFor is longer than any test.
 const validFor = 30 * 24 * time.Hour
 
-// make writes what isn't there. The kubeconfig is written last: where it is, all
-// is.
+// make writes the missing files. The kubeconfig is written last: if it exists, all do.
 func (f files) make(server string) error {
 	_, err := os.Stat(f.kubeconfig)
 	if err == nil {
@@ -95,8 +93,8 @@ func (f files) make(server string) error {
 	return f.writeKubeconfig(server)
 }
 
-// write makes a key and its certificate, signed by the issuer or, without one,
-// by itself.
+// write makes a key and its certificate, signed by the issuer or, without one, by
+// itself.
 func (p pair) write(c, issuer *x509.Certificate, issuerKey *ecdsa.PrivateKey) (*ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -150,7 +148,7 @@ func (f files) writeKubeconfig(server string) error {
 	return nil
 }
 
-// waitReady asks /readyz, as the administrator, until it says ok.
+// waitReady polls /readyz, as the administrator, until it is ok.
 func (f files) waitReady(ctx context.Context, server string) error {
 	cert, err := tls.LoadX509KeyPair(f.admin.cert, f.admin.key)
 	if err != nil {

@@ -1,14 +1,14 @@
-// Command kube-apiserver is a Kubernetes API server for tests: the real one, and
-// the etcd that it keeps its objects in, in one process and one directory. What
-// it lacks of a cluster is everybody else: no controller, scheduler or kubelet
-// runs beside it, so nothing changes but what a test changes.
+// Command kube-apiserver is a Kubernetes API server for tests: the real one, and the
+// etcd that stores its objects, in one process and one directory. The rest of a cluster
+// is missing: no controller, scheduler or kubelet runs beside it, so nothing changes
+// but what a test changes.
 //
 // The directory holds etcd's data, the ports, the keys and certificates and the
-// administrator's kubeconfig. A process that is started again on it, after a
-// kill -9 too, is the same cluster at the same address.
+// administrator's kubeconfig. A process that is started again on it, even after a kill
+// -9, is the same cluster at the same address.
 //
-// It is for one machine and one test: etcd and the control listener are on
-// loopback, and ask nobody who they are.
+// It is for one machine and one test: etcd and the control listener are on loopback,
+// without authentication.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 )
 
-// readyWithin bounds the start: 3 s where the machine has nothing else to do.
+// readyWithin bounds the start: 3 s on an idle machine.
 const readyWithin = 2 * time.Minute
 
 // Ready is the line on stdout once the server is ready.

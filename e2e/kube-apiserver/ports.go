@@ -11,7 +11,7 @@ import (
 	"strconv"
 )
 
-// ports are kept in the directory, so that a restart has them again.
+// ports are kept in the directory, so that a restart uses them again.
 type ports struct {
 	Server      int `json:"server"`
 	EtcdClients int `json:"etcd_clients"`
@@ -19,8 +19,7 @@ type ports struct {
 	Control     int `json:"control"`
 }
 
-// settle fills in what is 0, from the file or with free ports, and writes the
-// file.
+// settle fills in what is 0, from the file or with free ports, and writes the file.
 func (p *ports) settle(file string) error {
 	var last ports
 	data, err := os.ReadFile(file)
@@ -54,8 +53,8 @@ func (p *ports) settle(file string) error {
 	return nil
 }
 
-// Free ports are looked for below 32768, where Linux begins to give them out to
-// connections: while a killed server is down, nobody gets its port by chance.
+// Free ports are searched below 32768, where Linux begins to assign them to
+// connections: while a killed server is down, no process gets its port by chance.
 const firstPort, portCount, tries = 20000, 12000, 100
 
 func freePort() (int, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/kube"
 )
 
-// run runs a program, and gives what it says of both kinds.
+// run runs a program, and returns its output.
 func run(t *testing.T, dir, program string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)
@@ -26,10 +26,10 @@ func run(t *testing.T, dir, program string, args ...string) string {
 	return string(out)
 }
 
-// TestOverlaysAreTaken does what deploy/kubernetes/README.md tells, with each overlay,
-// kubewatch and all: the server takes every object and has nothing to warn of, such
-// as a pod that its own namespace would not let in, and a second time nothing is new.
-func TestOverlaysAreTaken(t *testing.T) {
+// TestOverlaysAreAccepted does what deploy/kubernetes/README.md says, with each overlay
+// and kubewatch: the server accepts every object without a warning, such as for a pod
+// that its own namespace would not admit, and a second time nothing changes.
+func TestOverlaysAreAccepted(t *testing.T) {
 	t.Parallel()
 	kubectl, err := exec.LookPath("kubectl")
 	if err != nil {
@@ -82,8 +82,8 @@ func TestOverlaysAreTaken(t *testing.T) {
 	}
 }
 
-// workloads are what makes pods in the namespace tocsin. None was changed since it was
-// made.
+// workloads checks the objects that make pods in the namespace tocsin. None was changed
+// since it was created.
 func workloads(t *testing.T, s *kube.Server) (all []string) {
 	t.Helper()
 	client, ctx, list := s.Client(), t.Context(), metav1.ListOptions{}

@@ -16,17 +16,17 @@ import (
 	shared "github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// at is 0 s from now: pods end at once.
+// at returns a fault of age 0: pods end at once.
 var at0 = metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
 
-// raised are alerts, those of one object and fault.
+// raised has the alerts of one object and fault.
 type raised struct {
-	// first are the alerts that are news, again those that say more of one of them,
-	// ends those that end it.
+	// first has the new alerts, again those that update one of them, ends those that
+	// resolve it.
 	first, again, ends []alert.Alert
 }
 
-// about takes the alerts about an object apart. No other test has one of this name.
+// about sorts the alerts about an object. No other test has one of this name.
 func about(all []alert.Alert, fault, name string) (r raised) {
 	for _, a := range all {
 		if a.Category != alert.Kubernetes || a.Context["fault"] != fault || a.Context["name"] != name {
@@ -44,9 +44,9 @@ func about(all []alert.Alert, fault, name string) (r raised) {
 	return r
 }
 
-// TestFaults has one of each kind: it is one notification, and one alert of the right
-// severity in the inbox, in observe and on the dashboard's stream; and its end is told
-// where it has one.
+// TestFaults makes one fault of each kind. Each is one notification, and one alert of
+// the right severity in the inbox, in observe and on the dashboard's stream, and is
+// resolved if it can be.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	w := together(t)
@@ -54,7 +54,7 @@ func TestFaults(t *testing.T) {
 	ctx, s := t.Context(), w.server
 	c := w.stdio(t, "--kubernetes-namespaces="+ns+",_cluster")
 	id := c.subscribe(t, filters{"cluster": w.cluster, "namespaces": []string{ns, "_cluster"}, "mode": "faults"})
-	// Pages of the dashboard get what the stream gets.
+	// Pages of the dashboard get the alerts of the stream.
 	listen, stop := dashboard(t, w)
 
 	pod := func(name string) *corev1.Pod {
@@ -67,7 +67,7 @@ func TestFaults(t *testing.T) {
 		fault, name string
 		severity    alert.Severity
 		begin       func(name string) error
-		// end is nil where a fault is over with its beginning.
+		// end is nil for a fault that has no duration.
 		end func(name string) error
 	}{
 		{
@@ -103,7 +103,7 @@ func TestFaults(t *testing.T) {
 				}
 				return err
 			},
-			func(name string) error { // it has to stay so for half a minute
+			func(name string) error { // it has to last for half a minute
 				_, err := s.Node(ctx, name)
 				return err
 			},
@@ -141,7 +141,7 @@ func TestFaults(t *testing.T) {
 			t.Fatalf("%s: %v", k.fault, err)
 		}
 	}
-	// Both are asked until all is there; what was there at any time stays.
+	// Both are polled until all is there. What was there at any time counts.
 	var inbox []alert.Alert
 	until := func(what string, enough func(inbox, stream []alert.Alert) string) {
 		t.Helper()
@@ -179,7 +179,7 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s is delivered as %+v", k.fault, a)
 		}
 	}
-	// What the log says comes as more of the same alert.
+	// What the log adds is an update of the same alert.
 	until("its logs", func(_, stream []alert.Alert) string {
 		for _, fault := range []string{shared.Crash, shared.OutOfMemory, shared.CrashLoop} {
 			panics := false
@@ -254,7 +254,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// dashboard reads a dashboard's stream of alerts; the first gives what came so far.
+// dashboard reads a dashboard's stream of alerts. The first result has the alerts so
+// far.
 func dashboard(t *testing.T, w *world) (heard func() []alert.Alert, stop func()) {
 	t.Helper()
 	stream := must(harness.Listen(t.Context(), w.bus.DashboardURL, "", 0))(t)

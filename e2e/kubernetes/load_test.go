@@ -20,15 +20,15 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness"
 )
 
-// writers is how many write events at once: an API server on two processors takes about
-// a thousand a second of them.
+// writers is the number of concurrent writers of events. An API server on two
+// processors accepts about a thousand events a second.
 const writers = 8
 
-// endless is a limit that no test comes to.
+// endless is a limit that no test reaches.
 const endless = 1 << 40
 
-// flood makes events in a namespace, up to a limit that may change meanwhile or until ctx
-// ends, and returns their messages. made counts on meanwhile.
+// flood creates events in a namespace, up to a limit that may change meanwhile or until
+// ctx ends, and returns their messages. made is their number so far.
 func (w *world) flood(ctx context.Context, ns, prefix string, limit, made *atomic.Int64) (messages []string, err error) {
 	var mu sync.Mutex
 	var all errgroup.Group
@@ -41,7 +41,7 @@ func (w *world) flood(ctx context.Context, ns, prefix string, limit, made *atomi
 					return err
 				}
 				if err != nil {
-					continue // it was told to end
+					continue // ctx has ended
 				}
 				made.Add(1)
 				mu.Lock()
@@ -55,7 +55,7 @@ func (w *world) flood(ctx context.Context, ns, prefix string, limit, made *atomi
 	return messages, err
 }
 
-// exactly says what is wrong with a list that should hold each once, in any order.
+// exactly returns what is wrong with a list that should have each once, in any order.
 func exactly(got, want []string) string {
 	times := map[string]int{}
 	for _, name := range got {
@@ -78,10 +78,10 @@ func exactly(got, want []string) string {
 	return fmt.Sprintf("%d are wrong, of %d: %s", len(wrong), len(want), strings.Join(wrong[:min(10, len(wrong))], ", "))
 }
 
-// TestKilledInTheMidst kills the kubewatch while a thousand events and more are made: one that is
-// started again, and then one that stood by, goes on where it was. At a subscriber and
-// on the bus there is each event once, and each of the pods' ends.
-func TestKilledInTheMidst(t *testing.T) {
+// TestKillUnderLoad kills kubewatch while over a thousand events are created: one that
+// is started again, and then one that took over, continues where it was. A subscriber
+// and the bus get each event and each resolved fault once.
+func TestKillUnderLoad(t *testing.T) {
 	t.Parallel()
 	all := together(t)
 	w := all.as(t, all.server.Kubeconfig())
@@ -97,7 +97,7 @@ func TestKilledInTheMidst(t *testing.T) {
 			pods[i] = w.pod(t, ns, fmt.Sprintf("%s-pod-%d", name, i), nil)
 			crashed = append(crashed, pods[i].Name)
 		}
-		const atLeast, after = 1000, 200 // events, and those of them that are made once it is killed
+		const atLeast, after = 1000, 200 // all events, and those that are created after the kill
 		var limit, made atomic.Int64
 		limit.Store(endless)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
@@ -147,7 +147,8 @@ func TestKilledInTheMidst(t *testing.T) {
 	if wrong := exactly(c.messages(events), want); wrong != "" {
 		t.Errorf("at the subscriber %s, want nothing", wrong)
 	}
-	// Nobody watched for a while, twice. Whoever is told so is told that it is over.
+	// Twice there was a time without a watch. Each degradation that was reported is
+	// followed by a recovery.
 	if !harness.Poll(t.Context(), patience, func() bool {
 		degraded, recovered := errorsOf(c, events)
 		return degraded == recovered && degraded <= 2
@@ -175,7 +176,7 @@ func TestKilledInTheMidst(t *testing.T) {
 	}
 }
 
-// firsts are the names of the objects of faults, without what follows with logs.
+// firsts returns the names of the objects of faults, without the updates with logs.
 func firsts(notes []note) (names []string) {
 	for _, n := range notes {
 		if n.Data.FaultID != "" && len(n.Data.Logs) == 0 {
@@ -185,11 +186,11 @@ func firsts(notes []note) (names []string) {
 	return names
 }
 
-// wire is a gateway over stdio, line by line as it writes them.
+// wire is a gateway over stdio, line by line.
 type wire struct {
 	in io.WriteCloser
 	mu sync.Mutex
-	// lines are those that it wrote.
+	// lines are the lines that it has written.
 	lines []string
 }
 
@@ -241,7 +242,7 @@ func (c *wire) all() []string {
 	return c.lines[:len(c.lines):len(c.lines)]
 }
 
-// request asks, and returns the answer and at which line it stands.
+// request sends a request, and returns the answer and its line number.
 func (c *wire) request(t *testing.T, id int, method, params string) (answer string, at int) {
 	t.Helper()
 	c.write(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params))
@@ -289,7 +290,7 @@ func (c *wire) subscribe(t *testing.T, id int, args string) string {
 	return s.ID
 }
 
-// count is how many notifications of a subscription stand from a line on.
+// count returns how many notifications of a subscription there are from a line on.
 func (c *wire) count(id string, from int) int {
 	n := 0
 	for _, line := range c.all()[from:] {
@@ -300,9 +301,9 @@ func (c *wire) count(id string, from int) int {
 	return n
 }
 
-// TestUnsubscribeUnderLoad: on the wire, nothing of a subscription stands after the
-// answer that ends it, while events come as fast as the server takes them; and nothing
-// before the answer that begins it.
+// TestUnsubscribeUnderLoad checks that no notification of a subscription is written
+// after the answer that ends it, and none before the answer that starts it, while
+// events arrive as fast as the server accepts them.
 func TestUnsubscribeUnderLoad(t *testing.T) {
 	t.Parallel()
 	w := together(t)

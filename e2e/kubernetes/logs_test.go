@@ -13,8 +13,8 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/kube"
 )
 
-// quiet is a log of so many bytes with nothing in it that is the mark of a panic, in
-// lines of about this length.
+// quiet returns a log of n bytes without any sign of a panic, in lines of about this
+// length.
 func quiet(size, line int) string {
 	var b strings.Builder
 	for i := 0; b.Len() < size; i++ {
@@ -29,8 +29,8 @@ const (
 	secret   = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
 )
 
-// TestFaultWithLogs is the specification's TestFaultModeWithLogs, with logs that are
-// larger than what is read of them, and of more containers than are told of.
+// TestFaultWithLogs has logs that are larger than what is read of them, of more
+// containers than are reported.
 func TestFaultWithLogs(t *testing.T) {
 	t.Parallel()
 	w := together(t)
@@ -46,7 +46,7 @@ func TestFaultWithLogs(t *testing.T) {
 		Previous: quiet(4<<20, 120) + "Authorization: Bearer " + secret + "\ntoken is " + secret + "\n" + panicked,
 		Current:  quiet(2<<20, 120) + "started again €\n",
 	})
-	// 200 lines of it are more than a server gives at once.
+	// 200 lines of it are more than a server sends at once.
 	w.kubelet.SetLog(pod, "wide", kube.Log{Current: quiet(3<<20, 12<<10) + panicked})
 	w.kubelet.SetLog(pod, "calm", kube.Log{Current: "non-fatal error: try again\nno panic: ok\n"})
 	must(w.server.CrashLoop(t.Context(), pod, "web", 2, 3))(t)
@@ -93,10 +93,10 @@ func TestFaultWithLogs(t *testing.T) {
 	}
 }
 
-// last is the end of a text.
+// last returns the end of a text.
 func last(s string) string { return s[max(0, len(s)-300):] }
 
-// role is a manifest of what a user may.
+// role returns a manifest of a user's rights.
 func role(t *testing.T, name string, rules ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name+".yaml")
@@ -110,7 +110,8 @@ func role(t *testing.T, name string, rules ...string) string {
 	return file
 }
 
-// TestLogsAreRefused: where the cluster refuses the logs, the fault says so.
+// TestLogsAreRefused checks that the fault has the error if the cluster refuses the
+// logs.
 func TestLogsAreRefused(t *testing.T) {
 	t.Parallel()
 	shared := together(t)
@@ -132,8 +133,8 @@ func TestLogsAreRefused(t *testing.T) {
 	}
 }
 
-// TestEventsAlone: who may read events and nothing else is told of them, and of the
-// faults that they say.
+// TestEventsAlone checks that with the right to read events and nothing else, events
+// and the faults in them are reported.
 func TestEventsAlone(t *testing.T) {
 	t.Parallel()
 	shared := together(t)
@@ -152,8 +153,7 @@ func TestEventsAlone(t *testing.T) {
 	}
 }
 
-// as is a world of the test's own whose cluster is this one's, watched by somebody with
-// another kubeconfig.
+// as returns a world of this cluster, watched with another kubeconfig.
 func (w *world) as(t *testing.T, kubeconfig string) *world {
 	t.Helper()
 	own := &world{server: w.server, kubelet: w.kubelet, cluster: w.cluster, bus: up(t)}

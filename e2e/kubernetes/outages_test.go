@@ -25,15 +25,15 @@ import (
 	shared "github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// apart is a world with a server of its own, on the bus that the tests share.
+// apart returns a world with an API server of its own, on the shared bus.
 func apart(t *testing.T, opts kube.Options) *world {
 	t.Helper()
 	all := together(t)
 	return &world{server: kube.Start(t, opts), bus: all.bus, cluster: opts.Context}
 }
 
-// asked is how many requests for events the server has answered to the end, by verb:
-// LIST or WATCH. Nobody but kubewatch asks for any.
+// asked returns how many requests for events the server has answered completely, by
+// verb: LIST or WATCH. Only kubewatch sends them.
 func (w *world) asked(t *testing.T, verb string) int {
 	t.Helper()
 	text := must(w.server.Client().CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context()))(t)
@@ -48,13 +48,14 @@ func (w *world) asked(t *testing.T, verb string) int {
 
 var requests = regexp.MustCompile(`(?m)^apiserver_request_total\{([^}]*)\} (\d+)$`)
 
-// say makes an event about nothing in particular.
+// say creates an event without a meaning.
 func (w *world) say(t *testing.T, ns, message string) {
 	t.Helper()
 	w.event(t, ns, thing(ns, "thing"), corev1.EventTypeNormal, "Said", message)
 }
 
-// exactlyOnce expects of a subscription, and of the stream, each of these messages once.
+// exactlyOnce checks that a subscription, and the stream, has each of these messages
+// once.
 func (w *world) exactlyOnce(t *testing.T, c *client, id, ns string, want []string) {
 	t.Helper()
 	c.await(t, id, "the last", says(want[len(want)-1]))
@@ -72,7 +73,8 @@ func (w *world) exactlyOnce(t *testing.T, c *client, id, ns string, want []strin
 	}
 }
 
-// errorsOf are the notifications that a subscription gets nothing, or gets it again.
+// errorsOf returns the numbers of notifications that a subscription is degraded, and
+// that it has recovered.
 func errorsOf(c *client, id string) (degraded, recovered int) {
 	for _, n := range c.of(id) {
 		switch {
@@ -86,9 +88,9 @@ func errorsOf(c *client, id string) (degraded, recovered int) {
 	return degraded, recovered
 }
 
-// TestClosuresAndExpiry: a server that closes each watch after a second or two, and
-// forgets events after two, is watched on: nothing is missed, nothing comes twice, that
-// an event expires is no news, and nobody is told of any trouble.
+// TestClosuresAndExpiry has a server that closes each watch after a second or two, and
+// deletes events after two: no event is missed or repeated, the deletions are no
+// events, and no degradation is reported.
 func TestClosuresAndExpiry(t *testing.T) {
 	t.Parallel()
 	w := apart(t, kube.Options{Context: "closing", EventTTL: 2 * time.Second, MinRequestTimeout: time.Second})
@@ -110,7 +112,7 @@ func TestClosuresAndExpiry(t *testing.T) {
 		w.say(t, ns, want[len(want)-1])
 		<-tick.C
 	}
-	// All of them are forgotten, and that was watched too: the last comes after it.
+	// All of them are deleted, and the watch saw that: the last event comes after it.
 	if !harness.Poll(t.Context(), patience, func() bool {
 		list := must(w.server.Client().CoreV1().Events(ns).List(t.Context(), metav1.ListOptions{}))(t)
 		return len(list.Items) == 0
@@ -131,7 +133,7 @@ func TestClosuresAndExpiry(t *testing.T) {
 	t.Logf("%d events, %d watches closed", len(want), w.asked(t, "WATCH")-before)
 }
 
-// cable is a way to a server that can be cut.
+// cable is a proxy to a server that can be cut.
 type cable struct {
 	listener net.Listener
 	to       string
@@ -142,7 +144,7 @@ type cable struct {
 	wg    sync.WaitGroup
 }
 
-// lay puts a cable between a server and whoever uses the kubeconfig that it gives.
+// lay puts a cable between a server and the users of the kubeconfig that it returns.
 func lay(t *testing.T, s *kube.Server) (c *cable, kubeconfig string) {
 	t.Helper()
 	config := must(clientcmd.LoadFromFile(s.Kubeconfig()))(t)
@@ -157,7 +159,7 @@ func lay(t *testing.T, s *kube.Server) (c *cable, kubeconfig string) {
 	}
 	c.wg.Go(c.serve)
 	t.Cleanup(func() {
-		_ = c.listener.Close() // nobody comes any more
+		_ = c.listener.Close() // it is closed
 		c.set(true)
 		c.wg.Wait()
 	})
@@ -188,7 +190,7 @@ func (c *cable) carry(in net.Conn) {
 		return
 	}
 	c.wg.Go(func() {
-		_, _ = io.Copy(out, in) // it ends with either
+		_, _ = io.Copy(out, in) // it ends with either side
 		c.drop(out)
 	})
 	_, _ = io.Copy(in, out)
@@ -202,32 +204,32 @@ func (c *cable) keep(conn net.Conn) bool {
 }
 
 func (c *cable) drop(conn net.Conn) {
-	_ = conn.Close() // it is gone either way
+	_ = conn.Close() // it is closed either way
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.conns, conn)
 }
 
-// set cuts the cable, or mends it.
+// set cuts the cable, or restores it.
 func (c *cable) set(cut bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cut = cut; cut {
 		for conn := range c.conns {
-			_ = conn.Close() // it is gone either way
+			_ = conn.Close() // it is closed either way
 		}
 	}
 }
 
-// TestForgotten: when the server has forgotten up to where events were read (410 Gone),
-// they are listed anew, once: what was missed comes, what was there does not come again,
-// and there is no loop. While it was cut off, and while none ran.
-func TestForgotten(t *testing.T) {
+// TestCompactedHistory checks that after 410 Gone events are listed again, once: missed
+// events arrive, others are not repeated, and there is no loop. The history is
+// compacted while kubewatch was cut off, and while none ran.
+func TestCompactedHistory(t *testing.T) {
 	t.Parallel()
 	w := apart(t, kube.Options{Context: "forgetful"})
 	way, kubeconfig := lay(t, w.server)
 	ns := w.server.Namespace(t)
-	w.say(t, ns, "before anybody watched") // which is no news, whenever it is listed
+	w.say(t, ns, "before anybody watched") // which is never reported as new
 	w.watch = kubewatch(t, w.bus, kubeconfig)
 	w.mustBeWatched(t)
 	c := w.stdio(t)
@@ -250,7 +252,7 @@ func TestForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		say(5)
-		// The version is gone for whoever asks.
+		// The version is gone for every client.
 		if gone := w.forgot(t); !gone {
 			t.Fatal("the server still knows all versions: there would be no 410")
 		}
@@ -278,7 +280,7 @@ func TestForgotten(t *testing.T) {
 	}, func() { w.watch = kubewatch(t, w.bus, kubeconfig) })
 }
 
-// forgot says whether the server refuses the oldest version with 410.
+// forgot reports whether the server refuses the oldest version with 410.
 func (w *world) forgot(t *testing.T) bool {
 	t.Helper()
 	seconds := int64(1)
@@ -291,9 +293,9 @@ func (w *world) forgot(t *testing.T) bool {
 	return more && (apierrors.IsResourceExpired(apierrors.FromObject(e.Object)) || apierrors.IsGone(apierrors.FromObject(e.Object)))
 }
 
-// TestServerKilled: a server that is killed and away for half a minute is one
-// notification and one alert that nothing comes, and one of each that it does again. What
-// was there before, comes, and what comes after.
+// TestServerKilled kills the server for half a minute: one notification and one alert
+// report that the watch is degraded, and one of each that it has recovered. Events from
+// before and after arrive.
 func TestServerKilled(t *testing.T) {
 	t.Parallel()
 	w := apart(t, kube.Options{Context: "killed"})
@@ -332,7 +334,7 @@ func TestServerKilled(t *testing.T) {
 	if status := ask[any](t, c, "observe", map[string]any{"what": "status"}); !strings.Contains(fmt.Sprint(status), "degraded") {
 		t.Errorf("the status says nothing of it: %v", status)
 	}
-	rest := time.NewTimer(30*time.Second - time.Since(killed)) // as long as it is away
+	rest := time.NewTimer(30*time.Second - time.Since(killed)) // while it is down
 	defer rest.Stop()
 	<-rest.C
 	if err := w.server.Restart(); err != nil {

@@ -26,16 +26,16 @@ import (
 )
 
 const (
-	// patience bounds what is waited for that comes within moments. A machine that has
-	// much else to do takes its time.
+	// patience bounds waits for what happens within moments. A busy machine takes
+	// longer.
 	patience = time.Minute
 	// sharedCluster is the context of the server that most tests share.
 	sharedCluster = "shared"
-	// node is where the pods of the shared server are, and kubelet's logs.
+	// node is the node of the shared server's pods, whose kubelet has their logs.
 	node = "node-of-all"
 )
 
-// suite is what the tests share, each made when the first one wants it.
+// suite is what the tests share. Each part is made when the first test needs it.
 var suite struct {
 	dir    string
 	binary func() (string, error)
@@ -50,8 +50,8 @@ func TestMain(m *testing.M) { os.Exit(tried(m)) }
 
 func tried(m *testing.M) (code int) {
 	flag.Parse()
-	// Most of what a test does here is to wait for others, some of them for half a
-	// minute: more of them at once than there are processors, unless somebody says so.
+	// Tests mostly wait, some of them for half a minute: more of them run at once than
+	// there are processors, unless -parallel is given.
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {
@@ -83,7 +83,7 @@ func tried(m *testing.M) (code int) {
 	return m.Run()
 }
 
-// atEnd has something undone when all tests have ended, the last first.
+// atEnd registers a function to call after all tests, the last one first.
 func atEnd(undo func() error) {
 	suite.mu.Lock()
 	defer suite.mu.Unlock()
@@ -107,8 +107,8 @@ func startServer() (*kube.Server, error) {
 	return s, err
 }
 
-// server is one API server that tests share which neither kill nor compact it, each in
-// a namespace of its own.
+// server returns the API server of tests that neither kill nor compact it, each in a
+// namespace of its own.
 func server(t *testing.T) *kube.Server {
 	t.Helper()
 	s, err := suite.server()
@@ -118,7 +118,7 @@ func server(t *testing.T) *kube.Server {
 	return must(s, err)(t)
 }
 
-// binary is the tocsin under test, built once with the race detector.
+// binary returns the tocsin under test, with the race detector.
 func binary(t *testing.T) string {
 	t.Helper()
 	return must(suite.binary())(t)
@@ -134,7 +134,7 @@ func must[T any](v T, err error) func(*testing.T) T {
 	}
 }
 
-// world is a bus, a cluster, and who watches that for the bus.
+// world is a bus, a cluster, and the kubewatch that connects them.
 type world struct {
 	server  *kube.Server
 	kubelet *kube.Kubelet
@@ -171,14 +171,14 @@ func startWorld() (*world, error) {
 	return w, w.watched(context.Background(), bin)
 }
 
-// together is the world that most tests share.
+// together returns the world that most tests share.
 func together(t *testing.T) *world {
 	t.Helper()
 	server(t) // or it is skipped
 	return must(suite.world())(t)
 }
 
-// ended stops a process, which has to end well.
+// ended stops a process, which has to succeed.
 func ended(p *harness.Process) error {
 	err := p.Stop()
 	if text := p.Log.String(); err != nil || strings.Contains(text, "DATA RACE") || strings.Contains(text, "panic:") {
@@ -187,7 +187,7 @@ func ended(p *harness.Process) error {
 	return nil
 }
 
-// up runs a bus of the test's own.
+// up runs a bus for one test.
 func up(t *testing.T) *harness.Bus {
 	t.Helper()
 	b := must(harness.Up(t.Context(), binary(t), t.TempDir()))(t)
@@ -199,7 +199,7 @@ func up(t *testing.T) *harness.Bus {
 	return b
 }
 
-// process runs a tocsin that is to end when the test does, unless it has ended before.
+// process runs a tocsin command until the end of the test, unless it has ended before.
 func process(t *testing.T, b *harness.Bus, args ...string) *harness.Process {
 	t.Helper()
 	p := must(harness.Start(binary(t), b.StateDir, nil, args...))(t)
@@ -218,13 +218,13 @@ func process(t *testing.T, b *harness.Bus, args ...string) *harness.Process {
 	return p
 }
 
-// kubewatch watches the cluster of a kubeconfig's current context.
+// kubewatch runs kubewatch on the current context of a kubeconfig.
 func kubewatch(t *testing.T, b *harness.Bus, kubeconfig string, args ...string) *harness.Process {
 	t.Helper()
 	return process(t, b, append([]string{"kubewatch", "--kubeconfig=" + kubeconfig}, args...)...)
 }
 
-// watched returns once the world's cluster is watched: what happens after that comes.
+// watched returns once the world's cluster is watched: later events are seen.
 func (w *world) watched(ctx context.Context, bin string) error {
 	a, err := harness.StartAgent(ctx, bin, w.bus.StateDir, "probe", "--client=probe-"+w.cluster)
 	if err != nil {
@@ -261,7 +261,7 @@ func (w *world) mustBeWatched(t *testing.T) {
 	}
 }
 
-// event makes an event about an object, which may be a reference to one.
+// event creates an event about an object, which may be a reference to one.
 func (w *world) event(t *testing.T, namespace string, about runtime.Object, eventType, reason, message string) *corev1.Event {
 	t.Helper()
 	ref, ok := about.(*corev1.ObjectReference)
@@ -272,18 +272,19 @@ func (w *world) event(t *testing.T, namespace string, about runtime.Object, even
 	return must(w.server.Event(t.Context(), namespace, *ref, eventType, reason, message))(t)
 }
 
-// thing is a reference to what need not be there.
+// thing is a reference to an object that need not exist.
 func thing(namespace, name string) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: name}
 }
 
-// pod makes a pod that runs, with these containers.
+// pod creates a pod whose containers run.
 func (w *world) pod(t *testing.T, namespace, name string, labels map[string]string, containers ...string) *corev1.Pod {
 	t.Helper()
 	return must(w.server.Pod(t.Context(), namespace, name, labels, containers...))(t)
 }
 
-// published is what the stream KUBERNETES has of the world's cluster and a namespace.
+// published returns what the stream KUBERNETES has of the world's cluster and a
+// namespace.
 func (w *world) published(t *testing.T, namespace string) []shared.Message {
 	t.Helper()
 	c := must(bus.Connect(t.Context(), bus.ConnConfig{Name: t.Name(), Role: bus.RoleGateway, Dir: statedir.At(w.bus.StateDir), Logger: slog.New(slog.DiscardHandler)}))(t)
@@ -358,14 +359,14 @@ type noteLog struct {
 	Error     string `json:"error"`
 }
 
-// client is an agent whose notifications are all kept.
+// client is an agent that keeps all of its notifications.
 type client struct {
 	*harness.Agent
 	mu    sync.Mutex
 	notes []note
 }
 
-// attend keeps an agent's notifications until the test ends, and ends the agent then
+// attend keeps an agent's notifications until the test ends, and closes the agent then
 // unless the test has.
 func attend(t *testing.T, a *harness.Agent) *client {
 	t.Helper()
@@ -402,10 +403,10 @@ func (c *client) take(n harness.Notification) {
 	c.notes = append(c.notes, got)
 }
 
-// stdio adds an agent over stdio.
+// stdio connects an agent over stdio.
 func (w *world) stdio(t *testing.T, args ...string) *client {
 	t.Helper()
-	// Each has a place of its own among the alerts.
+	// Each agent has an inbox of its own.
 	a := must(harness.StartAgent(t.Context(), binary(t), w.bus.StateDir, "e2e", append([]string{"--client=" + strings.ReplaceAll(t.Name(), "/", "-")}, args...)...))(t)
 	t.Cleanup(func() {
 		if err := a.Close(); err != nil {
@@ -418,7 +419,7 @@ func (w *world) stdio(t *testing.T, args ...string) *client {
 	return attend(t, a)
 }
 
-// overHTTP runs a gateway that serves HTTP, and gives its URL.
+// overHTTP runs a gateway that serves HTTP, and returns its URL.
 func (w *world) overHTTP(t *testing.T, args ...string) string {
 	t.Helper()
 	p := process(t, w.bus, append([]string{"gateway", "--http=127.0.0.1:0", "--autostart=false"}, args...)...)
@@ -432,7 +433,7 @@ func (w *world) overHTTP(t *testing.T, args ...string) string {
 	return url
 }
 
-// dial adds an agent over HTTP. leave ends its session.
+// dial connects an agent over HTTP. leave ends its session.
 func dial(t *testing.T, url, name string) (c *client, leave func()) {
 	t.Helper()
 	a := must(harness.DialAgent(t.Context(), url, name))(t)
@@ -458,7 +459,7 @@ func ask[T any](t *testing.T, c *client, tool string, args map[string]any) (answ
 	return answer
 }
 
-// refused calls a tool, which has to refuse, and gives its words.
+// refused calls a tool, which has to refuse, and returns the text.
 func refused(t *testing.T, c *client, tool string, args map[string]any) string {
 	t.Helper()
 	blocks, err := c.Call(t.Context(), tool, args)
@@ -472,7 +473,7 @@ func refused(t *testing.T, c *client, tool string, args map[string]any) string {
 // filters are the arguments of events_subscribe.
 type filters = map[string]any
 
-// subscribe begins a subscription.
+// subscribe starts a subscription.
 func (c *client) subscribe(t *testing.T, args filters) string {
 	t.Helper()
 	answer := ask[struct {
@@ -484,7 +485,7 @@ func (c *client) subscribe(t *testing.T, args filters) string {
 	return answer.ID
 }
 
-// of are the notifications of a subscription so far.
+// of returns the notifications of a subscription so far.
 func (c *client) of(id string) []note {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -497,7 +498,7 @@ func (c *client) of(id string) []note {
 	return of
 }
 
-// await waits for a notification of a subscription, the first that is the one.
+// await waits for the first notification of a subscription that fulfils a condition.
 func (c *client) await(t *testing.T, id, what string, is func(note) bool) note {
 	t.Helper()
 	return c.awaitWithin(t, patience, id, what, is)
@@ -523,12 +524,12 @@ func (c *client) awaitWithin(t *testing.T, within time.Duration, id, what string
 	return found
 }
 
-// says is about a notification of an event with a message.
+// says matches a notification of an event with a message.
 func says(message string) func(note) bool {
 	return func(n note) bool { return n.Data.Event != nil && n.Data.Event.Message == message }
 }
 
-// messages are those of the events of a subscription, in order.
+// messages returns those of the events of a subscription, in order.
 func (c *client) messages(id string) (all []string) {
 	for _, n := range c.of(id) {
 		if n.Data.Event != nil {

@@ -1,5 +1,5 @@
-// Package kubernetes tries Tocsin on a real Kubernetes API server: what is run is what
-// a person runs, and what it meets is what it meets there.
+// Package kubernetes tests Tocsin on a real Kubernetes API server, with the real binary
+// and the manifests of deploy/kubernetes.
 package kubernetes
 
 import (
@@ -24,18 +24,18 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/kube"
 )
 
-// access is what deploy/kubernetes installs for kubewatch, as it stands.
+// access has the manifests that deploy/kubernetes installs for kubewatch.
 const access = "../../deploy/kubernetes/kubewatch/access/access.yaml"
 
 // within bounds how long a server takes to learn of a binding.
 const within = 30 * time.Second
 
-// verbs are all that the server's own authorizers know of resources.
+// verbs are all verbs of the server's own authorizers.
 var verbs = []string{
 	"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "impersonate", "bind", "escalate", "approve", "sign", "proxy", "use",
 }
 
-// asKubewatch is a client with a token of the account that deploy/kubernetes makes.
+// asKubewatch returns a client with a token of the account of deploy/kubernetes.
 func asKubewatch(t *testing.T, s *kube.Server) *kubernetes.Clientset {
 	t.Helper()
 	file, err := s.ServiceAccount(t.Context(), "tocsin", "kubewatch", access)
@@ -46,7 +46,7 @@ func asKubewatch(t *testing.T, s *kube.Server) *kubernetes.Clientset {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.QPS = -1 // as fast as it goes: there is a question for each resource and verb
+	config.QPS = -1 // without a limit: there is a request for each resource and verb
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func asKubewatch(t *testing.T, s *kube.Server) *kubernetes.Clientset {
 	}
 }
 
-// TestRightsSuffice has kubewatch's account do all that kubewatch does.
+// TestRightsSuffice does all that kubewatch does with kubewatch's account.
 func TestRightsSuffice(t *testing.T) {
 	t.Parallel()
 	w := together(t)
@@ -99,7 +99,7 @@ func TestRightsSuffice(t *testing.T) {
 	}
 }
 
-// watches ends a watch that could be begun.
+// watches ends a watch that has started.
 func watches(w watch.Interface, err error) error {
 	if err == nil {
 		w.Stop()
@@ -107,7 +107,7 @@ func watches(w watch.Interface, err error) error {
 	return err
 }
 
-// reads expects a container's log.
+// reads checks a container's log.
 func reads(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, previous bool, want string) error {
 	stream, err := client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: "app", Previous: previous}).Stream(ctx)
 	if err != nil {
@@ -123,10 +123,10 @@ func reads(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, pr
 	return nil
 }
 
-// TestRightsAreLeast asks the server of every resource that it has and every verb
-// whether kubewatch's account may: what it may is what TestRightsSuffice does, and what
-// everybody may who has a name.
-func TestRightsAreLeast(t *testing.T) {
+// TestRightsAreMinimal asks the server for every resource and verb whether kubewatch's
+// account may use it: only what TestRightsSuffice does, and what every authenticated
+// user may.
+func TestRightsAreMinimal(t *testing.T) {
 	t.Parallel()
 	s := server(t)
 	client := asKubewatch(t, s)
@@ -183,7 +183,7 @@ func TestRightsAreLeast(t *testing.T) {
 			t.Errorf("it may read the namespace %s: %v, want %v", name, got, want)
 		}
 	}
-	// What is said of rights is what happens.
+	// The rights that were reported are those that are enforced.
 	ctx := t.Context()
 	for what, do := range map[string]func() error{
 		"read secrets":    func() error { _, err := client.CoreV1().Secrets("").List(ctx, metav1.ListOptions{}); return err },

@@ -30,7 +30,7 @@ func overEach(t *testing.T, test func(t *testing.T, w *world, c *client)) {
 	})
 }
 
-// TestLifecycle is the specification's TestFullSubscriptionLifecycle.
+// TestLifecycle runs a subscription from its start to its end.
 func TestLifecycle(t *testing.T) {
 	t.Parallel()
 	overEach(t, func(t *testing.T, w *world, c *client) {
@@ -96,12 +96,12 @@ func TestLifecycle(t *testing.T) {
 	})
 }
 
-// atOnce bounds what nobody should have to wait for: far less than the half minute after
-// which the specification would look for sessions that have ended.
+// atOnce bounds what happens without a delay: far less than half a minute, the interval
+// of a search for ended sessions.
 const atOnce = 10 * time.Second
 
-// TestLimits: what the flags say holds, for one session and for all; whoever leaves
-// without a word frees theirs at once; nobody ends what is another's.
+// TestLimits checks the limits of the flags for one session and for all. A session that
+// disconnects frees its subscriptions at once, and none can end another's.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	w := together(t)
@@ -147,7 +147,7 @@ func TestLimits(t *testing.T) {
 	two.subscribe(t, wish)
 }
 
-// TestDefaultLimit: without settings a session has ten.
+// TestDefaultLimit checks that a session has ten subscriptions without settings.
 func TestDefaultLimit(t *testing.T) {
 	t.Parallel()
 	w := together(t)
@@ -160,7 +160,7 @@ func TestDefaultLimit(t *testing.T) {
 	}
 }
 
-// TestRefusals: what can't be subscribed to is said in words.
+// TestRefusals checks the texts of refused subscriptions.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	c := together(t).stdio(t)
@@ -175,7 +175,7 @@ func TestRefusals(t *testing.T) {
 		"must be one of namespaces, or left ou":  {"namespaces": []string{"a"}, "involvedNamespace": "b"},
 	} {
 		// The other worlds' clusters are on this bus too: without the name it would be
-		// refused for that.
+		// refused for that reason.
 		if args["cluster"] == nil {
 			args["cluster"] = sharedCluster
 		}
@@ -185,8 +185,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestLogLevel: who never set a level has agreed by subscribing (contract, section 6);
-// a level that was set holds.
+// TestLogLevel checks that a session that never set a level gets notifications once it
+// subscribes, and that a level that was set applies.
 func TestLogLevel(t *testing.T) {
 	t.Parallel()
 	overEach(t, func(t *testing.T, w *world, c *client) {
@@ -194,7 +194,7 @@ func TestLogLevel(t *testing.T) {
 		events := c.subscribe(t, filters{"namespaces": []string{ns}, "cluster": w.cluster})
 		faults := c.subscribe(t, filters{"namespaces": []string{ns}, "cluster": w.cluster, "mode": "faults"})
 		pods := 0
-		// happen makes an event, which is a fault as well.
+		// happen creates an event, which is also a fault.
 		happen := func(message string) {
 			t.Helper()
 			pods++
@@ -208,7 +208,7 @@ func TestLogLevel(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// A fault comes, and then its logs: that they can't be had.
+		// A fault arrives, and then the error of its logs.
 		whole := func(message string) {
 			t.Helper()
 			for _, logs := range []bool{false, true} {
@@ -224,7 +224,7 @@ func TestLogLevel(t *testing.T) {
 		}
 		happen("warning")
 		whole("warning")
-		// What is below the level was looked at, and left out, once it is counted.
+		// What is below the level was processed and left out once it is counted.
 		withheld := func(id string, n int) {
 			t.Helper()
 			if !harness.Poll(t.Context(), patience, func() bool {
@@ -263,13 +263,14 @@ func TestLogLevel(t *testing.T) {
 	})
 }
 
-// TestDuplicates: an event that says nothing new comes once, one that is counted once
-// more again; of one fault that several events and a state tell, there is one.
+// TestDuplicates checks that an event without news arrives once, and one that is
+// counted again arrives again. Of one fault that several events and a state report,
+// there is one.
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	w := together(t)
 	c := w.stdio(t)
-	kubewatch(t, w.bus, w.server.Kubeconfig(), "--context="+w.cluster) // who stands by tells nothing
+	kubewatch(t, w.bus, w.server.Kubeconfig(), "--context="+w.cluster) // a standby publishes nothing
 	ns := w.server.Namespace(t)
 	events := c.subscribe(t, filters{"cluster": w.cluster, "namespaces": []string{ns}})
 	faults := c.subscribe(t, filters{"cluster": w.cluster, "namespaces": []string{ns}, "mode": "faults"})
@@ -277,7 +278,7 @@ func TestDuplicates(t *testing.T) {
 	w.kubelet.SetLog(pod, "app", kube.Log{Current: "it was fine\n"})
 	made := w.event(t, ns, pod, corev1.EventTypeWarning, "BackOff", "Back-off restarting failed container app in pod web-0")
 	c.await(t, events, "the event", says(made.Message))
-	// The same again: the server has nothing to tell.
+	// The same again: the server has nothing to report.
 	must(w.server.Client().CoreV1().Events(ns).Update(t.Context(), made, metav1.UpdateOptions{}))(t)
 	must(w.server.CrashLoop(t.Context(), pod, "app", 1, 4))(t)
 	must(w.server.EventAgain(t.Context(), made))(t)
@@ -316,7 +317,7 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// TestFilters: each filter lets through what it names and nothing else.
+// TestFilters checks that each filter passes what it names and nothing else.
 func TestFilters(t *testing.T) {
 	t.Parallel()
 	w := together(t)
@@ -370,9 +371,9 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// TestLabelsOfWhatIsNew: an event that comes with its object has the labels of it, also
-// where nobody waits in between.
-func TestLabelsOfWhatIsNew(t *testing.T) {
+// TestLabelsOfANewObject checks that an event that arrives with its object has its
+// labels, without a delay between them.
+func TestLabelsOfANewObject(t *testing.T) {
 	t.Parallel()
 	w := together(t)
 	c := w.stdio(t)
@@ -391,9 +392,9 @@ func TestLabelsOfWhatIsNew(t *testing.T) {
 	}
 }
 
-// TestNamespacesThatAreShown: a gateway that shows some namespaces shows no other, by
-// whatever way somebody looks.
-func TestNamespacesThatAreShown(t *testing.T) {
+// TestAllowedNamespaces checks that a gateway that shows some namespaces shows no
+// other, in any tool, resource or notification.
+func TestAllowedNamespaces(t *testing.T) {
 	t.Parallel()
 	w := together(t)
 	mine, other := w.server.Namespace(t), w.server.Namespace(t)
@@ -421,7 +422,7 @@ func TestNamespacesThatAreShown(t *testing.T) {
 			}
 		}
 	}
-	// Alerts, what was and what the stream pushes.
+	// Alerts: those of the history and those that are pushed.
 	raised := func(c *client, ns string) bool {
 		o, err := c.Observe(t.Context(), map[string]any{"what": "alerts", "limit": 200})
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	shared "github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// kubernetesTools are those of the gateway's list that are about Kubernetes.
+// kubernetesTools returns the gateway's tools about Kubernetes.
 func kubernetesTools(t *testing.T, c *client) (names []string) {
 	t.Helper()
 	for _, tool := range must(c.Session.ListTools(t.Context(), nil))(t).Tools {
@@ -24,9 +24,10 @@ func kubernetesTools(t *testing.T, c *client) (names []string) {
 	return names
 }
 
-// TestWithTheRightsOfTheManifest: without a kubewatch there are no tools for it; one
-// that comes later is told of, and tells what still lasts. It has a token of the account that deploy/kubernetes
-// makes, and what that may is enough for events, faults and their logs.
+// TestWithTheRightsOfTheManifest checks that without a kubewatch there are no
+// Kubernetes tools, and that agents learn of one that starts later, which reports the
+// faults that still last. It has a token of the account of deploy/kubernetes, whose
+// rights are enough for events, faults and their logs.
 func TestWithTheRightsOfTheManifest(t *testing.T) {
 	t.Parallel()
 	all := together(t)
@@ -64,7 +65,7 @@ func TestWithTheRightsOfTheManifest(t *testing.T) {
 	if l := n.Data.Logs[0]; l.Error != "" || l.Sample != panicked || !l.HasPanic {
 		t.Errorf("got %+v, want no Error, Sample %v and HasPanic", l, panicked)
 	}
-	// Of what was before anybody watched, what still lasts is told, and nothing else.
+	// Of the faults from before the watch, only those that still last are reported.
 	looping := 0
 	for _, m := range w.published(t, ns) {
 		switch name := m.Event.InvolvedObject.Name; {

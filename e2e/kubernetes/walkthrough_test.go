@@ -16,9 +16,9 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/kube"
 )
 
-// TestWalkThrough follows docs/kubernetes.md, except for kind: the
-// server is that of the tests, under the name that kind would give it, and what a
-// kubelet does with the pod is done by hand.
+// TestWalkThrough follows docs/kubernetes.md, except for kind: the server is that of
+// the tests, under the name that kind would give it, and the test does what a kubelet
+// does with the pod.
 func TestWalkThrough(t *testing.T) {
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		t.Skip("kubectl is not here")
@@ -123,8 +123,8 @@ func TestWalkThrough(t *testing.T) {
 	call(t, agent, calls[2][1], calls[2][2], "panic: test")
 }
 
-// call calls a tool as the README has it, until it answers with a word: the tools are
-// there from a moment after a kubewatch is.
+// call calls a tool as the page does, until its answer contains a word: the tools are
+// there a moment after kubewatch.
 func call(t *testing.T, agent *harness.Agent, tool, arguments, want string) {
 	t.Helper()
 	var args map[string]any
@@ -142,7 +142,7 @@ func call(t *testing.T, agent *harness.Agent, tool, arguments, want string) {
 	}
 }
 
-// crash is what a kubelet makes of the pod crasher.
+// crash writes what a kubelet makes of the pod crasher.
 func crash(t *testing.T, s *kube.Server, kubelet *kube.Kubelet) {
 	t.Helper()
 	ctx, pods := t.Context(), s.Client().CoreV1().Pods("default")

@@ -14,10 +14,10 @@ import (
 	shared "github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// replicaHash says which version of its deployment a replica is of.
+// replicaHash returns the hash that names a replica's version of its deployment.
 const replicaHash = "7d9f6c"
 
-// replica makes a pod as the replica set of a deployment does.
+// replica creates a pod as the replica set of a deployment does.
 func (w *world) replica(t *testing.T, namespace, deployment string, i int) *corev1.Pod {
 	t.Helper()
 	of := deployment + "-" + replicaHash
@@ -27,8 +27,8 @@ func (w *world) replica(t *testing.T, namespace, deployment string, i int) *core
 	return must(w.server.Client().CoreV1().Pods(namespace).Update(t.Context(), p, metav1.UpdateOptions{}))(t)
 }
 
-// TestWorkload has a deployment whose three pods are in a crash loop: that is a fault of
-// each, and one alert, which says so and is over with the last of them.
+// TestWorkload has a deployment whose three pods are in a crash loop: a fault of each,
+// and one alert, which names the deployment and is resolved with the last of them.
 func TestWorkload(t *testing.T) {
 	t.Parallel()
 	w := together(t)
@@ -48,7 +48,7 @@ func TestWorkload(t *testing.T) {
 		}
 		w.event(t, ns, p, shared.TypeWarning, "BackOff", "Back-off restarting failed container app in pod "+p.Name)
 	}
-	// told are the alerts of the namespace about its crash loop.
+	// told returns the alerts of the namespace about its crash loop.
 	delivered := func() (r raised) {
 		for _, a := range listen() {
 			if a.Context["namespace"] != ns || a.Context["fault"] != shared.CrashLoop {

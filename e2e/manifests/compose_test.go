@@ -13,7 +13,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 )
 
-// composeEnv is what the README has somebody write into .env.
+// composeEnv is the .env file that the README describes.
 func composeEnv() []string {
 	env := []string{"TOCSIN_TOKEN=secret", "TOCSIN_USER=1000:1000", "TOCSIN_ROUTES_PASSWORD=Rpassword", "TOCSIN_GRAFANA_PASSWORD=Gpassword"}
 	for _, role := range roles {
@@ -76,7 +76,7 @@ func TestCompose(t *testing.T) {
 		if monitor := *server.Environment["TOCSIN_SERVER_MONITOR"]; !strings.HasPrefix(monitor, "127.0.0.1:") {
 			t.Errorf("%s: other containers reach its monitor at %s, want it to begin with \"127.0.0.1:\"", name, monitor)
 		}
-		// Its volume is one that was given to that user before.
+		// Its volume was given to that user before.
 		given := slices.ContainsFunc(project.Services["stores"].Volumes, func(v types.ServiceVolumeConfig) bool { return v.Source == name })
 		if server.DependsOn["stores"].Condition != types.ServiceConditionCompletedSuccessfully || !given {
 			t.Errorf("%s: begins without a volume that it may write", name)
@@ -89,14 +89,15 @@ func TestCompose(t *testing.T) {
 	if v := project.Services["grafana"].Environment["GF_SECURITY_ADMIN_PASSWORD"]; v == nil || *v != "Gpassword" {
 		t.Error("grafana has a password that is not the one of .env")
 	}
-	// What senders and readers prove themselves by is for those who ask for it.
+	// The secrets of senders and readers are only in the containers that check them.
 	for name, s := range project.Services {
 		listens := strings.HasPrefix(s.Image, "ghcr.io/tocsin-bus/") && name != "provision"
 		if v := s.Environment["TOCSIN_TOKEN"]; (v != nil && *v != "") != listens {
 			t.Errorf("%s: has the token: %v, want %v", name, v != nil, listens)
 		}
 	}
-	// Each may have its own key and no other; the dashboard has the desk's too.
+	// Each may have its own key and no other; the dashboard has the key for its actions
+	// too.
 	for service, want := range map[string][]string{
 		"ingest-1": {"ingest"}, "ingest-2": {"ingest"}, "detector-1": {"detector"}, "detector-2": {"detector"},
 		"gateway": {"gateway"}, "dashboard": {"dashboard", "gateway"}, "provision": {"provisioner"},
@@ -120,14 +121,14 @@ func TestCompose(t *testing.T) {
 			t.Errorf("the key of %s is %s", role, secret.File)
 		}
 	}
-	// The routes have no space that a server would stumble over, and all of them.
+	// The routes have no space, which a server would not accept, and are complete.
 	routes := *project.Services["nats-1"].Environment["TOCSIN_SERVER_ROUTES"]
 	if strings.Count(routes, `"nats-route://routes:Rpassword@nats-`) != 3 || strings.ContainsAny(routes, "\n") {
 		t.Errorf("routes %q", routes)
 	}
 }
 
-// bounded is what holds for every container.
+// bounded checks the limits of every container.
 func bounded(t *testing.T, s types.ServiceConfig) {
 	t.Helper()
 	if s.Name != "provision" && s.Name != "stores" && s.MemLimit == 0 {
@@ -139,7 +140,7 @@ func bounded(t *testing.T, s types.ServiceConfig) {
 	if !slices.Equal(s.CapDrop, []string{"ALL"}) || len(s.CapAdd) > 0 && s.Name != "stores" {
 		t.Errorf("%s: has capabilities: without %v, with %v", s.Name, s.CapDrop, s.CapAdd)
 	}
-	if !s.ReadOnly && s.Name != "grafana" { // that one writes beside its volume
+	if !s.ReadOnly && s.Name != "grafana" { // that one writes outside its volume
 		t.Errorf("%s: may write its root", s.Name)
 	}
 	if s.Restart == "" {
@@ -150,7 +151,7 @@ func bounded(t *testing.T, s types.ServiceConfig) {
 	}
 }
 
-// ours is what holds for our own images.
+// ours checks our own images.
 func ours(t *testing.T, s types.ServiceConfig) {
 	t.Helper()
 	if s.User != "1000:1000" || !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) {
@@ -166,8 +167,9 @@ func ours(t *testing.T, s types.ServiceConfig) {
 	}
 }
 
-// TestComposeSaysWhatIsMissing: without keys or token it ends with what to do.
-func TestComposeSaysWhatIsMissing(t *testing.T) {
+// TestComposeNamesWhatIsMissing checks that without keys or a token it fails with what
+// to do.
+func TestComposeNamesWhatIsMissing(t *testing.T) {
 	for i, missing := range composeEnv() {
 		name, _, _ := strings.Cut(missing, "=")
 		env := slices.Delete(composeEnv(), i, i+1)
@@ -177,8 +179,8 @@ func TestComposeSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestComposeIsTakenByDocker has Docker's own program read it, where it is here.
-func TestComposeIsTakenByDocker(t *testing.T) {
+// TestComposeIsValid has Docker's own program read it, if it is installed.
+func TestComposeIsValid(t *testing.T) {
 	command := []string{"docker", "compose"}
 	if exec.Command("docker", "compose", "version").Run() != nil {
 		command = []string{program(t, "docker-compose")}
@@ -187,8 +189,8 @@ func TestComposeIsTakenByDocker(t *testing.T) {
 	must(t, t.TempDir(), composeEnv(), command[0], args...)
 }
 
-// TestBalancerIsTaken has HAProxy read its settings, where it is here.
-func TestBalancerIsTaken(t *testing.T) {
+// TestBalancerIsValid has HAProxy read its settings, if it is installed.
+func TestBalancerIsValid(t *testing.T) {
 	config := deploy(t, "compose", "haproxy.cfg")
 	must(t, filepath.Dir(config), nil, program(t, "haproxy"), "-c", "-f", config)
 }

@@ -35,7 +35,7 @@ type panel struct {
 	GridPos struct{ H, W, X, Y int }
 }
 
-// queries are those of the dashboard, with a word in place of what Grafana fills in.
+// queries returns those of the dashboard, with a word in place of Grafana's variables.
 func queries(t *testing.T) (all []string) {
 	t.Helper()
 	var board struct {
@@ -68,7 +68,7 @@ func queries(t *testing.T) (all []string) {
 	return all
 }
 
-// metricsOf are the metrics that a query is about.
+// metricsOf returns the metrics of a query.
 func metricsOf(t *testing.T, query string) (names []string) {
 	t.Helper()
 	expr, err := parser.ParseExpr(query)
@@ -84,10 +84,10 @@ func metricsOf(t *testing.T, query string) (names []string) {
 	return names
 }
 
-// TestMetricsAreThere: what dashboard and rules ask for is what the services tell
-// when something of everything has happened, and nothing of ours is forgotten.
-func TestMetricsAreThere(t *testing.T) {
-	told := tellMetrics(t)
+// TestMetricsExist checks that the services have each metric that the dashboard and the
+// rules use, and that no metric of ours is left out.
+func TestMetricsExist(t *testing.T) {
+	told := serviceMetrics(t)
 	used := map[string]bool{}
 	ask := func(where, query string) {
 		for _, name := range metricsOf(t, query) {
@@ -130,11 +130,12 @@ func TestMetricsAreThere(t *testing.T) {
 	}
 }
 
-// TestScrapeConfig: Prometheus takes it, and asks for what the compose file runs.
+// TestScrapeConfig checks that Prometheus accepts it, and that it scrapes what the
+// compose file runs.
 func TestScrapeConfig(t *testing.T) {
 	file := deploy(t, "grafana", "prometheus.yaml")
-	// Prometheus's own reader needs every way to discover services that there is, so
-	// the few fields in use are read strictly here.
+	// Prometheus's own reader needs every service discovery that exists, so the few
+	// fields in use are read strictly here.
 	var cfg struct {
 		Global struct {
 			ScrapeInterval model.Duration `json:"scrape_interval"`
@@ -198,9 +199,9 @@ func TestScrapeConfig(t *testing.T) {
 	}
 }
 
-// tellMetrics runs tocsin up, a gateway on HTTP and a kubewatch, whose cluster does not
-// answer, has something of everything happen, and returns the names of the metrics.
-func tellMetrics(t *testing.T) map[string]bool {
+// serviceMetrics runs tocsin up, a gateway on HTTP and a kubewatch whose cluster does
+// not answer, makes every metric move, and returns their names.
+func serviceMetrics(t *testing.T) map[string]bool {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "tocsin")
 	root := filepath.Dir(deploy(t))
@@ -228,7 +229,7 @@ func tellMetrics(t *testing.T) map[string]bool {
 	begin("up", "--nats-addr=127.0.0.1:0", "--nats-ws-addr=127.0.0.1:0", "--otlp-addr=127.0.0.1:0", "--ingest-addr="+addrs[0], "--dashboard-addr="+addrs[1])
 	begin("gateway", "--autostart=false", "--http="+addrs[2])
 	kubeconfig := filepath.Join(state, "kubeconfig")
-	if err := os.WriteFile(kubeconfig, []byte(nobodysCluster), 0o600); err != nil {
+	if err := os.WriteFile(kubeconfig, []byte(unreachableCluster), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	begin("kubewatch", "--kubeconfig="+kubeconfig, "--health-addr="+addrs[3])
@@ -245,7 +246,7 @@ func tellMetrics(t *testing.T) map[string]bool {
 		"/v1/events":             `{"kind":"log","log":{"level":"error","message":"it broke"}}`,
 		"/ci-result":             `{"status":"failure"}`,
 		"/webhooks/alertmanager": `{"version":"4","groupKey":"g","status":"firing","alerts":[{"status":"firing","labels":{"alertname":"A"},"startsAt":"2026-01-28T14:30:00Z","fingerprint":"f"}]}`,
-		// Half of it can't be made ours.
+		// Half of it cannot be made ours.
 		"/api/1/envelope/": "{}\n{\"type\":\"client_report\"}\n{}\n{\"type\":\"attachment\",\"length\":2}\nxx\n",
 	} {
 		if status, said := call(t, "POST", intake+path, "application/json", body); status/100 != 2 {
@@ -267,8 +268,8 @@ func tellMetrics(t *testing.T) map[string]bool {
 	return told
 }
 
-// nobodysCluster is a kubeconfig of a cluster that refuses connections.
-const nobodysCluster = `{"apiVersion":"v1","kind":"Config","current-context":"c",
+// unreachableCluster returns a kubeconfig of a cluster that refuses connections.
+const unreachableCluster = `{"apiVersion":"v1","kind":"Config","current-context":"c",
 "clusters":[{"name":"c","cluster":{"server":"http://127.0.0.1:1"}}],"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"users":[{"name":"u","user":{}}]}`
 
 func eventually(t *testing.T, what string, ok func() bool) {
@@ -303,7 +304,7 @@ func call(t *testing.T, method, url, media, body string) (status int, said strin
 	}
 	resp, err := (&http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
 	if err != nil {
-		return 0, err.Error() // not up yet: the caller asks again
+		return 0, err.Error() // not up yet: the caller polls
 	}
 	defer func() { _ = resp.Body.Close() }()
 	data, err := io.ReadAll(resp.Body)

@@ -25,29 +25,29 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kubernetesVersion is the version against whose schemas objects are checked: the
-// newest that the checker brings along.
+// kubernetesVersion is the version whose schemas are used: the newest that the checker
+// has.
 const kubernetesVersion = "1.30"
 
-// kubectlValidate is that checker.
+// kubectlValidate is the checker.
 const kubectlValidate = "sigs.k8s.io/kubectl-validate@v0.0.4"
 
-// watching is what switches kubewatch on in an overlay.
+// watching is the part of an overlay that enables kubewatch.
 var watching = map[string]string{
 	"single":  "components: [../../kubewatch/sidecar]",
 	"cluster": "components: [../../kubewatch]",
 }
 
-// watchingOne is what has kubewatch watch one namespace alone.
+// watchingOne makes kubewatch watch one namespace only.
 var watchingOne = map[string]string{
 	"single":  "components: [../../kubewatch/sidecar, ../../kubewatch/namespaced]",
 	"cluster": "components: [../../kubewatch, ../../kubewatch/namespaced]",
 }
 
 const (
-	// oneNamespace names that one.
+	// oneNamespace names it.
 	oneNamespace = "configMapGenerator: [{ name: kubewatch, literals: [namespace=shop] }]"
-	// wayOut lets kubewatch out to the API server.
+	// wayOut lets kubewatch connect to the API server.
 	wayOut = "patches: [{ path: api-server.yaml }]"
 )
 
@@ -56,8 +56,8 @@ const slicesOfEndpoints = `{"kind":"List","items":[
 	{"addressType":"IPv4","endpoints":[{"addresses":["10.0.0.1"]},{"addresses":["10.0.0.2"]}],"ports":[{"name":"https","port":6443,"protocol":"TCP"}]},
 	{"addressType":"IPv6","endpoints":[{"addresses":["fd00::1"]}],"ports":[{"name":"https","port":443,"protocol":"TCP"}]}]}`
 
-// apiServer is the patch that kubewatch/api-server.tmpl writes. kubectl, too, has
-// text/template fill it in, with the JSON of the objects.
+// apiServer is the patch that kubewatch/api-server.tmpl writes. kubectl also executes
+// it by text/template, with the JSON of the objects.
 func apiServer(t *testing.T) string {
 	t.Helper()
 	var endpoints any
@@ -75,10 +75,10 @@ func apiServer(t *testing.T) string {
 	return text.String()
 }
 
-// overlay builds an overlay of a copy of deploy/, in which the secrets stand that a
-// person makes, and gives each object as YAML. A name that ends in +kubewatch is the
-// overlay with that switched on, in +namespaced with one namespace alone, and in +closed
-// without a way to the API server.
+// overlay builds an overlay of a copy of deploy/ with the secrets that a person makes,
+// and returns each object as YAML. A name with +kubewatch has that enabled, with
+// +namespaced for one namespace only, and with +closed without access to the API
+// server.
 func overlay(t *testing.T, name string) [][]byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -112,7 +112,7 @@ func overlay(t *testing.T, name string) [][]byte {
 	}
 	write("keys/keys.env", public)
 	write("keys/routes.env", "TOCSIN_ROUTES_PASSWORD=Rpassword\n")
-	// The restrictions on what it may load are those of kubectl apply -k.
+	// The restrictions on loaded files are those of kubectl apply -k.
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), at)
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func overlay(t *testing.T, name string) [][]byte {
 	return all
 }
 
-// installation is what an overlay installs.
+// installation has the objects of an overlay.
 type installation struct {
 	pods      []pod
 	budgets   []policyv1.PodDisruptionBudget
@@ -138,12 +138,12 @@ type installation struct {
 	rights    []rbacv1.ClusterRole
 	bindings  []rbacv1.ClusterRoleBinding
 	namespace corev1.Namespace
-	// configs are the names of ConfigMaps and Secrets, with their keys.
+	// configs has the names of ConfigMaps and Secrets, with their keys.
 	configs map[string][]string
 	kinds   []string
 }
 
-// pod is what makes pods.
+// pod is an object that makes pods.
 type pod struct {
 	name     string
 	kind     string
@@ -161,7 +161,7 @@ func strict[T any](t *testing.T, text []byte) T {
 	return object
 }
 
-// read takes an overlay apart, strictly: a field that there is not is an error.
+// read parses an overlay strictly: an unknown field is an error.
 func (i *installation) read(t *testing.T, text []byte) {
 	t.Helper()
 	var is metav1.PartialObjectMetadata
@@ -234,9 +234,9 @@ func installed(t *testing.T, name string) *installation {
 
 var overlays = []string{"single", "cluster", "single+kubewatch", "cluster+kubewatch", "single+namespaced", "cluster+namespaced"}
 
-// TestSchemas has each object checked against the schemas of a server, which
-// kubectl-validate brings along. It is run by itself: what it needs of Kubernetes is
-// older than what kustomize needs.
+// TestSchemas checks each object against the schemas of a server, which
+// kubectl-validate has. That is a program of its own, because its Kubernetes modules
+// are older than those of kustomize.
 func TestSchemas(t *testing.T) {
 	bin := t.TempDir()
 	must(t, bin, []string{"GOWORK=off", "GOBIN=" + bin}, "go", "install", kubectlValidate)
@@ -255,7 +255,7 @@ func TestSchemas(t *testing.T) {
 		if out, err := validate(func(s string) string { return s }); err != nil || strings.Count(out, "OK") != len(objects) {
 			t.Errorf("%s: got %v, want \"OK\" %d times in out\n%s", name, err, len(objects), out)
 		}
-		// It does see what is wrong.
+		// It finds errors.
 		for _, wrong := range [][2]string{{"periodSeconds: 10", "periodSeconds: often"}, {"readinessProbe:", "readynessProbe:"}, {"type: RuntimeDefault", "type: 7"}} {
 			if out, err := validate(func(s string) string { return strings.ReplaceAll(s, wrong[0], wrong[1]) }); err == nil {
 				t.Errorf("%s: %s is valid\n%s", name, wrong[1], out)
@@ -264,7 +264,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// TestPods is what holds for every pod and container.
+// TestPods checks the rules for every pod and container.
 func TestPods(t *testing.T) {
 	for _, name := range overlays {
 		i := installed(t, name)
@@ -305,7 +305,7 @@ func podRules(p pod, i *installation) (wrong []string) {
 	for k, v := range p.selector {
 		no(p.spec.Labels[k] == v, "does not select its own pods")
 	}
-	// A Secret or ConfigMap that is named is there, under the name that it got.
+	// A Secret or ConfigMap that is named exists, under its final name.
 	for _, v := range s.Volumes {
 		switch {
 		case v.Secret != nil:
@@ -404,7 +404,7 @@ func hasVariable(c corev1.Container, name string) bool {
 	return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == name && e.Value != "" })
 }
 
-// TestServicesFindPods: each name leads to a port of a pod.
+// TestServicesFindPods checks that each name leads to a port of a pod.
 func TestServicesFindPods(t *testing.T) {
 	for _, name := range overlays {
 		i := installed(t, name)
@@ -434,8 +434,8 @@ func hasPort(p pod, name string) bool {
 	})
 }
 
-// TestNetworkPolicies: nobody may anything by default, every policy is about pods that
-// there are, and every port that somebody connects to is opened to somebody.
+// TestNetworkPolicies checks that nothing is allowed by default, that every policy
+// selects existing pods, and that every port in use is open for its clients.
 func TestNetworkPolicies(t *testing.T) {
 	for _, name := range overlays {
 		i := installed(t, name)
@@ -479,7 +479,8 @@ func TestNetworkPolicies(t *testing.T) {
 		for _, p := range i.pods {
 			for _, c := range p.spec.Spec.Containers {
 				for _, port := range c.Ports {
-					// A kubelet is not bound by policies, and nobody else asks a server's monitor.
+					// Policies do not apply to a kubelet, and no other client uses a
+					// server's monitor.
 					if !opened[p.name+" "+port.Name] && port.Name != "monitor" {
 						t.Errorf("%s: nobody may reach %s of %s", name, port.Name, p.name)
 					}
@@ -489,7 +490,7 @@ func TestNetworkPolicies(t *testing.T) {
 	}
 }
 
-// TestKeysAreForTheirRole: pods have their role's key alone.
+// TestKeysAreForTheirRole checks that pods have their role's key only.
 func TestKeysAreForTheirRole(t *testing.T) {
 	i := installed(t, "cluster+kubewatch")
 	for _, p := range i.pods {
@@ -510,8 +511,8 @@ func TestKeysAreForTheirRole(t *testing.T) {
 	}
 }
 
-// TestRights: kubewatch may look at what it tells of and at nothing else, and nobody
-// else may anything.
+// TestRights checks that kubewatch may read what it reports and nothing else, and that
+// no other pod has any rights.
 func TestRights(t *testing.T) {
 	want := []string{
 		"apps deployments list", "apps deployments watch",
@@ -524,7 +525,7 @@ func TestRights(t *testing.T) {
 	}
 	for _, name := range overlays {
 		i := installed(t, name)
-		if !strings.HasSuffix(name, "+kubewatch") { // what is in one namespace has its Role there
+		if !strings.HasSuffix(name, "+kubewatch") { // an object in one namespace has its Role there
 			if len(i.rights)+len(i.bindings) > 0 {
 				t.Errorf("%s: rights that nobody asked for", name)
 			}
@@ -554,7 +555,7 @@ func TestRights(t *testing.T) {
 		if holders != 1 {
 			t.Errorf("%s: %d kinds of pods have its account", name, holders)
 		}
-		// Who switches it on does what is written there.
+		// Enabling it is what the page describes.
 		overlay, _, _ := strings.Cut(name, "+")
 		if !strings.Contains(string(read(t, deploy(t, "kubernetes", "README.md"))), watching[overlay]) {
 			t.Errorf("the README does not say %q", watching[overlay])
@@ -562,8 +563,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestWayToTheAPIServer: kubewatch gets out to the addresses that somebody named, and
-// without any to nothing.
+// TestWayToTheAPIServer checks that kubewatch may connect to the configured addresses,
+// and without any to none.
 func TestWayToTheAPIServer(t *testing.T) {
 	for name, want := range map[string][]string{
 		"cluster+closed": nil, "single+closed": nil,
@@ -597,8 +598,9 @@ func TestWayToTheAPIServer(t *testing.T) {
 	}
 }
 
-// TestRightsInOneNamespace: with the component namespaced there are no rights over the
-// cluster, kubewatch knows its namespace, and the Role for that has what it does there.
+// TestRightsInOneNamespace checks that with the component namespaced there are no
+// cluster-wide rights, and that the Role in its namespace has what kubewatch needs
+// there.
 func TestRightsInOneNamespace(t *testing.T) {
 	for _, name := range []string{"single+namespaced", "cluster+namespaced"} {
 		i := installed(t, name)
@@ -646,7 +648,7 @@ func TestRightsInOneNamespace(t *testing.T) {
 	}
 }
 
-// allowed are what a rule allows, each with a verb.
+// allowed returns what a rule allows, each with a verb.
 func allowed(r rbacv1.PolicyRule) (all []string) {
 	for _, group := range r.APIGroups {
 		for _, resource := range r.Resources {
@@ -665,8 +667,8 @@ func allowed(r rbacv1.PolicyRule) (all []string) {
 	return all
 }
 
-// TestNothingSecretIsCommitted: what a person makes is left out of git.
-func TestNothingSecretIsCommitted(t *testing.T) {
+// TestSecretsAreNotCommitted checks that git ignores the secrets that a person makes.
+func TestSecretsAreNotCommitted(t *testing.T) {
 	git := program(t, "git")
 	for _, file := range []string{
 		"compose/.env", "compose/keys/ingest.nk", "compose/keys/kubeconfig", "kubernetes/overlays/cluster/keys/ingest.nk",
@@ -676,8 +678,8 @@ func TestNothingSecretIsCommitted(t *testing.T) {
 	}
 }
 
-// TestKustomizeIsTakenByKubectl builds the overlays with kubectl, where it is here.
-func TestKustomizeIsTakenByKubectl(t *testing.T) {
+// TestKustomizeWorksInKubectl builds the overlays with kubectl, if it is installed.
+func TestKustomizeWorksInKubectl(t *testing.T) {
 	kubectl := program(t, "kubectl")
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(deploy(t))); err != nil {

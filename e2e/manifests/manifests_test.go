@@ -1,5 +1,5 @@
-// Package manifests checks what stands in deploy/: that each file is what its
-// reader takes it for, and that it says what we want of every container.
+// Package manifests checks the files in deploy/: that their readers accept each, and
+// that every container has the restrictions that we want.
 package manifests
 
 import (
@@ -28,7 +28,7 @@ func read(t *testing.T, file string) []byte {
 	return data
 }
 
-// program is a program that may be here, or the test is skipped.
+// program returns the path of a program, or skips the test if it is not installed.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -38,7 +38,7 @@ func program(t *testing.T, name string) string {
 	return path
 }
 
-// must runs a program and shows what it says where it fails.
+// must runs a program and prints its output if it fails.
 func must(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// unit reads a unit: each key of each section, with its values. A key that stands
-// without a value empties what was said before, and is kept as such.
+// unit parses a unit: each key of each section, with its values. An empty value resets
+// the earlier ones, and is kept as such.
 func unit(t *testing.T, file string) map[string][]string {
 	t.Helper()
 	keys, section := map[string][]string{}, ""
@@ -60,11 +60,11 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestUnitsAreTakenBySystemd has systemd read them, where it is here.
-func TestUnitsAreTakenBySystemd(t *testing.T) {
+// TestUnitsAreValid has systemd read them, if it is installed.
+func TestUnitsAreValid(t *testing.T) {
 	analyze := program(t, "systemd-analyze")
 	dir := t.TempDir()
-	// It looks for the program, so one stands where the unit names one.
+	// systemd looks for the program, so there is one at the path of the unit.
 	bin := filepath.Join(dir, "tocsin")
 	if err := os.WriteFile(bin, []byte("#!/bin/sh\n"), 0o700); err != nil {
 		t.Fatal(err)

@@ -22,36 +22,35 @@ const (
 )
 
 const (
-	// natsDir and secretsDir are where a container has the configuration of its
-	// server, and its keys.
+	// natsDir and secretsDir are the paths of the server's configuration and of its
+	// keys in a container.
 	natsDir    = "/etc/tocsin"
 	secretsDir = "/run/secrets"
-	// provisionWithin is how long a cluster that begins may take until it has its
-	// streams.
+	// provisionWithin bounds how long a new cluster may take until it has its streams.
 	provisionWithin = 90 * time.Second
 )
 
-// Cluster is Tocsin on several machines, as deploy/compose has it: three NATS
-// servers as deploy/nats configures them, each with a key for its role alone.
-// What it serves is published on this machine.
+// Cluster is Tocsin on several machines, as in deploy/compose: three NATS servers with
+// the configuration of deploy/nats, and services with a key for their role only. Its
+// ports are published on this machine.
 type Cluster struct {
 	NATS, Ingest, Detector []*Container
 	Dashboard, Gateway     *Container
-	// Token is what HTTP writes and the gateway's clients need.
+	// Token is required by HTTP writes and by clients of the gateway.
 	Token string
 	// Keys is the directory with the roles' keys.
 	Keys string
 }
 
-// Layout is how a cluster is laid out.
+// Layout configures a cluster.
 type Layout struct {
 	Partitions int
-	// Program is the tocsin that makes the keys, into Keys, which must not have any.
+	// Program is the tocsin that makes the keys, into Keys, which must be empty.
 	Program, Keys string
 }
 
-// StartCluster starts a cluster in the network. It returns when the streams are
-// made and everything is started, which then still gets ready.
+// StartCluster starts a cluster in the network. It returns when the streams exist and
+// everything is started, before all of it is ready.
 func StartCluster(ctx context.Context, n *Net, built Images, layout Layout) (*Cluster, error) {
 	c := &Cluster{Token: rand.Text(), Keys: layout.Keys}
 	env, err := makeKeys(ctx, layout.Program, layout.Keys)
@@ -121,7 +120,7 @@ func StartCluster(ctx context.Context, n *Net, built Images, layout Layout) (*Cl
 	return c, nil
 }
 
-// detectorEnv lets the detectors be asked from outside, as for metrics.
+// detectorEnv makes the health and metrics of the detectors reachable from outside.
 var detectorEnv = map[string]string{"TOCSIN_DETECTOR_HEALTH_ADDR": fmt.Sprintf("0.0.0.0:%d", PortDetector)}
 
 // startNATS starts the three servers.
@@ -161,7 +160,7 @@ func (c *Cluster) startNATS(ctx context.Context, n *Net, image string, env map[s
 	return nil
 }
 
-// makeKeys makes the keys, and returns what the servers are told of them.
+// makeKeys makes the keys, and returns the servers' environment.
 func makeKeys(ctx context.Context, program, dir string) (map[string]string, error) {
 	if out, err := exec.CommandContext(ctx, program, "keys", dir).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("make the keys: %w\n%s", err, out)
@@ -181,12 +180,12 @@ func makeKeys(ctx context.Context, program, dir string) (map[string]string, erro
 	return env, nil
 }
 
-// All are its containers, the servers first.
+// All returns its containers, the servers first.
 func (c *Cluster) All() []*Container {
 	return append(append(append(append([]*Container{}, c.NATS...), c.Ingest...), c.Detector...), c.Dashboard, c.Gateway)
 }
 
-// URLs are where this machine reaches its NATS servers.
+// URLs returns the addresses of its NATS servers on this machine.
 func (c *Cluster) URLs() string {
 	urls := make([]string, len(c.NATS))
 	for i, server := range c.NATS {
@@ -195,7 +194,7 @@ func (c *Cluster) URLs() string {
 	return strings.Join(urls, ",")
 }
 
-// Ready says where a container answers whether it does its work.
+// Ready returns the URL of a container's readiness check.
 func (c *Cluster) Ready(of *Container) string {
 	for port, path := range map[int]string{
 		PortMonitor: "/healthz", PortIngest: "/readyz", PortDetector: "/readyz", PortDashboard: "/readyz", PortGateway: "/readyz",

@@ -1,6 +1,6 @@
-// Package containers runs the images of Tocsin, and of a NATS server, in a network
-// of their own, for tests that take parts of it away. Images are built FROM scratch
-// on this machine; none is pulled.
+// Package containers runs the images of Tocsin, and of a NATS server, in a network of
+// their own, for tests of faults. Images are built FROM scratch on this machine; none
+// is pulled.
 //
 // It asserts nothing: it returns what happened.
 package containers
@@ -15,10 +15,10 @@ import (
 	"strings"
 )
 
-// tag is that of the images that tests build.
+// tag is the tag of the images that tests build.
 const tag = "e2e"
 
-// Images are the names of what Build has built.
+// Images has the names of the images that Build has built.
 type Images struct {
 	Ingest, Detector, Gateway, Dashboard, Kubewatch, Tocsin string
 	// NATS is a NATS server. It runs as the same user as the others, and may write
@@ -26,8 +26,8 @@ type Images struct {
 	NATS string
 }
 
-// Build builds all images with the script of deploy/images. It takes a minute
-// where nothing of it was built before. Docker has to be there.
+// Build builds all images with the script of deploy/images. It takes a minute if
+// nothing was built before. It needs Docker.
 func Build(ctx context.Context) (Images, error) {
 	root, err := Root(ctx)
 	if err != nil {
@@ -51,7 +51,7 @@ func Build(ctx context.Context) (Images, error) {
 	return images, err
 }
 
-// Root is where the checkout is that this program was built from.
+// Root returns the root of the checkout that this program was built from.
 func Root(ctx context.Context) (string, error) {
 	out, err := run(ctx, "", nil, "go", "env", "GOWORK")
 	if err != nil {
@@ -60,7 +60,8 @@ func Root(ctx context.Context) (string, error) {
 	return filepath.Dir(strings.TrimSpace(out)), nil
 }
 
-// natsDockerfile is the image of a NATS server, which starts with what is in /etc/nats.
+// natsDockerfile makes the image of a NATS server, which uses the configuration in
+// /etc/nats.
 const natsDockerfile = `FROM scratch
 COPY --chown=65532:65532 data /data
 COPY nats-server /nats-server
@@ -68,8 +69,7 @@ USER 65532:65532
 ENTRYPOINT ["/nats-server"]
 `
 
-// buildNATS builds a static NATS server, of the version that the workspace has, and
-// its image.
+// buildNATS builds a static NATS server of the workspace's version, and its image.
 func buildNATS(ctx context.Context, root string) (name string, err error) {
 	dir, err := os.MkdirTemp("", "tocsin-nats-")
 	if err != nil {

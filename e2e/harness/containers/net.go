@@ -22,15 +22,14 @@ import (
 )
 
 const (
-	// stopWithin is how long a container may take to end after SIGTERM, before it is
-	// killed.
+	// stopWithin bounds the end of a container after SIGTERM. Then it is killed.
 	stopWithin = 15 * time.Second
-	// maxLog bounds what is kept of a log, in bytes.
+	// maxLog bounds the part of a log that is kept, in bytes.
 	maxLog = 4 << 20
 )
 
-// ErrNoReaper says that Docker is there and the image of testcontainers' reaper is
-// not, nor can it be pulled. TESTCONTAINERS_RYUK_DISABLED=true goes without it.
+// ErrNoReaper is returned if Docker runs, but the image of testcontainers' reaper is
+// missing and cannot be pulled. TESTCONTAINERS_RYUK_DISABLED=true works without it.
 var ErrNoReaper = errors.New("the image of testcontainers' reaper is not here (TESTCONTAINERS_RYUK_DISABLED=true goes without it)")
 
 // Net is a network of containers, in which each is found by its name.
@@ -40,7 +39,7 @@ type Net struct {
 	all    []*Container
 }
 
-// NewNet makes an empty network.
+// NewNet creates an empty network.
 func NewNet(ctx context.Context) (*Net, error) {
 	docker, err := testcontainers.NewDockerClientWithOpts(ctx)
 	if err != nil {
@@ -60,8 +59,8 @@ func noReaper(err error) error {
 	return err
 }
 
-// Close removes the containers with their volumes, and the network. One that is
-// paused is let go on first: Docker waits for it otherwise.
+// Close removes the containers with their volumes, and the network. A paused container
+// is resumed first, because Docker would wait for it.
 func (n *Net) Close(ctx context.Context) error {
 	var err error
 	for _, c := range n.all {
@@ -73,37 +72,37 @@ func (n *Net) Close(ctx context.Context) error {
 	return errors.Join(err, n.net.Remove(ctx), n.docker.Close())
 }
 
-// Spec says what a container is.
+// Spec describes a container.
 type Spec struct {
 	// Name is its host name in the network.
 	Name  string
 	Image string
 	Args  []string
 	Env   map[string]string
-	// Files are put into it before it starts, by their path there, and are readable
-	// by its user.
+	// Files are copied into it before it starts, by their path there. Its user can read
+	// them.
 	Files map[string][]byte
-	// Ports are published on the loopback of this machine, each at a port that stays
+	// Ports are published on the loopback of this machine, each at a port that it keeps
 	// when it is started again.
 	Ports []int
-	// Writable lets it write its whole file system; else, what is mounted at Volumes.
-	// Files need it.
+	// Writable makes the whole file system writable. Otherwise only the mounts at
+	// Volumes are. Files need it.
 	Writable bool
-	// Volumes are paths that are kept when it is started again, until Close.
+	// Volumes are paths that are kept over a restart, until Close.
 	Volumes []string
 }
 
-// Container is one that was started.
+// Container is a container that was started.
 type Container struct {
 	Name string
 	net  *Net
 	c    testcontainers.Container
-	// ports are the published ones, by those of the container.
+	// ports has the published ports by those of the container.
 	ports   map[int]int
 	volumes []string // their names
 }
 
-// Run starts a container: without capabilities, and without a way to more of them.
+// Run starts a container without capabilities and without a way to get more.
 func (n *Net) Run(ctx context.Context, s Spec) (*Container, error) {
 	made := &Container{Name: s.Name, net: n, ports: map[int]int{}}
 	bindings := dockernet.PortMap{}
@@ -164,19 +163,19 @@ func freePort(ctx context.Context) (int, error) {
 	return port, l.Close()
 }
 
-// Addr is where this machine reaches one of its published ports.
+// Addr returns the address of a published port on this machine.
 func (c *Container) Addr(port int) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(c.ports[port]))
 }
 
-// URL is Addr for HTTP.
+// URL returns Addr as an HTTP URL.
 func (c *Container) URL(port int) string { return "http://" + c.Addr(port) }
 
-// ID is Docker's id of it.
+// ID returns its id in Docker.
 func (c *Container) ID() string { return c.c.GetContainerID() }
 
-// Health is what Docker says of its health check: starting, healthy or unhealthy.
-// Beside it is what the check said last.
+// Health returns Docker's result of its health check, which is starting, healthy or
+// unhealthy, and the last output of the check.
 func (c *Container) Health(ctx context.Context) (status, said string, err error) {
 	state, err := c.c.State(ctx)
 	if err != nil {
@@ -191,7 +190,7 @@ func (c *Container) Health(ctx context.Context) (status, said string, err error)
 	return string(state.Health.Status), said, nil
 }
 
-// AwaitHealth waits for what Health says.
+// AwaitHealth waits for a result of Health.
 func (c *Container) AwaitHealth(ctx context.Context, want string, within time.Duration) error {
 	var status, said string
 	var err error
@@ -204,7 +203,7 @@ func (c *Container) AwaitHealth(ctx context.Context, want string, within time.Du
 	return fmt.Errorf("%s is %s and not %s within %s: %s: %w\n%s", c.Name, status, want, within, said, err, c.Logs(ctx))
 }
 
-// Exec runs a program of the image in it, and returns its exit code and what it said.
+// Exec runs a program of the image in it, and returns its exit code and output.
 func (c *Container) Exec(ctx context.Context, args ...string) (code int, said string, err error) {
 	code, out, err := c.c.Exec(ctx, args)
 	if err != nil {
@@ -217,7 +216,7 @@ func (c *Container) Exec(ctx context.Context, args ...string) (code int, said st
 	return code, text.String(), nil
 }
 
-// Stop asks it to end by SIGTERM, and returns its exit code.
+// Stop sends SIGTERM, waits, and returns the exit code.
 func (c *Container) Stop(ctx context.Context) (code int, err error) {
 	limit := stopWithin
 	if err := c.c.Stop(ctx, &limit); err != nil {
@@ -255,31 +254,31 @@ func (c *Container) Start(ctx context.Context) error {
 	return err
 }
 
-// Kill ends it at once.
+// Kill kills it.
 func (c *Container) Kill(ctx context.Context) error {
 	_, err := c.net.docker.ContainerKill(ctx, c.ID(), client.ContainerKillOptions{Signal: "KILL"})
 	return err
 }
 
-// Pause stops its processes where they are, and Resume lets them go on.
+// Pause stops its processes, and Resume continues them.
 func (c *Container) Pause(ctx context.Context) error {
 	_, err := c.net.docker.ContainerPause(ctx, c.ID(), client.ContainerPauseOptions{})
 	return err
 }
 
-// Resume ends what Pause began.
+// Resume ends Pause.
 func (c *Container) Resume(ctx context.Context) error {
 	_, err := c.net.docker.ContainerUnpause(ctx, c.ID(), client.ContainerUnpauseOptions{})
 	return err
 }
 
-// Cut takes it off the network, with its published ports, and Join brings it back.
+// Cut takes it off the network, with its published ports, and Join connects it again.
 func (c *Container) Cut(ctx context.Context) error {
 	_, err := c.net.docker.NetworkDisconnect(ctx, c.net.net.ID, client.NetworkDisconnectOptions{Container: c.ID()})
 	return err
 }
 
-// Join ends what Cut began, under the same name.
+// Join ends Cut, with the same name.
 func (c *Container) Join(ctx context.Context) error {
 	_, err := c.net.docker.NetworkConnect(ctx, c.net.net.ID, client.NetworkConnectOptions{
 		Container: c.ID(), EndpointConfig: &dockernet.EndpointSettings{Aliases: []string{c.Name}},
@@ -287,7 +286,7 @@ func (c *Container) Join(ctx context.Context) error {
 	return err
 }
 
-// Logs are what it wrote so far, for whoever looks into a failure.
+// Logs returns its log so far, for the message of a failed test.
 func (c *Container) Logs(ctx context.Context) string {
 	r, err := c.c.Logs(ctx)
 	if err != nil {

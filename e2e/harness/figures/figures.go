@@ -1,5 +1,5 @@
-// Package figures is how a benchmark says what it measured: as lines of a table,
-// each beside what was asked. It asserts nothing.
+// Package figures prints what a benchmark measured: as lines of a table, each beside
+// the figure to meet. It asserts nothing.
 package figures
 
 import (
@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// Figure is one line of the table. Asked is empty where nobody asked for a bound.
+// Figure is one line of the table. Asked is empty if there is no figure to meet.
 type Figure struct{ What, Asked, Measured string }
 
 // Print writes a table.
 func Print(w io.Writer, all []Figure) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "WHAT\tASKED\tMEASURED") // Flush has the error
+	_, _ = fmt.Fprintln(table, "WHAT\tASKED\tMEASURED") // Flush returns the error
 	for _, f := range all {
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", f.What, f.Asked, f.Measured)
 	}
 	return table.Flush()
 }
 
-// Quantiles says p50 and p99 of what was measured, which it sorts.
+// Quantiles formats p50 and p99 of values, which it sorts.
 func Quantiles(all []time.Duration) string {
 	if len(all) == 0 {
 		return "nothing was measured"
@@ -33,7 +33,7 @@ func Quantiles(all []time.Duration) string {
 	return fmt.Sprintf("p50 %s, p99 %s (n=%d)", Rounded(at(50)), Rounded(at(99)), len(all))
 }
 
-// Rounded keeps three digits or so.
+// Rounded formats a number with about three digits.
 func Rounded(d time.Duration) time.Duration {
 	for unit := time.Second; unit > time.Nanosecond; unit /= 10 {
 		if d >= 100*unit {
@@ -43,7 +43,7 @@ func Rounded(d time.Duration) time.Duration {
 	return d
 }
 
-// Median is the one in the middle, the higher of two. There has to be one.
+// Median returns the value in the middle, of two the higher. There has to be one.
 func Median(all []float64) float64 {
 	all = slices.Sorted(slices.Values(all))
 	return all[len(all)/2]

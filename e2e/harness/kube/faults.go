@@ -16,13 +16,13 @@ import (
 // lived is how long a container ran before it ended.
 const lived = 2 * time.Second
 
-// Crash ends a container, with its exit code, and does not start it again yet:
-// the status that a kubelet writes first, for as long as it waits.
+// Crash ends a container with an exit code, and does not start it again yet: the status
+// that a kubelet writes first, during its back-off.
 func (s *Server) Crash(ctx context.Context, pod *corev1.Pod, container string, exitCode int32) (*corev1.Pod, error) {
 	return s.ends(ctx, pod, container, "Error", exitCode)
 }
 
-// OOMKilled ends a container as the kernel does for want of memory.
+// OOMKilled ends a container as the kernel does when memory is short.
 func (s *Server) OOMKilled(ctx context.Context, pod *corev1.Pod, container string) (*corev1.Pod, error) {
 	return s.ends(ctx, pod, container, "OOMKilled", 137)
 }
@@ -35,8 +35,8 @@ func (s *Server) ends(ctx context.Context, pod *corev1.Pod, container, reason st
 	})
 }
 
-// CrashLoop lets a container wait for its next start, which a kubelet delays,
-// after it ended with the exit code and was restarted so many times.
+// CrashLoop makes a container wait for its next start, which a kubelet delays, after it
+// ended with the exit code and was restarted so many times.
 func (s *Server) CrashLoop(ctx context.Context, pod *corev1.Pod, container string, exitCode, restarts int32) (*corev1.Pod, error) {
 	return s.containerStatus(ctx, pod, container, func(p *corev1.Pod, st *corev1.ContainerStatus) {
 		st.RestartCount, st.Ready = restarts, false
@@ -49,7 +49,7 @@ func (s *Server) CrashLoop(ctx context.Context, pod *corev1.Pod, container strin
 	})
 }
 
-// Restarted lets a container run again after it ended.
+// Restarted makes a container run again after it ended.
 func (s *Server) Restarted(ctx context.Context, pod *corev1.Pod, container string) (*corev1.Pod, error) {
 	return s.containerStatus(ctx, pod, container, func(p *corev1.Pod, st *corev1.ContainerStatus) {
 		if st.State.Terminated != nil {
@@ -61,8 +61,8 @@ func (s *Server) Restarted(ctx context.Context, pod *corev1.Pod, container strin
 	})
 }
 
-// ImagePull lets a container wait for an image that can't be pulled. A kubelet
-// says ErrImagePull when it has tried and ImagePullBackOff until it tries again.
+// ImagePull makes a container wait for an image that cannot be pulled. A kubelet
+// reports ErrImagePull after a try and ImagePullBackOff until the next.
 func (s *Server) ImagePull(ctx context.Context, pod *corev1.Pod, container, reason string) (*corev1.Pod, error) {
 	return s.containerStatus(ctx, pod, container, func(p *corev1.Pod, st *corev1.ContainerStatus) {
 		p.Status.Phase = corev1.PodPending
@@ -80,7 +80,7 @@ func terminated(p *corev1.Pod, container, reason string, exitCode, life int32) *
 	}
 }
 
-// Node makes a node, ready, that has no kubelet.
+// Node creates a node that is ready and has no kubelet.
 func (s *Server) Node(ctx context.Context, name string) (*corev1.Node, error) {
 	return s.makeNode(ctx, name)
 }
@@ -101,8 +101,8 @@ func (s *Server) NodeReady(ctx context.Context, node *corev1.Node) (*corev1.Node
 	return s.nodeCondition(ctx, node, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status")
 }
 
-// NodeNotReady makes a node not ready, as the node controller does of one that
-// it has not heard of for 40 s.
+// NodeNotReady makes a node not ready, as the node controller does after 40 s without a
+// heartbeat.
 func (s *Server) NodeNotReady(ctx context.Context, node *corev1.Node) (*corev1.Node, error) {
 	return s.nodeCondition(ctx, node, corev1.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status.")
 }
@@ -116,8 +116,8 @@ func (s *Server) nodeCondition(ctx context.Context, node *corev1.Node, status co
 	})
 }
 
-// DeploymentStalled says, as the deployment controller does, that a deployment
-// did not get on within its deadline.
+// DeploymentStalled sets the condition that a deployment made no progress within its
+// deadline, as the deployment controller does.
 func (s *Server) DeploymentStalled(ctx context.Context, d *appsv1.Deployment) (*appsv1.Deployment, error) {
 	return s.deploymentStatus(ctx, d, func(st *appsv1.DeploymentStatus) {
 		st.ReadyReplicas, st.AvailableReplicas, st.UnavailableReplicas = 0, 0, st.Replicas
@@ -128,8 +128,8 @@ func (s *Server) DeploymentStalled(ctx context.Context, d *appsv1.Deployment) (*
 	})
 }
 
-// JobFailed says, as the job controller does, that a job's pods failed too
-// often.
+// JobFailed sets the condition that a job's pods failed too often, as the job
+// controller does.
 func (s *Server) JobFailed(ctx context.Context, job *batchv1.Job) (*batchv1.Job, error) {
 	return s.jobStatus(ctx, job, func(st *batchv1.JobStatus) {
 		st.Active, st.Failed = 0, 7
@@ -142,8 +142,8 @@ func (s *Server) JobFailed(ctx context.Context, job *batchv1.Job) (*batchv1.Job,
 	})
 }
 
-// containerStatus changes what is said of one container of a pod, and the pod's
-// own readiness with it.
+// containerStatus changes the status of one container of a pod, and the pod's readiness
+// with it.
 func (s *Server) containerStatus(ctx context.Context, pod *corev1.Pod, container string, change func(*corev1.Pod, *corev1.ContainerStatus)) (*corev1.Pod, error) {
 	return s.podStatus(ctx, pod, func(p *corev1.Pod) error {
 		for i := range p.Status.ContainerStatuses {
@@ -156,8 +156,8 @@ func (s *Server) containerStatus(ctx context.Context, pod *corev1.Pod, container
 	})
 }
 
-// podStatus changes the newest status of a pod; its condition Ready follows from
-// its containers.
+// podStatus changes the newest status of a pod. Its condition Ready follows from its
+// containers.
 func (s *Server) podStatus(ctx context.Context, pod *corev1.Pod, change func(*corev1.Pod) error) (*corev1.Pod, error) {
 	pods := s.client.CoreV1().Pods(pod.Namespace)
 	var now *corev1.Pod

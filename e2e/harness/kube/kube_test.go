@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// server is the one that the tests share which neither kill nor compact.
+// server returns the API server that tests share which neither kill nor compact it.
 func server(t *testing.T) *Server {
 	t.Helper()
 	if errors.Is(shared.err, ErrNotBuilt) {
@@ -73,7 +73,7 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// next is the next object of a watch that isn't a bookmark.
+// next returns the next object of a watch that is not a bookmark.
 func next(t *testing.T, w watch.Interface) watch.Event {
 	t.Helper()
 	for {
@@ -129,8 +129,8 @@ func TestContextIsNamed(t *testing.T) {
 	}
 }
 
-// What a watch sees of an event that expires is its deletion, and a watch
-// without a timeout of its own is closed by the server.
+// A watch sees the deletion of an event that expires, and the server closes a watch
+// without a timeout of its own.
 func TestExpiryAndClosure(t *testing.T) {
 	s := Start(t, Options{EventTTL: time.Second, MinRequestTimeout: time.Second})
 	ns := s.Namespace(t)
@@ -153,7 +153,7 @@ func TestExpiryAndClosure(t *testing.T) {
 		if open {
 			t.Fatalf("watched %+v; want the end", e)
 		}
-		// Whole seconds are what the server counts in.
+		// The server counts in whole seconds.
 		if d := time.Since(began); d < 900*time.Millisecond {
 			t.Fatalf("the watch was closed after %s; want 1 s to 2 s", d)
 		}
@@ -162,8 +162,8 @@ func TestExpiryAndClosure(t *testing.T) {
 	}
 }
 
-// gone watches events and pods from a resource version and says which of them
-// is told 410.
+// gone watches events and pods from a resource version and reports which of them gets
+// 410.
 func gone(t *testing.T, s *Server, ns, from string) (events, pods bool) {
 	t.Helper()
 	delivered := func(w watch.Interface, err error) bool {
@@ -188,7 +188,7 @@ func gone(t *testing.T, s *Server, ns, from string) (events, pods bool) {
 	return delivered(core.Events(ns).Watch(t.Context(), options)), delivered(core.Pods(ns).Watch(t.Context(), options))
 }
 
-// What a compaction does to whom: the table of the comment on Compact.
+// The effect of a compaction is the table in the comment on Compact.
 func TestCompactionIsFelt(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -345,7 +345,7 @@ func TestFaults(t *testing.T) {
 }
 
 func logs(ctx context.Context, s *Server, pod *corev1.Pod, options *corev1.PodLogOptions) (string, error) {
-	// Not DoRaw: it leaves what a refusal says unread.
+	// Not DoRaw, which drops the text of a refusal.
 	stream, err := s.Client().CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
 	if err != nil {
 		return "", err

@@ -19,29 +19,29 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Log is what a kubelet says of a container. Current and Previous are of the
-// container that runs and of the one that ran before it.
+// Log is a kubelet's log of a container. Current is that of the container that runs,
+// Previous of the one before it.
 type Log struct {
 	Current, Previous string
-	// NotThere says that the container has not run yet, so that even Current is
-	// refused; Previous "" says that it was not restarted.
+	// NotThere means that the container has not run yet, so that even Current is
+	// refused. Previous "" means that it was not restarted.
 	NotThere bool
-	// Delay is waited for before the answer, less when the asker goes away.
+	// Delay is the time before the answer, less if the client cancels.
 	Delay time.Duration
-	// Status, unless 0, is answered in place of the log, with Body.
+	// Status, unless 0, is answered with Body instead of the log.
 	Status int
 	Body   string
 }
 
-// LogRequest is what a kubelet was asked.
+// LogRequest is a request to a kubelet.
 type LogRequest struct {
 	Namespace, Pod, Container string
 	Previous                  bool
-	TailLines, LimitBytes     int64 // -1: not said
+	TailLines, LimitBytes     int64 // -1: not given
 }
 
-// Kubelet serves the logs of a node's containers to the API server, over TLS
-// and to nobody else, as a kubelet does.
+// Kubelet serves the logs of a node's containers to the API server over TLS, and to no
+// other client, as a kubelet does.
 type Kubelet struct {
 	server *http.Server
 	served chan struct{}
@@ -52,8 +52,8 @@ type Kubelet struct {
 	inFlight, atOnce int
 }
 
-// Kubelet adds a node, ready, and the kubelet that answers for it; the pods that
-// are made after it are on it. Close ends the kubelet; the node stays.
+// Kubelet adds a node that is ready, and its kubelet. Pods that are created afterwards
+// are on it. Close ends the kubelet; the node stays.
 func (s *Server) Kubelet(ctx context.Context, node string) (*Kubelet, error) {
 	cert, err := s.certificate(x509.Certificate{
 		Subject:     pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}},
@@ -93,30 +93,30 @@ func (k *Kubelet) Close() error {
 	return err
 }
 
-// SetLog says what is answered for a pod's container from now on.
+// SetLog sets the log of a pod's container.
 func (k *Kubelet) SetLog(pod *corev1.Pod, container string, log Log) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.logs[[3]string{pod.Namespace, pod.Name, container}] = log
 }
 
-// Requests are those that were asked so far.
+// Requests returns the requests so far.
 func (k *Kubelet) Requests() []LogRequest {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return append([]LogRequest(nil), k.requests...)
 }
 
-// MostAtOnce is how many requests were waiting for their answer at once, at
-// most.
+// MostAtOnce returns the largest number of requests that waited for their answer at the
+// same time.
 func (k *Kubelet) MostAtOnce() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.atOnce
 }
 
-// containerLogs answers as the kubelet's getContainerLogs does: 404 for what it
-// does not know, 400 for what it can't give.
+// containerLogs answers as the kubelet's getContainerLogs does: 404 for an unknown
+// container, 400 for a log that does not exist.
 func (k *Kubelet) containerLogs(w http.ResponseWriter, r *http.Request) {
 	asked, err := logRequest(r)
 	if err != nil {
@@ -185,7 +185,7 @@ func logRequest(r *http.Request) (LogRequest, error) {
 	return asked, nil
 }
 
-// number is -1 where nothing is said.
+// number returns a number of the query, -1 if it is missing.
 func number(q url.Values, name string, least int64) (int64, error) {
 	if !q.Has(name) {
 		return -1, nil
@@ -197,13 +197,13 @@ func number(q url.Values, name string, least int64) (int64, error) {
 	return n, nil
 }
 
-// lineBytes is where a container runtime cuts a line in two (containerd's
+// lineBytes is the length at which a container runtime splits a line (containerd's
 // max_container_log_line_size). The kubelet counts each part as a line.
 const lineBytes = 16 << 10
 
-// cut is what a kubelet gives of a log (ReadLogs in k8s.io/cri-client): the last
-// lines of it, and of these the FIRST bytes. Without a limit of lines the bytes
-// are those at the beginning of the log. A limit of -1 is none.
+// cut returns the part of a log that a kubelet sends (ReadLogs in k8s.io/cri-client):
+// its last lines, and of these the FIRST bytes. Without a limit of lines they are the
+// bytes at the beginning of the log. A limit of -1 is none.
 func cut(log []byte, tailLines, limitBytes int64) []byte {
 	if tailLines >= 0 {
 		starts := lineStarts(log)
@@ -219,7 +219,7 @@ func cut(log []byte, tailLines, limitBytes int64) []byte {
 	return log
 }
 
-// lineStarts are where the lines of the runtime's file begin.
+// lineStarts returns where the lines of the runtime's file begin.
 func lineStarts(log []byte) []int {
 	var starts []int
 	for at := 0; at < len(log); {
@@ -228,7 +228,7 @@ func lineStarts(log []byte) []int {
 		if end := bytes.IndexByte(line, '\n'); end >= 0 {
 			line = line[:end+1]
 		}
-		// The end of a line that is as long as may be stays with it.
+		// The end of a line of the greatest length stays with it.
 		if len(bytes.TrimSuffix(line, []byte("\n"))) > lineBytes {
 			line = line[:lineBytes]
 		}

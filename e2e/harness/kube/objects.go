@@ -17,10 +17,10 @@ import (
 	"k8s.io/client-go/tools/reference"
 )
 
-// Image is what the containers run; nobody pulls it.
+// Image is the image of the containers. It is never pulled.
 const Image = "registry.invalid/app:1"
 
-// Namespace makes a namespace with a name of its own. It stays.
+// Namespace creates a namespace with a unique name. It stays.
 func (s *Server) Namespace(t testing.TB) string {
 	t.Helper()
 	ns, err := s.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
@@ -32,7 +32,7 @@ func (s *Server) Namespace(t testing.TB) string {
 	return ns.Name
 }
 
-// Ref is the reference to an object of the server, as events hold it.
+// Ref returns a reference to an object of the server, as events hold it.
 func Ref(object runtime.Object) (corev1.ObjectReference, error) {
 	ref, err := reference.GetReference(scheme.Scheme, object)
 	if err != nil {
@@ -41,9 +41,9 @@ func Ref(object runtime.Object) (corev1.ObjectReference, error) {
 	return *ref, nil
 }
 
-// Event makes an event as client-go's recorder does when it sees one for the
-// first time. An event of what is in no namespace, of a node say, is in
-// "default": namespace "" means that.
+// Event creates an event as client-go's recorder does when it sees one for the first
+// time. The event of an object without a namespace, such as a node, is in "default":
+// namespace "" means that.
 func (s *Server) Event(ctx context.Context, namespace string, about corev1.ObjectReference, eventType, reason, message string) (*corev1.Event, error) {
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
@@ -61,7 +61,7 @@ func (s *Server) Event(ctx context.Context, namespace string, about corev1.Objec
 	return event, nil
 }
 
-// EventAgain counts an event once more, as the recorder does when it sees the
+// EventAgain increases the count of an event, as the recorder does when it sees the
 // same again.
 func (s *Server) EventAgain(ctx context.Context, event *corev1.Event) (*corev1.Event, error) {
 	event = event.DeepCopy()
@@ -74,9 +74,8 @@ func (s *Server) EventAgain(ctx context.Context, event *corev1.Event) (*corev1.E
 	return again, nil
 }
 
-// Pod makes a pod with containers of these names ("app" when none is named),
-// all of them running. It is on the node of the kubelet that was started last;
-// without one it is on none, and has no logs.
+// Pod creates a pod whose containers run, with these names or "app". It is on the node
+// of the kubelet that was started last; without one it is on none, and has no logs.
 func (s *Server) Pod(ctx context.Context, namespace, name string, labels map[string]string, containers ...string) (*corev1.Pod, error) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: labels},
@@ -111,12 +110,12 @@ func podSpec(containers []string) corev1.PodSpec {
 	return spec
 }
 
-// containerID is that of a container's nth life.
+// containerID returns the id of a container after n restarts.
 func containerID(pod *corev1.Pod, container string, life int32) string {
 	return fmt.Sprintf("containerd://%x", sha256.Sum256(fmt.Appendf(nil, "%s %s %d", pod.UID, container, life)))
 }
 
-// Deployment makes a deployment, with as many pods as it wants.
+// Deployment creates a deployment, with as many pods as it wants.
 func (s *Server) Deployment(ctx context.Context, namespace, name string, labels map[string]string, replicas int32) (*appsv1.Deployment, error) {
 	selected := map[string]string{"app": name}
 	d, err := s.client.AppsV1().Deployments(namespace).Create(ctx, &appsv1.Deployment{
@@ -139,7 +138,7 @@ func (s *Server) Deployment(ctx context.Context, namespace, name string, labels 
 	})
 }
 
-// Job makes a job that has begun.
+// Job creates a job that has started.
 func (s *Server) Job(ctx context.Context, namespace, name string, labels map[string]string) (*batchv1.Job, error) {
 	spec := podSpec(nil)
 	spec.RestartPolicy = corev1.RestartPolicyNever
@@ -156,8 +155,8 @@ func (s *Server) Job(ctx context.Context, namespace, name string, labels map[str
 	})
 }
 
-// addNode makes a node whose kubelet is on a port of this machine, or gives one
-// that is there already the port.
+// addNode creates a node whose kubelet has a port of this machine, or updates the port
+// of one that exists.
 func (s *Server) addNode(ctx context.Context, name string, port int32) error {
 	node, err := s.makeNode(ctx, name)
 	if err != nil {
@@ -170,5 +169,5 @@ func (s *Server) addNode(ctx context.Context, name string, port int32) error {
 	return err
 }
 
-// ago is a time before now, to the second, as the API keeps it.
+// ago returns an earlier time, to the second, as the API stores it.
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(time.Now().Add(-d)) }

@@ -1,10 +1,9 @@
-// Package kube runs a real Kubernetes API server for tests, and plays those who
-// are missing around it: it writes what a kubelet or a controller would write,
-// and serves the logs of containers as a kubelet does.
+// Package kube runs a real Kubernetes API server for tests, and plays the parts that
+// are missing around it: it writes what a kubelet or a controller would write, and
+// serves the logs of containers as a kubelet does.
 //
-// The server is the process of e2e/kube-apiserver. One may serve many tests,
-// each in a namespace of its own. The package asserts nothing of Tocsin, and
-// knows nothing of it.
+// The server is the process of e2e/kube-apiserver. One may serve many tests, each in a
+// namespace of its own. The package asserts nothing of Tocsin, and knows nothing of it.
 package kube
 
 import (
@@ -30,37 +29,36 @@ import (
 )
 
 const (
-	// startWithin bounds a start; 3 s on a machine that has nothing else to do.
+	// startWithin bounds a start, which takes 3 s on an idle machine.
 	startWithin = 2 * time.Minute
-	// stopWithin bounds the end after SIGTERM; it is killed then.
+	// stopWithin bounds the end after SIGTERM. Then the server is killed.
 	stopWithin = 15 * time.Second
 	// askWithin bounds a request to the control listener.
 	askWithin = 30 * time.Second
 )
 
-// ErrNotBuilt is there where the server was not built: it takes minutes, and no
-// test does it by the way.
+// ErrNotBuilt is returned if the server was not built. That takes minutes, and tests do
+// not do it on their own.
 var ErrNotBuilt = errors.New("the Kubernetes API server of the tests isn't built: run make kube-apiserver")
 
-// Options are the settings of a server; the zero value is a server as it is
-// without settings.
+// Options are the settings of a server. The zero value has the server's defaults.
 type Options struct {
-	// EventTTL is how long events are kept; 0 is an hour. etcd counts in
-	// seconds, and forgets within a second or so.
+	// EventTTL is how long events are kept, 0 for an hour. etcd counts in seconds, and
+	// deletes within a second or so.
 	EventTTL time.Duration
-	// MinRequestTimeout, whole seconds: a watch is closed at random between it
-	// and twice as long. 0 is 30 min.
+	// MinRequestTimeout is in whole seconds: a watch is closed at random between it and
+	// twice as long. 0 is 30 min.
 	MinRequestTimeout time.Duration
-	// NoWatchCache makes the server read watches from etcd for all kinds, as it
-	// does for events, so that Compact is felt by all.
+	// NoWatchCache makes the server read watches from etcd for all kinds, as it does
+	// for events, so that Compact affects all.
 	NoWatchCache bool
-	// Context is the name of the context in the kubeconfig; "" is "test".
+	// Context is the name of the context in the kubeconfig, "" for "test".
 	Context string
 }
 
-// Server is a running API server, or one that was killed and may be started
-// again. Kill, Restart, Kubelet and Close are for one goroutine; the others may
-// be called by many.
+// Server is a running API server, or one that was killed and can be started again.
+// Kill, Restart, Kubelet and Close are for one goroutine; the other methods are safe
+// for concurrent use.
 type Server struct {
 	bin, dir, kubeconfig string
 	opts                 Options
@@ -68,21 +66,21 @@ type Server struct {
 	config               *rest.Config
 	process              *process
 	said                 ready
-	node                 string // on which pods are
+	node                 string // the node of new pods
 }
 
-// ready is what a server says once it is.
+// ready is the line that a server prints when it is ready.
 type ready struct{ Kubeconfig, Control string }
 
-// process is one life of the server.
+// process is a server process between two restarts.
 type process struct {
 	cmd    *exec.Cmd
-	stdin  io.Closer // whose other end the server watches: it ends when we are gone
+	stdin  io.Closer // the server watches the other end, and ends with this process
 	stdout *harness.Log
 	done   chan struct{}
 }
 
-// Start runs a server for a test, which is skipped where the server isn't built.
+// Start runs a server for a test. It skips the test if the server is not built.
 func Start(t testing.TB, opts Options) *Server {
 	t.Helper()
 	s, err := Run(t.TempDir(), opts)
@@ -100,9 +98,8 @@ func Start(t testing.TB, opts Options) *Server {
 	return s
 }
 
-// Run runs a server on a directory: a new cluster in an empty one, the same
-// cluster in one that had it before. It is ready when Run returns; Close ends
-// it.
+// Run runs a server on a directory: a new cluster in an empty one, otherwise the
+// cluster that it had before. The server is ready when Run returns; Close ends it.
 func Run(dir string, opts Options) (*Server, error) {
 	bin, err := binary()
 	if err != nil {
@@ -118,7 +115,7 @@ func Run(dir string, opts Options) (*Server, error) {
 	return s, nil
 }
 
-// binary is where the server was built.
+// binary returns the path of the server.
 func binary() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -191,8 +188,8 @@ func (p *process) ended() bool {
 	}
 }
 
-// connect makes the administrator's client, and the kubeconfig with the context
-// that was asked for.
+// connect makes the administrator's client, and the kubeconfig with the context of the
+// options.
 func (s *Server) connect() error {
 	s.kubeconfig = s.said.Kubeconfig
 	c, err := clientcmd.LoadFromFile(s.kubeconfig)
@@ -218,25 +215,25 @@ func (s *Server) connect() error {
 	return nil
 }
 
-// Kubeconfig is the administrator's kubeconfig. A restart does not change it.
+// Kubeconfig returns the path of the administrator's kubeconfig. A restart does not
+// change it.
 func (s *Server) Kubeconfig() string { return s.kubeconfig }
 
-// Config is how the administrator connects, for clients of other kinds.
+// Config returns the administrator's configuration, for other clients.
 func (s *Server) Config() *rest.Config { return rest.CopyConfig(s.config) }
 
-// Client is the administrator's client, without a limit of rate. It outlives
+// Client returns the administrator's client, without a rate limit. It outlives
 // restarts.
 func (s *Server) Client() kubernetes.Interface { return s.client }
 
-// PID is the process's id.
+// PID returns the process's id.
 func (s *Server) PID() int { return s.process.cmd.Process.Pid }
 
-// Compact makes etcd forget what was before its current revision. Whoever
-// watches events from an older one is told 410 Gone; a watch that is open goes
-// on. For kinds other than events the server answers from a cache that knows
-// what changed since it was started: they are told 410 after Compact and
-// Restart, or with NoWatchCache. For want of that cache a watch of events is
-// sent no bookmarks while it goes on, either.
+// Compact makes etcd delete the history before its current revision. A client that
+// watches events from an older one gets 410 Gone; an open watch goes on. For other
+// kinds the server answers from a cache of the changes since its start: their clients
+// get 410 after Compact and Restart, or with NoWatchCache. Without that cache an open
+// watch of events gets no bookmarks either.
 func (s *Server) Compact() error {
 	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
 	defer cancel()
@@ -254,7 +251,7 @@ func (s *Server) Compact() error {
 	return nil
 }
 
-// Kill ends the server at once, as kill -9 does, and waits until it has ended.
+// Kill kills the server, as kill -9 does, and waits for its end.
 func (s *Server) Kill() error {
 	if err := s.process.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill the API server: %w", err)
@@ -263,8 +260,8 @@ func (s *Server) Kill() error {
 	return nil
 }
 
-// Restart starts the server again, at the same address with the same objects,
-// and returns once it is ready. One that still runs is killed first.
+// Restart starts the server again, at the same address with the same objects, and
+// returns once it is ready. It kills one that still runs.
 func (s *Server) Restart() error {
 	if err := s.Kill(); err != nil {
 		return err
@@ -291,7 +288,7 @@ func (s *Server) Close() error {
 
 func (s *Server) logFile() string { return filepath.Join(s.dir, "server.log") }
 
-// lastLog is the end of the server's log, for whoever looks into a failure.
+// lastLog returns the end of the server's log, for the message of a failed test.
 func (s *Server) lastLog() string {
 	data, err := os.ReadFile(s.logFile())
 	if err != nil {

@@ -32,14 +32,13 @@ import (
 const (
 	// validFor is longer than any test.
 	validFor = 24 * time.Hour
-	// tokenSeconds is how long a token of a service account is good for.
+	// tokenSeconds is how long a token of a service account is valid.
 	tokenSeconds = 3600
 )
 
-// User makes a user who may do what the cluster roles and roles in the manifests
-// (files of YAML) say and nothing else, and gives the path of a kubeconfig with
-// a certificate of theirs. Whatever else is in the files is left alone: the
-// bindings are ours.
+// User creates a user with the rights of the cluster roles and roles in the manifests
+// (YAML files), and returns the path of a kubeconfig with a certificate for it. It
+// ignores other objects in the files and makes bindings of its own.
 func (s *Server) User(ctx context.Context, name string, manifests ...string) (string, error) {
 	objects, err := readManifests(manifests)
 	if err != nil {
@@ -80,10 +79,10 @@ func (s *Server) User(ctx context.Context, name string, manifests ...string) (st
 	})
 }
 
-// ServiceAccount makes what is in the manifests (files of YAML) of namespaces,
-// service accounts, roles and bindings, as it stands, and gives the path of a
-// kubeconfig with a token of the account that is named. What names no namespace
-// is in the one that is named here. Of other kinds nothing is made.
+// ServiceAccount creates the namespaces, service accounts, roles and bindings of the
+// manifests (YAML files), and returns the path of a kubeconfig with a token of the
+// named account. Objects without a namespace get the one that is named here. Other
+// kinds are ignored.
 func (s *Server) ServiceAccount(ctx context.Context, namespace, name string, manifests ...string) (string, error) {
 	objects, err := readManifests(manifests)
 	if err != nil {
@@ -138,8 +137,8 @@ func readManifests(files []string) ([]runtime.Object, error) {
 	return objects, nil
 }
 
-// apply makes an object, or replaces the rules of one that is there already. An
-// object of another kind than those below is left alone.
+// apply creates an object, or replaces the rules of an existing one. It ignores kinds
+// other than those below.
 func (s *Server) apply(ctx context.Context, object runtime.Object, namespace string) error {
 	in := func(named string) string {
 		if named == "" {
@@ -183,7 +182,7 @@ func subjectsIn(subjects []rbacv1.Subject, namespace string) {
 	}
 }
 
-// writeKubeconfig writes a kubeconfig whose one context has the name of the
+// writeKubeconfig writes a kubeconfig whose only context has the name of the
 // administrator's.
 func (s *Server) writeKubeconfig(name string, auth *api.AuthInfo) (string, error) {
 	admin, err := clientcmd.LoadFromFile(s.kubeconfig)
@@ -203,8 +202,7 @@ func (s *Server) writeKubeconfig(name string, auth *api.AuthInfo) (string, error
 	return file, nil
 }
 
-// certificate makes a key and a certificate of it, signed by the cluster's
-// authority.
+// certificate makes a key and its certificate, signed by the cluster's authority.
 func (s *Server) certificate(c x509.Certificate) (tls.Certificate, error) {
 	ca, err := tls.LoadX509KeyPair(filepath.Join(s.dir, "ca.crt"), filepath.Join(s.dir, "ca.key"))
 	if err != nil {

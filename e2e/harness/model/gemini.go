@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// gemini answers models/{model}:generateContent and :streamGenerateContent of
-// the Gemini API. countTokens is told a small number.
+// gemini answers models/{model}:generateContent and :streamGenerateContent of the
+// Gemini API. For countTokens it returns a small number.
 func (s *Server) gemini(w http.ResponseWriter, r *http.Request) {
 	var q struct {
 		Tools []struct {

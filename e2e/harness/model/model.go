@@ -1,9 +1,8 @@
-// Package model is a model endpoint on loopback that plays a script, for coding
-// agents that are pointed at it: it speaks Google's Gemini API, OpenAI's
-// Responses API and OpenAI's chat completions, as far as the agents' own loops
-// need them.
+// Package model is a model endpoint on loopback that plays a script, for coding agents
+// that are configured to use it. It speaks Google's Gemini API, OpenAI's Responses API
+// and OpenAI's chat completions, as far as the agents' own loops need them.
 //
-// It knows nothing of alerts, and judges nothing: it keeps what it was asked.
+// It knows nothing of alerts, and judges nothing: it keeps the requests.
 package model
 
 import (
@@ -16,48 +15,47 @@ import (
 	"sync"
 )
 
-// maxRequest bounds a request that is read: agents send their whole prompt and
-// all tools, some 200 KiB.
+// maxRequest bounds a request: agents send their whole prompt and all tools, about 200
+// KiB.
 const maxRequest = 8 << 20
 
-// Turn is one answer of the model: it calls a tool, or says a text, which ends
-// the agent's turn.
+// Turn is one answer of the model: it calls a tool, or has a text, which ends the
+// agent's turn.
 type Turn struct {
-	// Tool is the end of the tool's name: each agent names the tools of MCP
-	// servers in its own way. The first name that the agent offered and that
-	// ends so is called.
+	// Tool is the end of the tool's name, because each agent names the tools of MCP
+	// servers in its own way. The first offered name that ends so is called.
 	Tool string
 	// Args are the tool's arguments.
 	Args map[string]any
-	// Text is what it says when it calls no tool.
+	// Text is the answer if no tool is called.
 	Text string
-	// Before, when there, is run before the turn is answered: what happens while
-	// the model thinks.
+	// Before, if set, runs before the turn is answered, while the agent waits for the
+	// model.
 	Before func() `json:"-"`
 }
 
 // Call is a turn that calls a tool without arguments.
 func Call(tool string) Turn { return Turn{Tool: tool, Args: map[string]any{}} }
 
-// Say is a turn that says a text.
+// Say is a turn with a text.
 func Say(text string) Turn { return Turn{Text: text} }
 
-// Request is one question that an agent asked its model.
+// Request is a request of an agent to its model.
 type Request struct {
 	// Path is the request's path and query.
 	Path string
 	// Body is the JSON as sent.
 	Body string
-	// Tools are the names of the tools that the agent offered.
+	// Tools has the names of the tools that the agent offered.
 	Tools []string
-	// Turn is the number of the script's turn that answered it, from 0, or -1
-	// for a question beside the script: a title, a summary, a classification.
+	// Turn is the number of the script's turn that answered it, from 0, or -1 for a
+	// request beside the script: a title, a summary, a classification.
 	Turn int
 }
 
 // Server is the endpoint.
 type Server struct {
-	// URL is where it listens, without a path.
+	// URL is its address, without a path.
 	URL string
 
 	http  *httptest.Server
@@ -68,8 +66,8 @@ type Server struct {
 	requests []Request
 }
 
-// Serve starts an endpoint that plays turns, one for each question that offers
-// the turn's tool. Past the last turn it says "done". The caller closes it.
+// Serve starts an endpoint that plays turns, one for each request that offers the
+// turn's tool. After the last turn it answers "done". The caller closes it.
 func Serve(turns ...Turn) *Server {
 	s := &Server{turns: turns}
 	mux := http.NewServeMux()
@@ -85,20 +83,20 @@ func Serve(turns ...Turn) *Server {
 	return s
 }
 
-// Close ends the endpoint, and the questions that are still being answered.
+// Close ends the endpoint, and the requests that are still being answered.
 func (s *Server) Close() {
 	s.http.CloseClientConnections()
 	s.http.Close()
 }
 
-// Requests are all questions so far, in order.
+// Requests returns all requests so far, in order.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Asked are the questions that the script answered, in its order.
+// Asked returns the requests that the script answered, in its order.
 func (s *Server) Asked() []Request {
 	return slices.DeleteFunc(s.Requests(), func(r Request) bool { return r.Turn < 0 })
 }
@@ -109,9 +107,8 @@ func (s *Server) keep(r Request) {
 	s.requests = append(s.requests, r)
 }
 
-// turn picks the answer to a question that offers tools, and keeps the
-// question. A question that offers no tool at all is beside the script. One
-// question is answered at a time.
+// turn selects the answer to a request that offers tools, and keeps the request. One
+// that offers no tool is beside the script. One request is answered at a time.
 func (s *Server) turn(r *http.Request, body []byte, tools []string) Turn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,8 +152,8 @@ func question(w http.ResponseWriter, r *http.Request, v any) ([]byte, bool) {
 	return body, true
 }
 
-// stream sends an event stream of JSON documents. With named, each event has
-// the document's type as its name, as the Responses API has it.
+// stream sends an event stream of JSON documents. With named, each event has the
+// document's type as its name, as in the Responses API.
 func stream(w http.ResponseWriter, named bool, events ...map[string]any) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for _, e := range events {
@@ -171,7 +168,7 @@ func stream(w http.ResponseWriter, named bool, events ...map[string]any) {
 	}
 }
 
-// encoded is a value as JSON text.
+// encoded returns a value as JSON.
 func encoded(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {

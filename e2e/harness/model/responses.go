@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// responses answers the Responses API, which is asked for an event stream.
+// responses answers the Responses API, with an event stream.
 func (s *Server) responses(w http.ResponseWriter, r *http.Request) {
 	type tool struct {
 		Type string `json:"type"`
@@ -14,7 +14,7 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) {
 	var q struct {
 		Tools []struct {
 			tool
-			// Tools are those of a namespace: what an MCP server offers.
+			// Tools are those of a namespace, which is an MCP server.
 			Tools []tool `json:"tools"`
 		} `json:"tools"`
 	}

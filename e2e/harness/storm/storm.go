@@ -1,5 +1,5 @@
-// Package storm sends a storm of failing requests to a running tocsin, and measures
-// how late another app's alerts are meanwhile. It asserts nothing: it returns what
+// Package storm sends a storm of failing requests to a running tocsin, and measures how
+// late another app's alerts are meanwhile. It asserts nothing: it returns what
 // happened.
 package storm
 
@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// urls is how many different requests there are.
+	// urls is the number of different requests.
 	urls = 9999
 	// probeEvery is the pause between two requests of calm apps.
 	probeEvery = 250 * time.Millisecond
@@ -34,16 +34,16 @@ const (
 	// failing request of their own each time.
 	calm     = "calm"
 	calmApps = 8
-	// senders post at the same time.
+	// senders is the number of concurrent senders.
 	senders = 4
 	// patience bounds the wait for the last alert.
 	patience = 60 * time.Second
 )
 
-// Config is what a storm is like.
+// Config configures a storm.
 type Config struct {
-	// Rate is how many requests a second fail, of all Apps together, and Batch how
-	// many of them one POST has.
+	// Rate is how many requests a second fail, of all Apps together, and Batch how many
+	// of them one POST has.
 	Apps, Rate, Batch int
 	For               time.Duration
 	Seed              uint64
@@ -56,8 +56,8 @@ type Result struct {
 	Rate float64
 	// Alerts is how many alerts were raised for them, and Counted the sum of their counts.
 	Alerts, Counted int
-	// Delays are from a calm app's accepted POST to its alert, Missing how many of
-	// those never came.
+	// Delays are the times from a calm app's accepted POST to its alert, Missing the
+	// number of those that never arrived.
 	Delays  []time.Duration
 	Missing int
 }
@@ -100,7 +100,7 @@ func Run(ctx context.Context, b *harness.Bus, cfg Config) (Result, error) {
 	return r, nil
 }
 
-// watch is what the alerts say.
+// watch collects the alerts.
 type watch struct {
 	mu              sync.Mutex
 	alerts, counted int
@@ -158,8 +158,8 @@ func failed(app, url string) request {
 	return request{"network", app, map[string]any{"method": "GET", "url": url, "status": 500}}
 }
 
-// storm posts requests that failed, with those of calm apps between them, and returns
-// when each of these was accepted.
+// storm posts failing requests, with those of calm apps between them, and returns when
+// each of the latter was accepted.
 func (p *poster) storm(ctx context.Context, cfg Config) (r Result, accepted map[string]time.Time, err error) {
 	accepted = map[string]time.Time{}
 	group, ctx := errgroup.WithContext(ctx)
@@ -210,7 +210,7 @@ func (p *poster) storm(ctx context.Context, cfg Config) (r Result, accepted map[
 	return r, accepted, err
 }
 
-// word is a number in letters, which no template takes for an id.
+// word returns a number in letters, which no template takes for an id.
 func word(n int) string {
 	text := []byte{'a', 'a', 'a'}
 	for i := range text {

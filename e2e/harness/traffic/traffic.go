@@ -1,9 +1,9 @@
-// Package traffic sends a steady stream to the intakes of a cluster, as a sane
-// sender does: what was not answered with 2xx is sent again, to the next intake,
-// and nothing new before it. It keeps what was accepted, and when.
+// Package traffic sends a steady stream to the intakes of a cluster, as a well-behaved
+// sender does: what was not answered with 2xx is sent again, to the next intake, before
+// anything new. It keeps what was accepted, and when.
 //
-// Everything that it sends has a name of its own, which the bus, an alert and an
-// agent's answer show again. It asserts nothing: it returns what happened.
+// Everything that it sends has a unique name, which is also in the bus, in an alert and
+// in an agent's answer. It asserts nothing: it returns what happened.
 package traffic
 
 import (
@@ -20,23 +20,24 @@ import (
 )
 
 const (
-	// answerIn is how long an intake may take: longer than it waits for the bus.
+	// answerIn bounds the answer of an intake: longer than it waits for the bus.
 	answerIn = 8 * time.Second
-	// eventsAgain and resultAgain are the pauses before the next intake is tried for the
-	// first time, each further one is twice as long, up to maxAgain. So in 10 s nothing
-	// is sent more than 10 times, and no storm bound holds back what a repetition raises.
+	// eventsAgain and resultAgain are the pauses before the next intake is tried for
+	// the first time. Each further pause is twice as long, up to maxAgain. In 10 s
+	// nothing is sent more than 10 times, and no storm limit applies to what a
+	// repetition raises.
 	eventsAgain, resultAgain, maxAgain = 200 * time.Millisecond, time.Second, 2 * time.Second
-	// quietEvents is how many of a batch raise nothing.
+	// quietEvents is how many events of a batch raise nothing.
 	quietEvents = 9
-	// errorEvery and requestEvery are of how many batches of an app one has a new
-	// error, and one a failed request.
+	// errorEvery and requestEvery are the numbers of batches of an app after which one
+	// has a new error, and one a failed request.
 	errorEvery, requestEvery = 16, 48
 )
 
-// Kind is what something that was sent is to Tocsin.
+// Kind is the kind of what was sent.
 type Kind int
 
-// Of these kinds, all but the first raise an alert each.
+// The kinds. Each but the first raises an alert.
 const (
 	Quiet Kind = iota
 	Error
@@ -48,26 +49,26 @@ const (
 type Sent struct {
 	Kind Kind
 	App  string
-	// Name is a word that nothing else has.
+	// Name is a unique word.
 	Name string
-	// Accepted is when the answer was there.
+	// Accepted is when the answer arrived.
 	Accepted time.Time
 }
 
-// Config says where to and how much.
+// Config configures the stream.
 type Config struct {
 	// Intakes are their URLs.
 	Intakes []string
 	Token   string
-	// Apps are those that something is sent of, each a batch in Every.
+	// Apps are the apps of the events. Each sends a batch in Every.
 	Apps  []string
 	Every time.Duration
-	// Results is the pause between two CI results. Each goes to all intakes at once,
-	// as from a pipeline that reports twice.
+	// Results is the pause between two CI results. Each is sent to all intakes at once,
+	// as by a pipeline that reports twice.
 	Results time.Duration
 }
 
-// Traffic is what was sent so far. It is safe for concurrent use.
+// Traffic is a stream and what it has sent. It is safe for concurrent use.
 type Traffic struct {
 	cfg  Config
 	http *http.Client
@@ -85,8 +86,8 @@ func New(cfg Config) *Traffic {
 	return &Traffic{cfg: cfg, http: &http.Client{Timeout: answerIn}}
 }
 
-// Run sends until stop is closed, and returns when everything was accepted that
-// was begun, or with the end of ctx.
+// Run sends until stop is closed, and returns when everything that was begun is
+// accepted, or at the end of ctx.
 func (t *Traffic) Run(ctx context.Context, stop <-chan struct{}) {
 	var all sync.WaitGroup
 	for i, app := range t.cfg.Apps {
@@ -101,7 +102,7 @@ func (t *Traffic) Run(ctx context.Context, stop <-chan struct{}) {
 func (t *Traffic) app(ctx context.Context, stop <-chan struct{}, app string, number int) {
 	every := time.NewTicker(t.cfg.Every)
 	defer every.Stop()
-	for n := number; ; n++ { // so that the apps' errors don't come together
+	for n := number; ; n++ { // so that the apps' errors are not at the same time
 		select {
 		case <-stop:
 			return
@@ -169,7 +170,7 @@ func (t *Traffic) results(ctx context.Context, stop <-chan struct{}) {
 	}
 }
 
-// deliver tries one intake after the other until one has taken it, or ctx ends.
+// deliver tries one intake after the other until one accepts it, or ctx ends.
 func (t *Traffic) deliver(ctx context.Context, path string, body any, first int, again time.Duration) bool {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -197,7 +198,7 @@ func (t *Traffic) deliver(ctx context.Context, path string, body any, first int,
 	}
 }
 
-// post is one try; its status is 0 without an answer.
+// post tries once. The status is 0 without an answer.
 func (t *Traffic) post(ctx context.Context, url string, data []byte) (status int, said string) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(data))
 	if err != nil {
@@ -236,22 +237,22 @@ func (t *Traffic) note(refused string) {
 	t.refused = append(t.refused, refused)
 }
 
-// Sent is what was accepted so far.
+// Sent returns what was accepted so far.
 func (t *Traffic) Sent() []Sent {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.sent)
 }
 
-// Refused is what an intake did not want, which it should have. Repeated is how
-// often something was sent again.
+// Refused is how often an intake wrongly refused something. Repeated is how often
+// something was sent again.
 func (t *Traffic) Refused() (refused []string, repeated int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.refused), t.repeated
 }
 
-// Longest is the longest time since a moment in which nothing was accepted.
+// Longest returns the longest time since a moment in which nothing was accepted.
 func (t *Traffic) Longest(since time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
