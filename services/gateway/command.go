@@ -1,7 +1,7 @@
 // Package gateway has the commands that put alerts in front of a coding agent: the MCP
 // server on stdin and stdout, or on HTTP for several clients, and its health check.
 //
-// What they serve is in the packages below: mcpserver (the protocol, the tools),
+// The packages below have what is served: mcpserver (the protocol, the tools),
 // delivery (inbox, notifier and silences of one client), inbox, notifier, silences,
 // history, kubernetes, hook (answers to the hooks of coding agents) and notify (where an
 // agent's own messages go).

@@ -1,8 +1,8 @@
-// Package busclient keeps one client of the gateway connected to the bus, and reads
-// streams on that connection.
+// Package busclient keeps one client of the gateway connected to the bus, and words
+// what is wrong with the bus for that client.
 //
 // A bus that is unreachable never ends a gateway: calls fail with [ErrUnreachable], and
-// the client connects again until its context ends.
+// sessions are opened again until the context ends.
 package busclient
 
 import (
@@ -11,9 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -23,14 +20,12 @@ import (
 )
 
 const (
-	// GatewayName is how gateways name their connections: the bus counts them by it.
+	// GatewayName is how gateways name their sessions: the bus counts them by it.
 	GatewayName = "tocsin gateway"
 	// RequestTimeout bounds what one tool call asks of the bus and the detector.
 	RequestTimeout = 3 * time.Second
-	// retryPause is the pause between two tries to connect.
-	retryPause = 200 * time.Millisecond
-	// readBatch is how many messages one request to the bus asks for.
-	readBatch = 500
+	// RetryPause is the pause between two attempts to do something on the bus.
+	RetryPause = 200 * time.Millisecond
 )
 
 // The errors that a client of the gateway reads when the bus or the detector is missing.
@@ -40,90 +35,64 @@ var (
 	ErrNoDetector  = errors.New("the detector does not answer: tocsin doctor says what is wrong")
 )
 
-// errClosed is the end of a connection that was closed for good, as it is when the bus
-// no longer accepts its credentials.
-var errClosed = errors.New("the bus has closed the connection")
-
-// Client is a connection to the bus that is made again whenever it is closed.
+// Client has a session on the bus, which is opened again whenever it was closed.
 type Client struct {
-	cfg  bus.ConnConfig
-	conn atomic.Pointer[bus.Conn]
-	log  *slog.Logger
+	link     *bus.Link
+	external bool
 }
 
-// New returns a client that is not connected yet: [Client.Run] connects it.
-func New(cfg bus.ConnConfig, log *slog.Logger) *Client { return &Client{cfg: cfg, log: log} }
+// New returns a client without a session: [Client.Run] opens it.
+func New(cfg bus.Config, log *slog.Logger) *Client {
+	cfg.Logger = log
+	return &Client{
+		link:     bus.NewLink(bus.RunConfig{Config: cfg, Pause: RetryPause, Retry: func(error) bool { return true }}),
+		external: cfg.URL != "",
+	}
+}
 
 // External reports whether the bus is a NATS server that others run.
-func (c *Client) External() bool { return c.cfg.URL != "" }
+func (c *Client) External() bool { return c.external }
 
-// Conn returns the connection, or ErrUnreachable.
-func (c *Client) Conn() (*bus.Conn, error) {
-	if conn := c.conn.Load(); conn != nil && conn.Connected() {
-		return conn, nil
+// Session returns the session, or [ErrUnreachable].
+func (c *Client) Session() (*bus.Session, error) {
+	session, err := c.link.Connected()
+	if err != nil {
+		return nil, ErrUnreachable
 	}
-	return nil, ErrUnreachable
+	return session, nil
 }
 
-// Connected reports whether the bus is reachable, as an error: nil or ErrUnreachable.
+// Connected returns nil while the bus is reachable, and [ErrUnreachable] otherwise.
 func (c *Client) Connected() error {
-	_, err := c.Conn()
+	_, err := c.Session()
 	return err
 }
 
-// Run connects until ctx ends, and calls each of serve on every connection. Their
-// context ends with the connection.
-func (c *Client) Run(ctx context.Context, serve ...func(context.Context, *bus.Conn) error) error {
-	for ctx.Err() == nil {
-		if err := c.runOnce(ctx, serve); err != nil {
-			c.log.Warn("cannot use the bus; connecting again", "error", err)
+// Run keeps a session until ctx ends, and calls each of serve on every session. Their
+// context ends with the session.
+func (c *Client) Run(ctx context.Context, serve ...func(context.Context, *bus.Session) error) error {
+	return c.link.Run(ctx, func(ctx context.Context, session *bus.Session) error {
+		group, ctx := errgroup.WithContext(ctx)
+		for _, f := range serve {
+			group.Go(func() error { return f(ctx, session) })
 		}
-		Pause(ctx)
-	}
-	return nil
-}
-
-// Pause waits before the next try, or until ctx ends.
-func Pause(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(retryPause):
-	}
-}
-
-func (c *Client) runOnce(ctx context.Context, serve []func(context.Context, *bus.Conn) error) error {
-	conn, err := bus.Connect(ctx, c.cfg)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	c.conn.Store(conn)
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		for {
-			if conn.NC.IsClosed() {
-				return errClosed
-			}
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-conn.Changes():
-			}
-		}
+		return group.Wait()
 	})
-	for _, f := range serve {
-		group.Go(func() error { return f(ctx, conn) })
-	}
-	return group.Wait()
 }
 
-// Explain returns ErrUnreachable or ErrNoAnswer where that is why a request with ctx
+// Follow follows a stream as [bus.Link.Follow] does, over sessions, until ctx ends.
+func (c *Client) Follow(ctx context.Context, cfg bus.FollowConfig, handle func(bus.Message)) {
+	// It fails only when ctx ends, because the handler never does.
+	_ = c.link.Follow(ctx, cfg, func(m bus.Message) error { handle(m); return nil })
+}
+
+// Explain returns [ErrUnreachable] or [ErrNoAnswer] where that is why a request with ctx
 // failed, and err itself otherwise.
 func (c *Client) Explain(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case c.Connected() != nil:
+	case c.Connected() != nil, errors.Is(err, bus.ErrUnreachable):
 		return ErrUnreachable
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout), errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return ErrNoAnswer
@@ -134,13 +103,13 @@ func (c *Client) Explain(ctx context.Context, err error) error {
 
 // Ask sends a request to the detector and decodes its reply.
 func Ask[T any](ctx context.Context, c *Client, subject string, request any) (reply T, err error) {
-	conn, err := c.Conn()
+	session, err := c.Session()
 	if err != nil {
 		return reply, err
 	}
-	data, err := bus.Ask(ctx, conn, subject, request)
+	data, err := bus.Ask(ctx, session, subject, request)
 	switch {
-	case errors.Is(err, bus.ErrAway):
+	case errors.Is(err, bus.ErrUnreachable):
 		return reply, ErrUnreachable
 	case errors.Is(err, bus.ErrNoAnswer):
 		return reply, ErrNoDetector
@@ -153,109 +122,51 @@ func Ask[T any](ctx context.Context, c *Client, subject string, request any) (re
 	return reply, nil
 }
 
-// Extent returns the first and the last sequence of a stream. Of an empty stream the
-// last comes before the first.
-func (c *Client) Extent(ctx context.Context, stream string) (first, last uint64, err error) {
-	conn, err := c.Conn()
+// State returns what a stream holds. Its error wraps jetstream.ErrStreamNotFound where
+// there is no such stream.
+func (c *Client) State(ctx context.Context, stream string) (bus.State, error) {
+	session, err := c.Session()
 	if err != nil {
-		return 0, 0, err
+		return bus.State{}, err
 	}
-	s, err := conn.JS.Stream(ctx, stream)
+	s, err := session.JS.Stream(ctx, stream)
 	if err != nil {
-		return 0, 0, fmt.Errorf("read the stream %s: %w", stream, err)
+		return bus.State{}, fmt.Errorf("read the state of %s: %w", stream, err)
 	}
-	state := s.CachedInfo().State
-	return max(state.FirstSeq, 1), state.LastSeq, nil
+	info := s.CachedInfo()
+	state := bus.State{
+		Created: info.Created, First: info.State.FirstSeq, Last: info.State.LastSeq, Messages: info.State.Msgs,
+		FirstTime: info.State.FirstTime, LastTime: info.State.LastTime,
+	}
+	if state.Messages == 0 {
+		state.First = state.Last + 1
+	}
+	return state, nil
 }
 
-// Forwards hands over the messages of a stream from one sequence to another, oldest
-// first.
-func (c *Client) Forwards(ctx context.Context, stream string, from, to uint64, handle func(bus.Message)) error {
-	for from <= to {
-		conn, err := c.Conn()
-		if err != nil {
-			return err
-		}
-		messages, err := conn.StoredFrom(ctx, stream, from, readBatch)
-		if err != nil {
-			return err
-		}
-		if len(messages) == 0 {
-			return nil
-		}
-		for _, m := range messages {
-			if m.Seq > to {
-				return nil
-			}
-			handle(m)
-			from = m.Seq + 1
-		}
+// Range reads what a stream holds, as [bus.Session.Range] does, until handle returns
+// false.
+func (c *Client) Range(ctx context.Context, r bus.Range, handle func(bus.Message) (more bool)) error {
+	if r.First > r.Last {
+		return nil
 	}
-	return nil
-}
-
-// Backwards hands over the messages of a stream from last to first, newest first, until
-// handle returns false. It requests batch messages at once; 0 is the default.
-func (c *Client) Backwards(ctx context.Context, stream string, first, last, batch uint64, handle func(bus.Message) (more bool)) error {
-	if batch == 0 {
-		batch = readBatch
+	session, err := c.Session()
+	if err != nil {
+		return err
 	}
-	for end := last; end >= first && end > 0; {
-		begin := max(first, end-min(end, batch-1))
-		var chunk []bus.Message
-		if err := c.Forwards(ctx, stream, begin, end, func(m bus.Message) { chunk = append(chunk, m) }); err != nil {
-			return err
+	return session.Range(ctx, r, func(m bus.Message) error {
+		if !handle(m) {
+			return bus.ErrStop
 		}
-		for _, m := range slices.Backward(chunk) {
-			if !handle(m) {
-				return nil
-			}
-		}
-		end = begin - min(begin, 1)
-	}
-	return nil
-}
-
-// Follow follows a stream as [bus.Follow] does, and continues on the client's next
-// connection when one is closed, until ctx ends. A stream that was created again is
-// followed from its beginning. handle also gets the creation time of the message's
-// stream.
-func (c *Client) Follow(ctx context.Context, cfg bus.FollowConfig, handle func(m bus.Message, created time.Time)) {
-	cfg.Renewed = func(created time.Time) (uint64, time.Time) {
-		cfg.Start, cfg.Created = 0, created
-		return 0, time.Time{}
-	}
-	for ctx.Err() == nil {
-		if conn := c.conn.Load(); conn != nil && !conn.NC.IsClosed() {
-			followOn(ctx, conn, &cfg, handle)
-		}
-		Pause(ctx)
-	}
-}
-
-// followOn follows on one connection until that is closed for good, and leaves in cfg
-// where to continue.
-func followOn(ctx context.Context, conn *bus.Conn, cfg *bus.FollowConfig, handle func(bus.Message, time.Time)) {
-	ctx, stop := context.WithCancel(ctx)
-	closed := conn.NC.StatusChanged(nats.CLOSED)
-	defer conn.NC.RemoveStatusListener(closed)
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		defer stop()
-		select {
-		case <-closed:
-		case <-ctx.Done():
-		}
-	})
-	defer watch.Wait()
-	defer stop()
-	if conn.NC.IsClosed() { // closed before the listener was added
-		return
-	}
-	// Follow fails only when the handler does, and this one does not.
-	_ = bus.Follow(ctx, conn, *cfg, func(m bus.Message) error {
-		handle(m, cfg.Created)
-		cfg.Start = m.Seq + 1
 		return nil
 	})
+}
+
+// Retry calls try until it succeeds. Its error is that of ctx or of the session, when one
+// of them ends first.
+func Retry(ctx context.Context, session *bus.Session, timeout time.Duration, log *slog.Logger, doing string, try func(context.Context) error) error {
+	return session.Await(ctx, bus.AwaitConfig{
+		Timeout: timeout, Pause: RetryPause, Permanent: func(error) bool { return false },
+		Waiting: func(err error) { log.Debug("not done yet: "+doing, "error", err) }, Logger: slog.New(slog.DiscardHandler),
+	}, try)
 }

@@ -3,7 +3,7 @@
 // until the client takes it, and hands notifications to the delivery channels.
 //
 // One loop owns inbox, notifier and silence filter ([State]). Several readers may serve
-// one client; whoever moves the inbox position past an alert first delivers it.
+// one client; the one that first moves the inbox position past an alert delivers it.
 package delivery
 
 import (
@@ -93,11 +93,11 @@ func (c *Client) Run() error {
 }
 
 // Serve follows alerts and silences on a connection until ctx ends.
-func (c *Client) Serve(ctx context.Context, conn *bus.Conn) error {
+func (c *Client) Serve(ctx context.Context, session *bus.Session) error {
 	group, ctx := errgroup.WithContext(ctx)
 	loaded := make(chan struct{})
-	group.Go(func() error { return c.follow(ctx, conn, loaded) })
-	group.Go(func() error { return c.watch.Run(ctx, conn, loaded) })
+	group.Go(func() error { return c.follow(ctx, session, loaded) })
+	group.Go(func() error { return c.watch.Run(ctx, session, loaded) })
 	return group.Wait()
 }
 
@@ -138,26 +138,26 @@ func (c *Client) Settle(call context.Context) {
 func (c *Client) Do(f func(*State, time.Time)) error { return c.loop.do(c.life.Context(), f) }
 
 // loadPosition reads the client's stored position, and reports whether there is one.
-func (c *Client) loadPosition(ctx context.Context, conn *bus.Conn) (p inbox.Position, found bool, err error) {
+func (c *Client) loadPosition(ctx context.Context, session *bus.Session) (p bus.Position, found bool, err error) {
 	if c.ephemeral {
-		return inbox.Position{}, false, nil
+		return bus.Position{}, false, nil
 	}
-	return inbox.LoadPosition(ctx, conn, c.Inbox())
+	return inbox.LoadPosition(ctx, session, c.Inbox())
 }
 
 // claimOn advances the client's stored position, and returns what it was before.
-func (c *Client) claimOn(ctx context.Context, conn *bus.Conn, p inbox.Position) (before inbox.Position, err error) {
+func (c *Client) claimOn(ctx context.Context, session *bus.Session, p bus.Position) (before bus.Position, err error) {
 	if c.ephemeral {
-		return inbox.Position{}, nil
+		return bus.Position{}, nil
 	}
-	return inbox.Claim(ctx, conn, c.Inbox(), p)
+	return inbox.Claim(ctx, session, c.Inbox(), p)
 }
 
 // claim is claimOn on the current connection.
-func (c *Client) claim(ctx context.Context, p inbox.Position) (before inbox.Position, err error) {
-	conn, err := c.bus.Conn()
+func (c *Client) claim(ctx context.Context, p bus.Position) (before bus.Position, err error) {
+	session, err := c.bus.Session()
 	if err != nil {
-		return inbox.Position{}, err
+		return bus.Position{}, err
 	}
-	return c.claimOn(ctx, conn, p)
+	return c.claimOn(ctx, session, p)
 }

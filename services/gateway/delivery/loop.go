@@ -11,6 +11,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 	"github.com/tocsin-bus/tocsin/services/gateway/silences"
 	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/silence"
 )
 
@@ -33,7 +34,7 @@ type State struct {
 	Channels []Channel
 
 	// position is that of the newest alert received.
-	position inbox.Position
+	position bus.Position
 	// lines are notifications that wait to be written.
 	lines []string
 	log   *slog.Logger
@@ -42,7 +43,7 @@ type State struct {
 // arrival is an alert with its position in ALERTS.
 type arrival struct {
 	alert    alert.Alert
-	position inbox.Position
+	position bus.Position
 	// empty: there is no alert in it, only the position counts.
 	empty bool
 	// news: the alert came after all of the past had been read.
@@ -161,11 +162,11 @@ func (s *State) Restart() {
 	s.Channels, s.lines = []Channel{ChannelMessage}, nil
 }
 
-// Apply applies documents to the silences, and takes out of inbox and notifier what
+// Apply applies records to the silences, and takes out of inbox and notifier what
 // they suppress: what was acknowledged, and what was raised after it was silenced but
 // came before the news of that.
-func (s *State) Apply(now time.Time, documents ...silence.Record) {
-	for _, d := range documents {
+func (s *State) Apply(now time.Time, records ...silence.Record) {
+	for _, d := range records {
 		s.Silences.Apply(d)
 	}
 	s.Inbox.SuppressWhere(func(a alert.Alert, offers int) bool {
@@ -233,6 +234,6 @@ func (c *Client) Filter(ctx context.Context, f func(*silences.Filter)) error {
 }
 
 // Apply implements [silences.Owner].
-func (c *Client) Apply(ctx context.Context, documents ...silence.Record) error {
-	return c.loop.do(ctx, func(s *State, now time.Time) { s.Apply(now, documents...) })
+func (c *Client) Apply(ctx context.Context, records ...silence.Record) error {
+	return c.loop.do(ctx, func(s *State, now time.Time) { s.Apply(now, records...) })
 }

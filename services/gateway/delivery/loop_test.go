@@ -24,7 +24,7 @@ import (
 func newClient(t *testing.T) *Client {
 	t.Helper()
 	return New(Config{
-		Bus: busclient.New(bus.ConnConfig{}, quietLog()), Life: lifetime.New(t.Context()),
+		Bus: busclient.New(bus.Config{}, quietLog()), Life: lifetime.New(t.Context()),
 		Shows: func(alert.Alert) bool { return true }, Logger: quietLog(),
 	})
 }
@@ -46,7 +46,7 @@ func runClient(t *testing.T) *Client {
 
 // give hands the client its alert number n.
 func (c *Client) give(n int) {
-	c.loop.arrivals <- arrival{position: inbox.Position{Seq: uint64(n)}, alert: alert.Alert{
+	c.loop.arrivals <- arrival{position: bus.Position{Seq: uint64(n)}, alert: alert.Alert{
 		ID: fmt.Sprint("id", n), Seq: uint64(n), Severity: alert.Error, Category: alert.CI, Title: fmt.Sprint("alert ", n), DedupKey: fmt.Sprint("key", n), App: "web", Timestamp: time.Now(),
 	}}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/services/gateway/lifetime"
+	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
 // saveRetry is the pause after a failed attempt to store a position. It is short: until
@@ -15,46 +16,46 @@ const saveRetry = 200 * time.Millisecond
 
 // positionSaver stores the client's newest position, and retries until it is stored.
 type positionSaver struct {
-	claim func(context.Context, inbox.Position) (before inbox.Position, err error)
+	claim func(context.Context, bus.Position) (before bus.Position, err error)
 	jobs  chan saveJob
 	log   *slog.Logger
 }
 
 type saveJob struct {
-	position inbox.Position
+	position bus.Position
 	done     chan<- saveResult
 }
 
 // saveResult is the outcome of one attempt, and the stored position before it.
 type saveResult struct {
-	before inbox.Position
+	before bus.Position
 	err    error
 }
 
-func newPositionSaver(claim func(context.Context, inbox.Position) (inbox.Position, error), log *slog.Logger) *positionSaver {
+func newPositionSaver(claim func(context.Context, bus.Position) (bus.Position, error), log *slog.Logger) *positionSaver {
 	return &positionSaver{claim: claim, jobs: make(chan saveJob), log: log}
 }
 
 // save returns after the first attempt, with the stored position before it. When that
 // failed, more attempts follow.
-func (s *positionSaver) save(ctx context.Context, p inbox.Position) (before inbox.Position, err error) {
+func (s *positionSaver) save(ctx context.Context, p bus.Position) (before bus.Position, err error) {
 	done := make(chan saveResult, 1)
 	select {
 	case s.jobs <- saveJob{position: p, done: done}:
 	case <-ctx.Done():
-		return inbox.Position{}, lifetime.ErrShutdown
+		return bus.Position{}, lifetime.ErrShutdown
 	}
 	select {
 	case result := <-done:
 		return result.before, result.err
 	case <-ctx.Done():
-		return inbox.Position{}, lifetime.ErrShutdown
+		return bus.Position{}, lifetime.ErrShutdown
 	}
 }
 
 // run stores positions until ctx ends.
 func (s *positionSaver) run(ctx context.Context) error {
-	var unsaved *inbox.Position
+	var unsaved *bus.Position
 	retry := time.NewTicker(saveRetry)
 	defer retry.Stop()
 	for {
@@ -79,7 +80,7 @@ func (s *positionSaver) run(ctx context.Context) error {
 	}
 }
 
-func (s *positionSaver) attempt(ctx context.Context, p inbox.Position) (before inbox.Position, err error) {
+func (s *positionSaver) attempt(ctx context.Context, p bus.Position) (before bus.Position, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inbox.ClaimTimeout)
 	defer cancel()
 	before, err = s.claim(ctx, p)

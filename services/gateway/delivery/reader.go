@@ -3,7 +3,6 @@ package delivery
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/busclient"
@@ -25,7 +24,7 @@ const (
 type reader struct {
 	// position is that of the newest alert handed on; known reports whether there is
 	// such a position.
-	position inbox.Position
+	position bus.Position
 	known    bool
 	caughtUp bool
 }
@@ -40,7 +39,7 @@ func (c *Client) hand(a arrival) {
 
 // follow hands on every alert after the client's position, in order. It first loads
 // the silences, and closes loaded.
-func (c *Client) follow(ctx context.Context, conn *bus.Conn, loaded chan<- struct{}) error {
+func (c *Client) follow(ctx context.Context, session *bus.Session, loaded chan<- struct{}) error {
 	select {
 	case <-ctx.Done():
 		return nil
@@ -48,82 +47,59 @@ func (c *Client) follow(ctx context.Context, conn *bus.Conn, loaded chan<- struc
 	}
 	r := &c.reader
 	if r.known { // else start does
-		c.watch.Load(ctx, conn)
+		c.watch.Load(ctx, session)
 	}
-	since, started := c.awaitStart(ctx, conn)
-	if !started {
-		return nil
+	var since time.Time
+	if !r.known {
+		err := busclient.Retry(ctx, session, startTimeout, c.log, "read the alerts", func(ctx context.Context) (err error) {
+			since, err = c.start(ctx, session)
+			return err
+		})
+		if err != nil {
+			return err
+		}
 	}
 	close(loaded)
-	follow := bus.FollowConfig{Stream: bus.StreamAlerts, Since: since, Created: r.position.Created, Logger: c.log}
-	if since.IsZero() {
-		follow.Start = r.position.Seq + 1
-	}
-	follow.Renewed = func(created time.Time) (uint64, time.Time) {
-		r.position = inbox.Position{Created: created}
-		return 0, time.Time{}
-	}
-	return bus.Follow(ctx, conn, follow, func(m bus.Message) error {
-		c.read(ctx, conn, m)
+	return session.Follow(ctx, bus.FollowConfig{
+		Stream: bus.StreamAlerts, After: r.position, Since: since, Logger: c.log,
+		Recreated: func(beginning bus.Position) { r.position = beginning },
+	}, func(m bus.Message) error {
+		c.read(ctx, session, m)
 		return nil
 	})
 }
 
-// awaitStart retries start until it succeeds, or until the connection ends.
-func (c *Client) awaitStart(ctx context.Context, conn *bus.Conn) (since time.Time, started bool) {
-	for !c.reader.known {
-		var err error
-		if since, err = c.start(ctx, conn); err == nil {
-			break
-		}
-		c.log.Debug("cannot read the alerts yet", "error", err)
-		busclient.Pause(ctx)
-		if ctx.Err() != nil || conn.NC.IsClosed() {
-			return time.Time{}, false
-		}
-	}
-	return since, true
-}
-
 // start finds the position to start from. A time means the first alert after it.
-func (c *Client) start(ctx context.Context, conn *bus.Conn) (since time.Time, err error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	if !conn.Connected() {
-		return time.Time{}, bus.ErrAway
-	}
-	stream, err := conn.JS.Stream(ctx, bus.StreamAlerts)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read the state of %s: %w", bus.StreamAlerts, err)
-	}
-	info := stream.CachedInfo()
-	stored, found, err := c.loadPosition(ctx, conn)
+func (c *Client) start(ctx context.Context, session *bus.Session) (since time.Time, err error) {
+	state, err := session.State(ctx, bus.StreamAlerts)
 	if err != nil {
 		return time.Time{}, err
 	}
-	c.watch.Load(ctx, conn)
+	stored, found, err := c.loadPosition(ctx, session)
+	if err != nil {
+		return time.Time{}, err
+	}
+	c.watch.Load(ctx, session)
 	r := &c.reader
-	end := inbox.Position{Seq: info.State.LastSeq, Created: info.Created}
+	end := state.End()
 	switch {
-	case found && stored.Created.Equal(info.Created):
-		r.position = stored
-	case found: // the stream was recreated: all of it is news
-		r.position = inbox.Position{Created: info.Created}
+	case found: // where the stream was recreated, all of it is news
+		r.position = stored.In(state.Created)
 	default:
 		since = time.Now().Add(-inbox.FirstLookback)
-		r.position = inbox.Position{Created: info.Created}
-		if info.State.Msgs > 0 && info.State.LastTime.After(since) {
+		r.position = bus.Position{Created: state.Created}
+		if state.Messages > 0 && state.LastTime.After(since) {
 			return since, nil // the position is that of the first alert, not known yet
 		}
 		since, r.position = time.Time{}, end
-		if _, err := c.claimOn(ctx, conn, r.position); err != nil {
+		if _, err := c.claimOn(ctx, session, r.position); err != nil {
 			return time.Time{}, err
 		}
 	}
 	r.known = true
 	c.hand(arrival{position: r.position, empty: true})
-	c.recall(ctx, conn)
-	if r.position.Seq >= end.Seq || info.State.Msgs == 0 {
+	c.recall(ctx, session)
+	if r.position.Seq >= end.Seq || state.Messages == 0 {
 		c.setCaughtUp()
 	}
 	return since, nil
@@ -131,13 +107,13 @@ func (c *Client) start(ctx context.Context, conn *bus.Conn) (since time.Time, er
 
 // recall hands over the alerts that the client was delivered last, before this process
 // started. Without them, revisions of them would be ignored.
-func (c *Client) recall(ctx context.Context, conn *bus.Conn) {
+func (c *Client) recall(ctx context.Context, session *bus.Session) {
 	position := c.reader.position
 	back := min(recalled, position.Seq)
 	if back == 0 {
 		return
 	}
-	messages, err := conn.StoredFrom(ctx, bus.StreamAlerts, position.Seq+1-back, recalled)
+	messages, err := session.Read(ctx, bus.StreamAlerts, position.Seq+1-back, recalled)
 	if err != nil {
 		c.log.Debug("cannot read the alerts that were delivered before", "error", err)
 	}
@@ -157,14 +133,14 @@ func (c *Client) setCaughtUp() {
 }
 
 // read hands on one alert.
-func (c *Client) read(ctx context.Context, conn *bus.Conn, m bus.Message) {
+func (c *Client) read(ctx context.Context, session *bus.Session, m bus.Message) {
 	r := &c.reader
 	if !r.known {
 		// The first alert of a new client: what comes from here on is kept for it, also
 		// when it ends before it asks.
 		r.known = true
 		saving, cancel := context.WithTimeout(ctx, inbox.ClaimTimeout)
-		if _, err := c.claimOn(saving, conn, inbox.Position{Seq: m.Seq - 1, Created: r.position.Created}); err != nil && ctx.Err() == nil {
+		if _, err := c.claimOn(saving, session, r.position.At(m.Seq-1)); err != nil && ctx.Err() == nil {
 			c.log.Warn("cannot store the inbox position yet", "error", err)
 		}
 		cancel()

@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"pgregory.net/rapid"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -39,7 +38,7 @@ func (l *loop) raise(key, app string, severity alert.Severity, now time.Time, n 
 	a := alert.Alert{
 		ID: fmt.Sprint(key, n), Severity: severity, Category: alert.Errors, Title: key, DedupKey: key, App: app, Timestamp: now,
 	}
-	l.receive(arrival{position: inbox.Position{Seq: uint64(n + 1)}, alert: a}, now)
+	l.receive(arrival{position: bus.Position{Seq: uint64(n + 1)}, alert: a}, now)
 	return a
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/services/gateway/truncate"
 	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
 // MaxBlock bounds the alerts block of an answer, in bytes: a model's context has no room
@@ -24,13 +25,13 @@ const MaxBlock = 24 << 10
 //
 // A call that ends meanwhile gets nothing, and what it claimed stays in the inbox.
 func (c *Client) Take(call context.Context) (block string, err error) {
-	// Of two at once, one would treat what the other has claimed as delivered.
+	// Two calls at once would each treat what the other has claimed as delivered.
 	if err := c.lockTaking(call); err != nil {
 		return "", err
 	}
 	defer c.unlockTaking()
 	var pending int
-	var newest inbox.Position
+	var newest bus.Position
 	err = c.Do(func(s *State, _ time.Time) { pending, newest = s.Inbox.Len(), s.position })
 	if err != nil || pending == 0 {
 		return "", err
@@ -56,8 +57,7 @@ func (c *Client) Take(call context.Context) (block string, err error) {
 }
 
 // takeBlock takes the alerts up to a sequence out of an inbox, as many as fit in a block.
-// The summary line says how many are still pending, and how many were evicted since the
-// last block.
+// The summary line counts those still pending, and those evicted since the last block.
 func takeBlock(b *inbox.Inbox, seq uint64) (block string, err error) {
 	evicted := b.EvictedSinceTake()
 	err = b.TakeWithin(seq, func(digest []alert.Alert, left int) (room int, err error) {
@@ -103,13 +103,13 @@ func (c *Client) DiscardDelivered(call context.Context) (pending int) {
 	if c.Do(count) != nil || pending == 0 {
 		return 0
 	}
-	conn, err := c.bus.Conn()
+	session, err := c.bus.Session()
 	if err != nil {
 		return pending
 	}
 	ctx, cancel := context.WithTimeout(call, inbox.ClaimTimeout)
 	defer cancel()
-	delivered, found, err := c.loadPosition(ctx, conn)
+	delivered, found, err := c.loadPosition(ctx, session)
 	if err != nil || !found {
 		return pending
 	}
@@ -128,7 +128,7 @@ func (c *Client) DiscardDelivered(call context.Context) (pending int) {
 // Clear empties the inbox without delivering its alerts, and returns how many there were.
 func (c *Client) Clear(call context.Context) (cleared int, err error) {
 	c.DiscardDelivered(call)
-	var newest inbox.Position
+	var newest bus.Position
 	err = c.Do(func(s *State, _ time.Time) { cleared, newest = s.Inbox.Clear(), s.position })
 	if err == nil && cleared > 0 {
 		if _, saveErr := c.saver.save(c.life.Context(), newest); saveErr != nil {

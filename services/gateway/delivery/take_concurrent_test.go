@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
+	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
 // taken takes in the background, and sends the block or the error.
@@ -63,7 +63,7 @@ func TestTakeOfACallThatEnds(t *testing.T) {
 		c.give(3)
 		out = c.taken(t.Context())
 		job = <-c.saver.jobs
-		job.done <- saveResult{before: inbox.Position{Seq: 2}} // another reader delivered the second
+		job.done <- saveResult{before: bus.Position{Seq: 2}} // another reader delivered the second
 		block := <-out
 		if !strings.Contains(block, "id1") || strings.Contains(block, "id2") || !strings.Contains(block, "id3") {
 			t.Errorf("the block is %q, want id1 and id3", block)

@@ -74,8 +74,8 @@ func (c *Client) WaitAndTake(ctx context.Context, rank int) (block string, err e
 		if outcome != AlertPending || ctx.Err() != nil {
 			return "", ErrNoAlert
 		}
-		// What is pending is claimed now, and no other reader would deliver it: the time
-		// may be exceeded by a second or two (inbox.ClaimTimeout).
+		// The pending alerts are claimed now, and no other reader would deliver them: the
+		// time may be exceeded by a second or two (inbox.ClaimTimeout).
 		if block, err := c.Take(context.WithoutCancel(ctx)); block != "" || err != nil {
 			return block, err
 		}

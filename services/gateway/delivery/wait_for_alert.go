@@ -16,10 +16,10 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 
-// WaitConfig says what to wait for, and in whose name.
+// WaitConfig selects the alerts to wait for, and the client that waits.
 type WaitConfig struct {
 	// Bus is how to connect; Name and Role are filled in here.
-	Bus bus.ConnConfig
+	Bus bus.Config
 	// Inbox is whose inbox this is; see [inbox.Key].
 	Inbox string
 	// Severity is the least that ends the wait; empty means any.

@@ -54,7 +54,7 @@ func New(cfg Config) *Reader {
 func (r *Reader) Shows(a alert.Alert) bool { return r.namespaces.ShowsAlert(a) }
 
 // Block reads a list and returns it as the first block of an answer. Where the list
-// can't be read, the block says why.
+// can't be read, the block has the reason.
 func (r *Reader) Block(ctx context.Context, q Query) (string, error) {
 	p, err := r.read(ctx, q)
 	if err != nil {
@@ -78,21 +78,19 @@ func (r *Reader) read(ctx context.Context, q Query) (page, error) {
 	}
 }
 
-// alerts reads the alerts as they were published, newest first. When the bus stops
-// answering in time, the page has those that were read by then and says so.
+// alerts reads the alerts as they were published, newest first. When the bus does not
+// answer in time, the page has those that were read by then, with a note.
 func (r *Reader) alerts(ctx context.Context, q Query) (p page, err error) {
-	first, last, err := r.bus.Extent(ctx, bus.StreamAlerts)
+	state, err := r.bus.State(ctx, bus.StreamAlerts)
 	if err != nil {
 		return p, r.explain(ctx, "read the alerts", err)
 	}
+	last := state.Last
 	if q.Before.Seq > 0 {
 		last = min(last, q.Before.Seq-1)
 	}
 	read := 0
-	err = r.bus.Backwards(ctx, bus.StreamAlerts, first, last, 0, func(m bus.Message) bool {
-		if m.Time.Before(q.From) {
-			return false
-		}
+	err = r.bus.Range(ctx, bus.Range{Stream: bus.StreamAlerts, First: state.First, Last: last, Since: q.From, Backwards: true}, func(m bus.Message) bool {
 		read++
 		var a alert.Alert
 		if json.Unmarshal(m.Data, &a) != nil { // logged when the inbox received it
@@ -112,8 +110,8 @@ func (r *Reader) alerts(ctx context.Context, q Query) (p page, err error) {
 	return p, err
 }
 
-// shortfall says what is missing where not all was read. It returns err where nothing
-// was: what was read before that is the newest, and worth an answer.
+// shortfall returns notes for a list that was not read to its end. Where nothing was
+// read it returns err: what was read is the newest, and worth an answer.
 func shortfall(err error, read int) (notes []string, none error) {
 	switch {
 	case err == nil:
@@ -127,8 +125,8 @@ func shortfall(err error, read int) (notes []string, none error) {
 	}
 }
 
-// explain says what is wrong with the bus where that is why something failed, and else
-// what failed.
+// explain returns the error of the bus where that is why something failed, and otherwise
+// wraps err with what was being done.
 func (r *Reader) explain(ctx context.Context, doing string, err error) error {
 	if err == nil {
 		return nil
@@ -211,21 +209,22 @@ func (r *Reader) ciResults(ctx context.Context, q Query) (p page, err error) {
 
 // storedResults reads all stored CI results that match, newest first.
 func (r *Reader) storedResults(ctx context.Context, q Query) ([]storedResult, error) {
-	conn, err := r.bus.Conn()
+	session, err := r.bus.Session()
 	if err != nil {
 		return nil, err
 	}
 	var stored []storedResult
-	err = bus.ReadSince(ctx, conn, bus.StreamCI, q.From, r.log, func(m bus.Message) {
+	err = session.ReadToEnd(ctx, bus.FollowConfig{Stream: bus.StreamCI, Since: q.From, Logger: r.log}, func(m bus.Message) error {
 		result, err := ci.Decode(m.Data)
 		if err != nil {
 			r.log.Warn("skipped a message that is not a CI result", "subject", m.Subject, "error", err)
-			return
+			return nil
 		}
 		stored = append(stored, storedResult{Result: result, Received: m.Time, seq: m.Seq})
+		return nil
 	})
 	switch {
-	case errors.Is(err, bus.ErrNoEnd):
+	case errors.Is(err, bus.ErrIncomplete):
 		err = fmt.Errorf("read the CI results: not all within %s: ask for less with since_seconds", busclient.RequestTimeout)
 	case errors.Is(err, context.DeadlineExceeded):
 		err = busclient.ErrNoAnswer

@@ -54,7 +54,7 @@ func (r *Reader) Ingest(ctx context.Context) <-chan Ingest {
 }
 
 func (r *Reader) ingest(ctx context.Context) Ingest {
-	conn, err := r.bus.Conn()
+	session, err := r.bus.Session()
 	if err != nil {
 		return Ingest{}
 	}
@@ -62,7 +62,7 @@ func (r *Reader) ingest(ctx context.Context) Ingest {
 	if !r.bus.External() { // tocsin up has one
 		q.Expected = 1
 	}
-	all, answered, err := presence.Of(ctx, conn, q)
+	all, answered, err := presence.Of(ctx, session, q)
 	switch {
 	case err != nil:
 		r.log.Debug("cannot ask ingest for its health", "error", err)

@@ -26,11 +26,11 @@ const maxClusters = 100
 // clusters reads which clusters are watched, by name. Their texts are as they were
 // stored.
 func (r *Reader) clusters(ctx context.Context) ([]kube.Leader, error) {
-	conn, err := r.bus.Conn()
+	session, err := r.bus.Session()
 	if err != nil {
 		return nil, err
 	}
-	records, err := conn.Stored(ctx, bus.StreamKubewatch, maxClusters)
+	records, err := session.Read(ctx, bus.StreamKubewatch, 1, maxClusters)
 	if errors.Is(err, nats.ErrNoResponders) { // a bus of an older version has no such bucket
 		return nil, nil
 	}
@@ -84,24 +84,25 @@ func (r *Reader) name(text string) string {
 }
 
 // kubernetes reads Kubernetes messages, newest first. Where some are missing, the page
-// says why.
+// has a note.
 func (r *Reader) kubernetes(ctx context.Context, q Query) (p page, err error) {
 	const doing = "read the Kubernetes messages"
 	watched, err := r.clusters(ctx)
 	if err != nil {
 		return p, r.explain(ctx, doing, err)
 	}
-	first, last, err := r.bus.Extent(ctx, bus.StreamKubernetes)
+	state, err := r.bus.State(ctx, bus.StreamKubernetes)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return p, kubernetes.ErrNoStream
 	case err != nil:
 		return p, r.explain(ctx, doing, err)
-	case first > last && len(watched) == 0:
+	case state.Messages == 0 && len(watched) == 0:
 		return p, kubernetes.ErrNoCluster
 	}
 	// A later page starts where the first one did: a fault listed there stands for all
 	// earlier messages about it.
+	last := state.Last
 	if q.Before.Newest > 0 {
 		last = min(last, q.Before.Newest)
 	}
@@ -110,7 +111,7 @@ func (r *Reader) kubernetes(ctx context.Context, q Query) (p page, err error) {
 		Shows: func(m *kube.Message) bool { return q.URL == "" && r.namespaces.Shows(m) },
 	})
 	read := 0
-	err = r.bus.Backwards(ctx, bus.StreamKubernetes, first, last, 0, func(m bus.Message) bool {
+	err = r.bus.Range(ctx, bus.Range{Stream: bus.StreamKubernetes, First: state.First, Last: last, Backwards: true}, func(m bus.Message) bool {
 		read++
 		var message kube.Message
 		if err := json.Unmarshal(m.Data, &message); err != nil {
@@ -131,7 +132,7 @@ func (r *Reader) kubernetes(ctx context.Context, q Query) (p page, err error) {
 	return p, nil
 }
 
-// unwatched says which clusters send nothing now.
+// unwatched returns notes about the clusters that send nothing now.
 func (r *Reader) unwatched(watched []kube.Leader) []string {
 	if len(watched) == 0 {
 		return []string{"no cluster is watched now: start tocsin kubewatch"}

@@ -25,12 +25,13 @@ const (
 
 // Newest reads the newest alerts, newest first.
 func (r *Reader) Newest(ctx context.Context) ([]alert.Alert, error) {
-	first, last, err := r.bus.Extent(ctx, bus.StreamAlerts)
+	state, err := r.bus.State(ctx, bus.StreamAlerts)
 	if err != nil {
 		return nil, r.explain(ctx, "read the alerts", err)
 	}
 	newest := []alert.Alert{} // [] and not null on the wire
-	err = r.bus.Backwards(ctx, bus.StreamAlerts, first, last, NewestAlerts, func(m bus.Message) bool {
+	newestFirst := bus.Range{Stream: bus.StreamAlerts, First: state.First, Last: state.Last, Backwards: true, Batch: NewestAlerts}
+	err = r.bus.Range(ctx, newestFirst, func(m bus.Message) bool {
 		var a alert.Alert
 		if json.Unmarshal(m.Data, &a) == nil && r.Shows(a) { // what is no alert was logged when the inbox received it
 			newest = append(newest, display.Alert(a, r.mask))

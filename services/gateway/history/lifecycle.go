@@ -88,13 +88,13 @@ func (r *Reader) Lifecycle(ctx context.Context, id string) (Lifecycle, error) {
 }
 
 func (r *Reader) lifecycle(ctx context.Context, id string) (l Lifecycle, err error) {
-	first, last, err := r.bus.Extent(ctx, bus.StreamAlerts)
+	state, err := r.bus.State(ctx, bus.StreamAlerts)
 	if err != nil {
 		return l, err
 	}
 	quoted := []byte(`"` + id + `"`)
 	var found uint64
-	err = r.bus.Backwards(ctx, bus.StreamAlerts, first, last, 0, func(m bus.Message) bool {
+	err = r.bus.Range(ctx, bus.Range{Stream: bus.StreamAlerts, First: state.First, Last: state.Last, Backwards: true}, func(m bus.Message) bool {
 		var a alert.Alert
 		if bytes.Contains(m.Data, quoted) && json.Unmarshal(m.Data, &a) == nil && a.ID == id && r.Shows(a) {
 			l, found = NewLifecycle(a), m.Seq
@@ -107,11 +107,12 @@ func (r *Reader) lifecycle(ctx context.Context, id string) (l Lifecycle, err err
 	case found == 0:
 		return l, ErrNoSuchAlert
 	}
-	err = r.bus.Forwards(ctx, bus.StreamAlerts, found+1, last, func(m bus.Message) {
+	err = r.bus.Range(ctx, bus.Range{Stream: bus.StreamAlerts, First: found + 1, Last: state.Last}, func(m bus.Message) bool {
 		var a alert.Alert
 		if json.Unmarshal(m.Data, &a) == nil && r.Shows(a) {
 			l.Add(a)
 		}
+		return true
 	})
 	l.Show(display.Alert(l.Alert, r.mask))
 	return l, err

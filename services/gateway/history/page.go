@@ -14,7 +14,7 @@ const (
 	// MaxBlock bounds the first block of an answer, in bytes: a model's context has
 	// no room for more, and clients reject it.
 	MaxBlock = 40 << 10
-	// maxNote bounds a text of ours that says what is missing.
+	// maxNote bounds our own text about what is missing.
 	maxNote = 2000
 	// maxLeftOut is how many entries that a page leaves out are counted.
 	maxLeftOut = 1000
@@ -27,7 +27,7 @@ type page struct {
 	older int
 	// newest is the newest sequence that was read, where the next page needs it.
 	newest uint64
-	// incomplete says what could not be read.
+	// incomplete is a note about what could not be read.
 	incomplete string
 	// hidden is how many events the noise rules have hidden.
 	hidden uint64

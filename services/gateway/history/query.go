@@ -9,7 +9,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// What names what observe can read.
+// A What names a list that observe can read, or the status.
 type What string
 
 // The values of observe's argument what.

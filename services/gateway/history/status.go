@@ -12,7 +12,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// Client is what a status says of the client itself.
+// Client is the part of a status about the client itself.
 type Client struct {
 	Name string
 	// Pending are the alerts in its inbox.
@@ -26,10 +26,10 @@ type BusHealth struct {
 	Connected bool `json:"connected"`
 }
 
-// statusReply tells apart an app that is fine from one that sends nothing.
+// statusReply is the status: an app that is fine differs from one that sends nothing.
 type statusReply struct {
 	What What `json:"what"`
-	// Error says why a part is missing.
+	// Error is why a part is missing.
 	Error         string      `json:"error,omitempty"`
 	Apps          []appStatus `json:"apps"`
 	AlertsPending int         `json:"alerts_pending"`

@@ -2,9 +2,10 @@
 // filters a subscription may have and which messages pass them ([Filter]), how many
 // subscriptions are allowed ([Quota]), which clusters are watched ([Watchers]), the
 // notifications that a subscriber receives ([Notification]), and which stored
-// messages a history query returns ([History]).
+// messages a history query returns ([History]). These types are pure: they know no bus, no
+// MCP session and no clock.
 //
-// It is pure: it knows no bus, no MCP session and no clock.
+// [Subscriptions] follow the bus with them, and write the notifications of one client.
 package kubernetes
 
 import (

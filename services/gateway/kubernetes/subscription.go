@@ -166,25 +166,25 @@ func (s *Subscriptions) deliver(one *subscription, n Notification) (written bool
 	return one.write(s.cfg.Writer, append(line, '\n'))
 }
 
-// serve follows the stream from a sequence on, once the client has the answer with the
+// serve follows the stream after a position, once the client has the answer with the
 // subscription's id, until the subscription ends.
-func (s *Subscriptions) serve(one *subscription, start uint64, created time.Time, answered <-chan struct{}) {
+func (s *Subscriptions) serve(one *subscription, after bus.Position, answered <-chan struct{}) {
 	select {
 	case <-answered:
 	case <-one.ctx.Done():
 		return
 	}
-	next := start
+	next := after.Seq + 1
 	var recent RecentEvents
 	cfg := bus.FollowConfig{
-		Stream: bus.StreamKubernetes, Subjects: one.filter.Subjects(), Start: start, Created: created,
+		Stream: bus.StreamKubernetes, Subjects: one.filter.Subjects(), After: after,
 		Ahead: aheadMessages, Logger: s.log,
-		Began: func(pending uint64) {
+		Started: func(pending uint64) {
 			s.reportDropped(one, next)
 			one.behind.Store(pending > 0)
 		},
 	}
-	s.bus.Follow(one.ctx, cfg, func(m bus.Message, _ time.Time) {
+	s.bus.Follow(one.ctx, cfg, func(m bus.Message) {
 		one.behind.Store(true)
 		s.receive(one, m, &recent)
 		next = m.Seq + 1
@@ -238,24 +238,19 @@ func (s *Subscriptions) setHealth(one *subscription, f func(*health)) {
 func (s *Subscriptions) reportDropped(one *subscription, next uint64) {
 	ctx, cancel := context.WithTimeout(one.ctx, stateTimeout)
 	defer cancel()
-	conn, err := s.bus.Conn()
-	if err != nil {
-		return
-	}
-	stream, err := conn.JS.Stream(ctx, bus.StreamKubernetes)
+	state, err := s.bus.State(ctx, bus.StreamKubernetes)
 	if err != nil {
 		s.log.Debug("cannot read what the bus has deleted", "subscription", one.id, "error", err)
 		return
 	}
-	state := stream.CachedInfo().State
 	since := state.FirstTime
-	if state.Msgs == 0 {
+	if state.Messages == 0 {
 		since = state.LastTime
 	}
-	if state.FirstSeq <= next || !since.After(time.Unix(0, one.readUntil.Load())) {
+	if state.First <= next || !since.After(time.Unix(0, one.readUntil.Load())) {
 		return
 	}
-	most := state.FirstSeq - next
+	most := state.First - next
 	one.dropped.Add(most)
 	s.deliver(one, one.filter.Lost(one.id, most, one.current().bad()))
 }

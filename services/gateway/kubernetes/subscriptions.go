@@ -105,7 +105,7 @@ func (s *subscription) describe() Subscribed {
 // until answered is closed, so that they come after the answer. degraded says why none
 // come for now, or is "".
 func (s *Subscriptions) Subscribe(ctx context.Context, cluster string, mode Mode, filters Filters, answered <-chan struct{}) (made Subscribed, degraded string, err error) {
-	start, created, err := s.end(ctx)
+	after, err := s.end(ctx)
 	if err != nil {
 		return Subscribed{}, "", err
 	}
@@ -132,31 +132,23 @@ func (s *Subscriptions) Subscribe(ctx context.Context, cluster string, mode Mode
 		h.degraded, h.unwatched, h.reason = degraded != "" && degraded != unwatched, degraded == unwatched, degraded
 	})
 	s.byID[one.id] = one
-	s.parts.Go(func() { s.serve(one, start, created, answered) })
+	s.parts.Go(func() { s.serve(one, after, answered) })
 	s.parts.Go(func() { s.watch(one) })
 	return one.describe(), degraded, nil
 }
 
-// end returns the sequence of the next message of the stream, and when the stream was
-// created.
-func (s *Subscriptions) end(ctx context.Context) (start uint64, created time.Time, err error) {
-	conn, err := s.bus.Conn()
-	if err != nil {
-		return 0, time.Time{}, err
-	}
+// end returns the position of the newest message of the stream.
+func (s *Subscriptions) end(ctx context.Context) (bus.Position, error) {
 	ctx, cancel := context.WithTimeout(ctx, busclient.RequestTimeout)
 	defer cancel()
-	stream, err := conn.JS.Stream(ctx, bus.StreamKubernetes)
+	state, err := s.bus.State(ctx, bus.StreamKubernetes)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return 0, time.Time{}, busclient.ErrNoAnswer
+		return bus.Position{}, busclient.ErrNoAnswer
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return 0, time.Time{}, ErrNoStream
-	case err != nil:
-		return 0, time.Time{}, fmt.Errorf("read the state of %s: %w", bus.StreamKubernetes, err)
+		return bus.Position{}, ErrNoStream
 	}
-	info := stream.CachedInfo()
-	return info.State.LastSeq + 1, info.Created, nil
+	return state.End(), err
 }
 
 // unwatched says why a cluster that was watched before sends nothing.

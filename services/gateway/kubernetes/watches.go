@@ -14,14 +14,14 @@ const headerOperation = "KV-Operation"
 
 // FollowWatches keeps track of which clusters are watched, by the records of their
 // kubewatches, until ctx ends.
-func (s *Subscriptions) FollowWatches(ctx context.Context, c *bus.Conn) error {
+func (s *Subscriptions) FollowWatches(ctx context.Context, c *bus.Session) error {
 	clusters := map[string]string{} // by the subject of the record
-	cfg := bus.FollowConfig{Stream: bus.StreamKubewatch, Logger: s.log, Began: func(pending uint64) {
+	cfg := bus.FollowConfig{Stream: bus.StreamKubewatch, Logger: s.log, Started: func(pending uint64) {
 		if pending == 0 {
 			s.cfg.WatchesRead()
 		}
 	}}
-	return bus.Follow(ctx, c, cfg, func(m bus.Message) error {
+	return c.Follow(ctx, cfg, func(m bus.Message) error {
 		s.readWatch(m, clusters)
 		if m.Pending == 0 {
 			s.cfg.WatchesRead()

@@ -136,7 +136,7 @@ func (p *play) do(what string) {
 		p.hook(testrig.Call("Stop"))
 	case "wait":
 		block, err := delivery.WaitForAlert(context.WithoutCancel(p.t.Context()), delivery.WaitConfig{
-			Bus: bus.ConnConfig{Dir: p.rig.Dir}, Inbox: inbox.NamedKey(p.client), Timeout: 50 * time.Millisecond, Logger: testrig.Quiet(),
+			Bus: bus.Config{Dir: p.rig.Dir}, Inbox: inbox.NamedKey(p.client), Timeout: 50 * time.Millisecond, Logger: testrig.Quiet(),
 		})
 		if err != nil && !errors.Is(err, delivery.ErrNoAlert) {
 			p.t.Error(err)
@@ -154,7 +154,7 @@ func (p *play) tool() { p.hook(testrig.Call("PostToolUse")) }
 // hook calls once: a machine that is too busy says nothing, and tells later.
 func (p *play) hook(input string) {
 	line, err := p.rig.TryHook(p.client, input)
-	if err != nil && !errors.Is(err, bus.ErrAway) && !errors.Is(err, context.DeadlineExceeded) {
+	if err != nil && !errors.Is(err, bus.ErrUnreachable) && !errors.Is(err, context.DeadlineExceeded) {
 		p.t.Error(err)
 	}
 	if err != nil && strings.Contains(err.Error(), "save the inbox position") {

@@ -68,7 +68,7 @@ func (r *rig) dial(t *testing.T, name string) *client {
 	c := &client{in: in, lines: make(chan string, 1000), done: make(chan error, 1), stop: stop}
 	go func() {
 		err := mcpserver.ServeStdio(ctx, mcpserver.Config{
-			Bus: bus.ConnConfig{Dir: r.Dir}, Client: name, Dir: "/work", Protocol: r.protocol, Kubernetes: r.kubernetes, Stdin: stdin, Stdout: stdout, Version: "1.2.3", Logger: testrig.Quiet(),
+			Bus: bus.Config{Dir: r.Dir}, Client: name, Dir: "/work", Protocol: r.protocol, Kubernetes: r.kubernetes, Stdin: stdin, Stdout: stdout, Version: "1.2.3", Logger: testrig.Quiet(),
 		})
 		stop()
 		_ = stdout.Close()

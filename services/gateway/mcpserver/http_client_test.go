@@ -38,7 +38,7 @@ func TestLongestIdle(t *testing.T) {
 // asked within a minute, one more is refused; after that the one idle longest gives
 // way, and one that holds a stream open never does.
 func TestTheLongestIdleSessionGivesWay(t *testing.T) {
-	f := newHTTPServer(t.Context(), Config{Bus: bus.ConnConfig{URL: "nats://127.0.0.1:1"}, Logger: slog.New(slog.DiscardHandler)}, HTTPConfig{})
+	f := newHTTPServer(t.Context(), Config{Bus: bus.Config{URL: "nats://127.0.0.1:1"}, Logger: slog.New(slog.DiscardHandler)}, HTTPConfig{})
 	var passed atomic.Int64
 	begun := time.Now()
 	f.now = func() time.Time { return begun.Add(time.Duration(passed.Load())) }

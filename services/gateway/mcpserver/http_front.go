@@ -146,8 +146,8 @@ func rpcRefusal(refusal *httpserve.Refusal) httpserve.Answer {
 	return refusal.Wrap(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%s}}`, jsonrpc.CodeInvalidRequest, text))
 }
 
-// limitBody gives a request bodyTimeout to arrive, whoever sends it: net/http reads
-// refused ones to their end as well.
+// limitBody gives a request bodyTimeout to arrive. That holds for refused ones too, which
+// net/http reads to their end.
 func limitBody(w http.ResponseWriter) error { return setReadDeadline(w, time.Now().Add(bodyTimeout)) }
 
 func setReadDeadline(w http.ResponseWriter, deadline time.Time) error {

@@ -140,7 +140,7 @@ func (r *response) interrupt() {
 func (r *response) gone() bool { return r.ctx.Err() != nil }
 
 // listenStream is where a client listens for unsolicited messages: the response to its
-// GET. Without one, what is to be written waits for it. It implements [output].
+// GET. Without one, messages wait for it. It implements [output].
 type listenStream struct {
 	// ctx ends with the client.
 	ctx context.Context

@@ -55,8 +55,7 @@ type httpServer struct {
 	mu      sync.Mutex
 	clients map[string]*httpClient // by session, or by name where there are none
 	ended   bool
-	// serving counts requests that are to be answered, leaving clients that are being
-	// ended.
+	// serving counts the requests under way, leaving the clients that are being ended.
 	serving, leaving sync.WaitGroup
 }
 
@@ -137,7 +136,7 @@ func (h *httpServer) serveSession(to *response, r *http.Request, body []byte) er
 		}
 	}
 	h.mu.Unlock()
-	if c == nil { // the SDK says what is wrong
+	if c == nil { // the SDK answers with what is wrong
 		h.sessions.ServeHTTP(to, r)
 		return nil
 	}
@@ -196,8 +195,8 @@ func (h *httpServer) serveNew(to *response, r *http.Request) error {
 	return nil
 }
 
-// serveSessionless serves the versions that have no sessions: each request says who
-// sends it, and is complete in itself.
+// serveSessionless serves the versions that have no sessions: each request names its
+// client, and is complete in itself.
 func (h *httpServer) serveSessionless(to *response, r *http.Request, body []byte) error {
 	name := inboxName(r)
 	key := inbox.NamedKey(name)

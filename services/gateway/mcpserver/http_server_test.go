@@ -27,7 +27,7 @@ func (r *rig) serve(t *testing.T, protocol mcpserver.Protocol, at mcpserver.HTTP
 	done := make(chan error, 1)
 	go func() {
 		done <- mcpserver.ServeHTTP(ctx, mcpserver.Config{
-			Bus: bus.ConnConfig{Dir: r.Dir}, Protocol: protocol, Kubernetes: r.kubernetes, Version: "1.2.3", Logger: testrig.Quiet(),
+			Bus: bus.Config{Dir: r.Dir}, Protocol: protocol, Kubernetes: r.kubernetes, Version: "1.2.3", Logger: testrig.Quiet(),
 		}, at)
 	}()
 	t.Cleanup(func() {

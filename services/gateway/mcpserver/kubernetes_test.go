@@ -29,7 +29,7 @@ import (
 // they say.
 type watcher struct {
 	rig  *rig
-	conn *bus.Conn
+	conn *bus.Session
 	n    int
 }
 

@@ -3,14 +3,11 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/busclient"
 	"github.com/tocsin-bus/tocsin/services/gateway/delivery"
 	"github.com/tocsin-bus/tocsin/services/gateway/mcpevents"
 	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
@@ -93,41 +90,26 @@ type alertSource struct{ *server }
 // State implements [mcpevents.Source].
 func (s alertSource) State(ctx context.Context) (mcpevents.State, error) {
 	s.alerts.Settle(ctx)
-	conn, err := s.bus.Conn()
+	state, err := s.bus.State(ctx, bus.StreamAlerts)
 	if err != nil {
-		return mcpevents.State{}, err
+		return mcpevents.State{}, s.bus.Explain(ctx, err)
 	}
-	stream, err := conn.JS.Stream(ctx, bus.StreamAlerts)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return mcpevents.State{}, busclient.ErrNoAnswer
-	}
-	if err != nil {
-		return mcpevents.State{}, fmt.Errorf("read the state of %s: %w", bus.StreamAlerts, err)
-	}
-	info := stream.CachedInfo()
-	state := mcpevents.State{Created: info.Created, First: info.State.FirstSeq, Last: info.State.LastSeq}
-	if info.State.Msgs == 0 {
-		state.First = state.Last + 1
-	}
-	return state, nil
+	return mcpevents.State{Created: state.Created, First: state.First, Last: state.Last}, nil
 }
 
 // Read implements [mcpevents.Source].
 func (s alertSource) Read(ctx context.Context, after uint64, limit int) ([]mcpevents.Arrival, error) {
-	conn, err := s.bus.Conn()
+	session, err := s.bus.Session()
 	if err != nil {
 		return nil, err
 	}
-	messages, err := conn.StoredFrom(ctx, bus.StreamAlerts, after+1, limit)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, busclient.ErrNoAnswer
-	}
+	messages, err := session.Read(ctx, bus.StreamAlerts, after+1, limit)
 	if err != nil {
-		return nil, err
+		return nil, s.bus.Explain(ctx, err)
 	}
 	list := make([]mcpevents.Arrival, len(messages))
 	for i, m := range messages {
-		list[i] = s.arrival(m, time.Time{})
+		list[i] = s.arrival(m)
 	}
 	return list, nil
 }
@@ -142,14 +124,14 @@ func (s alertSource) Suppressed(a alert.Alert) (suppressed bool) {
 
 // Follow implements [mcpevents.Source].
 func (s alertSource) Follow(ctx context.Context, after mcpevents.Position, hand func(mcpevents.Arrival)) {
-	cfg := bus.FollowConfig{Stream: bus.StreamAlerts, Start: after.Seq + 1, Created: after.Created, Logger: s.log}
-	s.bus.Follow(ctx, cfg, func(m bus.Message, created time.Time) { hand(s.arrival(m, created)) })
+	cfg := bus.FollowConfig{Stream: bus.StreamAlerts, After: bus.Position(after), Logger: s.log}
+	s.bus.Follow(ctx, cfg, func(m bus.Message) { hand(s.arrival(m)) })
 }
 
-// arrival reads a message of the stream that was created at created. Of an alert that is
-// suppressed, or may not be shown here, there is only the position.
-func (s alertSource) arrival(m bus.Message, created time.Time) mcpevents.Arrival {
-	arrived := mcpevents.Arrival{At: mcpevents.Position{Seq: m.Seq, Created: created}, Time: m.Time}
+// arrival reads a message. Of an alert that is suppressed, or may not be shown here, there
+// is only the position.
+func (s alertSource) arrival(m bus.Message) mcpevents.Arrival {
+	arrived := mcpevents.Arrival{At: mcpevents.Position(m.Position()), Time: m.Time}
 	var a alert.Alert
 	if json.Unmarshal(m.Data, &a) != nil || !s.server.history.Shows(a) { // what is no alert was logged when the inbox received it
 		return arrived

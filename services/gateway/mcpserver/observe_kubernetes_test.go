@@ -21,7 +21,7 @@ import (
 
 // cluster is a kubewatch, as far as gateways see one.
 type cluster struct {
-	conn *bus.Conn
+	conn *bus.Session
 	kv   jetstream.KeyValue
 	n    int
 }
@@ -275,7 +275,7 @@ func TestNamespacesOfAlerts(t *testing.T) {
 	last := r.of("shop")
 	r.Publish(t, last)
 	block, err := delivery.WaitForAlert(t.Context(), delivery.WaitConfig{
-		Bus: bus.ConnConfig{Dir: r.Dir}, Inbox: inbox.NamedKey("shop's"), Namespaces: r.kubernetes.Namespaces, Timeout: patience, Logger: testrig.Quiet(),
+		Bus: bus.Config{Dir: r.Dir}, Inbox: inbox.NamedKey("shop's"), Namespaces: r.kubernetes.Namespaces, Timeout: patience, Logger: testrig.Quiet(),
 	})
 	if err != nil || testrig.Titles(t, block) != last.ID {
 		t.Errorf("wait: %q %v", block, err)

@@ -41,14 +41,14 @@ func clientName(client *mcp.Implementation) string {
 	return cmp.Or(client.Name, "unknown")
 }
 
-// noteUnsolicited tells a client what works over its protocol.
+// noteUnsolicited lists what works over the client's protocol.
 const noteUnsolicited = "This protocol forbids unsolicited messages. What works: events/stream and events/poll (" + mcpevents.Extension +
 	"), subscriptions/listen on tocsin://alerts, and observe with wait_seconds."
 
 // noteNoClaudeChannel is for a client that chose a channel that it never announced.
 const noteNoClaudeChannel = "This client did not announce that it takes channel messages: it may not show them. observe has the alerts all the same."
 
-// note says what a client has to know about the delivery channels in use, or is "".
+// note returns what a client has to know about the delivery channels in use, or "".
 func (p peer) note(used []delivery.Channel) string {
 	switch {
 	case !p.Unsolicited:

@@ -86,15 +86,15 @@ func (s *server) watchProtocol(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// introduced is a request that says who sends it, as each does since 2026-07-28.
+// introduced is a request that announces its client, as each does since 2026-07-28.
 type introduced interface {
 	ProtocolVersion() string
 	ClientInfo() *mcp.Implementation
 	ClientCapabilities() *mcp.ClientCapabilities
 }
 
-// recognize notes who a client without initialize says it is. For one that negotiated an
-// older version the SDK still returns the version that it proposed.
+// recognize notes what a client without initialize announces in its requests. For one
+// that negotiated an older version the SDK still returns the version that it proposed.
 func (s *server) recognize(r mcp.Request) {
 	if negotiated := s.protocol.Load(); negotiated != nil && *negotiated < version20260728 {
 		return
@@ -146,8 +146,8 @@ func (s *server) restart(ctx context.Context) error {
 	return errors.Join(err, s.kubernetes.UnsubscribeAll(ctx))
 }
 
-// greet returns the answer to initialize. A client that takes Claude channels is offered
-// one; the others get the same greeting as ever.
+// greet returns the answer to initialize. Only a client that takes Claude channels is
+// offered one.
 func (s *server) greet(version string) *mcp.InitializeResult {
 	greeting := *s.greeting
 	greeting.ProtocolVersion = version

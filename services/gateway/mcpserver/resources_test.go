@@ -19,7 +19,7 @@ const quietFor = 400 * time.Millisecond
 // result publishes a CI result as the intake does.
 func (r *rig) result(t *testing.T, name, status, body string) {
 	t.Helper()
-	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: t.Name(), Role: bus.RoleIngest, Server: r.Server, Logger: testrig.Quiet()})
+	c, err := bus.Connect(t.Context(), bus.Config{Name: t.Name(), Role: bus.RoleIngest, Server: r.Server, Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,10 +45,10 @@ const (
 	endTimeout    = 150 * time.Millisecond
 )
 
-// Config says who the client is and where the bus is.
+// Config is the configuration of a gateway: its client, and the bus.
 type Config struct {
 	// Bus is how to connect; Role is filled in here, and Name where it is empty.
-	Bus bus.ConnConfig
+	Bus bus.Config
 	// Client names the client whose inbox this is. When it is empty, the name that the
 	// MCP client announces and Dir are used.
 	Client string
@@ -58,7 +58,7 @@ type Config struct {
 	Protocol Protocol
 	// Kubernetes selects what of Kubernetes is shown. The zero value is all.
 	Kubernetes kubernetes.Config
-	// Notices delivers what the agent tells its user, beyond log and bus. It may be nil;
+	// Notices delivers the agent's messages to its user, beyond log and bus. It may be nil;
 	// its owner runs it.
 	Notices *notify.Dispatcher
 	// Stdin and Stdout are those of ServeStdio.
@@ -187,7 +187,7 @@ func (s *server) start() {
 	s.started = time.Now()
 	ctx := s.life.Context()
 	who := presence.Identify("gateway", s.cfg.Version, s.log)
-	answerHealth := func(ctx context.Context, c *bus.Conn) error {
+	answerHealth := func(ctx context.Context, c *bus.Session) error {
 		if err := presence.Serve(ctx, c, who, s.health); err != nil {
 			s.log.Debug("cannot answer health queries", "error", err) // until the next connection
 		}

@@ -319,7 +319,7 @@ func TestEndOfAClientThatDoesNotRead(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		done <- mcpserver.ServeStdio(context.WithoutCancel(t.Context()), mcpserver.Config{
-			Bus: bus.ConnConfig{Dir: r.Dir}, Client: "deaf", Stdin: stdin, Stdout: stdout, Logger: testrig.Quiet(),
+			Bus: bus.Config{Dir: r.Dir}, Client: "deaf", Stdin: stdin, Stdout: stdout, Logger: testrig.Quiet(),
 		})
 	}()
 	defer func() { _ = stdout.Close() }() // lets go what is still stuck in a write
@@ -509,7 +509,7 @@ func TestNotice(t *testing.T) {
 	if got := c.call(t, "notify", `{"message":"done","level":"loud","context":"Deploy 1"}`); got.isError || got.blocks[0] != "Notification sent: done" {
 		t.Fatalf("%+v", got)
 	}
-	reader, err := bus.Connect(t.Context(), bus.ConnConfig{Name: t.Name(), Role: bus.RoleGateway, Server: r.Server, Logger: testrig.Quiet()})
+	reader, err := bus.Connect(t.Context(), bus.Config{Name: t.Name(), Role: bus.RoleGateway, Server: r.Server, Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func (s *server) unlessLate(err error) error {
 // does not export it.
 var errServerClosing = &jsonrpc.Error{Code: -32004}
 
-// unlessClosed returns err, unless it only says that the client has gone.
+// unlessClosed returns err, unless its only reason is that the client has gone.
 func unlessClosed(err error) error {
 	if err == nil || errors.Is(err, errServerClosing) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed) {
 		return nil

@@ -212,7 +212,7 @@ type healthReply struct {
 	// Intake is null where ingest's health is unknown.
 	Intake   *history.IngestHealth `json:"intake"`
 	Detector *query.DetectorStatus `json:"detector"`
-	// Error says why the detector's part is missing.
+	// Error is why the detector's part is missing.
 	Error     string         `json:"error,omitempty"`
 	Inbox     inboxHealth    `json:"inbox"`
 	Streaming streamingReply `json:"streaming"`

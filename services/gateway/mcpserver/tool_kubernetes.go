@@ -39,7 +39,7 @@ func (s *server) subscribe(ctx context.Context, args subscribeArgs, c call) (ans
 	}{made, degraded != "", s.subscribeNote(args.Mode, degraded)}, err)
 }
 
-// subscribeNote says what keeps notifications from coming.
+// subscribeNote returns what keeps notifications from coming, or "".
 func (s *server) subscribeNote(mode kubernetes.Mode, degraded string) string {
 	var notes []string
 	if !s.peer().Unsolicited {

@@ -47,7 +47,7 @@ func (s *server) notify(ctx context.Context, args notifyArgs, _ call) (answer, e
 }
 
 func (s *server) publishNotice(n notify.Notice) error {
-	conn, err := s.bus.Conn()
+	session, err := s.bus.Session()
 	if err != nil {
 		return err
 	}
@@ -57,6 +57,6 @@ func (s *server) publishNotice(n notify.Notice) error {
 	}
 	ctx, cancel := context.WithTimeout(s.life.Context(), noticeTimeout)
 	defer cancel()
-	_, err = conn.JS.PublishMsg(ctx, &nats.Msg{Subject: bus.NoticeSubject(n.Context), Data: data})
+	_, err = session.JS.PublishMsg(ctx, &nats.Msg{Subject: bus.NoticeSubject(n.Context), Data: data})
 	return err
 }

@@ -17,10 +17,10 @@ import (
 )
 
 // maxListedAcks is how many acknowledgements are listed. Past it the oldest are left
-// out, and the list says so.
+// out, and the list is marked as truncated.
 const maxListedAcks = 100
 
-// silenceArgs say what is silenced or acknowledged.
+// silenceArgs select what is silenced or acknowledged.
 type silenceArgs struct {
 	AlertID   string         `json:"alert_id" max:"2048" jsonschema:"For ack and unack: the id of an alert"`
 	DedupKey  string         `json:"dedup_key" max:"1024" jsonschema:"For silence: only alerts with this dedup_key"`
@@ -57,11 +57,11 @@ func (s *server) changeSilences(ctx context.Context, action action, app string, 
 	s.alerts.Settle(ctx)
 	ctx, cancel := context.WithTimeout(ctx, busclient.RequestTimeout)
 	defer cancel()
-	conn, err := s.bus.Conn()
+	session, err := s.bus.Session()
 	if err != nil {
 		return nil, err
 	}
-	keeper := silence.NewStore(conn, s.mask, s.log)
+	keeper := silence.NewStore(session, s.mask, s.log)
 	switch action {
 	case actionAck:
 		return s.ack(ctx, keeper, args.AlertID)
@@ -72,7 +72,7 @@ func (s *server) changeSilences(ctx context.Context, action action, app string, 
 	case actionUnsilence:
 		return s.unsilence(ctx, keeper, args.SilenceID)
 	default:
-		return s.listSilences(ctx, conn)
+		return s.listSilences(ctx, session)
 	}
 }
 
@@ -167,8 +167,8 @@ type (
 
 // listSilences shows what is in force, newest first. It fails when a part can't be read:
 // an incomplete list would be misread.
-func (s *server) listSilences(ctx context.Context, conn *bus.Conn) (answer, error) {
-	documents, err := silence.Records(ctx, conn)
+func (s *server) listSilences(ctx context.Context, session *bus.Session) (answer, error) {
+	documents, err := silence.Records(ctx, session)
 	if err != nil {
 		return nil, s.bus.Explain(ctx, err)
 	}

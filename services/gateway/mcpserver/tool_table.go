@@ -67,7 +67,7 @@ var tools = sync.OnceValue(func() []tool {
 	}
 	add(newTool("observe",
 		"Show what happens in the watched apps, newest first, and deliver the alerts raised since your last call (in a second block, each once). An answer has at most 40 KB: truncated.left_out counts older entries, and before continues the list. "+
-			"what: status (default) tells whether an app is fine or sends nothing; alerts is the alert history; errors, logs, network, vitals, actions, security are events; ci the latest CI results; kubernetes the events of watched clusters, and faults with logs; noise the noise rules.",
+			"what: status (default) shows whether an app is fine or sends nothing; alerts is the alert history; errors, logs, network, vitals, actions, security are events; ci the latest CI results; kubernetes the events of watched clusters, and faults with logs; noise the noise rules.",
 		(*server).observe))
 	add(newTool("configure",
 		"Enable or disable alert notifications (action streaming); list or change noise rules (noise); empty the inbox of pending alerts (clear); ack: suppress repeats of one alert until it escalates, resolves or 24 h pass (unack undoes it); silence: suppress matching alerts for some minutes (silence_list, unsilence); show the health of Tocsin itself (health).",

@@ -47,13 +47,39 @@ func TestToolSchemas(t *testing.T) {
 	compareGolden(t, "tool_schemas.json", string(got)+"\n")
 }
 
-// TestToolReference keeps the reference that Reference renders for docs/reference/mcp.md.
-func TestToolReference(t *testing.T) { compareGolden(t, "tool_reference.md", Reference()) }
+// TestToolReference: the page of the reference ends with what Reference renders.
+func TestToolReference(t *testing.T) {
+	const path, heading = "../../../docs/reference/mcp.md", "(`mcpserver.Reference`).\n\n"
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, got, found := strings.Cut(string(page), heading)
+	if !found {
+		t.Fatalf("%s has no line that ends with %q", path, heading)
+	}
+	if updating() {
+		if err := os.WriteFile(path, []byte(before+heading+Reference()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(Reference(), got); diff != "" {
+		t.Errorf("%s differs (-want +got); go test -update writes it:\n%s", path, diff)
+	}
+}
+
+// updating reports whether golden files are to be written. The flag is defined with the
+// tests of the wire.
+func updating() bool {
+	f := flag.Lookup("update")
+	return f != nil && f.Value.String() == "true"
+}
 
 func compareGolden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
-	if f := flag.Lookup("update"); f != nil && f.Value.String() == "true" { // defined with the tests of the wire
+	if updating() {
 		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -81,7 +81,7 @@ func newTool[T any](name, description string, handle func(*server, context.Conte
 
 // addTools adds the tools to a server, those for Kubernetes as well; filterTools leaves
 // them out of the list where there is no kubewatch. The SDK gets raw arguments, because
-// its own refusals would not say what is allowed.
+// its own refusals would not name the allowed values.
 func (s *server) addTools(m *mcp.Server) {
 	all := tools()
 	for _, t := range all {
@@ -127,8 +127,8 @@ func (s *server) responseTo(r mcp.Request) *response {
 }
 
 // progressOf returns what reports a call's progress to the client, in seconds, or nil
-// where it gave no token for that. The call's own context tells the SDK on which response
-// the report goes.
+// where it gave no token for that. The call's own context gives the SDK the response that
+// the report goes to.
 func progressOf(call context.Context, r *mcp.CallToolRequest) progress {
 	token := r.Params.GetProgressToken()
 	if token == nil {

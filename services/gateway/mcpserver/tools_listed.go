@@ -29,7 +29,7 @@ type toolset struct {
 	setRead, setSeen func()
 	// stale reports whether the client's last list lacks these tools.
 	stale atomic.Bool
-	// announce tells the client's sessions that the list has changed.
+	// announce notifies the client's sessions that the list has changed.
 	announce atomic.Pointer[func()]
 }
 

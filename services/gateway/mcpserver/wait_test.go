@@ -19,7 +19,7 @@ import (
 // wait waits as a command does, for the client of that name.
 func (r *rig) wait(ctx context.Context, client string, severity alert.Severity, timeout time.Duration) (string, error) {
 	return delivery.WaitForAlert(ctx, delivery.WaitConfig{
-		Bus: bus.ConnConfig{Dir: r.Dir}, Inbox: inbox.NamedKey(client), Severity: severity, Timeout: timeout, Logger: testrig.Quiet(),
+		Bus: bus.Config{Dir: r.Dir}, Inbox: inbox.NamedKey(client), Severity: severity, Timeout: timeout, Logger: testrig.Quiet(),
 	})
 }
 

@@ -21,7 +21,7 @@ const (
 type listening struct{}
 
 // listen holds resources while serve runs: until the client has ended it, or the gateway
-// stops accepting; then the client gets the answer that says so.
+// stops accepting; then the client gets the answer that ends it.
 func (u *Updates) listen(ctx context.Context, session *mcp.ServerSession, uris []string, serve func(context.Context) (mcp.Result, error)) (mcp.Result, error) {
 	if len(uris) > maxSubscriptions {
 		return nil, tooMany()

@@ -21,8 +21,8 @@ type Commands struct {
 
 // NewCommands returns commands on a connection with [bus.RoleGateway], which the caller
 // keeps. by names the person to others.
-func NewCommands(conn *bus.Conn, by string, log *slog.Logger) Commands {
-	return Commands{silence.NewStore(conn, redact.New(), log), by}
+func NewCommands(session *bus.Session, by string, log *slog.Logger) Commands {
+	return Commands{silence.NewStore(session, redact.New(), log), by}
 }
 
 // Silence suppresses what matches, for a period between silence.MinDuration and

@@ -27,9 +27,9 @@ const (
 // concurrent use.
 type Filter struct {
 	set silence.Set
-	// revisions are those of the two documents that set was made of.
+	// revisions are those of the two records that set was made of.
 	revisions map[string]uint64
-	// ended are acknowledgements that ended recently. A document that was written
+	// ended are acknowledgements that ended recently. A record that was written
 	// before would bring them back.
 	ended silence.Acks
 	// suppressed counts alerts by what suppressed them.
@@ -44,8 +44,8 @@ func NewFilter(log *slog.Logger) *Filter {
 	return &Filter{revisions: map[string]uint64{}, suppressed: map[silence.Cause]uint64{}, endings: make(chan silence.Ack, maxEnded), log: log}
 }
 
-// Apply replaces what a document holds, unless the filter has a newer revision of it. A
-// document that can't be read changes nothing.
+// Apply replaces what a record holds, unless the filter has a newer revision of it. A
+// record that can't be read changes nothing.
 func (f *Filter) Apply(d silence.Record) {
 	if d.Revision <= f.revisions[d.Key] {
 		return
@@ -57,11 +57,11 @@ func (f *Filter) Apply(d silence.Record) {
 	f.set.Acks, _ = f.set.Acks.MarkEnded(f.ended...)
 }
 
-// ForgetRevisions makes the filter apply whatever document comes next: the bucket may be
-// another one than before.
+// ForgetRevisions makes the filter apply the next record of any revision: the bucket
+// may be another one than before.
 func (f *Filter) ForgetRevisions() { clear(f.revisions) }
 
-// DropMissing removes what was in documents that have not come since ForgetRevisions.
+// DropMissing removes what was in records that have not come since ForgetRevisions.
 func (f *Filter) DropMissing() {
 	if f.revisions[bus.KeySilences] == 0 {
 		f.set.Silences = nil

@@ -2,7 +2,6 @@ package silences
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -20,8 +19,8 @@ const loadTimeout = time.Second
 type Owner interface {
 	// Filter calls f with the filter.
 	Filter(ctx context.Context, f func(*Filter)) error
-	// Apply applies documents to the filter, and to the alerts that are pending.
-	Apply(ctx context.Context, documents ...silence.Record) error
+	// Apply applies records to the filter, and to the alerts that are pending.
+	Apply(ctx context.Context, records ...silence.Record) error
 }
 
 // Watch keeps a filter in step with the bus.
@@ -40,32 +39,32 @@ func NewWatch(owner Owner, f *Filter, log *slog.Logger) *Watch {
 }
 
 // Run keeps the filter in step until ctx ends. It starts when loaded is closed.
-func (w *Watch) Run(ctx context.Context, c *bus.Conn, loaded <-chan struct{}) error {
+func (w *Watch) Run(ctx context.Context, session *bus.Session, loaded <-chan struct{}) error {
 	select {
 	case <-ctx.Done():
 		return nil
 	case <-loaded:
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return w.follow(ctx, c) })
-	group.Go(func() error { return w.storeEndings(ctx, c) })
+	group.Go(func() error { return w.follow(ctx, session) })
+	group.Go(func() error { return w.storeEndings(ctx, session) })
 	return group.Wait()
 }
 
 // Load reads the silences before the first alert is handed on. It gives up when the bus
 // does not answer in time: a late alert is worse than one that should be silenced.
-func (w *Watch) Load(ctx context.Context, c *bus.Conn) {
+func (w *Watch) Load(ctx context.Context, session *bus.Session) {
 	w.filter(ctx, (*Filter).ForgetRevisions)
 	reading, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	documents, err := silence.Records(reading, c)
+	records, err := silence.Records(reading, session)
 	if err != nil {
 		if ctx.Err() == nil { // else no alert is delivered
 			w.log.Warn("cannot read the silences: alerts are delivered by those known before", "error", err)
 		}
 		return
 	}
-	w.apply(ctx, documents...)
+	w.apply(ctx, records...)
 	w.filter(ctx, (*Filter).DropMissing)
 }
 
@@ -73,8 +72,8 @@ func (w *Watch) filter(ctx context.Context, f func(*Filter)) {
 	w.shutdown(w.owner.Filter(ctx, f))
 }
 
-func (w *Watch) apply(ctx context.Context, documents ...silence.Record) {
-	w.shutdown(w.owner.Apply(ctx, documents...))
+func (w *Watch) apply(ctx context.Context, records ...silence.Record) {
+	w.shutdown(w.owner.Apply(ctx, records...))
 }
 
 // shutdown logs that the owner has ended: it needs no silences any more.
@@ -85,13 +84,13 @@ func (w *Watch) shutdown(err error) {
 }
 
 // follow applies each change until ctx ends.
-func (w *Watch) follow(ctx context.Context, c *bus.Conn) error {
-	cfg := bus.FollowConfig{Stream: bus.StreamSilences, Logger: w.log}
-	cfg.Renewed = func(time.Time) (uint64, time.Time) {
-		w.filter(ctx, func(f *Filter) { f.ForgetRevisions(); f.DropMissing() })
-		return 0, time.Time{}
-	}
-	return bus.Follow(ctx, c, cfg, func(m bus.Message) error {
+func (w *Watch) follow(ctx context.Context, session *bus.Session) error {
+	return session.Follow(ctx, bus.FollowConfig{
+		Stream: bus.StreamSilences, Logger: w.log,
+		Recreated: func(bus.Position) {
+			w.filter(ctx, func(f *Filter) { f.ForgetRevisions(); f.DropMissing() })
+		},
+	}, func(m bus.Message) error {
 		w.apply(ctx, silence.RecordOf(m))
 		return nil
 	})
@@ -99,7 +98,7 @@ func (w *Watch) follow(ctx context.Context, c *bus.Conn) error {
 
 // storeEndings removes ended acknowledgements from the bus until ctx ends. It waits for
 // a bus that is unreachable.
-func (w *Watch) storeEndings(ctx context.Context, c *bus.Conn) error {
+func (w *Watch) storeEndings(ctx context.Context, session *bus.Session) error {
 	for ctx.Err() == nil {
 		if w.unstored == nil {
 			select {
@@ -109,27 +108,22 @@ func (w *Watch) storeEndings(ctx context.Context, c *bus.Conn) error {
 				w.unstored = &k
 			}
 		}
-		err := storeEnding(ctx, c, *w.unstored)
-		if err == nil || errors.Is(err, errUnchanged) {
-			w.unstored = nil
-			continue
+		err := busclient.Retry(ctx, session, busclient.RequestTimeout, w.log, "store the end of an acknowledgement", func(ctx context.Context) error {
+			return storeEnding(ctx, session, *w.unstored)
+		})
+		if err != nil {
+			return err
 		}
-		w.log.Debug("cannot store the end of an acknowledgement yet", "error", err)
-		busclient.Pause(ctx)
+		w.unstored = nil
 	}
 	return nil
 }
 
-// errUnchanged is returned by a change that has nothing to store.
-var errUnchanged = errors.New("nothing to change")
-
-func storeEnding(ctx context.Context, c *bus.Conn, ended silence.Ack) error {
-	ctx, cancel := context.WithTimeout(ctx, busclient.RequestTimeout)
-	defer cancel()
-	_, err := silence.ChangeAcks(ctx, c, func(acks silence.Acks) (silence.Acks, error) {
+func storeEnding(ctx context.Context, session *bus.Session, ended silence.Ack) error {
+	_, err := silence.ChangeAcks(ctx, session, func(acks silence.Acks) (silence.Acks, error) {
 		after, changed := acks.MarkEnded(ended)
 		if !changed {
-			return nil, errUnchanged
+			return nil, bus.ErrUnchanged
 		}
 		return after, nil
 	})

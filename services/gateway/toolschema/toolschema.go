@@ -162,8 +162,8 @@ func (s *Schema[T]) JSON() json.RawMessage { return s.json }
 
 // Decode reads and validates arguments. A missing one has its default, and so has an
 // empty string: models fill in what they don't mean. A null is refused like any other
-// wrong type: taken as missing it would replace a setting by its default. The error is
-// about the first wrong argument: it names it and says what is allowed.
+// wrong type: taken as missing it would replace a setting by its default. The error
+// names the first wrong argument and what is allowed.
 func (s *Schema[T]) Decode(data json.RawMessage) (T, error) {
 	var args T
 	var raw map[string]json.RawMessage

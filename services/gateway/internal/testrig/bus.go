@@ -29,7 +29,7 @@ type Bus struct {
 	Lock   *statedir.Lock
 	Server *embedded.Server
 	// Conn is a detector's.
-	Conn *bus.Conn
+	Conn *bus.Session
 	n    int
 }
 
@@ -57,7 +57,7 @@ func (b *Bus) Up(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Conn, err = bus.Connect(t.Context(), bus.ConnConfig{Name: t.Name(), Role: bus.RoleDetector, Server: b.Server, Logger: Quiet()})
+	b.Conn, err = bus.Connect(t.Context(), bus.Config{Name: t.Name(), Role: bus.RoleDetector, Server: b.Server, Logger: Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,9 +78,9 @@ func (b *Bus) Down() {
 }
 
 // Join is a connection in a role, until the end of the test.
-func (b *Bus) Join(t *testing.T, role bus.Role) *bus.Conn {
+func (b *Bus) Join(t *testing.T, role bus.Role) *bus.Session {
 	t.Helper()
-	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: t.Name(), Role: role, Server: b.Server, Logger: Quiet()})
+	c, err := bus.Connect(t.Context(), bus.Config{Name: t.Name(), Role: role, Server: b.Server, Logger: Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func Answer(t *testing.T, cfg hook.Config) (line []byte) {
 	ok := Poll(func() bool {
 		var err error
 		line, err = hook.Answer(t.Context(), cfg)
-		if err != nil && !errors.Is(err, bus.ErrAway) && !errors.Is(err, context.DeadlineExceeded) {
+		if err != nil && !errors.Is(err, bus.ErrUnreachable) && !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
 		return err == nil
@@ -61,7 +61,7 @@ func (b *Bus) TryHook(client, input string) ([]byte, error) {
 // HookConfig returns the configuration of Claude Code's hook for a client.
 func (b *Bus) HookConfig(client, input string) (hook.Config, error) {
 	c, err := hook.Parse("claude-code", []byte(input))
-	return hook.Config{Bus: bus.ConnConfig{Dir: b.Dir}, Inbox: inbox.NamedKey(client), Call: c, BlockStop: true, Logger: Quiet()}, err
+	return hook.Config{Bus: bus.Config{Dir: b.Dir}, Inbox: inbox.NamedKey(client), Call: c, BlockStop: true, Logger: Quiet()}, err
 }
 
 // AnswerText returns the text within a hook's answer, with "BLOCKED " in front if it
