@@ -261,8 +261,8 @@ func TestSilenceInAShell(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"silence"}, 2, "say what to silence"},
-		{[]string{"silence", "--app=a", "--list"}, 2, "say what to silence"},
+		{[]string{"silence"}, 2, "to silence alerts"},
+		{[]string{"silence", "--app=a", "--list"}, 2, "to silence alerts"},
 		{[]string{"silence", "--category=x"}, 2, "--category must be one of"},
 		{[]string{"silence", "--app=a", "--for=30s"}, 2, "--for must be between 1m0s and 168h0m0s"},
 		{[]string{"silence", "--end=nothing"}, 1, "tocsin silence --list"},

@@ -385,8 +385,8 @@ func TestInstallAndLinks(t *testing.T) {
 	}
 	local := filepath.Join(d.project, ".claude", "settings.local.json")
 	d.write(t, local, `{"hooks":{"Stop":[{"hooks":[{"command":"tocsin hook --client claude-code"}]}]}}`)
-	if output := d.must(t, "uninstall", "claude-code"); !strings.Contains(output, "note: "+local+" has tocsin too") || strings.Count(output, "note: ") != 1 {
-		t.Errorf("got %s, want %q in it and \"note: \" once in it", output, "note: "+local+" has tocsin too")
+	if output := d.must(t, "uninstall", "claude-code"); !strings.Contains(output, "note: "+local+" has an entry of tocsin") || strings.Count(output, "note: ") != 1 {
+		t.Errorf("got %s, want %q in it and \"note: \" once in it", output, "note: "+local+" has an entry of tocsin")
 	}
 	if err := os.Remove(local); err != nil {
 		t.Fatal(err)

@@ -95,8 +95,8 @@ func TestInstallSharesTheInbox(t *testing.T) {
 		t.Errorf("%d in %s, want 6", n, hooks)
 	}
 	d.write(t, filepath.Join(d.project, ".cursor", "mcp.json"), `{"mcpServers":{"tocsin":{"url":"http://127.0.0.1:7460/mcp"}}}`)
-	if output := d.must(t, "install", "cursor"); !strings.Contains(output, "add ?client=NAME to it and run this again") {
-		t.Errorf("got %s, want \"add ?client=NAME to it and run this again\" in it", output)
+	if output := d.must(t, "install", "cursor"); !strings.Contains(output, "add it and run this again") {
+		t.Errorf("got %s, want \"add it and run this again\" in it", output)
 	}
 	d.must(t, "install", "codex", "--state-dir", filepath.Join(d.home, "else where"))
 	files := d.files(t)

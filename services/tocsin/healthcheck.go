@@ -17,31 +17,31 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// healthcheckCommand is for orchestrators that run a program in the container:
-// status 0 where all is well, else 1 and the reason.
+// healthcheckCommand is for orchestrators that run a program in the container: its status
+// is 0 if the service is ready, else 1 with the reason.
 type healthcheckCommand struct {
-	Up        upHealth              `cmd:"" default:"withargs" help:"Ask all that tocsin up runs. It need not be named."`
-	Ingest    ingest.Healthcheck    `cmd:"" help:"Ask an intake that runs alone."`
-	Detector  detector.Healthcheck  `cmd:"" help:"Ask a detector that runs alone."`
-	Dashboard dashboard.Healthcheck `cmd:"" help:"Ask a dashboard that runs alone."`
-	Kubewatch kubewatch.Healthcheck `cmd:"" help:"Ask a kubewatch."`
-	Gateway   gateway.Healthcheck   `cmd:"" help:"Ask a gateway that serves on HTTP."`
+	Up        upHealth              `cmd:"" default:"withargs" help:"Check everything that tocsin up runs (default)."`
+	Ingest    ingest.Healthcheck    `cmd:"" help:"Check an ingest service that runs alone."`
+	Detector  detector.Healthcheck  `cmd:"" help:"Check a detector that runs alone."`
+	Dashboard dashboard.Healthcheck `cmd:"" help:"Check a dashboard that runs alone."`
+	Kubewatch kubewatch.Healthcheck `cmd:"" help:"Check a kubewatch."`
+	Gateway   gateway.Healthcheck   `cmd:"" help:"Check a gateway that serves HTTP."`
 }
 
-// upHealth asks tocsin up, which runtime.json names.
+// upHealth checks the tocsin up that runtime.json names.
 type upHealth struct {
 	service.BusFlags
 	service.Probe
 }
 
-// Run prints one line, or fails with what is wrong.
+// Run prints one line, or returns the reason why a service is not ready.
 func (c *upHealth) Run(ctx context.Context, env service.Env) error {
 	running, err := statedir.At(env.StateDir).Running()
 	if err != nil {
 		return fmt.Errorf("tocsin up is not %s: %w", c.State(), err)
 	}
 	for _, part := range []struct{ name, url string }{
-		{"the intake", running.IngestURL}, {"the dashboard", running.DashboardURL},
+		{"ingest", running.IngestURL}, {"the dashboard", running.DashboardURL},
 	} {
 		if part.url == "" {
 			continue
@@ -51,7 +51,7 @@ func (c *upHealth) Run(ctx context.Context, env service.Env) error {
 		}
 	}
 	if !c.Live {
-		if err := c.detects(ctx, env); err != nil {
+		if err := c.checkDetector(ctx, env); err != nil {
 			return err
 		}
 	}
@@ -59,8 +59,8 @@ func (c *upHealth) Run(ctx context.Context, env service.Env) error {
 	return err
 }
 
-// detects says why nobody would make alerts of what is taken in, or nil.
-func (c *upHealth) detects(ctx context.Context, env service.Env) error {
+// checkDetector returns why the detector raises no alerts, or nil.
+func (c *upHealth) checkDetector(ctx context.Context, env service.Env) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	join := env.Bus(c.BusFlags)
@@ -76,10 +76,10 @@ func (c *upHealth) detects(ctx context.Context, env service.Env) error {
 	}
 	var status query.StatusReply
 	if err := json.Unmarshal(m.Data, &status); err != nil {
-		return errors.New("the detector answers in a form of another version: restart tocsin up")
+		return errors.New("the detector answers in the format of another version: restart tocsin up")
 	}
 	if !status.Detector.Ready {
-		return fmt.Errorf("the detector is not ready: it has still to read %d messages", status.Detector.Behind)
+		return fmt.Errorf("the detector is not ready: catching up, %d messages left", status.Detector.Behind)
 	}
 	return nil
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// inPlace returns the arguments of a process that takes the place of this one, which
-// listened at the addresses of a runtime. Where the settings leave the port open, it
-// keeps the one that senders and open pages know.
+// inPlace returns the arguments to restart this process in place, which listened at the
+// addresses of a runtime. For port 0 in the settings, they have the current port, because
+// senders and open pages know it.
 func (c *upCommand) inPlace(args []string, at statedir.Runtime) []string {
 	args = slices.Clone(args)
 	for _, l := range []struct{ flag, set, url string }{
@@ -23,7 +23,7 @@ func (c *upCommand) inPlace(args []string, at statedir.Runtime) []string {
 	} {
 		if host, port, err := net.SplitHostPort(l.set); err == nil && port == "0" {
 			if u, err := url.Parse(l.url); err == nil && u.Port() != "" {
-				args = append(args, l.flag+"="+net.JoinHostPort(host, u.Port())) // of one flag the last counts
+				args = append(args, l.flag+"="+net.JoinHostPort(host, u.Port())) // the last value of a flag wins
 			}
 		}
 	}

@@ -16,32 +16,32 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
-// setupFlags are what install and uninstall have in common.
+// setupFlags are the flags of both install and uninstall.
 type setupFlags struct {
-	Client string `arg:"" enum:"claude-code,codex,gemini-cli,cursor,vscode" help:"The client: ${enum}."`
-	Scope  string `help:"Whose files: those of the project in the working directory, or the user's own, for all projects: ${enum}. Default: ${default}." enum:"project,user" default:"project" placeholder:"SCOPE"`
-	DryRun bool   `help:"Show the change as a diff, and write nothing."`
+	Client string `arg:"" enum:"claude-code,codex,gemini-cli,cursor,vscode" help:"MCP client: ${enum}."`
+	Scope  string `help:"Files to change: of the project in the working directory, or of the user, for all projects: ${enum}. Default: ${default}." enum:"project,user" default:"project" placeholder:"SCOPE"`
+	DryRun bool   `help:"Print the changes as a diff and write nothing."`
 }
 
 type installCommand struct {
 	setupFlags
-	Hooks  bool `help:"Write the hooks that put alerts before the model; without, the MCP server alone, and hooks that are there stay. Default: on." default:"true" negatable:""`
-	Rewake bool `help:"Also a hook that waits for up to 30 minutes after the model has stopped, and wakes it for an alert (claude-code)."`
+	Hooks  bool `help:"Write hooks that deliver alerts to the model. With --no-hooks, only the MCP server is written, and existing hooks stay. Default: on." default:"true" negatable:""`
+	Rewake bool `help:"Also write a hook that waits up to 30 minutes after the model has stopped and wakes it for an alert (claude-code only)."`
 
-	// elsewhere says that the command line names a state directory.
+	// elsewhere reports whether the command line names a state directory.
 	elsewhere bool
 }
 
-// Validate refuses what no client has, and notes what the command line itself says.
+// Validate refuses --rewake without hooks or for another client than claude-code.
 func (c *installCommand) Validate(line *kong.Context) error {
 	c.elsewhere = given(line, "state-dir")
 	if c.Rewake && (c.Client != "claude-code" || !c.Hooks) {
-		return errors.New("--rewake is a hook of claude-code, and needs hooks")
+		return errors.New("--rewake works with claude-code only, and needs --hooks")
 	}
 	return nil
 }
 
-// Run writes the client's entries, or says that they are there.
+// Run writes the client's entries, unless they are up to date.
 func (c *installCommand) Run(_ context.Context, env service.Env) error {
 	client, place, err := c.find()
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *installCommand) Run(_ context.Context, env service.Env) error {
 	say := printer{w: env.Stdout}
 	say.line("next:")
 	if s, err := inspect(client, place, scope); err == nil {
-		w.Rewake = s.rewakes() // it may be there from before
+		w.Rewake = s.rewakes() // an earlier install may have written it
 	}
 	for _, next := range client.Next(scope, w) {
 		say.line("  - " + next)
@@ -83,8 +83,8 @@ func (c *installCommand) Run(_ context.Context, env service.Env) error {
 	return say.err
 }
 
-// wanted is what is to be written: the hooks join the bus and share the inbox of
-// the gateway that is set up, whatever its user added to it.
+// wanted returns what to write: the hooks join the bus and share the inbox of the gateway
+// that is set up, with the arguments and variables that its user added.
 func (c *installCommand) wanted(client setup.Client, place setup.Place, env service.Env, program string) (setup.Wanted, error) {
 	w := setup.Wanted{Program: program, Hooks: c.Hooks && client.HasHooks, Rewake: c.Rewake}
 	var err error
@@ -92,7 +92,7 @@ func (c *installCommand) wanted(client setup.Client, place setup.Place, env serv
 		return w, err
 	}
 	for _, scope := range append([]setup.Scope{setup.Scope(c.Scope)}, setup.Scopes()...) {
-		// What can't be read is said by plan.
+		// plan reports what can't be read.
 		if s, err := inspect(client, place, scope); err == nil && s.found.Server != nil {
 			w.Inbox, w.StateDir, w.Namespaces = s.found.Server.Client(), s.found.Server.StateDir(), s.found.Server.Namespaces()
 			break
@@ -104,25 +104,25 @@ func (c *installCommand) wanted(client setup.Client, place setup.Place, env serv
 	return w, nil
 }
 
-// find is the client, and where its configuration lies.
+// find returns the client, and where its configuration is.
 func (c *setupFlags) find() (setup.Client, setup.Place, error) {
 	client, ok := setup.Lookup(c.Client)
 	if !ok {
-		return setup.Client{}, setup.Place{}, service.Usagef("there is no client %q", c.Client)
+		return setup.Client{}, setup.Place{}, service.Usagef("unknown client %q", c.Client)
 	}
 	place, err := herePlace()
 	if err == nil && setup.Scope(c.Scope) == setup.Project && sameFile(place.Project, place.Home) {
-		// Its files there are those of the user's scope.
+		// The project's files there would be the user's.
 		err = service.Usagef("the working directory is your home: use --scope user, or go to a project")
 	}
 	return client, place, err
 }
 
-// herePlace is where clients that are started here look.
+// herePlace returns where clients that start here read their configuration.
 func herePlace() (setup.Place, error) {
 	dir, err := os.Getwd()
 	if err != nil {
-		return setup.Place{}, fmt.Errorf("find the working directory: %w: go to the project, and run this again", err)
+		return setup.Place{}, fmt.Errorf("find the working directory: %w: change to the project and run this again", err)
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -130,7 +130,7 @@ func herePlace() (setup.Place, error) {
 	}
 	config, err := os.UserConfigDir()
 	if err != nil {
-		return setup.Place{}, fmt.Errorf("find the directory of configurations: %w: set HOME", err)
+		return setup.Place{}, fmt.Errorf("find the configuration directory: %w: set HOME", err)
 	}
 	return setup.Place{Project: dir, Home: home, Config: config, Getenv: os.Getenv}, nil
 }
@@ -170,13 +170,13 @@ func launcherOf(program string) string {
 }
 
 func sameFile(a, b string) bool {
-	x, errX := os.Stat(a) //nolint:gosec // by which name we were started is only compared
+	x, errX := os.Stat(a) //nolint:gosec // the name by which we were started is only compared
 	y, errY := os.Stat(b)
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// plan works out all changes before the first is made, so that a file which
-// can't be edited stops them all.
+// plan computes all changes before the first is written, so that one file which can't be
+// edited prevents them all.
 func plan(client setup.Client, place setup.Place, scope setup.Scope, edit func(setup.File, []byte) ([]byte, error)) ([]setup.Change, error) {
 	var out []setup.Change
 	for _, file := range client.Files(place, scope) {
@@ -201,8 +201,8 @@ func plan(client setup.Client, place setup.Place, scope setup.Scope, edit func(s
 	return out, nil
 }
 
-// apply makes the changes, or shows them, and says what it did; wrote says
-// whether there is anything to do next.
+// apply writes or prints the changes, and prints what it did. It reports whether it wrote
+// any.
 func (c *setupFlags) apply(to io.Writer, client setup.Client, changes []setup.Change) (wrote bool, err error) {
 	say := printer{w: to}
 	if len(changes) == 0 {
@@ -218,25 +218,25 @@ func (c *setupFlags) apply(to io.Writer, client setup.Client, changes []setup.Ch
 	for i, change := range changes {
 		backup, err := change.Write()
 		if err != nil && i > 0 {
-			return false, fmt.Errorf("%w (%s is changed already, and stays so)", err, changes[0].File.Path)
+			return false, fmt.Errorf("%w (%s is already changed, and stays so)", err, changes[0].File.Path)
 		}
 		if err != nil {
 			return false, err
 		}
-		did := "wrote"
+		action := "wrote"
 		if change.After == nil {
-			did = "removed"
+			action = "removed"
 		}
-		line := fmt.Sprintf("%s %s (%s)", did, change.File.Path, change.Of())
+		line := fmt.Sprintf("%s %s (%s)", action, change.File.Path, change.Of())
 		if backup != "" {
-			line += "\n  what it was is in " + backup
+			line += "\n  backup: " + backup
 		}
 		say.line(line)
 	}
 	return true, say.err
 }
 
-// repository is the nearest directory above that has a .git; empty without one.
+// repository returns the nearest parent directory with a .git, or nothing.
 func repository(dir string) string {
 	for {
 		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
@@ -250,7 +250,7 @@ func repository(dir string) string {
 	}
 }
 
-// printer writes lines until one can't be written.
+// printer writes lines until the first error.
 type printer struct {
 	w   io.Writer
 	err error

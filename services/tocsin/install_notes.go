@@ -8,51 +8,51 @@ import (
 	"github.com/tocsin-bus/tocsin/services/tocsin/setup"
 )
 
-// notes say what is likely not what the user thinks it is.
+// notes returns warnings about settings that likely differ from what the user expects.
 func notes(client setup.Client, place setup.Place, scope setup.Scope, w setup.Wanted) []string {
 	var out []string
 	if root := repository(place.Project); scope == setup.Project && root != "" {
-		out = append(out, "these files hold a path of this machine: keep them out of version control")
+		out = append(out, "these files contain a path of this machine: keep them out of version control")
 		if root != place.Project {
-			out = append(out, fmt.Sprintf("%s is inside of %s: a client that is started there may not read what is here", place.Project, root))
+			out = append(out, fmt.Sprintf("%s is inside of %s: a client that starts there may not read these files", place.Project, root))
 		}
 	}
 	for _, name := range []string{"TOCSIN_STATE_DIR", "TOCSIN_NATS_URL"} {
 		if os.Getenv(name) != "" && (name != "TOCSIN_STATE_DIR" || w.StateDir == "") {
-			out = append(out, name+" is set here: start the client with it too, or it joins another bus")
+			out = append(out, name+" is set here: start the client with it, too, or it joins another bus")
 		}
 	}
-	var is switches
+	var off switches
 	for _, of := range setup.Scopes() {
 		s, err := inspect(client, place, of)
 		if err != nil {
 			continue
 		}
-		is.note(s)
+		off.note(s)
 		out = append(out, notesOn(s, of == scope, w.Hooks)...)
 	}
-	if is.hooks != "" && w.Hooks {
-		out = append(out, client.Title+" runs no hooks: they are turned off by "+is.hooks)
+	if off.hooks != "" && w.Hooks {
+		out = append(out, client.Title+" runs no hooks: they are turned off by "+off.hooks)
 	}
-	if is.server != "" || is.projectServer != "" && scope == setup.Project {
-		out = append(out, client.Title+" does not start the server: it is turned off by "+cmp.Or(is.server, is.projectServer))
+	if off.server != "" || off.projectServer != "" && scope == setup.Project {
+		out = append(out, client.Title+" does not start the server: it is turned off by "+cmp.Or(off.server, off.projectServer))
 	}
 	return out
 }
 
-// notesOn say what a scope has that gets in the way of what was written to one.
+// notesOn returns warnings about entries of a scope that conflict with what was written.
 func notesOn(s clientState, written, hooks bool) []string {
 	var out []string
-	const twice = "both run, one is enough"
+	const twice = "both run, and one is enough"
 	if s.found.Plugin != "" {
 		out = append(out, fmt.Sprintf("the plugin %s is on (scope %s), with a server and hooks of its own: %s", s.found.Plugin, s.scope, twice))
 	}
 	if hooks {
 		for _, path := range s.moreIn {
-			out = append(out, fmt.Sprintf("%s has hooks of tocsin too: %s", path, twice))
+			out = append(out, fmt.Sprintf("%s has hooks of tocsin, too: %s", path, twice))
 		}
 		if !written && len(s.found.Hooks) > 0 {
-			out = append(out, fmt.Sprintf("%s has hooks of tocsin too (scope %s): %s", s.paths[len(s.paths)-1], s.scope, twice))
+			out = append(out, fmt.Sprintf("%s has hooks of tocsin, too (scope %s): %s", s.paths[len(s.paths)-1], s.scope, twice))
 		}
 	}
 	server := s.found.Server
@@ -60,7 +60,7 @@ func notesOn(s clientState, written, hooks bool) []string {
 		out = append(out, s.client.Title+" does not start the server: it is turned off by "+server.Off)
 	}
 	if written && server != nil && server.HTTP() && server.Client() == "" && s.hooked() {
-		out = append(out, "the server's URL names no client: add ?client=NAME to it and run this again, or hooks and observe tell each alert, twice")
+		out = append(out, "the server's URL has no ?client=NAME: add it and run this again, or hooks and observe both deliver each alert")
 	}
 	return out
 }

@@ -18,37 +18,37 @@ import (
 )
 
 const (
-	// keeperTick is how often the keeper looks whether the bus still runs.
+	// keeperTick is how often the keeper checks whether the bus runs.
 	keeperTick = 250 * time.Millisecond
-	// startPatience is how long a started bus may take to announce itself
-	// before it is started once more.
-	startPatience = 30 * time.Second
-	// minRestart and maxRestart bound the pause before a bus that has ended is
-	// started again; it doubles while that does not help.
+	// startTimeout is how long a started bus may take to announce itself before it is
+	// started again.
+	startTimeout = 30 * time.Second
+	// minRestart and maxRestart bound the pause before a bus that has exited is started
+	// again. The pause doubles with each start until the bus runs.
 	minRestart = time.Second
 	maxRestart = 30 * time.Second
-	// backgroundIdleExit ends a bus that a gateway started, once it is alone.
+	// backgroundIdleExit is the --idle-exit of a bus that a gateway started.
 	backgroundIdleExit = "4h"
 )
 
-// keeper sees to it that a bus runs: it starts one in the background when none
-// does, and again when one that it started has gone. A bus that somebody else
-// ran and stopped stays stopped: that was their wish.
+// keeper keeps a bus running: it starts one in the background if none runs, and restarts
+// the one that it started if that exits. A bus that the user started and stopped stays
+// stopped.
 type keeper struct {
 	dir statedir.Dir
-	// args are the arguments of tocsin that start the bus.
+	// args are the arguments of tocsin to start the bus.
 	args []string
 	log  *slog.Logger
 
 	started bool
 	pid     int
 	since   time.Time
-	// pause is the time from one start to the next.
+	// pause is the time between two starts.
 	pause time.Duration
 }
 
-// run keeps until ctx ends. It leaves the bus running: other gateways and the
-// next session use it, and it ends by itself when it is idle.
+// run keeps the bus running until ctx ends. It leaves the bus running then, for other
+// gateways and the next session; an idle bus exits.
 func (k *keeper) run(ctx context.Context) error {
 	tick := time.NewTicker(keeperTick)
 	defer tick.Stop()
@@ -59,11 +59,11 @@ func (k *keeper) run(ctx context.Context) error {
 		if err == nil {
 			k.pause = minRestart
 		}
-		var silent *statedir.UnannouncedError
-		if !errors.As(err, &silent) { // else a process holds the directory, and announces itself or ends
+		var unannounced *statedir.UnannouncedError
+		if !errors.As(err, &unannounced) { // else a process is about to announce itself, or to exit
 			if errors.Is(err, statedir.ErrNotRunning) && k.due(first, time.Now()) {
 				if err := k.start(); err != nil {
-					k.log.Error("the bus can't be started in the background", "error", err)
+					k.log.Error("could not start the bus in the background", "error", err)
 				}
 			}
 			first = false
@@ -76,16 +76,16 @@ func (k *keeper) run(ctx context.Context) error {
 	}
 }
 
-// due says whether a bus that does not run is ours to start now.
+// due reports whether to start a bus now, given that none runs.
 func (k *keeper) due(first bool, now time.Time) bool {
 	if first {
 		return true
 	}
-	return k.started && (k.pid == 0 || now.Sub(k.since) > startPatience) && now.Sub(k.since) > k.pause
+	return k.started && (k.pid == 0 || now.Sub(k.since) > startTimeout) && now.Sub(k.since) > k.pause
 }
 
-// start runs tocsin up, detached: it must outlive this process and not get the
-// signals of its terminal.
+// start runs tocsin up in a session of its own, because it must outlive this process and
+// not receive the signals of its terminal.
 func (k *keeper) start() error {
 	exe, err := os.Executable()
 	if err != nil {
@@ -99,9 +99,9 @@ func (k *keeper) start() error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = out.Close() }()  // the child has its own
-	cmd := exec.Command(exe, k.args...) //nolint:noctx,gosec // it must outlive us; it is this very program
-	// Whatever project the agent works in, its settings file is none of ours.
+	defer func() { _ = out.Close() }()  // the child has a copy
+	cmd := exec.Command(exe, k.args...) //nolint:noctx,gosec // it outlives this process; it is this program
+	// Not the project that the agent works in: a settings file there is not ours.
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir.Path(), out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	k.started, k.since, k.pause = true, time.Now(), min(max(2*k.pause, minRestart), maxRestart)
@@ -113,32 +113,32 @@ func (k *keeper) start() error {
 	return nil
 }
 
-// reap takes the end of a bus that we started, so that no zombie stays.
+// reap collects the exit status of a bus that we started, which would else stay a zombie.
 func (k *keeper) reap() {
 	if k.pid == 0 {
 		return
 	}
 	pid, err := syscall.Wait4(k.pid, nil, syscall.WNOHANG, nil)
 	if pid == k.pid || errors.Is(err, syscall.ECHILD) {
-		k.log.Warn("the bus in the background has ended", "pid", k.pid, "its last word", cmp.Or(lastLine(k.dir.Log()), lastLine(k.dir.Log()+".1")), "log", k.dir.Log())
+		k.log.Warn("the bus in the background has exited", "pid", k.pid, "last log line", cmp.Or(lastLine(k.dir.Log()), lastLine(k.dir.Log()+".1")), "log", k.dir.Log())
 		k.pid = 0
 	}
 }
 
-// lastLine is the last line of a file, or of its last few KiB.
+// lastLine returns the last line of a file, at most of its last 4 KiB.
 func lastLine(path string) string {
-	const looked = 4 << 10
+	const maxRead = 4 << 10
 	f, err := os.Open(path)
 	if err != nil {
 		return ""
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	if info, err := f.Stat(); err == nil && info.Size() > looked {
-		if _, err := f.Seek(-looked, io.SeekEnd); err != nil {
+	if info, err := f.Stat(); err == nil && info.Size() > maxRead {
+		if _, err := f.Seek(-maxRead, io.SeekEnd); err != nil {
 			return ""
 		}
 	}
-	text, err := io.ReadAll(io.LimitReader(f, looked))
+	text, err := io.ReadAll(io.LimitReader(f, maxRead))
 	if err != nil {
 		return ""
 	}

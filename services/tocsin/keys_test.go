@@ -18,11 +18,12 @@ func makeKeys(t *testing.T, dir string) (string, error) {
 	return out.String(), err
 }
 
-// TestKeys: one for each role, for its owner's eyes; a second run changes nothing.
+// TestKeys expects one key for each role, which only its owner can read; a second run
+// changes nothing.
 func TestKeys(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "keys")
-	if out, err := makeKeys(t, dir); err != nil || strings.Count(out, "made  ") != 7 {
-		t.Fatalf("%s%v", out, err)
+	if out, err := makeKeys(t, dir); err != nil || strings.Count(out, "created ") != 7 {
+		t.Fatalf("tocsin keys = %q, %v, want 7 files created", out, err)
 	}
 	contents := func() map[string]string {
 		files := map[string]string{}
@@ -41,7 +42,7 @@ func TestKeys(t *testing.T) {
 	}
 	first := contents()
 	if len(first) != 8 || !strings.HasPrefix(first[routesFile], "TOCSIN_ROUTES_PASSWORD=R") || len(strings.TrimSpace(first[routesFile])) < 40 {
-		t.Errorf("%v", first)
+		t.Errorf("files = %v, want 8, with a password for the routes", first)
 	}
 	for _, role := range append(bus.Roles(), bus.RoleProvisioner) {
 		file := string(role) + ".nk"
@@ -53,45 +54,45 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%s lacks %s", publicKeysFile, line)
 		}
 		if strings.Contains(first[publicKeysFile], strings.TrimSpace(first[file])) {
-			t.Errorf("%s tells the seed of %s", publicKeysFile, role)
+			t.Errorf("%s contains the seed of %s", publicKeysFile, role)
 		}
 		for _, secret := range []string{file, routesFile} {
 			if info, err := os.Stat(filepath.Join(dir, secret)); err != nil || info.Mode().Perm() != 0o600 {
-				t.Errorf("%s: %v %v", secret, info.Mode(), err)
+				t.Errorf("%s: mode %v, %v, want 0600", secret, info.Mode(), err)
 			}
 		}
 	}
-	if out, err := makeKeys(t, dir); err != nil || strings.Count(out, "kept  ") != 7 {
-		t.Errorf("%s%v", out, err)
+	if out, err := makeKeys(t, dir); err != nil || strings.Count(out, "kept ") != 7 {
+		t.Errorf("tocsin keys again = %q, %v, want 7 files kept", out, err)
 	}
 	for name, content := range contents() {
 		if first[name] != content {
-			t.Errorf("%s is another", name)
+			t.Errorf("%s has changed", name)
 		}
 	}
-	// What is missing is made anew, and its public key with it.
+	// A missing key is created, and the file of the public keys updated.
 	if err := os.Remove(filepath.Join(dir, "dashboard.nk")); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := makeKeys(t, dir); err != nil || strings.Count(out, "made  ") != 1 {
-		t.Errorf("%s%v", out, err)
+	if out, err := makeKeys(t, dir); err != nil || strings.Count(out, "created ") != 1 {
+		t.Errorf("tocsin keys without one = %q, %v, want 1 file created", out, err)
 	}
 	if second := contents(); second[publicKeysFile] == first[publicKeysFile] || second["ingest.nk"] != first["ingest.nk"] {
-		t.Errorf("%v", second)
+		t.Errorf("files = %v, want another public key, and the other keys as before", second)
 	}
 }
 
-// TestKeysThatCanNotBeUsed are left as they are.
+// TestKeysThatCanNotBeUsed expects an error, and the file unchanged.
 func TestKeysThatCanNotBeUsed(t *testing.T) {
 	for name, c := range map[string]struct {
 		content string
 		mode    os.FileMode
 		want    string
 	}{
-		"no key":           {content: "garbage", mode: 0o600, want: "move it away"},
-		"too large":        {content: strings.Repeat("x", maxKeyFile+1), mode: 0o600, want: "move it away"},
-		"others can read":  {content: "garbage", mode: 0o644, want: "chmod 600"},
-		"an account's key": {content: "SAAFJRVKJ3GGZXBUSXR3R2ZLKBLQUQUTFQ5KPYN3TWUGVNMVJ4VSBB5X7U", mode: 0o600, want: "move it away"},
+		"no key":               {content: "garbage", mode: 0o600, want: "move it away"},
+		"too large":            {content: strings.Repeat("x", maxKeyFile+1), mode: 0o600, want: "move it away"},
+		"other users can read": {content: "garbage", mode: 0o644, want: "chmod 600"},
+		"an account's key":     {content: "SAAFJRVKJ3GGZXBUSXR3R2ZLKBLQUQUTFQ5KPYN3TWUGVNMVJ4VSBB5X7U", mode: 0o600, want: "move it away"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -101,10 +102,10 @@ func TestKeysThatCanNotBeUsed(t *testing.T) {
 			}
 			out, err := makeKeys(t, dir)
 			if err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%s%v", out, err)
+				t.Errorf("tocsin keys = %q, %v, want an error with %q and %q", out, err, file, c.want)
 			}
 			if got, err := os.ReadFile(file); err != nil || string(got) != c.content {
-				t.Errorf("it was changed: %v", err)
+				t.Errorf("the file = %q, %v, want %q", got, err, c.content)
 			}
 		})
 	}

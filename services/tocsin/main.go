@@ -1,6 +1,5 @@
-// Command tocsin is an alert bus for AI agents: it takes in what browsers, apps
-// and CI send, finds the few alerts that matter, and puts them in front of a
-// coding agent through MCP.
+// Command tocsin is an alert bus for AI agents: it receives events of browsers, apps and
+// CI, raises the few alerts that matter, and delivers them to coding agents by MCP and hooks.
 package main
 
 import (
@@ -15,28 +14,28 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
-// cli is the command line: one field a command.
+// cli is the command line: one field for each command.
 type cli struct {
 	service.Settings
 
-	Up          upCommand          `cmd:"" help:"Run bus, intake, detector and dashboard in the foreground."`
-	Gateway     gatewayCommand     `cmd:"" help:"Serve MCP on stdin and stdout; starts the bus when none runs."`
-	Ingest      ingest.Command     `cmd:"" help:"Run the HTTP intake alone."`
+	Up          upCommand          `cmd:"" help:"Run bus, ingest, detector and dashboard in the foreground."`
+	Gateway     gatewayCommand     `cmd:"" help:"Run the MCP server on stdin and stdout; starts the bus if none runs."`
+	Ingest      ingest.Command     `cmd:"" help:"Run the HTTP ingest service alone."`
 	Detector    detector.Command   `cmd:"" help:"Run the detector alone."`
 	Dashboard   dashboard.Command  `cmd:"" help:"Run the dashboard alone."`
-	Kubewatch   kubewatch.Command  `cmd:"" help:"Watch Kubernetes clusters: their events and faults, onto the bus."`
-	Tail        tailCommand        `cmd:"" help:"Show the last alerts, then each new one."`
-	Wait        waitCommand        `cmd:"" help:"Wait for an alert, print what pends, and end."`
-	Silence     silenceCommand     `cmd:"" help:"Hold back alerts for every agent for a while; show or end that."`
-	Ack         ackCommand         `cmd:"" help:"Acknowledge an alert for every agent: its repetitions are held back."`
-	Hook        quick.Hook         `cmd:"" help:"Answer a hook of a coding agent: pending alerts, in the client's format."`
-	CI          quick.CI           `cmd:"" name:"ci" help:"Post a CI result, from a pipeline."`
-	Install     installCommand     `cmd:"" help:"Set up an MCP client: the gateway, and hooks that put alerts before its model."`
-	Uninstall   uninstallCommand   `cmd:"" help:"Take out of an MCP client what install wrote."`
-	Provision   provisionCommand   `cmd:"" help:"Prepare an external bus: make the streams and buckets that are missing."`
-	Keys        keysCommand        `cmd:"" help:"Make the keys for the roles of an external bus."`
-	Doctor      doctorCommand      `cmd:"" help:"Say what runs, where, and what is wrong."`
-	Healthcheck healthcheckCommand `cmd:"" help:"Say whether what runs here does its work, for orchestrators."`
+	Kubewatch   kubewatch.Command  `cmd:"" help:"Watch Kubernetes clusters: publish their events and faults to the bus."`
+	Tail        tailCommand        `cmd:"" help:"Print the last alerts, then each new one."`
+	Wait        waitCommand        `cmd:"" help:"Block until an alert arrives, print the pending alerts, exit."`
+	Silence     silenceCommand     `cmd:"" help:"Silence alerts for all agents for a while; list or remove silences."`
+	Ack         ackCommand         `cmd:"" help:"Acknowledge an alert for all agents: its repeats are suppressed until it escalates or resolves."`
+	Hook        quick.Hook         `cmd:"" help:"Answer a hook of a coding agent with its pending alerts."`
+	CI          quick.CI           `cmd:"" name:"ci" help:"Post a CI result from a pipeline."`
+	Install     installCommand     `cmd:"" help:"Set up an MCP client: its gateway, and hooks that deliver alerts to its model."`
+	Uninstall   uninstallCommand   `cmd:"" help:"Remove from an MCP client what install added."`
+	Provision   provisionCommand   `cmd:"" help:"Prepare an external bus: create missing streams and buckets."`
+	Keys        keysCommand        `cmd:"" help:"Create the keys for the roles of an external bus."`
+	Doctor      doctorCommand      `cmd:"" help:"Check what runs and is set up, and print fixes."`
+	Healthcheck healthcheckCommand `cmd:"" help:"Check the services that run here, for orchestrators."`
 	Version     quick.Version      `cmd:"" help:"Print version, commit and Go version."`
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/tocsin/quick"
 )
 
-// parsed is a command line that was understood, or why not.
+// parsed returns a parsed command line.
 func parsed(t *testing.T, args ...string) (*cli, error) {
 	t.Helper()
 	line := &cli{}
@@ -25,7 +25,7 @@ func parsed(t *testing.T, args ...string) (*cli, error) {
 	return line, err
 }
 
-// TestHelpShowsDefaults: whoever reads --help learns what happens without a flag.
+// TestHelpShowsDefaults expects the help of each flag to show its default.
 func TestHelpShowsDefaults(t *testing.T) {
 	k, err := kong.New(&cli{}, kong.Configuration(noSettings))
 	if err != nil {
@@ -43,12 +43,12 @@ func TestHelpShowsDefaults(t *testing.T) {
 			}
 			seen++
 			if !strings.Contains(flag.Help+flag.FormatPlaceHolder(), want) {
-				t.Errorf("%s --%s does not show that its default is %s: %s", command.Name, flag.Name, flag.Default, flag.Help)
+				t.Errorf("help of %s --%s lacks its default %s: %s", command.Name, flag.Name, flag.Default, flag.Help)
 			}
 		}
 	}
 	if seen < 10 {
-		t.Errorf("%d flags with a default were found", seen)
+		t.Errorf("%d flags have a default, want at least 10", seen)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestHealthcheckArgs(t *testing.T) {
 	}
 }
 
-// TestFlagsWinOverTheEnvironment, where both say whose inbox it is.
+// TestFlagsWinOverTheEnvironment checks flags and variables that select the inbox.
 func TestFlagsWinOverTheEnvironment(t *testing.T) {
 	t.Setenv("TOCSIN_CLIENT", "me")
 	t.Setenv("TOCSIN_GATEWAY_HTTP", "127.0.0.1:7460")
@@ -119,7 +119,7 @@ func TestFlagsWinOverTheEnvironment(t *testing.T) {
 		line, err := parsed(t, strings.Fields(tt.line)...)
 		if tt.wrong != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.wrong) {
-				t.Errorf("%s: %v", tt.line, err)
+				t.Errorf("%s: error = %v, want %q in it", tt.line, err, tt.wrong)
 			}
 			continue
 		}
@@ -128,19 +128,19 @@ func TestFlagsWinOverTheEnvironment(t *testing.T) {
 			client, more = line.Gateway.Client, line.Gateway.HTTP
 		}
 		if err != nil || client != tt.client || more != tt.more {
-			t.Errorf("%s: client %q, %q, %v", tt.line, client, more, err)
+			t.Errorf("%s: client %q and %q, %v, want %q and %q", tt.line, client, more, err, tt.client, tt.more)
 		}
 	}
 }
 
-// TestWarningIsWarn: whoever knows the levels of notices need not learn those of
-// alerts, and the other way round.
+// TestWarningIsWarn expects warn, a level of notices, to be accepted as the severity
+// warning of alerts, and the other way round.
 func TestWarningIsWarn(t *testing.T) {
 	for _, word := range []string{"warn", "warning"} {
 		for _, command := range []string{"tail", "wait"} {
 			line, err := parsed(t, command, "--severity", word)
 			if got := line.Tail.Severity + line.Wait.Severity; err != nil || got != "warning" {
-				t.Errorf("%s --severity %s: %q, %v", command, word, got, err)
+				t.Errorf("%s --severity %s = %q, %v, want warning", command, word, got, err)
 			}
 		}
 		if _, err := parsed(t, "gateway", "--notify-level", word); err != nil {
@@ -162,7 +162,7 @@ func TestNewerVersions(t *testing.T) {
 		{"v2.0.0", "dev", false},
 	} {
 		if got := newer(tt.version, tt.than); got != tt.want {
-			t.Errorf("%s newer than %s: %v", tt.version, tt.than, got)
+			t.Errorf("newer(%s, %s) = %t, want %t", tt.version, tt.than, got, tt.want)
 		}
 	}
 }
@@ -178,13 +178,13 @@ func TestTailTime(t *testing.T) {
 		now.Add(-12 * time.Hour): "2024-05-05 19:08:09",
 	} {
 		if got := tailTime(at, now); got != want {
-			t.Errorf("%s, want %s", got, want)
+			t.Errorf("tailTime = %s, want %s", got, want)
 		}
 	}
 }
 
-// TestRules: by which rules apps are judged is said for all or for one, and refused
-// with what is allowed.
+// TestRules parses detection rules for all apps and for one, and expects the error of an
+// unknown rule to list the rules.
 func TestRules(t *testing.T) {
 	for _, command := range []string{"up", "detector --nats-url nats://127.0.0.1:1"} {
 		args := strings.Fields(command)
@@ -202,17 +202,17 @@ func TestRules(t *testing.T) {
 			"shop": {Anomaly: ruleset.RateTail, Regression: ruleset.Confirmed},
 		}}
 		if err != nil || !reflect.DeepEqual(table, want) {
-			t.Errorf("%s: %+v, %v", command, table, err)
+			t.Errorf("rules of %s = %+v, %v, want %+v", command, table, err, want)
 		}
 		line, err = parsed(t, args...)
 		if flags = line.Up.RuleFlags; args[0] == "detector" {
 			flags = line.Detector.RuleFlags
 		}
 		if table, _ := flags.Rules(); err != nil || !reflect.DeepEqual(table, ruleset.Table{Default: ruleset.Default()}) {
-			t.Errorf("%s, nothing said: %+v, %v", command, table, err)
+			t.Errorf("rules of %s without flags = %+v, %v, want the default", command, table, err)
 		}
 		if _, err := parsed(t, append(args, "--anomaly", "web=never")...); err == nil || !strings.Contains(err.Error(), "auto, ratio3x, rate-tail") {
-			t.Errorf("%s: a rule that there is not: %v", command, err)
+			t.Errorf("%s --anomaly web=never: error = %v, want the list of rules", command, err)
 		}
 	}
 }

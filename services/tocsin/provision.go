@@ -11,32 +11,33 @@ import (
 )
 
 const (
-	// provisionRetry is the pause until a bus that is not ready is tried again.
+	// provisionRetry is the pause between attempts.
 	provisionRetry = 500 * time.Millisecond
-	// provisionTry bounds one try: a cluster makes a stream within a second, but for
-	// one that has just begun.
+	// provisionTry bounds one attempt. A cluster creates a stream within a second, unless
+	// it has just started.
 	provisionTry = 15 * time.Second
 )
 
 type provisionCommand struct {
 	service.BusFlags
 	service.LayoutFlags
-	DryRun bool          `help:"Say what would be changed, and change nothing."`
-	Wait   time.Duration `help:"How long to wait for a bus that is away or not ready, such as a cluster that is starting. Default: ${default}." default:"30s" placeholder:"D"`
+	DryRun bool          `help:"Print the changes and make none."`
+	Wait   time.Duration `help:"Maximum time to wait for a bus that is unreachable or not ready, such as a cluster that is starting. Default: ${default}." default:"30s" placeholder:"D"`
 }
 
-// Validate refuses what there is nothing to do for.
+// Validate requires an external bus.
 func (c *provisionCommand) Validate() error {
 	switch {
 	case !c.External():
-		return errors.New("--nats-url is missing: it names the bus to prepare; the embedded one of tocsin up needs no preparing")
+		return errors.New("--nats-url is required: the embedded bus of tocsin up needs no preparation")
 	case c.Wait < 0:
 		return errors.New("--wait must not be negative")
 	}
 	return nil
 }
 
-// Run makes on an external bus what Tocsin needs there, or says what it would make.
+// Run creates the streams and buckets that Tocsin needs on an external bus, or prints what
+// it would change.
 func (c *provisionCommand) Run(ctx context.Context, env service.Env) error {
 	cfg := env.Bus(c.BusFlags)
 	cfg.Name, cfg.Role = "tocsin provision", bus.RoleProvisioner
@@ -45,26 +46,26 @@ func (c *provisionCommand) Run(ctx context.Context, env service.Env) error {
 		return err
 	}
 	defer conn.Close()
-	ends := time.Now().Add(c.Wait)
+	deadline := time.Now().Add(c.Wait)
 	for {
 		err := c.try(ctx, env, conn)
-		if err == nil || ctx.Err() != nil || settled(err) || !time.Now().Before(ends) {
+		if err == nil || ctx.Err() != nil || permanent(err) || !time.Now().Before(deadline) {
 			return err
 		}
-		env.Logger.Debug("trying again", "because", err)
+		env.Logger.Debug("the bus is not ready, trying again", "error", err)
 		select {
 		case <-ctx.Done():
 			return err
 		case <-conn.Changes():
-		case <-time.After(min(provisionRetry, time.Until(ends))):
+		case <-time.After(min(provisionRetry, time.Until(deadline))):
 		}
 	}
 }
 
-// settled says whether an error stays, however long is waited.
-func settled(err error) bool {
-	for _, stays := range []error{bus.ErrIncompatible, bus.ErrDenied, bus.ErrKey, bus.ErrUntrusted} {
-		if errors.Is(err, stays) {
+// permanent reports whether an error remains however long one waits.
+func permanent(err error) bool {
+	for _, target := range []error{bus.ErrIncompatible, bus.ErrDenied, bus.ErrKey, bus.ErrUntrusted} {
+		if errors.Is(err, target) {
 			return true
 		}
 	}
@@ -75,8 +76,8 @@ func (c *provisionCommand) try(ctx context.Context, env service.Env, conn *bus.C
 	ctx, cancel := context.WithTimeout(ctx, provisionTry)
 	defer cancel()
 	changes, err := bus.Plan(ctx, conn, c.Layout())
-	if errors.Is(err, bus.ErrAway) && !settled(err) {
-		return fmt.Errorf("%w: check TOCSIN_NATS_URL, and that a server listens there", err)
+	if errors.Is(err, bus.ErrAway) && !permanent(err) {
+		return fmt.Errorf("%w: check TOCSIN_NATS_URL, and that a NATS server listens there", err)
 	}
 	if errors.Is(err, bus.ErrDenied) {
 		return errNotProvisioner(err)
@@ -87,10 +88,10 @@ func (c *provisionCommand) try(ctx context.Context, env service.Env, conn *bus.C
 	say := printer{w: env.Stdout}
 	switch at := conn.NC.ConnectedUrlRedacted(); {
 	case len(changes) == 0:
-		say.line(at + " is prepared: there is nothing to change")
+		say.line(at + " is prepared: nothing to change")
 	case c.DryRun:
 		for _, change := range changes {
-			say.line("would do: " + change.Stream + ": " + change.What)
+			say.line("would change: " + change.Stream + ": " + change.What)
 		}
 	default:
 		if err := bus.Provision(ctx, conn, c.Layout(), env.Logger); err != nil {
@@ -100,7 +101,7 @@ func (c *provisionCommand) try(ctx context.Context, env service.Env, conn *bus.C
 			return err
 		}
 		for _, change := range changes {
-			say.line("done: " + change.Stream + ": " + change.What)
+			say.line("changed: " + change.Stream + ": " + change.What)
 		}
 		say.line(at + " is prepared")
 	}
@@ -108,5 +109,5 @@ func (c *provisionCommand) try(ctx context.Context, env service.Env, conn *bus.C
 }
 
 func errNotProvisioner(err error) error {
-	return fmt.Errorf("these credentials may not prepare a bus: name the provisioner's with TOCSIN_NATS_CREDS: %w", err)
+	return fmt.Errorf("these credentials may not prepare a bus: set TOCSIN_NATS_CREDS to those of the provisioner: %w", err)
 }

@@ -9,23 +9,22 @@ import (
 	"syscall"
 )
 
-// How much disk has to be free, in bytes, until a bus whose store failed is started
-// again: an eighth of its store, and at least and at most so much. A fixed amount could
-// be more than a small disk has.
+// The free space, in bytes, that is required to restart a bus whose store failed: an eighth
+// of the size of its store, within bounds. A fixed amount could be more than a small disk has.
 const (
 	roomShare = 8
 	minRoom   = 1 << 20
 	maxRoom   = 64 << 20
 )
 
-// roomFor returns how much has to be free for a store of that size.
+// roomFor returns the required free space for a store of that size.
 func roomFor(store int64) uint64 {
 	return uint64(min(max(store/roomShare, minRoom), maxRoom))
 }
 
-// hasRoom reports whether a store in dir, with the streams in store, can be written
-// again: enough is free, and a file of the least size really gets there, because a
-// quota or a failing disk leaves much free and takes nothing.
+// hasRoom returns nil if a store in dir, with the streams in store, can be written again:
+// enough space is free, and a test file can be written, because with a quota or a failing
+// disk writes fail although space is free.
 func hasRoom(dir, store string) error {
 	free, err := freeBytes(dir)
 	if err != nil {
@@ -37,8 +36,7 @@ func hasRoom(dir, store string) error {
 	return tryWrite(dir, minRoom)
 }
 
-// treeSize returns the bytes of the files under dir; what can't be read counts as
-// nothing.
+// treeSize returns the total size of the files under dir that can be read.
 func treeSize(dir string) (size int64) {
 	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
@@ -52,8 +50,8 @@ func treeSize(dir string) (size int64) {
 	return size
 }
 
-// tryWrite writes a file of that size through to the disk of dir. It has no name while
-// it is written, so nothing is left of it whatever happens.
+// tryWrite writes and syncs a file of that size in dir. The file has no name while it is
+// written, so nothing is left of it.
 func tryWrite(dir string, size int) (err error) {
 	f, err := os.CreateTemp(dir, ".probe-*")
 	if err != nil {
@@ -72,11 +70,11 @@ func tryWrite(dir string, size int) (err error) {
 	return nil
 }
 
-// freeBytes is how much room there is for us on the disk that holds path.
+// freeBytes returns the space that is free for this user on the disk of path.
 func freeBytes(path string) (uint64, error) {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(path, &fs); err != nil {
-		return 0, fmt.Errorf("look at the disk of %s: %w", path, err)
+		return 0, fmt.Errorf("read the free space of the disk of %s: %w", path, err)
 	}
 	return fs.Bavail * uint64(fs.Bsize), nil
 }

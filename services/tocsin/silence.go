@@ -17,31 +17,31 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/silence"
 )
 
-// silenceWait is how long the bus may take to do what is asked.
+// silenceWait bounds a command of this file.
 const silenceWait = 5 * time.Second
 
 type silenceCommand struct {
 	service.BusFlags
-	App      string        `help:"Silence the alerts of this app; beside the others, of those that match all." placeholder:"A"`
-	Category string        `help:"Silence the alerts of this category." placeholder:"C"`
-	DedupKey string        `name:"dedup-key" help:"Silence the alerts with this key, as tocsin tail --json shows it." placeholder:"K"`
-	For      time.Duration `help:"How long, from a minute to 7 days. Default: ${default}." default:"1h" placeholder:"D"`
-	Reason   string        `help:"Why, for who looks at the list." placeholder:"TEXT"`
-	List     bool          `help:"Show what is silenced and acknowledged."`
-	End      string        `help:"End the silence with this id, or the acknowledgement of that alert." placeholder:"ID"`
+	App      string        `help:"App to silence. An alert must match all of --app, --category and --dedup-key that are given." placeholder:"A"`
+	Category string        `help:"Category to silence." placeholder:"C"`
+	DedupKey string        `name:"dedup-key" help:"Key of the alerts to silence, from tocsin tail --json." placeholder:"K"`
+	For      time.Duration `help:"Duration of the silence, from 1m to 168h (7 days). Default: ${default}." default:"1h" placeholder:"D"`
+	Reason   string        `help:"Reason, which --list shows." placeholder:"TEXT"`
+	List     bool          `help:"List active silences and acknowledgements."`
+	End      string        `help:"Remove the silence with this id, or the acknowledgement of the alert with this id." placeholder:"ID"`
 }
 
-// Validate refuses what asks for nothing, or for two things.
+// Validate requires exactly one of a silence, --list and --end.
 func (c *silenceCommand) Validate() error {
-	asks := 0
-	for _, asked := range []bool{cmp.Or(c.App, c.Category, c.DedupKey) != "", c.List, c.End != ""} {
-		if asked {
-			asks++
+	actions := 0
+	for _, given := range []bool{cmp.Or(c.App, c.Category, c.DedupKey) != "", c.List, c.End != ""} {
+		if given {
+			actions++
 		}
 	}
 	switch {
-	case asks != 1:
-		return errors.New("say what to silence, by --app, --category or --dedup-key, or one of --list and --end ID")
+	case actions != 1:
+		return errors.New("give --app, --category or --dedup-key to silence alerts, or one of --list and --end ID")
 	case c.Category != "" && !slices.Contains(alert.Categories(), alert.Category(c.Category)):
 		return fmt.Errorf("--category must be one of %v", alert.Categories())
 	case c.For < silence.MinDuration || c.For > silence.MaxDuration:
@@ -50,68 +50,68 @@ func (c *silenceCommand) Validate() error {
 	return c.BusFlags.Validate()
 }
 
-// Run silences for every agent, or shows or ends what is silenced.
+// Run adds a silence for all agents, lists what is silenced, or removes a silence.
 func (c *silenceCommand) Run(ctx context.Context, env service.Env) error {
-	return quietly(ctx, env, c.BusFlags, func(ctx context.Context, q gwsilences.Commands) error {
+	return withSilences(ctx, env, c.BusFlags, func(ctx context.Context, q gwsilences.Commands) error {
 		switch {
 		case c.List:
-			return listQuiet(ctx, env, q)
+			return listSilences(ctx, env, q)
 		case c.End != "":
 			if err := q.End(ctx, c.End); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(env.Stdout, "ended %s: what is raised from now on is told\n", c.End)
+			_, err := fmt.Fprintf(env.Stdout, "removed %s: alerts that are raised from now on are delivered\n", c.End)
 			return err
 		}
 		s, err := q.Silence(ctx, silence.Matcher{DedupKey: c.DedupKey, Category: alert.Category(c.Category), App: c.App}, c.For, c.Reason)
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(env.Stdout, "silenced until %s; to end it: tocsin silence --end %s\n", s.Until.Local().Format(time.DateTime), s.ID)
+		_, err = fmt.Fprintf(env.Stdout, "silenced until %s; to remove the silence: tocsin silence --end %s\n", s.Until.Local().Format(time.DateTime), s.ID)
 		return err
 	})
 }
 
 type ackCommand struct {
 	service.BusFlags
-	ID string `arg:"" name:"alert-id" help:"The id of the alert, as agents and tocsin tail --json show it."`
+	ID string `arg:"" name:"alert-id" help:"Id of the alert, from an agent or tocsin tail --json."`
 }
 
-// Run acknowledges an alert for every agent.
+// Run acknowledges an alert for all agents.
 func (c *ackCommand) Run(ctx context.Context, env service.Env) error {
-	return quietly(ctx, env, c.BusFlags, func(ctx context.Context, q gwsilences.Commands) error {
+	return withSilences(ctx, env, c.BusFlags, func(ctx context.Context, q gwsilences.Commands) error {
 		k, err := q.Ack(ctx, c.ID)
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(env.Stdout, "acknowledged until %s, or until it is worse or over; to take it back: tocsin silence --end %s\n",
+		_, err = fmt.Fprintf(env.Stdout, "acknowledged until %s, or until it escalates or resolves; to undo: tocsin silence --end %s\n",
 			k.Until.Local().Format(time.DateTime), k.AlertID)
 		return err
 	})
 }
 
-// listQuiet prints a line for each silence, then one for each acknowledgement.
-func listQuiet(ctx context.Context, env service.Env, q gwsilences.Commands) error {
+// listSilences prints one line for each silence, then one for each acknowledgement.
+func listSilences(ctx context.Context, env service.Env, q gwsilences.Commands) error {
 	set, err := q.List(ctx)
 	if err != nil {
 		return err
 	}
 	say := printer{w: env.Stdout}
-	line := func(id, what string, until time.Time, by, why string) {
+	line := func(id, what string, until time.Time, by, reason string) {
 		text := fmt.Sprintf("%-26s  until %s  %s  by %s", id, until.Local().Format(time.DateTime), what, by)
-		if why != "" {
-			text += ": " + why
+		if reason != "" {
+			text += ": " + reason
 		}
 		say.line(text)
 	}
 	for _, s := range set.Silences {
-		var what []string
-		for _, w := range []struct{ name, value string }{{"app", s.App}, {"category", string(s.Category)}, {"dedup_key", s.DedupKey}} {
-			if w.value != "" {
-				what = append(what, w.name+" "+w.value)
+		var matches []string
+		for _, m := range []struct{ name, value string }{{"app", s.App}, {"category", string(s.Category)}, {"dedup_key", s.DedupKey}} {
+			if m.value != "" {
+				matches = append(matches, m.name+" "+m.value)
 			}
 		}
-		line(s.ID, "silenced: "+strings.Join(what, ", "), s.Until, s.By, s.Reason)
+		line(s.ID, "silenced: "+strings.Join(matches, ", "), s.Until, s.By, s.Reason)
 	}
 	for _, k := range set.Acks {
 		line(k.AlertID, "acknowledged: app "+k.App+", dedup_key "+k.DedupKey, k.Until, k.By, "")
@@ -122,9 +122,9 @@ func listQuiet(ctx context.Context, env service.Env, q gwsilences.Commands) erro
 	return say.err
 }
 
-// quietly does something on the running bus, in the user's name.
-func quietly(ctx context.Context, env service.Env, flags service.BusFlags, do func(context.Context, gwsilences.Commands) error) error {
-	if err := needBus(env, flags); err != nil {
+// withSilences calls do with the silences of the running bus, in the user's name.
+func withSilences(ctx context.Context, env service.Env, flags service.BusFlags, do func(context.Context, gwsilences.Commands) error) error {
+	if err := requireBus(env, flags); err != nil {
 		return err
 	}
 	cfg := env.Bus(flags)
@@ -145,7 +145,7 @@ func quietly(ctx context.Context, env service.Env, flags service.BusFlags, do fu
 	}
 	err = do(ctx, gwsilences.NewCommands(conn, by, env.Logger))
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%w: look at tocsin doctor", bus.ErrAway)
+		return fmt.Errorf("%w: run tocsin doctor", bus.ErrAway)
 	}
 	return err
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// tailPast is how many past messages are looked through for the first lines.
+// tailPast is how many past messages are read for the first lines.
 const tailPast = 100
 
 // tailWait is how long the bus may take to answer before tail gives up.
@@ -25,17 +25,17 @@ const tailWait = 5 * time.Second
 type tailCommand struct {
 	service.BusFlags
 	Category string `help:"Only alerts of this category." placeholder:"C"`
-	Severity string `help:"Only this severity and above: info, warning or error." placeholder:"S"`
-	Last     int    `help:"How many past alerts to show first, and as many notices, at most 100." default:"10"`
-	JSON     bool   `name:"json" help:"One JSON object a line, as on the bus; a notice has \"notice\": true beside."`
-	// Shadow is of an earlier release, and accepted for one more.
+	Severity string `help:"Minimum severity: info, warning or error." placeholder:"S"`
+	Last     int    `help:"Number of past alerts, and of past messages of agents, to show first, up to 100." default:"10"`
+	JSON     bool   `name:"json" help:"Print one JSON object per line, as on the bus; messages of agents also have \"notice\": true."`
+	// Shadow is a flag of an earlier release, accepted for one more release.
 	Shadow bool `hidden:""`
-	// Readers of --json expect alerts, and --category asks for them: only who says
-	// so gets notices among those.
-	Notices *bool `help:"Show what agents tell you (notify), too. Default: yes, but not with --json or --category." negatable:""`
+	// Notices is a pointer because readers of --json expect alerts, and --category asks
+	// for alerts: there, notices are shown only on request.
+	Notices *bool `help:"Show messages of agents (notify), too. Default: on, but off with --json or --category." negatable:""`
 }
 
-// Validate refuses words that would silently match nothing.
+// Validate refuses values that would match nothing.
 func (c *tailCommand) Validate() error {
 	if c.Severity == string(notify.Warn) { // as agents' notices have it
 		c.Severity = string(alert.Warning)
@@ -64,13 +64,12 @@ func (c *tailCommand) notices() bool {
 	return !c.JSON && c.Category == ""
 }
 
-// Run shows the last few alerts and notices that match, then each new one, until
-// ctx ends.
+// Run prints the last matching alerts and notices, then each new one, until ctx ends.
 func (c *tailCommand) Run(ctx context.Context, env service.Env) error {
 	if c.Shadow {
 		env.Logger.Warn("tail --shadow has no effect, because rules no longer run in the shadow; leave it out")
 	}
-	if err := needBus(env, c.BusFlags); err != nil {
+	if err := requireBus(env, c.BusFlags); err != nil {
 		return err
 	}
 	cfg := env.Bus(c.BusFlags)
@@ -86,9 +85,9 @@ func (c *tailCommand) Run(ctx context.Context, env service.Env) error {
 		sources = append(sources, &tailSource{stream: bus.StreamNotices, keep: c.Last, read: show.notice})
 	}
 	for _, s := range sources {
-		err := s.look(ctx, conn)
+		err := s.inspect(ctx, conn)
 		if ctx.Err() != nil {
-			return nil // asked to end while it waited
+			return nil // stopped while it waited
 		}
 		if err != nil {
 			return err
@@ -103,24 +102,24 @@ func (c *tailCommand) Run(ctx context.Context, env service.Env) error {
 	return group.Wait()
 }
 
-// awaitTick is how often is looked why there is no connection yet.
+// awaitTick is how often awaitBus checks the connection.
 const awaitTick = 20 * time.Millisecond
 
-// needBus says what to do where no bus runs here.
-func needBus(env service.Env, flags service.BusFlags) error {
+// requireBus returns an error that says what to do if no bus runs here.
+func requireBus(env service.Env, flags service.BusFlags) error {
 	if flags.External() {
 		return nil
 	}
 	_, err := statedir.At(env.StateDir).Running()
-	var silent *statedir.UnannouncedError
-	if errors.Is(err, statedir.ErrNotRunning) && !errors.As(err, &silent) {
+	var unannounced *statedir.UnannouncedError
+	if errors.Is(err, statedir.ErrNotRunning) && !errors.As(err, &unannounced) {
 		return fmt.Errorf("%w: start it with: tocsin up", err)
 	}
 	return err
 }
 
-// awaitBus waits for the connection until ctx ends, or until it is known why
-// there will be none. Its error says what to do.
+// awaitBus waits until the bus is connected, ctx ends, or the reason is known why it can't
+// be reached. Its error says what to do.
 func awaitBus(ctx context.Context, conn *bus.Conn) error {
 	tick := time.NewTicker(awaitTick)
 	defer tick.Stop()
@@ -130,7 +129,7 @@ func awaitBus(ctx context.Context, conn *bus.Conn) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w: look at tocsin doctor", bus.ErrAway)
+			return fmt.Errorf("%w: run tocsin doctor", bus.ErrAway)
 		case <-tick.C:
 		}
 	}

@@ -13,21 +13,20 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// tailShow makes text of messages. What stands on the bus may come from a
-// detector or a gateway of another version, or from somebody else: secrets are
-// masked, and a terminal, which obeys control characters, never gets outside
-// text as it is.
+// tailShow formats messages as text. A message on the bus may come from a detector or a
+// gateway of another version, or from another program: secrets are masked, and control
+// characters, which a terminal would obey, are made visible.
 type tailShow struct {
 	*tailCommand
 	mask *redact.Engine
 	log  *slog.Logger
 }
 
-// alert is the text for one alert, or empty when it is not to be shown.
+// alert returns the text for an alert, empty if it is filtered out.
 func (s tailShow) alert(m bus.Message) (string, error) {
 	var a alert.Alert
 	if err := json.Unmarshal(m.Data, &a); err != nil {
-		s.log.Warn("not an alert", "subject", m.Subject, "error", err)
+		s.log.Warn("ignored a message that is not an alert", "subject", m.Subject, "error", err)
 		return "", nil
 	}
 	if s.Category != "" && string(a.Category) != s.Category || !s.urgent(a.Severity) {
@@ -42,18 +41,17 @@ func (s tailShow) alert(m bus.Message) (string, error) {
 	if a.Count > 1 {
 		times = fmt.Sprintf(" (x%d)", a.Count)
 	}
-	if a.Revises != "" { // told above, and better known by now: it has not happened again
+	if a.Revises != "" { // a correction of an alert above: it has not happened again
 		times += " (revised)"
 	}
 	return tailText(a.Timestamp, string(a.Severity), string(a.Category), a.App, a.Title+times, a.Detail), nil
 }
 
-// notice is the text for what an agent tells its user, or empty when it is not to
-// be shown.
+// notice returns the text for a message of an agent, empty if it is filtered out.
 func (s tailShow) notice(m bus.Message) (string, error) {
 	var n notify.Notice
 	if err := json.Unmarshal(m.Data, &n); err != nil {
-		s.log.Warn("not a notice", "subject", m.Subject, "error", err)
+		s.log.Warn("ignored a message that is not a notice", "subject", m.Subject, "error", err)
 		return "", nil
 	}
 	if n = n.Clean(s.mask); !s.urgent(n.Level.Severity()) {
@@ -81,7 +79,7 @@ func (s tailShow) urgent(severity alert.Severity) bool {
 	return severity.Rank() >= alert.Severity(s.Severity).Rank()
 }
 
-// tailText is one line, and a second one where there is a detail.
+// tailText returns one line, and a second one for the detail.
 func tailText(at time.Time, severity, category, app, title, detail string) string {
 	text := fmt.Sprintf("%s  %-7s  %-16s  %-10s  %s\n", tailTime(at.Local(), time.Now()),
 		sanitize.Visible(severity), sanitize.Visible(category), sanitize.Visible(app), sanitize.Visible(title))
@@ -91,7 +89,7 @@ func tailText(at time.Time, severity, category, app, title, detail string) strin
 	return text
 }
 
-// tailTime is the time of day, and the date where it is not of today.
+// tailTime returns the time of day, with the date unless it is today.
 func tailTime(at, now time.Time) string {
 	if at.YearDay() == now.YearDay() && at.Year() == now.Year() {
 		return at.Format(time.TimeOnly)
@@ -99,6 +97,6 @@ func tailTime(at, now time.Time) string {
 	return at.Format(time.DateTime)
 }
 
-// visibleLine ends a line of JSON. It escapes some control characters itself; the
-// others become visible text of the same strings.
+// visibleLine ends a line of JSON, with the control characters that JSON does not escape
+// made visible.
 func visibleLine(line []byte) string { return sanitize.Visible(string(line)) + "\n" }

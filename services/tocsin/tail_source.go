@@ -13,8 +13,7 @@ import (
 
 // tailLine is what tail prints for one message.
 type tailLine struct {
-	// at is when the bus took the message: by that, lines of several streams are
-	// put in order.
+	// at is when the bus stored the message, which orders the lines of several streams.
 	at   time.Time
 	text string
 }
@@ -22,17 +21,17 @@ type tailLine struct {
 // tailSource is one stream that tail shows.
 type tailSource struct {
 	stream string
-	// keep is how many past lines are shown at most.
+	// keep is the maximum number of past lines.
 	keep int
-	// read makes a line of a message; an empty one is not shown.
+	// read returns the line for a message; an empty line is not printed.
 	read func(bus.Message) (string, error)
 
-	// first and last are what the stream held when tail began.
+	// first and last are the sequences that the stream held at the start.
 	first, last uint64
 }
 
-// look waits for the bus and finds out what the stream holds.
-func (s *tailSource) look(ctx context.Context, conn *bus.Conn) error {
+// inspect waits for the bus and reads which sequences the stream holds.
+func (s *tailSource) inspect(ctx context.Context, conn *bus.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, tailWait)
 	defer cancel()
 	if err := awaitBus(ctx, conn); err != nil {
@@ -40,7 +39,7 @@ func (s *tailSource) look(ctx context.Context, conn *bus.Conn) error {
 	}
 	stream, err := conn.JS.Stream(ctx, s.stream)
 	if err != nil {
-		return fmt.Errorf("look at %s: %w", s.stream, err)
+		return fmt.Errorf("read the state of %s: %w", s.stream, err)
 	}
 	state := stream.CachedInfo().State
 	s.first, s.last = state.FirstSeq, state.LastSeq
@@ -54,10 +53,10 @@ func (s *tailSource) follow(ctx context.Context, conn *bus.Conn, past chan<- []t
 		start = s.last - tailPast + 1
 	}
 	var kept []tailLine
-	begun := s.last < start
-	if begun {
+	caughtUp := s.last < start
+	if caughtUp {
 		start = s.last + 1
-		past <- nil // there is room for one of each source
+		past <- nil // the channel has room for one of each source
 	}
 	return bus.Follow(ctx, conn, bus.FollowConfig{Stream: s.stream, Start: start, Logger: log}, func(m bus.Message) error {
 		text, err := s.read(m)
@@ -65,14 +64,14 @@ func (s *tailSource) follow(ctx context.Context, conn *bus.Conn, past chan<- []t
 			return err
 		}
 		line := tailLine{m.Time, text}
-		if !begun && m.Seq <= s.last {
+		if !caughtUp && m.Seq <= s.last {
 			if text != "" && s.keep > 0 {
 				kept = append(kept[max(0, len(kept)-s.keep+1):], line)
 			}
 			text = ""
 		}
-		if !begun && m.Seq >= s.last {
-			begun = true
+		if !caughtUp && m.Seq >= s.last {
+			caughtUp = true
 			past <- kept
 		}
 		if text == "" {
@@ -86,9 +85,9 @@ func (s *tailSource) follow(ctx context.Context, conn *bus.Conn, past chan<- []t
 	})
 }
 
-// printLines prints the past of all sources in the order of time, then what comes.
-// A source that is late with its past holds up the others for tailWait at most.
-// A failing w ends it.
+// printLines prints the past lines of all sources in order of time, then new lines as they
+// arrive. It waits at most tailWait for the past of all sources. It returns the error of w,
+// or nil when ctx ends.
 func printLines(ctx context.Context, w io.Writer, sources int, past <-chan []tailLine, live <-chan tailLine) error {
 	var lines []tailLine
 	late := time.After(tailWait)

@@ -30,13 +30,12 @@ func TestTailShowsNotices(t *testing.T) {
 		"JSON, and them":       {tailCommand: tailCommand{JSON: true, Notices: &yes}, want: true},
 	} {
 		if got := c.notices(); got != c.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: notices() = %t, want %t", name, got, c.want)
 		}
 	}
 }
 
-// TestTailOfAlert: what was told above and is better known by now can be told from what
-// has happened again.
+// TestTailOfAlert expects a revision of an alert to be marked, and a repeat to be counted.
 func TestTailOfAlert(t *testing.T) {
 	for _, tt := range []struct {
 		count   int
@@ -54,13 +53,13 @@ func TestTailOfAlert(t *testing.T) {
 		}
 		got, err := tailShow{tailCommand: &tailCommand{}, mask: redact.New(), log: slog.New(slog.DiscardHandler)}.alert(bus.Message{Data: data, Time: at})
 		if want := "2026-01-28 14:30:00  warning  kubernetes        web         " + tt.want + "\n"; err != nil || got != want {
-			t.Errorf("%v: %q\nwant %q", err, got, want)
+			t.Errorf("line = %q, %v\nwant %q", got, err, want)
 		}
 	}
 }
 
-// TestTailOfNotice: nothing that an agent says can look like another line, or
-// reach the terminal.
+// TestTailOfNotice expects control characters of an agent's message to be made visible, so
+// that it can neither imitate another line nor control the terminal.
 func TestTailOfNotice(t *testing.T) {
 	at := time.Date(2026, 1, 28, 14, 30, 0, 0, time.Local)
 	secret := "ghp_" + strings.Repeat("a1B2c3", 6)
@@ -81,13 +80,13 @@ func TestTailOfNotice(t *testing.T) {
 	}
 	want := "2026-01-28 14:30:00  warn     notice            deploy      done␊14:30:01  error    ci  fake␛[31m [REDACTED:github]\n          from claude-code in /work\n"
 	if got := show(tailCommand{}, string(data)); got != want {
-		t.Errorf("%q\nwant %q", got, want)
+		t.Errorf("line = %q\nwant %q", got, want)
 	}
 	if got := show(tailCommand{Severity: "warning"}, string(data)); got != want {
-		t.Errorf("%q", got)
+		t.Errorf("line with --severity warning = %q\nwant %q", got, want)
 	}
 	if got := show(tailCommand{Severity: "error"}, string(data)); got != "" {
-		t.Errorf("%q", got)
+		t.Errorf("line with --severity error = %q, want none", got)
 	}
 	line := show(tailCommand{JSON: true}, string(data))
 	var n struct {
@@ -95,17 +94,17 @@ func TestTailOfNotice(t *testing.T) {
 		Level  string
 	}
 	if err := json.Unmarshal([]byte(line), &n); err != nil || !n.Notice || n.Level != "warn" || strings.Count(line, "\n") != 1 || strings.Contains(line, secret) {
-		t.Errorf("%v: %q", err, line)
+		t.Errorf("JSON = %q, %v, want one line with notice, level warn and a masked secret", line, err)
 	}
 	if got := show(tailCommand{}, `{"message":"x","timestamp":"soon"}`); got != "2026-01-28 14:30:00  info     notice            llm         x\n" {
-		t.Errorf("%q", got)
+		t.Errorf("line of a notice without a valid time = %q", got)
 	}
 	if got := show(tailCommand{}, `[]`); got != "" {
-		t.Errorf("%q", got)
+		t.Errorf("line of what is not a notice = %q, want none", got)
 	}
 }
 
-// TestTailPutsThePastInOrder, of whichever stream, and then goes on.
+// TestTailPutsThePastInOrder expects the past of all streams in order of time, then new lines.
 func TestTailPutsThePastInOrder(t *testing.T) {
 	line := func(second int) tailLine { return tailLine{time.Unix(int64(second), 0), string(rune('a' + second))} }
 	synctest.Test(t, func(t *testing.T) {
@@ -117,14 +116,14 @@ func TestTailPutsThePastInOrder(t *testing.T) {
 		past <- []tailLine{line(1), line(3)}
 		synctest.Wait()
 		if out.Len() > 0 {
-			t.Errorf("%q before all of the past is there", out.String())
+			t.Errorf("printed %q before all sources sent their past", out.String())
 		}
 		past <- []tailLine{line(0), line(2), line(4)}
 		live <- line(7)
 		live <- line(6)
 		synctest.Wait()
 		if got := out.String(); got != "abcdehg" {
-			t.Errorf("%q", got)
+			t.Errorf("printed %q, want abcdehg", got)
 		}
 		cancel()
 		if err := <-done; err != nil {
@@ -133,7 +132,8 @@ func TestTailPutsThePastInOrder(t *testing.T) {
 	})
 }
 
-// TestTailDoesNotWaitForEver for a stream whose past does not come.
+// TestTailDoesNotWaitForEver expects a late past of one stream to delay the others by
+// tailWait only.
 func TestTailDoesNotWaitForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -142,15 +142,15 @@ func TestTailDoesNotWaitForEver(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- printLines(ctx, &out, 2, past, live) }()
 		past <- []tailLine{{text: "a"}}
-		begun := time.Now()
+		started := time.Now()
 		live <- tailLine{text: "b"}
-		if took := time.Since(begun); took != tailWait {
-			t.Errorf("it waited for %s", took)
+		if took := time.Since(started); took != tailWait {
+			t.Errorf("waited %s, want %s", took, tailWait)
 		}
 		past <- []tailLine{{text: "c"}}
 		synctest.Wait()
 		if got := out.String(); got != "abc" {
-			t.Errorf("%q", got)
+			t.Errorf("printed %q, want abc", got)
 		}
 		cancel()
 		<-done

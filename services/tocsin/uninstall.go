@@ -11,7 +11,7 @@ import (
 
 type uninstallCommand struct{ setupFlags }
 
-// Run takes the client's entries out, wherever the program lies that they run.
+// Run removes the entries of the client, whichever path of tocsin they have.
 func (c *uninstallCommand) Run(_ context.Context, env service.Env) error {
 	client, place, err := c.find()
 	if err != nil {
@@ -34,17 +34,17 @@ func (c *uninstallCommand) Run(_ context.Context, env service.Env) error {
 	say := printer{w: env.Stdout}
 	if s, err := inspect(client, place, scope); err == nil {
 		for _, path := range s.alsoIn {
-			say.line("note: " + path + " has tocsin too, which install did not write: take it out there, if it is to go")
+			say.line("note: " + path + " has an entry of tocsin that install did not write: remove it there if you want to")
 		}
 	}
 	for _, other := range setup.Scopes() {
 		if s, err := inspect(client, place, other); err == nil && other != scope && s.written {
-			say.line(fmt.Sprintf("note: %s has it too: tocsin uninstall %s --scope %s", strings.Join(s.paths, " and "), client.Name, other))
+			say.line(fmt.Sprintf("note: %s has entries, too: tocsin uninstall %s --scope %s", strings.Join(s.paths, " and "), client.Name, other))
 		}
 	}
 	if !wrote {
 		return say.err
 	}
-	say.line("next:\n  - restart " + client.Title + ", which goes on with what it has read until then")
+	say.line("next:\n  - restart " + client.Title + ", which uses its old configuration until then")
 	return say.err
 }

@@ -36,19 +36,19 @@ type upCommand struct {
 	ingest.Flags
 	detector.RuleFlags
 	Dashboard  dashboard.Flags `embed:""`
-	NATSAddr   string          `name:"nats-addr" help:"Where the embedded NATS listens; port 0 picks a free one. Default: ${default}." default:"127.0.0.1:7422" env:"TOCSIN_NATS_ADDR" placeholder:"ADDR"`
-	NATSWSAddr string          `name:"nats-ws-addr" help:"Its websocket, for dashboards in a browser; empty, also in the environment, turns it off. Default: ${default}." default:"127.0.0.1:7443" env:"TOCSIN_NATS_WS_ADDR" empty:"off" placeholder:"ADDR"`
-	SyncAlways bool            `help:"Write each event through to the disk before it is acknowledged: survives a power cut, about 30 times slower." env:"TOCSIN_SYNC_ALWAYS"`
-	IdleExit   time.Duration   `help:"End after this long without a gateway and without intake, such as 4h. Default: never." placeholder:"D"`
+	NATSAddr   string          `name:"nats-addr" help:"Address of the embedded NATS server; port 0 picks a free port. Default: ${default}." default:"127.0.0.1:7422" env:"TOCSIN_NATS_ADDR" placeholder:"ADDR"`
+	NATSWSAddr string          `name:"nats-ws-addr" help:"Address of the NATS websocket, for dashboards in a browser; an empty value, also in the environment, turns it off. Default: ${default}." default:"127.0.0.1:7443" env:"TOCSIN_NATS_WS_ADDR" empty:"off" placeholder:"ADDR"`
+	SyncAlways bool            `help:"Sync each event to the disk before it is acknowledged: survives a power failure, about 30 times slower." env:"TOCSIN_SYNC_ALWAYS"`
+	IdleExit   time.Duration   `help:"Exit after this long without a gateway and without events, such as 4h. Default: never." placeholder:"D"`
 }
 
-// Validate refuses what could only work half.
+// Validate refuses flags that do not work together.
 func (c *upCommand) Validate() error {
 	if c.IdleExit < 0 {
 		return errors.New("--idle-exit must not be negative")
 	}
 	if c.IdleExit > 0 && c.External() {
-		return errors.New("--idle-exit works with the embedded bus only: who uses an external one is not known here")
+		return errors.New("--idle-exit works only with the embedded bus: tocsin does not know who uses an external one")
 	}
 	if _, err := c.Rules(); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (c *upCommand) Validate() error {
 	return c.CheckBus(c.BusFlags)
 }
 
-// checkAddrs says which address can't be listened on, or may not be.
+// checkAddrs returns an error for an address that needs a token.
 func (c *upCommand) checkAddrs(ctx context.Context) error {
 	c.NATSWSAddr = strings.TrimSpace(c.NATSWSAddr)
 	addrs := []struct{ setting, addr string }{{"TOCSIN_INGEST_ADDR", c.IngestAddr}}
@@ -77,8 +77,8 @@ func (c *upCommand) checkAddrs(ctx context.Context) error {
 	return dashboard.CheckListen(ctx, c.Dashboard.DashboardAddr, c.Token)
 }
 
-// Run runs bus, intake, detector and dashboard until ctx ends. When the store could not be
-// written for a while, the process begins anew in its place.
+// Run runs bus, ingest, detector and dashboard until ctx ends. After a failure of the store,
+// the process restarts in place once the store can be written again.
 func (c *upCommand) Run(ctx context.Context, env service.Env) error {
 	env.LogSettingsFile()
 	c.Token = strings.TrimSpace(c.Token)
@@ -93,19 +93,19 @@ func (c *upCommand) Run(ctx context.Context, env service.Env) error {
 	if exeErr != nil {
 		return errors.Join(err, exeErr)
 	}
-	env.Logger.Warn("starting anew", "because", err)
+	env.Logger.Warn("restarting", "error", err)
 	service.FlushLog(env.Logger)
-	return fmt.Errorf("start again in place: %w", syscall.Exec(exe, c.inPlace(os.Args, at), os.Environ())) //nolint:gosec // this very program
+	return fmt.Errorf("restart in place: %w", syscall.Exec(exe, c.inPlace(os.Args, at), os.Environ())) //nolint:gosec // this program
 }
 
-// serve runs all until ctx ends, and returns where it listened.
+// serve runs all services until ctx ends, and returns where they listened.
 func (c *upCommand) serve(ctx context.Context, env service.Env) (at statedir.Runtime, err error) {
 	dir, err := statedir.Open(env.StateDir)
 	if err != nil {
 		return at, err
 	}
 	if err := dir.Restrict(); err != nil {
-		env.Logger.Warn("others may read or write the state directory", "error", err)
+		env.Logger.Warn("could not restrict the state directory to this user", "error", err)
 	}
 	lock, err := dir.Lock()
 	if err != nil {
@@ -121,7 +121,7 @@ func (c *upCommand) serve(ctx context.Context, env service.Env) (at statedir.Run
 			WSGuard: httpguard.Policy{AllowedHosts: c.AllowedHosts, AllowedOrigins: c.AllowedOrigins}.ListeningOn(c.NATSWSAddr).CheckTrusted,
 		})
 		if err != nil && ctx.Err() != nil {
-			env.Logger.Info("asked to end during the start", "error", err)
+			env.Logger.Info("stopped during the start", "error", err)
 			return at, nil
 		}
 		if err != nil {
@@ -136,15 +136,14 @@ func (c *upCommand) serve(ctx context.Context, env service.Env) (at statedir.Run
 	return u.runtime, err
 }
 
-// anyHost says whether what listens on addr can be reached by every name of this
-// machine.
+// anyHost reports whether addr listens on all addresses of this machine.
 func anyHost(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	ip, ipErr := netip.ParseAddr(host)
 	return err == nil && (host == "" || ipErr == nil && ip.IsUnspecified())
 }
 
-// withoutUsers takes names and passwords out of a list of URLs.
+// withoutUsers removes user names and passwords from a list of URLs.
 func withoutUsers(urls string) string {
 	list := strings.Split(urls, ",")
 	for i, raw := range list {
@@ -161,30 +160,30 @@ type up struct {
 	cmd     *upCommand
 	env     service.Env
 	lock    *statedir.Lock
-	server  *embedded.Server // nil when the bus is somebody else's
+	server  *embedded.Server // nil with an external bus
 	runtime statedir.Runtime
-	// announced says that runtime.json is written.
+	// announced reports whether runtime.json is written.
 	announced bool
-	// browser is how browsers join the bus, where it is ours.
+	// browser is how browsers join the embedded bus.
 	browser dashboard.Browser
-	// lastUse is when something was last taken in, as Unix nanoseconds.
+	// lastUse is when an event was last accepted, in Unix nanoseconds.
 	lastUse atomic.Int64
 }
 
-// run runs the services. They end in the order in which events pass through
-// them, so that what was accepted last is still folded in and told.
+// run runs the services. They stop in the order in which events pass through them, so
+// that the last accepted events are still processed and their alerts delivered.
 func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
-	judged, err := u.cmd.Rules()
+	rules, err := u.cmd.Rules()
 	if err != nil {
-		return err // not reached: Validate has read them
+		return err // not reached: Validate has checked them
 	}
 	u.cmd.Warn(u.env.Logger)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	u.lastUse.Store(time.Now().UnixNano())
 
-	taking, stopTaking := context.WithCancel(ctx)
-	defer stopTaking()
+	accepting, stopAccepting := context.WithCancel(ctx)
+	defer stopAccepting()
 	detecting, stopDetecting := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDetecting()
 	showing, stopShowing := context.WithCancel(context.WithoutCancel(ctx))
@@ -193,53 +192,53 @@ func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
 	reached := make(chan struct{})
 	detection := make(chan error, 1)
 	go func() {
-		defer stopTaking() // without a detector, nobody would look at what is taken in
+		defer stopAccepting() // without a detector, events would be accepted and never checked
 		detection <- detector.Run(detecting, detector.Config{
 			Bus: join, Provision: u.server == nil, Layout: u.cmd.Layout(), Shared: u.server == nil,
-			Version: u.env.Version.Version, Rules: judged, Registry: registry, Logger: u.env.Logger, Ready: sync.OnceFunc(func() { close(reached) }),
+			Version: u.env.Version.Version, Rules: rules, Registry: registry, Logger: u.env.Logger, Ready: sync.OnceFunc(func() { close(reached) }),
 		})
 	}()
 
 	page := make(chan string, 1)
 	shown := make(chan error, 1)
 	go func() {
-		defer stopTaking() // people would look at nothing, and think that all is well
+		defer stopAccepting() // an empty dashboard would look as if nothing were wrong
 		shown <- dashboard.Run(showing, u.dashboard(join, registry, func(url string) { page <- url }))
 	}()
 
-	intake := u.cmd.Config(u.server == nil, registry)
-	intake.Bus, intake.Provision, intake.Layout, intake.Logger = join, u.server == nil, u.cmd.Layout(), u.env.Logger
-	intake.Version = u.env.Version.Version
-	intake.Accepted = func() { u.lastUse.Store(time.Now().UnixNano()) }
+	ingestCfg := u.cmd.Config(u.server == nil, registry)
+	ingestCfg.Bus, ingestCfg.Provision, ingestCfg.Layout, ingestCfg.Logger = join, u.server == nil, u.cmd.Layout(), u.env.Logger
+	ingestCfg.Version = u.env.Version.Version
+	ingestCfg.Accepted = func() { u.lastUse.Store(time.Now().UnixNano()) }
 	listening := make(chan ingest.Listening, 1)
-	intake.Ready = func(at ingest.Listening) { listening <- at }
+	ingestCfg.Ready = func(at ingest.Listening) { listening <- at }
 
-	group, taking := errgroup.WithContext(taking)
-	group.Go(func() error { return ingest.Run(taking, intake) })
+	group, accepting := errgroup.WithContext(accepting)
+	group.Go(func() error { return ingest.Run(accepting, ingestCfg) })
 	group.Go(func() error {
-		err := u.announce(taking, listening, page)
+		err := u.announce(accepting, listening, page)
 		if err != nil || !u.announced {
 			return err
 		}
-		group.Go(func() error { u.keepAnnounced(taking); return nil })
-		if u.reachedBus(taking, reached) {
+		group.Go(func() error { u.keepAnnounced(accepting); return nil })
+		if u.reachedBus(accepting, reached) {
 			u.printURLs()
 		}
 		return nil
 	})
 	if u.cmd.IdleExit > 0 {
 		group.Go(func() error {
-			if u.idle(taking) {
-				stopTaking()
+			if u.idle(accepting) {
+				stopAccepting()
 			}
 			return nil
 		})
 	}
 	if u.server != nil {
-		group.Go(func() error { return u.untilWritable(taking) })
+		group.Go(func() error { return u.untilWritable(accepting) })
 	}
 	if log, ok := findLog(statedir.At(u.env.StateDir).Log(), u.env.Stderr, u.env.Stdout); ok {
-		group.Go(func() error { log.keepSmall(taking, maxLog, u.env.Logger); return nil })
+		group.Go(func() error { log.rotateOver(accepting, maxLog, u.env.Logger); return nil })
 	}
 	err = group.Wait()
 	stopDetecting()
@@ -247,14 +246,14 @@ func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
 	stopShowing()
 	err = errors.Join(err, <-shown)
 	if err != nil && ctx.Err() != nil && !u.announced {
-		u.env.Logger.Info("asked to end during the start", "error", err)
+		u.env.Logger.Info("stopped during the start", "error", err)
 		return nil
 	}
 	return err
 }
 
-// dashboard is the configuration of the dashboard within tocsin up. What it needs of
-// the bus of this process it has by itself.
+// dashboard returns the configuration of the dashboard in tocsin up. With the embedded
+// bus, it needs no credentials.
 func (u *up) dashboard(join bus.ConnConfig, registry *prometheus.Registry, ready func(string)) dashboard.Config {
 	c := u.cmd
 	cfg := c.Dashboard.Config(u.env, c.BusFlags, dashboard.ListenFlags{
@@ -270,8 +269,7 @@ func (u *up) dashboard(join bus.ConnConfig, registry *prometheus.Registry, ready
 	return cfg
 }
 
-// announce writes runtime.json once everything listens: gateways wait for the bus
-// by themselves. It writes nothing where ctx ends before.
+// announce writes runtime.json once everything listens, unless ctx ends before.
 func (u *up) announce(ctx context.Context, intake <-chan ingest.Listening, page <-chan string) error {
 	for u.runtime.IngestURL == "" || u.runtime.DashboardURL == "" {
 		select {
@@ -287,33 +285,33 @@ func (u *up) announce(ctx context.Context, intake <-chan ingest.Listening, page 
 	return err
 }
 
-// quietWait is how long a bus may take until its absence is told.
-const quietWait = 500 * time.Millisecond
+// warnAfter is how long an external bus may take before a warning is logged.
+const warnAfter = 500 * time.Millisecond
 
-// reachedBus waits for somebody else's bus, and says so, until ctx ends.
+// reachedBus waits for an external bus. It returns false when ctx ends before.
 func (u *up) reachedBus(ctx context.Context, reached <-chan struct{}) bool {
 	if u.server != nil {
 		return true
 	}
-	quiet := time.NewTimer(quietWait)
-	defer quiet.Stop()
+	warn := time.NewTimer(warnAfter)
+	defer warn.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return false
 		case <-reached:
 			return true
-		case <-quiet.C:
+		case <-warn.C:
 			u.env.Logger.Warn("waiting for the bus", "nats", u.runtime.NATSURL)
 		}
 	}
 }
 
-// printURLs says that the services can be used.
+// printURLs prints where the services listen.
 func (u *up) printURLs() {
 	text := fmt.Sprintf("tocsin is up, pid %d\n", u.runtime.PID)
 	for _, line := range []struct{ what, at string }{
-		{"dashboard", u.runtime.DashboardURL}, {"intake", u.runtime.IngestURL}, {"otlp", u.runtime.OTLPURL}, {"nats", u.runtime.NATSURL},
+		{"dashboard", u.runtime.DashboardURL}, {"ingest", u.runtime.IngestURL}, {"otlp", u.runtime.OTLPURL}, {"nats", u.runtime.NATSURL},
 		{"websocket", u.runtime.NATSWSURL}, {"state", u.env.StateDir},
 		{"settings", u.env.SettingsFile},
 	} {
@@ -326,6 +324,6 @@ func (u *up) printURLs() {
 	}
 	_, err := fmt.Fprint(u.env.Stdout, text)
 	if err != nil {
-		u.env.Logger.Warn("the URLs could not be printed", "error", err) // a closed stdout is no reason to end
+		u.env.Logger.Warn("could not print the URLs", "error", err) // a closed stdout is no reason to stop
 	}
 }

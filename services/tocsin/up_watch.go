@@ -10,13 +10,13 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// idleLooks is how many times in the idle time is looked for gateways.
-const idleLooks = 20
+// idleChecks is how often gateways are counted within the idle time.
+const idleChecks = 20
 
-// idle returns true once nothing was taken in and no gateway was there for the
-// idle time, and false when ctx ends first.
+// idle returns true when no event was accepted and no gateway was connected for the idle
+// time, and false when ctx ends first.
 func (u *up) idle(ctx context.Context) bool {
-	tick := time.NewTicker(max(u.cmd.IdleExit/idleLooks, 10*time.Millisecond))
+	tick := time.NewTicker(max(u.cmd.IdleExit/idleChecks, 10*time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {
@@ -27,7 +27,7 @@ func (u *up) idle(ctx context.Context) bool {
 				u.lastUse.Store(now.UnixNano())
 			}
 			if now.Sub(time.Unix(0, u.lastUse.Load())) >= u.cmd.IdleExit {
-				u.env.Logger.Info("nobody uses the bus: it ends", "idle", u.cmd.IdleExit)
+				u.env.Logger.Info("the bus is idle and stops", "idle", u.cmd.IdleExit)
 				return true
 			}
 		}
@@ -37,8 +37,8 @@ func (u *up) idle(ctx context.Context) bool {
 // announceTick is how often runtime.json is compared with what was announced.
 const announceTick = time.Second
 
-// keepAnnounced writes runtime.json again when it was removed or changed, until ctx
-// ends: without it nobody finds the bus, and nobody may start another.
+// keepAnnounced restores runtime.json whenever it was removed or changed, until ctx ends.
+// Without the file, clients can neither find this bus nor start another.
 func (u *up) keepAnnounced(ctx context.Context) {
 	tick := time.NewTicker(announceTick)
 	defer tick.Stop()
@@ -50,22 +50,22 @@ func (u *up) keepAnnounced(ctx context.Context) {
 		}
 		switch restored, err := u.lock.Restore(u.runtime); {
 		case err != nil:
-			u.env.Logger.Warn("runtime.json is not as it was written, and can't be written again", "error", err)
+			u.env.Logger.Warn("runtime.json was removed or changed, and can't be restored", "error", err)
 		case restored:
-			u.env.Logger.Warn("runtime.json was removed or changed: it is written again")
+			u.env.Logger.Warn("restored runtime.json, which was removed or changed")
 		}
 	}
 }
 
-// faultTick is the time between looks at a store that failed and may be writable again.
+// faultTick is how often a failed store is checked for free space.
 const faultTick = time.Second
 
-// errWritable says that a store which could not be written has room again. The
-// server itself does not try again.
-var errWritable = errors.New("there is room for the store again")
+// errWritable is returned when a failed store can be written again. The NATS server itself
+// does not try again.
+var errWritable = errors.New("the store can be written again")
 
-// untilWritable returns errWritable for a server whose store failed, as soon as
-// a new one could write it, and nil when ctx ends.
+// untilWritable returns [errWritable] when the server's store has failed and can be
+// written again, and nil when ctx ends.
 func (u *up) untilWritable(ctx context.Context) error {
 	tick := time.NewTicker(faultTick)
 	defer tick.Stop()
@@ -80,9 +80,9 @@ func (u *up) untilWritable(ctx context.Context) error {
 			continue
 		}
 		if err := hasRoom(u.env.StateDir, statedir.At(u.env.StateDir).JetStream()); err != nil {
-			u.env.Logger.Warn("the store failed and can't be written yet: it is used again once there is room", "error", err)
+			u.env.Logger.Warn("the store failed; free disk space to have it used again", "error", err)
 			continue
 		}
-		return fmt.Errorf("%w: it had failed: %w", errWritable, fault)
+		return fmt.Errorf("%w after it failed: %w", errWritable, fault)
 	}
 }

@@ -12,17 +12,16 @@ import (
 	"time"
 )
 
-// The log of a bus that runs in the background, up.log, is at most about so many bytes,
-// and so are each of the files before it, up.log.1 and up.log.2.
+// The log of a bus in the background, up.log, has at most about maxLog bytes, as has each
+// of the rotated files, up.log.1 and up.log.2.
 const (
 	maxLog  = 8 << 20
 	oldLogs = 2
-	// logTick is how often the size is looked at. What is logged meanwhile is bounded by
-	// the logger.
+	// logTick is how often the size is checked. The logger bounds what is logged meanwhile.
 	logTick = time.Second
 )
 
-// openLog opens the log for a bus that is about to start.
+// openLog opens the log for a bus that starts.
 func openLog(path string) (*os.File, error) {
 	if info, err := os.Stat(path); err == nil && info.Size() > maxLog {
 		if err := shiftLogs(path); err != nil {
@@ -36,7 +35,7 @@ func openLog(path string) (*os.File, error) {
 	return f, nil
 }
 
-// shiftLogs makes the log the first of the old ones, and forgets the last of those.
+// shiftLogs renames the log to the first rotated file, and drops the last of those.
 func shiftLogs(path string) error {
 	for n := oldLogs; n > 0; n-- {
 		from := path
@@ -53,12 +52,12 @@ func shiftLogs(path string) error {
 // ownLog is the log file that this process writes to.
 type ownLog struct {
 	path string
-	// open are the standard streams that go there.
+	// open are the standard streams that are written to it.
 	open []*os.File
 }
 
-// findLog returns which of the standard streams go to the file at path. ok is false
-// where none does, as in a terminal.
+// findLog returns which of the standard streams are written to the file at path, or false
+// if none is, as in a terminal.
 func findLog(path string, streams ...io.Writer) (l ownLog, ok bool) {
 	want, err := os.Stat(path)
 	if err != nil || !want.Mode().IsRegular() {
@@ -77,8 +76,8 @@ func findLog(path string, streams ...io.Writer) (l ownLog, ok bool) {
 	return l, len(l.open) > 0
 }
 
-// keepSmall rotates the log when it has got larger than limit, until ctx ends.
-func (l ownLog) keepSmall(ctx context.Context, limit int64, log *slog.Logger) {
+// rotateOver rotates the log whenever it is larger than limit, until ctx ends.
+func (l ownLog) rotateOver(ctx context.Context, limit int64, log *slog.Logger) {
 	tick := time.NewTicker(logTick)
 	defer tick.Stop()
 	for {
@@ -88,14 +87,13 @@ func (l ownLog) keepSmall(ctx context.Context, limit int64, log *slog.Logger) {
 		case <-tick.C:
 		}
 		if err := l.rotate(limit); err != nil {
-			log.Warn("the log can't be rotated", "error", err)
+			log.Warn("could not rotate the log", "error", err)
 		}
 	}
 }
 
-// rotate begins a new file where the log is larger than limit. The streams go over to
-// it by themselves, so a line is in one file or the other, and so is the last word of a
-// process that crashes.
+// rotate starts a new file if the log is larger than limit. It redirects the streams
+// themselves, so every line is in one of the files, also that of a crash.
 func (l ownLog) rotate(limit int64) error {
 	if info, err := l.open[0].Stat(); err != nil || info.Size() <= limit {
 		return err
@@ -103,18 +101,18 @@ func (l ownLog) rotate(limit int64) error {
 	next := l.path + ".next"
 	f, err := os.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return fmt.Errorf("begin a new log: %w", err)
+		return fmt.Errorf("start a new log: %w", err)
 	}
-	defer func() { _ = f.Close() }() // the streams have it
+	defer func() { _ = f.Close() }() // the streams have copies
 	if err := shiftLogs(l.path); err != nil {
 		return errors.Join(err, os.Remove(next))
 	}
 	if err := os.Rename(next, l.path); err != nil {
-		return fmt.Errorf("begin a new log: %w", err)
+		return fmt.Errorf("start a new log: %w", err)
 	}
 	for _, stream := range l.open {
 		if err := dup(int(f.Fd()), int(stream.Fd())); err != nil {
-			return fmt.Errorf("go over to the new log: %w", err)
+			return fmt.Errorf("switch to the new log: %w", err)
 		}
 	}
 	return nil

@@ -8,18 +8,18 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// othersVariables are those of others that a gateway, or the bus that it starts,
-// goes by: where state and settings are kept, the desktop that shows notices, and the proxy on
-// the way to a webhook.
-func othersVariables() []string {
+// systemVariables returns the variables of the system that a gateway, or the bus that it
+// starts, reads: for the directories of state and settings, for desktop notifications and
+// for the proxy of a webhook.
+func systemVariables() []string {
 	return []string{
 		"XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
 		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
 	}
 }
 
-// passedOn are the variables that a client has to pass on to its gateway: all
-// that the gateway reads, and the bus that it may start.
+// passedOn returns the variables that a client has to pass to its gateway: all that the
+// gateway, or the bus that it may start, reads.
 func passedOn() ([]string, error) {
 	k, err := kong.New(&cli{}, kong.Configuration(noSettings))
 	if err != nil {
@@ -38,16 +38,16 @@ func passedOn() ([]string, error) {
 		}
 	}
 	slices.Sort(out)
-	return append(slices.Compact(out), othersVariables()...), nil
+	return append(slices.Compact(out), systemVariables()...), nil
 }
 
-// given says whether a flag stands on the command line: its value may as well come
-// from the environment or a settings file.
+// given reports whether a flag is on the command line, and not from the environment or a
+// settings file.
 func given(line *kong.Context, flag string) bool {
 	return slices.ContainsFunc(line.Path, func(word *kong.Path) bool {
 		return word.Flag != nil && word.Flag.Name == flag && !word.Resolved
 	})
 }
 
-// noSettings stands for the settings file where none is read.
+// noSettings is a loader that reads no settings file.
 func noSettings(io.Reader) (kong.Resolver, error) { return nil, nil }

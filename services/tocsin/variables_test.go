@@ -8,8 +8,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
-// TestPassedOn: no setting of the gateway, or of the bus that it starts, is left
-// out, however deep it is embedded.
+// TestPassedOn expects every setting of the gateway, and of the bus that it starts, also of
+// embedded structs.
 func TestPassedOn(t *testing.T) {
 	got, err := passedOn()
 	if err != nil {
@@ -32,17 +32,17 @@ func TestPassedOn(t *testing.T) {
 		walk(reflect.TypeOf(v))
 	}
 	if len(want) < 25 {
-		t.Errorf("only %v were found", want)
+		t.Errorf("settings = %v, want at least 25", want)
 	}
 	for _, name := range append(want, "XDG_STATE_HOME", "TOCSIN_NOTIFY_SLACK", "TOCSIN_NATS_WS_ADDR") {
 		if !slices.Contains(got, name) {
-			t.Errorf("%s is not passed on", name)
+			t.Errorf("passedOn lacks %s", name)
 		}
 	}
 	seen := map[string]bool{}
 	for _, name := range got {
 		if seen[name] {
-			t.Errorf("%s twice", name)
+			t.Errorf("passedOn has %s twice", name)
 		}
 		seen[name] = true
 	}

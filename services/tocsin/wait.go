@@ -19,28 +19,28 @@ import (
 
 type waitCommand struct {
 	service.BusFlags
-	Agent    string        `help:"Share the inbox of this coding agent in the working directory: claude-code, codex, gemini-cli, cursor or vscode." placeholder:"NAME"`
-	Client   string        `help:"Whose inbox: that of the gateway with the same --client, which then tells no alert again. Default: one for tocsin wait in the working directory." env:"TOCSIN_CLIENT" placeholder:"NAME"`
-	Severity string        `help:"Wait for this severity or above: info, warning or error." placeholder:"S"`
-	Timeout  time.Duration `help:"End with status 3 after this long without such an alert, such as 30s. Default: never." placeholder:"D"`
+	Agent    string        `help:"Use the inbox of this coding agent in the working directory: claude-code, codex, gemini-cli, cursor or vscode." placeholder:"NAME"`
+	Client   string        `help:"Use the inbox of the gateway with this --client, which then does not deliver the alerts again. Default: an inbox of tocsin wait in the working directory." env:"TOCSIN_CLIENT" placeholder:"NAME"`
+	Severity string        `help:"Minimum severity to wait for: info, warning or error. Default: any." placeholder:"S"`
+	Timeout  time.Duration `help:"Maximum time to wait, such as 30s or 5m; then exit with status 3. Default: no limit." placeholder:"D"`
 
 	quick.NamespacesFlag
 }
 
-// Validate refuses what could never end well. A name in the environment is for the
-// gateways that it starts: a flag on the command line wins over it.
+// Validate checks the flags. TOCSIN_CLIENT is meant for gateways, so a flag on the command
+// line wins over it.
 func (c *waitCommand) Validate(line *kong.Context) error {
 	if c.Agent != "" && c.Client != "" {
 		switch agent, client := given(line, "agent"), given(line, "client"); {
 		case agent && client:
-			return errors.New("--agent and --client can't be used together: each says whose inbox it is")
+			return errors.New("--agent and --client can't be used together: each selects the inbox")
 		case client:
 			c.Agent = ""
 		default:
 			c.Client = ""
 		}
 	}
-	if c.Severity == "warn" { // as agents' notices have it
+	if c.Severity == "warn" { // the level of notices
 		c.Severity = string(alert.Warning)
 	}
 	if c.Severity != "" && alert.Severity(c.Severity).Rank() == 0 {
@@ -56,10 +56,10 @@ func (c *waitCommand) Validate(line *kong.Context) error {
 	return err
 }
 
-// Run prints the pending alerts, as observe has them, once there is one of the
-// severity.
+// Run waits until an alert of the severity is pending, and prints all pending alerts, as
+// observe does.
 func (c *waitCommand) Run(ctx context.Context, env service.Env) error {
-	if err := needBus(env, c.BusFlags); err != nil {
+	if err := requireBus(env, c.BusFlags); err != nil {
 		return err
 	}
 	inbox, err := c.inbox()
@@ -74,7 +74,7 @@ func (c *waitCommand) Run(ctx context.Context, env service.Env) error {
 		Bus: env.Bus(c.BusFlags), Inbox: inbox, Namespaces: shown, Severity: alert.Severity(c.Severity), Timeout: c.Timeout, Logger: env.Logger,
 	})
 	if errors.Is(err, delivery.ErrNoAlert) && ctx.Err() != nil {
-		return errors.New("interrupted before an alert came: what pends is told to the next who asks")
+		return errors.New("interrupted before an alert came: pending alerts stay in the inbox")
 	}
 	if errors.Is(err, delivery.ErrNoAlert) {
 		return fmt.Errorf("%w: %w", service.ErrTimeUp, err)
@@ -86,7 +86,7 @@ func (c *waitCommand) Run(ctx context.Context, env service.Env) error {
 	return err
 }
 
-// inbox is whose alerts are waited for.
+// inbox returns the key of the inbox to wait for.
 func (c *waitCommand) inbox() (string, error) {
 	if c.Client != "" {
 		return inbox.NamedKey(c.Client), nil
@@ -96,7 +96,7 @@ func (c *waitCommand) inbox() (string, error) {
 		dir, err = filepath.EvalSymlinks(dir)
 	}
 	if err != nil {
-		return "", fmt.Errorf("find the working directory, by which the inbox is known without --client: %w", err)
+		return "", fmt.Errorf("find the working directory, which selects the inbox without --client: %w", err)
 	}
 	if agent, ok := inbox.FindAgent(c.Agent); ok {
 		return inbox.Key(agent.MCP, dir), nil

@@ -18,31 +18,31 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// ciTimeout bounds the whole call: a pipeline must not hang on its report.
+// ciTimeout bounds the request: a report must not hang a pipeline.
 const ciTimeout = 15 * time.Second
 
 // CI is the command `tocsin ci`, which posts the result of a pipeline.
 type CI struct {
-	Status   string        `help:"success, failure or error. Needed without --junit and --gotest, and wins over what these say." placeholder:"S"`
-	JUnit    []string      `name:"junit" help:"JUnit XML to read the result from; several files, also as a pattern such as 'reports/*.xml', are one result." sep:"none" placeholder:"FILE"`
-	GoTest   bool          `name:"gotest" help:"Read the result from stdin, as in: go test -json ./... | tocsin ci --gotest. The tests' text goes on to stdout."`
-	ExitCode bool          `name:"exit-code" help:"End with 1 when the result that was posted is not success."`
-	Name     string        `help:"The pipeline or job. Default: told by the pipeline's environment." placeholder:"NAME"`
-	Source   string        `help:"github-actions, gitlab-ci or custom. Default: told by the pipeline's environment." placeholder:"SOURCE"`
-	Ref      string        `help:"Branch or tag. Default: told by the pipeline's environment." placeholder:"REF"`
-	Commit   string        `help:"Commit. Default: told by the pipeline's environment." placeholder:"SHA"`
-	Summary  string        `help:"One line, such as: 12 tests passed, 2 failed." placeholder:"TEXT"`
-	Failure  []string      `help:"A failed test as NAME or NAME=MESSAGE; may be repeated." sep:"none" placeholder:"NAME=MESSAGE"`
-	URL      string        `name:"url" help:"Where to read more. Default: told by the pipeline's environment." placeholder:"URL"`
-	Duration time.Duration `help:"How long it took, such as 45s." placeholder:"D"`
+	Status   string        `help:"Status: success, failure or error. Required without --junit and --gotest, and wins over them." placeholder:"S"`
+	JUnit    []string      `name:"junit" help:"JUnit XML file to read the result from. Several files, or a pattern such as 'reports/*.xml', make one result." sep:"none" placeholder:"FILE"`
+	GoTest   bool          `name:"gotest" help:"Read the result from stdin: go test -json ./... | tocsin ci --gotest. The text of the tests is printed to stdout."`
+	ExitCode bool          `name:"exit-code" help:"Exit with 1 if the posted result is not success."`
+	Name     string        `help:"Name of the pipeline or job. Default: from the environment of GitHub Actions or GitLab CI." placeholder:"NAME"`
+	Source   string        `help:"Source: github-actions, gitlab-ci or custom. Default: from the environment." placeholder:"SOURCE"`
+	Ref      string        `help:"Branch or tag. Default: from the environment." placeholder:"REF"`
+	Commit   string        `help:"Commit hash. Default: from the environment." placeholder:"SHA"`
+	Summary  string        `help:"Summary in one line, such as: 12 tests passed, 2 failed." placeholder:"TEXT"`
+	Failure  []string      `help:"Failed test as NAME or NAME=MESSAGE; may be repeated." sep:"none" placeholder:"NAME=MESSAGE"`
+	URL      string        `name:"url" help:"URL of the run. Default: from the environment." placeholder:"URL"`
+	Duration time.Duration `help:"Duration of the run, such as 45s." placeholder:"D"`
 
-	IngestURL string `name:"ingest-url" help:"Where to post to. Default: the intake that runs on the state directory, else http://127.0.0.1:7400." env:"TOCSIN_INGEST_URL" placeholder:"URL"`
-	Token     string `help:"Token of the intake." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
+	IngestURL string `name:"ingest-url" help:"URL of the ingest service. Default: the one that runs on the state directory, else http://127.0.0.1:7400." env:"TOCSIN_INGEST_URL" placeholder:"URL"`
+	Token     string `help:"Token of the ingest service." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
 
-	Files []string `arg:"" optional:"" name:"file" help:"More files of --junit: what a shell makes of --junit reports/*.xml."`
+	Files []string `arg:"" optional:"" name:"file" help:"More files for --junit, as a shell expands --junit reports/*.xml."`
 }
 
-// Run posts the result and says so, or why the intake would not have it.
+// Run posts the result, and prints what was posted.
 func (c *CI) Run(ctx context.Context, env service.Env) error {
 	result, err := c.describe(os.Getenv)
 	if err != nil {
@@ -66,11 +66,11 @@ func (c *CI) Run(ctx context.Context, env service.Env) error {
 	if err := c.post(ctx, strings.TrimSuffix(base, "/")+"/ci-result", body); err != nil {
 		return err
 	}
-	said := fmt.Sprintf("posted %s of %s to %s", result.Status, cmp.Or(result.Name, result.Commit, result.Ref, "this run"), base)
+	text := fmt.Sprintf("posted %s of %s to %s", result.Status, cmp.Or(result.Name, result.Commit, result.Ref, "this run"), base)
 	if why := reason(result); why != "" {
-		said += ": " + why
+		text += ": " + why
 	}
-	if _, err = fmt.Fprintln(env.Stdout, said); err != nil {
+	if _, err = fmt.Fprintln(env.Stdout, text); err != nil {
 		return err
 	}
 	if c.ExitCode && result.Status != ci.StatusSuccess {
@@ -92,7 +92,7 @@ func (c *CI) post(ctx context.Context, url string, body []byte) error {
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return fmt.Errorf("post the result: %w: start the intake with tocsin up, or name it with --ingest-url", err)
+		return fmt.Errorf("post the result: %w: start tocsin up, or set --ingest-url", err)
 	}
 	answer, readErr := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if err := errors.Join(readErr, resp.Body.Close()); err != nil {
@@ -107,5 +107,5 @@ func (c *CI) post(ctx context.Context, url string, body []byte) error {
 	if err := json.Unmarshal(answer, &refusal); err != nil || refusal.Error == "" {
 		refusal.Error = strings.TrimSpace(string(answer))
 	}
-	return fmt.Errorf("post the result: the intake answered %s: %s", resp.Status, refusal.Error)
+	return fmt.Errorf("post the result: the ingest service answered %s: %s", resp.Status, refusal.Error)
 }

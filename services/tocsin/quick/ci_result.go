@@ -13,14 +13,14 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
-// describe takes what the flags say, and from the environment of the CI system
-// what they leave open. Its errors say how the command is used.
+// describe returns the result that the flags describe, with the environment of the CI
+// system for what they leave open. Its errors are usage errors.
 func (c *CI) describe(getenv func(string) string) (ci.Result, error) {
 	switch {
 	case len(c.JUnit) > 0 && c.GoTest:
-		return ci.Result{}, service.Usagef("--junit and --gotest are two ways to tell one result: give one of them")
+		return ci.Result{}, service.Usagef("--junit and --gotest can't be used together")
 	case len(c.Files) > 0 && len(c.JUnit) == 0:
-		return ci.Result{}, service.Usagef("unexpected argument %s: files are given with --junit", c.Files[0])
+		return ci.Result{}, service.Usagef("unexpected argument %s: files need --junit", c.Files[0])
 	case c.Status == "" && len(c.JUnit) == 0 && !c.GoTest:
 		return ci.Result{}, service.Usagef("missing flags: give --status=S, --junit=FILE or --gotest")
 	}
@@ -32,15 +32,15 @@ func (c *CI) describe(getenv func(string) string) (ci.Result, error) {
 	r := c.result(getenv)
 	known := r
 	known.Status = cmp.Or(r.Status, ci.StatusSuccess)
-	if err := known.Validate(); err != nil { // before a run of tests is waited for
+	if err := known.Validate(); err != nil { // before waiting for a run of tests
 		return ci.Result{}, service.Usagef("%s", err)
 	}
 	return r, nil
 }
 
-// githubJob names a job of GitHub Actions: two jobs of one workflow have results
-// of their own. GitHub's webhooks say it with a slash, and know less of it: what
-// they tell must not take this result's place.
+// githubJob returns the name of a job of GitHub Actions, because two jobs of one workflow
+// have separate results. GitHub's webhooks, which know less of a job, use a slash, so their
+// results do not replace this one.
 func githubJob(getenv func(string) string) string {
 	workflow, job := getenv("GITHUB_WORKFLOW"), getenv("GITHUB_JOB")
 	if workflow == "" || job == "" {
@@ -78,24 +78,24 @@ func (c *CI) result(getenv func(string) string) ci.Result {
 	return r
 }
 
-// combine adds what the tests came to, where there were any: what the flags say
-// wins, and their failures come first.
+// combine adds the outcome of the tests, if there were any. Flags win over it, and their
+// failures come first.
 func (c *CI) combine(r ci.Result, run *testrun.Outcome) ci.Result {
 	if run == nil {
 		return r
 	}
-	told := run.Result()
-	r.Status = cmp.Or(r.Status, told.Status)
-	r.Summary = cmp.Or(r.Summary, told.Summary)
-	r.Failures = append(r.Failures, told.Failures...)
+	tests := run.Result()
+	r.Status = cmp.Or(r.Status, tests.Status)
+	r.Summary = cmp.Or(r.Summary, tests.Summary)
+	r.Failures = append(r.Failures, tests.Failures...)
 	if c.Duration == 0 {
-		r.DurationMS = told.DurationMS
+		r.DurationMS = tests.DurationMS
 	}
 	return r
 }
 
-// fit encodes a result that the intake takes. Since it may be cut it is masked
-// here already.
+// fit encodes a result, cut to the size that the ingest service accepts. Secrets are masked
+// before, because a cut secret is no longer recognised.
 func fit(r ci.Result) ([]byte, ci.Result, error) {
 	redact.New().Result(&r)
 	body, r, err := ci.Encode(r)
@@ -105,11 +105,11 @@ func fit(r ci.Result) ([]byte, ci.Result, error) {
 	return body, r, err
 }
 
-// maxReason is the longest reason that is told, in characters.
+// maxReason is the longest reason that is printed, in characters.
 const maxReason = 200
 
-// reason is what kept tests from running, on one line, or empty: unlike what a
-// failed test says, it need not stand in the tests' own output.
+// reason returns why tests could not run, as one line, or nothing. The output of the tests
+// need not contain it, as it does the message of a failed test.
 func reason(r ci.Result) string {
 	if r.Status != ci.StatusError || len(r.Failures) == 0 {
 		return ""

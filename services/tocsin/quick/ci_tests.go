@@ -16,11 +16,10 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
-// maxReports is how much of reports is read in all, in bytes.
+// maxReports is the largest total size of reports, in bytes.
 const maxReports = 64 << 20
 
-// tests reads what a run of tests came to, or returns nil where no flag names
-// one.
+// tests reads the outcome of a run of tests, or returns nil if no flag names one.
 func (c *CI) tests(ctx context.Context, env service.Env) (*testrun.Outcome, error) {
 	switch {
 	case len(c.JUnit) > 0:
@@ -32,7 +31,7 @@ func (c *CI) tests(ctx context.Context, env service.Env) (*testrun.Outcome, erro
 	}
 }
 
-// goTest follows a run of go test until it ends, or until the command has to.
+// goTest reads a run of go test until it ends or ctx does.
 func goTest(ctx context.Context, env service.Env) (*testrun.Outcome, error) {
 	if f, ok := env.Stdin.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
@@ -43,7 +42,7 @@ func goTest(ctx context.Context, env service.Env) (*testrun.Outcome, error) {
 		run testrun.Outcome
 		err error
 	}
-	done := make(chan read, 1) // what is left reading ends with the process
+	done := make(chan read, 1) // after an interrupt, the reader ends with the process
 	go func() {
 		run, err := gotest.Read(env.Stdin, env.Stdout)
 		done <- read{run, err}
@@ -52,11 +51,11 @@ func goTest(ctx context.Context, env service.Env) (*testrun.Outcome, error) {
 	case r := <-done:
 		return &r.run, r.err
 	case <-ctx.Done():
-		return nil, errors.New("interrupted before the tests had ended: nothing was posted")
+		return nil, errors.New("interrupted before the tests ended: nothing was posted")
 	}
 }
 
-// reports reads JUnit XML from all files that the patterns stand for.
+// reports reads the JUnit XML files that match the patterns.
 func reports(patterns []string) (*testrun.Outcome, error) {
 	var files []string
 	for _, pattern := range patterns {
@@ -80,11 +79,10 @@ func reports(patterns []string) (*testrun.Outcome, error) {
 	return &all, nil
 }
 
-// expand gives the files of a pattern, sorted; a name that is no pattern stands
-// for itself.
+// expand returns the files that match a pattern, sorted, or a name without wildcards itself.
 func expand(pattern string) ([]string, error) {
 	if _, err := os.Stat(pattern); err == nil || !strings.ContainsAny(pattern, `*?[\`) {
-		return []string{filepath.Clean(pattern)}, nil // what is missing is told when it is opened
+		return []string{filepath.Clean(pattern)}, nil // opening it reports a missing file
 	}
 	found, err := filepath.Glob(pattern)
 	if err != nil {
@@ -95,16 +93,16 @@ func expand(pattern string) ([]string, error) {
 		return err != nil || info.IsDir()
 	})
 	if len(found) == 0 {
-		return nil, service.Usagef("--junit %s: no file matches: did the tests write their report?", pattern)
+		return nil, service.Usagef("--junit %s: no file matches; check that the tests wrote their report", pattern)
 	}
 	return found, nil
 }
 
-// report reads one file of at most left bytes, and says how many it has.
+// report reads one file of at most left bytes, and returns its size.
 func report(name string, left int64) (testrun.Outcome, int64, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, os.ErrNotExist) {
-		return testrun.Outcome{}, 0, service.Usagef("--junit %s: there is no such file: did the tests write their report?", name)
+		return testrun.Outcome{}, 0, service.Usagef("--junit %s: no such file; check that the tests wrote their report", name)
 	}
 	if err != nil {
 		return testrun.Outcome{}, 0, fmt.Errorf("--junit: %w", err)
@@ -114,7 +112,7 @@ func report(name string, left int64) (testrun.Outcome, int64, error) {
 		return testrun.Outcome{}, 0, fmt.Errorf("--junit: %w", err)
 	}
 	if int64(len(data)) > left {
-		return testrun.Outcome{}, 0, fmt.Errorf("--junit %s: the reports are over %d MiB in all: give fewer", name, maxReports>>20)
+		return testrun.Outcome{}, 0, fmt.Errorf("--junit %s: the reports exceed %d MiB in total: give fewer files", name, maxReports>>20)
 	}
 	run, err := junit.Decode(data)
 	if err != nil {

@@ -18,32 +18,31 @@ import (
 )
 
 const (
-	// stdinPatience is how long the client may take to write its input, and
-	// parentTick how often a waiting hook looks whether the client is still there.
-	stdinPatience = time.Second
-	parentTick    = 2 * time.Second
+	// inputTimeout is how long the client may take to write its input.
+	inputTimeout = time.Second
+	// parentTick is how often a waiting hook checks whether the client still runs.
+	parentTick = 2 * time.Second
 )
 
-// exitWake is the exit status by which Claude Code is woken, with stderr.
+// exitWake is the exit status on which Claude Code wakes its model, with stderr as text.
 const exitWake = 2
 
 // Hook is the command `tocsin hook`, which answers the hooks of coding agents.
 type Hook struct {
 	service.BusFlags
-	Client   string        `help:"Whose hook this is: claude-code, codex, gemini-cli or cursor." required:"" enum:"claude-code,codex,gemini-cli,cursor" placeholder:"NAME"`
-	Inbox    string        `help:"Whose inbox: that of the gateway with this --client. Default: that of the client's gateway in the project's directory." env:"TOCSIN_CLIENT" placeholder:"NAME"`
-	Stop     bool          `help:"Hold back once an agent that is about to stop while an error alert pends. Default: on." default:"true" negatable:"" env:"TOCSIN_HOOK_STOP"`
-	Wait     time.Duration `help:"Once the agent has stopped, wait this long for an alert to wake it: for a stop hook of Claude Code with asyncRewake." placeholder:"D"`
-	Severity string        `help:"The least that --wait waits for: ${enum}. Default: ${default}." enum:"info,warning,error" default:"error" placeholder:"S"`
+	Client   string        `help:"Coding agent that runs the hook: claude-code, codex, gemini-cli or cursor." required:"" enum:"claude-code,codex,gemini-cli,cursor" placeholder:"NAME"`
+	Inbox    string        `help:"Inbox to use: that of the gateway with this --client. Default: the inbox of the agent's gateway in the project directory." env:"TOCSIN_CLIENT" placeholder:"NAME"`
+	Stop     bool          `help:"Block the agent's first stop while an error alert is pending. Default: on." default:"true" negatable:"" env:"TOCSIN_HOOK_STOP"`
+	Wait     time.Duration `help:"After the agent has stopped, wait up to this long for an alert to wake it: for a Stop hook of Claude Code with asyncRewake." placeholder:"D"`
+	Severity string        `help:"Minimum severity for --wait: ${enum}. Default: ${default}." enum:"info,warning,error" default:"error" placeholder:"S"`
 
 	NamespacesFlag
 
-	// ran says that the command line, the settings file and the environment were
-	// all right.
+	// ran reports whether command line, settings file and environment were valid.
 	ran bool
 }
 
-// Validate refuses what could never end well.
+// Validate refuses a --wait that can wake no agent.
 func (c *Hook) Validate() error {
 	switch {
 	case c.Wait < 0:
@@ -54,21 +53,21 @@ func (c *Hook) Validate() error {
 	return nil
 }
 
-// Silent implements service.Silent: agents show what a hook logs, at every call.
+// Silent implements [service.Silent]: agents show what a hook logs, at every call.
 func (*Hook) Silent() {}
 
-// Run answers a client's hook. What goes wrong is said to nobody, but at the
-// debug level: an agent's work is never held up by its alerts.
+// Run answers a client's hook. Errors are logged at debug only and the exit status is 0,
+// because alerts must never interrupt the agent's work.
 func (c *Hook) Run(ctx context.Context, env service.Env) error {
 	c.ran = true
-	client := os.Getppid() // before it may have gone
+	client := os.Getppid() // at once: later it may have exited
 	log := env.Logger
 	if !log.Enabled(ctx, slog.LevelDebug) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	cfg, err := c.config(env, log)
 	if err != nil {
-		log.Debug("no hook to answer", "error", err)
+		log.Debug("ignored the hook", "error", err)
 		return nil
 	}
 	if c.Wait > 0 {
@@ -76,10 +75,10 @@ func (c *Hook) Run(ctx context.Context, env service.Env) error {
 	}
 	line, err := hook.Answer(ctx, cfg)
 	if err != nil {
-		log.Debug("nothing could be looked up", "error", err)
+		log.Debug("could not read the inbox", "error", err)
 		return nil
 	}
-	_, _ = env.Stdout.Write(line) // a client that does not read it has gone
+	_, _ = env.Stdout.Write(line) // fails only if the client has exited
 	return nil
 }
 
@@ -94,8 +93,8 @@ func (c *Hook) ExitCode(code int, args []string, line service.Command) int {
 	return code
 }
 
-// wake waits, as long as the process of that id is our parent, and ends as Claude
-// Code wants it to be woken.
+// wake waits for an alert while the process with that id is our parent, and exits with
+// [exitWake] for it.
 func (c *Hook) wake(ctx context.Context, env service.Env, cfg hook.Config, client int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
@@ -108,29 +107,29 @@ func (c *Hook) wake(ctx context.Context, env service.Env, cfg hook.Config, clien
 			case <-time.After(parentTick):
 			}
 		}
-		cancel() // nobody is left to be woken
+		cancel() // the client has exited
 	})
 	text, err := hook.Wait(ctx, hook.WaitConfig{Config: cfg, Severity: alert.Severity(c.Severity), Timeout: c.Wait})
 	if err != nil {
-		cfg.Logger.Debug("nothing could be waited for", "error", err)
+		cfg.Logger.Debug("could not wait for an alert", "error", err)
 		return nil
 	}
 	if text == "" {
 		return nil
 	}
-	_, _ = fmt.Fprintln(env.Stderr, text) // a client that does not read it has gone
+	_, _ = fmt.Fprintln(env.Stderr, text) // fails only if the client has exited
 	return service.Exit(exitWake)
 }
 
-// config reads which moment it is, and finds the inbox.
+// config reads the hook's input and selects the inbox.
 func (c *Hook) config(env service.Env, log *slog.Logger) (hook.Config, error) {
 	cfg := hook.Config{Bus: env.Bus(c.BusFlags), BlockStop: c.Stop, Logger: log}
-	shown, err := c.Set() // one that is wrong shows nothing
+	shown, err := c.Set() // an invalid one shows nothing
 	if err != nil {
 		return cfg, err
 	}
 	cfg.Namespaces = shown
-	data, err := within(stdinPatience, env.Stdin)
+	data, err := readInput(inputTimeout, env.Stdin)
 	if err != nil {
 		return cfg, err
 	}
@@ -150,7 +149,7 @@ func (c *Hook) config(env service.Env, log *slog.Logger) (hook.Config, error) {
 	return cfg, nil
 }
 
-// dir is where the client's gateway runs: the project's directory.
+// dir returns where the client's gateway runs: the project directory.
 func (c *Hook) dir(call hook.Call) (string, error) {
 	dir := os.Getenv(hook.DirVariable(c.Client))
 	if !filepath.IsAbs(dir) {
@@ -159,15 +158,15 @@ func (c *Hook) dir(call hook.Call) (string, error) {
 	if dir == "" {
 		var err error
 		if dir, err = os.Getwd(); err != nil {
-			return "", fmt.Errorf("find the project's directory: %w", err)
+			return "", fmt.Errorf("find the project directory: %w", err)
 		}
 	}
 	return filepath.EvalSymlinks(dir)
 }
 
-// within reads an input of at most hook.MaxInput and a byte, so that a longer one
-// is noticed. One that does not end in time is given up, with whoever writes it.
-func within(patience time.Duration, r io.Reader) ([]byte, error) {
+// readInput reads at most [hook.MaxInput] bytes and one more, which shows that there are
+// more. It fails if the input does not end in time.
+func readInput(timeout time.Duration, r io.Reader) ([]byte, error) {
 	type result struct {
 		data []byte
 		err  error
@@ -176,14 +175,14 @@ func within(patience time.Duration, r io.Reader) ([]byte, error) {
 	go func() {
 		data, err := io.ReadAll(io.LimitReader(r, hook.MaxInput+1))
 		if err == nil && len(data) > hook.MaxInput {
-			_, err = io.Copy(io.Discard, r) // a client could stumble over a pipe that nobody reads
+			_, err = io.Copy(io.Discard, r) // some clients fail on a pipe that is not read to its end
 		}
 		done <- result{data, err}
 	}()
 	select {
 	case got := <-done:
 		return got.data, got.err
-	case <-time.After(patience):
-		return nil, fmt.Errorf("the input has not ended after %v", patience)
+	case <-time.After(timeout):
+		return nil, fmt.Errorf("the input did not end within %v", timeout)
 	}
 }

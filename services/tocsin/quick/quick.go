@@ -22,11 +22,11 @@ const ServicesProgram = "tocsin-services"
 type (
 	hookLine struct {
 		service.Settings
-		Hook Hook `cmd:"" help:"Answer a hook of a coding agent: pending alerts, in the client's format."`
+		Hook Hook `cmd:"" help:"Answer a hook of a coding agent with its pending alerts."`
 	}
 	ciLine struct {
 		service.Settings
-		CI CI `cmd:"" name:"ci" help:"Post a CI result, from a pipeline."`
+		CI CI `cmd:"" name:"ci" help:"Post a CI result from a pipeline."`
 	}
 	versionLine struct {
 		service.Settings
