@@ -39,7 +39,7 @@ func TestDashboardCredentialIsReadOnly(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			page.OnlyLooks()
+			page.MayOnlyRead()
 			sys.PostCI(t, map[string]any{"status": "failure", "name": how, "commit": "abc"})
 			m, err := live.NextMsg(10 * time.Second)
 			if err != nil || m.Subject != "live.alerts.default.ci.error" {
@@ -57,7 +57,7 @@ func TestDashboardCredentialIsReadOnly(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			page.HarmsNothing(witness, seq)
+			page.RepliesAreHarmless(witness, seq)
 		})
 	}
 }

@@ -6,29 +6,28 @@ import (
 	"time"
 )
 
-// A server keeps dashboards in an account of their own. Who may ask for anything
-// names where the answer goes, which no permission restricts: within the account of
-// the streams a dashboard could have what it reads written into any of them, or have
-// an empty answer, which is a command to some of JetStream's interface, take a
-// stream away. In its own account there is nothing that such an answer could reach,
-// but what other dashboards see.
+// A server keeps dashboards in an account of their own. A request names the subject of its
+// answer, which no permission restricts: in the account of the streams a dashboard could
+// have what it reads written into any stream, or delete one by an empty answer, which is a
+// command to some of JetStream's interface. In its own account such an answer reaches
+// nothing but what other dashboards see.
 const (
-	// AccountServices holds the streams and all roles that work with them.
+	// AccountServices has the streams and the roles that work with them.
 	AccountServices = "TOCSIN"
-	// AccountDashboards holds the dashboards, which get what the other exports.
+	// AccountDashboards has the dashboards, which import what the other account exports.
 	AccountDashboards = "DASHBOARDS"
 )
 
-// LookWithin is how long a server remembers a dashboard's question for its answers.
-// By default it would be 2 min, which is memory for whoever asks very much.
-const LookWithin = 5 * time.Second
+// ReplyThreshold is how long a server remembers a dashboard's request for its answers. The
+// default of 2 min would cost memory when there are very many requests.
+const ReplyThreshold = 5 * time.Second
 
-// LookConnections is how many dashboards may be connected, to all servers together: half
-// of what one server takes at all, so that who has their key, and that are pages too,
-// can't keep the services out.
-const LookConnections = 2048
+// MaxDashboards is how many dashboards may be connected to all servers together: half of the
+// connections that one server accepts. Pages have the dashboard's key, and must not be able
+// to keep services out.
+const MaxDashboards = 2048
 
-// account is where a role belongs.
+// account returns the account of a role.
 func (r Role) account() string {
 	if r == RoleDashboard {
 		return AccountDashboards
@@ -36,9 +35,8 @@ func (r Role) account() string {
 	return AccountServices
 }
 
-// ServerAccounts is the part of a nats-server's configuration that says who may do
-// what: both accounts, and in them the roles with their permissions. Key gives what
-// stands for a role's public key.
+// ServerAccounts returns the part of a nats-server's configuration with both accounts and the
+// roles in them with their permissions. key returns the text for a role's public key.
 func ServerAccounts(key func(Role) string) string {
 	var b strings.Builder
 	b.WriteString(`authorization {
@@ -53,7 +51,7 @@ accounts {
 		if account == AccountServices {
 			b.WriteString("    jetstream: enabled\n")
 		} else {
-			fmt.Fprintf(&b, "    limits { max_connections: %d }\n", LookConnections)
+			fmt.Fprintf(&b, "    limits { max_connections: %d }\n", MaxDashboards)
 		}
 		b.WriteString("    users: [\n")
 		for _, role := range append(Roles(), RoleProvisioner) {
@@ -67,8 +65,8 @@ accounts {
 			for _, s := range liveSubjects() {
 				fmt.Fprintf(&b, "      { stream: %q, accounts: [%s] }\n", s, AccountDashboards)
 			}
-			for _, s := range dashboardRequests() { // one question may have many answers
-				fmt.Fprintf(&b, "      { service: %q, response_type: stream, threshold: %q, accounts: [%s] }\n", s, LookWithin, AccountDashboards)
+			for _, s := range dashboardRequests() { // one request may have many answers
+				fmt.Fprintf(&b, "      { service: %q, response_type: stream, threshold: %q, accounts: [%s] }\n", s, ReplyThreshold, AccountDashboards)
 			}
 		} else {
 			b.WriteString("    imports: [\n")

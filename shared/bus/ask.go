@@ -9,24 +9,24 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// ErrNoAnswer says that nobody answers a question: who would is not there, or busy.
-var ErrNoAnswer = errors.New("nobody answers")
+// ErrNoAnswer is returned when no service answers a request: none is running, or it is busy.
+var ErrNoAnswer = errors.New("no service answers")
 
-// RefusedError is what a service has against a question, in words for people.
+// RefusedError is the reason of a service to refuse a request, in words for people.
 type RefusedError struct{ Code, Text string }
 
 func (e *RefusedError) Error() string { return e.Text }
 
-// Ask asks a service of the bus, as those of package query, and returns the JSON of
-// its answer. The error is ErrUnreachable, ErrNoAnswer or a *RefusedError, or says what
-// failed.
-func Ask(ctx context.Context, c *Session, subject string, question any) ([]byte, error) {
+// Ask sends a request to a service on the bus, such as those of package query, and returns
+// the JSON of its answer. The error wraps [ErrUnreachable] or [ErrNoAnswer], or is a
+// *[RefusedError].
+func Ask(ctx context.Context, c *Session, subject string, request any) ([]byte, error) {
 	if !c.Connected() {
 		return nil, ErrUnreachable
 	}
-	data, err := json.Marshal(question)
+	data, err := json.Marshal(request)
 	if err != nil {
-		return nil, fmt.Errorf("encode the question to %s: %w", subject, err)
+		return nil, fmt.Errorf("encode the request to %s: %w", subject, err)
 	}
 	m, err := c.NC.RequestWithContext(ctx, subject, data)
 	switch {

@@ -11,26 +11,25 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// ErrDenied says that the connection's role may not do something on this bus, or
-// that its credentials are those of another role.
+// ErrDenied is returned when the session's role may not do something on this bus, or its
+// credentials are those of another role.
 var ErrDenied = errors.New("the bus does not let this role do that")
 
-// denials ends what waits for the answer to a request that the server did not let
-// through. It says so beside the request, on the connection, and the request alone
-// would wait until its time is up. The client's callbacks and any number of
-// requests use it, so it has a lock.
+// denials ends requests that the server denied. The server reports a denial on the
+// connection and does not answer the request, which would wait until its timeout. It is
+// safe for concurrent use.
 type denials struct {
-	// inbox is the prefix of where answers come in.
+	// inbox is the prefix of reply inboxes.
 	inbox string
 
 	mu sync.Mutex
-	// waiting has what ends each request under way, by its subject.
+	// waiting has the cancel functions of pending requests, by subject.
 	waiting map[string]map[*context.CancelCauseFunc]struct{}
-	// deaf is why no answer can come at all, or nil.
+	// deaf is why no answer can arrive at all, or nil.
 	deaf error
 }
 
-// watch ends the context when a publish to subject is denied.
+// watch returns a context that ends when a publish to subject is denied.
 func (d *denials) watch(ctx context.Context, subject string) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	d.mu.Lock()
@@ -56,11 +55,12 @@ func (d *denials) watch(ctx context.Context, subject string) (context.Context, f
 	}
 }
 
-// violation is how the server says what it did not let through.
+// violation matches the error with which the server reports a denial.
 var violation = regexp.MustCompile(`(?i)permissions violation for (publish|subscription) to "([^"]+)"`)
 
-// tell says whether somebody waited for what err denies, and has been told.
-func (d *denials) tell(err error) bool {
+// report ends the requests that an error of the server denies, and returns whether there
+// were any.
+func (d *denials) report(err error) bool {
 	m := violation.FindStringSubmatch(err.Error())
 	if !errors.Is(err, nats.ErrPermissionViolation) || m == nil {
 		return false
@@ -69,7 +69,7 @@ func (d *denials) tell(err error) bool {
 	defer d.mu.Unlock()
 	if strings.EqualFold(m[1], "subscription") {
 		if strings.HasPrefix(m[2], d.inbox+".") {
-			d.deaf = fmt.Errorf("%w: its credentials are those of another: check TOCSIN_NATS_CREDS: subscribe to %s", ErrDenied, m[2])
+			d.deaf = fmt.Errorf("%w: its credentials are those of another role: check TOCSIN_NATS_CREDS: subscribe to %s", ErrDenied, m[2])
 			for _, requests := range d.waiting {
 				end(requests, d.deaf)
 			}
@@ -86,22 +86,23 @@ func end(requests map[*context.CancelCauseFunc]struct{}, why error) {
 	}
 }
 
-// forget is for a new connection, whose subscriptions the server looks at anew.
+// forget is called for a new connection, for which the server checks all subscriptions
+// again.
 func (d *denials) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.deaf = nil
 }
 
-// why is nil, or why no request can be answered.
+// why returns why no request can be answered, or nil.
 func (d *denials) why() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.deaf
 }
 
-// allowed runs a request that is published to subject. Its error wraps ErrDenied,
-// at once, where the role may not do that.
+// allowed runs a request that is published to subject. Where the role may not do that, the
+// error wraps [ErrDenied], at once.
 func (s *Session) allowed(ctx context.Context, subject string, do func(context.Context) error) error {
 	ctx, done := s.denials.watch(ctx, subject)
 	defer done()

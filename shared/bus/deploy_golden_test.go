@@ -66,7 +66,7 @@ nsc add account --name TOCSIN
 nsc edit account --name TOCSIN --js-disk-storage 4G --js-mem-storage 256M --js-streams -1 --js-consumer -1
 nsc add account --name DASHBOARDS
 `)
-	fmt.Fprintf(&b, "nsc edit account --name DASHBOARDS --conns %d\n", bus.LookConnections)
+	fmt.Fprintf(&b, "nsc edit account --name DASHBOARDS --conns %d\n", bus.MaxDashboards)
 	b.WriteString(`services=$(nsc describe account --name TOCSIN --field sub | tr -d '"')
 `)
 	looks := bus.RoleDashboard.Permissions()
@@ -78,7 +78,7 @@ nsc add account --name DASHBOARDS
 		fmt.Fprintf(&b, "nsc add import --account DASHBOARDS --name live-%d --src-account \"$services\" --remote-subject '%s' --local-subject '%s'\n", i, subject, subject)
 	}
 	for i, subject := range looks.Publish {
-		fmt.Fprintf(&b, "nsc add export --account TOCSIN --name look-%d --service --response-type Stream --response-threshold %s --subject '%s'\n", i, bus.LookWithin, subject)
+		fmt.Fprintf(&b, "nsc add export --account TOCSIN --name look-%d --service --response-type Stream --response-threshold %s --subject '%s'\n", i, bus.ReplyThreshold, subject)
 		fmt.Fprintf(&b, "nsc add import --account DASHBOARDS --name look-%d --service --src-account \"$services\" --remote-subject '%s' --local-subject '%s'\n", i, subject, subject)
 	}
 	quoted := func(subjects []string) string {

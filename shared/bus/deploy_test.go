@@ -97,9 +97,9 @@ func onTheWire(t *testing.T, rig *bustest.Rig, auth func(bus.Role) nats.Option) 
 					return bustest.Dial(t, url, append(rig.TLSOptions(), auth(role))...)
 				}
 				w := dial(bus.RoleDashboard)
-				w.OnlyLooks()
+				w.MayOnlyRead()
 				looks(t, rig, w, seq)
-				w.HarmsNothing(witness, seq)
+				w.RepliesAreHarmless(witness, seq)
 				for _, role := range externalRoles() {
 					w := dial(role)
 					for _, r := range refusals[role] {
@@ -304,7 +304,7 @@ func writeOperator(t *testing.T, dir string) map[bus.Role]string {
 		s := jwt.Subject(subject)
 		export := &jwt.Export{Name: subject, Subject: s, Type: kind}
 		if kind == jwt.Service {
-			export.ResponseType, export.ResponseThreshold = jwt.ResponseTypeStream, bus.LookWithin
+			export.ResponseType, export.ResponseThreshold = jwt.ResponseTypeStream, bus.ReplyThreshold
 		}
 		acc.Exports.Add(export)
 		view.Imports.Add(&jwt.Import{Name: subject, Account: account, Subject: s, LocalSubject: jwt.RenamingSubject(s), Type: kind})

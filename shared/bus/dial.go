@@ -16,37 +16,36 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// runtimeHost stands for the address that runtime.json has.
+// runtimeHost is a placeholder for the address in runtime.json.
 const runtimeHost = "runtime.json.invalid:4222"
 
-// stateDirDialer dials the bus that runs on a state directory now, with the key
-// that lies there now. Both may be there only after a connection was asked for,
-// and be others when it is made again.
+// stateDirDialer connects to the bus that runs on a state directory, with the key in it. Both
+// are read for every attempt: they may not exist yet, and may change.
 type stateDirDialer struct {
 	dir  statedir.Dir
 	role Role
-	// timeout bounds one dialling.
+	// timeout bounds one attempt.
 	timeout time.Duration
 	log     *slog.Logger
-	// conn is set once the client has made its connection.
+	// conn is set once nats.Connect has returned.
 	conn atomic.Pointer[nats.Conn]
 	key  *lateKey
-	// why is the last reason why the key can't be used, or nil.
+	// why is why the key can't be used, or nil.
 	why atomic.Pointer[error]
-	// last is the reason that was met last, times how often in a row; the
-	// client's callbacks own them.
+	// last is the reason of the last failure, times how often it came in a row. The client's
+	// callbacks own them.
 	last  string
 	times int
 }
 
-// warnAfter is how often in a row a reason is met until it is logged. Whoever
-// gives up before tells it otherwise.
+// warnAfter is how often in a row a reason must come to be logged. A caller that gives up
+// sooner reports it itself.
 const warnAfter = 3
 
 func newStateDirDialer(dir statedir.Dir, role Role, timeout time.Duration, log *slog.Logger) *stateDirDialer {
 	d := &stateDirDialer{dir: dir, role: role, timeout: timeout, log: log, key: &lateKey{}}
 	if pair, err := ReadKey(dir, role, log); err == nil {
-		_ = d.key.set(pair) // Dial says what is wrong with it
+		_ = d.key.set(pair) // Dial reports what is wrong with it
 	}
 	return d
 }
@@ -67,17 +66,17 @@ func (d *stateDirDialer) Dial(network, _ string) (net.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial the bus of runtime.json: %w", err)
 	}
-	// The client asks for a connection without a context; this is its time-out.
+	// The client dials without a context.
 	ctx, cancel := context.WithTimeout(context.Background(), d.timeout)
 	defer cancel()
 	var dialer net.Dialer
 	return dialer.DialContext(ctx, network, addr)
 }
 
-// errEarly says that the client is still being made: it tries again.
-var errEarly = errors.New("the connection is not made yet")
+// errNotReady is returned while nats.Connect has not returned: the client tries again.
+var errNotReady = errors.New("the connection is not ready yet")
 
-// renewKey takes the key that lies in the state directory.
+// renewKey reads the key in the state directory again.
 func (d *stateDirDialer) renewKey() error {
 	pair, err := ReadKey(d.dir, d.role, d.log)
 	if err != nil {
@@ -90,15 +89,15 @@ func (d *stateDirDialer) renewKey() error {
 	nc := d.conn.Load()
 	if nc == nil {
 		d.key.public = before
-		return errEarly
+		return errNotReady
 	}
-	// The client has no call for a key that changes. It dials and then proves
-	// its key under one lock, which is held here.
+	// The client has no method to change a key. It dials and authenticates under one lock,
+	// which is held here.
 	nc.Opts.Nkey = d.key.public
 	return nil
 }
 
-// refused is nil, or why the key could not be used when last dialled.
+// refused returns why the key could not be used at the last attempt, or nil.
 func (d *stateDirDialer) refused() error {
 	if err := d.why.Load(); err != nil && errors.Is(*err, ErrKey) {
 		return *err
@@ -106,14 +105,14 @@ func (d *stateDirDialer) refused() error {
 	return nil
 }
 
-// unknown says that the bus has refused the key.
+// unknown returns the error for a key that the bus refused.
 func (d *stateDirDialer) unknown() error {
 	return fmt.Errorf("%w: the bus does not know the one in %s: restart tocsin up", ErrKey, d.file())
 }
 
 func (d *stateDirDialer) file() string { return d.dir.Credential(string(d.role)) }
 
-// warn logs why the key can't be used, each reason once.
+// warn logs why the key can't be used, each reason once in a row.
 func (d *stateDirDialer) warn(_ *nats.Conn, err error) {
 	text := ""
 	switch {
@@ -126,12 +125,11 @@ func (d *stateDirDialer) warn(_ *nats.Conn, err error) {
 		d.last, d.times = text, 0
 	}
 	if d.times++; d.times == warnAfter && text != "" {
-		d.log.Warn("no way to the bus", "error", text)
+		d.log.Warn("cannot connect to the bus", "error", text)
 	}
 }
 
-// lateKey is a key that may change from one connection to the next. The
-// client's lock guards it.
+// lateKey is a key that may change from one attempt to the next. The client's lock guards it.
 type lateKey struct {
 	pair   nkeys.KeyPair
 	public string
@@ -155,7 +153,7 @@ func (k *lateKey) option() nats.Option {
 	})
 }
 
-// hostPort is the address inside a URL.
+// hostPort returns the address in a URL.
 func hostPort(raw string) (string, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {

@@ -12,19 +12,19 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// ReadKey reads a role's key. Its error wraps ErrKey, and fs.ErrNotExist where
-// there is none.
+// ReadKey reads a role's key from a state directory. The error wraps [ErrKey], and
+// [fs.ErrNotExist] where there is none.
 func ReadKey(dir statedir.Dir, role Role, log *slog.Logger) (nkeys.KeyPair, error) {
 	file := dir.Credential(string(role))
-	seed, mended, err := dir.ReadCredential(string(role))
+	seed, restricted, err := dir.ReadCredential(string(role))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %w: restart tocsin up, which makes it, or name the bus with --nats-url where it is an external one", ErrKey, err)
+		return nil, fmt.Errorf("%w: %w: restart tocsin up, which creates it, or name an external bus with --nats-url", ErrKey, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrKey, file, err)
 	}
-	if mended {
-		log.Warn("others could read a key of the bus; now they can't: remove it and restart tocsin up if they may have", "file", file)
+	if restricted {
+		log.Warn("other users could read a key of the bus; its permissions are restricted now: if somebody may have read it, remove it and restart tocsin up", "file", file)
 	}
 	key, err := nkeys.ParseDecoratedNKey(seed)
 	if err != nil {
@@ -33,7 +33,7 @@ func ReadKey(dir statedir.Dir, role Role, log *slog.Logger) (nkeys.KeyPair, erro
 	return key, nil
 }
 
-// keyOption proves a role to the server by its key.
+// keyOption authenticates a role by its key.
 func keyOption(key nkeys.KeyPair) (nats.Option, error) {
 	if key == nil {
 		return nil, fmt.Errorf("%w: the server in this process has no key for this role", ErrKey)
@@ -45,23 +45,23 @@ func keyOption(key nkeys.KeyPair) (nats.Option, error) {
 	return nats.Nkey(public, key.Sign), nil
 }
 
-// NewKey makes a key for a role on an external bus: its seed, which is a secret,
-// and its public key, which the bus gets to know.
+// NewKey creates a key for a role on an external bus: the seed, which is a secret, and the
+// public key for the server's configuration.
 func NewKey() (seed []byte, public string, err error) {
 	key, err := nkeys.CreateUser()
 	if err != nil {
-		return nil, "", fmt.Errorf("make a key: %w", err)
+		return nil, "", fmt.Errorf("create a key: %w", err)
 	}
 	if seed, err = key.Seed(); err != nil {
-		return nil, "", fmt.Errorf("make a key: %w", err)
+		return nil, "", fmt.Errorf("create a key: %w", err)
 	}
 	if public, err = key.PublicKey(); err != nil {
-		return nil, "", fmt.Errorf("make a key: %w", err)
+		return nil, "", fmt.Errorf("create a key: %w", err)
 	}
 	return seed, public, nil
 }
 
-// PublicKey is the public key of a seed, as NewKey makes it.
+// PublicKey returns the public key of a seed.
 func PublicKey(seed []byte) (string, error) {
 	key, err := nkeys.ParseDecoratedNKey(seed)
 	if err != nil {

@@ -14,37 +14,37 @@ import (
 const (
 	// MaxReplicas is what NATS allows.
 	MaxReplicas = 5
-	// MaxPartitions bounds what TELEMETRY is split into: each costs a consumer and a
-	// detector's state, and more than there are processors for is of no use.
+	// MaxPartitions bounds the partitions of TELEMETRY: each costs a consumer and the state
+	// of a detector, and more partitions than processors are of no use.
 	MaxPartitions = 64
 	// clusterReplicas survive the loss of one server.
 	clusterReplicas = 3
 )
 
-// Layout is how the streams lie on the servers of an external bus. Its zero value
-// is right for a single server and for a cluster of three.
+// Layout says how the streams are distributed over the servers of an external bus. The zero
+// value is right for a single server and for a cluster of three.
 type Layout struct {
-	// Replicas of alerts, CI results, notices, deliveries and all buckets: 3 for 0
-	// where the server is part of a cluster, else 1. TELEMETRY always has one. What
-	// has fewer is given more; what has more keeps them.
+	// Replicas of alerts, CI results, notices, deliveries and all buckets; 0 means 3 where the
+	// server is part of a cluster, else 1. TELEMETRY always has one. A stream with fewer
+	// gets more; one with more keeps them.
 	Replicas int
-	// Partitions of TELEMETRY, by app. With 0 it stays as it is, and has one where it
-	// is made anew. The number can't be changed later.
+	// Partitions of TELEMETRY, by app; 0 leaves it as it is, and means 1 for a new stream. The
+	// number can't be changed later.
 	Partitions int
 }
 
-// Validate says what no bus can have.
+// Validate returns what no bus can have, or nil.
 func (l Layout) Validate() error {
 	if l.Replicas < 0 || l.Replicas > MaxReplicas {
-		return fmt.Errorf("replicas must be between 1 and %d, or 0 for the usual", MaxReplicas)
+		return fmt.Errorf("replicas must be between 1 and %d, or 0 for the default", MaxReplicas)
 	}
 	if l.Partitions < 0 || l.Partitions > MaxPartitions {
-		return fmt.Errorf("partitions must be between 1 and %d, or 0 for as they are", MaxPartitions)
+		return fmt.Errorf("partitions must be between 1 and %d, or 0 to leave them", MaxPartitions)
 	}
 	return nil
 }
 
-// replicasOn is how many copies are wanted on the bus that c is connected to.
+// replicasOn returns how many replicas are wanted on the bus of a session.
 func (l Layout) replicasOn(c *Session) int {
 	switch {
 	case l.Replicas > 0:
@@ -55,14 +55,14 @@ func (l Layout) replicasOn(c *Session) int {
 	return 1
 }
 
-// streams is the table of what has to be on a bus that is laid out like this.
+// streams returns the streams that a bus with this layout must have.
 func (l Layout) streams(replicas int) []jetstream.StreamConfig {
 	var all []jetstream.StreamConfig
 	for _, cfg := range append(Streams(), buckets()...) {
 		cfg.Replicas = replicas
 		if cfg.Name == StreamTelemetry {
-			// What it lost with a server would be an hour of events at most, and three
-			// copies of each would cost more than all else that the bus does.
+			// The loss of a server costs an hour of events at most, and three replicas would
+			// cost more than all other work of the bus.
 			cfg.Replicas = 1
 			cfg.SubjectTransform = partitioned(l.Partitions)
 		}
@@ -71,11 +71,11 @@ func (l Layout) streams(replicas int) []jetstream.StreamConfig {
 	return all
 }
 
-// allUnsplit are the subjects that telemetry is published to.
+// allUnsplit matches the subjects that telemetry is published to.
 const allUnsplit = telemetryPrefix + "*.*"
 
-// partitioned is how the server writes the partition behind a subject: the app's
-// hash decides, so that everything of one app is in one partition, in order.
+// partitioned returns how the server appends the partition to a subject: by the hash of the
+// app, so that all events of one app are in one partition, in order.
 func partitioned(of int) *jetstream.SubjectTransformConfig {
 	if of <= 1 {
 		return nil
@@ -88,8 +88,8 @@ func partitioned(of int) *jetstream.SubjectTransformConfig {
 
 var partitionCount = regexp.MustCompile(`\{\{\s*partition\(\s*(\d+)\s*,\s*1\s*\)\s*\}\}$`)
 
-// partitionsOf is how many partitions a stream has. Its error wraps ErrIncompatible
-// where its subjects are transformed in a way that is not ours.
+// partitionsOf returns how many partitions a stream has. The error wraps [ErrIncompatible]
+// where its subjects are transformed in another way.
 func partitionsOf(t *jetstream.SubjectTransformConfig) (int, error) {
 	if t == nil {
 		return 1, nil
@@ -103,8 +103,8 @@ func partitionsOf(t *jetstream.SubjectTransformConfig) (int, error) {
 		ErrIncompatible, StreamTelemetry, t.Source, t.Destination)
 }
 
-// Partitions is how many partitions TELEMETRY has. Its errors are those of Check,
-// or wrap ErrIncompatible.
+// Partitions returns how many partitions TELEMETRY has. The errors are those of
+// [Session.Check], or wrap [ErrIncompatible].
 func (s *Session) Partitions(ctx context.Context) (int, error) {
 	if err := s.usable(); err != nil {
 		return 0, err
@@ -123,16 +123,16 @@ func (s *Session) Partitions(ctx context.Context) (int, error) {
 	return partitionsOf(stream.CachedInfo().Config.SubjectTransform)
 }
 
-// TelemetryOf is what the owner of one partition follows: the events of its apps,
-// commands to the noise rules, the time, and for the first what belongs to no app. It is nil,
-// which is everything, where there is one partition.
+// TelemetryOf returns the subjects for the owner of one partition: the events of its apps,
+// commands to the noise rules, the time, and for the first partition what belongs to no
+// app. It is nil, which matches everything, where there is one partition.
 func TelemetryOf(partition, of int) []string {
 	if of <= 1 {
 		return nil
 	}
 	subjects := []string{allUnsplit + "." + strconv.Itoa(partition), SubjectIntakeNoise, SubjectIntakeTick}
 	if partition == 0 {
-		// What came in before the stream was split is in none: see reconcileSplit.
+		// Messages that arrived before the stream was split are in none: see reconcileSplit.
 		subjects = append(subjects, SubjectIntakeCI, SubjectIntakeAlerts, allUnsplit)
 	}
 	return subjects

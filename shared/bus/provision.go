@@ -10,23 +10,22 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// ErrIncompatible says that a stream exists in a form that can't be changed to
-// ours without destroying what it holds.
+// ErrIncompatible is returned when a stream exists in a form that can't be changed to the
+// wanted one without destroying its content.
 var ErrIncompatible = errors.New("incompatible stream")
 
-// ErrUnprovisioned says that the bus lacks something that the connection's role
-// may not make.
+// ErrUnprovisioned is returned when the bus lacks a stream that the session's role may not
+// create.
 var ErrUnprovisioned = errors.New("the bus is not prepared: run tocsin provision")
 
-// Provision creates the streams and buckets that are missing and widens those
-// that are narrower than the table. A stream that an operator gave more room
-// keeps it. It never deletes anything and never lowers a limit.
+// Provision creates the missing streams and buckets, and raises the limits of those that
+// have lower ones than the table. Higher limits of an operator stay. It never deletes
+// anything.
 //
-// Where all is as wanted it only looks, which each role but the dashboard may.
-// Where something is not, and the role may not change it, its error wraps
-// ErrUnprovisioned; fewer replicas than wanted are then only logged, because the
-// bus works without. Other errors wrap ErrIncompatible or ErrUnreachable, or say what
-// the bus answered.
+// Where nothing is to be changed it only reads, which each role but the dashboard may. Where
+// the role may not make a change, the error wraps [ErrUnprovisioned]; fewer replicas than
+// wanted are then only logged, because the bus works without. Other errors wrap
+// [ErrIncompatible] or [ErrUnreachable], or say what the bus answered.
 func Provision(ctx context.Context, c *Session, layout Layout, log *slog.Logger) error {
 	changes, err := Plan(ctx, c, layout)
 	if err != nil {
@@ -39,7 +38,7 @@ func Provision(ctx context.Context, c *Session, layout Layout, log *slog.Logger)
 			}
 			continue
 		}
-		// Another process was faster, and may know a narrower table.
+		// Another process was faster, and may know lower limits.
 		change, err := plan(ctx, c, change.wanted, layout.Partitions)
 		if err == nil && change.What != "" {
 			err = change.apply(ctx, c, log)
@@ -51,23 +50,23 @@ func Provision(ctx context.Context, c *Session, layout Layout, log *slog.Logger)
 	return nil
 }
 
-// Change is what Provision would do to one stream.
+// Change is what [Provision] would do to one stream.
 type Change struct {
-	// Stream is its name: KV_ and OBJ_ stand before those of buckets.
+	// Stream is its name; those of buckets begin with KV_ and OBJ_.
 	Stream string
-	// What says in words what becomes different.
+	// What describes the change in words.
 	What string
 
-	// wanted is what the table says, next what the stream is to be.
+	// wanted is the table's config, next the one that the stream gets.
 	wanted, next jetstream.StreamConfig
-	// create says that it is missing, optional that the bus works without.
+	// create means that the stream is missing, optional that the bus works without the change.
 	create, optional bool
 }
 
-// Missing says that the stream is not there at all.
+// Missing reports whether the stream does not exist.
 func (ch Change) Missing() bool { return ch.create }
 
-// Plan says what Provision would do, and does nothing. Its errors are those of
+// Plan returns what [Provision] would do, and changes nothing. The errors are those of
 // Provision.
 func Plan(ctx context.Context, c *Session, layout Layout) ([]Change, error) {
 	if err := layout.Validate(); err != nil {
@@ -89,7 +88,7 @@ func Plan(ctx context.Context, c *Session, layout Layout) ([]Change, error) {
 	return changes, nil
 }
 
-// plan is what has to be done for one stream; What is empty for nothing.
+// plan returns the change of one stream; What is empty where there is none.
 func plan(ctx context.Context, c *Session, want jetstream.StreamConfig, partitions int) (Change, error) {
 	change := Change{Stream: want.Name, wanted: want, next: want}
 	var s jetstream.Stream
@@ -100,12 +99,12 @@ func plan(ctx context.Context, c *Session, want jetstream.StreamConfig, partitio
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		change.create, change.What = true, fmt.Sprintf("create it with %s", plural(want.Replicas, "replica"))
-		if of, _ := partitionsOf(want.SubjectTransform); of > 1 {
-			change.What += fmt.Sprintf(" and %d partitions", of)
+		if n, _ := partitionsOf(want.SubjectTransform); n > 1 {
+			change.What += fmt.Sprintf(" and %d partitions", n)
 		}
 		return change, nil
 	case err != nil:
-		return change, wrapStream("look at", want.Name, err)
+		return change, wrapStream("check", want.Name, err)
 	}
 	info := s.CachedInfo()
 	split, err := reconcileSplit(info.Config, want, info.State.Msgs, partitions)
@@ -141,10 +140,10 @@ func (ch Change) apply(ctx context.Context, c *Session, log *slog.Logger) error 
 	})
 	switch {
 	case err == nil:
-		log.Log(ctx, level, "the bus was prepared", "stream", ch.Stream, "change", ch.What)
+		log.Log(ctx, level, "stream provisioned", "stream", ch.Stream, "change", ch.What)
 		return nil
 	case errors.Is(err, ErrDenied) && ch.optional:
-		log.Warn("a stream has fewer replicas than wanted, and this role may not give it more: run tocsin provision", "stream", ch.Stream, "change", ch.What)
+		log.Warn("a stream has fewer replicas than wanted, and this role may not add any: run tocsin provision", "stream", ch.Stream, "change", ch.What)
 		return nil
 	case errors.Is(err, ErrDenied):
 		return fmt.Errorf("%w: stream %s: %s: %w", ErrUnprovisioned, ch.Stream, ch.What, err)
@@ -155,7 +154,7 @@ func (ch Change) apply(ctx context.Context, c *Session, log *slog.Logger) error 
 	return wrapStream(doing, ch.Stream, err)
 }
 
-// isNoPeers says whether the bus has too few servers for what was asked.
+// isNoPeers reports whether the bus has too few servers for a change.
 func isNoPeers(err error) bool {
 	var api *jetstream.APIError
 	if !errors.As(err, &api) {
@@ -171,24 +170,24 @@ func wrapStream(doing, name string, err error) error {
 	return nil
 }
 
-// reconcileSplit says whether an existing stream is to be split as wanted. A
-// stream with messages can't be: who reads partitions would not see them.
+// reconcileSplit reports whether an existing stream is to be split into partitions. A stream
+// with messages can't be: readers of partitions would not see them.
 //
-// Between the look and the change a message may still come in unsplit. It is
-// followed with the first partition, see TelemetryOf.
+// Between the check and the change a message may still arrive unsplit. It is read with the
+// first partition, see [TelemetryOf].
 func reconcileSplit(have, want jetstream.StreamConfig, msgs uint64, partitions int) (bool, error) {
 	if want.Name != StreamTelemetry {
 		return false, nil
 	}
-	of, err := partitionsOf(have.SubjectTransform)
+	present, err := partitionsOf(have.SubjectTransform)
 	switch {
 	case err != nil:
 		return false, err
-	case partitions == 0 || partitions == of:
+	case partitions == 0 || partitions == present:
 		return false, nil
-	case of > 1:
-		return false, fmt.Errorf("%w: %s is split into %d partitions, wanted are %d: set TOCSIN_PARTITIONS to %d, or, once the detectors have read everything, delete the stream and run tocsin provision again",
-			ErrIncompatible, want.Name, of, partitions, of)
+	case present > 1:
+		return false, fmt.Errorf("%w: %s has %d partitions, %d are wanted: set TOCSIN_PARTITIONS to %d, or, once the detectors have read everything, delete the stream and run tocsin provision again",
+			ErrIncompatible, want.Name, present, partitions, present)
 	case msgs > 0:
 		return false, fmt.Errorf("%w: %s holds %s not split into %d partitions: leave TOCSIN_PARTITIONS at 1, or stop the intakes, wait until the detectors have read everything, delete the stream and run tocsin provision again",
 			ErrIncompatible, want.Name, plural(int(msgs), "message"), partitions)
@@ -196,8 +195,8 @@ func reconcileSplit(have, want jetstream.StreamConfig, msgs uint64, partitions i
 	return true, nil
 }
 
-// reconcile says what an existing stream must become to serve as want, and what
-// is different about that, in words; none for nothing. Replicas are left alone.
+// reconcile returns the config that an existing stream must get, and the difference in
+// words, which is empty for none. Replicas stay.
 func reconcile(have, want jetstream.StreamConfig) (next jetstream.StreamConfig, what string, err error) {
 	if have.Storage != want.Storage || have.Retention != want.Retention || have.Discard != want.Discard {
 		return have, "", fmt.Errorf("%w: %s has other storage, retention or discard rules: move it away or use another NATS account", ErrIncompatible, want.Name)
@@ -206,7 +205,7 @@ func reconcile(have, want jetstream.StreamConfig) (next jetstream.StreamConfig, 
 	for _, subject := range want.Subjects {
 		if !slices.Contains(next.Subjects, subject) {
 			next.Subjects = append(slices.Clone(next.Subjects), subject)
-			what = join(what, "take "+subject)
+			what = join(what, "accept "+subject)
 		}
 	}
 	if slices.Contains([]bool{
@@ -244,7 +243,8 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// widen raises a limit to the wanted one. Zero and below mean no limit.
+// widen raises a limit to the wanted one, and returns whether it did. Zero and below mean no
+// limit.
 func widen[T ~int64](have *T, want T) bool {
 	if *have <= 0 || want > 0 && *have >= want {
 		return false

@@ -104,8 +104,8 @@ func TestTheBucketsAreThoseOfTheClient(t *testing.T) {
 	bustest.Eventually(t, "connection", theirs.Connected)
 	const mib = 1 << 20
 	for _, cfg := range []jetstream.KeyValueConfig{
-		{Bucket: bus.BucketGateways, Description: "up to where each client's inbox was drained", History: 1, TTL: 30 * 24 * time.Hour, MaxBytes: 16 * mib},
-		{Bucket: bus.BucketSilences, Description: "which alerts are told to nobody for a while", History: 1, MaxBytes: 16 * mib},
+		{Bucket: bus.BucketGateways, Description: "inbox position of each client", History: 1, TTL: 30 * 24 * time.Hour, MaxBytes: 16 * mib},
+		{Bucket: bus.BucketSilences, Description: "silences and acknowledgements", History: 1, MaxBytes: 16 * mib},
 	} {
 		if _, err := theirs.JS.CreateKeyValue(t.Context(), cfg); err != nil {
 			t.Fatal(err)

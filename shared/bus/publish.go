@@ -12,22 +12,22 @@ import (
 
 // Bounds of publishing.
 const (
-	// stallWait is how long a publish waits for room in the window.
+	// stallWait is how long a publish waits for room in the window of unacknowledged
+	// messages.
 	stallWait = 100 * time.Millisecond
-	// ackTimeout is how long an acknowledgement may take before the message
-	// counts as not stored. It may be stored all the same.
+	// ackTimeout is how long an acknowledgement may take before the message counts as not
+	// stored, though it may be.
 	ackTimeout = 4 * time.Second
 )
 
-// Publisher writes messages and waits for JetStream's acknowledgements. All its
-// callers share one bounded window of messages under way. It is safe for
-// concurrent use.
+// Publisher publishes messages and waits for JetStream's acknowledgements. All its callers
+// share one bounded window of unacknowledged messages. It is safe for concurrent use.
 type Publisher struct {
 	c  *Session
 	js jetstream.JetStream
 }
 
-// NewPublisher makes a publisher with at most window messages under way.
+// NewPublisher returns a publisher with at most window unacknowledged messages.
 func NewPublisher(c *Session, window int) (*Publisher, error) {
 	js, err := jetstream.New(c.NC,
 		jetstream.WithPublishAsyncMaxPending(window),
@@ -38,12 +38,12 @@ func NewPublisher(c *Session, window int) (*Publisher, error) {
 	return &Publisher{c: c, js: js}, nil
 }
 
-// Publish writes the messages in order and returns when all are stored, with
-// the highest sequence that any of them has.
+// Publish publishes messages in order and returns when all are stored, with the highest
+// sequence among them.
 //
-// Its error wraps ErrUnreachable, ErrUnacknowledged, ErrStore, ErrBusy or ErrRefused,
-// or is the context's. After an error any of the messages may be stored: whoever tries again must give them
-// a Nats-Msg-Id or accept to write them twice.
+// The error wraps [ErrUnreachable], [ErrUnacknowledged], [ErrStore], [ErrBusy] or
+// [ErrRefused], or the cause of ctx. After an error any of the messages may be stored: to
+// publish them again without duplicates, give them a Nats-Msg-Id.
 func (p *Publisher) Publish(ctx context.Context, msgs ...*nats.Msg) (last uint64, err error) {
 	if err := p.c.usable(); err != nil {
 		return 0, err
@@ -67,12 +67,12 @@ func (p *Publisher) Publish(ctx context.Context, msgs ...*nats.Msg) (last uint64
 	return last, err
 }
 
-// Sent is a message under way.
+// Sent is a message that was sent and is not acknowledged yet.
 type Sent struct{ f jetstream.PubAckFuture }
 
-// Send begins to write a message, for who writes many and waits for each later.
-// Messages are stored in the order in which they were sent, but for those that are
-// sent again. Its errors are those of Publish.
+// Send sends a message without waiting for its acknowledgement, see [Sent.Wait]. Messages
+// are stored in the order in which they were sent, but for those that are sent again. The
+// errors are those of [Publisher.Publish].
 func (p *Publisher) Send(m *nats.Msg) (Sent, error) {
 	if err := p.c.usable(); err != nil {
 		return Sent{}, err
@@ -81,9 +81,9 @@ func (p *Publisher) Send(m *nats.Msg) (Sent, error) {
 	return Sent{f}, err
 }
 
-// Wait returns when the message is stored, with its sequence. One that was stored
-// before under its Nats-Msg-Id has the sequence that it got then. Its errors are those
-// of Publish.
+// Wait returns when the message is stored, with its sequence. A message that was stored
+// before under its Nats-Msg-Id has its first sequence. The errors are those of
+// [Publisher.Publish].
 func (s Sent) Wait(ctx context.Context) (seq uint64, err error) { return wait(ctx, s.f) }
 
 func (p *Publisher) send(m *nats.Msg) (jetstream.PubAckFuture, error) {
@@ -105,7 +105,7 @@ func wait(ctx context.Context, f jetstream.PubAckFuture) (uint64, error) {
 	}
 }
 
-// publishError sorts the client's errors into those that callers tell apart.
+// publishError wraps an error of the client in one of the errors of Publish.
 func publishError(subject string, err error) error {
 	kind := ErrUnreachable // disconnects, no responders
 	var api *jetstream.APIError

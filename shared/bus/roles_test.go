@@ -367,7 +367,7 @@ func TestDashboardsLeaveRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := account.MaxActiveConnections(); got != bus.LookConnections {
+	if got := account.MaxActiveConnections(); got != bus.MaxDashboards {
 		t.Errorf("dashboards may have %d connections", got)
 	}
 }

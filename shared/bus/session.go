@@ -135,7 +135,7 @@ func (s *Session) options(cfg ConnConfig) ([]nats.Option, string, error) {
 		nats.PingInterval(pingInterval),
 		nats.MaxPingsOutstanding(2),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
-			if s.denials.tell(err) {
+			if s.denials.report(err) {
 				return
 			}
 			subject := ""
@@ -205,7 +205,7 @@ func (s *Session) tlsFailed(err error, log *slog.Logger) {
 	}
 	before := s.untrusted.Swap(&err)
 	if before == nil || (*before).Error() != err.Error() {
-		log.Warn("no TLS with the bus", "error", err)
+		log.Warn("TLS with the bus fails", "error", err)
 	}
 }
 

@@ -14,40 +14,39 @@ const (
 	StreamCI        = "CI"
 	StreamAlerts    = "ALERTS"
 	StreamNotices   = "NOTICES"
-	// StreamDeliveries holds which deliveries of webhooks were taken: a message for the
-	// id and one for the signed body of each, without content.
+	// StreamDeliveries holds the accepted deliveries of webhooks: a message for the id and
+	// one for the signed body of each, without content.
 	StreamDeliveries = "DELIVERIES"
 	// StreamKubernetes holds events and faults of clusters.
 	StreamKubernetes = "KUBERNETES"
 
-	// BucketGateways holds, for each client, up to where its inbox was drained.
+	// BucketGateways holds the inbox position of each client.
 	BucketGateways = "gateways"
-	// BucketSilences holds what was silenced and what was acknowledged: a document
-	// each, under the keys below.
+	// BucketSilences holds the silences and the acknowledgements: a document each, under
+	// the keys below.
 	BucketSilences = "silences"
 	// BucketDetector holds the detector's snapshots.
 	BucketDetector = "detector"
-	// BucketOwners holds which detector owns which partition of the telemetry.
+	// BucketOwners holds the owner of each partition of the telemetry.
 	BucketOwners = "owners"
-	// BucketClusters holds, for each cluster, up to where its events were published.
+	// BucketClusters holds the checkpoint of each cluster: up to where it was published.
 	BucketClusters = "clusters"
-	// BucketKubewatch holds, for each cluster, which kubewatch is the active one and
-	// how its watch is. What is not renewed within KubewatchTTL is gone.
+	// BucketKubewatch holds the lease of each cluster: which kubewatch is active, and the
+	// state of its watch. A lease that is not renewed within KubewatchTTL expires.
 	BucketKubewatch = "kubewatch"
 )
 
-// StreamKubewatch is the stream that BucketKubewatch is.
+// StreamKubewatch is the stream of BucketKubewatch.
 const StreamKubewatch = kvPrefix + BucketKubewatch
 
-// The keys of BucketSilences, and the stream that it is.
+// The keys of BucketSilences, and its stream.
 const (
 	KeySilences    = "silences"
 	KeyAcks        = "acks"
 	StreamSilences = kvPrefix + BucketSilences
 )
 
-// KubewatchTTL is how long an active kubewatch that no longer renews its place keeps
-// it.
+// KubewatchTTL is how long the lease of a kubewatch is kept that no longer renews it.
 const KubewatchTTL = 10 * time.Second
 
 const (
@@ -55,13 +54,13 @@ const (
 	day = 24 * time.Hour
 )
 
-// Streams is the table of streams (contract, section 4). At a limit the oldest
+// Streams returns the table of streams (docs/reference/subjects.md). At a limit the oldest
 // message is dropped.
 func Streams() []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{
 		{
 			Name:        StreamTelemetry,
-			Description: "accepted events, CI results, alerts of others and noise commands, as the detector folds them",
+			Description: "accepted events, CI results, alerts of other systems and noise commands, in the order in which the detector reads them",
 			Subjects:    []string{AllTelemetry, SubjectIntakeCI, SubjectIntakeAlerts, SubjectIntakeNoise, SubjectIntakeTick},
 			MaxAge:      time.Hour, MaxBytes: 256 * mib,
 		},
@@ -69,11 +68,11 @@ func Streams() []jetstream.StreamConfig {
 			Name:        StreamCI,
 			Description: "the newest CI results",
 			Subjects:    []string{allCIResults},
-			// The intake deletes down to ci.Kept. A new result is written before
-			// what it updates is deleted: at a limit of just as many, every such
-			// update would push out another pipeline's result.
-			// No limit for each subject: failure, success, failure are three
-			// results, and different names can have one subject.
+			// The intake deletes down to ci.Kept. It writes a new result before it deletes
+			// the one that this updates: with a limit of ci.Kept, every update would push
+			// out the result of another pipeline. There is no limit for each subject:
+			// failure, success, failure are three results, and different names can have one
+			// subject.
 			MaxMsgs: 2 * ci.Kept, MaxBytes: 16 * mib,
 		},
 		{
@@ -81,58 +80,59 @@ func Streams() []jetstream.StreamConfig {
 			Description: "alerts; Nats-Msg-Id is the alert's id",
 			Subjects:    []string{AllAlerts},
 			MaxAge:      7 * day, MaxBytes: 64 * mib,
-			// A detector that lost the answer says an alert again, once the bus is
-			// back: that may be later than the 2 min that a server remembers ids.
+			// A detector that did not get the acknowledgement publishes an alert again once
+			// the bus is restored. That may be later than the 2 min for which a server
+			// remembers ids by default.
 			Duplicates: time.Hour,
 			RePublish:  &jetstream.RePublish{Source: AllAlerts, Destination: AllLiveAlerts},
 		},
 		{
 			Name:        StreamNotices,
-			Description: "what agents tell their users",
+			Description: "messages from agents to their users",
 			Subjects:    []string{AllNotices},
 			MaxAge:      7 * day, MaxBytes: 16 * mib,
 			RePublish: &jetstream.RePublish{Source: AllNotices, Destination: AllLiveNotices},
 		},
 		{
 			Name:        StreamDeliveries,
-			Description: "which deliveries of webhooks were taken",
+			Description: "accepted deliveries of webhooks",
 			Subjects:    []string{allDeliveries},
-			// GitHub sends again what is up to 3 days old, and whoever has seen a signed
-			// body can send it for ever. These are 10,000 deliveries, two messages each.
+			// GitHub redelivers for up to 3 days, and an observer of a signed body can send
+			// it at any time. These are 10,000 deliveries, two messages each.
 			MaxAge: 7 * day, MaxMsgs: 2 * 10_000, MaxMsgsPerSubject: 1,
 		},
 		{
 			Name:        StreamKubernetes,
 			Description: "events and faults of Kubernetes clusters; Nats-Msg-Id is cluster uid, event uid, resourceVersion",
 			Subjects:    []string{AllKubernetes},
-			// Clusters themselves keep events for an hour.
+			// Clusters keep events for an hour.
 			MaxAge: day, MaxBytes: 128 * mib,
 		},
 	}
 }
 
-// buckets is the table of buckets: the streams that they are, as the client
-// library makes them. A bucket that is full takes nothing more.
+// buckets returns the table of buckets as streams, as the client library makes them. A full
+// bucket refuses writes.
 func buckets() []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{
 		keyValue(jetstream.StreamConfig{
-			Name: kvPrefix + BucketGateways, Description: "up to where each client's inbox was drained",
+			Name: kvPrefix + BucketGateways, Description: "inbox position of each client",
 			MaxAge: 30 * day, MaxBytes: 16 * mib,
 		}),
 		keyValue(jetstream.StreamConfig{
-			Name: kvPrefix + BucketSilences, Description: "which alerts are told to nobody for a while",
+			Name: kvPrefix + BucketSilences, Description: "silences and acknowledgements",
 			MaxBytes: 16 * mib,
 		}),
 		deletable(keyValue(jetstream.StreamConfig{
-			Name: kvPrefix + BucketOwners, Description: "which detector owns which partition of the telemetry",
+			Name: kvPrefix + BucketOwners, Description: "owner of each partition of the telemetry",
 			MaxBytes: 1 * mib,
 		})),
 		keyValue(jetstream.StreamConfig{
-			Name: kvPrefix + BucketClusters, Description: "up to where each Kubernetes cluster's events were published",
+			Name: kvPrefix + BucketClusters, Description: "checkpoint of each Kubernetes cluster: up to where its events were published",
 			MaxBytes: 4 * mib,
 		}),
 		keyValue(jetstream.StreamConfig{
-			Name: kvPrefix + BucketKubewatch, Description: "which kubewatch is active for each cluster, and how it is",
+			Name: kvPrefix + BucketKubewatch, Description: "lease of each Kubernetes cluster: the active kubewatch and its state",
 			MaxAge: KubewatchTTL, MaxBytes: 1 * mib,
 		}),
 		{
@@ -143,8 +143,7 @@ func buckets() []jetstream.StreamConfig {
 	}
 }
 
-// StreamNames lists all streams that have to be on a bus, also those that are
-// buckets.
+// StreamNames lists all streams that a bus must have, those of buckets included.
 func StreamNames() []string {
 	var names []string
 	for _, cfg := range append(Streams(), buckets()...) {
@@ -153,7 +152,7 @@ func StreamNames() []string {
 	return names
 }
 
-// The prefixes of the streams that buckets are.
+// The prefixes of the streams of buckets.
 const (
 	kvPrefix     = "KV_"
 	objectPrefix = "OBJ_"
@@ -167,8 +166,8 @@ func keyValue(cfg jetstream.StreamConfig) jetstream.StreamConfig {
 	return cfg
 }
 
-// deletable lets single messages be deleted, by their place. Of a bucket's keys a
-// mark would stay for each that is deleted the other way.
+// deletable allows to delete single messages by their sequence. Deleting a key of a bucket
+// would leave a marker.
 func deletable(cfg jetstream.StreamConfig) jetstream.StreamConfig {
 	cfg.DenyDelete = false
 	return cfg

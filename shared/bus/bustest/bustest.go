@@ -1,7 +1,7 @@
-// Package bustest runs NATS servers for tests: one, or a cluster in this process,
-// on loopback, with the roles' keys and stores that outlive a server's restart.
-//
-// It knows nothing of streams: Provision makes them as tocsin provision does.
+// Package bustest runs buses for tests, on loopback and in this process: an embedded bus on a
+// state directory ([Start]), and one NATS server or a cluster with the roles' keys
+// ([Cluster]). It also has what tests of services share: [Eventually], a TCP fault
+// [Proxy], certificates, and a check of what a role may do on the wire ([Wire]).
 package bustest
 
 import (
@@ -25,16 +25,16 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-// patience is how long anything may take that a test waits for. An election after
-// the loss of a leader alone takes up to 9 s.
+// patience is how long a test waits for anything. An election after the loss of a leader alone
+// takes up to 9 s.
 const patience = 60 * time.Second
 
-// Rig is a bus for tests. Its methods are for the test's own goroutine, but for
-// URL, Creds and Config, which don't change.
+// Rig is an external bus. Its methods are for the test's own goroutine, but for URL, Creds and
+// Config.
 type Rig struct {
-	// CA, where it is set, vouches for the servers' certificates.
+	// CA, when set, is the file with the CA of the servers' certificates.
 	CA string
-	// CredsOf, where it is set, is where a role's credentials are.
+	// CredsOf, when set, returns the file with a role's credentials.
 	CredsOf func(bus.Role) string
 
 	t     testing.TB
@@ -44,8 +44,8 @@ type Rig struct {
 	creds string // a directory
 }
 
-// Cluster runs n servers as one cluster, or for n 1 a single server, and returns
-// when all are ready. They end with the test.
+// Cluster runs n servers as one cluster, or a single server where n is 1, and returns when all
+// are ready. They end with the test.
 func Cluster(t testing.TB, n int) *Rig {
 	t.Helper()
 	creds := t.TempDir()
@@ -65,10 +65,10 @@ func Cluster(t testing.TB, n int) *Rig {
 	return Serve(t, creds, opts...)
 }
 
-// Serve runs servers with options of the caller's own, such as those of a
-// configuration file. A port of -1 is picked once, and kept over restarts; servers
-// that have a cluster are told the addresses of the others. The directory creds
-// holds the seed of each role as ROLE.nk; it may be empty where CredsOf is then set.
+// Serve runs servers with the caller's options, such as those of a configuration file. A port
+// of -1 is chosen once and kept over restarts; servers of a cluster get the addresses of the
+// others. The directory creds has the seed of each role as ROLE.nk; it may be empty where
+// CredsOf is set afterwards.
 func Serve(t testing.TB, creds string, opts ...*server.Options) *Rig {
 	t.Helper()
 	r := &Rig{t: t, opts: opts, nodes: make([]*server.Server, len(opts)), creds: creds}
@@ -110,7 +110,7 @@ func Serve(t testing.TB, creds string, opts ...*server.Options) *Rig {
 	return r
 }
 
-// others are all routes but that of server i.
+// others returns all routes but that of server i.
 func others(routes []*url.URL, i int) []*url.URL {
 	var out []*url.URL
 	for j, u := range routes {
@@ -121,7 +121,7 @@ func others(routes []*url.URL, i int) []*url.URL {
 	return out
 }
 
-// keys makes a key for each role, writes its seed to dir, and gives what is public.
+// keys creates a key for each role, writes its seed to dir, and returns the public keys.
 func keys(t testing.TB, dir string) func(bus.Role) string {
 	t.Helper()
 	public := map[bus.Role]string{}
@@ -134,19 +134,19 @@ func keys(t testing.TB, dir string) func(bus.Role) string {
 	return func(role bus.Role) string { return public[role] }
 }
 
-// URL names all servers, comma-separated.
+// URL returns the addresses of all servers, comma-separated.
 func (r *Rig) URL() string { return strings.Join(r.urls, ",") }
 
-// URLOf names one server.
+// URLOf returns the address of one server.
 func (r *Rig) URLOf(i int) string { return r.urls[i] }
 
-// WSURLOf names one server's websocket.
+// WSURLOf returns the address of one server's websocket.
 func (r *Rig) WSURLOf(i int) string { return r.nodes[i].WebsocketURL() }
 
-// Len is how many servers there are.
+// Len returns the number of servers.
 func (r *Rig) Len() int { return len(r.opts) }
 
-// Creds is the file with a role's key.
+// Creds returns the file with a role's key.
 func (r *Rig) Creds(role bus.Role) string {
 	if r.CredsOf != nil {
 		return r.CredsOf(role)
@@ -154,7 +154,7 @@ func (r *Rig) Creds(role bus.Role) string {
 	return filepath.Join(r.creds, string(role)+".nk")
 }
 
-// TLSConfig trusts the servers, or is nil where they have no TLS.
+// TLSConfig returns a config that trusts the servers, or nil where they have no TLS.
 func (r *Rig) TLSConfig() *tls.Config {
 	r.t.Helper()
 	if r.CA == "" {
@@ -169,7 +169,7 @@ func (r *Rig) TLSConfig() *tls.Config {
 	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 }
 
-// TLSOptions are what Dial needs to trust the servers.
+// TLSOptions returns the options for Dial to trust the servers.
 func (r *Rig) TLSOptions() []nats.Option {
 	if cfg := r.TLSConfig(); cfg != nil {
 		return []nats.Option{nats.Secure(cfg)}
@@ -177,14 +177,13 @@ func (r *Rig) TLSOptions() []nats.Option {
 	return nil
 }
 
-// Config is how a role joins the bus. Name is left out.
-func (r *Rig) Config(role bus.Role) bus.ConnConfig {
-	return bus.ConnConfig{Role: role, URL: r.URL(), Creds: r.Creds(role), CA: r.CA, Logger: slog.New(slog.DiscardHandler)}
+// Config returns how a role connects to the bus. Name is left out.
+func (r *Rig) Config(role bus.Role) bus.Config {
+	return bus.Config{Role: role, URL: r.URL(), Creds: r.Creds(role), CA: r.CA, Logger: slog.New(slog.DiscardHandler)}
 }
 
-// Connect joins as a role, and returns once the connection is there. It ends with
-// the test.
-func (r *Rig) Connect(role bus.Role) *bus.Conn {
+// Connect opens a session as a role, and returns once it is connected. It ends with the test.
+func (r *Rig) Connect(role bus.Role) *bus.Session {
 	r.t.Helper()
 	cfg := r.Config(role)
 	cfg.Name = "test " + string(role)
@@ -195,16 +194,16 @@ func (r *Rig) Connect(role bus.Role) *bus.Conn {
 	return c
 }
 
-// Provision prepares the bus as tocsin provision does, which tries again while the
-// servers of a cluster are busy with each other.
+// Provision creates the streams as tocsin provision does. It tries again while the servers of
+// a cluster are electing leaders.
 func (r *Rig) Provision(layout bus.Layout) {
 	r.t.Helper()
 	c := r.Connect(bus.RoleProvisioner)
 	defer c.Close()
 	var err error
-	Eventually(r.t, "prepared bus", func() bool {
+	Eventually(r.t, "provisioned bus", func() bool {
 		if err = bus.Provision(r.t.Context(), c, layout, slog.New(slog.DiscardHandler)); err != nil {
-			r.t.Logf("prepare the bus: %v", err)
+			r.t.Logf("provision the bus: %v", err)
 		}
 		return err == nil || errors.Is(err, bus.ErrIncompatible)
 	})
@@ -212,7 +211,7 @@ func (r *Rig) Provision(layout bus.Layout) {
 	r.Ready()
 }
 
-// Stop ends server i as SIGTERM does, and returns when it has ended.
+// Stop ends server i as SIGTERM does, and returns when it has stopped.
 func (r *Rig) Stop(i int) {
 	r.t.Helper()
 	r.nodes[i].Shutdown()
@@ -220,8 +219,8 @@ func (r *Rig) Stop(i int) {
 	r.nodes[i] = nil
 }
 
-// Start runs server i again, at its address and with its store. Use Ready to wait
-// until it has what the others have.
+// Start runs server i again, at its address and with its store. Use [Rig.Ready] to wait until
+// it has caught up.
 func (r *Rig) Start(i int) {
 	r.t.Helper()
 	for _, p := range []int{r.opts[i].Port, r.opts[i].Cluster.Port} {
@@ -238,11 +237,11 @@ func (r *Rig) Restart(i int) {
 	r.Ready()
 }
 
-// Ready waits until each server that runs is well: it knows the cluster's leader
-// and has caught up with all streams and consumers that it holds.
+// Ready waits until each running server is healthy: it knows the leader of the cluster and has
+// caught up with all its streams and consumers.
 func (r *Rig) Ready() {
 	r.t.Helper()
-	Eventually(r.t, "well servers", func() bool {
+	Eventually(r.t, "healthy servers", func() bool {
 		led := len(r.opts) == 1
 		for _, ns := range r.nodes {
 			if ns == nil {
@@ -257,7 +256,7 @@ func (r *Rig) Ready() {
 	})
 }
 
-// Leader is which server leads a stream of the services' account, or -1 for none.
+// Leader returns the index of the server that leads a stream of the services' account, or -1.
 func (r *Rig) Leader(stream string) int {
 	for i, ns := range r.nodes {
 		if ns != nil && ns.JetStreamIsStreamLeader(bus.AccountServices, stream) {
@@ -267,7 +266,7 @@ func (r *Rig) Leader(stream string) int {
 	return -1
 }
 
-// Node is server i, or nil where it is stopped.
+// Node returns server i, or nil while it is stopped.
 func (r *Rig) Node(i int) *server.Server { return r.nodes[i] }
 
 func (r *Rig) run(i int) {
@@ -277,11 +276,11 @@ func (r *Rig) run(i int) {
 	ns.Start()
 	r.nodes[i] = ns
 	if !ns.ReadyForConnections(patience) {
-		r.t.Fatalf("server %d takes no connections within %s", i, patience)
+		r.t.Fatalf("server %d accepts no connections within %s", i, patience)
 	}
 }
 
-// free says whether a port can be listened on; 0 needs none.
+// free reports whether a port can be listened on; 0 needs none.
 func free(port int) bool {
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)) //nolint:noctx // it does not wait
 	if err != nil {
@@ -290,8 +289,8 @@ func free(port int) bool {
 	return l.Close() == nil
 }
 
-// pickPorts picks free ports in place of -1. All are held until the last is picked,
-// so that no two are the same.
+// pickPorts replaces ports of -1 by free ones. All are held until the last is chosen, so that
+// no two are the same.
 func pickPorts(t testing.TB, opts []*server.Options) {
 	t.Helper()
 	var held []net.Listener

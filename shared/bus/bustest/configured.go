@@ -10,13 +10,12 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// PageOrigin is that of a page whose browser may use the websocket of Configured.
+// PageOrigin is the origin of a page that may use the websocket of [Configured].
 const PageOrigin = "https://alerts.example"
 
-// Configured reads one of the files in deploy/nats as nats-server does, for n
-// servers. The environment has the roles' public keys and TOCSIN_ROUTES_PASSWORD,
-// and see Certificates.ForServers. What then differs from the file is the host, and
-// the ports: there are n servers on one machine.
+// Configured reads one of the files in deploy/nats as nats-server does, for n servers. The
+// environment must have the roles' public keys and TOCSIN_ROUTES_PASSWORD; see also
+// [Certificates.ForServers]. Host and ports are replaced: the servers are on one machine.
 func Configured(t testing.TB, file string, n int) []*server.Options {
 	t.Helper()
 	routes := `["nats-route://routes:` + os.Getenv("TOCSIN_ROUTES_PASSWORD") + `@nats-1:6222", "nats-route://routes:x@nats-2:6222"]`

@@ -84,15 +84,15 @@ func (b *Bus) Restart() {
 }
 
 // Config returns how a role finds the bus by its directory, also after a restart.
-func (b *Bus) Config(role bus.Role) bus.ConnConfig {
-	return bus.ConnConfig{Name: "test " + string(role), Role: role, Dir: b.Dir, Logger: Quiet()}
+func (b *Bus) Config(role bus.Role) bus.Config {
+	return bus.Config{Name: "test " + string(role), Role: role, Dir: b.Dir, Logger: Quiet()}
 }
 
 // Connect connects a role within the process, until the end of the test or of this run
 // of the bus.
-func (b *Bus) Connect(role bus.Role) *bus.Conn {
+func (b *Bus) Connect(role bus.Role) *bus.Session {
 	b.t.Helper()
-	c, err := bus.Connect(b.t.Context(), bus.ConnConfig{Name: "test " + string(role), Role: role, Server: b.Server, Logger: Quiet()})
+	c, err := bus.Connect(b.t.Context(), bus.Config{Name: "test " + string(role), Role: role, Server: b.Server, Logger: Quiet()})
 	must(b.t, err)
 	b.t.Cleanup(c.Close)
 	return c
@@ -100,7 +100,7 @@ func (b *Bus) Connect(role bus.Role) *bus.Conn {
 
 // Join connects a role by the state directory, and waits until the bus answers. The
 // connection finds the bus again after a restart.
-func (b *Bus) Join(role bus.Role) *bus.Conn {
+func (b *Bus) Join(role bus.Role) *bus.Session {
 	b.t.Helper()
 	c, err := bus.Connect(b.t.Context(), b.Config(role))
 	must(b.t, err)

@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// Certificates are PEM files for tests: a CA, and a certificate with its key, by
-// that CA, for localhost as a server and as a client.
+// Certificates are PEM files: a CA, and its certificate for localhost with the key, for servers
+// and clients.
 type Certificates struct{ CA, Cert, Key string }
 
-// TLS makes certificates of a CA of their own.
+// TLS creates certificates with a CA of their own.
 func TLS(t testing.TB) Certificates {
 	t.Helper()
 	dir := t.TempDir()
@@ -56,7 +56,7 @@ func TLS(t testing.TB) Certificates {
 	return files
 }
 
-// ForServers puts them where the configuration in deploy/nats looks for them.
+// ForServers sets the environment variables of the configuration in deploy/nats.
 func (c Certificates) ForServers(t testing.TB) {
 	t.Helper()
 	t.Setenv("TOCSIN_SERVER_CERT", c.Cert)

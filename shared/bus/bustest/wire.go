@@ -13,15 +13,14 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-// Wire is a connection without what bus.Connect adds, which knows what the server
-// refused.
+// Wire is a plain NATS connection that records what the server refused.
 type Wire struct {
 	*nats.Conn
 	t       testing.TB
 	refused chan error
 }
 
-// Dial makes such a connection. It ends with the test.
+// Dial opens a plain connection. It ends with the test.
 func Dial(t testing.TB, url string, opts ...nats.Option) *Wire {
 	t.Helper()
 	w := &Wire{t: t, refused: make(chan error, 100)}
@@ -33,7 +32,7 @@ func Dial(t testing.TB, url string, opts ...nats.Option) *Wire {
 	return w
 }
 
-// Refused does what the server must refuse, and says so where it does not.
+// Refused does what the server must refuse, and fails the test where it does not.
 func (w *Wire) Refused(what string, do func() error) {
 	w.t.Helper()
 	if err := do(); err != nil {
@@ -69,9 +68,9 @@ func (w *Wire) MayNotSubscribe(subjects ...string) {
 	}
 }
 
-// OnlyLooks tries everything that a dashboard's credentials must not do: they can
-// neither publish, nor make a consumer, nor read telemetry in any way.
-func (w *Wire) OnlyLooks() {
+// MayOnlyRead tries everything that a dashboard's credentials must not do: they can neither
+// publish, nor create a consumer, nor read telemetry in any way.
+func (w *Wire) MayOnlyRead() {
 	w.t.Helper()
 	w.MayNotPublish(
 		"telemetry.web.log", "intake.ci", "intake.alerts", "intake.noise", "ci.result.custom.abc.build.failure", "delivery.github.1",
@@ -115,11 +114,11 @@ func (w *Wire) OnlyLooks() {
 	}
 }
 
-// HarmsNothing asks what a dashboard may ask, and has the answers sent to all that
-// could do harm: a server asks nobody whether the one who asks may publish there.
-// Witness, as any of the services, sees that nothing came of it. Seq is that of an
-// alert that is stored; meanwhile nobody else may use the bus.
-func (w *Wire) HarmsNothing(witness *bus.Conn, seq uint64) {
+// RepliesAreHarmless sends the requests that a dashboard may send, and has the answers sent to
+// every subject where they could do harm: a server does not check whether the requester may
+// publish there. witness, any of the services, checks that nothing has changed. seq is that
+// of a stored alert; no other client may use the bus meanwhile.
+func (w *Wire) RepliesAreHarmless(witness *bus.Session, seq uint64) {
 	w.t.Helper()
 	streams := []string{
 		bus.StreamTelemetry, bus.StreamAlerts, bus.StreamCI, bus.StreamNotices, bus.StreamDeliveries,
@@ -136,7 +135,7 @@ func (w *Wire) HarmsNothing(witness *bus.Conn, seq uint64) {
 				w.t.Fatalf("stream %s: %v", name, err)
 			}
 			info := s.CachedInfo()
-			all += fmt.Sprintf("%s made %s: %d stored, the last %d, %d consumers, %d subjects\n",
+			all += fmt.Sprintf("%s created %s: %d stored, the last %d, %d consumers, %d subjects\n",
 				name, info.Created, info.State.Msgs, info.State.LastSeq, info.State.Consumers, len(info.Config.Subjects))
 		}
 		return all
@@ -162,14 +161,14 @@ func (w *Wire) HarmsNothing(witness *bus.Conn, seq uint64) {
 			must(w.t, w.PublishRequest(ask.subject, target, []byte(ask.what)))
 		}
 	}
-	// Its own question is answered last, and so are those.
+	// Answers to its own requests come after those.
 	ask := fmt.Appendf(nil, `{"seq":%d}`, seq)
 	for range 3 {
 		if m, err := w.Request("$JS.API.DIRECT.GET."+bus.StreamAlerts, ask, patience); err != nil || len(m.Data) == 0 {
-			w.t.Fatalf("its own question: %v, %v", m, err)
+			w.t.Fatalf("own request: %v, %v", m, err)
 		}
 	}
 	if after := state(); after != before {
-		w.t.Errorf("answers did harm, before\n%s\nafter\n%s", before, after)
+		w.t.Errorf("the answers changed the streams, before\n%s\nafter\n%s", before, after)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 )
 
-// serverLog writes the server's log lines to slog. It keeps the first fatal one,
-// because Start itself returns no error, and the first that says that the store
-// can't be written, because publishers then only see that nobody answers.
+// serverLog writes the server's log to slog. It keeps the first fatal error, because the
+// server's Start returns none, and the first failure to write the store, because
+// publishers only see that no acknowledgement comes.
 type serverLog struct {
 	log *slog.Logger
 	// store is the directory of the store.
@@ -25,7 +25,7 @@ type serverLog struct {
 // maxDamage is more than there are streams and consumers.
 const maxDamage = 64
 
-// damage is what the server said of a file of its store, and which it was.
+// damage is what the server logged about a file of its store.
 type damage struct{ text, file string }
 
 func (l *serverLog) Noticef(f string, v ...any) { l.log.Debug(fmt.Sprintf(f, v...)) }
@@ -44,7 +44,7 @@ func (l *serverLog) Errorf(f string, v ...any) {
 func (l *serverLog) Warnf(f string, v ...any) {
 	level := slog.LevelWarn
 	if strings.HasPrefix(f, "Websocket not configured with TLS") {
-		level = slog.LevelDebug // it is reached through our guard only, on loopback
+		level = slog.LevelDebug // it is reached through the proxy only, on loopback
 	}
 	text := strings.TrimSpace(fmt.Sprintf(f, v...))
 	l.log.Log(context.Background(), level, text)

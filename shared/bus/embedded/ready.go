@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// startTimeout is how long the server may take to let clients in.
+	// startTimeout is how long the server may take to accept clients.
 	startTimeout = 30 * time.Second
-	// healthPatience is how long after that it may say that it is not well. It
-	// reads its store before, so it does not get better by itself.
-	healthPatience = 2 * time.Second
+	// unhealthyTimeout is how long after that the server may report that it is not healthy.
+	// It has read its store by then, so it does not recover by itself.
+	unhealthyTimeout = 2 * time.Second
 )
 
-// ready waits until clients can connect and the store is recovered.
-func (s *Server) ready(ctx context.Context, says *serverLog) error {
+// awaitReady waits until clients can connect and the store is recovered.
+func (s *Server) awaitReady(ctx context.Context, logs *serverLog) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	var unwell time.Time
+	var unhealthySince time.Time
 	for {
 		select {
-		case msg := <-says.fatal:
+		case msg := <-logs.fatal:
 			return errors.New(msg)
 		case <-ctx.Done():
 			return fmt.Errorf("wait for it to be ready: %w", context.Cause(ctx))
@@ -40,24 +40,24 @@ func (s *Server) ready(ctx context.Context, says *serverLog) error {
 		if health.StatusCode == http.StatusOK {
 			return nil
 		}
-		if unwell.IsZero() {
-			unwell = time.Now()
+		if unhealthySince.IsZero() {
+			unhealthySince = time.Now()
 		}
-		if d, found := damageOf(says.damage, health.Error); found {
+		if d, found := damageOf(logs.damage, health.Error); found {
 			return damaged(d.text, streamOf(d.file))
 		}
-		if time.Since(unwell) > healthPatience {
-			return damaged(health.Error, says.store)
+		if time.Since(unhealthySince) > unhealthyTimeout {
+			return damaged(health.Error, logs.store)
 		}
 	}
 }
 
-// damageOf is what the server said of the stream that its health names: of
-// other files it may have said something, and have got over it.
-func damageOf(said <-chan damage, health string) (damage, bool) {
+// damageOf returns what the server logged about the stream that its health names. It may
+// have logged other files as well, and recovered them.
+func damageOf(logged <-chan damage, health string) (damage, bool) {
 	for {
 		select {
-		case d := <-said:
+		case d := <-logged:
 			if strings.Contains(health, "> "+filepath.Base(streamOf(d.file))+"'") {
 				return d, true
 			}
@@ -67,14 +67,14 @@ func damageOf(said <-chan damage, health string) (damage, bool) {
 	}
 }
 
-// damaged says what is wrong with the store and what can be done. Nothing is
-// removed: what can still be saved of it is for its owner to say.
+// damaged returns what is wrong with the store and what can be done. Nothing is removed: its
+// owner decides what can be saved.
 func damaged(reason, path string) error {
-	return fmt.Errorf("its store is damaged: %s: restore %s from a backup, or move it away, without what is in it, and start again", reason, path)
+	return fmt.Errorf("its store is damaged: %s: restore %s from a backup, or move it away, which loses its content, and start again", reason, path)
 }
 
-// streamOf is the directory of the stream to which a file of the store belongs,
-// or the file itself where there is none.
+// streamOf returns the directory of the stream to which a file of the store belongs, or the
+// file itself where there is none.
 func streamOf(file string) string {
 	const streams = string(filepath.Separator) + "streams" + string(filepath.Separator)
 	before, after, found := strings.Cut(file, streams)

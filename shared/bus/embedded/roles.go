@@ -13,15 +13,14 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// makeKeys reads the roles' keys, and makes those that are missing. Only the
-// process that embeds the server does: a key that it does not know opens
-// nothing.
-func makeKeys(dir statedir.Dir, log *slog.Logger) (map[bus.Role]nkeys.KeyPair, error) {
+// roleKeys reads the keys of the roles, and creates the missing ones. Only the process with
+// the server does: a key that the server does not know is of no use.
+func roleKeys(dir statedir.Dir, log *slog.Logger) (map[bus.Role]nkeys.KeyPair, error) {
 	keys := make(map[bus.Role]nkeys.KeyPair, len(bus.Roles()))
 	for _, role := range bus.Roles() {
 		key, err := bus.ReadKey(dir, role, log)
 		if errors.Is(err, fs.ErrNotExist) {
-			if err = makeKey(dir, role); err == nil {
+			if err = createKey(dir, role); err == nil {
 				key, err = bus.ReadKey(dir, role, log)
 			}
 		}
@@ -33,9 +32,8 @@ func makeKeys(dir statedir.Dir, log *slog.Logger) (map[bus.Role]nkeys.KeyPair, e
 	return keys, nil
 }
 
-// publicKeys are what the embedded server knows its clients by. The seeds stay in
-// the state directory; the server and the wire only ever see public keys and
-// signatures.
+// publicKeys returns the public keys by which the server authenticates clients. The seeds
+// stay in the state directory; the server and the wire see public keys and signatures only.
 func publicKeys(keys map[bus.Role]nkeys.KeyPair) (map[bus.Role]string, error) {
 	public := make(map[bus.Role]string, len(keys))
 	for role, key := range keys {
@@ -47,29 +45,29 @@ func publicKeys(keys map[bus.Role]nkeys.KeyPair) (map[bus.Role]string, error) {
 	return public, nil
 }
 
-func makeKey(dir statedir.Dir, role bus.Role) error {
+func createKey(dir statedir.Dir, role bus.Role) error {
 	key, err := nkeys.CreateUser()
 	if err != nil {
-		return fmt.Errorf("make the key of %s: %w", role, err)
+		return fmt.Errorf("create the key of %s: %w", role, err)
 	}
 	seed, err := key.Seed()
 	if err != nil {
-		return fmt.Errorf("make the key of %s: %w", role, err)
+		return fmt.Errorf("create the key of %s: %w", role, err)
 	}
 	return dir.CreateCredential(string(role), append(seed, '\n'))
 }
 
-// letIn makes the roles, by their public keys, those whom an embedded server lets in.
-func letIn(opts *server.Options, public map[bus.Role]string) error {
-	patience := opts.AuthTimeout // an external server's clients are not as busy
+// addRoles configures the accounts and the roles with their public keys.
+func addRoles(opts *server.Options, public map[bus.Role]string) error {
+	timeout := opts.AuthTimeout // the configuration has that of an external server
 	if err := opts.ProcessConfigString(bus.ServerAccounts(func(r bus.Role) string { return public[r] })); err != nil {
-		return fmt.Errorf("let the roles in: %w", err)
+		return fmt.Errorf("configure the roles: %w", err)
 	}
-	opts.AuthTimeout = patience
+	opts.AuthTimeout = timeout
 	for _, a := range opts.Accounts {
 		if a.Name == bus.AccountServices {
-			// The stores of embedded servers have their streams in the account that a
-			// server has where none is configured. A configuration can't name it.
+			// Stores of embedded servers have their streams in the account of a server
+			// without accounts, which a configuration can't name.
 			a.Name = server.DEFAULT_GLOBAL_ACCOUNT
 		}
 	}

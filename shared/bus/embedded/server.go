@@ -21,38 +21,39 @@ import (
 
 // Bounds of the embedded server.
 const (
-	// maxPayload is the largest message. It is above what the intake makes
-	// (512 KiB) and what NATS allows by default, so that an operator's tools work.
+	// maxPayload is the largest message. The intake publishes at most 512 KiB and the
+	// default of NATS is 1 MiB, so operators' tools work.
 	maxPayload = 2 << 20
-	// maxStore bounds the disk: the streams' limits and the detector's
-	// snapshots, with room for what the server keeps until it compacts.
+	// maxStore bounds the disk: the limits of the streams and the detector's snapshots, with
+	// room for deleted messages until the server compacts.
 	maxStore = 2 << 30
-	// maxMemory bounds what consumers keep in memory.
+	// maxMemory bounds the memory of consumers.
 	maxMemory = 64 << 20
-	// syncInterval is how much acknowledged data a power cut may cost. The end
-	// of the process, even by kill -9, costs nothing.
+	// syncInterval is how much acknowledged data a power cut may cost. The end of the
+	// process, even by kill -9, costs nothing.
 	syncInterval = 5 * time.Second
 )
 
-// Config says how to embed a server.
+// Config configures an embedded server.
 type Config struct {
-	// Dir is where the store and the roles' credentials live. Its lock must be
-	// held by the caller: JetStream has none of its own.
+	// Dir holds the store and the roles' credentials. The caller must hold its lock:
+	// JetStream has none of its own.
 	Dir statedir.Dir
 	// Addr is host:port for clients; port 0 picks a free one.
 	Addr string
 	// WSAddr is host:port of the websocket for browsers; empty turns it off.
 	WSAddr string
-	// WSGuard says which websocket requests may not pass, by their Host and
-	// Origin. It is required with WSAddr: without it any web page could connect.
+	// WSGuard returns why a websocket request is refused, by its Host and Origin, or nil. It
+	// is required with WSAddr: without it any web page could connect.
 	WSGuard func(*http.Request) error
-	// SyncAlways writes through to the disk before each acknowledgement, about
-	// 30 times slower.
+	// SyncAlways syncs to the disk before each acknowledgement, which is about 30 times
+	// slower.
 	SyncAlways bool
 	Logger     *slog.Logger
 }
 
-// Server is an embedded NATS server with JetStream, provisioned and ready.
+// Server is an embedded NATS server with JetStream, provisioned and ready. It implements
+// [bus.InProcess].
 type Server struct {
 	ns    *server.Server
 	keys  map[bus.Role]nkeys.KeyPair
@@ -69,33 +70,33 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := makeKeys(cfg.Dir, cfg.Logger)
+	keys, err := roleKeys(cfg.Dir, cfg.Logger)
 	if err != nil {
 		return nil, err
 	}
-	// It lives as long as this process, in memory.
+	// The provisioner's key lives as long as this process, in memory.
 	if keys[bus.RoleProvisioner], err = nkeys.CreateUser(); err != nil {
-		return nil, fmt.Errorf("make the credential of the provisioner: %w", err)
+		return nil, fmt.Errorf("create the credential of the provisioner: %w", err)
 	}
 	public, err := publicKeys(keys)
 	if err != nil {
 		return nil, err
 	}
-	if err := letIn(opts, public); err != nil {
+	if err := addRoles(opts, public); err != nil {
 		return nil, err
 	}
 	ns, err := server.NewServer(opts)
 	if err != nil {
 		return nil, fmt.Errorf("prepare the embedded NATS server: %w", err)
 	}
-	says := &serverLog{
+	logs := &serverLog{
 		log: cfg.Logger.With("component", "nats"), store: opts.StoreDir,
 		fatal: make(chan string, 1), damage: make(chan damage, maxDamage), fault: &atomic.Pointer[string]{},
 	}
-	s := &Server{ns: ns, keys: keys, log: cfg.Logger, fault: says.fault}
-	ns.SetLoggerV2(says, false, false, false)
-	ns.Start() // returns when the store is read
-	if err := s.ready(ctx, says); err != nil {
+	s := &Server{ns: ns, keys: keys, log: cfg.Logger, fault: logs.fault}
+	ns.SetLoggerV2(logs, false, false, false)
+	ns.Start() // returns when the store was read
+	if err := s.awaitReady(ctx, logs); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("start the embedded NATS server on %s: %w", cfg.Addr, err)
 	}
@@ -117,7 +118,7 @@ func serverOptions(ctx context.Context, cfg Config, origin string) (*server.Opti
 	if err != nil {
 		return nil, fmt.Errorf("TOCSIN_NATS_ADDR: %w", err)
 	}
-	// A busy port would only be logged by the server, and late.
+	// The server would only log a port that is in use, and late.
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", cfg.Addr)
 	if err != nil {
@@ -136,15 +137,15 @@ func serverOptions(ctx context.Context, cfg Config, origin string) (*server.Opti
 		JetStreamMaxStore: maxStore, JetStreamMaxMemory: maxMemory,
 		SyncInterval: syncInterval, SyncAlways: cfg.SyncAlways,
 		MaxPayload: maxPayload,
-		// By default 2 s, which ends the clients in this process before their own time.
+		// The default of 2 s would end clients in this process before their own timeout.
 		AuthTimeout: bus.InProcessTimeout.Seconds(),
 		// A slow subscriber must not slow the intake down.
 		NoFastProducerStall: true,
 	}
 	if cfg.WSAddr != "" {
-		// Reached through websocketProxy alone. The server can't compare ports
-		// by wildcard nor look at Host, so the proxy does, and then speaks with
-		// an origin that nobody else knows.
+		// It is reached through websocketProxy alone. The server can neither match ports by
+		// wildcard nor check the Host header, so the proxy does, and then connects with an
+		// origin that no other process knows.
 		opts.Websocket = server.WebsocketOpts{
 			Host: "127.0.0.1", Port: server.RANDOM_PORT, NoTLS: true,
 			AllowedOrigins: []string{origin},
@@ -174,16 +175,16 @@ func (s *Server) provision(ctx context.Context) error {
 	return bus.Provision(ctx, c, bus.Layout{}, s.log)
 }
 
-// InProcessConn makes a connection within this process.
+// InProcessConn opens a connection within this process.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.ns.InProcessConn() }
 
 // Key returns the key of a role.
 func (s *Server) Key(role bus.Role) nkeys.KeyPair { return s.keys[role] }
 
-// URL is where clients on this machine connect, with the real port.
+// URL returns the address for clients on this machine, with the real port.
 func (s *Server) URL() string { return "nats://" + httpguard.Reachable(s.ns.Addr()) }
 
-// WSURL is where browsers on this machine connect, or empty.
+// WSURL returns the address for browsers on this machine, or nothing.
 func (s *Server) WSURL() string {
 	if s.ws == nil {
 		return ""
@@ -191,8 +192,8 @@ func (s *Server) WSURL() string {
 	return s.ws.url
 }
 
-// Fault is nil, or wraps ErrStore and says why the store can't be written. It
-// stays: the server does not try again before it is started anew.
+// Fault returns an error that wraps [bus.ErrStore] when the store can't be written, or nil.
+// It stays until the server is restarted, which does not retry before.
 func (s *Server) Fault() error {
 	if text := s.fault.Load(); text != nil {
 		return fmt.Errorf("%w: %s", bus.ErrStore, *text)
@@ -200,7 +201,7 @@ func (s *Server) Fault() error {
 	return nil
 }
 
-// Connections counts the connections whose name begins with prefix.
+// Connections counts the connections whose name begins with a prefix.
 func (s *Server) Connections(prefix string) int {
 	list, err := s.ns.Connz(&server.ConnzOptions{Limit: 10_000})
 	if err != nil {
@@ -215,8 +216,8 @@ func (s *Server) Connections(prefix string) int {
 	return n
 }
 
-// Close shuts the server down and returns when it has stopped. Everything that
-// was acknowledged is in its store.
+// Close shuts the server down and returns when it has stopped. All acknowledged messages are
+// in its store.
 func (s *Server) Close() {
 	if s.ws != nil {
 		s.ws.close()

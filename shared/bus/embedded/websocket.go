@@ -12,15 +12,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
 )
 
-// websocketBounds bound the websocket's listener. Those of time hold until a
-// connection is a websocket: from then on the server's pings find dead ones.
+// websocketBounds bound the websocket's listener. The timeouts apply until a connection is a
+// websocket; from then on the server's pings find dead ones.
 type websocketBounds struct {
 	header, read, idle time.Duration
-	// headerBytes is the largest header, conns how many connections there may
-	// be, websockets among them; those beyond are closed at once.
+	// headerBytes is the largest header, conns how many connections there may be, with
+	// websockets; further ones are closed at once.
 	headerBytes, conns int
 }
 
@@ -28,28 +29,26 @@ func defaultWebsocketBounds() websocketBounds {
 	return websocketBounds{header: 5 * time.Second, read: 10 * time.Second, idle: 30 * time.Second, headerBytes: 16 << 10, conns: 1024}
 }
 
-// websocketProxy stands in front of the server's own websocket listener and
-// lets nobody through whose Host or Origin may not (contract, section 8).
+// websocketProxy is in front of the server's own websocket listener, and refuses requests
+// with a foreign Host or Origin.
 type websocketProxy struct {
 	url  string
 	http *http.Server
 	done chan struct{}
-	// inner ends connections to the server's listener that are kept.
+	// inner has the connections to the server's listener.
 	inner *http.Transport
 }
 
-// secretOrigin is an origin that only this process knows. The server's own
-// websocket listener allows it alone, so that every page which finds that
-// listener's port is refused, whatever it claims to be.
+// secretOrigin returns an origin that only this process knows. The server's own websocket
+// listener allows no other, so that a page that finds its port is refused.
 //
-// The server lets requests without any Origin pass, and can't be told not to.
-// A browser never sends these for a websocket. Any other program could as well
-// connect to the NATS port itself, and needs a role's key on either; so the
-// inner listener stays on loopback, and gives nothing away.
+// The server accepts requests without an Origin, which can't be configured. A browser never
+// sends one for a websocket. Any other program can connect to the NATS port as well, and
+// needs a role's key on either. The inner listener stays on loopback.
 func secretOrigin() string { return "https://" + rand.Text() + ".invalid" }
 
-// startWebsocket serves cfg.WSAddr in front of the listener at inner, to which
-// every request that the guard lets through comes from origin.
+// startWebsocket serves cfg.WSAddr in front of the listener at inner. Requests that the guard
+// accepts reach it with an origin.
 func startWebsocket(ctx context.Context, cfg Config, inner, origin string, bounds websocketBounds) (*websocketProxy, error) {
 	if cfg.WSGuard == nil {
 		return nil, errors.New("start the websocket: no guard for its origins")
@@ -66,7 +65,7 @@ func startWebsocket(ctx context.Context, cfg Config, inner, origin string, bound
 	target := &url.URL{Scheme: "http", Host: listener.Host}
 	p := &websocketProxy{
 		url: "ws://" + httpguard.Reachable(l.Addr()), done: make(chan struct{}),
-		// No proxy of the environment: the listener is in this process.
+		// No proxy from the environment: the listener is in this process.
 		inner: &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: bounds.read},
 	}
 	proxy := &httputil.ReverseProxy{
@@ -76,7 +75,7 @@ func startWebsocket(ctx context.Context, cfg Config, inner, origin string, bound
 			r.Out.Header.Set("Origin", origin)
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
-			http.Error(w, "the bus is away", http.StatusServiceUnavailable)
+			http.Error(w, bus.ErrUnreachable.Error(), http.StatusServiceUnavailable)
 		},
 	}
 	p.http = &http.Server{
@@ -101,16 +100,15 @@ func startWebsocket(ctx context.Context, cfg Config, inner, origin string, bound
 	return p, nil
 }
 
-// close stops listening. Connections that are through end with the server.
+// close stops listening. Open websockets end with the server.
 func (p *websocketProxy) close() {
-	_ = p.http.Close() // nothing of it is worth waiting for
+	_ = p.http.Close() // the websockets are not its connections any more
 	<-p.done
 	p.inner.CloseIdleConnections()
 }
 
-// boundedListener closes connections for which there is no slot. Unlike one
-// that lets them wait it tells a page at once that it can't have a websocket:
-// those that are open may stay so for days.
+// boundedListener closes connections for which there is no slot. They don't wait, because open
+// websockets may stay for days.
 type boundedListener struct {
 	net.Listener
 	slots chan struct{}
@@ -132,7 +130,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// boundedConn gives its slot back when it is closed, also as a websocket.
+// boundedConn releases its slot when it is closed, also as a websocket.
 type boundedConn struct {
 	net.Conn
 	release func()
