@@ -1,4 +1,4 @@
-// Package bound says how well bursts of errors can be told at all, by whom nothing
+// Package bound says how well bursts of errors can be reported at all, by whom nothing
 // has to be learned: a detector that is given the usual rate and that of the burst.
 //
 // It is the CUSUM of the log-likelihood ratio of two Poisson rates. With as few
@@ -17,15 +17,15 @@ import (
 	"time"
 )
 
-// Burst is what is to be told: so many errors spread uniformly over a length, on
-// top of a usual rate in errors a second. What is told after Told is too late.
+// Burst is what is to be reported: so many errors spread uniformly over a length, on
+// top of a usual rate in errors a second. What is reported after Told is too late.
 type Burst struct {
 	Rate         float64
 	Errors       int
 	Length, Told time.Duration
 }
 
-// Delays says how long after its beginning each of so many bursts is told, in
+// Delays says how long after its beginning each of so many bursts is reported, in
 // seconds and sorted, and how many are not told in time. The false alarms are one
 // in a day. It draws from r.
 func (b Burst) Delays(r *rand.Rand, bursts int) (delays []float64, missed int) {

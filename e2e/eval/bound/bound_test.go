@@ -41,7 +41,7 @@ func TestThreshold(t *testing.T) {
 	}
 }
 
-// TestDelays: a burst is told the sooner the less is usual, within about
+// TestDelays: a burst is reported the sooner the less is usual, within about
 // ln(day)/information on average, and the same draws give the same.
 func TestDelays(t *testing.T) {
 	last := 0.0

@@ -33,7 +33,7 @@ type question struct {
 	rules, contract string
 	fits            func(*run.Cell) bool
 	of              func(*score.Summary) score.Estimate
-	// worse says whether a is worse than b.
+	// worse reports whether a is worse than b.
 	worse func(a, b float64) bool
 	met   func(float64) bool
 	// bounded is the same figure of a bound, or nil where none is known.

@@ -17,7 +17,7 @@ import (
 // for each detector with its interval, and where one was asked for, the figure.
 type panel struct {
 	title string
-	// log says that the axis is logarithmic. It goes from the first tick to the end;
+	// log reports whether the axis is logarithmic. It goes from the first tick to the end;
 	// what is beyond stands at its edge.
 	log   bool
 	ticks []float64

@@ -137,7 +137,7 @@ rules with many false alerts find it by chance: their precision says so.
 }
 
 func errorRow(name, rules string, s *score.Summary) []string {
-	precision := none // where nothing was to be told nothing could be told rightly
+	precision := none // where nothing was to be reported nothing could be reported rightly
 	if s.Recall.Known() {
 		precision = interval(s.Precision)
 	}
@@ -155,7 +155,7 @@ func alarmed(t *score.Tally) string {
 	return digits(24 * t.Alarmed / t.Hours)
 }
 
-// writeEscalations writes what was told of each error by itself, if anything was.
+// writeEscalations writes what was reported of each error by itself, if anything was.
 func (r *Results) writeEscalations(b *bytes.Buffer) {
 	var rows [][]string
 	some := false

@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// Empty says whether nothing was measured.
+// Empty reports whether nothing was measured.
 func (r *Results) Empty() bool {
 	return len(r.Cells) == 0 && len(r.Bounds) == 0 && len(r.NAB) == 0 && len(r.TCPD) == 0
 }

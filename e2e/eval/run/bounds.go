@@ -9,7 +9,7 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/eval/workload"
 )
 
-// Bound is how well bursts can be told at a usual rate by whoever knows it.
+// Bound is how well bursts can be reported at a usual rate by whoever knows it.
 type Bound struct {
 	Rate             float64
 	Recall, P50, P95 score.Estimate

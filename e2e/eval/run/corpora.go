@@ -38,7 +38,7 @@ func found(kind workload.Kind, values []float64, first int, rules Rules) []int {
 }
 
 // NAB scores all rules that can be given numbers on the corpus: each value as a
-// page load, and those of counts as errors. What is usual is told by the rows on
+// page load, and those of counts as errors. What is usual is reported by the rows on
 // probation.
 func NAB(corpus []nab.Series) []NABScore {
 	var scores []NABScore

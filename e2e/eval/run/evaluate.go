@@ -45,7 +45,7 @@ type Cell struct {
 	Blocks  []score.Tally
 	Summary score.Summary
 	Lines   Lines
-	// Escalating is what was told of each error by itself.
+	// Escalating is what was reported of each error by itself.
 	Escalating        []score.Tally
 	EscalatingSummary score.Summary
 	// Raised is of pages of the generator workload.Varied.

@@ -40,7 +40,7 @@ func AsLoads(values []float64, first int, set ruleset.Set) []int {
 	return opened(&r, set, regressions)
 }
 
-// Counts says whether observations are counts, and so can be taken for errors.
+// Counts reports whether observations are counts, and so can be taken for errors.
 func Counts(values []float64) bool {
 	some := false
 	for _, v := range values {

@@ -15,13 +15,13 @@ type Estimate struct {
 	N                float64
 }
 
-// Known says whether there was anything to count.
+// Known reports whether there was anything to count.
 func (e Estimate) Known() bool { return e.N > 0 }
 
 // Summary is what was measured in one cell.
 type Summary struct {
 	Total Tally
-	// Recall is the share of episodes that were told in time, Precision that of the
+	// Recall is the share of episodes that were reported in time, Precision that of the
 	// findings which were opened in an episode.
 	Recall, Precision Estimate
 	// PerDay is how many false findings an app has in a day, Per100 how many there

@@ -104,8 +104,8 @@ func TestTellRaisedNotes(t *testing.T) {
 	}
 }
 
-// TestTellNotes: what says that something is so opens nothing, also under the key
-// of what says that something is wrong.
+// TestTellNotes: what reports whether something is so opens nothing, also under the key
+// of what reports whether something is wrong.
 func TestTellNotes(t *testing.T) {
 	note := said(1, "a", "k")
 	note.Severity = alert.Info

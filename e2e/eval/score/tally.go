@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// ColdStart is how long an app is new. What is told then is counted apart: before
+// ColdStart is how long an app is new. What is reported then is counted apart: before
 // anything is known everything is unusual.
 const ColdStart = 10 * time.Minute
 
@@ -12,14 +12,14 @@ const ColdStart = 10 * time.Minute
 type Truth struct {
 	Length   time.Duration
 	Episodes []Episode
-	// Learning are stretches in which what is no episode can't be told from one.
+	// Learning are stretches in which what is no episode can't be reported from one.
 	Learning []Span
 	// Loads are the times of page loads, where it is a run of those: then delays
 	// are counted in loads, and what is false is set against loads.
 	Loads []time.Duration
 }
 
-// Episode is something that should be told from Start to End. From there on, for as
+// Episode is something that should be reported from Start to End. From there on, for as
 // long as Grace, telling it finds nothing and is not false.
 type Episode struct {
 	Start, End, Grace time.Duration
@@ -39,7 +39,7 @@ type Tally struct {
 	// their start: in seconds, or in loads of which the first of an episode is 1.
 	Episodes, Found int
 	Delays          []float64
-	// FoundAt counts the episodes that were told in time with at least that
+	// FoundAt counts the episodes that were reported in time with at least that
 	// confidence.
 	FoundAt [confidences]int
 	// Right findings were opened in an episode or its grace, False ones outside.
@@ -53,7 +53,7 @@ type Tally struct {
 	Learning int
 	// Cold findings were opened in the cold start, and are in nothing else.
 	Cold int
-	// Notes were told, which are no findings.
+	// Notes were reported, which are no findings.
 	Notes int
 }
 

@@ -43,7 +43,7 @@ func confidence(a *alert.Alert) Confidence {
 }
 
 // Told is one finding: the alert that opens it, and those that tell it again under
-// its dedup key, or revise it, until one says that it is over.
+// its dedup key, or revise it, until one reports whether it is over.
 type Told struct {
 	Alerts []Said
 	// Over is when it was said to be over, if Ended.
@@ -57,11 +57,11 @@ type Said struct {
 	Confidence Confidence
 }
 
-// Opened is when the finding was told first.
+// Opened is when the finding was reported first.
 func (t *Told) Opened() time.Duration { return t.Alerts[0].At }
 
 // Highest is the highest confidence that the finding had between two times, both
-// included, and whether it was told then.
+// included, and whether it was reported then.
 func (t *Told) Highest(from, to time.Duration) (c Confidence, any bool) {
 	for _, s := range t.Alerts {
 		if s.At >= from && s.At <= to {
@@ -72,8 +72,8 @@ func (t *Told) Highest(from, to time.Duration) (c Confidence, any bool) {
 }
 
 // Tell makes findings of alerts in the order in which they came, of a run that
-// began at start. Ends of findings are told to nobody's disadvantage: they count
-// as nothing. What is of severity info and ends nothing says that something is so,
+// began at start. Ends of findings are reported to nobody's disadvantage: they count
+// as nothing. What is of severity info and ends nothing reports whether something is so,
 // not that it is wrong, as that a burst recurs: it is a note, and of those there
 // are the times. A note that is not over becomes a finding when an alert of a higher
 // severity revises it.

@@ -28,7 +28,7 @@ func BurstRates() []float64 { return []float64{0.02, 0.1, 0.5, 1, 2} }
 const (
 	// burstLength is within which the errors of a burst come, uniformly.
 	burstLength = 10 * time.Second
-	// burstTold is how long after its first moment a burst is told in time: it is
+	// burstTold is how long after its first moment a burst is reported in time: it is
 	// in windows of 10 s for as long again as it lasts.
 	burstTold = 2 * burstLength
 	// quiet is before the first episode of a run.
@@ -139,7 +139,7 @@ func (run *Run) poisson(r *rand.Rand, from, to time.Duration, rate float64) {
 
 // thinned is poisson with a rate that changes and is never over highest.
 func (run *Run) thinned(r *rand.Rand, from, to time.Duration, highest float64, rate func(time.Duration) float64) {
-	// The exact times go on in float64, so that cutting them to milliseconds does
+	// The exact times continue in float64, so that cutting them to milliseconds does
 	// not change the rate.
 	for at := float64(from); ; {
 		at += r.ExpFloat64() / highest * float64(time.Second)
@@ -223,7 +223,7 @@ func (run *Run) burstsOff(r *rand.Rand, errors int, of schedule, first time.Dura
 	const off = 15 * time.Second
 	gap := max(apart, 2*of.period)
 	for at := first + toLearn*of.period + quiet; ; at += gap + exponential(r, gap/2) {
-		// The moment within the period is drawn anew, away from the schedule.
+		// The moment within the period is drawn again, away from the schedule.
 		due := first + (at-first)/of.period*of.period
 		at = due + uniform(r, off, of.period-off-burstLength)
 		if at+time.Minute >= run.Length {
@@ -234,7 +234,7 @@ func (run *Run) burstsOff(r *rand.Rand, errors int, of schedule, first time.Dura
 }
 
 // drift has the rate rise in an hour, stay for two and fall back, again and again.
-// It is told in time up to an hour after the rise.
+// It is reported in time up to an hour after the rise.
 func drift(r *rand.Rand, length time.Duration) Run {
 	const low, high, rise, told, stay = 0.2, 0.6, time.Hour, 2 * time.Hour, 3 * time.Hour
 	run := Run{Length: length}

@@ -13,7 +13,7 @@ import (
 // Class says what an event of a workload of lines is.
 type Class string
 
-// The classes. Chatter is further told apart by its shape, as chatter:paths.
+// The classes. Chatter is further distinguished by its shape, as chatter:paths.
 const (
 	// OfErrors are lines of level error that the app wrote. None may be hidden.
 	OfErrors Class = "error"
@@ -31,7 +31,7 @@ const (
 	chatter Class = "chatter:"
 )
 
-// Chatter says whether the class is chatter of the app's, of any shape: lines
+// Chatter reports whether the class is chatter of the app's, of any shape: lines
 // below level error that come again and again.
 func (c Class) Chatter() bool { return strings.HasPrefix(string(c), string(chatter)) }
 

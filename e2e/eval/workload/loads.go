@@ -17,10 +17,10 @@ const (
 	// beforeDeploy and up to moreBefore more is how often a page is loaded before
 	// its deploy, afterDeploy how often after it.
 	beforeDeploy, moreBefore, afterDeploy = 60, 40, 30
-	// toldLoads is within how many loads a deploy is told in time, and lateLoads
+	// toldLoads is within how many loads a deploy is reported in time, and lateLoads
 	// until when telling it is late but not false.
 	toldLoads, lateLoads = 10, 20
-	// phones is the share of the loads that are on phones, where devices are told.
+	// phones is the share of the loads that are on phones, where devices are reported.
 	phones = 0.3
 	// uncached is the share of the loads that find nothing in a cache, where there is
 	// one, and uncachedSlower how many times as long those take.

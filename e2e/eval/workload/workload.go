@@ -5,7 +5,7 @@
 //
 // A stream follows from its workload's name, the seeds and the run's number
 // alone, so that everybody has the same. There are two families of seeds:
-// detectors are tuned on Tuning and figures are told of Frozen, which nobody
+// detectors are tuned on Tuning and figures are reported of Frozen, which nobody
 // tunes on. The package knows no detector and no clock; times count from the
 // beginning of a run, in whole milliseconds as the bus stamps them.
 package workload
@@ -23,7 +23,7 @@ import (
 // Seeds is a family of seeds.
 type Seeds uint64
 
-// The families. Frozen is fixed for good: a figure that was bad on it is mended by
+// The families. Frozen is fixed for good: a figure that was bad on it is fixed by
 // what is right on Tuning, never by other seeds.
 const (
 	Tuning Seeds = 0x7475_6e69_6e67_0001
@@ -55,10 +55,10 @@ type Arrival struct {
 	Class Class
 }
 
-// Episode is something that should be told.
+// Episode is something that should be reported.
 type Episode struct {
 	Kind string
-	// Start is its first moment. What is told from then up to End has found it.
+	// Start is its first moment. What is distinguished from then up to End has found it.
 	Start, End time.Duration
 	// Grace is for how long after End something told is late: it finds nothing, and
 	// is not false either.
@@ -75,7 +75,7 @@ type Run struct {
 	Arrivals []Arrival
 	// Episodes are in order and don't overlap.
 	Episodes []Episode
-	// Learning are stretches in which what is no episode can't be told from one yet:
+	// Learning are stretches in which what is no episode can't be reported from one yet:
 	// the first few times that something recurs.
 	Learning []Span
 }
@@ -85,7 +85,7 @@ type Workload struct {
 	// Generator is the family, Cell the parameters, as in bursts 0.5/s.
 	Generator, Cell string
 	Kind            Kind
-	// Runs is how many runs there are, each with an app that starts anew.
+	// Runs is how many runs there are, each with an app that starts again.
 	Runs int
 
 	make func(r *rand.Rand) Run
@@ -115,7 +115,7 @@ type Size struct {
 	Chatter int
 }
 
-// Full is the size that figures are told of.
+// Full is the size that figures are reported of.
 var Full = Size{Hours: 240, Pages: 400, Chatter: 3}
 
 // All lists every workload.

@@ -95,7 +95,7 @@ func TestRunsFollowFromSeeds(t *testing.T) {
 	}
 }
 
-// TestFrozen pins the streams that figures are told of.
+// TestFrozen pins the streams that figures are reported of.
 func TestFrozen(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("others may round a draw elsewhere")
@@ -149,7 +149,7 @@ func during(r *workload.Run, from, to time.Duration) (n int) {
 	return n
 }
 
-// near says whether a count is within 5 standard deviations of a Poisson count,
+// near reports whether a count is within 5 standard deviations of a Poisson count,
 // or as many times that as the counts are over-dispersed.
 func near(n int, want, dispersion float64) bool {
 	d := float64(n) - want
@@ -192,7 +192,7 @@ func TestBurstsAreWhereTheyAreDeclared(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		errors int
-		rate   float64 // of what goes on beside them
+		rate   float64 // of what continues beside them
 	}{{"bursts 0.02/s", 30, 0.02}, {"bursts 2/s", 30, 2}, {"silence 1 h, then +30 in 10 s", 30, 0.1}, {"cron+bursts 20 each 5 min", 60, 0.1}} {
 		within, episodes := 0, 0
 		for _, r := range runs(named(t, tt.name)) {

@@ -7,7 +7,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// Alert says that a spike of an app's signal (alert.SignalLogs or
+// Alert reports whether a spike of an app's signal (alert.SignalLogs or
 // alert.SignalRequests) began.
 func (s Spike) Alert(app, signal string) alert.Alert {
 	a := s.about(app, signal)

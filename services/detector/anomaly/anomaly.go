@@ -19,7 +19,7 @@
 // last 10 s, and when it leaves the 60 s before them.
 //
 // The package has no clock and knows nothing of what an error is. A time before
-// the last one means that a clock was set back, and counting starts anew.
+// the last one means that a clock was set back, and counting starts again.
 package anomaly
 
 import (
@@ -72,7 +72,7 @@ type Counter struct {
 	// calm reports whether the open spike has calmed, and calmSince is when.
 	calm      bool
 	calmSince int64
-	// returned is when the open spike last went on after it had calmed.
+	// returned is when the open spike last continued after it had calmed.
 	returned int64
 	// stayed reports whether the last spike ended as the new level.
 	stayed bool
@@ -86,7 +86,7 @@ type cell struct{ at, count int64 }
 // Size is about how many bytes are held.
 func (c *Counter) Size() int { return 16 * c.cells.cap() }
 
-// Add counts an error at now and says whether a spike begins with it.
+// Add counts an error at now and reports whether a spike begins with it.
 func (c *Counter) Add(now time.Time) (Spike, bool) {
 	t := now.UnixMilli()
 	c.until(t)

@@ -99,7 +99,7 @@ func TestSpikeCounts(t *testing.T) {
 	}
 }
 
-// Each row is when errors come, and when it is asked whether no spike goes on.
+// Each row is when errors come, and when it is asked whether no spike continues.
 func TestOver(t *testing.T) {
 	five := every(0, 4, 1)
 	// Four errors in 10 s are usual, then five times as many come for a minute.

@@ -18,11 +18,11 @@ const (
 func (q *cells) len() int { return q.n }
 
 // cap is how many cells there is memory for. It depends on how many there were
-// before, so a snapshot holds it: what is forgotten for want of memory must be
+// before, so a snapshot holds it: what is forgotten for lack of memory must be
 // the same after a restart.
 func (q *cells) cap() int { return len(q.ring) }
 
-// validRing says whether a ring of a length can hold n cells and would.
+// validRing reports whether a ring of a length can hold n cells and would.
 func validRing(length, n int) bool {
 	if length == 0 {
 		return n == 0

@@ -9,7 +9,7 @@ import (
 const Memory = (window + history) * time.Millisecond
 
 // Errors yields when errors came and how many at each time, the oldest first: those of
-// the last Memory, so that another rule can go on from them.
+// the last Memory, so that another rule can continue from them.
 func (c *Counter) Errors() iter.Seq2[time.Time, int64] {
 	return func(yield func(time.Time, int64) bool) {
 		for i := range c.cells.len() {

@@ -30,8 +30,8 @@ func (p page) load(factor float64) int64 {
 	return int64(math.Round(1e6 * factor * math.Exp(p.sigma*p.NormFloat64())))
 }
 
-// told counts what was told of loads.
-type told struct {
+// reported counts what was reported of loads.
+type tally struct {
 	loads                int
 	first                [4]int // findings by the confidence that they began with
 	surer                [4]int // steps up by the confidence reached
@@ -39,7 +39,7 @@ type told struct {
 	settled, improved    int
 }
 
-func (t *told) take(v changepoint.Verdict) {
+func (t *tally) take(v changepoint.Verdict) {
 	t.loads++
 	switch v.Event {
 	case changepoint.Nothing:
@@ -60,7 +60,7 @@ func (t *told) take(v changepoint.Verdict) {
 	}
 }
 
-func (t *told) per100(n ...int) float64 {
+func (t *tally) per100(n ...int) float64 {
 	sum := 0
 	for _, i := range n {
 		sum += i
@@ -68,9 +68,9 @@ func (t *told) per100(n ...int) float64 {
 	return 100 * float64(sum) / float64(t.loads)
 }
 
-func (t *told) found() float64 { return t.per100(t.first[1:]...) }
+func (t *tally) found() float64 { return t.per100(t.first[1:]...) }
 
-func (t *told) String() string {
+func (t *tally) String() string {
 	return fmt.Sprintf("%.2f in 100 (single %.3f, probable %.3f, confirmed %.3f; surer: probable %.3f, confirmed %.3f; settled %.3f, improved %.3f)", t.found(),
 		t.per100(t.first[changepoint.Single]), t.per100(t.first[changepoint.Probable]), t.per100(t.first[changepoint.Confirmed]),
 		t.per100(t.surer[changepoint.Probable]), t.per100(t.surer[changepoint.Confirmed]), t.per100(t.settled), t.per100(t.improved))
@@ -87,7 +87,7 @@ func TestFalseAlarms(t *testing.T) {
 		atMost, coldly, outlierly float64 // findings in 100 loads
 	}{{0.1, 0.05, 0.05, 0.5}, {0.15, 0.25, 0.3, 0.7}, {0.25, 0.45, 0.45, 0.8}, {0.4, 0.6, 0.45, 0.8}} {
 		t.Run(fmt.Sprintf("cv %g", tt.cv), func(t *testing.T) {
-			var unchanged, cold, outliers told
+			var unchanged, cold, outliers tally
 			far := 0
 			for i := range uint64(pages) {
 				var s, o changepoint.Series

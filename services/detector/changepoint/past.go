@@ -36,7 +36,7 @@ type past struct {
 }
 
 // look looks at the past of the newest values, of which there are k.
-func (s *Series) look(sc *Scale, p *past, k int) {
+func (s *Series) loadPast(sc *Scale, p *past, k int) {
 	*p = past{sc: sc, are: k}
 	add := func(v float64) {
 		p.values[p.n] = sc.coordinate(v)

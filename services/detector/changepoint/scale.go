@@ -5,7 +5,7 @@ import "math"
 // Scale says of a kind of values what is worse and how they vary. Everything is in
 // whole units and doubled, as a median of them may be a half.
 type Scale struct {
-	// Factors says that values vary by factors, as times do: twice as long is as far
+	// Factors reports whether values vary by factors, as times do: twice as long is as far
 	// out as half as long. Else they vary by differences.
 	Factors bool
 	// What is worse is more than Percent larger, and at least Least / 2 units.
@@ -19,12 +19,12 @@ type Scale struct {
 // doubled value is exact as a float64.
 const Max = 1e13
 
-// over says whether a doubled value is worse than a doubled median.
+// over reports whether a doubled value is worse than a doubled median.
 func (sc *Scale) over(value, median int64) bool {
 	return value-median >= sc.Least && 100*(value-median) > sc.Percent*median
 }
 
-// nearly says whether it is half as much larger as what is worse.
+// nearly reports whether it is half as much larger as what is worse.
 func (sc *Scale) nearly(value, median int64) bool {
 	return 2*(value-median) >= sc.Least && 200*(value-median) > sc.Percent*median
 }
@@ -54,7 +54,7 @@ func (b *base) sort() {
 	b.median = b.sorted[(b.n-1)/2] + b.sorted[b.n/2]
 }
 
-// beyond says whether a doubled value is farther over the median than so many
+// beyond reports whether a doubled value is farther over the median than so many
 // median deviations. With Factors that is a power of the median ratio: the
 // deviation of logarithms, without any.
 func (sc *Scale) beyond(value int64, b *base, deviations int) bool {

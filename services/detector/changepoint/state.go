@@ -5,9 +5,9 @@ import "github.com/tocsin-bus/tocsin/services/detector/snapshot"
 // Size is about what a Series takes, in bytes.
 const Size = 8*(Reference+held) + 4*older + 56
 
-// Of is a series of which only the values are known, the oldest first: of more than
+// FromValues returns a series of which only the values are known, the oldest first: of more than
 // Reference the newest. Nothing is found in it.
-func Of(values []int64) Series {
+func FromValues(values []int64) Series {
 	var s Series
 	for _, v := range values[max(len(values)-Reference, 0):] {
 		s.push(min(max(v, 0), Max))
@@ -57,7 +57,7 @@ func (s *Series) check(st *snapshot.State) {
 	switch {
 	case s.found == None && (s.suspects > 0 || s.since > 0 || s.u > 0 || s.level > 0), s.forget == 0 && s.peak > 0:
 		st.Fail("values are suspected though nothing is found")
-	case s.suspects > s.nnew, s.found != None && (int(s.suspects) < s.found.Of() || s.slow):
+	case s.suspects > s.nnew, s.found != None && (int(s.suspects) < s.found.SampleSize() || s.slow):
 		st.Fail("%d of %d values are suspected of being %s", s.suspects, s.nnew, s.found)
 	}
 }

@@ -28,11 +28,11 @@ import (
 
 const (
 	// MaxResults is how many jobs of how many commits are remembered. Past it,
-	// the one not heard of for the longest is forgotten; its next result is new.
+	// the one not seen for the longest time is forgotten; its next result is new.
 	MaxResults = 1000
 	// MaxFailing is how many failing branches are remembered. Past it, the one
-	// that neither failed nor was mended for the longest is forgotten, and the
-	// success that mends it resolves nothing.
+	// that neither failed nor was fixed for the longest is forgotten, and the
+	// success that fixes it resolves nothing.
 	MaxFailing = 1000
 
 	// maxFailures is how many failed cases an alert's context names, and
@@ -48,13 +48,13 @@ const (
 // on each branch.
 type Results struct {
 	latest  *lru.Map[key, episode]
-	failing *lru.Map[key, unmended]
+	failing *lru.Map[key, failures]
 	// Of the two, how many were forgotten.
 	evicted, evictedFailing uint64
 }
 
 // key is a hash of what makes two results results of the same thing: its parts
-// are as long as whoever sends them likes.
+// are as long as the sender them likes.
 type key [16]byte
 
 func keyOf(of ...string) key {
@@ -62,7 +62,7 @@ func keyOf(of ...string) key {
 	return key(sum[:len(key{})])
 }
 
-// branch is what a success mends: the job on its ref, else of its commit.
+// branch is what a success fixes: the job on its ref, else of its commit.
 func branch(result *ci.Result) key {
 	if result.Ref == "" {
 		return keyOf("job", result.Key())
@@ -78,25 +78,25 @@ type episode struct {
 	// first is the id of the first alert of the episode.
 	first string
 	// ends are the failures that a success ended, if there were any.
-	ends unmended
+	ends failures
 }
 
-// unmended are the alerts about the failures of a branch, and the dedup key of the newest
-// as it was told.
-type unmended struct {
+// failures are the alerts about the failures of a branch, and the dedup key of the newest
+// as it was reported.
+type failures struct {
 	open rule.Open
 	key  string
 }
 
 // New returns a memory without results.
 func New() *Results {
-	return &Results{latest: lru.New[key, episode](MaxResults), failing: lru.New[key, unmended](MaxFailing)}
+	return &Results{latest: lru.New[key, episode](MaxResults), failing: lru.New[key, failures](MaxFailing)}
 }
 
 // Len is the number of jobs remembered.
 func (r *Results) Len() int { return r.latest.Len() }
 
-// Evicted is how many jobs were forgotten for want of room since New.
+// Evicted is how many jobs were forgotten for lack of room since New.
 func (r *Results) Evicted() uint64 { return r.evicted }
 
 // EvictedFailing is how many branches were forgotten so, whose failures never end.
@@ -109,7 +109,7 @@ type Taken struct {
 	now         episode
 }
 
-// Take makes the alert about a result. Nothing is noted before it was told: else
+// Take makes the alert about a result. Nothing is noted before it was reported: else
 // what follows would revise or resolve what nobody has seen.
 func (r *Results) Take(result *ci.Result) Taken {
 	t := Taken{Alert: describe(result), job: keyOf(result.Key()), branch: branch(result)}
@@ -151,7 +151,7 @@ func (r *Results) Delivered(t Taken, id string) {
 	r.add(t.job, t.now)
 	switch {
 	case t.now.status != ci.StatusSuccess:
-		now := unmended{key: t.Alert.DedupKey}
+		now := failures{key: t.Alert.DedupKey}
 		if others := r.failing.Peek(t.branch); others != nil {
 			now.open = others.open
 		}
@@ -168,7 +168,7 @@ func (r *Results) add(k key, e episode) {
 	}
 }
 
-func (r *Results) addFailing(k key, f unmended) {
+func (r *Results) addFailing(k key, f failures) {
 	if _, gone := r.failing.Add(k, f); gone != nil {
 		r.evictedFailing++
 	}
@@ -221,7 +221,7 @@ func detail(result *ci.Result) string {
 }
 
 func context(result *ci.Result) map[string]any {
-	c := map[string]any{"status": result.Status, "source": result.Source, "failures": failures(result)}
+	c := map[string]any{"status": result.Status, "source": result.Source, "failures": failedCases(result)}
 	for name, value := range map[string]string{"ref": result.Ref, "commit": result.Commit, "name": result.Name} {
 		if value != "" {
 			c[name] = sanitize.Cut(value, maxName)
@@ -233,7 +233,7 @@ func context(result *ci.Result) map[string]any {
 	return c
 }
 
-func failures(result *ci.Result) []any {
+func failedCases(result *ci.Result) []any {
 	list := []any{}
 	for _, f := range result.Failures[:min(len(result.Failures), maxFailures)] {
 		list = append(list, map[string]any{

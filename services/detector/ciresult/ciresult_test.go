@@ -56,7 +56,7 @@ func take(results *ciresult.Results, result *ci.Result, id string) alert.Alert {
 	return taken.Alert
 }
 
-// TestBranch: what mends a branch is a success of whichever commit, once.
+// TestBranch: what fixes a branch is a success of whichever commit, once.
 func TestBranch(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -72,7 +72,7 @@ func TestBranch(t *testing.T) {
 		{"the same success again revises it and ends the same", "a failure main, b success main, b success main", "- 0 0"},
 		{"another branch", "a failure main, b success dev", "- -"},
 		{"all of several, the newest first", "a failure main, b failure main, c success main, d success main", "- - 1+0 -"},
-		{"the first alert of a failure told again", "a failure main, a failure main, b success main", "- - 0"},
+		{"the first alert of a failure reported again", "a failure main, a failure main, b success main", "- - 0"},
 		{"an error after a failure of one commit", "a failure main, a error main, a success main", "- - 1+0"},
 		{"an older commit's late success", "a failure main, b failure main, a success main, a success main", "- - 1+0 1+0"},
 		{"ten at most", "a failure main, b failure main, c failure main, d failure main, e failure main, f failure main, g failure main, h failure main, " +

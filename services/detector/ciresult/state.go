@@ -15,15 +15,15 @@ func (r *Results) State(s *snapshot.State) {
 		s.String(2, &e.status, maxID)
 		snapshot.Uint(s, 3, &e.ordinal, 1<<40)
 		s.String(4, &e.first, maxID)
-		snapshot.Message(s, 5, &e.ends, (*unmended).state)
+		snapshot.Message(s, 5, &e.ends, (*failures).state)
 	}, r.add)
-	snapshot.Entries(s, 2, r.failing, func(s *snapshot.State, k *key, f *unmended) {
+	snapshot.Entries(s, 2, r.failing, func(s *snapshot.State, k *key, f *failures) {
 		s.Fixed(1, k[:])
-		snapshot.Message(s, 2, f, (*unmended).state)
+		snapshot.Message(s, 2, f, (*failures).state)
 	}, r.addFailing)
 }
 
-func (f *unmended) state(s *snapshot.State) {
+func (f *failures) state(s *snapshot.State) {
 	snapshot.Message(s, 1, &f.open, (*rule.Open).State)
 	s.String(2, &f.key, rule.MaxKey)
 }

@@ -39,7 +39,7 @@ func version6(t *testing.T, messages ...string) *errortrack.Errors {
 	return e
 }
 
-// TestAdoption: what an older version knew by its words is not told once more, when it
+// TestAdoption: what an older version knew by its words is not reported once more, when it
 // is known by its stack now, and keeps its name. Errors are seen one after the other.
 func TestAdoption(t *testing.T) {
 	cart, menu, list := thrown("TypeError", "x is undefined", "renderCart"), thrown("TypeError", "x is undefined", "renderMenu"), thrown("TypeError", "x is undefined", "renderList")

@@ -1,7 +1,7 @@
 // Package errortrack decides which errors in the logs are news: those seen for
 // the first time, and those that come back after 30 minutes of silence.
 //
-// Errors are told apart by a fingerprint: what their sender says, else what their
+// Errors are distinguished by a fingerprint: what their sender says, else what their
 // stack says, else the template of their message (identity.go), and by whether they
 // come from a tool. Of each it is known when it was first seen, and how often. The
 // package knows no clock, and nothing of noise: what is hidden is not given to
@@ -23,7 +23,7 @@ import (
 
 const (
 	// MaxErrors is how many errors of one app are remembered. Past it, the one
-	// not seen for the longest is forgotten and would be new again.
+	// not seen for the longest time is forgotten and would be new again.
 	MaxErrors = 5000
 	// Silence is after how long an error is back rather than still there.
 	Silence = 30 * time.Minute
@@ -75,7 +75,7 @@ func New() *Errors { return &Errors{known: lru.New[uint64, record](MaxErrors)} }
 // Len is the number of errors remembered.
 func (e *Errors) Len() int { return e.known.Len() }
 
-// Evicted is how many were forgotten for want of room since New.
+// Evicted is how many were forgotten for lack of room since New.
 func (e *Errors) Evicted() uint64 { return e.evicted }
 
 // Size is about how many bytes are held.
@@ -135,7 +135,7 @@ func (e *Errors) meet(id identity, tool bool, words []byte, t int64) *record {
 // after the older version last saw one of them each of them is adopted, under one
 // name, also one that is really new, as the older version would have taken it, too.
 // Later only the first is, as the one that is back, and the others are new: of errors
-// with the same words that come less than twice an hour, each is told once more.
+// with the same words that come less than twice an hour, each is reported once more.
 func (e *Errors) adopt(former uint64, met record, t int64) record {
 	known := e.known.Peek(former)
 	if known == nil || known.adopts == 0 {

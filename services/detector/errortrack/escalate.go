@@ -34,7 +34,7 @@ const stateEscalating = "escalating"
 const escalating = ":escalating"
 
 // Escalates counts the error that Log took last, with its event and its words, and
-// says whether it has begun to escalate with that.
+// reports whether it has begun to escalate with that.
 func (e *Errors) Escalates(app string, event *telemetry.Event, words []byte, now time.Time) (Escalation, bool) {
 	k := e.latest.known
 	if k.rate == nil {
@@ -48,8 +48,8 @@ func (e *Errors) Escalates(app string, event *telemetry.Event, words []byte, now
 	return Escalation{Fingerprint: e.latest.fingerprint, Alert: sighting{app, event, words, id, *k, 0}.escalates(found)}, true
 }
 
-// Calm lets time pass for an error that escalated, and says whether it does no more.
-// Then end is what is counted now; moved says that something was counted anew. One
+// Calm lets time pass for an error that escalated, and reports whether it does no more.
+// Then end is what is counted now; moved reports whether something was counted again. One
 // that is no longer known, or counted, is calm, and there is no finding.
 func (e *Errors) Calm(fingerprint uint64, now time.Time) (end ratetail.Finding, calm, moved bool) {
 	k := e.known.Peek(fingerprint)

@@ -21,7 +21,7 @@ const (
 	versionStack = 2
 )
 
-// identity is what an error is told apart by.
+// identity is what an error is distinguished by.
 type identity struct {
 	fingerprint uint64
 	version     uint8
@@ -45,7 +45,7 @@ const (
 	stackMark    = "\x00stack\x00"
 )
 
-// identify makes out what an error is told apart by. The words are the template of
+// identify makes out what an error is distinguished by. The words are the template of
 // its message.
 func (e *Errors) identify(l *telemetry.Log, words []byte) identity {
 	if cap(e.key) > buffer || cap(e.said) > buffer { // left by an error with long names

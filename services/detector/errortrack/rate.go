@@ -32,10 +32,10 @@ type rate struct {
 	// burst is the largest burst so far, errors in 10 s, at a time in milliseconds.
 	burst   float64
 	burstAt int64
-	// peak is the most errors in 10 s since a burst began that goes on, else 0, and
-	// told says that it escalated.
-	peak int64
-	told bool
+	// peak is the most errors in 10 s since a burst began that continues, else 0, and
+	// told reports whether it escalated.
+	peak      int64
+	escalated bool
 }
 
 // rateSize is what a rate takes, in bytes.
@@ -43,7 +43,7 @@ const rateSize = ratetail.SmallSize + 32
 
 func newRate(now time.Time) *rate { return &rate{small: ratetail.NewSmall(now)} }
 
-// add counts an error, and says whether it escalates with that.
+// add counts an error, and reports whether it escalates with that.
 func (r *rate) add(now time.Time) (ratetail.Finding, bool) {
 	_, began := r.small.Add(now)
 	if began {
@@ -57,21 +57,21 @@ func (r *rate) add(now time.Time) (ratetail.Finding, bool) {
 		return ratetail.Finding{}, false
 	}
 	r.peak = max(r.peak, counted.Count)
-	if r.told || counted.Count < minEscalation || float64(counted.Count) < largerBurst*r.usual(now) {
+	if r.escalated || counted.Count < minEscalation || float64(counted.Count) < largerBurst*r.usual(now) {
 		return ratetail.Finding{}, false
 	}
 	found := r.small.Now(now)
-	r.told = found.LogP <= maxLogP
-	return found, r.told
+	r.escalated = found.LogP <= maxLogP
+	return found, r.escalated
 }
 
-// over ends the burst that goes on, if one does.
+// over ends the burst that continues, if one does.
 func (r *rate) over(now time.Time) {
 	if r.peak == 0 {
 		return
 	}
 	r.burst, r.burstAt = max(r.usual(now), float64(r.peak)), now.UnixMilli()
-	r.peak, r.told = 0, false
+	r.peak, r.escalated = 0, false
 }
 
 // usual is how large bursts are.
@@ -80,14 +80,14 @@ func (r *rate) usual(now time.Time) float64 {
 	return r.burst * math.Exp2(-float64(gone)/float64(burstHalfLife.Milliseconds()))
 }
 
-// calm lets time pass, and says whether nothing escalates any more.
+// calm lets time pass, and reports whether nothing escalates any more.
 func (r *rate) calm(now time.Time) (end ratetail.Finding, calm, moved bool) {
 	end, over, moved := r.small.Over(now)
 	if over && r.peak > 0 {
 		r.over(now)
 		moved = true
 	}
-	return end, !r.told, moved
+	return end, !r.escalated, moved
 }
 
 func (r *rate) state(s *snapshot.State) {
@@ -95,5 +95,5 @@ func (r *rate) state(s *snapshot.State) {
 	s.Float(2, &r.burst, 0, math.MaxFloat64)
 	snapshot.Int(s, 3, &r.burstAt, snapshot.AnyInt)
 	snapshot.Uint(s, 4, &r.peak, math.MaxInt64)
-	s.Bool(5, &r.told)
+	s.Bool(5, &r.escalated)
 }

@@ -39,7 +39,7 @@ func TestEscalates(t *testing.T) {
 		{"once in 10 s, and then ever faster", join(every(0, 600, 10), burst(605, 40)), []float64{607.4}},
 		{"rarely, and then 10 within 2 s", join(every(0, 600, 100), burst(605, 10)), []float64{606.8}},
 		{"rarely, and then 9 within 2 s", join(every(0, 600, 100), burst(605, 9)), nil},
-		{"one that goes on is told once", join(every(0, 600, 10), burst(605, 1000)), []float64{607.4}},
+		{"one that goes on is reported once", join(every(0, 600, 10), burst(605, 1000)), []float64{607.4}},
 		{"bursts of five, each minute", join(burst(60, 5), burst(120, 5), burst(180, 5), burst(240, 5), burst(300, 5), burst(360, 5)), nil},
 		{"like the burst before it, soon", join(every(0, 600, 100), burst(600, 20), burst(1200, 20)), []float64{601.8}},
 		{"twice the burst before it", join(every(0, 600, 100), burst(600, 20), burst(1200, 45)), []float64{601.8, 1207.8}},
@@ -75,19 +75,19 @@ func TestChanceIsNoEscalation(t *testing.T) {
 	const days, day = 5, 86400.0
 	for _, rate := range []float64{0.001, 0.01, 0.1} {
 		for _, together := range []int{1, 5} {
-			told := 0
+			reported := 0
 			for range days {
 				r := newRate(at(0))
 				for s := 0.0; s < day; s += random.ExpFloat64() * float64(1+together) / 2 / rate {
 					for range 1 + random.IntN(together) {
 						if _, ok := r.add(at(s)); ok {
-							told++
+							reported++
 						}
 					}
 				}
 			}
-			if told > 2 {
-				t.Errorf("%v/s, up to %d together: %d in %d days", rate, together, told, days)
+			if reported > 2 {
+				t.Errorf("%v/s, up to %d together: %d in %d days", rate, together, reported, days)
 			}
 		}
 	}

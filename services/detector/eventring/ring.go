@@ -93,7 +93,7 @@ type cursor struct {
 
 func (c cursor) item() *item { return c.ring.at(c.i) }
 
-// next goes on to an item that r asks for, and says whether there was one.
+// next continues to an item that r asks for, and reports whether there was one.
 func (c *cursor) next(r *query.EventsRequest) bool {
 	for c.i--; c.i >= 0; c.i-- {
 		e := &c.item().event

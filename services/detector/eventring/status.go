@@ -13,7 +13,7 @@ const minute = 60
 
 // app is what is known of one app.
 type app struct {
-	senders []string // the one heard of last at the end
+	senders []string // the one seen last at the end
 	last    time.Time
 	// counts are the events of a second, at the second modulo 60; seconds says
 	// of which.
@@ -40,7 +40,7 @@ func (a *app) add(received time.Time, sender string) {
 }
 
 // Status says of every known app, by name, who sends for it and when it was
-// heard of. The events of the last minute are counted in whole seconds.
+// seen. The events of the last minute are counted in whole seconds.
 func (s *Store) Status(now time.Time) []query.AppStatus {
 	all := []query.AppStatus{}
 	for name, known := range s.apps.All() {

@@ -5,7 +5,7 @@
 // from the latest of the same alert in its state, or belongs to another firing
 // of it, is a new alert here; anything else revises the first one of that
 // firing. Whether something should have fired is not asked: a person chose the
-// rule. The end of an alert resolves the newest firing that was told and has not
+// rule. The end of an alert resolves the newest firing that was reported and has not
 // ended, and so do those that revise it. The package remembers nothing else of an
 // alert and knows no clock.
 package external
@@ -26,8 +26,8 @@ import (
 
 const (
 	// MaxAlerts is how many alerts are remembered: as many as one request of a
-	// sender may hold, so that the largest group is no news when it is told
-	// again. Past it, the one not heard of for the longest is forgotten; what is
+	// sender may hold, so that the largest group is no news when it is reported
+	// again. Past it, the one not seen for the longest time is forgotten; what is
 	// told of it next is new.
 	MaxAlerts = 10_000
 
@@ -35,18 +35,18 @@ const (
 	maxID = 64
 )
 
-// Alerts remembers how each alert was told last.
+// Alerts remembers how each alert was reported last.
 type Alerts struct {
-	latest  *lru.Map[key, told]
+	latest  *lru.Map[key, delivery]
 	evicted uint64
 }
 
 // key is a hash of an alert's source and key.
 type key [16]byte
 
-// told is what was said of an alert: all that is not told apart from it is the
+// delivery is what was said of an alert: all that is not distinguished from it is the
 // same again.
-type told struct {
+type delivery struct {
 	resolved bool
 	episode  string
 	// first is the id of the first alert that said so, resolves that of the
@@ -55,28 +55,28 @@ type told struct {
 }
 
 // New returns a memory without alerts.
-func New() *Alerts { return &Alerts{latest: lru.New[key, told](MaxAlerts)} }
+func New() *Alerts { return &Alerts{latest: lru.New[key, delivery](MaxAlerts)} }
 
 // Len is the number of alerts remembered.
 func (s *Alerts) Len() int { return s.latest.Len() }
 
-// Evicted is how many were forgotten for want of room since New.
+// Evicted is how many were forgotten for lack of room since New.
 func (s *Alerts) Evicted() uint64 { return s.evicted }
 
 // Taken is the alert about one of another system, with what Told notes.
 type Taken struct {
 	Alert alert.Alert
 	of    key
-	now   told
+	now   delivery
 }
 
 // Take makes the alert about one of another system. Nothing is noted before it
-// was told: else what follows would revise or resolve what nobody has seen. The
-// end of an alert that was never seen firing is told once, too: its beginning
+// was reported: else what follows would revise or resolve what nobody has seen. The
+// end of an alert that was never seen firing is reported once, too: its beginning
 // may have been before ours.
 func (s *Alerts) Take(e *external.Alert) Taken {
 	t := Taken{Alert: describe(e), of: keyOf(e)}
-	t.now = told{resolved: e.State == external.StateResolved, episode: e.Episode}
+	t.now = delivery{resolved: e.State == external.StateResolved, episode: e.Episode}
 	switch last := s.latest.Get(t.of); {
 	case last == nil:
 	case last.resolved == t.now.resolved && last.episode == t.now.episode:
@@ -195,13 +195,13 @@ func visible(labels map[string]string) map[string]any {
 	return shown
 }
 
-// State has how each alert was told last.
+// State has how each alert was reported last.
 func (s *Alerts) State(st *snapshot.State) {
-	snapshot.Entries(st, 1, s.latest, func(st *snapshot.State, k *key, t *told) {
+	snapshot.Entries(st, 1, s.latest, func(st *snapshot.State, k *key, t *delivery) {
 		st.Fixed(1, k[:])
 		st.Bool(2, &t.resolved)
 		st.String(3, &t.episode, external.MaxKey)
 		st.String(4, &t.first, maxID)
 		st.String(5, &t.resolves, maxID)
-	}, func(k key, t told) { s.latest.Add(k, t) })
+	}, func(k key, t delivery) { s.latest.Add(k, t) })
 }

@@ -23,13 +23,13 @@ func TestTimeline(t *testing.T) {
 	alerts := rule.New()
 	for i, s := range []struct{ key, episode, state, revises, resolves, why string }{
 		{"a", "1", "firing", "", "", "the first time"},
-		{"a", "1", "firing", "id0", "", "told again after the group's interval"},
+		{"a", "1", "firing", "id0", "", "reported again after the group's interval"},
 		{"b", "1", "firing", "", "", "another of the group"},
 		{"a", "1", "firing", "id0", "", "and again"},
 		{"a", "1", "resolved", "", "id0", "its end"},
 		{"a", "1", "resolved", "id4", "id0", "its end again: only part of the group has ended"},
 		{"a", "1", "firing", "", "", "it was lost for a while, and never ended"},
-		{"a", "2", "firing", "", "", "a new firing whose end in between was never told"},
+		{"a", "2", "firing", "", "", "a new firing whose end in between was never reported"},
 		{"a", "2", "firing", "id7", "", "again"},
 		{"a", "2", "resolved", "", "id7", "its end"},
 		{"b", "1", "firing", "id2", "", "the other still fires"},
@@ -51,7 +51,7 @@ func TestTimeline(t *testing.T) {
 	}
 	for range 2 {
 		if a := alerts.Take(made("c", "", external.StateResolved)).Alert; a.Resolves != "id14" || a.Revises != "" {
-			t.Errorf("what was not told must be news: %+v", a)
+			t.Errorf("what was not reported must be news: %+v", a)
 		}
 	}
 }

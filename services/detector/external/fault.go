@@ -69,7 +69,7 @@ func faultKey(e *external.Alert) string {
 	return strings.Join([]string{"kubernetes", f.Cluster, plain.Replace(f.Namespace), plain.Replace(object), plain.Replace(what)}, ":")
 }
 
-// saysEnd says whether the words about an end are about how it ended: kubewatch looks
+// saysEnd reports whether the words about an end are about how it ended: kubewatch looks
 // at the objects themselves.
 func saysEnd(e *external.Alert) bool { return e.Fault != nil && e.Fault.Fault != kube.WatchDegraded }
 
@@ -98,7 +98,7 @@ func faultContext(e *external.Alert) map[string]any {
 	c := map[string]any{alert.ClusterKey: f.Cluster, "kind": f.Kind, "name": f.Name, alert.FaultKey: f.Fault}
 	for name, value := range map[string]string{
 		alert.NamespaceKey: f.Namespace, "container": f.Container, "workload": workload, "workload_version": version, "fault_id": f.ID,
-		// By this, a fault is told under the CI run that brought the version.
+		// By this, a fault is reported under the CI run that brought the version.
 		alert.ReleaseKey: e.Labels[labelVersion],
 	} {
 		if value != "" {

@@ -55,7 +55,7 @@ func TestFaultTimeline(t *testing.T) {
 		{"1", "firing", "", "", "the first time"},
 		{"1", "firing", "a", "", "its logs"},
 		{"1", "resolved", "", "a", "its end"},
-		{"1", "resolved", "c", "a", "its end, told again after a restart"},
+		{"1", "resolved", "c", "a", "its end, reported again after a restart"},
 		{"2", "firing", "", "", "the next crash"},
 		{"3", "firing", "", "", "the one after that, whose end is none"},
 		{"3", "resolved", "", "f", "its end"},

@@ -104,7 +104,7 @@ func (a *app) switchRules(now time.Time) (changed bool) {
 	return changed
 }
 
-// links are the newest alerts of an app that others can belong to. Of several at one time
+// links are the newest alerts of an app that others can belong to. Of several at the same time
 // it is the first.
 type links struct{ regression, anomaly, escalation link }
 
@@ -119,7 +119,7 @@ type link struct {
 const correlationWindow = 5 * time.Second
 
 // correlate gives an alert the correlation id of the one it belongs to: the newest, and
-// of several at one time, such as the regressions of one load, the first. That is the one
+// of several at the same time, such as the regressions of one load, the first. That is the one
 // with which alert.Digest joins it. Ends belong to none.
 func (l *links) correlate(a *alert.Alert) {
 	if a.IsResolution() {

@@ -79,7 +79,7 @@ func TestAuto(t *testing.T) {
 			s.burst(10*time.Minute, 30)
 			s.ticks(10*time.Minute+2*time.Second, 15*time.Minute)
 		}, []string{"10m0s: " + spikeTitle, spikeEnd}},
-		{"a burst that begins young and goes on is told once, and ends by the rule that told it", func(s *script) {
+		{"a burst that begins young and goes on is reported once, and ends by the rule that reported it", func(s *script) {
 			s.at(0, errorsLogged(1))
 			s.burst(10*time.Minute-2*time.Second, 80) // for 4 s
 			s.ticks(10*time.Minute+3*time.Second, 15*time.Minute)
@@ -179,11 +179,11 @@ func TestAutoLetsGo(t *testing.T) {
 	}
 }
 
-// TestUpgradeFrom7 goes on by the default rules from a snapshot of version 7. It was
+// TestUpgradeFrom7 continues by the default rules from a snapshot of version 7. It was
 // taken by fe59af0 301.5 s after the start, when the 53rd message had come: of the apps
 // web, by its default rules; shop, by rate-tail, confirmed and mined; and desk, by both.
-// Of each "boom" in pay and GET /api with 503 were told. 30 errors within 1.5 s are a
-// spike that goes on: by ratio of web and desk, by rate of shop, where boom escalates as
+// Of each "boom" in pay and GET /api with 503 were reported. 30 errors within 1.5 s are a
+// spike that continues: by ratio of web and desk, by rate of shop, where boom escalates as
 // well; and in the shadow of desk. After 20 loads of /cart with an LCP of 1000 ms one of
 // web and of shop took 3000 ms.
 func TestUpgradeFrom7(t *testing.T) {
@@ -210,7 +210,7 @@ func TestUpgradeFrom7(t *testing.T) {
 					s.before = func() { s.restart(t, cfg) }
 				}
 				at := 5*time.Minute + 1550*time.Millisecond
-				for i := range 10 { // the spikes go on
+				for i := range 10 { // the spikes continue
 					s.at(at+time.Duration(i)*50*time.Millisecond,
 						events(of("web", thrown("boom", "pay")), of("shop", thrown("boom", "pay")), of("desk", thrown("boom", "pay"))))
 				}

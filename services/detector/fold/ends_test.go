@@ -12,8 +12,8 @@ import (
 )
 
 // TestEndsOnce: what rate-tail tells of ends once, with the key
-// that it was told with, and no two of a key go on at a time: through restarts with
-// other rules, clocks that are set back, streams that stop and others that go on.
+// that it was reported with, and no two of a key continue at a time: through restarts with
+// other rules, clocks that are set back, streams that stop and others that continue.
 func TestEndsOnce(t *testing.T) {
 	for seed := range uint64(30) {
 		d := &disorder{t: t, r: rand.New(rand.NewPCG(seed, 9)), s: scriptBy(ruleset.RateTail)}
@@ -78,7 +78,7 @@ func checkEnds(t *testing.T, seed uint64, all []alert.Alert) {
 		switch {
 		case a.Resolves != "" && found[a.Resolves]:
 			if open[of] != a.Resolves {
-				t.Errorf("seed %d: at %v %q is over again, or was told elsewhere", seed, a.Timestamp, a.Title)
+				t.Errorf("seed %d: at %v %q is over again, or was reported elsewhere", seed, a.Timestamp, a.Title)
 			}
 			delete(open, of)
 		case a.Context["rule"] == "rate-tail", a.Context["rule"] == "drift", a.Context["state"] == "escalating":

@@ -21,8 +21,8 @@ func judged(by ruleset.Anomaly) (*script, fold.Config) {
 }
 
 // escalation plays an error of ten minutes at one in 10 s, which then comes twice a
-// second for 15 s while another goes on as ever, and half an hour after which there is
-// little. It returns what was told.
+// second for 15 s while another continues as ever, and half an hour after which there is
+// little. It returns what was reported.
 func escalation(t *testing.T, by ruleset.Anomaly, restarts bool) []alert.Alert {
 	t.Helper()
 	s, cfg := judged(by)
@@ -55,7 +55,7 @@ func ofErrors(all []alert.Alert) (titles []string) {
 	return titles
 }
 
-// TestEscalation: an error that comes far faster than it did is told once, with its
+// TestEscalation: an error that comes far faster than it did is reported once, with its
 // end, where the app is judged by how likely that is, or is known; and by the contract's
 // rule it is not.
 func TestEscalation(t *testing.T) {
@@ -81,7 +81,7 @@ func TestEscalation(t *testing.T) {
 	}
 }
 
-// TestEscalationStays: an error that goes on coming as fast for 15 min is not told
+// TestEscalationStays: an error that continues coming as fast for 15 min is not reported
 // to be over, although it doesn't escalate any more.
 func TestEscalationStays(t *testing.T) {
 	s, _ := judged(ruleset.RateTail)
@@ -103,25 +103,25 @@ func TestEscalationStays(t *testing.T) {
 
 func checkEscalation(t *testing.T, all []alert.Alert) {
 	t.Helper()
-	var told alert.Alert
+	var reported alert.Alert
 	for _, a := range all {
 		switch {
 		case strings.HasPrefix(a.Title, "Error escalates: "):
-			told = a
-		case a.Title == "Resolved: "+told.Title:
-			if a.Resolves != told.ID || a.DedupKey != told.DedupKey || a.Severity != alert.Info || a.Context["fingerprint"] != told.Context["fingerprint"] {
+			reported = a
+		case a.Title == "Resolved: "+reported.Title:
+			if a.Resolves != reported.ID || a.DedupKey != reported.DedupKey || a.Severity != alert.Info || a.Context["fingerprint"] != reported.Context["fingerprint"] {
 				t.Errorf("the end: %+v", a)
 			}
 		}
 	}
-	if told.ID == "" {
+	if reported.ID == "" {
 		return
 	}
 	detail := regexp.MustCompile(`^\d+ errors in \d+ s; expected [\d.]+; p = \de-\d+ \(first seen 2026-02-02 02:40:00 UTC, seen \d+ times\): boom$`)
-	name, _ := told.Context["fingerprint"].(string)
-	if !detail.MatchString(told.Detail) || told.Severity != alert.Error || told.DedupKey != "errors:web:"+name+":escalating" ||
-		told.Context["state"] != "escalating" || told.Context["top_frame"] != "pay (src/cart.js)" || told.Context["expected"] == nil || told.Context[alert.SignalKey] != nil {
-		t.Errorf("%+v", told)
+	name, _ := reported.Context["fingerprint"].(string)
+	if !detail.MatchString(reported.Detail) || reported.Severity != alert.Error || reported.DedupKey != "errors:web:"+name+":escalating" ||
+		reported.Context["state"] != "escalating" || reported.Context["top_frame"] != "pay (src/cart.js)" || reported.Context["expected"] == nil || reported.Context[alert.SignalKey] != nil {
+		t.Errorf("%+v", reported)
 	}
 }
 

@@ -21,7 +21,7 @@ func raised(state, episode string) fold.Message {
 }
 
 // TestAlertsOfOthers: one message holds a whole group, each alert under its own
-// app; the group told again is a revision of each.
+// app; the group reported again is a revision of each.
 func TestAlertsOfOthers(t *testing.T) {
 	s := newScript()
 	long := strings.Repeat("x", 1000)
@@ -52,7 +52,7 @@ func TestAlertsOfOthers(t *testing.T) {
 }
 
 // TestStormOfOthers: an alert that flaps is bounded like every other, and how it
-// is in the end is told all the same.
+// is in the end is reported all the same.
 func TestStormOfOthers(t *testing.T) {
 	s := newScript()
 	for i := range 25 {
@@ -61,7 +61,7 @@ func TestStormOfOthers(t *testing.T) {
 	if len(s.alerts) != 10 || s.fold.Stats().Held != 15 {
 		t.Fatalf("%d alerts, %+v", len(s.alerts), s.fold.Stats())
 	}
-	s.at(time.Minute, raised("firing", "24")) // told again: the first time it was held back
+	s.at(time.Minute, raised("firing", "24")) // reported again: the first time it was held back
 	if len(s.alerts) != 11 || s.alerts[10].Revises != "" || s.alerts[10].Count != 16 {
 		t.Fatalf("%+v", s.alerts[len(s.alerts)-1])
 	}

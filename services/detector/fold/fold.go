@@ -39,7 +39,7 @@ const (
 
 	// maxSkew is how far stamps may run backwards, as they do when a cluster's
 	// leader changes, and count as the newest one. Further back a clock was set
-	// back: what is counted over time starts anew.
+	// back: what is counted over time starts again.
 	maxSkew = time.Minute
 )
 

@@ -174,7 +174,7 @@ func TestAnomalyAndRegressionCorrelate(t *testing.T) {
 }
 
 // TestCorrelationAgreesWithTheDigest: what the gateway joins has one correlation
-// id, also when several could be joined because they came at one time.
+// id, also when several could be joined because they came at the same time.
 func TestCorrelationAgreesWithTheDigest(t *testing.T) {
 	slow := func(fcp, lcp float64) telemetry.Event {
 		e := loaded("/cart", lcp)
@@ -443,7 +443,7 @@ func allWell(app string) fold.Message {
 	return m
 }
 
-// checkAllWell: what told that memory or a circuit is not well was told to be over,
+// checkAllWell: what reported that memory or a circuit is not well was reported to be over,
 // ten alerts of one thing at most.
 func checkAllWell(t fataler, alerts []alert.Alert) {
 	open := map[string][]string{}

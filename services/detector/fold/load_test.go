@@ -23,7 +23,7 @@ func stack(function int) string {
 }
 
 // traffic is a message of 100 events of one app: chatter, errors with and without
-// a stack, requests of which some fail, page loads. What there is to be told apart
+// a stack, requests of which some fail, page loads. What there is to be distinguished
 // in it, pages and errors, is chosen by n.
 func traffic(app string, n int) []telemetry.Event {
 	all := make([]telemetry.Event, 0, 100)
@@ -84,7 +84,7 @@ func BenchmarkApplyEverything(b *testing.B) {
 	}
 }
 
-// TestMemoryIsBounded: whoever sends chooses the names of apps, pages and errors,
+// TestMemoryIsBounded: the sender chooses the names of apps, pages and errors,
 // but not how much memory they take: at most MaxBytes together, or one app of the
 // largest size, by the fold's own count; and that count is not far from the truth.
 func TestMemoryIsBounded(t *testing.T) {

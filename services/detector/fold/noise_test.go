@@ -31,8 +31,8 @@ func chatter(n int, level telemetry.Level, line string) fold.Message {
 	return events(all...)
 }
 
-// TestMined: errors of a tool that differ in a word are told until a rule about them
-// applies, and what that keeps from being told is counted; nothing hides errors of the
+// TestMined: errors of a tool that differ in a word are reported until a rule about them
+// applies, and what that keeps from being reported is counted; nothing hides errors of the
 // app's own, and somebody who wants to see the others again does.
 func TestMined(t *testing.T) {
 	s := &script{fold: fold.New(mined)}
@@ -41,8 +41,8 @@ func TestMined(t *testing.T) {
 	s.at(time.Second, chatter(100, telemetry.LevelInfo, "user %s signed in"))
 	s.at(time.Minute, events()) // nothing yet: no event, no time of the app's
 	s.at(time.Minute, chatter(1, telemetry.LevelInfo, "hello"))
-	told := len(s.alerts)
-	if last := s.alerts[told-1]; last.Category != alert.Noise || last.Detail != "Hidden from now on: user <*> signed in" || last.Context["proposed"] != 1 {
+	reported := len(s.alerts)
+	if last := s.alerts[reported-1]; last.Category != alert.Noise || last.Detail != "Hidden from now on: user <*> signed in" || last.Context["proposed"] != 1 {
 		t.Fatalf("%+v", last)
 	}
 	list := s.fold.NoiseRules("web")
@@ -55,17 +55,17 @@ func TestMined(t *testing.T) {
 		t.Errorf("%+v", out.Noise)
 	}
 	s.at(170*time.Second, events()) // the spike of the errors ends, 120 s after it calmed
-	told = len(s.alerts)
+	reported = len(s.alerts)
 	s.at(3*time.Minute, chatter(7, telemetry.LevelError, line))
 	s.at(3*time.Minute, events(logged(telemetry.LevelError, "[vite] cannot load zoe now")))
-	if len(s.alerts) != told {
-		t.Errorf("hidden errors were told:\n%s", s.titles())
+	if len(s.alerts) != reported {
+		t.Errorf("hidden errors were reported:\n%s", s.titles())
 	}
 	if r := s.fold.NoiseRules("web")[0]; r.State != "applied" || r.Hidden != 8 || r.AlertsHeld != 8 || r.HiddenLast10Min != 8 || !r.Since.Equal(start.Add(2*time.Minute)) {
 		t.Errorf("%+v", r)
 	}
 	s.at(4*time.Minute, events(logged(telemetry.LevelError, "user ada signed in")))
-	if told++; len(s.alerts) != told || s.alerts[told-1].Category != alert.Errors {
+	if reported++; len(s.alerts) != reported || s.alerts[reported-1].Category != alert.Errors {
 		t.Errorf("an error was hidden by a rule about information\n%s", s.titles())
 	}
 	for _, action := range []query.NoiseAction{query.NoiseRemove, query.NoiseAutoDetect} {
@@ -75,7 +75,7 @@ func TestMined(t *testing.T) {
 	}
 	s.at(40*time.Minute, chatter(14, telemetry.LevelError, line))
 	s.at(41*time.Minute, chatter(30, telemetry.LevelError, line))
-	if len(s.alerts) == told || len(s.fold.NoiseRules("web")) != 1 {
+	if len(s.alerts) == reported || len(s.fold.NoiseRules("web")) != 1 {
 		t.Errorf("a rule that was removed is back: %+v", s.fold.NoiseRules("web"))
 	}
 	if removed := s.fold.RemovedNoiseRules(""); len(removed) != 1 || removed[0].ID != id || removed[0].App != "web" {

@@ -159,8 +159,8 @@ func TestReplayOfConfirmed(t *testing.T) {
 	})
 }
 
-// TestRegressionsEnd: whatever comes, and whichever rule goes on from the other after
-// a restart, nothing is over that was not told, nothing twice, and once the page is
+// TestRegressionsEnd: whatever comes, and whichever rule continues from the other after
+// a restart, nothing is over that was not reported, nothing twice, and once the page is
 // fast on every class of devices nothing is open any more. An alert under the dedup
 // key of one that is open takes its place.
 func TestRegressionsEnd(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 )
 
 // TestPlace: an alert says where the event happened that raised it, as far as that
-// was told; what is found in many events, and an end, says nothing of the kind.
+// was reported; what is found in many events, and an end, says nothing of the kind.
 func TestPlace(t *testing.T) {
 	const page = "http://localhost:3000/users/42?tab=1#x"
 	security := telemetry.Event{Kind: telemetry.KindSecurity, App: "web", Security: &telemetry.Security{Type: "csp"}}

@@ -61,12 +61,12 @@ const (
 	driftTitle  = "Errors in logs have drifted upwards"
 	recursTitle = "Error burst in logs recurs by a schedule"
 	recursEnd   = "Resolved: Error burst in logs <- " + recursTitle
-	recurring   = "bursts that recur are told as that"
+	recurring   = "bursts that recur are reported as that"
 	ratioTitle  = "Error spike in logs: more than 3x the rolling average"
 	ratioEnd    = "Resolved: Error spike in logs <- " + ratioTitle
 )
 
-// rateTail are timelines by the rule rate-tail, and what is told of them.
+// rateTail are timelines by the rule rate-tail, and what is reported of them.
 var rateTail = []struct {
 	name string
 	play func(s *script)
@@ -137,8 +137,8 @@ func TestRateTail(t *testing.T) {
 }
 
 // TestRulesChange checks that a change of the rules with a restart neither raises nor
-// resolves anything: what goes on is ended by the rule that raised it, when it is over,
-// and a burst that goes on is not told twice.
+// resolves anything: what continues is ended by the rule that raised it, when it is over,
+// and a burst that continues is not reported twice.
 func TestRulesChange(t *testing.T) {
 	for _, tt := range []struct {
 		from, to ruleset.Anomaly
@@ -157,7 +157,7 @@ func TestRulesChange(t *testing.T) {
 			s.at(0, errorsLogged(1))
 			s.burst(5*time.Minute, 30)
 			s.restart(t, judgedBy(tt.to))
-			s.burst(5*time.Minute+1500*time.Millisecond, 10) // it goes on
+			s.burst(5*time.Minute+1500*time.Millisecond, 10) // it continues
 			s.restart(t, judgedBy(tt.to))
 			s.ticks(5*time.Minute+2*time.Second, 10*time.Minute)
 			s.restart(t, judgedBy(tt.to))
@@ -211,8 +211,8 @@ func TestRulesChangeInSteadyErrors(t *testing.T) {
 	}
 }
 
-// TestUpgradeToRateTail goes on by another rule from a snapshot of a version without it.
-// In that of version 6 a spike goes on: the rule that found it ends it.
+// TestUpgradeToRateTail continues by another rule from a snapshot of a version without it.
+// In that of version 6 a spike continues: the rule that found it ends it.
 func TestUpgradeToRateTail(t *testing.T) {
 	for _, version := range []string{"version4", "version6"} {
 		state, err := os.ReadFile("testdata/" + version + ".snapshot")
@@ -231,8 +231,8 @@ func TestUpgradeToRateTail(t *testing.T) {
 			if version == "version6" {
 				want = slices.Insert(want, 0, "Resolved: Error spike in logs <- ")
 			}
-			if told := findings(s.alerts); !slices.Equal(told, want) {
-				t.Errorf("%s, %v: got %q, want %q", version, by, told, want)
+			if reported := findings(s.alerts); !slices.Equal(reported, want) {
+				t.Errorf("%s, %v: got %q, want %q", version, by, reported, want)
 			}
 		}
 	}

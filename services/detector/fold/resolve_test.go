@@ -39,7 +39,7 @@ type step struct {
 	m  fold.Message
 }
 
-// ends lists what was told as "title", and an end as "title <- title of what it
+// ends lists what was reported as "title", and an end as "title <- title of what it
 // ends", with the titles of all.
 func (s *script) ends() (list []string) {
 	titles := map[string]string{}
@@ -167,23 +167,23 @@ func (s *script) restart(t fataler, cfg fold.Config) {
 	}
 }
 
-// checkResolutions: what is said to be over was told before and was not over
+// checkResolutions: what is said to be over was reported before and was not over
 // yet; and the end has the key, but for thresholds, and the app of the beginning.
 func checkResolutions(t fataler, alerts []alert.Alert) {
-	told, over := map[string]alert.Alert{}, map[string]bool{}
+	reported, over := map[string]alert.Alert{}, map[string]bool{}
 	for _, a := range alerts {
-		told[a.ID] = a
+		reported[a.ID] = a
 		if a.Resolves == "" {
 			continue
 		}
 		for _, id := range append([]string{a.Resolves}, a.AlsoResolves...) {
-			of, ok := told[id]
+			of, ok := reported[id]
 			if !ok || over[id] && a.Revises == "" || of.App != a.App || of.Category != a.Category || of.IsResolution() {
-				t.Fatalf("%q resolves %q, told: %v, over already: %v, %+v", a.Title, id, ok, over[id], of)
+				t.Fatalf("%q resolves %q, reported: %v, over already: %v, %+v", a.Title, id, ok, over[id], of)
 			}
 			over[id] = true
 		}
-		of := told[a.Resolves]
+		of := reported[a.Resolves]
 		if a.Severity != alert.Info || a.App != of.App || a.Category != of.Category || a.Source != of.Source || a.CorrelationID != a.ID ||
 			a.Category != alert.Threshold && a.DedupKey != of.DedupKey {
 			t.Fatalf("the end %+v\nof %+v", a, of)
@@ -193,7 +193,7 @@ func checkResolutions(t fataler, alerts []alert.Alert) {
 
 // TestResolutionInAStorm: a page that is slow and fast in turn is bounded, in how
 // often it is slow and in how often that is over; what was held back of its ends
-// is in no count, and how it is in the end is told all the same.
+// is in no count, and how it is in the end is reported all the same.
 func TestResolutionInAStorm(t *testing.T) {
 	s := newScript()
 	for i := range 5 {
@@ -218,7 +218,7 @@ func TestResolutionInAStorm(t *testing.T) {
 	checkResolutions(t, s.alerts)
 }
 
-// TestEndAfterAStorm: what is told over and over doesn't hold back that it is over.
+// TestEndAfterAStorm: what is reported over and over doesn't hold back that it is over.
 func TestEndAfterAStorm(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -256,7 +256,7 @@ func TestEndsAreBounded(t *testing.T) {
 }
 
 // TestBackToNormalAfterAStorm: of what goes up and down so often that its end is
-// held back, the end is told with the next reading that finds room, once, and
+// held back, the end is reported with the next reading that finds room, once, and
 // counts what was held back.
 func TestBackToNormalAfterAStorm(t *testing.T) {
 	for _, tt := range []struct {

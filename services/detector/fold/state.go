@@ -28,9 +28,9 @@ const Version = 9
 // Errors of Restore. In both cases the state is unchanged, and as much of it as
 // the log still holds is to be had by folding that from its start.
 var (
-	// ErrVersion says that a snapshot is of another version.
+	// ErrVersion reports whether a snapshot is of another version.
 	ErrVersion = errors.New("snapshot of another version")
-	// ErrDamaged says that a snapshot is not what Snapshot returned.
+	// ErrDamaged reports whether a snapshot is not what Snapshot returned.
 	ErrDamaged = snapshot.ErrDamaged
 )
 
@@ -162,7 +162,7 @@ func (f *Fold) Restore(data []byte) error {
 	}
 	next.switchRules()
 	next.shrink()
-	next.forgotten = nil // nobody has heard of them since
+	next.forgotten = nil // nobody has seen them since
 	*f = *next
 	return nil
 }

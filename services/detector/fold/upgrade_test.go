@@ -25,12 +25,12 @@ func thrown(message, function string) telemetry.Event {
 	return e
 }
 
-// upgraded is a fold that goes on from a snapshot of version 4. That one was taken
+// upgraded is a fold that continues from a snapshot of version 4. That one was taken
 // 133 s after the start, when the 55th message had come. Of the app web it knew:
 // a noise rule for /legacy requests by hand, and one that it had found, for "tick"
 // with a number; the errors boom and burst; 5 loads of /cart with an LCP of 1000 ms
 // and one of 2000, which regressed; memory at 95%; the circuits db, open, and mail,
-// half open; spikes in logs and requests that went on; 12 requests of GET /down
+// half open; spikes in logs and requests that continued; 12 requests of GET /down
 // with 503 within 12 ms, two of them held back; two clicks on #pay. Beside that
 // that the job build had failed on main, commit a, and lint succeeded; and that an
 // alert of others fired.
@@ -60,7 +60,7 @@ func TestUpgrade(t *testing.T) {
 	}{
 		{"what noise hides", []fold.Message{events(requested("GET", "/legacy/x", 500)), events(logged(telemetry.LevelInfo, "tick 7"))}, nil},
 		{"a known error", []fold.Message{events(logged(telemetry.LevelError, "boom"), logged(telemetry.LevelError, "burst"))}, nil},
-		{"a known error, told apart by its stack now", []fold.Message{events(thrown("boom", "pay")), events(thrown("boom", "pay")), events(thrown("other", "pay"))}, []string{"New error: other"}},
+		{"a known error, distinguished by its stack now", []fold.Message{events(thrown("boom", "pay")), events(thrown("boom", "pay")), events(thrown("other", "pay"))}, []string{"New error: other"}},
 		{"a baseline", []fold.Message{events(loaded("/cart", 1000)), events(loaded("/cart", 2000)), events(loaded("/cart", 1000))}, []string{
 			"LCP regressed 100% on /cart", "Resolved: LCP regressed on /cart <- LCP regressed 100% on /cart",
 		}},
@@ -68,9 +68,9 @@ func TestUpgrade(t *testing.T) {
 		{"circuits", []fold.Message{circuit("db", "open"), circuit("mail", "half_open"), circuit("db", "closed"), circuit("mail", "closed")}, []string{
 			"Circuit db is closed again", "Circuit mail is closed again",
 		}},
-		{"CI, told again", []fold.Message{built("failure", "a")}, []string{"CI failure: build on main -> " + failed}},
+		{"CI, reported again", []fold.Message{built("failure", "a")}, []string{"CI failure: build on main -> " + failed}},
 		{"CI, mended", []fold.Message{built("success", "a")}, []string{"CI success: build on main"}},
-		{"an alert of others, told again", []fold.Message{raised("firing", "1")}, []string{"Alert firing: Down on shop -> " + fired}},
+		{"an alert of others, reported again", []fold.Message{raised("firing", "1")}, []string{"Alert firing: Down on shop -> " + fired}},
 		{"what was held back", []fold.Message{{}, {}, {}, {}, {}, {}, {}, {}, {}, events(requested("GET", "/down", 503))}, []string{"Server error: GET /down → 503 *3"}},
 		{"the spikes", []fold.Message{errorsLogged(5), {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}, nil},
 	} {
@@ -115,7 +115,7 @@ func TestUpgradeKeepsWhatCanBeSeen(t *testing.T) {
 	}
 }
 
-// TestUpgradeFrom6 goes on from a snapshot of version 6, which went on from that of
+// TestUpgradeFrom6 continues from a snapshot of version 6, which continued from that of
 // version 4: "later boom" was logged, /cart took 3000 ms and GET /later failed, the
 // circuit cache opened, and a spike of boom began at 400 s, with the 59th message.
 func TestUpgradeFrom6(t *testing.T) {

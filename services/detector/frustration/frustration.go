@@ -1,10 +1,10 @@
 // Package frustration notices when a person clicks or submits again and again:
 // 3 or more clicks on one target within a second, the same form submitted 3
-// times within 10 seconds. Sessions are told apart.
+// times within 10 seconds. Sessions are distinguished.
 //
 // There is one alert per burst; a burst is over when a click comes after a
 // window without any. The package knows no clock. A time before the last one of
-// a target means that a clock was set back, and its window starts anew.
+// a target means that a clock was set back, and its window starts again.
 package frustration
 
 import (
@@ -37,10 +37,10 @@ var actions = [...]action{
 }
 
 // target is what is known of one target: when it was touched last and before
-// that, in milliseconds since 1970, and whether the burst was told.
+// that, in milliseconds since 1970, and whether the burst was reported.
 type target struct {
 	last, before int64
-	told         bool
+	reported     bool
 }
 
 // never is earlier than any window reaches.
@@ -56,7 +56,7 @@ type Targets struct {
 // New returns an app without targets.
 func New() *Targets { return &Targets{known: lru.New[uint64, target](MaxTargets)} }
 
-// Evicted is how many targets were forgotten for want of room since New, Size
+// Evicted is how many targets were forgotten for lack of room since New, Size
 // about how many bytes are held.
 func (t *Targets) Evicted() uint64 { return t.evicted }
 
@@ -84,14 +84,14 @@ func (t *Targets) touch(a *action, app string, event *telemetry.Event, now int64
 	}
 	start := now - a.window.Milliseconds()
 	if known.last <= start {
-		known.told = false
+		known.reported = false
 	}
-	burst := known.before > start && !known.told
+	burst := known.before > start && !known.reported
 	known.before, known.last = known.last, now
 	if !burst {
 		return alert.Alert{}, false
 	}
-	known.told = true
+	known.reported = true
 	name := template.Message(event.Action.Target)
 	return alert.Alert{
 		Severity: alert.Warning, Category: alert.UserFrustration, Source: alert.SourceFrustration, URL: event.URL,
@@ -109,7 +109,7 @@ func (t *Targets) add(key uint64, value target) *target {
 	return stored
 }
 
-// key tells targets apart by a hash: selectors can be long.
+// key distinguishes targets by a hash: selectors can be long.
 func (t *Targets) key(a *action, event *telemetry.Event) uint64 {
 	t.scratch = append(append(t.scratch[:0], a.name...), 0)
 	t.scratch = append(append(t.scratch, event.Session...), 0)
@@ -124,6 +124,6 @@ func (t *Targets) State(s *snapshot.State) {
 		s.Hash(1, key)
 		snapshot.Int(s, 2, &known.last, snapshot.AnyInt)
 		snapshot.Int(s, 3, &known.before, snapshot.AnyInt)
-		s.Bool(4, &known.told)
+		s.Bool(4, &known.reported)
 	}, func(key uint64, known target) { t.add(key, known) })
 }

@@ -15,7 +15,7 @@ type entry[V any] struct {
 // Len is how many templates it holds.
 func (x *Index[V]) Len() int { return x.n }
 
-// Add adds a template that varies and is not there, and says whether its leaf had
+// Add adds a template that varies and is not there, and reports whether its leaf had
 // room.
 func (x *Index[V]) Add(t *Template, value V) bool {
 	if x.leaves == nil {

@@ -85,7 +85,7 @@ func (g *listing) stays() int {
 	return before + behind
 }
 
-// ok says whether enough stays.
+// ok reports whether enough stays.
 func (g *listing) ok() bool {
 	before, behind := g.around()
 	firm := 0
@@ -123,7 +123,7 @@ func (m *miner) list(g *listing) {
 	}
 }
 
-// equal says whether a word of a line is another's.
+// equal reports whether a word of a line is another's.
 func (l *counted) equal(i int, o *counted, j int) bool {
 	return l.tokens[i].hash == o.tokens[j].hash && l.word(i) == o.word(j)
 }

@@ -61,7 +61,7 @@ func Parse(text string) (*Template, bool) {
 	return t, f.ok()
 }
 
-// Varies says whether the text is of a template that lines differ in.
+// Varies reports whether the text is of a template that lines differ in.
 func Varies(text string) bool {
 	return strings.IndexByte(text, Hole) >= 0 || strings.IndexByte(text, List) >= 0
 }
@@ -87,7 +87,7 @@ func (t *Template) Width() int {
 // Size is about how many bytes it takes.
 func (t *Template) Size() int { return len(t.text) + 24*len(t.tokens) + 64 }
 
-// Matches says whether a line is one of the template's.
+// Matches reports whether a line is one of the template's.
 func (t *Template) Matches(l *Line) bool {
 	behind := 0
 	switch {
@@ -112,7 +112,7 @@ func (t *Template) Matches(l *Line) bool {
 	return true
 }
 
-// takes says whether a word of a line can stand where one of the template does.
+// takes reports whether a word of a line can stand where one of the template does.
 func (t *Template) takes(i int, l *Line, j int) bool {
 	own, w := &t.tokens[i], &l.tokens[j]
 	if own.hole {
@@ -121,7 +121,7 @@ func (t *Template) takes(i int, l *Line, j int) bool {
 	return string(l.text[w.start:w.end]) == t.text[own.start:own.end]
 }
 
-// Covers says whether every line of another template is one of this, too.
+// Covers reports whether every line of another template is one of this, too.
 func (t *Template) Covers(o *Template) bool {
 	before, behind := t.around()
 	oBefore, oBehind := o.around()
@@ -133,7 +133,7 @@ func (t *Template) Covers(o *Template) bool {
 	return t.agrees(o, before, behind, func(own, other *token) bool { return own.hole || !other.hole })
 }
 
-// Overlaps says whether there are lines of both.
+// Overlaps reports whether there are lines of both.
 func (t *Template) Overlaps(o *Template) bool {
 	before, behind := t.around()
 	oBefore, oBehind := o.around()
@@ -155,7 +155,7 @@ func (t *Template) around() (before, behind int) {
 	return t.list, len(t.tokens) - 1 - t.list
 }
 
-// agrees says whether lines of both can be in so many places from the beginning and
+// agrees reports whether lines of both can be in so many places from the beginning and
 // from the end, and whether ok says so of each.
 func (t *Template) agrees(o *Template, before, behind int, ok func(own, other *token) bool) bool {
 	agree := func(i, j int) bool {

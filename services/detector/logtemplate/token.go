@@ -7,10 +7,10 @@ import "bytes"
 type token struct {
 	start, word, end uint16 // where in the text it begins, the word in it does, and it ends
 	hash             uint64 // of all of it
-	// firm says that the word has letters of its own, varies that another may stand in
+	// firm reports whether the word has letters of its own, varies that another may stand in
 	// its place.
 	firm, varies bool
-	// hole says that it is of a template, and the word varies.
+	// hole reports whether it is of a template, and the word varies.
 	hole bool
 }
 
@@ -22,7 +22,7 @@ type Line struct {
 	tokens [MaxTokens]token
 }
 
-// Cut takes a line apart into its words, and says whether it has as many as lines with
+// Cut takes a line apart into its words, and reports whether it has as many as lines with
 // templates have. What is too much is one word that does not vary. The line keeps the
 // text.
 func (l *Line) Cut(text []byte) bool {
@@ -73,7 +73,7 @@ func (t *token) measure(text []byte, begin int) (end int) {
 	return i
 }
 
-// assigns says whether what stands between two words makes the first the name of the
+// assigns reports whether what stands between two words makes the first the name of the
 // second, as in user=alice, key:value and https://host, but not "alice: hello" and
 // host:80.
 func assigns(between, second []byte) bool {
@@ -105,7 +105,7 @@ var placeholders = [...]string{"<n>", "<str>", "<id>", "<time>", "<ip>"}
 // between is what stands before the word.
 func (t *token) between(text string) string { return text[t.start:t.word] }
 
-// fits says whether one template can stand for two words in the same place.
+// fits reports whether one template can stand for two words in the same place.
 func fits(a string, of *token, b string, other *token) bool {
 	return of.varies && other.varies && of.between(a) == other.between(b)
 }

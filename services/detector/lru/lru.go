@@ -78,7 +78,7 @@ func (m *Map[K, V]) Add(key K, value V) (stored *V, evicted *Entry[K, V]) {
 	return &n.entry.Value, evicted
 }
 
-// Delete removes key and says whether it was there.
+// Delete removes key and reports whether it was there.
 func (m *Map[K, V]) Delete(key K) bool {
 	n := m.index[key]
 	if n == nil {

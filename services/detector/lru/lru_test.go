@@ -63,7 +63,7 @@ func TestMapKeepsAtLeastOne(t *testing.T) {
 }
 
 // A map against the plainest possible model: a slice in order of use. And a
-// copy filled in the order of All must go on like the original, because that
+// copy filled in the order of All must continue like the original, because that
 // is how snapshots are restored.
 func TestMapAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -17,7 +17,7 @@ import (
 )
 
 // Events are the newest of all, at most limit, and as many as fit into a reply. Those
-// that are left out for want of room count as older. Where events have positions,
+// that are left out for lack of room count as older. Where events have positions,
 // these say which is newer.
 func Events(replies []query.EventsReply, limit int) (all query.EventsReply, err error) {
 	all.Events = []query.StoredEvent{}

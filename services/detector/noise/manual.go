@@ -92,7 +92,7 @@ func (m *Manual) Add(c query.NoiseRequest, now time.Time) (id string, err error)
 	return id, nil
 }
 
-// Remove removes a rule and says whether there was one.
+// Remove removes a rule and reports whether there was one.
 func (m *Manual) Remove(id string) bool {
 	i := m.index(id)
 	if i >= 0 {
@@ -105,7 +105,7 @@ func (m *Manual) index(id string) int {
 	return slices.IndexFunc(m.rules, func(r manualRule) bool { return r.id == id })
 }
 
-// Hides says whether a rule is about an event of an app, of kind log or
+// Hides reports whether a rule is about an event of an app, of kind log or
 // network, and notes what it hides.
 func (m *Manual) Hides(app string, kind telemetry.Kind, s Sighting, now time.Time) bool {
 	if len(m.rules) == 0 {

@@ -85,12 +85,12 @@ func (m *mined) delete(r *rule) {
 	}
 }
 
-// knows says whether a key is one of those that patterns have here.
+// knows reports whether a key is one of those that patterns have here.
 func (a *App) knows(key string) bool {
 	return key != "" && (a.mined != nil || key[0] != ofToolErrors && !logtemplate.Varies(key))
 }
 
-// bind gives a rule its template when its key has holes, and says whether it is one.
+// bind gives a rule its template when its key has holes, and reports whether it is one.
 func (a *App) bind(r *rule) (ok bool) {
 	if !logtemplate.Varies(r.key) {
 		return true
@@ -131,9 +131,9 @@ func (a *App) under(key []byte, p *pattern) *rule {
 	})
 }
 
-// isTold says whether a mined rule does what one about a pattern that occurred n
+// isTold reports whether a mined rule does what one about a pattern that occurred n
 // times would.
-func (a *App) isTold(key string, p *pattern, n int, t int64) bool {
+func (a *App) isRedundant(key string, p *pattern, n int, t int64) bool {
 	if a.mined == nil || a.mined.rules == 0 {
 		return false
 	}
@@ -218,7 +218,7 @@ func (a *App) judgeMined(class string, c logtemplate.Cluster, t int64, found *Fo
 	found.add(r)
 }
 
-// isCovered says whether there is a rule that hides all that another would; or
+// isCovered reports whether there is a rule that hides all that another would; or
 // proposes to when that one would only be proposed.
 func (a *App) isCovered(r *rule) bool {
 	for _, known := range a.rules.All() {
@@ -254,7 +254,7 @@ func (a *App) takeOver(r *rule) {
 	}
 }
 
-// overlapsRemoved says whether a rule would hide a line that a removed one was about.
+// overlapsRemoved reports whether a rule would hide a line that a removed one was about.
 func (m *mined) overlapsRemoved(a *App, r *rule) bool {
 	if m == nil || r.key[0] == ofRequests || a.removed.Len() == 0 {
 		return false

@@ -147,7 +147,7 @@ func TestLists(t *testing.T) {
 	d.expect("others aren't", d.say("info", "signed out: NAME of the night shift", people), 0)
 }
 
-// TestTheWidestIsTold: what a rule covers that is found at the same time is not told
+// TestTheWidestIsTold: what a rule covers that is found at the same time is not reported
 // beside it.
 func TestTheWidestIsTold(t *testing.T) {
 	d := newDay(t)
@@ -319,7 +319,7 @@ func TestWhatARuleShows(t *testing.T) {
 	}
 }
 
-// TestModes: a state goes on under other rules; what only those know that found it is
+// TestModes: a state continues under other rules; what only those know that found it is
 // left out.
 func TestModes(t *testing.T) {
 	a := noise.New("web", ruleset.Mined)
@@ -448,7 +448,7 @@ func TestSameLinesSameRules(t *testing.T) {
 	})
 }
 
-// like says whether a message is of a pattern, word by word.
+// like reports whether a message is of a pattern, word by word.
 func like(pattern, message string) bool {
 	if before, behind, list := strings.Cut(pattern, " <...>"); list {
 		return len(message) > len(before)+len(behind) && strings.HasPrefix(message, before) && strings.HasSuffix(message, behind)

@@ -44,7 +44,7 @@ import (
 
 const (
 	// MaxPatterns is how many templates of one app are counted. Past it, the
-	// one not seen for the longest is forgotten.
+	// one not seen for the longest time is forgotten.
 	MaxPatterns = 2000
 	// MaxRules is how many rules of one app are found. Past it, a rule that
 	// matched nothing for 10 minutes makes room, and without one a new pattern
@@ -93,7 +93,7 @@ type App struct {
 	removed  *lru.Map[string, removal]
 	mined    *mined // nil unless templates count together that differ
 	// lastRun is when auto-detection last ran, or when the app began, in
-	// milliseconds since 1970; started says that there is such a time.
+	// milliseconds since 1970; started reports whether there is such a time.
 	lastRun int64
 	started bool
 	// failed is when an error was logged last, in milliseconds since 1970.
@@ -131,7 +131,7 @@ func New(app string, by ruleset.Noise) *App {
 // Patterns is the number of templates that are counted.
 func (a *App) Patterns() int { return a.patterns.Len() }
 
-// Evicted is how many templates were forgotten for want of room since New.
+// Evicted is how many templates were forgotten for lack of room since New.
 func (a *App) Evicted() uint64 { return a.evicted }
 
 // LeftOut is how many patterns found no room as a rule since New.
@@ -141,7 +141,7 @@ func (a *App) LeftOut() uint64 { return a.leftOut }
 func (a *App) Size() int { return a.size + a.mined.size() }
 
 // Log counts a line with the template of its message, runs auto-detection when
-// it is time, and says whether the line is under a rule that applies. Tool is
+// it is time, and reports whether the line is under a rule that applies. Tool is
 // what FromTool says of its event. Found is nil unless auto-detection found
 // something new.
 func (a *App) Log(log *telemetry.Log, tool bool, template []byte, now time.Time) (hidden bool, found *Found) {

@@ -12,7 +12,7 @@ import (
 // maxLook is how much of a text is searched, in bytes.
 const maxLook = 4096
 
-// FromTool says whether an event that holds a log comes from a browser extension
+// FromTool reports whether an event that holds a log comes from a browser extension
 // or a development tool. Of a stack only the innermost frame counts: an
 // extension that wraps fetch stands somewhere in the stack of many an error of
 // the app's own.
@@ -22,7 +22,7 @@ func FromTool(e *telemetry.Event) bool {
 		log.Stack != "" && toolText(innermost(log.Stack))
 }
 
-// ofExtension says whether a page is one of an extension, in any browser.
+// ofExtension reports whether a page is one of an extension, in any browser.
 func ofExtension(page string) bool {
 	scheme, _, ok := strings.Cut(head(page), "://")
 	return ok && strings.HasSuffix(scheme, "-extension")
@@ -138,7 +138,7 @@ func infrastructure(page []byte, rawURL string) []byte {
 // where Vite's listens, whatever their ports.
 var localSocket = []byte("ws://localhost/")
 
-// toLocalSocket says whether a URL is that of a WebSocket on a loopback host.
+// toLocalSocket reports whether a URL is that of a WebSocket on a loopback host.
 func toLocalSocket(rawURL string) bool {
 	if !strings.HasPrefix(rawURL, "ws://") && !strings.HasPrefix(rawURL, "wss://") {
 		return false

@@ -83,7 +83,7 @@ func (r *record) show(text string) (grown int) {
 	return grown + len(text)
 }
 
-// again begins anew, as what a rule does changes. Its examples stay.
+// again starts again, as what a rule does changes. Its examples stay.
 func (r *record) again(t int64) {
 	*r = record{since: t, lastSeen: r.lastSeen, examples: r.examples, looked: r.looked}
 }

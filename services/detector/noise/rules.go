@@ -37,7 +37,7 @@ type rule struct {
 	template *logtemplate.Template
 }
 
-// applies says whether there is a rule and it applies.
+// applies reports whether there is a rule and it applies.
 func (r *rule) applies() bool { return r != nil && r.applied }
 
 func (r *rule) size() int {
@@ -98,7 +98,7 @@ func (a *App) Detect(now time.Time) *Found {
 		if len((*p).at) < least {
 			continue
 		}
-		if n := (*p).within(t-Window.Milliseconds(), t); n >= least && !a.isTold(key, *p, n, t) {
+		if n := (*p).within(t-Window.Milliseconds(), t); n >= least && !a.isRedundant(key, *p, n, t) {
 			a.judge(key, *p, n, t, &found)
 		}
 	}
@@ -186,7 +186,7 @@ func (a *App) ruleOf(key string) *rule {
 
 // makeRoom sees to it that there is room for a rule, if need be by forgetting
 // one that is idle. Rules in use stay: to trade one for another would find the
-// first anew in the next run, and so on for ever.
+// first again in the next run, and so on for ever.
 func (a *App) makeRoom(t int64) bool {
 	if a.rules.Len() < a.rules.Cap() {
 		return true
@@ -200,7 +200,7 @@ func (a *App) makeRoom(t int64) bool {
 	return true
 }
 
-// addRule adds a rule that there is room for, and says whether the mined ones have
+// addRule adds a rule that there is room for, and reports whether the mined ones have
 // room, too.
 func (a *App) addRule(r *rule) bool {
 	if r.template != nil && !a.mined.add(r) {
@@ -261,14 +261,14 @@ func (a *App) addRemoved(id, key string, percent int) {
 	}
 }
 
-// isRemoved says whether a rule was removed, or would hide what one was about that
+// isRemoved reports whether a rule was removed, or would hide what one was about that
 // was.
 func (a *App) isRemoved(r *rule) bool {
 	return a.removed.Peek(r.id) != nil || a.mined.overlapsRemoved(a, r)
 }
 
 // Accept has a found rule apply that is proposed or was removed, at the wish of
-// somebody. It says whether there is one.
+// somebody. It reports whether there is one.
 func (a *App) Accept(id string, now time.Time) bool {
 	t := now.UnixMilli()
 	for _, known := range a.rules.All() {

@@ -231,7 +231,7 @@ func adoptedIncident(c core, peak uint64, all [2]float64) []byte {
 	return message(func(s *snapshot.State) {
 		putUint(s, 1, raised)
 		putInt(s, 2, c.at-c.from)
-		putUint(s, 6, uint64(max(c.from, 0))) // c.from is how long it has gone on
+		putUint(s, 6, uint64(max(c.from, 0))) // c.from is how long it has continued
 		putUint(s, 7, peak)
 		putBool(s, 8, true)
 		putFloat(s, 9, (priorCount+c.usual[0])/(priorExposure+c.usual[1]))

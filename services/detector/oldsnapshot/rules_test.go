@@ -34,8 +34,8 @@ func read(t *testing.T, version uint32, data []byte, part func(*reader) []byte, 
 	snapshottest.Read(t, converted, into)
 }
 
-// TestOpenSpikeOfVersion6 checks that a spike that goes on in a snapshot of version 6
-// stays open while its errors go on, although the minute before is full of them, and
+// TestOpenSpikeOfVersion6 checks that a spike that continues in a snapshot of version 6
+// stays open while its errors continue, although the minute before is full of them, and
 // ends 120 s after it has calmed.
 func TestOpenSpikeOfVersion6(t *testing.T) {
 	var w writer
@@ -77,7 +77,7 @@ func TestOpenSpikeOfVersion6(t *testing.T) {
 	t.Error("the spike does not end")
 }
 
-// TestSpikeOfVersion7 checks that a spike that goes on in a snapshot of version 7 is an
+// TestSpikeOfVersion7 checks that a spike that continues in a snapshot of version 7 is an
 // open incident with what was usual before it, raises nothing again, and ends 120 s
 // after it has calmed. The snapshot was taken of a counter after 10 min with an error
 // every 5 s and 30 s with one every 100 ms.
@@ -141,7 +141,7 @@ func TestOpenAlertsOfVersion7(t *testing.T) {
 }
 
 // TestRegressionsOfVersion7 reads what version 7 wrote while a page was slow. The
-// regression goes on until the page is as before.
+// regression continues until the page is as before.
 func TestRegressionsOfVersion7(t *testing.T) {
 	var spec, confirmed writer
 	spec.len(1)

@@ -195,7 +195,7 @@ func TestBudgetProperties(t *testing.T) {
 		b := ratelimit.NewBudget()
 		now, begin := 0, 0
 		apps := rapid.IntRange(1, 40).Draw(t, "apps")
-		left, offered, told, held := map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
+		left, offered, reported, held := map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
 		all := 0
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now += rapid.SampledFrom([]int{0, 0, 1, 7, 50, 900, 9_999, 10_000}).Draw(t, "gap")
@@ -220,7 +220,7 @@ func TestBudgetProperties(t *testing.T) {
 			}
 			if held[app] > 0 && rapid.Bool().Draw(t, "summary") {
 				s := b.Take(app)
-				told[app] += s.Total
+				reported[app] += s.Total
 				held[app] = 0
 			}
 			if rapid.IntRange(0, 9).Draw(t, "restart") == 0 {
@@ -233,8 +233,8 @@ func TestBudgetProperties(t *testing.T) {
 					t.Fatalf("%s: %d alerts held back, want %d", app, s.Total, held[app])
 				}
 			}
-			if left[app]+told[app]+held[app] != n {
-				t.Fatalf("%s: %d left, %d in summaries and %d held back of %d", app, left[app], told[app], held[app], n)
+			if left[app]+reported[app]+held[app] != n {
+				t.Fatalf("%s: %d left, %d in summaries and %d held back of %d", app, left[app], reported[app], held[app], n)
 			}
 		}
 	})

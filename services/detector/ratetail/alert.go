@@ -43,7 +43,7 @@ func (f Finding) Alert(app, signal string) alert.Alert {
 	return a
 }
 
-// Resolution says that the spike or drift that the alert with an id told of is
+// Resolution reports whether the spike or drift that the alert with an id told of is
 // over, or that it has become what is usual: then as many errors come as before, and
 // whoever reads it must not take that for the end of them.
 func (f Finding) Resolution(app, signal, id string) alert.Alert {
@@ -105,7 +105,7 @@ func rounded(v float64) float64 {
 	return r
 }
 
-// leastP is the smallest power of ten that is told.
+// leastP is the smallest power of ten that is reported.
 const leastP = -300
 
 // probability writes one, given its natural logarithm, after "p": "= 2e-9".

@@ -6,31 +6,31 @@ import (
 )
 
 // core is what Counter and Small have in common: the newest slots, what is usual,
-// and whether a spike goes on. Times are in seconds since 1970.
+// and whether a spike continues. Times are in seconds since 1970.
 type core struct {
 	usual level
-	// at is the second that goes on, and lastError that of the newest error. Of
+	// at is the second that continues, and lastError that of the newest error. Of
 	// what was up to since, nothing is known.
 	at, lastError, since int64
-	// from is when what goes on began.
+	// from is when what continues began.
 	from  int64
 	slots [slots]uint32
 	state state
-	// stayed says that the last spike ended by becoming the new level.
+	// stayed reports whether the last spike ended by becoming the new level.
 	stayed bool
 	// patience is how many seconds after the newest error a silence begins. It is
 	// found when that error leaves the window.
 	patience uint32
 }
 
-// state is what goes on.
+// state is what continues.
 type state uint8
 
 const (
 	calm state = iota
 	// spiking: a spike was found that is not over.
 	spiking
-	// expected: a burst that comes by its schedule, and of which nothing is told.
+	// expected: a burst that comes by its schedule, and of which nothing is reported.
 	expected
 	states
 )
@@ -50,7 +50,7 @@ func begun(now time.Time) core {
 
 func (c *core) slot(s int64) *uint32 { return &c.slots[((s%slots)+slots)%slots] }
 
-// add counts an error in the second that goes on, and returns how many that has.
+// add counts an error in the second that continues, and returns how many that has.
 func (c *core) add() int64 {
 	slot := c.slot(c.at)
 	if *slot < math.MaxUint32 {
@@ -68,7 +68,7 @@ func (c *core) count() (n int64) {
 	return n
 }
 
-// earlier is how many errors are in each window before the second that goes on.
+// earlier is how many errors are in each window before the second that continues.
 func (c *core) earlier() (before [len(windows)]int64) {
 	sum, w := int64(0), 0
 	for back := range int64(slots) {
@@ -83,9 +83,9 @@ func (c *core) earlier() (before [len(windows)]int64) {
 	return before
 }
 
-// look asks of every window whether its count is a spike, with n errors in the
-// second that goes on. If none is, no more than limit in it are one either.
-func (c *core) look(before *[len(windows)]int64, n int64, s *scales) (found Finding, limit int64, spike bool) {
+// test asks of every window whether its count is a spike, with n errors in the
+// second that continues. If none is, no more than limit in it are one either.
+func (c *core) test(before *[len(windows)]int64, n int64, s *scales) (found Finding, limit int64, spike bool) {
 	weight := s.weight()
 	more, expected := leniency*math.Log(s.clusters()), c.expected()
 	limit = math.MaxInt64
@@ -118,7 +118,7 @@ func (c *core) look(before *[len(windows)]int64, n int64, s *scales) (found Find
 	return Finding{}, limit, false
 }
 
-// onset is in which second of the window what goes on began: from there on the
+// onset is in which second of the window what continues began: from there on the
 // counts are most over both onsetRate and onsetTimes what is usual.
 func (c *core) onset() int64 {
 	level := max(onsetRate, onsetTimes*c.usual.rate())
@@ -134,33 +134,33 @@ func (c *core) onset() int64 {
 
 const onsetRate, onsetTimes = 1, 3
 
-// fate is what became of a second that left the window.
-type fate uint8
+// slotClass is what a second that left the window counts as.
+type slotClass uint8
 
 const (
-	unknown fate = iota // before since
-	usual               // taken for usual
-	held                // part of what goes on
+	unknownSlot slotClass = iota // before since
+	usualSlot                    // learned as usual
+	heldSlot                     // part of what continues
 )
 
 // tick begins the next second. The one whose slot it takes leaves the window,
 // with n errors.
-func (c *core) tick() (n int64, of fate) {
+func (c *core) tick() (n int64, class slotClass) {
 	c.at++
 	slot := c.slot(c.at)
 	n, *slot = int64(*slot), 0
 	gone := c.at - slots
 	switch {
 	case gone <= c.since:
-		return n, unknown
+		return n, unknownSlot
 	case c.state != calm && gone >= c.from:
-		return n, held
+		return n, heldSlot
 	default:
-		return n, usual
+		return n, usualSlot
 	}
 }
 
-// full says that the window still has errors, so that each second counts.
+// full reports whether the window still has errors, so that each second counts.
 func (c *core) full() bool { return c.at < c.lastError+slots }
 
 // skip lets seconds pass in which nothing is in the window and nothing comes.
@@ -175,7 +175,7 @@ func (c *core) skip(seconds int64) (heard int64, felt float64) {
 	return heard, float64(heard) + float64(seconds-heard)/slowdown
 }
 
-// calmed says whether what goes on is over: the count is at what is expected in
+// calmed reports whether what continues is over: the count is at what is expected in
 // 10 s, or one more. Half as many more would be over sooner, but where many are
 // expected that is a spike itself, and where some are, twice as many that stay come
 // under it each minute by chance. As what was found in 2 s may not show in 10 s yet,

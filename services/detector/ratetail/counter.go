@@ -15,7 +15,7 @@ type Counter struct {
 	// wasNoted reports whether the last incident was one of a burst that recurs.
 	wasNoted bool
 
-	// What holds for the second that goes on, once an error has come in it: the
+	// What holds for the second that continues, once an error has come in it: the
 	// errors in each window before it, and how many may come in it until they are
 	// looked at more closely. It follows from the rest.
 	ready  bool
@@ -24,7 +24,7 @@ type Counter struct {
 }
 
 // episode is what a Counter knows of a spike, or of a burst that was expected,
-// that goes on.
+// that continues.
 type episode struct {
 	// peak is the most errors in 10 s since it began, and usual how many are
 	// expected without it.
@@ -38,7 +38,7 @@ type episode struct {
 // counted is the block of 10 s that is gathered from the slots that leave.
 type counted struct {
 	seconds, errors int64
-	// void says that a part of it belongs to a spike; usual is what was usual at
+	// void reports whether a part of it belongs to a spike; usual is what was usual at
 	// its beginning.
 	void  bool
 	usual [numScales]level
@@ -78,7 +78,7 @@ func (c *Counter) Add(now time.Time, failing bool) (Finding, bool) {
 			return found, true
 		}
 	case n > c.limit:
-		found, limit, spike := c.look(&c.before, n, &c.scales)
+		found, limit, spike := c.test(&c.before, n, &c.scales)
 		c.limit = limit
 		if !spike {
 			break
@@ -87,7 +87,7 @@ func (c *Counter) Add(now time.Time, failing bool) (Finding, bool) {
 			return found, true
 		}
 	}
-	// While a spike goes on, its alert covers the rise.
+	// While a spike continues, its alert covers the rise.
 	if c.drift.news && c.incident.grade != raised {
 		c.drift.news = false
 		found := c.drifted(Drift)
@@ -154,7 +154,7 @@ func (c *Counter) larger(n int64, failing bool) bool {
 	return failing || n > c.episode.most || c.at-c.from > c.episode.longest
 }
 
-// goOn takes note of an error while an episode goes on, which may make a spike of
+// goOn takes note of an error while an episode continues, which may make a spike of
 // a burst that was expected.
 func (c *Counter) goOn(n int64, failing bool) (Finding, bool) {
 	e := &c.episode
@@ -175,7 +175,7 @@ func (c *Counter) goOn(n int64, failing bool) (Finding, bool) {
 	})
 }
 
-// until lets time pass up to a second, and says whether that changed anything.
+// until lets time pass up to a second, and reports whether that changed anything.
 func (c *Counter) until(s int64) (moved bool) {
 	if s == c.at {
 		return false
@@ -186,8 +186,8 @@ func (c *Counter) until(s int64) (moved bool) {
 		return true
 	}
 	for c.at < s && c.full() {
-		n, of := c.tick()
-		c.left(n, of)
+		n, class := c.tick()
+		c.left(n, class)
 		if c.state != calm && c.calmed() {
 			c.ended()
 		}
@@ -202,14 +202,14 @@ func (c *Counter) until(s int64) (moved bool) {
 }
 
 // left takes note of a second that left the window.
-func (c *Counter) left(n int64, of fate) {
-	if of == unknown {
+func (c *Counter) left(n int64, class slotClass) {
+	if class == unknownSlot {
 		return
 	}
 	if c.incident.frozen {
 		c.incident.all.pass(float64(n), short)
 	}
-	if of == usual {
+	if class == usualSlot {
 		c.scales.pass(n)
 		c.thaw()
 	} else {
@@ -257,7 +257,7 @@ func (c *Counter) ended() {
 
 // skipped lets seconds pass in which nothing is in the window and nothing comes,
 // in a stream of which something is usual. A silence says nothing of how errors
-// cluster, nor that they drift. But a drift that was told is over with it, in time.
+// cluster, nor that they drift. But a drift that was reported is over with it, in time.
 func (c *Counter) skipped(seconds int64) {
 	before := c.scales.levels
 	heard, felt := c.skip(seconds)

@@ -21,7 +21,7 @@ const (
 	// backRatio and backLimit are of the sum that finds that a drift is over: it
 	// grows while the rate is under backRate times the reference.
 	backRatio, backLimit = 1.6, 10
-	// driftNewLevel is how long a drift goes on until it is the new level, in
+	// driftNewLevel is how long a drift continues until it is the new level, in
 	// seconds.
 	driftNewLevel = 3 * 3600
 )
@@ -40,8 +40,8 @@ type drift struct {
 	sum   float64
 	calm  int64
 	risen struct{ errors, seconds float64 }
-	// open says that a drift was found that is not over, since a second and from a
-	// rate; back is the CUSUM of its end, news that it is still to be told, stayed
+	// open reports whether a drift was found that is not over, since a second and from a
+	// rate; back is the CUSUM of its end, news that it is still to be reported, stayed
 	// that the last one ended by becoming the new level.
 	open, news, stayed bool
 	since              int64
@@ -57,7 +57,7 @@ type longSpread struct {
 	// squares are those of the differences, each in units of what is expected of it,
 	// discounted.
 	squares, blocks float64
-	// errors and seconds are of the block that goes on, and before is the rate in the
+	// errors and seconds are of the block that continues, and before is the rate in the
 	// last one, where known.
 	errors, seconds, before float64
 	known                   bool
@@ -95,7 +95,7 @@ func (l *longSpread) see(n, seconds float64) {
 	l.errors, l.seconds = 0, 0
 }
 
-// forget drops the block that goes on and the one before.
+// forget drops the block that continues and the one before.
 func (l *longSpread) forget() { l.errors, l.seconds, l.before, l.known = 0, 0, 0, false }
 
 // most is the reference, taken a deviation higher than what it was learned from.
@@ -138,7 +138,7 @@ func (d *drift) see(n, blocks, factor, rate float64, at int64) {
 	d.reference.count += n
 }
 
-// silent notes that nothing is known of what goes on.
+// silent notes that nothing is known of what continues.
 func (d *drift) silent() { d.long.forget() }
 
 func (d *drift) close(at int64) { d.open, d.news, d.sum, d.calm, d.back = false, false, 0, at, 0 }

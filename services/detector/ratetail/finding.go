@@ -34,7 +34,7 @@ type Finding struct {
 	// LogP is the natural logarithm of the probability of so many or more.
 	LogP float64
 	// Period is after how many seconds a burst recurs, and Usual how many errors
-	// it adds to 10 s. Longer says that it is no larger, but goes on: what is
+	// it adds to 10 s. Longer reports whether it is no larger, but continues: what is
 	// expected then is what is usual without it.
 	Period, Usual float64
 	Longer        bool

@@ -7,9 +7,9 @@ import (
 )
 
 // Errors yields how many errors came in each of the seconds up to the newest, the
-// oldest first, so that another rule can go on from them. They are exact for the last
+// oldest first, so that another rule can continue from them. They are exact for the last
 // 10 s. What was before is known as a rate only, and spread evenly; without the errors
-// of a spike that goes on.
+// of a spike that continues.
 func (c *Counter) Errors(seconds int64) iter.Seq2[time.Time, int64] {
 	return func(yield func(time.Time, int64) bool) {
 		rest, rate := 0.0, 0.0

@@ -81,7 +81,7 @@ func (c *Counter) note(found Finding) (Finding, bool) {
 // schedule is one of the incident's.
 const alike = 0.5
 
-// held notes how large the episode is that goes on. One that comes by its schedule
+// held notes how large the episode is that continues. One that comes by its schedule
 // holds an incident open when it is as large as that.
 func (c *Counter) held() {
 	i := &c.incident
@@ -97,7 +97,7 @@ func (c *Counter) held() {
 // incident, and not of what is usual.
 var atLevel = math.Log(1e-2)
 
-// quieten notes that what went on in an incident has calmed.
+// quieten notes that what continued in an incident has calmed.
 func (c *Counter) quieten() {
 	i := &c.incident
 	if i.grade == none || i.quietSince != 0 {

@@ -31,7 +31,7 @@
 //
 // The package has no clock and knows nothing of what an error is. A time before
 // the last one, in whole seconds, means that a clock was set back, and counting
-// starts anew.
+// starts again.
 package ratetail
 
 import "math"
@@ -48,7 +48,7 @@ const (
 	// of how its errors cluster. Shares are less by a factor, unsure: 50 errors at once
 	// are a spike all the same, as an app that crashes at its start has them.
 	young, unsure = 30, 1e-4
-	// newLevel is how long a spike goes on until it is the new level.
+	// newLevel is how long a spike continues until it is the new level.
 	newLevel = 900
 	// quiet is for how long an incident has no spike when it ends.
 	quiet = 120

@@ -74,8 +74,8 @@ func together(all ...stream) stream {
 	return s
 }
 
-// told is what a counter says of a stream.
-type told struct {
+// reported is what a counter says of a stream.
+type reported struct {
 	at   int64
 	what ratetail.Finding
 }
@@ -85,15 +85,15 @@ var names = map[ratetail.Kind]string{
 	ratetail.Drift: "drift", ratetail.DriftOver: "drift over", ratetail.DriftStayed: "drift stays",
 }
 
-// watch folds a stream in and asks each second whether what goes on is over.
-func watch(c *ratetail.Counter, s stream, until int64) (all []told) {
+// watch folds a stream in and asks each second whether what continues is over.
+func watch(c *ratetail.Counter, s stream, until int64) (all []reported) {
 	spike, drift := false, false
 	ask := func(t int64) {
 		if end, over, _ := c.Over(at(t)); spike && over {
-			spike, all = false, append(all, told{t, end})
+			spike, all = false, append(all, reported{t, end})
 		}
 		if end, over, _ := c.DriftOver(at(t)); drift && over {
-			drift, all = false, append(all, told{t, end})
+			drift, all = false, append(all, reported{t, end})
 		}
 	}
 	next := int64(0)
@@ -102,7 +102,7 @@ func watch(c *ratetail.Counter, s stream, until int64) (all []told) {
 			ask(next)
 		}
 		if found, ok := c.Add(at(t), false); ok {
-			all = append(all, told{t, found})
+			all = append(all, reported{t, found})
 			spike, drift = spike || found.Kind == ratetail.Spike || found.Kind == ratetail.Recurring, drift || found.Kind == ratetail.Drift
 		}
 	}
@@ -112,9 +112,9 @@ func watch(c *ratetail.Counter, s stream, until int64) (all []told) {
 	return all
 }
 
-func (t told) String() string { return fmt.Sprintf("%d:%s", t.at/sec, names[t.what.Kind]) }
+func (t reported) String() string { return fmt.Sprintf("%d:%s", t.at/sec, names[t.what.Kind]) }
 
-func kinds(all []told) string {
+func kinds(all []reported) string {
 	var words []string
 	for _, t := range all {
 		words = append(words, names[t.what.Kind])
@@ -122,7 +122,7 @@ func kinds(all []told) string {
 	return strings.Join(words, ", ")
 }
 
-func of(all []told, kind ratetail.Kind) (n int) {
+func of(all []reported, kind ratetail.Kind) (n int) {
 	for _, t := range all {
 		if t.what.Kind == kind {
 			n++
@@ -270,7 +270,7 @@ func TestWander(t *testing.T) {
 			wrong += of(all, ratetail.Spike) + of(all, ratetail.Drift)
 			all = watch(ratetail.New(at(0)), r.wander(day, tt.rate, tt.deviation, tt.constant, rises), day)
 			for _, rise := range rises {
-				if slices.ContainsFunc(all, func(f told) bool {
+				if slices.ContainsFunc(all, func(f reported) bool {
 					return f.what.Kind == ratetail.Spike && f.at >= rise && f.at <= rise+15*sec
 				}) {
 					found++
@@ -286,7 +286,7 @@ func TestWander(t *testing.T) {
 	}
 }
 
-// TestOneSpike: more errors that go on for some minutes are one spike, or nearly so, and
+// TestOneSpike: more errors that continue for some minutes are one spike, or nearly so, and
 // not one whenever chance has fewer for a while.
 func TestOneSpike(t *testing.T) {
 	for _, tt := range []struct{ usual, now float64 }{{0.5, 3}, {1, 3}, {2, 5}, {5, 10}, {20, 30}, {100, 150}} {
@@ -300,8 +300,8 @@ func TestOneSpike(t *testing.T) {
 				return tt.usual
 			})
 			n := 0
-			for _, told := range watch(ratetail.New(at(0)), s, 40*min) {
-				if told.at > 30*min && told.what.Kind == ratetail.Spike {
+			for _, reported := range watch(ratetail.New(at(0)), s, 40*min) {
+				if reported.at > 30*min && reported.what.Kind == ratetail.Spike {
 					n++
 				}
 			}
@@ -316,7 +316,7 @@ func TestOneSpike(t *testing.T) {
 	}
 }
 
-// TestRecurring: what comes by a schedule is told as that from its fourth burst on,
+// TestRecurring: what comes by a schedule is reported as that from its fourth burst on,
 // and a spike where it is larger or off the schedule.
 func TestRecurring(t *testing.T) {
 	for _, period := range []int64{10 * min, 17 * min, hour} {
@@ -481,7 +481,7 @@ func TestDrift(t *testing.T) {
 	} {
 		r := seeded(7)
 		s := r.poisson(0, tt.last, 0.6, func(ms float64) float64 { return tt.rate(ms / float64(hour)) })
-		all := slices.DeleteFunc(watch(ratetail.New(at(0)), s, tt.last), func(t told) bool {
+		all := slices.DeleteFunc(watch(ratetail.New(at(0)), s, tt.last), func(t reported) bool {
 			return t.what.Kind == ratetail.Spike || t.what.Kind == ratetail.SpikeOver
 		})
 		if kinds(all) != tt.want {
@@ -729,7 +729,7 @@ func FuzzRestore(f *testing.F) {
 	}
 	f.Add(snapshottest.Write(c))
 	f.Fuzz(func(_ *testing.T, data []byte) {
-		// What is taken can be gone on with.
+		// What is taken can be continued with.
 		var c ratetail.Counter
 		if snapshot.Read(data, c.State) == nil {
 			for _, ms := range []int64{0, 0, 0, 0, 0, 0, 0, 11 * sec, hour, 24 * hour} {

@@ -32,7 +32,7 @@ const (
 )
 
 // burst is when a burst began, how many errors it added to 10 s at most, and how
-// long it went on, in seconds.
+// long it continued, in seconds.
 type burst struct{ from, size, length int64 }
 
 // schedule is that of bursts that recur.
@@ -103,7 +103,7 @@ func (s *schedule) with(p predictive) predictive {
 	return predictive{mean: all, excess: variance/all - 1}
 }
 
-// longest is how many seconds a burst may go on.
+// longest is how many seconds a burst may continue.
 func (s *schedule) longest() (most int64) {
 	for _, b := range s.known() {
 		most = max(most, b.length)
@@ -191,8 +191,8 @@ func (r *recurring) forget(i int) {
 	}
 }
 
-// over notes a burst that ended and whether nothing was told of it. What was due
-// while it went on was not missed.
+// over notes a burst that ended and whether nothing was reported of it. What was due
+// while it continued was not missed.
 func (r *recurring) over(b burst, heldBack bool) {
 	for i := range r.n {
 		r.schedules[i].catchUp(b.from + b.length)
@@ -211,7 +211,7 @@ func (r *recurring) over(b burst, heldBack bool) {
 	r.current = 0
 }
 
-// often says whether bursts came so often of late, by no schedule, that they are
+// often reports whether bursts came so often recently, by no schedule, that they are
 // how errors come in this stream.
 func (r *recurring) often(at int64) bool {
 	return r.pasts >= oftenBursts && at-r.past[oftenBursts-1].from < oftenSeconds

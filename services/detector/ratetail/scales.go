@@ -18,7 +18,7 @@ type scales struct {
 	scores [numScales]float64
 	chosen int
 	// fine is the spread of fineBlock seconds, of which the errors and seconds that
-	// goes on are gathered in part.
+	// continues are gathered in part.
 	fine spread
 	part struct{ seconds, errors int64 }
 	// tail is how heavy the tails of the counts are.
@@ -208,7 +208,7 @@ func (s *scales) settle(l level) {
 	}
 }
 
-// clusters is the part of the spread that errors have that come at one time: what
+// clusters is the part of the spread that errors have that come at the same time: what
 // it is when the time becomes shorter and shorter.
 func (s *scales) clusters() float64 {
 	fine, coarse := s.fine.factor(), s.spreads[s.chosen].factor()

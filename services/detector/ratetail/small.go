@@ -17,7 +17,7 @@ const SmallSize = 96
 // counts that as well (Add).
 func NewSmall(now time.Time) Small { return Small{begun(now)} }
 
-// Add counts an error at now and says whether a spike begins with it, of kind
+// Add counts an error at now and reports whether a spike begins with it, of kind
 // Spike. There is one finding per spike.
 func (s *Small) Add(now time.Time) (Finding, bool) {
 	s.until(second(now))
@@ -29,16 +29,16 @@ func (s *Small) Add(now time.Time) (Finding, bool) {
 	if before[last]+n < minSpike {
 		return Finding{}, false
 	}
-	found, spike := s.look(&before, n)
+	found, spike := s.test(&before, n)
 	if spike {
 		s.state, s.stayed, s.from = spiking, false, s.onset()
 	}
 	return found, spike
 }
 
-// look is that of a Counter whose errors come one by one. It has no use for a limit,
+// test is that of a Counter whose errors come one by one. It has no use for a limit,
 // so that one tail tells, and the threshold need not be looked for.
-func (s *Small) look(before *[len(windows)]int64, n int64) (Finding, bool) {
+func (s *Small) test(before *[len(windows)]int64, n int64) (Finding, bool) {
 	for i, w := range windows {
 		count, p := before[i]+n, s.usual.expect(float64(w.length), 1)
 		if count <= p.floor() {
@@ -51,9 +51,9 @@ func (s *Small) look(before *[len(windows)]int64, n int64) (Finding, bool) {
 	return Finding{}, false
 }
 
-// Over lets time pass up to now and says whether no spike goes on, and how the
-// last one ended: SpikeOver or SpikeStayed. moved says that something was counted
-// anew.
+// Over lets time pass up to now and reports whether no spike continues, and how the
+// last one ended: SpikeOver or SpikeStayed. moved reports whether something was counted
+// again.
 func (s *Small) Over(now time.Time) (end Finding, over, moved bool) {
 	moved = s.until(second(now))
 	end = Finding{Kind: SpikeOver, Count: s.count(), Expected: s.expected(), Seconds: slots}
@@ -64,7 +64,7 @@ func (s *Small) Over(now time.Time) (end Finding, over, moved bool) {
 }
 
 // Now lets time pass up to now and says how many errors came in the last 10 s and how
-// unlikely that is, by what was usual before the spike that goes on, if one does.
+// unlikely that is, by what was usual before the spike that continues, if one does.
 func (s *Small) Now(now time.Time) Finding {
 	s.until(second(now))
 	p := s.usual.expect(slots, 1)
@@ -82,7 +82,7 @@ func (s *Small) until(t int64) (moved bool) {
 	}
 	moved = t > s.at
 	for s.at < t && s.full() {
-		if n, of := s.tick(); of == usual {
+		if n, class := s.tick(); class == usualSlot {
 			s.usual.pass(float64(n), short)
 		}
 		switch {
@@ -90,8 +90,8 @@ func (s *Small) until(t int64) (moved bool) {
 		case s.calmed():
 			s.state = calm
 		case s.at-s.from >= newLevel:
-			// What is usual now is learned anew, from what is in the window. The
-			// second that goes on is empty still, and the prior stands for another.
+			// What is usual now is learned again, from what is in the window. The
+			// second that continues is empty still, and the prior stands for another.
 			now := level{count: float64(s.count()), exposure: slots - 1 - priorExposure}
 			s.core = core{usual: now, at: s.at, lastError: s.lastError, since: s.at, slots: s.slots, stayed: true}
 		}

@@ -23,7 +23,7 @@ func (s *Small) State(st *snapshot.State) {
 	}
 }
 
-// fields has times relative to the second that goes on.
+// fields has times relative to the second that continues.
 func (c *core) fields(s *snapshot.State) {
 	lastError, since, from := c.at-c.lastError, c.at-c.since, c.at-c.from
 	snapshot.Message(s, 1, &c.usual, (*level).state)
@@ -135,7 +135,7 @@ func (s *scales) state(st *snapshot.State) {
 	}
 }
 
-// scale is what is learned at one time scale.
+// scale is what is learned at the same time scale.
 type scale struct {
 	level  level
 	spread spread

@@ -15,7 +15,7 @@ type load struct {
 	app, page, url string
 }
 
-// alert says that the load is over the baseline.
+// alert reports whether the load is over the baseline.
 func (l *load) alert() alert.Alert {
 	a := l.compared()
 	a.Title, a.Severity = l.title(), alert.Warning
@@ -25,7 +25,7 @@ func (l *load) alert() alert.Alert {
 	return a
 }
 
-// resolution says that what was found is over.
+// resolution reports whether what was found is over.
 func (l *load) resolution() alert.Alert {
 	a := l.compared()
 	a.Title, a.Severity = "Resolved: "+l.metric.name+" regressed"+l.on(), alert.Info

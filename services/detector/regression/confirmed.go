@@ -17,7 +17,7 @@ import (
 // withdraw (package level), and the loads of each class of devices are compared
 // with their like alone. It holds the baselines of one app.
 //
-// What is found is told with a confidence, and told again, as the same, when that
+// What is found is reported with a confidence, and told again, as the same, when that
 // has risen. It ends when the page is as before, or when its new level is the
 // baseline.
 type Confirmed struct {
@@ -35,8 +35,8 @@ type classed [len(metrics)]*series
 type series struct {
 	changepoint.Series
 	open rule.Open
-	// told is the confidence of what was told last of what is found now.
-	told uint8
+	// told is the confidence of what was reported last of what is found now.
+	reported uint8
 	// since is the time of the load with which it was found first, zero where that was
 	// before a snapshot that did not say it.
 	since time.Time
@@ -60,7 +60,7 @@ func NewConfirmed() *Confirmed { return &Confirmed{pages: lru.New[string, *class
 // counting twice.
 func (c *Confirmed) Len() int { return c.pages.Len() }
 
-// Evicted is how many were forgotten for want of room since NewConfirmed.
+// Evicted is how many were forgotten for lack of room since NewConfirmed.
 func (c *Confirmed) Evicted() uint64 { return c.evicted }
 
 // Size is about how many bytes are held.
@@ -76,11 +76,11 @@ func (c *Confirmed) Size() int { return c.size }
 // withdraw it as well.
 //
 // What the storm limiter held back is tried again with the next load of the page,
-// as far as it still holds. A new level that nobody was told the regression of is
+// as far as it still holds. A new level that nobody was reported the regression of is
 // the baseline without a word.
 func (c *Confirmed) Load(app, url string, vitals *telemetry.Vitals, now time.Time) []rule.Finding {
 	c.scratch = template.AppendPage(append(c.scratch[:0], classOf(vitals.Device)), url)
-	p := place{app: app, url: url, device: vitals.Device}
+	p := subject{app: app, url: url, device: vitals.Device}
 	found, ended := c.compare(&p, vitals, now)
 	if vitals.Device != "" {
 		c.scratch[0] = noClass
@@ -95,7 +95,7 @@ func (c *Confirmed) Load(app, url string, vitals *telemetry.Vitals, now time.Tim
 
 // compare compares a load with the page in scratch, of which p tells. With loads on
 // another class of devices it is only about what is open.
-func (c *Confirmed) compare(p *place, vitals *telemetry.Vitals, now time.Time) (found, ended []rule.Finding) {
+func (c *Confirmed) compare(p *subject, vitals *telemetry.Vitals, now time.Time) (found, ended []rule.Finding) {
 	var page *classed
 	for i := range metrics {
 		m := &metrics[i]
@@ -129,14 +129,14 @@ func (c *Confirmed) compare(p *place, vitals *telemetry.Vitals, now time.Time) (
 		if again {
 			v = s.Now()
 		}
-		f := rule.Renewed(p.risen(v), &s.open).Noting(&s.told, uint8(v.Confidence))
+		f := rule.Renewed(p.risen(v), &s.open).Noting(&s.reported, uint8(v.Confidence))
 		f.Again = again
 		found = append(found, f)
 	}
 	return found, ended
 }
 
-// open says whether anything was told of the page that is not over.
+// open reports whether anything was reported of the page that is not over.
 func (p *classed) open() bool {
 	for _, s := range p.seen() {
 		if s.open.Any() {
@@ -157,10 +157,10 @@ func (s *series) take(m *metric, units int64, now time.Time) changepoint.Verdict
 	}
 	v := s.Add(m.levels(), units, settling)
 	if v.Began {
-		s.told, s.since = uint8(changepoint.None), now
+		s.reported, s.since = uint8(changepoint.None), now
 	}
 	if v.Worse {
-		s.told = uint8(changepoint.Probable) // it is raised again
+		s.reported = uint8(changepoint.Probable) // it is raised again
 	}
 	if ends(v.Event) {
 		s.end = ending{v.Event, v.Confidence, v.Of, v.Values, v.Level, v.Usual}
@@ -168,14 +168,14 @@ func (s *series) take(m *metric, units int64, now time.Time) changepoint.Verdict
 	return v
 }
 
-// news says whether there is something to tell: more than was told, or that what
-// was told is over.
+// news reports whether there is something to tell: more than was reported, or that what
+// was reported is over.
 func (s *series) news() bool {
 	found := s.Confidence()
-	return uint8(found) > s.told || found == changepoint.None && s.open.Any()
+	return uint8(found) > s.reported || found == changepoint.None && s.open.Any()
 }
 
-// ends says whether an event is the end of what was found.
+// ends reports whether an event is the end of what was found.
 func ends(e changepoint.Event) bool {
 	return e == changepoint.Withdrawn || e == changepoint.Recovered || e == changepoint.Settled
 }
@@ -304,7 +304,7 @@ func (s *series) state(st *snapshot.State) {
 	snapshot.Message(st, 2, &s.open, (*rule.Open).State)
 	switch {
 	case s.Confidence() != changepoint.None:
-		snapshot.Uint(st, 3, &s.told, uint64(changepoint.Confirmed))
+		snapshot.Uint(st, 3, &s.reported, uint64(changepoint.Confirmed))
 		st.Time(4, &s.since)
 	case s.open.Any():
 		snapshot.Message(st, 5, &s.end, (*ending).state)

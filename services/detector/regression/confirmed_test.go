@@ -94,7 +94,7 @@ func confirmedAgain(t fataler, c *regression.Confirmed) *regression.Confirmed {
 	return again
 }
 
-// Each row is a page and what is told of it: number of the load, severity,
+// Each row is a page and what is reported of it: number of the load, severity,
 // confidence, title, and in angles what it resolves.
 func TestConfirmed(t *testing.T) {
 	for _, tt := range []struct{ name, loads, want string }{
@@ -141,23 +141,23 @@ func TestConfirmed(t *testing.T) {
 				"25 info confirmed: New level: LCP on /cart <10>",
 		},
 		{
-			"what was held back is told with the next load", "25*1000 | 2*1300 (1300) 1300 1300 5*1000",
+			"what was held back is reported with the next load", "25*1000 | 2*1300 (1300) 1300 1300 5*1000",
 			"4 warning probable: LCP regressed 30% on /cart again\n" +
 				"5 warning confirmed: LCP regressed 30% on /cart\n" +
 				"8 info confirmed: Resolved: LCP regressed on /cart <5>",
 		},
 		{
-			"a step that is held back leaves open what was told", "25*1000 | 4*1300 (3*1300) 5*1000",
+			"a step that is held back leaves open what was reported", "25*1000 | 4*1300 (3*1300) 5*1000",
 			"3 warning probable: LCP regressed 30% on /cart\n" +
 				"8 warning confirmed: LCP regressed 30% on /cart again\n" +
 				"10 info confirmed: Resolved: LCP regressed on /cart <8>",
 		},
 		{
-			"also when it is over before that is told", "25*1000 | 4*1300 (3*1300) (1000) (1000) 5*1000",
+			"also when it is over before that is reported", "25*1000 | 4*1300 (3*1300) (1000) (1000) 5*1000",
 			"3 warning probable: LCP regressed 30% on /cart\n" +
 				"10 info confirmed: Resolved: LCP regressed on /cart <3>",
 		},
-		{"what nobody was told of has no end", "25*1000 | (3000) (1000) 1000 1000", ""},
+		{"what was not published has no end", "25*1000 | (3000) (1000) 1000 1000", ""},
 		{
 			"an end that is held back is the next load's", "25*1000 | 3000 1000 (1000) 1000 1000",
 			"1 warning single: LCP regressed 200% on /cart (one load)\n" +
@@ -170,7 +170,7 @@ func TestConfirmed(t *testing.T) {
 				"6 error probable: LCP regressed 800% on /cart\n" +
 				"8 info probable: Withdrawn: LCP regressed on /cart <6>",
 		},
-		{"a new level that nobody was told the regression of", "25*1000 | (20*1300) 10*1300", ""},
+		{"a new level of a regression that was not published", "25*1000 | (20*1300) 10*1300", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			v := visits{t: t, rule: regression.NewConfirmed(), now: noon}
@@ -182,7 +182,7 @@ func TestConfirmed(t *testing.T) {
 	}
 }
 
-// TestConfirmedTells: everything that is told, of each kind.
+// TestConfirmedTells: everything that is reported, of each kind.
 func TestConfirmedTells(t *testing.T) {
 	on := func(device telemetry.Device) func(float64) *telemetry.Vitals {
 		return func(v float64) *telemetry.Vitals { return &telemetry.Vitals{LCP: &v, Device: device} }
@@ -252,7 +252,7 @@ func TestConfirmedTells(t *testing.T) {
 			v := visits{t: t, rule: regression.NewConfirmed(), now: noon}
 			v.play(tt.loads, tt.vitals)
 			if len(v.all) == 0 {
-				t.Fatal("nothing was told")
+				t.Fatal("nothing was reported")
 			}
 			a := v.all[len(v.all)-1]
 			if a.Title != tt.title || a.Detail != tt.detail || a.DedupKey != tt.key {
@@ -271,9 +271,9 @@ func TestConfirmedTells(t *testing.T) {
 // TestDevicesAreApart: telephones are compared with telephones.
 func TestDevicesAreApart(t *testing.T) {
 	c := regression.NewConfirmed()
-	told := 0
+	reported := 0
 	load := func(url string, v float64, device telemetry.Device) {
-		told += len(c.Load("web", url, &telemetry.Vitals{LCP: &v, Device: device}, noon))
+		reported += len(c.Load("web", url, &telemetry.Vitals{LCP: &v, Device: device}, noon))
 	}
 	for range 12 {
 		load("/a", 1000, telemetry.DeviceDesktop)
@@ -281,8 +281,8 @@ func TestDevicesAreApart(t *testing.T) {
 		load("/b", 100, "")
 	}
 	load("/a", 2000, "")
-	if told > 0 {
-		t.Errorf("%d alerts", told)
+	if reported > 0 {
+		t.Errorf("%d alerts", reported)
 	}
 	want := []regression.Baseline{
 		{Page: "/a", Metric: "lcp_ms", Median: 2000, Loads: 1},
@@ -322,8 +322,8 @@ func TestConfirmedIsBounded(t *testing.T) {
 }
 
 // TestConfirmedIsConsistent: on any loads, held back or not, with restarts in
-// between or not, the same is told; every end ends what is open, and what was told
-// is not told again unless it is surer or worse.
+// between or not, the same is reported; every end ends what is open, and what was reported
+// is not reported again unless it is surer or worse.
 func TestConfirmedIsConsistent(t *testing.T) {
 	rank := map[any]int{"single": 1, "probable": 2, "confirmed": 3}
 	rapid.Check(t, func(t *rapid.T) {
@@ -359,7 +359,7 @@ func TestConfirmedIsConsistent(t *testing.T) {
 				case ended && (a.Resolves == "" || a.Resolves != open[key] || a.Severity != alert.Info):
 					t.Fatalf("%+v, and %q is open", a, open[key])
 				case !ended && (a.Resolves != "" || confidence <= sure[key] && !worse):
-					t.Fatalf("%+v, told with %d", a, sure[key])
+					t.Fatalf("%+v, reported with %d", a, sure[key])
 				}
 				if ended {
 					delete(sure, key)
@@ -379,7 +379,7 @@ func TestConfirmedIsConsistent(t *testing.T) {
 	})
 }
 
-// FuzzRestoreConfirmed: whatever is read, loads go on.
+// FuzzRestoreConfirmed: whatever is read, loads continue.
 func FuzzRestoreConfirmed(f *testing.F) {
 	for _, loads := range []string{"", "25*1000", "25*1000 1*3000", "25*1000 1*3000 1*1000 (1*1000)", "25*1000 4*3000", "25*1000 9*3000 (2*3000)"} {
 		c := regression.NewConfirmed()

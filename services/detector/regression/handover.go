@@ -13,7 +13,7 @@ func (p *Pages) Learned() *Confirmed {
 	for name, windows := range p.pages.All() {
 		page := &classed{}
 		for i, w := range (*windows).all() {
-			page[i] = &series{Series: changepoint.Of(w.oldestFirst())}
+			page[i] = &series{Series: changepoint.FromValues(w.oldestFirst())}
 		}
 		c.add(string(noClass)+name, page)
 	}

@@ -20,7 +20,7 @@ func tell(found []rule.Finding) (n int) {
 	return len(found)
 }
 
-// TestLearned checks that a rule goes on from what the other one has learned, and that
+// TestLearned checks that a rule continues from what the other one has learned, and that
 // what is open stays with the rule that raised it.
 func TestLearned(t *testing.T) {
 	t.Run("confirmed from spec", func(t *testing.T) {

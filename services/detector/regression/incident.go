@@ -28,7 +28,7 @@ func newLevelAfter(age time.Duration, few int) int {
 	}
 }
 
-// incident is a regression that goes on, for the rule Pages: it ends by the baseline
+// incident is a regression that continues, for the rule Pages: it ends by the baseline
 // of before it, which is frozen. Slow loads join the window in the meantime, as the
 // contract has it, so that the window's own median says nothing of an end.
 type incident struct {

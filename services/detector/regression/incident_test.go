@@ -35,7 +35,7 @@ func TestIncidents(t *testing.T) {
 		{"a fast load in between ends it", "20*1000 | 15*2000 1000 15*2000 1000", 5 * second, "16 Resolved: LCP regressed on /cart"},
 		{"an end that is held back is the next load's", "20*1000 | 5*2000 (1000) 1000 1000", second, "7 Resolved: LCP regressed on /cart"},
 		{"a new level that is held back too", "20*1000 | 19*2000 (2000) 2000 2000", 5 * second, "21 New level: LCP on /cart"},
-		{"what nobody was told of has no end", "20*1000 | (5*2000) 1000 1000", second, ""},
+		{"what was not published has no end", "20*1000 | (5*2000) 1000 1000", second, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pages, now, n := regression.New(), noon, 0

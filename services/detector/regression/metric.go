@@ -31,7 +31,7 @@ var metrics = [...]metric{
 	{"cls", "CLS", "", shift, func(v *telemetry.Vitals) *float64 { return v.CLS }},
 }
 
-// maxValue is the largest value that is told from a larger one: 11 days.
+// maxValue is the largest value that is distinguished from a larger one: 11 days.
 const maxValue = 1e9
 
 func (m *metric) units(v float64) int64 {

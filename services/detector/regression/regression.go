@@ -50,10 +50,10 @@ type page [len(metrics)]*window
 func New() *Pages { return &Pages{pages: lru.New[string, *page](MaxPages)} }
 
 // Len is the number of pages with baselines, Evicted how many were forgotten
-// for want of room since New, Size about how many bytes are held.
+// for lack of room since New, Size about how many bytes are held.
 func (p *Pages) Len() int { return p.pages.Len() }
 
-// Evicted is how many were forgotten for want of room since New.
+// Evicted is how many were forgotten for lack of room since New.
 func (p *Pages) Evicted() uint64 { return p.evicted }
 
 // Size is about how many bytes are held.
@@ -61,7 +61,7 @@ func (p *Pages) Size() int { return p.size }
 
 // Load compares one page load, which came at a time, with the baselines of its page,
 // then adds it to them. There is a finding for each metric that is over and, behind
-// those, the end of each that was and is no more; both in the order of the metrics,
+// those, the end of each that was and is no longer; both in the order of the metrics,
 // and usually none.
 func (p *Pages) Load(app, url string, vitals *telemetry.Vitals, now time.Time) []rule.Finding {
 	p.scratch = template.AppendPage(p.scratch[:0], url)

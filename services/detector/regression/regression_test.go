@@ -139,7 +139,7 @@ func TestEnds(t *testing.T) {
 		{"again", "1000 1000 2000 1000 2000 1000", "- - - 2 - 4"},
 		{"what was held back is not known", "1000 (2000) 1000", "- - -"},
 		{"an end that was held back is the next one's", "1000 2000 (1000) 1000 1000", "- - 1 1 -"},
-		{"of which the newest that was told", "1000 1000 2000 (2000) 1000", "- - - - 2"},
+		{"of which the newest that was reported", "1000 1000 2000 (2000) 1000", "- - - - 2"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pages := regression.New()

@@ -26,7 +26,7 @@ func NewRule(app *rule.App) rule.Rule { return &Rule{app: app} }
 const youngLoads = 5
 
 // Switch starts the rules that an app needs that is young or not. One that is no longer
-// in force goes on until its last alert has ended.
+// in force continues until its last alert has ended.
 func (r *Rule) Switch(young bool, _ time.Time) (changed bool) {
 	choice, specBefore, confirmedBefore := r.app.Choice.Regression, r.spec, r.confirmed
 	spec := choice.InForce(young) == ruleset.Spec || r.spec != nil && r.spec.AnyOpen()
@@ -53,7 +53,7 @@ func (r *Rule) Switch(young bool, _ time.Time) (changed bool) {
 }
 
 // Observe compares a page load. About a metric of a page the rule that has an alert open
-// goes on alone until that has ended; otherwise the rule in force raises it.
+// continues alone until that has ended; otherwise the rule in force raises it.
 func (r *Rule) Observe(e *rule.Event, now time.Time) (found []rule.Finding) {
 	if e.Vitals == nil {
 		return nil
@@ -112,7 +112,7 @@ type Baselines interface {
 	BaselinesOf(page string) []Baseline
 	// Names lists the pages, the one loaded last first.
 	Names() []string
-	// Len is the number of pages, Evicted how many were forgotten for want of room.
+	// Len is the number of pages, Evicted how many were forgotten for lack of room.
 	Len() int
 	Evicted() uint64
 }

@@ -19,7 +19,7 @@ import (
 const (
 	// MaxReleases is how many releases of one app are remembered: the present one,
 	// the one before in tabs that stay open, and those of a slow roll-out. Past it
-	// the one not heard of for the longest is forgotten; it would be new again.
+	// the one not seen for the longest time is forgotten; it would be new again.
 	MaxReleases = 8
 	// MaxName is the longest name that is remembered, in bytes. A longer one is
 	// never new.
@@ -31,12 +31,12 @@ const (
 // Releases remembers the releases of one app. The zero value is an app without
 // releases, as most are: it holds nothing.
 type Releases struct {
-	// first is when each was heard of first, in milliseconds since 1970, and 0 of the
+	// first is when each was seen first, in milliseconds since 1970, and 0 of the
 	// first of all; nil before there is any.
 	first   *lru.Map[string, int64]
 	size    int
 	evicted uint64
-	// last is the one heard of last: mostly it is the next one, too.
+	// last is the one seen last: mostly it is the next one, too.
 	last  string
 	since int64
 }
@@ -47,7 +47,7 @@ const entrySize = 96
 // Size is about how many bytes are held.
 func (r *Releases) Size() int { return r.size }
 
-// Evicted is how many were forgotten for want of room since New.
+// Evicted is how many were forgotten for lack of room since New.
 func (r *Releases) Evicted() uint64 { return r.evicted }
 
 // Len is the number of releases remembered.
@@ -76,7 +76,7 @@ func (r *Releases) Heard(name string, now time.Time) {
 	r.add(name, now.UnixMilli())
 }
 
-// add makes a release the one heard of last.
+// add makes a release the one seen last.
 func (r *Releases) add(name string, first int64) {
 	if r.first == nil {
 		r.first = lru.New[string, int64](MaxReleases)
@@ -90,7 +90,7 @@ func (r *Releases) add(name string, first int64) {
 	}
 }
 
-// Deploy says whether a release was heard of first less than Fresh ago. A clock
+// Deploy reports whether a release was seen first less than Fresh ago. A clock
 // that was set back makes it one.
 func (r *Releases) Deploy(name string, now time.Time) bool {
 	if name == "" || r.first == nil {
@@ -107,7 +107,7 @@ func (r *Releases) Deploy(name string, now time.Time) bool {
 	return now.UnixMilli()-since < Fresh.Milliseconds()
 }
 
-// State has the releases, the one heard of last at the end.
+// State has the releases, the one seen last at the end.
 func (r *Releases) State(s *snapshot.State) {
 	known := r.first
 	if known == nil {

@@ -52,7 +52,7 @@ func TestBound(t *testing.T) {
 	r.Heard("web@first", start)
 	for i := range 20 {
 		r.Heard(name(i), start)
-		r.Heard(name(0), start) // heard of all the time: it stays
+		r.Heard(name(0), start) // seen all the time: it stays
 	}
 	size := r.Size()
 	if r.Len() != release.MaxReleases || r.Evicted() != 21-release.MaxReleases || !r.Deploy(name(0), start) || !r.Deploy(name(19), start) || r.Deploy(name(1), start) {

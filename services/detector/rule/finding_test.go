@@ -22,7 +22,7 @@ func ends(open *rule.Open) string {
 
 func TestOpen(t *testing.T) {
 	var open rule.Open
-	told := func(f rule.Finding, id, want string) {
+	reported := func(f rule.Finding, id, want string) {
 		t.Helper()
 		if id != "" {
 			f.Delivered(id)
@@ -38,19 +38,19 @@ func TestOpen(t *testing.T) {
 		}
 	}
 	of := func(s alert.Severity) alert.Alert { return alert.Alert{Severity: s} }
-	told(rule.New(of(alert.Warning), &open), "", ": ") // held back
-	told(rule.End(of(alert.Info), &open), "n", ": ")
-	told(rule.New(of(alert.Warning), &open), "a", "a: ")
-	told(rule.New(of(alert.Error), &open), "b", "b: a")
-	told(rule.New(of(alert.Warning), &open), "c", "b: a c")
-	told(rule.New(of(alert.Error), &open), "d", "d: a b c")
-	told(rule.End(of(alert.Info), &open), "", "d: a b c") // held back
-	told(rule.Renewed(of(alert.Warning), &open), "e", "e: ")
+	reported(rule.New(of(alert.Warning), &open), "", ": ") // held back
+	reported(rule.End(of(alert.Info), &open), "n", ": ")
+	reported(rule.New(of(alert.Warning), &open), "a", "a: ")
+	reported(rule.New(of(alert.Error), &open), "b", "b: a")
+	reported(rule.New(of(alert.Warning), &open), "c", "b: a c")
+	reported(rule.New(of(alert.Error), &open), "d", "d: a b c")
+	reported(rule.End(of(alert.Info), &open), "", "d: a b c") // held back
+	reported(rule.Renewed(of(alert.Warning), &open), "e", "e: ")
 	end := rule.End(of(alert.Info), &open)
 	if end.Alert.Resolves != "e" {
 		t.Errorf("resolves %q", end.Alert.Resolves)
 	}
-	told(end, "f", ": ")
+	reported(end, "f", ": ")
 }
 
 func TestNoting(t *testing.T) {
@@ -58,14 +58,14 @@ func TestNoting(t *testing.T) {
 	var note uint8
 	f := rule.Renewed(alert.Alert{Severity: alert.Warning}, &open).Noting(&note, 3)
 	if note != 0 {
-		t.Error("noted before it was told")
+		t.Error("noted before it was reported")
 	}
 	if f.Delivered("a"); note != 3 || ends(&open) != "a: " {
 		t.Errorf("noted %d, %s is open", note, ends(&open))
 	}
 }
 
-// TestWithheld checks that a finding that another rule has told is noted and not open.
+// TestWithheld checks that a finding that another rule has reported is noted and not open.
 func TestWithheld(t *testing.T) {
 	var open rule.Open
 	var note uint8
@@ -82,7 +82,7 @@ func TestWithheld(t *testing.T) {
 }
 
 // TestApart checks that what a snapshot of version 7 has under another dedup key stays
-// open beside what is told again, and that older ones can't have it.
+// open beside what is reported again, and that older ones can't have it.
 func TestApart(t *testing.T) {
 	var open rule.Open
 	snapshottest.Read(t, openState(

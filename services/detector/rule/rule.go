@@ -103,7 +103,7 @@ type Counts struct {
 	// Recurring counts bursts of errors that came by their schedules and whose alerts
 	// stayed at severity info.
 	Recurring uint64
-	// The others count what was forgotten for want of room.
+	// The others count what was forgotten for lack of room.
 	EvictedPages, EvictedErrors, EvictedCircuits, EvictedTargets uint64
 }
 

@@ -16,7 +16,7 @@ type signal struct {
 }
 
 // with returns the signal with the counters that are needed from now on. A new counter
-// goes on from what the other one knows, so that nothing that lasts looks new.
+// continues from what the other one knows, so that nothing that lasts looks new.
 func (s signal) with(ratio, tail bool, now time.Time) signal {
 	var next signal
 	switch {

@@ -3,7 +3,7 @@
 // It counts the errors of an app in two signals, logs and requests, by the rules that the
 // choice and the age of the app need: package anomaly finds more than 3 times the rolling
 // average, package ratetail counts that are unlikely given the app's own rate, and
-// drifts. Only the rule in force raises alerts. One that has an incident open goes on
+// drifts. Only the rule in force raises alerts. One that has an incident open continues
 // until that has ended, whatever rule is in force then, and no other raises an alert
 // about the same signal meanwhile.
 package spike
@@ -200,7 +200,7 @@ func (r *Rule) dropped(of source, id string) (end alert.Alert) {
 	return end
 }
 
-// Switch starts and drops counters, which go on from what the others know.
+// Switch starts and drops counters, which continue from what the others know.
 func (r *Rule) Switch(young bool, now time.Time) (changed bool) {
 	ratio := r.app.Choice.Anomaly.InForce(young) == ruleset.Ratio3x
 	tail := r.app.Choice.Anomaly != ruleset.Ratio3x // also while the app is young: it learns

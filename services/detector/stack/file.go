@@ -56,7 +56,7 @@ func appendFile(dst []byte, file string) []byte {
 	return dst
 }
 
-// ofPage says whether what a server has at a path is a page rather than a script. One
+// ofPage reports whether what a server has at a path is a page rather than a script. One
 // script stands in many pages, and is one still.
 func ofPage(path string) bool {
 	name := path[strings.LastIndexByte(path, '/')+1:]
@@ -129,7 +129,7 @@ func appendWords(dst []byte, segment string) []byte {
 
 func isMark(c byte) bool { return c == '.' || c == '-' || c == '_' || c == '~' || c == '@' || c == '+' }
 
-// made says whether a word looks as if a build or a clock had made it rather than a
+// made reports whether a word looks as if a build or a clock had made it rather than a
 // person: a number, hex digits, letters and digits in turn. Where another word of the
 // segment is made, short groups of hex digits are, too, as in a UUID.
 func made(word string, another bool) bool {
@@ -161,7 +161,7 @@ func made(word string, another bool) bool {
 	}
 }
 
-// mixed says whether 8 characters look like a hash in base 64 or 32 rather than a
+// mixed reports whether 8 characters look like a hash in base 64 or 32 rather than a
 // word: a digit in them, or a capital behind a small letter, or capitals alone.
 func mixed(text string) bool {
 	capitals, small, inside, digits := 0, 0, false, 0

@@ -31,7 +31,7 @@ func (s *scan) at(rest string) {
 	}
 }
 
-// prose says whether what stands behind "at " are words that somebody wrote, such as
+// prose reports whether what stands behind "at " are words that somebody wrote, such as
 // "row 12 (of 40)": a name and a place have no spaces, but for a place that ends with
 // its line, and a name before one.
 func prose(name, where string) bool {
@@ -94,7 +94,7 @@ func (s *scan) call(rest string, open int) {
 	s.keep(frame{function: name, file: file, language: dotnet})
 }
 
-// ofJava says whether what a parenthesis holds is a place, and no arguments.
+// ofJava reports whether what a parenthesis holds is a place, and no arguments.
 func ofJava(args string) bool {
 	switch args {
 	case "Native Method", "Unknown Source", "<generated>", "SourceFile":
@@ -104,7 +104,7 @@ func ofJava(args string) bool {
 	return byFile(file, unknown) == java || file == "SourceFile"
 }
 
-// isPlace says whether a text is where something is rather than its name.
+// isPlace reports whether a text is where something is rather than its name.
 func isPlace(text string) bool {
 	if text[0] == '/' || text[0] == '.' || len(text) > 2 && text[1] == ':' && text[2] == '\\' {
 		return true
@@ -173,7 +173,7 @@ func (s *scan) phpFrame(line string) bool {
 	return true
 }
 
-// thrownAt notes where PHP says that an exception was thrown: ... in /src/Cart.php:12.
+// thrownAt notes where PHP reports whether an exception was thrown: ... in /src/Cart.php:12.
 func (s *scan) thrownAt(line string) {
 	if in := strings.LastIndex(line, " in "); in >= 0 && s.thrownIn == "" {
 		if file := place(line[in+len(" in "):]); strings.HasSuffix(file, ".php") {

@@ -31,7 +31,7 @@ func byFile(file string, other language) language {
 	}
 }
 
-// inApp says whether a frame is of the app's own code. What is not known to be of
+// inApp reports whether a frame is of the app's own code. What is not known to be of
 // somebody else is.
 func inApp(f *frame) bool {
 	switch f.language {
@@ -104,7 +104,7 @@ func begins(text string, any []string) bool {
 	return false
 }
 
-// appScript says whether a script is of the app: not of the engine, a browser's
+// appScript reports whether a script is of the app: not of the engine, a browser's
 // extension, a development server, or a bundle that is named for being of others.
 func appScript(file string) bool {
 	if file == "" {
@@ -120,13 +120,13 @@ func appScript(file string) bool {
 	return !begins(file[lastSlash(file)+1:], bundles[:])
 }
 
-// ofExtension says whether a script is of a browser's extension.
+// ofExtension reports whether a script is of a browser's extension.
 func ofExtension(file string) bool {
 	scheme, _, ok := strings.Cut(file[:min(len(file), 32)], "://")
 	return ok && strings.HasSuffix(scheme, "-extension")
 }
 
-// among says whether a segment of a path, but for the last, is one of some. It is
+// among reports whether a segment of a path, but for the last, is one of some. It is
 // asked of most frames, so that it looks at each byte but once.
 func among(path string, any []string) bool {
 	begin := 0
@@ -161,13 +161,13 @@ func lastSlash(path string) int {
 	return -1
 }
 
-// ofStdlib says whether a file lies in Python's own library: lib/python3.12/json.
+// ofStdlib reports whether a file lies in Python's own library: lib/python3.12/json.
 func ofStdlib(file string) bool {
 	at := strings.Index(file, "lib/python")
 	return at >= 0 && at+len("lib/python") < len(file) && isDigit(file[at+len("lib/python")])
 }
 
-// goStandard says whether a frame is of Go's runtime or library: its package is one
+// goStandard reports whether a frame is of Go's runtime or library: its package is one
 // of theirs, and lies in a source tree of Go's, or has no place at all (-trimpath).
 func goStandard(f *frame) bool {
 	pkg := f.function
@@ -197,8 +197,8 @@ var goRoots = map[string]bool{
 	"text": true, "time": true, "unicode": true, "unique": true, "unsafe": true, "weak": true,
 }
 
-// appClass says whether a method is of the app, and of a class that somebody wrote:
-// proxies and lambdas are made anew each time.
+// appClass reports whether a method is of the app, and of a class that somebody wrote:
+// proxies and lambdas are made again each time.
 func appClass(name string) bool {
 	if holds(name, javaMade[:]) { // with its address behind a slash, perhaps
 		return false

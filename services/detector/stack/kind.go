@@ -76,7 +76,7 @@ func typeOf(line string, sure bool) string {
 	return strings.TrimLeft(name, "*&")
 }
 
-// isNameByte says whether a byte may stand in the name of a type, with its package.
+// isNameByte reports whether a byte may stand in the name of a type, with its package.
 func isNameByte(c byte) bool {
 	return isLetter(c) || isDigit(c) || c == '_' || c == '.' || c == '$' || c == '\\' || c == ':' || c == '/' || c == '*' || c >= 0x80
 }
@@ -93,7 +93,7 @@ func isName(text string) bool {
 	return true
 }
 
-// looksLikeType says whether a name is that of a type by its look: it says so in its
+// looksLikeType reports whether a name is that of a type by its look: it says so in its
 // last part, or has a package before a part that begins with a capital.
 func looksLikeType(name string) bool {
 	last := lastName(name)
@@ -120,13 +120,13 @@ func lastName(name string) string {
 	return name[i:]
 }
 
-// common says whether many errors are of a type.
+// common reports whether many errors are of a type.
 func common(kind string) bool {
 	name := lastName(kind)
 	return commonTypes[name] || general(name)
 }
 
-// general says whether a name is made of nothing but words of systems and libraries,
+// general reports whether a name is made of nothing but words of systems and libraries,
 // as ApiException, SQLAlchemyError and WebClientResponseException are: those carry
 // what any of an app's requests was answered.
 func general(name string) bool {

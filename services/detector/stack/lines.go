@@ -71,7 +71,7 @@ type scan struct {
 	pending     frame  // a frame whose file is still to come, of Rust
 	isPending   bool
 	rust, goOn  bool
-	thrownIn    string // where PHP says that it was thrown
+	thrownIn    string // where PHP reports whether it was thrown
 	afterPython bool   // the line before named a frame, and this one quotes the code
 }
 
@@ -123,7 +123,7 @@ func (s *scan) all() {
 	s.flush()
 }
 
-// line takes a line, and says whether to go on.
+// line takes a line, and reports whether to continue.
 func (s *scan) line(line string, indent int) bool {
 	if s.isPending && !strings.HasPrefix(line, "at ") {
 		s.flush()
@@ -203,7 +203,7 @@ func (s *scan) header(line string) bool {
 	return true
 }
 
-// full says whether no frame counts of what comes now.
+// full reports whether no frame counts of what comes now.
 func (s *scan) full() bool {
 	switch s.section {
 	case ofThrown:
@@ -268,7 +268,7 @@ func (s *scan) again() {
 	s.outermostFirst = true
 }
 
-// anyMangled says whether a minifier has been at the names of JavaScript.
+// anyMangled reports whether a minifier has been at the names of JavaScript.
 func (s *scan) anyMangled() bool {
 	for i := range s.kept {
 		f := &s.frames[i]

@@ -51,16 +51,16 @@ type Trace struct {
 	// Frames is how many frames of the app are in the key, and Named how many of them
 	// have a name that says something.
 	Frames, Named int
-	// Placed says that one of them has a file: what else reads like frames may be words.
+	// Placed reports whether one of them has a file: what else reads like frames may be words.
 	Placed bool
 	// Causes are the words of what it was caused by, where many errors are of a cause's
-	// type, else empty: a failing query is told by those, whatever was thrown for it.
+	// type, else empty: a failing query is reported by those, whatever was thrown for it.
 	Causes [MaxCauses]string
 	// top is the innermost frame of the app, as it stands in the key.
 	top []byte
 }
 
-// Vague says that the key alone does not tell what went wrong, so that the words
+// Vague reports whether the key alone does not tell what went wrong, so that the words
 // are to be asked: the type is one that many errors are of, or there is none, or no
 // function is known by its name. What one function throws for all of an app (a wrapper
 // of fetch, an assertion) would else be one error.
@@ -167,7 +167,7 @@ func (k *key) frame(f *frame, mangled bool) {
 	}
 }
 
-// name writes the name of a frame's function, and says whether there is one.
+// name writes the name of a frame's function, and reports whether there is one.
 func (k *key) name(f *frame, mangled bool) bool {
 	begin := len(k.out)
 	k.out = appendName(k.out, f, mangled)

@@ -64,7 +64,7 @@ type scanner struct {
 	unclosed byte
 	// keyEnd is where the quote stands that closes a JSON name, or -1.
 	keyEnd int
-	// inURL says that the scan is within a word with :// in it.
+	// inURL reports whether the scan is within a word with :// in it.
 	inURL bool
 }
 
@@ -164,7 +164,7 @@ func (s *scanner) closing(q byte) int {
 	return -1
 }
 
-// opensName says whether a quote at pos can open a name in a JSON object.
+// opensName reports whether a quote at pos can open a name in a JSON object.
 func (s *scanner) opensName() bool {
 	i := s.pos - 1
 	if i >= 0 && s.in[i] == ' ' {

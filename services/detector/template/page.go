@@ -13,7 +13,7 @@ func Page(rawURL string) string { return string(AppendPage(nil, rawURL)) }
 // Only the part of a segment that is an id is replaced: user-42 is user-:id, and
 // app-8f3c2a1b.js is app-:id.js. Ids that are joined are one, so 2026-01-28 is
 // :id and INV-2024-0001 is INV-:id. A segment that begins with a number and
-// goes on with words, as 123-red-shoes, names one thing twice and is one id.
+// continues with words, as 123-red-shoes, names one thing twice and is one id.
 func AppendPage(dst []byte, rawURL string) []byte {
 	_, path := split(rawURL)
 	return appendPath(dst, path)

@@ -43,7 +43,7 @@ func appendSegment(dst []byte, segment string) []byte {
 	return dst
 }
 
-// next takes what in begins with, and says what stands for it. First says that
+// next takes what in begins with, and says what stands for it. First reports whether
 // it begins a segment.
 func next(in string, first bool) (n int, as string) {
 	word := kinds[in[0]]&isWord != 0
@@ -97,7 +97,7 @@ func idLen(in string) int {
 	return 0
 }
 
-// isID says whether a run of letters and digits is an id rather than a name.
+// isID reports whether a run of letters and digits is an id rather than a name.
 func (w run) isID(word string) bool {
 	switch {
 	case !w.letters:
@@ -162,7 +162,7 @@ func slug(in string) int {
 	return n
 }
 
-// inToken says whether c can be in what random ids in URLs are made of.
+// inToken reports whether c can be in what random ids in URLs are made of.
 func inToken(c byte) bool { return kinds[c]&isWord != 0 || c == '-' || c == '_' }
 
 func tokenLen(in string) int {
@@ -190,7 +190,7 @@ func prefixLen(token string) int {
 	return n
 }
 
-// dense says whether small letters, capitals and digits are mixed in a token as
+// dense reports whether small letters, capitals and digits are mixed in a token as
 // chance does it, and hardly anybody who names things.
 func dense(token string) bool {
 	const small, capital, digit = 1, 2, 4

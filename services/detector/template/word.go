@@ -78,7 +78,7 @@ func special(in string, w run) (length int, as string) {
 	return 0, ""
 }
 
-// joins says whether c can stand between the groups of a UUID or an address
+// joins reports whether c can stand between the groups of a UUID or an address
 // whose first group happens to be all letters.
 func joins(c byte) bool { return c == '-' || c == ':' }
 
@@ -192,7 +192,7 @@ func prefix(in, form string) int {
 	return len(form)
 }
 
-// ended is n when no word goes on there, else 0.
+// ended is n when no word continues there, else 0.
 func ended(in string, n int) int {
 	if n < len(in) && kinds[in[n]]&isWord != 0 {
 		return 0

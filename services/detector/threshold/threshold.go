@@ -3,10 +3,10 @@
 //
 // Memory is soft from 75% of its limit on and hard from 90%. A circuit starts
 // closed. Every change is an alert whose key names the new state. The one that
-// tells of normal or closed again resolves all that was told since, first of all
+// tells of normal or closed again resolves all that was reported since, first of all
 // the worst, of equally bad ones the newest. Where that one is held back, it is
 // found again with the next reading, or the next word of the circuit, that says the
-// same; one that says nothing more is left as it was told. The package needs no
+// same; one that says nothing more is left as it was reported. The package needs no
 // clock.
 package threshold
 
@@ -23,11 +23,11 @@ import (
 )
 
 // MaxCircuits is how many circuits of one app are known. Past it, the one not
-// heard of for the longest is forgotten, and counts as closed again; what was
+// seen for the longest is forgotten, and counts as closed again; what was
 // open then never ends.
 const MaxCircuits = 200
 
-// maxName is the longest name of a circuit that is told from a longer one, in
+// maxName is the longest name of a circuit that is distinguished from a longer one, in
 // bytes.
 const maxName = 512
 
@@ -46,7 +46,7 @@ type current struct {
 	open          rule.Open
 }
 
-// take goes on to a state and says whether there is something to tell: that it is
+// take continues to a state and reports whether there is something to tell: that it is
 // another, or again that all is well, which was held back when it became so. Else
 // nothing would be open.
 func (c *current) take(to int) (news, again bool) {
@@ -71,7 +71,7 @@ func (c *current) found(a alert.Alert, again bool) rule.Finding {
 // New returns an app whose memory is normal and whose circuits are closed.
 func New() *States { return &States{circuits: lru.New[string, current](MaxCircuits)} }
 
-// Evicted is how many circuits were forgotten for want of room since New, Size
+// Evicted is how many circuits were forgotten for lack of room since New, Size
 // about how many bytes are held.
 func (s *States) Evicted() uint64 { return s.evicted }
 
@@ -134,7 +134,7 @@ func size(bytes float64) string {
 }
 
 // tenths shows a number of tenths with at most one decimal, rounded down: 89.96%
-// is soft and must not be told as 90%.
+// is soft and must not be reported as 90%.
 func tenths(n float64) string {
 	return strconv.FormatFloat(math.Floor(n)/10, 'f', -1, 64)
 }

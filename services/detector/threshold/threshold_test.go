@@ -85,8 +85,8 @@ func ends(a alert.Alert) string {
 	return strings.TrimSpace(a.Resolves + " " + strings.Join(a.AlsoResolves, " "))
 }
 
-// TestWhatWasHeldBack: what was not told is never said to be over, and that all is
-// well again is found until it was told, once, of memory and of circuits alike.
+// TestWhatWasHeldBack: what was not reported is never said to be over, and that all is
+// well again is found until it was reported, once, of memory and of circuits alike.
 func TestWhatWasHeldBack(t *testing.T) {
 	const held = ""
 	steps := []struct {

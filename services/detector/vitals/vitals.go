@@ -14,7 +14,7 @@ import (
 
 // Pages lists the pages that r asks for, the one loaded last first: those of the
 // loads, which are newest first, and behind them others that are known of the app
-// that it asks for. truncated says that there are more than query.MaxVitalsPages.
+// that it asks for. truncated reports whether there are more than query.MaxVitalsPages.
 func Pages(r query.VitalsRequest, loads []query.StoredEvent, known []string) (pages []query.PageVitals, truncated bool) {
 	type place struct{ app, page string }
 	index := map[place]int{}

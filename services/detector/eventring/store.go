@@ -3,7 +3,7 @@
 //
 // It keeps the newest 1,000 events of each app and kind, and all of them
 // together in a budget of bytes. It decides nothing, and is no part of the
-// detector's state: a start remembers anew from the stream.
+// detector's state: a start remembers again from the stream.
 //
 // A Store is not safe for concurrent use; the events that it returns are shared
 // and must not be changed.
@@ -23,10 +23,10 @@ const (
 	// MaxEvents is how many events of one app and kind are kept. Past it, the
 	// oldest of them is forgotten.
 	MaxEvents = 1000
-	// MaxApps is how many apps are known. Past it, the one not heard of for the
+	// MaxApps is how many apps are known. Past it, the one not seen for the
 	// longest is forgotten. The caller decides which apps those are (Forget).
 	MaxApps = 1000
-	// MaxSenders is how many senders of an app are known: those heard of last.
+	// MaxSenders is how many senders of an app are known: those seen last.
 	MaxSenders = 8
 	// DefaultBytes is the default of Config.MaxBytes.
 	DefaultBytes = 64 << 20
@@ -187,12 +187,12 @@ func (s *Store) Loads(app string) []query.StoredEvent {
 	return events
 }
 
-// matches says whether events of a source can be asked for by r.
+// matches reports whether events of a source can be asked for by r.
 func (from source) matches(r *query.EventsRequest) bool {
 	return (r.App == "" || r.App == from.app) && (len(r.Kinds) == 0 || slices.Contains(r.Kinds, from.kind))
 }
 
-// aboutURL says whether an event's page, request or blocked resource holds part
+// aboutURL reports whether an event's page, request or blocked resource holds part
 // in its URL.
 func aboutURL(e *telemetry.Event, part string) bool {
 	return part == "" || strings.Contains(e.URL, part) ||

@@ -10,7 +10,7 @@
 //
 // It knows no clock, and nothing of alerts but their keys, categories, severities
 // and titles. A time before the last
-// one of a key means that a clock was set back, and its window starts anew.
+// one of a key means that a clock was set back, and its window starts again.
 package ratelimit
 
 import (
@@ -34,21 +34,21 @@ const (
 
 // Limiter decides for each alert whether it leaves.
 type Limiter struct {
-	keys          *lru.Map[string, passage]
+	keys          *lru.Map[string, window]
 	evicted, lost uint64
 }
 
-// passage is what left under one key, in milliseconds since 1970, the oldest
+// window is what left under one key, in milliseconds since 1970, the oldest
 // first, and how many were held back since.
-type passage struct {
+type window struct {
 	left []int64
 	held int
 }
 
 // New returns a limiter that has seen nothing.
-func New() *Limiter { return &Limiter{keys: lru.New[string, passage](MaxKeys)} }
+func New() *Limiter { return &Limiter{keys: lru.New[string, window](MaxKeys)} }
 
-// Evicted is how many keys were forgotten for want of room since New, and Lost
+// Evicted is how many keys were forgotten for lack of room since New, and Lost
 // how many held back alerts were forgotten with them.
 func (l *Limiter) Evicted() uint64 { return l.evicted }
 
@@ -64,8 +64,8 @@ func (l *Limiter) Room(key []byte, now time.Time) bool {
 // Offer asks to let an alert with that key leave. When it may, held is how many
 // were held back before it, which its count has to include.
 func (l *Limiter) Offer(key []byte, now time.Time) (held int, leaves bool) {
-	p := l.passage(key)
-	if !p.leave(now.UnixMilli()) {
+	p := l.window(key)
+	if !p.allow(now.UnixMilli()) {
 		p.held++
 		return 0, false
 	}
@@ -76,8 +76,8 @@ func (l *Limiter) Offer(key []byte, now time.Time) (held int, leaves bool) {
 // OfferAgain is Offer for an alert that was held back before: it is one of those
 // in the count, and no other when it is held back once more.
 func (l *Limiter) OfferAgain(key []byte, now time.Time) (held int, leaves bool) {
-	p := l.passage(key)
-	if !p.leave(now.UnixMilli()) {
+	p := l.window(key)
+	if !p.allow(now.UnixMilli()) {
 		return 0, false
 	}
 	held, p.held = max(p.held-1, 0), 0
@@ -85,28 +85,28 @@ func (l *Limiter) OfferAgain(key []byte, now time.Time) (held int, leaves bool) 
 }
 
 // OfferUncounted is Offer for an alert that is no finding of its own, as one that
-// takes the place of an earlier one or says that it is over: it counts towards
+// takes the place of an earlier one or reports whether it is over: it counts towards
 // the bound, but held back it is in no count, and it tells none.
 func (l *Limiter) OfferUncounted(key []byte, now time.Time) (leaves bool) {
-	return l.passage(key).leave(now.UnixMilli())
+	return l.window(key).allow(now.UnixMilli())
 }
 
-// passage finds or begins that of a key.
-func (l *Limiter) passage(key []byte) *passage {
+// window finds or begins that of a key.
+func (l *Limiter) window(key []byte) *window {
 	if p := lru.GetBytes(l.keys, key); p != nil {
 		return p
 	}
-	return l.add(string(key), passage{})
+	return l.add(string(key), window{})
 }
 
 // room reports whether an alert may leave at time t.
-func (p *passage) room(t int64) bool {
+func (p *window) room(t int64) bool {
 	n := len(p.left)
 	return n < Burst || p.left[n-1] > t || p.left[0] <= t-Window.Milliseconds()
 }
 
-// leave notes that an alert leaves at time t, if it may.
-func (p *passage) leave(t int64) bool {
+// allow notes that an alert leaves at time t, if it may.
+func (p *window) allow(t int64) bool {
 	if n := len(p.left); n > 0 && p.left[n-1] > t {
 		p.left = p.left[:0]
 	}
@@ -122,7 +122,7 @@ func (p *passage) leave(t int64) bool {
 	return true
 }
 
-func (l *Limiter) add(key string, p passage) *passage {
+func (l *Limiter) add(key string, p window) *window {
 	stored, gone := l.keys.Add(key, p)
 	if gone != nil {
 		l.evicted++
@@ -133,9 +133,9 @@ func (l *Limiter) add(key string, p passage) *passage {
 
 // State has what is watched.
 func (l *Limiter) State(s *snapshot.State) {
-	snapshot.Entries(s, 1, l.keys, func(s *snapshot.State, key *string, p *passage) {
+	snapshot.Entries(s, 1, l.keys, func(s *snapshot.State, key *string, p *window) {
 		s.String(1, key, maxKey)
 		p.left = s.PackedTimes(2, p.left, Burst)
 		snapshot.Uint(s, 3, &p.held, maxTotal)
-	}, func(key string, p passage) { l.add(key, p) })
+	}, func(key string, p window) { l.add(key, p) })
 }

@@ -26,7 +26,7 @@ func request(app, url string, status int) *telemetry.Event {
 	return &telemetry.Event{Kind: telemetry.KindNetwork, App: app, Network: &telemetry.Network{URL: url, Status: status}}
 }
 
-// name tells events apart in the tables.
+// name distinguishes events in the tables.
 func name(e query.StoredEvent) string {
 	switch {
 	case e.Log != nil:

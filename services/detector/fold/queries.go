@@ -11,7 +11,7 @@ import (
 
 // NoiseRules lists the noise rules about an app, or all for the empty name:
 // those added by hand first, then those found, by app and pattern. It is never
-// nil: an empty list is [] on the wire. What they hid of late is up to the newest
+// nil: an empty list is [] on the wire. What they hid recently is up to the newest
 // message.
 func (f *Fold) NoiseRules(app string) []query.NoiseRule {
 	rules := []query.NoiseRule{}
@@ -105,11 +105,11 @@ type Stats struct {
 	// Recurring counts bursts of errors that came by their schedules and whose alerts
 	// stayed at severity info (ratetail.Counter), of the apps that are remembered.
 	Recurring uint64
-	// Evicted counts what was forgotten for want of room, by what it was.
+	// Evicted counts what was forgotten for lack of room, by what it was.
 	Evicted Evicted
 }
 
-// Evicted counts what was forgotten for want of room. What went with its app
+// Evicted counts what was forgotten for lack of room. What went with its app
 // counts as one app. NoiseLeftOut are patterns that found no room as a rule,
 // counted in each run of auto-detection. Spikes, with errors that escalate, and
 // CIFailures were open, and their end will not be announced.

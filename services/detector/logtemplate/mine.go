@@ -1,6 +1,6 @@
 // Package drain finds the templates that lines have in common which differ in
 // whole words: of "user alice signed in" and "user bob signed in" it makes
-// "user <*> signed in". Package template has taken out before what can be told by
+// "user <*> signed in". Package template has taken out before what can be reported by
 // its look (numbers, ids, quoted strings); this is about names, which can only be
 // told from the others by comparing lines.
 //
@@ -98,7 +98,7 @@ type counted struct {
 
 func (l *counted) word(i int) string { return l.text[l.tokens[i].start:l.tokens[i].end] }
 
-// same says whether two lines have the same word in a place.
+// same reports whether two lines have the same word in a place.
 func (l *counted) same(o *counted, i int) bool { return l.equal(i, o, i) }
 
 // group is the lines that were found to be alike. The words are those of the first
@@ -255,7 +255,7 @@ func (f *form) hole() {
 	f.inRun = true
 }
 
-// ok says whether enough stays, and a word by which it is found.
+// ok reports whether enough stays, and a word by which it is found.
 func (f *form) ok() bool {
 	enough := f.firm >= minFirm && f.firm > f.holes || f.firm >= minFirmInLists && f.firm > f.runs && 2*f.holes <= 3*f.firm
 	return f.holes == 0 || enough && f.rooted

@@ -2,7 +2,7 @@
 // before, and how sure that is.
 //
 // It compares the newest values with up to 20 before them, the reference. One
-// value far outside is no more than a hint (Single): the values that follow either
+// value far outside is no longer than a hint (Single): the values that follow either
 // confirm it, by the median of three (Probable) and of five (Confirmed), or it is
 // withdrawn. What is found can begin with any of the three. Values under suspicion
 // stay out of the reference until it is decided: those of what is withdrawn are as
@@ -86,7 +86,9 @@ var names = [...]string{None: "", Single: "single", Probable: "probable", Confir
 func (c Confidence) String() string { return names[c] }
 
 // Of is of how many values it is the median that is higher.
-func (c Confidence) Of() int { return [...]int{None: 0, Single: 1, Probable: 3, Confirmed: Newest}[c] }
+func (c Confidence) SampleSize() int {
+	return [...]int{None: 0, Single: 1, Probable: 3, Confirmed: Newest}[c]
+}
 
 // Event is what a value brought.
 type Event uint8
@@ -95,17 +97,17 @@ type Event uint8
 const (
 	// Nothing is new.
 	Nothing Event = iota
-	// Risen says that the level is higher, or that this is surer than before.
+	// Risen reports whether the level is higher, or that this is surer than before.
 	Risen
-	// Withdrawn says that what was told before is not confirmed: of a Single or a
+	// Withdrawn reports whether what was reported before is not confirmed: of a Single or a
 	// Probable.
 	Withdrawn
-	// Recovered says that the level is as before, after a Confirmed.
+	// Recovered reports whether the level is as before, after a Confirmed.
 	Recovered
-	// Settled says that the higher level, once Confirmed, is the usual one from now
+	// Settled reports whether the higher level, once Confirmed, is the usual one from now
 	// on.
 	Settled
-	// Improved says that a lower level is the usual one from now on.
+	// Improved reports whether a lower level is the usual one from now on.
 	Improved
 )
 
@@ -114,7 +116,7 @@ type Verdict struct {
 	Event Event
 	// Confidence is that of what is found, or of what was when an event ends it.
 	Confidence Confidence
-	// Began says that nothing was found before.
+	// Began reports whether nothing was found before.
 	Began bool
 	// Worse reports whether the level has risen again, after a Confirmed.
 	Worse bool
@@ -146,7 +148,7 @@ type Series struct {
 	// suspects is how many of the newest values are under suspicion of what is found,
 	// since how many values came after it was found with that confidence, capped.
 	suspects, since uint8
-	// slow says that the median of the five newest is nearly worse, though nothing is
+	// slow reports whether the median of the five newest is nearly worse, though nothing is
 	// found: so none of them goes into the reference yet.
 	slow bool
 	// level is the doubled median with which it was found, u that of a Confirmed.
@@ -154,7 +156,7 @@ type Series struct {
 	u     uint8
 
 	// peak is the largest Single that was withdrawn, forget after how many values it
-	// is no more remembered.
+	// is no longer remembered.
 	peak   int64
 	forget uint16
 }
@@ -175,7 +177,7 @@ func (s *Series) Add(sc *Scale, v int64, settling int) Verdict {
 	s.push(v)
 	var (
 		b base
-		a against
+		a comparison
 	)
 	s.before(&b, Newest)
 	if to := s.rise(sc, &b, &a); to != None {
@@ -198,16 +200,16 @@ func (s *Series) Add(sc *Scale, v int64, settling int) Verdict {
 		}
 	case Single:
 		if two := s.last(2); s.since >= singlePatience || s.since >= 2 && (b.n == 0 || !sc.over(2*slices.Max(two), b.median)) {
-			s.remember(s.level / 2)
+			s.rememberPeak(s.level / 2)
 			return s.end(Withdrawn, s.last(int(s.since)), &b)
 		}
 	case Probable:
-		if three := s.last(Probable.Of()); s.since >= probablePatience || s.isBack(three, &b) {
+		if three := s.last(Probable.SampleSize()); s.since >= probablePatience || s.isBack(three, &b) {
 			return s.end(Withdrawn, three, &b)
 		}
 	case Confirmed:
 		// Half as much again as what was found is news, too.
-		if three := s.last(Probable.Of()); int(s.since) >= len(three) && sc.over(2*slices.Min(three), s.level) && 2*double(three) >= 3*s.level {
+		if three := s.last(Probable.SampleSize()); int(s.since) >= len(three) && sc.over(2*slices.Min(three), s.level) && 2*double(three) >= 3*s.level {
 			s.level, s.since = double(three), 0
 			return Verdict{
 				Event: Risen, Confidence: Confirmed, Worse: true, Level: s.level, Of: len(three), Usual: b.median, Values: b.n,
@@ -216,13 +218,13 @@ func (s *Series) Add(sc *Scale, v int64, settling int) Verdict {
 		}
 		if s.isBack(five, &b) {
 			if s.since >= Newest { // not a short one: it may be usual by turns
-				for _, v := range s.newest[:max(int(s.nnew)-Probable.Of(), 0)] {
-					s.remind(v)
+				for _, v := range s.newest[:max(int(s.nnew)-Probable.SampleSize(), 0)] {
+					s.keepOlder(v)
 				}
 			}
 			verdict := s.end(Recovered, five, &b)
 			// Most of them are as before; the others are of what is over.
-			s.nnew = uint8(copy(s.newest[:], s.last(Probable.Of())))
+			s.nnew = uint8(copy(s.newest[:], s.last(Probable.SampleSize())))
 			return verdict
 		}
 		if Newest+int(s.since) >= settling {
@@ -241,7 +243,7 @@ func (s *Series) Now() Verdict {
 	}
 	var b base
 	s.before(&b, int(s.suspects))
-	v := Verdict{Confidence: s.found, Level: s.level, Of: s.found.Of(), Usual: b.median, Values: b.n}
+	v := Verdict{Confidence: s.found, Level: s.level, Of: s.found.SampleSize(), Usual: b.median, Values: b.n}
 	if s.found == Confirmed {
 		v.Chance = chance(int(s.u), b.n)
 	}
@@ -266,10 +268,10 @@ func (s *Series) push(v int64) {
 	}
 	for s.nnew == held || s.nnew >= Newest && !s.slow && s.nnew > s.suspects {
 		if s.nnew > s.suspects {
-			s.refer(s.newest[0])
+			s.addReference(s.newest[0])
 		} else {
 			if s.found == Confirmed && s.since <= reminded {
-				s.remind(s.newest[0])
+				s.keepOlder(s.newest[0])
 			}
 			s.suspects--
 		}
@@ -284,9 +286,9 @@ func (s *Series) push(v int64) {
 }
 
 // refer adds a value to the reference, of which the oldest goes.
-func (s *Series) refer(v int64) {
+func (s *Series) addReference(v int64) {
 	if s.nref == Reference {
-		s.remind(s.reference[0])
+		s.keepOlder(s.reference[0])
 		s.nref = uint8(copy(s.reference[:], s.reference[1:]))
 	}
 	s.reference[s.nref] = v
@@ -294,7 +296,7 @@ func (s *Series) refer(v int64) {
 }
 
 // remind adds a value to those that are older than the reference.
-func (s *Series) remind(v int64) {
+func (s *Series) keepOlder(v int64) {
 	if s.nold == older {
 		s.nold = uint8(copy(s.older[:], s.older[1:]))
 	}
@@ -323,7 +325,7 @@ func (s *Series) before(b *base, k int) {
 }
 
 // against is a risen level: its median, doubled, and what it is compared with.
-type against struct {
+type comparison struct {
 	level int64
 	base
 }
@@ -331,12 +333,12 @@ type against struct {
 // rise is the highest confidence that the newest values give, if it is higher than
 // what is found, with what gives it in a. b is what the five newest are compared
 // with.
-func (s *Series) rise(sc *Scale, b *base, a *against) Confidence {
+func (s *Series) rise(sc *Scale, b *base, a *comparison) Confidence {
 	var p past
 	if five := s.last(Newest); len(five) > 0 && b.n >= confirmedOf && s.found < Confirmed {
 		if median := double(five); sc.nearly(median, b.median) {
 			if u := larger(five, b.sorted[:b.n]); u >= worse[b.n] || s.found == None && u >= likely[b.n] && sc.perhaps(median, b.median) {
-				s.look(sc, &p, Newest)
+				s.loadPast(sc, &p, Newest)
 				if (sc.over(median, b.median) || p.over(median)) &&
 					(u >= worse[b.n] && p.rises(confirmedRise) && p.off(median) || s.found == None && p.large(median, confirmedLarge, confirmedSure)) {
 					s.u, a.level, a.base = uint8(u), median, *b
@@ -349,7 +351,7 @@ func (s *Series) rise(sc *Scale, b *base, a *against) Confidence {
 	if s.found >= Probable || b.n > 0 && !sc.over(newest, b.median) {
 		return None // most often: not even this one is worse
 	}
-	if three := s.last(Probable.Of()); len(three) > 0 {
+	if three := s.last(Probable.SampleSize()); len(three) > 0 {
 		s.compare(a, b, three)
 		if sc.over(2*slices.Min(three), a.median) && a.n >= probableFew {
 			out := probableOut
@@ -357,7 +359,7 @@ func (s *Series) rise(sc *Scale, b *base, a *against) Confidence {
 				out = probableFewOut
 			}
 			if far := sc.beyond(a.level, &a.base, out); far || sc.perhaps(a.level, a.median) {
-				s.look(sc, &p, Probable.Of())
+				s.loadPast(sc, &p, Probable.SampleSize())
 				if far && p.seldom(a.level, fewOf) && p.rises(probableRise) && p.off(a.level) ||
 					p.large(a.level, threeLarge, threeSure) && p.seldom(a.level, hardlyOf) {
 					return Probable
@@ -367,8 +369,8 @@ func (s *Series) rise(sc *Scale, b *base, a *against) Confidence {
 	}
 	if four := s.last(4); len(four) > 0 && b.n >= probableOf {
 		if median := double(four); sc.perhaps(median, b.median) && threeOver(sc, four, b.median) {
-			if s.look(sc, &p, len(four)); p.large(median, fourLarge, fourSure) && p.seldom(median, hardlyOf) {
-				s.compare(a, b, s.last(Probable.Of()))
+			if s.loadPast(sc, &p, len(four)); p.large(median, fourLarge, fourSure) && p.seldom(median, hardlyOf) {
+				s.compare(a, b, s.last(Probable.SampleSize()))
 				return Probable
 			}
 		}
@@ -376,7 +378,7 @@ func (s *Series) rise(sc *Scale, b *base, a *against) Confidence {
 	if s.found == None && newest > 3*s.peak { // the peak is not doubled: half as large again
 		s.compare(a, b, s.last(1))
 		if a.n >= singleOf && sc.over(newest, a.median) && sc.tops(newest, b) {
-			if s.look(sc, &p, 1); (p.nlevels > 1 || sc.beyond(newest, &a.base, singleOut)) && p.alone() {
+			if s.loadPast(sc, &p, 1); (p.nlevels > 1 || sc.beyond(newest, &a.base, singleOut)) && p.alone() {
 				return Single
 			}
 		}
@@ -386,7 +388,7 @@ func (s *Series) rise(sc *Scale, b *base, a *against) Confidence {
 
 // compare sets the newest values against those before them. That is b where b has
 // all that count.
-func (s *Series) compare(a *against, b *base, values []int64) {
+func (s *Series) compare(a *comparison, b *base, values []int64) {
 	a.level = double(values)
 	if a.base = *b; b.n < Reference {
 		s.before(&a.base, len(values))
@@ -394,9 +396,9 @@ func (s *Series) compare(a *against, b *base, values []int64) {
 }
 
 // risen notes what was found.
-func (s *Series) risen(to Confidence, a *against) Verdict {
-	v := Verdict{Event: Risen, Confidence: to, Began: s.found == None, Level: a.level, Of: to.Of(), Usual: a.median, Values: a.n}
-	s.suspects = max(s.suspects, uint8(to.Of()))
+func (s *Series) risen(to Confidence, a *comparison) Verdict {
+	v := Verdict{Event: Risen, Confidence: to, Began: s.found == None, Level: a.level, Of: to.SampleSize(), Usual: a.median, Values: a.n}
+	s.suspects = max(s.suspects, uint8(to.SampleSize()))
 	if to == Confirmed || s.slow {
 		s.suspects = s.nnew // whatever waited did so because it looked the same
 	}
@@ -420,16 +422,16 @@ func (s *Series) end(how Event, values []int64, b *base) Verdict {
 // begin makes values the reference, and forgets all others.
 func (s *Series) begin(sc *Scale, values []int64) {
 	var p past
-	if s.look(sc, &p, Newest); p.n >= manyPast*3/4 {
+	if s.loadPast(sc, &p, Newest); p.n >= manyPast*3/4 {
 		s.kept, s.noise = uint8(100*p.kept), float32(p.noise)
 	}
 	s.nref = uint8(copy(s.reference[:], values))
 	s.nnew, s.nold, s.slow, s.peak, s.forget = 0, 0, false, 0, 0
 }
 
-func (s *Series) remember(peak int64) { s.peak, s.forget = max(s.peak, peak), remembered }
+func (s *Series) rememberPeak(peak int64) { s.peak, s.forget = max(s.peak, peak), remembered }
 
-// isBack says whether the median of values is nearer to the usual than to what was
+// isBack reports whether the median of values is nearer to the usual than to what was
 // found.
 func (s *Series) isBack(values []int64, b *base) bool {
 	return len(values) > 0 && 2*double(values) < b.median+s.level
@@ -438,11 +440,11 @@ func (s *Series) isBack(values []int64, b *base) bool {
 // fell reports whether the five newest values are lower than all that is usual.
 func (s *Series) fell(sc *Scale) bool {
 	var p past
-	s.look(sc, &p, Newest)
+	s.loadPast(sc, &p, Newest)
 	return (p.n >= manyPast || p.n >= fewPast && p.kept == 0) && p.jump(math.MaxFloat64) <= -fellRise
 }
 
-// lower says whether five values are surely under the others, or under all of
+// lower reports whether five values are surely under the others, or under all of
 // them while they are so few that nothing is sure.
 func lower(five []int64, b *base) bool {
 	return smaller(five, b.sorted[:b.n]) >= min(better[b.n], Newest*b.n)

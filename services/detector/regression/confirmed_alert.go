@@ -9,8 +9,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// place is where a load was: what Confirmed tells is about it.
-type place struct {
+// subject is what an alert of Confirmed is about: a metric of a page.
+type subject struct {
 	metric         *metric
 	app, url, page string
 	device         telemetry.Device
@@ -27,9 +27,9 @@ const (
 	keyMedianOf, keyChance, keyDevice = "median_of", "p", "device"
 )
 
-// risen says that a page regressed. One load alone is never an error: the next may
+// risen reports whether a page regressed. One load alone is never an error: the next may
 // show that it was nothing.
-func (p *place) risen(v changepoint.Verdict) alert.Alert {
+func (p *subject) risen(v changepoint.Verdict) alert.Alert {
 	m, one := p.metric, v.Confidence == changepoint.Single
 	a := p.compared(v.Level, v.Of, v.Usual, v.Values)
 	a.Context[keyConfidence] = v.Confidence.String()
@@ -50,8 +50,8 @@ func (p *place) risen(v changepoint.Verdict) alert.Alert {
 	return a
 }
 
-// ended says that a regression is over, and why.
-func (p *place) ended(e ending) alert.Alert {
+// ended reports whether a regression is over, and why.
+func (p *subject) ended(e ending) alert.Alert {
 	m := p.metric
 	a := p.compared(e.level, e.of, e.baseline, e.loads)
 	a.Severity = alert.Info
@@ -77,7 +77,7 @@ func (p *place) ended(e ending) alert.Alert {
 
 // compared is what the beginning and the end of a regression have in common. What
 // is doubled is so as a median may be a half.
-func (p *place) compared(double int64, of int, usual int64, ofLoads int) alert.Alert {
+func (p *subject) compared(double int64, of int, usual int64, ofLoads int) alert.Alert {
 	m := p.metric
 	key := "regression:" + p.app + ":" + p.page + ":" + m.key
 	context := map[string]any{
@@ -93,7 +93,7 @@ func (p *place) compared(double int64, of int, usual int64, ofLoads int) alert.A
 }
 
 // median shows a value, and of how many loads it is the median.
-func (p *place) median(double int64, of int) string {
+func (p *subject) median(double int64, of int) string {
 	shown := p.metric.name + " " + p.metric.text(float64(double)/2)
 	if of == 1 {
 		return shown + " in one load"
@@ -102,7 +102,7 @@ func (p *place) median(double int64, of int) string {
 }
 
 // on is the page, with what is remarked on it and its class of devices.
-func (p *place) on(remark string) string {
+func (p *subject) on(remark string) string {
 	on, remarks := "", []string{}
 	if p.page != "" {
 		on = " on " + p.page

@@ -82,7 +82,7 @@ func TestTimelines(t *testing.T) {
 		{"a new level is soon the usual", "25*100 | 20*300 7*450", "1: single 300, usual 100 of 20; 3: probable 300, usual 100 of 20; 5: confirmed 300, usual 100 of 20; " +
 			"20: settled 300, usual 100 of 20; 23: probable 450, usual 300 of 10; 25: confirmed 450, usual 300 of 10"},
 		{"lower is good", "25*300 | 5*100 5*300", "5: improved 100, usual 300 of 20; 9: probable 300, usual 100 of 6; 10: confirmed 300, usual 100 of 5"},
-		{"two that are alone and alike are told once", "25*100 | 300 30*100 320 3*100 440 451 3*100", "1: single 300, usual 100 of 20; 3: withdrawn 100, usual 100 of 20; " +
+		{"two that are alone and alike are reported once", "25*100 | 300 30*100 320 3*100 440 451 3*100", "1: single 300, usual 100 of 20; 3: withdrawn 100, usual 100 of 20; " +
 			"37: single 451, usual 100 of 20; 39: withdrawn 100, usual 100 of 20"},
 		{"a little over the higher of two levels", "30*100 15*160 15*100 | 15*178", ""},
 		{"twice the lower of two levels", "30*100 15*160 15*100 15*160 | 5*200", "2: probable 200, usual 100 of 20; 4: confirmed 200, usual 100 of 20"},
@@ -159,7 +159,7 @@ func play(t *testing.T, s *changepoint.Series, sc *changepoint.Scale, series str
 
 type fataler interface{ Fatal(...any) }
 
-// same says whether all that is written down of two series is.
+// same reports whether all that is written down of two series is.
 func same(a, b *changepoint.Series) bool {
 	return bytes.Equal(snapshottest.Write(a), snapshottest.Write(b))
 }
@@ -214,7 +214,7 @@ func TestVerdicts(t *testing.T) {
 					t.Fatalf("%v became %v with %+v", before, now, got)
 				}
 			case changepoint.Risen:
-				if now <= before && !got.Worse || now != got.Confidence || got.Began != (before == changepoint.None) || got.Level <= got.Usual || got.Values < 5 || got.Of != now.Of() && !got.Worse ||
+				if now <= before && !got.Worse || now != got.Confidence || got.Began != (before == changepoint.None) || got.Level <= got.Usual || got.Values < 5 || got.Of != now.SampleSize() && !got.Worse ||
 					(got.Chance > 0) != (now == changepoint.Confirmed) || got.Chance >= 0.05 {
 					t.Fatalf("%v became %v with %+v", before, now, got)
 				}
@@ -235,7 +235,7 @@ func TestVerdicts(t *testing.T) {
 }
 
 // TestOf: a series of which only the values are known is compared with as one that
-// was there all along, and what was told by another rule is withdrawn or confirmed.
+// was there all along, and what was reported by another rule is withdrawn or confirmed.
 func TestOf(t *testing.T) {
 	values := func(n int, v int64) (all []int64) {
 		for range n {
@@ -250,11 +250,11 @@ func TestOf(t *testing.T) {
 		series string
 		want   string
 	}{
-		{"nothing told", values(20, 100), "| 5*140", "3: probable 140, usual 100 of 20; 5: confirmed 140, usual 100 of 20"},
+		{"nothing reported", values(20, 100), "| 5*140", "3: probable 140, usual 100 of 20; 5: confirmed 140, usual 100 of 20"},
 		{"no values", nil, "| 100 100", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := changepoint.Of(tt.values)
+			s := changepoint.FromValues(tt.values)
 			if n := len(s.Values()); n != min(len(tt.values), changepoint.Reference) {
 				t.Errorf("%d values", n)
 			}
@@ -265,7 +265,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// FuzzRestore: whatever is read, the series goes on.
+// FuzzRestore: whatever is read, the series continues.
 func FuzzRestore(f *testing.F) {
 	for _, values := range []string{"", "7*100", "25*100 300", "25*100 3*300", "25*100 6*300", "25*100 300 2*100 300"} {
 		var s changepoint.Series

@@ -61,7 +61,7 @@ func (t *turn) offer(a *app, found alert.Alert) {
 // admit asks the storm limiter whether an alert may leave. Then key is its dedup
 // key, which is not too long, and held how many are to be added to its count. What
 // tells nothing new, a revision or no more than an end, is held back without being
-// counted and adds no others. again says that the alert was held back before, so
+// counted and adds no others. again reports whether the alert was held back before, so
 // that it is counted already.
 func (t *turn) admit(app string, a alert.Alert, again bool) (key string, held int, leaves bool) {
 	f := t.fold

@@ -126,7 +126,7 @@ func TestProperties(t *testing.T) {
 		}
 		for key := range offered {
 			if counted[key]+held[key] != offered[key] {
-				t.Fatalf("%s: %d told and %d held of %d", key, counted[key], held[key], offered[key])
+				t.Fatalf("%s: %d reported and %d held of %d", key, counted[key], held[key], offered[key])
 			}
 		}
 	})
