@@ -14,7 +14,6 @@ package detector
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -31,7 +30,7 @@ import (
 // Config configures a detector.
 type Config struct {
 	// Bus is the bus to join. Name and Role are filled in here.
-	Bus bus.ConnConfig
+	Bus bus.Config
 	// Provision creates missing streams first. It is for an external bus.
 	Provision bool
 	// Layout is the layout of the streams that Provision creates.
@@ -63,10 +62,10 @@ const (
 	// minPublishWindow is the smallest number of alerts that may wait for an
 	// acknowledgement. Each partition has up to publishBatch in flight.
 	minPublishWindow = 4 * publishBatch
-	// prepareTimeout bounds one attempt to prepare on the bus.
+	// prepareTimeout bounds one attempt to prepare on the bus, or to save a snapshot.
 	prepareTimeout = 30 * time.Second
-	// prepareRetry is the pause after a failed attempt.
-	prepareRetry = 500 * time.Millisecond
+	// sessionPause is the pause between two sessions on the bus.
+	sessionPause = 500 * time.Millisecond
 )
 
 // Run runs a detector until ctx ends, then saves its state and returns nil. It waits for
@@ -89,23 +88,16 @@ func Run(ctx context.Context, cfg Config) error {
 	d.metrics = newMetrics(cfg.Registry, d.exportStats)
 	d.state.setRules(cfg.Rules)
 	defer d.state.setJoined(false, 0)
-	for {
-		err := d.runOnce(ctx)
-		if !errors.Is(err, errConnectionClosed) && !errors.Is(err, errStreamRecreated) {
-			return err
-		}
-		d.log.Warn("restarting the detector", "error", err)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(prepareRetry):
-		}
-	}
+	return bus.Run(ctx, bus.RunConfig{
+		Config: d.session("tocsin detector in"), Pause: sessionPause,
+		Retry: func(err error) bool { return errors.Is(err, errStreamRecreated) },
+		Reachable: func(err error) {
+			if err != nil {
+				d.state.setBlocked(err)
+			}
+		},
+	}, d.runSession)
 }
-
-// errConnectionClosed means that a connection was closed for good. That happens if the
-// bus no longer accepts our credentials: those of a new bus must be read.
-var errConnectionClosed = errors.New("the bus has closed the connection")
 
 // errStreamRecreated means that the stream TELEMETRY was recreated, perhaps with another
 // number of partitions.
@@ -115,8 +107,10 @@ var errStreamRecreated = errors.New("the stream TELEMETRY was recreated")
 type process struct {
 	cfg Config
 	// who identifies this detector on the bus, also over reconnects.
-	who       presence.Config
-	in, out   *bus.Conn
+	who presence.Config
+	// in receives telemetry and queries. Alerts and state have a session of their own, out,
+	// so that they don't wait behind incoming telemetry.
+	in, out   *bus.Session
 	publisher *bus.Publisher
 	state     *State
 	metrics   *metrics
@@ -138,24 +132,27 @@ func (d *process) exportStats() {
 	}
 }
 
-func (d *process) runOnce(ctx context.Context) (err error) {
-	if d.in, err = d.connect(ctx, "tocsin detector in"); err != nil {
-		return err
-	}
-	defer d.in.Close()
-	// Alerts have a connection of their own, so that they don't wait behind incoming
-	// telemetry.
-	if d.out, err = d.connect(ctx, "tocsin detector out"); err != nil {
+// session returns the configuration of a session on the bus.
+func (d *process) session(name string) bus.Config {
+	c := d.cfg.Bus
+	c.Name, c.Role, c.Logger = name, bus.RoleDetector, d.cfg.Logger
+	return c
+}
+
+// runSession detects on one session, until ctx ends or a session is closed for good.
+func (d *process) runSession(ctx context.Context, in *bus.Session) (err error) {
+	d.in = in
+	if d.out, err = bus.Connect(ctx, d.session("tocsin detector out")); err != nil {
 		return err
 	}
 	defer d.out.Close()
 	partitions := 1
 	if d.cfg.Provision || d.cfg.Shared {
-		err := d.retryUntilReady(ctx, d.state.setBlocked, func(ctx context.Context) error {
+		err := d.await(ctx, d.state.setBlocked, func(ctx context.Context) error {
 			partitions, err = d.prepare(ctx)
 			return err
 		})
-		if err != nil || ctx.Err() != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -164,7 +161,14 @@ func (d *process) runOnce(ctx context.Context) (err error) {
 	}
 	d.state.setJoined(!d.cfg.Shared, partitions)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return d.watchConnections(ctx) })
+	group.Go(func() error {
+		select {
+		case <-d.out.Closed():
+			return d.out.Err()
+		case <-ctx.Done():
+			return nil
+		}
+	})
 	// The detector is ready once it has caught up and answers queries.
 	var missing atomic.Int32
 	missing.Store(2)
@@ -179,7 +183,11 @@ func (d *process) runOnce(ctx context.Context) (err error) {
 		return group.Wait()
 	}
 	only := newPartition(d, 0, 1, nil)
-	group.Go(func() error { return only.run(ctx, context.WithoutCancel(ctx), step) })
+	group.Go(func() error {
+		abort, cancel := bus.WithGrace(ctx, flushTimeout)
+		defer cancel()
+		return only.run(ctx, abort, step)
+	})
 	group.Go(func() error {
 		select {
 		case <-only.started: // no other detector could answer before
@@ -189,44 +197,6 @@ func (d *process) runOnce(ctx context.Context) (err error) {
 		}
 	})
 	return group.Wait()
-}
-
-func (d *process) connect(ctx context.Context, name string) (*bus.Conn, error) {
-	c := d.cfg.Bus
-	c.Name, c.Role, c.Logger = name, bus.RoleDetector, d.cfg.Logger
-	return bus.Connect(ctx, c)
-}
-
-// checkClosed returns an error that wraps errConnectionClosed if a connection is closed
-// for good.
-func (d *process) checkClosed() error {
-	for _, c := range []*bus.Conn{d.in, d.out} {
-		if !c.NC.IsClosed() {
-			continue
-		}
-		err := errConnectionClosed
-		if why := c.Why(); why != nil {
-			err = fmt.Errorf("%w: %w", err, why)
-		}
-		d.state.setBlocked(err)
-		return err
-	}
-	return nil
-}
-
-// watchConnections returns an error once a connection is closed for good.
-func (d *process) watchConnections(ctx context.Context) error {
-	for {
-		if err := d.checkClosed(); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-d.in.Changes():
-		case <-d.out.Changes():
-		}
-	}
 }
 
 // prepare creates the streams and returns the number of partitions.
@@ -239,38 +209,13 @@ func (d *process) prepare(ctx context.Context) (partitions int, err error) {
 	return d.out.Partitions(ctx)
 }
 
-// retryUntilReady calls try until it succeeds or ctx ends, and returns nil for both. It
-// passes each failure to blocked and logs it once. It returns errConnectionClosed, or an
-// error that a retry cannot fix.
-func (d *process) retryUntilReady(ctx context.Context, blocked func(error), try func(context.Context) error) error {
-	var logged string
-	for {
-		if err := d.checkClosed(); err != nil {
-			return err
+// await calls try while both sessions reach the bus, until it succeeds. It passes each
+// failure to blocked. See [bus.Session.Await] for its errors.
+func (d *process) await(ctx context.Context, blocked func(error), try func(context.Context) error) error {
+	return d.out.Await(ctx, bus.AwaitConfig{Timeout: prepareTimeout, Waiting: blocked, Logger: d.log}, func(ctx context.Context) error {
+		if !d.in.Connected() {
+			return bus.ErrUnreachable
 		}
-		err := bus.ErrAway
-		if d.in.Connected() && d.out.Connected() {
-			trying, cancel := context.WithTimeout(ctx, prepareTimeout)
-			err = try(trying)
-			cancel()
-		} else if why := d.out.Why(); why != nil {
-			err = fmt.Errorf("%w: %w", err, why)
-		}
-		if err == nil || errors.Is(err, bus.ErrIncompatible) {
-			return err
-		}
-		if ctx.Err() == nil {
-			blocked(err)
-			if text := err.Error(); text != logged {
-				logged = text
-				d.log.Warn("waiting for the bus", "error", err)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-d.in.Changes():
-		case <-time.After(prepareRetry):
-		}
-	}
+		return try(ctx)
+	})
 }

@@ -3,6 +3,7 @@ package detector_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 type rig struct {
 	bus     *bustest.Bus
 	sender  *bus.Publisher
-	gateway *bus.Conn
+	gateway *bus.Session
 }
 
 func newRig(t *testing.T) *rig {
@@ -60,7 +61,7 @@ func (r *rig) detectWith(t *testing.T, every time.Duration, registry *prometheus
 	done := make(chan error, 1)
 	go func() {
 		done <- detector.Run(ctx, detector.Config{
-			Bus: bus.ConnConfig{Server: r.bus.Server}, SnapshotEvery: every,
+			Bus: bus.Config{Server: r.bus.Server}, SnapshotEvery: every,
 			Registry: registry, Logger: bustest.Quiet(), Ready: func() { ready <- struct{}{} },
 		})
 	}()
@@ -145,7 +146,7 @@ func (r *rig) alerts(t *testing.T, n int) []alert.Alert {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	var all []alert.Alert
-	err := bus.Follow(ctx, r.gateway, bus.FollowConfig{Stream: bus.StreamAlerts, Logger: bustest.Quiet()}, func(m bus.Message) error {
+	err := r.gateway.Follow(ctx, bus.FollowConfig{Stream: bus.StreamAlerts, Logger: bustest.Quiet()}, func(m bus.Message) error {
 		var a alert.Alert
 		if err := json.Unmarshal(m.Data, &a); err != nil {
 			return err
@@ -157,11 +158,11 @@ func (r *rig) alerts(t *testing.T, n int) []alert.Alert {
 			all = append(all, a)
 		}
 		if len(all) >= n && m.Pending == 0 {
-			cancel()
+			return bus.ErrStop
 		}
 		return nil
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
 	return all

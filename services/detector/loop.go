@@ -2,6 +2,7 @@ package detector
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
 	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
@@ -347,18 +349,15 @@ func (l *loop) exportStats() {
 // finish waits until the raised alerts are stored and the state is saved. The next start
 // repeats what does not finish in time.
 func (l *loop) finish(working context.Context) error {
-	ctx, cancel := context.WithTimeout(working, flushTimeout)
-	defer cancel()
 	l.inputs = nil
 	l.changed = l.changed || l.ticks > 0
 	l.snapshot()
 	for len(l.pending) > 0 || l.stored < l.raised || l.nextSnapshot != nil || l.saving {
-		l.step(ctx.Done(), nil)
-		if working.Err() != nil {
-			return nil // another detector resumes from the snapshot before
-		}
-		if ctx.Err() != nil {
+		l.step(working.Done(), nil)
+		if errors.Is(context.Cause(working), bus.ErrGrace) {
 			l.p.log.Warn("alerts or state not stored in time; the next start repeats them", "alerts", l.raised-l.stored)
+		}
+		if working.Err() != nil {
 			return nil
 		}
 	}

@@ -70,14 +70,14 @@ func (p *partition) watchLoss(ctx context.Context) error {
 			continue
 		}
 		checking, cancel := context.WithTimeout(ctx, lossEvery)
-		telemetry, err := readStreamState(checking, p.out, bus.StreamTelemetry)
+		telemetry, err := p.out.State(checking, bus.StreamTelemetry)
 		cancel()
 		if err != nil {
 			continue // the next check counts the same messages
 		}
 		_ = p.ask(ctx, func(l *loop) { // an error means that ctx has ended
-			if telemetry.created.Equal(l.position.Created) {
-				l.countLost(l.loss.check(telemetry.first))
+			if telemetry.Created.Equal(l.position.Created) {
+				l.countLost(l.loss.check(telemetry.First))
 			}
 		})
 	}

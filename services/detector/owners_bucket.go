@@ -9,9 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/tocsin-bus/tocsin/services/detector/ownership"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
@@ -20,7 +17,7 @@ import (
 // partition.
 const (
 	ownersStream    = "KV_" + bus.BucketOwners
-	ownersPrefix    = "$KV." + bus.BucketOwners + "."
+	ownersSubject   = "$KV." + bus.BucketOwners + "."
 	memberKey       = "member."
 	partitionKey    = "partition."
 	ownersReadBatch = 256 // entries read in one round trip
@@ -28,8 +25,8 @@ const (
 
 // ownersBucket is the bucket in which detectors agree on the owner of each partition.
 type ownersBucket struct {
-	c  *bus.Conn
-	id string
+	session *bus.Session
+	id      string
 }
 
 // heartbeat is the value of a member's key. Host and PID are for people.
@@ -44,14 +41,11 @@ type ownerRecord struct {
 	Owner string `json:"owner"`
 }
 
-// errChanged is returned by a compare-and-set on a record that has changed.
-var errChanged = errors.New("the record has changed")
-
 // view reads the whole bucket.
 func (o ownersBucket) view(ctx context.Context) (ownership.View, error) {
 	v := ownership.View{Members: map[string]ownership.Member{}, Records: map[int]ownership.Record{}}
 	for seq := uint64(1); ; {
-		msgs, err := o.c.StoredFrom(ctx, ownersStream, seq, ownersReadBatch)
+		msgs, err := o.session.Read(ctx, ownersStream, seq, ownersReadBatch)
 		if err != nil {
 			return v, err
 		}
@@ -70,10 +64,10 @@ func (o ownersBucket) view(ctx context.Context) (ownership.View, error) {
 // addOwnersEntry adds one entry to a view. A key that was written during the read has
 // two entries; the later one wins.
 func addOwnersEntry(v *ownership.View, m *bus.Message) error {
-	key := strings.TrimPrefix(m.Subject, ownersPrefix)
-	if m.Header.Get("KV-Operation") != "" {
-		return nil // deleted by hand
+	if m.Deleted() { // by hand
+		return nil
 	}
+	key := m.Key(bus.BucketOwners)
 	if id, ok := strings.CutPrefix(key, memberKey); ok {
 		var h heartbeat
 		if err := json.Unmarshal(m.Data, &h); err != nil {
@@ -93,40 +87,39 @@ func addOwnersEntry(v *ownership.View, m *bus.Message) error {
 	return nil
 }
 
-// writeHeartbeat writes this member's heartbeat and returns its revision.
+// writeHeartbeat writes this member's heartbeat, whatever its key contains, and returns the
+// revision.
 func (o ownersBucket) writeHeartbeat(ctx context.Context, leaving bool) (uint64, error) {
+	if !o.session.Connected() {
+		return 0, bus.ErrUnreachable
+	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	return o.write(ctx, memberKey+o.id, heartbeat{Host: host, PID: os.Getpid(), Leaving: leaving})
-}
-
-// setOwner writes the owner of a partition, empty to release it, if the record is still
-// at a revision. It returns the new revision, or errChanged.
-func (o ownersBucket) setOwner(ctx context.Context, partition int, owner string, revision uint64) (uint64, error) {
-	return o.write(ctx, partitionKey+strconv.Itoa(partition), ownerRecord{owner}, jetstream.WithExpectLastSequencePerSubject(revision))
-}
-
-func (o ownersBucket) write(ctx context.Context, key string, value any, opts ...jetstream.PublishOpt) (uint64, error) {
-	if !o.c.Connected() {
-		return 0, bus.ErrAway
-	}
-	data, err := json.Marshal(value)
+	key := memberKey + o.id
+	data, err := json.Marshal(heartbeat{Host: host, PID: os.Getpid(), Leaving: leaving})
 	if err != nil {
 		return 0, fmt.Errorf("encode %s of bucket %s: %w", key, bus.BucketOwners, err)
 	}
-	ack, err := o.c.JS.PublishMsg(ctx, &nats.Msg{Subject: ownersPrefix + key, Data: data}, opts...)
-	if bus.Conflict(err) {
-		return 0, errChanged
-	}
+	ack, err := o.session.JS.Publish(ctx, ownersSubject+key, data)
 	if err != nil {
 		return 0, fmt.Errorf("write %s of bucket %s: %w", key, bus.BucketOwners, err)
 	}
 	return ack.Sequence, nil
 }
 
+// setOwner writes the owner of a partition, empty to release it, if the record is still
+// at a revision. It returns the new revision, or an error that wraps bus.ErrConflict.
+func (o ownersBucket) setOwner(ctx context.Context, partition int, owner string, revision uint64) (uint64, error) {
+	data, err := json.Marshal(ownerRecord{owner})
+	if err != nil {
+		return 0, fmt.Errorf("encode the owner of partition %d: %w", partition, err)
+	}
+	return o.session.Document(bus.BucketOwners, partitionKey+strconv.Itoa(partition)).Write(ctx, data, revision)
+}
+
 // remove deletes one entry for good.
 func (o ownersBucket) remove(ctx context.Context, revision uint64) error {
-	return o.c.Delete(ctx, ownersStream, revision)
+	return o.session.Delete(ctx, ownersStream, revision)
 }

@@ -72,8 +72,8 @@ func (p *partition) newRing() *eventring.Store {
 }
 
 // run works on the partition until ctx ends, then stores the raised alerts and saves the
-// state. When abort ends, which is later than ctx, it stops at once and writes nothing
-// more.
+// state. When abort ends, which is later than ctx ([bus.WithGrace]), it stops at once and
+// writes nothing more.
 func (p *partition) run(ctx, abort context.Context, onCaughtUp func()) error {
 	p.onCaughtUp = onCaughtUp
 	ctx, stop := context.WithCancel(ctx)
@@ -84,11 +84,14 @@ func (p *partition) run(ctx, abort context.Context, onCaughtUp func()) error {
 	p.metrics.owned.Inc()
 	defer p.metrics.owned.Dec()
 	var start *startState
-	err := p.retryUntilReady(ctx, p.progress.setBlocked, func(ctx context.Context) (err error) {
+	err := p.await(ctx, p.progress.setBlocked, func(ctx context.Context) (err error) {
 		start, err = p.readState(ctx)
 		return err
 	})
-	if err != nil || start == nil {
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	p.progress.blocked.Store(nil)
@@ -150,11 +153,11 @@ type startState struct {
 
 // readState reads the newest snapshot and what is needed to replay from it.
 func (p *partition) readState(ctx context.Context) (*startState, error) {
-	telemetry, err := readStreamState(ctx, p.out, bus.StreamTelemetry)
+	telemetry, err := p.out.State(ctx, bus.StreamTelemetry)
 	if err != nil {
 		return nil, err
 	}
-	alerts, err := readStreamState(ctx, p.out, bus.StreamAlerts)
+	alerts, err := p.out.State(ctx, bus.StreamAlerts)
 	if err != nil {
 		return nil, err
 	}
@@ -167,21 +170,21 @@ func (p *partition) readState(ctx context.Context) (*startState, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !position.Created.Equal(telemetry.created) { // no snapshot, or the stream was recreated
-		position.Telemetry, position.Created = 0, telemetry.created
+	if !position.Created.Equal(telemetry.Created) { // no snapshot, or the stream was recreated
+		position.Telemetry, position.Created = 0, telemetry.Created
 	}
-	if !position.AlertsCreated.Equal(alerts.created) {
-		position.Alerts, position.AlertsCreated = 0, alerts.created
+	if !position.AlertsCreated.Equal(alerts.Created) {
+		position.Alerts, position.AlertsCreated = 0, alerts.Created
 	}
-	if position.Telemetry > 0 && telemetry.first > position.Telemetry+1 {
-		s.lost = telemetry.first - position.Telemetry - 1
+	if position.Telemetry > 0 && telemetry.First > position.Telemetry+1 {
+		s.lost = telemetry.First - position.Telemetry - 1
 		p.logLost(s.lost)
 	}
-	s.position, s.first, s.newest = position, telemetry.first, telemetry.last
-	s.caughtUp = telemetry.first > telemetry.last || position.Telemetry >= telemetry.last
-	if s.replayed, err = publishedSince(ctx, p.out, position.Alerts, alerts, p.log); err != nil {
+	s.position, s.first, s.newest = position, telemetry.First, telemetry.Last
+	s.caughtUp = telemetry.First > telemetry.Last || position.Telemetry >= telemetry.Last
+	if s.replayed, err = publishedSince(ctx, p.out, bus.Position{Seq: position.Alerts, Created: position.AlertsCreated}, p.log); err != nil {
 		return nil, err
 	}
-	p.log.Info("detector starts", "after", position.Telemetry, "newest", telemetry.last, "published_alerts", len(s.replayed))
+	p.log.Info("detector starts", "after", position.Telemetry, "newest", telemetry.Last, "published_alerts", len(s.replayed))
 	return s, nil
 }

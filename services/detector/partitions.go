@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/services/detector/ownership"
+	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
 const (
@@ -63,21 +64,21 @@ type runningPartition struct {
 func (d *process) runPartitions(ctx context.Context, total int, onReady func()) error {
 	m := &partitionManager{
 		process: d, total: total, onReady: onReady,
-		bucket: ownersBucket{c: d.out, id: d.who.ID}, lease: newProcessLease(), table: ownership.New(d.who.ID, total),
+		bucket: ownersBucket{session: d.out, id: d.who.ID}, lease: newProcessLease(), table: ownership.New(d.who.ID, total),
 		running: map[int]*runningPartition{}, ended: make(chan *runningPartition),
 		heartbeats: make(chan storedHeartbeat, 8), progress: make(chan struct{}, 1),
 	}
-	// Heartbeats outlive ctx: partitions that shut down still publish.
-	abort, cancelAbort := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancelAbort()
+	// Heartbeats outlive ctx: partitions that shut down still publish, under the lease.
+	alive, endHeartbeats := context.WithCancel(context.WithoutCancel(ctx))
+	defer endHeartbeats()
 	var sending sync.WaitGroup
 	var last uint64
 	leaving := make(chan struct{})
-	sending.Go(func() { last = m.sendHeartbeats(abort, leaving) })
-	err := m.run(ctx, abort)
+	sending.Go(func() { last = m.sendHeartbeats(alive, leaving) })
+	err := m.run(ctx)
 	close(leaving)
-	err = errors.Join(err, m.releaseAll(abort))
-	cancelAbort()
+	err = errors.Join(err, m.releaseAll(alive))
+	endHeartbeats()
 	sending.Wait()
 	if last > 0 && d.out.Connected() {
 		removing, cancel := context.WithTimeout(context.WithoutCancel(ctx), ownersTimeout)
@@ -128,7 +129,7 @@ func (m *partitionManager) sendHeartbeats(ctx context.Context, leaving <-chan st
 }
 
 // run applies the plans of the ownership table until ctx ends or a partition fails.
-func (m *partitionManager) run(ctx, abort context.Context) error {
+func (m *partitionManager) run(ctx context.Context) error {
 	read := time.NewTicker(ownership.ReadEvery)
 	defer read.Stop()
 	for {
@@ -140,21 +141,21 @@ func (m *partitionManager) run(ctx, abort context.Context) error {
 			if m.joined {
 				continue
 			}
-			m.reconcile(ctx, abort) // do not wait for the ticker at the start
+			m.reconcile(ctx) // do not wait for the ticker at the start
 		case r := <-m.ended:
-			if err := m.finish(abort, r); err != nil {
+			if err := m.finish(context.WithoutCancel(ctx), r); err != nil {
 				return err
 			}
 		case <-m.progress:
 		case <-read.C:
-			m.reconcile(ctx, abort)
+			m.reconcile(ctx)
 		}
 		m.updateHealth()
 	}
 }
 
 // reconcile reads the bucket and carries out the plan.
-func (m *partitionManager) reconcile(ctx, abort context.Context) {
+func (m *partitionManager) reconcile(ctx context.Context) {
 	reading, cancel := context.WithTimeout(ctx, ownersTimeout)
 	defer cancel()
 	requested := time.Now()
@@ -179,7 +180,7 @@ func (m *partitionManager) reconcile(ctx, abort context.Context) {
 		m.running[n].release = true
 		m.running[n].stop()
 	}
-	m.claim(ctx, abort, plan.Claim, epoch)
+	m.claim(ctx, plan.Claim, epoch)
 	for _, revision := range plan.Forget {
 		if err := m.bucket.remove(reading, revision); err != nil && ctx.Err() == nil {
 			m.log.Debug("cannot remove the heartbeat of a dead detector; the next read retries", "error", err)
@@ -192,7 +193,7 @@ func (m *partitionManager) reconcile(ctx, abort context.Context) {
 
 // claim writes our id into records, all at once, and starts the partitions whose claim
 // succeeded.
-func (m *partitionManager) claim(ctx, abort context.Context, claims []ownership.Claim, epoch uint64) {
+func (m *partitionManager) claim(ctx context.Context, claims []ownership.Claim, epoch uint64) {
 	writing, cancel := context.WithTimeout(ctx, ownersTimeout)
 	defer cancel()
 	revisions := make([]uint64, len(claims))
@@ -200,7 +201,7 @@ func (m *partitionManager) claim(ctx, abort context.Context, claims []ownership.
 	for i, c := range claims {
 		group.Go(func() error {
 			revision, err := m.bucket.setOwner(writing, c.Partition, m.bucket.id, c.Revision)
-			if err != nil && !errors.Is(err, errChanged) && ctx.Err() == nil {
+			if err != nil && !errors.Is(err, bus.ErrConflict) && ctx.Err() == nil {
 				m.log.Warn("cannot claim a partition; the next read retries", "partition", c.Partition, "error", err)
 			}
 			revisions[i] = revision
@@ -221,22 +222,22 @@ func (m *partitionManager) claim(ctx, abort context.Context, claims []ownership.
 			r.partition.lease.claimed(epoch)
 			continue
 		}
-		m.start(ctx, abort, c.Partition, epoch)
+		m.start(ctx, c.Partition, epoch)
 	}
 }
 
 // start runs a partition.
-func (m *partitionManager) start(ctx, abort context.Context, number int, epoch uint64) {
+func (m *partitionManager) start(ctx context.Context, number int, epoch uint64) {
 	lease := &partitionLease{process: m.lease}
 	lease.claimed(epoch)
 	p := newPartition(m.process, number, m.total, lease)
 	r := &runningPartition{partition: p}
-	aborting, cancelAbort := context.WithCancel(abort)
 	working, stop := context.WithCancel(ctx)
+	abort, cancelAbort := bus.WithGrace(working, flushTimeout)
 	r.stop, r.abort = stop, cancelAbort
 	m.running[number] = r
 	go func() {
-		r.err = p.run(working, aborting, func() {
+		r.err = p.run(working, abort, func() {
 			select {
 			case m.progress <- struct{}{}:
 			default:
@@ -255,7 +256,7 @@ func (m *partitionManager) finish(ctx context.Context, r *runningPartition) erro
 		writing, cancel := context.WithTimeout(ctx, ownersTimeout)
 		defer cancel()
 		_, err := m.bucket.setOwner(writing, number, "", m.table.Revision(number))
-		if err != nil && !errors.Is(err, errChanged) {
+		if err != nil && !errors.Is(err, bus.ErrConflict) {
 			m.log.Warn("cannot release a partition; it is taken over once this detector counts as dead", "partition", number, "error", err)
 		}
 	}

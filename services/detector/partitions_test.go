@@ -33,7 +33,7 @@ const waitTimeout = 90 * time.Second
 type cluster struct {
 	rig        *bustest.Rig
 	sender     *bus.Publisher
-	gateway    *bus.Conn
+	gateway    *bus.Session
 	partitions int
 	sent       atomic.Int64 // rounds of events
 }
@@ -184,24 +184,17 @@ func (c *cluster) read(t *testing.T, stream string, each func(bus.Message)) {
 	t.Helper()
 	reader := c.rig.Connect(bus.RoleDetector)
 	defer reader.Close()
-	var last uint64
-	bustest.Eventually(t, "stream "+stream, func() bool {
-		s, err := reader.JS.Stream(t.Context(), stream)
-		if err == nil {
-			last = s.CachedInfo().State.LastSeq
-		}
-		return err == nil
+	err := reader.Await(t.Context(), bus.AwaitConfig{Logger: bustest.Quiet()}, func(ctx context.Context) error {
+		_, err := reader.State(ctx, stream)
+		return err
 	})
-	if last == 0 {
-		return
+	if err != nil {
+		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
-	err := bus.Follow(ctx, reader, bus.FollowConfig{Stream: stream, Logger: bustest.Quiet()}, func(m bus.Message) error {
+	err = reader.ReadToEnd(ctx, bus.FollowConfig{Stream: stream, Logger: bustest.Quiet()}, func(m bus.Message) error {
 		each(m)
-		if m.Seq >= last {
-			cancel()
-		}
 		return nil
 	})
 	if err != nil {

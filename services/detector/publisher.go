@@ -159,24 +159,13 @@ func alertMessage(a alert.Alert) (*nats.Msg, error) {
 	return m, nil
 }
 
-// publishedSince returns the ids of the alerts stored after a sequence of ALERTS. A
+// publishedSince returns the ids of the alerts stored after a position in ALERTS. A
 // replay raises them again, and they must not be published twice. Their number is
 // bounded by what ALERTS keeps.
-func publishedSince(ctx context.Context, c *bus.Conn, after uint64, alerts streamState, log *slog.Logger) (map[string]struct{}, error) {
+func publishedSince(ctx context.Context, s *bus.Session, after bus.Position, log *slog.Logger) (map[string]struct{}, error) {
 	ids := map[string]struct{}{}
-	last := alerts.last
-	if after >= last || alerts.first > last {
-		return ids, nil
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	err := bus.Follow(ctx, c, bus.FollowConfig{
-		Stream: bus.StreamAlerts, Start: after + 1, HeadersOnly: true, Logger: log,
-	}, func(m bus.Message) error {
+	err := s.ReadToEnd(ctx, bus.FollowConfig{Stream: bus.StreamAlerts, After: after, HeadersOnly: true, Logger: log}, func(m bus.Message) error {
 		ids[m.Header.Get(jetstream.MsgIDHeader)] = struct{}{}
-		if m.Seq >= last || m.Pending == 0 {
-			cancel()
-		}
 		return nil
 	})
 	if err != nil {

@@ -55,12 +55,12 @@ var errUnusable = errors.New("the snapshot is damaged")
 // be missing, and then the other object is used. An owner that lost its lease and writes
 // late replaces only one of the two, and the newer one wins.
 type snapshotStore struct {
-	c     *bus.Conn
+	c     *bus.Session
 	names [2]string
 	next  *int // index of the object to replace next
 }
 
-func newSnapshotStore(c *bus.Conn, partition, total int) snapshotStore {
+func newSnapshotStore(c *bus.Session, partition, total int) snapshotStore {
 	name := snapshotName
 	if total > 1 {
 		name = fmt.Sprintf("%s-%d-of-%d", snapshotName, partition, total)
@@ -272,19 +272,4 @@ func request[T any](ctx context.Context, do func(context.Context) (T, error)) (T
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	return do(ctx)
-}
-
-// streamState is the extent of a stream.
-type streamState struct {
-	first, last uint64
-	created     time.Time
-}
-
-func readStreamState(ctx context.Context, c *bus.Conn, stream string) (streamState, error) {
-	s, err := request(ctx, func(ctx context.Context) (jetstream.Stream, error) { return c.JS.Stream(ctx, stream) })
-	if err != nil {
-		return streamState{}, fmt.Errorf("read the state of stream %s: %w", stream, err)
-	}
-	info := s.CachedInfo()
-	return streamState{first: info.State.FirstSeq, last: info.State.LastSeq, created: info.Created}, nil
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // newStore returns a connection to a new bus and its bucket of snapshots.
-func newStore(t *testing.T) (*bus.Conn, jetstream.ObjectStore) {
+func newStore(t *testing.T) (*bus.Session, jetstream.ObjectStore) {
 	t.Helper()
 	c := bustest.Start(t).Connect(bus.RoleDetector)
 	objects, err := c.JS.ObjectStore(t.Context(), bus.BucketDetector)

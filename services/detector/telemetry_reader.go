@@ -2,7 +2,6 @@ package detector
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -47,31 +46,28 @@ func (p *partition) readTelemetry(ctx context.Context, from snapshotPosition, in
 		case <-ctx.Done(): // Follow returns
 		}
 	}
-	start := uint64(1)
-	if from.Telemetry+1 > historyMessages {
-		start = from.Telemetry + 1 - historyMessages
-	}
-	ctx, end := context.WithCancelCause(ctx)
+	after := from.Telemetry - min(from.Telemetry, historyMessages)
+	reading, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	err := bus.Follow(ctx, p.in, bus.FollowConfig{
-		Stream: bus.StreamTelemetry, Subjects: bus.TelemetryOf(p.number, p.total), Start: start, Created: from.Created, Logger: p.log,
-		Began: func(pending uint64) { send(input{started: true, backlog: pending}) },
-		Renewed: func(created time.Time) (uint64, time.Time) {
-			checking, cancel := context.WithTimeout(ctx, prepareTimeout)
+	err := p.in.Follow(reading, bus.FollowConfig{
+		Stream: bus.StreamTelemetry, Subjects: bus.TelemetryOf(p.number, p.total), Logger: p.log,
+		After:   bus.Position{Seq: after, Created: from.Created},
+		Started: func(pending uint64) { send(input{started: true, backlog: pending}) },
+		Recreated: func(beginning bus.Position) {
+			checking, cancel := context.WithTimeout(reading, prepareTimeout)
 			defer cancel()
 			if total, err := p.in.Partitions(checking); p.lease != nil && (err != nil || total != p.total) {
 				end(fmt.Errorf("%w: its number of partitions may have changed", errStreamRecreated))
-				return 0, time.Time{}
+				return
 			}
-			send(input{recreated: created})
-			return 0, time.Time{}
+			send(input{recreated: beginning.Created})
 		},
 	}, func(m bus.Message) error {
 		send(decode(m))
 		return nil
 	})
-	if cause := context.Cause(ctx); errors.Is(cause, errStreamRecreated) {
-		return cause
+	if ctx.Err() != nil {
+		return nil
 	}
 	return err
 }

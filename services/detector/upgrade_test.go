@@ -3,6 +3,7 @@ package detector_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -79,18 +80,18 @@ func (r *rig) titles(t *testing.T, n int) (titles []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	err := bus.Follow(ctx, r.gateway, bus.FollowConfig{Stream: bus.StreamAlerts, Logger: bustest.Quiet()}, func(m bus.Message) error {
+	err := r.gateway.Follow(ctx, bus.FollowConfig{Stream: bus.StreamAlerts, Logger: bustest.Quiet()}, func(m bus.Message) error {
 		var a alert.Alert
 		if err := json.Unmarshal(m.Data, &a); err != nil {
 			return fmt.Errorf("alert %d: %w", m.Seq, err)
 		}
 		titles = append(titles, a.Title)
 		if len(titles) >= n && m.Pending == 0 {
-			cancel()
+			return bus.ErrStop
 		}
 		return nil
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
 	return titles
