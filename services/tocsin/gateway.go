@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/services/gateway"
+	"github.com/tocsin-bus/tocsin/services/tocsin/quick"
 	"github.com/tocsin-bus/tocsin/shared/service"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
@@ -30,7 +31,7 @@ const (
 // Validate returns an error for --http together with --client. On the command line, one
 // of them wins over the other in the environment.
 func (c *gatewayCommand) Validate(line *kong.Context) error {
-	switch http, client := given(line, "http"), given(line, "client"); {
+	switch http, client := quick.Given(line, "http"), quick.Given(line, "client"); {
 	case http && !client:
 		c.Client = ""
 	case client && !http:

@@ -34,7 +34,7 @@ type installCommand struct {
 
 // Validate refuses --rewake without hooks or for another client than claude-code.
 func (c *installCommand) Validate(line *kong.Context) error {
-	c.elsewhere = given(line, "state-dir")
+	c.elsewhere = quick.Given(line, "state-dir")
 	if c.Rewake && (c.Client != "claude-code" || !c.Hooks) {
 		return errors.New("--rewake works with claude-code only, and needs --hooks")
 	}

@@ -25,7 +25,7 @@ type cli struct {
 	Dashboard   dashboard.Command  `cmd:"" help:"Run the dashboard alone."`
 	Kubewatch   kubewatch.Command  `cmd:"" help:"Watch Kubernetes clusters: publish their events and faults to the bus."`
 	Tail        tailCommand        `cmd:"" help:"Print the last alerts, then each new one."`
-	Wait        waitCommand        `cmd:"" help:"Block until an alert arrives, print the pending alerts, exit."`
+	Wait        quick.Wait         `cmd:"" help:"Block until an alert arrives, print the pending alerts, exit."`
 	Silence     silenceCommand     `cmd:"" help:"Silence alerts for all agents for a while; list or remove silences."`
 	Ack         ackCommand         `cmd:"" help:"Acknowledge an alert for all agents: its repeats are suppressed until it escalates or resolves."`
 	Hook        quick.Hook         `cmd:"" help:"Answer a hook of a coding agent with its pending alerts."`

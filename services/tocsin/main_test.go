@@ -77,8 +77,8 @@ func TestQuickLines(t *testing.T) {
 			t.Errorf("%d flags for all commands, want %d", got, want)
 		}
 	}
-	if found != 3 {
-		t.Errorf("%d commands of package quick are among the commands of tocsin, want 3", found)
+	if found != 4 {
+		t.Errorf("%d commands of package quick are among the commands of tocsin, want 4", found)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	gwsilences "github.com/tocsin-bus/tocsin/services/gateway/silences"
+	"github.com/tocsin-bus/tocsin/services/tocsin/quick"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/service"
@@ -124,7 +125,7 @@ func listSilences(ctx context.Context, env service.Env, q gwsilences.Commands) e
 
 // withSilences calls do with the silences of the running bus, in the user's name.
 func withSilences(ctx context.Context, env service.Env, flags service.BusFlags, do func(context.Context, gwsilences.Commands) error) error {
-	if err := requireBus(env, flags); err != nil {
+	if err := quick.RequireBus(env, flags); err != nil {
 		return err
 	}
 	cfg := env.Bus(flags)

@@ -2,18 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/notify"
+	"github.com/tocsin-bus/tocsin/services/tocsin/quick"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 	"github.com/tocsin-bus/tocsin/shared/service"
-	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
 // tailPast is how many past messages are read for the first lines.
@@ -69,7 +68,7 @@ func (c *tailCommand) Run(ctx context.Context, env service.Env) error {
 	if c.Shadow {
 		env.Logger.Warn("tail --shadow has no effect, because rules no longer run in the shadow; leave it out")
 	}
-	if err := requireBus(env, c.BusFlags); err != nil {
+	if err := quick.RequireBus(env, c.BusFlags); err != nil {
 		return err
 	}
 	cfg := env.Bus(c.BusFlags)
@@ -104,19 +103,6 @@ func (c *tailCommand) Run(ctx context.Context, env service.Env) error {
 
 // awaitTick is how often awaitBus checks the connection.
 const awaitTick = 20 * time.Millisecond
-
-// requireBus returns an error that says what to do if no bus runs here.
-func requireBus(env service.Env, flags service.BusFlags) error {
-	if flags.External() {
-		return nil
-	}
-	_, err := statedir.At(env.StateDir).Running()
-	var unannounced *statedir.UnannouncedError
-	if errors.Is(err, statedir.ErrNotRunning) && !errors.As(err, &unannounced) {
-		return fmt.Errorf("%w: start it with: tocsin up", err)
-	}
-	return err
-}
 
 // awaitBus waits until the bus is connected, ctx ends, or the reason is known why it can't
 // be reached. Its error says what to do.

@@ -41,13 +41,5 @@ func passedOn() ([]string, error) {
 	return append(slices.Compact(out), systemVariables()...), nil
 }
 
-// given reports whether a flag is on the command line, and not from the environment or a
-// settings file.
-func given(line *kong.Context, flag string) bool {
-	return slices.ContainsFunc(line.Path, func(word *kong.Path) bool {
-		return word.Flag != nil && word.Flag.Name == flag && !word.Resolved
-	})
-}
-
 // noSettings is a loader that reads no settings file.
 func noSettings(io.Reader) (kong.Resolver, error) { return nil, nil }

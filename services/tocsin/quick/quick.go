@@ -1,5 +1,5 @@
 // Package quick has the commands that coding agents and pipelines run again and again:
-// hook, ci and version. It links no service, so that they start in a few milliseconds:
+// hook, wait, ci and version. It links no service, so that they start in a few milliseconds:
 // before the main function of a program, Go runs the initialisation of every package
 // that it links, which takes the whole of tocsin 6 ms.
 package quick
@@ -27,6 +27,10 @@ type (
 	ciLine struct {
 		service.Settings
 		CI CI `cmd:"" name:"ci" help:"Post a CI result from a pipeline."`
+	}
+	waitLine struct {
+		service.Settings
+		Wait Wait `cmd:"" help:"Block until an alert arrives, print the pending alerts, exit."`
 	}
 	versionLine struct {
 		service.Settings
@@ -65,6 +69,8 @@ func Line(args []string) service.Command {
 		return &hookLine{}
 	case "ci":
 		return &ciLine{}
+	case "wait":
+		return &waitLine{}
 	case "version":
 		return &versionLine{}
 	}

@@ -1,4 +1,4 @@
-package main
+package quick
 
 import (
 	"context"
@@ -12,26 +12,26 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/gateway/delivery"
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
-	"github.com/tocsin-bus/tocsin/services/tocsin/quick"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
-type waitCommand struct {
+// Wait is the command `tocsin wait`, which blocks until an alert arrives.
+type Wait struct {
 	service.BusFlags
 	Agent    string        `help:"Use the inbox of this coding agent in the working directory: claude-code, codex, gemini-cli, cursor or vscode." placeholder:"NAME"`
 	Client   string        `help:"Use the inbox of the gateway with this --client, which then does not deliver the alerts again. Default: an inbox of tocsin wait in the working directory." env:"TOCSIN_CLIENT" placeholder:"NAME"`
 	Severity string        `help:"Minimum severity to wait for: info, warning or error. Default: any." placeholder:"S"`
 	Timeout  time.Duration `help:"Maximum time to wait, such as 30s or 5m; then exit with status 3. Default: no limit." placeholder:"D"`
 
-	quick.NamespacesFlag
+	NamespacesFlag
 }
 
 // Validate checks the flags. TOCSIN_CLIENT is meant for gateways, so a flag on the command
 // line wins over it.
-func (c *waitCommand) Validate(line *kong.Context) error {
+func (c *Wait) Validate(line *kong.Context) error {
 	if c.Agent != "" && c.Client != "" {
-		switch agent, client := given(line, "agent"), given(line, "client"); {
+		switch agent, client := Given(line, "agent"), Given(line, "client"); {
 		case agent && client:
 			return errors.New("--agent and --client can't be used together: each selects the inbox")
 		case client:
@@ -58,8 +58,8 @@ func (c *waitCommand) Validate(line *kong.Context) error {
 
 // Run waits until an alert of the severity is pending, and prints all pending alerts, as
 // observe does.
-func (c *waitCommand) Run(ctx context.Context, env service.Env) error {
-	if err := requireBus(env, c.BusFlags); err != nil {
+func (c *Wait) Run(ctx context.Context, env service.Env) error {
+	if err := RequireBus(env, c.BusFlags); err != nil {
 		return err
 	}
 	inbox, err := c.inbox()
@@ -87,7 +87,7 @@ func (c *waitCommand) Run(ctx context.Context, env service.Env) error {
 }
 
 // inbox returns the key of the inbox to wait for.
-func (c *waitCommand) inbox() (string, error) {
+func (c *Wait) inbox() (string, error) {
 	if c.Client != "" {
 		return inbox.NamedKey(c.Client), nil
 	}
