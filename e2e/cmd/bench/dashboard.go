@@ -22,22 +22,22 @@ import (
 )
 
 const (
-	// pageReaders read along with /events/stream at once.
+	// pageReaders is the number of concurrent readers of /events/stream.
 	pageReaders = 200
-	// flood is how many alerts they are sent as fast as the bus takes them.
+	// flood is how many alerts they get as fast as the bus accepts them.
 	flood = 5000
-	// pagesPatience bounds the whole of it.
+	// pagesPatience bounds the whole measurement.
 	pagesPatience = 5 * time.Minute
 )
 
-// reading is one reader of /events/stream, which notes when each alert came.
+// reading is one reader of /events/stream, which notes when each alert arrived.
 type reading struct {
 	at      chan time.Time
 	dropped int
 	close   func() error
 }
 
-// readPage opens a stream. It reads it to its end, and has room for n alerts.
+// readPage opens a stream with room for n alerts, and reads it to its end.
 func readPage(ctx context.Context, group *errgroup.Group, dashboard string, n int) (*reading, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, dashboard+"/events/stream", http.NoBody)
 	if err != nil {
@@ -73,7 +73,7 @@ func readPage(ctx context.Context, group *errgroup.Group, dashboard string, n in
 	return r, nil
 }
 
-// onPages runs f with so many readers of /events/stream, each with room for n alerts.
+// onPages runs f with n readers of /events/stream, each with room for n alerts.
 func (m *meter) onPages(ctx context.Context, n int, f func([]*reading) error) error {
 	var group errgroup.Group
 	readings := make([]*reading, 0, pageReaders)
@@ -91,7 +91,7 @@ func (m *meter) onPages(ctx context.Context, n int, f func([]*reading) error) er
 	return errors.Join(err, group.Wait())
 }
 
-// came is when a reader has its next alert.
+// came waits until a reader has its next alert.
 func (r *reading) came(ctx context.Context) (time.Time, error) {
 	select {
 	case at := <-r.at:
@@ -101,8 +101,8 @@ func (r *reading) came(ctx context.Context) (time.Time, error) {
 	}
 }
 
-// pages measures from a POST to each of many readers of the dashboard, and how many
-// alerts a second they get when these come as fast as the bus takes them.
+// pages measures the time from a POST to each of many readers of the dashboard, and how
+// many alerts a second they get when these arrive as fast as the bus accepts them.
 func (m *meter) pages(ctx context.Context) ([]figures.Figure, error) {
 	ctx, cancel := context.WithTimeout(ctx, pagesPatience)
 	defer cancel()
@@ -139,8 +139,8 @@ func (m *meter) pages(ctx context.Context) ([]figures.Figure, error) {
 	}, nil
 }
 
-// flood sends alerts as a detector does, and returns how many a second all readers
-// have, and how many they were too slow for.
+// flood sends alerts as a detector does, and returns how many a second all readers get,
+// and how many were dropped for slow ones.
 func (m *meter) flood(ctx context.Context) (rate float64, dropped int, err error) {
 	key, err := nats.NkeyOptionFromSeed(statedir.At(m.bus.StateDir).Credential(string(bus.RoleDetector)))
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// decisions measures the pure parts of the gateway. Each time is that of one
-// call, the clock's own 50 ns or so included.
+// decisions measures the pure parts of the gateway. Each time is of one call, with the
+// clock's own 50 ns or so.
 func decisions() []figures.Figure {
 	const n = 100_000
 	alerts := make([]alert.Alert, 2*inbox.Capacity)
@@ -55,7 +55,7 @@ func timed(n int, f func(int)) []time.Duration {
 
 var epoch = time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC)
 
-// made is an alert of usual size.
+// made returns an alert of the usual size.
 func made(i int) alert.Alert {
 	key := fmt.Sprintf("POST:/api/users/%04d:500", i)
 	return alert.Alert{
@@ -66,7 +66,7 @@ func made(i int) alert.Alert {
 	}
 }
 
-// full is a stream that remembers 500 keys and has 100 alerts pending.
+// full returns a notifier that remembers 500 keys and has 100 alerts pending.
 func full() *notifier.Notifier {
 	s := notifier.New()
 	c := notifier.DefaultConfig()

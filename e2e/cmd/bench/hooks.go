@@ -11,8 +11,8 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
 )
 
-// hooks measures tocsin hook on a running bus as the agent that waits for it does: the
-// whole process, from its start to its end.
+// hooks measures tocsin hook on a running bus as an agent sees it: the whole process,
+// from its start to its end.
 func (m *meter) hooks(ctx context.Context) ([]figures.Figure, error) {
 	nothing, err := m.hookTimes(ctx, m.samples, nil)
 	if err != nil {
@@ -35,11 +35,11 @@ func (m *meter) hooks(ctx context.Context) ([]figures.Figure, error) {
 	}, nil
 }
 
-// hookTimes calls a hook n times. Where there is something to do before each, it
-// has something to say; one that gave up on a busy machine says nothing, and fails
-// the measurement once it is more than one in ten.
+// hookTimes calls a hook n times. With a preparation before each call there is an alert
+// to deliver. A hook that prints nothing gave up on a busy machine; more than one in
+// ten fail the measurement.
 func (m *meter) hookTimes(ctx context.Context, n int, before func() error) ([]time.Duration, error) {
-	if _, _, err := m.timed(ctx, "hook", "--client", "codex"); err != nil { // what was there before
+	if _, _, err := m.timed(ctx, "hook", "--client", "codex"); err != nil { // earlier alerts
 		return nil, err
 	}
 	times := make([]time.Duration, n)

@@ -23,18 +23,18 @@ import (
 )
 
 const (
-	// rounds of raw and intake follow one another, so that both meet the same
-	// moods of the machine.
+	// rounds of raw and intake alternate, so that the state of the machine affects both
+	// alike.
 	rounds = 5
-	// batches of batchEvents each go through in a round, from senders at once,
-	// and singles as messages of their own.
+	// batches of batchEvents each are sent in a round by concurrent senders, and
+	// singles as messages of their own.
 	batches     = 5000
 	batchEvents = 100
 	senders     = 16
 	singles     = 100_000
 )
 
-// measured is an intake in this process, and the bus that it writes to.
+// measured is an intake in this process, and its bus.
 type measured struct {
 	server *embedded.Server
 	conn   *bus.Conn
@@ -78,10 +78,10 @@ func withIntake(ctx context.Context, f func(context.Context, measured) ([]figure
 	return f(ctx, measured{server: server, conn: conn, url: <-url, client: client})
 }
 
-// intakeRatio compares the intake over HTTP with what the same process
-// publishes raw to the same stream asynchronously, every message acknowledged,
-// on file storage: the events as messages of their own, and the very messages
-// that the intake wrote, which nobody has to decode, check or mask any more.
+// intakeRatio compares the intake over HTTP with asynchronous publishing in the same
+// process to the same stream on file storage, every message acknowledged: the events as
+// messages of their own, and the same messages that the intake wrote, without decoding,
+// checking and masking.
 func intakeRatio(ctx context.Context, m measured) ([]figures.Figure, error) {
 	body := payload{path: "/v1/events", media: "application/json", data: smallEvents()}
 	if err := m.post(ctx, body); err != nil {
@@ -126,14 +126,14 @@ func ratios(over, under []float64) []float64 {
 	return all
 }
 
-// rate is how many of n events a second went through.
+// rate returns how many of n events were sent a second.
 func rate(n int, f func() error) (float64, error) {
 	started := time.Now()
 	err := f()
 	return float64(n) / time.Since(started).Seconds(), err
 }
 
-// stored is the message that the intake wrote of one batch.
+// stored returns the message that the intake wrote for one batch.
 func stored(ctx context.Context, server *embedded.Server) (*nats.Msg, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	conn, err := bus.Connect(ctx, bus.ConnConfig{Name: "bench reader", Role: bus.RoleDetector, Server: server, Logger: quiet})
@@ -155,7 +155,7 @@ func stored(ctx context.Context, server *embedded.Server) (*nats.Msg, error) {
 	return first, err
 }
 
-// publishRaw publishes m n times, with at most window acknowledgements awaited.
+// publishRaw publishes m n times, with at most window acknowledgements outstanding.
 func publishRaw(js jetstream.JetStream, m nats.Msg, n int) error {
 	const window = 1000
 	acks := make([]jetstream.PubAckFuture, 0, n)
@@ -187,13 +187,13 @@ func publishRaw(js jetstream.JetStream, m nats.Msg, n int) error {
 	return nil
 }
 
-// payload is a request that a sender makes.
+// payload is a sender's request.
 type payload struct {
 	path, media string
 	data        []byte
 }
 
-// postAll makes a request n times, from many senders at once.
+// postAll sends a request n times, from many concurrent senders.
 func (m measured) postAll(ctx context.Context, p payload, n int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(senders)

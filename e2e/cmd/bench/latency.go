@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// backgroundEvents a second go in while latencies are measured, in batches
-	// of backgroundBatch.
+	// backgroundEvents a second are sent while latencies are measured, in batches of
+	// backgroundBatch.
 	backgroundEvents = 1000
 	backgroundBatch  = 50
-	// samplePause lets the background go on between two samples.
+	// samplePause is the time for background events between two samples.
 	samplePause = 20 * time.Millisecond
 	// patience bounds the wait for one notification.
 	patience = 10 * time.Second
@@ -34,7 +34,7 @@ type meter struct {
 	bus     *harness.Bus
 	agent   *harness.Agent
 	samples int
-	// commits makes every CI result another one.
+	// commits makes every CI result unique.
 	commits int
 }
 
@@ -45,7 +45,7 @@ func (m *meter) post(ctx context.Context, path string, body []byte) error {
 	return post(ctx, poster, m.bus.IngestURL+path, "application/json", body)
 }
 
-// post sends JSON and wants 200.
+// post sends JSON and expects 200.
 func post(ctx context.Context, client *http.Client, url, media string, body []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
@@ -71,9 +71,9 @@ func (m *meter) failure() []byte {
 	return fmt.Appendf(nil, `{"status":"failure","source":"custom","name":"bench","ref":"main","commit":"c%06d","summary":"1 failed","failures":[{"name":"t","message":"m"}]}`, m.commits)
 }
 
-// notification measures from a POST to its notification in the client, with
-// other events going in all the while. Streaming is enabled anew for each, so
-// that throttle and rate limit don't hold it back.
+// notification measures the time from a POST to its notification in the client, while
+// other events are sent. Streaming is enabled again for each, so that throttle and rate
+// limit do not delay it.
 func (m *meter) notification(ctx context.Context) ([]figures.Figure, error) {
 	var fromSent, fromAccepted []time.Duration
 	measure := func(ctx context.Context) error {
@@ -109,7 +109,7 @@ func (m *meter) notification(ctx context.Context) ([]figures.Figure, error) {
 	}, nil
 }
 
-// underLoad runs f while background events go in, and says how many a second.
+// underLoad runs f while background events are sent, and returns how many a second.
 func (m *meter) underLoad(ctx context.Context, f func(context.Context) error) (rate float64, err error) {
 	batch := background()
 	loading, stop := context.WithCancel(ctx)
@@ -137,7 +137,7 @@ func (m *meter) underLoad(ctx context.Context, f func(context.Context) error) (r
 	return float64(sent.Load()) / time.Since(started).Seconds(), err
 }
 
-// background is a batch of what apps usually send.
+// background returns a batch of what apps usually send.
 func background() []byte {
 	events := make([]map[string]any, backgroundBatch)
 	for i := range events {

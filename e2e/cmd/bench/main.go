@@ -1,6 +1,6 @@
 // Command bench measures latencies, throughput, start-up and memory, and prints them as
-// a table: p50 and p99, and beside each figure what was asked. It asserts nothing,
-// because machines differ: it is for people to compare.
+// a table: p50 and p99, each beside the figure to meet. It asserts nothing, because
+// machines differ: people compare the figures.
 package main
 
 import (
@@ -95,7 +95,7 @@ func benchStorms(ctx context.Context, bin string, _ int) error {
 	return figures.Print(os.Stdout, all)
 }
 
-// onTheBinary measures what goes through a real bus and a real gateway.
+// onTheBinary measures a real bus and a real gateway.
 func onTheBinary(ctx context.Context, bin string, samples int) (all []figures.Figure, err error) {
 	if bin, err = filepath.Abs(bin); err != nil {
 		return nil, err

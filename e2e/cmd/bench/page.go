@@ -32,14 +32,14 @@ import (
 const (
 	// pageAlerts is how many alerts the dashboard's page holds at most.
 	pageAlerts = 10_000
-	// pageStarts is how often the page is opened anew.
+	// pageStarts is how often the page is opened.
 	pageStarts = 10
-	// pageRate is how many alerts a second come while a person scrolls.
+	// pageRate is how many alerts arrive a second while a person scrolls.
 	pageRate = 50
 )
 
-// page measures the dashboard in a real browser: how soon alerts are there, what
-// it costs to hold as many as it may, and how smoothly they scroll while more come.
+// page measures the dashboard in a real browser: how soon alerts are shown, how much
+// memory the most alerts take, and how smoothly they scroll while more arrive.
 func page(ctx context.Context, bin string) (all []figures.Figure, err error) {
 	dir, err := os.MkdirTemp("", "tocsin-bench-page-")
 	if err != nil {
@@ -92,7 +92,7 @@ func page(ctx context.Context, bin string) (all []figures.Figure, err error) {
 	return measurePage(browser, b.DashboardURL, js)
 }
 
-// noPage says why a binary has no page to measure, or nothing.
+// noPage returns why a binary has no page to measure, or "".
 func noPage(ctx context.Context, dashboard string) (why string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, dashboard+"/", http.NoBody)
 	if err != nil {
@@ -155,7 +155,7 @@ func measurePage(browser context.Context, url string, js jetstream.JetStream) ([
 	}, nil
 }
 
-// scroll scrolls through the list for some seconds while alerts come, and gives how
+// scroll scrolls through the list for some seconds while alerts arrive, and returns how
 // long each frame took.
 func scroll(browser context.Context, js jetstream.JetStream) ([]time.Duration, error) {
 	ctx, cancel := context.WithCancel(browser)
@@ -220,7 +220,7 @@ func detectorOf(b *harness.Bus) (js jetstream.JetStream, done func(), err error)
 	return js, nc.Close, nil
 }
 
-// raise publishes the i-th alert, of the size that alerts have.
+// raise publishes the i-th alert, of the usual size.
 func raise(js jetstream.JetStream, i int) error {
 	severity := alert.Severities()[i%3]
 	category := alert.Categories()[i%len(alert.Categories())]

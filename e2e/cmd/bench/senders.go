@@ -14,14 +14,15 @@ import (
 )
 
 const (
-	// foreignBatches of batchEvents each go through in a round, of each sender.
+	// foreignBatches of batchEvents each are sent in a round by each sender.
 	foreignBatches = 1000
-	// foreignErrors are errors with a stack, each in a request of its own.
+	// foreignErrors is how many errors with a stack are sent, each in a request of its
+	// own.
 	foreignErrors = 3000
 )
 
-// foreignRatios compares the formats of others with our own: the same log lines
-// in batches, and errors with a stack, one a request.
+// foreignRatios compares foreign formats with our own: the same log lines in batches,
+// and errors with a stack, one a request.
 func foreignRatios(ctx context.Context, m measured) ([]figures.Figure, error) {
 	protobuf, json, err := otlpLogs()
 	if err != nil {
@@ -44,8 +45,8 @@ type rival struct {
 	requests, events int
 }
 
-// against measures the rivals in turn. The first with as many events a request
-// is what the others are compared with.
+// against measures the formats in turn. The first one with as many events a request is
+// what the others are compared with.
 func (m measured) against(ctx context.Context, rivals ...rival) ([]figures.Figure, error) {
 	rates := make([][]float64, len(rivals))
 	for range rounds {
@@ -71,7 +72,7 @@ func (m measured) against(ctx context.Context, rivals ...rival) ([]figures.Figur
 	return all, nil
 }
 
-// otlpLogs are the lines of smallEvents as the collector would send them.
+// otlpLogs returns the lines of smallEvents as the collector would send them.
 func otlpLogs() (protobuf, json []byte, err error) {
 	logs := plog.NewLogs()
 	resource := logs.ResourceLogs().AppendEmpty()
@@ -95,7 +96,7 @@ func otlpLogs() (protobuf, json []byte, err error) {
 
 func line(i int) string { return fmt.Sprintf("loaded %d items of the cart", i) }
 
-// sentryLogs are the same lines as an SDK of Sentry sends them.
+// sentryLogs returns the same lines as an SDK of Sentry sends them.
 func sentryLogs() []byte {
 	var items bytes.Buffer
 	sep := byte('[')

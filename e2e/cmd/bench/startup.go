@@ -17,9 +17,9 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
 )
 
-// startup measures the commands that agents and pipelines run again and again, without a
-// bus, so that starting is nearly all that they do: the whole process, beside a minimal
-// program in the same run.
+// startup measures the commands that agents and pipelines run again and again, without
+// a bus, so that starting is nearly all that they do: the whole process, beside a
+// minimal program in the same run.
 func startup(ctx context.Context, bin string, samples int) (all []figures.Figure, err error) {
 	if bin, err = filepath.Abs(bin); err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func startup(ctx context.Context, bin string, samples int) (all []figures.Figure
 		{minimal},
 		{bin, "version"},
 		{bin, "hook", "--client", "claude-code"},
-		{bin, "ci", "--status", "success", "--ingest-url", "http://127.0.0.1:1"}, // nothing listens there
+		{bin, "ci", "--status", "success", "--ingest-url", "http://127.0.0.1:1"}, // no bus listens there
 		{bin, "wait", "--timeout", "1ms"},
 	}
 	times := make([][]time.Duration, len(commands))
@@ -61,7 +61,7 @@ func startup(ctx context.Context, bin string, samples int) (all []figures.Figure
 	return all, nil
 }
 
-// startOnce runs a command to its end, whatever its status is.
+// startOnce runs a command to its end, with any exit status.
 func startOnce(ctx context.Context, dir string, command []string) (time.Duration, error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env, cmd.Dir = harness.Env(dir), dir
@@ -73,7 +73,7 @@ func startOnce(ctx context.Context, dir string, command []string) (time.Duration
 	return time.Since(started), ctx.Err()
 }
 
-// median sorts all, of which there has to be one.
+// median sorts values, of which there has to be one.
 func median(all []time.Duration) time.Duration {
 	slices.Sort(all)
 	return all[len(all)/2]
@@ -82,7 +82,8 @@ func median(all []time.Duration) time.Duration {
 // settled is how long after its start a gateway counts as idle.
 const settled = 30 * time.Second
 
-// gatewayMemory reads how much of an idle gateway on stdio is resident. Only Linux says.
+// gatewayMemory reads how much of an idle gateway on stdio is resident. It works on
+// Linux only.
 func gatewayMemory(ctx context.Context, bin string) (all []figures.Figure, err error) {
 	if bin, err = filepath.Abs(bin); err != nil {
 		return nil, err

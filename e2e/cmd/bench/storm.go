@@ -21,9 +21,9 @@ const (
 	stormFor              = 8 * time.Second
 )
 
-// storms measures how late another app's alerts are while many different requests
-// fail, of one app and of many. Each has a bus of its own, because the detector
-// remembers the storm before.
+// storms measures how late another app's alerts are while many different requests of
+// one app, or of many, fail. Each has a bus of its own, because the detector remembers
+// earlier storms.
 func storms(ctx context.Context, bin string) (all []figures.Figure, err error) {
 	for _, apps := range []int{1, 300} {
 		more, err := oneStorm(ctx, bin, apps)

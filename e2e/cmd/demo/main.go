@@ -1,11 +1,10 @@
-// Command demo plays a short story over real HTTP and prints what a coding
-// agent sees of it: a shop page that loads well, a deploy, slower loads, a
-// burst of failing requests, a hook that tells by itself, noise, and a failed CI
-// run.
+// Command demo plays a short story over real HTTP and prints what a coding agent sees
+// of it: a shop page that loads well, a deploy, slower loads, a burst of failing
+// requests, a hook that delivers an alert, noise, and a failed CI run.
 //
-// The bus and the agent's gateway are real processes on free ports and a
-// scratch state directory, the agent is go-sdk's MCP client. It ends by itself
-// and leaves nothing behind.
+// The bus and the agent's gateway are real processes on free ports and a scratch state
+// directory, the agent is go-sdk's MCP client. It ends by itself and leaves nothing
+// behind.
 package main
 
 import (
@@ -22,8 +21,7 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness"
 )
 
-// agentName is what the agent calls itself: the hooks of a client of that name
-// share its inbox.
+// agentName is the client name of the agent: its hooks share its inbox.
 const agentName = "claude-code"
 
 // limit bounds the whole demo.

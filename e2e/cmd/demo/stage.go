@@ -15,11 +15,10 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// patience is how long the demo waits for one thing to happen.
+// patience bounds the wait for one thing to happen.
 const patience = 10 * time.Second
 
-// stage is where the story is played: it posts for the world's part, calls for
-// the agent's, and prints both.
+// stage posts for the app, calls for the agent, and prints both.
 type stage struct {
 	started          time.Time
 	pace             time.Duration
@@ -30,7 +29,7 @@ type stage struct {
 	posted, notified int
 }
 
-// say prints a line of the narrator's, with the time since the start.
+// say prints a line of the narrator, with the time since the start.
 func (s *stage) say(format string, args ...any) {
 	s.print("", fmt.Sprintf(format, args...))
 }
@@ -43,7 +42,7 @@ func (s *stage) print(who, text string) {
 	}
 }
 
-// chapter announces what happens next, and leaves the time to read what did.
+// chapter announces what happens next, after a pause to read what happened.
 func (s *stage) chapter(ctx context.Context, title string) {
 	select {
 	case <-time.After(s.pace):
@@ -75,8 +74,8 @@ func (s *stage) post(ctx context.Context, path string, body any) error {
 	return nil
 }
 
-// hook runs the agent's hook as its client does after a tool call, until it has
-// something to say, and prints that.
+// hook runs the agent's hook as its client does after a tool call, until it has output,
+// and prints that.
 func (s *stage) hook(ctx context.Context, within time.Duration) error {
 	input, err := json.Marshal(event{"hook_event_name": "PostToolUse", "session_id": "demo", "cwd": s.dir, "tool_name": "Edit"})
 	if err != nil {
@@ -133,8 +132,8 @@ func (s *stage) observe(ctx context.Context, args map[string]any) ([]alert.Alert
 	return o.Alerts, nil
 }
 
-// pending waits until the agent's inbox holds n alerts: so that the story does
-// not outrun the detector.
+// pending waits until the agent's inbox holds n alerts, so that the story does not
+// overtake the detector.
 func (s *stage) pending(ctx context.Context, n int) error {
 	ok := harness.Poll(ctx, patience, func() bool {
 		blocks, err := s.agent.Call(ctx, "configure", map[string]any{"action": "health"})
@@ -179,5 +178,5 @@ func short(text string, limit int) string {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// errStory says that what the story promises did not happen.
+// errStory is returned when something else happens than the story says.
 var errStory = errors.New("the story went another way")

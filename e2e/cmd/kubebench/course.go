@@ -20,32 +20,31 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-// course is the way of a number of events, each told from all others by its message,
-// through all that they pass.
+// course follows a number of events, each with a unique message, through all stations.
 type course struct {
 	run int
-	// about are the objects that the events are about, in turn.
+	// about has the objects that the events are about, in turn.
 	about   []corev1.ObjectReference
 	started time.Time
-	// sent is when the API server was asked, created when it had answered, watched when a bare watcher had
-	// the event, stored when the bus had it, and notified when an agent's client had.
+	// The stations: the request to the API server, its answer, a plain watch, the bus,
+	// and an agent's client.
 	sent, created, watched, stored, notified passage
 
 	mu sync.Mutex
-	// uids are those of the events, for the stream has no more in its headers.
+	// uids are those of the events: the stream has no more in its headers.
 	uids map[string]int
 }
 
-// passage is when events passed a place. Each is noted by one goroutine.
+// passage is when events passed a station. Each is used by one goroutine.
 type passage struct {
 	at   []time.Time
 	seen atomic.Int64
-	all  chan struct{} // closed when every event has
+	all  chan struct{} // closed when every event has passed
 }
 
 func newPassage(n int) passage { return passage{at: make([]time.Time, n), all: make(chan struct{})} }
 
-// pass notes an event. What passes again does not count.
+// pass notes an event. Only the first time counts.
 func (p *passage) pass(i int, at time.Time) {
 	if i < 0 || i >= len(p.at) || !p.at[i].IsZero() {
 		return
@@ -88,13 +87,13 @@ func (p *passage) last() time.Time {
 	return last
 }
 
-// rate is how many a second passed from a time on.
+// rate returns how many passed a second from a time on.
 func (p *passage) rate(from time.Time) float64 {
 	return float64(len(p.at)) / p.last().Sub(from).Seconds()
 }
 
-// since is how long after another passage each was. What comes out below 0 is 0: a
-// watcher may have an event before who wrote it has the answer.
+// since returns how long after another passage each was. A negative time counts as 0: a
+// watch may have an event before its writer has the answer.
 func (p *passage) since(other *passage) []time.Duration {
 	all := make([]time.Duration, len(p.at))
 	for i := range all {
@@ -111,8 +110,8 @@ func (s *stage) newCourse(n int, about []corev1.ObjectReference) *course {
 	}
 }
 
-// told is what a kubelet tells of each container, again and again.
-var told = []struct{ reason, message string }{
+// kubeletEvents are what a kubelet reports of each container, again and again.
+var kubeletEvents = []struct{ reason, message string }{
 	{"Scheduled", "Successfully assigned shop/%s to node-3"},
 	{"Pulling", `Pulling image "registry.example/shop/%s:2.14.3"`},
 	{"Pulled", `Successfully pulled image "registry.example/shop/%s:2.14.3" in 2.381s (2.381s including waiting). Image size: 148203431 bytes.`},
@@ -123,7 +122,7 @@ var told = []struct{ reason, message string }{
 // marker stands in the message of each event, before its number.
 func (c *course) marker() string { return fmt.Sprintf(" bench %d/", c.run) }
 
-// number is that of the event that a text is of, or -1.
+// number returns the number of the event of a text, or -1.
 func number[T ~string | ~[]byte](marker string, text T) int {
 	_, after, found := bytes.Cut([]byte(text), []byte(marker))
 	if !found {
@@ -142,7 +141,7 @@ func number[T ~string | ~[]byte](marker string, text T) int {
 
 // create writes one event as a kubelet does, and notes when it was answered.
 func (s *stage) create(ctx context.Context, c *course, i int) error {
-	about, say, now := c.about[i%len(c.about)], told[i%len(told)], metav1.Now()
+	about, say, now := c.about[i%len(c.about)], kubeletEvents[i%len(kubeletEvents)], metav1.Now()
 	c.sent.pass(i, now.Time)
 	made, err := s.client.CoreV1().Events(namespace).Create(ctx, &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", about.Name, now.UnixNano()+int64(i)), Namespace: namespace},
@@ -162,13 +161,13 @@ func (s *stage) create(ctx context.Context, c *course, i int) error {
 	return nil
 }
 
-// createAll writes all events, as fast as the API server takes them.
+// createAll writes all events as fast as the API server accepts them.
 func (s *stage) createAll(ctx context.Context, c *course, writers int) error {
 	c.started = time.Now()
 	return each(ctx, len(c.created.at), writers, func(ctx context.Context, i int) error { return s.create(ctx, c, i) })
 }
 
-// each does n things, some of them at once.
+// each runs f n times, some of them concurrently.
 func each(ctx context.Context, n, atOnce int, do func(context.Context, int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
@@ -185,7 +184,7 @@ func each(ctx context.Context, n, atOnce int, do func(context.Context, int) erro
 	return group.Wait()
 }
 
-// createSteadily writes all events, so many a second.
+// createSteadily writes all events at a steady rate.
 func (s *stage) createSteadily(ctx context.Context, c *course, rate int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	tick := time.NewTicker(time.Second / time.Duration(rate))
@@ -202,7 +201,7 @@ func (s *stage) createSteadily(ctx context.Context, c *course, rate int) error {
 	return group.Wait()
 }
 
-// version is the cluster's present one.
+// version returns the cluster's current resource version.
 func (s *stage) version(ctx context.Context) (string, error) {
 	list, err := s.client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
@@ -211,8 +210,8 @@ func (s *stage) version(ctx context.Context) (string, error) {
 	return list.ResourceVersion, nil
 }
 
-// watchBare watches the events from a version on, and notes those of a course. It
-// ends with stop, which waits for it.
+// watchBare watches the events from a version on, and notes those of a course. stop
+// ends it and waits for it.
 func (s *stage) watchBare(ctx context.Context, c *course, version string) (stop func(), err error) {
 	w, err := s.client.CoreV1().Events(namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: version})
 	if err != nil {
@@ -231,13 +230,13 @@ func (s *stage) watchBare(ctx context.Context, c *course, version string) (stop 
 	return func() { w.Stop(); <-done }, nil
 }
 
-// follow notes what a subscriber hears of a course.
+// follow notes the notifications of a subscriber about a course.
 func (c *course) follow(sub *subscriber) {
 	marker := c.marker()
 	sub.listen(func(at time.Time, line []byte) { c.notified.pass(number(marker, line), at) })
 }
 
-// lookUp notes when the bus had stored the events, after all of them have come.
+// lookUp notes when the bus had stored the events, after all of them have arrived.
 func (s *stage) lookUp(ctx context.Context, c *course) error {
 	err := bus.ReadStored(ctx, s.conn, bus.FollowConfig{
 		Stream: bus.StreamKubernetes, Subjects: []string{bus.KubernetesFilter{Cluster: clusterName}.Events()},

@@ -15,7 +15,7 @@ import (
 // involved is how many pods the events are about.
 const involved = 100
 
-// objects makes the pods that events are about, with labels as a deployment's have
+// objects creates the pods that events are about, with labels as a deployment's have
 // them.
 func (s *stage) objects(ctx context.Context, writers int) ([]corev1.ObjectReference, error) {
 	about := make([]corev1.ObjectReference, involved)
@@ -31,8 +31,8 @@ func (s *stage) objects(ctx context.Context, writers int) ([]corev1.ObjectRefere
 	return about, err
 }
 
-// measureEvents measures events as they come: as fast as the API server takes them,
-// and at a steady rate.
+// measureEvents measures live events: as fast as the API server accepts them, and at a
+// steady rate.
 func (z sizes) measureEvents(ctx context.Context, s *stage) (all []figures.Figure, err error) {
 	about, err := s.objects(ctx, z.writers)
 	if err != nil {
@@ -78,7 +78,7 @@ func (z sizes) measureEvents(ctx context.Context, s *stage) (all []figures.Figur
 	), nil
 }
 
-// through writes the events of a course and waits until they are everywhere.
+// through writes the events of a course and waits until they have passed all stations.
 func (s *stage) through(ctx context.Context, c *course, sub *subscriber, write func() error) error {
 	version, err := s.version(ctx)
 	if err != nil {
@@ -102,8 +102,8 @@ func (s *stage) through(ctx context.Context, c *course, sub *subscriber, write f
 	return s.lookUp(ctx, c)
 }
 
-// measureBacklog measures how fast is caught up with what happened while no
-// kubewatch was there, which no writer holds up.
+// measureBacklog measures how fast a kubewatch catches up with events from before its
+// start, which no writer slows down.
 func (z sizes) measureBacklog(ctx context.Context, s *stage) (all []figures.Figure, err error) {
 	about, err := s.objects(ctx, z.writers)
 	if err != nil {
@@ -153,8 +153,7 @@ func (z sizes) measureBacklog(ctx context.Context, s *stage) (all []figures.Figu
 		if err := s.lookUp(ctx, c); err != nil {
 			return nil, err
 		}
-		// From the first event on: what a start takes, whatever there is to do, is
-		// told by itself.
+		// From the first event on: the start itself is measured separately.
 		since := c.stored.first()
 		first = append(first, since.Sub(began))
 		stored, notified = append(stored, c.stored.rate(since)), append(notified, c.notified.rate(since))
@@ -176,8 +175,8 @@ func (z sizes) measureBacklog(ctx context.Context, s *stage) (all []figures.Figu
 // perSession is how many subscriptions a session has at most.
 const perSession = 10
 
-// toMany adds subscriptions to the one of a subscriber and measures how fast all of
-// them get a backlog, in events a second.
+// toMany adds subscriptions to that of a subscriber and measures how fast all of them
+// get a backlog, in events a second.
 func (z sizes) toMany(ctx context.Context, s *stage, about []corev1.ObjectReference, sub *subscriber) (float64, error) {
 	for range perSession - 1 {
 		if err := sub.subscribe(ctx, map[string]any{"namespaces": []string{namespace}}); err != nil {
@@ -191,11 +190,11 @@ func (z sizes) toMany(ctx context.Context, s *stage, about []corev1.ObjectRefere
 	if err := s.createAll(ctx, c, z.writers); err != nil {
 		return 0, err
 	}
-	all, heard, marker := newPassage(z.events*perSession), make([]int, z.events), c.marker()
+	all, received, marker := newPassage(z.events*perSession), make([]int, z.events), c.marker()
 	sub.listen(func(at time.Time, line []byte) {
-		if i := number(marker, line); i >= 0 && i < len(heard) {
-			all.pass(i*perSession+heard[i], at)
-			heard[i]++
+		if i := number(marker, line); i >= 0 && i < len(received) {
+			all.pass(i*perSession+received[i], at)
+			received[i]++
 		}
 	})
 	if err := s.startKubewatch(); err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-// crashed is the end of what a container wrote that panicked, behind more than is
-// kept of it.
+// crashed is the end of the log of a container that panicked, after more than is kept
+// of it.
 func crashed() string {
 	var b strings.Builder
 	for i := range 400 {
@@ -30,8 +30,8 @@ func crashed() string {
 	return b.String()
 }
 
-// lastOf sets a pod to a crash loop, and waits until that is on the stream: what
-// changed before it has been digested then.
+// lastOf sets a pod to a crash loop, and waits until that is on the stream: then
+// earlier changes are processed.
 func (s *stage) lastOf(ctx context.Context, pod *corev1.Pod) error {
 	if _, err := s.cluster.CrashLoop(ctx, pod, "app", 2, 3); err != nil {
 		return err
@@ -55,9 +55,9 @@ type fault struct {
 	panics bool
 }
 
-// measureFaults measures how long it takes from the state of a pod to the line that
-// tells of it, and to the one with the logs. One fault at a time, so that none waits
-// for another.
+// measureFaults measures the time from the state of a pod to the notification about it,
+// and to the one with the logs. Faults come one at a time, so that none waits for
+// another.
 func (z sizes) measureFaults(ctx context.Context, s *stage) (all []figures.Figure, err error) {
 	kubelet, err := s.cluster.Kubelet(ctx, "node-1")
 	if err != nil {
@@ -83,44 +83,44 @@ func (z sizes) measureFaults(ctx context.Context, s *stage) (all []figures.Figur
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, sub.close()) }()
-	heard := make(chan fault, 4*z.faults)
+	received := make(chan fault, 4*z.faults)
 	sub.listen(func(at time.Time, line []byte) {
 		if f, is := faultOf(at, line); is {
-			heard <- f
+			received <- f
 		}
 	})
 
-	var told, logged []time.Duration
+	var delivered, logged []time.Duration
 	for _, pod := range pods {
 		if _, err := s.cluster.CrashLoop(ctx, pod, "app", 2, 3); err != nil {
 			return nil, err
 		}
 		set := time.Now()
-		first, err := next(ctx, heard, pod.Name)
+		first, err := next(ctx, received, pod.Name)
 		if err != nil {
 			return nil, err
 		}
-		second, err := next(ctx, heard, pod.Name)
+		second, err := next(ctx, received, pod.Name)
 		if err != nil {
 			return nil, err
 		}
 		if first.logs > 0 || second.logs == 0 || !second.panics {
-			return nil, fmt.Errorf("the fault of %s was told as %+v and %+v", pod.Name, first, second)
+			return nil, fmt.Errorf("the fault of %s was delivered as %+v and %+v", pod.Name, first, second)
 		}
-		told, logged = append(told, max(0, first.at.Sub(set))), append(logged, max(0, second.at.Sub(set)))
+		delivered, logged = append(delivered, max(0, first.at.Sub(set))), append(logged, max(0, second.at.Sub(set)))
 	}
 	return []figures.Figure{
-		{What: "crash loop, from the API server's answer to the notification", Measured: figures.Quantiles(told)},
+		{What: "crash loop, from the API server's answer to the notification", Measured: figures.Quantiles(delivered)},
 		{What: "  to the one with its logs, current and previous", Measured: figures.Quantiles(logged)},
 	}, nil
 }
 
-func next(ctx context.Context, heard <-chan fault, pod string) (fault, error) {
+func next(ctx context.Context, received <-chan fault, pod string) (fault, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		select {
-		case f := <-heard:
+		case f := <-received:
 			if f.pod == pod {
 				return f, nil
 			}

@@ -1,10 +1,9 @@
-// Command kubebench measures what of a Kubernetes cluster reaches an agent, and
-// what that costs: a real API server, tocsin up, tocsin kubewatch and tocsin
-// gateway, each a process of its own. It prints a table as bench does, and asserts
-// nothing: machines differ, and it is for people to compare.
+// Command kubebench measures what of a Kubernetes cluster reaches an agent, and what
+// that costs: a real API server, tocsin up, tocsin kubewatch and tocsin gateway, each a
+// process of its own. It prints a table as bench does, and asserts nothing, because
+// machines differ: people compare the figures.
 //
-// Rates are ratios as well, in one run: beside Tocsin there is a bare watcher of
-// client-go, which does nothing but take what the API server says.
+// Rates are also ratios, in one run: beside Tocsin there is a plain watch of client-go.
 package main
 
 import (
@@ -35,7 +34,7 @@ type sizes struct {
 	faults                  int
 }
 
-// part is some of what is measured, on a cluster and a bus of its own.
+// part is a part of the measurement, on a cluster and a bus of its own.
 type part struct {
 	name    string
 	measure func(context.Context, *stage) ([]figures.Figure, error)
@@ -55,13 +54,13 @@ func run() int {
 	bin := flag.String("tocsin", "bin/tocsin", "the binary to measure")
 	only := flag.String("parts", "", "which parts to measure, with commas between them: events, backlog, faults, memory; empty is all")
 	flag.IntVar(&s.events, "events", 10_000, "how many events a round has")
-	flag.IntVar(&s.rounds, "rounds", 3, "how many rounds there are, of which the median is told")
+	flag.IntVar(&s.rounds, "rounds", 3, "how many rounds there are, of which the median is printed")
 	flag.IntVar(&s.writers, "writers", 16, "how many write to the API server at once")
 	flag.IntVar(&s.rate, "rate", 100, "how many events a second come while delays are measured")
 	flag.DurationVar(&s.steady, "steady", 20*time.Second, "how long they come")
 	flag.IntVar(&s.pods, "pods", 10_000, "how many pods there are when memory is measured")
 	flag.DurationVar(&s.settle, "settle", 10*time.Second, "how long is waited before memory is read")
-	flag.IntVar(&s.faults, "faults", 100, "how many crash loops are timed; at most 100 of a kind are told at once")
+	flag.IntVar(&s.faults, "faults", 100, "how many crash loops are timed; at most 100 of a kind are delivered at once")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -107,7 +106,7 @@ func bench(ctx context.Context, bin, only string, s sizes) error {
 	return figures.Print(os.Stdout, all)
 }
 
-// choose takes the parts that are named, in their order.
+// choose returns the named parts in their order.
 func choose(all []part, only string) ([]part, error) {
 	if only == "" {
 		return all, nil

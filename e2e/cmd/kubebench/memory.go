@@ -15,11 +15,11 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
 )
 
-// resident is what a process has in memory, in bytes: now, and at most since the
-// peak was forgotten.
+// resident is the resident memory of a process in bytes: now, and its peak since that
+// was reset.
 type resident struct{ now, peak int64 }
 
-// residentOf asks Linux.
+// residentOf reads it from /proc.
 func residentOf(pid int) (r resident, err error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -47,8 +47,8 @@ func residentOf(pid int) (r resident, err error) {
 	return r, nil
 }
 
-// forgetPeak has the peak of a process begin anew.
-func forgetPeak(pid int) error {
+// resetPeak resets the peak of a process.
+func resetPeak(pid int) error {
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0o200); err != nil {
 		return fmt.Errorf("forget the peak of a process: %w", err)
 	}
@@ -57,16 +57,16 @@ func forgetPeak(pid int) error {
 
 func mib[T int64 | float64](n T) string { return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20)) }
 
-// memory is how much kubewatch and the API server have.
+// memory is the memory of kubewatch and the API server.
 type memory struct {
 	kubewatch, server resident
-	// heap is what kubewatch's heap takes, with what is to be collected; live is what
-	// the newest collection left.
+	// heap is the size of kubewatch's heap with garbage, live what the newest
+	// collection left.
 	heap, live float64
 }
 
-// memory waits a while, so that what was only needed for a moment is given back, and
-// reads it.
+// memory waits a while, so that memory that is no longer used is returned, and reads
+// it.
 func (s *stage) memory(ctx context.Context, settle time.Duration) (m memory, err error) {
 	select {
 	case <-time.After(settle):
@@ -85,7 +85,7 @@ func (s *stage) memory(ctx context.Context, settle time.Duration) (m memory, err
 	// The next collection is due at twice what the last one left (GOGC=100).
 	m.live, err = s.gauge(ctx, "go_memstats_next_gc_bytes")
 	m.live /= 2
-	return m, errors.Join(err, forgetPeak(s.kubewatch.PID()), forgetPeak(s.cluster.PID()))
+	return m, errors.Join(err, resetPeak(s.kubewatch.PID()), resetPeak(s.cluster.PID()))
 }
 
 func (m memory) figure(what string) figures.Figure {
@@ -93,8 +93,8 @@ func (m memory) figure(what string) figures.Figure {
 		mib(m.kubewatch.now), mib(m.kubewatch.peak), mib(m.heap), mib(m.live), mib(m.server.now), mib(m.server.peak))}
 }
 
-// measureMemory measures what pods cost: those that come while kubewatch watches,
-// changes of their states, and those that are there when it starts.
+// measureMemory measures what pods cost: those that are created while kubewatch
+// watches, changes of their states, and those that exist when it starts.
 func (z sizes) measureMemory(ctx context.Context, s *stage) (all []figures.Figure, err error) {
 	if err := s.watch(ctx); err != nil {
 		return nil, err
@@ -172,8 +172,7 @@ func (z sizes) measureMemory(ctx context.Context, s *stage) (all []figures.Figur
 	), nil
 }
 
-// digested waits until kubewatch says that it knows so many objects, which it does once
-// a second.
+// digested waits until kubewatch reports so many objects, which it does once a second.
 func (s *stage) digested(ctx context.Context, n int) error {
 	var have float64
 	var err error

@@ -14,9 +14,9 @@ import (
 // replicas is how many pods an app has.
 const replicas = 10
 
-// pod makes the pod with a number, running: an app with two sidecars and what an
-// admission webhook and a deployment would have added. The API server adds the
-// managed fields, of the one who made it and of its kubelet.
+// pod returns the pod with a number, running: an app with two sidecars and what an
+// admission webhook and a deployment would have added. The API server adds the managed
+// fields of its creator and its kubelet.
 func (s *stage) pod(ctx context.Context, i int) (*corev1.Pod, error) {
 	pods := s.client.CoreV1().Pods(namespace)
 	pod, err := pods.Create(ctx, podOf(i), metav1.CreateOptions{FieldManager: "kube-controller-manager"})
@@ -77,8 +77,8 @@ func podOf(i int) *corev1.Pod {
 	}
 }
 
-// containerOf is a container with what usually stands in one. Without a port it is one
-// that ends.
+// containerOf returns a container with the usual fields. Without a port it is one that
+// ends.
 func containerOf(name string, port int32) corev1.Container {
 	c := corev1.Container{
 		Name: name, Image: "registry.example/shop/" + name + ":2.14.3", Args: []string{"--log-format=json", "--settings=/etc/app/settings.yaml"},
@@ -103,8 +103,8 @@ func containerOf(name string, port int32) corev1.Container {
 	return c
 }
 
-// statusOf is what a kubelet says of a pod that runs, the nth time: what changes is
-// when it became ready.
+// statusOf returns a kubelet's nth status of a pod that runs: the time when it became
+// ready changes.
 func statusOf(pod *corev1.Pod, n int) corev1.PodStatus {
 	began := metav1.NewTime(pod.CreationTimestamp.Add(time.Second))
 	now := metav1.NewTime(began.Add(time.Duration(n) * time.Second))

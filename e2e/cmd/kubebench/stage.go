@@ -28,10 +28,9 @@ import (
 const (
 	// clusterName is the context in the kubeconfig, and so the cluster's name.
 	clusterName = "bench"
-	// namespace is where everything is that is measured.
+	// namespace is the namespace of all objects.
 	namespace = "shop"
-	// patience bounds the wait for what is to come soon, arrival the wait for all of
-	// a round.
+	// patience bounds the wait for what happens soon, arrival that for all of a round.
 	patience = 30 * time.Second
 	arrival  = 10 * time.Minute
 )
@@ -41,11 +40,11 @@ const (
 type stage struct {
 	bin       string
 	cluster   *kube.Server
-	client    kubernetes.Interface // in protobuf, without a limit of rate
+	client    kubernetes.Interface // in protobuf, without a rate limit
 	bus       *harness.Bus
 	conn      *bus.Conn // reads the stream afterwards
 	health    string
-	kubewatch *harness.Process // nil while there is none
+	kubewatch *harness.Process // nil while it is stopped
 	runs      int
 }
 
@@ -122,7 +121,7 @@ func (s *stage) logs() string {
 	return text
 }
 
-// freeAddr is an address that nobody listens on now.
+// freeAddr returns an address that no process listens on now.
 func freeAddr(ctx context.Context) (string, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -132,14 +131,14 @@ func freeAddr(ctx context.Context) (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// startKubewatch starts one, and returns at once.
+// startKubewatch starts a kubewatch, and returns at once.
 func (s *stage) startKubewatch() (err error) {
 	s.kubewatch, err = harness.Start(s.bin, s.bus.StateDir, nil, "kubewatch",
 		"--kubeconfig="+s.cluster.Kubeconfig(), "--context="+clusterName, "--health-addr="+s.health)
 	return err
 }
 
-// watch starts one, and returns once what is written from now on is published.
+// watch starts a kubewatch, and returns once later events are published.
 func (s *stage) watch(ctx context.Context) error {
 	if err := s.startKubewatch(); err != nil {
 		return err
@@ -184,8 +183,8 @@ func (s *stage) stopKubewatch() error {
 	return err
 }
 
-// gauge is the value of one of kubewatch's series: its name, with its labels as they
-// are printed.
+// gauge returns the value of one of kubewatch's series, by its name with the labels as
+// they are printed.
 func (s *stage) gauge(ctx context.Context, series string) (float64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.health+"/metrics", http.NoBody)
 	if err != nil {

@@ -15,22 +15,21 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness"
 )
 
-// maxLine is the longest line that a subscriber takes, in bytes.
+// maxLine bounds a line that a subscriber reads, in bytes.
 const maxLine = 4 << 20
 
-// subscriber is an agent's client over a real gateway process, line by line: the
-// SDK's would be measured as well, and it takes longer for a notification than the
-// gateway.
+// subscriber is an agent's client over a real gateway process, line by line: the SDK's
+// client takes longer for a notification than the gateway, and would be measured too.
 type subscriber struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	answers chan answer
-	done    chan struct{} // closed when stdout has ended
+	done    chan struct{} // closed at the end of stdout
 	log     *harness.Log
 	asked   int
-	// heard is told of each notification, and when its line had come. It must not
+	// received is called with each notification, and the time of its line. It must not
 	// keep the line.
-	heard atomic.Pointer[func(at time.Time, line []byte)]
+	received atomic.Pointer[func(at time.Time, line []byte)]
 }
 
 type answer struct {
@@ -46,7 +45,7 @@ type answer struct {
 	} `json:"error"`
 }
 
-// subscribe starts a gateway, and subscribes to what the arguments say.
+// subscribe starts a gateway, and subscribes with the arguments.
 func (s *stage) subscribe(ctx context.Context, arguments map[string]any) (*subscriber, error) {
 	c := &subscriber{
 		cmd:     exec.Command(s.bin, "gateway", "--autostart=false"), //nolint:noctx // ended by close
@@ -87,7 +86,7 @@ func (c *subscriber) begin(ctx context.Context, arguments map[string]any) error 
 	return c.subscribe(ctx, arguments)
 }
 
-// subscribe makes one more subscription.
+// subscribe adds a subscription.
 func (c *subscriber) subscribe(ctx context.Context, arguments map[string]any) error {
 	a, err := c.ask(ctx, "tools/call", map[string]any{"name": "events_subscribe", "arguments": arguments})
 	if err == nil && a.Result.IsError {
@@ -131,8 +130,8 @@ func (c *subscriber) read(out io.Reader) {
 	for lines.Scan() {
 		at := time.Now()
 		if bytes.Contains(lines.Bytes(), []byte(`"method":"notifications/message"`)) {
-			if heard := c.heard.Load(); heard != nil {
-				(*heard)(at, lines.Bytes())
+			if received := c.received.Load(); received != nil {
+				(*received)(at, lines.Bytes())
 			}
 			continue
 		}
@@ -143,7 +142,7 @@ func (c *subscriber) read(out io.Reader) {
 	}
 }
 
-func (c *subscriber) listen(heard func(at time.Time, line []byte)) { c.heard.Store(&heard) }
+func (c *subscriber) listen(received func(at time.Time, line []byte)) { c.received.Store(&received) }
 
 // close closes the gateway's stdin and waits for its end.
 func (c *subscriber) close() error {

@@ -169,7 +169,7 @@ func makeKeys(ctx context.Context, program, dir string) (map[string]string, erro
 	for _, name := range []string{"keys.env", "routes.env"} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
-			return nil, fmt.Errorf("read what the servers are told: %w", err)
+			return nil, fmt.Errorf("read the environment of the servers: %w", err)
 		}
 		for line := range strings.Lines(string(text)) {
 			if variable, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok {

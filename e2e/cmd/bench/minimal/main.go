@@ -1,5 +1,5 @@
-// Command minimal is what the start of tocsin is compared with: a program that links
-// nats.go, net/http and encoding/json, and uses none of them but to print a line.
+// Command minimal is the comparison for the start of tocsin: a program that links
+// nats.go, net/http and encoding/json, and only prints a line.
 package main
 
 import (
