@@ -122,6 +122,6 @@ func TestAnswersFitIntoAModelsContext(t *testing.T) {
 		}
 	}
 	if refused, err := sys.Agent.Call(t.Context(), "observe", map[string]any{"what": "logs", "before": "nonsense"}); err == nil || !strings.Contains(err.Error(), "before must be the value of truncated.before") {
-		t.Errorf("got %v, %v for a cursor that is none, want a refusal that says what is allowed", refused, err)
+		t.Errorf("got %v, %v for an invalid cursor, want a refusal with what is allowed", refused, err)
 	}
 }

@@ -156,14 +156,14 @@ func TestHooks(t *testing.T) {
 				t.Errorf("delivered again: %s", again)
 			}
 			if o := own.Observe(t, nil); len(o.Alerts) != 0 {
-				t.Errorf("observe tells it again: %+v", o.Alerts)
+				t.Errorf("observe delivers it again: %+v", o.Alerts)
 			}
 			fail(2)
 			if o := own.Observe(t, map[string]any{"wait_seconds": 20}); len(o.Alerts) != 1 {
 				t.Errorf("observe: %+v, want 1 of them", o.Alerts)
 			}
 			if again := c.hook(t, dir, tool) + c.hook(t, dir, c.input(dir, c.prompt)); again != "" {
-				t.Errorf("the hook tells it again: %s", again)
+				t.Errorf("the hook delivers it again: %s", again)
 			}
 
 			fail(3)

@@ -32,7 +32,7 @@ func TestAgentsOverHTTP(t *testing.T) {
 	for _, protocol := range []string{"compatible", "latest"} {
 		t.Run(protocol, func(t *testing.T) {
 			url := overHTTP(t, sys.Bus, e2etest.Binary(t), "gateway", "--http=127.0.0.1:0", "--autostart=false", "--protocol="+protocol)
-			query := func(name string) string { // the newest protocol has no sessions to tell two of one name apart
+			query := func(name string) string { // in the newest protocol, which has no sessions, the URL names the client
 				if protocol == "latest" {
 					return "?client=" + name
 				}

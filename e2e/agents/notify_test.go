@@ -165,7 +165,7 @@ func TestNoticeReachesItsUser(t *testing.T) {
 		t.Error("a secret is delivered")
 	}
 	if got := alerts.Stdout.String(); got != "" {
-		t.Errorf("who reads alerts gets %s, want nothing", got)
+		t.Errorf("alerts got %s, want nothing", got)
 	}
 	again := e2etest.Run(t, b.StateDir, "tail") // also the notices before it
 	arrives(t, "the past", func() bool { return strings.Contains(again.Stdout.String(), shown) })

@@ -90,7 +90,7 @@ func readsAndHears(t *testing.T, sys *e2etest.System, s *mcp.ClientSession, upda
 			t.Fatal(err)
 		}
 	}
-	// A client is not told when its subscription is active. What it reads is new in any
+	// A client does not learn when its subscription is active. What it reads is new in any
 	// case.
 	heard := map[string]bool{}
 	commit := 0

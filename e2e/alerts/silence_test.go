@@ -142,7 +142,7 @@ func TestAcknowledge(t *testing.T) {
 		t.Errorf("got %+v, want 1 entry in Acks and AlertID %v", list, delivered[0].ID)
 	}
 	if o := other.Observe(t, nil); len(o.Alerts) != 0 {
-		t.Errorf("it still pends: %+v", o.Alerts)
+		t.Errorf("the acknowledged alert is still pending: %+v", o.Alerts)
 	}
 	sys.PostVitals(t, "/cart", 3300) // the same again
 	sys.WaitReceived(t, 2)
@@ -152,7 +152,7 @@ func TestAcknowledge(t *testing.T) {
 			t.Errorf("got %+v, want 1 of them, Severity %v and Occurrences 1", got, alert.Error)
 		}
 	}
-	if got := refusal(t, sys, map[string]any{"action": "ack", "alert_id": "nobody"}); !strings.Contains(got, "alert_id must be the id of an alert") {
+	if got := refusal(t, sys, map[string]any{"action": "ack", "alert_id": "unknown"}); !strings.Contains(got, "alert_id must be the id of an alert") {
 		t.Errorf("got %s, want \"alert_id must be the id of an alert\" in it", got)
 	}
 
@@ -244,11 +244,11 @@ func TestSilenceInAShell(t *testing.T) {
 		t.Errorf("got %+v, want 1 of them, ID %v and By that ends with \" in a shell\"", seen.Silences, id)
 	}
 	sys.PostServerError(t, "shop", "/held")
-	sys.PostServerError(t, "web", "/told")
+	sys.PostServerError(t, "web", "/other")
 	sys.WaitReceived(t, 2)
 	delivered := sys.Observe(t, nil).Alerts
-	if e2etest.Titles(delivered) != "Server error: GET /told → 500" {
-		t.Fatalf("got %s, want \"Server error: GET /told → 500\"", e2etest.Titles(delivered))
+	if e2etest.Titles(delivered) != "Server error: GET /other → 500" {
+		t.Fatalf("got %s, want \"Server error: GET /other → 500\"", e2etest.Titles(delivered))
 	}
 	shell("silence", "--end", id)
 	out = shell("ack", delivered[0].ID)

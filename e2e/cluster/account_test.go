@@ -196,7 +196,7 @@ func (r *rig) account(t *testing.T) {
 	r.checkDelivered(t, sent, all)
 	for _, d := range r.Detector {
 		if lost, ok := r.metric(t.Context(), d, containers.PortDetector, "tocsin_detector_lost_messages_total"); !ok || lost != 0 {
-			t.Errorf("%s says that it lost %v messages (%v)", d.Name, lost, ok)
+			t.Errorf("%s reports %v lost messages (%v)", d.Name, lost, ok)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func TestCluster(t *testing.T) {
 			begin := time.Now()
 			f.do(t)
 			r.settled(t)
-			t.Logf("%s: %.1f s, of which at most %.1f s without anything accepted", f.name, time.Since(begin).Seconds(), r.traffic.Longest(begin).Seconds())
+			t.Logf("%s: %.1f s, at most %.1f s of them without an accepted event", f.name, time.Since(begin).Seconds(), r.traffic.Longest(begin).Seconds())
 		}) {
 			return // the next faults would prove nothing
 		}

@@ -258,7 +258,7 @@ func (r *rig) home(t *testing.T) *containers.Container {
 		}
 		return leader != ""
 	}) {
-		t.Fatal("nobody knows where the telemetry is")
+		t.Fatal("no server reports that it has the telemetry")
 	}
 	i := slices.IndexFunc(r.NATS, func(c *containers.Container) bool { return c.Name == leader })
 	return r.NATS[i]

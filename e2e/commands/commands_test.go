@@ -67,11 +67,7 @@ func TestWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case <-ended.Done():
-		t.Fatalf("it does not wait: %s", ended.Log)
-	case <-time.After(time.Second): // it is waiting
-	}
+	e2etest.WaitConnected(t, ended)
 	if err := syscall.Kill(ended.PID(), syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +213,7 @@ func TestCIWithoutAnIntake(t *testing.T) {
 // used.
 func TestIdleExit(t *testing.T) {
 	t.Parallel()
-	b, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir(), "--idle-exit=1s")
+	b, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir(), "--idle-exit=3s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +224,7 @@ func TestIdleExit(t *testing.T) {
 	select {
 	case <-b.Done():
 		t.Fatalf("it ended under a gateway\n%s", b.Log)
-	case <-time.After(2 * time.Second): // longer than the idle time
+	case <-time.After(4 * time.Second): // longer than the idle time
 	}
 	if err := agent.Close(); err != nil {
 		t.Fatal(err)

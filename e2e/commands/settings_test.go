@@ -143,8 +143,8 @@ func TestInvalidNotifySettings(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--notify-webhook (TOCSIN_NOTIFY_WEBHOOK) must be an https URL":               {"--notify-webhook=http://hooks.example/x"},
 		"--notify-slack (TOCSIN_NOTIFY_SLACK) must be a URL":                          {"--notify-slack=hooks.slack.com"},
-		"--notify-file (TOCSIN_NOTIFY_FILE) must be a file":                           {"--notify-file=" + dir},
-		"--notify-file (TOCSIN_NOTIFY_FILE) must be in a directory that is there":     {"--notify-file=" + filepath.Join(dir, "no", "x")},
+		"--notify-file (TOCSIN_NOTIFY_FILE) must be a regular file":                   {"--notify-file=" + dir},
+		"--notify-file (TOCSIN_NOTIFY_FILE) must be in an existing directory":         {"--notify-file=" + filepath.Join(dir, "no", "x")},
 		"--notify-webhook-token (TOCSIN_NOTIFY_WEBHOOK_TOKEN) needs --notify-webhook": {"--notify-webhook-token=x"},
 		"--notify-level (TOCSIN_NOTIFY_LEVEL) must be one of":                         {"--notify-level=loud"},
 	} {

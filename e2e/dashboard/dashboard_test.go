@@ -308,7 +308,7 @@ func TestShutdownWithReaders(t *testing.T) {
 // a gateway has started.
 func TestReadersDoNotKeepTheBus(t *testing.T) {
 	t.Parallel()
-	b, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir(), "--idle-exit=2s")
+	b, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir(), "--idle-exit=5s")
 	if err != nil {
 		t.Fatal(err)
 	}

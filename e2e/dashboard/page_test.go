@@ -131,10 +131,10 @@ func TestPage(t *testing.T) {
 	})
 
 	t.Run("notices and services", func(t *testing.T) {
-		sys.Call(t, "notify", map[string]any{"message": "the cart is mended", "level": "warn"})
+		sys.Call(t, "notify", map[string]any{"message": "the cart works again", "level": "warn"})
 		v.sees(t, "a badge", `document.querySelector('nav a[href^="#/notices"] .badge')?.textContent.startsWith("1")`)
 		v.press(t, "5")
-		v.sees(t, "the notice", `document.querySelector(".notices")?.textContent.includes("the cart is mended")`)
+		v.sees(t, "the notice", `document.querySelector(".notices")?.textContent.includes("the cart works again")`)
 		v.sees(t, "no badge", `!document.querySelector('nav a[href^="#/notices"] .badge')`)
 		sys.Call(t, "configure_streaming", map[string]any{"action": "enable", "events": []string{"ci"}})
 		v.press(t, "6")
@@ -188,10 +188,10 @@ func TestPageSilences(t *testing.T) {
 	sys.Configure(t, map[string]any{"action": "silence_list"}) // the agent knows it now
 
 	sys.PostServerError(t, "checkout", "/silenced")
-	sys.PostServerError(t, "web", "/told")
+	sys.PostServerError(t, "web", "/other")
 	v.sees(t, "the mark", `[...document.querySelectorAll(".rows [role=row]")].find(r => r.textContent.includes("/silenced"))?.querySelector(".tag")?.textContent === "silenced"`)
 	sys.WaitReceived(t, 3)
-	if got := e2etest.Titles(sys.Observe(t, nil).Alerts); got != "Server error: GET /before → 500, Server error: GET /told → 500" {
+	if got := e2etest.Titles(sys.Observe(t, nil).Alerts); got != "Server error: GET /before → 500, Server error: GET /other → 500" {
 		t.Errorf("the agent was delivered %s", got)
 	}
 
@@ -204,7 +204,7 @@ func TestPageSilences(t *testing.T) {
 	}
 
 	v.press(t, "1")
-	v.has(t, "Server error: GET /told → 500")
+	v.has(t, "Server error: GET /other → 500")
 	v.press(t, "j", "a")
 	v.sees(t, "the mark", `document.querySelector('.rows [role=row][tabindex="0"] .tag')?.textContent === "acknowledged"`)
 	v.press(t, "c")

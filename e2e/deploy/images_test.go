@@ -174,7 +174,7 @@ func TestImageOfTheWhole(t *testing.T) {
 		}
 		return strings.Contains(delivered, "before") && strings.Contains(delivered, "after")
 	}) {
-		t.Errorf("told: %s", delivered)
+		t.Errorf("delivered: %s", delivered)
 	}
 	endsWell(t, c)
 }

@@ -173,6 +173,6 @@ func TestInboxAfterAKill(t *testing.T) {
 	}
 	slices.Sort(commits)
 	if got := strings.Join(commits, " "); got != "second third" {
-		t.Fatalf("the next gateway tells %s, want \"second third\"", got)
+		t.Fatalf("the next gateway delivers %s, want \"second third\"", got)
 	}
 }

@@ -157,8 +157,8 @@ func fullDisk(t *testing.T, size string, left int64, makeRoom func(dir string) e
 	}) || after != b.Runtime {
 		t.Errorf("got %+v, want the addresses of before, %+v", after, b.Runtime)
 	}
-	sys.PostCI(t, map[string]any{"status": "failure", "commit": "mended"})
-	accepted["mended"] = true
+	sys.PostCI(t, map[string]any{"status": "failure", "commit": "after"})
+	accepted["after"] = true
 	heard(`"intake":{"ok":true}`)
 	deliveredOnce(t, e2etest.Join(t, b, "after"), accepted, maybe)
 }

@@ -63,7 +63,7 @@ func TestExternalClusterWithRoles(t *testing.T) {
 		})
 	}
 	for _, p := range parts {
-		poll(t, p.name+" that says what to do", func() bool { return strings.Contains(p.Log.String(), "run tocsin provision") })
+		poll(t, "advice in the log of "+p.name, func() bool { return strings.Contains(p.Log.String(), "run tocsin provision") })
 	}
 	poll(t, "intake that is not ready", func() bool {
 		a := e2etest.Get(t, "http://"+intake+"/readyz")
@@ -83,8 +83,8 @@ func TestExternalClusterWithRoles(t *testing.T) {
 		return stdout
 	}
 	poll(t, "detector, as doctor sees it", func() bool { return strings.Contains(doctor(), "ok   detector") })
-	if output := doctor(); !strings.Contains(output, "telemetry is in 4 partitions, cluster tocsin") {
-		t.Errorf("doctor says\n%s", output)
+	if output, want := doctor(), "telemetry has 4 partitions, cluster tocsin"; !strings.Contains(output, want) {
+		t.Errorf("tocsin doctor: got\n%s\nwant %q in it", output, want)
 	}
 	tail := &part{name: "tail", bin: e2etest.Binary(t), args: as(bus.RoleGateway, "tail", "--json")}
 	tail.start(t, dir)

@@ -73,7 +73,7 @@ func TestUpWaitsForAnExternalBus(t *testing.T) {
 	nats := fmt.Sprintf("nats://127.0.0.1:%d", port)
 	p := e2etest.RunUntilKilled(t, dir, "up", "--nats-url="+nats, "--ingest-addr=127.0.0.1:0")
 	if !harness.Poll(t.Context(), 20*time.Second, func() bool { return strings.Contains(p.Log.String(), `msg="waiting for the bus" nats=`+nats) }) {
-		t.Fatalf("it does not say that it waits:\n%s", p.Log)
+		t.Fatalf("the log does not report the wait:\n%s", p.Log)
 	}
 	if r, err := statedir.At(dir).Running(); err != nil || r.NATSURL != nats || r.PID != p.PID() {
 		t.Errorf("runtime.json: %+v, %v, want NATSURL %v and PID %v", r, err, nats, p.PID())
@@ -102,27 +102,33 @@ func TestUpWaitsForAnExternalBus(t *testing.T) {
 func TestSignalWhileWaiting(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"up", "tail", "detector", "ingest", "dashboard"} {
-		args := []string{command, "--nats-url=nats://127.0.0.1:1"}
-		if command == "up" || command == "ingest" {
-			args = append(args, "--ingest-addr=127.0.0.1:0")
-		}
-		p := e2etest.RunUntilKilled(t, t.TempDir(), append(args, "--log-level=debug")...)
-		ended := func() bool {
-			select {
-			case <-p.Done():
-				return true
-			default:
-				return false
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			args := []string{command, "--nats-url=nats://127.0.0.1:1", "--log-level=debug"}
+			if command == "up" || command == "ingest" {
+				args = append(args, "--ingest-addr=127.0.0.1:0")
 			}
-		}
-		harness.Poll(t.Context(), time.Second, ended) // it is waiting
-		if ended() {
-			t.Errorf("%s did not wait: exit %d\n%s", command, p.ExitCode(), p.Log)
-			continue
-		}
-		if err := p.Stop(); err != nil {
-			t.Errorf("%s: %v\n%s", command, err, p.Log)
-		}
+			p := e2etest.RunUntilKilled(t, t.TempDir(), args...)
+			ended := func() bool {
+				select {
+				case <-p.Done():
+					return true
+				default:
+					return false
+				}
+			}
+			within := 20 * time.Second
+			if command == "tail" {
+				within = time.Second // it logs nothing while it waits, and gives up after 5 s
+			}
+			harness.Poll(t.Context(), within, func() bool { return ended() || p.Log.String() != "" })
+			if ended() {
+				t.Fatalf("it ended with exit status %d, want it to wait\n%s", p.ExitCode(), p.Log)
+			}
+			if err := p.Stop(); err != nil {
+				t.Errorf("after SIGTERM: %v\n%s", err, p.Log)
+			}
+		})
 	}
 }
 
@@ -172,13 +178,13 @@ func TestRemovedKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !harness.Poll(t.Context(), 20*time.Second, func() bool { return strings.Contains(agent.Log.String(), file) }) {
-		t.Errorf("the gateway does not say why:\n%s", agent.Log)
+		t.Errorf("the gateway logs no reason:\n%s", agent.Log)
 	}
 	if n := strings.Count(agent.Log.String(), file); n > 3 {
-		t.Errorf("it says so %d times", n)
+		t.Errorf("it is logged %d times", n)
 	}
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("somebody made %s: %v, want an error fs.ErrNotExist", file, err)
+		t.Errorf("%s exists: %v, want an error fs.ErrNotExist", file, err)
 	}
 	if err := b.Stop(); err != nil {
 		t.Fatal(err)

@@ -55,7 +55,7 @@ func Listen(ctx context.Context, dashboard, query string, last uint64) (*Stream,
 	if last > 0 {
 		req.Header.Set("Last-Event-ID", strconv.FormatUint(last, 10))
 	}
-	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req) //nolint:bodyclose // who reads it closes it
+	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req) //nolint:bodyclose // the reader closes it
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("listen to the dashboard: %w", err)

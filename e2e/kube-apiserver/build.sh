@@ -2,7 +2,7 @@
 # Builds the API server that the Kubernetes tests run against, once for what is
 # in this directory and the version of Go, into a cache outside the tree, and
 # prints where it is. With --path it builds nothing: it prints where it is, or
-# says that it isn't built and exits with 1.
+# reports that it is not built and exits with 1.
 set -euo pipefail
 cd "$(dirname "$0")"
 export GOWORK=off

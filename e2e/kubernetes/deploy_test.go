@@ -58,7 +58,7 @@ func TestOverlaysAreAccepted(t *testing.T) {
 			}
 			line := regexp.MustCompile("(?m)^\\| `" + overlay + "` \\| `(components: [^`]*)`").FindSubmatch(readme)
 			if line == nil {
-				t.Fatal("the README does not say how kubewatch is switched on")
+				t.Fatal("the README does not show how to enable kubewatch")
 			}
 			f, err := os.OpenFile(filepath.Join(at, "kustomization.yaml"), os.O_APPEND|os.O_WRONLY, 0)
 			if err != nil {

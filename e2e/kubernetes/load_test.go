@@ -69,7 +69,7 @@ func exactly(got, want []string) string {
 		delete(times, name)
 	}
 	for name, n := range times {
-		wrong = append(wrong, fmt.Sprintf("%s %d times, which nobody made", name, n))
+		wrong = append(wrong, fmt.Sprintf("%s %d times, which were not created", name, n))
 	}
 	if len(wrong) == 0 {
 		return ""
@@ -337,7 +337,7 @@ func TestUnsubscribeUnderLoad(t *testing.T) {
 		for _, line := range c.all() {
 			if strings.Contains(line, id) { // the first is the answer
 				if strings.Contains(line, `"notifications/message"`) {
-					t.Error("one came before the answer that tells of the subscription")
+					t.Error("a notification arrived before the answer with the subscription")
 				}
 				break
 			}

@@ -329,7 +329,7 @@ func TestServerKilled(t *testing.T) {
 	}
 	late := ask[map[string]any](t, c, "events_subscribe", filters{"cluster": w.cluster, "namespaces": []string{ns}})
 	if late["degraded"] != true || !strings.Contains(fmt.Sprint(late["note"]), "Nothing comes") {
-		t.Errorf("whoever subscribes then is delivered %v", late)
+		t.Errorf("a later subscription gets %v", late)
 	}
 	if status := ask[any](t, c, "observe", map[string]any{"what": "status"}); !strings.Contains(fmt.Sprint(status), "degraded") {
 		t.Errorf("the status says nothing of it: %v", status)

@@ -125,7 +125,7 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	w.event(t, ns, thing(ns, "a"), corev1.EventTypeNormal, "Made", "made")
-	one.await(t, first, "the event, which nobody ended", says("made"))
+	one.await(t, first, "the event of a subscription that goes on", says("made"))
 	two.await(t, of2, "the event", says("made"))
 
 	leave()
@@ -224,7 +224,7 @@ func TestLogLevel(t *testing.T) {
 		}
 		happen("warning")
 		whole("warning")
-		// What is below the level was processed and left out once it is counted.
+		// An event below the level was processed and left out once it is counted.
 		withheld := func(id string, n int) {
 			t.Helper()
 			if !harness.Poll(t.Context(), patience, func() bool {

@@ -47,7 +47,7 @@ func TestWithTheRightsOfTheManifest(t *testing.T) {
 	select {
 	case <-c.NewTools:
 	case <-time.After(patience):
-		t.Fatalf("nobody is delivered of new tools\n%s", w.watch.Log)
+		t.Fatalf("no agent was notified of new tools\n%s", w.watch.Log)
 	}
 	want := []string{"events_list_subscriptions", "events_subscribe", "events_unsubscribe"}
 	if names := kubernetesTools(t, c); !slices.Equal(names, want) {
@@ -74,7 +74,7 @@ func TestWithTheRightsOfTheManifest(t *testing.T) {
 				looping++
 			}
 		case name != "web-0":
-			t.Errorf("told, though it was before: %+v %+v", m.Event, m.Fault)
+			t.Errorf("reported, though it was before the watch: %+v %+v", m.Event, m.Fault)
 		}
 	}
 	if looping != 1 {

@@ -87,13 +87,13 @@ func metricsOf(t *testing.T, query string) (names []string) {
 // TestMetricsExist checks that the services have each metric that the dashboard and the
 // rules use, and that no metric of ours is left out.
 func TestMetricsExist(t *testing.T) {
-	told := serviceMetrics(t)
+	metrics := serviceMetrics(t)
 	used := map[string]bool{}
 	ask := func(where, query string) {
 		for _, name := range metricsOf(t, query) {
 			used[name] = true
-			if !told[name] && name != "up" {
-				t.Errorf("%s asks for %s, which nobody tells", where, name)
+			if !metrics[name] && name != "up" {
+				t.Errorf("%s uses %s, which no service has", where, name)
 			}
 		}
 	}
@@ -117,14 +117,14 @@ func TestMetricsExist(t *testing.T) {
 	if rules == 0 {
 		t.Error("no rules")
 	}
-	for name := range told {
+	for name := range metrics {
 		base := regexp.MustCompile(`_(sum|count|bucket)$`).ReplaceAllString(name, "")
 		if strings.HasPrefix(name, "tocsin_") && !used[name] && !used[base+"_bucket"] && leftOut[name] == "" {
-			t.Errorf("nobody looks at %s", name)
+			t.Errorf("no panel or rule uses %s", name)
 		}
 	}
 	for name := range leftOut {
-		if !told[name] || used[name] {
+		if !metrics[name] || used[name] {
 			t.Errorf("%s need not be left out", name)
 		}
 	}
@@ -195,7 +195,7 @@ func TestScrapeConfig(t *testing.T) {
 		}
 	}
 	if asked == 0 {
-		t.Error("nobody is asked")
+		t.Error("no target is scraped")
 	}
 }
 
@@ -254,18 +254,18 @@ func serviceMetrics(t *testing.T) map[string]bool {
 		}
 	}
 	call(t, "GET", "http://"+addrs[1]+"/api/status", "", "")
-	told := map[string]bool{}
+	metrics := map[string]bool{}
 	// The detector saves its state after 10 s.
 	eventually(t, "metrics of all", func() bool {
 		for _, a := range addrs {
 			_, page := call(t, "GET", "http://"+a+"/metrics", "", "")
 			for _, m := range regexp.MustCompile(`(?m)^([a-z_]+)[{ ]`).FindAllStringSubmatch(page, -1) {
-				told[m[1]] = true
+				metrics[m[1]] = true
 			}
 		}
-		return told["tocsin_detector_alerts_total"] && told["tocsin_detector_snapshot_bytes"] && told["tocsin_ingest_left_out_total"]
+		return metrics["tocsin_detector_alerts_total"] && metrics["tocsin_detector_snapshot_bytes"] && metrics["tocsin_ingest_left_out_total"]
 	})
-	return told
+	return metrics
 }
 
 // unreachableCluster returns a kubeconfig of a cluster that refuses connections.

@@ -173,7 +173,7 @@ func (i *installation) read(t *testing.T, text []byte) {
 		t.Errorf("%s/%s is in the namespace %q", is.Kind, is.Name, is.Namespace)
 	}
 	if is.Kind != "ConfigMap" && is.Labels["app.kubernetes.io/part-of"] != "tocsin" {
-		t.Errorf("%s/%s does not say what it is part of", is.Kind, is.Name)
+		t.Errorf("%s/%s has no part-of label", is.Kind, is.Name)
 	}
 	switch is.GroupVersionKind() {
 	case appsv1.SchemeGroupVersion.WithKind("Deployment"):
@@ -219,7 +219,7 @@ func (i *installation) read(t *testing.T, text []byte) {
 			i.configs["ConfigMap/"+c.Name] = append(i.configs["ConfigMap/"+c.Name], key)
 		}
 	default:
-		t.Errorf("nobody looks at a %v", is.GroupVersionKind())
+		t.Errorf("the test does not check a %v", is.GroupVersionKind())
 	}
 }
 
@@ -353,7 +353,7 @@ func matches(s *metav1.LabelSelector, of map[string]string) bool {
 
 func containerRules(p pod) (wrong []string) {
 	if n := len(p.spec.Spec.InitContainers); n > 0 {
-		wrong = append(wrong, "has init containers, at which nobody looks")
+		wrong = append(wrong, "has init containers, which the test does not check")
 	}
 	for _, c := range p.spec.Spec.Containers {
 		no := func(ok bool, why string) {
@@ -377,17 +377,17 @@ func containerRules(p pod) (wrong []string) {
 			no(e.Value != "secret" && !strings.HasPrefix(e.Value, "SU"), "has a secret in clear: "+e.Name)
 		}
 		if limit := c.Resources.Limits.Memory(); p.kind != "Job" {
-			no(hasVariable(c, "GOMEMLIMIT") && limit.Value() > 0, "is not told how much memory it has")
+			no(hasVariable(c, "GOMEMLIMIT") && limit.Value() > 0, "has no GOMEMLIMIT")
 		}
 		if p.kind == "Job" {
 			continue
 		}
 		for what, probe := range map[string]*corev1.Probe{"starts": c.StartupProbe, "is ready": c.ReadinessProbe, "lives": c.LivenessProbe} {
-			no(probe != nil, "does not say whether it "+what)
+			no(probe != nil, "has no probe whether it "+what)
 			if probe == nil {
 				continue
 			}
-			no(probe.TimeoutSeconds > 0 && probe.PeriodSeconds > 0, "says whether it "+what+" without bounds")
+			no(probe.TimeoutSeconds > 0 && probe.PeriodSeconds > 0, "has a probe without bounds whether it "+what)
 			if get := probe.HTTPGet; get != nil {
 				no(slices.ContainsFunc(c.Ports, func(port corev1.ContainerPort) bool { return port.Name == get.Port.StrVal }), "is asked at "+get.Port.StrVal)
 				ours := strings.Contains(c.Image, "tocsin")
@@ -395,7 +395,7 @@ func containerRules(p pod) (wrong []string) {
 				no(!ours || host, "refuses the Host of a kubelet")
 			}
 		}
-		no(c.LivenessProbe == nil || c.LivenessProbe.HTTPGet == nil || !strings.HasPrefix(c.LivenessProbe.HTTPGet.Path, "/readyz"), "begins anew when the bus is away")
+		no(c.LivenessProbe == nil || c.LivenessProbe.HTTPGet == nil || !strings.HasPrefix(c.LivenessProbe.HTTPGet.Path, "/readyz"), "restarts when the bus is unreachable")
 	}
 	return wrong
 }
@@ -482,7 +482,7 @@ func TestNetworkPolicies(t *testing.T) {
 					// Policies do not apply to a kubelet, and no other client uses a
 					// server's monitor.
 					if !opened[p.name+" "+port.Name] && port.Name != "monitor" {
-						t.Errorf("%s: nobody may reach %s of %s", name, port.Name, p.name)
+						t.Errorf("%s: no client may reach %s of %s", name, port.Name, p.name)
 					}
 				}
 			}
@@ -527,7 +527,7 @@ func TestRights(t *testing.T) {
 		i := installed(t, name)
 		if !strings.HasSuffix(name, "+kubewatch") { // an object in one namespace has its Role there
 			if len(i.rights)+len(i.bindings) > 0 {
-				t.Errorf("%s: rights that nobody asked for", name)
+				t.Errorf("%s: unexpected rights", name)
 			}
 			continue
 		}

@@ -54,7 +54,7 @@ func run() int {
 	bin := flag.String("tocsin", "bin/tocsin", "the binary to measure")
 	only := flag.String("parts", "", "which parts to measure, with commas between them: events, backlog, faults, memory; empty is all")
 	flag.IntVar(&s.events, "events", 10_000, "how many events a round has")
-	flag.IntVar(&s.rounds, "rounds", 3, "how many rounds there are, of which the median is printed")
+	flag.IntVar(&s.rounds, "rounds", 3, "how many rounds there are, whose median is printed")
 	flag.IntVar(&s.writers, "writers", 16, "how many write to the API server at once")
 	flag.IntVar(&s.rate, "rate", 100, "how many events a second come while delays are measured")
 	flag.DurationVar(&s.steady, "steady", 20*time.Second, "how long they come")
@@ -78,7 +78,7 @@ func (s sizes) check() error {
 		}
 	}
 	if s.faults > 100 {
-		return errors.New("-faults has to be 100 at most: kubewatch tells of more only one by one, each a second later")
+		return errors.New("-faults must be at most 100: kubewatch reports more than that one by one, each a second later")
 	}
 	return nil
 }

@@ -78,3 +78,26 @@ func RunUntilKilled(t *testing.T, stateDir string, args ...string) *harness.Proc
 	})
 	return p
 }
+
+// WaitConnected waits until a process that runs has a connection to the bus. Where the
+// system does not show that, it waits for a second.
+func WaitConnected(t *testing.T, p *harness.Process) {
+	t.Helper()
+	ended := false
+	harness.Poll(t.Context(), commandTimeout, func() bool {
+		select {
+		case <-p.Done():
+			ended = true
+			return true
+		default:
+		}
+		has, err := p.HasSocket()
+		if err != nil {
+			<-time.After(time.Second)
+		}
+		return has || err != nil
+	})
+	if ended {
+		t.Fatalf("the process ended with %d before it was connected\n%s", p.ExitCode(), p.Log)
+	}
+}

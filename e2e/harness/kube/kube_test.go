@@ -490,7 +490,7 @@ func TestLeastRights(t *testing.T) {
 		name string
 		make func() (string, error)
 	}{
-		{"a user", func() (string, error) { return s.User(t.Context(), "somebody", manifest) }},
+		{"a user", func() (string, error) { return s.User(t.Context(), "someone", manifest) }},
 		{"a service account", func() (string, error) { return s.ServiceAccount(t.Context(), ns, "reader", manifest) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
