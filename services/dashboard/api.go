@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/silence"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
@@ -106,12 +106,12 @@ func eventsQuestion(r *http.Request) (q query.EventsRequest, err error) {
 				continue
 			}
 			if !slices.Contains(telemetry.Kinds(), kind) {
-				return q, refuse(http.StatusBadRequest, fmt.Sprintf("kind must be one of %v", telemetry.Kinds()))
+				return q, httpserve.Refuse(http.StatusBadRequest, fmt.Sprintf("kind must be one of %v", telemetry.Kinds()))
 			}
 			q.Kinds = append(q.Kinds, kind)
 		}
 		if len(q.Kinds) > len(telemetry.Kinds()) {
-			return q, refuse(http.StatusBadRequest, "kind must be named once each")
+			return q, httpserve.Refuse(http.StatusBadRequest, "kind must be named once each")
 		}
 	}
 	for name, at := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
@@ -120,7 +120,7 @@ func eventsQuestion(r *http.Request) (q query.EventsRequest, err error) {
 			continue
 		}
 		if *at, err = time.Parse(time.RFC3339, value); err != nil {
-			return q, refuse(http.StatusBadRequest, name+" must be a time such as 2026-01-28T14:30:00Z")
+			return q, httpserve.Refuse(http.StatusBadRequest, name+" must be a time such as 2026-01-28T14:30:00Z")
 		}
 	}
 	q.Limit, err = number(r, "limit", query.DefaultLimit, 1, query.MaxLimit)
@@ -146,11 +146,11 @@ func (h *handler) changeNoise(r *http.Request) (any, error) {
 		switch q.Action {
 		case query.NoiseAdd, query.NoiseRemove, query.NoiseAutoDetect:
 		default:
-			return nil, refuse(http.StatusBadRequest, fmt.Sprintf("action must be one of %s, %s, %s", query.NoiseAdd, query.NoiseRemove, query.NoiseAutoDetect))
+			return nil, httpserve.Refuse(http.StatusBadRequest, fmt.Sprintf("action must be one of %s, %s, %s", query.NoiseAdd, query.NoiseRemove, query.NoiseAutoDetect))
 		}
 		for name, value := range map[string]string{"app": q.App, "pattern": q.Pattern, "rule_id": q.RuleID, "kind": string(q.Kind)} {
 			if len(value) > maxText {
-				return nil, refuse(http.StatusBadRequest, fmt.Sprintf("%s must be a text of at most %d bytes", name, maxText))
+				return nil, httpserve.Refuse(http.StatusBadRequest, fmt.Sprintf("%s must be a text of at most %d bytes", name, maxText))
 			}
 		}
 		return h.desk.ask(r.Context(), query.SubjectNoise, q)
@@ -207,7 +207,7 @@ func (b silenceBody) check() (what silence.Matcher, lasts time.Duration, err err
 		err = what.Validate()
 	}
 	if err != nil {
-		err = refuse(http.StatusBadRequest, err.Error())
+		err = httpserve.Refuse(http.StatusBadRequest, err.Error())
 	}
 	return what, lasts, err
 }
@@ -226,9 +226,9 @@ func (h *handler) silence(r *http.Request) (any, error) {
 			added, _, err := h.desk.keeper(c).Silence(ctx, what, lasts, b.Reason, byDashboard)
 			switch {
 			case errors.Is(err, silence.ErrFull):
-				return nil, refuse(http.StatusConflict, fmt.Sprintf("there are %d silences already, which is the most: end one", silence.MaxSilences))
+				return nil, httpserve.Refuse(http.StatusConflict, fmt.Sprintf("there are %d silences already, which is the most: end one", silence.MaxSilences))
 			case errors.Is(err, silence.ErrTruncated):
-				return nil, refuse(http.StatusBadRequest, err.Error())
+				return nil, httpserve.Refuse(http.StatusBadRequest, err.Error())
 			case err != nil:
 				return nil, err
 			}
@@ -258,16 +258,16 @@ func (h *handler) ack(r *http.Request) (any, error) {
 			return nil, err
 		}
 		if b.AlertID == "" || len(b.AlertID) > maxText {
-			return nil, refuse(http.StatusBadRequest, "alert_id must be the id of an alert")
+			return nil, httpserve.Refuse(http.StatusBadRequest, "alert_id must be the id of an alert")
 		}
 		return h.desk.with(r.Context(), func(ctx context.Context, c *bus.Conn) (any, error) {
 			keeper := h.desk.keeper(c)
 			a, err := keeper.Alert(ctx, b.AlertID)
 			switch {
 			case errors.Is(err, silence.ErrNoAlert):
-				return nil, refuse(http.StatusNotFound, err.Error())
+				return nil, httpserve.Refuse(http.StatusNotFound, err.Error())
 			case errors.Is(err, silence.ErrEnded):
-				return nil, refuse(http.StatusConflict, err.Error())
+				return nil, httpserve.Refuse(http.StatusConflict, err.Error())
 			case err != nil:
 				return nil, err
 			}
@@ -296,7 +296,7 @@ func (h *handler) unack(r *http.Request) (any, error) {
 func ended(err error, unknown string) (any, error) {
 	switch {
 	case errors.Is(err, silence.ErrUnknown):
-		return nil, refuse(http.StatusNotFound, unknown)
+		return nil, httpserve.Refuse(http.StatusNotFound, unknown)
 	case err != nil:
 		return nil, err
 	}
@@ -309,7 +309,7 @@ func (h *handler) asked(what string, do func() (any, error)) (any, error) {
 	result := "ok"
 	if err != nil {
 		result = "failed"
-		if refused(err).status < http.StatusInternalServerError {
+		if explain(err).Status < http.StatusInternalServerError {
 			result = "refused"
 		}
 	}
@@ -321,7 +321,7 @@ func (h *handler) asked(what string, do func() (any, error)) (any, error) {
 func text(r *http.Request, name string) (string, error) {
 	value := r.URL.Query().Get(name)
 	if len(value) > maxText {
-		return "", refuse(http.StatusBadRequest, fmt.Sprintf("%s must be a text of at most %d bytes", name, maxText))
+		return "", httpserve.Refuse(http.StatusBadRequest, fmt.Sprintf("%s must be a text of at most %d bytes", name, maxText))
 	}
 	return value, nil
 }
@@ -330,24 +330,21 @@ func text(r *http.Request, name string) (string, error) {
 func body(r *http.Request, into any) error {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" {
-		return refuse(http.StatusUnsupportedMediaType, "Content-Type must be application/json")
+		return httpserve.Refuse(http.StatusUnsupportedMediaType, "Content-Type must be application/json")
 	}
-	data, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
-	switch {
-	case len(data) > maxBody:
-		return refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is over %d bytes", maxBody), "Connection", "close")
-	case err != nil:
-		return refuse(http.StatusBadRequest, "the body broke off: "+err.Error(), "Connection", "close")
+	data, err := httpserve.ReadBody(r, maxBody)
+	if err != nil {
+		return err
 	}
 	if err := json.Unmarshal(data, into); err != nil {
 		var field *json.UnmarshalTypeError
 		switch {
 		case errors.As(err, &field) && field.Field != "":
-			return refuse(http.StatusBadRequest, fmt.Sprintf("%s must not be a %s", field.Field, field.Value))
+			return httpserve.Refuse(http.StatusBadRequest, fmt.Sprintf("%s must not be a %s", field.Field, field.Value))
 		case field != nil:
-			return refuse(http.StatusBadRequest, "the body must be one JSON object")
+			return httpserve.Refuse(http.StatusBadRequest, "the body must be one JSON object")
 		}
-		return refuse(http.StatusBadRequest, "the body must be one JSON object: "+err.Error())
+		return httpserve.Refuse(http.StatusBadRequest, "the body must be one JSON object: "+err.Error())
 	}
 	return nil
 }

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"net/url"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 	"github.com/tocsin-bus/tocsin/shared/service"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
@@ -78,8 +76,7 @@ func (f Flags) Config(env service.Env, joins service.BusFlags, listen ListenFlag
 // Run serves until ctx ends.
 func (c *Command) Run(ctx context.Context, env service.Env) error {
 	env.LogSettingsFile()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry := httpserve.NewRegistry()
 	cfg := c.Config(env, c.BusFlags, c.ListenFlags)
 	cfg.Registry = registry
 	cfg.Ready = func(url string) {

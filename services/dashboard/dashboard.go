@@ -9,21 +9,18 @@ package dashboard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"strings"
 	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/services/dashboard/fanout"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
-	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
 // DefaultAddr is where the dashboard listens when nothing else is said.
@@ -97,7 +94,7 @@ func Run(ctx context.Context, cfg Config) error {
 	g.Go(func() error { h.hub.Run(life); return nil })
 	g.Go(func() error { return h.desk.run(life) })
 	g.Go(func() error {
-		return httpserve.Serve(life, netutil.LimitListener(l, maxConns), httpserve.NewServer(h, cfg.Logger), cfg.Logger)
+		return httpserve.Serve(life, l, httpserve.NewServer(h, cfg.Logger), cfg.Logger)
 	})
 	url := "http://" + httpguard.Reachable(l.Addr())
 	cfg.Logger.Info("the dashboard listens", "url", url)
@@ -142,19 +139,11 @@ func (c Config) listen(ctx context.Context) (net.Listener, error) {
 const anyPort = "127.0.0.1:0"
 
 func listenOn(ctx context.Context, addr, token string) (net.Listener, error) {
-	if err := CheckListen(ctx, addr, token); err != nil {
-		return nil, err
-	}
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("listen for the dashboard: %w: free the port or set %s", err, setting)
-	}
-	// A name is whatever the resolver makes of it: what counts is what it was now.
-	if err := CheckListen(ctx, l.Addr().String(), token); err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	return l, nil
+	return listenerAt(addr, token).Listen(ctx)
+}
+
+func listenerAt(addr, token string) httpserve.Listener {
+	return httpserve.Listener{Purpose: "the dashboard", Setting: setting, Addr: addr, Token: token, MaxConns: maxConns}
 }
 
 // CheckListen says why the dashboard may not listen on addr, or nil; an empty one is
@@ -163,8 +152,5 @@ func CheckListen(ctx context.Context, addr, token string) error {
 	if addr == "" {
 		addr = DefaultAddr
 	}
-	if err := httpguard.CheckListen(ctx, setting, addr, token); err != nil {
-		return service.Usagef("%s", err)
-	}
-	return nil
+	return listenerAt(addr, token).Check(ctx)
 }

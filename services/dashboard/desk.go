@@ -14,6 +14,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/display"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 	"github.com/tocsin-bus/tocsin/shared/presence"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/redact"
@@ -81,7 +82,7 @@ func (d *desk) runOnce(ctx context.Context) error {
 // with does something on the connection, within deskIn and with a place of its own.
 func (d *desk) with(ctx context.Context, do func(context.Context, *bus.Conn) (any, error)) (any, error) {
 	if !d.open() {
-		return nil, refuse(http.StatusServiceUnavailable, d.closed)
+		return nil, httpserve.Refuse(http.StatusServiceUnavailable, d.closed)
 	}
 	ctx, cancel := context.WithTimeout(ctx, deskIn)
 	defer cancel()
@@ -124,9 +125,9 @@ func detectorError(err error) error {
 	var no *bus.RefusedError
 	switch {
 	case errors.As(err, &no) && no.Code == "400":
-		return refuse(http.StatusBadRequest, no.Text)
+		return httpserve.Refuse(http.StatusBadRequest, no.Text)
 	case errors.Is(err, bus.ErrNoAnswer):
-		return refuse(http.StatusServiceUnavailable, "the detector does not answer: tocsin doctor says what is wrong", "Retry-After", retryAfter)
+		return httpserve.Refuse(http.StatusServiceUnavailable, "the detector does not answer: tocsin doctor says what is wrong").Retry(httpserve.RetryAfter)
 	}
 	return err
 }

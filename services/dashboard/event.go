@@ -4,15 +4,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/tocsin-bus/tocsin/services/dashboard/fanout"
-	"github.com/tocsin-bus/tocsin/services/dashboard/sse"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/display"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
+	"github.com/tocsin-bus/tocsin/shared/sse"
 )
 
 // event reads an alert and encodes it for its readers: as it is stored, unless it
@@ -37,7 +38,7 @@ func event(m bus.Message, mask *redact.Engine) (*fanout.Event, error) {
 			return nil, err
 		}
 	}
-	frame := sse.Frame(m.Seq, data)
+	frame := alertFrame(m.Seq, data)
 	return &fanout.Event{
 		Seq: m.Seq, Time: m.Time, Frame: frame, Data: data,
 		App: a.App, Category: a.Category, Severity: a.Severity,
@@ -60,4 +61,10 @@ func oneLine(data []byte) ([]byte, error) {
 		return nil, fmt.Errorf("compact an alert: %w", err)
 	}
 	return line.Bytes(), nil
+}
+
+// alertFrame is one alert as readers of /events/stream get it: its sequence, and its JSON,
+// which must be one line.
+func alertFrame(seq uint64, data []byte) []byte {
+	return sse.Append(make([]byte, 0, len(data)+40), sse.Event{ID: strconv.FormatUint(seq, 10), Data: data})
 }

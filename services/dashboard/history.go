@@ -11,6 +11,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/dashboard/fanout"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
 // Bounds of reading alerts of the past.
@@ -139,7 +140,7 @@ func (h *handler) alerts(r *http.Request) (any, error) {
 	before := uint64(0)
 	if text := r.URL.Query().Get("before"); text != "" {
 		if before, err = strconv.ParseUint(text, 10, 64); err != nil || before == 0 {
-			return nil, refuse(http.StatusBadRequest, "before must be the sequence of an alert")
+			return nil, httpserve.Refuse(http.StatusBadRequest, "before must be the sequence of an alert")
 		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), historyIn)
@@ -171,7 +172,7 @@ func number(r *http.Request, name string, usual, least, most int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < least || n > most {
-		return 0, refuse(http.StatusBadRequest, fmt.Sprintf("%s must be between %d and %d", name, least, most))
+		return 0, httpserve.Refuse(http.StatusBadRequest, fmt.Sprintf("%s must be between %d and %d", name, least, most))
 	}
 	return n, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
 const (
@@ -82,43 +83,40 @@ func (h *handler) signedIn(r *http.Request) bool {
 }
 
 // signIn takes the token, and gives a cookie for it.
-func (h *handler) signIn(w http.ResponseWriter, r *http.Request) {
+func (h *handler) signIn(r *http.Request) (httpserve.Answer, error) {
 	var b struct {
 		Token string `json:"token"`
 	}
 	if err := body(r, &b); err != nil {
-		refused(err).write(w)
-		return
+		return httpserve.Answer{}, err
 	}
 	token := strings.TrimSpace(b.Token)
 	switch {
 	case h.access.Token == "":
-		refuse(http.StatusConflict, "nobody can sign in here: set TOCSIN_TOKEN and start the dashboard again").write(w)
+		return httpserve.Answer{}, httpserve.Refuse(http.StatusConflict, "nobody can sign in here: set TOCSIN_TOKEN and start the dashboard again")
 	case token == "":
-		refuse(http.StatusUnauthorized, `a token is required: send {"token":"..."} with the value of TOCSIN_TOKEN`).write(w)
+		return httpserve.Answer{}, httpserve.Refuse(http.StatusUnauthorized, `a token is required: send {"token":"..."} with the value of TOCSIN_TOKEN`)
 	case !httpguard.SameSecret(token, h.access.Token):
-		refuse(http.StatusUnauthorized, httpguard.ErrWrongToken.Error()).write(w)
-	default:
-		setSignInCookie(w, r, h.signIns.begin(time.Now()), signInLife)
-		writeJSON(w, http.StatusOK, done{true})
+		return httpserve.Answer{}, httpserve.Refuse(http.StatusUnauthorized, httpguard.ErrWrongToken.Error())
 	}
+	return httpserve.OK().With("Set-Cookie", signInCookieOf(r, h.signIns.begin(time.Now()), signInLife)), nil
 }
 
 // signOut ends the sign-in of a request, if it has one.
-func (h *handler) signOut(w http.ResponseWriter, r *http.Request) {
+func (h *handler) signOut(r *http.Request) (httpserve.Answer, error) {
 	if cookie, err := r.Cookie(signInCookie); err == nil {
 		h.signIns.end(cookie.Value)
 	}
-	setSignInCookie(w, r, "", -time.Second)
-	writeJSON(w, http.StatusOK, done{true})
+	return httpserve.OK().With("Set-Cookie", signInCookieOf(r, "", -time.Second)), nil
 }
 
-// setSignInCookie sets the cookie so that no script reads it, and no other site has it
-// sent. Where the page came by TLS, as its Origin says behind a proxy too, it goes no
-// other way.
-func setSignInCookie(w http.ResponseWriter, r *http.Request, value string, life time.Duration) {
-	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure where the page came by TLS: without it no cookie would be kept
+// signInCookieOf makes the cookie so that no script reads it, and no other site has it
+// sent. Where the page came by TLS, as its Origin shows behind a proxy too, the browser
+// sends it by TLS alone.
+func signInCookieOf(r *http.Request, value string, life time.Duration) string {
+	cookie := http.Cookie{ //nolint:gosec // Secure where the page came by TLS: without it no cookie would be kept
 		Name: signInCookie, Value: value, Path: "/", MaxAge: int(life.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		Secure: r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://"),
-	})
+	}
+	return cookie.String()
 }

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/dashboard/fanout"
-	"github.com/tocsin-bus/tocsin/services/dashboard/sse"
+	"github.com/tocsin-bus/tocsin/services/dashboard/streamquery"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
+	"github.com/tocsin-bus/tocsin/shared/sse"
 )
 
 // Bounds of the stream of events.
@@ -17,7 +19,7 @@ const (
 	// maxReaders is how many read along at once. One more is refused.
 	maxReaders = 256
 	// readersRetry is when a refused one may try again, in seconds.
-	readersRetry = "5"
+	readersRetry = 5
 	// heartbeat is how often a reader is shown that the stream is alive.
 	heartbeat = 15 * time.Second
 	// writeIn is how long one write to a reader may take. Whoever takes nothing for
@@ -32,6 +34,17 @@ const (
 	aheadLook = 20 * time.Millisecond
 )
 
+// hello begins a stream: a browser that loses it reconnects after a second.
+var hello = sse.AppendComment(sse.AppendRetry(nil, time.Second), "tocsin")
+
+// heartbeatComment shows a reader, and every proxy on the way, that the stream is alive.
+var heartbeatComment = sse.AppendComment(nil, "heartbeat")
+
+// droppedEvent tells a slow reader how many alerts were dropped.
+func droppedEvent(alerts int) []byte {
+	return sse.Append(nil, sse.Event{Name: "dropped", Data: fmt.Appendf(nil, `{"dropped":%d}`, alerts)})
+}
+
 // errReaderGone says that a reader takes nothing any more.
 var errReaderGone = errors.New("the reader is gone")
 
@@ -39,27 +52,25 @@ var errReaderGone = errors.New("the reader is gone")
 var errSignedOut = errors.New("the reader's sign-in is over")
 
 // stream sends alerts for as long as the reader and the dashboard are there.
-func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
-	q, err := sse.Parse(r)
+func (h *handler) stream(w http.ResponseWriter, r *http.Request) error {
+	q, err := streamquery.Parse(r)
 	if err != nil {
-		refuse(http.StatusBadRequest, err.Error()).write(w)
-		return
+		return httpserve.Refuse(http.StatusBadRequest, err.Error())
 	}
 	select {
 	case h.readers <- struct{}{}:
 		defer func() { <-h.readers }()
 	default:
 		h.metrics.full.Inc()
-		refuse(http.StatusServiceUnavailable, fmt.Sprintf("there are %d readers, which is the most: close one", maxReaders), "Retry-After", readersRetry).write(w)
-		return
+		return httpserve.Refuse(http.StatusServiceUnavailable, fmt.Sprintf("there are %d readers, which is the most: close one", maxReaders)).Retry(readersRetry)
 	}
 	header := w.Header()
-	header.Set("Content-Type", "text/event-stream; charset=utf-8")
+	header.Set("Content-Type", sse.ContentType)
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Accel-Buffering", "no") // a proxy must not hold it back
 	if r.Method == http.MethodHead {
 		w.WriteHeader(http.StatusOK)
-		return
+		return nil
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -67,13 +78,14 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 	s := sender{handler: h, may: func() bool { return h.access.CheckRead(r) == nil }, query: q, request: r.Context(), out: http.NewResponseController(w), w: w, came: time.Now()}
 	// It asked all it wants to ask, and may listen for days.
 	if err := s.out.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return
+		return err
 	}
 	// A write that waits for a slow reader must not hold up the end for long.
 	defer context.AfterFunc(ctx, func() { _ = s.out.SetWriteDeadline(time.Now().Add(lastIn)) })()
 	if err := s.run(ctx); err != nil && ctx.Err() == nil {
-		h.log.Debug("a reader of the alerts has ended", "because", err)
+		h.log.Debug("a reader of the alerts has ended", "error", err)
 	}
+	return nil
 }
 
 // sender is one stream to one reader.
@@ -81,7 +93,7 @@ type sender struct {
 	*handler
 	// may reports whether the reader still may read: a sign-in ends.
 	may   func() bool
-	query sse.Query
+	query streamquery.Query
 	// request ends when the reader has gone.
 	request context.Context
 	out     *http.ResponseController
@@ -93,7 +105,7 @@ type sender struct {
 }
 
 func (s *sender) run(ctx context.Context) error {
-	if err := s.write(ctx, []byte(sse.Hello)); err != nil {
+	if err := s.write(ctx, hello); err != nil {
 		return err
 	}
 	tick := time.NewTicker(heartbeat)
@@ -121,7 +133,7 @@ func (s *sender) run(ctx context.Context) error {
 			if !s.may() {
 				return errSignedOut
 			}
-			err = s.write(ctx, []byte(sse.Heartbeat))
+			err = s.write(ctx, heartbeatComment)
 		}
 		if err != nil {
 			return err
@@ -138,7 +150,7 @@ func (s *sender) awaitBegin(ctx context.Context, tick *time.Ticker) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-tick.C:
-			if err := s.write(ctx, []byte(sse.Heartbeat)); err != nil {
+			if err := s.write(ctx, heartbeatComment); err != nil {
 				return err
 			}
 		}
@@ -259,7 +271,7 @@ func (s *sender) deliver(ctx context.Context, reader *fanout.Reader) error {
 			return err
 		}
 		if t.Dropped > 0 {
-			s.buf = append(s.buf, sse.Dropped(t.Dropped)...)
+			s.buf = append(s.buf, droppedEvent(t.Dropped)...)
 		}
 		if err := s.events(ctx, t.Events); err != nil || !t.More {
 			return err

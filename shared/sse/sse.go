@@ -1,9 +1,8 @@
-// Package sse writes server-sent events, as the HTML standard has them.
+// Package sse formats server-sent events, as the HTML standard defines them. It is pure:
+// whoever sends them sets deadlines and flushes.
 package sse
 
 import (
-	"errors"
-	"net/http"
 	"strconv"
 	"time"
 )
@@ -46,32 +45,3 @@ func AppendRetry(dst []byte, wait time.Duration) []byte {
 func AppendComment(dst []byte, text string) []byte {
 	return append(append(append(dst, ": "...), text...), "\n\n"...)
 }
-
-// Writer sends events to one client. It has no lock.
-type Writer struct {
-	w       http.ResponseWriter
-	out     *http.ResponseController
-	timeout time.Duration
-}
-
-// NewWriter makes a writer. One write may take up to timeout, after which the client is
-// taken for gone.
-func NewWriter(w http.ResponseWriter, timeout time.Duration) *Writer {
-	return &Writer{w, http.NewResponseController(w), timeout}
-}
-
-// Send writes events and flushes them. Where deadlines can't be set, the end of the
-// connection ends a write.
-func (w *Writer) Send(events []byte) error {
-	if err := w.out.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
-	if _, err := w.w.Write(events); err != nil {
-		return err
-	}
-	return w.out.Flush()
-}
-
-// Expire sets the deadline of a write that is under way. It may be called from another
-// goroutine.
-func (w *Writer) Expire(at time.Time) error { return w.out.SetWriteDeadline(at) }

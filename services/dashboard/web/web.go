@@ -9,8 +9,10 @@ import (
 	"embed"
 	"errors"
 	"io/fs"
+	"maps"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/tocsin-bus/tocsin/shared/static"
@@ -79,6 +81,9 @@ func (p *Page) Built() bool { return p.built }
 
 // Find returns the handler of a path, for GET and HEAD, or nil.
 func (p *Page) Find(path string) http.Handler { return p.files[path] }
+
+// Paths returns the paths of all files.
+func (p *Page) Paths() []string { return slices.Sorted(maps.Keys(p.files)) }
 
 // cacheControl returns how long a browser may keep a file. A file with a hash in its name
 // never changes; the others may change with the next version.

@@ -1,44 +1,15 @@
-package sse_test
+package streamquery_test
 
 import (
-	"bytes"
-	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/tocsin-bus/tocsin/services/dashboard/sse"
+	"github.com/tocsin-bus/tocsin/services/dashboard/streamquery"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-// TestWire: a stream in the form in which readers get it.
-func TestWire(t *testing.T) {
-	var got bytes.Buffer
-	got.WriteString(sse.Hello)
-	got.Write(sse.Frame(41, []byte(`{"id":"a","severity":"error","title":"Server error: POST /api/users → 500"}`)))
-	got.WriteString(sse.Heartbeat)
-	got.Write(sse.Dropped(3))
-	got.Write(sse.Frame(18446744073709551615, []byte(`{"id":"b"}`)))
-	golden := filepath.Join("testdata", "stream.golden")
-	if *update {
-		if err := os.WriteFile(golden, got.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got.Bytes(), want) {
-		t.Errorf("got\n%swant\n%s", got.Bytes(), want)
-	}
-}
 
 // TestParse: what readers can ask for. What is refused is in the dashboard's tests.
 func TestParse(t *testing.T) {
@@ -51,7 +22,7 @@ func TestParse(t *testing.T) {
 		"app=a%20b,%20c&severity=error&other=x": "{{[a b c] [] 3} 0 false 0}",
 		"category=&app=&severity=&replay=":      "{{[] [] 0} 0 false 0}",
 	} {
-		q, err := sse.Parse(httptest.NewRequest(http.MethodGet, "/events/stream?"+query, nil))
+		q, err := streamquery.Parse(httptest.NewRequest(http.MethodGet, "/events/stream?"+query, nil))
 		if got := fmt.Sprint(q); err != nil || got != want {
 			t.Errorf("%s: %s %v, want %s", query, got, err, want)
 		}
@@ -67,14 +38,14 @@ func FuzzParse(f *testing.F) {
 		r := httptest.NewRequest(http.MethodGet, "/events/stream", nil)
 		r.URL.RawQuery = query
 		r.Header.Set("Last-Event-ID", last)
-		q, err := sse.Parse(r)
+		q, err := streamquery.Parse(r)
 		if err != nil {
 			if err.Error() == "" || strings.Contains(err.Error(), "%!") {
 				t.Errorf("%q", err)
 			}
 			return
 		}
-		if q.Replay < 0 || q.Replay > sse.MaxReplay || q.Filter.MinRank < 0 || q.Filter.MinRank > 3 || len(q.Filter.Apps) > 40 || !q.Resume && q.Last != 0 {
+		if q.Replay < 0 || q.Replay > streamquery.MaxReplay || q.Filter.MinRank < 0 || q.Filter.MinRank > 3 || len(q.Filter.Apps) > 40 || !q.Resume && q.Last != 0 {
 			t.Errorf("%+v", q)
 		}
 		for _, c := range q.Filter.Categories {

@@ -1,6 +1,5 @@
-// Package sse is what a reader of /events/stream asks for and what is written to
-// it: server-sent events, as the HTML standard has them. It is pure.
-package sse
+// Package streamquery reads what a reader of /events/stream asks for. It is pure.
+package streamquery
 
 import (
 	"fmt"
@@ -117,25 +116,3 @@ func list(values url.Values, name string) ([]string, error) {
 	}
 	return all, nil
 }
-
-// Frame is one alert: its place, and its JSON, which must be one line.
-func Frame(seq uint64, data []byte) []byte {
-	frame := make([]byte, 0, len("id: \ndata: \n\n")+20+len(data))
-	frame = append(frame, "id: "...)
-	frame = strconv.AppendUint(frame, seq, 10)
-	frame = append(frame, "\ndata: "...)
-	frame = append(frame, data...)
-	return append(frame, "\n\n"...)
-}
-
-// Dropped tells a slow reader how many alerts it was not sent.
-func Dropped(alerts int) []byte {
-	return fmt.Appendf(nil, "event: dropped\ndata: {\"dropped\":%d}\n\n", alerts)
-}
-
-// Hello begins a stream: a browser that loses it comes back after a second.
-const Hello = "retry: 1000\n: tocsin\n\n"
-
-// Heartbeat is a comment: it shows a reader, and whatever is in between, that the
-// stream is alive.
-const Heartbeat = ": heartbeat\n\n"
