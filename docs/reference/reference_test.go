@@ -4,6 +4,7 @@ package reference_test
 import (
 	"fmt"
 	"os"
+	"path"
 	"reflect"
 	"regexp"
 	"slices"
@@ -130,4 +131,43 @@ func read(t *testing.T, page string) string {
 		t.Fatal(err)
 	}
 	return string(data)
+}
+
+// TestArchitecture checks that the files and folders of ARCHITECTURE.md exist. A name
+// without a slash stands in the folder of the one before it.
+func TestArchitecture(t *testing.T) {
+	names := regexp.MustCompile("`([a-z0-9_/]+(?:\\.go)?)`")
+	for _, line := range strings.Split(read(t, "../../ARCHITECTURE.md"), "\n") {
+		if !strings.HasPrefix(line, "|") {
+			continue
+		}
+		dir := ""
+		for _, m := range names.FindAllStringSubmatch(line, -1) {
+			name := m[1]
+			top, _, nested := strings.Cut(name, "/")
+			rooted := nested && slices.Contains([]string{"shared", "services", "e2e", "docs"}, top)
+			candidates := []string{name}
+			if !rooted {
+				if dir == "" || !strings.HasSuffix(name, ".go") && !nested {
+					continue // an action, a word or a sub-package, which the sentence names
+				}
+				candidates = []string{path.Join(dir, name), path.Join(path.Dir(dir), name)}
+			}
+			found := ""
+			for _, c := range candidates {
+				if info, err := os.Stat(path.Join("../..", c)); err == nil {
+					found = c
+					if !info.IsDir() {
+						found = path.Dir(c)
+					}
+					break
+				}
+			}
+			if found == "" {
+				t.Errorf("ARCHITECTURE.md names %s, which does not exist (tried %v)", name, candidates)
+				continue
+			}
+			dir = found
+		}
+	}
 }
