@@ -2,23 +2,35 @@ package mcpevents
 
 import (
 	"encoding/json"
-	"fmt"
-	"math"
-	"slices"
-	"strings"
+	"sync"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
+	"github.com/tocsin-bus/tocsin/services/gateway/toolschema"
 	"github.com/tocsin-bus/tocsin/shared/alert"
-	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// maxText is the longest text argument, in bytes.
-const maxText = 2048
+// filterArgs are the arguments of a subscription.
+type filterArgs struct {
+	Events          []string       `json:"events" enum:"filter" default:"all" jsonschema:"Which alerts"`
+	SeverityMin     alert.Severity `json:"severity_min" enum:"severity" default:"warning" jsonschema:"Only this severity and above"`
+	URLFilter       string         `json:"url_filter" max:"2048" default:"" jsonschema:"Only alerts with this in their URL (plain substring); alerts that are not about a URL, such as ci, pass"`
+	App             string         `json:"app" max:"2048" default:"" jsonschema:"Only this app"`
+	ThrottleSeconds int            `json:"throttle_seconds" min:"1" max:"60" default:"5" jsonschema:"For push: alerts that come within this time are kept and sent together, repetitions merged"`
+}
 
-// filter is which alerts a subscription wants.
+// filterSchema is the schema of filterArgs. An error is one of the program.
+var filterSchema = sync.OnceValues(func() (*toolschema.Schema[filterArgs], error) {
+	severities := make([]string, 0, len(alert.Severities()))
+	for _, s := range alert.Severities() {
+		severities = append(severities, string(s))
+	}
+	return toolschema.New[filterArgs](toolschema.Enums{"filter": notifier.Filters(), "severity": severities})
+})
+
+// filter says which alerts a subscription receives.
 type filter struct {
 	config notifier.Config
-	// app is the only one wanted, or empty.
+	// app is the only app, or empty.
 	app string
 }
 
@@ -26,90 +38,38 @@ func (f filter) passes(a alert.Alert) bool {
 	return (f.app == "" || a.App == f.app) && f.config.Passes(a)
 }
 
-// argument reads one argument into a filter and returns what it must be where
-// it is not that.
-type argument struct {
-	name string
-	read func(json.RawMessage, *filter) (must string)
-}
-
-func arguments() []argument {
-	return []argument{
-		{"events", readEvents},
-		{"severity_min", func(raw json.RawMessage, f *filter) string {
-			if json.Unmarshal(raw, &f.config.SeverityMin) != nil || f.config.SeverityMin.Rank() == 0 {
-				return "one of info, warning, error"
-			}
-			return ""
-		}},
-		{"url_filter", func(raw json.RawMessage, f *filter) string { return readText(raw, &f.config.URL) }},
-		{"app", func(raw json.RawMessage, f *filter) string { return readText(raw, &f.app) }},
-		{"throttle_seconds", readThrottle},
-	}
-}
-
-// readFilter reads the arguments of a subscription. One that is missing or null
-// has its default. The error says which one is wrong, and what is allowed.
+// readFilter reads the arguments of a subscription. A missing or null argument has its
+// value in defaults. The error names the first wrong argument and the allowed values.
 func readFilter(data json.RawMessage, defaults notifier.Config) (filter, error) {
-	f := filter{config: defaults}
-	var raw map[string]json.RawMessage
-	if len(data) > 0 {
-		if err := json.Unmarshal(data, &raw); err != nil {
-			return filter{}, invalid("arguments must be a JSON object")
-		}
+	schema, err := filterSchema()
+	if err != nil {
+		return filter{}, internal(err)
 	}
-	known := arguments()
-	var names []string
-	for _, a := range known {
-		names = append(names, a.name)
-		value, given := raw[a.name]
-		if !given || string(value) == "null" {
+	given := map[string]json.RawMessage{}
+	if len(data) > 0 && json.Unmarshal(data, &given) != nil {
+		return filter{}, invalid("arguments must be a JSON object")
+	}
+	if given == nil { // null
+		given = map[string]json.RawMessage{}
+	}
+	for name, value := range map[string]any{
+		"events": defaults.Events, "severity_min": defaults.SeverityMin, "url_filter": defaults.URL, "app": "", "throttle_seconds": defaults.ThrottleSeconds,
+	} {
+		if v, ok := given[name]; ok && string(v) != "null" {
 			continue
 		}
-		if must := a.read(value, &f); must != "" {
-			return filter{}, invalid("arguments." + a.name + " must be " + must)
+		if given[name], err = json.Marshal(value); err != nil {
+			return filter{}, internal(err)
 		}
 	}
-	var others []string
-	for name := range raw {
-		if !slices.Contains(names, name) {
-			others = append(others, name)
-		}
+	if data, err = json.Marshal(given); err != nil {
+		return filter{}, internal(err)
 	}
-	if len(others) > 0 {
-		slices.Sort(others)
-		return filter{}, invalid(fmt.Sprintf("%s is no argument of %s: allowed are %s",
-			sanitize.Cut(sanitize.Visible(others[0]), 64), EventName, strings.Join(names, ", ")))
+	args, err := schema.Decode(data)
+	if err != nil {
+		return filter{}, invalid("arguments." + err.Error())
 	}
-	return f, nil
-}
-
-func readEvents(raw json.RawMessage, f *filter) string {
-	var names []string
-	allowed := notifier.Filters()
-	bad := json.Unmarshal(raw, &names) != nil || len(names) == 0 || len(names) > len(allowed)
-	for _, n := range names {
-		bad = bad || !slices.Contains(allowed, n)
-	}
-	if bad {
-		return "a list with at least one of " + strings.Join(allowed, ", ")
-	}
-	f.config.Events = names
-	return ""
-}
-
-func readText(raw json.RawMessage, text *string) string {
-	if json.Unmarshal(raw, text) != nil || len(*text) > maxText {
-		return fmt.Sprintf("a text of at most %d bytes", maxText)
-	}
-	return ""
-}
-
-func readThrottle(raw json.RawMessage, f *filter) string {
-	var n float64
-	if json.Unmarshal(raw, &n) != nil || n != math.Trunc(n) || n < notifier.MinThrottleSeconds || n > notifier.MaxThrottleSeconds {
-		return fmt.Sprintf("a whole number from %d to %d", notifier.MinThrottleSeconds, notifier.MaxThrottleSeconds)
-	}
-	f.config.ThrottleSeconds = int(n)
-	return ""
+	return filter{app: args.App, config: notifier.Config{
+		Enabled: defaults.Enabled, Events: args.Events, SeverityMin: args.SeverityMin, URL: args.URLFilter, ThrottleSeconds: args.ThrottleSeconds,
+	}}, nil
 }

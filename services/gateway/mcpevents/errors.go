@@ -13,7 +13,7 @@ const (
 	codeUnsupported       = -32026
 )
 
-// refusal is an error of JSON-RPC with typed data, which clients branch on.
+// refusal returns a JSON-RPC error with typed data, on which clients branch.
 func refusal(code int64, message string, data any) error {
 	e := &jsonrpc.Error{Code: code, Message: message}
 	if raw, err := json.Marshal(data); err == nil && data != nil {
@@ -24,9 +24,10 @@ func refusal(code int64, message string, data any) error {
 
 func invalid(message string) error { return refusal(jsonrpc.CodeInvalidParams, message, nil) }
 
-// internal tells what is wrong on our side.
+// internal returns the error for a failure on our side.
 func internal(err error) error { return refusal(jsonrpc.CodeInternalError, err.Error(), nil) }
 
+// The data of the errors.
 type kind struct {
 	Kind string `json:"kind"`
 }
@@ -41,12 +42,12 @@ type limit struct {
 	Max   int    `json:"max"`
 }
 
-// unknown refuses an event type that there is not.
+// unknown refuses an unknown event type.
 func unknown() error {
-	return refusal(codeNotFound, "there is no such event: events/list names those that there are", kind{"event"})
+	return refusal(codeNotFound, "there is no such event: events/list names the events", kind{"event"})
 }
 
-// unsupported refuses a way of delivery.
+// unsupported refuses a delivery mode.
 func unsupported(mode, message string) error {
 	return refusal(codeUnsupported, message, feature{"deliveryMode", mode})
 }

@@ -6,10 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
 func number(n int64) *int64 { return &n }
@@ -29,53 +31,53 @@ func ids(list []occurrence) string {
 }
 
 func TestPoll(t *testing.T) {
-	info := func(name string) *alert.Alert { a := made(name); a.Severity = alert.Info; return a }
-	shop := func(name string) *alert.Alert { a := made(name); a.App = "shop"; return a }
+	info := func(name string) *alert.Alert { a := testAlert(name); a.Severity = alert.Info; return a }
+	shop := func(name string) *alert.Alert { a := testAlert(name); a.App = "shop"; return a }
 	onlyWeb := everything()
 	onlyWeb.app = "web"
 	warnings := everything()
 	warnings.config.SeverityMin = alert.Warning
-	five := func(m *memory) { m.add(many(5)...) } // they came at 1 to 5 s
+	five := func(m *fakeSource) { m.add(testAlerts(5)...) } // they arrive at 1 to 5 s
 
 	for _, c := range []struct {
 		name   string
-		past   func(*memory)
-		ask    subscription
+		fill   func(*fakeSource)
+		params subscription
 		filter filter
 		want   string
-		at     uint64
+		seq    uint64
 		flags  string
 	}{
-		{name: "from now there is nothing", past: five, at: 5},
-		{name: "from now the age means nothing", past: five, ask: subscription{MaxAgeMs: number(1)}, at: 5},
-		{name: "all since the cursor, oldest first", past: five, ask: subscription{Cursor: cursor(2)}, want: "a003 a004 a005", at: 5},
-		{name: "nothing new", past: five, ask: subscription{Cursor: cursor(5)}, at: 5},
-		{name: "as many as asked for", past: five, ask: subscription{Cursor: cursor(0), MaxEvents: number(2)}, want: "a001 a002", at: 2, flags: "more"},
-		{name: "just as many as there are", past: five, ask: subscription{Cursor: cursor(3), MaxEvents: number(2)}, want: "a004 a005", at: 5},
-		{name: "the filter moves the cursor on", past: func(m *memory) { m.add(info("i"), made("w"), info("j")) }, ask: subscription{Cursor: cursor(0)}, filter: warnings, want: "w", at: 3},
-		{name: "of one app", past: func(m *memory) { m.add(shop("s"), made("w")) }, ask: subscription{Cursor: cursor(0)}, filter: onlyWeb, want: "w", at: 2},
-		{name: "what is no alert is passed over", past: func(m *memory) { m.add(made("a"), nil, made("b"), nil) }, ask: subscription{Cursor: cursor(0)}, want: "a b", at: 4},
-		{name: "no older than", past: five, ask: subscription{Cursor: cursor(1), MaxAgeMs: number(6000)}, want: "a004 a005", at: 5, flags: "truncated"},
-		{name: "the age reaches further back than the cursor", past: five, ask: subscription{Cursor: cursor(3), MaxAgeMs: number(60_000)}, want: "a004 a005", at: 5},
-		{name: "all is too old", past: five, ask: subscription{Cursor: cursor(1), MaxAgeMs: number(0)}, at: 5, flags: "truncated"},
-		{name: "some have gone", past: func(m *memory) { five(m); m.drop(3) }, ask: subscription{Cursor: cursor(1)}, want: "a004 a005", at: 5, flags: "truncated"},
-		{name: "all have gone", past: func(m *memory) { five(m); m.drop(5) }, ask: subscription{Cursor: cursor(1)}, at: 5, flags: "truncated"},
-		{name: "a stream made anew", past: func(m *memory) { five(m); m.renew(); m.add(made("n")) }, ask: subscription{Cursor: cursor(5)}, want: "n", at: 1, flags: "truncated"},
-		{name: "few pass: the rest is for the next poll", past: func(m *memory) {
-			list := many(maxScan + 5)
+		{name: "from now there is nothing", fill: five, seq: 5},
+		{name: "from now the age is ignored", fill: five, params: subscription{MaxAgeMs: number(1)}, seq: 5},
+		{name: "all since the cursor, oldest first", fill: five, params: subscription{Cursor: cursor(2)}, want: "a003 a004 a005", seq: 5},
+		{name: "nothing new", fill: five, params: subscription{Cursor: cursor(5)}, seq: 5},
+		{name: "as many as asked for", fill: five, params: subscription{Cursor: cursor(0), MaxEvents: number(2)}, want: "a001 a002", seq: 2, flags: "more"},
+		{name: "just as many as there are", fill: five, params: subscription{Cursor: cursor(3), MaxEvents: number(2)}, want: "a004 a005", seq: 5},
+		{name: "the filter moves the cursor on", fill: func(m *fakeSource) { m.add(info("i"), testAlert("w"), info("j")) }, params: subscription{Cursor: cursor(0)}, filter: warnings, want: "w", seq: 3},
+		{name: "one app", fill: func(m *fakeSource) { m.add(shop("s"), testAlert("w")) }, params: subscription{Cursor: cursor(0)}, filter: onlyWeb, want: "w", seq: 2},
+		{name: "messages that are no alerts are skipped", fill: func(m *fakeSource) { m.add(testAlert("a"), nil, testAlert("b"), nil) }, params: subscription{Cursor: cursor(0)}, want: "a b", seq: 4},
+		{name: "a maximum age", fill: five, params: subscription{Cursor: cursor(1), MaxAgeMs: number(6000)}, want: "a004 a005", seq: 5, flags: "truncated"},
+		{name: "the age reaches further back than the cursor", fill: five, params: subscription{Cursor: cursor(3), MaxAgeMs: number(60_000)}, want: "a004 a005", seq: 5},
+		{name: "all alerts are too old", fill: five, params: subscription{Cursor: cursor(1), MaxAgeMs: number(0)}, seq: 5, flags: "truncated"},
+		{name: "some alerts were dropped", fill: func(m *fakeSource) { five(m); m.drop(3) }, params: subscription{Cursor: cursor(1)}, want: "a004 a005", seq: 5, flags: "truncated"},
+		{name: "all alerts were dropped", fill: func(m *fakeSource) { five(m); m.drop(5) }, params: subscription{Cursor: cursor(1)}, seq: 5, flags: "truncated"},
+		{name: "a recreated stream", fill: func(m *fakeSource) { five(m); m.recreate(); m.add(testAlert("n")) }, params: subscription{Cursor: cursor(5)}, want: "n", seq: 1, flags: "truncated"},
+		{name: "few pass: the rest is for the next poll", fill: func(m *fakeSource) {
+			list := testAlerts(maxScan + 5)
 			for _, a := range list {
 				a.Severity = alert.Info
 			}
 			m.add(list...)
-		}, ask: subscription{Cursor: cursor(0)}, filter: warnings, at: maxScan, flags: "more"},
+		}, params: subscription{Cursor: cursor(0)}, filter: warnings, seq: maxScan, flags: "more"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := newMemory()
-			c.past(m)
+			m := newFakeSource()
+			c.fill(m)
 			if c.filter.config.Events == nil {
 				c.filter = everything()
 			}
-			r, err := poll(t.Context(), m, &c.ask, c.filter, start.Add(10*time.Second))
+			r, err := poll(t.Context(), m, &c.params, c.filter, start.Add(10*time.Second))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,80 +88,85 @@ func TestPoll(t *testing.T) {
 			if r.HasMore {
 				flags = append(flags, "more")
 			}
-			want := Position{Seq: c.at, Created: m.created}.Cursor()
-			if ids(r.Events) != c.want || r.Cursor != want || strings.Join(flags, " ") != c.flags {
-				got, _ := parseCursor(r.Cursor)
-				t.Errorf("%q up to %d, %v", ids(r.Events), got.Seq, flags)
+			want := encodeCursor(bus.Position{Seq: c.seq, Created: m.created})
+			if got := ids(r.Events); got != c.want {
+				t.Errorf("events = %q, want %q", got, c.want)
+			}
+			if got, _ := decodeCursor(r.Cursor); r.Cursor != want {
+				t.Errorf("cursor at %d of %s, want %d of %s", got.Seq, got.Created, c.seq, m.created)
+			}
+			if got := strings.Join(flags, " "); got != c.flags {
+				t.Errorf("flags = %q, want %q", got, c.flags)
 			}
 		})
 	}
 }
 
-// TestPollsMeetEveryAlertOnce follows the cursors through a backlog.
-func TestPollsMeetEveryAlertOnce(t *testing.T) {
-	m := newMemory()
-	m.add(many(1000)...)
-	ask := &subscription{Cursor: cursor(0), MaxEvents: number(1_000_000)}
+// TestPollsReturnEveryAlertOnce follows the cursors through a backlog.
+func TestPollsReturnEveryAlertOnce(t *testing.T) {
+	m := newFakeSource()
+	m.add(testAlerts(1000)...)
+	params := &subscription{Cursor: cursor(0), MaxEvents: number(1_000_000)}
 	var got []occurrence
 	for range 6 {
-		r, err := poll(t.Context(), m, ask, everything(), start)
+		r, err := poll(t.Context(), m, params, everything(), start)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(r.Events) > maxEvents {
-			t.Fatalf("%d events at once", len(r.Events))
+			t.Fatalf("%d events in one poll, want at most %d", len(r.Events), maxEvents)
 		}
-		got, ask.Cursor = append(got, r.Events...), &r.Cursor
+		got, params.Cursor = append(got, r.Events...), &r.Cursor
 		if !r.HasMore {
 			break
 		}
 	}
 	var want []string
-	for _, a := range many(1000) {
+	for _, a := range testAlerts(1000) {
 		want = append(want, a.ID)
 	}
-	if ids(got) != strings.Join(want, " ") {
-		t.Errorf("%d events", len(got))
+	if diff := cmp.Diff(strings.Join(want, " "), ids(got)); diff != "" {
+		t.Errorf("%d events (-want +got):\n%s", len(got), diff)
 	}
 }
 
-// TestAged compares with a look at every alert.
-func TestAged(t *testing.T) {
+// TestSkipOlder compares the binary search with a check of every alert.
+func TestSkipOlder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := newMemory()
-		m.add(many(rapid.IntRange(0, 40).Draw(t, "alerts"))...)
+		m := newFakeSource()
+		m.add(testAlerts(rapid.IntRange(0, 40).Draw(t, "alerts"))...)
 		m.drop(rapid.IntRange(0, len(m.kept)).Draw(t, "dropped"))
 		last := m.first + uint64(len(m.kept)) - 1
 		after := rapid.Uint64Range(0, last).Draw(t, "after")
 		age, now := rapid.Int64Range(0, 50_000).Draw(t, "age"), start.Add(45*time.Second)
-		got, err := aged(t.Context(), m, at(after), last, &age, now)
+		got, err := skipOlder(t.Context(), m, position(after), last, &age, now)
 		if err != nil || got.Seq < after || got.Seq > last {
-			t.Fatalf("%+v, %v", got, err)
+			t.Fatalf("skipOlder = %+v, %v, want a sequence from %d to %d", got, err, after, last)
 		}
 		for _, a := range m.kept {
-			young := now.Sub(a.Time) <= time.Duration(age)*time.Millisecond
-			if a.At.Seq > after && young != (a.At.Seq > got.Seq) {
-				t.Errorf("from %d on: %d is young: %t", got.Seq, a.At.Seq, young)
+			recent := now.Sub(a.Time) <= time.Duration(age)*time.Millisecond
+			if a.Position.Seq > after && recent != (a.Position.Seq > got.Seq) {
+				t.Errorf("skipOlder = %d, but alert %d is recent enough: %t", got.Seq, a.Position.Seq, recent)
 			}
 		}
 	})
 }
 
-func TestPollSaysThatTheBusIsAway(t *testing.T) {
-	m := newMemory()
-	m.fail(errors.New("the bus is away"))
+func TestPollFailsWithoutTheBus(t *testing.T) {
+	m := newFakeSource()
+	m.fail(errors.New("the bus is unreachable"))
 	if _, err := poll(t.Context(), m, &subscription{}, everything(), start); err == nil {
-		t.Error("an answer")
+		t.Error("poll without the bus: no error, want one")
 	}
 }
 
 func BenchmarkPoll(b *testing.B) {
-	m := newMemory()
-	m.add(many(maxEvents)...)
-	ask := &subscription{Cursor: cursor(0), MaxEvents: number(maxEvents)}
+	m := newFakeSource()
+	m.add(testAlerts(maxEvents)...)
+	params := &subscription{Cursor: cursor(0), MaxEvents: number(maxEvents)}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := poll(b.Context(), m, ask, everything(), start); err != nil {
+		if _, err := poll(b.Context(), m, params, everything(), start); err != nil {
 			b.Fatal(err)
 		}
 	}

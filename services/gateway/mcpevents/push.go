@@ -10,39 +10,40 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-// push is one stream to a client: which alerts go out when, and with which
-// cursor. Package stream decides as it does for notifications; a batch goes out
-// as several events in a row, in the order of the alerts' places.
+// push is one stream to a client. It decides which alerts are sent, when, and with which
+// cursor. Its notifier decides as for notifications; a batch is sent as several events in a
+// row, in the order of the alerts' positions.
 //
-// It is told the time, and owns no timer: its owner calls due when next says.
+// It owns no timer: its owner passes the time, and calls due when next says.
 type push struct {
-	id     json.RawMessage
-	filter filter
-	stream *notifier.Notifier
-	// seen is the newest place that was looked at. safe is the newest from which
-	// the client would get all that it has not been sent: before the first alert
-	// that is held back.
-	seen, safe Position
+	id       json.RawMessage
+	filter   filter
+	notifier *notifier.Notifier
+	// seen is the newest position that was processed. safe is the newest one from which the
+	// client would receive everything that it has not been sent: it is before the first
+	// pending alert.
+	seen, safe bus.Position
 }
 
-func newPush(id json.RawMessage, f filter, at Position) *push {
-	p := &push{id: id, filter: f, stream: notifier.New(), seen: at, safe: at}
-	p.stream.Enable(f.config)
+func newPush(id json.RawMessage, f filter, start bus.Position) *push {
+	p := &push{id: id, filter: f, notifier: notifier.New(), seen: start, safe: start}
+	p.notifier.Enable(f.config)
 	return p
 }
 
-// full says that no alert can be taken: one that finds no room in the batch
-// would be lost to the client. It waits on the bus instead.
-func (p *push) full() bool { return p.stream.Full() }
+// full reports that no alert can be taken, because it might be dropped from the batch. It
+// waits on the bus instead.
+func (p *push) full() bool { return p.notifier.Full() }
 
-// take looks at what came and returns what goes out.
+// take processes an arrival and returns the lines to send.
 func (p *push) take(a Arrival, now time.Time) ([][]byte, error) {
 	var out [][]byte
-	if p.seen.skips(a.At) {
-		if p.stream.Stats().Pending == 0 || !a.At.Created.Equal(p.safe.Created) {
-			p.safe = a.At.before()
+	if gap(p.seen, a.Position) {
+		if p.notifier.Stats().Pending == 0 || !a.Position.SameStream(p.safe) {
+			p.safe = before(a.Position)
 		}
 		active, err := p.active(true)
 		if err != nil {
@@ -50,67 +51,67 @@ func (p *push) take(a Arrival, now time.Time) ([][]byte, error) {
 		}
 		out = append(out, active)
 	}
-	p.seen = a.At
-	var notes []notifier.Notification
+	p.seen = a.Position
+	var notifications []notifier.Notification
 	if a.Alert != nil && (p.filter.app == "" || p.filter.app == a.Alert.App) {
-		notes = p.stream.Offer(*a.Alert, now)
+		notifications = p.notifier.Offer(*a.Alert, now)
 	}
-	return p.emit(out, notes)
+	return p.emit(out, notifications)
 }
 
-// next returns when due has something, or false when nothing is held back.
-func (p *push) next() (time.Time, bool) { return p.stream.Next() }
+// next returns when due has something to send. ok is false when nothing is pending.
+func (p *push) next() (at time.Time, ok bool) { return p.notifier.Next() }
 
-// due returns the batch if its time has come, without those that are hushed by
-// now.
-func (p *push) due(now time.Time, hushed func(alert.Alert) bool) ([][]byte, error) {
-	p.stream.SuppressWhere(hushed)
-	return p.emit(nil, p.stream.Due(now))
+// due returns the lines of the batch if its time has come, without alerts that were
+// suppressed in the meantime.
+func (p *push) due(now time.Time, suppressed func(alert.Alert) bool) ([][]byte, error) {
+	p.notifier.SuppressWhere(suppressed)
+	return p.emit(nil, p.notifier.Due(now))
 }
 
-// emit appends the events of notifications, at most one of which was made since
-// the last call. An event that is not the last of its batch has the cursor from
-// before the batch: a client that loses the rest of it gets it again.
-func (p *push) emit(out [][]byte, notes []notifier.Notification) ([][]byte, error) {
-	held := p.safe
+// emit appends the events of notifications, at most one of them made since the last
+// call. Every event of a batch but the last has the cursor from before the batch: a client
+// that loses the rest receives it again.
+func (p *push) emit(out [][]byte, notifications []notifier.Notification) ([][]byte, error) {
+	beforeBatch := p.safe
 	switch {
-	case p.stream.Stats().Pending == 0:
+	case p.notifier.Stats().Pending == 0:
 		p.safe = p.seen
-	case len(notes) > 0: // the batch was full, and what came last did not go with it
-		p.safe = p.seen.before()
+	case len(notifications) > 0: // the batch was full, and the newest alert is not in it
+		p.safe = before(p.seen)
 	}
-	for _, n := range notes {
+	for _, n := range notifications {
 		alerts := slices.Clone(n.Alerts)
 		slices.SortStableFunc(alerts, func(a, b alert.Alert) int { return cmp.Compare(a.Seq, b.Seq) })
 		for i, a := range alerts {
 			o := occurrenceOf(a)
-			o.Cursor, o.Meta = held.Cursor(), &meta{p.id}
+			o.Cursor, o.Meta = encodeCursor(beforeBatch), &meta{p.id}
 			if i == len(alerts)-1 {
-				o.Cursor = p.safe.Cursor()
+				o.Cursor = encodeCursor(p.safe)
 			}
-			l, err := line(noteEvent, o)
+			line, err := notificationLine(notificationEvent, o)
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, l)
+			out = append(out, line)
 		}
 	}
 	return out, nil
 }
 
-// active confirms the subscription, and tells of a gap when there is one.
+// active returns the line that confirms the subscription, or reports a gap.
 func (p *push) active(truncated bool) ([]byte, error) {
-	return line(noteActive, place{Cursor: p.safe.Cursor(), Truncated: &truncated, Meta: meta{p.id}})
+	return notificationLine(notificationActive, progress{Cursor: encodeCursor(p.safe), Truncated: &truncated, Meta: meta{p.id}})
 }
 
-// heartbeat says that all is looked at up to here.
+// heartbeat returns the line that says up to which position all alerts were processed.
 func (p *push) heartbeat() ([]byte, error) {
-	return line(noteHeartbeat, place{Cursor: p.safe.Cursor(), Meta: meta{p.id}})
+	return notificationLine(notificationHeartbeat, progress{Cursor: encodeCursor(p.safe), Meta: meta{p.id}})
 }
 
-// failure says that something is wrong which may pass.
+// failure returns the line about an error after which the stream continues.
 func (p *push) failure(err error) ([]byte, error) {
-	t := trouble{Meta: meta{p.id}}
-	t.Error.Code, t.Error.Message = jsonrpc.CodeInternalError, err.Error()
-	return line(noteError, t)
+	f := failure{Meta: meta{p.id}}
+	f.Error.Code, f.Error.Message = jsonrpc.CodeInternalError, err.Error()
+	return notificationLine(notificationError, f)
 }

@@ -7,21 +7,20 @@ import (
 )
 
 const (
-	// heartbeat is how long a stream says nothing at most. Clients take one for
-	// dead that said nothing for a minute.
-	heartbeat = 20 * time.Second
-	// askWithin bounds what a request asks of the bus, and checkWithin what a
-	// stream asks it at a heartbeat, while alerts wait.
-	askWithin   = 3 * time.Second
-	checkWithin = time.Second
+	// heartbeatInterval is the longest pause between two notifications of a stream. Clients
+	// consider a stream dead after a minute.
+	heartbeatInterval = 20 * time.Second
+	// requestTimeout bounds the questions of a request to the bus. checkTimeout bounds the
+	// one at a heartbeat, during which alerts wait.
+	requestTimeout = 3 * time.Second
+	checkTimeout   = time.Second
 )
 
-// run delivers until ctx ends, ending is closed or write fails. It is the one
-// that owns push, and writes: a client that does not read holds it up, and the
-// alerts wait on the bus.
-func (p *push) run(ctx context.Context, s Source, truncated bool, ending <-chan struct{}, write func([]byte) error) error {
-	out := &writer{write: write, next: time.NewTimer(heartbeat)}
-	defer out.next.Stop()
+// run delivers until ctx ends, stopping is closed or write fails. It owns the push and
+// writes: while a client does not read, the alerts wait on the bus.
+func (p *push) run(ctx context.Context, s Source, truncated bool, stopping <-chan struct{}, write func([]byte) error) error {
+	out := &streamWriter{write: write, heartbeat: time.NewTimer(heartbeatInterval)}
+	defer out.heartbeat.Stop()
 	out.put(p.active(truncated))
 
 	arrivals := make(chan Arrival)
@@ -41,7 +40,7 @@ func (p *push) run(ctx context.Context, s Source, truncated bool, ending <-chan 
 
 	due := time.NewTimer(0)
 	defer due.Stop()
-	away := false
+	unreachable := false
 	for out.err == nil {
 		due.Stop()
 		if at, ok := p.next(); ok {
@@ -54,41 +53,41 @@ func (p *push) run(ctx context.Context, s Source, truncated bool, ending <-chan 
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ending:
+		case <-stopping:
 			return nil
 		case a := <-in:
 			out.putAll(p.take(a, time.Now()))
 		case now := <-due.C:
 			out.putAll(p.due(now, s.Suppressed))
-		case <-out.next.C:
+		case <-out.heartbeat.C:
 			err := p.check(ctx, s)
-			if err != nil && !away {
+			if err != nil && !unreachable {
 				out.put(p.failure(err))
 			}
-			away = err != nil
+			unreachable = err != nil
 			out.put(p.heartbeat())
 		}
 	}
 	return out.err
 }
 
-// check says whether the bus is away: a client should not take its silence for
-// good news.
+// check returns an error if the bus is unreachable: the client must not take the silence
+// for good news.
 func (*push) check(ctx context.Context, s Source) error {
-	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	_, err := s.State(ctx)
 	return err
 }
 
-// writer writes until that fails, and knows when a heartbeat is due.
-type writer struct {
-	write func([]byte) error
-	next  *time.Timer
-	err   error
+// streamWriter writes lines until a write fails, and resets the heartbeat timer.
+type streamWriter struct {
+	write     func([]byte) error
+	heartbeat *time.Timer
+	err       error
 }
 
-func (w *writer) putAll(lines [][]byte, err error) {
+func (w *streamWriter) putAll(lines [][]byte, err error) {
 	if err != nil {
 		w.put(nil, err)
 	}
@@ -97,12 +96,12 @@ func (w *writer) putAll(lines [][]byte, err error) {
 	}
 }
 
-func (w *writer) put(line []byte, err error) {
+func (w *streamWriter) put(line []byte, err error) {
 	if w.err != nil {
 		return
 	}
 	if w.err = err; err == nil {
 		w.err = w.write(line)
 	}
-	w.next.Reset(heartbeat)
+	w.heartbeat.Reset(heartbeatInterval)
 }

@@ -14,7 +14,7 @@ import (
 // Extension is the identifier under which a server declares the extension.
 const Extension = "io.modelcontextprotocol/events"
 
-// Declare adds the extension to a server's capabilities. Its settings are empty:
+// Declare adds the extension to a server's capabilities. Its settings are empty, because
 // the event types don't change.
 func Declare(c *mcp.ServerCapabilities) { c.AddExtension(Extension, nil) }
 
@@ -29,10 +29,10 @@ const (
 
 // The notifications on a stream.
 const (
-	noteActive    = "notifications/events/active"
-	noteEvent     = "notifications/events/event"
-	noteHeartbeat = "notifications/events/heartbeat"
-	noteError     = "notifications/events/error"
+	notificationActive    = "notifications/events/active"
+	notificationEvent     = "notifications/events/event"
+	notificationHeartbeat = "notifications/events/heartbeat"
+	notificationError     = "notifications/events/error"
 )
 
 // complete is the resultType of every result.
@@ -40,26 +40,26 @@ const complete = "complete"
 
 type listParams struct {
 	mcp.ParamsBase
-	// Cursor asks for a further page, of which there is none.
+	// Cursor asks for a further page. There is only one.
 	Cursor *string `json:"cursor"`
 }
 
 type listResult struct {
 	mcp.ResultBase
-	ResultType string       `json:"resultType"`
-	Events     []descriptor `json:"events"`
+	ResultType string      `json:"resultType"`
+	Events     []eventType `json:"events"`
 }
 
-// subscription is what every way of delivery is asked with.
+// subscription are the parameters of events/poll, events/stream and events/subscribe.
 type subscription struct {
 	mcp.ParamsBase
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"`
-	// Cursor is nil for from now.
+	// Cursor is where to begin; nil means from now.
 	Cursor *string `json:"cursor"`
-	// MaxAgeMs is the age in milliseconds beyond which alerts are left out.
+	// MaxAgeMs is the greatest age of alerts, in milliseconds.
 	MaxAgeMs *int64 `json:"maxAgeMs"`
-	// MaxEvents is how many events a poll may return.
+	// MaxEvents bounds the events of a poll.
 	MaxEvents *int64 `json:"maxEvents"`
 }
 
@@ -73,19 +73,19 @@ type pollResult struct {
 	NextPollMs int64        `json:"nextPollMs"`
 }
 
-// streamResult ends a stream. All of it was said before.
+// streamResult ends a stream.
 type streamResult struct {
 	mcp.ResultBase
 	ResultType string `json:"resultType"`
 }
 
-// occurrence is one event.
+// occurrence is one event, as the extension calls it.
 type occurrence struct {
 	EventID   string      `json:"eventId"`
 	Name      string      `json:"name"`
 	Timestamp string      `json:"timestamp"`
 	Data      alert.Alert `json:"data"`
-	// Cursor and Meta are on a stream only.
+	// Cursor and Meta are set on a stream only.
 	Cursor string `json:"cursor,omitempty"`
 	Meta   *meta  `json:"_meta,omitempty"`
 }
@@ -95,15 +95,15 @@ type meta struct {
 	ID json.RawMessage `json:"io.modelcontextprotocol/subscriptionId"`
 }
 
-// place is what active and heartbeat say; a heartbeat says nothing of truncated.
-type place struct {
+// progress are the parameters of active and heartbeat. A heartbeat has no truncated.
+type progress struct {
 	Cursor    string `json:"cursor"`
 	Truncated *bool  `json:"truncated,omitempty"`
 	Meta      meta   `json:"_meta"`
 }
 
-// trouble is a failure that the stream outlives.
-type trouble struct {
+// failure are the parameters of an error after which the stream continues.
+type failure struct {
 	Error struct {
 		Code    int64  `json:"code"`
 		Message string `json:"message"`
@@ -111,18 +111,19 @@ type trouble struct {
 	Meta meta `json:"_meta"`
 }
 
-// occurrenceOf is the event of an alert. Its id is the alert's, so that a client
-// that gets it twice, or by two ways, can tell.
+// occurrenceOf returns the event of an alert. It has the alert's id, by which a client
+// recognizes an event that it receives twice, or by two delivery channels.
 func occurrenceOf(a alert.Alert) occurrence {
 	id := a.ID
-	if id == "" { // not from one of our detectors
+	if id == "" { // not raised by a Tocsin detector
 		id = "seq-" + strconv.FormatUint(a.Seq, 10)
 	}
 	return occurrence{EventID: id, Name: EventName, Timestamp: alert.FormatTime(a.Timestamp), Data: a}
 }
 
-// line is a notification as JSON, with a newline. <, > and & stand as they are.
-func line[P place | occurrence | trouble](method string, params P) ([]byte, error) {
+// notificationLine returns a notification as JSON with a newline. It does not escape <, >
+// and &.
+func notificationLine[P progress | occurrence | failure](method string, params P) ([]byte, error) {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

@@ -8,9 +8,11 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
@@ -24,14 +26,14 @@ func golden(t *testing.T, name string, got []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(got) != string(want) {
-		t.Errorf("%s:\n got %s\nwant %s", name, got, want)
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
 	}
 }
 
-// TestLines holds every notification to its golden file.
+// TestLines compares every notification with its golden file.
 func TestLines(t *testing.T) {
-	p := newPush(json.RawMessage(`7`), everything(), at(41))
+	p := newPush(json.RawMessage(`7`), everything(), position(41))
 	write := func(name string, l []byte, err error) {
 		t.Helper()
 		if err != nil {
@@ -48,16 +50,16 @@ func TestLines(t *testing.T) {
 	l, err = p.failure(errors.New("the bus is away: tocsin doctor says what is wrong"))
 	write("error.json", l, err)
 
-	a := made("01")
+	a := testAlert("01")
 	a.Seq, a.Count, a.Context = 42, 3, map[string]any{"url": "/a?b=1&c=2"}
-	lines, err := p.take(Arrival{At: at(42), Alert: a}, start)
+	lines, err := p.take(Arrival{Position: position(42), Alert: a}, start)
 	if len(lines) != 1 {
-		t.Fatalf("%d lines", len(lines))
+		t.Fatalf("%d lines, want 1", len(lines))
 	}
 	write("event.json", lines[0], err)
 }
 
-// TestResults holds every result to its golden file.
+// TestResults compares every result with its golden file.
 func TestResults(t *testing.T) {
 	write := func(name string, result any) {
 		t.Helper()
@@ -72,10 +74,10 @@ func TestResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	write("list.json", l)
-	m := newMemory()
-	m.add(made("01"), made("02"))
-	for name, ask := range map[string]*subscription{"poll_null.json": {}, "poll.json": {Cursor: cursor(0), MaxEvents: number(1)}} {
-		r, err := poll(t.Context(), m, ask, everything(), start.Add(time.Minute))
+	m := newFakeSource()
+	m.add(testAlert("01"), testAlert("02"))
+	for name, params := range map[string]*subscription{"poll_null.json": {}, "poll.json": {Cursor: cursor(0), MaxEvents: number(1)}} {
+		r, err := poll(t.Context(), m, params, everything(), start.Add(time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +87,7 @@ func TestResults(t *testing.T) {
 
 // TestAlertsWithoutAnIDGetOne: the extension wants one.
 func TestAlertsWithoutAnIDGetOne(t *testing.T) {
-	a := made("")
+	a := testAlert("")
 	a.Seq = 5
 	if o := occurrenceOf(*a); o.EventID != "seq-5" {
 		t.Errorf("%q", o.EventID)

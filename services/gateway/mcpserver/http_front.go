@@ -175,7 +175,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.Method != http.MethodPost {
 		return nil, nil
 	}
-	body = mcpevents.StampBody(body)
+	body = mcpevents.SetSubscriptionIDInBody(body)
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return body, nil
 }

@@ -32,11 +32,11 @@ func (s *server) withResponse(next mcp.MethodHandler) mcp.MethodHandler {
 // addEvents adds the Events extension to a server.
 func (s *server) addEvents(m *mcp.Server) {
 	err := mcpevents.Register(m, mcpevents.Config{
-		Source:   alertSource{s},
-		Notifier: s.eventWriter,
-		Underway: s.callOnResponse,
-		Ending:   s.life.Stopping(),
-		Defaults: s.defaultFilters,
+		Source:         alertSource{s},
+		Writer:         s.eventWriter,
+		RequestContext: s.callOnResponse,
+		Stopping:       s.life.Stopping(),
+		Defaults:       s.defaultFilters,
 	})
 	if err != nil { // a method has the name of one of the SDK's
 		s.log.Error("cannot serve the events extension", "error", err)
@@ -88,13 +88,13 @@ func (s *server) callOnResponse(call context.Context) (context.Context, context.
 type alertSource struct{ *server }
 
 // State implements [mcpevents.Source].
-func (s alertSource) State(ctx context.Context) (mcpevents.State, error) {
+func (s alertSource) State(ctx context.Context) (bus.State, error) {
 	s.alerts.Settle(ctx)
 	state, err := s.bus.State(ctx, bus.StreamAlerts)
 	if err != nil {
-		return mcpevents.State{}, s.bus.Explain(ctx, err)
+		return bus.State{}, s.bus.Explain(ctx, err)
 	}
-	return mcpevents.State{Created: state.Created, First: state.First, Last: state.Last}, nil
+	return state, nil
 }
 
 // Read implements [mcpevents.Source].
@@ -123,15 +123,15 @@ func (s alertSource) Suppressed(a alert.Alert) (suppressed bool) {
 }
 
 // Follow implements [mcpevents.Source].
-func (s alertSource) Follow(ctx context.Context, after mcpevents.Position, hand func(mcpevents.Arrival)) {
-	cfg := bus.FollowConfig{Stream: bus.StreamAlerts, After: bus.Position(after), Logger: s.log}
-	s.bus.Follow(ctx, cfg, func(m bus.Message) { hand(s.arrival(m)) })
+func (s alertSource) Follow(ctx context.Context, after bus.Position, handle func(mcpevents.Arrival)) {
+	cfg := bus.FollowConfig{Stream: bus.StreamAlerts, After: after, Logger: s.log}
+	s.bus.Follow(ctx, cfg, func(m bus.Message) { handle(s.arrival(m)) })
 }
 
 // arrival reads a message. Of an alert that is suppressed, or may not be shown here, there
 // is only the position.
 func (s alertSource) arrival(m bus.Message) mcpevents.Arrival {
-	arrived := mcpevents.Arrival{At: mcpevents.Position(m.Position()), Time: m.Time}
+	arrived := mcpevents.Arrival{Position: m.Position(), Time: m.Time}
 	var a alert.Alert
 	if json.Unmarshal(m.Data, &a) != nil || !s.server.history.Shows(a) { // what is no alert was logged when the inbox received it
 		return arrived

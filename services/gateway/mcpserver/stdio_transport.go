@@ -65,8 +65,8 @@ func (c *stdioConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return nil, err
 		}
 		r, ok := m.(*jsonrpc.Request)
-		if !ok || !r.IsCall() || c.calls.begin(r.ID, mcpevents.Held(r)) {
-			mcpevents.Stamp(r)
+		if !ok || !r.IsCall() || c.calls.begin(r.ID, mcpevents.IsStream(r)) {
+			mcpevents.SetSubscriptionID(r)
 			return m, nil
 		}
 		refusal := &jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: codeBusy, Message: "too many calls are under way: wait for their answers"}}

@@ -9,40 +9,38 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
+	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-// MaxStreams is how many streams a client may have at once, which is a server of
-// its own: with the alerts that it holds back, one takes at most 500 KB. Past it
-// one more is refused.
+// MaxStreams is the number of streams that a client may have at once. Each takes at most
+// 500 KB, with its pending alerts.
 const MaxStreams = 8
 
 // maxAge is the largest maxAgeMs: ten years.
 const maxAge = 10 * 365 * 24 * 60 * 60 * 1000
 
-// Notifier finds the way to the client for what belongs to a request: on stdio
-// stdout, on HTTP the response to that very request. A line ends with a newline,
-// and is written as it is, at once. It is nil where there is no such way.
-type Notifier func(ctx context.Context) (write func(line []byte) error)
-
-// Config is what the extension needs.
+// Config configures the extension.
 type Config struct {
-	Source   Source
-	Notifier Notifier
-	// Underway bounds a request. It may be nil: the request's own context does.
-	Underway func(context.Context) (context.Context, context.CancelFunc)
-	// Ending is closed when the streams have to end.
-	Ending <-chan struct{}
-	// Defaults are the filters of a subscription that names none. It may be nil:
-	// stream.DefaultConfig.
+	Source Source
+	// Writer returns the function that writes notifications for a request to the client: on
+	// stdio to stdout, on HTTP to the response of that request. A line ends with a newline
+	// and is written at once. It returns nil if there is no such connection.
+	Writer func(ctx context.Context) (write func(line []byte) error)
+	// RequestContext bounds a request. If nil, the request's own context does.
+	RequestContext func(context.Context) (context.Context, context.CancelFunc)
+	// Stopping is closed when the streams must end.
+	Stopping <-chan struct{}
+	// Defaults returns the filters of a subscription that names none. If nil, they are
+	// [notifier.DefaultConfig].
 	Defaults func() notifier.Config
 }
 
-// Register adds the extension's methods to a server, which has to Declare it,
-// and whose transport has to Stamp its requests.
+// Register adds the extension's methods to a server. The server must declare the extension,
+// see [Declare], and its transport must call [SetSubscriptionID] for each request.
 func Register(s *mcp.Server, cfg Config) error {
 	e := &extension{cfg: cfg, streams: make(chan struct{}, MaxStreams)}
-	if e.cfg.Underway == nil {
-		e.cfg.Underway = context.WithCancel
+	if e.cfg.RequestContext == nil {
+		e.cfg.RequestContext = context.WithCancel
 	}
 	if e.cfg.Defaults == nil {
 		e.cfg.Defaults = notifier.DefaultConfig
@@ -63,15 +61,19 @@ func Register(s *mcp.Server, cfg Config) error {
 
 type extension struct {
 	cfg Config
-	// streams has a place for each that is open.
+	// streams holds an element for each open stream.
 	streams chan struct{}
 }
 
 func list(_ context.Context, _ *mcp.ServerSession, p *listParams) (*listResult, error) {
 	if p != nil && p.Cursor != nil && *p.Cursor != "" {
-		return nil, invalid("cursor must be that of a page before: all events are on the first")
+		return nil, invalid("cursor must be missing or null: all events are on the first page")
 	}
-	return &listResult{ResultType: complete, Events: descriptors()}, nil
+	types, err := eventTypes()
+	if err != nil {
+		return nil, internal(err)
+	}
+	return &listResult{ResultType: complete, Events: types}, nil
 }
 
 func (e *extension) poll(ctx context.Context, _ *mcp.ServerSession, p *subscription) (*pollResult, error) {
@@ -79,9 +81,9 @@ func (e *extension) poll(ctx context.Context, _ *mcp.ServerSession, p *subscript
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := e.cfg.Underway(ctx)
+	ctx, cancel := e.cfg.RequestContext(ctx)
 	defer cancel()
-	ctx, stop := context.WithTimeout(ctx, askWithin)
+	ctx, stop := context.WithTimeout(ctx, requestTimeout)
 	defer stop()
 	r, err := poll(ctx, e.cfg.Source, p, f, time.Now())
 	if err != nil {
@@ -90,11 +92,11 @@ func (e *extension) poll(ctx context.Context, _ *mcp.ServerSession, p *subscript
 	return r, nil
 }
 
-// check reads what a subscription asks for.
+// check validates the parameters of a subscription and returns its filter.
 func (e *extension) check(p *subscription) (filter, error) {
 	switch {
 	case p == nil:
-		return filter{}, invalid("name must be that of an event: events/list names those that there are")
+		return filter{}, invalid("name must be that of an event: events/list names the events")
 	case p.Name != EventName:
 		return filter{}, unknown()
 	case p.MaxAgeMs != nil && (*p.MaxAgeMs < 0 || *p.MaxAgeMs > maxAge):
@@ -111,23 +113,23 @@ func (e *extension) stream(ctx context.Context, _ *mcp.ServerSession, p *subscri
 		return nil, err
 	}
 	id, err := json.Marshal(p.Meta[mcp.MetaKeySubscriptionID])
-	write := e.cfg.Notifier(ctx)
+	write := e.cfg.Writer(ctx)
 	if err != nil || write == nil || p.Meta[mcp.MetaKeySubscriptionID] == nil {
-		return nil, unsupported("push", "there is no stream to this client: ask by events/poll")
+		return nil, unsupported("push", "there is no stream to this client: use events/poll")
 	}
 	select {
 	case e.streams <- struct{}{}:
 	default:
-		return nil, refusal(codeResourceExhausted, fmt.Sprintf("there may be at most %d streams: cancel one", MaxStreams), limit{"subscriptions", MaxStreams})
+		return nil, refusal(codeResourceExhausted, fmt.Sprintf("at most %d streams are allowed: cancel one", MaxStreams), limit{"subscriptions", MaxStreams})
 	}
 	defer func() { <-e.streams }()
-	ctx, cancel := e.cfg.Underway(ctx)
+	ctx, cancel := e.cfg.RequestContext(ctx)
 	defer cancel()
-	at, truncated, err := e.begin(ctx, p)
+	start, truncated, err := e.start(ctx, p)
 	if err != nil {
 		return nil, internal(err)
 	}
-	if err := newPush(id, f, at).run(ctx, e.cfg.Source, truncated, e.cfg.Ending, write); err != nil {
+	if err := newPush(id, f, start).run(ctx, e.cfg.Source, truncated, e.cfg.Stopping, write); err != nil {
 		return nil, internal(err)
 	}
 	r := &streamResult{ResultType: complete}
@@ -135,30 +137,30 @@ func (e *extension) stream(ctx context.Context, _ *mcp.ServerSession, p *subscri
 	return r, nil
 }
 
-// begin finds where a stream begins.
-func (e *extension) begin(ctx context.Context, p *subscription) (at Position, truncated bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+// start returns where a stream begins.
+func (e *extension) start(ctx context.Context, p *subscription) (start bus.Position, truncated bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	state, err := e.cfg.Source.State(ctx)
 	if err != nil {
-		return Position{}, false, err
+		return bus.Position{}, false, err
 	}
-	if at, truncated = begin(p.Cursor, state); p.Cursor == nil {
-		return at, truncated, nil
+	if start, truncated = startPosition(p.Cursor, state); p.Cursor == nil {
+		return start, truncated, nil
 	}
-	from, err := aged(ctx, e.cfg.Source, at, state.Last, p.MaxAgeMs, time.Now())
-	return from, truncated || from.Seq != at.Seq, err
+	from, err := skipOlder(ctx, e.cfg.Source, start, state.Last, p.MaxAgeMs, time.Now())
+	return from, truncated || from.Seq != start.Seq, err
 }
 
-// subscribe refuses webhooks: a gateway on a developer's machine calls nobody.
+// subscribe refuses webhooks: a gateway on a developer's machine sends no requests.
 func subscribe(_ context.Context, _ *mcp.ServerSession, p *subscription) (*listResult, error) {
 	if p == nil || p.Name != EventName {
 		return nil, unknown()
 	}
-	return nil, unsupported("webhook", "events are not delivered by webhook: ask by events/poll or events/stream")
+	return nil, unsupported("webhook", "events are not delivered by webhook: use events/poll or events/stream")
 }
 
-// unsubscribe finds no subscription, as there is none.
+// unsubscribe finds no subscription: only subscribe would make one.
 func unsubscribe(context.Context, *mcp.ServerSession, *subscription) (*listResult, error) {
 	return nil, refusal(codeNotFound, "there is no such subscription: events are not delivered by webhook", kind{"subscription"})
 }

@@ -13,25 +13,25 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// patience bounds every wait of these tests.
-const patience = 20 * time.Second
+// timeout bounds every wait of these tests.
+const timeout = 20 * time.Second
 
-// client speaks JSON-RPC with a server that has the extension.
+// client is a JSON-RPC client of a server with the extension.
 type client struct {
 	mcp.Connection
-	m      *memory
-	notes  chan string
-	ending chan struct{}
-	ids    int
+	m        *fakeSource
+	notes    chan string
+	stopping chan struct{}
+	ids      int
 }
 
 func dial(t *testing.T) *client {
 	t.Helper()
-	c := &client{m: newMemory(), notes: make(chan string, 1000), ending: make(chan struct{})}
+	c := &client{m: newFakeSource(), notes: make(chan string, 1000), stopping: make(chan struct{})}
 	caps := &mcp.ServerCapabilities{}
 	Declare(caps)
 	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ServerOptions{Capabilities: caps})
-	err := Register(s, Config{Source: c.m, Ending: c.ending, Notifier: func(context.Context) func([]byte) error {
+	err := Register(s, Config{Source: c.m, Stopping: c.stopping, Writer: func(context.Context) func([]byte) error {
 		return func(l []byte) error { c.notes <- string(l); return nil }
 	}})
 	if err != nil {
@@ -50,11 +50,11 @@ func dial(t *testing.T) *client {
 		_ = session.Wait()
 	})
 	c.ask(t, "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}`)
-	c.tell(t, "notifications/initialized", `{}`)
+	c.notify(t, "notifications/initialized", `{}`)
 	return c
 }
 
-// stamping is a transport that stamps requests, as that of a gateway does.
+// stamping is a transport that sets subscription ids, as a gateway's does.
 type stamping struct{ mcp.Transport }
 
 func (s stamping) Connect(ctx context.Context) (mcp.Connection, error) {
@@ -67,12 +67,12 @@ type stamped struct{ mcp.Connection }
 func (s stamped) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := s.Connection.Read(ctx)
 	if r, ok := m.(*jsonrpc.Request); ok {
-		Stamp(r)
+		SetSubscriptionID(r)
 	}
 	return m, err
 }
 
-func (c *client) tell(t *testing.T, method, params string) {
+func (c *client) notify(t *testing.T, method, params string) {
 	t.Helper()
 	if err := c.Write(t.Context(), &jsonrpc.Request{Method: method, Params: json.RawMessage(params)}); err != nil {
 		t.Fatal(err)
@@ -93,10 +93,10 @@ func (c *client) send(t *testing.T, method, params string) (id string) {
 	return id
 }
 
-// answer is the next response.
+// answer returns the next response.
 func (c *client) answer(t *testing.T) *jsonrpc.Response {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	m, err := c.Read(ctx)
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *client) answer(t *testing.T) *jsonrpc.Response {
 	}
 	r, ok := m.(*jsonrpc.Response)
 	if !ok {
-		t.Fatalf("no response: %+v", m)
+		t.Fatalf("message = %+v, want a response", m)
 	}
 	return r
 }
@@ -115,17 +115,17 @@ func (c *client) ask(t *testing.T, method, params string) *jsonrpc.Response {
 	return c.answer(t)
 }
 
-// note is the next notification that begins like this.
+// note returns the next notification, which must have the method.
 func (c *client) note(t *testing.T, method string) string {
 	t.Helper()
 	select {
 	case l := <-c.notes:
 		if !strings.HasPrefix(l, `{"jsonrpc":"2.0","method":"`+method+`"`) {
-			t.Fatalf("no %s: %s", method, l)
+			t.Fatalf("notification = %s, want %s", l, method)
 		}
 		return l
-	case <-time.After(patience):
-		t.Fatal("no notification")
+	case <-time.After(timeout):
+		t.Fatalf("no notification within %s, want %s", timeout, method)
 		return ""
 	}
 }
@@ -150,11 +150,11 @@ func TestRefusals(t *testing.T) {
 	} {
 		var e *jsonrpc.Error
 		if err := c.ask(t, r.method, r.params).Error; !errors.As(err, &e) || e.Code != r.code || !strings.Contains(e.Message, r.text) || string(e.Data) != r.data {
-			t.Errorf("%s %s: %+v", r.method, r.params, err)
+			t.Errorf("%s %s: error = %+v, want code %d, data %s and %q in it", r.method, r.params, err, r.code, r.data, r.text)
 		}
 	}
 	if r := c.ask(t, methodPoll, ``); r.Error == nil {
-		t.Errorf("a poll without parameters: %s", r.Result)
+		t.Errorf("a poll without parameters: result = %s, want an error", r.Result)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestListAndPoll(t *testing.T) {
 	c := dial(t)
 	for _, params := range []string{``, `{}`, `{"cursor":null}`} {
 		if r := c.ask(t, methodList, params); r.Error != nil || !strings.Contains(string(r.Result), `"name":"alert.raised"`) {
-			t.Errorf("%s: %+v", params, r)
+			t.Errorf("events/list %s: %+v, want the event alert.raised", params, r)
 		}
 	}
 	var got pollResult
@@ -174,37 +174,37 @@ func TestListAndPoll(t *testing.T) {
 			t.Fatal(r.Error, err)
 		}
 	}
-	c.m.add(made("before"))
+	c.m.add(testAlert("before"))
 	poll(`{"name":"alert.raised","arguments":{},"cursor":null}`)
 	if len(got.Events) != 0 || got.ResultType != "complete" || got.NextPollMs != 5000 {
-		t.Errorf("%+v", got)
+		t.Errorf("first poll = %+v, want complete, without events, and a pause of 5000 ms", got)
 	}
-	c.m.add(made("A"))
+	c.m.add(testAlert("A"))
 	poll(`{"name":"alert.raised","cursor":"` + got.Cursor + `"}`)
 	if ids(got.Events) != "A" || got.HasMore || got.Truncated {
-		t.Errorf("%+v", got)
+		t.Errorf("second poll = %+v, want the event A, no more, not truncated", got)
 	}
 }
 
 func TestStream(t *testing.T) {
 	c := dial(t)
-	c.m.add(made("before"))
+	c.m.add(testAlert("before"))
 	id := c.send(t, methodStream, `{"name":"alert.raised","cursor":null,"_meta":{"io.modelcontextprotocol/subscriptionId":"forged"}}`)
 	routed := `"_meta":{"io.modelcontextprotocol/subscriptionId":"` + id + `"}`
-	if l := c.note(t, noteActive); !strings.Contains(l, routed) || !strings.Contains(l, `"truncated":false`) {
-		t.Error(l)
+	if l := c.note(t, notificationActive); !strings.Contains(l, routed) || !strings.Contains(l, `"truncated":false`) {
+		t.Errorf("active = %s, want %s, not truncated", l, routed)
 	}
-	c.m.add(made("A"))
-	if l := c.note(t, noteEvent); !strings.Contains(l, routed) || !strings.Contains(l, `"eventId":"A"`) {
-		t.Error(l)
+	c.m.add(testAlert("A"))
+	if l := c.note(t, notificationEvent); !strings.Contains(l, routed) || !strings.Contains(l, `"eventId":"A"`) {
+		t.Errorf("event = %s, want A with %s", l, routed)
 	}
-	c.tell(t, "notifications/cancelled", `{"requestId":"`+id+`"}`)
+	c.notify(t, "notifications/cancelled", `{"requestId":"`+id+`"}`)
 	if r := c.answer(t); r.ID.Raw() != id {
-		t.Errorf("%+v", r)
+		t.Errorf("response to %v, want one to %s", r.ID.Raw(), id)
 	}
-	c.m.add(made("B"))
+	c.m.add(testAlert("B"))
 	if r := c.ask(t, "ping", `{}`); r.Error != nil || len(c.notes) > 0 {
-		t.Errorf("%v, and %d notifications", r.Error, len(c.notes))
+		t.Errorf("ping after the stream ended: error %v and %d notifications, want none", r.Error, len(c.notes))
 	}
 }
 
@@ -213,27 +213,27 @@ func TestStreamsAreCounted(t *testing.T) {
 	var streams []string
 	for range MaxStreams {
 		streams = append(streams, c.send(t, methodStream, `{"name":"alert.raised"}`))
-		c.note(t, noteActive)
+		c.note(t, notificationActive)
 	}
 	var e *jsonrpc.Error
 	if err := c.ask(t, methodStream, `{"name":"alert.raised"}`).Error; !errors.As(err, &e) || e.Code != -32025 || string(e.Data) != `{"limit":"subscriptions","max":8}` {
-		t.Errorf("%+v", err)
+		t.Errorf("one stream too many: error = %+v, want code -32025 with the limit", err)
 	}
-	c.tell(t, "notifications/cancelled", `{"requestId":"`+streams[3]+`"}`)
+	c.notify(t, "notifications/cancelled", `{"requestId":"`+streams[3]+`"}`)
 	c.answer(t)
 	c.send(t, methodStream, `{"name":"alert.raised"}`)
-	c.note(t, noteActive)
-	close(c.ending)
+	c.note(t, notificationActive)
+	close(c.stopping)
 	for range MaxStreams {
 		r := c.answer(t)
 		want := fmt.Sprintf(`{"_meta":{"io.modelcontextprotocol/subscriptionId":%q},"resultType":"complete"}`, r.ID.Raw())
 		if r.Error != nil || string(r.Result) != want {
-			t.Errorf("%v, %s, want %s", r.Error, r.Result, want)
+			t.Errorf("end of a stream: error %v, result %s, want %s", r.Error, r.Result, want)
 		}
 	}
 }
 
-func TestStampLeavesTheRestAlone(t *testing.T) {
+func TestSetSubscriptionID(t *testing.T) {
 	for in, want := range map[string]string{
 		``:                               `{"_meta":{"io.modelcontextprotocol/subscriptionId":1}}`,
 		`{"a":[1, 2],"_meta":{"b":"<"}}`: `{"_meta":{"b":"\u003c","io.modelcontextprotocol/subscriptionId":1},"a":[1,2]}`,
@@ -247,17 +247,17 @@ func TestStampLeavesTheRestAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := &jsonrpc.Request{ID: id, Method: methodStream, Params: json.RawMessage(in)}
-		if Stamp(r); string(r.Params) != want {
-			t.Errorf("%s: %s", in, r.Params)
+		if SetSubscriptionID(r); string(r.Params) != want {
+			t.Errorf("parameters %s of events/stream become %s, want %s", in, r.Params, want)
 		}
 		r = &jsonrpc.Request{ID: id, Method: methodPoll, Params: json.RawMessage(in)}
-		if Stamp(r); string(r.Params) != in {
-			t.Errorf("%s: %s", in, r.Params)
+		if SetSubscriptionID(r); string(r.Params) != in {
+			t.Errorf("parameters %s of events/poll become %s, want no change", in, r.Params)
 		}
 	}
 }
 
-func FuzzStampBody(f *testing.F) {
+func FuzzSetSubscriptionIDInBody(f *testing.F) {
 	for _, s := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"events/stream","params":{"_meta":{"a":1}}}`,
 		`{"jsonrpc":"2.0","id":"x","method":"events/stream"}`, `{"jsonrpc":"2.0","method":"events/stream"}`,
@@ -267,20 +267,20 @@ func FuzzStampBody(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		before, err := jsonrpc.DecodeMessage(body)
-		out := StampBody(body)
+		out := SetSubscriptionIDInBody(body)
 		r, ok := before.(*jsonrpc.Request)
 		if err != nil || !ok || r.Method != methodStream {
 			if string(out) != string(body) {
-				t.Errorf("%s became %s", body, out)
+				t.Errorf("body %s becomes %s, want no change", body, out)
 			}
 			return
 		}
 		after, err := jsonrpc.DecodeMessage(out)
 		if err != nil {
-			t.Fatalf("%s became %s: %v", body, out, err)
+			t.Fatalf("body %s becomes %s, which can't be decoded: %v", body, out, err)
 		}
 		if s, ok := after.(*jsonrpc.Request); !ok || s.ID != r.ID || s.Method != r.Method {
-			t.Errorf("%s became %s", body, out)
+			t.Errorf("body %s becomes %s, want the same id and method", body, out)
 		}
 	})
 }

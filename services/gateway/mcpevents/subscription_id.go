@@ -8,21 +8,21 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Held says that a request is held open until its client ends it. Such are no
-// part of a bound on the requests under way, says SEP-3415.
-func Held(r *jsonrpc.Request) bool { return r.Method == methodStream }
+// IsStream reports whether a request opens a stream, which lasts until the client ends it.
+// Streams do not count towards a bound on concurrent requests (SEP-3415).
+func IsStream(r *jsonrpc.Request) bool { return r.Method == methodStream }
 
-// Stamp writes the id of a request for a stream into the request's parameters,
-// because the SDK tells handlers no ids, and each notification on the stream has
-// to have it. It leaves other requests alone, and takes nil.
-func Stamp(r *jsonrpc.Request) {
+// SetSubscriptionID adds the id of a request that opens a stream to its parameters: each
+// notification on the stream must have it, and the SDK does not pass it to handlers. Other
+// requests and nil stay as they are.
+func SetSubscriptionID(r *jsonrpc.Request) {
 	if r == nil || r.Method != methodStream || !r.IsCall() {
 		return
 	}
 	params, meta := map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	id, err := json.Marshal(r.ID.Raw())
 	if err != nil || len(r.Params) > 0 && json.Unmarshal(r.Params, &params) != nil {
-		return // the SDK refuses it
+		return // the SDK refuses the request
 	}
 	if raw := params["_meta"]; len(raw) > 0 && json.Unmarshal(raw, &meta) != nil || params == nil || meta == nil {
 		return
@@ -31,13 +31,13 @@ func Stamp(r *jsonrpc.Request) {
 	if params["_meta"], err = json.Marshal(meta); err != nil {
 		return
 	}
-	if stamped, err := json.Marshal(params); err == nil {
-		r.Params = stamped
+	if data, err := json.Marshal(params); err == nil {
+		r.Params = data
 	}
 }
 
-// StampBody is Stamp for a message as it stands in the body of an HTTP request.
-func StampBody(body []byte) []byte {
+// SetSubscriptionIDInBody is SetSubscriptionID for the body of an HTTP request.
+func SetSubscriptionIDInBody(body []byte) []byte {
 	if !bytes.Contains(body, []byte(`"`+methodStream+`"`)) {
 		return body
 	}
@@ -46,9 +46,9 @@ func StampBody(body []byte) []byte {
 	if err != nil || !ok {
 		return body
 	}
-	Stamp(r)
-	if stamped, err := jsonrpc.EncodeMessage(r); err == nil {
-		return stamped
+	SetSubscriptionID(r)
+	if data, err := jsonrpc.EncodeMessage(r); err == nil {
+		return data
 	}
 	return body
 }
