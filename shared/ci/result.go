@@ -1,8 +1,7 @@
-// Package ci is the outcome of one pipeline or job run for one commit: its
-// form, and which outcomes are valid.
+// Package ci defines the result of one run of a pipeline or job for one commit: its form, what
+// is valid, and which results are the newest.
 //
-// It knows no HTTP and no foreign format; what GitHub or GitLab send is turned
-// into a Result elsewhere.
+// It knows no HTTP and no foreign format: the intake converts those of GitHub and GitLab.
 package ci
 
 import (
@@ -31,10 +30,10 @@ const (
 	SourceCustom = "custom"
 )
 
-// Result is one CI result (contract, section 3).
+// Result is one CI result (docs/reference/ci.md).
 type Result struct {
 	Status string `json:"status"`
-	// Source is who ran it; empty means custom.
+	// Source is the CI system; empty means custom.
 	Source string `json:"source"`
 	Ref    string `json:"ref,omitempty"`
 	Commit string `json:"commit,omitempty"`
@@ -53,13 +52,14 @@ type Failure struct {
 	Message string `json:"message,omitempty"`
 }
 
-// FieldError says which field is wrong and what is allowed.
+// FieldError is returned for an invalid field, with what is allowed.
 type FieldError struct{ Field, Reason string }
 
 func (e *FieldError) Error() string { return e.Field + " " + e.Reason }
 
-// Decode reads one result. Unknown fields are ignored, and a missing source is
-// custom. How many failures there may be is bounded by the size of data alone. Its error is a *FieldError where a field is wrong.
+// Decode decodes one result. Unknown fields are ignored, and a missing source is custom. Only
+// the size of data bounds the number of failures. The error is a *[FieldError] for an invalid
+// field.
 func Decode(data []byte) (Result, error) {
 	var r Result
 	if err := json.Unmarshal(data, &r, jsontext.AllowInvalidUTF8(true)); err != nil {
@@ -71,7 +71,7 @@ func Decode(data []byte) (Result, error) {
 	return r, r.Validate()
 }
 
-// decodeError names the field where the decoder tells it.
+// decodeError names the field where the decoder knows it.
 func decodeError(err error) error {
 	var typed *json.SemanticError
 	if errors.As(err, &typed) && typed.JSONPointer != "" {
@@ -101,7 +101,7 @@ func wanted(field string) string {
 	}
 }
 
-// Validate says what of a result is not allowed, as a *FieldError.
+// Validate returns a *[FieldError] for what is not allowed, or nil.
 func (r Result) Validate() error {
 	if err := oneOf("status", r.Status, StatusSuccess, StatusFailure, StatusError); err != nil {
 		return err
@@ -125,8 +125,8 @@ func oneOf(field, value string, allowed ...string) error {
 	return &FieldError{Field: field, Reason: "must be one of " + strings.Join(allowed, ", ")}
 }
 
-// Key is what makes two results results of the same thing: source, commit and
-// name. Without a commit, ref and URL stand in for it.
+// Key is equal for results of the same run: source, commit and name, and ref and URL in place of
+// a missing commit.
 func (r Result) Key() string {
 	commit := r.Commit
 	if commit == "" {

@@ -8,8 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Append writes one alert as JSON behind dst. A message of the log is an array
-// of them.
+// Append appends an alert as JSON to dst. A message on the bus is an array of them.
 func Append(dst []byte, a *Alert) ([]byte, error) {
 	data, err := json.Marshal(a, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	if err != nil {
@@ -18,8 +17,8 @@ func Append(dst []byte, a *Alert) ([]byte, error) {
 	return append(dst, data...), nil
 }
 
-// DecodeMessage reads a message of the log: an array of alerts, each of which is
-// valid. How many there may be is bounded by the size of data alone.
+// DecodeMessage decodes a message on the bus: an array of valid alerts. Only the size of data
+// bounds their number.
 func DecodeMessage(data []byte) ([]Alert, error) {
 	var alerts []Alert
 	if err := json.Unmarshal(data, &alerts, jsontext.AllowInvalidUTF8(true)); err != nil {

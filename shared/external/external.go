@@ -1,8 +1,7 @@
-// Package external is an alert that another monitoring system raised: its form,
-// and which are valid.
+// Package external defines alerts of other monitoring systems: their form and what is valid.
 //
-// It knows no sender's format and decides nothing: a decoder of the intake makes
-// these, the log keeps them, and the detector says what is news.
+// It knows no sender's format and decides nothing: decoders of the intake create them, the
+// stream TELEMETRY keeps them, and the detector raises alerts from them.
 package external
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// Sources lists who can raise such alerts.
+// Sources lists the systems that can raise such alerts.
 func Sources() []string { return []string{alert.SourceAlertmanager, alert.SourceKubernetes} }
 
 // The states of an Alert.
@@ -24,12 +23,12 @@ const (
 	StateResolved = "resolved"
 )
 
-// Bounds of an Alert. Texts are in characters: longer ones are cut before they
-// are stored. Key and Episode are identity and never cut.
+// Bounds of an Alert. Texts are in characters: longer ones are truncated before they are
+// stored. Key and Episode are identity and never truncated.
 const (
 	// MaxKey bounds Key and Episode, in bytes.
 	MaxKey = 64
-	// MaxName bounds the texts that name something, and names of labels.
+	// MaxName bounds names, of labels as well.
 	MaxName = 200
 	// MaxText bounds Summary and Detail.
 	MaxText = alert.MaxDetail
@@ -41,53 +40,49 @@ const (
 	MaxLabel = 300
 )
 
-// Alert is one alert as it stood when its sender told of it.
+// Alert is one alert as its sender reported it.
 type Alert struct {
-	// Source is who raised it, one of Sources.
+	// Source is the system that raised it, one of Sources.
 	Source string `json:"source"`
-	// Key tells the alerts of a source apart, whatever their state. It is 1 to
-	// MaxKey of letters, digits and . _ : + -, so that it needs no masking.
+	// Key identifies an alert of a source in all its states: 1 to MaxKey of letters, digits and
+	// . _ : + -, so that it needs no masking.
 	Key string `json:"key"`
-	// Episode tells one firing of the alert from the next, in the characters of
-	// Key. It may be empty.
+	// Episode identifies one firing of the alert, in the characters of Key. It may be empty.
 	Episode string `json:"episode,omitempty"`
 	// State is firing or resolved.
 	State string `json:"state"`
-	// Severity is how urgent it is while it fires. Level is its sender's word
-	// for that.
+	// Severity is that while it fires. Level is the sender's word for it.
 	Severity alert.Severity `json:"severity"`
 	Level    string         `json:"level,omitempty"`
-	// App is the watched thing; empty means the default one.
+	// App is the application; empty means the default one.
 	App string `json:"app,omitempty"`
-	// Name is the rule that raised it, and Place the pod, host or service that
-	// it was raised for.
+	// Name is the rule that raised it, Place the pod, host or service that it is about.
 	Name  string `json:"name,omitempty"`
 	Place string `json:"place,omitempty"`
-	// Summary is one sentence, Detail more of them.
+	// Summary is one sentence, Detail has more.
 	Summary string `json:"summary,omitempty"`
 	Detail  string `json:"detail,omitempty"`
-	// URL shows what raised it, Dashboard and Runbook what to look at.
+	// URL links to its source, Dashboard and Runbook to pages that help.
 	URL       string `json:"url,omitempty"`
 	Dashboard string `json:"dashboard,omitempty"`
 	Runbook   string `json:"runbook,omitempty"`
-	// Labels are at most MaxLabels. GroupBy are names of those by which the
-	// sender groups its alerts.
+	// Labels are at most MaxLabels. GroupBy are the names of those by which the sender groups
+	// its alerts.
 	Labels  map[string]string `json:"labels,omitempty"`
 	GroupBy []string          `json:"group_by,omitempty"`
-	// Receiver is the sender's name for whom it tells.
+	// Receiver is the sender's name for the recipient.
 	Receiver string `json:"receiver,omitempty"`
 	// StartsAt and EndsAt are zero where they are not known.
 	StartsAt time.Time `json:"starts_at,omitzero"`
 	EndsAt   time.Time `json:"ends_at,omitzero"`
 	// Omitted is how many more alerts of the group the sender left out.
 	Omitted int `json:"omitted,omitzero"`
-	// Fault is set where the alert is of a fault in a Kubernetes cluster: of all
-	// that alert.SourceKubernetes raises, and of nothing else.
+	// Fault is set for all alerts of alert.SourceKubernetes, and for no others.
 	Fault *Fault `json:"fault,omitempty"`
 }
 
-// Fault says of what a fault in a Kubernetes cluster is. Cluster, Kind and Name are
-// never empty; names are cut to kube.MaxName characters.
+// Fault is the subject of an alert about a fault in a Kubernetes cluster. Cluster, Kind and
+// Name are never empty; names are truncated to kube.MaxName characters.
 type Fault struct {
 	Cluster string `json:"cluster"`
 	// Namespace is empty where the object has none.
@@ -95,24 +90,24 @@ type Fault struct {
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
 	Container string `json:"container,omitempty"`
-	// Workload is the kind, the name and the version of what a pod is one of, such as
-	// Deployment/web/7d9f: the alert is of all its pods, of which Name is one. It may be empty.
-	Workload string `json:"workload,omitempty"`
-	// Fault is the kind of the fault, as package kube lists them: 1 to MaxKey of the
-	// characters of Key. ID is the fault's own, in the same characters; it may be
+	// Workload is the kind, name and version of the workload of a pod, such as
+	// Deployment/web/7d9f. The alert is about all its pods, and Name is one of them. It may be
 	// empty.
+	Workload string `json:"workload,omitempty"`
+	// Fault is one of kube.Faults: 1 to MaxKey of the characters of Key. ID identifies the
+	// fault, in the same characters; it may be empty.
 	Fault string `json:"fault"`
 	ID    string `json:"id"`
-	// Panic says that the logs of a container have the mark of a panic.
+	// Panic means that a line in the logs of a container marks a panic.
 	Panic bool `json:"panic,omitempty"`
 }
 
-// FieldError says which field is wrong and what is allowed.
+// FieldError is returned for an invalid field, with what is allowed.
 type FieldError struct{ Field, Reason string }
 
 func (e *FieldError) Error() string { return e.Field + " " + e.Reason }
 
-// Validate says what of an alert is not allowed, as a *FieldError.
+// Validate returns a *FieldError for what is not allowed, or nil.
 func (a *Alert) Validate() error {
 	switch {
 	case !slices.Contains(Sources(), a.Source):
@@ -158,7 +153,7 @@ func (f *Fault) validate() error {
 	return nil
 }
 
-// IsKey says whether a text is fit for Key or Episode, or empty.
+// IsKey reports whether a text is valid as Key or Episode, or empty.
 func IsKey(s string) bool {
 	if len(s) > MaxKey {
 		return false
@@ -172,14 +167,14 @@ func IsKey(s string) bool {
 	return true
 }
 
-// writable says whether RFC 3339 can write a time, in UTC.
+// writable reports whether RFC 3339 can represent a time, in UTC.
 func writable(t time.Time) bool {
 	y := t.UTC().Year()
 	return y >= 1 && y <= 9999
 }
 
-// EachText visits the plain texts but the links, with their bounds in
-// characters. Labels and GroupBy are left to the caller.
+// EachText calls visit for each plain text but the links, with its bound in characters. Labels
+// and GroupBy are left to the caller.
 func (a *Alert) EachText(visit func(text *string, limit int)) {
 	visit(&a.Level, MaxName)
 	visit(&a.App, MaxName)
@@ -198,7 +193,7 @@ func (a *Alert) EachText(visit func(text *string, limit int)) {
 	}
 }
 
-// EachLink visits the links.
+// EachLink calls visit for each link.
 func (a *Alert) EachLink(visit func(link *string, limit int)) {
 	visit(&a.URL, MaxURL)
 	visit(&a.Dashboard, MaxURL)

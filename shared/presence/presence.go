@@ -1,9 +1,8 @@
-// Package presence lets the services of a bus say how they are, and whoever may
-// ask hear all of them: query.health, answered through nats.go's micro package,
-// so that `nats micro ls` shows the services as well.
+// Package presence reports the health of the services on a bus: each answers query.health
+// through nats.go's micro package, so that `nats micro ls` lists the services as well.
 //
-// It decides nothing about health: each service says its own, and who asked
-// sees by what is missing that a service is not there.
+// It decides nothing about health: each service reports its own, and the requester knows by a
+// missing answer that a service does not run.
 package presence
 
 import (
@@ -29,91 +28,82 @@ import (
 const (
 	// prefix and a service's role make its name in micro.
 	prefix = "tocsin-"
-	// version is that of the answer. The build's stands in the metadata and in the
-	// answer: what git says of it is no semantic version, which micro insists on.
+	// version is that of the answer. The version of the build is in the metadata and in the
+	// answer: git describes it, and micro requires a semantic version.
 	version = "1.0.0"
 	// endpoint is the name of the endpoint.
 	endpoint = "health"
-	// maxAnswers bounds what Collect keeps. Answers past it are not waited for.
+	// maxAnswers bounds the answers of Collect and CollectService.
 	maxAnswers = 1000
-	// noResponders is the status of the message that says that nobody listens.
+	// noResponders is the status of an answer when no service is subscribed.
 	noResponders = "503"
 )
 
-// ErrClosed says that a connection was closed for good.
-var ErrClosed = errors.New("the connection to the bus is closed")
-
-// Config says who answers.
+// Config identifies the service that answers.
 type Config struct {
 	// Service is its role: ingest, detector, gateway or dashboard.
 	Service string
-	// ID tells instances apart. It stays when a connection is made anew.
+	// ID identifies the instance. It stays over bus sessions.
 	ID string
-	// Version is that of the build, Started when the service began.
+	// Version is that of the build, Started when the service started.
 	Version string
 	Started time.Time
 	Logger  *slog.Logger
 }
 
-// Identify is the Config of an instance that begins now.
+// Identify returns the Config of an instance that starts now.
 func Identify(service, version string, log *slog.Logger) Config {
 	return Config{Service: service, ID: nuid.Next(), Version: version, Started: time.Now(), Logger: log}
 }
 
-// Serve answers query.health on a connection until ctx ends, also over losses of
-// the connection, and says the same in the statistics of the service, for [Of]. state gives OK, Reason and the part of the service; the rest is
-// filled in here. It is called from other goroutines, one call at a time, and
-// should take well under a second: who asks waits for about as long. A connection
-// is for one service: its role lets it answer a question once. The error is
-// ErrClosed where the connection was closed for good.
-func Serve(ctx context.Context, c *bus.Conn, cfg Config, state func() query.Health) error {
+// Serve answers query.health on a session until ctx ends, and returns nil then. It puts the same
+// into the statistics of the service, for [CollectService]. state returns OK, Reason and the
+// part of the service; the rest is filled in here. It is called from other goroutines, one
+// call at a time, and should take well under a second, because requesters wait no longer. A
+// session is for one service: its role may answer a request once. The error wraps
+// [bus.ErrClosed] where the session was closed for good.
+func Serve(ctx context.Context, c *bus.Session, cfg Config, state func() query.Health) error {
 	var one sync.Mutex
-	alone := func() query.Health { one.Lock(); defer one.Unlock(); return state() }
+	serialized := func() query.Health { one.Lock(); defer one.Unlock(); return state() }
 	service, err := micro.AddService(c.NC, micro.Config{
-		StatsHandler: func(*micro.Endpoint) any { return cfg.signed(alone()) },
+		StatsHandler: func(*micro.Endpoint) any { return cfg.signed(serialized()) },
 		Name:         prefix + cfg.Service, Version: version, Description: "the " + cfg.Service + " of Tocsin",
 		Metadata: map[string]string{"id": cfg.ID, "version": cfg.Version},
 	})
 	if err != nil {
 		return fmt.Errorf("register the health of the %s: %w", cfg.Service, err)
 	}
-	if err := Add(service, cfg, alone); err != nil {
+	if err := Add(service, cfg, serialized); err != nil {
 		return errors.Join(err, service.Stop())
 	}
-	closed := c.NC.StatusChanged(nats.CLOSED)
-	defer c.NC.RemoveStatusListener(closed)
-	if c.NC.IsClosed() { // before anybody listened
-		return ErrClosed
-	}
 	select {
-	case <-closed:
-		return ErrClosed // which ended the service as well
+	case <-c.Closed(): // which ended the service as well
+		return c.Err()
 	case <-ctx.Done():
 	}
 	if err := service.Stop(); err != nil && c.Connected() {
-		return fmt.Errorf("end the health of the %s: %w", cfg.Service, err)
+		return fmt.Errorf("stop answering for the health of the %s: %w", cfg.Service, err)
 	}
-	return nil // without a connection there is nothing to end; its close ends the rest
+	return nil // without a connection there is nothing to end; its close ends the service
 }
 
-// Add adds the endpoint to a service that there is already, as Serve has it. It
-// ends with that service.
+// Add adds the endpoint of [Serve] to a service. It ends with that service.
 func Add(service micro.Service, cfg Config, state func() query.Health) error {
 	answer := func(r micro.Request) {
 		if err := r.RespondJSON(cfg.signed(state())); err != nil {
-			cfg.Logger.Debug("nobody could be told how this service is", "error", err)
+			cfg.Logger.Debug("the health of this service could not be sent", "error", err)
 		}
 	}
 	err := service.AddEndpoint(endpoint, micro.HandlerFunc(answer),
 		micro.WithEndpointSubject(query.SubjectHealth),
-		micro.WithEndpointQueueGroupDisabled()) // each instance answers for itself
+		micro.WithEndpointQueueGroupDisabled()) // each instance answers
 	if err != nil {
 		return fmt.Errorf("register the health of the %s: %w", cfg.Service, err)
 	}
 	return nil
 }
 
-// signed completes what a service says of itself with who it is.
+// signed adds the identity of the service to its health.
 func (c Config) signed(h query.Health) query.Health {
 	host, err := os.Hostname()
 	if err != nil {
@@ -124,23 +114,23 @@ func (c Config) signed(h query.Health) query.Health {
 	return h
 }
 
-// Collect asks all services, and returns what came within wait, by service, host
-// and id: at most 1,000 answers. A bus that is away is bus.ErrAway; no answer at
-// all is none.
-func Collect(ctx context.Context, c *bus.Conn, wait time.Duration) ([]query.Health, error) {
+// Collect requests the health of all services, and returns the answers that came within wait: at
+// most 1,000, sorted by service, host and ID. The error wraps [bus.ErrUnreachable] where the bus
+// can't be reached. No answers are no error.
+func Collect(ctx context.Context, c *bus.Session, wait time.Duration) ([]query.Health, error) {
 	if !c.Connected() {
-		return nil, errors.Join(bus.ErrAway, c.Why())
+		return nil, errors.Join(bus.ErrUnreachable, c.Why())
 	}
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	inbox := c.NC.NewInbox()
 	answers, err := c.NC.SubscribeSync(inbox)
 	if err != nil {
-		return nil, fmt.Errorf("listen for the health of the services: %w", err)
+		return nil, fmt.Errorf("subscribe to the health of the services: %w", err)
 	}
-	defer func() { _ = answers.Unsubscribe() }() // else it ends with the connection
+	defer func() { _ = answers.Unsubscribe() }() // it ends with the connection otherwise
 	if err := c.NC.PublishRequest(query.SubjectHealth, inbox, nil); err != nil {
-		return nil, fmt.Errorf("ask for the health of the services: %w", err)
+		return nil, fmt.Errorf("request the health of the services: %w", err)
 	}
 	all := []query.Health{}
 	for len(all) < maxAnswers {
@@ -151,12 +141,12 @@ func Collect(ctx context.Context, c *bus.Conn, wait time.Duration) ([]query.Heal
 		case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrNoResponders):
 			return sorted(all), nil
 		case err != nil:
-			return nil, fmt.Errorf("hear the health of the services: %w", err)
+			return nil, fmt.Errorf("receive the health of the services: %w", err)
 		case len(m.Data) == 0 && m.Header.Get("Status") == noResponders:
 			return all, nil
 		}
 		var h query.Health
-		if json.Unmarshal(m.Data, &h) == nil && h.Service != "" { // else it is no answer of ours
+		if json.Unmarshal(m.Data, &h) == nil && h.Service != "" { // anything else is no answer of a service
 			all = append(all, h)
 		}
 	}

@@ -2,14 +2,14 @@ package query
 
 import "time"
 
-// SubjectHealth is answered by every service that runs, each for itself: who
-// asks there collects the answers for a moment.
+// SubjectHealth is answered by every running service for itself: the requester collects the
+// answers for a moment.
 const SubjectHealth = "query.health"
 
-// Health is how one service is, as it says itself.
+// Health is the health of one service, as it reports it.
 type Health struct {
 	// Service is its role on the bus: ingest, detector, gateway, dashboard or kubewatch. ID
-	// tells its instances apart.
+	// identifies its instances.
 	Service string `json:"service"`
 	ID      string `json:"id"`
 	// Host is the name of the machine, PID the process.
@@ -17,11 +17,11 @@ type Health struct {
 	PID     int       `json:"pid"`
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
-	// OK says that it does its work; Reason says why not.
+	// OK means that the service works; Reason is why it does not.
 	OK     bool   `json:"ok"`
 	Reason string `json:"reason,omitempty"`
 
-	// One of these is set, that of the service.
+	// Only the part of the service is set.
 	Ingest    *IngestHealth    `json:"ingest,omitempty"`
 	Detector  *DetectorHealth  `json:"detector,omitempty"`
 	Gateway   *GatewayHealth   `json:"gateway,omitempty"`
@@ -29,48 +29,47 @@ type Health struct {
 	Kubewatch *KubewatchHealth `json:"kubewatch,omitempty"`
 }
 
-// IngestHealth is what an intake says of itself.
+// IngestHealth is the health of an intake.
 type IngestHealth struct {
-	// Pressure is that of the bodies under way: normal, soft or hard. Circuit is
-	// the state of the way to the bus: closed, half_open or open.
+	// Pressure is the memory pressure of bodies being read: normal, soft or hard. Circuit is
+	// the state of the circuit breaker for the bus: closed, half_open or open.
 	Pressure string `json:"pressure"`
 	Circuit  string `json:"circuit"`
 	// Accepted counts the events since the start.
 	Accepted uint64 `json:"accepted"`
-	// RefusedOrigins are pages of other sites whose requests it refused within the last
-	// hour, the newest first.
+	// RefusedOrigins are other sites whose requests it refused within the last hour, the
+	// newest first.
 	RefusedOrigins []RefusedOrigin `json:"refused_origins,omitempty"`
 }
 
-// RefusedOrigin is a site whose pages an intake refuses, because the setting
-// TOCSIN_ALLOWED_ORIGINS does not name it.
+// RefusedOrigin is a site whose pages an intake refuses, because TOCSIN_ALLOWED_ORIGINS does
+// not list it.
 type RefusedOrigin struct {
 	Origin string `json:"origin"`
-	// Count is how many requests were refused since the first that is remembered.
+	// Count is how many requests were refused since the first one that is remembered.
 	Count uint64 `json:"count"`
 	// Last is when the newest was refused.
 	Last time.Time `json:"last"`
 }
 
-// DetectorHealth is what a detector says of itself.
+// DetectorHealth is the health of a detector.
 type DetectorHealth struct {
 	DetectorStatus
-	// Partitions are those that it owns now, of so many. One that owns none
-	// stands by.
+	// Partitions are those that it owns now. A detector that owns none is on standby.
 	Partitions []int `json:"partitions"`
 	Of         int   `json:"of"`
 }
 
-// GatewayHealth is what a gateway says of one client.
+// GatewayHealth is the health of a gateway for one client.
 type GatewayHealth struct {
-	// Client is the MCP client's name and version, or what it was named.
+	// Client is the MCP client's name and version, or the name it was given.
 	Client string `json:"client"`
 	// Protocol is the version of MCP that was agreed on, empty before.
 	Protocol string `json:"protocol,omitempty"`
-	// Inbox is how many alerts pend.
+	// Inbox is how many alerts are pending.
 	Inbox int `json:"inbox"`
-	// Streaming says whether the stream of notifications is on, with the settings
-	// and counts that configure shows.
+	// Streaming means that notifications are enabled, with the settings and counts that
+	// configure shows.
 	Streaming       bool     `json:"streaming"`
 	Events          []string `json:"events,omitempty"`
 	ThrottleSeconds int      `json:"throttle_seconds,omitempty"`
@@ -80,29 +79,29 @@ type GatewayHealth struct {
 	Pending         int      `json:"pending"`
 	Suppressed      int      `json:"suppressed"`
 	Dropped         int      `json:"dropped"`
-	// Subscriptions is how many it has to what Kubernetes clusters say.
+	// Subscriptions is the number of its subscriptions to Kubernetes clusters.
 	Subscriptions int `json:"kubernetes_subscriptions,omitempty"`
 }
 
-// DashboardHealth is what a dashboard says of itself.
+// DashboardHealth is the health of a dashboard.
 type DashboardHealth struct {
-	// Readers are connected to its stream now. Dropped counts alerts that slow
-	// ones were not sent, since the start.
+	// Readers are connected to its event stream now. Dropped counts the alerts since the
+	// start that slow readers did not get.
 	Readers int    `json:"readers"`
 	Dropped uint64 `json:"dropped"`
 }
 
-// KubewatchHealth is what a kubewatch says of the clusters that it watches.
+// KubewatchHealth is the health of a kubewatch.
 type KubewatchHealth struct {
 	Clusters []ClusterHealth `json:"clusters"`
 }
 
-// ClusterHealth is how the watch of one cluster is.
+// ClusterHealth is the state of the watch of one cluster.
 type ClusterHealth struct {
 	Cluster string `json:"cluster"`
-	// Active says that this kubewatch watches it; else it stands by.
+	// Active means that this kubewatch watches it; another one is on standby.
 	Active bool `json:"active"`
-	// Degraded says that the cluster can't be watched, and Error why.
+	// Degraded means that the cluster can't be watched; Error is why.
 	Degraded bool   `json:"degraded"`
 	Error    string `json:"error,omitempty"`
 	// Events, Faults and Logs count what was published since the start.

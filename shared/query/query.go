@@ -1,10 +1,9 @@
-// Package query is what the detector answers on the bus: it sees every event
-// anyway and remembers the newest, so whoever wants to look at telemetry asks
-// it instead of following the stream.
+// Package query defines the requests that services answer on the bus. The detector reads every
+// event and remembers the newest, so readers of telemetry ask it and need not follow the
+// stream.
 //
-// Requests and replies are JSON over NATS request-reply, served by nats.go's
-// micro package under the service name Service. A refusal carries the micro
-// error headers; its text is for people.
+// Requests and replies are JSON over NATS request-reply, served by nats.go's micro package
+// under the name [Service]. A refusal has the error headers of micro; its text is for people.
 package query
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// Service is the name under which the detector registers.
+// Service is the service name of the detector.
 const Service = "tocsin-detector"
 
 // The subjects of the detector's endpoints.
@@ -25,8 +24,8 @@ const (
 	SubjectNoise  = "query.noise"
 )
 
-// MaxReply bounds a reply in bytes, below the 1 MB payload that NATS servers
-// allow by default. Events past it are left out and Truncated says so.
+// MaxReply bounds a reply in bytes, below the default maximum payload of NATS servers, 1 MB.
+// Further events are left out, and Truncated is set.
 const MaxReply = 900_000
 
 // Bounds on EventsRequest.Limit.
@@ -37,7 +36,7 @@ const (
 
 // EventsRequest asks for remembered events, newest first.
 type EventsRequest struct {
-	// Kinds to look through; empty means all.
+	// Kinds are those to search; empty means all.
 	Kinds []telemetry.Kind `json:"kinds,omitempty"`
 	// App is exact; empty means all.
 	App string `json:"app,omitempty"`
@@ -46,63 +45,61 @@ type EventsRequest struct {
 	// MinRank is the lowest severity rank (alert.Severity.Rank) an event must
 	// have; 0 means all.
 	MinRank int `json:"min_rank,omitempty"`
-	// Since leaves out what arrived earlier; zero means no bound.
+	// Since leaves out events that arrived earlier; zero means no bound.
 	Since time.Time `json:"since,omitzero"`
-	// Until leaves out what arrived later; zero means no bound.
+	// Until leaves out events that arrived later; zero means no bound.
 	Until time.Time `json:"until,omitzero"`
-	// Limit is how many events at most: DefaultLimit for 0, never over MaxLimit.
+	// Limit is the maximum number of events: 0 means DefaultLimit, and the most is MaxLimit.
 	Limit int `json:"limit,omitempty"`
-	// Paged asks for the position of each event, and for how many older ones there
-	// are.
+	// Paged asks for the position of each event and the number of older ones.
 	Paged bool `json:"paged,omitempty"`
-	// Before leaves out the event at that position and what came after it; zero
-	// means no bound.
+	// Before leaves out the event at a position and all later ones; zero means no bound.
 	Before EventPosition `json:"before,omitzero"`
 }
 
 // MaxOlder bounds EventsReply.Older.
 const MaxOlder = 1000
 
-// EventPosition is where an event is in the stream TELEMETRY: the sequence of its
-// message, and which of the events in that.
+// EventPosition is the position of an event in the stream TELEMETRY: the sequence of its
+// message, and the index in that.
 type EventPosition struct {
 	Seq   uint64 `json:"seq"`
 	Index int    `json:"index"`
 }
 
-// Compare returns -1 where p comes before q, 1 where it comes after it, else 0.
+// Compare returns -1 where p is before q, 1 where it is after q, and 0 where they are equal.
 func (p EventPosition) Compare(q EventPosition) int {
 	return cmp.Or(cmp.Compare(p.Seq, q.Seq), cmp.Compare(p.Index, q.Index))
 }
 
-// StoredEvent is an event as stored, with the bus's stamp of its arrival.
+// StoredEvent is an event as stored, with the time of its arrival on the bus.
 type StoredEvent struct {
 	telemetry.Event
 	Received time.Time `json:"received"`
-	// Position is there in the answer to a Paged request.
+	// Position is set in the answer to a Paged request.
 	Position EventPosition `json:"position,omitzero"`
 }
 
 // EventsReply answers an EventsRequest.
 type EventsReply struct {
 	Events []StoredEvent `json:"events"`
-	// Truncated says that MaxReply left events out.
+	// Truncated means that events were left out because of MaxReply.
 	Truncated bool `json:"truncated,omitempty"`
-	// Older is how many events match the request beside those, in the answer to a
-	// Paged one: at most MaxOlder are counted of each partition.
+	// Older is how many more events match, in the answer to a Paged request: at most MaxOlder
+	// are counted in each partition.
 	Older int `json:"older,omitempty"`
 	Part
 }
 
-// Part says what a reply lacks: telemetry may be split into partitions, each of
-// which a detector answers for.
+// Part is what a reply lacks. Telemetry may be split into partitions, each answered by its
+// owner.
 type Part struct {
-	// Unanswered are those that none answered for, as while one takes over from
-	// another: what is known of their apps is missing here.
+	// Unanswered are the partitions that no detector answered for, as during a takeover: their
+	// apps are missing.
 	Unanswered []int `json:"unanswered,omitempty"`
 }
 
-// Incomplete is empty, or says for people that the reply lacks something.
+// Incomplete returns in words what the reply lacks, or nothing.
 func (p Part) Incomplete() string {
 	if len(p.Unanswered) == 0 {
 		return ""
@@ -110,16 +107,16 @@ func (p Part) Incomplete() string {
 	return fmt.Sprintf("no detector answers for %d of the parts into which telemetry is split by app: what is known of their apps is missing here; ask again in 5 s", len(p.Unanswered))
 }
 
-// StatusReply tells data from silence.
+// StatusReply lists the apps with telemetry, and the state of the detector.
 type StatusReply struct {
 	Apps     []AppStatus    `json:"apps"`
 	Detector DetectorStatus `json:"detector"`
 }
 
-// AppStatus is what is known of one app.
+// AppStatus is the state of one app.
 type AppStatus struct {
 	App string `json:"app"`
-	// Senders are the products that sent for it, at most 8.
+	// Senders are the products that sent events of it, at most 8.
 	Senders []string `json:"senders"`
 	// LastEventSeconds is the age of the newest event, in seconds.
 	LastEventSeconds float64 `json:"last_event_seconds"`
@@ -129,26 +126,25 @@ type AppStatus struct {
 	History bool `json:"history,omitempty"`
 }
 
-// DetectorStatus is how the detector itself is.
+// DetectorStatus is the state of the detector.
 type DetectorStatus struct {
-	// Ready says that it has caught up with the stream.
+	// Ready means that it has caught up with the stream.
 	Ready bool `json:"ready"`
-	// Behind is how many messages it has still to read.
+	// Behind is its lag in messages.
 	Behind uint64 `json:"behind"`
-	// Lost counts messages that the stream dropped before it read them: where it has
-	// several partitions, at most so many, of all of them.
+	// Lost counts messages that the stream dropped before they were read. With several
+	// partitions it is an upper bound, over all of them.
 	Lost uint64 `json:"lost"`
-	// AppsNotTracked is how many apps had an event within the last 24 h and are not
-	// tracked, because 1,000 others are: at most 10,000. They are not among the apps of
-	// a StatusReply.
+	// AppsNotTracked is how many apps had an event within the last 24 h and are not tracked,
+	// because 1,000 others are: at most 10,000. A StatusReply does not list them.
 	AppsNotTracked int `json:"apps_not_tracked,omitempty"`
-	// Rules are the detection rules in force. There are several where detectors are set up differently, which they
-	// should not be: which of them holds for an app then depends on who owns it.
+	// Rules are the detection rules in use. There are several where detectors are configured
+	// differently, which is a mistake: the rules for an app then depend on its owner.
 	Rules []string `json:"rules,omitempty"`
 	Part
 }
 
-// NoiseAction is what a NoiseRequest wants.
+// NoiseAction is the action of a NoiseRequest.
 type NoiseAction string
 
 // The noise actions.
@@ -166,27 +162,27 @@ type NoiseRequest struct {
 	App string `json:"app,omitempty"`
 	// Kind limits an added rule to log or network; empty means both.
 	Kind telemetry.Kind `json:"kind,omitempty"`
-	// Pattern is the plain substring that an added rule looks for.
+	// Pattern is the plain substring that an added rule matches.
 	Pattern string `json:"pattern,omitempty"`
-	// RuleID names the rule to remove; or, for add without a pattern, a rule that is
-	// proposed or was removed, and is to apply.
+	// RuleID is the rule to remove; or, for add without a pattern, the proposed or removed rule
+	// to apply.
 	RuleID string `json:"rule_id,omitempty"`
 }
 
-// NoiseReply answers a NoiseRequest with the rules as they are after it.
+// NoiseReply answers a NoiseRequest with the rules after it.
 type NoiseReply struct {
 	Rules []NoiseRule `json:"rules"`
-	// Removed are found rules that somebody removed and that don't come back by
-	// themselves, by app and the one removed last first, MaxRemoved of them.
+	// Removed are automatic rules that were removed by a user and do not return by
+	// themselves: by app, the one removed last first, at most MaxRemoved.
 	Removed []RemovedRule `json:"removed,omitempty"`
-	// Added is the ID of the rule that add made.
+	// Added is the ID of the added rule.
 	Added string `json:"added,omitempty"`
 	// Found is how many new patterns auto_detect found, 0 for other actions.
 	Found int `json:"found"`
-	// HiddenTotal is how many events the rules have hidden, also those that the
-	// reply has no room for.
+	// HiddenTotal is how many events all rules have hidden, including those that the reply has
+	// no room for.
 	HiddenTotal uint64 `json:"hidden_total,omitempty"`
-	// Truncated says that MaxReply left rules out.
+	// Truncated means that rules were left out because of MaxReply.
 	Truncated bool `json:"truncated,omitempty"`
 	Part
 }
@@ -200,30 +196,30 @@ type NoiseRule struct {
 	Kind       telemetry.Kind `json:"kind,omitempty"`
 	Pattern    string         `json:"pattern"`
 	Confidence float64        `json:"confidence,omitempty"`
-	// Hidden is how many events the rule has kept from raising an alert.
+	// Hidden is how many events the rule has kept from raising alerts.
 	Hidden  uint64 `json:"hidden"`
 	Example string `json:"example,omitempty"`
 
-	// HiddenLast10Min is how many of them came within the 10 minutes, to a minute,
-	// before the newest event.
+	// HiddenLast10Min is how many of them arrived within the 10 minutes before the newest
+	// event, counted by minutes.
 	HiddenLast10Min uint64 `json:"hidden_last_10min"`
-	// AlertsHeld is how many of them were such as alerts are raised for: lines of
-	// level error, requests that failed.
+	// AlertsHeld is how many of them could have raised an alert: lines of level error, failed
+	// requests.
 	AlertsHeld uint64 `json:"alerts_held"`
-	// WouldHide, WouldHideLast10Min and WouldHoldAlerts are the same for a rule that
-	// is proposed: what it would have hidden since it was, and in the 10 minutes that
-	// led to it, as far as that was counted (29 of one template).
+	// WouldHide, WouldHideLast10Min and WouldHoldAlerts are the same for a proposed rule: what
+	// it would have hidden since the proposal and in the 10 minutes before it, as far as that
+	// was counted (29 of one template).
 	WouldHide          uint64 `json:"would_hide,omitempty"`
 	WouldHideLast10Min uint64 `json:"would_hide_last_10min,omitempty"`
 	WouldHoldAlerts    uint64 `json:"would_hold_alerts,omitempty"`
-	// ByLevel is how many lines of which level are in Hidden; in WouldHide, of those
-	// since the rule was proposed.
+	// ByLevel counts the lines in Hidden by level; for a proposed rule those in WouldHide since
+	// the proposal.
 	ByLevel map[telemetry.Level]uint64 `json:"by_level,omitempty"`
-	// Examples are different messages or URLs that it matched of late, at most 3 and
-	// the newest last.
+	// Examples are different messages or URLs that it matched recently, at most 3, the newest
+	// last.
 	Examples []string `json:"examples,omitempty"`
-	// Since is when it began to apply or was proposed, LastSeen when it last matched;
-	// of rules of before these were noted they are missing.
+	// Since is when it was applied or proposed, LastSeen when it last matched. Rules from
+	// before these were recorded lack them.
 	Since    time.Time `json:"since,omitzero"`
 	LastSeen time.Time `json:"last_seen,omitzero"`
 }
@@ -231,7 +227,7 @@ type NoiseRule struct {
 // MaxRemoved is how many removed rules a NoiseReply holds at most.
 const MaxRemoved = 50
 
-// RemovedRule is a rule that was found and removed. Add with its id brings it back.
+// RemovedRule is an automatic rule that was removed. Add with its ID applies it again.
 type RemovedRule struct {
 	ID      string         `json:"rule_id"`
 	App     string         `json:"app,omitempty"`

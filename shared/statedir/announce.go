@@ -12,7 +12,7 @@ import (
 // errLost is returned where another process may hold the directory by now.
 var errLost = errors.New("the lock of the state directory is gone: was the directory removed?")
 
-// Announce writes runtime.json (mode 0600): from now on others can find us.
+// Announce writes runtime.json (mode 0600), by which other processes find the bus.
 func (l *Lock) Announce(r Runtime) error {
 	data, err := announcement(r)
 	if err != nil {
@@ -37,7 +37,7 @@ func (l *Lock) Restore(r Runtime) (restored bool, err error) {
 	}
 	ours, err := l.file.Stat()
 	if err != nil {
-		return false, fmt.Errorf("look at the lock of the state directory: %w", err)
+		return false, fmt.Errorf("check the lock of the state directory: %w", err)
 	}
 	if there, err := os.Stat(filepath.Join(l.dir.path, lockFile)); err != nil || !os.SameFile(ours, there) {
 		return false, errLost

@@ -8,14 +8,14 @@ import (
 	"path/filepath"
 )
 
-// Credential is the file that holds the secret of a role on the bus.
+// Credential returns the file with the secret of a role on the bus.
 func (d Dir) Credential(role string) string {
 	return filepath.Join(d.path, credentialsDir, role+".nk")
 }
 
-// CreateCredential stores the secret of a role, readable by the owner alone.
-// Where the role has one already it changes nothing and its error wraps
-// fs.ErrExist: two processes that start at once agree on the first.
+// CreateCredential stores the secret of a role, readable by the owner alone. Where the role has
+// one already it changes nothing, and the error wraps [fs.ErrExist]: two processes that start
+// at once agree on the first.
 func (d Dir) CreateCredential(role string, secret []byte) error {
 	file := d.Credential(role)
 	if err := os.MkdirAll(filepath.Dir(file), ownerOnly); err != nil {
@@ -32,14 +32,14 @@ func (d Dir) CreateCredential(role string, secret []byte) error {
 	return nil
 }
 
-// othersMay are the permissions that nobody but the owner may have on a secret.
-const othersMay fs.FileMode = 0o077
+// othersMode are the permissions on a secret that only the owner may have.
+const othersMode fs.FileMode = 0o077
 
-// ReadCredential reads the secret of a role. Where others could read or change
-// the file, that is mended (mode 0600), and told by mended. Who was given the
-// file of somebody else, or a read-only one, may not mend it, and uses it as it
-// is. The error wraps fs.ErrNotExist where the role has none yet.
-func (d Dir) ReadCredential(role string) (secret []byte, mended bool, err error) {
+// ReadCredential reads the secret of a role. Where other users could read or change the file,
+// its permissions are restricted (mode 0600), and restricted is true. A file of another user,
+// or one on a read-only volume, is used as it is. The error wraps [fs.ErrNotExist] where the
+// role has none yet.
+func (d Dir) ReadCredential(role string) (secret []byte, restricted bool, err error) {
 	f, err := os.Open(d.Credential(role))
 	if err != nil {
 		return nil, false, err
@@ -49,11 +49,11 @@ func (d Dir) ReadCredential(role string) (secret []byte, mended bool, err error)
 	if err != nil {
 		return nil, false, err
 	}
-	if info.Mode().Perm()&othersMay != 0 {
-		mended = f.Chmod(ownerOnlySecret) == nil
+	if info.Mode().Perm()&othersMode != 0 {
+		restricted = f.Chmod(ownerOnlySecret) == nil
 	}
 	secret, err = io.ReadAll(io.LimitReader(f, maxCredential))
-	return secret, mended, err
+	return secret, restricted, err
 }
 
 // maxCredential is the largest secret that is read, in bytes.

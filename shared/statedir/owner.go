@@ -12,7 +12,7 @@ import (
 // every user could exchange credentials and runtime.json.
 var ErrExposed = errors.New("state directory is not safe")
 
-// Permissions to write that somebody other than the owner may have.
+// Write permissions of group and others.
 const (
 	groupWrites  fs.FileMode = 0o020
 	othersWrite  fs.FileMode = 0o002
@@ -40,7 +40,7 @@ func exposure(path string, mode fs.FileMode, owner, self int) (warning string, e
 func Exposure(path string) (warning string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", fmt.Errorf("look at state directory: %w", err)
+		return "", fmt.Errorf("check the state directory: %w", err)
 	}
 	owner, ok := ownerOf(info)
 	if !ok {
@@ -54,13 +54,13 @@ func Exposure(path string) (warning string, err error) {
 func (d Dir) Restrict() error {
 	info, err := os.Stat(d.path)
 	if err != nil {
-		return fmt.Errorf("look at state directory: %w", err)
+		return fmt.Errorf("check the state directory: %w", err)
 	}
 	if owner, ok := ownerOf(info); !ok || owner != os.Geteuid() || info.Mode().Perm()&beyondOwners == 0 {
 		return nil
 	}
 	if err := os.Chmod(d.path, ownerOnly); err != nil {
-		return fmt.Errorf("keep others out of the state directory (mode %04o): %w", info.Mode().Perm(), err)
+		return fmt.Errorf("restrict the permissions of the state directory (mode %04o): %w", info.Mode().Perm(), err)
 	}
 	return nil
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Runtime says what runs on a state directory, and where: the content of
-// runtime.json. A URL of something that doesn't run is empty.
+// Runtime is the content of runtime.json: what runs on a state directory, and where. The URL of
+// a service that does not run is empty.
 type Runtime struct {
 	PID          int    `json:"pid"`
 	Version      string `json:"version"`
@@ -27,12 +27,12 @@ type Runtime struct {
 	DashboardURL string `json:"dashboard_url"`
 }
 
-// ErrNotRunning says that nothing runs on this directory.
+// ErrNotRunning is returned when no bus runs on a directory.
 var ErrNotRunning = errors.New("no bus is running on this state directory")
 
-// RunningError says which process holds the directory already.
+// RunningError is returned when another process holds the directory.
 type RunningError struct {
-	// PID is the process, or 0 where it has not said so yet.
+	// PID is the process, or 0 where it has not written it yet.
 	PID  int
 	Path string
 }
@@ -44,11 +44,11 @@ func (e *RunningError) Error() string {
 	return fmt.Sprintf("tocsin runs already on %s with pid %d: stop it first, or set another TOCSIN_STATE_DIR", e.Path, e.PID)
 }
 
-// UnannouncedError is returned where a process holds the directory and has not announced where it
-// listens: it is starting, or runtime.json was removed, which it then writes again
-// within seconds. It is an ErrNotRunning: nobody can be reached yet.
+// UnannouncedError is returned when a process holds the directory and has not announced where it
+// listens: it is starting, or runtime.json was removed, which it then writes again within
+// seconds. It is an [ErrNotRunning], because the bus can't be reached yet.
 type UnannouncedError struct {
-	// PID is the process, or 0 where it has not said so yet.
+	// PID is the process, or 0 where it has not written it yet.
 	PID  int
 	Path string
 }
@@ -64,43 +64,43 @@ func (e *UnannouncedError) Error() string {
 // Is reports whether target is ErrNotRunning.
 func (e *UnannouncedError) Is(target error) bool { return target == ErrNotRunning }
 
-// Lock is the exclusive right to run a bus on a directory. The kernel frees it
-// when the process ends, however it ends.
+// Lock is the exclusive right to run a bus on a directory. The kernel releases it when the
+// process ends in any way.
 type Lock struct {
 	dir  Dir
 	file *flock.Flock
 }
 
-// lockPatience is how long Lock tries: whoever only looks (Running) holds the
-// lock for microseconds and must not be taken for a bus.
-const lockPatience = 250 * time.Millisecond
+// lockTimeout is how long Lock tries: Running holds the lock for microseconds, and must not be
+// taken for a bus.
+const lockTimeout = 250 * time.Millisecond
 
-// Lock takes the directory, or returns a *RunningError after lockPatience.
+// Lock acquires the directory, or returns a *[RunningError] after lockTimeout.
 func (d Dir) Lock() (*Lock, error) {
 	f := flock.New(filepath.Join(d.path, lockFile), flock.SetPermissions(ownerOnlySecret))
-	ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), lockTimeout)
 	defer cancel()
-	ok, err := f.TryLockContext(ctx, lockPatience/25)
+	ok, err := f.TryLockContext(ctx, lockTimeout/25)
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return nil, fmt.Errorf("lock state directory: %w", err)
 	}
 	if !ok {
 		return nil, &RunningError{PID: d.holder(), Path: d.path}
 	}
-	// Whoever can't read runtime.json, or comes before it, finds the pid here.
+	// A process that can't read runtime.json, or finds none yet, reads the pid here.
 	pid := fmt.Appendln(nil, os.Getpid())
 	if err := os.WriteFile(filepath.Join(d.path, lockFile), pid, ownerOnlySecret); err != nil {
 		return nil, errors.Join(fmt.Errorf("write the pid into the lock: %w", err), f.Unlock())
 	}
-	// What a killed process left behind would send gateways to a dead port.
+	// The file of a killed process would send gateways to a dead port.
 	if err := os.Remove(filepath.Join(d.path, runtimeFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.Join(fmt.Errorf("remove stale runtime.json: %w", err), f.Unlock())
 	}
 	return &Lock{dir: d, file: f}, nil
 }
 
-// Release removes runtime.json and gives the directory free. A directory that
-// somebody has removed is free already.
+// Release removes runtime.json and releases the directory. It is no error when the directory was
+// removed.
 func (l *Lock) Release() error {
 	gone := func(err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -115,7 +115,7 @@ func (l *Lock) Release() error {
 	)
 }
 
-// holder is the process that has the lock, as far as it has said so, else 0.
+// holder returns the process that has the lock, or 0 where it has not written its pid.
 func (d Dir) holder() int {
 	if r, err := d.readRuntime(); err == nil {
 		return r.PID
@@ -131,10 +131,9 @@ func (d Dir) holder() int {
 	return pid
 }
 
-// Running returns what runs on the directory. Its error is ErrNotRunning when
-// nobody holds the lock, whatever a dead process left in runtime.json, and an
-// *UnannouncedError, which is an ErrNotRunning too, while the holder has announced
-// nothing. Other errors say what to do.
+// Running returns what runs on the directory. The error is [ErrNotRunning] when no process holds
+// the lock, whatever a dead one left in runtime.json, and an *[UnannouncedError], which is an
+// ErrNotRunning too, while the holder has announced nothing. Other errors say what to do.
 func (d Dir) Running() (Runtime, error) {
 	r, readErr := d.readRuntime()
 	held, err := d.held()
@@ -170,8 +169,8 @@ func (d Dir) readRuntime() (Runtime, error) {
 	return r, nil
 }
 
-// held asks the kernel whether somebody has the lock, by a shared try that is
-// given back at once. Lock's patience covers a bus that starts in that moment.
+// held reports whether a process has the lock, by a shared lock that is released at once. A bus
+// that starts in that moment waits for it, see lockTimeout.
 func (d Dir) held() (bool, error) {
 	f := flock.New(filepath.Join(d.path, lockFile), flock.SetFlag(os.O_RDONLY))
 	free, err := f.TryRLock()
@@ -179,11 +178,11 @@ func (d Dir) held() (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("look at the lock of the state directory: %w", err)
+		return false, fmt.Errorf("check the lock of the state directory: %w", err)
 	}
 	if free {
 		if err := f.Unlock(); err != nil {
-			return false, fmt.Errorf("give the lock of the state directory back: %w", err)
+			return false, fmt.Errorf("release the lock of the state directory: %w", err)
 		}
 	}
 	return !free, nil

@@ -1,8 +1,8 @@
-// Package statedir is the directory in which one Tocsin installation keeps
-// what must outlive its processes: the JetStream store, the credentials of the
-// bus's roles, and runtime.json, which says what runs where.
+// Package statedir is the directory of one installation of Tocsin, with what must outlive its
+// processes: the JetStream store, the credentials of the roles, and runtime.json with the
+// addresses of what runs.
 //
-// It knows files and the lock on them, and nothing of what is stored.
+// It knows files and the lock on them, and nothing of their content.
 package statedir
 
 import (
@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// Version is the layout of the directory. A directory of another version is
-// refused, so that an older or newer Tocsin never rewrites what it can't read.
+// Version is that of the layout. A directory of another version is refused, so that no version
+// rewrites files that it can't read.
 const Version = "1"
 
 // Names inside the directory.
@@ -30,13 +30,13 @@ const (
 	ownerOnlySecret = 0o600
 )
 
-// ErrVersion says that the directory has another version's layout.
+// ErrVersion is returned for a directory with the layout of another version.
 var ErrVersion = errors.New("state directory of another version")
 
 // Dir is an existing state directory of this version.
 type Dir struct{ path string }
 
-// Default is the state directory of the contract: $XDG_STATE_HOME/tocsin, else
+// Default returns the default state directory: $XDG_STATE_HOME/tocsin, else
 // ~/.local/state/tocsin.
 func Default() (string, error) {
 	if x := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(x) {
@@ -49,15 +49,14 @@ func Default() (string, error) {
 	return filepath.Join(home, ".local", "state", "tocsin"), nil
 }
 
-// At names a directory without creating or checking it: for readers that only
-// look for what runs.
+// At returns a directory without creating or checking it, for readers of runtime.json.
 func At(path string) Dir { return Dir{path: path} }
 
-// Open creates the directory where it is missing (mode 0700) and checks that it
-// is of this version, can be written, and is not exposed to others.
+// Open creates the directory where it is missing (mode 0700), and checks that it is of this
+// version, writable, and not exposed to other users.
 //
-// Its error wraps ErrVersion for another layout and ErrExposed for a directory that
-// others could change; every error says what to do.
+// The error wraps [ErrVersion] for another layout and [ErrExposed] for a directory that other
+// users could change. Every error says what to do.
 func Open(path string) (Dir, error) {
 	if err := os.MkdirAll(path, ownerOnly); err != nil {
 		return Dir{}, fmt.Errorf("create state directory: %w: choose another with TOCSIN_STATE_DIR", err)
@@ -79,12 +78,12 @@ func Open(path string) (Dir, error) {
 	return d, nil
 }
 
-// Inspect says what is wrong with a state directory, as Open does, and makes
-// nothing. Its error wraps fs.ErrNotExist where there is none yet.
+// Inspect returns what is wrong with a state directory, as [Open] does, and creates nothing. The
+// error wraps [fs.ErrNotExist] where there is none yet.
 func Inspect(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("look at state directory: %w", err)
+		return fmt.Errorf("check the state directory: %w", err)
 	}
 	if !info.IsDir() {
 		return fmt.Errorf("%s is no directory: choose another with TOCSIN_STATE_DIR", path)
@@ -102,7 +101,7 @@ func Inspect(path string) error {
 func (d Dir) checkWritable() error {
 	probe, err := os.CreateTemp(d.path, ".probe-*")
 	if err != nil {
-		return fmt.Errorf("write to state directory: %w: give it to this user, or choose another with TOCSIN_STATE_DIR", err)
+		return fmt.Errorf("write to the state directory: %w: make this user its owner, or choose another with TOCSIN_STATE_DIR", err)
 	}
 	name := probe.Name()
 	err = errors.Join(probe.Close(), os.Remove(name))
@@ -112,7 +111,7 @@ func (d Dir) checkWritable() error {
 	return nil
 }
 
-// checkVersion says whether the directory is marked with this version.
+// checkVersion reports whether the directory is marked with this version.
 func (d Dir) checkVersion() (marked bool, err error) {
 	got, err := os.ReadFile(filepath.Join(d.path, versionFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -122,7 +121,7 @@ func (d Dir) checkVersion() (marked bool, err error) {
 		return false, fmt.Errorf("read the version of the state directory: %w", err)
 	}
 	if v := strings.TrimSpace(string(got)); v != Version {
-		return false, fmt.Errorf("%w: %s is of version %.20q, this tocsin wants %q: use the tocsin that made it, or another TOCSIN_STATE_DIR", ErrVersion, d.path, v, Version)
+		return false, fmt.Errorf("%w: %s is of version %.20q, this tocsin wants %q: use the version that created it, or another TOCSIN_STATE_DIR", ErrVersion, d.path, v, Version)
 	}
 	return true, nil
 }
@@ -134,17 +133,16 @@ func (d Dir) mark() error {
 	return nil
 }
 
-// Path is the directory itself.
+// Path returns the path of the directory.
 func (d Dir) Path() string { return d.path }
 
-// JetStream is where the embedded server keeps its streams.
+// JetStream returns the directory of the embedded server's streams.
 func (d Dir) JetStream() string { return filepath.Join(d.path, jetStreamDir) }
 
-// Log is the file into which a bus that was started in the background logs.
+// Log returns the log file of a bus that was started in the background.
 func (d Dir) Log() string { return filepath.Join(d.path, logFile) }
 
-// writeAtomic replaces a file as a whole, so that a reader or a crash never
-// sees half of it.
+// writeAtomic replaces a file as a whole: neither a reader nor a crash leaves half of it.
 func writeAtomic(file string, data []byte) error {
 	tmp, err := writeTemp(file, data)
 	if err != nil {

@@ -1,9 +1,6 @@
-// Package static serves files that are in the binary: each in one piece, also
-// compressed, and only once to a browser that has it already.
+// Package static serves files that are embedded in the binary, compressed and with an ETag.
 //
-// It knows no Host and no Origin, and not who may read a file or for how long a
-// browser may keep it: that is for whoever serves it to say, in headers that are
-// set before.
+// Access and caching are the caller's: it checks Host and Origin, and sets its headers before.
 package static
 
 import (
@@ -23,18 +20,17 @@ type File struct {
 	plain, zipped variant
 }
 
-// variant is the file in one encoding.
+// variant is the file in one content encoding.
 type variant struct {
-	tag  string // as ETag has it
+	tag  string // value of ETag
 	body []byte
 }
 
-// minZipped is how large a file has to be, in bytes, for its compressed form to be
-// of use.
+// minZipped is the smallest file, in bytes, that is compressed.
 const minZipped = 512
 
-// New prepares a file of a media type, as Content-Type has it. It is compressed
-// now, unless it is small or gets no smaller.
+// New returns a file with a media type. It is compressed now, unless it is small or does not get
+// smaller.
 func New(media string, content []byte) *File {
 	sum := sha256.Sum256(content)
 	name := hex.EncodeToString(sum[:8])
@@ -47,13 +43,13 @@ func New(media string, content []byte) *File {
 	return f
 }
 
-// ServeHTTP answers with the file, or says that the browser has it.
+// ServeHTTP answers with the file, or with 304 where the browser has it.
 func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	answer := f.plain
 	if f.zipped.body != nil {
 		header.Set("Vary", "Accept-Encoding")
-		if takesGzip(r.Header.Values("Accept-Encoding")) {
+		if acceptsGzip(r.Header.Values("Accept-Encoding")) {
 			answer = f.zipped
 		}
 	}
@@ -69,12 +65,11 @@ func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		header.Set("Content-Encoding", "gzip")
 	}
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(answer.body) // a browser that went away needs no answer
+		_, _ = w.Write(answer.body) // the browser has disconnected
 	}
 }
 
-// known says whether the browser has the file. In which encoding it came makes no
-// difference to what it has.
+// known reports whether the browser has the file, in either encoding.
 func (f *File) known(ifNoneMatch []string) bool {
 	for tag := range elements(ifNoneMatch) {
 		tag = strings.TrimPrefix(tag, "W/")
@@ -85,8 +80,8 @@ func (f *File) known(ifNoneMatch []string) bool {
 	return false
 }
 
-// takesGzip reads Accept-Encoding (RFC 9110, section 12.5.3).
-func takesGzip(values []string) bool {
+// acceptsGzip reports whether Accept-Encoding allows gzip (RFC 9110, section 12.5.3).
+func acceptsGzip(values []string) bool {
 	for element := range elements(values) {
 		coding, params, _ := strings.Cut(element, ";")
 		if !slices.Contains([]string{"gzip", "x-gzip", "*"}, strings.ToLower(strings.TrimSpace(coding))) {
@@ -99,7 +94,7 @@ func takesGzip(values []string) bool {
 	return false
 }
 
-// elements are those of a list in a header.
+// elements yields the elements of a list in a header.
 func elements(values []string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for _, value := range values {
@@ -112,7 +107,7 @@ func elements(values []string) func(yield func(string) bool) {
 	}
 }
 
-// Zip compresses as well as gzip can: it is done once, and sent often.
+// Zip compresses with the best compression of gzip: it is done once for many answers.
 func Zip(data []byte) []byte {
 	var zipped bytes.Buffer
 	w, err := gzip.NewWriterLevel(&zipped, gzip.BestCompression)
@@ -123,7 +118,7 @@ func Zip(data []byte) []byte {
 		err = w.Close()
 	}
 	if err != nil {
-		panic(err) // the level is one, and memory takes all
+		panic(err) // the level is valid, and memory accepts all writes
 	}
 	return zipped.Bytes()
 }

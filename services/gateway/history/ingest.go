@@ -58,11 +58,11 @@ func (r *Reader) ingest(ctx context.Context) Ingest {
 	if err != nil {
 		return Ingest{}
 	}
-	q := presence.Question{Service: "ingest", First: ingestTimeout, Next: nextIngestTimeout}
+	q := presence.Request{Service: "ingest", First: ingestTimeout, Next: nextIngestTimeout}
 	if !r.bus.External() { // tocsin up has one
 		q.Expected = 1
 	}
-	all, answered, err := presence.Of(ctx, session, q)
+	all, answered, err := presence.CollectService(ctx, session, q)
 	switch {
 	case err != nil:
 		r.log.Debug("cannot ask ingest for its health", "error", err)

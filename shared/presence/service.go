@@ -14,41 +14,41 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// ErrSilent is returned for services of which none answers in time, although one is
-// there.
-var ErrSilent = errors.New("no answer in time")
+// ErrTimeout is returned when a service is running and no instance answers in time.
+var ErrTimeout = errors.New("no answer in time")
 
-// Question says which services Of asks, and how long it waits for them.
-type Question struct {
-	// Service is their role, as in Config.
+// Request says which service to ask, and how long to wait for its instances.
+type Request struct {
+	// Service is its role, as in Config.
 	Service string
-	// Expected is how many there are, or 0 where that is not known. Of returns as soon
-	// as so many have answered.
+	// Expected is the number of instances, or 0 where it is not known. CollectService returns
+	// as soon as so many have answered.
 	Expected int
 	// First bounds the wait for the first answer, Next that for another after it.
 	First, Next time.Duration
 }
 
-// Of asks the instances of one service how they are, and nobody else: by the statistics
-// that micro gives by a service's name. Where none is there it returns at once, with
-// none; where some are, but are too slow, with ErrSilent. A service of a version that does not say so there is left out, and answered is
-// true all the same. A bus that is away is bus.ErrAway.
-func Of(ctx context.Context, c *bus.Conn, q Question) (all []query.Health, answered bool, err error) {
+// CollectService requests the health of the instances of one service alone, by its statistics in
+// micro. Where no instance runs it returns at once, with none; where some do and are too slow,
+// the error is [ErrTimeout]. An instance of a version without health in its statistics is left
+// out, and answered is true all the same. The error wraps [bus.ErrUnreachable] where the bus
+// can't be reached.
+func CollectService(ctx context.Context, c *bus.Session, q Request) (all []query.Health, answered bool, err error) {
 	if !c.Connected() {
-		return nil, false, errors.Join(bus.ErrAway, c.Why())
+		return nil, false, errors.Join(bus.ErrUnreachable, c.Why())
 	}
 	subject, err := micro.ControlSubject(micro.StatsVerb, prefix+q.Service, "")
 	if err != nil {
-		return nil, false, fmt.Errorf("ask the %s how it is: %w", q.Service, err)
+		return nil, false, fmt.Errorf("request the health of the %s: %w", q.Service, err)
 	}
 	inbox := c.NC.NewInbox()
 	answers, err := c.NC.SubscribeSync(inbox)
 	if err != nil {
-		return nil, false, fmt.Errorf("listen for the health of the %s: %w", q.Service, err)
+		return nil, false, fmt.Errorf("subscribe to the health of the %s: %w", q.Service, err)
 	}
-	defer func() { _ = answers.Unsubscribe() }() // else it ends with the connection
+	defer func() { _ = answers.Unsubscribe() }() // it ends with the connection otherwise
 	if err := c.NC.PublishRequest(subject, inbox, nil); err != nil {
-		return nil, false, fmt.Errorf("ask the %s how it is: %w", q.Service, err)
+		return nil, false, fmt.Errorf("request the health of the %s: %w", q.Service, err)
 	}
 	wait := q.First
 	for n := 1; n <= maxAnswers; n++ {
@@ -57,11 +57,11 @@ func Of(ctx context.Context, c *bus.Conn, q Question) (all []query.Health, answe
 		case ctx.Err() != nil:
 			return nil, answered, ctx.Err()
 		case errors.Is(err, context.DeadlineExceeded) && !answered:
-			return nil, false, fmt.Errorf("hear the health of the %s: %w", q.Service, ErrSilent)
+			return nil, false, fmt.Errorf("receive the health of the %s: %w", q.Service, ErrTimeout)
 		case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrNoResponders):
 			return sorted(all), answered, nil
 		case err != nil:
-			return nil, answered, fmt.Errorf("hear the health of the %s: %w", q.Service, err)
+			return nil, answered, fmt.Errorf("receive the health of the %s: %w", q.Service, err)
 		case len(m.Data) == 0 && m.Header.Get("Status") == noResponders:
 			return sorted(all), answered, nil
 		}
@@ -82,7 +82,7 @@ func next(ctx context.Context, answers *nats.Subscription, wait time.Duration) (
 	return answers.NextMsgWithContext(ctx)
 }
 
-// healthIn finds what a service says of itself in its statistics.
+// healthIn returns the health in the statistics of a service.
 func healthIn(data []byte) (h query.Health, ok bool) {
 	var stats micro.Stats
 	if json.Unmarshal(data, &stats) != nil {

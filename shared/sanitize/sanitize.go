@@ -1,8 +1,8 @@
-// Package untrusted makes text from outside fit to be stored and shown: no
-// invisible characters that hide words from a reader, and no control
-// characters that a terminal or a model would act on (contract, section 8).
+// Package sanitize makes text from outside safe to store and to show: without invisible
+// characters that hide words from a reader, and without control characters that a terminal
+// or a model would act on.
 //
-// It does not mask secrets: that is package redact's work.
+// It masks no secrets: package redact does. Package display does both for what is shown.
 package sanitize
 
 import (
@@ -11,19 +11,18 @@ import (
 	"unicode/utf8"
 )
 
-// Strip makes text fit to be stored. Every character that Unicode shows as
-// nothing is removed, but for the joiners: bidirectional controls, zero-width
-// characters, variation selectors, blank letters, Unicode tags and byte order
-// marks. Control characters other than line feed and tab, and the line and
-// paragraph separators, get a visible form: the control pictures of Unicode (ESC
-// becomes U+241B), or \u0085 spelled out where there is none. A carriage return
-// before a line feed is dropped. Bytes that are no UTF-8 become U+FFFD.
+// Strip returns text that is safe to store. Invisible characters are removed, but for the
+// joiners: bidirectional controls, zero-width characters, variation selectors, blank letters,
+// Unicode tags and byte order marks. Control characters other than line feed and tab, and the
+// line and paragraph separators, get a visible form: a control picture of Unicode (ESC becomes
+// U+241B), or an escape such as \u0085 where there is none. A carriage return before a line
+// feed is removed. Invalid UTF-8 becomes U+FFFD.
 //
 // Clean text is returned as it is, without an allocation.
 func Strip(text string) string { return clean(text, false) }
 
-// Visible makes text fit to be shown to an agent, in one line: as Strip does,
-// and line feeds and tabs get a visible form as well.
+// Visible is [Strip] for text that is shown in one line: line feeds and tabs get a visible form
+// as well.
 func Visible(text string) string { return clean(text, true) }
 
 func clean(text string, oneLine bool) string {
@@ -45,7 +44,7 @@ func clean(text string, oneLine bool) string {
 	return b.String()
 }
 
-// dirty is the index of the first character that has to go, or -1.
+// dirty returns the index of the first character to remove or replace, or -1.
 func dirty(text string, oneLine bool) int {
 	for i := 0; i < len(text); {
 		c := text[i]
@@ -67,7 +66,7 @@ func dirty(text string, oneLine bool) int {
 
 const (
 	del = 0x7f
-	// pictures is where the control pictures begin: U+2400 stands for NUL.
+	// pictures is the first of the control pictures: U+2400 is that of NUL.
 	pictures   = 0x2400
 	delPicture = 0x2421
 )
@@ -91,17 +90,16 @@ func write(b *strings.Builder, r rune, oneLine bool) {
 	}
 }
 
-// spelled reports whether a character above ASCII acts as a control: those of
-// C1, among them the terminal's CSI, and the line and paragraph separators.
+// spelled reports whether a character above ASCII is a control: one of C1, such as the
+// terminal's CSI, or the line or paragraph separator.
 func spelled(r rune) bool {
 	return r >= 0x80 && r < 0xa0 || r == 0x2028 || r == 0x2029
 }
 
-// hidden reports whether a character is invisible and only serves to hide or to
-// reorder what a reader sees: Unicode's Default_Ignorable_Code_Point and the
-// annotation marks. The joiners U+200C and U+200D are part of words and emoji
-// and stay. An emoji loses its variation selector, which carries no meaning of
-// its own and can carry hidden bytes.
+// hidden reports whether a character is invisible and only hides or reorders what a reader
+// sees: Unicode's Default_Ignorable_Code_Point and the annotation marks. The joiners U+200C and
+// U+200D are part of words and emoji, and stay. An emoji loses its variation selector, which
+// can carry hidden bytes.
 func hidden(r rune) bool {
 	switch {
 	case r < 0xad:
@@ -123,8 +121,8 @@ func hidden(r rune) bool {
 	return false
 }
 
-// Cut returns text of at most limit characters, with an ellipsis as the last
-// one where something is missing. It does not cut through a character.
+// Cut truncates text to limit characters, the last of which is then an ellipsis. It never cuts
+// through a character.
 func Cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
