@@ -1,17 +1,15 @@
-// Package ciresult decides what a CI result is: news, or the same again.
+// Package ciresult decides whether a CI result is new.
 //
-// A status that differs from the latest of the same source, commit and name is
-// a new alert with a key of its own, so that failure, success, failure is three
-// alerts that never merge. The same status again revises the first alert of
-// that run of equal results. The package remembers nothing else of a result
-// and knows no clock.
+// A status that differs from the latest one of the same source, commit and name is a new
+// alert with its own dedup key: failure, success, failure is three alerts that never merge.
+// The same status again revises the first alert of that series. The package remembers
+// nothing else of a result and has no clock.
 //
-// A new success resolves the failures and errors of its branch, which is the job
-// on that ref whatever the commit, or without a ref the job of that commit. The
-// newest comes first; the success has its dedup key, and so have the successes
-// that revise it. Results have no order but that of their arrival: a late success
-// of an older commit resolves the failure of a newer one, as nothing in a result
-// tells which commit is which.
+// A new success resolves the failures and errors of its branch: of the job on that ref
+// whatever the commit, or without a ref of the job of that commit. The newest comes first;
+// the success has its dedup key, and so have the successes that revise it. Results are
+// ordered by arrival alone: a late success of an older commit resolves the failure of a
+// newer one, because a result does not tell which commit is newer.
 package ciresult
 
 import (
@@ -27,16 +25,15 @@ import (
 )
 
 const (
-	// MaxResults is how many jobs of how many commits are remembered. Past it,
-	// the one not seen for the longest time is forgotten; its next result is new.
+	// MaxResults is how many jobs of commits are remembered. Past it, the least recently
+	// used one is forgotten; its next result is new.
 	MaxResults = 1000
-	// MaxFailing is how many failing branches are remembered. Past it, the one
-	// that neither failed nor was fixed for the longest is forgotten, and the
-	// success that fixes it resolves nothing.
+	// MaxFailing is how many failing branches are remembered. Past it, the least recently
+	// used one is forgotten, and the next success resolves nothing.
 	MaxFailing = 1000
 
-	// maxFailures is how many failed cases an alert's context names, and
-	// maxNamed how many its detail does.
+	// maxFailures is how many failed cases an alert's context names, maxNamed how many its
+	// detail does.
 	maxFailures = 10
 	maxNamed    = 3
 	// maxName and maxMessage bound a failed case in the context, in characters.
@@ -44,17 +41,17 @@ const (
 	maxMessage = 500
 )
 
-// Results remembers the latest status of each job of each commit, and what fails
-// on each branch.
+// Results remembers the latest status of each job of each commit, and what fails on each
+// branch.
 type Results struct {
 	latest  *lru.Map[key, episode]
 	failing *lru.Map[key, failures]
-	// Of the two, how many were forgotten.
+	// evicted and evictedFailing count what was forgotten of the two.
 	evicted, evictedFailing uint64
 }
 
-// key is a hash of what makes two results results of the same thing: its parts
-// are as long as the sender them likes.
+// key is a hash of what results have in common that are about the same thing. Its parts can
+// be of any length.
 type key [16]byte
 
 func keyOf(of ...string) key {
@@ -62,7 +59,7 @@ func keyOf(of ...string) key {
 	return key(sum[:len(key{})])
 }
 
-// branch is what a success fixes: the job on its ref, else of its commit.
+// branch returns the key of what a success fixes: the job on its ref, or of its commit.
 func branch(result *ci.Result) key {
 	if result.Ref == "" {
 		return keyOf("job", result.Key())
@@ -70,19 +67,19 @@ func branch(result *ci.Result) key {
 	return keyOf("ref", result.Source, result.Ref, result.Name)
 }
 
-// episode is a run of results with one status.
+// episode is a series of results with one status.
 type episode struct {
 	status string
 	// ordinal counts the episodes of the key, from 1.
 	ordinal int
 	// first is the id of the first alert of the episode.
 	first string
-	// ends are the failures that a success ended, if there were any.
+	// ends are the failures that a success ended.
 	ends failures
 }
 
 // failures are the alerts about the failures of a branch, and the dedup key of the newest
-// as it was reported.
+// as it was published.
 type failures struct {
 	open rule.Open
 	key  string
@@ -96,21 +93,22 @@ func New() *Results {
 // Len is the number of jobs remembered.
 func (r *Results) Len() int { return r.latest.Len() }
 
-// Evicted is how many jobs were forgotten for lack of room since New.
+// Evicted returns how many jobs were forgotten for lack of room since New.
 func (r *Results) Evicted() uint64 { return r.evicted }
 
-// EvictedFailing is how many branches were forgotten so, whose failures never end.
+// EvictedFailing returns how many failing branches were forgotten, whose failures never
+// end.
 func (r *Results) EvictedFailing() uint64 { return r.evictedFailing }
 
-// Taken is the alert about a result, with what Told notes.
+// Taken is the alert about a result, with what Delivered notes.
 type Taken struct {
 	Alert       alert.Alert
 	job, branch key
 	now         episode
 }
 
-// Take makes the alert about a result. Nothing is noted before it was reported: else
-// what follows would revise or resolve what nobody has seen.
+// Take returns the alert about a result. Nothing is noted before it is published, so that
+// later results do not revise or resolve an alert that no reader has.
 func (r *Results) Take(result *ci.Result) Taken {
 	t := Taken{Alert: describe(result), job: keyOf(result.Key()), branch: branch(result)}
 	last := r.latest.Get(t.job)
@@ -132,8 +130,8 @@ func (r *Results) Take(result *ci.Result) Taken {
 	return t
 }
 
-// begin is a new episode. A success ends all that fails on the branch, whichever
-// commits that is of, and also where they are newer: it can't be known.
+// begin starts an episode. A success ends all that fails on the branch, also at newer
+// commits: the order of commits is not known.
 func (r *Results) begin(branch key, status string, ordinal int) episode {
 	e := episode{status: status, ordinal: ordinal}
 	if open := r.failing.Get(branch); open != nil && status == ci.StatusSuccess {
@@ -142,7 +140,7 @@ func (r *Results) begin(branch key, status string, ordinal int) episode {
 	return e
 }
 
-// Told notes that the alert about a result has left, under an id.
+// Delivered notes that the alert about a result was published under an id.
 func (r *Results) Delivered(t Taken, id string) {
 	if t.Alert.Revises != "" {
 		return
@@ -174,7 +172,7 @@ func (r *Results) addFailing(k key, f failures) {
 	}
 }
 
-// commit is the commit, or what stands in for it.
+// commit returns the commit, or what stands in for it.
 func commit(result *ci.Result) string {
 	if result.Commit != "" {
 		return result.Commit
@@ -200,7 +198,7 @@ func describe(result *ci.Result) alert.Alert {
 	}
 }
 
-// detail is the summary with the first failed cases.
+// detail returns the summary with the first failed cases.
 func detail(result *ci.Result) string {
 	var parts []string
 	if result.Summary != "" {

@@ -10,18 +10,18 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// sighting is an error that was seen just now, and what is known of it since.
+// sighting is an error that was seen just now, and what is known of it.
 type sighting struct {
 	app   string
 	event *telemetry.Event
 	words []byte
 	id    identity
 	known record
-	// silent is for how long it was not seen before, in milliseconds.
+	// silent is how long it was not seen before, in milliseconds.
 	silent int64
 }
 
-// The states of an error that alerts tell of.
+// The states of an error in the context of alerts.
 const (
 	stateNew       = "new"
 	stateRegressed = "regressed"
@@ -37,8 +37,8 @@ func (s sighting) back() alert.Alert {
 	return a
 }
 
-// detail is the message, and behind it what is known of the error and what
-// happened. It is the message that is cut.
+// detail returns the message, cut if need be, with what is known of the error and what
+// happened.
 func (s sighting) detail(happened string) string {
 	known := fmt.Sprintf("(first seen %s, seen %d times, %s)", s.since(), s.known.seen, happened)
 	message := sanitize.Cut(s.event.Log.Message, alert.MaxDetail-len(known)-1)
@@ -48,12 +48,12 @@ func (s sighting) detail(happened string) string {
 	return message + " " + known
 }
 
-// since is when the error was first seen, for a person.
+// since returns when the error was first seen, for a person.
 func (s sighting) since() string {
 	return time.UnixMilli(s.known.first).UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
-// fingerprintKey is where the context of an alert names the error.
+// fingerprintKey names the error in the context of an alert.
 const fingerprintKey = "fingerprint"
 
 func nameOf(fingerprint uint64) string { return fmt.Sprintf("%016x", fingerprint) }
@@ -83,7 +83,7 @@ func (s sighting) alert(title, state, detail string) alert.Alert {
 	}
 }
 
-// spell is a duration in milliseconds as a person would say it: its two largest
+// spell returns a duration in milliseconds as a person would say it: in its two largest
 // units, from minutes on.
 func spell(ms int64) string {
 	minutes := ms / time.Minute.Milliseconds()

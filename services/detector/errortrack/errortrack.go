@@ -1,14 +1,13 @@
-// Package errortrack decides which errors in the logs are news: those seen for
-// the first time, and those that come back after 30 minutes of silence.
+// Package errortrack is the detection rule for errors in the logs: those seen for the first
+// time, and those that come back after 30 minutes of silence.
 //
-// Errors are distinguished by a fingerprint: what their sender says, else what their
-// stack says, else the template of their message (identity.go), and by whether they
-// come from a tool. Of each it is known when it was first seen, and how often. The
-// package knows no clock, and nothing of noise: what is hidden is not given to
-// it, so that it is news once it is no longer hidden.
+// A fingerprint distinguishes errors (identity.go), and whether they come from a tool. It
+// is the sender's own, or made of the stack, or of the template of the message. The package
+// counts each error since it was first seen. It has no clock, and is not given hidden
+// errors, so they are new once no noise rule hides them.
 //
-// Where it is asked to, it also finds errors that come far faster than they usually
-// do (escalate.go).
+// Where the settings ask for it, it also finds errors that come far faster than they
+// usually do (escalate.go).
 package errortrack
 
 import (
@@ -22,10 +21,10 @@ import (
 )
 
 const (
-	// MaxErrors is how many errors of one app are remembered. Past it, the one
-	// not seen for the longest time is forgotten and would be new again.
+	// MaxErrors is how many errors of one app are remembered. Past it, the one not seen for
+	// the longest time is forgotten and would be new again.
 	MaxErrors = 5000
-	// Silence is after how long an error is back rather than still there.
+	// Silence is how long an error must not have been seen to be back.
 	Silence = 30 * time.Minute
 )
 
@@ -33,31 +32,29 @@ const (
 type Errors struct {
 	known   *lru.Map[uint64, record]
 	evicted uint64
-	// rates is how many errors are counted in time, latest the error that was seen last
-	// and its fingerprint.
+	// rates is the number of errors whose rate is counted. latest is the error that was
+	// seen last.
 	rates  int
 	latest struct {
 		known       *record
 		fingerprint uint64
 	}
-	// key and said are buffers that are used again: of a stack, and of what a sender
-	// said.
+	// key and said are reused buffers: of a stack, and of a sender's fingerprint.
 	key, said []byte
 }
 
 // record is what is known of an error. Times are in milliseconds since 1970.
 type record struct {
 	first, last int64
-	// seen is how often it was, since first. Of an error that an older version knew
-	// both are from when that one last saw it: it counted none.
+	// seen counts the occurrences since first. Versions before 7 did not count; then both
+	// start when such a version last saw the error.
 	seen int64
 	// name is the fingerprint that readers know it by, made by the rule of version.
 	name    uint64
 	version uint8
-	// adopts is when it was last seen by an older version of the rule, 0 where none
-	// knew it: see adopt.
+	// adopts is when a version before 7 last saw the error, 0 if none did: see adopt.
 	adopts int64
-	// rate is how fast it comes, nil where nobody asks.
+	// rate is how fast it comes, nil if it is not counted.
 	rate *rate
 }
 
@@ -65,7 +62,7 @@ const (
 	// size is about what a record takes, in bytes: itself, its place in the order of
 	// use, and in the index.
 	size = 144
-	// buffer is how long a buffer may be that is kept for the next error, in bytes.
+	// buffer is the largest buffer that is kept for the next error, in bytes.
 	buffer = 1 << 10
 )
 
@@ -75,15 +72,15 @@ func New() *Errors { return &Errors{known: lru.New[uint64, record](MaxErrors)} }
 // Len is the number of errors remembered.
 func (e *Errors) Len() int { return e.known.Len() }
 
-// Evicted is how many were forgotten for lack of room since New.
+// Evicted returns how many were forgotten for lack of room since New.
 func (e *Errors) Evicted() uint64 { return e.evicted }
 
 // Size is about how many bytes are held.
 func (e *Errors) Size() int { return 2*buffer + size*e.known.Len() + rateSize*e.rates }
 
-// Log takes a line of level error with the template of its message. Tool says
-// that it comes from a browser extension or a development tool: the same words
-// of the app's own are another error. There is an alert when it is news.
+// Log takes a line of level error with the template of its message. tool reports whether it
+// comes from a browser extension or a development tool, whose errors are others than the
+// app's own with the same words. There is an alert if the error is new or back.
 func (e *Errors) Log(app string, event *telemetry.Event, tool bool, words []byte, now time.Time) (alert.Alert, bool) {
 	id := e.identify(event.Log, words)
 	if tool {
@@ -109,7 +106,7 @@ func (e *Errors) Log(app string, event *telemetry.Event, tool bool, words []byte
 	}
 }
 
-// meet makes the record of an error that is not known by its fingerprint.
+// meet adds the record of an error with an unknown fingerprint.
 func (e *Errors) meet(id identity, tool bool, words []byte, t int64) *record {
 	met := record{first: t, last: t, name: id.fingerprint, version: id.version}
 	if id.version > versionTemplate {
@@ -127,15 +124,15 @@ func (e *Errors) meet(id identity, tool bool, words []byte, t int64) *record {
 	return stored
 }
 
-// adopt makes of an error that an older version knew by its template the one that it
-// is now, without saying that it was new: a better rule must not tell all that is
-// known once more. It keeps its name, so that readers merge it with what they have.
+// adopt turns an error that an older version knew by its template into the one that it is
+// now, without an alert: a better rule must not report all known errors once more. It keeps
+// its name, so that readers merge it with what they have.
 //
-// What it costs: the template stood for all errors with these words. Within Silence
-// after the older version last saw one of them each of them is adopted, under one
-// name, also one that is really new, as the older version would have taken it, too.
-// Later only the first is, as the one that is back, and the others are new: of errors
-// with the same words that come less than twice an hour, each is reported once more.
+// The cost: the template stood for all errors with these words. Within Silence after the
+// older version last saw one of them, each is adopted under one name, even one that is
+// really new, as the older version would have taken it. Later only the first one is
+// adopted, as one that is back, and the others are new. So of errors with the same words
+// that come less than twice an hour, each is reported once more.
 func (e *Errors) adopt(former uint64, met record, t int64) record {
 	known := e.known.Peek(former)
 	if known == nil || known.adopts == 0 {

@@ -12,29 +12,29 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// An error escalates when it comes far faster than it usually does (rate.go). One that
-// is new, or back, has no rate that is usual: then only what is much even for an error
-// of which nothing is known counts, because its coming was the news.
+// An error escalates when it comes far faster than it usually does (rate.go). An error that
+// is new, or back, has no usual rate: then only what is much even for an unknown error
+// counts, because its first alert was the news.
 
-// Escalation is the error that escalates, and what says so. Errors know it by its
-// fingerprint alone: the one that it has now, which may not be the name of it.
+// Escalation is the alert about an error that escalates. Fingerprint is the current one, by
+// which Errors know the error; its name may differ.
 type Escalation struct {
 	Fingerprint uint64
 	Alert       alert.Alert
 }
 
-// escalates is before the error in the title that says so.
+// escalates precedes the error in the title.
 const escalates = "Error escalates: "
 
-// stateEscalating is the state that the alerts of it tell.
+// stateEscalating is the state in the context of the alerts.
 const stateEscalating = "escalating"
 
-// escalating is behind the dedup key of the error: that it escalates, and that this is
-// over, must not take the place of that it is new.
+// escalating follows the dedup key of the error, so that the alerts about an escalation do
+// not replace the one about a new error.
 const escalating = ":escalating"
 
-// Escalates counts the error that Log took last, with its event and its words, and
-// reports whether it has begun to escalate with that.
+// Escalates counts the error that Log took last, with its event and its template, and
+// reports whether it begins to escalate.
 func (e *Errors) Escalates(app string, event *telemetry.Event, words []byte, now time.Time) (Escalation, bool) {
 	k := e.latest.known
 	if k.rate == nil {
@@ -48,10 +48,10 @@ func (e *Errors) Escalates(app string, event *telemetry.Event, words []byte, now
 	return Escalation{Fingerprint: e.latest.fingerprint, Alert: sighting{app, event, words, id, *k, 0}.escalates(found)}, true
 }
 
-// Calm lets time pass for an error that escalated, and reports whether it does no more.
-// Then end is what is counted now; moved reports whether something was counted again. One
-// that is no longer known, or counted, is calm, and there is no finding.
-func (e *Errors) Calm(fingerprint uint64, now time.Time) (end ratetail.Finding, calm, moved bool) {
+// Calm lets time pass for an error that escalates, and reports whether that has ended. Then
+// end is what is counted now; changed reports whether the state has changed. An error that
+// is no longer known or counted is calm, without a finding.
+func (e *Errors) Calm(fingerprint uint64, now time.Time) (end ratetail.Finding, calm, changed bool) {
 	k := e.known.Peek(fingerprint)
 	if k == nil || k.rate == nil {
 		return ratetail.Finding{}, true, false
@@ -75,7 +75,7 @@ func resolution(app string, i rule.Incident, end ratetail.Finding) alert.Alert {
 	return a
 }
 
-// Leading is the error that came most often within the last 10 s, of those that are
+// Leading returns the error that came most often within the last 10 s, of those that are
 // counted: its name, and how often. The name is empty where none came.
 func (e *Errors) Leading(now time.Time) (name string, count int64) {
 	newest := now.Add(-window).UnixMilli()
@@ -90,7 +90,7 @@ func (e *Errors) Leading(now time.Time) (name string, count int64) {
 	return name, count
 }
 
-// window is the time in which what comes counts as now.
+// window is the time in which errors count as current.
 const window = 10 * time.Second
 
 // Counting reports whether any error is counted in time.

@@ -10,43 +10,42 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// The versions of the rule that fingerprints are made by. Snapshots of versions of
-// the detector before snapshot.Trust have fingerprints of the first alone.
+// The versions of the rule that makes fingerprints. Snapshots of versions before 7 have
+// fingerprints of the first alone.
 const (
 	// versionTemplate: the template of the message.
 	versionTemplate = 1
-	// versionStack: what the sender says, or the frames of the stack that are of the
-	// app, with the words where these are vague. Where there is neither, it is the
-	// template still, of versionTemplate.
+	// versionStack is the fingerprint of the sender, or that of the app's own frames of the
+	// stack, with the words where the frames are vague. Without either it is still the
+	// template, of versionTemplate.
 	versionStack = 2
 )
 
-// identity is what an error is distinguished by.
+// identity is what distinguishes an error from others.
 type identity struct {
 	fingerprint uint64
 	version     uint8
-	// by says from what the fingerprint was made.
+	// by is what the fingerprint was made from.
 	by string
-	// trace is what the stack said, as long as no other error is identified.
+	// trace is the parsed stack. It is good until the next error.
 	trace stack.Trace
 }
 
-// What a fingerprint was made from, as alerts say.
+// The values of identity.by, which alerts show.
 const (
 	byExplicit = "fingerprint"
 	byStack    = "stack"
 	byMessage  = "message"
 )
 
-// The first bytes of what is hashed keep explicit fingerprints and those of stacks
-// apart, and from templates, which have no such byte.
+// The first bytes of what is hashed separate the fingerprints of senders, those of stacks,
+// and templates, which have no such byte.
 const (
 	explicitMark = "\x00explicit\x00"
 	stackMark    = "\x00stack\x00"
 )
 
-// identify makes out what an error is distinguished by. The words are the template of
-// its message.
+// identify identifies an error. words is the template of its message.
 func (e *Errors) identify(l *telemetry.Log, words []byte) identity {
 	if cap(e.key) > buffer || cap(e.said) > buffer { // left by an error with long names
 		e.key, e.said = nil, nil
@@ -58,7 +57,7 @@ func (e *Errors) identify(l *telemetry.Log, words []byte) identity {
 	return id
 }
 
-// byItself is identify for an error of which the sender says nothing.
+// byItself is identify for an error without a fingerprint of the sender.
 func (e *Errors) byItself(l *telemetry.Log, words []byte) identity {
 	text, first := l.Stack, ""
 	if text == "" { // some loggers write it behind the message
@@ -70,7 +69,7 @@ func (e *Errors) byItself(l *telemetry.Log, words []byte) identity {
 	}
 	var trace stack.Trace
 	e.key, trace = stack.Append(append(e.key[:0], stackMark...), text, l.Message)
-	// A message with lines that read like frames is no trace if none says where it was.
+	// A message with lines that look like frames is no trace if none has a place.
 	if trace.Frames == 0 || l.Stack == "" && !trace.Placed {
 		return identity{fingerprint: ofTemplate(words), version: versionTemplate, by: byMessage}
 	}
@@ -78,7 +77,7 @@ func (e *Errors) byItself(l *telemetry.Log, words []byte) identity {
 		e.key = append(e.key, 0)
 		switch {
 		case trace.Words != "" && strings.Contains(l.Message, trace.Words):
-			// The message says no more but by whom it was caught or logged.
+			// The message only adds who caught or logged the error.
 		case first != "": // the template is of the stack, too
 			e.key = template.Append(e.key, first)
 		default:
@@ -94,9 +93,9 @@ func (e *Errors) byItself(l *telemetry.Log, words []byte) identity {
 	return identity{fingerprint: hashed(e.key), version: versionStack, by: byStack, trace: trace}
 }
 
-// explicit is what the sender says. A part of the form {{ default }}, as Sentry's
-// senders have them, stands for what the error is by itself; so do the other
-// variables, which would else make one of all errors for which they differ.
+// explicit returns the identity by the sender's fingerprint. A part of the form {{ default
+// }}, as Sentry's senders have them, stands for the identity without it; so do the other
+// variables, which would otherwise merge all errors for which they differ.
 func (e *Errors) explicit(byItself identity, parts telemetry.Fingerprint) identity {
 	said := false
 	e.said = append(e.said[:0], explicitMark...)
@@ -118,8 +117,8 @@ func (e *Errors) explicit(byItself identity, parts telemetry.Fingerprint) identi
 // ofTemplate is the fingerprint of version 1.
 func ofTemplate(words []byte) uint64 { return hashed(words) }
 
-// hashed is part of a cryptographic hash, because it is all that is remembered of
-// an error: nobody can make one that passes for another.
+// hashed is part of a cryptographic hash, because it is all that is remembered of an error:
+// nobody can construct two errors with the same one.
 func hashed(key []byte) uint64 {
 	sum := sha256.Sum256(key)
 	return binary.BigEndian.Uint64(sum[:])

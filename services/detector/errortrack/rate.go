@@ -8,32 +8,32 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 )
 
-// The rule for an error that escalates. That it comes far faster than it did is what
-// ratetail.Small says; but there are thousands of errors, and one error comes in
-// bursts far more than all of an app's do, as a page that loads fails in five places
-// or a client tries three times. So a few are none, however unlikely, and neither is a
-// burst like those that this error has had.
+// The rule for an error that escalates. ratetail.Small finds that it comes far faster than
+// it did. But there are thousands of errors, and a single error comes in bursts far more
+// than all of an app's together, as when a page fails in five places or a client tries
+// three times. So a few errors are no escalation, however unlikely, and neither is a burst
+// like earlier ones of this error.
 const (
-	// minEscalation is how many there are in 10 s at least.
+	// minEscalation is the least number in 10 s.
 	minEscalation = 10
-	// largerBurst is how many times the largest burst so far it is.
+	// largerBurst is how many times the largest burst so far it has to be.
 	largerBurst = 2
-	// burstHalfLife is after how long a burst counts half.
+	// burstHalfLife is the time after which a burst counts half.
 	burstHalfLife = 3 * time.Hour
 )
 
-// maxLogP is the logarithm of what the probability of as many as there are is under:
-// 1e-9, so that of 5000 errors that come by chance hardly one escalates in a day.
+// maxLogP bounds the logarithm of the probability of so many or more: 1e-9, so that of 5000
+// errors that come by chance hardly one escalates in a day.
 var maxLogP = math.Log(1e-9)
 
 // rate is how fast an error comes.
 type rate struct {
 	small ratetail.Small
-	// burst is the largest burst so far, errors in 10 s, at a time in milliseconds.
+	// burst is the largest burst so far, in errors per 10 s, at a time in milliseconds.
 	burst   float64
 	burstAt int64
-	// peak is the most errors in 10 s since a burst began that continues, else 0, and
-	// told reports whether it escalated.
+	// peak is the most errors in 10 s of the current burst, 0 without one, and escalated
+	// reports whether it was found.
 	peak      int64
 	escalated bool
 }
@@ -43,7 +43,7 @@ const rateSize = ratetail.SmallSize + 32
 
 func newRate(now time.Time) *rate { return &rate{small: ratetail.NewSmall(now)} }
 
-// add counts an error, and reports whether it escalates with that.
+// add counts an error, and reports whether it begins to escalate.
 func (r *rate) add(now time.Time) (ratetail.Finding, bool) {
 	_, began := r.small.Add(now)
 	if began {
@@ -65,7 +65,7 @@ func (r *rate) add(now time.Time) (ratetail.Finding, bool) {
 	return found, r.escalated
 }
 
-// over ends the burst that continues, if one does.
+// over ends the current burst.
 func (r *rate) over(now time.Time) {
 	if r.peak == 0 {
 		return
@@ -74,14 +74,14 @@ func (r *rate) over(now time.Time) {
 	r.peak, r.escalated = 0, false
 }
 
-// usual is how large bursts are.
+// usual returns the size of usual bursts.
 func (r *rate) usual(now time.Time) float64 {
 	gone := max(now.UnixMilli()-r.burstAt, 0)
 	return r.burst * math.Exp2(-float64(gone)/float64(burstHalfLife.Milliseconds()))
 }
 
-// calm lets time pass, and reports whether nothing escalates any more.
-func (r *rate) calm(now time.Time) (end ratetail.Finding, calm, moved bool) {
+// calm lets time pass, and reports whether the error no longer escalates.
+func (r *rate) calm(now time.Time) (end ratetail.Finding, calm, changed bool) {
 	end, over, moved := r.small.Over(now)
 	if over && r.peak > 0 {
 		r.over(now)

@@ -1,13 +1,11 @@
-// Package external decides what an alert of another monitoring system is: news,
-// or the same again.
+// Package external decides whether an alert of another monitoring system is new.
 //
-// Such systems tell of an alert again and again while it lasts. What differs
-// from the latest of the same alert in its state, or belongs to another firing
-// of it, is a new alert here; anything else revises the first one of that
-// firing. Whether something should have fired is not asked: a person chose the
-// rule. The end of an alert resolves the newest firing that was reported and has not
-// ended, and so do those that revise it. The package remembers nothing else of an
-// alert and knows no clock.
+// Such systems report an alert repeatedly while it lasts. A report that differs from the
+// latest one of the same alert in its state, or belongs to another firing of it, is a new
+// alert; any other revises the first one of that firing. Whether the alert should have
+// fired is not asked: a person chose the rule. The end of an alert resolves the newest
+// firing that was published and has not ended, and so do reports that revise the end. The
+// package remembers nothing else of an alert and has no clock.
 package external
 
 import (
@@ -25,17 +23,16 @@ import (
 )
 
 const (
-	// MaxAlerts is how many alerts are remembered: as many as one request of a
-	// sender may hold, so that the largest group is no news when it is reported
-	// again. Past it, the one not seen for the longest time is forgotten; what is
-	// told of it next is new.
+	// MaxAlerts is how many alerts are remembered: as many as one request of a sender may
+	// hold, so that the largest group is not new when it is repeated. Past it, the least
+	// recently used one is forgotten; its next report is new.
 	MaxAlerts = 10_000
 
 	// maxID is the longest alert id in a snapshot, in bytes.
 	maxID = 64
 )
 
-// Alerts remembers how each alert was reported last.
+// Alerts remembers the latest report of each alert.
 type Alerts struct {
 	latest  *lru.Map[key, delivery]
 	evicted uint64
@@ -44,13 +41,13 @@ type Alerts struct {
 // key is a hash of an alert's source and key.
 type key [16]byte
 
-// delivery is what was said of an alert: all that is not distinguished from it is the
-// same again.
+// delivery is what was published of an alert. A report that does not differ from it is a
+// repetition.
 type delivery struct {
 	resolved bool
 	episode  string
-	// first is the id of the first alert that said so, resolves that of the
-	// firing that is over by it.
+	// first is the id of the first alert of this state, resolves that of the firing that it
+	// ends.
 	first, resolves string
 }
 
@@ -60,20 +57,19 @@ func New() *Alerts { return &Alerts{latest: lru.New[key, delivery](MaxAlerts)} }
 // Len is the number of alerts remembered.
 func (s *Alerts) Len() int { return s.latest.Len() }
 
-// Evicted is how many were forgotten for lack of room since New.
+// Evicted returns how many were forgotten for lack of room since New.
 func (s *Alerts) Evicted() uint64 { return s.evicted }
 
-// Taken is the alert about one of another system, with what Told notes.
+// Taken is the alert about a report, with what Delivered notes.
 type Taken struct {
 	Alert alert.Alert
 	of    key
 	now   delivery
 }
 
-// Take makes the alert about one of another system. Nothing is noted before it
-// was reported: else what follows would revise or resolve what nobody has seen. The
-// end of an alert that was never seen firing is reported once, too: its beginning
-// may have been before ours.
+// Take returns the alert about a report. Nothing is noted before it is published, so that
+// later reports do not revise or resolve an alert that no reader has. The end of an alert
+// that was never seen firing is published once, too: it may have begun before the detector.
 func (s *Alerts) Take(e *external.Alert) Taken {
 	t := Taken{Alert: describe(e), of: keyOf(e)}
 	t.now = delivery{resolved: e.State == external.StateResolved, episode: e.Episode}
@@ -88,7 +84,7 @@ func (s *Alerts) Take(e *external.Alert) Taken {
 	return t
 }
 
-// Told notes that the alert has left, under an id.
+// Delivered notes that the alert was published under an id.
 func (s *Alerts) Delivered(t Taken, id string) {
 	if t.Alert.Revises != "" {
 		return
@@ -126,7 +122,7 @@ func describe(e *external.Alert) alert.Alert {
 	}
 }
 
-// place is where it fires: not every reader is shown the app.
+// place returns where it fires: not every reader sees the app.
 func place(e *external.Alert) string {
 	if e.Place == "" && e.App != telemetry.DefaultApp {
 		return e.App
@@ -134,8 +130,8 @@ func place(e *external.Alert) string {
 	return e.Place
 }
 
-// detail is what the sender says of the alert. Its words are about the firing,
-// also when that has ended, but where saysEnd.
+// detail returns the sender's description. It is about the firing, also when that has
+// ended, unless saysEnd.
 func detail(e *external.Alert) string {
 	text := e.Summary
 	switch {
@@ -185,8 +181,8 @@ func context(e *external.Alert) map[string]any {
 	return c
 }
 
-// visible is labels with names that can be read. Those that look the same become
-// one: in order, so that it is always the same.
+// visible returns labels with names that can be read. Names that look the same become one,
+// always in the same order.
 func visible(labels map[string]string) map[string]any {
 	shown := make(map[string]any, len(labels))
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
@@ -195,7 +191,7 @@ func visible(labels map[string]string) map[string]any {
 	return shown
 }
 
-// State has how each alert was reported last.
+// State has the latest report of each alert.
 func (s *Alerts) State(st *snapshot.State) {
 	snapshot.Entries(st, 1, s.latest, func(st *snapshot.State, k *key, t *delivery) {
 		st.Fixed(1, k[:])

@@ -8,12 +8,11 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// labelVersion is the label by which Kubernetes says which version of an app an
-// object is of.
+// labelVersion is the label with the version of the app that an object belongs to.
 const labelVersion = "app.kubernetes.io/version"
 
-// faultTitles says what a fault of each kind is called, and its end. A kind that a
-// newer kubewatch found is a fault.
+// faultTitles has the titles of each kind of fault, and of its end. A kind that only a
+// newer kubewatch knows is a fault.
 var faultTitles = map[string]struct{ firing, over string }{
 	kube.Crash:             {"Crash", "Crash is over"},
 	kube.CrashLoop:         {"Crash loop", "Crash loop is over"},
@@ -27,8 +26,8 @@ var faultTitles = map[string]struct{ firing, over string }{
 	"":                     {"Fault", "Fault is over"},
 }
 
-// fault is the alert about a fault in a Kubernetes cluster. Its end has the same
-// dedup key: who reads it knows by that what is over.
+// fault returns the alert about a fault in a Kubernetes cluster. Its end has the same dedup
+// key.
 func fault(e *external.Alert) alert.Alert {
 	f := e.Fault
 	words, known := faultTitles[f.Fault]
@@ -49,11 +48,11 @@ func fault(e *external.Alert) alert.Alert {
 	}
 }
 
-// faultKey is kubernetes:<cluster>:<namespace>:<kind>/<name>:<fault>, of the workload where
-// a pod is one of it: what is wrong with all its pods is one. It has the container
-// behind the name, and the reason of a warning behind its fault: of two containers of
-// one pod, or two reasons, the one is no repetition of the other. Who reads it counts
-// colons, so names have none, though an event may hold any.
+// faultKey returns kubernetes:<cluster>:<namespace>:<kind>/<name>:<fault>. For a pod of a
+// workload it names the workload, because a fault of all its pods is one. The container
+// follows the name, and the reason of a warning follows its fault: two containers or two
+// reasons are no repetitions of each other. Readers count colons, so names have none here,
+// though an event may hold any.
 func faultKey(e *external.Alert) string {
 	f, plain := e.Fault, strings.NewReplacer(":", "_")
 	object, what := f.Kind+"/"+f.Name, f.Fault
@@ -69,12 +68,12 @@ func faultKey(e *external.Alert) string {
 	return strings.Join([]string{"kubernetes", f.Cluster, plain.Replace(f.Namespace), plain.Replace(object), plain.Replace(what)}, ":")
 }
 
-// saysEnd reports whether the words about an end are about how it ended: kubewatch looks
-// at the objects themselves.
+// saysEnd reports whether the sender's text about an end is about how it ended, as
+// kubewatch's is, which watches the objects themselves.
 func saysEnd(e *external.Alert) bool { return e.Fault != nil && e.Fault.Fault != kube.WatchDegraded }
 
-// object names what a fault is of, as kubectl does: the workload, where it is of a pod of
-// one.
+// object names the object of a fault as kubectl does: for a pod of a workload, the
+// workload.
 func object(f *external.Fault) string {
 	name := f.Name
 	if kind, of, _ := kube.SplitWorkload(f.Workload); of != "" {
@@ -98,7 +97,7 @@ func faultContext(e *external.Alert) map[string]any {
 	c := map[string]any{alert.ClusterKey: f.Cluster, "kind": f.Kind, "name": f.Name, alert.FaultKey: f.Fault}
 	for name, value := range map[string]string{
 		alert.NamespaceKey: f.Namespace, "container": f.Container, "workload": workload, "workload_version": version, "fault_id": f.ID,
-		// By this, a fault is reported under the CI run that brought the version.
+		// Readers list a fault under the CI run that brought the version.
 		alert.ReleaseKey: e.Labels[labelVersion],
 	} {
 		if value != "" {

@@ -18,17 +18,17 @@ const (
 type age struct {
 	// first and last are when its first and its newest event came.
 	first, last time.Time
-	// grown reports whether it is no longer young, raised whether it has raised an alert.
+	// grown reports whether the app is no longer young, raised whether it has raised an
+	// alert.
 	grown, raised bool
-	// number is how many apps came before it: of two the newer has the higher one.
+	// number is the number of apps before it: the newer of two has the higher one.
 	number uint64
 }
 
-// young reports whether the specification's rules are in force for an app that has them
-// while it is young.
+// young reports whether the app is in its first 10 min.
 func (a *app) young() bool { return !a.age.grown }
 
-// seen notes an event, and reports whether the app is no longer young with it.
+// seen notes an event, and reports whether the app ceases to be young with it.
 func (a *age) seen(now time.Time) (grown bool) {
 	if now.Before(a.last) { // a clock was set back, and the app is as old as it was
 		a.first = a.first.Add(now.Sub(a.last))
@@ -41,8 +41,8 @@ func (a *age) seen(now time.Time) (grown bool) {
 	return true
 }
 
-// known reports whether the app has history, unless it is silent for long: it has raised
-// an alert, or its events span more than its youth.
+// known reports whether the app has history, unless it is silent for long: it has raised an
+// alert, or its events span more than 10 min.
 func (a *age) known() bool { return a.raised || a.last.Sub(a.first) > youth }
 
 // silent reports whether the app has had no event for so long that it has no history.

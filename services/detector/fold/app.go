@@ -15,8 +15,8 @@ import (
 // app is what is remembered of one app.
 type app struct {
 	name string
-	// untracked reports whether there is no room to remember anything of the app: it has
-	// a name and lasts for one message.
+	// untracked reports whether there is no room to remember the app. It lasts for one
+	// message then.
 	untracked bool
 	age       age
 	noise     *noise.App
@@ -39,7 +39,7 @@ func (f *Fold) newApp(name string, now time.Time) *app {
 	return a
 }
 
-// emptyApp returns an app that still needs an age and the rules that its choice needs.
+// emptyApp returns an app without an age, whose rules are not switched yet.
 func (f *Fold) emptyApp(name string) *app {
 	choice := f.cfg.Rules.For(name)
 	a := &app{name: name, noise: noise.New(name, choice.Noise.InForce()), rules: make([]rule.Rule, 0, len(table))}
@@ -104,8 +104,8 @@ func (a *app) switchRules(now time.Time) (changed bool) {
 	return changed
 }
 
-// links are the newest alerts of an app that others can belong to. Of several at the same time
-// it is the first.
+// links are the newest alerts of an app that others can belong to. Of several at the same
+// time it is the first.
 type links struct{ regression, anomaly, escalation link }
 
 // link is the time and the correlation id of such an alert.
@@ -118,9 +118,9 @@ type link struct {
 // together, in both directions and inclusive.
 const correlationWindow = 5 * time.Second
 
-// correlate gives an alert the correlation id of the one it belongs to: the newest, and
-// of several at the same time, such as the regressions of one load, the first. That is the one
-// with which alert.Digest joins it. Ends belong to none.
+// correlate gives an alert the correlation id of the one it belongs to: the newest, and of
+// several at the same time, such as the regressions of one load, the first, with which
+// alert.Digest joins it. Ends belong to none.
 func (l *links) correlate(a *alert.Alert) {
 	if a.IsResolution() {
 		return

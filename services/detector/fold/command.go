@@ -7,7 +7,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// command does what a noise command wants.
+// command executes a noise command.
 func (t *turn) command(c *query.NoiseRequest) (report noise.Report) {
 	f := t.fold
 	if report.Err = noise.Check(*c); report.Err != nil {
@@ -47,8 +47,7 @@ func (t *turn) command(c *query.NoiseRequest) (report noise.Report) {
 	return report
 }
 
-// acceptRule has a rule apply that is proposed or was removed. One that was added by
-// hand applies.
+// acceptRule applies a rule that is proposed or was removed.
 func (f *Fold) acceptRule(id string, now time.Time) bool {
 	for _, known := range f.apps.All() {
 		if (*known).noise.Accept(id, now) {

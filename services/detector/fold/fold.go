@@ -1,17 +1,16 @@
-// Package fold is the detector without its transports: a fold over the log of
-// telemetry, CI results, alerts of others and noise commands that gives alerts.
+// Package fold is the detector without its transports. It applies the messages of a log
+// (telemetry, CI results, alerts of other systems, noise commands) to its state, one by
+// one, and returns the alerts that they raise.
 //
-// It holds the state of every app, asks each rule about each event, hides what
-// is noise, bounds storms, and gives alerts their ids. The rules go by the
-// bus's stamp of arrival in whole milliseconds, and nothing here has a clock,
-// draws lots or depends on an order that is not the log's: the same messages
-// give the same alerts, with the same ids, also when the state was written down
-// and read back in between (Snapshot, Restore). The one exception are processors of
-// two kinds, whose arithmetic differs in a number's last digit: a figure told may,
-// too, and a spike whose likelihood is that near to the limit may be found with the
-// next error on one of them, under another id.
+// It keeps the state of every app, gives each event to the rules of its table (table.go),
+// leaves out what noise rules hide, bounds storms of alerts, and gives alerts their ids.
+// Time is the bus's stamp of arrival in whole milliseconds. There is no clock and nothing
+// random: the same messages give the same alerts with the same ids, also when the state was
+// written and read back in between (Snapshot, Restore). Ids are the same on one processor
+// architecture only: rounding of floating point numbers can move a spike that is near the
+// limit to the next error.
 //
-// A Fold is not safe for concurrent use. It changes no message it is given.
+// A Fold is not safe for concurrent use. It does not change messages.
 package fold
 
 import (
@@ -37,37 +36,36 @@ const (
 	// DefaultBytes is the default of Config.MaxBytes.
 	DefaultBytes = 128 << 20
 
-	// maxSkew is how far stamps may run backwards, as they do when a cluster's
-	// leader changes, and count as the newest one. Further back a clock was set
-	// back: what is counted over time starts again.
+	// maxSkew is how far stamps may run backwards and count as the newest one, as happens
+	// when a cluster's leader changes. Further back, a clock was set back, and counting
+	// over time starts again.
 	maxSkew = time.Minute
 )
 
-// Config bounds a Fold. Whoever writes the events chooses the names of the apps
-// and how much there is to remember of each. Past MaxApps a newcomer takes the place of
-// an app that was silent for 24 h, or of the newest app without history; an app has
-// history once it has raised an alert or its events span over 10 min. Where all have
-// history the newcomer is not tracked. Past MaxBytes the same apps are forgotten first,
-// then the one that was silent for the longest. A forgotten app starts from nothing.
+// Config bounds a Fold. The senders of events choose the names of apps and how much there
+// is to remember of each. Past MaxApps a new app replaces one that was silent for 24 h, or
+// the newest app without history. An app has history once it has raised an alert or its
+// events span over 10 min. Where all apps have history, the new one is not tracked. Past
+// MaxBytes the same apps are forgotten first, then the one that was silent for the longest
+// time. A forgotten app starts from nothing.
 type Config struct {
-	// Partition names the part of the log that is folded in, empty for all of it.
-	// A message that several parts hold raises alerts of its own in each of them.
+	// Partition names the part of the log that is applied, empty for all of it. It is part
+	// of the ids of alerts, so a message in several parts raises different alerts.
 	Partition string
 	// MaxApps is how many apps are known; 0 means DefaultApps.
 	MaxApps int
 	// MaxBytes is about how much memory the apps take, of which one alone takes
 	// 19 MB at most; 0 means DefaultBytes. Snapshots take as much again.
 	MaxBytes int
-	// Rules says by which rules each app is judged. What a snapshot was made by does
-	// not matter: from a Restore on these hold.
+	// Rules chooses the detection rules of each app. After a Restore they are the ones in
+	// force, whatever the snapshot was made by.
 	Rules ruleset.Table
 }
 
-// Message is one message of the log. One of Events, CI, External and
-// Noise is set, or none for a message that could not be read.
+// Message is one message of the log. One of Events, CI, External and Noise is set, or none
+// for a message that could not be decoded or only lets time pass.
 type Message struct {
-	// Seq is the message's sequence in its stream and Time the bus's stamp of
-	// its arrival.
+	// Seq is the message's sequence in its stream and Time the bus's stamp of its arrival.
 	Seq  uint64
 	Time time.Time
 
@@ -81,12 +79,12 @@ type Message struct {
 	Noise *query.NoiseRequest
 }
 
-// Outcome is what a message led to.
+// Outcome is the result of a message.
 type Outcome struct {
 	Alerts []alert.Alert
 	// Forgotten are the apps that are no longer tracked.
 	Forgotten []string
-	// Noise is what became of a noise command, nil for other messages.
+	// Noise is the result of a noise command, nil for other messages.
 	Noise *noise.Report
 }
 
@@ -94,8 +92,8 @@ type Outcome struct {
 type Fold struct {
 	cfg  Config
 	apps *lru.Map[string, *app]
-	// newcomers are the apps that never had history, in the order in which they came, and
-	// came is how many apps came so far.
+	// newcomers are the apps that have no history, in the order in which they came. came
+	// counts all apps so far.
 	newcomers *lru.Map[string, *app]
 	came      uint64
 	strangers strangers
@@ -112,10 +110,10 @@ type Fold struct {
 
 	count counters
 	event rule.Event // the current one
-	// Buffers that are used again: a template, a key, an app's state.
+	// template and key are reused buffers.
 	template, key []byte
 	buffer        []byte
-	// written is how long the last snapshot was, in bytes.
+	// written is the length of the last snapshot, in bytes.
 	written int
 }
 
@@ -133,7 +131,7 @@ func New(cfg Config) *Fold {
 	}
 }
 
-// Apply folds in the next message of the log.
+// Apply applies the next message of the log.
 func (f *Fold) Apply(m Message) (out Outcome) {
 	t := turn{fold: f, seq: m.Seq, stamp: m.Time, now: f.clock(m.Time)}
 	t.tick()
@@ -152,7 +150,7 @@ func (f *Fold) Apply(m Message) (out Outcome) {
 	return out
 }
 
-// clock makes of a stamp the time that the rules go by.
+// clock returns the time that rules are given for a stamp.
 func (f *Fold) clock(stamp time.Time) time.Time {
 	t := time.UnixMilli(stamp.UnixMilli()).UTC()
 	if skew := f.newest.Sub(t); skew > 0 && skew <= maxSkew {
@@ -162,7 +160,7 @@ func (f *Fold) clock(stamp time.Time) time.Time {
 	return t
 }
 
-// app finds or begins an app. Where there is no room it is one that is not tracked.
+// app finds or adds an app. If there is no room, it returns one that is not tracked.
 func (f *Fold) app(name string) *app {
 	if known := f.apps.Get(name); known != nil {
 		return *known
@@ -185,9 +183,8 @@ func (f *Fold) app(name string) *app {
 	return a
 }
 
-// givesWay is the app that a newcomer takes the place of: one that was silent for 24 h,
-// or the newest without history. It is nil where all have history, but for the one to be
-// spared.
+// givesWay returns the app that a new one replaces: one that was silent for 24 h, or the
+// newest without history. It is nil where all but the spared one have history.
 func (f *Fold) givesWay(spared *app) *app {
 	if oldest := f.apps.Oldest(); oldest != nil && oldest.Value.age.silent(f.newest) {
 		return oldest.Value
@@ -200,7 +197,7 @@ func (f *Fold) givesWay(spared *app) *app {
 	return nil
 }
 
-// seen notes that an event of an app came.
+// seen notes an event of an app.
 func (f *Fold) seen(a *app) {
 	grown := a.age.seen(f.newest)
 	if a.age.known() {
@@ -230,8 +227,8 @@ func (f *Fold) HasHistory(app string) bool {
 	return known != nil && (*known).age.known()
 }
 
-// NotTracked is how many apps had an event within the last 24 h and are not tracked, at
-// most 10,000.
+// NotTracked returns how many apps had an event within the last 24 h and are not tracked,
+// at most 10,000.
 func (f *Fold) NotTracked() int { return f.strangers.count(f.newest) }
 
 func (f *Fold) addApp(a *app) {
@@ -243,8 +240,7 @@ func (f *Fold) addApp(a *app) {
 	}
 }
 
-// changed is called when an app, if there is one, has taken its events of a
-// message.
+// changed notes that the state of an app, if there is one, has changed.
 func (f *Fold) changed(a *app) {
 	if a == nil || a.untracked {
 		return
@@ -272,7 +268,7 @@ func (f *Fold) shrink() {
 	}
 }
 
-// forget counts an app out that is no longer in apps.
+// forget removes what else is kept about an app that is no longer in apps.
 func (f *Fold) forget(a *app) {
 	f.bytes -= a.size
 	f.newcomers.Delete(a.name)

@@ -58,11 +58,10 @@ func (t *turn) offer(a *app, found alert.Alert) {
 	t.say(a, found, held)
 }
 
-// admit asks the storm limiter whether an alert may leave. Then key is its dedup
-// key, which is not too long, and held how many are to be added to its count. What
-// tells nothing new, a revision or no more than an end, is held back without being
-// counted and adds no others. again reports whether the alert was held back before, so
-// that it is counted already.
+// admit asks the storm limiter whether an alert may be published. If so, key is its dedup
+// key, shortened if it is too long, and held is the number of suppressed alerts that its
+// count includes. Revisions and mere ends are suppressed without being counted. again
+// reports whether the alert was suppressed before, so that it is counted already.
 func (t *turn) admit(app string, a alert.Alert, again bool) (key string, held int, leaves bool) {
 	f := t.fold
 	f.key = append(f.key[:0], a.DedupKey...)
@@ -86,14 +85,14 @@ func (t *turn) admit(app string, a alert.Alert, again bool) (key string, held in
 	return t.passed(n, leaves), held, leaves
 }
 
-// ends is behind the storm key of an alert that resolves another one under that
-// one's dedup key. It has a bound of its own: what came often must not hold back
-// that it is over. The end of a threshold has a dedup key of its own.
+// ends is appended to the storm key of an alert that resolves another one under the same
+// dedup key: what came often must not suppress its end. The end of a threshold has a dedup
+// key of its own.
 const ends = "\x00end"
 
-// overBudget reports whether a new alert, of which the fold's buffer holds the storm
-// key, is one too many of its app or of all apps. Then it is counted for a summary.
-// A repetition that the storm limiter will hold back is not asked about.
+// overBudget reports whether a new alert, whose storm key is in the fold's buffer, is one
+// too many of its app or of all apps. Then it is counted for a summary. A repetition that
+// the storm limiter will suppress is not counted.
 func (t *turn) overBudget(app string, a *alert.Alert) bool {
 	if !ratelimit.Counts(a.Category) || a.Revises != "" || a.Resolves != "" {
 		return false
@@ -113,8 +112,8 @@ func (t *turn) unpaid(app string, c alert.Category, s alert.Severity, title func
 	return true
 }
 
-// leave is admit for an alert that is still to be made, of which the fold's buffer
-// holds the dedup key. Title makes the title of one that is held back.
+// leave is admit for an alert that is not built yet and whose dedup key is in the fold's
+// buffer. title returns the title for a summary.
 func (t *turn) leave(app string, c alert.Category, s alert.Severity, title func() string) (key string, held int, leaves bool) {
 	n := t.stormKey(app)
 	if t.unpaid(app, c, s, title) {
@@ -124,8 +123,8 @@ func (t *turn) leave(app string, c alert.Category, s alert.Severity, title func(
 	return t.passed(n, leaves), held, leaves
 }
 
-// stormKey makes of the dedup key in the fold's buffer the key for the storm
-// limiter, which begins with the dedup key of the length that it returns.
+// stormKey turns the dedup key in the fold's buffer into the key for the storm limiter. It
+// begins with the dedup key, whose length is returned.
 func (t *turn) stormKey(app string) int {
 	f := t.fold
 	f.key = rule.Bounded(f.key)
@@ -134,8 +133,8 @@ func (t *turn) stormKey(app string) int {
 	return n
 }
 
-// passed is the dedup key for an alert that leaves, the first n bytes of the storm
-// key in the fold's buffer. Others it counts as held back.
+// passed returns the dedup key of an alert that is published, the first n bytes of the
+// storm key in the fold's buffer. Others it counts as suppressed.
 func (t *turn) passed(n int, leaves bool) string {
 	if !leaves {
 		t.fold.count.held++
@@ -144,7 +143,7 @@ func (t *turn) passed(n int, leaves bool) string {
 	return string(t.fold.key[:n])
 }
 
-// say publishes an alert of an app and links it to those it belongs to.
+// say publishes an alert of an app and correlates it with others.
 func (t *turn) say(a *app, found alert.Alert, held int) *alert.Alert {
 	t.place(a, &found)
 	said := t.publish(a.name, found, held)
@@ -153,8 +152,8 @@ func (t *turn) say(a *app, found alert.Alert, held int) *alert.Alert {
 	return said
 }
 
-// publish completes an alert that leaves. The summary of what is held back of its
-// app leaves with it.
+// publish completes an alert. The summary of what is held back of its app is published with
+// it.
 func (t *turn) publish(app string, a alert.Alert, held int) *alert.Alert {
 	at := len(t.alerts)
 	t.complete(app, a, held)
@@ -173,8 +172,8 @@ func (t *turn) complete(app string, a alert.Alert, held int) {
 	t.alerts = append(t.alerts, a)
 }
 
-// place adds to an alert where the event that raised it happened: the page's path
-// template, and the release. By these, readers find what has one cause.
+// place adds to an alert where its event happened: the path template of the page, and the
+// release. Readers find what has one cause by them.
 func (t *turn) place(a *app, found *alert.Alert) {
 	if t.of == nil || found.OnlyResolves() {
 		return

@@ -9,10 +9,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// NoiseRules lists the noise rules about an app, or all for the empty name:
-// those added by hand first, then those found, by app and pattern. It is never
-// nil: an empty list is [] on the wire. What they hid recently is up to the newest
-// message.
+// NoiseRules lists the noise rules about an app, or all for the empty name: first those
+// added by hand, then those found, by app and pattern. It is never nil, because an empty
+// list is [] on the wire. Counts of the last minutes are those at the newest message.
 func (f *Fold) NoiseRules(app string) []query.NoiseRule {
 	rules := []query.NoiseRule{}
 	for name, known := range f.apps.All() {
@@ -29,8 +28,8 @@ func (f *Fold) NoiseRules(app string) []query.NoiseRule {
 	return slices.Insert(rules, 0, f.manual.Rules(app, f.newest)...)
 }
 
-// RemovedNoiseRules lists the noise rules about an app, or all for the empty name,
-// that were found and removed: of each app the one removed last first.
+// RemovedNoiseRules lists the noise rules about an app, or all for the empty name, that
+// were found and removed, those of each app with the newest removal first.
 func (f *Fold) RemovedNoiseRules(app string) []query.RemovedRule {
 	var all []query.RemovedRule
 	for name, known := range f.apps.All() {
@@ -43,8 +42,7 @@ func (f *Fold) RemovedNoiseRules(app string) []query.RemovedRule {
 	return all
 }
 
-// Baselines lists what is usual on the pages of an app, the page loaded last
-// at the end; nothing for an app that is not known.
+// Baselines lists the baselines of an app, those of the page loaded last at the end.
 func (f *Fold) Baselines(app string) []regression.Baseline {
 	if known := f.apps.Peek(appName(app)); known != nil {
 		if r, ok := find[*regression.Rule](*known); ok {
@@ -54,10 +52,9 @@ func (f *Fold) Baselines(app string) []regression.Baseline {
 	return nil
 }
 
-// PageBaselines are what is usual on one page of an app, by the names of the
-// vitals; none for a page that is not known. Where a rule keeps classes of devices
-// apart there is one for each as well, as lcp_ms:mobile, and the one without a
-// class is that of the class with the most loads.
+// PageBaselines returns the baselines of one page of an app, by the names of the vitals.
+// Where a rule separates classes of devices there is one for each as well, such as
+// lcp_ms:mobile, and the one without a class is that of the class with the most loads.
 func (f *Fold) PageBaselines(app, page string) map[string]query.Baseline {
 	all := map[string]query.Baseline{}
 	known := f.apps.Peek(appName(app))
@@ -90,29 +87,28 @@ func (f *Fold) Pages(app string) []string {
 	return nil
 }
 
-// Stats is how much is remembered, and what was counted since New or Restore.
+// Stats are the sizes of the state, and the counts since New or Restore.
 type Stats struct {
-	// Apps, Pages, Templates and Errors are remembered now; Bytes is about what
-	// they take.
+	// Apps, Pages, Templates and Errors are remembered now. Bytes is about what they take.
 	Apps, Pages, Templates, Errors, Bytes int
-	// Hidden counts events under a noise rule, Held alerts held back in a storm,
-	// HeldLost those of them that no count will ever tell.
+	// Hidden counts events under a noise rule, Held alerts held back in a storm, HeldLost
+	// those of them that no summary or count will include.
 	Hidden, Held, HeldLost uint64
 	// NotTracked is how many apps had an event within the last 24 h and are not tracked,
 	// Untracked counts the events of such apps.
 	NotTracked int
 	Untracked  uint64
 	// Recurring counts bursts of errors that came by their schedules and whose alerts
-	// stayed at severity info (ratetail.Counter), of the apps that are remembered.
+	// stayed at severity info, of the apps that are remembered.
 	Recurring uint64
-	// Evicted counts what was forgotten for lack of room, by what it was.
+	// Evicted counts what was forgotten for lack of room.
 	Evicted Evicted
 }
 
-// Evicted counts what was forgotten for lack of room. What went with its app
-// counts as one app. NoiseLeftOut are patterns that found no room as a rule,
-// counted in each run of auto-detection. Spikes, with errors that escalate, and
-// CIFailures were open, and their end will not be announced.
+// Evicted counts what was forgotten for lack of room, by kind. An app counts as one,
+// whatever it held. NoiseLeftOut are patterns that found no room as a rule, counted in each
+// run of auto-detection. Spikes are incidents of any rule that were open, as CIFailures
+// were; their end will not be announced.
 type Evicted struct {
 	Apps, Pages, Templates, Errors, Circuits, Targets, CIResults, ExternalAlerts, StormKeys, NoiseLeftOut uint64
 	Spikes, CIFailures, Releases                                                                          uint64
@@ -121,7 +117,7 @@ type Evicted struct {
 // counters are what the fold itself counts.
 type counters struct {
 	hidden, held, apps, untracked uint64
-	// gone is what apps had evicted that were themselves evicted since.
+	// gone counts the evictions of apps that were themselves evicted since.
 	gone Evicted
 }
 
@@ -142,7 +138,7 @@ func (e *Evicted) count(a *app) (c rule.Counts) {
 	return c
 }
 
-// Stats counts. It looks at every app, so it is for now and then.
+// Stats counts. It goes through all apps, so it is not for each message.
 func (f *Fold) Stats() Stats {
 	s := Stats{
 		Apps: f.apps.Len(), Bytes: f.bytes,

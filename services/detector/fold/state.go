@@ -21,16 +21,16 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 )
 
-// Version is that of the snapshots: the first with numbered fields. Fields are added
-// without a new version; it changes where an older detector would misread a snapshot.
+// Version is the version of snapshots, the first with numbered fields. New fields need no
+// new version. It changes where an older detector would misread a snapshot.
 const Version = 9
 
-// Errors of Restore. In both cases the state is unchanged, and as much of it as
-// the log still holds is to be had by folding that from its start.
+// Errors of Restore. The state is unchanged then; as much of it as the log still holds can
+// be rebuilt from its start.
 var (
-	// ErrVersion reports whether a snapshot is of another version.
+	// ErrVersion is returned for a snapshot of an unknown version.
 	ErrVersion = errors.New("snapshot of another version")
-	// ErrDamaged reports whether a snapshot is not what Snapshot returned.
+	// ErrDamaged is returned for data that Snapshot did not return.
 	ErrDamaged = snapshot.ErrDamaged
 )
 
@@ -42,8 +42,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Snapshot is the state, for Restore. Of apps that did not change since the
-// last one it only copies the bytes.
+// Snapshot returns the state, for Restore. Apps that did not change since the last snapshot
+// are only copied.
 func (f *Fold) Snapshot() ([]byte, error) {
 	data := snapshot.Append(make([]byte, headerSize, headerSize+f.written+f.written/8), f.state)
 	f.written = len(data)
@@ -145,9 +145,8 @@ func seal(data []byte) {
 	binary.BigEndian.PutUint32(data[len(mark)+4:], crc32.Checksum(data[headerSize:], castagnoli))
 }
 
-// Restore replaces the state by a snapshot. What follows is the same as if the
-// Fold had folded in itself what the snapshot had. On an error, which is
-// ErrVersion or ErrDamaged, the state is unchanged.
+// Restore replaces the state by a snapshot, also one of an earlier version (package
+// oldsnapshot). On an error, which wraps ErrVersion or ErrDamaged, the state is unchanged.
 func (f *Fold) Restore(data []byte) error {
 	version, state, err := unseal(data)
 	if err == nil && version < Version {
@@ -190,7 +189,7 @@ func (f *Fold) switchRules() {
 // maxApps is more apps than any configuration has.
 const maxApps = 1 << 20
 
-// unseal checks the header of a snapshot and takes it off.
+// unseal checks the header of a snapshot and removes it.
 func unseal(data []byte) (version uint32, state []byte, err error) {
 	if len(data) < headerSize || string(data[:len(mark)]) != mark {
 		return 0, nil, fmt.Errorf("%w: it begins with something else", ErrDamaged)

@@ -5,25 +5,25 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// Waits reports whether alerts are held back that leave with the passing of time,
-// which only messages bring.
+// Waits reports whether alerts are held back that are published as time passes, which only
+// messages bring.
 func (f *Fold) Waits() bool { return f.budget.Waits() }
 
-// Unfinished reports whether a spike, a drift or an escalation is open. It ends with the
-// passing of time, which only messages bring.
+// Unfinished reports whether an incident is open, such as a spike. It ends as time passes,
+// which only messages bring.
 func (f *Fold) Unfinished() bool { return f.incidents.any() }
 
-// summarizeDue publishes the summaries of apps that have held back alerts for so long
-// that they no longer wait for another alert to leave.
+// summarizeDue publishes the summaries of apps that have held back alerts for so long that
+// they no longer wait for another alert.
 func (t *turn) summarizeDue() {
 	for _, app := range t.fold.budget.Due(t.now) {
 		t.summarize(app)
 	}
 }
 
-// summarize publishes one alert in place of those that are held back of an app, if
-// there are any. Its key is bounded like every other key. Past that bound it waits,
-// and counts what comes meanwhile.
+// summarize publishes one alert in place of those of an app that are held back, if there
+// are any. Its key is bounded like every other key. Past that bound it waits and counts
+// what comes meanwhile.
 func (t *turn) summarize(app string) {
 	f := t.fold
 	if !f.budget.Holds(app) {
@@ -42,7 +42,7 @@ func (t *turn) summarize(app string) {
 	}
 }
 
-// summary is the alert that stands for alerts that are held back.
+// summary returns the alert that stands for alerts that are held back.
 func summary(held ratelimit.Summary, key string) alert.Alert {
 	return held.Fill(alert.Alert{Severity: held.Severity, DedupKey: key})
 }

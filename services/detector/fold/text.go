@@ -23,8 +23,8 @@ const (
 
 var idEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// id is that of the next alert: it follows from where in the log it was raised,
-// so that a replay gives the same, and from which part of the log is folded in.
+// id returns the id of the next alert. It follows from the position in the log and the
+// partition, so a replay gives the same.
 func (t *turn) id() string {
 	place := make([]byte, 32, 64)
 	binary.BigEndian.PutUint64(place[0:], t.seq)
@@ -36,7 +36,7 @@ func (t *turn) id() string {
 	return idEncoding.EncodeToString(sum[:])[:idLen]
 }
 
-// appName is the name of an event's app, which may be missing or too long.
+// appName returns the name of an event's app, which may be missing or too long.
 func appName(name string) string {
 	switch {
 	case name == "":
@@ -48,8 +48,7 @@ func appName(name string) string {
 	}
 }
 
-// clean makes every text of an alert, most of which quotes the outside, fit to
-// be shown.
+// clean makes every text of an alert fit to be shown. Most of it quotes the outside.
 func clean(a *alert.Alert) {
 	a.Title = sanitize.Cut(sanitize.Visible(a.Title), alert.MaxTitle)
 	a.Detail = sanitize.Cut(sanitize.Visible(a.Detail), alert.MaxDetail)

@@ -13,23 +13,23 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// turn is the folding in of one message.
+// turn is the application of one message.
 type turn struct {
 	fold  *Fold
 	seq   uint64
 	stamp time.Time
 	now   time.Time
-	// index is that of the event in the message, or beforeEvents; ordinal that of
-	// the next alert within the event.
+	// index is that of the event in the message, or beforeEvents; ordinal is that of the
+	// next alert within the event.
 	index, ordinal int
-	// of is that event, nil where an alert is raised by none.
+	// of is the current event, nil for alerts that no event raises.
 	of *telemetry.Event
 	// tool reports whether a log comes from a browser extension or a development tool.
 	tool   bool
 	alerts []alert.Alert
 }
 
-// events folds in the events of a message, which are mostly of one app.
+// events applies the events of a message, which are mostly of one app.
 func (t *turn) events(events []telemetry.Event) {
 	var a *app
 	for i := range events {
@@ -52,8 +52,8 @@ func (t *turn) events(events []telemetry.Event) {
 	t.fold.shrink()
 }
 
-// observe gives an event to the noise rules, and to the detection rules what they do not
-// hide.
+// observe gives an event to the noise rules, and what they do not hide to the detection
+// rules.
 func (t *turn) observe(a *app, e *telemetry.Event) {
 	var hidden bool
 	switch {
@@ -117,8 +117,8 @@ func requestSighting(e *telemetry.Event) noise.Sighting {
 	return noise.Sighting{Text: e.Network.URL, Severity: severity}
 }
 
-// hidden reports whether a noise rule hides an event: one that was found, or one that was
-// added by hand.
+// hidden reports whether a noise rule hides an event. found reports whether one that was
+// found does; here those that were added by hand are asked.
 func (t *turn) hidden(a *app, found bool, kind telemetry.Kind, s noise.Sighting) bool {
 	if found || t.fold.manual.Hides(a.name, kind, s, t.now) {
 		t.fold.count.hidden++
@@ -134,31 +134,30 @@ func (t *turn) noiseFound(a *app, found *noise.Found) {
 	}
 }
 
-// result folds in a CI result. One that is held back is to be seen among the CI
-// results only, until the next of its job leaves.
+// result applies a CI result. One that is held back is only seen among the CI results,
+// until the next of its job is published.
 func (t *turn) result(result *ci.Result) {
 	taken := t.fold.ci.Take(result)
-	if id, left := t.tell(telemetry.DefaultApp, taken.Alert); left {
+	if id, left := t.publishAlone(telemetry.DefaultApp, taken.Alert); left {
 		t.fold.ci.Delivered(taken, id)
 	}
 }
 
-// external folds in the alerts of other systems that came in one message. No
-// rule is asked about them but whether they are news.
+// external applies the alerts of other systems that came in one message.
 func (t *turn) external(alerts []external.Alert) {
 	for i := range alerts {
 		e := &alerts[i]
 		t.index, t.ordinal = i, 0
 		taken := t.fold.others.Take(e)
-		if id, left := t.tell(appName(e.App), taken.Alert); left {
+		if id, left := t.publishAlone(appName(e.App), taken.Alert); left {
 			t.fold.others.Delivered(taken, id)
 		}
 	}
 }
 
-// tell publishes an alert that belongs to no other unless its storm is held
-// back, and returns its id when it has left.
-func (t *turn) tell(app string, a alert.Alert) (id string, left bool) {
+// publishAlone publishes an alert that no rule of an app raised, unless its storm is held
+// back, and returns its id.
+func (t *turn) publishAlone(app string, a alert.Alert) (id string, left bool) {
 	key, held, leaves := t.admit(app, a, false)
 	if !leaves {
 		return "", false

@@ -12,12 +12,12 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// maxStrangers is how many apps that are not tracked are counted. Past it, the one whose
-// event is the oldest is counted no more.
+// maxStrangers is how many apps that are not tracked are counted. Past it, the one with the
+// oldest event is no longer counted.
 const maxStrangers = 10_000
 
-// strangers are the apps that are not tracked and had an event within the last 24 h, by
-// the hashes of their names, with the time of it.
+// strangers are the apps that are not tracked and had an event within the last 24 h: the
+// hashes of their names and the times of their newest events.
 type strangers struct{ seen *lru.Map[uint64, time.Time] }
 
 func newStrangers() strangers { return strangers{lru.New[uint64, time.Time](maxStrangers)} }
@@ -30,14 +30,14 @@ func hashOf(name string) uint64 {
 
 func (s *strangers) add(name string, now time.Time) { s.seen.Add(hashOf(name), now) }
 
-// tracked takes out an app that is tracked from now on.
+// tracked removes an app that is tracked from now on.
 func (s *strangers) tracked(name string) {
 	if s.seen.Len() > 0 {
 		s.seen.Delete(hashOf(name))
 	}
 }
 
-// count is how many there are.
+// count returns how many there are.
 func (s *strangers) count(now time.Time) int {
 	for oldest := s.seen.Oldest(); oldest != nil && now.Sub(oldest.Value) >= forgetful; oldest = s.seen.Oldest() {
 		s.seen.Delete(oldest.Key)
@@ -53,7 +53,7 @@ func (s *strangers) state(st *snapshot.State) {
 }
 
 // untracked gives an event of an app that is not tracked to the rules that need no memory
-// of it. Nothing that they find is known to be open, so nothing ends it.
+// of it. Nothing that they find is open afterwards, so nothing ends it.
 func (t *turn) untracked(a *app, e *telemetry.Event) {
 	t.fold.count.untracked++
 	if e.Network != nil {

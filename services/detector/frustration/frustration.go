@@ -1,10 +1,10 @@
-// Package frustration notices when a person clicks or submits again and again:
-// 3 or more clicks on one target within a second, the same form submitted 3
-// times within 10 seconds. Sessions are distinguished.
+// Package frustration is the detection rule for a person who clicks or submits repeatedly:
+// 3 or more clicks on one target within a second, or the same form submitted 3 times within
+// 10 seconds, in one session.
 //
-// There is one alert per burst; a burst is over when a click comes after a
-// window without any. The package knows no clock. A time before the last one of
-// a target means that a clock was set back, and its window starts again.
+// There is one alert per burst. A burst is over when a click comes after a window without
+// any. The package has no clock. A time before the last one of a target means that a clock
+// was set back; its window starts again.
 package frustration
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// MaxTargets is how many targets of one app are watched, counted for each
-// session. Past it, the one not touched for the longest is forgotten.
+// MaxTargets is how many targets of one app are watched, counted for each session. Past it,
+// the least recently used one is forgotten.
 const MaxTargets = 1000
 
 // action is a type of action, of which 3 within the window are a burst.
@@ -36,8 +36,8 @@ var actions = [...]action{
 	{telemetry.ActionSubmit, 10 * time.Second, "Form submitted repeatedly: ", "submitted 3 times within 10 s: "},
 }
 
-// target is what is known of one target: when it was touched last and before
-// that, in milliseconds since 1970, and whether the burst was reported.
+// target has the times of the last click and the one before it, in milliseconds since 1970,
+// and whether the current burst was reported.
 type target struct {
 	last, before int64
 	reported     bool
@@ -56,14 +56,13 @@ type Targets struct {
 // New returns an app without targets.
 func New() *Targets { return &Targets{known: lru.New[uint64, target](MaxTargets)} }
 
-// Evicted is how many targets were forgotten for lack of room since New, Size
-// about how many bytes are held.
+// Evicted returns how many targets were forgotten for lack of room since New.
 func (t *Targets) Evicted() uint64 { return t.evicted }
 
 // Size is about how many bytes are held.
 func (t *Targets) Size() int { return 96 * t.known.Len() }
 
-// Action takes what a person did. There is an alert when a burst is complete.
+// Action takes an action. There is an alert when a burst is complete.
 func (t *Targets) Action(app string, event *telemetry.Event, now time.Time) (alert.Alert, bool) {
 	for i := range actions {
 		if actions[i].name == event.Action.Type {
@@ -109,7 +108,7 @@ func (t *Targets) add(key uint64, value target) *target {
 	return stored
 }
 
-// key distinguishes targets by a hash: selectors can be long.
+// key returns the hash of a target: selectors can be long.
 func (t *Targets) key(a *action, event *telemetry.Event) uint64 {
 	t.scratch = append(append(t.scratch[:0], a.name...), 0)
 	t.scratch = append(append(t.scratch, event.Session...), 0)

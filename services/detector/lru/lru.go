@@ -1,10 +1,9 @@
-// Package lru is a bounded map that forgets what was not used for the longest.
+// Package lru is a bounded map that forgets the least recently used entry.
 //
-// Every rule that remembers something by a key from outside (a page, a message
-// template, a breaker's name) keeps it here, so that whoever chooses the keys
-// can't choose how much memory they take. It knows no clock: use is counted in
-// calls, so the same calls always forget the same keys, and a map that is
-// filled in the order of All behaves like the one that was walked.
+// Rules keep in it what they remember by a key from outside, such as a page, a message
+// template or a breaker's name: senders choose the keys, but not how much memory they take.
+// It has no clock: use is counted in calls, so the same calls always forget the same keys,
+// and a map that is filled in the order of All behaves like the original.
 //
 // A Map is not safe for concurrent use.
 package lru
@@ -49,8 +48,7 @@ func (m *Map[K, V]) Cap() int { return m.capacity }
 // pointer is good until the entry is evicted or deleted.
 func (m *Map[K, V]) Get(key K) *V { return m.use(m.index[key]) }
 
-// GetBytes is Get for a string key that is still in a buffer: it makes no
-// string.
+// GetBytes is Get for a string key in a buffer. It allocates nothing.
 func GetBytes[V any](m *Map[string, V], key []byte) *V { return m.use(m.index[string(key)]) }
 
 // Peek returns the value of key without marking it as used, or nil.

@@ -1,6 +1,5 @@
-// Package merge makes one answer out of those that the owners of the partitions
-// gave, in the order of the partitions. It knows nothing of who they are, nor which
-// are missing.
+// Package merge makes one answer of those of the owners of the partitions, in the order of
+// the partitions. It does not know who they are, nor which are missing.
 package merge
 
 import (
@@ -16,9 +15,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// Events are the newest of all, at most limit, and as many as fit into a reply. Those
-// that are left out for lack of room count as older. Where events have positions,
-// these say which is newer.
+// Events returns the newest of all events, at most limit, and as many as fit into a reply.
+// Those left out for lack of room count as older. Positions, where events have them, decide
+// which is newer.
 func Events(replies []query.EventsReply, limit int) (all query.EventsReply, err error) {
 	all.Events = []query.StoredEvent{}
 	for _, r := range replies {
@@ -40,8 +39,8 @@ func Events(replies []query.EventsReply, limit int) (all query.EventsReply, err 
 	return all, err
 }
 
-// Status joins the apps, by name, and adds up what is still to be read and what
-// was lost. It is ready when all are. Each of the rules stands once.
+// Status joins the apps, by name, and adds up what is still to be read and what was lost.
+// It is ready when all are. Equal rules are listed once.
 func Status(replies []query.StatusReply) query.StatusReply {
 	all := query.StatusReply{Apps: []query.AppStatus{}, Detector: query.DetectorStatus{Ready: true}}
 	for _, r := range replies {
@@ -60,9 +59,8 @@ func Status(replies []query.StatusReply) query.StatusReply {
 	return all
 }
 
-// Noise joins the rules. Those added by hand are the same in all partitions: each
-// stands once, with what all of them hid. They come first; the others follow by
-// app and pattern.
+// Noise joins the rules. Those added by hand are the same in all partitions: each is listed
+// once, with what all partitions hid, before the others, which follow by app and pattern.
 func Noise(replies []query.NoiseReply) (all query.NoiseReply, err error) {
 	all.Rules = []query.NoiseRule{}
 	manual := map[string]int{}
@@ -98,8 +96,8 @@ func Noise(replies []query.NoiseReply) (all query.NoiseReply, err error) {
 	return all, err
 }
 
-// join adds what another partition says of a rule that was added by hand. The
-// partition where it matched last has the newest examples.
+// join adds the counts of another partition to a rule that was added by hand. The partition
+// where it matched last has the newest examples.
 func join(r *query.NoiseRule, o query.NoiseRule) {
 	r.Hidden += o.Hidden
 	r.HiddenLast10Min += o.HiddenLast10Min
@@ -122,8 +120,8 @@ func join(r *query.NoiseRule, o query.NoiseRule) {
 	}
 }
 
-// Vitals joins the pages, the one loaded last first. Where they don't fit into a
-// reply the older half of each page's loads is left out, until they do.
+// Vitals joins the pages, the one loaded last first. As long as they don't fit into a
+// reply, the older half of each page's loads is left out.
 func Vitals(replies []query.VitalsReply) (all query.VitalsReply, err error) {
 	all.Pages = []query.PageVitals{}
 	for _, r := range replies {

@@ -7,19 +7,18 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// A rule that was applied by itself leaves two things alone, which a rule that
-// somebody wants does hide: a check that fails after it succeeded, and warnings of an
-// app with an open error.
+// A rule that was applied automatically leaves two things alone, which a rule that a person
+// wants does hide: a check that fails after it succeeded, and warnings of an app with an
+// open error.
 const (
-	// CheckQuiet is how long a check must not have failed for its next failure to be
-	// news.
+	// CheckQuiet is how long a check must not have failed for its next failure to be news.
 	CheckQuiet = 120 * time.Second
 	// ErrorOpen is how long an error counts as open after it was logged last.
 	ErrorOpen = 10 * time.Minute
 )
 
-// check is what a rule about requests remembers of their outcomes. failed is when one
-// failed last, in milliseconds since 1970, 0 for never.
+// check is the outcomes of requests under a rule. failed is the time of the last failure,
+// in milliseconds since 1970, 0 for none.
 type check struct {
 	succeeded bool
 	failed    int64
@@ -32,8 +31,8 @@ func (c *check) fails(t int64) bool {
 	return c.succeeded && quiet
 }
 
-// came returns the check of which a pattern knows the newest outcomes, but for
-// failures at t: one of those may be the event that is looked at.
+// came returns the check of a pattern's newest occurrences, without failures at t, one of
+// which may be the current event.
 func (p *pattern) came(t int64) (c check) {
 	for i, at := range p.at {
 		switch {
@@ -54,8 +53,8 @@ func (a *App) errorOpen(t int64) bool {
 	return a.failed > 0 && t >= a.failed && t-a.failed < ErrorOpen.Milliseconds()
 }
 
-// exempts reports whether a rule that applies leaves an event alone, and notes what a
-// check came to.
+// exempts reports whether a rule that applies leaves an event alone, and notes the outcome
+// of a check.
 func (a *App) exempts(r *rule, s Sighting, t int64) bool {
 	news := false
 	if r.key[0] == ofRequests {
@@ -75,8 +74,8 @@ func (a *App) exempts(r *rule, s Sighting, t int64) bool {
 	}
 }
 
-// waits reports whether a rule may not apply by itself: it would hide warnings of an
-// app with an open error.
+// waits reports whether a rule may not apply automatically, because it would hide warnings
+// of an app with an open error.
 func (a *App) waits(r *rule, t int64) bool { return r.warned && a.errorOpen(t) }
 
 // Alarming reports whether alerts are raised for events such as this.

@@ -18,8 +18,7 @@ const (
 	MaxPattern = 500
 )
 
-// What is wrong with a command. The texts name the argument and what is
-// allowed.
+// Errors of commands. The texts name the argument and what is allowed.
 var (
 	ErrAction  = errors.New("action must be one of list, add, remove, auto_detect")
 	ErrPattern = fmt.Errorf("pattern must be 1 to %d bytes that are not all white space", MaxPattern)
@@ -28,19 +27,17 @@ var (
 	ErrNoRule  = errors.New("rule_id names no rule: noise list shows them")
 )
 
-// Report is what became of a command.
+// Report is the result of a command.
 type Report struct {
-	// Added is the id of the rule that add made, found or had apply.
+	// Added is the id of the rule that was added, found or applied.
 	Added string
-	// Found is how many new patterns auto_detect found, in all apps it was about.
+	// Found is how many new patterns auto_detect found, in all apps that it was about.
 	Found int
-	// Err is one of the errors above when the command was refused, and then it
-	// changed nothing.
+	// Err is one of the errors above if the command was refused. Then nothing was changed.
 	Err error
 }
 
-// Check says what is wrong with a command as far as that doesn't depend on the
-// rules there are.
+// Check returns what is wrong with a command, apart from the rules that exist.
 func Check(c query.NoiseRequest) error {
 	switch c.Action {
 	case query.NoiseList, query.NoiseAutoDetect:
@@ -66,8 +63,8 @@ func Check(c query.NoiseRequest) error {
 	}
 }
 
-// Manual holds the rules that were added by hand. They hide what holds their
-// pattern, of whatever level. The zero value holds none.
+// Manual holds the rules that were added by hand. They hide events whose text contains
+// their pattern, of any level. The zero value has none.
 type Manual struct{ rules []manualRule }
 
 type manualRule struct {
@@ -76,8 +73,8 @@ type manualRule struct {
 	seen             record
 }
 
-// Add adds a rule for a command that Check has passed and returns its id. A
-// rule that is there already is not doubled. It fails with ErrFull.
+// Add adds a rule for a command that Check has passed and returns its id, also that of an
+// equal rule that exists. It fails with ErrFull.
 func (m *Manual) Add(c query.NoiseRequest, now time.Time) (id string, err error) {
 	id = ruleID("manual", c.App, string(c.Kind), c.Pattern)
 	if m.index(id) >= 0 {
@@ -105,8 +102,8 @@ func (m *Manual) index(id string) int {
 	return slices.IndexFunc(m.rules, func(r manualRule) bool { return r.id == id })
 }
 
-// Hides reports whether a rule is about an event of an app, of kind log or
-// network, and notes what it hides.
+// Hides reports whether a rule hides an event of an app, of kind log or network, and counts
+// it.
 func (m *Manual) Hides(app string, kind telemetry.Kind, s Sighting, now time.Time) bool {
 	if len(m.rules) == 0 {
 		return false
@@ -122,8 +119,8 @@ func (m *Manual) Hides(app string, kind telemetry.Kind, s Sighting, now time.Tim
 	return false
 }
 
-// Rules lists the rules that are about an app, or all for the empty name, in
-// the order in which they were added.
+// Rules lists the rules about an app, or all for the empty name, in the order in which they
+// were added.
 func (m *Manual) Rules(app string, now time.Time) []query.NoiseRule {
 	var all []query.NoiseRule
 	for i := range m.rules {

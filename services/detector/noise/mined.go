@@ -8,29 +8,29 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/logtemplate"
 )
 
-// classes are the kinds of patterns of which templates count together that differ.
-// Lines of level error are none but those of tools, and among themselves.
+// classes are the kinds of patterns whose similar templates count together. The only lines
+// of level error among them are those of tools, which are a class of their own.
 const classes = string(ofLogs) + string(ofTools) + string(ofToolErrors)
 
-// mined is what an app keeps when templates count together that differ: the rules
-// about them, to be found by a line. Everything in it follows from the app's rules.
+// mined is what an app keeps for mined rules: an index of those rules by the lines they
+// match. Everything in it follows from the app's rules.
 type mined struct {
 	index [len(classes)]logtemplate.Index[*rule]
 	rules int
-	// epoch tells a verdict from one that the rules have made old since.
+	// epoch changes with the rules, which makes earlier verdicts obsolete.
 	epoch uint64
 
 	line *logtemplate.Line // nil while there are no such rules
 	hits []*rule
 }
 
-// verdict is which rule a pattern was found to be under at an epoch, from 1 on.
+// verdict is the rule that matches a pattern, as found at an epoch, from 1 on.
 type verdict struct {
 	rule  *rule
 	epoch uint64
 }
 
-// minedSize is about what it takes beside the rules, in bytes.
+// minedSize is about what it takes in addition to the rules, in bytes.
 const minedSize = 24*logtemplate.MaxTokens + 512
 
 func (m *mined) size() int {
@@ -40,7 +40,7 @@ func (m *mined) size() int {
 	return minedSize
 }
 
-// of is the index of the rules about patterns such as a key's, or nil.
+// of returns the index of the rules about patterns of a key's class, or nil.
 func (m *mined) of(key string) *logtemplate.Index[*rule] {
 	if m == nil || key == "" {
 		return nil
@@ -51,7 +51,7 @@ func (m *mined) of(key string) *logtemplate.Index[*rule] {
 	return nil
 }
 
-// now is the epoch.
+// now returns the epoch.
 func (m *mined) now() uint64 {
 	if m == nil {
 		return 0
@@ -59,7 +59,7 @@ func (m *mined) now() uint64 {
 	return m.epoch + 1
 }
 
-// changed is called when rules come, go or begin to apply.
+// changed starts another epoch, because rules were added, removed or applied.
 func (m *mined) changed() {
 	if m != nil {
 		m.epoch++
@@ -85,12 +85,13 @@ func (m *mined) delete(r *rule) {
 	}
 }
 
-// knows reports whether a key is one of those that patterns have here.
+// knows reports whether a key is one that patterns can have with these rules.
 func (a *App) knows(key string) bool {
 	return key != "" && (a.mined != nil || key[0] != ofToolErrors && !logtemplate.Varies(key))
 }
 
-// bind gives a rule its template when its key has holes, and reports whether it is one.
+// bind gives a rule with holes in its key its template, and reports whether the key is
+// valid.
 func (a *App) bind(r *rule) (ok bool) {
 	if !logtemplate.Varies(r.key) {
 		return true
@@ -102,9 +103,9 @@ func (a *App) bind(r *rule) (ok bool) {
 	return true
 }
 
-// under is the mined rule for a line, given as the key of its pattern, or nil: of
-// several one that applies and is the narrowest. The pattern, unless it is nil, may
-// know.
+// under returns the mined rule that matches a line, given as the key of its pattern, or
+// nil. Of several it is one that applies, and the narrowest. The pattern, unless it is nil,
+// has a cached verdict.
 func (a *App) under(key []byte, p *pattern) *rule {
 	m := a.mined
 	if m == nil {
@@ -131,8 +132,8 @@ func (a *App) under(key []byte, p *pattern) *rule {
 	})
 }
 
-// isTold reports whether a mined rule does what one about a pattern that occurred n
-// times would.
+// isRedundant reports whether a mined rule already does what a rule about a pattern that
+// occurred n times would do.
 func (a *App) isRedundant(key string, p *pattern, n int, t int64) bool {
 	if a.mined == nil || a.mined.rules == 0 {
 		return false
@@ -141,7 +142,7 @@ func (a *App) isRedundant(key string, p *pattern, n int, t int64) bool {
 	return r != nil && (r.applied || baseConfidence+n < minApplied || a.waits(r, t))
 }
 
-// mine makes and strengthens rules about what templates have in common.
+// mine adds and strengthens rules about what templates have in common.
 func (a *App) mine(t int64, found *Found) {
 	if a.mined == nil {
 		return
@@ -170,18 +171,18 @@ func (a *App) mine(t int64, found *Found) {
 	}
 	for i := range lines {
 		clusters := logtemplate.Mine(lines[i], minLogs)
-		// The widest come first, so that what they cover is not told beside them.
+		// The widest come first, so that those that they cover are not announced as well.
 		slices.SortFunc(clusters, func(a, b logtemplate.Cluster) int {
 			return cmp.Or(cmp.Compare(b.Width(), a.Width()), cmp.Compare(a.Text(), b.Text()))
 		})
 		for _, c := range clusters {
-			a.judgeMined(classes[i:i+1], c, t, found)
+			a.considerMined(classes[i:i+1], c, t, found)
 		}
 	}
 }
 
-// judgeMined makes or strengthens the rule about a cluster of lines.
-func (a *App) judgeMined(class string, c logtemplate.Cluster, t int64, found *Found) {
+// considerMined adds or strengthens the rule about a cluster of lines.
+func (a *App) considerMined(class string, c logtemplate.Cluster, t int64, found *Found) {
 	if r := a.ruleOf(class + c.Text()); r != nil {
 		a.strengthen(r, c.N, t, found)
 		return
@@ -218,8 +219,8 @@ func (a *App) judgeMined(class string, c logtemplate.Cluster, t int64, found *Fo
 	found.add(r)
 }
 
-// isCovered reports whether there is a rule that hides all that another would; or
-// proposes to when that one would only be proposed.
+// isCovered reports whether another rule hides all that a rule would, or would propose to
+// if that one would only be proposed.
 func (a *App) isCovered(r *rule) bool {
 	for _, known := range a.rules.All() {
 		if o := *known; o.template != nil && o.key[0] == r.key[0] && (o.applied || !r.applied) && o.template.Covers(r.template) {
@@ -229,8 +230,8 @@ func (a *App) isCovered(r *rule) bool {
 	return false
 }
 
-// takeOver forgets the rules that a mined one covers, with what they have hidden
-// counting as its own. A rule that is only proposed takes over others that are.
+// takeOver removes the rules that a mined one covers and adds their counts to its own. A
+// rule that is only proposed takes over others that are.
 func (a *App) takeOver(r *rule) {
 	if r.template == nil {
 		return
@@ -254,7 +255,7 @@ func (a *App) takeOver(r *rule) {
 	}
 }
 
-// overlapsRemoved reports whether a rule would hide a line that a removed one was about.
+// overlapsRemoved reports whether a rule would hide a line of a removed one.
 func (m *mined) overlapsRemoved(a *App, r *rule) bool {
 	if m == nil || r.key[0] == ofRequests || a.removed.Len() == 0 {
 		return false

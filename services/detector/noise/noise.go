@@ -1,34 +1,31 @@
-// Package noise decides which events are not worth anybody's attention: what
-// is said over and over below level error, chatter of browser extensions and
-// development tools, health checks and the sockets of development servers.
+// Package noise finds events that are not worth attention: lines below level error that
+// repeat, chatter of browser extensions and development tools, health checks, and the
+// sockets of development servers.
 //
-// It counts message templates and infrastructure requests over 10 minutes.
-// Auto-detection, every 60 s of event time and on command, makes rules of what
-// is frequent: with enough confidence a rule applies by itself and is announced,
-// with less it is proposed, which only the list of rules shows. An error is never noise for being frequent: a line of level error
-// is counted and hidden only when it comes from an extension or a tool.
-// Beside the found rules stand those that somebody added by hand (Manual).
+// It counts message templates and infrastructure requests over 10 minutes. Auto-detection,
+// every 60 s of event time and on command, makes rules of what is frequent: with enough
+// confidence a rule applies automatically and is announced, with less it is proposed, which
+// only the list of rules shows. An error is never noise for being frequent: a line of level
+// error is counted and hidden only if it comes from an extension or a tool. Rules that a
+// person added are in Manual.
 //
-// With ruleset.Mined, templates of lines that differ in a few words count together
-// (package drain): auto-detection looks for what the templates of the last 10
-// minutes have in common and makes rules of that, each bound to the template that
-// it was announced or proposed with. No rule ever hides more than that: what turns
-// out to be wider is another rule with an announcement of its own, which takes over
-// the narrower ones. Lines under such a rule that applies are not counted one by
-// one any more, so they neither make it wider nor take the room of others. The
-// level is part of what counts together: lines of level error are not counted
-// together with others even where they come from a tool.
+// With ruleset.Mined, templates of lines that differ in a few words count together (package
+// logtemplate). Auto-detection makes rules of what the templates of the last 10 minutes
+// have in common. Each rule is bound to the template that it was announced or proposed
+// with, and never hides more than that; something wider is another rule with its own
+// announcement, which takes over the narrower ones. Lines under such a rule that applies
+// are no longer counted one by one, so they neither widen it nor take the room of others.
+// Lines of level error never count together with others, even if a tool wrote them.
 //
-// A rule that was applied by itself hides neither a check that fails after it
-// succeeded (one failure is shown until 120 s have passed without any) nor warnings of
-// an app with an open error: a rule about those is only proposed.
+// A rule that was applied automatically hides neither a check that fails after it succeeded
+// (one failure is shown until 120 s have passed without any) nor warnings of an app with an
+// open error: a rule about those is only proposed.
 //
-// A found rule that was removed does not come back, and neither does any other
-// that would hide a line of it, until somebody brings it back (Accept), which is
-// also how a proposed rule is made to apply.
+// A found rule that was removed does not come back, nor does any other that would hide its
+// lines, until a person restores it (Accept), which also applies a proposed rule.
 //
-// The package knows no clock, and not what would have been raised for an event
-// that it hides: only whether alerts are raised for events such as this.
+// The package has no clock. Of the alerts that hidden events would have raised it knows
+// only whether there are any.
 package noise
 
 import (
@@ -43,29 +40,28 @@ import (
 )
 
 const (
-	// MaxPatterns is how many templates of one app are counted. Past it, the
-	// one not seen for the longest time is forgotten.
+	// MaxPatterns is how many templates of one app are counted. Past it, the least recently
+	// seen one is forgotten.
 	MaxPatterns = 2000
-	// MaxRules is how many rules of one app are found. Past it, a rule that
-	// matched nothing for 10 minutes makes room, and without one a new pattern
-	// is left out.
+	// MaxRules is how many rules of one app are found. Past it, a rule that matched nothing
+	// for 10 minutes makes room, and if there is none, a new pattern is left out.
 	MaxRules = 200
-	// MaxRemoved is how many removed rules of one app are remembered, so that
-	// they don't come back by themselves.
+	// MaxRemoved is how many removed rules of one app are remembered, so that they don't
+	// come back.
 	MaxRemoved = 400
 
-	// Period is how often auto-detection runs by itself.
+	// Period is how often auto-detection runs.
 	Period = 60 * time.Second
 	// Window is how far back it looks.
 	Window = 10 * time.Minute
 
-	// minLogs and minRequests are from how many occurrences on something is
-	// noise; a rule applies by itself from minApplied percent of confidence on.
+	// minLogs and minRequests are how often something has to occur to be noise. minApplied
+	// is the confidence, in percent, from which on a rule applies automatically.
 	minLogs     = 10
 	minRequests = 20
 	minApplied  = 90
-	// baseConfidence plus one for each occurrence, up to maxConfidence, in
-	// percent: so no more than arrivals occurrences make a difference.
+	// The confidence in percent is baseConfidence plus one for each occurrence, at most
+	// maxConfidence: so no more than arrivals occurrences make a difference.
 	baseConfidence = 70
 	maxConfidence  = 99
 	arrivals       = maxConfidence - baseConfidence
@@ -74,14 +70,14 @@ const (
 	maxExample = 200
 )
 
-// What a pattern is of. It is the first byte of its key, so that a rule about
-// chatter of a tool never touches the same words from elsewhere.
+// The kinds of patterns. The kind is the first byte of a key, so that a rule about chatter
+// of a tool never hides the same words of the app.
 const (
 	ofLogs     = 'l' // below level error
 	ofTools    = 't' // of any level, from an extension or a tool
 	ofRequests = 'r'
-	// ofToolErrors are lines of level error from a tool, when templates count
-	// together that differ; then those of ofTools are below it.
+	// ofToolErrors are lines of level error from a tool, with mined rules. Then ofTools are
+	// those below.
 	ofToolErrors = 'e'
 )
 
@@ -92,8 +88,8 @@ type App struct {
 	rules    *lru.Map[string, *rule]
 	removed  *lru.Map[string, removal]
 	mined    *mined // nil unless templates count together that differ
-	// lastRun is when auto-detection last ran, or when the app began, in
-	// milliseconds since 1970; started reports whether there is such a time.
+	// lastRun is when auto-detection last ran, or when the app began, in milliseconds since
+	// 1970. started reports whether there is such a time.
 	lastRun int64
 	started bool
 	// failed is when an error was logged last, in milliseconds since 1970.
@@ -104,7 +100,7 @@ type App struct {
 	evicted, leftOut uint64
 }
 
-// pattern is when the newest occurrences came.
+// pattern has the times of the newest occurrences.
 type pattern struct {
 	at      []int64 // at most arrivals
 	alarms  uint32  // a bit for each of them that was such as alerts are raised for
@@ -131,19 +127,18 @@ func New(app string, by ruleset.Noise) *App {
 // Patterns is the number of templates that are counted.
 func (a *App) Patterns() int { return a.patterns.Len() }
 
-// Evicted is how many templates were forgotten for lack of room since New.
+// Evicted returns how many templates were forgotten for lack of room since New.
 func (a *App) Evicted() uint64 { return a.evicted }
 
-// LeftOut is how many patterns found no room as a rule since New.
+// LeftOut returns how many patterns found no room as a rule since New.
 func (a *App) LeftOut() uint64 { return a.leftOut }
 
 // Size is about how many bytes are held.
 func (a *App) Size() int { return a.size + a.mined.size() }
 
-// Log counts a line with the template of its message, runs auto-detection when
-// it is time, and reports whether the line is under a rule that applies. Tool is
-// what FromTool says of its event. Found is nil unless auto-detection found
-// something new.
+// Log counts a line with the template of its message, runs auto-detection when it is due,
+// and reports whether a rule hides the line. tool is the result of FromTool. found is nil
+// unless auto-detection found something new.
 func (a *App) Log(log *telemetry.Log, tool bool, template []byte, now time.Time) (hidden bool, found *Found) {
 	of := byte(ofLogs)
 	failed := log.Level == telemetry.LevelError
@@ -163,9 +158,9 @@ func (a *App) Log(log *telemetry.Log, tool bool, template []byte, now time.Time)
 	return a.take(s, now)
 }
 
-// Request counts a request to a URL, of which page is the path template, when it
-// is of the infrastructure. Otherwise it is like Log. Severity is that of the alert that
-// is raised for it unless it is hidden, empty where there is none.
+// Request is Log for a request to a URL, with the template of its path. It counts only
+// requests of the infrastructure. severity is that of the request's alert, empty if there
+// is none.
 func (a *App) Request(url string, page []byte, severity alert.Severity, now time.Time) (hidden bool, found *Found) {
 	probe := infrastructure(page, url)
 	if probe == nil {
@@ -175,7 +170,7 @@ func (a *App) Request(url string, page []byte, severity alert.Severity, now time
 	return a.take(Sighting{Text: url, Severity: severity}, now)
 }
 
-// Tick is for events that can't be noise: they only let time pass.
+// Tick lets time pass for an event that is never noise.
 func (a *App) Tick(now time.Time) *Found {
 	t := now.UnixMilli()
 	if !a.started || t < a.lastRun {
@@ -227,8 +222,9 @@ func (a *App) count(p *pattern, s Sighting, t int64) *pattern {
 	return p
 }
 
-// hide looks for a rule about the key in scratch, beside the mined one that it is
-// under, and notes what they hide. What was just found was found with this occurrence.
+// hide asks the rule about the key in scratch, and the mined rule for it, whether they hide
+// an occurrence, and notes what they hide. What was just found was found with this
+// occurrence.
 func (a *App) hide(mined *rule, s Sighting, t int64, found *Found) bool {
 	if a.rules.Len() == 0 {
 		return false
@@ -293,8 +289,7 @@ func (p *pattern) add(t int64, alarming bool) {
 	}
 }
 
-// within counts the occurrences after one time and up to another, of which it
-// knows at most arrivals.
+// within counts the known occurrences after one time and up to another, at most arrivals.
 func (p *pattern) within(after, until int64) int {
 	n := 0
 	for _, at := range p.at {

@@ -12,10 +12,9 @@ import (
 // maxLook is how much of a text is searched, in bytes.
 const maxLook = 4096
 
-// FromTool reports whether an event that holds a log comes from a browser extension
-// or a development tool. Of a stack only the innermost frame counts: an
-// extension that wraps fetch stands somewhere in the stack of many an error of
-// the app's own.
+// FromTool reports whether an event with a log comes from a browser extension or a
+// development tool. Only the innermost frame of a stack counts: an extension that wraps
+// fetch is in the stacks of many errors of the app.
 func FromTool(e *telemetry.Event) bool {
 	log := e.Log
 	return ofExtension(e.URL) || toolText(log.Message) || log.Source != "" && toolText(log.Source) ||
@@ -28,7 +27,7 @@ func ofExtension(page string) bool {
 	return ok && strings.HasSuffix(scheme, "-extension")
 }
 
-// innermost is the first line of a stack that names a place.
+// innermost returns the first line of a stack that names a place.
 func innermost(stack string) string {
 	stack = head(stack)
 	at := strings.Index(stack, "://")
@@ -40,8 +39,8 @@ func innermost(stack string) string {
 	return line
 }
 
-// toolMarks: an extension's address in any browser, and what the tools of
-// development servers put in front of their lines.
+// toolMarks are the addresses of extensions in any browser, and the prefixes of development
+// servers.
 var toolMarks = [...]string{"-extension://", "[HMR]", "[vite]"}
 
 func toolText(text string) bool {
@@ -54,8 +53,8 @@ func toolText(text string) bool {
 	return aboutSourceMaps(text)
 }
 
-// aboutSourceMaps finds the words source map, in the ways they are written,
-// and not those of "data source mapping".
+// aboutSourceMaps finds the words "source map" in all spellings, and not those of "data
+// source mapping".
 func aboutSourceMaps(text string) bool {
 	for {
 		at := strings.Index(text, "ource")
@@ -86,8 +85,8 @@ func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 func head(text string) string { return text[:min(len(text), maxLook)] }
 
-// probes are the last segments of paths that only ask whether somebody is
-// there; underHealth are such after a segment called health.
+// probes are the last segments of the paths of health checks. underHealth are those that
+// follow a segment such as health.
 var (
 	probes = map[string]bool{
 		"health": true, "healthz": true, "healthcheck": true, "health-check": true, "_health": true,
@@ -96,7 +95,7 @@ var (
 	underHealth = map[string]bool{"live": true, "started": true, "startup": true}
 )
 
-// sockets are segments of the paths by which pages talk to development servers.
+// sockets are segments of the paths of development servers' sockets.
 var sockets = map[string]bool{
 	"sockjs-node": true, "webpack-hmr": true, "__webpack_hmr": true, "__vite_ping": true, "__vite_hmr": true, "@vite": true,
 	"ng-cli-ws": true, "hmr": true, "vite-hmr": true, "livereload": true,
@@ -105,9 +104,9 @@ var sockets = map[string]bool{
 // maxSegment is at least as long as every segment in the tables.
 const maxSegment = 16
 
-// infrastructure returns what makes a request one of the infrastructure, or
-// nil: the part of its path template, or localSocket. Whole segments count, not
-// parts of words.
+// infrastructure returns what makes a request one of the infrastructure: a part of its path
+// template, or localSocket. It returns nil for others. Whole segments count, not parts of
+// words.
 func infrastructure(page []byte, rawURL string) []byte {
 	if string(page) == "/" && toLocalSocket(rawURL) {
 		return localSocket
@@ -134,8 +133,8 @@ func infrastructure(page []byte, rawURL string) []byte {
 	return nil
 }
 
-// localSocket stands for the sockets without a path of servers on this machine,
-// where Vite's listens, whatever their ports.
+// localSocket stands for sockets without a path on this machine, such as Vite's, whatever
+// their ports.
 var localSocket = []byte("ws://localhost/")
 
 // toLocalSocket reports whether a URL is that of a WebSocket on a loopback host.
@@ -152,7 +151,7 @@ func toLocalSocket(rawURL string) bool {
 	return err == nil && ip.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// is looks a segment up without regard to case.
+// is reports whether a table has a segment, without regard to case.
 func is(table map[string]bool, segment []byte) bool {
 	if len(segment) > maxSegment {
 		return false

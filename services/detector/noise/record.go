@@ -16,28 +16,27 @@ import (
 const (
 	// maxExamples is how many different texts a rule shows of what it matched.
 	maxExamples = 3
-	// exampleEvery is how often a rule with that many looks whether a text is
-	// another, and firstExamples how often one that has fewer does.
+	// exampleEvery is how often a rule with that many examples looks for another,
+	// firstExamples how often one with fewer does.
 	exampleEvery  = time.Minute
 	firstExamples = time.Second
 )
 
-// Sighting is an event, as far as rules tell what they match.
+// Sighting is what rules need to know of an event.
 type Sighting struct {
 	// Text is its message or URL.
 	Text string
 	// Level is that of a log, empty for a request.
 	Level telemetry.Level
-	// Severity is that of the alerts that are raised for events such as this, empty
-	// where none are.
+	// Severity is that of the alert for such an event, empty if there is none.
 	Severity alert.Severity
 }
 
-// levels are in the order in which a record counts them.
+// levels is the order in which a record counts.
 var levels = [...]telemetry.Level{telemetry.LevelDebug, telemetry.LevelInfo, telemetry.LevelWarn, telemetry.LevelError}
 
-// record is what a rule matched since it applies or is proposed, then with what led to
-// that. Times are in milliseconds since 1970.
+// record is what a rule matched since it was applied or proposed; for a proposed one with
+// the occurrences that led to it. Times are in milliseconds since 1970.
 type record struct {
 	since, lastSeen int64
 	n, alarming     uint64
@@ -69,7 +68,7 @@ func (r *record) see(s Sighting, t int64) (grown int) {
 	return 0
 }
 
-// show makes a text an example, in place of the oldest, unless it is one.
+// show adds an example, in place of the oldest, unless it is one already.
 func (r *record) show(text string) (grown int) {
 	text = sanitize.Cut(sanitize.Visible(head(text)), maxExample)
 	if text == "" || slices.Contains(r.examples, text) {
@@ -83,12 +82,12 @@ func (r *record) show(text string) (grown int) {
 	return grown + len(text)
 }
 
-// again starts again, as what a rule does changes. Its examples stay.
+// again resets the counts when a proposed rule is applied. The examples stay.
 func (r *record) again(t int64) {
 	*r = record{since: t, lastSeen: r.lastSeen, examples: r.examples, looked: r.looked}
 }
 
-// join adds what a rule matched that another one stands in for.
+// join adds the record of a rule that this one replaces.
 func (r *record) join(o *record) {
 	r.since, r.lastSeen = min(r.since, o.since), max(r.lastSeen, o.lastSeen)
 	r.n += o.n
@@ -109,7 +108,7 @@ func (r *record) size() int {
 
 const recordSize = 256
 
-// describe says what was hidden, or would have been.
+// describe fills in what was hidden, or would have been.
 func (r *record) describe(d *query.NoiseRule, hides bool, now int64) {
 	if hides {
 		d.Hidden, d.HiddenLast10Min, d.AlertsHeld = r.n, r.minutes.sum(now), r.alarming
@@ -147,8 +146,8 @@ func (r *record) state(s *snapshot.State) {
 	snapshot.Strings(s, 8, &r.examples, maxExamples, maxExcerpt)
 }
 
-// tally counts the last 10 minutes, minute by minute: so much of the window that a
-// sum is of, which is short of the whole by less than a minute.
+// tally counts the last 10 minutes, minute by minute. Its sum misses less than a minute of
+// them.
 type tally struct {
 	minute int64 // the newest, since 1970
 	n      [minutes]uint32
@@ -156,7 +155,7 @@ type tally struct {
 
 const (
 	minutes = 10
-	// maxMinute is later than any, and far from what a number holds.
+	// maxMinute bounds minutes in a snapshot.
 	maxMinute = 1 << 40
 )
 
@@ -173,7 +172,7 @@ func (c *tally) add(t int64, n uint32) {
 	c.n[slot(m)] += n
 }
 
-// before counts one that came before the newest, unless that is too long ago.
+// before counts an occurrence before the newest, unless that is too long ago.
 func (c *tally) before(t int64) {
 	if m := minuteOf(t); m > c.minute-minutes {
 		c.n[slot(m)]++

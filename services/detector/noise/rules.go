@@ -15,7 +15,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// The states of a rule, as query.NoiseRule has them.
+// The states of a rule in query.NoiseRule.
 const (
 	stateApplied  = "applied"
 	stateProposed = "proposed"
@@ -27,13 +27,13 @@ type rule struct {
 	id, key string
 	percent int // of confidence
 	applied bool
-	// accepted reports whether a person made it apply, warned whether it is about warnings.
+	// accepted reports whether a person applied it, warned whether it matched warnings.
 	accepted, warned bool
 	check            check
 	example          string
 	seen             record
-	// template is what it is bound to when that has holes, else nil: then it is about
-	// its key alone.
+	// template is the template of a key with holes. A rule without one is about its key
+	// alone.
 	template *logtemplate.Template
 }
 
@@ -51,22 +51,22 @@ func (r *rule) size() int {
 // ruleSize is about what a rule takes beside its text and its record, in bytes.
 const ruleSize = 224
 
-// ruleID names a rule by what it is about, so that it is the same after a
-// replay.
+// ruleID returns an id that follows from what the rule is about, so that a replay gives the
+// same.
 func ruleID(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return "noise_" + hex.EncodeToString(sum[:6])
 }
 
-// Found is what one run of auto-detection found: patterns, in the order in
-// which they were last seen, and before them what several have in common.
+// Found is what one run of auto-detection found: patterns, in the order in which they were
+// last seen, after what several have in common.
 type Found struct {
 	Applied, Proposed []string
 	app               string
 	ids               []string // of the rules that apply, with their state
 }
 
-// Len is how many patterns were found.
+// Len returns the number of patterns.
 func (f *Found) Len() int {
 	if f == nil {
 		return 0
@@ -84,7 +84,7 @@ func (f *Found) add(r *rule) {
 	f.ids = append(f.ids, r.id+stateApplied)
 }
 
-// Detect runs auto-detection. It returns nil when it found nothing new.
+// Detect runs auto-detection. It returns nil if it found nothing new.
 func (a *App) Detect(now time.Time) *Found {
 	t := now.UnixMilli()
 	a.lastRun, a.started = t, true
@@ -99,7 +99,7 @@ func (a *App) Detect(now time.Time) *Found {
 			continue
 		}
 		if n := (*p).within(t-Window.Milliseconds(), t); n >= least && !a.isRedundant(key, *p, n, t) {
-			a.judge(key, *p, n, t, &found)
+			a.consider(key, *p, n, t, &found)
 		}
 	}
 	if found.Len() == 0 {
@@ -108,8 +108,8 @@ func (a *App) Detect(now time.Time) *Found {
 	return &found
 }
 
-// judge makes or strengthens the rule of a pattern that occurred n times.
-func (a *App) judge(key string, p *pattern, n int, t int64, found *Found) {
+// consider adds or strengthens the rule of a pattern that occurred n times.
+func (a *App) consider(key string, p *pattern, n int, t int64, found *Found) {
 	warned := p.warnedSince(t - Window.Milliseconds())
 	if r := a.ruleOf(key); r != nil {
 		r.warned = r.warned || warned
@@ -132,7 +132,7 @@ func (a *App) judge(key string, p *pattern, n int, t int64, found *Found) {
 	found.add(r)
 }
 
-// newRule is a rule about what occurred n times, with warnings or without.
+// newRule returns a rule about something that occurred n times, with warnings or without.
 func (a *App) newRule(key string, n int, t int64, warned bool) *rule {
 	percent := min(baseConfidence+n, maxConfidence)
 	r := &rule{id: ruleID(a.name, key), key: key, percent: percent, warned: warned}
@@ -142,8 +142,8 @@ func (a *App) newRule(key string, n int, t int64, warned bool) *rule {
 	return r
 }
 
-// came notes the occurrences that a rule is made for: they are what it would have
-// hidden, while it is proposed. One that applies has hidden none of them.
+// came counts the occurrences that led to a rule, which it would have hidden, while it is
+// proposed. A rule that applies has hidden none of them.
 func (r *rule) came(p *pattern, t int64) {
 	if r.applied {
 		return
@@ -158,8 +158,8 @@ func (r *rule) came(p *pattern, t int64) {
 	}
 }
 
-// strengthen raises the confidence in a rule about what occurred n times, and has it
-// apply from enough of it on.
+// strengthen raises the confidence in a rule about something that occurred n times, and
+// applies it if that is enough.
 func (a *App) strengthen(r *rule, n int, t int64, found *Found) {
 	percent := min(baseConfidence+n, maxConfidence)
 	if r.percent = max(r.percent, percent); r.applied || percent < minApplied || a.waits(r, t) {
@@ -169,7 +169,7 @@ func (a *App) strengthen(r *rule, n int, t int64, found *Found) {
 	found.add(r)
 }
 
-// apply has a proposed rule apply.
+// apply applies a proposed rule.
 func (a *App) apply(r *rule, t int64) {
 	r.applied = true
 	r.seen.again(t)
@@ -184,9 +184,8 @@ func (a *App) ruleOf(key string) *rule {
 	return nil
 }
 
-// makeRoom sees to it that there is room for a rule, if need be by forgetting
-// one that is idle. Rules in use stay: to trade one for another would find the
-// first again in the next run, and so on for ever.
+// makeRoom makes room for a rule, by forgetting an idle one if need be. Rules in use stay:
+// otherwise each run would find again what the run before has dropped.
 func (a *App) makeRoom(t int64) bool {
 	if a.rules.Len() < a.rules.Cap() {
 		return true
@@ -200,7 +199,7 @@ func (a *App) makeRoom(t int64) bool {
 	return true
 }
 
-// addRule adds a rule that there is room for, and reports whether the mined ones have
+// addRule adds a rule for which there is room, and reports whether the mined rules have
 // room, too.
 func (a *App) addRule(r *rule) bool {
 	if r.template != nil && !a.mined.add(r) {
@@ -223,7 +222,7 @@ func (a *App) deleteRule(r *rule) {
 type removal struct {
 	key     string // empty when an older version removed it
 	percent int
-	// template is what the key says when templates count together that differ.
+	// template is the template of the key, for mined rules.
 	template *logtemplate.Template
 }
 
@@ -237,8 +236,8 @@ func (r removal) size() int {
 
 const removedSize = 192
 
-// Remove removes a rule that was found and keeps it from coming back. It says
-// whether there was one.
+// Remove removes a rule that was found and keeps it from coming back. It reports whether
+// there was one.
 func (a *App) Remove(id string) bool {
 	for _, known := range a.rules.All() {
 		if r := *known; r.id == id {
@@ -261,14 +260,13 @@ func (a *App) addRemoved(id, key string, percent int) {
 	}
 }
 
-// isRemoved reports whether a rule was removed, or would hide what one was about that
-// was.
+// isRemoved reports whether a rule was removed, or would hide lines of one that was.
 func (a *App) isRemoved(r *rule) bool {
 	return a.removed.Peek(r.id) != nil || a.mined.overlapsRemoved(a, r)
 }
 
-// Accept has a found rule apply that is proposed or was removed, at the wish of
-// somebody. It reports whether there is one.
+// Accept applies a found rule that is proposed or was removed, because a person wants it.
+// It reports whether there is one.
 func (a *App) Accept(id string, now time.Time) bool {
 	t := now.UnixMilli()
 	for _, known := range a.rules.All() {
@@ -307,8 +305,8 @@ func (a *App) Rules(now time.Time) []query.NoiseRule {
 	return all
 }
 
-// Removed lists the rules that were removed, the last one at the end, without those
-// of which older versions only noted the id.
+// Removed lists the rules that were removed, the newest at the end, without those of which
+// older versions only stored the id.
 func (a *App) Removed() []query.RemovedRule {
 	var all []query.RemovedRule
 	for id, r := range a.removed.All() {
@@ -338,10 +336,10 @@ func (r *rule) describe(app string, now int64) query.NoiseRule {
 	return d
 }
 
-// maxNamed is how many characters of patterns an announcement names.
+// maxNamed is how many characters of patterns an alert names.
 const maxNamed = alert.MaxDetail - 100
 
-// named joins patterns, whole ones, and says how many find no room.
+// named joins whole patterns, and counts those for which there is no room.
 func named(patterns []string) string {
 	room := maxNamed
 	for i, p := range patterns {
@@ -354,9 +352,8 @@ func named(patterns []string) string {
 
 const between = " | "
 
-// Alert announces the rules that apply from now on, and there is none when
-// there are none. Those that are only proposed wait in the list of rules until
-// somebody looks; the alert says in its context how many.
+// Alert returns the alert about the rules that apply from now on, if there are any.
+// Proposed rules are only in the list of rules; the alert has their number in its context.
 func (f *Found) Alert() (alert.Alert, bool) {
 	if f == nil || len(f.Applied) == 0 {
 		return alert.Alert{}, false

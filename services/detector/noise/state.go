@@ -18,8 +18,8 @@ const (
 	maxHidden  = 1 << 60
 )
 
-// State has the patterns and rules of an app. Patterns and rules that only other noise
-// rules than that of the app would have found are left out on reading.
+// State has the patterns and rules of an app. Reading leaves out patterns and rules that
+// only another noise rule than the app's would have found.
 func (a *App) State(s *snapshot.State) {
 	s.Bool(1, &a.started)
 	snapshot.Int(s, 2, &a.lastRun, snapshot.AnyInt)
@@ -43,7 +43,7 @@ func (a *App) State(s *snapshot.State) {
 		(*r).state(s)
 	}, func(key string, r *rule) {
 		r.id, r.key = ruleID(a.name, key), key
-		// A key that an earlier version took for a template may be none any more.
+		// A key that an earlier version took for a template may no longer be one.
 		if a.knows(key) && a.bind(r) {
 			a.addRule(r)
 		}

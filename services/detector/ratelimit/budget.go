@@ -10,32 +10,32 @@ import (
 )
 
 const (
-	// MaxApps is how many apps have an account. Past it, the one that used its
-	// account least recently loses it, with what it held back.
+	// MaxApps is how many apps have an account. Past it, the least recently used one is
+	// closed, with what it held back.
 	MaxApps = 1000
-	// AppBurst is how many new alerts of one app leave at once.
+	// AppBurst is how many new alerts of one app may be published at once.
 	AppBurst = 50
-	// AppRate is how many more leave each second.
+	// AppRate is how many more may be published each second.
 	AppRate = 5
-	// AllBurst is how many new alerts of all apps leave at once.
+	// AllBurst is how many new alerts of all apps may be published at once.
 	AllBurst = 500
-	// AllRate is how many more leave each second.
+	// AllRate is how many more may be published each second.
 	AllRate = 100
-	// HoldFor is how long alerts are held back when no other alert of their app
-	// leaves, which would take their summary along.
+	// HoldFor is how long alerts are held back when no other alert of their app is
+	// published, which would take their summary along.
 	HoldFor = 10 * time.Second
 
 	// maxDifferent is how many keys an app's summary distinguishes. Past it each
 	// alert counts as a different one.
 	maxDifferent = 500
 
-	// reserve is the part of the shared bucket that apps in a storm leave to calm ones.
-	// A calm app gets a twentieth of what is left beyond spared, which is for apps that
-	// have used nothing.
+	// reserve is the part of the shared bucket that apps in a storm leave to others. A calm
+	// app gets a twentieth of what is left beyond spared, which is for apps that have used
+	// nothing.
 	reserve = 150 * one
 	spared  = 25 * one
-	// one is an alert in the unit of accounts, in which both rates are whole numbers
-	// each millisecond.
+	// one is an alert in the unit of accounts, in which both rates are whole numbers per
+	// millisecond.
 	one     = 1_000_000
 	perApp  = AppRate * one / 1000
 	perAll  = AllRate * one / 1000
@@ -46,20 +46,20 @@ const (
 	maxTotal = 1 << 40
 )
 
-// Budget bounds how many new alerts leave, of each app and of all apps together,
-// and counts those that it holds back. Every app pays for its alerts from two
-// leaky buckets: its own, and one that all apps share.
+// Budget bounds how many new alerts are published, of each app and of all apps together,
+// and counts those that it holds back. Every app pays for its alerts from two leaky
+// buckets: its own, and one that all apps share.
 //
-// The shared bucket is divided evenly. An app in a storm gets no more than an even
-// part of it, any app no more than is left for one that comes next (a dynamic
-// threshold, as in shared switch buffers), and what drains is divided evenly among
-// those that filled it. So apps in a storm leave room for the alerts of others.
+// The shared bucket is divided evenly. An app in a storm gets no more than an even part of
+// it, and any app no more than is left for the next one (a dynamic threshold, as in shared
+// switch buffers). What drains is divided evenly among the apps that filled it. So apps in
+// a storm leave room for the alerts of others.
 //
 // A Budget is not safe for concurrent use.
 type Budget struct {
 	accounts *lru.Map[string, *account]
-	// filled is how full the shared bucket is: by the accounts, and abandoned by
-	// those that were evicted. spare has drained and is not yet divided.
+	// filled is the level of the shared bucket, abandoned the part of it that evicted
+	// accounts filled. spare has drained and is not yet divided.
 	filled, abandoned, spare int64
 	// users is how many accounts use the shared bucket.
 	users int64
@@ -68,17 +68,15 @@ type Budget struct {
 	lost uint64
 }
 
-// account is what an app used of both buckets and what it holds back. stormy is true
-// from the first alert that is held back until its part of the shared bucket has
-// drained.
+// account is what an app used of both buckets and what it holds back. stormy is true from
+// the first alert held back until its part of the shared bucket has drained.
 type account struct {
 	own, shared int64
 	stormy      bool
 	held        held
 }
 
-// held is what an account holds back. since is when it began to, in milliseconds
-// since 1970.
+// held is what an account holds back, since a time in milliseconds since 1970.
 type held struct {
 	since      int64
 	total      int
@@ -88,7 +86,7 @@ type held struct {
 	examples   []string
 }
 
-// Summary says what was held back of one app.
+// Summary describes what was held back of one app.
 type Summary struct {
 	alert.Storm
 	// Total is how many alerts were held back, repetitions of a key included.
@@ -97,11 +95,11 @@ type Summary struct {
 	Severity alert.Severity
 }
 
-// NewBudget returns a Budget of which nothing is used.
+// NewBudget returns an unused Budget.
 func NewBudget() *Budget { return &Budget{accounts: lru.New[string, *account](MaxApps)} }
 
-// Counts reports whether alerts of a category are paid for. Others are bounded by
-// what they are about, such as a page or a CI job.
+// Counts reports whether alerts of a category are paid for. Others are bounded by their
+// subject, such as a page or a CI job.
 func Counts(c alert.Category) bool {
 	switch c {
 	case alert.Errors, alert.NetworkErrors, alert.Security, alert.UserFrustration, alert.Kubernetes:
@@ -111,7 +109,7 @@ func Counts(c alert.Category) bool {
 	}
 }
 
-// Lost is how many held back alerts were forgotten with their apps since NewBudget.
+// Lost returns how many held back alerts were forgotten with their apps since NewBudget.
 func (b *Budget) Lost() uint64 { return b.lost }
 
 // Waits reports whether any alert is held back.
@@ -124,7 +122,7 @@ func (b *Budget) Waits() bool {
 	return false
 }
 
-// Pay reports whether a new alert of an app may leave, which then uses its room.
+// Pay reports whether a new alert of an app may be published, and pays for it.
 func (b *Budget) Pay(app string, now time.Time) bool {
 	b.drain(now)
 	a := b.account(app)
@@ -141,7 +139,7 @@ func (b *Budget) Pay(app string, now time.Time) bool {
 	return true
 }
 
-// share is how much of the shared bucket an app may use.
+// share returns how much of the shared bucket an app may use.
 func (b *Budget) share(of *account) int64 {
 	left := AllBurst*one - b.filled
 	if of.shared == 0 {
@@ -153,8 +151,8 @@ func (b *Budget) share(of *account) int64 {
 	return min(max(AllBurst*one/(b.users+1), (left-spared)/20), left)
 }
 
-// Hold counts an alert of an app that is held back. The title is asked for only
-// where it is an example.
+// Hold counts an alert of an app that is held back. title is called only if it becomes an
+// example.
 func (b *Budget) Hold(app string, key []byte, c alert.Category, s alert.Severity, title func() string, now time.Time) {
 	b.drain(now)
 	h := &b.account(app).held
@@ -203,8 +201,7 @@ func (b *Budget) Holds(app string) bool {
 	return a != nil && (*a).held.total > 0
 }
 
-// Take returns what is held back of an app, which counts from zero again. It must
-// hold something.
+// Take returns what is held back of an app and resets it. Something must be held back.
 func (b *Budget) Take(app string) Summary {
 	a := *b.accounts.Peek(app)
 	h := a.held
@@ -218,8 +215,8 @@ func (b *Budget) Take(app string) Summary {
 	return s
 }
 
-// Due returns the apps that have held back alerts for HoldFor, the one whose
-// account was used least recently first.
+// Due returns the apps that have held back alerts for HoldFor, the one with the least
+// recently used account first.
 func (b *Budget) Due(now time.Time) []string {
 	var due []string
 	t := now.UnixMilli()
@@ -236,7 +233,7 @@ func (b *Budget) Due(now time.Time) []string {
 	return due
 }
 
-// account finds or opens that of an app.
+// account finds or opens the account of an app.
 func (b *Budget) account(app string) *account {
 	if known := b.accounts.Get(app); known != nil {
 		return *known
@@ -283,8 +280,8 @@ func (b *Budget) drain(now time.Time) {
 	}
 }
 
-// divide gives each account that uses the shared bucket an even part of what has
-// drained, and reports whether there is any left that another round could give.
+// divide gives each account that uses the shared bucket an even part of what has drained,
+// and reports whether another round could divide more.
 func (b *Budget) divide() (more bool) {
 	users := b.users
 	if b.abandoned > 0 {

@@ -1,16 +1,14 @@
-// Package storm bounds how many alerts leave the detector.
+// Package ratelimit bounds how many alerts the detector publishes.
 //
-// Limiter bounds repetitions: of one key at
-// most 10 alerts leave in 10 seconds. Those held back are added to the count
-// of the next that leaves, but for those that are no finding of their own, such as
-// revisions: they tell nothing twice.
+// Limiter bounds repetitions: 10 alerts of one key in 10 s. The next one that is published
+// counts those that were suppressed. Suppressed revisions and ends are not counted.
 //
-// Budget bounds different alerts, of one app and of all apps together. Those held
-// back leave in one summary.
+// Budget bounds different alerts, of one app and of all apps together. What it holds back
+// is published in one summary.
 //
-// It knows no clock, and nothing of alerts but their keys, categories, severities
-// and titles. A time before the last
-// one of a key means that a clock was set back, and its window starts again.
+// The package has no clock, and knows nothing of alerts but their keys, categories,
+// severities and titles. A time before the last one of a key means that a clock was set
+// back; its window starts again.
 package ratelimit
 
 import (
@@ -21,10 +19,10 @@ import (
 )
 
 const (
-	// MaxKeys is how many keys are watched. Past it, the one not offered for the
-	// longest is forgotten, with what it held back.
+	// MaxKeys is how many keys are watched. Past it, the least recently used one is
+	// forgotten, with what it held back.
 	MaxKeys = 10_000
-	// Burst is how many alerts of one key leave within Window.
+	// Burst is how many alerts of one key may be published within Window.
 	Burst = 10
 	// Window is how far back alerts of one key count.
 	Window = 10 * time.Second
@@ -32,14 +30,14 @@ const (
 	maxKey = 1 << 16
 )
 
-// Limiter decides for each alert whether it leaves.
+// Limiter decides for each alert whether it may be published.
 type Limiter struct {
 	keys          *lru.Map[string, window]
 	evicted, lost uint64
 }
 
-// window is what left under one key, in milliseconds since 1970, the oldest
-// first, and how many were held back since.
+// window has the times of the alerts of one key that were published, in milliseconds since
+// 1970, the oldest first, and counts those held back since.
 type window struct {
 	left []int64
 	held int
@@ -48,21 +46,20 @@ type window struct {
 // New returns a limiter that has seen nothing.
 func New() *Limiter { return &Limiter{keys: lru.New[string, window](MaxKeys)} }
 
-// Evicted is how many keys were forgotten for lack of room since New, and Lost
-// how many held back alerts were forgotten with them.
+// Evicted returns how many keys were forgotten for lack of room since New.
 func (l *Limiter) Evicted() uint64 { return l.evicted }
 
-// Lost is how many held back alerts were forgotten with their keys.
+// Lost returns how many held back alerts were forgotten with their keys.
 func (l *Limiter) Lost() uint64 { return l.lost }
 
-// Room reports whether Offer would let an alert with that key leave.
+// Room reports whether Offer would let an alert with that key be published.
 func (l *Limiter) Room(key []byte, now time.Time) bool {
 	p := lru.GetBytes(l.keys, key)
 	return p == nil || p.room(now.UnixMilli())
 }
 
-// Offer asks to let an alert with that key leave. When it may, held is how many
-// were held back before it, which its count has to include.
+// Offer reports whether an alert with that key may be published, which is then counted.
+// held is the number of alerts held back before it, which its count has to include.
 func (l *Limiter) Offer(key []byte, now time.Time) (held int, leaves bool) {
 	p := l.window(key)
 	if !p.allow(now.UnixMilli()) {
@@ -73,8 +70,7 @@ func (l *Limiter) Offer(key []byte, now time.Time) (held int, leaves bool) {
 	return held, true
 }
 
-// OfferAgain is Offer for an alert that was held back before: it is one of those
-// in the count, and no other when it is held back once more.
+// OfferAgain is Offer for an alert that was held back before. It is not counted once more.
 func (l *Limiter) OfferAgain(key []byte, now time.Time) (held int, leaves bool) {
 	p := l.window(key)
 	if !p.allow(now.UnixMilli()) {
@@ -84,14 +80,13 @@ func (l *Limiter) OfferAgain(key []byte, now time.Time) (held int, leaves bool) 
 	return held, true
 }
 
-// OfferUncounted is Offer for an alert that is no finding of its own, as one that
-// takes the place of an earlier one or reports whether it is over: it counts towards
-// the bound, but held back it is in no count, and it tells none.
+// OfferUncounted is Offer for a revision or an end. It counts towards the bound, but is not
+// counted as held back, and takes no such count along.
 func (l *Limiter) OfferUncounted(key []byte, now time.Time) (leaves bool) {
 	return l.window(key).allow(now.UnixMilli())
 }
 
-// window finds or begins that of a key.
+// window finds or adds the window of a key.
 func (l *Limiter) window(key []byte) *window {
 	if p := lru.GetBytes(l.keys, key); p != nil {
 		return p
@@ -99,13 +94,13 @@ func (l *Limiter) window(key []byte) *window {
 	return l.add(string(key), window{})
 }
 
-// room reports whether an alert may leave at time t.
+// room reports whether an alert may be published at time t.
 func (p *window) room(t int64) bool {
 	n := len(p.left)
 	return n < Burst || p.left[n-1] > t || p.left[0] <= t-Window.Milliseconds()
 }
 
-// allow notes that an alert leaves at time t, if it may.
+// allow reports whether an alert may be published at time t, and notes it.
 func (p *window) allow(t int64) bool {
 	if n := len(p.left); n > 0 && p.left[n-1] > t {
 		p.left = p.left[:0]
@@ -131,7 +126,7 @@ func (l *Limiter) add(key string, p window) *window {
 	return stored
 }
 
-// State has what is watched.
+// State has the windows.
 func (l *Limiter) State(s *snapshot.State) {
 	snapshot.Entries(s, 1, l.keys, func(s *snapshot.State, key *string, p *window) {
 		s.String(1, key, maxKey)

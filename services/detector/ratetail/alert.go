@@ -9,7 +9,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// The values of ruleKey: which rule speaks.
+// The values of ruleKey: which rule raised the alert.
 const (
 	ruleKey       = "rule"
 	ruleRateTail  = "rate-tail"
@@ -17,8 +17,8 @@ const (
 	ruleDrift     = "drift"
 )
 
-// Alert says what was found in an app's signal (alert.SignalLogs or
-// alert.SignalRequests): a Spike, a Recurring burst or a Drift.
+// Alert returns the alert about a finding in an app's signal (alert.SignalLogs or
+// alert.SignalRequests).
 func (f Finding) Alert(app, signal string) alert.Alert {
 	a := f.about(app, signal)
 	switch f.Kind {
@@ -43,9 +43,8 @@ func (f Finding) Alert(app, signal string) alert.Alert {
 	return a
 }
 
-// Resolution reports whether the spike or drift that the alert with an id told of is
-// over, or that it has become what is usual: then as many errors come as before, and
-// whoever reads it must not take that for the end of them.
+// Resolution returns the alert that ends the spike or drift of the alert with an id. Where
+// it has become the new level, as many errors come as before, and the alert says so.
 func (f Finding) Resolution(app, signal, id string) alert.Alert {
 	a := f.about(app, signal)
 	a.Severity, a.Resolves = alert.Info, id
@@ -71,7 +70,7 @@ func (f Finding) Resolution(app, signal, id string) alert.Alert {
 	return a
 }
 
-// about is what the beginning and the end of a finding have in common.
+// about is what the beginning and the end have in common.
 func (f Finding) about(app, signal string) alert.Alert {
 	a := alert.Alert{
 		Category: alert.Anomaly, Source: alert.SourceAnomaly, DedupKey: "anomaly:" + app + ":" + signal,
@@ -96,7 +95,7 @@ func (f Finding) about(app, signal string) alert.Alert {
 	return a
 }
 
-// rounded is a figure to three digits: more are not known, and nobody reads them.
+// rounded returns a figure with three digits: no more are known.
 func rounded(v float64) float64 {
 	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
 	if err != nil {
@@ -105,10 +104,10 @@ func rounded(v float64) float64 {
 	return r
 }
 
-// leastP is the smallest power of ten that is reported.
+// leastP is the smallest power of ten that is shown.
 const leastP = -300
 
-// probability writes one, given its natural logarithm, after "p": "= 2e-9".
+// probability writes a probability, given its natural logarithm.
 func probability(logP float64) string {
 	power := math.Floor(logP / math.Ln10)
 	digit := math.Round(math.Exp(logP - power*math.Ln10))

@@ -5,32 +5,32 @@ import (
 	"time"
 )
 
-// core is what Counter and Small have in common: the newest slots, what is usual,
-// and whether a spike continues. Times are in seconds since 1970.
+// core is the part that Counter and Small share: the newest slots, the usual level, and the
+// current spike. Times are in seconds since 1970.
 type core struct {
 	usual level
-	// at is the second that continues, and lastError that of the newest error. Of
-	// what was up to since, nothing is known.
+	// at is the current second, lastError that of the newest error, and since the last
+	// second before observation began.
 	at, lastError, since int64
-	// from is when what continues began.
+	// from is the first second of the current spike or burst.
 	from  int64
 	slots [slots]uint32
 	state state
-	// stayed reports whether the last spike ended by becoming the new level.
+	// stayed reports whether the last spike ended as the new level.
 	stayed bool
-	// patience is how many seconds after the newest error a silence begins. It is
-	// found when that error leaves the window.
+	// patience is how many seconds after the newest error a silence begins. It is computed
+	// when that error leaves the window.
 	patience uint32
 }
 
-// state is what continues.
+// state is what is going on.
 type state uint8
 
 const (
 	calm state = iota
-	// spiking: a spike was found that is not over.
+	// spiking is a spike that has not ended.
 	spiking
-	// expected: a burst that comes by its schedule, and of which nothing is reported.
+	// expected is a burst that comes by its schedule, without an alert of a spike.
 	expected
 	states
 )
@@ -50,7 +50,7 @@ func begun(now time.Time) core {
 
 func (c *core) slot(s int64) *uint32 { return &c.slots[((s%slots)+slots)%slots] }
 
-// add counts an error in the second that continues, and returns how many that has.
+// add counts an error in the current second, and returns how many that second has.
 func (c *core) add() int64 {
 	slot := c.slot(c.at)
 	if *slot < math.MaxUint32 {
@@ -60,7 +60,7 @@ func (c *core) add() int64 {
 	return int64(*slot)
 }
 
-// count is the number of errors in the last 10 s.
+// count returns the number of errors in the last 10 s.
 func (c *core) count() (n int64) {
 	for _, slot := range c.slots {
 		n += int64(slot)
@@ -68,7 +68,7 @@ func (c *core) count() (n int64) {
 	return n
 }
 
-// earlier is how many errors are in each window before the second that continues.
+// earlier returns the number of errors in each window before the current second.
 func (c *core) earlier() (before [len(windows)]int64) {
 	sum, w := int64(0), 0
 	for back := range int64(slots) {
@@ -83,8 +83,8 @@ func (c *core) earlier() (before [len(windows)]int64) {
 	return before
 }
 
-// test asks of every window whether its count is a spike, with n errors in the
-// second that continues. If none is, no more than limit in it are one either.
+// test reports whether the count of any window is a spike, with n errors in the current
+// second. If none is, up to limit errors in it are not one either.
 func (c *core) test(before *[len(windows)]int64, n int64, s *scales) (found Finding, limit int64, spike bool) {
 	weight := s.weight()
 	more, expected := leniency*math.Log(s.clusters()), c.expected()
@@ -118,8 +118,8 @@ func (c *core) test(before *[len(windows)]int64, n int64, s *scales) (found Find
 	return Finding{}, limit, false
 }
 
-// onset is in which second of the window what continues began: from there on the
-// counts are most over both onsetRate and onsetTimes what is usual.
+// onset returns the second of the window in which the current spike began: from there on
+// the counts exceed both onsetRate and onsetTimes the usual rate most.
 func (c *core) onset() int64 {
 	level := max(onsetRate, onsetTimes*c.usual.rate())
 	most, from, sum := math.Inf(-1), c.at, 0.0
@@ -143,8 +143,8 @@ const (
 	heldSlot                     // part of what continues
 )
 
-// tick begins the next second. The one whose slot it takes leaves the window,
-// with n errors.
+// tick begins the next second. The one whose slot it takes leaves the window, with n
+// errors.
 func (c *core) tick() (n int64, class slotClass) {
 	c.at++
 	slot := c.slot(c.at)
@@ -160,12 +160,11 @@ func (c *core) tick() (n int64, class slotClass) {
 	}
 }
 
-// full reports whether the window still has errors, so that each second counts.
+// full reports whether the window has errors, so that each second counts.
 func (c *core) full() bool { return c.at < c.lastError+slots }
 
-// skip lets seconds pass in which nothing is in the window and nothing comes.
-// heard is how many of them are not part of a silence, and felt how many they count
-// as.
+// skip lets seconds pass with an empty window. heard is how many of them are not part of a
+// silence, felt how many they count as.
 func (c *core) skip(seconds int64) (heard int64, felt float64) {
 	if c.at == c.lastError+slots {
 		c.patience = slots + uint32(min(missed/c.usual.rate(), math.MaxUint32/2))
@@ -175,14 +174,14 @@ func (c *core) skip(seconds int64) (heard int64, felt float64) {
 	return heard, float64(heard) + float64(seconds-heard)/slowdown
 }
 
-// calmed reports whether what continues is over: the count is at what is expected in
-// 10 s, or one more. Half as many more would be over sooner, but where many are
-// expected that is a spike itself, and where some are, twice as many that stay come
-// under it each minute by chance. As what was found in 2 s may not show in 10 s yet,
-// nothing is over before that long.
+// calmed reports whether the current spike is over: the count is at what is expected in 10
+// s, or one more. Half as many more would end it sooner, but where many errors are expected
+// that is a spike itself, and where some are, twice as many that stay fall below it each
+// minute by chance. A spike found in 2 s may not show in 10 s yet, so nothing is over
+// before 10 s have passed.
 func (c *core) calmed() bool {
 	return c.at-c.from >= slots && float64(c.count()) <= c.expected()+1
 }
 
-// expected is how many errors are expected in 10 s.
+// expected returns how many errors are expected in 10 s.
 func (c *core) expected() float64 { return slots * c.usual.rate() }

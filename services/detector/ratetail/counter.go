@@ -2,8 +2,8 @@ package ratetail
 
 import "time"
 
-// Counter counts the errors of one app and signal. Its zero value is not ready:
-// New says from when on errors would have been counted.
+// Counter counts the errors of one app and signal. Its zero value is not ready: New says
+// when counting begins.
 type Counter struct {
 	core
 	episode   episode
@@ -12,56 +12,54 @@ type Counter struct {
 	block     counted
 	recurring recurring
 	drift     drift
-	// wasNoted reports whether the last incident was one of a burst that recurs.
+	// wasNoted reports whether the last incident was a burst that recurs.
 	wasNoted bool
 
-	// What holds for the second that continues, once an error has come in it: the
-	// errors in each window before it, and how many may come in it until they are
-	// looked at more closely. It follows from the rest.
+	// ready, before and limit hold for the current second, once it has an error: the errors
+	// in each window before it, and how many may come in it before they are tested. They
+	// follow from the rest.
 	ready  bool
 	before [len(windows)]int64
 	limit  int64
 }
 
-// episode is what a Counter knows of a spike, or of a burst that was expected,
-// that continues.
+// episode is the current spike, or burst that was expected.
 type episode struct {
-	// peak is the most errors in 10 s since it began, and usual how many are
-	// expected without it.
+	// peak is the most errors in 10 s since it began, and usual how many are expected
+	// without it.
 	peak  int64
 	usual float64
-	// most and longest are up to where a burst that was expected is not larger
-	// than usual: errors in 10 s, and seconds.
+	// most and longest bound a burst that was expected: errors in 10 s, and seconds. A
+	// larger one is a spike.
 	most, longest int64
 }
 
-// counted is the block of 10 s that is gathered from the slots that leave.
+// counted is the block of 10 s that is gathered from the slots that leave the window.
 type counted struct {
 	seconds, errors int64
-	// void reports whether a part of it belongs to a spike; usual is what was usual at
-	// its beginning.
+	// void reports whether a part of it belongs to a spike. usual are the levels at its
+	// beginning.
 	void  bool
 	usual [numScales]level
 }
 
-// New returns a counter that has seen no error up to now, of a stream that was
-// not watched before.
+// New returns a counter of a stream that was not watched before now.
 func New(now time.Time) *Counter { return &Counter{core: begun(now)} }
 
 // Size is about how many bytes a Counter takes.
 func (c *Counter) Size() int { return counterSize }
 
-// counterSize is that on 64 bits, which a test holds against the real one.
+// counterSize is the size on 64 bits, which a test compares with the real one.
 const counterSize = 1888
 
-// HeldBack is how many bursts came by their schedules and were no larger than
-// usual, since New or Restore.
+// HeldBack returns how many bursts came by their schedules and were no larger than usual,
+// since New or a restart.
 func (c *Counter) HeldBack() uint64 { return c.recurring.heldBack }
 
-// Add counts an error at now and returns what it finds with it: a Spike, a Recurring
-// burst or a Drift. There is one finding per incident and drift, and a second one for
-// a Recurring burst that turns out to be a spike. failing is whether so many requests
-// of the app fail that no burst may pass for one that recurs.
+// Add counts an error at now and returns what it finds: a Spike, a Recurring burst or a
+// Drift. There is one finding per incident and drift, and a second one for a Recurring
+// burst that turns out to be a spike. failing reports whether so many requests of the app
+// fail that no burst may pass as recurring.
 func (c *Counter) Add(now time.Time, failing bool) (Finding, bool) {
 	c.until(second(now))
 	if !c.ready {
@@ -87,7 +85,7 @@ func (c *Counter) Add(now time.Time, failing bool) (Finding, bool) {
 			return found, true
 		}
 	}
-	// While a spike continues, its alert covers the rise.
+	// While a spike lasts, its alert covers the rise.
 	if c.drift.news && c.incident.grade != raised {
 		c.drift.news = false
 		found := c.drifted(Drift)
@@ -97,9 +95,9 @@ func (c *Counter) Add(now time.Time, failing bool) (Finding, bool) {
 	return Finding{}, false
 }
 
-// Over lets time pass up to now and reports whether no incident is open, and how the
-// last one ended: SpikeOver, SpikeStayed or RecurringOver. moved reports whether
-// anything was counted.
+// Over lets time pass up to now and reports whether no incident is open, and how the last
+// one ended: SpikeOver, SpikeStayed or RecurringOver. moved reports whether the state has
+// changed.
 func (c *Counter) Over(now time.Time) (end Finding, over, moved bool) {
 	moved = c.until(second(now))
 	end = Finding{Kind: SpikeOver, Count: c.count(), Expected: c.expected(), Seconds: slots}
@@ -126,8 +124,8 @@ func (c *Counter) drifted(kind Kind) Finding {
 	return Finding{Kind: kind, From: c.drift.from, To: c.scales.levels[0].rate(), Over: c.at - c.drift.calm}
 }
 
-// begin opens an episode: a spike of which n errors are in the last 10 s, or a
-// burst that was expected.
+// begin opens an episode: a spike with n errors in the last 10 s, or a burst that was
+// expected.
 func (c *Counter) begin(n int64, found Finding, failing bool) (Finding, bool) {
 	p := c.scales.expect(c.usual, slots)
 	c.state, c.from = spiking, c.onset()
@@ -148,14 +146,14 @@ func (c *Counter) begin(n int64, found Finding, failing bool) (Finding, bool) {
 	return c.note(found)
 }
 
-// larger reports whether a burst that was expected, with n errors in the last 10 s,
-// is more than that.
+// larger reports whether a burst that was expected, with n errors in the last 10 s, exceeds
+// its bounds.
 func (c *Counter) larger(n int64, failing bool) bool {
 	return failing || n > c.episode.most || c.at-c.from > c.episode.longest
 }
 
-// goOn takes note of an error while an episode continues, which may make a spike of
-// a burst that was expected.
+// goOn counts an error of the current episode, which may turn a burst that was expected
+// into a spike.
 func (c *Counter) goOn(n int64, failing bool) (Finding, bool) {
 	e := &c.episode
 	e.peak = max(e.peak, n)
@@ -201,7 +199,7 @@ func (c *Counter) until(s int64) (moved bool) {
 	return true
 }
 
-// left takes note of a second that left the window.
+// left takes in a second that left the window.
 func (c *Counter) left(n int64, class slotClass) {
 	if class == unknownSlot {
 		return
@@ -221,7 +219,7 @@ func (c *Counter) left(n int64, class slotClass) {
 	}
 }
 
-// thaw makes what is learned the measure, unless that is frozen.
+// thaw makes the learned level the usual one, unless that is frozen.
 func (c *Counter) thaw() {
 	if !c.incident.frozen {
 		c.usual = c.scales.usual()
@@ -240,10 +238,10 @@ func (c *Counter) blockDone() {
 	c.block = counted{usual: c.scales.levels}
 }
 
-// rate is that of the last minutes, in errors a second.
+// rate returns the rate of the last minutes, in errors a second.
 func (c *Counter) rate() float64 { return c.scales.levels[0].rate() }
 
-// drifts has a drift take in a number of blocks with n errors each, up to a second.
+// drifts gives the drift a number of blocks with n errors each, up to a second.
 func (c *Counter) drifts(n, blocks float64, at int64) {
 	c.drift.see(n, blocks, c.scales.spreads[0].factor(), c.rate(), at)
 }
@@ -255,9 +253,8 @@ func (c *Counter) ended() {
 	c.state, c.episode = calm, episode{}
 }
 
-// skipped lets seconds pass in which nothing is in the window and nothing comes,
-// in a stream of which something is usual. A silence says nothing of how errors
-// cluster, nor that they drift. But a drift that was reported is over with it, in time.
+// skipped lets seconds pass with an empty window. A silence says nothing of how errors
+// cluster, nor that they drift, but it ends a drift that is open in time.
 func (c *Counter) skipped(seconds int64) {
 	before := c.scales.levels
 	heard, felt := c.skip(seconds)

@@ -2,27 +2,26 @@ package ratetail
 
 import "math"
 
-// A drift is a rise that no window of 10 s shows. It is found by a one-sided CUSUM
-// over blocks of 10 s: the sum of how much better a rate of driftRatio times the
-// reference explains them than the reference does, never under 0. The reference
-// is a level with a half-life of an hour, so that what rises and falls with the
-// day takes it along. Spikes are in neither.
+// A drift is a rise that no window of 10 s shows. A one-sided CUSUM over blocks of 10 s
+// finds it: the sum of how much better a rate of driftRatio times the reference explains
+// the blocks than the reference does, never under 0. The reference is a level with a
+// half-life of an hour, so that it follows what rises and falls with the day. Neither has
+// spikes in it.
 //
-// The sum grows only while the rate is over (ratio-1)/ln(ratio) times the
-// reference: 1.64 for driftRatio. Behind one that rises and falls between 0.1/s
-// and 0.5/s within a day, the reference stays by a factor of 1.35 at most.
+// The sum grows only while the rate is over (ratio-1)/ln(ratio) times the reference: 1.64
+// for driftRatio. Behind a rate that rises and falls between 0.1/s and 0.5/s within a day,
+// the reference stays by a factor of 1.35 at most.
 const (
 	driftRatio = 2.5
-	// driftLimit is where the sum tells of a drift. Chance takes it there once in
-	// e^20 times that it leaves 0, where the reference is exact.
+	// driftLimit is the sum from which on a drift is found. Chance takes it there once in
+	// e^20 times that it leaves 0, if the reference is exact.
 	driftLimit = 20
-	// driftFrom is the exposure of the reference from which on it is one.
+	// driftFrom is the exposure from which on the reference is valid.
 	driftFrom = 1800
-	// backRatio and backLimit are of the sum that finds that a drift is over: it
-	// grows while the rate is under backRate times the reference.
+	// backRatio and backLimit are those of the sum that finds the end of a drift: it grows
+	// while the rate is under backRate times the reference.
 	backRatio, backLimit = 1.6, 10
-	// driftNewLevel is how long a drift continues until it is the new level, in
-	// seconds.
+	// driftNewLevel is how long a drift lasts until it is the new level, in seconds.
 	driftNewLevel = 3 * 3600
 )
 
@@ -32,33 +31,32 @@ var (
 	backRate          = (backRatio - 1) / logBack // 1.28
 )
 
-// drift is whether errors drift upwards.
+// drift finds errors that drift upwards.
 type drift struct {
 	reference level
-	// sum is the CUSUM, calm when it was 0 for the last time, and risen what was
-	// counted since.
+	// sum is the CUSUM, calm the last second in which it was 0, and risen what was counted
+	// since.
 	sum   float64
 	calm  int64
 	risen struct{ errors, seconds float64 }
-	// open reports whether a drift was found that is not over, since a second and from a
-	// rate; back is the CUSUM of its end, news that it is still to be reported, stayed
-	// that the last one ended by becoming the new level.
+	// open reports whether a drift is open, since a second and from a rate. back is the
+	// CUSUM of its end. news reports whether it is still to be reported, stayed whether the
+	// last one ended as the new level.
 	open, news, stayed bool
 	since              int64
 	from, back         float64
 	long               longSpread
 }
 
-// longSpread is how much more the counts of some minutes vary from one to the next
-// than those of errors that come one by one. A rate that wanders within minutes is
-// over the reference for many blocks on end by chance; one that drifts changes little
-// from one block to the next.
+// longSpread is how much more the counts of some minutes vary from one to the next than
+// those of errors that come one by one. A rate that wanders within minutes exceeds the
+// reference for many blocks by chance; one that drifts changes little from one block to the
+// next.
 type longSpread struct {
-	// squares are those of the differences, each in units of what is expected of it,
-	// discounted.
+	// squares are those of the differences, each in units of its expectation, discounted.
 	squares, blocks float64
-	// errors and seconds are of the block that continues, and before is the rate in the
-	// last one, where known.
+	// errors and seconds are those of the current block. before is the rate in the last
+	// one, if known.
 	errors, seconds, before float64
 	known                   bool
 }
@@ -66,11 +64,11 @@ type longSpread struct {
 const (
 	longBlock    = 300
 	longHalfLife = 12 * 3600
-	// longPrior is how many blocks of errors that come one by one are believed before,
-	// longClip how many deviations one block counts as at most, and longDoubt how much
-	// over 1 the spread may be found by chance.
+	// longPrior is how many blocks of errors that come one by one are assumed before,
+	// longClip how many deviations one block counts as at most, and longDoubt how far over
+	// 1 the spread may be by chance.
 	longPrior, longClip, longDoubt = 4, 4, 0.3
-	// longGain is how much more counts of the next hours vary than those from one block
+	// longGain is how much more the counts of the next hours vary than those from one block
 	// to the next.
 	longGain = 4
 )
@@ -79,7 +77,7 @@ func (l *longSpread) factor() float64 {
 	return 1 + longGain*max(0, (longPrior+l.squares)/(longPrior+l.blocks)-longDoubt-1)
 }
 
-// see takes in seconds with n errors.
+// see adds seconds with n errors.
 func (l *longSpread) see(n, seconds float64) {
 	l.errors, l.seconds = l.errors+n, l.seconds+seconds
 	if l.seconds < longBlock {
@@ -95,17 +93,17 @@ func (l *longSpread) see(n, seconds float64) {
 	l.errors, l.seconds = 0, 0
 }
 
-// forget drops the block that continues and the one before.
+// forget drops the current block and the one before.
 func (l *longSpread) forget() { l.errors, l.seconds, l.before, l.known = 0, 0, 0, false }
 
-// most is the reference, taken a deviation higher than what it was learned from.
+// most returns the reference, a deviation higher than what it was learned from.
 func (d *drift) most() float64 {
 	n := d.reference.count + 1
 	return (n + math.Sqrt(n)) / (priorExposure + d.reference.exposure)
 }
 
-// see takes in a number of blocks with n errors each, up to a second, the spread
-// of their clusters, and the rate of the last minutes.
+// see takes in a number of blocks with n errors each, up to a second, with the spread of
+// their clusters and the rate of the last minutes.
 func (d *drift) see(n, blocks, factor, rate float64, at int64) {
 	if blocks == 0 {
 		return
@@ -138,7 +136,7 @@ func (d *drift) see(n, blocks, factor, rate float64, at int64) {
 	d.reference.count += n
 }
 
-// silent notes that nothing is known of what continues.
+// silent notes a time of which nothing is known.
 func (d *drift) silent() { d.long.forget() }
 
 func (d *drift) close(at int64) { d.open, d.news, d.sum, d.calm, d.back = false, false, 0, at, 0 }

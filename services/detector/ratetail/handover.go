@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// Errors yields how many errors came in each of the seconds up to the newest, the
-// oldest first, so that another rule can continue from them. They are exact for the last
-// 10 s. What was before is known as a rate only, and spread evenly; without the errors
-// of a spike that continues.
+// Errors yields the errors in each of the seconds up to the newest, the oldest first, so
+// that another rule can continue from them. They are exact for the last 10 s. Earlier ones
+// are known as a rate only and spread evenly, without the errors of a current spike.
 func (c *Counter) Errors(seconds int64) iter.Seq2[time.Time, int64] {
 	return func(yield func(time.Time, int64) bool) {
 		rest, rate := 0.0, 0.0
@@ -33,8 +32,8 @@ func (c *Counter) Errors(seconds int64) iter.Seq2[time.Time, int64] {
 	}
 }
 
-// Count counts n errors at a time, which is not before the last, without looking for a
-// spike: for errors that another rule has judged.
+// Count counts n errors at a time, which is not before the last, without testing for a
+// spike: for errors that another rule has counted.
 func (c *Counter) Count(at time.Time, n int64) {
 	c.until(second(at))
 	slot := c.slot(c.at)

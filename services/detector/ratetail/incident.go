@@ -2,22 +2,20 @@ package ratetail
 
 import "math"
 
-// incident is what one alert of a Counter is about: the first spike, or burst that
-// recurs, and all that follow it within a quiet period. It is the same incident
-// when errors come back before that has passed.
+// incident is the subject of one alert: the first spike, or burst that recurs, and all that
+// follow within a quiet period. Errors that come back before that has passed belong to it.
 type incident struct {
 	grade grade
-	// opened is when it began, and quietSince since when no error was part of it; 0
-	// while some are.
+	// opened is when it began, and quietSince since when no error was part of it; 0 while
+	// some are.
 	opened, quietSince int64
-	// quietErrors are those that came since then, and level is how many there are in 10 s
-	// when it is not quiet any more.
+	// quietErrors counts the errors since then. level is the count in 10 s at which it is
+	// no longer quiet.
 	quietErrors, level int64
-	// spiking counts the seconds with errors at its level, and peak is the most errors
-	// in 10 s.
+	// spiking counts the seconds with errors at its level. peak is the most errors in 10 s.
 	spiking, peak int64
-	// frozen reports whether what was usual before it is the measure, and before is
-	// that, in errors a second. Meanwhile all is what came since the beginning.
+	// frozen reports whether the usual rate is that of before it, and before is that rate,
+	// in errors a second. Meanwhile all is what came since the beginning.
 	frozen bool
 	before float64
 	all    level
@@ -28,28 +26,28 @@ type grade uint8
 
 const (
 	none grade = iota
-	// noted: a burst that came by its schedule.
+	// noted is a burst that came by its schedule.
 	noted
-	// raised: a spike.
+	// raised is a spike.
 	raised
 	grades
 )
 
 const (
-	// mostlyPart and mostlyOf are the share of its time that an incident has errors at
-	// its level when it becomes the new level. One that comes and goes does not.
+	// An incident becomes the new level if it has errors at its level for mostlyPart of
+	// mostlyOf of its time. One that comes and goes does not.
 	mostlyPart, mostlyOf = 2, 3
-	// stayedTimes is how many times the rate of before it is usual at its end when it
-	// has become the new level by and by.
+	// stayedTimes is how many times the earlier rate the usual rate is at the end of an
+	// incident that became the new level gradually.
 	stayedTimes = 1.5
 )
 
-// elevated is the tail, as a logarithm, of the errors in a quiet period under which
-// it was not quiet: too few for a spike, but far more than are usual.
+// elevated is the tail, as a logarithm, of the errors in a quiet period under which it was
+// not quiet: too few for a spike, but far more than usual.
 var elevated = math.Log(1e-4)
 
-// raise makes an incident of a spike, or one more serious, and reports whether that
-// is news: how it is found.
+// raise makes a spike an incident, or the current incident more serious, and returns the
+// finding if it is new.
 func (c *Counter) raise(found Finding) (Finding, bool) {
 	i := &c.incident
 	i.quietSince = 0
@@ -63,7 +61,7 @@ func (c *Counter) raise(found Finding) (Finding, bool) {
 	return found, true
 }
 
-// note makes an incident of a burst that recurs, and reports whether that is news.
+// note makes a burst that recurs an incident, and returns the finding if it is new.
 func (c *Counter) note(found Finding) (Finding, bool) {
 	i := &c.incident
 	if i.grade == none {
@@ -77,12 +75,12 @@ func (c *Counter) note(found Finding) (Finding, bool) {
 	return Finding{}, false
 }
 
-// alike is the part of an incident's peak from which on a burst that comes by its
-// schedule is one of the incident's.
+// alike is the part of an incident's peak from which on a burst that comes by its schedule
+// belongs to the incident.
 const alike = 0.5
 
-// held notes how large the episode is that continues. One that comes by its schedule
-// holds an incident open when it is as large as that.
+// held notes the size of the current episode. A burst by its schedule keeps an incident
+// open if it is as large.
 func (c *Counter) held() {
 	i := &c.incident
 	switch {
@@ -93,11 +91,11 @@ func (c *Counter) held() {
 	}
 }
 
-// atLevel is the tail, as a logarithm, under which a count in 10 s may be one of the
-// incident, and not of what is usual.
+// atLevel is the tail, as a logarithm, under which a count in 10 s may belong to the
+// incident, and not to the usual rate.
 var atLevel = math.Log(1e-2)
 
-// quieten notes that what continued in an incident has calmed.
+// quieten notes that the current episode of an incident has calmed.
 func (c *Counter) quieten() {
 	i := &c.incident
 	if i.grade == none || i.quietSince != 0 {
@@ -107,7 +105,7 @@ func (c *Counter) quieten() {
 	if !i.frozen {
 		return
 	}
-	// Halfway between what is usual and what came in the incident it is at its level.
+	// The level is halfway between the usual rate and that of the incident.
 	p := c.scales.expect(c.usual, slots)
 	step := max(1, p.deviation()/4)
 	level := math.Ceil(max(leastLevel, p.mean, (p.mean+slots*i.all.rate())/2))
@@ -120,11 +118,11 @@ func (c *Counter) quieten() {
 	i.level = int64(min(level, maxCount))
 }
 
-// leastLevel is the fewest errors in 10 s that are at an incident's level, and
-// levelSteps how many quarters of a deviation over the mean that is at most.
+// leastLevel is the least level of an incident, and levelSteps the number of quarters of a
+// deviation over the mean that it is at most.
 const leastLevel, levelSteps = 2, 40
 
-// heard takes note of an error in a quiet period, with n in the last 10 s.
+// heard takes in an error in a quiet period, with n in the last 10 s.
 func (c *Counter) heard(n int64) {
 	i := &c.incident
 	if i.quietErrors++; n >= i.level {
@@ -132,7 +130,7 @@ func (c *Counter) heard(n int64) {
 	}
 }
 
-// deadline is the second in which the incident ends if nothing more comes.
+// deadline returns the second in which the incident ends if nothing more comes.
 func (i *incident) deadline() int64 {
 	if i.grade == none || i.quietSince == 0 {
 		return math.MaxInt64
@@ -140,7 +138,7 @@ func (i *incident) deadline() int64 {
 	return i.quietSince + quiet
 }
 
-// advance looks at the incident in the second that has begun.
+// advance updates the incident for the second that has begun.
 func (c *Counter) advance() {
 	i := &c.incident
 	if i.grade == none {
@@ -163,13 +161,13 @@ func (c *Counter) advance() {
 	case i.grade == raised && c.state == expected && i.quietSince == 0 && age > newLevel:
 		c.close(true) // it comes by a schedule
 	case i.frozen && age > newLevel:
-		// It comes and goes. What is between is usual from now on.
+		// It comes and goes. What comes in between is usual from now on.
 		i.frozen = false
 		c.thaw()
 	}
 }
 
-// settle makes what came in the incident the new level.
+// settle makes the rate of the incident the new level.
 func (c *Counter) settle() {
 	if c.state != calm {
 		c.ended()

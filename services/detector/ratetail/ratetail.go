@@ -1,37 +1,32 @@
-// Package ratetail decides when errors come faster than they usually do, by how
-// unlikely that is: the rule behind the mode rate-tail, beside the contract's
-// rule in package anomaly.
+// Package ratetail finds errors that come faster than they usually do, by how unlikely
+// their number is: the rule rate-tail. Package anomaly has the specification's rule.
 //
-// A Counter knows the errors of one app and signal in ten slots of a second, and
-// of what was before them a count and an exposure in seconds, both discounted: with
-// a half-life of 300 s, or of less where the rate wanders within minutes (scales.go).
-// From these follows how many errors are to be
-// expected in the newest 2, 4, 6 and 10 s, and how likely so many as came are:
-// the tail of the Gamma-Poisson (negative binomial) predictive, which knows how
-// little a young counter knows, widened by how much the errors of this stream
-// cluster and how much its rate wanders. A spike is 5 errors or more in one of these
-// windows with a tail under the window's share; the short ones are there to be quick
-// where errors are few.
-// It calms when the count in 10 s has come down to what is expected. What comes
-// in between is not learned as usual.
+// A Counter keeps the errors of one app and signal in ten slots of a second. Of earlier
+// seconds it keeps a count and an exposure in seconds, both discounted with a half-life of
+// 300 s, or less where the rate wanders within minutes (scales.go). They give the number of
+// errors to expect in the newest 2, 4, 6 and 10 s, and the probability of as many as came:
+// the tail of the Gamma-Poisson (negative binomial) predictive distribution. It accounts
+// for the little that a young counter knows, and is widened by how much the errors of this
+// stream cluster and how much its rate wanders. A spike is at least 5 errors in one of
+// these windows with a tail under the window's share. The short windows find spikes quickly
+// where errors are few. A spike calms when the count in 10 s has come down to what is
+// expected. Its errors are not learned as usual.
 //
-// An incident (incident.go) is a spike with all that follow it within 120 s, and
-// raises one alert. What was usual before is frozen until it ends, so that its
-// errors never become their own measure. What stays for 15 min is the new level.
+// An incident (incident.go) is a spike with all that follow it within 120 s, and raises one
+// alert. The usual rate before it is frozen until it ends, so that its errors never become
+// their own measure. What stays for 15 min is the new level.
 //
-// Beside that a Counter finds slow drifts (drift.go), and bursts that come by a
-// schedule, which have a lower severity while they are short, no larger than usual,
-// and most requests succeed (recurring.go). Small is the spike alone, for when
-// there are many, such as one for each error.
+// A Counter also finds slow drifts (drift.go), and bursts that come by a schedule, which
+// have a lower severity while they are short, no larger than usual, and most requests
+// succeed (recurring.go). Small finds spikes alone, for when there are many things to
+// count, such as errors.
 //
-// Add is amortised constant: it compares with a limit that holds for a second,
-// tails are computed only in a second in which the counts are unusual, and what
-// passes without errors is skipped in closed form. A Counter takes the same
-// memory whatever it is given.
+// Add takes amortized constant time: it compares with a limit that holds for a second,
+// computes tails only in a second with an unusual count, and skips time without errors in
+// closed form. A Counter takes the same memory whatever it is given.
 //
-// The package has no clock and knows nothing of what an error is. A time before
-// the last one, in whole seconds, means that a clock was set back, and counting
-// starts again.
+// The package has no clock and does not know what an error is. A time before the last one,
+// in whole seconds, means that a clock was set back; counting starts again.
 package ratetail
 
 import "math"
@@ -42,59 +37,60 @@ const (
 	halfLife = 300
 	// minSpike is how many errors a spike has at least.
 	minSpike = 5
-	// priorCount and priorExposure are what is believed before anything was seen.
+	// priorCount and priorExposure are the prior: what is assumed before anything was seen.
 	priorCount, priorExposure = 0.5, 1
-	// For the first seconds that a stream is watched, young, next to nothing is known
-	// of how its errors cluster. Shares are less by a factor, unsure: 50 errors at once
-	// are a spike all the same, as an app that crashes at its start has them.
+	// In the first young seconds of a stream little is known of how its errors cluster.
+	// Shares are smaller by the factor unsure then. 50 errors at once are still a spike, as
+	// of an app that crashes at its start.
 	young, unsure = 30, 1e-4
-	// newLevel is how long a spike continues until it is the new level.
+	// newLevel is how long a spike lasts until it is the new level.
 	newLevel = 900
-	// quiet is for how long an incident has no spike when it ends.
+	// quiet is how long an incident has no spike before it ends.
 	quiet = 120
-	// A silence is when missed errors have failed to come. From then on time passes
-	// slowdown times slower: that an app is not used for an hour says less about
-	// what is usual than an hour of use.
+	// A silence begins when missed errors have failed to come. In a silence time passes
+	// slowdown times slower: an hour without use says less about the usual rate than an
+	// hour of use.
 	missed, slowdown = 5, 12
 )
 
-// window is how long one of the windows is, in slots, and the logarithm of the
-// tail under which its count is a spike.
+// window is a window in slots, and the logarithm of the tail under which its count is a
+// spike.
 type window struct {
 	length int64
 	logP   float64
 }
 
-// windows are the windows, the longest last. The shares of the short ones are for
-// streams with few errors, where they are quick; that of the longest is for busy
-// ones: at 2 errors a second no other finds 30 more. What is in use of each goes
-// from the one to the other, so that there are as few false alerts everywhere.
+// windows are the windows, the longest last. Short windows have their share where errors
+// are few, because they are quick; the longest has it for busy streams, where no other
+// finds 30 more at 2 errors a second. share interpolates between the two by the expected
+// count, which keeps the rate of false alerts about constant.
 var windows = [...]window{
 	{2, math.Log(1e-6)}, {4, math.Log(3e-6)}, {6, math.Log(2e-6)}, {slots, math.Log(1.5e-5)},
 }
 
-// longest is a window that reaches further back than the slots, into what is still to
-// be learned. It is for rises of rates that wander, of which the others are less sure.
+// longest reaches further back than the slots, into seconds that are still to be learned.
+// It is for rises of rates that wander, about which the other windows are less certain.
 var longest = window{15, math.Log(1.5e-5)}
 
 const (
 	last = len(windows) - 1
-	// A stream is busy with mostBusy expected errors in 10 s, and a share never under
-	// leastBusy of itself. With more than tooBusy the shares become less again, down
-	// to leastTooBusy: nobody hears of 30 more among 1000, and counts that are large
-	// come nearer to their thresholds.
+	// A stream is busy with mostBusy expected errors in 10 s, and its part of a share is at
+	// least leastBusy. With more than tooBusy, shares shrink again, down to leastTooBusy:
+	// 30 more among 1000 are not worth an alert, and large counts come nearer to their
+	// thresholds.
 	mostBusy, leastBusy   = 20, 0.25
 	tooBusy, leastTooBusy = 40, 0.05
-	// leastWander is the least of that for a stream whose rate wanders. Its long windows
-	// have wanderLong of the share, the more the fewer errors are expected in 10 s than
-	// wanderMean, and the short ones wanderShort: rises are missed where the rate is low.
+	// leastWander is the least part for a stream whose rate wanders. Its long windows have
+	// wanderLong times the share, its short ones wanderShort times; both have more, the
+	// fewer errors than wanderMean are expected in 10 s, because rises are missed where the
+	// rate is low.
 	leastWander             = 0.7
 	wanderLong, wanderShort = 1.4, 0.5
 	wanderMean, wanderLeast = 10, 0.5
 )
 
-// share is the tail in use, as a logarithm, of a stream with so many errors
-// expected in 10 s.
+// share returns the tail in use, as a logarithm, for a stream with so many expected errors
+// in 10 s.
 func (w window) share(mean float64, wanders bool) float64 {
 	part := min(1, max(mean/mostBusy, leastBusy))
 	if wanders && w.length >= slots {
@@ -114,42 +110,42 @@ func (w window) share(mean float64, wanders bool) float64 {
 	return w.logP + math.Log(part*min(1, max(tooBusy/mean, leastTooBusy)))
 }
 
-// mostP is the largest tail that is a spike for errors that cluster, as a
-// logarithm, and leniency the power of their spread by which the shares grow: a
-// negative binomial has a heavier tail than the clusters that it stands for.
+// mostP is the largest tail that is a spike for errors that cluster, as a logarithm.
+// leniency is the power of their spread by which shares grow: a negative binomial has a
+// heavier tail than the clusters that it stands for.
 var mostP = math.Log(1e-3)
 
 const leniency = 2.5
 
-// level is how many errors came in how many seconds, discounted.
+// level is a number of errors in a number of seconds, both discounted.
 type level struct{ count, exposure float64 }
 
-// memory is how fast a level forgets: what is left of it after a second, and the
-// seconds after which that is half.
+// memory is how fast a level forgets: the part that is left after a second, and the
+// half-life in seconds.
 type memory struct{ left, half float64 }
 
 func halving(half float64) memory { return memory{left: math.Exp2(-1 / half), half: half} }
 
 var short = halving(halfLife)
 
-// pass lets a second with n errors in.
+// pass adds a second with n errors.
 func (l *level) pass(n float64, m memory) {
 	l.count = l.count*m.left + n
 	l.exposure = l.exposure*m.left + 1
 }
 
-// skip lets seconds without errors pass.
+// skip adds seconds without errors.
 func (l *level) skip(seconds float64, m memory) {
 	d := math.Exp2(-seconds / m.half)
 	l.count *= d
 	l.exposure = l.exposure*d + (1-d)/(1-m.left)
 }
 
-// rate is in errors a second.
+// rate returns errors per second.
 func (l *level) rate() float64 { return (priorCount + l.count) / (priorExposure + l.exposure) }
 
-// expect predicts the errors of some seconds, when their clusters have the given
-// spread: 1 for errors that come one by one.
+// expect predicts the errors of some seconds, whose clusters have the given spread: 1 for
+// errors that come one by one.
 func (l *level) expect(seconds, spread float64) predictive {
 	return predictive{mean: seconds * l.rate(), excess: spread*(1+seconds/(priorExposure+l.exposure)) - 1}
 }

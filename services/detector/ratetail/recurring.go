@@ -2,46 +2,43 @@ package ratetail
 
 import "math"
 
-// Bursts that come by a schedule, such as a job's that fails each time, are
-// learned from the stream itself: of the last bursts that were of no schedule it
-// is known when they began and how large they were, and a third one that comes as
-// long after the second as that came after the first makes a schedule of them.
-// What comes from then on when a schedule has it due has a lower severity, while it lasts no longer
-// than 60 s and is no larger than twice the usual size. A schedule whose bursts fail to
-// come is forgotten.
+// Bursts that come by a schedule, such as a failing job's, are learned from the stream
+// itself. The last bursts without a schedule are known by their beginning and size; a third
+// one that comes as long after the second as that came after the first makes a schedule.
+// From then on a burst that is due has a lower severity, while it lasts no longer than 60 s
+// and is no larger than twice the usual size. A schedule whose bursts fail to come is
+// forgotten.
 const (
 	maxPast      = 4
 	maxSchedules = 4
 	maxSizes     = 8
-	// minPeriod is the shortest period, in seconds: two windows, so that one burst
-	// is over before the next, and as much again.
+	// minPeriod is the shortest period, in seconds: two windows, so that one burst is over
+	// before the next, and as much again.
 	minPeriod = 3 * slots
-	// evenness is how far two gaps may differ that make a period, and lateness how
-	// far a burst may be off its schedule, in seconds.
+	// evenness is how far two gaps of one period may differ, and lateness how far a burst
+	// may be off its schedule, in seconds.
 	evenness, lateness = 2, 4
-	// maxMissed is how many bursts in a row a schedule outlives.
+	// maxMissed is how many missed bursts in a row a schedule outlives.
 	maxMissed = 5
-	// maxLarger is how many times the usual size a burst may have, and maxLonger and
-	// moreLonger how much longer than the longest one it may take: so many times, and so
-	// many seconds more, but never over mostLong seconds.
+	// maxLarger is how many times the usual size a burst may have. It may last maxLonger
+	// times the longest one and moreLonger seconds more, but never over mostLong seconds.
 	maxLarger             = 2
 	maxLonger, moreLonger = 2, slots
 	mostLong              = 60
-	// oftenBursts by no schedule within oftenSeconds are how a stream's errors come.
+	// oftenBursts without a schedule within oftenSeconds are usual for the stream.
 	oftenBursts, oftenSeconds = 3, 3600
 )
 
-// burst is when a burst began, how many errors it added to 10 s at most, and how
-// long it continued, in seconds.
+// burst is when a burst began, how many errors it added to 10 s at most, and its length in
+// seconds.
 type burst struct{ from, size, length int64 }
 
-// schedule is that of bursts that recur.
+// schedule is a schedule of bursts that recur.
 type schedule struct {
-	// first is when the first began, after which periods many lasted until last;
-	// due is when the next is to begin.
+	// first is when the first burst began, and last, periods later, the last one. due is
+	// when the next is to begin.
 	first, last, periods, due int64
-	// passed is how many were due since the last, and missed how many of them did
-	// not come.
+	// passed is how many were due since the last, and missed how many of them did not come.
 	passed, missed int64
 	// sizes are the newest n, the newest first.
 	sizes [maxSizes]burst
@@ -56,10 +53,10 @@ func (s *schedule) add(b burst) {
 
 func (s *schedule) known() []burst { return s.sizes[:s.n] }
 
-// period is in seconds.
+// period returns the period in seconds.
 func (s *schedule) period() float64 { return float64(s.last-s.first) / float64(s.periods) }
 
-// catchUp moves due on until a burst that begins at a time can be that one.
+// catchUp moves due on until it can be a burst that begins at a time.
 func (s *schedule) catchUp(to int64) (passed int64) {
 	for s.due+lateness < to {
 		n := max(int64(float64(to-lateness-s.due)/s.period()), 1)
@@ -70,7 +67,7 @@ func (s *schedule) catchUp(to int64) (passed int64) {
 	return passed
 }
 
-// came notes that a burst began when it was due, or nearly so.
+// came notes a burst that began when it was due, or nearly so.
 func (s *schedule) came(at int64) {
 	s.periods += s.passed + 1
 	s.passed, s.missed, s.last = 0, 0, at
@@ -78,7 +75,7 @@ func (s *schedule) came(at int64) {
 	s.due += int64(math.Round(s.period()))
 }
 
-// typical is how large the bursts are on average.
+// typical returns the average size.
 func (s *schedule) typical() float64 {
 	sum := 0.0
 	for _, b := range s.known() {
@@ -87,9 +84,8 @@ func (s *schedule) typical() float64 {
 	return sum / float64(len(s.known()))
 }
 
-// with is how many errors are expected in the 10 s of a burst, when without it
-// it is p: as in level, what is known of a few bursts only is known less well,
-// and they may vary.
+// with adds a burst to the prediction for 10 s without it. As with a level, a few bursts
+// are known less well, and they may vary.
 func (s *schedule) with(p predictive) predictive {
 	n, mean, squares := float64(len(s.known())), s.typical(), 0.0
 	for _, b := range s.known() {
@@ -103,7 +99,7 @@ func (s *schedule) with(p predictive) predictive {
 	return predictive{mean: all, excess: variance/all - 1}
 }
 
-// longest is how many seconds a burst may continue.
+// longest returns how many seconds a burst may last.
 func (s *schedule) longest() (most int64) {
 	for _, b := range s.known() {
 		most = max(most, b.length)
@@ -117,17 +113,17 @@ type recurring struct {
 	pasts     int
 	schedules [maxSchedules]schedule
 	n         int
-	// current is the schedule that the episode belongs to, counted from 1, or 0.
+	// current is the schedule of the current episode, counted from 1, or 0.
 	current int
-	// heldBack counts the bursts that were.
+	// heldBack counts the bursts without a spike.
 	heldBack uint64
 }
 
-// schedule is the one that the episode belongs to.
+// schedule returns that of the current episode.
 func (r *recurring) schedule() *schedule { return &r.schedules[r.current-1] }
 
-// of finds the schedule by which a burst begins, or makes one if it is the third.
-// made reports whether it did: three bursts may come evenly by chance.
+// of returns the schedule by which a burst begins, or makes one if it is the third. made
+// reports whether it did: three bursts may be evenly spaced by chance.
 func (r *recurring) of(from int64) (s *schedule, made bool) {
 	r.current = 0
 	for i := 0; i < r.n; {
@@ -153,8 +149,8 @@ func (r *recurring) of(from int64) (s *schedule, made bool) {
 	return r.schedule(), made
 }
 
-// rhythms are which of the past bursts may be the second and the first of three:
-// the newest two, or every other one, where two schedules take turns.
+// rhythms are which of the past bursts may be the second and the first of three: the newest
+// two, or every other one, where two schedules alternate.
 var rhythms = [...]struct{ second, first int }{{0, 1}, {1, 3}}
 
 func (r *recurring) recognise(from int64) bool {
@@ -191,8 +187,8 @@ func (r *recurring) forget(i int) {
 	}
 }
 
-// over notes a burst that ended and whether nothing was reported of it. What was due
-// while it continued was not missed.
+// over notes a burst that ended, and whether it raised no spike. What was due while it
+// lasted was not missed.
 func (r *recurring) over(b burst, heldBack bool) {
 	for i := range r.n {
 		r.schedules[i].catchUp(b.from + b.length)
@@ -211,8 +207,8 @@ func (r *recurring) over(b burst, heldBack bool) {
 	r.current = 0
 }
 
-// often reports whether bursts came so often recently, by no schedule, that they are
-// how errors come in this stream.
+// often reports whether bursts without a schedule came so often recently that they are
+// usual for the stream.
 func (r *recurring) often(at int64) bool {
 	return r.pasts >= oftenBursts && at-r.past[oftenBursts-1].from < oftenSeconds
 }

@@ -2,23 +2,24 @@ package ratetail
 
 import "math"
 
-// scales is what is learned of a stream at several time scales: how fast its errors
-// come by levels that forget in minutes and in seconds, and how much counts vary
-// around what each of them predicts. A rate that wanders within minutes is known
-// better by a level that forgets sooner; one that is steady by a level that
-// remembers. The level that predicted the blocks of the last hour best is chosen.
+// scales learns a stream at several time scales: its rate, by levels that forget in minutes
+// and in seconds, and how much counts vary around the prediction of each level. A level
+// that forgets sooner knows a rate better that wanders within minutes; one that remembers
+// knows a steady rate better. The level that best predicted the blocks of the last hour is
+// chosen.
 //
-// Counts vary more than those of errors that come one by one for two reasons. Errors
-// that come in clusters vary as much in 2 s as in 10 s; a rate that wanders varies the
-// more, the longer the time. So the spread is learned of both.
+// Counts vary more than those of errors that come one by one for two reasons. Errors that
+// come in clusters vary as much in 2 s as in 10 s; a rate that wanders varies more, the
+// longer the time. So the spread of both is learned.
 type scales struct {
 	levels  [numScales]level
 	spreads [numScales]spread
-	// scores are the logarithms of how likely each made the blocks, discounted.
+	// scores are the discounted logarithms of the likelihood that each level gave the
+	// blocks.
 	scores [numScales]float64
 	chosen int
-	// fine is the spread of fineBlock seconds, of which the errors and seconds that
-	// continues are gathered in part.
+	// fine is the spread of fineBlock seconds. part gathers the errors and seconds of the
+	// current one.
 	fine spread
 	part struct{ seconds, errors int64 }
 	// tail is how heavy the tails of the counts are.
@@ -32,38 +33,37 @@ type scales struct {
 const (
 	numScales = 3
 	fineBlock = 2
-	// leastMean is how many errors a block has on average, at least, when it says
-	// which level is best, and betterBy by how much, as a logarithm, the chosen one
-	// was worse when another is.
+	// leastMean is the least mean of a block that counts for choosing a level. betterBy is
+	// by how much, as a logarithm, the chosen level has to be worse than another one.
 	leastMean, betterBy = 1, 6
-	// lag is for how many seconds more than a window what came is not learned. Else a
+	// lag is how many seconds after it left the window a second is learned. Otherwise a
 	// level that forgets in seconds has learned a spike by the time it is found.
 	lag = 5
-	// newest is how much more a rate has wandered by the newest second than in the
-	// whole window, as a part of that.
+	// newest is how much further a rate has wandered by the newest second than in the whole
+	// window, as a part of that.
 	newest = 0.5
 )
 
-// tail is how much heavier the tail of the counts is than the predictive's: how far
-// the logarithms of the tails of large counts are beyond a limit, on average. That is
-// 1 where the predictive is right, and its share of alerts grows with it (Hill's
-// estimator of an exponential tail).
+// tail estimates how much heavier the tail of the counts is than the predictive's: how far
+// the logarithms of the tails of large counts are beyond a limit, on average. That is 1
+// where the predictive is right, and its share of alerts grows with it (Hill's estimator of
+// an exponential tail).
 type tail struct{ beyond, counts float64 }
 
 const (
-	// tailFrom is the tail from which on a count is large, tailClip how far beyond one
-	// counts at most, both as logarithms; tailPrior is how many counts of a right
-	// predictive are believed before, and tailDoubt what may be found by chance.
+	// A count is large if its tail is under tailFrom. tailClip is how far beyond that one
+	// counts at most, both as logarithms. tailPrior is how many counts of a right
+	// predictive are assumed before, and tailDoubt what may be found by chance.
 	tailClip, tailPrior, tailDoubt = 3, 20, -0.05
 	tailHalfLife                   = 6 * 3600
 	tailGain                       = 3
-	// smallMean is the mean up to which tails are far from one count to the next.
+	// smallMean is the mean up to which the tails of neighboring counts are far apart.
 	smallMean = 200
 )
 
 var tailFrom = math.Log(0.1)
 
-// see takes in a count of which p was the predictive.
+// see takes in a count with its predictive distribution.
 func (t *tail) see(n float64, p predictive) {
 	if n <= max(p.mean, 1) {
 		return
@@ -72,7 +72,7 @@ func (t *tail) see(n float64, p predictive) {
 	if logP >= tailFrom {
 		return
 	}
-	// Where counts are small, the first that is large may be far beyond the limit.
+	// Where counts are small, the first large one may be far beyond the limit.
 	from := tailFrom
 	if p.mean < smallMean {
 		from = logP
@@ -94,7 +94,7 @@ func (t *tail) pass(seconds float64) {
 	t.counts *= d
 }
 
-// weight is what the logarithm of a share of alerts is to be multiplied by.
+// weight returns the factor for the logarithm of a share of alerts.
 func (t *tail) weight() float64 {
 	clipped := 1 - math.Exp(-tailClip) // what a right predictive has on average
 	return 1 + max(0, ((tailPrior+t.beyond/clipped)/(tailPrior+t.counts)-1-tailDoubt)*tailGain)
@@ -103,13 +103,13 @@ func (t *tail) weight() float64 {
 // memories are the half-lives of the levels, the longest first.
 var memories = [numScales]memory{short, halving(50), halving(15)}
 
-// learnedFrom is the exposure from which on a level predicts something.
+// learnedFrom returns the exposure from which on a level predicts something.
 func learnedFrom(scale int) float64 { return min(spreadFrom, memories[scale].half) }
 
-// usual is the level that is chosen.
+// usual returns the chosen level.
 func (s *scales) usual() level { return s.levels[s.chosen] }
 
-// pass lets a second with n errors in.
+// pass adds a second with n errors.
 func (s *scales) pass(n int64) {
 	s.part.errors += n
 	if s.part.seconds++; s.part.seconds == fineBlock {
@@ -123,7 +123,7 @@ func (s *scales) pass(n int64) {
 	s.waits++
 }
 
-// learn takes in the second that waits for the longest.
+// learn takes in the second that has waited longest.
 func (s *scales) learn() {
 	n := float64(s.waiting[0])
 	copy(s.waiting[:], s.waiting[1:s.waits])
@@ -133,7 +133,7 @@ func (s *scales) learn() {
 	}
 }
 
-// recent is how many errors came in the newest seconds of those that wait.
+// recent returns the errors in the newest of the seconds that wait.
 func (s *scales) recent(seconds int64) (n int64) {
 	for _, of := range s.waiting[max(0, s.waits-int(seconds)):s.waits] {
 		n += int64(of)
@@ -141,10 +141,10 @@ func (s *scales) recent(seconds int64) (n int64) {
 	return n
 }
 
-// forget drops what waits: a spike was found, which may have begun in it.
+// forget drops the seconds that wait: a spike was found that may have begun in them.
 func (s *scales) forget() { s.waits = 0 }
 
-// skip lets seconds without errors pass.
+// skip adds seconds without errors.
 func (s *scales) skip(seconds float64) {
 	for s.waits > 0 && seconds > 0 {
 		s.learn()
@@ -155,8 +155,8 @@ func (s *scales) skip(seconds float64) {
 	s.part.seconds, s.part.errors = 0, 0
 }
 
-// see takes in a number of blocks of 10 s with n errors each, when the levels were
-// those before, and chooses.
+// see takes in a number of blocks of 10 s with n errors each and the levels before them,
+// and chooses a level.
 func (s *scales) see(n, blocks float64, before *[numScales]level) {
 	if blocks == 0 {
 		return
@@ -179,8 +179,8 @@ func (s *scales) see(n, blocks float64, before *[numScales]level) {
 	}
 }
 
-// spike takes in a spike of a stream that has them all the time, with n errors in 10 s
-// and some in fineBlock.
+// spike takes in a spike of a stream that has them all the time, with n errors in 10 s and
+// some in fineBlock.
 func (s *scales) spike(n, fine int64) {
 	for i := range s.levels {
 		s.spreads[i].see(float64(n), 1, block, s.levels[i], learnedFrom(i))
@@ -208,23 +208,23 @@ func (s *scales) settle(l level) {
 	}
 }
 
-// clusters is the part of the spread that errors have that come at the same time: what
-// it is when the time becomes shorter and shorter.
+// clusters returns the part of the spread that comes of errors at the same time: the limit
+// of the spread for shorter and shorter times.
 func (s *scales) clusters() float64 {
 	fine, coarse := s.fine.factor(), s.spreads[s.chosen].factor()
 	return min(max(1, fine-(coarse-fine)*fineBlock/(slots-fineBlock)), coarse)
 }
 
-// weight is what the logarithm of a share of alerts is to be multiplied by, where the
-// spread comes from a rate that wanders: what comes in clusters has lighter tails than
-// the predictive, and what comes one by one has those that it should have.
+// weight returns the factor for the logarithm of a share of alerts, where the spread comes
+// from a rate that wanders. Clusters have lighter tails than the predictive, and errors
+// that come one by one have the tails that they should have.
 func (s *scales) weight() float64 {
 	wanders := min(1, 3*(s.spreads[s.chosen].factor()-1)) * max(0, 2-s.clusters())
 	return 1 + (s.tail.weight()-1)*wanders
 }
 
-// doubt is by how much, as a logarithm, shares are less for a rate that wanders much,
-// when so many errors are expected in 10 s.
+// doubt returns by how much, as a logarithm, shares are smaller for a rate that wanders
+// much, with so many expected errors in 10 s.
 func (s *scales) doubt(expected float64) float64 {
 	if s.chosen == 0 {
 		return 0
@@ -232,13 +232,11 @@ func (s *scales) doubt(expected float64) float64 {
 	return math.Log1p(doubtGain * (s.spreads[s.chosen].factor() - 1) / max(expected, 1))
 }
 
-// doubtGain is how much of a rate's variance, in units of its square, makes the shares
-// half as large: one in doubtGain.
+// With a variance of the rate of one in doubtGain of its square, shares are half as large.
 const doubtGain = 10
 
-// expect predicts the errors of some seconds when l is usual. What a rate that wanders
-// adds to the spread grows with the errors that are expected: with the time, and with
-// the rate.
+// expect predicts the errors of some seconds with a usual level. What a wandering rate adds
+// to the spread grows with the expected errors: with the time, and with the rate.
 func (s *scales) expect(l level, seconds int64) predictive {
 	known, clusters, times := &s.spreads[s.chosen], s.clusters(), float64(seconds)/slots
 	if known.means > 0 {

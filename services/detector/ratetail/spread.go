@@ -3,13 +3,13 @@ package ratetail
 import "math"
 
 // spread is how much more the counts of some seconds vary than those of errors that come
-// one by one: their variance per mean (Fano's factor), discounted with a
-// half-life of an hour, drawn to 1 while little is known, and never under it.
+// one by one: their variance per mean (Fano's factor), discounted with a half-life of an
+// hour, drawn to 1 while little is known, and never under it.
 //
-// One count does little: what it is off by counts as spreadClip deviations at
-// most, and a spike counts only where spikes come often. So a real one doesn't
-// make a stream one of clusters, and a stream whose clusters are taken for spikes
-// is known for it after a few of them.
+// A single count does little: its difference counts as spreadClip deviations at most, and a
+// spike counts only where spikes come often. So a real spike does not make a stream look
+// clustered, and a stream whose clusters are found as spikes is recognized after a few of
+// them.
 type spread struct {
 	squares, expected float64
 	// means is the sum of the squares of what was expected, discounted like it.
@@ -19,14 +19,14 @@ type spread struct {
 const (
 	spreadHalfLife = 3600
 	block          = slots
-	// spreadPrior is how many expected errors the 1 at the beginning counts for.
+	// spreadPrior is how many expected errors the initial 1 counts for.
 	spreadPrior = 5
-	// spreadFrom is the exposure from which on there is an expectation to be off
-	// from, unless a level forgets sooner.
+	// spreadFrom is the exposure from which on counts are compared with an expectation,
+	// unless a level forgets sooner.
 	spreadFrom = 60
 	spreadClip = 4
-	// spreadDoubt is how much over 1 the factor of errors that come one by one may
-	// be found by chance.
+	// spreadDoubt is how far over 1 the factor of errors that come one by one may be by
+	// chance.
 	spreadDoubt = 0.1
 )
 
@@ -34,8 +34,8 @@ func (s *spread) factor() float64 {
 	return max(1, (spreadPrior+s.squares)/(spreadPrior+s.expected)-spreadDoubt)
 }
 
-// see takes in a number of blocks of some seconds with n errors each, when l was
-// usual before, unless that knows less than from seconds.
+// see takes in a number of blocks of some seconds with n errors each and the usual level
+// before them, unless that has less exposure than from.
 func (s *spread) see(n, blocks, seconds float64, l level, from float64) {
 	if l.exposure < from || blocks == 0 {
 		return

@@ -2,20 +2,20 @@ package ratetail
 
 import "math"
 
-// The predictive is a negative binomial, written by its mean and by how much its
-// variance is more than its mean, per mean: variance = mean * (1 + excess). For
-// errors that come one by one (Poisson) at a rate of which a count a in b seconds
-// is known, that of the next w seconds has the mean w*a/b and the excess w/b: so
-// far the Gamma-Poisson form. Errors that come in clusters add to the excess.
+// predictive is a negative binomial distribution, given by its mean and by how much its
+// variance exceeds its mean, per mean: variance = mean * (1 + excess). For errors that come
+// one by one (Poisson), of which a came in b seconds, the next w seconds have the mean
+// w*a/b and the excess w/b: the Gamma-Poisson form. Errors that come in clusters add to the
+// excess.
 type predictive struct{ mean, excess float64 }
 
 // deviation is the standard deviation.
 func (d predictive) deviation() float64 { return math.Sqrt(d.mean * (1 + d.excess)) }
 
-// logTail is the natural logarithm of the probability of k or more, for k of at
-// least 1 and an excess above 0: the regularised incomplete beta function
-// I_x(k, r) with r = mean/excess and x = excess/(1+excess), by its continued
-// fraction (Numerical Recipes, 6.4), so that no tail is too small for it.
+// logTail returns the natural logarithm of the probability of k or more, for k of at least
+// 1 and an excess above 0: the regularized incomplete beta function I_x(k, r) with r =
+// mean/excess and x = excess/(1+excess), by its continued fraction (Numerical Recipes,
+// 6.4), so that no tail is too small for it.
 func (d predictive) logTail(k float64) float64 {
 	if d.mean <= 0 {
 		return math.Inf(-1)
@@ -30,7 +30,7 @@ func (d predictive) logTail(k float64) float64 {
 	return math.Log1p(-math.Exp(front + math.Log(betaFraction(r, k, y)/r)))
 }
 
-// logMass is the natural logarithm of the probability of k, but for a part that is the
+// logMass returns the natural logarithm of the probability of k, without a part that is the
 // same in all predictives.
 func (d predictive) logMass(k float64) float64 {
 	r, grown := d.mean/d.excess, math.Log1p(d.excess)
@@ -46,12 +46,12 @@ func logGamma(x float64) float64 {
 	return v
 }
 
-// maxTerms bounds the continued fraction. It needs about the square root of the
-// larger argument, and far less where the tail is small: at 10 million errors
-// in the window, a thousand.
+// maxTerms bounds the continued fraction. It needs about the square root of the larger
+// argument, and far less where the tail is small: at 10 million errors in the window, a
+// thousand.
 const maxTerms = 20_000
 
-// betaFraction is the continued fraction of the incomplete beta function.
+// betaFraction returns the continued fraction of the incomplete beta function.
 func betaFraction(a, b, x float64) float64 {
 	const tiny, enough = 1e-300, 1e-14
 	away := func(v float64) float64 {
@@ -77,18 +77,18 @@ func betaFraction(a, b, x float64) float64 {
 	return h
 }
 
-// clear is how many deviations over the mean a count is at most that can't be
-// one of the tails that are asked for: a negative binomial leans to the right,
-// so that beyond them lies more than the 1.3 in 1000 of a normal one.
+// A count up to clear deviations over the mean has none of the tails in question: a
+// negative binomial is skewed to the right, so beyond them lies more than the 1.3 in 1000
+// of a normal distribution.
 const clear = 3
 
-// floor is the largest count of which nobody need compute the tail.
+// floor returns the largest count whose tail need not be computed.
 func (d predictive) floor() int64 {
 	return max(minSpike-1, int64(d.mean+clear*d.deviation()))
 }
 
-// threshold is the smallest count over floor with a tail under the given
-// logarithm: the bracket is doubled, then halved.
+// threshold returns the smallest count over floor with a tail under a logarithm: the
+// bracket is doubled, then halved.
 func (d predictive) threshold(logP float64) int64 {
 	low := d.floor() // its tail is not under logP, or it is too few to be asked
 	step := max(1, int64(d.deviation()))

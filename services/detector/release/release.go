@@ -1,12 +1,10 @@
-// Package release decides what a deploy is: that a release of an app is heard
-// of for the first time, and the minutes after that.
+// Package release finds deploys: a release of an app is seen for the first time, and the
+// minutes after that.
 //
-// A release that an app has had for long is no news. All of its alerts are of
-// that release, so it tells nothing of what two of them have in common; that
-// both came just after it was deployed does. The first release that an app is heard
-// of with is taken for one that it has had for long: an app that is new here was
-// mostly not deployed just now, and would else have a deploy to blame for minutes.
-// The package knows no clock.
+// Alerts just after a deploy are likely to be about it. A release that an app has had for
+// long says nothing: all alerts are of that release. The first release of an app counts as
+// one that it has had for long, because an app that is new to the detector was mostly not
+// deployed just now. The package has no clock.
 package release
 
 import (
@@ -17,26 +15,25 @@ import (
 )
 
 const (
-	// MaxReleases is how many releases of one app are remembered: the present one,
-	// the one before in tabs that stay open, and those of a slow roll-out. Past it
-	// the one not seen for the longest time is forgotten; it would be new again.
+	// MaxReleases is how many releases of one app are remembered: the current one, the one
+	// before it in tabs that stay open, and those of a slow roll-out. Past it the least
+	// recently seen one is forgotten and would be new again.
 	MaxReleases = 8
-	// MaxName is the longest name that is remembered, in bytes. A longer one is
-	// never new.
+	// MaxName is the longest name that is remembered, in bytes. A longer one is never new.
 	MaxName = 1 << 10
-	// Fresh is for how long a release is a deploy.
+	// Fresh is how long a release counts as a deploy.
 	Fresh = 10 * time.Minute
 )
 
-// Releases remembers the releases of one app. The zero value is an app without
-// releases, as most are: it holds nothing.
+// Releases remembers the releases of one app. The zero value has none and holds nothing, as
+// for most apps.
 type Releases struct {
-	// first is when each was seen first, in milliseconds since 1970, and 0 of the
-	// first of all; nil before there is any.
+	// first is when each was first seen, in milliseconds since 1970, and 0 for the very
+	// first; nil before there is any.
 	first   *lru.Map[string, int64]
 	size    int
 	evicted uint64
-	// last is the one seen last: mostly it is the next one, too.
+	// last is the one seen last, which mostly is the next one, too.
 	last  string
 	since int64
 }
@@ -58,7 +55,7 @@ func (r *Releases) Len() int {
 	return r.first.Len()
 }
 
-// Heard takes the release that an event is of.
+// Heard notes the release of an event.
 func (r *Releases) Heard(name string, now time.Time) {
 	if name == r.last || name == "" || len(name) > MaxName {
 		return
@@ -90,8 +87,8 @@ func (r *Releases) add(name string, first int64) {
 	}
 }
 
-// Deploy reports whether a release was seen first less than Fresh ago. A clock
-// that was set back makes it one.
+// Deploy reports whether a release was first seen less than Fresh ago, or later than now
+// because a clock was set back.
 func (r *Releases) Deploy(name string, now time.Time) bool {
 	if name == "" || r.first == nil {
 		return false

@@ -1,13 +1,11 @@
-// Package threshold notices when an app's memory or one of its circuit
-// breakers changes state.
+// Package threshold is the detection rule for an app's memory and circuit breakers: it
+// finds when one changes its state.
 //
-// Memory is soft from 75% of its limit on and hard from 90%. A circuit starts
-// closed. Every change is an alert whose key names the new state. The one that
-// tells of normal or closed again resolves all that was reported since, first of all
-// the worst, of equally bad ones the newest. Where that one is held back, it is
-// found again with the next reading, or the next word of the circuit, that says the
-// same; one that says nothing more is left as it was reported. The package needs no
-// clock.
+// Memory is soft from 75% of its limit on and hard from 90%. A circuit starts closed. Each
+// change is an alert whose dedup key names the new state. The one that reports normal or
+// closed again resolves all earlier ones: first the worst, of equally bad ones the newest.
+// If that one is held back, it is found again with the next event that reports the same
+// state. An event that changes nothing else is ignored. The package needs no clock.
 package threshold
 
 import (
@@ -22,13 +20,11 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// MaxCircuits is how many circuits of one app are known. Past it, the one not
-// seen for the longest is forgotten, and counts as closed again; what was
-// open then never ends.
+// MaxCircuits is how many circuits of one app are known. Past it, the least recently used
+// one is forgotten and counts as closed; what was open then never ends.
 const MaxCircuits = 200
 
-// maxName is the longest name of a circuit that is distinguished from a longer one, in
-// bytes.
+// maxName is the length from which on names of circuits are not distinguished, in bytes.
 const maxName = 512
 
 // States holds the state of one app's memory and circuits.
@@ -39,16 +35,15 @@ type States struct {
 	evicted  uint64
 }
 
-// current is a state and the one before it, as indexes of a table of states, and
-// the alerts that are not over.
+// current is a state and the one before it, as indexes of a table of states, and the alerts
+// that are open.
 type current struct {
 	state, before int
 	open          rule.Open
 }
 
-// take continues to a state and reports whether there is something to tell: that it is
-// another, or again that all is well, which was held back when it became so. Else
-// nothing would be open.
+// take changes to a state and reports whether there is something to raise: another state,
+// or again the first one, whose alert was held back.
 func (c *current) take(to int) (news, again bool) {
 	if to != c.state {
 		c.state, c.before = to, c.state
@@ -58,7 +53,7 @@ func (c *current) take(to int) (news, again bool) {
 	return again, again
 }
 
-// found makes a finding of the alert about what was taken.
+// found returns the finding for what take returned.
 func (c *current) found(a alert.Alert, again bool) rule.Finding {
 	if c.state != 0 {
 		return rule.New(a, &c.open)
@@ -71,8 +66,7 @@ func (c *current) found(a alert.Alert, again bool) rule.Finding {
 // New returns an app whose memory is normal and whose circuits are closed.
 func New() *States { return &States{circuits: lru.New[string, current](MaxCircuits)} }
 
-// Evicted is how many circuits were forgotten for lack of room since New, Size
-// about how many bytes are held.
+// Evicted returns how many circuits were forgotten for lack of room since New.
 func (s *States) Evicted() uint64 { return s.evicted }
 
 // Size is about how many bytes are held.
@@ -84,7 +78,7 @@ type state struct {
 	title    string
 }
 
-// memoryStates and circuitStates: the first is where everything starts.
+// memoryStates and circuitStates are the states, the first of which is the initial one.
 var (
 	memoryStates = [...]state{
 		{"normal", alert.Info, "Memory is back to normal"},
@@ -133,14 +127,14 @@ func size(bytes float64) string {
 	return tenths(10*bytes) + " " + units[i]
 }
 
-// tenths shows a number of tenths with at most one decimal, rounded down: 89.96%
-// is soft and must not be reported as 90%.
+// tenths shows a number of tenths with at most one decimal, rounded down: 89.96% is soft
+// and must not read as 90%.
 func tenths(n float64) string {
 	return strconv.FormatFloat(math.Floor(n)/10, 'f', -1, 64)
 }
 
-// Circuit takes the state of a circuit. There is a finding when it has changed.
-// A state that is none of the contract's is ignored.
+// Circuit takes the state of a circuit. There is a finding when it has changed. Unknown
+// states are ignored.
 func (s *States) Circuit(app string, c *telemetry.Circuit) (rule.Finding, bool) {
 	now := -1
 	for i, known := range circuitStates {

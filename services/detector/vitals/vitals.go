@@ -1,5 +1,5 @@
-// Package vitals makes pages out of loads: which pages of which apps were loaded
-// when, and how fast. It knows nothing of what is usual there.
+// Package vitals groups page loads by page: which pages of which apps were loaded when, and
+// how fast. It does not know the baselines.
 package vitals
 
 import (
@@ -12,9 +12,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// Pages lists the pages that r asks for, the one loaded last first: those of the
-// loads, which are newest first, and behind them others that are known of the app
-// that it asks for. truncated reports whether there are more than query.MaxVitalsPages.
+// Pages lists the pages of a query, the one loaded last first: those of the loads, which
+// are newest first, and then others that are known of the app. truncated reports whether
+// there are more than query.MaxVitalsPages.
 func Pages(r query.VitalsRequest, loads []query.StoredEvent, known []string) (pages []query.PageVitals, truncated bool) {
 	type place struct{ app, page string }
 	index := map[place]int{}
@@ -59,7 +59,7 @@ func Pages(r query.VitalsRequest, loads []query.StoredEvent, known []string) (pa
 	return pages, truncated
 }
 
-// Last is when a page was loaded last, zero where that is not remembered.
+// Last returns when a page was loaded last, zero if that is not remembered.
 func Last(p query.PageVitals) time.Time {
 	if len(p.Loads) == 0 {
 		return time.Time{}
