@@ -92,7 +92,7 @@ func TestPage(t *testing.T) {
 		v.sees(t, "the help", `document.querySelector("dialog[open]")?.textContent.includes("silence")`)
 		v.press(t, kb.Escape)
 		v.sees(t, "no help", `!document.querySelector("dialog")`)
-		for i, name := range []string{"Alerts", "CI", "Charts", "Quiet", "Notices", "Services"} {
+		for i, name := range []string{"Alerts", "CI", "Charts", "Silences & noise", "Agent messages", "Services"} {
 			v.press(t, fmt.Sprint(i+1))
 			v.sees(t, name, fmt.Sprintf(`document.querySelector("main").getAttribute("aria-label") === %q && document.querySelector("nav [aria-current=page]").textContent.startsWith(%q)`, name, name))
 		}
@@ -104,7 +104,7 @@ func TestPage(t *testing.T) {
 		id := chromium.Eval[string](t, v.Tab, fmt.Sprintf(`[...document.querySelectorAll(".rows [role=row]")].find(r => r.textContent.includes(%q)).dataset.id`, users))
 		v.click(t, fmt.Sprintf(`[data-id="%s"]`, id))
 		v.sees(t, "what it is about", `["method", "POST", "/api/users", "500"].every(x => document.querySelector("aside section[aria-label=Context]")?.textContent.includes(x))`)
-		v.sees(t, "what happened around it", `["click #buy", "POST /api/users → 500"].every(x => document.querySelector("aside .events")?.textContent.includes(x))`)
+		v.sees(t, "the events around it", `["click #buy", "POST /api/users → 500"].every(x => document.querySelector("aside .events")?.textContent.includes(x))`)
 		v.click(t, "aside .close")
 		v.sees(t, "no drawer", `!document.querySelector("aside")`)
 	})
@@ -124,7 +124,7 @@ func TestPage(t *testing.T) {
 		sys.PostCI(t, map[string]any{"status": "success", "name": "test", "ref": "topic", "commit": "def456", "summary": "14 passed"})
 		v.press(t, "2")
 		v.sees(t, "both refs", `[...document.querySelectorAll(".ref h2")].map(e => e.textContent).sort().join() === "main,topic"`)
-		v.sees(t, "what is broken", `document.querySelector('.ref[aria-label="Ref main"]').textContent.includes("1 broken, 1 passed")`)
+		v.sees(t, "what is broken", `document.querySelector('.ref[aria-label="Ref main"]').textContent.includes("1 failed, 1 passed")`)
 		v.button(t, "test")
 		v.sees(t, "the drawer", `document.querySelector("aside h2")?.textContent.startsWith("CI ")`)
 		v.press(t, kb.Escape, "1")
@@ -139,7 +139,7 @@ func TestPage(t *testing.T) {
 		sys.Call(t, "configure_streaming", map[string]any{"action": "enable", "events": []string{"ci"}})
 		v.press(t, "6")
 		for _, service := range []string{"ingest", "dashboard"} {
-			v.sees(t, service, fmt.Sprintf(`[...document.querySelectorAll("main tbody tr")].find(r => r.querySelector("th").textContent === %q)?.textContent.includes("well")`, service))
+			v.sees(t, service, fmt.Sprintf(`[...document.querySelectorAll("main tbody tr")].find(r => r.querySelector("th").textContent === %q)?.textContent.includes("healthy")`, service))
 		}
 		v.sees(t, "the gateway and its stream", `[...document.querySelectorAll("main tbody tr")].find(r => r.querySelector("th").textContent.includes("e2e"))?.textContent.includes("on ci")`)
 	})
@@ -181,7 +181,7 @@ func TestPageSilences(t *testing.T) {
 
 	v.press(t, "j", "s")
 	v.sees(t, "the dialog", `document.querySelector("dialog[open] form")`)
-	v.button(t, "All of app checkout")
+	v.button(t, "Everything in checkout")
 	chromium.Eval[bool](t, v.Tab, `(document.querySelector("dialog input[name=reason]").value = "deploy <b>2</b>", true)`)
 	v.click(t, "dialog button[type=submit]")
 	v.sees(t, "that it is done", `!document.querySelector("dialog") && document.querySelector(".toast:not(.bad)")?.textContent.includes("Silenced")`)
@@ -197,8 +197,8 @@ func TestPageSilences(t *testing.T) {
 
 	v.press(t, "4")
 	v.sees(t, "the silence", `document.querySelector("main table")?.textContent.includes("deploy <b>2</b>")`)
-	v.button(t, "End")
-	v.sees(t, "that there is none", `document.querySelector("main").textContent.includes("Nothing is silenced")`)
+	v.button(t, "Remove")
+	v.sees(t, "that there is none", `document.querySelector("main").textContent.includes("No active silences")`)
 	if list := sys.Configure(t, map[string]any{"action": "silence_list"}); len(list.Silences) != 0 {
 		t.Errorf("got %+v, want no entry in Silences", list)
 	}
@@ -208,7 +208,7 @@ func TestPageSilences(t *testing.T) {
 	v.press(t, "j", "a")
 	v.sees(t, "the mark", `document.querySelector('.rows [role=row][tabindex="0"] .tag')?.textContent === "acknowledged"`)
 	v.press(t, "c")
-	v.sees(t, "only what is current", `document.querySelectorAll(".rows [role=row]").length === 2`)
+	v.sees(t, "open alerts only", `document.querySelectorAll(".rows [role=row]").length === 2`)
 
 	v.press(t, "4")
 	v.sees(t, "the form", `document.querySelector("main input[name=pattern]")`)
@@ -239,7 +239,7 @@ func TestPageToken(t *testing.T) {
 	v.sees(t, "the form", `document.querySelector("main input[name=pattern]")`)
 	add("one")
 	token("guessed")
-	v.sees(t, "that it was wrong", `document.querySelector("dialog")?.textContent.includes("That is not it")`)
+	v.sees(t, "that it was wrong", `document.querySelector("dialog")?.textContent.includes("The token is not valid")`)
 	token("s3cret")
 	v.sees(t, "the rule", `[...document.querySelectorAll("th.pattern")].some(e => e.textContent === "one")`)
 	add("two")
@@ -323,8 +323,8 @@ func TestPageOverRestarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	e2etest.CheckLog(t, b.Log)
-	v.sees(t, "that the bus is away", `document.querySelector(".live.off")?.textContent.includes("Away")`)
-	v.sees(t, "that what is there may be old", `document.querySelector(".banner")?.textContent.includes("No connection since")`)
+	v.sees(t, "that the bus is away", `document.querySelector(".live.off")?.textContent.includes("Disconnected")`)
+	v.sees(t, "that what is there may be old", `document.querySelector(".banner")?.textContent.includes("Disconnected since")`)
 	if got := len(v.ids(t)); got != 5 {
 		t.Errorf("%d alerts are shown meanwhile", got)
 	}

@@ -44,9 +44,9 @@ test('noise: a rule says what it hides, and a proposal what it would', () => {
     ],
   );
   assert.deepEqual(rules.map(effect), [
-    ['12 in 10 min', '1 alert held'],
-    ['would hide 3', '23 in 10 min', 'would hold 2 alerts'],
-    ['2 alerts held'],
+    ['12 in 10 min', '1 alert suppressed'],
+    ['would hide 3', '23 in 10 min', 'would suppress 2 alerts'],
+    ['2 alerts suppressed'],
   ]);
   assert.equal(rules[0].examples.length, 2);
   assert.ok(!rules[0].examples[1].includes('\n'));

@@ -176,11 +176,11 @@ test('services: facts and gateways', () => {
       null,
     ],
   });
-  assert.deepEqual(detector.facts.at(-1), ['partitions', 'stands by, of 4']);
+  assert.deepEqual(detector.facts.at(-1), ['partitions', 'standby for 4']);
   assert.deepEqual(two.facts.at(-1), ['partitions', '2 of 4 (no. 0, no. 2)']);
   assert.deepEqual(alone.facts.at(-1), ['lost', '0']);
-  assert.deepEqual(ingest.facts[1], ['way to the bus', 'free']);
-  assert.deepEqual(ajar.facts[1], ['way to the bus', 'ajar']);
+  assert.deepEqual(ingest.facts[1], ['bus', 'ok']);
+  assert.deepEqual(ajar.facts[1], ['bus', 'ajar']);
   assert.deepEqual(gateway.gateway.events, ['ci']);
   assert.equal(odd.ok, false);
 });
@@ -208,7 +208,7 @@ test('services: which clusters a kubewatch watches', () => {
   assert.deepEqual(k.facts, [
     ['dev', 'watched (events 1,200, faults 3, logs 2)'],
     ['prod', "can't be watched: forbidden"],
-    ['eu', 'stands by'],
+    ['eu', 'standby'],
   ]);
   assert.deepEqual(none.facts, []);
 });

@@ -31,7 +31,7 @@ export function readAround(value: unknown): AllAround {
     return { time: moment(v.received), kind, session: line(v.session, 100), ...told(kind, of, v) };
   });
   const events = all.filter((e) => e.time > 0).sort((a, b) => a.time - b.time);
-  const most = events.length >= MAX_AROUND ? `these are the newest ${MAX_AROUND}` : '';
+  const most = events.length >= MAX_AROUND ? `showing the newest ${MAX_AROUND}` : '';
   return { events, lacks: lacking(value) || most };
 }
 

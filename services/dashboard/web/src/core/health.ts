@@ -48,7 +48,7 @@ export function readServices(value: unknown): Service[] {
 }
 
 /** A circuit is closed where all is well, which of a way would say the contrary. */
-const WAYS: Record<string, string> = { closed: 'free', half_open: 'tried again', open: 'blocked' };
+const WAYS: Record<string, string> = { closed: 'ok', half_open: 'retrying', open: 'blocked' };
 
 function facts(v: Record<string, unknown>): [string, string][] {
   const count = (n: unknown) => number(n).toLocaleString('en');
@@ -56,7 +56,7 @@ function facts(v: Record<string, unknown>): [string, string][] {
     const i = object(v.ingest);
     return [
       ['pressure', line(i.pressure, 20)],
-      ['way to the bus', WAYS[line(i.circuit, 20)] ?? line(i.circuit, 20)],
+      ['bus', WAYS[line(i.circuit, 20)] ?? line(i.circuit, 20)],
       ['events accepted', count(i.accepted)],
     ];
   }
@@ -72,22 +72,22 @@ function facts(v: Record<string, unknown>): [string, string][] {
     // Of one there is nothing to share; they are counted from 0.
     const rules = lines(d.rules);
     if (rules.length > 0) out.push(['rules', rules.join(' or ')]);
-    if (owned.length === 0 && of > 0) out.push(['partitions', `stands by, of ${of}`]);
+    if (owned.length === 0 && of > 0) out.push(['partitions', `standby for ${of}`]);
     else if (of > 1) out.push(['partitions', `${owned.length} of ${of} (${owned.map((p) => `no. ${p}`).join(', ')})`]);
     return out;
   }
   if (v.dashboard) {
     const d = object(v.dashboard);
     return [
-      ['readers of its stream', count(d.readers)],
-      ['dropped for slow readers', count(d.dropped)],
+      ['stream clients', count(d.readers)],
+      ['dropped (slow clients)', count(d.dropped)],
     ];
   }
   if (v.kubewatch) {
     return objects(object(v.kubewatch).clusters).flatMap((c): [string, string][] => {
       const cluster = line(c.cluster, 100);
       if (cluster === '') return [];
-      if (c.active !== true) return [[cluster, 'stands by']];
+      if (c.active !== true) return [[cluster, 'standby']];
       if (c.degraded === true) return [[cluster, `can't be watched: ${line(c.error, 400)}`]];
       return [[cluster, `watched (events ${count(c.events)}, faults ${count(c.faults)}, logs ${count(c.logs)})`]];
     });

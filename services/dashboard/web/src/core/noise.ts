@@ -78,6 +78,6 @@ export function effect(rule: Rule): readonly string[] {
   if (would) said.push(`would hide ${rule.hidden.toLocaleString('en')}`);
   if (rule.lately > 0) said.push(`${rule.lately.toLocaleString('en')} in 10 min`);
   const alerts = count(rule.alerts, 'alert');
-  if (rule.alerts > 0) said.push(would ? `would hold ${alerts}` : `${alerts} held`);
+  if (rule.alerts > 0) said.push(would ? `would suppress ${alerts}` : `${alerts} suppressed`);
   return said;
 }

@@ -8,7 +8,7 @@ export function lacking(value: unknown): string {
   const parts = list(v.unanswered).length;
   if (parts > 0) {
     const which = parts === 1 ? 'one part' : `${parts} parts`;
-    return `no detector answers for ${which} of the telemetry: what is known of the apps there is missing here, for some seconds`;
+    return `no detector answers for ${which} of the telemetry, so its apps are missing here for some seconds`;
   }
-  return v.truncated === true ? 'there is more than one answer holds: what is oldest is left out' : '';
+  return v.truncated === true ? 'too long for one answer: the oldest entries are left out' : '';
 }

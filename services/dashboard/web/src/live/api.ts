@@ -53,7 +53,7 @@ export class Api {
     }
     for (let wrong = false; ; wrong = true) {
       const token = await this.askToken(wrong);
-      if (token === undefined) throw new Refused(401, 'nothing was changed: this dashboard wants its token for changes');
+      if (token === undefined) throw new Refused(401, 'nothing was changed: changes need the token of this dashboard');
       if (await this.signIn(token)) return send(method, path, body);
     }
   }
@@ -88,7 +88,7 @@ async function send(method: string, path: string, body?: unknown): Promise<unkno
     answer = await fetch(path, init);
     text = await answer.text();
   } catch {
-    throw new Refused(0, 'the dashboard does not answer: see whether tocsin still runs');
+    throw new Refused(0, 'the dashboard does not answer: check that tocsin runs');
   }
   let value: unknown;
   try {
@@ -100,7 +100,7 @@ async function send(method: string, path: string, body?: unknown): Promise<unkno
     const why = token(object(value).error);
     throw new Refused(answer.status, why !== '' ? why : `the dashboard answered ${answer.status}`);
   }
-  if (value === undefined) throw new Refused(answer.status, 'the dashboard answered something that is no JSON');
+  if (value === undefined) throw new Refused(answer.status, 'the answer of the dashboard is not JSON');
   return value;
 }
 

@@ -224,7 +224,7 @@ export async function act(done: string, doing: () => Promise<void>): Promise<boo
 }
 
 export function acknowledge(alert: Alert): Promise<boolean> {
-  return act('Acknowledged: repetitions are held back until it is worse or over, for a day at most.', async () => {
+  return act('Acknowledged. Repeats are suppressed until it escalates or resolves, 24 h at most.', async () => {
     await api.change('POST', 'api/acks', { alert_id: alert.id });
     await quiet.refresh();
   });

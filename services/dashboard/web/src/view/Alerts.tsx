@@ -30,7 +30,7 @@ function Toolbar() {
   const of = counts.value;
   const sorted = (all: Readonly<Record<string, number>>) => Object.entries(all).sort((a, b) => b[1] - a[1]);
   return (
-    <div class="toolbar" role="search" aria-label="Which alerts are shown">
+    <div class="toolbar" role="search" aria-label="Filter alerts">
       <Search />
       <div class="group severities" role="group" aria-label="Severities">
         {WORST_FIRST.map((severity) => (
@@ -59,31 +59,31 @@ function Toolbar() {
         chosen={wanted.apps}
         onChange={(apps) => look({ apps })}
       />
-      <div class="group ways" role="group" aria-label="What stands in the list">
+      <div class="group ways" role="group" aria-label="List options">
         <button
           type="button"
           class="toggle"
           aria-pressed={wanted.current}
-          title="Leave out what is over, silenced or acknowledged (c)"
+          title="Hide resolved, silenced and acknowledged alerts (c)"
           onClick={() => look({ current: !wanted.current })}
         >
-          Current
+          Open
         </button>
         <button
           type="button"
           class="toggle"
           aria-pressed={settings.value.group}
-          title="Repetitions in one line (g)"
+          title="Show repeats of an alert as one line (g)"
           onClick={() => set({ group: !settings.value.group })}
         >
-          Group
+          Group repeats
         </button>
       </div>
       <button
         type="button"
         class="toggle pause"
         aria-pressed={paused.value}
-        title="Hold the list still (p)"
+        title="Pause updates of the list (p)"
         onClick={() => pause(!paused.value)}
       >
         {paused.value ? 'Resume' : 'Pause'}
@@ -102,18 +102,18 @@ function toggled<T>(all: readonly T[], one: T): T[] {
   return all.includes(one) ? all.filter((other) => other !== one) : [...all, one];
 }
 
-/** How long after the last key it is looked for, in ms. */
+/** The search starts this long after the last key, in ms. */
 const TYPING = 120;
 
 function Search() {
   const input = useRef<HTMLInputElement>(null);
   const timer = useRef(0);
   const { search } = filter.value;
-  /** What was looked for last by typing. */
+  /** The last search that was typed. */
   const typed = useRef(search);
   useEffect(() => {
-    // The address, or a button, says another search. What is typed is never
-    // written over: this may run later than the next key.
+    // The address or a button may set another search. Typed text is never overwritten,
+    // because this may run after the next key.
     const wanted = filter.peek().search;
     if (input.current === null || wanted === typed.current) return;
     typed.current = wanted;
@@ -133,7 +133,7 @@ function Search() {
       type="search"
       class="search"
       placeholder="Search   /"
-      aria-label="Search in alerts. Words that all have to be there; a word after a minus must not."
+      aria-label="Search alerts. All words must match; a word after a minus must not."
       defaultValue={search}
       maxLength={500}
       autocomplete="off"
@@ -154,7 +154,7 @@ function Search() {
   );
 }
 
-/** Says that what is shown may be old. */
+/** Warns that the page may show old data. */
 function Away() {
   const { way: on, since } = way.value;
   if (on !== 'none' || since === 0 || now.value - since < 3000) return null;
@@ -162,8 +162,8 @@ function Away() {
     <p class="banner" role="status">
       <Shape of="warning" />
       <span>
-        No connection since {clock(since)}. What you see is as of then; the page tries again by itself and then catches
-        up. <code>tocsin doctor</code> says what is wrong.
+        Disconnected since {clock(since)}, reconnecting. The page shows the alerts up to then. Run{' '}
+        <code>tocsin doctor</code> to find the cause.
       </span>
     </p>
   );
@@ -175,16 +175,16 @@ function Nothing() {
       <Empty
         title={
           way.value.way === 'none' && now.value - way.value.since > 3000
-            ? 'Nothing could be read yet'
+            ? 'Could not read alerts yet'
             : 'Reading alerts…'
         }
       />
     );
   if (store().size > 0) {
     return (
-      <Empty title="Nothing matches">
+      <Empty title="No alert matches">
         <p>
-          None of the {store().size.toLocaleString('en')} alerts that are held.{' '}
+          None of the {store().size.toLocaleString('en')} loaded alerts matches the filter.{' '}
           <button type="button" class="link" onClick={() => look(EVERYTHING)}>
             Show all
           </button>
@@ -194,7 +194,7 @@ function Nothing() {
   }
   return (
     <Empty title="No alerts yet">
-      <p>They appear here by themselves. To see one, let a CI result fail:</p>
+      <p>New alerts appear here. To try it, post a failed CI result:</p>
       <pre>tocsin ci --status failure --name test --ref main --commit abc123</pre>
     </Empty>
   );
@@ -208,9 +208,9 @@ function Foot() {
   ];
   if (held.full)
     parts.push(
-      `${MAX_ALERTS.toLocaleString('en')} is the most the page holds: older ones are on the bus, and in tocsin tail`,
+      `${MAX_ALERTS.toLocaleString('en')} is the limit of this page; tocsin tail shows older alerts`,
     );
-  else if (loading.value && way.value.way !== 'none') parts.push('older ones are being read');
+  else if (loading.value && way.value.way !== 'none') parts.push('loading older alerts');
   return (
     <footer class="foot">
       <span>{parts.join(' · ')}</span>

@@ -4,14 +4,14 @@ import { duration, full } from '../core/time.ts';
 import { ci, opened } from '../state/app.ts';
 import { Age, Empty, Name, Scroll } from './bits.tsx';
 
-/** How much is shown of a summary, in UTF-16 units: the drawer has all of it. */
+/** The longest summary that is shown, in UTF-16 units; the drawer shows all of it. */
 const SUMMARY = 240;
 
 export function CI() {
   if (ci.value.length === 0) {
     return (
-      <Empty title="No CI results among the alerts that are held">
-        <p>A pipeline posts them:</p>
+      <Empty title="No CI results yet">
+        <p>Post them from a pipeline:</p>
         <pre>tocsin ci --status success --name test --ref main --commit abc123</pre>
       </Empty>
     );
@@ -34,7 +34,7 @@ function RefPanel({ of }: { of: Ref }) {
           <Name of={of.ref} empty="(no ref)" />
         </h2>
         <p class="muted">
-          {of.broken > 0 && <span class="bad-text">{of.broken} broken</span>}
+          {of.broken > 0 && <span class="bad-text">{of.broken} failed</span>}
           {of.broken > 0 && good > 0 && ', '}
           {good > 0 && `${good} passed`} · <Age time={of.time} />
         </p>
@@ -53,7 +53,7 @@ function RefPanel({ of }: { of: Ref }) {
               <th scope="col" class="right">
                 Age
               </th>
-              <th scope="col">Before</th>
+              <th scope="col">Previous</th>
             </tr>
           </thead>
           <tbody>

@@ -46,8 +46,8 @@ function Vitals() {
       </div>
       <Problem of="Web vitals" why={error || (value?.lacks ?? '')} />
       {page === undefined && error === '' && (
-        <Empty title={value === undefined ? 'Reading web vitals…' : 'No page loads yet'}>
-          {value !== undefined && <p>Pages with tocsin.js tell them; so do posts of kind vitals.</p>}
+        <Empty title={value === undefined ? 'Loading web vitals…' : 'No page loads yet'}>
+          {value !== undefined && <p>Pages with the script tocsin.js send them, as do events of kind vitals.</p>}
         </Empty>
       )}
       <div class="vitals">

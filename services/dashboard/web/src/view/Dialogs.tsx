@@ -66,7 +66,7 @@ function Modal({ title, children }: { title: string; children: ComponentChildren
 
 function Help() {
   return (
-    <Modal title="Keys">
+    <Modal title="Keyboard shortcuts">
       <dl class="keys">
         {KEYS.map(([keys, what]) => (
           <div key={keys}>
@@ -81,17 +81,17 @@ function Help() {
       </dl>
       <label class="check">
         <input type="checkbox" checked={settings.value.keys} onChange={(e) => set({ keys: e.currentTarget.checked })} />{' '}
-        Single keys do something
+        Enable keyboard shortcuts
       </label>
       <h3>Search</h3>
       <p class="muted">
-        Words that all have to be there, in title, detail, app, category, URL, key or context. <code>"two words"</code>{' '}
-        together, <code>-word</code> not at all.
+        All words must match, in title, detail, app, category, URL, key or context: <code>"an exact phrase"</code>,{' '}
+        <code>-excluded</code>.
       </p>
       <h3>Severities</h3>
-      <p class="muted">A diamond is an error, a triangle a warning, a ring information.</p>
+      <p class="muted">Diamond: error. Triangle: warning. Ring: info.</p>
       <p class="muted">
-        Apache-2.0. <a href="licenses.txt">Licences</a> of what this page is made of.
+        Apache-2.0. <a href="licenses.txt">Licences</a> of the libraries in this page.
       </p>
     </Modal>
   );
@@ -109,7 +109,7 @@ function Token({ of }: { of: Extract<Dialog, { type: 'token' }> }) {
         }}
       >
         <p>
-          {of.wrong ? 'That is not it. ' : ''}Changes need the token that tocsin was started with (
+          {of.wrong ? 'The token is not valid. ' : ''}Changes need the token that tocsin was started with (
           <code>TOCSIN_TOKEN</code>). You are signed in with it for 12 hours.
         </p>
         <label class="field">
@@ -157,7 +157,7 @@ function SilenceForm({ of }: { of: Extract<Dialog, { type: 'silence' }> }) {
       if (scope === 'category' || scope === 'app-category') what.category = about.category;
     }
     setBusy(true);
-    const done = await act('Silenced: agents are not told what matches.', async () => {
+    const done = await act('Silenced: agents do not receive matching alerts.', async () => {
       await api.change('POST', 'api/silences', what);
       await quiet.refresh();
     });
@@ -169,7 +169,7 @@ function SilenceForm({ of }: { of: Extract<Dialog, { type: 'silence' }> }) {
       <form onSubmit={(e) => void submit(e)}>
         {about === undefined ? (
           <fieldset>
-            <legend>What is silenced: all that is said here has to match</legend>
+            <legend>Alerts to silence (all fields that are set must match)</legend>
             <label class="field">
               App
               <input name="app" maxLength={256} autocomplete="off" spellcheck={false} />
@@ -192,11 +192,11 @@ function SilenceForm({ of }: { of: Extract<Dialog, { type: 'silence' }> }) {
           </fieldset>
         ) : (
           <fieldset>
-            <legend>What is silenced</legend>
+            <legend>Alerts to silence</legend>
             <label class="check">
               <input type="radio" name="scope" checked={scope === 'key'} disabled={about.key === ''} onChange={() => setScope('key')} />
               <span>
-                Repetitions of this alert{' '}
+                Only this alert{' '}
                 <span class="code muted">
                   <Name of={about.key} />
                 </span>
@@ -210,18 +210,18 @@ function SilenceForm({ of }: { of: Extract<Dialog, { type: 'silence' }> }) {
                 onChange={() => setScope('app-category')}
               />
               <span>
-                {categoryName(about.category)} of app <Name of={about.app} />
+                All {categoryName(about.category)} in <Name of={about.app} />
               </span>
             </label>
             <label class="check">
               <input type="radio" name="scope" checked={scope === 'app'} onChange={() => setScope('app')} />
               <span>
-                All of app <Name of={about.app} />
+                Everything in <Name of={about.app} />
               </span>
             </label>
             <label class="check">
               <input type="radio" name="scope" checked={scope === 'category'} onChange={() => setScope('category')} />
-              <span>All of category {categoryName(about.category)}, of every app</span>
+              <span>All {categoryName(about.category)} in every app</span>
             </label>
           </fieldset>
         )}

@@ -1,5 +1,4 @@
-// One alert: what it says, what it is about, what happened around it, and what
-// can be done.
+// One alert: its text, context, the events around it, and actions.
 
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
@@ -59,7 +58,7 @@ export function Drawer({ alert }: { alert: Alert }) {
         <p class="marks">
           {ending !== undefined && (
             <Tag kind="good">
-              over <Age time={ending.time} /> ago
+              resolved <Age time={ending.time} /> ago
             </Tag>
           )}
           {why !== undefined && 'silence' in why && (
@@ -68,7 +67,7 @@ export function Drawer({ alert }: { alert: Alert }) {
           {why !== undefined && 'ack' in why && <Tag>acknowledged by {why.ack.by}</Tag>}
           {revision !== undefined && (
             <button type="button" class="link" onClick={() => (opened.value = revision.id)}>
-              A newer one took its place
+              Replaced by a newer revision
             </button>
           )}
         </p>
@@ -146,13 +145,13 @@ function Actions({ alert }: { alert: Alert }) {
         <button
           type="button"
           onClick={() =>
-            void act('The acknowledgement is taken back.', async () => {
+            void act('Unacknowledged.', async () => {
               await api.change('DELETE', `api/acks/${encodeURIComponent(alert.id)}`);
               await quiet.refresh();
             })
           }
         >
-          Take back acknowledgement
+          Unacknowledge
         </button>
       )}
       <button type="button" disabled={missing} title="Silence (s)" onClick={() => askSilence(alert)}>
@@ -248,15 +247,15 @@ function EventsAround({ alert }: { alert: Alert }) {
           {BEFORE / 1000} s before, {AFTER / 1000} s after
         </span>
         <button type="button" class="link" onClick={() => setTurn(turn + 1)}>
-          Read again
+          Refresh
         </button>
       </h3>
       <Problem of="Events" why={error || (value?.lacks ?? '')} />
-      {events === undefined && error === '' && <p class="muted">Reading…</p>}
+      {events === undefined && error === '' && <p class="muted">Loading…</p>}
       {events?.length === 0 && (
         <p class="muted">
-          None are remembered. The detector keeps the newest 1,000 of each app and kind, from intake on; CI results and
-          passed on alerts have none.
+          No events are stored for this alert. The detector keeps the newest 1,000 of each app and kind; CI results and
+          forwarded alerts have none.
         </p>
       )}
       {events !== undefined && events.length > 0 && (
@@ -301,9 +300,9 @@ function Related({ alert }: { alert: Alert }) {
   }
   if (others.length === 0) return null;
   return (
-    <section aria-label="Belongs to it">
+    <section aria-label="Related alerts">
       <h3>
-        Belongs to it <span class="muted">same key, same cause, or its end</span>
+        Related alerts <span class="muted">same key, same cause, or its resolution</span>
       </h3>
       <ul class="related">
         {others.map((other) => (

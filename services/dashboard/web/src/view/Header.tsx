@@ -8,8 +8,8 @@ export const NAMES: Record<View, string> = {
   alerts: 'Alerts',
   ci: 'CI',
   charts: 'Charts',
-  quiet: 'Quiet',
-  notices: 'Notices',
+  quiet: 'Silences & noise',
+  notices: 'Agent messages',
   services: 'Services',
 };
 
@@ -32,8 +32,8 @@ export function Header() {
         <button
           type="button"
           class="quiet-button icon"
-          aria-label="Keys and help"
-          title="Keys and help (?)"
+          aria-label="Help and keyboard shortcuts"
+          title="Help and keyboard shortcuts (?)"
           onClick={() => (dialog.value = { type: 'help' })}
         >
           ?
@@ -65,12 +65,12 @@ function Tab({ of, digit }: { of: View; digit: number }) {
 function Badge({ of }: { of: View }) {
   if (of === 'ci') {
     const broken = ci.value.reduce((n, ref) => n + ref.broken, 0);
-    return broken > 0 ? <Count n={broken} says="broken" bad /> : null;
+    return broken > 0 ? <Count n={broken} says="failed" bad /> : null;
   }
   if (of === 'notices') return unread.value > 0 ? <Count n={unread.value} says="new" /> : null;
   if (of === 'services') {
-    const ill = (services.now.value.value ?? []).filter((s) => !s.ok).length;
-    return ill > 0 ? <Count n={ill} says="not well" bad /> : null;
+    const unhealthy = (services.now.value.value ?? []).filter((s) => !s.ok).length;
+    return unhealthy > 0 ? <Count n={unhealthy} says="unhealthy" bad /> : null;
   }
   return null;
 }
@@ -88,7 +88,7 @@ const WAYS = {
   websocket: { short: 'Live', long: 'Live, over the NATS websocket' },
   events: {
     short: 'Live',
-    long: 'Live, over the event stream of the dashboard (the websocket is closed or not offered)',
+    long: 'Live, over the dashboard’s event stream (the websocket is unreachable or not configured)',
   },
 } as const;
 
@@ -103,13 +103,13 @@ function Live() {
       </span>
     );
   }
-  // The first moments of the page are no failure.
+  // Not connected yet in the first moments of the page is no failure.
   const starting = since === 0 || now.value - since < 1500;
   return (
     <span class={starting ? 'live' : 'live off'} role="status">
       <span class="dot" aria-hidden="true" />
-      {starting ? 'Connecting' : 'Away'}
-      {!starting && <span class="via">since {clock(since)}, trying</span>}
+      {starting ? 'Connecting' : 'Disconnected'}
+      {!starting && <span class="via">since {clock(since)}, reconnecting…</span>}
     </span>
   );
 }

@@ -216,7 +216,7 @@ const Line = memo(function Line({ row, index, top, active, open: isOpen, onFocus
         <bdi class={`title${row.over || row.why !== undefined ? ' dim' : ''}${row.over ? ' over' : ''}`}>{alert.title}</bdi>
         <bdi class="detail">{more(alert)}</bdi>
         <span class="marks">
-          {row.over && <Tag kind="good">over</Tag>}
+          {row.over && <Tag kind="good">resolved</Tag>}
           {row.why !== undefined && <Tag>{'silence' in row.why ? 'silenced' : 'acknowledged'}</Tag>}
           {alert.revises !== '' && <Tag>revised</Tag>}
         </span>

@@ -13,14 +13,14 @@ export function Notices() {
       <section class="panel" aria-labelledby="notices-title">
         <div class="panel-head">
           <h2 id="notices-title">
-            What agents tell you <span class="muted">{all.length > 0 ? all.length : ''}</span>
+            Agent messages <span class="muted">{all.length > 0 ? all.length : ''}</span>
           </h2>
-          {all.length >= MAX_NOTICES && <p class="muted">the newest {MAX_NOTICES}: older ones are let go</p>}
+          {all.length >= MAX_NOTICES && <p class="muted">the newest {MAX_NOTICES}</p>}
         </div>
-        <Problem of="Notices" why={noticesError.value} />
+        <Problem of="Agent messages" why={noticesError.value} />
         {all.length === 0 && noticesError.value === '' && (
-          <Empty title="No agent has told anything yet">
-            <p>An agent does so with its tool notify. It is kept for 7 days.</p>
+          <Empty title="No messages yet">
+            <p>Agents post messages with the tool notify. They are kept for 7 days.</p>
           </Empty>
         )}
         <ol class="notices">

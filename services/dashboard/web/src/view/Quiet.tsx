@@ -1,4 +1,4 @@
-// What is held back: silences, acknowledgements, and the rules of what is noise.
+// Silences, acknowledgements and noise rules.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Severity } from '../core/alert.ts';
@@ -14,7 +14,7 @@ export function Quiet() {
   const desk = session.value;
   return (
     <Scroll>
-      {desk !== undefined && !desk.desk && <Problem of="Nothing can be changed here" why={desk.deskReason} />}
+      {desk !== undefined && !desk.desk && <Problem of="Changes are not possible here" why={desk.deskReason} />}
       <Silences />
       <Acks />
       <Noise />
@@ -37,8 +37,8 @@ function Silences() {
       </div>
       <Problem of="Silences" why={error} />
       {all.length === 0 && error === '' && (
-        <Empty title="Nothing is silenced">
-          <p>A silence holds back from agents what matches while it lasts. This page shows it all the same, marked.</p>
+        <Empty title="No active silences">
+          <p>Agents do not receive silenced alerts. They still appear here, marked.</p>
         </Empty>
       )}
       {all.length > 0 && (
@@ -46,14 +46,14 @@ function Silences() {
           <table class="cards">
             <thead>
               <tr>
-                <th scope="col">What</th>
+                <th scope="col">Matches</th>
                 <th scope="col">Reason</th>
                 <th scope="col">By</th>
                 <th scope="col" class="right">
                   Ends in
                 </th>
                 <th scope="col">
-                  <span class="unseen">End it</span>
+                  <span class="unseen">Remove</span>
                 </th>
               </tr>
             </thead>
@@ -71,15 +71,15 @@ function Silences() {
                   <td class="right">
                     <button
                       type="button"
-                      aria-label={`End the silence of ${oneLine([s.app, s.category, s.key].filter((w) => w !== '').join(', '))}`}
+                      aria-label={`Remove the silence of ${oneLine([s.app, s.category, s.key].filter((w) => w !== '').join(', '))}`}
                       onClick={() =>
-                        void act('The silence is ended.', async () => {
+                        void act('Silence removed.', async () => {
                           await api.change('DELETE', `api/silences/${encodeURIComponent(s.id)}`);
                           await quiet.refresh();
                         })
                       }
                     >
-                      End
+                      Remove
                     </button>
                   </td>
                 </tr>
@@ -129,7 +129,7 @@ function Acks() {
         <h2 id="acks-title">
           Acknowledged <span class="muted">{all.length}</span>
         </h2>
-        <p class="muted">held back until it is worse or over</p>
+        <p class="muted">repeats are suppressed until the alert escalates or resolves</p>
       </div>
       <div class="table-wrap">
         <table class="cards">
@@ -142,7 +142,7 @@ function Acks() {
                 Since
               </th>
               <th scope="col">
-                <span class="unseen">Take back</span>
+                <span class="unseen">Unacknowledge</span>
               </th>
             </tr>
           </thead>
@@ -183,15 +183,15 @@ function AckRow({ of }: { of: Ack }) {
       <td class="right">
         <button
           type="button"
-          aria-label={`Take back the acknowledgement of ${alert?.title ?? oneLine(of.key)}`}
+          aria-label={`Unacknowledge ${alert?.title ?? oneLine(of.key)}`}
           onClick={() =>
-            void act('The acknowledgement is taken back.', async () => {
+            void act('Unacknowledged.', async () => {
               await api.change('DELETE', `api/acks/${encodeURIComponent(of.alert)}`);
               await quiet.refresh();
             })
           }
         >
-          Take back
+          Unacknowledge
         </button>
       </td>
     </tr>
@@ -214,17 +214,17 @@ function Noise() {
         {hidden > 0 && <p class="muted">{hidden.toLocaleString('en')} events hidden</p>}
         <button
           type="button"
-          title="Look for patterns now; it is also done every minute"
-          onClick={() => void act('Looked for noise.', () => change({ action: 'auto_detect' }))}
+          title="Scan for noise now (also runs every minute)"
+          onClick={() => void act('Scanned for noise.', () => change({ action: 'auto_detect' }))}
         >
           Detect now
         </button>
       </div>
       <Problem of="Noise rules" why={error || (value?.lacks ?? '')} />
-      <AddRule onAdd={(rule) => act('The rule is added.', () => change({ action: 'add', ...rule }))} />
+      <AddRule onAdd={(rule) => act('Rule added.', () => change({ action: 'add', ...rule }))} />
       {value !== undefined && rules.length === 0 && (
         <Empty title="No noise rules">
-          <p>What repeats often below an error becomes one by itself. What a rule matches raises no alert.</p>
+          <p>Frequent messages below error level are hidden automatically. Events that match a rule raise no alert.</p>
         </Empty>
       )}
       {rules.length > 0 && (
@@ -249,9 +249,9 @@ function Noise() {
                 <RuleRow
                   key={rule.id}
                   of={rule}
-                  onApply={() => void act('The rule applies.', () => change({ action: 'add', rule_id: rule.id }))}
+                  onApply={() => void act('Rule applied.', () => change({ action: 'add', rule_id: rule.id }))}
                   onRemove={() =>
-                    void act('The rule is removed.', () => change({ action: 'remove', rule_id: rule.id }))
+                    void act('Rule removed.', () => change({ action: 'remove', rule_id: rule.id }))
                   }
                 />
               ))}
@@ -261,7 +261,7 @@ function Noise() {
       )}
       <RemovedRules
         of={value?.removed ?? []}
-        onBack={(rule) => void act('The rule is back.', () => change({ action: 'add', rule_id: rule.id }))}
+        onBack={(rule) => void act('Rule restored.', () => change({ action: 'add', rule_id: rule.id }))}
       />
     </section>
   );
@@ -287,7 +287,7 @@ function RuleRow({ of, onApply, onRemove }: { of: Rule; onApply: () => void; onR
       </th>
       <td data-label="State">
         <Tag kind={of.state === 'proposed' ? '' : 'good'}>{of.state}</Tag>
-        {of.confidence > 0 && <span class="muted"> {of.confidence.toFixed(2)}</span>}
+        {of.confidence > 0 && <span class="muted"> confidence {Math.round(of.confidence * 100)}%</span>}
         {of.since > 0 && (
           <span class="muted">
             {' '}
@@ -321,7 +321,7 @@ function RuleRow({ of, onApply, onRemove }: { of: Rule; onApply: () => void; onR
   );
 }
 
-/** What was removed does not come back by itself; here it is brought back. */
+/** Removed rules are not detected again; here they can be restored. */
 function RemovedRules({ of, onBack }: { of: readonly Removed[]; onBack: (rule: Removed) => void }) {
   if (of.length === 0) return null;
   return (
@@ -332,8 +332,8 @@ function RemovedRules({ of, onBack }: { of: readonly Removed[]; onBack: (rule: R
       <ul class="plain">
         {of.map((rule) => (
           <li key={rule.id}>
-            <button type="button" aria-label={`Bring back the rule ${rule.pattern}`} onClick={() => onBack(rule)}>
-              Bring back
+            <button type="button" aria-label={`Restore the rule ${rule.pattern}`} onClick={() => onBack(rule)}>
+              Restore
             </button>{' '}
             <span class="code">
               <Name of={rule.pattern} />
@@ -366,7 +366,7 @@ function AddRule({ onAdd }: { onAdd: (rule: Record<string, string>) => Promise<b
   return (
     <form ref={form} class="inline-form" onSubmit={(e) => void submit(e)} aria-label="Add a noise rule">
       <label>
-        Text that it looks for
+        Contains text
         <input name="pattern" required maxLength={500} autocomplete="off" spellcheck={false} />
       </label>
       <label>

@@ -26,7 +26,7 @@ function Health() {
         <h2 id="health-title">Services</h2>
       </div>
       <Problem of="Health" why={error} />
-      {value === undefined && error === '' && <p class="muted">Asking…</p>}
+      {value === undefined && error === '' && <p class="muted">Loading…</p>}
       {value !== undefined && all.length === 0 && <Empty title="No service answered" />}
       {all.length > 0 && (
         <div class="table-wrap">
@@ -35,9 +35,9 @@ function Health() {
               <tr>
                 <th scope="col">Service</th>
                 <th scope="col">State</th>
-                <th scope="col">Says</th>
+                <th scope="col">Status</th>
                 <th scope="col">Version</th>
-                <th scope="col">Where</th>
+                <th scope="col">Host</th>
                 <th scope="col" class="right">
                   Up for
                 </th>
@@ -50,7 +50,7 @@ function Health() {
                   <td data-label="State">
                     <State of={s} />
                   </td>
-                  <td data-label="Says">
+                  <td data-label="Status">
                     {s.facts.map(([name, fact]) => (
                       <span key={name} class="said">
                         <span class="muted">{name}</span> {fact}
@@ -61,7 +61,7 @@ function Health() {
                   <td class="code" data-label="Version">
                     {s.version}
                   </td>
-                  <td class="code" data-label="Where">
+                  <td class="code" data-label="Host">
                     {s.host} {s.pid > 0 && <span class="muted">pid {s.pid}</span>}
                   </td>
                   <td class="right" data-label="Up for" title={full(s.started)}>
@@ -83,7 +83,7 @@ function State({ of }: { of: Service }) {
       <span class="sign" aria-hidden="true">
         {of.ok ? '✓' : '✕'}
       </span>
-      {of.ok ? 'well' : of.reason || 'not well'}
+      {of.ok ? 'healthy' : of.reason || 'unhealthy'}
     </span>
   );
 }
@@ -98,7 +98,7 @@ function Gateways() {
         <h2 id="gateways-title">
           Agents <span class="muted">{all.length > 0 ? all.length : ''}</span>
         </h2>
-        <p class="muted">gateways that are connected, and their streams</p>
+        <p class="muted">Connected MCP clients and their notifications</p>
       </div>
       {all.length === 0 && <Empty title="No agent is connected" />}
       {all.length > 0 && (
@@ -111,7 +111,7 @@ function Gateways() {
                 <th scope="col" class="right">
                   Inbox
                 </th>
-                <th scope="col">Stream</th>
+                <th scope="col">Notifications</th>
                 <th scope="col" class="right">
                   Notified
                 </th>
@@ -134,7 +134,7 @@ function Gateways() {
               {all.map((s) => (
                 <tr key={s.id} class={s.ok ? '' : 'broken'}>
                   <th scope="row">
-                    <Name of={s.gateway.client} empty="(not named yet)" />
+                    <Name of={s.gateway.client} empty="(unnamed client)" />
                   </th>
                   <td data-label="State">
                     <State of={s} />
@@ -142,7 +142,7 @@ function Gateways() {
                   <td class="right" data-label="Inbox">
                     {s.gateway.inbox}
                   </td>
-                  <td data-label="Stream">
+                  <td data-label="Notifications">
                     <Stream of={s.gateway} />
                   </td>
                   <td class="right" data-label="Notified">
@@ -195,10 +195,10 @@ function Apps() {
         <h2 id="apps-title">
           Apps <span class="muted">{all !== undefined && all.length > 0 ? all.length : ''}</span>
         </h2>
-        <p class="muted">what sends, and whether it still does</p>
+        <p class="muted">Apps that send events</p>
       </div>
       <Problem of="Apps" why={error || (value?.lacks ?? '')} />
-      {all !== undefined && all.length === 0 && <Empty title="Nothing was sent yet" />}
+      {all !== undefined && all.length === 0 && <Empty title="No events received yet" />}
       {all !== undefined && all.length > 0 && (
         <div class="table-wrap">
           <table class="cards">
@@ -237,7 +237,7 @@ function Apps() {
   );
 }
 
-const WAYS = { websocket: 'the NATS websocket', events: 'the event stream of the dashboard', none: 'nothing now' };
+const WAYS = { websocket: 'the NATS websocket', events: 'the dashboard’s event stream', none: 'disconnected' };
 
 function ThisPage() {
   const s = session.value;
@@ -254,7 +254,7 @@ function ThisPage() {
           {on === 'none' && since > 0 && ` (since ${clock(since)})`}
         </dd>
         <dt>Websocket</dt>
-        <dd class="code">{s === undefined ? 'not known yet' : (s.bus?.url ?? 'not offered')}</dd>
+        <dd class="code">{s === undefined ? 'loading' : (s.bus?.url ?? 'not configured')}</dd>
         <dt>Version</dt>
         <dd class="code">{s?.version ?? ''}</dd>
         {s !== undefined && !s.desk && (
