@@ -356,7 +356,7 @@ func TestDashboardOnAnExternalBus(t *testing.T) {
 	}
 	intake := ""
 	if !harness.Poll(t.Context(), 20*time.Second, func() bool {
-		_, after, found := strings.Cut(services.Stdout.String(), "intake")
+		_, after, found := strings.Cut(services.Stdout.String(), "ingest")
 		intake, _, _ = strings.Cut(strings.TrimSpace(after), "\n")
 		return found
 	}) {

@@ -69,7 +69,7 @@ func (c *Command) Run(ctx context.Context, env service.Env) error {
 	cfg.Bus, cfg.Provision, cfg.Layout, cfg.Logger = env.Bus(c.BusFlags), c.External(), c.Layout(), env.Logger
 	cfg.Version = env.Version.Version
 	cfg.Ready = func(at Listening) {
-		text := "intake  " + at.Intake + "\n"
+		text := "ingest  " + at.Intake + "\n"
 		if at.OTLP != "" {
 			text += "otlp    " + at.OTLP + "\n"
 		}
