@@ -87,7 +87,7 @@ func addOwnersEntry(v *ownership.View, m *bus.Message) error {
 	return nil
 }
 
-// writeHeartbeat writes this member's heartbeat, whatever its key contains, and returns the
+// writeHeartbeat writes this member's heartbeat, without a compare-and-set, and returns its
 // revision.
 func (o ownersBucket) writeHeartbeat(ctx context.Context, leaving bool) (uint64, error) {
 	if !o.session.Connected() {

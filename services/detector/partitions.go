@@ -54,7 +54,7 @@ type storedHeartbeat struct {
 type runningPartition struct {
 	partition   *partition
 	stop, abort context.CancelFunc
-	// release is set if its record is to be cleared when it has ended.
+	// release is set if its record must be cleared when it has ended.
 	release bool
 	err     error
 }
@@ -91,7 +91,8 @@ func (d *process) runPartitions(ctx context.Context, total int, onReady func()) 
 }
 
 // sendHeartbeats writes heartbeats until ctx ends and returns the revision of the last
-// one. After a failure it retries sooner. When leaving is closed it says so at once.
+// one. After a failure it retries sooner. When leaving is closed it
+// announces that at once.
 func (m *partitionManager) sendHeartbeats(ctx context.Context, leaving <-chan struct{}) (last uint64) {
 	var lastError string
 	isLeaving := false

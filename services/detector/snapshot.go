@@ -20,7 +20,7 @@ import (
 // the names of several.
 const snapshotName = "fold"
 
-// snapshotPosition says how much a snapshot contains.
+// snapshotPosition is up to where a snapshot contains the telemetry.
 type snapshotPosition struct {
 	// Telemetry is the last folded sequence of the stream TELEMETRY that was created at
 	// Created.

@@ -73,7 +73,8 @@ func (w *clusterWatch) run(ctx context.Context, s *bus.Session, publisher *bus.P
 	w.client.Close()
 }
 
-// leaseValue returns the content of the lease: who is active, and how the watch is.
+// leaseValue returns the content of the lease: the active kubewatch and the status of the
+// watch.
 func (w *clusterWatch) leaseValue() []byte {
 	l := kube.Leader{Cluster: w.name, ID: w.who.ID}
 	if uid := w.uid.Load(); uid != nil {

@@ -208,9 +208,9 @@ func TestAnotherCluster(t *testing.T) {
 	w.stop(t)
 	r.cluster.SetUID("cluster-2")
 	r.cluster.Event(event("Before"))
-	watches := r.cluster.Asked("watch " + kubetest.Path)
+	watches := r.cluster.Requests("watch " + kubetest.Path)
 	r.watch("dev")
-	r.until("watch", func() bool { return r.cluster.Asked("watch "+kubetest.Path) > watches })
+	r.until("watch", func() bool { return r.cluster.Requests("watch "+kubetest.Path) > watches })
 	r.cluster.Event(event("Two"))
 	r.until("second event", func() bool { return len(r.reasons()) > 1 })
 	if got := r.reasons(); !slices.Equal(got, []string{"One", "Two"}) || r.published()[1].ClusterUID != "cluster-2" {
@@ -229,9 +229,9 @@ func TestClusterReplaced(t *testing.T) {
 	r.cluster.Patient()
 	r.cluster.Answer("watch", kubetest.Path, kubetest.Answer{Status: http.StatusServiceUnavailable})
 	r.cluster.SetUID("cluster-2")
-	watches := r.cluster.Asked("watch " + kubetest.Path)
+	watches := r.cluster.Requests("watch " + kubetest.Path)
 	r.cluster.Restore(1000)
-	r.until("watch of the other one", func() bool { return r.cluster.Asked("watch "+kubetest.Path) > watches+1 })
+	r.until("watch of the other one", func() bool { return r.cluster.Requests("watch "+kubetest.Path) > watches+1 })
 	r.cluster.Event(event("Two"))
 	r.until("second event", func() bool { return len(r.reasons()) > 1 })
 	if got := r.reasons(); !slices.Equal(got, []string{"One", "Two"}) || r.published()[1].ClusterUID != "cluster-2" {
@@ -284,11 +284,11 @@ func TestTwoNames(t *testing.T) {
 			Clusters: []clusters.Cluster{{Name: "one", Config: r.cluster.Config()}, {Name: "two", Config: r.cluster.Config()}},
 		})
 	}()
-	r.until("two requests for the uid", func() bool { return r.cluster.Asked("get /api/v1/namespaces/kube-system") == 2 })
+	r.until("two requests for the uid", func() bool { return r.cluster.Requests("get /api/v1/namespaces/kube-system") == 2 })
 	r.watching()
 	r.cluster.Event(event("One"))
 	r.until("event", func() bool { return len(r.reasons()) == 1 })
-	if n := r.cluster.Asked("watch " + kubetest.Path); n != 1 {
+	if n := r.cluster.Requests("watch " + kubetest.Path); n != 1 {
 		t.Errorf("%d watches, want 1", n)
 	}
 	cancel()

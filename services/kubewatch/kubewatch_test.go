@@ -52,9 +52,9 @@ func TestEvents(t *testing.T) {
 	// Another kubewatch resumes where this one ended.
 	w.stop(t)
 	r.cluster.Event(event("Meanwhile"))
-	watches := r.cluster.Asked("watch " + kubetest.Path)
+	watches := r.cluster.Requests("watch " + kubetest.Path)
 	r.watch("dev")
-	r.until("watch of the next one", func() bool { return r.cluster.Asked("watch "+kubetest.Path) > watches })
+	r.until("watch of the next one", func() bool { return r.cluster.Requests("watch "+kubetest.Path) > watches })
 	r.cluster.Event(event("After"))
 	r.until("last event", func() bool { return slices.Contains(r.reasons(), "After") })
 	if got, want := r.reasons(), []string{"Scheduled", "Pulled", "Started", "Meanwhile", "After"}; !slices.Equal(got, want) {
@@ -67,12 +67,12 @@ func TestOneNamespace(t *testing.T) {
 	r := newRig(t)
 	w := r.watchIn("dev", "shop")
 	const in = "watch /api/v1/namespaces/shop/"
-	r.until("watches of the namespace", func() bool { return r.cluster.Asked(in+"events") > 0 && r.cluster.Asked(in+"pods") > 0 })
+	r.until("watches of the namespace", func() bool { return r.cluster.Requests(in+"events") > 0 && r.cluster.Requests(in+"pods") > 0 })
 	r.cluster.Event(event("Started"))
 	r.until("event", func() bool { return slices.Contains(r.reasons(), "Started") })
 	for _, path := range []string{"/api/v1/events", "/api/v1/pods", "/apis/apps/v1/deployments", "/apis/batch/v1/jobs", "/api/v1/namespaces/kube-system"} {
 		for _, verb := range []string{"list ", "watch ", "get "} {
-			if n := r.cluster.Asked(verb + path); n > 0 {
+			if n := r.cluster.Requests(verb + path); n > 0 {
 				t.Errorf("%d requests %s%s, want 0", n, verb, path)
 			}
 		}

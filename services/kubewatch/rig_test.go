@@ -168,5 +168,5 @@ func (r *rig) reasons() []string {
 // watching waits until a kubewatch reads the cluster.
 func (r *rig) watching() {
 	r.t.Helper()
-	r.until("watch of the cluster", func() bool { return r.cluster.Asked("watch "+kubetest.Path) > 0 })
+	r.until("watch of the cluster", func() bool { return r.cluster.Requests("watch "+kubetest.Path) > 0 })
 }

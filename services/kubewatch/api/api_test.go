@@ -33,13 +33,13 @@ func answer(w http.ResponseWriter, body string) {
 	_, _ = io.WriteString(w, body)
 }
 
-// TestAsks: what is asked for, and that a server that only speaks JSON is understood.
-func TestAsks(t *testing.T) {
-	var asked []string
+// TestRequests checks the requests, and that answers in JSON are decoded.
+func TestRequests(t *testing.T) {
+	var requests []string
 	c := connect(t, func(w http.ResponseWriter, r *http.Request) {
-		asked = append(asked, r.URL.String())
+		requests = append(requests, r.URL.String())
 		if got := r.Header.Get("Accept"); r.URL.Path == "/apis/apps/v1/deployments" && !strings.HasPrefix(got, "application/vnd.kubernetes.protobuf") {
-			t.Errorf("accepts %q", got)
+			t.Errorf("Accept = %q, want protobuf first", got)
 		}
 		switch {
 		case r.URL.Path == "/api/v1/namespaces/kube-system":
@@ -56,14 +56,14 @@ func TestAsks(t *testing.T) {
 		}
 	})
 	if uid, err := c.UID(t.Context()); err != nil || uid != "u-1" {
-		t.Errorf("uid %q, %v", uid, err)
+		t.Errorf("UID = %q, %v; want u-1", uid, err)
 	}
 	list, err := c.Events().List(t.Context(), metav1.ListOptions{Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if rv := list.(*corev1.EventList).ResourceVersion; rv != "7" {
-		t.Errorf("resourceVersion %q", rv)
+		t.Errorf("resourceVersion = %q, want 7", rv)
 	}
 	w, err := c.Events().Watch(t.Context(), metav1.ListOptions{ResourceVersion: "7"})
 	if err != nil {
@@ -71,7 +71,7 @@ func TestAsks(t *testing.T) {
 	}
 	e := <-w.ResultChan()
 	if got, ok := e.Object.(*corev1.Event); e.Type != watch.Added || !ok || got.Reason != "Killing" {
-		t.Errorf("%+v", e)
+		t.Errorf("watch event = %+v, want ADDED with the reason Killing", e)
 	}
 	w.Stop()
 	log, err := c.Logs(t.Context(), "shop", "web-1", corev1.PodLogOptions{Container: "web", Previous: true, TailLines: new(int64(5))})
@@ -79,13 +79,13 @@ func TestAsks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if data, err := io.ReadAll(log); err != nil || string(data) != "one\ntwo\n" {
-		t.Errorf("%q, %v", data, err)
+		t.Errorf("log = %q, %v; want the two lines", data, err)
 	}
 	if err := log.Close(); err != nil {
 		t.Error(err)
 	}
 	if _, err := c.Deployments().List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
-		t.Errorf("%v", err)
+		t.Errorf("List = %v, want a forbidden error", err)
 	}
 	want := []string{
 		"/api/v1/namespaces/kube-system",
@@ -94,24 +94,25 @@ func TestAsks(t *testing.T) {
 		"/api/v1/namespaces/shop/pods/web-1/log?container=web&previous=true&tailLines=5",
 		"/apis/apps/v1/deployments",
 	}
-	if strings.Join(asked, "\n") != strings.Join(want, "\n") {
-		t.Errorf("asked\n%s\nwant\n%s", strings.Join(asked, "\n"), strings.Join(want, "\n"))
+	if strings.Join(requests, "\n") != strings.Join(want, "\n") {
+		t.Errorf("requests =\n%s\nwant\n%s", strings.Join(requests, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-// TestAsksOneNamespace: all but what is in no namespace is asked of the one.
-func TestAsksOneNamespace(t *testing.T) {
-	var asked []string
+// TestRequestsInNamespace checks that a client of one namespace sends only requests for it,
+// except for objects without a namespace.
+func TestRequestsInNamespace(t *testing.T) {
+	var requests []string
 	all := connect(t, func(w http.ResponseWriter, r *http.Request) {
-		asked = append(asked, r.URL.String())
+		requests = append(requests, r.URL.String())
 		answer(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"shop","uid":"u-2"}}`)
 	})
 	c := all.In("shop")
 	if uid, err := c.UID(t.Context()); err != nil || uid != "u-2" {
-		t.Errorf("uid %q, %v; want u-2", uid, err)
+		t.Errorf("UID = %q, %v; want u-2", uid, err)
 	}
 	for _, r := range []api.Resource{c.Events(), c.Pods(), c.Deployments(), c.Jobs(), c.Nodes()} {
-		_, _ = r.List(t.Context(), metav1.ListOptions{}) // of another type
+		_, _ = r.List(t.Context(), metav1.ListOptions{}) // the answer has another type
 	}
 	if w, err := c.Events().Watch(t.Context(), metav1.ListOptions{}); err == nil {
 		w.Stop()
@@ -123,15 +124,15 @@ func TestAsksOneNamespace(t *testing.T) {
 		"/apis/apps/v1/namespaces/shop/deployments", "/apis/batch/v1/namespaces/shop/jobs", "/api/v1/nodes",
 		"/api/v1/namespaces/shop/events?watch=true", "/api/v1/namespaces/shop/pods",
 	}
-	if strings.Join(asked, "\n") != strings.Join(want, "\n") {
-		t.Errorf("asked\n%s\nwant\n%s", strings.Join(asked, "\n"), strings.Join(want, "\n"))
+	if strings.Join(requests, "\n") != strings.Join(want, "\n") {
+		t.Errorf("requests =\n%s\nwant\n%s", strings.Join(requests, "\n"), strings.Join(want, "\n"))
 	}
 	if c.Address() == all.Address() || c.Address() == all.In("other").Address() || all.In("").Address() != all.Address() {
-		t.Errorf("addresses %s, %s, %s", all.Address(), c.Address(), all.In("other").Address())
+		t.Errorf("addresses of all, shop and other = %s, %s, %s; want three different ones", all.Address(), c.Address(), all.In("other").Address())
 	}
 }
 
-// TestAddress: another server, or another authority, is another cluster.
+// TestAddress checks that the address depends on the server and its certificate authority.
 func TestAddress(t *testing.T) {
 	seen := map[string]string{}
 	for name, cfg := range map[string]*rest.Config{
@@ -146,6 +147,6 @@ func TestAddress(t *testing.T) {
 		seen[name] = c.Address()
 	}
 	if seen["a"] == seen["b"] || seen["a"] != seen["a, for me"] || len(seen["a"]) != 32 {
-		t.Errorf("%v", seen)
+		t.Errorf("addresses = %v, want those of a and b different, and a's independent of other settings", seen)
 	}
 }

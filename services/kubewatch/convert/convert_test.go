@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -19,10 +20,10 @@ import (
 
 func at(seconds int64) time.Time { return time.Unix(1_700_000_000+seconds, 0).UTC() }
 
-// cardUUID is a UUID whose end is taken for the number of a payment card.
+// cardUUID is a UUID whose end looks like the number of a payment card.
 const cardUUID = "d318c6e4-6e80-94c9-4612-268072860104"
 
-// TestEvent: what of an event is published, each row a change to one event.
+// TestEvent checks the published form of an event. Each row changes one event.
 func TestEvent(t *testing.T) {
 	event := func() *corev1.Event {
 		return &corev1.Event{
@@ -48,7 +49,7 @@ func TestEvent(t *testing.T) {
 		change func(e *corev1.Event)
 		want   func(w *kube.Event)
 	}{
-		"as it is": {},
+		"unchanged": {},
 		"a series": {
 			func(e *corev1.Event) {
 				e.Series = &corev1.EventSeries{Count: 7, LastObservedTime: metav1.MicroTime{Time: at(9)}}
@@ -60,7 +61,7 @@ func TestEvent(t *testing.T) {
 			func(w *kube.Event) { w.Count = 2 },
 		},
 		"a count": {func(e *corev1.Event) { e.Count = 4 }, func(w *kube.Event) { w.Count = 4 }},
-		"of events.k8s.io": {
+		"an event of events.k8s.io": {
 			func(e *corev1.Event) {
 				e.LastTimestamp, e.Count, e.EventTime, e.Source = metav1.Time{}, 0, metav1.MicroTime{Time: at(5)}, corev1.EventSource{}
 				e.ReportingController = "deployment-controller"
@@ -68,11 +69,11 @@ func TestEvent(t *testing.T) {
 			func(w *kube.Event) { w.Timestamp, w.Component = at(5), "deployment-controller" },
 		},
 		"without any time": {func(e *corev1.Event) { e.LastTimestamp = metav1.Time{} }, func(w *kube.Event) { w.Timestamp = at(1) }},
-		"of an initial container": {
+		"an init container": {
 			func(e *corev1.Event) { e.InvolvedObject.FieldPath = "spec.initContainers{migrate}" },
 			func(w *kube.Event) { w.InvolvedObject.Container = "migrate" },
 		},
-		"of no container": {
+		"no container": {
 			func(e *corev1.Event) { e.InvolvedObject.FieldPath = "spec.containers" },
 			func(w *kube.Event) { w.InvolvedObject.Container = "" },
 		},
@@ -80,7 +81,7 @@ func TestEvent(t *testing.T) {
 			func(e *corev1.Event) { e.Message = "exec: password=hunter2 failed" },
 			func(w *kube.Event) { w.Message = "exec: password=[REDACTED] failed" },
 		},
-		"digits as on cards, where the cluster counts": {
+		"uids and versions with the digits of a card": {
 			func(e *corev1.Event) {
 				e.UID, e.ResourceVersion, e.InvolvedObject.UID = cardUUID, "4763770097695115", cardUUID
 			},
@@ -88,7 +89,7 @@ func TestEvent(t *testing.T) {
 				w.UID, w.ResourceVersion, w.InvolvedObject.UID = cardUUID, "4763770097695115", cardUUID
 			},
 		},
-		"digits of a card in place of a uid": {
+		"the number of a card as the uid": {
 			func(e *corev1.Event) { e.InvolvedObject.UID = "4763770097695115" },
 			func(w *kube.Event) { w.InvolvedObject.UID = "[REDACTED:card]" },
 		},
@@ -96,8 +97,8 @@ func TestEvent(t *testing.T) {
 			func(e *corev1.Event) { e.Message, e.Reason = "a\x1b[31m\nb\u202e", "Back\nOff" },
 			func(w *kube.Event) { w.Message, w.Reason = "a␛[31m\nb", "Back␊Off" },
 		},
-		"no UTF-8": {func(e *corev1.Event) { e.Message = "a\xffb" }, func(w *kube.Event) { w.Message = "a\ufffdb" }},
-		"too long": {func(e *corev1.Event) { e.Message = long }, func(w *kube.Event) { w.Message = long[:2*(kube.MaxMessage-1)] + "…" }},
+		"invalid UTF-8": {func(e *corev1.Event) { e.Message = "a\xffb" }, func(w *kube.Event) { w.Message = "a\ufffdb" }},
+		"too long":      {func(e *corev1.Event) { e.Message = long }, func(w *kube.Event) { w.Message = long[:2*(kube.MaxMessage-1)] + "…" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, w := event(), want()
@@ -106,13 +107,14 @@ func TestEvent(t *testing.T) {
 				tt.want(w)
 			}
 			if got := convert.New(redact.New()).Event(e, map[string]string{"app": "web"}); !reflect.DeepEqual(got, w) {
-				t.Errorf("%+v\nwant %+v", got, w)
+				t.Errorf("event (-want +got):\n%s", cmp.Diff(w, got))
 			}
 		})
 	}
 }
 
-// TestLabels: the first by name are kept, and a secret's name hides its value.
+// TestLabels checks that the first labels by name are kept, and that a value is masked by its
+// name.
 func TestLabels(t *testing.T) {
 	labels := map[string]string{"a-token": "s3cr3t-value", "app": "web", "a/b\x1b": strings.Repeat("x", 300)}
 	for i := range 100 {
@@ -120,21 +122,21 @@ func TestLabels(t *testing.T) {
 	}
 	got := convert.New(redact.New()).Labels(labels)
 	if len(got) != kube.MaxLabels || got["app"] != "web" || got["label-099"] != "" || got["label-060"] != "v" {
-		t.Errorf("%d: %v", len(got), got)
+		t.Errorf("%d labels, %v; want the first %d by name", len(got), got, kube.MaxLabels)
 	}
 	if strings.Contains(got["a-token"], "s3cr3t") {
-		t.Errorf("%q", got["a-token"])
+		t.Errorf("label a-token = %q, want it masked", got["a-token"])
 	}
 	if v := got["a/b␛"]; utf8.RuneCountInString(v) != kube.MaxLabel {
-		t.Errorf("%q", v)
+		t.Errorf("long label = %q, want %d characters", v, kube.MaxLabel)
 	}
 	if len(labels) != 103 {
-		t.Error("the labels were changed")
+		t.Errorf("the given map has %d labels, want 103, unchanged", len(labels))
 	}
 }
 
-// FuzzEvent: whatever an API server sends is made fit: bounded, UTF-8, and without what
-// a terminal acts on.
+// FuzzEvent checks that the published form of any event is bounded, valid UTF-8 and without
+// control characters.
 func FuzzEvent(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"name":"a"},"message":"b\u001b","reason":"c","involvedObject":{"kind":"Pod","fieldPath":"spec.containers{d}"}}`), "app", "web")
 	f.Add([]byte(`{"series":{"count":-5},"count":-1,"eventTime":"2026-01-01T00:00:00.000000Z","firstTimestamp":null}`), "\xff", "password=\x00")
@@ -152,17 +154,17 @@ func FuzzEvent(f *testing.F) {
 		}
 		for _, s := range texts {
 			if utf8.RuneCountInString(s) > kube.MaxName || !utf8.ValidString(s) || strings.ContainsAny(s, "\n\t\x00\x1b") {
-				t.Errorf("%q", s)
+				t.Errorf("text = %q, want at most %d visible characters of one line", s, kube.MaxName)
 			}
 		}
 		if utf8.RuneCountInString(got.Message) > kube.MaxMessage || !utf8.ValidString(got.Message) || strings.ContainsAny(got.Message, "\x00\x1b") {
-			t.Errorf("%q", got.Message)
+			t.Errorf("message = %q, want at most %d visible characters", got.Message, kube.MaxMessage)
 		}
 		if got.Count < 0 || got.Count == 1 || len(got.Labels) > kube.MaxLabels {
-			t.Errorf("%+v", got)
+			t.Errorf("event = %+v, want a count of 0 or at least 2 and at most %d labels", got, kube.MaxLabels)
 		}
 		if _, err := json.Marshal(got); err != nil {
-			t.Error(err)
+			t.Errorf("encode the event: %v", err)
 		}
 	})
 }

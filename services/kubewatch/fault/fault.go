@@ -75,7 +75,7 @@ const (
 // once that is acknowledged: a fault whose Message is stored is not published again, and
 // an alert that is published twice counts as one.
 type Finding struct {
-	// Message is to be published under MsgID. An empty MsgID means that it was published
+	// Message must be published under MsgID. An empty MsgID means that it was published
 	// before and only its logs are wanted. A Message without a Fault is not published:
 	// then the finding is only an update of the Alert.
 	Message kube.Message

@@ -62,7 +62,7 @@ type group struct {
 	// publication to that.
 	nextUpdate time.Time
 	interval   time.Duration
-	// updateAt is when the alert is to be published again. index is the group's position
+	// updateAt is when the alert will be published again. index is the group's position
 	// in the update queue, -1 if it is not in it.
 	updateAt time.Time
 	index    int
@@ -318,7 +318,7 @@ func (g *group) extent(over bool) string {
 	return s
 }
 
-// updateQueue is a heap of groups by when their alert is to be updated.
+// updateQueue is a heap of groups by updateAt.
 type updateQueue []*group
 
 func (q updateQueue) Len() int { return len(q) }

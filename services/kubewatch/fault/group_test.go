@@ -13,7 +13,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// replica is a pod of a deployment in which the container is as it is.
+// replica returns pod i of a deployment.
 func replica(i int, c container) *fault.Pod {
 	p := numbered(i, c)
 	p.Workload = "Deployment/web"
@@ -26,78 +26,77 @@ func replicaObject(i int) kube.Object {
 
 var loops = waiting("CrashLoopBackOff", 3, nil)
 
-// TestGroup: what is wrong with the pods of a deployment in one way is one alert, and a
-// fault of each.
+// TestGroup checks that the faults of one kind of a deployment's pods share an alert.
 func TestGroup(t *testing.T) {
-	b := fault.New("dev", "c-1")
-	first := b.Pod(replica(0, loops), t0)
+	tracker := fault.New("dev", "c-1")
+	first := tracker.Pod(replica(0, loops), t0)
 	a := first[0].Alert
 	if a.Place != "shop/deployment web (web)" || a.Fault.Workload != "Deployment/web" || a.Fault.Name != "web-0" || a.Detail != "pod web-0; restarts: 3" || a.State != external.StateFiring {
-		t.Fatalf("%+v %+v", a, a.Fault)
+		t.Fatalf("alert = %+v %+v, want a firing one of the workload that shows web-0", a, a.Fault)
 	}
 	for i := 1; i < 5; i++ {
-		if got := b.Pod(replica(i, loops), at(time.Duration(i)*sec)); len(got) != 1 || got[0].Message.Fault.Kind != kube.CrashLoop || got[0].Alert != nil {
-			t.Fatalf("pod %d: %+v", i, got)
+		if got := tracker.Pod(replica(i, loops), at(time.Duration(i)*sec)); len(got) != 1 || got[0].Message.Fault.Kind != kube.CrashLoop || got[0].Alert != nil {
+			t.Fatalf("findings of pod %d = %+v, want a crash loop without an alert", i, got)
 		}
 	}
-	// It is told again how many it is of, once, with what the first log says.
-	if g := b.WithLogs(&first[0], []kube.Log{{Container: "web", HasPanic: true, Sample: "panic: boom\n"}}); g.Alert == nil || !g.Alert.Fault.Panic {
-		t.Errorf("%+v", g.Alert)
+	// The alert is updated once, with the number of pods and the first log.
+	if g := tracker.WithLogs(&first[0], []kube.Log{{Container: "web", HasPanic: true, Sample: "panic: boom\n"}}); g.Alert == nil || !g.Alert.Fault.Panic {
+		t.Errorf("alert with logs = %+v, want one with a panic", g.Alert)
 	}
-	if next := b.Next(); !next.Equal(at(fault.UpdateInterval)) {
-		t.Errorf("again at %s", next)
+	if next := tracker.Next(); !next.Equal(at(fault.UpdateInterval)) {
+		t.Errorf("Next = %s, want %s", next, at(fault.UpdateInterval))
 	}
-	again := b.Tick(at(fault.UpdateInterval))
+	again := tracker.Tick(at(fault.UpdateInterval))
 	if len(again) != 1 || again[0].Message.Fault != nil || again[0].Alert.Key != a.Key || again[0].Alert.Episode != a.Episode ||
 		again[0].Alert.Detail != "5 pods: web-0, web-1, web-2 and 2 more; restarts: 3; log of web: panic: boom" {
-		t.Fatalf("%+v", again)
+		t.Fatalf("findings of the update = %+v, want the alert of 5 pods", again)
 	}
-	// A crash of another pod is part of it, but for other containers.
+	// A crash of another pod is part of the loop, a crash of another container is not.
 	crash := dead(0, ended(1, "Error", 6*sec), nil)
-	if got := b.Pod(replica(5, crash), at(7*sec)); len(got) != 1 || got[0].Alert != nil || b.WithLogs(&got[0], nil).Alert != nil {
-		t.Errorf("%+v", got)
+	if got := tracker.Pod(replica(5, crash), at(7*sec)); len(got) != 1 || got[0].Alert != nil || tracker.WithLogs(&got[0], nil).Alert != nil {
+		t.Errorf("findings of a crash within the loop = %+v, want one without an alert", got)
 	}
 	crash.Name = "proxy"
-	if got := b.Pod(replica(6, crash), at(7*sec)); len(got) != 1 || got[0].Alert == nil {
-		t.Errorf("%+v", got)
+	if got := tracker.Pod(replica(6, crash), at(7*sec)); len(got) != 1 || got[0].Alert == nil {
+		t.Errorf("findings of a crash of another container = %+v, want one with an alert", got)
 	}
-	if s := b.Stats(); s.Groups != 1 || s.Grouped != 5 || s.Open != 5 {
-		t.Errorf("%+v", s)
+	if s := tracker.Stats(); s.Groups != 1 || s.Grouped != 5 || s.Open != 5 {
+		t.Errorf("Stats = %+v, want 1 group, 5 grouped, 5 open", s)
 	}
 	for i := range 5 {
-		got := b.Gone(replicaObject(i), at(min))
+		got := tracker.Gone(replicaObject(i), at(min))
 		if len(got) != 1 || got[0].Message.Fault.State != kube.StateOver || (got[0].Alert != nil) != (i == 4) {
-			t.Fatalf("the end of %d: %+v", i, got)
+			t.Fatalf("findings when pod %d of 5 is gone = %+v, want the end of its fault, with an alert for the last", i, got)
 		}
 		if i == 4 {
 			if o := got[0].Alert; o.State != external.StateResolved || o.Key != a.Key || o.Episode != a.Episode || o.Detail != "up to 5 pods at once; restarts: 3" {
-				t.Errorf("%+v", o)
+				t.Errorf("last alert = %+v, want the resolved one of the episode", o)
 			}
 		}
 	}
-	if got := b.Pod(replica(7, loops), at(2*min)); len(got) != 1 || got[0].Alert.Key != a.Key || got[0].Alert.Episode == a.Episode {
-		t.Errorf("it is no news: %+v", got)
+	if got := tracker.Pod(replica(7, loops), at(2*min)); len(got) != 1 || got[0].Alert.Key != a.Key || got[0].Alert.Episode == a.Episode {
+		t.Errorf("findings of a later loop = %+v, want an alert of a new episode", got)
 	}
-	if s := b.Stats(); s.Groups != 1 || s.Open != 1 {
-		t.Errorf("%+v", s)
+	if s := tracker.Stats(); s.Groups != 1 || s.Open != 1 {
+		t.Errorf("Stats = %+v, want 1 group, 1 open", s)
 	}
 }
 
-// TestTries: the tries of a job are one alert, which counts them, until none came for a
-// while; that holds for who comes next, too.
-func TestTries(t *testing.T) {
-	b := fault.New("dev", "c-1")
-	var told []kube.Message
+// TestJobAttempts checks that the attempts of a job share an alert that counts them, until none
+// came for a while, also over a restart.
+func TestJobAttempts(t *testing.T) {
+	tracker := fault.New("dev", "c-1")
+	var messages []kube.Message
 	var times []time.Time
 	var alerts []*external.Alert
 	try := func(i int, when time.Duration) {
 		p := numbered(i, dead(0, ended(1, "Error", when), nil))
 		p.Workload = "Job/migrate"
-		found := b.Pod(p, at(when))
+		found := tracker.Pod(p, at(when))
 		if len(found) != 1 {
-			t.Fatalf("%+v", found)
+			t.Fatalf("findings of attempt %d = %+v, want one", i, found)
 		}
-		told, times = append(told, found[0].Message), append(times, at(when))
+		messages, times = append(messages, found[0].Message), append(times, at(when))
 		if a := found[0].Alert; a != nil {
 			alerts = append(alerts, a)
 		}
@@ -107,52 +106,52 @@ func TestTries(t *testing.T) {
 	}
 	last := alerts[len(alerts)-1]
 	if len(alerts) != 5 || last.Episode != alerts[0].Episode || last.Detail != "5 times, in pods web-0, web-1, web-2 and others; exit code 1" || last.Fault.Name != "web-4" {
-		t.Errorf("%d alerts, %+v", len(alerts), last)
+		t.Errorf("%d alerts, the last %+v; want 5 of one episode that counts 5 attempts", len(alerts), last)
 	}
-	b = fault.New("dev", "c-1")
-	for i := range told {
-		b.Recall(&told[i], times[i])
+	tracker = fault.New("dev", "c-1")
+	for i := range messages {
+		tracker.Recall(&messages[i], times[i])
 	}
 	try(5, 14*min)
 	if a := alerts[len(alerts)-1]; len(alerts) != 6 || a.Key != last.Key || a.Episode != last.Episode || !strings.HasPrefix(a.Detail, "6 times") {
-		t.Errorf("after a restart: %+v", a)
+		t.Errorf("alert after a restart = %+v, want the sixth attempt of the episode", a)
 	}
 	try(6, 25*min)
 	if a := alerts[len(alerts)-1]; len(alerts) != 7 || a.Episode == last.Episode {
-		t.Errorf("later: %+v", a)
+		t.Errorf("alert of a later attempt = %+v, want a new episode", a)
 	}
 }
 
-// TestNextRelease: what is wrong with the next version of a deployment is news while the
-// one before still fails, and each is over by itself.
+// TestNextRelease checks that the faults of the next version of a deployment raise an alert of
+// their own while the version before still fails, and that each is resolved by itself.
 func TestNextRelease(t *testing.T) {
-	b := fault.New("dev", "c-1")
-	of := func(i int, version string, c container) *fault.Pod {
+	tracker := fault.New("dev", "c-1")
+	podOf := func(i int, version string, c container) *fault.Pod {
 		p := replica(i, c)
 		p.Workload = "Deployment/web/" + version
 		return p
 	}
-	before := b.Pod(of(0, "7d9f", loops), t0)[0].Alert
-	if got := b.Pod(of(1, "5c4b", dead(0, ended(1, "Error", min), nil)), at(min)); len(got) != 1 || got[0].Alert == nil {
-		t.Errorf("its crash: %+v", got)
+	before := tracker.Pod(podOf(0, "7d9f", loops), t0)[0].Alert
+	if got := tracker.Pod(podOf(1, "5c4b", dead(0, ended(1, "Error", min), nil)), at(min)); len(got) != 1 || got[0].Alert == nil {
+		t.Errorf("findings of its crash = %+v, want one with an alert", got)
 	}
-	next := b.Pod(of(1, "5c4b", loops), at(2*min))
+	next := tracker.Pod(podOf(1, "5c4b", loops), at(2*min))
 	if len(next) != 1 || next[0].Alert == nil || next[0].Alert.Key == before.Key || next[0].Alert.Place != before.Place {
-		t.Fatalf("%+v", next)
+		t.Fatalf("findings of its loop = %+v, want one with an alert of another key at the same place", next)
 	}
-	if got := b.Gone(replicaObject(0), at(3*min)); len(got) != 1 || got[0].Alert == nil || got[0].Alert.Key != before.Key || got[0].Alert.State != external.StateResolved {
-		t.Errorf("the end of the one before: %+v", got)
+	if got := tracker.Gone(replicaObject(0), at(3*min)); len(got) != 1 || got[0].Alert == nil || got[0].Alert.Key != before.Key || got[0].Alert.State != external.StateResolved {
+		t.Errorf("findings when the version before ends = %+v, want its alert resolved", got)
 	}
-	if got := b.Gone(replicaObject(1), at(4*min)); len(got) != 1 || got[0].Alert == nil || got[0].Alert.Key != next[0].Alert.Key {
-		t.Errorf("its own: %+v", got)
+	if got := tracker.Gone(replicaObject(1), at(4*min)); len(got) != 1 || got[0].Alert == nil || got[0].Alert.Key != next[0].Alert.Key {
+		t.Errorf("findings when the next version ends = %+v, want its alert", got)
 	}
 }
 
-// TestGroupFlood: many pods of a workload are few alerts, of all of them, and another
-// workload's first fault doesn't wait behind them.
+// TestGroupFlood checks that many pods of a workload give few alerts, and that the first fault
+// of another workload does not wait behind them.
 func TestGroupFlood(t *testing.T) {
-	b := fault.New("dev", "c-1")
-	p := &player{t: t, b: b, published: map[string]bool{}, warned: map[string]bool{}}
+	tracker := fault.New("dev", "c-1")
+	p := &player{t: t, tracker: tracker, published: map[string]bool{}, warned: map[string]bool{}}
 	p.grouped = true
 	alerts, faults := 0, 0
 	count := func(found []fault.Finding, now time.Time) {
@@ -168,41 +167,41 @@ func TestGroupFlood(t *testing.T) {
 	}
 	const pods = 500
 	for i := range pods {
-		count(b.Pod(replica(i, loops), t0), t0)
+		count(tracker.Pod(replica(i, loops), t0), t0)
 	}
-	if s := b.Stats(); alerts != 1 || faults != 1+fault.Burst || s.Waiting != pods-1-fault.Burst {
-		t.Fatalf("%d alerts, %d faults, %+v", alerts, faults, s)
+	if s := tracker.Stats(); alerts != 1 || faults != 1+fault.Burst || s.Waiting != pods-1-fault.Burst {
+		t.Fatalf("%d alerts, %d faults, %+v; want 1, %d and the others waiting", alerts, faults, s, 1+fault.Burst)
 	}
 	other := replica(pods, loops)
 	other.Workload = "Deployment/other"
-	if got := b.Pod(other, at(sec)); len(got) != 1 || got[0].Alert == nil {
-		t.Fatalf("another workload waits: %+v", got)
+	if got := tracker.Pod(other, at(sec)); len(got) != 1 || got[0].Alert == nil {
+		t.Fatalf("findings of another workload = %+v, want one with an alert", got)
 	}
 	tick := func(until time.Duration) {
-		for next := b.Next(); !next.IsZero() && !next.After(at(until)); next = b.Next() {
-			count(b.Tick(next), next)
+		for next := tracker.Next(); !next.IsZero() && !next.After(at(until)); next = tracker.Next() {
+			count(tracker.Tick(next), next)
 		}
 	}
 	tick(fault.UpdateInterval)
 	if alerts != 2 {
-		t.Errorf("%d alerts", alerts)
+		t.Errorf("%d alerts after the first update, want 2", alerts)
 	}
 	tick(10 * min)
 	if alerts > 8 || faults != pods {
-		t.Errorf("%d alerts, %d faults", alerts, faults)
+		t.Errorf("%d alerts, %d faults after 10 min; want at most 8 alerts, %d faults", alerts, faults, pods)
 	}
 	alerts = 0
 	for i := range pods {
-		count(b.Gone(replicaObject(i), at(11*min)), at(11*min))
+		count(tracker.Gone(replicaObject(i), at(11*min)), at(11*min))
 	}
-	if s := b.Stats(); alerts != 1 || s.Groups != 1 || s.Open != 1 || s.Waiting != 0 {
-		t.Errorf("%d alerts, %+v", alerts, s)
+	if s := tracker.Stats(); alerts != 1 || s.Groups != 1 || s.Open != 1 || s.Waiting != 0 {
+		t.Errorf("%d alerts when all pods are gone, %+v; want 1, and the other workload open", alerts, s)
 	}
 }
 
-// TestGroupPassedOn: while one of its pods waits for room, what is told of a workload is
-// not over, also for who comes next.
-func TestGroupPassedOn(t *testing.T) {
+// TestGroupOverRestart checks that the alert of a workload is not resolved while one of its
+// faults waits for the rate limit, also over a restart.
+func TestGroupOverRestart(t *testing.T) {
 	p := play(t)
 	p.grouped = true
 	const pods = fault.Burst + 3 // two of them wait
@@ -212,80 +211,81 @@ func TestGroupPassedOn(t *testing.T) {
 	for i := range pods - 2 {
 		p.take(p.do(gone(replicaObject(i)), t0), t0)
 	}
-	if s := p.b.Stats(); s.Open != 2 || s.Waiting != 1 {
-		t.Fatalf("%+v", s)
+	if s := p.tracker.Stats(); s.Open != 2 || s.Waiting != 1 {
+		t.Fatalf("Stats = %+v, want 2 open, 1 waiting", s)
 	}
 	p.do(restart{}, t0)
-	if s := p.b.Stats(); s.Open != 1 || s.Groups != 1 {
-		t.Fatalf("%+v", s)
+	if s := p.tracker.Stats(); s.Open != 1 || s.Groups != 1 {
+		t.Fatalf("Stats after a restart = %+v, want 1 open in 1 group", s)
 	}
 	p.take(p.do(replica(pods-1, loops), t0), t0)
 	if got := p.do(gone(replicaObject(pods-2)), t0); got[len(got)-1].Alert != nil {
-		t.Errorf("%+v", got)
+		t.Errorf("findings when the last but one is gone = %+v, want no alert", got)
 	}
 	if got := p.do(gone(replicaObject(pods-1)), t0); len(got) != 1 || got[0].Alert == nil || got[0].Alert.State != external.StateResolved {
-		t.Errorf("%+v", got)
+		t.Errorf("findings when the last is gone = %+v, want a resolved alert", got)
 	}
 }
 
-// TestBeforeGroups: what was told before alerts went by workload ends as it was told.
-func TestBeforeGroups(t *testing.T) {
-	b := fault.New("dev", "c-1")
-	old := b.Pod(numbered(0, loops), t0)[0]
-	b = fault.New("dev", "c-1")
-	b.Recall(&old.Message, t0)
-	if got := b.Pod(replica(0, loops), at(min)); len(got) != 1 || got[0].MsgID != "" { // its logs
-		t.Errorf("%+v", got)
+// TestRecallWithoutWorkload checks that the alert of a fault that was published without a
+// workload, as by earlier versions, is resolved by its own key.
+func TestRecallWithoutWorkload(t *testing.T) {
+	tracker := fault.New("dev", "c-1")
+	old := tracker.Pod(numbered(0, loops), t0)[0]
+	tracker = fault.New("dev", "c-1")
+	tracker.Recall(&old.Message, t0)
+	if got := tracker.Pod(replica(0, loops), at(min)); len(got) != 1 || got[0].MsgID != "" { // only its logs
+		t.Errorf("findings of the recalled fault = %+v, want only its logs", got)
 	}
-	if got := b.Pod(replica(1, loops), at(min)); len(got) != 1 || got[0].Alert.Key == old.Alert.Key {
-		t.Errorf("%+v", got)
+	if got := tracker.Pod(replica(1, loops), at(min)); len(got) != 1 || got[0].Alert.Key == old.Alert.Key {
+		t.Errorf("findings of another pod = %+v, want an alert of another key", got)
 	}
-	if got := b.Gone(replicaObject(0), at(min)); len(got) != 1 || got[0].Alert == nil || got[0].Alert.Key != old.Alert.Key || got[0].Alert.Episode != old.Alert.Episode {
-		t.Errorf("%+v", got)
-	}
-}
-
-// TestGroupHalfForgotten: of an alert whose first fault the stream no longer has, the end
-// is that of the alert.
-func TestGroupHalfForgotten(t *testing.T) {
-	b := fault.New("dev", "c-1")
-	b.Pod(replica(0, loops), t0)
-	b.Gone(replicaObject(0), t0)
-	second := b.Pod(replica(1, loops), at(min))[0]
-	newest := b.Pod(replica(2, loops), at(2*min))[0]
-	b = fault.New("dev", "c-1")
-	b.Recall(&newest.Message, at(2*min))
-	if got := b.Pod(replica(1, loops), at(3*min)); len(got) != 1 || got[0].Alert == nil || got[0].Alert.Episode != second.Alert.Episode {
-		t.Errorf("%+v", got)
-	}
-	b.Gone(replicaObject(1), at(3*min))
-	if got := b.Gone(replicaObject(2), at(3*min)); len(got) != 1 || got[0].Alert == nil || got[0].Alert.State != external.StateResolved || got[0].Alert.Episode != second.Alert.Episode {
-		t.Errorf("%+v", got)
+	if got := tracker.Gone(replicaObject(0), at(min)); len(got) != 1 || got[0].Alert == nil || got[0].Alert.Key != old.Alert.Key || got[0].Alert.Episode != old.Alert.Episode {
+		t.Errorf("findings when the pod is gone = %+v, want the alert %+v", got, old.Alert)
 	}
 }
 
-// readers are who gets the alerts, as the detector tells them.
-type readers struct {
+// TestRecallWithoutFirstFault checks that an alert whose first fault the stream no longer has
+// is resolved in its episode.
+func TestRecallWithoutFirstFault(t *testing.T) {
+	tracker := fault.New("dev", "c-1")
+	tracker.Pod(replica(0, loops), t0)
+	tracker.Gone(replicaObject(0), t0)
+	second := tracker.Pod(replica(1, loops), at(min))[0]
+	newest := tracker.Pod(replica(2, loops), at(2*min))[0]
+	tracker = fault.New("dev", "c-1")
+	tracker.Recall(&newest.Message, at(2*min))
+	if got := tracker.Pod(replica(1, loops), at(3*min)); len(got) != 1 || got[0].Alert == nil || got[0].Alert.Episode != second.Alert.Episode {
+		t.Errorf("findings of a recalled group = %+v, want an alert of episode %s", got, second.Alert.Episode)
+	}
+	tracker.Gone(replicaObject(1), at(3*min))
+	if got := tracker.Gone(replicaObject(2), at(3*min)); len(got) != 1 || got[0].Alert == nil || got[0].Alert.State != external.StateResolved || got[0].Alert.Episode != second.Alert.Episode {
+		t.Errorf("findings at the end = %+v, want a resolved alert of episode %s", got, second.Alert.Episode)
+	}
+}
+
+// alertChecker checks the sequence of alerts.
+type alertChecker struct {
 	rt *rapid.T
-	// firing is the episode of what is not over, by key, was all of them.
+	// firing are the episodes that are not resolved, by key; raised are all of them.
 	firing map[string]string
-	was    map[string]bool
-	// said is when an alert was told last, but with its logs.
-	said map[string]time.Time
+	raised map[string]bool
+	// published is when an alert was last published, except for updates with logs.
+	published map[string]time.Time
 }
 
-// TestGroupProperties: whatever the pods of workloads do, and whenever who tells of it ends,
-// there is an alert of a workload just while a fault of it is told and not over, its
-// beginning and its end are told once, and it is told no more often than it may be.
+// TestGroupProperties checks that a workload has an alert exactly while a fault of it is
+// published and not over, that the alert is raised and resolved once, and that it is updated
+// no more often than allowed, over random changes of pods and restarts.
 func TestGroupProperties(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p, now := play(t), t0
 		p.grouped = true
-		r := readers{rt, map[string]string{}, map[string]bool{}, map[string]time.Time{}}
+		r := alertChecker{rt, map[string]string{}, map[string]bool{}, map[string]time.Time{}}
 		open := map[string]map[string]bool{} // faults by workload
 		pods := map[int]*fault.Pod{}
 		var logs []fault.Finding
-		hears := func(found []fault.Finding, lost bool) {
+		check := func(found []fault.Finding, lost bool) {
 			for i, f := range found {
 				lost := lost && i == len(found)-1
 				if m := f.Message; m.Fault != nil && f.MsgID != "" && !lost {
@@ -304,21 +304,21 @@ func TestGroupProperties(t *testing.T) {
 				if f.Capture != nil && !lost {
 					logs = append(logs, f)
 				}
-				r.hears(f.Alert, len(open[workloadOf(f)]) > 0 && !lost, now)
+				r.check(f.Alert, len(open[workloadOf(f)]) > 0 && !lost, now)
 			}
 		}
 		index := func(rt *rapid.T) int { return rapid.IntRange(0, 7).Draw(rt, "pod") }
 		restarted := func() {
 			p.do(restart{}, now)
-			r.said, logs = map[string]time.Time{}, nil
+			r.published, logs = map[string]time.Time{}, nil
 			for i := range 8 {
 				if pods[i] != nil {
 					q := *pods[i]
 					q.Initial = true
-					hears(p.b.Pod(&q, now), false)
+					check(p.tracker.Pod(&q, now), false)
 				}
 			}
-			hears(p.b.Synced("Pod", now), false)
+			check(p.tracker.Synced("Pod", now), false)
 		}
 		state := func(rt *rapid.T, i int) *fault.Pod {
 			c := rapid.SampledFrom([]container{
@@ -332,19 +332,19 @@ func TestGroupProperties(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"time passes": func(rt *rapid.T) {
 				until := now.Add(rapid.SampledFrom([]time.Duration{sec, 4 * sec, 10 * sec, min, 11 * min}).Draw(rt, "for"))
-				for next := p.b.Next(); !next.IsZero() && !next.After(until); next = p.b.Next() {
+				for next := p.tracker.Next(); !next.IsZero() && !next.After(until); next = p.tracker.Next() {
 					if next.After(now) {
 						now = next
 					}
-					hears(p.b.Tick(now), false)
+					check(p.tracker.Tick(now), false)
 				}
 				now = until
 			},
-			"a pod changes": func(rt *rapid.T) { hears(p.b.Pod(state(rt, index(rt)), now), false) },
+			"a pod changes": func(rt *rapid.T) { check(p.tracker.Pod(state(rt, index(rt)), now), false) },
 			"a pod is gone": func(rt *rapid.T) {
 				i := index(rt)
 				delete(pods, i)
-				hears(p.b.Gone(replicaObject(i), now), false)
+				check(p.tracker.Gone(replicaObject(i), now), false)
 			},
 			"logs come": func(rt *rapid.T) {
 				if len(logs) == 0 {
@@ -352,17 +352,17 @@ func TestGroupProperties(t *testing.T) {
 				}
 				f := logs[0]
 				logs = logs[1:]
-				got := p.b.WithLogs(&f, []kube.Log{{Container: "web", Sample: "panic: x\n", HasPanic: rapid.Bool().Draw(rt, "panics")}})
+				got := p.tracker.WithLogs(&f, []kube.Log{{Container: "web", Sample: "panic: x\n", HasPanic: rapid.Bool().Draw(rt, "panics")}})
 				p.messages, p.times = append(p.messages, got.Message), append(p.times, now)
 				if a := got.Alert; a != nil {
 					if a.State != external.StateFiring || f.Message.Fault.Kind == kube.CrashLoop && r.firing["crash_loop "+a.Key] != a.Episode {
-						rt.Errorf("logs bring back %+v", a)
+						rt.Errorf("logs update the alert %+v, which is resolved", a)
 					}
 				}
 			},
 			"a restart": func(*rapid.T) { restarted() },
 			"a restart after an alert whose fault was not published": func(rt *rapid.T) {
-				hears(p.b.Pod(state(rt, index(rt)), now), true)
+				check(p.tracker.Pod(state(rt, index(rt)), now), true)
 				restarted()
 			},
 			"": func(rt *rapid.T) {
@@ -373,15 +373,15 @@ func TestGroupProperties(t *testing.T) {
 					}
 				}
 				if n := len(r.loops()); n != firing {
-					rt.Errorf("%d crash loops are told of %d workloads that have one: %v", n, firing, r.firing)
+					rt.Errorf("%d crash loop alerts fire, want %d: %v", n, firing, r.firing)
 				}
 			},
 		})
 		for i := range 8 {
-			hears(p.b.Gone(replicaObject(i), now), false)
+			check(p.tracker.Gone(replicaObject(i), now), false)
 		}
-		if s := p.b.Stats(); len(r.firing) != 0 || s.Groups != 0 || s.Open != 0 || s.Waiting != 0 {
-			rt.Errorf("%v is left, %+v", r.firing, s)
+		if s := p.tracker.Stats(); len(r.firing) != 0 || s.Groups != 0 || s.Open != 0 || s.Waiting != 0 {
+			rt.Errorf("firing at the end = %v, Stats = %+v; want none", r.firing, s)
 		}
 	})
 }
@@ -393,7 +393,7 @@ func workloadOf(f fault.Finding) string {
 	return ""
 }
 
-func (r *readers) loops() (keys []string) {
+func (r *alertChecker) loops() (keys []string) {
 	for key := range r.firing {
 		if strings.HasPrefix(key, "crash_loop ") {
 			keys = append(keys, key)
@@ -402,8 +402,8 @@ func (r *readers) loops() (keys []string) {
 	return keys
 }
 
-// hears takes an alert; others says that faults of its workload are told and not over.
-func (r *readers) hears(a *external.Alert, others bool, now time.Time) {
+// check takes an alert. others is set if faults of its workload are published and not over.
+func (r *alertChecker) check(a *external.Alert, others bool, now time.Time) {
 	if a == nil || a.Fault.Fault != kube.CrashLoop && a.Fault.Fault != kube.ImagePull {
 		return
 	}
@@ -412,25 +412,25 @@ func (r *readers) hears(a *external.Alert, others bool, now time.Time) {
 	switch {
 	case a.State == external.StateResolved:
 		if firing && before != a.Episode {
-			r.rt.Errorf("%s: %s ends, which is %s", key, a.Episode, before)
+			r.rt.Errorf("%s: episode %s is resolved, want %s", key, a.Episode, before)
 		}
 		if a.Fault.Fault == kube.CrashLoop && others {
-			r.rt.Errorf("%s ends while it lasts", key)
+			r.rt.Errorf("%s is resolved while a fault lasts", key)
 		}
 		delete(r.firing, key)
-		delete(r.said, key)
+		delete(r.published, key)
 	case firing:
 		if before != a.Episode {
-			r.rt.Errorf("%s is told as %s, which is %s", key, a.Episode, before)
+			r.rt.Errorf("%s: episode %s is updated, want %s", key, a.Episode, before)
 		}
-		if last, ok := r.said[key]; ok && now.Sub(last) < fault.UpdateInterval {
-			r.rt.Errorf("%s is told again after %s", key, now.Sub(last))
+		if last, ok := r.published[key]; ok && now.Sub(last) < fault.UpdateInterval {
+			r.rt.Errorf("%s is updated after %s, want at least %s", key, now.Sub(last), fault.UpdateInterval)
 		}
-		r.said[key] = now
+		r.published[key] = now
 	default:
-		if r.was[key+a.Episode] {
-			r.rt.Errorf("%s: %s is told as news again", key, a.Episode)
+		if r.raised[key+a.Episode] {
+			r.rt.Errorf("%s: episode %s is raised twice", key, a.Episode)
 		}
-		r.firing[key], r.said[key], r.was[key+a.Episode] = a.Episode, now, true
+		r.firing[key], r.published[key], r.raised[key+a.Episode] = a.Episode, now, true
 	}
 }

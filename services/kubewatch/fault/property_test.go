@@ -12,23 +12,23 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// cluster is a cluster as it really is, of which a book sees what it is shown.
+// cluster is the real state of a cluster. The tracker sees only what it is shown.
 type cluster struct {
 	*player
 	rt      *rapid.T
 	now     time.Time
-	pods    []*truth
+	pods    []*realPod
 	made    int
 	runs    int
 	failed  int // runs that ended with an error
-	crashes int // how many were told
+	crashes int // published
 	events  []*kube.Event
-	// last is how the newest fault of each key stands.
+	// last is the state of the newest fault of each key.
 	last map[string]string
 }
 
-// truth is a pod of one container.
-type truth struct {
+// realPod is a pod with one container.
+type realPod struct {
 	meta  fault.Meta
 	c     container
 	shown bool
@@ -48,17 +48,17 @@ func (c *cluster) found(found []fault.Finding) {
 		default:
 			key, _, _ := strings.Cut(m.Fault.ID, "-")
 			if c.last[key] == m.Fault.State || c.last[key] == "" && m.Fault.State == kube.StateOver {
-				c.rt.Errorf("%s %s after %q", kind, m.Fault.State, c.last[key])
+				c.rt.Errorf("%s: state %s published after %q", kind, m.Fault.State, c.last[key])
 			}
 			c.last[key] = m.Fault.State
 		}
 	}
 }
 
-func (c *cluster) pod(t *rapid.T) *truth {
+func (c *cluster) pod(t *rapid.T) *realPod {
 	if len(c.pods) == 0 || len(c.pods) < 3 && rapid.IntRange(0, 9).Draw(t, "new") == 0 {
 		c.made++
-		p := &truth{meta: fault.Meta{Namespace: "shop", Name: fmt.Sprint("web-", c.made%2), UID: fmt.Sprint("u-", c.made)}}
+		p := &realPod{meta: fault.Meta{Namespace: "shop", Name: fmt.Sprint("web-", c.made%2), UID: fmt.Sprint("u-", c.made)}}
 		p.c = container{Name: "web", Running: true, Started: c.now}
 		c.pods = append(c.pods, p)
 		return p
@@ -66,27 +66,27 @@ func (c *cluster) pod(t *rapid.T) *truth {
 	return c.pods[rapid.IntRange(0, len(c.pods)-1).Draw(t, "pod")]
 }
 
-func (c *cluster) show(p *truth, first bool) {
+func (c *cluster) show(p *realPod, first bool) {
 	state := &fault.Pod{Meta: p.meta, Node: "n1", Containers: []container{p.c}}
 	state.Initial = first
-	c.found(c.b.Pod(state, c.now))
+	c.found(c.tracker.Pod(state, c.now))
 	p.shown = true
 }
 
-// TestProperties: whatever a cluster does, and however little of it is shown in
-// whatever order, no fault is told twice, an end only of what was begun, and everything
-// that was begun ends. That holds across restarts at any moment, too.
+// TestProperties checks that no fault is published twice and that each one that begins ends
+// once, over random changes of a cluster of which a random part is shown in random order, and
+// over restarts.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := &cluster{player: play(t), rt: rt, now: t0, last: map[string]string{}}
 		rt.Repeat(map[string]func(*rapid.T){
 			"time passes": func(rt *rapid.T) {
 				c.now = c.now.Add(rapid.SampledFrom([]time.Duration{sec, 10 * sec, min, 11 * min}).Draw(rt, "for"))
-				if next := c.b.Next(); !next.IsZero() && !next.After(c.now) {
-					c.found(c.b.Tick(c.now))
+				if next := c.tracker.Next(); !next.IsZero() && !next.After(c.now) {
+					c.found(c.tracker.Tick(c.now))
 				}
-				if next := c.b.Next(); !next.IsZero() && !next.After(c.now) {
-					rt.Errorf("still due at %s", next)
+				if next := c.tracker.Next(); !next.IsZero() && !next.After(c.now) {
+					rt.Errorf("Next after Tick at %s = %s, want later", c.now, next)
 				}
 			},
 			"a container ends": func(rt *rapid.T) {
@@ -96,7 +96,7 @@ func TestProperties(t *testing.T) {
 				}
 				c.runs++
 				end := &fault.Ended{ExitCode: rapid.SampledFrom([]int{0, 1, 137}).Draw(rt, "code"), At: c.now, ID: fmt.Sprint("run-", c.runs)}
-				if end.ExitCode == 137 && rapid.Bool().Draw(rt, "for its memory") {
+				if end.ExitCode == 137 && rapid.Bool().Draw(rt, "out of memory") {
 					end.Reason = "OOMKilled"
 				}
 				if end.ExitCode != 0 {
@@ -127,12 +127,12 @@ func TestProperties(t *testing.T) {
 			"a pod is shown": func(rt *rapid.T) { c.show(c.pod(rt), false) },
 			"an event comes": func(rt *rapid.T) {
 				if len(c.events) > 0 {
-					c.found(c.b.Event(c.events[rapid.IntRange(0, len(c.events)-1).Draw(rt, "event")], c.now))
+					c.found(c.tracker.Event(c.events[rapid.IntRange(0, len(c.events)-1).Draw(rt, "event")], c.now))
 				}
 			},
 			"a warning comes": func(rt *rapid.T) {
 				p := c.pod(rt)
-				c.found(c.b.Event(&kube.Event{
+				c.found(c.tracker.Event(&kube.Event{
 					Timestamp: c.now, Type: kube.TypeWarning, Reason: rapid.SampledFrom([]string{"Unhealthy", "FailedMount"}).Draw(rt, "reason"), Count: rapid.IntRange(1, 3).Draw(rt, "count"),
 					UID:            rapid.SampledFrom([]string{"w1", "w2"}).Draw(rt, "uid"),
 					InvolvedObject: kube.Object{Kind: "Pod", Namespace: "shop", Name: p.meta.Name, UID: p.meta.UID},
@@ -146,7 +146,7 @@ func TestProperties(t *testing.T) {
 				p := c.pods[i]
 				c.pods = append(c.pods[:i:i], c.pods[i+1:]...)
 				if p.shown {
-					c.found(c.b.Gone(p.meta.Object("Pod"), c.now))
+					c.found(c.tracker.Gone(p.meta.Object("Pod"), c.now))
 				}
 			},
 			"a restart": func(rt *rapid.T) {
@@ -169,28 +169,28 @@ func TestProperties(t *testing.T) {
 				for _, p := range c.pods {
 					c.show(p, true)
 				}
-				c.found(c.b.Synced("Pod", c.now))
+				c.found(c.tracker.Synced("Pod", c.now))
 			},
 			"": func(rt *rapid.T) {
 				if c.crashes > c.failed {
-					rt.Errorf("%d crashes were told of %d", c.crashes, c.failed)
+					rt.Errorf("%d crashes published, want at most %d", c.crashes, c.failed)
 				}
 			},
 		})
 		for _, p := range c.pods {
 			c.show(p, false)
-			c.found(c.b.Gone(p.meta.Object("Pod"), c.now))
+			c.found(c.tracker.Gone(p.meta.Object("Pod"), c.now))
 		}
-		// What only events speak of ends by itself.
+		// Faults that only events report end by themselves.
 		c.now = c.now.Add(24 * time.Hour)
-		c.found(c.b.Tick(c.now))
+		c.found(c.tracker.Tick(c.now))
 		for key, state := range c.last {
 			if state == kube.StateFiring {
-				rt.Errorf("%s never ended", key)
+				rt.Errorf("fault %s has not ended", key)
 			}
 		}
-		if s := c.b.Stats(); s.Open != 0 || s.Objects != 0 || s.Waiting != 0 {
-			rt.Errorf("%+v is left", s)
+		if s := c.tracker.Stats(); s.Open != 0 || s.Objects != 0 || s.Waiting != 0 {
+			rt.Errorf("Stats at the end = %+v, want nothing open, known or waiting", s)
 		}
 	})
 }

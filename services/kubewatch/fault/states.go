@@ -25,7 +25,7 @@ type Pod struct {
 	Workload string
 	// Node is where it is scheduled, empty if it is not.
 	Node string
-	// Deleting is set if the pod was told to terminate, Disrupted if the cluster removes
+	// Deleting is set if the pod is terminating, Disrupted if the cluster removes
 	// it: it is evicted or preempted, or its node shuts down.
 	Deleting, Disrupted bool
 	// Done is set if none of its containers will run again.

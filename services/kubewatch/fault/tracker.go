@@ -24,7 +24,8 @@ type Tracker struct {
 	// limits are the rate limits by kind; see joinKind.
 	limits map[string]*rateLimit
 	// openGroups are the groups of lasting faults, recentGroups those of momentary ones,
-	// both by key. updates are the groups whose alert is to be updated.
+	// both by key. updates are the groups with a pending update of
+	// their alert.
 	openGroups   map[string]*group
 	recentGroups *simplelru.LRU[string, *group]
 	updates      updateQueue
@@ -59,7 +60,7 @@ type oomKill struct {
 	unconfirmed bool
 }
 
-// New returns a tracker for a cluster of which nothing is known. The uid may be empty.
+// New returns an empty tracker for a cluster. The uid may be empty.
 func New(cluster, uid string) *Tracker {
 	t := &Tracker{
 		cluster: cluster, uid: uid, mask: redact.New(), objects: map[string]*object{}, ids: map[objectName]string{},
@@ -143,8 +144,8 @@ func (t *Tracker) remove(out []Finding, o *object, now time.Time) []Finding {
 	return out
 }
 
-// Synced tells the tracker that the first list of a kind is complete. It ends the recalled
-// faults of objects that are not in it.
+// Synced records that the first list of a kind is complete. It ends the recalled faults of
+// objects that are not in it.
 func (t *Tracker) Synced(kind string, now time.Time) []Finding {
 	var absent []*object
 	for _, o := range t.objects {

@@ -46,7 +46,7 @@ func compareVersions(a, b string) int {
 	return order
 }
 
-// explanations say what to do about an error.
+// explanations are instructions for the errors that have one.
 var explanations = []struct {
 	applies func(error) bool
 	text    string

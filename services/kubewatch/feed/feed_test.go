@@ -84,7 +84,7 @@ func read(t *testing.T, cluster *kubetest.Server, version string) *reader {
 
 func (r *reader) watching() {
 	r.t.Helper()
-	bustest.Eventually(r.t, "watch", func() bool { return r.cluster.Asked("watch") > 0 })
+	bustest.Eventually(r.t, "watch", func() bool { return r.cluster.Requests("watch") > 0 })
 }
 
 // reasons returns the reasons of the events, in order.
@@ -169,14 +169,14 @@ func TestFeed(t *testing.T) {
 				c.Answer("watch", kubetest.Path, kubetest.Answer{Status: http.StatusTooManyRequests, Reason: metav1.StatusReasonTooManyRequests, Header: map[string]string{"Retry-After": "1"}})
 				c.CloseWatches()
 			},
-			errors: 1, text: "test wants", want: "one two",
+			errors: 1, text: "requested by the test", want: "one two",
 		},
 		"500, twice": {
 			interrupt: func(c *kubetest.Server) {
 				c.Answer("watch", kubetest.Path, kubetest.Answer{Status: http.StatusInternalServerError}, unavailable)
 				c.CloseWatches()
 			},
-			errors: 2, text: "test wants", want: "one two",
+			errors: 2, text: "requested by the test", want: "one two",
 		},
 		"forbidden for a while": {
 			interrupt: func(c *kubetest.Server) {
@@ -255,7 +255,7 @@ func TestExpiredInTheStream(t *testing.T) {
 	bustest.Eventually(t, "missed event", func() bool { return r.reasons() == "one" })
 	c.Event(event("two"))
 	bustest.Eventually(t, "next event", func() bool { return r.reasons() == "one two" })
-	if lists := c.Asked("list"); lists != 2 { // one for the version, one for what was missed
+	if lists := c.Requests("list"); lists != 2 { // one for the version, one for what was missed
 		t.Errorf("%d lists, want 2", lists)
 	}
 	if most, _, _ := r.errors(); most != 0 {

@@ -26,7 +26,7 @@ type Health struct {
 	Err error
 }
 
-// connection counts consecutive errors and says how long to wait before the next request.
+// connection counts consecutive errors and determines the pause before the next request.
 // It is safe for concurrent use: the feed, client-go's RetryWatcher and a relayed watch each
 // use it from a goroutine of their own.
 type connection struct {
@@ -50,7 +50,7 @@ func (c *connection) failed(err error) Health {
 	return Health{Errors: c.errors, Err: Explained(err)}
 }
 
-// succeeded records that the connection works and reports whether that is to be reported.
+// succeeded records that the connection works and reports whether that is a change.
 func (c *connection) succeeded() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -191,7 +191,7 @@ type bookmark struct {
 	version string
 }
 
-// GetResourceVersion tells the RetryWatcher the version.
+// GetResourceVersion returns the version, for the RetryWatcher.
 func (b *bookmark) GetResourceVersion() string { return b.version }
 
 // DeepCopyObject implements runtime.Object.

@@ -1,7 +1,7 @@
-// Package kubetest is an API server for tests: enough of the protocol of lists and
-// watches to be watched, in JSON, and as unkind as a test wants it.
+// Package kubetest is an API server for tests. It implements lists and watches in JSON, and
+// the faults that a test asks for.
 //
-// It keeps what it is told in memory, under resourceVersions that count from 1000 on.
+// It keeps objects in memory, with resourceVersions that count from 1000 on.
 package kubetest
 
 import (
@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Path is that of the events.
+// Path is the path of the events.
 const Path = "/api/v1/events"
 
 // Server is one cluster. Its methods are safe for concurrent use.
@@ -30,24 +30,24 @@ type Server struct {
 	*httptest.Server
 
 	mu      sync.Mutex
-	changed chan struct{} // closed and made anew with each change
+	changed chan struct{} // closed and replaced at each change
 	version int
 	uid     string
 	history []change
 	objects map[string][]json.RawMessage // of the other resources, by path
-	// compacted is the version up to which nothing is known any more. inStream has a
-	// watch from before then be told within its stream.
+	// compacted is the version up to which everything is forgotten. With inStream, a watch
+	// from before gets the error within its stream.
 	compacted int
 	inStream  bool
 	answers   map[string][]Answer
-	// patient has a watch from a version that is not there yet wait for it.
-	patient bool
-	epoch   int
-	asked   []string
-	logs    map[string]string
+	// patient makes a watch from a future version wait for it.
+	patient  bool
+	epoch    int
+	requests []string
+	logs     map[string]string
 }
 
-// change is an event at a version, or a frame that is none.
+// change is an event at a version, or a raw frame.
 type change struct {
 	version int
 	kind    string
@@ -55,17 +55,17 @@ type change struct {
 	raw     string
 }
 
-// Answer is what the server says in place of the truth.
+// Answer replaces the regular answer to a request.
 type Answer struct {
 	Status int
-	// Reason is that of the status in the body, such as Forbidden.
+	// Reason is the reason of the status in the body, such as Forbidden.
 	Reason metav1.StatusReason
 	Header map[string]string
-	// Body stands in place of a status; with Status 200 it is all that a watch says.
+	// Body replaces the status; with Status 200 it is all that a watch sends.
 	Body string
 }
 
-// New runs a cluster until the test ends.
+// New runs a server until the test ends.
 func New(t testing.TB) *Server {
 	s := &Server{changed: make(chan struct{}), version: 1000, uid: "cluster-1", objects: map[string][]json.RawMessage{}, answers: map[string][]Answer{}, logs: map[string]string{}}
 	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
@@ -77,13 +77,13 @@ func New(t testing.TB) *Server {
 	return s
 }
 
-// Config is how the cluster is reached.
+// Config returns the configuration of a client.
 func (s *Server) Config() *rest.Config { return &rest.Config{Host: s.URL} }
 
-// SetUID has it be another cluster.
+// SetUID changes the uid of the cluster, so that it is another one.
 func (s *Server) SetUID(uid string) { s.change(func() { s.uid = uid }) }
 
-// Restore puts the cluster back to an older state, and ends all watches.
+// Restore restores the cluster to an older state and ends all watches.
 func (s *Server) Restore(version int) {
 	s.change(func() {
 		s.version = version
@@ -92,18 +92,18 @@ func (s *Server) Restore(version int) {
 	})
 }
 
-// Patient has a watch from a version that the cluster has not come to wait without a
-// word, as a real one does for events, of which it keeps no cache.
+// Patient makes a watch from a version that the cluster has not reached wait silently, as a
+// real API server does for events, which have no watch cache.
 func (s *Server) Patient() { s.change(func() { s.patient = true }) }
 
-// Event makes an event, with what it lacks of a name, a namespace, a uid and a time, and
-// returns its resourceVersion.
+// Event adds an event and returns its resourceVersion. It fills in a missing name, namespace,
+// uid or time.
 func (s *Server) Event(e corev1.Event) string { return s.put("ADDED", e) }
 
-// Modify changes one.
+// Modify changes an event.
 func (s *Server) Modify(e corev1.Event) string { return s.put("MODIFIED", e) }
 
-// Delete removes one, as its expiry does.
+// Delete removes an event, as its expiry does.
 func (s *Server) Delete(e corev1.Event) string { return s.put("DELETED", e) }
 
 func (s *Server) put(kind string, e corev1.Event) (version string) {
@@ -129,7 +129,7 @@ func (s *Server) put(kind string, e corev1.Event) (version string) {
 	return version
 }
 
-// Bookmark tells those who watch how far the cluster is.
+// Bookmark sends a bookmark to all watches and returns its version.
 func (s *Server) Bookmark() (version string) {
 	s.change(func() {
 		s.version++
@@ -141,19 +141,18 @@ func (s *Server) Bookmark() (version string) {
 	return version
 }
 
-// Frame has each watch that is under way say something as it stands, and end.
+// Frame sends raw bytes to each running watch and ends it.
 func (s *Server) Frame(raw string) {
 	s.change(func() { s.history = append(s.history, change{version: s.version, kind: "RAW", raw: raw}) })
 }
 
-// Compact forgets everything up to now. With inStream, a watch from before then is told
-// so within its stream, else by the status of the answer.
+// Compact forgets everything up to now. A watch from before gets an error: with inStream
+// within its stream, else by the status of the answer.
 func (s *Server) Compact(inStream bool) {
 	s.change(func() { s.compacted, s.inStream = s.version, inStream })
 }
 
-// Put makes an object of another resource, such as pods, for lists. The path is that of
-// the list.
+// Put adds an object of another resource, such as pods, to the list at a path.
 func (s *Server) Put(path string, object any) {
 	data, err := json.Marshal(object)
 	if err != nil {
@@ -165,27 +164,27 @@ func (s *Server) Put(path string, object any) {
 	})
 }
 
-// Log sets what a pod's containers have written.
+// Log sets the log of a pod's containers.
 func (s *Server) Log(namespace, pod, text string) {
 	s.change(func() { s.logs[namespace+"/"+pod] = text })
 }
 
-// Answer has the next requests of a path be answered so, a request each. The verb is
+// Answer sets the answers to the next requests for a path, one for each request. The verb is
 // list, watch or get.
 func (s *Server) Answer(verb, path string, answers ...Answer) {
 	s.change(func() { s.answers[verb+" "+path] = append(s.answers[verb+" "+path], answers...) })
 }
 
-// CloseWatches ends all watches, as a server does from time to time.
+// CloseWatches ends all watches, as servers do from time to time.
 func (s *Server) CloseWatches() { s.change(func() { s.epoch++ }) }
 
-// Asked is how often something was asked, by the beginning of verb and path.
-func (s *Server) Asked(what string) int {
+// Requests returns the number of requests with a prefix, as in "watch /api/v1/events".
+func (s *Server) Requests(prefix string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
-	for _, a := range s.asked {
-		if strings.HasPrefix(a, what) {
+	for _, r := range s.requests {
+		if strings.HasPrefix(r, prefix) {
 			n++
 		}
 	}
@@ -210,7 +209,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		verb = "get"
 	}
 	s.mu.Lock()
-	s.asked = append(s.asked, verb+" "+path)
+	s.requests = append(s.requests, verb+" "+path)
 	answers := s.answers[verb+" "+path]
 	uid, text := s.uid, ""
 	if parts := strings.Split(path, "/"); len(parts) > 6 {
@@ -223,7 +222,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	switch {
 	case len(answers) > 0:
-		say(w, answers[0])
+		sendAnswer(w, answers[0])
 	case strings.HasPrefix(path, "/api/v1/namespaces/") && strings.Count(path, "/") == 4:
 		_, _ = fmt.Fprintf(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"uid":%q}}`, uid)
 	case strings.HasSuffix(path, "/log"):
@@ -235,7 +234,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func say(w http.ResponseWriter, a Answer) {
+func sendAnswer(w http.ResponseWriter, a Answer) {
 	for name, value := range a.Header {
 		w.Header().Set(name, value)
 	}
@@ -244,7 +243,7 @@ func say(w http.ResponseWriter, a Answer) {
 		_, _ = io.WriteString(w, a.Body)
 		return
 	}
-	_, _ = fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d,"message":"as the test wants it"}`, a.Reason, a.Status)
+	_, _ = fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d,"message":"as requested by the test"}`, a.Reason, a.Status)
 }
 
 func (s *Server) list(w http.ResponseWriter, path string) {
@@ -267,7 +266,7 @@ func (s *Server) list(w http.ResponseWriter, path string) {
 	})
 }
 
-// events are those that are there, as they are now.
+// events returns the existing events in their newest form.
 func (s *Server) events() []json.RawMessage {
 	seen := map[string]bool{}
 	var items []json.RawMessage
@@ -300,7 +299,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	events := strings.HasSuffix(r.URL.Path, "/events")
 	from, err := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	if err != nil || r.URL.Query().Get("sendInitialEvents") != "" {
-		say(w, Answer{Status: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid}) // who asks so then lists
+		sendAnswer(w, Answer{Status: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid}) // the client then lists
 		return
 	}
 	s.mu.Lock()
@@ -312,13 +311,13 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	switch {
 	case events && from < compacted && !inStream:
-		say(w, Answer{Status: http.StatusGone, Reason: metav1.StatusReasonExpired})
+		sendAnswer(w, Answer{Status: http.StatusGone, Reason: metav1.StatusReasonExpired})
 		return
 	case events && from < compacted:
 		_, _ = io.WriteString(w, gone)
 		return
 	case events && ahead:
-		say(w, Answer{Status: http.StatusGatewayTimeout, Body: tooLarge})
+		sendAnswer(w, Answer{Status: http.StatusGatewayTimeout, Body: tooLarge})
 		return
 	}
 	w.WriteHeader(http.StatusOK)

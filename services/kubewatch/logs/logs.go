@@ -41,7 +41,7 @@ const (
 	tailLines  = 200
 	limitBytes = 256 << 10
 	// maxWaiting is how many captures of a cluster may wait. A capture past it is refused,
-	// and its logs say so.
+	// and its logs have that as their error.
 	maxWaiting = 200
 	// maxError bounds the explanation of a missing log, in characters.
 	maxError = 300
@@ -119,7 +119,7 @@ func (c *Capturer) Stats() Stats {
 }
 
 // Capture reads the wanted logs, in that order. It waits for a slot. When ctx ends it returns
-// early, and the logs that were not read say so.
+// early, with an error in each log that was not read.
 func (c *Capturer) Capture(ctx context.Context, name string, from Source, wanted *fault.Capture) []kube.Log {
 	targets := c.bounded(wanted.Targets)
 	release, reason := c.acquire(ctx, name)
@@ -181,7 +181,7 @@ func distinct(logs []kube.Log) []kube.Log {
 	return logs
 }
 
-// acquire waits for a slot. If there is none, release is nil and reason says why.
+// acquire waits for a slot. Without one, release is nil and reason explains it.
 func (c *Capturer) acquire(ctx context.Context, name string) (release func(), reason string) {
 	c.mu.Lock()
 	k := c.clusters[name]
@@ -245,7 +245,7 @@ func (c *Capturer) readLog(ctx context.Context, from Source, wanted *fault.Captu
 	return l, false
 }
 
-// cuts says what is missing of a log: anything, and whether it may begin or end within a
+// cuts describes what is missing of a log: anything, and whether it may begin or end within a
 // line.
 type cuts struct{ any, begin, end bool }
 

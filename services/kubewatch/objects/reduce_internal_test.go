@@ -19,7 +19,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 
-// TestReduce: what is kept of objects as clusters give them.
+// TestReduce checks what is kept of objects.
 func TestReduce(t *testing.T) {
 	mask := redact.New()
 	for _, tt := range []struct {
@@ -29,7 +29,7 @@ func TestReduce(t *testing.T) {
 		yaml   string
 		want   string
 	}{
-		{"a pod in all states", reducePod, &corev1.Pod{}, `
+		{"a pod with all states", reducePod, &corev1.Pod{}, `
 metadata: {namespace: shop, name: web-1, uid: u-1, labels: {app: web, password: hunter2hunter2}, deletionTimestamp: "2026-01-28T14:30:00Z"}
 spec: {nodeName: n1, initContainers: [{name: init}], containers: [{name: web}, {name: proxy}, {name: new}]}
 status:
@@ -83,12 +83,12 @@ status: {conditions: [{type: Complete, status: "False"}, {type: Failed, status: 
 		}
 		got, err := json.Marshal(kept)
 		if err != nil || string(got) != tt.want {
-			t.Errorf("%s: %v\n%s\n%s", tt.name, err, got, tt.want)
+			t.Errorf("%s: kept %s, error %v; want %s", tt.name, got, err, tt.want)
 		}
 	}
 }
 
-// TestWorkload: what a pod is one of, and of which version.
+// TestWorkload checks the workload of a pod and its version.
 func TestWorkload(t *testing.T) {
 	const uid = "12345678-1234-1234-1234-123456789012"
 	for _, tt := range []struct {
@@ -111,21 +111,21 @@ func TestWorkload(t *testing.T) {
 		pod.Labels = map[string]string{"pod-template-hash": tt.hash}
 		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Other", Name: "o", UID: uid}, {Kind: tt.kind, Name: tt.name, UID: uid, Controller: &tt.controls}}
 		if got := reducePod(redact.New(), pod).update.Pod.Workload; got != tt.want {
-			t.Errorf("%+v: %q", tt, got)
+			t.Errorf("workload of a pod of %s %s, hash %q, controller %t = %q, want %q", tt.kind, tt.name, tt.hash, tt.controls, got, tt.want)
 		}
 	}
 	yes, replica := true, &corev1.Pod{}
 	replica.Labels = map[string]string{"controller-revision-hash": "db-5c"}
 	replica.OwnerReferences = []metav1.OwnerReference{{Kind: "StatefulSet", Name: "db", UID: uid, Controller: &yes}}
 	if got := reducePod(redact.New(), replica).update.Pod.Workload; got != "StatefulSet/db/db-5c" {
-		t.Errorf("of a stateful set: %q", got)
+		t.Errorf("workload of a pod of a stateful set = %q, want %q", got, "StatefulSet/db/db-5c")
 	}
 	if got := reducePod(redact.New(), &corev1.Pod{}).update.Pod.Workload; got != "" {
-		t.Errorf("of a pod by itself: %q", got)
+		t.Errorf("workload of a pod without an owner = %q, want none", got)
 	}
 }
 
-// TestReduceBounds: what somebody may write at any length is cut.
+// TestReduceBounds checks that texts of any length are cut.
 func TestReduceBounds(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web"}}}}
 	pod.Labels = map[string]string{}
@@ -135,28 +135,28 @@ func TestReduceBounds(t *testing.T) {
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "web", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: strings.Repeat("ä", 5000)}}}}
 	p := reducePod(redact.New(), pod).update.Pod
 	if len(p.Labels) != 64 || utf8.RuneCountInString(p.Labels["aa"]) != 253 || utf8.RuneCountInString(p.Containers[0].Ended.Message) != maxText {
-		t.Errorf("%d labels, %d and %d characters", len(p.Labels), utf8.RuneCountInString(p.Labels["aa"]), utf8.RuneCountInString(p.Containers[0].Ended.Message))
+		t.Errorf("kept %d labels of %d characters and a message of %d; want 64, 253, 1000", len(p.Labels), utf8.RuneCountInString(p.Labels["aa"]), utf8.RuneCountInString(p.Containers[0].Ended.Message))
 	}
 	if !p.Containers[0].Ended.At.Equal(time.Time{}) {
-		t.Error(p.Containers[0].Ended.At)
+		t.Errorf("end = %v, want the zero time", p.Containers[0].Ended.At)
 	}
 }
 
-// TestWorkloadFromOutside: who makes a pod may name as its owner whatever they like.
-func TestWorkloadFromOutside(t *testing.T) {
+// TestHostileWorkload checks that the name of an owner, which the creator of a pod may choose, is
+// bounded, masked and visible.
+func TestHostileWorkload(t *testing.T) {
 	yes := true
 	for _, name := range []string{strings.Repeat("ä", 1<<20), "AKIAIOSFODNN7EXAMPLE", "web\x1b[2J\u202e\nweb"} {
 		pod := &corev1.Pod{}
 		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: name, Controller: &yes}}
 		got := reducePod(redact.New(), pod).update.Pod.Workload
 		if !strings.HasPrefix(got, "Job/") || utf8.RuneCountInString(got) > kube.MaxName || strings.Contains(got, "AKIA") || strings.ContainsAny(got, "\x1b\u202e\n") {
-			t.Errorf("%.20q: %q", name, got)
+			t.Errorf("workload of the owner %.20q = %q, want a bounded one without secrets or control characters", name, got)
 		}
 	}
 }
 
-// TestReduceSecretAcrossTheCut: a secret is masked before a text is cut, or half of it
-// would be kept.
+// TestReduceSecretAcrossTheCut checks that a secret at the end of a cut text is masked.
 func TestReduceSecretAcrossTheCut(t *testing.T) {
 	const secret = "AKIAIOSFODNN7EXAMPLE"
 	mask := redact.New()
@@ -170,7 +170,7 @@ func TestReduceSecretAcrossTheCut(t *testing.T) {
 		c := reducePod(mask, pod).update.Pod.Containers[0]
 		for _, kept := range []string{c.Message, c.Ended.Message, reduceNode(mask, node).update.Node.Ready.Message} {
 			if strings.Contains(kept, secret[:4]) {
-				t.Fatalf("at %d: …%s", at, kept[at-10:])
+				t.Fatalf("secret at %d: kept …%s, want it masked", at, kept[at-10:])
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-// Package panics finds the line of a log that says why a program ended: a panic, an
+// Package panics finds the line of a log with the reason why a program ended: a panic, an
 // uncaught exception or a memory fault.
 //
 // It matches the beginning of a line, so "non-fatal" or "no panic: ok" do not match. Before
@@ -21,7 +21,7 @@ const prefix = `^\s*(?:(?:\[[^\]\n]{0,80}\]|\d{4}[-/]\d\d[-/]\d\d[T ]?|\d\d:\d\d
 	`|[EFWI]\d{4}|\d+\s+[\w./-]+:\d+\]|\d+ ---|(?i:level=\w+|time="[^"]{0,40}"|time=\S{0,40}|msg=)` +
 	`|(?i:(?:error|fatal|critical|crit|panic|emerg|stderr)\b[:|]?)|std(?:err|out) F|[|-])\s*)*"?`
 
-// marks match the beginnings of lines that say why a program ended.
+// marks match the beginnings of lines with the reason why a program ended.
 var marks = []string{
 	// Go.
 	`panic: `, `fatal error: `, `goroutine \d+ (?:\w+=\S+ )*\[`, `runtime: out of memory`, `unexpected fault address`,
@@ -42,8 +42,8 @@ var marks = []string{
 	`Out of memory\b`, `OOMKilled\b`, `(?:std::)?bad_alloc\b`, `Killed process \d+`, `MemoryError\b`,
 }
 
-// hints are substrings of which every matching line contains one. A text without any of
-// them is not examined further.
+// hints are substrings: every matching line contains one. A text without any of them is not
+// examined further.
 var hints = []string{
 	"panic", "atal error", "Fatal Python", "FATAL ERROR", "goroutine ", "runtime: out", "unexpected fault", "Exception", "Caused by", "OutOfMemory", "SIG", "Traceback",
 	"Uncaught", "Unhandled", "throw er", "node:internal", "overflowed its stack", "Segmentation fault", "terminate called", "stack smashing", "double free", "free():", "malloc():",
@@ -68,7 +68,7 @@ var mark = sync.OnceValue(func() *regexp.Regexp {
 // message matches the text of a message in a line of JSON.
 var message = regexp.MustCompile(`"(?:msg|message|error|err|exception|stack|stacktrace|stack_trace|log)"\s*:\s*"((?:[^"\\]|\\.)*)`)
 
-// Find returns the first line of a text that says why a program ended, without
+// Find returns the first line of a text with the reason why a program ended, without
 // surrounding white space.
 func Find(text string) (line string, ok bool) {
 	if !hinted(text) {

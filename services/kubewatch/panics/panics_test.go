@@ -41,7 +41,7 @@ func TestFind(t *testing.T) {
 		"MemoryError",
 		"2026-01-28 14:30:00,000 - ERROR - Traceback (most recent call last):",
 		"ERROR:Traceback (most recent call last):",
-		// Node.
+		// Node.js.
 		"Uncaught Exception: boom",
 		"Uncaught TypeError: x is not a function",
 		"      throw er; // Unhandled 'error' event",
@@ -72,7 +72,7 @@ func TestFind(t *testing.T) {
 		"panic: boom\r",
 	} {
 		if got, ok := panics.Find("starting\n" + line + "\nmore\n"); !ok || got != strings.TrimSpace(line) {
-			t.Errorf("%q: %q, %t", line, got, ok)
+			t.Errorf("Find(%q) = %q, %t; want the line", line, got, ok)
 		}
 	}
 	for _, line := range []string{
@@ -110,29 +110,29 @@ func TestFind(t *testing.T) {
 		strings.Repeat("x", 100_000) + "panic: boom",
 	} {
 		if got, ok := panics.Find("starting\n" + line + "\nmore\n"); ok {
-			t.Errorf("%.80q: %.80q", line, got)
+			t.Errorf("Find(%.80q) = %.80q, want nothing", line, got)
 		}
 	}
 }
 
 func TestFirst(t *testing.T) {
 	if got, _ := panics.Find("Caused by: java.lang.A\npanic: b"); got != "Caused by: java.lang.A" {
-		t.Errorf("%q", got)
+		t.Errorf("Find = %q, want the first line", got)
 	}
 }
 
-// TestLong: a line that was made to be slow is not.
-func TestLong(t *testing.T) {
+// TestHostileLines checks that no line makes matching slow.
+func TestHostileLines(t *testing.T) {
 	for _, text := range []string{strings.Repeat("[", 1<<16), strings.Repeat("[]", 1<<16), "{" + strings.Repeat(`"msg":"`, 1<<14), strings.Repeat("error ", 1<<14), strings.Repeat(" \n", 1<<16)} {
-		begun := time.Now()
+		start := time.Now()
 		panics.Find(text)
-		if took := time.Since(begun); took > 5*time.Second { // it takes milliseconds; a machine may be busy
-			t.Errorf("%.20q took %s", text, took)
+		if took := time.Since(start); took > 5*time.Second { // it takes milliseconds; a machine may be busy
+			t.Errorf("Find(%.20q) took %s, want at most 5 s", text, took)
 		}
 	}
 }
 
-// FuzzFind: the line is one of the text's, and is found by itself as well.
+// FuzzFind checks that the result is a line of the text, and is found by itself as well.
 func FuzzFind(f *testing.F) {
 	for _, seed := range []string{"panic: boom", "a\n{\"msg\":\"panic: x\"}\nb", "2026-01-28T14:30:00Z ERROR Traceback (most recent call last):", "\xff\n[error] SIGSEGV", "no panic: ok"} {
 		f.Add(seed)
@@ -143,10 +143,10 @@ func FuzzFind(f *testing.F) {
 			return
 		}
 		if !strings.Contains(text, line) || strings.Contains(line, "\n") {
-			t.Fatalf("%q is no line of %q", line, text)
+			t.Fatalf("Find(%q) = %q, want a line of it", text, line)
 		}
 		if again, ok := panics.Find(line); !ok || again != line {
-			t.Fatalf("%q is not found by itself: %q", line, again)
+			t.Fatalf("Find(%q) = %q, want the line", line, again)
 		}
 	})
 }
@@ -156,14 +156,14 @@ func BenchmarkFind(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
 		if _, ok := panics.Find(text); ok {
-			b.Fatal()
+			b.Fatal("Find has found a line, want none")
 		}
 	}
 }
 
-// TestSays: a mark that says nothing of why is shown with the line that does.
-func TestSays(t *testing.T) {
-	for _, tt := range []struct{ text, line, why string }{
+// TestFindCause checks that a line without the cause is returned with the later one that has it.
+func TestFindCause(t *testing.T) {
+	for _, tt := range []struct{ text, line, cause string }{
 		{"start\nTraceback (most recent call last):\n  File \"a.py\", line 1, in f\n    1/0\n    ~^~\nZeroDivisionError: division by zero\nend\n", "Traceback (most recent call last):", "ZeroDivisionError: division by zero"},
 		{"node:internal/process/promises:288\n            triggerUncaughtException(err, true);\n            ^\n\nError: no db\n    at f\n", "node:internal/process/promises:288", "Error: no db"},
 		{"      throw er; // Unhandled 'error' event\n      ^\n\nError: listen EADDRINUSE: :::80\n", "throw er; // Unhandled 'error' event", "Error: listen EADDRINUSE: :::80"},
@@ -173,11 +173,11 @@ func TestSays(t *testing.T) {
 		{"Traceback (most recent call last):", "Traceback (most recent call last):", ""},
 		{"Traceback (most recent call last):\n" + strings.Repeat("  File\n", 300) + "ValueError\n", "Traceback (most recent call last):", ""},
 	} {
-		if line, why, ok := panics.FindCause(tt.text); !ok || line != tt.line || why != tt.why {
-			t.Errorf("%q: %q, %q, %t", tt.text, line, why, ok)
+		if line, cause, ok := panics.FindCause(tt.text); !ok || line != tt.line || cause != tt.cause {
+			t.Errorf("FindCause(%q) = %q, %q, %t; want %q, %q", tt.text, line, cause, ok, tt.line, tt.cause)
 		}
 	}
-	if line, why, ok := panics.FindCause("non-fatal error\n"); ok || line+why != "" {
-		t.Errorf("%q, %q", line, why)
+	if line, cause, ok := panics.FindCause("non-fatal error\n"); ok || line+cause != "" {
+		t.Errorf("FindCause = %q, %q; want nothing", line, cause)
 	}
 }
