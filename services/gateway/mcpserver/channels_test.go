@@ -29,13 +29,13 @@ func TestChannel(t *testing.T) {
 	c.told(t)
 	enabled := c.call(t, "configure", `{"action":"streaming","streaming_action":"enable","severity_min":"error"}`).blocks
 	if !strings.HasSuffix(enabled[0], `,"via":["message","channel"]}`) {
-		t.Errorf("%s", enabled[0])
+		t.Errorf("got %s, want %q at its end", enabled[0], `,"via":["message","channel"]}`)
 	}
 	r.Publish(t, r.Alert(alert.Warning)) // does not pass
 	a := r.Alert(alert.Error)
 	r.Publish(t, a)
 	if m := c.next(t); m.Method != "notifications/message" {
-		t.Errorf("%s", m.raw)
+		t.Errorf("got %s, want %v", m.raw, "notifications/message")
 	}
 	m := c.next(t)
 	var params struct {
@@ -60,7 +60,7 @@ func TestVia(t *testing.T) {
 	c := r.dial(t, "plain")
 	greeting := c.ask(t, "initialize", strings.Replace(claude, "claude-code", "another", 1))
 	if strings.Contains(greeting.raw, "experimental") {
-		t.Errorf("%s", greeting.raw)
+		t.Errorf("got %s, want no %q in it", greeting.raw, "experimental")
 	}
 	for _, tt := range []struct{ arguments, want string }{
 		{`{"action":"enable"}`, `"url":""}}`},
@@ -87,7 +87,7 @@ func TestWaysOfTheNewestProtocol(t *testing.T) {
 	s, messages := join(t, r.serve(t, mcpserver.Latest, mcpserver.HTTPConfig{}))
 	got := tool(t, s, "configure_streaming", map[string]any{"action": "enable"})[0]
 	if !strings.Contains(got, `"via":[],"note":"This protocol forbids unsolicited messages.`) {
-		t.Errorf("%s", got)
+		t.Errorf("got %s, want %q in it", got, `"via":[],"note":"This protocol forbids unsolicited messages.`)
 	}
 	result, err := s.CallTool(t.Context(), &mcp.CallToolParams{
 		Name: "configure_streaming", Arguments: map[string]any{"action": "enable", "via": []string{"message", "channel"}},
@@ -97,7 +97,7 @@ func TestWaysOfTheNewestProtocol(t *testing.T) {
 	}
 	r.Publish(t, r.Alert(alert.Error))
 	if blocks := tool(t, s, "observe", map[string]any{"wait_seconds": 10}); len(blocks) != 2 {
-		t.Errorf("%v", blocks)
+		t.Errorf("got %v, want 2 blocks", blocks)
 	}
 	if len(messages) > 0 {
 		t.Error("a message came all the same")
@@ -125,6 +125,6 @@ func TestAnotherClientOnTheConnection(t *testing.T) {
 		}
 	}
 	if text := c.call(t, "configure_streaming", `{"action":"enable","via":["channel","channel"]}`).blocks[0]; !strings.HasSuffix(text, `"via":["channel"]}`) {
-		t.Error(text)
+		t.Errorf("got %v, want %q at its end", text, `"via":["channel"]}`)
 	}
 }

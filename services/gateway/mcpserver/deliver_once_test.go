@@ -44,14 +44,14 @@ func TestHookAndObserveTellEachAlertOnce(t *testing.T) {
 	r.Publish(t, r.Alert(alert.Warning))
 	c.pending(t, 1)
 	if got := c.told(t); got != "alert03" {
-		t.Error(got)
+		t.Errorf("got %v, want %v", got, "alert03")
 	}
 	if got := r.Hook(t, "agent", testrig.Call("UserPromptSubmit")); got != "" {
 		t.Errorf("the hook tells again: %s", got)
 	}
 	r.Publish(t, r.Alert(alert.Warning))
 	if got := testrig.DeliveredTitles(t, r.Hook(t, "agent", testrig.Call("UserPromptSubmit"))); got != "alert04" {
-		t.Error(got)
+		t.Errorf("got %v, want %v", got, "alert04")
 	}
 	if got := testrig.DeliveredTitles(t, r.Hook(t, "another", testrig.Call("PostToolUse"))); got != "alert02 alert04 alert03 alert01" {
 		t.Errorf("another client: %s", got)

@@ -77,6 +77,6 @@ func TestPresenceOverHTTP(t *testing.T) {
 	}
 	all = r.present(t, func(all []query.Health) bool { return len(all) == 1 })
 	if all[0].Gateway.Client != "twin 1" {
-		t.Errorf("%+v", all[0].Gateway)
+		t.Errorf("got %+v, want %v", all[0].Gateway, "twin 1")
 	}
 }

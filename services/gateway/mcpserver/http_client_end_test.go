@@ -96,7 +96,7 @@ func TestWhatIsUnreadIsTakenBack(t *testing.T) {
 	configure := func(arguments string) {
 		t.Helper()
 		if text := c.say(t, http.MethodPost, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"configure_streaming","arguments":`+arguments+`}}`); strings.Contains(text, "isError") {
-			t.Fatal(text)
+			t.Fatalf("got %v, want no %q in it", text, "isError")
 		}
 	}
 	configure(`{"action":"enable","throttle_seconds":1}`)

@@ -100,7 +100,7 @@ func TestClientsOverHTTPHaveAnInboxEach(t *testing.T) {
 	for _, s := range []*mcp.ClientSession{a, b} {
 		blocks := tool(t, s, "observe", map[string]any{"wait_seconds": 10})
 		if len(blocks) != 2 || !strings.Contains(blocks[1], first.ID) {
-			t.Errorf("%v", blocks)
+			t.Errorf("got %v, want it of length %v and with %q", blocks, 2, first.ID)
 		}
 		if blocks := tool(t, s, "observe", nil); len(blocks) != 1 {
 			t.Errorf("told twice: %v", blocks)
@@ -110,7 +110,7 @@ func TestClientsOverHTTPHaveAnInboxEach(t *testing.T) {
 	case m := <-toA:
 		data, _ := json.Marshal(m.Data)
 		if !strings.Contains(string(data), first.DedupKey) {
-			t.Errorf("%s", data)
+			t.Errorf("got %s, want %q in it", data, first.DedupKey)
 		}
 	case <-time.After(patience):
 		t.Error("the client that enabled streaming got nothing")
@@ -137,7 +137,7 @@ func TestAClientOverHTTPComesBack(t *testing.T) {
 				t.Errorf("protocol %s", got)
 			}
 			if blocks := tool(t, s, "observe", map[string]any{"wait_seconds": 5}); len(blocks) != 2 {
-				t.Errorf("%v", blocks)
+				t.Errorf("got %v, want 2 blocks", blocks)
 			}
 		})
 	}

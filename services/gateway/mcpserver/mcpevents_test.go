@@ -74,7 +74,7 @@ func TestEventsAreDeclared(t *testing.T) {
 	r := newRig(t)
 	c := r.dial(t, "declared")
 	if m := c.initialize(t, "2025-06-18"); !strings.Contains(string(m.Result), `"extensions":{"io.modelcontextprotocol/events":{}}`) {
-		t.Error(m.raw)
+		t.Errorf("got %v, want %q in it", m.raw, `"extensions":{"io.modelcontextprotocol/events":{}}`)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestStreamsAreNoCallsUnderWay(t *testing.T) {
 	for range 8 {
 		c.send(t, "events/stream", `{`+ofAlerts+`,"arguments":{"severity_min":"info"}}`)
 		if e := decode(t, c.next(t).raw); e.String() != "active " {
-			t.Fatal(e)
+			t.Fatalf("got %v, want %v", e, "active ")
 		}
 	}
 	if m := c.ask(t, "events/stream", `{`+ofAlerts+`}`); m.Error == nil || m.Error.Code != -32025 {
@@ -209,7 +209,7 @@ func TestEventsAreSilencedToo(t *testing.T) {
 	other.App = "shop"
 	r.Publish(t, other)
 	if e := decode(t, c.next(t).raw); e.String() != "event alert02" {
-		t.Error(e)
+		t.Errorf("got %v, want %v", e, "event alert02")
 	}
 	if _, ids := c.pollEvents(t, quoted(p.Cursor)); ids != "alert02" {
 		t.Errorf("a poll has %q", ids)
@@ -319,7 +319,7 @@ func TestEventsOverHTTP(t *testing.T) {
 	r.Publish(t, r.Alert(alert.Error))
 	for _, lines := range []chan string{a, b} {
 		if e := receive(t, lines); e.String() != "event alert01" {
-			t.Error(e)
+			t.Errorf("got %v, want %v", e, "event alert01")
 		}
 	}
 	abort()
@@ -356,7 +356,7 @@ func TestEventsEndWithTheFront(t *testing.T) {
 		for version, lines := range open {
 			for l := range lines {
 				if e := decode(t, l); !strings.Contains(string(e.Result), `"resultType":"complete"`) {
-					t.Errorf("%s: %s", version, l)
+					t.Errorf("%s: got %s, want %q in it", version, l, `"resultType":"complete"`)
 				}
 			}
 		}
@@ -376,7 +376,7 @@ func TestEventsEndWithTheFront(t *testing.T) {
 		}
 		open[version], _ = post(ctx, t, url, version, id, `{"jsonrpc":"2.0","id":1,"method":"events/stream","params":{`+ofAlerts+meta+`}}`)
 		if e := receive(t, open[version]); e.String() != "active " {
-			t.Error(e)
+			t.Errorf("got %v, want %v", e, "active ")
 		}
 	}
 }

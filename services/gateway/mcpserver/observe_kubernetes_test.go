@@ -152,11 +152,11 @@ func TestObserveKubernetes(t *testing.T) {
 	w.leads(t, "dev", kube.Watch{Degraded: true, Error: "forbidden\x1b", Since: time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC)})
 	w.leads(t, "prod", kube.Watch{})
 	if l, _ := c.clusters(t, ""); l.Incomplete != "cluster dev can't be watched now: forbidden␛" {
-		t.Errorf("%s", l.Incomplete)
+		t.Errorf("got %s, want %v", l.Incomplete, "cluster dev can't be watched now: forbidden␛")
 	}
 	const states = `"kubernetes":[{"cluster":"dev","degraded":true,"error":"forbidden␛","since":"2026-01-28T14:30:00Z"},{"cluster":"prod","degraded":false}]`
 	if text := c.status(t); !strings.Contains(text, states) {
-		t.Errorf("%s", text)
+		t.Errorf("got %s, want %q in it", text, states)
 	}
 	for _, name := range []string{"dev", "prod"} { // they give up their places
 		if err := w.kv.Delete(t.Context(), name); err != nil {
@@ -180,10 +180,10 @@ func TestObserveManyOfKubernetes(t *testing.T) {
 	w.says(t, said("Last", kube.TypeNormal, "shop", "rare"))
 	c := r.open(t, "far")
 	if _, got := c.clusters(t, `,"app":"rare"`); got != "Last, First" {
-		t.Error(got)
+		t.Errorf("got %v, want %v", got, "Last, First")
 	}
 	if _, got := c.clusters(t, `,"app":"web","limit":2`); got != "R1199, R1198" {
-		t.Error(got)
+		t.Errorf("got %v, want %v", got, "R1199, R1198")
 	}
 }
 
@@ -221,7 +221,7 @@ func TestNamespacesOfAlerts(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	if text := c.read(t, "tocsin://alerts"); strings.Contains(text, "bank") || !strings.Contains(text, "alert01") {
-		t.Error(text)
+		t.Errorf("got %v, want it without %q and with %q", text, "bank", "alert01")
 	}
 	if m := c.ask(t, "resources/read", `{"uri":"tocsin://alerts/alert02"}`); m.Error == nil || m.Error.Code != -32602 {
 		t.Error(m.raw)
@@ -230,7 +230,7 @@ func TestNamespacesOfAlerts(t *testing.T) {
 		t.Errorf("by poll: %s", ids)
 	}
 	if got := c.call(t, "configure", `{"action":"ack","alert_id":"alert02"}`); !got.isError || !strings.Contains(got.blocks[0], "alert_id must be the id of an alert") {
-		t.Errorf("%v", got)
+		t.Errorf("got %v, want it an error and with %q", got, "alert_id must be the id of an alert")
 	}
 	// Who sees all has acknowledged one.
 	lasts := r.of("bank")
@@ -245,7 +245,7 @@ func TestNamespacesOfAlerts(t *testing.T) {
 		acks int
 	}{{all, 1}, {c, 0}} {
 		if got := of.c.call(t, "configure", `{"action":"silence_list"}`).blocks[0]; strings.Count(got, lasts.ID) != 2*of.acks {
-			t.Error(got)
+			t.Errorf("got %v, want %v", got, 2*of.acks)
 		}
 	}
 
@@ -286,6 +286,6 @@ func TestNamespacesOfAlerts(t *testing.T) {
 	w.says(t, said("Ours", kube.TypeNormal, "shop", "web"))
 	w.says(t, said("Theirs", kube.TypeNormal, "bank", "db"))
 	if _, got := r.open(t, "shop's").clusters(t, ""); got != "Ours" {
-		t.Error(got)
+		t.Errorf("got %v, want %v", got, "Ours")
 	}
 }

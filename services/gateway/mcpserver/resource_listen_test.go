@@ -53,7 +53,7 @@ func TestListen(t *testing.T) {
 	}
 	r.Publish(t, r.Alert(alert.Error))
 	if m := c.hears(t, "tocsin://alerts"); !strings.Contains(m.raw, `subscriptionId":`+fmt.Sprint(id)) {
-		t.Error(m.raw)
+		t.Errorf("got %v, want %q in it", m.raw, `subscriptionId":`+fmt.Sprint(id))
 	}
 	// Ended and begun anew at once.
 	for range 20 {
@@ -74,7 +74,7 @@ func TestListen(t *testing.T) {
 	}
 	r.Publish(t, r.Alert(alert.Error))
 	if m := c.hears(t, "tocsin://alerts"); !strings.Contains(m.raw, `subscriptionId":`+fmt.Sprint(id)) {
-		t.Error(m.raw)
+		t.Errorf("got %v, want %q in it", m.raw, `subscriptionId":`+fmt.Sprint(id))
 	}
 	c.cancel(t, id)
 	r.Publish(t, r.Alert(alert.Error))
@@ -82,7 +82,7 @@ func TestListen(t *testing.T) {
 		select {
 		case line := <-c.lines:
 			if strings.Contains(line, "resources/updated") {
-				t.Fatal(line)
+				t.Fatalf("got %v, want no %q in it", line, "resources/updated")
 			}
 			continue
 		case <-deadline:

@@ -27,7 +27,7 @@ func TestSubscriptions(t *testing.T) {
 	one, two := r.open(t, "one"), r.open(t, "two")
 	for range 2 { // twice is once
 		if m := one.subscribe(t, "tocsin://alerts"); string(m.Result) != "{}" {
-			t.Fatal(m.raw)
+			t.Fatalf("got %v, want %v", m.raw, "{}")
 		}
 	}
 	one.subscribe(t, "tocsin://alerts/"+past.ID)
@@ -39,10 +39,10 @@ func TestSubscriptions(t *testing.T) {
 	ofOther.Category = alert.Errors
 	r.Publish(t, ofOther)
 	if m := one.hears(t, "tocsin://alerts"); m.raw != `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"tocsin://alerts"}}` {
-		t.Error(m.raw)
+		t.Errorf("got %v, want %v", m.raw, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"tocsin://alerts"}}`)
 	}
 	if got := one.read(t, "tocsin://alerts"); !strings.HasPrefix(got, `{"alerts":[{"id":"alert02"`) || !strings.HasSuffix(got, `"pending":2}`) {
-		t.Error(got)
+		t.Errorf("got %v, want it with %q and with %q", got, `{"alerts":[{"id":"alert02"`, `"pending":2}`)
 	}
 	one.silent(t)
 	one.ask(t, "resources/unsubscribe", `{"uri":"tocsin://alerts"}`)

@@ -145,10 +145,10 @@ func TestNoResource(t *testing.T) {
 		t.Error(m.raw)
 	}
 	if got := c.read(t, "tocsin://alerts"); got != `{"alerts":[],"pending":0}` {
-		t.Error(got)
+		t.Errorf("got %v, want %v", got, `{"alerts":[],"pending":0}`)
 	}
 	if got := c.read(t, "tocsin://ci/latest"); got != `{"ci":[]}` {
-		t.Error(got)
+		t.Errorf("got %v, want %v", got, `{"ci":[]}`)
 	}
 	r.Down()
 	for _, uri := range []string{"tocsin://alerts", "tocsin://alerts/a", "tocsin://ci/latest"} {
@@ -169,7 +169,7 @@ func TestTriage(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "")
 	if m := c.ask(t, "prompts/get", `{"name":"triage"}`); !strings.Contains(m.raw, "No alert is pending") {
-		t.Error(m.raw)
+		t.Errorf("got %v, want %q in it", m.raw, "No alert is pending")
 	}
 	for range 60 {
 		a := r.Alert(alert.Error)

@@ -93,7 +93,7 @@ func TestProtocolVersions(t *testing.T) {
 		"2026-07-28": "2025-11-25", "1999-01-01": "2025-11-25",
 	} {
 		if m := r.dial(t, proposed).initialize(t, proposed); !strings.Contains(m.raw, `"protocolVersion":"`+want+`"`) {
-			t.Errorf("%s: %s", proposed, m.raw)
+			t.Errorf("%s: got %s, want %q in it", proposed, m.raw, `"protocolVersion":"`+want+`"`)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func TestBroughtDown(t *testing.T) {
 	c.call(t, "configure_streaming", `{"action":"enable","throttle_seconds":1}`)
 	r.Publish(t, r.Alert(alert.Error))
 	if m := c.next(t); m.Method != "notifications/message" {
-		t.Fatal(m.raw)
+		t.Fatalf("got %v, want %v", m.raw, "notifications/message")
 	}
 }
 
@@ -149,15 +149,15 @@ func TestTwoGatewaysOfOneClient(t *testing.T) {
 	one.pending(t, 1)
 	two.pending(t, 1)
 	if got := one.told(t); got != "alert01" {
-		t.Fatal(got)
+		t.Fatalf("got %v, want %v", got, "alert01")
 	}
 	r.Publish(t, r.Alert(alert.Error))
 	two.pending(t, 1) // the first was told
 	if got := two.told(t); got != "alert02" {
-		t.Fatal(got)
+		t.Fatalf("got %v, want %v", got, "alert02")
 	}
 	if got := one.told(t); got != "" {
-		t.Fatal(got)
+		t.Fatalf("got %v, want nothing", got)
 	}
 	one.pending(t, 0)
 }
@@ -170,7 +170,7 @@ func TestClientByName(t *testing.T) {
 	r.Publish(t, r.Alert(alert.Error))
 	c.pending(t, 1)
 	if text := c.call(t, "observe", `{}`).blocks[0]; !strings.Contains(text, `"client":"test in /work"`) {
-		t.Error(text)
+		t.Errorf("got %v, want %q in it", text, `"client":"test in /work"`)
 	}
 }
 
@@ -182,11 +182,11 @@ func TestErroringCallKeepsAlerts(t *testing.T) {
 	c.pending(t, 1)
 	for _, args := range []string{`{"what":"x"}`, `{"limit":0}`, `{"nope":1}`, `[]`} {
 		if got := c.call(t, "observe", args); !got.isError || len(got.blocks) != 1 {
-			t.Errorf("%s: %+v", args, got)
+			t.Errorf("%s: got %+v, want it an error and of length %v", args, got, 1)
 		}
 	}
 	if got := c.told(t); got != "alert01" {
-		t.Error(got)
+		t.Errorf("got %v, want %v", got, "alert01")
 	}
 }
 
@@ -211,7 +211,7 @@ func TestWaitSeconds(t *testing.T) {
 	r.Publish(t, r.Alert(alert.Error))
 	c.pending(t, 1)
 	if got := c.told(t); got != "alert02" {
-		t.Fatal(got)
+		t.Fatalf("got %v, want %v", got, "alert02")
 	}
 }
 
@@ -238,7 +238,7 @@ func TestProgress(t *testing.T) {
 	// A short one has nothing to tell.
 	held = c.send(t, "tools/call", `{"name":"observe","arguments":{"wait_seconds":1},"_meta":{"progressToken":7}}`)
 	if m := c.next(t); m.ID != held {
-		t.Fatal(m.raw)
+		t.Fatalf("got %v, want %v", m.raw, held)
 	}
 }
 
@@ -250,7 +250,7 @@ func TestStreamingIsOffForANewSession(t *testing.T) {
 	c.call(t, "configure_streaming", `{"action":"enable","throttle_seconds":1,"severity_min":"error"}`)
 	c.initialize(t, "2025-06-18")
 	if got := c.call(t, "configure_streaming", `{"action":"status"}`).blocks[0]; !strings.HasPrefix(got, `{"config":{"enabled":false,`) {
-		t.Fatal(got)
+		t.Fatalf("got %v, want %q at its start", got, `{"config":{"enabled":false,`)
 	}
 	r.Publish(t, r.Alert(alert.Error))
 	c.pending(t, 1)
@@ -265,10 +265,10 @@ func TestPastAlertsAreNotPushed(t *testing.T) {
 	c.call(t, "configure_streaming", `{"action":"enable","throttle_seconds":1}`)
 	r.Publish(t, r.Alert(alert.Error))
 	if m := c.next(t); !strings.Contains(m.raw, "alert02") {
-		t.Fatal(m.raw)
+		t.Fatalf("got %v, want %q in it", m.raw, "alert02")
 	}
 	if got := c.told(t); got != "alert02 alert01" {
-		t.Fatal(got)
+		t.Fatalf("got %v, want %v", got, "alert02 alert01")
 	}
 }
 
@@ -286,7 +286,7 @@ func TestSetLevel(t *testing.T) {
 	r.Publish(t, r.Alert(alert.Warning))
 	r.Publish(t, r.Alert(alert.Error))
 	if m := c.next(t); !strings.Contains(m.raw, "alert02") || strings.Contains(m.raw, "alert01") {
-		t.Fatal(m.raw)
+		t.Fatalf("got %v, want it with %q and without %q", m.raw, "alert02", "alert01")
 	}
 }
 
@@ -301,7 +301,7 @@ func TestEnd(t *testing.T) {
 	}
 	begun := time.Now()
 	if m := c.next(t); m.ID != held {
-		t.Fatal(m.raw)
+		t.Fatalf("got %v, want %v", m.raw, held)
 	}
 	err := <-c.done
 	if took := time.Since(begun); err != nil || took > time.Second {
@@ -409,7 +409,7 @@ func TestSignal(t *testing.T) {
 	begun := time.Now()
 	c.stop()
 	if m := c.next(t); m.ID != held {
-		t.Fatal(m.raw)
+		t.Fatalf("got %v, want %v", m.raw, held)
 	}
 	if err := <-c.done; err != nil || time.Since(begun) > time.Second {
 		t.Errorf("ended after %s: %v", time.Since(begun), err)
@@ -423,10 +423,10 @@ func TestClearFirst(t *testing.T) {
 	r.Publish(t, r.Alert(alert.Error))
 	c := r.open(t, "")
 	if got := c.call(t, "configure", `{"action":"clear"}`).blocks[0]; got != `{"status":"cleared","alerts_cleared":1}` {
-		t.Error(got)
+		t.Errorf("got %v, want %v", got, `{"status":"cleared","alerts_cleared":1}`)
 	}
 	if got := c.told(t); got != "" {
-		t.Error(got)
+		t.Errorf("got %v, want nothing", got)
 	}
 }
 
@@ -464,7 +464,7 @@ func TestBusAway(t *testing.T) {
 	r.Publish(t, r.Alert(alert.Error))
 	c.pending(t, 1)
 	if got := c.told(t); got != "alert02" {
-		t.Fatal(got)
+		t.Fatalf("got %v, want %v", got, "alert02")
 	}
 	if err := c.hangUp(t); err != nil {
 		t.Fatal(err)
@@ -520,7 +520,7 @@ func TestNotice(t *testing.T) {
 	err = bus.Follow(ctx, reader, bus.FollowConfig{Stream: bus.StreamNotices, Logger: testrig.Quiet()}, func(m bus.Message) error {
 		cancel()
 		if m.Subject != "notices.deploy_1" {
-			t.Error(m.Subject)
+			t.Errorf("got %v, want %v", m.Subject, "notices.deploy_1")
 		}
 		return json.Unmarshal(m.Data, &n)
 	})

@@ -48,7 +48,7 @@ func (c *client) refused(t *testing.T, args string) string {
 	t.Helper()
 	r := c.call(t, "configure", args)
 	if !r.isError || len(r.blocks) != 1 {
-		t.Fatalf("%s: %v", args, r.blocks)
+		t.Fatalf("%s: got %v, want it an error and of length %v", args, r.blocks, 1)
 	}
 	return r.blocks[0]
 }
@@ -198,7 +198,7 @@ func TestAcknowledge(t *testing.T) {
 		}
 	}
 	if text := one.refused(t, `{"action":"ack","alert_id":"alert01"}`); text != "alert alert01 was raised again with a higher severity, as alert04: acknowledge that one" {
-		t.Error(text)
+		t.Errorf("got %v, want %v", text, "alert alert01 was raised again with a higher severity, as alert04: acknowledge that one")
 	}
 	one.do(t, `{"action":"ack","alert_id":"alert05"}`) // where it pends, merged: as bad as the worst
 	r.Publish(t, r.again(first, alert.Error))
@@ -221,7 +221,7 @@ func TestAcknowledge(t *testing.T) {
 		}
 	}
 	if text := one.refused(t, `{"action":"ack","alert_id":"alert04"}`); text != "alert alert04 is already resolved, by alert07" {
-		t.Error(text)
+		t.Errorf("got %v, want %v", text, "alert alert04 is already resolved, by alert07")
 	}
 	one.do(t, `{"action":"ack","alert_id":"alert08"}`)
 	if reply := two.do(t, `{"action":"unack","alert_id":"alert08"}`); reply["status"] != "unacknowledged" || one.lists(t) != "" {
@@ -241,7 +241,7 @@ func TestSilencedIsNotStreamed(t *testing.T) {
 	c.call(t, "configure_streaming", `{"action":"enable","throttle_seconds":5}`)
 	r.Publish(t, r.now(alert.Error))
 	if m := c.next(t); !strings.Contains(m.raw, "alert01") {
-		t.Fatal(m.raw)
+		t.Fatalf("got %v, want %q in it", m.raw, "alert01")
 	}
 	silenced, acked := r.now(alert.Error), r.now(alert.Error)
 	silenced.Timestamp = silenced.Timestamp.Add(-time.Second)
@@ -256,7 +256,7 @@ func TestSilencedIsNotStreamed(t *testing.T) {
 	r.Publish(t, last)
 	m := c.next(t)
 	if !strings.Contains(m.raw, last.ID) || !strings.Contains(m.raw, silenced.ID) || strings.Contains(m.raw, again.ID) || strings.Contains(m.raw, acked.ID) {
-		t.Error(m.raw)
+		t.Errorf("got %v, want it with %q and with %q and without %q and without %q", m.raw, last.ID, silenced.ID, again.ID, acked.ID)
 	}
 }
 
@@ -269,7 +269,7 @@ func TestSilencesOverTheBussEnd(t *testing.T) {
 	r.Down()
 	for _, args := range []string{`{"action":"silence","app":"x"}`, `{"action":"silence_list"}`, `{"action":"unsilence","silence_id":"x"}`, `{"action":"ack","alert_id":"x"}`} {
 		if text := c.refused(t, args); !strings.HasPrefix(text, "the bus is unreachable") {
-			t.Errorf("%s: %s", args, text)
+			t.Errorf("%s: got %s, want %q at its start", args, text, "the bus is unreachable")
 		}
 	}
 	r.Up(t)
@@ -317,7 +317,7 @@ func TestHooksHeedSilences(t *testing.T) {
 	c := r.open(t, "other")
 	c.do(t, `{"action":"silence","app":"shop"}`)
 	if got := r.Hook(t, "agent", testrig.Call("PostToolUse")); got != "" {
-		t.Fatal(got)
+		t.Fatalf("got %v, want nothing", got)
 	}
 	first := r.now(alert.Warning)
 	r.Publish(t, first)
@@ -352,7 +352,7 @@ func TestHooksHeedSilences(t *testing.T) {
 	}
 	for _, args := range []string{`{"action":"silence","app":"web"}`, `{"action":"unsilence","silence_id":"x"}`, `{"action":"silence_list"}`} {
 		if got := late.refused(t, args); !strings.HasPrefix(got, "another version has written") || !strings.Contains(got, "nats kv del silences silences") {
-			t.Errorf("%s: %s", args, got)
+			t.Errorf("%s: got %s, want it with %q and with %q", args, got, "another version has written", "nats kv del silences silences")
 		}
 	}
 	r.Publish(t, shop)
@@ -367,7 +367,7 @@ func TestSilencesThatWereDeleted(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "one")
 	if got := r.Hook(t, "agent", testrig.Call("PostToolUse")); got != "" {
-		t.Fatal(got)
+		t.Fatalf("got %v, want nothing", got)
 	}
 	kv, err := r.Join(t, bus.RoleGateway).JS.KeyValue(t.Context(), bus.BucketSilences)
 	if err != nil {
@@ -426,7 +426,7 @@ func TestSilenceArguments(t *testing.T) {
 		`{"action":"hush"}`:                            "action must be one of streaming, noise, clear, health, ack, unack, silence, silence_list, unsilence",
 	} {
 		if got := c.refused(t, args); !strings.HasPrefix(got, want) {
-			t.Errorf("%s: %s", args, got)
+			t.Errorf("%s: got %s, want %q at its start", args, got, want)
 		}
 	}
 	if got := c.call(t, "configure", `{"action":"silence_list"}`).blocks[0]; got != `{"silences":[],"acks":[]}` {
@@ -443,7 +443,7 @@ func TestAKeyMayEndAsCutOnesDo(t *testing.T) {
 	r.Publish(t, a)
 	c.received(t, 1)
 	if got := c.refused(t, `{"action":"silence","dedup_key":"user_frustration:web:rage…"}`); !strings.Contains(got, "the whole key") {
-		t.Error(got)
+		t.Errorf("got %v, want %q in it", got, "the whole key")
 	}
 	c.do(t, fmt.Sprintf(`{"action":"silence","dedup_key":%q}`, a.DedupKey))
 	if list := c.lists(t); list != a.DedupKey+"//:0" {
@@ -462,19 +462,19 @@ func TestSilencesAreLimited(t *testing.T) {
 		c.do(t, fmt.Sprintf(`{"action":"silence","app":"app%d"}`, i))
 	}
 	if got := c.refused(t, `{"action":"silence","app":"more"}`); !strings.Contains(got, "100 silences already") || !strings.Contains(got, "unsilence") {
-		t.Error(got)
+		t.Errorf("got %v, want it with %q and with %q", got, "100 silences already", "unsilence")
 	}
 	// An older bus has no bucket: what can't be silenced says so, and alerts are told.
 	if err := r.Join(t, provisioner).JS.DeleteKeyValue(t.Context(), bus.BucketSilences); err != nil {
 		t.Fatal(err)
 	}
 	if got := c.refused(t, `{"action":"silence","app":"more"}`); !strings.Contains(got, "restart it with this version") {
-		t.Error(got)
+		t.Errorf("got %v, want %q in it", got, "restart it with this version")
 	}
 	late := r.open(t, "late")
 	r.Publish(t, r.now(alert.Error))
 	late.pending(t, 1)
 	if got := late.call(t, "configure", `{"action":"silence_list"}`).blocks[0]; got != `{"silences":[],"acks":[]}` {
-		t.Error(got)
+		t.Errorf("got %v, want %v", got, `{"silences":[],"acks":[]}`)
 	}
 }

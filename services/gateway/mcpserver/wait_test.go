@@ -59,7 +59,7 @@ func TestWait(t *testing.T) {
 	r.Up(t)
 	r.Publish(t, r.Alert(alert.Warning))
 	if text := <-got; !strings.Contains(text, "alert03") || !strings.HasSuffix(text, "<nil>") {
-		t.Fatal(text)
+		t.Fatalf("got %v, want it with %q and with %q", text, "alert03", "<nil>")
 	}
 }
 

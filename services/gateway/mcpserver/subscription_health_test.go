@@ -1,0 +1,111 @@
+package mcpserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/kube"
+)
+
+// TestSubscriptionHealth: a client hears once that nothing can come, and once that it
+// does again.
+func TestSubscriptionHealth(t *testing.T) {
+	r := newRig(t)
+	k := r.watcher(t)
+	k.lead(t, "dev", kube.Watch{Degraded: true, Error: "connection refused \x1b[0m"})
+	c := r.open(t, "")
+	s := c.follow(t, `{"namespaces":["shop"]}`)
+	if !s.Degraded || !strings.Contains(s.Note, "connection refused ␛[0m") {
+		t.Errorf("%+v", s)
+	}
+	watch := func(degraded bool) {
+		t.Helper()
+		w := &kube.Watch{Degraded: degraded}
+		if degraded {
+			w.Error = "5 tries failed"
+		}
+		k.say(t, "", &kube.Message{Cluster: "dev", Watch: w})
+	}
+	hears := func(level string, degraded bool, why string) {
+		t.Helper()
+		if p := c.push(t); p.Logger != "kubernetes/subscription_error" || p.Level != level || p.Data.Degraded != degraded || p.Data.Error != why || p.Data.SubscriptionID != s.SubscriptionID || p.Data.Cluster != "dev" {
+			t.Errorf("%+v", p)
+		}
+	}
+	watch(true) // as it was
+	watch(false)
+	hears("info", false, "")
+	watch(true)
+	watch(true)
+	hears("error", true, "5 tries failed")
+	watch(false)
+	hears("info", false, "")
+	// Nobody watches it any more.
+	k.gone(t, "dev")
+	hears("error", true, "no kubewatch watches this cluster any more")
+	again := c.follow(t, `{"cluster":"dev","namespaces":["bank"]}`)
+	if !again.Degraded || !strings.Contains(again.Note, "no kubewatch") {
+		t.Errorf("%+v", again)
+	}
+	c.call(t, "events_unsubscribe", `{"subscriptionId":"`+again.SubscriptionID+`"}`)
+	k.stay(t, "dev")
+	hears("info", false, "")
+}
+
+// TestSubscriptionHealthThatTheStreamDoesNotTell: what a kubewatch says of itself holds
+// where the stream's word on it is missing, and is told once, as fit as all else.
+func TestSubscriptionHealthThatTheStreamDoesNotTell(t *testing.T) {
+	r := newRig(t)
+	k := r.watcher(t)
+	const name = "d\x1b[31mev"
+	var watch atomic.Pointer[kube.Watch]
+	watch.Store(&kube.Watch{})
+	k.lead(t, name, *watch.Load())
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	kv, done := k.bucket(t), make(chan struct{})
+	go func() { // as it does all the time
+		defer close(done)
+		tick := time.NewTicker(bus.KubewatchTTL / 10)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			data, _ := json.Marshal(kube.Leader{Cluster: name, ID: "k1", Watch: *watch.Load()})
+			_, _ = kv.Put(ctx, "dev", data) // the end ends it
+			select {
+			case <-ctx.Done():
+			case <-tick.C:
+			}
+		}
+	}()
+	defer func() { stop(); <-done }()
+	c := r.open(t, "")
+	s := c.follow(t, `{"namespaces":["shop"]}`)
+	watch.Store(&kube.Watch{Degraded: true, Error: "Get https://u:hunter2@example.com: \x1b[0m" + strings.Repeat("z", 1000)})
+	p := c.push(t)
+	if p.Level != "error" || !p.Data.Degraded || p.Data.SubscriptionID != s.SubscriptionID || !strings.HasPrefix(p.Data.Error, "Get https://[REDACTED:url_credentials]@example.com: ␛[0mz") {
+		t.Errorf("%+v", p)
+	}
+	again := c.follow(t, `{"namespaces":["bank"]}`)
+	if !again.Degraded || !strings.Contains(again.Note, "[REDACTED:url_credentials]") {
+		t.Errorf("%+v", again)
+	}
+	for tool, args := range map[string]string{"events_list_subscriptions": `{}`, "configure": `{"action":"health"}`, "events_subscribe": `{"cluster":"x","type":"Normal"}`} {
+		text := c.call(t, tool, args).blocks[0]
+		if strings.Contains(text, "hunter2") || strings.Contains(text, "u001b") || !strings.Contains(text, "d␛[31mev") || len(text) > 4000 {
+			t.Errorf("%s: %s", tool, text)
+		}
+	}
+	watch.Store(&kube.Watch{})
+	told := map[string]bool{}
+	for range 2 {
+		if p := c.push(t); p.Data.Degraded || told[p.Data.SubscriptionID] {
+			t.Errorf("%+v", p)
+		} else {
+			told[p.Data.SubscriptionID] = true
+		}
+	}
+}
