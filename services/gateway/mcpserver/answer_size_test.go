@@ -17,7 +17,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// pages reads a list to its end, and hands over the text of each entry. between runs
+// pages reads a list to its end, and returns the text of each entry. between is called
 // after each page.
 func (c *client) pages(t *testing.T, what, key string, args map[string]any, between func(page int)) (entries []string) {
 	t.Helper()
@@ -83,9 +83,9 @@ func each(t *testing.T, what string, entries, names []string) {
 	}
 }
 
-// TestAnswersAreBounded reads more of everything than an answer has room for, through
-// a gateway on a bus: every block is bounded, and every entry is on one page, whatever
-// comes meanwhile.
+// TestAnswersAreBounded reads more of everything than fits in an answer, through a
+// gateway on a bus: every block is bounded, and every entry is on exactly one page, also
+// when others come meanwhile.
 func TestAnswersAreBounded(t *testing.T) {
 	r := newRig(t)
 	long := strings.Repeat("long ", 400)
@@ -114,22 +114,22 @@ func TestAnswersAreBounded(t *testing.T) {
 		}
 		results = append(results, `"commit":"`+result.Commit+`"`)
 	}
-	k := r.watcher(t, "dev")
-	k.stay(t, "dev")
+	k := r.startKubewatch(t, "dev")
+	k.keepRenewing(t, "dev")
 	for i := range 90 {
 		m := k.event("dev", "shop")
-		if i%3 == 0 { // a fault, which later stands for this
+		if i%3 == 0 { // a fault, which replaces this entry later
 			m = k.fault("dev", "shop")
 		}
 		m.Event.Message += " " + long
-		k.say(t, "", m)
+		k.publish(t, "", m)
 		if m.Fault == nil {
 			said = append(said, `"uid":"`+m.Event.UID+`"`)
 			continue
 		}
 		said = append(said, `"`+m.Fault.ID+`"`)
 		if i > 60 {
-			k.say(t, "", m)
+			k.publish(t, "", m)
 		}
 	}
 	detector := r.Join(t, bus.RoleDetector)
@@ -166,19 +166,19 @@ func TestAnswersAreBounded(t *testing.T) {
 	each(t, "alerts while others come", c.pages(t, "alerts", "alerts", map[string]any{"limit": 200}, func(int) { add() }), known)
 	known = slices.Clone(said)
 	each(t, "kubernetes while others come", c.pages(t, "kubernetes", "kubernetes", map[string]any{"limit": 200}, func(page int) {
-		if page == 1 { // what stands on the second page gets a newer message
+		if page == 1 { // an entry of the second page gets a newer message
 			m := k.event("dev", "shop")
 			m.Fault = k.fault("dev", "shop").Fault
 			m.Fault.ID = strings.Trim(known[0], `"`)
-			k.say(t, "", m)
+			k.publish(t, "", m)
 		}
-		k.happens(t, "dev", "shop")
+		k.publishEvent(t, "dev", "shop")
 	}), known)
 }
 
-// TestAFailureSurvivesACrowd: a CI failure is delivered, though 60 warnings of
-// different apps came after it, and the block says how many alerts had to go.
-func TestAFailureSurvivesACrowd(t *testing.T) {
+// TestFailureSurvivesWarnings: a CI failure is delivered, though 60 warnings of different
+// apps came after it, and the block counts the evicted alerts.
+func TestFailureSurvivesWarnings(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "crowd")
 	failure := r.Alert(alert.Error)
@@ -204,9 +204,9 @@ func TestAFailureSurvivesACrowd(t *testing.T) {
 	}
 }
 
-// TestWhatHasNoRoomStaysInTheInbox fills an inbox with long alerts: each observe has
-// some of them, the most severe first, and each alert is delivered once.
-func TestWhatHasNoRoomStaysInTheInbox(t *testing.T) {
+// TestLeftOutAlertsStayInTheInbox fills an inbox with long alerts: each observe has some
+// of them, the most severe first, and each alert is delivered once.
+func TestLeftOutAlertsStayInTheInbox(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "small")
 	var want []string
@@ -247,7 +247,7 @@ func TestWhatHasNoRoomStaysInTheInbox(t *testing.T) {
 	}
 }
 
-// TestHistoryUnderAStorm: the history is answered while alerts come all the time.
+// TestHistoryUnderAStorm: history is answered while alerts keep coming.
 func TestHistoryUnderAStorm(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "storm")

@@ -13,20 +13,20 @@ import (
 
 const claude = `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"claude-code","version":"2.1.210"}}`
 
-// TestChannel: Claude Code is offered a channel, and told by it what passes the
-// stream's filters; the inbox has it all the same.
-func TestChannel(t *testing.T) {
+// TestClaudeChannel: Claude Code is offered a channel, which carries the alerts that pass
+// the filters; the inbox has them all the same.
+func TestClaudeChannel(t *testing.T) {
 	r := newRig(t)
 	c := r.dial(t, "")
 	greeting := c.ask(t, "initialize", claude)
 	if !strings.Contains(string(greeting.Result), `"experimental":{"claude/channel":{}}`) {
 		t.Errorf("no channel is offered: %s", greeting.raw)
 	}
-	var told struct{ Instructions string }
-	if err := json.Unmarshal(greeting.Result, &told); err != nil || !strings.Contains(told.Instructions, `<channel source="tocsin"`) || len(told.Instructions) > 1024 {
-		t.Errorf("%d bytes of instructions: %s", len(told.Instructions), told.Instructions)
+	var greeted struct{ Instructions string }
+	if err := json.Unmarshal(greeting.Result, &greeted); err != nil || !strings.Contains(greeted.Instructions, `<channel source="tocsin"`) || len(greeted.Instructions) > 1024 {
+		t.Errorf("got %d bytes of instructions, want at most 1024 with the channel: %s", len(greeted.Instructions), greeted.Instructions)
 	}
-	c.told(t)
+	c.delivered(t)
 	enabled := c.call(t, "configure", `{"action":"streaming","streaming_action":"enable","severity_min":"error"}`).blocks
 	if !strings.HasSuffix(enabled[0], `,"via":["message","channel"]}`) {
 		t.Errorf("got %s, want %q at its end", enabled[0], `,"via":["message","channel"]}`)
@@ -53,8 +53,8 @@ func TestChannel(t *testing.T) {
 	}
 }
 
-// TestVia: an agent may choose among the ways, and others are told of them as
-// little as ever.
+// TestVia: an agent may choose its delivery channels; the answers to others do not
+// mention them.
 func TestVia(t *testing.T) {
 	r := newRig(t)
 	c := r.dial(t, "plain")
@@ -80,9 +80,9 @@ func TestVia(t *testing.T) {
 	}
 }
 
-// TestWaysOfTheNewestProtocol: it forbids unsolicited messages, and the
-// answer says what works.
-func TestWaysOfTheNewestProtocol(t *testing.T) {
+// TestChannelsOfTheNewestProtocol: it forbids unsolicited messages, and the answer lists
+// what works.
+func TestChannelsOfTheNewestProtocol(t *testing.T) {
 	r := newRig(t)
 	s, messages := join(t, r.serve(t, mcpserver.Latest, mcpserver.HTTPConfig{}))
 	got := tool(t, s, "configure_streaming", map[string]any{"action": "enable"})[0]
@@ -104,7 +104,7 @@ func TestWaysOfTheNewestProtocol(t *testing.T) {
 	}
 }
 
-// TestAnotherClientOnTheConnection: what the first wanted is not the second's.
+// TestAnotherClientOnTheConnection: the settings of the first do not apply to the second.
 func TestAnotherClientOnTheConnection(t *testing.T) {
 	r := newRig(t)
 	c := r.dial(t, "")

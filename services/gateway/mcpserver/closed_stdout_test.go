@@ -17,7 +17,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-// journal is what a gateway logs at level error.
+// journal collects what a gateway logs at level error.
 type journal struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -35,8 +35,8 @@ func (j *journal) lines() []string {
 	return strings.Split(strings.TrimSpace(j.text.String()), "\n")
 }
 
-// TestClosedStdoutIsLogged closes stdout under a gateway that streams: it logs the
-// notification that it could not write, stays, and ends with an error at the next
+// TestClosedStdoutIsLogged closes stdout of a gateway with notifications enabled: it logs
+// the notification that it could not write, stays, and ends with an error at the next
 // answer.
 func TestClosedStdoutIsLogged(t *testing.T) {
 	t.Parallel() // it waits for the throttle

@@ -20,8 +20,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-// TestHookAndObserveTellEachAlertOnce, whichever comes first.
-func TestHookAndObserveTellEachAlertOnce(t *testing.T) {
+// TestHookAndObserveDeliverEachAlertOnce, in either order.
+func TestHookAndObserveDeliverEachAlertOnce(t *testing.T) {
 	r := newRig(t)
 	if got := r.Hook(t, "agent", testrig.Call("PostToolUse")); got != "" {
 		t.Fatalf("nothing pends: %s", got)
@@ -38,12 +38,12 @@ func TestHookAndObserveTellEachAlertOnce(t *testing.T) {
 			t.Errorf("%s tells again: %s", event, got)
 		}
 	}
-	if got := c.told(t); got != "" {
+	if got := c.delivered(t); got != "" {
 		t.Errorf("observe tells again: %s", got)
 	}
 	r.Publish(t, r.Alert(alert.Warning))
 	c.pending(t, 1)
-	if got := c.told(t); got != "alert03" {
+	if got := c.delivered(t); got != "alert03" {
 		t.Errorf("got %v, want %v", got, "alert03")
 	}
 	if got := r.Hook(t, "agent", testrig.Call("UserPromptSubmit")); got != "" {
@@ -58,10 +58,10 @@ func TestHookAndObserveTellEachAlertOnce(t *testing.T) {
 	}
 }
 
-// TestEachAlertIsToldOnce plays any interleaving of alerts, hooks, waits and
-// observes of one session, also at the same time: nothing is lost or told twice.
-// Alerts that repeat are told by their count.
-func TestEachAlertIsToldOnce(t *testing.T) {
+// TestEachAlertIsDeliveredOnce plays any interleaving of alerts, hooks, waits and observes
+// of one client, also at the same time: nothing is lost or delivered twice. Repetitions
+// are delivered as a count.
+func TestEachAlertIsDeliveredOnce(t *testing.T) {
 	r := newRig(t)
 	// Each play starts a gateway and takes some 200 ms.
 	checks := flag.Lookup("rapid.checks").Value
@@ -73,14 +73,14 @@ func TestEachAlertIsToldOnce(t *testing.T) {
 	plays := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		plays++
-		p := &play{t: t, rig: r, app: fmt.Sprint("app", plays), client: fmt.Sprint("agent", plays), told: map[string]int{}, sent: map[string]int{}}
-		// The inbox begins here: what other plays left is not told.
+		p := &play{t: t, rig: r, app: fmt.Sprint("app", plays), client: fmt.Sprint("agent", plays), delivered: map[string]int{}, sent: map[string]int{}}
+		// The inbox starts here: alerts that other plays left are not delivered.
 		if !testrig.Poll(func() bool { _, err := r.TryHook(p.client, testrig.Call("PostToolUse")); return err == nil }) {
 			rt.Fatal("the hook finds no bus")
 		}
 		p.agent = r.open(t, p.client)
 		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
-			// What happens at the same time: of what reads stdin, one.
+			// These happen at the same time; only one of them reads stdin.
 			together := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"tool", "tool too", "prompt", "stop", "wait", "observe"}), 0, 3, rapid.ID[string]).Draw(rt, "together")
 			alerts := rapid.SliceOfN(rapid.IntRange(0, 9), 0, 4).Draw(rt, "alerts")
 			var all sync.WaitGroup
@@ -97,8 +97,8 @@ func TestEachAlertIsToldOnce(t *testing.T) {
 			rt.Fatal(err)
 		}
 		for key, n := range p.sent {
-			if told := p.told[key]; told > n || told < n && !p.unsure {
-				rt.Fatalf("%s came %d times and was told %d times", key, n, p.told[key])
+			if delivered := p.delivered[key]; delivered > n || delivered < n && !p.unsure {
+				rt.Fatalf("%s came %d times and was delivered %d times", key, n, p.delivered[key])
 			}
 		}
 	})
@@ -112,10 +112,10 @@ type play struct {
 	agent       *client
 	sent        map[string]int
 
-	mu   sync.Mutex // guards what follows: readers tell at the same time
-	told map[string]int
-	// unsure says that a claim was not answered in time: it may have been made, and
-	// what it was of is in the history alone then.
+	mu        sync.Mutex // guards what follows: readers deliver at the same time
+	delivered map[string]int
+	// unsure: a claim was not answered in time. It may have been made, and its alerts are
+	// in history alone then.
 	unsure bool
 }
 
@@ -151,7 +151,7 @@ func (p *play) do(what string) {
 
 func (p *play) tool() { p.hook(testrig.Call("PostToolUse")) }
 
-// hook calls once: a machine that is too busy says nothing, and tells later.
+// hook calls once: on a busy machine it delivers nothing, and a later call does.
 func (p *play) hook(input string) {
 	line, err := p.rig.TryHook(p.client, input)
 	if err != nil && !errors.Is(err, bus.ErrUnreachable) && !errors.Is(err, context.DeadlineExceeded) {
@@ -181,12 +181,12 @@ func (p *play) hear(block string) {
 	defer p.mu.Unlock()
 	for _, a := range alerts {
 		if a.App == p.app {
-			p.told[a.DedupKey] += a.Occurrences()
+			p.delivered[a.DedupKey] += a.Occurrences()
 		}
 	}
 }
 
-// rest takes what is left, until all is told.
+// rest takes what is left, until all is delivered.
 func (p *play) rest() {
 	want, got := 0, 0
 	for _, n := range p.sent {
@@ -196,7 +196,7 @@ func (p *play) rest() {
 		p.tool()
 		p.do("observe")
 		got = 0
-		for _, n := range p.told {
+		for _, n := range p.delivered {
 			got += n
 		}
 		return got >= want

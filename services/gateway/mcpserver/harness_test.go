@@ -26,9 +26,9 @@ const patience = testrig.Patience
 // rig is a bus with gateways on it.
 type rig struct {
 	*testrig.Bus
-	// protocol is that of the gateways that are dialled.
+	// protocol is that of the gateways that dial starts.
 	protocol mcpserver.Protocol
-	// kubernetes is theirs and of those that are served.
+	// kubernetes is the configuration of those and of the ones on HTTP.
 	kubernetes kubernetes.Config
 }
 
@@ -46,7 +46,7 @@ type client struct {
 	ids   int
 }
 
-// message is whatever the gateway writes.
+// message is one that the gateway writes.
 type message struct {
 	ID     int             `json:"id"`
 	Method string          `json:"method"`
@@ -122,7 +122,7 @@ func (c *client) hangUp(t *testing.T) error {
 	c.in = nil
 	for {
 		select {
-		case <-c.lines: // read what it still has to say
+		case <-c.lines: // read its last messages
 		case err := <-c.done:
 			return err
 		case <-time.After(patience):
@@ -207,7 +207,7 @@ func (c *client) call(t *testing.T, tool, args string) result {
 	return c.ask(t, "tools/call", `{"name":"`+tool+`","arguments":`+args+`}`).tool(t)
 }
 
-// health is what configure says about the inbox.
+// health returns how many alerts the inbox has received and holds.
 func (c *client) health(t *testing.T) (received, pending int) {
 	t.Helper()
 	var h struct {
@@ -229,8 +229,8 @@ func (c *client) pending(t *testing.T, n int) {
 	}
 }
 
-// told observes and returns the titles of the alerts block.
-func (c *client) told(t *testing.T) string {
+// delivered observes and returns the titles of the alerts block.
+func (c *client) delivered(t *testing.T) string {
 	t.Helper()
 	r := c.call(t, "observe", `{}`)
 	if len(r.blocks) < 2 {

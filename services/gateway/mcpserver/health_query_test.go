@@ -13,7 +13,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// present asks until ok says that the gateways are as they should be.
+// present asks the gateways for their health until ok accepts it.
 func (r *rig) present(t *testing.T, ok func([]query.Health) bool) []query.Health {
 	t.Helper()
 	c := r.Join(t, bus.RoleGateway)
@@ -28,9 +28,9 @@ func (r *rig) present(t *testing.T, ok func([]query.Health) bool) []query.Health
 	return all
 }
 
-// TestPresenceOnStdio: who asks the bus hears of the client, its inbox and its
-// stream.
-func TestPresenceOnStdio(t *testing.T) {
+// TestHealthOnStdio: a gateway answers health queries with its client, inbox and
+// notifications.
+func TestHealthOnStdio(t *testing.T) {
 	r := newRig(t)
 	c := r.dial(t, "")
 	early := r.present(t, func(all []query.Health) bool { return len(all) == 1 })
@@ -58,8 +58,9 @@ func TestPresenceOnStdio(t *testing.T) {
 	}
 }
 
-// TestPresenceOverHTTP: each session answers for itself, and ends with its client.
-func TestPresenceOverHTTP(t *testing.T) {
+// TestHealthOverHTTP: each session answers for itself, and no longer once its client has
+// gone.
+func TestHealthOverHTTP(t *testing.T) {
 	r := newRig(t)
 	url := r.serve(t, mcpserver.Compatible, mcpserver.HTTPConfig{})
 	join(t, url)

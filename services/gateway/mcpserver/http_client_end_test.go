@@ -69,8 +69,8 @@ func (r *rig) begin(t *testing.T, url, client string) *raw {
 
 const observing = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"observe","arguments":{"what":"alerts","wait_seconds":30}}}`
 
-// TestDeleteAnswersWhatIsHeld: the end of a session loses no answer.
-func TestDeleteAnswersWhatIsHeld(t *testing.T) {
+// TestDeleteAnswersHeldCalls: the end of a session loses no answer.
+func TestDeleteAnswersHeldCalls(t *testing.T) {
 	r := newRig(t)
 	c := r.begin(t, r.serve(t, mcpserver.Compatible, mcpserver.HTTPConfig{}), "leaver")
 	held := c.do(t.Context(), t, http.MethodPost, strings.Replace(observing, `"params":{`, `"params":{"_meta":{"progressToken":7},`, 1))
@@ -88,9 +88,9 @@ func TestDeleteAnswersWhatIsHeld(t *testing.T) {
 	}
 }
 
-// TestWhatIsUnreadIsTakenBack: notifications that waited for a reader end with the
-// streaming that they are of.
-func TestWhatIsUnreadIsTakenBack(t *testing.T) {
+// TestDisableDropsUnreadNotifications: notifications that wait for a reader are dropped
+// when streaming is disabled.
+func TestDisableDropsUnreadNotifications(t *testing.T) {
 	r := newRig(t)
 	c := r.begin(t, r.serve(t, mcpserver.Compatible, mcpserver.HTTPConfig{}), "unread")
 	configure := func(arguments string) {
@@ -116,7 +116,7 @@ func TestWhatIsUnreadIsTakenBack(t *testing.T) {
 	r.Publish(t, fresh)
 	for scan := bufio.NewScanner(stream.Body); scan.Scan(); {
 		if strings.Contains(scan.Text(), old.DedupKey) {
-			t.Errorf("told of what was switched off: %s", scan.Text())
+			t.Errorf("got %s, want no notification of before", scan.Text())
 		}
 		if strings.Contains(scan.Text(), fresh.DedupKey) {
 			return
@@ -125,9 +125,9 @@ func TestWhatIsUnreadIsTakenBack(t *testing.T) {
 	t.Error("the stream has ended")
 }
 
-// TestOneThatDoesNotReadHoldsUpNobody: neither the end of its session nor that of
-// the gateway.
-func TestOneThatDoesNotReadHoldsUpNobody(t *testing.T) {
+// TestClientThatDoesNotReadBlocksNothing: neither the end of its session nor that of the
+// gateway.
+func TestClientThatDoesNotReadBlocksNothing(t *testing.T) {
 	r := newRig(t)
 	url := r.serve(t, mcpserver.Compatible, mcpserver.HTTPConfig{})
 	c := r.begin(t, url, "deaf")
@@ -161,7 +161,7 @@ func TestOneThatDoesNotReadHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// TestSlowRequests: whoever they are from, they have 10 s.
+// TestSlowRequests: a request must arrive within 10 s, with or without a token.
 func TestSlowRequests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 10 s")

@@ -34,9 +34,9 @@ func TestLongestIdle(t *testing.T) {
 	}
 }
 
-// TestTheLongestIdleSessionGivesWay fills the front over HTTP. While every client has
-// asked within a minute, one more is refused; after that the one idle longest gives
-// way, and one that holds a stream open never does.
+// TestTheLongestIdleSessionGivesWay connects as many clients as there is room for. While
+// none is idle for a minute, another is refused; after that the one that is idle longest
+// is ended, and never one that holds a stream open.
 func TestTheLongestIdleSessionGivesWay(t *testing.T) {
 	f := newHTTPServer(t.Context(), Config{Bus: bus.Config{URL: "nats://127.0.0.1:1"}, Logger: slog.New(slog.DiscardHandler)}, HTTPConfig{})
 	var passed atomic.Int64
@@ -86,7 +86,7 @@ func TestTheLongestIdleSessionGivesWay(t *testing.T) {
 	if code, _ := status(http.MethodPost, sessions[1], ping); code != http.StatusOK {
 		t.Fatalf("got %d for a ping, want 200", code)
 	}
-	passed.Add(int64(29 * time.Second)) // nobody is idle for a minute
+	passed.Add(int64(29 * time.Second)) // none is idle for a minute
 	if code, _ := status(http.MethodPost, "", initialize); code != http.StatusServiceUnavailable {
 		t.Errorf("got %d for one more client, want 503", code)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// page asks for what is no MCP.
+// page requests a path other than MCP's.
 func page(t *testing.T, url, path string, header ...string) (status int, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimSuffix(url, "/mcp")+path, http.NoBody)
@@ -33,9 +33,9 @@ func page(t *testing.T, url, path string, header ...string) (status int, body st
 	return resp.StatusCode, strings.TrimSpace(string(data))
 }
 
-// TestPages: an orchestrator and Prometheus need no token, a page of another site
-// sees nothing, and what is said follows the bus.
-func TestPages(t *testing.T) {
+// TestHealthPages: an orchestrator and Prometheus need no token, a page of another site
+// sees nothing, and readiness follows the bus.
+func TestHealthPages(t *testing.T) {
 	r := newRig(t)
 	r.Down()
 	url := r.serve(t, mcpserver.Compatible, mcpserver.HTTPConfig{Token: "secret"})
@@ -69,7 +69,7 @@ func TestPages(t *testing.T) {
 	ready(200)
 }
 
-func TestFrontMetrics(t *testing.T) {
+func TestHTTPMetrics(t *testing.T) {
 	r := newRig(t)
 	url := r.serve(t, mcpserver.Compatible, mcpserver.HTTPConfig{})
 	s, _ := join(t, url)

@@ -52,8 +52,8 @@ func (r *rig) serve(t *testing.T, protocol mcpserver.Protocol, at mcpserver.HTTP
 	return ""
 }
 
-// join connects a client of the SDK over HTTP. What the server says unasked
-// goes to messages.
+// join connects a client of the SDK over HTTP. messages receives what the server sends
+// unsolicited.
 func join(t *testing.T, url string) (s *mcp.ClientSession, messages chan *mcp.LoggingMessageParams) {
 	t.Helper()
 	messages = make(chan *mcp.LoggingMessageParams, 100)
@@ -103,7 +103,7 @@ func TestClientsOverHTTPHaveAnInboxEach(t *testing.T) {
 			t.Errorf("got %v, want it of length %v and with %q", blocks, 2, first.ID)
 		}
 		if blocks := tool(t, s, "observe", nil); len(blocks) != 1 {
-			t.Errorf("told twice: %v", blocks)
+			t.Errorf("delivered twice: got %v, want one block", blocks)
 		}
 	}
 	select {
@@ -120,7 +120,7 @@ func TestClientsOverHTTPHaveAnInboxEach(t *testing.T) {
 	}
 }
 
-// TestAClientOverHTTPComesBack: one with a name finds what came meanwhile.
+// TestAClientOverHTTPComesBack: one with a name gets what was raised meanwhile.
 func TestAClientOverHTTPComesBack(t *testing.T) {
 	for _, protocol := range []mcpserver.Protocol{mcpserver.Compatible, mcpserver.Latest} {
 		t.Run(string(protocol), func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestAClientOverHTTPComesBack(t *testing.T) {
 	}
 }
 
-func TestWhoMayBeAClientOverHTTP(t *testing.T) {
+func TestClientsAllowedOverHTTP(t *testing.T) {
 	r := newRig(t)
 	url := r.serve(t, mcpserver.Compatible, mcpserver.HTTPConfig{Token: "s3cret", AllowedOrigins: []string{"https://app.example"}})
 	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
@@ -204,8 +204,8 @@ func TestWhoMayBeAClientOverHTTP(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// TestManyClientsOverHTTP: one more than there is room for is refused, and finds
-// room once another has gone.
+// TestManyClientsOverHTTP: a client for which there is no room is refused, and accepted
+// once another has gone.
 func TestManyClientsOverHTTP(t *testing.T) {
 	r := newRig(t)
 	url := r.serve(t, mcpserver.Compatible, mcpserver.HTTPConfig{})

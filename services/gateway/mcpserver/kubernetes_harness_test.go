@@ -17,24 +17,24 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// watcher is on the bus in place of a kubewatch: it says that it watches clusters, and what
-// they say.
-type watcher struct {
+// kubewatch stands in for a kubewatch: it publishes which clusters it watches, and their
+// messages.
+type kubewatch struct {
 	rig  *rig
 	conn *bus.Session
 	n    int
 }
 
-func (r *rig) watcher(t *testing.T, clusters ...string) *watcher {
+func (r *rig) startKubewatch(t *testing.T, clusters ...string) *kubewatch {
 	t.Helper()
-	k := &watcher{rig: r, conn: r.Join(t, bus.RoleKubewatch)}
+	k := &kubewatch{rig: r, conn: r.Join(t, bus.RoleKubewatch)}
 	for _, name := range clusters {
-		k.lead(t, name, kube.Watch{})
+		k.renew(t, name, kube.Watch{})
 	}
 	return k
 }
 
-func (k *watcher) bucket(t *testing.T) jetstream.KeyValue {
+func (k *kubewatch) bucket(t *testing.T) jetstream.KeyValue {
 	t.Helper()
 	kv, err := k.conn.JS.KeyValue(t.Context(), bus.BucketKubewatch)
 	if err != nil {
@@ -43,8 +43,8 @@ func (k *watcher) bucket(t *testing.T) jetstream.KeyValue {
 	return kv
 }
 
-// lead renews the place of the active kubewatch.
-func (k *watcher) lead(t *testing.T, cluster string, w kube.Watch) {
+// renew renews the record of the active kubewatch.
+func (k *kubewatch) renew(t *testing.T, cluster string, w kube.Watch) {
 	t.Helper()
 	data, err := json.Marshal(kube.Leader{Cluster: cluster, ClusterUID: "uid-" + cluster, ID: "k1", Watch: w})
 	if err != nil {
@@ -55,8 +55,8 @@ func (k *watcher) lead(t *testing.T, cluster string, w kube.Watch) {
 	}
 }
 
-// stay renews the places until the end of the test.
-func (k *watcher) stay(t *testing.T, clusters ...string) {
+// keepRenewing renews the records until the end of the test.
+func (k *kubewatch) keepRenewing(t *testing.T, clusters ...string) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	kv := k.bucket(t)
@@ -68,7 +68,7 @@ func (k *watcher) stay(t *testing.T, clusters ...string) {
 		for {
 			for _, name := range clusters {
 				data, _ := json.Marshal(kube.Leader{Cluster: name, ID: "k1"})
-				_, _ = kv.Put(ctx, bus.Token(name), data) // the bus may be away
+				_, _ = kv.Put(ctx, bus.Token(name), data) // the bus may be unreachable
 			}
 			select {
 			case <-ctx.Done():
@@ -80,15 +80,15 @@ func (k *watcher) stay(t *testing.T, clusters ...string) {
 	t.Cleanup(func() { stop(); <-done })
 }
 
-// gone gives a place up.
-func (k *watcher) gone(t *testing.T, cluster string) {
+// release deletes a record, as a kubewatch does at its end.
+func (k *kubewatch) release(t *testing.T, cluster string) {
 	t.Helper()
 	if err := k.bucket(t).Delete(t.Context(), bus.Token(cluster)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (k *watcher) say(t *testing.T, id string, m *kube.Message) {
+func (k *kubewatch) publish(t *testing.T, id string, m *kube.Message) {
 	t.Helper()
 	data, err := json.Marshal(m)
 	if err != nil {
@@ -106,8 +106,8 @@ func (k *watcher) say(t *testing.T, id string, m *kube.Message) {
 	}
 }
 
-// event is like no other: its message counts.
-func (k *watcher) event(cluster, namespace string) *kube.Message {
+// event returns an event with a message of its own.
+func (k *kubewatch) event(cluster, namespace string) *kube.Message {
 	k.n++
 	return &kube.Message{Cluster: cluster, ClusterUID: "uid-" + cluster, Event: &kube.Event{
 		Namespace: namespace, Timestamp: time.Date(2025, 1, 15, 12, 34, 56, 0, time.UTC), Type: kube.TypeWarning, Reason: "BackOff",
@@ -117,17 +117,17 @@ func (k *watcher) event(cluster, namespace string) *kube.Message {
 	}}
 }
 
-func (k *watcher) fault(cluster, namespace string) *kube.Message {
+func (k *kubewatch) fault(cluster, namespace string) *kube.Message {
 	m := k.event(cluster, namespace)
 	m.Fault = &kube.Fault{ID: fmt.Sprintf("f%d", k.n), Kind: kube.CrashLoop, State: kube.StateFiring, LogsFollow: true}
 	return m
 }
 
-// happens publishes an event and returns its message.
-func (k *watcher) happens(t *testing.T, cluster, namespace string) string {
+// publishEvent publishes an event and returns its message.
+func (k *kubewatch) publishEvent(t *testing.T, cluster, namespace string) string {
 	t.Helper()
 	m := k.event(cluster, namespace)
-	k.say(t, cluster+"/"+m.Event.UID+"/"+m.Event.ResourceVersion, m)
+	k.publish(t, cluster+"/"+m.Event.UID+"/"+m.Event.ResourceVersion, m)
 	return m.Event.Message
 }
 
@@ -154,7 +154,7 @@ func readPushed(t *testing.T, params json.RawMessage) pushed {
 	return p
 }
 
-// push is the next message, which has to be of Kubernetes.
+// push returns the next message, which has to be of Kubernetes.
 func (c *client) push(t *testing.T) pushed {
 	t.Helper()
 	m := c.next(t)
@@ -164,7 +164,7 @@ func (c *client) push(t *testing.T) pushed {
 	return readPushed(t, m.Params)
 }
 
-// hears waits for an event of that message.
+// event checks that the next message is that event of that subscription.
 func (c *client) event(t *testing.T, id, message string) {
 	t.Helper()
 	if p := c.push(t); p.Data.SubscriptionID != id || p.Data.Event.Message != message {
@@ -172,7 +172,7 @@ func (c *client) event(t *testing.T, id, message string) {
 	}
 }
 
-// answer is the answer to a call, whatever is pushed before.
+// answer returns the answer to a call, and what is pushed before.
 func (c *client) answer(t *testing.T, tool, args string) (r result, before []pushed) {
 	t.Helper()
 	id := c.send(t, "tools/call", `{"name":"`+tool+`","arguments":`+args+`}`)
@@ -201,7 +201,7 @@ func (c *client) follow(t *testing.T, args string) subscriptionReply {
 	return reply
 }
 
-// fails is the error that a call answers with.
+// fails returns the error that a call answers with.
 func (c *client) fails(t *testing.T, tool, args string) string {
 	t.Helper()
 	r := c.call(t, tool, args)
@@ -229,7 +229,7 @@ func (c *client) tools(t *testing.T) []string {
 }
 
 // burst publishes many events at once.
-func (k *watcher) burst(t *testing.T, cluster, namespace string, n int) {
+func (k *kubewatch) burst(t *testing.T, cluster, namespace string, n int) {
 	t.Helper()
 	for range n {
 		m := k.event(cluster, namespace)
@@ -265,8 +265,8 @@ func (c *raw) follow(t *testing.T, args string) string {
 	return reply.SubscriptionID
 }
 
-// listen opens the client's stream until the end of the test. What comes on it goes
-// to a client that only hears.
+// listen opens the client's stream until the end of the test. It returns a client that
+// only receives.
 func (c *raw) listen(t *testing.T) *client {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))

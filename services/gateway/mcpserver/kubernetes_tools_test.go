@@ -26,7 +26,7 @@ func TestKubernetesTools(t *testing.T) {
 	if why := c.fails(t, "events_subscribe", `{"type":"Warning"}`); !strings.Contains(why, "no Kubernetes cluster is watched: start tocsin kubewatch") {
 		t.Errorf("got %v, want %q in it", why, "no Kubernetes cluster is watched: start tocsin kubewatch")
 	}
-	k := r.watcher(t, "dev")
+	k := r.startKubewatch(t, "dev")
 	if m := c.next(t); m.Method != "notifications/tools/list_changed" {
 		t.Fatalf("got %v, want %v", m.raw, "notifications/tools/list_changed")
 	}
@@ -36,11 +36,11 @@ func TestKubernetesTools(t *testing.T) {
 			t.Errorf("%s is not among %v", want, names)
 		}
 	}
-	// One that begins now has them in its first list.
+	// A client that connects now has them in its first list.
 	if names := r.open(t, "other").tools(t); !slices.Contains(names, "events_subscribe") {
 		t.Errorf("the first list is %v", names)
 	}
-	k.gone(t, "dev")
+	k.release(t, "dev")
 	if !testrig.Poll(func() bool {
 		return strings.Contains(c.call(t, "events_list_subscriptions", `{}`).blocks[0], "no Kubernetes cluster is watched")
 	}) {
@@ -51,7 +51,7 @@ func TestKubernetesTools(t *testing.T) {
 	}
 }
 
-// TestKubernetesFlags: what is set wrongly is said by name.
+// TestKubernetesFlags: a refusal names the setting that is wrong.
 func TestKubernetesFlags(t *testing.T) {
 	for _, tt := range []struct {
 		flags kubernetes.Flags
@@ -69,17 +69,17 @@ func TestKubernetesFlags(t *testing.T) {
 	}
 }
 
-// TestKubernetesToolsOverHTTP: that there are more tools now is also told to a client
-// that begins to listen later, until it has asked for them.
+// TestKubernetesToolsOverHTTP: a client that starts to listen later is also notified that
+// there are more tools, until it has listed them.
 func TestKubernetesToolsOverHTTP(t *testing.T) {
 	r := newRig(t)
-	k := r.watcher(t)
+	k := r.startKubewatch(t)
 	h := r.begin(t, r.serve(t, mcpserver.Compatible, mcpserver.HTTPConfig{}), "later")
 	list := `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`
 	if text := h.say(t, http.MethodPost, list); strings.Contains(text, "events_subscribe") || !strings.Contains(text, "observe") {
 		t.Fatalf("got %v, want it without %q and with %q", text, "events_subscribe", "observe")
 	}
-	k.lead(t, "dev", kube.Watch{})
+	k.renew(t, "dev", kube.Watch{})
 	for range 2 {
 		ctx, stop := context.WithCancel(t.Context())
 		var stream *http.Response
@@ -94,12 +94,12 @@ func TestKubernetesToolsOverHTTP(t *testing.T) {
 		}
 		scan := bufio.NewScanner(stream.Body)
 		end := time.AfterFunc(patience, stop)
-		told := false
-		for !told && scan.Scan() {
-			told = strings.Contains(scan.Text(), "notifications/tools/list_changed")
+		announced := false
+		for !announced && scan.Scan() {
+			announced = strings.Contains(scan.Text(), "notifications/tools/list_changed")
 		}
-		if !told {
-			t.Error("that there are more tools is not told")
+		if !announced {
+			t.Error("got no notification that the list of tools has changed")
 		}
 		end.Stop()
 		stop()
@@ -110,10 +110,10 @@ func TestKubernetesToolsOverHTTP(t *testing.T) {
 	}
 }
 
-// TestKubernetesNamespaces: a gateway that is limited shows nothing else.
+// TestKubernetesNamespaces: a gateway that is limited to namespaces shows no others.
 func TestKubernetesNamespaces(t *testing.T) {
 	r := newRig(t)
-	k := r.watcher(t, "dev")
+	k := r.startKubewatch(t, "dev")
 	var err error
 	if r.kubernetes.Namespaces, err = namespaces.New([]string{"shop"}); err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestKubernetesNamespaces(t *testing.T) {
 	if got := fmt.Sprint(s.Filters["namespaces"]); got != "[shop]" {
 		t.Errorf("got %v, want %v", got, "[shop]")
 	}
-	k.happens(t, "dev", "bank")
-	k.happens(t, "dev", "")
-	c.event(t, s.SubscriptionID, k.happens(t, "dev", "shop"))
+	k.publishEvent(t, "dev", "bank")
+	k.publishEvent(t, "dev", "")
+	c.event(t, s.SubscriptionID, k.publishEvent(t, "dev", "shop"))
 }

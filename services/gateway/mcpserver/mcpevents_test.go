@@ -78,11 +78,11 @@ func TestEventsAreDeclared(t *testing.T) {
 	}
 }
 
-// TestEventsByPoll follows a cursor over a gateway that ends, a bus that is away
-// and a bus that was made anew.
+// TestEventsByPoll continues from a cursor after the end of a gateway, on a bus that is
+// unreachable, and on one that was recreated.
 func TestEventsByPoll(t *testing.T) {
 	r := newRig(t)
-	r.Publish(t, r.Alert(alert.Error)) // before anybody asked
+	r.Publish(t, r.Alert(alert.Error)) // before the first poll
 	c := r.open(t, "poll")
 	p, ids := c.pollEvents(t, "null")
 	if ids != "" || p.Cursor == "" {
@@ -194,8 +194,8 @@ func TestStreamsAreNoCallsUnderWay(t *testing.T) {
 	}
 }
 
-// TestEventsAreSilencedToo: what is told to nobody is no event either.
-func TestEventsAreSilencedToo(t *testing.T) {
+// TestSilencedAlertsAreNoEvents: a suppressed alert is no event either.
+func TestSilencedAlertsAreNoEvents(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "silence")
 	p, _ := c.pollEvents(t, "null")
@@ -216,7 +216,7 @@ func TestEventsAreSilencedToo(t *testing.T) {
 	}
 }
 
-// TestEventsEndWithStdin: a stream that is open does not hold up the end.
+// TestEventsEndWithStdin: an open stream does not delay the end.
 func TestEventsEndWithStdin(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "end")
@@ -348,9 +348,9 @@ func TestEventsOverHTTP(t *testing.T) {
 	}
 }
 
-// TestEventsEndWithTheFront: streams that are open do not hold up the end of a
-// gateway on HTTP. They may be told of it, or only see the response end.
-func TestEventsEndWithTheFront(t *testing.T) {
+// TestEventsEndWithTheServer: open streams do not delay the end of a gateway on HTTP. Their
+// clients get a result, or only see the response end.
+func TestEventsEndWithTheServer(t *testing.T) {
 	open := map[string]chan string{}
 	t.Cleanup(func() { // after the gateway's end
 		for version, lines := range open {
@@ -381,12 +381,12 @@ func TestEventsEndWithTheFront(t *testing.T) {
 	}
 }
 
-// TestEventsFollowWhatTheClientWants: a subscription that says nothing of filters
-// has those of the stream, where that goes by events.
-func TestEventsFollowWhatTheClientWants(t *testing.T) {
+// TestEventsUseTheClientsFilters: a subscription without filters has those of the client's
+// notifications, where these use the channel events.
+func TestEventsUseTheClientsFilters(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "wants")
-	c.told(t)
+	c.delivered(t)
 	for _, tt := range []struct {
 		enable, want string
 		messages     int // about the error
@@ -405,8 +405,8 @@ func TestEventsFollowWhatTheClientWants(t *testing.T) {
 		if tt.want == "the error" {
 			want = severe.ID
 		}
-		// The poll and the message, where one is due, take different ways: either
-		// may come first, and both must have come before the next call.
+		// The answer to the poll and the message, where one is due, may come in either
+		// order, and both must have come before the next call.
 		id := c.send(t, "events/poll", fmt.Sprintf(`{%s,"cursor":%q}`, ofAlerts, at.Cursor))
 		var p polled
 		messages := 0
@@ -419,7 +419,7 @@ func TestEventsFollowWhatTheClientWants(t *testing.T) {
 				}
 				answered = true
 			case m.Method != "notifications/message" || !strings.Contains(m.raw, severe.ID) || strings.Contains(m.raw, warning.ID):
-				t.Fatalf("nobody asked for %s", m.raw)
+				t.Fatalf("got %s, want the answer to a request", m.raw)
 			default:
 				messages++
 			}

@@ -11,9 +11,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// TestObserveSaysWhatIsMissing: where no detector answered for a part of the
-// telemetry, an agent is told so and does not take it for silence.
-func TestObserveSaysWhatIsMissing(t *testing.T) {
+// TestObserveReportsMissingParts: where no detector answered for a part of the telemetry,
+// the answer says so, so that the agent does not mistake it for no events.
+func TestObserveReportsMissingParts(t *testing.T) {
 	r := newRig(t)
 	detector := r.Join(t, bus.RoleDetector)
 	part := query.Part{Unanswered: []int{2, 5}}

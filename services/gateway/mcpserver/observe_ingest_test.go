@@ -16,9 +16,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// TestTheIntakeIsInStatusAndHealth: an agent hears from both that what is sent is
-// refused, and why, and that there is no intake at all.
-func TestTheIntakeIsInStatusAndHealth(t *testing.T) {
+// TestIngestIsInStatusAndHealth: both report that events are refused, and why, and that
+// there is no ingest at all.
+func TestIngestIsInStatusAndHealth(t *testing.T) {
 	r := newRig(t)
 	c := r.dial(t, "")
 	c.initialize(t, "2025-11-25")
@@ -63,9 +63,9 @@ func TestTheIntakeIsInStatusAndHealth(t *testing.T) {
 	says(`"intake":null`)
 }
 
-// TestASlowIntakeIsNotGone checks that an intake which is there and says nothing in
-// time is not reported as none: what it does is not known.
-func TestASlowIntakeIsNotGone(t *testing.T) {
+// TestASlowIngestIsNotGone checks that an ingest which does not answer in time is not
+// reported as missing: its health is unknown.
+func TestASlowIngestIsNotGone(t *testing.T) {
 	r := newRig(t)
 	intake := r.Join(t, bus.RoleIngest)
 	if _, err := intake.NC.Subscribe("$SRV.STATS.tocsin-ingest", func(*nats.Msg) {}); err != nil {

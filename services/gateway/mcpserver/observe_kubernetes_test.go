@@ -19,7 +19,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// cluster is a kubewatch, as far as gateways see one.
+// cluster stands in for the kubewatch of clusters.
 type cluster struct {
 	conn *bus.Session
 	kv   jetstream.KeyValue
@@ -38,7 +38,7 @@ func (r *rig) kubewatch(t *testing.T) *cluster {
 	return w
 }
 
-// leads says that a cluster is watched.
+// leads publishes that a cluster is watched.
 func (w *cluster) leads(t *testing.T, name string, is kube.Watch) {
 	t.Helper()
 	data, err := json.Marshal(kube.Leader{Cluster: name, ID: "k", Watch: is})
@@ -70,7 +70,7 @@ func said(reason, kind, namespace, app string) kube.Message {
 	}}
 }
 
-// looked is what observe says of clusters.
+// looked is observe's answer about Kubernetes.
 type looked struct {
 	Error      string
 	Incomplete string
@@ -87,7 +87,7 @@ func (c *client) clusters(t *testing.T, more string) (l looked, reasons string) 
 		t.Fatalf("%v: %s", err, text)
 	}
 	if strings.Contains(text, "ghp_") {
-		t.Errorf("a secret is told: %s", text)
+		t.Errorf("got %s, want no secret in it", text)
 	}
 	if l.Error == "" && !strings.Contains(text, `"kubernetes":[`) {
 		t.Errorf("no list: %s", text)
@@ -158,7 +158,7 @@ func TestObserveKubernetes(t *testing.T) {
 	if text := c.status(t); !strings.Contains(text, states) {
 		t.Errorf("got %s, want %q in it", text, states)
 	}
-	for _, name := range []string{"dev", "prod"} { // they give up their places
+	for _, name := range []string{"dev", "prod"} { // they release their records
 		if err := w.kv.Delete(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +168,7 @@ func TestObserveKubernetes(t *testing.T) {
 	}
 }
 
-// TestObserveManyOfKubernetes: what is looked for may lie far back.
+// TestObserveManyOfKubernetes: a match may be far back in the stream.
 func TestObserveManyOfKubernetes(t *testing.T) {
 	r := newRig(t)
 	w := r.kubewatch(t)
@@ -187,7 +187,7 @@ func TestObserveManyOfKubernetes(t *testing.T) {
 	}
 }
 
-// of makes an alert about a fault in a namespace.
+// of returns an alert about a fault in a namespace.
 func (r *rig) of(namespace string) alert.Alert {
 	a := r.Alert(alert.Error)
 	a.Category, a.Source = alert.Kubernetes, alert.SourceKubernetes
@@ -196,8 +196,8 @@ func (r *rig) of(namespace string) alert.Alert {
 	return a
 }
 
-// TestNamespacesOfAlerts: what may not be seen is as if it did not exist, in every
-// way in which a gateway tells alerts, and what it comes with goes on.
+// TestNamespacesOfAlerts: an alert that may not be shown is treated as if it did not
+// exist, by everything that delivers or shows alerts; the others are delivered.
 func TestNamespacesOfAlerts(t *testing.T) {
 	r := newRig(t)
 	var err error
@@ -232,7 +232,7 @@ func TestNamespacesOfAlerts(t *testing.T) {
 	if got := c.call(t, "configure", `{"action":"ack","alert_id":"alert02"}`); !got.isError || !strings.Contains(got.blocks[0], "alert_id must be the id of an alert") {
 		t.Errorf("got %v, want it an error and with %q", got, "alert_id must be the id of an alert")
 	}
-	// Who sees all has acknowledged one.
+	// A client that sees all has acknowledged one.
 	lasts := r.of("bank")
 	r.Publish(t, lasts)
 	all := (&rig{Bus: r.Bus}).open(t, "all")
@@ -249,7 +249,7 @@ func TestNamespacesOfAlerts(t *testing.T) {
 		}
 	}
 
-	// The stream: what comes first is what may be seen.
+	// Notifications: the first is of the alert that may be shown.
 	c.call(t, "configure_streaming", `{"action":"enable","events":["kubernetes"],"throttle_seconds":1}`)
 	r.Publish(t, r.of("bank"))
 	next := r.of("shop")
@@ -262,7 +262,7 @@ func TestNamespacesOfAlerts(t *testing.T) {
 		t.Error(err)
 	}
 
-	// Those that read the inbox beside the gateway.
+	// The other readers of the inbox.
 	cfg, err := r.HookConfig("shop's", testrig.Call("PostToolUse"))
 	if err != nil {
 		t.Fatal(err)
@@ -281,7 +281,7 @@ func TestNamespacesOfAlerts(t *testing.T) {
 		t.Errorf("wait: %q %v", block, err)
 	}
 
-	// And what clusters said.
+	// And Kubernetes messages.
 	w := r.kubewatch(t)
 	w.says(t, said("Ours", kube.TypeNormal, "shop", "web"))
 	w.says(t, said("Theirs", kube.TypeNormal, "bank", "db"))

@@ -13,7 +13,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// TestStatusNamesRefusedPages: the origin and the setting, where an intake refused any.
+// TestStatusNamesRefusedPages: the origin and the setting, where ingest refused any.
 func TestStatusNamesRefusedPages(t *testing.T) {
 	r := newRig(t)
 	c := r.dial(t, "")

@@ -13,10 +13,10 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// meta is what each request says of its sender since 2026-07-28.
+// meta is what each request announces of its client since 2026-07-28.
 const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
 
-// listen opens a stream of updates of resources, and waits until it is.
+// listen opens a stream of resource updates, and waits until it is open.
 func (c *client) listen(t *testing.T, uris string) (id int) {
 	t.Helper()
 	id = c.send(t, "subscriptions/listen", `{"notifications":{"resourceSubscriptions":`+uris+`},`+meta+`}`)
@@ -31,7 +31,7 @@ func (c *client) cancel(t *testing.T, id int) {
 	c.write(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,%s}}`, id, meta))
 }
 
-// TestListen: since 2026-07-28 a client listens.
+// TestListen: since 2026-07-28 a client subscribes by subscriptions/listen.
 func TestListen(t *testing.T) {
 	r := newRig(t)
 	r.protocol = mcpserver.Latest
@@ -55,7 +55,7 @@ func TestListen(t *testing.T) {
 	if m := c.hears(t, "tocsin://alerts"); !strings.Contains(m.raw, `subscriptionId":`+fmt.Sprint(id)) {
 		t.Errorf("got %v, want %q in it", m.raw, `subscriptionId":`+fmt.Sprint(id))
 	}
-	// Ended and begun anew at once.
+	// Ended, and started again at once.
 	for range 20 {
 		c.cancel(t, id)
 		c.ids++
@@ -91,7 +91,7 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// TestListensAreBounded: so that other calls find room.
+// TestListensAreBounded: other calls still find room.
 func TestListensAreBounded(t *testing.T) {
 	r := newRig(t)
 	r.protocol = mcpserver.Latest
@@ -110,7 +110,7 @@ func TestListensAreBounded(t *testing.T) {
 	}
 }
 
-// TestEndOfAListen: an open one ends well with stdin, and holds up nothing.
+// TestEndOfAListen: an open one ends with stdin and a result, and delays nothing.
 func TestEndOfAListen(t *testing.T) {
 	r := newRig(t)
 	r.protocol = mcpserver.Latest
@@ -129,8 +129,8 @@ func TestEndOfAListen(t *testing.T) {
 	c.in = nil
 }
 
-// TestListenOverHTTPEnds: a listen ends when its request does, which frees its
-// subscriptions; and with the gateway, which says so.
+// TestListenOverHTTPEnds: a listen ends with its request, which frees its subscriptions;
+// and with the gateway, which sends a result.
 func TestListenOverHTTPEnds(t *testing.T) {
 	r := newRig(t)
 	var body io.ReadCloser

@@ -18,8 +18,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// TestSubscriptions: who subscribed hears of what came after the start, and
-// nobody else hears anything.
+// TestSubscriptions: a client is notified of changes after it subscribed, and others are
+// not notified.
 func TestSubscriptions(t *testing.T) {
 	r := newRig(t)
 	past := r.Alert(alert.Error)
@@ -32,7 +32,7 @@ func TestSubscriptions(t *testing.T) {
 	}
 	one.subscribe(t, "tocsin://alerts/"+past.ID)
 	one.subscribe(t, "tocsin://ci/latest")
-	two.told(t)
+	two.delivered(t)
 	one.silent(t)
 
 	ofOther := r.Alert(alert.Error)
@@ -57,7 +57,7 @@ func TestSubscriptions(t *testing.T) {
 		one.hears(t, "tocsin://ci/latest")
 		one.hears(t, "tocsin://alerts/"+past.ID)
 	}
-	// A session that begins anew on the connection has to ask again.
+	// After another initialize on the connection it has to subscribe again.
 	one.initialize(t, "2025-06-18")
 	r.Publish(t, r.Alert(alert.Error))
 	one.silent(t)
@@ -90,7 +90,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 func TestBurst(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "")
-	c.told(t)
+	c.delivered(t)
 	c.subscribe(t, "tocsin://alerts")
 	begun := time.Now()
 	var a alert.Alert
@@ -139,7 +139,7 @@ func TestSubscriptionsOverHTTP(t *testing.T) {
 				t.Cleanup(func() { _ = s.Close() })
 				return s
 			}
-			hears := func(want ...string) { // in any order: each may have a stream of its own
+			hears := func(want ...string) { // in any order: each client may have a stream of its own
 				t.Helper()
 				for len(want) > 0 {
 					select {
@@ -162,7 +162,7 @@ func TestSubscriptionsOverHTTP(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if protocol == mcpserver.Latest { // it does not wait until it is heard
+			if protocol == mcpserver.Latest { // it does not wait until the server has it
 				heard := func() bool {
 					r.Publish(t, r.Alert(alert.Error))
 					select {
@@ -175,7 +175,7 @@ func TestSubscriptionsOverHTTP(t *testing.T) {
 				if !testrig.Poll(heard) {
 					t.Fatal("it never listens")
 				}
-				for quiet := false; !quiet; { // what is under way comes
+				for quiet := false; !quiet; { // updates under way still come
 					select {
 					case <-updates:
 					case <-time.After(2 * quietFor):
@@ -193,13 +193,13 @@ func TestSubscriptionsOverHTTP(t *testing.T) {
 			if err := one.Unsubscribe(t.Context(), &mcp.UnsubscribeParams{URI: "tocsin://alerts"}); err != nil {
 				t.Fatal(err)
 			}
-			if !testrig.Poll(func() bool { // what one has heard of, two may have yet to hear
+			if !testrig.Poll(func() bool { // two may not have got yet what one has
 				prompt, err := two.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "triage"})
 				return err == nil && strings.Contains(prompt.Messages[0].Content.(*mcp.TextContent).Text, "# Triage")
 			}) {
 				t.Error("nothing is pending for two")
 			}
-			if !testrig.Poll(func() bool { // it may still be about to be heard
+			if !testrig.Poll(func() bool { // an update may still be under way
 				r.Publish(t, r.Alert(alert.Error))
 				hears("one tocsin://ci/latest")
 				select {
@@ -209,14 +209,14 @@ func TestSubscriptionsOverHTTP(t *testing.T) {
 					return true
 				}
 			}) {
-				t.Error("it is told though it unsubscribed")
+				t.Error("got an update after the unsubscription")
 			}
 		})
 	}
 }
 
-// TestUpdateWaitsForAStream: what changes while a client over HTTP has no stream
-// open is told once it has.
+// TestUpdateWaitsForAStream: a change while a client over HTTP has no stream open is sent
+// once it has.
 func TestUpdateWaitsForAStream(t *testing.T) {
 	r := newRig(t)
 	url := r.serve(t, mcpserver.Compatible, mcpserver.HTTPConfig{})

@@ -13,10 +13,10 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-// quietFor is how long the tests listen for what must not come.
+// quietFor is how long the tests wait for messages that must not come.
 const quietFor = 400 * time.Millisecond
 
-// result publishes a CI result as the intake does.
+// result publishes a CI result as ingest does.
 func (r *rig) result(t *testing.T, name, status, body string) {
 	t.Helper()
 	c, err := bus.Connect(t.Context(), bus.Config{Name: t.Name(), Role: bus.RoleIngest, Server: r.Server, Logger: testrig.Quiet()})
@@ -56,12 +56,12 @@ func (c *client) hears(t *testing.T, uri string) message {
 	return m
 }
 
-// silent says that nothing comes.
+// silent checks that nothing comes.
 func (c *client) silent(t *testing.T) {
 	t.Helper()
 	select {
 	case line := <-c.lines:
-		t.Fatalf("nobody asked for %s", line)
+		t.Fatalf("got %s, want no message", line)
 	case <-time.After(quietFor):
 	}
 }
@@ -71,8 +71,8 @@ func (c *client) subscribe(t *testing.T, uri string) message {
 	return c.ask(t, "resources/subscribe", fmt.Sprintf(`{"uri":%q}`, uri))
 }
 
-// TestResources holds what a client sees of resources and prompts against a
-// golden file. None of it takes alerts out of the inbox.
+// TestResources compares resources and prompts with a golden file. Reading them takes no
+// alerts out of the inbox.
 func TestResources(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "")
@@ -107,8 +107,8 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// TestResultsAreShownAlike by the tool and by the resource: with every character
-// in sight, whoever wrote them to the bus.
+// TestResultsAreShownAlike by the tool and by the resource: with every character visible,
+// also where ingest did not write them to the bus.
 func TestResultsAreShownAlike(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "")
@@ -121,12 +121,11 @@ func TestResultsAreShownAlike(t *testing.T) {
 	}
 }
 
-// TestNoResource: what we don't have is an error that says so, and so is a bus
-// that is away.
+// TestNoResource: an unknown resource is an error, and so is an unreachable bus.
 func TestNoResource(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "")
-	c.told(t)
+	c.delivered(t)
 	for _, uri := range []string{"tocsin://alerts/nosuch", "tocsin://alerts/", "tocsin://alerts/A", "tocsin://alerts/../x", "tocsin://ci", "file:///etc/passwd", "tocsin://alerts/" + strings.Repeat("a", 65), "tocsin://alerts/a%62", "x", "", "\u0001\U000e0041\xff", "tocsin://alerts/\x1b"} {
 		quoted, err := json.Marshal(uri)
 		if err != nil {
@@ -164,7 +163,7 @@ func TestNoResource(t *testing.T) {
 	}
 }
 
-// TestTriage: what alerts quote is data in the prompt.
+// TestTriage: texts quoted by alerts are data in the prompt.
 func TestTriage(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "")

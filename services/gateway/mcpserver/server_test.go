@@ -35,11 +35,11 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s differs (go test -update writes it anew):\n%s", path, got)
+		t.Errorf("%s differs (go test -update writes it):\n%s", path, got)
 	}
 }
 
-// TestWire holds the whole conversation of a session against a golden file.
+// TestWire compares the whole conversation of a session with a golden file.
 func TestWire(t *testing.T) {
 	t.Parallel() // it waits for the throttle
 	r := newRig(t)
@@ -78,7 +78,7 @@ func TestWire(t *testing.T) {
 	golden(t, "session.golden", wire.String())
 }
 
-// TestToolsList: what every client sends to its model on every turn is small.
+// TestToolsList: the list that every client sends to its model on every turn is small.
 func TestToolsList(t *testing.T) {
 	m := newRig(t).open(t, "").ask(t, "tools/list", `{}`)
 	if len(m.raw) >= 8<<10 {
@@ -98,9 +98,9 @@ func TestProtocolVersions(t *testing.T) {
 	}
 }
 
-// TestBroughtDown: a client that proposed a version without messages, and agreed
-// on one that has them, gets them.
-func TestBroughtDown(t *testing.T) {
+// TestNegotiatedDown: a client that proposed a version without unsolicited messages, and
+// negotiated one that has them, gets them.
+func TestNegotiatedDown(t *testing.T) {
 	r := newRig(t)
 	c := r.dial(t, "")
 	c.initialize(t, "2026-07-28")
@@ -111,36 +111,36 @@ func TestBroughtDown(t *testing.T) {
 	}
 }
 
-// TestInboxOverRestarts: a client finds what came since its last drain, from
-// before its gateway started as well; another client has an inbox of its own.
+// TestInboxOverRestarts: a client gets what was raised since it last took alerts, also
+// before its gateway started; another client has an inbox of its own.
 func TestInboxOverRestarts(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "one")
 	r.Publish(t, r.Alert(alert.Error))
 	r.Publish(t, r.Alert(alert.Error))
 	c.pending(t, 2)
-	if got := c.told(t); got != "alert02 alert01" {
+	if got := c.delivered(t); got != "alert02 alert01" {
 		t.Fatalf("first: %s", got)
 	}
 	r.Publish(t, r.Alert(alert.Error))
-	c.pending(t, 1) // received, and not drained
+	c.pending(t, 1) // received, and not taken
 	if err := c.hangUp(t); err != nil {
 		t.Fatal(err)
 	}
 	r.Publish(t, r.Alert(alert.Error))
 	c = r.open(t, "one")
-	if got := c.told(t); got != "alert04 alert03" {
+	if got := c.delivered(t); got != "alert04 alert03" {
 		t.Fatalf("after a restart: %q", got)
 	}
-	if got := c.told(t); got != "" {
+	if got := c.delivered(t); got != "" {
 		t.Fatalf("twice: %s", got)
 	}
-	if got := r.open(t, "two").told(t); got != "alert04 alert03 alert02 alert01" {
+	if got := r.open(t, "two").delivered(t); got != "alert04 alert03 alert02 alert01" {
 		t.Fatalf("another client: %s", got)
 	}
 }
 
-// TestTwoGatewaysOfOneClient: the client is told once, by whichever is asked
+// TestTwoGatewaysOfOneClient: an alert is delivered once, by the gateway that is asked
 // first.
 func TestTwoGatewaysOfOneClient(t *testing.T) {
 	r := newRig(t)
@@ -148,22 +148,21 @@ func TestTwoGatewaysOfOneClient(t *testing.T) {
 	r.Publish(t, r.Alert(alert.Error))
 	one.pending(t, 1)
 	two.pending(t, 1)
-	if got := one.told(t); got != "alert01" {
+	if got := one.delivered(t); got != "alert01" {
 		t.Fatalf("got %v, want %v", got, "alert01")
 	}
 	r.Publish(t, r.Alert(alert.Error))
-	two.pending(t, 1) // the first was told
-	if got := two.told(t); got != "alert02" {
+	two.pending(t, 1) // the first was delivered
+	if got := two.delivered(t); got != "alert02" {
 		t.Fatalf("got %v, want %v", got, "alert02")
 	}
-	if got := one.told(t); got != "" {
+	if got := one.delivered(t); got != "" {
 		t.Fatalf("got %v, want nothing", got)
 	}
 	one.pending(t, 0)
 }
 
-// TestClientByName: without a name of its own a client is its MCP name and its
-// directory.
+// TestClientByName: without --client, a client is known by its MCP name and its directory.
 func TestClientByName(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "")
@@ -174,7 +173,7 @@ func TestClientByName(t *testing.T) {
 	}
 }
 
-// TestErroringCallKeepsAlerts: only a successful observe drains.
+// TestErroringCallKeepsAlerts: only a successful observe takes alerts.
 func TestErroringCallKeepsAlerts(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "")
@@ -185,13 +184,13 @@ func TestErroringCallKeepsAlerts(t *testing.T) {
 			t.Errorf("%s: got %+v, want it an error and of length %v", args, got, 1)
 		}
 	}
-	if got := c.told(t); got != "alert01" {
+	if got := c.delivered(t); got != "alert01" {
 		t.Errorf("got %v, want %v", got, "alert01")
 	}
 }
 
-// TestWaitSeconds: the call is held until an alert comes, others go on
-// meanwhile, and one that was cancelled drains nothing.
+// TestWaitSeconds: the call is held until an alert comes, others are answered meanwhile,
+// and one that was cancelled takes nothing.
 func TestWaitSeconds(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "")
@@ -210,13 +209,13 @@ func TestWaitSeconds(t *testing.T) {
 	}
 	r.Publish(t, r.Alert(alert.Error))
 	c.pending(t, 1)
-	if got := c.told(t); got != "alert02" {
+	if got := c.delivered(t); got != "alert02" {
 		t.Fatalf("got %v, want %v", got, "alert02")
 	}
 }
 
-// TestProgress: a held call tells that it is held, to a client that gave a token
-// for that, until there is an alert.
+// TestProgress: a held call reports progress until there is an alert, to a client that
+// gave a token for that.
 func TestProgress(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "")
@@ -235,15 +234,15 @@ func TestProgress(t *testing.T) {
 	if m.ID != held || testrig.Titles(t, m.tool(t).blocks[1]) != "alert01" {
 		t.Fatal(m.raw)
 	}
-	// A short one has nothing to tell.
+	// A short call reports nothing.
 	held = c.send(t, "tools/call", `{"name":"observe","arguments":{"wait_seconds":1},"_meta":{"progressToken":7}}`)
 	if m := c.next(t); m.ID != held {
 		t.Fatalf("got %v, want %v", m.raw, held)
 	}
 }
 
-// TestStreamingIsOffForANewSession: a client that initializes anew on the same
-// connection, or that comes back, has to ask again.
+// TestStreamingIsOffForANewSession: a client that initializes again on the same
+// connection, or comes back, has to enable it again.
 func TestStreamingIsOffForANewSession(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "")
@@ -256,8 +255,8 @@ func TestStreamingIsOffForANewSession(t *testing.T) {
 	c.pending(t, 1)
 }
 
-// TestPastAlertsAreNotPushed: what was raised before streaming was enabled
-// stays in the inbox.
+// TestPastAlertsAreNotPushed: alerts raised before streaming was enabled stay in the
+// inbox.
 func TestPastAlertsAreNotPushed(t *testing.T) {
 	r := newRig(t)
 	r.Publish(t, r.Alert(alert.Error))
@@ -267,12 +266,12 @@ func TestPastAlertsAreNotPushed(t *testing.T) {
 	if m := c.next(t); !strings.Contains(m.raw, "alert02") {
 		t.Fatalf("got %v, want %q in it", m.raw, "alert02")
 	}
-	if got := c.told(t); got != "alert02 alert01" {
+	if got := c.delivered(t); got != "alert02 alert01" {
 		t.Fatalf("got %v, want %v", got, "alert02 alert01")
 	}
 }
 
-// TestSetLevel: the level of logging/setLevel holds besides the configuration.
+// TestSetLevel: the level of logging/setLevel applies beside the configuration.
 func TestSetLevel(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "")
@@ -290,8 +289,8 @@ func TestSetLevel(t *testing.T) {
 	}
 }
 
-// TestEnd: closed stdin ends everything within a second, also while a call is
-// held, and answers what was asked before.
+// TestEnd: closed stdin ends everything within a second, also while a call is held, and
+// calls from before are answered.
 func TestEnd(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "")
@@ -310,19 +309,19 @@ func TestEnd(t *testing.T) {
 	c.in = nil
 }
 
-// TestEndOfAClientThatDoesNotRead: nor does a client hold up the end that asks
-// and never reads. It has a bounded number of calls under way.
+// TestEndOfAClientThatDoesNotRead: a client that calls and never reads does not delay the
+// end. It has a bounded number of calls under way.
 func TestEndOfAClientThatDoesNotRead(t *testing.T) {
 	r := newRig(t)
 	stdin, in := io.Pipe()
-	_, stdout := io.Pipe() // nobody reads
+	_, stdout := io.Pipe() // nothing reads it
 	done := make(chan error, 1)
 	go func() {
 		done <- mcpserver.ServeStdio(context.WithoutCancel(t.Context()), mcpserver.Config{
 			Bus: bus.Config{Dir: r.Dir}, Client: "deaf", Stdin: stdin, Stdout: stdout, Logger: testrig.Quiet(),
 		})
 	}()
-	defer func() { _ = stdout.Close() }() // lets go what is still stuck in a write
+	defer func() { _ = stdout.Close() }() // releases a write that is still blocked
 	for _, line := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"deaf","version":"1"}}}`,
 		`{"jsonrpc":"2.0","id":2,"method":"ping"}`,
@@ -345,7 +344,7 @@ func TestEndOfAClientThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// TestManyCalls: past the bound a call is refused, and the others go on.
+// TestManyCalls: past the bound a call is refused, and the others are answered.
 func TestManyCalls(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "")
@@ -357,7 +356,7 @@ func TestManyCalls(t *testing.T) {
 		t.Fatal(m.raw)
 	}
 	// Each alert ends the wait of one.
-	published, told := 0, 0
+	published, delivered := 0, 0
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
 	deadline := time.After(patience)
@@ -365,7 +364,7 @@ func TestManyCalls(t *testing.T) {
 		select {
 		case line := <-c.lines:
 			answered++
-			told += strings.Count(line, "--- ALERTS")
+			delivered += strings.Count(line, "--- ALERTS")
 		case <-again.C:
 			r.Publish(t, r.Alert(alert.Error))
 			published++
@@ -373,15 +372,15 @@ func TestManyCalls(t *testing.T) {
 			t.Fatal("not all are answered")
 		}
 	}
-	if told == 0 || told > published {
-		t.Errorf("told %d times of %d alerts", told, published)
+	if delivered == 0 || delivered > published {
+		t.Errorf("delivered %d times of %d alerts", delivered, published)
 	}
 	if m := c.ask(t, "ping", `{}`); m.Error != nil {
 		t.Fatal(m.raw)
 	}
 }
 
-// TestBadLines: what is no message is refused, and the session goes on.
+// TestBadLines: a line that is not a message is refused, and the session continues.
 func TestBadLines(t *testing.T) {
 	r := newRig(t)
 	c := r.dial(t, "")
@@ -399,8 +398,8 @@ func TestBadLines(t *testing.T) {
 	}
 }
 
-// TestSignal: the end of the context ends the session as well, and answers what
-// is held.
+// TestSignal: the end of the context ends the session as well, and held calls are
+// answered.
 func TestSignal(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "")
@@ -417,7 +416,7 @@ func TestSignal(t *testing.T) {
 	c.in = nil
 }
 
-// TestClearFirst: clear empties what came before this process, too.
+// TestClearFirst: clear also discards alerts from before this process.
 func TestClearFirst(t *testing.T) {
 	r := newRig(t)
 	r.Publish(t, r.Alert(alert.Error))
@@ -425,12 +424,12 @@ func TestClearFirst(t *testing.T) {
 	if got := c.call(t, "configure", `{"action":"clear"}`).blocks[0]; got != `{"status":"cleared","alerts_cleared":1}` {
 		t.Errorf("got %v, want %v", got, `{"status":"cleared","alerts_cleared":1}`)
 	}
-	if got := c.told(t); got != "" {
+	if got := c.delivered(t); got != "" {
 		t.Errorf("got %v, want nothing", got)
 	}
 }
 
-// TestEndWithoutABus: nothing holds up the end when there is no bus either.
+// TestEndWithoutABus: nothing delays the end when there is no bus either.
 func TestEndWithoutABus(t *testing.T) {
 	r := newRig(t)
 	r.Down()
@@ -441,9 +440,9 @@ func TestEndWithoutABus(t *testing.T) {
 	}
 }
 
-// TestBusAway: the bus goes away and comes back at another address. Meanwhile
-// observe says so, still tells what it has, and nothing is lost or told twice.
-func TestBusAway(t *testing.T) {
+// TestBusUnreachable: the bus ends and comes back at another address. Meanwhile observe
+// reports it and still delivers what it has, and nothing is lost or delivered twice.
+func TestBusUnreachable(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "one")
 	r.Publish(t, r.Alert(alert.Error))
@@ -463,19 +462,19 @@ func TestBusAway(t *testing.T) {
 	r.Up(t)
 	r.Publish(t, r.Alert(alert.Error))
 	c.pending(t, 1)
-	if got := c.told(t); got != "alert02" {
+	if got := c.delivered(t); got != "alert02" {
 		t.Fatalf("got %v, want %v", got, "alert02")
 	}
 	if err := c.hangUp(t); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.open(t, "one").told(t); got != "" {
-		t.Fatalf("told again: %s", got)
+	if got := r.open(t, "one").delivered(t); got != "" {
+		t.Fatalf("delivered again: %s", got)
 	}
 }
 
-// TestHostileBus: what stands on the bus may be anything. What is no alert is
-// skipped; secrets and control characters do not reach the agent.
+// TestHostileBus: the bus may hold anything. A message that is not an alert is skipped;
+// secrets and control characters do not reach the agent.
 func TestHostileBus(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "")
@@ -502,7 +501,7 @@ func TestHostileBus(t *testing.T) {
 	}
 }
 
-// TestNotice: what an agent tells its user is on the bus.
+// TestNotice: an agent's message to its user is on the bus.
 func TestNotice(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "one")

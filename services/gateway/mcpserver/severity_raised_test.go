@@ -8,10 +8,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// TestRaisingRevisionIsDelivered: an alert that was delivered as information is
-// delivered again once a revision makes an error of it: by observe and as a
-// notification, by a gateway that was started in between, and by a hook. Other
-// revisions are not.
+// TestRaisingRevisionIsDelivered: an alert that was delivered as information is delivered
+// again when a revision makes it an error: by observe and as a notification, by a gateway
+// that was started in between, and by a hook. Other revisions are not.
 func TestRaisingRevisionIsDelivered(t *testing.T) {
 	r := newRig(t)
 	raise := func(first alert.Alert, severity alert.Severity) alert.Alert {
@@ -36,7 +35,7 @@ func TestRaisingRevisionIsDelivered(t *testing.T) {
 	first := r.Alert(alert.Info)
 	r.Publish(t, first)
 	c.pending(t, 1)
-	if got := c.told(t); !strings.Contains(got, first.ID) {
+	if got := c.delivered(t); !strings.Contains(got, first.ID) {
 		t.Fatalf("got %s, want the first alert", got)
 	}
 	revision := raise(first, alert.Error)
@@ -52,14 +51,14 @@ func TestRaisingRevisionIsDelivered(t *testing.T) {
 	if !testrig.Poll(func() bool { received, _ := c.health(t); return received == 4 }) {
 		t.Fatal("the revisions do not come")
 	}
-	if got := c.told(t); got != "" {
+	if got := c.delivered(t); got != "" {
 		t.Errorf("got %s after a revision of the same severity and one of what is not known, want nothing", got)
 	}
 
 	second := r.Alert(alert.Info)
 	r.Publish(t, second)
 	c.pending(t, 1)
-	c.told(t)
+	c.delivered(t)
 	if err := c.hangUp(t); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +71,7 @@ func TestRaisingRevisionIsDelivered(t *testing.T) {
 	third := r.Alert(alert.Info)
 	r.Publish(t, third)
 	again.pending(t, 1)
-	again.told(t)
+	again.delivered(t)
 	revision = raise(third, alert.Error)
 	has("hook", r.Hook(t, "raised", testrig.Call("PostToolUse")), third, revision)
 }

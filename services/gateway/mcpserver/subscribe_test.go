@@ -13,9 +13,9 @@ import (
 
 func TestSubscribe(t *testing.T) {
 	r := newRig(t)
-	k := r.watcher(t, "dev")
+	k := r.startKubewatch(t, "dev")
 	c := r.open(t, "")
-	k.happens(t, "dev", "shop") // of the past
+	k.publishEvent(t, "dev", "shop") // of the past
 
 	events := c.follow(t, `{"namespaces":["shop","shop","bank"],"labelSelector":"app = web","mode":"","type":""}`)
 	if got, _ := json.Marshal(events.Filters); events.Mode != "events" || events.Cluster != "dev" || events.Degraded || events.Note != "" ||
@@ -24,18 +24,18 @@ func TestSubscribe(t *testing.T) {
 	}
 	faults := c.follow(t, `{"cluster":"dev","namespaces":["shop"],"mode":"faults"}`)
 
-	first := k.happens(t, "dev", "shop")
+	first := k.publishEvent(t, "dev", "shop")
 	c.event(t, events.SubscriptionID, first)
-	k.happens(t, "dev", "secret")
-	k.happens(t, "prod", "shop")
+	k.publishEvent(t, "dev", "secret")
+	k.publishEvent(t, "prod", "shop")
 	twice := k.event("dev", "shop")
-	k.say(t, "", twice)
-	k.say(t, "", twice)
+	k.publish(t, "", twice)
+	k.publish(t, "", twice)
 	c.event(t, events.SubscriptionID, twice.Event.Message)
 
 	f := k.fault("dev", "shop")
 	f.Event.Message = "token ghp_0123456789abcdefghijABCDEFGHIJ012345 \x1b[31m\nnext"
-	k.say(t, f.Fault.ID+"firing", f)
+	k.publish(t, f.Fault.ID+"firing", f)
 	p := c.push(t)
 	if p.Level != "warning" || p.Logger != "kubernetes/faults" || p.Data.SubscriptionID != faults.SubscriptionID || p.Data.FaultID != f.Fault.ID || !p.Data.LogsFollow || p.Data.Logs != nil {
 		t.Errorf("%+v", p)
@@ -44,14 +44,14 @@ func TestSubscribe(t *testing.T) {
 		t.Errorf("%q", p.Data.Event.Message)
 	}
 	f.Logs = []kube.Log{{Container: "web", HasPanic: true, Sample: "panic: x\n\tmain.go:1\n"}}
-	k.say(t, f.Fault.ID+"/logs", f)
+	k.publish(t, f.Fault.ID+"/logs", f)
 	if p := c.push(t); p.Data.FaultID != f.Fault.ID || p.Data.LogsFollow || len(p.Data.Logs) != 1 || !p.Data.Logs[0].HasPanic || p.Data.Logs[0].Sample != "panic: x\n\tmain.go:1\n" {
 		t.Errorf("%+v", p)
 	}
 	f.Fault.State = kube.StateOver
-	k.say(t, f.Fault.ID+"over", f)
-	k.say(t, "", &kube.Message{Cluster: "dev", Watch: &kube.Watch{}}) // as good as ever
-	last := k.happens(t, "dev", "shop")
+	k.publish(t, f.Fault.ID+"over", f)
+	k.publish(t, "", &kube.Message{Cluster: "dev", Watch: &kube.Watch{}}) // as healthy as before
+	last := k.publishEvent(t, "dev", "shop")
 	c.event(t, events.SubscriptionID, last)
 
 	var list struct {
@@ -89,7 +89,7 @@ func TestSubscribe(t *testing.T) {
 
 func TestSubscribeRefuses(t *testing.T) {
 	r := newRig(t)
-	r.watcher(t, "dev", "prod/eu")
+	r.startKubewatch(t, "dev", "prod/eu")
 	c := r.open(t, "")
 	for args, want := range map[string]string{
 		`{"type":"Warning"}`:                                "cluster must be one that is watched: dev, prod/eu",
@@ -119,10 +119,10 @@ func TestSubscribeRefuses(t *testing.T) {
 	}
 }
 
-// TestSubscriptionLevels: a client's own level counts, and is told of.
+// TestSubscriptionLevels: a client's own logging level applies, and the answer has a note.
 func TestSubscriptionLevels(t *testing.T) {
 	r := newRig(t)
-	k := r.watcher(t, "dev")
+	k := r.startKubewatch(t, "dev")
 	c := r.open(t, "")
 	c.ask(t, "logging/setLevel", `{"level":"warning"}`)
 	events := c.follow(t, `{"namespaces":["shop"]}`)
@@ -133,8 +133,8 @@ func TestSubscriptionLevels(t *testing.T) {
 	if faults.Note != "" {
 		t.Errorf("got %+v, want nothing", faults)
 	}
-	k.happens(t, "dev", "shop")
-	k.say(t, "", k.fault("dev", "shop"))
+	k.publishEvent(t, "dev", "shop")
+	k.publish(t, "", k.fault("dev", "shop"))
 	if p := c.push(t); p.Data.SubscriptionID != faults.SubscriptionID {
 		t.Errorf("got %+v, want %v", p, faults.SubscriptionID)
 	}
@@ -147,23 +147,23 @@ func TestSubscriptionLevels(t *testing.T) {
 	if s := c.follow(t, `{"namespaces":["shop"],"mode":"faults"}`); !strings.Contains(s.Note, "logging/setLevel to warning") {
 		t.Errorf("got %+v, want %q in it", s, "logging/setLevel to warning")
 	}
-	// A client that begins anew has neither level nor subscriptions.
+	// A client that initializes again has neither level nor subscriptions.
 	c.initialize(t, "2025-11-25")
 	if s := c.follow(t, `{"namespaces":["shop"]}`); s.Note != "" {
 		t.Errorf("got %+v, want nothing", s)
 	}
-	last := k.happens(t, "dev", "shop")
+	last := k.publishEvent(t, "dev", "shop")
 	if p := c.push(t); p.Data.Event.Message != last {
 		t.Errorf("got %+v, want %v", p, last)
 	}
 }
 
-// TestSubscriptionOfAProtocolWithoutPushes: it is told that nothing comes, and nothing
-// does.
+// TestSubscriptionOfAProtocolWithoutPushes: the answer has a note that nothing comes, and
+// nothing does.
 func TestSubscriptionOfAProtocolWithoutPushes(t *testing.T) {
 	r := newRig(t)
 	r.protocol = mcpserver.Latest
-	k := r.watcher(t, "dev")
+	k := r.startKubewatch(t, "dev")
 	c := r.dial(t, "")
 	call := func(tool, args string) string {
 		t.Helper()
@@ -172,25 +172,25 @@ func TestSubscriptionOfAProtocolWithoutPushes(t *testing.T) {
 	if text := call("events_subscribe", `{"namespaces":["shop"]}`); !strings.Contains(text, "2026-07-28 forbids unsolicited messages") {
 		t.Errorf("got %v, want %q in it", text, "2026-07-28 forbids unsolicited messages")
 	}
-	k.happens(t, "dev", "shop")
+	k.publishEvent(t, "dev", "shop")
 	if !testrig.Poll(func() bool { return strings.Contains(call("events_list_subscriptions", `{}`), `"withheld":1`) }) {
 		t.Error(call("events_list_subscriptions", `{}`))
 	}
 }
 
-// TestSubscribeOverHTTP: what is said goes to the client's stream, waits for one where
-// there is none, and nothing of it comes after it was ended.
+// TestSubscribeOverHTTP: notifications go to the client's stream, wait for one where there
+// is none, and none comes after the end of the subscription.
 func TestSubscribeOverHTTP(t *testing.T) {
 	r := newRig(t)
-	k := r.watcher(t, "dev")
+	k := r.startKubewatch(t, "dev")
 	url := r.serve(t, mcpserver.Compatible, mcpserver.HTTPConfig{})
 	h := r.begin(t, url, "hearer")
 	id := h.follow(t, `{"namespaces":["shop"]}`)
 	other := h.follow(t, `{"namespaces":["shop"],"reason":"Back"}`)
-	// Nobody listens yet.
+	// The client does not listen yet.
 	var want []string
 	for range 3 {
-		want = append(want, k.happens(t, "dev", "shop"))
+		want = append(want, k.publishEvent(t, "dev", "shop"))
 	}
 	if text := h.tool(t, "events_unsubscribe", `{"subscriptionId":"`+other+`"}`); !strings.Contains(text, "cancelled") {
 		t.Fatalf("got %v, want %q in it", text, "cancelled")
@@ -205,8 +205,8 @@ func TestSubscribeOverHTTP(t *testing.T) {
 		t.Fatalf("got %v, want %q in it", text, "cancelled")
 	}
 	last := h.follow(t, `{"namespaces":["bank"]}`)
-	k.happens(t, "dev", "shop")
-	message := k.happens(t, "dev", "bank")
+	k.publishEvent(t, "dev", "shop")
+	message := k.publishEvent(t, "dev", "bank")
 	if p := lines.push(t); p.Data.SubscriptionID != last || p.Data.Event.Message != message {
 		t.Fatalf("%+v", p)
 	}

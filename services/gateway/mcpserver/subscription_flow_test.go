@@ -21,7 +21,7 @@ import (
 // TestUnsubscribeUnderLoad: at 1,000 events a second nothing comes after the answer.
 func TestUnsubscribeUnderLoad(t *testing.T) {
 	r := newRig(t)
-	k := r.watcher(t, "dev")
+	k := r.startKubewatch(t, "dev")
 	c := r.open(t, "")
 	var published atomic.Int64
 	ctx, stop := context.WithCancel(t.Context())
@@ -91,11 +91,11 @@ func (c *client) followUnder(t *testing.T, args string) string {
 	return reply.SubscriptionID
 }
 
-// TestSubscriptionOfAClientThatDoesNotRead: it waits on the bus, what else the client
-// asks is answered once it reads again, and nothing is lost.
+// TestSubscriptionOfAClientThatDoesNotRead: messages wait on the bus, calls are answered
+// once the client reads again, and nothing is lost.
 func TestSubscriptionOfAClientThatDoesNotRead(t *testing.T) {
 	r := newRig(t)
-	k := r.watcher(t, "dev")
+	k := r.startKubewatch(t, "dev")
 	c := r.open(t, "")
 	s := c.follow(t, `{"namespaces":["shop"]}`)
 	// The client has room for 1,000 lines.
@@ -112,11 +112,11 @@ func TestSubscriptionOfAClientThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// TestUnsubscribeOfAClientThatDoesNotRead: where it reads nothing more, and ends, what
-// it asked last is no failure of the gateway.
+// TestUnsubscribeOfAClientThatDoesNotRead: when the client reads nothing more and ends, its
+// last call is no failure of the gateway.
 func TestUnsubscribeOfAClientThatDoesNotRead(t *testing.T) {
 	r := newRig(t)
-	k := r.watcher(t, "dev")
+	k := r.startKubewatch(t, "dev")
 	c := r.open(t, "")
 	s := c.follow(t, `{"namespaces":["shop"]}`)
 	k.burst(t, "dev", "shop", 1500)
@@ -136,18 +136,18 @@ func TestUnsubscribeOfAClientThatDoesNotRead(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the gateway does not end")
 	}
-	for range c.lines { // who writes ends
+	for range c.lines { // until the writer has ended
 	}
 }
 
-// TestSubscriptionThatLostSome: what the bus forgot before the client read is told, and
-// counted.
+// TestSubscriptionThatLostSome: messages that the bus deleted before the client read them
+// are reported and counted.
 func TestSubscriptionThatLostSome(t *testing.T) {
 	r := newRig(t)
-	k := r.watcher(t, "dev")
+	k := r.startKubewatch(t, "dev")
 	c := r.open(t, "")
 	s := c.follow(t, `{"namespaces":["shop"]}`)
-	// Those that the client has room for, that wait in the gateway, and some more.
+	// As many as the client has room for and as wait in the gateway, and some more.
 	const all = 1500
 	k.burst(t, "dev", "shop", all)
 	if !testrig.Poll(func() bool { return len(c.lines) == cap(c.lines) }) {
@@ -163,34 +163,34 @@ func TestSubscriptionThatLostSome(t *testing.T) {
 	if err := stream.Purge(t.Context(), jetstream.WithPurgeSequence(all-4)); err != nil {
 		t.Fatal(err)
 	}
-	told, next := pushed{}, 1
+	dropped, next := pushed{}, 1
 	for next <= all {
 		p := c.push(t)
 		switch want := fmt.Sprintf("event %d", next); {
 		case p.Data.Error != "":
-			if told.Data.Error != "" || p.Level != "error" || p.Logger != "kubernetes/subscription_error" || p.Data.Degraded || !strings.Contains(p.Data.Error, fmt.Sprintf("up to %d messages", all-5-next+1)) {
+			if dropped.Data.Error != "" || p.Level != "error" || p.Logger != "kubernetes/subscription_error" || p.Data.Degraded || !strings.Contains(p.Data.Error, fmt.Sprintf("up to %d messages", all-5-next+1)) {
 				t.Fatalf("after event %d: %+v", next-1, p)
 			}
-			told, next = p, all-4
+			dropped, next = p, all-4
 		case p.Data.Event.Message != want || p.Data.SubscriptionID != s.SubscriptionID:
 			t.Fatalf("%+v, not %s", p, want)
 		default:
 			next++
 		}
 	}
-	if told.Data.Error == "" {
-		t.Error("that some are lost is not told")
+	if dropped.Data.Error == "" {
+		t.Error("got no notification of the deleted messages")
 	}
 	if text := c.call(t, "events_list_subscriptions", `{}`).blocks[0]; strings.Contains(text, `"dropped":0`) {
 		t.Errorf("got %v, want no %q in it", text, `"dropped":0`)
 	}
 }
 
-// TestSubscriptionsLeaveNothing: neither one that was ended nor those of a client that
-// is gone have a consumer on the bus.
+// TestSubscriptionsLeaveNothing: neither a subscription that was ended nor those of a
+// client that has gone leave a consumer on the bus.
 func TestSubscriptionsLeaveNothing(t *testing.T) {
 	r := newRig(t)
-	k := r.watcher(t, "dev")
+	k := r.startKubewatch(t, "dev")
 	c := r.open(t, "")
 	provisioner := r.Join(t, bus.RoleProvisioner)
 	consumers := func(want int) {
@@ -217,7 +217,7 @@ func TestSubscriptionsLeaveNothing(t *testing.T) {
 	c.initialize(t, "2025-11-25")
 	consumers(0)
 	c.follow(t, `{"namespaces":["shop"]}`)
-	k.happens(t, "dev", "shop")
+	k.publishEvent(t, "dev", "shop")
 	c.push(t)
 	consumers(1)
 	if err := c.hangUp(t); err != nil {
@@ -226,11 +226,11 @@ func TestSubscriptionsLeaveNothing(t *testing.T) {
 	consumers(0)
 }
 
-// TestSubscriptionOfAClientThatDoesNotReadItsStream: over HTTP its calls are answered
-// all the same, and its end holds up nobody.
+// TestSubscriptionOfAClientThatDoesNotReadItsStream: over HTTP its calls are answered all
+// the same, and its end delays nothing.
 func TestSubscriptionOfAClientThatDoesNotReadItsStream(t *testing.T) {
 	r := newRig(t)
-	k := r.watcher(t, "dev")
+	k := r.startKubewatch(t, "dev")
 	c := r.begin(t, r.serve(t, mcpserver.Compatible, mcpserver.HTTPConfig{}), "deaf")
 	id := c.follow(t, `{"namespaces":["shop"]}`)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -252,7 +252,7 @@ func TestSubscriptionOfAClientThatDoesNotReadItsStream(t *testing.T) {
 	if text := c.tool(t, "events_unsubscribe", `{"subscriptionId":"`+id+`"}`); !strings.Contains(text, "cancelled") {
 		t.Errorf("got %v, want %q in it", text, "cancelled")
 	}
-	// A write that is under way is waited for, but not for as long as one may take.
+	// It waits for a write that is under way, but not for as long as one may take.
 	if took := time.Since(begun); took > 5*time.Second {
 		t.Errorf("answered after %s", took)
 	}
@@ -261,22 +261,22 @@ func TestSubscriptionOfAClientThatDoesNotReadItsStream(t *testing.T) {
 	}
 }
 
-// TestSubscriptionsSurviveTheBus: what comes while the bus is away to the gateway, or
-// is another process, is not missed.
+// TestSubscriptionsSurviveTheBus: messages from while the gateway can't reach the bus are
+// not missed, also when the bus is another process then.
 func TestSubscriptionsSurviveTheBus(t *testing.T) {
 	r := newRig(t)
-	k := r.watcher(t, "dev")
+	k := r.startKubewatch(t, "dev")
 	c := r.open(t, "")
 	s := c.follow(t, `{"namespaces":["shop"]}`)
-	c.event(t, s.SubscriptionID, k.happens(t, "dev", "shop"))
+	c.event(t, s.SubscriptionID, k.publishEvent(t, "dev", "shop"))
 	r.Down()
 	r.Up(t) // at another address
 	n := k.n
-	k = r.watcher(t, "dev")
+	k = r.startKubewatch(t, "dev")
 	k.n = n
 	var want []string
 	for range 5 {
-		want = append(want, k.happens(t, "dev", "shop"))
+		want = append(want, k.publishEvent(t, "dev", "shop"))
 	}
 	for _, message := range want {
 		c.event(t, s.SubscriptionID, message)

@@ -12,12 +12,12 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// TestSubscriptionHealth: a client hears once that nothing can come, and once that it
+// TestSubscriptionHealth: a client is notified once that nothing can come, and once that it
 // does again.
 func TestSubscriptionHealth(t *testing.T) {
 	r := newRig(t)
-	k := r.watcher(t)
-	k.lead(t, "dev", kube.Watch{Degraded: true, Error: "connection refused \x1b[0m"})
+	k := r.startKubewatch(t)
+	k.renew(t, "dev", kube.Watch{Degraded: true, Error: "connection refused \x1b[0m"})
 	c := r.open(t, "")
 	s := c.follow(t, `{"namespaces":["shop"]}`)
 	if !s.Degraded || !strings.Contains(s.Note, "connection refused ␛[0m") {
@@ -29,7 +29,7 @@ func TestSubscriptionHealth(t *testing.T) {
 		if degraded {
 			w.Error = "5 tries failed"
 		}
-		k.say(t, "", &kube.Message{Cluster: "dev", Watch: w})
+		k.publish(t, "", &kube.Message{Cluster: "dev", Watch: w})
 	}
 	hears := func(level string, degraded bool, why string) {
 		t.Helper()
@@ -45,30 +45,30 @@ func TestSubscriptionHealth(t *testing.T) {
 	hears("error", true, "5 tries failed")
 	watch(false)
 	hears("info", false, "")
-	// Nobody watches it any more.
-	k.gone(t, "dev")
+	// Nothing watches it any more.
+	k.release(t, "dev")
 	hears("error", true, "no kubewatch watches this cluster any more")
 	again := c.follow(t, `{"cluster":"dev","namespaces":["bank"]}`)
 	if !again.Degraded || !strings.Contains(again.Note, "no kubewatch") {
 		t.Errorf("%+v", again)
 	}
 	c.call(t, "events_unsubscribe", `{"subscriptionId":"`+again.SubscriptionID+`"}`)
-	k.stay(t, "dev")
+	k.keepRenewing(t, "dev")
 	hears("info", false, "")
 }
 
-// TestSubscriptionHealthThatTheStreamDoesNotTell: what a kubewatch says of itself holds
-// where the stream's word on it is missing, and is told once, as fit as all else.
-func TestSubscriptionHealthThatTheStreamDoesNotTell(t *testing.T) {
+// TestSubscriptionHealthThatTheStreamLacks: where the stream has no message about the
+// watch, the kubewatch's own record counts. It is reported once, masked and visible.
+func TestSubscriptionHealthThatTheStreamLacks(t *testing.T) {
 	r := newRig(t)
-	k := r.watcher(t)
+	k := r.startKubewatch(t)
 	const name = "d\x1b[31mev"
 	var watch atomic.Pointer[kube.Watch]
 	watch.Store(&kube.Watch{})
-	k.lead(t, name, *watch.Load())
+	k.renew(t, name, *watch.Load())
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	kv, done := k.bucket(t), make(chan struct{})
-	go func() { // as it does all the time
+	go func() { // as a kubewatch does all the time
 		defer close(done)
 		tick := time.NewTicker(bus.KubewatchTTL / 10)
 		defer tick.Stop()
@@ -100,12 +100,12 @@ func TestSubscriptionHealthThatTheStreamDoesNotTell(t *testing.T) {
 		}
 	}
 	watch.Store(&kube.Watch{})
-	told := map[string]bool{}
+	recovered := map[string]bool{}
 	for range 2 {
-		if p := c.push(t); p.Data.Degraded || told[p.Data.SubscriptionID] {
+		if p := c.push(t); p.Data.Degraded || recovered[p.Data.SubscriptionID] {
 			t.Errorf("%+v", p)
 		} else {
-			told[p.Data.SubscriptionID] = true
+			recovered[p.Data.SubscriptionID] = true
 		}
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/mcpserver"
 )
 
-// TestSubscriptionsOnStdioAreBounded: by ten, if nothing else is said.
+// TestSubscriptionsOnStdioAreBounded: by ten, unless the setting is another.
 func TestSubscriptionsOnStdioAreBounded(t *testing.T) {
 	r := newRig(t)
-	k := r.watcher(t, "dev")
+	k := r.startKubewatch(t, "dev")
 	c := r.open(t, "")
 	var last string
 	for range 10 {
@@ -27,19 +27,19 @@ func TestSubscriptionsOnStdioAreBounded(t *testing.T) {
 	}
 	c.call(t, "events_unsubscribe", `{"subscriptionId":"`+last+`"}`)
 	c.follow(t, `{"namespaces":["bank"]}`)
-	// Who begins anew gets nothing of those before, and has all the room again.
+	// After another initialize none of those before are left, and there is room for ten.
 	c.initialize(t, "2025-06-18")
-	k.happens(t, "dev", "shop")
+	k.publishEvent(t, "dev", "shop")
 	for range 10 {
 		c.follow(t, `{"namespaces":["bank"]}`)
 	}
 }
 
-// TestSubscriptionLimits: over HTTP all sessions share the limit, and each has its own.
-// A session that ends gives its places back at once.
+// TestSubscriptionLimits: over HTTP all sessions share one limit, and each has its own. The
+// subscriptions of a session that ends free their places at once.
 func TestSubscriptionLimits(t *testing.T) {
 	r := newRig(t)
-	r.watcher(t, "dev")
+	r.startKubewatch(t, "dev")
 	r.kubernetes.Limits = kubernetes.Limits{PerSession: 2, Global: 3}
 	url := r.serve(t, mcpserver.Compatible, mcpserver.HTTPConfig{})
 	a, _ := join(t, url)
@@ -69,7 +69,7 @@ func TestSubscriptionLimits(t *testing.T) {
 	if why := subscribe(b); !strings.Contains(why, "have 3 subscriptions") || !strings.Contains(why, "--max-subscriptions-global") {
 		t.Errorf("got %v, want it with %q and with %q", why, "have 3 subscriptions", "--max-subscriptions-global")
 	}
-	// Another's can't be ended, nor seen.
+	// Those of another client can't be ended or seen.
 	if text, failed := called(t, b, "events_unsubscribe", map[string]any{"subscriptionId": ids[a][0]}); !failed || !strings.Contains(text, "not found") {
 		t.Error(text)
 	}
@@ -100,7 +100,7 @@ func TestSubscriptionLimits(t *testing.T) {
 	}
 }
 
-// called is a call of a tool that may fail.
+// called calls a tool, and reports whether that failed.
 func called(t *testing.T, s *mcp.ClientSession, name string, arguments map[string]any) (text string, failed bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -13,7 +13,7 @@ import (
 // is refused by name, and changes nothing.
 func TestNullIsRefused(t *testing.T) {
 	r := newRig(t)
-	r.watcher(t, "c1")
+	r.startKubewatch(t, "c1")
 	c := r.open(t, "nulls")
 	enabled := c.call(t, "configure_streaming", `{"action":"enable","throttle_seconds":30,"events":["ci"],"severity_min":"error","url_filter":"/cart"}`)
 	if enabled.isError {

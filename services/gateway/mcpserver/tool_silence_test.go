@@ -18,21 +18,21 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/silence"
 )
 
-// now is an alert that is raised now: silences look at that.
+// now returns an alert that is raised now: silences compare the time.
 func (r *rig) now(severity alert.Severity) alert.Alert {
 	a := r.Alert(severity)
 	a.Timestamp = time.Now().UTC()
 	return a
 }
 
-// again is a repetition.
+// again returns a repetition.
 func (r *rig) again(a alert.Alert, severity alert.Severity) alert.Alert {
 	next := r.now(severity)
 	next.App, next.DedupKey = a.App, a.DedupKey
 	return next
 }
 
-// do is a call of configure that is fine, decoded.
+// do calls configure, which must succeed, and decodes the answer.
 func (c *client) do(t *testing.T, args string) map[string]any {
 	t.Helper()
 	r := c.call(t, "configure", args)
@@ -43,7 +43,7 @@ func (c *client) do(t *testing.T, args string) map[string]any {
 	return reply
 }
 
-// refused is the text of a call of configure that fails.
+// refused returns the error of a call of configure.
 func (c *client) refused(t *testing.T, args string) string {
 	t.Helper()
 	r := c.call(t, "configure", args)
@@ -53,7 +53,7 @@ func (c *client) refused(t *testing.T, args string) string {
 	return r.blocks[0]
 }
 
-// silencedCount is what configure health says of held back alerts.
+// silencedCount returns how many alerts configure health counts as suppressed.
 func (c *client) silencedCount(t *testing.T) int {
 	t.Helper()
 	inbox, _ := c.do(t, `{"action":"health"}`)["inbox"].(map[string]any)
@@ -61,8 +61,8 @@ func (c *client) silencedCount(t *testing.T) int {
 	return int(n)
 }
 
-// lists says what lasts: the key, category and app of each silence with what it
-// held back, and the alerts of the acknowledgements.
+// lists returns what is in force: key, category and app of each silence with how many
+// alerts it suppressed, and the alerts of the acknowledgements.
 func (c *client) lists(t *testing.T) string {
 	t.Helper()
 	reply := c.do(t, `{"action":"silence_list"}`)
@@ -80,7 +80,7 @@ func (c *client) lists(t *testing.T) string {
 	return strings.ReplaceAll(strings.Join(all, " "), "<nil>", "")
 }
 
-// received waits until n alerts have come to a gateway, told or not.
+// received waits until n alerts have come to a gateway, delivered or not.
 func (c *client) received(t *testing.T, n int) {
 	t.Helper()
 	var got int
@@ -106,9 +106,9 @@ func TestSilence(t *testing.T) {
 	if reason, _ := s["reason"].(string); !strings.Contains(reason, "[REDACTED") {
 		t.Errorf("reason: %s", reason)
 	}
-	one.lists(t) // it holds in both by now
+	one.lists(t) // it is in force in both by now
 	two.lists(t)
-	one.pending(t, 1) // what pended before stays
+	one.pending(t, 1) // what was pending before stays
 	two.pending(t, 1)
 
 	other := r.now(alert.Warning)
@@ -117,8 +117,8 @@ func TestSilence(t *testing.T) {
 	r.Publish(t, other)
 	for _, c := range []*client{one, two} {
 		c.received(t, 3)
-		if told := c.told(t); told != "alert01 alert02" {
-			t.Errorf("told %q", told)
+		if got := c.delivered(t); got != "alert01 alert02" {
+			t.Errorf("delivered %q, want %q", got, "alert01 alert02")
 		}
 		if n := c.silencedCount(t); n != 1 {
 			t.Errorf("%d silenced", n)
@@ -132,11 +132,11 @@ func TestSilence(t *testing.T) {
 		t.Errorf("history: %s", history)
 	}
 
-	// A gateway that begins later holds back the same.
+	// A gateway that starts later suppresses the same.
 	three := r.open(t, "three")
 	three.received(t, 3)
-	if told := three.told(t); told != "alert01 alert02" {
-		t.Errorf("told later: %q", told)
+	if got := three.delivered(t); got != "alert01 alert02" {
+		t.Errorf("delivered %q, want %q", got, "alert01 alert02")
 	}
 
 	if got := two.do(t, fmt.Sprintf(`{"action":"unsilence","silence_id":%q}`, s["id"])); got["status"] != "unsilenced" || got["silence_id"] != s["id"] {
@@ -149,15 +149,15 @@ func TestSilence(t *testing.T) {
 	}
 	r.Publish(t, r.now(alert.Error))
 	for _, c := range []*client{two, three} {
-		c.pending(t, 1) // and not what was held back meanwhile
-		if told := c.told(t); told != "alert04" {
-			t.Errorf("told %q", told)
+		c.pending(t, 1) // and not what was suppressed meanwhile
+		if got := c.delivered(t); got != "alert04" {
+			t.Errorf("delivered %q, want %q", got, "alert04")
 		}
 	}
 	four := r.open(t, "four")
 	four.received(t, 4)
-	if told := four.told(t); told != "alert04 alert01 alert02" {
-		t.Errorf("told after the silence: %q", told)
+	if got := four.delivered(t); got != "alert04 alert01 alert02" {
+		t.Errorf("delivered %q, want %q", got, "alert04 alert01 alert02")
 	}
 }
 
@@ -168,8 +168,8 @@ func TestAcknowledge(t *testing.T) {
 	r.Publish(t, first)
 	one.pending(t, 1)
 	two.pending(t, 1)
-	if told := one.told(t); told != "alert01" {
-		t.Fatalf("told %q", told)
+	if got := one.delivered(t); got != "alert01" {
+		t.Fatalf("delivered %q, want %q", got, "alert01")
 	}
 	reply := one.do(t, `{"action":"ack","alert_id":"alert01"}`) // by the history
 	until, err := time.Parse(time.RFC3339, fmt.Sprint(reply["until"]))
@@ -187,7 +187,7 @@ func TestAcknowledge(t *testing.T) {
 		}
 	}
 
-	// It gets worse: all is told again, and the bus knows.
+	// It gets worse: all is delivered again, and the acknowledgement ends on the bus.
 	r.Publish(t, r.again(first, alert.Error))
 	r.Publish(t, r.again(first, alert.Info))
 	for _, c := range []*client{one, two} {
@@ -200,24 +200,24 @@ func TestAcknowledge(t *testing.T) {
 	if text := one.refused(t, `{"action":"ack","alert_id":"alert01"}`); text != "alert alert01 was raised again with a higher severity, as alert04: acknowledge that one" {
 		t.Errorf("got %v, want %v", text, "alert alert01 was raised again with a higher severity, as alert04: acknowledge that one")
 	}
-	one.do(t, `{"action":"ack","alert_id":"alert05"}`) // where it pends, merged: as bad as the worst
+	one.do(t, `{"action":"ack","alert_id":"alert05"}`) // while it is pending, merged: as severe as the worst
 	r.Publish(t, r.again(first, alert.Error))
 	for _, c := range []*client{one, two} {
 		c.received(t, 6)
-		if told := c.told(t); told != "alert03" {
-			t.Errorf("told %q", told)
+		if got := c.delivered(t); got != "alert03" {
+			t.Errorf("delivered %q, want %q", got, "alert03")
 		}
 	}
 
-	// It is over: that is told, and what comes then.
+	// It is resolved: that is delivered, and what comes then.
 	over := r.again(first, alert.Info)
 	over.Resolves = "alert06"
 	r.Publish(t, over)
 	r.Publish(t, r.again(first, alert.Warning))
 	for _, c := range []*client{one, two} {
 		c.received(t, 8)
-		if told := c.told(t); told != "alert08 alert07" {
-			t.Errorf("told %q", told)
+		if got := c.delivered(t); got != "alert08 alert07" {
+			t.Errorf("delivered %q, want %q", got, "alert08 alert07")
 		}
 	}
 	if text := one.refused(t, `{"action":"ack","alert_id":"alert04"}`); text != "alert alert04 is already resolved, by alert07" {
@@ -231,13 +231,13 @@ func TestAcknowledge(t *testing.T) {
 	two.pending(t, 1)
 }
 
-// TestSilencedIsNotStreamed: what is raised from then on. What waits in the batch
-// stays in it, unless it is acknowledged.
+// TestSilencedIsNotStreamed: alerts raised after the silence. Those in the batch stay in
+// it, unless they are acknowledged.
 func TestSilencedIsNotStreamed(t *testing.T) {
 	t.Parallel() // it waits for the throttle
 	r := newRig(t)
 	c := r.open(t, "")
-	// Long enough for all that has to be done before the batch goes, on a busy machine too.
+	// Long enough for everything before the batch is sent, on a busy machine too.
 	c.call(t, "configure_streaming", `{"action":"enable","throttle_seconds":5}`)
 	r.Publish(t, r.now(alert.Error))
 	if m := c.next(t); !strings.Contains(m.raw, "alert01") {
@@ -260,8 +260,8 @@ func TestSilencedIsNotStreamed(t *testing.T) {
 	}
 }
 
-// TestSilencesOverTheBussEnd: they are kept, and what is changed on a bus that is
-// away is refused.
+// TestSilencesOverTheBussEnd: they are kept, and changes on an unreachable bus are
+// refused.
 func TestSilencesOverTheBussEnd(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "one")
@@ -275,8 +275,8 @@ func TestSilencesOverTheBussEnd(t *testing.T) {
 	r.Up(t)
 	r.Publish(t, r.now(alert.Error))
 	c.received(t, 1)
-	if told := c.told(t); told != "" {
-		t.Errorf("told %q", told)
+	if got := c.delivered(t); got != "" {
+		t.Errorf("delivered %q, want %q", got, "")
 	}
 	if list := c.lists(t); list != "//web:1" {
 		t.Errorf("list %s", list)
@@ -288,13 +288,13 @@ func TestSilencesOverTheBussEnd(t *testing.T) {
 	r.Publish(t, a)
 	c.received(t, 2)
 	c.pending(t, 0) // the silence may come a little later than the alert
-	if told := c.told(t); told != "" {
-		t.Errorf("after the restart it does not hear of %v: %q", silenced, told)
+	if got := c.delivered(t); got != "" {
+		t.Errorf("after the restart %q is delivered, want nothing: %v", got, silenced)
 	}
 }
 
-// TestWaitHeedsSilences, also those that it has to read first.
-func TestWaitHeedsSilences(t *testing.T) {
+// TestWaitAppliesSilences, also those that it has to read first.
+func TestWaitAppliesSilences(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "one")
 	c.do(t, `{"action":"silence","app":"web"}`)
@@ -311,8 +311,8 @@ func TestWaitHeedsSilences(t *testing.T) {
 	}
 }
 
-// TestHooksHeedSilences: also the end of an acknowledgement that no gateway has met.
-func TestHooksHeedSilences(t *testing.T) {
+// TestHooksApplySilences: also the end of an acknowledgement that no gateway has seen.
+func TestHooksApplySilences(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "other")
 	c.do(t, `{"action":"silence","app":"shop"}`)
@@ -340,7 +340,7 @@ func TestHooksHeedSilences(t *testing.T) {
 		t.Errorf("worse, and again: %s", got)
 	}
 
-	// What another version has written is not obeyed, and not written over.
+	// A document of another version is neither applied nor written over.
 	late := r.open(t, "late")
 	own := r.Join(t, bus.RoleGateway)
 	kv, err := own.JS.KeyValue(t.Context(), bus.BucketSilences)
@@ -361,8 +361,8 @@ func TestHooksHeedSilences(t *testing.T) {
 	}
 }
 
-// TestSilencesThatWereDeleted with another tool are over for gateways that run, as
-// they are for those who read them once, and what comes then is silenced anew.
+// TestSilencesThatWereDeleted with another tool end for running gateways, as for readers
+// that read them once, and later silences apply.
 func TestSilencesThatWereDeleted(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "one")
@@ -377,10 +377,10 @@ func TestSilencesThatWereDeleted(t *testing.T) {
 		c.do(t, `{"action":"silence","app":"web"}`)
 		r.Publish(t, r.now(alert.Error))
 		c.received(t, 3*i+1)
-		if told := c.told(t) + r.Hook(t, "agent", testrig.Call("PostToolUse")); told != "" {
-			t.Errorf("told %q", told)
+		if got := c.delivered(t) + r.Hook(t, "agent", testrig.Call("PostToolUse")); got != "" {
+			t.Errorf("delivered %q, want %q", got, "")
 		}
-		// What can't be read is deleted too.
+		// A document that can't be read is deleted too.
 		if _, err := kv.Put(t.Context(), bus.KeySilences, []byte(`{"silences":"all"}`)); err != nil {
 			t.Fatal(err)
 		}
@@ -394,11 +394,11 @@ func TestSilencesThatWereDeleted(t *testing.T) {
 			a := r.now(alert.Error)
 			r.Publish(t, a)
 			c.received(t, 3*i+2+n)
-			if told, want := c.told(t), a.ID; told != want {
-				t.Errorf("told %q, want %s", told, want)
+			if got, want := c.delivered(t), a.ID; got != want {
+				t.Errorf("delivered %q, want %q", got, want)
 			}
-			if told := testrig.DeliveredTitles(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))); told != a.ID {
-				t.Errorf("a hook tells %q, want %s", told, a.ID)
+			if got := testrig.DeliveredTitles(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))); got != a.ID {
+				t.Errorf("a hook tells %q, want %s", delivered, a.ID)
 			}
 		}
 	}
@@ -423,7 +423,7 @@ func TestSilenceArguments(t *testing.T) {
 		`{"action":"unack","alert_id":"nobody"}`:       "alert_id must be that of an acknowledgement in force: silence_list shows them",
 		`{"action":"unsilence"}`:                       "silence_id must be the id of a silence: silence_list shows them",
 		`{"action":"unsilence","silence_id":"nobody"}`: "silence_id must be that of a silence in force: silence_list shows them",
-		`{"action":"hush"}`:                            "action must be one of streaming, noise, clear, health, ack, unack, silence, silence_list, unsilence",
+		`{"action":"quiet"}`:                           "action must be one of streaming, noise, clear, health, ack, unack, silence, silence_list, unsilence",
 	} {
 		if got := c.refused(t, args); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: got %s, want %q at its start", args, got, want)
@@ -434,8 +434,8 @@ func TestSilenceArguments(t *testing.T) {
 	}
 }
 
-// TestAKeyMayEndAsCutOnesDo: a page's button may be called "More…".
-func TestAKeyMayEndAsCutOnesDo(t *testing.T) {
+// TestAKeyMayEndWithAnEllipsis: a page's button may be called "More…".
+func TestAKeyMayEndWithAnEllipsis(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "one")
 	a := r.now(alert.Warning)
@@ -451,10 +451,10 @@ func TestAKeyMayEndAsCutOnesDo(t *testing.T) {
 	}
 }
 
-// provisioner is the role that may do everything.
+// provisioner is a session in the role that may do everything.
 const provisioner = bus.Role("provisioner")
 
-// TestSilencesAreLimited: the hundred and first is refused and says what to do.
+// TestSilencesAreLimited: the hundred and first is refused, with what to do.
 func TestSilencesAreLimited(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "one")
@@ -464,7 +464,8 @@ func TestSilencesAreLimited(t *testing.T) {
 	if got := c.refused(t, `{"action":"silence","app":"more"}`); !strings.Contains(got, "100 silences already") || !strings.Contains(got, "unsilence") {
 		t.Errorf("got %v, want it with %q and with %q", got, "100 silences already", "unsilence")
 	}
-	// An older bus has no bucket: what can't be silenced says so, and alerts are told.
+	// An older bus has no bucket: silencing is refused with that reason, and alerts are
+	// delivered.
 	if err := r.Join(t, provisioner).JS.DeleteKeyValue(t.Context(), bus.BucketSilences); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-// wait waits as a command does, for the client of that name.
+// wait waits as tocsin wait does, for the client of that name.
 func (r *rig) wait(ctx context.Context, client string, severity alert.Severity, timeout time.Duration) (string, error) {
 	return delivery.WaitForAlert(ctx, delivery.WaitConfig{
 		Bus: bus.Config{Dir: r.Dir}, Inbox: inbox.NamedKey(client), Severity: severity, Timeout: timeout, Logger: testrig.Quiet(),
@@ -39,17 +39,17 @@ func TestWait(t *testing.T) {
 		t.Fatalf("what pended with it: %q %v", block, err)
 	}
 	if block, err := r.wait(t.Context(), "shell", "", short); !errors.Is(err, delivery.ErrNoAlert) {
-		t.Fatalf("told twice: %q %v", block, err)
+		t.Fatalf("delivered twice: %q %v", block, err)
 	}
 
-	// One that is interrupted has told nothing.
+	// A wait that is interrupted has delivered nothing.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if block, err := r.wait(ctx, "shell", "", 0); !errors.Is(err, delivery.ErrNoAlert) {
 		t.Fatalf("interrupted: %q %v", block, err)
 	}
 
-	// An alert that comes while it waits, over the bus's end and return.
+	// An alert that comes while it waits, over a restart of the bus.
 	got := make(chan string, 1)
 	go func() {
 		block, err := r.wait(context.WithoutCancel(t.Context()), "shell", "", patience)
@@ -63,16 +63,16 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestWaitAndObserveTellEachAlertOnce, when they share an inbox and both are
-// asked all the time.
-func TestWaitAndObserveTellEachAlertOnce(t *testing.T) {
+// TestWaitAndObserveDeliverEachAlertOnce, when they share an inbox and both are called all
+// the time.
+func TestWaitAndObserveDeliverEachAlertOnce(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "agent")
 	const n = 40
-	told := map[string]int{}
+	delivered := map[string]int{}
 	note := func(block string) {
 		for title := range strings.FieldsSeq(testrig.Titles(t, block)) {
-			told[title]++
+			delivered[title]++
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -101,12 +101,12 @@ func TestWaitAndObserveTellEachAlertOnce(t *testing.T) {
 		}
 	}
 	deadline := time.After(patience)
-	for len(told) < n {
+	for len(delivered) < n {
 		select {
 		case block := <-blocks:
 			note(block)
 		case <-deadline:
-			t.Fatalf("%d of %d alerts were told", len(told), n)
+			t.Fatalf("%d of %d alerts were delivered", len(delivered), n)
 		}
 	}
 	cancel()
@@ -114,16 +114,16 @@ func TestWaitAndObserveTellEachAlertOnce(t *testing.T) {
 	for block := range blocks {
 		note(block)
 	}
-	for title, times := range told {
+	for title, times := range delivered {
 		if times != 1 {
-			t.Errorf("%s was told %d times", title, times)
+			t.Errorf("%s was delivered %d times", title, times)
 		}
 	}
 }
 
-// TestWaitForWhatIsOver: an error that has ended before it was told is nothing to
-// be woken for; who waits for anything is told of it.
-func TestWaitForWhatIsOver(t *testing.T) {
+// TestWaitForWhatIsResolved: an error that was resolved before it was delivered does not
+// end a wait for errors; a wait for anything delivers it.
+func TestWaitForWhatIsResolved(t *testing.T) {
 	r := newRig(t)
 	a, end := r.Alert(alert.Error), r.Alert(alert.Info)
 	a.Category, end.Category, end.Resolves, end.DedupKey = alert.Regression, alert.Regression, a.ID, a.DedupKey
@@ -138,12 +138,12 @@ func TestWaitForWhatIsOver(t *testing.T) {
 	}
 }
 
-// TestObserveHoldsForWhatIsNew: what a wait of the same client was told is neither
-// counted nor a reason to answer.
+// TestObserveHoldsForWhatIsNew: an alert that a wait of the same client delivered is
+// neither counted nor a reason to answer.
 func TestObserveHoldsForWhatIsNew(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "shared")
-	c.told(t)
+	c.delivered(t)
 	first := r.Alert(alert.Error)
 	r.Publish(t, first)
 	c.pending(t, 1)
@@ -151,7 +151,7 @@ func TestObserveHoldsForWhatIsNew(t *testing.T) {
 		t.Fatalf("%q %v", block, err)
 	}
 	if text := c.call(t, "observe", `{}`).blocks[0]; !strings.Contains(text, `"alerts_pending":0`) {
-		t.Errorf("what was told pends: %s", text)
+		t.Errorf("what was delivered pends: %s", text)
 	}
 	second := r.Alert(alert.Error)
 	r.Publish(t, second)
