@@ -29,7 +29,7 @@ func (c *client) pages(t *testing.T, what, key string, args map[string]any, betw
 		}
 		r := c.call(t, "observe", string(asked))
 		if r.isError {
-			t.Fatal(r.blocks)
+			t.Fatalf("got %v, want no error", r.blocks)
 		}
 		if got := len(r.blocks[0]); got > 40<<10 {
 			t.Errorf("%s: got a first block of %d bytes, want at most %d", what, got, 40<<10)

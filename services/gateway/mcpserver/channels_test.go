@@ -46,7 +46,7 @@ func TestClaudeChannel(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m.Method != "notifications/claude/channel" || !strings.Contains(params.Content, a.ID) || params.Meta["severity"] != "error" {
-		t.Errorf("%s", m.raw)
+		t.Errorf("got %s, want a channel message with the alert, severity error", m.raw)
 	}
 	if blocks := c.call(t, "observe", `{}`).blocks; len(blocks) != 2 || !strings.Contains(blocks[1], a.ID) {
 		t.Errorf("the channel took it out of the inbox: %v", blocks)
@@ -70,12 +70,12 @@ func TestVia(t *testing.T) {
 		{`{"action":"enable","via":["message"]}`, `"via":["message"]}`},
 	} {
 		if got := c.call(t, "configure_streaming", tt.arguments).blocks; !strings.HasSuffix(got[0], tt.want) {
-			t.Errorf("%s: %s", tt.arguments, got[0])
+			t.Errorf("%s: got %s, want %s at its end", tt.arguments, got[0], tt.want)
 		}
 	}
 	for _, wrong := range []string{`{"action":"enable","via":["pigeon"]}`, `{"action":"enable","via":[]}`} {
 		if r := c.call(t, "configure_streaming", wrong); !r.isError || r.blocks[0] != "via must be a list with at least one of message, channel, events" {
-			t.Errorf("%s: %v", wrong, r)
+			t.Errorf("%s: got %v, want the refusal of via", wrong, r)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func TestChannelsOfTheNewestProtocol(t *testing.T) {
 		Name: "configure_streaming", Arguments: map[string]any{"action": "enable", "via": []string{"message", "channel"}},
 	})
 	if err != nil || !result.IsError {
-		t.Errorf("%+v, %v", result, err)
+		t.Errorf("got %+v, %v, want a tool error", result, err)
 	}
 	r.Publish(t, r.Alert(alert.Error))
 	if blocks := tool(t, s, "observe", map[string]any{"wait_seconds": 10}); len(blocks) != 2 {
@@ -115,13 +115,13 @@ func TestAnotherClientOnTheConnection(t *testing.T) {
 	}{{claude, true}, {other, false}, {claude, true}} {
 		if greeting := c.ask(t, "initialize", tt.who); strings.Contains(greeting.raw, "claude/channel") != tt.channel ||
 			strings.Contains(greeting.raw, "<channel source") != tt.channel {
-			t.Errorf("%s: %s", tt.who, greeting.raw)
+			t.Errorf("%s: got %s, want a channel in it: %v", tt.who, greeting.raw, tt.channel)
 		}
 		if text := c.call(t, "configure_streaming", `{"action":"status"}`).blocks[0]; strings.Contains(text, "via") {
-			t.Errorf("%s: %s", tt.who, text)
+			t.Errorf("%s: got %s, want no via in it", tt.who, text)
 		}
 		if text := c.call(t, "configure_streaming", `{"action":"enable"}`).blocks[0]; strings.Contains(text, `"via":["message","channel"]`) != tt.channel {
-			t.Errorf("%s: %s", tt.who, text)
+			t.Errorf("%s: got %s, want via in it: %v", tt.who, text, tt.channel)
 		}
 	}
 	if text := c.call(t, "configure_streaming", `{"action":"enable","via":["channel","channel"]}`).blocks[0]; !strings.HasSuffix(text, `"via":["channel"]}`) {

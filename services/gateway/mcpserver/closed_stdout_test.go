@@ -62,7 +62,7 @@ func TestClosedStdoutIsLogged(t *testing.T) {
 	}()
 	c.initialize(t, "2025-11-25")
 	if got := c.call(t, "configure_streaming", `{"action":"enable","throttle_seconds":1}`); got.isError {
-		t.Fatal(got.blocks)
+		t.Fatalf("got %v, want no error", got.blocks)
 	}
 	if err := out.Close(); err != nil {
 		t.Fatal(err)

@@ -31,7 +31,7 @@ func TestHookAndObserveDeliverEachAlertOnce(t *testing.T) {
 	r.Publish(t, r.Alert(alert.Error))
 	c.pending(t, 2)
 	if got := r.Hook(t, "agent", testrig.Call("PostToolUse")); !strings.HasPrefix(got, "--- ALERTS (2) ---\n[") || testrig.Titles(t, got) != "alert02 alert01" {
-		t.Fatal(got)
+		t.Fatalf("got %v, want a block with alert02 and alert01", got)
 	}
 	for _, event := range []string{"PostToolUse", "UserPromptSubmit", "Stop", "PreToolUse", "SessionEnd"} {
 		if got := r.Hook(t, "agent", testrig.Call(event)); got != "" {

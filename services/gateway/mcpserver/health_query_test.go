@@ -23,7 +23,7 @@ func (r *rig) present(t *testing.T, ok func([]query.Health) bool) []query.Health
 		all, err = presence.Collect(t.Context(), c, 200*time.Millisecond)
 		return err == nil && ok(all)
 	}) {
-		t.Fatalf("%+v", all)
+		t.Fatalf("got %+v, want other answers", all)
 	}
 	return all
 }
@@ -71,7 +71,7 @@ func TestHealthOverHTTP(t *testing.T) {
 		clients[h.Gateway.Client] = true
 	}
 	if !clients["twin 1"] || !clients["named"] || all[0].ID == all[1].ID {
-		t.Errorf("%v", clients)
+		t.Errorf("got %v, want twin 1 and named", clients)
 	}
 	if err := second.Close(); err != nil {
 		t.Fatal(err)

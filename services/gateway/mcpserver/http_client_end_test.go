@@ -103,7 +103,7 @@ func TestDisableDropsUnreadNotifications(t *testing.T) {
 	old := r.Alert(alert.Error)
 	r.Publish(t, old)
 	if text := c.say(t, http.MethodPost, observing); !strings.Contains(text, old.ID) { // it has come by now
-		t.Fatal(text)
+		t.Fatalf("got %v, want %s in it", text, old.ID)
 	}
 	configure(`{"action":"disable"}`)
 	configure(`{"action":"enable","throttle_seconds":1}`)

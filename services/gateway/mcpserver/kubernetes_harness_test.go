@@ -159,7 +159,7 @@ func (c *client) push(t *testing.T) pushed {
 	t.Helper()
 	m := c.next(t)
 	if m.Method != "notifications/message" || !strings.Contains(m.raw, `"logger":"kubernetes/`) {
-		t.Fatal(m.raw)
+		t.Fatalf("got %v, want a notification of Kubernetes", m.raw)
 	}
 	return readPushed(t, m.Params)
 }
@@ -216,7 +216,7 @@ func (c *client) tools(t *testing.T) []string {
 	var list struct{ Tools []struct{ Name string } }
 	m := c.ask(t, "tools/list", `{}`)
 	if err := json.Unmarshal(m.Result, &list); err != nil {
-		t.Fatal(m.raw)
+		t.Fatalf("got %v, want a list of tools", m.raw)
 	}
 	if len(m.raw) > 8<<10 {
 		t.Errorf("tools/list has %d bytes", len(m.raw))
@@ -260,7 +260,7 @@ func (c *raw) follow(t *testing.T, args string) string {
 	t.Helper()
 	var reply subscriptionReply
 	if text := c.tool(t, "events_subscribe", args); json.Unmarshal([]byte(text), &reply) != nil || reply.SubscriptionID == "" {
-		t.Fatal(text)
+		t.Fatalf("got %v, want a subscription", text)
 	}
 	return reply.SubscriptionID
 }

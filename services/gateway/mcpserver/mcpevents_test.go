@@ -151,7 +151,7 @@ func TestEventsByStream(t *testing.T) {
 	next("event alert02")
 	last := next("event alert03")
 	if m := c.ask(t, "ping", `{}`); m.Error != nil {
-		t.Error(m.raw)
+		t.Errorf("got %v, want a result", m.raw)
 	}
 	c.pending(t, 3) // no stream takes an alert out of the inbox
 
@@ -200,7 +200,7 @@ func TestSilencedAlertsAreNoEvents(t *testing.T) {
 	c := r.open(t, "silence")
 	p, _ := c.pollEvents(t, "null")
 	if res := c.call(t, "configure", `{"action":"silence","app":"web","minutes":5,"reason":"a deployment"}`); res.isError {
-		t.Fatal(res.blocks)
+		t.Fatalf("got %v, want no error", res.blocks)
 	}
 	c.send(t, "events/stream", `{`+ofAlerts+`}`)
 	c.next(t)
@@ -310,7 +310,7 @@ func TestEventsOverHTTP(t *testing.T) {
 		t.Cleanup(cancel)
 		lines, _ = post(ctx, t, url, version, session, `{"jsonrpc":"2.0","id":"s 1","method":"events/stream","params":{`+ofAlerts+meta+`}}`)
 		if e := receive(t, lines); e.String() != "active " || string(e.Params.Meta.ID) != `"s 1"` {
-			t.Fatalf("%s: %s", version, e)
+			t.Fatalf("%s: got %s, want the stream s 1 to be active", version, e)
 		}
 		return lines, cancel
 	}
@@ -395,7 +395,7 @@ func TestEventsUseTheClientsFilters(t *testing.T) {
 		{`{"action":"enable","severity_min":"error","via":["events"]}`, "the error", 0},
 	} {
 		if r := c.call(t, "configure_streaming", tt.enable); r.isError {
-			t.Fatal(r)
+			t.Fatalf("got %v, want no error", r)
 		}
 		at, _ := c.pollEvents(t, "null")
 		warning, severe := r.Alert(alert.Warning), r.Alert(alert.Error)
@@ -435,7 +435,7 @@ func TestEventsUseTheClientsFilters(t *testing.T) {
 			t.Errorf("%s: %v, want %s", tt.enable, got, want)
 		}
 		if r := c.call(t, "configure_streaming", `{"action":"disable"}`); r.isError {
-			t.Fatal(r)
+			t.Fatalf("got %v, want no error", r)
 		}
 	}
 }

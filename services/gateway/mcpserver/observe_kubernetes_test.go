@@ -138,7 +138,7 @@ func TestObserveKubernetes(t *testing.T) {
 		t.Fatalf("%s, %+v", reasons, l)
 	}
 	if m := l.Kubernetes[0]; m.Cluster != "dev" || m.Fault.ID != "f1" || m.Logs[0].Sample != "line\npanic: boom\n" || m.Event.Message != "with [REDACTED:github]" || m.Event.Labels["app"] != "web" {
-		t.Errorf("%+v", m)
+		t.Errorf("got %+v, want fault f1 of dev with its masked texts", m)
 	}
 	for more, want := range map[string]string{
 		`,"limit":1`: "BackOff with logs", `,"severity_min":"error"`: "BackOff with logs", `,"severity_min":"warning"`: "BackOff with logs, FailedMount",
@@ -164,7 +164,7 @@ func TestObserveKubernetes(t *testing.T) {
 		}
 	}
 	if l, reasons := c.clusters(t, ""); l.Incomplete != "no cluster is watched now: start tocsin kubewatch" || reasons == "" {
-		t.Errorf("%+v", l)
+		t.Errorf("got %+v, want a note that no cluster is watched", l)
 	}
 }
 
@@ -218,13 +218,13 @@ func TestNamespacesOfAlerts(t *testing.T) {
 	c.pending(t, 1)
 
 	if got := c.call(t, "observe", `{"what":"alerts"}`).blocks; len(got) != 2 || testrig.Titles(t, got[1]) != "alert01" || strings.Contains(got[0], "bank") || !strings.Contains(got[0], "alert01") {
-		t.Errorf("%v", got)
+		t.Errorf("got %v, want alert01 alone", got)
 	}
 	if text := c.read(t, "tocsin://alerts"); strings.Contains(text, "bank") || !strings.Contains(text, "alert01") {
 		t.Errorf("got %v, want it without %q and with %q", text, "bank", "alert01")
 	}
 	if m := c.ask(t, "resources/read", `{"uri":"tocsin://alerts/alert02"}`); m.Error == nil || m.Error.Code != -32602 {
-		t.Error(m.raw)
+		t.Errorf("got %v, want an error with code -32602", m.raw)
 	}
 	if _, ids := c.pollEvents(t, quoted(p.Cursor)); ids != "alert01" {
 		t.Errorf("by poll: %s", ids)
@@ -255,7 +255,7 @@ func TestNamespacesOfAlerts(t *testing.T) {
 	next := r.of("shop")
 	r.Publish(t, next)
 	if m := c.next(t); m.Method != "notifications/message" || !strings.Contains(m.raw, next.ID) || strings.Contains(m.raw, "bank") {
-		t.Error(m.raw)
+		t.Errorf("got %v, want a notification of %s", m.raw, next.ID)
 	}
 	c.pending(t, 1)
 	if err := c.hangUp(t); err != nil {

@@ -21,7 +21,7 @@ func (c *client) listen(t *testing.T, uris string) (id int) {
 	t.Helper()
 	id = c.send(t, "subscriptions/listen", `{"notifications":{"resourceSubscriptions":`+uris+`},`+meta+`}`)
 	if m := c.next(t); m.Method != "notifications/subscriptions/acknowledged" || !strings.Contains(m.raw, `subscriptionId":`+fmt.Sprint(id)) {
-		t.Fatal(m.raw)
+		t.Fatalf("got %v, want the acknowledgement of the listen", m.raw)
 	}
 	return id
 }
@@ -37,19 +37,19 @@ func TestListen(t *testing.T) {
 	r.protocol = mcpserver.Latest
 	c := r.dial(t, "")
 	if m := c.ask(t, "resources/read", `{"uri":"tocsin://alerts",`+meta+`}`); m.Error != nil {
-		t.Fatal(m.raw)
+		t.Fatalf("got %v, want a result", m.raw)
 	}
 	if m := c.ask(t, "resources/subscribe", `{"uri":"tocsin://alerts",`+meta+`}`); m.Error == nil || m.Error.Code != -32601 {
-		t.Error(m.raw)
+		t.Errorf("got %v, want an error with code -32601", m.raw)
 	}
 	for _, uris := range []string{`["tocsin://nosuch"]`, `["tocsin://alerts","tocsin://alerts/nosuch"]`} {
 		if m := c.ask(t, "subscriptions/listen", `{"notifications":{"resourceSubscriptions":`+uris+`},`+meta+`}`); m.Error == nil {
-			t.Error(m.raw)
+			t.Errorf("got %v, want an error", m.raw)
 		}
 	}
 	id := c.listen(t, `["tocsin://alerts","tocsin://alerts"]`)
 	if m := c.ask(t, "subscriptions/listen", `{"notifications":{"resourceSubscriptions":["tocsin://alerts"]},`+meta+`}`); m.Error == nil || !strings.Contains(m.Error.Message, "already") {
-		t.Error(m.raw)
+		t.Errorf("got %v, want an error with %q", m.raw, "already")
 	}
 	r.Publish(t, r.Alert(alert.Error))
 	if m := c.hears(t, "tocsin://alerts"); !strings.Contains(m.raw, `subscriptionId":`+fmt.Sprint(id)) {
@@ -64,7 +64,7 @@ func TestListen(t *testing.T) {
 		for {
 			m := c.next(t)
 			if m.ID == next {
-				t.Fatal(m.raw)
+				t.Fatalf("got %v, want no answer to the listen yet", m.raw)
 			}
 			if m.Method == "notifications/subscriptions/acknowledged" {
 				break
@@ -103,10 +103,10 @@ func TestListensAreBounded(t *testing.T) {
 		c.listen(t, fmt.Sprintf(`["tocsin://alerts/alert%02d"]`, i))
 	}
 	if m := c.ask(t, "subscriptions/listen", `{"notifications":{"resourceSubscriptions":["tocsin://alerts/alert33"]},`+meta+`}`); m.Error == nil || !strings.Contains(m.Error.Message, "at most 32") {
-		t.Error(m.raw)
+		t.Errorf("got %v, want an error with %q", m.raw, "at most 32")
 	}
 	if m := c.ask(t, "tools/call", `{"name":"observe","arguments":{},`+meta+`}`); m.Error != nil {
-		t.Error(m.raw)
+		t.Errorf("got %v, want a result", m.raw)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestEndOfAListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m := c.next(t); m.ID != id || m.Error != nil {
-		t.Error(m.raw)
+		t.Errorf("got %v, want the result of the listen", m.raw)
 	}
 	if err := <-c.done; err != nil || time.Since(begun) > 300*time.Millisecond {
 		t.Errorf("ended after %s: %v", time.Since(begun), err)

@@ -73,15 +73,15 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	c := r.open(t, "")
 	for i := 1; i <= 100; i++ {
 		if m := c.subscribe(t, fmt.Sprintf("tocsin://alerts/alert%02d", i)); m.Error != nil {
-			t.Fatal(m.raw)
+			t.Fatalf("got %v, want a result", m.raw)
 		}
 	}
 	if m := c.subscribe(t, "tocsin://alerts/alert101"); m.Error == nil || !strings.Contains(m.Error.Message, "at most 100") {
-		t.Fatal(m.raw)
+		t.Fatalf("got %v, want an error with %q", m.raw, "at most 100")
 	}
 	c.ask(t, "resources/unsubscribe", `{"uri":"tocsin://alerts/alert07"}`)
 	if m := c.subscribe(t, "tocsin://alerts/alert101"); m.Error != nil {
-		t.Fatal(m.raw)
+		t.Fatalf("got %v, want a result", m.raw)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestUpdateWaitsForAStream(t *testing.T) {
 			t.Fatal(err)
 		}
 		if resp.StatusCode >= http.StatusMultipleChoices {
-			t.Fatal(resp.Status)
+			t.Fatalf("got %v, want a status below 300", resp.Status)
 		}
 		if session == "" {
 			session = resp.Header.Get("Mcp-Session-Id")

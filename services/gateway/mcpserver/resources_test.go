@@ -141,7 +141,7 @@ func TestNoResource(t *testing.T) {
 		}
 	}
 	if m := c.ask(t, "prompts/get", `{"name":"nosuch"}`); m.Error == nil {
-		t.Error(m.raw)
+		t.Errorf("got %v, want an error", m.raw)
 	}
 	if got := c.read(t, "tocsin://alerts"); got != `{"alerts":[],"pending":0}` {
 		t.Errorf("got %v, want %v", got, `{"alerts":[],"pending":0}`)

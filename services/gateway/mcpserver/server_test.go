@@ -199,13 +199,13 @@ func TestWaitSeconds(t *testing.T) {
 	r.Publish(t, r.Alert(alert.Error))
 	m := c.next(t)
 	if m.ID != held || testrig.Titles(t, m.tool(t).blocks[1]) != "alert01" {
-		t.Fatal(m.raw)
+		t.Fatalf("got %v, want alert01 as the answer to the held call", m.raw)
 	}
 	held = c.send(t, "tools/call", `{"name":"observe","arguments":{"wait_seconds":50}}`)
 	c.health(t)
 	c.write(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, held))
 	if m := c.next(t); m.ID != held || strings.Contains(m.raw, "ALERTS") {
-		t.Fatal(m.raw)
+		t.Fatalf("got %v, want an answer without alerts", m.raw)
 	}
 	r.Publish(t, r.Alert(alert.Error))
 	c.pending(t, 1)
@@ -232,7 +232,7 @@ func TestProgress(t *testing.T) {
 		m = c.next(t)
 	}
 	if m.ID != held || testrig.Titles(t, m.tool(t).blocks[1]) != "alert01" {
-		t.Fatal(m.raw)
+		t.Fatalf("got %v, want alert01 as the answer to the held call", m.raw)
 	}
 	// A short call reports nothing.
 	held = c.send(t, "tools/call", `{"name":"observe","arguments":{"wait_seconds":1},"_meta":{"progressToken":7}}`)
@@ -353,7 +353,7 @@ func TestManyCalls(t *testing.T) {
 		c.send(t, "tools/call", `{"name":"observe","arguments":{"wait_seconds":50}}`)
 	}
 	if m := c.ask(t, "ping", `{}`); m.Error == nil || m.Error.Code != -32000 {
-		t.Fatal(m.raw)
+		t.Fatalf("got %v, want an error with code -32000", m.raw)
 	}
 	// Each alert ends the wait of one.
 	published, delivered := 0, 0
@@ -376,7 +376,7 @@ func TestManyCalls(t *testing.T) {
 		t.Errorf("delivered %d times of %d alerts", delivered, published)
 	}
 	if m := c.ask(t, "ping", `{}`); m.Error != nil {
-		t.Fatal(m.raw)
+		t.Fatalf("got %v, want a result", m.raw)
 	}
 }
 
@@ -386,7 +386,7 @@ func TestBadLines(t *testing.T) {
 	c := r.dial(t, "")
 	c.write(t, "hello")
 	if m := c.next(t); m.Error == nil || m.Error.Code != -32700 {
-		t.Fatal(m.raw)
+		t.Fatalf("got %v, want an error with code -32700", m.raw)
 	}
 	c.initialize(t, "2025-03-26")
 	c.write(t, `[{"jsonrpc":"2.0","id":8,"method":"ping"},{"jsonrpc":"2.0","id":9,"method":"ping"}]`)
@@ -394,7 +394,7 @@ func TestBadLines(t *testing.T) {
 		t.Errorf("a batch in a protocol that has it: %s", line)
 	}
 	if m := c.ask(t, "no/such", `{}`); m.Error == nil || m.Error.Code != -32601 {
-		t.Error(m.raw)
+		t.Errorf("got %v, want an error with code -32601", m.raw)
 	}
 }
 
@@ -453,11 +453,11 @@ func TestBusUnreachable(t *testing.T) {
 		first = c.call(t, "configure", `{"action":"health"}`)
 		return strings.Contains(first.blocks[0], "unreachable")
 	}) {
-		t.Fatalf("%+v", first)
+		t.Fatalf("got %+v, want that the bus is unreachable", first)
 	}
 	got := c.call(t, "observe", `{"what":"logs"}`)
 	if got.isError || len(got.blocks) != 2 || !strings.Contains(got.blocks[0], "the bus is unreachable") || testrig.Titles(t, got.blocks[1]) != "alert01" {
-		t.Fatalf("%+v", got)
+		t.Fatalf("got %+v, want that the bus is unreachable, and alert01", got)
 	}
 	r.Up(t)
 	r.Publish(t, r.Alert(alert.Error))
@@ -506,7 +506,7 @@ func TestNotice(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "one")
 	if got := c.call(t, "notify", `{"message":"done","level":"loud","context":"Deploy 1"}`); got.isError || got.blocks[0] != "Notification sent: done" {
-		t.Fatalf("%+v", got)
+		t.Fatalf("got %+v, want that the notification is sent", got)
 	}
 	reader, err := bus.Connect(t.Context(), bus.Config{Name: t.Name(), Role: bus.RoleGateway, Server: r.Server, Logger: testrig.Quiet()})
 	if err != nil {

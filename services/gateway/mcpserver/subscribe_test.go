@@ -20,7 +20,7 @@ func TestSubscribe(t *testing.T) {
 	events := c.follow(t, `{"namespaces":["shop","shop","bank"],"labelSelector":"app = web","mode":"","type":""}`)
 	if got, _ := json.Marshal(events.Filters); events.Mode != "events" || events.Cluster != "dev" || events.Degraded || events.Note != "" ||
 		string(got) != `{"labelSelector":"app=web","namespaces":["bank","shop"]}` {
-		t.Errorf("%+v", events)
+		t.Errorf("got %+v, want filters for bank and shop in dev", events)
 	}
 	faults := c.follow(t, `{"cluster":"dev","namespaces":["shop"],"mode":"faults"}`)
 
@@ -38,15 +38,15 @@ func TestSubscribe(t *testing.T) {
 	k.publish(t, f.Fault.ID+"firing", f)
 	p := c.push(t)
 	if p.Level != "warning" || p.Logger != "kubernetes/faults" || p.Data.SubscriptionID != faults.SubscriptionID || p.Data.FaultID != f.Fault.ID || !p.Data.LogsFollow || p.Data.Logs != nil {
-		t.Errorf("%+v", p)
+		t.Errorf("got %+v, want the fault, with logs to follow", p)
 	}
 	if strings.Contains(p.Data.Event.Message, "ghp_") || strings.ContainsAny(p.Data.Event.Message, "\x1b\n") {
-		t.Errorf("%q", p.Data.Event.Message)
+		t.Errorf("got %q, want no secret and no control characters", p.Data.Event.Message)
 	}
 	f.Logs = []kube.Log{{Container: "web", HasPanic: true, Sample: "panic: x\n\tmain.go:1\n"}}
 	k.publish(t, f.Fault.ID+"/logs", f)
 	if p := c.push(t); p.Data.FaultID != f.Fault.ID || p.Data.LogsFollow || len(p.Data.Logs) != 1 || !p.Data.Logs[0].HasPanic || p.Data.Logs[0].Sample != "panic: x\n\tmain.go:1\n" {
-		t.Errorf("%+v", p)
+		t.Errorf("got %+v, want the fault with its logs", p)
 	}
 	f.Fault.State = kube.StateOver
 	k.publish(t, f.Fault.ID+"over", f)
@@ -67,10 +67,10 @@ func TestSubscribe(t *testing.T) {
 		}
 		return len(list.Subscriptions) == 2 && list.Subscriptions[0].Delivered == 3 && list.Subscriptions[1].Delivered == 2
 	}) {
-		t.Errorf("%+v", list)
+		t.Errorf("got %+v, want 3 and 2 delivered", list)
 	}
 	if s := list.Subscriptions[0]; s.SubscriptionID != events.SubscriptionID || s.Mode != "events" || s.Dropped != 0 || s.Degraded {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want the first, with nothing dropped", s)
 	}
 	if text := c.call(t, "configure", `{"action":"health"}`).blocks[0]; !strings.Contains(text, `"kubernetes":{"clusters":["dev"],"subscriptions":2,"degraded":0}`) {
 		t.Errorf("got %v, want %q in it", text, `"kubernetes":{"clusters":["dev"],"subscriptions":2,"degraded":0}`)
@@ -80,7 +80,7 @@ func TestSubscribe(t *testing.T) {
 		t.Errorf("got %+v, want %v", all[0].Gateway, 2)
 	}
 	if r := c.call(t, "events_unsubscribe", `{"subscriptionId":"`+events.SubscriptionID+`"}`); r.isError || r.blocks[0] != `{"cancelled":true}` {
-		t.Errorf("%v", r)
+		t.Errorf("got %v, want that it is cancelled", r)
 	}
 	if why := c.fails(t, "events_unsubscribe", `{"subscriptionId":"`+events.SubscriptionID+`"}`); !strings.Contains(why, "not found") {
 		t.Errorf("got %v, want %q in it", why, "not found")
@@ -198,7 +198,7 @@ func TestSubscribeOverHTTP(t *testing.T) {
 	lines := h.listen(t)
 	for _, message := range want {
 		if p := lines.push(t); p.Data.SubscriptionID != id || p.Data.Event.Message != message {
-			t.Fatalf("%+v", p)
+			t.Fatalf("got %+v, want %s", p, message)
 		}
 	}
 	if text := h.tool(t, "events_unsubscribe", `{"subscriptionId":"`+id+`"}`); !strings.Contains(text, "cancelled") {
@@ -208,6 +208,6 @@ func TestSubscribeOverHTTP(t *testing.T) {
 	k.publishEvent(t, "dev", "shop")
 	message := k.publishEvent(t, "dev", "bank")
 	if p := lines.push(t); p.Data.SubscriptionID != last || p.Data.Event.Message != message {
-		t.Fatalf("%+v", p)
+		t.Fatalf("got %+v, want %s", p, message)
 	}
 }

@@ -57,7 +57,7 @@ func TestUnsubscribeUnderLoad(t *testing.T) {
 		}
 		answer, before := c.answer(t, "events_unsubscribe", `{"subscriptionId":"`+s+`"}`)
 		if answer.isError {
-			t.Fatal(answer.blocks)
+			t.Fatalf("got %v, want no error", answer.blocks)
 		}
 		for _, p := range before {
 			if p.Data.SubscriptionID != s {
@@ -69,7 +69,7 @@ func TestUnsubscribeUnderLoad(t *testing.T) {
 			t.Fatal("nothing more is published")
 		}
 		if m := c.ask(t, "ping", `{}`); m.Error != nil { // no notification before
-			t.Fatal(m.raw)
+			t.Fatalf("got %v, want a result", m.raw)
 		}
 	}
 	if published.Load() == 0 {
@@ -86,7 +86,7 @@ func (c *client) followUnder(t *testing.T, args string) string {
 	}
 	var reply subscriptionReply
 	if err := json.Unmarshal([]byte(r.blocks[0]), &reply); err != nil {
-		t.Fatal(r.blocks)
+		t.Fatalf("got %v, want a subscription", r.blocks)
 	}
 	return reply.SubscriptionID
 }

@@ -21,7 +21,7 @@ func TestSubscriptionHealth(t *testing.T) {
 	c := r.open(t, "")
 	s := c.follow(t, `{"namespaces":["shop"]}`)
 	if !s.Degraded || !strings.Contains(s.Note, "connection refused ␛[0m") {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want it degraded, with the reason", s)
 	}
 	watch := func(degraded bool) {
 		t.Helper()
@@ -34,7 +34,7 @@ func TestSubscriptionHealth(t *testing.T) {
 	hears := func(level string, degraded bool, why string) {
 		t.Helper()
 		if p := c.push(t); p.Logger != "kubernetes/subscription_error" || p.Level != level || p.Data.Degraded != degraded || p.Data.Error != why || p.Data.SubscriptionID != s.SubscriptionID || p.Data.Cluster != "dev" {
-			t.Errorf("%+v", p)
+			t.Errorf("got %+v, want level %s, degraded %v, error %q", p, level, degraded, why)
 		}
 	}
 	watch(true) // as it was
@@ -50,7 +50,7 @@ func TestSubscriptionHealth(t *testing.T) {
 	hears("error", true, "no kubewatch watches this cluster any more")
 	again := c.follow(t, `{"cluster":"dev","namespaces":["bank"]}`)
 	if !again.Degraded || !strings.Contains(again.Note, "no kubewatch") {
-		t.Errorf("%+v", again)
+		t.Errorf("got %+v, want it degraded for want of a kubewatch", again)
 	}
 	c.call(t, "events_unsubscribe", `{"subscriptionId":"`+again.SubscriptionID+`"}`)
 	k.keepRenewing(t, "dev")
@@ -87,23 +87,23 @@ func TestSubscriptionHealthThatTheStreamLacks(t *testing.T) {
 	watch.Store(&kube.Watch{Degraded: true, Error: "Get https://u:hunter2@example.com: \x1b[0m" + strings.Repeat("z", 1000)})
 	p := c.push(t)
 	if p.Level != "error" || !p.Data.Degraded || p.Data.SubscriptionID != s.SubscriptionID || !strings.HasPrefix(p.Data.Error, "Get https://[REDACTED:url_credentials]@example.com: ␛[0mz") {
-		t.Errorf("%+v", p)
+		t.Errorf("got %+v, want it degraded, with the masked reason", p)
 	}
 	again := c.follow(t, `{"namespaces":["bank"]}`)
 	if !again.Degraded || !strings.Contains(again.Note, "[REDACTED:url_credentials]") {
-		t.Errorf("%+v", again)
+		t.Errorf("got %+v, want it degraded, with the masked reason", again)
 	}
 	for tool, args := range map[string]string{"events_list_subscriptions": `{}`, "configure": `{"action":"health"}`, "events_subscribe": `{"cluster":"x","type":"Normal"}`} {
 		text := c.call(t, tool, args).blocks[0]
 		if strings.Contains(text, "hunter2") || strings.Contains(text, "u001b") || !strings.Contains(text, "d␛[31mev") || len(text) > 4000 {
-			t.Errorf("%s: %s", tool, text)
+			t.Errorf("%s: got %s, want the visible name and no secret", tool, text)
 		}
 	}
 	watch.Store(&kube.Watch{})
 	recovered := map[string]bool{}
 	for range 2 {
 		if p := c.push(t); p.Data.Degraded || recovered[p.Data.SubscriptionID] {
-			t.Errorf("%+v", p)
+			t.Errorf("got %+v, want each subscription to recover once", p)
 		} else {
 			recovered[p.Data.SubscriptionID] = true
 		}

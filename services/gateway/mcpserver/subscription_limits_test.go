@@ -53,7 +53,7 @@ func TestSubscriptionLimits(t *testing.T) {
 		}
 		var reply subscriptionReply
 		if err := json.Unmarshal([]byte(text), &reply); err != nil {
-			t.Fatal(text)
+			t.Fatalf("got %v, want a subscription", text)
 		}
 		ids[s] = append(ids[s], reply.SubscriptionID)
 		return ""
@@ -71,13 +71,13 @@ func TestSubscriptionLimits(t *testing.T) {
 	}
 	// Those of another client can't be ended or seen.
 	if text, failed := called(t, b, "events_unsubscribe", map[string]any{"subscriptionId": ids[a][0]}); !failed || !strings.Contains(text, "not found") {
-		t.Error(text)
+		t.Errorf("got %v, want that it is not found", text)
 	}
 	if text, _ := called(t, b, "events_list_subscriptions", nil); strings.Contains(text, ids[a][0]) || !strings.Contains(text, ids[b][0]) {
 		t.Errorf("got %v, want it without %q and with %q", text, ids[a][0], ids[b][0])
 	}
 	if text, failed := called(t, b, "events_unsubscribe", map[string]any{"subscriptionId": ids[b][0]}); failed {
-		t.Error(text)
+		t.Errorf("got %v, want no error", text)
 	}
 	if why := subscribe(b); why != "" {
 		t.Errorf("got %v, want nothing", why)

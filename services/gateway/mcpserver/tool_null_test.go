@@ -17,7 +17,7 @@ func TestNullIsRefused(t *testing.T) {
 	c := r.open(t, "nulls")
 	enabled := c.call(t, "configure_streaming", `{"action":"enable","throttle_seconds":30,"events":["ci"],"severity_min":"error","url_filter":"/cart"}`)
 	if enabled.isError {
-		t.Fatal(enabled.blocks)
+		t.Fatalf("got %v, want no error", enabled.blocks)
 	}
 	var tools []struct {
 		Name        string

@@ -38,7 +38,7 @@ func (c *client) do(t *testing.T, args string) map[string]any {
 	r := c.call(t, "configure", args)
 	var reply map[string]any
 	if r.isError || len(r.blocks) != 1 || json.Unmarshal([]byte(r.blocks[0]), &reply) != nil {
-		t.Fatalf("%s: %v", args, r.blocks)
+		t.Fatalf("%s: got %v, want one block of JSON", args, r.blocks)
 	}
 	return reply
 }
@@ -101,7 +101,7 @@ func TestSilence(t *testing.T) {
 	reply := one.do(t, `{"action":"silence","app":"web","category":"ci","minutes":5,"reason":"a deploy with ghp_0123456789abcdefghijABCDEFGHIJ012345"}`)
 	s, _ := reply["silence"].(map[string]any)
 	if reply["status"] != "silenced" || s["by"] != "client one" || s["app"] != "web" || s["category"] != "ci" || s["dedup_key"] != nil {
-		t.Fatalf("%v", reply)
+		t.Fatalf("got %v, want a silence of web and ci by client one", reply)
 	}
 	if reason, _ := s["reason"].(string); !strings.Contains(reason, "[REDACTED") {
 		t.Errorf("reason: %s", reason)
@@ -140,7 +140,7 @@ func TestSilence(t *testing.T) {
 	}
 
 	if got := two.do(t, fmt.Sprintf(`{"action":"unsilence","silence_id":%q}`, s["id"])); got["status"] != "unsilenced" || got["silence_id"] != s["id"] {
-		t.Errorf("%v", got)
+		t.Errorf("got %v, want it unsilenced", got)
 	}
 	for _, c := range []*client{one, two, three} {
 		if list := c.lists(t); list != "" {
@@ -225,7 +225,7 @@ func TestAcknowledge(t *testing.T) {
 	}
 	one.do(t, `{"action":"ack","alert_id":"alert08"}`)
 	if reply := two.do(t, `{"action":"unack","alert_id":"alert08"}`); reply["status"] != "unacknowledged" || one.lists(t) != "" {
-		t.Errorf("%v", reply)
+		t.Errorf("got %v, want it unacknowledged, and nothing in force", reply)
 	}
 	r.Publish(t, r.again(first, alert.Warning))
 	two.pending(t, 1)
@@ -398,7 +398,7 @@ func TestSilencesThatWereDeleted(t *testing.T) {
 				t.Errorf("delivered %q, want %q", got, want)
 			}
 			if got := testrig.DeliveredTitles(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))); got != a.ID {
-				t.Errorf("a hook tells %q, want %s", delivered, a.ID)
+				t.Errorf("a hook tells %q, want %s", got, a.ID)
 			}
 		}
 	}

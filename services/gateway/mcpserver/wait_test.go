@@ -164,6 +164,6 @@ func TestObserveHoldsForWhatIsNew(t *testing.T) {
 	r.Publish(t, third)
 	m := c.next(t)
 	if got := m.tool(t); m.ID != id || len(got.blocks) != 2 || testrig.Titles(t, got.blocks[1]) != third.ID {
-		t.Errorf("%s", m.raw)
+		t.Errorf("got %s, want %s as the answer to the held call", m.raw, third.ID)
 	}
 }

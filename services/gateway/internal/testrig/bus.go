@@ -1,7 +1,7 @@
-// Package testrig is what the tests of the gateway's packages stand on: a bus that
-// can be taken away, alerts, and the calls of an agent's hooks.
+// Package testrig has what the tests of the gateway's packages share: a bus that can be
+// stopped and restarted, alerts, and the calls of an agent's hooks.
 //
-// It holds nothing of a gateway: the tests that need one run it themselves.
+// It has nothing of a gateway: tests that need one run it themselves.
 package testrig
 
 import (
@@ -21,19 +21,19 @@ import (
 // Patience bounds every wait.
 const Patience = 20 * time.Second
 
-// Bus is a bus that can be taken away, without a detector: the tests publish the
-// alerts themselves.
+// Bus is a bus that can be stopped and restarted, without a detector: the tests publish
+// the alerts themselves.
 type Bus struct {
-	// Dir is where its address and its credentials are, and Lock what holds Dir.
+	// Dir has its address and its credentials, and Lock holds Dir.
 	Dir    statedir.Dir
 	Lock   *statedir.Lock
 	Server *embedded.Server
-	// Conn is a detector's.
+	// Conn is a session in the role of the detector.
 	Conn *bus.Session
 	n    int
 }
 
-// New is a bus that ends with the test.
+// New starts a bus that ends with the test.
 func New(t *testing.T) *Bus {
 	t.Helper()
 	dir, err := statedir.Open(t.TempDir())
@@ -66,7 +66,7 @@ func (b *Bus) Up(t *testing.T) {
 	}
 }
 
-// Down ends the bus.
+// Down stops the bus.
 func (b *Bus) Down() {
 	if b.Server == nil {
 		return
@@ -77,7 +77,7 @@ func (b *Bus) Down() {
 	b.Server = nil
 }
 
-// Join is a connection in a role, until the end of the test.
+// Join returns a session in a role that ends with the test.
 func (b *Bus) Join(t *testing.T, role bus.Role) *bus.Session {
 	t.Helper()
 	c, err := bus.Connect(t.Context(), bus.Config{Name: t.Name(), Role: role, Server: b.Server, Logger: Quiet()})
@@ -88,7 +88,7 @@ func (b *Bus) Join(t *testing.T, role bus.Role) *bus.Session {
 	return c
 }
 
-// Publish writes an alert as a detector does.
+// Publish publishes an alert as a detector does.
 func (b *Bus) Publish(t *testing.T, a alert.Alert) {
 	t.Helper()
 	data, err := json.Marshal(a)
@@ -98,7 +98,7 @@ func (b *Bus) Publish(t *testing.T, a alert.Alert) {
 	b.PublishRaw(t, bus.AlertSubject(a), data)
 }
 
-// PublishRaw writes anything.
+// PublishRaw publishes a message as it is.
 func (b *Bus) PublishRaw(t *testing.T, subject string, data []byte) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
@@ -108,7 +108,7 @@ func (b *Bus) PublishRaw(t *testing.T, subject string, data []byte) {
 	}
 }
 
-// Alert makes an alert that is like no other: alert01, alert02 and so on.
+// Alert returns an alert with an id of its own: alert01, alert02 and so on.
 func (b *Bus) Alert(severity alert.Severity) alert.Alert {
 	b.n++
 	id := fmt.Sprintf("alert%02d", b.n)
@@ -118,10 +118,10 @@ func (b *Bus) Alert(severity alert.Severity) alert.Alert {
 	}
 }
 
-// Quiet is a logger that says nothing.
+// Quiet returns a logger that discards everything.
 func Quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// Poll asks until ok says yes, for at most Patience.
+// Poll calls ok until it returns true, for at most Patience, and reports whether it did.
 func Poll(ok func() bool) bool {
 	deadline := time.After(Patience)
 	tick := time.NewTicker(5 * time.Millisecond)
