@@ -169,7 +169,7 @@ func (h *httpServer) serveNew(to *response, r *http.Request) error {
 		ephemeral: name == "", // it can't come back
 		inboxKey:  func(client string) string { return client + " over HTTP, session " + id },
 		sessionID: func() string { return id },
-		started: func(session *mcp.ServerSession) bool {
+		sessionStarted: func(session *mcp.ServerSession) bool {
 			if !h.add(id, c) {
 				return false
 			}

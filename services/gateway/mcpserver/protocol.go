@@ -120,7 +120,7 @@ func (s *server) initialize(ctx context.Context, method string, r mcp.Request, p
 		}
 		s.announce(s.greeting.ProtocolVersion, params.ClientInfo, params.Capabilities)
 		result = s.greet(s.greeting.ProtocolVersion)
-		if session, ok := r.GetSession().(*mcp.ServerSession); ok && s.transport.started != nil && !s.transport.started(session) {
+		if session, ok := r.GetSession().(*mcp.ServerSession); ok && s.transport.sessionStarted != nil && !s.transport.sessionStarted(session) {
 			result, err = nil, errFull
 		}
 	})

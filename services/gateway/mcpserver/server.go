@@ -85,9 +85,9 @@ type transport struct {
 	response func(http.Header) *response
 	// sessionID makes the ids of MCP sessions.
 	sessionID func() string
-	// started is called when an MCP session begins, and reports whether it may. Nil
+	// sessionStarted is called when an MCP session begins, and reports whether it may. Nil
 	// means yes.
-	started func(*mcp.ServerSession) bool
+	sessionStarted func(*mcp.ServerSession) bool
 	// quota is shared by all clients of a process.
 	quota *kubernetes.Quota
 }
@@ -111,7 +111,7 @@ type server struct {
 	mask       *redact.Engine
 	log        *slog.Logger
 
-	// started is when the parts were started.
+	// started is when the server was made, just before it is started.
 	started time.Time
 	// toolset knows whether the tools for Kubernetes are listed.
 	toolset *toolset
@@ -184,7 +184,6 @@ func (s *server) newMCP() *mcp.Server {
 
 // start starts the parts.
 func (s *server) start() {
-	s.started = time.Now()
 	ctx := s.life.Context()
 	who := presence.Identify("gateway", s.cfg.Version, s.log)
 	answerHealth := func(ctx context.Context, c *bus.Session) error {
