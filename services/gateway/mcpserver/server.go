@@ -102,7 +102,10 @@ type server struct {
 	parts errgroup.Group
 	mcp   *mcp.Server
 
-	bus        *busclient.Client
+	bus *busclient.Client
+	// onBus ends with closeBus, once everything that uses the session has ended.
+	onBus      context.Context
+	closeBus   context.CancelFunc
 	alerts     *delivery.Client
 	history    *history.Reader
 	kubernetes *kubernetes.Subscriptions
@@ -140,6 +143,7 @@ func newServer(life *lifetime.Lifetime, cfg Config, t transport) *server {
 		cfg: cfg, transport: t, life: life, out: t.output, mask: redact.New(), log: log, started: time.Now(), toolset: newToolset(),
 		bus: busclient.New(cfg.Bus, log),
 	}
+	s.onBus, s.closeBus = context.WithCancel(context.WithoutCancel(life.Context()))
 	s.history = history.New(history.Config{Bus: s.bus, Namespaces: cfg.Kubernetes.Namespaces, Mask: s.mask, Logger: log})
 	s.alerts = delivery.New(delivery.Config{
 		Bus: s.bus, Life: life, Ephemeral: t.ephemeral, Shows: s.history.Shows, Changed: func(a alert.Alert) { s.updates.Note(a) },
@@ -193,15 +197,17 @@ func (s *server) start() {
 		return nil
 	}
 	s.parts.Go(s.alerts.Run)
-	s.parts.Go(func() error { return s.bus.Run(ctx, s.alerts.Serve, s.kubernetes.FollowWatches, answerHealth) })
+	s.parts.Go(func() error { return s.bus.Run(s.onBus, s.alerts.Serve, s.kubernetes.FollowWatches, answerHealth) })
 	s.parts.Go(func() error { return s.updates.Run(ctx) })
 	s.parts.Go(func() error { return writeNotifications(ctx, s.out, s.alerts.Notifications(), s.log) })
 }
 
-// end aborts the parts, and waits until they have ended.
+// end aborts the parts, and waits until they have ended. The session is closed last, so
+// that subscriptions can delete their consumers.
 func (s *server) end() error {
 	s.life.Abort()
 	s.kubernetes.Wait()
+	s.closeBus()
 	return s.parts.Wait()
 }
 
