@@ -265,8 +265,8 @@ func TestCompactedHistory(t *testing.T) {
 		if lists > 5 || watches > 5 {
 			t.Errorf("%s: %d lists and %d watches of events, want lists of at most 5 and watches of at most 5", what, lists, watches)
 		}
-		if n := strings.Count(w.watch.Log.String(), "listed anew"); n != 1 {
-			t.Errorf("%s: listed anew %d times, want 1\n%s", what, n, w.watch.Log)
+		if n := strings.Count(w.watch.Log.String(), "all events are listed"); n != 1 {
+			t.Errorf("%s: all events were listed %d times, want once\n%s", what, n, w.watch.Log)
 		}
 	}
 	away("cut off", func() { way.set(true) }, func() { way.set(false) })

@@ -21,7 +21,7 @@ var hostile = map[string]string{
 		Object.freeze(o) && Object.freeze(o.prototype); Object.freeze(console); Object.freeze(Reflect); Object.freeze(JSON)`,
 	"meddling": `Object.prototype.toJSON = () => { throw new Error("toJSON") }; Array.prototype.toJSON = Object.prototype.toJSON;
 		Array.prototype.last = function () {}; Object.prototype.extra = 1`,
-	"its own console":        `window.said = []; window.console = {error(...all) { output.push(all.length) }, warn(...all) { output.push(all.length) }, info: console.info.bind(console)}`,
+	"its own console":        `window.said = []; window.console = {error(...all) { said.push(all.length) }, warn(...all) { said.push(all.length) }, info: console.info.bind(console)}`,
 	"a console that throws":  `console.error = function error() { throw new Error("no console") }`,
 	"a getter for a console": `{const real = console.warn; Object.defineProperty(console, "warn", {get: () => real, configurable: false})}`,
 	"no storage":             `Object.defineProperty(window, "sessionStorage", {get() { throw new DOMException("denied", "SecurityError") }})`,
@@ -172,7 +172,7 @@ func TestScriptUnderAPolicy(t *testing.T) {
 	chromium.NeedScript(t, w.Bus.IngestURL)
 	page := func(app string) string {
 		return tag(w.Bus.IngestURL, app) + `<script nonce="n1">
-			console.error("output");
+			console.error("said");
 			Promise.resolve().then(() => { window.alive = true; throw new Error("thrown") });
 		</script>`
 	}
@@ -184,7 +184,7 @@ func TestScriptUnderAPolicy(t *testing.T) {
 
 	tab := s.Open(t, "/strict")
 	w.stored(t, "logs", "strict", func(all []telemetry.Event) bool {
-		return logged(all, "output") != nil && logged(all, "Error: thrown") != nil
+		return logged(all, "said") != nil && logged(all, "Error: thrown") != nil
 	})
 	tab.Close()
 	if all := w.storedNow(t, "security", "strict"); len(all) != 0 {
