@@ -1,25 +1,24 @@
-// Package anomaly decides when errors come faster than they usually do.
+// Package anomaly finds errors that come faster than they usually do, by their ratio to a
+// rolling average: the specification's rule.
 //
-// At an error at time t, c is the count in (t-10 s, t] and the rolling average
-// the count in (t-70 s, t-10 s] divided by 6. A spike is c of at least 5 and
-// more than 3 times the average. That average is frozen while the spike is open,
-// so that the errors of an incident never become its own measure.
+// At an error at time t, c is the count in (t-10 s, t] and the rolling average the count in
+// (t-70 s, t-10 s] divided by 6. A spike is c of at least 5 and more than 3 times the
+// average. The average is frozen while the spike is open, so that the errors of an incident
+// never become their own measure.
 //
-// A spike calms when c is at or under 1.5 times the frozen average, or 1. It ends
-// when c has not been at its level for 120 s after that, which is three quarters of
-// what a spike takes: a return before then belongs to the same spike. A spike that has not ended
-// 15 min after it began, and that the errors of the minute before no longer make
-// one, has become the new level. Either may happen between two errors, or long
-// after the last, so a caller asks now and then (Over). There is one finding per
-// spike.
+// A spike calms when c is at or under 1.5 times the frozen average, or 1. It ends when c
+// has not been at its level for 120 s after that; the level is three quarters of what a
+// spike takes. A return before then belongs to the same spike. A spike that has not ended
+// 15 min after it began, and that the errors of the minute before no longer make one, has
+// become the new level. Either may happen between two errors, or long after the last, so
+// callers ask regularly (Over). There is one finding per spike.
 //
-// The counts are exact on times in whole milliseconds. Equal times share a
-// cell, so a window is never more than 70,000 cells whatever the rate, and each
-// cell is touched three times in its life: when it comes, when it leaves the
-// last 10 s, and when it leaves the 60 s before them.
+// Counts are exact on times in whole milliseconds. Equal times share a cell, so a window is
+// at most 70,000 cells whatever the rate. Each cell is touched three times: when it comes,
+// when it leaves the last 10 s, and when it leaves the 60 s before them.
 //
-// The package has no clock and knows nothing of what an error is. A time before
-// the last one means that a clock was set back, and counting starts again.
+// The package has no clock and does not know what an error is. A time before the last one
+// means that a clock was set back; counting starts again.
 package anomaly
 
 import (
@@ -36,10 +35,10 @@ const (
 	minSpike = 5
 	// mostCalm is the largest count at which a spike calms, whatever the average.
 	mostCalm = 1
-	// backPart and backOf are the part of the count of a spike that is at its level.
+	// A count at the level of a spike is at least backPart of backOf of what a spike takes.
 	backPart, backOf = 3, 4
-	// quiet is for how long there is no return when a spike ends, and newLevel after
-	// how long it has become the new level.
+	// quiet is how long a spike must not return to end, and newLevel how long it lasts to
+	// become the new level.
 	quiet    = 120_000
 	newLevel = 900_000
 	windows  = history / window
@@ -48,7 +47,7 @@ const (
 // maxCells is one cell for each millisecond of the window and the history.
 const maxCells = window + history
 
-// Spike is what a finding counted.
+// Spike has the figures of a finding.
 type Spike struct {
 	// Count is the number of errors in the last 10 s.
 	Count int
@@ -61,26 +60,26 @@ type Spike struct {
 // Counter counts the errors of one app and signal. The zero value is ready.
 type Counter struct {
 	cells cells
-	// recent is how many cells, the newest, are within the last 10 s; now and
-	// before are the errors in them and in the others.
+	// recent is the number of cells, the newest, within the last 10 s. now and before are
+	// the errors in them and in the others.
 	recent      int
 	now, before int64
-	// open reports whether a spike has not ended, opened is when it began, and frozen
-	// the errors in the 60 s before. They stay when it ends.
+	// open reports whether a spike is open, opened is when it began, and frozen the errors
+	// in the 60 s before it. They stay when it ends.
 	open           bool
 	opened, frozen int64
 	// calm reports whether the open spike has calmed, and calmSince is when.
 	calm      bool
 	calmSince int64
-	// returned is when the open spike last continued after it had calmed.
+	// returned is when the open spike last returned after it had calmed.
 	returned int64
 	// stayed reports whether the last spike ended as the new level.
 	stayed bool
-	// moved is up to when cells were moved on.
+	// moved is the time up to which cells were moved on.
 	moved int64
 }
 
-// cell is how many errors came in one millisecond.
+// cell is the number of errors in one millisecond.
 type cell struct{ at, count int64 }
 
 // Size is about how many bytes are held.
@@ -120,7 +119,7 @@ func (c *Counter) Over(now time.Time) (counted Spike, over, moved bool) {
 	return c.counted(), !c.open, moved
 }
 
-// counted is the count, beside the average of before the newest spike.
+// counted returns the count, and the average before the newest spike.
 func (c *Counter) counted() Spike {
 	return Spike{Count: int(c.now), Average: float64(c.frozen) / windows, Stayed: c.stayed}
 }
@@ -136,9 +135,9 @@ func (c *Counter) until(t int64) bool {
 	return c.moved != before || c.open != wasOpen
 }
 
-// advance lets cells leave the window and the history up to time t, in the
-// order in which they do, and looks before and after each moment at the open spike:
-// it may have calmed only for a while between two errors.
+// advance moves cells out of the window and the history up to time t, one by one, and
+// checks the open spike before and after each: it may have calmed for a while between two
+// errors.
 func (c *Counter) advance(t int64) {
 	for {
 		moment := c.next()
@@ -162,7 +161,7 @@ func (c *Counter) advance(t int64) {
 	}
 }
 
-// next is when the next cell leaves the window or the history.
+// next returns when the next cell leaves the window or the history.
 func (c *Counter) next() int64 {
 	if c.cells.len() == 0 {
 		return math.MaxInt64
@@ -181,7 +180,7 @@ func (c *Counter) end(t int64) {
 	case c.calm:
 		c.open = t < c.calmSince+quiet
 	case t == c.returned:
-		// Over was asked while it was calm. It ends as the new level when Over is asked
+		// Over was called while it was calm. It ends as the new level when Over is called
 		// again, and not within Add, which could find the next spike at once.
 	case t >= c.opened+newLevel && c.now*windows <= 3*c.before:
 		c.open, c.stayed = false, true
@@ -190,8 +189,8 @@ func (c *Counter) end(t int64) {
 
 func (c *Counter) firstRecent() *cell { return c.cells.at(c.cells.len() - c.recent) }
 
-// What no snapshot of ours exceeds: errors in a millisecond, and a time in
-// milliseconds since 1970.
+// Bounds on what a snapshot holds: errors in a millisecond, times in milliseconds since
+// 1970, and errors in a minute.
 const (
 	maxCount  = 1 << 40
 	maxTime   = 1 << 50
@@ -224,7 +223,7 @@ func (c *Counter) State(s *snapshot.State) {
 	}
 }
 
-// fill puts the cells that were read into a ring of a length.
+// fill puts cells into a ring of a length.
 func (c *Counter) fill(s *snapshot.State, room int, times, counts []int64) {
 	if !validRing(room, len(times)) || len(counts) != len(times) || c.recent > len(times) {
 		s.Fail("a ring of %d for %d times, %d counts and %d that are recent", room, len(times), len(counts), c.recent)

@@ -17,12 +17,12 @@ const (
 
 func (q *cells) len() int { return q.n }
 
-// cap is how many cells there is memory for. It depends on how many there were
-// before, so a snapshot holds it: what is forgotten for lack of memory must be
-// the same after a restart.
+// cap returns how many cells there is memory for. It depends on how many there were before,
+// so a snapshot holds it: an app that is forgotten for lack of memory must be the same one
+// after a restart.
 func (q *cells) cap() int { return len(q.ring) }
 
-// validRing reports whether a ring of a length can hold n cells and would.
+// validRing reports whether n cells can be in a ring of a length.
 func validRing(length, n int) bool {
 	if length == 0 {
 		return n == 0
@@ -30,7 +30,7 @@ func validRing(length, n int) bool {
 	return length >= minRing && length&(length-1) == 0 && n <= length && (length == minRing || n > length/4)
 }
 
-// at is the i-th cell, from the oldest.
+// at returns the i-th cell, from the oldest.
 func (q *cells) at(i int) *cell { return &q.ring[(q.first+i)&(len(q.ring)-1)] }
 
 // push adds the newest cell.

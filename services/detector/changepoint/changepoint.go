@@ -1,33 +1,30 @@
-// Package level decides when the values of a series lie on a higher level than
-// before, and how sure that is.
+// Package changepoint decides when the values of a series lie on a higher level than
+// before, and how certain that is.
 //
-// It compares the newest values with up to 20 before them, the reference. One
-// value far outside is no longer than a hint (Single): the values that follow either
-// confirm it, by the median of three (Probable) and of five (Confirmed), or it is
-// withdrawn. What is found can begin with any of the three. Values under suspicion
-// stay out of the reference until it is decided: those of what is withdrawn are as
-// good as others then, those of what was Confirmed are thrown away should the series
-// come back, and what stays for as long as the caller says becomes the reference: until
-// then the reference is frozen.
+// It compares the newest values with up to 20 before them, the reference. One value far
+// outside is only a hint (Single). The values that follow either confirm it, by the median
+// of three (Probable) and of five (Confirmed), or it is withdrawn. A finding can begin with
+// any of the three. Values under suspicion stay out of the reference until it is decided:
+// those of what is withdrawn count like others then, those of a Confirmed are dropped if
+// the series comes back, and a level that stays for as long as the caller says becomes the
+// reference. Until then the reference is frozen.
 //
-// How few false alarms there are follows from the tests: a Single lies 9 median
-// deviations out, which is 6 standard deviations of normal values; a Probable is
-// three values that are all worse, the median of which lies 4 median deviations
-// out and over all but one of those before, as some series have two usual values;
-// Confirmed are five of which the median is worse and of which the ranks have a
-// chance under 1% (Mann and Whitney, two-sided), however the values are spread, as
-// long as they know nothing of each other: slow spells are found, too.
-// A lower level is the usual one at a chance under 1 in 5000: were it mistaken,
-// what comes next would look worse. figures_test.go has what comes of them together.
+// The tests bound the number of false alarms. A Single lies 9 median deviations out, which
+// is 6 standard deviations of normal values. A Probable is three values that are all worse,
+// whose median lies 4 median deviations out and over all but one of those before, as some
+// series have two usual values. Confirmed are five values whose median is worse and whose
+// ranks have a chance under 1% (Mann and Whitney, two-sided), however the values are
+// distributed, if they are independent: slow spells are found, too. A lower level is the
+// usual one at a chance under 1 in 5000, because after a mistake the next values would look
+// worse. figures_test.go measures the result.
 //
-// Some series have two usual levels, or values that are like the one before them. So a
-// rise has to be one beside up to 44 older values as well (past.go): over the nearest
-// usual level, and by what is new in each value. That memory also finds what the 20 do
-// not show: one value over the highest of several levels, and a rise of half and more
-// in values that vary much.
+// Some series have two usual levels, or values that are like the one before them. So a rise
+// is also compared with up to 44 older values (past.go): with the nearest usual level, and
+// by what is new in each value. That memory also finds what the 20 do not show: one value
+// over the highest of several levels, and a rise of half and more in values that vary much.
 //
-// The package knows no metric, no page, no alert and no clock. Each value takes
-// constant time and no memory.
+// The package knows no metric, page, alert or clock. Each value takes constant time and no
+// memory.
 package changepoint
 
 import (
@@ -36,17 +33,17 @@ import (
 )
 
 const (
-	// Reference is how many values the newest are compared with at most.
+	// Reference is the most values that the newest are compared with.
 	Reference = 20
-	// Newest is how many of the newest values are compared with them at most.
+	// Newest is the most of the newest values that are compared with them.
 	Newest = 5
-	// held is how many values can be under suspicion. Of more, the oldest are left
-	// out: they go to the reference while nothing is found, and else nowhere.
+	// held is the most values that wait to be decided. Of more, the oldest go to the
+	// reference while nothing is found, and are dropped otherwise.
 	held = 2 * Newest
 )
 
-// How far out is worth telling, in median deviations of the values before, and of
-// how many of them at least. Few values tell less of how they vary.
+// How far out values must lie, in median deviations of the values before, and how many of
+// these are needed. Few values tell less of how they vary.
 const (
 	singleOut, singleOf         = 9, 20
 	probableOut, probableOf     = 4, 10
@@ -55,22 +52,21 @@ const (
 )
 
 const (
-	// patience is how many values after a Single, and after a Probable, may neither
+	// The patience is how many values after a Single, and after a Probable, may neither
 	// confirm it nor show that all is as before. Then it is withdrawn.
 	singlePatience   = 4
 	probablePatience = 8
-	// reminded is of how many values after a Confirmed those that wait no longer are
-	// remembered: should the series come back, its level can be one that is usual.
+	// reminded is how many values after a Confirmed are remembered when they leave: if the
+	// series comes back, its level can be a usual one.
 	reminded = 12
-	// longest is up to how many values are counted after a confidence was reached.
+	// longest bounds the count of values since a confidence was reached.
 	longest = 20
-	// remembered is for how many values a Single that was withdrawn is remembered.
-	// Until then only a value half as large again is another one: what is alone now
-	// and then is usual.
+	// remembered is for how many values a withdrawn Single is remembered. Until then only a
+	// value half as large again is another one: what is alone now and then is usual.
 	remembered = 500
 )
 
-// Confidence is how sure it is that the level is higher.
+// Confidence is how certain a higher level is.
 type Confidence uint8
 
 // The confidences, from the lowest.
@@ -85,50 +81,47 @@ var names = [...]string{None: "", Single: "single", Probable: "probable", Confir
 
 func (c Confidence) String() string { return names[c] }
 
-// Of is of how many values it is the median that is higher.
+// SampleSize returns how many of the newest values a confidence is the median of.
 func (c Confidence) SampleSize() int {
 	return [...]int{None: 0, Single: 1, Probable: 3, Confirmed: Newest}[c]
 }
 
-// Event is what a value brought.
+// Event is the result of a value.
 type Event uint8
 
 // The events.
 const (
-	// Nothing is new.
+	// Nothing has changed.
 	Nothing Event = iota
-	// Risen reports whether the level is higher, or that this is surer than before.
+	// Risen is a higher level, or a higher confidence in it.
 	Risen
-	// Withdrawn reports whether what was reported before is not confirmed: of a Single or a
-	// Probable.
+	// Withdrawn is a Single or a Probable that is not confirmed.
 	Withdrawn
-	// Recovered reports whether the level is as before, after a Confirmed.
+	// Recovered is the end of a Confirmed: the level is as before.
 	Recovered
-	// Settled reports whether the higher level, once Confirmed, is the usual one from now
-	// on.
+	// Settled is a Confirmed level that is the usual one from now on.
 	Settled
-	// Improved reports whether a lower level is the usual one from now on.
+	// Improved is a lower level that is the usual one from now on.
 	Improved
 )
 
-// Verdict is what is to be said after a value.
+// Verdict is the result of a value, with its figures.
 type Verdict struct {
 	Event Event
-	// Confidence is that of what is found, or of what was when an event ends it.
+	// Confidence is that of the finding, or of the one that an event ends.
 	Confidence Confidence
 	// Began reports whether nothing was found before.
 	Began bool
-	// Worse reports whether the level has risen again, after a Confirmed.
+	// Worse reports whether the level of a Confirmed has risen again.
 	Worse bool
-	// Level is the median, doubled, of the Of newest values that it is about.
-	Level int64
-	Of    int
-	// Usual is the median, doubled, of the values before them, and Values how many
-	// these are.
+	// Level is the median, doubled, of the Sample newest values.
+	Level  int64
+	Sample int
+	// Usual is the median, doubled, of the values before them, and Values their number.
 	Usual  int64
 	Values int
-	// Chance is that of the ranks of a Confirmed, where nothing had changed and values
-	// knew nothing of each other.
+	// Chance is that of the ranks of a Confirmed if nothing had changed and values were
+	// independent.
 	Chance float64
 }
 
@@ -137,42 +130,42 @@ type Series struct {
 	reference [Reference]int64 // the oldest first
 	newest    [held]int64      // the oldest first, all newer than the reference
 	older     [older]float32   // the oldest first, all older than the reference
-	// nref, nnew and nold are how many there are of each.
+	// nref, nnew and nold are the numbers of each.
 	nref, nnew, nold uint8
 	// kept, in percent, and noise are what was known of the past that was forgotten last
-	// (see past), while the values since then are few; noise is 0 where nothing was.
+	// (see past), while the values since then are few; noise is 0 if nothing was.
 	kept  uint8
 	noise float32
 
 	found Confidence
-	// suspects is how many of the newest values are under suspicion of what is found,
-	// since how many values came after it was found with that confidence, capped.
+	// suspects is the number of newest values under suspicion, since the number of values
+	// after the confidence was reached, bounded by longest.
 	suspects, since uint8
 	// slow reports whether the median of the five newest is nearly worse, though nothing is
 	// found: so none of them goes into the reference yet.
 	slow bool
-	// level is the doubled median with which it was found, u that of a Confirmed.
+	// level is the doubled median of the finding, u that of a Confirmed.
 	level int64
 	u     uint8
 
-	// peak is the largest Single that was withdrawn, forget after how many values it
-	// is no longer remembered.
+	// peak is the largest Single that was withdrawn, forget the number of values for which
+	// it is still remembered.
 	peak   int64
 	forget uint16
 }
 
-// Confidence is that of what is found.
+// Confidence returns that of the finding.
 func (s *Series) Confidence() Confidence { return s.found }
 
-// Settling is after how many values a level is usual where the caller has no reason
-// to wait for more or fewer.
+// Settling is the number of values after which a level is usual, if the caller has no
+// reason for another one.
 const Settling = 20
 
 // Never is more values than are ever counted.
 const Never = Newest + longest + 1
 
-// Add takes the next value, from 0 to Max, and returns what it brought. A level that
-// is Confirmed is the usual one once settling values lie on it.
+// Add adds the next value, from 0 to Max. A level that is Confirmed is the usual one once
+// settling values lie on it.
 func (s *Series) Add(sc *Scale, v int64, settling int) Verdict {
 	s.push(v)
 	var (
@@ -196,7 +189,7 @@ func (s *Series) Add(sc *Scale, v int64, settling int) Verdict {
 		s.slow = sc.nearly(median, b.median)
 		if sc.over(b.median, median) && lower(five, &b) && s.fell(sc) {
 			s.begin(sc, five)
-			return Verdict{Event: Improved, Level: median, Of: Newest, Usual: b.median, Values: b.n}
+			return Verdict{Event: Improved, Level: median, Sample: Newest, Usual: b.median, Values: b.n}
 		}
 	case Single:
 		if two := s.last(2); s.since >= singlePatience || s.since >= 2 && (b.n == 0 || !sc.over(2*slices.Max(two), b.median)) {
@@ -208,11 +201,11 @@ func (s *Series) Add(sc *Scale, v int64, settling int) Verdict {
 			return s.end(Withdrawn, three, &b)
 		}
 	case Confirmed:
-		// Half as much again as what was found is news, too.
+		// Half as much again as before is a finding, too.
 		if three := s.last(Probable.SampleSize()); int(s.since) >= len(three) && sc.over(2*slices.Min(three), s.level) && 2*double(three) >= 3*s.level {
 			s.level, s.since = double(three), 0
 			return Verdict{
-				Event: Risen, Confidence: Confirmed, Worse: true, Level: s.level, Of: len(three), Usual: b.median, Values: b.n,
+				Event: Risen, Confidence: Confirmed, Worse: true, Level: s.level, Sample: len(three), Usual: b.median, Values: b.n,
 				Chance: chance(int(s.u), b.n),
 			}
 		}
@@ -223,7 +216,7 @@ func (s *Series) Add(sc *Scale, v int64, settling int) Verdict {
 				}
 			}
 			verdict := s.end(Recovered, five, &b)
-			// Most of them are as before; the others are of what is over.
+			// Most of them are as before; the others belong to what is over.
 			s.nnew = uint8(copy(s.newest[:], s.last(Probable.SampleSize())))
 			return verdict
 		}
@@ -236,30 +229,30 @@ func (s *Series) Add(sc *Scale, v int64, settling int) Verdict {
 	return Verdict{}
 }
 
-// Now is the verdict on what is found, also when it is found no more than before.
+// Now returns the verdict on the current finding.
 func (s *Series) Now() Verdict {
 	if s.found == None {
 		return Verdict{}
 	}
 	var b base
 	s.before(&b, int(s.suspects))
-	v := Verdict{Confidence: s.found, Level: s.level, Of: s.found.SampleSize(), Usual: b.median, Values: b.n}
+	v := Verdict{Confidence: s.found, Level: s.level, Sample: s.found.SampleSize(), Usual: b.median, Values: b.n}
 	if s.found == Confirmed {
 		v.Chance = chance(int(s.u), b.n)
 	}
 	return v
 }
 
-// Usual is the median, doubled, of the values that are under no suspicion, and how
-// many these are: at most Reference, and none before the first.
+// Usual returns the median, doubled, of the values that are under no suspicion, and their
+// number: at most Reference.
 func (s *Series) Usual() (median int64, values int) {
 	var b base
 	s.before(&b, int(s.suspects))
 	return b.median, b.n
 }
 
-// push makes v the newest value. Of those that are older than the newest five and
-// under no suspicion the oldest go into the reference.
+// push makes v the newest value. Of those that are older than the newest five and under no
+// suspicion the oldest go into the reference.
 func (s *Series) push(v int64) {
 	if s.forget > 0 {
 		if s.forget--; s.forget == 0 {
@@ -285,7 +278,7 @@ func (s *Series) push(v int64) {
 	}
 }
 
-// refer adds a value to the reference, of which the oldest goes.
+// addReference adds a value to the reference, whose oldest is removed.
 func (s *Series) addReference(v int64) {
 	if s.nref == Reference {
 		s.keepOlder(s.reference[0])
@@ -295,7 +288,7 @@ func (s *Series) addReference(v int64) {
 	s.nref++
 }
 
-// remind adds a value to those that are older than the reference.
+// keepOlder adds a value to those that are older than the reference.
 func (s *Series) keepOlder(v int64) {
 	if s.nold == older {
 		s.nold = uint8(copy(s.older[:], s.older[1:]))
@@ -304,7 +297,7 @@ func (s *Series) keepOlder(v int64) {
 	s.nold++
 }
 
-// last is the k newest values, or none where there are fewer.
+// last returns the k newest values, or none if there are fewer.
 func (s *Series) last(k int) []int64 {
 	if int(s.nnew) < k {
 		return nil
@@ -312,8 +305,8 @@ func (s *Series) last(k int) []int64 {
 	return s.newest[int(s.nnew)-k : s.nnew]
 }
 
-// before is what the k newest values are compared with: the reference, and while
-// that is not full the values between, where they are under no suspicion.
+// before fills in what the k newest values are compared with: the reference, and while that
+// is not full the values between, if they are under no suspicion.
 func (s *Series) before(b *base, k int) {
 	b.n = copy(b.sorted[:], s.reference[:s.nref])
 	if between := int(s.nnew) - max(k, int(s.suspects)); between > 0 && !s.slow {
@@ -324,14 +317,14 @@ func (s *Series) before(b *base, k int) {
 	}
 }
 
-// against is a risen level: its median, doubled, and what it is compared with.
+// comparison is a risen level: its median, doubled, and what it is compared with.
 type comparison struct {
 	level int64
 	base
 }
 
-// rise is the highest confidence that the newest values give, if it is higher than
-// what is found, with what gives it in a. b is what the five newest are compared
+// rise returns the highest confidence that the newest values give, if it is higher than
+// that of the finding, with the comparison in a. b is what the five newest are compared
 // with.
 func (s *Series) rise(sc *Scale, b *base, a *comparison) Confidence {
 	var p past
@@ -386,8 +379,7 @@ func (s *Series) rise(sc *Scale, b *base, a *comparison) Confidence {
 	return None
 }
 
-// compare sets the newest values against those before them. That is b where b has
-// all that count.
+// compare compares the newest values with those before them, which are b if b is full.
 func (s *Series) compare(a *comparison, b *base, values []int64) {
 	a.level = double(values)
 	if a.base = *b; b.n < Reference {
@@ -395,9 +387,9 @@ func (s *Series) compare(a *comparison, b *base, values []int64) {
 	}
 }
 
-// risen notes what was found.
+// risen notes a finding.
 func (s *Series) risen(to Confidence, a *comparison) Verdict {
-	v := Verdict{Event: Risen, Confidence: to, Began: s.found == None, Level: a.level, Of: to.SampleSize(), Usual: a.median, Values: a.n}
+	v := Verdict{Event: Risen, Confidence: to, Began: s.found == None, Level: a.level, Sample: to.SampleSize(), Usual: a.median, Values: a.n}
 	s.suspects = max(s.suspects, uint8(to.SampleSize()))
 	if to == Confirmed || s.slow {
 		s.suspects = s.nnew // whatever waited did so because it looked the same
@@ -409,9 +401,9 @@ func (s *Series) risen(to Confidence, a *comparison) Verdict {
 	return v
 }
 
-// end notes that nothing is found any more, as values show.
+// end ends the finding, as values show.
 func (s *Series) end(how Event, values []int64, b *base) Verdict {
-	v := Verdict{Event: how, Confidence: s.found, Usual: b.median, Values: b.n, Of: len(values)}
+	v := Verdict{Event: how, Confidence: s.found, Usual: b.median, Values: b.n, Sample: len(values)}
 	if len(values) > 0 {
 		v.Level = double(values)
 	}
@@ -431,8 +423,8 @@ func (s *Series) begin(sc *Scale, values []int64) {
 
 func (s *Series) rememberPeak(peak int64) { s.peak, s.forget = max(s.peak, peak), remembered }
 
-// isBack reports whether the median of values is nearer to the usual than to what was
-// found.
+// isBack reports whether the median of values is nearer to the usual one than to the
+// finding's.
 func (s *Series) isBack(values []int64, b *base) bool {
 	return len(values) > 0 && 2*double(values) < b.median+s.level
 }
@@ -444,14 +436,14 @@ func (s *Series) fell(sc *Scale) bool {
 	return (p.n >= manyPast || p.n >= fewPast && p.kept == 0) && p.jump(math.MaxFloat64) <= -fellRise
 }
 
-// lower reports whether five values are surely under the others, or under all of
-// them while they are so few that nothing is sure.
+// lower reports whether five values are certainly under the others, or under all of them
+// while there are too few for certainty.
 func lower(five []int64, b *base) bool {
 	return smaller(five, b.sorted[:b.n]) >= min(better[b.n], Newest*b.n)
 }
 
-// threeOver reports whether at least three values are worse than a doubled one. The
-// median of four lies high with two of them.
+// threeOver reports whether at least three values are worse than a doubled one. The median
+// of four is high with two of them.
 func threeOver(sc *Scale, four []int64, than int64) bool {
 	n := 0
 	for _, v := range four {
@@ -462,7 +454,7 @@ func threeOver(sc *Scale, four []int64, than int64) bool {
 	return n >= 3
 }
 
-// double is twice the median of up to five values.
+// double returns twice the median of up to five values.
 func double(values []int64) int64 {
 	var sorted [Newest]int64
 	n := copy(sorted[:], values)

@@ -214,7 +214,7 @@ func TestVerdicts(t *testing.T) {
 					t.Fatalf("%v became %v with %+v", before, now, got)
 				}
 			case changepoint.Risen:
-				if now <= before && !got.Worse || now != got.Confidence || got.Began != (before == changepoint.None) || got.Level <= got.Usual || got.Values < 5 || got.Of != now.SampleSize() && !got.Worse ||
+				if now <= before && !got.Worse || now != got.Confidence || got.Began != (before == changepoint.None) || got.Level <= got.Usual || got.Values < 5 || got.Sample != now.SampleSize() && !got.Worse ||
 					(got.Chance > 0) != (now == changepoint.Confirmed) || got.Chance >= 0.05 {
 					t.Fatalf("%v became %v with %+v", before, now, got)
 				}

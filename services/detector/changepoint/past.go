@@ -5,37 +5,36 @@ import (
 	"slices"
 )
 
-// The reference is too short to show what else is usual of a series: two levels by
-// turns or by chance, values far out now and then, or values that are like the one
-// before them. So a series remembers older values as well, and a rise has to be one
-// beside all of them.
+// The reference is too short to show what else is usual: two alternating levels, values far
+// out now and then, or values that are like the one before them. So a series remembers
+// older values as well, and a rise has to stand out from all of them.
 const (
-	// older is how many values are remembered that are older than the reference.
+	// older is how many values older than the reference are remembered.
 	older = 44
 	most  = older + Reference + held
-	// fewPast is how many values show nothing of that.
+	// fewPast is how many values are too few to show it.
 	fewPast = 20
-	// manyPast is how many show it surely.
+	// manyPast is how many show it reliably.
 	manyPast = 40
 )
 
-// past is what a series remembers, for a test of its newest values.
+// past is what a series remembers, prepared for a test of its newest values.
 type past struct {
 	sc *Scale
-	// values are on a scale where only differences count, the oldest first, with the
-	// newest at the end, of which are is the number.
+	// values are on a scale where only differences count, the oldest first, followed by the
+	// newest, whose number is are.
 	values [most]float64
 	n, are int
 	// levels are the medians of the usual levels, the lowest first, and spreads their
-	// median deviations; most series have one.
+	// median deviations. Most series have one.
 	levels, spreads [mostLevels]float64
 	nlevels         int
-	// kept is how much of its deviation a value passes on to the next one, and noise
-	// the standard deviation of what it does not.
+	// kept is the part of its deviation that a value passes on to the next one, and noise
+	// the standard deviation of the rest.
 	kept, noise float64
 }
 
-// look looks at the past of the newest values, of which there are k.
+// loadPast prepares the past for a test of the k newest values.
 func (s *Series) loadPast(sc *Scale, p *past, k int) {
 	*p = past{sc: sc, are: k}
 	add := func(v float64) {
@@ -59,7 +58,7 @@ func (s *Series) loadPast(sc *Scale, p *past, k int) {
 	}
 }
 
-// findLevels finds the usual levels: it parts what falls apart.
+// findLevels finds the usual levels by splitting groups that are apart.
 func (p *past) findLevels() {
 	var all [most]float64
 	sorted := all[:copy(all[:], p.values[:p.n])]
@@ -80,7 +79,7 @@ func (p *past) findLevels() {
 	}
 }
 
-// split is where sorted values fall apart into two groups, or 0 where they do not.
+// split returns where sorted values split into two groups, or 0 if they do not.
 func (p *past) split(sorted []float64) int {
 	least, n := max(confirmedOf, p.n/8), float64(len(sorted))
 	if len(sorted) < fewPast || 2*least > len(sorted) {
@@ -119,12 +118,12 @@ func (p *past) split(sorted []float64) int {
 const (
 	// mostLevels is how many usual levels are distinguished.
 	mostLevels = 4
-	// Two groups are levels of their own where their medians are apart by so many median
-	// deviations of both, and hardly a value in so many lies between them.
+	// Two groups are levels of their own if their medians are apart by so many median
+	// deviations of both, and at most one value in hardly lies between them.
 	apartBy, hardly = 2.5, 8
 )
 
-// own is a value without the level that is the nearest.
+// own returns a value relative to the nearest level.
 func (p *past) own(v float64) float64 {
 	nearest := v - p.levels[0]
 	for _, level := range p.levels[1:max(p.nlevels, 1)] {
@@ -135,8 +134,8 @@ func (p *past) own(v float64) float64 {
 	return nearest
 }
 
-// chain finds how much values are like the one before them: by their signs, which
-// neither their distribution nor values far out can fool.
+// chain estimates how much values are like the one before them: by their signs, which
+// neither their distribution nor values far out affect.
 func (p *past) chain(kept, noise float64) {
 	if noise > 0 && p.n < manyPast {
 		p.kept, p.noise = kept, noise
@@ -175,21 +174,21 @@ func (p *past) chain(kept, noise float64) {
 }
 
 const (
-	// chainSure is how many standard deviations from nothing a correlation of signs is
-	// to be believed. It is taken to be one larger then: too small is what deceives.
+	// chainSure is how many standard deviations a correlation of signs must differ from
+	// zero to count. It is then taken to be one larger, because too small a correlation
+	// causes false findings.
 	chainSure = 2
-	// chainUnknown is what values pass on of which too few are known, and chainMuch
-	// from where on a rise has to be chainMore standard deviations larger, as it is
-	// looked for many times in one slow spell.
+	// chainUnknown is the assumed correlation of few values. From chainMuch on a rise has
+	// to be chainMore standard deviations larger, as it is looked for many times in one
+	// slow spell.
 	chainUnknown, chainMuch, chainMore = 0.8, 0.5, 0.4
-	// deviations is how many median deviations a standard deviation of normal values
-	// has.
+	// deviations is how many median deviations a standard deviation of normal values is.
 	deviations = 1.4826
 )
 
-// jump is by how many standard deviations the newest values lie over the usual level,
-// as if all had risen at the first of them: of values that are like the one before,
-// most of that is in the first.
+// jump returns by how many standard deviations the newest values exceed the usual level, as
+// if all had risen at the first of them: of values that are like the one before, most of
+// that is in the first.
 func (p *past) jump(limit float64) float64 {
 	sum, weights, before := 0.0, 0.0, 0.0
 	if p.n > 0 {
@@ -208,7 +207,7 @@ func (p *past) jump(limit float64) float64 {
 	return sum / (p.noise * math.Sqrt(weights))
 }
 
-// deviation is the median absolute deviation of values from one.
+// deviation returns the median absolute deviation of values from one.
 func (p *past) deviation(values []float64, from float64) float64 {
 	var all [most]float64
 	for i, v := range values {
@@ -222,7 +221,7 @@ func middle(sorted []float64) float64 {
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
-// coordinate is a value on the scale of a past: with Factors its logarithm to base 2.
+// coordinate returns a value on the scale of a past: with Factors its logarithm to base 2.
 func (sc *Scale) coordinate(v float64) float64 {
 	if !sc.Factors {
 		return v
@@ -230,7 +229,7 @@ func (sc *Scale) coordinate(v float64) float64 {
 	return log2(max(v, 1))
 }
 
-// calm is what values vary by at least, on the scale of a past.
+// calm returns the least variation of values on the scale of a past.
 func (sc *Scale) calm() float64 {
 	if sc.Factors {
 		return log2(1 + float64(sc.Calm)/100)
@@ -238,8 +237,8 @@ func (sc *Scale) calm() float64 {
 	return float64(sc.Calm) / 2
 }
 
-// log2 is the logarithm of a positive number. Every product is rounded by itself, so
-// that all machines come to the same.
+// log2 returns the logarithm of a positive number. Every product is rounded by itself, so
+// that all processors get the same.
 func log2(v float64) float64 {
 	fraction, exponent := math.Frexp(v)
 	t := (fraction - math.Sqrt2/2) / (fraction + math.Sqrt2/2)
@@ -251,8 +250,8 @@ func log2(v float64) float64 {
 	return float64(exponent) - 0.5 + float64(2*math.Log2E*t*series)
 }
 
-// sine is sin(x * pi/2) for x from 0 to 1: the correlation of normal values of which
-// the signs agree by x.
+// sine returns sin(x * pi/2) for x from 0 to 1: the correlation of normal values whose
+// signs agree by x.
 func sine(x float64) float64 {
 	x *= math.Pi / 2
 	square := float64(x * x)
@@ -263,32 +262,32 @@ func sine(x float64) float64 {
 	return x * series
 }
 
-// The figures that decide what is a rise beside the past.
+// The figures that decide whether a rise stands out from the past.
 const (
-	// A rise that the ranks or the deviations of the reference show is so many standard
-	// deviations large at least, and a fall, too.
+	// The least size, in standard deviations, of a rise or a fall that the ranks or the
+	// deviations of the reference show.
 	confirmedRise, probableRise, fellRise = 2.5, 2.5, 3
-	// One that they do not show is so many times the highest usual level, and so many
-	// standard deviations of it, where no value counts for more than capped.
+	// A rise that they do not show is so many times the highest usual level, and so many
+	// standard deviations over it, where no value counts for more than capped.
 	confirmedLarge, confirmedSure = 1.5, 2.2
 	fourLarge, fourSure           = 1.5, 2.2
 	threeLarge, threeSure         = 1.9, 3
 	capped                        = 2.5
-	// At most one in fewOf values of the past may be as large, in hardlyOf where
-	// nothing else shows the rise.
+	// At most one in fewOf values of the past may be as large, in hardlyOf if nothing else
+	// shows the rise.
 	fewOf, hardlyOf = 8, 20
-	// A Single is so many median deviations over the highest usual level, and
-	// aloneTimes the largest value of the past.
+	// A Single is so many median deviations over the highest usual level, and aloneTimes
+	// the largest value of the past.
 	aloneOut, aloneTimes = 6, 1.3
-	// overTimes is how much larger is worse, as for Scale.
+	// overTimes is how many times larger is worse, as for Scale.
 	overTimes = 1.2
-	// offTimes is how many times the nearest of several usual levels a rise is at least.
-	// Each of them is known by few values.
+	// offTimes is how many times the nearest of several usual levels a rise is at least,
+	// because few values show each of them.
 	offTimes = 1.14
 )
 
-// rises reports whether the newest values lie so many standard deviations over what is
-// usual.
+// rises reports whether the newest values lie so many standard deviations over the usual
+// level.
 func (p *past) rises(deviations float64) bool {
 	if p.kept > chainMuch {
 		deviations += chainMore
@@ -302,8 +301,8 @@ func (p *past) off(double int64) bool {
 	return !p.sc.Factors || p.nlevels < 2 || p.own(p.at(double)) > log2(offTimes)
 }
 
-// large reports whether a doubled median of the newest values is so many times the
-// highest usual level, and they lie so many standard deviations over it.
+// large reports whether a doubled median of the newest values is so many times the highest
+// usual level, and they lie so many standard deviations over it.
 func (p *past) large(double int64, times, deviations float64) bool {
 	return p.sc.Factors && p.n >= manyPast && p.at(double) > p.levels[p.nlevels-1]+log2(times) && p.jump(capped*p.noise) >= deviations
 }
@@ -338,5 +337,5 @@ func (p *past) alone() bool {
 	return !p.sc.Factors || slices.Max(old) < v-log2(aloneTimes)
 }
 
-// at is where a doubled value lies.
+// at returns a doubled value on the scale of a past.
 func (p *past) at(double int64) float64 { return p.sc.coordinate(float64(double) / 2) }

@@ -2,16 +2,16 @@ package changepoint
 
 import "slices"
 
-// The test of Mann and Whitney asks whether the newest values are larger than those
-// of the reference without asking how either are spread: u counts the pairs of a
-// newest value and one of the reference of which the newest is larger, and were
-// all from one source, every order of them would be as likely. The distribution of
-// u is counted out, not approximated.
+// The test of Mann and Whitney decides whether the newest values are larger than those of
+// the reference, however either are distributed. u counts the pairs of a newest value and
+// one of the reference of which the newest is larger. If all were from one source, every
+// order of them would be equally likely. The distribution of u is counted exactly, not
+// approximated.
 //
-// Of equal values neither counts as larger: u is the least that any order among
-// equals gives, so that ties can hide something and never make something up.
+// Of equal values neither counts as larger: u is the least that any order among equals
+// gives, so ties can hide a change, but never suggest one.
 
-// larger is u for values against a sorted reference.
+// larger returns u for values against a sorted reference.
 func larger(values, sorted []int64) int {
 	u := 0
 	for _, v := range values {
@@ -21,7 +21,7 @@ func larger(values, sorted []int64) int {
 	return u
 }
 
-// smaller is u for values that are to be smaller.
+// smaller returns u for values that should be smaller.
 func smaller(values, sorted []int64) int {
 	u := 0
 	for _, v := range values {
@@ -31,9 +31,9 @@ func smaller(values, sorted []int64) int {
 	return u
 }
 
-// orders counts, of the orders of Newest values among n others, those with each u.
+// orders counts the orders of Newest values among n others by their u.
 func orders(n int) [Newest*Reference + 1]int64 {
-	// counted[k] is for the first values of the order of which k are newest.
+	// counted[k] is for the first values of the order, k of which are newest.
 	var counted [Newest + 1][Newest*Reference + 1]int64
 	counted[0][0] = 1
 	for place := range n + Newest {
@@ -50,7 +50,7 @@ func orders(n int) [Newest*Reference + 1]int64 {
 	return counted[Newest]
 }
 
-// tail is how many of all orders give u or more.
+// tail counts the orders that give u or more, and all orders.
 func tail(u, n int) (orMore, all int64) {
 	for at, count := range orders(n) {
 		all += count
@@ -61,14 +61,14 @@ func tail(u, n int) (orMore, all int64) {
 	return orMore, all
 }
 
-// chance is how likely a u as far out as this is, to either side, where nothing
-// has changed.
+// chance returns the probability of a u as far out as this, to either side, if nothing has
+// changed.
 func chance(u, n int) float64 {
 	orMore, all := tail(u, n)
 	return min(2*float64(orMore)/float64(all), 1)
 }
 
-// critical is for each size of the reference the least u with a chance under one in
+// critical returns for each size of the reference the least u with a chance under one in
 // that many, or 5n+1 where there is none.
 func critical(oneIn int64) (least [Reference + 1]int) {
 	for n := range least {
@@ -86,8 +86,7 @@ func critical(oneIn int64) (least [Reference + 1]int) {
 	return least
 }
 
-// Tables of critical, for a regression, for an improvement, and for what is looked at
-// at all.
+// Tables of critical, for a regression, for an improvement, and for what is tested at all.
 var (
 	worse  = critical(100)
 	better = critical(5000)

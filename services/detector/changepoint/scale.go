@@ -2,16 +2,16 @@ package changepoint
 
 import "math"
 
-// Scale says of a kind of values what is worse and how they vary. Everything is in
-// whole units and doubled, as a median of them may be a half.
+// Scale describes a kind of values: how much is worse, and how they vary. Everything is in
+// whole units and doubled, as a median may be a half.
 type Scale struct {
 	// Factors reports whether values vary by factors, as times do: twice as long is as far
-	// out as half as long. Else they vary by differences.
+	// out as half as long. Otherwise they vary by differences.
 	Factors bool
-	// What is worse is more than Percent larger, and at least Least / 2 units.
+	// A value is worse if it is more than Percent larger, and by at least Least / 2 units.
 	Percent, Least int64
-	// Calm is what values vary by at least, however alike they were: in percent with
-	// Factors, else in half units. Few loads can be alike by chance.
+	// Calm is the least variation of values, however alike they were: in percent with
+	// Factors, otherwise in half units. Few loads can be alike by chance.
 	Calm int64
 }
 
@@ -24,19 +24,19 @@ func (sc *Scale) over(value, median int64) bool {
 	return value-median >= sc.Least && 100*(value-median) > sc.Percent*median
 }
 
-// nearly reports whether it is half as much larger as what is worse.
+// nearly reports whether a value exceeds the median by half of what is worse.
 func (sc *Scale) nearly(value, median int64) bool {
 	return 2*(value-median) >= sc.Least && 200*(value-median) > sc.Percent*median
 }
 
-// perhaps reports whether a doubled value is so much larger that it can be large beside
-// the whole past, which costs more to look at.
+// perhaps reports whether a doubled value is so much larger that it can be large compared
+// with the whole past, which is more expensive to check.
 func (sc *Scale) perhaps(value, median int64) bool {
 	return sc.over(value, median) && 10*value > 13*median
 }
 
-// tops reports whether a doubled value is so much larger than all of a base that it can
-// be alone beside the whole past.
+// tops reports whether a doubled value is so much larger than all of a base that it can be
+// alone compared with the whole past.
 func (sc *Scale) tops(value int64, b *base) bool {
 	largest := 2 * b.sorted[b.n-1]
 	return value > largest && (!sc.Factors || 10*value > 13*largest)
@@ -54,15 +54,15 @@ func (b *base) sort() {
 	b.median = b.sorted[(b.n-1)/2] + b.sorted[b.n/2]
 }
 
-// beyond reports whether a doubled value is farther over the median than so many
-// median deviations. With Factors that is a power of the median ratio: the
-// deviation of logarithms, without any.
+// beyond reports whether a doubled value exceeds the median by more than so many median
+// deviations. With Factors that is a power of the median ratio: the deviation of
+// logarithms, without computing any.
 func (sc *Scale) beyond(value int64, b *base, deviations int) bool {
 	if !sc.Factors {
 		return value-b.median > int64(deviations)*sc.difference(b)
 	}
-	// Only products of numbers that are exact or rounded once each: no machine may
-	// fuse them, so that all come to the same.
+	// Only products of numbers that are exact or rounded once: no processor may fuse them,
+	// so all get the same result.
 	limit, ratio := float64(b.median), sc.ratio(b)
 	for range deviations {
 		limit *= ratio
@@ -70,8 +70,8 @@ func (sc *Scale) beyond(value int64, b *base, deviations int) bool {
 	return b.median == 0 || float64(value) > limit
 }
 
-// difference is the median absolute deviation, doubled; of an even number of them
-// the larger one.
+// difference returns the median absolute deviation, doubled; of an even number of them the
+// larger one.
 func (sc *Scale) difference(b *base) int64 {
 	var all [Reference]int64
 	for i, v := range b.sorted[:b.n] {
@@ -81,8 +81,8 @@ func (sc *Scale) difference(b *base) int64 {
 	return max(all[b.n/2], sc.Calm)
 }
 
-// ratio is the median of how many times each value is the median, or the median
-// is it; of an even number the larger one.
+// ratio returns the median of the ratios between each value and the median, at least 1; of
+// an even number the larger one.
 func (sc *Scale) ratio(b *base) float64 {
 	var all [Reference]float64
 	median := float64(b.median)
@@ -102,7 +102,7 @@ func (sc *Scale) ratio(b *base) float64 {
 	return max(all[b.n/2], 1+float64(sc.Calm)/100)
 }
 
-// sort sorts few values, by insertion: faster than what is made for many.
+// sort sorts few values, by insertion, which is faster than a general sort.
 func sort[T int64 | float64](values []T) {
 	for i := 1; i < len(values); i++ {
 		v := values[i]

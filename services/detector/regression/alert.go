@@ -7,7 +7,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// load is one metric of a page load beside what it was compared with.
+// load is one metric of a page load and what it was compared with.
 type load struct {
 	metric         *metric
 	units          int64
@@ -15,7 +15,7 @@ type load struct {
 	app, page, url string
 }
 
-// alert reports whether the load is over the baseline.
+// alert returns the alert about a load over the baseline.
 func (l *load) alert() alert.Alert {
 	a := l.compared()
 	a.Title, a.Severity = l.title(), alert.Warning
@@ -25,14 +25,14 @@ func (l *load) alert() alert.Alert {
 	return a
 }
 
-// resolution reports whether what was found is over.
+// resolution returns the alert about the end.
 func (l *load) resolution() alert.Alert {
 	a := l.compared()
 	a.Title, a.Severity = "Resolved: "+l.metric.name+" regressed"+l.on(), alert.Info
 	return a
 }
 
-// newLevel is the end of a finding that has stayed, and is the baseline from now on.
+// newLevel returns the alert about a regression that is the baseline from now on.
 func (l *load) newLevel() alert.Alert {
 	a := l.compared()
 	a.Title, a.Severity = "New level: "+l.metric.name+l.on(), alert.Info
@@ -40,7 +40,7 @@ func (l *load) newLevel() alert.Alert {
 	return a
 }
 
-// compared is what the beginning and the end of a finding have in common.
+// compared returns what the beginning and the end have in common.
 func (l *load) compared() alert.Alert {
 	m, b := l.metric, l.baseline
 	return alert.Alert{
@@ -65,7 +65,7 @@ func (l *load) on() string {
 	return " on " + l.page
 }
 
-// loads is a number of loads.
+// loads writes a number of loads.
 func loads(n int) string {
 	if n == 1 {
 		return "1 load"

@@ -13,13 +13,12 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// Confirmed is the other rule: what one load says the loads that follow confirm or
-// withdraw (package level), and the loads of each class of devices are compared
-// with their like alone. It holds the baselines of one app.
+// Confirmed is the statistical rule for one app: the loads that follow confirm or withdraw
+// what one load suggests (package changepoint), and the loads of each class of devices are
+// compared separately.
 //
-// What is found is reported with a confidence, and told again, as the same, when that
-// has risen. It ends when the page is as before, or when its new level is the
-// baseline.
+// A finding has a confidence, and is raised again, as the same, when that has risen. It
+// ends when the page is as before, or when its new level is the baseline.
 type Confirmed struct {
 	pages   *lru.Map[string, *classed]
 	scratch []byte
@@ -27,7 +26,7 @@ type Confirmed struct {
 	evicted uint64
 }
 
-// classed is a page on a class of devices: a series for each metric that was seen
+// classed is a page on a class of devices, with a series for each metric that was seen
 // there.
 type classed [len(metrics)]*series
 
@@ -35,16 +34,16 @@ type classed [len(metrics)]*series
 type series struct {
 	changepoint.Series
 	open rule.Open
-	// told is the confidence of what was reported last of what is found now.
+	// reported is the confidence of the last alert about the current finding.
 	reported uint8
-	// since is the time of the load with which it was found first, zero where that was
-	// before a snapshot that did not say it.
+	// since is the time of the first load of the finding, zero if it is from a snapshot
+	// without that time.
 	since time.Time
-	// end is how what is open has ended, while nothing is found.
+	// end is how the finding of the open alerts has ended.
 	end ending
 }
 
-// ending is what an end tells.
+// ending has the figures of an end.
 type ending struct {
 	event      changepoint.Event
 	confidence changepoint.Confidence // of what ended
@@ -56,28 +55,28 @@ type ending struct {
 // NewConfirmed returns an app without baselines.
 func NewConfirmed() *Confirmed { return &Confirmed{pages: lru.New[string, *classed](MaxPages)} }
 
-// Len is the number of pages with baselines, a page on two classes of devices
-// counting twice.
+// Len returns the number of pages with baselines. A page on two classes of devices counts
+// twice.
 func (c *Confirmed) Len() int { return c.pages.Len() }
 
-// Evicted is how many were forgotten for lack of room since NewConfirmed.
+// Evicted returns how many were forgotten for lack of room since NewConfirmed.
 func (c *Confirmed) Evicted() uint64 { return c.evicted }
 
 // Size is about how many bytes are held.
 func (c *Confirmed) Size() int { return c.size }
 
-// Load compares one page load with what is usual on its page, and adds it to that
-// unless it is under suspicion. There is a finding for each metric that regressed,
-// or of which this is surer now, and behind those the end of each that is over or
-// was withdrawn; both in the order of the metrics, and usually none.
+// Load compares a page load with the baselines of its page, and adds it unless it is under
+// suspicion. There is a finding for each metric that regressed, or is more certain now,
+// followed by the end of each that is over or was withdrawn; both in the order of the
+// metrics.
 //
-// What is open of no class, as what the contract's rule found is, would never end
-// where all loads tell theirs. So while it is, loads on every class confirm or
+// An open alert of no class, as those of the specification's rule are, would never end
+// where all loads have a class. So while one is open, loads of every class confirm or
 // withdraw it as well.
 //
-// What the storm limiter held back is tried again with the next load of the page,
-// as far as it still holds. A new level that nobody was reported the regression of is
-// the baseline without a word.
+// A finding that was held back is tried again with the next load of the page, if it still
+// holds. A new level of a regression that was not published becomes the baseline without an
+// alert.
 func (c *Confirmed) Load(app, url string, vitals *telemetry.Vitals, now time.Time) []rule.Finding {
 	c.scratch = template.AppendPage(append(c.scratch[:0], classOf(vitals.Device)), url)
 	p := subject{app: app, url: url, device: vitals.Device}
@@ -93,8 +92,8 @@ func (c *Confirmed) Load(app, url string, vitals *telemetry.Vitals, now time.Tim
 	return append(found, ended...)
 }
 
-// compare compares a load with the page in scratch, of which p tells. With loads on
-// another class of devices it is only about what is open.
+// compare compares a load with the page in scratch. With loads of another class of devices
+// it only affects what is open.
 func (c *Confirmed) compare(p *subject, vitals *telemetry.Vitals, now time.Time) (found, ended []rule.Finding) {
 	var page *classed
 	for i := range metrics {
@@ -136,7 +135,7 @@ func (c *Confirmed) compare(p *subject, vitals *telemetry.Vitals, now time.Time)
 	return found, ended
 }
 
-// open reports whether anything was reported of the page that is not over.
+// open reports whether an alert about the page is open.
 func (p *classed) open() bool {
 	for _, s := range p.seen() {
 		if s.open.Any() {
@@ -146,7 +145,7 @@ func (p *classed) open() bool {
 	return false
 }
 
-// take adds a load that came at a time.
+// take adds a load.
 func (s *series) take(m *metric, units int64, now time.Time) changepoint.Verdict {
 	settling := changepoint.Never
 	if s.Confidence() != changepoint.None {
@@ -163,24 +162,24 @@ func (s *series) take(m *metric, units int64, now time.Time) changepoint.Verdict
 		s.reported = uint8(changepoint.Probable) // it is raised again
 	}
 	if ends(v.Event) {
-		s.end = ending{v.Event, v.Confidence, v.Of, v.Values, v.Level, v.Usual}
+		s.end = ending{v.Event, v.Confidence, v.Sample, v.Values, v.Level, v.Usual}
 	}
 	return v
 }
 
-// news reports whether there is something to tell: more than was reported, or that what
-// was reported is over.
+// news reports whether there is something to raise: a higher confidence than reported, or
+// the end of what was reported.
 func (s *series) news() bool {
 	found := s.Confidence()
 	return uint8(found) > s.reported || found == changepoint.None && s.open.Any()
 }
 
-// ends reports whether an event is the end of what was found.
+// ends reports whether an event ends a finding.
 func ends(e changepoint.Event) bool {
 	return e == changepoint.Withdrawn || e == changepoint.Recovered || e == changepoint.Settled
 }
 
-// page finds or makes the page in scratch.
+// page finds or adds the page in scratch.
 func (c *Confirmed) page() *classed {
 	if found := lru.GetBytes(c.pages, c.scratch); found != nil {
 		return *found
@@ -209,8 +208,7 @@ func (p *classed) size(key string) int {
 	return n
 }
 
-// The key of a page is the mark of its class of devices and the page's path
-// template.
+// The key of a page is the mark of its class of devices and the page's path template.
 const noClass = '0'
 
 func classOf(device telemetry.Device) byte {
@@ -220,7 +218,7 @@ func classOf(device telemetry.Device) byte {
 	return noClass + 1 + byte(slices.Index(telemetry.Devices(), device))
 }
 
-// classes are the marks of all classes, and the class of each.
+// classes returns the classes in the order of their marks.
 func classes() []telemetry.Device { return append([]telemetry.Device{""}, telemetry.Devices()...) }
 
 // Baselines lists all baselines, those of the page loaded last at the end.
@@ -232,8 +230,7 @@ func (c *Confirmed) Baselines() []Baseline {
 	return all
 }
 
-// BaselinesOf lists those of one page on each class of devices, none for a page
-// that is not known.
+// BaselinesOf lists those of one page on each class of devices.
 func (c *Confirmed) BaselinesOf(name string) []Baseline {
 	var all []Baseline
 	for _, device := range classes() {
@@ -256,7 +253,7 @@ func (p *classed) baselines(key string) (all []Baseline) {
 	return all
 }
 
-// seen walks the metrics that were seen.
+// seen iterates over the metrics that were seen.
 func (p *classed) seen() iter.Seq2[int, *series] {
 	return func(yield func(int, *series) bool) {
 		for i, s := range p {

@@ -16,29 +16,28 @@ type subject struct {
 	device         telemetry.Device
 }
 
-// The keys in the context of what Confirmed tells, beside those that Pages has too.
+// The keys in the context of the alerts of Confirmed, in addition to those of Pages.
 const (
-	// confidence is how sure it is, or was when it ended: single, probable or
-	// confirmed. How it ended stands under alert.OutcomeKey: withdrawn, recovered or
-	// new_level.
+	// keyConfidence is the confidence, or that of what ended: single, probable or
+	// confirmed. How it ended is in alert.OutcomeKey: withdrawn, recovered or new_level.
 	keyConfidence = "confidence"
-	// medianOf is of how many loads the value is the median, chance how likely such
-	// ranks are where nothing has changed, device the class of devices.
+	// keyMedianOf is the number of loads that the value is the median of, keyChance the
+	// probability of such ranks if nothing has changed, keyDevice the class of devices.
 	keyMedianOf, keyChance, keyDevice = "median_of", "p", "device"
 )
 
-// risen reports whether a page regressed. One load alone is never an error: the next may
-// show that it was nothing.
+// risen returns the alert about a regression. One load alone is never an error: the next
+// may withdraw it.
 func (p *subject) risen(v changepoint.Verdict) alert.Alert {
 	m, one := p.metric, v.Confidence == changepoint.Single
-	a := p.compared(v.Level, v.Of, v.Usual, v.Values)
+	a := p.compared(v.Level, v.Sample, v.Usual, v.Values)
 	a.Context[keyConfidence] = v.Confidence.String()
 	by, remark := m.worse(v.Level, v.Usual), ""
 	if one {
 		remark = "one load"
 	}
 	a.Title = m.name + " regressed" + by + p.on(remark)
-	a.Detail = fmt.Sprintf("%s, baseline %s (%s)", p.median(v.Level, v.Of), m.text(float64(v.Usual)/2), loads(v.Values))
+	a.Detail = fmt.Sprintf("%s, baseline %s (%s)", p.median(v.Level, v.Sample), m.text(float64(v.Usual)/2), loads(v.Values))
 	if v.Chance > 0 {
 		a.Context[keyChance] = v.Chance
 		a.Detail += fmt.Sprintf("; p = %.2g", v.Chance)
@@ -50,7 +49,7 @@ func (p *subject) risen(v changepoint.Verdict) alert.Alert {
 	return a
 }
 
-// ended reports whether a regression is over, and why.
+// ended returns the alert about the end of a regression.
 func (p *subject) ended(e ending) alert.Alert {
 	m := p.metric
 	a := p.compared(e.level, e.of, e.baseline, e.loads)
@@ -75,8 +74,8 @@ func (p *subject) ended(e ending) alert.Alert {
 	return a
 }
 
-// compared is what the beginning and the end of a regression have in common. What
-// is doubled is so as a median may be a half.
+// compared returns what the beginning and the end have in common. Values are doubled, as a
+// median may be a half.
 func (p *subject) compared(double int64, of int, usual int64, ofLoads int) alert.Alert {
 	m := p.metric
 	key := "regression:" + p.app + ":" + p.page + ":" + m.key
@@ -92,7 +91,7 @@ func (p *subject) compared(double int64, of int, usual int64, ofLoads int) alert
 	}
 }
 
-// median shows a value, and of how many loads it is the median.
+// median shows a value and the number of loads that it is the median of.
 func (p *subject) median(double int64, of int) string {
 	shown := p.metric.name + " " + p.metric.text(float64(double)/2)
 	if of == 1 {
@@ -101,7 +100,7 @@ func (p *subject) median(double int64, of int) string {
 	return fmt.Sprintf("%s (median of %s)", shown, loads(of))
 }
 
-// on is the page, with what is remarked on it and its class of devices.
+// on names the page, with a remark and its class of devices.
 func (p *subject) on(remark string) string {
 	on, remarks := "", []string{}
 	if p.page != "" {

@@ -5,9 +5,9 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/template"
 )
 
-// Learned is what Confirmed knows from the start where this rule has judged the pages
-// so far. The last loads are its baselines, of no class of devices: loads that name
-// their class begin without one. Alerts that are open stay with this rule.
+// Learned returns a Confirmed that starts from the loads of this rule, which are its
+// baselines of no class of devices: loads with a class begin without one. Open alerts stay
+// with this rule.
 func (p *Pages) Learned() *Confirmed {
 	c := NewConfirmed()
 	for name, windows := range p.pages.All() {
@@ -20,9 +20,9 @@ func (p *Pages) Learned() *Confirmed {
 	return c
 }
 
-// Learned is what Pages knows from the start where this rule has judged the pages so
-// far. A page on several classes of devices is one there: it has the loads of the class
-// with the most, of equals that loaded last. Alerts that are open stay with this rule.
+// Learned returns a Pages that starts from the loads of this rule. A page on several
+// classes of devices is one there: it has the loads of the class with the most, of equals
+// that loaded last. Open alerts stay with this rule.
 func (c *Confirmed) Learned() *Pages {
 	p := New()
 	for key, classes := range c.pages.All() {
@@ -49,8 +49,8 @@ func (c *Confirmed) Learned() *Pages {
 	return p
 }
 
-// Loads is how many loads of a page with a metric are remembered, at most Loads, and
-// open whether an alert about them is open.
+// Loads returns how many loads of a page with a metric are remembered, at most Loads, and
+// whether an alert about them is open.
 func (p *Pages) Loads(url, metric string) (loads int, open bool) {
 	if page := p.pages.Peek(string(template.AppendPage(nil, url))); page != nil {
 		for i, w := range (*page).all() {
@@ -74,8 +74,7 @@ func (p *Pages) AnyOpen() bool {
 	return false
 }
 
-// Open reports whether an alert about a metric of a page is open, on any class of
-// devices.
+// Open reports whether an alert about a metric of a page is open, on any class of devices.
 func (c *Confirmed) Open(url, metric string) bool {
 	name := string(template.AppendPage(nil, url))
 	for _, device := range classes() {

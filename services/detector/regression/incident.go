@@ -7,16 +7,16 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 )
 
-// After newLevelLoads loads at the level of an incident, or after newLevelTime, that
-// level is what is usual: the incident ends as a new level, which is no resolution. A
-// busy page has 20 loads in seconds, so it waits for newLevelLeast as well; a page
-// that is hardly ever loaded waits for newLevelFew loads.
+// An incident becomes the new level, which is no resolution, after newLevelLoads loads at
+// its level or after newLevelTime. A busy page has 20 loads in seconds, so it waits for
+// newLevelLeast as well; a page that is hardly ever loaded waits for newLevelFew loads.
 const (
 	newLevelLoads, newLevelFew  = 20, 3
 	newLevelLeast, newLevelTime = time.Minute, 15 * time.Minute
 )
 
-// newLevelAfter returns after how many loads an incident of that age is a new level.
+// newLevelAfter returns the number of loads after which an incident of that age is a new
+// level.
 func newLevelAfter(age time.Duration, few int) int {
 	switch {
 	case age >= newLevelTime:
@@ -28,19 +28,19 @@ func newLevelAfter(age time.Duration, few int) int {
 	}
 }
 
-// incident is a regression that continues, for the rule Pages: it ends by the baseline
-// of before it, which is frozen. Slow loads join the window in the meantime, as the
-// contract has it, so that the window's own median says nothing of an end.
+// incident is an open regression of the rule Pages. It ends by the baseline before it,
+// which is frozen. Slow loads join the window meanwhile, so the window's own median says
+// nothing of an end.
 type incident struct {
 	before reference
-	// least is the value of the least slow load that was over the baseline of before.
+	// least is the least value over the baseline before.
 	least int64
-	// since is the time of its first load. Zero means that the next one sets it.
+	// since is the time of its first load. If it is zero, the next load sets it.
 	since time.Time
-	// loads counts its loads up to newLevelLoads, and back those of them that came last
-	// and were not over the baseline of before.
+	// loads counts its loads up to newLevelLoads, and back those at the end that were not
+	// over the baseline before.
 	loads, back int
-	// end is how it ended, where that has not left yet.
+	// end is how it ended, until that was published.
 	end incidentEnd
 }
 
@@ -55,11 +55,11 @@ const (
 	isNewLevel
 )
 
-// surelyBack is how many loads in a row end an incident of as many loads or more,
-// where none of them is clearly as before.
+// surelyBack is how many loads in a row end an incident of as many loads or more, even if
+// none of them is clearly as before.
 const surelyBack = 3
 
-// take adds a load and returns how the incident stands after it.
+// take adds a load and returns the state of the incident.
 func (i *incident) take(m *metric, units int64, now time.Time) incidentEnd {
 	if i.end != goesOn {
 		return i.end
@@ -86,15 +86,16 @@ func (i *incident) take(m *metric, units int64, now time.Time) incidentEnd {
 	return i.end
 }
 
-// isBack reports whether a load that is not over is within an eighth of the way from
-// the baseline of before to the level of the incident. Where loads vary, one that is
-// only just not over can be one of the incident.
+// isBack reports whether a load that is not over is within an eighth of the way from the
+// baseline before to the level of the incident. Where loads vary, one that is only just not
+// over may belong to the incident.
 func (i *incident) isBack(units int64) bool {
 	return 8*(2*units-i.before.double) <= 2*i.least-i.before.double
 }
 
-// resume begins an incident for what is open without one, as in an older snapshot: the
-// window is still mostly of before, or its median would have ended it.
+// resume begins an incident for alerts that are open without one, as in snapshots before
+// version 8: the window is still mostly of the time before, or its median would have ended
+// it.
 func (w *window) resume() {
 	b := w.baseline()
 	w.incident = &incident{before: b.reference(), least: max(b.sorted[w.n-1], b.double/2), loads: 1}

@@ -8,8 +8,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// metric is one field of the vitals. Values are counted in whole units, of
-// which a millisecond, or 1 for CLS, has scale: so every comparison is exact.
+// metric is one field of the vitals. Values are counted in whole units, scale of which are
+// a millisecond, or 1 for CLS: so every comparison is exact.
 type metric struct {
 	key, name, unit string
 	scale           int64
@@ -31,7 +31,7 @@ var metrics = [...]metric{
 	{"cls", "CLS", "", shift, func(v *telemetry.Vitals) *float64 { return v.CLS }},
 }
 
-// maxValue is the largest value that is distinguished from a larger one: 11 days.
+// maxValue is the value from which on values are not distinguished: 11 days.
 const maxValue = 1e9
 
 func (m *metric) units(v float64) int64 {
@@ -40,12 +40,12 @@ func (m *metric) units(v float64) int64 {
 
 func (m *metric) value(units int64) float64 { return float64(units) / float64(m.scale) }
 
-// over is the rule. Everything is doubled, as the median is.
+// over is the rule. All values are doubled, as the median is.
 func (m *metric) over(v int64, b *reference) bool {
 	return m.worse20(v, b.loads, b.double) && (b.loads < minSpread || 2*(2*v-b.double) > 3*b.spread)
 }
 
-// overWindow is over, for the loads themselves: their spread is seldom needed.
+// overWindow is over for a baseline with its loads, whose spread is seldom needed.
 func (m *metric) overWindow(v int64, b *baseline) bool {
 	return m.worse20(v, b.loads, b.double) && (b.loads < minSpread || 2*(2*v-b.double) > 3*b.spread())
 }
@@ -70,8 +70,7 @@ func (m *metric) severeDouble(v, baseline int64) bool {
 	return 2*v >= 3*baseline
 }
 
-// worse tells by how much a doubled value is over a doubled baseline, rounded down:
-// it never claims what the rule didn't find.
+// worse returns by how much a doubled value is over a doubled baseline, rounded down.
 func (m *metric) worse(v, baseline int64) string {
 	switch {
 	case m.scale == shift:
@@ -83,8 +82,7 @@ func (m *metric) worse(v, baseline int64) string {
 	}
 }
 
-// The same rule as over, as Confirmed wants it, with what loads vary by at least
-// however alike they were: 5%, or 0.02 for CLS.
+// The rule for Confirmed, with the least variation of loads: 5%, or 0.02 for CLS.
 var (
 	timings = changepoint.Scale{Factors: true, Percent: 20, Least: 2 * 50 * timing, Calm: 5}
 	shifts  = changepoint.Scale{Least: 2*shift/10 + 1, Calm: 2 * shift / 50}

@@ -1,19 +1,18 @@
-// Package regression decides when a page has become slower than it was.
+// Package regression is the detection rule for pages that have become slower.
 //
-// The baseline of a metric on a page is the median of its last 20 loads, from
-// the first load on. A load is over it when a timing is more than 20% and at
-// least 50 ms worse, or CLS more than 0.1; from 5 loads on it must also lie
-// outside the median + 3 MAD, so that a page that always varies is left alone.
-// A load is compared first and joins the baseline then. What was found ends by the
-// baseline of before it, which is frozen until then: a load that is as before ends
-// it, and what stays for 20 loads and a minute, or for 15 minutes, ends it as a new
-// level, which is the baseline from then on and no resolution.
+// The baseline of a metric on a page is the median of its last 20 loads, from the first
+// load on. A load is over it if a timing is more than 20% and at least 50 ms worse, or CLS
+// more than 0.1. From 5 loads on it must also lie outside the median + 3 MAD, so that a
+// page that always varies raises no alert. A load is compared before it joins the baseline.
+// A finding ends by the baseline before it, which is frozen until then: a load that is as
+// before ends it, and what stays for 20 loads and a minute, or for 15 minutes, ends it as a
+// new level, which is the baseline from then on and no resolution.
 //
-// That is Pages, the contract's rule. Confirmed is the other one: it tells less, and
-// how sure it is of it.
+// That is Pages, the specification's rule. Confirmed is the statistical rule: it raises
+// fewer alerts and says how certain it is. Rule uses the one that the settings choose.
 //
-// A page is a URL's path template. The package knows no clock and nothing of
-// how often it says the same.
+// A page is the path template of a URL. The package has no clock and does not bound
+// repetitions.
 package regression
 
 import (
@@ -30,12 +29,12 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// MaxPages is how many pages of one app have baselines. Past it, the page that
-// was not loaded for the longest is forgotten, with what is open on it: one
-// finding a metric at most, which then never ends.
+// MaxPages is how many pages of one app have baselines. Past it, the least recently loaded
+// page is forgotten, with what is open on it: one finding a metric at most, which then
+// never ends.
 const MaxPages = 2000
 
-// Pages holds the baselines of one app.
+// Pages is the specification's rule for one app.
 type Pages struct {
 	pages   *lru.Map[string, *page]
 	scratch []byte
@@ -49,20 +48,18 @@ type page [len(metrics)]*window
 // New returns an app without baselines.
 func New() *Pages { return &Pages{pages: lru.New[string, *page](MaxPages)} }
 
-// Len is the number of pages with baselines, Evicted how many were forgotten
-// for lack of room since New, Size about how many bytes are held.
+// Len returns the number of pages with baselines.
 func (p *Pages) Len() int { return p.pages.Len() }
 
-// Evicted is how many were forgotten for lack of room since New.
+// Evicted returns how many were forgotten for lack of room since New.
 func (p *Pages) Evicted() uint64 { return p.evicted }
 
 // Size is about how many bytes are held.
 func (p *Pages) Size() int { return p.size }
 
-// Load compares one page load, which came at a time, with the baselines of its page,
-// then adds it to them. There is a finding for each metric that is over and, behind
-// those, the end of each that was and is no longer; both in the order of the metrics,
-// and usually none.
+// Load compares a page load with the baselines of its page, then adds it to them. There is
+// a finding for each metric that is over its baseline, followed by the end of each that no
+// longer is; both in the order of the metrics.
 func (p *Pages) Load(app, url string, vitals *telemetry.Vitals, now time.Time) []rule.Finding {
 	p.scratch = template.AppendPage(p.scratch[:0], url)
 	var found, ended []rule.Finding
@@ -98,7 +95,7 @@ func (p *Pages) Load(app, url string, vitals *telemetry.Vitals, now time.Time) [
 	return append(found, ended...)
 }
 
-// outcome is what a load brought.
+// outcome is the result of a load.
 type outcome uint8
 
 const (
@@ -108,7 +105,7 @@ const (
 	settles
 )
 
-// take adds a load to the window, and notes in it what it was compared with.
+// take adds a load to the window, and notes in the load what it was compared with.
 func (w *window) take(l *load, now time.Time) outcome {
 	b := w.baseline()
 	over := l.metric.overWindow(l.units, &b)
@@ -147,7 +144,7 @@ func (w *window) take(l *load, now time.Time) outcome {
 	return news
 }
 
-// page finds or makes the windows of the page in scratch.
+// page finds or adds the windows of the page in scratch.
 func (p *Pages) page() *page {
 	if found := lru.GetBytes(p.pages, p.scratch); found != nil {
 		return *found
@@ -181,15 +178,15 @@ func (w *page) size(name string) int {
 	return n
 }
 
-// Baseline is what a metric usually is on a page.
+// Baseline is the usual value of a metric on a page.
 type Baseline struct {
-	// Page is the path template, Metric the name of the field, as lcp_ms.
+	// Page is the path template, Metric the name of the field, such as lcp_ms.
 	Page, Metric string
-	// Device is the class of devices that it is of: only Confirmed keeps them apart.
+	// Device is the class of devices. Only Confirmed separates them.
 	Device telemetry.Device
 	// Median is in milliseconds, for cls in its own unit.
 	Median float64
-	// Loads is how many loads it is the median of, at most 20.
+	// Loads is the number of loads that it is the median of, at most 20.
 	Loads int
 }
 
@@ -202,7 +199,7 @@ func (p *Pages) Baselines() []Baseline {
 	return all
 }
 
-// BaselinesOf lists those of one page, none for one that is not known.
+// BaselinesOf lists those of one page.
 func (p *Pages) BaselinesOf(name string) []Baseline {
 	if windows := p.pages.Peek(name); windows != nil {
 		return (*windows).baselines(name)
@@ -228,7 +225,7 @@ func (w *page) baselines(name string) (all []Baseline) {
 	return all
 }
 
-// Values are the vitals of a load, by the names of their fields.
+// Values returns the vitals of a load, by the names of their fields.
 func Values(vitals *telemetry.Vitals) map[string]float64 {
 	values := map[string]float64{}
 	for i := range metrics {
@@ -239,7 +236,7 @@ func Values(vitals *telemetry.Vitals) map[string]float64 {
 	return values
 }
 
-// all walks the metrics that were seen.
+// all iterates over the metrics that were seen.
 func (w *page) all() iter.Seq2[int, *window] {
 	return func(yield func(int, *window) bool) {
 		for i, m := range w {
@@ -263,5 +260,5 @@ func (p *Pages) State(s *snapshot.State) {
 	}, func(name string, windows *page) { p.add(name, windows) })
 }
 
-// fieldOf is the number of the field of a page that has the metric with an index.
+// fieldOf returns the number of the field of a page that has the metric with an index.
 func fieldOf(metric int) protowire.Number { return protowire.Number(2 + metric) }

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// Loads is how many loads a baseline is the median of.
+	// Loads is the number of loads in a baseline.
 	Loads = 20
-	// minSpread is from how many loads on the spread counts.
+	// minSpread is the number of loads from which on the spread counts.
 	minSpread = 5
 )
 
@@ -20,7 +20,7 @@ type window struct {
 	n      int // how many are there
 	next   int // where the next goes: the oldest, once the window is full
 	open   rule.Open
-	// incident is what is open, or was until its end leaves; nil most of the time.
+	// incident is the open regression, or one whose end was not published yet; mostly nil.
 	incident *incident
 }
 
@@ -30,14 +30,14 @@ func (w *window) add(v int64) {
 	w.n = min(w.n+1, Loads)
 }
 
-// baseline is a median and what it was taken of.
+// baseline is a median and its loads.
 type baseline struct {
 	sorted [Loads]int64
 	loads  int
 	double int64 // twice the median, which may be a half
 }
 
-// reference is what remains of a baseline once its loads are gone.
+// reference is what remains of a baseline without its loads.
 type reference struct {
 	loads          int
 	double, spread int64 // see baseline
@@ -59,7 +59,7 @@ func (w *window) baseline() baseline {
 	return b
 }
 
-// spread is four times the median absolute deviation, which may be a quarter.
+// spread returns four times the median absolute deviation, which may be a quarter.
 func (b *baseline) spread() int64 {
 	deviations := b.sorted
 	for i, v := range deviations[:b.loads] {
@@ -69,7 +69,7 @@ func (b *baseline) spread() int64 {
 	return double(deviations[:b.loads])
 }
 
-// double is twice the median of sorted values.
+// double returns twice the median of sorted values.
 func double(sorted []int64) int64 {
 	middle := len(sorted) / 2
 	if len(sorted)%2 == 1 {
