@@ -2,12 +2,12 @@ package telemetry
 
 import "strings"
 
-// ReservedApp is the app under which Tocsin reports about itself. No sender may use it,
-// in whatever letter case: a person would take its words for those of Tocsin.
+// ReservedApp is the app under which Tocsin reports about itself. No sender may use it, in any
+// letter case: a reader would take the sender's events for those of Tocsin.
 const ReservedApp = "tocsin"
 
-// unseen are the characters that text from outside may have and that nobody sees in a
-// name: the joiners and the Braille blank.
+// unseen removes the characters that are allowed in outside text and invisible in a name: the
+// joiners and the Braille blank.
 var unseen = strings.NewReplacer("\u200c", "", "\u200d", "", "\u2800", "")
 
 // IsReserved reports whether a sender's app is, or looks like, the reserved one.

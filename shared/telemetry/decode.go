@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Form says how events stand in a body.
+// Form is how events are encoded in a body.
 type Form int
 
 // The forms of a body.
@@ -20,21 +20,21 @@ const (
 	FormJSON Form = iota
 	// FormNDJSON is one event a line; empty lines are skipped.
 	FormNDJSON
-	// FormAny is either: an array where the body begins with [, else a
-	// sequence of events. It is for senders that can't choose a content type.
+	// FormAny is either: an array where the body begins with [, else a sequence of events. It
+	// is for senders that can't choose a content type.
 	FormAny
 )
 
-// lenient takes what browsers send: JSON.stringify leaves lone surrogates of
-// cut strings in, which become U+FFFD here.
+// lenient accepts what browsers send: JSON.stringify keeps lone surrogates of truncated strings,
+// which become U+FFFD here.
 var lenient = jsontext.AllowInvalidUTF8(true)
 
-// FieldError says which field of which event is wrong and what is allowed.
+// FieldError is returned for an invalid field of an event, with what is allowed.
 type FieldError struct {
-	// Index is the event's place in the batch, from 0.
+	// Index is that of the event in the batch, from 0.
 	Index int
-	// Field is the path of the field, such as log.level, or empty where the
-	// event as a whole is wrong.
+	// Field is the path of the field, such as log.level, or empty where the event as a whole
+	// is invalid.
 	Field  string
 	Reason string
 }
@@ -46,13 +46,13 @@ func (e *FieldError) Error() string {
 	return e.Field + " " + e.Reason
 }
 
-// Decode reads and validates the events of a body. One that is wrong refuses
-// all: then the error is a *FieldError where it is about an event, and another
-// error where the body is not JSON of that form.
+// Decode decodes and validates the events of a body. One invalid event refuses all: the error is
+// a *[FieldError] where it is about an event, and another error where the body is not JSON of
+// that form.
 //
-// Unknown fields are ignored, and so is a payload that the kind doesn't name: it
-// must be JSON and nothing more. A missing app is DefaultApp. Limits on the size
-// of the body are the caller's, and bound what the events take.
+// Unknown fields are ignored, and so are payloads of other kinds, which only have to be JSON. A
+// missing app is DefaultApp. The caller limits the size of the body, and with that the size
+// of the events.
 func Decode(form Form, data []byte) ([]Event, error) {
 	data = bytes.Trim(data, space)
 	switch {
@@ -72,7 +72,7 @@ func Decode(form Form, data []byte) ([]Event, error) {
 // space is what JSON allows between values.
 const space = " \t\r\n"
 
-// isLines says whether a body is NDJSON and not one object on several lines.
+// isLines reports whether a body is NDJSON and not one object on several lines.
 func isLines(data []byte) bool {
 	line, _, more := bytes.Cut(data, []byte("\n"))
 	return more && jsontext.Value(line).IsValid(lenient)
@@ -86,8 +86,8 @@ func decodeOne(data []byte) ([]Event, error) {
 	return events, nil
 }
 
-// Room for events before the first is decoded: what fits of small ones, and
-// never more than a bound, whatever a body claims to be.
+// Bounds of the capacity for events before the first is decoded: for small events, and at most
+// a fixed number.
 const (
 	smallEvent = 128
 	maxRoom    = 128
@@ -95,7 +95,7 @@ const (
 
 func room(data []byte) []Event { return make([]Event, 0, min(len(data)/smallEvent+1, maxRoom)) }
 
-// next adds a zero event, and gives it with the one before it, if any.
+// next appends a zero event, and returns it and the event before it, if any.
 func next(events []Event) (all []Event, e, before *Event) {
 	n := len(events)
 	events = append(events, Event{})
@@ -105,8 +105,8 @@ func next(events []Event) (all []Event, e, before *Event) {
 	return events, &events[n], before
 }
 
-// decodeLines reads one event a line. An object on two lines is wrong, and so
-// are two objects on one line.
+// decodeLines decodes one event per line. An object on two lines is invalid, and so are two
+// objects on one line.
 func decodeLines(data []byte) ([]Event, error) {
 	events, r := room(data), newReader(nil)
 	for line := range bytes.Lines(data) {
@@ -123,7 +123,7 @@ func decodeLines(data []byte) ([]Event, error) {
 	return events, nil
 }
 
-// decodeArray reads an array of events and checks each.
+// decodeArray decodes an array of events and validates each.
 func decodeArray(data []byte, check func(*Event) *FieldError) ([]Event, error) {
 	events, r := room(data), newReader(data)
 	if err := r.begin('[', ""); err != nil {
@@ -149,8 +149,8 @@ func decodeArray(data []byte, check func(*Event) *FieldError) ([]Event, error) {
 	return events, nil
 }
 
-// located says which event of a body an error is about. The first depth tokens
-// of the decoder's pointer are the event's place.
+// located adds to an error which event of a body it is about. The first depth tokens of the
+// decoder's pointer locate the event.
 func located(err error, index, depth int) error {
 	var field *FieldError
 	if errors.As(err, &field) {
@@ -169,7 +169,7 @@ func located(err error, index, depth int) error {
 	}
 }
 
-// withoutPointer is the decoder's own words; the pointer is said before them.
+// withoutPointer returns the decoder's message without its pointer, which is printed before it.
 func withoutPointer(err *jsontext.SyntacticError) string {
 	if err.Err != nil {
 		return strings.TrimPrefix(err.Err.Error(), "jsontext: ")
@@ -177,7 +177,7 @@ func withoutPointer(err *jsontext.SyntacticError) string {
 	return "syntax error"
 }
 
-// Encode writes events as one message of the bus: a JSON array.
+// Encode encodes events as one message on the bus: a JSON array.
 func Encode(events []Event) ([]byte, error) {
 	data, err := json.Marshal(events)
 	if err != nil {
@@ -186,8 +186,7 @@ func Encode(events []Event) ([]byte, error) {
 	return data, nil
 }
 
-// DecodeMessage reads a message of the bus. It doesn't validate: what stands
-// on the bus was accepted.
+// DecodeMessage decodes a message on the bus. It does not validate: the intake did.
 func DecodeMessage(data []byte) ([]Event, error) {
 	events, err := decodeArray(data, func(*Event) *FieldError { return nil })
 	if err != nil {

@@ -2,9 +2,8 @@ package telemetry
 
 import "github.com/go-json-experiment/json/jsontext"
 
-// Device is the class of the device on which a page was loaded, or empty where
-// nobody told. It is told so that the loads of telephones are compared with those
-// of telephones.
+// Device is the class of the device on which a page was loaded, empty where it is not known. Page
+// loads are compared within a class.
 type Device string
 
 // The classes of devices.
@@ -19,7 +18,7 @@ func Devices() []Device { return []Device{DeviceMobile, DeviceTablet, DeviceDesk
 
 var devices = Devices()
 
-// DeviceOf is the class of a name, or none for another name.
+// DeviceOf returns the class with a name, or none.
 func DeviceOf(name string) Device {
 	for _, d := range devices {
 		if string(d) == name {
@@ -29,8 +28,8 @@ func DeviceOf(name string) Device {
 	return ""
 }
 
-// UnmarshalJSON takes the name of a class. Everything else is ignored, as unknown
-// fields are, whatever type it has: no load is refused for it.
+// UnmarshalJSON decodes the name of a class. Anything else is ignored, as unknown fields are: no
+// event is refused for it.
 func (d *Device) UnmarshalJSON(data []byte) error {
 	*d = ""
 	if text, err := jsontext.AppendUnquote(nil, data); err == nil {

@@ -1,13 +1,13 @@
-// Package telemetry is the vocabulary of what Tocsin is told: one Event per
-// log line, request, page load and so on, with the rules that make it valid.
+// Package telemetry defines the events that senders report: one [Event] for each log line,
+// request, page load and so on, with the rules that make it valid.
 //
-// It decodes and validates and does nothing else: limits on a request belong
-// to the intake, masking to package redact, meaning to the detectors.
+// It decodes and validates. The intake limits requests, package redact masks secrets, and the
+// detectors interpret events.
 package telemetry
 
 import "time"
 
-// Kind says what an event is about; the payload stands under its name.
+// Kind is the kind of an event; the payload has the same name.
 type Kind string
 
 // The kinds of events.
@@ -33,13 +33,13 @@ const DefaultApp = "default"
 // Kind names.
 type Event struct {
 	Kind Kind `json:"kind"`
-	// App is the name of the thing that is watched.
+	// App is the name of the application.
 	App string `json:"app,omitempty"`
-	// Session tells one visitor or process of an app from another.
+	// Session identifies one visitor or process of an app.
 	Session string `json:"session,omitempty"`
-	// Release is the version, deploy or commit of the app that runs there.
+	// Release is the running version, deploy or commit of the app.
 	Release string `json:"release,omitempty"`
-	// Time is the sender's clock and only shown; the rules go by arrival.
+	// Time is the sender's clock and only shown; rules use the time of arrival.
 	Time time.Time `json:"time,omitzero"`
 	// URL is the page on which it happened.
 	URL string `json:"url,omitempty"`
@@ -72,11 +72,11 @@ type Log struct {
 	Stack   string `json:"stack,omitempty"`
 	// Source is file:line:col.
 	Source string `json:"source,omitempty"`
-	// Fingerprint tells an error from others where its sender knows better.
+	// Fingerprint groups errors, where the sender sets it.
 	Fingerprint Fingerprint `json:"fingerprint,omitempty"`
 	Args        []any       `json:"args,omitempty"`
 
-	// noMessage tells a missing message from an empty one for Validate.
+	// noMessage means that the message is missing and not empty, for Validate.
 	noMessage bool
 }
 
@@ -94,7 +94,7 @@ type Network struct {
 	ResponseBody    string            `json:"response_body,omitempty"`
 }
 
-// Vitals is how a page load felt. A nil metric was not measured.
+// Vitals are the web vitals of a page load. A nil metric was not measured.
 type Vitals struct {
 	FCP  *float64 `json:"fcp_ms,omitempty"`
 	LCP  *float64 `json:"lcp_ms,omitempty"`
@@ -102,7 +102,7 @@ type Vitals struct {
 	TTFB *float64 `json:"ttfb_ms,omitempty"`
 	Load *float64 `json:"load_ms,omitempty"`
 	CLS  *float64 `json:"cls,omitempty"`
-	// Device is what the page was loaded on, where that is told.
+	// Device is the class of the device, where the sender reports it.
 	Device Device `json:"device,omitempty"`
 }
 
@@ -114,13 +114,13 @@ const (
 	ActionNavigate = "navigate"
 )
 
-// Action is something a person did on a page.
+// Action is something that a user did on a page.
 type Action struct {
 	Type   string `json:"type"`
 	Target string `json:"target"`
 }
 
-// Memory is how much memory an app uses, and how much it may.
+// Memory is how much memory an app uses, and its limit.
 type Memory struct {
 	UsedBytes  float64 `json:"used_bytes"`
 	LimitBytes float64 `json:"limit_bytes"`

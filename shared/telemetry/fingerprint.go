@@ -1,23 +1,22 @@
 package telemetry
 
-// Bounds of a fingerprint. One beyond them counts as none: cut, two could become
-// one, and what each of them stands for would hide the other.
+// Bounds of a fingerprint. A larger one counts as none: two could be equal when truncated, and one
+// error would hide the other.
 const (
-	// MaxFingerprintParts is how many texts one may have.
+	// MaxFingerprintParts is the maximum number of texts.
 	MaxFingerprintParts = 16
-	// MaxFingerprint is how long they may be together, in bytes.
+	// MaxFingerprint is their maximum length together, in bytes.
 	MaxFingerprint = 1 << 10
 )
 
-// Fingerprint is what its sender says that an error is told apart by, whatever its
-// words and its stack are: errors with equal texts in equal order are one. It is
-// nil where the sender says nothing of it.
+// Fingerprint is the sender's key for grouping errors, in place of message and stack: errors with
+// equal texts in equal order are one. It is nil where the sender sets none.
 //
-// It stays a list, and isn't joined: ["a b"] and ["a","b"] are two.
+// It is a list, and not joined: ["a b"] and ["a","b"] differ.
 type Fingerprint []string
 
-// NewFingerprint is a fingerprint of texts, or nil when they say nothing or are
-// beyond the bounds.
+// NewFingerprint returns a fingerprint of texts, or nil when all are empty or the bounds are
+// exceeded.
 func NewFingerprint(parts ...string) Fingerprint {
 	size := 0
 	for _, part := range parts {
@@ -29,9 +28,8 @@ func NewFingerprint(parts ...string) Fingerprint {
 	return parts
 }
 
-// fingerprint reads a string or an array of strings. Anything else is none, as an
-// unknown field is: a program that has a field of that name for something else
-// must not lose its log lines.
+// fingerprint reads a string or an array of strings. Anything else is ignored, as an unknown field
+// is: a program that uses a field of that name otherwise must not lose its log lines.
 func (r *reader) fingerprint() (Fingerprint, error) {
 	switch r.dec.PeekKind() {
 	case '"':
